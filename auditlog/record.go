@@ -272,6 +272,14 @@ type Event struct {
 	UserAgent  string
 }
 
+// WithTarget returns the event with its target.
+func (e Event) WithTarget(kind, id, name string) Event {
+	e.TargetType = kind
+	e.TargetID = id
+	e.TargetName = name
+	return e
+}
+
 // Record is an event of a declared action that can be appended. [Action.Record] returns it; stores
 // reject the zero Record.
 type Record struct {

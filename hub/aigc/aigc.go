@@ -49,14 +49,12 @@ var (
 
 // event returns the event of a change of the tenant's configuration.
 func event(caller api.Caller, companyName string) auditlog.Event {
-	e := caller.Event()
-	e.TargetType, e.TargetID, e.TargetName = "aigc_config", caller.TenantID, companyName
-	return e
+	return caller.Event().WithTarget("aigc_config", caller.TenantID, companyName)
 }
 
 // Routes returns all routes of this package.
 func (s *Service) Routes() []api.Route {
-	route := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+	route := func(method, path string, handle api.Handler) api.Route {
 		return api.Route{Method: method, Path: "/api/v1/admin/aigc" + path, Group: rbac.AdminWrite, Category: "aigc", Handle: handle}
 	}
 	return []api.Route{
@@ -67,9 +65,7 @@ func (s *Service) Routes() []api.Route {
 			}
 			return unconfigured{}, nil
 		})),
-		route(http.MethodPut, "/config", api.ResultOf(http.StatusOK, func(r *http.Request, in Input) (Settings, error) {
-			return s.SetSettings(r.Context(), api.CallerOf(r), in)
-		})),
+		route(http.MethodPut, "/config", api.Call(http.StatusOK, s.SetSettings)),
 		route(http.MethodDelete, "/config", api.Done(func(r *http.Request) error { return s.DeleteSettings(r.Context(), api.CallerOf(r)) })),
 		route(http.MethodPost, "/config/rotate-key", api.Result(http.StatusOK, func(r *http.Request) (Rotation, error) {
 			return s.RotateKey(r.Context(), api.CallerOf(r))

@@ -28,12 +28,8 @@ func scanConfig(row db.Scanner) (*stored, time.Time, error) {
 		config  sql.NullString
 		updated sql.NullInt64
 	)
-	err := row.Scan(&config, &updated)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, time.Time{}, nil
-	}
-	if err != nil {
-		return nil, time.Time{}, db.Wrap("read aigc configuration", err)
+	if err := row.Scan(&config, &updated); err != nil {
+		return nil, time.Time{}, db.WrapOne("read aigc configuration", err, nil)
 	}
 	st, err := parseConfig(config)
 	return st, db.NullTime(updated), err
@@ -72,8 +68,8 @@ func writeConfig(ctx context.Context, tx db.Querier, tenantID string, st *stored
 		}
 		config = sql.NullString{String: string(text), Valid: true}
 	}
-	_, err := tx.ExecContext(ctx, `UPDATE aigc_configs SET config = $1, updated_at = $2 WHERE tenant_id = $3`, config, db.Micros(now), tenantID)
-	return db.Wrap("write aigc configuration", err)
+	return db.Exec(ctx, tx, "write aigc configuration",
+		`UPDATE aigc_configs SET config = $1, updated_at = $2 WHERE tenant_id = $3`, config, db.Micros(now), tenantID)
 }
 
 // signingKey is the active key of a tenant.
@@ -92,11 +88,8 @@ func readLabeling(ctx context.Context, q db.Querier, tenantID string) (*stored, 
 	)
 	err := q.QueryRowContext(ctx, `SELECT c.config, k.kid, k.secret_enc, COALESCE(k.signed, FALSE) FROM aigc_configs c
 		LEFT JOIN aigc_keys k ON k.tenant_id = c.tenant_id AND k.retired_at IS NULL WHERE c.tenant_id = $1`, tenantID).Scan(&config, &kid, &k.sealed, &k.signed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil, nil
-	}
 	if err != nil {
-		return nil, nil, db.Wrap("read aigc configuration", err)
+		return nil, nil, db.WrapOne("read aigc configuration", err, nil)
 	}
 	st, err := parseConfig(config)
 	if !kid.Valid {
@@ -126,16 +119,13 @@ func keysOf(ctx context.Context, q db.Querier, tenantID string) ([]Key, error) {
 // readSecret returns the sealed secret of a key of the tenant, active or not, or nil.
 func readSecret(ctx context.Context, q db.Querier, tenantID, kid string) (sealed []byte, err error) {
 	err = q.QueryRowContext(ctx, `SELECT secret_enc FROM aigc_keys WHERE tenant_id = $1 AND kid = $2`, tenantID, kid).Scan(&sealed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	return sealed, db.Wrap("read aigc key", err)
+	return sealed, db.WrapOne("read aigc key", err, nil)
 }
 
 func insertKey(ctx context.Context, q db.Querier, tenantID, kid string, sealed []byte, now time.Time) error {
-	_, err := q.ExecContext(ctx, `INSERT INTO aigc_keys (kid, tenant_id, secret_enc, created_at, signed) VALUES ($1, $2, $3, $4, FALSE)`,
+	return db.Exec(ctx, q, "insert aigc key",
+		`INSERT INTO aigc_keys (kid, tenant_id, secret_enc, created_at, signed) VALUES ($1, $2, $3, $4, FALSE)`,
 		kid, tenantID, sealed, db.Micros(now))
-	return db.Wrap("insert aigc key", err)
 }
 
 // retireKey retires the active key of the locked tenant, or deletes it if it signed nothing, and
@@ -146,10 +136,7 @@ func retireKey(ctx context.Context, tx db.Querier, tenantID string, now time.Tim
 		err = tx.QueryRowContext(ctx, `UPDATE aigc_keys SET retired_at = $1 WHERE tenant_id = $2 AND retired_at IS NULL RETURNING kid`,
 			db.Micros(now), tenantID).Scan(&kid)
 	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return kid, db.Wrap("retire aigc key", err)
+	return kid, db.WrapOne("retire aigc key", err, nil)
 }
 
 // markSigned records that a key is going to sign a label, so that it is never deleted. It reports
@@ -174,8 +161,7 @@ func countRotation(ctx context.Context, tx db.Querier, tenantID string, now time
 }
 
 // HasData reports whether the tenant has settings or keys.
-func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (has bool, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM aigc_configs WHERE tenant_id = $1)
-		OR EXISTS (SELECT 1 FROM aigc_keys WHERE tenant_id = $1)`, tenantID).Scan(&has)
-	return has, db.Wrap("read label settings", err)
+func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
+	return db.Value[bool](ctx, tx, "read label settings", `SELECT EXISTS (SELECT 1 FROM aigc_configs WHERE tenant_id = $1)
+		OR EXISTS (SELECT 1 FROM aigc_keys WHERE tenant_id = $1)`, tenantID)
 }

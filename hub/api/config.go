@@ -20,7 +20,7 @@
 //		return api.Encode(w, http.StatusOK, user)
 //	}
 //
-// [Result], [ResultOf] and [Done] make such handlers of a call of a service.
+// [Call], [CallBy], [ListOf] and others make such handlers of a method of a service.
 //
 // Requests are checked in this order: the path (404) and method (405 with Allow), cross-origin
 // writes (403), the credential (401), the permission (403), and the body. A path parameter is one

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -45,7 +46,7 @@ type Route struct {
 	// Handle responds to the request, or returns an error before it writes anything. An error after
 	// the first byte closes the connection, so that the client does not take a truncated response
 	// for a complete one.
-	Handle func(w http.ResponseWriter, r *http.Request) error
+	Handle Handler
 }
 
 // open reports whether no credential of a user is checked for a request.
@@ -224,9 +225,12 @@ func (p *pattern) matches(segments []string) bool {
 // versioned is a result that has a version, which the response has as its ETag. 0 is none.
 type versioned interface{ CurrentVersion() int64 }
 
+// Handler is the form of [Route.Handle].
+type Handler = func(w http.ResponseWriter, r *http.Request) error
+
 // Result returns the handler of a route that responds with the status and the result of call as
 // JSON. If the result has a method CurrentVersion() int64, the version is the ETag of the response.
-func Result[T any](status int, call func(r *http.Request) (T, error)) func(http.ResponseWriter, *http.Request) error {
+func Result[T any](status int, call func(r *http.Request) (T, error)) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		result, err := call(r)
 		return respond(w, status, result, err)
@@ -234,7 +238,7 @@ func Result[T any](status int, call func(r *http.Request) (T, error)) func(http.
 }
 
 // ResultOf is [Result] for a route with a JSON body.
-func ResultOf[In, T any](status int, call func(r *http.Request, in In) (T, error)) func(http.ResponseWriter, *http.Request) error {
+func ResultOf[In, T any](status int, call func(r *http.Request, in In) (T, error)) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		in, err := Decode[In](w, r)
 		if err != nil {
@@ -246,12 +250,48 @@ func ResultOf[In, T any](status int, call func(r *http.Request, in In) (T, error
 }
 
 // Done returns the handler of a route that responds with 204 unless call fails.
-func Done(call func(r *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+func Done(call func(r *http.Request) error) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := call(r); err != nil {
 			return err
 		}
 		return NoContent(w)
+	}
+}
+
+// Call is [ResultOf] for a method of a service that needs only the caller and the body.
+func Call[In, T any](status int, call func(ctx context.Context, caller Caller, in In) (T, error)) Handler {
+	return ResultOf(status, func(r *http.Request, in In) (T, error) { return call(r.Context(), CallerOf(r), in) })
+}
+
+// CallBy is [Result] for a method of a service that needs only the caller and a parameter of the
+// path.
+func CallBy[T any](status int, param string, call func(ctx context.Context, caller Caller, value string) (T, error)) Handler {
+	return Result(status, func(r *http.Request) (T, error) { return call(r.Context(), CallerOf(r), r.PathValue(param)) })
+}
+
+// DoneBy is [Done] for a method of a service that needs only the caller and a parameter of the path.
+func DoneBy(param string, call func(ctx context.Context, caller Caller, value string) error) Handler {
+	return Done(func(r *http.Request) error { return call(r.Context(), CallerOf(r), r.PathValue(param)) })
+}
+
+// ListOf returns the handler of a route that responds with a page of a list.
+func ListOf[T any](call func(ctx context.Context, caller Caller, page Page) (List[T], error)) Handler {
+	return Result(http.StatusOK, func(r *http.Request) (List[T], error) {
+		page, err := Paging(r)
+		if err != nil {
+			return List[T]{}, err
+		}
+		return call(r.Context(), CallerOf(r), page)
+	})
+}
+
+// ListBy is [ListOf] for a method of a service that also needs a parameter of the path.
+func ListBy[T any](param string, call func(ctx context.Context, caller Caller, value string, page Page) (List[T], error)) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		return ListOf(func(ctx context.Context, caller Caller, page Page) (List[T], error) {
+			return call(ctx, caller, r.PathValue(param), page)
+		})(w, r)
 	}
 }
 

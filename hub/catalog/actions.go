@@ -71,13 +71,7 @@ type (
 
 // event returns the event of a change of the agent.
 func (a *Agent) event(caller api.Caller) auditlog.Event {
-	return target(caller.Event(), "agent", a.ID, a.Name)
-}
-
-// target returns e with its target.
-func target(e auditlog.Event, kind, id, name string) auditlog.Event {
-	e.TargetType, e.TargetID, e.TargetName = kind, id, name
-	return e
+	return caller.Event().WithTarget("agent", a.ID, a.Name)
 }
 
 func (a *Agent) detail() agentDetail {

@@ -108,7 +108,7 @@ func clearDefault(ctx context.Context, tx *store.Tx, tenantID, exceptID string, 
 // AgentsOfProvider returns the names of the agents that use a provider, which must not be deleted
 // then.
 func (s *Service) AgentsOfProvider(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error) {
-	return db.Collect(ctx, tx, "read agents of provider", scanText,
+	return db.Values[string](ctx, tx, "read agents of provider",
 		`SELECT name FROM agents WHERE tenant_id = $1 AND provider_id = $2 ORDER BY name`, tenantID, providerID)
 }
 
@@ -131,7 +131,7 @@ func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name stri
 	if err == nil && !access.permits(caller) {
 		return false, errNoAgent
 	}
-	return enabled, missing(err, "read agent", errNoAgent)
+	return enabled, db.WrapOne("read agent", err, errNoAgent)
 }
 
 // readBindings sets the bindings of agents of a tenant. With the id of an agent, it reads only its
@@ -182,19 +182,18 @@ func replaceBindings(ctx context.Context, tx *store.Tx, before, after Agent) err
 
 // agentsBound returns the names of the agents that are bound to a component, sorted.
 func agentsBound(ctx context.Context, q db.Querier, tenantID string, k kind, name string) ([]string, error) {
-	return db.Collect(ctx, q, "read bound agents", scanText, `SELECT a.name FROM agent_bindings b
+	return db.Values[string](ctx, q, "read bound agents", `SELECT a.name FROM agent_bindings b
 		JOIN agents a ON a.tenant_id = b.tenant_id AND a.id = b.agent_id
 		WHERE b.tenant_id = $1 AND b.kind = $2 AND b.name = $3 ORDER BY a.name`, tenantID, string(k), name)
 }
 
 // scenesOfAgent returns the names of the scenes of an agent.
 func scenesOfAgent(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error) {
-	return db.Collect(ctx, q, "read scenes of agent", scanText,
+	return db.Values[string](ctx, q, "read scenes of agent",
 		`SELECT name FROM scenes WHERE tenant_id = $1 AND agent_name = $2 ORDER BY name`, tenantID, agentName)
 }
 
 // CountAgents returns the number of agents of all tenants.
-func (s *Service) CountAgents(ctx context.Context) (n int, err error) {
-	err = s.store.Read().QueryRowContext(ctx, `SELECT COUNT(*) FROM agents`).Scan(&n)
-	return n, db.Wrap("count agents", err)
+func (s *Service) CountAgents(ctx context.Context) (int, error) {
+	return db.Value[int](ctx, s.store.Read(), "count agents", `SELECT COUNT(*) FROM agents`)
 }

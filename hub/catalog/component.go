@@ -275,22 +275,20 @@ func (c *Components[T, In, P]) Delete(ctx context.Context, caller api.Caller, na
 }
 
 func (c *Components[T, In, P]) event(tx *store.Tx, v T) auditlog.Event {
-	return target(tx.Caller.Event(), string(c.kind), P(&v).common().ID, P(&v).common().Name)
+	return tx.Caller.Event().WithTarget(string(c.kind), P(&v).common().ID, P(&v).common().Name)
 }
 
 // routes returns the routes of a kind whose components are created from a JSON body.
 func (c *Components[T, In, P]) routes() []api.Route {
-	create := api.ResultOf(http.StatusCreated, func(r *http.Request, in In) (T, error) { return c.Create(r.Context(), api.CallerOf(r), in) })
-	return append(c.commonRoutes(listOf(c.List)), adminRoute(http.MethodPost, c.path, create))
+	return append(c.commonRoutes(api.ListOf(c.List)), adminRoute(http.MethodPost, c.path, api.Call(http.StatusCreated, c.Create)))
 }
 
 // commonRoutes returns the routes that all kinds have.
-func (c *Components[T, In, P]) commonRoutes(list handler) []api.Route {
-	remove := func(r *http.Request) error { return c.Delete(r.Context(), api.CallerOf(r), r.PathValue("name")) }
+func (c *Components[T, In, P]) commonRoutes(list api.Handler) []api.Route {
 	return []api.Route{
 		adminRoute(http.MethodGet, c.path, list),
-		adminRoute(http.MethodGet, c.path+"/:name", api.Result(http.StatusOK, byName(c.Get))),
+		adminRoute(http.MethodGet, c.path+"/:name", showOf(c.Get)),
 		adminRoute(http.MethodPut, c.path+"/:name", replaceOf(c.Replace)),
-		adminRoute(http.MethodDelete, c.path+"/:name", api.Done(remove)),
+		adminRoute(http.MethodDelete, c.path+"/:name", api.DoneBy("name", c.Delete)),
 	}
 }

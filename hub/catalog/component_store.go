@@ -57,29 +57,22 @@ func (c *Components[T, In, P]) scan(row db.Scanner) (v T, err error) {
 // page returns a part of the components that a query and a condition find, and the number of all of
 // them. The parameters of the condition begin with $3. Texts of the column c.long are cut.
 func (c *Components[T, In, P]) page(ctx context.Context, tenantID, query string, limit, offset int, and string, args ...any) ([]T, int, error) {
-	args = append([]any{tenantID, searchPattern(query)}, args...)
-	total, err := count(ctx, c.s.store.Read(), "count "+c.table,
-		`SELECT COUNT(*) FROM `+c.table+` WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\'`+and, args...)
-	if err != nil || total <= offset || limit == 0 {
-		return nil, total, err
-	}
 	columns := c.columns(new(T))
 	for i := range columns {
 		if columns[i].name == c.long {
 			columns[i].name = "SUBSTR(" + c.long + ", 1, " + strconv.Itoa(maxListedPrompt+1) + ")"
 		}
 	}
-	n := len(args)
-	all, err := db.Collect(ctx, c.s.store.Read(), "list "+c.table, c.scan, `SELECT `+namesOf(columns)+` FROM `+c.table+`
-		WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\'`+and+` ORDER BY `+c.order+` LIMIT $`+strconv.Itoa(n+1)+` OFFSET $`+strconv.Itoa(n+2),
-		append(args, limit, offset)...)
-	return all, total, err
+	return db.List(ctx, c.s.store.Read(), "list "+c.table, c.scan, db.Page{
+		Columns: namesOf(columns), From: c.table + ` WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\'` + and,
+		Args: append([]any{tenantID, db.Containing(strings.ToLower(query))}, args...), Order: c.order, Limit: limit, Offset: offset,
+	})
 }
 
 // named returns the component of that name, or api.NotFound.
 func (c *Components[T, In, P]) named(ctx context.Context, q db.Querier, tenantID, name string) (T, error) {
 	v, err := c.scan(q.QueryRowContext(ctx, `SELECT `+namesOf(c.columns(new(T)))+` FROM `+c.table+` WHERE tenant_id = $1 AND name = $2`, tenantID, name))
-	return v, missing(err, "read from "+c.table, c.none)
+	return v, db.WrapOne("read from "+c.table, err, c.none)
 }
 
 // boundTo returns the components that an agent is bound to, sorted by name.
@@ -106,7 +99,7 @@ func usedKeys(ctx context.Context, q db.Querier, keys []string) ([]string, error
 		args[i], marks[i] = hash, "$"+strconv.Itoa(i+1)
 	}
 	in := strings.Join(marks, ", ")
-	return db.Collect(ctx, q, "find used artifacts", scanText, `SELECT 'tools/' || hash || '/' || file_name FROM tools WHERE hash IN (`+in+`)
+	return db.Values[string](ctx, q, "find used artifacts", `SELECT 'tools/' || hash || '/' || file_name FROM tools WHERE hash IN (`+in+`)
 		UNION SELECT 'skills/' || hash || '/' || name || '.zip' FROM skills WHERE hash IN (`+in+`)`, args...)
 }
 

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -138,65 +137,34 @@ func updateRow(ctx context.Context, tx *store.Tx, table string, columns []column
 	for i, c := range columns[1:] {
 		set[i] = c.name + " = $" + strconv.Itoa(i+3)
 	}
-	_, err := tx.ExecContext(ctx, `UPDATE `+table+` SET `+strings.Join(set, ", ")+` WHERE tenant_id = $1 AND id = $2`,
+	return db.Exec(ctx, tx, "update "+table, `UPDATE `+table+` SET `+strings.Join(set, ", ")+` WHERE tenant_id = $1 AND id = $2`,
 		values(columns, tx.Caller.TenantID)...)
-	return db.Wrap("update "+table, err)
 }
 
 func deleteRow(ctx context.Context, tx *store.Tx, table, id string) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE tenant_id = $1 AND id = $2`, tx.Caller.TenantID, id)
-	return db.Wrap("delete from "+table, err)
-}
-
-// count runs a SELECT COUNT(*).
-func count(ctx context.Context, q db.Querier, what, query string, args ...any) (n int, err error) {
-	err = q.QueryRowContext(ctx, query, args...).Scan(&n)
-	return n, db.Wrap(what, err)
+	return db.Exec(ctx, tx, "delete from "+table, `DELETE FROM `+table+` WHERE tenant_id = $1 AND id = $2`, tx.Caller.TenantID, id)
 }
 
 // exists reports whether the tenant has a row of that name.
 func exists(ctx context.Context, q db.Querier, table, tenantID, name string) (bool, error) {
-	n, err := count(ctx, q, "find in "+table, `SELECT COUNT(*) FROM `+table+` WHERE tenant_id = $1 AND name = $2`, tenantID, name)
-	return n > 0, err
-}
-
-// missing returns the error of reading one row: none if there is no row.
-func missing(err error, what string, none *api.Error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return none
-	}
-	return db.Wrap(what, err)
-}
-
-func scanText(row db.Scanner) (text string, err error) {
-	err = row.Scan(&text)
-	return text, err
+	return db.Value[bool](ctx, q, "find in "+table,
+		`SELECT EXISTS (SELECT 1 FROM `+table+` WHERE tenant_id = $1 AND name = $2)`, tenantID, name)
 }
 
 // searchText returns the value of a search column, with which a query is compared.
 func searchText(name, title string) string { return strings.ToLower(name + "\n" + title) }
 
-// searchPattern returns the pattern of LIKE ... ESCAPE '\' that finds a text in a search column, in
-// any letter case. All characters of the text are literal.
-func searchPattern(text string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(text)) + "%"
-}
-
 // lockHead increments the version of a tenant, which locks its row: other changes of the tenant
 // wait. It is the first statement of each transaction that changes something.
 func lockHead(ctx context.Context, tx *sql.Tx, tenantID string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO catalog_heads (tenant_id, version) VALUES ($1, 1)
+	return db.Exec(ctx, tx, "lock catalog", `INSERT INTO catalog_heads (tenant_id, version) VALUES ($1, 1)
 		ON CONFLICT (tenant_id) DO UPDATE SET version = catalog_heads.version + 1`, tenantID)
-	return db.Wrap("lock catalog", err)
 }
 
 // headVersion returns the version of a tenant. It is 0 if the tenant has no catalog.
-func headVersion(ctx context.Context, q db.Querier, tenantID string) (version int64, err error) {
-	err = q.QueryRowContext(ctx, `SELECT version FROM catalog_heads WHERE tenant_id = $1`, tenantID).Scan(&version)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	return version, db.Wrap("read catalog version", err)
+func headVersion(ctx context.Context, q db.Querier, tenantID string) (int64, error) {
+	return db.Value[int64](ctx, q, "read catalog version",
+		`SELECT COALESCE((SELECT version FROM catalog_heads WHERE tenant_id = $1), 0)`, tenantID)
 }
 
 // HasData reports whether something was ever stored in the catalog of the tenant.
@@ -207,12 +175,13 @@ func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (boo
 
 // countAll returns the number of agents and components of a tenant.
 func countAll(ctx context.Context, tx *store.Tx) (int, error) {
-	return count(ctx, tx, "count components", `SELECT (SELECT COUNT(*) FROM agents WHERE tenant_id = $1) + (SELECT COUNT(*) FROM tools WHERE tenant_id = $1)
+	return db.Value[int](ctx, tx, "count components",
+		`SELECT (SELECT COUNT(*) FROM agents WHERE tenant_id = $1) + (SELECT COUNT(*) FROM tools WHERE tenant_id = $1)
 		+ (SELECT COUNT(*) FROM skills WHERE tenant_id = $1) + (SELECT COUNT(*) FROM scenes WHERE tenant_id = $1)
 		+ (SELECT COUNT(*) FROM mcps WHERE tenant_id = $1) + (SELECT COUNT(*) FROM knowledge WHERE tenant_id = $1)`, tx.Caller.TenantID)
 }
 
 // agentBytes returns the bytes of all agents of a tenant.
 func agentBytes(ctx context.Context, tx *store.Tx) (int, error) {
-	return count(ctx, tx, "measure agents", `SELECT COALESCE(SUM(bytes), 0) FROM agents WHERE tenant_id = $1`, tx.Caller.TenantID)
+	return db.Value[int](ctx, tx, "measure agents", `SELECT COALESCE(SUM(bytes), 0) FROM agents WHERE tenant_id = $1`, tx.Caller.TenantID)
 }

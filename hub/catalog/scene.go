@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -151,7 +150,7 @@ func (s *Service) EnabledScene(ctx context.Context, caller api.Caller, name stri
 
 func (s *Service) sceneRoutes() []api.Route {
 	return append(s.Scenes.routes(),
-		publicRoute("/api/v1/scenes", listOf(s.EnabledScenes)),
-		publicRoute("/api/v1/scenes/:name", api.Result(http.StatusOK, byName(s.EnabledScene))),
+		publicRoute("/api/v1/scenes", api.ListOf(s.EnabledScenes)),
+		publicRoute("/api/v1/scenes/:name", showOf(s.EnabledScene)),
 	)
 }

@@ -253,13 +253,13 @@ func (s *Service) skillRoutes() []api.Route {
 		return s.ReplaceSkillFile(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, input(f), f.File)
 	}
 	list := func(w http.ResponseWriter, r *http.Request) error {
-		return listOf(func(ctx context.Context, caller api.Caller, page api.Page) (api.List[Skill], error) {
+		return api.ListOf(func(ctx context.Context, caller api.Caller, page api.Page) (api.List[Skill], error) {
 			return s.SkillsOf(ctx, caller, r.URL.Query().Get("type"), page)
 		})(w, r)
 	}
 	return append(s.Skills.fileRoutes(list, skillzip.MaxPacked, create, replace),
 		publicRoute("/api/v1/skills", list),
-		publicRoute("/api/v1/skills/:name", api.Result(http.StatusOK, byName(s.Skills.Get))),
-		publicRoute("/api/v1/skills/:name/download", api.Result(http.StatusOK, byName(s.LinkSkill))),
+		publicRoute("/api/v1/skills/:name", showOf(s.Skills.Get)),
+		publicRoute("/api/v1/skills/:name/download", showOf(s.LinkSkill)),
 	)
 }

@@ -253,7 +253,7 @@ func (s *Service) toolRoutes() []api.Route {
 	replace := func(r *http.Request, expected *int64, f form) (Tool, error) {
 		return s.ReplaceToolFile(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, f.File)
 	}
-	return append(s.Tools.fileRoutes(listOf(s.Tools.List), MaxToolFile, create, replace), adminRoute(http.MethodGet, s.Tools.path+"/:name/download", s.downloadTool))
+	return append(s.Tools.fileRoutes(api.ListOf(s.Tools.List), MaxToolFile, create, replace), adminRoute(http.MethodGet, s.Tools.path+"/:name/download", s.downloadTool))
 }
 
 func (s *Service) downloadTool(w http.ResponseWriter, r *http.Request) error {

@@ -221,8 +221,7 @@ type (
 
 // target returns e with the token as its target.
 func (t Token) target(e auditlog.Event) auditlog.Event {
-	e.TargetType, e.TargetID, e.TargetName = "token", t.ID, t.Name
-	return e
+	return e.WithTarget("token", t.ID, t.Name)
 }
 
 // expiry returns the expiry in the form of audit details, or nil.
@@ -236,33 +235,17 @@ func (t Token) expiry() *string {
 
 // Routes returns the routes of CLI tokens.
 func (s *Service) Routes() []api.Route {
-	own := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+	own := func(method, path string, handle api.Handler) api.Route {
 		return api.Route{Method: method, Path: "/api/v1/cli" + path, Group: rbac.AdminWrite, Category: "token", Handle: handle}
 	}
-	ofUser := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+	ofUser := func(method, path string, handle api.Handler) api.Route {
 		return api.Route{Method: method, Path: "/api/v1/admin/users/:id/tokens" + path, Group: rbac.AdminOnly, Category: "user", Handle: handle}
 	}
 	return []api.Route{
-		own(http.MethodPost, "/issue-token", api.ResultOf(http.StatusCreated, func(r *http.Request, in Input) (Issued, error) {
-			return s.Issue(r.Context(), api.CallerOf(r), in)
-		})),
-		own(http.MethodGet, "/tokens", api.Result(http.StatusOK, func(r *http.Request) (list api.List[Token], err error) {
-			page, err := api.Paging(r)
-			if err != nil {
-				return list, err
-			}
-			return s.Tokens(r.Context(), api.CallerOf(r), page)
-		})),
-		own(http.MethodDelete, "/tokens/:id", api.Done(func(r *http.Request) error {
-			return s.Revoke(r.Context(), api.CallerOf(r), r.PathValue("id"))
-		})),
-		ofUser(http.MethodGet, "", api.Result(http.StatusOK, func(r *http.Request) (list api.List[Token], err error) {
-			page, err := api.Paging(r)
-			if err != nil {
-				return list, err
-			}
-			return s.UserTokens(r.Context(), api.CallerOf(r), r.PathValue("id"), page)
-		})),
+		own(http.MethodPost, "/issue-token", api.Call(http.StatusCreated, s.Issue)),
+		own(http.MethodGet, "/tokens", api.ListOf(s.Tokens)),
+		own(http.MethodDelete, "/tokens/:id", api.DoneBy("id", s.Revoke)),
+		ofUser(http.MethodGet, "", api.ListBy("id", s.UserTokens)),
 		ofUser(http.MethodDelete, "/:tokenId", api.Done(func(r *http.Request) error {
 			return s.RevokeOfUser(r.Context(), api.CallerOf(r), r.PathValue("id"), r.PathValue("tokenId"))
 		})),

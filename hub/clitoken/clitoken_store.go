@@ -3,7 +3,6 @@ package clitoken
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -33,33 +32,28 @@ func scan(row db.Scanner) (t Token, err error) {
 // tokensOf returns a page of the tokens of a user that were not revoked, the newest first, and the
 // number of all.
 func tokensOf(ctx context.Context, q db.Querier, tenantID, userID string, page api.Page) ([]Token, int, error) {
-	var total int
-	err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL`, tenantID, userID).Scan(&total)
-	if err != nil {
-		return nil, 0, db.Wrap("count tokens", err)
-	}
-	all, err := db.Collect(ctx, q, "list tokens", scan, `SELECT `+columns+` FROM cli_tokens
-		WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`, tenantID, userID, page.Size, page.Offset())
-	return all, total, err
+	return db.List(ctx, q, "list tokens", scan, db.Page{
+		Columns: columns, From: `cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL`, Args: []any{tenantID, userID},
+		Order: `created_at DESC, id DESC`, Limit: page.Size, Offset: page.Offset(),
+	})
 }
 
 // checkTokens fails with api.Conflict if the user has maxValid valid tokens, and deletes the oldest
 // revoked ones beyond as many. The tenant is locked.
 func checkTokens(ctx context.Context, tx *store.Tx, t Token) error {
-	var valid int
-	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM cli_tokens
+	valid, err := db.Value[int](ctx, tx, "count tokens", `SELECT COUNT(*) FROM cli_tokens
 		WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)`,
-		t.TenantID, t.UserID, db.Micros(tx.Now)).Scan(&valid)
+		t.TenantID, t.UserID, db.Micros(tx.Now))
 	if err != nil {
-		return db.Wrap("count tokens", err)
+		return err
 	}
 	if valid >= maxValid {
 		return api.Conflict.New(fmt.Sprintf("You have %d CLI tokens: revoke some of them first.", maxValid))
 	}
-	_, err = db.Affected(ctx, tx, "delete tokens", `DELETE FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NOT NULL AND id NOT IN
+	return db.Exec(ctx, tx, "delete tokens",
+		`DELETE FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NOT NULL AND id NOT IN
 		(SELECT id FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT $3)`,
 		t.TenantID, t.UserID, maxValid)
-	return err
 }
 
 // expiryOf returns when the CLI token of the caller expires, or the zero time for never and for a
@@ -67,17 +61,14 @@ func checkTokens(ctx context.Context, tx *store.Tx, t Token) error {
 func expiryOf(ctx context.Context, tx *store.Tx, caller api.Caller) (time.Time, error) {
 	var expires sql.NullInt64
 	err := tx.QueryRowContext(ctx, `SELECT expires_at FROM cli_tokens WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.TokenID).Scan(&expires)
-	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, nil
-	}
-	return db.NullTime(expires), db.Wrap("read token", err)
+	return db.NullTime(expires), db.WrapOne("read token", err, nil)
 }
 
 func insertToken(ctx context.Context, tx *store.Tx, t Token, hash []byte) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO cli_tokens (id, tenant_id, user_id, name, token_hash, prefix, created_at, expires_at)
+	return db.Exec(ctx, tx, "insert token",
+		`INSERT INTO cli_tokens (id, tenant_id, user_id, name, token_hash, prefix, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		t.ID, t.TenantID, t.UserID, t.Name, hash, t.Prefix, db.Micros(time.Time(t.CreatedAt)), db.NullMicros(time.Time(t.ExpiresAt)))
-	return db.Wrap("insert token", err)
 }
 
 // revokeToken revokes a token of the user. It fails with api.NotFound if there is none that is not
@@ -85,10 +76,7 @@ func insertToken(ctx context.Context, tx *store.Tx, t Token, hash []byte) error 
 func revokeToken(ctx context.Context, tx *store.Tx, tenantID, userID, id string) (Token, error) {
 	t, err := scan(tx.QueryRowContext(ctx, `UPDATE cli_tokens SET revoked_at = $1
 		WHERE tenant_id = $4 AND id = $2 AND user_id = $3 AND revoked_at IS NULL RETURNING `+columns, db.Micros(tx.Now), id, userID, tenantID))
-	if errors.Is(err, sql.ErrNoRows) {
-		return Token{}, api.NotFound.New("There is no such token, or it was revoked.")
-	}
-	return t, db.Wrap("revoke token", err)
+	return t, db.WrapOne("revoke token", err, api.NotFound.New("There is no such token, or it was revoked."))
 }
 
 // State is what authentication needs of a token.
@@ -105,24 +93,19 @@ func Find(ctx context.Context, q db.Querier, hash []byte) (s State, err error) {
 	var revoked, expires, used sql.NullInt64
 	s.User, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, t.id, t.revoked_at, t.expires_at, t.last_used_at
 		FROM cli_tokens t JOIN members m ON m.id = t.user_id AND m.tenant_id = t.tenant_id WHERE t.token_hash = $1`, hash), &s.ID, &revoked, &expires, &used)
-	if errors.Is(err, sql.ErrNoRows) {
-		return s, api.Unauthenticated
-	}
 	s.Revoked = revoked.Valid
 	s.ExpiresAt = db.NullTime(expires)
 	s.LastUsed = used.Int64
-	return s, db.Wrap("read CLI token", err)
+	return s, db.WrapOne("read CLI token", err, api.Unauthenticated)
 }
 
 // RecordUse records the use of a token, unless one was recorded after a time, in microseconds.
 func RecordUse(ctx context.Context, q db.Querier, id, remoteIP string, at, after int64) error {
-	_, err := q.ExecContext(ctx, `UPDATE cli_tokens SET last_used_at = $1, last_used_ip = $2
+	return db.Exec(ctx, q, "record use of token", `UPDATE cli_tokens SET last_used_at = $1, last_used_ip = $2
 		WHERE id = $3 AND (last_used_at IS NULL OR last_used_at <= $4)`, at, remoteIP, id, after)
-	return err
 }
 
 // deleteTokens deletes the tokens of all tenants that ended before a time.
 func deleteTokens(ctx context.Context, q db.Querier, before time.Time) error {
-	_, err := q.ExecContext(ctx, `DELETE FROM cli_tokens WHERE expires_at < $1 OR revoked_at < $1`, db.Micros(before))
-	return db.Wrap("delete tokens", err)
+	return db.Exec(ctx, q, "delete tokens", `DELETE FROM cli_tokens WHERE expires_at < $1 OR revoked_at < $1`, db.Micros(before))
 }

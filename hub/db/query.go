@@ -6,6 +6,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -30,6 +32,20 @@ func Wrap(what string, err error) error {
 		return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// WrapOne is [Wrap] for the error of reading one row. Without a row it returns none, which may be nil.
+func WrapOne(what string, err, none error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return none
+	}
+	return Wrap(what, err)
+}
+
+// Exec runs a statement.
+func Exec(ctx context.Context, q Querier, what, query string, args ...any) error {
+	_, err := q.ExecContext(ctx, query, args...)
+	return Wrap(what, err)
 }
 
 // Affected runs a statement and returns the number of changed rows.
@@ -58,6 +74,48 @@ func Collect[T any](ctx context.Context, q Querier, what string, scan func(Scann
 		all = append(all, v)
 	}
 	return all, Wrap(what, rows.Err())
+}
+
+// Value runs a query of one row with one column.
+func Value[T any](ctx context.Context, q Querier, what, query string, args ...any) (v T, err error) {
+	err = q.QueryRowContext(ctx, query, args...).Scan(&v)
+	return v, Wrap(what, err)
+}
+
+// Values runs a query of one column and returns that of all rows.
+func Values[T any](ctx context.Context, q Querier, what, query string, args ...any) ([]T, error) {
+	return Collect(ctx, q, what, func(row Scanner) (v T, err error) {
+		err = row.Scan(&v)
+		return v, err
+	}, query, args...)
+}
+
+// Page is a part of the rows that a query finds.
+type Page struct {
+	Columns string
+	From    string // the table and the conditions
+	Order   string
+	Args    []any // of From
+	Limit   int
+	Offset  int
+}
+
+// List runs the query of a page, and returns its rows and the number of all rows.
+func List[T any](ctx context.Context, q Querier, what string, scan func(Scanner) (T, error), p Page) ([]T, int, error) {
+	total, err := Value[int](ctx, q, "count: "+what, `SELECT COUNT(*) FROM `+p.From, p.Args...)
+	if err != nil || p.Limit == 0 || p.Offset >= total {
+		return nil, total, err
+	}
+	n := len(p.Args)
+	query := fmt.Sprintf(`SELECT %s FROM %s ORDER BY %s LIMIT $%d OFFSET $%d`, p.Columns, p.From, p.Order, n+1, n+2)
+	all, err := Collect(ctx, q, what, scan, query, append(slices.Clip(p.Args), p.Limit, p.Offset)...)
+	return all, total, err
+}
+
+// Containing returns the pattern of LIKE ... ESCAPE '\' for texts that contain a text, of which every
+// character is literal.
+func Containing(text string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
 }
 
 // NullTime converts a column that may be NULL to a time. NULL is the zero time.

@@ -2,7 +2,6 @@ package external
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"time"
@@ -53,16 +52,12 @@ func ruleText[T any](rule *T) string {
 
 func oneClient(row db.Scanner) (client, error) {
 	c, err := scanClient(row)
-	if errors.Is(err, sql.ErrNoRows) {
-		return client{}, errNoClient
-	}
-	return c, db.Wrap("read tenant client", err)
+	return c, db.WrapOne("read tenant client", err, errNoClient)
 }
 
 // lockClients makes the transaction wait for all others that change clients.
 func lockClients(ctx context.Context, tx *store.Tx) error {
-	_, err := tx.ExecContext(ctx, `UPDATE tenant_client_changes SET version = version + 1 WHERE id = 1`)
-	return db.Wrap("lock tenant clients", err)
+	return db.Exec(ctx, tx, "lock tenant clients", `UPDATE tenant_client_changes SET version = version + 1 WHERE id = 1`)
 }
 
 func clientOf(ctx context.Context, q db.Querier, org string) (client, error) {
@@ -80,13 +75,9 @@ func defaultClient(ctx context.Context, q db.Querier) (client, error) {
 
 // clientsOf returns a page of all organizations, by name, and their number.
 func clientsOf(ctx context.Context, q db.Querier, page api.Page) ([]client, int, error) {
-	var total int
-	if err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM tenant_clients`).Scan(&total); err != nil {
-		return nil, 0, db.Wrap("count tenant clients", err)
-	}
-	all, err := db.Collect(ctx, q, "list tenant clients", scanClient, `SELECT `+clientColumns+` FROM tenant_clients ORDER BY org LIMIT $1 OFFSET $2`,
-		page.Size, page.Offset())
-	return all, total, err
+	return db.List(ctx, q, "list tenant clients", scanClient, db.Page{
+		Columns: clientColumns, From: `tenant_clients`, Order: `org`, Limit: page.Size, Offset: page.Offset(),
+	})
 }
 
 // clientsByID returns the clients of all organizations with that client id at the issuer.
@@ -96,20 +87,20 @@ func clientsByID(ctx context.Context, q db.Querier, issuer, id string) ([]client
 }
 
 // otherClients reports whether another organization is registered.
-func otherClients(ctx context.Context, q db.Querier, org string) (some bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM tenant_clients WHERE org <> $1)`, org).Scan(&some)
-	return some, db.Wrap("read tenant clients", err)
+func otherClients(ctx context.Context, q db.Querier, org string) (bool, error) {
+	return db.Value[bool](ctx, q, "read tenant clients", `SELECT EXISTS (SELECT 1 FROM tenant_clients WHERE org <> $1)`, org)
 }
 
 // clearDefault makes the organization no longer the default.
 func clearDefault(ctx context.Context, tx *store.Tx, org string, now time.Time) error {
-	_, err := tx.ExecContext(ctx, `UPDATE tenant_clients SET is_default = FALSE, updated_at = $1 WHERE org = $2`, db.Micros(now), org)
-	return db.Wrap("update tenant client", err)
+	return db.Exec(ctx, tx, "update tenant client",
+		`UPDATE tenant_clients SET is_default = FALSE, updated_at = $1 WHERE org = $2`, db.Micros(now), org)
 }
 
 // putClient inserts or replaces a client.
 func putClient(ctx context.Context, tx *store.Tx, c client) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO tenant_clients (`+clientColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+	return db.Exec(ctx, tx, "store tenant client",
+		`INSERT INTO tenant_clients (`+clientColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 		ON CONFLICT (org) DO UPDATE SET provider = excluded.provider, issuer = excluded.issuer, client_id = excluded.client_id,
 			client_secret_enc = excluded.client_secret_enc, cert_enc = excluded.cert_enc, is_default = excluded.is_default,
 			required_claim = excluded.required_claim, role_claim = excluded.role_claim, groups_claim = excluded.groups_claim,
@@ -117,12 +108,10 @@ func putClient(ctx context.Context, tx *store.Tx, c client) error {
 			updated_at = excluded.updated_at`,
 		c.Org, c.Provider, c.Issuer, c.ClientID, c.SecretEnc, c.CertEnc, c.IsDefault, ruleText(c.RequiredClaim), ruleText(c.RoleClaim), c.GroupsClaim, c.LogoutRevokesTokens,
 		db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt))
-	return db.Wrap("store tenant client", err)
 }
 
 func deleteClient(ctx context.Context, tx *store.Tx, org string) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM tenant_clients WHERE org = $1`, org)
-	return db.Wrap("delete tenant client", err)
+	return db.Exec(ctx, tx, "delete tenant client", `DELETE FROM tenant_clients WHERE org = $1`, org)
 }
 
 // owner is the client that the data of an organization belongs to. It remains when the client is
@@ -132,14 +121,10 @@ type owner struct{ issuer, clientID string }
 // ownerOf returns the zero owner if the organization was never registered.
 func ownerOf(ctx context.Context, q db.Querier, org string) (o owner, err error) {
 	err = q.QueryRowContext(ctx, `SELECT issuer, client_id FROM org_owners WHERE org = $1`, org).Scan(&o.issuer, &o.clientID)
-	if errors.Is(err, sql.ErrNoRows) {
-		return owner{}, nil
-	}
-	return o, db.Wrap("read owner of organization", err)
+	return o, db.WrapOne("read owner of organization", err, nil)
 }
 
 func putOwner(ctx context.Context, tx *store.Tx, c client) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO org_owners (org, issuer, client_id) VALUES ($1, $2, $3)
+	return db.Exec(ctx, tx, "store owner of organization", `INSERT INTO org_owners (org, issuer, client_id) VALUES ($1, $2, $3)
 		ON CONFLICT (org) DO UPDATE SET issuer = excluded.issuer, client_id = excluded.client_id`, c.Org, c.Issuer, c.ClientID)
-	return db.Wrap("store owner of organization", err)
 }

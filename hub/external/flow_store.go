@@ -2,7 +2,6 @@ package external
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,11 +20,10 @@ import (
 var errNoFlow = errors.New("no such login")
 
 func insertFlow(ctx context.Context, q db.Querier, f flow) error {
-	_, err := q.ExecContext(ctx, `INSERT INTO login_flows
+	return db.Exec(ctx, q, "insert login", `INSERT INTO login_flows
 			(state_hash, browser_hash, org, issuer, client_id, callback, nonce_hash, verifier_enc, return_to, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		f.stateHash, f.browserHash, f.org, f.issuer, f.clientID, f.callback, f.nonceHash, f.verifierEnc, f.returnTo, db.Micros(f.expiresAt))
-	return db.Wrap("insert login", err)
 }
 
 // takeFlow deletes the login and returns it. One of several concurrent calls succeeds. The login of
@@ -35,10 +33,7 @@ func takeFlow(ctx context.Context, q db.Querier, state, browser []byte, now time
 	err = q.QueryRowContext(ctx, `DELETE FROM login_flows WHERE state_hash = $1 AND browser_hash = $2 AND expires_at > $3
 		RETURNING org, issuer, client_id, callback, nonce_hash, verifier_enc, return_to`, state, browser, db.Micros(now)).
 		Scan(&f.org, &f.issuer, &f.clientID, &f.callback, &f.nonceHash, &f.verifierEnc, &f.returnTo)
-	if errors.Is(err, sql.ErrNoRows) {
-		return f, errNoFlow
-	}
-	return f, db.Wrap("take login", err)
+	return f, db.WrapOne("take login", err, errNoFlow)
 }
 
 func insertCode(ctx context.Context, q db.Querier, code, browser []byte, u user.External, expires time.Time) error {
@@ -46,12 +41,11 @@ func insertCode(ctx context.Context, q db.Querier, code, browser []byte, u user.
 	if err != nil {
 		return fmt.Errorf("encode groups: %w", err)
 	}
-	_, err = q.ExecContext(ctx, `INSERT INTO login_codes
+	return db.Exec(ctx, q, "insert login code", `INSERT INTO login_codes
 			(code_hash, browser_hash, tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, admin_key, role, group_names, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
 		code, browser, u.TenantID, u.Issuer, u.Subject, u.SessionID, storable(u.Username), storable(u.DisplayName), storable(u.Email), u.Admin,
 		u.AdminKey, string(u.Role), string(groups), db.Micros(expires))
-	return db.Wrap("insert login code", err)
 }
 
 // storable returns a text of an identity provider in a form that both engines store.
@@ -63,40 +57,34 @@ func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.
 	err = q.QueryRowContext(ctx, `DELETE FROM login_codes WHERE code_hash = $1 AND browser_hash = $2 AND expires_at > $3
 		RETURNING tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, admin_key, role, group_names`, code, browser, db.Micros(now)).
 		Scan(&u.TenantID, &u.Issuer, &u.Subject, &u.SessionID, &u.Username, &u.DisplayName, &u.Email, &u.Admin, &u.AdminKey, &u.Role, &groups)
-	if errors.Is(err, sql.ErrNoRows) {
-		return u, errNoFlow
-	}
 	if err == nil {
 		err = json.Unmarshal([]byte(groups), &u.Groups)
 	}
-	return u, db.Wrap("take login code", err)
+	return u, db.WrapOne("take login code", err, errNoFlow)
 }
 
 // deleteCodes deletes the codes of the users that a logout names.
 func deleteCodes(ctx context.Context, q db.Querier, out session.ExternalLogout) error {
-	_, err := q.ExecContext(ctx, `DELETE FROM login_codes WHERE tenant_id = $1 AND issuer = $2
+	return db.Exec(ctx, q, "delete login codes", `DELETE FROM login_codes WHERE tenant_id = $1 AND issuer = $2
 		AND ($3 = '' OR subject = $3) AND ($4 = '' OR session_id = $4 OR $3 <> '' AND session_id = '')`, out.TenantID, out.Issuer, out.Subject, out.SessionID)
-	return db.Wrap("delete login codes", err)
 }
 
 // deleteLogins deletes the logins and codes of an organization.
 func deleteLogins(ctx context.Context, tx *store.Tx, org string) error {
-	if _, err := tx.ExecContext(ctx, `DELETE FROM login_flows WHERE org = $1`, org); err != nil {
-		return db.Wrap("delete logins", err)
+	if err := db.Exec(ctx, tx, "delete logins", `DELETE FROM login_flows WHERE org = $1`, org); err != nil {
+		return err
 	}
-	_, err := tx.ExecContext(ctx, `DELETE FROM login_codes WHERE tenant_id = $1`, org)
-	return db.Wrap("delete login codes", err)
+	return db.Exec(ctx, tx, "delete login codes", `DELETE FROM login_codes WHERE tenant_id = $1`, org)
 }
 
-func logoutTokenUsed(ctx context.Context, q db.Querier, token []byte) (used bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM logout_tokens WHERE token_hash = $1)`, token).Scan(&used)
-	return used, db.Wrap("read logout token", err)
+func logoutTokenUsed(ctx context.Context, q db.Querier, token []byte) (bool, error) {
+	return db.Value[bool](ctx, q, "read logout token", `SELECT EXISTS (SELECT 1 FROM logout_tokens WHERE token_hash = $1)`, token)
 }
 
 func insertLogoutToken(ctx context.Context, q db.Querier, token []byte, expires time.Time) error {
-	_, err := q.ExecContext(ctx, `INSERT INTO logout_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT (token_hash) DO NOTHING`,
+	return db.Exec(ctx, q, "insert logout token",
+		`INSERT INTO logout_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT (token_hash) DO NOTHING`,
 		token, db.Micros(expires))
-	return db.Wrap("insert logout token", err)
 }
 
 // deleteExpired deletes what can no longer be used, of all organizations.
@@ -104,8 +92,8 @@ func deleteExpired(ctx context.Context, q db.Querier, now time.Time) error {
 	for _, query := range []string{
 		`DELETE FROM login_flows WHERE expires_at < $1`, `DELETE FROM login_codes WHERE expires_at < $1`, `DELETE FROM logout_tokens WHERE expires_at < $1`,
 	} {
-		if _, err := q.ExecContext(ctx, query, db.Micros(now)); err != nil {
-			return db.Wrap("delete expired logins", err)
+		if err := db.Exec(ctx, q, "delete expired logins", query, db.Micros(now)); err != nil {
+			return err
 		}
 	}
 	return nil

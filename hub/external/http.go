@@ -1,6 +1,7 @@
 package external
 
 import (
+	"context"
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
@@ -15,7 +16,7 @@ import (
 )
 
 func (s *Service) loginRoutes() []api.Route {
-	open := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+	open := func(method, path string, handle api.Handler) api.Route {
 		return api.Route{Method: method, Path: path, Access: api.Open, Handle: handle}
 	}
 	return []api.Route{
@@ -212,27 +213,21 @@ func (s *Service) askToConfirm(w http.ResponseWriter, r *http.Request, in LoginI
 }
 
 func (s *Service) clientRoutes() []api.Route {
-	route := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+	route := func(method, path string, handle api.Handler) api.Route {
 		return api.Route{Method: method, Path: "/api/v1/ops/tenant-clients" + path, Access: api.Open, NoChallenge: true, Handle: s.withOpsKey(handle)}
 	}
 	return []api.Route{
 		route(http.MethodPost, "", s.upsertClient),
-		route(http.MethodGet, "", api.Result(http.StatusOK, func(r *http.Request) (list api.List[TenantClient], err error) {
-			page, err := api.Paging(r)
-			if err != nil {
-				return list, err
-			}
-			return s.Clients(r.Context(), page)
+		route(http.MethodGet, "", api.ListOf(func(ctx context.Context, _ api.Caller, page api.Page) (api.List[TenantClient], error) {
+			return s.Clients(ctx, page)
 		})),
-		route(http.MethodDelete, "/:org", api.Done(func(r *http.Request) error {
-			return s.DeleteClient(r.Context(), api.CallerOf(r), r.PathValue("org"))
-		})),
+		route(http.MethodDelete, "/:org", api.DoneBy("org", s.DeleteClient)),
 	}
 }
 
 // withOpsKey rejects requests without the key of the operations interface. A wrong key is recorded
 // in the log of the system.
-func (s *Service) withOpsKey(handle func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+func (s *Service) withOpsKey(handle api.Handler) api.Handler {
 	const message = `Send the key of the operations interface as "X-Ops-Key: KEY".`
 	return func(w http.ResponseWriter, r *http.Request) error {
 		keys := r.Header.Values("X-Ops-Key")

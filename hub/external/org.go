@@ -331,9 +331,8 @@ func (s *Service) Clients(ctx context.Context, page api.Page) (list api.List[Ten
 const opsUser = "ops"
 
 func clientEvent(from api.Caller, c client) auditlog.Event {
-	e := from.Event()
+	e := from.Event().WithTarget("organization", c.Org, c.Org)
 	e.TenantID, e.UserName = c.Org, cmp.Or(e.UserName, opsUser)
-	e.TargetType, e.TargetID, e.TargetName = targetOrg, c.Org, c.Org
 	return e
 }
 
@@ -356,8 +355,6 @@ var (
 	actionUpsertClient = auditlog.Define[clientDetail]("auth.upsert_tenant_client")
 	actionDeleteClient = auditlog.Define[deleteClientDetail]("auth.delete_tenant_client")
 )
-
-const targetOrg = "organization"
 
 type (
 	clientDetail struct {

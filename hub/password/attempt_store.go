@@ -14,11 +14,10 @@ import (
 // submitted name.
 
 // signedInFrom reports whether a user of a tenant signed in from the address between the times.
-func signedInFrom(ctx context.Context, q db.Querier, tenantID string, a Attempt, now time.Time) (known bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sessions
+func signedInFrom(ctx context.Context, q db.Querier, tenantID string, a Attempt, now time.Time) (bool, error) {
+	return db.Value[bool](ctx, q, "read sign-ins", `SELECT EXISTS (SELECT 1 FROM sessions
 		WHERE tenant_id = $1 AND network = $2 AND address = $3 AND created_at > $4 AND created_at <= $5)`,
-		tenantID, a.network, a.address, db.Micros(now.Add(-exemptWindow)), db.Micros(now.Add(Window))).Scan(&known)
-	return known, db.Wrap("read sign-ins", err)
+		tenantID, a.network, a.address, db.Micros(now.Add(-exemptWindow)), db.Micros(now.Add(Window)))
 }
 
 // attemptTimes are the times, in microseconds, of the failures that limit an attempt: the fifth
@@ -99,24 +98,23 @@ func addNetworkFailure(ctx context.Context, tx *store.Tx, a Attempt, now time.Ti
 
 // deleteUnlocked deletes the failures of the account at the address, unless they lock it.
 func deleteUnlocked(ctx context.Context, tx *store.Tx, a Attempt, from, to int64) error {
-	_, err := db.Affected(ctx, tx, "clear login attempts", `DELETE FROM login_attempts
+	return db.Exec(ctx, tx, "clear login attempts", `DELETE FROM login_attempts
 		WHERE account_fold = $1 AND remote_ip = $2 AND (at1 <= $3 OR at1 > $4)`, a.account, a.address, from, to)
-	return err
 }
 
 // deleteAddressFailures deletes the failures of the account at the address.
 func deleteAddressFailures(ctx context.Context, tx *store.Tx, a Attempt) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2`, a.account, a.address)
-	return db.Wrap("clear login attempts", err)
+	return db.Exec(ctx, tx, "clear login attempts",
+		`DELETE FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2`, a.account, a.address)
 }
 
 // deleteAttempts deletes the failures of two accounts from every address.
 func deleteAttempts(ctx context.Context, tx *store.Tx, account, other string) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM login_attempts WHERE account_fold IN ($1, $2)`, account, other)
-	if err == nil {
-		_, err = tx.ExecContext(ctx, `DELETE FROM login_accounts WHERE account_fold IN ($1, $2)`, account, other)
+	err := db.Exec(ctx, tx, "clear login attempts", `DELETE FROM login_attempts WHERE account_fold IN ($1, $2)`, account, other)
+	if err != nil {
+		return err
 	}
-	return db.Wrap("clear login attempts", err)
+	return db.Exec(ctx, tx, "clear login attempts", `DELETE FROM login_accounts WHERE account_fold IN ($1, $2)`, account, other)
 }
 
 // deleteOld deletes the failures before a time.
@@ -124,8 +122,8 @@ func deleteOld(ctx context.Context, q db.Querier, before time.Time) error {
 	for _, query := range []string{
 		`DELETE FROM login_attempts WHERE at5 < $1`, `DELETE FROM login_networks WHERE began < $1`, `DELETE FROM login_accounts WHERE began < $1`,
 	} {
-		if _, err := q.ExecContext(ctx, query, db.Micros(before)); err != nil {
-			return db.Wrap("delete login attempts", err)
+		if err := db.Exec(ctx, q, "delete login attempts", query, db.Micros(before)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -324,6 +324,5 @@ func checkWrite(caller api.Caller, id string) error {
 
 // event returns e with the provider as its target.
 func (p row) event(e auditlog.Event) auditlog.Event {
-	e.TargetType, e.TargetID, e.TargetName = targetProvider, p.ID, p.Name
-	return e
+	return e.WithTarget(targetProvider, p.ID, p.Name)
 }

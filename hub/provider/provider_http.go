@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -11,33 +10,20 @@ import (
 // Routes returns all routes of this package.
 func (s *Service) Routes() []api.Route {
 	const public, admin, category = "/api/v1/providers", "/api/v1/admin/providers", "provider"
-	read := func(path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+	read := func(path string, handle api.Handler) api.Route {
 		return api.Route{Method: http.MethodGet, Path: path, Group: rbac.AdminRead, Category: category, Large: true, Handle: handle}
 	}
-	write := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+	write := func(method, path string, handle api.Handler) api.Route {
 		return api.Route{Method: method, Path: admin + path, Group: rbac.AdminWrite, Category: category, Handle: handle}
 	}
-	list := func(read func(context.Context, api.Caller, api.Page) (api.List[Provider], error)) func(http.ResponseWriter, *http.Request) error {
-		return api.Result(http.StatusOK, func(r *http.Request) (api.List[Provider], error) {
-			page, err := api.Paging(r)
-			if err != nil {
-				return api.List[Provider]{}, err
-			}
-			return read(r.Context(), api.CallerOf(r), page)
-		})
-	}
-	show := api.Result(http.StatusOK, func(r *http.Request) (Provider, error) {
-		return s.Provider(r.Context(), api.CallerOf(r), r.PathValue("id"))
-	})
+	list, show := api.ListOf(s.Providers), api.CallBy(http.StatusOK, "id", s.Provider)
 	return []api.Route{
-		read(public, list(s.Providers)),
+		read(public, list),
 		read(public+"/:id", show),
-		read(public+"/runtime-config", list(s.RuntimeConfigs)),
-		read(admin, list(s.Providers)),
+		read(public+"/runtime-config", api.ListOf(s.RuntimeConfigs)),
+		read(admin, list),
 		read(admin+"/:id", show),
-		write(http.MethodPost, "", api.ResultOf(http.StatusCreated, func(r *http.Request, in Input) (Provider, error) {
-			return s.CreateProvider(r.Context(), api.CallerOf(r), in)
-		})),
+		write(http.MethodPost, "", api.Call(http.StatusCreated, s.CreateProvider)),
 		write(http.MethodPut, "/:id", api.ResultOf(http.StatusOK, func(r *http.Request, in Input) (Provider, error) {
 			expected, err := api.IfMatch(r)
 			if err != nil {
@@ -45,17 +31,9 @@ func (s *Service) Routes() []api.Route {
 			}
 			return s.UpdateProvider(r.Context(), api.CallerOf(r), r.PathValue("id"), expected, in)
 		})),
-		write(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
-			return s.DeleteProvider(r.Context(), api.CallerOf(r), r.PathValue("id"))
-		})),
-		write(http.MethodPost, "/:id/reveal-key", api.Result(http.StatusOK, func(r *http.Request) (RevealedKey, error) {
-			return s.RevealKey(r.Context(), api.CallerOf(r), r.PathValue("id"))
-		})),
-		write(http.MethodPost, "/probe", api.ResultOf(http.StatusOK, func(r *http.Request, in ProbeInput) (ProbeResult, error) {
-			return s.Probe(r.Context(), api.CallerOf(r), in)
-		})),
-		write(http.MethodPost, "/:id/probe", api.Result(http.StatusOK, func(r *http.Request) (ProbeResult, error) {
-			return s.ProbeProvider(r.Context(), api.CallerOf(r), r.PathValue("id"))
-		})),
+		write(http.MethodDelete, "/:id", api.DoneBy("id", s.DeleteProvider)),
+		write(http.MethodPost, "/:id/reveal-key", api.CallBy(http.StatusOK, "id", s.RevealKey)),
+		write(http.MethodPost, "/probe", api.Call(http.StatusOK, s.Probe)),
+		write(http.MethodPost, "/:id/probe", api.CallBy(http.StatusOK, "id", s.ProbeProvider)),
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -52,25 +51,13 @@ func scanProvider(from db.Scanner) (p row, err error) {
 // fold returns the form in which names are compared and searched.
 func fold(name string) string { return strings.ToLower(name) }
 
-// pattern returns the pattern of LIKE, with the escape character \, for texts that contain text.
-func pattern(text string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
-}
-
 // providersOf returns the providers of a tenant whose name contains the folded text, by name, and
 // their number without limit and offset. Disabled ones are included if all is true.
 func providersOf(ctx context.Context, q db.Querier, tenantID, text string, all bool, limit, offset int) ([]row, int, error) {
-	const matching = ` FROM providers WHERE tenant_id = $1 AND name_fold LIKE $2 ESCAPE '\' AND (enabled OR $3)`
-	var total int
-	if err := q.QueryRowContext(ctx, `SELECT COUNT(*)`+matching, tenantID, pattern(text), all).Scan(&total); err != nil {
-		return nil, 0, db.Wrap("count providers", err)
-	}
-	if limit == 0 || offset >= total {
-		return nil, total, nil
-	}
-	found, err := db.Collect(ctx, q, "list providers", scanProvider, `SELECT `+columns+matching+` ORDER BY name_fold LIMIT $4 OFFSET $5`,
-		tenantID, pattern(text), all, limit, offset)
-	return found, total, err
+	return db.List(ctx, q, "list providers", scanProvider, db.Page{
+		Columns: columns, From: `providers WHERE tenant_id = $1 AND name_fold LIKE $2 ESCAPE '\' AND (enabled OR $3)`,
+		Args: []any{tenantID, db.Containing(text), all}, Order: `name_fold`, Limit: limit, Offset: offset,
+	})
 }
 
 // providersAt returns the enabled providers of a tenant with a protocol and a base URL, which has no
@@ -98,10 +85,7 @@ func deleteProvider(ctx context.Context, q db.Querier, tenantID, id string) (row
 
 func oneProvider(from db.Scanner) (row, error) {
 	p, err := scanProvider(from)
-	if errors.Is(err, sql.ErrNoRows) {
-		return row{}, api.NotFound.New("There is no such provider.")
-	}
-	return p, db.Wrap("read provider", err)
+	return p, db.WrapOne("read provider", err, api.NotFound.New("There is no such provider."))
 }
 
 func insertProvider(ctx context.Context, q db.Querier, p row) error {
@@ -135,7 +119,6 @@ func written(what string, err error) error {
 }
 
 // HasData reports whether the tenant has providers of its own.
-func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (has bool, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM providers WHERE tenant_id = $1)`, tenantID).Scan(&has)
-	return has, db.Wrap("read providers", err)
+func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
+	return db.Value[bool](ctx, tx, "read providers", `SELECT EXISTS (SELECT 1 FROM providers WHERE tenant_id = $1)`, tenantID)
 }

@@ -53,9 +53,8 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 // [api.SystemTenant], and returns the given error. It returns 429 instead, and records nothing, if
 // too many logins from the network have failed.
 func (s *Service) RejectExternal(ctx context.Context, from api.Caller, org, reason string, fault error) error {
-	e := from.Event()
+	e := from.Event().WithTarget("organization", org, org)
 	e.TenantID, e.Status = api.SystemTenant, auditlog.Failure
-	e.TargetType, e.TargetID, e.TargetName = "organization", org, org
 	return s.rejectExternal(ctx, from, e, reason, fault)
 }
 

@@ -287,8 +287,7 @@ func (s *Service) EndUserSessions(ctx context.Context, caller api.Caller, id str
 
 // target returns e with a session of the named user as its target.
 func target(e auditlog.Event, id, username string) auditlog.Event {
-	e.TargetType, e.TargetID, e.TargetName = "session", id, username
-	return e
+	return e.WithTarget("session", id, username)
 }
 
 // The audit actions of this package. A detail lists every field that an entry of the action can

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/user"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -34,51 +33,27 @@ func (s *Service) userinfo(r *http.Request) (Userinfo, error) {
 // Routes returns the routes of sessions, and those of logins by password in built-in mode.
 func (s *Service) Routes() []api.Route {
 	const auth = "auth"
-	users := func(method string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+	users := func(method string, handle api.Handler) api.Route {
 		return api.Route{Method: method, Path: "/api/v1/admin/users/:id/sessions", Group: rbac.AdminOnly, Category: "user", Handle: handle}
 	}
 	all := []api.Route{
-		{Method: http.MethodPost, Path: "/auth/refresh", Access: api.Open, Category: auth, Handle: api.ResultOf(http.StatusOK, func(r *http.Request, in RefreshInput) (SignIn, error) {
-			return s.Refresh(r.Context(), api.CallerOf(r), in)
-		})},
+		{Method: http.MethodPost, Path: "/auth/refresh", Access: api.Open, Category: auth, Handle: api.Call(http.StatusOK, s.Refresh)},
 		{Method: http.MethodPost, Path: "/auth/logout", Access: api.Open, Category: auth, Handle: s.logout},
 		{Method: http.MethodGet, Path: "/auth/userinfo", Access: api.SignedIn, Category: auth, BeforePasswordChange: true, Handle: api.Result(http.StatusOK, s.userinfo)},
-		{Method: http.MethodGet, Path: "/auth/sessions", Access: api.SignedIn, Category: auth, Handle: api.Result(http.StatusOK, func(r *http.Request) (list api.List[Info], err error) {
-			page, err := api.Paging(r)
-			if err != nil {
-				return list, err
-			}
-			return s.Sessions(r.Context(), api.CallerOf(r), page)
-		})},
-		{Method: http.MethodDelete, Path: "/auth/sessions/:id", Access: api.SignedIn, Category: auth, Handle: api.Done(func(r *http.Request) error {
-			return s.RevokeSession(r.Context(), api.CallerOf(r), r.PathValue("id"))
-		})},
-		users(http.MethodGet, api.Result(http.StatusOK, func(r *http.Request) (list api.List[Info], err error) {
-			page, err := api.Paging(r)
-			if err != nil {
-				return list, err
-			}
-			return s.UserSessions(r.Context(), api.CallerOf(r), r.PathValue("id"), page)
-		})),
-		users(http.MethodDelete, api.Done(func(r *http.Request) error {
-			return s.EndUserSessions(r.Context(), api.CallerOf(r), r.PathValue("id"))
-		})),
+		{Method: http.MethodGet, Path: "/auth/sessions", Access: api.SignedIn, Category: auth, Handle: api.ListOf(s.Sessions)},
+		{Method: http.MethodDelete, Path: "/auth/sessions/:id", Access: api.SignedIn, Category: auth, Handle: api.DoneBy("id", s.RevokeSession)},
+		users(http.MethodGet, api.ListBy("id", s.UserSessions)),
+		users(http.MethodDelete, api.DoneBy("id", s.EndUserSessions)),
 	}
 	if s.cfg.External {
 		return append(all, api.Route{Method: http.MethodPost, Path: "/auth/login", Access: api.Open, Hidden: true, Handle: notFound})
 	}
 	return slices.Concat(all, []api.Route{
-		{Method: http.MethodPost, Path: "/auth/setup", Access: api.Open, Category: auth, Handle: api.ResultOf(http.StatusCreated, func(r *http.Request, in user.SetupInput) (SignIn, error) {
-			return s.Setup(r.Context(), api.CallerOf(r), in)
-		})},
+		{Method: http.MethodPost, Path: "/auth/setup", Access: api.Open, Category: auth, Handle: api.Call(http.StatusCreated, s.Setup)},
 		{Method: http.MethodGet, Path: "/auth/login", Access: api.Open, Hidden: true, Handle: notFound},
-		{Method: http.MethodPost, Path: "/auth/login", Access: api.Open, Category: auth, Handle: api.ResultOf(http.StatusOK, func(r *http.Request, in LoginInput) (SignIn, error) {
-			return s.Login(r.Context(), api.CallerOf(r), in)
-		})},
+		{Method: http.MethodPost, Path: "/auth/login", Access: api.Open, Category: auth, Handle: api.Call(http.StatusOK, s.Login)},
 		{Method: http.MethodPost, Path: "/auth/change-password", Access: api.SignedIn, Category: auth, BeforePasswordChange: true, Handle: s.changePassword},
-		{Method: http.MethodPost, Path: "/auth/register", Access: api.Open, Handle: api.ResultOf(http.StatusCreated, func(r *http.Request, in user.RegisterInput) (SignIn, error) {
-			return s.Register(r.Context(), api.CallerOf(r), in)
-		})},
+		{Method: http.MethodPost, Path: "/auth/register", Access: api.Open, Handle: api.Call(http.StatusCreated, s.Register)},
 	})
 }
 

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/password"
@@ -17,12 +16,11 @@ import (
 // insertSession stores a new session of a user. provider is the session at the identity provider,
 // or "".
 func insertSession(ctx context.Context, tx *store.Tx, u user.User, id, provider string, from api.Caller) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO sessions
+	return db.Exec(ctx, tx, "insert session", `INSERT INTO sessions
 			(id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, address, user_agent, provider_session)
 		VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		id, u.TenantID, u.ID, db.Micros(tx.Now), db.Micros(tx.Now.Add(sessionIdle)), db.Micros(tx.Now.Add(sessionLimit)),
 		from.RemoteIP, password.NetworkOf(from.RemoteIP), password.AddressOf(from.RemoteIP), from.UserAgent, sql.NullString{String: provider, Valid: provider != ""})
-	return db.Wrap("insert session", err)
 }
 
 // readSession reads a session and its user. A session that does not exist was deleted with its
@@ -37,11 +35,8 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 	u, err := user.Scan(s.store.Read().QueryRowContext(ctx, `SELECT `+user.Columns+`, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, s.last_used_at,
 			COALESCE((SELECT id FROM signing_keys WHERE retired_at IS NULL), '')
 		FROM sessions s JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE s.id = $1`, id), &revoked, &why, &idle, &expires, &lastUsed, &st.signing)
-	if errors.Is(err, sql.ErrNoRows) {
-		return api.TokenRevoked
-	}
 	if err != nil {
-		return db.Wrap("read session", err)
+		return db.WrapOne("read session", err, api.TokenRevoked)
 	}
 	st.fill(s, u, revoked.Valid, lastUsed)
 	st.endedByDisable = why.String == user.EndedByDisable
@@ -53,21 +48,18 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 // liveSessions returns a page of the live sessions of a user of the caller's tenant, the last used
 // first, and the number of all.
 func (s *Service) liveSessions(ctx context.Context, caller api.Caller, userID string, page api.Page) (items []Info, total int, err error) {
-	const live = ` FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`
-	now := db.Micros(s.store.Now())
-	err = s.store.Read().QueryRowContext(ctx, `SELECT COUNT(*)`+live, caller.TenantID, userID, now).Scan(&total)
-	if err != nil {
-		return nil, 0, db.Wrap("count sessions", err)
-	}
-	items, err = db.Collect(ctx, s.store.Read(), "list sessions", func(row db.Scanner) (item Info, err error) {
+	return db.List(ctx, s.store.Read(), "list sessions", func(row db.Scanner) (item Info, err error) {
 		var created, used int64
 		err = row.Scan(&item.ID, &created, &used, &item.RemoteIP, &item.UserAgent)
 		item.CreatedAt, item.LastUsedAt = api.Time(db.Time(created)), api.Time(db.Time(used))
 		item.Current = item.ID == caller.SessionID
 		return item, err
-	}, `SELECT id, created_at, last_used_at, remote_ip, user_agent`+live+` ORDER BY last_used_at DESC, id DESC LIMIT $4 OFFSET $5`,
-		caller.TenantID, userID, now, page.Size, page.Offset())
-	return items, total, err
+	}, db.Page{
+		Columns: `id, created_at, last_used_at, remote_ip, user_agent`,
+		From:    `sessions WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`,
+		Args:    []any{caller.TenantID, userID, db.Micros(s.store.Now())},
+		Order:   `last_used_at DESC, id DESC`, Limit: page.Size, Offset: page.Offset(),
+	})
 }
 
 // extendSession records a refresh of a session. It reports false if the session has ended.
@@ -81,10 +73,9 @@ func extendSession(ctx context.Context, tx *store.Tx, tenantID, id string, from 
 // evictSessions ends the oldest live sessions of a user beyond maxSessions, and deletes the oldest
 // ended ones beyond as many. The session with the given id stays. The row of the user is locked.
 func evictSessions(ctx context.Context, tx *store.Tx, u user.User, id string) (evicted int, err error) {
-	var all int
-	err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM sessions WHERE tenant_id = $1 AND user_id = $2`, u.TenantID, u.ID).Scan(&all)
+	all, err := db.Value[int](ctx, tx, "count sessions", `SELECT COUNT(*) FROM sessions WHERE tenant_id = $1 AND user_id = $2`, u.TenantID, u.ID)
 	if err != nil || all <= maxSessions { // nearly always
-		return 0, db.Wrap("count sessions", err)
+		return 0, err
 	}
 	const live = `tenant_id = $6 AND user_id = $1 AND id <> $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`
 	n, err := db.Affected(ctx, tx, "evict sessions", `UPDATE sessions SET revoked_at = $3, revoked_why = $4 WHERE `+live+`
@@ -94,7 +85,7 @@ func evictSessions(ctx context.Context, tx *store.Tx, u user.User, id string) (e
 		return 0, err
 	}
 	const ended = `tenant_id = $5 AND user_id = $1 AND id <> $2 AND (revoked_at IS NOT NULL OR idle_until <= $3 OR expires_at <= $3)`
-	_, err = db.Affected(ctx, tx, "delete sessions", `DELETE FROM sessions WHERE `+ended+`
+	err = db.Exec(ctx, tx, "delete sessions", `DELETE FROM sessions WHERE `+ended+`
 		AND id NOT IN (SELECT id FROM sessions WHERE `+ended+` ORDER BY created_at DESC, id DESC LIMIT $4)`,
 		u.ID, id, db.Micros(tx.Now), maxSessions, u.TenantID)
 	return int(n), err
@@ -110,9 +101,8 @@ func endSession(ctx context.Context, tx *store.Tx, tenantID, userID, id, why str
 
 // insertRefreshToken stores the next refresh token of a session.
 func insertRefreshToken(ctx context.Context, tx *store.Tx, hash []byte, session string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO refresh_tokens (hash, session_id, created_at) VALUES ($1, $2, $3)`,
+	return db.Exec(ctx, tx, "insert refresh token", `INSERT INTO refresh_tokens (hash, session_id, created_at) VALUES ($1, $2, $3)`,
 		hash, session, db.Micros(tx.Now))
-	return db.Wrap("insert refresh token", err)
 }
 
 // rotateRefreshToken marks a token as used. It reports false if it was used before.
@@ -128,11 +118,8 @@ func refreshBefore(ctx context.Context, tx *store.Tx, session string, from, to t
 	var at int64
 	err := tx.QueryRowContext(ctx, `SELECT rotated_at FROM refresh_tokens WHERE session_id = $1 AND rotated_at > $2 AND rotated_at <= $3
 		ORDER BY rotated_at DESC LIMIT 1 OFFSET $4`, session, db.Micros(from), db.Micros(to), n).Scan(&at)
-	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, nil
-	}
 	if err != nil {
-		return time.Time{}, db.Wrap("read refreshes", err)
+		return time.Time{}, db.WrapOne("read refreshes", err, nil)
 	}
 	return db.Time(at), nil
 }
@@ -147,49 +134,43 @@ func readFamily(ctx context.Context, q db.Querier, hash []byte) (f family, err e
 	f.user, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, s.id, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, t.rotated_at
 		FROM refresh_tokens t JOIN sessions s ON s.id = t.session_id JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE t.hash = $1`, hash),
 		&f.session, &revoked, &why, &idle, &limit, &rotated)
-	if errors.Is(err, sql.ErrNoRows) {
-		return f, api.Unauthenticated.New("The refresh token is unknown: sign in again.")
-	}
 	f.revoked = revoked.Valid
 	f.why = why.String
 	f.idle = db.Time(idle)
 	f.limit = db.Time(limit)
 	f.rotated = db.NullTime(rotated)
-	return f, db.Wrap("read session", err)
+	return f, db.WrapOne("read session", err, api.Unauthenticated.New("The refresh token is unknown: sign in again."))
 }
 
 // endProviderSessions ends the sessions of a logout, and returns how many live ones each user had.
 func endProviderSessions(ctx context.Context, tx *store.Tx, out ExternalLogout) (map[string]int, error) {
-	type session struct {
-		user string
-		live bool
-	}
-	all, err := db.Collect(ctx, tx, "end sessions", func(row db.Scanner) (one session, err error) {
-		err = row.Scan(&one.user, &one.live)
-		return one, err
+	ended := map[string]int{}
+	_, err := db.Collect(ctx, tx, "end sessions", func(row db.Scanner) (live bool, err error) {
+		var user string
+		if err = row.Scan(&user, &live); err != nil {
+			return false, err
+		}
+		ended[user] += 0
+		if live {
+			ended[user]++
+		}
+		return live, nil
 	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2 WHERE tenant_id = $3 AND revoked_at IS NULL
 			AND ($4 = '' OR provider_session = $4 OR $6 <> '' AND provider_session IS NULL)
 			AND user_id IN (SELECT id FROM members WHERE tenant_id = $3 AND issuer = $5 AND ($6 = '' OR subject = $6))
 		RETURNING user_id, idle_until > $1 AND expires_at > $1`,
 		db.Micros(tx.Now), user.EndedByProvider, out.TenantID, out.SessionID, out.Issuer, out.Subject)
-	ended := map[string]int{}
-	for _, one := range all {
-		ended[one.user] += 0
-		if one.live {
-			ended[one.user]++
-		}
-	}
 	return ended, err
 }
 
 // recordUse records the use of a session, unless one was recorded after a time, in microseconds.
 func recordUse(ctx context.Context, q db.Querier, id string, at, after int64) error {
-	_, err := q.ExecContext(ctx, `UPDATE sessions SET last_used_at = $1 WHERE id = $2 AND last_used_at <= $3`, at, id, after)
-	return err
+	return db.Exec(ctx, q, "record use of session",
+		`UPDATE sessions SET last_used_at = $1 WHERE id = $2 AND last_used_at <= $3`, at, id, after)
 }
 
 // deleteSessions deletes the sessions of all tenants that ended before a time.
 func deleteSessions(ctx context.Context, q db.Querier, before time.Time) error {
-	_, err := q.ExecContext(ctx, `DELETE FROM sessions WHERE expires_at < $1 OR idle_until < $1 OR revoked_at < $1`, db.Micros(before))
-	return db.Wrap("delete sessions", err)
+	return db.Exec(ctx, q, "delete sessions",
+		`DELETE FROM sessions WHERE expires_at < $1 OR idle_until < $1 OR revoked_at < $1`, db.Micros(before))
 }

@@ -2,8 +2,6 @@ package token
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/store"
@@ -27,17 +25,12 @@ func insertInstance(ctx context.Context, tx *store.Tx, id string) (stored string
 
 // lockKeys makes the transaction wait for all others that change the signing keys.
 func lockKeys(ctx context.Context, tx *store.Tx) error {
-	_, err := tx.ExecContext(ctx, `UPDATE instance SET value = value WHERE name = $1`, hubRow)
-	return db.Wrap("lock signing keys", err)
+	return db.Exec(ctx, tx, "lock signing keys", `UPDATE instance SET value = value WHERE name = $1`, hubRow)
 }
 
 // currentKey returns the id of the key that signs, or "".
-func currentKey(ctx context.Context, q db.Querier) (id string, err error) {
-	err = q.QueryRowContext(ctx, `SELECT id FROM signing_keys WHERE retired_at IS NULL`).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return id, db.Wrap("read signing key", err)
+func currentKey(ctx context.Context, q db.Querier) (string, error) {
+	return db.Value[string](ctx, q, "read signing key", `SELECT COALESCE((SELECT id FROM signing_keys WHERE retired_at IS NULL), '')`)
 }
 
 // readKeys returns all keys.
@@ -48,29 +41,24 @@ func readKeys(ctx context.Context, q db.Querier, scan func(db.Scanner) (signingK
 
 // retireKey marks the key as retired: it signs no more tokens, and verifies them for keyGrace.
 func retireKey(ctx context.Context, tx *store.Tx, id string, now time.Time) error {
-	_, err := tx.ExecContext(ctx, `UPDATE signing_keys SET retired_at = $1, expires_at = $2 WHERE id = $3 AND retired_at IS NULL`,
+	return db.Exec(ctx, tx, "retire signing key",
+		`UPDATE signing_keys SET retired_at = $1, expires_at = $2 WHERE id = $3 AND retired_at IS NULL`,
 		db.Micros(now), db.Micros(now.Add(keyGrace)), id)
-	return err
 }
 
 // insertFirstKey stores a key as the one that signs, unless there is one.
 func insertFirstKey(ctx context.Context, tx *store.Tx, key newSigningKey, now time.Time) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO signing_keys (id, public_key, private_sealed, created_at)
+	return db.Exec(ctx, tx, "insert signing key", `INSERT INTO signing_keys (id, public_key, private_sealed, created_at)
 		SELECT $1, $2, $3, $4 WHERE NOT EXISTS (SELECT 1 FROM signing_keys WHERE retired_at IS NULL)`,
 		key.id, []byte(key.public), key.sealed, db.Micros(now))
-	return err
 }
 
 // deleteKeys deletes all keys and returns their ids.
 func deleteKeys(ctx context.Context, tx *store.Tx) ([]string, error) {
-	return db.Collect(ctx, tx, "delete signing keys", func(row db.Scanner) (id string, err error) {
-		err = row.Scan(&id)
-		return id, err
-	}, `DELETE FROM signing_keys RETURNING id`)
+	return db.Values[string](ctx, tx, "delete signing keys", `DELETE FROM signing_keys RETURNING id`)
 }
 
 // deleteExpired deletes the keys whose tokens have expired.
 func deleteExpired(ctx context.Context, q db.Querier, now time.Time) error {
-	_, err := q.ExecContext(ctx, `DELETE FROM signing_keys WHERE expires_at < $1`, db.Micros(now))
-	return db.Wrap("delete signing keys", err)
+	return db.Exec(ctx, q, "delete signing keys", `DELETE FROM signing_keys WHERE expires_at < $1`, db.Micros(now))
 }

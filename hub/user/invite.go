@@ -117,8 +117,7 @@ func (s *Service) RevokeInvite(ctx context.Context, caller api.Caller, id string
 
 // target returns e with the invitation as its target.
 func (i Invite) target(e auditlog.Event) auditlog.Event {
-	e.TargetType, e.TargetID, e.TargetName = targetInvite, i.ID, i.Note
-	return e
+	return e.WithTarget(targetInvite, i.ID, i.Note)
 }
 
 func (i Invite) detail() inviteDetail {

@@ -35,23 +35,19 @@ func scanInvite(row db.Scanner) (Invite, error) {
 
 // invitesOf returns a page of the invites of a tenant, the newest first, and the number of all.
 func invitesOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) ([]Invite, int, error) {
-	var total int
-	if err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM invites WHERE tenant_id = $1`, tenantID).Scan(&total); err != nil {
-		return nil, 0, db.Wrap("count invites", err)
-	}
-	all, err := db.Collect(ctx, q, "list invites", scanInvite, `SELECT `+inviteColumns+` FROM invites WHERE tenant_id = $1
-		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, tenantID, page.Size, page.Offset())
-	return all, total, err
+	return db.List(ctx, q, "list invites", scanInvite, db.Page{
+		Columns: inviteColumns, From: `invites WHERE tenant_id = $1`, Args: []any{tenantID},
+		Order: `created_at DESC, id DESC`, Limit: page.Size, Offset: page.Offset(),
+	})
 }
 
 // checkOpenInvites fails with api.Conflict if the tenant has maxInvites open invites. The tenant is
 // locked.
 func checkOpenInvites(ctx context.Context, tx *store.Tx, tenantID string) error {
-	var open int
-	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM invites
-		WHERE tenant_id = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2`, tenantID, db.Micros(tx.Now)).Scan(&open)
+	open, err := db.Value[int](ctx, tx, "count open invites", `SELECT COUNT(*) FROM invites
+		WHERE tenant_id = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2`, tenantID, db.Micros(tx.Now))
 	if err != nil {
-		return db.Wrap("count open invites", err)
+		return err
 	}
 	if open >= maxInvites {
 		return api.Conflict.New(fmt.Sprintf("There are %d open invitations: revoke some of them first.", maxInvites))
@@ -60,12 +56,11 @@ func checkOpenInvites(ctx context.Context, tx *store.Tx, tenantID string) error 
 }
 
 func insertInvite(ctx context.Context, tx *store.Tx, i Invite, hash []byte) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO invites
+	return db.Exec(ctx, tx, "insert invite", `INSERT INTO invites
 			(id, tenant_id, token_hash, role, note, created_by, created_by_name, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		i.ID, i.TenantID, hash, string(i.Role), i.Note, i.CreatedByID, i.CreatedBy,
 		db.Micros(time.Time(i.CreatedAt)), db.Micros(time.Time(i.ExpiresAt)))
-	return db.Wrap("insert invite", err)
 }
 
 // pendingInvite returns the pending invite of a token, or api.InviteInvalid.
@@ -84,10 +79,7 @@ func useInvite(ctx context.Context, tx *store.Tx, raw, username string) (Invite,
 
 func oneInvite(row db.Scanner) (Invite, error) {
 	i, err := scanInvite(row)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Invite{}, api.InviteInvalid
-	}
-	return i, db.Wrap("read invite", err)
+	return i, db.WrapOne("read invite", err, api.InviteInvalid)
 }
 
 // revokeInvite revokes a pending invite. It returns the invite, and whether it was pending.
@@ -100,10 +92,7 @@ func revokeInvite(ctx context.Context, tx *store.Tx, tenantID, id string) (i Inv
 	if errors.Is(err, sql.ErrNoRows) {
 		i, err = scanInvite(tx.QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invites WHERE tenant_id = $1 AND id = $2`, tenantID, id))
 	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return Invite{}, false, api.NotFound.New("There is no such invitation.")
-	}
-	return i, false, db.Wrap("revoke invite", err)
+	return i, false, db.WrapOne("revoke invite", err, api.NotFound.New("There is no such invitation."))
 }
 
 // revokeInvitesOf revokes the open invites that a user created.

@@ -176,8 +176,7 @@ func (u User) Caller() api.Caller {
 
 // Target returns e with the user as its target.
 func (u User) Target(e auditlog.Event) auditlog.Event {
-	e.TargetType, e.TargetID, e.TargetName = targetUser, u.ID, u.Username
-	return e
+	return e.WithTarget(targetUser, u.ID, u.Username)
 }
 
 // Event returns the event of a request whose target is the user who sent it, signed in or not.
@@ -233,49 +232,27 @@ func Of(ctx context.Context, q db.Querier, caller api.Caller, id string) (User, 
 // Routes returns the routes of users and invitations. Those that begin a session are of package
 // session.
 func (s *Service) Routes() []api.Route {
-	users := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+	users := func(method, path string, handle api.Handler) api.Route {
 		return api.Route{Method: method, Path: "/api/v1/admin/users" + path, Group: rbac.AdminOnly, Category: "user", Handle: handle}
 	}
-	invites := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+	invites := func(method, path string, handle api.Handler) api.Route {
 		return api.Route{Method: method, Path: "/api/v1/admin/invites" + path, Group: rbac.AdminOnly, Category: "invite", Handle: handle}
 	}
 	all := []api.Route{
-		users(http.MethodGet, "", api.Result(http.StatusOK, func(r *http.Request) (list api.List[User], err error) {
-			page, err := api.Paging(r)
-			if err != nil {
-				return list, err
-			}
-			return s.Users(r.Context(), api.CallerOf(r), page)
-		})),
-		users(http.MethodPost, "", api.ResultOf(http.StatusCreated, func(r *http.Request, in Input) (User, error) {
-			return s.CreateUser(r.Context(), api.CallerOf(r), in)
-		})),
-		users(http.MethodGet, "/:id", api.Result(http.StatusOK, func(r *http.Request) (User, error) {
-			return s.User(r.Context(), api.CallerOf(r), r.PathValue("id"))
-		})),
+		users(http.MethodGet, "", api.ListOf(s.Users)),
+		users(http.MethodPost, "", api.Call(http.StatusCreated, s.CreateUser)),
+		users(http.MethodGet, "/:id", api.CallBy(http.StatusOK, "id", s.User)),
 		users(http.MethodPatch, "/:id", api.ResultOf(http.StatusOK, func(r *http.Request, in Update) (User, error) {
 			return s.UpdateUser(r.Context(), api.CallerOf(r), r.PathValue("id"), in)
 		})),
-		users(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
-			return s.DeleteUser(r.Context(), api.CallerOf(r), r.PathValue("id"))
-		})),
+		users(http.MethodDelete, "/:id", api.DoneBy("id", s.DeleteUser)),
 		users(http.MethodPost, "/:id/reset-password", api.Result(http.StatusOK, func(r *http.Request) (oneTimePassword, error) {
 			given, err := s.ResetUserPassword(r.Context(), api.CallerOf(r), r.PathValue("id"))
 			return oneTimePassword{given}, err
 		})),
-		invites(http.MethodGet, "", api.Result(http.StatusOK, func(r *http.Request) (list api.List[Invite], err error) {
-			page, err := api.Paging(r)
-			if err != nil {
-				return list, err
-			}
-			return s.Invites(r.Context(), api.CallerOf(r), page)
-		})),
-		invites(http.MethodPost, "", api.ResultOf(http.StatusCreated, func(r *http.Request, in InviteInput) (Invite, error) {
-			return s.CreateInvite(r.Context(), api.CallerOf(r), in)
-		})),
-		invites(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
-			return s.RevokeInvite(r.Context(), api.CallerOf(r), r.PathValue("id"))
-		})),
+		invites(http.MethodGet, "", api.ListOf(s.Invites)),
+		invites(http.MethodPost, "", api.Call(http.StatusCreated, s.CreateInvite)),
+		invites(http.MethodDelete, "/:id", api.DoneBy("id", s.RevokeInvite)),
 	}
 	if s.cfg.External {
 		return all

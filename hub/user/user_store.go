@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -52,10 +51,7 @@ func Scan(row db.Scanner, more ...any) (User, error) {
 // scanOne is Scan for a query of at most one row.
 func scanOne(row db.Scanner) (User, error) {
 	u, err := Scan(row)
-	if errors.Is(err, sql.ErrNoRows) {
-		return User{}, ErrNone
-	}
-	return u, db.Wrap("read user", err)
+	return u, db.WrapOne("read user", err, ErrNone)
 }
 
 // ByID also returns ErrNone for a user of another tenant.
@@ -77,57 +73,49 @@ func BySubject(ctx context.Context, q db.Querier, tenantID, issuer, subject stri
 
 // usersOf returns a page of the users of a tenant, the oldest first, and the number of all.
 func usersOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) ([]User, int, error) {
-	var total int
-	if err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE tenant_id = $1`, tenantID).Scan(&total); err != nil {
-		return nil, 0, db.Wrap("count users", err)
-	}
-	all, err := db.Collect(ctx, q, "list users", func(row db.Scanner) (User, error) { return Scan(row) },
-		`SELECT `+Columns+` FROM members m WHERE m.tenant_id = $1 ORDER BY m.created_at, m.id LIMIT $2 OFFSET $3`,
-		tenantID, page.Size, page.Offset())
-	return all, total, err
+	return db.List(ctx, q, "list users", func(row db.Scanner) (User, error) { return Scan(row) }, db.Page{
+		Columns: Columns, From: `members m WHERE m.tenant_id = $1`, Args: []any{tenantID},
+		Order: `m.created_at, m.id`, Limit: page.Size, Offset: page.Offset(),
+	})
 }
 
 // insertTenant creates a tenant if it does not exist.
 func insertTenant(ctx context.Context, q db.Querier, id string, now time.Time) error {
-	_, err := q.ExecContext(ctx, `INSERT INTO tenants (id, created_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, db.Micros(now))
-	return db.Wrap("insert tenant", err)
+	return db.Exec(ctx, q, "insert tenant",
+		`INSERT INTO tenants (id, created_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, db.Micros(now))
 }
 
 // LockTenant makes the transaction wait for all others that change users, invites and CLI tokens of
 // the tenant. Call it before reading rows that the decision depends on.
 func LockTenant(ctx context.Context, tx *sql.Tx, tenantID string) error {
-	_, err := tx.ExecContext(ctx, `UPDATE tenants SET version = version + 1 WHERE id = $1`, tenantID)
-	return db.Wrap("lock tenant", err)
+	return db.Exec(ctx, tx, "lock tenant", `UPDATE tenants SET version = version + 1 WHERE id = $1`, tenantID)
 }
 
 // lockUser makes the transaction wait for others that change the user.
 func lockUser(ctx context.Context, tx *store.Tx, tenantID, id string) error {
-	_, err := tx.ExecContext(ctx, `UPDATE members SET updated_at = updated_at WHERE tenant_id = $1 AND id = $2`, tenantID, id)
-	return db.Wrap("lock user", err)
+	return db.Exec(ctx, tx, "lock user", `UPDATE members SET updated_at = updated_at WHERE tenant_id = $1 AND id = $2`, tenantID, id)
 }
 
 // HasUsers reports whether the tenant has users.
-func HasUsers(ctx context.Context, q db.Querier, tenantID string) (has bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM members WHERE tenant_id = $1)`, tenantID).Scan(&has)
-	return has, db.Wrap("read users", err)
+func HasUsers(ctx context.Context, q db.Querier, tenantID string) (bool, error) {
+	return db.Value[bool](ctx, q, "read users", `SELECT EXISTS (SELECT 1 FROM members WHERE tenant_id = $1)`, tenantID)
 }
 
 // activeAdmins counts the admins who can sign in in the mode of the hub.
-func (s *Service) activeAdmins(ctx context.Context, tx *store.Tx, tenantID string) (n int, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE tenant_id = $1 AND role = $2 AND status = $3 AND auth_source = $4`,
-		tenantID, string(rbac.Admin), Active, s.source()).Scan(&n)
-	return n, db.Wrap("count admins", err)
+func (s *Service) activeAdmins(ctx context.Context, tx *store.Tx, tenantID string) (int, error) {
+	return db.Value[int](ctx, tx, "count admins",
+		`SELECT COUNT(*) FROM members WHERE tenant_id = $1 AND role = $2 AND status = $3 AND auth_source = $4`,
+		tenantID, string(rbac.Admin), Active, s.source())
 }
 
 // insert stores a new user. A name that is taken is a db.UniqueViolation.
 func insert(ctx context.Context, tx *store.Tx, u User) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO members (id, tenant_id, username, username_fold, display_name, email, role, status,
+	return db.Exec(ctx, tx, "insert user", `INSERT INTO members (id, tenant_id, username, username_fold, display_name, email, role, status,
 			auth_source, issuer, subject, password_hash, password_changed_at, must_change, last_login_at, created_at, updated_at, group_names)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
 		u.ID, u.TenantID, u.Username, password.Fold(u.Username), u.DisplayName, u.Email, string(u.Role), u.Status,
 		u.AuthSource, nullText(u.Issuer), nullText(u.Subject), u.PasswordHash, db.NullMicros(u.PasswordChangedAt), u.MustChange,
 		db.NullMicros(time.Time(u.LastLoginAt)), db.Micros(time.Time(u.CreatedAt)), db.Micros(u.UpdatedAt), groupsText(u.Groups))
-	return db.Wrap("insert user", err)
 }
 
 // groupsText returns the stored form of groups.
@@ -141,22 +129,20 @@ func nullText(s string) sql.NullString { return sql.NullString{String: s, Valid:
 
 // update stores the role, the status and the display name.
 func update(ctx context.Context, tx *store.Tx, u User) error {
-	_, err := tx.ExecContext(ctx, `UPDATE members SET role = $1, status = $2, display_name = $3, updated_at = $4
+	return db.Exec(ctx, tx, "update user", `UPDATE members SET role = $1, status = $2, display_name = $3, updated_at = $4
 		WHERE tenant_id = $5 AND id = $6`, string(u.Role), u.Status, u.DisplayName, db.Micros(u.UpdatedAt), u.TenantID, u.ID)
-	return db.Wrap("update user", err)
 }
 
 // remove deletes the user and, by the schema, the sessions and tokens.
 func remove(ctx context.Context, tx *store.Tx, u User) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM members WHERE tenant_id = $1 AND id = $2`, u.TenantID, u.ID)
-	return db.Wrap("delete user", err)
+	return db.Exec(ctx, tx, "delete user", `DELETE FROM members WHERE tenant_id = $1 AND id = $2`, u.TenantID, u.ID)
 }
 
 // setPassword stores the hash of a password that the user must change.
 func setPassword(ctx context.Context, tx *store.Tx, u User, hash string) error {
-	_, err := tx.ExecContext(ctx, `UPDATE members SET password_hash = $1, password_changed_at = $2, must_change = TRUE, updated_at = $2
+	return db.Exec(ctx, tx, "update user",
+		`UPDATE members SET password_hash = $1, password_changed_at = $2, must_change = TRUE, updated_at = $2
 		WHERE tenant_id = $3 AND id = $4`, hash, db.Micros(tx.Now), u.TenantID, u.ID)
-	return db.Wrap("update user", err)
 }
 
 // RecordLogin records a login, stores the hash of the password, and returns the user as stored. It
@@ -199,22 +185,16 @@ func useBootstrap(ctx context.Context, tx *store.Tx, tenantID, key string) (bool
 // EndSessions ends all sessions of a user but one ("" for none), and returns the ids of the live
 // ones. Call [Service.Changed] after the commit.
 func EndSessions(ctx context.Context, tx *store.Tx, u User, except, why string) (live []string, err error) {
-	type session struct {
-		id   string
-		live bool
-	}
 	// Expired sessions end too: a concurrent refresh must not extend one.
-	all, err := db.Collect(ctx, tx, "end sessions", func(row db.Scanner) (one session, err error) {
-		err = row.Scan(&one.id, &one.live)
-		return one, err
+	_, err = db.Collect(ctx, tx, "end sessions", func(row db.Scanner) (alive bool, err error) {
+		var id string
+		if err = row.Scan(&id, &alive); alive {
+			live = append(live, id)
+		}
+		return alive, err
 	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2
 		WHERE tenant_id = $5 AND user_id = $3 AND id <> $4 AND revoked_at IS NULL RETURNING id, idle_until > $1 AND expires_at > $1`,
 		db.Micros(tx.Now), why, u.ID, except, u.TenantID)
-	for _, one := range all {
-		if one.live {
-			live = append(live, one.id)
-		}
-	}
 	return live, err
 }
 
@@ -249,10 +229,7 @@ func EndExternalAccess(ctx context.Context, tx *store.Tx, tenantID, keepIssuer s
 // liveRows runs a statement that returns for each row whether it was live, and returns their
 // number.
 func liveRows(ctx context.Context, tx *store.Tx, what, query string, args ...any) (live int, err error) {
-	all, err := db.Collect(ctx, tx, what, func(row db.Scanner) (alive bool, err error) {
-		err = row.Scan(&alive)
-		return alive, err
-	}, query, args...)
+	all, err := db.Values[bool](ctx, tx, what, query, args...)
 	for _, alive := range all {
 		if alive {
 			live++
