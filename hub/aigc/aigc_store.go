@@ -3,9 +3,7 @@ package aigc
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -23,53 +21,27 @@ var sealedSecret = store.Sealed{
 func Sealed() []store.Sealed { return []store.Sealed{sealedSecret} }
 
 // scanConfig reads the columns config and updated_at. The configuration is nil if there is none.
-func scanConfig(row db.Scanner) (*stored, time.Time, error) {
-	var (
-		config  sql.NullString
-		updated sql.NullInt64
-	)
-	if err := row.Scan(&config, &updated); err != nil {
-		return nil, time.Time{}, db.WrapOne("read aigc configuration", err, nil)
-	}
-	st, err := parseConfig(config)
-	return st, db.NullTime(updated), err
-}
-
-func parseConfig(config sql.NullString) (*stored, error) {
-	if !config.Valid {
-		return nil, nil // nil is the documented value of no configuration
-	}
-	st := new(stored)
-	if err := json.Unmarshal([]byte(config.String), st); err != nil {
-		return nil, fmt.Errorf("read aigc configuration: %w", err)
-	}
-	return st, nil
+func scanConfig(row db.Scanner) (st *stored, updated api.Time, err error) {
+	err = row.Scan(db.JSON{V: &st}, &updated)
+	return st, updated, db.WrapOne("read aigc configuration", err, nil)
 }
 
 // readConfig returns the configuration of the tenant, or nil.
-func readConfig(ctx context.Context, q db.Querier, tenantID string) (*stored, time.Time, error) {
+func readConfig(ctx context.Context, q db.Querier, tenantID string) (*stored, api.Time, error) {
 	return scanConfig(q.QueryRowContext(ctx, `SELECT config, updated_at FROM aigc_configs WHERE tenant_id = $1`, tenantID))
 }
 
 // lockConfig is readConfig that excludes other changes of the configuration and the keys of the
 // tenant until the transaction ends.
-func lockConfig(ctx context.Context, tx db.Querier, tenantID string) (*stored, time.Time, error) {
+func lockConfig(ctx context.Context, tx db.Querier, tenantID string) (*stored, api.Time, error) {
 	return scanConfig(tx.QueryRowContext(ctx, `INSERT INTO aigc_configs (tenant_id) VALUES ($1)
 		ON CONFLICT (tenant_id) DO UPDATE SET tenant_id = excluded.tenant_id RETURNING config, updated_at`, tenantID))
 }
 
 // writeConfig stores the configuration of the locked tenant. Nil deletes it.
 func writeConfig(ctx context.Context, tx db.Querier, tenantID string, st *stored, now time.Time) error {
-	var config sql.NullString
-	if st != nil {
-		text, err := json.Marshal(st)
-		if err != nil {
-			return err
-		}
-		config = sql.NullString{String: string(text), Valid: true}
-	}
 	return db.Exec(ctx, tx, "write aigc configuration",
-		`UPDATE aigc_configs SET config = $1, updated_at = $2 WHERE tenant_id = $3`, config, db.Micros(now), tenantID)
+		`UPDATE aigc_configs SET config = $1, updated_at = $2 WHERE tenant_id = $3`, db.JSON{V: &st}, db.Micros(now), tenantID)
 }
 
 // signingKey is the active key of a tenant.
@@ -80,35 +52,23 @@ type signingKey struct {
 }
 
 // readLabeling returns the configuration of the tenant, or nil, and its active key, or nil.
-func readLabeling(ctx context.Context, q db.Querier, tenantID string) (*stored, *signingKey, error) {
-	var (
-		config sql.NullString
-		kid    sql.NullString
-		k      signingKey
-	)
-	err := q.QueryRowContext(ctx, `SELECT c.config, k.kid, k.secret_enc, COALESCE(k.signed, FALSE) FROM aigc_configs c
-		LEFT JOIN aigc_keys k ON k.tenant_id = c.tenant_id AND k.retired_at IS NULL WHERE c.tenant_id = $1`, tenantID).Scan(&config, &kid, &k.sealed, &k.signed)
-	if err != nil {
-		return nil, nil, db.WrapOne("read aigc configuration", err, nil)
+func readLabeling(ctx context.Context, q db.Querier, tenantID string) (st *stored, active *signingKey, err error) {
+	var k signingKey
+	err = q.QueryRowContext(ctx, `SELECT c.config, COALESCE(k.kid, ''), k.secret_enc, COALESCE(k.signed, FALSE) FROM aigc_configs c
+		LEFT JOIN aigc_keys k ON k.tenant_id = c.tenant_id AND k.retired_at IS NULL WHERE c.tenant_id = $1`, tenantID).
+		Scan(db.JSON{V: &st}, &k.kid, &k.sealed, &k.signed)
+	if k.kid != "" {
+		active = &k
 	}
-	st, err := parseConfig(config)
-	if !kid.Valid {
-		return st, nil, err
-	}
-	k.kid = kid.String
-	return st, &k, err
+	return st, active, db.WrapOne("read aigc configuration", err, nil)
 }
 
 // keysOf returns the keys of the tenant, the newest first.
 func keysOf(ctx context.Context, q db.Querier, tenantID string) ([]Key, error) {
 	return db.Collect(ctx, q, "list aigc keys", func(row db.Scanner) (Key, error) {
-		var (
-			k       = Key{Status: KeyVerifyOnly}
-			created int64
-			active  bool
-		)
-		err := row.Scan(&k.KID, &created, &active)
-		k.CreatedAt = api.Time(db.Time(created))
+		var active bool
+		k := Key{Status: KeyVerifyOnly}
+		err := row.Scan(&k.KID, &k.CreatedAt, &active)
 		if active {
 			k.Status = KeyActive
 		}

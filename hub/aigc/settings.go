@@ -5,7 +5,6 @@ import (
 	"context"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/aigc/label"
@@ -75,9 +74,9 @@ type Signing struct {
 	Keys      []Key  `json:"keys"`                // the newest first
 }
 
-func (st stored) view(keys []Key, updated time.Time) Settings {
+func (st stored) view(keys []Key, updated api.Time) Settings {
 	signing := Signing{Enabled: st.Signed, Algorithm: Algorithm, ActiveKID: activeKey(keys), Keys: append([]Key{}, keys...)}
-	return Settings{Labeling: st.Labeling, Signing: signing, UpdatedAt: api.Time(updated)}
+	return Settings{Labeling: st.Labeling, Signing: signing, UpdatedAt: updated}
 }
 
 // Settings returns the configuration of the tenant, and false if there is none.

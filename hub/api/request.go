@@ -178,6 +178,13 @@ func (f Fields) Add(field, reason string) {
 	}
 }
 
+// AddError is Add with the text of an error, unless it is nil.
+func (f Fields) AddError(field string, err error) {
+	if err != nil {
+		f.Add(field, err.Error())
+	}
+}
+
 // Line checks a text of one line, such as a name, and returns it without surrounding white space.
 // The text must have least to most characters, and no control characters, bidirectional controls or
 // invisible characters, except joiners within words and emoji and variation selectors. A text that

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"maps"
 	"net/http"
@@ -290,8 +292,29 @@ func (s *server) handleCORS(w http.ResponseWriter, r *http.Request) bool {
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
 // Time is a time in the JSON form of the hub: RFC 3339 in UTC with six sub-second digits, truncated
-// to microseconds. The zero time is null.
+// to microseconds. The zero time is null. In the database it is microseconds since 1970, or NULL.
 type Time time.Time
+
+// Scan implements sql.Scanner.
+func (t *Time) Scan(src any) error {
+	var micros sql.NullInt64
+	if err := micros.Scan(src); err != nil {
+		return fmt.Errorf("read time: %w", err)
+	}
+	*t = Time{}
+	if micros.Valid {
+		*t = Time(time.UnixMicro(micros.Int64).UTC())
+	}
+	return nil
+}
+
+// Value implements driver.Valuer.
+func (t Time) Value() (driver.Value, error) {
+	if t.IsZero() {
+		return nil, nil
+	}
+	return time.Time(t).UnixMicro(), nil
+}
 
 // String returns the JSON form without quotes, or "" for the zero time.
 func (t Time) String() string {

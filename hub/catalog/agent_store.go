@@ -20,10 +20,10 @@ func (a *Agent) columns() []column {
 		{"name", &a.Name}, {"title", &a.Title}, {"title_en", &a.TitleEN}, {"description", &a.Description},
 		{"description_en", &a.DescriptionEN}, {"icon", &a.Icon}, {"enabled", &a.Enabled}, {"is_default", &a.IsDefault},
 		{"provider_id", &a.ProviderID}, {"model", &a.Model}, {"system_prompt", &a.SystemPrompt}, {"max_turns", &a.MaxTurns},
-		{"permission_mode", &a.PermissionMode}, {"allowed_tools", jsonField{&a.AllowedTools, nil}},
-		{"disallowed_tools", jsonField{&a.DisallowedTools, "[]"}}, {"subagents", jsonField{&a.Subagents, "{}"}},
-		{"setting_sources", jsonField{&a.SettingSources, "[]"}}, {"sandbox", jsonField{&a.Sandbox, ""}},
-		{"access", jsonField{&a.Access, ""}}, {"version", &a.Version}, {"created_at", timeField{&a.CreatedAt}}, {"updated_at", timeField{&a.UpdatedAt}},
+		{"permission_mode", &a.PermissionMode}, {"allowed_tools", db.JSON{V: &a.AllowedTools, Zero: nil}},
+		{"disallowed_tools", db.JSON{V: &a.DisallowedTools, Zero: "[]"}}, {"subagents", db.JSON{V: &a.Subagents, Zero: "{}"}},
+		{"setting_sources", db.JSON{V: &a.SettingSources, Zero: "[]"}}, {"sandbox", db.JSON{V: &a.Sandbox, Zero: ""}},
+		{"access", db.JSON{V: &a.Access, Zero: ""}}, {"version", &a.Version}, {"created_at", &a.CreatedAt}, {"updated_at", &a.UpdatedAt},
 	}
 }
 
@@ -46,12 +46,12 @@ type settingsField struct{ a *Agent }
 
 func (f settingsField) Value() (driver.Value, error) {
 	rest := f.a.withoutColumns()
-	return jsonField{&rest, ""}.Value()
+	return db.JSON{V: &rest, Zero: ""}.Value()
 }
 
 func (f settingsField) Scan(src any) error {
 	f.a.Agent = agent.Agent{}
-	return jsonField{&f.a.Agent, ""}.Scan(src)
+	return db.JSON{V: &f.a.Agent, Zero: ""}.Scan(src)
 }
 
 // written returns the columns of an agent with those that are only written.
@@ -127,7 +127,7 @@ func (s *Service) LockAgent(ctx context.Context, tx *sql.Tx, tenantID, name stri
 func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name string) (enabled bool, err error) {
 	access := everyone()
 	err = s.store.Read().QueryRowContext(ctx, `SELECT enabled, access FROM agents WHERE tenant_id = $1 AND name = $2`, caller.TenantID, name).
-		Scan(&enabled, jsonField{&access, ""})
+		Scan(&enabled, db.JSON{V: &access, Zero: ""})
 	if err == nil && !access.permits(caller) {
 		return false, errNoAgent
 	}

@@ -13,7 +13,7 @@ import (
 func (c *Component) columns(more ...column) []column {
 	return append([]column{
 		{"id", &c.ID}, {"name", &c.Name}, {"title", &c.Title}, {"description", &c.Description},
-		{"version", &c.Version}, {"created_at", timeField{&c.CreatedAt}}, {"updated_at", timeField{&c.UpdatedAt}},
+		{"version", &c.Version}, {"created_at", &c.CreatedAt}, {"updated_at", &c.UpdatedAt},
 	}, more...)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -157,9 +158,9 @@ func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
 		none: api.NotFound.New("There is no such MCP server."), inUse: api.InUse,
 		columns: func(v *MCP) []column {
 			return v.columns(column{"settings", serverSettings{v}}, column{"secrets", serverSecrets{v}}, // before those with a column
-				column{"transport", &v.Transport}, column{"command", &v.Command}, column{"args", jsonField{&v.Args, "[]"}},
-				column{"env", jsonField{&v.Env, "{}"}}, column{"cwd", &v.CWD}, column{"sandbox", jsonField{&v.Sandbox, ""}}, column{"url", &v.URL},
-				column{"headers", jsonField{&v.Headers, "{}"}}, column{"enabled", &v.Enabled})
+				column{"transport", &v.Transport}, column{"command", &v.Command}, column{"args", db.JSON{V: &v.Args, Zero: "[]"}},
+				column{"env", db.JSON{V: &v.Env, Zero: "{}"}}, column{"cwd", &v.CWD}, column{"sandbox", db.JSON{V: &v.Sandbox, Zero: ""}}, column{"url", &v.URL},
+				column{"headers", db.JSON{V: &v.Headers, Zero: "{}"}}, column{"enabled", &v.Enabled})
 		},
 		prepare: func(_ context.Context, tx *store.Tx, before MCP, v *MCP) error {
 			return s.seal(tx.Caller.TenantID, v, before)
@@ -179,7 +180,7 @@ func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
 // has that of versions that do not have the fields.
 func (v MCP) content() ([]any, error) {
 	content := []any{v.Transport, v.Command, v.Args, v.URL, names(v.Env), names(v.Headers), v.Enabled}
-	sandbox, err := jsonField{&v.Sandbox, ""}.Value()
+	sandbox, err := db.JSON{V: &v.Sandbox, Zero: ""}.Value()
 	switch {
 	case sandbox != "":
 		content = append(content, v.CWD, sandbox)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -129,7 +130,7 @@ func (f serverSettings) Value() (driver.Value, error) {
 
 func (f serverSettings) Scan(src any) error {
 	f.v.MCPServer = agent.MCPServer{}
-	return jsonField{&f.v.MCPServer, ""}.Scan(src)
+	return db.JSON{V: &f.v.MCPServer, Zero: ""}.Scan(src)
 }
 
 // serverSecrets is stored as a JSON object with the sealed secrets of the settings that have no
@@ -143,7 +144,7 @@ func (f serverSecrets) Value() (driver.Value, error) {
 
 func (f serverSecrets) Scan(src any) error {
 	sealed := map[string]string{}
-	err := jsonField{&sealed, ""}.Scan(src)
+	err := db.JSON{V: &sealed, Zero: ""}.Scan(src)
 	f.v.MCPServer = settings.Replace(f.v.MCPServer, func(key, _ string) string { return sealed[key] })
 	return err
 }

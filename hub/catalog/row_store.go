@@ -4,12 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/json"
-	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
@@ -23,56 +20,6 @@ type column struct {
 	field any
 }
 
-// timeField is stored in microseconds.
-type timeField struct{ *api.Time }
-
-func (f timeField) Value() (driver.Value, error) { return db.Micros(time.Time(*f.Time)), nil }
-
-func (f timeField) Scan(src any) error {
-	micros, ok := src.(int64)
-	if !ok {
-		return fmt.Errorf("a time is stored as %T", src)
-	}
-	*f.Time = api.Time(db.Time(micros))
-	return nil
-}
-
-// jsonField is stored as JSON, and its zero value as zero.
-type jsonField struct {
-	pointer any
-	zero    driver.Value
-}
-
-func (f jsonField) Value() (driver.Value, error) {
-	if reflect.ValueOf(f.pointer).Elem().IsZero() {
-		return f.zero, nil
-	}
-	text, err := json.Marshal(f.pointer)
-	return string(text), err
-}
-
-func (f jsonField) Scan(src any) error {
-	text, err := textOf(src)
-	if err != nil || text == "" {
-		return err
-	}
-	return json.Unmarshal([]byte(text), f.pointer)
-}
-
-// textOf returns the text of a column, which is "" for NULL.
-func textOf(src any) (string, error) {
-	switch text := src.(type) {
-	case nil:
-		return "", nil
-	case string:
-		return text, nil
-	case []byte:
-		return string(text), nil
-	default:
-		return "", fmt.Errorf("a text is stored as %T", src)
-	}
-}
-
 // hashField is stored in hex, without the name of the function.
 type hashField struct{ *string }
 
@@ -83,8 +30,9 @@ func (f hashField) Value() (driver.Value, error) {
 }
 
 func (f hashField) Scan(src any) error {
-	text, err := textOf(src)
-	*f.string = hashPrefix + text
+	var text sql.NullString
+	err := text.Scan(src)
+	*f.string = hashPrefix + text.String
 	return err
 }
 

@@ -86,18 +86,15 @@ func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (out I
 		if err := checkTokens(ctx, tx, t); err != nil {
 			return err
 		}
-		limit, err := expiryOf(ctx, tx, caller)
-		if err != nil {
+		if t.ExpiresAt, err = expiryOf(ctx, tx, caller); err != nil {
 			return err
 		}
-		var expires time.Time
 		if in.ExpiresInDays != nil {
-			expires = tx.Now.Add(time.Duration(*in.ExpiresInDays) * day)
+			expires := tx.Now.Add(time.Duration(*in.ExpiresInDays) * day)
+			if t.ExpiresAt.IsZero() || expires.Before(time.Time(t.ExpiresAt)) {
+				t.ExpiresAt = api.Time(expires)
+			}
 		}
-		if !limit.IsZero() && (expires.IsZero() || limit.Before(expires)) {
-			expires = limit
-		}
-		t.ExpiresAt = api.Time(expires)
 		out = Issued{ID: t.ID, Name: t.Name, Token: raw, Prefix: t.Prefix, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt}
 		tx.Record(actionIssue.Record(t.target(caller.Event()), issueDetail{Prefix: t.Prefix, ExpiresAt: t.expiry()}))
 		return insertToken(ctx, tx, t, hash)

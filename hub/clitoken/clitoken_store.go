@@ -16,13 +16,8 @@ import (
 const columns = `id, tenant_id, user_id, name, prefix, created_at, expires_at, last_used_at, last_used_ip`
 
 func scan(row db.Scanner) (t Token, err error) {
-	var created int64
-	var expires, used sql.NullInt64
 	var ip sql.NullString
-	err = row.Scan(&t.ID, &t.TenantID, &t.UserID, &t.Name, &t.Prefix, &created, &expires, &used, &ip)
-	t.CreatedAt = api.Time(db.Time(created))
-	t.ExpiresAt = api.Time(db.NullTime(expires))
-	t.LastUsedAt = api.Time(db.NullTime(used))
+	err = row.Scan(&t.ID, &t.TenantID, &t.UserID, &t.Name, &t.Prefix, &t.CreatedAt, &t.ExpiresAt, &t.LastUsedAt, &ip)
 	if ip.String != "" {
 		t.LastUsedIP = &ip.String
 	}
@@ -58,17 +53,16 @@ func checkTokens(ctx context.Context, tx *store.Tx, t Token) error {
 
 // expiryOf returns when the CLI token of the caller expires, or the zero time for never and for a
 // session.
-func expiryOf(ctx context.Context, tx *store.Tx, caller api.Caller) (time.Time, error) {
-	var expires sql.NullInt64
-	err := tx.QueryRowContext(ctx, `SELECT expires_at FROM cli_tokens WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.TokenID).Scan(&expires)
-	return db.NullTime(expires), db.WrapOne("read token", err, nil)
+func expiryOf(ctx context.Context, tx *store.Tx, caller api.Caller) (expires api.Time, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT expires_at FROM cli_tokens WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.TokenID).Scan(&expires)
+	return expires, db.WrapOne("read token", err, nil)
 }
 
 func insertToken(ctx context.Context, tx *store.Tx, t Token, hash []byte) error {
 	return db.Exec(ctx, tx, "insert token",
 		`INSERT INTO cli_tokens (id, tenant_id, user_id, name, token_hash, prefix, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		t.ID, t.TenantID, t.UserID, t.Name, hash, t.Prefix, db.Micros(time.Time(t.CreatedAt)), db.NullMicros(time.Time(t.ExpiresAt)))
+		t.ID, t.TenantID, t.UserID, t.Name, hash, t.Prefix, t.CreatedAt, t.ExpiresAt)
 }
 
 // revokeToken revokes a token of the user. It fails with api.NotFound if there is none that is not
@@ -84,17 +78,16 @@ type State struct {
 	ID        string
 	User      user.User
 	Revoked   bool
-	ExpiresAt time.Time // the zero time means never
-	LastUsed  int64     // microseconds; 0 means never
+	ExpiresAt api.Time // the zero time means never
+	LastUsed  int64    // microseconds; 0 means never
 }
 
 // Find returns the state of a token by its hash, or api.Unauthenticated.
 func Find(ctx context.Context, q db.Querier, hash []byte) (s State, err error) {
-	var revoked, expires, used sql.NullInt64
+	var revoked, used sql.NullInt64
 	s.User, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, t.id, t.revoked_at, t.expires_at, t.last_used_at
-		FROM cli_tokens t JOIN members m ON m.id = t.user_id AND m.tenant_id = t.tenant_id WHERE t.token_hash = $1`, hash), &s.ID, &revoked, &expires, &used)
+		FROM cli_tokens t JOIN members m ON m.id = t.user_id AND m.tenant_id = t.tenant_id WHERE t.token_hash = $1`, hash), &s.ID, &revoked, &s.ExpiresAt, &used)
 	s.Revoked = revoked.Valid
-	s.ExpiresAt = db.NullTime(expires)
 	s.LastUsed = used.Int64
 	return s, db.WrapOne("read CLI token", err, api.Unauthenticated)
 }

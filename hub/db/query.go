@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -110,6 +112,31 @@ func List[T any](ctx context.Context, q Querier, what string, scan func(Scanner)
 	query := fmt.Sprintf(`SELECT %s FROM %s ORDER BY %s LIMIT $%d OFFSET $%d`, p.Columns, p.From, p.Order, n+1, n+2)
 	all, err := Collect(ctx, q, what, scan, query, append(slices.Clip(p.Args), p.Limit, p.Offset)...)
 	return all, total, err
+}
+
+// JSON is a column with the JSON of the value that V points to. A zero value is stored as Zero. NULL
+// and "" leave the value unchanged.
+type JSON struct {
+	V    any
+	Zero driver.Value
+}
+
+// Value implements driver.Valuer.
+func (j JSON) Value() (driver.Value, error) {
+	if reflect.ValueOf(j.V).Elem().IsZero() {
+		return j.Zero, nil
+	}
+	text, err := json.Marshal(j.V)
+	return string(text), err
+}
+
+// Scan implements sql.Scanner.
+func (j JSON) Scan(src any) error {
+	var text sql.NullString
+	if err := text.Scan(src); err != nil || text.String == "" {
+		return err
+	}
+	return json.Unmarshal([]byte(text.String), j.V)
 }
 
 // Containing returns the pattern of LIKE ... ESCAPE '\' for texts that contain a text, of which every

@@ -3,6 +3,7 @@ package external
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"net/url"
@@ -10,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -37,23 +37,10 @@ var orgForm = regexp.MustCompile(`^[a-z][a-z0-9]{0,62}$`)
 
 // client is the registration of the hub with an identity provider, for one organization.
 type client struct {
-	Org       string
-	Provider  string
-	Issuer    string
-	ClientID  string
-	SecretEnc []byte
-	CertEnc   []byte // nil if there is none
-	IsDefault bool
-
-	RequiredClaim       *RequiredClaim // or nil
-	RoleClaim           *RoleClaim     // or nil
-	GroupsClaim         string         // or ""
-	LogoutRevokesTokens bool
-
-	CreatedAt time.Time
-	UpdatedAt time.Time
-
-	global bool // the client of Config.Global, which has no row
+	TenantClient
+	secretEnc []byte
+	certEnc   []byte // nil if there is none
+	global    bool   // the client of Config.Global, which has no row
 }
 
 // TenantClient is a client as operators see it.
@@ -76,11 +63,10 @@ type TenantClient struct {
 }
 
 func (c client) view() TenantClient {
-	return TenantClient{
-		Org: c.Org, ClientID: c.ClientID, Issuer: c.Issuer, Provider: c.Provider, IsDefault: c.IsDefault,
-		HasSecret: len(c.SecretEnc) > 0, HasCert: len(c.CertEnc) > 0, RequiredClaim: c.RequiredClaim, RoleClaim: c.RoleClaim, GroupsClaim: c.GroupsClaim,
-		LogoutRevokesTokens: c.LogoutRevokesTokens, CreatedAt: api.Time(c.CreatedAt), UpdatedAt: api.Time(c.UpdatedAt),
-	}
+	v := c.TenantClient
+	v.HasSecret = len(c.secretEnc) > 0
+	v.HasCert = len(c.certEnc) > 0
+	return v
 }
 
 // ClientInput is a client to register or to change. A nil field keeps the stored value.
@@ -107,35 +93,22 @@ type ClientInput struct {
 func (in ClientInput) validate() error {
 	faults := api.Fields{}
 	checkOrg(faults, in.Org)
-	check(faults, "clientId", checkCredential(in.ClientID, maxClientID))
+	faults.AddError("clientId", checkCredential(in.ClientID, maxClientID))
 	if in.ClientSecret != nil {
-		check(faults, "clientSecret", checkCredential(*in.ClientSecret, maxSecret))
+		faults.AddError("clientSecret", checkCredential(*in.ClientSecret, maxSecret))
 	}
 	if in.Cert != nil && *in.Cert != "" {
 		_, err := parseCert(*in.Cert)
-		check(faults, "cert", fault(err))
+		faults.AddError("cert", err)
 	}
 	if in.Issuer != nil {
-		check(faults, "issuer", fault(checkIssuer(*in.Issuer)))
+		faults.AddError("issuer", checkIssuer(*in.Issuer))
 	}
 	if in.Provider != nil && *in.Provider != providerOIDC && *in.Provider != providerCasdoor {
 		faults.Add("provider", "must be oidc or casdoor")
 	}
 	in.checkClaims(faults)
 	return faults.Err()
-}
-
-func fault(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
-func check(faults api.Fields, field, reason string) {
-	if reason != "" {
-		faults.Add(field, reason)
-	}
 }
 
 func checkOrg(faults api.Fields, org string) {
@@ -147,12 +120,12 @@ func checkOrg(faults api.Fields, org string) {
 	}
 }
 
-// checkCredential returns the fault of a client id or secret (RFC 6749, appendix A), or "".
-func checkCredential(s string, most int) string {
+// checkCredential checks a client id or secret (RFC 6749, appendix A).
+func checkCredential(s string, most int) error {
 	if s == "" || len(s) > most || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return "must have printable ASCII characters, and not too many"
+		return fmt.Errorf("must be 1 to %d printable ASCII characters", most)
 	}
-	return ""
+	return nil
 }
 
 // checkIssuer accepts https, and http on this machine.
@@ -244,10 +217,10 @@ func (c client) lacks(all claims) bool {
 // checkClaims adds the faults of the rules of a client. An empty name removes a rule.
 func (in ClientInput) checkClaims(faults api.Fields) {
 	if r := in.RequiredClaim; r != nil && r.Name != "" {
-		check(faults, "requiredClaim", checkRule(r.Name, r.Values))
+		faults.AddError("requiredClaim", checkRule(r.Name, r.Values))
 	}
 	if r := in.RoleClaim; r != nil && r.Name != "" {
-		check(faults, "roleClaim", checkRule(r.Name, slices.Collect(maps.Keys(r.Map))))
+		faults.AddError("roleClaim", checkRule(r.Name, slices.Collect(maps.Keys(r.Map))))
 		for _, role := range r.Map {
 			if _, err := rbac.ParseRole(string(role)); err != nil {
 				faults.Add("roleClaim", "must map to admin, maintainer or member")
@@ -255,26 +228,25 @@ func (in ClientInput) checkClaims(faults api.Fields) {
 		}
 	}
 	if in.GroupsClaim != nil {
-		check(faults, "groupsClaim", checkGroupsClaim(*in.GroupsClaim))
+		faults.AddError("groupsClaim", checkGroupsClaim(*in.GroupsClaim))
 	}
 }
 
-// checkGroupsClaim returns the fault of the name of a claim, or "".
-func checkGroupsClaim(name string) string {
+func checkGroupsClaim(name string) error {
 	if name != "" && !isPlain(name, maxClaimName) {
-		return "must have at most 128 bytes, without control characters"
+		return errors.New("must have at most 128 bytes, without control characters")
 	}
-	return ""
+	return nil
 }
 
-func checkRule(name string, values []string) string {
+func checkRule(name string, values []string) error {
 	if !isPlain(name, maxClaimName) {
-		return "must have a name of at most 128 bytes without control characters"
+		return errors.New("must have a name of at most 128 bytes without control characters")
 	}
 	if len(values) < 1 || len(values) > maxClaimValues || slices.ContainsFunc(values, func(v string) bool { return !isPlain(v, maxClaimValue) }) {
-		return "must have 1 to 100 values of at most 255 bytes without control characters"
+		return errors.New("must have 1 to 100 values of at most 255 bytes without control characters")
 	}
-	return ""
+	return nil
 }
 
 func isPlain(s string, most int) bool {

@@ -2,9 +2,7 @@ package external
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/seed93082962/agenthost/hub/store"
 
@@ -19,35 +17,9 @@ const clientColumns = `org, provider, issuer, client_id, client_secret_enc, cert
 	created_at, updated_at`
 
 func scanClient(row db.Scanner) (c client, err error) {
-	var created, updated int64
-	var required, role string
-	err = row.Scan(&c.Org, &c.Provider, &c.Issuer, &c.ClientID, &c.SecretEnc, &c.CertEnc, &c.IsDefault, &required, &role, &c.GroupsClaim, &c.LogoutRevokesTokens, &created, &updated)
-	if err != nil {
-		return c, err
-	}
-	c.RequiredClaim, err = readRule[RequiredClaim](required)
-	if err == nil {
-		c.RoleClaim, err = readRule[RoleClaim](role)
-	}
-	c.CreatedAt, c.UpdatedAt = db.Time(created), db.Time(updated)
+	err = row.Scan(&c.Org, &c.Provider, &c.Issuer, &c.ClientID, &c.secretEnc, &c.certEnc, &c.IsDefault,
+		db.JSON{V: &c.RequiredClaim}, db.JSON{V: &c.RoleClaim}, &c.GroupsClaim, &c.LogoutRevokesTokens, &c.CreatedAt, &c.UpdatedAt)
 	return c, err
-}
-
-// readRule returns a rule from its stored form, which is "" for nil.
-func readRule[T any](text string) (rule *T, err error) {
-	if text != "" {
-		err = json.Unmarshal([]byte(text), &rule)
-	}
-	return rule, err
-}
-
-// ruleText returns the stored form of a rule.
-func ruleText[T any](rule *T) string {
-	if rule == nil {
-		return ""
-	}
-	text, _ := json.Marshal(rule) // it has only texts
-	return string(text)
 }
 
 func oneClient(row db.Scanner) (client, error) {
@@ -92,9 +64,9 @@ func otherClients(ctx context.Context, q db.Querier, org string) (bool, error) {
 }
 
 // clearDefault makes the organization no longer the default.
-func clearDefault(ctx context.Context, tx *store.Tx, org string, now time.Time) error {
+func clearDefault(ctx context.Context, tx *store.Tx, org string) error {
 	return db.Exec(ctx, tx, "update tenant client",
-		`UPDATE tenant_clients SET is_default = FALSE, updated_at = $1 WHERE org = $2`, db.Micros(now), org)
+		`UPDATE tenant_clients SET is_default = FALSE, updated_at = $1 WHERE org = $2`, db.Micros(tx.Now), org)
 }
 
 // putClient inserts or replaces a client.
@@ -106,8 +78,8 @@ func putClient(ctx context.Context, tx *store.Tx, c client) error {
 			required_claim = excluded.required_claim, role_claim = excluded.role_claim, groups_claim = excluded.groups_claim,
 			logout_revokes_tokens = excluded.logout_revokes_tokens,
 			updated_at = excluded.updated_at`,
-		c.Org, c.Provider, c.Issuer, c.ClientID, c.SecretEnc, c.CertEnc, c.IsDefault, ruleText(c.RequiredClaim), ruleText(c.RoleClaim), c.GroupsClaim, c.LogoutRevokesTokens,
-		db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt))
+		c.Org, c.Provider, c.Issuer, c.ClientID, c.secretEnc, c.certEnc, c.IsDefault,
+		db.JSON{V: &c.RequiredClaim, Zero: ""}, db.JSON{V: &c.RoleClaim, Zero: ""}, c.GroupsClaim, c.LogoutRevokesTokens, c.CreatedAt, c.UpdatedAt)
 }
 
 func deleteClient(ctx context.Context, tx *store.Tx, org string) error {

@@ -2,9 +2,7 @@ package external
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -37,15 +35,11 @@ func takeFlow(ctx context.Context, q db.Querier, state, browser []byte, now time
 }
 
 func insertCode(ctx context.Context, q db.Querier, code, browser []byte, u user.External, expires time.Time) error {
-	groups, err := json.Marshal(append([]string{}, u.Groups...))
-	if err != nil {
-		return fmt.Errorf("encode groups: %w", err)
-	}
 	return db.Exec(ctx, q, "insert login code", `INSERT INTO login_codes
 			(code_hash, browser_hash, tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, admin_key, role, group_names, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
 		code, browser, u.TenantID, u.Issuer, u.Subject, u.SessionID, storable(u.Username), storable(u.DisplayName), storable(u.Email), u.Admin,
-		u.AdminKey, string(u.Role), string(groups), db.Micros(expires))
+		u.AdminKey, string(u.Role), db.JSON{V: &u.Groups, Zero: "[]"}, db.Micros(expires))
 }
 
 // storable returns a text of an identity provider in a form that both engines store.
@@ -53,13 +47,9 @@ func storable(s string) string { return api.Plain(strings.ToValidUTF8(s, "")) }
 
 // takeCode deletes the code and returns its user. One of several concurrent calls succeeds.
 func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.Time) (u user.External, err error) {
-	var groups string
 	err = q.QueryRowContext(ctx, `DELETE FROM login_codes WHERE code_hash = $1 AND browser_hash = $2 AND expires_at > $3
 		RETURNING tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, admin_key, role, group_names`, code, browser, db.Micros(now)).
-		Scan(&u.TenantID, &u.Issuer, &u.Subject, &u.SessionID, &u.Username, &u.DisplayName, &u.Email, &u.Admin, &u.AdminKey, &u.Role, &groups)
-	if err == nil {
-		err = json.Unmarshal([]byte(groups), &u.Groups)
-	}
+		Scan(&u.TenantID, &u.Issuer, &u.Subject, &u.SessionID, &u.Username, &u.DisplayName, &u.Email, &u.Admin, &u.AdminKey, &u.Role, db.JSON{V: &u.Groups})
 	return u, db.WrapOne("take login code", err, errNoFlow)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -29,8 +30,8 @@ func (g GlobalClient) Check() error {
 			return fmt.Errorf("field Cert %w", err)
 		}
 	}
-	if fault := checkGroupsClaim(g.GroupsClaim); fault != "" {
-		return errors.New("field GroupsClaim " + fault)
+	if err := checkGroupsClaim(g.GroupsClaim); err != nil {
+		return fmt.Errorf("field GroupsClaim %w", err)
 	}
 	return nil
 }
@@ -38,10 +39,12 @@ func (g GlobalClient) Check() error {
 // globalClient returns the client of Config.Global, which has no row.
 func (s *Service) globalClient() (*client, error) {
 	g := s.cfg.Global
-	c := &client{Org: api.DefaultTenant, Provider: providerOIDC, Issuer: g.Issuer, ClientID: g.ClientID, GroupsClaim: g.GroupsClaim, global: true}
-	c.SecretEnc = s.store.Keyring.Seal([]byte(g.ClientSecret), sealedSecret.Place(c.Org))
+	c := &client{global: true, TenantClient: TenantClient{
+		Org: api.DefaultTenant, Provider: providerOIDC, Issuer: g.Issuer, ClientID: g.ClientID, GroupsClaim: g.GroupsClaim,
+	}}
+	c.secretEnc = s.store.Keyring.Seal([]byte(g.ClientSecret), sealedSecret.Place(c.Org))
 	if g.Cert != "" {
-		c.CertEnc = s.store.Keyring.Seal([]byte(g.Cert), sealedCert.Place(c.Org))
+		c.certEnc = s.store.Keyring.Seal([]byte(g.Cert), sealedCert.Place(c.Org))
 	}
 	return c, g.Check()
 }
@@ -223,7 +226,7 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 			return err
 		}
 		var detail clientDetail
-		if after, detail, err = s.apply(in, before, created); err != nil {
+		if after, detail, err = s.apply(tx, in, before, created); err != nil {
 			return err
 		}
 		after.IsDefault = former.Org == "" || former.Org == in.Org || in.IsDefault != nil && *in.IsDefault
@@ -237,7 +240,7 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 		}
 		tx.Record(actionUpsertClient.Record(clientEvent(from, after), detail))
 		if after.IsDefault && former.Org != "" && former.Org != after.Org {
-			if err := clearDefault(ctx, tx, former.Org, after.UpdatedAt); err != nil {
+			if err := clearDefault(ctx, tx, former.Org); err != nil {
 				return err
 			}
 			tx.Record(actionUpsertClient.Record(clientEvent(from, former), clientDetail{IsDefault: auditlog.Diff(true, false)}))
@@ -251,13 +254,12 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 }
 
 // apply returns the client with the input applied.
-func (s *Service) apply(in ClientInput, before client, created bool) (after client, d clientDetail, err error) {
-	now := s.store.Now()
+func (s *Service) apply(tx *store.Tx, in ClientInput, before client, created bool) (after client, d clientDetail, err error) {
 	after = before
 	if created {
-		after = client{Org: in.Org, Provider: providerOIDC, Issuer: s.cfg.Global.Issuer, CreatedAt: now}
+		after.TenantClient = TenantClient{Org: in.Org, Provider: providerOIDC, Issuer: s.cfg.Global.Issuer, CreatedAt: api.Time(tx.Now)}
 	}
-	after.ClientID, after.UpdatedAt = in.ClientID, now
+	after.ClientID, after.UpdatedAt = in.ClientID, api.Time(tx.Now)
 	if in.Issuer != nil {
 		after.Issuer = *in.Issuer
 	}
@@ -270,9 +272,10 @@ func (s *Service) apply(in ClientInput, before client, created bool) (after clie
 	moved := after.Issuer != before.Issuer || after.Provider != before.Provider
 	switch {
 	case in.ClientSecret != nil:
-		old, err := s.store.Keyring.Open(before.SecretEnc, sealedSecret.Place(in.Org))
+		old, err := s.store.Keyring.Open(before.secretEnc, sealedSecret.Place(in.Org))
 		if err != nil || subtle.ConstantTimeCompare(old, []byte(*in.ClientSecret)) == 0 { // also one that cannot be opened
-			after.SecretEnc, d.SecretChanged = s.store.Keyring.Seal([]byte(*in.ClientSecret), sealedSecret.Place(in.Org)), true
+			after.secretEnc = s.store.Keyring.Seal([]byte(*in.ClientSecret), sealedSecret.Place(in.Org))
+			d.SecretChanged = true
 		}
 	case created:
 		return after, d, api.Fields{"clientSecret": "is required for a new client"}
@@ -294,26 +297,38 @@ func (s *Service) apply(in ClientInput, before client, created bool) (after clie
 	if in.LogoutRevokesTokens != nil {
 		after.LogoutRevokesTokens = *in.LogoutRevokesTokens
 	}
-	d.RequiredClaim, d.RoleClaim = auditlog.Diff(ruleText(before.RequiredClaim), ruleText(after.RequiredClaim)), auditlog.Diff(ruleText(before.RoleClaim), ruleText(after.RoleClaim))
+	d.Created = created
+	d.ClientID = auditlog.Diff(before.ClientID, after.ClientID)
+	d.Issuer = auditlog.Diff(before.Issuer, after.Issuer)
+	d.Provider = auditlog.Diff(before.Provider, after.Provider)
+	d.RequiredClaim = auditlog.Diff(ruleText(before.RequiredClaim), ruleText(after.RequiredClaim))
+	d.RoleClaim = auditlog.Diff(ruleText(before.RoleClaim), ruleText(after.RoleClaim))
 	d.GroupsClaim = auditlog.Diff(before.GroupsClaim, after.GroupsClaim)
 	d.LogoutRevokesTokens = auditlog.Diff(before.LogoutRevokesTokens, after.LogoutRevokesTokens)
-	d.Created = created
-	d.ClientID, d.Issuer, d.Provider = auditlog.Diff(before.ClientID, after.ClientID), auditlog.Diff(before.Issuer, after.Issuer), auditlog.Diff(before.Provider, after.Provider)
 	return after, d, nil
+}
+
+// ruleText returns a rule as the audit log has it.
+func ruleText[T any](rule *T) string {
+	if rule == nil {
+		return ""
+	}
+	text, _ := json.Marshal(rule) // it has only texts
+	return string(text)
 }
 
 func (s *Service) applyCert(cert string, c *client) (changed bool) {
 	if cert == "" {
-		changed = c.CertEnc != nil
-		c.CertEnc = nil
+		changed = c.certEnc != nil
+		c.certEnc = nil
 		return changed
 	}
-	if c.CertEnc != nil {
-		if old, err := s.store.Keyring.Open(c.CertEnc, sealedCert.Place(c.Org)); err == nil && string(old) == cert {
+	if c.certEnc != nil {
+		if old, err := s.store.Keyring.Open(c.certEnc, sealedCert.Place(c.Org)); err == nil && string(old) == cert {
 			return false
 		}
 	}
-	c.CertEnc = s.store.Keyring.Seal([]byte(cert), sealedCert.Place(c.Org))
+	c.certEnc = s.store.Keyring.Seal([]byte(cert), sealedCert.Place(c.Org))
 	return true
 }
 

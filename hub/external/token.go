@@ -133,8 +133,8 @@ func (s *Service) verify(ctx context.Context, c client, p *proof) (jose.Header, 
 func (s *Service) signed(ctx context.Context, c client, t *proof) (jose.Header, claims, error) {
 	by := "issuer " + c.Issuer
 	var key crypto.PublicKey
-	if c.CertEnc != nil {
-		cert, err := s.open(c, c.CertEnc, sealedCert)
+	if c.certEnc != nil {
+		cert, err := s.open(c, c.certEnc, sealedCert)
 		if err != nil {
 			return jose.Header{}, nil, err
 		}

@@ -3,10 +3,7 @@ package provider
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"fmt"
 	"strings"
-	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
@@ -33,19 +30,9 @@ func Sealed() []store.Sealed { return []store.Sealed{sealedKey, sealedSettings} 
 const columns = `id, tenant_id, name, protocol, auth_style, base_url, api_key_enc, settings_enc, models, enabled, version, created_at, updated_at`
 
 func scanProvider(from db.Scanner) (p row, err error) {
-	var models string
-	var created, updated int64
-	err = from.Scan(&p.ID, &p.tenantID, &p.Name, &p.Protocol, &p.AuthStyle, &p.BaseURL, &p.sealedKey, &p.sealedSettings, &models, &p.Enabled, &p.Version,
-		&created, &updated)
-	if err != nil {
-		return row{}, err
-	}
-	p.CreatedAt = api.Time(db.Time(created))
-	p.UpdatedAt = api.Time(db.Time(updated))
-	if err := json.Unmarshal([]byte(models), &p.Models); err != nil {
-		return row{}, fmt.Errorf("models of provider %s: %w", p.ID, err)
-	}
-	return p, nil
+	err = from.Scan(&p.ID, &p.tenantID, &p.Name, &p.Protocol, &p.AuthStyle, &p.BaseURL, &p.sealedKey, &p.sealedSettings, db.JSON{V: &p.Models}, &p.Enabled,
+		&p.Version, &p.CreatedAt, &p.UpdatedAt)
+	return p, err
 }
 
 // fold returns the form in which names are compared and searched.
@@ -89,25 +76,17 @@ func oneProvider(from db.Scanner) (row, error) {
 }
 
 func insertProvider(ctx context.Context, q db.Querier, p row) error {
-	models, err := json.Marshal(p.Models)
-	if err != nil {
-		return err
-	}
-	_, err = q.ExecContext(ctx, `INSERT INTO providers (`+columns+`, name_fold) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
-		p.ID, p.tenantID, p.Name, p.Protocol, p.AuthStyle, string(p.BaseURL), p.sealedKey, p.sealedSettings, string(models), p.Enabled, p.Version,
-		db.Micros(time.Time(p.CreatedAt)), db.Micros(time.Time(p.UpdatedAt)), fold(p.Name))
+	_, err := q.ExecContext(ctx, `INSERT INTO providers (`+columns+`, name_fold) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+		p.ID, p.tenantID, p.Name, p.Protocol, p.AuthStyle, string(p.BaseURL), p.sealedKey, p.sealedSettings, db.JSON{V: &p.Models, Zero: "[]"}, p.Enabled, p.Version,
+		p.CreatedAt, p.UpdatedAt, fold(p.Name))
 	return written("insert provider", err)
 }
 
 func updateProvider(ctx context.Context, q db.Querier, p row) error {
-	models, err := json.Marshal(p.Models)
-	if err != nil {
-		return err
-	}
-	_, err = q.ExecContext(ctx, `UPDATE providers SET name = $1, name_fold = $2, protocol = $3, auth_style = $4, base_url = $5, api_key_enc = $6,
+	_, err := q.ExecContext(ctx, `UPDATE providers SET name = $1, name_fold = $2, protocol = $3, auth_style = $4, base_url = $5, api_key_enc = $6,
 			settings_enc = $7, models = $8, enabled = $9, version = $10, updated_at = $11 WHERE tenant_id = $12 AND id = $13`,
-		p.Name, fold(p.Name), p.Protocol, p.AuthStyle, string(p.BaseURL), p.sealedKey, p.sealedSettings, string(models), p.Enabled, p.Version,
-		db.Micros(time.Time(p.UpdatedAt)), p.tenantID, p.ID)
+		p.Name, fold(p.Name), p.Protocol, p.AuthStyle, string(p.BaseURL), p.sealedKey, p.sealedSettings, db.JSON{V: &p.Models, Zero: "[]"}, p.Enabled, p.Version,
+		p.UpdatedAt, p.tenantID, p.ID)
 	return written("update provider", err)
 }
 

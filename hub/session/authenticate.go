@@ -101,7 +101,7 @@ func (s *Service) cliState(ctx context.Context, raw string) (*state, error) {
 			return err
 		}
 		st.fill(s, found.User, found.Revoked, found.LastUsed)
-		st.expires = found.ExpiresAt
+		st.expires = time.Time(found.ExpiresAt)
 		st.caller.Kind, st.caller.TokenID = api.CLI, found.ID
 		return nil
 	})

@@ -49,9 +49,7 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 // first, and the number of all.
 func (s *Service) liveSessions(ctx context.Context, caller api.Caller, userID string, page api.Page) (items []Info, total int, err error) {
 	return db.List(ctx, s.store.Read(), "list sessions", func(row db.Scanner) (item Info, err error) {
-		var created, used int64
-		err = row.Scan(&item.ID, &created, &used, &item.RemoteIP, &item.UserAgent)
-		item.CreatedAt, item.LastUsedAt = api.Time(db.Time(created)), api.Time(db.Time(used))
+		err = row.Scan(&item.ID, &item.CreatedAt, &item.LastUsedAt, &item.RemoteIP, &item.UserAgent)
 		item.Current = item.ID == caller.SessionID
 		return item, err
 	}, db.Page{
@@ -115,13 +113,10 @@ func rotateRefreshToken(ctx context.Context, tx *store.Tx, hash []byte) (bool, e
 // refreshBefore returns the time of the rotation of a session that has n later ones after from and
 // not after to. It returns the zero time if there are fewer.
 func refreshBefore(ctx context.Context, tx *store.Tx, session string, from, to time.Time, n int) (time.Time, error) {
-	var at int64
+	var at api.Time
 	err := tx.QueryRowContext(ctx, `SELECT rotated_at FROM refresh_tokens WHERE session_id = $1 AND rotated_at > $2 AND rotated_at <= $3
 		ORDER BY rotated_at DESC LIMIT 1 OFFSET $4`, session, db.Micros(from), db.Micros(to), n).Scan(&at)
-	if err != nil {
-		return time.Time{}, db.WrapOne("read refreshes", err, nil)
-	}
-	return db.Time(at), nil
+	return time.Time(at), db.WrapOne("read refreshes", err, nil)
 }
 
 // readFamily reads the session and the user of a refresh token.

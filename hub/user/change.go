@@ -54,9 +54,9 @@ func newUser(tx *store.Tx, u User, tenantID string, role rbac.Role, hash string)
 	u.Status = Active
 	u.AuthSource = sourceBuiltin
 	u.PasswordHash = hash
-	u.PasswordChangedAt = tx.Now
 	u.CreatedAt = api.Time(tx.Now)
-	u.UpdatedAt = tx.Now
+	u.PasswordChangedAt = u.CreatedAt
+	u.UpdatedAt = u.CreatedAt
 	return u
 }
 
@@ -119,7 +119,7 @@ func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, 
 		if after.Role == before.Role && after.Status == before.Status && after.DisplayName == before.DisplayName {
 			return nil
 		}
-		after.UpdatedAt = tx.Now
+		after.UpdatedAt = api.Time(tx.Now)
 		return s.replace(ctx, tx, before, after)
 	})
 	s.Changed(after.ID)

@@ -54,7 +54,7 @@ func (s *Service) Enter(ctx context.Context, tx *store.Tx, from api.Caller, e Ex
 	}
 	// The last admin may lose the role too: the provider decides who is one.
 	before := u
-	u.Role, u.UpdatedAt = e.Role, tx.Now
+	u.Role, u.UpdatedAt = e.Role, api.Time(tx.Now)
 	if err := update(ctx, tx, u); err != nil {
 		return u, created, err
 	}
@@ -79,7 +79,7 @@ func createExternal(ctx context.Context, tx *store.Tx, e External) (u User, crea
 	}
 	u = User{
 		ID: ids.New(), TenantID: e.TenantID, Username: externalUsername(e.Username), Role: rbac.Member, Status: Active, AuthSource: sourceExternal, Groups: e.Groups,
-		Issuer: e.Issuer, Subject: e.Subject, LastLoginAt: api.Time(tx.Now), CreatedAt: api.Time(tx.Now), UpdatedAt: tx.Now,
+		Issuer: e.Issuer, Subject: e.Subject, LastLoginAt: api.Time(tx.Now), CreatedAt: api.Time(tx.Now), UpdatedAt: api.Time(tx.Now),
 	}
 	switch {
 	case e.Role != "":

@@ -18,18 +18,10 @@ import (
 const inviteColumns = `id, tenant_id, role, note, created_by, created_by_name, created_at, expires_at, used_at, used_by, revoked_at`
 
 func scanInvite(row db.Scanner) (Invite, error) {
-	var (
-		i                Invite
-		created, expires int64
-		used, revoked    sql.NullInt64
-		usedBy           sql.NullString
-	)
-	err := row.Scan(&i.ID, &i.TenantID, &i.Role, &i.Note, &i.CreatedByID, &i.CreatedBy, &created, &expires, &used, &usedBy, &revoked)
-	i.CreatedAt = api.Time(db.Time(created))
-	i.ExpiresAt = api.Time(db.Time(expires))
-	i.UsedAt = api.Time(db.NullTime(used))
+	var i Invite
+	var usedBy sql.NullString
+	err := row.Scan(&i.ID, &i.TenantID, &i.Role, &i.Note, &i.CreatedByID, &i.CreatedBy, &i.CreatedAt, &i.ExpiresAt, &i.UsedAt, &usedBy, &i.RevokedAt)
 	i.UsedBy = usedBy.String
-	i.RevokedAt = api.Time(db.NullTime(revoked))
 	return i, err
 }
 
@@ -59,8 +51,7 @@ func insertInvite(ctx context.Context, tx *store.Tx, i Invite, hash []byte) erro
 	return db.Exec(ctx, tx, "insert invite", `INSERT INTO invites
 			(id, tenant_id, token_hash, role, note, created_by, created_by_name, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		i.ID, i.TenantID, hash, string(i.Role), i.Note, i.CreatedByID, i.CreatedBy,
-		db.Micros(time.Time(i.CreatedAt)), db.Micros(time.Time(i.ExpiresAt)))
+		i.ID, i.TenantID, hash, string(i.Role), i.Note, i.CreatedByID, i.CreatedBy, i.CreatedAt, i.ExpiresAt)
 }
 
 // pendingInvite returns the pending invite of a token, or api.InviteInvalid.

@@ -106,7 +106,7 @@ func (s *Service) RestoreAdmin(ctx context.Context, name AdminName) error {
 		after := before
 		after.Role = rbac.Admin
 		after.Status = Active
-		after.UpdatedAt = tx.Now
+		after.UpdatedAt = api.Time(tx.Now)
 		recordChange(tx, before.Target(auditlog.Event{TenantID: before.TenantID}), before, after, 0)
 		return update(ctx, tx, after)
 	})

@@ -144,11 +144,11 @@ type User struct {
 	Email             string    `json:"email,omitempty"`
 	Groups            []string  `json:"groups,omitempty"` // at the identity provider, as of the last login
 	PasswordHash      string    `json:"-"`
-	PasswordChangedAt time.Time `json:"-"`
+	PasswordChangedAt api.Time  `json:"-"`
 	MustChange        bool      `json:"-"` // the user must change the password, because an administrator set or reset it
 	LastLoginAt       api.Time  `json:"lastLoginAt"`
 	CreatedAt         api.Time  `json:"createdAt"`
-	UpdatedAt         time.Time `json:"-"`
+	UpdatedAt         api.Time  `json:"-"`
 }
 
 // Active reports whether the user is not disabled.
@@ -162,8 +162,9 @@ const resetWindow = 24 * time.Hour
 // ResetExpired reports whether the password was reset too long ago, or in the future of a clock
 // that was incorrect. The password that an administrator gave a new user does not expire.
 func (u User) ResetExpired(now time.Time) bool {
-	age := now.Sub(u.PasswordChangedAt)
-	return u.MustChange && u.PasswordChangedAt.After(time.Time(u.CreatedAt)) && (age > resetWindow || age < -password.Window)
+	changed := time.Time(u.PasswordChangedAt)
+	age := now.Sub(changed)
+	return u.MustChange && changed.After(time.Time(u.CreatedAt)) && (age > resetWindow || age < -password.Window)
 }
 
 // Caller returns the user as a caller without a credential.

@@ -3,7 +3,6 @@ package user
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -24,27 +23,16 @@ var returning = strings.ReplaceAll(Columns, "m.", "")
 
 // Scan reads Columns, and the columns after them into more.
 func Scan(row db.Scanner, more ...any) (User, error) {
-	var (
-		u                 User
-		role, groups      string
-		changed, login    sql.NullInt64
-		created, modified int64
-	)
+	var u User
+	var role string
 	err := row.Scan(append([]any{&u.ID, &u.TenantID, &u.Username, &u.DisplayName, &u.Email, &role, &u.Status, &u.AuthSource, &u.Issuer, &u.Subject,
-		&u.PasswordHash, &changed, &u.MustChange, &login, &created, &modified, &groups}, more...)...)
+		&u.PasswordHash, &u.PasswordChangedAt, &u.MustChange, &u.LastLoginAt, &u.CreatedAt, &u.UpdatedAt, db.JSON{V: &u.Groups}}, more...)...)
 	if err != nil {
 		return User{}, err
 	}
 	if u.Role, err = rbac.ParseRole(role); err != nil {
 		return User{}, fmt.Errorf("read role of user %s: %w", u.ID, err)
 	}
-	if err := json.Unmarshal([]byte(groups), &u.Groups); err != nil {
-		return User{}, fmt.Errorf("read groups of user %s: %w", u.ID, err)
-	}
-	u.PasswordChangedAt = db.NullTime(changed)
-	u.LastLoginAt = api.Time(db.NullTime(login))
-	u.CreatedAt = api.Time(db.Time(created))
-	u.UpdatedAt = db.Time(modified)
 	return u, nil
 }
 
@@ -114,14 +102,8 @@ func insert(ctx context.Context, tx *store.Tx, u User) error {
 			auth_source, issuer, subject, password_hash, password_changed_at, must_change, last_login_at, created_at, updated_at, group_names)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
 		u.ID, u.TenantID, u.Username, password.Fold(u.Username), u.DisplayName, u.Email, string(u.Role), u.Status,
-		u.AuthSource, nullText(u.Issuer), nullText(u.Subject), u.PasswordHash, db.NullMicros(u.PasswordChangedAt), u.MustChange,
-		db.NullMicros(time.Time(u.LastLoginAt)), db.Micros(time.Time(u.CreatedAt)), db.Micros(u.UpdatedAt), groupsText(u.Groups))
-}
-
-// groupsText returns the stored form of groups.
-func groupsText(groups []string) string {
-	text, _ := json.Marshal(append([]string{}, groups...)) // [] for nil; it has only texts
-	return string(text)
+		u.AuthSource, nullText(u.Issuer), nullText(u.Subject), u.PasswordHash, u.PasswordChangedAt, u.MustChange,
+		u.LastLoginAt, u.CreatedAt, u.UpdatedAt, db.JSON{V: &u.Groups, Zero: "[]"})
 }
 
 // nullText stores the empty text as NULL.
@@ -130,7 +112,7 @@ func nullText(s string) sql.NullString { return sql.NullString{String: s, Valid:
 // update stores the role, the status and the display name.
 func update(ctx context.Context, tx *store.Tx, u User) error {
 	return db.Exec(ctx, tx, "update user", `UPDATE members SET role = $1, status = $2, display_name = $3, updated_at = $4
-		WHERE tenant_id = $5 AND id = $6`, string(u.Role), u.Status, u.DisplayName, db.Micros(u.UpdatedAt), u.TenantID, u.ID)
+		WHERE tenant_id = $5 AND id = $6`, string(u.Role), u.Status, u.DisplayName, u.UpdatedAt, u.TenantID, u.ID)
 }
 
 // remove deletes the user and, by the schema, the sessions and tokens.
@@ -171,7 +153,7 @@ func recordExternal(ctx context.Context, tx *store.Tx, e External) (User, error)
 			email = CASE WHEN status = $1 THEN $3 ELSE email END,
 			group_names = CASE WHEN status = $1 THEN $4 ELSE group_names END
 		WHERE tenant_id = $5 AND issuer = $6 AND subject = $7 RETURNING `+returning,
-		Active, db.Micros(tx.Now), externalEmail(e.Email), groupsText(e.Groups), e.TenantID, e.Issuer, e.Subject))
+		Active, db.Micros(tx.Now), externalEmail(e.Email), db.JSON{V: &e.Groups, Zero: "[]"}, e.TenantID, e.Issuer, e.Subject))
 }
 
 // useBootstrap reports whether the key, which is the folded username or has a slash, makes its user
