@@ -46,8 +46,12 @@ func (h Handlers) export(out *attachment, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if q.AfterID, err = p.afterID(); err != nil {
+	after, err := p.id("afterId")
+	if err != nil {
 		return err
+	}
+	if after != nil {
+		q.AfterID = *after
 	}
 	encode, known := formatOf(p["format"])
 	if !known {

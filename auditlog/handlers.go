@@ -122,7 +122,7 @@ func (h Handlers) read(r *http.Request) (q Query, p params, err error) {
 	if q.Filter, err = p.filter(); err != nil {
 		return q, nil, err
 	}
-	q.Snapshot, err = p.snapshot()
+	q.Snapshot, err = p.id("snapshotId")
 	return q, p, err
 }
 
@@ -211,29 +211,17 @@ func (p params) page() (offset uint64, limit int, err error) {
 	return paging.Offset(number, limit), limit, nil
 }
 
-func (p params) snapshot() (*uint64, error) {
-	text := p["snapshotId"]
+// id returns an id, or nil if the parameter is missing.
+func (p params) id(name string) (*uint64, error) {
+	text := p[name]
 	if text == "" {
-		return nil, nil // nil means no snapshot
+		return nil, nil // nil means that there is none
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || !isDigits(text) {
-		return nil, &ParamError{Param: "snapshotId", Want: "must be an unsigned 64-bit integer, in plain digits"}
+		return nil, &ParamError{Param: name, Want: "must be an unsigned 64-bit integer, in plain digits"}
 	}
 	return &n, nil
-}
-
-// afterID returns 0 if the parameter is missing.
-func (p params) afterID() (uint64, error) {
-	text := p["afterId"]
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || !isDigits(text) {
-		return 0, &ParamError{Param: "afterId", Want: "must be an unsigned 64-bit integer, in plain digits"}
-	}
-	return n, nil
 }
 
 // head returns the zero Head if the parameter is missing.

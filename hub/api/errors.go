@@ -134,95 +134,72 @@ const (
 	Unavailable         Code = "unavailable"
 )
 
+// meaning is the status and the standard message of a code.
+type meaning struct {
+	status  int
+	message string
+}
+
+// meanings has a row for each code.
+var meanings = map[Code]meaning{
+	InvalidRequest:   {http.StatusBadRequest, "The request cannot be parsed."},
+	ValidationFailed: {http.StatusBadRequest, "Some fields are invalid: see data.fields."},
+
+	Unauthenticated:    {http.StatusUnauthorized, "Sign in, and send the access token as \"Authorization: Bearer TOKEN\"."},
+	TokenExpired:       {http.StatusUnauthorized, "The token has expired: refresh it, or sign in again."},
+	TokenRevoked:       {http.StatusUnauthorized, "The token was revoked: sign in again."},
+	InvalidCredentials: {http.StatusUnauthorized, "The username or the password is incorrect."},
+	RefreshReused:      {http.StatusUnauthorized, "The refresh token was used before: use the newest one, or sign in again."},
+
+	Forbidden:       {http.StatusForbidden, "Your role does not allow this: ask an administrator."},
+	AccountDisabled: {http.StatusForbidden, "The account is disabled: ask an administrator."},
+	BuiltinReadonly: {http.StatusForbidden, "Built-in objects cannot be changed: create your own."},
+
+	PasswordChangeRequired: {http.StatusForbidden, "The password was set by an admin: change it first."},
+
+	NotFound:      {http.StatusNotFound, "The path does not exist."},
+	InviteInvalid: {http.StatusNotFound, "The invitation is not valid or no longer valid: ask for a new one."},
+
+	Conflict:           {http.StatusConflict, "The request conflicts with the current state: read it again."},
+	NameTaken:          {http.StatusConflict, "The name is taken: choose another."},
+	AlreadyInitialized: {http.StatusConflict, "The hub is set up already: sign in."},
+	ToolInUse:          {http.StatusConflict, "Agents use this tool: remove it from the agents in data.agents first."},
+	InUse:              {http.StatusConflict, "Agents use this: remove it from the agents in data.agents first."},
+	DefaultTenantInUse: {http.StatusConflict, "This is the default organization, and others exist: make another one the default first."},
+	LastAdmin:          {http.StatusConflict, "This is the last active administrator: make another user administrator first."},
+	AgentNotDeployed:   {http.StatusConflict, "The agent is not deployed: deploy it first."},
+	AgentDeployed:      {http.StatusConflict, "The agent is deployed: delete the deployment first."},
+	DeploymentKeyTaken: {http.StatusConflict, "Another agent has this deployment key: choose another name."},
+
+	MethodNotAllowed:   {http.StatusMethodNotAllowed, "The path does not support the method: see the Allow header."},
+	PreconditionFailed: {http.StatusPreconditionFailed, "The object was changed: read it again, and send the new version in If-Match."},
+	PayloadTooLarge:    {http.StatusRequestEntityTooLarge, "The body is too large."},
+	UnsupportedMedia:   {http.StatusUnsupportedMediaType, "The body must be JSON: send \"Content-Type: application/json\"."},
+	ArtifactInvalid:    {http.StatusUnprocessableEntity, "The file cannot be used."},
+	RateLimited:        {http.StatusTooManyRequests, "Too many requests: wait for the time in Retry-After."},
+
+	UpstreamFailed:      {http.StatusBadGateway, "The service behind the hub failed: try again."},
+	GatewayFailed:       {http.StatusBadGateway, "The gateway failed: try again."},
+	DeployerUnavailable: {http.StatusServiceUnavailable, "The deployer cannot be reached: try again."},
+	Unavailable:         {http.StatusServiceUnavailable, "The hub is unavailable: try again."},
+	InternalError:       {http.StatusInternalServerError, "An internal error occurred: the log of the hub has its cause, with this requestId."},
+}
+
+func (c Code) meaning() meaning {
+	if m, known := meanings[c]; known {
+		return m
+	}
+	return meanings[InternalError]
+}
+
 // Status returns the HTTP status of the code.
-func (c Code) Status() int { s, _ := c.meaning(); return s }
+func (c Code) Status() int { return c.meaning().status }
 
 // Error returns the standard message of the code.
-func (c Code) Error() string { _, m := c.meaning(); return m }
+func (c Code) Error() string { return c.meaning().message }
 
 // New returns an error with the code and its own message, a sentence that states the remedy.
 func (c Code) New(message string) *Error { return &Error{Code: c, Message: message} }
-
-// meaning returns the row of the code in the table of all codes.
-func (c Code) meaning() (status int, message string) {
-	switch c {
-	case InvalidRequest:
-		return http.StatusBadRequest, "The request cannot be parsed."
-	case ValidationFailed:
-		return http.StatusBadRequest, "Some fields are invalid: see data.fields."
-
-	case Unauthenticated:
-		return http.StatusUnauthorized, "Sign in, and send the access token as \"Authorization: Bearer TOKEN\"."
-	case TokenExpired:
-		return http.StatusUnauthorized, "The token has expired: refresh it, or sign in again."
-	case TokenRevoked:
-		return http.StatusUnauthorized, "The token was revoked: sign in again."
-	case InvalidCredentials:
-		return http.StatusUnauthorized, "The username or the password is incorrect."
-	case RefreshReused:
-		return http.StatusUnauthorized, "The refresh token was used before: use the newest one, or sign in again."
-
-	case Forbidden:
-		return http.StatusForbidden, "Your role does not allow this: ask an administrator."
-	case AccountDisabled:
-		return http.StatusForbidden, "The account is disabled: ask an administrator."
-	case BuiltinReadonly:
-		return http.StatusForbidden, "Built-in objects cannot be changed: create your own."
-
-	case PasswordChangeRequired:
-		return http.StatusForbidden, "The password was set by an admin: change it first."
-
-	case NotFound:
-		return http.StatusNotFound, "The path does not exist."
-	case InviteInvalid:
-		return http.StatusNotFound, "The invitation is not valid or no longer valid: ask for a new one."
-
-	case Conflict:
-		return http.StatusConflict, "The request conflicts with the current state: read it again."
-	case NameTaken:
-		return http.StatusConflict, "The name is taken: choose another."
-	case AlreadyInitialized:
-		return http.StatusConflict, "The hub is set up already: sign in."
-	case ToolInUse:
-		return http.StatusConflict, "Agents use this tool: remove it from the agents in data.agents first."
-	case InUse:
-		return http.StatusConflict, "Agents use this: remove it from the agents in data.agents first."
-	case DefaultTenantInUse:
-		return http.StatusConflict, "This is the default organization, and others exist: make another one the default first."
-	case LastAdmin:
-		return http.StatusConflict, "This is the last active administrator: make another user administrator first."
-	case AgentNotDeployed:
-		return http.StatusConflict, "The agent is not deployed: deploy it first."
-	case AgentDeployed:
-		return http.StatusConflict, "The agent is deployed: delete the deployment first."
-	case DeploymentKeyTaken:
-		return http.StatusConflict, "Another agent has this deployment key: choose another name."
-
-	case MethodNotAllowed:
-		return http.StatusMethodNotAllowed, "The path does not support the method: see the Allow header."
-	case PreconditionFailed:
-		return http.StatusPreconditionFailed, "The object was changed: read it again, and send the new version in If-Match."
-	case PayloadTooLarge:
-		return http.StatusRequestEntityTooLarge, "The body is too large."
-	case UnsupportedMedia:
-		return http.StatusUnsupportedMediaType, "The body must be JSON: send \"Content-Type: application/json\"."
-	case ArtifactInvalid:
-		return http.StatusUnprocessableEntity, "The file cannot be used."
-	case RateLimited:
-		return http.StatusTooManyRequests, "Too many requests: wait for the time in Retry-After."
-
-	case UpstreamFailed:
-		return http.StatusBadGateway, "The service behind the hub failed: try again."
-	case GatewayFailed:
-		return http.StatusBadGateway, "The gateway failed: try again."
-	case DeployerUnavailable:
-		return http.StatusServiceUnavailable, "The deployer cannot be reached: try again."
-	case Unavailable:
-		return http.StatusServiceUnavailable, "The hub is unavailable: try again."
-	default: // InternalError and unknown codes
-		return http.StatusInternalServerError, "An internal error occurred: the log of the hub has its cause, with this requestId."
-	}
-}
 
 // Fail responds to a request as if its handler had returned err. It is for handlers of other
 // packages that do not write errors themselves. Outside of a handler made by New the response is

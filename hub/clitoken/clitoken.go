@@ -140,9 +140,7 @@ func (s *Service) UserTokens(ctx context.Context, caller api.Caller, id string, 
 
 // Revoke revokes a CLI token of the caller.
 func (s *Service) Revoke(ctx context.Context, caller api.Caller, id string) error {
-	return s.revokeOf(ctx, caller, id, rbac.AdminWrite, func(*store.Tx) (user.User, error) {
-		return user.User{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}, nil
-	})
+	return s.revokeOf(ctx, caller, id, rbac.AdminWrite, func(*store.Tx) (user.User, error) { return user.Self(caller), nil })
 }
 
 // RevokeOfUser revokes a CLI token of a user.
@@ -173,8 +171,7 @@ func (s *Service) revokeOf(ctx context.Context, caller api.Caller, id string, gr
 // was revoked.
 func (s *Service) RevokeCaller(ctx context.Context, caller api.Caller) error {
 	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
-		owner := user.User{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}
-		err := revoke(ctx, tx, caller, owner, caller.TokenID)
+		err := revoke(ctx, tx, caller, user.Self(caller), caller.TokenID)
 		if errors.Is(err, api.NotFound) {
 			return api.TokenRevoked
 		}

@@ -74,25 +74,25 @@ func addSlowAttempt(ctx context.Context, tx *store.Tx, a Attempt, now time.Time,
 	return n > 0, err
 }
 
-// addAccountFailure counts a failure of the account from all networks, unless it is locked within
-// the window.
-func addAccountFailure(ctx context.Context, tx *store.Tx, a Attempt, now time.Time, from, to int64) (counted bool, err error) {
-	n, err := db.Affected(ctx, tx, "count failure of account", `INSERT INTO login_accounts AS l (account_fold, began, failures) VALUES ($1, $2, 1)
-		ON CONFLICT (account_fold) DO UPDATE SET
-			failures = CASE WHEN l.began <= $3 OR l.began > $4 THEN 1 ELSE l.failures + 1 END,
-			began = CASE WHEN l.began <= $3 OR l.began > $4 THEN excluded.began ELSE l.began END
-		WHERE l.began <= $3 OR l.began > $4 OR l.failures < $5`, a.account, db.Micros(now), from, to, maxFailures)
-	return n > 0, err
+// addAccountFailure counts a failure of the account from all networks, see [addFailure].
+func addAccountFailure(ctx context.Context, tx *store.Tx, a Attempt, now time.Time) (counted bool, err error) {
+	return addFailure(ctx, tx, "login_accounts", "account_fold", a.account, now)
 }
 
-// addNetworkFailure counts a failure of the network, unless the network is locked within the
-// window.
-func addNetworkFailure(ctx context.Context, tx *store.Tx, a Attempt, now time.Time, from, to int64) (counted bool, err error) {
-	n, err := db.Affected(ctx, tx, "count failure of network", `INSERT INTO login_networks AS l (network, began, failures) VALUES ($1, $2, 1)
-		ON CONFLICT (network) DO UPDATE SET
+// addNetworkFailure counts a failure of the network, see [addFailure].
+func addNetworkFailure(ctx context.Context, tx *store.Tx, a Attempt, now time.Time) (counted bool, err error) {
+	return addFailure(ctx, tx, "login_networks", "network", a.network, now)
+}
+
+// addFailure counts a failure in a window that begins with the first one. It reports false if there
+// were maxFailures in it.
+func addFailure(ctx context.Context, tx *store.Tx, table, column, value string, now time.Time) (counted bool, err error) {
+	from, to := window(now)
+	n, err := db.Affected(ctx, tx, "count failure in "+table, `INSERT INTO `+table+` AS l (`+column+`, began, failures) VALUES ($1, $2, 1)
+		ON CONFLICT (`+column+`) DO UPDATE SET
 			failures = CASE WHEN l.began <= $3 OR l.began > $4 THEN 1 ELSE l.failures + 1 END,
 			began = CASE WHEN l.began <= $3 OR l.began > $4 THEN excluded.began ELSE l.began END
-		WHERE l.began <= $3 OR l.began > $4 OR l.failures < $5`, a.network, db.Micros(now), from, to, maxFailures)
+		WHERE l.began <= $3 OR l.began > $4 OR l.failures < $5`, value, db.Micros(now), from, to, maxFailures)
 	return n > 0, err
 }
 

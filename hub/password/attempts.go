@@ -203,8 +203,7 @@ func (s *Service) countAccount(ctx context.Context, tx *store.Tx, a Attempt) err
 	if strings.HasPrefix(a.account, "/") {
 		return nil
 	}
-	from, to := window(s.store.Now())
-	counted, err := addAccountFailure(ctx, tx, a, s.store.Now(), from, to)
+	counted, err := addAccountFailure(ctx, tx, a, s.store.Now())
 	if err != nil || counted {
 		return err
 	}
@@ -215,8 +214,7 @@ func (s *Service) countAccount(ctx context.Context, tx *store.Tx, a Attempt) err
 // window begins a new window. Rows of addresses are locked before rows of accounts, and these
 // before rows of networks.
 func (s *Service) CountNetwork(ctx context.Context, tx *store.Tx, a Attempt) error {
-	from, to := window(s.store.Now())
-	counted, err := addNetworkFailure(ctx, tx, a, s.store.Now(), from, to)
+	counted, err := addNetworkFailure(ctx, tx, a, s.store.Now())
 	if err != nil || counted || a.user {
 		return err
 	}

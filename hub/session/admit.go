@@ -57,24 +57,10 @@ type watched struct {
 type watcher struct {
 	s    *Service
 	wake chan struct{}
-	stop context.CancelFunc
-	done chan struct{}
 
 	mu      sync.Mutex // guards the fields below
 	open    map[*watched]struct{}
 	changed map[string]bool // users whose access this process has changed
-}
-
-func startWatcher(s *Service) *watcher {
-	ctx, stop := context.WithCancel(context.Background())
-	w := &watcher{s: s, wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}), open: map[*watched]struct{}{}, changed: map[string]bool{}}
-	go w.run(ctx)
-	return w
-}
-
-func (w *watcher) close() {
-	w.stop()
-	<-w.done
 }
 
 func (w *watcher) add(one *watched) {
@@ -117,7 +103,6 @@ func (w *watcher) tenantChanged(tenantID string) {
 }
 
 func (w *watcher) run(ctx context.Context) {
-	defer close(w.done)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	failing := false

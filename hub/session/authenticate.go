@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"net/http"
 	"strings"
@@ -58,32 +57,25 @@ func (s *Service) AuthenticateToken(ctx context.Context, from api.Caller, raw st
 
 // sessionState returns the session of an access token.
 func (s *Service) sessionState(ctx context.Context, raw string) (*state, error) {
-	key := sha256.Sum256([]byte(raw))
-	known, ok := s.tokens.get(key)
-	if !ok {
-		claims, err := s.keys.Verify(ctx, raw)
-		switch {
-		case errors.Is(err, token.ErrExpired):
-			return nil, &api.Error{Code: api.TokenExpired, Cause: err}
-		case errors.Is(err, token.ErrInvalid):
-			return nil, &api.Error{Code: api.Unauthenticated, Cause: err}
-		case err != nil:
-			return nil, err
-		}
-		known = verified{session: claims.Session, user: claims.Subject, key: claims.Key, expires: claims.ExpiresAt}
-		s.tokens.put(key, known)
-	}
-	if !s.store.Now().Before(known.expires) {
+	claims, err := s.keys.Verify(ctx, raw)
+	switch {
+	case errors.Is(err, token.ErrExpired):
+		return nil, &api.Error{Code: api.TokenExpired, Cause: err}
+	case errors.Is(err, token.ErrInvalid):
+		return nil, &api.Error{Code: api.Unauthenticated, Cause: err}
+	case err != nil:
+		return nil, err
+	case !s.store.Now().Before(claims.ExpiresAt): // Verify permits a difference of clocks
 		return nil, &api.Error{Code: api.TokenExpired, Cause: token.ErrExpired}
 	}
-	st, err := s.state(known.session, func(st *state) error { return s.readSession(ctx, known.session, st) })
+	st, err := s.state(claims.Session, func(st *state) error { return s.readSession(ctx, claims.Session, st) })
 	if err != nil {
 		return nil, err
 	}
 	if err := s.keys.Follow(ctx, st.signing, st.read); err != nil {
 		return nil, err
 	}
-	if st.caller.UserID != known.user || !s.keys.Accepts(known.key) {
+	if st.caller.UserID != claims.Subject || !s.keys.Accepts(claims.Key) {
 		return nil, api.Unauthenticated
 	}
 	return st, nil

@@ -14,52 +14,7 @@ const (
 	// change by another replica takes effect here within this time and the time of a request.
 	stateTTL  = 1500 * time.Millisecond
 	maxStates = 1 << 14
-	maxTokens = 1 << 13 // in each of two generations
 )
-
-// digest is the SHA-256 of a token: a copy of the cache reveals no token.
-type digest = [32]byte
-
-// tokenCache contains access tokens whose signature was verified, which takes 51 us. Their sessions
-// may have ended.
-type tokenCache struct {
-	mu         sync.RWMutex // guards the fields below
-	young, old map[digest]verified
-}
-
-// verified has the claims of a verified access token.
-type verified struct {
-	session, user, key string
-	expires            time.Time
-}
-
-func newTokenCache() *tokenCache { return &tokenCache{young: map[digest]verified{}} }
-
-func (c *tokenCache) get(key digest) (verified, bool) {
-	c.mu.RLock()
-	v, ok := c.young[key]
-	if ok {
-		c.mu.RUnlock()
-		return v, true
-	}
-	v, ok = c.old[key]
-	c.mu.RUnlock()
-	if ok {
-		c.put(key, v)
-	}
-	return v, ok
-}
-
-// put stores a token in the young generation. If that is full, it becomes the old one, and the
-// tokens of the former old one are dropped.
-func (c *tokenCache) put(key digest, v verified) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.young) >= maxTokens {
-		c.old, c.young = c.young, make(map[digest]verified, maxTokens)
-	}
-	c.young[key] = v
-}
 
 // state is a session or a CLI token and its user, as stored at readAt.
 type state struct {

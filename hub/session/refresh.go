@@ -205,8 +205,7 @@ func (s *Service) logoutCaller(ctx context.Context, caller api.Caller) error {
 	if caller.Kind == api.CLI {
 		return s.cliTokens.RevokeCaller(ctx, caller)
 	}
-	u := user.User{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}
-	return s.logoutSession(ctx, caller, u, caller.SessionID)
+	return s.logoutSession(ctx, caller, user.Self(caller), caller.SessionID)
 }
 
 func (s *Service) logoutSession(ctx context.Context, from api.Caller, u user.User, session string) error {

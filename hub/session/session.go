@@ -25,6 +25,7 @@ package session
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -72,10 +73,12 @@ type Service struct {
 	keys      *token.Keys
 	cliTokens *clitoken.Service
 
-	tokens  *tokenCache
 	states  *stateCache
 	worker  *worker
 	watcher *watcher
+
+	stop    context.CancelFunc // ends the worker and the watcher
+	running sync.WaitGroup
 }
 
 // New returns a Service. The caller must call Close.
@@ -85,11 +88,15 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, store: cfg.Store, users: cfg.Users, passwords: cfg.Passwords, keys: cfg.Keys, cliTokens: cfg.CLITokens,
-		tokens: newTokenCache(), states: newStateCache(),
+		states: newStateCache(), stop: func() {},
 	}
 	if !cfg.Offline {
-		s.watcher = startWatcher(s)
-		s.worker = startWorker(s)
+		background, stop := context.WithCancel(context.Background())
+		s.stop = stop
+		s.watcher = &watcher{s: s, wake: make(chan struct{}, 1), open: map[*watched]struct{}{}, changed: map[string]bool{}}
+		s.worker = &worker{s: s, wake: make(chan struct{}, 1), uses: map[use]seen{}}
+		s.running.Go(func() { s.watcher.run(background) })
+		s.running.Go(func() { s.worker.run(background) })
 	}
 	cfg.Users.OnChange(s.forget)
 	return s, nil
@@ -106,10 +113,8 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // Close ends the background work, and waits for it.
 func (s *Service) Close() error {
-	if s.worker != nil {
-		s.watcher.close()
-		s.worker.close()
-	}
+	s.stop()
+	s.running.Wait()
 	return nil
 }
 
@@ -197,23 +202,22 @@ func earlier(a, b time.Time) time.Time {
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 // Setup creates the first user, an admin, and signs the user in.
-func (s *Service) Setup(ctx context.Context, from api.Caller, in user.SetupInput) (signIn SignIn, err error) {
-	if err := s.keys.Ready(ctx); err != nil {
-		return SignIn{}, err
-	}
-	err = s.users.Setup(ctx, from, in, func(ctx context.Context, tx *store.Tx, u user.User) (err error) {
-		signIn, err = s.begin(ctx, tx, u, from, "")
-		return err
-	})
-	return signIn, err
+func (s *Service) Setup(ctx context.Context, from api.Caller, in user.SetupInput) (SignIn, error) {
+	return signInNew(ctx, s, from, in, s.users.Setup)
 }
 
 // Register creates the user of an invitation and signs the user in.
-func (s *Service) Register(ctx context.Context, from api.Caller, in user.RegisterInput) (signIn SignIn, err error) {
+func (s *Service) Register(ctx context.Context, from api.Caller, in user.RegisterInput) (SignIn, error) {
+	return signInNew(ctx, s, from, in, s.users.Register)
+}
+
+// signInNew signs the user in whom create creates.
+func signInNew[In any](ctx context.Context, s *Service, from api.Caller, in In,
+	create func(context.Context, api.Caller, In, user.SignIn) error) (signIn SignIn, err error) {
 	if err := s.keys.Ready(ctx); err != nil {
 		return SignIn{}, err
 	}
-	err = s.users.Register(ctx, from, in, func(ctx context.Context, tx *store.Tx, u user.User) (err error) {
+	err = create(ctx, from, in, func(ctx context.Context, tx *store.Tx, u user.User) (err error) {
 		signIn, err = s.begin(ctx, tx, u, from, "")
 		return err
 	})

@@ -21,8 +21,6 @@ const (
 type worker struct {
 	s    *Service
 	wake chan struct{}
-	stop context.CancelFunc
-	done chan struct{}
 
 	mu   sync.Mutex // guards uses
 	uses map[use]seen
@@ -34,18 +32,6 @@ type use struct{ session, token string }
 type seen struct {
 	at       int64
 	remoteIP string
-}
-
-func startWorker(s *Service) *worker {
-	ctx, stop := context.WithCancel(context.Background())
-	w := &worker{s: s, wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}), uses: map[use]seen{}}
-	go w.run(ctx)
-	return w
-}
-
-func (w *worker) close() {
-	w.stop()
-	<-w.done
 }
 
 func (w *worker) used(u use, at seen) {
@@ -67,7 +53,6 @@ func (w *worker) keep(u use, at seen) {
 }
 
 func (w *worker) run(ctx context.Context) {
-	defer close(w.done)
 	defer w.flush(context.WithoutCancel(ctx)) // the last uses
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()

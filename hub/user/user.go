@@ -175,6 +175,11 @@ func (u User) Caller() api.Caller {
 	}
 }
 
+// Self returns the user who sent a request, by id and name.
+func Self(caller api.Caller) User {
+	return User{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}
+}
+
 // Target returns e with the user as its target.
 func (u User) Target(e auditlog.Event) auditlog.Event {
 	return e.WithTarget(targetUser, u.ID, u.Username)
