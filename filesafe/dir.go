@@ -33,6 +33,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -202,28 +203,18 @@ func cause(err error) error {
 	}
 	// The error of os.Root for a path that leads outside is unexported. It is the only one that is
 	// neither of these.
-	if errno := syscall.Errno(0); !errors.As(err, &errno) && !known(err) {
+	if errno := syscall.Errno(0); !errors.As(err, &errno) && !isAny(err, fs.ErrClosed, fs.ErrInvalid, ErrOutside, ErrNotFile, ErrNotDirectory, errLoop) {
 		return ErrOutside
 	}
 	return err
 }
 
-func known(err error) bool {
-	for _, e := range []error{fs.ErrClosed, fs.ErrInvalid, ErrOutside, ErrNotFile, ErrNotDirectory, errLoop} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
 // missing reports whether err means that nothing can be read at a path, as opposed to a failure.
 // This includes unreadable files, paths through a file, loops, and paths that are too long.
 func missing(err error) bool {
-	for _, e := range []error{fs.ErrNotExist, fs.ErrPermission, errLoop, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, fs.ErrNotExist, fs.ErrPermission, errLoop, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG)
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }

@@ -58,6 +58,20 @@ func allowed(w http.ResponseWriter, r *http.Request) error {
 	return errMethod
 }
 
+// requested returns the query of a request and its path.
+func requested(w http.ResponseWriter, r *http.Request) (query url.Values, name string, err error) {
+	if err := allowed(w, r); err != nil {
+		return nil, "", err
+	}
+	// The whole query must be well-formed: an invalid path is not an empty one.
+	query, err = url.ParseQuery(r.URL.RawQuery)
+	name = query.Get("path")
+	if err != nil || !relative(name) {
+		return nil, "", errPath
+	}
+	return query, name, nil
+}
+
 // List responds with {"path", "entries"} for a directory: path is relative to the root, and "" for
 // the root; [Entry] and [Dir.List] describe the entries. Parameters: path; recursive ("true",
 // anything else is false); depth, the number of levels of subdirectories, which applies only with
@@ -92,13 +106,9 @@ func (a *Handlers) respond(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (a *Handlers) content(w http.ResponseWriter, r *http.Request) error {
-	if err := allowed(w, r); err != nil {
+	_, name, err := requested(w, r)
+	if err != nil {
 		return err
-	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	name := query.Get("path")
-	if err != nil || !relative(name) {
-		return errPath
 	}
 	f, info, err := a.Dir.open(name, false)
 	switch {
@@ -117,14 +127,9 @@ func (a *Handlers) content(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *Handlers) list(w http.ResponseWriter, r *http.Request) error {
-	if err := allowed(w, r); err != nil {
+	query, name, err := requested(w, r)
+	if err != nil {
 		return err
-	}
-	// The whole query must be well-formed: an invalid path is not an empty one.
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	name := query.Get("path")
-	if err != nil || !relative(name) {
-		return errPath
 	}
 	levels := math.MaxInt
 	if query.Has("depth") {

@@ -176,12 +176,7 @@ func (l *lister) run() error {
 // fatal reports whether an error ends the listing, in contrast to an unreadable subdirectory. A
 // listing must not be incomplete because the process lacks resources.
 func fatal(err error) bool {
-	for _, e := range []error{errStopped, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, fs.ErrClosed} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, errStopped, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, fs.ErrClosed)
 }
 
 // stop yields the cause of the context as the last value.

@@ -62,9 +62,10 @@ func (a Access) permits(c api.Caller) bool {
 		return true
 	}
 	return slices.ContainsFunc(a.Users, func(user string) bool {
-		// A username in the form of an id is not that of the user with the id.
+		// A username in the form of an id is not that of the user with the id. Letters outside ASCII
+		// that fold to one inside are longer: an embedding program may have a user with such a name.
 		_, err := ids.Parse(user)
-		return user == c.UserID || err != nil && strings.EqualFold(user, c.UserName)
+		return user == c.UserID || err != nil && len(user) == len(c.UserName) && strings.EqualFold(user, c.UserName)
 	})
 }
 

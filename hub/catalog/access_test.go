@@ -41,6 +41,8 @@ func TestAccessOfAnAgent(t *testing.T) {
 			{"the id", object{"users": []any{"id-bob"}}, asBob, true},
 			{"a username that is the id of another user", object{"users": []any{"0198c0de-0000-7000-8000-000000000000"}},
 				func(c *api.Caller) { c.UserName = "0198c0de-0000-7000-8000-000000000000" }, false},
+			{"a letter that folds to one of the username", object{"users": []any{"kim"}}, func(c *api.Caller) { c.UserName = "\u212Aim" }, false},
+			{"a letter outside ASCII in another case", object{"users": []any{"\u00e9ve"}}, func(c *api.Caller) { c.UserName = "\u00c9ve" }, true},
 			{"a group", object{"groups": []any{"staff"}}, inGroups("other", "staff"), true},
 			{"a group in another letter case", object{"groups": []any{"staff"}}, inGroups("Staff"), false},
 			{"no group", object{"groups": []any{"staff"}}, asBob, false},

@@ -5,8 +5,10 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strings"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -129,4 +131,34 @@ func (s *Service) config(ctx context.Context, p parts, serverOf func(MCP) (agent
 		}
 	}
 	return config, nil
+}
+
+// Link sets the URLs of tools and skills that were part of a deployment. Their files may be those of
+// an earlier version of the catalog.
+func (s *Service) Link(ctx context.Context, tools []agent.CustomTool, skills []agent.SkillArchive) (err error) {
+	for i, t := range tools {
+		tools[i].URL = s.cfg.Artifacts.URL(fileOf(artifact.Tools, t.FileName, t.Hash, 0))
+	}
+	for i, v := range skills {
+		if skills[i].URL, _, err = s.cfg.Artifacts.SignedURL(ctx, fileOf(artifact.Skills, v.Name+".zip", v.Hash, 0), linkTTL); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Artifacts returns the keys of the files of tools and skills.
+func (s *Service) Artifacts(tools []agent.CustomTool, skills []agent.SkillArchive) (keys []string) {
+	for _, t := range tools {
+		keys = append(keys, fileOf(artifact.Tools, t.FileName, t.Hash, 0).Key())
+	}
+	for _, v := range skills {
+		keys = append(keys, fileOf(artifact.Skills, v.Name+".zip", v.Hash, 0).Key())
+	}
+	return keys
+}
+
+// fileOf returns the file of a tool or a skill. The hash has the name of its function.
+func fileOf(kind artifact.Kind, name, hash string, size int64) artifact.Ref {
+	return artifact.Ref{Kind: kind, Name: name, Hash: strings.TrimPrefix(hash, hashPrefix), Size: size}
 }

@@ -37,9 +37,7 @@ type Skill struct {
 	Size          int64  `json:"size"`   // bytes of the archive
 }
 
-func (v Skill) file() artifact.Ref {
-	return artifact.Ref{Kind: artifact.Skills, Name: v.Name + ".zip", Hash: strings.TrimPrefix(v.Hash, hashPrefix), Size: v.Size}
-}
+func (v Skill) file() artifact.Ref { return fileOf(artifact.Skills, v.Name+".zip", v.Hash, v.Size) }
 
 // SkillInput has the fields of a skill that an upload or a change sets. A nil field is not changed,
 // or is that of the front matter if a file is uploaded. Without a title, the title is the name.

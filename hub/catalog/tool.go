@@ -42,9 +42,7 @@ type Tool struct {
 	Size          int64  `json:"size,omitempty"` // bytes
 }
 
-func (v Tool) file() artifact.Ref {
-	return artifact.Ref{Kind: artifact.Tools, Name: v.FileName, Hash: strings.TrimPrefix(v.Hash, hashPrefix), Size: v.Size}
-}
+func (v Tool) file() artifact.Ref { return fileOf(artifact.Tools, v.FileName, v.Hash, v.Size) }
 
 // ToolInput has the fields of a tool that are not read from its file. A nil field is not changed.
 // Without a title, the title is the name.

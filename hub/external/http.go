@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/session"
+	"github.com/seed93082962/agenthost/hub/user"
 )
 
 func (s *Service) loginRoutes() []api.Route {
@@ -30,18 +31,12 @@ func (s *Service) loginRoutes() []api.Route {
 	}
 }
 
-type modeBody struct {
-	Mode          string `json:"mode"`
-	SetupRequired bool   `json:"setup_required"`
-	DefaultOrg    string `json:"default_org,omitempty"`
-}
-
-func (s *Service) mode(r *http.Request) (modeBody, error) {
+func (s *Service) mode(r *http.Request) (user.Mode, error) {
 	org, _, err := s.CheckOrg(r.Context(), "")
 	if errors.Is(err, api.NotFound) {
 		err = nil
 	}
-	return modeBody{Mode: "external", DefaultOrg: org}, err
+	return user.Mode{Mode: "external", DefaultOrg: org}, err
 }
 
 type orgBody struct {
@@ -77,7 +72,7 @@ func (s *Service) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	in := LoginInput{query.Get("org"), query.Get("return_to"), s.browser(r)}
+	in := LoginInput{Org: query.Get("org"), ReturnTo: query.Get("return_to"), Browser: s.browser(r)}
 	if s.startedElsewhere(r) && !confirmed(query.Get("confirm"), in) {
 		return s.askToConfirm(w, r, in)
 	}

@@ -49,20 +49,20 @@ func parseCert(text string) (crypto.PublicKey, error) {
 		return nil, errors.New("must be a certificate or a public key in PEM")
 	}
 	var key crypto.PublicKey
+	var err error
 	switch block.Type {
 	case "CERTIFICATE":
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, errors.New("must be a certificate or a public key in PEM")
+		var cert *x509.Certificate
+		if cert, err = x509.ParseCertificate(block.Bytes); err == nil {
+			key = cert.PublicKey
 		}
-		key = cert.PublicKey
 	case "PUBLIC KEY":
-		var err error
-		if key, err = x509.ParsePKIXPublicKey(block.Bytes); err != nil {
-			return nil, errors.New("must be a certificate or a public key in PEM")
-		}
+		key, err = x509.ParsePKIXPublicKey(block.Bytes)
 	default:
 		return nil, errors.New("must be a certificate or a public key in PEM, not a " + block.Type)
+	}
+	if err != nil {
+		return nil, errors.New("must be a certificate or a public key in PEM")
 	}
 	if len(algorithmsOf(key)) == 0 {
 		return nil, errors.New("must have an RSA key of 2048 to 8192 bits, an ECDSA key or an Ed25519 key")

@@ -208,7 +208,7 @@ func (s *Service) connect(ctx context.Context, to agent.Provider) ProbeResult {
 	result := readModels(res, settings.Secrets(to))
 	result.HTTPStatus = res.StatusCode
 	if ctx.Err() != nil && !result.OK && result.ErrorCode == ProbeInvalidResponse {
-		result.ErrorCode, result.Message = ProbeTimeout, messageOf(ProbeTimeout)
+		result.ErrorCode, result.Message = ProbeTimeout, probeMessages[ProbeTimeout]
 	}
 	return result
 }
@@ -325,34 +325,22 @@ func codeOf(err error) string {
 	return ProbeConnectFailed
 }
 
-func failed(code string) ProbeResult { return ProbeResult{ErrorCode: code, Message: messageOf(code)} }
+func failed(code string) ProbeResult {
+	return ProbeResult{ErrorCode: code, Message: probeMessages[code]}
+}
 
-// messageOf returns the message of an error code, with the remedy.
-func messageOf(code string) string {
-	switch code {
-	case ProbeAddressDenied:
-		return "The address is private or reserved: use a public one, or permit probes of private addresses in the settings of the hub."
-	case ProbeLookupFailed:
-		return "The host name cannot be resolved: check the base URL."
-	case ProbeTLSFailed:
-		return "No secure connection can be made: check the scheme of the base URL and the certificate of the server."
-	case ProbeTimeout:
-		return "The server does not respond in time: check the base URL and the server."
-	case ProbeRedirected:
-		return "The server redirects: use the address of the API itself as the base URL."
-	case ProbeUnauthorized:
-		return "The server rejects the key: check the key and how it is sent."
-	case ProbeNotFound:
-		return "The server has no list of models at this address: check the base URL and the protocol."
-	case ProbeRateLimited:
-		return "The server is limiting requests: try again later."
-	case ProbeServerError:
-		return "The server responds with an error: try again later, or check the base URL."
-	case ProbeInvalidResponse:
-		return "The server does not respond with a list of models: check the base URL and the protocol."
-	case ProbeKeyUnreadable:
-		return "The stored key cannot be opened: enter the key again."
-	default: // ProbeConnectFailed
-		return "The server cannot be reached: check the base URL and the server."
-	}
+// probeMessages has a message for each error code, with the remedy.
+var probeMessages = map[string]string{
+	ProbeAddressDenied:   "The address is private or reserved: use a public one, or permit probes of private addresses in the settings of the hub.",
+	ProbeLookupFailed:    "The host name cannot be resolved: check the base URL.",
+	ProbeTLSFailed:       "No secure connection can be made: check the scheme of the base URL and the certificate of the server.",
+	ProbeTimeout:         "The server does not respond in time: check the base URL and the server.",
+	ProbeRedirected:      "The server redirects: use the address of the API itself as the base URL.",
+	ProbeUnauthorized:    "The server rejects the key: check the key and how it is sent.",
+	ProbeNotFound:        "The server has no list of models at this address: check the base URL and the protocol.",
+	ProbeRateLimited:     "The server is limiting requests: try again later.",
+	ProbeServerError:     "The server responds with an error: try again later, or check the base URL.",
+	ProbeInvalidResponse: "The server does not respond with a list of models: check the base URL and the protocol.",
+	ProbeKeyUnreadable:   "The stored key cannot be opened: enter the key again.",
+	ProbeConnectFailed:   "The server cannot be reached: check the base URL and the server.",
 }

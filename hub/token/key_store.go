@@ -47,7 +47,7 @@ func retireKey(ctx context.Context, tx *store.Tx, id string, now time.Time) erro
 }
 
 // insertFirstKey stores a key as the one that signs, unless there is one.
-func insertFirstKey(ctx context.Context, tx *store.Tx, key newSigningKey, now time.Time) error {
+func insertFirstKey(ctx context.Context, tx *store.Tx, key signingKey, now time.Time) error {
 	return db.Exec(ctx, tx, "insert signing key", `INSERT INTO signing_keys (id, public_key, private_sealed, created_at)
 		SELECT $1, $2, $3, $4 WHERE NOT EXISTS (SELECT 1 FROM signing_keys WHERE retired_at IS NULL)`,
 		key.id, []byte(key.public), key.sealed, db.Micros(now))

@@ -36,6 +36,7 @@ type signingKey struct {
 	id      string
 	public  ed25519.PublicKey
 	private ed25519.PrivateKey
+	sealed  []byte // the private part of a key that is not stored yet
 	created time.Time
 	expires time.Time
 	retired bool

@@ -49,20 +49,14 @@ func (k *Keys) due() (former string, due bool) {
 	return k.signing.id, k.shut == nil && !k.store.Now().Before(k.signing.created.Add(keyLife))
 }
 
-// newSigningKey is a key that is not stored yet.
-type newSigningKey struct {
-	id     string
-	public ed25519.PublicKey
-	sealed []byte // the private part
-}
-
-func newKey(keyring *secret.Keyring) (newSigningKey, error) {
+// newKey returns a key that is not stored yet.
+func newKey(keyring *secret.Keyring) (signingKey, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return newSigningKey{}, fmt.Errorf("create signing key: %w", err)
+		return signingKey{}, fmt.Errorf("create signing key: %w", err)
 	}
 	id := ids.New()
-	return newSigningKey{id: id, public: public, sealed: keyring.Seal(private.Seed(), sealedKey.Place(id))}, nil
+	return signingKey{id: id, public: public, sealed: keyring.Seal(private.Seed(), sealedKey.Place(id))}, nil
 }
 
 // rotate retires the key with the id former and stores a new one. If another replica has done so

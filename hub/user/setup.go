@@ -164,6 +164,7 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput
 type Mode struct {
 	Mode          string `json:"mode"`
 	SetupRequired bool   `json:"setup_required"`
+	DefaultOrg    string `json:"default_org,omitempty"` // in external mode
 }
 
 // Mode returns how users sign in, and whether the first user has to be created.
