@@ -30,6 +30,8 @@ var allTenants = map[string]string{
 	"catalog: SELECT 'tools/' || hash":                           "tenants share the files of tools and skills, and the sweep is for all of them",
 	"catalog: SELECT COUNT(*) FROM agents":                       "the start page has the number of all tenants",
 	"db: SELECT current_setting":                                 "the version of the server",
+	"db: SELECT COUNT(*) FROM (?":                                "the query of a list names its tenant",
+	"password: INSERT INTO ?":                                    "the keys of accounts contain the tenant; networks are those of all tenants",
 	"user: SELECT ? FROM invites":                                "by the hash of a token: the caller has no tenant yet",
 	"user: UPDATE invites SET used_at":                           "by the hash of a token: the caller has no tenant yet",
 	"session: UPDATE sessions SET last_used_at":                  "a batch of sessions that were authenticated before",

@@ -63,10 +63,10 @@ func (c *Components[T, In, P]) page(ctx context.Context, tenantID, query string,
 			columns[i].name = "SUBSTR(" + c.long + ", 1, " + strconv.Itoa(maxListedPrompt+1) + ")"
 		}
 	}
-	return db.List(ctx, c.s.store.Read(), "list "+c.table, c.scan, db.Page{
-		Columns: namesOf(columns), From: c.table + ` WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\'` + and,
-		Args: append([]any{tenantID, db.Containing(strings.ToLower(query))}, args...), Order: c.order, Limit: limit, Offset: offset,
-	})
+	args = append([]any{tenantID, db.Containing(strings.ToLower(query))}, args...)
+	part := db.Page{Order: c.order, Limit: limit, Offset: offset}
+	return db.List(ctx, c.s.store.Read(), "list "+c.table, c.scan, part, `SELECT `+namesOf(columns)+` FROM `+c.table+`
+		WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\'`+and, args...)
 }
 
 // named returns the component of that name, or api.NotFound.

@@ -27,10 +27,9 @@ func scan(row db.Scanner) (t Token, err error) {
 // tokensOf returns a page of the tokens of a user that were not revoked, the newest first, and the
 // number of all.
 func tokensOf(ctx context.Context, q db.Querier, tenantID, userID string, page api.Page) ([]Token, int, error) {
-	return db.List(ctx, q, "list tokens", scan, db.Page{
-		Columns: columns, From: `cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL`, Args: []any{tenantID, userID},
-		Order: `created_at DESC, id DESC`, Limit: page.Size, Offset: page.Offset(),
-	})
+	part := db.Page{Order: `created_at DESC, id DESC`, Limit: page.Size, Offset: page.Offset()}
+	return db.List(ctx, q, "list tokens", scan, part,
+		`SELECT `+columns+` FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL`, tenantID, userID)
 }
 
 // checkTokens fails with api.Conflict if the user has maxValid valid tokens, and deletes the oldest

@@ -92,25 +92,22 @@ func Values[T any](ctx context.Context, q Querier, what, query string, args ...a
 	}, query, args...)
 }
 
-// Page is a part of the rows that a query finds.
+// Page is a part of the rows of a query in an order.
 type Page struct {
-	Columns string
-	From    string // the table and the conditions
-	Order   string
-	Args    []any // of From
-	Limit   int
-	Offset  int
+	Order  string
+	Limit  int
+	Offset int
 }
 
-// List runs the query of a page, and returns its rows and the number of all rows.
-func List[T any](ctx context.Context, q Querier, what string, scan func(Scanner) (T, error), p Page) ([]T, int, error) {
-	total, err := Value[int](ctx, q, "count: "+what, `SELECT COUNT(*) FROM `+p.From, p.Args...)
+// List returns a page of the rows of a query, and the number of all rows.
+func List[T any](ctx context.Context, q Querier, what string, scan func(Scanner) (T, error), p Page, query string, args ...any) ([]T, int, error) {
+	total, err := Value[int](ctx, q, "count: "+what, `SELECT COUNT(*) FROM (`+query+`) AS found`, args...)
 	if err != nil || p.Limit == 0 || p.Offset >= total {
 		return nil, total, err
 	}
-	n := len(p.Args)
-	query := fmt.Sprintf(`SELECT %s FROM %s ORDER BY %s LIMIT $%d OFFSET $%d`, p.Columns, p.From, p.Order, n+1, n+2)
-	all, err := Collect(ctx, q, what, scan, query, append(slices.Clip(p.Args), p.Limit, p.Offset)...)
+	n := len(args)
+	query += fmt.Sprintf(` ORDER BY %s LIMIT $%d OFFSET $%d`, p.Order, n+1, n+2)
+	all, err := Collect(ctx, q, what, scan, query, append(slices.Clip(args), p.Limit, p.Offset)...)
 	return all, total, err
 }
 

@@ -47,9 +47,8 @@ func defaultClient(ctx context.Context, q db.Querier) (client, error) {
 
 // clientsOf returns a page of all organizations, by name, and their number.
 func clientsOf(ctx context.Context, q db.Querier, page api.Page) ([]client, int, error) {
-	return db.List(ctx, q, "list tenant clients", scanClient, db.Page{
-		Columns: clientColumns, From: `tenant_clients`, Order: `org`, Limit: page.Size, Offset: page.Offset(),
-	})
+	part := db.Page{Order: `org`, Limit: page.Size, Offset: page.Offset()}
+	return db.List(ctx, q, "list tenant clients", scanClient, part, `SELECT `+clientColumns+` FROM tenant_clients`)
 }
 
 // clientsByID returns the clients of all organizations with that client id at the issuer.

@@ -41,10 +41,8 @@ func fold(name string) string { return strings.ToLower(name) }
 // providersOf returns the providers of a tenant whose name contains the folded text, by name, and
 // their number without limit and offset. Disabled ones are included if all is true.
 func providersOf(ctx context.Context, q db.Querier, tenantID, text string, all bool, limit, offset int) ([]row, int, error) {
-	return db.List(ctx, q, "list providers", scanProvider, db.Page{
-		Columns: columns, From: `providers WHERE tenant_id = $1 AND name_fold LIKE $2 ESCAPE '\' AND (enabled OR $3)`,
-		Args: []any{tenantID, db.Containing(text), all}, Order: `name_fold`, Limit: limit, Offset: offset,
-	})
+	return db.List(ctx, q, "list providers", scanProvider, db.Page{Order: `name_fold`, Limit: limit, Offset: offset}, `SELECT `+columns+` FROM providers
+		WHERE tenant_id = $1 AND name_fold LIKE $2 ESCAPE '\' AND (enabled OR $3)`, tenantID, db.Containing(text), all)
 }
 
 // providersAt returns the enabled providers of a tenant with a protocol and a base URL, which has no

@@ -48,16 +48,14 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 // liveSessions returns a page of the live sessions of a user of the caller's tenant, the last used
 // first, and the number of all.
 func (s *Service) liveSessions(ctx context.Context, caller api.Caller, userID string, page api.Page) (items []Info, total int, err error) {
+	part := db.Page{Order: `last_used_at DESC, id DESC`, Limit: page.Size, Offset: page.Offset()}
 	return db.List(ctx, s.store.Read(), "list sessions", func(row db.Scanner) (item Info, err error) {
 		err = row.Scan(&item.ID, &item.CreatedAt, &item.LastUsedAt, &item.RemoteIP, &item.UserAgent)
 		item.Current = item.ID == caller.SessionID
 		return item, err
-	}, db.Page{
-		Columns: `id, created_at, last_used_at, remote_ip, user_agent`,
-		From:    `sessions WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`,
-		Args:    []any{caller.TenantID, userID, db.Micros(s.store.Now())},
-		Order:   `last_used_at DESC, id DESC`, Limit: page.Size, Offset: page.Offset(),
-	})
+	}, part, `SELECT id, created_at, last_used_at, remote_ip, user_agent FROM sessions
+		WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`,
+		caller.TenantID, userID, db.Micros(s.store.Now()))
 }
 
 // extendSession records a refresh of a session. It reports false if the session has ended.

@@ -27,10 +27,8 @@ func scanInvite(row db.Scanner) (Invite, error) {
 
 // invitesOf returns a page of the invites of a tenant, the newest first, and the number of all.
 func invitesOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) ([]Invite, int, error) {
-	return db.List(ctx, q, "list invites", scanInvite, db.Page{
-		Columns: inviteColumns, From: `invites WHERE tenant_id = $1`, Args: []any{tenantID},
-		Order: `created_at DESC, id DESC`, Limit: page.Size, Offset: page.Offset(),
-	})
+	part := db.Page{Order: `created_at DESC, id DESC`, Limit: page.Size, Offset: page.Offset()}
+	return db.List(ctx, q, "list invites", scanInvite, part, `SELECT `+inviteColumns+` FROM invites WHERE tenant_id = $1`, tenantID)
 }
 
 // checkOpenInvites fails with api.Conflict if the tenant has maxInvites open invites. The tenant is

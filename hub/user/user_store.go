@@ -61,10 +61,9 @@ func BySubject(ctx context.Context, q db.Querier, tenantID, issuer, subject stri
 
 // usersOf returns a page of the users of a tenant, the oldest first, and the number of all.
 func usersOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) ([]User, int, error) {
-	return db.List(ctx, q, "list users", func(row db.Scanner) (User, error) { return Scan(row) }, db.Page{
-		Columns: Columns, From: `members m WHERE m.tenant_id = $1`, Args: []any{tenantID},
-		Order: `m.created_at, m.id`, Limit: page.Size, Offset: page.Offset(),
-	})
+	part := db.Page{Order: `m.created_at, m.id`, Limit: page.Size, Offset: page.Offset()}
+	return db.List(ctx, q, "list users", func(row db.Scanner) (User, error) { return Scan(row) }, part,
+		`SELECT `+Columns+` FROM members m WHERE m.tenant_id = $1`, tenantID)
 }
 
 // insertTenant creates a tenant if it does not exist.
