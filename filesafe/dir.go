@@ -203,7 +203,8 @@ func cause(err error) error {
 	}
 	// The error of os.Root for a path that leads outside is unexported. It is the only one that is
 	// neither of these.
-	if errno := syscall.Errno(0); !errors.As(err, &errno) && !isAny(err, fs.ErrClosed, fs.ErrInvalid, ErrOutside, ErrNotFile, ErrNotDirectory, errLoop) {
+	known := isAny(err, fs.ErrClosed, fs.ErrInvalid, ErrOutside, ErrNotFile, ErrNotDirectory, errLoop)
+	if errno := syscall.Errno(0); !errors.As(err, &errno) && !known {
 		return ErrOutside
 	}
 	return err

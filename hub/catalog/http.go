@@ -33,7 +33,9 @@ func showOf[T any](read func(context.Context, api.Caller, string) (T, error)) ap
 
 // replaceOf returns a handler that replaces what the name in the path has, if it has the version
 // that the client expects.
-func replaceOf[In, T any](replace func(ctx context.Context, caller api.Caller, name string, expected *int64, in In) (T, error)) api.Handler {
+func replaceOf[In, T any](
+	replace func(ctx context.Context, caller api.Caller, name string, expected *int64, in In) (T, error),
+) api.Handler {
 	return api.ResultOf(http.StatusOK, func(r *http.Request, in In) (T, error) {
 		expected, err := api.IfMatch(r)
 		if err != nil {

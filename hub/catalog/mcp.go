@@ -159,7 +159,8 @@ func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
 		columns: func(v *MCP) []column {
 			return v.columns(column{"settings", serverSettings{v}}, column{"secrets", serverSecrets{v}}, // before those with a column
 				column{"transport", &v.Transport}, column{"command", &v.Command}, column{"args", db.JSON{V: &v.Args, Zero: "[]"}},
-				column{"env", db.JSON{V: &v.Env, Zero: "{}"}}, column{"cwd", &v.CWD}, column{"sandbox", db.JSON{V: &v.Sandbox, Zero: ""}}, column{"url", &v.URL},
+				column{"env", db.JSON{V: &v.Env, Zero: "{}"}}, column{"cwd", &v.CWD},
+				column{"sandbox", db.JSON{V: &v.Sandbox, Zero: ""}}, column{"url", &v.URL},
 				column{"headers", db.JSON{V: &v.Headers, Zero: "{}"}}, column{"enabled", &v.Enabled})
 		},
 		prepare: func(_ context.Context, tx *store.Tx, before MCP, v *MCP) error {

@@ -251,7 +251,8 @@ func (s *Service) toolRoutes() []api.Route {
 	replace := func(r *http.Request, expected *int64, f form) (Tool, error) {
 		return s.ReplaceToolFile(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, f.File)
 	}
-	return append(s.Tools.fileRoutes(api.ListOf(s.Tools.List), MaxToolFile, create, replace), adminRoute(http.MethodGet, s.Tools.path+"/:name/download", s.downloadTool))
+	download := adminRoute(http.MethodGet, s.Tools.path+"/:name/download", s.downloadTool)
+	return append(s.Tools.fileRoutes(api.ListOf(s.Tools.List), MaxToolFile, create, replace), download)
 }
 
 func (s *Service) downloadTool(w http.ResponseWriter, r *http.Request) error {

@@ -53,7 +53,8 @@ func checkTokens(ctx context.Context, tx *store.Tx, t Token) error {
 // expiryOf returns when the CLI token of the caller expires, or the zero time for never and for a
 // session.
 func expiryOf(ctx context.Context, tx *store.Tx, caller api.Caller) (expires api.Time, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT expires_at FROM cli_tokens WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.TokenID).Scan(&expires)
+	err = tx.QueryRowContext(ctx, `SELECT expires_at FROM cli_tokens WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.TokenID).
+		Scan(&expires)
 	return expires, db.WrapOne("read token", err, nil)
 }
 
@@ -85,7 +86,8 @@ type State struct {
 func Find(ctx context.Context, q db.Querier, hash []byte) (s State, err error) {
 	var revoked, used sql.NullInt64
 	s.User, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, t.id, t.revoked_at, t.expires_at, t.last_used_at
-		FROM cli_tokens t JOIN members m ON m.id = t.user_id AND m.tenant_id = t.tenant_id WHERE t.token_hash = $1`, hash), &s.ID, &revoked, &s.ExpiresAt, &used)
+		FROM cli_tokens t JOIN members m ON m.id = t.user_id AND m.tenant_id = t.tenant_id WHERE t.token_hash = $1`, hash),
+		&s.ID, &revoked, &s.ExpiresAt, &used)
 	s.Revoked = revoked.Valid
 	s.LastUsed = used.Int64
 	return s, db.WrapOne("read CLI token", err, api.Unauthenticated)

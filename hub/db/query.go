@@ -100,15 +100,17 @@ type Page struct {
 }
 
 // List returns a page of the rows of a query, and the number of all rows.
-func List[T any](ctx context.Context, q Querier, what string, scan func(Scanner) (T, error), p Page, query string, args ...any) ([]T, int, error) {
-	total, err := Value[int](ctx, q, "count: "+what, `SELECT COUNT(*) FROM (`+query+`) AS found`, args...)
+func List[T any](
+	ctx context.Context, q Querier, what string, scan func(Scanner) (T, error), p Page, query string, args ...any,
+) (page []T, total int, err error) {
+	total, err = Value[int](ctx, q, "count: "+what, `SELECT COUNT(*) FROM (`+query+`) AS found`, args...)
 	if err != nil || p.Limit == 0 || p.Offset >= total {
 		return nil, total, err
 	}
 	n := len(args)
 	query += fmt.Sprintf(` ORDER BY %s LIMIT $%d OFFSET $%d`, p.Order, n+1, n+2)
-	all, err := Collect(ctx, q, what, scan, query, append(slices.Clip(args), p.Limit, p.Offset)...)
-	return all, total, err
+	page, err = Collect(ctx, q, what, scan, query, append(slices.Clip(args), p.Limit, p.Offset)...)
+	return page, total, err
 }
 
 // JSON is a column with the JSON of the value that V points to. A zero value is stored as Zero. NULL

@@ -30,8 +30,8 @@ func Sealed() []store.Sealed { return []store.Sealed{sealedKey, sealedSettings} 
 const columns = `id, tenant_id, name, protocol, auth_style, base_url, api_key_enc, settings_enc, models, enabled, version, created_at, updated_at`
 
 func scanProvider(from db.Scanner) (p row, err error) {
-	err = from.Scan(&p.ID, &p.tenantID, &p.Name, &p.Protocol, &p.AuthStyle, &p.BaseURL, &p.sealedKey, &p.sealedSettings, db.JSON{V: &p.Models}, &p.Enabled,
-		&p.Version, &p.CreatedAt, &p.UpdatedAt)
+	err = from.Scan(&p.ID, &p.tenantID, &p.Name, &p.Protocol, &p.AuthStyle, &p.BaseURL, &p.sealedKey, &p.sealedSettings,
+		db.JSON{V: &p.Models}, &p.Enabled, &p.Version, &p.CreatedAt, &p.UpdatedAt)
 	return p, err
 }
 
@@ -41,7 +41,8 @@ func fold(name string) string { return strings.ToLower(name) }
 // providersOf returns the providers of a tenant whose name contains the folded text, by name, and
 // their number without limit and offset. Disabled ones are included if all is true.
 func providersOf(ctx context.Context, q db.Querier, tenantID, text string, all bool, limit, offset int) ([]row, int, error) {
-	return db.List(ctx, q, "list providers", scanProvider, db.Page{Order: `name_fold`, Limit: limit, Offset: offset}, `SELECT `+columns+` FROM providers
+	part := db.Page{Order: `name_fold`, Limit: limit, Offset: offset}
+	return db.List(ctx, q, "list providers", scanProvider, part, `SELECT `+columns+` FROM providers
 		WHERE tenant_id = $1 AND name_fold LIKE $2 ESCAPE '\' AND (enabled OR $3)`, tenantID, db.Containing(text), all)
 }
 

@@ -211,7 +211,7 @@ func (s *Service) Register(ctx context.Context, from api.Caller, in user.Registe
 	return signInNew(ctx, s, from, in, s.users.Register)
 }
 
-// signInNew signs the user in whom create creates.
+// signInNew calls create, and signs the new user in.
 func signInNew[In any](ctx context.Context, s *Service, from api.Caller, in In,
 	create func(context.Context, api.Caller, In, user.SignIn) error) (signIn SignIn, err error) {
 	if err := s.keys.Ready(ctx); err != nil {
