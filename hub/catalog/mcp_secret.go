@@ -84,7 +84,14 @@ func (s *Service) openSecret(place []byte, sealed string) (string, error) {
 // be opened.
 func (s *Service) openServer(tenantID string, v MCP) (agent.MCPServer, error) {
 	var failed error
-	server := settings.Replace(withoutEmpty(v.MCPServer), func(key, sealed string) string {
+	server := v.MCPServer
+	if len(server.Env) == 0 {
+		server.Env = nil
+	}
+	if len(server.Headers) == 0 {
+		server.Headers = nil
+	}
+	server = settings.Replace(server, func(key, sealed string) string {
 		plain, err := s.openSecret(placeOf(tenantID, v.ID, key), sealed)
 		if err != nil {
 			failed = &api.Error{
