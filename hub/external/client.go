@@ -261,6 +261,15 @@ func named[T any](rule *T, name string) *T {
 	return rule
 }
 
+// ruleText returns a rule as the audit log has it.
+func ruleText[T any](rule *T) string {
+	if rule == nil {
+		return ""
+	}
+	text, _ := json.Marshal(rule) // it has only texts
+	return string(text)
+}
+
 // UnmarshalJSON reads a client whose member names are spelled exactly and occur once. Otherwise the
 // one who checks a request and the hub could read different clients.
 func (in *ClientInput) UnmarshalJSON(data []byte) error {

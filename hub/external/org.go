@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -306,15 +305,6 @@ func (s *Service) apply(tx *store.Tx, in ClientInput, before client, created boo
 	d.GroupsClaim = auditlog.Diff(before.GroupsClaim, after.GroupsClaim)
 	d.LogoutRevokesTokens = auditlog.Diff(before.LogoutRevokesTokens, after.LogoutRevokesTokens)
 	return after, d, nil
-}
-
-// ruleText returns a rule as the audit log has it.
-func ruleText[T any](rule *T) string {
-	if rule == nil {
-		return ""
-	}
-	text, _ := json.Marshal(rule) // it has only texts
-	return string(text)
 }
 
 func (s *Service) applyCert(cert string, c *client) (changed bool) {
