@@ -324,7 +324,13 @@ func TestKernelWithoutLandlock(t *testing.T) {
 	require.Contains(t, support.Reason, "namespaces cannot be created: operation not permitted; the kernel has no Landlock")
 }
 
-// Root runs all tests as an ordinary user too.
+// sameForAllUsers are tests of tools, proxies and links, which do not depend on the user: TestAttacks
+// and TestNested show that its commands are confined. An ordinary user has no build cache, and would
+// compile the standard library.
+const sameForAllUsers = "TestOrdinaryWork|TestGitClone|TestNPMInstall|TestLinkedDirectories|TestProxy|TestDenied|TestHidden|TestLinksInPlace|" +
+	"TestWhereGroups|TestGroupsOfAServiceManager|TestUnifiedGroup|TestAddressSpace|TestKernelWithoutLandlock|TestWorkerFilter"
+
+// Root runs the tests as an ordinary user too.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		return // this is the ordinary user
@@ -342,8 +348,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	require.NoError(t, os.Mkdir(home, 0o700))
 	require.NoError(t, os.Chown(home, nobody, nobody))
 	join := delegate(t, nobody)
-	// The user has no build cache, and would compile the standard library.
-	cmd := exec.Command("/bin/bash", "-c", join+`exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" -test.count=1 -test.skip=TestOrdinaryWork`, executable)
+	cmd := exec.Command("/bin/bash", "-c", join+`exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" -test.skip="$1"`, executable, sameForAllUsers)
 	cmd.Dir = home
 	setuid := filepath.Join(temporary, "setuid")
 	require.NoError(t, os.WriteFile(setuid, content, 0o755))

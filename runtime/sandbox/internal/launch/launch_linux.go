@@ -45,6 +45,7 @@ func launch(variable string) int {
 		return fail(errors.New("the configuration is malformed"))
 	}
 	children := openChildren() // the restrictions apply to what is opened later
+	reserveHeap()
 	if err := c.prepare(); err != nil {
 		return fail(err)
 	}
@@ -77,6 +78,14 @@ func launch(variable string) int {
 	killOrphans(children)
 	raise(signal)
 	return status
+}
+
+// reserveHeap maps memory for what the launcher allocates after it has set the limits. The limit of
+// the address space is also that of the launcher, in which the Go runtime has already reserved more
+// than 1 GiB. A new heap has between 0 and 4 MiB, because its address is random, and grows by
+// multiples of 4 MiB. Of this block, which is not written, almost 4 MiB remain.
+func reserveHeap() {
+	runtime.KeepAlive(make([]byte, 4<<20+1))
 }
 
 // enter starts a launcher in new namespaces. The flags are those of clone(2), as a number. It is
