@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -85,6 +87,7 @@ func start(t testing.TB, cmd *exec.Cmd, dir string, env []string) *Process {
 		p.Cmd.Env = append(p.Cmd.Env, env[i]+"="+env[i+1])
 	}
 	p.Cmd.Stdout, p.Cmd.Stderr = p.Stdout, p.Log
+	acceptHangup()
 	require.NoError(t, p.Cmd.Start())
 	go func() {
 		defer close(p.ended)
@@ -96,6 +99,10 @@ func start(t testing.TB, cmd *exec.Cmd, dir string, env []string) *Process {
 	})
 	return p
 }
+
+// acceptHangup makes children start with the default action of SIGHUP, also if the tests run under
+// nohup: a signal that has a handler is not ignored by a child.
+var acceptHangup = sync.OnceFunc(func() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) })
 
 // Signal sends a signal to the process.
 func (p *Process) Signal(t testing.TB, sig syscall.Signal) {
