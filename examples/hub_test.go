@@ -18,16 +18,19 @@ import (
 // deployItself starts a program that embeds a hub and is the runtime of its agents, and chats with one.
 func deployItself(t *testing.T, program string) {
 	data := t.TempDir()
-	embedder := exec.CommandContext(t.Context(), program, "-data", data)
-	embedder.Stderr = t.Output()
-	stdout, err := embedder.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, embedder.Start())
-	lines := bufio.NewScanner(stdout)
-	line := func(prefix string) string {
-		require.True(t, lines.Scan())
-		return strings.TrimPrefix(lines.Text(), prefix)
+	start := func() (*exec.Cmd, func(prefix string) string) {
+		embedder := exec.CommandContext(t.Context(), program, "-data", data)
+		embedder.Stderr = t.Output()
+		stdout, err := embedder.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, embedder.Start())
+		lines := bufio.NewScanner(stdout)
+		return embedder, func(prefix string) string {
+			require.True(t, lines.Scan())
+			return strings.TrimPrefix(lines.Text(), prefix)
+		}
 	}
+	embedder, line := start()
 	url, token, access := line("listening on "), line("setup token "), ""
 	call := func(method, path, body string) string {
 		req, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body))
@@ -59,6 +62,12 @@ func deployItself(t *testing.T, program string) {
 	require.Contains(t, call("POST", chat, `{"message":"Hello!"}`), "You wrote: Hello!")
 	call("DELETE", deployment, "")
 	reach("not_deployed")
-	require.NoError(t, embedder.Process.Signal(os.Interrupt))
-	require.NoError(t, embedder.Wait())
+	end := func() {
+		require.NoError(t, embedder.Process.Signal(os.Interrupt))
+		require.NoError(t, embedder.Wait())
+	}
+	end()
+	embedder, line = start() // it opens its secrets again
+	require.NotEmpty(t, line("listening on "))
+	end()
 }

@@ -17,13 +17,13 @@ import (
 // A runtime of which no agent is available is an error with all reasons, unless it is allowed. One
 // available agent is enough.
 func TestNewFailsWithoutAnAvailableAgent(t *testing.T) {
-	lost := agent.Agent{ID: "lost", Model: "m", SystemPromptFile: "missing.md", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}
+	lost := agent.Agent{ID: "lost", Model: "m", SystemPromptFile: "missing.md", CustomTools: []agent.CustomTool{{Path: "a.ts"}, {Path: "b.ts"}}, Provider: agent.Provider{Protocol: agent.ProtocolDemo}}
 	keyless := agent.Agent{ID: "keyless", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolAnthropic}}
 	unknown := agent.Agent{ID: "unknown", Model: "m", Provider: agent.Provider{Protocol: "smoke"}}
 	demo := agent.Agent{ID: "demo", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}
 	cfg := runtime.Config{CWD: t.TempDir(), Agents: []agent.Agent{lost, keyless, unknown}}
 	_, err := runtime.New(t.Context(), cfg)
-	for _, want := range []string{"no agent is available", "lost: read system prompt", "keyless: the provider has no API key", "unknown: "} {
+	for _, want := range []string{"no agent is available", "lost: load customTools[0]: ", "load customTools[1]: ", "read system prompt", "keyless: the provider has no API key", "unknown: "} {
 		require.ErrorContains(t, err, want)
 	}
 	cfg.AllowUnavailable = true

@@ -29,16 +29,19 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 	if err := checked.Check(); err != nil {
 		return nil, err
 	}
+	var faults []error
 	for i, err := range parts.toolErrors {
 		if err != nil {
-			return nil, fmt.Errorf("load customTools[%d]: %w", i, err)
+			faults = append(faults, fmt.Errorf("load customTools[%d]: %w", i, err))
 		}
 	}
-	tools := slices.Concat(rt.cfg.Tools, parts.tools)
 	prompt, err := rt.systemPrompt(def)
-	if err != nil {
+	faults = append(faults, err)
+	m, err := rt.model(def.Provider)
+	if err = errors.Join(append(faults, err)...); err != nil {
 		return nil, err
 	}
+	tools := slices.Concat(rt.cfg.Tools, parts.tools)
 	policy, err := permission.New(permission.Config{
 		Mode: permissionMode(def), Allowed: def.AllowedTools, Disallowed: def.DisallowedTools,
 		Resolve: rt.resolvePath, CWD: rt.dir.Path(), AgentHome: rt.cfg.AgentHome,
@@ -48,10 +51,6 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 		return nil, err
 	}
 	skills = readableSkills(skills, policy)
-	m, err := rt.model(def.Provider)
-	if err != nil {
-		return nil, err
-	}
 	limits := rt.cfg.Limits.Of(def.Limits)
 	cfg := engine.Config{
 		AgentID: def.ID,

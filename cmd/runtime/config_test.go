@@ -193,7 +193,7 @@ func TestCheck(t *testing.T) {
 	lines := strings.Split(out, "\n")
 	require.Len(t, lines, 6, out)
 	require.Equal(t, "ready: ready", lines[0])
-	require.Equal(t, "no-key: unavailable: the provider has no API key", lines[1])
+	require.Equal(t, "no-key: unavailable: the provider has no API key: set its apiKey", lines[1])
 	require.Equal(t, "no-prompt: unavailable: read system prompt: open "+filepath.Join(dir,
 		"nowhere.md")+": no such file or directory", lines[2])
 	require.Contains(t, lines[3], "two-faults: unavailable: provider.protocol: ")

@@ -210,7 +210,7 @@ func TestWithoutAnyKey(t *testing.T) {
 	for _, env := range [][]string{nil, {"ANTHROPIC_API_KEY", "lent", "ANTHROPIC_BASE_URL", "http://127.0.0.1:1"}} {
 		out, _, err := once(t, env, "--check")
 		require.EqualError(t, err, "the configuration has problems")
-		require.Equal(t, "a: unavailable: the provider has no API key\n", out)
+		require.Equal(t, "a: unavailable: the provider has no API key: set its apiKey\n", out)
 	}
 }
 

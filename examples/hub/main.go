@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log"
 	"log/slog"
 	"net"
@@ -48,6 +49,14 @@ func serve(data string, signals <-chan os.Signal) error {
 	if err != nil {
 		return err
 	}
+	key, err := os.ReadFile(filepath.Join(data, "encryption.key"))
+	if errors.Is(err, fs.ErrNotExist) { // the first start
+		key = []byte(secret.Generate())
+		err = os.WriteFile(filepath.Join(data, "encryption.key"), key, 0o600)
+	}
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -55,7 +64,7 @@ func serve(data string, signals <-chan os.Signal) error {
 	url := "http://" + listener.Addr().String()
 	h, err := hub.New(context.Background(), hub.Config{
 		DatabaseURL:    "sqlite://" + filepath.Join(data, "hub.db"),
-		EncryptionKeys: []string{secret.Generate()}, // a product generates it once and stores it
+		EncryptionKeys: []string{string(key)},
 		PublicURL:      url, Deployer: driver,
 	})
 	if err != nil {
@@ -63,12 +72,9 @@ func serve(data string, signals <-chan os.Signal) error {
 	}
 	fmt.Printf("listening on %s\nsetup token %s\n", url, h.SetupToken())
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	select {
-	case err = <-failed:
-	case <-signals:
-		err = server.Close()
+	go func() { <-signals; _ = server.Close() }()
+	if err = server.Serve(listener); errors.Is(err, http.ErrServerClosed) {
+		err = nil
 	}
 	return errors.Join(err, h.Close()) // the runtimes continue
 }

@@ -18,7 +18,7 @@ func (w *worker) reason(ctx context.Context, r Runtime) string {
 	if err != nil {
 		messages = []string{"its log cannot be read"}
 	}
-	messages = messages[max(len(messages)-errorLines, 0):]
+	messages = latest(messages)
 	if r.Message != "" {
 		messages = append([]string{r.Message}, messages...)
 	}
@@ -26,6 +26,18 @@ func (w *worker) reason(ctx context.Context, r Runtime) string {
 		messages = []string{"see its log"}
 	}
 	return bounded(strings.Join(messages, "\n"))
+}
+
+// latest returns the last messages, each only once: a runtime that was started again repeats them.
+func latest(messages []string) []string {
+	var last []string
+	for _, message := range slices.Backward(messages) {
+		if len(last) < errorLines && !slices.Contains(last, message) {
+			last = append(last, message)
+		}
+	}
+	slices.Reverse(last)
+	return last
 }
 
 // reasonTail is the number of lines that reason reads.

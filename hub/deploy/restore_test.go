@@ -146,5 +146,6 @@ func TestStatusHasNoStackTrace(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, strings.Count(text, "\n"), 5)
+		require.Equal(t, 1, strings.Count(text, "out of memory"), "each runtime logged it: %s", text)
 	})
 }

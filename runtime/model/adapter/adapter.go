@@ -28,7 +28,7 @@ func New(p agent.Provider, client *http.Client) (model.Model, error) {
 	keyed := p.Protocol == agent.ProtocolAnthropic || p.Protocol == agent.ProtocolOpenAI
 	if keyed && p.AuthStyle != agent.AuthNone && key == "" {
 		if base == "" {
-			return nil, errors.New("the provider has no API key")
+			return nil, errors.New("the provider has no API key: set its apiKey")
 		}
 		p.AuthStyle = agent.AuthNone // a private upstream may need none
 	}
