@@ -307,7 +307,7 @@ func startProvider(t *testing.T, hub string) string {
 		_ = cmd.Wait()
 	})
 	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan(), "the provider did not start")
+	require.True(t, lines.Scan(), "the provider did not start: make setup installs it")
 	return lines.Text()
 }
 

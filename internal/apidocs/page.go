@@ -8,8 +8,10 @@ import (
 
 // style is the only resource of the page. Its hash is in the Content-Security-Policy.
 const style = `
-:root { color-scheme: light dark; }
-body { overflow-wrap: anywhere; font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+:root { color-scheme: light dark; --ink: #1c1f23; --page: #fff; --accent: #0b5cad }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ea; --page: #15181b; --accent: #7db8f5 } }
+a { color: var(--accent) }
+body { color: var(--ink); background: var(--page); overflow-wrap: anywhere; font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h2 { margin-top: 2.5rem; border-bottom: 1px solid #8886; }
 code, pre, summary b, td:first-child { font-family: ui-monospace, monospace; font-size: .9em; }
 pre { background: #8882; padding: .6rem .8rem; border-radius: 6px; white-space: pre-wrap; }
