@@ -79,7 +79,7 @@ func TestASubagentDoesNotFillAnAnswer(t *testing.T) {
 	s := open(t, sqlite(t))
 	long := strings.Repeat("x", 100<<10)
 	s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
-		for range 60 {
+		for range 16 { // each share is filled
 			write(`event: assistant` + "\n" + `data: {"parent_tool_use_id":"t1","message":{"content":[{"type":"text","text":"` + long + `"}]}}` + "\n\n")
 			write(`event: system` + "\n" + `data: {"subtype":"warning","message":"` + long + `"}` + "\n\n")
 		}

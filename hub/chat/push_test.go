@@ -188,7 +188,7 @@ func TestAPushOfManyValues(t *testing.T) {
 func TestMemoryOfPushes(t *testing.T) {
 	s := open(t, sqlite(t))
 	ada := s.ada()
-	const size = 2 << 20
+	const size = 256 << 10
 	fill := func(text string) string { return strings.TrimSuffix(strings.Repeat(text+",", size/(len(text)+1)), ",") }
 	valid := `"id":"s","agent_name":"helper","created_at":"` + day1 + `","updated_at":"` + day1 + `"`
 	message := `"role":"user","created_at":"` + day1 + `","content":`
