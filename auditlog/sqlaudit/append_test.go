@@ -226,6 +226,32 @@ func TestMigrate(t *testing.T) {
 	require.ErrorContains(t, err, "oracle")
 }
 
+// Concurrent calls wait for each other also if the transactions of the database begin deferred, and
+// the table of another series exists.
+func TestMigrateWithDeferredTransactions(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		d, err := sql.Open("sqlite", "file:"+t.TempDir()+"/audit.db?_pragma=busy_timeout(60000)&_pragma=journal_mode(WAL)")
+		require.NoError(t, err)
+		_, err = d.Exec("CREATE TABLE agenthost_migrations (series TEXT, version BIGINT, name TEXT, checksum TEXT, applied_at BIGINT, PRIMARY KEY (series, version))")
+		require.NoError(t, err)
+		results := make(chan error, 4)
+		for range cap(results) {
+			go func() { results <- sqlaudit.Migrate(context.Background(), d, sqlaudit.SQLite) }()
+		}
+		for range cap(results) {
+			require.NoError(t, <-results)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Error(t, sqlaudit.Migrate(ended, d, sqlaudit.SQLite))
+		s, err := sqlaudit.New(sqlaudit.Config{Write: d, Engine: sqlaudit.SQLite})
+		require.NoError(t, err)
+		require.NoError(t, s.Append(t.Context(), login("t", 1)), "no transaction is open")
+		require.NoError(t, d.Close())
+	}
+}
+
 // A log of many entries in one call, and names in every size of statement.
 func TestLargeAppend(t *testing.T) {
 	t.Parallel()

@@ -206,8 +206,8 @@ func Migrations() fs.FS {
 }
 
 // Migrate creates or updates the schema of the store in one transaction. Concurrent calls of
-// several processes wait for each other. The table agenthost_migrations stores the applied
-// migrations.
+// several processes wait for each other, on SQLite for the busy timeout of db. The table
+// agenthost_migrations stores the applied migrations.
 func Migrate(ctx context.Context, db *sql.DB, engine string) error {
 	if err := runMigrations(ctx, db, engine); err != nil {
 		return fmt.Errorf("migrate audit log: %w", err)
@@ -223,6 +223,9 @@ func runMigrations(ctx context.Context, db *sql.DB, engine string) error {
 	if err != nil {
 		return err
 	}
+	if engine == SQLite {
+		return applyImmediately(ctx, db, plan)
+	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -232,6 +235,28 @@ func runMigrations(ctx context.Context, db *sql.DB, engine string) error {
 		return err
 	}
 	return tx.Commit()
+}
+
+// applyImmediately applies the plan in a transaction of SQLite that begins with the write lock,
+// which database/sql cannot do.
+func applyImmediately(ctx context.Context, db *sql.DB, plan migrate.Plan) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if _, err := plan.Apply(ctx, conn); err != nil {
+		_, rollback := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		return errors.Join(err, rollback)
+	}
+	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // fails if the commit was done
+		return err
+	}
+	return nil
 }
 
 // log is the head row of a tenant. Without a row, it is the zero log.

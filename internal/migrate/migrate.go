@@ -113,10 +113,16 @@ func (p Plan) Check(ctx context.Context, q Querier) error {
 	return errors.Join(pending...)
 }
 
+// Transaction is a [*sql.Tx], or a [*sql.Conn] in a transaction.
+type Transaction interface {
+	Querier
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
 // Apply applies the missing migrations in tx and returns their number. On PostgreSQL it waits for
-// concurrent migrations without a time limit; on SQLite tx must hold the write lock, or take it
-// with its first statement.
-func (p Plan) Apply(ctx context.Context, tx *sql.Tx) (n int, err error) {
+// concurrent migrations without a time limit. On SQLite tx must hold the write lock from its begin:
+// its first statements only read, and a transaction that has read cannot wait for another writer.
+func (p Plan) Apply(ctx context.Context, tx Transaction) (n int, err error) {
 	if p.engine == postgres {
 		if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
 			return 0, err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -174,15 +175,20 @@ func TestOddResponsesWhileConnecting(t *testing.T) {
 // Requests and notifications without end do not accumulate: each reply is sent before the next
 // message is read.
 func TestFloodOfMessages(t *testing.T) {
-	const count = 50_000
+	const count = 20_000 // more than 1 MiB
 	for name, message := range map[string]string{
 		"notifications": `{"jsonrpc":"2.0","method":"notifications/message","params":{"n":%d}}`,
 		"changes":       `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"n":%d}}`,
 		"responses":     `{"jsonrpc":"2.0","id":1%06d,"result":{"content":[{"type":"text","text":"not this"}]}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			var flood atomic.Bool // from the second call
 			s := newWorld(t, quiet).open(overHTTP(web(t, streamOf("text/event-stream", func(w io.Writer, id string) {
-				for i := range count {
+				n := count
+				if !flood.Swap(true) {
+					n = 100
+				}
+				for i := range n {
 					send(w, "text/event-stream", fmt.Sprintf(message, i))
 				}
 				send(w, "text/event-stream", `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[{"type":"text","text":"this"}]}}`)
