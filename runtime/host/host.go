@@ -11,6 +11,10 @@
 //		...
 //	}
 //	driver, err := process.New(process.Config{Dir: dir, Env: env}) // for hub.Config.Deployer
+//
+// Process.Configure adds tools and models of the program:
+//
+//	configure := func(cfg *runtime.Config) { cfg.NewModel = newModel }
 package host
 
 import (

@@ -35,10 +35,13 @@ type Process struct {
 	// second one cancels the remaining runs.
 	Signals <-chan os.Signal
 
-	// Proxy, Version, Logger and Configure are those of [Config].
-	Proxy     func(*http.Request) (*url.URL, error)
-	Version   string
-	Logger    *slog.Logger
+	// Proxy, Version and Logger are those of [Config].
+	Proxy   func(*http.Request) (*url.URL, error)
+	Version string
+	Logger  *slog.Logger
+
+	// Configure changes the configuration of the runtime, such as to add tools or models of the
+	// program. Defaults to none.
 	Configure func(*runtime.Config)
 }
 
