@@ -126,7 +126,7 @@ agents:
 	for _, args := range [][]string{{"--config", config}, {"--config", config, "--cwd", t.TempDir()}} {
 		out, _, err := once(t, nil, append(args, "--check")...)
 		require.EqualError(t, err, "the configuration has problems")
-		require.Regexp(t, `^a: unavailable: load customTools\[0\]: load custom tool word\.ts: its hash is sha256:\w+, want sha256:0+\n`, out)
+		require.Regexp(t, `^a: unavailable: load customTools\[0\]: load custom tool word\.ts: its hash is sha256:\w+, want sha256:0+; read system prompt: open .*prompt\.md: no such file or directory\n$`, out)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "agents.yaml"))
 	require.NoError(t, err)
