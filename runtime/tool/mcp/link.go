@@ -242,8 +242,9 @@ func (l *link) begin(call func()) bool {
 	return !l.over
 }
 
-// probe pings a server after a call has timed out. Without a response the link ends: if the server
-// executes calls sequentially, all later calls would time out too.
+// probe pings a server after a call has timed out or was refused. Without a response the link ends:
+// if the server executes calls sequentially, all later calls would time out too. It also ends if the
+// ping is refused: the server may not know the session.
 func (l *link) probe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,8 +256,9 @@ func (l *link) probe() {
 	l.calls.Go(func() {
 		late := time.AfterFunc(pingTime, func() { l.end(errUnresponsive) })
 		defer late.Stop()
-		//nolint:errcheck // any response is sufficient, even an error; without one the link ends
-		l.session.Ping(l.life, nil)
+		if err := l.session.Ping(l.life, nil); isRefusal(err) { // any other response is sufficient, even an error
+			l.end(err)
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.probing = nil

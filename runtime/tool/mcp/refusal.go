@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -122,6 +123,13 @@ func (r *refusal) Error() string {
 		text += " (check the path of url, and that transport is that of the server)"
 	}
 	return text
+}
+
+// isRefusal reports whether a server refused a message for a reason other than the credentials or
+// the number of requests.
+func isRefusal(err error) bool {
+	r, ok := errors.AsType[*refusal](err)
+	return ok && r.status < 500 && r.status != http.StatusTooManyRequests && !isCredential(r.status)
 }
 
 // isCredential reports whether a status means that the credentials were rejected.

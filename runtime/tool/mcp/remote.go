@@ -65,7 +65,7 @@ func (s *server) call(ctx context.Context, call tool.Call, send func(context.Con
 		case err == nil:
 			return answer, nil
 		case ctx.Err() != nil:
-			if l != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			if l != nil && timedOut(ctx) {
 				l.probe()
 			}
 			return tool.Result{}, context.Cause(ctx)
@@ -77,7 +77,11 @@ func (s *server) call(ctx context.Context, call tool.Call, send func(context.Con
 				continue
 			}
 		}
-		return s.failed(meaning(l, err), err), nil
+		failed := s.failed(meaning(l, err), err)
+		if l.session.ID() != "" && isRefusal(err) { // the session may be the reason
+			l.probe()
+		}
+		return failed, nil
 	}
 }
 

@@ -175,14 +175,20 @@ func (s *server) connect(ctx context.Context) (*link, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// After a deadline, the attempt continues: its link, or its failure, is available to the next
+	// After a time limit, the attempt continues: its link, or its failure, is available to the next
 	// caller.
-	a.kept = a.kept || !errors.Is(ctx.Err(), context.Canceled)
+	a.kept = a.kept || ctx.Err() == nil || timedOut(ctx)
 	if a.waiters--; a.waiters == 0 && s.attempt == a && !a.kept {
 		s.attempt = nil
 		a.cancel(errAbandoned)
 	}
 	return nil, err
+}
+
+// timedOut reports whether ctx ended because of a time limit: of its own, or of a caller that cancels
+// it with such a cause.
+func timedOut(ctx context.Context) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
 // begin starts an attempt. s.mu is held.

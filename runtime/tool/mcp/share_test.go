@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -95,18 +96,51 @@ func TestAttemptWithoutCallersIsAbandoned(t *testing.T) {
 	w.requireDead(grandchild)
 }
 
-// After the deadline of its only caller, an attempt continues: its result is for the next caller.
+// expiring are the contexts of callers without time, and their causes. The first and the second are
+// those of a call and of a run of the engine.
+var expiring = map[string]struct {
+	within func(ctx context.Context, d time.Duration) context.Context
+	cause  error
+}{
+	"the time of a call": {func(ctx context.Context, d time.Duration) context.Context {
+		ctx, cancel := context.WithCancelCause(ctx)
+		time.AfterFunc(d, func() { cancel(errCallTime) })
+		return ctx
+	}, errCallTime},
+	"the time of a run": {func(ctx context.Context, d time.Duration) context.Context {
+		ctx, cancel := context.WithTimeoutCause(ctx, d, errRunTime)
+		context.AfterFunc(ctx, cancel)
+		ctx, end := context.WithCancelCause(ctx)
+		context.AfterFunc(ctx, func() { end(nil) })
+		return ctx
+	}, errRunTime},
+	"a deadline": {func(ctx context.Context, d time.Duration) context.Context {
+		ctx, cancel := context.WithTimeout(ctx, d)
+		context.AfterFunc(ctx, cancel)
+		return ctx
+	}, context.DeadlineExceeded},
+}
+
+var (
+	errCallTime = fmt.Errorf("the call took too long: %w", context.DeadlineExceeded)
+	errRunTime  = errors.New("the run took too long")
+)
+
+// After the time of its only caller, an attempt continues: its result is for the next caller.
 func TestAttemptOutlivesACallerWithoutTime(t *testing.T) {
-	g, def := newGate(t, streamable(toolServer()))
-	s := newWorld(t).open(def)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := s.Tools(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Equal(t, tool.Pending, s.Status())
-	close(g.open)
-	requireStatus(t, s, tool.Connected)
-	require.EqualValues(t, 1, g.begins.Load())
+	for name, row := range expiring {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, def := newGate(t, streamable(toolServer()))
+			s := newWorld(t).open(def)
+			_, err := s.Tools(row.within(t.Context(), 50*time.Millisecond))
+			require.ErrorIs(t, err, row.cause)
+			require.Equal(t, tool.Pending, s.Status())
+			close(g.open)
+			requireStatus(t, s, tool.Connected)
+			require.EqualValues(t, 1, g.begins.Load())
+		})
+	}
 }
 
 func TestAttemptEndsAtTheTimeout(t *testing.T) {

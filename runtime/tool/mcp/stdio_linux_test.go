@@ -199,32 +199,36 @@ func TestCommandWithoutInitialize(t *testing.T) {
 }
 
 func TestServerThatIsStuckInACallIsStartedAgain(t *testing.T) {
+	for name, row := range expiring {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := w.open(stdio(t, "single"))
+			stick, say := find(t, s, "stick"), find(t, s, "say")
+			_, err := stick.Call(row.within(t.Context(), 100*time.Millisecond), tool.Call{Input: []byte(`{}`)})
+			require.ErrorIs(t, err, row.cause)
+			ctx, cancel := context.WithTimeout(t.Context(), long)
+			defer cancel()
+			res, err := say.Call(ctx, tool.Call{Input: []byte(`{}`)})
+			require.NoError(t, err)
+			require.Equal(t, tool.Result{Output: "said"}, res)
+			require.Len(t, w.pids("single"), 2)
+			require.Contains(t, w.log.String(), `cause="the server no longer responds"`)
+		})
+	}
+}
+
+// A server that responds to the ping after a call without time stays connected.
+func TestServerThatIsNotStuckStaysConnected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := w.open(stdio(t, "single"))
-	stick, say := find(t, s, "stick"), find(t, s, "say")
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	s := w.open(stdio(t, "tools"))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := stick.Call(ctx, tool.Call{Input: []byte(`{}`)})
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	ctx, cancel = context.WithTimeout(t.Context(), long)
-	defer cancel()
-	res, err := say.Call(ctx, tool.Call{Input: []byte(`{}`)})
-	require.NoError(t, err)
-	require.Equal(t, tool.Result{Output: "said"}, res)
-	require.Len(t, w.pids("single"), 2)
-	require.Contains(t, w.log.String(), `cause="the server no longer responds"`)
-
-	// A server that responds to the ping stays connected.
-	tools := newWorld(t)
-	s = tools.open(stdio(t, "tools"))
-	deaf := find(t, s, "deaf")
-	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = deaf.Call(ctx, tool.Call{Input: []byte(`{}`)})
+	_, err := find(t, s, "deaf").Call(ctx, tool.Call{Input: []byte(`{}`)})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, tool.Result{Output: "on"}, call(t, find(t, s, "echo"), `{"text":"on"}`))
-	require.Len(t, tools.pids("tools"), 1)
+	require.Len(t, w.pids("tools"), 1)
 }
 
 func TestCloseEndsTheWholeGroup(t *testing.T) {

@@ -218,6 +218,62 @@ func TestSessionReportedAsUnknown(t *testing.T) {
 	}
 }
 
+// A server that has lost its sessions may refuse their messages with any status and text. After such
+// a call, a ping shows whether it knows the session.
+func TestSessionThatIsRefused(t *testing.T) {
+	for name, row := range map[string]struct {
+		status int
+		all    bool // refuse every message of the session; false: only the call
+		ended  bool
+	}{
+		"400":              {400, true, true},
+		"405":              {405, true, true},
+		"409":              {409, true, true},
+		"410":              {410, true, true},
+		"422":              {422, true, true},
+		"one call":         {413, false, false},
+		"no credentials":   {401, true, false},
+		"not permitted":    {403, true, false},
+		"many requests":    {429, true, false},
+		"an outage":        {503, true, false},
+		"an error of ours": {500, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sessions atomic.Int32
+			var restarted atomic.Bool
+			next := rawHandler(func(method string, params json.RawMessage) string {
+				if method == "tools/list" {
+					return lists(entry("a", ""))(method, params)
+				}
+				return `{}`
+			})
+			s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				data, err := io.ReadAll(r.Body)
+				if err != nil {
+					return
+				}
+				if bytes.Contains(data, []byte(`"initialize"`)) && sessions.Add(1) > 1 {
+					restarted.Store(false) // the new session is known
+				}
+				if restarted.Load() && r.Method == http.MethodPost && (row.all || bytes.Contains(data, []byte(`"tools/call"`))) {
+					w.WriteHeader(row.status)
+					return
+				}
+				r.Body = io.NopCloser(bytes.NewReader(data))
+				next.ServeHTTP(w, r)
+			})).URL))
+			a := find(t, s, "a")
+			restarted.Store(true)
+			res := call(t, a, `{}`)
+			require.Contains(t, res.Output, "the call failed: the server responded with "+fmt.Sprint(row.status), "it is not sent again")
+			require.True(t, res.IsError)
+			res = call(t, a, `{}`)
+			require.Equal(t, !row.ended, res.IsError, res.Output)
+			require.Equal(t, row.ended, sessions.Load() == 2)
+		})
+	}
+}
+
 func requireWorks(t *testing.T, v tool.Tool) {
 	t.Helper()
 	require.Eventually(t, func() bool {
