@@ -153,6 +153,10 @@ type Config struct {
 	// below PublicURL.
 	GatewayURL string
 
+	// Gateway has the routes from GatewayURL, which has no path then, to the runtimes, such as that of
+	// hub/gateway/kong. Defaults to none: the hub changes no gateway.
+	Gateway deploy.Gateway
+
 	// HideRuntimeKeys hides the API keys of deployments from members. Defaults to false.
 	HideRuntimeKeys bool
 

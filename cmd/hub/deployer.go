@@ -14,6 +14,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/process"
+	"github.com/seed93082962/agenthost/hub/gateway/apisix"
+	"github.com/seed93082962/agenthost/hub/gateway/kong"
 )
 
 // Values of DEPLOYER.
@@ -49,14 +51,52 @@ func (s *settings) checkDeployer() error {
 	if s.KeyVisible != "" && s.KeyVisible != "true" && s.KeyVisible != "false" {
 		return fmt.Errorf("RUNTIME_APIKEY_VISIBLE_TO_MEMBER: %q is neither true nor false", s.KeyVisible)
 	}
-	if s.GatewayURL == "" {
-		return nil
+	if err := checkBase("GATEWAY_URL", s.GatewayURL); err != nil {
+		return err
 	}
-	u, err := url.Parse(s.GatewayURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("GATEWAY_URL is not a base URL: use http:// or https://, a host, and no query")
+	if err := checkBase("GATEWAY_ADMIN_URL", s.GatewayAdmin); err != nil {
+		return err
+	}
+	switch {
+	case s.GatewayKind == "" && (s.GatewayAdmin != "" || s.GatewayKey != ""):
+		return errors.New("GATEWAY_ADMIN_URL and GATEWAY_ADMIN_KEY have no effect without GATEWAY_KIND: set it to kong or apisix")
+	case s.GatewayKind == "":
+		return nil
+	case s.GatewayKind != gatewayKong && s.GatewayKind != gatewayAPISIX:
+		return fmt.Errorf("GATEWAY_KIND: %q is not a gateway of this version; use kong or apisix", s.GatewayKind)
+	case s.GatewayURL == "" || s.GatewayAdmin == "":
+		return errors.New("GATEWAY_KIND requires GATEWAY_URL and GATEWAY_ADMIN_URL")
+	}
+	if u, err := url.Parse(s.GatewayURL); err != nil || strings.Trim(u.Path, "/") != "" {
+		return errors.New("GATEWAY_URL has a path: with GATEWAY_KIND, the routes begin at the root of its host")
 	}
 	return nil
+}
+
+// checkBase returns an error for a value that is not a base URL. An empty one is a default.
+func checkBase(name, value string) error {
+	u, err := url.Parse(value)
+	if value == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" {
+		return nil
+	}
+	return errors.New(name + " is not a base URL: use http:// or https://, a host, and no query")
+}
+
+// Values of GATEWAY_KIND.
+const (
+	gatewayKong   = "kong"
+	gatewayAPISIX = "apisix"
+)
+
+// gateway returns the gateway whose routes the hub changes, or nil.
+func (s *settings) gateway() (deploy.Gateway, error) {
+	switch s.GatewayKind {
+	case gatewayKong:
+		return kong.New(kong.Config{AdminURL: s.GatewayAdmin, AdminKey: s.GatewayKey})
+	case gatewayAPISIX:
+		return apisix.New(apisix.Config{AdminURL: s.GatewayAdmin, AdminKey: s.GatewayKey})
+	}
+	return nil, nil
 }
 
 // users returns the user ids of deployments.

@@ -56,6 +56,9 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		if cfg.Deployer, err = s.deployer(log); err != nil {
 			return nil, err
 		}
+		if cfg.Gateway, err = s.gateway(); err != nil {
+			return nil, err
+		}
 		if cfg.StorageID, err = s.storageID(); err != nil {
 			return nil, err
 		}

@@ -70,6 +70,9 @@ Environment (flags take precedence):
   HUB_SANDBOX_USERS        user ids of which each deployment gets one if the hub is root, or none (default
                            1900000000-1900065535); no other program should have one of them
   GATEWAY_URL              public address of a gateway in front of the agents (default /runtime of the hub)
+  GATEWAY_KIND             kong or apisix: the hub has a route for each agent there (default: it changes no gateway)
+  GATEWAY_ADMIN_URL, GATEWAY_ADMIN_KEY
+                           base URL of the admin interface of the gateway, and its key if it needs one
   RUNTIME_APIKEY_VISIBLE_TO_MEMBER
                            false hides the API keys of deployments from members (default true)
   HUB_ANSWERS_PER_USER, HUB_ANSWERS_PER_AGENT
@@ -118,6 +121,9 @@ type settings struct {
 	SandboxWrite   string `env:"HUB_SANDBOX_WRITE"`
 	SandboxUsers   string `env:"HUB_SANDBOX_USERS" envDefault:"1900000000-1900065535"`
 	GatewayURL     string `env:"GATEWAY_URL"`
+	GatewayKind    string `env:"GATEWAY_KIND"`
+	GatewayAdmin   string `env:"GATEWAY_ADMIN_URL"`
+	GatewayKey     string `env:"GATEWAY_ADMIN_KEY" secret:"file"`
 	KeyVisible     string `env:"RUNTIME_APIKEY_VISIBLE_TO_MEMBER"`
 
 	AccessKeyID     string `env:"AWS_ACCESS_KEY_ID" secret:"file"`

@@ -17,6 +17,10 @@ const (
 	conditionProgressing = "Progressing" // false: the last revision did not become ready
 	conditionRestored    = "restored"    // the deployment was changed after the backup was made
 
+	// conditionRouted is false if the gateway could not be changed. A deployment without a route, or
+	// without a gateway, does not have it.
+	conditionRouted = "Routed"
+
 	// conditionServers is false if an MCP server of the runtime that serves is not connected. A
 	// deployment without such servers does not have it.
 	conditionServers = "McpServersReady"
@@ -24,8 +28,9 @@ const (
 
 // Condition is one aspect of the state of a deployment.
 type Condition struct {
-	Type      string   `json:"type"` // applied, ready, Progressing, McpServersReady or restored
+	Type      string   `json:"type"` // applied, ready, Progressing, Routed, McpServersReady or restored
 	Status    bool     `json:"status"`
+	Code      api.Code `json:"code,omitempty"` // gateway_failed
 	Message   string   `json:"message,omitempty"`
 	ChangedAt api.Time `json:"changedAt"`
 }
@@ -74,6 +79,15 @@ func (w *worker) condition(v *view, kind string, status bool, message string) {
 	}
 	if v.Conditions[i].Status != status || v.Conditions[i].Message != message {
 		v.Conditions[i] = c
+	}
+}
+
+// setCode sets the error code of a condition.
+func (v *view) setCode(kind string, code api.Code) {
+	for i := range v.Conditions {
+		if v.Conditions[i].Type == kind {
+			v.Conditions[i].Code = code
+		}
 	}
 }
 

@@ -58,6 +58,10 @@ type Config struct {
 	// GatewayURL is the public address of a gateway. Defaults to the proxy of the hub.
 	GatewayURL string
 
+	// Gateway has the routes from GatewayURL, which has no path then, to the runtimes. Defaults to
+	// none: the hub changes no gateway.
+	Gateway Gateway
+
 	// External is true in external mode, where public URLs contain the organization.
 	External bool
 
@@ -88,12 +92,13 @@ type Config struct {
 
 // Service manages deployments. It is safe for concurrent use.
 type Service struct {
-	cfg        Config
-	store      *store.Store
-	driver     Driver // nil if there is none
-	endpoints  endpointCache
-	client     *http.Client // of runtimes
-	reconciler *reconciler  // nil without a driver
+	cfg         Config
+	store       *store.Store
+	driver      Driver // nil if there is none
+	gatewayHost string
+	endpoints   endpointCache
+	client      *http.Client // of runtimes
+	reconciler  *reconciler  // nil without a driver
 }
 
 // ErrOtherMachine reports that the deployments of the database belong to another machine.
@@ -110,12 +115,19 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		return nil, errors.New("create deploy service: PublicURL is required")
 	}
 	cfg.GatewayURL = strings.TrimRight(cmp.Or(cfg.GatewayURL, cfg.PublicURL+"/runtime"), "/")
+	host := ""
+	if cfg.Gateway != nil {
+		var err error
+		if host, err = gatewayHost(cfg.GatewayURL); err != nil {
+			return nil, fmt.Errorf("create deploy service: %w", err)
+		}
+	}
 	cfg.LeaseTime = cmp.Or(cfg.LeaseTime, 4*time.Second)
 	cfg.Backoff = cmp.Or(cfg.Backoff, 500*time.Millisecond)
 	cfg.WatchEvery = cmp.Or(cfg.WatchEvery, time.Second)
 	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, time.Minute)
 	s := &Service{
-		cfg: cfg, store: cfg.Store,
+		cfg: cfg, store: cfg.Store, gatewayHost: host,
 		endpoints: endpointCache{entries: map[endpointKey]endpointEntry{}},
 		client:    &http.Client{Transport: outbound.Limit(outbound.Transport(), maxProbe)},
 	}

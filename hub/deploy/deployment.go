@@ -128,7 +128,7 @@ func (s *Service) compared(ctx context.Context, caller api.Caller, d deployment,
 		StartedAt: api.Time(d.StartedAt), DeployedAt: api.Time(d.DeployedAt), DeployedBy: d.DeployedBy, Error: d.Error,
 	}
 	for _, c := range d.Conditions {
-		st.Conditions = append(st.Conditions, Condition{Type: c.Type, Status: c.Status, Message: c.Message, ChangedAt: api.Time(c.ChangedAt)})
+		st.Conditions = append(st.Conditions, Condition{Type: c.Type, Status: c.Status, Code: c.Code, Message: c.Message, ChangedAt: api.Time(c.ChangedAt)})
 	}
 	if !s.readsKeys(caller.RoleNow) {
 		st.APIKey = ""

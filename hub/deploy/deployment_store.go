@@ -59,6 +59,7 @@ type attempt struct {
 type condition struct {
 	Type      string    `json:"type"`
 	Status    bool      `json:"status"`
+	Code      api.Code  `json:"code,omitempty"`
 	Message   string    `json:"message,omitempty"`
 	ChangedAt time.Time `json:"changedAt"`
 }
@@ -298,6 +299,12 @@ func restoreLease(ctx context.Context, q db.Querier, d deployment, fence int64) 
 		return errLost
 	}
 	return err
+}
+
+// readKeys returns the keys of all deployments.
+func readKeys(ctx context.Context, q db.Querier) ([]string, error) {
+	return db.Collect(ctx, q, "read keys of deployments", func(row db.Scanner) (key string, err error) { return key, row.Scan(&key) },
+		`SELECT key FROM deployments`)
 }
 
 // hasKey reports whether a deployment has the key.

@@ -27,10 +27,11 @@ type reconciler struct {
 	id      string // of this reconciler; a restarted hub has another one
 	owner   string // of the deployments on the platform: the database; set by the first poll
 	wakeups chan struct{}
+	ctx     context.Context // until close
 	stop    context.CancelFunc
 	done    chan struct{}
 
-	running sync.WaitGroup // for all workers
+	running sync.WaitGroup // for all workers, and for inspectRoutes
 
 	mu      sync.Mutex // guards workers
 	workers map[string]*worker
@@ -50,7 +51,7 @@ type sighting struct {
 func startReconciler(s *Service) *reconciler {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &reconciler{
-		s: s, id: ids.New(), wakeups: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
+		s: s, id: ids.New(), wakeups: make(chan struct{}, 1), ctx: ctx, stop: stop, done: make(chan struct{}),
 		workers: map[string]*worker{}, others: map[string]sighting{},
 	}
 	go r.run(ctx)
@@ -122,6 +123,9 @@ func (r *reconciler) poll(ctx context.Context) error {
 			return err
 		}
 		r.owner = owner
+		if r.s.cfg.Gateway != nil {
+			r.running.Go(func() { r.inspectRoutes(r.ctx, owner) })
+		}
 	}
 	now := time.Now()
 	var known []string // on the platform, before the rows are read

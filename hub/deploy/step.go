@@ -62,8 +62,12 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 	return w.advance(ctx, d, v, obs)
 }
 
-// purge deletes what the driver has of the deployment.
+// purge deletes what the driver has of the deployment. A route that the gateway does not remove is
+// removed later, also without the row.
 func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
+	if _, err := w.publish(ctx, d, &v, Route{}); err != nil {
+		return v, 0, err
+	}
 	switch {
 	case obs.Exists:
 		err := w.call(ctx, w.s.driver.Delete)
@@ -89,14 +93,18 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) 
 	return d.view, 0, endPurge(ctx, w.s.store.DB.Write(), d)
 }
 
-// halt stops all runtimes.
+// halt removes the route and stops all runtimes, also if the route is not removed.
 func (w *worker) halt(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
+	pause, err := w.publish(ctx, d, &v, Route{})
+	if err != nil {
+		return v, 0, err
+	}
 	v.Health, v.RuntimeURL, v.StartedAt = healthUnknown, "", obs.Runtime(d.main()).StartedAt
 	w.condition(&v, conditionReady, false, "The deployment is stopped.")
 	v.removeCondition(conditionServers)
 	if !slices.ContainsFunc(obs.Runtimes, Runtime.alive) {
 		v.State, v.Error = StateStopped, ""
-		return v, idlePause, nil
+		return v, min(idlePause, pause), nil
 	}
 	v.State = StateStopping
 	for _, r := range obs.Runtimes {
@@ -139,8 +147,16 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed
 		}
 		pause = min(pause, next)
 	}
+	route, err := w.route(ctx, d, &v)
+	if err != nil {
+		return v, 0, err
+	}
+	published, err := w.publish(ctx, d, &v, route)
+	if err != nil {
+		return v, 0, err
+	}
 	next, err := w.retire(ctx, d, &v, obs)
-	return v, min(pause, next), err
+	return v, min(pause, published, next), err
 }
 
 // roll makes the last revision ready next to the one that serves, and then lets it serve.
@@ -166,7 +182,7 @@ func (w *worker) roll(ctx context.Context, d deployment, v *view, obs Observed) 
 }
 
 // retire ends the runtimes of other revisions. Those that served end after their runs, and not
-// before all hubs send new runs to the next one.
+// before all hubs and the gateway send new runs to the next one.
 func (w *worker) retire(ctx context.Context, d deployment, v *view, obs Observed) (time.Duration, error) {
 	pause := idlePause
 	var draining []int64
@@ -180,11 +196,12 @@ func (w *worker) retire(ctx context.Context, d deployment, v *view, obs Observed
 		switch seen := w.seen(r); {
 		case !served:
 			err = w.call(ctx, func(ctx context.Context, claim Claim) error { return w.s.driver.Discard(ctx, claim, r.Revision) })
+		case seen.retired.IsZero() && w.holds():
 		case seen.retired.IsZero():
 			seen.retired = time.Now()
 			request, _ := w.s.request(ctx, w.s.store.Read(), d, r.Revision) // otherwise, the default limit
 			seen.runLimit = request.RunLimit()
-		case time.Since(seen.retired) >= formerKeyFor:
+		case time.Since(seen.retired) >= w.s.retireAfter():
 			err = w.end(ctx, r.Revision, seen.runLimit)
 		}
 		if lost(err) {

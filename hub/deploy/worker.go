@@ -32,6 +32,9 @@ type worker struct {
 	quick    int // steps since the last change
 	runtimes map[int64]*sighted
 
+	published published
+	listed    atomic.Pointer[listing] // by inspectRoutes
+
 	rotation  string // that the worker has seen, and since when
 	rotatedAt time.Time
 }

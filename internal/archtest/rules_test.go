@@ -52,6 +52,7 @@ var arrows = []rule{
 	{"hub/artifact/...", concern + " hub/artifact", "files do not depend on their users"},
 	{"hub/settings", "hub/api auditlog runtime/agent", "the rules for settings of the runtime do not depend on who stores them"},
 	{"hub/gateway hub/console", concern, "independent concerns"},
+	{"hub/gateway/...", "hub/deploy hub/gateway/internal/... internal/...", "a driver of a gateway depends only on deployments and its admin interface"},
 	{"hub/provider", concern + " hub/settings runtime/agent runtime/model/adapter", "an independent concern, which checks a provider as the runtime does"},
 	{"hub/aigc", concern + " hub/aigc/label", "labels do not depend on chats"},
 	{"hub/catalog/...", concern + " hub/catalog/... hub/artifact hub/provider hub/settings " + formats, "a catalog does not depend on deployments, which use it"},
