@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	publishTimeout = 5 * time.Second // of a call of the gateway: a deployment waits for it
-	listTimeout    = 30 * time.Second
+	publishTimeout = 3 * time.Second // of a call of the gateway: a deployment waits for it
+	listTimeout    = 10 * time.Second
 
 	// heldProbes is the number of probes for which a former revision continues while the gateway cannot be
 	// changed.
@@ -106,10 +106,13 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted Rout
 	if wanted != p.wanted {
 		p.wanted, p.since = wanted, time.Now()
 	}
-	if p.done() {
+	switch {
+	case p.done():
 		p.failures = 0
 		w.noteRoute(v, wanted)
-		return idlePause, nil
+		return w.s.inspectEvery(), nil
+	case wanted == (Route{}) && !p.known && d.Desired == desiredRunning && !d.Purge:
+		return w.s.inspectEvery(), nil // the next listing has it
 	}
 	if d.Edition != p.edition { // a user changed the deployment
 		p.failures, p.retryAt = 0, time.Time{}
@@ -125,7 +128,7 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted Rout
 	if err == nil {
 		p.failures = 0
 		w.noteRoute(v, wanted)
-		return idlePause, nil
+		return w.s.inspectEvery(), nil
 	}
 	pause := min(w.s.cfg.Backoff<<min(p.failures, 10), maxBackoff)
 	p.edition, p.retryAt = d.Edition, p.at.Add(pause)
@@ -173,10 +176,13 @@ func (s *Service) retireAfter() time.Duration {
 	return max(formerKeyFor, settled*s.cfg.WatchEvery)
 }
 
+// inspectEvery is the pause until the routes of the gateway are read again.
+func (s *Service) inspectEvery() time.Duration { return listEvery * s.cfg.WatchEvery }
+
 // inspectRoutes reads the routes of the gateway from time to time, until ctx ends. The workers repair
 // those that differ.
 func (r *reconciler) inspectRoutes(ctx context.Context, owner string) {
-	every := listEvery * r.s.cfg.WatchEvery
+	every := r.s.inspectEvery()
 	pause := every
 	for {
 		timer := time.NewTimer(pause)

@@ -155,7 +155,6 @@ func TestRouteMoves(t *testing.T) {
 			require.Equal(t, http.StatusOK, status)
 			return prompt == "second"
 		}, patience, 5*time.Millisecond)
-		w.awaitAlive(2)
 
 		w.gateway.Fail(gatewaytest.Away)
 		h.redeploy("third", 3)
@@ -222,15 +221,20 @@ func TestGatewayFails(t *testing.T) {
 func TestSlowGateway(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
 		h := w.open()
+		end := make(chan struct{})
 		w.gateway.Fail(func(_ http.ResponseWriter, r *http.Request) bool {
-			<-r.Context().Done()
-			return true
+			select {
+			case <-r.Context().Done():
+				return true
+			case <-end:
+				return false
+			}
 		})
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		h.reach("running")
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		h.reach("not_deployed")
-		w.gateway.Fail(nil)
+		close(end)
 		w.left()
 	})
 }

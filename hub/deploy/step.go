@@ -147,6 +147,9 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed
 		}
 		pause = min(pause, next)
 	}
+	if w.s.cfg.Gateway != nil && (v.Serving != d.Serving || v.State != d.State) {
+		return v, 0, nil // it is stored before the gateway is called, which may be slow
+	}
 	route, err := w.route(ctx, d, &v)
 	if err != nil {
 		return v, 0, err
@@ -196,7 +199,8 @@ func (w *worker) retire(ctx context.Context, d deployment, v *view, obs Observed
 		switch seen := w.seen(r); {
 		case !served:
 			err = w.call(ctx, func(ctx context.Context, claim Claim) error { return w.s.driver.Discard(ctx, claim, r.Revision) })
-		case seen.retired.IsZero() && w.holds():
+		case w.holds():
+			seen.retired = time.Time{}
 		case seen.retired.IsZero():
 			seen.retired = time.Now()
 			request, _ := w.s.request(ctx, w.s.store.Read(), d, r.Revision) // otherwise, the default limit
