@@ -133,7 +133,7 @@ func TestRouteOfAnOrganization(t *testing.T) {
 			var err error
 			all, err = w.driver.Routes(t.Context(), w.owner())
 			require.NoError(t, err)
-			return len(all) == 1
+			return len(all) == 1 && all["acme-bot"].Path != "" // it is complete
 		}, patience, 5*time.Millisecond)
 		s := ada.Get("/api/v1/admin/agents/bot/deploy").Want(http.StatusOK)
 		require.Equal(t, w.gateway.Proxy+"/acme/bot", s["publicUrl"])
