@@ -34,6 +34,7 @@ var unseenDeployments = map[string]string{
 	"POST /api/v1/admin/agents/{name}/deploy/rotate-key 503 deployer_unavailable": "it takes a hub without a deployer: deploy.TestWithoutADriver",
 	"POST /api/v1/admin/agents/{name}/deploy/rollback 503 deployer_unavailable":   "it takes a hub without a deployer: deploy.TestWithoutADriver",
 	"GET /api/v1/admin/agents/{name}/deploy/revisions 503 deployer_unavailable":   "it takes a hub without a deployer: deploy.TestWithoutADriver",
+	"GET /api/v1/admin/agents/{name}/deploy 200 conditions code":                  "it takes a hub with a gateway: deploy.TestGatewayFails",
 	"POST /api/v1/admin/agents/{name}/deploy 409 deployment_key_taken":            "it takes two organizations: deploy.TestDeploymentKeysAreUnique",
 }
 
