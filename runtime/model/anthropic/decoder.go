@@ -208,10 +208,18 @@ func (d *decoder) endBlock(parts []model.Part) []model.Part {
 		input = text(d.whole)
 	}
 	d.whole = nil
-	if input == "" || input == "{}" {
+	if isEmpty(input) {
 		return parts
 	}
 	return append(parts, model.Part{Kind: model.KindToolInput, Index: d.wholeAt, Text: string(input)})
+}
+
+// isEmpty reports whether an input has no properties. PHP encodes an empty object as a list.
+func isEmpty(input text) bool {
+	var object map[string]json.RawMessage
+	var list []json.RawMessage
+	known := json.Unmarshal([]byte(input), &object) == nil || json.Unmarshal([]byte(input), &list) == nil
+	return input == "" || known && len(object)+len(list) == 0
 }
 
 // appendUsage reads cumulative totals. A zero does not replace an earlier total: some servers set

@@ -155,6 +155,21 @@ func TestInputWithTheStartOfACall(t *testing.T) {
 		require.Len(t, got.Message.ToolUses(), 1, name)
 		require.JSONEq(t, `{"n":1}`, string(got.Message.ToolUses()[0].Input), name)
 	}
+	// An empty input is one without properties, before deltas, which may follow another block, and
+	// without them.
+	next := event(`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"x"}}`)
+	delta := event(`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"n\":1}"}}`)
+	for _, empty := range []string{`{}`, `{ }`, `[]`, `[ ]`, `""`, `"{}"`, `"{ }"`, `"[]"`, `null`, `"null"`} {
+		for raw, want := range map[string]string{
+			start(empty) + end: `{}`, start(empty) + next + end: `{}`, start(empty) + delta + end: `{"n":1}`, start(empty) + next + delta + end: `{"n":1}`,
+		} {
+			got, err := collect(t, raw)
+			require.NoError(t, err, raw)
+			require.Len(t, got.Message.ToolUses(), 1, raw)
+			require.Empty(t, got.Message.ToolUses()[0].BadInput, raw)
+			require.JSONEq(t, want, string(got.Message.ToolUses()[0].Input), raw)
+		}
+	}
 }
 
 // Some servers send every block with index 0.
