@@ -49,10 +49,29 @@ type delta struct {
 	FunctionCall     *functionDelta    `json:"function_call"` // the older form of one tool call
 }
 
-// empty reports whether a delta has neither text nor thinking nor calls.
-func (d *delta) empty() bool {
-	thinks := d.Content.Thinking != "" || d.ReasoningContent != nil && *d.ReasoningContent != "" || d.Reasoning != nil && *d.Reasoning != ""
-	return !thinks && d.Content.Text == "" && d.Refusal == "" && len(d.ToolCalls) == 0 && d.FunctionCall == nil
+// kinds are the kinds of content that have come.
+type kinds struct{ text, thinking, calls bool }
+
+// add adds the kinds of c.
+func (k *kinds) add(c *delta) {
+	thinks := c.Content.Thinking != "" || c.ReasoningContent != nil && *c.ReasoningContent != "" || c.Reasoning != nil && *c.Reasoning != ""
+	k.thinking = k.thinking || thinks || len(c.ReasoningDetails) > 0
+	k.text = k.text || c.Content.Text != "" || c.Refusal != ""
+	k.calls = k.calls || len(c.ToolCalls) > 0 || c.FunctionCall != nil
+}
+
+// drop removes the content of some kinds.
+func (d *delta) drop(k kinds) {
+	if k.text {
+		d.Content.Text, d.Refusal = "", ""
+	}
+	if k.thinking {
+		d.Content.Thinking, d.ReasoningDetails = "", nil
+		d.ReasoningContent, d.Reasoning = nil, nil
+	}
+	if k.calls {
+		d.ToolCalls, d.FunctionCall = nil, nil
+	}
 }
 
 type toolDelta struct {

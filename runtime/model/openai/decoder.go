@@ -31,8 +31,9 @@ type decoder struct {
 	usage   model.Usage
 	stop    string
 	refused bool
-	shaped  bool // a choice had content in a known form
-	filled  bool // a delta was not empty
+	shaped  bool  // a choice had content in a known form
+	deltas  kinds // that came in deltas
+	wholes  kinds // that came in messages
 	calls   calls
 	joiner  upstream.Joiner
 	field   string // that carried thinking, "" until there is one
@@ -45,7 +46,8 @@ func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 	// the field.
 	if inc, ok := scanChunk(ev.Data); ok && (!inc.reasons || d.field != "") {
 		d.shaped = true
-		d.filled = true
+		d.deltas.text = d.deltas.text || inc.kind == model.KindText
+		d.deltas.thinking = d.deltas.thinking || inc.kind == model.KindThinking
 		return d.joiner.Append(parts, inc.kind, inc.index(), inc.text), nil
 	}
 	return d.decodeAny(parts, ev)
@@ -122,17 +124,25 @@ func (d *decoder) appendStop(parts []model.Part) []model.Part {
 }
 
 func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, error) {
-	// Some servers send everything so far as a message, next to each delta (Perplexity) or with the
-	// finish reason (MiniMax). After a delta with content it is ignored.
-	content := c.Delta
-	d.filled = d.filled || content != nil && !content.empty()
-	if !d.filled && (content == nil || c.FinishReason != "") {
-		content = cmp.Or(c.Message, content)
-	}
-	if content != nil {
+	if c.Delta != nil {
 		d.shaped = true
+		d.deltas.add(c.Delta)
 		var err error
-		if parts, err = d.appendDelta(parts, content); err != nil {
+		if parts, err = d.appendDelta(parts, c.Delta); err != nil {
+			return parts, err
+		}
+	}
+	// Some servers send everything so far as a message, next to each delta (Perplexity) or with the
+	// finish reason (MiniMax). Kinds of content that have come are ignored.
+	if c.Message != nil && (c.Delta == nil || c.FinishReason != "") {
+		d.shaped = true
+		c.Message.drop(d.deltas)
+		if c.Delta != nil {
+			c.Message.drop(d.wholes)
+		}
+		d.wholes.add(c.Message)
+		var err error
+		if parts, err = d.appendDelta(parts, c.Message); err != nil {
 			return parts, err
 		}
 	}

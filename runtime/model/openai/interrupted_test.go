@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,11 +59,19 @@ func TestMessagesNextToDeltas(t *testing.T) {
 		"only at the end":        delta(`"role":"assistant"`) + both(`{}`, "Good morning.", `"stop"`),
 		"without a delta": delta(`"role":"","content":"Good "`) + delta(`"content":"morning."`) +
 			choice(`"message":{"role":"assistant","content":"Good morning."},"finish_reason":"stop"`),
-		"next to null": delta(`"content":"Good "`) + delta(`"content":"morning."`) + both("null", "Good morning.", `"stop"`),
+		"after a message":                 choice(`"message":{"role":"assistant","content":"Good morning."}`) + both("{}", "Good morning.", `"stop"`),
+		"after thinking":                  delta(`"reasoning_content":"Hm."`) + both(`{}`, "Good morning.", `"stop"`),
+		"after thinking, without a delta": delta(`"reasoning":"Hm."`) + choice(`"message":{"content":"Good morning.","reasoning":"Hm."},"finish_reason":"stop"`),
+		"next to thinking":                both(`{"reasoning_content":"Hm."}`, "Good morning.", `"stop"`),
+		"messages only":                   choice(`"message":{"content":"Good "}`) + choice(`"message":{"content":"morning."},"finish_reason":"stop"`),
+		"next to null":                    delta(`"content":"Good "`) + delta(`"content":"morning."`) + both("null", "Good morning.", `"stop"`),
 	} {
 		got, err := collect(t, raw+done)
 		require.NoError(t, err, name)
 		require.Equal(t, "Good morning.", got.Message.Text(), name)
+		if strings.Contains(raw, "Hm.") {
+			require.Equal(t, "Hm.", got.Message.Content[0].Text, name)
+		}
 	}
 	got, err := collect(t, toolCalls(call1)+choice(`"message":{"content":"","tool_calls":[`+call1+`]},"finish_reason":"tool_calls"`)+done)
 	require.NoError(t, err)
