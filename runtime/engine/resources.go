@@ -65,15 +65,16 @@ func (r resources) list(ctx context.Context, call tool.Call) (tool.Result, error
 	var parts []string
 	for _, server := range servers {
 		part, err := r.of(ctx, call, server, "")
+		all.Truncated = all.Truncated || part.Truncated
 		if ctx.Err() != nil || err != nil && len(servers) == 1 {
-			return part, err
+			all.Output = strings.Join(append(parts, part.Output), "\n") // with the lists so far
+			return all, err
 		}
 		if err != nil {
-			part.Output = err.Error()
+			part.Output, part.IsError = err.Error(), true
 		}
 		parts = append(parts, part.Output)
 		all.IsError = all.IsError || part.IsError
-		all.Truncated = all.Truncated || part.Truncated
 	}
 	all.Output = strings.Join(parts, "\n")
 	return all, nil

@@ -81,6 +81,38 @@ func TestResourcesOfServers(t *testing.T) {
 	}
 }
 
+// A server that does not respond, or fails, leaves the lists of the others.
+func TestResourcesOfAServerThatHangs(t *testing.T) {
+	serve := func(name string, read func(context.Context, tool.Call, string) (tool.Result, error)) *shelf {
+		return newShelf(name, tool.Connected, func(context.Context) (*tool.List, error) { return &tool.List{Resources: read}, nil })
+	}
+	works := func(context.Context, tool.Call, string) (tool.Result, error) {
+		return tool.Result{Output: "a book"}, nil
+	}
+	for name, row := range map[string]struct {
+		read func(context.Context, tool.Call, string) (tool.Result, error)
+		want string
+	}{
+		"no response": {func(ctx context.Context, _ tool.Call, _ string) (tool.Result, error) {
+			<-ctx.Done()
+			return tool.Result{}, context.Cause(ctx)
+		}, `true "a book\nThe call exceeded its time limit of 2m0s and was stopped."`},
+		"an error": {func(context.Context, tool.Call, string) (tool.Result, error) {
+			return tool.Result{}, errors.New("it is bad")
+		}, `true "a book\nit is bad"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSetup(turns(calls("ListMcpResources"), says("Done.")))
+				s.Servers = []tool.Server{serve("a", works), serve("b", row.read)}
+				got := s.run(t.Context(), t, "")
+				require.NoError(t, got.err)
+				require.Contains(t, results(got.lines)[0], row.want)
+			})
+		})
+	}
+}
+
 // Progress starts the time of a call again, within that of the run.
 func TestProgressExtendsTheTimeOfACall(t *testing.T) {
 	for name, row := range map[string]struct {

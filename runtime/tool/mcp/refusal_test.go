@@ -79,7 +79,7 @@ func TestPageThatTheUserMustOpen(t *testing.T) {
 
 // The time after which a stream is resumed may be in an event without a message.
 func TestTimeOfReconnection(t *testing.T) {
-	var began, resumed atomic.Int64
+	var began, resumed atomic.Value // time.Time
 	next := rawHandler(lists(entry("a", "")))
 	s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
@@ -89,10 +89,10 @@ func TestTimeOfReconnection(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		switch {
 		case r.Header.Get("Last-Event-ID") == "e1":
-			resumed.Store(time.Now().UnixMilli())
+			resumed.Store(time.Now())
 			fmt.Fprintf(w, "id: e2\ndata: {\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"resumed\"}]}}\n\n")
 		case bytes.Contains(data, []byte(`"tools/call"`)):
-			began.Store(time.Now().UnixMilli())
+			began.Store(time.Now())
 			fmt.Fprint(w, "id: e1\nretry: 3000\ndata:\n\n")
 		default:
 			r.Body = io.NopCloser(bytes.NewReader(data))
@@ -100,5 +100,5 @@ func TestTimeOfReconnection(t *testing.T) {
 		}
 	})).URL))
 	require.Equal(t, tool.Result{Output: "resumed"}, call(t, find(t, s, "a"), `{}`))
-	require.GreaterOrEqual(t, resumed.Load()-began.Load(), int64(2900), "without it, the client waits for at most 2 s")
+	require.GreaterOrEqual(t, resumed.Load().(time.Time).Sub(began.Load().(time.Time)), 2900*time.Millisecond, "without it, the client waits for at most 2 s")
 }

@@ -31,15 +31,21 @@ func (s *server) resources(ctx context.Context, call tool.Call, uri string) (too
 	}
 	return s.call(ctx, call, func(ctx context.Context, l *link) (tool.Result, error) {
 		if uri != "" {
-			return readResource(ctx, l, uri)
+			return readResource(ctx, l, uri, call.Progress)
 		}
 		return s.listResources(ctx, l)
 	})
 }
 
-func readResource(ctx context.Context, l *link, uri string) (tool.Result, error) {
+func readResource(ctx context.Context, l *link, uri string, progress func()) (tool.Result, error) {
+	params := &sdk.ReadResourceParams{URI: uri}
+	if progress != nil {
+		token, done := l.filter.onProgress(progress)
+		defer done()
+		params.SetProgressToken(token)
+	}
 	answer, err := uncached(ctx, func(ctx context.Context) (*sdk.ReadResourceResult, error) {
-		return l.session.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
+		return l.session.ReadResource(ctx, params)
 	})
 	switch {
 	case err != nil:

@@ -163,6 +163,7 @@ func TestHostileResources(t *testing.T) {
 			got, err := found.Resources(t.Context(), tool.Call{}, row.uri)
 			require.NoError(t, err)
 			require.Contains(t, got.Output, row.want)
+			require.Equal(t, row.want == "", got.Output == "", got.Output)
 			require.Less(t, len(got.Output), 66<<10)
 		})
 	}

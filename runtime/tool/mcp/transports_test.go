@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -80,6 +81,25 @@ func TestProgressOfACall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Progress of a resource that is read counts too.
+func TestProgressOfAResource(t *testing.T) {
+	server := sdk.NewServer(&sdk.Implementation{Name: "library", Version: "1"}, nil)
+	server.AddResource(&sdk.Resource{URI: "book://slow", Name: "slow"}, func(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		params := &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: 1}
+		if err := req.Session.NotifyProgress(ctx, params); err != nil {
+			return nil, err
+		}
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "book://slow", Text: "read"}}}, nil
+	})
+	found, err := newWorld(t).open(overHTTP(web(t, streamable(server)).URL)).Tools(t.Context())
+	require.NoError(t, err)
+	var count atomic.Int32
+	res, err := found.Resources(t.Context(), tool.Call{Progress: func() { count.Add(1) }}, "book://slow")
+	require.NoError(t, err)
+	require.Equal(t, tool.Result{Output: "read"}, res)
+	require.EqualValues(t, 1, count.Load())
 }
 
 func TestTimeoutOfAServer(t *testing.T) {
