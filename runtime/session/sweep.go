@@ -15,7 +15,7 @@ const (
 	// opening of a session waits for.
 	sweepInterval = time.Hour
 	sweepAgain    = time.Minute
-	maxRemovals   = 500
+	maxRemovals   = 500 // and attempts to remove
 )
 
 // sweep removes expired files if that is due. It returns immediately if another goroutine is
@@ -30,22 +30,24 @@ func (f *Files) sweep() {
 	}
 	f.nextSweep = time.Now().Add(min(f.cfg.TTL, sweepInterval))
 	agents, err := f.agents()
-	removals := 0
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.cfg.Logger.Warn("cannot list the agents of transcripts", "err", err)
+	}
+	attempts := 0
 	for _, agent := range agents {
-		entries, listErr := fs.ReadDir(f.root.FS(), path.Join(f.base, agent))
-		err = errors.Join(err, listErr)
+		entries, err := fs.ReadDir(f.root.FS(), path.Join(f.base, agent))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			f.cfg.Logger.Warn("cannot list expired transcripts", "agent", agent, "err", err)
+		}
 		for _, e := range entries {
 			if !f.sweepEntry(agent, e) {
 				continue
 			}
-			if removals++; removals == maxRemovals {
+			if attempts++; attempts == maxRemovals {
 				f.nextSweep = time.Now().Add(sweepAgain)
 				return
 			}
 		}
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.cfg.Logger.Warn("cannot list expired transcripts", "err", err)
 	}
 }
 
@@ -61,7 +63,8 @@ func (f *Files) agents() ([]string, error) {
 	return names, err
 }
 
-// sweepEntry removes an expired file unless it is in use. It reports whether the file was removed.
+// sweepEntry removes an expired file unless it is in use. It reports whether it
+// tried to, which may have failed.
 func (f *Files) sweepEntry(agent string, e fs.DirEntry) bool {
 	id, isTranscript := strings.CutSuffix(e.Name(), extension)
 	isTemporary := false
@@ -80,7 +83,7 @@ func (f *Files) sweepEntry(agent string, e fs.DirEntry) bool {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			f.cfg.Logger.Warn("cannot remove the file of an interrupted compaction", "session_id", id, "agent", agent, "err", err)
 		}
-		return err == nil
+		return true
 	}
 	k := key{agent, id}
 	if !f.acquire(k) {
@@ -88,10 +91,13 @@ func (f *Files) sweepEntry(agent string, e fs.DirEntry) bool {
 	}
 	defer f.release(k)
 	err = f.removeExpired(k)
-	if err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, ErrBusy) {
+		return false
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		f.cfg.Logger.Warn("cannot remove an expired transcript", "session_id", id, "agent", agent, "err", err)
 	}
-	return err == nil
+	return true
 }
 
 // removeExpired locks a transcript and removes it if it is still expired.
