@@ -84,8 +84,11 @@
 //     or names as programs, its directory of hooks, the parent of that directory in the worktree,
 //     and the files that hooks name;
 //   - a file named HEAD, files in a directory that contains one, or that a .git file names;
-//   - at any depth, the files of git, of managers of hooks, of shells, editors and other programs that
-//     execute them, such as .git, .husky, .bashrc, .vscode and .github/workflows: protectedNames.
+//   - at any depth, .git, .gitconfig, .config/git, and the files of managers of hooks: .husky,
+//     lefthook.yml, lefthook-local.yml, .pre-commit-config.yaml;
+//   - at any depth, files that other programs execute: .bashrc, .bash_profile, .bash_login,
+//     .bash_logout, .bash_aliases, .profile, .zshrc, .zprofile, .zshenv, .zlogin, .zlogout, .ssh,
+//     .envrc, .npmrc, .vimrc, .exrc, .vscode, .idea, .mcp.json, .gitlab-ci.yml, .github/workflows.
 //
 // A pattern names a protected path if one of its names is literally the last name of that path, and
 // the pattern up to there matches the path: Edit(.git/**), Edit(**/.husky/*) and Edit(.bashrc) do,
@@ -101,9 +104,10 @@
 //
 // # Read-only commands
 //
-// The mode auto approves a Bash command of programs that only read, such as ls, grep and git log, with
-// options from a table and paths in the working directory: readOnlyUses. Words are not globs, because
-// a glob may match an option or a link. Files that rules hide from Read, FIFOs, sockets and devices,
+// The mode auto approves a Bash command of ls, pwd, cat, head, tail, wc, grep, rg, find, stat, file,
+// du, df, date, echo, which and git status, diff, log, show and branch. Each may have options from a
+// table and paths in the working directory. Words are not globs, because a glob may match an option or
+// a link. Files that rules hide from Read, FIFOs, sockets and devices,
 // which a command may wait for forever, are not approved.
 //
 // git gets options that disable the programs that the configuration of a repository names. No

@@ -142,8 +142,8 @@ type Server interface {
 	// or that has disconnected, is pending: Tools connects it.
 	Status() Status
 
-	// Fault returns why the last attempt to connect of a failed server failed, otherwise nil. Its text
-	// may be public.
+	// Fault returns why the last completed attempt to connect has failed. It is nil before the first
+	// failure and after a success, and stays during the next attempt. Its text may be public.
 	Fault() error
 
 	// Tools returns the server's tools, and connects first if there is no connection. The same
@@ -170,7 +170,8 @@ type List struct {
 	Instructions string
 
 	// Resources returns the content of a resource of the server, or the list of its resources if uri
-	// is "". It is nil for a server without resources.
+	// is "". It is nil for a server without resources. Its time limit is that of the runtime, not of the
+	// server.
 	Resources func(ctx context.Context, call Call, uri string) (Result, error)
 }
 
