@@ -8,12 +8,16 @@
 //	if err := r.Start(); err != nil {} // ErrTooMany, ErrDraining
 //	err = execute(r.Context())         // is done when the run is cancelled
 //	state, reason := r.Finish(err)     // cancelled, if the run was cancelled
+//
+// Registries with one [Bus] are those of replicas: an id is in use if it is at any of them, each of
+// them cancels the runs of all, and has the states of their ended ones.
 package run
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -41,11 +45,17 @@ type Config struct {
 	TerminalTTL time.Duration
 	// DrainGrace is the time that Drain waits for the runs that it cancels. Defaults to 10 s.
 	DrainGrace time.Duration
+	// Bus connects the registry to those of the other replicas. Defaults to none.
+	Bus Bus
+	// Logger defaults to one that discards all records.
+	Logger *slog.Logger
 }
 
-// Registry is the set of runs. It needs no goroutine: ended runs are removed when later ones end.
+// Registry is the set of runs. Without a bus it needs no goroutine: ended runs are removed when later
+// ones end.
 type Registry struct {
-	cfg Config
+	cfg     Config
+	replica *replica // nil without a bus
 
 	mu       sync.Mutex // guards the fields below and those of every run
 	claimed  map[ID]*Run
@@ -57,6 +67,9 @@ type Registry struct {
 	// expired by then.
 	recent, older map[ID]end
 	since         time.Time // when recent was created
+
+	// unstored has the ended runs whose state could not be stored on the bus yet.
+	unstored map[ID]*Run
 }
 
 // end is the end of a run.
@@ -66,18 +79,45 @@ type end struct {
 	at     time.Time
 }
 
-// New returns a registry.
+// New returns a registry. With a bus, the caller must call Close.
 func New(cfg Config) *Registry {
 	cfg.MaxActive = cmp.Or(cfg.MaxActive, 1000)
 	cfg.TerminalTTL = cmp.Or(cfg.TerminalTTL, 5*time.Minute)
 	cfg.DrainGrace = cmp.Or(cfg.DrainGrace, 10*time.Second)
-	return &Registry{cfg: cfg, claimed: map[ID]*Run{}, recent: map[ID]end{}, since: time.Now()}
+	g := &Registry{cfg: cfg, claimed: map[ID]*Run{}, recent: map[ID]end{}, since: time.Now(), unstored: map[ID]*Run{}}
+	if cfg.Bus != nil {
+		g.connect()
+	}
+	return g
 }
+
+// Close disconnects the registry from its bus, which remains open. The runs continue.
+func (g *Registry) Close() {
+	if g.replica != nil {
+		g.replica.close()
+	}
+}
+
+// Available reports whether the bus can be reached, if there is one.
+func (g *Registry) Available() bool { return g.replica == nil || g.replica.available() }
 
 // Claim reserves the id for a run, whose context has the values of ctx. The end of ctx cancels the
 // run with reason disconnect. Claim returns [ErrConflict] if a run with that id is active or its
-// state is still stored.
+// state is still stored, at this replica or, if the bus is available, at another one.
 func (g *Registry) Claim(ctx context.Context, id ID) (*Run, error) {
+	r, err := g.claim(ctx, id)
+	if err != nil || g.replica == nil {
+		return r, err
+	}
+	if err := r.createEntry(); err != nil {
+		r.remove()
+		return nil, err
+	}
+	return r, nil
+}
+
+// claim reserves the id at this replica.
+func (g *Registry) claim(ctx context.Context, id ID) (*Run, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	_, claimed := g.claimed[id]
@@ -85,6 +125,10 @@ func (g *Registry) Claim(ctx context.Context, id ID) (*Run, error) {
 		return nil, ErrConflict
 	}
 	r := &Run{registry: g, id: id}
+	if g.replica != nil {
+		r.entry = &entry{}
+		r.entry.mu.Lock() // until createEntry
+	}
 	r.ctx, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	r.unbind = context.AfterFunc(ctx, func() { r.Cancel(wire.ReasonDisconnect) })
 	g.claimed[id] = r
@@ -93,18 +137,34 @@ func (g *Registry) Claim(ctx context.Context, id ID) (*Run, error) {
 
 // Cancel cancels the run with that id. The first reason wins. It returns the response of the cancel
 // endpoint, which has the reason if the run was already cancelled. For a completed or failed run it
-// returns [ErrEnded] and the state, for an unknown id [ErrNotFound].
+// returns [ErrEnded] and the state, for an unknown id [ErrNotFound], and [ErrUnavailable] for an id
+// that only other replicas could know while the bus is unavailable.
 func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	response := wire.CancelResponse{RunID: id.String()}
-	if r, ok := g.claimed[id]; ok {
+	g.mu.Lock()
+	r := g.claimed[id]
+	for r != nil && r.entry != nil && r.entry.ending != nil { // Finish has determined the end
+		ending := r.entry.ending
+		g.mu.Unlock()
+		<-ending
+		g.mu.Lock()
+		r = g.claimed[id]
+	}
+	if r != nil {
 		response.State, response.Reason = wire.StateCancelling, r.reason()
 		r.cancel(reason)
+		g.mu.Unlock()
+		if g.replica != nil {
+			response.Reason = r.cancelEntry(response.Reason)
+		}
 		return response, nil
 	}
 	e, ok := g.ended(id)
-	if !ok {
+	g.mu.Unlock()
+	switch {
+	case !ok && g.replica != nil:
+		return g.cancelElsewhere(id, reason)
+	case !ok:
 		return response, ErrNotFound
 	}
 	response.State, response.Reason = e.state, e.reason
@@ -173,7 +233,8 @@ type Run struct {
 	cancel   context.CancelCauseFunc
 	unbind   func() bool // separates the run from the context of its caller
 	started  bool
-	end      end // the zero value: the run is not finished
+	end      end    // the zero value: the run is not finished
+	entry    *entry // nil without a bus
 }
 
 // ID returns the id under which the run was claimed.
@@ -207,14 +268,31 @@ func (r *Run) Start() error {
 
 // Release removes a run that was claimed but not started. After Start it does nothing.
 func (r *Run) Release() {
+	if r.remove() && r.registry.replica != nil {
+		r.deleteEntry()
+	}
+}
+
+// remove removes a run that was not started from this replica, and reports whether it did.
+func (r *Run) remove() bool {
 	g := r.registry
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !r.started && g.claimed[r.id] == r {
-		delete(g.claimed, r.id)
-		r.unbind()
-		r.cancel(nil)
+	if r.started || g.claimed[r.id] != r {
+		return false
 	}
+	delete(g.claimed, r.id)
+	r.separate()
+	return true
+}
+
+// separate ends the context of the run, after which it cannot be cancelled.
+func (r *Run) separate() {
+	r.unbind()
+	if r.entry != nil && r.entry.unwatch != nil {
+		r.entry.unwatch()
+	}
+	r.cancel(nil)
 }
 
 // Cancel cancels the run with that reason. The first reason wins. After Finish it does nothing.
@@ -230,15 +308,26 @@ func (r *Run) Finish(err error) (wire.State, wire.Reason) {
 	if r.end.state != "" {
 		return r.end.state, r.end.reason
 	}
-	r.unbind()
-	r.cancel(nil)
-	r.end = end{state: wire.StateCompleted, reason: r.reason(), at: time.Now()}
+	r.separate()
+	last := end{state: wire.StateCompleted, reason: r.reason(), at: time.Now()}
 	switch {
-	case r.end.reason != "":
-		r.end.state = wire.StateCancelled
+	case last.reason != "":
+		last.state = wire.StateCancelled
 	case err != nil:
-		r.end.state = wire.StateFailed
+		last.state = wire.StateFailed
 	}
+	if g.replica != nil {
+		r.entry.ending = make(chan struct{})
+		g.mu.Unlock()
+		stored := false
+		last, stored = r.finishEntry(last)
+		g.mu.Lock()
+		if !stored && len(g.unstored) < maxUnstored {
+			g.unstored[r.id] = r
+		}
+		close(r.entry.ending)
+	}
+	r.end = last
 	delete(g.claimed, r.id)
 	if r.end.at.Sub(g.since) >= g.cfg.TerminalTTL {
 		g.recent, g.older = map[ID]end{}, g.recent

@@ -1,0 +1,145 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// Errors of a bus. Any other error of its methods means that the bus is unavailable.
+var (
+	ErrChanged     = errors.New("entry was changed")
+	ErrUnavailable = errors.New("bus is unavailable")
+)
+
+// Bus connects the replicas of a runtime. It has one entry for each run, which is replaced only by
+// a writer that has read it, and it carries notifications to the owner of a run. [MemoryBus] connects
+// registries of one process, runtime/run/natsbus those of many. A Bus is safe for concurrent use, and
+// its methods return when their context ends.
+type Bus interface {
+	// Get returns the entry of a run. Its Revision is 0 if there is none.
+	Get(ctx context.Context, id ID) (Entry, error)
+
+	// Put stores an entry for the time ttl, which may be rounded up to a second, if the stored one
+	// has the revision e.Revision, and returns the new revision. Otherwise it fails with
+	// [ErrChanged].
+	Put(ctx context.Context, id ID, e Entry, ttl time.Duration) (revision uint64, err error)
+
+	// Delete deletes the entry with that revision. If there is none, it may fail with [ErrChanged].
+	Delete(ctx context.Context, id ID, revision uint64) error
+
+	// Notify calls the function of the owner's Listen, and waits until it returns. An error means
+	// that the notification may be lost.
+	Notify(ctx context.Context, owner, id ID) error
+
+	// Listen calls notified for the notifications of an owner, one at a time, until stop is called.
+	Listen(owner ID, notified func(id ID)) (stop func())
+}
+
+// Entry is the entry of a run on a [Bus].
+type Entry struct {
+	Owner    ID          // the registry that executes the run
+	State    wire.State  // empty while the run is active and not cancelled
+	Reason   wire.Reason // of a cancel
+	Revision uint64      // changes with each Put
+}
+
+// MemoryBus is a [Bus] for the registries of one process.
+type MemoryBus struct {
+	mu       sync.Mutex // guards the fields below
+	revision uint64
+	entries  map[ID]memoryEntry
+	swept    time.Time // when expired entries were removed
+	owners   map[ID]func(ID)
+}
+
+var _ Bus = (*MemoryBus)(nil)
+
+type memoryEntry struct {
+	Entry
+	expires time.Time
+}
+
+// sweepPeriod is the time after which expired entries of a MemoryBus are removed.
+const sweepPeriod = time.Minute
+
+// NewMemoryBus returns a bus without entries.
+func NewMemoryBus() *MemoryBus {
+	return &MemoryBus{entries: map[ID]memoryEntry{}, owners: map[ID]func(ID){}, swept: time.Now()}
+}
+
+// Get implements [Bus].
+func (b *MemoryBus) Get(_ context.Context, id ID) (Entry, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.get(id), nil
+}
+
+// get returns the entry, unless it has expired. The caller holds mu.
+func (b *MemoryBus) get(id ID) Entry {
+	e := b.entries[id]
+	if !time.Now().Before(e.expires) {
+		return Entry{}
+	}
+	return e.Entry
+}
+
+// Put implements [Bus].
+func (b *MemoryBus) Put(_ context.Context, id ID, e Entry, ttl time.Duration) (uint64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.get(id).Revision != e.Revision {
+		return 0, ErrChanged
+	}
+	now := time.Now()
+	if now.Sub(b.swept) >= sweepPeriod {
+		for id, e := range b.entries {
+			if !now.Before(e.expires) {
+				delete(b.entries, id)
+			}
+		}
+		b.swept = now
+	}
+	b.revision++
+	e.Revision = b.revision
+	b.entries[id] = memoryEntry{e, now.Add(ttl)}
+	return e.Revision, nil
+}
+
+// Delete implements [Bus].
+func (b *MemoryBus) Delete(_ context.Context, id ID, revision uint64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.get(id).Revision != revision {
+		return ErrChanged
+	}
+	delete(b.entries, id)
+	return nil
+}
+
+// Notify implements [Bus].
+func (b *MemoryBus) Notify(_ context.Context, owner, id ID) error {
+	b.mu.Lock()
+	notified := b.owners[owner]
+	b.mu.Unlock()
+	if notified == nil {
+		return ErrUnavailable
+	}
+	notified(id)
+	return nil
+}
+
+// Listen implements [Bus].
+func (b *MemoryBus) Listen(owner ID, notified func(ID)) func() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.owners[owner] = notified
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.owners, owner)
+	}
+}

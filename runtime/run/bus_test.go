@@ -1,0 +1,136 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/runtime/run"
+	"github.com/seed93082962/agenthost/runtime/run/bustest"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+func TestMemoryBus(t *testing.T) {
+	bus := run.NewMemoryBus()
+	bustest.Test(t, func(*testing.T) run.Bus { return bus })
+}
+
+// An active run is known for as long as its owner lives, and 30 s longer.
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := run.NewMemoryBus()
+		owner, other := run.New(run.Config{Bus: bus}), run.New(run.Config{Bus: bus})
+		defer other.Close()
+		r := started(t, owner)
+		<-time.After(time.Hour)
+		_, err := other.Claim(t.Context(), r.ID())
+		require.ErrorIs(t, err, run.ErrConflict)
+
+		owner.Close() // as if its process was killed
+		<-time.After(20 * time.Second)
+		_, err = other.Cancel(r.ID(), wire.ReasonClientRequest)
+		require.NoError(t, err)
+		<-time.After(31 * time.Second)
+		_, err = other.Cancel(r.ID(), wire.ReasonClientRequest)
+		require.ErrorIs(t, err, run.ErrNotFound)
+		state, _ := r.Finish(nil)
+		require.Equal(t, wire.StateCompleted, state)
+	})
+}
+
+// The state of an ended run is known to all replicas for five minutes after its end.
+func TestEndedRunsOfReplicasExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := run.NewMemoryBus()
+		owner, other := run.New(run.Config{Bus: bus}), run.New(run.Config{Bus: bus})
+		defer owner.Close()
+		defer other.Close()
+		r := started(t, owner)
+		r.Finish(errFailed)
+		<-time.After(5*time.Minute - time.Nanosecond)
+		for _, g := range []*run.Registry{owner, other} {
+			_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
+			require.ErrorIs(t, err, run.ErrEnded)
+		}
+		<-time.After(time.Nanosecond)
+		for _, g := range []*run.Registry{owner, other} {
+			_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
+			require.ErrorIs(t, err, run.ErrNotFound)
+		}
+	})
+}
+
+// Two runs that began with one id during an outage continue, and the second one is not stored.
+func TestTwoRunsWithOneID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := run.NewMemoryBus()
+		owner := run.New(run.Config{Bus: bus})
+		defer owner.Close()
+		id := ids.Random()
+		cut := &cutBus{Bus: bus}
+		cut.away.Store(true)
+		other := run.New(run.Config{Bus: cut})
+		defer other.Close()
+		first, err := owner.Claim(t.Context(), id)
+		require.NoError(t, err)
+		require.NoError(t, first.Start())
+		second, err := other.Claim(t.Context(), id)
+		require.NoError(t, err, "it cannot know the first one")
+		require.NoError(t, second.Start())
+		cut.away.Store(false)
+		<-time.After(time.Minute)
+		require.True(t, other.Available())
+		second.Finish(nil)
+		_, err = owner.Cancel(id, wire.ReasonClientRequest)
+		require.NoError(t, err)
+		state, _ := first.Finish(nil)
+		require.Equal(t, wire.StateCancelled, state)
+	})
+}
+
+// A full bus, which can be read but not written, does not hold the ends of runs for longer than 5 s.
+func TestAFullBus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cut := &cutBus{Bus: run.NewMemoryBus()}
+		cut.full.Store(true)
+		g := run.New(run.Config{Bus: cut})
+		defer g.Close()
+		begin := time.Now()
+		for range 100 {
+			r := started(t, g)
+			r.Finish(nil)
+			_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
+			require.ErrorIs(t, err, run.ErrEnded)
+		}
+		require.LessOrEqual(t, time.Since(begin), 10*time.Second, "only the first ones wait")
+		require.False(t, g.Available())
+	})
+}
+
+var errCut = errors.New("the bus is cut")
+
+// cutBus is a bus that cannot be reached, or cannot be written.
+type cutBus struct {
+	run.Bus
+	away, full atomic.Bool
+}
+
+func (b *cutBus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
+	if b.away.Load() {
+		return run.Entry{}, errCut
+	}
+	return b.Bus.Get(ctx, id)
+}
+
+func (b *cutBus) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Duration) (uint64, error) {
+	if b.away.Load() || b.full.Load() {
+		return 0, errCut
+	}
+	return b.Bus.Put(ctx, id, e, ttl)
+}

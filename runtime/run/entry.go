@@ -1,0 +1,175 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// entry is what the owner of a run knows of its entry on the bus. Its lock is taken before that of
+// the registry, except by claim.
+type entry struct {
+	unwatch func() bool   // ends the wait for a cancel; set by Claim
+	ending  chan struct{} // not nil while Finish stores the end, and closed after that; guarded by registry.mu
+
+	mu        sync.Mutex // guards the fields below
+	revision  uint64
+	cancelled wire.Reason // the reason in the entry, which is the first one
+	elsewhere bool        // another replica has stored it
+	last      end         // from the begin of Finish
+	returned  bool        // Finish has returned last
+	over      bool        // nothing more is stored
+}
+
+// createEntry stores the entry of a run that was claimed. It fails only with ErrConflict: if the bus
+// is unavailable, the run continues, and renewEntry stores it.
+func (r *Run) createEntry() error {
+	defer r.entry.mu.Unlock() // locked by claim
+	p := r.registry.replica
+	var err error
+	r.entry.revision, err = p.put(r.id, Entry{Owner: p.owner}, lease)
+	if errors.Is(err, ErrChanged) {
+		r.entry.over = true
+		return ErrConflict
+	}
+	r.entry.unwatch = context.AfterFunc(r.ctx, func() { _ = r.cancelEntry("") })
+	return nil
+}
+
+// renewEntry stores the entry again, and reports whether that was the last time. If another replica
+// has cancelled the run, that takes effect.
+func (r *Run) renewEntry() (over bool) {
+	r.entry.mu.Lock()
+	defer r.entry.mu.Unlock()
+	_ = r.storeEntry() // the next renewal repeats it
+	return r.entry.over
+}
+
+// readEntry reads a cancel by another replica.
+func (r *Run) readEntry() {
+	r.entry.mu.Lock()
+	defer r.entry.mu.Unlock()
+	if r.entry.over {
+		return
+	}
+	if e, err := r.registry.replica.get(r.id); err == nil { // otherwise the next renewal repeats it
+		r.takeEntry(e)
+	}
+}
+
+// cancelEntry stores that this replica has cancelled the run, which had been cancelled for the reason
+// former, if any. It returns the reason of the first cancel, or "" if this is the first one.
+func (r *Run) cancelEntry(former wire.Reason) wire.Reason {
+	r.entry.mu.Lock()
+	defer r.entry.mu.Unlock()
+	if r.entry.cancelled == "" {
+		_ = r.storeEntry() // the next renewal repeats it
+	}
+	if former == "" && !r.entry.elsewhere {
+		return ""
+	}
+	return cmp.Or(r.entry.cancelled, former)
+}
+
+// deleteEntry deletes the entry of a run that did not start. If that fails, it expires.
+func (r *Run) deleteEntry() {
+	r.entry.mu.Lock()
+	defer r.entry.mu.Unlock()
+	if r.entry.over {
+		return
+	}
+	r.entry.over = true
+	p := r.registry.replica
+	remove := func() error {
+		return p.call(func(ctx context.Context) error { return p.bus.Delete(ctx, r.id, r.entry.revision) })
+	}
+	if errors.Is(remove(), ErrChanged) { // it was cancelled
+		if e, err := p.get(r.id); err == nil && e.Owner == p.owner {
+			r.entry.revision = e.Revision
+			_ = remove()
+		}
+	}
+}
+
+// finishEntry stores the end of the run. It returns the end, which is that of a cancel that another
+// replica has stored before, and reports whether it was stored. An unavailable bus is awaited for at
+// most patience.
+func (r *Run) finishEntry(last end) (end, bool) {
+	r.entry.mu.Lock()
+	defer r.entry.mu.Unlock()
+	r.entry.last = last
+	if r.entry.cancelled != "" {
+		r.entry.last = end{state: wire.StateCancelled, reason: r.entry.cancelled, at: last.at}
+	}
+	began, err := time.Now(), error(nil)
+	for {
+		if err = r.storeEntry(); err == nil || time.Since(began) >= patience || !r.registry.replica.await() {
+			break
+		}
+	}
+	r.entry.returned = true
+	return r.entry.last, err == nil
+}
+
+// storeEntry stores the present state of the run, unless its end is stored already. The caller holds
+// entry.mu.
+func (r *Run) storeEntry() error {
+	g := r.registry
+	for range attempts {
+		if r.entry.over {
+			return nil
+		}
+		e, ttl := Entry{Owner: g.replica.owner, Revision: r.entry.revision}, lease
+		reason := cmp.Or(r.entry.cancelled, r.reason())
+		switch {
+		case r.entry.last.state != "":
+			e.State, e.Reason = r.entry.last.state, r.entry.last.reason
+			if ttl = g.cfg.TerminalTTL - time.Since(r.entry.last.at); ttl <= 0 {
+				r.entry.over = true
+				return nil
+			}
+		case reason != "":
+			e.State, e.Reason = wire.StateCancelling, reason
+		}
+		revision, err := g.replica.put(r.id, e, ttl)
+		if err == nil {
+			r.entry.revision = revision
+			r.entry.cancelled = e.Reason
+			r.entry.over = r.entry.last.state != ""
+			return nil
+		}
+		if !errors.Is(err, ErrChanged) {
+			return err
+		}
+		found, err := g.replica.get(r.id)
+		if err != nil {
+			return err
+		}
+		r.takeEntry(found)
+	}
+	return ErrUnavailable
+}
+
+// takeEntry applies an entry that was read: a cancel by another replica takes effect, unless Finish
+// has returned. The caller holds entry.mu.
+func (r *Run) takeEntry(found Entry) {
+	p := r.registry.replica
+	if found.Revision != 0 && found.Owner != p.owner {
+		r.entry.over = true
+		p.log.Warn("another replica has a run with the same id, which began while the bus was unavailable", "run_id", r.id.String())
+		return
+	}
+	r.entry.revision = found.Revision // 0: the bus has lost the entry
+	if found.State != wire.StateCancelling || r.entry.returned {
+		return
+	}
+	r.entry.cancelled, r.entry.elsewhere = found.Reason, true
+	r.cancel(found.Reason)
+	if r.entry.last.state != "" {
+		r.entry.last = end{state: wire.StateCancelled, reason: found.Reason, at: r.entry.last.at}
+	}
+}
