@@ -33,6 +33,7 @@ var arrows = []rule{
 		"the only place that knows every protocol"},
 	{"runtime/permission/...", "runtime/permission/...", "rules apply to the name and the JSON input of any tool"},
 	{"runtime/run", "runtime/wire internal/...", "the registry does not depend on the execution of runs"},
+	{"runtime/run/natsbus", "runtime/run runtime/wire internal/...", "only an embedder with replicas links the client of a bus"},
 	{"runtime/sandbox/...", "runtime/sandbox/internal/... internal/domain internal/outbound", "any program can confine a command"},
 	{"runtime/session", "runtime/model internal/...", "a transcript is made of the model's messages"},
 	{"runtime/skill/archive", "runtime/agent internal/...", "only an embedder that configures archives links their format"},
@@ -81,6 +82,7 @@ var modules = []rule{
 	{"hub/password", "golang.org/x/crypto/argon2", "passwords are hashed in one place"},
 	{"runtime/tool/js/...", "modernc.org/quickjs/... github.com/evanw/esbuild/... golang.org/x/sys/...", "scripts are compiled and run in a worker"},
 	{"runtime/tool/mcp", "github.com/modelcontextprotocol/go-sdk/... github.com/google/jsonschema-go/jsonschema", "an adapter adds its own dependency and no other"},
+	{"runtime/run/natsbus", "github.com/nats-io/nats.go/...", "an adapter adds its own dependency and no other"},
 	{"runtime/tool/schema", "github.com/google/jsonschema-go/jsonschema", "inputs are validated in one place"},
 	{"runtime/tool/builtin", "github.com/bmatcuk/doublestar/v4 golang.org/x/net/html/... github.com/JohannesKaufmann/html-to-markdown/v2/...", "globs and web pages"},
 	{"runtime/permission/...", "github.com/bmatcuk/doublestar/v4 golang.org/x/text/unicode/norm", "globs, and names as file systems compare them"},
@@ -94,13 +96,14 @@ var modules = []rule{
 
 // testModules may be imported by tests and by packages whose name ends in test.
 const testModules = "testing/... net/http/httptest github.com/stretchr/testify/require github.com/google/go-cmp/... go.uber.org/goleak " +
-	"pgregory.net/rapid github.com/getkin/kin-openapi/... github.com/chromedp/..."
+	"pgregory.net/rapid github.com/getkin/kin-openapi/... github.com/chromedp/... github.com/nats-io/nats-server/v2/..."
 
 // unreachable lists packages that must not be linked, directly or indirectly.
 var unreachable = []rule{
 	{"sse filesafe rbac auditlog", thirdParty, "a leaf needs only the standard library"},
 	{"runtime/...", database + " hub/...", "a runtime needs neither the control plane nor a database"},
 	{"runtime", "runtime/tool/js/... runtime/tool/mcp runtime/tool/confine runtime/sandbox/...", "an embedder links only the tools that it configures"},
+	{"runtime runtime/run runtime/host hub/...", "github.com/nats-io/...", "only an embedder with replicas links the client of a bus"},
 	{"hub/...", "runtime runtime/engine runtime/run runtime/tool/...", "a running runtime is accessed only through runtime/client"},
 	{"auditlog/...", "github.com/jackc/... modernc.org/sqlite/...", "the driver is the caller's choice"},
 }

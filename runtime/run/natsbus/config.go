@@ -1,0 +1,154 @@
+package natsbus
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Config configures [Open].
+type Config struct {
+	// Servers are the addresses of a cluster, as nats://host:4222 or tls://host:4222, with a user and
+	// password or a token if they are required. Required.
+	Servers []string
+
+	// Bucket is the name of the key-value bucket. Replicas of one runtime have the same bucket, and
+	// each runtime its own. Required.
+	Bucket string
+
+	// CredentialsFile is a file with a JWT and its seed, as nsc writes it.
+	CredentialsFile string
+
+	// CAFile has the certificates of the authorities of the servers. Defaults to those of the system.
+	CAFile string
+
+	// CertFile and KeyFile are a client certificate and its key.
+	CertFile, KeyFile string
+
+	// Logger defaults to none.
+	Logger *slog.Logger
+}
+
+// DefaultBucket is the bucket of a URL without a path.
+const DefaultBucket = "agenthost-runs"
+
+const maxURL = 8 << 10 // bytes
+
+var bucketName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Parse parses a URL:
+//
+//	nats://user:password@host:4222
+//	tls://one:4222,two:4222/bucket?credentials=/run/secrets/nats.creds&ca=/etc/nats/ca.pem
+//
+// The scheme is nats or tls, and there may be several hosts with one user. The path is the bucket. The
+// query may have the paths of files: credentials, ca, cert and key. An error does not contain the URL,
+// which may have a password.
+func Parse(text string) (Config, error) {
+	var cfg Config
+	if len(text) > maxURL {
+		return cfg, errors.New("the URL has more than 8 KiB")
+	}
+	// Package url rejects several hosts: it parses the URL of the first one.
+	scheme, rest, _ := strings.Cut(text, "://")
+	authority, query := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority, query = rest[:i], rest[i:]
+	}
+	user, hosts := "", authority
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		user, hosts = authority[:i+1], authority[i+1:]
+	}
+	if scheme != "nats" && scheme != "tls" || hosts == "" {
+		return cfg, errors.New("the URL must begin with nats:// or tls:// and a host")
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		server := scheme + "://" + user + host
+		u, err := url.Parse(server)
+		if err != nil || u.Hostname() == "" {
+			return cfg, errors.New("the URL has a host or a user that is malformed; special characters of a password are written as %XX")
+		}
+		cfg.Servers = append(cfg.Servers, server)
+	}
+	u, err := url.Parse(query)
+	if err != nil || u.Fragment != "" {
+		return cfg, errors.New("the path or the query of the URL is malformed")
+	}
+	if cfg.Bucket = strings.Trim(u.Path, "/"); cfg.Bucket == "" {
+		cfg.Bucket = DefaultBucket
+	}
+	values, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return cfg, errors.New("the query of the URL is malformed")
+	}
+	for name, paths := range values {
+		field, ok := map[string]*string{
+			"credentials": &cfg.CredentialsFile, "ca": &cfg.CAFile, "cert": &cfg.CertFile, "key": &cfg.KeyFile,
+		}[name]
+		if !ok || len(paths) != 1 || paths[0] == "" {
+			return cfg, fmt.Errorf("the query of the URL has %q, which must be one path of credentials, ca, cert or key", name)
+		}
+		*field = paths[0]
+	}
+	return cfg, cfg.check()
+}
+
+func (c *Config) check() error {
+	switch {
+	case len(c.Servers) == 0:
+		return errors.New("there is no server")
+	case !bucketName.MatchString(c.Bucket):
+		return errors.New("the bucket must have 1 to 64 of A-Z, a-z, 0-9, '_' and '-'")
+	case (c.CertFile == "") != (c.KeyFile == ""):
+		return errors.New("a certificate needs a key, and a key a certificate")
+	}
+	return nil
+}
+
+// Secrets returns the paths of the files with secrets.
+func (c *Config) Secrets() (paths []string) {
+	for _, path := range []string{c.CredentialsFile, c.KeyFile} {
+		if path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func (c *Config) connect() (*nats.Conn, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	options := []nats.Option{
+		nats.Name("agenthost runtime"), nats.Timeout(connectTimeout), nats.PingInterval(pingInterval),
+		nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait, reconnectWait),
+		nats.ReconnectBufSize(-1), // without a connection, a call fails immediately
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.Logger.Warn("connection to NATS was interrupted", "err", err) }),
+		nats.ReconnectHandler(func(*nats.Conn) { c.Logger.Info("connection to NATS was restored") }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			c.Logger.Warn("NATS reported an error", "err", err)
+		}),
+	}
+	if c.CredentialsFile != "" {
+		options = append(options, nats.UserCredentials(c.CredentialsFile))
+	}
+	if c.CAFile != "" {
+		options = append(options, nats.RootCAs(c.CAFile))
+	}
+	if c.CertFile != "" {
+		options = append(options, nats.ClientCert(c.CertFile, c.KeyFile))
+	}
+	all := nats.GetDefaultOptions()
+	all.Servers = c.Servers // nats.Connect would split a URL at the commas of a password
+	for _, option := range options {
+		if err := option(&all); err != nil {
+			return nil, err
+		}
+	}
+	return all.Connect()
+}
