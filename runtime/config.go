@@ -18,6 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -127,6 +128,11 @@ type Config struct {
 
 	// RunTTL is how long the state of an ended run remains available. Defaults to 5 minutes.
 	RunTTL time.Duration
+
+	// Bus connects the replicas of a runtime: each of them cancels the runs of all, and rejects the id
+	// of a run that another one has. Defaults to none. The caller closes it after the runtime. See
+	// runtime/run/natsbus.
+	Bus run.Bus
 
 	// Version is the version in health responses. Defaults to "devel".
 	Version string

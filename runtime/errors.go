@@ -33,6 +33,7 @@ var (
 	errRunIDFormat      = reject(http.StatusBadRequest, "Invalid runId format")
 	errTooManyRuns      = reject(http.StatusServiceUnavailable, "Too many runs")
 	errDraining         = reject(http.StatusServiceUnavailable, "Draining")
+	errReplicas         = reject(http.StatusServiceUnavailable, "Replicas unavailable")
 	errNotAcceptable    = reject(http.StatusNotAcceptable, "Not acceptable")
 )
 
@@ -78,7 +79,7 @@ func (rt *Runtime) fail(w http.ResponseWriter, r *http.Request, err error) {
 		known = internal(id)
 	}
 	w.Header()["Cache-Control"] = noStore // the handler may have set another before it failed
-	if known == errTooManyRuns {
+	if known == errTooManyRuns || known == errReplicas {
 		w.Header().Set("Retry-After", "1")
 	}
 	_ = httpapi.WriteJSON(w, known.Status, known.Body) // a struct of strings can be encoded

@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
@@ -257,9 +258,15 @@ func (c *contract) cancels() {
 		require.Contains(c.t, c.call(b, "POST", cancel, "").body, `"state":"cancelled","reason":"client_request"}`)
 	}
 	b := serve(c.t, nil, nil)
-	_, run := b.blocking(c.t, hello)
-	require.Equal(c.t, 409, c.call(b, "POST", "/v1/runs/"+run.RunID+"/cancel", "").status)
+	_, completed := b.blocking(c.t, hello)
+	require.Equal(c.t, 409, c.call(b, "POST", "/v1/runs/"+completed.RunID+"/cancel", "").status)
 	require.Equal(c.t, 404, c.call(b, "POST", "/v1/runs/run-1/cancel", "").status)
+
+	bus := &severed{Bus: run.NewMemoryBus()}
+	bus.away.Store(true)
+	b = serve(c.t, nil, func(cfg *runtime.Config) { cfg.Bus = bus })
+	require.Equal(c.t, 503, c.call(b, "POST", cancel, "").status)
+	require.Contains(c.t, c.call(b, "GET", "/health", "").body, "degraded")
 }
 
 func (c *contract) goingDown() {

@@ -105,6 +105,9 @@ func (rt *Runtime) health(w http.ResponseWriter, _ *http.Request, _ httprouter.P
 			h.Status = "degraded"
 		}
 	}
+	if !rt.runs.Available() {
+		h.Status = "degraded"
+	}
 	return httpapi.WriteJSON(w, http.StatusOK, h)
 }
 

@@ -78,6 +78,8 @@ func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprout
 	switch {
 	case errors.Is(err, run.ErrNotFound):
 		return errRunNotFound
+	case errors.Is(err, run.ErrUnavailable):
+		return errReplicas
 	case errors.Is(err, run.ErrEnded):
 		return httpapi.WriteJSON(w, http.StatusConflict, response)
 	case err != nil:

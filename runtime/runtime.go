@@ -76,9 +76,11 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		return nil, fmt.Errorf("make runtime: %w", err)
 	}
 	rt := &Runtime{
-		cfg:      cfg,
-		byID:     map[string]*hosted{},
-		runs:     run.New(run.Config{MaxActive: cfg.Limits.MaxConcurrentRuns, TerminalTTL: cfg.RunTTL}),
+		cfg:  cfg,
+		byID: map[string]*hosted{},
+		runs: run.New(run.Config{
+			MaxActive: cfg.Limits.MaxConcurrentRuns, TerminalTTL: cfg.RunTTL, Bus: cfg.Bus, Logger: cfg.Logger,
+		}),
 		crossing: http.NewCrossOriginProtection(),
 		client:   cfg.HTTPClient,
 		started:  time.Now(),
@@ -163,6 +165,7 @@ func (rt *Runtime) Close() error {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := rt.runs.Drain(ended)
+	rt.runs.Close()
 	rt.end()
 	rt.connecting.Wait()
 	var closing sync.WaitGroup

@@ -206,6 +206,7 @@ type File struct {
 	CWD       string          `json:"cwd,omitempty"`       // root of the file routes and of the built-in tools
 	AgentHome string          `json:"agentHome,omitempty"` // directory of skills below cwd and the home directory
 	StateDir  string          `json:"stateDir,omitempty"`  // directory of the sessions
+	Bus       Secret          `json:"bus,omitempty"`       // URL of the bus of the replicas, see runtime/run/natsbus
 	Limits    Limits          `json:"limits,omitzero"`
 	Sandbox   SandboxSettings `json:"sandbox,omitzero"`
 	Agents    []Agent         `json:"agents,omitzero"` // required in a file, but may be empty

@@ -79,6 +79,7 @@ func files() *rapid.Generator[*agent.File] {
 		f := &agent.File{
 			Auth: agent.Auth{APIKeys: or(rapid.SliceOfN(secrets(rapid.StringMatching(`[!-+\--~]{1,9}`)), 1, 3)).Draw(t, "keys")},
 			CWD:  texts().Draw(t, "cwd"), AgentHome: texts().Draw(t, "agent home"), StateDir: texts().Draw(t, "state dir"),
+			Bus: secrets(texts()).Draw(t, "bus"),
 			Limits: agent.Limits{
 				MaxConcurrentRuns: count.Draw(t, "runs"), RunTimeout: span.Draw(t, "run"), LLMIdleTimeout: span.Draw(t, "idle"),
 				ToolTimeout:        span.Draw(t, "tool"),

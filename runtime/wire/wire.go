@@ -62,7 +62,7 @@ type CancelResponse struct {
 
 // Health is the body of GET /health.
 type Health struct {
-	Status   string `json:"status"` // ok, or degraded when an agent is unavailable; draining from /health/ready
+	Status   string `json:"status"` // ok, or degraded when an agent or the bus of the replicas is unavailable; draining from /health/ready
 	Agents   int    `json:"agents"`
 	UptimeMs int64  `json:"uptimeMs"`
 	Version  string `json:"version"`
