@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
 )
@@ -31,10 +32,21 @@ func RunChild() error {
 			return fmt.Errorf("read environment: AGENT_LOG_LEVEL: %w", err)
 		}
 	}
-	return host.Run(context.Background(), host.Process{
+	process := host.Process{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Signals: daemon.Notify(),
 		Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: daemon.NewLogger(os.Stderr, level),
-	})
+	}
+	if os.Args[1] == agent.DeployedArg {
+		bus, err := childBus(os.Getenv, process.Logger)
+		if err != nil {
+			return err
+		}
+		if bus != nil {
+			defer bus.Close()
+			process.Configure = func(c *runtime.Config) { c.Bus = bus }
+		}
+	}
+	return host.Run(context.Background(), process)
 }
 
 // Command returns the command. It serves until the context of its execution ends.
@@ -90,7 +102,7 @@ func (s *settings) check(ctx context.Context, file *agent.File, stdout io.Writer
 		skills skillFaults
 		found  examined
 	)
-	rt, err := s.newHost(ctx, file, nil, nil, &found, slog.New(&skills))
+	rt, err := s.newHost(ctx, file, served{}, &found, slog.New(&skills))
 	if err != nil {
 		return err
 	}

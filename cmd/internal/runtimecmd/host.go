@@ -15,19 +15,27 @@ import (
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
+	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 )
 
-// newHost creates the runtime of a configuration. sessions, m and x may be nil.
-func (s *settings) newHost(ctx context.Context, file *agent.File, sessions host.Sessions, m *metrics, x *examined, log *slog.Logger) (*host.Host, error) {
+// served is what a runtime needs only to serve requests. Each field may be nil.
+type served struct {
+	sessions host.Sessions
+	counts   *metrics
+	bus      run.Bus
+}
+
+// newHost creates the runtime of a configuration. x may be nil.
+func (s *settings) newHost(ctx context.Context, file *agent.File, with served, x *examined, log *slog.Logger) (*host.Host, error) {
 	cwd, err := filepath.Abs(file.CWD)
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
 	state, _, noState := s.stateDir(file, cwd)
 	return host.New(ctx, host.Config{
-		File: file, StateDir: state, PrivateDir: s.privateDir(file, cwd, log), Sessions: sessions,
+		File: file, StateDir: state, PrivateDir: s.privateDir(file, cwd, log), Sessions: with.sessions,
 		Home: s.Home, ChildEnv: s.childEnv, Hidden: s.hidden(file), Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: log,
 		Configure: func(c *runtime.Config, servers *mcp.Connector) {
 			c.AllowedHosts = s.allowedHosts()
@@ -36,8 +44,9 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions host.
 					return "", fmt.Errorf("load skill %s: %w", def.Name, noState)
 				}
 			}
-			if m != nil {
-				c.Observe = m.observe
+			c.Bus = with.bus
+			if with.counts != nil {
+				c.Observe = with.counts.observe
 			}
 			if x != nil {
 				x.loaded(c, servers)

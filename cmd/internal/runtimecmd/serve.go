@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/httpserve"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
+	"github.com/seed93082962/agenthost/runtime/run"
 )
 
 // serve serves requests until ctx ends, and then drains.
@@ -41,7 +42,17 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 		}
 		log.Info("serving metrics", "addr", addr.String())
 	}
-	rt, err := s.newHost(ctx, file, sessions, counts, nil, log)
+	var bus run.Bus
+	if s.bus != nil {
+		connected, err := openBus(ctx, *s.bus, log)
+		if err != nil {
+			_ = sessions.Close() // it contains no sessions
+			return err
+		}
+		defer connected.Close()
+		bus = connected
+	}
+	rt, err := s.newHost(ctx, file, served{sessions, counts, bus}, nil, log)
 	if err != nil {
 		return err
 	}

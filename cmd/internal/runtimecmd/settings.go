@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
+	"github.com/seed93082962/agenthost/runtime/run/natsbus"
 )
 
 // help is a template: cobra inserts the flags.
@@ -37,6 +38,8 @@ Environment (a flag overrides it, and it overrides the configuration file):
   AGENT_CWD            working directory of the agents, as --cwd
   AGENT_HOME           folder with skills in the working and the home directory (default .agents)
   AGENT_STATE_DIR      directory of sessions and downloaded skills (default agenthost in the user's state directory)
+  AGENT_BUS_URL, AGENT_BUS_URL_FILE
+                       NATS server that connects the replicas of this runtime, or the file with its URL
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL
   OPENAI_API_KEY, OPENAI_BASE_URL
                        for agents that name the protocol and have no key
@@ -70,6 +73,8 @@ type settings struct {
 	XDGState     string `env:"XDG_STATE_HOME"`
 	LocalAppData string `env:"LOCALAPPDATA"`
 
+	BusURL string `env:"AGENT_BUS_URL" secret:"file"`
+
 	AnthropicKey string `env:"ANTHROPIC_API_KEY" secret:"file"`
 	AnthropicURL string `env:"ANTHROPIC_BASE_URL"`
 	OpenAIKey    string `env:"OPENAI_API_KEY" secret:"file"`
@@ -79,7 +84,8 @@ type settings struct {
 	DrainTimeout time.Duration
 	MetricsAddr  string
 	childEnv     []string
-	secretFiles  []string // paths
+	secretFiles  []string        // paths
+	bus          *natsbus.Config // nil without one
 }
 
 func readEnvironment(getenv func(string) string) (*settings, error) {
@@ -155,6 +161,9 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 		if file.Auth.APIKeys, err = host.ParseKeys(s.APIKeys); err != nil {
 			return nil, fmt.Errorf("read environment: AGENT_HTTP_API_KEY: %w", err)
 		}
+	}
+	if err := s.readBus(file); err != nil {
+		return nil, err
 	}
 	if err := s.workIn(file); err != nil {
 		return nil, err
