@@ -25,7 +25,8 @@ func replicas(t *testing.T, up *modeltest.Upstream) (one, two *bench) {
 }
 
 func TestCancelAtAnotherReplica(t *testing.T) {
-	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("One"), modeltest.Hang()), modeltest.Stream(modeltest.Text("Done.")))
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.Text("One"), modeltest.Hang()), modeltest.Stream(modeltest.Text("Done.")))
 	one, two := replicas(t, up)
 	s := one.open(t.Context(), t, `{"message":"hello"}`)
 	id := s.until("system").data["runId"].(string)
@@ -128,5 +129,6 @@ func TestReplicasWithoutTheirBus(t *testing.T) {
 	require.Equal(t, string(wire.ReasonClientRequest), s.until("cancelled").data["reason"])
 	s.until("done")
 	require.Contains(t, b.log.String(), "the bus is unavailable")
-	require.Eventually(t, func() bool { return strings.Contains(b.do(t, "GET", "/health", "").body, `"status":"ok"`) }, time.Minute, time.Millisecond)
+	healthy := func() bool { return strings.Contains(b.do(t, "GET", "/health", "").body, `"status":"ok"`) }
+	require.Eventually(t, healthy, time.Minute, time.Millisecond)
 }

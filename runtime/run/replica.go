@@ -19,7 +19,7 @@ const (
 	renewPeriod = 5 * time.Second
 
 	// callTimeout bounds one call of the bus, and notifyTimeout a notification.
-	callTimeout   = time.Second
+	callTimeout   = 3 * time.Second
 	notifyTimeout = time.Second
 
 	// probePeriod is the time between two attempts to reach an unavailable bus.

@@ -132,10 +132,15 @@ func notifications(t *testing.T, open func(*testing.T) run.Bus) {
 	var got []run.ID
 	stop := two.Listen(owner, func(id run.ID) { got = append(got, id) })
 	defer two.Listen(ids.Random(), func(run.ID) { t.Error("of another owner") })()
-	Await(t, func() bool { return one.Notify(t.Context(), owner, id) == nil })
-	require.Equal(t, []run.ID{id}, got, "the notification has arrived")
+	notify := func() error { // one that arrives at the moment of stop may have no response
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		return one.Notify(ctx, owner, id)
+	}
+	Await(t, func() bool { return notify() == nil })
+	require.Contains(t, got, id, "the notification has arrived")
 	stop()
-	Await(t, func() bool { return one.Notify(t.Context(), owner, id) != nil })
+	Await(t, func() bool { return notify() != nil })
 }
 
 func endedContext(t *testing.T, open func(*testing.T) run.Bus) {
@@ -145,6 +150,7 @@ func endedContext(t *testing.T, open func(*testing.T) run.Bus) {
 	_, getErr := bus.Get(ctx, ids.Random())
 	_, putErr := bus.Put(ctx, ids.Random(), run.Entry{}, time.Minute)
 	for _, err := range []error{getErr, putErr, bus.Delete(ctx, ids.Random(), 1), bus.Notify(ctx, ids.Random(), ids.Random())} {
-		require.True(t, err == nil || errors.Is(err, context.Canceled) || errors.Is(err, run.ErrChanged) || errors.Is(err, run.ErrUnavailable), err)
+		expected := errors.Is(err, context.Canceled) || errors.Is(err, run.ErrChanged) || errors.Is(err, run.ErrUnavailable)
+		require.True(t, err == nil || expected, err)
 	}
 }

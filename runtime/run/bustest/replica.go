@@ -325,7 +325,7 @@ func longOutage(t *testing.T, open func(*testing.T) run.Bus) {
 func manyRuns(t *testing.T, open func(*testing.T) run.Bus) {
 	owner, other := replica(t, open(t)), replica(t, open(t))
 	var all sync.WaitGroup
-	for range 200 {
+	for range 64 {
 		all.Go(func() {
 			r := start(t, owner)
 			if _, err := other.Cancel(r.ID(), wire.ReasonClientRequest); err != nil {

@@ -126,7 +126,8 @@ func (c *Config) connect() (*nats.Conn, error) {
 	}
 	options := []nats.Option{
 		nats.Name("agenthost runtime"), nats.Timeout(connectTimeout), nats.PingInterval(pingInterval),
-		nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait, reconnectWait),
+		nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.ReconnectBufSize(-1), // without a connection, a call fails immediately
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.Logger.Warn("connection to NATS was interrupted", "err", err) }),
 		nats.ReconnectHandler(func(*nats.Conn) { c.Logger.Info("connection to NATS was restored") }),

@@ -211,9 +211,11 @@ func (b *Bus) put(ctx context.Context, id run.ID, data []byte, revision uint64, 
 	if err == nil {
 		return ack.Sequence, nil
 	}
-	fault, ok := errors.AsType[*jetstream.APIError](err)
-	if ok && (fault.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || fault.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
-		return 0, run.ErrChanged
+	if fault, ok := errors.AsType[*jetstream.APIError](err); ok {
+		switch fault.ErrorCode {
+		case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant: // the second in clusters
+			return 0, run.ErrChanged
+		}
 	}
 	return 0, b.repair(ctx, err)
 }
