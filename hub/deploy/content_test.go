@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"mime/multipart"
 	"net/http"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -198,6 +200,7 @@ func TestRequestsAreBoundToTheirTenant(t *testing.T) {
 func TestRowsOfAFormerVersion(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.agent("default", "other")
+		w.agent("default", "third")
 		h := w.start()
 		const other = "/api/v1/admin/agents/other/deploy"
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
@@ -209,12 +212,31 @@ func TestRowsOfAFormerVersion(t *testing.T) {
 		former := map[string]any{"apiKey": first["apiKey"], "salt": w.open(stored).Salt, "request": w.open(stored).Request}
 		text, err := json.Marshal(former)
 		require.NoError(t, err)
-		_, err = w.db.Write().ExecContext(t.Context(), `UPDATE deployments SET serving = NULL, rollout = '', draining = '[]', machine = '', sealed = $1`,
+		_, err = w.db.Write().ExecContext(t.Context(), `UPDATE deployments SET serving = NULL, rollout = '', draining = '[]', machine = '', sealed = $1,
+			key_digest = CASE WHEN agent_name = 'other' THEN NULL ELSE key_digest END`,
 			w.store().Keyring.Seal(text, deploy.Sealed()[0].Place(key, "default"))) // that of the other one is not for its place
 		require.NoError(t, err)
 		w.exec(`DELETE FROM deployment_revisions`)
+
+		keys, log := w.keys, &logtest.Buffer{}
+		w.keys = []string{secret.Generate()}
+		h = w.start(func(c *deploy.Config) { c.Store.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+		const third = "/api/v1/admin/agents/third/deploy"
+		for revision := range 3 { // the hub controls others
+			h.ada.Post(third, apitest.Object{"force": true}).Want(http.StatusAccepted)
+			require.Eventually(t, func() bool {
+				return h.ada.Get(third).Want(http.StatusOK)["servingRevision"] == float64(revision+1)
+			}, patience, 5*time.Millisecond)
+		}
+		require.NoError(t, h.Close())
+		require.Equal(t, 2, strings.Count(log.String(), "open deployment of an older version"), "once for each: %s", log)
+		var left, held int
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(),
+			`SELECT COUNT(*), COUNT(NULLIF(lease_holder, '')) FROM deployments WHERE serving IS NULL`).Scan(&left, &held))
+		require.Equal(t, []int{2, 0}, []int{left, held}, "a hub without the key does not change them")
 		applied := w.driver.Applied()
 
+		w.keys = append(keys, w.keys...)
 		h = w.start()
 		s := h.serves(1)
 		require.Equal(t, []any{"running", first["startedAt"], first["apiKey"], false}, []any{s["state"], s["startedAt"], s["apiKey"], s["configDrift"]})
@@ -228,7 +250,7 @@ func TestRowsOfAFormerVersion(t *testing.T) {
 		require.Eventually(t, func() bool {
 			var n int
 			err := w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM deployments`).Scan(&n)
-			return err == nil && n == 1
+			return err == nil && n == 2
 		}, patience, 5*time.Millisecond)
 	})
 }

@@ -37,6 +37,7 @@ type view struct {
 	attempt // of Serving, or of the revision if none serves
 
 	Serving      int64    // the revision that serves; 0: none
+	former       bool     // an older version created the row, whose revisions are not stored yet: serving is NULL
 	Rollout      *attempt // of the revision next to Serving; nil: it is Serving, or was not tried yet
 	Draining     []int64  // revisions that served, and whose runs continue
 	Conditions   []condition
@@ -75,7 +76,7 @@ var errNoDeployment = errors.New("there is no deployment")
 // columns are the columns that scanDeployment reads, in its order.
 const columns = `key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, key_digest, rotation, deployed_at, deployed_by, machine,
 	state, health, runtime_url, error, failures, retry_at, counted, started_at,
-	COALESCE(serving, 0), rollout, draining, conditions, restart_count,
+	serving, rollout, draining, conditions, restart_count,
 	lease_holder, lease_fence, lease_beat`
 
 func scanDeployment(row db.Scanner) (deployment, error) {
@@ -83,17 +84,19 @@ func scanDeployment(row db.Scanner) (deployment, error) {
 		d                             deployment
 		deployed                      int64
 		retry, counted, started       sql.NullInt64
+		serving                       sql.NullInt64
 		rollout, draining, conditions string
 	)
 	err := row.Scan(&d.Key, &d.TenantID, &d.AgentName, &d.Desired, &d.Edition, &d.Revision, &d.Purge, &d.SpecHash, &d.Sealed, &d.KeyDigest, &d.Rotation,
 		&deployed, &d.DeployedBy, &d.Machine,
 		&d.State, &d.Health, &d.RuntimeURL, &d.Error, &d.Failures, &retry, &counted, &started,
-		&d.Serving, &rollout, &draining, &conditions, &d.RestartCount,
+		&serving, &rollout, &draining, &conditions, &d.RestartCount,
 		&d.Holder, &d.Fence, &d.Beat)
 	if err != nil {
 		return d, err
 	}
 	d.DeployedAt = db.Time(deployed)
+	d.Serving, d.former = serving.Int64, !serving.Valid
 	d.RetryAt, d.Counted, d.StartedAt = db.NullTime(retry), db.NullTime(counted), db.NullTime(started)
 	if rollout != "" {
 		err = json.Unmarshal([]byte(rollout), &d.Rollout)
@@ -113,7 +116,7 @@ func (v view) values() []any {
 	}
 	return []any{
 		v.State, v.Health, v.RuntimeURL, v.Error, v.Failures, db.NullMicros(v.RetryAt), db.NullMicros(v.Counted), db.NullMicros(v.StartedAt),
-		v.Serving, rollout, encoded(append([]int64{}, v.Draining...)), encoded(append([]condition{}, v.Conditions...)), v.RestartCount,
+		sql.NullInt64{Int64: v.Serving, Valid: !v.former}, rollout, encoded(append([]int64{}, v.Draining...)), encoded(append([]condition{}, v.Conditions...)), v.RestartCount,
 	}
 }
 
@@ -256,14 +259,15 @@ type held struct {
 	Key     string
 	Edition int64
 	current bool // it is not a row of an older version
+	wanted  bool // the deployment should run
 	lease
 }
 
 // readLeases returns the leases of all deployments that a machine can have.
 func readLeases(ctx context.Context, q db.Querier, machine string) ([]held, error) {
 	return db.Collect(ctx, q, "read leases", func(row db.Scanner) (h held, err error) {
-		return h, row.Scan(&h.Key, &h.Edition, &h.current, &h.Holder, &h.Fence, &h.Beat)
-	}, `SELECT key, edition, key_digest IS NOT NULL AND serving IS NOT NULL, lease_holder, lease_fence, lease_beat FROM deployments
+		return h, row.Scan(&h.Key, &h.Edition, &h.current, &h.wanted, &h.Holder, &h.Fence, &h.Beat)
+	}, `SELECT key, edition, key_digest IS NOT NULL AND serving IS NOT NULL, desired = 'running', lease_holder, lease_fence, lease_beat FROM deployments
 		WHERE machine IN ('', $1)`, machine)
 }
 

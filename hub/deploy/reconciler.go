@@ -37,6 +37,7 @@ type reconciler struct {
 	workers map[string]*worker
 
 	others    map[string]sighting // leases of other hubs
+	closed    map[string]bool     // rows of an older version that this hub cannot open
 	renewedAt time.Time
 	listedAt  time.Time
 	polled    bool
@@ -141,8 +142,8 @@ func (r *reconciler) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(h held) bool { return !h.current }) {
-		if err := r.s.upgrade(ctx); err != nil {
+	if slices.ContainsFunc(all, func(h held) bool { return !h.current && !r.closed[h.Key] }) {
+		if r.closed, err = r.s.upgrade(ctx, r.closed); err != nil {
 			return err
 		}
 	}
@@ -155,6 +156,9 @@ func (r *reconciler) poll(ctx context.Context) error {
 			continue
 		}
 		r.release(h.Key)
+		if !h.current && r.closed[h.Key] && h.wanted { // its runtime continues, and a hub with the key continues the deployment
+			continue
+		}
 		seen, ok := r.others[h.Key]
 		if !ok || seen.lease != h.lease {
 			seen = sighting{h.lease, now}

@@ -138,6 +138,7 @@ func (s *Service) revise(ctx context.Context, tx *store.Tx, d deployment, reques
 	d.Desired = desiredRunning
 	d.Machine = s.cfg.Machine
 	d.Revision++
+	d.former = false
 	d.Rollout = nil
 	d.DeployedAt = tx.Now
 	d.DeployedBy = tx.Caller.UserName
@@ -238,35 +239,49 @@ func (r Request) parts() map[string]any {
 }
 
 // upgrade completes the rows that an older version created: with the digest of their key, and with
-// the request of their revision in a row of its own.
-func (s *Service) upgrade(ctx context.Context) error {
-	return s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+// the request of their revision in a row of its own. It returns the keys of those that it cannot
+// open, which remain as they are: they are damaged, or sealed with a key that this hub does not
+// have. It logs those that are not in known.
+func (s *Service) upgrade(ctx context.Context, known map[string]bool) (closed map[string]bool, err error) {
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		closed = map[string]bool{}
 		all, err := lockFormer(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, d := range all {
-			if err := s.upgradeOne(ctx, tx, d); err != nil {
+			former, err := s.openFormer(d)
+			if err != nil {
+				closed[d.Key] = true
+				if !known[d.Key] {
+					s.store.Logger.Warn("open deployment of an older version", "deployment", d.Key, "err", err)
+				}
+				continue
+			}
+			if err := s.upgradeOne(ctx, tx, d, former); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	return closed, err
 }
 
-func (s *Service) upgradeOne(ctx context.Context, tx *store.Tx, d deployment) error {
-	var former struct {
-		content
-		Request Request `json:"request"`
-	}
+// formerContent is the sealed part of a row that an older version created.
+type formerContent struct {
+	content
+	Request Request `json:"request"`
+}
+
+func (s *Service) openFormer(d deployment) (c formerContent, err error) {
 	text, err := s.store.Keyring.Open(d.Sealed, sealedColumn.Place(d.Key, d.TenantID))
-	if err == nil {
-		err = json.Unmarshal(text, &former)
+	if err != nil {
+		return c, err
 	}
-	if err != nil { // it can only be deleted; the others continue
-		s.store.Logger.Warn("open deployment of an older version", "deployment", d.Key, "err", err)
-		return nil
-	}
+	return c, json.Unmarshal(text, &c)
+}
+
+func (s *Service) upgradeOne(ctx context.Context, tx *store.Tx, d deployment, former formerContent) error {
 	indexed := d.KeyDigest != nil
 	if err := s.seal(&d, former.content); err != nil {
 		return err
@@ -274,6 +289,7 @@ func (s *Service) upgradeOne(ctx context.Context, tx *store.Tx, d deployment) er
 	if d.State == StateRunning || d.State == StateUnhealthy {
 		d.Serving = d.Revision
 	}
+	d.former = false
 	d.Machine = s.cfg.Machine
 	if former.Request.Key != "" && d.Desired != desiredAbsent {
 		former.Request.Env = nil
@@ -281,7 +297,8 @@ func (s *Service) upgradeOne(ctx context.Context, tx *store.Tx, d deployment) er
 			return err
 		}
 	}
-	if d, err = updateDesired(ctx, tx, d); err != nil || indexed {
+	d, err := updateDesired(ctx, tx, d)
+	if err != nil || indexed {
 		return err
 	}
 	return insertReader(ctx, tx, d, anyone)

@@ -145,7 +145,7 @@ const (
 )
 
 // patience bounds the time until a state is reached.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // reach waits until a deployment has the state, and returns its status.
 func (h *hub) reach(state string) apitest.Object {
