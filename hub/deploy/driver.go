@@ -42,7 +42,8 @@ type Driver interface {
 	// has no effect while that runtime runs.
 	Apply(ctx context.Context, claim Claim, revision int64, req Request) error
 
-	// Observe returns the state of a deployment. An unknown key does not exist.
+	// Observe returns the state of a deployment. An unknown key does not exist. All hubs may call it
+	// at any time: it has no effect on a runtime.
 	Observe(ctx context.Context, key string) (Observed, error)
 
 	// SetKeys replaces the API keys that all runtimes of the deployment accept, within seconds and

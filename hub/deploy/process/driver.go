@@ -293,7 +293,8 @@ func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do
 	return do(f)
 }
 
-// Observe returns the state of a deployment. It does not wait for calls that change it.
+// Observe returns the state of a deployment. It does not wait for calls that change it. It moves a log
+// that is too large to the older part.
 func (d *Driver) Observe(_ context.Context, key string) (o deploy.Observed, err error) {
 	f, err := d.folder(key)
 	if err != nil || !f.exists() {
@@ -326,14 +327,13 @@ func (d *Driver) observe(r revision) (deploy.Runtime, error) {
 	switch {
 	case alive && s.StoppedAt.IsZero():
 		o.Phase = deploy.Running
-		r.rotate(d.cfg.MaxLog)
+		d.rotate(r)
 	case alive:
 		o.Phase = deploy.Stopping
 	case s.damaged:
 		o.Phase, o.Message = deploy.Exited, "its state file is damaged"
 	case s.StoppedAt.IsZero() && s.PID != 0:
 		o.Phase, o.Message = deploy.Exited, last.note
-		_, _ = d.reserve(r, s.Addr) // the next start tries again
 	}
 	return o, nil
 }

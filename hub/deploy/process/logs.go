@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -55,15 +56,28 @@ func readEnd(path string, n int64) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, max(info.Size()-n, 0), n))
 }
 
-// rotate moves the content of a log that is too large to the older part. The runtime has the file
-// open for appending, so the file remains. Lines that it writes at that moment may be lost.
-func (r revision) rotate(most int64) {
-	info, err := os.Lstat(r.path(logFile))
-	if err != nil || !info.Mode().IsRegular() || info.Size() < most {
+// rotate moves the content of a log that is too large to the older part, unless another call has the
+// deployment: a later one does it then. The runtime has the file open for appending, so the file
+// remains. Lines that it writes at that moment may be lost.
+func (d *Driver) rotate(r revision) {
+	if !r.isLogFull(d.cfg.MaxLog) {
 		return
 	}
-	if text, err := readEnd(r.path(logFile), most); err == nil {
+	l, err := tryLock(filepath.Join(d.cfg.Dir, lockDir, filepath.Base(r.of.dir)))
+	if err != nil || l == nil {
+		return
+	}
+	defer l.unlock()
+	if !r.isLogFull(d.cfg.MaxLog) { // another hub has moved it
+		return
+	}
+	if text, err := readEnd(r.path(logFile), d.cfg.MaxLog); err == nil {
 		_ = r.write(olderLog, text) // on a full disk, the older part is lost
 	}
 	_ = os.Truncate(r.path(logFile), 0)
+}
+
+func (r revision) isLogFull(most int64) bool {
+	info, err := os.Lstat(r.path(logFile))
+	return err == nil && info.Mode().IsRegular() && info.Size() >= most
 }

@@ -235,6 +235,42 @@ func TestLogIsBounded(t *testing.T) {
 	remove(t, d)
 }
 
+// All hubs observe a deployment at the same time. None of them loses its log, or listens in place of
+// its runtime.
+func TestManyHubsObserve(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	hubs := make([]*process.Driver, 4)
+	for i := range hubs {
+		hubs[i] = open(t, dir, func(c *process.Config) {
+			c.Command, c.MaxLog = []string{"/bin/sh", "-c", "read x; sleep 600"}, 64<<10
+		})
+		t.Cleanup(hubs[i].Close)
+	}
+	d := hubs[0]
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	running := until(t, d, deploy.Running, nil)
+	for n := range 10 {
+		text := strings.Repeat(strconv.Itoa(n), 64<<10)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, key, "1", "log"), []byte(text), 0o600))
+		var all sync.WaitGroup
+		for _, hub := range append(hubs, hubs...) {
+			all.Go(func() { _, _ = hub.Observe(t.Context(), key) })
+		}
+		all.Wait()
+		older, err := os.ReadFile(filepath.Join(dir, key, "1", "log.1"))
+		require.NoError(t, err)
+		require.True(t, string(older) == text, "the older part has %d bytes", len(older))
+	}
+	d.Close()
+	require.NoError(t, syscall.Kill(pid(t, dir, key), syscall.SIGKILL))
+	for _, hub := range hubs {
+		until(t, hub, deploy.Exited, nil)
+	}
+	listen(t, running.URL)()
+	remove(t, d)
+}
+
 func TestFailedDownloadIsTheReason(t *testing.T) {
 	t.Parallel()
 	d := open(t, t.TempDir())
