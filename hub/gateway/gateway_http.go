@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/rbac"
@@ -79,6 +80,9 @@ func isCancel(path string) bool {
 // errUnknownRun reports that a runtime does not know the run of a cancel.
 var errUnknownRun = errors.New("the runtime does not know the run")
 
+// formerPatience bounds the wait for the runtime of a former revision, which may have ended.
+const formerPatience = 3 * time.Second
+
 // cancel forwards a cancel to the runtime that knows the run: the one that serves, or one of a former
 // revision. If there is none, the response is that of the one that serves.
 func (s *Service) cancel(w http.ResponseWriter, r *http.Request, x exchange) error {
@@ -92,13 +96,18 @@ func (s *Service) cancel(w http.ResponseWriter, r *http.Request, x exchange) err
 		return nil
 	}
 	err := s.forward(w, r, x)
-	if !errors.Is(err, errUnknownRun) {
+	if err == nil || r.Context().Err() != nil {
 		return err
 	}
-	urls, err := s.cfg.Draining(r.Context(), x.target)
-	if err != nil {
+	unknown := errors.Is(err, errUnknownRun) // otherwise, the runtime that serves does not respond
+	urls, failed := s.cfg.Draining(r.Context(), x.target)
+	if failed != nil {
+		if unknown {
+			err = failed
+		}
 		return err
 	}
+	x.within = formerPatience
 	x.check = func(res *http.Response) error {
 		if res.StatusCode != http.StatusAccepted && res.StatusCode != http.StatusConflict {
 			return errUnknownRun
@@ -109,6 +118,9 @@ func (s *Service) cancel(w http.ResponseWriter, r *http.Request, x exchange) err
 		if s.forward(w, r, x) == nil { // a runtime that does not respond does not hide the others
 			return nil
 		}
+	}
+	if !unknown {
+		return err
 	}
 	return s.forward(w, r, last)
 }

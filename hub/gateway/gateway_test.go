@@ -95,6 +95,26 @@ func TestCancelReachesTheRuntimeOfTheRun(t *testing.T) {
 	}
 }
 
+// A runtime that serves and does not respond does not hide those of former revisions.
+func TestCancelWithoutTheRuntimeThatServes(t *testing.T) {
+	former := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/runs/known/cancel" {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	t.Cleanup(former.Close)
+	s, _ := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), func(c *gateway.Config) {
+		c.Draining = func(context.Context, gateway.Target) ([]string, error) {
+			return []string{"http://127.0.0.1:1", former.URL}, nil
+		}
+	})
+	anyone := s.As("", "", "")
+	anyone.Do(http.MethodPost, "/runtime/a/v1/runs/known/cancel", nil, "X-Api-Key", apiKey).Want(http.StatusAccepted)
+	anyone.Do(http.MethodPost, "/runtime/a/v1/runs/other/cancel", nil, "X-Api-Key", apiKey).Error(http.StatusBadGateway, api.UpstreamFailed)
+}
+
 func TestProxyPaths(t *testing.T) {
 	s, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(r.URL.RequestURI()))
