@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/seed93082962/agenthost/internal/httpserve"
 	"github.com/seed93082962/agenthost/runtime"
@@ -32,7 +34,7 @@ type Process struct {
 	Getenv func(string) string // os.Getenv
 
 	// Signals has the signals that request the process to end: the first one begins to drain, the
-	// second one cancels the remaining runs.
+	// second one cancels the remaining runs. Defaults to SIGINT and SIGTERM, which a deployer sends.
 	Signals <-chan os.Signal
 
 	// Proxy, Version and Logger are those of [Config].
@@ -51,7 +53,8 @@ func IsChild(args []string) bool {
 	return len(args) == 2 && (args[1] == agent.DeployedArg || args[1] == js.WorkerArg)
 }
 
-// Run does the work of a child, and returns when it has ended.
+// Run does the work of a child, and returns when it has ended. The end of ctx has the effect of the
+// first signal: the runs may continue until the time limit of a run.
 func Run(ctx context.Context, p Process) error {
 	if !IsChild(p.Args) {
 		return errors.New("run child: the arguments are not those of a child")
@@ -60,6 +63,12 @@ func Run(ctx context.Context, p Process) error {
 		return worker.Run(p.Stdin, p.Stdout)
 	}
 	p.Logger = cmp.Or(p.Logger, slog.New(slog.DiscardHandler))
+	if p.Signals == nil {
+		signals := make(chan os.Signal, 2)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(signals)
+		p.Signals = signals
+	}
 	return p.serve(ctx)
 }
 
@@ -108,7 +117,7 @@ func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list 
 	if err := unavailable(file, h.Unavailable()); err != nil {
 		return err
 	}
-	serving, stop := context.WithCancel(ctx)
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // the end of ctx begins to drain
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
@@ -116,8 +125,11 @@ func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list 
 	limits := file.Limits.Of(file.Agents[0].Limits).WithDefaults()
 	p.Logger.Info("serving", "addr", listener.Addr().String())
 	server := &httpserve.Server{Handler: h, Listener: listener, Log: p.Logger, Drain: h.Drain, DrainTimeout: limits.RunTimeout}
-	ctx, _ = httpserve.Signals(serving, p.Signals)
-	return server.Serve(ctx)
+	first, _ := httpserve.Signals(serving, p.Signals)
+	first, drain := context.WithCancel(first)
+	defer drain()
+	defer context.AfterFunc(ctx, drain)()
+	return server.Serve(first)
 }
 
 // read returns the configuration with the API keys, and their list.
