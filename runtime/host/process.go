@@ -11,10 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"sync"
-	"syscall"
 
 	"github.com/seed93082962/agenthost/internal/httpserve"
 	"github.com/seed93082962/agenthost/runtime"
@@ -34,7 +32,8 @@ type Process struct {
 	Getenv func(string) string // os.Getenv
 
 	// Signals has the signals that request the process to end: the first one begins to drain, the
-	// second one cancels the remaining runs. Defaults to SIGINT and SIGTERM, which a deployer sends.
+	// second one cancels the remaining runs. A deployer sends
+	// SIGTERM. Required, unless ctx ends with it.
 	Signals <-chan os.Signal
 
 	// Proxy, Version and Logger are those of [Config].
@@ -63,11 +62,8 @@ func Run(ctx context.Context, p Process) error {
 		return worker.Run(p.Stdin, p.Stdout)
 	}
 	p.Logger = cmp.Or(p.Logger, slog.New(slog.DiscardHandler))
-	if p.Signals == nil {
-		signals := make(chan os.Signal, 2)
-		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-		defer signal.Stop(signals)
-		p.Signals = signals
+	if p.Signals == nil && ctx.Done() == nil {
+		return errors.New("run child: neither signals nor the context would end it")
 	}
 	return p.serve(ctx)
 }
