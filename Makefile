@@ -40,10 +40,10 @@ RACE    := -race '-gcflags=all=$(NODWARF)' -ldflags=-w $(foreach p,$(NORACE),'-g
 export GORACE := atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test race lint vulncheck bench fuzz interop soak build release
+.PHONY: help setup test test-docker race lint vulncheck bench fuzz interop soak build release
 
 help: ## list the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
 
 setup: ## install the dependencies of the tests (as root on Debian; part of make test)
 	@tools/setup
@@ -59,6 +59,13 @@ test: setup ## format, go.mod, and all tests, those of RACED with the race detec
 	{ failed=0; \
 	[ -z "$$others" ] || go test $$flags $$others || failed=1; \
 	[ -z "$$raced" ] || CGO_ENABLED=1 go test $(RACE) $$flags $$raced || failed=1; exit $$failed; } | go run ./internal/testgate
+
+# Debian's docker.io has the engine. The tests start it in namespaces of their own.
+test-docker: ## the tests of the docker deployer, on a real engine (as root on Debian)
+	@command -v dockerd >/dev/null && command -v ip >/dev/null || { apt-get update -q && \
+		apt-get install -qy --no-install-recommends docker.io iptables iproute2; } >/dev/null
+	@go vet -tags docker ./hub/deploy/docker
+	@go test -tags docker -count=1 -timeout=10m -json ./hub/deploy/docker | go run ./internal/testgate
 
 race: ## make test, with the race detector in all packages
 	@$(MAKE) test IS_RACED=.

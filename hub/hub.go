@@ -135,6 +135,10 @@ type Config struct {
 	// the routes of deployments respond with 503 deployer_unavailable.
 	Deployer deploy.Driver
 
+	// FormerDeployer is the one from which the deployments have moved to Deployer: runtimes there are
+	// stopped. Defaults to none.
+	FormerDeployer deploy.Driver
+
 	// Machine identifies the machine of the hub if only hubs on it reach the runtimes of Deployer. New
 	// fails with deploy.ErrOtherMachine if another machine has deployments. Defaults to "": every hub
 	// reaches them.

@@ -21,6 +21,7 @@ import (
 // Values of DEPLOYER.
 const (
 	deployProcess = "process"
+	deployDocker  = "docker"
 	deployNone    = "none"
 )
 
@@ -32,8 +33,14 @@ const (
 
 // checkDeployer returns an error for a setting of deployments that is invalid.
 func (s *settings) checkDeployer() error {
-	if s.Deployer != deployProcess && s.Deployer != deployNone {
-		return fmt.Errorf("DEPLOYER: %q is not a deployer of this version; use process or none", s.Deployer)
+	switch s.Deployer {
+	case deployProcess, deployNone:
+	case deployDocker:
+		if _, err := s.dockerConfig(); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("DEPLOYER: %q is not a deployer of this version; use process, docker or none", s.Deployer)
 	}
 	if s.LeaseTime < minLease || s.LeaseTime > maxLease {
 		return fmt.Errorf("DEPLOYER_LEASE_TIME: %v is not from %v to %v", s.LeaseTime, minLease, maxLease)
@@ -163,8 +170,11 @@ const runtimeEnv = "AGENT_LOG_LEVEL PATH USER LANG TZ TMPDIR HTTP_PROXY HTTPS_PR
 
 // deployer returns the driver of deployments, or nil.
 func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
-	if s.Deployer == deployNone {
+	switch s.Deployer {
+	case deployNone:
 		return nil, nil
+	case deployDocker:
+		return s.docker(log)
 	}
 	var env []string
 	for name := range strings.FieldsSeq(runtimeEnv) {

@@ -59,6 +59,11 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		if cfg.Gateway, err = s.gateway(); err != nil {
 			return nil, err
 		}
+		if s.Deployer == deployDocker {
+			if cfg.FormerDeployer, err = s.formerProcesses(); err != nil {
+				return nil, err
+			}
+		}
 		if cfg.StorageID, err = s.storageID(); err != nil {
 			return nil, err
 		}

@@ -61,7 +61,14 @@ Environment (flags take precedence):
                            credentials of the bucket (default: the standard chain of AWS: AWS_PROFILE and the shared files,
                            the role of a web identity, of a container or of the machine)
   OSS_CDN_HOST             public host of the files of tools, such as a CDN (default /artifacts of the hub)
-  DEPLOYER                 process runs deployed agents on this machine; none (default process)
+  DEPLOYER                 process runs deployed agents on this machine, docker in containers; none (default process)
+  DOCKER_HOST              address of the Docker engine of this machine (default unix:///var/run/docker.sock)
+  DOCKER_IMAGE             image of the runtimes, which the engine has (default agenthost-runtime)
+  DOCKER_MEMORY, DOCKER_CPUS, DOCKER_PROCESSES
+                           limits of the container of a runtime: MiB, processors, and processes with threads (default
+                           1024, 1 and 512)
+  DOCKER_HUB_CONTAINER     container of the hub, which is connected to the networks of the runtimes; none publishes their
+                           ports on the loopback address (default: the container in which the hub runs, if it does)
   DEPLOYER_LEASE_TIME      how long a replica may be silent until another one takes over its deployments, the same for
                            all replicas (default 4s)
   HUB_SANDBOX_READ, HUB_SANDBOX_WRITE
@@ -120,6 +127,12 @@ type settings struct {
 	SandboxRead    string `env:"HUB_SANDBOX_READ"`
 	SandboxWrite   string `env:"HUB_SANDBOX_WRITE"`
 	SandboxUsers   string `env:"HUB_SANDBOX_USERS" envDefault:"1900000000-1900065535"`
+	DockerHost     string `env:"DOCKER_HOST" envDefault:"unix:///var/run/docker.sock"`
+	DockerImage    string `env:"DOCKER_IMAGE" envDefault:"agenthost-runtime"`
+	DockerMemory   string `env:"DOCKER_MEMORY" envDefault:"1024"`
+	DockerCPUs     string `env:"DOCKER_CPUS" envDefault:"1"`
+	DockerTasks    string `env:"DOCKER_PROCESSES" envDefault:"512"`
+	DockerHub      string `env:"DOCKER_HUB_CONTAINER"`
 	GatewayURL     string `env:"GATEWAY_URL"`
 	GatewayKind    string `env:"GATEWAY_KIND"`
 	GatewayAdmin   string `env:"GATEWAY_ADMIN_URL"`

@@ -52,6 +52,10 @@ type Config struct {
 	// with api.DeployerUnavailable.
 	Driver Driver
 
+	// Former is the driver of a platform from which the deployments have moved to that of Driver:
+	// runtimes there are stopped. Their data remains. Defaults to none.
+	Former Driver
+
 	// PublicURL is the public address of the hub. Required unless Offline.
 	PublicURL string
 

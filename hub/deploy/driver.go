@@ -130,6 +130,7 @@ func (r Runtime) alive() bool { return r.Phase == Running || r.Phase == Stopping
 // secrets in clear text.
 type Request struct {
 	Key         string                  `json:"key"`
+	Tenant      string                  `json:"tenant,omitempty"` // of the agent
 	AgentID     string                  `json:"agentId"`
 	Config      agent.Agent             `json:"config"`      // without custom tools and skill archives
 	CustomTools []agent.CustomTool      `json:"customTools"` // sorted by name

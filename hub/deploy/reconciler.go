@@ -179,6 +179,11 @@ func (r *reconciler) poll(ctx context.Context) error {
 			r.release(key)
 		}
 	}
+	if list && r.s.cfg.Former != nil {
+		if err := r.stopFormer(ctx, r.s.cfg.Former); err != nil {
+			r.s.store.Logger.Warn("stop runtimes of the former deployer", "err", err)
+		}
+	}
 	return r.stopUnknown(ctx, known, rows)
 }
 
@@ -292,6 +297,37 @@ func (r *reconciler) stopUnknown(ctx context.Context, keys []string, rows map[st
 		r.s.store.Logger.Warn("runtimes that the database does not know are stopped: was it restored from a backup?", "deployment", key)
 		if err := r.stopAll(ctx, key, obs.Runtimes, 0); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// stopFormer stops the runtimes on the platform from which the deployments have moved.
+func (r *reconciler) stopFormer(ctx context.Context, former Driver) error {
+	keys, err := former.List(ctx, r.owner)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		obs, err := former.Observe(ctx, key)
+		if err != nil {
+			return err
+		}
+		claim := Claim{Key: key, Owner: r.owner}
+		for _, one := range obs.Runtimes {
+			if !one.alive() {
+				continue
+			}
+			err := r.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+				claim.Fence, err = nextFence(ctx, tx)
+				return err
+			})
+			if err == nil {
+				err = former.Stop(ctx, claim, one.Revision, 0)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -202,6 +202,7 @@ func (s *Service) requestOf(r revision) (request Request, err error) {
 	if err != nil {
 		return request, fmt.Errorf("open revision %d of deployment %s: %w", r.Number, r.Key, err)
 	}
+	request.Tenant = r.TenantID
 	return request, nil
 }
 

@@ -76,7 +76,7 @@ var modules = []rule{
 	{"examples/...", "net/http/httptest", "an example needs no open port"},
 	{"internal/httpapi runtime hub hub/api", "github.com/julienschmidt/httprouter", "the router stays behind http.Handler"},
 	{"internal/ids", "github.com/google/uuid", "ids are generated in one place"},
-	{"runtime/agent runtime/skill hub/catalog/... hub/deploy/process internal/apidocs", "go.yaml.in/yaml/v3", "YAML is a file format, and these read files"},
+	{"runtime/agent runtime/skill hub/catalog/... hub/deploy/process hub/deploy/docker internal/apidocs", "go.yaml.in/yaml/v3", "YAML is a file format, and these read files"},
 	{"hub/db", "github.com/jackc/... modernc.org/sqlite/...", "databases are opened in one place"},
 	{"hub/token", "github.com/golang-jwt/jwt/v5", "tokens are created and verified in one place"},
 	{"hub/password", "golang.org/x/crypto/argon2", "passwords are hashed in one place"},
@@ -91,6 +91,8 @@ var modules = []rule{
 		"commands are confined in one place"},
 	{"internal/child", "golang.org/x/sys/...", "system calls that the standard library does not provide"},
 	{"hub/external", "github.com/coreos/go-oidc/v3/... golang.org/x/oauth2/... github.com/go-jose/go-jose/v4/...", "an adapter adds its own dependency and no other"},
+	{"hub/deploy/docker", "github.com/moby/moby/client/... github.com/moby/moby/api/... github.com/containerd/errdefs",
+		"an adapter adds its own dependency and no other"},
 	{"hub/artifact/s3blob", "github.com/aws/...", "an adapter adds its own dependency and no other"},
 }
 

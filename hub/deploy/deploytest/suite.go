@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -29,6 +30,12 @@ type Harness struct {
 	// deployments, as after a restart of the hub.
 	Driver func(t *testing.T) deploy.Driver
 
+	// Name is part of the key and of the owners of this deployment, if others may be on the platform.
+	Name string
+
+	// Listen returns a listener that runtimes reach. Defaults to one on a loopback address.
+	Listen func(t *testing.T) net.Listener
+
 	// Kill ends the runtime of a revision as a crash does.
 	Kill func(t *testing.T, key string, revision int64)
 }
@@ -51,7 +58,7 @@ func Suite(t *testing.T, open func(t *testing.T) Harness) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := open(t)
-			s := &subject{t: t, Harness: h, driver: h.Driver(t), claim: deploy.Claim{Key: "default-helper", Fence: 7, Owner: "first"}}
+			s := &subject{t: t, Harness: h, driver: h.Driver(t), claim: deploy.Claim{Key: "default-helper" + h.Name, Fence: 7, Owner: "first" + h.Name}}
 			test(s)
 			s.delete()
 		})
@@ -138,10 +145,11 @@ func (s *subject) life() {
 	keys, err := s.driver.List(s.t.Context(), s.claim.Owner)
 	require.NoError(s.t, err)
 	require.Equal(s.t, []string{s.claim.Key}, keys)
-	lines, err := s.driver.Logs(s.t.Context(), s.claim.Key, 1, 10)
-	require.NoError(s.t, err)
-	require.NotEmpty(s.t, lines)
-	require.LessOrEqual(s.t, len(lines), 10)
+	require.Eventually(s.t, func() bool {
+		lines, err := s.driver.Logs(s.t.Context(), s.claim.Key, 1, 10)
+		require.NoError(s.t, err)
+		return len(lines) > 0 && len(lines) <= 10
+	}, patience, 5*time.Millisecond)
 	s.stop(1)
 	require.True(s.t, s.apply(1).StartedAt.After(first.StartedAt))
 }
@@ -183,7 +191,7 @@ func (s *subject) crash() {
 func (s *subject) run(revision int64) (r deploy.Runtime, release func(), result chan string) {
 	s.t.Helper()
 	held, entered := make(chan struct{}), make(chan struct{}, 1)
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	upstream := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		entered <- struct{}{}
 		select {
 		case <-held:
@@ -193,6 +201,11 @@ func (s *subject) run(revision int64) (r deploy.Runtime, release func(), result 
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"finished"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n") // the runtime may have been killed
 	}))
+	if s.Listen != nil {
+		require.NoError(s.t, upstream.Listener.Close())
+		upstream.Listener = s.Listen(s.t)
+	}
+	upstream.Start()
 	s.t.Cleanup(upstream.Close)
 	req := request(s.claim.Key, "first")
 	req.Config.Model, req.Config.Provider = "held", agent.Provider{Protocol: agent.ProtocolOpenAI, BaseURL: agent.Secret(upstream.URL), APIKey: "key"}
@@ -285,7 +298,7 @@ func (s *subject) adopted() {
 // foreign uses a platform with two databases, whose deployments have the same key.
 func (s *subject) foreign() {
 	first, ctx := s.apply(1), s.t.Context()
-	other := deploy.Claim{Key: s.claim.Key, Fence: s.claim.Fence + 10, Owner: "second"}
+	other := deploy.Claim{Key: s.claim.Key, Fence: s.claim.Fence + 10, Owner: "second" + s.Name}
 	require.ErrorIs(s.t, s.driver.Apply(ctx, other, 2, request(other.Key, "other")), deploy.ErrForeign)
 	require.ErrorIs(s.t, s.driver.Stop(ctx, other, 1, 0), deploy.ErrForeign)
 	require.ErrorIs(s.t, s.driver.Discard(ctx, other, 1), deploy.ErrForeign)

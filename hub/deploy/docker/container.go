@@ -1,0 +1,229 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+const (
+	user       = 65532
+	dataDir    = "/data"
+	privateDir = "/run/agenthost"
+	listenPort = 8080
+	maxLog     = "8m" // of a file, of which one older is retained
+)
+
+// Apply creates the container of a revision, or starts it again with the request. If a former
+// runtime of the revision ends, it waits for that.
+func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request) error {
+	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
+		r, found := f.runtime(number)
+		switch {
+		case found && r.alive() && r.Step == stepNone:
+			return nil
+		case found && r.alive():
+			return d.terminate(ctx, r, 0)
+		}
+		where, err := d.network(ctx, claim.Owner, req.Tenant)
+		if err != nil {
+			return err
+		}
+		options, err := d.options(claim, number, req, where)
+		if err != nil {
+			return err
+		}
+		if found && r.labels[labelSpec] != options.Config.Labels[labelSpec] { // it was created with other settings
+			if err := d.remove(ctx, r.name.String()); err != nil {
+				return err
+			}
+			found = false
+		}
+		if !found {
+			if r.name, err = d.create(ctx, claim, options); err != nil {
+				return err
+			}
+		}
+		return d.start(ctx, r.name, req)
+	})
+}
+
+// create creates a container that is not started. It fails if the claim is no longer in force.
+func (d *Driver) create(ctx context.Context, claim deploy.Claim, options client.ContainerCreateOptions) (n name, err error) {
+	created, err := d.engine.ContainerCreate(ctx, options)
+	record := options.HostConfig.VolumesFrom[0]
+	_, failed := d.engine.ContainerInspect(ctx, record, client.ContainerInspectOptions{})
+	switch {
+	case gone(failed) && err == nil:
+		return n, cmp.Or(d.remove(ctx, created.ID), errChanged)
+	case gone(failed):
+		return n, errChanged
+	case err == nil:
+		err = failed
+	case gone(err):
+		return n, fmt.Errorf("the Docker engine has no image %s: pull it there", d.cfg.Image)
+	default:
+		err = moved(err)
+	}
+	n, _ = parseName(options.Name)
+	return n, fault(ctx, "create container", err)
+}
+
+// start gives a container the request and starts it.
+func (d *Driver) start(ctx context.Context, n name, req deploy.Request) error {
+	plain := n
+	plain.Step, plain.At = stepNone, time.Time{}
+	if n != plain {
+		if err := d.rename(ctx, n, plain); err != nil {
+			return err
+		}
+	}
+	if err := d.deliver(ctx, plain, req); err != nil {
+		return err
+	}
+	_, err := d.engine.ContainerStart(ctx, plain.String(), client.ContainerStartOptions{})
+	if err != nil && strings.Contains(err.Error(), "network") && gone(err) { // it was removed when no container ran
+		return cmp.Or(d.remove(ctx, plain.String()), errChanged)
+	}
+	return fault(ctx, "start container", moved(err))
+}
+
+// options returns the container of a revision.
+func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, where tenantNetwork) (o client.ContainerCreateOptions, err error) {
+	for name := range req.Env {
+		if name != deploy.EnvAPIKey {
+			return o, fmt.Errorf("the docker deployer has no variable %.100q", name)
+		}
+	}
+	port := network.MustParsePort(strconv.Itoa(listenPort) + "/tcp")
+	config := &container.Config{
+		Image: d.cfg.Image,
+		User:  fmt.Sprintf("%d:%d", user, user),
+		Cmd: []string{
+			"--config", privateDir + "/" + agent.DeployedFile, "--addr", fmt.Sprintf("0.0.0.0:%d", listenPort),
+			"--drain-timeout", req.RunLimit().String(),
+		},
+		Env:        append([]string{"HOME=" + dataDir + "/home", "AGENT_HTTP_API_KEY_FILE=" + privateDir + "/" + agent.DeployedKeys}, d.cfg.Env...),
+		WorkingDir: "/",
+	}
+	host := &container.HostConfig{
+		NetworkMode:    container.NetworkMode(where.id),
+		ReadonlyRootfs: true,
+		CapDrop:        []string{"ALL"},
+		SecurityOpt:    []string{"no-new-privileges"},
+		Tmpfs:          map[string]string{"/tmp": "rw,nosuid,nodev,mode=1777"},
+		Mounts: []mount.Mount{
+			{Type: mount.TypeVolume, Source: volumeName(claim.Key), Target: dataDir, VolumeOptions: &mount.VolumeOptions{Labels: map[string]string{
+				labelKey: claim.Key, labelOwner: claim.Owner,
+			}}},
+			{Type: mount.TypeVolume, Target: privateDir},
+		},
+		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": maxLog, "max-file": "2"}},
+		Resources: container.Resources{
+			Memory: d.cfg.Memory, MemorySwap: d.cfg.Memory, NanoCPUs: int64(d.cfg.CPUs * 1e9), PidsLimit: &d.cfg.Processes,
+		},
+	}
+	if where.published {
+		config.ExposedPorts = network.PortSet{port: {}}
+		host.PortBindings = network.PortMap{port: {{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1})}}} // on a free port
+	}
+	text, err := json.Marshal([]any{config, host})
+	if err != nil {
+		return o, fmt.Errorf("encode container: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	config.Labels = map[string]string{
+		labelKey: claim.Key, labelOwner: claim.Owner, labelRevision: strconv.FormatInt(number, 10), labelTenant: req.Tenant,
+		labelNetwork: where.id, labelSpec: hex.EncodeToString(sum[:8]),
+	}
+	// The engine resolves the record of the claim by its name: it creates nothing for a former claim.
+	host.VolumesFrom = []string{name{Key: claim.Key, Claim: true, Owner: claim.Owner, Fence: claim.Fence}.String()}
+	o.Name = name{Key: claim.Key, Revision: number, Fence: claim.Fence}.String()
+	o.Config, o.HostConfig = config, host
+	return o, nil
+}
+
+func volumeName(key string) string { return namePrefix + key }
+
+// deliver copies the request and the directories of the agent into the volumes of a container.
+func (d *Driver) deliver(ctx context.Context, n name, req deploy.Request) error {
+	file := req.File()
+	file.CWD, file.StateDir = dataDir+"/work", dataDir+"/state"
+	text, err := yaml.Marshal(file)
+	if err != nil {
+		return fmt.Errorf("encode configuration: %w", err)
+	}
+	if err := d.copyTo(ctx, n, dataDir, map[string][]byte{"work/": nil, "home/": nil, "state/": nil}); err != nil {
+		return err
+	}
+	return d.copyTo(ctx, n, privateDir, map[string][]byte{
+		agent.DeployedFile: text, agent.DeployedKeys: []byte(req.Env[deploy.EnvAPIKey]),
+	})
+}
+
+// copyTo copies files, and directories with a "/" at the end, into a volume of a container.
+func (d *Driver) copyTo(ctx context.Context, n name, dir string, files map[string][]byte) error {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for path, text := range files {
+		h := &tar.Header{Name: path, Typeflag: tar.TypeReg, Mode: 0o400, Size: int64(len(text)), Uid: user, Gid: user, ModTime: time.Now()}
+		if strings.HasSuffix(path, "/") {
+			h.Typeflag, h.Mode = tar.TypeDir, 0o700
+		}
+		err := w.WriteHeader(h)
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		if err != nil {
+			return fmt.Errorf("write archive: %w", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("write archive: %w", err)
+	}
+	_, err := d.engine.CopyToContainer(ctx, n.String(), client.CopyToContainerOptions{DestinationPath: dir, Content: &archive})
+	return fault(ctx, "copy files to container", moved(err))
+}
+
+// SetKeys replaces the files with the keys, which the runtimes read again within a second.
+func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
+	texts := make([]string, len(keys))
+	for i, key := range keys {
+		texts[i] = string(key)
+	}
+	file := map[string][]byte{agent.DeployedKeys: []byte(strings.Join(texts, ","))}
+	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+		var errs []error
+		for _, r := range f.runtimes {
+			errs = append(errs, d.copyTo(ctx, r.name, privateDir, file))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// readAll reads what the engine responds with until it has finished.
+func readAll(r io.ReadCloser) error {
+	const most = 1 << 20 // bytes
+	_, err := io.Copy(io.Discard, io.LimitReader(r, most))
+	return errors.Join(err, r.Close())
+}

@@ -1,0 +1,119 @@
+// Package docker runs deployments as containers of a Docker engine, one for each revision.
+//
+//	driver, err := docker.New(docker.Config{Host: "unix:///var/run/docker.sock", Image: "agenthost-runtime"})
+//	if err != nil { ... }
+//	defer driver.Close()
+//
+// The entry point of the image is the command runtime, with which a container serves port 8080 as
+// the user 65532, without capabilities, on a read-only root. It has
+//
+//	/data            a volume of the deployment: the working directory, the home directory and the
+//	                 conversations
+//	/run/agenthost   a volume of the container: the configuration with the keys of providers, and
+//	                 the API keys. They are copied into it, and are never part of what the engine
+//	                 shows of a container.
+//	/tmp             in memory
+//
+// The containers of a tenant have a network of their own. It leads to the outside, and to every port
+// that the machine of the engine binds on all of its addresses.
+//
+// The engine remembers the owner and the fence of a deployment as the name of a container that is
+// never started, and is based on an empty image. It remains when the deployment is deleted.
+package docker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+)
+
+// Config configures [New].
+type Config struct {
+	// Host is the address of the engine, such as unix:///var/run/docker.sock. Required.
+	Host string
+
+	// Image is the image of the runtimes, which the engine has. Required.
+	Image string
+
+	// Env is the environment of the runtimes, as "NAME=value". The engine shows it to its users.
+	Env []string
+
+	// HubContainer is the name or id of the container in which the hub runs. The driver connects it
+	// to the networks of the tenants. Defaults to none: the ports of runtimes are published on the
+	// loopback address. That is also the case if the engine has no such container, or if it has the
+	// network of the machine.
+	HubContainer string
+
+	// Memory bounds the memory of a container in bytes. There is no swap. Defaults to 1 GiB.
+	Memory int64
+
+	// CPUs bounds the processor time of a container. Defaults to 1.
+	CPUs float64
+
+	// Processes bounds the processes and threads of a container. Defaults to 512.
+	Processes int64
+
+	// Grace is how long a runtime may take to end on request, until it is killed. Its runs have
+	// three quarters of that. Defaults to 12 s.
+	Grace time.Duration
+
+	// Timeout bounds what a method needs of the engine. Defaults to 30 s.
+	Timeout time.Duration
+}
+
+// Driver is a deploy.Driver. It is safe for concurrent use.
+type Driver struct {
+	cfg    Config
+	engine *client.Client
+	reach  reach
+
+	networks sync.Mutex // held while a network is created or removed
+}
+
+var _ deploy.Driver = (*Driver)(nil)
+
+// New returns a driver. It does not call the engine. The caller must call Close.
+func New(cfg Config) (*Driver, error) {
+	if cfg.Host == "" || cfg.Image == "" {
+		return nil, errors.New("make docker deployer: Host and Image are required")
+	}
+	cfg.Memory = cmp.Or(cfg.Memory, 1<<30)
+	cfg.CPUs = cmp.Or(cfg.CPUs, 1)
+	cfg.Processes = cmp.Or(cfg.Processes, 512)
+	cfg.Grace = cmp.Or(cfg.Grace, 12*time.Second)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 30*time.Second)
+	engine, err := client.New(client.WithHost(cfg.Host))
+	if err != nil {
+		return nil, fmt.Errorf("make docker deployer: %w", err)
+	}
+	return &Driver{cfg: cfg, engine: engine}, nil
+}
+
+// Close closes the connections to the engine. The runtimes continue.
+func (d *Driver) Close() error { return d.engine.Close() }
+
+// Backend returns "docker".
+func (d *Driver) Backend() string { return "docker" }
+
+// keyPattern is that of a deployment key.
+var keyPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)
+
+func checkKey(key string) error {
+	if !keyPattern.MatchString(key) {
+		return fmt.Errorf("deployment key %.200q is not valid", key)
+	}
+	return nil
+}
+
+// bounded returns a context for the calls of one method.
+func (d *Driver) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d.cfg.Timeout, errTimeout)
+}

@@ -1,0 +1,185 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+)
+
+// Observe returns the state of a deployment.
+func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, err error) {
+	if err := checkKey(key); err != nil {
+		return o, err
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	f, err := d.find(ctx, key)
+	if err != nil {
+		return o, err
+	}
+	if o.Exists, err = d.exists(ctx, key, f); err != nil || !o.Exists {
+		return o, err
+	}
+	o.Owner, _, _ = f.claim()
+	for i, r := range f.runtimes {
+		if i > 0 && f.runtimes[i-1].Revision == r.Revision {
+			continue
+		}
+		one, err := d.observe(ctx, r)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return o, fault(ctx, "inspect container", err)
+		}
+		o.Runtimes = append(o.Runtimes, one)
+	}
+	return o, nil
+}
+
+// exists reports whether there is anything of a deployment but the record of its claim.
+func (d *Driver) exists(ctx context.Context, key string, f deployment) (bool, error) {
+	if len(f.runtimes) > 0 {
+		return true, nil
+	}
+	_, err := d.engine.VolumeInspect(ctx, volumeName(key), client.VolumeInspectOptions{})
+	if gone(err) {
+		return false, nil
+	}
+	return err == nil, fault(ctx, "inspect volume", err)
+}
+
+func (d *Driver) observe(ctx context.Context, r runtimeContainer) (o deploy.Runtime, err error) {
+	found, err := d.engine.ContainerInspect(ctx, r.id, client.ContainerInspectOptions{})
+	if err != nil {
+		return o, err
+	}
+	c := found.Container
+	o = deploy.Runtime{Revision: r.Revision, Phase: deploy.Stopped}
+	if c.State == nil {
+		return o, nil
+	}
+	r.state = c.State.Status
+	if at, err := time.Parse(time.RFC3339Nano, c.State.StartedAt); err == nil && at.Year() > 1 {
+		o.StartedAt = at.UTC().Truncate(time.Microsecond)
+	}
+	switch {
+	case r.alive() && r.Step == stepNone:
+		o.Phase = deploy.Running
+	case r.alive():
+		o.Phase = deploy.Stopping
+	case r.Step == stepNone && r.state != container.StateCreated:
+		o.Phase, o.Message = deploy.Exited, exit(c.State, d.cfg.Memory)
+	}
+	if r.alive() {
+		o.URL, err = d.address(ctx, r, c.NetworkSettings)
+	}
+	return o, err
+}
+
+// exit states for the user why a container ended.
+func exit(s *container.State, memory int64) string {
+	switch {
+	case s.OOMKilled:
+		return fmt.Sprintf("it needed more memory than its limit of %d MiB", memory>>20)
+	case s.Error != "":
+		return s.Error
+	}
+	return "exit status " + strconv.Itoa(s.ExitCode)
+}
+
+// List returns the keys of the deployments of an owner.
+func (d *Driver) List(ctx context.Context, owner string) (keys []string, err error) {
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	ours := client.Filters{}.Add("label", labelOwner+"="+owner)
+	containers, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
+	if err != nil {
+		return nil, fault(ctx, "list containers", err)
+	}
+	volumes, err := d.engine.VolumeList(ctx, client.VolumeListOptions{Filters: ours})
+	if err != nil {
+		return nil, fault(ctx, "list volumes", err)
+	}
+	seen := map[string]bool{}
+	add := func(key string) {
+		if !seen[key] && keyPattern.MatchString(key) {
+			keys = append(keys, key)
+		}
+		seen[key] = true
+	}
+	for _, c := range containers.Items {
+		add(c.Labels[labelKey])
+	}
+	for _, v := range volumes.Items {
+		add(v.Labels[labelKey])
+	}
+	return keys, nil
+}
+
+// maxTail bounds the part of a log that Logs returns, in bytes.
+const maxTail = 2 << 20
+
+// Logs returns the last lines of the log of a revision.
+func (d *Driver) Logs(ctx context.Context, key string, number int64, tail int) ([]string, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	f, err := d.find(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	r, found := f.runtime(number)
+	if !found {
+		return nil, nil
+	}
+	stream, err := d.engine.ContainerLogs(ctx, r.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(max(tail, 0))})
+	if gone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault(ctx, "read log", err)
+	}
+	var text lastBytes
+	_, err = stdcopy.StdCopy(&text, &text, stream)
+	if err = errors.Join(err, stream.Close()); err != nil {
+		return nil, fault(ctx, "read log", err)
+	}
+	return text.lines(tail), nil
+}
+
+// lastBytes retains the last bytes that are written to it.
+type lastBytes struct{ text []byte }
+
+var _ io.Writer = (*lastBytes)(nil)
+
+func (b *lastBytes) Write(p []byte) (int, error) {
+	b.text = append(b.text, p...)
+	if len(b.text) > 2*maxTail {
+		b.text = bytes.Clone(b.text[len(b.text)-maxTail:])
+	}
+	return len(p), nil
+}
+
+// lines returns at most the last n lines.
+func (b *lastBytes) lines(n int) []string {
+	text := b.text[max(len(b.text)-maxTail, 0):]
+	if len(text) == 0 {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSuffix(strings.ToValidUTF8(string(text), "\uFFFD"), "\n"), "\n")
+	return lines[max(len(lines)-n, 0):]
+}
