@@ -192,7 +192,10 @@ func (s *subject) run(revision int64) (r deploy.Runtime, release func(), result 
 	s.t.Helper()
 	held, entered := make(chan struct{}), make(chan struct{}, 1)
 	upstream := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		entered <- struct{}{}
+		select {
+		case entered <- struct{}{}:
+		default: // of a later run
+		}
 		select {
 		case <-held:
 		case <-r.Context().Done():
@@ -212,7 +215,7 @@ func (s *subject) run(revision int64) (r deploy.Runtime, release func(), result 
 	r = s.applyRequest(revision, req)
 	result = make(chan string, 1)
 	go func() {
-		answer, err := s.call(r)
+		answer, err := s.call(s.t.Context(), r)
 		if err != nil {
 			answer.Text = err.Error()
 		}
@@ -228,12 +231,12 @@ func (s *subject) run(revision int64) (r deploy.Runtime, release func(), result 
 	return r, sync.OnceFunc(func() { close(held) }), result
 }
 
-func (s *subject) call(r deploy.Runtime) (wire.RunResponse, error) {
+func (s *subject) call(ctx context.Context, r deploy.Runtime) (wire.RunResponse, error) {
 	c, err := client.New(client.Config{BaseURL: r.URL, APIKey: apiKey, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
 	if err != nil {
 		return wire.RunResponse{}, err
 	}
-	return c.Complete(s.t.Context(), "helper", wire.RunRequest{Message: "hello"})
+	return c.Complete(ctx, "helper", wire.RunRequest{Message: "hello"})
 }
 
 // drained ends a revision that has a run: it accepts no other one, and ends after its run.
@@ -243,7 +246,12 @@ func (s *subject) drained() {
 	second := s.apply(2)
 	stop := func(ctx context.Context) error { return s.driver.Stop(ctx, s.claim, 1, time.Hour) }
 	s.reach(deploy.Stopping, 1, stop)
-	require.Eventually(s.t, func() bool { _, err := s.call(first); return err != nil }, patience, 5*time.Millisecond)
+	require.Eventually(s.t, func() bool { // a run that is accepted before the runtime has the request to end does not end
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+		defer cancel()
+		_, err := s.call(ctx, first)
+		return err != nil && ctx.Err() == nil
+	}, patience, 5*time.Millisecond)
 	s.driver = s.Driver(s.t) // another hub continues
 	require.NoError(s.t, stop(s.t.Context()))
 	draining := s.observe().Runtime(1)

@@ -147,7 +147,10 @@ func TestChatMovesFromProcessToContainer(t *testing.T) {
 
 	h.start("docker")
 	h.call("POST", agentPath+"/helper/deploy", `{"force": true}`)
-	h.reach("running", "docker")
+	require.Eventually(t, func() bool {
+		s := h.call("GET", agentPath+"/helper/deploy", "")
+		return s["state"] == "running" && s["runtimeUrl"] != process && s["runtimeUrl"] != nil
+	}, patience, 20*time.Millisecond)
 	h.chat(session, "from-a-container")
 	require.Eventually(t, func() bool { return !healthy(process) }, patience, 20*time.Millisecond, "the process is stopped")
 
