@@ -46,6 +46,7 @@ var allTenants = map[string]string{
 	"chat: SELECT COUNT(*) FROM chat_sessions WHERE ?":           "the first condition is the tenant",
 	"chat: SELECT %s FROM chat_sessions WHERE %s":                "the first condition is the tenant",
 	"deploy: SELECT key, edition, key_digest":                    "the reconciler works for all tenants",
+	"deploy: SELECT key FROM deployments":                        "the reconciler works for all tenants",
 	"deploy: UPDATE deployments SET lease_":                      "a hub has leases of deployments of all tenants",
 	"deploy: SELECT ? FROM deployments WHERE key_digest":         "by the hash of a random value, before the tenant is known",
 	"chat/relay: SELECT pg_advisory_xact_lock":                   "the argument contains the tenant and the user",
