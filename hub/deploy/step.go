@@ -178,6 +178,7 @@ func (w *worker) roll(ctx context.Context, d deployment, v *view, obs Observed) 
 	}
 	v.Draining = append(v.Draining, v.Serving)
 	v.attempt, v.Serving, v.Rollout = *v.Rollout, d.Revision, nil
+	v.removeCondition(conditionServers) // of the former one
 	w.condition(v, conditionApplied, true, "")
 	w.condition(v, conditionReady, true, "")
 	w.condition(v, conditionProgressing, true, "")
@@ -375,6 +376,9 @@ func (w *worker) failed(v *view, a *attempt, message string) {
 	a.Failures++
 	a.Error, a.Health, a.RuntimeURL = message, healthUnknown, ""
 	w.note(v, a, conditionReady, false, message)
+	if a == &v.attempt {
+		v.removeCondition(conditionServers)
+	}
 	if a.Failures >= maxFailures {
 		a.State = StateFailed
 		if v.Serving != 0 && a == &v.attempt {

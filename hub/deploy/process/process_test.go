@@ -250,6 +250,8 @@ func TestManyHubsObserve(t *testing.T) {
 	d := hubs[0]
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	running := until(t, d, deploy.Running, nil)
+	runtime := pid(t, dir, key)
+	defer func() { _ = syscall.Kill(runtime, syscall.SIGKILL) }() // otherwise a failed test would wait for it
 	for n := range 10 {
 		text := strings.Repeat(strconv.Itoa(n), 64<<10)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, key, "1", "log"), []byte(text), 0o600))
@@ -263,7 +265,7 @@ func TestManyHubsObserve(t *testing.T) {
 		require.True(t, string(older) == text, "the older part has %d bytes", len(older))
 	}
 	d.Close()
-	require.NoError(t, syscall.Kill(pid(t, dir, key), syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(runtime, syscall.SIGKILL))
 	for _, hub := range hubs {
 		until(t, hub, deploy.Exited, nil)
 	}
