@@ -54,7 +54,7 @@ func run(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	defer server.Close()
+	defer func() { _ = server.Close() }() // the program ends
 	list, err := server.Tools(ctx)
 	if err != nil {
 		return err
