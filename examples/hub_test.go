@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deployItself starts a program that embeds a hub and is the runtime of its agents, and chats with one.
+// deployItself starts a program that embeds a hub and is the runtime of its agents, and chats with
+// one.
 func deployItself(t *testing.T, program string) {
 	data := t.TempDir()
 	start := func() (*exec.Cmd, func(prefix string) string) {

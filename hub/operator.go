@@ -57,8 +57,8 @@ func (h *Hub) adminName(ctx context.Context, text string) (n user.AdminName, err
 	return n, err
 }
 
-// AdoptDeployments lets the next hub that starts have the deployments of a machine that is gone, and
-// returns their number.
+// AdoptDeployments lets the next hub that starts have the deployments of a machine that is gone,
+// and returns their number.
 func (h *Hub) AdoptDeployments(ctx context.Context) (int, error) { return h.deploys.Adopt(ctx) }
 
 // WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of

@@ -1,6 +1,6 @@
 // Package rbac checks permissions by role. A [Principal] has roles, a [Group] is a named set of
-// roles, and [Group.Check] reports whether one of the principal's roles is in the group. The package
-// defines three roles and three groups; [NewGroup] returns others.
+// roles, and [Group.Check] reports whether one of the principal's roles is in the group. The
+// package defines three roles and three groups; [NewGroup] returns others.
 //
 // The package does not depend on a server. [Middleware] authenticates a request with a function of
 // the server, checks the group of the handler, and stores the principal in the request's context:
@@ -86,8 +86,8 @@ func (g Group) Allows(role Role) bool {
 	return role != "" && slices.Contains(g.roles, role)
 }
 
-// Check returns nil if a role of p is in the group, and a [*DeniedError] if none is or if p is nil or
-// a nil pointer.
+// Check returns nil if a role of p is in the group, and a [*DeniedError] if none is or if p is nil
+// or a nil pointer.
 func (g Group) Check(p Principal) error {
 	var roles []Role
 	if !isNil(p) {

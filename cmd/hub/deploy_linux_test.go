@@ -163,8 +163,8 @@ func TestDeploymentsSurviveTheHub(t *testing.T) {
 	})
 }
 
-// A hub that is killed in any phase of a rollout leaves one revision that serves, and nothing twice.
-// The statements are the same on both engines.
+// A hub that is killed in any phase of a rollout leaves one revision that serves, and nothing
+// twice. The statements are the same on both engines.
 func TestRolloutSurvivesTheHub(t *testing.T) {
 	t.Parallel()
 	onFarm(t, dbtest.SQLite(t), func(f *farm) {

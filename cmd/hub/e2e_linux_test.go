@@ -317,7 +317,8 @@ func TestAnswersSurviveKills(t *testing.T) {
 	p.remove("guide")
 }
 
-// An answer that outlasts the drain is cancelled, stored and ended. Its deployment continues to run.
+// An answer that outlasts the drain is cancelled, stored and ended. Its deployment continues to
+// run.
 func TestAnswersThatOutlastTheDrain(t *testing.T) {
 	t.Parallel()
 	p := openProduct(t, "HUB_DRAIN_TIMEOUT", "10ms")

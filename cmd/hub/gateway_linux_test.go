@@ -41,8 +41,8 @@ func (p *product) restart() {
 	p.Process = spawn(p.t, p.path, p.env)
 }
 
-// A whole run, a streamed one and its cancel go through the gateway, and after a redeploy too. When the
-// deployment is deleted, nothing is left at the gateway.
+// A whole run, a streamed one and its cancel go through the gateway, and after a redeploy too. When
+// the deployment is deleted, nothing is left at the gateway.
 func TestAgentsBehindAGateway(t *testing.T) {
 	t.Parallel()
 	for kind, start := range map[string]func(testing.TB) *gatewaytest.Server{"kong": gatewaytest.Kong, "apisix": gatewaytest.APISIX} {

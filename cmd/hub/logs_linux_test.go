@@ -60,8 +60,8 @@ const (
 	done`
 )
 
-// The output of custom tools and the stderr of MCP servers are in the log of the deployment, with the
-// run and the tool or server. The level of the runtime's log is that of AGENT_LOG_LEVEL.
+// The output of custom tools and the stderr of MCP servers are in the log of the deployment, with
+// the run and the tool or server. The level of the runtime's log is that of AGENT_LOG_LEVEL.
 func TestOutputOfToolsIsInTheLogOfADeployment(t *testing.T) {
 	t.Parallel()
 	p := openProduct(t, "AGENT_LOG_LEVEL", "info")

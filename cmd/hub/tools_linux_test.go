@@ -46,8 +46,8 @@ func uploadOf(t *testing.T, url, token, source string) *http.Request {
 	return req
 }
 
-// A hub that is attacked with files responds to each with the limit that was reached, does not grow,
-// and leaves no process, neither after an upload nor when it is killed during one.
+// A hub that is attacked with files responds to each with the limit that was reached, does not
+// grow, and leaves no process, neither after an upload nor when it is killed during one.
 func TestHostileToolsDoNotEndTheHub(t *testing.T) {
 	t.Parallel()
 	path := binary(t)

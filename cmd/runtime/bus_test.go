@@ -30,8 +30,8 @@ func serveNATS(t *testing.T) (url string) {
 	return "nats://user:planted@" + s.Addr().String() + "/helper"
 }
 
-// Two processes with one bus, one of which has its URL in the configuration file and the other one in
-// a file of a secret.
+// Two processes with one bus, one of which has its URL in the configuration file and the other one
+// in a file of a secret.
 func TestCancelAtAnotherProcess(t *testing.T) {
 	url := serveNATS(t)
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("One"), modeltest.Hang())))

@@ -15,8 +15,8 @@ import (
 // serverVariable selects the MCP server that a test binary runs as.
 const serverVariable = "AGENTHOST_TEST_MCP"
 
-// stdioServer returns the definition of such a server in a configuration. It starts in the directory
-// of the agents, where a test can see the files that it creates.
+// stdioServer returns the definition of such a server in a configuration. It starts in the
+// directory of the agents, where a test can see the files that it creates.
 const stdioServer = `{transport: stdio, command: "{self}", args: ["-test.run=^TestMCPServer$"], cwd: ., env: {AGENTHOST_TEST_MCP: %s}}`
 
 // TestMCPServer is the entry point of such a process.

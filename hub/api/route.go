@@ -270,7 +270,8 @@ func CallBy[T any](status int, param string, call func(ctx context.Context, call
 	return Result(status, func(r *http.Request) (T, error) { return call(r.Context(), CallerOf(r), r.PathValue(param)) })
 }
 
-// DoneBy is [Done] for a method of a service that needs only the caller and a parameter of the path.
+// DoneBy is [Done] for a method of a service that needs only the caller and a parameter of the
+// path.
 func DoneBy(param string, call func(ctx context.Context, caller Caller, value string) error) Handler {
 	return Done(func(r *http.Request) error { return call(r.Context(), CallerOf(r), r.PathValue(param)) })
 }

@@ -133,8 +133,8 @@ func (s *Service) config(ctx context.Context, p parts, serverOf func(MCP) (agent
 	return config, nil
 }
 
-// Link sets the URLs of tools and skills that were part of a deployment. Their files may be those of
-// an earlier version of the catalog.
+// Link sets the URLs of tools and skills that were part of a deployment. Their files may be those
+// of an earlier version of the catalog.
 func (s *Service) Link(ctx context.Context, tools []agent.CustomTool, skills []agent.SkillArchive) (err error) {
 	for i, t := range tools {
 		tools[i].URL = s.cfg.Artifacts.URL(fileOf(artifact.Tools, t.FileName, t.Hash, 0))

@@ -20,9 +20,9 @@ import (
 )
 
 // ExportAgent returns an agent, with its prompts, as a configuration file of the runtime, in YAML,
-// which ImportAgent accepts. Instead of secrets it has variables such as ${ANTHROPIC_API_KEY}, which
-// the runtime takes from its environment. Custom tools are files at their public addresses, without
-// those that are missing. Skills have no public address: the file has only their names.
+// which ImportAgent accepts. Instead of secrets it has variables such as ${ANTHROPIC_API_KEY},
+// which the runtime takes from its environment. Custom tools are files at their public addresses,
+// without those that are missing. Skills have no public address: the file has only their names.
 func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name string) ([]byte, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return nil, err

@@ -224,7 +224,8 @@ func TestExamplesAreImportedAndExported(t *testing.T) {
 	require.Equal(t, 4, examples)
 }
 
-// roundTrip imports and exports an agent. The components that it names are created before, from the same JSON.
+// roundTrip imports and exports an agent. The components that it names are created before, from the
+// same JSON.
 func roundTrip(t *testing.T, s *server, d agent.Agent) {
 	t.Helper()
 	if d.SystemPromptFile != "" {

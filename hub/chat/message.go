@@ -45,9 +45,9 @@ type Failure = relay.Failure
 
 // Message is one message of a session. Content is an array of blocks: {"type":"text","text"},
 // {"type":"thinking","thinking"}, {"type":"tool_use","id","name","input"}, {"type":"tool_result",
-// "tool_use_id","tool_name","output","is_error","duration_ms","truncated"}, the messages and results
-// of subagents with their "parent_tool_use_id", the system events of the run with their subtype as
-// the type, or the blocks of a pushed message. A notice is a text block of its own.
+// "tool_use_id","tool_name","output","is_error","duration_ms","truncated"}, the messages and
+// results of subagents with their "parent_tool_use_id", the system events of the run with their
+// subtype as the type, or the blocks of a pushed message. A notice is a text block of its own.
 type Message struct {
 	ID        string          `json:"id"`
 	SessionID string          `json:"sessionId"`

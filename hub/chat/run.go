@@ -42,8 +42,8 @@ func (s *Service) Runs(ctx context.Context, caller api.Caller, page api.Page) (a
 	return list, err
 }
 
-// CancelRun cancels an answer in progress of any user, which may be relayed by another hub. It fails
-// with api.NotFound if there is none with the id of the run.
+// CancelRun cancels an answer in progress of any user, which may be relayed by another hub. It
+// fails with api.NotFound if there is none with the id of the run.
 func (s *Service) CancelRun(ctx context.Context, caller api.Caller, runID string) (Cancelling, error) {
 	var lease relay.Lease
 	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {

@@ -84,8 +84,8 @@ func (b *tab) observe(event any) {
 	}
 }
 
-// clean requires that the pages of the server had no fault, and sent requests only to it. Others are
-// the servers of further pages.
+// clean requires that the pages of the server had no fault, and sent requests only to it. Others
+// are the servers of further pages.
 func (b *tab) clean(server string, others ...string) {
 	b.t.Helper()
 	for _, fault := range b.found() {
@@ -171,7 +171,8 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
-// fits requires that the page is not wider than the screen, in any width from that of a small phone.
+// fits requires that the page is not wider than the screen, in any width from that of a small
+// phone.
 func (b *tab) fits() {
 	b.t.Helper()
 	for _, width := range []int64{320, 390, 1280} {

@@ -61,7 +61,8 @@ func serve(t *testing.T, change ...func(*hub.Config)) *server {
 	return s
 }
 
-// call sends a request with a bearer token, unless it is empty, and returns the body of the response.
+// call sends a request with a bearer token, unless it is empty, and returns the body of the
+// response.
 func (s *server) call(method, path, token string, body any, want int) (result map[string]any) {
 	s.t.Helper()
 	data, err := json.Marshal(body)

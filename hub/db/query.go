@@ -36,7 +36,8 @@ func Wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// WrapOne is [Wrap] for the error of reading one row. Without a row it returns none, which may be nil.
+// WrapOne is [Wrap] for the error of reading one row. Without a row it returns none, which may be
+// nil.
 func WrapOne(what string, err, none error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return none
@@ -113,8 +114,8 @@ func List[T any](
 	return page, total, err
 }
 
-// JSON is a column with the JSON of the value that V points to. A zero value is stored as Zero. NULL
-// and "" leave the value unchanged.
+// JSON is a column with the JSON of the value that V points to. A zero value is stored as Zero.
+// NULL and "" leave the value unchanged.
 type JSON struct {
 	V    any
 	Zero driver.Value
@@ -138,8 +139,8 @@ func (j JSON) Scan(src any) error {
 	return json.Unmarshal([]byte(text.String), j.V)
 }
 
-// Containing returns the pattern of LIKE ... ESCAPE '\' for texts that contain a text, of which every
-// character is literal.
+// Containing returns the pattern of LIKE ... ESCAPE '\' for texts that contain a text, of which
+// every character is literal.
 func Containing(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
 }

@@ -156,7 +156,8 @@ func TestTxIsRepeatedAfterDeadlock(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// The victim may take its first row again before the other one is woken, which is a deadlock again.
+	// The victim may take its first row again before the other one is woken, which is a deadlock
+	// again.
 	require.GreaterOrEqual(t, runs[0]+runs[1], 3, "one of them is the victim")
 	require.EqualValues(t, 102, balance(t, d, "a"))
 	require.EqualValues(t, 102, balance(t, d, "b"))

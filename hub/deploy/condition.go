@@ -46,8 +46,8 @@ func (w *worker) note(v *view, a *attempt, kind string, status bool, message str
 	}
 }
 
-// noteServers sets the condition of the MCP servers of the runtime that serves every fifth probe. It has
-// no effect on the state: without a server, an agent has only fewer tools.
+// noteServers sets the condition of the MCP servers of the runtime that serves every fifth probe.
+// It has no effect on the state: without a server, an agent has only fewer tools.
 func (w *worker) noteServers(ctx context.Context, d deployment, v *view, seen *sighted) {
 	if time.Since(seen.servers) < serversEvery*w.s.cfg.WatchEvery {
 		return
@@ -91,8 +91,8 @@ func (v *view) setCode(kind string, code api.Code) {
 	}
 }
 
-// servers returns the fault of each MCP server of the agent of a runtime, which is "" if the server is
-// connected, by the names of the servers.
+// servers returns the fault of each MCP server of the agent of a runtime, which is "" if the server
+// is connected, by the names of the servers.
 func (w *worker) servers(ctx context.Context, d deployment, url string) (faults []string, err error) {
 	c, err := w.s.open(d)
 	if err != nil {

@@ -294,8 +294,8 @@ func raiseFence(ctx context.Context, q db.Querier, known int64) (fence int64, er
 	return fence, db.Wrap("raise fence", err)
 }
 
-// restoreLease gives the holder of a lease a new fence, and the deployment the revision and the view
-// of d. It fails with errLost if the lease was taken.
+// restoreLease gives the holder of a lease a new fence, and the deployment the revision and the
+// view of d. It fails with errLost if the lease was taken.
 func restoreLease(ctx context.Context, q db.Querier, d deployment, fence int64) error {
 	n, err := db.Affected(ctx, q, "restore lease", `UPDATE deployments SET `+setView+`, lease_fence = $14, revision = $15, edition = edition + 1
 		WHERE key = $16 AND lease_holder = $17 AND lease_fence = $18`, append(d.values(), fence, d.Revision, d.Key, d.Holder, d.Fence)...)
@@ -317,16 +317,16 @@ func hasKey(ctx context.Context, q db.Querier, key string) (has bool, err error)
 	return has, db.Wrap("read deployment", err)
 }
 
-// takeLease makes holder, on a machine, the holder of a lease that has not changed since h was read.
-// It reports whether it was unchanged.
+// takeLease makes holder, on a machine, the holder of a lease that has not changed since h was
+// read. It reports whether it was unchanged.
 func takeLease(ctx context.Context, q db.Querier, h held, holder, machine string, fence int64) (bool, error) {
 	n, err := db.Affected(ctx, q, "take lease", `UPDATE deployments SET lease_holder = $1, lease_fence = $2, machine = $3, lease_beat = lease_beat + 1
 		WHERE key = $4 AND lease_holder = $5 AND lease_fence = $6 AND lease_beat = $7`, holder, fence, machine, h.Key, h.Holder, h.Fence, h.Beat)
 	return n == 1, err
 }
 
-// leaveMachines makes the deployments of all machines those of the next hub that starts, and returns
-// their keys.
+// leaveMachines makes the deployments of all machines those of the next hub that starts, and
+// returns their keys.
 func leaveMachines(ctx context.Context, q db.Querier) ([]string, error) {
 	return db.Collect(ctx, q, "adopt deployments", func(row db.Scanner) (key string, err error) { return key, row.Scan(&key) },
 		`UPDATE deployments SET machine = '' WHERE machine <> '' RETURNING key`)

@@ -27,8 +27,8 @@ var (
 	ErrUnavailable = errors.New("deployer is unavailable")
 )
 
-// Driver runs the runtimes of deployments on one platform. A deployment is addressed by its key, and
-// may have runtimes of several revisions, which share its data: its working directory and its
+// Driver runs the runtimes of deployments on one platform. A deployment is addressed by its key,
+// and may have runtimes of several revisions, which share its data: its working directory and its
 // conversations. The suite in deploytest tests the rules of this interface.
 //
 // Each method moves the deployment towards the wanted state and returns without waiting for it: the

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// ErrForeignRoute reports that the gateway has an entity with the name of a deployment that does not
-// belong to the owner.
+// ErrForeignRoute reports that the gateway has an entity with the name of a deployment that does
+// not belong to the owner.
 var ErrForeignRoute = errors.New("the gateway has an entity with the name of this deployment that does not belong to this hub: delete or rename it there")
 
-// Gateway has the public routes of deployments. A route is addressed by the key of its deployment. The
-// gateway marks its entities with their owner, the database of the hub, and changes no others. Each call
-// can be repeated, and may end in the middle: the next call completes it. Methods are safe for
-// concurrent use, also by several hubs. The suite in gatewaytest tests the rules of this interface.
+// Gateway has the public routes of deployments. A route is addressed by the key of its deployment.
+// The gateway marks its entities with their owner, the database of the hub, and changes no others.
+// Each call can be repeated, and may end in the middle: the next call completes it. Methods are
+// safe for concurrent use, also by several hubs. The suite in gatewaytest tests the rules of this
+// interface.
 type Gateway interface {
 	// Put makes a route the one of its key. It writes nothing if the gateway has the route. It fails
 	// with ErrForeignRoute if an entity of this name has another owner or none.
@@ -27,8 +28,8 @@ type Gateway interface {
 	Routes(ctx context.Context, owner string) (map[string]Route, error)
 }
 
-// Route is the way from a public address to a runtime. Requests for Path and everything below it are
-// sent to Target without Path, and neither requests nor responses are buffered.
+// Route is the way from a public address to a runtime. Requests for Path and everything below it
+// are sent to Target without Path, and neither requests nor responses are buffered.
 type Route struct {
 	Key     string        // of the deployment
 	Host    string        // in lower case, without a port; "" for all hosts of the gateway

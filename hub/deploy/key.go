@@ -231,8 +231,8 @@ func (c content) keys() []agent.Secret {
 	return []agent.Secret{c.APIKey}
 }
 
-// rotate makes one step of a rotation, and reports whether the row changed. The runtimes accept both
-// keys until all hubs use the next one, so that no request fails.
+// rotate makes one step of a rotation, and reports whether the row changed. The runtimes accept
+// both keys until all hubs use the next one, so that no request fails.
 func (w *worker) rotate(ctx context.Context, d deployment, obs Observed) (changed bool, err error) {
 	c, err := w.s.open(d)
 	if err != nil {

@@ -333,8 +333,8 @@ func (r *reconciler) stopFormer(ctx context.Context, former Driver) error {
 	return nil
 }
 
-// stopAll stops runtimes with a fence that is higher than known, unless there is a row by now, whose
-// fence is higher than this one.
+// stopAll stops runtimes with a fence that is higher than known, unless there is a row by now,
+// whose fence is higher than this one.
 func (r *reconciler) stopAll(ctx context.Context, key string, all []Runtime, known int64) error {
 	claim, exists := Claim{Key: key, Owner: r.owner}, false
 	err := r.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {

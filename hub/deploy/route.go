@@ -16,8 +16,8 @@ const (
 	publishTimeout = 3 * time.Second // of a call of the gateway: a deployment waits for it
 	listTimeout    = 10 * time.Second
 
-	// heldProbes is the number of probes for which a former revision continues while the gateway cannot be
-	// changed.
+	// heldProbes is the number of probes for which a former revision continues while the gateway
+	// cannot be changed.
 	heldProbes = 60
 
 	// settled is the number of probes until a gateway uses a changed route. Kong needs 10 s.
@@ -34,8 +34,9 @@ const (
 	maxRoute    = 24 * 24 * time.Hour
 )
 
-// gatewayHost returns the host of the routes, which is that of the public address: on a gateway with
-// other users, an agent cannot take requests for other hosts. Gateways cannot match an address.
+// gatewayHost returns the host of the routes, which is that of the public address: on a gateway
+// with other users, an agent cannot take requests for other hosts. Gateways cannot match an
+// address.
 func gatewayHost(publicURL string) (string, error) {
 	u, err := url.Parse(publicURL)
 	if err != nil || u.Hostname() == "" || u.Path != "" {
@@ -91,9 +92,9 @@ func (w *worker) route(ctx context.Context, d deployment, v *view) (Route, error
 	}, nil
 }
 
-// publish gives the gateway the wanted route, and returns the pause until the next attempt. A failure is
-// only a condition: it delays nothing but the end of a former revision. The error is that of a lost
-// lease.
+// publish gives the gateway the wanted route, and returns the pause until the next attempt. A
+// failure is only a condition: it delays nothing but the end of a former revision. The error is
+// that of a lost lease.
 func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted Route) (time.Duration, error) {
 	p := &w.published
 	if w.s.cfg.Gateway == nil {
@@ -167,8 +168,8 @@ func (w *worker) holds() bool {
 	return w.s.cfg.Gateway != nil && !p.done() && time.Since(p.since) < heldProbes*w.s.cfg.WatchEvery
 }
 
-// retireAfter is how long a former revision accepts runs after another one serves, because other hubs
-// and the gateway may still send runs to it.
+// retireAfter is how long a former revision accepts runs after another one serves, because other
+// hubs and the gateway may still send runs to it.
 func (s *Service) retireAfter() time.Duration {
 	if s.cfg.Gateway == nil {
 		return formerKeyFor
@@ -179,8 +180,8 @@ func (s *Service) retireAfter() time.Duration {
 // inspectEvery is the pause until the routes of the gateway are read again.
 func (s *Service) inspectEvery() time.Duration { return listEvery * s.cfg.WatchEvery }
 
-// inspectRoutes reads the routes of the gateway from time to time, until ctx ends. The workers repair
-// those that differ.
+// inspectRoutes reads the routes of the gateway from time to time, until ctx ends. The workers
+// repair those that differ.
 func (r *reconciler) inspectRoutes(ctx context.Context, owner string) {
 	every := r.s.inspectEvery()
 	pause := every
@@ -226,8 +227,8 @@ func (r *reconciler) inspect(ctx context.Context, owner string) error {
 	return r.removeUnowned(ctx, owner, routes)
 }
 
-// removeUnowned removes routes of keys without a deployment. One that cannot be removed does not stop
-// the others.
+// removeUnowned removes routes of keys without a deployment. One that cannot be removed does not
+// stop the others.
 func (r *reconciler) removeUnowned(ctx context.Context, owner string, routes map[string]Route) error {
 	left := maxUnowned
 	var errs []error

@@ -177,8 +177,8 @@ func TestRouteMoves(t *testing.T) {
 	})
 }
 
-// A gateway that fails stops neither a deploy nor a stop nor a delete, and is changed when it responds
-// again.
+// A gateway that fails stops neither a deploy nor a stop nor a delete, and is changed when it
+// responds again.
 func TestGatewayFails(t *testing.T) {
 	for name, fault := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"away": gatewaytest.Away,
@@ -239,8 +239,8 @@ func TestSlowGateway(t *testing.T) {
 	})
 }
 
-// What an operator changes is repaired, and routes without a deployment are removed, but only those of
-// the hub.
+// What an operator changes is repaired, and routes without a deployment are removed, but only those
+// of the hub.
 func TestRoutesAreRepaired(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
 		foreign := deploy.Route{Key: "default-foreign", Path: "/foreign", Target: "http://127.0.0.1:1", Timeout: time.Minute}
@@ -311,8 +311,8 @@ func TestRouteOfACrash(t *testing.T) {
 	})
 }
 
-// The next hub finds the routes of the former one, and changes nothing. Without a gateway, it forgets
-// the condition.
+// The next hub finds the routes of the former one, and changes nothing. Without a gateway, it
+// forgets the condition.
 func TestRoutesOfTwoHubs(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
 		first := w.open()

@@ -1,6 +1,7 @@
 package external
 
-// IsEndpoint is exported for tests, which cannot serve https with a certificate that the hub trusts.
+// IsEndpoint is exported for tests, which cannot serve https with a certificate that the hub
+// trusts.
 var IsEndpoint = isEndpoint
 
 // Checks returns how many signatures the service verified.

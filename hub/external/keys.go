@@ -164,8 +164,8 @@ var (
 	errNotSigned = errors.New("the token has no signature with a permitted algorithm")
 )
 
-// candidates returns the keys that may have made a signature: the one with the id that it names, and
-// those that one of the two does not name.
+// candidates returns the keys that may have made a signature: the one with the id that it names,
+// and those that one of the two does not name.
 func candidates(header jose.Header, keys []publicKey) []publicKey {
 	var named, unnamed []publicKey
 	for _, k := range keys {

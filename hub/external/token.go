@@ -231,8 +231,8 @@ func (s *Service) user(ctx context.Context, c client, f flow, raw string) (u use
 const subjectKey = "/sub:"
 
 // describe sets the names and the address of a user. The username is preferred_username, else name.
-// A name makes its user an admin only in Casdoor, where it is the login name: elsewhere users change
-// it as they like.
+// A name makes its user an admin only in Casdoor, where it is the login name: elsewhere users
+// change it as they like.
 func (s *Service) describe(u *user.External, all claims, c client) {
 	preferred, name := all.text("preferred_username"), all.text("name")
 	u.Username = cmp.Or(preferred, name)

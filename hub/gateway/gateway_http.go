@@ -83,8 +83,8 @@ var errUnknownRun = errors.New("the runtime does not know the run")
 // formerPatience bounds the wait for the runtime of a former revision, which may have ended.
 const formerPatience = 3 * time.Second
 
-// cancel forwards a cancel to the runtime that knows the run: the one that serves, or one of a former
-// revision. If there is none, the response is that of the one that serves.
+// cancel forwards a cancel to the runtime that knows the run: the one that serves, or one of a
+// former revision. If there is none, the response is that of the one that serves.
 func (s *Service) cancel(w http.ResponseWriter, r *http.Request, x exchange) error {
 	r.Body, r.ContentLength = http.NoBody, 0 // a cancel has none, and it may be sent several times
 	x.within = patience

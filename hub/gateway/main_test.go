@@ -62,7 +62,8 @@ func serve(t *testing.T, upstream http.Handler, change ...func(*gateway.Config))
 	return apitest.Serve(t, apitest.Config{Audit: audit}, service.Routes()), audit
 }
 
-// host is a real runtime with a demo agent, or the given ones, and a working directory with one file.
+// host is a real runtime with a demo agent, or the given ones, and a working directory with one
+// file.
 func host(t *testing.T, agents ...agent.Agent) http.Handler {
 	t.Helper()
 	if len(agents) == 0 {

@@ -158,8 +158,8 @@ func (s *Service) Providers(ctx context.Context, caller api.Caller, page api.Pag
 	return s.list(ctx, caller, page, true)
 }
 
-// RuntimeConfigs returns the enabled ones of Providers. Their secrets are masked: a runtime receives
-// them with its deployment.
+// RuntimeConfigs returns the enabled ones of Providers. Their secrets are masked: a runtime
+// receives them with its deployment.
 func (s *Service) RuntimeConfigs(ctx context.Context, caller api.Caller, page api.Page) (api.List[Provider], error) {
 	return s.list(ctx, caller, page, false)
 }

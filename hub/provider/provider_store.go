@@ -46,8 +46,8 @@ func providersOf(ctx context.Context, q db.Querier, tenantID, text string, all b
 		WHERE tenant_id = $1 AND name_fold LIKE $2 ESCAPE '\' AND (enabled OR $3)`, tenantID, db.Containing(text), all)
 }
 
-// providersAt returns the enabled providers of a tenant with a protocol and a base URL, which has no
-// query, the oldest first.
+// providersAt returns the enabled providers of a tenant with a protocol and a base URL, which has
+// no query, the oldest first.
 func providersAt(ctx context.Context, q db.Querier, tenantID, protocol, baseURL string) ([]row, error) {
 	return db.Collect(ctx, q, "match provider", scanProvider, `SELECT `+columns+` FROM providers
 		WHERE tenant_id = $1 AND protocol = $2 AND base_url = $3 AND enabled ORDER BY created_at, id`, tenantID, protocol, baseURL)

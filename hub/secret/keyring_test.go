@@ -146,8 +146,8 @@ func TestASealedValueIsBoundToItsPlace(t *testing.T) {
 	}
 }
 
-// A value that an earlier version sealed for less than a row is sealed again for all of it, and then
-// no longer for the former place.
+// A value that an earlier version sealed for less than a row is sealed again for all of it, and
+// then no longer for the former place.
 func TestValuesOfAnEarlierVersion(t *testing.T) {
 	former, now := secret.AAD("t", "c", "1"), secret.AAD("t", "c", "1", "acme")
 	older, both := ring(t, raw(1)), ring(t, raw(2), raw(1))

@@ -152,8 +152,8 @@ func AddFaults(fields api.Fields, err error) {
 	}
 }
 
-// NotObject returns the error of [agent.DecodeForm] if it is that of the whole body, which is not an
-// object, and nil if it has faults of fields.
+// NotObject returns the error of [agent.DecodeForm] if it is that of the whole body, which is not
+// an object, and nil if it has faults of fields.
 func NotObject(err error) error {
 	faults, ok := errors.AsType[agent.Faults](err)
 	if !ok || faults[0].Key != "" {
@@ -162,8 +162,8 @@ func NotObject(err error) error {
 	return errors.New("the body " + faults[0].Message)
 }
 
-// Err returns the faults of a form, or nil. decoded is the error of [agent.DecodeForm]: with a value
-// of a wrong type, the code is api.InvalidRequest.
+// Err returns the faults of a form, or nil. decoded is the error of [agent.DecodeForm]: with a
+// value of a wrong type, the code is api.InvalidRequest.
 func Err(fields api.Fields, decoded error) error {
 	if decoded == nil {
 		return fields.Err()

@@ -65,8 +65,8 @@ type Keys struct {
 	searchErr  error
 }
 
-// New returns the signing keys. It creates the id of the hub and the first key if they do not exist.
-// Replicas that start concurrently use the same ones.
+// New returns the signing keys. It creates the id of the hub and the first key if they do not
+// exist. Replicas that start concurrently use the same ones.
 func New(ctx context.Context, s *store.Store) (*Keys, error) {
 	k := &Keys{store: s}
 	err := s.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {

@@ -23,7 +23,8 @@ const (
 // records that are part of a file: the directory is not known before it is read.
 const maxRecords = 10 * MaxEntries
 
-// Error is the reason why an archive is rejected. Entry is "" if it concerns the archive as a whole.
+// Error is the reason why an archive is rejected. Entry is "" if it concerns the archive as a
+// whole.
 type Error struct {
 	Entry  string
 	Reason string

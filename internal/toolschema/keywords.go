@@ -40,7 +40,8 @@ var keywords = map[string]shape{
 }
 
 // clean makes a schema one of draft 2020-12, whose arrays have items: earlier drafts have other
-// forms of some keywords, and servers make mistakes. depth is the number of levels that it may have.
+// forms of some keywords, and servers make mistakes. depth is the number of levels that it may
+// have.
 func (f *fitter) clean(s map[string]any, depth int) error {
 	if depth == 0 {
 		return errTooDeep

@@ -1,7 +1,7 @@
 package agent
 
-// A deployer of processes and the runtime that it starts agree on these names. The process starts in
-// a directory with both files, and serves when standard input has a line.
+// A deployer of processes and the runtime that it starts agree on these names. The process starts
+// in a directory with both files, and serves when standard input has a line.
 const (
 	DeployedArg      = "agenthost-runtime" // the only argument of the process
 	DeployedFile     = "agents.yaml"       // its configuration

@@ -83,8 +83,8 @@ func element(parent string, i int) string { return parent + "[" + strconv.Itoa(i
 // value has such a partial key, and further calls return the actual parent.
 func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
-// nearest returns a known name that differs from an unknown one in letter case, "_" and "-", and in one
-// letter or two swapped ones, or "".
+// nearest returns a known name that differs from an unknown one in letter case, "_" and "-", and in
+// one letter or two swapped ones, or "".
 func nearest[V any](wrong string, known map[string]V) string {
 	wrong = plainName.Replace(strings.ToLower(wrong))
 	for _, name := range slices.Sorted(maps.Keys(known)) {

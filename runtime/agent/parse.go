@@ -23,9 +23,9 @@ var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key ag
 // is decoded as by encoding/json. YAML can have anchors, aliases and merge keys. In both, a key
 // that is unknown, repeated, null or in another letter case is a fault.
 //
-// In values of apiKey, baseUrl, bus, env and headers, ${NAME} is replaced by the variable, and $${ is a
-// literal ${. A variable that is not set is a fault. A variable that is empty is a fault in apiKey
-// and baseUrl: otherwise a runtime could accept every caller, or an agent could use another
+// In values of apiKey, baseUrl, bus, env and headers, ${NAME} is replaced by the variable, and $${
+// is a literal ${. A variable that is not set is a fault. A variable that is empty is a fault in
+// apiKey and baseUrl: otherwise a runtime could accept every caller, or an agent could use another
 // address, by mistake.
 //
 // The error is [Faults] with all mistakes, and the file is then nil. A systemPromptFile that does

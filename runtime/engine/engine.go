@@ -49,9 +49,9 @@ type Config struct {
 	// sent unchanged.
 	Origin string
 	// Tools are all tools of the agent. Policy determines which tools are offered to the model and
-	// which calls are permitted. If Model is a [model.ToolLimiter], the first tools are offered and the
-	// others are left out with a warning. The order is: Task, Tools, the tools for resources, and the
-	// tools of Servers by name.
+	// which calls are permitted. If Model is a [model.ToolLimiter], the first tools are offered and
+	// the others are left out with a warning. The order is: Task, Tools, the tools for resources, and
+	// the tools of Servers by name.
 	Tools []tool.Tool
 	// Servers provide additional tools. They are connected before the first call of the model.
 	// After that, the tools of the run do not change.

@@ -184,7 +184,8 @@ func (r *run) handleResponse(ctx context.Context, response *model.Response) (don
 	return false, err
 }
 
-// emptyAnswer returns the error of a run in which the model wrote no text and called no tool at last.
+// emptyAnswer returns the error of a run in which the model wrote no text and called no tool at
+// last.
 func emptyAnswer(stopReason string) error {
 	e := &model.Error{Code: model.CodeServer, Message: "the model ended its response without a text"}
 	switch stopReason {

@@ -88,8 +88,8 @@ func TestRejectedSchemas(t *testing.T) {
 	}
 }
 
-// A tool whose schema a model's API would reject is offered with another schema, and called with the
-// input that it expects, which is validated. Events have that input too.
+// A tool whose schema a model's API would reject is offered with another schema, and called with
+// the input that it expects, which is validated. Events have that input too.
 func TestSchemasForTheAPI(t *testing.T) {
 	const schema = `{"type":"object","properties":{"$filter":{"type":"string"},"ids":{"type":"array"}},"required":["$filter"],"anyOf":[{"required":["$filter"]},{"required":["ids"]}]}`
 	for _, protocol := range []modeltest.Protocol{modeltest.Anthropic, modeltest.OpenAI} {

@@ -110,9 +110,9 @@ func (s *toolset) reject(err *schemaError, log *slog.Logger) {
 	log.Warn("tool is left out because of its input schema", "tool", err.tool, "err", err.err)
 }
 
-// offer selects the tools that are offered to the model, the first ones if its upstream has a limit.
-// They are sorted, because upstream can cache the prefix of a prompt only if it is the same in each
-// call.
+// offer selects the tools that are offered to the model, the first ones if its upstream has a
+// limit. They are sorted, because upstream can cache the prefix of a prompt only if it is the same
+// in each call.
 func (s *toolset) offer(cfg *Config) {
 	limit := 0
 	if m, ok := cfg.Model.(model.ToolLimiter); ok {

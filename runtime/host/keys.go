@@ -14,8 +14,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// ParseKeys parses a list of API keys, separated by commas, by the rules of auth.apiKey in a file. An
-// empty key is an error, because it may be a variable that is not set.
+// ParseKeys parses a list of API keys, separated by commas, by the rules of auth.apiKey in a file.
+// An empty key is an error, because it may be a variable that is not set.
 func ParseKeys(list string) ([]agent.Secret, error) {
 	file := agent.File{Auth: agent.Auth{APIKeys: agent.SplitKeys(list)}, Agents: []agent.Agent{}}
 	if faults, ok := errors.AsType[agent.Faults](file.Validate()); ok {

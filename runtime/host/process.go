@@ -46,8 +46,8 @@ type Process struct {
 	Configure func(*runtime.Config)
 }
 
-// IsChild reports whether the arguments of a process, os.Args, are those with which a deployer starts
-// the runtime of a deployment, or a runtime a worker for custom tools.
+// IsChild reports whether the arguments of a process, os.Args, are those with which a deployer
+// starts the runtime of a deployment, or a runtime a worker for custom tools.
 func IsChild(args []string) bool {
 	return len(args) == 2 && (args[1] == agent.DeployedArg || args[1] == js.WorkerArg)
 }

@@ -104,11 +104,11 @@
 //
 // # Read-only commands
 //
-// The mode auto approves a Bash command of ls, pwd, cat, head, tail, wc, grep, rg, find, stat, file,
-// du, df, date, echo, which and git status, diff, log, show and branch. Each may have options from a
-// table and paths in the working directory. Words are not globs, because a glob may match an option or
-// a link. Files that rules hide from Read, FIFOs, sockets and devices,
-// which a command may wait for forever, are not approved.
+// The mode auto approves a Bash command of ls, pwd, cat, head, tail, wc, grep, rg, find, stat,
+// file, du, df, date, echo, which and git status, diff, log, show and branch. Each may have options
+// from a table and paths in the working directory. Words are not globs, because a glob may match an
+// option or a link. Files that rules hide from Read, FIFOs, sockets and devices, which a command
+// may wait for forever, are not approved.
 //
 // git gets options that disable the programs that the configuration of a repository names. No
 // option disables filters and core.worktree: git status and git diff are not approved if the

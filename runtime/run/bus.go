@@ -16,9 +16,9 @@ var (
 )
 
 // Bus connects the replicas of a runtime. It has one entry for each run, which is replaced only by
-// a writer that has read it, and it carries notifications to the owner of a run. [MemoryBus] connects
-// registries of one process, runtime/run/natsbus those of many. A Bus is safe for concurrent use, and
-// its methods return when their context ends.
+// a writer that has read it, and it carries notifications to the owner of a run. [MemoryBus]
+// connects registries of one process, runtime/run/natsbus those of many. A Bus is safe for
+// concurrent use, and its methods return when their context ends.
 type Bus interface {
 	// Get returns the entry of a run. Its Revision is 0 if there is none.
 	Get(ctx context.Context, id ID) (Entry, error)

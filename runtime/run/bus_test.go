@@ -94,7 +94,8 @@ func TestTwoRunsWithOneID(t *testing.T) {
 	})
 }
 
-// A full bus, which can be read but not written, does not hold the ends of runs for longer than 5 s.
+// A full bus, which can be read but not written, does not hold the ends of runs for longer than 5
+// s.
 func TestAFullBus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cut := &cutBus{Bus: run.NewMemoryBus()}

@@ -25,8 +25,8 @@ type entry struct {
 	over      bool        // nothing more is stored
 }
 
-// createEntry stores the entry of a run that was claimed. It fails only with ErrConflict: if the bus
-// is unavailable, the run continues, and renewEntry stores it.
+// createEntry stores the entry of a run that was claimed. It fails only with ErrConflict: if the
+// bus is unavailable, the run continues, and renewEntry stores it.
 func (r *Run) createEntry() error {
 	defer r.entry.mu.Unlock() // locked by claim
 	p := r.registry.replica
@@ -61,8 +61,8 @@ func (r *Run) readEntry() {
 	}
 }
 
-// cancelEntry stores that this replica has cancelled the run, which had been cancelled for the reason
-// former, if any. It returns the reason of the first cancel, or "" if this is the first one.
+// cancelEntry stores that this replica has cancelled the run, which had been cancelled for the
+// reason former, if any. It returns the reason of the first cancel, or "" if this is the first one.
 func (r *Run) cancelEntry(former wire.Reason) wire.Reason {
 	r.entry.mu.Lock()
 	defer r.entry.mu.Unlock()
@@ -96,8 +96,8 @@ func (r *Run) deleteEntry() {
 }
 
 // finishEntry stores the end of the run. It returns the end, which is that of a cancel that another
-// replica has stored before, and reports whether it was stored. An unavailable bus is awaited for at
-// most patience.
+// replica has stored before, and reports whether it was stored. An unavailable bus is awaited for
+// at most patience.
 func (r *Run) finishEntry(last end) (end, bool) {
 	r.entry.mu.Lock()
 	defer r.entry.mu.Unlock()
@@ -115,8 +115,8 @@ func (r *Run) finishEntry(last end) (end, bool) {
 	return r.entry.last, err == nil
 }
 
-// storeEntry stores the present state of the run, unless its end is stored already. The caller holds
-// entry.mu.
+// storeEntry stores the present state of the run, unless its end is stored already. The caller
+// holds entry.mu.
 func (r *Run) storeEntry() error {
 	g := r.registry
 	for range attempts {

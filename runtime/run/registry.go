@@ -51,8 +51,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Registry is the set of runs. Without a bus it needs no goroutine: ended runs are removed when later
-// ones end.
+// Registry is the set of runs. Without a bus it needs no goroutine: ended runs are removed when
+// later ones end.
 type Registry struct {
 	cfg     Config
 	replica *replica // nil without a bus

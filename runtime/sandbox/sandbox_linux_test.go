@@ -324,9 +324,9 @@ func TestKernelWithoutLandlock(t *testing.T) {
 	require.Contains(t, support.Reason, "namespaces cannot be created: operation not permitted; the kernel has no Landlock")
 }
 
-// sameForAllUsers are tests of tools, proxies and links, which do not depend on the user: TestAttacks
-// and TestNested show that its commands are confined. An ordinary user has no build cache, and would
-// compile the standard library.
+// sameForAllUsers are tests of tools, proxies and links, which do not depend on the user:
+// TestAttacks and TestNested show that its commands are confined. An ordinary user has no build
+// cache, and would compile the standard library.
 const sameForAllUsers = "TestOrdinaryWork|TestGitClone|TestNPMInstall|TestLinkedDirectories|TestProxy|TestDenied|TestHidden|TestLinksInPlace|" +
 	"TestWhereGroups|TestGroupsOfAServiceManager|TestUnifiedGroup|TestAddressSpace|TestKernelWithoutLandlock|TestWorkerFilter"
 

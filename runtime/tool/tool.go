@@ -62,8 +62,8 @@ type Call struct {
 	Progress func()
 }
 
-// LogQuota is the number of bytes that the tools of a run may still write to the log. It is safe for
-// concurrent use.
+// LogQuota is the number of bytes that the tools of a run may still write to the log. It is safe
+// for concurrent use.
 type LogQuota struct{ left atomic.Int64 }
 
 // NewLogQuota returns a quota of that many bytes.
@@ -117,8 +117,8 @@ func Func[In any](spec Spec, fn func(ctx context.Context, in In) (string, error)
 	})
 }
 
-// Typed returns a Tool that calls fn with a decoded input. The model receives the error of fn, or an
-// error if its input does not match In.
+// Typed returns a Tool that calls fn with a decoded input. The model receives the error of fn, or
+// an error if its input does not match In.
 func Typed[In any](spec Spec, fn func(ctx context.Context, in In) (Result, error)) Tool {
 	return New(spec, func(ctx context.Context, call Call) (Result, error) {
 		var in In
@@ -170,8 +170,8 @@ type List struct {
 	Instructions string
 
 	// Resources returns the content of a resource of the server, or the list of its resources if uri
-	// is "". It is nil for a server without resources. Its time limit is that of the runtime, not of the
-	// server.
+	// is "". It is nil for a server without resources. Its time limit is that of the runtime, not of
+	// the server.
 	Resources func(ctx context.Context, call Call, uri string) (Result, error)
 }
 

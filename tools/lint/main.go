@@ -1,6 +1,7 @@
 // Command lint analyzes the packages of a module with the analyzers of go vet, staticcheck and some
-// others. It runs in the root of the repository. It prints what the analyzers report, and exits with
-// 1 if that is anything. A comment //nolint:NAME // REASON permits it on its line and the next one.
+// others. It runs in the root of the repository. It prints what the analyzers report, and exits
+// with 1 if that is anything. A comment //nolint:NAME // REASON permits it on its line and the next
+// one.
 //
 // Dependencies are read from the export data of the compiler and not analyzed, unlike with go vet,
 // so that most of a run is the check of types.

@@ -1,4 +1,5 @@
-// Package daemon has the common parts of the server commands: settings, signals, logging and version.
+// Package daemon has the common parts of the server commands: settings, signals, logging and
+// version.
 package daemon
 
 import (

@@ -19,9 +19,9 @@ func Notify() chan os.Signal {
 	return signals
 }
 
-// Signals returns the context of a server that ends with the first signal of [Notify]. With the second
-// one, the server cancels what it waits for. The third one has the default effect and ends the process
-// immediately.
+// Signals returns the context of a server that ends with the first signal of [Notify]. With the
+// second one, the server cancels what it waits for. The third one has the default effect and ends
+// the process immediately.
 func Signals() context.Context {
 	signals := Notify()
 	first, second := httpserve.Signals(context.Background(), signals)

@@ -37,8 +37,8 @@ func openBus(ctx context.Context, cfg natsbus.Config, log *slog.Logger) (*natsbu
 	return bus, nil
 }
 
-// childBus connects the runtime of a deployment to the bus of its environment. It returns nil without
-// one.
+// childBus connects the runtime of a deployment to the bus of its environment. It returns nil
+// without one.
 func childBus(getenv func(string) string, log *slog.Logger) (*natsbus.Bus, error) {
 	s := settings{}
 	var own struct {

@@ -15,7 +15,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 )
 
-// errCheck is the error of a configuration that is served with parts missing. The output names them.
+// errCheck is the error of a configuration that is served with parts missing. The output names
+// them.
 var errCheck = errors.New("the configuration has problems")
 
 // examined has the findings of a check while agents are resolved, in addition to their status.

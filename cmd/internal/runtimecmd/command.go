@@ -20,8 +20,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/host"
 )
 
-// IsChild reports whether a hub has started this process as the runtime of a deployment, or a runtime
-// as a worker for custom tools.
+// IsChild reports whether a hub has started this process as the runtime of a deployment, or a
+// runtime as a worker for custom tools.
 func IsChild() bool { return host.IsChild(os.Args) }
 
 // RunChild does the work of a child, and returns when it has ended.

@@ -30,8 +30,8 @@ func expiry(now time.Time) (past, future int64) {
 	return db.Micros(now), db.Micros(now.Add(2 * leaseTime))
 }
 
-// insertRun takes the lease of a session whose row is locked, unless too many answers of the user or
-// of the agent are in progress, in all hubs. It returns the id of a former run whose lease has
+// insertRun takes the lease of a session whose row is locked, unless too many answers of the user
+// or of the agent are in progress, in all hubs. It returns the id of a former run whose lease has
 // passed, or "". Transactions of one user wait for each other.
 func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former string, err error) {
 	now, limits := relay.store.Now(), relay.cfg
@@ -146,8 +146,8 @@ func RunsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page, n
 	return runs, total, err
 }
 
-// RequestCancel marks a run, for the hub that relays it. It fails with api.NotFound if there is none
-// with the id. After the commit, the caller calls [Relay.Requested].
+// RequestCancel marks a run, for the hub that relays it. It fails with api.NotFound if there is
+// none with the id. After the commit, the caller calls [Relay.Requested].
 func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string, now time.Time) (RunInProgress, error) {
 	past, future := expiry(now)
 	n, err := db.Affected(ctx, tx, "cancel chat run", `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND run_id = $2`, tenantID, runID)

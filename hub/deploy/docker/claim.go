@@ -70,8 +70,8 @@ func (f deployment) claim() (owner string, fence int64, known bool) {
 	return owner, fence, known
 }
 
-// find reads the containers of a deployment. Of several containers of a revision, which a killed hub
-// may have left, only that with the highest fence can have been started.
+// find reads the containers of a deployment. Of several containers of a revision, which a killed
+// hub may have left, only that with the highest fence can have been started.
 func (d *Driver) find(ctx context.Context, key string) (f deployment, err error) {
 	list, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelKey+"="+key)})
 	if err != nil {
@@ -170,8 +170,8 @@ func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f d
 	return f, d.align(ctx, f, claim.Fence)
 }
 
-// align gives the containers of a deployment the fence that is in force, so that calls with a former
-// one fail.
+// align gives the containers of a deployment the fence that is in force, so that calls with a
+// former one fail.
 func (d *Driver) align(ctx context.Context, f deployment, fence int64) error {
 	for i, r := range f.runtimes {
 		if i > 0 && f.runtimes[i-1].Revision == r.Revision {

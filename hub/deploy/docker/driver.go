@@ -14,8 +14,8 @@
 //	                 shows of a container.
 //	/tmp             in memory
 //
-// The containers of a tenant have a network of their own. It leads to the outside, and to every port
-// that the machine of the engine binds on all of its addresses.
+// The containers of a tenant have a network of their own. It leads to the outside, and to every
+// port that the machine of the engine binds on all of its addresses.
 //
 // The engine remembers the owner and the fence of a deployment as the name of a container that is
 // never started, and is based on an empty image. It remains when the deployment is deleted.

@@ -52,7 +52,8 @@ func responded(err error) bool {
 // gone reports whether the engine has no object of the name.
 func gone(err error) bool { return cerrdefs.IsNotFound(err) }
 
-// moved returns errChanged for an error of a call by name, which another call has taken or replaced.
+// moved returns errChanged for an error of a call by name, which another call has taken or
+// replaced.
 func moved(err error) error {
 	if cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {
 		return fmt.Errorf("%w: %.*s", errChanged, maxText, err.Error())

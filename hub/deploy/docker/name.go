@@ -12,8 +12,8 @@ import (
 // ".cut" and a time in milliseconds once it was requested to end, and
 // agenthost-KEY.claim.OWNER.FENCE for the record of the claim, with the owner in hexadecimal.
 //
-// Everything that changes is in the name, because the engine replaces it atomically, and resolves it
-// in each call: a call with a former name fails.
+// Everything that changes is in the name, because the engine replaces it atomically, and resolves
+// it in each call: a call with a former name fails.
 type name struct {
 	Key      string
 	Claim    bool

@@ -293,8 +293,8 @@ func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do
 	return do(f)
 }
 
-// Observe returns the state of a deployment. It does not wait for calls that change it. It moves a log
-// that is too large to the older part.
+// Observe returns the state of a deployment. It does not wait for calls that change it. It moves a
+// log that is too large to the older part.
 func (d *Driver) Observe(_ context.Context, key string) (o deploy.Observed, err error) {
 	f, err := d.folder(key)
 	if err != nil || !f.exists() {

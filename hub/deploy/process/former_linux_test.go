@@ -12,8 +12,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// A former version had the files of its only revision in the directory of the deployment. Its runtime
-// is adopted, gets keys, is stopped and started again, and is replaced by a revision next to it.
+// A former version had the files of its only revision in the directory of the deployment. Its
+// runtime is adopted, gets keys, is stopped and started again, and is replaced by a revision next
+// to it.
 func TestFolderOfAFormerVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

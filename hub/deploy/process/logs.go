@@ -56,9 +56,9 @@ func readEnd(path string, n int64) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, max(info.Size()-n, 0), n))
 }
 
-// rotate moves the content of a log that is too large to the older part, unless another call has the
-// deployment: a later one does it then. The runtime has the file open for appending, so the file
-// remains. Lines that it writes at that moment may be lost.
+// rotate moves the content of a log that is too large to the older part, unless another call has
+// the deployment: a later one does it then. The runtime has the file open for appending, so the
+// file remains. Lines that it writes at that moment may be lost.
 func (d *Driver) rotate(r revision) {
 	if !r.isLogFull(d.cfg.MaxLog) {
 		return

@@ -235,8 +235,8 @@ func TestLogIsBounded(t *testing.T) {
 	remove(t, d)
 }
 
-// All hubs observe a deployment at the same time. None of them loses its log, or listens in place of
-// its runtime.
+// All hubs observe a deployment at the same time. None of them loses its log, or listens in place
+// of its runtime.
 func TestManyHubsObserve(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -4,9 +4,9 @@
 //	if err != nil { ... }
 //	hub, err := hub.New(ctx, hub.Config{Gateway: gateway, GatewayURL: "https://agents.example.com", ...})
 //
-// A route is one route of APISIX, whose id is the key of the deployment. The id of a key with more than
-// 64 characters is its beginning and a hash. The labels agenthost-owner and agenthost-key mark the
-// routes of the hub. Others are neither changed nor deleted.
+// A route is one route of APISIX, whose id is the key of the deployment. The id of a key with more
+// than 64 characters is its beginning and a hash. The labels agenthost-owner and agenthost-key mark
+// the routes of the hub. Others are neither changed nor deleted.
 package apisix
 
 import (

@@ -14,8 +14,8 @@ const (
 	labelKey   = "agenthost-key"
 )
 
-// route is a route of APISIX. Fields with omitempty are those that have no value in a route of the hub:
-// a value was set at the gateway.
+// route is a route of APISIX. Fields with omitempty are those that have no value in a route of the
+// hub: a value was set at the gateway.
 type route struct {
 	ID       string            `json:"id,omitempty"`
 	Name     string            `json:"name"`
@@ -40,8 +40,8 @@ type route struct {
 	Status         *int   `json:"status,omitempty"`
 }
 
-// plugins has the settings of the plugin that removes the prefix of a path. Others have the names of
-// further plugins of a route that was changed at the gateway.
+// plugins has the settings of the plugin that removes the prefix of a path. Others have the names
+// of further plugins of a route that was changed at the gateway.
 type plugins struct {
 	Rewrite rewrite
 	Others  string
@@ -110,8 +110,8 @@ type timeout struct {
 	Read    float64 `json:"read"`
 }
 
-// routeOf returns the route of APISIX. A URI is exact, or a prefix of characters with a * at its end:
-// with a slash before it, the prefix does not match names that begin with it.
+// routeOf returns the route of APISIX. A URI is exact, or a prefix of characters with a * at its
+// end: with a slash before it, the prefix does not match names that begin with it.
 func routeOf(owner string, r deploy.Route) (route, error) {
 	target, err := admin.Parse(r)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// APISIX starts a server with the admin interface of APISIX 3: unknown fields are rejected, ids have at
-// most 64 characters, a timeout has three values. A URI is exact, or a prefix with a * at its end;
-// exact ones come first. The path is sent as it is, unless proxy-rewrite changes it.
+// APISIX starts a server with the admin interface of APISIX 3: unknown fields are rejected, ids
+// have at most 64 characters, a timeout has three values. A URI is exact, or a prefix with a * at
+// its end; exact ones come first. The path is sent as it is, unless proxy-rewrite changes it.
 func APISIX(t testing.TB) *Server { return start(t, &apisix{}, routes) }
 
 type apisix struct{}

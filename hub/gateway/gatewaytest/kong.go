@@ -14,8 +14,9 @@ import (
 )
 
 // Kong starts a server with the admin interface of Kong 3: names are unique, PUT replaces a whole
-// entity, fields that are left out get their defaults, a service in use is not deleted. Routes are those
-// of its traditional router: regular expressions first, then the longest prefix of characters.
+// entity, fields that are left out get their defaults, a service in use is not deleted. Routes are
+// those of its traditional router: regular expressions first, then the longest prefix of
+// characters.
 func Kong(t testing.TB) *Server { return start(t, &kong{}, services, routes) }
 
 // The collections of a Server. APISIX has only routes.
@@ -35,8 +36,8 @@ var (
 
 func isName(v any) bool { return isText(v) && kongName.MatchString(v.(string)) }
 
-// isPath accepts a prefix, or a regular expression with a tilde before it. The router does not support
-// assertions such as (?=x), and neither does regexp.
+// isPath accepts a prefix, or a regular expression with a tilde before it. The router does not
+// support assertions such as (?=x), and neither does regexp.
 func isPath(v any) bool {
 	text, ok := v.(string)
 	if rest, found := strings.CutPrefix(text, "~"); ok && found {
@@ -243,8 +244,8 @@ func (k *kong) match(s *Server, r *http.Request) *match {
 	return m
 }
 
-// matched returns the length of the beginning of a path that a path of a route matches, or -1, and 1 for
-// a regular expression.
+// matched returns the length of the beginning of a path that a path of a route matches, or -1, and
+// 1 for a regular expression.
 func matched(pattern, path string) (regex, length int) {
 	rest, found := strings.CutPrefix(pattern, "~")
 	if !found {

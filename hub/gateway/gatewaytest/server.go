@@ -1,6 +1,6 @@
-// Package gatewaytest has servers with the documented admin interfaces and routing of Kong and APISIX,
-// and the suite that every deploy.Gateway passes. The gateways themselves are not packages of Debian,
-// npm or Go, so that tests of this project cannot start them.
+// Package gatewaytest has servers with the documented admin interfaces and routing of Kong and
+// APISIX, and the suite that every deploy.Gateway passes. The gateways themselves are not packages
+// of Debian, npm or Go, so that tests of this project cannot start them.
 package gatewaytest
 
 import (
@@ -23,8 +23,8 @@ const AdminKey = "planted-admin-key"
 // Object is an entity of a gateway.
 type Object = map[string]any
 
-// Server is a gateway: an admin interface that rejects what the documentation of the gateway does not
-// permit, and a proxy that routes requests by the entities.
+// Server is a gateway: an admin interface that rejects what the documentation of the gateway does
+// not permit, and a proxy that routes requests by the entities.
 type Server struct {
 	Admin string // base URLs
 	Proxy string
@@ -86,8 +86,8 @@ func Status(status int) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// Writes returns the calls of the admin interface that change something, such as "PUT /routes/x", and
-// forgets them.
+// Writes returns the calls of the admin interface that change something, such as "PUT /routes/x",
+// and forgets them.
 func (s *Server) Writes() (writes []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

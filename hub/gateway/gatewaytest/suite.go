@@ -309,7 +309,8 @@ func (s *subject) invalid() {
 	require.Equal(s.t, six, s.routes(owner)["acme-six"])
 }
 
-// Each fault is an error within its time, without the admin key and without the text of the response.
+// Each fault is an error within its time, without the admin key and without the text of the
+// response.
 func (s *subject) faults() {
 	redirected := false
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { redirected = true }))

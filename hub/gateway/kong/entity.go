@@ -5,8 +5,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/gateway/internal/admin"
 )
 
-// service is a service of Kong. Fields with omitempty are those that have no value in an entity of the
-// hub: a value was set at the gateway.
+// service is a service of Kong. Fields with omitempty are those that have no value in an entity of
+// the hub: a value was set at the gateway.
 type service struct {
 	ID             string   `json:"id,omitempty"`
 	Name           string   `json:"name"`
@@ -67,8 +67,9 @@ func serviceOf(owner string, r deploy.Route) (service, error) {
 	}, nil
 }
 
-// routeOf returns the route of Kong. A plain path is a prefix of characters: with a slash at its end, it
-// does not match names that begin with it. A regular expression matches the path without the slash.
+// routeOf returns the route of Kong. A plain path is a prefix of characters: with a slash at its
+// end, it does not match names that begin with it. A regular expression matches the path without
+// the slash.
 func routeOf(owner string, r deploy.Route, serviceID string) route {
 	want := route{
 		Name: r.Key, Protocols: []string{"http", "https"}, Paths: []string{r.Path + "/", "~" + r.Path + "$"},

@@ -4,9 +4,9 @@
 //	if err != nil { ... }
 //	hub, err := hub.New(ctx, hub.Config{Gateway: gateway, GatewayURL: "https://agents.example.com", ...})
 //
-// A route is a service and a route of Kong with the key of the deployment as their name, and with the
-// tag agenthost-OWNER. Entities without the tag are neither changed nor deleted. A PUT replaces a whole
-// entity, so that each one states all fields that have an effect on agents.
+// A route is a service and a route of Kong with the key of the deployment as their name, and with
+// the tag agenthost-OWNER. Entities without the tag are neither changed nor deleted. A PUT replaces
+// a whole entity, so that each one states all fields that have an effect on agents.
 package kong
 
 import (
@@ -46,8 +46,8 @@ func New(cfg Config) (*Gateway, error) {
 	return &Gateway{client}, nil
 }
 
-// Put implements deploy.Gateway. The service is written first: a route that exists then leads to the
-// next target.
+// Put implements deploy.Gateway. The service is written first: a route that exists then leads to
+// the next target.
 func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
 	wantService, err := serviceOf(owner, r)
 	if err != nil {

@@ -54,8 +54,8 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// A service that a route of an operator uses cannot be deleted. The route of the hub is gone, and the
-// service follows when it is no longer used.
+// A service that a route of an operator uses cannot be deleted. The route of the hub is gone, and
+// the service follows when it is no longer used.
 func TestServiceInUse(t *testing.T) {
 	t.Parallel()
 	server := gatewaytest.Kong(t)

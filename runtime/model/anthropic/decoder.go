@@ -199,8 +199,8 @@ func (d *decoder) at(index int) int {
 	return -1
 }
 
-// endBlock appends the input of a tool call that came with its start and not in deltas, as an object
-// or as a string with its JSON. Not every server ends a block before the next one.
+// endBlock appends the input of a tool call that came with its start and not in deltas, as an
+// object or as a string with its JSON. Not every server ends a block before the next one.
 func (d *decoder) endBlock(parts []model.Part) []model.Part {
 	parts = d.joiner.Flush(parts)
 	var input text

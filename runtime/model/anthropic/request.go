@@ -263,8 +263,8 @@ func (c *Client) result(b *model.Block) block {
 var toolID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
 // toolID returns the id of a call in the form that Anthropic requires. Its own ids have this form,
-// but a conversation may begin with those of another vendor. The same id always has the same result.
-// Other servers get their ids back unchanged: gateways put a signature into them.
+// but a conversation may begin with those of another vendor. The same id always has the same
+// result. Other servers get their ids back unchanged: gateways put a signature into them.
 func (c *Client) toolID(id string) string {
 	if !c.vendor || toolID.MatchString(id) {
 		return id

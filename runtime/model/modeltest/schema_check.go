@@ -55,8 +55,8 @@ func openaiSchema(name string, raw json.RawMessage) *refusal {
 	return nil
 }
 
-// invalidSchema returns the reason why a schema is not one of draft 2020-12, or "". If items is set,
-// every array must have them.
+// invalidSchema returns the reason why a schema is not one of draft 2020-12, or "". If items is
+// set, every array must have them.
 func invalidSchema(v any, path []string, items bool) string {
 	schema, ok := v.(map[string]any)
 	if !ok {

@@ -101,8 +101,8 @@ func TestLongIDs(t *testing.T) {
 	}
 }
 
-// Images of results are sent where each server accepts them: next to the text of the result, or in a
-// message of the user after all results.
+// Images of results are sent where each server accepts them: next to the text of the result, or in
+// a message of the user after all results.
 func TestImages(t *testing.T) {
 	var picture bytes.Buffer
 	require.NoError(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 1, 1))))

@@ -46,8 +46,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Perplexity sends everything so far as a message next to each delta, MiniMax without a delta at the
-// end. Another server may send a message only at the end.
+// Perplexity sends everything so far as a message next to each delta, MiniMax without a delta at
+// the end. Another server may send a message only at the end.
 func TestMessagesNextToDeltas(t *testing.T) {
 	both := func(delta, message, finish string) string {
 		return choice(`"delta":` + delta + `,"message":{"role":"assistant","content":"` + message + `"},"finish_reason":` + finish)

@@ -17,9 +17,9 @@
 // Thinking is sent back in the field that carried it, except to OpenAI, which has no such field.
 // DeepSeek and Kimi receive reasoning_content with every assistant message, because they reject
 // messages without it. Fields of tool calls that the adapter does not know are sent back unchanged,
-// except to OpenAI. The text of a tool result that is an error states that it is one. Images of tool
-// results are in a message of the user that follows the results. Of
-// [model.Thinking] only Effort is sent, as reasoning_effort.
+// except to OpenAI. The text of a tool result that is an error states that it is one. Images of
+// tool results are in a message of the user that follows the results. Of [model.Thinking] only
+// Effort is sent, as reasoning_effort.
 //
 // Input schemas of tools are converted where the API would reject them, and the inputs of calls are
 // mapped back: package internal/toolschema has the rules.
@@ -137,7 +137,8 @@ func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model
 	}
 }
 
-// maxTools returns the number of tools that a server accepts for any model, 0 for an unknown server.
+// maxTools returns the number of tools that a server accepts for any model, 0 for an unknown
+// server.
 func maxTools(base string) int {
 	for domain, limit := range map[string]int{"api.groq.com": 128, "api.x.ai": 200, "generativelanguage.googleapis.com": 512} {
 		if upstream.HasDomain(base, domain) {

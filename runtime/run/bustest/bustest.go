@@ -18,8 +18,8 @@ import (
 // Limit is the longest time that a test waits for a condition.
 const Limit = time.Minute
 
-// Test runs the suite. Each call of open returns another connection to one bus, which is closed with
-// the test.
+// Test runs the suite. Each call of open returns another connection to one bus, which is closed
+// with the test.
 func Test(t *testing.T, open func(t *testing.T) run.Bus) {
 	for name, test := range map[string]func(*testing.T, func(*testing.T) run.Bus){
 		"entries are replaced by revision":           entries,

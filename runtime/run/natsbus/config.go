@@ -46,9 +46,9 @@ var bucketName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 //	nats://user:password@host:4222
 //	tls://one:4222,two:4222/bucket?credentials=/run/secrets/nats.creds&ca=/etc/nats/ca.pem
 //
-// The scheme is nats or tls, and there may be several hosts with one user. The path is the bucket. The
-// query may have the paths of files: credentials, ca, cert and key. An error does not contain the URL,
-// which may have a password.
+// The scheme is nats or tls, and there may be several hosts with one user. The path is the bucket.
+// The query may have the paths of files: credentials, ca, cert and key. An error does not contain
+// the URL, which may have a password.
 func Parse(text string) (Config, error) {
 	var cfg Config
 	if len(text) > maxURL {

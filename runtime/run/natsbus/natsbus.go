@@ -10,8 +10,8 @@
 // The bucket is created if it does not exist. One that was created before, for example with several
 // replicas in a cluster, is used as it is; it must have a limit marker TTL.
 //
-// The user of NATS needs permission to publish to $JS.API.>, $KV.<bucket>.> and agenthost.<bucket>.>,
-// and to subscribe to agenthost.<bucket>.> and _INBOX.>.
+// The user of NATS needs permission to publish to $JS.API.>, $KV.<bucket>.> and
+// agenthost.<bucket>.>, and to subscribe to agenthost.<bucket>.> and _INBOX.>.
 package natsbus
 
 import (
@@ -62,9 +62,9 @@ type entry struct {
 	Reason wire.Reason `json:"reason,omitempty"`
 }
 
-// Open connects to NATS and creates the bucket. It fails if that takes more than 5 s: a wrong address
-// should not be found by the first cancel. Afterwards an interrupted connection is restored for as
-// long as the bus is open.
+// Open connects to NATS and creates the bucket. It fails if that takes more than 5 s: a wrong
+// address should not be found by the first cancel. Afterwards an interrupted connection is restored
+// for as long as the bus is open.
 func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

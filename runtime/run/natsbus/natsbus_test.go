@@ -84,8 +84,8 @@ func restart(t *testing.T, s *server.Server, dir string, down func()) *server.Se
 	return serve(t, dir, func(o *server.Options) { o.Port, err = strconv.Atoi(port) })
 }
 
-// A cancel takes effect although the server ends before its owner has heard of it, whether the server
-// still has the entry afterwards or not.
+// A cancel takes effect although the server ends before its owner has heard of it, whether the
+// server still has the entry afterwards or not.
 func TestRestart(t *testing.T) {
 	for name, kept := range map[string]bool{"with its data": true, "without its data": false} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +214,8 @@ func TestOpenFails(t *testing.T) {
 	require.ErrorContains(t, err, "limit marker TTL")
 }
 
-// The permissions of the package comment are sufficient, and the buckets of two runtimes are separate.
+// The permissions of the package comment are sufficient, and the buckets of two runtimes are
+// separate.
 func TestPermissions(t *testing.T) {
 	s := serve(t, t.TempDir(), func(o *server.Options) {
 		o.Users = []*server.User{{Username: "coder", Password: "p", Permissions: &server.Permissions{
@@ -291,7 +292,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// BenchmarkCancel measures a cancel at one replica until the context of the run at another one ends.
+// BenchmarkCancel measures a cancel at one replica until the context of the run at another one
+// ends.
 func BenchmarkCancel(b *testing.B) {
 	s := serve(b, b.TempDir(), nil)
 	owner := run.New(run.Config{Bus: open(b, url(s, "", ""))})

@@ -30,11 +30,11 @@
 // The language is ES2023 without Intl, plus newer syntax that can be translated. The web APIs are
 // fetch (with Headers and Response; bodies of at most 4 MiB, 8 concurrent requests, 1,000 requests
 // per call, 30 s each), timers, queueMicrotask, console (to the log of the host, 100 lines
-// per call of 4 KiB each), URL, URLSearchParams, TextEncoder, TextDecoder (UTF-8), AbortController, AbortSignal,
-// DOMException, structuredClone, atob, btoa and crypto.randomUUID (not for secrets). fetch and
-// timers work only within call. The time zone is UTC. There are no files, environment variables,
-// processes or sockets. The host performs fetch with a client that rejects private, loopback and
-// link-local addresses, unless Config.Client is set.
+// per call of 4 KiB each), URL, URLSearchParams, TextEncoder, TextDecoder (UTF-8), AbortController,
+// AbortSignal, DOMException, structuredClone, atob, btoa and crypto.randomUUID (not for secrets).
+// fetch and timers work only within call. The time zone is UTC. There are no files, environment
+// variables, processes or sockets. The host performs fetch with a client that rejects private,
+// loopback and link-local addresses, unless Config.Client is set.
 //
 // Each call has its own engine, in which the file was run in advance: no state survives a call, and
 // the top level of the file runs many times, also without a call. The top level can use a quarter

@@ -213,8 +213,8 @@ func (l *link) use(call tool.Call) (done func()) {
 	}
 }
 
-// lateTime is the time after a call in which stderr is that of its run: a server may write to stderr
-// before it responds, and the response be read first.
+// lateTime is the time after a call in which stderr is that of its run: a server may write to
+// stderr before it responds, and the response be read first.
 const lateTime = 10 * time.Second
 
 // user returns the run that uses the link alone, or nil.
@@ -243,8 +243,8 @@ func (l *link) begin(call func()) bool {
 }
 
 // probe pings a server after a call has timed out or was refused. Without a response the link ends:
-// if the server executes calls sequentially, all later calls would time out too. It also ends if the
-// ping is refused: the server may not know the session.
+// if the server executes calls sequentially, all later calls would time out too. It also ends if
+// the ping is refused: the server may not know the session.
 func (l *link) probe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,8 @@
 // The first Tools or Call connects the server. Concurrent callers share one attempt. The attempt
 // takes at most MCPConnectTimeout, and ends early when the last of its callers is cancelled. The
 // first start of a command may take MCPStartTimeout, since a package runner may install it; callers
-// wait for the first part of it only, and a cancelled caller does not end it any more. After a failed
-// attempt, Tools and Call return its error immediately for 1 s, doubled for each further
+// wait for the first part of it only, and a cancelled caller does not end it any more. After a
+// failed attempt, Tools and Call return its error immediately for 1 s, doubled for each further
 // failure up to 30 s. The next call after the loss of a connection connects again. A call during
 // which the connection is lost is not repeated, since it may have been executed: the result says
 // so. After a call that exceeds its time, the server is pinged; without a response within 3 s the
@@ -35,16 +35,18 @@
 // a cwd or a script there, permit an agent that edits files to change the server.
 //
 // Its stderr is logged: with the id of the run and within its [tool.LogQuota] if only one run uses
-// the server, otherwise at most 64 KiB in a minute. The error of a failed start ends with its last lines.
+// the server, otherwise at most 64 KiB in a minute. The error of a failed start ends with its last
+// lines.
 //
-// An HTTP server receives its headers with each request; requests to another origin, through redirects
-// or endpoints that the server names, are rejected. Errors and the log contain neither values of
-// env and headers nor the URL.
+// An HTTP server receives its headers with each request; requests to another origin, through
+// redirects or endpoints that the server names, are rejected. Errors and the log contain neither
+// values of env and headers nor the URL.
 //
 // Only the messages that the runtime uses pass, in both directions: responses to its own calls and
-// the notifications that the tools have changed and that a call makes progress. A ping receives its response, any other request is
-// rejected, and everything else is dropped before the SDK sees it. A message that is not JSON-RPC
-// ends the connection. A panic while the SDK decodes a result ends only that connection.
+// the notifications that the tools have changed and that a call makes progress. A ping receives its
+// response, any other request is rejected, and everything else is dropped before the SDK sees it. A
+// message that is not JSON-RPC ends the connection. A panic while the SDK decodes a result ends
+// only that connection.
 //
 // Time and memory are bounded: a message has at most 16 MiB, 200 levels and 524,288 values, and a
 // listing at most 32 MiB. Replies to a server are written before its next message is read, so that

@@ -185,8 +185,8 @@ func (s *server) connect(ctx context.Context) (*link, error) {
 	return nil, err
 }
 
-// timedOut reports whether ctx ended because of a time limit: of its own, or of a caller that cancels
-// it with such a cause.
+// timedOut reports whether ctx ended because of a time limit: of its own, or of a caller that
+// cancels it with such a cause.
 func timedOut(ctx context.Context) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }

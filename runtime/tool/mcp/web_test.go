@@ -218,8 +218,8 @@ func TestSessionReportedAsUnknown(t *testing.T) {
 	}
 }
 
-// A server that has lost its sessions may refuse their messages with any status and text. After such
-// a call, a ping shows whether it knows the session.
+// A server that has lost its sessions may refuse their messages with any status and text. After
+// such a call, a ping shows whether it knows the session.
 func TestSessionThatIsRefused(t *testing.T) {
 	for name, row := range map[string]struct {
 		status int

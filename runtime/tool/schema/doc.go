@@ -1,8 +1,8 @@
 // Package schema validates the input of a tool against the tool's JSON Schema when the schema comes
 // from an untrusted source: an MCP server or the file of a custom tool.
 //
-// [Budget.Compile] reads a schema and rejects one whose validation could not be bounded. [Schema.Validate]
-// validates one input:
+// [Budget.Compile] reads a schema and rejects one whose validation could not be bounded.
+// [Schema.Validate] validates one input:
 //
 //	var budget schema.Budget // of one source, such as the tools of a server
 //	s, err := budget.Compile(text)

@@ -1,6 +1,6 @@
 // Package admin calls the admin interfaces of gateways. A gateway is not trusted: each response is
-// bounded in bytes, the caller bounds the time, and redirects are errors, because the key would follow
-// them.
+// bounded in bytes, the caller bounds the time, and redirects are errors, because the key would
+// follow them.
 package admin
 
 import (
@@ -49,9 +49,9 @@ func New(base, header, key string) (*Client, error) {
 	}, nil
 }
 
-// Do sends a request with the JSON of in, unless in is nil, and decodes the response into out, unless
-// out is nil. It reports whether the entity was found. Bodies of errors are not part of the error: a
-// condition displays it.
+// Do sends a request with the JSON of in, unless in is nil, and decodes the response into out,
+// unless out is nil. It reports whether the entity was found. Bodies of errors are not part of the
+// error: a condition displays it.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) (found bool, err error) {
 	var body io.Reader = http.NoBody
 	if in != nil {

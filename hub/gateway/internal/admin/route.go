@@ -30,8 +30,8 @@ func joined(t Target) string {
 	return host + ":" + strconv.Itoa(t.Port)
 }
 
-// The forms of what becomes a part of an entity. A gateway reads a path as a regular expression or a
-// pattern: a path of this form has no character with a meaning there.
+// The forms of what becomes a part of an entity. A gateway reads a path as a regular expression or
+// a pattern: a path of this form has no character with a meaning there.
 var (
 	pathForm = regexp.MustCompile(`^(/[a-z0-9](-?[a-z0-9])*){1,2}$`)
 	keyForm  = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)

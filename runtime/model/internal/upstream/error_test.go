@@ -254,8 +254,8 @@ func TestBrokenStream(t *testing.T) {
 	})
 }
 
-// llama.cpp writes an error in the middle of a stream as a line that is no field of an event. It may
-// arrive in pieces, and a text with the same word is not such a line.
+// llama.cpp writes an error in the middle of a stream as a line that is no field of an event. It
+// may arrive in pieces, and a text with the same word is not such a line.
 func TestErrorLines(t *testing.T) {
 	const line = `error: {"error":{"code":500,"message":"Context is full.","type":"exceed_context_size_error"}}` + "\n\n"
 	for name, row := range map[string]struct {

@@ -228,8 +228,8 @@ var failures = []string{
 // maxErrorLine bounds a line that reports an error outside of the events of a stream.
 const maxErrorLine = 4 << 10
 
-// errorLine finds a line "error: ..." in a stream. llama.cpp writes errors in the middle of a stream
-// under this name, which the event stream format ignores. Its zero value is ready for use.
+// errorLine finds a line "error: ..." in a stream. llama.cpp writes errors in the middle of a
+// stream under this name, which the event stream format ignores. Its zero value is ready for use.
 type errorLine struct {
 	at   int    // bytes of the name that the current line begins with; -1: it is another line
 	text []byte // the latest line, without the name; nil if there is none

@@ -31,8 +31,8 @@ type toolField struct {
 	renamed map[string]*toolschema.Schema // of the tools whose properties have other names upstream
 }
 
-// encodeBody returns the JSON of a request with the fields of Config.Body and the tools. A tool whose
-// input is not an object is left out: its schema would fail the request.
+// encodeBody returns the JSON of a request with the fields of Config.Body and the tools. A tool
+// whose input is not an object is left out: its schema would fail the request.
 func (c *Client) encodeBody(request any, tools []model.Tool) (*body, map[string]*toolschema.Schema, error) {
 	data, err := encode(request)
 	if err == nil && len(c.body) > 0 {

@@ -1,5 +1,5 @@
-// Package worker is the process in which tools in TypeScript or JavaScript are compiled and run. Only
-// this package and the programs that call [Run] link the compiler (esbuild) and the engine
+// Package worker is the process in which tools in TypeScript or JavaScript are compiled and run.
+// Only this package and the programs that call [Run] link the compiler (esbuild) and the engine
 // (QuickJS). The host is package [github.com/seed93082962/agenthost/runtime/tool/js].
 package worker
 
