@@ -2,7 +2,7 @@
 //
 //	gateway, err := apisix.New(apisix.Config{AdminURL: "http://127.0.0.1:9180", AdminKey: key})
 //	if err != nil { ... }
-//	hub, err := hub.New(ctx, hub.Config{Gateway: gateway, GatewayURL: "https://agents.example.com", ...})
+//	cfg := hub.Config{Gateway: gateway, GatewayURL: "https://agents.example.com"}
 //
 // A route is one route of APISIX, whose id is the key of the deployment. The id of a key with more
 // than 64 characters is its beginning and a hash. The labels agenthost-owner and agenthost-key mark

@@ -2,7 +2,7 @@
 //
 //	gateway, err := kong.New(kong.Config{AdminURL: "http://127.0.0.1:8001"})
 //	if err != nil { ... }
-//	hub, err := hub.New(ctx, hub.Config{Gateway: gateway, GatewayURL: "https://agents.example.com", ...})
+//	cfg := hub.Config{Gateway: gateway, GatewayURL: "https://agents.example.com"}
 //
 // A route is a service and a route of Kong with the key of the deployment as their name, and with
 // the tag agenthost-OWNER. Entities without the tag are neither changed nor deleted. A PUT replaces
