@@ -64,7 +64,7 @@ type published struct {
 	limit    time.Duration
 }
 
-// listing is what the gateway had of a deployment when it was last read.
+// listing is the route of a deployment as the gateway listed it last, and when.
 type listing struct {
 	begin time.Time
 	route Route

@@ -239,8 +239,8 @@ func TestSlowGateway(t *testing.T) {
 	})
 }
 
-// What an operator changes is repaired, and routes without a deployment are removed, but only those
-// of the hub.
+// A route that an operator changes is repaired, and routes without a deployment are removed, but
+// only those of the hub.
 func TestRoutesAreRepaired(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
 		foreign := deploy.Route{Key: "default-foreign", Path: "/foreign", Target: "http://127.0.0.1:1", Timeout: time.Minute}

@@ -165,7 +165,7 @@ func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f d
 		return f, cmp.Or(d.remove(ctx, f.claims[0].String()), errChanged)
 	case f.claims[0] != mine:
 		_, err := d.engine.ContainerRename(ctx, f.claims[0].String(), client.ContainerRenameOptions{NewName: mine.String()})
-		return f, cmp.Or(fault(ctx, "record claim", moved(err)), errChanged) // it is read again, with what others did meanwhile
+		return f, cmp.Or(fault(ctx, "record claim", moved(err)), errChanged) // it is read again, with concurrent changes
 	}
 	return f, d.align(ctx, f, claim.Fence)
 }

@@ -1,6 +1,8 @@
 // Package docker runs deployments as containers of a Docker engine, one for each revision.
 //
-//	driver, err := docker.New(docker.Config{Host: "unix:///var/run/docker.sock", Image: "agenthost-runtime"})
+//	driver, err := docker.New(docker.Config{
+//		Host: "unix:///var/run/docker.sock", Image: "agenthost-runtime",
+//	})
 //	if err != nil { ... }
 //	defer driver.Close()
 //

@@ -62,7 +62,7 @@ func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 				return err
 			}
 		}
-		// The engine does not remove the volume of a container that another hub has created meanwhile.
+		// The engine does not remove the volume of a container that another hub has created concurrently.
 		_, err := d.engine.VolumeRemove(ctx, volumeName(claim.Key), client.VolumeRemoveOptions{})
 		if err != nil && !gone(err) {
 			return fault(ctx, "remove volume", moved(err))

@@ -17,7 +17,7 @@ func killMembers(int) bool { return false }
 func begins(int) bool { return false }
 
 // probeUsers returns nothing: processes are not confined on this system, so that a user id of their
-// own is no protection.
+// own is not a protection.
 func (d *Driver) probeUsers(revision) (string, error) {
 	d.cfg.Users = Users{}
 	return "", nil

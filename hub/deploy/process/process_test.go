@@ -292,8 +292,9 @@ func TestFullDisk(t *testing.T) {
 	d := open(t, dir)
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
-	// A file that is too large stands for a full disk. The limit is that of this process, so the test
-	// is not parallel, and other files are smaller, also that in which go test records opened files.
+	// A file that is too large has the effect of a full disk. The limit is that of this process, so
+	// the test is not parallel, and other files are smaller, also that in which go test records opened
+	// files.
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	var limit syscall.Rlimit

@@ -94,8 +94,8 @@ func (d *Driver) wait(cmd *exec.Cmd, r revision, born string) {
 // clearWithin bounds the wait for a hub that is frozen in a call.
 const clearWithin = 5 * time.Second
 
-// clear kills what a process has left, and closes its listener if it was stopped, unless the next
-// one was started, which did it.
+// clear kills the processes that one has left, and closes its listener if it was stopped, unless
+// the next one was started, which did it.
 func (d *Driver) clear(r revision, born string) {
 	ctx, cancel := context.WithTimeout(context.Background(), clearWithin)
 	defer cancel()

@@ -154,7 +154,7 @@ func (r revision) share(name string, file *os.File) error {
 	return errors.Join(file.Chown(0, groupOf(r.of.dir)), file.Chmod(mode))
 }
 
-// alone reports whether a regular file has one name only. Another one may be outside.
+// alone reports whether a regular file has only one name. Another one may be outside.
 func alone(info fs.FileInfo) bool {
 	return info.Mode().IsRegular() && info.Sys().(*syscall.Stat_t).Nlink == 1
 }

@@ -53,7 +53,8 @@ func Await(t *testing.T, met func() bool) {
 }
 
 func entries(t *testing.T, open func(*testing.T) run.Bus) {
-	one, two, ctx, id := open(t), open(t), t.Context(), ids.Random()
+	one, two := open(t), open(t)
+	ctx, id := t.Context(), ids.Random()
 	e, err := one.Get(ctx, id)
 	require.NoError(t, err)
 	require.Zero(t, e)
@@ -127,7 +128,8 @@ func writers(t *testing.T, open func(*testing.T) run.Bus) {
 }
 
 func notifications(t *testing.T, open func(*testing.T) run.Bus) {
-	one, two, owner, id := open(t), open(t), ids.Random(), ids.Random()
+	one, two := open(t), open(t)
+	owner, id := ids.Random(), ids.Random()
 	require.Error(t, one.Notify(t.Context(), owner, id), "there is no owner")
 	var got []run.ID
 	stop := two.Listen(owner, func(id run.ID) { got = append(got, id) })
