@@ -1,7 +1,7 @@
 // Package host hosts agents with everything that a [runtime.Runtime] can have: custom tools in
 // workers, MCP servers, sandboxes, and skills and conversations on the disk. A program that serves
-// agents uses [New]. A program that deploys agents as processes, and is their runtime too, calls
-// [Run] before anything else:
+// agents uses [New]. Workers of custom tools, and the runtimes of a program that deploys agents as
+// processes, are the program itself: it calls [Run] before anything else, in both cases.
 //
 //	if host.IsChild(os.Args) {
 //		err := host.Run(ctx, host.Process{
@@ -61,7 +61,8 @@ type Config struct {
 	// ChildEnv is the environment of commands and MCP servers, without secrets. See [ChildEnv].
 	ChildEnv []string
 
-	// Hidden are files that commands cannot read and agents cannot change.
+	// Hidden are files that commands cannot read and agents cannot change. StateDir and the directory
+	// of Sessions should be among them.
 	Hidden []string
 
 	// Proxy returns the proxy of a request. Defaults to none.
