@@ -116,13 +116,6 @@ type result struct {
 // end ends the run. It is the only place that determines the state of the run, the reason of a
 // cancelled one and the error of a failed one.
 func (x *execution) end(outcome *engine.Outcome, err error) *result {
-	if x.run.Context().Err() != nil { // many runs may be cancelled together
-		select {
-		case x.rt.ends <- struct{}{}:
-			defer func() { <-x.rt.ends }()
-		case <-time.After(endWait):
-		}
-	}
 	// The session is closed before a client can see the end of the run and resume the session.
 	if closeErr := x.closeSession(); err == nil {
 		err = closeErr

@@ -63,8 +63,7 @@ type Runtime struct {
 	connecting sync.WaitGroup // servers that connect at the start
 
 	started  time.Time
-	reserved atomic.Int64  // bytes that all runs together have reserved
-	ends     chan struct{} // a semaphore for the ends of cancelled runs
+	reserved atomic.Int64 // bytes that all runs together have reserved
 }
 
 // New returns a runtime. The caller closes it. An agent that cannot be resolved is unavailable: the
@@ -84,7 +83,6 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		crossing: http.NewCrossOriginProtection(),
 		client:   cfg.HTTPClient,
 		started:  time.Now(),
-		ends:     make(chan struct{}, maxEnds),
 	}
 	if rt.client == nil {
 		rt.client = &http.Client{Transport: outbound.Transport()}
@@ -103,16 +101,6 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	rt.handler = rt.shell.Wrap(rt.guard(router))
 	return rt, nil
 }
-
-const (
-	// maxEnds bounds the cancelled runs that are stored and logged at the same time, so that those
-	// cancelled together stop before most of them are stored.
-	maxEnds = 4
-
-	// endWait bounds the wait of a cancelled run for the ends of others: a store that hangs for a
-	// few runs must not hold all later ones, and their places among the active runs.
-	endWait = 50 * time.Millisecond
-)
 
 // reserve reserves memory of a run, or releases it if bytes is negative. All runs share
 // Limits.MaxMemoryBytes.

@@ -3,10 +3,14 @@ package session_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -77,7 +81,7 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	})
 	b.Run("plain", func(b *testing.B) {
-		found, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "a", id+".jsonl"))
+		found, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "a", "*", id+".jsonl"))
 		require.NoError(b, err)
 		b.ReportAllocs()
 		for b.Loop() {
@@ -117,4 +121,68 @@ func BenchmarkFirstRun(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkCloseTogether closes 256 sessions with new messages at once, as after 256 cancels. It
+// compares the store with the way of former versions: four closes at a time, the others after
+// 50 ms, and a sync of the one folder of the agent for each of them.
+func BenchmarkCloseTogether(b *testing.B) {
+	const together = 256
+	measure := func(b *testing.B, open func() (closeFile func() error)) {
+		b.Helper()
+		var slowest, median []float64
+		for b.Loop() {
+			b.StopTimer()
+			closers := make([]func() error, together)
+			for i := range closers {
+				closers[i] = open()
+			}
+			took := make([]float64, together)
+			b.StartTimer()
+			var closing sync.WaitGroup
+			began := time.Now()
+			for i, c := range closers {
+				closing.Go(func() {
+					assertNoError(b, c())
+					took[i] = float64(time.Since(began).Microseconds()) / 1000
+				})
+			}
+			closing.Wait()
+			slices.Sort(took)
+			slowest, median = append(slowest, took[together*99/100]), append(median, took[together/2])
+		}
+		slices.Sort(slowest)
+		slices.Sort(median)
+		b.ReportMetric(slowest[len(slowest)/2], "ms-p99")
+		b.ReportMetric(median[len(median)/2], "ms-p50")
+	}
+	b.Run("files", func(b *testing.B) {
+		store := newFiles(b, session.FilesConfig{})
+		measure(b, func() func() error {
+			s, err := store.Open(b.Context(), "a", "")
+			require.NoError(b, err)
+			require.NoError(b, s.Append(b.Context(), benchMessage))
+			return s.Close
+		})
+	})
+	b.Run("former", func(b *testing.B) {
+		dir, slots := b.TempDir(), make(chan struct{}, 4)
+		measure(b, func() func() error {
+			file, err := os.CreateTemp(dir, "")
+			require.NoError(b, err)
+			require.NoError(b, json.NewEncoder(file).Encode(&benchMessage))
+			return func() error {
+				select {
+				case slots <- struct{}{}:
+					defer func() { <-slots }()
+				case <-time.After(50 * time.Millisecond):
+				}
+				folder, err := os.Open(dir)
+				if err != nil {
+					return err
+				}
+				return errors.Join(file.Sync(), folder.Sync(), file.Close(), folder.Close())
+			}
+		})
+	})
 }

@@ -67,8 +67,9 @@ func TestFilesCompactErrors(t *testing.T) {
 			first := open(t, store, "a", "")
 			s := open(t, store, "a", createSession(t, store, "one"))
 			if name == "name in use" { // by a directory that is not empty
+				agent := filepath.Dir(filepath.Dir(transcriptPath(t, dir, s.ID())))
 				for _, id := range []string{first.ID(), s.ID()} {
-					taken := filepath.Join(filepath.Dir(transcriptPath(t, dir, s.ID())), id+".new")
+					taken := filepath.Join(agent, shard(id), id+".new")
 					require.NoError(t, os.MkdirAll(filepath.Join(taken, "x"), 0o700))
 					t.Cleanup(func() { require.NoError(t, os.RemoveAll(taken)) })
 				}
@@ -151,8 +152,7 @@ func TestSweepRemovesInterruptedCompactions(t *testing.T) {
 	left, fresh := filepath.Join(filepath.Dir(file), "left.new"), filepath.Join(filepath.Dir(file), "fresh.new")
 	writeFile(t, left, "{")
 	writeFile(t, fresh, "{")
-	setAge(t, left, 1000*time.Hour)
-	_ = newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	sweep(t, session.FilesConfig{Dir: dir, CWD: cwd}, map[string]time.Duration{left: 1000 * time.Hour})
 	require.NoFileExists(t, left)
 	require.FileExists(t, fresh)
 	require.FileExists(t, file)

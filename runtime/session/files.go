@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,12 +41,16 @@ type FilesConfig struct {
 // Files is a Store with one JSON Lines file for each session. Several processes may use the same
 // directory:
 //
-//	<Dir>/sessions/<hash of CWD>/<agent id>/<session id>.jsonl
+//	<Dir>/sessions/<hash of CWD>/<agent id>/<shard>/<session id>.jsonl
+//
+// The shard is one of 256, by the time of the first run, so that no folder has all sessions of an
+// agent. Former versions had no shards: a session in the folder of the agent is continued there.
 //
 // The first line is a header with the version of the format. Every other line is a
 // [model.Message]. Append writes a message with one system call, so that it survives a crash of the
-// process. Close syncs the file, so that the session also survives a crash of the machine. An empty
-// session has no file. The file of an open session is locked.
+// process. Close syncs the file, so that the session also survives a crash of the machine. Sessions
+// that are closed together are synced in parallel, and their folders together. An empty session has
+// no file. The file of an open session is locked.
 //
 // Compact writes a new file in the same format, syncs it and renames it over the old one, so that a
 // transcript does not contain replaced messages. A crash in between leaves a file <session id>.new,
@@ -55,8 +60,9 @@ type FilesConfig struct {
 // returns [ErrDamaged] for any other line that cannot be read, and [ErrNewer] for the format of a
 // later version of this package. It does not modify such a file, which an operator can repair.
 //
-// Files older than TTL are removed by NewFiles, and once an hour by Open, unless they are in use.
-// Files of other working directories are ignored.
+// Files older than TTL are removed in the background, in small steps, unless they are in use. All
+// files are examined at the start and then once an hour. Files of other working directories are
+// ignored.
 //
 // The lock is flock(2) on Linux, macOS, the BSDs and illumos, and LockFileEx on Windows. The system
 // releases it when the process ends. On other systems only one Files may use a directory.
@@ -65,13 +71,14 @@ type Files struct {
 	root *os.Root // cfg.Dir; no name and no link leads out of it
 	base string   // sessions/<hash>, relative to root
 
-	mu    sync.Mutex
-	inUse map[key]struct{} // sessions that are open or being removed, guarded by mu
+	mu      sync.Mutex           // guards the two maps
+	inUse   map[key]struct{}     // sessions that are open or being removed
+	folders map[string]*folder   // by path, relative to root
+	syncing chan struct{}        // a semaphore of maxSyncs
+	fsync   func(*os.File) error // (*os.File).Sync, replaced by tests
 
-	fsync func(*os.File) error // (*os.File).Sync, replaced by tests
-
-	sweepMu   sync.Mutex // guards nextSweep
-	nextSweep time.Time
+	stop  context.CancelFunc // ends the sweep
+	swept sync.WaitGroup
 }
 
 var _ Store = (*Files)(nil)
@@ -88,11 +95,16 @@ func NewFiles(cfg FilesConfig) (*Files, error) {
 	}
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	f := &Files{cfg: cfg, inUse: map[key]struct{}{}, fsync: (*os.File).Sync}
+	f := &Files{
+		cfg: cfg, inUse: map[key]struct{}{}, folders: map[string]*folder{},
+		syncing: make(chan struct{}, maxSyncs), fsync: (*os.File).Sync,
+	}
 	if err := f.openDirs(); err != nil {
 		return nil, fmt.Errorf("open session store: %w", err)
 	}
-	f.sweep()
+	ctx, stop := context.WithCancel(context.Background())
+	f.stop = stop
+	f.swept.Go(func() { f.sweep(ctx) })
 	return f, nil
 }
 
@@ -122,8 +134,8 @@ func (f *Files) openDirs() error {
 // Close releases the directories. Open sessions that have a file remain usable, and their runs must
 // still close them.
 func (f *Files) Close() error {
-	f.sweepMu.Lock()
-	defer f.sweepMu.Unlock()
+	f.stop()
+	f.swept.Wait()
 	return f.root.Close()
 }
 
@@ -133,7 +145,6 @@ func (f *Files) Open(_ context.Context, agentID, id string) (Session, error) {
 	if !validAgent(agentID) {
 		return nil, fmt.Errorf("open session: invalid agent id %q", agentID)
 	}
-	f.sweep()
 	if k := (key{agentID, id}); validFile(id) {
 		t, err := f.resume(k)
 		switch {
@@ -147,7 +158,7 @@ func (f *Files) Open(_ context.Context, agentID, id string) (Session, error) {
 	}
 	k := key{agentID, ids.New()}
 	f.acquire(k)
-	return &transcript{store: f, key: k}, nil
+	return &transcript{store: f, key: k, path: f.paths(k)[0]}, nil
 }
 
 // Delete implements [Store]. The content of the file is not read: a damaged transcript is deleted
@@ -170,25 +181,42 @@ func (f *Files) Delete(_ context.Context, id string) error {
 	return nil
 }
 
+// agents returns the agents that have a folder. Symbolic links are ignored.
+func (f *Files) agents() ([]string, error) {
+	entries, err := fs.ReadDir(f.root.FS(), f.base)
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && validAgent(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
 // remove removes the files of a session, if it has any.
 func (f *Files) remove(k key) error {
 	if !f.acquire(k) {
 		return ErrBusy
 	}
 	defer f.release(k)
-	file, _, err := f.openLocked(f.path(k))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	for _, path := range f.paths(k) {
+		if err := f.removeFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
+	return nil
+}
+
+func (f *Files) removeFile(path string) error {
+	file, _, err := f.openLocked(path)
 	if err != nil {
 		return err
 	}
-	temporary := filepath.Join(f.base, k.agent, k.id+newExtension)
-	if err = f.root.Remove(temporary); err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = f.root.Remove(f.path(k))
+	if err = f.root.Remove(temporary(path)); err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = f.root.Remove(path)
 	}
 	if err == nil {
-		f.syncDir(k.agent)
+		f.syncFolder(filepath.Dir(path))
 	}
 	return errors.Join(err, unlockAndClose(file))
 }
@@ -208,8 +236,24 @@ const (
 	newExtension = ".new" // the file that Compact renames over the transcript
 )
 
-// path returns the path of a session's file, relative to root.
-func (f *Files) path(k key) string { return filepath.Join(f.base, k.agent, k.id+extension) }
+// paths returns the paths that a session's file may have, relative to root: the present one, and
+// that of former versions.
+func (f *Files) paths(k key) []string {
+	agent := filepath.Join(f.base, k.agent)
+	return []string{filepath.Join(agent, shard(k.id), k.id+extension), filepath.Join(agent, k.id+extension)}
+}
+
+// shard returns the folder of a session. New ids begin with their time in milliseconds, of which it
+// has the digits for 4 s to 17 min: runs that begin together are stored and synced together.
+func shard(id string) string {
+	if _, err := ids.Parse(id); err != nil {
+		return "" // there are only files of former versions
+	}
+	return strings.ToLower(id[7:8] + id[9:10])
+}
+
+// temporary returns the path of the file that Compact renames over a transcript.
+func temporary(path string) string { return strings.TrimSuffix(path, extension) + newExtension }
 
 // acquire marks a session as in use. It returns false if it already is.
 func (f *Files) acquire(k key) bool {
@@ -238,7 +282,14 @@ func (f *Files) resume(k key) (_ *transcript, err error) {
 			f.release(k)
 		}
 	}()
-	file, info, err := f.openLocked(f.path(k))
+	var path string
+	var file *os.File
+	var info fs.FileInfo
+	for _, path = range f.paths(k) {
+		if file, info, err = f.openLocked(path); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +299,7 @@ func (f *Files) resume(k key) (_ *transcript, err error) {
 		}
 	}()
 	if f.expired(info) { // the session is unknown even if its file cannot be removed
-		return nil, errors.Join(f.root.Remove(f.path(k)), fs.ErrNotExist)
+		return nil, errors.Join(f.root.Remove(path), fs.ErrNotExist)
 	}
 	c, err := readTranscript(file, info.Size())
 	if err != nil {
@@ -264,35 +315,14 @@ func (f *Files) resume(k key) (_ *transcript, err error) {
 			"session_id", k.id, "agent", k.agent, "bytes", info.Size()-c.end)
 	}
 	return &transcript{
-		store: f, key: k, resumed: true, messages: c.messages, created: c.header.Created,
+		store: f, key: k, path: path, resumed: true, messages: c.messages, created: c.header.Created,
 		file: file, size: info.Size(), end: c.end, missingNewline: c.missingNewline,
 	}, nil
 }
 
-// sync syncs a file, and its directory if the name of the file is new.
-func (f *Files) sync(file *os.File, agent string, newName bool) error {
-	err := f.fsync(file)
-	if newName {
-		f.syncDir(agent)
-	}
-	return err
-}
-
-// syncDir syncs the directory of an agent. It ignores errors: not every system supports it, and the
-// sync of the file has already reported a failing disk.
-func (f *Files) syncDir(agent string) {
-	dir, err := f.root.Open(filepath.Join(f.base, agent))
-	if err != nil {
-		return
-	}
-	_ = f.fsync(dir)
-	_ = dir.Close()
-}
-
-// createFile creates the file of a session, and the directory of its agent if that does not exist.
-func (f *Files) createFile(k key) (*os.File, error) {
+// createFile creates the file of a session, and its folder if that does not exist.
+func (f *Files) createFile(path string) (*os.File, error) {
 	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL | openFlags
-	path := f.path(k)
 	file, err := f.root.OpenFile(path, flags, 0o600)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err

@@ -46,11 +46,14 @@ func createSession(t *testing.T, store session.Store, texts ...string) (id strin
 
 func transcriptPath(t *testing.T, dir, id string) string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "*", id+".jsonl"))
+	found, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "*", "*", id+".jsonl"))
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	return found[0]
 }
+
+// shard returns the name of the folder of a session.
+func shard(id string) string { return id[7:8] + id[9:10] }
 
 func readFile(t *testing.T, name string) string {
 	t.Helper()
@@ -72,7 +75,7 @@ func TestFilesFormat(t *testing.T) {
 	name := transcriptPath(t, dir, id)
 	rel, err := filepath.Rel(dir, name)
 	require.NoError(t, err)
-	require.Regexp(t, `^sessions.[0-9a-f]{32}.a.[0-9a-f-]{36}\.jsonl$`, rel)
+	require.Regexp(t, `^sessions.[0-9a-f]{32}.a.[0-9a-f]{2}.[0-9a-f-]{36}\.jsonl$`, rel)
 
 	lines := strings.SplitAfter(readFile(t, name), "\n")
 	require.Len(t, lines, 4)
@@ -155,7 +158,7 @@ func TestFilesDoNotStoreEmptySessions(t *testing.T) {
 func transcripts(t *testing.T, store session.Store, dir string) []string {
 	t.Helper()
 	createSession(t, store)
-	all, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "*", "*"))
+	all, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "*", "*", "*"))
 	require.NoError(t, err)
 	return all
 }
@@ -359,4 +362,38 @@ func ExampleFiles() {
 	fmt.Println(again.Resumed(), again.Messages()[0].Text())
 	_ = again.Close()
 	// Output: true Hello
+}
+
+// A session of a former version, which had no shards, is continued where it is.
+func TestFilesReadSessionsWithoutShards(t *testing.T) {
+	dir, cwd := t.TempDir(), t.TempDir()
+	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	former := func(texts ...string) (id, file string) {
+		id = createSession(t, store, texts...)
+		sharded := transcriptPath(t, dir, id)
+		file = filepath.Join(filepath.Dir(filepath.Dir(sharded)), id+".jsonl")
+		require.NoError(t, os.Rename(sharded, file))
+		return id, file
+	}
+	id, file := former("one")
+	s := open(t, store, "a", id)
+	require.True(t, s.Resumed())
+	_, err := store.Open(t.Context(), "a", id)
+	require.ErrorIs(t, err, session.ErrBusy)
+	_, err = newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd}).Open(t.Context(), "a", id)
+	require.ErrorIs(t, err, session.ErrBusy, "another store")
+	appendText(t, s, "two")
+	compact(t, s, "summary")
+	appendText(t, s, "three")
+	require.NoError(t, s.Close())
+	require.FileExists(t, file)
+	require.Equal(t, []string{"summary", "three"}, texts(open(t, store, "a", id)))
+
+	deleted, file := former("one")
+	require.NoError(t, store.Delete(t.Context(), deleted))
+	require.NoFileExists(t, file)
+	expired, file := former("one")
+	setAge(t, file, 720*time.Hour)
+	require.False(t, open(t, store, "a", expired).Resumed())
+	require.NoFileExists(t, file)
 }

@@ -39,7 +39,7 @@ func TestFilesArePrivate(t *testing.T) {
 		n++
 		return nil
 	}))
-	require.Equal(t, 6, n)
+	require.Equal(t, 7, n)
 }
 
 func TestLinksAreRejected(t *testing.T) {
@@ -129,7 +129,7 @@ func fillDisk(store *session.Files, s session.Session) error {
 			return err
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(os.Getenv("SESSION_TEST_DIR"), "sessions", "*", "a", first.ID()+"*"))
+	left, err := filepath.Glob(filepath.Join(os.Getenv("SESSION_TEST_DIR"), "sessions", "*", "a", "*", first.ID()+"*"))
 	if err != nil || len(left) > 0 {
 		return fmt.Errorf("unexpected files: %q, %w", left, err)
 	}
@@ -162,7 +162,7 @@ func checkRejected(s session.Session, limit uint64, m model.Message) error {
 	if !errors.Is(err, syscall.EFBIG) || len(s.Messages()) != before {
 		return fmt.Errorf("files of at most %d bytes: %d messages, %w", limit, len(s.Messages()), err)
 	}
-	all, err := filepath.Glob(filepath.Join(os.Getenv("SESSION_TEST_DIR"), "sessions", "*", "a", s.ID()+".jsonl"))
+	all, err := filepath.Glob(filepath.Join(os.Getenv("SESSION_TEST_DIR"), "sessions", "*", "a", "*", s.ID()+".jsonl"))
 	for _, name := range all {
 		var b []byte
 		if b, err = os.ReadFile(name); err == nil && bytes.Count(b, []byte{'\n'}) != before+1 || !bytes.HasSuffix(b, []byte{'\n'}) {

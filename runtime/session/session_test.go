@@ -47,7 +47,7 @@ func TestStore(t *testing.T) {
 }
 
 // assertNoError is for goroutines, which must not call FailNow.
-func assertNoError(t *testing.T, err error) bool {
+func assertNoError(t testing.TB, err error) bool {
 	t.Helper()
 	if err != nil {
 		t.Error(err)

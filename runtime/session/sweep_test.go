@@ -19,10 +19,25 @@ func setAge(t *testing.T, name string, by time.Duration) {
 	require.NoError(t, os.Chtimes(name, time.Time{}, time.Now().Add(-by)))
 }
 
+// sweep opens a store for a minute, in which files have these ages and all others are new. The
+// store sweeps once.
+func sweep(t *testing.T, cfg session.FilesConfig, ages map[string]time.Duration) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		for name, age := range ages {
+			setAge(t, name, age)
+		}
+		store, err := session.NewFiles(cfg)
+		require.NoError(t, err)
+		<-time.After(time.Minute)
+		require.NoError(t, store.Close())
+	})
+}
+
 func TestFilesExpire(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
 	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
-	first, second, inUse := createSession(t, store, "one"), createSession(t, store, "two"), createSession(t, store, "three")
+	first, second := createSession(t, store, "one"), createSession(t, store, "two")
 
 	setAge(t, transcriptPath(t, dir, first), 720*time.Hour-time.Minute)
 	s := open(t, store, "a", first)
@@ -39,13 +54,18 @@ func TestFilesExpire(t *testing.T) {
 	require.False(t, s.Resumed())
 	require.NoError(t, s.Close())
 	require.Empty(t, glob(t, dir, second+".jsonl"))
+}
 
-	// A session in use is not removed, whatever its age. The second store represents another
-	// process.
-	s = open(t, store, "a", inUse)
-	setAge(t, transcriptPath(t, dir, inUse), 1000*time.Hour)
-	_ = newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
-	require.Len(t, glob(t, dir, inUse+".jsonl"), 1)
+// A session in use is not removed, whatever its age. The store of the sweep represents another
+// process.
+func TestSweepOmitsSessionsInUse(t *testing.T) {
+	dir, cwd := t.TempDir(), t.TempDir()
+	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	inUse := createSession(t, store, "one")
+	s := open(t, store, "a", inUse)
+	file := transcriptPath(t, dir, inUse)
+	sweep(t, session.FilesConfig{Dir: dir, CWD: cwd}, map[string]time.Duration{file: 1000 * time.Hour})
+	require.FileExists(t, file)
 	appendText(t, s, "more")
 	require.NoError(t, s.Close())
 	s = open(t, store, "a", inUse)
@@ -60,47 +80,66 @@ func TestSweepAtStart(t *testing.T) {
 	kept, expired, elsewhere := createSession(t, store, "one"), createSession(t, store, "two"), createSession(t, other, "three")
 	damaged := createSession(t, store, "four")
 	writeFile(t, transcriptPath(t, dir, damaged), "garbage\n")
-	notes := filepath.Join(filepath.Dir(transcriptPath(t, dir, kept)), "notes.txt")
-	writeFile(t, notes, "notes")
-	for _, id := range []string{expired, elsewhere} {
-		setAge(t, transcriptPath(t, dir, id), 2*time.Hour)
+	agent := filepath.Dir(filepath.Dir(transcriptPath(t, dir, kept)))
+	notes, flat := filepath.Join(agent, "notes.txt"), filepath.Join(agent, "of-a-former-version.jsonl")
+	elsewhere = transcriptPath(t, dir, elsewhere)
+	kept, expired, damaged = transcriptPath(t, dir, kept), transcriptPath(t, dir, expired), transcriptPath(t, dir, damaged)
+	for _, name := range []string{notes, flat, filepath.Join(agent, "other")} {
+		writeFile(t, name, "text")
 	}
-	setAge(t, notes, 2*time.Hour)
-	setAge(t, transcriptPath(t, dir, kept), 30*time.Minute)
+	require.NoError(t, os.Symlink(filepath.Dir(filepath.Dir(elsewhere)), filepath.Join(filepath.Dir(agent), "link")))
 
-	_ = newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd, TTL: time.Hour})
-	require.Empty(t, glob(t, dir, expired+".jsonl"))
-	for _, name := range []string{kept + ".jsonl", elsewhere + ".jsonl", damaged + ".jsonl", "notes.txt"} {
-		require.Len(t, glob(t, dir, name), 1, name)
+	sweep(t, session.FilesConfig{Dir: dir, CWD: cwd, TTL: time.Hour}, map[string]time.Duration{
+		expired: 2 * time.Hour, flat: 2 * time.Hour, notes: 2 * time.Hour, elsewhere: 2 * time.Hour, kept: 30 * time.Minute,
+	})
+	require.NoFileExists(t, expired)
+	require.NoFileExists(t, flat)
+	for _, name := range []string{kept, elsewhere, damaged, notes, filepath.Join(agent, "other")} {
+		require.FileExists(t, name)
 	}
 }
 
-// Expired files that exceed the limit of a sweep are removed as sessions are opened later.
-func TestSweepContinuesAtOpen(t *testing.T) {
+// A sweep of many files has short steps, and the next one begins an hour after its end.
+func TestSweepOfManyFiles(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
 	file := transcriptPath(t, dir, createSession(t, newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd}), "one"))
-	text := readFile(t, file)
-	for agent := range 3 {
-		folder := filepath.Join(filepath.Dir(filepath.Dir(file)), fmt.Sprint("agent-", agent))
-		require.NoError(t, os.Mkdir(folder, 0o700))
+	base, text := filepath.Dir(filepath.Dir(filepath.Dir(file))), readFile(t, file)
+	fill := func(folder string) {
+		folder = filepath.Join(base, folder)
+		require.NoError(t, os.MkdirAll(folder, 0o700))
 		for i := range 350 {
 			name := filepath.Join(folder, fmt.Sprint(i, ".jsonl"))
 			writeFile(t, name, text)
 			require.NoError(t, os.Chtimes(name, time.Time{}, time.Unix(0, 0)))
 		}
 	}
+	left := func() (n int) {
+		require.NoError(t, filepath.WalkDir(base, func(_ string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				n++
+			}
+			return err
+		}))
+		return n
+	}
+	for _, folder := range []string{"agent-0", "agent-0/00", "agent-1/ff"} {
+		fill(folder)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		store, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: cwd})
 		require.NoError(t, err)
-		var left []int
-		for range 5 {
-			left = append(left, len(glob(t, dir, "*.jsonl")))
-			require.NoError(t, open(t, store, "a", "").Close())
-			<-time.After(40 * time.Second)
+		for before := 1051; before > 1; before = left() {
+			synctest.Wait()
+			require.GreaterOrEqual(t, left(), before-64)
+			<-time.After(time.Second / 50)
 		}
-		require.Equal(t, []int{551, 551, 551, 51, 51}, left)
-		require.NoError(t, open(t, store, "a", "").Close())
-		require.Equal(t, []string{file}, glob(t, dir, "*.jsonl"))
+		require.FileExists(t, file)
+		<-time.After(time.Minute)
+		fill("agent-1/ff")
+		<-time.After(50 * time.Minute)
+		require.Equal(t, 351, left())
+		<-time.After(20 * time.Minute)
+		require.Equal(t, 1, left())
 		require.NoError(t, store.Close())
 	})
 }
@@ -122,7 +161,7 @@ func TestFilesRecreateARemovedDirectory(t *testing.T) {
 // glob returns the matching files in the directories of agents.
 func glob(t *testing.T, dir, name string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "*", name))
+	found, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "*", "*", name))
 	require.NoError(t, err)
 	return found
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,7 +57,10 @@ func TestCloseSyncsTheSession(t *testing.T) {
 	require.NoError(t, s.Close())
 	file := transcriptPath(t, dir, s.ID())
 	transcript := func() string { return fmt.Sprintf("%s.jsonl %d", s.ID(), sizeOf(t, file)) }
-	require.Equal(t, []string{transcript(), "directory a"}, synced(), "a new session")
+	folder := "directory " + shard(s.ID())
+	base := filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(file))))
+	require.Equal(t, []string{transcript(), folder, "directory a", "directory " + base, "directory sessions", "directory ."},
+		synced(), "a new session in a new folder")
 
 	again := open(t, store, "a", s.ID())
 	appendText(t, again, "three")
@@ -74,7 +78,7 @@ func TestCloseSyncsTheSession(t *testing.T) {
 	appendText(t, short, "four")
 	require.NoError(t, short.Close())
 	compacted := fmt.Sprintf("%s.new %d", s.ID(), sizeOf(t, file)) // the name at the time of the open
-	require.Equal(t, []string{compacted, "directory a"}, synced(), "the name belongs to a new file")
+	require.Equal(t, []string{compacted, folder}, synced(), "the name belongs to a new file")
 }
 
 func TestFilesReportAFailedSync(t *testing.T) {
@@ -94,4 +98,54 @@ func TestFilesReportAFailedSync(t *testing.T) {
 	s = open(t, store, "a", s.ID())
 	require.True(t, s.Resumed(), "the session is released, and its file was written")
 	require.NoError(t, s.Close())
+}
+
+// Sessions that are closed together are synced in parallel, a bounded number of them at once, and a
+// folder is synced for all that wait for it.
+func TestSyncsOfManySessions(t *testing.T) {
+	const sessions = 200
+	store := newFiles(t, session.FilesConfig{})
+	var mu sync.Mutex
+	synced, active, most := map[string]int{}, 0, 0
+	store.WatchSyncs(func(file *os.File, sync func(*os.File) error) error {
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		active++
+		most = max(most, active)
+		mu.Unlock()
+		err = sync(file)
+		mu.Lock()
+		defer mu.Unlock()
+		active--
+		if info.IsDir() {
+			synced[filepath.Base(file.Name())]++
+		} else {
+			synced["files"]++
+		}
+		return err
+	})
+	var open []session.Session
+	for range sessions {
+		s, err := store.Open(t.Context(), "a", "")
+		require.NoError(t, err)
+		appendText(t, s, "one")
+		open = append(open, s)
+	}
+	var closing sync.WaitGroup
+	for _, s := range open {
+		closing.Go(func() { assertNoError(t, s.Close()) })
+	}
+	closing.Wait()
+	require.Equal(t, sessions, synced["files"], "each file is synced")
+	folders := map[string]bool{"a": true, "sessions": true, ".": true}
+	for _, s := range open {
+		folders[shard(s.ID())] = true
+		require.NotZero(t, synced[shard(s.ID())])
+	}
+	require.NotZero(t, synced["a"], "the new folders are synced too")
+	require.Less(t, synced["a"], len(folders)/2, "of all of them together")
+	require.LessOrEqual(t, most, 2*32+len(folders))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 type transcript struct {
 	store    *Files
 	key      key
+	path     string // of the file, relative to the root of the store
 	resumed  bool
 	messages []model.Message
 
@@ -87,7 +87,7 @@ func (t *transcript) encodeHeader(to *bytes.Buffer) error {
 }
 
 func (t *transcript) createFile() error {
-	file, err := t.store.createFile(t.key)
+	file, err := t.store.createFile(t.path)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (t *transcript) truncate() error {
 
 // removeFile removes the file of an empty session.
 func (t *transcript) removeFile() error {
-	err := errors.Join(t.store.root.Remove(t.store.path(t.key)), unlockAndClose(t.file))
+	err := errors.Join(t.store.root.Remove(t.path), unlockAndClose(t.file))
 	t.file = nil
 	t.newName = false
 	t.unsynced = false
@@ -145,7 +145,7 @@ func (t *transcript) Close() error {
 	}
 	var err error
 	if t.unsynced || t.newName {
-		if err = t.store.sync(t.file, t.key.agent, t.newName); err != nil {
+		if err = t.store.sync(t.file, t.path, t.newName); err != nil {
 			err = fmt.Errorf("sync transcript: %w", err)
 		}
 	}
@@ -193,8 +193,7 @@ func (t *transcript) encodeAll(messages []model.Message) ([]byte, error) {
 // replaceFile replaces the file of the transcript. After an error the file is unchanged. The new
 // file is locked before the rename, so that no other run can open the session in between.
 func (t *transcript) replaceFile(text []byte) error {
-	root, path := t.store.root, t.store.path(t.key)
-	temporary := filepath.Join(filepath.Dir(path), t.key.id+newExtension)
+	root, temporary := t.store.root, temporary(t.path)
 	if err := root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -209,7 +208,7 @@ func (t *transcript) replaceFile(text []byte) error {
 		err = t.store.fsync(file) // without it, a power failure could keep the name and lose the text
 	}
 	if err == nil {
-		err = root.Rename(temporary, path)
+		err = root.Rename(temporary, t.path)
 	}
 	if err != nil {
 		return errors.Join(err, root.Remove(temporary), unlockAndClose(file))
