@@ -4,6 +4,7 @@ BENCH    ?= .
 COUNT    ?= 1
 FUZZTIME ?= 30s
 SOAKTIME ?= 5m
+RUN      ?= .
 
 SHELL       := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -40,7 +41,7 @@ RACE    := -race '-gcflags=all=$(NODWARF)' -ldflags=-w $(foreach p,$(NORACE),'-g
 export GORACE := atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-docker race lint vulncheck bench fuzz interop soak build release
+.PHONY: help setup test test-docker test-kubernetes race lint vulncheck bench fuzz interop soak build release
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -67,13 +68,18 @@ test-docker: ## the tests of the docker deployer, on a real engine (as root on D
 	@go vet -tags docker ./hub/deploy/docker
 	@go test -tags docker -count=1 -timeout=10m -json ./hub/deploy/docker | go run ./internal/testgate
 
+# etcd is Debian's, the programs of Kubernetes are built once, which takes ten minutes.
+test-kubernetes: ## the tests on a real Kubernetes control plane (as root on Debian); RUN=regexp to choose
+	@programs=$$(tools/kubernetes/setup); go vet -C tools/kubernetes ./...; \
+	KUBERNETES_PROGRAMS="$$programs" go test -C tools/kubernetes -count=1 -timeout=20m -run '$(RUN)' -json ./... | go run ./internal/testgate
+
 race: ## make test, with the race detector in all packages
 	@$(MAKE) test IS_RACED=.
 
 lint: ## vet, staticcheck and other analyzers, see tools/lint
 	@go build -C tools -o "$$PWD/bin/lint" ./lint
 	@bin/lint $(PKG)
-	@[ '$(PKG)' != ./... ] || for module in tools tools/interop tools/soak; do bin/lint -C $$module ./...; done
+	@[ '$(PKG)' != ./... ] || for module in tools tools/interop tools/kubernetes tools/soak; do bin/lint -C $$module ./...; done
 
 vulncheck: ## govulncheck, if its database is available
 	@tools/vulncheck
