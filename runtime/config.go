@@ -111,6 +111,10 @@ type Config struct {
 	// Sessions stores conversations. Defaults to a [session.Memory].
 	Sessions session.Store
 
+	// StoreOnRequest stores the conversation of a run only if its request has a sessionId or
+	// "store": true. Defaults to false: it is stored unless the request has "store": false.
+	StoreOnRequest bool
+
 	// AllowedHosts are the host names under which clients may call a runtime without API keys, in
 	// addition to localhost and addresses. A request with another Host is rejected on every
 	// listener, because a web page can resolve a name of its own to the runtime's address. On a

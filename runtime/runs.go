@@ -113,6 +113,8 @@ func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, err
 		return nil, invalid("sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
 	case req.RequireSession && req.SessionID == nil:
 		return nil, invalid("requireSession needs a sessionId")
+	case req.SessionID != nil && req.Store != nil && !*req.Store:
+		return nil, invalid("a run with a sessionId is stored: store must not be false")
 	case req.MaxTurns != nil && *req.MaxTurns < 1:
 		return nil, invalid("maxTurns must be at least 1")
 	case req.TimeoutMs != nil && *req.TimeoutMs < 1:
@@ -151,7 +153,7 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 	if req.SessionID != nil {
 		sessionID = *req.SessionID
 	}
-	s, err := rt.cfg.Sessions.Open(ctx, h.id, sessionID)
+	s, err := rt.storeOf(req).Open(ctx, h.id, sessionID)
 	if errors.Is(err, session.ErrBusy) {
 		return nil, errSessionBusy(sessionID)
 	}
@@ -173,6 +175,18 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 		return nil, errTooManyRuns
 	}
 	return x, nil
+}
+
+// storeOf returns the store of the session of a run. A session that is not stored ends with its run.
+func (rt *Runtime) storeOf(req *wire.RunRequest) session.Store {
+	stored := req.SessionID != nil || !rt.cfg.StoreOnRequest
+	if req.Store != nil {
+		stored = *req.Store
+	}
+	if stored {
+		return rt.cfg.Sessions
+	}
+	return session.NewMemory(session.MemoryConfig{})
 }
 
 // checkHistory validates the history of a request. User and assistant alternate, so that the

@@ -90,7 +90,8 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 func (s *Service) importInput(ctx context.Context, tenantID string, file agent.File, fields api.Fields) (AgentInput, error) {
 	for key, present := range map[string]bool{
 		"auth": file.Auth.APIKeys != nil, "cwd": file.CWD != "", "agentHome": file.AgentHome != "", "stateDir": file.StateDir != "",
-		"bus": file.Bus != "", "sandbox": file.Sandbox != agent.SandboxSettings{}, "agents[0].systemPromptFile": file.Agents[0].SystemPromptFile != "",
+		"storeOnRequest": file.StoreOnRequest,
+		"bus":            file.Bus != "", "sandbox": file.Sandbox != agent.SandboxSettings{}, "agents[0].systemPromptFile": file.Agents[0].SystemPromptFile != "",
 		"agents[0].skillArchives": len(file.Agents[0].SkillArchives) > 0,
 	} {
 		if present {

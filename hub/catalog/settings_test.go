@@ -180,12 +180,12 @@ func TestAllFaultsOfAnAgentAtOnce(t *testing.T) {
 		s.ada.Post(agents, demo("a")).Want(http.StatusCreated)
 		s.ada.Put(agents+"/a", object{"model": 1, "providerId": "none"}).Error(http.StatusBadRequest, api.InvalidRequest)
 
-		text := "auth: {apiKey: x}\nlimits: {maxConcurrentRuns: 1, runTimeout: 1m}\nstateDir: x\nagents:\n- id: A\n  model: 1\n  temperature: 3\n  provider: {protocol: openai, baseUrl: https://none.example}\n" +
+		text := "auth: {apiKey: x}\nlimits: {maxConcurrentRuns: 1, runTimeout: 1m}\nstateDir: x\nstoreOnRequest: true\nagents:\n- id: A\n  model: 1\n  temperature: 3\n  provider: {protocol: openai, baseUrl: https://none.example}\n" +
 			"  systemPromptFile: x.md\n  skillArchives: [{name: a, url: u, hash: x}]\n  unknown: 1\n  mcpServers: {none: {transport: stdio, command: x}}\n" +
 			"  datasets: {d: x}\n  allowedTools: ['Bash(git *']\n  hub: {skills: [none], tools: [None]}\n"
 		fields := s.importYAML(text, "").Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)["data"].(object)["fields"].(object)
 		require.ElementsMatch(t, []string{
-			"auth", "limits.maxConcurrentRuns", "stateDir", "agents[0].id", "agents[0].model", "agents[0].temperature", "agents[0].provider",
+			"auth", "limits.maxConcurrentRuns", "stateDir", "storeOnRequest", "agents[0].id", "agents[0].model", "agents[0].temperature", "agents[0].provider",
 			"agents[0].systemPromptFile", "agents[0].skillArchives", "agents[0].skillArchives[0].hash", "agents[0].unknown", "agents[0].datasets.d", "mcps[0]",
 			"allowedTools[0]", "skills[0]", "tools[0]",
 		}, slices.Collect(maps.Keys(fields)), fields)

@@ -202,14 +202,15 @@ func (a *Agent) SkillSources() []string {
 
 // File is a whole configuration file.
 type File struct {
-	Auth      Auth            `json:"auth,omitzero"`
-	CWD       string          `json:"cwd,omitempty"`       // root of the file routes and of the built-in tools
-	AgentHome string          `json:"agentHome,omitempty"` // directory of skills below cwd and the home directory
-	StateDir  string          `json:"stateDir,omitempty"`  // directory of the sessions
-	Bus       Secret          `json:"bus,omitempty"`       // URL of the bus of the replicas, see runtime/run/natsbus
-	Limits    Limits          `json:"limits,omitzero"`
-	Sandbox   SandboxSettings `json:"sandbox,omitzero"`
-	Agents    []Agent         `json:"agents,omitzero"` // required in a file, but may be empty
+	Auth           Auth            `json:"auth,omitzero"`
+	CWD            string          `json:"cwd,omitempty"`            // root of the file routes and of the built-in tools
+	AgentHome      string          `json:"agentHome,omitempty"`      // directory of skills below cwd and the home directory
+	StateDir       string          `json:"stateDir,omitempty"`       // directory of the sessions
+	StoreOnRequest bool            `json:"storeOnRequest,omitempty"` // store a conversation only if the request of its run asks for it
+	Bus            Secret          `json:"bus,omitempty"`            // URL of the bus of the replicas, see runtime/run/natsbus
+	Limits         Limits          `json:"limits,omitzero"`
+	Sandbox        SandboxSettings `json:"sandbox,omitzero"`
+	Agents         []Agent         `json:"agents,omitzero"` // required in a file, but may be empty
 }
 
 // Auth lists the API keys of the runtime. Without keys, every caller has access.

@@ -16,10 +16,11 @@ import (
 func fullFile() *agent.File {
 	temperature := 0.2
 	return &agent.File{
-		Auth:      agent.Auth{APIKeys: []agent.Secret{"first", "second", "sk-team"}},
-		CWD:       "/srv/work",
-		AgentHome: ".agents",
-		StateDir:  "/var/lib/agents",
+		Auth:           agent.Auth{APIKeys: []agent.Secret{"first", "second", "sk-team"}},
+		CWD:            "/srv/work",
+		AgentHome:      ".agents",
+		StateDir:       "/var/lib/agents",
+		StoreOnRequest: true,
 		Limits: agent.Limits{
 			MaxConcurrentRuns: 10, RunTimeout: time.Hour, LLMIdleTimeout: time.Minute, ToolTimeout: 90 * time.Second,
 			MaxToolOutputBytes: 5000, MCPConnectTimeout: 1500 * time.Millisecond, MCPStartTimeout: time.Minute, MaxMessageBytes: 1 << 20,

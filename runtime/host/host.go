@@ -134,6 +134,7 @@ func New(ctx context.Context, cfg Config) (h *Host, err error) {
 		ProtectedPaths:   append([]string{servers.PrivateDir(), boxes.PrivateDir()}, cfg.Hidden...),
 		ChildEnv:         cfg.ChildEnv,
 		Limits:           file.Limits,
+		StoreOnRequest:   file.StoreOnRequest,
 		HTTPClient:       client,
 		LoadTool:         h.scripts.Load,
 		LoadSkill:        skillLoader(cfg.StateDir, client),

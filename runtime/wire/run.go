@@ -19,6 +19,10 @@ type RunRequest struct {
 
 	// RequireSession rejects the run with [UnknownSession] if there is no session with SessionID.
 	RequireSession bool `json:"requireSession,omitempty"`
+
+	// Store reports whether the conversation is stored, so that a later run can continue it. Nil
+	// means that the runtime decides, which stores it unless it is configured otherwise.
+	Store *bool `json:"store,omitempty"`
 }
 
 // MaxHistory is the largest number of turns in the history of a run request.
