@@ -127,6 +127,7 @@ func (v *vendor) chat(t *testing.T, dir, sessionID string, short bool) (id strin
 	require.NoError(t, err)
 	store, err := session.NewFiles(session.FilesConfig{Dir: filepath.Join(dir, "state"), CWD: filepath.Join(dir, "cwd")})
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	b := serve(t, nil, func(c *runtime.Config) {
 		c.CWD, c.Sessions, c.HTTPClient = filepath.Join(dir, "cwd"), store, &http.Client{Transport: rewrite{to}}
 		c.Agents = []agent.Agent{{ID: "helper", Model: v.model, Provider: v.provider, Thinking: v.thinking}}
