@@ -1,14 +1,11 @@
 package console_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -18,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/external/externaltest"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -259,7 +257,7 @@ func TestAnExpiredInvitation(t *testing.T) {
 func TestSignInWithAnIdentityProvider(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(cfg *hub.Config) { cfg.External = true })
-	provider := startProvider(t, s.url)
+	provider := externaltest.Provider(t, s.url)
 	client := map[string]string{"org": "acme", "clientId": "hub", "clientSecret": "the secret of the hub + &%", "issuer": provider}
 	s.call("POST", "/api/v1/ops/tenant-clients", "", client, http.StatusCreated)
 	b := newTab(t)
@@ -291,25 +289,6 @@ func TestSignInWithAnIdentityProvider(t *testing.T) {
 	failed.open(s.url + "/console/login#code=unknown")
 	failed.fits()
 	failed.clean(s.url)
-}
-
-// startProvider starts the provider of the tests of package external, and returns its issuer.
-func startProvider(t *testing.T, hub string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "node", "provider.mjs", hub)
-	cmd.Dir, cmd.Stderr, cmd.Env = filepath.Join("..", "external", "testdata", "provider"), t.Output(), append(os.Environ(), "NODE_ENV=test")
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan(), "the provider did not start: make setup installs it")
-	return lines.Text()
 }
 
 // The start page and the documentation of both servers fit on a phone, closed and with everything

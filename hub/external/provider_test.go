@@ -1,13 +1,9 @@
 package external_test
 
 import (
-	"bufio"
 	"html"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,34 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/hub/external/externaltest"
 )
-
-// startProvider starts a certified OpenID provider for a hub, and returns its issuer.
-func startProvider(t *testing.T, hub string) string {
-	t.Helper()
-	dir, err := filepath.Abs(filepath.Join("testdata", "provider"))
-	require.NoError(t, err)
-	require.DirExists(t, filepath.Join(dir, "node_modules"), "make setup installs the provider")
-	cmd := exec.CommandContext(t.Context(), "node", "provider.mjs", hub)
-	log := new(logtest.Buffer)
-	cmd.Dir, cmd.Stderr, cmd.Env = dir, log, append(os.Environ(), "NODE_ENV=test")
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-		if text, _ := log.Now(); t.Failed() {
-			t.Log(text)
-		}
-	})
-	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan(), "the provider did not start")
-	return lines.Text()
-}
 
 var (
 	formAction = regexp.MustCompile(`<form[^>]* action="([^"]+)"`)
@@ -100,7 +70,7 @@ func (b *browser) visit(at, hub, user string) answer {
 // them. Then the provider signs the user out.
 func TestOpenIDProvider(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
-		issuer := startProvider(t, s.url)
+		issuer := externaltest.Provider(t, s.url)
 		s.ops("POST", "", object{"org": "acme", "clientId": "hub", "clientSecret": "the secret of the hub + &%", "issuer": issuer}).want(http.StatusCreated)
 		b := newBrowser(t)
 		body := b.visit(b.start(s.url, "org=acme").String(), s.url, "ada").want(http.StatusOK)
