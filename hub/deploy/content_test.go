@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -226,7 +225,7 @@ func TestRowsOfAFormerVersion(t *testing.T) {
 			h.ada.Post(third, apitest.Object{"force": true}).Want(http.StatusAccepted)
 			require.Eventually(t, func() bool {
 				return h.ada.Get(third).Want(http.StatusOK)["servingRevision"] == float64(revision+1)
-			}, patience, 5*time.Millisecond)
+			}, patience, pause)
 		}
 		require.NoError(t, h.Close())
 		var left, held int
@@ -251,6 +250,6 @@ func TestRowsOfAFormerVersion(t *testing.T) {
 			var n int
 			err := w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM deployments`).Scan(&n)
 			return err == nil && n == 2
-		}, patience, 5*time.Millisecond)
+		}, patience, pause)
 	})
 }

@@ -55,7 +55,7 @@ func TestLifeOfADeployment(t *testing.T) {
 		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
 		require.Equal(t, 1, w.driver.Applied(), "the same configuration runs already")
 		h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
-		require.Eventually(t, func() bool { return w.driver.Applied() == 2 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return w.driver.Applied() == 2 }, patience, pause)
 
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		stopped := h.reach("stopped")
@@ -108,7 +108,7 @@ func TestDriftIsShownUntilTheNextDeploy(t *testing.T) {
 			return config.SkillArchives[0].URL
 		}
 		linked := links()
-		require.Eventually(t, func() bool { return links() != linked }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return links() != linked }, patience, pause)
 		require.Equal(t, false, h.ada.Get(path).Want(http.StatusOK)["configDrift"], "links differ each time")
 	})
 }
@@ -294,7 +294,7 @@ func TestStopIsRepeatedUntilTheRuntimeEnds(t *testing.T) {
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		started := h.reach("running")["startedAt"]
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
-		require.Eventually(t, func() bool { return slow.stops.Load() > 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return slow.stops.Load() > 0 }, patience, pause)
 		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
 		require.NotEqual(t, started, h.reach("running")["startedAt"])
 	})
@@ -314,7 +314,7 @@ func TestFailedRuntimeIsStopped(t *testing.T) {
 		require.Eventually(t, func() bool {
 			o, err := w.driver.Observe(t.Context(), key)
 			return err == nil && o.Runtime(1).Phase == deploy.Stopped
-		}, patience, 5*time.Millisecond)
+		}, patience, pause)
 	})
 }
 

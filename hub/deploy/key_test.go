@@ -63,7 +63,7 @@ func TestKeysOfAnOlderVersionAreIndexed(t *testing.T) {
 		_, err = w.db.Write().ExecContext(t.Context(), `DELETE FROM deployment_readers`)
 		require.NoError(t, err)
 		h = w.start()
-		require.Eventually(t, func() bool { return h.authorize("default", "helper", apiKey) == nil }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return h.authorize("default", "helper", apiKey) == nil }, patience, pause)
 		h.removed("someone")
 		h.replaced(apiKey)
 	})
@@ -76,7 +76,7 @@ func (h *hub) replaced(former string) (next string) {
 		return s["apiKey"] != former && string(h.driver.Request(key).Env[deploy.EnvAPIKey]) == s["apiKey"]
 	})
 	next = s["apiKey"].(string)
-	require.Eventually(h.t, func() bool { return h.authorize("default", "helper", next) == nil }, patience, time.Millisecond)
+	require.Eventually(h.t, func() bool { return h.authorize("default", "helper", next) == nil }, patience, pause)
 	require.ErrorIs(h.t, h.authorize("default", "helper", former), api.Unauthenticated)
 	return next
 }
@@ -249,7 +249,7 @@ func TestKeysThatAreReadDuringTheRemovalAreRotated(t *testing.T) {
 				err := h.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity
 					WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
 				return err == nil && waiting > 0 || len(removed) > 0
-			}, patience, time.Millisecond)
+			}, patience, pause)
 			return nil
 		}), bob, "helper")
 		require.NoError(t, err)

@@ -35,7 +35,7 @@ func TestRestoredDatabase(t *testing.T) {
 		h.ada.Post("/api/v1/admin/agents/later/deploy", nil).Want(http.StatusAccepted)
 		require.Eventually(t, func() bool {
 			return h.ada.Get("/api/v1/admin/agents/later/deploy").Want(http.StatusOK)["state"] == "running"
-		}, patience, time.Millisecond)
+		}, patience, pause)
 		require.NoError(t, h.Close())
 		require.NoError(t, w.driver.Stop(t.Context(), deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()}, 100, 0)) // of the lost hub
 		w.exec(`DELETE FROM deployments WHERE agent_name = 'later'`)
@@ -48,7 +48,7 @@ func TestRestoredDatabase(t *testing.T) {
 		require.Eventually(t, func() bool {
 			o, err := w.driver.Observe(t.Context(), "default-later")
 			return err == nil && o.Runtime(1).Phase == deploy.Stopped
-		}, patience, time.Millisecond, "no row knows it")
+		}, patience, pause, "no row knows it")
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		h.reach("stopped")
 		h.ada.Delete(path).Want(http.StatusNoContent)

@@ -56,7 +56,7 @@ func (w *world) awaitAlive(revisions ...int64) {
 		alive := w.alive()
 		require.LessOrEqual(w.t, len(alive), 5)
 		return len(alive) == len(revisions) && (len(alive) == 0 || alive[0] == revisions[0])
-	}, patience, 5*time.Millisecond, "%v", revisions)
+	}, patience, pause, "%v", revisions)
 }
 
 // faulty makes the runtimes of the prompt "faulty" never ready.
@@ -198,7 +198,7 @@ func TestChangesDuringARollout(t *testing.T) {
 			t.Helper()
 			w.prompt("faulty")
 			h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
-			require.Eventually(t, func() bool { alive := w.alive(); return len(alive) > 0 && alive[len(alive)-1] == revision }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { alive := w.alive(); return len(alive) > 0 && alive[len(alive)-1] == revision }, patience, pause)
 		}
 		begin(2)
 		begin(3) // the former attempt ends without patience
@@ -329,12 +329,20 @@ func TestStoredRevisions(t *testing.T) {
 		require.Equal(t, []float64{12, 11, 10, 9, 8, 7, 6, 5, 4, 3}, numbers())
 		require.True(t, named(), "it serves")
 		large := strings.Repeat("\U0001F600", 199_000)
-		for n := range 7 {
-			h.redeploy(strconv.Itoa(n)+large, 13+n)
-		}
-		require.Equal(t, []float64{19, 18, 17, 16, 15}, numbers())
-		require.False(t, named())
+		w.prompt(large)
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Eventually(t, func() bool { // a status compares the configuration, which takes time
+			var serving int
+			err := w.db.Read().QueryRowContext(t.Context(), `SELECT serving FROM deployments`).Scan(&serving)
+			return err == nil && serving == 13
+		}, patience, pause)
 		var size int
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT size FROM deployment_revisions WHERE revision = 13`).Scan(&size))
+		require.Greater(t, size, len(large))
+		w.exec(`UPDATE deployment_revisions SET size = ` + strconv.Itoa(size)) // as if all were large
+		h.redeploy("small", 14)
+		require.Equal(t, []float64{14, 13, 12, 11, 10, 9}, numbers())
+		require.False(t, named())
 		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT SUM(size) FROM deployment_revisions`).Scan(&size))
 		require.LessOrEqual(t, size, 4<<20)
 	})

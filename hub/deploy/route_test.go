@@ -91,7 +91,7 @@ func (w *routed) left(names ...string) {
 	require.Eventually(w.t, func() bool {
 		return slices.Equal(names, w.gateway.Names("routes")) && len(w.gateway.Names("services")) <= len(names)
 	}, patience,
-		5*time.Millisecond, "%v", names)
+		pause, "%v", names)
 }
 
 func TestRouteOfADeployment(t *testing.T) {
@@ -134,7 +134,7 @@ func TestRouteOfAnOrganization(t *testing.T) {
 			all, err = w.driver.Routes(t.Context(), w.owner())
 			require.NoError(t, err)
 			return len(all) == 1 && all["acme-bot"].Path != "" // it is complete
-		}, patience, 5*time.Millisecond)
+		}, patience, pause)
 		s := ada.Get("/api/v1/admin/agents/bot/deploy").Want(http.StatusOK)
 		require.Equal(t, w.gateway.Proxy+"/acme/bot", s["publicUrl"])
 		require.Equal(t, deploy.Route{
@@ -154,7 +154,7 @@ func TestRouteMoves(t *testing.T) {
 			status, prompt := w.get(h)
 			require.Equal(t, http.StatusOK, status)
 			return prompt == "second"
-		}, patience, 5*time.Millisecond)
+		}, patience, pause)
 
 		w.gateway.Fail(gatewaytest.Away)
 		h.redeploy("third", 3)
@@ -263,7 +263,7 @@ func TestRoutesAreRepaired(t *testing.T) {
 				all, err := w.driver.Routes(t.Context(), w.owner())
 				require.NoError(t, err)
 				return all[key].Path == "/helper"
-			}, patience, 5*time.Millisecond)
+			}, patience, pause)
 		}
 		status, _ := w.get(h)
 		require.Equal(t, http.StatusOK, status)

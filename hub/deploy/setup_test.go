@@ -144,8 +144,11 @@ const (
 	key  = "default-helper"
 )
 
-// patience bounds the time until a state is reached.
-const patience = time.Minute
+// patience bounds the time until a state is reached, which is read again after each pause.
+const (
+	patience = time.Minute
+	pause    = 20 * time.Millisecond
+)
 
 // reach waits until a deployment has the state, and returns its status.
 func (h *hub) reach(state string) apitest.Object {
@@ -174,7 +177,7 @@ func (h *hub) until(ok func(apitest.Object) bool) (s apitest.Object) {
 	require.Eventually(h.t, func() bool {
 		s = h.ada.Get(path).Want(http.StatusOK)
 		return ok(s)
-	}, patience, 2*time.Millisecond)
+	}, patience, pause)
 	return s
 }
 

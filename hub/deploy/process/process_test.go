@@ -44,7 +44,7 @@ var scratch string
 // executable builds the runtime.
 var executable = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "runtime")
-	build := exec.CommandContext(context.Background(), "go", "build", "-buildvcs=false", "-o", path, "github.com/seed93082962/agenthost/cmd/runtime")
+	build := exec.CommandContext(context.Background(), "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "github.com/seed93082962/agenthost/cmd/runtime")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build runtime: %w: %s", err, out)
