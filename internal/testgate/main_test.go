@@ -120,7 +120,7 @@ func gateOver(t *testing.T, dir, pkg string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-json", "-vet=off", pkg)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	events, _ := cmd.Output() // the gate reports the failure
 	var out strings.Builder
 	err := run(strings.NewReader(string(events)), &out)

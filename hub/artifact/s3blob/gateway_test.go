@@ -37,7 +37,8 @@ var gateway = sync.OnceValues(func() (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	cmd := exec.Command("go", "install", "-gcflags=github.com/...=-N -l", "-ldflags=-s -w", "github.com/versity/versitygw/cmd/versitygw@"+gatewayVersion)
+	cmd := exec.Command("go", "install", "-gcflags=all=-dwarf=false", "-gcflags=github.com/...=-dwarf=false -N -l", "-ldflags=-s -w",
+		"github.com/versity/versitygw/cmd/versitygw@"+gatewayVersion)
 	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("install versitygw: %w: %s", err, out)
