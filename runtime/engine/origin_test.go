@@ -76,18 +76,38 @@ func TestMessagesOfAnotherOrigin(t *testing.T) {
 	}
 }
 
+// The last call of a truncated response is not executed, and the run ends with the text before it.
+func TestATruncatedResponse(t *testing.T) {
+	for _, stop := range []string{model.StopMaxTokens, model.StopContext} {
+		n := 0
+		s := newSetup(inProcess(func(_ context.Context, _ *model.Request, yield func(model.Part, error) bool) {
+			n++
+			_ = yield(model.Part{Kind: model.KindText, Text: "First"}, nil) &&
+				yield(model.Part{Kind: model.KindToolUse, Index: 1, ID: "t1", Name: "Now"}, nil) &&
+				yield(model.Part{Kind: model.KindToolInput, Index: 1, Text: `{"a":`}, nil) &&
+				yield(model.Part{Kind: model.KindStop, StopReason: stop}, nil)
+		}))
+		got := s.run(t.Context(), t, "")
+		require.NoError(t, got.err)
+		require.Equal(t, 1, n)
+		require.Equal(t, stop, got.outcome.StopReason)
+		require.Equal(t, "First", got.outcome.Text)
+	}
+}
+
 // A response without a text or a call is no success, and it is not stored: model APIs reject it in
 // the next request. The text of an earlier response of the run is an answer.
 func TestAResponseWithoutOutput(t *testing.T) {
 	for name, row := range map[string]struct {
 		text, stop, want string
 	}{
-		"the limit":         {"", model.StopMaxTokens, "maxOutputTokens must be larger"},
-		"nothing":           {"", model.StopEndTurn, "the model ended its response without a text"},
-		"a blank text":      {" \n", model.StopEndTurn, "the model ended its response without a text"},
-		"a call that is no": {"", model.StopToolUse, "the model ended its response without a text"},
-		"a refusal":         {"", model.StopRefusal, "the model refused to respond"},
-		"a text":            {"Yes.", model.StopEndTurn, ""},
+		"the limit":          {"", model.StopMaxTokens, "maxOutputTokens must be larger"},
+		"nothing":            {"", model.StopEndTurn, "the model ended its response without a text"},
+		"a blank text":       {" \n", model.StopEndTurn, "the model ended its response without a text"},
+		"a call that is no":  {"", model.StopToolUse, "the model ended its response without a text"},
+		"the context window": {"", model.StopContext, "the conversation reached the context window of the model"},
+		"a refusal":          {"", model.StopRefusal, "the model refused to respond"},
+		"a text":             {"Yes.", model.StopEndTurn, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls := 0

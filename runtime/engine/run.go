@@ -155,6 +155,9 @@ func (r *run) loop(ctx context.Context) (err error) {
 	return nil
 }
 
+// incomplete has the reasons of responses whose last tool call may be truncated.
+var incomplete = []string{model.StopMaxTokens, model.StopContext, model.StopRefusal}
+
 // handleResponse stores and emits a complete response and runs the tool calls in it. It reports
 // whether the run is done.
 func (r *run) handleResponse(ctx context.Context, response *model.Response) (done bool, err error) {
@@ -168,7 +171,7 @@ func (r *run) handleResponse(ctx context.Context, response *model.Response) (don
 	r.out.Emit(r.assistantEvent(response))
 	calls := response.Message.ToolUses()
 	switch {
-	case len(calls) == 0, response.StopReason == model.StopMaxTokens, response.StopReason == model.StopRefusal:
+	case len(calls) == 0, slices.Contains(incomplete, response.StopReason):
 		if len(calls) == 0 && strings.TrimSpace(r.outcome.Text) == "" {
 			return false, emptyAnswer(response.StopReason)
 		}
@@ -191,6 +194,8 @@ func emptyAnswer(stopReason string) error {
 	switch stopReason {
 	case model.StopMaxTokens:
 		e.Message = "the response reached the limit of output tokens before its text began: maxOutputTokens must be larger"
+	case model.StopContext:
+		e.Code, e.Message = model.CodePromptTooLong, "the conversation reached the context window of the model before a text began"
 	case model.StopRefusal:
 		e.Message = "the model refused to respond"
 	}

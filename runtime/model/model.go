@@ -97,6 +97,7 @@ const (
 	StopMaxTokens = "max_tokens"
 	StopSequence  = "stop_sequence"
 	StopRefusal   = "refusal"
+	StopContext   = "model_context_window_exceeded" // a truncated response, as with StopMaxTokens
 )
 
 // Kind is the kind of a [Part]. The comments name the fields that it uses.
