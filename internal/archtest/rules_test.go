@@ -98,7 +98,8 @@ var modules = []rule{
 
 // testModules may be imported by tests and by packages whose name ends in test.
 const testModules = "testing/... net/http/httptest github.com/stretchr/testify/require github.com/google/go-cmp/... go.uber.org/goleak " +
-	"pgregory.net/rapid github.com/getkin/kin-openapi/... github.com/chromedp/... github.com/nats-io/nats-server/v2/..."
+	"pgregory.net/rapid github.com/getkin/kin-openapi/... github.com/chromedp/... github.com/nats-io/nats-server/v2/... " +
+	"github.com/nats-io/jwt/v2 github.com/nats-io/nkeys"
 
 // unreachable lists packages that must not be linked, directly or indirectly.
 var unreachable = []rule{

@@ -35,7 +35,8 @@ type Bus interface {
 	// that the notification may be lost.
 	Notify(ctx context.Context, owner, id ID) error
 
-	// Listen calls notified for the notifications of an owner, one at a time, until stop is called.
+	// Listen calls notified for the notifications of an owner until stop is called. A call may be in
+	// progress then, and several at the same time.
 	Listen(owner ID, notified func(id ID)) (stop func())
 }
 

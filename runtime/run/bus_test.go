@@ -114,17 +114,90 @@ func TestAFullBus(t *testing.T) {
 	})
 }
 
+// A bus that does not respond delays each call of a run by at most 3 s, and the end of a run by 5 s
+// more. Close does not wait for it, and later calls do not use it.
+func TestAFrozenBus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := run.NewMemoryBus()
+		cut := &cutBus{Bus: bus}
+		owner, other := run.New(run.Config{Bus: cut}), run.New(run.Config{Bus: bus})
+		defer other.Close()
+		before, ended := started(t, owner), started(t, owner)
+		cut.frozen.Store(true)
+		within := func(limit time.Duration, f func()) {
+			begin := time.Now()
+			f()
+			require.LessOrEqual(t, time.Since(begin), limit)
+		}
+		within(3*time.Second, func() {
+			_, err := owner.Cancel(ids.Random(), wire.ReasonClientRequest)
+			require.ErrorIs(t, err, run.ErrUnavailable)
+		})
+		within(0, func() {
+			r := started(t, owner)
+			_, err := owner.Cancel(r.ID(), wire.ReasonClientRequest)
+			require.NoError(t, err)
+			_, err = owner.Cancel(ids.Random(), wire.ReasonClientRequest)
+			require.ErrorIs(t, err, run.ErrUnavailable)
+		})
+		within(5*time.Second, func() { ended.Finish(nil) })
+		require.NoError(t, before.Context().Err())
+
+		cut.frozen.Store(false)
+		<-time.After(10 * time.Second)
+		require.True(t, owner.Available())
+		_, err := other.Cancel(ended.ID(), wire.ReasonClientRequest)
+		require.ErrorIs(t, err, run.ErrEnded)
+		_, err = other.Cancel(before.ID(), wire.ReasonClientRequest)
+		require.NoError(t, err)
+		require.Error(t, before.Context().Err())
+
+		late := started(t, owner)
+		cut.frozen.Store(true)
+		go owner.Cancel(ids.Random(), wire.ReasonClientRequest)
+		synctest.Wait()
+		within(0, owner.Close)
+		within(0, func() { late.Finish(nil) })
+		within(0, func() { before.Finish(nil) })
+	})
+}
+
+// Finish may be called by several goroutines, such as the end of a run and a deferred call.
+func TestConcurrentEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cut := &cutBus{Bus: run.NewMemoryBus()}
+		g := run.New(run.Config{Bus: cut})
+		defer g.Close()
+		r := started(t, g)
+		started(t, g)
+		cut.frozen.Store(true)
+		for range 4 {
+			go r.Finish(nil)
+		}
+		<-time.After(time.Minute)
+		state, _ := r.Finish(errFailed)
+		require.Equal(t, wire.StateCompleted, state)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Error(t, g.Drain(ctx), "one run is active")
+	})
+}
+
 var errCut = errors.New("the bus is cut")
 
-// cutBus is a bus that cannot be reached, or cannot be written.
+// cutBus is a bus that cannot be reached, cannot be written, or does not respond.
 type cutBus struct {
 	run.Bus
-	away, full atomic.Bool
+	away, full, frozen atomic.Bool
 }
 
 func (b *cutBus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
 	if b.away.Load() {
 		return run.Entry{}, errCut
+	}
+	if b.frozen.Load() {
+		<-ctx.Done()
+		return run.Entry{}, ctx.Err()
 	}
 	return b.Bus.Get(ctx, id)
 }
@@ -132,6 +205,10 @@ func (b *cutBus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
 func (b *cutBus) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Duration) (uint64, error) {
 	if b.away.Load() || b.full.Load() {
 		return 0, errCut
+	}
+	if b.frozen.Load() {
+		<-ctx.Done()
+		return 0, ctx.Err()
 	}
 	return b.Bus.Put(ctx, id, e, ttl)
 }

@@ -143,11 +143,7 @@ func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error
 	response := wire.CancelResponse{RunID: id.String()}
 	g.mu.Lock()
 	r := g.claimed[id]
-	for r != nil && r.entry != nil && r.entry.ending != nil { // Finish has determined the end
-		ending := r.entry.ending
-		g.mu.Unlock()
-		<-ending
-		g.mu.Lock()
+	for r != nil && r.awaitEnd() {
 		r = g.claimed[id]
 	}
 	if r != nil {
@@ -298,6 +294,18 @@ func (r *Run) separate() {
 // Cancel cancels the run with that reason. The first reason wins. After Finish it does nothing.
 func (r *Run) Cancel(reason wire.Reason) { r.cancel(reason) }
 
+// awaitEnd waits until Finish has stored the end, and reports whether Finish was called. The caller
+// holds mu of the registry, which is unlocked while it waits.
+func (r *Run) awaitEnd() bool {
+	if r.entry == nil || r.entry.ending == nil {
+		return false
+	}
+	r.registry.mu.Unlock()
+	<-r.entry.ending
+	r.registry.mu.Lock()
+	return true
+}
+
 // Finish ends a started run, all goroutines of which must have ended. It returns the final state,
 // and the reason of a cancel: the run is cancelled if it was cancelled before, otherwise failed if
 // err is not nil. Further calls return the same.
@@ -305,7 +313,7 @@ func (r *Run) Finish(err error) (wire.State, wire.Reason) {
 	g := r.registry
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if r.end.state != "" {
+	if r.awaitEnd(); r.end.state != "" {
 		return r.end.state, r.end.reason
 	}
 	r.separate()

@@ -76,19 +76,24 @@ func (p *replica) close() {
 	p.work.Wait()
 }
 
-// call calls a method of the bus, unless the bus is known to be unavailable. It returns an error
-// that wraps ErrUnavailable for every failure other than ErrChanged.
+// call calls a method of the bus, unless the bus is known to be unavailable or the replica is
+// closed. It returns an error that wraps ErrUnavailable for every failure other than ErrChanged.
 func (p *replica) call(method func(ctx context.Context) error) error {
 	if !p.available() {
 		return ErrUnavailable
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	ctx, cancel := context.WithTimeout(p.life, callTimeout)
 	defer cancel()
+	if ctx.Err() != nil {
+		return ErrUnavailable
+	}
 	err := method(ctx)
 	if err == nil || errors.Is(err, ErrChanged) {
 		return err
 	}
-	p.lose(err)
+	if p.life.Err() == nil {
+		p.lose(err)
+	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
@@ -137,6 +142,9 @@ func (p *replica) lose(err error) {
 
 // await waits until the bus is available, for at most patience since it was lost.
 func (p *replica) await() bool {
+	if p.life.Err() != nil {
+		return false
+	}
 	p.mu.Lock()
 	lost, found := p.lost, p.found
 	p.mu.Unlock()

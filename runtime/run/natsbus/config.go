@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -21,8 +22,12 @@ type Config struct {
 	// each runtime its own. Required.
 	Bucket string
 
-	// CredentialsFile is a file with a JWT and its seed, as nsc writes it.
+	// CredentialsFile is a file with a JWT and its seed, as nsc writes it. Each connection reads it
+	// again.
 	CredentialsFile string
+
+	// SeedFile is a file with the seed of an nkey.
+	SeedFile string
 
 	// CAFile has the certificates of the authorities of the servers. Defaults to those of the system.
 	CAFile string
@@ -47,8 +52,8 @@ var bucketName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 //	tls://one:4222,two:4222/bucket?credentials=/run/secrets/nats.creds&ca=/etc/nats/ca.pem
 //
 // The scheme is nats or tls, and there may be several hosts with one user. The path is the bucket.
-// The query may have the paths of files: credentials, ca, cert and key. An error does not contain
-// the URL, which may have a password.
+// The query may have the paths of files: credentials, nkey, ca, cert and key. An error does not
+// contain the URL, which may have a password.
 func Parse(text string) (Config, error) {
 	var cfg Config
 	if len(text) > maxURL {
@@ -88,10 +93,11 @@ func Parse(text string) (Config, error) {
 	}
 	for name, paths := range values {
 		field, ok := map[string]*string{
-			"credentials": &cfg.CredentialsFile, "ca": &cfg.CAFile, "cert": &cfg.CertFile, "key": &cfg.KeyFile,
+			"credentials": &cfg.CredentialsFile, "nkey": &cfg.SeedFile,
+			"ca": &cfg.CAFile, "cert": &cfg.CertFile, "key": &cfg.KeyFile,
 		}[name]
 		if !ok || len(paths) != 1 || paths[0] == "" {
-			return cfg, fmt.Errorf("the query of the URL has %q, which must be one path of credentials, ca, cert or key", name)
+			return cfg, fmt.Errorf("the query of the URL has %q, which must be one path of credentials, nkey, ca, cert or key", name)
 		}
 		*field = paths[0]
 	}
@@ -104,6 +110,8 @@ func (c *Config) check() error {
 		return errors.New("there is no server")
 	case !bucketName.MatchString(c.Bucket):
 		return errors.New("the bucket must have 1 to 64 of A-Z, a-z, 0-9, '_' and '-'")
+	case c.CredentialsFile != "" && c.SeedFile != "":
+		return errors.New("credentials and nkey are both set")
 	case (c.CertFile == "") != (c.KeyFile == ""):
 		return errors.New("a certificate needs a key, and a key a certificate")
 	}
@@ -112,7 +120,7 @@ func (c *Config) check() error {
 
 // Secrets returns the paths of the files with secrets.
 func (c *Config) Secrets() (paths []string) {
-	for _, path := range []string{c.CredentialsFile, c.KeyFile} {
+	for _, path := range []string{c.CredentialsFile, c.SeedFile, c.KeyFile} {
 		if path != "" {
 			paths = append(paths, path)
 		}
@@ -120,12 +128,15 @@ func (c *Config) Secrets() (paths []string) {
 	return paths
 }
 
-func (c *Config) connect() (*nats.Conn, error) {
+// connect connects to a server. refused is called if a permission is missing.
+func (c *Config) connect(refused func(error)) (*nats.Conn, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	options := []nats.Option{
-		nats.Name("agenthost runtime"), nats.Timeout(connectTimeout), nats.PingInterval(pingInterval),
+		nats.Name("agenthost runtime"), nats.PingInterval(pingInterval), nats.FlusherTimeout(writeTimeout),
+		nats.Timeout(connectTimeout / time.Duration(len(c.Servers))), // they are tried one after another
+		nats.CustomInboxPrefix("_INBOX." + c.Bucket),                 // so that a user can be limited to its own responses
 		nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.ReconnectBufSize(-1), // without a connection, a call fails immediately
@@ -133,10 +144,20 @@ func (c *Config) connect() (*nats.Conn, error) {
 		nats.ReconnectHandler(func(*nats.Conn) { c.Logger.Info("connection to NATS was restored") }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			c.Logger.Warn("NATS reported an error", "err", err)
+			if errors.Is(err, nats.ErrPermissionViolation) {
+				refused(err)
+			}
 		}),
 	}
 	if c.CredentialsFile != "" {
 		options = append(options, nats.UserCredentials(c.CredentialsFile))
+	}
+	if c.SeedFile != "" {
+		seed, err := nats.NkeyOptionFromSeed(c.SeedFile)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, seed)
 	}
 	if c.CAFile != "" {
 		options = append(options, nats.RootCAs(c.CAFile))

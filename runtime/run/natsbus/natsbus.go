@@ -8,10 +8,13 @@
 //	rt, err := runtime.New(ctx, runtime.Config{Agents: agents, Bus: bus})
 //
 // The bucket is created if it does not exist. One that was created before, for example with several
-// replicas in a cluster, is used as it is; it must have a limit marker TTL.
+// replicas in a cluster, is used as it is. It must have a limit marker TTL, a history of 1 and no
+// TTL below 5 minutes.
 //
-// The user of NATS needs permission to publish to $JS.API.>, $KV.<bucket>.> and
-// agenthost.<bucket>.>, and to subscribe to agenthost.<bucket>.> and _INBOX.>.
+// The user of NATS needs permission to publish to $JS.API.STREAM.INFO.KV_<bucket>,
+// $JS.API.STREAM.MSG.GET.KV_<bucket>, $KV.<bucket>.>, agenthost.<bucket>.> and _INBOX.<bucket>.>, and
+// to subscribe to agenthost.<bucket>.> and _INBOX.<bucket>.>. To create the bucket, it also publishes
+// to $JS.API.INFO and $JS.API.STREAM.CREATE.KV_<bucket>.
 package natsbus
 
 import (
@@ -37,9 +40,13 @@ const (
 	connectTimeout = 5 * time.Second
 	reconnectWait  = 100 * time.Millisecond
 	pingInterval   = 5 * time.Second // a connection without two responses is closed
+	writeTimeout   = time.Second     // a connection that does not accept a request is closed
 
 	// markerTTL is the time for which the server stores that an entry has expired or was deleted.
 	markerTTL = time.Second
+
+	// minAge is the shortest TTL of a bucket: states of ended runs are stored for as long.
+	minAge = 5 * time.Minute
 )
 
 // Bus is a connection to NATS.
@@ -62,16 +69,18 @@ type entry struct {
 	Reason wire.Reason `json:"reason,omitempty"`
 }
 
-// Open connects to NATS and creates the bucket. It fails if that takes more than 5 s: a wrong
-// address should not be found by the first cancel. Afterwards an interrupted connection is restored
-// for as long as the bus is open.
+// Open connects to NATS, creates the bucket, and stores an entry in it. It fails if that takes more
+// than 5 s, or if a permission is missing: a wrong setting should not be found by the first cancel.
+// Afterwards an interrupted connection is restored for as long as the bus is open.
 func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	conn, err := cfg.connect()
+	ctx, refuse := context.WithCancelCause(ctx) // a request without permission has no response
+	defer refuse(nil)
+	conn, err := cfg.connect(refuse)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
@@ -82,8 +91,14 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if b.js, err = jetstream.New(conn); err == nil {
 		err = b.open(ctx)
 	}
+	if err == nil {
+		err = b.try(ctx)
+	}
 	if err != nil {
 		conn.Close()
+		if cause := context.Cause(ctx); errors.Is(cause, nats.ErrPermissionViolation) {
+			err = cause
+		}
 		return nil, fmt.Errorf("open bucket %s of NATS: %w", b.bucket, err)
 	}
 	return b, nil
@@ -91,24 +106,46 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 
 // open creates the bucket if it does not exist.
 func (b *Bus) open(ctx context.Context) error {
-	bucket, err := b.js.KeyValue(ctx, b.bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		bucket, err = b.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+	stream, err := b.js.Stream(ctx, "KV_"+b.bucket)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		_, err = b.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 			Bucket: b.bucket, Description: "runs of an agenthost runtime",
 			MaxValueSize: maxEntry, MaxBytes: maxBucket, LimitMarkerTTL: markerTTL,
 		})
-		if errors.Is(err, jetstream.ErrBucketExists) { // another replica was faster
-			bucket, err = b.js.KeyValue(ctx, b.bucket)
+		if err == nil || errors.Is(err, jetstream.ErrBucketExists) { // another replica was faster
+			stream, err = b.js.Stream(ctx, "KV_"+b.bucket)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	status, err := bucket.Status(ctx)
-	if err == nil && status.LimitMarkerTTL() == 0 {
-		err = errors.New("the bucket has no limit marker TTL, so its entries cannot expire")
+	return check(stream.CachedInfo().Config)
+}
+
+// check returns an error if a bucket that was created before does not have the settings of a bus.
+func check(bucket jetstream.StreamConfig) error {
+	switch {
+	case !bucket.AllowMsgTTL || bucket.SubjectDeleteMarkerTTL == 0:
+		return errors.New("it has no limit marker TTL, so that its entries cannot expire: create it with --marker-ttl 1s")
+	case bucket.MaxMsgsPerSubject != 1:
+		return errors.New("it has a history, which would restore entries that were deleted: create it with --history 1")
+	case bucket.MaxAge != 0 && bucket.MaxAge < minAge:
+		return fmt.Errorf("it has a TTL of %v, less than the %v for which the states of ended runs are stored", bucket.MaxAge, minAge)
 	}
-	return err
+	return nil
+}
+
+// try stores, reads and deletes an entry.
+func (b *Bus) try(ctx context.Context) error {
+	id := ids.Random()
+	revision, err := b.Put(ctx, id, run.Entry{Owner: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}, time.Second)
+	if err != nil {
+		return err
+	}
+	if _, err = b.Get(ctx, id); err != nil {
+		return err
+	}
+	return b.Delete(ctx, id, revision)
 }
 
 // Close closes the connection.

@@ -1,17 +1,9 @@
 package natsbus_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -32,7 +24,13 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The test binary is also the program of a NATS server.
+func TestMain(m *testing.M) {
+	if serveChild() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // serve starts a NATS server with its data in dir.
 func serve(t testing.TB, dir string, change func(*server.Options)) *server.Server {
@@ -148,44 +146,21 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-func TestURLs(t *testing.T) {
-	for text, want := range map[string]natsbus.Config{
-		"nats://host:4222": {Servers: []string{"nats://host:4222"}, Bucket: natsbus.DefaultBucket},
-		"tls://u:p,%40@one,[::1]:4223/b?credentials=/c&ca=/a&cert=/x&key=/k": {
-			Servers: []string{"tls://u:p,%40@one", "tls://u:p,%40@[::1]:4223"}, Bucket: "b",
-			CredentialsFile: "/c", CAFile: "/a", CertFile: "/x", KeyFile: "/k",
-		},
-		"nats://token@host/b/": {Servers: []string{"nats://token@host"}, Bucket: "b"},
-	} {
-		got, err := natsbus.Parse(text)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-	for _, text := range []string{
-		"", "host", "http://secret@host", "nats://", "nats:///b", "nats://secret@", "nats://u:secret%zz@host", "nats://secret@host,",
-		"nats://secret@host/a/b", "nats://secret@host/a.b", "nats://secret@host/*", "nats://secret@host/%3e", "nats://secret@host/b?unknown=x",
-		"nats://secret@host/?ca=", "nats://secret@host/?ca=a&ca=b", "nats://secret@host?cert=a", "nats://secret@host?key=a", "nats://secret@host#f",
-		"nats://secret@host?%zz", "nats://secret@" + strings.Repeat("a", 10_000),
-	} {
-		_, err := natsbus.Parse(text)
-		require.Error(t, err, text)
-		require.NotContains(t, err.Error(), "secret")
-	}
-}
-
 func TestOpenFails(t *testing.T) {
 	secured := serve(t, t.TempDir(), func(o *server.Options) { o.Username, o.Password = "user", "password" })
 	plain := serve(t, t.TempDir(), func(o *server.Options) { o.JetStream = false })
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer silent.Close()
+	t.Cleanup(func() { silent.Close() })
 	for name, text := range map[string]string{
 		"nobody listens":       "nats://127.0.0.1:1",
 		"a silent server":      "nats://" + silent.Addr().String(),
+		"silent servers":       "nats://" + strings.Repeat(silent.Addr().String()+",", 4) + silent.Addr().String(),
 		"no user":              url(secured, "", ""),
 		"a wrong password":     url(secured, "user:wrong@", ""),
 		"no JetStream":         url(plain, "", ""),
 		"no credentials":       url(plain, "", "?credentials="+filepath.Join(t.TempDir(), "none")),
+		"no seed":              url(plain, "", "?nkey="+filepath.Join(t.TempDir(), "none")),
 		"no authority":         url(plain, "", "?ca="+filepath.Join(t.TempDir(), "none")),
 		"a server without TLS": strings.Replace(url(plain, "", ""), "nats:", "tls:", 1),
 	} {
@@ -199,36 +174,101 @@ func TestOpenFails(t *testing.T) {
 		})
 	}
 	open(t, url(secured, "user:password@", ""))
-
-	// Entries of a bucket without markers would never expire.
-	conn, err := nats.Connect(url(secured, "user:password@", ""))
-	require.NoError(t, err)
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	require.NoError(t, err)
-	_, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "forever"})
-	require.NoError(t, err)
-	cfg, err := natsbus.Parse(url(secured, "user:password@", "/forever"))
-	require.NoError(t, err)
-	_, err = natsbus.Open(t.Context(), cfg)
-	require.ErrorContains(t, err, "limit marker TTL")
 }
 
-// The permissions of the package comment are sufficient, and the buckets of two runtimes are
-// separate.
+// connect connects as the command nats does.
+func connect(t *testing.T, url string) jetstream.JetStream {
+	t.Helper()
+	conn, err := nats.Connect(url)
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	return js
+}
+
+// A bucket that was created before is used with any settings that keep what a bus promises. The
+// settings are those of flags of nats kv add.
+func TestBuckets(t *testing.T) {
+	s := serve(t, t.TempDir(), nil)
+	js := connect(t, url(s, "", ""))
+	_, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "original", LimitMarkerTTL: time.Second})
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		bucket jetstream.KeyValueConfig
+		fault  string
+	}{
+		"the-example":  {bucket: jetstream.KeyValueConfig{LimitMarkerTTL: time.Second}},
+		"in-memory":    {bucket: jetstream.KeyValueConfig{LimitMarkerTTL: time.Second, Storage: jetstream.MemoryStorage, Compression: true}},
+		"long-markers": {bucket: jetstream.KeyValueConfig{LimitMarkerTTL: time.Hour, MaxValueSize: 1024, MaxBytes: 1 << 20}},
+		"long-ttl":     {bucket: jetstream.KeyValueConfig{LimitMarkerTTL: time.Second, TTL: 5 * time.Minute}},
+		"forever":      {jetstream.KeyValueConfig{}, "it has no limit marker TTL, so that its entries cannot expire: create it with --marker-ttl 1s"},
+		"history":      {jetstream.KeyValueConfig{LimitMarkerTTL: time.Second, History: 2}, "it has a history"},
+		"short-ttl":    {jetstream.KeyValueConfig{LimitMarkerTTL: time.Second, TTL: time.Minute}, "it has a TTL of 1m0s, less than the 5m0s"},
+		"small-values": {jetstream.KeyValueConfig{LimitMarkerTTL: time.Second, MaxValueSize: 16}, "store entry: "},
+		"mirror":       {jetstream.KeyValueConfig{Mirror: &jetstream.StreamSource{Name: "original"}}, "it has no limit marker TTL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.bucket.Bucket = name
+			_, err := js.CreateKeyValue(t.Context(), c.bucket)
+			require.NoError(t, err)
+			cfg, err := natsbus.Parse(url(s, "", "/"+name))
+			require.NoError(t, err)
+			bus, err := natsbus.Open(t.Context(), cfg)
+			if c.fault != "" {
+				require.ErrorContains(t, err, "open bucket "+name+" of NATS: "+c.fault)
+				return
+			}
+			require.NoError(t, err)
+			bus.Close()
+		})
+	}
+}
+
+// permissions are those of the package comment.
+func permissions(bucket string, more ...string) *server.Permissions {
+	own := []string{"agenthost." + bucket + ".>", "_INBOX." + bucket + ".>"}
+	api := []string{"$JS.API.STREAM.INFO.KV_" + bucket, "$JS.API.STREAM.MSG.GET.KV_" + bucket, "$KV." + bucket + ".>"}
+	return &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: slices.Concat(own, api, more)},
+		Subscribe: &server.SubjectPermission{Allow: own},
+	}
+}
+
+// The permissions of the package comment are sufficient and necessary, and the buckets of two
+// runtimes of one account are separate.
 func TestPermissions(t *testing.T) {
-	s := serve(t, t.TempDir(), func(o *server.Options) {
-		o.Users = []*server.User{{Username: "coder", Password: "p", Permissions: &server.Permissions{
-			Publish:   &server.SubjectPermission{Allow: []string{"$JS.API.>", "$KV.coder.>", "agenthost.coder.>", "_INBOX.>"}},
-			Subscribe: &server.SubjectPermission{Allow: []string{"agenthost.coder.>", "_INBOX.>"}},
-		}}, {Username: "admin", Password: "p"}}
-	})
-	owner := run.New(run.Config{Bus: open(t, url(s, "coder:p@", "/coder"))})
-	defer owner.Close()
-	other := run.New(run.Config{Bus: open(t, url(s, "coder:p@", "/coder"))})
-	defer other.Close()
-	foreign := run.New(run.Config{Bus: open(t, url(s, "admin:p@", "/writer"))})
-	defer foreign.Close()
+	all := permissions("coder")
+	users := []*server.User{
+		{Username: "creator", Password: "p", Permissions: permissions("coder", "$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_coder")},
+		{Username: "coder", Password: "p", Permissions: all},
+		{Username: "admin", Password: "p"},
+	}
+	for i := range all.Publish.Allow {
+		less := &server.Permissions{
+			Publish:   &server.SubjectPermission{Allow: slices.Delete(slices.Clone(all.Publish.Allow), i, i+1)},
+			Subscribe: all.Subscribe,
+		}
+		users = append(users, &server.User{Username: fmt.Sprint("less", i), Password: "p", Permissions: less})
+	}
+	s := serve(t, t.TempDir(), func(o *server.Options) { o.Users = users })
+	replica := func(bus run.Bus) *run.Registry {
+		g := run.New(run.Config{Bus: bus})
+		t.Cleanup(g.Close)
+		return g
+	}
+	refused := func(user, bucket, want string) {
+		cfg, err := natsbus.Parse(url(s, user+":p@", "/"+bucket))
+		require.NoError(t, err)
+		_, err = natsbus.Open(t.Context(), cfg)
+		require.ErrorIs(t, err, nats.ErrPermissionViolation)
+		require.ErrorContains(t, err, want)
+	}
+	refused("coder", "coder", "$JS.API.INFO") // the bucket does not exist
+	owner := replica(open(t, url(s, "creator:p@", "/coder")))
+	other := replica(open(t, url(s, "coder:p@", "/coder")))
+	foreign := replica(open(t, url(s, "admin:p@", "/writer")))
 	r, err := owner.Claim(t.Context(), ids.Random())
 	require.NoError(t, err)
 	require.NoError(t, r.Start())
@@ -238,6 +278,11 @@ func TestPermissions(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, r.Context().Err(), "the notification has arrived")
 	r.Finish(nil)
+
+	refused("coder", "writer", "_INBOX.writer.")
+	for i, subject := range all.Publish.Allow[2:] { // those that Open needs
+		refused(fmt.Sprint("less", i+2), "coder", strings.TrimSuffix(subject, ">"))
+	}
 }
 
 // An entry that another program has written is an error, not a state.
@@ -253,42 +298,6 @@ func TestForeignEntries(t *testing.T) {
 		require.NoError(t, err)
 		_, err = bus.Get(t.Context(), id)
 		require.Error(t, err, text)
-	}
-}
-
-func TestTLS(t *testing.T) {
-	dir := t.TempDir()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	ca, secret := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "key.pem")
-	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	require.NoError(t, os.WriteFile(secret, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
-	pair, err := tls.LoadX509KeyPair(ca, secret)
-	require.NoError(t, err)
-	pool := x509.NewCertPool()
-	require.True(t, pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	s := serve(t, dir, func(o *server.Options) {
-		o.TLS, o.TLSVerify, o.TLSTimeout = true, true, 5
-		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
-	})
-	address := "tls://" + s.Addr().String()
-	bus := open(t, address+"?ca="+ca+"&cert="+ca+"&key="+secret)
-	_, err = bus.Get(t.Context(), ids.Random())
-	require.NoError(t, err)
-	for name, query := range map[string]string{"an unknown authority": "", "no client certificate": "?ca=" + ca} {
-		cfg, err := natsbus.Parse(address + query)
-		require.NoError(t, err)
-		_, err = natsbus.Open(t.Context(), cfg)
-		require.Error(t, err, name)
 	}
 }
 
