@@ -26,6 +26,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -45,14 +46,16 @@ type Config struct {
 	// Required.
 	File *agent.File
 
-	// StateDir has the downloaded skills. Without it, an agent with skill archives is unavailable.
+	// StateDir has the downloaded skills. Without it, an agent with skill archives is unavailable. Its
+	// directory "skills" is hidden.
 	StateDir string
 
 	// PrivateDir is the parent of the private directories of MCP servers and sandboxes, to which
 	// agents should not be able to write. Required.
 	PrivateDir string
 
-	// Sessions stores conversations, and is closed with the host. Defaults to a store in memory.
+	// Sessions stores conversations, and is closed with the host. The directory of [session.Files] is
+	// hidden. Defaults to a store in memory.
 	Sessions Sessions
 
 	// Home is the home directory of the user.
@@ -61,8 +64,7 @@ type Config struct {
 	// ChildEnv is the environment of commands and MCP servers, without secrets. See [ChildEnv].
 	ChildEnv []string
 
-	// Hidden are files that commands cannot read and agents cannot change. StateDir and the directory
-	// of Sessions should be among them.
+	// Hidden are further files that commands cannot read and agents cannot change.
 	Hidden []string
 
 	// Proxy returns the proxy of a request. Defaults to none.
@@ -106,6 +108,9 @@ func New(ctx context.Context, cfg Config) (h *Host, err error) {
 		return h, fmt.Errorf("find the working directory: %w", err)
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	if cfg.Hidden, err = cfg.hidden(); err != nil {
+		return h, fmt.Errorf("find hidden files: %w", err)
+	}
 	transport := outbound.Transport()
 	transport.Proxy = cfg.Proxy
 	client := &http.Client{Transport: transport}
@@ -156,6 +161,23 @@ func New(ctx context.Context, cfg Config) (h *Host, err error) {
 	return h, err
 }
 
+// hidden returns the absolute paths of all hidden files.
+func (c *Config) hidden() (paths []string, err error) {
+	paths = slices.Clone(c.Hidden)
+	if files, ok := c.Sessions.(*session.Files); ok {
+		paths = append(paths, files.Dir())
+	}
+	if c.StateDir != "" {
+		paths = append(paths, skillDir(c.StateDir))
+	}
+	for i := range paths {
+		if paths[i], err = filepath.Abs(paths[i]); err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
+}
+
 // Close cancels the remaining runs, and then closes their dependencies.
 func (h *Host) Close() error {
 	var errs []error
@@ -171,6 +193,8 @@ func (h *Host) Close() error {
 	return errors.Join(errs...)
 }
 
+func skillDir(state string) string { return filepath.Join(state, "skills") }
+
 // skillLoader returns the function that downloads skills to a directory, which is created when an
 // agent has an archive.
 func skillLoader(dir string, client *http.Client) func(context.Context, agent.SkillArchive) (string, error) {
@@ -178,7 +202,7 @@ func skillLoader(dir string, client *http.Client) func(context.Context, agent.Sk
 		if dir == "" {
 			return nil, errors.New("there is no directory for skills")
 		}
-		return archive.New(archive.Config{Dir: filepath.Join(dir, "skills"), HTTPClient: client})
+		return archive.New(archive.Config{Dir: skillDir(dir), HTTPClient: client})
 	})
 	return func(ctx context.Context, def agent.SkillArchive) (string, error) {
 		skills, err := open()

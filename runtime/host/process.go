@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/seed93082962/agenthost/internal/httpserve"
@@ -23,8 +24,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 )
 
-// Process is what [Run] needs of the process. All fields except Signals, Proxy, Version, Logger and
-// Configure are required.
+// Process is what [Run] needs of the process. All fields except Signals, Hidden, Proxy, Version,
+// Logger and Configure are required.
 type Process struct {
 	Args   []string            // os.Args
 	Stdin  io.Reader           // os.Stdin
@@ -36,7 +37,8 @@ type Process struct {
 	// SIGTERM. Required, unless ctx ends with it.
 	Signals <-chan os.Signal
 
-	// Proxy, Version and Logger are those of [Config].
+	// Hidden, Proxy, Version and Logger are those of [Config].
+	Hidden  []string
 	Proxy   func(*http.Request) (*url.URL, error)
 	Version string
 	Logger  *slog.Logger
@@ -68,8 +70,15 @@ func Run(ctx context.Context, p Process) error {
 	return p.serve(ctx)
 }
 
-// serve serves the agent of a deployment, which must be ready, and then drains.
+// serve serves the agent of a deployment, which must be ready, and then drains. A signal or the end
+// of ctx also ends a start that is not complete.
 func (p Process) serve(ctx context.Context) error {
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	first, _ := httpserve.Signals(life, p.Signals)
+	first, drain := context.WithCancel(first)
+	defer drain()
+	defer context.AfterFunc(ctx, drain)()
 	if err := protect(); err != nil {
 		p.Logger.Warn("protect the memory of the runtime", "err", err)
 	}
@@ -91,7 +100,7 @@ func (p Process) serve(ctx context.Context) error {
 	}
 	cfg := Config{
 		File: file, StateDir: file.StateDir, PrivateDir: filepath.Join(file.StateDir, "private"), Sessions: sessions,
-		Home: p.Getenv("HOME"), ChildEnv: ChildEnv(p.Getenv), Proxy: p.Proxy, Version: p.Version, Logger: p.Logger,
+		Hidden: slices.Clone(p.Hidden), Home: p.Getenv("HOME"), ChildEnv: ChildEnv(p.Getenv), Proxy: p.Proxy, Version: p.Version, Logger: p.Logger,
 	}
 	for _, path := range []string{agent.DeployedFile, agent.DeployedKeys, file.StateDir} {
 		if path, err = filepath.Abs(path); err != nil {
@@ -102,18 +111,19 @@ func (p Process) serve(ctx context.Context) error {
 	if p.Configure != nil {
 		cfg.Configure = func(c *runtime.Config, _ *mcp.Connector) { p.Configure(c) }
 	}
-	h, err := New(ctx, cfg)
+	h, err := New(first, cfg)
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.serveHost(ctx, h, file, list, listener), h.Close())
+	return errors.Join(p.serveHost(first, h, file, list, listener), h.Close())
 }
 
+// serveHost serves until ctx ends.
 func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list string, listener net.Listener) error {
 	if err := unavailable(file, h.Unavailable()); err != nil {
 		return err
 	}
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // the end of ctx begins to drain
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while it drains
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
@@ -121,11 +131,7 @@ func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list 
 	limits := file.Limits.Of(file.Agents[0].Limits).WithDefaults()
 	p.Logger.Info("serving", "addr", listener.Addr().String())
 	server := &httpserve.Server{Handler: h, Listener: listener, Log: p.Logger, Drain: h.Drain, DrainTimeout: limits.RunTimeout}
-	first, _ := httpserve.Signals(serving, p.Signals)
-	first, drain := context.WithCancel(first)
-	defer drain()
-	defer context.AfterFunc(ctx, drain)()
-	return server.Serve(first)
+	return server.Serve(ctx)
 }
 
 // read returns the configuration with the API keys, and their list.

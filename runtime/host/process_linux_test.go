@@ -1,9 +1,12 @@
 package host_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -27,42 +30,57 @@ func TestMain(m *testing.M) {
 	if !host.IsChild(os.Args) {
 		os.Exit(m.Run())
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	if err := host.Run(ctx, host.Process{Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv}); err != nil {
+	p := host.Process{Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv}
+	ctx := context.Background()
+	if os.Getenv(withSignals) != "" {
+		signals := make(chan os.Signal, 2)
+		signal.Notify(signals, syscall.SIGTERM)
+		p.Signals = signals
+	} else {
+		ctx, _ = signal.NotifyContext(ctx, syscall.SIGTERM)
+	}
+	if err := host.Run(ctx, p); err != nil {
 		println(err.Error())
 		os.Exit(1)
 	}
 }
 
-// A program that passes a context instead of signals drains all the same.
-func TestRunsContinueAfterTheFirstSignal(t *testing.T) {
+// withSignals names the variable of a child that passes signals instead of a context.
+const withSignals = "HOST_TEST_SIGNALS"
+
+// start starts the runtime of a deployment with an agent. It inherits a listener, unless there is
+// another file.
+func start(t *testing.T, definition string, inherited *os.File, env ...string) (child *exec.Cmd, url string) {
+	t.Helper()
 	executable, err := os.Executable()
 	require.NoError(t, err)
-	gate := make(chan struct{})
-	up := modeltest.Start(t, modeltest.OpenAI, modeltest.Stream(modeltest.Text("Half"), modeltest.Gate(gate), modeltest.Text(" and half")))
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		agent.DeployedKeys: "key-of-the-test",
-		agent.DeployedFile: "cwd: " + dir + "\nstateDir: " + filepath.Join(dir, "state") + "\nagents:\n  - id: a\n    model: m\n" +
-			"    provider: {protocol: openai, baseUrl: '" + up.URL + "', apiKey: key}\n",
+		agent.DeployedFile: "cwd: " + dir + "\nstateDir: " + filepath.Join(dir, "state") + "\nagents: [" + definition + "]\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	defer listener.Close()
 	file, err := listener.(*net.TCPListener).File()
 	require.NoError(t, err)
-	var log strings.Builder
-	child := &exec.Cmd{
-		Path: executable, Args: []string{executable, agent.DeployedArg}, Dir: dir,
-		Stdin: strings.NewReader("\n"), Stderr: &log, ExtraFiles: []*os.File{file},
+	defer file.Close()
+	child = &exec.Cmd{
+		Path: executable, Args: []string{executable, agent.DeployedArg}, Dir: dir, Env: append(os.Environ(), env...),
+		Stdin: strings.NewReader("\n"), Stderr: &strings.Builder{}, ExtraFiles: []*os.File{cmp.Or(inherited, file)},
 	}
 	require.NoError(t, child.Start())
 	t.Cleanup(func() { _ = child.Process.Kill() })
-	url := "http://" + listener.Addr().String()
-	require.NoError(t, file.Close())
-	require.NoError(t, listener.Close())
+	return child, "http://" + listener.Addr().String()
+}
+
+// A program that passes a context instead of signals drains all the same.
+func TestRunsContinueAfterTheFirstSignal(t *testing.T) {
+	gate := make(chan struct{})
+	up := modeltest.Start(t, modeltest.OpenAI, modeltest.Stream(modeltest.Text("Half"), modeltest.Gate(gate), modeltest.Text(" and half")))
+	child, url := start(t, "{id: a, model: m, provider: {protocol: openai, baseUrl: '"+up.URL+"', apiKey: key}}", nil)
 	c, err := client.New(client.Config{BaseURL: url, APIKey: "key-of-the-test", HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return c.Ready(t.Context()) == nil }, time.Minute, 5*time.Millisecond)
@@ -82,7 +100,36 @@ func TestRunsContinueAfterTheFirstSignal(t *testing.T) {
 	got := <-results
 	require.NoError(t, got.err)
 	require.Equal(t, wire.StateCompleted, got.answer.State, got.answer.Error)
-	require.NoError(t, child.Wait(), log.String())
+	require.NoError(t, child.Wait(), child.Stderr)
+}
+
+// A signal and the end of the context end a runtime that does not serve yet, because a skill is
+// still downloaded.
+func TestTheEndOfAStart(t *testing.T) {
+	for _, signals := range []string{"", "signals"} {
+		asked := make(chan struct{}, 1)
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked <- struct{}{}
+			<-r.Context().Done()
+		}))
+		t.Cleanup(server.Close)
+		child, _ := start(t, "{id: a, model: demo, provider: {protocol: demo}, skillArchives: [{name: review, url: '"+
+			server.URL+"/x.zip', hash: 'sha256:"+strings.Repeat("0", 64)+"'}]}", nil, withSignals+"="+signals)
+		<-asked
+		require.NoError(t, child.Process.Signal(syscall.SIGTERM))
+		require.Error(t, child.Wait())
+		require.Contains(t, fmt.Sprint(child.Stderr), context.Canceled.Error(), "the download did not end by its timeout")
+	}
+}
+
+// A descriptor that is not a listener ends the process.
+func TestNoListener(t *testing.T) {
+	file, err := os.CreateTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	defer file.Close()
+	child, _ := start(t, "{id: a, model: demo, provider: {protocol: demo}}", file)
+	require.Error(t, child.Wait())
+	require.Contains(t, fmt.Sprint(child.Stderr), "use inherited listener: ")
 }
 
 func TestProgramThatCouldNotEnd(t *testing.T) {

@@ -131,6 +131,9 @@ func (f *Files) openDirs() error {
 	return err
 }
 
+// Dir returns the directory with the transcripts, which agents should not be able to read.
+func (f *Files) Dir() string { return filepath.Join(f.cfg.Dir, "sessions") }
+
 // Close releases the directories. Open sessions that have a file remain usable, and their runs must
 // still close them.
 func (f *Files) Close() error {

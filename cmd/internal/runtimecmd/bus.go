@@ -37,19 +37,20 @@ func openBus(ctx context.Context, cfg natsbus.Config, log *slog.Logger) (*natsbu
 	return bus, nil
 }
 
-// childBus connects the runtime of a deployment to the bus of its environment. It returns nil
-// without one.
-func childBus(getenv func(string) string, log *slog.Logger) (*natsbus.Bus, error) {
-	s := settings{}
+// childBus connects the runtime of a deployment to the bus of its environment, which a platform with
+// several replicas of a deployment sets. It returns nil without one, and the files with secrets.
+func childBus(getenv func(string) string, log *slog.Logger) (bus *natsbus.Bus, secrets []string, err error) {
+	var s settings
 	var own struct {
 		URL string `env:"AGENT_BUS_URL" secret:"file"`
 	}
-	if _, err := daemon.ReadEnvironment(getenv, &own); err != nil {
-		return nil, err
+	if s.secretFiles, err = daemon.ReadEnvironment(getenv, &own); err != nil {
+		return nil, nil, err
 	}
 	s.BusURL = own.URL
-	if err := s.readBus(&agent.File{}); s.bus == nil {
-		return nil, err
+	if err := s.readBus(&agent.File{}); err != nil || s.bus == nil {
+		return nil, nil, err
 	}
-	return openBus(context.Background(), *s.bus, log)
+	bus, err = openBus(context.Background(), *s.bus, log)
+	return bus, s.secretFiles, err
 }

@@ -37,10 +37,11 @@ func RunChild() error {
 		Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: daemon.NewLogger(os.Stderr, level),
 	}
 	if os.Args[1] == agent.DeployedArg {
-		bus, err := childBus(os.Getenv, process.Logger)
+		bus, secrets, err := childBus(os.Getenv, process.Logger)
 		if err != nil {
 			return err
 		}
+		process.Hidden = secrets
 		if bus != nil {
 			defer bus.Close()
 			process.Configure = func(c *runtime.Config) { c.Bus = bus }
