@@ -37,16 +37,9 @@ func (s *settings) openBlobs(ctx context.Context, log *slog.Logger) (blobs, erro
 	if path, ok := strings.CutPrefix(s.BlobURL, "file://"); ok && path != "" {
 		return artifact.OpenFolder(path)
 	}
-	if !strings.HasPrefix(s.BlobURL, "s3://") {
-		return nil, errors.New("BLOB_URL is neither file://PATH nor s3://BUCKET/PREFIX?region=REGION")
-	}
-	cfg, err := s3blob.ParseURL(s.BlobURL)
+	cfg, err := s.bucket()
 	if err != nil {
-		return nil, fmt.Errorf("BLOB_URL: %w", err)
-	}
-	cfg.AccessKeyID, cfg.SecretAccessKey, cfg.SessionToken = s.AccessKeyID, s.SecretAccessKey, s.SessionToken
-	if (cfg.AccessKeyID == "") != (cfg.SecretAccessKey == "") {
-		return nil, errors.New("BLOB_URL: a bucket needs both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither, for a role")
+		return nil, err
 	}
 	if cfg.AccessKeyID == "" {
 		// The standard chain: a profile of the shared files, a web identity, the role of a container
@@ -66,6 +59,24 @@ func (s *settings) openBlobs(ctx context.Context, log *slog.Logger) (blobs, erro
 		log.Warn("the bucket of BLOB_URL cannot be accessed", "err", err)
 	}
 	return driver, nil
+}
+
+// bucket returns the settings of a bucket, or the zero value if files are in a directory.
+func (s *settings) bucket() (cfg s3blob.Config, err error) {
+	if path, ok := strings.CutPrefix(s.BlobURL, "file://"); s.BlobURL == "" || ok && path != "" {
+		return cfg, nil
+	}
+	if !strings.HasPrefix(s.BlobURL, "s3://") {
+		return cfg, errors.New("BLOB_URL is neither file://PATH nor s3://BUCKET/PREFIX?region=REGION")
+	}
+	if cfg, err = s3blob.ParseURL(s.BlobURL); err != nil {
+		return cfg, fmt.Errorf("BLOB_URL: %w", err)
+	}
+	cfg.AccessKeyID, cfg.SecretAccessKey, cfg.SessionToken = s.AccessKeyID, s.SecretAccessKey, s.SessionToken
+	if (cfg.AccessKeyID == "") != (cfg.SecretAccessKey == "") {
+		return cfg, errors.New("BLOB_URL: a bucket needs both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither, for a role")
+	}
+	return cfg, nil
 }
 
 // artifactURL returns the address of OSS_CDN_HOST, or "" for the hub's own.

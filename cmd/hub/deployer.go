@@ -31,37 +31,38 @@ const (
 	maxLease = time.Hour
 )
 
-// checkDeployer returns an error for a setting of deployments that is invalid.
+// checkDeployer returns an error with all settings of deployments that are invalid.
 func (s *settings) checkDeployer() error {
+	var errs []error
 	switch s.Deployer {
 	case deployProcess, deployNone:
 	case deployDocker:
-		if _, err := s.dockerConfig(); err != nil {
-			return err
-		}
+		_, err := s.dockerConfig()
+		errs = append(errs, err)
 	default:
-		return fmt.Errorf("DEPLOYER: %q is not a deployer of this version; use process, docker or none", s.Deployer)
+		errs = append(errs, fmt.Errorf("DEPLOYER: %q is not a deployer of this version; use process, docker or none", s.Deployer))
 	}
 	if s.LeaseTime < minLease || s.LeaseTime > maxLease {
-		return fmt.Errorf("DEPLOYER_LEASE_TIME: %v is not from %v to %v", s.LeaseTime, minLease, maxLease)
+		errs = append(errs, fmt.Errorf("DEPLOYER_LEASE_TIME: %v is not from %v to %v", s.LeaseTime, minLease, maxLease))
 	}
-	for name, list := range map[string]string{"HUB_SANDBOX_READ": s.SandboxRead, "HUB_SANDBOX_WRITE": s.SandboxWrite} {
-		for _, path := range filepath.SplitList(list) {
+	for _, setting := range []struct{ name, list string }{{"HUB_SANDBOX_READ", s.SandboxRead}, {"HUB_SANDBOX_WRITE", s.SandboxWrite}} {
+		for _, path := range filepath.SplitList(setting.list) {
 			if !filepath.IsAbs(path) {
-				return fmt.Errorf("%s: %q is not an absolute path", name, path)
+				errs = append(errs, fmt.Errorf("%s: %q is not an absolute path", setting.name, path))
 			}
 		}
 	}
-	if _, err := s.users(); err != nil {
-		return err
-	}
+	_, err := s.users()
+	errs = append(errs, err)
 	if s.KeyVisible != "" && s.KeyVisible != "true" && s.KeyVisible != "false" {
-		return fmt.Errorf("RUNTIME_APIKEY_VISIBLE_TO_MEMBER: %q is neither true nor false", s.KeyVisible)
+		errs = append(errs, fmt.Errorf("RUNTIME_APIKEY_VISIBLE_TO_MEMBER: %q is neither true nor false", s.KeyVisible))
 	}
-	if err := checkBase("GATEWAY_URL", s.GatewayURL); err != nil {
-		return err
-	}
-	if err := checkBase("GATEWAY_ADMIN_URL", s.GatewayAdmin); err != nil {
+	return errors.Join(append(errs, s.checkGateway())...)
+}
+
+// checkGateway checks the settings of the gateway.
+func (s *settings) checkGateway() error {
+	if err := errors.Join(checkBase("GATEWAY_URL", s.GatewayURL), checkBase("GATEWAY_ADMIN_URL", s.GatewayAdmin)); err != nil {
 		return err
 	}
 	switch {

@@ -51,12 +51,16 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		SilenceErrors: true,
 		Args:          noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if s.Check {
+				return s.report(stdout)
+			}
 			return s.serve(cmd.Context(), daemon.NewLogger(stderr, s.Level), stdout)
 		},
 	}
 	root.Flags().StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
 	root.Flags().Var(&s.Level, "log-level", "lowest `level` of the log: debug, info, warn or error")
 	root.Flags().DurationVar(&s.DrainTimeout, "drain-timeout", s.DrainTimeout, "how long answers continue after SIGTERM, SIGINT or SIGHUP before they are cancelled")
+	root.Flags().BoolVar(&s.Check, "check", false, "print every error in the settings, and exit")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fmt.Errorf("%w; hub --help lists the flags", err)
 	})

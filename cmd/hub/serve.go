@@ -28,25 +28,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
 		return nil, err
 	}
-	if cfg.ProbePrivate, err = s.probePrivate(); err != nil {
-		return nil, err
-	}
-	if cfg.ArtifactURL, err = s.artifactURL(); err != nil {
-		return nil, err
-	}
-	if cfg.UserAnswers, err = answers("HUB_ANSWERS_PER_USER", s.UserAnswers); err != nil {
-		return nil, err
-	}
-	if cfg.AgentAnswers, err = answers("HUB_ANSWERS_PER_AGENT", s.AgentAnswers); err != nil {
-		return nil, err
-	}
-	if cfg.AuditRetention, err = s.retention(); err != nil {
-		return nil, err
-	}
-	if cfg.TrustedProxies, err = s.proxies(); err != nil {
-		return nil, err
-	}
-	if cfg.CORSOrigins, err = s.origins(); err != nil {
+	if err := s.values(&cfg); err != nil {
 		return nil, err
 	}
 	if addr != nil {
@@ -73,9 +55,6 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 	}
 	cfg.CheckTool = checkTool
 	cfg.Offline = addr == nil
-	if err := s.applyExternal(&cfg); err != nil {
-		return nil, err
-	}
 	h, err := hub.New(ctx, cfg)
 	return h, s.explainKey(err)
 }
@@ -90,6 +69,15 @@ func (s *settings) explainKey(err error) error {
 		name = filepath.Join(s.DataDir, keyFile)
 	}
 	return fmt.Errorf("%s has no key that decrypts the secrets of this database: restore the former key, after a new one if there is one: %w", name, err)
+}
+
+// report prints that the settings are valid, or returns all errors. It opens and creates nothing.
+func (s *settings) report(stdout io.Writer) error {
+	if err := s.check(); err != nil {
+		return fmt.Errorf("the settings have errors:\n%w", err)
+	}
+	_, err := fmt.Fprintln(stdout, "the settings are valid")
+	return err
 }
 
 // serve serves requests until ctx ends, and then drains.

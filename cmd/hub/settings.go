@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/hub"
 )
 
 // help is a template for cobra.
@@ -93,6 +95,7 @@ Environment (flags take precedence):
 
 Examples:
   hub                                      SQLite in ./data
+  hub --check                              every error in the settings
   DATABASE_URL=postgres://... hub          as one of several replicas
   hub reset-password admin                 if no admin can log in
   hub admin-token acme/ada                 if the identity provider is unavailable
@@ -146,6 +149,7 @@ type settings struct {
 	Level        daemon.Level  `env:"HUB_LOG_LEVEL" envDefault:"info"`
 	LeaseTime    time.Duration `env:"DEPLOYER_LEASE_TIME" envDefault:"4s"`
 	DrainTimeout time.Duration `env:"HUB_DRAIN_TIMEOUT" envDefault:"30s"`
+	Check        bool
 	getenv       func(string) string
 	secretFiles  []string // paths
 }
@@ -183,57 +187,83 @@ const (
 // maxDrain bounds HUB_DRAIN_TIMEOUT: a run takes at most as long by default.
 const maxDrain = 30 * time.Minute
 
-// check returns an error for the first setting that is unsafe, with the remedy.
+// check returns an error with all settings that are invalid or unsafe, each with the remedy.
 func (s *settings) check() error {
+	errs := []error{s.checkMode(), s.checkKeys(), s.checkDatabase(), s.values(&hub.Config{}), s.checkDeployer()}
+	if s.EncryptionKeys != "" { // otherwise it would be generated
+		_, err := s.encryptionKeys(slog.New(slog.DiscardHandler))
+		errs = append(errs, err)
+	}
+	if s.DrainTimeout < 0 || s.DrainTimeout > maxDrain {
+		errs = append(errs, fmt.Errorf("HUB_DRAIN_TIMEOUT: %v is not from 0s to %v", s.DrainTimeout, maxDrain))
+	}
+	_, err := s.bucket()
+	errs = append(errs, err)
+	_, err = s.publicURL(&net.TCPAddr{})
+	errs = append(errs, err)
+	host, _, err := net.SplitHostPort(s.Addr)
+	switch local := loopback(host); {
+	case err != nil:
+		errs = append(errs, fmt.Errorf("--addr %q is not an address: use host:port, such as 127.0.0.1:8080", s.Addr))
+	case s.PublicURL != "" || local:
+	case s.AuthMode == modeExternal:
+		errs = append(errs, errors.New("HUB_PUBLIC_URL is required in external mode on an address that is not loopback: identity providers redirect to it"))
+	case s.shared():
+		errs = append(errs, errors.New("HUB_PUBLIC_URL is required with PostgreSQL on an address that is not loopback: each replica would return links to itself"))
+	}
+	return errors.Join(errs...)
+}
+
+// checkMode checks the mode of sign-in.
+func (s *settings) checkMode() error {
 	switch s.AuthMode {
 	case "builtin":
+		return s.checkBuiltin()
 	case modeExternal:
-		if err := s.checkExternal(); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("AUTH_MODE: %q is not a valid mode; use builtin or external", s.AuthMode)
+		return s.checkExternal()
 	}
+	return fmt.Errorf("AUTH_MODE: %q is not a valid mode; use builtin or external", s.AuthMode)
+}
+
+// checkKeys checks the keys of callers.
+func (s *settings) checkKeys() error {
+	var errs []error
 	for _, key := range []struct{ name, value string }{{"OPS_API_KEY", s.OpsKey}, {"CHAT_PUSH_API_KEY", s.PushKey}} {
 		if n := len([]rune(key.value)); key.value != "" && n < minKey {
-			return fmt.Errorf("%s has %d characters, which is too short: use at least %d (openssl rand -hex 32 generates one)", key.name, n, minKey)
+			errs = append(errs, fmt.Errorf("%s has %d characters, which is too short: use at least %d (openssl rand -hex 32 generates one)", key.name, n, minKey))
 		}
 	}
 	if s.OpsKey != "" && s.OpsKey == s.PushKey {
-		return errors.New("OPS_API_KEY and CHAT_PUSH_API_KEY are equal: a caller that may push chats could then register identity providers; use two keys")
+		errs = append(errs, errors.New("OPS_API_KEY and CHAT_PUSH_API_KEY are equal: a caller that may push chats could then register identity providers; use two keys"))
 	}
 	if n := len([]rune(s.SetupToken)); s.SetupToken != "" && n < minToken {
-		return fmt.Errorf("HUB_SETUP_TOKEN has %d characters, which is too short: use at least %d, or omit it and use the printed one", n, minToken)
+		errs = append(errs, fmt.Errorf("HUB_SETUP_TOKEN has %d characters, which is too short: use at least %d, or omit it and use the printed one", n, minToken))
 	}
+	return errors.Join(errs...)
+}
+
+func (s *settings) checkDatabase() error {
 	if scheme, _, ok := strings.Cut(s.databaseURL(), "://"); !ok || scheme != "sqlite" && scheme != "postgres" && scheme != "postgresql" {
 		return errors.New("DATABASE_URL is neither sqlite://PATH nor postgres://USER:PASSWORD@HOST/DATABASE")
 	}
 	if s.shared() && s.EncryptionKeys == "" {
 		return errors.New("PROVIDER_ENCRYPTION_KEY is required with PostgreSQL, because all replicas need the same one: generate it with openssl rand -base64 32, and store it safely")
 	}
-	if s.DrainTimeout < 0 || s.DrainTimeout > maxDrain {
-		return fmt.Errorf("HUB_DRAIN_TIMEOUT: %v is not from 0s to %v", s.DrainTimeout, maxDrain)
-	}
-	if _, err := s.retention(); err != nil {
-		return err
-	}
-	if _, err := s.probePrivate(); err != nil {
-		return err
-	}
-	if err := s.checkDeployer(); err != nil {
-		return err
-	}
-	host, _, err := net.SplitHostPort(s.Addr)
-	if err != nil {
-		return fmt.Errorf("--addr %q is not an address: use host:port, such as 127.0.0.1:8080", s.Addr)
-	}
-	if s.AuthMode == modeExternal && s.PublicURL == "" && !loopback(host) {
-		return errors.New("HUB_PUBLIC_URL is required in external mode on an address that is not loopback: identity providers redirect to it")
-	}
-	if s.shared() && s.PublicURL == "" && !loopback(host) {
-		return errors.New("HUB_PUBLIC_URL is required with PostgreSQL on an address that is not loopback: each replica would return links to itself")
-	}
 	return nil
+}
+
+// values sets the fields of values that are parsed. The error has all that are invalid.
+func (s *settings) values(cfg *hub.Config) error {
+	errs := make([]error, 8)
+	cfg.ProbePrivate, errs[0] = s.probePrivate()
+	cfg.ArtifactURL, errs[1] = s.artifactURL()
+	cfg.UserAnswers, errs[2] = answers("HUB_ANSWERS_PER_USER", s.UserAnswers)
+	cfg.AgentAnswers, errs[3] = answers("HUB_ANSWERS_PER_AGENT", s.AgentAnswers)
+	cfg.AuditRetention, errs[4] = s.retention()
+	cfg.TrustedProxies, errs[5] = s.proxies()
+	cfg.CORSOrigins, errs[6] = s.origins()
+	errs[7] = s.applyExternal(cfg)
+	return errors.Join(errs...)
 }
 
 // retention returns the age at which audit entries are pruned, or 0 for never.

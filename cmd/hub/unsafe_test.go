@@ -34,6 +34,8 @@ func TestUnsafeSettingsAreRejected(t *testing.T) {
 		"only a certificate":    {env: []string{"AUTH_MODE", "external", "IDP_CERT", "x"}, want: "set IDP_ISSUER and IDP_CLIENT_ID and IDP_CLIENT_SECRET too"},
 		"an issuer by http":     {env: []string{"AUTH_MODE", "external", "IDP_ISSUER", "http://idp.example.com", "IDP_CLIENT_ID", "a", "IDP_CLIENT_SECRET", "hunter22"}, want: "must be an https URL"},
 		"no certificate":        {env: []string{"AUTH_MODE", "external", "IDP_ISSUER", "https://idp.example.com", "IDP_CLIENT_ID", "a", "IDP_CLIENT_SECRET", "hunter22", "IDP_CERT", "x"}, want: "Cert must be a certificate"},
+		"an unused client":      {env: []string{"IDP_ISSUER", "https://idp.example.com", "IDP_CLIENT_SECRET", "hunter22"}, want: "AUTH_MODE is builtin, in which IDP_ISSUER, IDP_CLIENT_SECRET would be ignored: set AUTH_MODE=external, or remove them"},
+		"unused admins":         {env: []string{"EXTERNAL_BOOTSTRAP_ADMINS", "acme/ada"}, want: "EXTERNAL_BOOTSTRAP_ADMINS would be ignored"},
 		"an admin without org":  {env: []string{"AUTH_MODE", "external", "EXTERNAL_BOOTSTRAP_ADMINS", "ada"}, want: `EXTERNAL_BOOTSTRAP_ADMINS: "ada" does not have the form org/username`},
 		"external, no URL":      {env: []string{"AUTH_MODE", "external"}, args: []string{"--addr", "0.0.0.0:0"}, want: "HUB_PUBLIC_URL is required in external mode"},
 		"trust in everybody":    {env: []string{"HUB_TRUSTED_PROXIES", "10.0.0.0/8, 0.0.0.0/0"}, want: `HUB_TRUSTED_PROXIES: "0.0.0.0/0" is too wide`},
@@ -69,6 +71,33 @@ func TestUnsafeSettingsAreRejected(t *testing.T) {
 			require.NotContains(t, err.Error(), "hunter22")
 		})
 	}
+}
+
+// A start and --check name all errors. --check creates nothing.
+func TestAllErrorsOfTheSettings(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	env := []string{
+		"HUB_DATA_DIR", dir, "AUTH_MODE", "ldap", "OPS_API_KEY", "a", "CHAT_PUSH_API_KEY", "a", "HUB_SETUP_TOKEN", "b", "DATABASE_URL", "mysql://",
+		"PROVIDER_ENCRYPTION_KEY", "c", "HUB_DRAIN_TIMEOUT", "1h", "AUDIT_RETENTION_DAYS", "d", "HUB_PROBE_ALLOW_PRIVATE", "e", "HUB_ADDR", "f",
+		"DEPLOYER", "g", "DEPLOYER_LEASE_TIME", "1ms", "HUB_SANDBOX_READ", "h", "HUB_SANDBOX_WRITE", "i", "HUB_SANDBOX_USERS", "j",
+		"RUNTIME_APIKEY_VISIBLE_TO_MEMBER", "k", "GATEWAY_URL", "l", "GATEWAY_ADMIN_URL", "m", "HUB_ANSWERS_PER_USER", "n", "HUB_ANSWERS_PER_AGENT", "o",
+		"HUB_TRUSTED_PROXIES", "p", "HUB_CORS_ORIGINS", "q", "HUB_PUBLIC_URL", "r", "OSS_CDN_HOST", "s:t:u", "BLOB_URL", "ftp://v",
+	}
+	for _, args := range [][]string{{"--check"}, nil} {
+		_, err := once(t, env, args...)
+		require.Error(t, err)
+		for i, name := range env {
+			if i > 0 && i%2 == 0 && name != "HUB_ADDR" {
+				require.Contains(t, err.Error(), name)
+			}
+		}
+		require.Contains(t, err.Error(), `--addr "f"`)
+		require.NoDirExists(t, dir)
+	}
+	out, err := once(t, []string{"HUB_DATA_DIR", dir}, "--check")
+	require.NoError(t, err)
+	require.Equal(t, "the settings are valid\n", out)
+	require.NoDirExists(t, dir)
 }
 
 func TestTheEncryptionKeyIsStoredAndProtected(t *testing.T) {

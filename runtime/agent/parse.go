@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -29,10 +30,10 @@ var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key ag
 // address, by mistake.
 //
 // The error is [Faults] with all mistakes, and the file is then nil. A systemPromptFile that does
-// not exist, a custom tool that does not load, and the faults of [Agent.Check] are not errors of
-// Parse.
+// not exist and a custom tool that does not load are not errors of Parse. Nor are the faults of
+// [Agent.Check], unless there are others.
 func Parse(name string, data []byte, lookup func(string) (string, bool)) (*File, error) {
-	f, err := parse(name, data, lookup, func(*yaml.Node) error { return nil })
+	f, err := parse(name, data, lookup, func(*yaml.Node) error { return nil }, (*File).unavailable)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ const (
 // faults, the first 100 are returned. With them, it returns what could be decoded, so that the
 // caller can find further faults, or nil for a file that is not one of agents.
 func ParseOne(name string, data []byte, lookup func(string) (string, bool)) (*File, error) {
-	f, err := parse(name, data, lookup, checkImport)
+	f, err := parse(name, data, lookup, checkImport, nil)
 	if f != nil && len(f.Agents) != 1 {
 		f = nil
 	}
@@ -110,8 +111,20 @@ func checkImport(root *yaml.Node) error {
 	return nil
 }
 
-// parse returns the file as far as it could be decoded, and its faults.
-func parse(name string, data []byte, lookup func(string) (string, bool), check func(root *yaml.Node) error) (*File, error) {
+// unavailable returns the reasons why agents of the file are unavailable.
+func (f *File) unavailable() (all Faults) {
+	for i := range f.Agents {
+		faults, _ := errors.AsType[Faults](f.Agents[i].Check())
+		for _, fault := range faults {
+			all.add(child(element("agents", i), fault.Key), "%s", fault.Message)
+		}
+	}
+	return all
+}
+
+// parse returns the file as far as it could be decoded, and its faults. If there are some, those of
+// further are added, which may be nil.
+func parse(name string, data []byte, lookup func(string) (string, bool), check func(*yaml.Node) error, further func(*File) Faults) (*File, error) {
 	root, err := read(name, data)
 	if err == nil {
 		err = check(root)
@@ -134,6 +147,13 @@ func parse(name string, data []byte, lookup func(string) (string, bool), check f
 	for _, fault := range f.faults(d.has) {
 		if !d.reported(fault.Key) {
 			faults = append(faults, fault)
+		}
+	}
+	if len(faults) > 0 && further != nil {
+		for _, fault := range further(f) {
+			if !slices.ContainsFunc(faults, func(other Fault) bool { return other.Key == fault.Key }) {
+				faults = append(faults, fault)
+			}
 		}
 	}
 	for i := range faults {

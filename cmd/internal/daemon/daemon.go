@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -73,26 +74,29 @@ func ReadEnvironment(getenv func(string) string, settings any) (secrets []string
 			values[name.Key] = v
 		}
 	}
+	var errs []error
 	for _, field := range reflect.VisibleFields(reflect.TypeOf(settings).Elem()) {
 		name, path := field.Tag.Get("env"), getenv(field.Tag.Get("env")+"_FILE")
 		if path == "" || field.Tag.Get("secret") != "file" {
 			continue
 		}
 		if values[name] != "" {
-			return nil, fmt.Errorf("%s and %s_FILE are both set", name, name)
+			errs = append(errs, fmt.Errorf("%s and %s_FILE are both set", name, name))
+			continue
 		}
-		if values[name], err = readSecret(path); err != nil {
-			return nil, fmt.Errorf("read %s_FILE: %w", name, err)
+		values[name], err = readSecret(path)
+		if err == nil {
+			path, err = filepath.Abs(path)
 		}
-		if path, err = filepath.Abs(path); err != nil {
-			return nil, fmt.Errorf("read %s_FILE: %w", name, err)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("read %s_FILE: %w", name, err))
 		}
 		secrets = append(secrets, path)
 	}
 	if err := env.ParseWithOptions(settings, env.Options{Environment: values}); err != nil {
-		return nil, fmt.Errorf("read environment: %w", err)
+		errs = append(errs, fmt.Errorf("read environment: %w", err))
 	}
-	return secrets, nil
+	return secrets, errors.Join(errs...)
 }
 
 // maxSecret bounds the file of a secret, in bytes.

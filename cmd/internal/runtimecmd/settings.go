@@ -116,56 +116,15 @@ func (s *settings) flags(f *pflag.FlagSet) {
 // defaultFile is read if no file is named.
 const defaultFile = "agents.yaml"
 
-// readFile reads the configuration file and applies the environment.
+// readFile reads the configuration file and applies the environment. The error has all faults.
 func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
-	path := cmp.Or(s.Config, defaultFile)
-	data, err := os.ReadFile(path)
-	var file *agent.File
-	switch {
-	case err == nil:
-		lookup := func(name string) (string, bool) {
-			v := getenv(name)
-			switch name { // their values may be in files
-			case "ANTHROPIC_API_KEY":
-				v = s.AnthropicKey
-			case "OPENAI_API_KEY":
-				v = s.OpenAIKey
-			}
-			return v, v != ""
-		}
-		if file, err = agent.Parse(path, data, lookup); err != nil {
-			// Each error has its own line, so that terminals and editors find file and line.
-			return nil, fmt.Errorf("read configuration:\n%w", err)
-		}
-		if path, err = filepath.Abs(path); err != nil { // paths relative to the file must not become relative to its cwd
-			return nil, fmt.Errorf("read configuration: %w", err)
-		}
-		file.RelativeTo(filepath.Dir(path))
-	case s.Config == "" && errors.Is(err, fs.ErrNotExist):
-		file = &agent.File{Agents: []agent.Agent{{
-			ID: "demo", Name: "Demo", Description: "Responds without a model: identifies itself and echoes the message.",
-			Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo},
-		}}}
-	default:
-		return nil, fmt.Errorf("read configuration: %w", err)
+	file, err := s.parseFile(getenv)
+	errs := []error{err}
+	if err != nil {
+		file = &agent.File{} // to check the environment
 	}
-	if s.KeyFile != "" {
-		if s.APIKeys != "" {
-			return nil, errors.New("read environment: AGENT_HTTP_API_KEY and AGENT_HTTP_API_KEY_FILE are both set")
-		}
-		if s.APIKeys, err = host.ReadKeys(s.KeyFile); err != nil {
-			return nil, err
-		}
-	}
-	if s.APIKeys != "" {
-		if file.Auth.APIKeys, err = host.ParseKeys(s.APIKeys); err != nil {
-			return nil, fmt.Errorf("read environment: AGENT_HTTP_API_KEY: %w", err)
-		}
-	}
-	if err := s.readBus(file); err != nil {
-		return nil, err
-	}
-	if err := s.workIn(file); err != nil {
+	errs = append(errs, s.readKeys(file), s.readBus(file), s.workIn(file))
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	file.AgentHome = cmp.Or(s.AgentHome, file.AgentHome)
@@ -173,6 +132,58 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 		s.lend(&file.Agents[i].Provider)
 	}
 	return file, nil
+}
+
+func (s *settings) parseFile(getenv func(string) string) (*agent.File, error) {
+	path := cmp.Or(s.Config, defaultFile)
+	data, err := os.ReadFile(path)
+	if s.Config == "" && errors.Is(err, fs.ErrNotExist) {
+		return &agent.File{Agents: []agent.Agent{{
+			ID: "demo", Name: "Demo", Description: "Responds without a model: identifies itself and echoes the message.",
+			Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo},
+		}}}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	lookup := func(name string) (string, bool) {
+		v := getenv(name)
+		switch name { // their values may be in files
+		case "ANTHROPIC_API_KEY":
+			v = s.AnthropicKey
+		case "OPENAI_API_KEY":
+			v = s.OpenAIKey
+		}
+		return v, v != ""
+	}
+	file, err := agent.Parse(path, data, lookup)
+	if err != nil {
+		// Each error has its own line, so that terminals and editors find file and line.
+		return nil, fmt.Errorf("read configuration:\n%w", err)
+	}
+	if path, err = filepath.Abs(path); err != nil { // paths relative to the file must not become relative to its cwd
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	file.RelativeTo(filepath.Dir(path))
+	return file, nil
+}
+
+// readKeys sets the API keys of the environment.
+func (s *settings) readKeys(file *agent.File) (err error) {
+	if s.KeyFile != "" {
+		if s.APIKeys != "" {
+			return errors.New("read environment: AGENT_HTTP_API_KEY and AGENT_HTTP_API_KEY_FILE are both set")
+		}
+		if s.APIKeys, err = host.ReadKeys(s.KeyFile); err != nil {
+			return err
+		}
+	}
+	if s.APIKeys != "" {
+		if file.Auth.APIKeys, err = host.ParseKeys(s.APIKeys); err != nil {
+			return fmt.Errorf("read environment: AGENT_HTTP_API_KEY: %w", err)
+		}
+	}
+	return nil
 }
 
 // workIn sets the working directory. An error names the setting that it comes from.
