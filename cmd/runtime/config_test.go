@@ -255,3 +255,23 @@ func TestCheckWithTheDemoAgent(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "demo: ready\n", out)
 }
+
+// A start and --check name all errors of the file and of the environment.
+func TestAllErrorsOfTheConfiguration(t *testing.T) {
+	t.Chdir(write(t, `
+colour: blue
+agents:
+  - {id: a, model: m, provider: {protocol: unknown}, allowedTools: ["Read("]}
+  - {id: b, provider: {protocol: demo}}
+`))
+	for _, args := range [][]string{{"--check"}, {"--addr", "127.0.0.1:0"}} {
+		_, _, err := once(t, []string{"AGENT_BUS_URL", "http://host", "AGENT_CWD", "/none"}, args...)
+		require.Error(t, err)
+		for _, want := range []string{
+			"colour", "agents[0].provider.protocol: \"unknown\" is not one of", "agents[0].allowedTools[0]: ", "agents[1].model",
+			"AGENT_BUS_URL", "AGENT_CWD",
+		} {
+			require.Contains(t, err.Error(), want)
+		}
+	}
+}

@@ -116,7 +116,7 @@ func (f *File) unavailable() (all Faults) {
 	for i := range f.Agents {
 		faults, _ := errors.AsType[Faults](f.Agents[i].Check())
 		for _, fault := range faults {
-			all.add(child(element("agents", i), fault.Key), "%s", fault.Message)
+			all.add(element("agents", i)+"."+fault.Key, "%s", fault.Message)
 		}
 	}
 	return all
@@ -151,7 +151,11 @@ func parse(name string, data []byte, lookup func(string) (string, bool), check f
 	}
 	if len(faults) > 0 && further != nil {
 		for _, fault := range further(f) {
-			if !slices.ContainsFunc(faults, func(other Fault) bool { return other.Key == fault.Key }) {
+			known := func(other Fault) bool { // of the value, or of one that it is part of
+				rest, part := strings.CutPrefix(fault.Key, other.Key)
+				return part && (rest == "" || rest[0] == '.' || rest[0] == '[')
+			}
+			if !slices.ContainsFunc(faults, known) {
 				faults = append(faults, fault)
 			}
 		}
