@@ -71,7 +71,11 @@ func TestMessagesThatEndTheConnection(t *testing.T) {
 		"more than 16 MiB":      {`{"jsonrpc":"2.0","method":"m","params":"` + strings.Repeat("x", large) + `"}`, "larger than 16 MiB"},
 		"a number of 17 MiB":    {strings.Repeat("1", large), "larger than 16 MiB"},
 	} {
-		for _, kind := range []string{"text/event-stream", "application/json"} {
+		kinds := []string{"text/event-stream", "application/json"}
+		if len(row.message) > 1<<20 && len(row.message) <= large { // takes long, and both kinds have one decoder
+			kinds = kinds[1:]
+		}
+		for _, kind := range kinds {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				s := newWorld(t).open(overHTTP(web(t, streamOf(kind, func(w io.Writer, _ string) {
 					send(w, kind, row.message)

@@ -142,7 +142,7 @@ func TestAFailedStartQuotesStderr(t *testing.T) {
 func TestEarlyEndHasItsExitStatus(t *testing.T) {
 	w := newWorld(t)
 	def := agent.MCPServer{Transport: agent.TransportStdio, Command: "sh", Args: []string{"-c", "echo sorry >&2; exit 3"}}
-	for range 100 {
+	for range 40 {
 		_, err := w.open(def).Tools(t.Context())
 		require.EqualError(t, err, "mcp server test: the command ended before it responded: exit status 3; its stderr ends with: sorry")
 	}
