@@ -38,7 +38,7 @@ func TestAccessEndsForStreams(t *testing.T) {
 	s.call("POST", agents+"/same/deploy", admin, "").want(202)
 	require.Eventually(t, func() bool {
 		return s.call("GET", agents+"/same/deploy", admin, "").want(200)["state"] == "running"
-	}, time.Minute, 5*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	const chats = "/api/v1/agents/same/chat/sessions"
 	answers := 0
 	for _, end := range []struct{ name, method, path, body string }{
@@ -119,7 +119,7 @@ func TestABodyThatComesLater(t *testing.T) {
 		for _, w := range []struct{ path, kind, body string }{{providers, "application/json", provider}, {tools, formType, upload}} {
 			all = append(all, s.hold("POST", w.path, token, w.kind, w.body[:10]))
 		}
-		require.Eventually(t, func() bool { return s.call("GET", "/auth/userinfo", token, "").status == 200 }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return s.call("GET", "/auth/userinfo", token, "").status == 200 }, time.Minute, 20*time.Millisecond)
 		require.Contains(t, []int{200, 204}, s.call(end.method, me+end.path, admin, end.body).status)
 		for i, one := range all {
 			_, _ = io.WriteString(one.body, []string{provider, upload}[i][10:])

@@ -230,7 +230,7 @@ func (o *org) fill() {
 		o.made("POST", deployment, "")
 		require.Eventually(o.t, func() bool {
 			return o.send("GET", deployment, o.admin, "").want(200)["state"] == "running"
-		}, time.Minute, 5*time.Millisecond)
+		}, time.Minute, 20*time.Millisecond)
 		o.key = o.send("GET", deployment, o.admin, "").want(200)["apiKey"].(string)
 		sessions := "/api/v1/agents/" + name + "/chat/sessions"
 		chat := o.made("POST", sessions, `{"title":"chat `+of+`"}`)["id"].(string)

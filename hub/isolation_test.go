@@ -313,7 +313,7 @@ func (o *org) destroy(t *testing.T, other *org) {
 			require.Eventually(t, func() bool {
 				a := o.send("GET", agents+"/"+name+"/deploy", o.admin, "")
 				return a.status == 404 || a.want(200)["state"] == "not_deployed"
-			}, time.Minute, 5*time.Millisecond)
+			}, time.Minute, 20*time.Millisecond)
 		}
 	}
 	for _, id := range o.ids {

@@ -33,7 +33,7 @@ func (c *contract) chats(admin string) {
 	c.reject(409, api.Conflict, "POST", path+"/cancel", cleo, "")
 
 	c.ok(202, "POST", agents+"/chatty/deploy", admin, "")
-	require.Eventually(c.t, func() bool { return c.ok(200, "GET", agents+"/chatty/deploy", admin, "")["state"] == "running" }, time.Minute, 5*time.Millisecond)
+	require.Eventually(c.t, func() bool { return c.ok(200, "GET", agents+"/chatty/deploy", admin, "")["state"] == "running" }, time.Minute, 20*time.Millisecond)
 	c.failing.Store(true)
 	c.reject(502, api.UpstreamFailed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
 	c.failing.Store(false)
@@ -87,7 +87,7 @@ func (c *contract) cancelledChat(path, token, admin string) {
 	require.EqualValues(c.t, 1, list["total"])
 	run := runs + "/" + list["items"].([]any)[0].(map[string]any)["runId"].(string) + "/cancel"
 	c.ok(202, "POST", run, admin, "")
-	require.Eventually(c.t, func() bool { return c.send("POST", run, admin, "").status == 404 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(c.t, func() bool { return c.send("POST", run, admin, "").status == 404 }, time.Minute, 20*time.Millisecond)
 	c.reject(404, api.NotFound, "POST", run, admin, "")
 	c.unpaged(runs, admin)
 

@@ -133,7 +133,7 @@ func (c *contract) deployments(admin string) {
 	c.ok(202, "POST", helper+"/stop", admin, "")
 	c.deployer.Fail(errors.New("no space left on device"))
 	c.ok(202, "POST", helper+"/start", admin, "")
-	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["error"] != nil }, time.Minute, 5*time.Millisecond)
+	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["error"] != nil }, time.Minute, 20*time.Millisecond)
 	c.deployer.Fail(nil)
 	c.deployed(admin, "running")
 	c.reject(409, api.Conflict, "POST", helper+"/rollback", admin, `{"revision":99}`)
@@ -147,7 +147,7 @@ func (c *contract) deployments(admin string) {
 			message, _ := condition.(map[string]any)["message"].(string)
 			return strings.Contains(message, "no space left on device")
 		})
-	}, time.Minute, 5*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	c.deployer.Fail(deploy.ErrUnavailable)
 	c.reject(503, api.DeployerUnavailable, "GET", helper+"/logs", admin, "")
 	c.deployer.Fail(nil)
@@ -158,5 +158,5 @@ func (c *contract) deployments(admin string) {
 // deployed waits for a state of the deployment.
 func (c *contract) deployed(admin, state string) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["state"] == state }, time.Minute, 5*time.Millisecond)
+	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["state"] == state }, time.Minute, 20*time.Millisecond)
 }

@@ -43,7 +43,7 @@ func TestTheNameOfADeletedOrganization(t *testing.T) {
 	deployment := agents + "/helper/deploy"
 	o.made("POST", deployment, "")
 	state := func() map[string]any { return o.send("GET", deployment, o.admin, "").want(200) }
-	require.Eventually(t, func() bool { return state()["state"] == "running" }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return state()["state"] == "running" }, time.Minute, 20*time.Millisecond)
 	key := state()["apiKey"].(string)
 	cli := o.made("POST", issue, `{"name":"ci"}`)["token"].(string)
 	const proxied = "/runtime/acme/helper/v1/agents"
@@ -73,7 +73,7 @@ func TestTheNameOfADeletedOrganization(t *testing.T) {
 	owner.made("POST", deployment+"/start", "")
 	require.Eventually(t, func() bool {
 		return owner.send("GET", deployment, owner.admin, "").want(200)["state"] == "running"
-	}, time.Minute, 5*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	gone()
 	token, err := s.AdminToken(t.Context(), "acme/sub:ada")
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestStreamsOfADeletedOrganization(t *testing.T) {
 		o.made("POST", agents+"/same/deploy", "")
 		require.Eventually(t, func() bool {
 			return o.send("GET", agents+"/same/deploy", o.admin, "").want(200)["state"] == "running"
-		}, time.Minute, 5*time.Millisecond)
+		}, time.Minute, 20*time.Millisecond)
 	}
 	const chats = "/api/v1/agents/same/chat/sessions"
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -64,10 +64,10 @@ func TestAReadOnlyDatabaseIsNotReady(t *testing.T) {
 	}
 	require.True(t, status(http.StatusOK)())
 	readOnly("on")
-	require.Eventually(t, status(http.StatusServiceUnavailable), time.Minute, 5*time.Millisecond)
+	require.Eventually(t, status(http.StatusServiceUnavailable), time.Minute, 20*time.Millisecond)
 	s.call("POST", "/auth/setup", "", `{"password":"`+password+`","setup_token":"`+setupToken+`"}`).wantError(http.StatusServiceUnavailable, "unavailable")
 	readOnly("off")
-	require.Eventually(t, status(http.StatusOK), time.Minute, 5*time.Millisecond)
+	require.Eventually(t, status(http.StatusOK), time.Minute, 20*time.Millisecond)
 }
 
 // Nothing can connect to the database any more: every route that needs it responds with 503, and

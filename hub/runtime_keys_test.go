@@ -40,7 +40,7 @@ func (s *server) deploy(admin, agent string) string {
 	s.t.Helper()
 	path := "/api/v1/admin/agents/" + agent + "/deploy"
 	s.call("POST", path, admin, "").want(http.StatusAccepted)
-	require.Eventually(s.t, func() bool { return s.call("GET", path, admin, "").want(http.StatusOK)["state"] == "running" }, time.Minute, 5*time.Millisecond)
+	require.Eventually(s.t, func() bool { return s.call("GET", path, admin, "").want(http.StatusOK)["state"] == "running" }, time.Minute, 20*time.Millisecond)
 	return s.call("GET", path, admin, "").want(http.StatusOK)["apiKey"].(string)
 }
 
@@ -142,7 +142,7 @@ func TestKeysThatADemotedAdminHasReadAreReplaced(t *testing.T) {
 	require.Nil(t, s.call("GET", deployed, eve, "").want(http.StatusOK)["apiKey"])
 	require.Eventually(t, func() bool {
 		return s.call("GET", deployed, admin, "").want(http.StatusOK)["apiKey"] != first
-	}, time.Minute, 5*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	status, _ := s.runtime("first/v1/agents", first)
 	require.Equal(t, http.StatusUnauthorized, status)
 }

@@ -74,7 +74,7 @@ func (c *contract) mcpServers() {
 	require.Eventually(c.t, func() bool { // without a run
 		require.NoError(c.t, json.Unmarshal([]byte(c.call(b, "GET", "/v1/agents/helper", "").body), &detail))
 		return detail.MCPServers["words"].Status == "connected" && detail.MCPServers["gone"].Status == "failed"
-	}, time.Minute, time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	require.Empty(c.t, detail.MCPServers["words"].Error)
 	require.Contains(c.t, detail.MCPServers["gone"].Error, "connection refused")
 	first := c.call(b, "POST", runs, hello).body

@@ -130,5 +130,5 @@ func TestReplicasWithoutTheirBus(t *testing.T) {
 	s.until("done")
 	require.Contains(t, b.log.String(), "the bus is unavailable")
 	healthy := func() bool { return strings.Contains(b.do(t, "GET", "/health", "").body, `"status":"ok"`) }
-	require.Eventually(t, healthy, time.Minute, time.Millisecond)
+	require.Eventually(t, healthy, time.Minute, 20*time.Millisecond)
 }

@@ -64,7 +64,7 @@ func TestASuspendedHub(t *testing.T) {
 			require.Eventually(t, func() bool {
 				return strings.Contains(read(messagesOf, id), "partial ") && read(`SELECT text FROM chat_messages WHERE status = 'partial' AND text <> ''
 					UNION ALL SELECT '' LIMIT 1`) != ""
-			}, daemontest.Patience, 5*time.Millisecond)
+			}, daemontest.Patience, 20*time.Millisecond)
 			a.Signal(t, syscall.SIGSTOP)
 			defer a.Signal(t, syscall.SIGCONT) // after a failure too
 			_, err := database.Write().ExecContext(t.Context(), `UPDATE chat_runs SET alive_until = 1`)

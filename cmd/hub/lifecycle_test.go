@@ -220,7 +220,7 @@ func TestDrain(t *testing.T) {
 	require.Eventually(t, func() bool {
 		res := call(t, "GET", p.URL+"/health/ready", "", "")
 		return res.status == http.StatusServiceUnavailable && res.string(t, "status") == "draining"
-	}, daemontest.Patience, 5*time.Millisecond)
+	}, daemontest.Patience, 20*time.Millisecond)
 	_, err = io.WriteString(send, `{"username":"admin","password":"whatever it is"}`)
 	require.NoError(t, err)
 	require.NoError(t, send.Close())

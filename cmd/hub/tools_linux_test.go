@@ -92,8 +92,8 @@ func TestHostileToolsDoNotEndTheHub(t *testing.T) {
 			_ = res.Body.Close()
 		}
 	}()
-	require.Eventually(t, func() bool { return len(processes(path, js.WorkerArg)) == 1 }, daemontest.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(processes(path, js.WorkerArg)) == 1 }, daemontest.Patience, 20*time.Millisecond)
 	kill(t, p)
 	<-ended
-	require.Eventually(t, func() bool { return len(processes(path, js.WorkerArg)) == 0 }, daemontest.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(processes(path, js.WorkerArg)) == 0 }, daemontest.Patience, 20*time.Millisecond)
 }

@@ -55,7 +55,7 @@ func TestEnvironmentIsReadableOnlyByRoot(t *testing.T) {
 			require.Eventually(t, func() bool {
 				text, err := os.ReadFile(out.Name())
 				return err == nil && bytes.Contains(text, []byte(row.said))
-			}, patience, 5*time.Millisecond)
+			}, patience, 20*time.Millisecond)
 			info, err := os.Stat(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid))
 			require.NoError(t, err)
 			require.EqualValues(t, row.want, info.Sys().(*syscall.Stat_t).Uid)

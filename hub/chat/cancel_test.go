@@ -99,7 +99,7 @@ func TestAHubThatWasKilled(t *testing.T) {
 		path := session(ada)
 		answer := send(t, ada, path, object{"message": "hello"})
 		answer.until("partial_message")
-		require.Eventually(t, func() bool { return messages(b.ada(), path)[1]["text"] == "Half an answer" }, patience, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return messages(b.ada(), path)[1]["text"] == "Half an answer" }, patience, 20*time.Millisecond)
 		stored := messages(b.ada(), path)
 		require.Equal(t, "hello", stored[0]["text"])
 		require.Equal(t, "partial", stored[1]["status"])

@@ -159,7 +159,7 @@ func TestUsageOfAnswersThatDidNotComplete(t *testing.T) {
 			answer.until("tool_result")
 			answer.until("partial_message")
 			row.end(t, s, path, answer)
-			require.Eventually(t, func() bool { return messages(s.ada(), path)[1]["status"] == row.status }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return messages(s.ada(), path)[1]["status"] == row.status }, patience, 20*time.Millisecond)
 			require.Equal(t, usage(20, 6), messages(s.ada(), path)[1]["usage"])
 		})
 	}

@@ -177,7 +177,7 @@ func TestTheConversationContinuesAfterALostCommit(t *testing.T) {
 	l.marker.Store(new("a message of which the COMMIT is lost"))
 	ada.Post(path+"/messages", object{"message": "a message of which the COMMIT is lost"}).Error(http.StatusServiceUnavailable, api.Unavailable)
 	require.EqualValues(t, 1, l.lost.Load())
-	require.Eventually(t, func() bool { return messages(ada, path)[3]["status"] == "failed" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return messages(ada, path)[3]["status"] == "failed" }, patience, 20*time.Millisecond)
 	require.Equal(t, before, continued())
 }
 
@@ -322,7 +322,7 @@ func TestALeaseThatPassedIsRenewed(t *testing.T) {
 			var until sql.NullInt64
 			require.NoError(t, a.db.Read().QueryRowContext(t.Context(), `SELECT MAX(alive_until) FROM chat_runs`).Scan(&until))
 			return !until.Valid || until.Int64 > 1
-		}, patience, 5*time.Millisecond)
+		}, patience, 20*time.Millisecond)
 		busy.cancel()
 		eventually(t, ada, path)
 	}

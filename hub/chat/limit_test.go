@@ -98,7 +98,7 @@ func TestPartialAnswersAreStoredWhenTheyHaveGrown(t *testing.T) {
 		if n := i + 1; n&(n-1) == 0 {
 			require.Eventually(t, func() bool {
 				return s.number(`SELECT COALESCE(MAX(n), 0) FROM written`) >= n*size/2
-			}, time.Minute, time.Millisecond)
+			}, time.Minute, 20*time.Millisecond)
 		}
 		next <- struct{}{}
 	}

@@ -266,7 +266,7 @@ func eventually(t *testing.T, c *apitest.Client, session string) object {
 		all := messages(c, session)
 		last = all[len(all)-1]
 		return last["status"] == "cancelled"
-	}, time.Minute, 5*time.Millisecond, "%v", last)
+	}, time.Minute, 20*time.Millisecond, "%v", last)
 	return last
 }
 

@@ -66,7 +66,7 @@ func TestTranscriptsOfDeletedChats(t *testing.T) {
 		} {
 			path, transcript := begun()
 			remove(path)
-			require.Eventually(t, func() bool { return len(deleted()) > 0 && deleted()[len(deleted())-1] == transcript }, patience, time.Millisecond, name)
+			require.Eventually(t, func() bool { return len(deleted()) > 0 && deleted()[len(deleted())-1] == transcript }, patience, 20*time.Millisecond, name)
 		}
 		path, transcript := begun()
 		s.endpoint.Store(&deploy.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
@@ -83,15 +83,15 @@ func TestTranscriptsOfDeletedChats(t *testing.T) {
 		before := len(deleted())
 		s.endpoint.Store(nil)
 		ada.Delete(path).Want(http.StatusNoContent)
-		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, time.Millisecond, "it is deleted with the deployment")
+		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, 20*time.Millisecond, "it is deleted with the deployment")
 		require.Len(t, deleted(), before)
 		s.exec(`INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until) VALUES ('acme', 'gone', 'id', 1, $1)`,
 			time.Now().Add(time.Hour).UnixMicro())
-		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, time.Millisecond, "the agent was deleted too")
+		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, 20*time.Millisecond, "the agent was deleted too")
 
 		ada.Delete(session(ada)).Want(http.StatusNoContent)
 		s.exec(`INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until) VALUES ('acme', 'helper', 'old', 1, 2)`)
-		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, time.Millisecond, "the runtime has deleted it by itself")
+		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, 20*time.Millisecond, "the runtime has deleted it by itself")
 	})
 }
 
@@ -109,7 +109,7 @@ func TestTranscriptOfAChatThatIsDeletedDuringItsAnswer(t *testing.T) {
 			transcript := answer.until("system").data["session_id"].(string)
 			ada.Delete(path).Want(http.StatusNoContent)
 			answer.rest()
-			require.Eventually(t, func() bool { return len(deleted()) > answers && deleted()[answers] == transcript }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return len(deleted()) > answers && deleted()[answers] == transcript }, patience, 20*time.Millisecond)
 		}
 	})
 }

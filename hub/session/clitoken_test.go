@@ -51,7 +51,7 @@ func TestCLITokens(t *testing.T) {
 		require.Eventually(t, func() bool { // it is written in the background
 			used := c.get(token, tokensPath).want(http.StatusOK).items()[1]
 			return used["lastUsedIp"] == "127.0.0.1" && used["lastUsedAt"] != nil
-		}, time.Minute, time.Millisecond)
+		}, time.Minute, 20*time.Millisecond)
 		c.get(token, usersPath).wantError(http.StatusForbidden, api.Forbidden)
 
 		before = c.head()

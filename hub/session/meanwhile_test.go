@@ -40,7 +40,7 @@ func (s *server) waiting(n int) {
 	require.Eventually(s.cluster.t, func() bool {
 		return s.count(`SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
 			AND query NOT LIKE 'UPDATE sessions SET last_used_at%' AND query NOT LIKE 'DELETE FROM sessions WHERE expires_at%'`) == n
-	}, time.Minute, 5*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 // The password is verified, and then changed before the session begins.

@@ -83,7 +83,7 @@ func TestRunsContinueAfterTheFirstSignal(t *testing.T) {
 	child, url := start(t, "{id: a, model: m, provider: {protocol: openai, baseUrl: '"+up.URL+"', apiKey: key}}", nil)
 	c, err := client.New(client.Config{BaseURL: url, APIKey: "key-of-the-test", HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return c.Ready(t.Context()) == nil }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return c.Ready(t.Context()) == nil }, time.Minute, 20*time.Millisecond)
 	type result struct {
 		answer wire.RunResponse
 		err    error
@@ -95,7 +95,7 @@ func TestRunsContinueAfterTheFirstSignal(t *testing.T) {
 	}()
 	up.Await(t, 1)
 	require.NoError(t, child.Process.Signal(syscall.SIGTERM))
-	require.Eventually(t, func() bool { return c.Ready(t.Context()) != nil }, time.Minute, 5*time.Millisecond, "it drains")
+	require.Eventually(t, func() bool { return c.Ready(t.Context()) != nil }, time.Minute, 20*time.Millisecond, "it drains")
 	close(gate)
 	got := <-results
 	require.NoError(t, got.err)

@@ -143,10 +143,10 @@ func TestNestedCommandEndsWithItsLauncher(t *testing.T) {
 		s, _ := nested(t, user, "/bin/sh")
 		seconds := fmt.Sprintf("8%d%d", user%10, os.Getpid())
 		cmd := startNested(t, s, "sleep "+seconds+"; :")
-		require.Eventually(t, func() bool { return sleeping(t, seconds) }, time.Minute, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return sleeping(t, seconds) }, time.Minute, 20*time.Millisecond)
 		require.NoError(t, cmd.Process.Kill())
 		require.Error(t, cmd.Wait())
-		require.Eventually(t, func() bool { return !sleeping(t, seconds) }, time.Minute, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return !sleeping(t, seconds) }, time.Minute, 20*time.Millisecond)
 	}
 }
 

@@ -97,7 +97,7 @@ func (s *subject) reach(phase deploy.Phase, revision int64, call func(context.Co
 		}
 		require.NoError(s.t, call(s.t.Context()))
 		return false
-	}, patience, 5*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 	return r
 }
 
@@ -124,7 +124,7 @@ func (s *subject) delete() {
 	require.Eventually(s.t, func() bool {
 		require.NoError(s.t, s.driver.Delete(s.t.Context(), s.claim))
 		return !s.observe().Exists
-	}, patience, 5*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 	require.Empty(s.t, s.observe().Runtimes)
 }
 
@@ -136,7 +136,7 @@ func (s *subject) ready(r deploy.Runtime) {
 	require.Eventually(s.t, func() bool {
 		agents, err := c.Agents(s.t.Context())
 		return err == nil && len(agents) == 1 && agents[0].ID == "helper" && agents[0].Status == wire.StatusReady
-	}, patience, 5*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 }
 
 func (s *subject) life() {
@@ -149,7 +149,7 @@ func (s *subject) life() {
 		lines, err := s.driver.Logs(s.t.Context(), s.claim.Key, 1, 10)
 		require.NoError(s.t, err)
 		return len(lines) > 0 && len(lines) <= 10
-	}, patience, 5*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 	s.stop(1)
 	require.True(s.t, s.apply(1).StartedAt.After(first.StartedAt))
 }
@@ -251,7 +251,7 @@ func (s *subject) drained() {
 		defer cancel()
 		_, err := s.call(ctx, first)
 		return err != nil && ctx.Err() == nil
-	}, patience, 5*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 	s.driver = s.Driver(s.t) // another hub continues
 	require.NoError(s.t, stop(s.t.Context()))
 	draining := s.observe().Runtime(1)

@@ -24,7 +24,7 @@ func TestFolderOfAFormerVersion(t *testing.T) {
 	require.Eventually(t, func() bool { // it has read its files
 		lines, err := d.Logs(t.Context(), key, 3, 10)
 		return err == nil && len(lines) > 0
-	}, time.Minute, 5*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	folder := filepath.Join(dir, key)
 	own := []string{"agents.yaml", "env.json", "keys", "log", "private", "state.json"}
 	for _, name := range own {
@@ -54,7 +54,7 @@ func TestFolderOfAFormerVersion(t *testing.T) {
 			o, err := d.Observe(t.Context(), key)
 			require.NoError(t, err)
 			return o.Runtime(revision).Phase == want
-		}, time.Minute, 5*time.Millisecond)
+		}, time.Minute, 20*time.Millisecond)
 	}
 	phase(3, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 3, 0) })
 	phase(3, deploy.Running, func() error { return d.Apply(t.Context(), claim, 3, demand) })

@@ -38,6 +38,6 @@ func listen(t *testing.T, url string) (release func()) {
 		var err error
 		l, err = net.Listen("tcp", strings.TrimPrefix(url, "http://"))
 		return err == nil
-	}, time.Minute, 5*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	return func() { _ = l.Close() }
 }

@@ -98,7 +98,7 @@ func TestDamagedFiles(t *testing.T) {
 				_, err = d.List(t.Context(), "")
 				require.NoError(t, err)
 				remove(t, d)
-				require.Eventually(t, func() bool { return populated(former) == 0 }, 30*time.Second, 5*time.Millisecond, "%s: it was not killed", file)
+				require.Eventually(t, func() bool { return populated(former) == 0 }, 30*time.Second, 20*time.Millisecond, "%s: it was not killed", file)
 				require.NoError(t, d.Apply(t.Context(), claim, 2, demand))
 				until(t, d, deploy.Running, nil)
 				remove(t, d)

@@ -185,10 +185,10 @@ func TestStubbornRuntimeIsKilled(t *testing.T) {
 	require.Eventually(t, func() bool {
 		lines, err := d.Logs(t.Context(), key, 1, 1)
 		return err == nil && len(lines) == 1 && lines[0] == "ready"
-	}, 30*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 	group := pid(t, dir, key)
 	remove(t, d)
-	require.Eventually(t, func() bool { return populated(group) == 0 }, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return populated(group) == 0 }, 30*time.Second, 20*time.Millisecond)
 }
 
 // A runtime starts commands in sessions of their own, and may be killed before it ends them.
@@ -210,10 +210,10 @@ func TestNoCommandOutlivesItsRuntime(t *testing.T) {
 		}
 		return false
 	}
-	require.Eventually(t, sleeping, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, sleeping, 30*time.Second, 20*time.Millisecond)
 	require.NoError(t, syscall.Kill(pid(t, dir, key), syscall.SIGKILL))
 	until(t, d, deploy.Exited, nil)
-	require.Eventually(t, func() bool { return !sleeping() }, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !sleeping() }, 30*time.Second, 20*time.Millisecond)
 	remove(t, d)
 }
 
@@ -231,7 +231,7 @@ func TestLogIsBounded(t *testing.T) {
 		require.NoError(t, err)
 		older, err := os.Stat(filepath.Join(dir, key, "1", "log.1"))
 		return err == nil && older.Size() <= 1<<10
-	}, 30*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 	remove(t, d)
 }
 

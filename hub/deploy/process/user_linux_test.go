@@ -53,7 +53,7 @@ func TestUsersOfDeployments(t *testing.T) {
 	require.Eventually(t, func() bool {
 		o, err := first.Observe(t.Context(), gone.Key)
 		return err == nil && !o.Exists || first.Delete(t.Context(), gone) != nil
-	}, 30*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 	first.Wait()
 	require.NoError(t, second.Apply(t.Context(), claim, 1, demand))
 	_, group := owner(t, filepath.Join(dir, key))
@@ -64,7 +64,7 @@ func TestUsersOfDeployments(t *testing.T) {
 	require.Eventually(t, func() bool {
 		o, err := second.Observe(t.Context(), last.Key)
 		return err == nil && !o.Exists || second.Delete(t.Context(), last) != nil
-	}, 30*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 }
 
 // A deployment of a former version, whose runtime was root, is given to its user, but no file that
