@@ -20,9 +20,10 @@ import (
 
 // Values of DEPLOYER.
 const (
-	deployProcess = "process"
-	deployDocker  = "docker"
-	deployNone    = "none"
+	deployProcess    = "process"
+	deployDocker     = "docker"
+	deployKubernetes = "kubernetes"
+	deployNone       = "none"
 )
 
 // Bounds of DEPLOYER_LEASE_TIME. A hub renews its leases six times in that time.
@@ -39,8 +40,11 @@ func (s *settings) checkDeployer() error {
 	case deployDocker:
 		_, err := s.dockerConfig()
 		errs = append(errs, err)
+	case deployKubernetes:
+		_, err := s.kubernetesConfig()
+		errs = append(errs, err)
 	default:
-		errs = append(errs, fmt.Errorf("DEPLOYER: %q is not a deployer of this version; use process, docker or none", s.Deployer))
+		errs = append(errs, fmt.Errorf("DEPLOYER: %q is not a deployer of this version; use process, docker, kubernetes or none", s.Deployer))
 	}
 	if s.LeaseTime < minLease || s.LeaseTime > maxLease {
 		errs = append(errs, fmt.Errorf("DEPLOYER_LEASE_TIME: %v is not from %v to %v", s.LeaseTime, minLease, maxLease))
@@ -176,6 +180,8 @@ func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 		return nil, nil
 	case deployDocker:
 		return s.docker(log)
+	case deployKubernetes:
+		return s.kubernetes(log)
 	}
 	var env []string
 	for name := range strings.FieldsSeq(runtimeEnv) {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy/process"
 )
 
-// containerEnv names the variables of the hub that its containers have too. The engine shows them.
-const containerEnv = "AGENT_LOG_LEVEL LANG TZ HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy"
+// shownEnv names the variables of the hub that its containers have too. The platform shows them.
+const shownEnv = "AGENT_LOG_LEVEL LANG TZ HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy"
 
 // dockerConfig parses the settings of DEPLOYER=docker.
 func (s *settings) dockerConfig() (cfg docker.Config, err error) {
@@ -34,15 +34,8 @@ func (s *settings) dockerConfig() (cfg docker.Config, err error) {
 	if cfg.Processes, err = strconv.ParseInt(s.DockerTasks, 10, 64); err != nil || cfg.Processes < 16 || cfg.Processes > math.MaxInt32 {
 		return cfg, fmt.Errorf("DOCKER_PROCESSES: %q is not a number of at least 16", s.DockerTasks)
 	}
-	for name := range strings.FieldsSeq(containerEnv) {
-		value := s.getenv(name)
-		if value == "" {
-			continue
-		}
-		if strings.Contains(strings.ToLower(name), "http") && hasPassword(value) {
-			return cfg, fmt.Errorf("%s: it has a password, which every user of the Docker engine would see in the containers: use a proxy without one", name)
-		}
-		cfg.Env = append(cfg.Env, name+"="+value)
+	if cfg.Env, err = s.containerEnv("every user of the Docker engine would see in the containers"); err != nil {
+		return cfg, err
 	}
 	cfg.HubContainer = s.DockerHub
 	switch s.DockerHub {
@@ -56,6 +49,21 @@ func (s *settings) dockerConfig() (cfg docker.Config, err error) {
 		}
 	}
 	return cfg, nil
+}
+
+// containerEnv returns the environment of containers. who sees it is part of an error.
+func (s *settings) containerEnv(who string) (env []string, err error) {
+	for name := range strings.FieldsSeq(shownEnv) {
+		value := s.getenv(name)
+		if value == "" {
+			continue
+		}
+		if strings.Contains(strings.ToLower(name), "http") && hasPassword(value) {
+			return nil, fmt.Errorf("%s: it has a password, which %s: use a proxy without one", name, who)
+		}
+		env = append(env, name+"="+value)
+	}
+	return env, nil
 }
 
 // hasPassword reports whether the address of a proxy may contain a password.

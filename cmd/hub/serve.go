@@ -41,7 +41,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		if cfg.Gateway, err = s.gateway(); err != nil {
 			return nil, err
 		}
-		if s.Deployer == deployDocker {
+		if s.Deployer == deployDocker || s.Deployer == deployKubernetes {
 			if cfg.FormerDeployer, err = s.formerProcesses(); err != nil {
 				return nil, err
 			}
@@ -49,7 +49,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		if cfg.StorageID, err = s.storageID(); err != nil {
 			return nil, err
 		}
-		if cfg.Deployer != nil {
+		if cfg.Deployer != nil && s.Deployer != deployKubernetes { // which every hub reaches
 			cfg.Machine = machine(cfg.StorageID)
 		}
 	}

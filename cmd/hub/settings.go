@@ -63,7 +63,8 @@ Environment (flags take precedence):
                            credentials of the bucket (default: the standard chain of AWS: AWS_PROFILE and the shared files,
                            the role of a web identity, of a container or of the machine)
   OSS_CDN_HOST             public host of the files of tools, such as a CDN (default /artifacts of the hub)
-  DEPLOYER                 process runs deployed agents on this machine, docker in containers; none (default process)
+  DEPLOYER                 process runs deployed agents on this machine, docker in containers, kubernetes in pods; none
+                           (default process)
   DOCKER_HOST              address of the Docker engine of this machine (default unix:///var/run/docker.sock)
   DOCKER_IMAGE             image of the runtimes, which the engine has (default agenthost-runtime)
   DOCKER_MEMORY, DOCKER_CPUS, DOCKER_PROCESSES
@@ -71,6 +72,20 @@ Environment (flags take precedence):
                            1024, 1 and 512)
   DOCKER_HUB_CONTAINER     container of the hub, which is connected to the networks of the runtimes; none publishes their
                            ports on the loopback address (default: the container in which the hub runs, if it does)
+  KUBECONFIG               path of the file with the address and the credentials of the Kubernetes API server (default: those of
+                           the pod in which the hub runs)
+  KUBERNETES_NAMESPACE     namespace of the runtimes (default: that of the pod of the hub)
+  KUBERNETES_IMAGE         image of the runtimes (default agenthost-runtime)
+  KUBERNETES_REPLICAS      pods of a runtime; several need AGENT_BUS_URL for cancels (default 1)
+  KUBERNETES_MEMORY, KUBERNETES_CPUS
+                           limits of a pod, such as 512Mi and 500m (default 1Gi and 1)
+  KUBERNETES_RUNTIME_CLASS runtime class of the pods (default: that of the cluster)
+  KUBERNETES_STORAGE_SIZE, KUBERNETES_STORAGE_CLASS
+                           size and storage class of the volume of a deployment, whose pods are on one node then (default
+                           none: files end with the pod)
+  KUBERNETES_INTERNAL_NETWORKS
+                           networks that runtimes do not reach, separated by commas (default: the private ones)
+  KUBERNETES_ADDRESS       pod if the hub is outside of the cluster and reaches pods, but no Services (default service)
   DEPLOYER_LEASE_TIME      how long a replica may be silent until another one takes over its deployments, the same for
                            all replicas (default 4s)
   HUB_SANDBOX_READ, HUB_SANDBOX_WRITE
@@ -136,11 +151,24 @@ type settings struct {
 	DockerCPUs     string `env:"DOCKER_CPUS" envDefault:"1"`
 	DockerTasks    string `env:"DOCKER_PROCESSES" envDefault:"512"`
 	DockerHub      string `env:"DOCKER_HUB_CONTAINER"`
-	GatewayURL     string `env:"GATEWAY_URL"`
-	GatewayKind    string `env:"GATEWAY_KIND"`
-	GatewayAdmin   string `env:"GATEWAY_ADMIN_URL"`
-	GatewayKey     string `env:"GATEWAY_ADMIN_KEY" secret:"file"`
-	KeyVisible     string `env:"RUNTIME_APIKEY_VISIBLE_TO_MEMBER"`
+
+	Kubeconfig       string `env:"KUBECONFIG"`
+	KubeNamespace    string `env:"KUBERNETES_NAMESPACE"`
+	KubeImage        string `env:"KUBERNETES_IMAGE" envDefault:"agenthost-runtime"`
+	KubeReplicas     string `env:"KUBERNETES_REPLICAS" envDefault:"1"`
+	KubeMemory       string `env:"KUBERNETES_MEMORY" envDefault:"1Gi"`
+	KubeCPUs         string `env:"KUBERNETES_CPUS" envDefault:"1"`
+	KubeClass        string `env:"KUBERNETES_RUNTIME_CLASS"`
+	KubeStorage      string `env:"KUBERNETES_STORAGE_SIZE"`
+	KubeStorageClass string `env:"KUBERNETES_STORAGE_CLASS"`
+	KubeInternal     string `env:"KUBERNETES_INTERNAL_NETWORKS"`
+	KubeAddress      string `env:"KUBERNETES_ADDRESS" envDefault:"service"`
+
+	GatewayURL   string `env:"GATEWAY_URL"`
+	GatewayKind  string `env:"GATEWAY_KIND"`
+	GatewayAdmin string `env:"GATEWAY_ADMIN_URL"`
+	GatewayKey   string `env:"GATEWAY_ADMIN_KEY" secret:"file"`
+	KeyVisible   string `env:"RUNTIME_APIKEY_VISIBLE_TO_MEMBER"`
 
 	AccessKeyID     string `env:"AWS_ACCESS_KEY_ID" secret:"file"`
 	SecretAccessKey string `env:"AWS_SECRET_ACCESS_KEY" secret:"file"`

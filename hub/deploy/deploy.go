@@ -137,7 +137,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	}
 	if cfg.Driver != nil && !cfg.Offline {
 		elsewhere, err := onAnotherMachine(ctx, s.store.Read(), cfg.Machine)
-		if err == nil && elsewhere && cfg.Machine != "" {
+		if err == nil && elsewhere {
 			err = ErrOtherMachine
 		}
 		if err != nil {

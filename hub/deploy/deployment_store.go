@@ -263,17 +263,18 @@ type held struct {
 	lease
 }
 
-// readLeases returns the leases of all deployments that a machine can have.
+// readLeases returns the leases of all deployments that a machine can have. A hub without one can
+// have all.
 func readLeases(ctx context.Context, q db.Querier, machine string) ([]held, error) {
 	return db.Collect(ctx, q, "read leases", func(row db.Scanner) (h held, err error) {
 		return h, row.Scan(&h.Key, &h.Edition, &h.current, &h.wanted, &h.Holder, &h.Fence, &h.Beat)
 	}, `SELECT key, edition, key_digest IS NOT NULL AND serving IS NOT NULL, desired = 'running', lease_holder, lease_fence, lease_beat FROM deployments
-		WHERE machine IN ('', $1)`, machine)
+		WHERE machine IN ('', $1) OR $1 = ''`, machine)
 }
 
 // onAnotherMachine reports whether there are deployments that only another machine has.
 func onAnotherMachine(ctx context.Context, q db.Querier, machine string) (found bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE machine NOT IN ('', $1))`, machine).Scan(&found)
+	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE machine NOT IN ('', $1) AND $1 <> '')`, machine).Scan(&found)
 	return found, db.Wrap("read machines of deployments", err)
 }
 

@@ -110,7 +110,8 @@ const (
 	Running  Phase = "running"  // started; the hub checks whether it is ready
 	Stopping Phase = "stopping" // it was requested to end
 	Stopped  Phase = "stopped"  // it ended on request, or was never started
-	Exited   Phase = "exited"   // it ended without a request
+	Exited   Phase = "exited"   // it ended without a request; the platform may have started it again
+	Changed  Phase = "changed"  // it runs, but someone has changed it on the platform: Apply repairs it
 )
 
 // Runtime returns the runtime of a revision. It has no Phase if there is none.
@@ -124,7 +125,11 @@ func (o Observed) Runtime(revision int64) Runtime {
 }
 
 // alive reports whether a process of the runtime may exist.
-func (r Runtime) alive() bool { return r.Phase == Running || r.Phase == Stopping }
+func (r Runtime) alive() bool { return r.Phase == Running || r.Phase == Stopping || r.Phase == Changed }
+
+// mayRun reports whether the runtime needs a request to end: the platform may start one again that
+// has ended.
+func (r Runtime) mayRun() bool { return r.alive() || r.Phase == Exited }
 
 // Request is a deploy request: all that a driver needs to run an agent. Its JSON form contains
 // secrets in clear text.

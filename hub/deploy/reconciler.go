@@ -291,7 +291,7 @@ func (r *reconciler) stopUnknown(ctx context.Context, keys []string, rows map[st
 			continue
 		}
 		obs, err := r.s.driver.Observe(ctx, key)
-		if err != nil || !slices.ContainsFunc(obs.Runtimes, Runtime.alive) {
+		if err != nil || !slices.ContainsFunc(obs.Runtimes, Runtime.mayRun) {
 			continue
 		}
 		r.s.store.Logger.Warn("runtimes that the database does not know are stopped: was it restored from a backup?", "deployment", key)
@@ -315,7 +315,7 @@ func (r *reconciler) stopFormer(ctx context.Context, former Driver) error {
 		}
 		claim := Claim{Key: key, Owner: r.owner}
 		for _, one := range obs.Runtimes {
-			if !one.alive() {
+			if !one.mayRun() {
 				continue
 			}
 			err := r.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {

@@ -102,13 +102,13 @@ func (w *worker) halt(ctx context.Context, d deployment, v view, obs Observed) (
 	v.Health, v.RuntimeURL, v.StartedAt = healthUnknown, "", obs.Runtime(d.main()).StartedAt
 	w.condition(&v, conditionReady, false, "The deployment is stopped.")
 	v.removeCondition(conditionServers)
-	if !slices.ContainsFunc(obs.Runtimes, Runtime.alive) {
+	if !slices.ContainsFunc(obs.Runtimes, Runtime.mayRun) {
 		v.State, v.Error = StateStopped, ""
 		return v, min(idlePause, pause), nil
 	}
 	v.State = StateStopping
 	for _, r := range obs.Runtimes {
-		if !r.alive() {
+		if !r.mayRun() {
 			continue
 		}
 		err := w.end(ctx, r.Revision, 0)
@@ -227,7 +227,7 @@ func (w *worker) retire(ctx context.Context, d deployment, v *view, obs Observed
 func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, revision int64, obs Observed) (time.Duration, error) {
 	r, now := obs.Runtime(revision), w.s.store.Now()
 	switch {
-	case a.State == StateFailed && r.alive(): // what still runs of it
+	case a.State == StateFailed && r.mayRun(): // what still runs of it
 		return w.s.cfg.WatchEvery, w.mustEnd(ctx, revision)
 	case a.State == StateFailed:
 		return idlePause, nil
@@ -327,6 +327,9 @@ func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r
 	err := w.probe(ctx, d, r.URL, key)
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
+	}
+	if err != nil && r.Message != "" {
+		err = errors.New(r.Message)
 	}
 	seen := w.seen(r)
 	age := time.Since(seen.since) // times of the platform may be those of a clock that was set

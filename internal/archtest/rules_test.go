@@ -76,7 +76,7 @@ var modules = []rule{
 	{"examples/...", "net/http/httptest", "an example needs no open port"},
 	{"internal/httpapi runtime hub hub/api", "github.com/julienschmidt/httprouter", "the router stays behind http.Handler"},
 	{"internal/ids", "github.com/google/uuid", "ids are generated in one place"},
-	{"runtime/agent runtime/skill hub/catalog/... hub/deploy/process hub/deploy/docker internal/apidocs", "go.yaml.in/yaml/v3", "YAML is a file format, and these read files"},
+	{"runtime/agent runtime/skill hub/catalog/... hub/deploy/process hub/deploy/docker hub/deploy/kubernetes internal/apidocs", "go.yaml.in/yaml/v3", "YAML is a file format, and these read files"},
 	{"hub/db", "github.com/jackc/... modernc.org/sqlite/...", "databases are opened in one place"},
 	{"hub/token", "github.com/golang-jwt/jwt/v5", "tokens are created and verified in one place"},
 	{"hub/password", "golang.org/x/crypto/argon2", "passwords are hashed in one place"},
@@ -93,6 +93,9 @@ var modules = []rule{
 	{"hub/external", "github.com/coreos/go-oidc/v3/... golang.org/x/oauth2/... github.com/go-jose/go-jose/v4/...", "an adapter adds its own dependency and no other"},
 	{"hub/deploy/docker", "github.com/moby/moby/client/... github.com/moby/moby/api/... github.com/containerd/errdefs",
 		"an adapter adds its own dependency and no other"},
+	{"hub/deploy/kubernetes", "k8s.io/apimachinery/... k8s.io/client-go/dynamic k8s.io/client-go/metadata k8s.io/client-go/rest k8s.io/client-go/tools/cache",
+		"an adapter adds its own dependency and no other; the typed clients of all kinds would add 16 MB"},
+	{"cmd/hub", "k8s.io/client-go/rest k8s.io/client-go/tools/clientcmd k8s.io/klog/v2", "the address of a cluster is read from files and the environment"},
 	{"hub/artifact/s3blob", "github.com/aws/...", "an adapter adds its own dependency and no other"},
 }
 
@@ -108,6 +111,7 @@ var unreachable = []rule{
 	{"runtime", "runtime/tool/js/... runtime/tool/mcp runtime/tool/confine runtime/sandbox/...", "an embedder links only the tools that it configures"},
 	{"runtime runtime/run runtime/host hub/...", "github.com/nats-io/...", "only an embedder with replicas links the client of a bus"},
 	{"hub/...", "runtime runtime/engine runtime/run runtime/tool/...", "a running runtime is accessed only through runtime/client"},
+	{"hub/...", "k8s.io/client-go/kubernetes/... k8s.io/api/...", "the types of all kinds of objects would double the program"},
 	{"auditlog/...", "github.com/jackc/... modernc.org/sqlite/...", "the driver is the caller's choice"},
 }
 

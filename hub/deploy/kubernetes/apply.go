@@ -1,0 +1,139 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// Apply creates the objects of a revision, which have no effect at first, or makes them those of the
+// request again, and then starts its pods. If former pods of the revision end, it waits for that.
+func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request) error {
+	if err := checkEnv(req); err != nil {
+		return err
+	}
+	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
+		r, _ := f.revision(number)
+		switch r.phase() {
+		case deploy.Running:
+			return nil
+		case deploy.Stopping:
+			return d.terminate(ctx, r, 0)
+		}
+		if r.app == nil || r.secret == nil {
+			return d.prepare(ctx, claim, r, req)
+		}
+		if r.secret.OwnerReferences == nil || r.secret.OwnerReferences[0].UID != r.app.UID { // of a former Deployment
+			if err := d.remove(ctx, secrets, r.secret, nil); err != nil {
+				return err
+			}
+			return errChanged
+		}
+		if d.cfg.StorageSize != "" && f.data == nil {
+			if err := d.apply(ctx, volumeClaims, d.manifest(claim, number, "").volumeClaim(), nil); err != nil {
+				return err
+			}
+		} else if f.data != nil && f.data.DeletionTimestamp != nil {
+			return nil // of the former deployment of this name
+		}
+		return d.launch(ctx, claim, r, req)
+	})
+}
+
+// prepare creates objects that have no effect yet. They are read again, with the claim, before they
+// get one.
+func (d *Driver) prepare(ctx context.Context, claim deploy.Claim, r revision, req deploy.Request) error {
+	if r.app == nil {
+		o, err := d.manifest(claim, r.number, "").deployment(0, req, time.Now())
+		if err != nil {
+			return err
+		}
+		if err := d.create(ctx, deployments, o); err != nil {
+			return err
+		}
+		return errChanged
+	}
+	o, err := d.manifest(claim, r.number, string(r.app.UID)).secret(nil)
+	if err != nil {
+		return err
+	}
+	if err := d.create(ctx, secrets, o); err != nil {
+		return err
+	}
+	return errChanged
+}
+
+// launch delivers the request and starts the pods. Pods that have crashed are replaced.
+func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req deploy.Request) error {
+	m := d.manifest(claim, r.number, string(r.app.UID))
+	request, err := m.secret(&req)
+	if err != nil {
+		return err
+	}
+	route, err := m.service()
+	if err != nil {
+		return err
+	}
+	rules, err := m.policy()
+	if err != nil {
+		return err
+	}
+	app, err := m.deployment(d.cfg.Replicas, req, time.Now())
+	if err != nil {
+		return err
+	}
+	phase := r.phase()
+	if phase == deploy.Changed && !r.app.Changed {
+		app = nil // its pods continue
+	}
+	if err := d.apply(ctx, policies, rules, nil); err != nil {
+		return err
+	}
+	if err := d.apply(ctx, services, route, nil); err != nil {
+		return err
+	}
+	if err := d.apply(ctx, secrets, request, r.secret); err != nil {
+		return err
+	}
+	if phase == deploy.Exited {
+		for _, p := range r.pods {
+			if err := d.remove(ctx, pods, &p.object, new(seconds(d.cfg.Grace/4))); err != nil {
+				return err
+			}
+		}
+	}
+	if app == nil {
+		return nil
+	}
+	return d.apply(ctx, deployments, app, &r.app.object)
+}
+
+// SetKeys replaces the file with the keys in the Secret of each revision, and then changes the pods,
+// so that their kubelet mounts it without delay. The runtimes read it again within a second.
+func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
+	texts := make([]string, len(keys))
+	for i, key := range keys {
+		texts[i] = string(key)
+	}
+	data := fields{agent.DeployedKeys: encoded([]byte(strings.Join(texts, ",")))}
+	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+		var errs []error
+		for _, r := range f.revisions {
+			if r.secret == nil {
+				continue
+			}
+			if err := d.patch(ctx, secrets, r.secret, fields{}, fields{"data": data}); err != nil {
+				return err
+			}
+			for _, p := range r.pods {
+				p.ResourceVersion = "" // its status changes often
+				errs = append(errs, d.patch(ctx, pods, &p.object, fields{noteKeys: time.Now().UTC().Format(time.RFC3339Nano)}, nil))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}

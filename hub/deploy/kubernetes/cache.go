@@ -1,0 +1,173 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	informers "k8s.io/client-go/tools/cache"
+)
+
+// cache has the objects of all deployments in the namespace. Watches update it: to observe a
+// deployment needs no call.
+type cache struct {
+	kinds map[schema.GroupVersionResource]*kind
+}
+
+// kind has the objects of one kind.
+type kind struct {
+	informers.SharedIndexInformer
+
+	failed atomic.Pointer[error] // of the last call; nil if it succeeded
+}
+
+const byKey = "key"
+
+func (c *cache) init(d *Driver) {
+	c.kinds = map[schema.GroupVersionResource]*kind{}
+	for _, of := range []schema.GroupVersionResource{deployments, pods, services, policies, secrets, volumeClaims} {
+		c.kinds[of] = d.newKind(of)
+	}
+}
+
+func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
+	k := &kind{}
+	full := d.objects.Resource(of).Namespace(d.cfg.Namespace)
+	part := d.metadata.Resource(of).Namespace(d.cfg.Namespace)
+	onlyMetadata := of == secrets || of == volumeClaims
+	ours := func(o metav1.ListOptions) metav1.ListOptions {
+		o.LabelSelector = labelManager + "=" + manager + "," + labelKey
+		return o
+	}
+	var example runtime.Object = &unstructured.Unstructured{}
+	if onlyMetadata {
+		example = &metav1.PartialObjectMetadata{}
+	}
+	source := &informers.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
+			if onlyMetadata {
+				list, err = part.List(ctx, ours(o))
+			} else {
+				list, err = full.List(ctx, ours(o))
+			}
+			return list, k.note(err)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (w watch.Interface, err error) {
+			if onlyMetadata {
+				w, err = part.Watch(ctx, ours(o))
+			} else {
+				w, err = full.Watch(ctx, ours(o))
+			}
+			return w, k.note(err)
+		},
+	}
+	k.SharedIndexInformer = informers.NewSharedIndexInformer(source, example, 0, informers.Indexers{
+		byKey: func(o any) ([]string, error) { return []string{o.(metav1.Object).GetLabels()[labelKey]}, nil },
+	})
+	_ = k.SetWatchErrorHandlerWithContext(func(context.Context, *informers.Reflector, error) {}) // note has recorded it
+	_ = k.SetTransform(func(o any) (any, error) { return convert(of, o) })                       // both fail only after a start
+	return k
+}
+
+// note records whether the API server responds.
+func (k *kind) note(err error) error {
+	if err == nil {
+		k.failed.Store(nil)
+		return nil
+	}
+	k.failed.Store(&err)
+	return err
+}
+
+// convert returns the cached form of an object.
+func convert(of schema.GroupVersionResource, o any) (any, error) {
+	switch o := o.(type) {
+	case *metav1.PartialObjectMetadata:
+		one := &object{ObjectMeta: o.ObjectMeta}
+		one.strip()
+		return one, nil
+	case *unstructured.Unstructured:
+		switch of {
+		case deployments:
+			return decode[workload](o)
+		case pods:
+			return decode[pod](o)
+		case services:
+			return decode[service](o)
+		}
+		return decode[object](o)
+	}
+	return o, nil // it was converted
+}
+
+// current returns when the cache has all objects, or fails if the API server does not respond.
+func (d *Driver) current(ctx context.Context) error {
+	d.start.Do(func() {
+		for _, k := range d.cache.kinds {
+			d.watches.Go(func() { k.RunWithContext(d.ctx) })
+		}
+	})
+	for _, k := range d.cache.kinds {
+		for !k.HasSynced() {
+			if failed := k.failed.Load(); failed != nil {
+				return fault(ctx, "watch objects", *failed)
+			}
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-ctx.Done():
+				return fault(ctx, "watch objects", errTimeout)
+			case <-d.ctx.Done():
+				return fault(ctx, "watch objects", errClosed)
+			}
+		}
+		if failed := k.failed.Load(); failed != nil {
+			return fault(ctx, "watch objects", *failed)
+		}
+	}
+	return nil
+}
+
+var errClosed = errors.New("the driver was closed")
+
+// cached returns the objects of a deployment.
+func (d *Driver) cached(key string) deployment {
+	index := digest(key)
+	return group(
+		of[workload](d, deployments, index), of[pod](d, pods, index), of[object](d, secrets, index),
+		of[service](d, services, index), of[object](d, policies, index), of[object](d, volumeClaims, index),
+	)
+}
+
+// of returns the cached objects of a kind with a key.
+func of[T any](d *Driver, kind schema.GroupVersionResource, index string) (all []*T) {
+	found, _ := d.cache.kinds[kind].GetIndexer().ByIndex(byKey, index) // the index exists
+	for _, o := range found {
+		all = append(all, o.(*T))
+	}
+	return all
+}
+
+// List returns the keys of the deployments of an owner.
+func (d *Driver) List(ctx context.Context, owner string) (keys []string, err error) {
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	if err := d.current(ctx); err != nil {
+		return nil, err
+	}
+	for _, kind := range []schema.GroupVersionResource{deployments, volumeClaims} {
+		for _, o := range d.cache.kinds[kind].GetStore().List() {
+			if notes := o.(metav1.Object).GetAnnotations(); notes[noteOwner] == owner && keyPattern.MatchString(notes[noteKey]) {
+				keys = append(keys, notes[noteKey])
+			}
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
+}

@@ -1,0 +1,67 @@
+package kubernetes
+
+import (
+	"fmt"
+	"strings"
+)
+
+// cause returns why there are no pods.
+func (w *workload) cause() string {
+	for _, c := range w.Status.Conditions {
+		if c.Type != "ReplicaFailure" || c.Status != "True" {
+			continue
+		}
+		if _, quota, found := strings.Cut(c.Message, "exceeded quota:"); found {
+			return "the quota of the namespace is used up:" + quota
+		}
+		return "the cluster rejects its pods: " + c.Message
+	}
+	return ""
+}
+
+// cause returns why a pod does not run, or has crashed.
+func (p *pod) cause(cfg *Config) string {
+	for _, c := range p.Status.Containers {
+		if t := c.State.Terminated; t != nil {
+			return t.cause(cfg)
+		}
+		if t := c.LastState.Terminated; t != nil {
+			return t.cause(cfg)
+		}
+		if w := c.State.Waiting; w != nil {
+			return waiting(w.Reason, w.Message, cfg)
+		}
+		if c.State.Running != nil {
+			return ""
+		}
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == "PodScheduled" && c.Status == "False" && c.Reason == "Unschedulable" {
+			return "no node has room for it: " + c.Message
+		}
+	}
+	return p.Status.Message
+}
+
+// waiting returns why a container was not started.
+func waiting(reason, message string, cfg *Config) string {
+	switch reason {
+	case "", "ContainerCreating", "PodInitializing":
+		return message
+	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "RegistryUnavailable", "ImageInspectError":
+		return strings.TrimSuffix(fmt.Sprintf("the image %s cannot be pulled: %s", cfg.Image, message), ": ")
+	}
+	return strings.TrimSuffix(reason+": "+message, ": ")
+}
+
+func (t *terminated) cause(cfg *Config) string {
+	switch {
+	case t.Reason == "OOMKilled":
+		return fmt.Sprintf("it needed more memory than its limit of %s", cfg.Memory)
+	case t.Message != "":
+		return t.Message
+	case t.Reason != "" && t.Reason != "Error" && t.Reason != "Completed":
+		return t.Reason
+	}
+	return fmt.Sprintf("exit status %d", t.ExitCode)
+}

@@ -1,0 +1,344 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+)
+
+// deployment has the objects of a key.
+type deployment struct {
+	revisions []revision // by number
+	data      *object    // the PersistentVolumeClaim, or nil
+}
+
+// revision has the objects of a revision.
+type revision struct {
+	number  int64
+	app     *workload // nil if only pods remain
+	secret  *object
+	service *service
+	policy  *object
+	pods    []*pod
+}
+
+// revision returns the objects of a revision.
+func (f deployment) revision(number int64) (r revision, found bool) {
+	i := slices.IndexFunc(f.revisions, func(r revision) bool { return r.number == number })
+	if i < 0 {
+		return revision{number: number}, false
+	}
+	return f.revisions[i], true
+}
+
+func (f deployment) exists() bool { return len(f.revisions) > 0 || f.data != nil }
+
+// claim returns the owner and the highest fence in the objects of the deployment.
+func (f deployment) claim() (owner string, fence int64) {
+	if f.data != nil {
+		owner = f.data.owner()
+	}
+	for _, r := range f.revisions {
+		if r.app != nil {
+			owner = r.app.owner()
+			fence = max(fence, r.app.fence())
+		}
+	}
+	return owner, fence
+}
+
+// group returns the deployment that objects belong to. A Secret, a Service or a NetworkPolicy
+// without a Deployment is no revision: it ends with the Deployment that it names.
+func group(apps []*workload, all []*pod, secrets []*object, services []*service, policies []*object, volumes []*object) (f deployment) {
+	at := func(number int64, add bool) *revision {
+		i := slices.IndexFunc(f.revisions, func(r revision) bool { return r.number == number })
+		if i < 0 {
+			if !add {
+				return new(revision)
+			}
+			i = len(f.revisions)
+			f.revisions = append(f.revisions, revision{number: number})
+		}
+		return &f.revisions[i]
+	}
+	for _, o := range apps {
+		at(o.revision(), true).app = o
+	}
+	for _, o := range all {
+		if o.active() {
+			r := at(o.revision(), true)
+			r.pods = append(r.pods, o)
+		}
+	}
+	for _, o := range secrets {
+		at(o.revision(), false).secret = o
+	}
+	for _, o := range services {
+		at(o.revision(), false).service = o
+	}
+	for _, o := range policies {
+		at(o.revision(), false).policy = o
+	}
+	for _, o := range volumes {
+		f.data = o
+	}
+	slices.SortFunc(f.revisions, func(a, b revision) int { return cmp.Compare(a.number, b.number) })
+	for _, r := range f.revisions {
+		slices.SortFunc(r.pods, func(a, b *pod) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return f
+}
+
+// find reads the objects of a deployment from the API server.
+func (d *Driver) find(ctx context.Context, key string) (f deployment, err error) {
+	selector := metav1.ListOptions{LabelSelector: labelKey + "=" + digest(key)}
+	apps, err := list[workload](ctx, d, deployments, selector)
+	if err != nil {
+		return f, err
+	}
+	running, err := list[pod](ctx, d, pods, selector)
+	if err != nil {
+		return f, err
+	}
+	routes, err := list[service](ctx, d, services, selector)
+	if err != nil {
+		return f, err
+	}
+	rules, err := list[object](ctx, d, policies, selector)
+	if err != nil {
+		return f, err
+	}
+	requests, err := d.listMetadata(ctx, secrets, selector)
+	if err != nil {
+		return f, err
+	}
+	volumes, err := d.listMetadata(ctx, volumeClaims, selector)
+	if err != nil {
+		return f, err
+	}
+	return group(apps, running, requests, routes, rules, volumes), nil
+}
+
+// list reads objects, which T describes.
+func list[T any](ctx context.Context, d *Driver, of schema.GroupVersionResource, selector metav1.ListOptions) (all []*T, err error) {
+	found, err := d.objects.Resource(of).Namespace(d.cfg.Namespace).List(ctx, selector)
+	if err != nil {
+		return nil, fault(ctx, "list "+of.Resource, err)
+	}
+	for i := range found.Items {
+		one, err := decode[T](&found.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func (d *Driver) listMetadata(ctx context.Context, of schema.GroupVersionResource, selector metav1.ListOptions) (all []*object, err error) {
+	found, err := d.metadata.Resource(of).Namespace(d.cfg.Namespace).List(ctx, selector)
+	if err != nil {
+		return nil, fault(ctx, "list "+of.Resource, err)
+	}
+	for _, item := range found.Items {
+		one := &object{ObjectMeta: item.ObjectMeta}
+		one.strip()
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// maxAttempts bounds how often a change is begun again because of other calls.
+const maxAttempts = 10
+
+// change calls do with the deployment while the claim is in force. The objects were read before the
+// claim was, and each write of do that has an effect names the version that was read: a hub with a
+// higher fence has changed all versions, so that the write fails. Without create, do is not called
+// if there is no deployment.
+func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do func(context.Context, deployment) error) error {
+	if err := checkKey(claim.Key); err != nil {
+		return err
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	err := errChanged
+	for i := range maxAttempts {
+		if err := pause(ctx, i); err != nil {
+			return err
+		}
+		var f deployment
+		if f, err = d.hold(ctx, claim, create); err == nil && (create || f.exists()) {
+			err = do(ctx, f)
+		}
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return err
+}
+
+// pause waits before an attempt.
+func pause(ctx context.Context, attempt int) error {
+	if attempt < 3 { // of the steps of one call
+		return nil
+	}
+	timer := time.NewTimer(min(10*time.Millisecond<<attempt, time.Second))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fault(ctx, "change deployment", ctx.Err())
+	}
+}
+
+// hold puts a claim in force, and returns the deployment.
+func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f deployment, err error) {
+	if f, err = d.find(ctx, claim.Key); err != nil {
+		return f, err
+	}
+	record, err := d.objects.Resource(configMaps).Namespace(d.cfg.Namespace).Get(ctx, claimName(claim.Key), metav1.GetOptions{})
+	if err != nil && !gone(err) {
+		return f, fault(ctx, "read claim", err)
+	}
+	owner, fence := f.claim()
+	if err == nil { // otherwise someone has deleted it
+		recorded := object{ObjectMeta: metav1.ObjectMeta{Annotations: record.GetAnnotations()}}
+		if owner == "" || recorded.owner() == owner {
+			fence = max(fence, recorded.fence())
+		}
+		owner = recorded.owner()
+		if key := recorded.key(); key != claim.Key {
+			return f, fmt.Errorf("the namespace has a ConfigMap %s of another deployment: delete it there", record.GetName())
+		}
+	} else {
+		record = nil
+	}
+	switch {
+	case owner != "" && owner != claim.Owner && f.exists():
+		return f, deploy.ErrForeign
+	case owner == claim.Owner && claim.Fence < fence:
+		return f, &deploy.FencedError{Fence: fence}
+	case record == nil && !create && !f.exists():
+		return f, nil
+	case record == nil || owner != claim.Owner || fence != claim.Fence:
+		if err := d.record(ctx, claim, record); err != nil {
+			return f, err
+		}
+		return f, errChanged // it is read again, with concurrent changes
+	}
+	return f, d.align(ctx, f, claim.Fence)
+}
+
+// record makes a claim the one in force, in place of the one that was read.
+func (d *Driver) record(ctx context.Context, claim deploy.Claim, former *unstructured.Unstructured) error {
+	m := d.manifest(claim, 0, "")
+	delete(m.labels, labelRevision)
+	m.notes[noteFence] = strconv.FormatInt(claim.Fence, 10)
+	meta := fields{"name": claimName(claim.Key), "namespace": d.cfg.Namespace, "labels": m.labels, "annotations": m.notes}
+	o := &unstructured.Unstructured{Object: fields{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}}
+	if former == nil {
+		return d.create(ctx, configMaps, o)
+	}
+	return d.apply(ctx, configMaps, o, &object{ObjectMeta: metav1.ObjectMeta{UID: former.GetUID(), ResourceVersion: former.GetResourceVersion()}})
+}
+
+// align gives what a former claim may still change the fence that is in force. This changes the
+// versions, so that calls with the former claim fail.
+func (d *Driver) align(ctx context.Context, f deployment, fence int64) error {
+	aligned := true
+	one := func(of schema.GroupVersionResource, o *object) error {
+		if o.fence() == fence {
+			return nil
+		}
+		aligned = false
+		return d.patch(ctx, of, o, fields{noteFence: strconv.FormatInt(fence, 10)}, nil)
+	}
+	for _, r := range f.revisions {
+		if r.app == nil {
+			continue
+		}
+		if err := one(deployments, &r.app.object); err != nil {
+			return err
+		}
+		if r.secret != nil {
+			if err := one(secrets, r.secret); err != nil {
+				return err
+			}
+		}
+		for _, p := range r.pods {
+			if p.DeletionTimestamp != nil {
+				if err := one(pods, &p.object); err != nil && !errors.Is(err, errChanged) { // it has ended
+					return err
+				}
+			}
+		}
+	}
+	if !aligned {
+		return errChanged
+	}
+	return nil
+}
+
+// create creates an object. It fails with errChanged if there is one.
+func (d *Driver) create(ctx context.Context, of schema.GroupVersionResource, o *unstructured.Unstructured) error {
+	_, err := d.objects.Resource(of).Namespace(d.cfg.Namespace).Create(ctx, o, metav1.CreateOptions{FieldManager: manager})
+	if !gone(err) { // of the namespace
+		err = moved(err)
+	}
+	return fault(ctx, "create "+o.GetKind(), err)
+}
+
+// apply makes an object the wanted one. It takes the fields that others have changed. It fails with
+// errChanged if the object is no longer the one that was read. A nil read applies it in any case.
+func (d *Driver) apply(ctx context.Context, of schema.GroupVersionResource, o *unstructured.Unstructured, read *object) error {
+	if read != nil {
+		o.SetUID(read.UID)
+		o.SetResourceVersion(read.ResourceVersion)
+	}
+	_, err := d.objects.Resource(of).Namespace(d.cfg.Namespace).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	if read != nil {
+		err = moved(err)
+	}
+	return fault(ctx, "apply "+o.GetKind(), err)
+}
+
+// patch changes annotations and other fields of an object that was read.
+func (d *Driver) patch(ctx context.Context, of schema.GroupVersionResource, read *object, notes, change fields) error {
+	body := fields{"metadata": fields{"uid": string(read.UID), "resourceVersion": read.ResourceVersion, "annotations": notes}}
+	for name, value := range change {
+		body[name] = value
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode change: %w", err)
+	}
+	_, err = d.metadata.Resource(of).Namespace(d.cfg.Namespace).Patch(ctx, read.Name, types.MergePatchType, text, metav1.PatchOptions{FieldManager: manager})
+	return fault(ctx, "change "+of.Resource, moved(err))
+}
+
+// remove removes an object that was read, and what belongs to it. Without grace, a pod has that of
+// its spec.
+func (d *Driver) remove(ctx context.Context, of schema.GroupVersionResource, read *object, grace *int64) error {
+	background := metav1.DeletePropagationBackground
+	err := d.metadata.Resource(of).Namespace(d.cfg.Namespace).Delete(ctx, read.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: grace, PropagationPolicy: &background,
+		Preconditions: &metav1.Preconditions{UID: &read.UID, ResourceVersion: &read.ResourceVersion},
+	})
+	if gone(err) {
+		return nil
+	}
+	return fault(ctx, "remove "+of.Resource, moved(err))
+}

@@ -1,0 +1,198 @@
+// Package kubernetes runs deployments in a Kubernetes cluster: a Deployment, a Secret, a Service and
+// a NetworkPolicy for each revision, in one namespace.
+//
+//	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+//	if err != nil { ... }
+//	driver, err := kubernetes.New(kubernetes.Config{REST: config, Namespace: "agents", Image: "agenthost-runtime:1"})
+//	if err != nil { ... }
+//	defer driver.Close()
+//
+// The entry point of the image is the command runtime. Its pods satisfy the restricted pod security
+// standard. A pod has
+//
+//	/data            the working directory, the home directory and the conversations: a volume of the
+//	                 deployment, or one that ends with the pod
+//	/run/agenthost   the Secret of its revision: the configuration with the keys of providers, and the
+//	                 API keys
+//	/tmp             a volume that ends with the pod
+//
+// A ConfigMap for each deployment records the owner and the fence. It remains when the deployment
+// is deleted.
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+)
+
+// Config configures [New].
+type Config struct {
+	// REST is the way to the API server. Required.
+	REST *rest.Config
+
+	// Namespace has the runtimes, and nothing else that users of the hub may not see. Required.
+	Namespace string
+
+	// Image is the image of the runtimes. Required.
+	Image string
+
+	// Env is the environment of the runtimes, as "NAME=value". Pods show it.
+	Env []string
+
+	// Replicas is the number of pods of a runtime. Defaults to 1.
+	Replicas int64
+
+	// Memory and CPUs limit a pod, as quantities such as 1Gi and 500m. A pod requests its memory and
+	// a tenth of its CPUs. They default to 1Gi and 1.
+	Memory, CPUs string
+
+	// RuntimeClass is the runtimeClassName of the pods. Defaults to that of the cluster.
+	RuntimeClass string
+
+	// StorageSize is the size of the volume of a deployment, such as 1Gi. All pods of the deployment
+	// run on one node then. Defaults to none: the data of a pod ends with it.
+	StorageSize string
+
+	// StorageClass is the storageClassName of the volumes. Defaults to that of the cluster.
+	StorageClass string
+
+	// Internal lists the networks that runtimes do not reach: those of pods, services and nodes.
+	// Defaults to all private and link-local networks.
+	Internal []netip.Prefix
+
+	// PodAddress makes the address of a runtime that of its first pod, for a hub outside the cluster
+	// that reaches pods and no Services. Defaults to false: it is that of the Service.
+	PodAddress bool
+
+	// Grace is how long a runtime may take to end on request, until it is killed. Defaults to 12 s.
+	Grace time.Duration
+
+	// Timeout bounds what a method needs of the API server. Defaults to 30 s.
+	Timeout time.Duration
+}
+
+// Driver is a deploy.Driver. It is safe for concurrent use.
+type Driver struct {
+	cfg      Config
+	objects  dynamic.Interface
+	metadata metadata.Interface // of objects whose content the driver does not read
+	logs     rest.Interface
+
+	ctx     context.Context // of the watches, until Close
+	stop    context.CancelFunc
+	watches sync.WaitGroup
+	start   sync.Once
+	cache   cache
+}
+
+var _ deploy.Driver = (*Driver)(nil)
+
+// New returns a driver. It does not call the API server. The caller must call Close.
+func New(cfg Config) (*Driver, error) {
+	if cfg.REST == nil || cfg.Namespace == "" || cfg.Image == "" {
+		return nil, errors.New("make kubernetes deployer: REST, Namespace and Image are required")
+	}
+	cfg.Replicas = cmp.Or(cfg.Replicas, 1)
+	cfg.Memory = cmp.Or(cfg.Memory, "1Gi")
+	cfg.CPUs = cmp.Or(cfg.CPUs, "1")
+	cfg.Grace = cmp.Or(cfg.Grace, 12*time.Second)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 30*time.Second)
+	if len(cfg.Internal) == 0 {
+		cfg.Internal = PrivateNetworks()
+	}
+	for _, text := range []*string{&cfg.Memory, &cfg.CPUs, &cfg.StorageSize} {
+		if *text == "" {
+			continue
+		}
+		q, err := resource.ParseQuantity(*text)
+		if err != nil || q.Sign() <= 0 {
+			return nil, fmt.Errorf("make kubernetes deployer: %.100q is not a quantity such as 1Gi", *text)
+		}
+		*text = q.String() // as the API server writes it
+	}
+	config := rest.CopyConfig(cfg.REST)
+	config.QPS, config.Burst = 100, 200
+	config.Timeout = 0 // it would end watches; each call has a context
+	d := &Driver{cfg: cfg}
+	var err error
+	if d.objects, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make kubernetes deployer: %w", err)
+	}
+	if d.metadata, err = metadata.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make kubernetes deployer: %w", err)
+	}
+	if d.logs, err = logClient(config); err != nil {
+		return nil, fmt.Errorf("make kubernetes deployer: %w", err)
+	}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	d.cache.init(d)
+	return d, nil
+}
+
+// PrivateNetworks returns the networks that a runtime does not reach by default.
+func PrivateNetworks() (all []netip.Prefix) {
+	for _, text := range []string{
+		"10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fe80::/10",
+	} {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+// Close ends the watches. The runtimes continue.
+func (d *Driver) Close() error {
+	d.stop()
+	d.watches.Wait()
+	return nil
+}
+
+// Backend returns "kubernetes".
+func (d *Driver) Backend() string { return "kubernetes" }
+
+// keyPattern is that of a deployment key.
+var keyPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)
+
+func checkKey(key string) error {
+	if !keyPattern.MatchString(key) {
+		return fmt.Errorf("deployment key %.200q is not valid", key)
+	}
+	return nil
+}
+
+// bounded returns a context for the calls of one method.
+func (d *Driver) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d.cfg.Timeout, errTimeout)
+}
+
+// digest returns a text of 16 characters that a label can have, for a text that it cannot.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// claimName is the name of what all revisions of a deployment share. Names have at most 63
+// characters, as those of Services do: the beginning of the key is for people.
+func claimName(key string) string {
+	return "agent-" + strings.TrimRight(key[:min(len(key), 20)], "-") + "-" + digest(key)
+}
+
+// revisionName is the name of the objects of a revision.
+func revisionName(key string, revision int64) string {
+	return fmt.Sprintf("%s-%d", claimName(key), revision)
+}

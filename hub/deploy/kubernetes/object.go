@@ -1,0 +1,218 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Labels and annotations. They never change. The full texts are annotations, because labels have at
+// most 63 characters.
+const (
+	labelManager  = "app.kubernetes.io/managed-by" // "agenthost"
+	labelOwner    = "agenthost.dev/owner"          // digest
+	labelKey      = "agenthost.dev/key"            // digest
+	labelRevision = "agenthost.dev/revision"
+	labelClient   = "agenthost.dev/client" // of pods and namespaces that reach runtimes, "true"
+
+	noteOwner   = "agenthost.dev/owner"
+	noteKey     = "agenthost.dev/key"
+	noteFence   = "agenthost.dev/fence"
+	noteStarted = "agenthost.dev/started" // when it was started last
+	noteStopped = "agenthost.dev/stopped" // when it was requested to end; "" if it was not
+	noteApplied = "agenthost.dev/applied" // the spec, for the comparison with that of the cluster
+	noteKeys    = "agenthost.dev/keys"    // of a pod, changed with its Secret
+)
+
+const manager = "agenthost"
+
+// The kinds of objects.
+var (
+	configMaps   = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	secrets      = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	services     = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	pods         = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	volumeClaims = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
+	deployments  = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	policies     = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}
+)
+
+// object is what the driver knows about an object of the cluster.
+type object struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	Changed bool `json:"-"` // its spec is not the one that was applied
+}
+
+func (o *object) key() string   { return o.Annotations[noteKey] }
+func (o *object) owner() string { return o.Annotations[noteOwner] }
+
+func (o *object) fence() int64 {
+	n, _ := strconv.ParseInt(o.Annotations[noteFence], 10, 64)
+	return n
+}
+
+func (o *object) revision() int64 {
+	n, _ := strconv.ParseInt(o.Labels[labelRevision], 10, 64)
+	return n
+}
+
+// workload is a Deployment.
+type workload struct {
+	object `json:",inline"`
+
+	Spec struct {
+		Replicas int64 `json:"replicas"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// service is a Service.
+type service struct {
+	object `json:",inline"`
+
+	Spec struct {
+		ClusterIP string `json:"clusterIP"`
+	} `json:"spec"`
+}
+
+type pod struct {
+	object `json:",inline"`
+
+	Status struct {
+		Phase      string            `json:"phase"`
+		PodIP      string            `json:"podIP"`
+		Reason     string            `json:"reason"`
+		Message    string            `json:"message"`
+		Conditions []condition       `json:"conditions"`
+		Containers []containerStatus `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+type condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+type containerStatus struct {
+	RestartCount int64          `json:"restartCount"`
+	State        containerState `json:"state"`
+	LastState    containerState `json:"lastState"`
+}
+
+type containerState struct {
+	Waiting *struct {
+		Reason  string `json:"reason"`
+		Message string `json:"message"`
+	} `json:"waiting"`
+	Running    *struct{}   `json:"running"`
+	Terminated *terminated `json:"terminated"`
+}
+
+type terminated struct {
+	ExitCode int64  `json:"exitCode"`
+	Signal   int64  `json:"signal"`
+	Reason   string `json:"reason"`
+	Message  string `json:"message"`
+}
+
+// decode returns an object of the cluster, without the parts that are not used. T is a struct with
+// an object.
+func decode[T any](u *unstructured.Unstructured) (*T, error) {
+	one := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, one); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", u.GetKind(), err)
+	}
+	o := any(one).(interface{ base() *object }).base()
+	o.Changed = changed(u)
+	o.strip()
+	return one, nil
+}
+
+func (o *object) base() *object { return o }
+
+// strip removes what the driver does not use, before the object is cached.
+func (o *object) strip() {
+	m := &o.ObjectMeta
+	next := metav1.ObjectMeta{
+		Name: strings.Clone(m.Name), Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds,
+		Labels: map[string]string{}, Annotations: map[string]string{},
+	}
+	for _, owner := range m.OwnerReferences {
+		next.OwnerReferences = append(next.OwnerReferences, metav1.OwnerReference{UID: owner.UID})
+	}
+	for _, name := range []string{labelOwner, labelKey, labelRevision} {
+		if value := m.Labels[name]; value != "" {
+			next.Labels[name] = value
+		}
+	}
+	for _, name := range []string{noteOwner, noteKey, noteFence, noteStarted, noteStopped} {
+		if value := m.Annotations[name]; value != "" {
+			next.Annotations[name] = value
+		}
+	}
+	*m = next
+}
+
+// changed reports whether the spec of an object is not the one that was applied. Fields that others
+// have added remain. The lists of a NetworkPolicy or a Service are complete.
+func changed(u *unstructured.Unstructured) bool {
+	text, recorded := u.GetAnnotations()[noteApplied]
+	if !recorded {
+		return u.GetKind() != "Pod"
+	}
+	var want map[string]any
+	if err := json.Unmarshal([]byte(text), &want); err != nil {
+		return true
+	}
+	var have map[string]any
+	spec, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec")
+	if text, err := json.Marshal(spec); err != nil || json.Unmarshal(text, &have) != nil { // numbers have one type
+		return true
+	}
+	return !contains(have, want, u.GetKind() != "Deployment")
+}
+
+// contains reports whether a decoded JSON value has all of another one. Lists of objects are equal
+// in length if they are complete, and lists of plain values are always equal.
+func contains(have, want any, complete bool) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		have, ok := have.(map[string]any)
+		for name, value := range want {
+			if !ok || !contains(have[name], value, complete) {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		have, ok := have.([]any)
+		if !ok || len(have) < len(want) || complete && len(have) != len(want) {
+			return false
+		}
+		for i, value := range want {
+			if _, composed := value.(map[string]any); !composed {
+				return reflect.DeepEqual(have, want)
+			}
+			found := func(one any) bool { return contains(one, value, complete) }
+			if complete && !found(have[i]) || !slices.ContainsFunc(have, found) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(have, want) || have == nil && want == false // the API server omits it
+}

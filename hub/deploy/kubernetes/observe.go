@@ -1,0 +1,134 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+)
+
+// Observe returns the state of a deployment.
+func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, err error) {
+	if err := checkKey(key); err != nil {
+		return o, err
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	if err := d.current(ctx); err != nil {
+		return o, err
+	}
+	f := d.cached(key)
+	o.Exists = f.exists()
+	o.Owner, _ = f.claim()
+	for _, r := range f.revisions {
+		one := deploy.Runtime{Revision: r.number, Phase: r.phase(), Message: r.message(&d.cfg)}
+		if r.app != nil {
+			one.StartedAt = r.app.started()
+		}
+		if one.Phase != deploy.Stopped {
+			one.URL = d.address(r)
+		}
+		o.Runtimes = append(o.Runtimes, one)
+	}
+	return o, nil
+}
+
+// address returns the URL of a runtime, or "" if it has none yet.
+func (d *Driver) address(r revision) string {
+	host := ""
+	switch {
+	case d.cfg.PodAddress && len(r.pods) > 0:
+		host = r.pods[0].Status.PodIP
+	case !d.cfg.PodAddress && r.service != nil:
+		host = r.service.Spec.ClusterIP
+	}
+	if host == "" {
+		return ""
+	}
+	return fmt.Sprintf("http://%s:%d", host, listenPort)
+}
+
+// phase returns the state of a runtime, or "" if there is none.
+func (r revision) phase() deploy.Phase {
+	switch {
+	case r.app == nil && len(r.pods) == 0:
+		return ""
+	case r.app == nil || r.app.DeletionTimestamp != nil:
+		return deploy.Stopping
+	case !r.app.stopped().IsZero() && len(r.pods) > 0:
+		return deploy.Stopping
+	case !r.app.stopped().IsZero(), r.app.started().IsZero():
+		return deploy.Stopped
+	case r.app.Changed, r.secret == nil, r.service == nil || r.service.Changed, r.policy == nil || r.policy.Changed:
+		return deploy.Changed
+	case r.crashed():
+		return deploy.Exited
+	}
+	return deploy.Running
+}
+
+// crashed reports whether there are pods, and all have crashed. The kubelet starts them again, with a
+// pause; Apply replaces them.
+func (r revision) crashed() bool {
+	n := 0
+	for _, p := range r.pods {
+		switch {
+		case p.DeletionTimestamp != nil:
+		case !p.crashed():
+			return false
+		default:
+			n++
+		}
+	}
+	return n > 0
+}
+
+func (p *pod) crashed() bool {
+	return slices.ContainsFunc(p.Status.Containers, func(c containerStatus) bool {
+		return c.RestartCount > 0 || c.State.Terminated != nil
+	})
+}
+
+// active reports whether a process of the pod may exist. One that was evicted remains as a record.
+func (p *pod) active() bool {
+	return p.DeletionTimestamp != nil || p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded"
+}
+
+func (o *object) started() time.Time { return o.time(noteStarted) }
+func (o *object) stopped() time.Time { return o.time(noteStopped) }
+
+func (o *object) time(note string) time.Time {
+	at, _ := time.Parse(time.RFC3339Nano, o.Annotations[note])
+	return at.UTC().Truncate(time.Microsecond)
+}
+
+// message states for the user why a runtime does not run.
+func (r revision) message(cfg *Config) string {
+	text := ""
+	switch r.phase() {
+	case deploy.Changed:
+		text = "someone has changed or deleted its objects in the cluster"
+	case deploy.Exited, deploy.Running:
+		for _, p := range r.pods {
+			if p.DeletionTimestamp == nil {
+				text = cmp.Or(text, p.cause(cfg))
+			}
+		}
+		if len(r.pods) == 0 {
+			text = r.app.cause()
+		}
+	case deploy.Stopping:
+		for _, p := range r.pods {
+			if p.DeletionTimestamp != nil && time.Since(p.DeletionTimestamp.Time) > lateAfter {
+				text = "its pod does not end: does the node respond?"
+			}
+		}
+	}
+	return short(text)
+}
+
+// lateAfter is how long after its time a pod may exist.
+const lateAfter = 30 * time.Second

@@ -1,0 +1,83 @@
+package kubernetes
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+)
+
+// Stop requests the pods of a runtime to end, and kills them after the patience and a few seconds.
+func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, patience time.Duration) error {
+	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+		r, _ := f.revision(number)
+		return d.terminate(ctx, r, patience)
+	})
+}
+
+// Discard stops the runtime of a revision, and then removes its Deployment. The cluster removes what
+// belongs to that.
+func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) error {
+	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+		r, _ := f.revision(number)
+		return d.discard(ctx, r)
+	})
+}
+
+func (d *Driver) discard(ctx context.Context, r revision) error {
+	if len(r.pods) > 0 || r.app == nil {
+		return d.terminate(ctx, r, 0)
+	}
+	return d.remove(ctx, deployments, &r.app.object, nil)
+}
+
+// Delete stops all runtimes, and then removes their Deployments and the volume.
+func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
+	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+		for _, r := range f.revisions {
+			if err := d.discard(ctx, r); err != nil {
+				return err
+			}
+		}
+		if len(f.revisions) > 0 || f.data == nil || f.data.DeletionTimestamp != nil {
+			return nil
+		}
+		return d.remove(ctx, volumeClaims, f.data, nil)
+	})
+}
+
+// terminate makes one step to the end of a runtime. The pods have the run limit to drain. When the
+// patience is over, they have a few seconds.
+func (d *Driver) terminate(ctx context.Context, r revision, patience time.Duration) error {
+	if r.app == nil && len(r.pods) == 0 {
+		return nil
+	}
+	if r.app != nil && r.app.stopped().IsZero() {
+		if r.service != nil { // those that drain are not ready, and have callers that cancel their runs
+			err := d.patch(ctx, services, &r.service.object, fields{}, fields{"spec": fields{"publishNotReadyAddresses": true}})
+			if err != nil {
+				return err
+			}
+		}
+		now := time.Now().UTC().Format(time.RFC3339Nano)
+		return d.patch(ctx, deployments, &r.app.object, fields{noteStopped: now}, fields{"spec": fields{"replicas": 0}})
+	}
+	began := time.Time{}
+	if r.app != nil {
+		began = r.app.stopped()
+	}
+	passed := time.Since(began) // a time in the future was stored before the clock was set back
+	if passed >= 0 && passed < max(patience, d.cfg.Grace*3/4) {
+		return nil
+	}
+	grace := seconds(d.cfg.Grace / 4)
+	for _, p := range r.pods {
+		if p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds <= grace {
+			continue
+		}
+		if err := d.remove(ctx, pods, &p.object, &grace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
