@@ -67,7 +67,7 @@ func (d *Driver) prepare(ctx context.Context, claim deploy.Claim, r revision, re
 	return errChanged
 }
 
-// launch delivers the request and starts the pods. Pods that have crashed are replaced.
+// launch delivers the request and starts new pods. Those of a former start, which have crashed, end.
 func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req deploy.Request) error {
 	m := d.manifest(claim, r.number, string(r.app.UID))
 	request, err := m.secret(&req)
@@ -86,10 +86,6 @@ func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req
 	if err != nil {
 		return err
 	}
-	phase := r.phase()
-	if phase == deploy.Changed && !r.app.Changed {
-		app = nil // its pods continue
-	}
 	if err := d.apply(ctx, policies, rules, nil); err != nil {
 		return err
 	}
@@ -99,15 +95,8 @@ func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req
 	if err := d.apply(ctx, secrets, request, r.secret); err != nil {
 		return err
 	}
-	if phase == deploy.Exited {
-		for _, p := range r.pods {
-			if err := d.remove(ctx, pods, &p.object, new(seconds(d.cfg.Grace/4))); err != nil {
-				return err
-			}
-		}
-	}
-	if app == nil {
-		return nil
+	if r.phase() == deploy.Changed && !r.app.Changed {
+		return nil // its pods continue
 	}
 	return d.apply(ctx, deployments, app, &r.app.object)
 }

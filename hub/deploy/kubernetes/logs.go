@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,7 +42,7 @@ func (d *Driver) Logs(ctx context.Context, key string, number int64, tail int) (
 		return nil, err
 	}
 	r, _ := d.cached(key).revision(number)
-	for _, p := range r.pods {
+	for _, p := range slices.Concat(r.current(), r.pods) {
 		if len(p.Status.Containers) == 0 {
 			continue
 		}

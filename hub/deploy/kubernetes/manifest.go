@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -55,9 +56,7 @@ func (m manifest) object(kind string, of schema.GroupVersionResource, spec field
 		return nil, fmt.Errorf("encode %s: %w", kind, err)
 	}
 	notes := fields{noteApplied: string(text)}
-	for name, value := range m.notes {
-		notes[name] = value
-	}
+	maps.Copy(notes, m.notes)
 	meta := fields{"name": m.name, "namespace": m.cfg.Namespace, "labels": m.labels, "annotations": notes}
 	if kind != "Deployment" {
 		meta["ownerReferences"] = []any{m.owner}
@@ -67,12 +66,15 @@ func (m manifest) object(kind string, of schema.GroupVersionResource, spec field
 
 // deployment returns the Deployment. One with 0 replicas has no effect.
 func (m manifest) deployment(replicas int64, req deploy.Request, started time.Time) (*unstructured.Unstructured, error) {
+	at := started.UTC().Format(time.RFC3339Nano)
+	podNotes := fields{noteStarted: at} // each start has pods of its own
+	maps.Copy(podNotes, m.notes)
 	o, err := m.object("Deployment", deployments, fields{
 		"replicas":             replicas,
 		"revisionHistoryLimit": int64(0),
 		"strategy":             fields{"type": "Recreate"},
 		"selector":             fields{"matchLabels": m.selector()},
-		"template":             fields{"metadata": fields{"labels": m.labels, "annotations": m.notes}, "spec": m.pod(req)},
+		"template":             fields{"metadata": fields{"labels": m.labels, "annotations": podNotes}, "spec": m.pod(req)},
 	})
 	if err != nil {
 		return nil, err
@@ -80,7 +82,7 @@ func (m manifest) deployment(replicas int64, req deploy.Request, started time.Ti
 	notes := o.Object["metadata"].(fields)["annotations"].(fields)
 	notes[noteFence] = strconv.FormatInt(m.claim.Fence, 10)
 	notes[noteStopped] = ""
-	notes[noteStarted] = started.UTC().Format(time.RFC3339Nano)
+	notes[noteStarted] = at
 	return o, nil
 }
 

@@ -40,8 +40,10 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 func (d *Driver) address(r revision) string {
 	host := ""
 	switch {
-	case d.cfg.PodAddress && len(r.pods) > 0:
-		host = r.pods[0].Status.PodIP
+	case d.cfg.PodAddress:
+		for _, p := range slices.Concat(r.pods, r.current()) {
+			host = cmp.Or(p.Status.PodIP, host)
+		}
 	case !d.cfg.PodAddress && r.service != nil:
 		host = r.service.Spec.ClusterIP
 	}
@@ -60,7 +62,7 @@ func (r revision) phase() deploy.Phase {
 		return deploy.Stopping
 	case !r.app.stopped().IsZero() && len(r.pods) > 0:
 		return deploy.Stopping
-	case !r.app.stopped().IsZero(), r.app.started().IsZero():
+	case !r.app.stopped().IsZero(), r.app.Spec.Replicas == 0 && !r.app.Changed: // it was only created
 		return deploy.Stopped
 	case r.app.Changed, r.secret == nil, r.service == nil || r.service.Changed, r.policy == nil || r.policy.Changed:
 		return deploy.Changed
@@ -70,20 +72,18 @@ func (r revision) phase() deploy.Phase {
 	return deploy.Running
 }
 
-// crashed reports whether there are pods, and all have crashed. The kubelet starts them again, with a
-// pause; Apply replaces them.
+// current returns the pods of the last start.
+func (r revision) current() []*pod {
+	return slices.DeleteFunc(slices.Clone(r.pods), func(p *pod) bool {
+		return r.app == nil || p.DeletionTimestamp != nil || !p.started().Equal(r.app.started())
+	})
+}
+
+// crashed reports whether there are pods of the last start, and all have crashed. The kubelet starts
+// them again, with a pause; Apply replaces them.
 func (r revision) crashed() bool {
-	n := 0
-	for _, p := range r.pods {
-		switch {
-		case p.DeletionTimestamp != nil:
-		case !p.crashed():
-			return false
-		default:
-			n++
-		}
-	}
-	return n > 0
+	all := r.current()
+	return len(all) > 0 && !slices.ContainsFunc(all, func(p *pod) bool { return !p.crashed() })
 }
 
 func (p *pod) crashed() bool {
@@ -112,12 +112,10 @@ func (r revision) message(cfg *Config) string {
 	case deploy.Changed:
 		text = "someone has changed or deleted its objects in the cluster"
 	case deploy.Exited, deploy.Running:
-		for _, p := range r.pods {
-			if p.DeletionTimestamp == nil {
-				text = cmp.Or(text, p.cause(cfg))
-			}
+		for _, p := range r.current() {
+			text = cmp.Or(text, p.cause(cfg))
 		}
-		if len(r.pods) == 0 {
+		if len(r.current()) == 0 {
 			text = r.app.cause()
 		}
 	case deploy.Stopping:
