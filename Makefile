@@ -60,7 +60,7 @@ export GORACE := atexit_sleep_ms=0
 test lint: export GOFLAGS += $(CHEAP)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-docker test-kubernetes race lint vulncheck bench fuzz interop soak build release
+.PHONY: help setup test test-docker test-deploy test-kubernetes race lint vulncheck bench fuzz interop soak build release
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -87,6 +87,13 @@ test-docker: ## the tests of the docker deployer, on a real engine (as root on D
 		apt-get install -qy --no-install-recommends docker.io iptables iproute2; } >/dev/null
 	@go vet -tags docker ./hub/deploy/docker
 	@go test -tags docker -count=1 -timeout=10m -json ./hub/deploy/docker | go run ./internal/testgate
+
+test-deploy: ## the compose file and the systemd unit of examples/deploy, on a real engine and systemd (as root on Debian)
+	@command -v docker-compose >/dev/null && command -v dockerd >/dev/null && command -v systemd-analyze >/dev/null || { \
+		apt-get update -q && apt-get install -qy --no-install-recommends docker-compose docker.io iptables iproute2 systemd; } >/dev/null
+	@$(MAKE) setup
+	@go vet -tags deploy ./examples/deploy
+	@go test -tags deploy -count=1 -timeout=10m -json ./examples/deploy | go run ./internal/testgate
 
 # etcd is Debian's, the programs of Kubernetes are built once, which takes ten minutes.
 test-kubernetes: ## the tests on a real Kubernetes control plane (as root on Debian); RUN=regexp to choose

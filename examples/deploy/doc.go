@@ -1,0 +1,3 @@
+// Package deploy contains only tests, which run its compose file and its systemd unit on a real
+// engine and a real systemd: make test-deploy.
+package deploy
