@@ -116,7 +116,7 @@ func (w *world) start(change ...func(*deploy.Config)) *hub {
 	w.t.Helper()
 	cfg := deploy.Config{
 		Store: w.store(), Catalog: w.catalog, Driver: w.driver, PublicURL: "https://hub.example.com",
-		LeaseTime: 600 * time.Millisecond, Backoff: time.Millisecond, WatchEvery: 20 * time.Millisecond,
+		LeaseTime: 600 * time.Millisecond, Backoff: time.Millisecond, WatchEvery: 50 * time.Millisecond,
 	}
 	for _, f := range change {
 		f(&cfg)
