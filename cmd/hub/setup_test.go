@@ -36,7 +36,12 @@ func TestMain(m *testing.M) {
 	}
 	// Most of a test is waiting for the processes that it started.
 	flag.Parse()
-	err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	var err error
+	if !chosen {
+		err = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+	}
 	if err == nil {
 		scratch, err = os.MkdirTemp("", "agenthost-hub-")
 	}

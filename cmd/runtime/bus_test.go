@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,7 @@ import (
 )
 
 // serveNATS starts a NATS server that requires a password.
-func serveNATS(t *testing.T) (url string) {
+func serveNATS(t testing.TB) (url string) {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
@@ -78,4 +79,42 @@ func TestBusFaults(t *testing.T) {
 	_, _, err := once(t, []string{"AGENT_BUS_URL", "nats://user:planted@127.0.0.1:1"}, "--addr", "127.0.0.1:0")
 	require.ErrorContains(t, err, "open the bus of AGENT_BUS_URL: connect to NATS")
 	require.NotContains(t, err.Error(), "planted")
+}
+
+// BenchmarkCancelAtAnotherProcess measures a cancel at one process until upstream detects that
+// another one has closed the connection of its run, and until the client of that run has the event
+// cancelled. Upstream, the NATS server and the clients are in this process.
+func BenchmarkCancelAtAnotherProcess(b *testing.B) {
+	bus := serveNATS(b)
+	up := modeltest.Start(b, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("One"), modeltest.Hang())))
+	dir := write(b, "agents: [{id: helper, model: m, provider: {protocol: anthropic, baseUrl: "+up.URL+", apiKey: k}}]")
+	start := func() *client.Client {
+		p := spawn(b, dir, []string{"AGENT_BUS_URL", bus, "AGENT_STATE_DIR", b.TempDir()}, "--addr", "127.0.0.1:0")
+		p.Started(b)
+		return clientOf(b, p.URL, "")
+	}
+	one, two := start(), start()
+	var stopped, told sample
+	since := func(begin, end time.Time) float64 { return float64(end.Sub(begin).Microseconds()) / 1000 }
+	for b.Loop() {
+		id, begin := "", time.Time{}
+		for event, err := range one.Run(b.Context(), "helper", wire.RunRequest{Message: "hello"}) {
+			require.NoError(b, err)
+			switch payload := event.Payload.(type) {
+			case *wire.System:
+				id = payload.RunID
+			case *wire.PartialMessage:
+				begin = time.Now()
+				go func() { _, _ = two.Cancel(b.Context(), id) }()
+			case *wire.Cancelled:
+				told = append(told, since(begin, time.Now()))
+			}
+		}
+		requests := up.Requests()
+		end, _ := requests[len(requests)-1].End()
+		stopped = append(stopped, since(begin, end))
+	}
+	b.ReportMetric(stopped.median(), "ms-p50")
+	b.ReportMetric(stopped.quantile(0.99), "ms-p99")
+	b.ReportMetric(told.median(), "ms-event-p50")
 }

@@ -67,7 +67,7 @@ func once(t *testing.T, env []string, args ...string) (stdout, stderr string, er
 type process = daemontest.Process
 
 // spawn starts the command in the directory dir, like [daemontest.Spawn].
-func spawn(t *testing.T, dir string, env []string, args ...string) *process {
+func spawn(t testing.TB, dir string, env []string, args ...string) *process {
 	t.Helper()
 	path, err := binary()
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func spawn(t *testing.T, dir string, env []string, args ...string) *process {
 }
 
 // clientOf returns a client for the runtime at url.
-func clientOf(t *testing.T, url, key string) *client.Client {
+func clientOf(t testing.TB, url, key string) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Config{BaseURL: url, APIKey: key, HTTPClient: caller(t)})
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func clientOf(t *testing.T, url, key string) *client.Client {
 }
 
 // caller returns an HTTP client whose connections are closed at the end of the test.
-func caller(t *testing.T) *http.Client {
+func caller(t testing.TB) *http.Client {
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -91,7 +91,7 @@ func caller(t *testing.T) *http.Client {
 }
 
 // write writes a configuration file to a new directory and returns the directory.
-func write(t *testing.T, text string) string {
+func write(t testing.TB, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents.yaml"), []byte(strings.TrimSpace(text)+"\n"), 0o600))

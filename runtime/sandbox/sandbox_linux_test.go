@@ -327,7 +327,7 @@ func TestKernelWithoutLandlock(t *testing.T) {
 // sameForAllUsers are tests of tools, proxies and links, which do not depend on the user:
 // TestAttacks and TestNested show that its commands are confined. An ordinary user has no build
 // cache, and would compile the standard library.
-const sameForAllUsers = "TestOrdinaryWork|TestGitClone|TestNPMInstall|TestLinkedDirectories|TestProxy|TestDenied|TestHidden|TestLinksInPlace|" +
+const sameForAllUsers = "TestOrdinaryWork|TestGitClone|TestNPMInstall|TestLinkedDirectories|TestProxy|TestDenied|" +
 	"TestWhereGroups|TestGroupsOfAServiceManager|TestUnifiedGroup|TestAddressSpace|TestKernelWithoutLandlock|TestWorkerFilter"
 
 // Root runs the tests as an ordinary user too.

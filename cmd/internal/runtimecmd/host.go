@@ -31,6 +31,9 @@ type served struct {
 func (s *settings) newHost(ctx context.Context, file *agent.File, with served, x *examined, log *slog.Logger) (*host.Host, error) {
 	cwd, err := filepath.Abs(file.CWD)
 	if err != nil {
+		if with.sessions != nil {
+			_ = with.sessions.Close() // it contains no sessions
+		}
 		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
 	state, _, noState := s.stateDir(file, cwd)

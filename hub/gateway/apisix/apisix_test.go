@@ -74,3 +74,10 @@ func TestCopy(t *testing.T) {
 	require.NoError(t, g.Remove(t.Context(), "first", "acme-bot"))
 	require.Equal(t, []string{"mine"}, server.Names("routes"))
 }
+
+func BenchmarkRoutes(b *testing.B) {
+	s := gatewaytest.APISIX(b)
+	g, err := apisix.New(apisix.Config{AdminURL: s.Admin, AdminKey: gatewaytest.AdminKey})
+	require.NoError(b, err)
+	gatewaytest.Benchmark(b, s, g)
+}

@@ -93,7 +93,7 @@ func (k *kong) admin(s *Server, w http.ResponseWriter, r *http.Request) {
 	case all == nil:
 		respond(w, http.StatusNotFound, Object{"message": "Not found"})
 	case !one && r.Method == http.MethodGet:
-		k.list(w, r, all)
+		k.list(s, w, r, all)
 	case !one:
 		respond(w, http.StatusMethodNotAllowed, Object{"message": "Method not allowed"})
 	case r.Method == http.MethodGet && all[name] == nil:
@@ -109,8 +109,9 @@ func (k *kong) admin(s *Server, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list responds with a page of at most three entities, so that every list has several.
-func (k *kong) list(w http.ResponseWriter, r *http.Request, all map[string]Object) {
+// list responds with a page. By default it has at most three entities, so that every list has
+// several pages.
+func (k *kong) list(s *Server, w http.ResponseWriter, r *http.Request, all map[string]Object) {
 	query := r.URL.Query()
 	size, err := strconv.Atoi(cmp.Or(query.Get("size"), "100"))
 	if err != nil || size < 1 || size > 1000 {
@@ -122,7 +123,7 @@ func (k *kong) list(w http.ResponseWriter, r *http.Request, all map[string]Objec
 		if name <= query.Get("offset") || query.Has("tags") && !slices.Contains(texts(all[name]["tags"]), query.Get("tags")) {
 			continue
 		}
-		if len(page) == min(size, 3) {
+		if len(page) == min(size, cmp.Or(s.page, 3)) {
 			next = page[len(page)-1]["name"]
 			break
 		}

@@ -33,6 +33,7 @@ type Server struct {
 	mu       sync.Mutex                   // guards the fields below
 	entities map[string]map[string]Object // by their collection and name or id
 	created  int
+	page     int // largest number of entities of a page of Kong, if it is set
 	calls    []string
 	fault    func(http.ResponseWriter, *http.Request) bool
 }

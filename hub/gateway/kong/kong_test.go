@@ -83,3 +83,10 @@ func TestInvalidURL(t *testing.T) {
 		require.NotContains(t, err.Error(), "hunter22")
 	}
 }
+
+func BenchmarkRoutes(b *testing.B) {
+	s := gatewaytest.Kong(b)
+	g, err := kong.New(kong.Config{AdminURL: s.Admin, AdminKey: gatewaytest.AdminKey})
+	require.NoError(b, err)
+	gatewaytest.Benchmark(b, s, g)
+}
