@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
@@ -213,6 +212,8 @@ func DecodeOutcome(data []byte) (*Result, error) {
 
 		Text ignored `json:"result"`
 	}
+	before, _, after := cutString(data, []byte(`"result":"`))
+	data = slices.Concat(before, after)
 	if err := json.Unmarshal(data, &in); err != nil {
 		return nil, fmt.Errorf("decode result event: %w", err)
 	}
@@ -234,8 +235,49 @@ type Blocks struct {
 }
 
 // DecodeBlocks decodes an assistant event, and of its blocks at most the first ones. Blocks that
-// are not objects with a type are omitted.
+// are not objects with a type are omitted. The blocks refer to data.
 func DecodeBlocks(data []byte, most int) (Blocks, error) {
+	short, block, text := cutText(data)
+	out, found, err := decodeBlocks(short, most, block, text)
+	if block != nil && !found { // it is not one of the blocks, or data is not valid
+		out, _, err = decodeBlocks(data, most, nil, nil)
+	}
+	return out, err
+}
+
+// mark is the JSON value in place of a block that was cut.
+var mark = []byte(`"\u0000"`)
+
+// cutText cuts the first block with text from data, if the block has the form that the encoder
+// writes and data has no mark. It returns data with the mark in place of the block.
+func cutText(data []byte) (short, block, text []byte) {
+	head, tail := []byte(`{"type":"text","text":"`), []byte(`"}`)
+	before, text, after := cutString(data, head)
+	if text == nil || !bytes.HasPrefix(after, tail) || bytes.Contains(data, mark) {
+		return data, nil, nil
+	}
+	begin, end := len(before)-len(head), len(data)-len(after)+len(tail)
+	return slices.Concat(data[:begin], mark, data[end:]), data[begin:end], text
+}
+
+// cutString returns the text of the first string whose first quote ends head, and data before and
+// after the text. The text is nil unless it has the form that the encoder writes. encoding/json
+// reads a long string two to six times.
+func cutString(data, head []byte) (before, text, after []byte) {
+	begin := bytes.Index(data, head) + len(head)
+	if begin < len(head) {
+		return data, nil, nil
+	}
+	text, n := appendUnquoted([]byte{}, data[begin:])
+	if n < 0 {
+		return data, nil, nil
+	}
+	return data[:begin], text, data[begin+n:]
+}
+
+// decodeBlocks decodes an assistant event with the mark in place of a block, which is nil for none.
+// It reports whether the event has the block.
+func decodeBlocks(data []byte, most int, cut, cutText []byte) (out Blocks, found bool, err error) {
 	var in struct {
 		ParentToolUseID *string `json:"parent_tool_use_id"`
 		Message         struct {
@@ -244,22 +286,26 @@ func DecodeBlocks(data []byte, most int) (Blocks, error) {
 		Usage Usage `json:"usage"`
 	}
 	if err := json.Unmarshal(data, &in); err != nil {
-		return Blocks{}, fmt.Errorf("decode assistant event: %w", err)
+		return Blocks{}, false, fmt.Errorf("decode assistant event: %w", err)
 	}
-	out := Blocks{ParentToolUseID: in.ParentToolUseID, Usage: in.Usage}
-	var text strings.Builder
+	out = Blocks{ParentToolUseID: in.ParentToolUseID, Usage: in.Usage}
+	var text []byte
 	for _, raw := range in.Message.Content[:min(len(in.Message.Content), most)] {
+		if cut != nil && bytes.Equal(raw, mark) {
+			out.Blocks, text, found = append(out.Blocks, cut), append(text, cutText...), true
+			continue
+		}
 		var block struct{ Type, Text string }
 		if json.Unmarshal(raw, &block) != nil || block.Type == "" {
 			continue
 		}
 		out.Blocks = append(out.Blocks, raw)
 		if block.Type == PartialText {
-			text.WriteString(block.Text)
+			text = append(text, block.Text...)
 		}
 	}
-	out.Text = text.String()
-	return out, nil
+	out.Text = string(text)
+	return out, found, nil
 }
 
 // UnmarshalJSON is the inverse of [Block.MarshalJSON].

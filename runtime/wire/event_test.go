@@ -202,3 +202,71 @@ func ExampleDecodeEvent() {
 	}
 	// Output: disconnect
 }
+
+// blocksOf decodes an assistant event with encoding/json only.
+func blocksOf(data []byte, most int) (out wire.Blocks, err error) {
+	var in struct {
+		ParentToolUseID *string                             `json:"parent_tool_use_id"`
+		Message         struct{ Content []json.RawMessage } `json:"message"`
+		Usage           wire.Usage                          `json:"usage"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return wire.Blocks{}, err
+	}
+	out.ParentToolUseID, out.Usage = in.ParentToolUseID, in.Usage
+	for _, raw := range in.Message.Content[:min(len(in.Message.Content), most)] {
+		var block struct{ Type, Text string }
+		if json.Unmarshal(raw, &block) == nil && block.Type != "" {
+			out.Blocks = append(out.Blocks, raw)
+			if block.Type == wire.PartialText {
+				out.Text += block.Text
+			}
+		}
+	}
+	return out, nil
+}
+
+// FuzzDecodeBlocks compares the blocks of an event, which are in some cases decoded without a text,
+// with those of encoding/json.
+func FuzzDecodeBlocks(f *testing.F) {
+	const text = `{"type":"text","text":"a\"b\n漢"}`
+	for _, content := range []string{
+		text, text + `,` + text, ` ` + text + ` `, `{"type":"text","text":"` + strings.Repeat("long ", 1000) + `"}`,
+		`{"type":"tool_use","id":"t","name":"n","input":` + text + `},` + text, `{"type":"tool_use","input":{"content":[` + text + `]}}`,
+		`{"type":"thinking","thinking":"{\"type\":\"text\",\"text\":\"x\"}"},` + text, `{"type":"text","text":"a","text":"b"},` + text,
+		`"\u0000",` + text, `{"type":"text","text":"\u0000"},` + text, `null,` + text + `,1,"x",{}`, `[` + text + `],` + text,
+		`"a\` + text, `"a` + text + `"`, `{"type":"text","text":"\u00e9"},` + text, "{\"type\":\"text\",\"text\":\"\xff\"}," + text,
+		`{"type":"text","text":"a"`, text + `]}},{"x":[`, `{"type":"later"},` + text, `{"type":"text","text":""}`,
+	} {
+		f.Add([]byte(`{"type":"assistant","message":{"role":"assistant","content":[`+content+`],"model":"m"},"usage":{"input_tokens":1}}`), 1024)
+		f.Add([]byte(`{"x":[`+content+`],"message":{"content":[`+content+`],"y":`+text+`},"parent_tool_use_id":"p"}`), 1)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, most int) {
+		want, wantErr := blocksOf(data, max(most, 0))
+		got, err := wire.DecodeBlocks(data, max(most, 0))
+		require.Equal(t, wantErr == nil, err == nil)
+		require.Equal(t, want, got)
+	})
+}
+
+// FuzzDecodeOutcome compares a result event, whose text is not decoded, with that of encoding/json.
+func FuzzDecodeOutcome(f *testing.F) {
+	for _, text := range []string{`"done"`, `"a\"b\n漢"`, `""`, `null`, `1`, `"`, "\"\xff\"", `"\u00e9"`, `{"result":"x"}`, `"x","y":{"result":"z"}`, `"x","result":"y"`} {
+		f.Add([]byte(`{"type":"result","subtype":"success","usage":{"input_tokens":1},"result":` + text + `,"permission_denials":[{"reason":"no"}]}`))
+		f.Add([]byte(`{"a\"result":` + text + `,"errors":["x"]}`))
+		f.Add([]byte(`{"errors":["a"result":` + text + `]}`))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var want struct {
+			wire.Result
+
+			Text json.RawMessage `json:"result"`
+		}
+		wantErr := json.Unmarshal(data, &want)
+		got, err := wire.DecodeOutcome(data)
+		require.Equal(t, wantErr == nil, err == nil)
+		if err == nil {
+			require.Equal(t, &want.Result, got)
+		}
+	})
+}

@@ -89,20 +89,24 @@ func AppendPartialText(dst, data []byte) []byte {
 // AppendString writes the text in another form.
 func appendUnquoted(dst, quoted []byte) (text []byte, n int) {
 	text = dst
+	from := 0 // of the bytes that are appended together
 	for i := 0; i < len(quoted); {
-		c, size := quoted[i], 1
-		switch {
-		case c == '"' && utf8.Valid(text[len(dst):]):
+		c := quoted[i]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		text = append(text, quoted[from:i]...)
+		if c == '"' && utf8.Valid(text[len(dst):]) {
 			return text, i
-		case c == '\\':
-			if c, size = unescape(quoted[i:]); size == 0 {
-				return dst, -1
-			}
-		case c == '"', c < 0x20:
-			return dst, -1
+		}
+		c, size := unescape(quoted[i:])
+		if size == 0 {
+			break
 		}
 		text = append(text, c)
 		i += size
+		from = i
 	}
 	return dst, -1
 }
@@ -110,7 +114,7 @@ func appendUnquoted(dst, quoted []byte) (text []byte, n int) {
 // unescape returns the character of the escape at the start of s, and the size of the escape, or 0
 // if [AppendString] does not write it.
 func unescape(s []byte) (c byte, size int) {
-	if len(s) < 2 {
+	if len(s) < 2 || s[0] != '\\' {
 		return 0, 0
 	}
 	switch s[1] {
