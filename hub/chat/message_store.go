@@ -104,10 +104,10 @@ func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...mess
 				db.Micros(m.CreatedAt))
 		}
 		// only numbers are added
-		_, err := tx.ExecContext(ctx, `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
+		err := db.Exec(ctx, tx, "insert chat messages", `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
 			text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+rowsOf(len(rows), insertArgs), args...)
 		if err != nil {
-			return db.Wrap("insert chat messages", err)
+			return err
 		}
 	}
 	return nil
@@ -142,9 +142,8 @@ func rowsOf(rows, width int) string {
 
 // restartAnswer makes a failed answer whose run never started one in progress again.
 func restartAnswer(ctx context.Context, tx *sql.Tx, in session, m message) error {
-	_, err := tx.ExecContext(ctx, `UPDATE chat_messages SET status = 'partial', error_code = '', error_message = ''
+	return db.Exec(ctx, tx, "restart answer", `UPDATE chat_messages SET status = 'partial', error_code = '', error_message = ''
 		WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4`, in.TenantID, in.Key, m.Seq, m.ID)
-	return db.Wrap("restart answer", err)
 }
 
 // maxHistory bounds the text of a history in bytes of JSON: a model reads no more than its context

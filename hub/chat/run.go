@@ -47,7 +47,7 @@ func (s *Service) Runs(ctx context.Context, caller api.Caller, page api.Page) (a
 func (s *Service) CancelRun(ctx context.Context, caller api.Caller, runID string) (Cancelling, error) {
 	var lease relay.Lease
 	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {
-		run, err := relay.RequestCancel(ctx, tx.Tx, caller.TenantID, runID, tx.Now)
+		run, err := relay.RequestCancel(ctx, tx.Tx, caller.TenantID, runID)
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -89,8 +88,7 @@ func (f filter) conditions() *conditions {
 	where.addText("agent_name = $%d", f.AgentName)
 	where.addText("source = $%d", f.Source)
 	if f.User != "" {
-		literal := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(f.User))
-		where.add(`user_search LIKE $%d ESCAPE '\'`, "%"+literal+"%")
+		where.add(`user_search LIKE $%d ESCAPE '\'`, db.Containing(strings.ToLower(f.User)))
 	}
 	if !f.From.IsZero() {
 		where.add("created_at >= $%d", db.Micros(f.From))
@@ -104,14 +102,8 @@ func (f filter) conditions() *conditions {
 // sessionsOf returns a page of sessions, the latest change first, and the number of all.
 func sessionsOf(ctx context.Context, q db.Querier, f filter, page api.Page) ([]session, int, error) {
 	where := f.conditions()
-	var total int
-	if err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM chat_sessions WHERE `+where.String(), where.args...).Scan(&total); err != nil {
-		return nil, 0, db.Wrap("count chat sessions", err)
-	}
-	n := len(where.args)
-	all, err := db.Collect(ctx, q, "list chat sessions", scanSession, fmt.Sprintf(`SELECT %s FROM chat_sessions WHERE %s
-		ORDER BY updated_at DESC, key DESC LIMIT $%d OFFSET $%d`, sessionColumns, where, n+1, n+2), append(where.args, page.Size, page.Offset())...)
-	return all, total, err
+	part := db.Page{Order: `updated_at DESC, key DESC`, Limit: page.Size, Offset: page.Offset()}
+	return db.List(ctx, q, "list chat sessions", scanSession, part, `SELECT `+sessionColumns+` FROM chat_sessions WHERE `+where.String(), where.args...)
 }
 
 // insertSession reports whether the session is new for its user.
@@ -130,8 +122,8 @@ func userSearch(name, id string) string { return strings.ToLower(name + "\n" + i
 // there is one.
 func deleteSession(ctx context.Context, tx *sql.Tx, s session) (runID string, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT run_id FROM chat_runs WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key).Scan(&runID)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return "", db.Wrap("read run of chat session", err)
+	if err := db.WrapOne("read run of chat session", err, nil); err != nil {
+		return "", err
 	}
 	n, err := db.Affected(ctx, tx, "delete chat session", `DELETE FROM chat_sessions WHERE tenant_id = $1 AND key = $2`, s.TenantID, s.Key)
 	if err == nil && n == 0 { // a concurrent call was first
@@ -150,10 +142,7 @@ func advanceSession(ctx context.Context, tx *sql.Tx, ref reference, title string
 			size + (SELECT COALESCE(SUM(other.size), 0) FROM chat_sessions AS other
 				WHERE other.tenant_id = $4 AND other.user_id = $5 AND other.key <> chat_sessions.key)`,
 		db.Micros(now), size, title, ref.TenantID, ref.UserID, ref.ID, ref.AgentName), &stored.bytes})
-	if errors.Is(err, sql.ErrNoRows) {
-		return s, stored, noSession()
-	}
-	return s, stored, db.Wrap("update chat session", err)
+	return s, stored, db.WrapOne("update chat session", err, noSession())
 }
 
 // withBytes is a row of a session whose last column are the bytes that its user has stored.
@@ -169,33 +158,28 @@ func (r withBytes) Scan(dest ...any) error { return r.Scanner.Scan(append(dest, 
 func lockSession(ctx context.Context, tx *sql.Tx, tenantID, userID, id string) (session, error) {
 	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at
 		WHERE tenant_id = $1 AND user_id = $2 AND id = $3 RETURNING `+sessionColumns, tenantID, userID, id))
-	if errors.Is(err, sql.ErrNoRows) { // it was deleted in the meantime
-		return s, noSession()
-	}
-	return s, db.Wrap("lock chat session", err)
+	return s, db.WrapOne("lock chat session", err, noSession()) // it was deleted in the meantime
 }
 
 // replaceSession replaces the fields of a pushed session, and deletes its messages and a run whose
 // lease has passed. The session of the runtime no longer fits.
 func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
-	_, err := tx.ExecContext(ctx, `UPDATE chat_sessions SET user_name = $1, user_search = $2, agent_name = $3, title = $4, message_count = $5,
+	err := db.Exec(ctx, tx, "replace chat session", `UPDATE chat_sessions SET user_name = $1, user_search = $2, agent_name = $3, title = $4, message_count = $5,
 			last_message_at = $6, created_at = $7, updated_at = $8, size = $11, runtime_session = ''
 		WHERE tenant_id = $9 AND key = $10`, s.UserName, userSearch(s.UserName, s.UserID), s.AgentName, s.Title, s.Messages,
 		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt), s.TenantID, s.Key, s.Size)
-	if err != nil {
-		return db.Wrap("replace chat session", err)
+	if err == nil {
+		err = db.Exec(ctx, tx, "delete former chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key)
 	}
-	if _, err = tx.ExecContext(ctx, `DELETE FROM chat_runs WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key); err != nil {
-		return db.Wrap("delete former chat run", err)
+	if err == nil {
+		err = db.Exec(ctx, tx, "delete chat messages", `DELETE FROM chat_messages WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key)
 	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM chat_messages WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key)
-	return db.Wrap("delete chat messages", err)
+	return err
 }
 
 // HasData reports whether the tenant has chats.
-func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (has bool, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE tenant_id = $1)`, tenantID).Scan(&has)
-	return has, db.Wrap("read chats", err)
+func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
+	return db.Value[bool](ctx, tx, "read chats", `SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE tenant_id = $1)`, tenantID)
 }
 
 // Limits of what a user stores in all sessions, so that one user cannot fill the disk. Concurrent

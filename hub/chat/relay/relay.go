@@ -211,7 +211,7 @@ const cancelWithin = 5 * time.Second
 func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (runID string, err error) {
 	var found Lease
 	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		found, err = requestCancel(ctx, tx, tenantID, sessionKey, r.store.Now())
+		found, err = requestCancel(ctx, tx, tenantID, sessionKey)
 		return err
 	})
 	if err != nil {
@@ -222,7 +222,7 @@ func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (runID 
 
 // Requested cancels a run whose cancel was requested.
 func (r *Relay) Requested(ctx context.Context, l Lease) error {
-	if (l.Expired || l.WorkerID == r.id) && !r.Has(l.RunID) {
+	if (l.expired(r.store.Now()) || l.WorkerID == r.id) && !r.Has(l.RunID) {
 		if _, err := r.endRun(ctx, l, r.id); err != nil {
 			return err
 		}

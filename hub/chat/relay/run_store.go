@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -36,8 +37,9 @@ func expiry(now time.Time) (past, future int64) {
 func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former string, err error) {
 	now, limits := relay.store.Now(), relay.cfg
 	if relay.store.DB.Engine() == db.PostgreSQL {
-		if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtext($1))`, "chat_runs "+r.TenantID+" "+r.UserID); err != nil {
-			return "", db.Wrap("lock chat runs of user", err)
+		err := db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, "chat_runs "+r.TenantID+" "+r.UserID)
+		if err != nil {
+			return "", err
 		}
 	}
 	past, future := expiry(now)
@@ -77,20 +79,17 @@ func inProgress() error {
 // InProgress reports whether an answer is in progress in a session whose row is locked.
 func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string, now time.Time) (bool, error) {
 	past, future := expiry(now)
-	var n int
-	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $1 AND session_key = $2 AND NOT `+expired(3),
-		tenantID, sessionKey, past, future).Scan(&n)
-	return n > 0, db.Wrap("read chat run", err)
+	return db.Value[bool](ctx, tx, "read chat run", `SELECT EXISTS (SELECT 1 FROM chat_runs WHERE tenant_id = $1 AND session_key = $2 AND NOT `+expired(3)+`)`,
+		tenantID, sessionKey, past, future)
 }
 
 // tooMany returns the error of an answer beyond the limit of its user or of its agent.
 func tooMany(ctx context.Context, tx *sql.Tx, r Run, limits Config, now time.Time) error {
 	past, future := expiry(now)
-	var ofUser int
-	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $1 AND user_id = $2 AND NOT `+expired(3),
-		r.TenantID, r.UserID, past, future).Scan(&ofUser)
+	ofUser, err := db.Value[int](ctx, tx, "count chat runs", `SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $1 AND user_id = $2 AND NOT `+expired(3),
+		r.TenantID, r.UserID, past, future)
 	if err != nil {
-		return db.Wrap("count chat runs", err)
+		return err
 	}
 	message := "Too many answers of the agent are in progress: send the message again later."
 	if ofUser >= limits.UserAnswers {
@@ -103,15 +102,21 @@ func tooMany(ctx context.Context, tx *sql.Tx, r Run, limits Config, now time.Tim
 type Lease struct {
 	RunID, TenantID, SessionKey, AgentName, WorkerID string
 
-	Cancel  bool
-	Expired bool
+	Cancel     bool
+	AliveUntil int64
 }
 
-const leaseColumns = `run_id, tenant_id, session_key, agent_name, worker_id, cancel`
+// leaseColumns are the columns that scanLease reads, in its order.
+const leaseColumns = `run_id, tenant_id, session_key, agent_name, worker_id, cancel, alive_until`
 
-// scanLease reads leaseColumns and whether the lease has passed.
-func scanLease(row db.Scanner) (r Lease, err error) {
-	return r, row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.AgentName, &r.WorkerID, &r.Cancel, &r.Expired)
+func scanLease(row db.Scanner) (l Lease, err error) {
+	return l, row.Scan(&l.RunID, &l.TenantID, &l.SessionKey, &l.AgentName, &l.WorkerID, &l.Cancel, &l.AliveUntil)
+}
+
+// expired is the condition of the same name.
+func (l Lease) expired(now time.Time) bool {
+	past, future := expiry(now)
+	return l.AliveUntil < past || l.AliveUntil > future
 }
 
 // RunInProgress is a run with the session and the user of its answer.
@@ -123,11 +128,13 @@ type RunInProgress struct {
 	StartedAt time.Time
 }
 
-const runColumns = `r.run_id, r.tenant_id, r.session_key, r.agent_name, r.worker_id, r.cancel, s.user_id, s.user_name, s.id, s.last_message_at`
+// selectRuns selects the runs of a tenant as scanRun reads them.
+const selectRuns = `SELECT r.run_id, r.tenant_id, r.session_key, r.agent_name, r.worker_id, r.cancel, r.alive_until, s.user_id, s.user_name, s.id, s.last_message_at
+	FROM chat_runs AS r JOIN chat_sessions AS s ON s.key = r.session_key AND s.tenant_id = r.tenant_id WHERE r.tenant_id = $1`
 
 func scanRun(row db.Scanner) (r RunInProgress, err error) {
 	var started sql.NullInt64
-	err = row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.AgentName, &r.WorkerID, &r.Cancel, &r.UserID, &r.UserName, &r.SessionID, &started, &r.Expired)
+	err = row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.AgentName, &r.WorkerID, &r.Cancel, &r.AliveUntil, &r.UserID, &r.UserName, &r.SessionID, &started)
 	r.StartedAt = db.NullTime(started)
 	return r, err
 }
@@ -136,58 +143,39 @@ func scanRun(row db.Scanner) (r RunInProgress, err error) {
 // number of all.
 func RunsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page, now time.Time) (runs []RunInProgress, total int, err error) {
 	past, future := expiry(now)
-	err = q.QueryRowContext(ctx, `SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $1 AND NOT `+expired(2), tenantID, past, future).Scan(&total)
-	if err != nil {
-		return nil, 0, db.Wrap("count chat runs", err)
-	}
-	runs, err = db.Collect(ctx, q, "list chat runs", scanRun, `SELECT `+runColumns+`, FALSE FROM chat_runs AS r
-		JOIN chat_sessions AS s ON s.key = r.session_key AND s.tenant_id = r.tenant_id WHERE r.tenant_id = $1 AND NOT `+expired(2)+`
-		ORDER BY s.last_message_at, r.run_id LIMIT $4 OFFSET $5`, tenantID, past, future, page.Size, page.Offset())
-	return runs, total, err
+	part := db.Page{Order: `last_message_at, run_id`, Limit: page.Size, Offset: page.Offset()}
+	return db.List(ctx, q, "list chat runs", scanRun, part, selectRuns+` AND NOT `+expired(2), tenantID, past, future)
 }
 
 // RequestCancel marks a run, for the hub that relays it. It fails with api.NotFound if there is
 // none with the id. After the commit, the caller calls [Relay.Requested].
-func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string, now time.Time) (RunInProgress, error) {
-	past, future := expiry(now)
-	n, err := db.Affected(ctx, tx, "cancel chat run", `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND run_id = $2`, tenantID, runID)
-	if err == nil && n == 0 {
-		err = sql.ErrNoRows
+func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string) (r RunInProgress, err error) {
+	err = db.Exec(ctx, tx, "cancel chat run", `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND run_id = $2`, tenantID, runID)
+	if err != nil {
+		return r, err
 	}
-	var r RunInProgress
-	if err == nil {
-		r, err = scanRun(tx.QueryRowContext(ctx, `SELECT `+runColumns+`, `+expired(3)+` FROM chat_runs AS r
-			JOIN chat_sessions AS s ON s.key = r.session_key AND s.tenant_id = r.tenant_id WHERE r.tenant_id = $1 AND r.run_id = $2`,
-			tenantID, runID, past, future))
-	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return r, api.NotFound.New("There is no answer in progress with this id of a run.")
-	}
-	return r, db.Wrap("read chat run", err)
+	r, err = scanRun(tx.QueryRowContext(ctx, selectRuns+` AND r.run_id = $2`, tenantID, runID))
+	return r, db.WrapOne("read chat run", err, api.NotFound.New("There is no answer in progress with this id of a run."))
 }
 
 // requestCancel marks the run of a session, for the hub that relays it. It fails with api.Conflict
 // if there is none.
-func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey string, now time.Time) (Lease, error) {
-	past, future := expiry(now)
-	r, err := scanLease(q.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2
-		RETURNING `+leaseColumns+`, `+expired(3), tenantID, sessionKey, past, future))
-	if errors.Is(err, sql.ErrNoRows) {
-		return r, api.Conflict.New("No answer is in progress in this session.")
-	}
-	return r, db.Wrap("cancel chat run", err)
+func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey string) (Lease, error) {
+	l, err := scanLease(q.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2
+		RETURNING `+leaseColumns, tenantID, sessionKey))
+	return l, db.WrapOne("cancel chat run", err, api.Conflict.New("No answer is in progress in this session."))
 }
 
 // expiredRuns returns some runs of all tenants whose leases have passed.
 func expiredRuns(ctx context.Context, q db.Querier, now time.Time) ([]Lease, error) {
 	past, future := expiry(now)
 	return db.Collect(ctx, q, "read expired chat runs", scanLease,
-		`SELECT `+leaseColumns+`, TRUE FROM chat_runs WHERE `+expired(1)+` ORDER BY run_id LIMIT $3`, past, future, batchRows)
+		`SELECT `+leaseColumns+` FROM chat_runs WHERE `+expired(1)+` ORDER BY run_id LIMIT $3`, past, future, batchRows)
 }
 
 // runsOfOthers returns the runs of other hubs.
 func runsOfOthers(ctx context.Context, q db.Querier, workerID string) ([]Lease, error) {
-	return db.Collect(ctx, q, "read chat runs of other hubs", scanLease, `SELECT `+leaseColumns+`, FALSE FROM chat_runs WHERE worker_id <> $1`, workerID)
+	return db.Collect(ctx, q, "read chat runs of other hubs", scanLease, `SELECT `+leaseColumns+` FROM chat_runs WHERE worker_id <> $1`, workerID)
 }
 
 // endRun ends a run that no hub relays: its lease has passed, or it is one of the worker. The
@@ -195,24 +183,23 @@ func runsOfOthers(ctx context.Context, q db.Querier, workerID string) ([]Lease, 
 // ended or renewed before.
 func endRun(ctx context.Context, tx *sql.Tx, r Lease, workerID string, now time.Time) (ended bool, err error) {
 	past, future := expiry(now)
-	_, err = tx.ExecContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey)
+	err = db.Exec(ctx, tx, "lock chat session", `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey)
 	if err != nil {
-		return false, db.Wrap("lock chat session", err)
+		return false, err
 	}
 	n, err := db.Affected(ctx, tx, "end chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND (worker_id = $3 OR `+expired(4)+`)`,
 		r.TenantID, r.RunID, workerID, past, future)
 	if err != nil || n == 0 {
 		return false, err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE chat_sessions SET size = size + (SELECT COALESCE(SUM(octet_length(text) + octet_length(content)), 0)
+	err = db.Exec(ctx, tx, "update chat session", `UPDATE chat_sessions SET size = size + (SELECT COALESCE(SUM(octet_length(text) + octet_length(content)), 0)
 			FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial')
 		WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey, r.RunID)
 	if err != nil || !r.Cancel {
-		return true, db.Wrap("update chat session", err)
+		return true, err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE chat_messages SET status = 'cancelled' WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial'`,
-		r.TenantID, r.SessionKey, r.RunID)
-	return true, db.Wrap("cancel chat answer", err)
+	return true, db.Exec(ctx, tx, "cancel chat answer", `UPDATE chat_messages SET status = 'cancelled'
+		WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial'`, r.TenantID, r.SessionKey, r.RunID)
 }
 
 // renewWidth is the number to whose multiples the ids of a statement are filled up, so that few
@@ -244,10 +231,9 @@ func renewRuns(ctx context.Context, tx *sql.Tx, workerID string, batch []partial
 
 // savePartial stores the text of an answer in progress, whose run is locked.
 func savePartial(ctx context.Context, tx *sql.Tx, p partial) error {
-	_, err := tx.ExecContext(ctx, `UPDATE chat_messages SET text = $1, content = $2, started = TRUE
+	return db.Exec(ctx, tx, "save partial answer", `UPDATE chat_messages SET text = $1, content = $2, started = TRUE
 		WHERE tenant_id = $3 AND session_key = $4 AND seq = $5 AND id = $6 AND status = 'partial'`,
 		p.content.text, p.content.blocks, p.run.TenantID, p.run.SessionKey, p.run.Seq, p.run.MessageID)
-	return db.Wrap("save partial answer", err)
 }
 
 // errNotOwned is the error of an answer whose hub has lost the lease, or has stored its end by a
@@ -280,12 +266,9 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, workerID string, now
 		return false, err
 	}
 	if n == 0 {
-		err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND status = $5`,
-			r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.end.Status).Scan(&n)
-		if err != nil {
-			return false, db.Wrap("read answer", err)
-		}
-		return n == 1, errNotOwned
+		saved, err = db.Value[bool](ctx, tx, "read answer", `SELECT EXISTS (SELECT 1 FROM chat_messages
+			WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND status = $5)`, r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.end.Status)
+		return saved, cmp.Or(err, errNotOwned)
 	}
 	n, err = db.Affected(ctx, tx, "save answer", `UPDATE chat_messages SET text = $1, content = $2, status = $3, model = $4, usage = $5,
 			error_code = $6, error_message = $7, started = $12
@@ -298,7 +281,6 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, workerID string, now
 // forgetRuntimeSession removes the session of the runtime, which the runtime no longer has, so that
 // another replica of the runtime that still has it does not continue it without the next messages.
 func forgetRuntimeSession(ctx context.Context, q db.Querier, r Run) error {
-	_, err := q.ExecContext(ctx, `UPDATE chat_sessions SET runtime_session = '' WHERE tenant_id = $1 AND key = $2 AND runtime_session = $3`,
-		r.TenantID, r.SessionKey, r.RuntimeSession)
-	return db.Wrap("forget session of runtime", err)
+	return db.Exec(ctx, q, "forget session of runtime", `UPDATE chat_sessions SET runtime_session = ''
+		WHERE tenant_id = $1 AND key = $2 AND runtime_session = $3`, r.TenantID, r.SessionKey, r.RuntimeSession)
 }

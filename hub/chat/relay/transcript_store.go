@@ -28,17 +28,17 @@ func InsertTranscript(ctx context.Context, tx *sql.Tx, t Transcript, now time.Ti
 	if t.RuntimeSession == "" {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until)
+	return db.Exec(ctx, tx, "insert deleted transcript", `INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until)
 		VALUES ($1, $2, $3, $4, $5) ON CONFLICT (tenant_id, agent_name, runtime_session) DO UPDATE SET due_at = excluded.due_at`,
 		t.TenantID, t.AgentName, t.RuntimeSession, db.Micros(now), db.Micros(now.Add(keptTranscript)))
-	return db.Wrap("insert deleted transcript", err)
 }
 
 // claimTranscripts returns transcripts that are due. Other hubs do not get them before the next
 // attempt. Transcripts that runtimes have deleted by their age are removed.
 func claimTranscripts(ctx context.Context, q db.Querier, now time.Time) ([]Transcript, error) {
-	if _, err := q.ExecContext(ctx, `DELETE FROM chat_transcripts WHERE keep_until < $1`, db.Micros(now)); err != nil {
-		return nil, db.Wrap("delete old transcripts", err)
+	err := db.Exec(ctx, q, "delete old transcripts", `DELETE FROM chat_transcripts WHERE keep_until < $1`, db.Micros(now))
+	if err != nil {
+		return nil, err
 	}
 	return db.Collect(ctx, q, "claim deleted transcripts", func(row db.Scanner) (t Transcript, err error) {
 		return t, row.Scan(&t.TenantID, &t.AgentName, &t.RuntimeSession)
@@ -49,7 +49,6 @@ func claimTranscripts(ctx context.Context, q db.Querier, now time.Time) ([]Trans
 
 // deleteTranscript forgets a transcript that the runtime no longer has.
 func deleteTranscript(ctx context.Context, q db.Querier, t Transcript) error {
-	_, err := q.ExecContext(ctx, `DELETE FROM chat_transcripts WHERE tenant_id = $1 AND agent_name = $2 AND runtime_session = $3`,
+	return db.Exec(ctx, q, "delete transcript", `DELETE FROM chat_transcripts WHERE tenant_id = $1 AND agent_name = $2 AND runtime_session = $3`,
 		t.TenantID, t.AgentName, t.RuntimeSession)
-	return db.Wrap("delete transcript", err)
 }
