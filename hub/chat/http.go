@@ -29,7 +29,7 @@ func (s *Service) Routes() []api.Route {
 		}
 	}
 	return slices.Concat(s.runRoutes(), []api.Route{
-		own(http.MethodGet, "", api.Result(http.StatusOK, s.listSessions)),
+		own(http.MethodGet, "", api.ListBy("name", s.Sessions)),
 		own(http.MethodPost, "", s.createSession),
 		own(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
 			return s.DeleteSession(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
@@ -40,18 +40,22 @@ func (s *Service) Routes() []api.Route {
 		own(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listMessages)),
 		own(http.MethodPost, "/:id/messages", s.sendMessage),
 		admin(http.MethodGet, "", api.Result(http.StatusOK, s.listAllSessions)),
-		admin(http.MethodGet, "/:id", api.Result(http.StatusOK, s.showSession)),
+		admin(http.MethodGet, "/:id", api.Result(http.StatusOK, func(r *http.Request) (Session, error) {
+			owner, err := ownerOf(r)
+			if err != nil {
+				return Session{}, err
+			}
+			return s.AnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
+		})),
 		admin(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listAnyMessages)),
-		admin(http.MethodDelete, "/:id", api.Done(s.deleteAnySession)),
+		admin(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
+			owner, err := ownerOf(r)
+			if err != nil {
+				return err
+			}
+			return s.DeleteAnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
+		})),
 	})
-}
-
-func (s *Service) listSessions(r *http.Request) (api.List[Session], error) {
-	page, err := api.Paging(r)
-	if err != nil {
-		return api.List[Session]{}, err
-	}
-	return s.Sessions(r.Context(), api.CallerOf(r), r.PathValue("name"), page)
 }
 
 func (s *Service) createSession(w http.ResponseWriter, r *http.Request) error {
@@ -158,6 +162,12 @@ func filterOf(r *http.Request) (Filter, error) {
 	return f, nil
 }
 
+// ownerOf returns the owner of a session that the query names, or "".
+func ownerOf(r *http.Request) (string, error) {
+	query, err := queryOf(r)
+	return query.Get("user"), err
+}
+
 func queryOf(r *http.Request) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil || !utf8.ValidString(query.Get("user")) || strings.ContainsRune(query.Get("user"), 0) {
@@ -166,30 +176,14 @@ func queryOf(r *http.Request) (url.Values, error) {
 	return query, nil
 }
 
-func (s *Service) showSession(r *http.Request) (Session, error) {
-	query, err := queryOf(r)
-	if err != nil {
-		return Session{}, err
-	}
-	return s.AnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), query.Get("user"))
-}
-
 func (s *Service) listAnyMessages(r *http.Request) (MessageList, error) {
 	page, err := messagePage(r)
 	if err != nil {
 		return MessageList{}, err
 	}
-	query, err := queryOf(r)
+	owner, err := ownerOf(r)
 	if err != nil {
 		return MessageList{}, err
 	}
-	return s.AnyMessages(r.Context(), api.CallerOf(r), r.PathValue("id"), query.Get("user"), page)
-}
-
-func (s *Service) deleteAnySession(r *http.Request) error {
-	query, err := queryOf(r)
-	if err != nil {
-		return err
-	}
-	return s.DeleteAnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), query.Get("user"))
+	return s.AnyMessages(r.Context(), api.CallerOf(r), r.PathValue("id"), owner, page)
 }

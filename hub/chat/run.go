@@ -75,19 +75,11 @@ func (s *Service) runRoutes() []api.Route {
 	return []api.Route{
 		{
 			Method: http.MethodGet, Path: "/api/v1/admin/runs", Group: rbac.AdminWrite, Category: "agent",
-			Handle: api.Result(http.StatusOK, func(r *http.Request) (api.List[Run], error) {
-				page, err := api.Paging(r)
-				if err != nil {
-					return api.List[Run]{}, err
-				}
-				return s.Runs(r.Context(), api.CallerOf(r), page)
-			}),
+			Handle: api.ListOf(s.Runs),
 		},
 		{
 			Method: http.MethodPost, Path: "/api/v1/admin/runs/:id/cancel", Group: rbac.AdminWrite, Category: "agent",
-			Handle: api.Result(http.StatusAccepted, func(r *http.Request) (Cancelling, error) {
-				return s.CancelRun(r.Context(), api.CallerOf(r), r.PathValue("id"))
-			}),
+			Handle: api.CallBy(http.StatusAccepted, "id", s.CancelRun),
 		},
 	}
 }

@@ -22,10 +22,8 @@ const leaseTime = 15 * time.Second
 // Each transaction locks the row of a session, that of its run, and then its messages, in this
 // order. An answer is only stored by the hub that has its run, whose row it locks before.
 
-// expired is a condition for Leases that have passed. Its arguments are those of expiry.
-func expired(first int) string {
-	return fmt.Sprintf("(alive_until < $%d OR alive_until > $%d)", first, first+1)
-}
+// expired is a condition for leases that have passed. Its arguments are those of expiry.
+const expired = `(alive_until < $1 OR alive_until > $2)`
 
 func expiry(now time.Time) (past, future int64) {
 	return db.Micros(now), db.Micros(now.Add(2 * leaseTime))
@@ -45,16 +43,17 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former str
 	past, future := expiry(now)
 	for range 2 {
 		n, err := db.Affected(ctx, tx, "insert chat run", `INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, worker_id, alive_until)
-			SELECT $1, $2, $3, $4, $5, $6, $7
-			WHERE (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND user_id = $4 AND NOT `+expired(8)+`) < $10
-				AND (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND agent_name = $5 AND NOT `+expired(8)+`) < $11
-			ON CONFLICT (session_key) DO NOTHING`, r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.id, db.Micros(now.Add(leaseTime)),
-			past, future, limits.UserAnswers, limits.AgentAnswers)
+			SELECT $3, $4, $5, $6, $7, $8, $9
+			WHERE (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND user_id = $6 AND NOT `+expired+`) < $10
+				AND (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND agent_name = $7 AND NOT `+expired+`) < $11
+			ON CONFLICT (session_key) DO NOTHING`,
+			past, future, r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.id, db.Micros(now.Add(leaseTime)),
+			limits.UserAnswers, limits.AgentAnswers)
 		if err != nil || n == 1 {
 			return former, err
 		}
-		err = tx.QueryRowContext(ctx, `DELETE FROM chat_runs WHERE tenant_id = $1 AND session_key = $2 AND `+expired(3)+` RETURNING run_id`,
-			r.TenantID, r.SessionKey, past, future).Scan(&former)
+		err = tx.QueryRowContext(ctx, `DELETE FROM chat_runs WHERE `+expired+` AND tenant_id = $3 AND session_key = $4 RETURNING run_id`,
+			past, future, r.TenantID, r.SessionKey).Scan(&former)
 		if errors.Is(err, sql.ErrNoRows) {
 			break
 		}
@@ -79,15 +78,15 @@ func inProgress() error {
 // InProgress reports whether an answer is in progress in a session whose row is locked.
 func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string, now time.Time) (bool, error) {
 	past, future := expiry(now)
-	return db.Value[bool](ctx, tx, "read chat run", `SELECT EXISTS (SELECT 1 FROM chat_runs WHERE tenant_id = $1 AND session_key = $2 AND NOT `+expired(3)+`)`,
-		tenantID, sessionKey, past, future)
+	return db.Value[bool](ctx, tx, "read chat run", `SELECT EXISTS (SELECT 1 FROM chat_runs WHERE NOT `+expired+` AND tenant_id = $3 AND session_key = $4)`,
+		past, future, tenantID, sessionKey)
 }
 
 // tooMany returns the error of an answer beyond the limit of its user or of its agent.
 func tooMany(ctx context.Context, tx *sql.Tx, r Run, limits Config, now time.Time) error {
 	past, future := expiry(now)
-	ofUser, err := db.Value[int](ctx, tx, "count chat runs", `SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $1 AND user_id = $2 AND NOT `+expired(3),
-		r.TenantID, r.UserID, past, future)
+	ofUser, err := db.Value[int](ctx, tx, "count chat runs", `SELECT COUNT(*) FROM chat_runs WHERE NOT `+expired+` AND tenant_id = $3 AND user_id = $4`,
+		past, future, r.TenantID, r.UserID)
 	if err != nil {
 		return err
 	}
@@ -103,20 +102,20 @@ type Lease struct {
 	RunID, TenantID, SessionKey, AgentName, WorkerID string
 
 	Cancel     bool
-	AliveUntil int64
+	aliveUntil int64 // microseconds
 }
 
 // leaseColumns are the columns that scanLease reads, in its order.
 const leaseColumns = `run_id, tenant_id, session_key, agent_name, worker_id, cancel, alive_until`
 
 func scanLease(row db.Scanner) (l Lease, err error) {
-	return l, row.Scan(&l.RunID, &l.TenantID, &l.SessionKey, &l.AgentName, &l.WorkerID, &l.Cancel, &l.AliveUntil)
+	return l, row.Scan(&l.RunID, &l.TenantID, &l.SessionKey, &l.AgentName, &l.WorkerID, &l.Cancel, &l.aliveUntil)
 }
 
 // expired is the condition of the same name.
 func (l Lease) expired(now time.Time) bool {
 	past, future := expiry(now)
-	return l.AliveUntil < past || l.AliveUntil > future
+	return l.aliveUntil < past || l.aliveUntil > future
 }
 
 // RunInProgress is a run with the session and the user of its answer.
@@ -128,13 +127,13 @@ type RunInProgress struct {
 	StartedAt time.Time
 }
 
-// selectRuns selects the runs of a tenant as scanRun reads them.
+// selectRuns selects runs as scanRun reads them.
 const selectRuns = `SELECT r.run_id, r.tenant_id, r.session_key, r.agent_name, r.worker_id, r.cancel, r.alive_until, s.user_id, s.user_name, s.id, s.last_message_at
-	FROM chat_runs AS r JOIN chat_sessions AS s ON s.key = r.session_key AND s.tenant_id = r.tenant_id WHERE r.tenant_id = $1`
+	FROM chat_runs AS r JOIN chat_sessions AS s ON s.key = r.session_key AND s.tenant_id = r.tenant_id`
 
 func scanRun(row db.Scanner) (r RunInProgress, err error) {
 	var started sql.NullInt64
-	err = row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.AgentName, &r.WorkerID, &r.Cancel, &r.AliveUntil, &r.UserID, &r.UserName, &r.SessionID, &started)
+	err = row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.AgentName, &r.WorkerID, &r.Cancel, &r.aliveUntil, &r.UserID, &r.UserName, &r.SessionID, &started)
 	r.StartedAt = db.NullTime(started)
 	return r, err
 }
@@ -144,7 +143,7 @@ func scanRun(row db.Scanner) (r RunInProgress, err error) {
 func RunsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page, now time.Time) (runs []RunInProgress, total int, err error) {
 	past, future := expiry(now)
 	part := db.Page{Order: `last_message_at, run_id`, Limit: page.Size, Offset: page.Offset()}
-	return db.List(ctx, q, "list chat runs", scanRun, part, selectRuns+` AND NOT `+expired(2), tenantID, past, future)
+	return db.List(ctx, q, "list chat runs", scanRun, part, selectRuns+` WHERE NOT `+expired+` AND r.tenant_id = $3`, past, future, tenantID)
 }
 
 // RequestCancel marks a run, for the hub that relays it. It fails with api.NotFound if there is
@@ -154,7 +153,7 @@ func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string) (r R
 	if err != nil {
 		return r, err
 	}
-	r, err = scanRun(tx.QueryRowContext(ctx, selectRuns+` AND r.run_id = $2`, tenantID, runID))
+	r, err = scanRun(tx.QueryRowContext(ctx, selectRuns+` WHERE r.tenant_id = $1 AND r.run_id = $2`, tenantID, runID))
 	return r, db.WrapOne("read chat run", err, api.NotFound.New("There is no answer in progress with this id of a run."))
 }
 
@@ -170,7 +169,7 @@ func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey strin
 func expiredRuns(ctx context.Context, q db.Querier, now time.Time) ([]Lease, error) {
 	past, future := expiry(now)
 	return db.Collect(ctx, q, "read expired chat runs", scanLease,
-		`SELECT `+leaseColumns+` FROM chat_runs WHERE `+expired(1)+` ORDER BY run_id LIMIT $3`, past, future, batchRows)
+		`SELECT `+leaseColumns+` FROM chat_runs WHERE `+expired+` ORDER BY run_id LIMIT $3`, past, future, batchRows)
 }
 
 // runsOfOthers returns the runs of other hubs.
@@ -187,8 +186,8 @@ func endRun(ctx context.Context, tx *sql.Tx, r Lease, workerID string, now time.
 	if err != nil {
 		return false, err
 	}
-	n, err := db.Affected(ctx, tx, "end chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND (worker_id = $3 OR `+expired(4)+`)`,
-		r.TenantID, r.RunID, workerID, past, future)
+	n, err := db.Affected(ctx, tx, "end chat run", `DELETE FROM chat_runs WHERE (`+expired+` OR worker_id = $3) AND tenant_id = $4 AND run_id = $5`,
+		past, future, workerID, r.TenantID, r.RunID)
 	if err != nil || n == 0 {
 		return false, err
 	}
