@@ -176,7 +176,7 @@ func (m *exchange) run() relay.Run {
 // errSent if a concurrent call has sent a message with the same ClientMessageID.
 func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
 	return m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
-		began, stored, err := advanceSession(ctx, tx, m.ref, TitleOf(m.user.Text), sizeOf(m.user, m.assistant), m.user.CreatedAt)
+		began, stored, err := advanceSession(ctx, tx, m.ref, titleOf(m.user.Text), sizeOf(m.user, m.assistant), m.user.CreatedAt)
 		if err != nil {
 			return err
 		}

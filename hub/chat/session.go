@@ -59,8 +59,8 @@ func (s session) view() Session {
 	}
 }
 
-// TitleOf returns a title from the first line of a message.
-func TitleOf(message string) string {
+// titleOf returns a title from the first line of a message.
+func titleOf(message string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
 	line = strings.Join(strings.Fields(api.Plain(line)), " ")
 	if short := excerpt.Characters(line, derivedTitle); short != line {

@@ -101,7 +101,7 @@ func (in Upload) rows() (u upload) {
 	for i, m := range in.Messages {
 		u.session.Size += sizeOf(m.row(i))
 		if u.session.Title == "" && m.Role == roleUser {
-			u.session.Title = TitleOf(m.Text)
+			u.session.Title = titleOf(m.Text)
 		}
 		u.session.LastMessageAt = m.CreatedAt
 	}
