@@ -97,6 +97,7 @@ test-deploy: ## the compose file and the systemd unit of examples/deploy, on a r
 
 # etcd is Debian's, the programs of Kubernetes are built once, which takes ten minutes.
 test-kubernetes: ## the tests on a real Kubernetes control plane (as root on Debian); RUN=regexp to choose
+	@$(MAKE) setup
 	@programs=$$(tools/kubernetes/setup); go vet -C tools/kubernetes ./...; \
 	KUBERNETES_PROGRAMS="$$programs" go test -C tools/kubernetes -count=1 -timeout=20m -run '$(RUN)' -json ./... | go run ./internal/testgate
 

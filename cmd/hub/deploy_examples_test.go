@@ -46,7 +46,17 @@ func TestSettingsOfTheDeployExamples(t *testing.T) {
 	for name := range node(t, "compose/compose.yaml", 0, "services", "hub", "environment").(map[string]any) {
 		used[name] = "compose"
 	}
-	require.Greater(t, len(used), 5)
+	for _, config := range documents(t, "kubernetes/hub.yaml") {
+		if config["kind"] == "ConfigMap" {
+			for name := range config["data"].(map[string]any) {
+				used[name] = "kubernetes"
+			}
+		}
+	}
+	for _, v := range hubContainer(t)["env"].([]any) {
+		used[v.(map[string]any)["name"].(string)] = "kubernetes"
+	}
+	require.Greater(t, len(used), 12)
 	for name, file := range used {
 		require.True(t, known[name], "%s: the hub has no setting %s", file, name)
 	}
@@ -64,7 +74,7 @@ func TestImagesOfTheDeployExamples(t *testing.T) {
 		require.Len(t, match, 2, name)
 		return match[1]
 	}
-	user, _, _ := strings.Cut(value("USER"), ":")
+	user, group, _ := strings.Cut(value("USER"), ":")
 	volume, port := value("VOLUME"), value("EXPOSE")
 
 	compose := node(t, "compose/compose.yaml", 0, "services", "hub").(map[string]any)
@@ -75,6 +85,36 @@ func TestImagesOfTheDeployExamples(t *testing.T) {
 	require.Contains(t, string(readme), "docker build -t "+strings.TrimSuffix(compose["image"].(string), ":latest")+" .")
 	require.Contains(t, string(readme), "-t "+strings.TrimSuffix(compose["environment"].(map[string]any)["DOCKER_IMAGE"].(string), ":latest")+" .")
 	require.Contains(t, string(readme), "chown "+user+" ")
+
+	security := podSpec(t)["securityContext"].(map[string]any)
+	require.Equal(t, user, yamlText(t, security["runAsUser"]))
+	require.Equal(t, group, yamlText(t, security["runAsGroup"]))
+	require.Equal(t, port, yamlText(t, hubContainer(t)["ports"].([]any)[0].(map[string]any)["containerPort"]))
+	require.Contains(t, hubContainer(t)["volumeMounts"], map[string]any{"name": "data", "mountPath": volume})
+}
+
+func yamlText(t *testing.T, value any) string {
+	t.Helper()
+	text, err := yaml.Marshal(value)
+	require.NoError(t, err)
+	return strings.TrimSpace(string(text))
+}
+
+// podSpec returns the pod of the hub.
+func podSpec(t *testing.T) map[string]any {
+	t.Helper()
+	for i, object := range documents(t, "kubernetes/hub.yaml") {
+		if object["kind"] == "Deployment" {
+			return node(t, "kubernetes/hub.yaml", i, "spec", "template", "spec").(map[string]any)
+		}
+	}
+	require.FailNow(t, "no Deployment")
+	return nil
+}
+
+func hubContainer(t *testing.T) map[string]any {
+	t.Helper()
+	return podSpec(t)["containers"].([]any)[0].(map[string]any)
 }
 
 // documents returns the YAML documents of an example.

@@ -88,6 +88,9 @@ func (c *container) sandbox() (s sandbox, err error) {
 		s.Env = append(s.Env, name+"="+variables[name])
 	}
 	for _, m := range c.spec.VolumeMounts {
+		if err := c.pod.createSubPath(m); err != nil {
+			return s, err
+		}
 		s.Mounts = append(s.Mounts, mount{filepath.Join(c.pod.volumeDir(m.Name), m.SubPath), m.MountPath, m.ReadOnly})
 	}
 	return s, nil
@@ -107,6 +110,7 @@ func (c *container) environment() (map[string]string, error) {
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": c.pod.name, "HOME": "/",
 		"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443",
 	}
+	maps.Copy(all, c.pod.node.options.Env[c.spec.Image])
 	for _, from := range c.spec.EnvFrom {
 		var values map[string]string
 		var err error

@@ -31,6 +31,9 @@ type NodeOptions struct {
 	// 65532. Other images get ErrImagePull.
 	Images map[string]string
 
+	// Env has the variables of the images, by the names of the images.
+	Env map[string]map[string]string
+
 	// CPU and Memory are what the pods of the node may request together. Default to 64 and 64Gi.
 	CPU, Memory string
 

@@ -80,6 +80,21 @@ func (p *pod) createDir(dir string, mode fs.FileMode) error {
 	return os.Chmod(dir, mode)
 }
 
+// createSubPath creates the directory of a mount that is only a part of its volume.
+func (p *pod) createSubPath(m core.VolumeMount) error {
+	if m.SubPath == "" {
+		return nil
+	}
+	volume, err := filepath.EvalSymlinks(p.volumeDir(m.Name))
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(volume, m.SubPath)); err == nil {
+		return nil
+	}
+	return p.createDir(filepath.Join(volume, m.SubPath), 0o750)
+}
+
 // group returns the group that owns the volumes.
 func (p *pod) group() (id int, found bool) {
 	s := p.spec.SecurityContext
