@@ -101,7 +101,7 @@ func useRights(t *testing.T, c *cluster.Cluster, granted []right, wanted *right)
 	require.NoError(t, err)
 	c.Node(t, cluster.NodeOptions{Namespace: namespace, Images: map[string]string{runtimeImage: path}})
 	d, err := kubernetes.New(kubernetes.Config{
-		REST: config, Namespace: namespace, Image: runtimeImage, Grace: 4 * time.Second, CPUs: "100m", Memory: "256Mi", StorageSize: "1Mi",
+		REST: config, Namespace: namespace, Image: runtimeImage, Grace: time.Second, CPUs: "100m", Memory: "256Mi", StorageSize: "1Mi",
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()
@@ -170,7 +170,7 @@ func account(t *testing.T, c *cluster.Cluster, granted []right) (*rest.Config, s
 }
 
 // deployments uses all of a driver: two revisions of a deployment from their start to their end.
-// orphan changes the Secret of revision 1 by hand: it no longer belongs to the Deployment.
+// The function orphan changes the Secret of revision 1 by hand: it no longer belongs to the Deployment.
 func deployments(ctx context.Context, d deploy.Driver, orphan func(context.Context) error) error {
 	owner := deploy.Claim{Key: "default-helper", Fence: 1, Owner: "first"}
 	next := owner
@@ -189,6 +189,10 @@ func deployments(ctx context.Context, d deploy.Driver, orphan func(context.Conte
 		_, err := d.Logs(ctx, owner.Key, 1, 10)
 		return true, err
 	}
+	gone := func() (bool, error) { // with its volume
+		o, err := d.Observe(ctx, owner.Key)
+		return !o.Exists, err
+	}
 	steps := []struct {
 		call  func() error
 		until func() (bool, error)
@@ -203,7 +207,7 @@ func deployments(ctx context.Context, d deploy.Driver, orphan func(context.Conte
 		{func() error { return d.Apply(ctx, next, 1, req) }, phase(1, deploy.Running)},
 		{func() error { return d.Discard(ctx, next, 1) }, phase(1, "")},
 		{func() error { _, err := d.List(ctx, owner.Owner); return err }, phase(2, deploy.Running)},
-		{func() error { return d.Delete(ctx, next) }, phase(2, "")},
+		{func() error { return d.Delete(ctx, next) }, gone},
 	}
 	var last error
 	for i, step := range steps {
@@ -226,13 +230,13 @@ func deployments(ctx context.Context, d deploy.Driver, orphan func(context.Conte
 	return nil
 }
 
-// startRun starts a run of revision 1 that lasts longer than the test.
+// startRun starts a run of revision 1 that lasts longer than the patience of the second Stop.
 func startRun(ctx context.Context, d deploy.Driver, key string) error {
 	o, err := d.Observe(ctx, key)
 	if err != nil {
 		return err
 	}
-	message := strings.Repeat("word ", 10_000)
+	message := strings.Repeat("word ", 200) // three seconds
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.Runtime(1).URL+"/v1/agents/helper/runs",
 		strings.NewReader(`{"message": "`+message+`"}`))
 	if err != nil {
