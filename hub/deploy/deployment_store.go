@@ -318,6 +318,15 @@ func hasKey(ctx context.Context, q db.Querier, key string) (has bool, err error)
 	return has, db.Wrap("read deployment", err)
 }
 
+// servingURL returns the address of the runtime to which a deployment sends runs, or "".
+func servingURL(ctx context.Context, q db.Querier, key string) (url string, err error) {
+	err = q.QueryRowContext(ctx, `SELECT runtime_url FROM deployments WHERE key = $1 AND desired = 'running'`, key).Scan(&url)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return url, db.Wrap("read deployment", err)
+}
+
 // takeLease makes holder, on a machine, the holder of a lease that has not changed since h was
 // read. It reports whether it was unchanged.
 func takeLease(ctx context.Context, q db.Querier, h held, holder, machine string, fence int64) (bool, error) {

@@ -36,8 +36,9 @@ type reconciler struct {
 	mu      sync.Mutex // guards workers
 	workers map[string]*worker
 
-	others    map[string]sighting // leases of other hubs
-	closed    map[string]bool     // rows of an older version that this hub cannot open
+	others    map[string]sighting  // leases of other hubs
+	closed    map[string]bool      // rows of an older version that this hub cannot open
+	moved     map[string]time.Time // since when runtimes on the former platform serve no deployment, by key and revision
 	renewedAt time.Time
 	listedAt  time.Time
 	polled    bool
@@ -297,37 +298,6 @@ func (r *reconciler) stopUnknown(ctx context.Context, keys []string, rows map[st
 		r.s.store.Logger.Warn("runtimes that the database does not know are stopped: was it restored from a backup?", "deployment", key)
 		if err := r.stopAll(ctx, key, obs.Runtimes, 0); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// stopFormer stops the runtimes on the platform from which the deployments have moved.
-func (r *reconciler) stopFormer(ctx context.Context, former Driver) error {
-	keys, err := former.List(ctx, r.owner)
-	if err != nil {
-		return err
-	}
-	for _, key := range keys {
-		obs, err := former.Observe(ctx, key)
-		if err != nil {
-			return err
-		}
-		claim := Claim{Key: key, Owner: r.owner}
-		for _, one := range obs.Runtimes {
-			if !one.mayRun() {
-				continue
-			}
-			err := r.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-				claim.Fence, err = nextFence(ctx, tx)
-				return err
-			})
-			if err == nil {
-				err = former.Stop(ctx, claim, one.Revision, 0)
-			}
-			if err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -132,15 +132,21 @@ const maxDraining = 3
 // advance makes the revision that serves run, and the last revision next to it. The last one serves
 // as soon as it is ready.
 func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
-	pause, err := w.bring(ctx, d, &v, &v.attempt, d.main(), obs)
-	if err != nil {
-		return v, 0, err
+	moving := w.servedByFormer(ctx, d, obs)
+	pause := w.s.cfg.WatchEvery
+	if !moving {
+		var err error
+		if pause, err = w.bring(ctx, d, &v, &v.attempt, d.main(), obs); err != nil {
+			return v, 0, err
+		}
 	}
 	switch {
 	case v.Serving == 0 && v.State == StateRunning:
 		v.Serving = d.Revision
 		w.condition(&v, conditionProgressing, true, "")
-	case v.Serving != 0 && v.Serving != d.Revision:
+	case v.Serving == d.Revision && !moving:
+		v.Rollout = nil
+	case v.Serving != 0:
 		next, err := w.roll(ctx, d, &v, obs)
 		if err != nil {
 			return v, 0, err
@@ -249,8 +255,12 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 	if r.Phase == "" {
 		a.State = StateDeploying
 	}
+	former := a.RuntimeURL
 	a.Health, a.RuntimeURL = healthUnknown, ""
 	w.note(v, a, conditionReady, false, "The runtime is not running.")
+	if former != "" {
+		return 0, nil // it is stored before the driver is called, which may be slow: no run is sent there
+	}
 	err := w.call(ctx, func(ctx context.Context, claim Claim) error { return w.apply(ctx, d, claim, revision) })
 	switch {
 	case lost(err):
@@ -313,9 +323,10 @@ func (w *worker) apply(ctx context.Context, d deployment, claim Claim, revision 
 
 // watch checks whether the agent of a runtime is ready.
 func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r Runtime) (time.Duration, error) {
+	same := a.RuntimeURL == r.URL // otherwise, it was started again by another program
 	a.RuntimeURL, a.StartedAt = r.URL, r.StartedAt
 	w.note(v, a, conditionApplied, true, "")
-	was := a.State == StateRunning || a.State == StateUnhealthy
+	was := (a.State == StateRunning || a.State == StateUnhealthy) && same
 	var key agent.Secret
 	if !was {
 		c, err := w.s.open(d)

@@ -136,6 +136,16 @@ func (m *Memory) KillRevision(key string, revision int64) {
 	m.runs[key][revision].crash()
 }
 
+// Remove removes the runtime of the last revision of a deployment, as someone does on the platform.
+func (m *Memory) Remove(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.last(key); r != nil {
+		r.end(deploy.Stopped)
+		delete(m.runs[key], r.Revision)
+	}
+}
+
 func (r *run) crash() {
 	if r != nil && r.server != nil {
 		r.end(deploy.Exited)

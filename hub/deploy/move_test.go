@@ -1,0 +1,128 @@
+package deploy_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+)
+
+// moved deploys the agent on a platform, and returns a hub for the next platform, where it is ready
+// as soon as the result is true.
+func moved(t *testing.T, w *world) (h *hub, next *deploytest.Memory, ready *atomic.Bool, former string) {
+	t.Helper()
+	first := w.start()
+	first.ada.Post(path, nil).Want(http.StatusAccepted)
+	former, _ = first.reach(deploy.StateRunning)["runtimeUrl"].(string)
+	require.NoError(t, first.Close())
+	ready = new(atomic.Bool)
+	next = &deploytest.Memory{Serve: func(req deploy.Request) (http.Handler, error) {
+		handler, err := deploytest.Ready(req)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !ready.Load() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			handler.ServeHTTP(w, r)
+		}), err
+	}}
+	t.Cleanup(next.Close)
+	h = w.start(func(c *deploy.Config) { c.Driver, c.Former = next, w.driver })
+	return h, next, ready, former
+}
+
+// endpoint returns the address to which the hub sends runs, which responds.
+func (h *hub) endpoint() string {
+	h.t.Helper()
+	e, err := h.Endpoint(h.t.Context(), "default", "helper")
+	require.NoError(h.t, err)
+	res, err := http.Get(e.URL + "/health/ready")
+	require.NoError(h.t, err)
+	require.NoError(h.t, res.Body.Close())
+	require.Equal(h.t, http.StatusOK, res.StatusCode)
+	return e.URL
+}
+
+// The former runtime serves until the one on the next platform is ready, and then its runs end.
+func TestMoveToAnotherPlatform(t *testing.T) {
+	for name, deploysAgain := range map[string]bool{"the same revision": false, "a new revision": true} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				h, next, ready, former := moved(t, w)
+				if deploysAgain {
+					h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
+				}
+				require.Eventually(t, func() bool {
+					require.Equal(t, former, h.endpoint())
+					return next.Applied() > 0
+				}, patience, time.Millisecond)
+				ready.Store(true)
+				require.Eventually(t, func() bool { return h.endpoint() != former }, patience, time.Millisecond)
+				h.reach(deploy.StateRunning)
+				w.awaitAlive()
+			})
+		})
+	}
+}
+
+// A runtime that ends on the former platform is that of a deployment that starts.
+func TestFormerRuntimeEndsDuringTheMove(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h, next, ready, former := moved(t, w)
+		require.Eventually(t, func() bool { return next.Applied() > 0 }, patience, time.Millisecond)
+		w.driver.Kill(key)
+		h.until(func(s apitest.Object) bool { return s["state"] == deploy.StateStarting && s["runtimeUrl"] != former })
+		ready.Store(true)
+		h.reach(deploy.StateRunning)
+		require.NotEqual(t, former, h.endpoint())
+	})
+}
+
+// A stop, and a delete, in the middle of the move stop the former runtime too.
+func TestStopDuringTheMove(t *testing.T) {
+	for name, change := range map[string]func(h *hub){
+		"stop":   func(h *hub) { h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted) },
+		"delete": func(h *hub) { h.ada.Delete(path).Want(http.StatusNoContent) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				h, next, _, _ := moved(t, w)
+				require.Eventually(t, func() bool { return next.Applied() > 0 }, patience, time.Millisecond)
+				change(h)
+				w.awaitAlive()
+				require.Eventually(t, func() bool {
+					o, err := next.Observe(t.Context(), key)
+					require.NoError(t, err)
+					return len(o.Runtimes) == 0 || o.Runtimes[0].Phase == deploy.Stopped
+				}, patience, time.Millisecond)
+			})
+		})
+	}
+}
+
+// No run is sent to a runtime that someone has removed while the driver starts it again.
+func TestRuntimeThatIsGoneHasNoRuns(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		former, _ := h.reach(deploy.StateRunning)["runtimeUrl"].(string)
+		release, entered := make(chan struct{}), make(chan struct{}, 10)
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) { // it takes the driver time
+			entered <- struct{}{}
+			<-release
+			return deploytest.Ready(req)
+		}
+		w.driver.Remove(key)
+		<-entered
+		_, err := h.Endpoint(t.Context(), "default", "helper")
+		close(release)
+		require.ErrorContains(t, err, "The agent is not running yet")
+		require.NotEqual(t, former, h.reach(deploy.StateRunning)["runtimeUrl"])
+	})
+}
