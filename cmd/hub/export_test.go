@@ -5,3 +5,6 @@ var Run = run
 
 // Settings are the variables that the program reads.
 type Settings = settings
+
+// ContainerID exports containerID.
+var ContainerID = containerID

@@ -42,7 +42,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 			return nil, err
 		}
 		if s.Deployer == deployDocker || s.Deployer == deployKubernetes {
-			if cfg.FormerDeployer, err = s.formerProcesses(); err != nil {
+			if cfg.FormerDeployer, err = s.formerProcesses(log); err != nil {
 				return nil, err
 			}
 		}

@@ -65,11 +65,16 @@ Environment (flags take precedence):
   OSS_CDN_HOST             public host of the files of tools, such as a CDN (default /artifacts of the hub)
   DEPLOYER                 process runs deployed agents on this machine, docker in containers, kubernetes in pods; none
                            (default process)
-  DOCKER_HOST              address of the Docker engine of this machine (default unix:///var/run/docker.sock)
+  DOCKER_HOST              address of the Docker engine of this machine, or of the container of the hub (default
+                           unix:///var/run/docker.sock)
+  DOCKER_TLS_VERIFY, DOCKER_CERT_PATH
+                           1, and the directory of ca.pem, cert.pem and key.pem, for DOCKER_HOST=tcp://... with TLS
+                           (default ~/.docker)
   DOCKER_IMAGE             image of the runtimes, which the engine has (default agenthost-runtime)
   DOCKER_MEMORY, DOCKER_CPUS, DOCKER_PROCESSES
                            limits of the container of a runtime: MiB, processors, and processes with threads (default
                            1024, 1 and 512)
+  DOCKER_SUBNETS           ranges of addresses, divided into networks of 64 for tenants (default 10.213.0.0/16)
   DOCKER_HUB_CONTAINER     container of the hub, which is connected to the networks of the runtimes; none publishes their
                            ports on the loopback address (default: the container in which the hub runs, if it does)
   KUBECONFIG               path of the file with the address and the credentials of the Kubernetes API server (default: those of
@@ -146,6 +151,9 @@ type settings struct {
 	SandboxWrite   string `env:"HUB_SANDBOX_WRITE"`
 	SandboxUsers   string `env:"HUB_SANDBOX_USERS" envDefault:"1900000000-1900065535"`
 	DockerHost     string `env:"DOCKER_HOST" envDefault:"unix:///var/run/docker.sock"`
+	DockerTLS      string `env:"DOCKER_TLS_VERIFY"`
+	DockerCerts    string `env:"DOCKER_CERT_PATH"`
+	DockerSubnets  string `env:"DOCKER_SUBNETS"`
 	DockerImage    string `env:"DOCKER_IMAGE" envDefault:"agenthost-runtime"`
 	DockerMemory   string `env:"DOCKER_MEMORY" envDefault:"1024"`
 	DockerCPUs     string `env:"DOCKER_CPUS" envDefault:"1"`

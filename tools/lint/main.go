@@ -71,8 +71,9 @@ func linters() []linter {
 
 func main() {
 	dir := flag.String("C", "", "the `directory` of the module, if it is not the current one")
+	tags := flag.String("tags", "", "build `tags`, separated by commas")
 	flag.Parse()
-	found, err := run(*dir, flag.Args())
+	found, err := run(*dir, *tags, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lint:", err)
 		os.Exit(2)
@@ -86,8 +87,8 @@ func main() {
 }
 
 // run returns the reports about the packages, sorted.
-func run(dir string, patterns []string) ([]string, error) {
-	cfg := &packages.Config{Dir: dir, Tests: true, Mode: packages.LoadImports | packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax |
+func run(dir, tags string, patterns []string) ([]string, error) {
+	cfg := &packages.Config{Dir: dir, BuildFlags: []string{"-tags=" + tags}, Tests: true, Mode: packages.LoadImports | packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax |
 		packages.NeedTypesInfo | packages.NeedFiles | packages.NeedExportFile | packages.NeedModule | packages.NeedForTest}
 	loaded, err := packages.Load(cfg, patterns...)
 	if err != nil {

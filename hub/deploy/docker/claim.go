@@ -38,6 +38,7 @@ type runtimeContainer struct {
 	id     string
 	state  container.ContainerState
 	labels map[string]string
+	shown  string // what changes when it is started again
 }
 
 func (r runtimeContainer) alive() bool {
@@ -70,14 +71,19 @@ func (f deployment) claim() (owner string, fence int64, known bool) {
 	return owner, fence, known
 }
 
-// find reads the containers of a deployment. Of several containers of a revision, which a killed
-// hub may have left, only that with the highest fence can have been started.
+// find reads the containers of a deployment.
 func (d *Driver) find(ctx context.Context, key string) (f deployment, err error) {
 	list, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelKey+"="+key)})
 	if err != nil {
 		return f, fault(ctx, "list containers", err)
 	}
-	for _, c := range list.Items {
+	return newDeployment(key, list.Items), nil
+}
+
+// newDeployment sorts the containers of a deployment. Of several containers of a revision, which a
+// killed hub may have left, only that with the highest fence can have been started.
+func newDeployment(key string, list []container.Summary) (f deployment) {
+	for _, c := range list {
 		if len(c.Names) == 0 {
 			continue
 		}
@@ -87,14 +93,16 @@ func (d *Driver) find(ctx context.Context, key string) (f deployment, err error)
 		case n.Claim:
 			f.claims = append(f.claims, n)
 		default:
-			f.runtimes = append(f.runtimes, runtimeContainer{name: n, id: c.ID, state: c.State, labels: c.Labels})
+			r := runtimeContainer{name: n, id: c.ID, state: c.State, labels: c.Labels}
+			r.shown = fmt.Sprint(c.Names, c.State, c.Status, c.Ports)
+			f.runtimes = append(f.runtimes, r)
 		}
 	}
 	slices.SortFunc(f.claims, func(a, b name) int { return cmp.Compare(a.Fence, b.Fence) })
 	slices.SortFunc(f.runtimes, func(a, b runtimeContainer) int {
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), -cmp.Compare(a.Fence, b.Fence))
 	})
-	return f, nil
+	return f
 }
 
 // maxAttempts bounds how often a change is begun again because of other calls.
@@ -109,6 +117,7 @@ func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do
 	}
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
+	defer d.touch(claim.Key)
 	err := errChanged
 	for i := range maxAttempts {
 		if err := pause(ctx, i); err != nil {

@@ -45,31 +45,39 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 		case found && r.alive():
 			return d.terminate(ctx, r, 0)
 		}
-		where, err := d.network(ctx, claim.Owner, req.Tenant)
+		n, err := d.place(ctx, claim, number, req, r)
 		if err != nil {
 			return err
 		}
-		options, err := d.options(claim, number, req, where)
-		if err != nil {
-			return err
-		}
-		if found && r.labels[labelSpec] != options.Config.Labels[labelSpec] { // it was created with other settings
-			if err := d.remove(ctx, r.name.String()); err != nil {
-				return err
-			}
-			found = false
-		}
-		if !found {
-			if r.name, err = d.create(ctx, claim, options); err != nil {
-				return err
-			}
-		}
-		return d.start(ctx, r.name, req)
+		return d.start(ctx, n, req)
 	})
 }
 
+// place returns the container of a revision in a network of its tenant, which it creates if there is
+// none with these settings. r is the present one, if it has a name.
+func (d *Driver) place(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request, r runtimeContainer) (n name, err error) {
+	if err := d.lock(ctx); err != nil {
+		return n, err
+	}
+	defer d.unlock()
+	where, err := d.network(ctx, claim.Owner, req.Tenant, r.labels[labelNetwork])
+	if err != nil {
+		return n, err
+	}
+	options, err := d.options(claim, number, req, where)
+	if err != nil || r.labels[labelSpec] == options.Config.Labels[labelSpec] {
+		return r.name, err
+	}
+	if r.id != "" { // it was created with other settings
+		if err := d.remove(ctx, r.name.String()); err != nil {
+			return n, err
+		}
+	}
+	return d.create(ctx, options)
+}
+
 // create creates a container that is not started. It fails if the claim is no longer in force.
-func (d *Driver) create(ctx context.Context, claim deploy.Claim, options client.ContainerCreateOptions) (n name, err error) {
+func (d *Driver) create(ctx context.Context, options client.ContainerCreateOptions) (n name, err error) {
 	created, err := d.engine.ContainerCreate(ctx, options)
 	record := options.HostConfig.VolumesFrom[0]
 	_, failed := d.engine.ContainerInspect(ctx, record, client.ContainerInspectOptions{})
@@ -102,7 +110,7 @@ func (d *Driver) start(ctx context.Context, n name, req deploy.Request) error {
 		return err
 	}
 	_, err := d.engine.ContainerStart(ctx, plain.String(), client.ContainerStartOptions{})
-	if err != nil && strings.Contains(err.Error(), "network") && gone(err) { // it was removed when no container ran
+	if gone(err) && d.placeless(ctx, plain) { // another hub has removed its network, which had no container
 		return cmp.Or(d.remove(ctx, plain.String()), errChanged)
 	}
 	return fault(ctx, "start container", moved(err))

@@ -28,7 +28,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,8 +43,12 @@ import (
 
 // Config configures [New].
 type Config struct {
-	// Host is the address of the engine, such as unix:///var/run/docker.sock. Required.
+	// Host is the address of the engine, such as unix:///var/run/docker.sock or tcp://127.0.0.1:2376.
+	// The engine is on this machine, unless HubContainer is one of its containers. Required.
 	Host string
+
+	// CertDir has ca.pem, cert.pem and key.pem for TLS. Defaults to none.
+	CertDir string
 
 	// Image is the image of the runtimes, which the engine has. Required.
 	Image string
@@ -50,9 +58,15 @@ type Config struct {
 
 	// HubContainer is the name or id of the container in which the hub runs. The driver connects it
 	// to the networks of the tenants. Defaults to none: the ports of runtimes are published on the
-	// loopback address. That is also the case if the engine has no such container, or if it has the
-	// network of the machine.
+	// loopback address. That is also the case if it has the network of the machine.
 	HubContainer string
+
+	// HubDetected permits that the engine has no HubContainer, as if it were none. An engine that runs
+	// in the container of the hub has not.
+	HubDetected bool
+
+	// Subnets are divided into the networks of tenants. Defaults to 10.213.0.0/16, for 1,024.
+	Subnets []netip.Prefix
 
 	// Memory bounds the memory of a container in bytes. There is no swap. Defaults to 1 GiB.
 	Memory int64
@@ -67,7 +81,7 @@ type Config struct {
 	// three quarters of that. Defaults to 12 s.
 	Grace time.Duration
 
-	// Timeout bounds what a method needs of the engine. Defaults to 30 s.
+	// Timeout bounds what a method needs of the engine. Defaults to 20 s: a hub gives a step 30 s.
 	Timeout time.Duration
 }
 
@@ -77,30 +91,75 @@ type Driver struct {
 	engine *client.Client
 	reach  reach
 
-	networks sync.Mutex // held while a network is created or removed
+	placing chan struct{} // has one value while a container is put into a network, or a network is removed
+
+	sweeping sync.Mutex // held while networks are removed
+
+	snapshots snapshots
+	running   sync.WaitGroup  // for what continues after a call
+	ctx       context.Context // of that
+	stop      context.CancelFunc
 }
 
 var _ deploy.Driver = (*Driver)(nil)
+
+// defaultSubnet is large enough for 1,024 networks, and rarely in use elsewhere.
+var defaultSubnet = netip.MustParsePrefix("10.213.0.0/16")
+
+var errRemote = errors.New("the Docker engine is on another machine, where the hub cannot reach the agents: " +
+	"run the hub in a container of that engine, with DOCKER_HUB_CONTAINER, or use the engine of this machine")
 
 // New returns a driver. It does not call the engine. The caller must call Close.
 func New(cfg Config) (*Driver, error) {
 	if cfg.Host == "" || cfg.Image == "" {
 		return nil, errors.New("make docker deployer: Host and Image are required")
 	}
+	host, err := url.Parse(cfg.Host)
+	if err != nil || !slices.Contains([]string{"unix", "tcp", "npipe"}, host.Scheme) {
+		return nil, errors.New("make docker deployer: the address of the engine begins with unix://, tcp:// or npipe://")
+	}
+	if cfg.HubContainer == "" || cfg.HubDetected {
+		local, err := onThisMachine(host)
+		if err == nil && !local && cfg.HubContainer == "" {
+			err = errRemote
+		}
+		if err != nil {
+			return nil, fmt.Errorf("make docker deployer: %w", err)
+		}
+		cfg.HubDetected = local && cfg.HubDetected
+	}
+	if len(cfg.Subnets) == 0 {
+		cfg.Subnets = []netip.Prefix{defaultSubnet}
+	}
+	if err := checkSubnets(cfg.Subnets); err != nil {
+		return nil, err
+	}
 	cfg.Memory = cmp.Or(cfg.Memory, 1<<30)
 	cfg.CPUs = cmp.Or(cfg.CPUs, 1)
 	cfg.Processes = cmp.Or(cfg.Processes, 512)
 	cfg.Grace = cmp.Or(cfg.Grace, 12*time.Second)
-	cfg.Timeout = cmp.Or(cfg.Timeout, 30*time.Second)
-	engine, err := client.New(client.WithHost(cfg.Host))
+	cfg.Timeout = cmp.Or(cfg.Timeout, 20*time.Second)
+	options := []client.Opt{client.WithHost(cfg.Host)}
+	if cfg.CertDir != "" {
+		file := func(name string) string { return filepath.Join(cfg.CertDir, name) }
+		options = append(options, client.WithTLSClientConfig(file("ca.pem"), file("cert.pem"), file("key.pem")))
+	}
+	engine, err := client.New(options...)
 	if err != nil {
 		return nil, fmt.Errorf("make docker deployer: %w", err)
 	}
-	return &Driver{cfg: cfg, engine: engine}, nil
+	d := &Driver{cfg: cfg, engine: engine, placing: make(chan struct{}, 1)}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	d.snapshots.changed, d.snapshots.seen = map[string]time.Time{}, map[string]sighting{}
+	return d, nil
 }
 
 // Close closes the connections to the engine. The runtimes continue.
-func (d *Driver) Close() error { return d.engine.Close() }
+func (d *Driver) Close() error {
+	d.stop()
+	d.running.Wait()
+	return d.engine.Close()
+}
 
 // Backend returns "docker".
 func (d *Driver) Backend() string { return "docker" }

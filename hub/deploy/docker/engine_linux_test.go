@@ -71,6 +71,9 @@ func serve(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, stopEngine()) }()
+	if err := writeCertificates(); err != nil {
+		return 0, err
+	}
 	if err := startEngine(); err != nil {
 		return 0, err
 	}
@@ -118,7 +121,8 @@ func startEngine() error {
 	}
 	defer func() { _ = log.Close() }()
 	cmd := exec.CommandContext(context.Background(), "dockerd",
-		"--data-root", scratch+"/data", "--exec-root", scratch+"/exec", "--pidfile", scratch+"/pid", "--host", socket, "--bridge", "none")
+		"--data-root", scratch+"/data", "--exec-root", scratch+"/exec", "--pidfile", scratch+"/pid", "--host", socket, "--bridge", "none",
+		"--host", tlsHost, "--tlsverify", "--tlscacert", certDir+"/ca.pem", "--tlscert", certDir+"/server.pem", "--tlskey", certDir+"/server-key.pem")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start dockerd: %w", err)
@@ -146,32 +150,29 @@ func startEngine() error {
 }
 
 // stopEngine ends the engine with its containers.
-func stopEngine() error {
+func stopEngine() error { return endEngine(syscall.SIGTERM) }
+
+// endEngine ends the engine with a signal, and waits for it.
+func endEngine(signal syscall.Signal) error {
 	daemon.mu.Lock()
 	defer daemon.mu.Unlock()
 	if daemon.cmd == nil {
 		return nil
 	}
-	if err := daemon.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := daemon.cmd.Process.Signal(signal); err != nil {
 		return err
 	}
 	err := daemon.cmd.Wait()
 	daemon.cmd = nil
+	// The containerd of an engine that is killed ends with it. This process has not waited for it, so
+	// that the next engine would take its id for that of a running one.
+	if err := os.RemoveAll(scratch + "/exec/containerd/containerd.pid"); err != nil {
+		return err
+	}
 	if _, exited := errors.AsType[*exec.ExitError](err); exited {
 		return nil
 	}
 	return err
-}
-
-// freezeEngine suspends the engine, or lets it continue.
-func freezeEngine(frozen bool) error {
-	signal := syscall.SIGCONT
-	if frozen {
-		signal = syscall.SIGSTOP
-	}
-	daemon.mu.Lock()
-	defer daemon.mu.Unlock()
-	return daemon.cmd.Process.Signal(signal)
 }
 
 // newClient returns a client of the engine.

@@ -4,6 +4,7 @@ package docker_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -31,9 +32,8 @@ func TestEngineIsAway(t *testing.T) {
 
 func TestEngineDoesNotRespond(t *testing.T) {
 	x := start(t, open(t), "slow")
-	d := open(t, func(c *docker.Config) { c.Timeout = 200 * time.Millisecond })
-	require.NoError(t, freezeEngine(true))
-	defer func() { require.NoError(t, freezeEngine(false)) }()
+	p := startProxy(t, func(*http.Request) fault { return hangs })
+	d := open(t, func(c *docker.Config) { c.Host, c.Timeout = p, 200*time.Millisecond })
 	calls(t, d, x.claim)
 }
 

@@ -5,6 +5,7 @@ package docker_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -30,7 +31,16 @@ type hub struct {
 	url   string
 	setup string
 	token string
+	env   []string // in addition
+	agent string   // the engine has the agents of all tests
 }
+
+func newHub(t *testing.T) *hub {
+	return &hub{t: t, data: t.TempDir(), agent: fmt.Sprint("helper-", names.Add(1))}
+}
+
+// deployment returns the path of the deployment of the agent.
+func (h *hub) deployment() string { return agentPath + "/" + h.agent + "/deploy" }
 
 // start starts the hub with a deployer.
 func (h *hub) start(deployer string) {
@@ -42,15 +52,22 @@ func (h *hub) start(deployer string) {
 		"PATH=" + os.Getenv("PATH"), "HUB_DATA_DIR=" + h.data, "DEPLOYER=" + deployer, "DOCKER_HOST=" + socket,
 		"DOCKER_IMAGE=" + runtimeImage, "DOCKER_CPUS=0.5", "HUB_SANDBOX_USERS=none",
 	}
+	h.cmd.Env = append(h.cmd.Env, h.env...) // the last value of a name has effect
 	h.cmd.Stderr = os.Stderr
 	out, err := h.cmd.StdoutPipe()
 	require.NoError(h.t, err)
 	require.NoError(h.t, h.cmd.Start())
+	h.signIn(out)
+}
+
+// signIn reads the output of the hub, and creates the first user of a new one.
+func (h *hub) signIn(out io.Reader) {
+	h.t.Helper()
 	lines := bufio.NewReader(out)
 	for token := regexp.MustCompile(`"setup_token": "([^"]+)"`); ; {
 		line, err := lines.ReadString('\n')
 		require.NoError(h.t, err)
-		if _, url, found := strings.Cut(line, "listening on "); found {
+		if _, url, found := strings.Cut(line, "listening on "); found && h.url == "" {
 			h.url = strings.TrimSpace(url)
 		}
 		if m := token.FindStringSubmatch(line); m != nil {
@@ -108,7 +125,7 @@ func (h *hub) reach(state, backend string) {
 	h.t.Helper()
 	var s map[string]any
 	require.Eventually(h.t, func() bool {
-		s = h.call("GET", agentPath+"/helper/deploy", "")
+		s = h.call("GET", h.deployment(), "")
 		return s["state"] == state && s["backend"] == backend
 	}, patience, 20*time.Millisecond, "%v", &s)
 }
@@ -116,7 +133,7 @@ func (h *hub) reach(state, backend string) {
 func (h *hub) chat(session, message string) {
 	h.t.Helper()
 	require.Eventually(h.t, func() bool { // the endpoint may be that of the runtime before
-		req, err := http.NewRequestWithContext(h.t.Context(), "POST", h.url+"/api/v1/agents/helper/chat/sessions/"+session+"/messages", strings.NewReader(`{"message":"`+message+`"}`))
+		req, err := http.NewRequestWithContext(h.t.Context(), "POST", h.url+"/api/v1/agents/"+h.agent+"/chat/sessions/"+session+"/messages", strings.NewReader(`{"message":"`+message+`"}`))
 		require.NoError(h.t, err)
 		req.Header.Set("Authorization", "Bearer "+h.token)
 		req.Header.Set("Content-Type", "application/json")
@@ -133,22 +150,22 @@ func (h *hub) chat(session, message string) {
 // killed and started again. The chat continues, in one container.
 func TestChatMovesFromProcessToContainer(t *testing.T) {
 	t.Parallel()
-	h := &hub{t: t, data: t.TempDir()}
+	h := newHub(t)
 	h.start("process")
 	defer func() { h.stop(syscall.SIGTERM) }()
-	h.call("POST", agentPath, `{"name": "helper", "providerId": "demo", "model": "demo"}`)
-	h.call("POST", agentPath+"/helper/deploy", "")
+	h.call("POST", agentPath, `{"name": "`+h.agent+`", "providerId": "demo", "model": "demo"}`)
+	h.call("POST", h.deployment(), "")
 	h.reach("running", "process")
-	process, _ := h.call("GET", agentPath+"/helper/deploy", "")["runtimeUrl"].(string)
-	session, _ := h.call("POST", "/api/v1/agents/helper/chat/sessions", "{}")["id"].(string)
+	process, _ := h.call("GET", h.deployment(), "")["runtimeUrl"].(string)
+	session, _ := h.call("POST", "/api/v1/agents/"+h.agent+"/chat/sessions", "{}")["id"].(string)
 	h.chat(session, "from-a-process")
 	h.stop(syscall.SIGTERM)
 	require.True(t, healthy(process), "runtimes continue without a hub")
 
 	h.start("docker")
-	h.call("POST", agentPath+"/helper/deploy", `{"force": true}`)
+	h.call("POST", h.deployment(), `{"force": true}`)
 	require.Eventually(t, func() bool {
-		s := h.call("GET", agentPath+"/helper/deploy", "")
+		s := h.call("GET", h.deployment(), "")
 		return s["state"] == "running" && s["runtimeUrl"] != process && s["runtimeUrl"] != nil
 	}, patience, 20*time.Millisecond)
 	h.chat(session, "from-a-container")
@@ -158,37 +175,37 @@ func TestChatMovesFromProcessToContainer(t *testing.T) {
 	h.start("docker")
 	h.reach("running", "docker")
 	h.chat(session, "after-a-kill")
-	messages := h.send("GET", "/api/v1/agents/helper/chat/sessions/"+session+"/messages", "")
+	messages := h.send("GET", "/api/v1/agents/"+h.agent+"/chat/sessions/"+session+"/messages", "")
 	for _, text := range []string{"from-a-process", "from-a-container", "after-a-kill"} {
 		require.Contains(t, messages, text)
 	}
-	key := client.Filters{}.Add("label", "agenthost.key=default-helper")
+	key := client.Filters{}.Add("label", "agenthost.key=default-"+h.agent)
 	require.Eventually(t, func() bool { // the first revision on the engine has drained
 		list, err := engine(t).ContainerList(t.Context(), client.ContainerListOptions{Filters: key})
 		require.NoError(t, err)
 		return len(list.Items) == 1
 	}, patience, 50*time.Millisecond)
-	h.send("DELETE", agentPath+"/helper/deploy", "")
+	h.send("DELETE", h.deployment(), "")
 	require.Eventually(t, func() bool {
 		list, err := engine(t).VolumeList(t.Context(), client.VolumeListOptions{Filters: key})
 		require.NoError(t, err)
 		return len(list.Items) == 0
 	}, patience, 50*time.Millisecond)
-	left(t.Context(), t, "default-helper")
+	left(t.Context(), t, "default-"+h.agent)
 }
 
 // Deploy to ready, which the benchmarks of this module quote.
 func TestDeployToReady(t *testing.T) {
-	h := &hub{t: t, data: t.TempDir()}
+	h := newHub(t)
 	h.start("docker")
 	defer func() { h.stop(syscall.SIGTERM) }()
-	h.call("POST", agentPath, `{"name": "helper", "providerId": "demo", "model": "demo"}`)
+	h.call("POST", agentPath, `{"name": "`+h.agent+`", "providerId": "demo", "model": "demo"}`)
 	for range 5 {
 		began := time.Now()
-		h.call("POST", agentPath+"/helper/deploy", "")
+		h.call("POST", h.deployment(), "")
 		h.reach("running", "docker")
 		t.Log("deploy to running:", time.Since(began).Round(time.Millisecond))
-		h.send("DELETE", agentPath+"/helper/deploy", "")
+		h.send("DELETE", h.deployment(), "")
 		h.reach("not_deployed", "docker")
 	}
 }

@@ -42,6 +42,11 @@ func importImage() error {
 	for _, path := range library.FindAllString(string(libraries), -1) {
 		files[path] = path
 	}
+	return importFiles(runtimeImage, files, `ENTRYPOINT ["/usr/local/bin/runtime"]`)
+}
+
+// importFiles creates an image of files, by their paths in it.
+func importFiles(image string, files map[string]string, changes ...string) error {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(pack(w, files)) }()
 	c, err := newClient()
@@ -49,8 +54,8 @@ func importImage() error {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	progress, err := c.ImageImport(context.Background(), client.ImageImportSource{Source: r, SourceName: "-"}, runtimeImage,
-		client.ImageImportOptions{Changes: []string{`ENTRYPOINT ["/usr/local/bin/runtime"]`}})
+	progress, err := c.ImageImport(context.Background(), client.ImageImportSource{Source: r, SourceName: "-"}, image,
+		client.ImageImportOptions{Changes: changes})
 	if err != nil {
 		return fmt.Errorf("import image: %w", err)
 	}

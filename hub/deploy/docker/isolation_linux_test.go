@@ -70,9 +70,11 @@ func left(ctx context.Context, t *testing.T, key string) {
 	volumes, err := engine(t).VolumeList(ctx, client.VolumeListOptions{Filters: label})
 	require.NoError(t, err)
 	require.Empty(t, volumes.Items)
-	networks, err := engine(t).NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("label", "agenthost.owner=owner of "+key)})
-	require.NoError(t, err)
-	require.Empty(t, networks.Items)
+	require.Eventually(t, func() bool {
+		networks, err := engine(t).NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("label", "agenthost.owner=owner of "+key)})
+		require.NoError(t, err)
+		return len(networks.Items) == 0
+	}, patience, 20*time.Millisecond)
 }
 
 // reach waits for a phase of revision 1.

@@ -4,154 +4,209 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
-	"sync"
+	"strings"
 	"time"
 
-	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 )
 
-// tenantNetwork is the network of the runtimes of a tenant.
+// tenantNetwork is a network of the runtimes of a tenant.
 type tenantNetwork struct {
 	id        string
 	published bool // runtimes have a port on the loopback address, otherwise the hub is connected
 }
 
-// reach is how the hub reaches its runtimes.
-type reach struct {
-	mu     sync.Mutex // guards the fields below
-	known  bool
-	hub    string          // the id of the hub's container, or "" if ports are published
-	joined map[string]bool // ids of the networks to which the hub was connected
+// networkPrefix is that of the names of networks. The engine gives a container the default route and
+// the published ports of the network whose name is the first in lexical order: a hub that is a
+// container retains its own.
+const networkPrefix = "zz-agenthost-"
+
+// lock lets one call choose or remove networks at a time. A container is created before it is
+// unlocked, so that a network is neither removed nor filled in the meantime.
+func (d *Driver) lock(ctx context.Context) error {
+	select {
+	case d.placing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fault(ctx, "wait for a network", ctx.Err())
+	}
 }
 
-// hub returns the id of the hub's container, or "" if ports are published.
-func (d *Driver) hub(ctx context.Context) (string, error) {
-	d.reach.mu.Lock()
-	defer d.reach.mu.Unlock()
-	if d.reach.known || d.cfg.HubContainer == "" {
-		return d.reach.hub, nil
-	}
-	found, err := d.engine.ContainerInspect(ctx, d.cfg.HubContainer, client.ContainerInspectOptions{})
-	switch {
-	case err != nil && !gone(err):
-		return "", fault(ctx, "find the container of the hub", err)
-	case err == nil && (found.Container.HostConfig == nil || !found.Container.HostConfig.NetworkMode.IsHost()):
-		d.reach.hub = found.Container.ID
-	}
-	d.reach.known, d.reach.joined = true, map[string]bool{}
-	return d.reach.hub, nil
-}
+func (d *Driver) unlock() { <-d.placing }
 
-// network returns the network of a tenant, which is created if it does not exist.
-func (d *Driver) network(ctx context.Context, owner, tenant string) (n tenantNetwork, err error) {
+// network returns a network of a tenant that has an address for one more runtime. A tenant has as
+// many as its runtimes need. A container that exists remains in its network, which is present.
+func (d *Driver) network(ctx context.Context, owner, tenant, present string) (n tenantNetwork, err error) {
 	hub, err := d.hub(ctx)
 	if err != nil {
 		return n, err
 	}
 	n.published = hub == ""
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %v", owner, tenant, n.published))
-	name := namePrefix + "net-" + hex.EncodeToString(sum[:8])
-	d.networks.Lock()
-	defer d.networks.Unlock()
-	if n.id, err = d.first(ctx, name); err != nil || n.id != "" {
-		return n, errors.Join(err, d.join(ctx, n.id))
-	}
-	made, err := d.engine.NetworkCreate(ctx, name, client.NetworkCreateOptions{
-		Driver: "bridge",
-		// Runtimes do not reach each other. The hub has to reach them if it is connected.
-		Options: map[string]string{"com.docker.network.bridge.enable_icc": strconv.FormatBool(!n.published)},
-		Labels:  map[string]string{labelOwner: owner, labelTenant: tenant},
-	})
-	if err != nil && !cerrdefs.IsConflict(err) {
-		return n, fault(ctx, "create network of the tenant", err)
-	}
-	if n.id, err = d.first(ctx, name); err != nil {
+	prefix := networkPrefix + hex.EncodeToString(sum[:8]) + "-"
+	if n.id, err = d.choose(ctx, owner, tenant, prefix, present); err != nil {
 		return n, err
 	}
-	if made.ID != "" && made.ID != n.id { // another hub was faster
-		_, _ = d.engine.NetworkRemove(ctx, made.ID, client.NetworkRemoveOptions{}) // it is empty
+	if n.id == "" {
+		if n.id, err = d.createNetwork(ctx, prefix, network.CreateRequest{
+			Driver: "bridge",
+			// Runtimes do not reach each other. The hub has to reach them if it is connected.
+			Options: map[string]string{"com.docker.network.bridge.enable_icc": strconv.FormatBool(!n.published)},
+			Labels:  map[string]string{labelOwner: owner, labelTenant: tenant},
+		}); err != nil {
+			return n, err
+		}
 	}
 	return n, d.join(ctx, n.id)
 }
 
-// first returns the id of the network with a name, or "". An engine before API 1.44 creates several
-// for concurrent calls: then all hubs use the first one.
-func (d *Driver) first(ctx context.Context, name string) (id string, err error) {
-	list, err := d.engine.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("name", name)})
+// choose returns the id of a network of the tenant that is not full, or "".
+func (d *Driver) choose(ctx context.Context, owner, tenant, prefix, present string) (string, error) {
+	ours := client.Filters{}.Add("label", labelOwner+"="+owner, labelTenant+"="+tenant)
+	networks, err := d.engine.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
 	if err != nil {
 		return "", fault(ctx, "list networks", err)
 	}
-	var created time.Time
-	for _, n := range list.Items {
-		if n.Name == name && (id == "" || n.Created.Before(created) || n.Created.Equal(created) && n.ID < id) {
-			id, created = n.ID, n.Created
+	members, err := d.members(ctx, ours)
+	if err != nil {
+		return "", err
+	}
+	best := ""
+	for _, n := range networks.Items {
+		if !strings.HasPrefix(n.Name, prefix) {
+			continue
+		}
+		if n.ID == present {
+			return n.ID, nil
+		}
+		// Hubs prefer the same one, so that few are created.
+		if members[n.ID] < maxMembers && (best == "" || n.ID < best) {
+			best = n.ID
 		}
 	}
-	return id, nil
+	return best, nil
 }
 
-// join connects the container of the hub to a network.
-func (d *Driver) join(ctx context.Context, id string) error {
-	hub, err := d.hub(ctx)
-	if err != nil || hub == "" || id == "" {
-		return err
-	}
-	d.reach.mu.Lock()
-	defer d.reach.mu.Unlock()
-	if d.reach.joined[id] {
-		return nil
-	}
-	found, err := d.engine.ContainerInspect(ctx, hub, client.ContainerInspectOptions{})
-	if err == nil && !connected(found.Container.NetworkSettings, id) {
-		_, err = d.engine.NetworkConnect(ctx, id, client.NetworkConnectOptions{Container: hub})
-	}
+// members returns the number of containers of each network.
+func (d *Driver) members(ctx context.Context, filter client.Filters) (map[string]int, error) {
+	list, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filter})
 	if err != nil {
-		return fault(ctx, "connect the hub to the network of the tenant", err)
+		return nil, fault(ctx, "list containers", err)
 	}
-	d.reach.joined[id] = true
-	return nil
+	members := map[string]int{}
+	for _, c := range list.Items {
+		members[c.Labels[labelNetwork]]++
+	}
+	return members, nil
 }
 
-// connected reports whether a container has an address in a network.
-func connected(s *container.NetworkSettings, id string) bool { return endpoint(s, id).IsValid() }
+// createNetwork creates a network with a free subnet. Several of a tenant have different names.
+func (d *Driver) createNetwork(ctx context.Context, prefix string, options network.CreateRequest) (string, error) {
+	all, err := d.engine.NetworkList(ctx, client.NetworkListOptions{})
+	if err != nil {
+		return "", fault(ctx, "list networks", err)
+	}
+	subnet, err := d.freeSubnet(all.Items)
+	if err != nil {
+		return "", err
+	}
+	name := prefix + strings.NewReplacer(".", "-", "/", "-").Replace(subnet.String())
+	made, err := d.engine.NetworkCreate(ctx, name, client.NetworkCreateOptions{
+		Driver: options.Driver, Options: options.Options, Labels: options.Labels,
+		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet}}},
+	})
+	if err == nil {
+		return made.ID, nil
+	}
+	if again, e := d.engine.NetworkList(ctx, client.NetworkListOptions{}); e == nil && overlaps(subnet, subnets(again.Items)) {
+		return "", errChanged // another hub has taken it
+	}
+	return "", fault(ctx, "create network of the tenant", err)
+}
+
+// subnets returns the subnets of networks.
+func subnets(networks []network.Summary) (all []netip.Prefix) {
+	for _, n := range networks {
+		for _, c := range n.IPAM.Config {
+			all = append(all, c.Subnet)
+		}
+	}
+	return all
+}
+
+// placeless reports whether the network of a container does not exist.
+func (d *Driver) placeless(ctx context.Context, n name) bool {
+	found, err := d.engine.ContainerInspect(ctx, n.String(), client.ContainerInspectOptions{})
+	if err != nil || found.Container.Config == nil {
+		return false
+	}
+	_, err = d.engine.NetworkInspect(ctx, found.Container.Config.Labels[labelNetwork], client.NetworkInspectOptions{})
+	return gone(err)
+}
+
+// leave removes a network if no container belongs to it. What fails is left to sweep.
+func (d *Driver) leave(ctx context.Context, id string) {
+	if id == "" || d.lock(ctx) != nil {
+		return
+	}
+	defer d.unlock()
+	if members, err := d.members(ctx, client.Filters{}.Add("label", labelNetwork+"="+id)); err == nil && len(members) == 0 {
+		d.removeNetwork(ctx, id)
+	}
+}
+
+// sweep removes the networks of an owner without a container, which a hub that was killed may have
+// left. members are the containers of each network. Another hub that has chosen one chooses again.
+// It continues after the call: there may be many.
+func (d *Driver) sweep(owner string, members map[string]int) {
+	if !d.sweeping.TryLock() {
+		return
+	}
+	d.running.Go(func() {
+		defer d.sweeping.Unlock()
+		ctx, cancel := context.WithTimeout(d.ctx, sweepTimeout)
+		defer cancel()
+		list, err := d.engine.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("label", labelOwner+"="+owner)})
+		if err != nil {
+			return
+		}
+		for _, n := range list.Items {
+			if members[n.ID] == 0 {
+				d.leave(ctx, n.ID)
+			}
+		}
+	})
+}
+
+const sweepTimeout = 10 * time.Minute
+
+// removeNetwork removes a network without runtimes. The containers of hubs are disconnected.
+func (d *Driver) removeNetwork(ctx context.Context, id string) {
+	found, err := d.engine.NetworkInspect(ctx, id, client.NetworkInspectOptions{})
+	if err != nil {
+		return
+	}
+	for member := range found.Network.Containers {
+		_, _ = d.engine.NetworkDisconnect(ctx, id, client.NetworkDisconnectOptions{Container: member, Force: true}) // the removal reports it
+	}
+	_, _ = d.engine.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
+	d.reach.left(id) // it is read again
+}
 
 // endpoint returns the address of a container in a network.
-func endpoint(s *container.NetworkSettings, id string) (addr netip.Addr) {
-	if s == nil {
-		return addr
-	}
-	for _, e := range s.Networks {
+func endpoint(networks map[string]*network.EndpointSettings, id string) (addr netip.Addr) {
+	for _, e := range networks {
 		if e != nil && e.NetworkID == id {
 			addr = e.IPAddress
 		}
 	}
 	return addr
-}
-
-// leave removes a network if no container belongs to it. What fails is left to the next deployment
-// of the tenant.
-func (d *Driver) leave(ctx context.Context, id string) {
-	d.networks.Lock()
-	defer d.networks.Unlock()
-	list, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelNetwork+"="+id)})
-	if id == "" || err != nil || len(list.Items) > 0 {
-		return
-	}
-	d.reach.mu.Lock()
-	defer d.reach.mu.Unlock()
-	if d.reach.hub != "" {
-		_, _ = d.engine.NetworkDisconnect(ctx, id, client.NetworkDisconnectOptions{Container: d.reach.hub}) // the removal reports it
-		delete(d.reach.joined, id)
-	}
-	_, _ = d.engine.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
 }
 
 // address returns the URL of a running container. It is "" while the engine starts it.
@@ -165,7 +220,7 @@ func (d *Driver) address(ctx context.Context, r runtimeContainer, s *container.N
 		}
 	}
 	id := r.labels[labelNetwork]
-	addr := endpoint(s, id)
+	addr := endpoint(s.Networks, id)
 	if !addr.IsValid() {
 		return "", nil
 	}

@@ -24,7 +24,7 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 	}
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
-	f, err := d.find(ctx, key)
+	f, err := d.recent(ctx, key)
 	if err != nil {
 		return o, err
 	}
@@ -60,7 +60,13 @@ func (d *Driver) exists(ctx context.Context, key string, f deployment) (bool, er
 	return err == nil, fault(ctx, "inspect volume", err)
 }
 
+// observe returns the state of a container. While the engine lists a running one unchanged, it is
+// that of before.
 func (d *Driver) observe(ctx context.Context, r runtimeContainer) (o deploy.Runtime, err error) {
+	if o, known := d.sight(r.id, r.shown); known {
+		return o, nil
+	}
+	listed := r.alive()
 	found, err := d.engine.ContainerInspect(ctx, r.id, client.ContainerInspectOptions{})
 	if err != nil {
 		return o, err
@@ -84,6 +90,9 @@ func (d *Driver) observe(ctx context.Context, r runtimeContainer) (o deploy.Runt
 	}
 	if r.alive() {
 		o.URL, err = d.address(ctx, r, c.NetworkSettings)
+	}
+	if err == nil && listed && o.URL != "" {
+		d.remember(r.id, sighting{shown: r.shown, runtime: o})
 	}
 	return o, err
 }
@@ -112,6 +121,11 @@ func (d *Driver) List(ctx context.Context, owner string) (keys []string, err err
 	if err != nil {
 		return nil, fault(ctx, "list volumes", err)
 	}
+	members := map[string]int{}
+	for _, c := range containers.Items {
+		members[c.Labels[labelNetwork]]++
+	}
+	d.sweep(owner, members)
 	seen := map[string]bool{}
 	add := func(key string) {
 		if !seen[key] && keyPattern.MatchString(key) {

@@ -1,0 +1,172 @@
+//go:build docker
+
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/docker"
+)
+
+// life is a deployment whose driver has one call of the engine that fails.
+type life struct {
+	t      *testing.T
+	driver *docker.Driver
+	claim  deploy.Claim
+
+	mu     sync.Mutex // guards the fields below
+	left   int        // calls until the one that fails
+	failed bool
+	cancel context.CancelFunc // of the step in progress, or nil
+}
+
+// call returns what happens with a call of the engine.
+func (l *life) call(kind fault) fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel == nil || l.failed {
+		return none
+	}
+	if l.left--; l.left > 0 {
+		return none
+	}
+	l.failed = true
+	if kind == hangs {
+		l.cancel() // the client gives up
+	}
+	return kind
+}
+
+// step calls a method, and once more if a call of the engine has failed.
+func (l *life) step(do func(context.Context) error) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	set := func(cancel context.CancelFunc) (failed bool) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.cancel = cancel
+		return l.failed
+	}
+	before := set(cancel)
+	err := do(ctx)
+	if set(nil) == before {
+		require.NoError(l.t, err)
+		return
+	}
+	require.NoError(l.t, do(l.t.Context()), "after %v", err)
+}
+
+// deleted requires that nothing of a deployment is left.
+func deleted(t *testing.T, d *docker.Driver, claim deploy.Claim) {
+	t.Helper()
+	_, err := d.List(t.Context(), claim.Owner) // as a hub does from time to time
+	require.NoError(t, err)
+	left(t.Context(), t, claim.Key)
+}
+
+// Each call of the engine while a deployment is applied, and then deleted, is lost or hangs. A
+// repetition completes the method, and nothing is left or doubled.
+func TestEachCallOfTheEngineFails(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []fault{lostRequest, lostResponse, hangs} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			for failed := true; failed; calls++ {
+				l := &life{t: t, left: calls + 1}
+				p := startProxy(t, func(*http.Request) fault { return l.call(kind) })
+				l.driver = open(t, func(c *docker.Config) { c.Host = p })
+				key := fmt.Sprintf("acme-call-%d", names.Add(1))
+				l.claim = deploy.Claim{Key: key, Fence: 1, Owner: "owner of " + key}
+				l.step(func(ctx context.Context) error { return l.driver.Apply(ctx, l.claim, 1, request(key, "acme")) })
+				r := reach(t, l.driver, key, deploy.Running)
+				require.Eventually(t, func() bool { return healthy(r.URL) }, patience, 20*time.Millisecond)
+				container(t, key, "1")
+				stop := func(ctx context.Context) error { return l.driver.Stop(ctx, l.claim, 1, 0) }
+				l.step(stop)
+				require.Eventually(t, func() bool {
+					o, err := l.driver.Observe(t.Context(), key)
+					require.NoError(t, err)
+					if o.Runtime(1).Phase != deploy.Stopped {
+						require.NoError(t, stop(t.Context()))
+					}
+					return o.Runtime(1).Phase == deploy.Stopped
+				}, patience, 100*time.Millisecond)
+				l.step(func(ctx context.Context) error { return l.driver.Delete(ctx, l.claim) })
+				deleted(t, l.driver, l.claim)
+				failed = l.failed
+			}
+			require.Greater(t, calls, 12)
+		})
+	}
+}
+
+// A slow engine delays deployments and fails none.
+func TestSlowEngine(t *testing.T) {
+	t.Parallel()
+	p := startProxy(t, func(r *http.Request) fault {
+		pause(r, 300*time.Millisecond)
+		return none
+	})
+	d := open(t, func(c *docker.Config) { c.Host = p })
+	x := start(t, d, "acme")
+	require.NoError(t, d.Stop(t.Context(), x.claim, 1, 0))
+	reach(t, d, x.claim.Key, deploy.Stopped)
+}
+
+// The engine ends in the middle of an apply, by request or by a kill, before and after it has done a
+// call.
+func TestEngineRestartsDuringApply(t *testing.T) {
+	for name, c := range map[string]struct {
+		signal syscall.Signal
+		call   string
+		kind   fault
+	}{
+		"end after create":      {syscall.SIGTERM, "/containers/create", lostResponse},
+		"kill before the files": {syscall.SIGKILL, "/archive", lostRequest},
+		"kill after start":      {syscall.SIGKILL, "/start", lostResponse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var once sync.Once
+			ended := make(chan error, 1)
+			p := startProxy(t, func(r *http.Request) (f fault) {
+				if strings.Contains(r.URL.Path, c.call) {
+					once.Do(func() {
+						f = c.kind
+						go func() { ended <- errors.Join(endEngine(c.signal), startEngine()) }()
+					})
+				}
+				return f
+			})
+			key := fmt.Sprintf("acme-restart-%d", names.Add(1))
+			claim := deploy.Claim{Key: key, Fence: 1, Owner: "owner of " + key}
+			d := open(t, func(c *docker.Config) { c.Host = p })
+			err := d.Apply(t.Context(), claim, 1, request(key, "acme"))
+			require.Error(t, err)
+			require.NoError(t, <-ended)
+			require.NoError(t, d.Apply(t.Context(), claim, 1, request(key, "acme")), "after %v", err)
+			r := reach(t, d, key, deploy.Running)
+			require.Eventually(t, func() bool { return healthy(r.URL) }, patience, 20*time.Millisecond)
+			container(t, key, "1")
+			require.Eventually(t, func() bool {
+				require.NoError(t, d.Delete(t.Context(), claim))
+				o, err := d.Observe(t.Context(), key)
+				require.NoError(t, err)
+				return !o.Exists
+			}, patience, 20*time.Millisecond)
+			deleted(t, d, claim)
+		})
+	}
+}
