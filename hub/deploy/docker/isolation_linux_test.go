@@ -40,8 +40,20 @@ func request(key, tenant string) deploy.Request {
 // start deploys the demo agent, and deletes it when the test ends.
 func start(t *testing.T, d *docker.Driver, tenant string) *deployed {
 	t.Helper()
+	x := prepared(t, tenant)
+	x.start(t, d, request(x.claim.Key, tenant))
+	return x
+}
+
+func prepared(t *testing.T, tenant string) *deployed {
+	t.Helper()
 	key := fmt.Sprintf("%s-helper-%d", tenant, names.Add(1))
-	x := &deployed{claim: deploy.Claim{Key: key, Fence: 1, Owner: "owner of " + key}}
+	return &deployed{claim: deploy.Claim{Key: key, Fence: 1, Owner: "owner of " + key}}
+}
+
+func (x *deployed) start(t *testing.T, d *docker.Driver, req deploy.Request) {
+	t.Helper()
+	key := x.claim.Key
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		require.Eventually(t, func() bool {
@@ -52,11 +64,10 @@ func start(t *testing.T, d *docker.Driver, tenant string) *deployed {
 		}, patience, 20*time.Millisecond)
 		left(ctx, t, key)
 	})
-	require.NoError(t, d.Apply(t.Context(), x.claim, 1, request(key, tenant)))
+	require.NoError(t, d.Apply(t.Context(), x.claim, 1, req))
 	x.Runtime = reach(t, d, key, deploy.Running)
 	x.container = container(t, key, "1")
 	require.Eventually(t, func() bool { return healthy(x.URL) }, patience, 20*time.Millisecond)
-	return x
 }
 
 // left requires that the engine has only the record of the claim.
