@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -299,27 +298,6 @@ func (w *worker) call(ctx context.Context, do func(context.Context, Claim) error
 }
 
 func lost(err error) bool { return errors.Is(err, errLost) || errors.Is(err, ErrFenced) }
-
-// apply sends the request of a revision to the driver, with the present keys and links.
-func (w *worker) apply(ctx context.Context, d deployment, claim Claim, revision int64) error {
-	c, err := w.s.open(d)
-	if err != nil {
-		return err
-	}
-	request, err := w.s.request(ctx, w.s.store.Read(), d, revision)
-	if err != nil {
-		return err
-	}
-	if err := w.s.cfg.Catalog.Link(ctx, request.CustomTools, request.Skills); err != nil {
-		return err
-	}
-	keys := make([]string, len(c.keys()))
-	for i, key := range c.keys() {
-		keys[i] = string(key)
-	}
-	request.Env = map[string]agent.Secret{EnvAPIKey: agent.Secret(strings.Join(keys, ","))}
-	return w.s.driver.Apply(ctx, claim, revision, request)
-}
 
 // watch checks whether the agent of a runtime is ready.
 func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r Runtime) (time.Duration, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -255,4 +256,25 @@ func (w *worker) probe(ctx context.Context, d deployment, url string, key agent.
 		}
 	}
 	return errors.New("another runtime responds at this address")
+}
+
+// apply sends the request of a revision to the driver, with the present keys and links.
+func (w *worker) apply(ctx context.Context, d deployment, claim Claim, revision int64) error {
+	c, err := w.s.open(d)
+	if err != nil {
+		return err
+	}
+	request, err := w.s.request(ctx, w.s.store.Read(), d, revision)
+	if err != nil {
+		return err
+	}
+	if err := w.s.cfg.Catalog.Link(ctx, request.CustomTools, request.Skills); err != nil {
+		return err
+	}
+	keys := make([]string, len(c.keys()))
+	for i, key := range c.keys() {
+		keys[i] = string(key)
+	}
+	request.Env = map[string]agent.Secret{EnvAPIKey: agent.Secret(strings.Join(keys, ","))}
+	return w.s.driver.Apply(ctx, claim, revision, request)
 }
