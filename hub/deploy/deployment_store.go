@@ -110,14 +110,17 @@ const setView = `state = $1, health = $2, runtime_url = $3, error = $4, failures
 
 // values returns the arguments of setView.
 func (v view) values() []any {
-	rollout := ""
-	if v.Rollout != nil {
-		rollout = encoded(v.Rollout)
-	}
 	return []any{
 		v.State, v.Health, v.RuntimeURL, v.Error, v.Failures, db.NullMicros(v.RetryAt), db.NullMicros(v.Counted), db.NullMicros(v.StartedAt),
-		sql.NullInt64{Int64: v.Serving, Valid: !v.former}, rollout, encoded(append([]int64{}, v.Draining...)), encoded(append([]condition{}, v.Conditions...)), v.RestartCount,
+		sql.NullInt64{Int64: v.Serving, Valid: !v.former}, v.rollout(), encoded(append([]int64{}, v.Draining...)), encoded(append([]condition{}, v.Conditions...)), v.RestartCount,
 	}
+}
+
+func (v view) rollout() string {
+	if v.Rollout == nil {
+		return ""
+	}
+	return encoded(v.Rollout)
 }
 
 // encoded returns JSON of a value of this package, which always has one.
@@ -209,9 +212,9 @@ func updateKey(ctx context.Context, q db.Querier, d deployment) error {
 // saveKeyHeld stores a step of a rotation for the holder of the lease, unless a user changed the
 // deployment since it was read. It reports whether it was stored.
 func saveKeyHeld(ctx context.Context, q db.Querier, d deployment) (bool, error) {
-	n, err := db.Affected(ctx, q, "save key of deployment", `UPDATE deployments SET sealed = $1, key_digest = $2, rotation = $3, revision = $4
-		WHERE key = $5 AND lease_holder = $6 AND lease_fence = $7 AND edition = $8`,
-		d.Sealed, d.KeyDigest, d.Rotation, d.Revision, d.Key, d.Holder, d.Fence, d.Edition)
+	n, err := db.Affected(ctx, q, "save key of deployment", `UPDATE deployments SET sealed = $1, key_digest = $2, rotation = $3, revision = $4, spec_hash = $5, rollout = $6
+		WHERE key = $7 AND lease_holder = $8 AND lease_fence = $9 AND edition = $10`,
+		d.Sealed, d.KeyDigest, d.Rotation, d.Revision, d.SpecHash, d.rollout(), d.Key, d.Holder, d.Fence, d.Edition)
 	return n == 1, err
 }
 

@@ -169,7 +169,7 @@ func (s *Service) replaceKey(ctx context.Context, tx *store.Tx, d *deployment) e
 		return err
 	}
 	d.Serving = 0
-	return s.repeat(ctx, tx, d, d.Revision+1)
+	return s.repeat(ctx, tx, d, d.Revision, d.Revision+1)
 }
 
 // EndTenant replaces the API keys of all deployments of a tenant, and stops them if stop is true:
@@ -244,7 +244,7 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs Observed) (change
 	}
 	former, main := d.KeyDigest, obs.Runtime(d.main())
 	if w.rotation != d.Rotation {
-		w.rotation, w.rotatedAt = d.Rotation, time.Now()
+		w.rotation, w.rotatedAt, w.restarts = d.Rotation, time.Now(), 0
 	}
 	replaced := d.Rotation == rotationReplaced
 	if replaced && main.Phase == Running && time.Since(w.rotatedAt) < formerKeyFor {
@@ -263,11 +263,12 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs Observed) (change
 		}
 		starting := d.Serving != d.Revision && (d.Rollout == nil || d.Rollout.State != StateFailed)
 		switch {
-		case !followed && (starting || time.Since(w.rotatedAt) < w.s.cfg.StartTimeout):
+		case !followed && (starting || time.Since(w.rotatedAt) < w.s.cfg.StartTimeout<<min(w.restarts, maxRestarts)):
 			return false, nil
 		case !followed: // the runtime cannot take other keys while it runs: the next revision has them
 			w.rotatedAt = time.Now()
-			return w.saveKey(ctx, d, former, func(tx *sql.Tx, d *deployment) error { return w.s.repeat(ctx, tx, d, d.Revision+1) })
+			w.restarts++
+			return w.saveKey(ctx, d, former, w.s.restart)
 		}
 	}
 	if replaced {
@@ -283,14 +284,32 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs Observed) (change
 	return w.saveKey(ctx, d, former, nil)
 }
 
+// maxRestarts is the number of restarts for a rotation until the pause between them, which doubles,
+// remains: an hour.
+const maxRestarts = 6
+
+// restart makes a revision start that has the request of the one that serves: the last one if that
+// has failed, and otherwise the next one.
+func (s *Service) restart(ctx context.Context, tx *sql.Tx, d *deployment) error {
+	serving, err := readRevision(ctx, tx, *d, d.main())
+	if err != nil {
+		return err
+	}
+	d.Rollout = nil
+	if d.main() != d.Revision && d.SpecHash == serving.SpecHash {
+		return nil
+	}
+	return s.repeat(ctx, tx, d, serving.Number, d.Revision+1)
+}
+
 // saveKey stores a step of a rotation and what first stores, unless the lease was lost or a user
 // changed the deployment.
-func (w *worker) saveKey(ctx context.Context, d deployment, former []byte, first func(*sql.Tx, *deployment) error) (bool, error) {
+func (w *worker) saveKey(ctx context.Context, d deployment, former []byte, first func(context.Context, *sql.Tx, *deployment) error) (bool, error) {
 	errChanged := errors.New("the deployment was changed")
 	err := w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		d := d
 		if first != nil {
-			if err := first(tx, &d); err != nil {
+			if err := first(ctx, tx, &d); err != nil {
 				return err
 			}
 		}

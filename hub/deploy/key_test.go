@@ -3,8 +3,10 @@ package deploy_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,6 +175,44 @@ func TestRotationDoesNotDependOnTheRuntime(t *testing.T) {
 		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
 		h.replaced(first)
 		require.Equal(t, 3, w.driver.Applied(), "with both keys, and then with the next one only")
+	})
+}
+
+// A rotation ends although the last revision has failed: the one that serves is started again. A
+// restart that fails is repeated without further revisions, until one succeeds.
+func TestRotationAfterAFailedDeploy(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.faulty()
+		serve := w.driver.Serve
+		var full atomic.Bool
+		var attempts atomic.Int64
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			if full.Load() {
+				attempts.Add(1)
+				return nil, errors.New("no space left on device")
+			}
+			return serve(req)
+		}
+		deaf := &keyless{Driver: w.driver, resume: make(chan struct{})}
+		h := w.start(func(c *deploy.Config) { c.Driver, c.StartTimeout = deaf, 50*time.Millisecond })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		running := h.reach("running")
+		first := running["apiKey"].(string)
+		w.prompt("faulty")
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		failed := func(s apitest.Object) bool { return condition(s, "Progressing")["status"] == false }
+		h.until(failed)
+		full.Store(true)
+		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
+		require.Eventually(t, func() bool { return attempts.Load() >= 15 }, patience, time.Millisecond) // three restarts
+		s := h.until(failed)
+		require.Equal(t, 3.0, s["revision"], "the first one again")
+		require.Equal(t, running["specHash"], s["specHash"])
+		require.Equal(t, true, s["configDrift"])
+		full.Store(false)
+		h.replaced(first)
+		require.Equal(t, "first", w.driver.Request(key).Config.SystemPrompt)
+		h.serves(4) // with both keys, and then with the next one only
 	})
 }
 

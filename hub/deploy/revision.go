@@ -175,13 +175,17 @@ func (s *Service) storeRevision(ctx context.Context, q db.Querier, d deployment,
 	return pruneRevisions(ctx, q, d)
 }
 
-// repeat stores the request of the last revision as the next one.
-func (s *Service) repeat(ctx context.Context, q db.Querier, d *deployment, next int64) error {
-	request, err := s.request(ctx, q, *d, d.Revision)
+// repeat stores the request of a revision as the next one.
+func (s *Service) repeat(ctx context.Context, q db.Querier, d *deployment, number, next int64) error {
+	former, err := readRevision(ctx, q, *d, number)
 	if err != nil {
 		return err
 	}
-	d.Revision = next
+	request, err := s.requestOf(former)
+	if err != nil {
+		return err
+	}
+	d.Revision, d.SpecHash = next, former.SpecHash
 	return s.storeRevision(ctx, q, *d, request, nil)
 }
 

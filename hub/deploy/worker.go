@@ -38,6 +38,7 @@ type worker struct {
 
 	rotation  string // that the worker has seen, and since when
 	rotatedAt time.Time
+	restarts  int // of the deployment for this rotation
 }
 
 // sighted is what a worker remembers of the runtime of a revision.
@@ -202,7 +203,7 @@ func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
 			return err
 		}
 		d := d
-		if err := w.s.repeat(ctx, tx, &d, next+1); err != nil && !errors.Is(err, errNoRevision) { // a deployment that is deleted has none
+		if err := w.s.repeat(ctx, tx, &d, d.Revision, next+1); err != nil && !errors.Is(err, errNoRevision) { // a deployment that is deleted has none
 			return err
 		}
 		return restoreLease(ctx, tx, d, fence)
