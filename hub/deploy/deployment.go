@@ -248,10 +248,13 @@ func (s *Service) Start(ctx context.Context, caller api.Caller, name string) (St
 	})
 }
 
-// begin forgets the attempts of a deployment. No revision continues next to the others.
+// begin forgets the attempts of a deployment. The runs of former revisions continue if it runs.
 func (d *deployment) begin(state string) {
 	d.attempt = attempt{State: state, Health: healthUnknown, Counted: d.Counted, StartedAt: d.StartedAt}
-	d.Rollout, d.Draining = nil, []int64{}
+	d.Rollout = nil
+	if d.Desired != desiredRunning {
+		d.Draining = []int64{}
+	}
 }
 
 // Delete deletes the deployment of an agent with its data. It does not wait for the runtime, and

@@ -157,7 +157,7 @@ func (s *Service) rotateKey(ctx context.Context, tx *store.Tx, caller api.Caller
 }
 
 // replaceKey gives the deployment a new API key, which its runtime gets with the next revision. No
-// other revision serves then.
+// other revision serves or drains then.
 func (s *Service) replaceKey(ctx context.Context, tx *store.Tx, d *deployment) error {
 	c, err := s.open(*d)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *Service) replaceKey(ctx context.Context, tx *store.Tx, d *deployment) e
 	if err := s.seal(d, c); err != nil {
 		return err
 	}
-	d.Serving = 0
+	d.Serving, d.Draining = 0, []int64{}
 	return s.repeat(ctx, tx, d, d.Revision, d.Revision+1)
 }
 

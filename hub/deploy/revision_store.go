@@ -90,12 +90,16 @@ func setReady(ctx context.Context, q db.Querier, d deployment, number int64) err
 }
 
 // pruneRevisions deletes the oldest revisions, so that at most maxRevisions with maxRevisionBytes
-// are left next to those that may be started again.
+// are left next to those that may be started again, and to those that drain until their run limit.
 func pruneRevisions(ctx context.Context, q db.Querier, d deployment) error {
-	_, err := db.Affected(ctx, q, "prune revisions", `DELETE FROM deployment_revisions WHERE tenant_id = $6 AND key = $1 AND revision NOT IN ($2, $3) AND (
-			revision NOT IN (SELECT n.revision FROM deployment_revisions n WHERE n.key = $1 ORDER BY n.revision DESC LIMIT $4)
-			OR (SELECT SUM(n.size) FROM deployment_revisions n WHERE n.key = $1 AND n.revision >= deployment_revisions.revision) > $5)`,
-		d.Key, d.Revision, d.Serving, maxRevisions, maxRevisionBytes, d.TenantID)
+	args, kept := []any{d.Key, maxRevisions, maxRevisionBytes, d.TenantID, d.Revision, d.Serving}, "$5, $6"
+	for _, number := range d.Draining {
+		args = append(args, number)
+		kept += ", $" + strconv.Itoa(len(args))
+	}
+	_, err := db.Affected(ctx, q, "prune revisions", `DELETE FROM deployment_revisions WHERE tenant_id = $4 AND key = $1 AND revision NOT IN (`+kept+`) AND (
+			revision NOT IN (SELECT n.revision FROM deployment_revisions n WHERE n.key = $1 ORDER BY n.revision DESC LIMIT $2)
+			OR (SELECT SUM(n.size) FROM deployment_revisions n WHERE n.key = $1 AND n.revision >= deployment_revisions.revision) > $3)`, args...)
 	return err
 }
 

@@ -1,12 +1,14 @@
 package deploy_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,7 +131,10 @@ func upstream(t *testing.T) (url string, release func()) {
 		case <-r.Context().Done():
 		}
 	}))
-	t.Cleanup(server.Close)
+	t.Cleanup(func() {
+		server.CloseClientConnections() // of runs that a failed test has left
+		server.Close()
+	})
 	return server.URL, func() { close(held) }
 }
 
@@ -185,6 +190,90 @@ func TestRedeployCutsNoRun(t *testing.T) {
 		h.serves(5)
 		w.awaitAlive(5)
 	})
+}
+
+// What a user does after the revision that serves has failed cuts no run of a former one.
+func TestAFailureCutsNoRun(t *testing.T) {
+	for name, repair := range map[string]func(h *hub){
+		"deploy":   func(h *hub) { h.redeploy("third", 3) },
+		"rollback": func(h *hub) { h.ada.Post(path+"/rollback", nil).Want(http.StatusAccepted); h.serves(3) },
+		"start":    func(h *hub) { h.ada.Post(path+"/start", nil).Want(http.StatusAccepted); h.serves(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				model, release := upstream(t)
+				var broken atomic.Bool
+				w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+					if broken.Load() {
+						return nil, errors.New("no space left on device")
+					}
+					req.Config.Provider.BaseURL = agent.Secret(model)
+					return deploytest.Ready(req)
+				}
+				h := w.start()
+				h.redeploy("first", 1)
+				result := h.run()
+				h.redeploy("second", 2)
+				broken.Store(true)
+				w.driver.Kill(key)
+				h.reach("failed")
+				broken.Store(false)
+				repair(h)
+				h.reach("running")
+				require.Equal(t, int64(1), w.alive()[0])
+				release()
+				require.Equal(t, "200finished", <-result)
+			})
+		})
+	}
+}
+
+// A revision that drains has its run limit, also if many others were deployed since and another hub
+// ends it.
+func TestARevisionKeepsItsLimit(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		model, release := upstream(t)
+		w.faulty()
+		serve := w.driver.Serve
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			req.Config.Provider.BaseURL = agent.Secret(model)
+			return serve(req)
+		}
+		c := w.agents("default")
+		a := c.Get("/api/v1/admin/agents/helper").Want(http.StatusOK)
+		a["limits"] = apitest.Object{"runTimeout": "4h"}
+		c.Put("/api/v1/admin/agents/helper", a).Want(http.StatusOK)
+		h := w.start()
+		h.redeploy("first", 1)
+		result := h.run()
+		h.redeploy("second", 2)
+		w.prompt("faulty")
+		for range 10 {
+			h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
+		}
+		require.NoError(t, h.Close())
+		patient := &patient{Driver: w.driver, first: make(chan time.Duration, 1)}
+		w.start(func(c *deploy.Config) { c.Driver = patient })
+		require.Equal(t, 4*time.Hour, <-patient.first)
+		release()
+		require.Equal(t, "200finished", <-result)
+	})
+}
+
+// patient is a driver that sends the patience with which revision 1 is stopped.
+type patient struct {
+	deploy.Driver
+	first chan time.Duration
+}
+
+func (p *patient) Stop(ctx context.Context, claim deploy.Claim, revision int64, patience time.Duration) error {
+	if revision == 1 {
+		select {
+		case p.first <- patience:
+		default:
+		}
+	}
+	return p.Driver.Stop(ctx, claim, revision, patience)
 }
 
 // Users stop, start, deploy again and delete while a revision starts next to another one.
