@@ -103,6 +103,8 @@ type Service struct {
 	endpoints   endpointCache
 	client      *http.Client // of runtimes
 	reconciler  *reconciler  // nil without a driver
+
+	gatewayCalls chan struct{} // has an element for each call that changes a route
 }
 
 // ErrOtherMachine reports that the deployments of the database belong to another machine.
@@ -122,7 +124,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	host := ""
 	if cfg.Gateway != nil {
 		var err error
-		if host, err = gatewayHost(cfg.GatewayURL); err != nil {
+		if host, err = gatewayHost(cfg); err != nil {
 			return nil, fmt.Errorf("create deploy service: %w", err)
 		}
 	}
@@ -132,8 +134,9 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, time.Minute)
 	s := &Service{
 		cfg: cfg, store: cfg.Store, gatewayHost: host,
-		endpoints: endpointCache{entries: map[endpointKey]endpointEntry{}},
-		client:    &http.Client{Transport: outbound.Limit(outbound.Transport(), maxProbe)},
+		gatewayCalls: make(chan struct{}, maxCalls),
+		endpoints:    endpointCache{entries: map[endpointKey]endpointEntry{}},
+		client:       &http.Client{Transport: outbound.Limit(outbound.Transport(), maxProbe)},
 	}
 	if cfg.Driver != nil && !cfg.Offline {
 		elsewhere, err := onAnotherMachine(ctx, s.store.Read(), cfg.Machine)
@@ -155,6 +158,9 @@ func (s *Service) Close() error {
 		s.reconciler.close()
 	}
 	s.client.CloseIdleConnections()
+	if g, ok := s.cfg.Gateway.(interface{ CloseIdleConnections() }); ok {
+		g.CloseIdleConnections()
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"errors"
+	"regexp"
 	"time"
 )
 
@@ -13,8 +14,10 @@ var ErrForeignRoute = errors.New("the gateway has an entity with the name of thi
 // Gateway has the public routes of deployments. A route is addressed by the key of its deployment.
 // The gateway marks its entities with their owner, the database of the hub, and changes no others.
 // Each call can be repeated, and may end in the middle: the next call completes it. Methods are
-// safe for concurrent use, also by several hubs. The suite in gatewaytest tests the rules of this
-// interface.
+// safe for concurrent use, also by several hubs. All members of a tenant may read the text of an
+// error, which has no address of the gateway. What it wraps is for the log of the hub. If a Gateway
+// has the method CloseIdleConnections, [Service.Close] calls it. The suite in gatewaytest tests the
+// rules of this interface.
 type Gateway interface {
 	// Put makes a route the one of its key. It writes nothing if the gateway has the route. It fails
 	// with ErrForeignRoute if an entity of this name has another owner or none.
@@ -34,6 +37,11 @@ type Route struct {
 	Key     string        // of the deployment
 	Host    string        // in lower case, without a port; "" for all hosts of the gateway
 	Path    string        // such as /acme/helper: one or two names of [a-z0-9-]
-	Target  string        // the base URL of the runtime, without a path
-	Timeout time.Duration // until the next byte of a response
+	Target  string        // the base URL of the runtime, with its port and without a path
+	Timeout time.Duration // until the next byte of a response, in whole seconds
 }
+
+var hostForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+
+// IsHost reports whether a Route may have the host.
+func IsHost(host string) bool { return hostForm.MatchString(host) }

@@ -125,9 +125,6 @@ func (r *reconciler) poll(ctx context.Context) error {
 			return err
 		}
 		r.owner = owner
-		if r.s.cfg.Gateway != nil {
-			r.running.Go(func() { r.inspectRoutes(r.ctx, owner) })
-		}
 	}
 	now := time.Now()
 	var known []string // on the platform, before the rows are read
@@ -173,6 +170,9 @@ func (r *reconciler) poll(ctx context.Context) error {
 			}
 			delete(others, h.Key)
 		}
+	}
+	if !r.polled && r.s.cfg.Gateway != nil { // with all workers, so that it needs only one listing
+		r.running.Go(func() { r.inspectRoutes(r.ctx, r.owner) })
 	}
 	r.others, r.polled = others, true
 	for _, key := range r.keys() {

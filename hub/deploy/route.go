@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -26,6 +28,9 @@ const (
 	// listEvery is the number of probes until the routes of the gateway are read again.
 	listEvery = 10
 
+	// maxCalls bounds the calls at a time that change routes, of all deployments.
+	maxCalls = 8
+
 	// maxUnowned bounds the routes without a deployment that are removed at a time.
 	maxUnowned = 50
 
@@ -36,16 +41,44 @@ const (
 
 // gatewayHost returns the host of the routes, which is that of the public address: on a gateway
 // with other users, an agent cannot take requests for other hosts. Gateways cannot match an
-// address.
-func gatewayHost(publicURL string) (string, error) {
-	u, err := url.Parse(publicURL)
+// address. With the host of the hub, an agent could take the paths of the hub.
+func gatewayHost(cfg Config) (string, error) {
+	u, err := url.Parse(cfg.GatewayURL)
 	if err != nil || u.Hostname() == "" || u.Path != "" {
-		return "", fmt.Errorf("GatewayURL %q is not a base URL without a path, which Gateway requires", publicURL)
+		return "", fmt.Errorf("GatewayURL %q is not a base URL without a path, which Gateway requires", cfg.GatewayURL)
 	}
-	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
+	hub, err := url.Parse(cfg.PublicURL)
+	if err != nil {
+		return "", fmt.Errorf("PublicURL is not a URL: %w", err)
+	}
+	host := strings.ToLower(u.Hostname())
+	addr, err := netip.ParseAddr(host)
+	isAddress := err == nil
+	if !isAddress && !IsHost(host) {
+		return "", fmt.Errorf("GatewayURL: the host %q is not a name of letters, digits, hyphens and dots, which Gateway requires", host)
+	}
+	machine := host == "localhost" || addr.IsLoopback() // which may have both on different ports
+	if host == strings.TrimSuffix(strings.ToLower(hub.Hostname()), ".") && (!machine || u.Port() == hub.Port()) {
+		return "", fmt.Errorf("GatewayURL and PublicURL have the same host %q, where an agent could take the paths of the hub: use another host name", host)
+	}
+	if isAddress {
 		return "", nil
 	}
-	return strings.ToLower(u.Hostname()), nil
+	return host, nil
+}
+
+// baseURL returns the URL of a runtime with its port, as a Route has it.
+func baseURL(runtimeURL string) string {
+	u, err := url.Parse(runtimeURL)
+	if err != nil || u.Port() != "" {
+		return runtimeURL
+	}
+	port := "80"
+	if u.Scheme == "https" {
+		port = "443"
+	}
+	u.Host = net.JoinHostPort(u.Hostname(), port)
+	return u.String()
 }
 
 // published is what a worker knows of the route of its deployment.
@@ -64,7 +97,8 @@ type published struct {
 	limit    time.Duration
 }
 
-// listing is the route of a deployment as the gateway listed it last, and when.
+// listing is the route of a deployment as the gateway listed it last, and when. The zero listing is
+// one that failed.
 type listing struct {
 	begin time.Time
 	route Route
@@ -74,22 +108,23 @@ type listing struct {
 func (p *published) done() bool { return p.known && p.route == p.wanted }
 
 // route returns the route of a deployment that is ready, and otherwise the zero Route.
-func (w *worker) route(ctx context.Context, d deployment, v *view) (Route, error) {
+func (w *worker) route(ctx context.Context, d deployment, v *view) Route {
 	if v.State != StateRunning || v.RuntimeURL == "" || w.s.cfg.Gateway == nil {
-		return Route{}, nil
+		return Route{}
 	}
-	revision := v.Serving
-	if w.published.revision != revision {
-		request, err := w.s.request(ctx, w.s.store.Read(), d, revision)
-		if err != nil {
-			return Route{}, err
+	p := &w.published
+	if p.revision != v.Serving {
+		request, err := w.s.request(ctx, w.s.store.Read(), d, v.Serving) // otherwise, the default limit
+		limit := request.RunLimit() + routeMargin + time.Second - time.Nanosecond
+		p.limit = min(limit.Truncate(time.Second), maxRoute)
+		if err == nil {
+			p.revision = v.Serving
 		}
-		w.published.revision, w.published.limit = revision, min(request.RunLimit()+routeMargin, maxRoute)
 	}
 	return Route{
 		Key: d.Key, Host: w.s.gatewayHost, Path: strings.TrimPrefix(w.s.publicURL(d.TenantID, d.AgentName), w.s.cfg.GatewayURL),
-		Target: v.RuntimeURL, Timeout: w.published.limit,
-	}, nil
+		Target: baseURL(v.RuntimeURL), Timeout: p.limit,
+	}
 }
 
 // publish gives the gateway the wanted route, and returns the pause until the next attempt. A
@@ -101,13 +136,16 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted Rout
 		v.removeCondition(conditionRouted)
 		return idlePause, nil
 	}
-	if l := w.listed.Load(); l != nil && l.begin.After(p.at) {
+	l := w.listed.Load()
+	if l != nil && l.begin.After(p.at) {
 		p.route, p.known, p.at = l.route, true, l.begin
 	}
 	if wanted != p.wanted {
 		p.wanted, p.since = wanted, time.Now()
 	}
 	switch {
+	case l == nil: // the first listing wakes the worker
+		return w.s.inspectEvery(), nil
 	case p.done():
 		p.failures = 0
 		w.noteRoute(v, wanted)
@@ -121,7 +159,13 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted Rout
 	if pause := time.Until(p.retryAt); pause > 0 {
 		return pause, nil
 	}
+	select {
+	case w.s.gatewayCalls <- struct{}{}:
+	default:
+		return w.s.cfg.WatchEvery, nil // other deployments have all of them
+	}
 	err := w.callGateway(ctx, d.Key, wanted)
+	<-w.s.gatewayCalls
 	if lost(err) {
 		return 0, err
 	}
@@ -134,7 +178,7 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted Rout
 	pause := min(w.s.cfg.Backoff<<min(p.failures, 10), maxBackoff)
 	p.edition, p.retryAt = d.Edition, p.at.Add(pause)
 	p.failures++
-	w.s.store.Logger.Warn("change route of deployment", "deployment", d.Key, "err", err)
+	w.s.store.Logger.Warn("change route of deployment", "deployment", d.Key, "err", logged(err))
 	w.condition(v, conditionRouted, false, text(err))
 	v.setCode(conditionRouted, api.GatewayFailed)
 	return pause, nil
@@ -150,6 +194,14 @@ func (w *worker) callGateway(ctx context.Context, key string, wanted Route) erro
 		return w.s.cfg.Gateway.Remove(ctx, w.owner, key)
 	}
 	return w.s.cfg.Gateway.Put(ctx, w.owner, wanted)
+}
+
+// logged returns the text of an error of the gateway with what it hides from users.
+func logged(err error) string {
+	if cause := errors.Unwrap(err); cause != nil {
+		return err.Error() + ": " + cause.Error()
+	}
+	return err.Error()
 }
 
 // noteRoute records that the gateway has the route, or that it has none.
@@ -180,43 +232,69 @@ func (s *Service) retireAfter() time.Duration {
 // inspectEvery is the pause until the routes of the gateway are read again.
 func (s *Service) inspectEvery() time.Duration { return listEvery * s.cfg.WatchEvery }
 
-// inspectRoutes reads the routes of the gateway from time to time, until ctx ends. The workers
-// repair those that differ.
+// inspectRoutes reads the routes of the gateway at once, then from time to time and for new workers,
+// until ctx ends. The workers repair those that differ.
 func (r *reconciler) inspectRoutes(ctx context.Context, owner string) {
+	ticker := time.NewTicker(r.s.cfg.WatchEvery)
+	defer ticker.Stop()
 	every := r.s.inspectEvery()
-	pause := every
-	for {
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
+	for pause, at := every, (time.Time{}); ctx.Err() == nil; {
+		if time.Since(at) >= pause || r.unlisted() {
+			err := r.inspect(ctx, owner)
+			at = time.Now()
+			switch {
+			case err == nil:
+				pause = every
+			case ctx.Err() == nil:
+				r.s.store.Logger.Warn("inspect routes of the gateway", "err", logged(err))
+				pause = min(2*pause, max(every, maxBackoff))
+			}
 		}
-		err := r.inspect(ctx, owner)
-		switch {
-		case err == nil:
-			pause = every
-		case ctx.Err() == nil:
-			r.s.store.Logger.Warn("inspect routes of the gateway", "err", err)
-			pause = min(2*pause, max(every, maxBackoff))
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
 		}
 	}
 }
 
+// unlisted reports whether a worker waits for its first listing.
+func (r *reconciler) unlisted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.workers {
+		if w.listed.Load() == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// inspect reads the routes once. A worker that began in the meantime gets the next listing: its
+// deployment may have been changed by another hub since. One whose route differs from that of the
+// former listing is woken.
 func (r *reconciler) inspect(ctx context.Context, owner string) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
+	r.mu.Lock()
+	workers := maps.Clone(r.workers)
+	r.mu.Unlock()
 	begin := time.Now()
 	routes, err := r.s.cfg.Gateway.Routes(ctx, owner)
+	for key, w := range workers {
+		former := w.listed.Load()
+		switch {
+		case err == nil:
+			w.listed.Store(&listing{begin: begin, route: routes[key]})
+		case former == nil:
+			w.listed.Store(&listing{})
+		}
+		if former == nil || err == nil && former.route != routes[key] {
+			w.wake()
+		}
+	}
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	for key, w := range r.workers {
-		w.listed.Store(&listing{begin: begin, route: routes[key]})
-	}
-	r.mu.Unlock()
 	keys, err := readKeys(ctx, r.s.store.DB.Read()) // after the routes: one that has a row by now has it
 	if err != nil {
 		return err
@@ -227,12 +305,11 @@ func (r *reconciler) inspect(ctx context.Context, owner string) error {
 	return r.removeUnowned(ctx, owner, routes)
 }
 
-// removeUnowned removes routes of keys without a deployment. One that cannot be removed does not
-// stop the others.
+// removeUnowned removes routes of keys without a deployment. One that cannot be removed stops
+// neither the others nor the next listing.
 func (r *reconciler) removeUnowned(ctx context.Context, owner string, routes map[string]Route) error {
 	left := maxUnowned
-	var errs []error
-	for key := range routes {
+	for key := range routes { // in another order each time
 		if left--; left < 0 {
 			break
 		}
@@ -243,8 +320,11 @@ func (r *reconciler) removeUnowned(ctx context.Context, owner string, routes map
 		if has {
 			continue
 		}
-		r.s.store.Logger.Info("remove route without a deployment", "deployment", key)
-		errs = append(errs, r.s.cfg.Gateway.Remove(ctx, owner, key))
+		if err := r.s.cfg.Gateway.Remove(ctx, owner, key); err != nil {
+			r.s.store.Logger.Warn("remove route without a deployment", "deployment", key, "err", logged(err))
+			continue
+		}
+		r.s.store.Logger.Info("removed route without a deployment", "deployment", key)
 	}
-	return errors.Join(errs...)
+	return nil
 }

@@ -155,11 +155,7 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed
 	if w.s.cfg.Gateway != nil && (v.Serving != d.Serving || v.State != d.State) {
 		return v, 0, nil // it is stored before the gateway is called, which may be slow
 	}
-	route, err := w.route(ctx, d, &v)
-	if err != nil {
-		return v, 0, err
-	}
-	published, err := w.publish(ctx, d, &v, route)
+	published, err := w.publish(ctx, d, &v, w.route(ctx, d, &v))
 	if err != nil {
 		return v, 0, err
 	}

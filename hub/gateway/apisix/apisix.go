@@ -17,8 +17,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"reflect"
-	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/gateway/internal/admin"
@@ -47,6 +45,9 @@ func New(cfg Config) (*Gateway, error) {
 	return &Gateway{client}, nil
 }
 
+// CloseIdleConnections closes the connections to the admin interface that no call uses.
+func (g *Gateway) CloseIdleConnections() { g.client.CloseIdleConnections() }
+
 // Put implements deploy.Gateway.
 func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
 	want, err := routeOf(owner, r)
@@ -73,19 +74,14 @@ func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
 
 const routes = "/apisix/admin/routes"
 
-// entity is how the interface returns a route.
-type entity struct {
-	Value route `json:"value"`
-}
-
 // get returns the route of a key, or nil if there is none.
-func (g *Gateway) get(ctx context.Context, key string) (*route, error) {
-	var e entity
-	found, err := g.client.Do(ctx, http.MethodGet, routes+"/"+url.PathEscape(id(key)), nil, &e)
+func (g *Gateway) get(ctx context.Context, key string) (*entity, error) {
+	e := &entity{}
+	found, err := g.client.Do(ctx, http.MethodGet, routes+"/"+url.PathEscape(id(key)), nil, e)
 	if err != nil || !found {
 		return nil, err
 	}
-	return &e.Value, nil
+	return e, nil
 }
 
 // Remove implements deploy.Gateway.
@@ -98,8 +94,9 @@ func (g *Gateway) Remove(ctx context.Context, owner, key string) error {
 	return err
 }
 
-// pageSize is the largest one of the interface.
-const pageSize = 500
+// pageSize bounds a response, in which a route of another owner may have many KiB. The interface
+// permits 10 to 500.
+const pageSize = 100
 
 // Routes implements deploy.Gateway. It reads the routes of all owners, because the filters of the
 // interface differ between versions.
@@ -118,9 +115,9 @@ func (g *Gateway) Routes(ctx context.Context, owner string) (map[string]deploy.R
 			return nil, err
 		}
 		for _, e := range found.List {
-			key := e.Value.Labels[labelKey]
-			if e.Value.owned(owner, key) && e.Value.ID == id(key) {
-				all[key] = e.Value.read(owner, key)
+			key := e.labels[labelKey]
+			if e.owned(owner, key) && e.id == id(key) {
+				all[key] = e.read(owner, key)
 			}
 		}
 		if len(found.List) < pageSize {
@@ -153,35 +150,4 @@ func id(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	hash := "." + hex.EncodeToString(sum[:16])
 	return key[:maxID-len(hash)] + hash
-}
-
-func (r route) owned(owner, key string) bool {
-	return key != "" && r.Labels[labelOwner] == owner && r.Labels[labelKey] == key
-}
-
-// equal reports whether a route has the fields of another one.
-func (r route) equal(want route) bool {
-	r.ID, want.ID = "", ""
-	if r.Status != nil && *r.Status == 1 { // the default
-		r.Status = nil
-	}
-	return reflect.DeepEqual(r, want)
-}
-
-// read returns the route that an entity was made of, or one that has only its key.
-func (r route) read(owner, key string) deploy.Route {
-	changed := deploy.Route{Key: key}
-	if len(r.URIs) == 0 || len(r.Upstream.Nodes) != 1 {
-		return changed
-	}
-	node := r.Upstream.Nodes[0]
-	found := deploy.Route{
-		Key: key, Host: r.Host, Path: r.URIs[0],
-		Target:  admin.Target{Scheme: r.Upstream.Scheme, Host: node.Host, Port: node.Port}.URL(),
-		Timeout: time.Duration(r.Timeout.Read) * time.Second,
-	}
-	if want, err := routeOf(owner, found); err != nil || !r.equal(want) {
-		return changed
-	}
-	return found
 }

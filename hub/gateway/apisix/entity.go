@@ -2,6 +2,8 @@ package apisix
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
@@ -14,117 +16,96 @@ const (
 	labelKey   = "agenthost-key"
 )
 
-// route is a route of APISIX. Fields with omitempty are those that have no value in a route of the
-// hub: a value was set at the gateway.
-type route struct {
-	ID       string            `json:"id,omitempty"`
-	Name     string            `json:"name"`
-	URIs     []string          `json:"uris"`
-	Host     string            `json:"host,omitempty"`
-	Plugins  plugins           `json:"plugins"`
-	Upstream upstream          `json:"upstream"`
-	Timeout  timeout           `json:"timeout"`
-	Labels   map[string]string `json:"labels"`
-
-	URI            string `json:"uri,omitempty"`
-	Hosts          any    `json:"hosts,omitempty"`
-	Methods        any    `json:"methods,omitempty"`
-	Vars           any    `json:"vars,omitempty"`
-	RemoteAddr     string `json:"remote_addr,omitempty"`
-	RemoteAddrs    any    `json:"remote_addrs,omitempty"`
-	FilterFunc     string `json:"filter_func,omitempty"`
-	Script         any    `json:"script,omitempty"`
-	ServiceID      any    `json:"service_id,omitempty"`
-	UpstreamID     any    `json:"upstream_id,omitempty"`
-	PluginConfigID any    `json:"plugin_config_id,omitempty"`
-	Status         *int   `json:"status,omitempty"`
+// entity is a route of APISIX. One whose labels have another form has none.
+type entity struct {
+	id     string
+	labels map[string]string
+	text   json.RawMessage
 }
 
-// plugins has the settings of the plugin that removes the prefix of a path. Others have the names
-// of further plugins of a route that was changed at the gateway.
-type plugins struct {
-	Rewrite rewrite
-	Others  string
-}
-
-type rewrite struct {
-	RegexURI []string `json:"regex_uri"`
-	URI      string   `json:"uri,omitempty"`
-	Host     string   `json:"host,omitempty"`
-	Method   string   `json:"method,omitempty"`
-	Headers  any      `json:"headers,omitempty"`
-}
-
-const rewritePlugin = "proxy-rewrite"
-
-// MarshalJSON implements json.Marshaler.
-func (p plugins) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]rewrite{rewritePlugin: p.Rewrite})
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *plugins) UnmarshalJSON(text []byte) error {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(text, &all); err != nil {
+// UnmarshalJSON implements json.Unmarshaler. The interface returns a route as a value.
+func (e *entity) UnmarshalJSON(text []byte) error {
+	var node struct{ Value json.RawMessage }
+	if err := json.Unmarshal(text, &node); err != nil {
 		return err
 	}
-	for name, settings := range all {
-		if name != rewritePlugin {
-			p.Others = name
-		} else if err := json.Unmarshal(settings, &p.Rewrite); err != nil {
-			return err
-		}
+	var mark struct {
+		ID     string
+		Labels map[string]string
+	}
+	if json.Unmarshal(node.Value, &mark) == nil {
+		e.id, e.labels, e.text = mark.ID, mark.Labels, slices.Clone(node.Value)
 	}
 	return nil
 }
 
-type upstream struct {
-	Type     string `json:"type"`
-	Scheme   string `json:"scheme"`
-	PassHost string `json:"pass_host"`
-	Retries  int    `json:"retries"` // a second attempt could be a second run
-	Nodes    nodes  `json:"nodes"`
+func (e *entity) owned(owner, key string) bool {
+	return key != "" && e.labels[labelOwner] == owner && e.labels[labelKey] == key
 }
 
-type node struct {
-	Host   string `json:"host"`
-	Port   int    `json:"port"`
-	Weight int    `json:"weight"`
-}
+// defaults are the values of fields that a route of the hub does not have.
+var defaults = admin.Object{"status": 1.0, "upstream": admin.Object{"hash_on": "vars"}}
 
-// nodes is empty if it has the other form of the interface, an object: the hub does not use it.
-type nodes []node
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *nodes) UnmarshalJSON(text []byte) error {
-	if len(text) > 0 && text[0] == '{' {
-		return nil
-	}
-	return json.Unmarshal(text, (*[]node)(n))
-}
-
-// timeout is in seconds. The interface requires all three.
-type timeout struct {
-	Connect float64 `json:"connect"`
-	Send    float64 `json:"send"`
-	Read    float64 `json:"read"`
+func (e *entity) equal(want admin.Object) bool {
+	return admin.Equal(e.text, want, defaults, "id", "create_time", "update_time")
 }
 
 // routeOf returns the route of APISIX. A URI is exact, or a prefix of characters with a * at its
-// end: with a slash before it, the prefix does not match names that begin with it.
-func routeOf(owner string, r deploy.Route) (route, error) {
+// end: with a slash before it, the prefix does not match names that begin with it. The runtime
+// compares the host with the origin of a page. A runtime is called once: a second attempt could be
+// a second run.
+func routeOf(owner string, r deploy.Route) (admin.Object, error) {
 	target, err := admin.Parse(r)
 	if err != nil {
-		return route{}, err
+		return nil, err
 	}
-	return route{
-		Name: id(r.Key), URIs: []string{r.Path, r.Path + "/*"}, Host: r.Host,
-		Plugins: plugins{Rewrite: rewrite{RegexURI: []string{"^" + r.Path + "/?(.*)$", "/$1"}}},
-		Upstream: upstream{
-			Type: "roundrobin", Scheme: target.Scheme, PassHost: "node",
-			Nodes: nodes{{Host: target.Host, Port: target.Port, Weight: 1}},
+	want := admin.Object{
+		"name": id(r.Key), "uris": []string{r.Path, r.Path + "/*"},
+		"plugins": admin.Object{"proxy-rewrite": admin.Object{"regex_uri": []string{"^" + r.Path + "/?(.*)$", "/$1"}}},
+		"upstream": admin.Object{
+			"type": "roundrobin", "scheme": target.Scheme, "pass_host": "pass", "retries": 0,
+			"nodes": []admin.Object{{"host": target.Host, "port": target.Port, "weight": 1}},
 		},
-		Timeout: timeout{Connect: 10, Send: 60, Read: max(r.Timeout.Round(time.Second).Seconds(), 1)},
-		Labels:  map[string]string{labelOwner: owner, labelKey: r.Key},
-	}, nil
+		"timeout": admin.Object{"connect": 10, "send": 60, "read": r.Timeout.Seconds()}, // it requires all three
+		"labels":  map[string]string{labelOwner: owner, labelKey: r.Key},
+	}
+	if r.Host != "" {
+		want["host"] = r.Host
+	}
+	return want, nil
+}
+
+// read returns the route that an entity was made of, or one that has only its key.
+func (e *entity) read(owner, key string) deploy.Route {
+	changed := deploy.Route{Key: key}
+	var route struct {
+		Host     string
+		URIs     []string
+		Timeout  struct{ Read float64 }
+		Upstream struct {
+			Scheme string
+			Nodes  []struct {
+				Host string
+				Port int
+			}
+		}
+	}
+	if json.Unmarshal(e.text, &route) != nil || len(route.Upstream.Nodes) != 1 {
+		return changed
+	}
+	node := route.Upstream.Nodes[0]
+	found := deploy.Route{
+		Key: key, Host: route.Host,
+		Target:  admin.Target{Scheme: route.Upstream.Scheme, Host: node.Host, Port: node.Port}.URL(),
+		Timeout: time.Duration(route.Timeout.Read) * time.Second,
+	}
+	for _, uri := range route.URIs {
+		if !strings.HasSuffix(uri, "*") {
+			found.Path = uri
+		}
+	}
+	if want, err := routeOf(owner, found); err != nil || !e.equal(want) {
+		return changed
+	}
+	return found
 }

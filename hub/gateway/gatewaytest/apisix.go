@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,7 +15,8 @@ import (
 
 // APISIX starts a server with the admin interface of APISIX 3: unknown fields are rejected, ids
 // have at most 64 characters, a timeout has three values. A URI is exact, or a prefix with a * at
-// its end; exact ones come first. The path is sent as it is, unless proxy-rewrite changes it.
+// its end; exact ones come first. A path is decoded, and loses dot segments and repeated slashes,
+// before it is compared, rewritten and sent.
 func APISIX(t testing.TB) *Server { return start(t, &apisix{}, routes) }
 
 type apisix struct{}
@@ -161,6 +163,7 @@ func (a *apisix) put(s *Server, w http.ResponseWriter, r *http.Request, id strin
 func (a *apisix) match(s *Server, r *http.Request) *match {
 	var best Object
 	length := -1
+	path := plain(r.URL.Path)
 	host, _, _ := strings.Cut(r.Host, ":")
 	for _, id := range slices.Sorted(maps.Keys(s.entities[routes])) {
 		e := s.entities[routes][id]
@@ -180,7 +183,7 @@ func (a *apisix) match(s *Server, r *http.Request) *match {
 			if !isPrefix {
 				n = 1 << 20 // exact ones come first
 			}
-			if (uri == r.URL.Path || isPrefix && strings.HasPrefix(r.URL.Path, prefix)) && n > length {
+			if (uri == path || isPrefix && strings.HasPrefix(path, prefix)) && n > length {
 				best, length = e, n
 			}
 		}
@@ -188,7 +191,6 @@ func (a *apisix) match(s *Server, r *http.Request) *match {
 	if best == nil {
 		return nil
 	}
-	path := r.URL.Path
 	plugins, _ := best["plugins"].(Object)
 	if rewrite, ok := plugins["proxy-rewrite"].(Object); ok {
 		if regex := texts(rewrite["regex_uri"]); len(regex) == 2 {
@@ -198,7 +200,7 @@ func (a *apisix) match(s *Server, r *http.Request) *match {
 	upstream := best["upstream"].(Object)
 	node := upstream["nodes"].([]any)[0].(Object)
 	address := fmt.Sprintf("%s:%.0f", node["host"], node["port"])
-	m := &match{target: upstream["scheme"].(string) + "://" + address, path: path, host: address, buffered: true}
+	m := &match{target: upstream["scheme"].(string) + "://" + address, path: (&url.URL{Path: path}).EscapedPath(), host: address, buffered: true}
 	if upstream["pass_host"] == "pass" {
 		m.host = r.Host
 	}

@@ -16,7 +16,7 @@ import (
 // Kong starts a server with the admin interface of Kong 3: names are unique, PUT replaces a whole
 // entity, fields that are left out get their defaults, a service in use is not deleted. Routes are
 // those of its traditional router: regular expressions first, then the longest prefix of
-// characters.
+// characters. It reads and sends a path without dot segments and repeated slashes.
 func Kong(t testing.TB) *Server { return start(t, &kong{}, services, routes) }
 
 // The collections of a Server. APISIX has only routes.
@@ -206,6 +206,7 @@ func (k *kong) remove(s *Server, w http.ResponseWriter, collection, name string)
 func (k *kong) match(s *Server, r *http.Request) *match {
 	var best Object
 	rank, length := -1, -1
+	escaped := plain(strings.NewReplacer("%2e", ".", "%2E", ".").Replace(r.URL.EscapedPath())) // %2F remains
 	for _, name := range slices.Sorted(maps.Keys(s.entities[routes])) {
 		e := s.entities[routes][name]
 		host, _, _ := strings.Cut(r.Host, ":")
@@ -216,7 +217,7 @@ func (k *kong) match(s *Server, r *http.Request) *match {
 			continue
 		}
 		for _, path := range texts(e["paths"]) {
-			regex, n := matched(path, r.URL.Path)
+			regex, n := matched(path, escaped)
 			if n >= 0 && (regex > rank || regex == rank && n > length) {
 				best, rank, length = e, regex, n
 			}
@@ -230,7 +231,7 @@ func (k *kong) match(s *Server, r *http.Request) *match {
 	if service == nil || service["enabled"] == false {
 		return nil
 	}
-	path := r.URL.Path
+	path := escaped
 	if best["strip_path"] == true {
 		path = "/" + strings.TrimPrefix(path[length:], "/")
 	}

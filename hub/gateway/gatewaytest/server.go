@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ type Server struct {
 	Proxy string
 
 	kind     kind
+	stop     func()                       // ends the admin interface
 	mu       sync.Mutex                   // guards the fields below
 	entities map[string]map[string]Object // by their collection and name or id
 	created  int
@@ -47,7 +49,7 @@ type kind interface {
 // match is the upstream of a request.
 type match struct {
 	target   string // base URL
-	path     string
+	path     string // in its escaped form
 	host     string // of the request to the upstream
 	buffered bool
 }
@@ -59,12 +61,15 @@ func start(t testing.TB, k kind, collections ...string) *Server {
 	}
 	admin, proxy := httptest.NewServer(http.HandlerFunc(s.serveAdmin)), httptest.NewServer(http.HandlerFunc(s.serveProxy))
 	s.Admin, s.Proxy = admin.URL, strings.Replace(proxy.URL, "127.0.0.1", "localhost", 1)
+	end := func(server *httptest.Server) {
+		server.CloseClientConnections()
+		server.Close()
+	}
+	s.stop = func() { end(admin) }
 	t.Cleanup(func() {
 		s.Fail(nil)
-		for _, server := range []*httptest.Server{admin, proxy} {
-			server.CloseClientConnections()
-			server.Close()
-		}
+		end(admin)
+		end(proxy)
 	})
 	return s
 }
@@ -170,7 +175,8 @@ func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request) {
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(target)
-			p.Out.URL.Path, p.Out.URL.RawPath, p.Out.Host = m.path, "", m.host
+			p.Out.URL.Path, _ = url.PathUnescape(m.path) // it is from a parsed URL
+			p.Out.URL.RawPath, p.Out.Host = m.path, m.host
 		},
 		ModifyResponse: func(res *http.Response) error {
 			if m.buffered && res.Header.Get("X-Accel-Buffering") != "no" { // as nginx
@@ -182,6 +188,15 @@ func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request) {
 		},
 	}
 	proxy.ServeHTTP(w, r)
+}
+
+// plain returns a path without dot segments and repeated slashes.
+func plain(p string) string {
+	clean := path.Clean(p)
+	if last := p[strings.LastIndex(p, "/"):]; clean != "/" && (last == "/" || last == "/." || last == "/..") {
+		clean += "/"
+	}
+	return clean
 }
 
 func respond(w http.ResponseWriter, status int, v any) {

@@ -32,6 +32,8 @@ func Suite(t *testing.T, open func(t *testing.T) Harness) {
 	for name, test := range map[string]func(*subject){
 		"life":               (*subject).life,
 		"paths":              (*subject).paths,
+		"odd paths":          (*subject).oddPaths,
+		"origins":            (*subject).origins,
 		"streams":            (*subject).streams,
 		"owners":             (*subject).owners,
 		"edits":              (*subject).edits,
@@ -101,7 +103,7 @@ func (s *subject) reaches(path, want string) {
 	s.t.Helper()
 	status, text := s.get(path)
 	require.Equal(s.t, http.StatusOK, status, path)
-	require.Equal(s.t, want+" "+strings.TrimPrefix(s.upstream.URL, "http://"), text)
+	require.Equal(s.t, want+" "+strings.TrimPrefix(s.Server.Proxy, "http://"), text, "with the host of the client")
 }
 
 func (s *subject) misses(path string) {
@@ -154,6 +156,40 @@ func (s *subject) paths() {
 	s.put(other)
 	s.reaches("/other/x", "/x")
 	require.Equal(s.t, other, s.routes(owner)["default-other"])
+}
+
+// A path with dots or slashes reaches the runtime of the path that it means.
+func (s *subject) oddPaths() {
+	s.put(s.route("acme-bot", "/acme/bot"))
+	other := httptest.NewServer(http.NotFoundHandler())
+	s.t.Cleanup(other.Close)
+	r := s.route("acme-other", "/acme/other")
+	r.Target = other.URL
+	s.put(r)
+	s.reaches("/acme/other/../bot/x", "/x")
+	s.reaches("/acme/%2e%2e/acme/bot/./x", "/x")
+	s.reaches("//acme//bot//x", "/x")
+	for _, path := range []string{"/acme/bot/../other/x", "/acme/bot/..", "/acme/bot/../bot2", "/acme/bot/%2e%2E/x"} {
+		s.misses(path)
+	}
+}
+
+// The gateway sends its own host, with which a runtime compares the origin of a page.
+func (s *subject) origins() {
+	runtime := httptest.NewServer(http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	s.t.Cleanup(runtime.Close)
+	r := s.route("acme-bot", "/acme/bot")
+	r.Target = runtime.URL
+	s.put(r)
+	for origin, want := range map[string]int{s.Server.Proxy: http.StatusOK, "http://another.example.com": http.StatusForbidden} {
+		req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.Server.Proxy+"/acme/bot/v1/runs", http.NoBody)
+		require.NoError(s.t, err)
+		req.Header.Set("Origin", origin)
+		res, err := s.upstream.Client().Do(req)
+		require.NoError(s.t, err)
+		require.NoError(s.t, res.Body.Close())
+		require.Equal(s.t, want, res.StatusCode, origin)
+	}
 }
 
 // A part of a stream arrives while the runtime waits.
@@ -296,6 +332,7 @@ func (s *subject) invalid() {
 		func(r *deploy.Route) { r.Host = "*.example.com" }, func(r *deploy.Route) { r.Host = "a b" }, func(r *deploy.Route) { r.Host = "example.com:80" },
 		func(r *deploy.Route) { r.Target = "" }, func(r *deploy.Route) { r.Target = "ftp://x:1" }, func(r *deploy.Route) { r.Target = "http://x:0" },
 		func(r *deploy.Route) { r.Target = "http://x:1/path" }, func(r *deploy.Route) { r.Target = "http://u:p@x:1" }, func(r *deploy.Route) { r.Target = "http://x_y:1" },
+		func(r *deploy.Route) { r.Target = "http://x" }, func(r *deploy.Route) { r.Timeout = 90500 * time.Millisecond },
 		func(r *deploy.Route) { r.Timeout = 0 }, func(r *deploy.Route) { r.Timeout = 1 << 62 },
 	} {
 		r := s.route("acme-bot", "/acme/bot")
@@ -357,6 +394,7 @@ func (s *subject) faults() {
 			cancel()
 			require.Error(s.t, err, name)
 			require.NotContains(s.t, err.Error(), AdminKey, name)
+			require.NotRegexp(s.t, `127\.0\.0\.1|:\d+`, err.Error(), "%s: users read it", name)
 			require.Less(s.t, len(err.Error()), 300, name)
 		}
 	}
@@ -375,6 +413,10 @@ func (s *subject) faults() {
 	})
 	_, err := s.gateway.Routes(s.t.Context(), owner)
 	require.ErrorContains(s.t, err, "pages")
+	s.Server.stop()
+	err = s.gateway.Put(s.t.Context(), owner, s.route("acme-bot", "/acme/bot"))
+	require.EqualError(s.t, err, "the admin interface of the gateway cannot be reached")
+	require.ErrorContains(s.t, errors.Unwrap(err), "refused", "for the log")
 }
 
 func (s *subject) concurrent() {

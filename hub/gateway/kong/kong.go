@@ -14,10 +14,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"reflect"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/gateway/internal/admin"
@@ -46,6 +42,9 @@ func New(cfg Config) (*Gateway, error) {
 	return &Gateway{client}, nil
 }
 
+// CloseIdleConnections closes the connections to the admin interface that no call uses.
+func (g *Gateway) CloseIdleConnections() { g.client.CloseIdleConnections() }
+
 // Put implements deploy.Gateway. The service is written first: a route that exists then leads to
 // the next target.
 func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
@@ -53,28 +52,28 @@ func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
 	if err != nil {
 		return err
 	}
-	s, err := get[service](ctx, g, "/services/", r.Key)
+	s, err := g.get(ctx, "/services/", r.Key)
 	if err != nil {
 		return err
 	}
-	old, err := get[route](ctx, g, "/routes/", r.Key)
+	old, err := g.get(ctx, "/routes/", r.Key)
 	if err != nil {
 		return err
 	}
-	if s != nil && !tagged(s.Tags, owner) || old != nil && !tagged(old.Tags, owner) {
+	if s != nil && !s.tagged(owner) || old != nil && !old.tagged(owner) {
 		return deploy.ErrForeignRoute
 	}
-	if s == nil || !s.equal(wantService) {
-		s = &service{}
+	if s == nil || !s.equal(wantService, serviceDefaults) {
+		s = &entity{}
 		if err := g.put(ctx, "/services/"+r.Key, wantService, s); err != nil {
 			return err
 		}
 	}
-	if s.ID == "" {
+	if s.id == "" {
 		return errors.New("the gateway returned a service without an id")
 	}
-	want := routeOf(owner, r, s.ID)
-	if old != nil && old.equal(want) {
+	want := routeOf(owner, r, s.id)
+	if old != nil && old.equal(want, routeDefaults) {
 		return nil
 	}
 	return g.put(ctx, "/routes/"+r.Key, want, nil)
@@ -90,8 +89,8 @@ func (g *Gateway) put(ctx context.Context, path string, in, out any) error {
 }
 
 // get returns an entity, or nil if there is none.
-func get[T any](ctx context.Context, g *Gateway, kind, name string) (*T, error) {
-	e := new(T)
+func (g *Gateway) get(ctx context.Context, kind, name string) (*entity, error) {
+	e := &entity{}
 	found, err := g.client.Do(ctx, http.MethodGet, kind+url.PathEscape(name), nil, e)
 	if err != nil || !found {
 		return nil, err
@@ -102,15 +101,15 @@ func get[T any](ctx context.Context, g *Gateway, kind, name string) (*T, error) 
 // Remove implements deploy.Gateway. The route is deleted first: a service that is in use cannot be
 // deleted.
 func (g *Gateway) Remove(ctx context.Context, owner, key string) error {
-	r, err := get[route](ctx, g, "/routes/", key)
-	if err == nil && r != nil && tagged(r.Tags, owner) {
+	r, err := g.get(ctx, "/routes/", key)
+	if err == nil && r != nil && r.tagged(owner) {
 		_, err = g.client.Do(ctx, http.MethodDelete, "/routes/"+url.PathEscape(key), nil, nil)
 	}
 	if err != nil {
 		return err
 	}
-	s, err := get[service](ctx, g, "/services/", key)
-	if err != nil || s == nil || !tagged(s.Tags, owner) {
+	s, err := g.get(ctx, "/services/", key)
+	if err != nil || s == nil || !s.tagged(owner) {
 		return err
 	}
 	_, err = g.client.Do(ctx, http.MethodDelete, "/services/"+url.PathEscape(key), nil, nil)
@@ -122,11 +121,11 @@ func (g *Gateway) Remove(ctx context.Context, owner, key string) error {
 
 // Routes implements deploy.Gateway.
 func (g *Gateway) Routes(ctx context.Context, owner string) (map[string]deploy.Route, error) {
-	services, err := list(ctx, g, "/services", owner, func(s service) string { return s.Name })
+	services, err := g.list(ctx, "/services", owner)
 	if err != nil {
 		return nil, err
 	}
-	routes, err := list(ctx, g, "/routes", owner, func(r route) string { return r.Name })
+	routes, err := g.list(ctx, "/routes", owner)
 	if err != nil {
 		return nil, err
 	}
@@ -135,25 +134,20 @@ func (g *Gateway) Routes(ctx context.Context, owner string) (map[string]deploy.R
 		all[name] = deploy.Route{Key: name}
 	}
 	for name, r := range routes {
-		s := services[name]
-		found := read(name, s, r)
-		if want, err := serviceOf(owner, found); err != nil || !s.equal(want) || !r.equal(routeOf(owner, found, s.ID)) {
-			found = deploy.Route{Key: name}
-		}
-		all[name] = found
+		all[name] = read(owner, name, services[name], r)
 	}
 	return all, nil
 }
 
 // list returns all entities of an owner by their names. It follows the offset of each page, and not
 // its link, which could lead elsewhere.
-func list[T any](ctx context.Context, g *Gateway, path, owner string, name func(T) string) (map[string]T, error) {
-	all := map[string]T{}
+func (g *Gateway) list(ctx context.Context, path, owner string) (map[string]*entity, error) {
+	all := map[string]*entity{}
 	query := url.Values{"size": {"1000"}, "tags": {tag(owner)}}
 	for range admin.MaxPages {
 		var page struct {
-			Data   []T    `json:"data"`
-			Offset string `json:"offset"`
+			Data   []*entity `json:"data"`
+			Offset string    `json:"offset"`
 		}
 		found, err := g.client.Do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &page)
 		if err == nil && !found {
@@ -163,8 +157,8 @@ func list[T any](ctx context.Context, g *Gateway, path, owner string, name func(
 			return nil, err
 		}
 		for _, e := range page.Data {
-			if name(e) != "" {
-				all[name(e)] = e
+			if e != nil && e.name != "" && e.tagged(owner) {
+				all[e.name] = e
 			}
 		}
 		if page.Offset == "" {
@@ -174,43 +168,3 @@ func list[T any](ctx context.Context, g *Gateway, path, owner string, name func(
 	}
 	return nil, admin.ErrTooMany
 }
-
-func tag(owner string) string { return "agenthost-" + owner }
-
-func tagged(tags []string, owner string) bool { return slices.Contains(tags, tag(owner)) }
-
-// read returns the route that two entities may have been made of.
-func read(name string, s service, r route) deploy.Route {
-	found := deploy.Route{
-		Key: name, Target: admin.Target{Scheme: s.Protocol, Host: s.Host, Port: s.Port}.URL(),
-		Timeout: time.Duration(s.ReadTimeout) * time.Millisecond,
-	}
-	if len(r.Hosts) == 1 {
-		found.Host = r.Hosts[0]
-	}
-	for _, path := range r.Paths {
-		if strings.HasPrefix(path, "/") {
-			found.Path = strings.TrimSuffix(path, "/")
-		}
-	}
-	return found
-}
-
-// equal reports whether an entity has the fields of another one.
-func (s service) equal(want service) bool {
-	s.ID, want.ID = "", ""
-	if s.Enabled != nil && *s.Enabled { // the default
-		s.Enabled = nil
-	}
-	return reflect.DeepEqual(s, want)
-}
-
-func (r route) equal(want route) bool {
-	r.ID, want.ID = "", ""
-	for _, list := range []*[]string{&r.Paths, &r.Protocols, &want.Paths, &want.Protocols} { // they are sets
-		*list = slices.Sorted(slices.Values(*list))
-	}
-	return reflect.DeepEqual(r, want)
-}
-
-func milliseconds(d time.Duration) int64 { return max(d.Milliseconds(), 1) }

@@ -2,18 +2,23 @@ package kong_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/gateway/gatewaytest"
 	"github.com/seed93082962/agenthost/hub/gateway/kong"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 func gateway(t *testing.T, s *gatewaytest.Server, key string) deploy.Gateway {
 	t.Helper()
 	g, err := kong.New(kong.Config{AdminURL: s.Admin + "/", AdminKey: key})
 	require.NoError(t, err)
+	t.Cleanup(g.CloseIdleConnections)
 	return g
 }
 
@@ -48,7 +53,13 @@ func TestSuite(t *testing.T) {
 				"no route":            func(s *gatewaytest.Server, name string) { s.Drop("routes", name) },
 				"no service":          func(s *gatewaytest.Server, name string) { s.Drop("services", name) },
 				"neither":             func(s *gatewaytest.Server, name string) { s.Drop("routes", name); s.Drop("services", name) },
-				"the host of another": set("routes", "preserve_host", true),
+				"the host of another": set("routes", "preserve_host", false),
+				"another status":      set("routes", "https_redirect_status_code", 301.0),
+				"verified TLS":        set("services", "tls_verify", true),
+				"a certificate":       set("services", "client_certificate", gatewaytest.Object{"id": "00000000-0000-4000-8000-00000000ffff"}),
+				"sources":             set("routes", "sources", []any{gatewaytest.Object{"ip": "192.0.2.1"}}),
+				"an unknown field":    set("routes", "expression", "true"),
+				"another type":        set("services", "port", "80"),
 			},
 		}
 	})
@@ -60,7 +71,7 @@ func TestServiceInUse(t *testing.T) {
 	t.Parallel()
 	server := gatewaytest.Kong(t)
 	g := gateway(t, server, gatewaytest.AdminKey)
-	r := deploy.Route{Key: "acme-bot", Path: "/acme/bot", Target: "http://127.0.0.1:1", Timeout: 1}
+	r := deploy.Route{Key: "acme-bot", Path: "/acme/bot", Target: "http://127.0.0.1:1", Timeout: time.Second}
 	require.NoError(t, g.Put(t.Context(), "first", r))
 	mine := server.Get("routes", "acme-bot")
 	mine["name"], mine["tags"], mine["id"] = "mine", nil, "00000000-0000-4000-8000-00000000ffff"

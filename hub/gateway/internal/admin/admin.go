@@ -17,7 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
 
-// maxResponse bounds a response: a page of 1,000 entities has about 1 MiB.
+// maxResponse bounds a response: a page of 1,000 entities of Kong has about 1 MiB.
 const maxResponse = 8 << 20
 
 // MaxPages bounds the pages of a list.
@@ -49,9 +49,12 @@ func New(base, header, key string) (*Client, error) {
 	}, nil
 }
 
+// CloseIdleConnections closes the connections that no call uses.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+
 // Do sends a request with the JSON of in, unless in is nil, and decodes the response into out,
-// unless out is nil. It reports whether the entity was found. Bodies of errors are not part of the
-// error: a condition displays it.
+// unless out is nil. It reports whether the entity was found. Bodies of errors and addresses are
+// not part of the text of the error: a condition displays it.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) (found bool, err error) {
 	var body io.Reader = http.NoBody
 	if in != nil {
@@ -74,13 +77,13 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) (foun
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return false, fmt.Errorf("the admin interface of the gateway cannot be reached: %w", cause(err))
+		return false, failed(ctx, "the admin interface of the gateway cannot be reached", err)
 	}
 	defer func() { _ = res.Body.Close() }() // it was read
 	text, err := io.ReadAll(res.Body)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("read the response of the gateway: %w", cause(err))
+		return false, failed(ctx, "the response of the gateway cannot be read", err)
 	case res.StatusCode == http.StatusNotFound:
 		return false, nil
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
@@ -96,12 +99,24 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) (foun
 	return true, nil
 }
 
-// cause returns an error without the URL that net/http adds.
-func cause(err error) error {
+// callError is a failure without a response. Its text has no address, which its cause has.
+type callError struct {
+	text  string
+	cause error
+}
+
+func (e *callError) Error() string { return e.text }
+
+func (e *callError) Unwrap() error { return e.cause }
+
+func failed(ctx context.Context, text string, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
+		err = e.Err // without the URL, which may be long
 	}
-	return err
+	if ctx.Err() != nil {
+		text = "the admin interface of the gateway did not respond in time"
+	}
+	return &callError{text, err}
 }
 
 // StatusError is a response that reports a failure.

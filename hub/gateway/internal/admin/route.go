@@ -35,7 +35,6 @@ func joined(t Target) string {
 var (
 	pathForm = regexp.MustCompile(`^(/[a-z0-9](-?[a-z0-9])*){1,2}$`)
 	keyForm  = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
-	hostForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 	ipv6     = regexp.MustCompile(`^[0-9a-f:]*:[0-9a-f:.]*$`)
 )
 
@@ -49,21 +48,17 @@ func Parse(r deploy.Route) (t Target, err error) {
 		return t, fmt.Errorf("route %.200q: the target %.200q is not the base URL of a runtime", r.Key, r.Target)
 	}
 	t = Target{Scheme: u.Scheme, Host: u.Hostname()}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
 	t.Port = int(n)
 	switch {
-	case err != nil || n == 0 || !hostForm.MatchString(t.Host) && !ipv6.MatchString(t.Host):
+	case err != nil || n == 0 || !deploy.IsHost(t.Host) && !ipv6.MatchString(t.Host):
 		return t, fmt.Errorf("route %.200q: the target %.200q has no valid host or port", r.Key, r.Target)
 	case !keyForm.MatchString(r.Key) || !pathForm.MatchString(r.Path):
 		return t, fmt.Errorf("route %.200q: the path %.200q is not one of names", r.Key, r.Path)
-	case r.Host != "" && !hostForm.MatchString(r.Host):
+	case r.Host != "" && !deploy.IsHost(r.Host):
 		return t, fmt.Errorf("route %.200q: the host %.200q is not a name", r.Key, r.Host)
-	case r.Timeout <= 0 || r.Timeout > maxTimeout:
-		return t, fmt.Errorf("route %.200q: the timeout %v is not from 1ns to %v", r.Key, r.Timeout, maxTimeout)
+	case r.Timeout <= 0 || r.Timeout > maxTimeout || r.Timeout%time.Second != 0:
+		return t, fmt.Errorf("route %.200q: the timeout %v is not a number of seconds up to %v", r.Key, r.Timeout, maxTimeout)
 	}
 	return t, nil
 }
