@@ -106,7 +106,9 @@ func TestRouteOfADeployment(t *testing.T) {
 
 		var early atomic.Bool // the runtime stopped before its route was removed
 		w.gateway.Fail(func(_ http.ResponseWriter, r *http.Request) bool {
-			early.Store(early.Load() || r.Method == http.MethodDelete && len(w.alive()) == 0)
+			o, _ := w.world.driver.Observe(r.Context(), key) // it does not fail
+			alive := slices.ContainsFunc(o.Runtimes, func(r deploy.Runtime) bool { return r.Phase == deploy.Running })
+			early.Store(early.Load() || r.Method == http.MethodDelete && !alive)
 			return false
 		})
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
@@ -160,7 +162,7 @@ func TestRouteMoves(t *testing.T) {
 		h.redeploy("third", 3)
 		s := h.until(isRouted(false))
 		require.Equal(t, "gateway_failed", condition(s, "Routed")["code"])
-		require.Contains(t, condition(s, "Routed")["message"], "the admin interface of the gateway cannot be reached")
+		require.Equal(t, "the admin interface of the gateway cannot be reached", condition(s, "Routed")["message"], "without its address")
 		require.Equal(t, "running", s["state"])
 		status, prompt := w.get(h)
 		require.Equal(t, http.StatusOK, status)
@@ -222,7 +224,9 @@ func TestSlowGateway(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
 		h := w.open()
 		end := make(chan struct{})
+		var calls atomic.Int64
 		w.gateway.Fail(func(_ http.ResponseWriter, r *http.Request) bool {
+			calls.Add(1)
 			select {
 			case <-r.Context().Done():
 				return true
@@ -232,6 +236,7 @@ func TestSlowGateway(t *testing.T) {
 		})
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		h.reach("running")
+		require.LessOrEqual(t, calls.Load(), int64(1), "it does not wait for the gateway")
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		h.reach("not_deployed")
 		close(end)
@@ -335,9 +340,27 @@ func TestRoutesOfTwoHubs(t *testing.T) {
 
 func TestGatewayNeedsAnAddress(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
-		for _, url := range []string{"", "https://gateway.example.com/agents"} {
+		const path, name, same = "without a path", "is not a name", "have the same host"
+		for url, want := range map[string]string{
+			"": path, "https://gateway.example.com/agents": path,
+			"https://my_gateway.local": name, "https://gateway.example.com.": name, "https://gäteway.example.com": name,
+			"https://hub.example.com": same, "http://Hub.Example.Com:8000": same,
+		} {
 			_, err := deploy.New(t.Context(), deploy.Config{Store: w.store(), Catalog: w.catalog, Driver: w.world.driver, PublicURL: "https://hub.example.com", Gateway: w.driver, GatewayURL: url})
-			require.ErrorContains(t, err, "without a path")
+			require.ErrorContains(t, err, want, url)
+		}
+		for public, want := range map[string]string{w.gateway.Proxy: same, "http://localhost:1": "", "https://192.0.2.1": ""} {
+			s, err := deploy.New(t.Context(), deploy.Config{Store: w.store(), Catalog: w.catalog, Driver: w.world.driver, PublicURL: public, Gateway: w.driver, GatewayURL: w.gateway.Proxy})
+			if want != "" {
+				require.ErrorContains(t, err, want)
+				continue
+			}
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+		}
+		for _, url := range []string{"http://192.0.2.1:8000", "http://[2001:db8::1]:8000"} { // also with another port
+			_, err := deploy.New(t.Context(), deploy.Config{Store: w.store(), Catalog: w.catalog, Driver: w.world.driver, PublicURL: url[:len(url)-1], Gateway: w.driver, GatewayURL: url})
+			require.ErrorContains(t, err, same)
 		}
 	})
 }

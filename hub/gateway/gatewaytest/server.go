@@ -106,6 +106,28 @@ func (s *Server) Writes() (writes []string) {
 	return writes
 }
 
+// Calls returns all calls of the admin interface since the last call of Writes.
+func (s *Server) Calls() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+// Listings returns how many of these calls list routes.
+func (s *Server) Listings() (n int) {
+	for _, call := range s.Calls() {
+		if IsListing(call) {
+			n++
+		}
+	}
+	return n
+}
+
+// IsListing reports whether a call lists routes.
+func IsListing(call string) bool {
+	return strings.HasPrefix(call, http.MethodGet) && strings.HasSuffix(call, "/routes")
+}
+
 // Edit changes an entity as an operator does.
 func (s *Server) Edit(collection, name string, change func(Object)) {
 	s.mu.Lock()

@@ -1,0 +1,181 @@
+package deploy_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/gateway/gatewaytest"
+)
+
+// listed waits until the routes were listed some more times.
+func (w *routed) listed(times int) {
+	w.t.Helper()
+	before := w.gateway.Listings()
+	require.Eventually(w.t, func() bool { return w.gateway.Listings() >= before+times }, patience, 5*time.Millisecond)
+}
+
+// deployMany deploys further agents, and waits for their routes.
+func (w *routed) deployMany(h *hub, n int) {
+	w.t.Helper()
+	for i := range n {
+		name := fmt.Sprintf("agent%d", i)
+		w.agent("default", name)
+		h.ada.Post("/api/v1/admin/agents/"+name+"/deploy", nil).Want(http.StatusAccepted)
+	}
+	require.Eventually(w.t, func() bool { return len(w.gateway.Names("routes")) == n }, patience, 5*time.Millisecond)
+}
+
+// A hub that starts only lists the routes if nothing has changed. When all are gone, at most eight
+// calls at a time repair them.
+func TestGatewayCallsAreBounded(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		const many = 10
+		h := w.open()
+		w.deployMany(h, many)
+		require.NoError(t, h.Close())
+		w.gateway.Writes()
+		w.open()
+		w.listed(many) // a page of Kong has three
+		for _, call := range w.gateway.Calls() {
+			require.True(t, strings.HasPrefix(call, http.MethodGet) && (strings.HasSuffix(call, "/routes") || strings.HasSuffix(call, "/services")), call)
+		}
+
+		var now, most atomic.Int64
+		end := make(chan struct{})
+		w.gateway.Fail(func(_ http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "/routes") || strings.HasSuffix(r.URL.Path, "/services") {
+				return false
+			}
+			n := now.Add(1)
+			defer now.Add(-1)
+			for before := most.Load(); n > before && !most.CompareAndSwap(before, n); before = most.Load() {
+			}
+			select {
+			case <-end:
+			case <-r.Context().Done():
+			}
+			return false
+		})
+		for _, name := range w.gateway.Names("routes") {
+			w.gateway.Drop("routes", name)
+		}
+		require.Eventually(t, func() bool { return most.Load() >= 8 }, patience, time.Millisecond)
+		w.listed(2)
+		require.EqualValues(t, 8, most.Load())
+		close(end)
+		require.Eventually(t, func() bool { return len(w.gateway.Names("routes")) == many }, patience, 5*time.Millisecond)
+	})
+}
+
+// The gateway stores whole seconds: a run limit of another form is not a change.
+func TestRouteOfAFraction(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		c := w.agents("default")
+		a := c.Get("/api/v1/admin/agents/helper").Want(http.StatusOK)
+		a["limits"] = apitest.Object{"runTimeout": "90.5s"}
+		c.Put("/api/v1/admin/agents/helper", a).Want(http.StatusOK)
+		h := w.open()
+		w.deploy(h)
+		w.gateway.Writes()
+		w.listed(3)
+		require.False(t, slices.ContainsFunc(w.gateway.Calls(), func(call string) bool { return strings.HasSuffix(call, key) }))
+		all, err := w.driver.Routes(t.Context(), w.owner())
+		require.NoError(t, err)
+		require.Equal(t, 151*time.Second, all[key].Timeout)
+	})
+}
+
+// A deployment whose request is not stored has a route with the default limit.
+func TestRouteWithoutARequest(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		h := w.open()
+		w.deploy(h)
+		require.NoError(t, h.Close())
+		_, err := w.db.Write().ExecContext(t.Context(), `DELETE FROM deployment_revisions`)
+		require.NoError(t, err)
+		w.gateway.Drop("routes", key)
+		w.open()
+		w.left(key)
+		all, err := w.driver.Routes(t.Context(), w.owner())
+		require.NoError(t, err)
+		require.Equal(t, 31*time.Minute, all[key].Timeout)
+	})
+}
+
+// Routes without a deployment are removed in parts. One that cannot be removed delays no repair.
+func TestUnownedRoutes(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		const many = 60
+		for i := range many {
+			name := fmt.Sprintf("gone%d", i)
+			r := deploy.Route{Key: "default-" + name, Path: "/" + name, Target: "http://127.0.0.1:1", Timeout: time.Minute}
+			require.NoError(t, w.driver.Put(t.Context(), w.owner(), r))
+		}
+		w.gateway.Fail(func(rw http.ResponseWriter, r *http.Request) bool {
+			return r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/default-gone7") && gatewaytest.Status(http.StatusBadRequest)(rw, r)
+		})
+		w.gateway.Writes()
+		h := w.open()
+		w.deploy(h)
+		w.left("default-gone7", key)
+		part := 0
+		for _, call := range w.gateway.Calls() {
+			switch {
+			case gatewaytest.IsListing(call):
+				part = 0
+			case strings.HasPrefix(call, http.MethodDelete) && strings.Contains(call, "/routes/"):
+				part++
+			}
+			require.LessOrEqual(t, part, 50)
+		}
+		w.listed(10) // not ever more slowly
+		w.gateway.Drop("routes", key)
+		w.left("default-gone7", key)
+	})
+}
+
+// A write that arrives late, such as one of a hub that was frozen, is reversed after the next
+// listing.
+func TestALateWrite(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		h := w.open()
+		w.deploy(h)
+		held, end := make(chan struct{}), make(chan struct{})
+		release := sync.OnceFunc(func() { close(end) })
+		t.Cleanup(release)
+		var frozen atomic.Bool
+		w.gateway.Fail(func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodPut && frozen.CompareAndSwap(false, true) {
+				text, _ := io.ReadAll(r.Body) // the client is still there
+				r.Body = io.NopCloser(bytes.NewReader(text))
+				close(held)
+				<-end
+			}
+			return false
+		})
+		h.redeploy("second", 2)
+		<-held
+		second := w.open() // another hub at the same time
+		require.NoError(t, h.Close())
+		second.redeploy("third", 3)
+		prompt := func() string { _, prompt := w.get(second); return prompt }
+		require.Eventually(t, func() bool { return prompt() == "third" }, patience, 5*time.Millisecond)
+		second.awaitAlive(3)
+		w.gateway.Writes()
+		release()
+		require.Eventually(t, func() bool { return len(w.gateway.Writes()) > 0 }, patience, 5*time.Millisecond) // the repair
+		require.Eventually(t, func() bool { return prompt() == "third" }, patience, 5*time.Millisecond)
+	})
+}
