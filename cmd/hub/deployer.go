@@ -76,6 +76,8 @@ func (s *settings) checkGateway() error {
 		return nil
 	case s.GatewayKind != gatewayKong && s.GatewayKind != gatewayAPISIX:
 		return fmt.Errorf("GATEWAY_KIND: %q is not a gateway of this version; use kong or apisix", s.GatewayKind)
+	case s.Deployer == deployNone:
+		return errors.New("GATEWAY_KIND has no effect with DEPLOYER=none: omit it, or choose a deployer")
 	case s.GatewayURL == "" || s.GatewayAdmin == "":
 		return errors.New("GATEWAY_KIND requires GATEWAY_URL and GATEWAY_ADMIN_URL")
 	}

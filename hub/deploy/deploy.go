@@ -101,6 +101,7 @@ type Service struct {
 	driver      Driver // nil if there is none
 	gatewayHost string
 	endpoints   endpointCache
+	drains      shared
 	client      *http.Client // of runtimes
 	reconciler  *reconciler  // nil without a driver
 

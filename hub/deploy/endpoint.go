@@ -46,21 +46,86 @@ func (s *Service) Endpoint(ctx context.Context, tenantID, agentName string) (End
 }
 
 // Draining returns the URLs of the runtimes of an agent's deployment that do not serve. The runs of
-// former revisions continue there. They accept the API key of the deployment.
+// former revisions continue there. They accept the API key of the deployment. The driver is not
+// called if there are none, and at most once at a time for a deployment.
 func (s *Service) Draining(ctx context.Context, e Endpoint) (urls []string, err error) {
 	if s.driver == nil {
 		return nil, nil
+	}
+	all, err := s.drains.do(ctx, e.Key, func(ctx context.Context) ([]string, error) { return s.runtimes(ctx, e) })
+	for _, url := range all {
+		if url != "" && url != e.URL {
+			urls = append(urls, url)
+		}
+	}
+	return urls, err
+}
+
+// runtimes returns the URL of the runtime that serves, and those of others if a former revision
+// drains. The row of an endpoint whose key was replaced is not found.
+func (s *Service) runtimes(ctx context.Context, e Endpoint) (urls []string, err error) {
+	d, err := findDeployment(ctx, s.store.Read(), digest(e.APIKey))
+	if err == nil && len(d.Draining) == 0 {
+		return []string{d.RuntimeURL}, nil
+	}
+	if err != nil && !errors.Is(err, errNoDeployment) {
+		return nil, err
 	}
 	obs, err := s.driver.Observe(ctx, e.Key)
 	if err != nil {
 		return nil, fmt.Errorf("find runtimes: %w", err)
 	}
 	for _, r := range obs.Runtimes {
-		if r.alive() && r.URL != "" && r.URL != e.URL {
+		if r.alive() {
 			urls = append(urls, r.URL)
 		}
 	}
 	return urls, nil
+}
+
+// shared makes one call of those for the same key that are made at the same time. The zero value is
+// ready.
+type shared struct {
+	mu    sync.Mutex // guards calls
+	calls map[string]*sharedCall
+}
+
+type sharedCall struct {
+	done chan struct{} // closed when the others are set
+	urls []string
+	err  error
+}
+
+// do calls call, which has the time of a probe, or waits for the result of another caller.
+func (s *shared) do(ctx context.Context, key string, call func(context.Context) ([]string, error)) ([]string, error) {
+	s.mu.Lock()
+	c, found := s.calls[key]
+	if !found {
+		if s.calls == nil {
+			s.calls = map[string]*sharedCall{}
+		}
+		c = &sharedCall{done: make(chan struct{}), err: errors.New("the call has ended early")}
+		s.calls[key] = c
+	}
+	s.mu.Unlock()
+	if found {
+		select {
+		case <-c.done:
+			return c.urls, c.err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	defer func() { // also after a panic
+		s.mu.Lock()
+		delete(s.calls, key)
+		s.mu.Unlock()
+		close(c.done)
+	}()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout) // others wait for it
+	defer cancel()
+	c.urls, c.err = call(ctx)
+	return c.urls, c.err
 }
 
 // Authorize is Endpoint for a caller with an API key. It fails with api.Unauthenticated unless the

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -274,6 +275,72 @@ func (p *patient) Stop(ctx context.Context, claim deploy.Claim, revision int64, 
 		}
 	}
 	return p.Driver.Stop(ctx, claim, revision, patience)
+}
+
+// The runtimes of a deployment are found without the platform if no former revision drains, and
+// otherwise with one call at a time.
+func TestDrainingIsFoundOnce(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		model, release := upstream(t)
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			req.Config.Provider.BaseURL = agent.Secret(model)
+			return deploytest.Ready(req)
+		}
+		held := &observed{Driver: w.driver, resume: make(chan struct{})}
+		h := w.start(func(c *deploy.Config) { c.Driver = held })
+		h.redeploy("first", 1)
+		former, err := h.Endpoint(t.Context(), "default", "helper")
+		require.NoError(t, err)
+		ctx := context.WithValue(t.Context(), counted{}, true)
+		urls, err := h.Draining(ctx, former)
+		require.NoError(t, err)
+		require.Empty(t, urls)
+		result := h.run()
+		h.redeploy("second", 2)
+		require.Zero(t, held.calls.Load())
+
+		e, err := h.Endpoint(t.Context(), "default", "helper")
+		require.NoError(t, err)
+		var begun, ended sync.WaitGroup
+		for range 20 {
+			begun.Add(1)
+			ended.Go(func() {
+				begun.Done()
+				if urls, err := h.Draining(ctx, e); err != nil || len(urls) != 1 || urls[0] != former.URL {
+					t.Error(urls, err)
+				}
+			})
+		}
+		begun.Wait()
+		for range 20 {
+			h.ada.Get(path).Want(http.StatusOK) // in the meantime, the others would call it too
+		}
+		require.EqualValues(t, 1, held.calls.Load())
+		close(held.resume)
+		ended.Wait()
+		urls, err = h.Draining(ctx, former) // a hub that does not know the next one yet
+		require.NoError(t, err)
+		require.Equal(t, []string{e.URL}, urls)
+		release()
+		require.Equal(t, "200finished", <-result)
+	})
+}
+
+// observed is a driver that counts calls of Observe by the test, and holds them.
+type observed struct {
+	deploy.Driver
+	calls  atomic.Int64
+	resume chan struct{}
+}
+
+type counted struct{}
+
+func (o *observed) Observe(ctx context.Context, key string) (deploy.Observed, error) {
+	if ctx.Value(counted{}) != nil {
+		o.calls.Add(1)
+		<-o.resume
+	}
+	return o.Driver.Observe(ctx, key)
 }
 
 // Users stop, start, deploy again and delete while a revision starts next to another one.
