@@ -9,8 +9,9 @@
 //	endpoint, err := service.Endpoint(ctx, tenant, "helper")
 //
 // Several hubs may share a database. Each deployment has a lease, and only its holder acts on the
-// deployment. A hub that was frozen for longer than its lease cannot change anything: each write to
-// the database names the lease, and each call of the driver has its fencing number.
+// deployment. A hub that was frozen for longer than its lease cannot change a row or a runtime: each
+// write to the database names the lease, and each call of the driver has its fencing number. A
+// gateway has no fence: what such a hub writes there is reversed after the next listing, in 10 s.
 //
 // A runtime is not trusted: a probe takes at most 3 s and reads at most 128 KiB of a response.
 package deploy
