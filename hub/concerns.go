@@ -31,7 +31,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/token"
 	"github.com/seed93082962/agenthost/hub/user"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // migrations returns the migrations of all concerns.
@@ -220,7 +219,7 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 			return target(h.deploys.Authorize(ctx, tenantID, agentName, apiKey))
 		},
 		Draining: func(ctx context.Context, t gateway.Target) ([]string, error) {
-			return h.deploys.Draining(ctx, deploy.Endpoint{Key: t.Key, URL: t.URL, APIKey: agent.Secret(t.APIKey)})
+			return h.deploys.Draining(ctx, t.Key, t.APIKey, t.URL)
 		},
 	}
 	if h.cfg.External {

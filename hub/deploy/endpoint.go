@@ -45,33 +45,33 @@ func (s *Service) Endpoint(ctx context.Context, tenantID, agentName string) (End
 	return e.endpoint, e.err
 }
 
-// Draining returns the URLs of the runtimes of an agent's deployment that do not serve. The runs of
-// former revisions continue there. They accept the API key of the deployment. The driver is not
-// called if there are none, and at most once at a time for a deployment.
-func (s *Service) Draining(ctx context.Context, e Endpoint) (urls []string, err error) {
+// Draining returns the URLs of the runtimes of a deployment but the one that serves, which url is.
+// The runs of former revisions continue there. They accept the API key of the deployment. The
+// driver is not called if there are none, and at most once at a time for a deployment.
+func (s *Service) Draining(ctx context.Context, key, apiKey, url string) (urls []string, err error) {
 	if s.driver == nil {
 		return nil, nil
 	}
-	all, err := s.drains.do(ctx, e.Key, func(ctx context.Context) ([]string, error) { return s.runtimes(ctx, e) })
-	for _, url := range all {
-		if url != "" && url != e.URL {
-			urls = append(urls, url)
+	all, err := s.drains.do(ctx, key, func(ctx context.Context) ([]string, error) { return s.runtimes(ctx, key, apiKey) })
+	for _, other := range all {
+		if other != "" && other != url {
+			urls = append(urls, other)
 		}
 	}
 	return urls, err
 }
 
 // runtimes returns the URL of the runtime that serves, and those of others if a former revision
-// drains. The row of an endpoint whose key was replaced is not found.
-func (s *Service) runtimes(ctx context.Context, e Endpoint) (urls []string, err error) {
-	d, err := findDeployment(ctx, s.store.Read(), digest(e.APIKey))
+// drains. With an API key that was replaced, the row is not found.
+func (s *Service) runtimes(ctx context.Context, key, apiKey string) (urls []string, err error) {
+	d, err := findDeployment(ctx, s.store.Read(), digest(agent.Secret(apiKey)))
 	if err == nil && len(d.Draining) == 0 {
 		return []string{d.RuntimeURL}, nil
 	}
 	if err != nil && !errors.Is(err, errNoDeployment) {
 		return nil, err
 	}
-	obs, err := s.driver.Observe(ctx, e.Key)
+	obs, err := s.driver.Observe(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("find runtimes: %w", err)
 	}
