@@ -214,7 +214,7 @@ func requireStablePrefix(t *testing.T, requests []*modeltest.Request) {
 // transcript reads the file of a session.
 func (s *stage) transcript(id string) (path string, messages []model.Message) {
 	s.t.Helper()
-	found, err := filepath.Glob(filepath.Join(s.state, "sessions", "*", "a", id+".jsonl"))
+	found, err := filepath.Glob(filepath.Join(s.state, "sessions", "*", "a", "*", id+".jsonl"))
 	require.NoError(s.t, err)
 	require.Len(s.t, found, 1)
 	data, err := os.ReadFile(found[0])

@@ -161,7 +161,7 @@ func TestSessionDirectory(t *testing.T) {
 			require.Contains(t, s.Log.String(), row.warning)
 			all := s.run("a", wire.RunRequest{Message: "hello"})
 			session := all[0].(*wire.System).SessionID
-			files, err := filepath.Glob(filepath.Join(s.home, "state", "sessions", "*", "a", session+".jsonl"))
+			files, err := filepath.Glob(filepath.Join(s.home, "state", "sessions", "*", "a", "*", session+".jsonl"))
 			require.NoError(t, err)
 			require.Equal(t, row.kept, len(files) == 1)
 			all = s.run("a", wire.RunRequest{Message: "again", SessionID: new(session)})
