@@ -65,6 +65,7 @@ func (x *execution) execute(out engine.Output) *result {
 	if x.rt.cfg.Observe != nil {
 		out = observed{out, x}
 	}
+	out = recorded{out, x}
 	outcome, err := x.agent.engine.Run(x.run.Context(), x.input, out)
 	res := x.end(outcome, err)
 	out.Emit(res.event())
@@ -116,13 +117,34 @@ type result struct {
 // end ends the run. It is the only place that determines the state of the run, the reason of a
 // cancelled one and the error of a failed one.
 func (x *execution) end(outcome *engine.Outcome, err error) *result {
+	x.recordEnd(outcome, err)
 	// The session is closed before a client can see the end of the run and resume the session.
 	if closeErr := x.closeSession(); err == nil {
 		err = closeErr
 	}
-	res := &result{Outcome: outcome, info: x.info}
-	res.state, res.reason = x.run.Finish(err)
-	res.duration = time.Since(x.started)
+	state, reason := x.run.Finish(err)
+	res := x.result(outcome, err, state, reason)
+	x.log(res, err)
+	return res
+}
+
+// recordEnd stores the end of the run in the session. A cancel after that, while the session is
+// closed, is not recorded.
+func (x *execution) recordEnd(outcome *engine.Outcome, err error) {
+	state, reason := wire.StateCompleted, wire.Reason("")
+	switch {
+	case x.run.Context().Err() != nil:
+		state = wire.StateCancelled
+		reason, _ = errors.AsType[wire.Reason](context.Cause(x.run.Context()))
+	case err != nil:
+		state = wire.StateFailed
+	}
+	x.record(x.result(outcome, err, state, reason).event())
+}
+
+// result returns the result of a run that ended in this way.
+func (x *execution) result(outcome *engine.Outcome, err error, state wire.State, reason wire.Reason) *result {
+	res := &result{Outcome: outcome, info: x.info, duration: time.Since(x.started), state: state, reason: reason}
 	upstream, ofModel := errors.AsType[*model.Error](err)
 	switch {
 	case res.state != wire.StateFailed:
@@ -137,7 +159,6 @@ func (x *execution) end(outcome *engine.Outcome, err error) *result {
 		res.subtype, res.errorType = wire.ResultExecution, wire.ErrorTypeExecution
 		res.message, res.internal = "Internal error", true
 	}
-	x.log(res, err)
 	return res
 }
 

@@ -212,7 +212,13 @@ func (c *contract) faults() {
 	res := c.call(b, "POST", runs, hello)
 	require.Equal(c.t, 500, res.status)
 	require.NotContains(c.t, res.header, "X-Run-Id", "no run had started")
-	require.Equal(c.t, 500, c.call(b, "DELETE", "/v1/sessions/x", "").status)
+	for _, method := range []string{"GET", "HEAD", "DELETE"} {
+		require.Equal(c.t, 500, c.call(b, method, "/v1/sessions/x", "").status)
+	}
+}
+
+func (lostSessions) Transcript(context.Context, string, int64, int) (session.Transcript, error) {
+	return session.Transcript{}, os.ErrPermission
 }
 
 func (c *contract) busy() {
@@ -227,6 +233,11 @@ func (c *contract) busy() {
 		require.Equal(c.t, want, c.call(b, "POST", runs, body).status, body)
 	}
 	require.Equal(c.t, 409, c.call(b, "DELETE", "/v1/sessions/"+first.SessionID, "").status)
+	for path, want := range map[string]int{first.SessionID: 200, first.SessionID + "?after=1&limit=1": 200, first.SessionID + "?limit=0": 400, "unknown": 404} {
+		for _, method := range []string{"GET", "HEAD"} {
+			require.Equal(c.t, want, c.call(b, method, "/v1/sessions/"+path, "").status, path)
+		}
+	}
 	close(gate)
 	s.until("done")
 	require.Equal(c.t, 204, c.call(b, "DELETE", "/v1/sessions/"+first.SessionID, "").status)

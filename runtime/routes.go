@@ -43,6 +43,8 @@ func (rt *Runtime) routes() []route {
 		{"HEAD", "/v1/agents/:agentId", rt.showAgent},
 		{"POST", "/v1/agents/:agentId/runs", rt.startRun},
 		{"POST", "/v1/runs/:runId/cancel", rt.cancelRun},
+		{"GET", "/v1/sessions/:sessionId", rt.showSession},
+		{"HEAD", "/v1/sessions/:sessionId", rt.showSession},
 		{"DELETE", "/v1/sessions/:sessionId", rt.deleteSession},
 		{"GET", "/v1/files", rt.served(rt.files.List)},
 		{"HEAD", "/v1/files", rt.served(rt.files.List)},

@@ -1,5 +1,6 @@
 // Package runtime hosts agents. New returns an http.Handler that lists agents, runs them with a
-// stream of server-sent events or one JSON response, cancels runs and deletes stored conversations.
+// stream of server-sent events or one JSON response, cancels runs, and reads and deletes stored
+// conversations.
 // It can be mounted under a prefix with http.StripPrefix.
 //
 //	rt, err := runtime.New(ctx, runtime.Config{

@@ -1,5 +1,5 @@
 // Package client is a client of the runtime API. It runs agents, with a sequence of events or one
-// response, cancels runs, deletes sessions and lists agents.
+// response, cancels runs, reads and deletes sessions, and lists agents.
 //
 //	c, err := client.New(client.Config{BaseURL: "http://127.0.0.1:3000"})
 //	for event, err := range c.Run(ctx, "helper", wire.RunRequest{Message: "hello"}) {
@@ -24,6 +24,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -124,6 +125,16 @@ func (c *Client) DeleteSession(ctx context.Context, sessionID string) error {
 		return failure(res, data)
 	}
 	return nil
+}
+
+// Transcript returns what happened in a session, of whichever agent: at most limit entries after a
+// seq, 100 if limit is 0. If the id is unknown, the error is an [*Error] with status 404.
+func (c *Client) Transcript(ctx context.Context, sessionID string, after int64, limit int) (wire.Transcript, error) {
+	query := url.Values{"after": {strconv.FormatInt(after, 10)}}
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	return call[wire.Transcript](ctx, c, http.MethodGet, "/v1/sessions/"+segment(sessionID)+"?"+query.Encode(), nil, maxRun)
 }
 
 // Complete runs an agent and waits for its response. For a failed run it returns the response,

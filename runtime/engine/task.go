@@ -150,6 +150,9 @@ func (s *taskSession) Resumed() bool             { return false }
 func (s *taskSession) Messages() []model.Message { return s.messages }
 func (s *taskSession) Close() error              { return nil }
 
+// Record does nothing: the run that called the subagent records its events.
+func (s *taskSession) Record(json.RawMessage) error { return nil }
+
 func (s *taskSession) Append(_ context.Context, m model.Message) error {
 	s.messages = append(s.messages, m)
 	return nil

@@ -38,7 +38,7 @@ type result struct {
 	truncated bool
 	images    []model.Image
 	duration  time.Duration
-	denied    string // the reason, if the call was denied
+	denied    error // the reason, if the call was denied
 
 	// Of the subagent that was called.
 	usage   wire.Usage
@@ -133,12 +133,14 @@ func (r *run) runParallel(ctx context.Context, calls []model.Block, store func(i
 // emitResult emits the events of a completed call.
 func (r *run) emitResult(call *model.Block, res result) {
 	r.outcome.Denials = append(r.outcome.Denials, res.denials...)
-	if res.denied != "" {
-		denial := wire.PermissionDenial{ToolName: call.Name, ToolUseID: call.ID, Reason: res.denied}
+	if res.denied != nil {
+		denial := wire.PermissionDenial{ToolName: call.Name, ToolUseID: call.ID, Reason: res.denied.Error()}
+		setting, rule := r.engine.cfg.Policy.Source(res.denied)
 		r.outcome.Denials = append(r.outcome.Denials, denial)
 		r.out.Emit(&wire.System{
 			Type: "system", Subtype: wire.SystemPermissionDenied,
 			ToolName: denial.ToolName, ToolUseID: denial.ToolUseID, Reason: denial.Reason,
+			Source: setting, Rule: rule,
 		})
 	}
 	r.out.Emit(&wire.ToolResult{Type: "tool_result", Result: wire.ToolResultDetail{
@@ -233,7 +235,7 @@ func (r *run) checkCall(ctx context.Context, block *model.Block, call *tool.Call
 	var err error
 	call.Input, err = r.engine.cfg.Policy.Check(e.permissionTool(), call.Input)
 	if err != nil && !r.approved(ctx, block.Name, *call, err) {
-		return nil, result{output: fmt.Sprintf("Permission to use %s was denied: %v.", block.Name, err), isError: true, denied: err.Error()}
+		return nil, result{output: fmt.Sprintf("Permission to use %s was denied: %v.", block.Name, err), isError: true, denied: err}
 	}
 	return e, result{}
 }

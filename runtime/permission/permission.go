@@ -141,8 +141,8 @@ func (p *Policy) Check(tool Tool, input json.RawMessage) (json.RawMessage, error
 }
 
 func (p *Policy) check(c *call, readOnly bool) error {
-	if p.denies(c) {
-		return c.explain(ErrDenied)
+	if text, denied := p.denies(c); denied {
+		return &ruleError{c.explain(ErrDenied), text}
 	}
 	if p.mode == ModePlan && !readOnly {
 		return ErrPlan
@@ -176,18 +176,44 @@ func (p *Policy) mayChange(c *call) bool {
 	})
 }
 
-func (p *Policy) denies(c *call) bool {
+// denies reports whether a call is denied, and returns the rule, if it is one rule.
+func (p *Policy) denies(c *call) (text string, denied bool) {
 	for i := range p.lists {
-		if p.lists[i].denies(c) {
-			return true
+		if text, denied = p.lists[i].denies(c); denied {
+			return text, true
 		}
 	}
 	if c.tool != toolGrep && c.tool != toolGlob || !p.hiding.any() {
-		return false
+		return "", false
 	}
 	// A search may start in a directory that contains hidden files, but not in a hidden directory.
 	t := c.target()
-	return t.inText && t.text != "." && p.hiding.denies(t.text) || t.inReal && t.real != "." && p.hiding.denies(t.real)
+	return "", t.inText && t.text != "." && p.hiding.denies(t.text) || t.inReal && t.real != "." && p.hiding.denies(t.real)
+}
+
+// ruleError is ErrDenied with the rule that denies the call.
+type ruleError struct {
+	error
+	rule string
+}
+
+func (e *ruleError) Unwrap() error { return e.error }
+
+// Source returns what denied a call with an error of Check: the setting of the agent, and the rule
+// or the mode if it is one.
+func (p *Policy) Source(err error) (setting, rule string) {
+	switch {
+	case errors.Is(err, ErrDenied):
+		if denied, ok := errors.AsType[*ruleError](err); ok {
+			rule = denied.rule
+		}
+		return "disallowedTools", rule
+	case errors.Is(err, ErrNotListed), errors.Is(err, ErrPattern):
+		return "allowedTools", ""
+	case errors.Is(err, ErrProtected):
+		return "protectedPaths", ""
+	}
+	return "permissionMode", string(p.mode)
 }
 
 // modeApproves reports whether acceptEdits or auto approves a call that no rule lists.

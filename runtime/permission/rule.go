@@ -25,6 +25,7 @@ const (
 
 // rule names a tool or all tools of an MCP server. It may have a pattern.
 type rule struct {
+	text    string // as it was written
 	tool    string
 	server  bool    // tool is the prefix of the names of a server's tools
 	pattern pattern // nil matches every input
@@ -46,7 +47,7 @@ func (unsupportedPattern) denies(*call) bool      { return true }
 func parseRule(text string) (rule, error) {
 	name, inner, found := strings.Cut(strings.TrimSpace(text), "(")
 	name = strings.TrimSpace(name)
-	r := rule{tool: name}
+	r := rule{text: text, tool: name}
 	if name == "" {
 		return r, errors.New("it names no tool")
 	}
@@ -151,10 +152,15 @@ func (l *ruleLists) offers(tool Tool) bool {
 		(l.allow == nil || slices.ContainsFunc(l.allow, func(r rule) bool { return r.names(tool.Name, tool.Original) }))
 }
 
-func (l *ruleLists) denies(c *call) bool {
-	return slices.ContainsFunc(l.deny, func(r rule) bool {
-		return r.namesToDeny(c.tool, c.original) && (r.pattern == nil || r.pattern.denies(c))
-	})
+// denies returns the first rule that denies a call.
+func (l *ruleLists) denies(c *call) (text string, denied bool) {
+	for i := range l.deny {
+		r := &l.deny[i]
+		if r.namesToDeny(c.tool, c.original) && (r.pattern == nil || r.pattern.denies(c)) {
+			return r.text, true
+		}
+	}
+	return "", false
 }
 
 // permits returns nil if the allowed rules permit a call.

@@ -29,65 +29,108 @@ func userMessages(all ...string) []model.Message {
 	return messages
 }
 
-// The result of Compact has the usual format and contains no replaced message.
+// A compaction is one more line. The replaced messages remain in the transcript.
 func TestFilesFormatAfterACompaction(t *testing.T) {
 	dir := t.TempDir()
 	store := newFiles(t, session.FilesConfig{Dir: dir})
 	id := createSession(t, store, "one", "two", "three")
 	file := transcriptPath(t, dir, id)
-	header, _, _ := strings.Cut(readFile(t, file), "\n")
-	writeFile(t, file, readFile(t, file)+"{") // an interrupted append
-	message := func(text string) string {
-		return `{"role":"user","content":[{"type":"text","text":"` + text + `"}]}` + "\n"
-	}
-	for range 3 {
-		s := open(t, store, "a", id)
-		compact(t, s, "summary", "three")
-		require.Equal(t, header+"\n"+message("summary")+message("three"), readFile(t, file))
-		appendText(t, s, "four")
-		require.NoError(t, s.Close())
-		require.Equal(t, header+"\n"+message("summary")+message("three")+message("four"), readFile(t, file))
-	}
-	require.Equal(t, []string{file}, glob(t, dir, "*"))
-
+	before := readFile(t, file)
+	writeFile(t, file, before+"{") // an interrupted append
 	s := open(t, store, "a", id)
+	compact(t, s, "summary", "three")
+	line, ok := strings.CutPrefix(readFile(t, file), before)
+	require.True(t, ok)
+	require.Regexp(t, `^\{"compacted":\[\{"role":"user",.*"summary".*"three".*\],"time":"[^"]*Z"\}\n$`, line)
+	appendText(t, s, "four")
+	require.NoError(t, s.Close())
+	s = open(t, store, "a", id)
+	require.Equal(t, []string{"summary", "three", "four"}, texts(s))
 	compact(t, s)
 	require.NoError(t, s.Close())
 	require.Empty(t, glob(t, dir, "*"))
 }
 
-func TestFilesCompactErrors(t *testing.T) {
+// A compaction of a long file drops the entries before it.
+func TestFilesDropLongTranscripts(t *testing.T) {
 	dir := t.TempDir()
 	store := newFiles(t, session.FilesConfig{Dir: dir})
-	for name, messages := range map[string][]model.Message{
-		"invalid JSON": {model.UserText("x"), {Content: []model.Block{{Input: []byte("{")}}}},
-		"name in use":  {model.UserText("x")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			first := open(t, store, "a", "")
-			s := open(t, store, "a", createSession(t, store, "one"))
-			if name == "name in use" { // by a directory that is not empty
-				agent := filepath.Dir(filepath.Dir(transcriptPath(t, dir, s.ID())))
-				for _, id := range []string{first.ID(), s.ID()} {
-					taken := filepath.Join(agent, shard(id), id+".new")
-					require.NoError(t, os.MkdirAll(filepath.Join(taken, "x"), 0o700))
-					t.Cleanup(func() { require.NoError(t, os.RemoveAll(taken)) })
-				}
-			}
-			require.Error(t, first.Compact(t.Context(), messages))
-			require.Empty(t, first.Messages())
-			require.NoError(t, first.Close())
-			require.Empty(t, glob(t, dir, first.ID()+".jsonl"))
-
-			require.Error(t, s.Compact(t.Context(), messages))
-			require.Equal(t, []string{"one"}, texts(s))
-			appendText(t, s, "two")
-			require.NoError(t, s.Close())
-			again := open(t, store, "a", s.ID())
-			require.Equal(t, []string{"one", "two"}, texts(again))
-			require.NoError(t, again.Close())
-		})
+	s := open(t, store, "a", "")
+	for n := range 20 {
+		appendText(t, s, strconv.Itoa(n)+strings.Repeat(" x", 1<<19))
 	}
+	compact(t, s, "summary")
+	appendText(t, s, "last")
+	require.NoError(t, s.Close())
+	require.Less(t, sizeOf(t, transcriptPath(t, dir, s.ID())), int64(1000))
+	all, err := store.Transcript(t.Context(), s.ID(), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, all.Entries, 2)
+	require.EqualValues(t, 21, all.Entries[0].Seq, "the number of an entry does not change")
+	require.Equal(t, "summary", all.Entries[0].Compacted[0].Text())
+	require.Equal(t, "last", all.Entries[1].Message.Text())
+	require.EqualValues(t, 22, all.Total)
+	again := open(t, store, "a", s.ID())
+	require.Equal(t, []string{"summary", "last"}, texts(again))
+	require.NoError(t, again.Close())
+}
+
+// Messages before a compaction are not decoded, so a damaged line there does not matter.
+func TestFilesReadFromTheLastCompaction(t *testing.T) {
+	dir := t.TempDir()
+	store := newFiles(t, session.FilesConfig{Dir: dir})
+	s := open(t, store, "a", "")
+	appendText(t, s, "replaced")
+	compact(t, s, "first")
+	compact(t, s, "second")
+	require.NoError(t, s.Close())
+	file := transcriptPath(t, dir, s.ID())
+	writeFile(t, file, strings.Replace(readFile(t, file), `{"type":"text","text":"replaced"}`, `garbage`, 1))
+	again := open(t, store, "a", s.ID())
+	require.Equal(t, []string{"second"}, texts(again))
+	require.NoError(t, again.Close())
+	all, err := store.Transcript(t.Context(), s.ID(), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, all.Entries, 2, "a line that cannot be read has no entry")
+}
+
+func TestFilesCompactErrors(t *testing.T) {
+	store := newFiles(t, session.FilesConfig{})
+	messages := []model.Message{model.UserText("x"), {Content: []model.Block{{Input: []byte("{")}}}} // invalid JSON
+	first := open(t, store, "a", "")
+	s := open(t, store, "a", createSession(t, store, "one"))
+	require.ErrorContains(t, first.Compact(t.Context(), messages), "message 2: ")
+	require.Empty(t, first.Messages())
+	require.NoError(t, first.Close())
+
+	require.Error(t, s.Compact(t.Context(), messages))
+	require.Equal(t, []string{"one"}, texts(s))
+	appendText(t, s, "two")
+	require.NoError(t, s.Close())
+	again := open(t, store, "a", s.ID())
+	require.Equal(t, []string{"one", "two"}, texts(again))
+	require.NoError(t, again.Close())
+}
+
+// The name of the new file of a compaction can be in use, by a folder that is not empty.
+func TestFilesCompactErrorsOfALongFile(t *testing.T) {
+	dir := t.TempDir()
+	store := newFiles(t, session.FilesConfig{Dir: dir})
+	s := open(t, store, "a", "")
+	for range 17 {
+		appendText(t, s, strings.Repeat("x", 1<<20))
+	}
+	taken := strings.TrimSuffix(transcriptPath(t, dir, s.ID()), ".jsonl") + ".new"
+	require.NoError(t, os.MkdirAll(filepath.Join(taken, "x"), 0o700))
+	require.Error(t, s.Compact(t.Context(), userMessages("x")))
+	require.Len(t, s.Messages(), 17)
+	require.NoError(t, os.RemoveAll(taken))
+	compact(t, s, "summary")
+	appendText(t, s, "two")
+	require.NoError(t, s.Close())
+	again := open(t, store, "a", s.ID())
+	require.Equal(t, []string{"summary", "two"}, texts(again))
+	require.NoError(t, again.Close())
 }
 
 // generation returns the messages of the n-th compaction. Writing them takes some milliseconds.
@@ -120,12 +163,16 @@ func TestAKillDuringACompactionLosesNothing(t *testing.T) {
 			require.NoError(t, err)
 			last = n
 		}
-		for len(glob(t, dir, id+".new")) == 0 { // until the next compaction has started
+		file := transcriptPath(t, dir, id)
+		for size := sizeOf(t, file); sizeOf(t, file) == size && len(glob(t, dir, id+".new")) == 0; { // until the next compaction has started
 			_, err := store.Open(t.Context(), "a", id)
 			require.ErrorIs(t, err, session.ErrBusy, "the child has the session open during a compaction")
 		}
 		last += len(strings.Fields(p.kill()))
 		torn += len(glob(t, dir, id+".new"))
+		if lastByte(t, file) != '\n' {
+			torn++
+		}
 
 		s := open(t, store, "a", id)
 		n, _, _ := strings.Cut(texts(s)[0], " ")
@@ -143,7 +190,9 @@ func TestAKillDuringACompactionLosesNothing(t *testing.T) {
 	s := open(t, store, "a", id)
 	compact(t, s, "summary")
 	require.NoError(t, s.Close())
-	require.Len(t, glob(t, dir, "*"), 1, "the interrupted compaction was removed")
+	s = open(t, store, "a", id)
+	require.Equal(t, []string{"summary"}, texts(s))
+	require.NoError(t, s.Close())
 }
 
 func TestSweepRemovesInterruptedCompactions(t *testing.T) {

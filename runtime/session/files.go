@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -44,17 +45,19 @@ type FilesConfig struct {
 //	<Dir>/sessions/<hash of CWD>/<agent id>/<shard>/<session id>.jsonl
 //
 // The shard is one of 256, by the time of the first run, so that no folder has all sessions of an
-// agent. Former versions had no shards: a session in the folder of the agent is continued there.
+// agent. Former versions had no shards: a session in the folder of the agent is moved when a run
+// continues it. They do not know the sessions of this version.
 //
-// The first line is a header with the version of the format. Every other line is a
-// [model.Message]. Append writes a message with one system call, so that it survives a crash of the
-// process. Close syncs the file, so that the session also survives a crash of the machine. Sessions
+// The first line is a header with the version of the format. Every other line is a [model.Message]
+// with its time, an event, or the messages that a compaction left. Append and Record write a line
+// with one system call, so that it survives a crash of the process. Close syncs the file, so that the session also survives a crash of the machine. Sessions
 // that are closed together are synced in parallel, and their folders together. An empty session has
 // no file. The file of an open session is locked.
 //
-// Compact writes a new file in the same format, syncs it and renames it over the old one, so that a
-// transcript does not contain replaced messages. A crash in between leaves a file <session id>.new,
-// which the next Compact of the session removes, or a sweep after TTL.
+// Compact appends a line, so that the replaced messages remain in the transcript. If the file is
+// longer than 16 MiB, Compact writes a new file without them, syncs it and renames it over the old
+// one. A crash in between leaves a file <session id>.new, which the next such file of the session
+// replaces, or which a sweep removes after TTL.
 //
 // A crash during an append can leave an incomplete last line, which the next append removes. Open
 // returns [ErrDamaged] for any other line that cannot be read, and [ErrNewer] for the format of a
@@ -304,7 +307,11 @@ func (f *Files) resume(k key) (_ *transcript, err error) {
 	if f.expired(info) { // the session is unknown even if its file cannot be removed
 		return nil, errors.Join(f.root.Remove(path), fs.ErrNotExist)
 	}
-	c, err := readTranscript(file, info.Size())
+	compaction, err := findCompaction(io.NewSectionReader(file, 0, info.Size()), info.Size())
+	if err != nil {
+		return nil, err
+	}
+	c, err := readTranscript(io.NewSectionReader(file, 0, info.Size()), info.Size(), compaction)
 	if err != nil {
 		return nil, err
 	}
@@ -318,8 +325,8 @@ func (f *Files) resume(k key) (_ *transcript, err error) {
 			"session_id", k.id, "agent", k.agent, "bytes", info.Size()-c.end)
 	}
 	return &transcript{
-		store: f, key: k, path: path, resumed: true, messages: c.messages, created: c.header.Created,
-		file: file, size: info.Size(), end: c.end, missingNewline: c.missingNewline,
+		store: f, key: k, path: path, resumed: true, messages: c.messages, header: c.header, former: c.header.Version < formatVersion,
+		entries: c.entries, events: c.events, file: file, size: info.Size(), end: c.end, missingNewline: c.missingNewline,
 	}, nil
 }
 
@@ -330,11 +337,14 @@ func (f *Files) createFile(path string) (*os.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
-	if err := f.root.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := f.makeFolder(path); err != nil {
 		return nil, err
 	}
 	return f.root.OpenFile(path, flags, 0o600)
 }
+
+// makeFolder creates the folder of a file if it does not exist.
+func (f *Files) makeFolder(path string) error { return f.root.MkdirAll(filepath.Dir(path), 0o700) }
 
 // openLocked opens and locks the file of a session. The caller must call unlockAndClose.
 func (f *Files) openLocked(path string) (*os.File, fs.FileInfo, error) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,12 @@ func transcriptPath(t *testing.T, dir, id string) string {
 	return found[0]
 }
 
+// former returns a transcript in the format of the former version.
+func former(text string) string {
+	text = regexp.MustCompile(`,"time":"[^"]*"}`).ReplaceAllString(text, "}")
+	return strings.Replace(text, `"version":2,`, `"version":1,`, 1)
+}
+
 // shard returns the name of the folder of a session.
 func shard(id string) string { return id[7:8] + id[9:10] }
 
@@ -88,16 +95,14 @@ func TestFilesFormat(t *testing.T) {
 	cwd, err = filepath.EvalSymlinks(cwd)
 	require.NoError(t, err)
 	require.Equal(t, "agenthost session", header.Format)
-	require.Equal(t, 1, header.Version)
+	require.Equal(t, 2, header.Version)
 	require.Equal(t, id, header.ID)
 	require.Equal(t, "a", header.Agent)
 	require.Equal(t, cwd, header.CWD)
 	require.WithinRange(t, header.Created, before, time.Now())
-	require.Equal(t, []string{
-		`{"role":"user","content":[{"type":"text","text":"one <b>"}]}` + "\n",
-		`{"role":"user","content":[{"type":"text","text":"two"}]}` + "\n",
-		"",
-	}, lines[1:])
+	require.Regexp(t, `^\{"role":"user","content":\[\{"type":"text","text":"one <b>"\}\],"time":"[^"]*Z"\}\n$`, lines[1])
+	require.Regexp(t, `^\{"role":"user","content":\[\{"type":"text","text":"two"\}\],"time":"[^"]*Z"\}\n$`, lines[2])
+	require.Empty(t, lines[3])
 }
 
 func TestFilesAreStoredByWorkingDirectory(t *testing.T) {
@@ -259,14 +264,14 @@ func TestFilesRejectDamagedTranscripts(t *testing.T) {
 		"another JSON file":        {replace("agenthost session", "other"), session.ErrDamaged, "line 1"},
 		"no version":               {replace(`"version":1,`, ""), session.ErrDamaged, "line 1"},
 		"a field of another type":  {replace(`"created":"`, `"created":"x`), session.ErrDamaged, "line 1"},
-		"a newer version":          {replace(`"version":1,"id":`, `"version":2,"id":7,"ids":`), session.ErrNewer, "line 1"},
+		"a newer version":          {replace(`"version":1,"id":`, `"version":3,"id":7,"ids":`), session.ErrNewer, "line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			store := newFiles(t, session.FilesConfig{Dir: dir})
 			id := createSession(t, store, "one", "two", "three")
 			file := transcriptPath(t, dir, id)
-			original := readFile(t, file)
+			original := former(readFile(t, file))
 			changed := row.change(original)
 			require.NotEqual(t, original, changed)
 			writeFile(t, file, changed)
@@ -364,36 +369,76 @@ func ExampleFiles() {
 	// Output: true Hello
 }
 
-// A session of a former version, which had no shards, is continued where it is.
-func TestFilesReadSessionsWithoutShards(t *testing.T) {
+// A session of a former version, which had no shards and no events, is moved when it is continued.
+func TestFilesReadSessionsOfAFormerVersion(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
 	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
-	former := func(texts ...string) (id, file string) {
+	create := func(texts ...string) (id, flat, sharded string) {
 		id = createSession(t, store, texts...)
-		sharded := transcriptPath(t, dir, id)
-		file = filepath.Join(filepath.Dir(filepath.Dir(sharded)), id+".jsonl")
-		require.NoError(t, os.Rename(sharded, file))
-		return id, file
+		sharded = transcriptPath(t, dir, id)
+		flat = filepath.Join(filepath.Dir(filepath.Dir(sharded)), id+".jsonl")
+		writeFile(t, flat, former(readFile(t, sharded)))
+		require.NoError(t, os.Remove(sharded))
+		return id, flat, sharded
 	}
-	id, file := former("one")
-	s := open(t, store, "a", id)
-	require.True(t, s.Resumed())
-	_, err := store.Open(t.Context(), "a", id)
-	require.ErrorIs(t, err, session.ErrBusy)
-	_, err = newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd}).Open(t.Context(), "a", id)
-	require.ErrorIs(t, err, session.ErrBusy, "another store")
-	appendText(t, s, "two")
-	compact(t, s, "summary")
-	appendText(t, s, "three")
-	require.NoError(t, s.Close())
-	require.FileExists(t, file)
-	require.Equal(t, []string{"summary", "three"}, texts(open(t, store, "a", id)))
+	for name, change := range map[string]func(t *testing.T, s session.Session) (want []string){
+		"append": func(t *testing.T, s session.Session) []string {
+			t.Helper()
+			appendText(t, s, "three")
+			return []string{"one", "two", "three"}
+		},
+		"record": func(t *testing.T, s session.Session) []string {
+			t.Helper()
+			require.NoError(t, s.Record([]byte(`{}`)))
+			return []string{"one", "two"}
+		},
+		"compact": func(t *testing.T, s session.Session) []string {
+			t.Helper()
+			compact(t, s, "summary")
+			return []string{"summary"}
+		},
+	} {
+		for tail, stored := range map[string]bool{"": false, "{": false, `{"role":"user","content":[{"type":"text","text":"two"}]}`: true} {
+			t.Run(name+" "+tail, func(t *testing.T) {
+				texted := []string{"one", "two"}
+				if stored {
+					texted = texted[:1]
+				}
+				id, flat, sharded := create(texted...)
+				writeFile(t, flat, readFile(t, flat)+tail)
+				before := readFile(t, flat)
+				s := open(t, store, "a", id)
+				require.True(t, s.Resumed())
+				require.Equal(t, []string{"one", "two"}, texts(s))
+				_, err := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd}).Open(t.Context(), "a", id)
+				require.ErrorIs(t, err, session.ErrBusy)
+				require.NoError(t, s.Close())
+				require.Equal(t, before, readFile(t, flat), "a session that is only opened is not moved")
 
-	deleted, file := former("one")
+				s = open(t, store, "a", id)
+				want := change(t, s)
+				_, err = newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd}).Open(t.Context(), "a", id)
+				require.ErrorIs(t, err, session.ErrBusy)
+				require.NoError(t, s.Close())
+				require.NoFileExists(t, flat)
+				require.FileExists(t, sharded)
+				s = open(t, store, "a", id)
+				require.Equal(t, want, texts(s))
+				require.NoError(t, s.Close())
+				all, err := store.Transcript(t.Context(), id, 0, 10)
+				require.NoError(t, err)
+				require.Equal(t, "one", all.Entries[0].Message.Text())
+				require.Zero(t, all.Entries[0].Time, "a former version stored no time")
+				require.NotZero(t, all.Entries[2].Time)
+				require.Len(t, all.Entries, 3)
+			})
+		}
+	}
+	deleted, flat, _ := create("one")
 	require.NoError(t, store.Delete(t.Context(), deleted))
-	require.NoFileExists(t, file)
-	expired, file := former("one")
-	setAge(t, file, 720*time.Hour)
+	require.NoFileExists(t, flat)
+	expired, flat, _ := create("one")
+	setAge(t, flat, 720*time.Hour)
 	require.False(t, open(t, store, "a", expired).Resumed())
-	require.NoFileExists(t, file)
+	require.NoFileExists(t, flat)
 }

@@ -20,7 +20,7 @@ var (
 
 const (
 	formatName    = "agenthost session"
-	formatVersion = 1
+	formatVersion = 2 // 1 had no events and no compactions
 
 	// maxLine limits a line, in bytes with its end. It is large enough for the largest response of
 	// a model, even if JSON encodes each byte as two, as it does line ends and quotes.
@@ -37,15 +37,42 @@ type header struct {
 	Agent   string    `json:"agent"`
 	CWD     string    `json:"cwd"`
 	Created time.Time `json:"created"`
+	Dropped int64     `json:"dropped,omitempty"` // the number of former entries that are not in the file
 }
+
+// messageLine is the line of a message.
+type messageLine struct {
+	*model.Message
+
+	Time time.Time `json:"time,omitzero"`
+}
+
+// eventLine and compactionLine are the other lines. Their first fields identify them.
+type (
+	eventLine struct {
+		Event json.RawMessage `json:"event"`
+		Time  time.Time       `json:"time"`
+	}
+	compactionLine struct {
+		Compacted []model.Message `json:"compacted"`
+		Time      time.Time       `json:"time"`
+	}
+)
+
+var (
+	eventPrefix      = []byte(`{"event":`)
+	compactionPrefix = []byte(`{"compacted":`)
+)
 
 // content is the content of a transcript file.
 type content struct {
 	header   header
-	messages []model.Message
-	end      int64 // of the last complete message
+	messages []model.Message // since the last compaction, and those that it left
+	events   int             // bytes of the events since then
+	entries  int64           // the number of all entries
+	end      int64           // of the last complete line
 
-	missingNewline bool // the last message has no line end
+	missingNewline bool // the last line has no line end
 }
 
 // encodeLine writes a value as JSON with a line end.
@@ -55,11 +82,11 @@ func encodeLine(to *bytes.Buffer, v any) error {
 	return e.Encode(v)
 }
 
-// encodeMessage writes a message and a line end. It returns an error if the line is too long for
+// encodeEntry writes an entry and a line end. It returns an error if the line is too long for
 // readTranscript.
-func encodeMessage(to *bytes.Buffer, m *model.Message) error {
+func encodeEntry(to *bytes.Buffer, entry any) error {
 	before := to.Len()
-	if err := encodeLine(to, m); err != nil {
+	if err := encodeLine(to, entry); err != nil {
 		return err
 	}
 	if n := to.Len() - before; n > maxLine {
@@ -68,11 +95,29 @@ func encodeMessage(to *bytes.Buffer, m *model.Message) error {
 	return nil
 }
 
-// readTranscript reads a transcript of about size bytes. It returns an empty header if the header
-// is incomplete.
-func readTranscript(r io.Reader, size int64) (content, error) {
+// findCompaction returns the number of the line of the last compaction, or 0. The messages before it
+// are not decoded.
+func findCompaction(r io.Reader, size int64) (line int, err error) {
+	l := newLineReader(r, size)
+	for n := 1; ; n++ {
+		text, err := l.next()
+		if err != nil {
+			return 0, fmt.Errorf("line %d: %w", n, err)
+		}
+		if len(text) == 0 {
+			return line, nil
+		}
+		if bytes.HasPrefix(text, compactionPrefix) && bytes.HasSuffix(text, []byte{'\n'}) {
+			line = n
+		}
+	}
+}
+
+// readTranscript reads a transcript of about size bytes, whose last compaction is in a line. It
+// returns an empty header if the header is incomplete.
+func readTranscript(r io.Reader, size int64, compaction int) (content, error) {
 	var c content
-	l := lineReader{from: bufio.NewReaderSize(r, int(min(size+1, readBuffer)))}
+	l := newLineReader(r, size)
 	for n := 1; ; n++ {
 		line, err := l.next()
 		if err != nil {
@@ -84,8 +129,9 @@ func readTranscript(r io.Reader, size int64) (content, error) {
 			return c, nil
 		case n == 1:
 			err = c.header.decode(line)
+		case n < compaction:
 		default:
-			err = c.appendMessage(line)
+			err = c.add(line)
 		}
 		if err != nil && !complete { // an interrupted append
 			return c, nil
@@ -94,6 +140,7 @@ func readTranscript(r io.Reader, size int64) (content, error) {
 			return c, fmt.Errorf("line %d: %w", n, err)
 		}
 		c.end += int64(len(line))
+		c.entries = int64(n - 1)
 		c.missingNewline = !complete
 	}
 }
@@ -118,7 +165,23 @@ func (h *header) decode(line []byte) error {
 	return nil
 }
 
-func (c *content) appendMessage(line []byte) error {
+// add adds a line after the header.
+func (c *content) add(line []byte) error {
+	switch {
+	case bytes.HasPrefix(line, eventPrefix):
+		if !json.Valid(line) {
+			return fmt.Errorf("%w: not an event", ErrDamaged)
+		}
+		c.events += len(line)
+		return nil
+	case bytes.HasPrefix(line, compactionPrefix):
+		var to compactionLine
+		if err := json.Unmarshal(line, &to); err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		c.messages, c.events = to.Compacted, 0
+		return nil
+	}
 	var m model.Message
 	if err := json.Unmarshal(line, &m); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -134,6 +197,10 @@ func (c *content) appendMessage(line []byte) error {
 type lineReader struct {
 	from *bufio.Reader
 	long []byte // the current line if it is longer than the buffer of from
+}
+
+func newLineReader(r io.Reader, size int64) *lineReader {
+	return &lineReader{from: bufio.NewReaderSize(r, int(min(size+1, readBuffer)))}
 }
 
 // next returns the next line with its end. The last line may have no end, and at the end of the

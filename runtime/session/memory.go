@@ -1,9 +1,11 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"container/list"
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -25,7 +27,7 @@ type MemoryConfig struct {
 type Memory struct {
 	cfg MemoryConfig
 
-	mu       sync.Mutex        // guards all fields below, and bytes, lastUsed and idle of every entry
+	mu       sync.Mutex        // guards all fields below, and those of every entry; its run alone changes messages
 	sessions map[string]*entry // by id
 	idle     *list.List        // of *entry: sessions that are not open, the most recently used first
 	bytes    int64
@@ -36,7 +38,11 @@ type key struct{ agent, id string }
 // entry is a session of a Memory store.
 type entry struct {
 	key      key
+	created  time.Time
 	messages []model.Message
+	entries  []Entry // since the last compaction, which is the first
+	dropped  int64   // the number of entries before it
+	events   int     // bytes of events in entries
 	bytes    int64
 	lastUsed time.Time
 	idle     *list.Element // in Memory.idle, nil while the session is open
@@ -67,7 +73,7 @@ func (m *Memory) Open(_ context.Context, agentID, id string) (Session, error) {
 		e.idle = nil
 		return &memorySession{store: m, entry: e, resumed: true}, nil
 	}
-	e := &entry{key: key{agentID, ids.New()}, bytes: overhead}
+	e := &entry{key: key{agentID, ids.New()}, created: time.Now().UTC(), bytes: overhead}
 	m.sessions[e.key.id] = e
 	m.bytes += e.bytes
 	return &memorySession{store: m, entry: e}, nil
@@ -107,6 +113,39 @@ func (m *Memory) Delete(_ context.Context, id string) error {
 	return nil
 }
 
+// Transcript implements [Store]. A compaction drops the entries before it.
+func (m *Memory) Transcript(_ context.Context, id string, after int64, limit int) (Transcript, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.sessions[id]
+	if !ok || len(e.messages) == 0 || e.idle != nil && time.Since(e.lastUsed) >= m.cfg.TTL {
+		return Transcript{}, ErrUnknown
+	}
+	t := Transcript{ID: id, AgentID: e.key.agent, Created: e.created, Total: e.dropped + int64(len(e.entries))}
+	from := min(max(after-e.dropped, 0), int64(len(e.entries)))
+	size := 0
+	for i, entry := range e.entries[from:] {
+		n := len(entry.Event) + sizeOf(entry.Compacted)
+		if entry.Message != nil {
+			n += entry.Message.Size()
+		}
+		if i == limit || size > 0 && size+n > maxPage {
+			break
+		}
+		size += n
+		entry.Seq = e.dropped + from + int64(i) + 1
+		t.Entries = append(t.Entries, entry)
+	}
+	return t, nil
+}
+
+func sizeOf(messages []model.Message) (size int) {
+	for i := range messages {
+		size += messages[i].Size()
+	}
+	return size
+}
+
 // memorySession is an open session of a Memory store.
 type memorySession struct {
 	store   *Memory
@@ -120,25 +159,40 @@ func (s *memorySession) Resumed() bool { return s.resumed }
 func (s *memorySession) Messages() []model.Message { return slices.Clip(s.entry.messages) }
 
 func (s *memorySession) Append(_ context.Context, m model.Message) error {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
 	s.entry.messages = append(s.entry.messages, m)
+	s.entry.entries = append(s.entry.entries, Entry{Time: time.Now().UTC(), Message: &m})
 	s.addBytes(int64(m.Size()))
 	return nil
 }
 
-func (s *memorySession) Compact(_ context.Context, messages []model.Message) error {
-	size := int64(overhead)
-	for i := range messages {
-		size += int64(messages[i].Size())
+func (s *memorySession) Record(event json.RawMessage) error {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	if s.entry.events+len(event) > maxRecorded {
+		return nil
 	}
-	s.entry.messages = slices.Clone(messages)
-	s.addBytes(size - s.entry.bytes)
+	s.entry.events += len(event)
+	s.entry.entries = append(s.entry.entries, Entry{Time: time.Now().UTC(), Event: bytes.Clone(event)})
+	s.addBytes(int64(len(event)))
 	return nil
 }
 
-// addBytes adds n, which may be negative, to the sizes of the session and of the store.
-func (s *memorySession) addBytes(n int64) {
+func (s *memorySession) Compact(_ context.Context, messages []model.Message) error {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
+	s.entry.messages = slices.Clone(messages)
+	s.entry.dropped += int64(len(s.entry.entries))
+	s.entry.events = 0
+	s.entry.entries = []Entry{{Time: time.Now().UTC(), Compacted: slices.Clone(messages)}}
+	s.addBytes(overhead + int64(sizeOf(messages)) - s.entry.bytes)
+	return nil
+}
+
+// addBytes adds n, which may be negative, to the sizes of the session and of the store. The caller
+// holds mu.
+func (s *memorySession) addBytes(n int64) {
 	s.entry.bytes += n
 	s.store.bytes += n
 }

@@ -8,7 +8,9 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -27,9 +29,48 @@ type Store interface {
 	// Delete deletes a stored session, of whichever agent. After that its id is unknown. Delete
 	// returns ErrBusy if a run has the session open, and nil if the id is unknown.
 	Delete(ctx context.Context, id string) error
+
+	// Transcript returns what happened in a stored session, of whichever agent: the entries after
+	// a seq, at most limit of them, also while a run has the session open. It returns fewer if
+	// they are long, but at least one. It returns ErrUnknown if the id is unknown.
+	Transcript(ctx context.Context, id string, after int64, limit int) (Transcript, error)
 }
 
-// Session is an open session. It is used by one run and is not safe for concurrent use.
+// ErrUnknown is returned by Transcript if there is no session with the id.
+var ErrUnknown = errors.New("session is unknown")
+
+// Transcript is a part of what happened in a session.
+type Transcript struct {
+	ID, AgentID string
+
+	Created time.Time
+	Entries []Entry
+	Total   int64 // the seq of the last entry of the session
+}
+
+// Entry is a message, an event or a compaction of a session. Entries before a compaction may be
+// missing.
+type Entry struct {
+	Seq  int64     // 1, 2, 3 in the session
+	Time time.Time // zero for a message of a former version
+
+	// One of these is set.
+	Message   *model.Message
+	Event     json.RawMessage
+	Compacted []model.Message
+}
+
+const (
+	// maxPage bounds the text of the entries that Transcript returns, in bytes.
+	maxPage = 4 << 20
+
+	// maxRecorded bounds what a session has, in bytes: its events since the last compaction, and all
+	// entries before a compaction.
+	maxRecorded = 16 << 20
+)
+
+// Session is an open session. It is used by one run and is not safe for concurrent use, except that
+// Record may be called at any time before Close.
 type Session interface {
 	ID() string
 
@@ -48,6 +89,10 @@ type Session interface {
 	// the previous messages are unchanged. Compact does not retain the slice. An empty slice
 	// leaves an empty session.
 	Compact(ctx context.Context, messages []model.Message) error
+
+	// Record adds an event to the transcript, which is a JSON value in one line. Events before the
+	// first message are stored with it. Events that exceed the limit of a session are omitted.
+	Record(event json.RawMessage) error
 
 	// Close releases the session. No method may be called after Close. An empty session is not
 	// stored.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -71,12 +72,17 @@ func TestCloseSyncsTheSession(t *testing.T) {
 	require.Empty(t, synced(), "nothing was appended")
 
 	short := open(t, store, "a", s.ID())
-	before := sizeOf(t, file)
-	require.NoError(t, short.Compact(t.Context(), userMessages("summary")))
-	require.Equal(t, []string{fmt.Sprintf("%s.new %d", s.ID(), sizeOf(t, file))}, synced(), "before the rename")
-	require.NotEqual(t, before, sizeOf(t, file))
-	appendText(t, short, "four")
+	compact(t, short, "summary")
+	require.Empty(t, synced(), "a compaction is a line like others")
 	require.NoError(t, short.Close())
+	require.Equal(t, []string{transcript()}, synced())
+
+	long := open(t, store, "a", s.ID())
+	appendText(t, long, strings.Repeat("x", 17<<20))
+	compact(t, long, "summary")
+	require.Equal(t, []string{fmt.Sprintf("%s.new %d", s.ID(), sizeOf(t, file))}, synced(), "before the rename")
+	appendText(t, long, "four")
+	require.NoError(t, long.Close())
 	compacted := fmt.Sprintf("%s.new %d", s.ID(), sizeOf(t, file)) // the name at the time of the open
 	require.Equal(t, []string{compacted, folder}, synced(), "the name belongs to a new file")
 }
@@ -85,11 +91,12 @@ func TestFilesReportAFailedSync(t *testing.T) {
 	store := newFiles(t, session.FilesConfig{})
 	full := errors.New("the disk is full")
 	store.WatchSyncs(func(*os.File, func(*os.File) error) error { return full })
+	long := strings.Repeat("x", 17<<20)
 	s := open(t, store, "a", "")
-	appendText(t, s, "one")
+	appendText(t, s, long)
 	err := s.Compact(t.Context(), userMessages("summary"))
 	require.ErrorIs(t, err, full)
-	require.Equal(t, []string{"one"}, texts(s), "the session is unchanged")
+	require.Len(t, texts(s)[0], len(long), "the session is unchanged")
 	err = s.Close()
 	require.ErrorIs(t, err, full)
 	require.ErrorContains(t, err, "sync transcript: ")

@@ -3,11 +3,14 @@ package session
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -15,75 +18,152 @@ import (
 
 // transcript is an open session of [Files].
 type transcript struct {
-	store    *Files
-	key      key
-	path     string // of the file, relative to the root of the store
-	resumed  bool
+	store   *Files
+	key     key
+	resumed bool
+
+	mu       sync.Mutex // guards the fields below: events may be recorded during an append
+	path     string     // of the file, relative to the root of the store
 	messages []model.Message
+	header   header // zero before the first message
+	former   bool   // the file has the format and perhaps the place of a former version
+	entries  int64  // in the file
+	events   int    // bytes of the events since the last compaction
+	pending  [][]byte
+	file     *os.File // locked; nil before the first message
+	newName  bool     // the directory entry of the file is not synced
+	unsynced bool     // the content of the file is not synced
+	end      int64    // end of the last line in the file
+	size     int64    // of the file: more than end after an interrupted append
 
-	file           *os.File  // locked; nil before the first message
-	created        time.Time // of the session
-	newName        bool      // the directory entry of the file is not synced
-	unsynced       bool      // the content of the file is not synced
-	end            int64     // end of the last message in the file
-	size           int64     // of the file: more than end after an interrupted append
-	missingNewline bool      // the last message has no line end
-
-	buf bytes.Buffer
+	missingNewline bool // the last line has no line end
 }
 
-// maxRetainedBuffer is the largest buffer, in bytes, that is reused for the next message.
-const maxRetainedBuffer = 64 << 10
+func (t *transcript) ID() string    { return t.key.id }
+func (t *transcript) Resumed() bool { return t.resumed }
 
-func (t *transcript) ID() string                { return t.key.id }
-func (t *transcript) Resumed() bool             { return t.resumed }
-func (t *transcript) Messages() []model.Message { return slices.Clip(t.messages) }
+func (t *transcript) Messages() []model.Message {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clip(t.messages)
+}
 
 func (t *transcript) Append(_ context.Context, m model.Message) error {
-	if t.buf.Cap() > maxRetainedBuffer {
-		t.buf = bytes.Buffer{}
-	}
-	t.buf.Reset()
-	if err := t.encodeAppend(m); err != nil {
+	line, err := encoded(messageLine{&m, time.Now().UTC()})
+	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}
-	if t.file == nil {
-		if err := t.createFile(); err != nil {
-			return fmt.Errorf("create transcript: %w", err)
-		}
-	}
-	if err := t.write(t.buf.Bytes()); err != nil {
-		if t.end == 0 {
-			err = errors.Join(err, t.removeFile())
-		}
-		return fmt.Errorf("write transcript: %w", err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.add(line); err != nil {
+		return err
 	}
 	t.messages = append(t.messages, m)
 	return nil
 }
 
-// encodeAppend writes the text of an append to the buffer: the message, and before it the header of
-// a new file or a missing line end.
-func (t *transcript) encodeAppend(m model.Message) error {
-	switch {
-	case t.file == nil:
-		if err := t.encodeHeader(&t.buf); err != nil {
-			return err
-		}
-	case t.missingNewline:
-		t.buf.WriteByte('\n')
+func (t *transcript) Record(event json.RawMessage) error {
+	line, err := encoded(eventLine{event, time.Now().UTC()})
+	if err != nil {
+		return fmt.Errorf("encode event: %w", err)
 	}
-	return encodeMessage(&t.buf, &m)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.events+len(line) > maxRecorded {
+		return nil
+	}
+	t.events += len(line)
+	if t.file == nil {
+		t.pending = append(t.pending, line)
+		return nil
+	}
+	return t.add(line)
 }
 
-func (t *transcript) encodeHeader(to *bytes.Buffer) error {
-	if t.created.IsZero() {
-		t.created = time.Now().UTC()
+func (t *transcript) Compact(_ context.Context, messages []model.Message) error {
+	for i := range messages { // the error names the message
+		if _, err := encoded(&messages[i]); err != nil {
+			return fmt.Errorf("encode messages: message %d: %w", i+1, err)
+		}
 	}
-	return encodeLine(to, header{
-		Format: formatName, Version: formatVersion,
-		ID: t.key.id, Agent: t.key.agent, CWD: t.store.cfg.CWD, Created: t.created,
-	})
+	line, err := encoded(compactionLine{append([]model.Message{}, messages...), time.Now().UTC()})
+	if err != nil {
+		return fmt.Errorf("encode messages: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.file == nil && len(messages) == 0:
+		return nil
+	case t.end > maxRecorded:
+		t.header.Dropped += t.entries
+		if err := t.replaceFile(line); err != nil {
+			t.header.Dropped -= t.entries
+			return fmt.Errorf("replace transcript: %w", err)
+		}
+		t.entries = 1
+	default:
+		if err := t.add(line); err != nil {
+			return err
+		}
+	}
+	t.messages = slices.Clone(messages)
+	t.events = 0
+	return nil
+}
+
+// encoded returns the line of an entry.
+func encoded(entry any) ([]byte, error) {
+	var b bytes.Buffer
+	err := encodeEntry(&b, entry)
+	return b.Bytes(), err
+}
+
+// add appends a line to the file, with the header and the events before it to a new one.
+func (t *transcript) add(line []byte) error {
+	text := line
+	switch {
+	case t.file == nil:
+		if err := t.createFile(); err != nil {
+			return fmt.Errorf("create transcript: %w", err)
+		}
+		head, err := t.encodeHeader()
+		if err != nil {
+			return errors.Join(fmt.Errorf("encode header: %w", err), t.removeFile())
+		}
+		text = slices.Concat(head, slices.Concat(t.pending...), line)
+	case t.former:
+		if err := t.convert(); err != nil {
+			return fmt.Errorf("convert transcript: %w", err)
+		}
+	case t.missingNewline:
+		text = append([]byte{'\n'}, line...)
+	}
+	first := t.end == 0
+	if err := t.write(text); err != nil {
+		if first {
+			err = errors.Join(err, t.removeFile())
+		}
+		return fmt.Errorf("write transcript: %w", err)
+	}
+	t.entries++
+	if first {
+		t.entries += int64(len(t.pending))
+		t.pending = nil
+	}
+	return nil
+}
+
+// encodeHeader returns the first line.
+func (t *transcript) encodeHeader() ([]byte, error) {
+	if t.header.Created.IsZero() {
+		t.header.Created = time.Now().UTC()
+	}
+	t.header = header{
+		Format: formatName, Version: formatVersion, ID: t.key.id, Agent: t.key.agent,
+		CWD: t.store.cfg.CWD, Created: t.header.Created, Dropped: t.header.Dropped,
+	}
+	return encoded(t.header)
 }
 
 func (t *transcript) createFile() error {
@@ -152,47 +232,42 @@ func (t *transcript) Close() error {
 	return errors.Join(err, unlockAndClose(t.file))
 }
 
-func (t *transcript) Compact(_ context.Context, messages []model.Message) error {
-	if t.file == nil && len(messages) == 0 {
+// convert replaces the file of a former version by one with the present format and place.
+func (t *transcript) convert() error {
+	b := make([]byte, t.end)
+	if _, err := io.ReadFull(io.NewSectionReader(t.file, 0, t.end), b); err != nil {
+		return err
+	}
+	_, entries, _ := bytes.Cut(b, []byte{'\n'})
+	if t.missingNewline {
+		entries = append(entries, '\n')
+	}
+	old := t.path
+	if t.path = t.store.paths(t.key)[0]; t.path != old {
+		if err := t.store.makeFolder(t.path); err != nil {
+			t.path = old
+			return err
+		}
+	}
+	if err := t.replaceFile(entries); err != nil {
+		t.path = old
+		return err
+	}
+	t.former = false
+	if t.path == old {
 		return nil
 	}
-	text, err := t.encodeAll(messages)
+	return t.store.root.Remove(old)
+}
+
+// replaceFile replaces the file of the transcript by a header and these lines. After an error the
+// file is unchanged. The new file is locked before the rename, so that no other run can open the
+// session in between.
+func (t *transcript) replaceFile(lines []byte) error {
+	head, err := t.encodeHeader()
 	if err != nil {
-		return fmt.Errorf("encode messages: %w", err)
+		return err
 	}
-	first := t.file == nil
-	if first { // reserves the name: the rename of replaceFile would overwrite any other file
-		if err := t.createFile(); err != nil {
-			return fmt.Errorf("create transcript: %w", err)
-		}
-	}
-	if err := t.replaceFile(text); err != nil {
-		if first {
-			err = errors.Join(err, t.removeFile())
-		}
-		return fmt.Errorf("replace transcript: %w", err)
-	}
-	t.messages = slices.Clone(messages)
-	return nil
-}
-
-// encodeAll returns the text of a transcript with these messages.
-func (t *transcript) encodeAll(messages []model.Message) ([]byte, error) {
-	var b bytes.Buffer
-	if err := t.encodeHeader(&b); err != nil {
-		return nil, err
-	}
-	for i := range messages {
-		if err := encodeMessage(&b, &messages[i]); err != nil {
-			return nil, fmt.Errorf("message %d: %w", i+1, err)
-		}
-	}
-	return b.Bytes(), nil
-}
-
-// replaceFile replaces the file of the transcript. After an error the file is unchanged. The new
-// file is locked before the rename, so that no other run can open the session in between.
-func (t *transcript) replaceFile(text []byte) error {
 	root, temporary := t.store.root, temporary(t.path)
 	if err := root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -201,6 +276,7 @@ func (t *transcript) replaceFile(text []byte) error {
 	if err != nil {
 		return err
 	}
+	text := slices.Concat(head, lines)
 	if err = lock(file); err == nil {
 		_, err = file.Write(text)
 	}

@@ -30,6 +30,8 @@ type System struct {
 	ToolName  string `json:"tool_name,omitempty"`
 	ToolUseID string `json:"tool_use_id,omitempty"`
 	Reason    string `json:"reason,omitempty"`
+	Source    string `json:"source,omitempty"` // the setting that denied it: disallowedTools, allowedTools, permissionMode or protectedPaths
+	Rule      string `json:"rule,omitempty"`   // the rule or the mode, if it is one
 	Name      string `json:"name,omitempty"`
 	Status    string `json:"status,omitempty"`
 	Error     string `json:"error,omitempty"`

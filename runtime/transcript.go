@@ -1,0 +1,178 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/julienschmidt/httprouter"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/runtime/engine"
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// recorded stores events in the session before they are sent.
+type recorded struct {
+	engine.Output
+	x *execution
+}
+
+// Emit implements engine.Output.
+func (o recorded) Emit(p wire.Payload) {
+	o.x.record(p)
+	o.Output.Emit(p)
+}
+
+// record stores an event in the session, without the texts that its messages have. A run continues
+// if that fails: its messages are stored, or it fails because they are not.
+func (x *execution) record(p wire.Payload) {
+	if x.session == nil {
+		return
+	}
+	switch event := p.(type) {
+	case *wire.PartialMessage, *wire.Done:
+		return
+	case *wire.Assistant:
+		if event.ParentToolUseID == nil {
+			short := *event
+			short.Message.Content = []wire.Block{}
+			p = &short
+		}
+	case *wire.ToolResult:
+		if event.ParentToolUseID == nil {
+			short := *event
+			short.Result.Output = ""
+			p = &short
+		}
+	case *wire.Result:
+		short := *event
+		short.Result = nil
+		p = &short
+	}
+	text, err := wire.AppendEvent(nil, p)
+	if err == nil {
+		err = x.session.Record(text)
+	}
+	if err != nil {
+		x.rt.cfg.Logger.Error("record event in session", "err", err, "session_id", x.info.SessionID, "run_id", x.info.RunID)
+	}
+}
+
+const (
+	defaultEntries = 100
+	maxEntries     = 1000
+
+	// maxEntryText bounds each text of an entry, in bytes.
+	maxEntryText = 256 << 10
+)
+
+var errSessionNotFound = reject(http.StatusNotFound, "Session not found")
+
+// showSession handles GET /v1/sessions/:sessionId.
+func (rt *Runtime) showSession(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return invalid("the query string is malformed")
+	}
+	after, err := queryNumber(query, "after", 0, 0, 1<<53)
+	if err != nil {
+		return err
+	}
+	limit, err := queryNumber(query, "limit", defaultEntries, 1, maxEntries)
+	if err != nil {
+		return err
+	}
+	t, err := rt.transcript(r.Context(), ps.ByName("sessionId"), after, int(limit))
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, t)
+}
+
+// queryNumber returns a number of the query.
+func queryNumber(query url.Values, name string, absent, least, most int64) (int64, error) {
+	text := query.Get(name)
+	if text == "" {
+		return absent, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, invalid(name + " must be an integer from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10))
+	}
+	return n, nil
+}
+
+func (rt *Runtime) transcript(ctx context.Context, id string, after int64, limit int) (wire.Transcript, error) {
+	if !session.ValidID(id) {
+		return wire.Transcript{}, errSessionNotFound
+	}
+	found, err := rt.cfg.Sessions.Transcript(ctx, id, after, limit)
+	if errors.Is(err, session.ErrUnknown) {
+		return wire.Transcript{}, errSessionNotFound
+	}
+	if err != nil {
+		return wire.Transcript{}, err
+	}
+	t := wire.Transcript{SessionID: found.ID, AgentID: found.AgentID, CreatedAt: wire.Time(found.Created), Entries: []wire.TranscriptEntry{}, Total: found.Total}
+	last := after
+	for _, e := range found.Entries {
+		t.Entries = append(t.Entries, entryOf(e))
+		last = e.Seq
+	}
+	if len(found.Entries) > 0 && last < found.Total {
+		t.Next = last
+	}
+	return t, nil
+}
+
+func entryOf(e session.Entry) wire.TranscriptEntry {
+	out := wire.TranscriptEntry{Seq: e.Seq, Time: wire.Time(e.Time)}
+	switch {
+	case e.Message != nil:
+		out.Type, out.Role = wire.EntryMessage, string(e.Message.Role)
+		for i := range e.Message.Content {
+			if b, ok := transcriptBlock(&e.Message.Content[i]); ok {
+				out.Content = append(out.Content, b)
+			}
+		}
+	case e.Event != nil:
+		out.Type, out.Event = wire.EntryEvent, e.Event
+	default:
+		out.Type = wire.EntryCompaction
+		if len(e.Compacted) > 0 {
+			out.Summary, _ = excerpt.Ends(e.Compacted[0].Text(), maxEntryText)
+			out.Kept = len(e.Compacted) - 1
+		}
+	}
+	return out
+}
+
+// transcriptBlock returns a block without what is only for upstream: signatures, encrypted
+// thinking and unknown fields.
+func transcriptBlock(b *model.Block) (wire.TranscriptBlock, bool) {
+	text, cut := excerpt.Ends(b.Text, maxEntryText)
+	out := wire.TranscriptBlock{Type: string(b.Type), Truncated: cut}
+	switch b.Type {
+	case model.BlockText:
+		out.Text = text
+	case model.BlockThinking:
+		out.Thinking = text
+		return out, text != ""
+	case model.BlockToolUse:
+		out.ID, out.Name, out.Input = b.ID, b.Name, b.Input
+		if len(b.Input) > maxEntryText {
+			out.Input, out.Truncated = nil, true
+		}
+	case model.BlockToolResult:
+		out.ToolUseID, out.Output, out.IsError, out.Images = b.ID, text, b.IsError, len(b.Images)
+	default:
+		return out, false
+	}
+	return out, true
+}
