@@ -135,7 +135,7 @@ func (r *run) emitResult(call *model.Block, res result) {
 	r.outcome.Denials = append(r.outcome.Denials, res.denials...)
 	if res.denied != nil {
 		denial := wire.PermissionDenial{ToolName: call.Name, ToolUseID: call.ID, Reason: res.denied.Error()}
-		setting, rule := r.engine.cfg.Policy.Source(res.denied)
+		setting, rule := r.engine.cfg.Policy.Source(res.denied, r.tools.entries[call.Name].permissionTool(), call.Input)
 		r.outcome.Denials = append(r.outcome.Denials, denial)
 		r.out.Emit(&wire.System{
 			Type: "system", Subtype: wire.SystemPermissionDenied,

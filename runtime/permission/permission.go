@@ -141,8 +141,8 @@ func (p *Policy) Check(tool Tool, input json.RawMessage) (json.RawMessage, error
 }
 
 func (p *Policy) check(c *call, readOnly bool) error {
-	if text, denied := p.denies(c); denied {
-		return &ruleError{c.explain(ErrDenied), text}
+	if _, denied := p.denies(c); denied {
+		return c.explain(ErrDenied)
 	}
 	if p.mode == ModePlan && !readOnly {
 		return ErrPlan
@@ -191,22 +191,12 @@ func (p *Policy) denies(c *call) (text string, denied bool) {
 	return "", t.inText && t.text != "." && p.hiding.denies(t.text) || t.inReal && t.real != "." && p.hiding.denies(t.real)
 }
 
-// ruleError is ErrDenied with the rule that denies the call.
-type ruleError struct {
-	error
-	rule string
-}
-
-func (e *ruleError) Unwrap() error { return e.error }
-
-// Source returns what denied a call with an error of Check: the setting of the agent, and the rule
-// or the mode if it is one.
-func (p *Policy) Source(err error) (setting, rule string) {
+// Source returns what denied a call, whose error of Check is err: the setting of the agent, and the
+// rule or the mode if it is one.
+func (p *Policy) Source(err error, tool Tool, input json.RawMessage) (setting, rule string) {
 	switch {
 	case errors.Is(err, ErrDenied):
-		if denied, ok := errors.AsType[*ruleError](err); ok {
-			rule = denied.rule
-		}
+		rule, _ = p.denies(&call{tool: tool.Name, original: tool.Original, input: input, dir: &p.dir})
 		return "disallowedTools", rule
 	case errors.Is(err, ErrNotListed), errors.Is(err, ErrPattern):
 		return "allowedTools", ""

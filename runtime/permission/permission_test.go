@@ -293,3 +293,38 @@ func TestTheJudgedInput(t *testing.T) {
 		require.Equal(t, in, string(free), "no rule reads the command")
 	}
 }
+
+// Source names the setting that denies a call, and the rule or the mode.
+func TestSourceOfADenial(t *testing.T) {
+	bash, write := permission.Tool{Name: "Bash"}, permission.Tool{Name: "Write"}
+	for name, row := range map[string]struct {
+		cfg           permission.Config
+		narrow        []string // disallowedTools of a subagent
+		tool          permission.Tool
+		input         string
+		setting, rule string
+	}{
+		"a rule": {permission.Config{Disallowed: []string{"Write", "Bash(rm *)", "Bash"}}, nil, bash, `{"command":"rm x"}`, "disallowedTools", "Bash(rm *)"},
+		"the rule that matches": {permission.Config{Disallowed: []string{"Bash(cp *)", "Bash(mv *)"}}, nil, bash, `{"command":"mv x y"}`,
+			"disallowedTools", "Bash(mv *)"},
+		"of a subagent":    {permission.Config{Mode: permission.ModeBypass}, []string{"Bash"}, bash, `{"command":"ls"}`, "disallowedTools", "Bash"},
+		"a search":         {permission.Config{Disallowed: []string{"Read(keys/**)"}}, nil, permission.Tool{Name: "Grep", ReadOnly: true}, `{"path":"keys"}`, "disallowedTools", ""},
+		"not listed":       {permission.Config{Allowed: []string{"Read"}}, nil, bash, `{"command":"ls"}`, "allowedTools", ""},
+		"no pattern":       {permission.Config{Allowed: []string{"Bash(git *)"}}, nil, bash, `{"command":"ls"}`, "allowedTools", ""},
+		"the mode":         {permission.Config{}, nil, bash, `{"command":"ls"}`, "permissionMode", "default"},
+		"the mode plan":    {permission.Config{Mode: permission.ModePlan}, nil, bash, `{"command":"ls"}`, "permissionMode", "plan"},
+		"a protected path": {permission.Config{Mode: permission.ModeAcceptEdits, Allowed: []string{"Write"}}, nil, write, `{"file_path":".git/config"}`, "protectedPaths", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := permission.New(row.cfg)
+			require.NoError(t, err)
+			p, err = p.Narrow(nil, row.narrow)
+			require.NoError(t, err)
+			_, denied := p.Check(row.tool, []byte(row.input))
+			require.Error(t, denied)
+			setting, rule := p.Source(denied, row.tool, []byte(row.input))
+			require.Equal(t, row.setting, setting)
+			require.Equal(t, row.rule, rule)
+		})
+	}
+}
