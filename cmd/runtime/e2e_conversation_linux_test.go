@@ -211,7 +211,7 @@ func requireStablePrefix(t *testing.T, requests []*modeltest.Request) {
 	}
 }
 
-// transcript reads the file of a session.
+// transcript reads the messages in the file of a session.
 func (s *stage) transcript(id string) (path string, messages []model.Message) {
 	s.t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.state, "sessions", "*", "a", "*", id+".jsonl"))
@@ -220,8 +220,11 @@ func (s *stage) transcript(id string) (path string, messages []model.Message) {
 	data, err := os.ReadFile(found[0])
 	require.NoError(s.t, err)
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	require.Contains(s.t, lines[0], `"format":"agenthost session","version":1`)
+	require.Contains(s.t, lines[0], `"format":"agenthost session","version":2`)
 	for _, line := range lines[1:] {
+		if strings.HasPrefix(line, `{"event":`) {
+			continue
+		}
 		var m model.Message
 		require.NoError(s.t, json.Unmarshal([]byte(line), &m))
 		messages = append(messages, m)
