@@ -51,6 +51,14 @@ func (c *contract) chats(admin string) {
 	}
 	c.faulty("POST", path+"/messages", cleo, `{}`, `{"message":" "}`, `{"message":"a","clientMessageId":"`+strings.Repeat("c", 129)+`"}`)
 	c.cancelledChat(path, cleo, admin)
+	for _, row := range [][2]string{{path, cleo}, {strings.Replace(path, chats, allChats, 1), admin}} {
+		transcript, token := row[0]+"/transcript", row[1]
+		c.unpaged(transcript, token)
+		require.Equal(c.t, "1", c.ok(200, "GET", transcript+"?page_size=1", token, "")["next"])
+		c.failing.Store(true)
+		c.reject(502, api.UpstreamFailed, "GET", transcript, token, "")
+		c.failing.Store(false)
+	}
 	c.unpaged(path+"/messages", cleo)
 	require.Equal(c.t, "1", c.ok(200, "GET", path+"/messages?page_size=1", cleo, "")["next"])
 	c.ok(200, "GET", path+"/messages?next=1", cleo, "")
@@ -59,10 +67,13 @@ func (c *contract) chats(admin string) {
 	for _, row := range []struct{ method, path, body string }{
 		{"GET", chats + "/0/messages", ""}, {"POST", chats + "/0/messages", message}, {"POST", chats + "/0/cancel", ""}, {"DELETE", chats + "/0", ""},
 		{"GET", allChats + "/0", ""}, {"GET", allChats + "/0/messages", ""}, {"DELETE", allChats + "/0", ""},
+		{"GET", chats + "/0/transcript", ""}, {"GET", allChats + "/0/transcript", ""},
 	} {
 		c.reject(404, api.NotFound, row.method, row.path, cleo, row.body)
 	}
 	c.pushedChats(admin, cleo)
+	c.send("DELETE", agents+"/chatty/deploy", admin, "").want(204)
+	c.reject(409, api.AgentNotDeployed, "GET", path+"/transcript", cleo, "")
 	c.ok(204, "DELETE", path, cleo, "")
 }
 
@@ -121,6 +132,7 @@ func (c *contract) pushedChats(admin, member string) {
 		c.reject(400, api.InvalidRequest, method, one+"?user=%zz", admin, "")
 	}
 	c.reject(409, api.Conflict, "GET", one+"/messages", admin, "")
+	c.reject(409, api.Conflict, "GET", one+"/transcript", admin, "")
 	c.ok(200, "GET", one+"?user=bot", admin, "")
 	c.unpaged(one+"/messages", member)
 	c.ok(200, "GET", one+"/messages?user=bot", admin, "")

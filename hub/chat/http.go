@@ -39,6 +39,7 @@ func (s *Service) Routes() []api.Route {
 		})),
 		own(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listMessages)),
 		own(http.MethodPost, "/:id/messages", s.sendMessage),
+		own(http.MethodGet, "/:id/transcript", api.Result(http.StatusOK, s.showTranscript)),
 		admin(http.MethodGet, "", api.Result(http.StatusOK, s.listAllSessions)),
 		admin(http.MethodGet, "/:id", api.Result(http.StatusOK, func(r *http.Request) (Session, error) {
 			owner, err := ownerOf(r)
@@ -48,6 +49,7 @@ func (s *Service) Routes() []api.Route {
 			return s.AnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
 		})),
 		admin(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listAnyMessages)),
+		admin(http.MethodGet, "/:id/transcript", api.Result(http.StatusOK, s.showAnyTranscript)),
 		admin(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
 			owner, err := ownerOf(r)
 			if err != nil {

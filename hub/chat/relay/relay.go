@@ -36,6 +36,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Deployments returns the runtimes of agents. *deploy.Service implements it.
@@ -244,6 +245,36 @@ func (r *Relay) CancelRun(ctx context.Context, tenantID, agentName, runID string
 	if a := r.find(runID); err != nil && a != nil {
 		a.cancel(errCancelled)
 	}
+}
+
+// readWithin bounds the time to read a page of a transcript.
+const readWithin = 15 * time.Second
+
+// ReadTranscript returns the entries of a transcript after a seq. It fails with api.NotFound if the
+// runtime does not have it.
+func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, limit int) (wire.Transcript, error) {
+	if t.RuntimeSession == "" {
+		return wire.Transcript{}, noTranscript()
+	}
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	runtime, err := r.runtimeOf(ctx, t.TenantID, t.AgentName)
+	if err != nil {
+		return wire.Transcript{}, err
+	}
+	found, err := runtime.Transcript(ctx, t.RuntimeSession, after, limit)
+	if failure, ok := errors.AsType[*client.Error](err); ok && (failure.Status == http.StatusNotFound || failure.Status == http.StatusMethodNotAllowed) {
+		return wire.Transcript{}, noTranscript() // a runtime of a former version has no such route
+	}
+	if err != nil {
+		const message = "The runtime of the agent cannot be reached: the hub has the messages of the chat."
+		return wire.Transcript{}, &api.Error{Code: api.UpstreamFailed, Message: message, Cause: err}
+	}
+	return found, nil
+}
+
+func noTranscript() error {
+	return api.NotFound.New("The runtime of the agent has no transcript of this chat: the hub has its messages.")
 }
 
 // runtimeOf returns the client of the runtime of an agent.
