@@ -82,7 +82,8 @@ type service struct {
 	object `json:",inline"`
 
 	Spec struct {
-		ClusterIP string `json:"clusterIP"`
+		ClusterIP       string `json:"clusterIP"`
+		PublishNotReady bool   `json:"publishNotReadyAddresses"`
 	} `json:"spec"`
 }
 
@@ -193,7 +194,8 @@ func contains(have, want any, complete bool) bool {
 	case map[string]any:
 		have, ok := have.(map[string]any)
 		for name, value := range want {
-			if !ok || !contains(have[name], value, complete) {
+			selects := complete && (name == "selector" || name == "matchLabels") // one more label selects other pods
+			if !ok || selects && !reflect.DeepEqual(have[name], value) || !contains(have[name], value, complete) {
 				return false
 			}
 		}

@@ -53,14 +53,14 @@ func (d *Driver) terminate(ctx context.Context, r revision, patience time.Durati
 		return nil
 	}
 	if r.app != nil && r.app.stopped().IsZero() {
-		if r.service != nil { // those that drain are not ready, and have callers that cancel their runs
-			err := d.patch(ctx, services, &r.service.object, fields{}, fields{"spec": fields{"publishNotReadyAddresses": true}})
-			if err != nil {
-				return err
-			}
-		}
 		now := time.Now().UTC().Format(time.RFC3339Nano)
-		return d.patch(ctx, deployments, &r.app.object, fields{noteStopped: now}, fields{"spec": fields{"replicas": 0}})
+		if err := d.patch(ctx, deployments, &r.app.object, fields{noteStopped: now}, fields{"spec": fields{"replicas": 0}}); err != nil {
+			return err
+		}
+		return d.publish(ctx, r)
+	}
+	if err := d.publish(ctx, r); err != nil {
+		return err
 	}
 	began := time.Time{}
 	if r.app != nil {
@@ -80,4 +80,13 @@ func (d *Driver) terminate(ctx context.Context, r revision, patience time.Durati
 		}
 	}
 	return nil
+}
+
+// publish lets the Service lead to pods that drain. They are not ready, and have callers that cancel
+// their runs.
+func (d *Driver) publish(ctx context.Context, r revision) error {
+	if r.service == nil || r.service.Spec.PublishNotReady || len(r.pods) == 0 {
+		return nil
+	}
+	return d.patch(ctx, services, &r.service.object, fields{}, fields{"spec": fields{"publishNotReadyAddresses": true}})
 }

@@ -1,0 +1,202 @@
+package kubernetes_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// end deletes the deployment.
+func (p place) end(t *testing.T, d deploy.Driver, fence int64) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		require.NoError(t, d.Delete(t.Context(), claim(fence)))
+		o, err := d.Observe(t.Context(), key)
+		return err == nil && !o.Exists
+	}, patience, 50*time.Millisecond)
+	p.nothingLeft()
+}
+
+// The message of a runtime that does not run is the cause.
+func TestCauses(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*kubernetes.Config)
+		quota  string
+		want   string
+	}{
+		"image":     {change: func(c *kubernetes.Config) { c.Image = "missing:1" }, want: "the image missing:1 cannot be pulled"},
+		"full node": {change: func(c *kubernetes.Config) { c.Memory = "500Gi" }, want: "no node has room for it"},
+		"quota":     {change: func(*kubernetes.Config) {}, quota: "1Mi", want: "the quota of the namespace is used up"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			if test.quota != "" {
+				_, err := p.CoreV1().ResourceQuotas(p.namespace).Create(t.Context(), &core.ResourceQuota{
+					ObjectMeta: meta.ObjectMeta{Name: "small"},
+					Spec:       core.ResourceQuotaSpec{Hard: core.ResourceList{core.ResourceLimitsMemory: resource.MustParse(test.quota)}},
+				}, meta.CreateOptions{})
+				require.NoError(t, err)
+			}
+			d := p.open(t, test.change)
+			require.NoError(t, d.Apply(t.Context(), claim(1), 1, request()))
+			reach(t, d, 1, deploy.Running, test.want, nil)
+			reach(t, d, 1, deploy.Stopped, "", func() error { return d.Stop(t.Context(), claim(1), 1, 0) })
+			p.end(t, d, 1)
+		})
+	}
+}
+
+// Objects that someone has deleted or edited are repaired by the next Apply, without another pod
+// unless the pods are concerned.
+func TestDrift(t *testing.T) {
+	p := newPlace(t)
+	d, ctx := p.open(t), t.Context()
+	apply := func() error { return d.Apply(ctx, claim(1), 1, request()) }
+	first := reach(t, d, 1, deploy.Running, "", apply)
+	name := func() string {
+		apps, err := p.AppsV1().Deployments(p.namespace).List(ctx, meta.ListOptions{})
+		require.NoError(t, err)
+		require.Len(t, apps.Items, 1)
+		return apps.Items[0].Name
+	}()
+	edit := func(text string) []byte { return []byte(text) }
+	options := meta.PatchOptions{FieldManager: "someone"}
+	for what, change := range map[string]func() error{
+		"service": func() error { return p.CoreV1().Services(p.namespace).Delete(ctx, name, meta.DeleteOptions{}) },
+		"secret":  func() error { return p.CoreV1().Secrets(p.namespace).Delete(ctx, name, meta.DeleteOptions{}) },
+		"policy": func() error {
+			return p.NetworkingV1().NetworkPolicies(p.namespace).Delete(ctx, name, meta.DeleteOptions{})
+		},
+		"opened policy": func() error {
+			_, err := p.NetworkingV1().NetworkPolicies(p.namespace).Patch(ctx, name, types.MergePatchType, edit(`{"spec":{"ingress":[{}]}}`), options)
+			return err
+		},
+		"selector": func() error {
+			_, err := p.CoreV1().Services(p.namespace).Patch(ctx, name, types.MergePatchType, edit(`{"spec":{"selector":{"app":"other"}}}`), options)
+			return err
+		},
+	} {
+		require.NoError(t, change(), what)
+		reach(t, d, 1, deploy.Changed, "someone has changed", nil)
+		repaired := reach(t, d, 1, deploy.Running, "", apply)
+		require.Equal(t, first.StartedAt, repaired.StartedAt, what)
+	}
+	for what, patch := range map[string]string{
+		"scaled": `{"spec":{"replicas":0}}`,
+		"image":  `{"spec":{"template":{"spec":{"containers":[{"name":"runtime","image":"other:1"}]}}}}`,
+	} {
+		_, err := p.AppsV1().Deployments(p.namespace).Patch(ctx, name, types.StrategicMergePatchType, edit(patch), options)
+		require.NoError(t, err, what)
+		reach(t, d, 1, deploy.Changed, "someone has changed", nil)
+		reach(t, d, 1, deploy.Running, "", apply)
+	}
+	_, err := p.AppsV1().Deployments(p.namespace).Patch(ctx, name, types.MergePatchType, edit(`{"spec":{"template":{"metadata":{"labels":{"team":"x"}}}}}`), options)
+	require.NoError(t, err)
+	reach(t, d, 1, deploy.Running, "", nil)
+	require.NoError(t, p.AppsV1().Deployments(p.namespace).Delete(ctx, name, meta.DeleteOptions{}))
+	reach(t, d, 1, deploy.Running, "", apply)
+	p.end(t, d, 1)
+}
+
+// A hub that was frozen after it had read the claim changes nothing: its writes name versions that
+// the next hub has replaced.
+func TestFrozenHub(t *testing.T) {
+	p := newPlace(t)
+	d, ctx := p.open(t), t.Context()
+	first := reach(t, d, 1, deploy.Running, "", func() error { return d.Apply(ctx, claim(1), 1, request()) })
+	for what, call := range map[string]func(d deploy.Driver) error{
+		"stop":    func(d deploy.Driver) error { return d.Stop(ctx, claim(1), 1, 0) },
+		"discard": func(d deploy.Driver) error { return d.Discard(ctx, claim(1), 1) },
+		"delete":  func(d deploy.Driver) error { return d.Delete(ctx, claim(1)) },
+		"keys":    func(d deploy.Driver) error { return d.SetKeys(ctx, claim(1), []agent.Secret{"x"}) },
+		"apply":   func(d deploy.Driver) error { return d.Apply(ctx, claim(1), 2, request()) },
+	} {
+		// The first write after the claim was read waits until the next hub has changed the deployment.
+		gate := newGate()
+		frozen := p.open(t, gate.in)
+		done := make(chan error, 1)
+		go func() { done <- call(frozen) }()
+		<-gate.reached
+		p.takeOver(t, d)
+		close(gate.release)
+		require.ErrorIs(t, <-done, deploy.ErrFenced, what)
+		require.Equal(t, first, reach(t, d, 1, deploy.Running, "", nil), what)
+		require.Len(t, p.pods(key, "1"), 1)
+		require.Empty(t, p.pods(key, "2"), what)
+		p.giveBack(t)
+	}
+	p.end(t, d, 100)
+}
+
+// takeOver makes a higher fence the one in force.
+func (p place) takeOver(t *testing.T, d deploy.Driver) {
+	t.Helper()
+	require.NoError(t, d.SetKeys(t.Context(), claim(2), []agent.Secret{apiKey}))
+}
+
+// giveBack makes the first fence the one in force again, as no hub can.
+func (p place) giveBack(t *testing.T) {
+	t.Helper()
+	patch := []byte(`{"metadata":{"annotations":{"agenthost.dev/fence":"1"}}}`)
+	claims, err := p.CoreV1().ConfigMaps(p.namespace).List(t.Context(), meta.ListOptions{LabelSelector: "agenthost.dev/key"})
+	require.NoError(t, err)
+	for _, o := range claims.Items {
+		_, err := p.CoreV1().ConfigMaps(p.namespace).Patch(t.Context(), o.Name, types.MergePatchType, patch, meta.PatchOptions{})
+		require.NoError(t, err)
+	}
+	apps, err := p.AppsV1().Deployments(p.namespace).List(t.Context(), meta.ListOptions{LabelSelector: "agenthost.dev/key"})
+	require.NoError(t, err)
+	for _, o := range apps.Items {
+		_, err := p.AppsV1().Deployments(p.namespace).Patch(t.Context(), o.Name, types.MergePatchType, patch, meta.PatchOptions{})
+		require.NoError(t, err)
+	}
+}
+
+// The API server is away, and then restarted. The runtime continues, and the driver too.
+func TestServerIsRestarted(t *testing.T) {
+	p := newPlace(t)
+	d, ctx := p.open(t, func(c *kubernetes.Config) { c.Timeout = 5 * time.Second }), t.Context()
+	first := reach(t, d, 1, deploy.Running, "", func() error { return d.Apply(ctx, claim(1), 1, request()) })
+	p.cluster.StopAPIServer(t)
+	require.Eventually(t, func() bool {
+		_, err := d.Observe(ctx, key)
+		return errors.Is(err, deploy.ErrUnavailable)
+	}, patience, 50*time.Millisecond)
+	require.ErrorIs(t, d.Stop(ctx, claim(1), 1, 0), deploy.ErrUnavailable)
+	p.cluster.StartAPIServer(t)
+	require.Equal(t, first, reach(t, d, 1, deploy.Running, "", nil))
+	resume := p.cluster.Pause(t)
+	require.ErrorIs(t, d.Apply(ctx, claim(1), 2, request()), deploy.ErrUnavailable, "it hangs")
+	resume()
+	reach(t, d, 2, deploy.Running, "", func() error {
+		if err := d.Apply(ctx, claim(1), 2, request()); !errors.Is(err, deploy.ErrUnavailable) {
+			return err
+		}
+		return nil
+	})
+	require.Eventually(t, func() bool { return len(p.pods(key, "1")) == 1 && len(p.pods(key, "2")) == 1 }, patience, 50*time.Millisecond)
+	p.end(t, d, 1)
+}
+
+// A volume has the files of all revisions, and ends with the deployment.
+func TestVolume(t *testing.T) {
+	p := newPlace(t)
+	d, ctx := p.open(t, func(c *kubernetes.Config) { c.StorageSize = "1Mi" }), t.Context()
+	reach(t, d, 1, deploy.Running, "", func() error { return d.Apply(ctx, claim(1), 1, request()) })
+	reach(t, d, 2, deploy.Running, "", func() error { return d.Apply(ctx, claim(1), 2, request()) })
+	require.Eventually(t, func() bool {
+		all := p.pods(key, "")
+		return len(all) == 2 && all[0].Status.PodIP != "" && all[1].Status.PodIP != ""
+	}, patience, 50*time.Millisecond)
+	p.end(t, d, 1)
+}
