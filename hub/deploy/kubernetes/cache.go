@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,6 +65,9 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 				w, err = part.Watch(ctx, ours(o))
 			} else {
 				w, err = full.Watch(ctx, ours(o))
+			}
+			if o.SendInitialEvents != nil && apierrors.IsInvalid(err) { // an older server: a list follows
+				return w, err
 			}
 			return w, k.note(err)
 		},

@@ -19,7 +19,7 @@ import (
 
 // server is an API server without objects, in the wire format of the real one. fault responds
 // in its place if it returns true.
-func server(t *testing.T, fault func(w http.ResponseWriter, r *http.Request) bool) *httptest.Server {
+func server(t testing.TB, fault func(w http.ResponseWriter, r *http.Request) bool) *httptest.Server {
 	t.Helper()
 	ended := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -31,7 +31,7 @@ func request() deploy.Request {
 }
 
 // open returns a driver for the API server at a host.
-func open(t *testing.T, host string, change ...func(*kubernetes.Config)) *kubernetes.Driver {
+func open(t testing.TB, host string, change ...func(*kubernetes.Config)) *kubernetes.Driver {
 	t.Helper()
 	cfg := kubernetes.Config{REST: &rest.Config{Host: host}, Namespace: "agents", Image: "agenthost-runtime:1"}
 	for _, f := range change {
