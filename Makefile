@@ -98,7 +98,8 @@ test-deploy: ## the compose file and the systemd unit of examples/deploy, on a r
 # etcd is Debian's, the programs of Kubernetes are built once, which takes ten minutes.
 test-kubernetes: ## the tests on a real Kubernetes control plane (as root on Debian); RUN=regexp to choose
 	@$(MAKE) setup
-	@programs=$$(tools/kubernetes/setup); go vet -C tools/kubernetes ./...; \
+	@$(MAKE) lint PKG=./hub/deploy/kubernetes && bin/lint -C tools/kubernetes ./...
+	@programs=$$(tools/kubernetes/setup); \
 	KUBERNETES_PROGRAMS="$$programs" go test -C tools/kubernetes -count=1 -timeout=20m -run '$(RUN)' -json ./... | go run ./internal/testgate
 
 race: ## make test, with the race detector in all packages
@@ -107,7 +108,7 @@ race: ## make test, with the race detector in all packages
 lint: ## vet, staticcheck and other analyzers, see tools/lint
 	@go build -C tools -o "$$PWD/bin/lint" ./lint
 	@bin/lint $(PKG)
-	@[ '$(PKG)' != ./... ] || for module in tools tools/interop tools/kubernetes tools/soak; do bin/lint -C $$module ./...; done
+	@[ '$(PKG)' != ./... ] || for module in tools tools/interop tools/soak; do bin/lint -C $$module ./...; done
 	@[ '$(PKG)' != ./... ] || bin/lint -tags docker ./hub/deploy/docker
 
 vulncheck: ## govulncheck, if its database is available
