@@ -11,15 +11,15 @@ import (
 // and file systems write the changes of syncs that wait at the same time together.
 const maxSyncs = 32
 
-// sync syncs a file, and its folder if the name of the file is new.
+// sync syncs a file, and its folder if the name of the file is new. The folder comes first: files
+// whose syncs begin together share that of the folder, but their own syncs end one after another.
 func (f *Files) sync(file *os.File, path string, newName bool) error {
-	f.syncing <- struct{}{}
-	err := f.fsync(file)
-	<-f.syncing
 	if newName {
 		f.syncFolder(filepath.Dir(path))
 	}
-	return err
+	f.syncing <- struct{}{}
+	defer func() { <-f.syncing }()
+	return f.fsync(file)
 }
 
 // folder is a folder of files whose names are new.
@@ -54,7 +54,7 @@ func (f *Files) syncFolder(path string) {
 }
 
 // syncDir syncs a directory. It ignores errors: not every system supports it, and the sync of the
-// file has already reported a failing disk.
+// file reports a failing disk.
 func (f *Files) syncDir(path string) {
 	dir, err := f.root.Open(path)
 	if err != nil {
