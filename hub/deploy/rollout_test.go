@@ -263,8 +263,9 @@ func TestStoredRevisions(t *testing.T) {
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		require.Eventually(t, func() bool { // a status compares the configuration, which takes time
 			var serving int
-			err := w.db.Read().QueryRowContext(t.Context(), `SELECT serving FROM deployments`).Scan(&serving)
-			return err == nil && serving == 13
+			var draining string // one that drains is stored too
+			err := w.db.Read().QueryRowContext(t.Context(), `SELECT serving, draining FROM deployments`).Scan(&serving, &draining)
+			return err == nil && serving == 13 && draining == "[]"
 		}, patience, pause)
 		var size int
 		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT size FROM deployment_revisions WHERE revision = 13`).Scan(&size))
