@@ -199,6 +199,7 @@ func TestDrainingIsFoundOnce(t *testing.T) {
 
 		e, err := h.Endpoint(t.Context(), "default", "helper")
 		require.NoError(t, err)
+		held.hold.Store(true)
 		var begun, ended sync.WaitGroup
 		for range 20 {
 			begun.Add(1)
@@ -228,6 +229,7 @@ func TestDrainingIsFoundOnce(t *testing.T) {
 type observed struct {
 	deploy.Driver
 	calls  atomic.Int64
+	hold   atomic.Bool
 	resume chan struct{}
 }
 
@@ -236,7 +238,9 @@ type counted struct{}
 func (o *observed) Observe(ctx context.Context, key string) (deploy.Observed, error) {
 	if ctx.Value(counted{}) != nil {
 		o.calls.Add(1)
-		<-o.resume
+		if o.hold.Load() {
+			<-o.resume
+		}
 	}
 	return o.Driver.Observe(ctx, key)
 }
