@@ -241,6 +241,7 @@ func (m manifest) secret(req *deploy.Request) (*unstructured.Unstructured, error
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
+	meta["annotations"].(fields)[noteFilled] = "true"
 	o.Object["data"] = fields{agent.DeployedFile: encoded(text), agent.DeployedKeys: encoded([]byte(req.Env[deploy.EnvAPIKey]))}
 	return o, nil
 }

@@ -29,6 +29,7 @@ const (
 	noteStarted = "agenthost.dev/started" // when it was started last
 	noteStopped = "agenthost.dev/stopped" // when it was requested to end; "" if it was not
 	noteApplied = "agenthost.dev/applied" // the spec, for the comparison with that of the cluster
+	noteFilled  = "agenthost.dev/filled"  // of a Secret that has a request
 	noteKeys    = "agenthost.dev/keys"    // of a pod, changed with its Secret
 )
 
@@ -160,7 +161,7 @@ func (o *object) strip() {
 			next.Labels[name] = value
 		}
 	}
-	for _, name := range []string{noteOwner, noteKey, noteFence, noteStarted, noteStopped} {
+	for _, name := range []string{noteOwner, noteKey, noteFence, noteStarted, noteStopped, noteFilled} {
 		if value := m.Annotations[name]; value != "" {
 			next.Annotations[name] = value
 		}

@@ -64,7 +64,7 @@ func (r revision) phase() deploy.Phase {
 		return deploy.Stopping
 	case !r.app.stopped().IsZero(), r.app.Spec.Replicas == 0 && !r.app.Changed: // it was only created
 		return deploy.Stopped
-	case r.app.Changed, r.secret == nil, r.service == nil || r.service.Changed, r.policy == nil || r.policy.Changed:
+	case r.app.Changed, r.secret == nil || r.secret.Annotations[noteFilled] == "", r.service == nil || r.service.Changed, r.policy == nil || r.policy.Changed:
 		return deploy.Changed
 	case r.crashed():
 		return deploy.Exited
