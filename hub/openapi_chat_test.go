@@ -20,6 +20,14 @@ const (
 	pushChats = "/api/v1/chat/push"
 )
 
+// unseenChats are further rows of unseen.
+var unseenChats = map[string]string{
+	"GET /api/v1/agents/{name}/chat/sessions/{id}/transcript 200 items kept":    "it takes a conversation that fills the context: sessiontest, transcript",
+	"GET /api/v1/agents/{name}/chat/sessions/{id}/transcript 200 items summary": "it takes a conversation that fills the context: sessiontest, transcript",
+	"GET /api/v1/admin/chat/sessions/{id}/transcript 200 items kept":            "it takes a conversation that fills the context: sessiontest, transcript",
+	"GET /api/v1/admin/chat/sessions/{id}/transcript 200 items summary":         "it takes a conversation that fills the context: sessiontest, transcript",
+}
+
 func (c *contract) chats(admin string) {
 	c.ok(201, "POST", agents, admin, `{"name":"chatty","providerId":"demo","model":"demo"}`)
 	c.newcomer(admin, "cleo", "member")
@@ -74,6 +82,7 @@ func (c *contract) chats(admin string) {
 	c.pushedChats(admin, cleo)
 	c.send("DELETE", agents+"/chatty/deploy", admin, "").want(204)
 	c.reject(409, api.AgentNotDeployed, "GET", path+"/transcript", cleo, "")
+	c.reject(409, api.AgentNotDeployed, "GET", strings.Replace(path, chats, allChats, 1)+"/transcript", admin, "")
 	c.ok(204, "DELETE", path, cleo, "")
 }
 

@@ -201,6 +201,7 @@ func (c *contract) complete() {
 	}
 	all := maps.Clone(unseen)
 	maps.Copy(all, unseenCatalog)
+	maps.Copy(all, unseenChats)
 	for _, user := range []string{"POST /api/v1/admin/users 201", "PATCH /api/v1/admin/users/{id} 200", "GET /api/v1/admin/users/{id} 200", "GET /api/v1/admin/users 200 items"} {
 		for _, field := range []string{" issuer", " subject", " email", " groups"} {
 			all[user+field] = "only of users of an identity provider: external.TestUsersOfAnIdentityProvider and TestGroups"
