@@ -170,7 +170,8 @@ func transcriptBlock(b *model.Block) (wire.TranscriptBlock, bool) {
 			out.Input, out.Truncated = nil, true
 		}
 	case model.BlockToolResult:
-		out.ToolUseID, out.Output, out.IsError, out.Images = b.ID, text, b.IsError, len(b.Images)
+		out.ToolUseID, out.IsError = b.ID, b.IsError
+		out.Output, out.Images = text, len(b.Images)
 	default:
 		return out, false
 	}

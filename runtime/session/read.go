@@ -74,7 +74,8 @@ func readPage(ctx context.Context, from io.Reader, after int64, limit int) (Tran
 			if err := h.decode(line); err != nil {
 				return t, fmt.Errorf("line %d: %w", n, err)
 			}
-			t.ID, t.AgentID, t.Created, t.Total = h.ID, h.Agent, h.Created, h.Dropped
+			t.ID, t.AgentID = h.ID, h.Agent
+			t.Created, t.Total = h.Created, h.Dropped
 			continue
 		}
 		t.Total++

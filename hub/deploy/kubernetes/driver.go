@@ -3,7 +3,9 @@
 //
 //	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 //	if err != nil { ... }
-//	driver, err := kubernetes.New(kubernetes.Config{REST: config, Namespace: "agents", Image: "agenthost-runtime:1"})
+//	driver, err := kubernetes.New(kubernetes.Config{
+//		REST: config, Namespace: "agents", Image: "agenthost-runtime:1",
+//	})
 //	if err != nil { ... }
 //	defer driver.Close()
 //

@@ -12,9 +12,9 @@
 // TTL below 5 minutes.
 //
 // The user of NATS needs permission to publish to $JS.API.STREAM.INFO.KV_<bucket>,
-// $JS.API.STREAM.MSG.GET.KV_<bucket>, $KV.<bucket>.>, agenthost.<bucket>.> and _INBOX.<bucket>.>, and
-// to subscribe to agenthost.<bucket>.> and _INBOX.<bucket>.>. To create the bucket, it also publishes
-// to $JS.API.INFO and $JS.API.STREAM.CREATE.KV_<bucket>.
+// $JS.API.STREAM.MSG.GET.KV_<bucket>, $KV.<bucket>.>, agenthost.<bucket>.> and
+// _INBOX.<bucket>.>, and to subscribe to agenthost.<bucket>.> and _INBOX.<bucket>.>. To create the
+// bucket, it also publishes to $JS.API.INFO and $JS.API.STREAM.CREATE.KV_<bucket>.
 package natsbus
 
 import (

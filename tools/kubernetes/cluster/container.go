@@ -83,8 +83,8 @@ func (c *container) check() (reason string, err error) {
 	return "", nil
 }
 
-// fail reports that the container cannot be created. As with a kubelet, each attempt to pull an image
-// is followed by a pause with another reason.
+// fail reports that the container cannot be created. As with a kubelet, each attempt to pull an
+// image is followed by a pause with another reason.
 func (c *container) fail(reason string, err error) {
 	c.wait(reason, err.Error())
 	if reason != "ErrImagePull" {
@@ -179,7 +179,8 @@ func (c *container) execute(ctx context.Context, stop <-chan struct{}) int32 {
 	return c.ended(begin, code, reason, c.message(box, code))
 }
 
-// await returns the end of a process. It ends it on request, if it fails its probes, or with the context.
+// await returns the end of a process. It ends it on request, if it fails its probes, or with the
+// context.
 func (c *container) await(ctx context.Context, exited chan error, stop <-chan struct{}, unhealthy chan struct{}, process *os.Process) error {
 	var deadline, paused <-chan time.Time
 	for killed := ctx.Done(); ; {
@@ -230,8 +231,8 @@ func (c *container) ended(begin meta.Time, code int32, reason, message string) i
 	return code
 }
 
-// message returns the termination message: that of its file or, if the container wants it, the end of
-// the log of a container that failed.
+// message returns the termination message: that of its file or, if the container wants it, the end
+// of the log of a container that failed.
 func (c *container) message(box sandbox, code int32) string {
 	const most = 4096 // bytes, as with a kubelet
 	text, _ := os.ReadFile(box.Message)

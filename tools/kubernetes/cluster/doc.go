@@ -5,7 +5,8 @@
 //
 //	c := cluster.Start(t)
 //	namespace := c.Namespace(t)
-//	c.Node(t, cluster.NodeOptions{Namespace: namespace, Images: map[string]string{"agenthost-runtime:test": path}})
+//	images := map[string]string{"agenthost-runtime:test": path}
+//	c.Node(t, cluster.NodeOptions{Namespace: namespace, Images: images})
 //
 // Main runs the test program in network, mount and process namespaces of its own: addresses of pods
 // and services are routed there and nowhere else, and all processes end with the program. It needs
