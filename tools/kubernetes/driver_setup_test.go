@@ -20,7 +20,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/tools/kubernetes/cluster"
+	"github.com/seed93082962/agenthost/tools/kubernetes/clustertest"
 )
 
 const (
@@ -52,20 +52,20 @@ var (
 type place struct {
 	*clientset.Clientset
 	t         *testing.T
-	cluster   *cluster.Cluster
-	node      *cluster.Node
+	cluster   *clustertest.Cluster
+	node      *clustertest.Node
 	namespace string
 }
 
-func newPlace(t *testing.T, change ...func(*cluster.NodeOptions)) place {
+func newPlace(t *testing.T, change ...func(*clustertest.NodeOptions)) place {
 	t.Helper()
 	path, err := runtimeBinary()
 	require.NoError(t, err)
-	c := cluster.Start(t)
+	c := clustertest.Start(t)
 	client, err := clientset.NewForConfig(c.Config())
 	require.NoError(t, err)
 	p := place{Clientset: client, t: t, cluster: c, namespace: c.Namespace(t)}
-	options := cluster.NodeOptions{Namespace: p.namespace, Images: map[string]string{runtimeImage: path}}
+	options := clustertest.NodeOptions{Namespace: p.namespace, Images: map[string]string{runtimeImage: path}}
 	for _, f := range change {
 		f(&options)
 	}

@@ -3,7 +3,7 @@ package kubernetes_test
 import (
 	"testing"
 
-	"github.com/seed93082962/agenthost/tools/kubernetes/cluster"
+	"github.com/seed93082962/agenthost/tools/kubernetes/clustertest"
 )
 
-func TestMain(m *testing.M) { cluster.Main(m) }
+func TestMain(m *testing.M) { clustertest.Main(m) }

@@ -34,7 +34,7 @@ import (
 	_ "sigs.k8s.io/gateway-api/apis/v1" // the module has the definition of HTTPRoute
 
 	"github.com/seed93082962/agenthost/internal/pgtest"
-	"github.com/seed93082962/agenthost/tools/kubernetes/cluster"
+	"github.com/seed93082962/agenthost/tools/kubernetes/clustertest"
 )
 
 const manifests = "../../examples/deploy/kubernetes"
@@ -48,7 +48,7 @@ const (
 // installation is the hub of the manifests.
 type installation struct {
 	*clientset.Clientset
-	cluster *cluster.Cluster
+	cluster *clustertest.Cluster
 	applier *applier
 }
 
@@ -111,7 +111,7 @@ const (
 // install applies what the hub needs before it starts.
 func install(t *testing.T) installation {
 	t.Helper()
-	in := installation{cluster: cluster.Start(t)}
+	in := installation{cluster: clustertest.Start(t)}
 	var err error
 	in.Clientset, err = clientset.NewForConfig(in.cluster.Config())
 	require.NoError(t, err)
@@ -126,10 +126,10 @@ func install(t *testing.T) installation {
 	runtime, err := runtimeBinary()
 	require.NoError(t, err)
 	image := imageOf(t, "/agenthost:")
-	in.cluster.Node(t, cluster.NodeOptions{
+	in.cluster.Node(t, clustertest.NodeOptions{
 		Namespace: "agenthost", Images: map[string]string{image: hub}, Env: map[string]map[string]string{image: imageVariables(t)},
 	})
-	in.cluster.Node(t, cluster.NodeOptions{Namespace: "agenthost-agents", Images: map[string]string{imageOf(t, "/agenthost-runtime:"): runtime}})
+	in.cluster.Node(t, clustertest.NodeOptions{Namespace: "agenthost-agents", Images: map[string]string{imageOf(t, "/agenthost-runtime:"): runtime}})
 	startStorage(t)
 	_, err = in.CoreV1().Secrets("agenthost").Create(ctx, &core.Secret{ObjectMeta: v1.ObjectMeta{Name: "hub"}, StringData: map[string]string{
 		"database-url": startDatabase(t), "encryption-key": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", "setup-token": setupToken,
@@ -232,7 +232,7 @@ type applier struct {
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 }
 
-func newApplier(t *testing.T, c *cluster.Cluster) *applier {
+func newApplier(t *testing.T, c *clustertest.Cluster) *applier {
 	t.Helper()
 	client, err := dynamic.NewForConfig(c.Config())
 	require.NoError(t, err)
@@ -329,7 +329,7 @@ func startStorage(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "agenthost"), 0o700))
-	program := filepath.Join(os.Getenv(cluster.EnvPrograms), "versitygw")
+	program := filepath.Join(os.Getenv(clustertest.EnvPrograms), "versitygw")
 	cmd := exec.CommandContext(context.Background(), program, "--port", storageAddress, "--region", "eu-central-1", "posix", dir)
 	cmd.Env = []string{"ROOT_ACCESS_KEY=" + storageKey, "ROOT_SECRET_KEY=" + storageSecret}
 	require.NoError(t, cmd.Start())

@@ -23,7 +23,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/tools/kubernetes/cluster"
+	"github.com/seed93082962/agenthost/tools/kubernetes/clustertest"
 )
 
 // right is one verb for one resource.
@@ -57,7 +57,7 @@ func roleOf(namespace string, all []right) *rbac.Role {
 // TestRightsAreEnoughAndMinimal runs deployments with the rights of rbac.yaml, and with one of them
 // less in turn: then the API server denies a request for it.
 func TestRightsAreEnoughAndMinimal(t *testing.T) {
-	c := cluster.Start(t)
+	c := clustertest.Start(t)
 	role := readRole(t, c)
 	all := rights(role)
 	require.Greater(t, len(all), 20)
@@ -80,7 +80,7 @@ func TestRightsAreEnoughAndMinimal(t *testing.T) {
 }
 
 // readRole returns the Role of the manifest, as the API server has it.
-func readRole(t *testing.T, c *cluster.Cluster) *rbac.Role {
+func readRole(t *testing.T, c *clustertest.Cluster) *rbac.Role {
 	t.Helper()
 	client, err := clientset.NewForConfig(c.Config())
 	require.NoError(t, err)
@@ -94,12 +94,12 @@ func readRole(t *testing.T, c *cluster.Cluster) *rbac.Role {
 
 // useRights runs deployments as an account with some rights. It returns the rights that were missing,
 // and the first error. It ends early when the wanted one is missed.
-func useRights(t *testing.T, c *cluster.Cluster, granted []right, wanted *right) (denied []right, err error) {
+func useRights(t *testing.T, c *clustertest.Cluster, granted []right, wanted *right) (denied []right, err error) {
 	t.Helper()
 	config, namespace := account(t, c, granted)
 	path, err := runtimeBinary()
 	require.NoError(t, err)
-	c.Node(t, cluster.NodeOptions{Namespace: namespace, Images: map[string]string{runtimeImage: path}})
+	c.Node(t, clustertest.NodeOptions{Namespace: namespace, Images: map[string]string{runtimeImage: path}})
 	d, err := kubernetes.New(kubernetes.Config{
 		REST: config, Namespace: namespace, Image: runtimeImage, Grace: time.Second, CPUs: "100m", Memory: "256Mi", StorageSize: "1Mi",
 	})
@@ -147,7 +147,7 @@ func useRights(t *testing.T, c *cluster.Cluster, granted []right, wanted *right)
 }
 
 // account returns a client with some rights in a new namespace.
-func account(t *testing.T, c *cluster.Cluster, granted []right) (*rest.Config, string) {
+func account(t *testing.T, c *clustertest.Cluster, granted []right) (*rest.Config, string) {
 	t.Helper()
 	ctx := t.Context()
 	client, err := clientset.NewForConfig(c.Config())

@@ -1,4 +1,4 @@
-// Package cluster starts a Kubernetes control plane for tests: etcd, kube-apiserver,
+// Package clustertest starts a Kubernetes control plane for tests: etcd, kube-apiserver,
 // kube-controller-manager and kube-scheduler, the real programs, and nodes whose pods are processes.
 //
 //	func TestMain(m *testing.M) { cluster.Main(m) }
@@ -17,4 +17,4 @@
 // that end, probes, volumes, periods of grace and logs are reported as the kubelet reports them. It
 // ignores CPU limits, exec, init containers and NetworkPolicies. A ClusterIP is a
 // forwarder in this process that connects to a ready endpoint; cluster DNS does not exist.
-package cluster
+package clustertest

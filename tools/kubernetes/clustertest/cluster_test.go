@@ -1,4 +1,4 @@
-package cluster_test
+package clustertest_test
 
 import (
 	"context"
@@ -21,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/seed93082962/agenthost/tools/kubernetes/cluster"
+	"github.com/seed93082962/agenthost/tools/kubernetes/clustertest"
 )
 
-func TestMain(m *testing.M) { cluster.Main(m) }
+func TestMain(m *testing.M) { clustertest.Main(m) }
 
 const (
 	image    = "server:test"
@@ -44,8 +44,8 @@ var program = sync.OnceValues(func() (string, error) {
 // place is a namespace with a node.
 type place struct {
 	*kubernetes.Clientset
-	cluster   *cluster.Cluster
-	node      *cluster.Node
+	cluster   *clustertest.Cluster
+	node      *clustertest.Node
 	namespace string
 }
 
@@ -54,11 +54,11 @@ func newPlace(t *testing.T) place {
 	t.Parallel()
 	path, err := program()
 	require.NoError(t, err)
-	c := cluster.Start(t)
+	c := clustertest.Start(t)
 	client, err := kubernetes.NewForConfig(c.Config())
 	require.NoError(t, err)
 	p := place{Clientset: client, cluster: c, namespace: c.Namespace(t)}
-	p.node = c.Node(t, cluster.NodeOptions{Namespace: p.namespace, Images: map[string]string{image: path}, CPU: "8"})
+	p.node = c.Node(t, clustertest.NodeOptions{Namespace: p.namespace, Images: map[string]string{image: path}, CPU: "8"})
 	return p
 }
 
@@ -326,11 +326,11 @@ func TestPodsThatNoNodeTakes(t *testing.T) {
 func TestFaults(t *testing.T) {
 	path, err := program()
 	require.NoError(t, err)
-	c := cluster.Start(t)
+	c := clustertest.Start(t)
 	client, err := kubernetes.NewForConfig(c.Config())
 	require.NoError(t, err)
 	p := place{Clientset: client, cluster: c, namespace: c.Namespace(t)}
-	c.Node(t, cluster.NodeOptions{Namespace: p.namespace, Images: map[string]string{image: path}})
+	c.Node(t, clustertest.NodeOptions{Namespace: p.namespace, Images: map[string]string{image: path}})
 	pod := p.start(t, "pod", spec(), isReady)
 
 	resume := c.Pause(t)
