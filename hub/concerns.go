@@ -29,6 +29,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/session"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/hub/token"
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/hub/user"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -37,7 +38,7 @@ import (
 func migrations() []db.Series {
 	return []db.Series{
 		{Name: "audit", Files: sqlaudit.Migrations()}, user.Migrations, external.Migrations, provider.Migrations, aigc.Migrations,
-		catalog.Migrations, deploy.Migrations, chat.Migrations,
+		catalog.Migrations, deploy.Migrations, chat.Migrations, usage.Migrations,
 	}
 }
 
@@ -52,7 +53,7 @@ func (h *Hub) Routes() []api.Route {
 		h.healthRoutes(), h.audit.Routes(),
 		h.keys.Routes(), h.users.Routes(), h.sessions.Routes(), h.cliTokens.Routes(), h.external.Routes(),
 		h.providers.Routes(), h.aigc.Routes(), h.artifacts.Routes(), h.catalog.Routes(),
-		h.deploys.Routes(), h.gateway.Routes(), h.chat.Routes(), h.push.Routes(),
+		h.deploys.Routes(), h.gateway.Routes(), h.chat.Routes(), h.push.Routes(), h.usage.Routes(),
 	))
 }
 
@@ -145,7 +146,7 @@ func (h *Hub) openSignIn(ctx context.Context) (err error) {
 // read them. Users are those of package user.
 func (h *Hub) organizationHasData(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
 	for _, has := range []func(context.Context, *sql.Tx, string) (bool, error){
-		h.providers.HasData, h.aigc.HasData, h.catalog.HasData, h.deploys.HasDeployments, h.chat.HasData,
+		h.providers.HasData, h.aigc.HasData, h.catalog.HasData, h.deploys.HasDeployments, h.chat.HasData, h.usage.HasData,
 	} {
 		if found, err := has(ctx, tx.Tx, tenantID); found || err != nil {
 			return found, err
@@ -232,9 +233,12 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 // openChats opens chats, their labels and push.
 func (h *Hub) openChats(context.Context) (err error) {
 	h.aigc = aigc.New(h.store)
+	if h.usage, err = usage.New(usage.Config{Store: h.store, Prices: h.cfg.Prices}); err != nil {
+		return err
+	}
 	h.chat, err = chat.New(chat.Config{
 		Store: h.store, Catalog: h.catalog, Deployments: h.deploys, Labels: h.aigc,
-		Relay: relay.Config{UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers, Offline: h.cfg.Offline},
+		Relay: relay.Config{Usage: h.usage, UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers, Offline: h.cfg.Offline},
 	})
 	if err != nil {
 		return err

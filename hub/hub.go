@@ -46,6 +46,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/session"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/hub/token"
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/hub/user"
 )
 
@@ -172,6 +173,10 @@ type Config struct {
 	ChatPushKey               string
 	UserAnswers, AgentAnswers int // as in relay.Config
 
+	// Prices are those of models by name, in addition to usage.DefaultPrices: see usage.Config.
+	// Defaults to none.
+	Prices map[string]usage.Price
+
 	// Version is reported by GET /health. Defaults to "devel".
 	Version string
 
@@ -201,6 +206,7 @@ type Hub struct {
 	catalog   *catalog.Service
 	chat      *chat.Service
 	push      *push.Service
+	usage     *usage.Service
 	gateway   *gateway.Service
 	deploys   *deploy.Service
 	artifacts *artifact.Store

@@ -20,6 +20,18 @@ const (
 	pushChats = "/api/v1/chat/push"
 )
 
+// usage reads the usage of the chats before.
+func (c *contract) usage(admin string) {
+	const report = "/api/v1/admin/usage"
+	c.unpaged(report, admin)
+	require.NotEmpty(c.t, c.ok(200, "GET", report+"?by=day,agent,user,model&from=&to=&agent=chatty&user=&model=demo&page_size=1", admin, "")["items"])
+	c.send("GET", report+"/export?by=model,day", admin, "").want(200)
+	for _, query := range []string{"from=yesterday", "to=1", "by=week", "by=day,", "agent=" + strings.Repeat("a", 1001), "user=%zz"} {
+		c.reject(400, api.InvalidRequest, "GET", report+"?"+query, admin, "")
+		c.reject(400, api.InvalidRequest, "GET", report+"/export?"+query, admin, "")
+	}
+}
+
 // unseenChats are further rows of unseen.
 var unseenChats = map[string]string{
 	"GET /api/v1/agents/{name}/chat/sessions/{id}/transcript 200 items kept":    "it takes a conversation that fills the context: sessiontest, transcript",
@@ -80,6 +92,7 @@ func (c *contract) chats(admin string) {
 		c.reject(404, api.NotFound, row.method, row.path, cleo, row.body)
 	}
 	c.pushedChats(admin, cleo)
+	c.usage(admin)
 	c.send("DELETE", agents+"/chatty/deploy", admin, "").want(204)
 	c.reject(409, api.AgentNotDeployed, "GET", path+"/transcript", cleo, "")
 	c.reject(409, api.AgentNotDeployed, "GET", strings.Replace(path, chats, allChats, 1)+"/transcript", admin, "")

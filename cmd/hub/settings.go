@@ -106,6 +106,8 @@ Environment (flags take precedence):
                            false hides the API keys of deployments from members (default true)
   HUB_ANSWERS_PER_USER, HUB_ANSWERS_PER_AGENT
                            answers of chats in progress at once (default 20 and 200)
+  HUB_MODEL_PRICES         prices for a million tokens as JSON, {"MODEL": {"input": 3, "cacheRead": 0.3, "cacheWrite": 3.75,
+                           "output": 15}}; MODEL* is a prefix (default: list prices of well-known models in US dollars)
   HUB_DRAIN_TIMEOUT        how long answers may continue after SIGTERM, SIGINT or SIGHUP before they are cancelled, at most
                            30m, as --drain-timeout (default 30s)
   AUDIT_RETENTION_DAYS     age in days at which audit entries are pruned (default never)
@@ -142,6 +144,7 @@ type settings struct {
 	CORSOrigins    string `env:"HUB_CORS_ORIGINS"`
 	UserAnswers    string `env:"HUB_ANSWERS_PER_USER"`
 	AgentAnswers   string `env:"HUB_ANSWERS_PER_AGENT"`
+	ModelPrices    string `env:"HUB_MODEL_PRICES"`
 	RetentionDays  string `env:"AUDIT_RETENTION_DAYS"`
 	ProbePrivate   string `env:"HUB_PROBE_ALLOW_PRIVATE"`
 	BlobURL        string `env:"BLOB_URL"`
@@ -290,7 +293,7 @@ func (s *settings) checkDatabase() error {
 
 // values sets the fields of values that are parsed. The error has all that are invalid.
 func (s *settings) values(cfg *hub.Config) error {
-	errs := make([]error, 8)
+	errs := make([]error, 9)
 	cfg.ProbePrivate, errs[0] = s.probePrivate()
 	cfg.ArtifactURL, errs[1] = s.artifactURL()
 	cfg.UserAnswers, errs[2] = answers("HUB_ANSWERS_PER_USER", s.UserAnswers)
@@ -299,6 +302,7 @@ func (s *settings) values(cfg *hub.Config) error {
 	cfg.TrustedProxies, errs[5] = s.proxies()
 	cfg.CORSOrigins, errs[6] = s.origins()
 	errs[7] = s.applyExternal(cfg)
+	cfg.Prices, errs[8] = prices("HUB_MODEL_PRICES", s.ModelPrices)
 	return errors.Join(errs...)
 }
 
@@ -313,19 +317,6 @@ func (s *settings) retention() (time.Duration, error) {
 		return 0, fmt.Errorf("AUDIT_RETENTION_DAYS: %q is not a number of days from 1 to %d; omit it to retain all entries", s.RetentionDays, century)
 	}
 	return time.Duration(days) * 24 * time.Hour, nil
-}
-
-// answers returns a number of answers at once, or 0 for the default.
-func answers(name, value string) (int, error) {
-	if value == "" {
-		return 0, nil
-	}
-	const most = 100_000
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 || n > most {
-		return 0, fmt.Errorf("%s: %q is not a number from 1 to %d", name, value, most)
-	}
-	return n, nil
 }
 
 // probePrivate reports whether providers at private addresses may be probed.

@@ -14,8 +14,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
-// usage returns the usage of a message.
-func usage(input, output float64) object {
+// usageOf returns the usage of a message.
+func usageOf(input, output float64) object {
 	return object{"input_tokens": input, "output_tokens": output, "cache_creation_input_tokens": 0.0, "cache_read_input_tokens": 0.0}
 }
 
@@ -39,7 +39,7 @@ func TestTheContentOfAnAnswer(t *testing.T) {
 	require.Equal(t, "completed", last(say(t, ada, path, "look")))
 	answer := messages(ada, path)[1]
 	require.Equal(t, "I ask.\n\nIt is empty.", answer["text"])
-	require.Equal(t, usage(40, 20), answer["usage"])
+	require.Equal(t, usageOf(40, 20), answer["usage"])
 	byType := map[string][]object{}
 	for _, block := range answer["content"].([]any) {
 		b := block.(object)
@@ -139,15 +139,15 @@ func TestUsageOfAnswersThatDidNotComplete(t *testing.T) {
 	}{
 		"cancelled": {func(t *testing.T, s *server, path string, answer *stream) {
 			s.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted)
-			require.Equal(t, usage(20, 6), answer.until("cancelled").data["usage"])
-			require.Equal(t, usage(20, 6), answer.until("hub").data["usage"])
+			require.Equal(t, usageOf(20, 6), answer.until("cancelled").data["usage"])
+			require.Equal(t, usageOf(20, 6), answer.until("hub").data["usage"])
 		}, "cancelled"},
 		"the client is gone": {func(_ *testing.T, _ *server, _ string, answer *stream) { answer.cancel() }, "cancelled"},
 		"the hub shuts down": {func(t *testing.T, s *server, _ string, answer *stream) {
 			require.NoError(t, s.service.Close())
 			cancelled := answer.until("cancelled").data
 			require.Equal(t, "shutdown", cancelled["reason"])
-			require.Equal(t, usage(20, 6), cancelled["usage"])
+			require.Equal(t, usageOf(20, 6), cancelled["usage"])
 		}, "cancelled"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestUsageOfAnswersThatDidNotComplete(t *testing.T) {
 			answer.until("partial_message")
 			row.end(t, s, path, answer)
 			require.Eventually(t, func() bool { return messages(s.ada(), path)[1]["status"] == row.status }, patience, 20*time.Millisecond)
-			require.Equal(t, usage(20, 6), messages(s.ada(), path)[1]["usage"])
+			require.Equal(t, usageOf(20, 6), messages(s.ada(), path)[1]["usage"])
 		})
 	}
 }
@@ -192,7 +192,7 @@ func TestUsageOfManyCancelledAnswers(t *testing.T) {
 			}
 			end(t, s, answers)
 			for _, path := range paths {
-				require.Equal(t, usage(10, 1), eventually(t, ada, path)["usage"])
+				require.Equal(t, usageOf(10, 1), eventually(t, ada, path)["usage"])
 			}
 		})
 	}

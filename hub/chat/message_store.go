@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/chat/relay"
@@ -105,7 +104,7 @@ func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...mess
 		}
 		// only numbers are added
 		err := db.Exec(ctx, tx, "insert chat messages", `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
-			text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+rowsOf(len(rows), insertArgs), args...)
+			text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+db.Rows(len(rows), insertArgs), args...)
 		if err != nil {
 			return err
 		}
@@ -119,25 +118,6 @@ func usageText(u *Usage) (string, error) {
 	}
 	text, err := json.Marshal(u)
 	return string(text), err
-}
-
-// rowsOf returns ($1,$2),($3,$4) for two rows of two.
-func rowsOf(rows, width int) string {
-	var b strings.Builder
-	for n := range rows * width {
-		switch {
-		case n == 0:
-			b.WriteByte('(')
-		case n%width == 0:
-			b.WriteString("),(")
-		default:
-			b.WriteByte(',')
-		}
-		b.WriteByte('$')
-		b.WriteString(strconv.Itoa(n + 1))
-	}
-	b.WriteByte(')')
-	return b.String()
 }
 
 // restartAnswer makes a failed answer whose run never started one in progress again.

@@ -25,6 +25,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -49,6 +50,7 @@ type server struct {
 	db       *db.DB
 	service  *chat.Service
 	pushes   *pushes.Service
+	usage    *usage.Service
 	endpoint atomic.Pointer[deploy.Endpoint]
 	disabled atomic.Bool // the agent helper
 }
@@ -77,6 +79,7 @@ type config struct {
 	chat.Config
 
 	push   pushes.Config
+	prices map[string]usage.Price
 	logger *slog.Logger
 }
 
@@ -97,6 +100,9 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	var err error
 	audit := apitest.NewAudit(t, d)
 	cfg.Store = apitest.NewStore(t, d, store.Config{Audit: audit, Logger: cfg.logger})
+	s.usage, err = usage.New(usage.Config{Store: cfg.Store, Prices: cfg.prices})
+	require.NoError(t, err)
+	cfg.Relay.Usage = s.usage
 	s.service, err = chat.New(cfg.Config)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -106,7 +112,7 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	cfg.push.Chats = s.service
 	s.pushes, err = pushes.New(cfg.push)
 	require.NoError(t, err)
-	s.Server = apitest.Serve(t, apitest.Config{Audit: audit}, slices.Concat(s.service.Routes(), s.pushes.Routes()))
+	s.Server = apitest.Serve(t, apitest.Config{Audit: audit}, slices.Concat(s.service.Routes(), s.pushes.Routes(), s.usage.Routes()))
 	return s
 }
 
@@ -270,7 +276,7 @@ func eventually(t *testing.T, c *apitest.Client, session string) object {
 	return last
 }
 
-var series = []db.Series{apitest.Audit(), chat.Migrations}
+var series = []db.Series{apitest.Audit(), chat.Migrations, usage.Migrations}
 
 func sqlite(t testing.TB) string   { return dbtest.SQLite(t, series...) }
 func postgres(t testing.TB) string { return dbtest.PostgreSQL(t, series...) }

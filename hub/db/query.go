@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -112,6 +113,25 @@ func List[T any](
 	query += fmt.Sprintf(` ORDER BY %s LIMIT $%d OFFSET $%d`, p.Order, n+1, n+2)
 	page, err = Collect(ctx, q, what, scan, query, append(slices.Clip(args), p.Limit, p.Offset)...)
 	return page, total, err
+}
+
+// Rows returns the placeholders of VALUES: ($1,$2),($3,$4) for two rows of two.
+func Rows(rows, width int) string {
+	var b strings.Builder
+	for n := range rows * width {
+		switch {
+		case n == 0:
+			b.WriteByte('(')
+		case n%width == 0:
+			b.WriteString("),(")
+		default:
+			b.WriteByte(',')
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(n + 1))
+	}
+	b.WriteByte(')')
+	return b.String()
 }
 
 // JSON is a column with the JSON of the value that V points to. A zero value is stored as Zero.

@@ -60,7 +60,8 @@ var arrows = []rule{
 	{"hub/catalog/archive", "runtime/skill internal/...", "an archive is checked without a hub"},
 	{"hub/deploy/...", concern + " hub/deploy hub/catalog runtime/client runtime/sandbox " + formats,
 		"a running runtime is accessed only through its client; a driver depends only on deployments and its platform"},
-	{"hub/chat/...", concern + " hub/chat/... hub/deploy hub/aigc runtime/client " + formats, "chats are the last consumer of the other concerns"},
+	{"hub/usage", concern + " runtime/wire", "the counts of runs do not depend on who runs them"},
+	{"hub/chat/...", concern + " hub/chat/... hub/deploy hub/aigc hub/usage runtime/client " + formats, "chats are the last consumer of the other concerns"},
 
 	{"internal/...", "internal/...", "shared code depends on no server"},
 }

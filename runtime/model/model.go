@@ -87,6 +87,9 @@ type Usage struct {
 	OutputTokens             int64
 	CacheCreationInputTokens int64
 	CacheReadInputTokens     int64
+
+	// ReasoningTokens are a part of OutputTokens. Only some upstreams count them.
+	ReasoningTokens int64
 }
 
 // Stop reasons of the Anthropic Messages API. Adapters map those of other formats. An unknown

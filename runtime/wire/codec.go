@@ -229,6 +229,7 @@ func (*ignored) UnmarshalJSON([]byte) error { return nil }
 // later version.
 type Blocks struct {
 	ParentToolUseID *string
+	Model           string
 	Usage           Usage
 	Blocks          []json.RawMessage // objects with a type
 	Text            string            // of the text blocks
@@ -281,6 +282,7 @@ func decodeBlocks(data []byte, most int, cut, cutText []byte) (out Blocks, found
 	var in struct {
 		ParentToolUseID *string `json:"parent_tool_use_id"`
 		Message         struct {
+			Model   string            `json:"model"`
 			Content []json.RawMessage `json:"content"`
 		} `json:"message"`
 		Usage Usage `json:"usage"`
@@ -288,7 +290,7 @@ func decodeBlocks(data []byte, most int, cut, cutText []byte) (out Blocks, found
 	if err := json.Unmarshal(data, &in); err != nil {
 		return Blocks{}, false, fmt.Errorf("decode assistant event: %w", err)
 	}
-	out = Blocks{ParentToolUseID: in.ParentToolUseID, Usage: in.Usage}
+	out = Blocks{ParentToolUseID: in.ParentToolUseID, Model: in.Message.Model, Usage: in.Usage}
 	var text []byte
 	for _, raw := range in.Message.Content[:min(len(in.Message.Content), most)] {
 		if cut != nil && bytes.Equal(raw, mark) {

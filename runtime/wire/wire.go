@@ -42,6 +42,9 @@ type Usage struct {
 	OutputTokens             int64 `json:"output_tokens"`
 	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
 	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
+
+	// ReasoningTokens are a part of OutputTokens. Only some models count them.
+	ReasoningTokens int64 `json:"reasoning_tokens,omitempty"`
 }
 
 // Add returns the sum of u and v.
@@ -50,6 +53,7 @@ func (u Usage) Add(v Usage) Usage {
 	u.OutputTokens += v.OutputTokens
 	u.CacheCreationInputTokens += v.CacheCreationInputTokens
 	u.CacheReadInputTokens += v.CacheReadInputTokens
+	u.ReasoningTokens += v.ReasoningTokens
 	return u
 }
 

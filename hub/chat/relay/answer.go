@@ -31,6 +31,7 @@ type Run struct {
 	ID        string
 	TenantID  string
 	UserID    string
+	UserName  string
 	AgentName string
 
 	SessionKey     string

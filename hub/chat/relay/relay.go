@@ -33,6 +33,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/client"
@@ -53,6 +54,9 @@ type Config struct {
 
 	// Deployments are those of the agents. Required.
 	Deployments Deployments
+
+	// Usage counts the tokens of the runs. Defaults to none.
+	Usage *usage.Service
 
 	// OpenTimeout bounds the time in which a runtime accepts a run. Defaults to 30 s.
 	OpenTimeout time.Duration

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/usage"
 )
 
 const (
@@ -142,14 +144,35 @@ func (r *Relay) saveEnded(ctx context.Context) {
 func (r *Relay) saveBatch(ctx context.Context, batch []*Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	return r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		for _, a := range batch {
 			if a.saved, err = saveAnswer(ctx, tx, a, r.id, r.store.Now()); err != nil {
 				return err
 			}
 		}
-		return nil
+		return r.recordUsage(ctx, tx, batch)
 	})
+	if len(batch) == 1 && errors.Is(err, errNotOwned) { // its tokens were used
+		err = cmp.Or(r.store.DB.Tx(ctx, func(tx *sql.Tx) error { return r.recordUsage(ctx, tx, batch) }), err)
+	}
+	return err
+}
+
+// recordUsage counts the tokens of runs that runtimes have accepted.
+func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) error {
+	if r.cfg.Usage == nil {
+		return nil
+	}
+	var runs []usage.Run
+	for _, a := range batch {
+		if a.started {
+			runs = append(runs, usage.Run{
+				ID: a.run.ID, TenantID: a.run.TenantID, AgentName: a.run.AgentName, UserID: a.run.UserID, UserName: a.run.UserName,
+				Model: a.text.model, Tokens: a.text.usage, Others: a.text.others,
+			})
+		}
+	}
+	return r.cfg.Usage.Record(ctx, tx, runs...)
 }
 
 // stored reports the result of a batch. The next tick tries again if the database was unavailable.

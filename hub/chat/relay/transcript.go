@@ -21,6 +21,7 @@ const (
 	maxToolOutput = 16 << 10 // of one tool result
 	maxAside      = 1 << 20  // of the blocks of subagents and of system events; later ones are omitted
 	maxModel      = 200
+	maxModels     = 16 // of subagents; the usage of further ones counts as that of the agent's model
 	maxFailure    = 2000
 )
 
@@ -41,7 +42,8 @@ type transcript struct {
 	runtimeSession string
 	responded      bool // the model has: the runtime has stored the messages before
 	usage          wire.Usage
-	end            *Ending // nil in progress
+	others         map[string]wire.Usage // of subagents, by their models
+	end            *Ending               // nil in progress
 
 	changed  bool // since the last snapshot
 	stored   int  // the size as of the last snapshot
@@ -104,6 +106,7 @@ func (t *transcript) check(reserve func(size int) error) error {
 func (t *transcript) assistant(m wire.Blocks) {
 	t.usage, t.changed = t.usage.Add(m.Usage), true
 	if m.ParentToolUseID != nil {
+		t.addOther(m.Model, m.Usage)
 		t.addAside(subagentBlock{Type: "subagent_message", ParentToolUseID: *m.ParentToolUseID, Content: m.Blocks})
 		return
 	}
@@ -116,6 +119,17 @@ func (t *transcript) assistant(m wire.Blocks) {
 			t.text = append(t.text, "\n\n"...)
 		}
 		t.text = append(t.text, m.Text...)
+	}
+}
+
+// addOther adds the usage of a subagent. A runtime is not trusted: few models are distinguished.
+func (t *transcript) addOther(model string, usage wire.Usage) {
+	model = Clean(excerpt.Head(model, maxModel))
+	if t.others == nil {
+		t.others = map[string]wire.Usage{}
+	}
+	if before, ok := t.others[model]; ok || len(t.others) < maxModels {
+		t.others[model] = before.Add(usage)
 	}
 }
 

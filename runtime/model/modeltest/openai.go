@@ -124,8 +124,8 @@ func (e *openaiEncoder) stop(reason string, u model.Usage) []byte {
 	if e.usage {
 		prompt := u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens
 		b = e.chunk(b, "[]", fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,`+
-			`"prompt_tokens_details":{"cached_tokens":%d},"completion_tokens_details":{"reasoning_tokens":0}}`,
-			prompt, u.OutputTokens, prompt+u.OutputTokens, u.CacheReadInputTokens))
+			`"prompt_tokens_details":{"cached_tokens":%d},"completion_tokens_details":{"reasoning_tokens":%d}}`,
+			prompt, u.OutputTokens, prompt+u.OutputTokens, u.CacheReadInputTokens, u.ReasoningTokens))
 	}
 	return append(b, "data: [DONE]\n\n"...)
 }

@@ -156,6 +156,9 @@ type usage struct {
 	PromptTokensDetails struct {
 		CachedTokens count `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+	CompletionTokensDetails struct {
+		ReasoningTokens count `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
 	PromptCacheHitTokens count `json:"prompt_cache_hit_tokens"` // the same under another name (DeepSeek)
 	CachedTokens         count `json:"cached_tokens"`           // the same (Kimi)
 }

@@ -241,6 +241,7 @@ func (d *decoder) appendUsage(parts []model.Part, u *usage) []model.Part {
 		InputTokens:          max(int64(u.PromptTokens)-cached, 0),
 		OutputTokens:         int64(u.CompletionTokens),
 		CacheReadInputTokens: cached,
+		ReasoningTokens:      min(int64(u.CompletionTokensDetails.ReasoningTokens), int64(u.CompletionTokens)),
 	}
 	if sum == d.usage {
 		return parts

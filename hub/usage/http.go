@@ -1,0 +1,86 @@
+package usage
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// Routes returns the routes of reports.
+func (s *Service) Routes() []api.Route {
+	read := func(path string, handle api.Handler) api.Route {
+		return api.Route{
+			Method: http.MethodGet, Path: "/api/v1/admin/usage" + path, Group: rbac.AdminWrite, Category: "agent", Large: true, Handle: handle,
+		}
+	}
+	return []api.Route{
+		read("", api.Result(http.StatusOK, func(r *http.Request) (Report, error) {
+			page, err := api.Paging(r)
+			if err != nil {
+				return Report{}, err
+			}
+			in, err := s.query(r)
+			if err != nil {
+				return Report{}, err
+			}
+			report, err := s.Report(r.Context(), api.CallerOf(r), in)
+			return report.page(page), err
+		})),
+		read("/export", s.export),
+	}
+}
+
+// export responds with all rows of a report as CSV.
+func (s *Service) export(w http.ResponseWriter, r *http.Request) error {
+	in, err := s.query(r)
+	if err != nil {
+		return err
+	}
+	report, err := s.Report(r.Context(), api.CallerOf(r), in)
+	if err != nil {
+		return err
+	}
+	var body bytes.Buffer
+	if err := report.writeCSV(&body, in.By); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	w.Header().Set("Content-Disposition", `attachment; filename="usage-`+report.From+"-"+report.To+`.csv"`)
+	_, err = w.Write(body.Bytes())
+	return err
+}
+
+// defaultDays is the range of a report without from.
+const defaultDays = 30
+
+// query parses from, to, by, agent, user and model of the query. Empty values count as omitted.
+func (s *Service) query(r *http.Request) (Query, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return Query{}, api.InvalidRequest.New("The query string is malformed: escape it as in a URL.")
+	}
+	in := Query{By: []string{ByDay}, Agent: values.Get("agent"), User: values.Get("user"), Model: values.Get("model")}
+	if by := values.Get("by"); by != "" {
+		in.By = strings.Split(by, ",")
+	}
+	fields := map[string]string{}
+	day := func(name string, otherwise time.Time) time.Time {
+		value := values.Get(name)
+		if value == "" {
+			return otherwise
+		}
+		at, err := time.Parse(time.DateOnly, value)
+		if err != nil || at.Year() < 1970 {
+			fields[name] = "must be a day in the form of 2006-01-02"
+		}
+		return at
+	}
+	in.To = day("to", s.store.Now())
+	in.From = day("from", in.To.AddDate(0, 0, 1-defaultDays))
+	return in, invalid(fields)
+}

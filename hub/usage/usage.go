@@ -1,0 +1,220 @@
+// Package usage counts the tokens of runs and their cost, by agent, model, user and day.
+//
+//	service, err := usage.New(usage.Config{Store: store})
+//	if err != nil { ... }
+//	handler, err := api.New(config, service.Routes()...)
+//	...
+//	err = service.Record(ctx, tx, runs...) // in the transaction that stores their ends
+//
+// A run is counted once, by its id, on the day of its end in UTC. The cost is that of the prices at
+// this time: a later change of a price does not change it. Reports read sums of days, which are
+// written in the same transaction as the runs.
+package usage
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+//go:embed migrations
+var files embed.FS
+
+// Migrations create the tables that a Service requires.
+var Migrations = db.Embedded("usage", files)
+
+// Config configures [New].
+type Config struct {
+	// Store has a database with Migrations applied. Required.
+	Store *store.Store
+
+	// Prices are those of models by name, in addition to [DefaultPrices]: one of the same name
+	// replaces the default. A name that ends in * is a prefix; the longest matching name applies.
+	// A model without a price costs nothing. Defaults to none.
+	Prices map[string]Price
+}
+
+// Service counts tokens. It is safe for concurrent use.
+type Service struct {
+	store  *store.Store
+	prices map[string]Price
+}
+
+// New returns a Service. It fails if a price is not valid.
+func New(cfg Config) (*Service, error) {
+	if cfg.Store == nil {
+		return nil, errors.New("create usage service: Store is required")
+	}
+	s := &Service{store: cfg.Store, prices: DefaultPrices()}
+	for name, price := range cfg.Prices {
+		if err := price.check(name); err != nil {
+			return nil, err
+		}
+		s.prices[name] = price
+	}
+	return s, nil
+}
+
+// Run is a run that has ended.
+type Run struct {
+	ID        string
+	TenantID  string
+	AgentName string
+	UserID    string
+	UserName  string
+
+	Model  string     // of the agent
+	Tokens wire.Usage // of the whole run
+
+	// Others are the tokens of subagents with other models, which are a part of Tokens.
+	Others map[string]wire.Usage
+}
+
+// maxTokens bounds each count of a run: a runtime is not trusted, and sums must not overflow.
+const maxTokens = 1_000_000_000
+
+// Counts are those of some runs.
+type Counts struct {
+	Runs             int64  `json:"runs"`
+	InputTokens      int64  `json:"inputTokens"` // without those of the cache
+	CacheReadTokens  int64  `json:"cacheReadTokens"`
+	CacheWriteTokens int64  `json:"cacheWriteTokens"`
+	OutputTokens     int64  `json:"outputTokens"`
+	ReasoningTokens  int64  `json:"reasoningTokens"` // a part of OutputTokens
+	Cost             Amount `json:"cost"`
+}
+
+func countsOf(u wire.Usage) Counts {
+	bounded := func(n int64) int64 { return min(max(n, 0), maxTokens) }
+	return Counts{
+		InputTokens: bounded(u.InputTokens), CacheReadTokens: bounded(u.CacheReadInputTokens), CacheWriteTokens: bounded(u.CacheCreationInputTokens),
+		OutputTokens: bounded(u.OutputTokens), ReasoningTokens: bounded(u.ReasoningTokens),
+	}
+}
+
+func (c Counts) add(more Counts) Counts {
+	c.Runs += more.Runs
+	c.InputTokens += more.InputTokens
+	c.CacheReadTokens += more.CacheReadTokens
+	c.CacheWriteTokens += more.CacheWriteTokens
+	c.OutputTokens += more.OutputTokens
+	c.ReasoningTokens += more.ReasoningTokens
+	c.Cost += more.Cost
+	return c
+}
+
+// part is the use of one model by a run: a row of usage_runs.
+type part struct {
+	run    Run
+	model  string
+	counts Counts
+}
+
+// partID identifies a row of usage_runs.
+type partID struct{ tenantID, runID, model string }
+
+func (p part) id() partID { return partID{p.run.TenantID, p.run.ID, p.model} }
+
+// parts returns the use of each model, first that of the agent, which counts the run.
+func (s *Service) parts(r Run) []part {
+	rest := r.Tokens
+	var others []part
+	for _, model := range slices.Sorted(maps.Keys(r.Others)) {
+		u := r.Others[model]
+		if model == r.Model {
+			continue
+		}
+		rest.InputTokens -= u.InputTokens
+		rest.OutputTokens -= u.OutputTokens
+		rest.CacheCreationInputTokens -= u.CacheCreationInputTokens
+		rest.CacheReadInputTokens -= u.CacheReadInputTokens
+		rest.ReasoningTokens -= u.ReasoningTokens
+		others = append(others, part{run: r, model: model, counts: countsOf(u)})
+	}
+	own := part{run: r, model: r.Model, counts: countsOf(rest)}
+	own.counts.Runs = 1
+	all := append([]part{own}, others...)
+	for i := range all {
+		all[i].counts.Cost = s.price(all[i].model).of(all[i].counts)
+	}
+	return all
+}
+
+// key identifies a row of usage_days.
+type key struct {
+	tenantID, slice string
+	day             int64
+	agentName       string
+	userID, model   string
+}
+
+func (k key) compare(other key) int {
+	return slices.Compare(
+		[]string{k.tenantID, k.slice, k.agentName, k.userID, k.model},
+		[]string{other.tenantID, other.slice, other.agentName, other.userID, other.model})
+}
+
+// Slices of usage_days.
+const (
+	sliceAgent = "agent"
+	sliceUser  = "user"
+	sliceAll   = "all"
+)
+
+// sum is what is added to a row of usage_days.
+type sum struct {
+	userName string
+	counts   Counts
+}
+
+// Record counts runs that have ended, in the transaction that stores their ends. A run that was
+// counted before is ignored. Its rows are locked in the same order by all transactions.
+func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) error {
+	var all []part
+	for _, r := range runs {
+		all = append(all, s.parts(r)...)
+	}
+	now := s.store.Now()
+	counted, err := insertRuns(ctx, tx, all, now)
+	if err != nil {
+		return err
+	}
+	sums := map[key]sum{}
+	for _, p := range all {
+		if counted[p.id()] {
+			p.addTo(sums, dayOf(now))
+		}
+	}
+	return addSums(ctx, tx, sums)
+}
+
+// addTo adds to the sums of all slices.
+func (p part) addTo(sums map[key]sum, day int64) {
+	full := key{tenantID: p.run.TenantID, slice: sliceAll, day: day, agentName: p.run.AgentName, userID: p.run.UserID, model: p.model}
+	agent, user := full, full
+	agent.slice, agent.userID = sliceAgent, ""
+	user.slice, user.agentName, user.model = sliceUser, "", ""
+	for _, k := range []key{full, agent, user} {
+		one := sums[k]
+		one.counts = one.counts.add(p.counts)
+		if k.userID != "" {
+			one.userName = p.run.UserName
+		}
+		sums[k] = one
+	}
+}
+
+// daySeconds is the length of a day in UTC, which has no other days.
+const daySeconds = 24 * 60 * 60
+
+func dayOf(t time.Time) int64 { return t.Unix() / daySeconds }
+
+func dateOf(day int64) string { return time.Unix(day*daySeconds, 0).UTC().Format(time.DateOnly) }
