@@ -140,6 +140,8 @@ GET    /api/v1/admin/chat/sessions/:id/messages          admin maintainer member
 GET    /api/v1/admin/chat/sessions/:id/transcript        admin maintainer member
 GET    /api/v1/admin/runs                                admin maintainer
 POST   /api/v1/admin/runs/:id/cancel                     admin maintainer
+GET    /api/v1/admin/usage                               admin maintainer
+GET    /api/v1/admin/usage/export                        admin maintainer
 POST   /api/v1/chat/push                                 admin maintainer member
 GET    /api/v1/admin/agents/:name/deploy         admin maintainer member
 POST   /api/v1/admin/agents/:name/deploy         admin maintainer

@@ -206,14 +206,17 @@ func ExampleDecodeEvent() {
 // blocksOf decodes an assistant event with encoding/json only.
 func blocksOf(data []byte, most int) (out wire.Blocks, err error) {
 	var in struct {
-		ParentToolUseID *string                             `json:"parent_tool_use_id"`
-		Message         struct{ Content []json.RawMessage } `json:"message"`
-		Usage           wire.Usage                          `json:"usage"`
+		ParentToolUseID *string `json:"parent_tool_use_id"`
+		Message         struct {
+			Model   string
+			Content []json.RawMessage
+		} `json:"message"`
+		Usage wire.Usage `json:"usage"`
 	}
 	if err := json.Unmarshal(data, &in); err != nil {
 		return wire.Blocks{}, err
 	}
-	out.ParentToolUseID, out.Usage = in.ParentToolUseID, in.Usage
+	out.ParentToolUseID, out.Model, out.Usage = in.ParentToolUseID, in.Message.Model, in.Usage
 	for _, raw := range in.Message.Content[:min(len(in.Message.Content), most)] {
 		var block struct{ Type, Text string }
 		if json.Unmarshal(raw, &block) == nil && block.Type != "" {
