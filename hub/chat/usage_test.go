@@ -33,7 +33,7 @@ func row(runs, input, output float64, more ...any) object {
 	return r
 }
 
-// A run counts with its tokens, also if it is cancelled or its session is deleted in the meantime. A
+// A run counts with its tokens, also if it is cancelled or its session is deleted before the end. A
 // message that no runtime accepted does not count.
 func TestTheTokensOfAnswersAreCounted(t *testing.T) {
 	up := func(t *testing.T) *modeltest.Upstream {
