@@ -38,6 +38,12 @@ func (s *settings) kubernetesConfig() (cfg kubernetes.Config, err error) {
 	if cfg.Replicas, err = strconv.ParseInt(s.KubeReplicas, 10, 64); err != nil || cfg.Replicas < 1 || cfg.Replicas > maxReplicas {
 		return cfg, fmt.Errorf("KUBERNETES_REPLICAS: %q is not a number from 1 to %d", s.KubeReplicas, maxReplicas)
 	}
+	if cfg.Bus, err = s.bus(); err != nil {
+		return cfg, err
+	}
+	if cfg.Replicas > 1 && cfg.Bus == nil {
+		return cfg, errors.New("KUBERNETES_REPLICAS: several pods of a runtime require AGENT_BUS_URL, because a cancel would not reach the pod that has the run")
+	}
 	for text := range strings.FieldsFuncSeq(s.KubeInternal, func(r rune) bool { return r == ',' || r == ' ' }) {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {

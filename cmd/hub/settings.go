@@ -43,7 +43,7 @@ Environment (flags take precedence):
   PROVIDER_ENCRYPTION_KEY  keys for secrets in the database, base64 of 32 bytes each, separated by commas: the first
                            encrypts, all decrypt (with SQLite by default generated in HUB_DATA_DIR)
   NAME_FILE                path of a file with the value of a secret, for DATABASE_URL, each *_KEY, HUB_SETUP_TOKEN,
-                           IDP_CLIENT_SECRET and AWS_*, in place of NAME
+                           IDP_CLIENT_SECRET, AGENT_BUS_URL and AWS_*, in place of NAME
   AUTH_MODE                builtin (default) or external: users sign in with the identity provider of their organization
   IDP_ISSUER, IDP_CLIENT_ID, IDP_CLIENT_SECRET
                            OpenID Connect client of the organization default in external mode; all three or none
@@ -81,7 +81,9 @@ Environment (flags take precedence):
                            the pod in which the hub runs)
   KUBERNETES_NAMESPACE     namespace of the runtimes (default: that of the pod of the hub)
   KUBERNETES_IMAGE         image of the runtimes (default agenthost-runtime)
-  KUBERNETES_REPLICAS      pods of a runtime; several need AGENT_BUS_URL for cancels (default 1)
+  KUBERNETES_REPLICAS      pods of a runtime; several require AGENT_BUS_URL (default 1)
+  AGENT_BUS_URL            NATS server with JetStream that connects these pods, so that a cancel reaches the one with the run:
+                           nats://user:password@host:4222/bucket, see the README of the command runtime (default none)
   KUBERNETES_MEMORY, KUBERNETES_CPUS
                            limits of a pod, such as 512Mi and 500m (default 1Gi and 1)
   KUBERNETES_RUNTIME_CLASS runtime class of the pods (default: that of the cluster)
@@ -167,6 +169,7 @@ type settings struct {
 	KubeNamespace    string `env:"KUBERNETES_NAMESPACE"`
 	KubeImage        string `env:"KUBERNETES_IMAGE" envDefault:"agenthost-runtime"`
 	KubeReplicas     string `env:"KUBERNETES_REPLICAS" envDefault:"1"`
+	BusURL           string `env:"AGENT_BUS_URL" secret:"file"`
 	KubeMemory       string `env:"KUBERNETES_MEMORY" envDefault:"1Gi"`
 	KubeCPUs         string `env:"KUBERNETES_CPUS" envDefault:"1"`
 	KubeClass        string `env:"KUBERNETES_RUNTIME_CLASS"`

@@ -57,8 +57,12 @@ type Config struct {
 	// Env is the environment of the runtimes, as "NAME=value". Pods show it.
 	Env []string
 
-	// Replicas is the number of pods of a runtime. Defaults to 1.
+	// Replicas is the number of pods of a runtime. More than one needs Bus. Defaults to 1.
 	Replicas int64
+
+	// Bus connects the pods of a deployment, so that a cancel reaches the pod that has the run.
+	// Defaults to none.
+	Bus *Bus
 
 	// Memory and CPUs limit a pod, as quantities such as 1Gi and 500m. A pod requests its memory and
 	// a tenth of its CPUs. They default to 1Gi and 1.
@@ -111,6 +115,9 @@ func New(cfg Config) (*Driver, error) {
 		return nil, errors.New("make kubernetes deployer: REST, Namespace and Image are required")
 	}
 	cfg.Replicas = cmp.Or(cfg.Replicas, 1)
+	if cfg.Replicas > 1 && cfg.Bus == nil {
+		return nil, errors.New("make kubernetes deployer: several Replicas need a Bus: a cancel would not reach the pod that has the run")
+	}
 	cfg.Memory = cmp.Or(cfg.Memory, "1Gi")
 	cfg.CPUs = cmp.Or(cfg.CPUs, "1")
 	cfg.Grace = cmp.Or(cfg.Grace, 12*time.Second)

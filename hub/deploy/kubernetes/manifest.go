@@ -214,6 +214,10 @@ func (m manifest) policy() (*unstructured.Unstructured, error) {
 	for _, protocol := range []string{"UDP", "TCP"} {
 		dnsPorts = append(dnsPorts, fields{"protocol": protocol, "port": int64(53)})
 	}
+	egress := []any{fields{"to": dns, "ports": dnsPorts}, fields{"to": outside}}
+	if m.cfg.Bus != nil {
+		egress = append(egress, m.cfg.Bus.egress()...)
+	}
 	return m.object("NetworkPolicy", policies, fields{
 		"podSelector": fields{"matchLabels": m.selector()},
 		"policyTypes": []any{"Ingress", "Egress"},
@@ -221,7 +225,7 @@ func (m manifest) policy() (*unstructured.Unstructured, error) {
 			"from":  []any{fields{"podSelector": client}, fields{"namespaceSelector": client}},
 			"ports": []any{fields{"protocol": "TCP", "port": int64(listenPort)}},
 		}},
-		"egress": []any{fields{"to": dns, "ports": dnsPorts}, fields{"to": outside}},
+		"egress": egress,
 	})
 }
 
@@ -237,12 +241,20 @@ func (m manifest) secret(req *deploy.Request) (*unstructured.Unstructured, error
 	}
 	file := req.File()
 	file.CWD, file.StateDir = dataDir+"/work", dataDir+"/state"
+	data := fields{agent.DeployedKeys: encoded([]byte(req.Env[deploy.EnvAPIKey]))}
+	if bus := m.cfg.Bus; bus != nil {
+		file.Bus = bus.url(m.claim.Key)
+		for parameter, content := range bus.Files {
+			data[busFile(parameter)] = encoded(content)
+		}
+	}
 	text, err := yaml.Marshal(file)
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
 	meta["annotations"].(fields)[noteFilled] = "true"
-	o.Object["data"] = fields{agent.DeployedFile: encoded(text), agent.DeployedKeys: encoded([]byte(req.Env[deploy.EnvAPIKey]))}
+	data[agent.DeployedFile] = encoded(text)
+	o.Object["data"] = data
 	return o, nil
 }
 

@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"os"
@@ -27,6 +28,14 @@ func request() deploy.Request {
 		Key: key, Tenant: "acme", AgentID: "helper-with-a-long-name",
 		Config: agent.Agent{Model: "large", Provider: agent.Provider{Protocol: agent.ProtocolOpenAI, BaseURL: "https://llm.example.com", APIKey: "the-provider-key"}},
 		Env:    map[string]agent.Secret{deploy.EnvAPIKey: "the-api-key"},
+	}
+}
+
+// bus has a server of each kind of address.
+func bus() *kubernetes.Bus {
+	return &kubernetes.Bus{
+		URL: "tls://user:planted-password@nats.example.com,192.0.2.7:4223,[2001:db8::7]/agents", Servers: []string{"nats.example.com:4222", "192.0.2.7:4223", "[2001:db8::7]:4222"},
+		Files: map[string][]byte{"credentials": []byte("planted-seed"), "ca": []byte("certificate")},
 	}
 }
 
@@ -72,6 +81,7 @@ func TestObjects(t *testing.T) {
 		"default": func(*kubernetes.Config) {},
 		"volume": func(cfg *kubernetes.Config) {
 			cfg.StorageSize, cfg.StorageClass, cfg.RuntimeClass, cfg.Replicas, cfg.Memory = "2048Mi", "fast", "gvisor", 2, "1024Mi"
+			cfg.Bus = bus()
 		},
 	} {
 		d := open(t, "https://192.0.2.1", change)
@@ -89,15 +99,25 @@ func TestObjects(t *testing.T) {
 // Only the Secret has a part of the request that is secret.
 func TestSecretsAreOnlyInTheSecret(t *testing.T) {
 	t.Parallel()
-	objects, _ := decoded(t, open(t, "https://192.0.2.1"))
+	objects, _ := decoded(t, open(t, "https://192.0.2.1", func(cfg *kubernetes.Config) { cfg.Bus = bus() }))
 	for kind, o := range objects {
 		text, err := json.Marshal(o)
 		require.NoError(t, err)
-		for _, secret := range []string{"the-provider-key", "the-api-key", "llm.example.com"} {
+		for _, secret := range []string{"the-provider-key", "the-api-key", "llm.example.com", "planted"} {
 			require.NotContains(t, string(text), secret, kind)
 		}
 	}
-	require.NotEmpty(t, objects["Secret"]["data"])
+	data := objects["Secret"]["data"].(map[string]any)
+	text := func(name string) string {
+		plain, err := base64.StdEncoding.DecodeString(data[name].(string))
+		require.NoError(t, err)
+		return string(plain)
+	}
+	require.Contains(t, text("agents.yaml"), "the-provider-key")
+	require.Contains(t, text("agents.yaml"), "\nbus: tls://user:planted-password@nats.example.com,192.0.2.7:4223,[2001:db8::7]/agents/agent-acme-helper-with-a-l-979a527c371e8b90")
+	require.Contains(t, text("agents.yaml"), "?ca=%2Frun%2Fagenthost%2Fbus-ca&credentials=%2Frun%2Fagenthost%2Fbus-credentials\n")
+	require.Equal(t, "planted-seed", text("bus-credentials"))
+	require.Equal(t, "certificate", text("bus-ca"))
 }
 
 // The fields of the restricted pod security standard, and what the package README states.
@@ -141,6 +161,7 @@ func TestInvalidConfigurations(t *testing.T) {
 	valid := kubernetes.Config{REST: &rest.Config{Host: "https://192.0.2.1"}, Namespace: "agents", Image: "image"}
 	for want, change := range map[string]func(*kubernetes.Config){
 		"are required":           func(c *kubernetes.Config) { c.Image = "" },
+		"several Replicas need":  func(c *kubernetes.Config) { c.Replicas = 2 },
 		`"much" is not a quanti`: func(c *kubernetes.Config) { c.Memory = "much" },
 		`"-1" is not a quantity`: func(c *kubernetes.Config) { c.CPUs = "-1" },
 		`"0" is not a quantity`:  func(c *kubernetes.Config) { c.StorageSize = "0" },

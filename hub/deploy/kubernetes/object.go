@@ -22,6 +22,7 @@ const (
 	labelKey      = "agenthost.dev/key"            // digest
 	labelRevision = "agenthost.dev/revision"
 	labelClient   = "agenthost.dev/client" // of pods and namespaces that reach runtimes, "true"
+	labelBus      = "agenthost.dev/bus"    // of pods and namespaces that are the bus of the runtimes, "true"
 
 	noteOwner   = "agenthost.dev/owner"
 	noteKey     = "agenthost.dev/key"

@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,8 +20,11 @@ type Config struct {
 	Servers []string
 
 	// Bucket is the name of the key-value bucket. Replicas of one runtime have the same bucket, and
-	// each runtime its own. Required.
+	// each runtime its own, or its own scope in a bucket. Required.
 	Bucket string
+
+	// Scope is the name of a part of the bucket, for runtimes that share it. Defaults to none.
+	Scope string
 
 	// CredentialsFile is a file with a JWT and its seed, as nsc writes it. Each connection reads it
 	// again.
@@ -50,9 +54,10 @@ var bucketName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 //
 //	nats://user:password@host:4222
 //	tls://one:4222,two:4222/bucket?credentials=/run/secrets/nats.creds&ca=/etc/nats/ca.pem
+//	nats://host:4222/bucket/scope
 //
-// The scheme is nats or tls, and there may be several hosts with one user. The path is the bucket.
-// The query may have the paths of files: credentials, nkey, ca, cert and key. An error does not
+// The scheme is nats or tls, and there may be several hosts with one user. The path is the bucket,
+// and the scope if there is one. The query may have the paths of files: credentials, nkey, ca, cert and key. An error does not
 // contain the URL, which may have a password.
 func Parse(text string) (Config, error) {
 	var cfg Config
@@ -84,9 +89,11 @@ func Parse(text string) (Config, error) {
 	if err != nil || u.Fragment != "" {
 		return cfg, errors.New("the path or the query of the URL is malformed")
 	}
-	if cfg.Bucket = strings.Trim(u.Path, "/"); cfg.Bucket == "" {
-		cfg.Bucket = DefaultBucket
+	path, scope, scoped := strings.Cut(strings.Trim(u.Path, "/"), "/")
+	if scoped && scope == "" {
+		return cfg, errors.New("the path of the URL is malformed")
 	}
+	cfg.Bucket, cfg.Scope = cmp.Or(path, DefaultBucket), scope
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return cfg, errors.New("the query of the URL is malformed")
@@ -110,6 +117,8 @@ func (c *Config) check() error {
 		return errors.New("there is no server")
 	case !bucketName.MatchString(c.Bucket):
 		return errors.New("the bucket must have 1 to 64 of A-Z, a-z, 0-9, '_' and '-'")
+	case c.Scope != "" && !bucketName.MatchString(c.Scope):
+		return errors.New("the scope must have at most 64 of A-Z, a-z, 0-9, '_' and '-'")
 	case c.CredentialsFile != "" && c.SeedFile != "":
 		return errors.New("credentials and nkey are both set")
 	case (c.CertFile == "") != (c.KeyFile == ""):

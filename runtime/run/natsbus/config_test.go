@@ -31,6 +31,7 @@ func TestURLs(t *testing.T) {
 		},
 		"nats://host/b?nkey=/n": {Servers: []string{"nats://host"}, Bucket: "b", SeedFile: "/n"},
 		"nats://token@host/b/":  {Servers: []string{"nats://token@host"}, Bucket: "b"},
+		"nats://host/b/part-1":  {Servers: []string{"nats://host"}, Bucket: "b", Scope: "part-1"},
 	} {
 		got, err := natsbus.Parse(text)
 		require.NoError(t, err)
@@ -38,7 +39,7 @@ func TestURLs(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "host", "http://secret@host", "nats://", "nats:///b", "nats://secret@", "nats://u:secret%zz@host", "nats://secret@host,",
-		"nats://secret@host/a/b", "nats://secret@host/a.b", "nats://secret@host/*", "nats://secret@host/%3e", "nats://secret@host/b?unknown=x",
+		"nats://secret@host/a/b/c", "nats://secret@host/a/b.c", "nats://secret@host/a.b", "nats://secret@host/*", "nats://secret@host/%3e", "nats://secret@host/b?unknown=x",
 		"nats://secret@host/?ca=", "nats://secret@host/?ca=a&ca=b", "nats://secret@host?cert=a", "nats://secret@host?key=a", "nats://secret@host#f",
 		"nats://secret@host?%zz", "nats://secret@host?credentials=a&nkey=b", "nats://secret@" + strings.Repeat("a", 10_000),
 	} {

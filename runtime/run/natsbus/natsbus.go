@@ -9,7 +9,7 @@
 //
 // The bucket is created if it does not exist. One that was created before, for example with several
 // replicas in a cluster, is used as it is. It must have a limit marker TTL, a history of 1 and no
-// TTL below 5 minutes.
+// TTL below 5 minutes. Runtimes may share a bucket if each has a scope of its own.
 //
 // The user of NATS needs permission to publish to $JS.API.STREAM.INFO.KV_<bucket>,
 // $JS.API.STREAM.MSG.GET.KV_<bucket>, $KV.<bucket>.>, agenthost.<bucket>.> and
@@ -85,8 +85,12 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
 	b := &Bus{conn: conn, bucket: cfg.Bucket, log: cfg.Logger}
-	b.entries = "$KV." + b.bucket + "."
-	b.owners = "agenthost." + b.bucket + "."
+	part := b.bucket + "."
+	if cfg.Scope != "" {
+		part += cfg.Scope + "."
+	}
+	b.entries = "$KV." + part
+	b.owners = "agenthost." + part
 	b.read = "$JS.API.STREAM.MSG.GET.KV_" + b.bucket
 	if b.js, err = jetstream.New(conn); err == nil {
 		err = b.open(ctx)

@@ -70,6 +70,24 @@ func open(t testing.TB, url string) *natsbus.Bus {
 func TestBus(t *testing.T) {
 	s := serve(t, t.TempDir(), nil)
 	bustest.Test(t, func(t *testing.T) run.Bus { return open(t, url(s, "", "")) })
+	t.Run("scope", func(t *testing.T) {
+		bustest.Test(t, func(t *testing.T) run.Bus { return open(t, url(s, "", "/shared/one")) })
+	})
+}
+
+// Runtimes with different scopes of a bucket have neither entries nor notifications in common.
+func TestScopes(t *testing.T) {
+	s := serve(t, t.TempDir(), nil)
+	id, owner := ids.Random(), ids.Random()
+	one, two := open(t, url(s, "", "/shared/one")), open(t, url(s, "", "/shared/two"))
+	_, err := one.Put(t.Context(), id, run.Entry{Owner: owner}, time.Minute)
+	require.NoError(t, err)
+	found, err := two.Get(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, run.Entry{}, found)
+	defer one.Listen(owner, func(run.ID) {})()
+	require.Error(t, two.Notify(t.Context(), owner, id))
+	require.NoError(t, open(t, url(s, "", "/shared/one")).Notify(t.Context(), owner, id))
 }
 
 // restart stops a server, runs down, and starts it again at its port.

@@ -1,0 +1,64 @@
+package kubernetes
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// Bus is a NATS server with a bucket that all deployments share. Each one has a scope in it.
+type Bus struct {
+	// URL has the form of runtime/run/natsbus, with a bucket and without a scope and a query. It may
+	// have a password. Required.
+	URL string
+
+	// Servers are the addresses in URL, as host:port. Runtimes reach them if they are IP addresses
+	// outside of the cluster, or pods with the label agenthost.dev/bus.
+	Servers []string
+
+	// Files has the content of files by the parameter of the query that names the file, such as
+	// credentials and ca. Defaults to none.
+	Files map[string][]byte
+}
+
+// busFile returns the name in the Secret of a file of the bus.
+func busFile(parameter string) string { return "bus-" + parameter }
+
+// url returns the URL of the bus for the pods of a deployment.
+func (b *Bus) url(key string) agent.Secret {
+	text := b.URL + "/" + claimName(key)
+	query := url.Values{}
+	for parameter := range b.Files {
+		query.Set(parameter, privateDir+"/"+busFile(parameter))
+	}
+	if len(query) > 0 {
+		text += "?" + query.Encode()
+	}
+	return agent.Secret(text)
+}
+
+// egress returns the rules of a NetworkPolicy that permit connections to the bus. A policy has no
+// host names: servers in the cluster are found by their label, with the port of the URL.
+func (b *Bus) egress() (rules []any) {
+	server := fields{"matchLabels": fields{labelBus: "true"}}
+	labelled := []any{fields{"podSelector": server}, fields{"namespaceSelector": server}}
+	for _, address := range b.Servers {
+		host, text, err := net.SplitHostPort(address)
+		if err != nil {
+			continue
+		}
+		port, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			continue
+		}
+		to := labelled
+		if addr, err := netip.ParseAddr(host); err == nil {
+			to = []any{fields{"ipBlock": fields{"cidr": netip.PrefixFrom(addr, addr.BitLen()).String()}}}
+		}
+		rules = append(rules, fields{"to": to, "ports": []any{fields{"protocol": "TCP", "port": port}}})
+	}
+	return rules
+}
