@@ -154,6 +154,10 @@ type Config struct {
 	// its deployments. All hubs need the same value. Defaults to 4 s.
 	LeaseTime time.Duration
 
+	// PrepareTimeout is how long Deployer may prepare the start of a runtime, such as by pulling its
+	// image. Defaults to 10 minutes.
+	PrepareTimeout time.Duration
+
 	// GatewayURL is the public address of a gateway in front of the runtimes. Defaults to /runtime
 	// below PublicURL.
 	GatewayURL string

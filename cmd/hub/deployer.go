@@ -32,6 +32,9 @@ const (
 	maxLease = time.Hour
 )
 
+// maxPrepare bounds DEPLOYER_PREPARE_TIMEOUT.
+const maxPrepare = 24 * time.Hour
+
 // checkDeployer returns an error with all settings of deployments that are invalid.
 func (s *settings) checkDeployer() error {
 	var errs []error
@@ -48,6 +51,9 @@ func (s *settings) checkDeployer() error {
 	}
 	if s.LeaseTime < minLease || s.LeaseTime > maxLease {
 		errs = append(errs, fmt.Errorf("DEPLOYER_LEASE_TIME: %v is not from %v to %v", s.LeaseTime, minLease, maxLease))
+	}
+	if s.PrepareTimeout < time.Second || s.PrepareTimeout > maxPrepare {
+		errs = append(errs, fmt.Errorf("DEPLOYER_PREPARE_TIMEOUT: %v is not from 1s to %v", s.PrepareTimeout, maxPrepare))
 	}
 	for _, setting := range []struct{ name, list string }{{"HUB_SANDBOX_READ", s.SandboxRead}, {"HUB_SANDBOX_WRITE", s.SandboxWrite}} {
 		for _, path := range filepath.SplitList(setting.list) {

@@ -95,6 +95,8 @@ Environment (flags take precedence):
   KUBERNETES_ADDRESS       pod if the hub is outside of the cluster and reaches pods, but no Services (default service)
   DEPLOYER_LEASE_TIME      how long a replica may be silent until another one takes over its deployments, the same for
                            all replicas (default 4s)
+  DEPLOYER_PREPARE_TIMEOUT how long a node of Kubernetes may pull the image of a runtime and mount its volumes, before the
+                           minute that its agent has to become ready begins (default 10m)
   HUB_SANDBOX_READ, HUB_SANDBOX_WRITE
                            files and directories, as in PATH, that every deployed agent of this machine can be permitted
                            to read, and to change, in addition to the system and the toolchains on PATH
@@ -191,9 +193,12 @@ type settings struct {
 	Level        daemon.Level  `env:"HUB_LOG_LEVEL" envDefault:"info"`
 	LeaseTime    time.Duration `env:"DEPLOYER_LEASE_TIME" envDefault:"4s"`
 	DrainTimeout time.Duration `env:"HUB_DRAIN_TIMEOUT" envDefault:"30s"`
-	Check        bool
-	getenv       func(string) string
-	secretFiles  []string // paths
+
+	PrepareTimeout time.Duration `env:"DEPLOYER_PREPARE_TIMEOUT" envDefault:"10m"`
+
+	Check       bool
+	getenv      func(string) string
+	secretFiles []string // paths
 }
 
 func readEnvironment(getenv func(string) string) (*settings, error) {

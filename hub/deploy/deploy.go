@@ -87,6 +87,10 @@ type Config struct {
 	// StartTimeout is how long a runtime may take until its agent is ready. Defaults to a minute.
 	StartTimeout time.Duration
 
+	// PrepareTimeout is how long a platform may prepare a start in addition, such as by pulling the
+	// image. Defaults to 10 minutes.
+	PrepareTimeout time.Duration
+
 	// Machine identifies the machine of the hub if only hubs on it reach the runtimes of Driver. New
 	// fails if another machine has deployments. Defaults to "": every hub reaches them.
 	Machine string
@@ -134,6 +138,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	cfg.Backoff = cmp.Or(cfg.Backoff, 500*time.Millisecond)
 	cfg.WatchEvery = cmp.Or(cfg.WatchEvery, time.Second)
 	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, time.Minute)
+	cfg.PrepareTimeout = cmp.Or(cfg.PrepareTimeout, 10*time.Minute)
 	s := &Service{
 		cfg: cfg, store: cfg.Store, gatewayHost: host,
 		gatewayCalls: make(chan struct{}, maxCalls),

@@ -100,6 +100,10 @@ type Runtime struct {
 	URL       string    // while it runs, also if it is Stopping
 	StartedAt time.Time // of the current or the last process
 	Message   string    // details for the user, such as why it exited
+
+	// Preparing reports that the platform prepares the start and has found no fault: it pulls the
+	// image, for example. The time to start has not begun.
+	Preparing bool
 }
 
 // Phase is the state of a runtime on its platform.

@@ -1,15 +1,19 @@
 package deploy_test
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 )
 
 // A probe does not decode a response that would take much memory.
@@ -28,5 +32,57 @@ func TestLargeResponseOfARuntime(t *testing.T) {
 		h := w.start(func(c *deploy.Config) { c.StartTimeout = 50 * time.Millisecond })
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		require.Contains(t, h.reach("failed")["error"], "the response is too large")
+	})
+}
+
+// preparing is a driver whose platform prepares each start until ready is set.
+type preparing struct {
+	deploy.Driver
+	ready atomic.Bool
+	first atomic.Pointer[time.Time]
+}
+
+func (p *preparing) Observe(ctx context.Context, key string) (deploy.Observed, error) {
+	o, err := p.Driver.Observe(ctx, key)
+	for i := range o.Runtimes {
+		if r := &o.Runtimes[i]; r.Phase == deploy.Running && !p.ready.Load() {
+			r.Preparing, r.Message = true, "the image is pulled"
+			p.first.CompareAndSwap(nil, new(time.Now()))
+		}
+	}
+	return o, err
+}
+
+// The time to start begins when the platform has prepared the start.
+func TestPreparation(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			req.AgentID = "other"
+			return deploytest.Ready(req)
+		}
+		const start = 50 * time.Millisecond
+		slow := &preparing{Driver: w.driver}
+		h := w.start(func(c *deploy.Config) { c.Driver, c.StartTimeout = slow, start })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Eventually(t, func() bool { return slow.first.Load() != nil && time.Since(*slow.first.Load()) > 10*start }, patience, pause)
+		status := h.reach("starting")
+		require.EqualValues(t, 0, status["restartCount"])
+		require.Contains(t, fmt.Sprint(status["conditions"]), "the image is pulled")
+		slow.ready.Store(true)
+		require.Contains(t, h.reach("failed")["error"], "The agent was not ready after 50ms: another runtime")
+	})
+}
+
+func TestPreparationWithoutAnEnd(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			req.AgentID = "other"
+			return deploytest.Ready(req)
+		}
+		h := w.start(func(c *deploy.Config) {
+			c.Driver, c.StartTimeout, c.PrepareTimeout = &preparing{Driver: w.driver}, 50*time.Millisecond, 50*time.Millisecond
+		})
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Contains(t, h.reach("failed")["error"], "The agent was not ready after 50ms: the image is pulled")
 	})
 }

@@ -317,6 +317,7 @@ func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r
 		err = errors.New(r.Message)
 	}
 	seen := w.seen(r)
+	seen.prepare(r, w.s.cfg.PrepareTimeout)
 	age := time.Since(seen.since) // times of the platform may be those of a clock that was set
 	switch {
 	case err == nil:

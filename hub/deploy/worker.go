@@ -45,6 +45,7 @@ type worker struct {
 type sighted struct {
 	started  time.Time // of the runtime, and since when it is observed, by this hub's clock
 	since    time.Time
+	prepared time.Time // since when the platform prepares it; zero if it does not
 	servers  time.Time // when the state of its MCP servers was read
 	misses   int       // failed probes in sequence
 	missed   time.Time // when the first of them failed
@@ -60,6 +61,21 @@ func (w *worker) seen(r Runtime) *sighted {
 		w.runtimes[r.Revision] = s
 	}
 	return s
+}
+
+// prepare delays the bounds of the time to start while the platform prepares a runtime.
+func (s *sighted) prepare(r Runtime, most time.Duration) {
+	now := time.Now()
+	switch {
+	case !r.Preparing:
+		s.prepared = time.Time{}
+		return
+	case s.prepared.IsZero():
+		s.prepared = now
+	}
+	if now.Sub(s.prepared) < most {
+		s.since, s.missed = now, now
+	}
 }
 
 func newWorker(s *Service, h held, owner string, now time.Time) *worker {

@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -14,7 +15,11 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/tools/kubernetes/clustertest"
 )
+
+// brokenImage is an image whose program fails.
+const brokenImage = "broken:1"
 
 // end deletes the deployment.
 func (p place) end(t *testing.T, d deploy.Driver, fence int64) {
@@ -32,14 +37,17 @@ func TestCauses(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*kubernetes.Config)
 		quota  string
+		phase  deploy.Phase // of the runtime; Running by default
 		want   string
 	}{
-		"image":     {change: func(c *kubernetes.Config) { c.Image = "missing:1" }, want: "the image missing:1 cannot be pulled"},
-		"full node": {change: func(c *kubernetes.Config) { c.Memory = "500Gi" }, want: "no node has room for it"},
-		"quota":     {change: func(*kubernetes.Config) {}, quota: "1Mi", want: "the quota of the namespace is used up"},
+		"out of memory": {change: func(c *kubernetes.Config) { c.Memory = "8Mi" }, phase: deploy.Exited, want: "it needed more memory than its limit of 8Mi"},
+		"crash loop":    {change: func(c *kubernetes.Config) { c.Image = brokenImage }, phase: deploy.Exited, want: "exit status 1"},
+		"image":         {change: func(c *kubernetes.Config) { c.Image = "missing:1" }, want: "the image missing:1 cannot be pulled"},
+		"full node":     {change: func(c *kubernetes.Config) { c.Memory = "500Gi" }, want: "no node has room for it"},
+		"quota":         {change: func(*kubernetes.Config) {}, quota: "1Mi", want: "the quota of the namespace is used up"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newPlace(t, func(o *clustertest.NodeOptions) { o.Images[brokenImage] = "/bin/false" })
 			if test.quota != "" {
 				_, err := p.CoreV1().ResourceQuotas(p.namespace).Create(t.Context(), &core.ResourceQuota{
 					ObjectMeta: meta.ObjectMeta{Name: "small"},
@@ -49,7 +57,7 @@ func TestCauses(t *testing.T) {
 			}
 			d := p.open(t, test.change)
 			require.NoError(t, d.Apply(t.Context(), claim(1), 1, request()))
-			reach(t, d, 1, deploy.Running, test.want, nil)
+			reach(t, d, 1, cmp.Or(test.phase, deploy.Running), test.want, nil)
 			reach(t, d, 1, deploy.Stopped, "", func() error { return d.Stop(t.Context(), claim(1), 1, 0) })
 			p.end(t, d, 1)
 		})
@@ -105,6 +113,46 @@ func TestDrift(t *testing.T) {
 	reach(t, d, 1, deploy.Running, "", nil)
 	require.NoError(t, p.AppsV1().Deployments(p.namespace).Delete(ctx, name, meta.DeleteOptions{}))
 	reach(t, d, 1, deploy.Running, "", apply)
+	p.end(t, d, 1)
+}
+
+// Someone deletes the Deployment, and its objects remain: their ReplicaSet replaces each pod that
+// ends, and nothing removes the others.
+func TestDeploymentIsDeletedWithoutItsObjects(t *testing.T) {
+	p := newPlace(t)
+	d, ctx := p.open(t), t.Context()
+	apply := func() error { return d.Apply(ctx, claim(1), 1, request()) }
+	orphan := func() {
+		t.Helper()
+		policy := meta.DeletePropagationOrphan
+		apps := p.AppsV1().Deployments(p.namespace)
+		list, err := apps.List(ctx, meta.ListOptions{})
+		require.NoError(t, err)
+		require.Len(t, list.Items, 1)
+		require.NoError(t, apps.Delete(ctx, list.Items[0].Name, meta.DeleteOptions{PropagationPolicy: &policy}))
+	}
+	ready := func() {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			list, err := p.AppsV1().Deployments(p.namespace).List(ctx, meta.ListOptions{})
+			require.NoError(t, err)
+			return len(list.Items) == 1 && list.Items[0].Status.ReadyReplicas == 1 && len(p.pods(key, "")) == 1
+		}, patience, 50*time.Millisecond)
+	}
+	first := reach(t, d, 1, deploy.Running, "", apply)
+	ready()
+	orphan()
+	require.Eventually(t, func() bool {
+		require.NoError(t, apply())
+		o, err := d.Observe(ctx, key)
+		return err == nil && o.Runtime(1).Phase == deploy.Running && o.Runtime(1).StartedAt.After(first.StartedAt)
+	}, patience, 20*time.Millisecond)
+	ready()
+	orphan()
+	reach(t, d, 1, deploy.Stopped, "", func() error { return d.Stop(ctx, claim(1), 1, 0) })
+	reach(t, d, 1, deploy.Running, "", apply)
+	ready()
+	orphan()
 	p.end(t, d, 1)
 }
 

@@ -22,7 +22,7 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 		case deploy.Running:
 			return nil
 		case deploy.Stopping:
-			return d.terminate(ctx, r, 0)
+			return d.terminate(ctx, claim, r, 0)
 		}
 		if r.app == nil || r.secret == nil {
 			return d.prepare(ctx, claim, r, req)

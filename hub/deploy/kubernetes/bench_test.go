@@ -3,9 +3,7 @@ package kubernetes_test
 import (
 	"fmt"
 	"net/http"
-	"path"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,33 +34,15 @@ func observe(b *testing.B, n int) {
 		c := deploy.Claim{Key: fmt.Sprint("acme-helper-", i), Fence: 1, Owner: "database"}
 		all, err := source.Objects(c, 1, request(), time.Now())
 		require.NoError(b, err)
-		for _, o := range all[:4] {
-			o.Object["metadata"].(map[string]any)["uid"] = fmt.Sprint(o.GetKind(), i)
-			kind := strings.ToLower(o.GetKind()) + "s"
-			if kind == "networkpolicys" {
-				kind = "networkpolicies"
-			}
-			lists[kind] = append(lists[kind], o.Object)
-		}
-		app := all[0].Object
-		template := app["spec"].(map[string]any)["template"].(map[string]any)
-		meta := map[string]any{"name": all[0].GetName() + "-x", "uid": fmt.Sprint("pod", i), "ownerReferences": []any{}}
-		for name, value := range template["metadata"].(map[string]any) {
-			meta[name] = value
-		}
-		lists["pods"] = append(lists["pods"], map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"], "status": map[string]any{
-			"phase": "Running", "podIP": "10.244.0.1", "containerStatuses": []any{map[string]any{"name": "runtime", "restartCount": 0, "state": map[string]any{"running": map[string]any{}}}},
-		}})
+		store(lists, all, fmt.Sprint(i), map[string]any{
+			"phase": "Running", "podIP": "10.244.0.1",
+			"containerStatuses": []any{map[string]any{"name": "runtime", "restartCount": 0, "state": map[string]any{"running": map[string]any{}}}},
+		})
 	}
 	var calls atomic.Int64
 	s := server(b, func(w http.ResponseWriter, r *http.Request) bool {
 		calls.Add(1)
-		all, found := lists[path.Base(r.URL.Path)]
-		if !found || r.URL.Query().Get("watch") == "true" {
-			return false
-		}
-		respond(w, http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": "1"}, "items": all})
-		return true
+		return serveLists(lists, w, r)
 	})
 	before := heap()
 	d := open(b, s.URL, func(c *kubernetes.Config) { c.Timeout = 5 * time.Minute })

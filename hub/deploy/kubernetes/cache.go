@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,11 +30,13 @@ type kind struct {
 	failed atomic.Pointer[error] // of the last call; nil if it succeeded
 }
 
+// byKey is the index of objects by the label of their deployment, and of events by the UID of their
+// pod.
 const byKey = "key"
 
 func (c *cache) init(d *Driver) {
 	c.kinds = map[schema.GroupVersionResource]*kind{}
-	for _, of := range []schema.GroupVersionResource{deployments, pods, services, policies, secrets, volumeClaims} {
+	for _, of := range []schema.GroupVersionResource{deployments, pods, services, policies, secrets, volumeClaims, events} {
 		c.kinds[of] = d.newKind(of)
 	}
 }
@@ -45,6 +48,9 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 	onlyMetadata := of == secrets || of == volumeClaims
 	ours := func(o metav1.ListOptions) metav1.ListOptions {
 		o.LabelSelector = labelManager + "=" + manager + "," + labelKey
+		if of == events { // they have no labels
+			o.LabelSelector, o.FieldSelector = "", "involvedObject.kind=Pod,type=Warning"
+		}
 		return o
 	}
 	var example runtime.Object = &unstructured.Unstructured{}
@@ -73,7 +79,12 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 		},
 	}
 	k.SharedIndexInformer = informers.NewSharedIndexInformer(source, example, 0, informers.Indexers{
-		byKey: func(o any) ([]string, error) { return []string{o.(metav1.Object).GetLabels()[labelKey]}, nil },
+		byKey: func(o any) ([]string, error) {
+			if e, ok := o.(*event); ok {
+				return []string{e.About.UID}, nil
+			}
+			return []string{o.(metav1.Object).GetLabels()[labelKey]}, nil
+		},
 	})
 	_ = k.SetWatchErrorHandlerWithContext(func(context.Context, *informers.Reflector, error) {}) // note has recorded it
 	_ = k.SetTransform(func(o any) (any, error) { return convert(of, o) })                       // both fail only after a start
@@ -105,6 +116,12 @@ func convert(of schema.GroupVersionResource, o any) (any, error) {
 			return decode[pod](o)
 		case services:
 			return decode[service](o)
+		case events:
+			e, err := decode[event](o)
+			if err == nil {
+				e.Message = short(strings.Clone(e.Message))
+			}
+			return e, err
 		}
 		return decode[object](o)
 	}
@@ -143,8 +160,17 @@ var errClosed = errors.New("the driver was closed")
 // cached returns the objects of a deployment.
 func (d *Driver) cached(key string) deployment {
 	index := digest(key)
+	all := of[pod](d, pods, index)
+	for i, p := range all {
+		warnings := of[event](d, events, string(p.UID))
+		if len(warnings) > 0 {
+			warned := *p // the cached one does not change
+			warned.Warning = slices.MaxFunc(warnings, func(a, b *event) int { return a.Last.Compare(b.Last.Time) })
+			all[i] = &warned
+		}
+	}
 	return group(
-		of[workload](d, deployments, index), of[pod](d, pods, index), of[object](d, secrets, index),
+		of[workload](d, deployments, index), all, of[object](d, secrets, index),
 		of[service](d, services, index), of[object](d, policies, index), of[object](d, volumeClaims, index),
 	)
 }

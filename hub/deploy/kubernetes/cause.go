@@ -29,7 +29,9 @@ func (p *pod) cause(cfg *Config) string {
 			return t.cause(cfg)
 		}
 		if w := c.State.Waiting; w != nil {
-			return waiting(w.Reason, w.Message, cfg)
+			if text := waiting(w.Reason, w.Message, cfg); text != "" {
+				return text
+			}
 		}
 		if c.State.Running != nil {
 			return ""
@@ -40,7 +42,25 @@ func (p *pod) cause(cfg *Config) string {
 			return "no node has room for it: " + c.Message
 		}
 	}
-	return p.Status.Message
+	if p.Status.Message != "" || p.Warning == nil {
+		return p.Status.Message
+	}
+	switch p.Warning.Reason { // of a container that is being created, whose state has no reason
+	case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
+		return "a volume cannot be mounted: " + p.Warning.Message
+	}
+	return p.Warning.Reason + ": " + p.Warning.Message
+}
+
+// preparing reports whether the node creates the containers of a pod, of which none was started, and
+// nothing has failed: it pulls the image, for example.
+func (p *pod) preparing(cfg *Config) bool {
+	for _, c := range p.Status.Containers {
+		if w := c.State.Waiting; w == nil || c.LastState.Terminated != nil || w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+			return false
+		}
+	}
+	return len(p.Status.Containers) > 0 && p.cause(cfg) == ""
 }
 
 // waiting returns why a container was not started.

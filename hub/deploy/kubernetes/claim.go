@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -34,6 +35,31 @@ type revision struct {
 	pods    []*pod
 }
 
+// parts returns the objects of a revision that end with its Deployment, except pods.
+func (r revision) parts() map[schema.GroupVersionResource]*object {
+	all := map[schema.GroupVersionResource]*object{}
+	if r.secret != nil {
+		all[secrets] = r.secret
+	}
+	if r.service != nil {
+		all[services] = &r.service.object
+	}
+	if r.policy != nil {
+		all[policies] = r.policy
+	}
+	return all
+}
+
+// orphaned reports whether someone deleted a Deployment without an object that belonged to it.
+func (r revision) orphaned() bool {
+	for _, o := range r.parts() {
+		if len(o.OwnerReferences) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // revision returns the objects of a revision.
 func (f deployment) revision(number int64) (r revision, found bool) {
 	i := slices.IndexFunc(f.revisions, func(r revision) bool { return r.number == number })
@@ -59,8 +85,8 @@ func (f deployment) claim() (owner string, fence int64) {
 	return owner, fence
 }
 
-// group returns the deployment that objects belong to. A Secret, a Service or a NetworkPolicy
-// without a Deployment is no revision: it ends with the Deployment that it names.
+// group returns the deployment that objects belong to. A Secret, a Service or a NetworkPolicy that
+// names a Deployment as its owner makes no revision: it ends with that Deployment.
 func group(apps []*workload, all []*pod, secrets []*object, services []*service, policies []*object, volumes []*object) (f deployment) {
 	at := func(number int64, add bool) *revision {
 		i := slices.IndexFunc(f.revisions, func(r revision) bool { return r.number == number })
@@ -83,13 +109,13 @@ func group(apps []*workload, all []*pod, secrets []*object, services []*service,
 		}
 	}
 	for _, o := range secrets {
-		at(o.revision(), false).secret = o
+		at(o.revision(), len(o.OwnerReferences) == 0).secret = o
 	}
 	for _, o := range services {
-		at(o.revision(), false).service = o
+		at(o.revision(), len(o.OwnerReferences) == 0).service = o
 	}
 	for _, o := range policies {
-		at(o.revision(), false).policy = o
+		at(o.revision(), len(o.OwnerReferences) == 0).policy = o
 	}
 	for _, o := range volumes {
 		f.data = o
@@ -317,8 +343,13 @@ func (d *Driver) apply(ctx context.Context, of schema.GroupVersionResource, o *u
 
 // patch changes annotations and other fields of an object that was read.
 func (d *Driver) patch(ctx context.Context, of schema.GroupVersionResource, read *object, notes, change fields) error {
-	body := fields{"metadata": fields{"uid": string(read.UID), "resourceVersion": read.ResourceVersion, "annotations": notes}}
+	meta := fields{"uid": string(read.UID), "resourceVersion": read.ResourceVersion, "annotations": notes}
+	body := fields{"metadata": meta}
 	for name, value := range change {
+		if name == "metadata" {
+			maps.Copy(meta, value.(fields))
+			continue
+		}
 		body[name] = value
 	}
 	text, err := json.Marshal(body)

@@ -42,6 +42,7 @@ var (
 	secrets      = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	services     = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	pods         = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	events       = schema.GroupVersionResource{Version: "v1", Resource: "events"}
 	volumeClaims = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 	deployments  = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	policies     = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}
@@ -100,6 +101,20 @@ type pod struct {
 		Conditions []condition       `json:"conditions"`
 		Containers []containerStatus `json:"containerStatuses"`
 	} `json:"status"`
+
+	Warning *event `json:"-"` // the last one; only of a pod in the cache
+}
+
+// event is an Event of a pod.
+type event struct {
+	object `json:",inline"`
+
+	About struct {
+		UID string `json:"uid"`
+	} `json:"involvedObject"`
+	Reason  string      `json:"reason"`
+	Message string      `json:"message"`
+	Last    metav1.Time `json:"lastTimestamp"`
 }
 
 type condition struct {

@@ -24,7 +24,7 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 	o.Exists = f.exists()
 	o.Owner, _ = f.claim()
 	for _, r := range f.revisions {
-		one := deploy.Runtime{Revision: r.number, Phase: r.phase(), Message: r.message(&d.cfg)}
+		one := deploy.Runtime{Revision: r.number, Phase: r.phase(), Message: r.message(&d.cfg), Preparing: r.preparing(&d.cfg)}
 		if r.app != nil {
 			one.StartedAt = r.app.started()
 		}
@@ -79,6 +79,12 @@ func (r revision) current() []*pod {
 	})
 }
 
+// preparing reports whether there are pods of the last start, and nodes prepare all of them.
+func (r revision) preparing(cfg *Config) bool {
+	all := r.current()
+	return len(all) > 0 && !slices.ContainsFunc(all, func(p *pod) bool { return !p.preparing(cfg) })
+}
+
 // crashed reports whether there are pods of the last start, and all have crashed. The kubelet starts
 // them again, with a pause; Apply replaces them.
 func (r revision) crashed() bool {
@@ -115,8 +121,11 @@ func (r revision) message(cfg *Config) string {
 		for _, p := range r.current() {
 			text = cmp.Or(text, p.cause(cfg))
 		}
-		if len(r.current()) == 0 {
+		switch {
+		case len(r.current()) == 0:
 			text = r.app.cause()
+		case r.preparing(cfg):
+			text = "the node prepares its pod: it pulls the image, or mounts the volumes"
 		}
 	case deploy.Stopping:
 		for _, p := range r.pods {

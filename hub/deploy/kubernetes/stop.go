@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
@@ -11,7 +12,7 @@ import (
 func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, patience time.Duration) error {
 	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
 		r, _ := f.revision(number)
-		return d.terminate(ctx, r, patience)
+		return d.terminate(ctx, claim, r, patience)
 	})
 }
 
@@ -20,13 +21,19 @@ func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, pat
 func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) error {
 	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
 		r, _ := f.revision(number)
-		return d.discard(ctx, r)
+		return d.discard(ctx, claim, r)
 	})
 }
 
-func (d *Driver) discard(ctx context.Context, r revision) error {
-	if len(r.pods) > 0 || r.app == nil {
-		return d.terminate(ctx, r, 0)
+func (d *Driver) discard(ctx context.Context, claim deploy.Claim, r revision) error {
+	switch {
+	case r.app == nil && r.orphaned():
+		return d.adopt(ctx, claim, r)
+	case len(r.pods) > 0 || r.app == nil:
+		return d.terminate(ctx, claim, r, 0)
+	}
+	if err := d.own(ctx, r); err != nil {
+		return err
 	}
 	return d.remove(ctx, deployments, &r.app.object, nil)
 }
@@ -35,7 +42,7 @@ func (d *Driver) discard(ctx context.Context, r revision) error {
 func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
 		for _, r := range f.revisions {
-			if err := d.discard(ctx, r); err != nil {
+			if err := d.discard(ctx, claim, r); err != nil {
 				return err
 			}
 		}
@@ -48,9 +55,12 @@ func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 
 // terminate makes one step to the end of a runtime. The pods have the run limit to drain. When the
 // patience is over, they have a few seconds.
-func (d *Driver) terminate(ctx context.Context, r revision, patience time.Duration) error {
-	if r.app == nil && len(r.pods) == 0 {
+func (d *Driver) terminate(ctx context.Context, claim deploy.Claim, r revision, patience time.Duration) error {
+	switch {
+	case r.app == nil && len(r.pods) == 0:
 		return nil
+	case r.app == nil && slices.ContainsFunc(r.pods, func(p *pod) bool { return p.DeletionTimestamp == nil }):
+		return d.adopt(ctx, claim, r)
 	}
 	if r.app != nil && r.app.stopped().IsZero() {
 		now := time.Now().UTC().Format(time.RFC3339Nano)
@@ -76,6 +86,37 @@ func (d *Driver) terminate(ctx context.Context, r revision, patience time.Durati
 			continue
 		}
 		if err := d.remove(ctx, pods, &p.object, &grace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adopt creates the Deployment of what remained when someone deleted the former one without its
+// objects. It takes over their ReplicaSet, which would replace each pod that ends, and scales it to 0.
+func (d *Driver) adopt(ctx context.Context, claim deploy.Claim, r revision) error {
+	now := time.Now()
+	o, err := d.manifest(claim, r.number, "").deployment(0, deploy.Request{}, now)
+	if err != nil {
+		return err
+	}
+	notes := o.GetAnnotations()
+	notes[noteStopped] = now.UTC().Format(time.RFC3339Nano)
+	o.SetAnnotations(notes)
+	if err := d.create(ctx, deployments, o); err != nil {
+		return err
+	}
+	return errChanged
+}
+
+// own makes the objects of a revision end with its Deployment.
+func (d *Driver) own(ctx context.Context, r revision) error {
+	owner := fields{"apiVersion": "apps/v1", "kind": "Deployment", "name": r.app.Name, "uid": string(r.app.UID)}
+	for of, o := range r.parts() {
+		if len(o.OwnerReferences) > 0 {
+			continue // one of a former Deployment is removed by the cluster
+		}
+		if err := d.patch(ctx, of, o, fields{}, fields{"metadata": fields{"ownerReferences": []any{owner}}}); err != nil {
 			return err
 		}
 	}
