@@ -81,12 +81,13 @@ test: setup ## format, go.mod, and all tests, those of RACED with the race detec
 	[ -z "$$others" ] || go test $$flags $$others || failed=1; \
 	[ -z "$$raced" ] || CGO_ENABLED=1 go test $(RACE) $$flags $$raced || failed=1; exit $$failed; } | go run ./internal/testgate
 
-# Debian's docker.io has the engine. The tests start it in namespaces of their own.
+# Debian's docker.io has the engine. The tests start it in namespaces of their own. They mostly wait
+# for it.
 test-docker: setup ## the tests of the docker deployer, on a real engine (as root on Debian)
 	@command -v dockerd >/dev/null && command -v ip >/dev/null || { apt-get update -q && \
 		apt-get install -qy --no-install-recommends docker.io iptables iproute2; } >/dev/null
 	@go vet -tags docker ./hub/deploy/docker
-	@go test -tags docker -count=1 -timeout=20m -json ./hub/deploy/docker | go run ./internal/testgate
+	@go test -tags docker -count=1 -parallel=4 -timeout=20m -json ./hub/deploy/docker | go run ./internal/testgate
 
 test-deploy: ## the compose file and the systemd unit of examples/deploy, on a real engine and systemd (as root on Debian)
 	@command -v docker-compose >/dev/null && command -v dockerd >/dev/null && command -v systemd-analyze >/dev/null || { \

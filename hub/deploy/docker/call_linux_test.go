@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
+	"regexp"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,6 +22,7 @@ import (
 // life is a deployment whose driver has one call of the engine that fails.
 type life struct {
 	t      *testing.T
+	open   func() *docker.Driver
 	driver *docker.Driver
 	claim  deploy.Claim
 
@@ -42,13 +43,14 @@ func (l *life) call(kind fault) fault {
 		return none
 	}
 	l.failed = true
-	if kind == hangs {
-		l.cancel() // the client gives up
+	if kind != lostResponse {
+		l.cancel() // the hub is killed
 	}
 	return kind
 }
 
-// step calls a method, and once more if a call of the engine has failed.
+// step calls a method. If a call of the engine has failed, the hub calls it once more, or another one
+// after this one was killed.
 func (l *life) step(do func(context.Context) error) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
@@ -65,6 +67,10 @@ func (l *life) step(do func(context.Context) error) {
 		require.NoError(l.t, err)
 		return
 	}
+	if errors.Is(err, context.Canceled) {
+		l.driver = l.open()
+		l.claim.Fence++
+	}
 	require.NoError(l.t, do(l.t.Context()), "after %v", err)
 }
 
@@ -76,18 +82,20 @@ func deleted(t *testing.T, d *docker.Driver, claim deploy.Claim) {
 	left(t.Context(), t, claim.Key)
 }
 
-// Each call of the engine while a deployment is applied, and then deleted, is lost or hangs. A
-// repetition completes the method, and nothing is left or doubled.
+// The response of each call of the engine while a deployment is applied, stopped and deleted is lost,
+// or the hub is killed before or after the call. A repetition, or the next hub, completes the method,
+// and nothing is left or doubled.
 func TestEachCallOfTheEngineFails(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []fault{lostRequest, lostResponse, hangs} {
+	for _, kind := range []fault{lostResponse, hangs, hangsAfter} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			calls := 0
 			for failed := true; failed; calls++ {
 				l := &life{t: t, left: calls + 1}
 				p := startProxy(t, func(*http.Request) fault { return l.call(kind) })
-				l.driver = open(t, func(c *docker.Config) { c.Host = p })
+				l.open = func() *docker.Driver { return open(t, func(c *docker.Config) { c.Host = p }) }
+				l.driver = l.open()
 				key := fmt.Sprintf("acme-call-%d", names.Add(1))
 				l.claim = deploy.Claim{Key: key, Fence: 1, Owner: "owner of " + key}
 				l.step(func(ctx context.Context) error { return l.driver.Apply(ctx, l.claim, 1, request(key, "acme")) })
@@ -126,47 +134,48 @@ func TestSlowEngine(t *testing.T) {
 	reach(t, d, x.claim.Key, deploy.Stopped)
 }
 
-// The engine ends in the middle of an apply, by request or by a kill, before and after it has done a
-// call.
+// The engine ends at each call of an apply that changes something, by request or by a kill, before
+// and after it has done the call.
 func TestEngineRestartsDuringApply(t *testing.T) {
-	for name, c := range map[string]struct {
-		signal syscall.Signal
-		call   string
-		kind   fault
-	}{
-		"end after create":      {syscall.SIGTERM, "/containers/create", lostResponse},
-		"kill before the files": {syscall.SIGKILL, "/archive", lostRequest},
-		"kill after start":      {syscall.SIGKILL, "/start", lostResponse},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var once sync.Once
-			ended := make(chan error, 1)
-			p := startProxy(t, func(r *http.Request) (f fault) {
-				if strings.Contains(r.URL.Path, c.call) {
-					once.Do(func() {
-						f = c.kind
-						go func() { ended <- errors.Join(endEngine(c.signal), startEngine()) }()
-					})
-				}
-				return f
-			})
-			key := fmt.Sprintf("acme-restart-%d", names.Add(1))
-			claim := deploy.Claim{Key: key, Fence: 1, Owner: "owner of " + key}
-			d := open(t, func(c *docker.Config) { c.Host = p })
-			err := d.Apply(t.Context(), claim, 1, request(key, "acme"))
-			require.Error(t, err)
-			require.NoError(t, <-ended)
-			require.NoError(t, d.Apply(t.Context(), claim, 1, request(key, "acme")), "after %v", err)
-			r := reach(t, d, key, deploy.Running)
-			require.Eventually(t, func() bool { return healthy(r.URL) }, patience, 20*time.Millisecond)
-			container(t, key, "1")
-			require.Eventually(t, func() bool {
-				require.NoError(t, d.Delete(t.Context(), claim))
-				o, err := d.Observe(t.Context(), key)
-				require.NoError(t, err)
-				return !o.Exists
-			}, patience, 20*time.Millisecond)
-			deleted(t, d, claim)
-		})
+	require.ErrorContains(t, joins(t, open(t, withoutImage), "owner of nothing", "acme"), noImage) // the image of records exists from now on
+	for _, call := range []string{`create\?name=agenthost-acme-restart-\d+.claim`, `/rename`, `/networks/create`, `create\?name=agenthost-\S+\.1\.1`, `/archive`, `/start`} {
+		for kind, signal := range map[fault]syscall.Signal{lostRequest: syscall.SIGTERM, lostResponse: syscall.SIGKILL} {
+			t.Run(fmt.Sprint(call, " ", kind), func(t *testing.T) { restarts(t, regexp.MustCompile(call), kind, signal) })
+		}
 	}
+}
+
+// restarts ends the engine at a call of an apply.
+func restarts(t *testing.T, call *regexp.Regexp, kind fault, signal syscall.Signal) {
+	t.Helper()
+	var once sync.Once
+	ended := make(chan error, 1)
+	end := func(r *http.Request) {
+		if call.MatchString(r.URL.String()) {
+			once.Do(func() { ended <- errors.Join(endEngine(signal), startEngine()) })
+		}
+	}
+	var hit sync.Once
+	p := startProxy(t, func(r *http.Request) (f fault) {
+		if call.MatchString(r.URL.String()) {
+			hit.Do(func() { f = kind })
+		}
+		return f
+	}, end)
+	key := fmt.Sprintf("acme-restart-%d", names.Add(1))
+	claim := deploy.Claim{Key: key, Fence: 1, Owner: "owner of " + key}
+	d := open(t, func(c *docker.Config) { c.Host = p })
+	err := d.Apply(t.Context(), claim, 1, request(key, "acme")) // it may also begin again
+	require.NoError(t, <-ended)
+	require.NoError(t, d.Apply(t.Context(), claim, 1, request(key, "acme")), "after %v", err)
+	r := reach(t, d, key, deploy.Running)
+	require.Eventually(t, func() bool { return healthy(r.URL) }, patience, 20*time.Millisecond)
+	container(t, key, "1")
+	require.Eventually(t, func() bool {
+		require.NoError(t, d.Delete(t.Context(), claim))
+		o, err := d.Observe(t.Context(), key)
+		require.NoError(t, err)
+		return !o.Exists
+	}, patience, 20*time.Millisecond)
+	deleted(t, d, claim)
 }

@@ -111,7 +111,11 @@ func TestHubInAContainer(t *testing.T) {
 	}
 	for network, addr := range hubs {
 		_, shared := mines[network]
-		require.Equal(t, shared, connects(t, mine, addr+":8080"), "the hub, which requires a token")
+		if shared {
+			reaches(t, mine, addr+":8080", "the hub, which requires a token")
+		} else {
+			require.False(t, connects(t, mine, addr+":8080"))
+		}
 		require.False(t, connects(t, mine, addr+":2375"))
 	}
 	for _, addr := range others {

@@ -20,7 +20,8 @@
 // port that the machine of the engine binds on all of its addresses.
 //
 // The engine remembers the owner and the fence of a deployment as the name of a container that is
-// never started, and is based on an empty image. It remains when the deployment is deleted.
+// never started, and is based on an empty image. It remains for a few minutes when the deployment
+// is deleted.
 package docker
 
 import (
@@ -93,7 +94,8 @@ type Driver struct {
 
 	placing chan struct{} // has one value while a container is put into a network, or a network is removed
 
-	sweeping sync.Mutex // held while networks are removed
+	sweeping sync.Mutex         // held while networks and records of claims are removed; guards unused
+	unused   map[name]time.Time // records of claims, and since when they belong to nothing
 
 	snapshots snapshots
 	running   sync.WaitGroup  // for what continues after a call

@@ -124,13 +124,19 @@ func shell(t *testing.T, id, script string) string {
 	return out.String()
 }
 
-// connects reports whether a container can connect to an address.
+// connects reports whether a container can connect to an address within a second.
 func connects(t *testing.T, id, addr string) bool {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
 	script := fmt.Sprintf(`read -t 1 line < <(exec 3<>/dev/tcp/%s/%s && echo open); echo "$line"`, host, port)
 	return strings.Contains(shell(t, id, script), "open\n")
+}
+
+// reaches requires that a container can connect to an address.
+func reaches(t *testing.T, id, addr, message string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return connects(t, id, addr) }, patience, time.Millisecond, message)
 }
 
 func listen(t *testing.T, addr string) (port string) {
@@ -159,7 +165,7 @@ func TestContainerReachesNoOtherPartOfTheSystem(t *testing.T) {
 	_, gateway := inspect(mine.container)
 	siblings, _ := inspect(sibling.container)
 	others, othersGateway := inspect(other.container)
-	require.True(t, connects(t, mine.container, "127.0.0.1:8080"), "the test itself connects")
+	reaches(t, mine.container, "127.0.0.1:8080", "the test itself connects")
 	hub := listen(t, "127.0.0.1:0")
 	for _, addr := range []string{
 		"127.0.0.1:" + hub, gateway + ":" + hub, othersGateway + ":" + hub,
@@ -169,7 +175,7 @@ func TestContainerReachesNoOtherPartOfTheSystem(t *testing.T) {
 	} {
 		require.False(t, connects(t, mine.container, addr), addr)
 	}
-	require.True(t, connects(t, mine.container, gateway+":"+listen(t, "0.0.0.0:0")), "a port on all addresses is reached, as the documents state")
+	reaches(t, mine.container, gateway+":"+listen(t, "0.0.0.0:0"), "a port on all addresses is reached, as the documents state")
 }
 
 func TestContainerHasNoRights(t *testing.T) {

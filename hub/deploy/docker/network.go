@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
@@ -160,31 +159,6 @@ func (d *Driver) leave(ctx context.Context, id string) {
 		d.removeNetwork(ctx, id)
 	}
 }
-
-// sweep removes the networks of an owner without a container, which a hub that was killed may have
-// left. members are the containers of each network. Another hub that has chosen one chooses again.
-// It continues after the call: there may be many.
-func (d *Driver) sweep(owner string, members map[string]int) {
-	if !d.sweeping.TryLock() {
-		return
-	}
-	d.running.Go(func() {
-		defer d.sweeping.Unlock()
-		ctx, cancel := context.WithTimeout(d.ctx, sweepTimeout)
-		defer cancel()
-		list, err := d.engine.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("label", labelOwner+"="+owner)})
-		if err != nil {
-			return
-		}
-		for _, n := range list.Items {
-			if members[n.ID] == 0 {
-				d.leave(ctx, n.ID)
-			}
-		}
-	})
-}
-
-const sweepTimeout = 10 * time.Minute
 
 // removeNetwork removes a network without runtimes. The containers of hubs are disconnected.
 func (d *Driver) removeNetwork(ctx context.Context, id string) {

@@ -28,8 +28,8 @@ const (
 )
 
 // startProxy starts a server between a driver or a hub and the engine, and returns its address.
-// decide returns what happens with a call, and may wait.
-func startProxy(t *testing.T, decide func(*http.Request) fault) string {
+// decide returns what happens with a call, and may wait. handled is called when that has happened.
+func startProxy(t *testing.T, decide func(*http.Request) fault, handled ...func(*http.Request)) string {
 	t.Helper()
 	path := filepath.Join(scratch, fmt.Sprintf("proxy-%d.sock", names.Add(1)))
 	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
@@ -44,14 +44,20 @@ func startProxy(t *testing.T, decide func(*http.Request) fault) string {
 		},
 	}
 	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			for _, f := range handled {
+				f(r)
+			}
+		}()
+		through := r.WithContext(context.WithoutCancel(r.Context())) // also if the client gives up
 		switch decide(r) {
 		case lostRequest:
 			panic(http.ErrAbortHandler)
 		case lostResponse:
-			forward.ServeHTTP(nowhere{http.Header{}}, r)
+			forward.ServeHTTP(nowhere{http.Header{}}, through)
 			panic(http.ErrAbortHandler)
 		case hangsAfter:
-			forward.ServeHTTP(nowhere{http.Header{}}, r)
+			forward.ServeHTTP(nowhere{http.Header{}}, through)
 			<-r.Context().Done()
 			panic(http.ErrAbortHandler)
 		case hangs:
