@@ -43,7 +43,7 @@ func everyHour(ctx context.Context, do func(context.Context)) {
 	}
 }
 
-// sweepArtifacts deletes artifacts that nothing names.
+// sweepArtifacts deletes artifacts that nothing names, unless a backup is being written.
 func (h *Hub) sweepArtifacts(ctx context.Context) {
 	n, err := h.artifacts.Sweep(ctx, sweepGrace, func(ctx context.Context, keys []string) (map[string]bool, error) {
 		named, err := h.catalog.Referenced(ctx, keys)
@@ -51,7 +51,17 @@ func (h *Hub) sweepArtifacts(ctx context.Context) {
 			return nil, err
 		}
 		deployed, err := h.deploys.Referenced(ctx, keys)
+		if err != nil {
+			return nil, err
+		}
 		maps.Copy(named, deployed)
+		// A backup protects artifacts, and then reads the database. If this batch sees no protection,
+		// the backup reads later than the batch has: what only the backup finds to be named was put
+		// again in the meantime, and Sweep does not delete what is new.
+		protected, err := h.artifactsProtected(ctx)
+		for _, key := range keys {
+			named[key] = named[key] || protected
+		}
 		return named, err
 	})
 	if err != nil && ctx.Err() == nil {

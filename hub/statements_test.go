@@ -30,6 +30,8 @@ var allTenants = map[string]string{
 	"catalog: SELECT 'tools/' || hash":                           "tenants share the files of tools and skills, and the sweep is for all of them",
 	"catalog: SELECT COUNT(*) FROM agents":                       "the start page has the number of all tenants",
 	"db: SELECT current_setting":                                 "the version of the server",
+	"db: SELECT pg_export_snapshot":                              "a dump has the data of all tenants",
+	"db: SELECT COUNT(*) FROM pg_class":                          "whether a database is empty",
 	"db: SELECT COUNT(*) FROM (?":                                "the query of a list names its tenant",
 	"password: INSERT INTO ?":                                    "the keys of accounts contain the tenant; networks are those of all tenants",
 	"user: SELECT ? FROM invites":                                "by the hash of a token: the caller has no tenant yet",

@@ -29,7 +29,7 @@ func (s *settings) commands(stdout, stderr io.Writer) []*cobra.Command {
 	})
 	audit.Flags().StringVar(&tenant, "tenant", tenant, "`tenant` of the log")
 	audit.Flags().BoolVarP(&follow, "follow", "f", false, "continue with entries that are appended later, until SIGTERM or SIGINT")
-	return []*cobra.Command{
+	return append(s.archives(stdout, stderr),
 		s.offline(stdout, stderr, &cobra.Command{
 			Use:   "reset-password USER",
 			Short: "Print a new password for a user",
@@ -76,7 +76,19 @@ within 2 seconds. Users stay signed in: clients get a new access token with thei
 			return "the token signing key was replaced", h.RetireKey(ctx)
 		}),
 		audit,
+	)
+}
+
+// requireDatabase returns an error if the SQLite database does not exist.
+func (s *settings) requireDatabase() error {
+	path := s.databaseFile()
+	if path == "" {
+		return nil
 	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("no database exists: %w; set HUB_DATA_DIR or DATABASE_URL", err)
+	}
+	return nil
 }
 
 // offline completes a command that calls do with an offline hub and prints the returned line. Other
@@ -93,10 +105,8 @@ func (s *settings) offline(stdout, stderr io.Writer, cmd *cobra.Command, do func
 		}
 	}
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		if path := s.databaseFile(); path != "" {
-			if _, err := os.Stat(path); err != nil {
-				return fmt.Errorf("no database exists: %w; set HUB_DATA_DIR or DATABASE_URL", err)
-			}
+		if err := s.requireDatabase(); err != nil {
+			return err
 		}
 		h, err := s.open(cmd.Context(), nil, nil, daemon.NewLogger(stderr, s.Level))
 		if err != nil {

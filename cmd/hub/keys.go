@@ -12,14 +12,14 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/syncdir"
 )
 
 // keyFile is the file of the generated encryption key in the data directory.
 const keyFile = "encryption.key"
 
-// encryptionKeys returns the configured keys, or the stored one, which is generated at the first
-// start.
-func (s *settings) encryptionKeys(log *slog.Logger) ([]string, error) {
+// existingKeys returns the configured keys, or the stored one.
+func (s *settings) existingKeys() ([]string, error) {
 	if s.EncryptionKeys != "" {
 		keys := strings.Split(s.EncryptionKeys, ",")
 		if _, err := secret.Parse(keys...); err != nil {
@@ -27,8 +27,17 @@ func (s *settings) encryptionKeys(log *slog.Logger) ([]string, error) {
 		}
 		return keys, nil
 	}
+	keys, err := readKey(filepath.Join(s.DataDir, keyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("the encryption key is missing: copy it to that file with mode 0600, or set PROVIDER_ENCRYPTION_KEY: %w", err)
+	}
+	return keys, err
+}
+
+// encryptionKeys is existingKeys, and generates a key at the first start.
+func (s *settings) encryptionKeys(log *slog.Logger) ([]string, error) {
 	path := filepath.Join(s.DataDir, keyFile)
-	keys, err := readKey(path)
+	keys, err := s.existingKeys()
 	if !errors.Is(err, fs.ErrNotExist) {
 		return keys, err
 	}
@@ -78,20 +87,7 @@ func writeNew(path, line string) error {
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDirectory(filepath.Dir(path))
-}
-
-// syncDirectory writes the names in a directory to the disk: after a power cut, a database without
-// its key would be useless.
-func syncDirectory(path string) error {
-	if runtime.GOOS == "windows" {
-		return nil // directories cannot be synced there
-	}
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return syncdir.Sync(filepath.Dir(path)) // after a power cut, a database without its key would be useless
 }
 
 // storageFile is the file of the data directory with its id.

@@ -127,8 +127,9 @@ func isUnsafe(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
 
-// parseKey returns the file that a key names, without its size.
-func parseKey(key string) (Ref, bool) {
+// ParseKey returns the file that a key names, without its size, and whether the key is one of
+// [Ref.Key].
+func ParseKey(key string) (Ref, bool) {
 	kind, rest, _ := strings.Cut(key, "/")
 	hash, name, _ := strings.Cut(rest, "/")
 	r := Ref{Kind: Kind(kind), Hash: hash, Name: name}

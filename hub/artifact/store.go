@@ -261,7 +261,7 @@ func (s *Store) Sweep(ctx context.Context, grace time.Duration, referenced Refer
 				return deleted, s.failed("list artifacts", err)
 			}
 			// Files that the store did not create are not touched.
-			if _, ok := parseKey(info.Key); !ok || !info.Modified.Before(before) {
+			if _, ok := ParseKey(info.Key); !ok || !info.Modified.Before(before) {
 				continue
 			}
 			if batch = append(batch, info.Key); len(batch) == sweepBatch {

@@ -103,6 +103,12 @@ func usedKeys(ctx context.Context, q db.Querier, keys []string) ([]string, error
 		UNION SELECT 'skills/' || hash || '/' || name || '.zip' FROM skills WHERE hash IN (`+in+`)`, args...)
 }
 
+// ArtifactKeys returns the keys of all blobs that rows of any tenant name.
+func ArtifactKeys(ctx context.Context, q db.Querier) ([]string, error) {
+	return db.Values[string](ctx, q, "list artifacts", `SELECT 'tools/' || hash || '/' || file_name FROM tools
+		UNION SELECT 'skills/' || hash || '/' || name || '.zip' FROM skills`)
+}
+
 // storedDigest is the digest of an MCP server or a knowledge set as it is stored, and of a tool or
 // a skill that of its file.
 type storedDigest struct {

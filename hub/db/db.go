@@ -97,6 +97,7 @@ type DB struct {
 	close       func() error
 	logger      *slog.Logger
 
+	url      string     // of PostgreSQL
 	path     string     // of the SQLite file
 	claiming sync.Mutex // guards the field below
 	claim    *os.File   // which is locked, or nil

@@ -39,7 +39,7 @@ func openPostgreSQL(ctx context.Context, raw string, config Config) (*DB, error)
 		return nil, err
 	}
 	both := stdlib.OpenDBFromPool(p)
-	d := &DB{engine: PostgreSQL, read: both, write: both, reset: p.Reset, close: func() error {
+	d := &DB{engine: PostgreSQL, url: raw, read: both, write: both, reset: p.Reset, close: func() error {
 		err := both.Close()
 		p.Close()
 		return err

@@ -126,3 +126,8 @@ func (s *Service) Referenced(ctx context.Context, keys []string) (map[string]boo
 	}
 	return named, err
 }
+
+// ArtifactKeys returns the keys of all artifacts that a stored revision of any tenant names.
+func ArtifactKeys(ctx context.Context, q db.Querier) ([]string, error) {
+	return db.Values[string](ctx, q, "list artifacts of revisions", `SELECT DISTINCT artifact FROM deployment_files`)
+}

@@ -32,6 +32,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -148,6 +149,20 @@ func (r *Keyring) Rebind(sealed, aad, former []byte) ([]byte, error) {
 		return nil, nil //nolint:nilerr // it is not for this call
 	}
 	return r.Seal(plain, aad), nil
+}
+
+// KeyID returns the id of the key with which a value was sealed, in hex, or "" for a value that was
+// never sealed.
+func KeyID(sealed []byte) string {
+	if len(sealed) < Overhead || sealed[0] != version {
+		return ""
+	}
+	return hex.EncodeToString(sealed[1:header])
+}
+
+// Has reports whether a key of the ring has the id.
+func (r *Keyring) Has(id string) bool {
+	return slices.ContainsFunc(r.keys, func(k key) bool { return hex.EncodeToString(k.header[1:]) == id })
 }
 
 // bind adds the header to the authenticated data.

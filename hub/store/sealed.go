@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/db"
@@ -78,7 +80,7 @@ func (s *Store) resealAll(ctx context.Context, do reseal, columns []Sealed) (tot
 // resealColumn reads the rows by their ids. A row that is changed in the meantime is read again.
 func (s *Store) resealColumn(ctx context.Context, do reseal, c Sealed) (total int, err error) {
 	for after := ""; ; {
-		rows, err := s.sealedRows(ctx, c, after)
+		rows, err := sealedRows(ctx, s.DB.Write(), c, after)
 		if err != nil || len(rows) == 0 {
 			return total, err
 		}
@@ -159,9 +161,9 @@ func (s *Store) resealValue(ctx context.Context, do reseal, c Sealed, row sealed
 }
 
 // sealedRows returns the next rows that have a value.
-func (s *Store) sealedRows(ctx context.Context, c Sealed, after string) ([]sealedRow, error) {
+func sealedRows(ctx context.Context, q db.Querier, c Sealed, after string) ([]sealedRow, error) {
 	columns := strings.Join(append([]string{c.ID, c.Column}, c.Bound...), ", ")
-	return db.Collect(ctx, s.DB.Write(), "read sealed values", func(row db.Scanner) (r sealedRow, err error) {
+	return db.Collect(ctx, q, "read sealed values", func(row db.Scanner) (r sealedRow, err error) {
 		r.bound = make([]string, len(c.Bound))
 		dest := []any{&r.id, &r.value}
 		for i := range r.bound {
@@ -170,6 +172,47 @@ func (s *Store) sealedRows(ctx context.Context, c Sealed, after string) ([]seale
 		err = row.Scan(dest...)
 		return r, err
 	}, `SELECT `+columns+` FROM `+c.Table+` WHERE `+c.ID+` > $1 AND `+c.Column+` IS NOT NULL ORDER BY `+c.ID+` LIMIT $2`, after, resealBatch)
+}
+
+// KeyIDs returns the ids of the keys with which the values of the columns are sealed, sorted.
+func KeyIDs(ctx context.Context, q db.Querier, columns ...Sealed) ([]string, error) {
+	ids := map[string]bool{}
+	for _, c := range columns {
+		for after := ""; ; {
+			rows, err := sealedRows(ctx, q, c, after)
+			if err != nil {
+				return nil, fmt.Errorf("read keys of %s.%s: %w", c.Table, c.Column, err)
+			}
+			if len(rows) == 0 {
+				break
+			}
+			for _, row := range rows {
+				for _, sealed := range c.values(row) {
+					ids[secret.KeyID(sealed)] = true
+				}
+				after = row.id
+			}
+		}
+	}
+	delete(ids, "") // values that no key opens
+	return slices.Sorted(maps.Keys(ids)), nil
+}
+
+// values returns the sealed values of a row, without those that no program sealed.
+func (c Sealed) values(row sealedRow) (all [][]byte) {
+	if !c.Named {
+		return [][]byte{row.value}
+	}
+	var texts map[string]string
+	if json.Unmarshal(row.value, &texts) != nil {
+		return nil
+	}
+	for _, text := range texts {
+		if value, err := base64.StdEncoding.DecodeString(text); err == nil {
+			all = append(all, value)
+		}
+	}
+	return all
 }
 
 // replaceSealed replaces the value of a row, unless it was changed in the meantime.

@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -111,6 +113,40 @@ func (p Plan) Check(ctx context.Context, q Querier) error {
 		}
 	}
 	return errors.Join(pending...)
+}
+
+// Versions returns the number of the newest applied migration of each series of a database with
+// migrations.
+func Versions(ctx context.Context, q Querier) (versions map[string]int, err error) {
+	rows, err := q.QueryContext(ctx, `SELECT series, MAX(version) FROM agenthost_migrations GROUP BY series`)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	versions = map[string]int{}
+	for rows.Next() {
+		var name string
+		var version int
+		if err := rows.Scan(&name, &version); err != nil {
+			return nil, err
+		}
+		versions[name] = version
+	}
+	return versions, rows.Err()
+}
+
+// Known returns a [*NewerError] if the newest migrations of a database are not all in the plan.
+func (p Plan) Known(versions map[string]int) error {
+	program := map[string]int{}
+	for _, s := range p.series {
+		program[s.name] = len(s.migrations)
+	}
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		if versions[name] > program[name] {
+			return &NewerError{Series: name, Database: versions[name], Program: program[name]}
+		}
+	}
+	return nil
 }
 
 // Transaction is a [*sql.Tx], or a [*sql.Conn] in a transaction.

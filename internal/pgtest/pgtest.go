@@ -30,7 +30,7 @@ import (
 // written to it.
 const EnvURL = "TEST_DATABASE_URL"
 
-// EnvBin is the environment variable with the directory of initdb and postgres for private servers.
+// EnvBin is the environment variable with the directory of initdb, postgres and the client programs.
 // It defaults to the newest of /usr/lib/postgresql/*/bin, as on Debian, and then to the directory
 // of initdb in the PATH.
 const EnvBin = "TEST_POSTGRES_BIN"
@@ -78,6 +78,16 @@ func (t tests) Run() int {
 func URL(t testing.TB) string {
 	t.Helper()
 	return sharedServer(t).URL(t)
+}
+
+// Bin returns the directory of the programs of PostgreSQL, such as pg_dump.
+func Bin(t testing.TB) string {
+	t.Helper()
+	dir, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // Copy is [URL] of a copy of the database that fill has filled, which takes a fraction of the time

@@ -107,6 +107,13 @@ func migrate(url string, series []db.Series) error {
 	return errors.Join(d.Migrate(ctx, series...), d.Close())
 }
 
+// Programs returns the client programs of PostgreSQL.
+func Programs(t testing.TB) db.Programs {
+	t.Helper()
+	bin := pgtest.Bin(t)
+	return db.Programs{Dump: filepath.Join(bin, "pg_dump"), Restore: filepath.Join(bin, "pg_restore"), Env: os.Environ()}
+}
+
 // Open opens the database, applies the migrations of all series, and closes the database when the
 // test ends.
 func Open(t testing.TB, url string, series ...db.Series) *db.DB {

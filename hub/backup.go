@@ -1,0 +1,84 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/backup"
+	"github.com/seed93082962/agenthost/hub/catalog"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/secret"
+)
+
+// Backup writes the database and the files of tools and skills to a file with mode 0600, or to w if
+// path is "". Hubs may serve the database in the meantime. programs are for PostgreSQL.
+func (h *Hub) Backup(ctx context.Context, programs db.Programs, path string, w io.Writer) (backup.Manifest, error) {
+	if h.cfg.Artifacts == nil {
+		return backup.Manifest{}, errors.New("write backup: Config.Artifacts is required")
+	}
+	cfg := backupConfig(h.cfg, programs)
+	cfg.Protect = h.protectArtifacts
+	if path == "" {
+		return backup.Write(ctx, cfg, h.db, w)
+	}
+	return backup.WriteFile(ctx, cfg, h.db, path)
+}
+
+// Restore creates the database and the files of a hub from an archive of [Hub.Backup]. Of the
+// configuration it reads DatabaseURL, EncryptionKeys, Artifacts, which is required, and Logger. The
+// archive is checked before anything is written, and an existing database is not changed. A hub that
+// is started afterwards migrates the database if the backup is one of an earlier version.
+func Restore(ctx context.Context, cfg Config, programs db.Programs, archive *os.File) (backup.Manifest, error) {
+	if cfg.Artifacts == nil {
+		return backup.Manifest{}, errors.New("restore backup: Artifacts is required")
+	}
+	keyring, err := secret.Parse(cfg.EncryptionKeys...)
+	if err != nil {
+		return backup.Manifest{}, fmt.Errorf("read encryption keys: %w", err)
+	}
+	restore := backupConfig(cfg, programs)
+	restore.Keyring = keyring
+	return backup.Restore(ctx, restore, archive)
+}
+
+func backupConfig(cfg Config, programs db.Programs) backup.Config {
+	return backup.Config{
+		Database: db.Config{URL: cfg.DatabaseURL, Logger: cfg.Logger}, Programs: programs, Artifacts: cfg.Artifacts,
+		Series: migrations(), Sealed: sealed(), Named: namedArtifacts, Version: cfg.Version, TempDir: cfg.TempDir, Now: cfg.Now,
+	}
+}
+
+// namedArtifacts returns the keys of all artifacts that a database names.
+func namedArtifacts(ctx context.Context, q db.Querier) ([]string, error) {
+	components, err := catalog.ArtifactKeys(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	revisions, err := deploy.ArtifactKeys(ctx, q)
+	return slices.Concat(components, revisions), err
+}
+
+// protectedRow is the row of the instance table with the time, in microseconds, until which no
+// artifact is deleted.
+const protectedRow = "artifacts_protected_until"
+
+// protectArtifacts stores that no artifact may be deleted until a time, or until a later one that is
+// stored.
+func (h *Hub) protectArtifacts(ctx context.Context, until time.Time) error {
+	_, err := h.db.Write().ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE
+		SET value = CASE WHEN CAST(instance.value AS BIGINT) < CAST(excluded.value AS BIGINT) THEN excluded.value ELSE instance.value END`,
+		protectedRow, fmt.Sprint(db.Micros(until)))
+	return err
+}
+
+// artifactsProtected reports whether a backup is being written.
+func (h *Hub) artifactsProtected(ctx context.Context) (bool, error) {
+	return db.Value[bool](ctx, h.db.Read(), "read protection of artifacts",
+		`SELECT EXISTS (SELECT 1 FROM instance WHERE name = $1 AND CAST(value AS BIGINT) > $2)`, protectedRow, db.Micros(h.store.Now()))
+}
