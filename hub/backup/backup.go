@@ -1,7 +1,7 @@
 // Package backup writes the database and the artifacts of a hub to one file while the hub serves,
 // and restores them.
 //
-//	m, err := backup.WriteFile(ctx, cfg, "/srv/backup/hub.tar")
+//	m, err := backup.WriteFile(ctx, cfg, database, "/srv/backup/hub.tar")
 //	...
 //	m, err = backup.Restore(ctx, cfg, file)
 //

@@ -111,7 +111,7 @@ func migrate(url string, series []db.Series) error {
 func Programs(t testing.TB) db.Programs {
 	t.Helper()
 	bin := pgtest.Bin(t)
-	return db.Programs{Dump: filepath.Join(bin, "pg_dump"), Restore: filepath.Join(bin, "pg_restore"), Env: os.Environ()}
+	return db.Programs{Dump: filepath.Join(bin, "pg_dump"), Restore: filepath.Join(bin, "pg_restore")}
 }
 
 // Open opens the database, applies the migrations of all series, and closes the database when the
