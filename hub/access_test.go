@@ -115,6 +115,8 @@ func (o *org) allWrites(t *testing.T) []write {
 		{"PUT", "/api/v1/admin/aigc/config", "/api/v1/admin/aigc/config", `{"enabled":true,"companyName":"changed","contentProducer":"00119144030071526726XG10000","signing":{"enabled":true}}`},
 		{"POST", "/api/v1/admin/aigc/config/rotate-key", "/api/v1/admin/aigc/config/rotate-key", ""},
 		{"DELETE", "/api/v1/admin/aigc/config", "/api/v1/admin/aigc/config", ""},
+		{"PUT", "/api/v1/admin/budgets/:kind/:name", "/api/v1/admin/budgets/agent/same", `{"period":"day","unit":"cost","hard":1}`},
+		{"DELETE", "/api/v1/admin/budgets/:kind/:name", "/api/v1/admin/budgets/agent/same", ""},
 		{"DELETE", "/auth/sessions/:id", "/auth/sessions/" + session, ""},
 		{"POST", "/auth/change-password", "/auth/change-password", `{"old_password":"` + password + `","new_password":"another ` + password + `"}`},
 	}
@@ -140,6 +142,7 @@ func stored(t *testing.T, d *db.DB) (all []string) {
 		"SELECT 'agent', name, CAST(version AS TEXT) FROM agents", "SELECT 'bound', agent_id || kind, name FROM agent_bindings",
 		"SELECT 'tool', name, hash || CAST(version AS TEXT) FROM tools", "SELECT 'skill', name, hash || CAST(version AS TEXT) FROM skills",
 		"SELECT 'scene', name, CAST(version AS TEXT) FROM scenes", "SELECT 'mcp', name, CAST(version AS TEXT) FROM mcps", "SELECT 'knowledge', name, CAST(version AS TEXT) FROM knowledge",
+		"SELECT 'budget', name, CAST(hard AS TEXT) FROM usage_budgets",
 		"SELECT 'chat', id, CAST(message_count AS TEXT) FROM chat_sessions", "SELECT 'message', id, role FROM chat_messages", "SELECT 'deployment', key, desired || CAST(edition AS TEXT) FROM deployments",
 	} {
 		rows, err := db.Collect(t.Context(), d.Read(), query, func(row db.Scanner) (text string, err error) {

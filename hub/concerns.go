@@ -233,7 +233,7 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 // openChats opens chats, their labels and push.
 func (h *Hub) openChats(context.Context) (err error) {
 	h.aigc = aigc.New(h.store)
-	if h.usage, err = usage.New(usage.Config{Store: h.store, Prices: h.cfg.Prices}); err != nil {
+	if h.usage, err = usage.New(usage.Config{Store: h.store, Prices: h.cfg.Prices, Agent: h.catalog.AgentEnabled}); err != nil {
 		return err
 	}
 	h.chat, err = chat.New(chat.Config{

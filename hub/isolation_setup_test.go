@@ -222,6 +222,7 @@ func (o *org) fill() {
 		o.made("POST", tools, form(name+".ts", "export default {name: '"+name+"', description: 'tool "+of+"', call() {}}", "title", "title "+of))
 		o.made("POST", skills, form("SKILL.md", "---\nname: "+name+"\ndescription: skill "+of+".\n---\nText "+of+".\n", "title", "title "+of))
 		o.made("POST", agents, field("title", "description", "systemPrompt")+`,"providerId":"`+provider+`","model":"m","mcps":["`+name+`"],"knowledge":["`+name+`"],"skills":["`+name+`"],"tools":["`+name+`"]}`)
+		o.made("PUT", "/api/v1/admin/budgets/agent/"+name, `{"period":"day","unit":"tokens","hard":1000000}`)
 		o.export = o.send("GET", agents+"/"+name+"/export", o.admin, "").text
 		require.Contains(o.t, o.export, of)
 		o.made("PUT", agents+"/"+name, field("title", "description", "systemPrompt")+`,"providerId":"demo","model":"demo","mcps":[],"knowledge":["`+name+`"],"skills":[],"tools":["Read"]}`)

@@ -59,6 +59,7 @@ var requestBodies = map[string]string{
 	"PUT /api/v1/admin/scenes/:name":                       `{"agentName":"same"}`,
 	"PUT /api/v1/admin/mcps/:name":                         `{"transport":"http","url":"https://mcp.example.com"}`,
 	"PUT /api/v1/admin/knowledge/:name":                    `{"datasetId":"d"}`,
+	"PUT /api/v1/admin/budgets/:kind/:name":                `{"period":"day","unit":"tokens","hard":1}`,
 	"POST /api/v1/agents/:name/chat/sessions/:id/messages": `{"message":"hello"}`,
 	"POST /api/v1/admin/providers/:id/reveal-key":          "",
 	"GET /api/v1/admin/agents/:name/files/content":         "?path=notes.txt",
@@ -107,6 +108,8 @@ func (o *org) expand(t *testing.T, path string, other *org) (paths []string) {
 		switch rest[0] {
 		case ":name":
 			own, others = []string{"same"}, []string{"only-" + other.name}
+		case ":kind":
+			own, others = []string{"agent"}, nil
 		case ":id", ":tokenId":
 			own = o.users[:1]
 		default:

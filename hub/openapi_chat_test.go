@@ -32,6 +32,27 @@ func (c *contract) usage(admin string) {
 	}
 }
 
+// budgets sets and exceeds budgets.
+func (c *contract) budgets(path, token, admin string) {
+	const budgets = "/api/v1/admin/budgets"
+	of := budgets + "/agent/chatty"
+	c.faulty("PUT", of, admin, `{}`, `{"period":"week","unit":"tokens","hard":1}`, `{"period":"day","unit":"words","hard":1}`, `{"period":"day","unit":"cost","hard":0}`,
+		`{"period":"day","unit":"cost","soft":null,"hard":-1}`)
+	c.reject(400, api.InvalidRequest, "PUT", of, admin, `{"period":"day","unit":"tokens","hard":"1"}`)
+	for _, method := range []string{"GET", "DELETE"} {
+		c.reject(404, api.NotFound, method, of, admin, "")
+	}
+	c.reject(404, api.NotFound, "PUT", budgets+"/agent/nobody", admin, `{"period":"day","unit":"cost","hard":1}`)
+	c.reject(404, api.NotFound, "PUT", budgets+"/team/chatty", admin, `{"period":"day","unit":"cost","hard":1}`)
+	c.ok(200, "PUT", of, admin, `{"period":"month","unit":"tokens","soft":1,"hard":1000000,"reserve":null}`)
+	require.Contains(c.t, c.send("POST", path+"/messages", token, `{"message":"hello"}`).text, `"budgets":[{"kind":"agent"`)
+	c.ok(200, "PUT", of, admin, `{"period":"day","unit":"tokens","soft":1,"hard":1,"reserve":1}`)
+	c.reject(429, api.RateLimited, "POST", path+"/messages", token, `{"message":"hello"}`)
+	c.ok(200, "GET", of, admin, "")
+	c.unpaged(budgets, admin)
+	c.ok(204, "DELETE", of, admin, "")
+}
+
 // unseenChats are further rows of unseen.
 var unseenChats = map[string]string{
 	"GET /api/v1/agents/{name}/chat/sessions/{id}/transcript 200 items kept":    "it takes a conversation that fills the context: sessiontest, transcript",
@@ -73,6 +94,7 @@ func (c *contract) chats(admin string) {
 		require.NoError(c.t, c.doc.Fits("ChatMessage", again[name]))
 	}
 	c.faulty("POST", path+"/messages", cleo, `{}`, `{"message":" "}`, `{"message":"a","clientMessageId":"`+strings.Repeat("c", 129)+`"}`)
+	c.budgets(path, cleo, admin)
 	c.cancelledChat(path, cleo, admin)
 	for _, row := range [][2]string{{path, cleo}, {strings.Replace(path, chats, allChats, 1), admin}} {
 		transcript, token := row[0]+"/transcript", row[1]

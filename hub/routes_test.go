@@ -142,6 +142,10 @@ GET    /api/v1/admin/runs                                admin maintainer
 POST   /api/v1/admin/runs/:id/cancel                     admin maintainer
 GET    /api/v1/admin/usage                               admin maintainer
 GET    /api/v1/admin/usage/export                        admin maintainer
+GET    /api/v1/admin/budgets                             admin maintainer
+GET    /api/v1/admin/budgets/:kind/:name                 admin maintainer
+PUT    /api/v1/admin/budgets/:kind/:name                 admin
+DELETE /api/v1/admin/budgets/:kind/:name                 admin
 POST   /api/v1/chat/push                                 admin maintainer member
 GET    /api/v1/admin/agents/:name/deploy         admin maintainer member
 POST   /api/v1/admin/agents/:name/deploy         admin maintainer

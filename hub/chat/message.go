@@ -33,6 +33,7 @@ type message struct {
 	Model     string
 	Usage     *Usage
 	AIGC      json.RawMessage
+	Budgets   json.RawMessage // []usage.Budget, or nil
 	Notice    string
 	NoticeAt  aigc.Mode // append or prepend
 	Failure   Failure
@@ -60,6 +61,7 @@ type Message struct {
 	Model     string          `json:"model,omitempty"`
 	Usage     *Usage          `json:"usage,omitempty"`
 	AIGC      json.RawMessage `json:"aigc,omitempty"`
+	Budgets   json.RawMessage `json:"budgets,omitempty"` // those used up to their soft limits
 	Error     *Failure        `json:"error,omitempty"`
 	CreatedAt api.Time        `json:"createdAt"`
 }
@@ -67,7 +69,7 @@ type Message struct {
 func (m message) view(sessionID string) Message {
 	v := Message{
 		ID: m.ID, SessionID: sessionID, Seq: m.Seq, Role: m.Role, Text: m.Text, Status: m.Status, RunID: m.RunID, Model: m.Model,
-		Usage: m.Usage, AIGC: m.AIGC, CreatedAt: api.Time(m.CreatedAt),
+		Usage: m.Usage, AIGC: m.AIGC, Budgets: m.Budgets, CreatedAt: api.Time(m.CreatedAt),
 	}
 	if m.Failure.Code != "" {
 		v.Error = &m.Failure

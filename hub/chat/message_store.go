@@ -14,21 +14,25 @@ import (
 )
 
 // messageColumns are the columns that scanMessage reads, in its order.
-const messageColumns = `id, seq, role, status, text, content, run_id, model, usage, aigc, notice, notice_at, error_code, error_message, started, created_at`
+const messageColumns = `id, seq, role, status, text, content, run_id, model, usage, aigc, notice, notice_at, error_code, error_message, started, budgets, created_at`
 
 func scanMessage(row db.Scanner) (message, error) {
 	var (
 		m            message
 		usage, label string
+		budgets      string
 		created      int64
 	)
 	err := row.Scan(&m.ID, &m.Seq, &m.Role, &m.Status, &m.Text, &m.Content, &m.RunID, &m.Model, &usage, &label, &m.Notice, &m.NoticeAt,
-		&m.Failure.Code, &m.Failure.Message, &m.Started, &created)
+		&m.Failure.Code, &m.Failure.Message, &m.Started, &budgets, &created)
 	if err == nil && usage != "" {
 		err = json.Unmarshal([]byte(usage), &m.Usage)
 	}
 	if label != "" {
 		m.AIGC = json.RawMessage(label)
+	}
+	if budgets != "" {
+		m.Budgets = json.RawMessage(budgets)
 	}
 	m.CreatedAt = db.Time(created)
 	return m, err
@@ -104,7 +108,7 @@ func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...mess
 		}
 		// only numbers are added
 		err := db.Exec(ctx, tx, "insert chat messages", `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
-			text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+db.Rows(len(rows), insertArgs), args...)
+			text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+db.Rows(1, len(rows), insertArgs), args...)
 		if err != nil {
 			return err
 		}

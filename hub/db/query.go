@@ -115,8 +115,8 @@ func List[T any](
 	return page, total, err
 }
 
-// Rows returns the placeholders of VALUES: ($1,$2),($3,$4) for two rows of two.
-func Rows(rows, width int) string {
+// Rows returns the placeholders of VALUES from a number: ($1,$2),($3,$4) for two rows of two from 1.
+func Rows(first, rows, width int) string {
 	var b strings.Builder
 	for n := range rows * width {
 		switch {
@@ -128,7 +128,7 @@ func Rows(rows, width int) string {
 			b.WriteByte(',')
 		}
 		b.WriteByte('$')
-		b.WriteString(strconv.Itoa(n + 1))
+		b.WriteString(strconv.Itoa(first + n))
 	}
 	b.WriteByte(')')
 	return b.String()

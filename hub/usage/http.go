@@ -11,11 +11,16 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// Routes returns the routes of reports.
+// Routes returns the routes of reports and budgets.
 func (s *Service) Routes() []api.Route {
 	read := func(path string, handle api.Handler) api.Route {
 		return api.Route{
 			Method: http.MethodGet, Path: "/api/v1/admin/usage" + path, Group: rbac.AdminWrite, Category: "agent", Large: true, Handle: handle,
+		}
+	}
+	budgets := func(method, path string, group rbac.Group, handle api.Handler) api.Route {
+		return api.Route{
+			Method: method, Path: "/api/v1/admin/budgets" + path, Group: group, Category: "agent", Large: method == http.MethodGet, Handle: handle,
 		}
 	}
 	return []api.Route{
@@ -32,6 +37,16 @@ func (s *Service) Routes() []api.Route {
 			return report.page(page), err
 		})),
 		read("/export", s.export),
+		budgets(http.MethodGet, "", rbac.AdminWrite, api.ListOf(s.Budgets)),
+		budgets(http.MethodGet, "/:kind/:name", rbac.AdminWrite, api.Result(http.StatusOK, func(r *http.Request) (Budget, error) {
+			return s.Budget(r.Context(), api.CallerOf(r), r.PathValue("kind"), r.PathValue("name"))
+		})),
+		budgets(http.MethodPut, "/:kind/:name", rbac.AdminOnly, api.ResultOf(http.StatusOK, func(r *http.Request, in Limits) (Budget, error) {
+			return s.SetBudget(r.Context(), api.CallerOf(r), r.PathValue("kind"), r.PathValue("name"), in)
+		})),
+		budgets(http.MethodDelete, "/:kind/:name", rbac.AdminOnly, api.Done(func(r *http.Request) error {
+			return s.DeleteBudget(r.Context(), api.CallerOf(r), r.PathValue("kind"), r.PathValue("name"))
+		})),
 	}
 }
 

@@ -169,7 +169,7 @@ func TestConcurrentRunsAreCountedOnce(t *testing.T) {
 						}
 						runs = append(runs, of(fmt.Sprint(w/2, "-", n), fmt.Sprint("agent", n%3), fmt.Sprint("user", n%5), "m", wire.Usage{OutputTokens: 1}))
 					}
-					if err := s.store.DB.Tx(t.Context(), func(tx *sql.Tx) error { return s.service.Record(t.Context(), tx, runs...) }); err != nil {
+					if err := s.store.DB.Tx(t.Context(), func(tx *sql.Tx) (err error) { _, err = s.service.Record(t.Context(), tx, runs...); return err }); err != nil {
 						t.Error(err)
 					}
 				}

@@ -4,7 +4,7 @@
 //	if err != nil { ... }
 //	handler, err := api.New(config, service.Routes()...)
 //	...
-//	err = service.Record(ctx, tx, runs...) // in the transaction that stores their ends
+//	warnings, err := service.Record(ctx, tx, runs...) // in the transaction that stores their ends
 //
 // A run is counted once, by its id, on the day of its end in UTC. The cost is that of the prices at
 // this time: a later change of a price does not change it. Reports read sums of days, which are
@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -40,12 +41,17 @@ type Config struct {
 	// replaces the default. A name that ends in * is a prefix; the longest matching name applies.
 	// A model without a price costs nothing. Defaults to none.
 	Prices map[string]Price
+
+	// Agent reports whether an agent is enabled, and fails with api.NotFound if the caller has no
+	// access to such an agent. Defaults to every agent.
+	Agent func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
 }
 
 // Service counts tokens. It is safe for concurrent use.
 type Service struct {
 	store  *store.Store
 	prices map[string]Price
+	agent  func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
 }
 
 // New returns a Service. It fails if a price is not valid.
@@ -53,7 +59,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("create usage service: Store is required")
 	}
-	s := &Service{store: cfg.Store, prices: DefaultPrices()}
+	s := &Service{store: cfg.Store, prices: DefaultPrices(), agent: cfg.Agent}
 	for name, price := range cfg.Prices {
 		if err := price.check(name); err != nil {
 			return nil, err
@@ -176,8 +182,9 @@ type sum struct {
 }
 
 // Record counts runs that have ended, in the transaction that stores their ends. A run that was
-// counted before is ignored. Its rows are locked in the same order by all transactions.
-func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) error {
+// counted before is ignored. Its rows are locked in the same order by all transactions. It returns
+// the budgets of each run that are used up to their soft limits, by the id of the run.
+func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) (map[string][]Budget, error) {
 	var all []part
 	for _, r := range runs {
 		all = append(all, s.parts(r)...)
@@ -185,7 +192,7 @@ func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) error {
 	now := s.store.Now()
 	counted, err := insertRuns(ctx, tx, all, now)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sums := map[key]sum{}
 	for _, p := range all {
@@ -193,7 +200,10 @@ func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) error {
 			p.addTo(sums, dayOf(now))
 		}
 	}
-	return addSums(ctx, tx, sums)
+	if err := addSums(ctx, tx, sums); err != nil {
+		return nil, err
+	}
+	return s.warnings(ctx, tx, runs, now)
 }
 
 // addTo adds to the sums of all slices.

@@ -29,7 +29,7 @@ func insertRuns(ctx context.Context, tx *sql.Tx, parts []part, now time.Time) (m
 			return id, row.Scan(&id.tenantID, &id.runID, &id.model)
 		}, `INSERT INTO usage_runs (tenant_id, run_id, model, agent_name, user_id, ended_at,
 				input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost)
-			VALUES `+db.Rows(len(some), len(args)/len(some))+` ON CONFLICT (tenant_id, run_id, model) DO NOTHING RETURNING tenant_id, run_id, model`, args...)
+			VALUES `+db.Rows(1, len(some), len(args)/len(some))+` ON CONFLICT (tenant_id, run_id, model) DO NOTHING RETURNING tenant_id, run_id, model`, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ func addSums(ctx context.Context, tx *sql.Tx, sums map[key]sum) error {
 		}
 		err := db.Exec(ctx, tx, "add usage of days", `INSERT INTO usage_days AS d (tenant_id, slice, day, agent_name, user_id, model, user_name,
 				runs, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost)
-			VALUES `+db.Rows(len(keys), len(args)/len(keys))+`
+			VALUES `+db.Rows(1, len(keys), len(args)/len(keys))+`
 			ON CONFLICT (tenant_id, slice, day, agent_name, user_id, model) DO UPDATE SET user_name = excluded.user_name, runs = d.runs + excluded.runs,
 				input_tokens = d.input_tokens + excluded.input_tokens, cache_read_tokens = d.cache_read_tokens + excluded.cache_read_tokens,
 				cache_write_tokens = d.cache_write_tokens + excluded.cache_write_tokens, output_tokens = d.output_tokens + excluded.output_tokens,

@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -48,6 +49,11 @@ type Run struct {
 	NoticeAt aigc.Mode       // append or prepend
 }
 
+// usage returns the run for package usage, without its tokens.
+func (r Run) usage() usage.Run {
+	return usage.Run{ID: r.ID, TenantID: r.TenantID, AgentName: r.AgentName, UserID: r.UserID, UserName: r.UserName}
+}
+
 // Answer is an answer in progress. The caller calls Serve and Close.
 type Answer struct {
 	relay  *Relay
@@ -66,9 +72,10 @@ type Answer struct {
 	// The saver uses these.
 	received   int64
 	progressed time.Time
-	saved      bool          // the end is stored, and the session still exists
-	err        error         // of storing the end
-	done       chan struct{} // closed by remove, after saved and err are set
+	saved      bool           // the end is stored, and the session still exists
+	budgets    []usage.Budget // that are used up to their soft limits
+	err        error          // of storing the end
+	done       chan struct{}  // closed by remove, after saved, budgets and err are set
 
 	mu        sync.Mutex     // guards the fields below, which do not change after the end
 	begun     bool           // it is in the database

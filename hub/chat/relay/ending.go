@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -101,6 +102,7 @@ type savedEvent struct {
 	Status    string          `json:"status"`
 	Usage     wire.Usage      `json:"usage"`
 	AIGC      json.RawMessage `json:"aigc,omitempty"`
+	Budgets   []usage.Budget  `json:"budgets,omitempty"` // that are used up to their soft limits
 }
 
 // sendFirst sends the event before those of the runtime.
@@ -128,7 +130,9 @@ func (a *Answer) sendLast(stream *sse.Stream, end Ending, saved bool) {
 		queue(stream, "error", wire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID, Usage: a.text.usage})
 	}
 	if saved {
-		queue(stream, hubEvent, savedEvent{Type: "hub.saved", MessageID: a.run.MessageID, Status: end.Status, Usage: a.text.usage, AIGC: a.run.Label})
+		queue(stream, hubEvent, savedEvent{
+			Type: "hub.saved", MessageID: a.run.MessageID, Status: end.Status, Usage: a.text.usage, AIGC: a.run.Label, Budgets: a.budgets,
+		})
 	}
 	queue(stream, doneEvent, struct{}{})
 	_ = stream.Flush() // OnError has the error

@@ -40,6 +40,12 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former str
 			return "", err
 		}
 	}
+	if limits.Usage != nil {
+		running := func(ctx context.Context) (ofAgent, ofUser int, err error) { return running(ctx, tx, r, now) }
+		if err := limits.Usage.Admit(ctx, tx, r.usage(), running); err != nil {
+			return "", err
+		}
+	}
 	past, future := expiry(now)
 	for range 2 {
 		n, err := db.Affected(ctx, tx, "insert chat run", `INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, worker_id, alive_until)
@@ -80,6 +86,14 @@ func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string, no
 	past, future := expiry(now)
 	return db.Value[bool](ctx, tx, "read chat run", `SELECT EXISTS (SELECT 1 FROM chat_runs WHERE NOT `+expired+` AND tenant_id = $3 AND session_key = $4)`,
 		past, future, tenantID, sessionKey)
+}
+
+// running returns the number of answers in progress of the agent and of the user of a run.
+func running(ctx context.Context, tx *sql.Tx, r Run, now time.Time) (ofAgent, ofUser int, err error) {
+	past, future := expiry(now)
+	err = tx.QueryRowContext(ctx, `SELECT COUNT(CASE WHEN agent_name = $4 THEN 1 END), COUNT(CASE WHEN user_id = $5 THEN 1 END) FROM chat_runs
+		WHERE NOT `+expired+` AND tenant_id = $3 AND (agent_name = $4 OR user_id = $5)`, past, future, r.TenantID, r.AgentName, r.UserID).Scan(&ofAgent, &ofUser)
+	return ofAgent, ofUser, db.Wrap("count chat runs", err)
 }
 
 // tooMany returns the error of an answer beyond the limit of its user or of its agent.
@@ -275,6 +289,16 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, workerID string, now
 		a.final.text, a.final.blocks, a.end.Status, a.text.model, string(usage), a.end.Failure.Code, a.end.Failure.Message,
 		r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.started)
 	return n == 1, err
+}
+
+// saveBudgets stores the warnings of an answer whose end is stored.
+func saveBudgets(ctx context.Context, tx *sql.Tx, a *Answer) error {
+	text, err := json.Marshal(a.budgets)
+	if err != nil {
+		return fmt.Errorf("encode budgets: %w", err)
+	}
+	return db.Exec(ctx, tx, "save budgets", `UPDATE chat_messages SET budgets = $1
+		WHERE tenant_id = $2 AND session_key = $3 AND seq = $4 AND id = $5`, string(text), a.run.TenantID, a.run.SessionKey, a.run.Seq, a.run.MessageID)
 }
 
 // forgetRuntimeSession removes the session of the runtime, which the runtime no longer has, so that

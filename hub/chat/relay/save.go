@@ -158,7 +158,8 @@ func (r *Relay) saveBatch(ctx context.Context, batch []*Answer) error {
 	return err
 }
 
-// recordUsage counts the tokens of runs that runtimes have accepted.
+// recordUsage counts the tokens of runs that runtimes have accepted, and stores the warnings of
+// budgets.
 func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) error {
 	if r.cfg.Usage == nil {
 		return nil
@@ -166,13 +167,24 @@ func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) er
 	var runs []usage.Run
 	for _, a := range batch {
 		if a.started {
-			runs = append(runs, usage.Run{
-				ID: a.run.ID, TenantID: a.run.TenantID, AgentName: a.run.AgentName, UserID: a.run.UserID, UserName: a.run.UserName,
-				Model: a.text.model, Tokens: a.text.usage, Others: a.text.others,
-			})
+			run := a.run.usage()
+			run.Model, run.Tokens, run.Others = a.text.model, a.text.usage, a.text.others
+			runs = append(runs, run)
 		}
 	}
-	return r.cfg.Usage.Record(ctx, tx, runs...)
+	warnings, err := r.cfg.Usage.Record(ctx, tx, runs...)
+	if err != nil {
+		return err
+	}
+	for _, a := range batch {
+		a.budgets = warnings[a.run.ID]
+		if a.saved && len(a.budgets) > 0 {
+			if err := saveBudgets(ctx, tx, a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // stored reports the result of a batch. The next tick tries again if the database was unavailable.

@@ -1,0 +1,119 @@
+package usage
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// selectBudgets selects budgets as scanBudget reads them. $1 is today, $2 the first day of the
+// month. The rows of usage_days are those of the slice of the same name.
+const selectBudgets = `SELECT b.tenant_id, b.kind, b.name, b.period, b.unit, b.soft, b.hard, b.reserve, b.updated_at, COALESCE((
+		SELECT CAST(SUM(CASE WHEN b.unit = 'cost' THEN d.cost ELSE d.input_tokens + d.cache_read_tokens + d.cache_write_tokens + d.output_tokens END) AS BIGINT)
+		FROM usage_days AS d WHERE d.tenant_id = b.tenant_id AND d.slice = b.kind
+			AND d.agent_name = CASE WHEN b.kind = 'agent' THEN b.name ELSE '' END AND d.user_id = CASE WHEN b.kind = 'user' THEN b.name ELSE '' END
+			AND d.day >= CASE WHEN b.period = 'day' THEN CAST($1 AS BIGINT) ELSE CAST($2 AS BIGINT) END), 0) AS spent
+	FROM usage_budgets AS b `
+
+func scanBudget(row db.Scanner) (b budget, err error) {
+	var updated int64
+	err = row.Scan(&b.TenantID, &b.Kind, &b.Name, &b.Period, &b.Unit, &b.Soft, &b.Hard, &b.Reserve, &updated, &b.Spent)
+	b.UpdatedAt = db.Time(updated)
+	return b, err
+}
+
+// periods returns the first arguments of selectBudgets.
+func periods(now time.Time) (today, month int64) {
+	return dayOf(now), dayOf(time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC))
+}
+
+func listBudgets(ctx context.Context, q db.Querier, tenantID string, page api.Page, now time.Time) ([]budget, int, error) {
+	today, month := periods(now)
+	part := db.Page{Order: `kind, name`, Limit: page.Size, Offset: page.Offset()}
+	return db.List(ctx, q, "list budgets", scanBudget, part, selectBudgets+`WHERE b.tenant_id = $3`, today, month, tenantID)
+}
+
+func readBudget(ctx context.Context, q db.Querier, tenantID, kind, name string, now time.Time) (budget, error) {
+	today, month := periods(now)
+	b, err := scanBudget(q.QueryRowContext(ctx, selectBudgets+`WHERE b.tenant_id = $3 AND b.kind = $4 AND b.name = $5`, today, month, tenantID, kind, name))
+	return b, db.WrapOne("read budget", err, noBudget())
+}
+
+// lockBudget locks a budget until the transaction ends and returns it, with zero limits if there is
+// none.
+func lockBudget(ctx context.Context, tx db.Querier, b budget) (before budget, err error) {
+	before = b
+	err = tx.QueryRowContext(ctx, `INSERT INTO usage_budgets (tenant_id, kind, name, period, unit, soft, hard, reserve, updated_at)
+		VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0) ON CONFLICT (tenant_id, kind, name) DO UPDATE SET name = excluded.name
+		RETURNING period, unit, soft, hard, reserve`, b.TenantID, b.Kind, b.Name, b.Period, b.Unit).
+		Scan(&before.Period, &before.Unit, &before.Soft, &before.Hard, &before.Reserve)
+	return before, db.Wrap("lock budget", err)
+}
+
+// writeBudget replaces a locked budget.
+func writeBudget(ctx context.Context, tx db.Querier, b budget, now time.Time) error {
+	return db.Exec(ctx, tx, "write budget", `UPDATE usage_budgets SET period = $1, unit = $2, soft = $3, hard = $4, reserve = $5, updated_at = $6
+		WHERE tenant_id = $7 AND kind = $8 AND name = $9`, b.Period, b.Unit, b.Soft, b.Hard, b.Reserve, db.Micros(now), b.TenantID, b.Kind, b.Name)
+}
+
+func deleteBudget(ctx context.Context, tx db.Querier, tenantID, kind, name string) error {
+	n, err := db.Affected(ctx, tx, "delete budget", `DELETE FROM usage_budgets WHERE tenant_id = $1 AND kind = $2 AND name = $3`, tenantID, kind, name)
+	if err == nil && n == 0 {
+		err = noBudget()
+	}
+	return err
+}
+
+// lockBudgets locks the budgets with a hard limit of a run until the transaction ends, and reports
+// whether there are any. On SQLite the transaction excludes all others.
+func lockBudgets(ctx context.Context, tx *sql.Tx, engine db.Engine, r Run) (found bool, err error) {
+	query := `SELECT hard > 0 FROM usage_budgets WHERE tenant_id = $1 AND (kind = 'agent' AND name = $2 OR kind = 'user' AND name = $3)`
+	if engine == db.PostgreSQL {
+		query += ` FOR UPDATE`
+	}
+	hard, err := db.Values[bool](ctx, tx, "lock budgets", query, r.TenantID, r.AgentName, r.UserID)
+	return slices.Contains(hard, true), err
+}
+
+// budgetsOf returns the budgets of a run, that of the agent first.
+func budgetsOf(ctx context.Context, q db.Querier, r Run, now time.Time) ([]budget, error) {
+	today, month := periods(now)
+	return db.Collect(ctx, q, "read budgets", scanBudget, selectBudgets+`WHERE b.tenant_id = $3
+			AND (b.kind = 'agent' AND b.name = $4 OR b.kind = 'user' AND b.name = $5) ORDER BY b.kind`, today, month, r.TenantID, r.AgentName, r.UserID)
+}
+
+// budgetID identifies a budget.
+type budgetID struct{ tenantID, kind, name string }
+
+// exceededBudgets returns the budgets of runs that are used up to their soft limits.
+func exceededBudgets(ctx context.Context, q db.Querier, runs []Run, now time.Time) (map[budgetID]budget, error) {
+	ids := map[budgetID]bool{}
+	for _, r := range runs {
+		ids[budgetID{r.TenantID, OfAgent, r.AgentName}] = true
+		ids[budgetID{r.TenantID, OfUser, r.UserID}] = true
+	}
+	today, month := periods(now)
+	exceeded := map[budgetID]budget{}
+	for some := range slices.Chunk(slices.Collect(maps.Keys(ids)), insertWidth) {
+		args := []any{today, month}
+		for _, id := range some {
+			args = append(args, id.tenantID, id.kind, id.name)
+		}
+		budgets, err := db.Collect(ctx, q, "read exceeded budgets", scanBudget, selectBudgets+`WHERE b.soft > 0 AND (b.tenant_id, b.kind, b.name) IN (VALUES `+
+			db.Rows(3, len(some), 3)+`)`, args...)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range budgets {
+			if b.Spent >= b.Soft {
+				exceeded[budgetID{b.TenantID, b.Kind, b.Name}] = b
+			}
+		}
+	}
+	return exceeded, nil
+}
