@@ -4,6 +4,7 @@ BENCH    ?= .
 COUNT    ?= 1
 FUZZTIME ?= 30s
 SOAKTIME ?= 5m
+CHAOSTIME ?= 10m
 RUN      ?= .
 
 SHELL       := bash
@@ -60,7 +61,7 @@ export GORACE := atexit_sleep_ms=0
 test lint: export GOFLAGS += $(CHEAP)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-docker test-deploy test-kubernetes race lint vulncheck bench fuzz interop soak build release
+.PHONY: help setup test test-docker test-deploy test-kubernetes race lint vulncheck bench fuzz interop soak chaos build release
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -138,6 +139,10 @@ interop: ## run the runtime and the hub with third-party MCP servers, upstreams,
 # All attacks run at the same time, each on its own server.
 soak: ## attack the servers for SOAKTIME (5m) at a low rate (Linux, PostgreSQL); prints memory and latencies
 	@cd tools/soak && SOAKTIME=$(SOAKTIME) go test -count=1 -parallel 16 -timeout 1h
+
+# Four installations, each for a quarter of the time.
+chaos: setup ## kill hubs, runtimes, PostgreSQL, S3 and NATS for CHAOSTIME (10m), and compare what was acknowledged (Linux, root)
+	@cd tools/soak && CHAOSTIME=$(CHAOSTIME) go test -count=1 -timeout 1h -v ./chaos | grep -v '^=== '
 
 # If git is available, the version in a binary is the commit.
 build: ## static binaries of the commands in bin/

@@ -1,0 +1,12 @@
+// Package chaos has tests that kill the servers of an installation with SIGKILL at random moments,
+// under chats, pushes, sign-ins, uploads, changes, deployments and reads of the audit log: hubs,
+// runtimes, PostgreSQL, a server with the interface of S3, and NATS.
+//
+// Each caller writes a journal of its requests and of their responses. At the end, the journals are
+// compared with what the API returns: no acknowledged write is missing, no answer is in another
+// chat, each change has its audit entry and each entry its change, the hash chain verifies, no
+// deployment or chat is stuck, and no process is left over. One test damages the database of an
+// installation, and requires that the comparison finds each damage.
+//
+// `make chaos` runs the tests for CHAOSTIME (10m). They need Linux, root and PostgreSQL.
+package chaos
