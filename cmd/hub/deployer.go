@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,10 +81,14 @@ func (s *settings) checkGateway() error {
 		return errors.New("GATEWAY_ADMIN_URL and GATEWAY_ADMIN_KEY have no effect without GATEWAY_KIND: set it to kong or apisix")
 	case s.GatewayKind == "":
 		return nil
-	case s.GatewayKind != gatewayKong && s.GatewayKind != gatewayAPISIX:
-		return fmt.Errorf("GATEWAY_KIND: %q is not a gateway of this version; use kong or apisix", s.GatewayKind)
+	case !slices.Contains([]string{gatewayKong, gatewayAPISIX, gatewayHTTPRoute}, s.GatewayKind):
+		return fmt.Errorf("GATEWAY_KIND: %q is not a gateway of this version; use kong, apisix or httproute", s.GatewayKind)
 	case s.Deployer == deployNone:
 		return errors.New("GATEWAY_KIND has no effect with DEPLOYER=none: omit it, or choose a deployer")
+	case s.GatewayKind == gatewayHTTPRoute:
+		if err := s.checkHTTPRoute(); err != nil {
+			return err
+		}
 	case s.GatewayURL == "" || s.GatewayAdmin == "":
 		return errors.New("GATEWAY_KIND requires GATEWAY_URL and GATEWAY_ADMIN_URL")
 	}
@@ -104,13 +109,17 @@ func checkBase(name, value string) error {
 
 // Values of GATEWAY_KIND.
 const (
-	gatewayKong   = "kong"
-	gatewayAPISIX = "apisix"
+	gatewayKong      = "kong"
+	gatewayAPISIX    = "apisix"
+	gatewayHTTPRoute = "httproute"
 )
 
-// gateway returns the gateway whose routes the hub changes, or nil.
-func (s *settings) gateway() (deploy.Gateway, error) {
+// gateway returns the gateway whose routes the hub changes, or nil. Routes of the Gateway API are
+// those of a driver.
+func (s *settings) gateway(driver deploy.Driver) (deploy.Gateway, error) {
 	switch s.GatewayKind {
+	case gatewayHTTPRoute:
+		return s.httpRoutes(driver)
 	case gatewayKong:
 		return kong.New(kong.Config{AdminURL: s.GatewayAdmin, AdminKey: s.GatewayKey})
 	case gatewayAPISIX:

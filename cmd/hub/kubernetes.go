@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,4 +82,47 @@ func (s *settings) kubernetes(log *slog.Logger) (deploy.Driver, error) {
 	}
 	klog.SetSlogLogger(log)
 	return kubernetes.New(cfg)
+}
+
+// checkHTTPRoute checks the settings of GATEWAY_KIND=httproute.
+func (s *settings) checkHTTPRoute() error {
+	switch {
+	case s.Deployer != deployKubernetes:
+		return errors.New("GATEWAY_KIND=httproute requires DEPLOYER=kubernetes")
+	case s.GatewayURL == "" || s.GatewayParent == "":
+		return errors.New("GATEWAY_KIND=httproute requires GATEWAY_URL and GATEWAY_PARENT")
+	case s.GatewayAdmin != "" || s.GatewayKey != "":
+		return errors.New("GATEWAY_ADMIN_URL and GATEWAY_ADMIN_KEY have no effect with GATEWAY_KIND=httproute: omit them")
+	}
+	_, err := s.gatewayParent()
+	return err
+}
+
+// objectName is the form of the names in GATEWAY_PARENT.
+var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
+// gatewayParent parses GATEWAY_PARENT.
+func (s *settings) gatewayParent() (cfg kubernetes.GatewayConfig, err error) {
+	parts := strings.Split(s.GatewayParent, "/")
+	if len(parts) < 2 || len(parts) > 3 || slices.ContainsFunc(parts, func(part string) bool { return !objectName.MatchString(part) }) {
+		return cfg, fmt.Errorf("GATEWAY_PARENT: %q is not NAMESPACE/NAME of a Gateway, or NAMESPACE/NAME/LISTENER", s.GatewayParent)
+	}
+	cfg.Namespace, cfg.Name = parts[0], parts[1]
+	if len(parts) == 3 {
+		cfg.Listener = parts[2]
+	}
+	return cfg, nil
+}
+
+// httpRoutes returns the gateway of GATEWAY_KIND=httproute.
+func (s *settings) httpRoutes(driver deploy.Driver) (deploy.Gateway, error) {
+	cfg, err := s.gatewayParent()
+	if err != nil {
+		return nil, err
+	}
+	cluster, ok := driver.(*kubernetes.Driver)
+	if !ok {
+		return nil, errors.New("GATEWAY_KIND=httproute requires DEPLOYER=kubernetes")
+	}
+	return cluster.Gateway(cfg)
 }

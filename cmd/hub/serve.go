@@ -39,7 +39,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		if cfg.Deployer, err = s.deployer(log); err != nil {
 			return nil, err
 		}
-		if cfg.Gateway, err = s.gateway(); err != nil {
+		if cfg.Gateway, err = s.gateway(cfg.Deployer); err != nil {
 			return nil, err
 		}
 		if s.Deployer == deployDocker || s.Deployer == deployKubernetes {

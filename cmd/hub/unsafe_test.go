@@ -64,6 +64,10 @@ func TestUnsafeSettingsAreRejected(t *testing.T) {
 		"a negative price":      {env: []string{"HUB_MODEL_PRICES", `{"m":{"output":-1}}`}, want: `HUB_MODEL_PRICES: price of model "m"`},
 		"a long drain":          {env: []string{"HUB_DRAIN_TIMEOUT", "31m"}, want: `HUB_DRAIN_TIMEOUT: 31m0s is not from 0s to 30m0s`},
 		"a negative drain":      {args: []string{"--drain-timeout", "-1s"}, want: `HUB_DRAIN_TIMEOUT: -1s is not from`},
+		"routes without pods":   {env: []string{"GATEWAY_KIND", "httproute", "GATEWAY_URL", "https://gw.example.com", "GATEWAY_PARENT", "a/b"}, want: "requires DEPLOYER=kubernetes"},
+		"routes, no parent":     {env: []string{"GATEWAY_KIND", "httproute", "GATEWAY_URL", "https://gw.example.com", "DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t)}, want: "requires GATEWAY_URL and GATEWAY_PARENT"},
+		"routes, bad parent":    {env: []string{"GATEWAY_KIND", "httproute", "GATEWAY_URL", "https://gw.example.com", "GATEWAY_PARENT", "a", "DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t)}, want: `GATEWAY_PARENT: "a" is not NAMESPACE/NAME`},
+		"routes, and an admin":  {env: []string{"GATEWAY_KIND", "httproute", "GATEWAY_URL", "https://gw.example.com", "GATEWAY_PARENT", "a/b", "GATEWAY_ADMIN_URL", "http://gw", "DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t)}, want: "have no effect with GATEWAY_KIND=httproute"},
 		"pods without a bus":    {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBERNETES_REPLICAS", "2"}, want: "several pods of a runtime require AGENT_BUS_URL"},
 		"a bus of another kind": {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "AGENT_BUS_URL", "http://hunter22@host"}, want: "AGENT_BUS_URL: the URL must begin with nats://"},
 		"a bus with a scope":    {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "AGENT_BUS_URL", "nats://hunter22@host/a/b"}, want: "AGENT_BUS_URL has a scope"},
@@ -180,4 +184,13 @@ func TestCommandsCreateNoDatabase(t *testing.T) {
 		require.ErrorContains(t, err, "no database exists")
 	}
 	require.NoDirExists(t, dir)
+}
+
+// kubeconfig returns the path of a file with the address of an API server that does not exist.
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config")
+	text := `{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: "https://192.0.2.1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
 }

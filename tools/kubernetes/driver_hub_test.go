@@ -28,8 +28,8 @@ type hub struct {
 	token string
 }
 
-// start starts the hub with a deployer.
-func (h *hub) start(deployer string) {
+// start starts the hub with a deployer and more settings.
+func (h *hub) start(deployer string, settings ...string) {
 	h.t.Helper()
 	path, err := hubBinary()
 	require.NoError(h.t, err)
@@ -39,6 +39,7 @@ func (h *hub) start(deployer string) {
 		"KUBECONFIG=" + h.place.cluster.Kubeconfig(), "KUBERNETES_NAMESPACE=" + h.place.namespace, "KUBERNETES_IMAGE=" + runtimeImage,
 		"KUBERNETES_CPUS=100m", "KUBERNETES_MEMORY=256Mi",
 	}
+	h.cmd.Env = append(h.cmd.Env, settings...)
 	h.cmd.Stderr = os.Stderr
 	out, err := h.cmd.StdoutPipe()
 	require.NoError(h.t, err)

@@ -56,8 +56,8 @@ type installation struct {
 func TestManifests(t *testing.T) {
 	in := install(t)
 	ctx := t.Context()
-	require.NoError(t, in.applier.apply(ctx, filepath.Join(gatewayModule(t), "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"), nil))
-	in.awaitRoutes(t)
+	defineRoutes(t, in.cluster)
+	in.applier.mapper.Reset()
 	for _, file := range []string{"networkpolicies.yaml", "hub.yaml", "route.yaml"} {
 		require.NoError(t, in.applier.apply(ctx, filepath.Join(manifests, file), in.change), file)
 	}
@@ -156,15 +156,6 @@ func (in installation) awaitHubs(t *testing.T) {
 		if err == nil && (d.Status.ReadyReplicas != 2 || d.Status.Replicas != 2 || d.Status.ObservedGeneration != d.Generation) {
 			err = errors.New("the hubs are not ready")
 		}
-		return err
-	})
-}
-
-func (in installation) awaitRoutes(t *testing.T) {
-	t.Helper()
-	awaitNoError(t, func() error {
-		in.applier.mapper.Reset()
-		_, err := in.applier.mapper.RESTMapping(routeKind, "v1")
 		return err
 	})
 }

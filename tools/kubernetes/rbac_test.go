@@ -68,6 +68,9 @@ func TestRightsAreEnoughAndMinimal(t *testing.T) {
 		require.NoError(t, err)
 	})
 	for i, missing := range all {
+		if missing == (right{"", "events", "list"}) {
+			continue // an API server without the feature WatchList, such as 1.30, lists before a watch
+		}
 		t.Run(fmt.Sprint("without ", missing), func(t *testing.T) {
 			t.Parallel()
 			denied, _ := useRights(t, c, slices.Delete(slices.Clone(all), i, i+1), &missing)
@@ -100,12 +103,15 @@ func useRights(t *testing.T, c *clustertest.Cluster, granted []right, wanted *ri
 	path, err := runtimeBinary()
 	require.NoError(t, err)
 	c.Node(t, clustertest.NodeOptions{Namespace: namespace, Images: map[string]string{runtimeImage: path}})
+	defineRoutes(t, c)
 	d, err := kubernetes.New(kubernetes.Config{
 		REST: config, Namespace: namespace, Image: runtimeImage, Grace: time.Second, CPUs: "100m", Memory: "256Mi", StorageSize: "1Mi",
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()
 
+	g, err := d.Gateway(parent)
+	require.NoError(t, err)
 	client, err := clientset.NewForConfig(c.Config())
 	require.NoError(t, err)
 	orphan := func(ctx context.Context) error {
@@ -129,7 +135,7 @@ func useRights(t *testing.T, c *clustertest.Cluster, granted []right, wanted *ri
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, context.DeadlineExceeded)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- deployments(ctx, d, orphan) }()
+	go func() { done <- deployments(ctx, d, g, orphan) }()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -171,7 +177,7 @@ func account(t *testing.T, c *clustertest.Cluster, granted []right) (*rest.Confi
 
 // deployments uses all of a driver: two revisions of a deployment from their start to their end.
 // The function orphan changes the Secret of revision 1 by hand: it no longer belongs to the Deployment.
-func deployments(ctx context.Context, d deploy.Driver, orphan func(context.Context) error) error {
+func deployments(ctx context.Context, d deploy.Driver, g deploy.Gateway, orphan func(context.Context) error) error {
 	owner := deploy.Claim{Key: "default-helper", Fence: 1, Owner: "first"}
 	next := owner
 	next.Fence = 2
@@ -200,6 +206,8 @@ func deployments(ctx context.Context, d deploy.Driver, orphan func(context.Conte
 		{func() error { return d.Apply(ctx, owner, 1, req) }, phase(1, deploy.Running)},
 		{func() error { return d.SetKeys(ctx, owner, []agent.Secret{"the-key", "other"}) }, logged},
 		{func() error { return d.Apply(ctx, next, 2, req) }, phase(2, deploy.Running)},
+		{func() error { return putRoute(ctx, d, g, owner) }, func() (bool, error) { return true, nil }},
+		{func() error { return g.Remove(ctx, owner.Owner, owner.Key) }, func() (bool, error) { return true, nil }},
 		{func() error { return startRun(ctx, d, owner.Key) }, func() (bool, error) { return true, nil }},
 		{func() error { return d.Stop(ctx, next, 1, time.Hour) }, phase(1, deploy.Stopping, deploy.Stopped)},
 		{func() error { return d.Stop(ctx, next, 1, 0) }, phase(1, deploy.Stopped)},
@@ -228,6 +236,16 @@ func deployments(ctx context.Context, d deploy.Driver, orphan func(context.Conte
 		}
 	}
 	return nil
+}
+
+// putRoute puts the route of revision 2.
+func putRoute(ctx context.Context, d deploy.Driver, g deploy.Gateway, owner deploy.Claim) error {
+	o, err := d.Observe(ctx, owner.Key)
+	if err != nil {
+		return err
+	}
+	r := deploy.Route{Key: owner.Key, Host: "agents.example.com", Path: "/helper", Target: o.Runtime(2).URL, Timeout: time.Minute}
+	return g.Put(ctx, owner.Owner, r)
 }
 
 // startRun starts a run of revision 1 that lasts longer than the patience of the second Stop.

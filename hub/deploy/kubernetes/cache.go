@@ -198,6 +198,7 @@ func (d *Driver) List(ctx context.Context, owner string) (keys []string, err err
 			}
 		}
 	}
+	d.removeRoutes(ctx, owner)
 	slices.Sort(keys)
 	return slices.Compact(keys), nil
 }

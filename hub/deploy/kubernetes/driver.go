@@ -105,6 +105,10 @@ type Driver struct {
 	watches sync.WaitGroup
 	start   sync.Once
 	cache   cache
+
+	unrouted   sync.Mutex // guards the fields below
+	routed     bool       // HTTPRoutes belong to a Gateway, or cannot be listed
+	unroutedAt time.Time  // when others were removed last
 }
 
 var _ deploy.Driver = (*Driver)(nil)

@@ -32,6 +32,7 @@ const (
 	noteApplied = "agenthost.dev/applied" // the spec, for the comparison with that of the cluster
 	noteFilled  = "agenthost.dev/filled"  // of a Secret that has a request
 	noteKeys    = "agenthost.dev/keys"    // of a pod, changed with its Secret
+	noteRoute   = "agenthost.dev/route"   // of an HTTPRoute, the deploy.Route
 )
 
 const manager = "agenthost"
@@ -185,23 +186,24 @@ func (o *object) strip() {
 	*m = next
 }
 
-// changed reports whether the spec of an object is not the one that was applied. Fields that others
-// have added remain. The lists of a NetworkPolicy or a Service are complete.
+// changed reports whether the spec of an object is not the one that was applied. The lists of a
+// NetworkPolicy or a Service are complete.
 func changed(u *unstructured.Unstructured) bool {
 	text, recorded := u.GetAnnotations()[noteApplied]
 	if !recorded {
 		return u.GetKind() != "Pod"
 	}
-	var want map[string]any
-	if err := json.Unmarshal([]byte(text), &want); err != nil {
-		return true
+	return !hasSpec(u, json.RawMessage(text), u.GetKind() != "Deployment")
+}
+
+// hasSpec reports whether an object has all fields of a spec. Fields that others have added remain.
+func hasSpec(u *unstructured.Unstructured, spec any, complete bool) bool {
+	var have, want map[string]any // numbers have one type then
+	plain := func(value any, to *map[string]any) bool {
+		text, err := json.Marshal(value)
+		return err == nil && json.Unmarshal(text, to) == nil
 	}
-	var have map[string]any
-	spec, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec")
-	if text, err := json.Marshal(spec); err != nil || json.Unmarshal(text, &have) != nil { // numbers have one type
-		return true
-	}
-	return !contains(have, want, u.GetKind() != "Deployment")
+	return plain(u.Object["spec"], &have) && plain(spec, &want) && contains(have, want, complete)
 }
 
 // contains reports whether a decoded JSON value has all of another one. Lists of objects are equal
