@@ -8,5 +8,8 @@
 // deployment or chat is stuck, and no process is left over. One test damages the database of an
 // installation, and requires that the comparison finds each damage.
 //
+// Another test sends 100,000 random requests that are generated from the OpenAPI document of the hub.
+// None has the status 500, or one that is not documented.
+//
 // `make chaos` runs the tests for CHAOSTIME (10m). They need Linux, root and PostgreSQL.
 package chaos

@@ -122,7 +122,7 @@ type installation struct {
 const setupToken = "0123456789abcdef"
 
 // newInstallation starts hubs on PostgreSQL and S3, or one hub on SQLite and files.
-func newInstallation(t *testing.T, hubs int, replicable bool) *installation {
+func newInstallation(t *testing.T, hubs int, replicable bool, more ...string) *installation {
 	in := &installation{dir: t.TempDir(), upstream: startUpstream(t)}
 	in.program = filepath.Join(t.TempDir(), "hub")
 	require.NoError(t, os.Link(filepath.Join(binaries, "hub"), in.program))
@@ -138,7 +138,7 @@ func newInstallation(t *testing.T, hubs int, replicable bool) *installation {
 	} else {
 		in.database = "sqlite://" + filepath.Join(in.dir, "hub.db")
 	}
-	env = append(env, "DATABASE_URL="+in.database, "HOME="+in.dir, "PATH="+os.Getenv("PATH"))
+	env = append(append(env, more...), "DATABASE_URL="+in.database, "HOME="+in.dir, "PATH="+os.Getenv("PATH"))
 	t.Cleanup(func() { // a runtime is left only after a failure
 		for _, pid := range processes(in.program) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
