@@ -153,6 +153,13 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		if err != nil {
 			return nil, fmt.Errorf("create deploy service: %w", err)
 		}
+		if d, ok := cfg.Driver.(interface{ Own(owner string) }); ok {
+			owner, err := readOwner(ctx, s.store.Read())
+			if err != nil {
+				return nil, fmt.Errorf("create deploy service: %w", err)
+			}
+			d.Own(owner)
+		}
 		s.driver = cfg.Driver
 		s.reconciler = startReconciler(s)
 	}

@@ -34,6 +34,9 @@ var (
 // Each method moves the deployment towards the wanted state and returns without waiting for it: the
 // caller observes the progress, and repeats the call until the state is reached. A call for a state
 // that is reached has no effect. Methods are safe for concurrent use, also by several hubs.
+//
+// If a Driver has the method Own(owner string), [New] calls it before others: Observe may then
+// return that deployments of other owners do not exist.
 type Driver interface {
 	// Backend returns the name of the platform in responses, such as "process".
 	Backend() string

@@ -248,3 +248,32 @@ func TestVolume(t *testing.T) {
 	}, patience, 50*time.Millisecond)
 	p.end(t, d, 1)
 }
+
+// Two hubs with different databases have one namespace. Neither observes nor changes what the other
+// one has.
+func TestTwoOwners(t *testing.T) {
+	p := newPlace(t)
+	one, two, ctx := p.open(t), p.open(t), t.Context()
+	one.Own("first")
+	two.Own("second")
+	theirs := claim(100)
+	theirs.Owner = "second"
+	first := reach(t, one, 1, deploy.Running, "", func() error { return one.Apply(ctx, claim(1), 1, request()) })
+	o, err := two.Observe(ctx, key)
+	require.NoError(t, err)
+	require.False(t, o.Exists)
+	require.ErrorIs(t, two.Apply(ctx, theirs, 1, request()), deploy.ErrForeign)
+	require.ErrorIs(t, two.Delete(ctx, theirs), deploy.ErrForeign)
+	require.Equal(t, first, reach(t, one, 1, deploy.Running, "", nil))
+	p.end(t, one, 1)
+	reach(t, two, 1, deploy.Running, "", func() error { return two.Apply(ctx, theirs, 1, request()) })
+	o, err = one.Observe(ctx, key)
+	require.NoError(t, err)
+	require.False(t, o.Exists)
+	require.Eventually(t, func() bool {
+		require.NoError(t, two.Delete(ctx, theirs))
+		o, err := two.Observe(ctx, key)
+		return err == nil && !o.Exists
+	}, patience, 50*time.Millisecond)
+	p.nothingLeft()
+}

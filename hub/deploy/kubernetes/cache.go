@@ -17,10 +17,11 @@ import (
 	informers "k8s.io/client-go/tools/cache"
 )
 
-// cache has the objects of all deployments in the namespace. Watches update it: to observe a
+// cache has the objects of the deployments in the namespace. Watches update it: to observe a
 // deployment needs no call.
 type cache struct {
 	kinds map[schema.GroupVersionResource]*kind
+	owner string // of the deployments, or "" for all
 }
 
 // kind has the objects of one kind.
@@ -48,6 +49,9 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 	onlyMetadata := of == secrets || of == volumeClaims
 	ours := func(o metav1.ListOptions) metav1.ListOptions {
 		o.LabelSelector = labelManager + "=" + manager + "," + labelKey
+		if d.cache.owner != "" {
+			o.LabelSelector += "," + labelOwner + "=" + digest(d.cache.owner)
+		}
 		if of == events { // they have no labels
 			o.LabelSelector, o.FieldSelector = "", "involvedObject.kind=Pod,type=Warning"
 		}
@@ -90,6 +94,9 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 	_ = k.SetTransform(func(o any) (any, error) { return convert(of, o) })                       // both fail only after a start
 	return k
 }
+
+// Own limits the watches to the deployments of an owner. It must be called before other methods.
+func (d *Driver) Own(owner string) { d.cache.owner = owner }
 
 // note records whether the API server responds.
 func (k *kind) note(err error) error {

@@ -6,7 +6,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -207,4 +209,28 @@ func TestWatchThatExpires(t *testing.T) {
 		_, err := d.Observe(t.Context(), key)
 		return err == nil && watches.Load() > 3
 	}, time.Minute, 10*time.Millisecond, fmt.Sprint(lists.Load()))
+}
+
+// A driver with an owner watches only the objects of that owner, and the warnings of pods.
+func TestWatchesOfAnOwner(t *testing.T) {
+	t.Parallel()
+	var selectors sync.Map // by resource
+	s := server(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		selectors.Store(path.Base(r.URL.Path), r.URL.Query().Get("labelSelector")+r.URL.Query().Get("fieldSelector"))
+		return false
+	})
+	d := open(t, s.URL)
+	d.Own("database")
+	_, err := d.Observe(t.Context(), key)
+	require.NoError(t, err)
+	seen := 0
+	for resource, selector := range selectors.Range {
+		seen++
+		want := "app.kubernetes.io/managed-by=agenthost,agenthost.dev/key,agenthost.dev/owner=3549b0028b75d981"
+		if resource == "events" {
+			want = "involvedObject.kind=Pod,type=Warning"
+		}
+		require.Equal(t, want, selector, resource)
+	}
+	require.Equal(t, 7, seen)
 }
