@@ -29,7 +29,7 @@ func (s *settings) commands(stdout, stderr io.Writer) []*cobra.Command {
 	})
 	audit.Flags().StringVar(&tenant, "tenant", tenant, "`tenant` of the log")
 	audit.Flags().BoolVarP(&follow, "follow", "f", false, "continue with entries that are appended later, until SIGTERM or SIGINT")
-	return append(s.archives(stdout, stderr),
+	return append(append(s.archives(stdout, stderr), s.doctor(stdout)),
 		s.offline(stdout, stderr, &cobra.Command{
 			Use:   "reset-password USER",
 			Short: "Print a new password for a user",

@@ -200,6 +200,22 @@ func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 	case deployKubernetes:
 		return s.kubernetes(log)
 	}
+	driver, err := s.processes(filepath.Join(s.DataDir, "deployments"))
+	if errors.Is(err, errors.ErrUnsupported) {
+		log.Warn("agents cannot be deployed on this system", "err", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if reason := driver.Unconfined(); reason != "" {
+		log.Warn("process deployments are not completely isolated", "err", reason)
+	}
+	return driver, nil
+}
+
+// processes returns the driver of DEPLOYER=process with the deployments in a directory.
+func (s *settings) processes(dir string) (*process.Driver, error) {
 	var env []string
 	for name := range strings.FieldsSeq(runtimeEnv) {
 		if value := s.getenv(name); value != "" {
@@ -222,19 +238,8 @@ func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	driver, err := process.New(process.Config{
-		Dir: filepath.Join(s.DataDir, "deployments"), Env: env,
+	return process.New(process.Config{
+		Dir: dir, Env: env,
 		Home: s.getenv("HOME"), Hidden: hidden, Read: read, Write: filepath.SplitList(s.SandboxWrite), Users: users,
 	})
-	if errors.Is(err, errors.ErrUnsupported) {
-		log.Warn("agents cannot be deployed on this system", "err", err)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if reason := driver.Unconfined(); reason != "" {
-		log.Warn("process deployments are not completely isolated", "err", reason)
-	}
-	return driver, nil
 }

@@ -121,6 +121,7 @@ Environment (flags take precedence):
 Examples:
   hub                                      SQLite in ./data
   hub --check                              every error in the settings
+  hub doctor                               what is wrong with the installation
   DATABASE_URL=postgres://... hub          as one of several replicas
   hub reset-password admin                 if no admin can log in
   hub admin-token acme/ada                 if the identity provider is unavailable

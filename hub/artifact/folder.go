@@ -48,6 +48,16 @@ func OpenFolder(dir string) (*Folder, error) {
 	return f, nil
 }
 
+// OpenFolderToRead opens an existing directory and changes nothing in it. Only methods that read may
+// be called.
+func OpenFolderToRead(dir string) (*Folder, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open folder of artifacts: %w", err)
+	}
+	return &Folder{root}, nil
+}
+
 // Close closes the directory. Open blobs stay open.
 func (f *Folder) Close() error { return f.root.Close() }
 

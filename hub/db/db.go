@@ -82,6 +82,10 @@ type Config struct {
 	// and 16 for PostgreSQL.
 	MaxConns int
 
+	// ReadOnly is for callers that only read: a SQLite file is not created, its mode is not changed, and
+	// writes are rejected. Defaults to false.
+	ReadOnly bool
+
 	// Logger receives applied migrations, transactions that had to be repeated, files whose
 	// permissions were too wide, and a connection to another host that is not encrypted. Defaults
 	// to none.

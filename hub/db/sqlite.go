@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -20,6 +21,9 @@ func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
+	}
+	if config.ReadOnly {
+		return openSQLiteToRead(ctx, path, readers)
 	}
 	if err := createFile(path); err != nil {
 		return nil, err
@@ -49,6 +53,23 @@ func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
 		err = d.ping(ctx)
 	}
 	if err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+// openSQLiteToRead opens an existing file, in which the pool for writes rejects them. With mode=ro, it
+// would leave the files of the log behind, which the last connection removes.
+func openSQLiteToRead(ctx context.Context, path string, readers int) (*DB, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	read, err := pool(path, url.Values{"mode": {"rw"}, "_pragma": {busyTimeout, "query_only(1)"}}, readers)
+	if err != nil {
+		return nil, err
+	}
+	d := &DB{engine: SQLite, path: path, read: read, write: read, groups: &groups{write: read}, reset: func() {}, close: read.Close}
+	if err := d.ping(ctx); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil

@@ -52,6 +52,7 @@ var arrows = []rule{
 		"the packages of sign-in use no other concern"},
 	{"hub/artifact/...", concern + " hub/artifact", "files do not depend on their users"},
 	{"hub/backup", concern + " hub/artifact", "an archive has the database and the files of every concern, whose names it is given"},
+	{"hub/doctor", "", "a result does not depend on what was checked"},
 	{"hub/settings", "hub/api auditlog runtime/agent", "the rules for settings of the runtime do not depend on who stores them"},
 	{"hub/gateway hub/console", concern, "independent concerns"},
 	{"hub/gateway/...", "hub/deploy hub/gateway/internal/... internal/...", "a driver of a gateway depends only on deployments and its admin interface"},

@@ -1,0 +1,243 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/doctor"
+	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
+)
+
+// Diagnose checks the installation of a configuration and returns what is wrong with it and how to
+// fix it: the database, its keys, the files, the deployer, the gateway, the clock and the public
+// address. A part that the configuration does not have is not checked. It changes nothing, and hubs
+// may serve in the meantime.
+func Diagnose(ctx context.Context, cfg Config) []doctor.Result {
+	d, err := db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: 2, ReadOnly: true, Logger: cfg.Logger})
+	x := &examined{cfg, d}
+	checks := []doctor.Check{
+		{Name: "gateway", Do: x.gateway},
+		{Name: "deployer", Do: x.deployer},
+		{Name: "address", Do: x.address},
+	}
+	if err != nil {
+		return doctor.Run(ctx, append([]doctor.Check{{Name: "database", Do: func(context.Context) []doctor.Result { return unopened(err) }}}, checks...)...)
+	}
+	defer func() { _ = d.Close() }() // it has only read
+	results := doctor.Run(ctx, doctor.Check{Name: "database", Do: x.database}, doctor.Check{Name: "database", Within: 10 * time.Minute, Do: x.integrity})
+	if d.Migrated(ctx, migrations()...) == nil { // otherwise, tables may be missing
+		checks = append([]doctor.Check{
+			{Name: "key", Within: time.Minute, Do: x.keys},
+			{Name: "storage", Within: 5 * time.Minute, Do: x.storage},
+			{Name: "clock", Do: x.clock},
+			{Name: "machine", Do: x.machine},
+		}, checks...)
+	}
+	return append(results, doctor.Run(ctx, checks...)...)
+}
+
+// unopened explains the error of a database that cannot be opened.
+func unopened(err error) []doctor.Result {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return doctor.Fail("the database does not exist", "set HUB_DATA_DIR or DATABASE_URL; the first start of the hub creates one")
+	case errors.Is(err, db.ErrUnavailable):
+		return doctor.Fail(err.Error(), "start the database; check the host, the user and the password of DATABASE_URL, and the network")
+	}
+	return doctor.Fail(err.Error(), "check DATABASE_URL and the permissions of the file; if the file is damaged, restore a backup")
+}
+
+// examined is an installation.
+type examined struct {
+	cfg Config
+	db  *db.DB
+}
+
+func (x *examined) database(ctx context.Context) []doctor.Result {
+	if err := x.db.Ping(ctx); err != nil {
+		return doctor.Fail(err.Error(), "set DATABASE_URL to a server that accepts writes")
+	}
+	err := x.db.Migrated(ctx, migrations()...)
+	switch {
+	case errors.Is(err, db.ErrPending):
+		return doctor.Warn("migrations have to be applied", "make a backup with the former version, and start the hub of this version")
+	case errors.Is(err, db.ErrNewer):
+		return doctor.Fail(err.Error(), "install a newer version of the hub, or restore a backup of this one")
+	case err != nil:
+		return doctor.Fail(err.Error(), "install the version of the hub that migrated this database")
+	}
+	return doctor.Fine(string(x.db.Engine()) + ", with all migrations of this version")
+}
+
+// integrity reads the whole SQLite file. PostgreSQL checks its own files.
+func (x *examined) integrity(ctx context.Context) []doctor.Result {
+	if x.db.Engine() != db.SQLite {
+		return nil
+	}
+	const fix = "stop the hub, keep a copy of the file, and restore a backup; check the disk"
+	found, err := db.Value[string](ctx, x.db.Read(), "check file", "PRAGMA quick_check(1)")
+	if err != nil {
+		return doctor.Fail(err.Error(), fix)
+	}
+	if found != "ok" {
+		return doctor.Fail("the file is damaged: "+found, fix)
+	}
+	return doctor.Fine("the file is not damaged")
+}
+
+func (x *examined) keys(ctx context.Context) []doctor.Result {
+	const fix = "set PROVIDER_ENCRYPTION_KEY to the key of this database; after a new one, separated by a comma, if there is one"
+	if len(x.cfg.EncryptionKeys) == 0 {
+		return nil
+	}
+	keyring, err := secret.Parse(x.cfg.EncryptionKeys...)
+	if err != nil {
+		return doctor.Fail(err.Error(), fix)
+	}
+	ids, err := store.KeyIDs(ctx, x.db.Read(), sealed()...)
+	if err != nil {
+		return doctor.Fail(err.Error(), "see the check of the database")
+	}
+	var results []doctor.Result
+	for _, id := range ids {
+		if !keyring.Has(id) {
+			results = append(results, doctor.Fail("secrets are encrypted with the key "+id+", which is not configured", fix)...)
+		}
+	}
+	if len(results) > 0 {
+		return results
+	}
+	if len(ids) > 1 {
+		return doctor.Warn(fmt.Sprintf("secrets are encrypted with %d keys", len(ids)), "run hub rekey when all replicas have the new key first, and then remove the former one")
+	}
+	return doctor.Fine("the key of all secrets is configured")
+}
+
+// storage compares the files that rows name with those that exist.
+func (x *examined) storage(ctx context.Context) []doctor.Result {
+	if x.cfg.Artifacts == nil {
+		return nil
+	}
+	named, err := namedArtifacts(ctx, x.db.Read())
+	if err != nil {
+		return doctor.Fail(err.Error(), "see the check of the database")
+	}
+	exist := map[string]bool{}
+	for _, kind := range []artifact.Kind{artifact.Tools, artifact.Skills} {
+		for info, err := range x.cfg.Artifacts.List(ctx, string(kind)+"/") {
+			if err != nil {
+				return doctor.Fail(err.Error(), "check BLOB_URL: the directory and its permissions, or the bucket, the region and the credentials")
+			}
+			exist[info.Key] = true
+		}
+	}
+	var missing []string
+	for _, key := range named {
+		if !exist[key] {
+			missing = append(missing, key)
+		}
+	}
+	if len(missing) > 0 {
+		return doctor.Fail(fmt.Sprintf("%d of %d files are missing, such as %s", len(missing), len(named), missing[0]),
+			"set BLOB_URL to the store that has them, restore a backup, or upload them again")
+	}
+	return doctor.Fine(fmt.Sprintf("all %d files of tools, skills and deployments exist", len(named)))
+}
+
+// maxSkew is the difference of clocks at which leases of replicas and limits of logins are wrong.
+const maxSkew = 2 * time.Second
+
+// clock compares the clock of this machine with that of the database, and with the newest entries of
+// the audit log.
+func (x *examined) clock(ctx context.Context) []doctor.Result {
+	const fix = "synchronize the clocks of this machine and the database, with NTP"
+	now := x.cfg.Now
+	if now == nil {
+		now = time.Now
+	}
+	if x.db.Engine() == db.PostgreSQL {
+		before := now()
+		micros, err := db.Value[int64](ctx, x.db.Read(), "read clock of database", `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`)
+		if err != nil {
+			return doctor.Fail(err.Error(), "see the check of the database")
+		}
+		if there := db.Time(micros); there.Before(before.Add(-maxSkew)) || there.After(now().Add(maxSkew)) {
+			return doctor.Fail(fmt.Sprintf("the clock of the database differs by %v", there.Sub(before).Round(time.Second)), fix)
+		}
+	}
+	micros, err := db.Value[int64](ctx, x.db.Read(), "read newest audit entry", `SELECT COALESCE(MAX(at), 0) FROM audit_heads`)
+	if err != nil {
+		return doctor.Fail(err.Error(), "see the check of the database")
+	}
+	if ahead := db.Time(micros).Sub(now()); ahead > time.Minute {
+		return doctor.Fail(fmt.Sprintf("the newest audit entry is %v in the future", ahead.Round(time.Second)), fix+"; entries in the future are pruned late")
+	}
+	return doctor.Fine("the clock agrees with the database")
+}
+
+// machine reports deployments that hubs on this machine do not reach.
+func (x *examined) machine(ctx context.Context) []doctor.Result {
+	if x.cfg.Machine == "" {
+		return nil
+	}
+	n, err := db.Value[int](ctx, x.db.Read(), "count deployments", `SELECT COUNT(*) FROM deployments WHERE machine NOT IN ('', $1)`, x.cfg.Machine)
+	if err != nil {
+		return doctor.Fail(err.Error(), "see the check of the database")
+	}
+	if n > 0 {
+		return doctor.Fail(fmt.Sprintf("%d deployments are processes of another machine or data directory", n),
+			"start the hub there; or, if that machine is gone, run hub adopt")
+	}
+	return nil
+}
+
+// probeOwner is an owner without deployments and routes.
+const probeOwner = "doctor"
+
+func (x *examined) deployer(ctx context.Context) []doctor.Result {
+	if x.cfg.Deployer == nil {
+		return nil
+	}
+	backend := x.cfg.Deployer.Backend()
+	if _, err := x.cfg.Deployer.List(ctx, probeOwner); err != nil {
+		return doctor.Fail(backend+": "+err.Error(), "check the settings of DEPLOYER="+backend+", and that its platform responds and permits the hub to list")
+	}
+	return doctor.Fine(backend + " responds")
+}
+
+func (x *examined) gateway(ctx context.Context) []doctor.Result {
+	if x.cfg.Gateway == nil {
+		return nil
+	}
+	if g, ok := x.cfg.Gateway.(interface{ CloseIdleConnections() }); ok {
+		defer g.CloseIdleConnections()
+	}
+	if _, err := x.cfg.Gateway.Routes(ctx, probeOwner); err != nil {
+		return doctor.Fail(strings.Join(chain(err), ": "), "check GATEWAY_ADMIN_URL, GATEWAY_ADMIN_KEY, and that the admin interface can be reached from here")
+	}
+	return doctor.Fine("the admin interface of the gateway responds")
+}
+
+// chain returns the text of an error and of what it wraps, which the text may not contain.
+func chain(err error) (texts []string) {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if n := len(texts); n == 0 || !strings.Contains(texts[n-1], err.Error()) {
+			texts = append(texts, err.Error())
+		}
+	}
+	return texts
+}
+
+func (x *examined) address(ctx context.Context) []doctor.Result {
+	if x.cfg.PublicURL == "" {
+		return nil
+	}
+	return doctor.PublicURL(ctx, x.cfg.PublicURL, len(x.cfg.TrustedProxies) > 0)
+}
