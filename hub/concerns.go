@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -255,9 +256,18 @@ func (h *Hub) openChats(context.Context) (err error) {
 func (h *Hub) openAPI(context.Context) (err error) {
 	h.handler, err = api.New(api.Config{
 		Logger: h.cfg.Logger, PublicURL: h.cfg.PublicURL, TrustedProxies: h.cfg.TrustedProxies, CORSOrigins: h.cfg.CORSOrigins,
+		UserRate: rate(h.cfg.UserRequests, 300), AddressRate: rate(h.cfg.AddressRequests, 3000), Now: h.cfg.Now,
 		Authenticate: h.authenticate, Admit: h.sessions.Admit, Denied: h.audit.Denied, Translate: translate,
 	}, h.Routes()...)
 	return err
+}
+
+// rate returns a rate of package api.
+func rate(configured, otherwise int) int {
+	if configured < 0 {
+		return 0 // no limit
+	}
+	return cmp.Or(configured, otherwise)
 }
 
 // translate converts errors of packages without HTTP.

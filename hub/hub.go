@@ -177,6 +177,11 @@ type Config struct {
 	ChatPushKey               string
 	UserAnswers, AgentAnswers int // as in relay.Config
 
+	// UserRequests and AddressRequests are the messages and pushes of chats that a user, and the
+	// clients of an address (of IPv6: a /64), may send within a minute, to each hub. Default to 300
+	// and 3000; negative is no limit.
+	UserRequests, AddressRequests int
+
 	// Prices are those of models by name, in addition to usage.DefaultPrices: see usage.Config.
 	// Defaults to none.
 	Prices map[string]usage.Price

@@ -48,3 +48,21 @@ func TestDenialsAreLimited(t *testing.T) {
 	denied(mia).wantError(http.StatusForbidden, "forbidden")
 	require.NotContains(t, s.log.String(), "level=ERROR")
 }
+
+// The rates of messages and pushes are those of the configuration, and have a default.
+func TestMessagesAreRated(t *testing.T) {
+	s := open(t, sqlite(t), func(c *hub.Config) { c.UserRequests = 2 })
+	admin := s.setUp()
+	for _, left := range []string{"1", "0"} {
+		res := s.call("POST", pushChats, admin, `{"sessions":[]}`)
+		res.want(http.StatusOK)
+		require.Equal(t, `"user";q=2;w=60, "address";q=3000;w=60`, res.header.Get("RateLimit-Policy"))
+		require.Regexp(t, `^"user";r=`+left+`;t=\d+, "address";r=\d+;t=\d+$`, res.header.Get("RateLimit"))
+	}
+	s.call("POST", pushChats, admin, `{"sessions":[]}`).wantError(http.StatusTooManyRequests, "rate_limited")
+	s.call("POST", chats+"/0/messages", admin, `{"message":"hello"}`).wantError(http.StatusTooManyRequests, "rate_limited")
+	s.call("GET", chats, s.join(admin, "member", "mia"), "").wantError(http.StatusNotFound, "not_found")
+
+	s = open(t, sqlite(t), func(c *hub.Config) { c.UserRequests, c.AddressRequests = -1, -1 })
+	require.Empty(t, s.call("POST", pushChats, s.setUp(), `{"sessions":[]}`).header.Get("RateLimit"))
+}

@@ -7,6 +7,18 @@ import (
 	"github.com/seed93082962/agenthost/hub/usage"
 )
 
+// requests returns a number of requests within a minute, 0 for the default, or -1 for no limit.
+func requests(name, value string) (int, error) {
+	if value == "none" {
+		return -1, nil
+	}
+	n, err := answers(name, value)
+	if err != nil {
+		err = fmt.Errorf("%w, or none", err)
+	}
+	return n, err
+}
+
 // answers returns a number of answers at once, or 0 for the default.
 func answers(name, value string) (int, error) {
 	if value == "" {

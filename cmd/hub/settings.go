@@ -109,6 +109,8 @@ Environment (flags take precedence):
                            false hides the API keys of deployments from members (default true)
   HUB_ANSWERS_PER_USER, HUB_ANSWERS_PER_AGENT
                            answers of chats in progress at once (default 20 and 200)
+  HUB_REQUESTS_PER_USER, HUB_REQUESTS_PER_ADDRESS
+                           messages and pushes of chats within a minute, to each replica, or none (default 300 and 3000)
   HUB_MODEL_PRICES         prices for a million tokens as JSON, {"MODEL": {"input": 3, "cacheRead": 0.3, "cacheWrite": 3.75,
                            "output": 15}}; MODEL* is a prefix (default: list prices of well-known models in US dollars)
   HUB_DRAIN_TIMEOUT        how long answers may continue after SIGTERM, SIGINT or SIGHUP before they are cancelled, at most
@@ -148,6 +150,8 @@ type settings struct {
 	CORSOrigins    string `env:"HUB_CORS_ORIGINS"`
 	UserAnswers    string `env:"HUB_ANSWERS_PER_USER"`
 	AgentAnswers   string `env:"HUB_ANSWERS_PER_AGENT"`
+	UserRequests   string `env:"HUB_REQUESTS_PER_USER"`
+	AddrRequests   string `env:"HUB_REQUESTS_PER_ADDRESS"`
 	ModelPrices    string `env:"HUB_MODEL_PRICES"`
 	RetentionDays  string `env:"AUDIT_RETENTION_DAYS"`
 	ProbePrivate   string `env:"HUB_PROBE_ALLOW_PRIVATE"`

@@ -59,6 +59,8 @@ func TestUnsafeSettingsAreRejected(t *testing.T) {
 		"private probes":        {env: []string{"HUB_PROBE_ALLOW_PRIVATE", "yes"}, want: `HUB_PROBE_ALLOW_PRIVATE: "yes" is neither true nor false`},
 		"no answers":            {env: []string{"HUB_ANSWERS_PER_USER", "0"}, want: `HUB_ANSWERS_PER_USER: "0" is not a number from 1`},
 		"answers in words":      {env: []string{"HUB_ANSWERS_PER_AGENT", "many"}, want: `HUB_ANSWERS_PER_AGENT: "many"`},
+		"no requests":           {env: []string{"HUB_REQUESTS_PER_USER", "0"}, want: `HUB_REQUESTS_PER_USER: "0" is not a number from 1 to 100000, or none`},
+		"requests in words":     {env: []string{"HUB_REQUESTS_PER_ADDRESS", "many"}, want: `HUB_REQUESTS_PER_ADDRESS: "many"`},
 		"prices of words":       {env: []string{"HUB_MODEL_PRICES", `{"m":{"input":"much"}}`}, want: "HUB_MODEL_PRICES: "},
 		"another price":         {env: []string{"HUB_MODEL_PRICES", `{"m":{"inputs":1}}`}, want: `HUB_MODEL_PRICES: `},
 		"a negative price":      {env: []string{"HUB_MODEL_PRICES", `{"m":{"output":-1}}`}, want: `HUB_MODEL_PRICES: price of model "m"`},
@@ -96,6 +98,7 @@ func TestAllErrorsOfTheSettings(t *testing.T) {
 		"PROVIDER_ENCRYPTION_KEY", "c", "HUB_DRAIN_TIMEOUT", "1h", "AUDIT_RETENTION_DAYS", "d", "HUB_PROBE_ALLOW_PRIVATE", "e", "HUB_ADDR", "f",
 		"DEPLOYER", "g", "DEPLOYER_LEASE_TIME", "1ms", "DEPLOYER_PREPARE_TIMEOUT", "-1s", "HUB_SANDBOX_READ", "h", "HUB_SANDBOX_WRITE", "i", "HUB_SANDBOX_USERS", "j",
 		"RUNTIME_APIKEY_VISIBLE_TO_MEMBER", "k", "GATEWAY_URL", "l", "GATEWAY_ADMIN_URL", "m", "HUB_ANSWERS_PER_USER", "n", "HUB_ANSWERS_PER_AGENT", "o",
+		"HUB_REQUESTS_PER_USER", "w", "HUB_REQUESTS_PER_ADDRESS", "x", "HUB_MODEL_PRICES", "y",
 		"HUB_TRUSTED_PROXIES", "p", "HUB_CORS_ORIGINS", "q", "HUB_PUBLIC_URL", "r", "OSS_CDN_HOST", "s:t:u", "BLOB_URL", "ftp://v",
 	}
 	for _, args := range [][]string{{"--check"}, nil} {

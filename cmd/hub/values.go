@@ -15,7 +15,7 @@ import (
 
 // values sets the fields of values that are parsed. The error has all that are invalid.
 func (s *settings) values(cfg *hub.Config) error {
-	errs := make([]error, 9)
+	errs := make([]error, 11)
 	cfg.ProbePrivate, errs[0] = s.probePrivate()
 	cfg.ArtifactURL, errs[1] = s.artifactURL()
 	cfg.UserAnswers, errs[2] = answers("HUB_ANSWERS_PER_USER", s.UserAnswers)
@@ -24,6 +24,8 @@ func (s *settings) values(cfg *hub.Config) error {
 	cfg.TrustedProxies, errs[5] = s.proxies()
 	cfg.CORSOrigins, errs[6] = s.origins()
 	errs[7] = s.applyExternal(cfg)
+	cfg.UserRequests, errs[9] = requests("HUB_REQUESTS_PER_USER", s.UserRequests)
+	cfg.AddressRequests, errs[10] = requests("HUB_REQUESTS_PER_ADDRESS", s.AddrRequests)
 	cfg.Prices, errs[8] = prices("HUB_MODEL_PRICES", s.ModelPrices)
 	return errors.Join(errs...)
 }

@@ -48,6 +48,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -80,6 +81,14 @@ type Config struct {
 	// TrustedProxies are the networks whose X-Forwarded-For is used. Defaults to none.
 	TrustedProxies []netip.Prefix
 
+	// UserRate and AddressRate are the requests that a user, and the clients of an address (of IPv6: a
+	// /64), may send to routes that are Rated within a minute. Each replica counts separately.
+	// Default to no limit.
+	UserRate, AddressRate int
+
+	// Now is the clock of the rates. Defaults to time.Now.
+	Now func() time.Time
+
 	// CORSOrigins are the origins whose scripts may call the API, such as
 	// "https://console.example.com". Defaults to none.
 	CORSOrigins []string
@@ -95,7 +104,10 @@ func New(cfg Config, routes ...Route) (http.Handler, error) {
 	if cfg.Translate == nil {
 		cfg.Translate = func(error) *Error { return nil }
 	}
-	s := &server{cfg: cfg, literals: map[string]bool{}, quiet: map[string]bool{}, cors: map[string]bool{}, shares: shares{byCaller: map[string]*share{}}}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &server{cfg: cfg, rates: newRates(cfg), literals: map[string]bool{}, quiet: map[string]bool{}, cors: map[string]bool{}, shares: shares{byCaller: map[string]*share{}}}
 	for _, prefix := range cfg.TrustedProxies {
 		prefix, err := plainPrefix(prefix)
 		if err != nil {

@@ -243,7 +243,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 			h.Set("Www-Authenticate", challenge(r, e.Code))
 		}
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		h.Set("Retry-After", strconv.FormatInt(max(1, int64((e.RetryAfter+time.Second-1)/time.Second)), 10))
+		h.Set("Retry-After", strconv.FormatInt(seconds(e.RetryAfter), 10))
 	}
 	body := errorBody{e.Code, e.message(), e.Data, httpapi.RequestID(w)}
 	if err := httpapi.WriteJSON(w, status, body); err != nil { // Data cannot be encoded, and nothing was written

@@ -36,6 +36,7 @@ type Route struct {
 	Category             string // the audit category of a denied permission. Defaults to "auth".
 	BodyLimit            int64  // bytes. Defaults to 1 MiB.
 	Large                bool   // the response may be large or is a download: a caller has at most eight at once
+	Rated                bool   // its requests count for Config.UserRate and Config.AddressRate
 	Secret               bool   // a path parameter is a secret: the access log contains Path instead of the path
 	Quiet                bool   // probes call it every few seconds: it is logged at debug level
 	Hidden               bool   // it always responds with 404 and is not listed in Allow, although the path has other methods

@@ -31,6 +31,7 @@ type server struct {
 	warned      atomic.Bool // of forwarding headers from an untrusted peer
 	crossOrigin http.CrossOriginProtection
 	shares      shares
+	rates       rates
 }
 
 func (s *server) handler(routes []Route) (http.Handler, error) {
@@ -178,6 +179,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 	if caller := CallerOf(r); caller.UserID != "" {
 		httpapi.LogUser(w, caller.TenantID, caller.UserName)
 	}
+	if err == nil && p.Rated {
+		err = s.rates.take(w.Header(), CallerOf(r))
+	}
 	httpapi.OnLarge(w, func() error { return takeShare(r) })
 	if err == nil && p.Large {
 		err = takeShare(r)
@@ -256,7 +260,7 @@ func setSecurityHeaders(h http.Header) {
 // Headers that a script of an allowed origin may send and read in addition to the standard ones.
 const (
 	corsRequest  = "Authorization, Content-Type, If-Match, If-None-Match, X-Request-Id"
-	corsResponse = "Audit-Checkpoint, Audit-Snapshot-Id, Content-Disposition, ETag, Retry-After, WWW-Authenticate, X-Request-Id"
+	corsResponse = "Audit-Checkpoint, Audit-Snapshot-Id, Content-Disposition, ETag, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Request-Id"
 	corsMaxAge   = "600" // seconds for which a browser caches the preflight response
 )
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
@@ -33,7 +34,7 @@ type Service struct {
 	store     *store.Store
 	log       *sqlaudit.Store
 	retention time.Duration
-	denials   *limiter
+	denials   *api.Limiter
 }
 
 // New returns a Service. The caller runs [Service.Maintain] from time to time.
@@ -41,7 +42,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Log == nil {
 		return nil, errors.New("create audit service: Store and Log are required")
 	}
-	return &Service{store: cfg.Store, log: cfg.Log, retention: cfg.Retention, denials: newLimiter(maxDenials, time.Minute, cfg.Store.Now)}, nil
+	return &Service{store: cfg.Store, log: cfg.Log, retention: cfg.Retention, denials: api.NewLimiter(maxDenials, cfg.Store.Now)}, nil
 }
 
 // Write writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of

@@ -38,7 +38,7 @@ func (s *Service) Routes() []api.Route {
 			return s.Cancel(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
 		})),
 		own(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listMessages)),
-		own(http.MethodPost, "/:id/messages", s.sendMessage),
+		rated(own(http.MethodPost, "/:id/messages", s.sendMessage)),
 		own(http.MethodGet, "/:id/transcript", api.Result(http.StatusOK, s.showTranscript)),
 		admin(http.MethodGet, "", api.Result(http.StatusOK, s.listAllSessions)),
 		admin(http.MethodGet, "/:id", api.Result(http.StatusOK, func(r *http.Request) (Session, error) {
@@ -58,6 +58,11 @@ func (s *Service) Routes() []api.Route {
 			return s.DeleteAnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
 		})),
 	})
+}
+
+func rated(route api.Route) api.Route {
+	route.Rated = true
+	return route
 }
 
 func (s *Service) createSession(w http.ResponseWriter, r *http.Request) error {

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/password"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
@@ -242,7 +241,7 @@ func (l *networkLimit) take(remoteIP string, n int) time.Duration {
 		l.began = now
 		clear(l.networks)
 	}
-	network := password.NetworkOf(remoteIP)
+	network := api.NetworkOf(remoteIP)
 	if l.networks[network]+n > maxEvents {
 		return l.began.Add(limitWindow).Sub(now)
 	}
@@ -254,6 +253,6 @@ func (l *networkLimit) take(remoteIP string, n int) time.Duration {
 func (l *networkLimit) give(remoteIP string, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	network := password.NetworkOf(remoteIP)
+	network := api.NetworkOf(remoteIP)
 	l.networks[network] = max(0, l.networks[network]-n)
 }

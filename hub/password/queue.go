@@ -33,7 +33,7 @@ type Party struct {
 
 // Known returns a known party, such as "user" and an id.
 func Known(account string, from api.Caller) Party {
-	return Party{account: account, network: NetworkOf(from.RemoteIP), known: true}
+	return Party{account: account, network: api.NetworkOf(from.RemoteIP), known: true}
 }
 
 // queue bounds the hashes that are computed at the same time, and those that wait.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/password"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/hub/user"
 
@@ -20,7 +19,7 @@ func insertSession(ctx context.Context, tx *store.Tx, u user.User, id, provider 
 			(id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, address, user_agent, provider_session)
 		VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		id, u.TenantID, u.ID, db.Micros(tx.Now), db.Micros(tx.Now.Add(sessionIdle)), db.Micros(tx.Now.Add(sessionLimit)),
-		from.RemoteIP, password.NetworkOf(from.RemoteIP), password.AddressOf(from.RemoteIP), from.UserAgent, sql.NullString{String: provider, Valid: provider != ""})
+		from.RemoteIP, api.NetworkOf(from.RemoteIP), api.AddressOf(from.RemoteIP), from.UserAgent, sql.NullString{String: provider, Valid: provider != ""})
 }
 
 // readSession reads a session and its user. A session that does not exist was deleted with its

@@ -63,7 +63,7 @@ const (
 func (s *Service) Routes() []api.Route {
 	return []api.Route{{
 		Method: http.MethodPost, Path: "/api/v1/chat/push", Category: "agent", BodyLimit: maxBody,
-		Access: api.SignedIn, KeyHeader: keyHeader, NoChallenge: true, Handle: s.push,
+		Access: api.SignedIn, KeyHeader: keyHeader, NoChallenge: true, Rated: true, Handle: s.push,
 	}}
 }
 

@@ -126,7 +126,8 @@ func newInstallation(t *testing.T, hubs int, replicable bool, more ...string) *i
 	in := &installation{dir: t.TempDir(), upstream: startUpstream(t)}
 	in.program = filepath.Join(t.TempDir(), "hub")
 	require.NoError(t, os.Link(filepath.Join(binaries, "hub"), in.program))
-	env := []string{"HUB_DATA_DIR=" + in.dir, "HUB_SETUP_TOKEN=" + setupToken, "HUB_PROBE_ALLOW_PRIVATE=true", "HUB_ANSWERS_PER_USER=100"}
+	env := []string{"HUB_DATA_DIR=" + in.dir, "HUB_SETUP_TOKEN=" + setupToken, "HUB_PROBE_ALLOW_PRIVATE=true", "HUB_ANSWERS_PER_USER=100",
+		"HUB_REQUESTS_PER_USER=none", "HUB_REQUESTS_PER_ADDRESS=none"}
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
 	env = append(env, "PROVIDER_ENCRYPTION_KEY="+base64.StdEncoding.EncodeToString(key))
