@@ -25,14 +25,14 @@ var series = []db.Series{apitest.Audit(), usage.Migrations}
 // server is a usage service whose clock the test sets.
 type server struct {
 	*apitest.Server
-	t       *testing.T
+	t       testing.TB
 	store   *store.Store
 	service *usage.Service
 	now     atomic.Int64 // microseconds
 }
 
 // open serves a usage service on the database, at noon of 10 March 2026.
-func open(t *testing.T, url string, prices map[string]usage.Price) *server {
+func open(t testing.TB, url string, prices map[string]usage.Price) *server {
 	t.Helper()
 	d := dbtest.Open(t, url)
 	s := &server{t: t}
