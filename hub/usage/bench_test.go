@@ -42,12 +42,14 @@ func BenchmarkReport(b *testing.B) {
 		in := usage.Query{To: s.store.Now()}
 		in.From = in.To.AddDate(0, 0, -days)
 		for name, change := range map[string]func(in *usage.Query){
-			"day":                func(in *usage.Query) { in.By = []string{usage.ByDay} },
-			"agent,model":        func(in *usage.Query) { in.By = []string{usage.ByAgent, usage.ByModel} },
-			"user":               func(in *usage.Query) { in.By = []string{usage.ByUser} },
-			"user of an agent":   func(in *usage.Query) { in.By, in.Agent = []string{usage.ByUser}, "agent7" },
-			"agents of a user":   func(in *usage.Query) { in.By, in.User = []string{usage.ByAgent}, "user7" },
-			"agent,user,1 month": func(in *usage.Query) { in.By, in.From = []string{usage.ByAgent, usage.ByUser}, in.To.AddDate(0, 0, -30) },
+			"day":              func(in *usage.Query) { in.By = []string{usage.ByDay} },
+			"agent,model":      func(in *usage.Query) { in.By = []string{usage.ByAgent, usage.ByModel} },
+			"user":             func(in *usage.Query) { in.By = []string{usage.ByUser} },
+			"user of an agent": func(in *usage.Query) { in.By, in.Agent = []string{usage.ByUser}, "agent7" },
+			"agents of a user": func(in *usage.Query) { in.By, in.User = []string{usage.ByAgent}, "user7" },
+			"agent,user,1 month": func(in *usage.Query) {
+				in.By, in.From = []string{usage.ByAgent, usage.ByUser}, in.To.AddDate(0, 0, -30)
+			},
 		} {
 			b.Run(name, func(b *testing.B) {
 				one := in
