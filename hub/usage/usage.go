@@ -1,4 +1,5 @@
-// Package usage counts the tokens of runs and their cost, by agent, model, user and day.
+// Package usage counts the tokens of runs and their cost, by agent, model, user and day, and limits
+// them.
 //
 //	service, err := usage.New(usage.Config{Store: store})
 //	if err != nil { ... }
@@ -9,6 +10,10 @@
 // A run is counted once, by its id, on the day of its end in UTC. The cost is that of the prices at
 // this time: a later change of a price does not change it. Reports read sums of days, which are
 // written in the same transaction as the runs.
+//
+// A budget limits what the runs of an agent or of a user use in a day or a month:
+// [Service.SetBudget]. [Service.Admit] checks the hard limits when a run begins, and Record returns the
+// budgets that are used up to their soft limits.
 package usage
 
 import (
