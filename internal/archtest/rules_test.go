@@ -7,8 +7,10 @@ type rule struct{ packages, imports, reason string }
 
 // Sets of packages that several rows share.
 const (
-	concern  = "hub/api hub/db hub/secret hub/store hub/audit sse filesafe rbac auditlog/... internal/..."
-	formats  = "runtime/agent runtime/wire"
+	concern      = "hub/api hub/db hub/secret hub/store hub/audit sse filesafe rbac auditlog/... internal/..."
+	formats      = "runtime/agent runtime/wire"
+	telemetryAPI = "go.opentelemetry.io/otel/attribute go.opentelemetry.io/otel/codes go.opentelemetry.io/otel/metric/... " +
+		"go.opentelemetry.io/otel/propagation go.opentelemetry.io/otel/trace/..."
 	database = "database/sql github.com/jackc/... modernc.org/sqlite/..." // not database/sql/driver, whose Valuer every id type names
 )
 
@@ -76,6 +78,9 @@ var modules = []rule{
 		"command line, environment, terminal and metrics belong to the command"},
 	{"cmd/hub", "github.com/aws/aws-sdk-go-v2/aws/transport/http github.com/aws/aws-sdk-go-v2/config",
 		"credentials come from the environment of the command"},
+	{"cmd/internal/telemetry", "go.opentelemetry.io/otel/... golang.org/x/time/rate",
+		"providers and exporters are built in one place; the libraries import only the API"},
+	{"runtime/... hub/...", telemetryAPI, "libraries record metrics and spans, and do not export them"},
 	{"examples/...", "net/http/httptest", "an example needs no open port"},
 	{"internal/httpapi runtime hub hub/api", "github.com/julienschmidt/httprouter", "the router stays behind http.Handler"},
 	{"internal/ids", "github.com/google/uuid", "ids are generated in one place"},
@@ -105,7 +110,8 @@ var modules = []rule{
 // testModules may be imported by tests and by packages whose name ends in test.
 const testModules = "testing/... net/http/httptest github.com/stretchr/testify/require github.com/google/go-cmp/... go.uber.org/goleak " +
 	"pgregory.net/rapid github.com/getkin/kin-openapi/... github.com/chromedp/... github.com/nats-io/nats-server/v2/... " +
-	"github.com/nats-io/jwt/v2 github.com/nats-io/nkeys"
+	"github.com/nats-io/jwt/v2 github.com/nats-io/nkeys go.opentelemetry.io/... google.golang.org/protobuf/proto " +
+	"github.com/prometheus/common/expfmt github.com/prometheus/client_model/go"
 
 // unreachable lists packages that must not be linked, directly or indirectly.
 var unreachable = []rule{
@@ -115,6 +121,8 @@ var unreachable = []rule{
 	{"runtime runtime/run runtime/host hub/...", "github.com/nats-io/...", "only an embedder with replicas links the client of a bus"},
 	{"hub/...", "runtime runtime/engine runtime/run runtime/tool/...", "a running runtime is accessed only through runtime/client"},
 	{"hub/...", "k8s.io/client-go/kubernetes/... k8s.io/api/...", "the types of all kinds of objects would double the program"},
+	{"runtime/... hub/...", "go.opentelemetry.io/otel/sdk/... go.opentelemetry.io/otel/exporters/... go.opentelemetry.io/proto/... google.golang.org/grpc/...",
+		"the caller decides what becomes of metrics and spans"},
 	{"auditlog/...", "github.com/jackc/... modernc.org/sqlite/...", "the driver is the caller's choice"},
 }
 
