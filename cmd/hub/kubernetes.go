@@ -28,7 +28,7 @@ const maxReplicas = 100
 // kubernetesConfig parses the settings of DEPLOYER=kubernetes.
 func (s *settings) kubernetesConfig() (cfg kubernetes.Config, err error) {
 	cfg = kubernetes.Config{
-		Namespace: s.KubeNamespace, Image: s.KubeImage, Memory: s.KubeMemory, CPUs: s.KubeCPUs,
+		Namespace: s.KubeNamespace, Image: s.KubeImage, Memory: s.KubeMemory, CPUs: s.KubeCPUs, Scratch: s.KubeScratch,
 		RuntimeClass: s.KubeClass, StorageSize: s.KubeStorage, StorageClass: s.KubeStorageClass,
 	}
 	if cfg.Namespace == "" {

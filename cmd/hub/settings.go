@@ -83,12 +83,14 @@ Environment (flags take precedence):
                            nats://user:password@host:4222/bucket, see the README of the command runtime (default none)
   KUBERNETES_MEMORY, KUBERNETES_CPUS
                            limits of a pod, such as 512Mi and 500m (default 1Gi and 1)
+  KUBERNETES_SCRATCH       limit of the files of a pod that are not in a volume of its deployment (default 2Gi)
   KUBERNETES_RUNTIME_CLASS runtime class of the pods (default: that of the cluster)
   KUBERNETES_STORAGE_SIZE, KUBERNETES_STORAGE_CLASS
                            size and storage class of the volume of a deployment, whose pods are on one node then (default
                            none: files end with the pod)
   KUBERNETES_INTERNAL_NETWORKS
-                           networks that runtimes do not reach, separated by commas (default: the private ones)
+                           networks that runtimes do not reach, in addition to the private and the link-local ones, separated
+                           by commas (default none)
   KUBERNETES_ADDRESS       pod if the hub is outside of the cluster and reaches pods, but no Services (default service)
   DEPLOYER_LEASE_TIME      how long a replica may be silent until another one takes over its deployments, the same for
                            all replicas (default 4s)
@@ -178,6 +180,7 @@ type settings struct {
 	BusURL           string `env:"AGENT_BUS_URL" secret:"file"`
 	KubeMemory       string `env:"KUBERNETES_MEMORY" envDefault:"1Gi"`
 	KubeCPUs         string `env:"KUBERNETES_CPUS" envDefault:"1"`
+	KubeScratch      string `env:"KUBERNETES_SCRATCH" envDefault:"2Gi"`
 	KubeClass        string `env:"KUBERNETES_RUNTIME_CLASS"`
 	KubeStorage      string `env:"KUBERNETES_STORAGE_SIZE"`
 	KubeStorageClass string `env:"KUBERNETES_STORAGE_CLASS"`

@@ -16,6 +16,9 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 	if err := checkEnv(req); err != nil {
 		return err
 	}
+	if _, err := d.manifest(claim, number, "").secret(&req); err != nil { // before anything is written
+		return err
+	}
 	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
 		r, _ := f.revision(number)
 		switch r.phase() {

@@ -52,6 +52,12 @@ func (p *pod) cause(cfg *Config) string {
 	return p.Warning.Reason + ": " + p.Warning.Message
 }
 
+// eviction returns why the node has evicted a pod.
+func (p *pod) eviction(cfg *Config) string {
+	message := strings.TrimRight(p.Status.Message, ". ")
+	return fmt.Sprintf("its node has evicted it, as it does with a pod that has more than %s of files: %s", cfg.Scratch, message)
+}
+
 // preparing reports whether the node creates the containers of a pod, of which none was started, and
 // nothing has failed: it pulls the image, for example.
 func (p *pod) preparing(cfg *Config) bool {

@@ -108,6 +108,10 @@ func TestCauses(t *testing.T) {
 			app:   object{"conditions": []any{object{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": `pods "x" is forbidden: exceeded quota: small, requested: limits.memory=1Gi`}}},
 			phase: deploy.Running, want: "the quota of the namespace is used up: small, requested: limits.memory=1Gi",
 		},
+		"evicted": {
+			pod: object{"phase": "Failed", "reason": "Evicted", "message": "Pod ephemeral local storage usage exceeds the total limit of containers 2Gi. "}, phase: deploy.Exited,
+			want: "its node has evicted it, as it does with a pod that has more than 2Gi of files: Pod ephemeral local storage usage exceeds the total limit of containers 2Gi",
+		},
 		"rejected": {
 			app:   object{"conditions": []any{object{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "pods is forbidden: violates PodSecurity"}}},
 			phase: deploy.Running, want: "the cluster rejects its pods: pods is forbidden: violates PodSecurity",

@@ -33,6 +33,7 @@ type revision struct {
 	service *service
 	policy  *object
 	pods    []*pod
+	evicted []*pod // records of pods that have ended
 }
 
 // parts returns the objects of a revision that end with its Deployment, except pods.
@@ -103,9 +104,13 @@ func group(apps []*workload, all []*pod, secrets []*object, services []*service,
 		at(o.revision(), true).app = o
 	}
 	for _, o := range all {
-		if o.active() {
+		switch {
+		case o.active():
 			r := at(o.revision(), true)
 			r.pods = append(r.pods, o)
+		case o.Status.Reason == "Evicted":
+			r := at(o.revision(), false)
+			r.evicted = append(r.evicted, o)
 		}
 	}
 	for _, o := range secrets {

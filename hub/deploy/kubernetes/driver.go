@@ -68,6 +68,10 @@ type Config struct {
 	// a tenth of its CPUs. They default to 1Gi and 1.
 	Memory, CPUs string
 
+	// Scratch limits the files of a pod that are not in a volume of the deployment, with its log, as
+	// a quantity. A pod requests a tenth of it. The node evicts a pod that has more. Defaults to 2Gi.
+	Scratch string
+
 	// RuntimeClass is the runtimeClassName of the pods. Defaults to that of the cluster.
 	RuntimeClass string
 
@@ -78,8 +82,8 @@ type Config struct {
 	// StorageClass is the storageClassName of the volumes. Defaults to that of the cluster.
 	StorageClass string
 
-	// Internal lists the networks that runtimes do not reach: those of pods, services and nodes.
-	// Defaults to all private and link-local networks.
+	// Internal lists networks that runtimes do not reach, in addition to PrivateNetworks: those of
+	// pods, services and nodes with other addresses. Defaults to none.
 	Internal []netip.Prefix
 
 	// PodAddress makes the address of a runtime that of its first pod, for a hub outside the cluster
@@ -126,10 +130,14 @@ func New(cfg Config) (*Driver, error) {
 	cfg.CPUs = cmp.Or(cfg.CPUs, "1")
 	cfg.Grace = cmp.Or(cfg.Grace, 12*time.Second)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 30*time.Second)
-	if len(cfg.Internal) == 0 {
-		cfg.Internal = PrivateNetworks()
+	cfg.Scratch = cmp.Or(cfg.Scratch, "2Gi")
+	for _, network := range cfg.Internal {
+		if !network.IsValid() || network.Bits() == 0 || network.Addr().Is4In6() {
+			return nil, fmt.Errorf("make kubernetes deployer: %v is not a network that a NetworkPolicy can except", network)
+		}
 	}
-	for _, text := range []*string{&cfg.Memory, &cfg.CPUs, &cfg.StorageSize} {
+	cfg.Internal = append(PrivateNetworks(), cfg.Internal...)
+	for _, text := range []*string{&cfg.Memory, &cfg.CPUs, &cfg.Scratch, &cfg.StorageSize} {
 		if *text == "" {
 			continue
 		}
@@ -158,7 +166,8 @@ func New(cfg Config) (*Driver, error) {
 	return d, nil
 }
 
-// PrivateNetworks returns the networks that a runtime does not reach by default.
+// PrivateNetworks returns the networks that no runtime reaches: the private ones, and the link-local
+// ones, in which clouds have the service with the credentials of a node.
 func PrivateNetworks() (all []netip.Prefix) {
 	for _, text := range []string{
 		"10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fe80::/10",

@@ -104,9 +104,10 @@ func (m manifest) pod(req deploy.Request) fields {
 			"periodSeconds": period, "failureThreshold": failures, "timeoutSeconds": int64(5), "successThreshold": int64(1),
 		}
 	}
+	scratch := func(name string) fields { return fields{"name": name, "emptyDir": fields{"sizeLimit": m.cfg.Scratch}} }
 	volumes := []any{
 		fields{"name": "request", "secret": fields{"secretName": m.name, "defaultMode": int64(0o440)}},
-		fields{"name": "tmp", "emptyDir": fields{}},
+		scratch("tmp"),
 	}
 	mounts := []any{
 		fields{"name": "request", "mountPath": privateDir, "readOnly": true},
@@ -115,7 +116,7 @@ func (m manifest) pod(req deploy.Request) fields {
 	for _, dir := range []string{"work", "home", "state"} {
 		mount := fields{"name": "data", "mountPath": dataDir + "/" + dir, "subPath": dir}
 		if m.cfg.StorageSize == "" {
-			volumes = append(volumes, fields{"name": dir, "emptyDir": fields{}})
+			volumes = append(volumes, scratch(dir))
 			mount = fields{"name": dir, "mountPath": dataDir + "/" + dir}
 		}
 		mounts = append(mounts, mount)
@@ -168,9 +169,11 @@ func seconds(d time.Duration) int64 { return max(int64(math.Ceil(d.Seconds())), 
 func (c *Config) resources() fields {
 	part := resource.MustParse(c.CPUs)
 	part.SetMilli(max(part.MilliValue()/10, 1))
+	files := resource.MustParse(c.Scratch)
+	files.Set(max(files.Value()/10, 1))
 	return fields{
-		"requests": fields{"memory": c.Memory, "cpu": part.String()},
-		"limits":   fields{"memory": c.Memory, "cpu": c.CPUs},
+		"requests": fields{"memory": c.Memory, "cpu": part.String(), "ephemeral-storage": files.String()},
+		"limits":   fields{"memory": c.Memory, "cpu": c.CPUs, "ephemeral-storage": c.Scratch},
 	}
 }
 
@@ -194,8 +197,8 @@ func (m manifest) policy() (*unstructured.Unstructured, error) {
 		block := fields{"cidr": all}
 		var except []any
 		for _, p := range m.cfg.Internal {
-			if p.Addr().Is4() == (all == "0.0.0.0/0") {
-				except = append(except, p.Masked().String())
+			if text := p.Masked().String(); p.Addr().Is4() == (all == "0.0.0.0/0") && !slices.Contains(except, any(text)) {
+				except = append(except, text)
 			}
 		}
 		if len(except) > 0 {
@@ -255,8 +258,20 @@ func (m manifest) secret(req *deploy.Request) (*unstructured.Unstructured, error
 	meta["annotations"].(fields)[noteFilled] = "true"
 	data[agent.DeployedFile] = encoded(text)
 	o.Object["data"] = data
+	size := 0
+	for _, value := range data {
+		size += base64.StdEncoding.DecodedLen(len(value.(string)))
+	}
+	if size > maxSecret {
+		return nil, fmt.Errorf("the configuration of the agent has %d KiB with its keys, and a Secret of Kubernetes at most %d KiB: "+
+			"make its prompts and its knowledge shorter", (size+1023)>>10, maxSecret>>10)
+	}
 	return o, nil
 }
+
+// maxSecret bounds the content of a Secret, in bytes: the API server accepts a mebibyte, from which
+// SetKeys needs a part for longer keys.
+const maxSecret = 1<<20 - 16<<10
 
 func encoded(text []byte) string { return base64.StdEncoding.EncodeToString(text) }
 

@@ -5,8 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"flag"
+	"net/http"
+	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,6 +84,7 @@ func TestObjects(t *testing.T) {
 		"default": func(*kubernetes.Config) {},
 		"volume": func(cfg *kubernetes.Config) {
 			cfg.StorageSize, cfg.StorageClass, cfg.RuntimeClass, cfg.Replicas, cfg.Memory = "2048Mi", "fast", "gvisor", 2, "1024Mi"
+			cfg.Internal = []netip.Prefix{netip.MustParsePrefix("203.0.113.7/24"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
 			cfg.Bus = bus()
 		},
 	} {
@@ -118,6 +122,48 @@ func TestSecretsAreOnlyInTheSecret(t *testing.T) {
 	require.Contains(t, text("agents.yaml"), "?ca=%2Frun%2Fagenthost%2Fbus-ca&credentials=%2Frun%2Fagenthost%2Fbus-credentials\n")
 	require.Equal(t, "planted-seed", text("bus-credentials"))
 	require.Equal(t, "certificate", text("bus-ca"))
+}
+
+// Networks of a setting never permit the metadata address of a cloud, or a private network.
+func TestInternalNetworksAreAdded(t *testing.T) {
+	t.Parallel()
+	objects, _ := decoded(t, open(t, "https://192.0.2.1", func(cfg *kubernetes.Config) { cfg.Internal = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")} }))
+	text, err := json.Marshal(objects["NetworkPolicy"]["spec"])
+	require.NoError(t, err)
+	for _, network := range append(kubernetes.PrivateNetworks(), netip.MustParsePrefix("198.51.100.0/24")) {
+		require.Contains(t, string(text), `"`+network.String()+`"`)
+	}
+}
+
+// A request that a Secret has no room for is rejected before anything is written.
+func TestRequestsWithoutRoomInASecret(t *testing.T) {
+	t.Parallel()
+	var writes atomic.Int64
+	s := server(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet {
+			writes.Add(1)
+		}
+		return false
+	})
+	req := request()
+	req.Config.SystemPrompt = strings.Repeat("x", 1<<20-8<<10)
+	require.ErrorContains(t, open(t, s.URL).Apply(t.Context(), claim(1), 1, req), "the configuration of the agent has 1017 KiB with its keys, and a Secret of Kubernetes at most 1008 KiB")
+	require.Zero(t, writes.Load())
+}
+
+// A pod has a limit of files in each volume that ends with it, and of all of them.
+func TestFilesAreLimited(t *testing.T) {
+	t.Parallel()
+	objects, _ := decoded(t, open(t, "https://192.0.2.1", func(cfg *kubernetes.Config) { cfg.Scratch = "512Mi" }))
+	pod := objects["Deployment"]["spec"].(object)["template"].(object)["spec"].(object)
+	for _, volume := range pod["volumes"].([]any) {
+		if dir, ok := volume.(object)["emptyDir"]; ok {
+			require.Equal(t, object{"sizeLimit": "512Mi"}, dir, volume)
+		}
+	}
+	resources := pod["containers"].([]any)[0].(object)["resources"].(object)
+	require.Equal(t, "512Mi", resources["limits"].(object)["ephemeral-storage"])
+	require.NotEmpty(t, resources["requests"].(object)["ephemeral-storage"])
 }
 
 // The fields of the restricted pod security standard, and what the package README states.
@@ -165,6 +211,8 @@ func TestInvalidConfigurations(t *testing.T) {
 		`"much" is not a quanti`: func(c *kubernetes.Config) { c.Memory = "much" },
 		`"-1" is not a quantity`: func(c *kubernetes.Config) { c.CPUs = "-1" },
 		`"0" is not a quantity`:  func(c *kubernetes.Config) { c.StorageSize = "0" },
+		`"no" is not a quantity`: func(c *kubernetes.Config) { c.Scratch = "no" },
+		`0.0.0.0/0 is not a net`: func(c *kubernetes.Config) { c.Internal = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} },
 	} {
 		cfg := valid
 		change(&cfg)

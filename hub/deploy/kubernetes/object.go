@@ -187,23 +187,32 @@ func (o *object) strip() {
 }
 
 // changed reports whether the spec of an object is not the one that was applied. The lists of a
-// NetworkPolicy or a Service are complete.
+// Service are complete, and a NetworkPolicy is equal: any other field may make it wider.
 func changed(u *unstructured.Unstructured) bool {
 	text, recorded := u.GetAnnotations()[noteApplied]
 	if !recorded {
 		return u.GetKind() != "Pod"
+	}
+	if u.GetKind() == "NetworkPolicy" {
+		var want any
+		return json.Unmarshal([]byte(text), &want) != nil || !reflect.DeepEqual(plain(u.Object["spec"]), want)
 	}
 	return !hasSpec(u, json.RawMessage(text), u.GetKind() != "Deployment")
 }
 
 // hasSpec reports whether an object has all fields of a spec. Fields that others have added remain.
 func hasSpec(u *unstructured.Unstructured, spec any, complete bool) bool {
-	var have, want map[string]any // numbers have one type then
-	plain := func(value any, to *map[string]any) bool {
-		text, err := json.Marshal(value)
-		return err == nil && json.Unmarshal(text, to) == nil
+	have, want := plain(u.Object["spec"]), plain(spec)
+	return have != nil && want != nil && contains(have, want, complete)
+}
+
+// plain returns a value as decoded JSON, in which all numbers have one type, or nil.
+func plain(value any) (decoded any) {
+	text, err := json.Marshal(value)
+	if err != nil || json.Unmarshal(text, &decoded) != nil {
+		return nil
 	}
-	return plain(u.Object["spec"], &have) && plain(spec, &want) && contains(have, want, complete)
+	return decoded
 }
 
 // contains reports whether a decoded JSON value has all of another one. Lists of objects are equal

@@ -85,9 +85,22 @@ func (r revision) preparing(cfg *Config) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(p *pod) bool { return !p.preparing(cfg) })
 }
 
-// crashed reports whether there are pods of the last start, and all have crashed. The kubelet starts
-// them again, with a pause; Apply replaces them.
+// eviction returns the record of a pod of the last start that its node has evicted, or nil.
+func (r revision) eviction() *pod {
+	for _, p := range r.evicted {
+		if r.app != nil && p.started().Equal(r.app.started()) {
+			return p
+		}
+	}
+	return nil
+}
+
+// crashed reports whether there are pods of the last start, and all have crashed, or the only one was
+// evicted. The cluster starts them again, with a pause or without; Apply replaces them.
 func (r revision) crashed() bool {
+	if r.eviction() != nil && r.app.Spec.Replicas == 1 {
+		return true
+	}
 	all := r.current()
 	return len(all) > 0 && !slices.ContainsFunc(all, func(p *pod) bool { return !p.crashed() })
 }
@@ -113,11 +126,15 @@ func (o *object) time(note string) time.Time {
 
 // message states for the user why a runtime does not run.
 func (r revision) message(cfg *Config) string {
-	text := ""
-	switch r.phase() {
+	text, evicted := "", r.eviction()
+	switch phase := r.phase(); phase {
 	case deploy.Changed:
 		text = "someone has changed or deleted its objects in the cluster"
 	case deploy.Exited, deploy.Running:
+		if evicted != nil && phase == deploy.Exited {
+			text = evicted.eviction(cfg)
+			break
+		}
 		for _, p := range r.current() {
 			text = cmp.Or(text, p.cause(cfg))
 		}
@@ -126,6 +143,8 @@ func (r revision) message(cfg *Config) string {
 			text = r.app.cause()
 		case r.preparing(cfg):
 			text = "the node prepares its pod: it pulls the image, or mounts the volumes"
+		case text == "" && evicted != nil:
+			text = evicted.eviction(cfg)
 		}
 	case deploy.Stopping:
 		for _, p := range r.pods {
