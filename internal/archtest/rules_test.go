@@ -65,6 +65,7 @@ var arrows = []rule{
 	{"hub/deploy/...", concern + " hub/deploy hub/catalog runtime/client runtime/sandbox " + formats,
 		"a running runtime is accessed only through its client; a driver depends only on deployments and its platform"},
 	{"hub/usage", concern + " runtime/wire", "the counts of runs do not depend on who runs them"},
+	{"hub/client", "runtime/wire sse internal/...", "a client does not link the server"},
 	{"hub/chat/...", concern + " hub/chat/... hub/deploy hub/aigc hub/usage runtime/client " + formats, "chats are the last consumer of the other concerns"},
 
 	{"internal/...", "internal/...", "shared code depends on no server"},

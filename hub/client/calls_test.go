@@ -1,0 +1,334 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+const (
+	base = "http://hub.example"
+	uuid = "0198c0de-0000-7000-8000-000000000000"
+)
+
+func bytesOf(f func(c *client.Client, ctx context.Context) ([]byte, error)) func(ctx context.Context, c *client.Client) (any, error) {
+	return func(ctx context.Context, c *client.Client) (any, error) {
+		_, err := f(c, ctx)
+		return nil, err
+	}
+}
+
+// first returns the first element of a sequence.
+func first[T any](all iter.Seq2[T, error]) (any, error) {
+	for item, err := range all {
+		return item, err
+	}
+	return nil, nil
+}
+
+func closed[T io.Closer](file T, err error) (any, error) {
+	if err == nil {
+		err = file.Close()
+	}
+	return nil, err
+}
+
+func fileOf(name string) client.Upload {
+	return client.Upload{FileName: name, Content: strings.NewReader("content"), Title: "t"}
+}
+
+// calls have a call for every other route. It returns what the client decoded, or nil if that is
+// not the whole response.
+var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
+	"GET /health":                func(ctx context.Context, c *client.Client) (any, error) { return c.Health(ctx) },
+	"GET /health/ready":          func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Ready(ctx) },
+	"GET /openapi.yaml":          bytesOf((*client.Client).Document),
+	"GET /.well-known/jwks.json": bytesOf((*client.Client).Keys),
+	"GET /auth/mode":             func(ctx context.Context, c *client.Client) (any, error) { return c.Auth.Mode(ctx) },
+	"POST /auth/setup": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Auth.Setup(ctx, client.SetupRequest{Username: "ada", Password: "correct horse", SetupToken: "t"})
+	},
+	"POST /auth/login": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Auth.Login(ctx, "ada", "correct horse")
+	},
+	"POST /auth/register": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Auth.Register(ctx, client.RegisterRequest{Token: "t", Username: "ada", Password: "correct horse"})
+	},
+	"POST /auth/refresh": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Auth.Refresh(ctx) },
+	"POST /auth/logout":  func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Auth.Logout(ctx) },
+	"POST /auth/change-password": func(ctx context.Context, c *client.Client) (any, error) {
+		return nil, c.Auth.ChangePassword(ctx, "correct horse", "battery staple")
+	},
+	"GET /auth/invite/{token}": func(ctx context.Context, c *client.Client) (any, error) { return c.Auth.CheckInvite(ctx, "t") },
+	"GET /auth/org-check": func(ctx context.Context, c *client.Client) (any, error) {
+		return nil, c.Auth.CheckOrganization(ctx, "acme")
+	},
+	"GET /auth/userinfo":         func(ctx context.Context, c *client.Client) (any, error) { return c.Auth.UserInfo(ctx) },
+	"GET /auth/sessions":         func(ctx context.Context, c *client.Client) (any, error) { return first(c.Auth.Sessions(ctx)) },
+	"DELETE /auth/sessions/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Auth.EndSession(ctx, uuid) },
+
+	"GET /api/v1/ops/tenant-clients": func(ctx context.Context, c *client.Client) (any, error) { return first(c.TenantClients.List(ctx)) },
+	"POST /api/v1/ops/tenant-clients": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.TenantClients.Set(ctx, client.TenantClientRequest{Org: "acme", ClientID: "hub", RequiredClaim: &client.RequiredClaim{Name: "g", Values: []string{"x"}}})
+	},
+	"DELETE /api/v1/ops/tenant-clients/{org}": func(ctx context.Context, c *client.Client) (any, error) {
+		return nil, c.TenantClients.Delete(ctx, "acme")
+	},
+
+	"GET /api/v1/admin/users": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Users.List(ctx)) },
+	"POST /api/v1/admin/users": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Users.Create(ctx, client.CreateUserRequest{Username: "ada", Password: "correct horse", Role: client.Member})
+	},
+	"GET /api/v1/admin/users/{id}": func(ctx context.Context, c *client.Client) (any, error) { return c.Users.Get(ctx, uuid) },
+	"PATCH /api/v1/admin/users/{id}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Users.Update(ctx, uuid, client.ChangeUserRequest{Role: client.Admin, Status: "active"})
+	},
+	"DELETE /api/v1/admin/users/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Users.Delete(ctx, uuid) },
+	"POST /api/v1/admin/users/{id}/reset-password": func(ctx context.Context, c *client.Client) (any, error) {
+		_, err := c.Users.ResetPassword(ctx, uuid)
+		return nil, err
+	},
+	"GET /api/v1/admin/users/{id}/sessions":    func(ctx context.Context, c *client.Client) (any, error) { return first(c.Users.Sessions(ctx, uuid)) },
+	"DELETE /api/v1/admin/users/{id}/sessions": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Users.EndSessions(ctx, uuid) },
+	"GET /api/v1/admin/users/{id}/tokens":      func(ctx context.Context, c *client.Client) (any, error) { return first(c.Users.Tokens(ctx, uuid)) },
+	"DELETE /api/v1/admin/users/{id}/tokens/{tokenId}": func(ctx context.Context, c *client.Client) (any, error) {
+		return nil, c.Users.RevokeToken(ctx, uuid, uuid)
+	},
+	"GET /api/v1/admin/invites": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Invites.List(ctx)) },
+	"POST /api/v1/admin/invites": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Invites.Create(ctx, client.CreateInviteRequest{Role: client.Member, Note: "x"})
+	},
+	"DELETE /api/v1/admin/invites/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Invites.Revoke(ctx, uuid) },
+	"POST /api/v1/cli/issue-token": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Tokens.Issue(ctx, client.IssueTokenRequest{Name: "ci", ExpiresInDays: new(int64(3))})
+	},
+	"GET /api/v1/cli/tokens":         func(ctx context.Context, c *client.Client) (any, error) { return first(c.Tokens.List(ctx)) },
+	"DELETE /api/v1/cli/tokens/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Tokens.Revoke(ctx, uuid) },
+
+	"GET /api/v1/agents": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.Agents.Enabled.List(ctx, "x"))
+	},
+	"GET /api/v1/agents/{name}":   func(ctx context.Context, c *client.Client) (any, error) { return c.Agents.Enabled.Get(ctx, "x") },
+	"GET /api/v1/agents/manifest": func(ctx context.Context, c *client.Client) (any, error) { return c.Agents.Manifest(ctx) },
+	"GET /api/v1/admin/agents":    func(ctx context.Context, c *client.Client) (any, error) { return first(c.Agents.List(ctx, "")) },
+	"POST /api/v1/admin/agents": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Agents.Create(ctx, client.AgentRequest{
+			Name: "x", ProviderID: "demo", Model: "demo", Enabled: new(false), AllowedTools: []string{}, MaxTurns: new(int64(3)),
+			Sandbox: &client.Sandbox{Mode: "required", Network: "none"}, Knowledge: []client.KnowledgeRef{{Name: "k"}},
+			Access: &client.AgentAccess{Groups: []string{"g"}}, Subagents: map[string]client.Subagent{"s": {Description: "d", Prompt: "p"}},
+		})
+	},
+	"POST /api/v1/admin/agents/import": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Agents.Import(ctx, "agents: []", true)
+	},
+	"GET /api/v1/admin/agents/{name}": func(ctx context.Context, c *client.Client) (any, error) { return c.Agents.Get(ctx, "x") },
+	"PUT /api/v1/admin/agents/{name}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Agents.Update(ctx, "x", 3, client.AgentRequest{Name: "x", ProviderID: "demo", Model: "demo"})
+	},
+	"DELETE /api/v1/admin/agents/{name}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Agents.Delete(ctx, "x") },
+	"GET /api/v1/admin/agents/{name}/export": func(ctx context.Context, c *client.Client) (any, error) {
+		_, err := c.Agents.Export(ctx, "x")
+		return nil, err
+	},
+	"GET /api/v1/admin/agents/{name}/tools": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.Agents.Mounted(ctx, "x", client.MountedTools))
+	},
+	"PUT /api/v1/admin/agents/{name}/tools": func(ctx context.Context, c *client.Client) (any, error) {
+		return nil, c.Agents.Mount(ctx, "x", client.MountedTools, 1, nil)
+	},
+	"GET /api/v1/admin/agents/{name}/skills": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.Agents.Mounted(ctx, "x", client.MountedSkills))
+	},
+	"PUT /api/v1/admin/agents/{name}/skills": func(ctx context.Context, c *client.Client) (any, error) {
+		return nil, c.Agents.Mount(ctx, "x", client.MountedSkills, 0, []string{"y"})
+	},
+	"GET /api/v1/admin/agents/{name}/mcps": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.Agents.Mounted(ctx, "x", client.MountedMCPs))
+	},
+	"PUT /api/v1/admin/agents/{name}/mcps": func(ctx context.Context, c *client.Client) (any, error) {
+		return nil, c.Agents.Mount(ctx, "x", client.MountedMCPs, 0, []string{"y"})
+	},
+	"GET /api/v1/admin/agents/{name}/knowledge": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Agents.Knowledge(ctx, "x")) },
+	"PUT /api/v1/admin/agents/{name}/knowledge": func(ctx context.Context, c *client.Client) (any, error) {
+		return nil, c.Agents.MountKnowledge(ctx, "x", 0, []client.KnowledgeRef{{Name: "k", Description: "d"}})
+	},
+	"GET /api/v1/agents/{name}/detail": func(ctx context.Context, c *client.Client) (any, error) {
+		_, err := c.Agents.Detail(ctx, "x")
+		return nil, err
+	},
+
+	"GET /api/v1/admin/tools":        func(ctx context.Context, c *client.Client) (any, error) { return first(c.Tools.List(ctx, "")) },
+	"POST /api/v1/admin/tools":       func(ctx context.Context, c *client.Client) (any, error) { return c.Tools.Create(ctx, fileOf("t.ts")) },
+	"GET /api/v1/admin/tools/{name}": func(ctx context.Context, c *client.Client) (any, error) { return c.Tools.Get(ctx, "x") },
+	"PUT /api/v1/admin/tools/{name}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Tools.Update(ctx, "x", 1, client.ToolUpdate{Title: new("t")})
+	},
+	"DELETE /api/v1/admin/tools/{name}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Tools.Delete(ctx, "x") },
+	"PUT /api/v1/admin/tools/{name}/file": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Tools.Replace(ctx, "x", 1, fileOf("t.ts"))
+	},
+	"GET /api/v1/admin/tools/{name}/download": func(ctx context.Context, c *client.Client) (any, error) { return closed(c.Tools.Download(ctx, "x", 0)) },
+	"GET /api/v1/skills":                      func(ctx context.Context, c *client.Client) (any, error) { return first(c.Skills.Ready.List(ctx, "")) },
+	"GET /api/v1/skills/{name}":               func(ctx context.Context, c *client.Client) (any, error) { return c.Skills.Ready.Get(ctx, "x") },
+	"GET /api/v1/skills/{name}/download":      func(ctx context.Context, c *client.Client) (any, error) { return c.Skills.Link(ctx, "x") },
+	"GET /artifacts/skills/{hash}/{name}": func(ctx context.Context, c *client.Client) (any, error) {
+		return closed(c.Artifact(ctx, base+"/artifacts/skills/"+strings.Repeat("0", 64)+"/x.zip?expires=1&sig=s", 0))
+	},
+	"GET /api/v1/admin/skills":        func(ctx context.Context, c *client.Client) (any, error) { return first(c.Skills.List(ctx, "")) },
+	"POST /api/v1/admin/skills":       func(ctx context.Context, c *client.Client) (any, error) { return c.Skills.Create(ctx, fileOf("s.zip")) },
+	"GET /api/v1/admin/skills/{name}": func(ctx context.Context, c *client.Client) (any, error) { return c.Skills.Get(ctx, "x") },
+	"PUT /api/v1/admin/skills/{name}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Skills.Update(ctx, "x", 1, client.SkillUpdate{Type: new("expert")})
+	},
+	"DELETE /api/v1/admin/skills/{name}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Skills.Delete(ctx, "x") },
+	"PUT /api/v1/admin/skills/{name}/file": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Skills.Replace(ctx, "x", 1, fileOf("s.zip"))
+	},
+
+	"GET /api/v1/scenes":              func(ctx context.Context, c *client.Client) (any, error) { return first(c.Scenes.Enabled.List(ctx, "")) },
+	"GET /api/v1/scenes/{name}":       func(ctx context.Context, c *client.Client) (any, error) { return c.Scenes.Enabled.Get(ctx, "x") },
+	"GET /api/v1/admin/scenes":        func(ctx context.Context, c *client.Client) (any, error) { return first(c.Scenes.List(ctx, "")) },
+	"GET /api/v1/admin/scenes/{name}": func(ctx context.Context, c *client.Client) (any, error) { return c.Scenes.Get(ctx, "x") },
+	"POST /api/v1/admin/scenes": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Scenes.Create(ctx, client.SceneRequest{Name: "x", AgentName: "y"})
+	},
+	"PUT /api/v1/admin/scenes/{name}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Scenes.Update(ctx, "x", 1, client.SceneRequest{Name: "x", AgentName: "y", Order: new(int64(2))})
+	},
+	"DELETE /api/v1/admin/scenes/{name}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Scenes.Delete(ctx, "x") },
+	"GET /api/v1/admin/mcps":             func(ctx context.Context, c *client.Client) (any, error) { return first(c.MCPs.List(ctx, "")) },
+	"GET /api/v1/admin/mcps/{name}":      func(ctx context.Context, c *client.Client) (any, error) { return c.MCPs.Get(ctx, "x") },
+	"POST /api/v1/admin/mcps": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.MCPs.Create(ctx, client.MCPRequest{Name: "x", Transport: "stdio", Command: "true", Args: []string{"-v"}, Env: map[string]string{"A": "b"}})
+	},
+	"PUT /api/v1/admin/mcps/{name}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.MCPs.Update(ctx, "x", 1, client.MCPRequest{Name: "x", Transport: "http", URL: "https://example.com", OAuth: &client.ServerOAuth{ClientID: "c", ClientSecret: "***"}})
+	},
+	"DELETE /api/v1/admin/mcps/{name}":      func(ctx context.Context, c *client.Client) (any, error) { return nil, c.MCPs.Delete(ctx, "x") },
+	"GET /api/v1/admin/knowledge":           func(ctx context.Context, c *client.Client) (any, error) { return first(c.Knowledge.List(ctx, "")) },
+	"GET /api/v1/admin/knowledge/{name}":    func(ctx context.Context, c *client.Client) (any, error) { return c.Knowledge.Get(ctx, "x") },
+	"DELETE /api/v1/admin/knowledge/{name}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Knowledge.Delete(ctx, "x") },
+	"POST /api/v1/admin/knowledge": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Knowledge.Create(ctx, client.KnowledgeRequest{Name: "x", DatasetID: "d"})
+	},
+	"PUT /api/v1/admin/knowledge/{name}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Knowledge.Update(ctx, "x", 1, client.KnowledgeRequest{Name: "x", DatasetID: "d"})
+	},
+
+	"GET /api/v1/providers": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.Providers.Visible.List(ctx, ""))
+	},
+	"GET /api/v1/providers/{id}":           func(ctx context.Context, c *client.Client) (any, error) { return c.Providers.Visible.Get(ctx, "x") },
+	"GET /api/v1/providers/runtime-config": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Providers.RuntimeConfig(ctx)) },
+	"GET /api/v1/admin/providers":          func(ctx context.Context, c *client.Client) (any, error) { return first(c.Providers.List(ctx, "")) },
+	"GET /api/v1/admin/providers/{id}":     func(ctx context.Context, c *client.Client) (any, error) { return c.Providers.Get(ctx, "x") },
+	"DELETE /api/v1/admin/providers/{id}":  func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Providers.Delete(ctx, "x") },
+	"POST /api/v1/admin/providers": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Providers.Create(ctx, client.ProviderRequest{Name: "x", Protocol: "openai", APIKey: "k", Models: []client.Model{{ID: "m"}}, Headers: map[string]*string{"A": new("b")}})
+	},
+	"PUT /api/v1/admin/providers/{id}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Providers.Update(ctx, "x", 1, client.ProviderRequest{Name: "x", Protocol: "anthropic", Body: map[string]any{"a": nil}})
+	},
+	"POST /api/v1/admin/providers/probe": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Providers.ProbeConfig(ctx, client.ProbeRequest{Protocol: "openai", BaseURL: "https://example.com", APIKey: "k"})
+	},
+	"POST /api/v1/admin/providers/{id}/probe": func(ctx context.Context, c *client.Client) (any, error) { return c.Providers.Probe(ctx, "x") },
+	"POST /api/v1/admin/providers/{id}/reveal-key": func(ctx context.Context, c *client.Client) (any, error) {
+		_, err := c.Providers.RevealKey(ctx, "x")
+		return nil, err
+	},
+
+	"GET /api/v1/admin/agents/{name}/deploy":             func(ctx context.Context, c *client.Client) (any, error) { return c.Deployments.Get(ctx, "x") },
+	"POST /api/v1/admin/agents/{name}/deploy":            func(ctx context.Context, c *client.Client) (any, error) { return c.Deployments.Deploy(ctx, "x", true) },
+	"DELETE /api/v1/admin/agents/{name}/deploy":          func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Deployments.Delete(ctx, "x") },
+	"POST /api/v1/admin/agents/{name}/deploy/stop":       func(ctx context.Context, c *client.Client) (any, error) { return c.Deployments.Stop(ctx, "x") },
+	"POST /api/v1/admin/agents/{name}/deploy/start":      func(ctx context.Context, c *client.Client) (any, error) { return c.Deployments.Start(ctx, "x") },
+	"POST /api/v1/admin/agents/{name}/deploy/rotate-key": func(ctx context.Context, c *client.Client) (any, error) { return c.Deployments.RotateKey(ctx, "x") },
+	"POST /api/v1/admin/agents/{name}/deploy/rollback":   func(ctx context.Context, c *client.Client) (any, error) { return c.Deployments.Rollback(ctx, "x", 2) },
+	"GET /api/v1/admin/agents/{name}/deploy/revisions": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.Deployments.Revisions(ctx, "x"))
+	},
+	"GET /api/v1/admin/agents/{name}/deploy/logs": func(ctx context.Context, c *client.Client) (any, error) {
+		_, err := c.Deployments.Logs(ctx, "x", 10)
+		return nil, err
+	},
+	"GET /api/v1/admin/agents/{name}/files": func(ctx context.Context, c *client.Client) (any, error) {
+		_, err := c.Files.List(ctx, "x", "dir")
+		return nil, err
+	},
+	"GET /api/v1/admin/agents/{name}/files/content": func(ctx context.Context, c *client.Client) (any, error) {
+		return closed(c.Files.Open(ctx, "x", "a.txt", 0))
+	},
+
+	"GET /api/v1/admin/aigc/config":    func(ctx context.Context, c *client.Client) (any, error) { _, err := c.Labels.Get(ctx); return nil, err },
+	"DELETE /api/v1/admin/aigc/config": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Labels.Delete(ctx) },
+	"PUT /api/v1/admin/aigc/config": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Labels.Set(ctx, client.LabelRequest{Enabled: new(false), Explicit: &client.ExplicitLabel{Mode: "hint"}, Signing: &client.SigningRequest{Enabled: new(true)}})
+	},
+	"POST /api/v1/admin/aigc/config/rotate-key": func(ctx context.Context, c *client.Client) (any, error) { return c.Labels.RotateKey(ctx) },
+	"POST /api/v1/admin/aigc/verify": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Labels.Verify(ctx, json.RawMessage(`{"Label":"1"}`))
+	},
+
+	"GET /api/v1/agents/{name}/chat/sessions":         func(ctx context.Context, c *client.Client) (any, error) { return first(c.Chats.List(ctx, "x")) },
+	"POST /api/v1/agents/{name}/chat/sessions":        func(ctx context.Context, c *client.Client) (any, error) { return c.Chats.Create(ctx, "x", "t") },
+	"DELETE /api/v1/agents/{name}/chat/sessions/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Chats.Delete(ctx, "x", uuid) },
+	"GET /api/v1/agents/{name}/chat/sessions/{id}/messages": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.Chats.Messages(ctx, "x", uuid))
+	},
+	"GET /api/v1/agents/{name}/chat/sessions/{id}/transcript": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.Chats.Transcript(ctx, "x", uuid))
+	},
+	"POST /api/v1/agents/{name}/chat/sessions/{id}/messages": func(ctx context.Context, c *client.Client) (any, error) {
+		_, err := first(c.Chats.Send(ctx, "x", uuid, client.SendRequest{Message: "m", ClientMessageID: "i"}))
+		return nil, err
+	},
+	"POST /api/v1/agents/{name}/chat/sessions/{id}/cancel": func(ctx context.Context, c *client.Client) (any, error) {
+		_, err := c.Chats.Cancel(ctx, "x", uuid)
+		return nil, err
+	},
+	"GET /api/v1/admin/chat/sessions": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.History.List(ctx, client.HistoryFilter{Agent: "x", Source: "hub"}))
+	},
+	"GET /api/v1/admin/chat/sessions/{id}":    func(ctx context.Context, c *client.Client) (any, error) { return c.History.Get(ctx, uuid, "u") },
+	"DELETE /api/v1/admin/chat/sessions/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.History.Delete(ctx, uuid, "") },
+	"GET /api/v1/admin/chat/sessions/{id}/messages": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.History.Messages(ctx, uuid, ""))
+	},
+	"GET /api/v1/admin/chat/sessions/{id}/transcript": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.History.Transcript(ctx, uuid, ""))
+	},
+	"GET /api/v1/admin/runs":              func(ctx context.Context, c *client.Client) (any, error) { return first(c.Runs.List(ctx)) },
+	"POST /api/v1/admin/runs/{id}/cancel": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Runs.Cancel(ctx, uuid) },
+	"POST /api/v1/chat/push": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Push(ctx, client.PushRequest{Sessions: []client.PushSession{{ID: "s", Messages: []client.PushMessage{{ID: "m", Role: "user", Content: json.RawMessage(`"hi"`)}}}}})
+	},
+
+	"GET /api/v1/admin/usage": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.Usage.Report(ctx, client.UsageFilter{By: []string{"day", "agent"}}))
+	},
+	"GET /api/v1/admin/usage/export": func(ctx context.Context, c *client.Client) (any, error) {
+		return closed(c.Usage.Export(ctx, client.UsageFilter{From: "2026-01-02"}))
+	},
+	"GET /api/v1/admin/budgets": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Budgets.List(ctx)) },
+	"GET /api/v1/admin/budgets/{kind}/{name}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Budgets.Get(ctx, client.AgentBudget, "x")
+	},
+	"DELETE /api/v1/admin/budgets/{kind}/{name}": func(ctx context.Context, c *client.Client) (any, error) {
+		return nil, c.Budgets.Delete(ctx, client.UserBudget, uuid)
+	},
+	"PUT /api/v1/admin/budgets/{kind}/{name}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Budgets.Set(ctx, client.AgentBudget, "x", client.BudgetRequest{Period: "day", Unit: "tokens", Hard: new(5.0)})
+	},
+	"GET /api/v1/admin/audit-logs": func(ctx context.Context, c *client.Client) (any, error) {
+		return first(c.Audit.List(ctx, client.AuditFilter{Category: "user"}))
+	},
+	"GET /api/v1/admin/audit-logs/export": func(ctx context.Context, c *client.Client) (any, error) {
+		return closed(c.Audit.Export(ctx, client.AuditFilter{}, client.NDJSON, "3"))
+	},
+	"GET /api/v1/admin/audit-logs/verify": func(ctx context.Context, c *client.Client) (any, error) { return c.Audit.Verify(ctx, "") },
+}

@@ -1,0 +1,170 @@
+// Package client is a client of the hub API. It has a method for every route that is not a page of
+// a browser: configuration, deployments, chats, users and the audit log.
+//
+//	c, err := client.New(client.Config{BaseURL: "http://127.0.0.1:8080", Token: token})
+//	for agent, err := range c.Agents.List(ctx, "") {
+//		if err != nil { ... }
+//		fmt.Println(agent.Name, agent.Model)
+//	}
+//	session, err := c.Chats.Create(ctx, "helper", "")
+//	for event, err := range c.Chats.Send(ctx, "helper", session.ID, client.SendRequest{Message: "Hello!"}) {
+//		if err != nil { ... }
+//		if p, ok := event.(*wire.PartialMessage); ok {
+//			fmt.Print(p.Partial.Text)
+//		}
+//	}
+//
+// A list is a sequence that requests its pages of 100 items when they are reached. An object that
+// is created or deleted in the meantime may be missing, or occur twice. Breaking out of the loop
+// ends the requests.
+//
+// An error response is an [*Error] with the code of the hub:
+//
+//	if errors.Is(err, client.NotFound) { ... }
+//
+// Requests with GET are sent up to three times if the hub is away or overloaded. Other requests are
+// sent once, because the hub may have made the change before the connection failed.
+//
+// A hub is not trusted: a JSON response has at most 64 MiB and 1,048,576 values, and an event of a
+// chat about 4 MiB. The context of a call bounds its time.
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/seed93082962/agenthost/internal/outbound"
+)
+
+// Config configures a [Client].
+type Config struct {
+	// BaseURL is the URL of the hub, without /api. Required.
+	BaseURL string
+	// Token is a CLI token, or another token that is not refreshed.
+	Token string
+	// Credentials are those of a sign-in, in place of Token. They are refreshed.
+	Credentials Credentials
+	// Renew replaces expired credentials. It calls refresh, or returns credentials that another
+	// process has refreshed and stored. Defaults to a call of refresh.
+	Renew func(ctx context.Context, old Credentials, refresh Refresh) (Credentials, error)
+	// OpsKey is the key of the operations interface, for TenantClients.
+	OpsKey string
+	// PushKey is the key of [Client.Push], in place of a token.
+	PushKey string
+	// UserAgent is sent with each request. The hub lists it with sessions and in the audit log.
+	UserAgent string
+	// HTTPClient defaults to a client without a timeout, because answers of chats may be long: limit
+	// calls by their context. Without its own CheckRedirect it does not follow redirects, because
+	// the token would be sent to the other address.
+	HTTPClient *http.Client
+}
+
+// Client calls one hub. It is safe for concurrent use.
+type Client struct {
+	Auth          Auth          // the caller
+	Users         Users         // accounts, by admins
+	Invites       Invites       // links with which users register
+	Tokens        Tokens        // CLI tokens of the caller
+	Agents        Agents        // configurations of agents
+	Tools         Tools         // tools that agents mount
+	Skills        Skills        // skills that agents mount
+	Scenes        Scenes        // prompts that users are offered
+	MCPs          MCPs          // MCP servers that agents mount
+	Knowledge     KnowledgeSets // knowledge sets that agents mount
+	Providers     Providers     // model providers
+	Deployments   Deployments   // runtimes of agents
+	Files         Files         // working directories of deployed agents
+	Chats         Chats         // the caller's conversations with agents
+	History       History       // all conversations of the organization
+	Runs          Runs          // answers in progress
+	Usage         Usage         // tokens and cost
+	Budgets       Budgets       // limits of tokens and cost
+	Labels        Labels        // labels of generated content
+	Audit         Audit         // the audit log
+	TenantClients TenantClients // identity providers of organizations, by operators
+
+	base string
+	cfg  Config
+	http http.Client
+
+	mu          sync.Mutex // guards credentials
+	credentials Credentials
+	renewing    sync.Mutex // held during a renewal
+}
+
+// New returns a client. It does not connect.
+func New(cfg Config) (*Client, error) {
+	base, err := url.Parse(cfg.BaseURL)
+	switch {
+	case err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
+		return nil, errors.New("create hub client: the base URL is not of the form http://host:port")
+	case base.RawQuery != "" || base.Fragment != "" || base.User != nil:
+		return nil, errors.New("create hub client: the base URL has a user, a query or a fragment")
+	}
+	c := &Client{base: strings.TrimRight(cfg.BaseURL, "/"), cfg: cfg, credentials: cfg.Credentials}
+	if cfg.Token != "" {
+		c.credentials = Credentials{AccessToken: cfg.Token}
+	}
+	if cfg.HTTPClient != nil {
+		c.http = *cfg.HTTPClient
+	} else {
+		c.http.Transport = outbound.Transport()
+	}
+	if c.http.CheckRedirect == nil {
+		c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	if c.cfg.Renew == nil {
+		c.cfg.Renew = func(ctx context.Context, old Credentials, refresh Refresh) (Credentials, error) {
+			return refresh(ctx, old)
+		}
+	}
+	c.connect()
+	return c, nil
+}
+
+// connect gives each part its client.
+func (c *Client) connect() {
+	const admin = "/api/v1/admin/"
+	c.Auth.c, c.Users.c, c.Invites.c, c.Tokens.c = c, c, c, c
+	c.Agents = Agents{Catalog: newCatalog[Agent, AgentRequest](c, admin+"agents"), Enabled: Reader[Agent]{c, "/api/v1/agents"}}
+	c.Tools = Tools{newCollection[Tool, ToolUpdate](c, admin+"tools")}
+	c.Skills = Skills{Collection: newCollection[Skill, SkillUpdate](c, admin+"skills"), Ready: Reader[Skill]{c, "/api/v1/skills"}}
+	c.Scenes = Scenes{Catalog: newCatalog[Scene, SceneRequest](c, admin+"scenes"), Enabled: Reader[Scene]{c, "/api/v1/scenes"}}
+	c.MCPs = MCPs{newCatalog[MCP, MCPRequest](c, admin+"mcps")}
+	c.Knowledge = KnowledgeSets{newCatalog[Knowledge, KnowledgeRequest](c, admin+"knowledge")}
+	c.Providers = Providers{Catalog: newCatalog[Provider, ProviderRequest](c, admin+"providers"), Visible: Reader[Provider]{c, "/api/v1/providers"}}
+	c.Deployments.c, c.Files.c, c.Chats.c, c.History.c, c.Runs.c = c, c, c, c, c
+	c.Usage.c, c.Budgets.c, c.Labels.c, c.Audit.c, c.TenantClients.c = c, c, c, c, c
+}
+
+// Health is the state of a hub.
+type Health struct {
+	Status   string `json:"status"`
+	Version  string `json:"version"`
+	UptimeMS int64  `json:"uptimeMs"`
+}
+
+// Health returns the health and the version of the hub.
+func (c *Client) Health(ctx context.Context) (Health, error) {
+	return get[Health](ctx, c, "/health", nil)
+}
+
+// Ready returns an error if the hub cannot serve requests, such as an [*Error] with status 503.
+func (c *Client) Ready(ctx context.Context) error {
+	_, err := get[struct{}](ctx, c, "/health/ready", nil)
+	return err
+}
+
+// Keys returns the public keys of access tokens, as a JSON Web Key Set.
+func (c *Client) Keys(ctx context.Context) ([]byte, error) {
+	return c.text(ctx, "/.well-known/jwks.json", nil, "application/json")
+}
+
+// Document returns the OpenAPI document of the hub.
+func (c *Client) Document(ctx context.Context) ([]byte, error) {
+	return c.text(ctx, "/openapi.yaml", nil, "application/yaml")
+}

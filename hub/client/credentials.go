@@ -1,0 +1,80 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Credentials are the tokens of a sign-in. A refresh token can be used once.
+type Credentials struct {
+	AccessToken  string    `json:"accessToken"`
+	RefreshToken string    `json:"refreshToken,omitempty"`
+	ExpiresAt    time.Time `json:"expiresAt,omitzero"` // of the access token
+}
+
+// Refresh exchanges the refresh token for new credentials.
+type Refresh func(ctx context.Context, old Credentials) (Credentials, error)
+
+// early is the time before its end at which an access token is replaced.
+const early = 10 * time.Second
+
+// Credentials returns the current tokens, to store them.
+func (c *Client) Credentials() Credentials {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.credentials
+}
+
+// SetCredentials replaces the tokens of the following requests.
+func (c *Client) SetCredentials(credentials Credentials) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.credentials = credentials
+}
+
+// current returns credentials that are valid.
+func (c *Client) current(ctx context.Context) (Credentials, error) {
+	credentials := c.Credentials()
+	if credentials.RefreshToken == "" || credentials.ExpiresAt.IsZero() || time.Until(credentials.ExpiresAt) > early {
+		return credentials, nil
+	}
+	return c.renew(ctx, credentials)
+}
+
+// renew replaces expired credentials once for all concurrent requests.
+func (c *Client) renew(ctx context.Context, old Credentials) (Credentials, error) {
+	c.renewing.Lock()
+	defer c.renewing.Unlock()
+	if now := c.Credentials(); now.AccessToken != old.AccessToken {
+		return now, nil
+	}
+	renewed, err := c.cfg.Renew(ctx, old, c.refresh)
+	if err != nil {
+		return old, err
+	}
+	c.SetCredentials(renewed)
+	return renewed, nil
+}
+
+// refresh is the [Refresh] of this hub.
+func (c *Client) refresh(ctx context.Context, old Credentials) (Credentials, error) {
+	r, err := jsonRequest(http.MethodPost, "/auth/refresh", map[string]string{"refresh_token": old.RefreshToken})
+	if err != nil {
+		return old, err
+	}
+	r.open = true
+	login, err := decode[Login](ctx, c, r)
+	if err != nil {
+		return old, err
+	}
+	return login.Credentials(), nil
+}
+
+// Credentials returns the tokens of the sign-in.
+func (l Login) Credentials() Credentials {
+	return Credentials{
+		AccessToken: l.AccessToken, RefreshToken: l.RefreshToken,
+		ExpiresAt: time.Now().Add(time.Duration(l.ExpiresIn) * time.Second),
+	}
+}

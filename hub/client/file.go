@@ -1,0 +1,91 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Files reads the working directories of deployed agents.
+type Files struct{ c *Client }
+
+// Entry is a file or a directory.
+type Entry struct {
+	Name   string    `json:"name"`
+	Type   string    `json:"type"` // file, directory, symlink or other
+	Size   int64     `json:"size"`
+	Mtime  time.Time `json:"mtime"`
+	MIME   string    `json:"mime,omitempty"`
+	Target string    `json:"target,omitempty"` // of a link, relative to the working directory
+}
+
+// File is the content of a file from an offset. The caller closes it.
+type File struct {
+	io.ReadCloser
+	Type   string // media type
+	Offset int64  // of the first byte
+	Size   int64  // of the whole file, or -1 if it is unknown
+}
+
+func filesPath(agent string) string { return "/api/v1/admin/agents/" + segment(agent) + "/files" }
+
+// List returns the entries of a directory, relative to the working directory.
+func (f Files) List(ctx context.Context, agent, path string) ([]Entry, error) {
+	body, err := get[struct {
+		Entries []Entry `json:"entries"`
+	}](ctx, f.c, filesPath(agent), url.Values{"path": {path}})
+	return body.Entries, err
+}
+
+// Open returns a file from an offset. The audit log records it.
+func (f Files) Open(ctx context.Context, agent, path string, offset int64) (*File, error) {
+	return f.c.open(ctx, withQuery(filesPath(agent)+"/content", url.Values{"path": {path}}), offset, false)
+}
+
+// ErrOffset is the error of an offset that is behind the end of the file.
+var ErrOffset = errors.New("the offset is behind the end of the file")
+
+// open requests a file from an offset. If the server ignores the offset, so does the returned file.
+func (c *Client) open(ctx context.Context, path string, offset int64, public bool) (*File, error) {
+	r := request{method: http.MethodGet, path: path, accept: "*/*", header: http.Header{}, open: public}
+	if offset > 0 {
+		r.header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+	}
+	res, err := c.do(ctx, r)
+	if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusRequestedRangeNotSatisfiable {
+		return nil, ErrOffset
+	}
+	if err != nil {
+		return nil, err
+	}
+	file := &File{ReadCloser: res.Body, Type: res.Header.Get("Content-Type"), Size: res.ContentLength}
+	if res.StatusCode == http.StatusPartialContent {
+		first, size, ok := contentRange(res.Header.Get("Content-Range"))
+		if !ok || first != offset {
+			return nil, errors.Join(errors.New("read response of hub: it is another part of the file"), res.Body.Close())
+		}
+		file.Offset, file.Size = first, size
+	}
+	return file, nil
+}
+
+// contentRange parses "bytes 5-9/10".
+func contentRange(value string) (first, size int64, ok bool) {
+	rest, ok := strings.CutPrefix(value, "bytes ")
+	span, total, found := strings.Cut(rest, "/")
+	begin, _, dash := strings.Cut(span, "-")
+	first, err := strconv.ParseInt(begin, 10, 64)
+	if !ok || !found || !dash || err != nil {
+		return 0, 0, false
+	}
+	if size, err = strconv.ParseInt(total, 10, 64); err != nil {
+		size = -1
+	}
+	return first, size, true
+}

@@ -1,0 +1,62 @@
+package client_test
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/internal/openapitest"
+)
+
+// Requests have exactly the fields of their schemas. The fields of responses are those that
+// TestEveryRoute decodes.
+func TestRequestsHaveEveryField(t *testing.T) {
+	t.Parallel()
+	doc, err := openapitest.Load(openapitest.Config{File: "../openapi.yaml", Streams: []string{"text/event-stream"}})
+	require.NoError(t, err)
+	for name, request := range map[string]any{
+		"SetupRequest": client.SetupRequest{}, "RegisterRequest": client.RegisterRequest{}, "CreateUserRequest": client.CreateUserRequest{},
+		"ChangeUserRequest": client.ChangeUserRequest{}, "CreateInviteRequest": client.CreateInviteRequest{}, "IssueTokenRequest": client.IssueTokenRequest{},
+		"AgentRequest": client.AgentRequest{}, "AgentUpdate": client.AgentRequest{}, "SceneRequest": client.SceneRequest{}, "SceneUpdate": client.SceneRequest{},
+		"MCPRequest": client.MCPRequest{}, "MCPUpdate": client.MCPRequest{}, "KnowledgeRequest": client.KnowledgeRequest{}, "KnowledgeUpdate": client.KnowledgeRequest{},
+		"ToolUpdate": client.ToolUpdate{}, "SkillUpdate": client.SkillUpdate{}, "ProviderRequest": client.ProviderRequest{}, "ProbeRequest": client.ProbeRequest{},
+		"BudgetRequest": client.BudgetRequest{}, "AIGCRequest": client.LabelRequest{}, "ChatPushRequest": client.PushRequest{}, "ChatMessageRequest": client.SendRequest{},
+		"TenantClientRequest": client.TenantClientRequest{}, "SandboxRequest": client.Sandbox{}, "ThinkingRequest": client.Thinking{},
+		"AgentLimitsRequest": client.AgentLimits{}, "AgentAccessRequest": client.AgentAccess{}, "Subagent": client.Subagent{},
+	} {
+		schema := doc.Schema(name)
+		require.NotNil(t, schema, name)
+		require.ElementsMatch(t, slices.Collect(maps.Keys(schema.Properties)), fieldsOf(reflect.TypeOf(request)), name)
+	}
+}
+
+func fieldsOf(t reflect.Type) (names []string) {
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// The client has every code of the hub.
+func TestCodesAreThoseOfTheHub(t *testing.T) {
+	t.Parallel()
+	declared := regexp.MustCompile(`(?m)^\t(\w+)\s+Code = "(\w+)"`)
+	codes := func(file string) (all [][]string) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, match := range declared.FindAllStringSubmatch(string(text), -1) {
+			all = append(all, match[1:])
+		}
+		return all
+	}
+	require.NotEmpty(t, codes("errors.go"))
+	require.ElementsMatch(t, codes("../api/errors.go"), codes("errors.go"))
+}

@@ -1,0 +1,181 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Tools reads and changes the tools that agents mount.
+type Tools struct{ Collection[Tool, ToolUpdate] }
+
+// Skills reads and changes the skills that agents mount.
+type Skills struct {
+	Collection[Skill, SkillUpdate]
+	Ready Reader[Skill] // the skills whose archive exists
+}
+
+// Upload is the file of a tool or a skill, with texts that replace those in the file unless they
+// are empty.
+type Upload struct {
+	FileName      string
+	Content       io.ReadSeeker // read again from its start if the request is repeated
+	Type          string        // of a skill: expert or community
+	Title         string
+	Description   string
+	DescriptionEn string
+}
+
+// Create uploads a new tool: a TypeScript or JavaScript file of at most 5 MiB.
+func (t Tools) Create(ctx context.Context, file Upload) (Tool, error) {
+	return upload[Tool](ctx, t.c, http.MethodPost, t.path, 0, file)
+}
+
+// Replace uploads the file of an existing tool. The version is as in [Collection.Update].
+func (t Tools) Replace(ctx context.Context, name string, version int64, file Upload) (Tool, error) {
+	return upload[Tool](ctx, t.c, http.MethodPut, t.path+"/"+segment(name)+"/file", version, file)
+}
+
+// Download returns the file of a tool from an offset. The caller closes its content.
+func (t Tools) Download(ctx context.Context, name string, offset int64) (*File, error) {
+	return t.c.open(ctx, t.path+"/"+segment(name)+"/download", offset, false)
+}
+
+// Create uploads a new skill: a zip archive with a SKILL.md.
+func (s Skills) Create(ctx context.Context, file Upload) (Skill, error) {
+	return upload[Skill](ctx, s.c, http.MethodPost, s.path, 0, file)
+}
+
+// Replace uploads the archive of an existing skill. The version is as in [Collection.Update].
+func (s Skills) Replace(ctx context.Context, name string, version int64, file Upload) (Skill, error) {
+	return upload[Skill](ctx, s.c, http.MethodPut, s.path+"/"+segment(name)+"/file", version, file)
+}
+
+// Link returns a link to the archive of a skill that is valid for an hour without a token.
+func (s Skills) Link(ctx context.Context, name string) (SkillLink, error) {
+	return get[SkillLink](ctx, s.c, "/api/v1/skills/"+segment(name)+"/download", nil)
+}
+
+// Download returns the archive of a skill from an offset. The caller closes its content.
+func (s Skills) Download(ctx context.Context, name string, offset int64) (*File, error) {
+	link, err := s.Link(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.c.Artifact(ctx, link.URL, offset)
+}
+
+// Artifact returns the file behind a link of the hub from an offset. It sends no token, because the
+// link may be that of another server. The caller closes its content.
+func (c *Client) Artifact(ctx context.Context, link string, offset int64) (*File, error) {
+	address, err := url.Parse(link)
+	if err != nil || address.Scheme != "http" && address.Scheme != "https" {
+		return nil, errors.New("open artifact: the link is not an address of http or https")
+	}
+	return c.open(ctx, link, offset, true)
+}
+
+// upload sends a file as a form.
+func upload[T any](ctx context.Context, c *Client, method, path string, version int64, file Upload) (result T, err error) {
+	size, err := file.Content.Seek(0, io.SeekEnd)
+	if err != nil {
+		return result, fmt.Errorf("read %s: %w", file.FileName, err)
+	}
+	var head bytes.Buffer
+	form := multipart.NewWriter(&head)
+	for _, field := range [][2]string{
+		{"type", file.Type}, {"title", file.Title}, {"description", file.Description}, {"descriptionEn", file.DescriptionEn},
+	} {
+		if field[1] != "" {
+			_ = form.WriteField(field[0], field[1]) // a buffer does not fail
+		}
+	}
+	name := strings.NewReplacer("\\", "\\\\", `"`, "\\\"", "\r", "", "\n", "").Replace(file.FileName)
+	_, _ = form.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {`form-data; name="file"; filename="` + name + `"`}, "Content-Type": {"application/octet-stream"},
+	})
+	start := head.Len()
+	_ = form.Close()
+	r := request{
+		method: method, path: path, accept: jsonMedia, media: form.FormDataContentType(),
+		length: int64(head.Len()) + size, header: http.Header{},
+		body: func() io.Reader {
+			_, _ = file.Content.Seek(0, io.SeekStart) // a read reports the error
+			return io.MultiReader(bytes.NewReader(head.Bytes()[:start]), file.Content, bytes.NewReader(head.Bytes()[start:]))
+		},
+	}
+	r.match(version)
+	return decode[T](ctx, c, r)
+}
+
+// Tool is a tool that agents can mount.
+type Tool struct {
+	// The file and all other optional fields are those of custom tools.
+	ID            string `json:"id,omitempty"`
+	Name          string `json:"name"`
+	Title         string `json:"title"`
+	Description   string `json:"description"`
+	DescriptionEn string `json:"descriptionEn"`
+	Source        string `json:"source"`
+	// missing if the file no longer exists.
+	Status    string    `json:"status"`
+	FileName  string    `json:"fileName,omitempty"`
+	Hash      string    `json:"hash,omitempty"`
+	Size      int64     `json:"size,omitempty"`
+	Version   int64     `json:"version,omitempty"`
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+	UpdatedAt time.Time `json:"updatedAt,omitzero"`
+}
+
+// ToolUpdate changes the texts of a tool.
+type ToolUpdate struct {
+	// An empty value means the name.
+	Title         *string `json:"title,omitempty"`
+	Description   *string `json:"description,omitempty"`
+	DescriptionEn *string `json:"descriptionEn,omitempty"`
+}
+
+// Skill is a skill that agents can mount.
+type Skill struct {
+	ID            string `json:"id"`
+	Name          string `json:"name"`
+	Type          string `json:"type"`
+	Title         string `json:"title"`
+	Description   string `json:"description"`
+	DescriptionEn string `json:"descriptionEn"`
+	// missing if the archive no longer exists.
+	Status string `json:"status"`
+	// Of the archive behind the link.
+	Hash      string    `json:"hash"`
+	Size      int64     `json:"size"`
+	Version   int64     `json:"version"`
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// SkillUpdate changes the type and the texts of a skill.
+type SkillUpdate struct {
+	// An empty value means no change.
+	Type *string `json:"type,omitempty"`
+	// An empty value means the name.
+	Title         *string `json:"title,omitempty"`
+	Description   *string `json:"description,omitempty"`
+	DescriptionEn *string `json:"descriptionEn,omitempty"`
+}
+
+// SkillLink is a link to the archive of a skill.
+type SkillLink struct {
+	URL       string    `json:"url"`
+	ExpiresAt time.Time `json:"expiresAt"`
+	// Of the archive behind the link.
+	Hash string `json:"hash"`
+	Size int64  `json:"size"`
+}
