@@ -89,7 +89,10 @@ func (cfg Config) write(ctx context.Context, d *db.DB, dump *os.File, w io.Write
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
 	}()
-	if m, err = cfg.dump(ctx, d, dump.Name()); err != nil {
+	stopSync := syncing(dump)
+	m, err = cfg.dump(ctx, d, dump.Name())
+	stopSync()
+	if err != nil {
 		return m, err
 	}
 	if runtime.GOOS != "windows" { // a killed process leaves no file

@@ -179,6 +179,7 @@ func TestABackupReplacesOnlyABackup(t *testing.T) {
 	// Files that a killed process left are replaced.
 	require.NoError(t, os.WriteFile(path+".partial", []byte("left over"), 0o644))
 	require.NoError(t, os.WriteFile(path+".partial.database", []byte("left over"), 0o644))
+	require.NoError(t, os.WriteFile(path+".partial.database-journal", []byte("left over"), 0o644))
 	in.write()
 	require.Equal(t, []string{"blobs", "hub.backup"}, names(t, in.dir))
 
@@ -188,6 +189,22 @@ func TestABackupReplacesOnlyABackup(t *testing.T) {
 		require.ErrorContains(t, err, "exists and is not a backup: choose another name")
 	}
 	require.NoError(t, in.db.Ping(t.Context()))
+}
+
+// Who can write to the directory cannot choose where the dump is written, or who can read it.
+func TestADumpIsANewFile(t *testing.T) {
+	t.Parallel()
+	in := install(t, dbtest.SQLite(t), secret.Generate()).open()
+	path, victim := filepath.Join(in.dir, "hub.backup"), filepath.Join(t.TempDir(), "victim")
+	require.NoError(t, os.WriteFile(victim, []byte("precious"), 0o644))
+	for _, plant := range []func(from, to string) error{os.Symlink, os.Link} {
+		require.NoError(t, plant(victim, path+".partial.database"))
+		in.write()
+		content, err := os.ReadFile(victim)
+		require.NoError(t, err)
+		require.Equal(t, "precious", string(content))
+		require.Equal(t, []string{"blobs", "hub.backup"}, names(t, in.dir))
+	}
 }
 
 func TestTwoProcessesDoNotWriteOneBackup(t *testing.T) {

@@ -34,11 +34,11 @@ func WriteFile(ctx context.Context, cfg Config, d *db.DB, path string) (m Manife
 			_ = os.Remove(file.Name()) // err is the error to return
 		}
 	}()
-	dump, err := os.OpenFile(file.Name()+".database", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	dump, err := createDump(file.Name() + ".database")
 	if err != nil {
 		return m, fmt.Errorf("create dump: %w", err)
 	}
-	if m, err = cfg.write(ctx, d, dump, file); err != nil {
+	if m, err = cfg.write(ctx, d, dump, &syncedFile{File: file}); err != nil {
 		return m, err
 	}
 	if err := file.Sync(); err != nil {
@@ -86,6 +86,17 @@ func openPartial(path string) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// createDump creates an empty file with mode 0600 in place of what a killed process left. A link of
+// another user at this name is not followed.
+func createDump(path string) (*os.File, error) {
+	for _, left := range []string{path, path + "-journal"} {
+		if err := os.Remove(left); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // current returns an error if the file has another name now: the process that had the lock before

@@ -1,0 +1,48 @@
+package backup
+
+import (
+	"os"
+	"time"
+)
+
+// A commit of the database waits for the disk, and so for what this process has written before and
+// the system has not: that is synced in steps, and not at the end.
+const (
+	syncBytes = 8 << 20
+	syncEvery = 50 * time.Millisecond
+)
+
+// syncedFile is a file that is synced while it is written.
+type syncedFile struct {
+	*os.File
+
+	written int // bytes since the last sync
+}
+
+func (f *syncedFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	if f.written += n; err == nil && f.written >= syncBytes {
+		f.written = 0
+		err = f.Sync()
+	}
+	return n, err
+}
+
+// syncing syncs a file that others write until stop is called.
+func syncing(f *os.File) (stop func()) {
+	stopped, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(syncEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-tick.C:
+			}
+			_ = f.Sync() // the file is temporary
+		}
+	}()
+	return func() { close(stopped); <-ended }
+}
