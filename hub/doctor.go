@@ -28,10 +28,14 @@ func Diagnose(ctx context.Context, cfg Config) []doctor.Result {
 		{Name: "address", Do: x.address},
 	}
 	if err != nil {
-		return doctor.Run(ctx, append([]doctor.Check{{Name: "database", Do: func(context.Context) []doctor.Result { return unopened(err) }}}, checks...)...)
+		unopened := func(context.Context) []doctor.Result { return unopened(cfg.DatabaseURL, err) }
+		return doctor.Run(ctx, append([]doctor.Check{{Name: "database", Do: unopened}}, checks...)...)
 	}
 	defer func() { _ = d.Close() }() // it has only read
-	results := doctor.Run(ctx, doctor.Check{Name: "database", Do: x.database}, doctor.Check{Name: "database", Within: 10 * time.Minute, Do: x.integrity})
+	results := doctor.Run(ctx, doctor.Check{Name: "database", Within: 10 * time.Minute, Do: x.integrity})
+	if doctor.Failed(results) == 0 { // otherwise, its migrations cannot be judged
+		results = append(doctor.Run(ctx, doctor.Check{Name: "database", Do: x.database}), results...)
+	}
 	if d.Migrated(ctx, migrations()...) == nil { // otherwise, tables may be missing
 		checks = append([]doctor.Check{
 			{Name: "key", Within: time.Minute, Do: x.keys},
@@ -44,14 +48,16 @@ func Diagnose(ctx context.Context, cfg Config) []doctor.Result {
 }
 
 // unopened explains the error of a database that cannot be opened.
-func unopened(err error) []doctor.Result {
+func unopened(url string, err error) []doctor.Result {
+	engine, _ := db.EngineOf(url)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return doctor.Fail("the database does not exist", "set HUB_DATA_DIR or DATABASE_URL; the first start of the hub creates one")
-	case errors.Is(err, db.ErrUnavailable):
+	case errors.Is(err, db.ErrUnavailable) && engine == db.PostgreSQL:
 		return doctor.Fail(err.Error(), "start the database; check the host, the user and the password of DATABASE_URL, and the network")
 	}
-	return doctor.Fail(err.Error(), "check DATABASE_URL and the permissions of the file; if the file is damaged, restore a backup")
+	return doctor.Fail(err.Error(), "check DATABASE_URL, the permissions of the file and its directory, and that their file system can be written; "+
+		"if the file is damaged, restore a backup")
 }
 
 // examined is an installation.

@@ -198,8 +198,13 @@ func (s *settings) examined(ctx context.Context) (cfg hub.Config, closers []io.C
 		faults = append(faults, r)
 	}
 	var err error
-	if cfg.EncryptionKeys, err = s.existingKeys(); err != nil {
+	cfg.EncryptionKeys, err = s.existingKeys()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && s.requireDatabase() != nil: // the first start creates both
+	case errors.Is(err, fs.ErrNotExist):
 		fault("key", err, "restore the key of this database: without it, its secrets are lost")
+	case err != nil:
+		fault("key", err, "correct the file or its mode; without the key of this database, its secrets are lost")
 	}
 	files, err := s.blobsToRead(ctx, log)
 	if err != nil {

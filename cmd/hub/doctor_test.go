@@ -3,6 +3,7 @@ package main_test
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -92,13 +93,23 @@ func TestDoctorFindsFaults(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, f.Close())
 		}, check: "database", fact: "the file is damaged: ", fix: "restore a backup"},
+		"a damaged first page": {plant: func(t *testing.T, dir string) {
+			f, err := os.OpenFile(filepath.Join(dir, "hub.db"), os.O_RDWR, 0)
+			require.NoError(t, err)
+			_, err = f.WriteAt([]byte(strings.Repeat("\xff", 30*4096)), 3*4096)
+			require.NoError(t, errors.Join(err, f.Close()))
+		}, check: "database", fact: "malformed", fix: "restore a backup"},
+		"a directory in place of the database": {plant: func(t *testing.T, dir string) {
+			require.NoError(t, os.Remove(filepath.Join(dir, "hub.db")))
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "hub.db"), 0o700))
+		}, check: "database", fact: "unable to open", fix: "the permissions of the file"},
 		"a newer database": {plant: bump, check: "database", fact: "newer than this program", fix: "install a newer version of the hub"},
 		"a server that does not respond": {
 			env:   []string{"DATABASE_URL", "postgres://u@127.0.0.1:1/d", "PROVIDER_ENCRYPTION_KEY", string(key)},
 			check: "database", fact: "unavailable", fix: "start the database",
 		},
 		"no key":      {plant: remove("encryption.key"), check: "key", fact: "the encryption key is missing", fix: "restore the key of this database"},
-		"an open key": {plant: write("encryption.key", string(key), 0o644), check: "key", fact: "readable by other users", fix: "restore the key"},
+		"an open key": {plant: write("encryption.key", string(key), 0o644), check: "key", fact: "readable by other users", fix: "its mode"},
 		"another key": {env: []string{"PROVIDER_ENCRYPTION_KEY", secret.Generate()}, check: "key", fact: "which is not configured", fix: "set PROVIDER_ENCRYPTION_KEY"},
 		"an open database": {plant: func(t *testing.T, dir string) {
 			require.NoError(t, os.Chmod(filepath.Join(dir, "hub.db"), 0o644))
@@ -173,8 +184,9 @@ func TestDoctorChangesNothing(t *testing.T) {
 	require.Equal(t, before, files(env[1]))
 
 	fresh := filepath.Join(t.TempDir(), "fresh")
-	_, failed = examine(t, []string{"HUB_DATA_DIR", fresh, "HUB_ADDR", "127.0.0.1:1"})
+	results, failed := examine(t, []string{"HUB_DATA_DIR", fresh, "HUB_ADDR", "127.0.0.1:1"})
 	require.True(t, failed)
+	require.Equal(t, 1, doctor.Failed(results), "the first start creates the key: %v", results)
 	require.NoFileExists(t, fresh)
 
 	_, err := once(t, env, "doctor", "-o", "yaml")

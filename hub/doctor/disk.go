@@ -2,28 +2,41 @@ package doctor
 
 import "fmt"
 
-// Bounds of free space, in bytes. A full disk ends every write.
+// Bounds of free space in bytes, and of free files. A full disk ends every write.
 const (
 	lowSpace   = 2 << 30
 	leastSpace = 200 << 20
+	leastFiles = 1000
 )
 
-// Disk returns how much space is free for a directory.
+// space is what a directory has room for.
+type space struct {
+	bytes uint64
+	files uint64 // the largest number if the file system has no limit
+}
+
+// Disk returns how much space is free for a directory, and whether it can be written.
 func Disk(dir string) []Result {
 	free, err := freeSpace(dir)
 	if err != nil {
 		return Warn(fmt.Sprintf("the free space of %s is unknown: %v", dir, err), "check that the directory exists and can be accessed")
 	}
+	if err := writable(dir); err != nil {
+		return Fail(fmt.Sprintf("%s cannot be written: %v", dir, err), "run hub doctor as the user of the hub; then correct the owner and the mode of the directory, "+
+			"or mount its file system for writes")
+	}
 	return judge(dir, free)
 }
 
-func judge(dir string, free uint64) []Result {
-	fact := fmt.Sprintf("%d MiB are free in %s", free>>20, dir)
+func judge(dir string, free space) []Result {
+	fact := fmt.Sprintf("%d MiB are free in %s", free.bytes>>20, dir)
 	const fix = "delete files, or enlarge the disk: on a full disk, every change fails"
 	switch {
-	case free < leastSpace:
+	case free.files < leastFiles:
+		return Fail(fmt.Sprintf("%d more files can be created in %s", free.files, dir), "delete files, or use a file system with more inodes")
+	case free.bytes < leastSpace:
 		return Fail(fact, fix)
-	case free < lowSpace:
+	case free.bytes < lowSpace:
 		return Warn(fact, fix)
 	}
 	return Fine(fact)

@@ -4,4 +4,6 @@ package doctor
 
 import "errors"
 
-func freeSpace(string) (uint64, error) { return 0, errors.ErrUnsupported }
+func freeSpace(string) (space, error) { return space{}, errors.ErrUnsupported }
+
+func writable(string) error { return nil }

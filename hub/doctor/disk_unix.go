@@ -2,11 +2,24 @@
 
 package doctor
 
-import "syscall"
+import (
+	"math"
+	"syscall"
+)
 
-// freeSpace returns the bytes that this user can write to the file system of a directory.
-func freeSpace(dir string) (uint64, error) {
+// freeSpace returns what this user can write to the file system of a directory.
+func freeSpace(dir string) (space, error) {
 	var s syscall.Statfs_t
 	err := syscall.Statfs(dir, &s)
-	return s.Bavail * uint64(s.Bsize), err
+	free := space{bytes: s.Bavail * uint64(s.Bsize), files: s.Ffree}
+	if s.Files == 0 { // such as btrfs
+		free.files = math.MaxUint64
+	}
+	return free, err
+}
+
+// writable returns an error if this user cannot create files in a directory. It creates none.
+func writable(dir string) error {
+	const writeAndSearch = 2 | 1 // W_OK and X_OK of access(2)
+	return syscall.Access(dir, writeAndSearch)
 }

@@ -45,12 +45,13 @@ func TestEachCheckIsBounded(t *testing.T) {
 
 func TestDisk(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, doctor.OK, doctor.Judge("/srv", 10<<30)[0].Status)
-	require.Equal(t, doctor.Warning, doctor.Judge("/srv", 1<<30)[0].Status)
-	full := doctor.Judge("/srv", 5<<20)[0]
+	require.Equal(t, doctor.OK, doctor.Judge("/srv", 10<<30, 1<<20)[0].Status)
+	require.Equal(t, doctor.Warning, doctor.Judge("/srv", 1<<30, 1<<20)[0].Status)
+	full := doctor.Judge("/srv", 5<<20, 1<<20)[0]
 	require.Equal(t, doctor.Result{
 		Status: doctor.Error, Fact: "5 MiB are free in /srv", Fix: "delete files, or enlarge the disk: on a full disk, every change fails",
 	}, full)
+	require.Contains(t, doctor.Judge("/srv", 10<<30, 7)[0].Fact, "7 more files can be created in /srv")
 	require.Contains(t, doctor.Disk(t.TempDir())[0].Fact, "MiB are free in ")
 	require.Contains(t, doctor.Disk("/does/not/exist")[0].Fact, "is unknown")
 }

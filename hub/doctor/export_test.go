@@ -1,4 +1,4 @@
 package doctor
 
-// Judge returns the results for free bytes.
-var Judge = judge
+// Judge returns the results for free bytes and files.
+func Judge(dir string, bytes, files uint64) []Result { return judge(dir, space{bytes, files}) }
