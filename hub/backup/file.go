@@ -38,7 +38,7 @@ func WriteFile(ctx context.Context, cfg Config, d *db.DB, path string) (m Manife
 	if err != nil {
 		return m, fmt.Errorf("create dump: %w", err)
 	}
-	if m, err = cfg.write(ctx, d, dump, &syncedFile{File: file}); err != nil {
+	if m, err = cfg.write(ctx, d, dump, &syncedFile{File: file, ctx: ctx}); err != nil {
 		return m, err
 	}
 	if err := file.Sync(); err != nil {

@@ -1,31 +1,43 @@
 package backup
 
 import (
+	"context"
 	"os"
 	"time"
 )
 
 // A commit of the database waits for the disk, and so for what this process has written before and
-// the system has not: that is synced in steps, and not at the end.
+// the system has not: that is synced in steps, and not at the end. Between the steps, the disk is
+// free for as long as one takes.
 const (
 	syncBytes = 8 << 20
 	syncEvery = 50 * time.Millisecond
 )
 
-// syncedFile is a file that is synced while it is written.
+// syncedFile is a file that is synced while it is written. Its writes end with its context.
 type syncedFile struct {
 	*os.File
 
+	ctx     context.Context
 	written int // bytes since the last sync
 }
 
 func (f *syncedFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
-	if f.written += n; err == nil && f.written >= syncBytes {
-		f.written = 0
-		err = f.Sync()
+	if f.written += n; err != nil || f.written < syncBytes {
+		return n, err
 	}
-	return n, err
+	f.written = 0
+	began := time.Now()
+	if err := f.Sync(); err != nil {
+		return n, err
+	}
+	select {
+	case <-time.After(time.Since(began)):
+		return n, nil
+	case <-f.ctx.Done():
+		return n, context.Cause(f.ctx)
+	}
 }
 
 // syncing syncs a file that others write until stop is called.
