@@ -98,8 +98,12 @@ func (c *contract) chats(admin string) {
 	c.cancelledChat(path, cleo, admin)
 	for _, row := range [][2]string{{path, cleo}, {strings.Replace(path, chats, allChats, 1), admin}} {
 		transcript, token := row[0]+"/transcript", row[1]
-		c.unpaged(transcript, token)
-		require.Equal(c.t, "1", c.ok(200, "GET", transcript+"?page_size=1", token, "")["next"])
+		c.unpagedSize(transcript, token)
+		next, _ := c.ok(200, "GET", transcript+"?page_size=1", token, "")["next"].(string)
+		c.ok(200, "GET", transcript+"?next="+next, token, "")
+		for _, query := range []string{"page=2", "next=1", "next=1-00000000", "next=x"} {
+			c.reject(400, api.InvalidRequest, "GET", transcript+"?"+query, token, "")
+		}
 		c.failing.Store(true)
 		c.reject(502, api.UpstreamFailed, "GET", transcript, token, "")
 		c.failing.Store(false)

@@ -106,6 +106,17 @@ func (c *contract) unpaged(path, token string) {
 	}
 }
 
+// unpagedSize is unpaged for a list whose pages have no numbers.
+func (c *contract) unpagedSize(path, token string) {
+	c.t.Helper()
+	for _, query := range []string{"page_size=0", "page_size=ten", "page_size=%zz"} {
+		c.reject(http.StatusBadRequest, api.InvalidRequest, "GET", path+"?"+query, token, "")
+	}
+	for _, query := range []string{"", "?next=&page_size=", "?page_size=101"} {
+		require.IsType(c.t, []any{}, c.ok(200, "GET", path+query, token, "")["items"])
+	}
+}
+
 // firstRun sets a hub up.
 func (c *contract) firstRun() {
 	require.Equal(c.t, true, c.ok(200, "GET", "/auth/mode", "", "")["setup_required"])

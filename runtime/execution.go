@@ -40,6 +40,7 @@ const maxTimeoutMs = 366 * 24 * 3600 * 1000
 
 func (rt *Runtime) newExecution(h *hosted, entry *run.Run, s session.Session, req *wire.RunRequest) *execution {
 	runID := entry.ID().String()
+	s.Begin(runID)
 	init := h.init
 	init.RunID, init.SessionID, init.Resumed = runID, s.ID(), s.Resumed()
 	x := &execution{

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
@@ -68,9 +70,18 @@ const (
 	defaultEntries = 100
 	maxEntries     = 1000
 
-	// maxEntryText bounds each text of an entry, in bytes.
-	maxEntryText = 256 << 10
+	// maxEntryText bounds each text of an entry, in bytes, and maxEntryBytes all of them together.
+	maxEntryText  = 256 << 10
+	maxEntryBytes = 4 << 20
+
+	// maxPageValues bounds the JSON values of a page, and so of an entry. A client accepts twice as
+	// many. blockValues are those of an entry, and of a block, without its input.
+	maxPageValues = 1 << 17
+	blockValues   = 16
 )
+
+// entryLimit bounds an event, and the input of a call.
+var entryLimit = jsonlimit.Limit{Values: maxPageValues / 2, Depth: 1000}
 
 var errSessionNotFound = reject(http.StatusNotFound, "Session not found")
 
@@ -120,9 +131,13 @@ func (rt *Runtime) transcript(ctx context.Context, id string, after int64, limit
 		return wire.Transcript{}, err
 	}
 	t := wire.Transcript{SessionID: found.ID, AgentID: found.AgentID, CreatedAt: wire.Time(found.Created), Entries: []wire.TranscriptEntry{}, Total: found.Total}
-	last := after
+	last, room := after, maxPageValues
 	for _, e := range found.Entries {
-		t.Entries = append(t.Entries, entryOf(e))
+		entry, values := entryOf(e)
+		if room -= values; room < 0 && len(t.Entries) > 0 {
+			break
+		}
+		t.Entries = append(t.Entries, entry)
 		last = e.Seq
 	}
 	if len(found.Entries) > 0 && last < found.Total {
@@ -131,18 +146,28 @@ func (rt *Runtime) transcript(ctx context.Context, id string, after int64, limit
 	return t, nil
 }
 
-func entryOf(e session.Entry) wire.TranscriptEntry {
-	out := wire.TranscriptEntry{Seq: e.Seq, Time: wire.Time(e.Time)}
+// entryOf returns an entry, and the number of its JSON values, which is at most maxPageValues.
+func entryOf(e session.Entry) (out wire.TranscriptEntry, values int) {
+	out = wire.TranscriptEntry{Seq: e.Seq, Time: wire.Time(e.Time), RunID: e.Run}
+	room := entryRoom{bytes: maxEntryBytes, values: maxPageValues - blockValues}
 	switch {
 	case e.Message != nil:
 		out.Type, out.Role = wire.EntryMessage, string(e.Message.Role)
 		for i := range e.Message.Content {
-			if b, ok := transcriptBlock(&e.Message.Content[i]); ok {
+			if room.values < blockValues {
+				break
+			}
+			if b, ok := room.block(&e.Message.Content[i]); ok {
 				out.Content = append(out.Content, b)
 			}
 		}
 	case e.Event != nil:
 		out.Type, out.Event = wire.EntryEvent, e.Event
+		n, err := entryLimit.Count(e.Event)
+		if err != nil {
+			out.Event, n = withoutContent(e.Event), blockValues
+		}
+		room.values -= n
 	default:
 		out.Type = wire.EntryCompaction
 		if len(e.Compacted) > 0 {
@@ -150,30 +175,63 @@ func entryOf(e session.Entry) wire.TranscriptEntry {
 			out.Kept = len(e.Compacted) - 1
 		}
 	}
-	return out
+	return out, maxPageValues - room.values
 }
 
-// transcriptBlock returns a block without what is only for upstream: signatures, encrypted
-// thinking and unknown fields.
-func transcriptBlock(b *model.Block) (wire.TranscriptBlock, bool) {
-	text, cut := excerpt.Ends(b.Text, maxEntryText)
-	out := wire.TranscriptBlock{Type: string(b.Type), Truncated: cut}
+// withoutContent returns the type of an event that has more values than a page.
+func withoutContent(event json.RawMessage) json.RawMessage {
+	var short struct {
+		Type      string `json:"type"`
+		Truncated bool   `json:"truncated"`
+	}
+	_ = json.Unmarshal(event, &short) // the runtime has encoded it
+	short.Truncated = true
+	text, _ := json.Marshal(short) // two plain values
+	return text
+}
+
+// entryRoom is what the following blocks of a message may have.
+type entryRoom struct{ bytes, values int }
+
+// text returns a text, shortened to the room.
+func (r *entryRoom) text(text string) (short string, cut bool) {
+	short, cut = excerpt.Ends(text, min(maxEntryText, r.bytes))
+	r.bytes = max(0, r.bytes-len(short))
+	return short, cut
+}
+
+// input returns the input of a call, or nil if there is no room for it.
+func (r *entryRoom) input(input json.RawMessage) json.RawMessage {
+	values, err := entryLimit.Count(input)
+	if err != nil || values > r.values || len(input) > min(maxEntryText, r.bytes) {
+		return nil
+	}
+	r.bytes -= len(input)
+	r.values -= values
+	return input
+}
+
+// block returns a block without what is only for upstream: signatures, encrypted thinking and
+// unknown fields.
+func (r *entryRoom) block(b *model.Block) (wire.TranscriptBlock, bool) {
+	out := wire.TranscriptBlock{Type: string(b.Type)}
 	switch b.Type {
 	case model.BlockText:
-		out.Text = text
+		out.Text, out.Truncated = r.text(b.Text)
 	case model.BlockThinking:
-		out.Thinking = text
-		return out, text != ""
-	case model.BlockToolUse:
-		out.ID, out.Name, out.Input = b.ID, b.Name, b.Input
-		if len(b.Input) > maxEntryText {
-			out.Input, out.Truncated = nil, true
+		if b.Text == "" {
+			return out, false
 		}
+		out.Thinking, out.Truncated = r.text(b.Text)
+	case model.BlockToolUse:
+		out.ID, out.Name, out.Input = b.ID, b.Name, r.input(b.Input)
+		out.Truncated = out.Input == nil && len(b.Input) > 0
 	case model.BlockToolResult:
-		out.ToolUseID, out.IsError = b.ID, b.IsError
-		out.Output, out.Images = text, len(b.Images)
+		out.ToolUseID, out.IsError, out.Images = b.ID, b.IsError, len(b.Images)
+		out.Output, out.Truncated = r.text(b.Text)
 	default:
 		return out, false
 	}
+	r.values -= blockValues
 	return out, true
 }

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -37,6 +38,7 @@ func transcriptOf(t *testing.T, b *bench, id string) (all []wire.TranscriptEntry
 	}
 	for i, e := range all {
 		require.EqualValues(t, i+1, e.Seq)
+		require.NotEmpty(t, e.RunID)
 		require.False(t, e.Time.IsZero())
 	}
 	return all
@@ -124,8 +126,52 @@ func TestTranscript(t *testing.T) {
 			require.Equal(t, []string{"system init", "user text again", "assistant text Half", "cancelled"}, summary(t, after[len(all):]))
 			require.Contains(t, string(after[len(after)-1].Event), `"reason":"client_request"`)
 			require.Equal(t, all, after[:len(all)], "entries do not change")
+			for i, e := range after {
+				require.Equal(t, i >= len(all), e.RunID == id, "an entry names its run")
+			}
 		})
 	}
+}
+
+// A client reads every page, whatever a model has sent: the values of a page are bounded, and an
+// input that exceeds a bound by itself is omitted.
+func TestTranscriptWithManyValues(t *testing.T) {
+	list := func(n int) string { return `{"a":[` + strings.Repeat("1,", n) + `1]}` }
+	many := func(calls int, input string) modeltest.Reply {
+		var parts []modeltest.Step
+		for n := range calls {
+			parts = append(parts, modeltest.ToolCall(fmt.Sprint("c", n), "greet", input))
+		}
+		return modeltest.Stream(parts...)
+	}
+	up := modeltest.Start(t, modeltest.Anthropic,
+		many(1, list(50_000)), many(1, list(50_000)), many(1, list(50_000)), many(1, list(50_000)), many(1, list(50_000)), many(1, list(50_000)),
+		many(1, list(100_000)), many(5, list(50_000)), many(1, `{"a":`+strings.Repeat("[", 2000)+strings.Repeat("]", 2000)+`}`),
+		many(1, `{"a":"`+strings.Repeat("x", 300<<10)+`"}`), modeltest.Stream(modeltest.Text("Done.")))
+	b := serve(t, up, func(c *runtime.Config) { c.Agents[0].MaxTurns = 20 })
+	_, run := b.blocking(t, `{"message":"hello"}`)
+	require.EqualValues(t, "completed", run.State, run.Error)
+	c, err := client.New(client.Config{BaseURL: b.url})
+	require.NoError(t, err)
+	var inputs []string
+	pages := 0
+	for after, more := int64(0), true; more; pages++ {
+		page, err := c.Transcript(t.Context(), run.SessionID, after, 1000)
+		require.NoError(t, err)
+		require.NotEmpty(t, page.Entries)
+		for _, e := range page.Entries {
+			for _, block := range e.Content {
+				if block.Type == "tool_use" {
+					require.Equal(t, block.Input == nil, block.Truncated)
+					inputs = append(inputs, fmt.Sprint(len(block.Input)))
+				}
+			}
+		}
+		after, more = page.Next, page.Next != 0
+	}
+	size := fmt.Sprint(len(list(50_000)))
+	require.Equal(t, []string{size, size, size, size, size, size, "0", size, size, "0", "0", "0", "0", "0"}, inputs)
+	require.Greater(t, pages, 3)
 }
 
 func TestTranscriptIsRejected(t *testing.T) {

@@ -121,11 +121,15 @@ func messagePage(r *http.Request) (page MessagePage, err error) {
 	if next := query.Get("next"); next != "" {
 		page.After, err = strconv.ParseInt(next, 10, 53)
 		if err != nil || page.After < 1 {
-			const want = "must be that of a former response"
-			return page, &api.Error{Code: api.InvalidRequest, Message: "next " + want + ".", Data: map[string]any{"fields": map[string]string{"next": want}}}
+			return page, invalidQuery("next", "must be that of a former response")
 		}
 	}
 	return page, nil
+}
+
+// invalidQuery returns the error of a parameter of the query.
+func invalidQuery(name, want string) error {
+	return &api.Error{Code: api.InvalidRequest, Message: name + " " + want + ".", Data: map[string]any{"fields": map[string]string{name: want}}}
 }
 
 func (s *Service) listAllSessions(r *http.Request) (api.List[Session], error) {

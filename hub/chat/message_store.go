@@ -48,6 +48,33 @@ func messagesOf(ctx context.Context, q db.Querier, s session, after, upTo int64)
 		ORDER BY seq`, s.TenantID, s.Key, after, upTo, maxPageBytes)
 }
 
+// labelWidth is the number to whose multiples the runs of labelsOf are filled up, so that few
+// statements are prepared.
+const labelWidth = 25
+
+// labelsOf returns the labels and notices of answers by their runs.
+func labelsOf(ctx context.Context, q db.Querier, s session, runs []string) (map[string]message, error) {
+	labels := map[string]message{}
+	if len(runs) == 0 {
+		return labels, nil
+	}
+	args := []any{s.TenantID, s.Key}
+	for _, run := range runs {
+		args = append(args, run)
+	}
+	for (len(args)-2)%labelWidth > 0 {
+		args = append(args, runs[0])
+	}
+	answers, err := db.Collect(ctx, q, "read labels of answers", func(row db.Scanner) (m message, err error) {
+		return m, row.Scan(&m.RunID, (*[]byte)(&m.AIGC), &m.Notice, &m.NoticeAt)
+	}, `SELECT run_id, aigc, notice, notice_at FROM chat_messages
+		WHERE tenant_id = $1 AND session_key = $2 AND role = 'assistant' AND run_id IN `+db.Rows(3, 1, len(args)-2), args...)
+	for _, m := range answers {
+		labels[m.RunID] = m
+	}
+	return labels, err
+}
+
 // earlier is a message that was sent before with the same clientMessageId.
 type earlier struct {
 	session session

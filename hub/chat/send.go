@@ -144,22 +144,29 @@ func (s *Service) newExchange(ctx context.Context, ref reference, input SendInpu
 	m := &exchange{s: s, ref: ref}
 	m.user = message{ID: ids.New(), ClientID: input.ClientMessageID, Role: roleUser, Status: relay.StatusCompleted, Text: input.Message, CreatedAt: now}
 	m.assistant = message{ID: ids.New(), Role: roleAssistant, Status: relay.StatusPartial, RunID: ids.Random().String(), CreatedAt: now}
+	var err error
+	m.hint, err = s.label(ctx, ref.TenantID, &m.assistant)
+	return m, err
+}
+
+// label sets the label and the notice of a new answer. It returns a notice that is not in the answer.
+func (s *Service) label(ctx context.Context, tenantID string, answer *message) (hint string, err error) {
 	if s.cfg.Labels == nil {
-		return m, nil
+		return "", nil
 	}
-	marker, err := s.cfg.Labels.Label(ctx, ref.TenantID)
+	marker, err := s.cfg.Labels.Label(ctx, tenantID)
 	if err != nil || marker == nil {
-		return m, err
+		return "", err
 	}
-	m.assistant.AIGC, err = json.Marshal(marker.Label)
+	answer.AIGC, err = json.Marshal(marker.Label)
 	switch marker.Mode {
 	case aigc.ModeHint:
-		m.hint = marker.Text
+		hint = marker.Text
 	case aigc.ModeAppend, aigc.ModePrepend:
-		m.assistant.Notice, m.assistant.NoticeAt = marker.Text, marker.Mode
+		answer.Notice, answer.NoticeAt = marker.Text, marker.Mode
 	case aigc.ModeOff:
 	}
-	return m, err
+	return hint, err
 }
 
 // run returns the run of the answer.

@@ -1,15 +1,20 @@
 package chat_test
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
 // The owner of a chat and the admins of its organization read what happened in it. Others do not,
@@ -43,6 +48,10 @@ func TestTranscript(t *testing.T) {
 			run := []string{"event", "message", "message", "event", "event"} // init, question, answer, its tokens, the end
 			require.Equal(t, append(run, run...), types)
 		}
+		first := ada.Get(path + "/transcript?page_size=1").Want(http.StatusOK)["next"].(string)
+		for _, query := range []string{"page=2", "next=1", "next=0" + first, "next=" + first + "0"} {
+			ada.Get(path+"/transcript?"+query).Error(http.StatusBadRequest, api.InvalidRequest)
+		}
 		s.As("acme", "bob", "member").Get(everyone+"/transcript").Error(http.StatusNotFound, api.NotFound)
 		s.As("globex", "eve", "admin").Get(everyone+"/transcript").Error(http.StatusNotFound, api.NotFound)
 		up := *s.endpoint.Load()
@@ -52,6 +61,78 @@ func TestTranscript(t *testing.T) {
 		ada.Get(path+"/transcript").Error(http.StatusConflict, api.AgentNotDeployed)
 		s.endpoint.Store(&up)
 		s.exec(`UPDATE chat_sessions SET runtime_session = 'lost'`)
+		ada.Get(path+"/transcript?next="+first).Error(http.StatusBadRequest, api.InvalidRequest)
 		ada.Get(path+"/transcript").Error(http.StatusNotFound, api.NotFound)
 	})
+}
+
+// What a model has generated is labeled in a transcript as in the messages of the chat.
+func TestLabelsOfTranscripts(t *testing.T) {
+	t.Parallel()
+	const notice = "AI 生成"
+	for _, mode := range []aigc.Mode{aigc.ModeOff, aigc.ModeHint, aigc.ModeAppend, aigc.ModePrepend} {
+		t.Run(string(mode), func(t *testing.T) {
+			s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = labels{mode, notice} })
+			s.deploy(modeltest.Start(t, modeltest.Anthropic,
+				modeltest.Stream(modeltest.ToolCall("t1", "Task", `{"description":"d","prompt":"p","subagent_type":"s"}`)),
+				modeltest.Stream(modeltest.Text("found")), modeltest.Stream(modeltest.Text("Right."))),
+				func(a *agent.Agent) { a.Subagents = map[string]agent.Subagent{"s": {Description: "d", Prompt: "p"}} })
+			ada := s.ada()
+			path := session(ada)
+			say(t, ada, path, "hello")
+			answer := messages(ada, path)[1]
+			part := mode == aigc.ModeAppend || mode == aigc.ModePrepend
+			var texts []string
+			for _, item := range ada.Get(path + "/transcript").Want(http.StatusOK)["items"].([]any) {
+				entry := item.(object)
+				require.Equal(t, answer["runId"], entry["runId"])
+				content, _ := entry["content"].([]any)
+				event, _ := entry["event"].(object)
+				var kinds []string
+				for _, block := range content {
+					kinds = append(kinds, fmt.Sprint(block.(object)["type"], block.(object)["text"] == notice))
+				}
+				generated := entry["role"] == "assistant" || len(kinds) > 0 && kinds[0] == "tool_resultfalse" || event["parent_tool_use_id"] != nil
+				if !generated {
+					require.NotContains(t, entry, "aigc")
+					require.NotContains(t, entry, "aigcNotice")
+					continue
+				}
+				require.Equal(t, answer["aigc"], entry["aigc"])
+				require.Equal(t, part && entry["role"] != "assistant", entry["aigcNotice"] == notice)
+				texts = append(texts, strings.Join(kinds, " "))
+			}
+			call, result, last := "tool_usefalse", "tool_resultfalse", "textfalse"
+			switch mode {
+			case aigc.ModeAppend:
+				call, last = call+" texttrue", last+" texttrue"
+			case aigc.ModePrepend:
+				call, last = "texttrue "+call, "texttrue "+last
+			}
+			require.Equal(t, []string{call, "", result, last}, texts, "the second is an event of the subagent")
+		})
+	}
+}
+
+// The entries of a runtime that names no run, and a summary, have a label too.
+func TestLabelsOfOtherTranscripts(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = labels{aigc.ModeAppend, "AI"} })
+	s.deploy(nil)
+	ada := s.ada()
+	path := session(ada)
+	say(t, ada, path, "hello")
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"sessionId":"s","agentId":"helper","createdAt":"2026-01-02T03:04:05Z","total":3,"entries":[
+			{"seq":1,"type":"message","role":"user","content":[{"type":"text","text":"a question"}]},
+			{"seq":2,"type":"message","role":"assistant","content":[{"type":"text","text":"Right."}]},
+			{"seq":3,"type":"compaction","summary":"It was right.","kept":1}]}`)
+	}))
+	items := ada.Get(path + "/transcript").Want(http.StatusOK)["items"].([]any)
+	require.NotContains(t, items[0], "aigc")
+	require.Contains(t, items[1], "aigc")
+	require.Len(t, items[1].(object)["content"], 2)
+	require.Contains(t, items[2], "aigc")
+	require.Equal(t, "It was right.\n\nAI", items[2].(object)["summary"])
 }

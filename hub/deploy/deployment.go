@@ -123,7 +123,7 @@ func (s *Service) compared(ctx context.Context, caller api.Caller, d deployment,
 	}
 	st := Status{
 		AgentName: d.AgentName, DeploymentKey: d.Key, Desired: d.Desired, State: d.State, Health: d.Health, RuntimeURL: d.RuntimeURL,
-		APIKey: string(c.APIKey), PublicURL: s.publicURL(d.TenantID, d.AgentName), Backend: s.driver.Backend(),
+		PublicURL: s.publicURL(d.TenantID, d.AgentName), Backend: s.driver.Backend(),
 		Revision: d.Revision, Serving: d.Serving, SpecHash: d.SpecHash, ConfigDrift: drift, RestartCount: d.RestartCount, Conditions: []Condition{},
 		StartedAt: api.Time(d.StartedAt), DeployedAt: api.Time(d.DeployedAt), DeployedBy: d.DeployedBy, Error: d.Error,
 	}
@@ -131,10 +131,13 @@ func (s *Service) compared(ctx context.Context, caller api.Caller, d deployment,
 		st.Conditions = append(st.Conditions, Condition{Type: c.Type, Status: c.Status, Code: c.Code, Message: c.Message, ChangedAt: api.Time(c.ChangedAt)})
 	}
 	if !s.readsKeys(caller.RoleNow) {
-		st.APIKey = ""
 		return st, nil
 	}
-	return st, s.revealKey(ctx, caller, d)
+	if err := s.revealKey(ctx, caller, d); err != nil {
+		return Status{}, err
+	}
+	st.APIKey = string(c.APIKey)
+	return st, nil
 }
 
 // allow returns an error if the caller lacks the permission, or if there is no driver.

@@ -19,11 +19,14 @@ func (l Limit) Check(data []byte) error {
 	if len(data) <= l.Values && (l.Depth == 0 || len(data) <= l.Depth) {
 		return nil
 	}
-	return l.count(data)
+	_, err := l.Count(data)
+	return err
 }
 
-func (l Limit) count(data []byte) error {
-	depth, values, quoted := 0, 0, false
+// Count returns the number of objects, arrays and elements of JSON, and ErrExceeded if data exceeds
+// the limit.
+func (l Limit) Count(data []byte) (values int, err error) {
+	depth, quoted := 0, false
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case quoted && c == '\\':
@@ -40,8 +43,8 @@ func (l Limit) count(data []byte) error {
 			depth--
 		}
 		if values > l.Values || l.Depth > 0 && depth > l.Depth {
-			return ErrExceeded
+			return values, ErrExceeded
 		}
 	}
-	return nil
+	return values, nil
 }

@@ -146,6 +146,7 @@ type taskSession struct {
 }
 
 func (s *taskSession) ID() string                { return s.id }
+func (s *taskSession) Begin(string)              {}
 func (s *taskSession) Resumed() bool             { return false }
 func (s *taskSession) Messages() []model.Message { return s.messages }
 func (s *taskSession) Close() error              { return nil }

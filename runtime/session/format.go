@@ -45,6 +45,7 @@ type messageLine struct {
 	*model.Message
 
 	Time time.Time `json:"time,omitzero"`
+	Run  string    `json:"run,omitempty"` // a former version ignores it
 }
 
 // eventLine and compactionLine are the other lines. Their first fields identify them.
@@ -52,10 +53,12 @@ type (
 	eventLine struct {
 		Event json.RawMessage `json:"event"`
 		Time  time.Time       `json:"time"`
+		Run   string          `json:"run,omitempty"`
 	}
 	compactionLine struct {
 		Compacted []model.Message `json:"compacted"`
 		Time      time.Time       `json:"time"`
+		Run       string          `json:"run,omitempty"`
 	}
 )
 

@@ -151,10 +151,13 @@ type memorySession struct {
 	store   *Memory
 	entry   *entry
 	resumed bool
+	run     string // set by Begin, before other calls
 }
 
 func (s *memorySession) ID() string    { return s.entry.key.id }
 func (s *memorySession) Resumed() bool { return s.resumed }
+
+func (s *memorySession) Begin(runID string) { s.run = runID }
 
 func (s *memorySession) Messages() []model.Message { return slices.Clip(s.entry.messages) }
 
@@ -162,7 +165,7 @@ func (s *memorySession) Append(_ context.Context, m model.Message) error {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	s.entry.messages = append(s.entry.messages, m)
-	s.entry.entries = append(s.entry.entries, Entry{Time: time.Now().UTC(), Message: &m})
+	s.entry.entries = append(s.entry.entries, Entry{Time: time.Now().UTC(), Run: s.run, Message: &m})
 	s.addBytes(int64(m.Size()))
 	return nil
 }
@@ -174,7 +177,7 @@ func (s *memorySession) Record(event json.RawMessage) error {
 		return nil
 	}
 	s.entry.events += len(event)
-	s.entry.entries = append(s.entry.entries, Entry{Time: time.Now().UTC(), Event: bytes.Clone(event)})
+	s.entry.entries = append(s.entry.entries, Entry{Time: time.Now().UTC(), Run: s.run, Event: bytes.Clone(event)})
 	s.addBytes(int64(len(event)))
 	return nil
 }
@@ -185,7 +188,7 @@ func (s *memorySession) Compact(_ context.Context, messages []model.Message) err
 	s.entry.messages = slices.Clone(messages)
 	s.entry.dropped += int64(len(s.entry.entries))
 	s.entry.events = 0
-	s.entry.entries = []Entry{{Time: time.Now().UTC(), Compacted: slices.Clone(messages)}}
+	s.entry.entries = []Entry{{Time: time.Now().UTC(), Run: s.run, Compacted: slices.Clone(messages)}}
 	s.addBytes(overhead + int64(sizeOf(messages)) - s.entry.bytes)
 	return nil
 }

@@ -99,15 +99,15 @@ func decodeEntry(line []byte) (e Entry, ok bool) {
 	case bytes.HasPrefix(line, eventPrefix):
 		var event eventLine
 		err = json.Unmarshal(line, &event)
-		e.Event, e.Time = event.Event, event.Time
+		e.Event, e.Time, e.Run = event.Event, event.Time, event.Run
 	case bytes.HasPrefix(line, compactionPrefix):
 		var to compactionLine
 		err = json.Unmarshal(line, &to)
-		e.Compacted, e.Time = to.Compacted, to.Time
+		e.Compacted, e.Time, e.Run = to.Compacted, to.Time, to.Run
 	default:
 		m := messageLine{Message: &model.Message{}}
 		err = json.Unmarshal(line, &m)
-		e.Message, e.Time = m.Message, m.Time
+		e.Message, e.Time, e.Run = m.Message, m.Time, m.Run
 	}
 	return e, err == nil
 }

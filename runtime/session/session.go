@@ -53,6 +53,7 @@ type Transcript struct {
 type Entry struct {
 	Seq  int64     // 1, 2, 3 in the session
 	Time time.Time // zero for a message of a former version
+	Run  string    // the id of the run that wrote it; "" for an entry of a former version
 
 	// One of these is set.
 	Message   *model.Message
@@ -73,6 +74,9 @@ const (
 // Record may be called at any time before Close.
 type Session interface {
 	ID() string
+
+	// Begin sets the run of the entries that follow.
+	Begin(runID string)
 
 	// Resumed reports whether the session existed before Open.
 	Resumed() bool

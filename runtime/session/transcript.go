@@ -21,6 +21,7 @@ type transcript struct {
 	store   *Files
 	key     key
 	resumed bool
+	run     string // set by Begin, before other calls
 
 	mu       sync.Mutex // guards the fields below: events may be recorded during an append
 	path     string     // of the file, relative to the root of the store
@@ -42,6 +43,8 @@ type transcript struct {
 func (t *transcript) ID() string    { return t.key.id }
 func (t *transcript) Resumed() bool { return t.resumed }
 
+func (t *transcript) Begin(runID string) { t.run = runID }
+
 func (t *transcript) Messages() []model.Message {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +52,7 @@ func (t *transcript) Messages() []model.Message {
 }
 
 func (t *transcript) Append(_ context.Context, m model.Message) error {
-	line, err := encoded(messageLine{&m, time.Now().UTC()})
+	line, err := encoded(messageLine{&m, time.Now().UTC(), t.run})
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}
@@ -63,7 +66,7 @@ func (t *transcript) Append(_ context.Context, m model.Message) error {
 }
 
 func (t *transcript) Record(event json.RawMessage) error {
-	line, err := encoded(eventLine{event, time.Now().UTC()})
+	line, err := encoded(eventLine{event, time.Now().UTC(), t.run})
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
 	}
@@ -86,7 +89,7 @@ func (t *transcript) Compact(_ context.Context, messages []model.Message) error 
 			return fmt.Errorf("encode messages: message %d: %w", i+1, err)
 		}
 	}
-	line, err := encoded(compactionLine{append([]model.Message{}, messages...), time.Now().UTC()})
+	line, err := encoded(compactionLine{append([]model.Message{}, messages...), time.Now().UTC(), t.run})
 	if err != nil {
 		return fmt.Errorf("encode messages: %w", err)
 	}

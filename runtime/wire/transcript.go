@@ -25,9 +25,10 @@ const (
 // TranscriptEntry is a message, an event or a compaction. An event is that of the run's stream
 // without the texts that the messages have.
 type TranscriptEntry struct {
-	Seq  int64  `json:"seq"`
-	Time Time   `json:"time,omitzero"` // absent from messages of a former version
-	Type string `json:"type"`
+	Seq   int64  `json:"seq"`
+	Time  Time   `json:"time,omitzero"`   // absent from messages of a former version
+	RunID string `json:"runId,omitempty"` // absent from entries of a former version
+	Type  string `json:"type"`
 
 	Role    string            `json:"role,omitempty"`
 	Content []TranscriptBlock `json:"content,omitempty"`
@@ -50,7 +51,7 @@ type TranscriptBlock struct {
 	Output    string          `json:"output,omitempty"`
 	Images    int             `json:"images,omitempty"` // the number of images of a result, which are not included
 	IsError   bool            `json:"is_error,omitempty"`
-	Truncated bool            `json:"truncated,omitempty"` // a text is shortened, or the input omitted
+	Truncated bool            `json:"truncated,omitempty"` // the text is shortened, or the input is omitted
 }
 
 // Time is a time in UTC with six digits of the second.

@@ -45,6 +45,7 @@ func transcript(t *testing.T, store session.Store) {
 	t.Run("messages and events in their order, also during a run", func(t *testing.T) {
 		began := time.Now().Add(-time.Second)
 		s := open(t, store, "a", "")
+		s.Begin("r1")
 		record(t, s, `{"a":"<1>"}`) // before the first message
 		appendText(t, s, "one")
 		record(t, s, `{"b":2}`)
@@ -58,11 +59,19 @@ func transcript(t *testing.T, store session.Store) {
 		require.NoError(t, s.Close())
 		again := open(t, store, "a", s.ID())
 		require.Equal(t, []string{"one"}, texts(again), "events are no messages")
+		again.Begin("r2")
 		record(t, again, `{"c":3}`)
 		appendText(t, again, "two")
+		compact(t, again, "summary")
+		all, found = entries(t, store, s.ID(), 0, 100)
 		require.NoError(t, again.Close())
-		all, _ = entries(t, store, s.ID(), 0, 100)
-		require.Equal(t, append(want, `{"c":3}`, "two"), all)
+		runs := []string{"r1", "r1", "r1", "r2", "r2", "r2"}
+		want = append(want, `{"c":3}`, "two", "compacted to summary")
+		from := len(want) - len(all) // a store may drop what is before a compaction
+		require.Equal(t, want[from:], all)
+		for i, e := range found.Entries {
+			require.Equal(t, runs[from+i], e.Run)
+		}
 	})
 	t.Run("pages", func(t *testing.T) {
 		s := open(t, store, "a", "")
