@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/volume"
 	"github.com/moby/moby/client"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
@@ -26,10 +27,11 @@ const (
 	labelSpec     = "agenthost.spec"
 )
 
-// deployment has the containers of a key.
+// deployment has the containers and volumes of a key.
 type deployment struct {
 	claims   []name // the last one is in force
 	runtimes []runtimeContainer
+	volumes  []volume.Volume // of all owners
 }
 
 // runtimeContainer is the container of a revision.
@@ -55,7 +57,7 @@ func (f deployment) runtime(revision int64) (r runtimeContainer, found bool) {
 }
 
 // claim returns the owner and the highest fence of the deployment. Someone may have deleted the
-// record: then the containers have them.
+// record: then the containers and the volumes have them.
 func (f deployment) claim() (owner string, fence int64, known bool) {
 	if n := len(f.claims); n > 0 && f.claims[n-1] != firstClaim(f.claims[n-1].Key) {
 		owner, fence, known = f.claims[n-1].Owner, f.claims[n-1].Fence, true
@@ -68,7 +70,24 @@ func (f deployment) claim() (owner string, fence int64, known bool) {
 			fence = max(fence, r.Fence)
 		}
 	}
+	for _, v := range f.volumes {
+		if !known {
+			owner, known = v.Labels[labelOwner], true
+		}
+		if v.Labels[labelOwner] == owner {
+			fence = max(fence, volumeFence(v))
+		}
+	}
 	return owner, fence, known
+}
+
+// exists reports whether there is anything of a deployment but the record of its claim.
+func (f deployment) exists() bool { return len(f.runtimes)+len(f.volumes) > 0 }
+
+// foreign reports whether another owner has a container or a volume of the deployment.
+func (f deployment) foreign(owner string) bool {
+	return slices.ContainsFunc(f.runtimes, func(r runtimeContainer) bool { return r.labels[labelOwner] != owner }) ||
+		slices.ContainsFunc(f.volumes, func(v volume.Volume) bool { return v.Labels[labelOwner] != owner })
 }
 
 // find reads the containers of a deployment.
@@ -154,19 +173,19 @@ func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f d
 	if f, err = d.find(ctx, claim.Key); err != nil {
 		return f, err
 	}
+	if f.volumes, err = d.volumes(ctx, claim.Key); err != nil {
+		return f, err
+	}
 	owner, fence, known := f.claim()
-	if known && owner != claim.Owner {
-		exists, err := d.exists(ctx, claim.Key, f)
-		if err != nil || exists {
-			return f, errors.Join(err, deploy.ErrForeign)
-		}
+	if known && owner != claim.Owner && f.foreign(claim.Owner) {
+		return f, deploy.ErrForeign
 	}
 	if known && owner == claim.Owner && claim.Fence < fence {
 		return f, &deploy.FencedError{Fence: fence}
 	}
 	mine := name{Key: claim.Key, Claim: true, Owner: claim.Owner, Fence: claim.Fence}
 	switch n := len(f.claims); {
-	case n == 0 && !create && len(f.runtimes) == 0:
+	case n == 0 && !create && !f.exists():
 		return f, nil
 	case n == 0:
 		return f, cmp.Or(moved(d.createClaim(ctx, claim.Key)), errChanged)

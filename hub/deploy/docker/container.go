@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 	"go.yaml.in/yaml/v3"
@@ -45,7 +44,11 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 		case found && r.alive():
 			return d.terminate(ctx, r, 0)
 		}
-		n, err := d.place(ctx, claim, number, req, r)
+		data := f.data(claim)
+		n, err := d.place(ctx, claim, number, req, data, r)
+		if err == nil {
+			err = d.checkVolume(ctx, claim, n, data)
+		}
 		if err != nil {
 			return err
 		}
@@ -54,8 +57,8 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 }
 
 // place returns the container of a revision in a network of its tenant, which it creates if there is
-// none with these settings. r is the present one, if it has a name.
-func (d *Driver) place(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request, r runtimeContainer) (n name, err error) {
+// none with these settings. r is the present one, if it has a name, and data a volume.
+func (d *Driver) place(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request, data string, r runtimeContainer) (n name, err error) {
 	if err := d.lock(ctx); err != nil {
 		return n, err
 	}
@@ -64,7 +67,7 @@ func (d *Driver) place(ctx context.Context, claim deploy.Claim, number int64, re
 	if err != nil {
 		return n, err
 	}
-	options, err := d.options(claim, number, req, where)
+	options, err := d.options(claim, number, req, data, where)
 	if err != nil || r.labels[labelSpec] == options.Config.Labels[labelSpec] {
 		return r.name, err
 	}
@@ -117,7 +120,7 @@ func (d *Driver) start(ctx context.Context, n name, req deploy.Request) error {
 }
 
 // options returns the container of a revision.
-func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, where tenantNetwork) (o client.ContainerCreateOptions, err error) {
+func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, data string, where tenantNetwork) (o client.ContainerCreateOptions, err error) {
 	for name := range req.Env {
 		if name != deploy.EnvAPIKey {
 			return o, fmt.Errorf("the docker deployer has no variable %.100q", name)
@@ -140,13 +143,8 @@ func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, w
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
 		Tmpfs:          map[string]string{"/tmp": "rw,nosuid,nodev,mode=1777"},
-		Mounts: []mount.Mount{
-			{Type: mount.TypeVolume, Source: volumeName(claim.Key), Target: dataDir, VolumeOptions: &mount.VolumeOptions{Labels: map[string]string{
-				labelKey: claim.Key, labelOwner: claim.Owner,
-			}}},
-			{Type: mount.TypeVolume, Target: privateDir},
-		},
-		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": maxLog, "max-file": "2"}},
+		Mounts:         mounts(claim, strconv.FormatInt(number, 10), data),
+		LogConfig:      container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": maxLog, "max-file": "2"}},
 		Resources: container.Resources{
 			Memory: d.cfg.Memory, MemorySwap: d.cfg.Memory, NanoCPUs: int64(d.cfg.CPUs * 1e9), PidsLimit: &d.cfg.Processes,
 		},
@@ -170,8 +168,6 @@ func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, w
 	o.Config, o.HostConfig = config, host
 	return o, nil
 }
-
-func volumeName(key string) string { return namePrefix + key }
 
 // deliver copies the request and the directories of the agent into the volumes of a container.
 func (d *Driver) deliver(ctx context.Context, n name, req deploy.Request) error {

@@ -13,7 +13,7 @@
 //	                 conversations
 //	/run/agenthost   a volume of the container: the configuration with the keys of providers, and
 //	                 the API keys. They are copied into it, and are never part of what the engine
-//	                 shows of a container.
+//	                 shows of a container. It is removed with the container, or by the next List.
 //	/tmp             in memory
 //
 // The containers of a tenant have a network of their own. It leads to the outside, and to every

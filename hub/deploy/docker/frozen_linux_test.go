@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -22,30 +23,25 @@ import (
 // frozen is a hub that is frozen at a call of the engine, which the engine gets later.
 type frozen struct {
 	driver        *docker.Driver
-	reached, late chan struct{} // closed at the call, and when the engine may get it
-	done          chan struct{} // closed when the engine has done it
+	calls         *regexp.Regexp // the calls that are counted
+	reached, late chan struct{}  // closed at the call, and when the engine may get it
+	done          chan struct{}  // closed when the engine has done it
 
 	mu   sync.Mutex // guards the fields below
 	left int        // calls until that one
 	held *http.Request
 }
 
-func freeze(t *testing.T, call int) *frozen {
-	f := &frozen{left: call, reached: make(chan struct{}), late: make(chan struct{}), done: make(chan struct{})}
+// freeze returns a hub that is frozen at the n-th of certain calls.
+func freeze(t *testing.T, calls string, n int) *frozen {
+	f := &frozen{calls: regexp.MustCompile(calls), left: n, reached: make(chan struct{}), late: make(chan struct{}), done: make(chan struct{})}
 	p := startProxy(t, f.decide, f.handled)
 	f.driver = open(t, func(c *docker.Config) { c.Host = p })
 	return f
 }
 
 func (f *frozen) decide(r *http.Request) fault {
-	f.mu.Lock()
-	f.left--
-	hold := f.left == 0
-	if hold {
-		f.held = r
-	}
-	f.mu.Unlock()
-	if !hold {
+	if !f.calls.MatchString(r.Method+" "+r.URL.String()) || !f.hold(r) {
 		return none
 	}
 	body, err := io.ReadAll(r.Body)
@@ -56,6 +52,17 @@ func (f *frozen) decide(r *http.Request) fault {
 	close(f.reached)
 	<-f.late
 	return lostResponse
+}
+
+// hold reports whether a call is the one at which the hub is frozen.
+func (f *frozen) hold(r *http.Request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.left--; f.left != 0 {
+		return false
+	}
+	f.held = r
+	return true
 }
 
 func (f *frozen) handled(r *http.Request) {
@@ -94,10 +101,10 @@ func nothing(t *testing.T, d *docker.Driver, claim deploy.Claim) {
 func TestFrozenHubAfterTheRecordWasRemoved(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, joins(t, open(t, withoutImage), "owner of nothing", "acme"), noImage) // the image of records exists from now on
-	for call := range 15 {
+	for call := range 17 {
 		t.Run(fmt.Sprint("call ", call+1), func(t *testing.T) {
 			t.Parallel()
-			f := freeze(t, call+1)
+			f := freeze(t, "", call+1)
 			key := fmt.Sprintf("acme-frozen-%d", names.Add(1))
 			claim := deploy.Claim{Key: key, Fence: 1, Owner: "owner of " + key}
 			ctx, cancel := context.WithCancel(t.Context())

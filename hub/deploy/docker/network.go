@@ -160,14 +160,16 @@ func (d *Driver) leave(ctx context.Context, id string) {
 	}
 }
 
-// removeNetwork removes a network without runtimes. The containers of hubs are disconnected.
+// removeNetwork removes a network without runtimes after this hub has left it. The engine does not
+// remove it as long as another hub is connected, which may be about to create a container: that hub
+// leaves it in its own sweep.
 func (d *Driver) removeNetwork(ctx context.Context, id string) {
-	found, err := d.engine.NetworkInspect(ctx, id, client.NetworkInspectOptions{})
+	hub, err := d.hub(ctx)
 	if err != nil {
 		return
 	}
-	for member := range found.Network.Containers {
-		_, _ = d.engine.NetworkDisconnect(ctx, id, client.NetworkDisconnectOptions{Container: member, Force: true}) // the removal reports it
+	if hub != "" {
+		_, _ = d.engine.NetworkDisconnect(ctx, id, client.NetworkDisconnectOptions{Container: hub, Force: true}) // the removal reports it
 	}
 	_, _ = d.engine.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
 	d.reach.left(id) // it is read again

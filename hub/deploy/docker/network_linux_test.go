@@ -3,6 +3,7 @@
 package docker_test
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -128,4 +129,61 @@ func TestTenantWithSeveralNetworks(t *testing.T) {
 	for _, n := range second.Container.NetworkSettings.Networks {
 		require.False(t, connects(t, x.container, n.IPAddress.String()+":8080"))
 	}
+}
+
+// startHubs starts containers as those of hubs are, in a network of their own.
+func startHubs(t *testing.T, n int) (ids []string) {
+	t.Helper()
+	e := engine(t)
+	own, err := e.NetworkCreate(t.Context(), "of-hubs", client.NetworkCreateOptions{
+		Driver: "bridge", IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: netip.MustParsePrefix("10.251.1.0/24")}}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := engine(t).NetworkRemove(context.WithoutCancel(t.Context()), own.ID, client.NetworkRemoveOptions{})
+		require.NoError(t, err)
+	})
+	for range n {
+		made, err := e.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+			Config:     &containers.Config{Image: runtimeImage, Entrypoint: []string{"/bin/bash", "-c", "read line"}, OpenStdin: true},
+			HostConfig: &containers.HostConfig{NetworkMode: containers.NetworkMode(own.ID)},
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_, err := engine(t).ContainerRemove(context.WithoutCancel(t.Context()), made.ID, client.ContainerRemoveOptions{Force: true})
+			require.NoError(t, err)
+		})
+		_, err = e.ContainerStart(t.Context(), made.ID, client.ContainerStartOptions{})
+		require.NoError(t, err)
+		ids = append(ids, made.ID)
+	}
+	return ids
+}
+
+// A hub that removes the last runtime of a tenant leaves its network, and does not disconnect another
+// hub, which may be about to create a runtime there. The last hub that leaves removes the network.
+func TestNetworkOfTwoHubs(t *testing.T) {
+	t.Parallel()
+	ids := startHubs(t, 2)
+	first := open(t, func(c *docker.Config) { c.HubContainer = ids[0] })
+	second := open(t, func(c *docker.Config) { c.HubContainer = ids[1] })
+	x := prepared(t, "acme")
+	x.start(t, first, request(x.claim.Key, "acme"))
+	reach(t, second, x.claim.Key, deploy.Running)
+	require.Len(t, addresses(t, ids[0]), 2)
+	require.Len(t, addresses(t, ids[1]), 2)
+	require.Eventually(t, func() bool {
+		require.NoError(t, first.Delete(t.Context(), x.claim))
+		o, err := first.Observe(t.Context(), x.claim.Key)
+		require.NoError(t, err)
+		return !o.Exists
+	}, patience, 20*time.Millisecond)
+	require.Len(t, addresses(t, ids[0]), 1)
+	require.Len(t, addresses(t, ids[1]), 2, "the other hub is connected")
+	require.Eventually(t, func() bool {
+		_, err := second.List(t.Context(), x.claim.Owner)
+		require.NoError(t, err)
+		return len(networks(t, x.claim.Owner)) == 0
+	}, patience, 100*time.Millisecond)
+	require.Len(t, addresses(t, ids[1]), 1)
 }

@@ -28,8 +28,13 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 	if err != nil {
 		return o, err
 	}
-	if o.Exists, err = d.exists(ctx, key, f); err != nil || !o.Exists {
-		return o, err
+	if len(f.runtimes) == 0 {
+		if f.volumes, err = d.volumes(ctx, key); err != nil {
+			return o, err
+		}
+	}
+	if o.Exists = f.exists(); !o.Exists {
+		return o, nil
 	}
 	o.Owner, _, _ = f.claim()
 	for i, r := range f.runtimes {
@@ -46,18 +51,6 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 		o.Runtimes = append(o.Runtimes, one)
 	}
 	return o, nil
-}
-
-// exists reports whether there is anything of a deployment but the record of its claim.
-func (d *Driver) exists(ctx context.Context, key string, f deployment) (bool, error) {
-	if len(f.runtimes) > 0 {
-		return true, nil
-	}
-	_, err := d.engine.VolumeInspect(ctx, volumeName(key), client.VolumeInspectOptions{})
-	if gone(err) {
-		return false, nil
-	}
-	return err == nil, fault(ctx, "inspect volume", err)
 }
 
 // observe returns the state of a container. While the engine lists a running one unchanged, it is

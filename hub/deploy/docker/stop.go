@@ -41,7 +41,7 @@ func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) 
 	})
 }
 
-// Delete stops all runtimes, and then removes their containers, the volume of the deployment, and
+// Delete stops all runtimes, and then removes their containers, the volumes of the deployment, and
 // the network of the tenant if no other deployment has it.
 func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
@@ -62,10 +62,8 @@ func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 				return err
 			}
 		}
-		// The engine does not remove the volume of a container that another hub has created concurrently.
-		_, err := d.engine.VolumeRemove(ctx, volumeName(claim.Key), client.VolumeRemoveOptions{})
-		if err != nil && !gone(err) {
-			return fault(ctx, "remove volume", moved(err))
+		if err := d.removeVolumes(ctx, f, claim.Owner); err != nil {
+			return err
 		}
 		for _, r := range f.runtimes {
 			d.leave(ctx, r.labels[labelNetwork])

@@ -16,7 +16,7 @@ const sweepTimeout = 10 * time.Minute
 const unusedFor = 10
 
 // sweep removes what belongs to no deployment: the networks of an owner, which a hub that was killed
-// may have left, and the records of claims. members are the containers of each network. It continues
+// may have left, the records of claims, and the requests of removed containers. members are the containers of each network. It continues
 // after the call: there may be many.
 func (d *Driver) sweep(owner string, members map[string]int) {
 	if !d.sweeping.TryLock() {
@@ -26,6 +26,7 @@ func (d *Driver) sweep(owner string, members map[string]int) {
 		defer d.sweeping.Unlock()
 		ctx, cancel := context.WithTimeout(d.ctx, sweepTimeout)
 		defer cancel()
+		d.sweepVolumes(ctx, owner)
 		d.sweepClaims(ctx, owner)
 		d.sweepNetworks(ctx, owner, members)
 	})
@@ -72,7 +73,8 @@ func (d *Driver) sweepClaims(ctx context.Context, owner string) {
 			if time.Since(since) < unusedFor*d.cfg.Timeout {
 				continue
 			}
-			if exists, err := d.exists(ctx, key, f); err == nil && !exists {
+			var err error
+			if f.volumes, err = d.volumes(ctx, key); err == nil && !f.exists() {
 				_ = d.remove(ctx, n.String()) // the next sweep repeats it
 			}
 		}
