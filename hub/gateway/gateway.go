@@ -40,7 +40,7 @@ type Target struct {
 	URL     string // base URL, without a trailing slash
 	AgentID string // the agent in the runtime
 	APIKey  string // of the deployment
-	Key     string // of the deployment, for Config.Draining
+	Key     string // of the deployment
 }
 
 // Config configures [New].
@@ -77,8 +77,9 @@ type Config struct {
 
 // Service forwards requests. It is safe for concurrent use.
 type Service struct {
-	cfg   Config
-	proxy *httputil.ReverseProxy
+	cfg     Config
+	proxy   *httputil.ReverseProxy
+	cancels *cancels
 }
 
 const (
@@ -103,7 +104,7 @@ func New(cfg Config) (*Service, error) {
 		transport.MaxResponseHeaderBytes = maxHeader
 		cfg.Transport = transport
 	}
-	return &Service{cfg: cfg, proxy: newProxy(cfg)}, nil
+	return &Service{cfg: cfg, proxy: newProxy(cfg), cancels: newCancels()}, nil
 }
 
 // readFileDetail is the detail of a read file.

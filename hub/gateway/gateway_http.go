@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/rbac"
@@ -68,61 +67,6 @@ func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 		return s.cancel(w, r, x)
 	}
 	return s.forward(w, r, x)
-}
-
-// isCancel reports whether a path is v1/runs/<id>/cancel.
-func isCancel(path string) bool {
-	id, found := strings.CutPrefix(path, "v1/runs/")
-	_, action, _ := strings.Cut(id, "/")
-	return found && action == "cancel"
-}
-
-// errUnknownRun reports that a runtime does not know the run of a cancel.
-var errUnknownRun = errors.New("the runtime does not know the run")
-
-// formerPatience bounds the wait for the runtime of a former revision, which may have ended.
-const formerPatience = 3 * time.Second
-
-// cancel forwards a cancel to the runtime that knows the run: the one that serves, or one of a
-// former revision. If there is none, the response is that of the one that serves.
-func (s *Service) cancel(w http.ResponseWriter, r *http.Request, x exchange) error {
-	r.Body, r.ContentLength = http.NoBody, 0 // a cancel has none, and it may be sent several times
-	x.within = patience
-	last := x
-	x.check = func(res *http.Response) error {
-		if res.StatusCode == http.StatusNotFound {
-			return errUnknownRun
-		}
-		return nil
-	}
-	err := s.forward(w, r, x)
-	if err == nil || r.Context().Err() != nil {
-		return err
-	}
-	unknown := errors.Is(err, errUnknownRun) // otherwise, the runtime that serves does not respond
-	urls, failed := s.cfg.Draining(r.Context(), x.target)
-	if failed != nil {
-		if unknown {
-			err = failed
-		}
-		return err
-	}
-	x.within = formerPatience
-	x.check = func(res *http.Response) error {
-		if res.StatusCode != http.StatusAccepted && res.StatusCode != http.StatusConflict {
-			return errUnknownRun
-		}
-		return nil
-	}
-	for _, x.target.URL = range urls {
-		if s.forward(w, r, x) == nil { // a runtime that does not respond does not hide the others
-			return nil
-		}
-	}
-	if !unknown {
-		return err
-	}
-	return s.forward(w, r, last)
 }
 
 // isPlain reports whether an escaped path has no segments that would leave its prefix.

@@ -4,6 +4,7 @@ package docker_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +16,14 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy/docker"
 )
 
+// pruning is held while containers are pruned, which the engine does once at a time.
+var pruning sync.Mutex
+
 // prune removes all containers of a deployment that do not run, as docker container prune does.
 func (x *deployed) prune(t *testing.T) {
 	t.Helper()
+	pruning.Lock()
+	defer pruning.Unlock()
 	_, err := engine(t).ContainerPrune(t.Context(), client.ContainerPruneOptions{Filters: client.Filters{}.Add("label", "agenthost.key="+x.claim.Key)})
 	require.NoError(t, err)
 	list, err := engine(t).ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", "agenthost.key="+x.claim.Key)})
