@@ -21,6 +21,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/chat/push"
 	"github.com/seed93082962/agenthost/hub/chat/relay"
 	"github.com/seed93082962/agenthost/hub/clitoken"
+	"github.com/seed93082962/agenthost/hub/console"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/external"
@@ -51,7 +52,7 @@ func sealed() []store.Sealed {
 // Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
 	return limitAuthBodies(slices.Concat(
-		h.healthRoutes(), h.audit.Routes(),
+		h.healthRoutes(), h.console.Routes(), h.audit.Routes(),
 		h.keys.Routes(), h.users.Routes(), h.sessions.Routes(), h.cliTokens.Routes(), h.external.Routes(),
 		h.providers.Routes(), h.aigc.Routes(), h.artifacts.Routes(), h.catalog.Routes(),
 		h.deploys.Routes(), h.gateway.Routes(), h.chat.Routes(), h.push.Routes(), h.usage.Routes(),
@@ -254,6 +255,12 @@ func (h *Hub) openChats(context.Context) (err error) {
 
 // openAPI makes the handler of all routes.
 func (h *Hub) openAPI(context.Context) (err error) {
+	h.console, err = console.New(console.Config{
+		Sessions: h.sessions, External: h.external, ExternalMode: h.cfg.External, PublicURL: h.cfg.PublicURL,
+	})
+	if err != nil {
+		return err
+	}
 	h.handler, err = api.New(api.Config{
 		Logger: h.cfg.Logger, PublicURL: h.cfg.PublicURL, TrustedProxies: h.cfg.TrustedProxies, CORSOrigins: h.cfg.CORSOrigins,
 		UserRate: rate(h.cfg.UserRequests, 300), AddressRate: rate(h.cfg.AddressRequests, 3000), Now: h.cfg.Now,

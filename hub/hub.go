@@ -36,6 +36,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/hub/chat/push"
 	"github.com/seed93082962/agenthost/hub/clitoken"
+	"github.com/seed93082962/agenthost/hub/console"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/external"
@@ -218,6 +219,7 @@ type Hub struct {
 	usage     *usage.Service
 	gateway   *gateway.Service
 	deploys   *deploy.Service
+	console   *console.Service
 	artifacts *artifact.Store
 	handler   http.Handler
 	keyring   *secret.Keyring

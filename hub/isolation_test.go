@@ -29,7 +29,8 @@ func (o *org) private(request string, a response) {
 // the reason. All other routes without a parameter are in references, or are lists.
 var withoutObjects = map[string]string{
 	"GET /health": "of the process", "GET /health/ready": "of the process", "GET /openapi.yaml": "a constant", "GET /docs": "a constant",
-	"GET /": "of the process", "GET /console/login": "a constant", "GET /console/register": "a constant",
+	"GET /": "a constant", "GET /console": "a constant", "POST /console/session": "package external",
+	"POST /console/session/refresh": "the credential names the session", "DELETE /console/session": "the credential names the session",
 	"GET /.well-known/jwks.json": "public keys", "GET /auth/mode": "public", "GET /auth/org-check": "public", "GET /auth/login": "package external",
 	"POST /auth/login": "it does not exist", "GET /auth/callback": "package external", "POST /auth/exchange": "package external",
 	"POST /auth/backchannel-logout": "package external", "POST /auth/refresh": "the credential names the session", "POST /auth/logout": "the credential names the session",
@@ -39,6 +40,8 @@ var withoutObjects = map[string]string{
 
 // capabilities are the routes with a parameter that is itself the permission.
 var capabilities = map[string]string{
+	"GET /console/:page": "a constant", "GET /console/:page/:item": "a constant", "GET /console/:page/:item/:part": "a constant",
+	"GET /console/assets/:version/:folder/:file":  "a file of the program",
 	"POST /api/v1/admin/users/:id/reset-password": "it does not exist in external mode",
 	"GET /artifacts/tools/:hash/:name":            "files of tools are public", "GET /artifacts/skills/:hash/:name": "the link is signed",
 	"DELETE /api/v1/ops/tenant-clients/:org": "it takes the operations key",

@@ -18,8 +18,14 @@ import (
 // hub.
 const access = `
 GET    /                                         anyone
-GET    /console/login                            anyone
-GET    /console/register                         anyone
+GET    /console                                  anyone
+GET    /console/:page                            anyone
+GET    /console/:page/:item                      anyone
+GET    /console/:page/:item/:part                anyone
+GET    /console/assets/:version/:folder/:file    anyone
+POST   /console/session                          anyone
+DELETE /console/session                          anyone
+POST   /console/session/refresh                  anyone
 GET    /health                                   anyone
 GET    /health/ready                             anyone
 GET    /openapi.yaml                             anyone

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/console"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/internal/apidocs"
 )
@@ -27,19 +26,12 @@ var document []byte
 
 func (h *Hub) healthRoutes() []api.Route {
 	docs := apidocs.New(document)
-	pages := console.New(console.Config{
-		Version: h.cfg.Version, External: h.cfg.External, Ready: h.Ready, Agents: h.catalog.CountAgents, Now: h.cfg.Now,
-		SetupRequired: func(ctx context.Context) (bool, error) {
-			mode, err := h.users.Mode(ctx)
-			return mode.SetupRequired, err
-		},
-	})
-	return append(pages.Routes(), []api.Route{
+	return []api.Route{
 		{Method: http.MethodGet, Path: "/health", Access: api.Open, Quiet: true, Handle: h.health},
 		{Method: http.MethodGet, Path: "/health/ready", Access: api.Open, Quiet: true, Handle: h.ready},
 		{Method: http.MethodGet, Path: "/openapi.yaml", Access: api.Open, Handle: docs.ServeYAML},
 		{Method: http.MethodGet, Path: "/docs", Access: api.Open, Handle: docs.ServePage},
-	}...)
+	}
 }
 
 type health struct {

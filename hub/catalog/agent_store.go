@@ -192,8 +192,3 @@ func scenesOfAgent(ctx context.Context, q db.Querier, tenantID, agentName string
 	return db.Values[string](ctx, q, "read scenes of agent",
 		`SELECT name FROM scenes WHERE tenant_id = $1 AND agent_name = $2 ORDER BY name`, tenantID, agentName)
 }
-
-// CountAgents returns the number of agents of all tenants.
-func (s *Service) CountAgents(ctx context.Context) (int, error) {
-	return db.Value[int](ctx, s.store.Read(), "count agents", `SELECT COUNT(*) FROM agents`)
-}

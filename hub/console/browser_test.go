@@ -20,13 +20,13 @@ import (
 )
 
 // patience is the limit of each wait, for a busy machine.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // chromium starts the browser of all tests of this package.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(patience),
-		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("lang", "en-US"),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"))
 	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, _ := chromedp.NewContext(allocator)
@@ -181,7 +181,7 @@ func (b *tab) fits() {
 			eval[string](b, "location.href"), b.text())
 		if width < 1000 {
 			small := eval[[]string](b, `[...document.querySelectorAll("button, input:not([type=checkbox]), select")]
-				.filter((e) => e.checkVisibility() && e.getBoundingClientRect().height < 36).map((e) => e.outerHTML)`)
+				.filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.classList.contains("hidden") && e.getBoundingClientRect().height < 36).map((e) => e.outerHTML)`)
 			require.Empty(b.t, small, "a finger needs 36 px")
 		}
 	}

@@ -359,6 +359,9 @@ func (s *Service) exchange(ctx context.Context, c client, m metadata, f flow, co
 
 // Exchange returns the session of a login that the console started. A code works once.
 func (s *Service) Exchange(ctx context.Context, from api.Caller, code, browser string) (session.SignIn, error) {
+	if code == "" {
+		return session.SignIn{}, api.Fields{"code": "must not be empty"}
+	}
 	if !isToken(code) || !isToken(browser) {
 		return session.SignIn{}, errCode
 	}

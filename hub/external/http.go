@@ -72,7 +72,7 @@ func (s *Service) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	in := LoginInput{Org: query.Get("org"), ReturnTo: query.Get("return_to"), Browser: s.browser(r)}
+	in := LoginInput{Org: query.Get("org"), ReturnTo: query.Get("return_to"), Browser: s.Browser(r)}
 	if s.startedElsewhere(r) && !confirmed(query.Get("confirm"), in) {
 		return s.askToConfirm(w, r, in)
 	}
@@ -95,7 +95,7 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	result, err := s.Callback(r.Context(), api.CallerOf(r), CallbackInput{
-		Org: r.PathValue("org"), State: query.Get("state"), Code: query.Get("code"), Issuer: query.Get("iss"), Error: query.Get("error"), Browser: s.browser(r),
+		Org: r.PathValue("org"), State: query.Get("state"), Code: query.Get("code"), Issuer: query.Get("iss"), Error: query.Get("error"), Browser: s.Browser(r),
 	})
 	if err != nil {
 		return err
@@ -113,10 +113,7 @@ type exchangeInput struct {
 }
 
 func (s *Service) exchangeCode(r *http.Request, in exchangeInput) (session.SignIn, error) {
-	if in.Code == "" {
-		return session.SignIn{}, api.Fields{"code": "must not be empty"}
-	}
-	return s.Exchange(r.Context(), api.CallerOf(r), in.Code, s.browser(r))
+	return s.Exchange(r.Context(), api.CallerOf(r), in.Code, s.Browser(r))
 }
 
 // secure reports whether browsers reach the hub by https.
@@ -140,8 +137,8 @@ func (s *Service) cookie(browser string) *http.Cookie {
 	}
 }
 
-// browser returns the cookie, or "" if there is not exactly one.
-func (s *Service) browser(r *http.Request) string {
+// Browser returns the cookie, or "" if there is not exactly one.
+func (s *Service) Browser(r *http.Request) string {
 	cookies := r.CookiesNamed(s.cookieName())
 	if len(cookies) != 1 {
 		return ""

@@ -1,0 +1,107 @@
+package console
+
+import (
+	"net/http"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/session"
+)
+
+// Session is what a page learns of its session: the refresh token is in a cookie.
+type Session struct {
+	AccessToken        string             `json:"access_token"`
+	TokenType          string             `json:"token_type"`
+	ExpiresIn          int64              `json:"expires_in"` // seconds
+	User               session.SignInUser `json:"user"`
+	MustChangePassword bool               `json:"must_change_password,omitempty"`
+}
+
+// ofPages rejects requests that no page of the hub has sent. Browsers send Sec-Fetch-Site to https
+// and loopback addresses, and Origin with each of these methods.
+func (s *Service) ofPages(handle api.Handler) api.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		site := r.Header.Get("Sec-Fetch-Site")
+		if site != "same-origin" && (site != "" || r.Header.Get("Origin") != s.origin) {
+			return api.Forbidden.New("Only pages of this hub may send this request.")
+		}
+		return handle(w, r)
+	}
+}
+
+// signInInput is a login with a password or, in external mode, the code of a login.
+type signInInput struct {
+	session.LoginInput
+	Code string `json:"code"`
+}
+
+func (s *Service) signIn(w http.ResponseWriter, r *http.Request) error {
+	in, err := api.Decode[signInInput](w, r)
+	if err != nil {
+		return err
+	}
+	var signIn session.SignIn
+	if s.cfg.ExternalMode {
+		signIn, err = s.cfg.External.Exchange(r.Context(), api.CallerOf(r), in.Code, s.cfg.External.Browser(r))
+	} else {
+		signIn, err = s.cfg.Sessions.Login(r.Context(), api.CallerOf(r), in.LoginInput)
+	}
+	if err != nil {
+		return err
+	}
+	return s.respond(w, signIn)
+}
+
+func (s *Service) refresh(w http.ResponseWriter, r *http.Request) error {
+	refresh, err := s.refreshToken(r)
+	if err != nil {
+		return err
+	}
+	signIn, err := s.cfg.Sessions.Refresh(r.Context(), api.CallerOf(r), refresh)
+	if err != nil { // the cookie stays: another tab may have replaced it at the same time
+		return err
+	}
+	return s.respond(w, signIn)
+}
+
+func (s *Service) signOut(w http.ResponseWriter, r *http.Request) error {
+	refresh, err := s.refreshToken(r)
+	if err != nil {
+		return err
+	}
+	if err := s.cfg.Sessions.Logout(r.Context(), api.CallerOf(r), "", refresh); err != nil {
+		return err
+	}
+	http.SetCookie(w, s.cookie("", -1))
+	return api.NoContent(w)
+}
+
+func (s *Service) respond(w http.ResponseWriter, in session.SignIn) error {
+	http.SetCookie(w, s.cookie(in.RefreshToken, int(in.RefreshExpiresIn)))
+	return api.Encode(w, http.StatusOK, Session{
+		AccessToken: in.AccessToken, TokenType: in.TokenType, ExpiresIn: in.ExpiresIn, User: in.User, MustChangePassword: in.MustChangePassword,
+	})
+}
+
+// refreshToken returns the refresh token of the cookie.
+func (s *Service) refreshToken(r *http.Request) (session.RefreshInput, error) {
+	cookie, err := r.Cookie(s.cookieName())
+	if err != nil || cookie.Value == "" {
+		return session.RefreshInput{}, api.Unauthenticated.New("This browser has no session: sign in.")
+	}
+	return session.RefreshInput{RefreshToken: cookie.Value}, nil
+}
+
+// cookieName has the prefix with which only this host can set the cookie, and only by https
+// (RFC 6265bis, section 4.1.3). Without https it is for hubs on loopback addresses.
+func (s *Service) cookieName() string {
+	if s.secure {
+		return "__Host-hub-session"
+	}
+	return "hub-session"
+}
+
+func (s *Service) cookie(value string, maxAge int) *http.Cookie {
+	return &http.Cookie{
+		Name: s.cookieName(), Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteStrictMode,
+	}
+}

@@ -1,0 +1,157 @@
+package console_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+)
+
+func (s *server) get(path string, header http.Header) (*http.Response, string) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil)
+	require.NoError(s.t, err)
+	req.Header = header.Clone()
+	if header == nil {
+		req.Header = http.Header{}
+	}
+	res, err := http.DefaultTransport.RoundTrip(req)
+	require.NoError(s.t, err)
+	defer res.Body.Close()
+	var body bytes.Buffer
+	_, err = body.ReadFrom(res.Body)
+	require.NoError(s.t, err)
+	return res, body.String()
+}
+
+// Every page is one document, whose files are at addresses with their version, and whose policy
+// permits no other.
+func TestPagesLoadOnlyOwnFiles(t *testing.T) {
+	s := serve(t)
+	for _, path := range []string{"/", "/console", "/console/login", "/console/agents/a", "/console/agents/a/logs"} {
+		res, body := s.get(path, http.Header{"Accept": {"text/html"}})
+		require.Equal(t, http.StatusOK, res.StatusCode, path)
+		require.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+		require.Equal(t, "no-referrer", res.Header.Get("Referrer-Policy"))
+		require.Equal(t, "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "+
+			"frame-ancestors 'none'; base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'", res.Header.Get("Content-Security-Policy"))
+		root, err := html.Parse(strings.NewReader(body))
+		require.NoError(t, err)
+		for n := range root.Descendants() {
+			if n.Type == html.ElementNode && n.Data == "script" {
+				require.Nil(t, n.FirstChild, "the policy permits no inline script")
+			}
+			for _, a := range n.Attr {
+				if a.Key == "src" || a.Key == "href" {
+					require.Regexp(t, `^(data:,|/console/assets/[0-9a-f]{16}/[a-z]+/[a-z]+\.(js|css)|/docs)$`, a.Val)
+				}
+			}
+		}
+		res, _ = s.get(path, http.Header{"Accept": {"application/json"}})
+		require.Equal(t, http.StatusNotFound, res.StatusCode, "a client of the API gets no page")
+	}
+}
+
+func TestFilesAreCompressedAndStored(t *testing.T) {
+	s := serve(t)
+	_, page := s.get("/", nil)
+	file := regexp.MustCompile(`/console/assets/[^"]+/app/main\.js`).FindString(page)
+	plain, body := s.get(file, http.Header{"Accept-Encoding": {"br, deflate"}})
+	require.Equal(t, "text/javascript; charset=utf-8", plain.Header.Get("Content-Type"))
+	require.Equal(t, "public, max-age=31536000, immutable", plain.Header.Get("Cache-Control"))
+	require.Equal(t, "Accept-Encoding", plain.Header.Get("Vary"))
+	zipped, short := s.get(file, http.Header{"Accept-Encoding": {"br, gzip"}})
+	require.Equal(t, "gzip", zipped.Header.Get("Content-Encoding"))
+	z, err := gzip.NewReader(strings.NewReader(short))
+	require.NoError(t, err)
+	var unzipped bytes.Buffer
+	_, err = unzipped.ReadFrom(z)
+	require.NoError(t, err)
+	require.Equal(t, body, unzipped.String())
+	for _, other := range []string{strings.Replace(file, "main", "other", 1), "/console/assets/0000000000000000/app/main.js", "/console/assets/x/app/..%2fmain.js"} {
+		res, _ := s.get(other, nil)
+		require.Equal(t, http.StatusNotFound, res.StatusCode, other)
+	}
+}
+
+// sources returns the modules by their paths, without those of others.
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	web := os.DirFS("web")
+	require.NoError(t, fs.WalkDir(web, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || strings.HasPrefix(path, "lib/") {
+			return err
+		}
+		content, err := fs.ReadFile(web, path)
+		files[path] = string(content)
+		return err
+	}))
+	return files
+}
+
+// texts returns the texts of a language. A text with plural forms is an object.
+func texts(t *testing.T, source string) (all map[string]any) {
+	t.Helper()
+	_, object, _ := strings.Cut(source, "export default ")
+	object = strings.TrimSuffix(strings.TrimSpace(object), ",\n};") + "}"
+	require.NoError(t, json.Unmarshal([]byte(object), &all))
+	return all
+}
+
+// Every text that a module names exists in both languages, with the same values, and every text is
+// used.
+func TestTextsAreComplete(t *testing.T) {
+	files := sources(t)
+	en, zh := texts(t, files["text/en.js"]), texts(t, files["text/zh.js"])
+	values := func(text any) map[string]bool {
+		names := map[string]bool{}
+		data, err := json.Marshal(text)
+		require.NoError(t, err)
+		for _, name := range regexp.MustCompile(`\{(\w+)\}`).FindAllString(string(data), -1) {
+			names[name] = true
+		}
+		return names
+	}
+	for key := range en {
+		require.Contains(t, zh, key)
+		require.Equal(t, values(en[key]), values(zh[key]), key)
+	}
+	require.Len(t, zh, len(en))
+	used, begun := map[string]bool{}, []string{}
+	for path, source := range files {
+		if strings.HasPrefix(path, "text/") {
+			continue
+		}
+		for _, m := range regexp.MustCompile(`[^.\w](?:t|has)\(\s*"([\w.]+)"\s*[,)]`).FindAllStringSubmatch(source, -1) {
+			require.Contains(t, en, m[1], path)
+			used[m[1]] = true
+		}
+		for _, m := range regexp.MustCompile(`[^.\w](?:t|has)\("([\w.]+\.)" \+`).FindAllStringSubmatch(source, -1) {
+			begun = append(begun, m[1])
+		}
+	}
+	for key := range en {
+		found := used[key]
+		for _, prefix := range begun {
+			found = found || strings.HasPrefix(key, prefix)
+		}
+		require.True(t, found, "no module uses the text %s", key)
+	}
+}
+
+// Content becomes text of nodes: no module parses a text as HTML or runs it, or draws it as style.
+func TestModulesParseNoText(t *testing.T) {
+	for path, source := range sources(t) {
+		require.NotRegexp(t, `innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|dangerouslySet|\beval\(|new Function|srcdoc|localStorage\.setItem\("token`, source, path)
+		require.NotRegexp(t, `https?://(?:[^w]|www\.[^w])`, strings.ReplaceAll(source, "http://www.w3.org/", ""), "%s: an address of another host", path)
+	}
+}

@@ -1,0 +1,209 @@
+// Requests to the hub, and the session of this page. The access token is only in this module.
+import { base } from "./router.js";
+
+/** @typedef {{id: string, username: string, display_name: string, role: "admin"|"maintainer"|"member", tenant_id: string}} User */
+
+/** Fault is an error with what the hub responded. */
+export class Fault extends Error {
+  /** @param {number} status @param {any} body @param {Headers} [headers] */
+  constructor(status, body, headers) {
+    super(body.message || "");
+    this.status = status;
+    this.code = body.code || (status ? "status_" + status : "unreachable");
+    this.data = body.data || {};
+    /** @type {Record<string, string>} */
+    this.fields = this.data.fields || {};
+    this.requestId = body.requestId || (headers && headers.get("X-Request-Id")) || "";
+    this.retryAfter = Number((headers && headers.get("Retry-After")) || 0);
+  }
+}
+
+let token = "";
+let expires = 0; // of the token, in milliseconds since 1970
+/** @type {User|null} */
+let user = null;
+/** @type {(user: User|null, login?: any) => void} */
+let changed = () => {};
+const tabs = new BroadcastChannel("hub-session");
+
+export const currentUser = () => user;
+export const onSession = (f) => { changed = f; };
+export const canWrite = () => user !== null && user.role !== "member";
+export const isAdmin = () => user !== null && user.role === "admin";
+
+function accept(login) {
+  if (user && user.id !== login.user.id) {
+    location.reload(); // another user signed in, in another tab
+    return;
+  }
+  token = login.access_token;
+  expires = Date.now() + login.expires_in * 1000;
+  const before = user;
+  user = login.user;
+  if (!before || before.role !== user.role || login.must_change_password) changed(user, login);
+}
+
+function forget() {
+  token = "";
+  user = null;
+  changed(null);
+}
+
+tabs.onmessage = ({ data }) => {
+  if (data.login) accept(data.login);
+  else if (data.signedOut && user) forget();
+};
+
+async function send(method, path, { body, headers = {}, signal } = {}) {
+  const form = body instanceof FormData || typeof body === "string";
+  const all = { Accept: "application/json", ...headers };
+  if (body !== undefined && !form) all["Content-Type"] = "application/json";
+  if (token && !path.startsWith("/console/")) all.Authorization = "Bearer " + token;
+  try {
+    return await fetch(base + path, { method, headers: all, body: body === undefined || form ? body : JSON.stringify(body), cache: "no-store", redirect: "error", signal });
+  } catch (error) {
+    if (signal && signal.aborted) throw error;
+    throw new Fault(0, {});
+  }
+}
+
+/** faultOf returns the error of a response. @param {Response} response */
+export async function faultOf(response) {
+  let body = {};
+  try {
+    body = await response.json();
+  } catch { /* a proxy may respond with HTML */ }
+  return new Fault(response.status, typeof body.error === "string" ? { message: body.error } : body, response.headers);
+}
+
+const ended = ["token_expired", "token_revoked", "unauthenticated"];
+
+/** request sends a request with a valid access token, and returns a successful response. */
+export async function request(method, path, options = {}) {
+  if (token && Date.now() > expires - 20_000) await refresh();
+  let response = await send(method, path, options);
+  if (response.status === 401 && token && !path.startsWith("/console/")) {
+    const fault = await faultOf(response);
+    if (!ended.includes(fault.code)) throw fault;
+    await refresh();
+    response = await send(method, path, options);
+  }
+  if (!response.ok) throw await faultOf(response);
+  return response;
+}
+
+/** call sends a request and returns the JSON of the response, or null. */
+export async function call(method, path, body, options = {}) {
+  const response = await request(method, path, { ...options, body });
+  const text = await response.text();
+  return text ? JSON.parse(text) : null;
+}
+
+export const get = (path, options) => call("GET", path, undefined, options);
+
+let refreshing = null;
+/** refresh replaces the access token. The session ends if that is rejected. */
+export function refresh() {
+  const before = token;
+  refreshing ||= navigator.locks.request("hub-session", async () => {
+    if (token !== before) return; // another tab was first
+    for (let attempt = 1; ; attempt++) {
+      const response = await send("POST", "/console/session/refresh");
+      if (response.ok) {
+        const login = await response.json();
+        accept(login);
+        tabs.postMessage({ login });
+        return;
+      }
+      const fault = await faultOf(response);
+      if (fault.code === "refresh_reused" && attempt < 4) { // the response to another tab is on its way
+        await new Promise((done) => setTimeout(done, 150 * attempt));
+        continue;
+      }
+      if (fault.status === 401 || fault.status === 403) forget();
+      throw fault;
+    }
+  }).finally(() => { refreshing = null; });
+  return refreshing;
+}
+
+/** signIn signs in with {username, password} or {code}. */
+export async function signIn(credential) {
+  const login = await call("POST", "/console/session", credential);
+  accept(login);
+  tabs.postMessage({ login });
+  return login;
+}
+
+/** signUp creates an account and signs it in. The tokens of the response are not for pages: they end. */
+export async function signUp(path, account) {
+  const login = await call("POST", path, account);
+  await send("POST", "/auth/logout", { headers: { Authorization: "Bearer " + login.access_token } });
+  return signIn({ username: login.user.username, password: account.password });
+}
+
+export async function signOut() {
+  try {
+    await call("DELETE", "/console/session");
+  } catch (fault) {
+    if (fault.status !== 401) throw fault;
+  }
+  tabs.postMessage({ signedOut: true });
+  forget();
+}
+
+/** all returns the items of all pages of a list, at most a thousand. */
+export async function all(path) {
+  const items = [];
+  for (let page = 1; page <= 10; page++) {
+    const list = await get(path + (path.includes("?") ? "&" : "?") + "page_size=100&page=" + page);
+    items.push(...list.items);
+    if (items.length >= list.total || !list.items.length) break;
+  }
+  return items;
+}
+
+/** upload sends a form with a file and reports its progress from 0 to 1. */
+export function upload(method, path, form, onProgress) {
+  return new Promise((resolve, reject) => {
+    const xhr = new XMLHttpRequest();
+    xhr.open(method, base + path);
+    xhr.setRequestHeader("Accept", "application/json");
+    xhr.setRequestHeader("Authorization", "Bearer " + token);
+    xhr.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
+    xhr.onerror = () => reject(new Fault(0, {}));
+    xhr.onload = () => {
+      let body = {};
+      try {
+        body = JSON.parse(xhr.responseText);
+      } catch { /* a proxy may respond with HTML */ }
+      if (xhr.status < 300) resolve(body);
+      else reject(new Fault(xhr.status, body));
+    };
+    xhr.send(form);
+  });
+}
+
+/** save stores a response as a file of the user. */
+export async function save(path, name) {
+  const response = await request("GET", path, { headers: { Accept: "*/*" } });
+  saveBlob(await response.blob(), name);
+}
+
+export function saveBlob(blob, name) {
+  const a = document.createElement("a");
+  a.href = URL.createObjectURL(blob);
+  a.download = name;
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(a.href), 60_000);
+}
+
+/** query returns a query string of the values that are not empty. */
+export function query(values) {
+  const used = Object.entries(values).filter(([, value]) => value !== "" && value !== undefined && value !== null);
+  return used.length ? "?" + new URLSearchParams(used.map(([k, v]) => [k, String(v)])) : "";
+}
+
+export const path = (...segments) => "/" + segments.map(encodeURIComponent).join("/");
+/** admin returns a path of the administration. */
+export const admin = (...segments) => "/api/v1/admin" + path(...segments);

@@ -1,0 +1,69 @@
+// The first module: it finds the session and shows the view of the address.
+import { html, render, useEffect, useState } from "../lib/preact.js";
+import { currentUser, onSession, refresh } from "./api.js";
+import { go, to, usePlace } from "./router.js";
+import { loadLanguage } from "./text.js";
+import { Frame } from "./frame.js";
+import { Skeleton } from "../parts/basic.js";
+
+/** Lazy shows a component of a module when it has been loaded. A newer hub has other modules: then the page is loaded again. */
+function Lazy({ load, name, ...props }) {
+  const [found, set] = useState(null);
+  useEffect(() => {
+    let current = true;
+    set(null);
+    load().then((module) => current && set({ component: module[name] }), () => {
+      const last = Number(sessionStorage.getItem("reloaded") || 0);
+      if (Date.now() - last > 10_000) {
+        sessionStorage.setItem("reloaded", String(Date.now()));
+        location.reload();
+      }
+    });
+    return () => { current = false; };
+  }, [name]);
+  return found ? html`<${found.component} ...${props} />` : html`<${Skeleton} />`;
+}
+
+const lists = ["tools", "skills", "mcps", "knowledge", "scenes", "providers"];
+
+/** viewOf returns the view of a place. */
+function viewOf(place, user) {
+  const [page = "", item, part] = place.segments;
+  const admin = user.role === "admin";
+  const write = user.role !== "member";
+  const view = (name, load) => ({ name, load });
+  if (page === "chat") return view("Chat", () => import("../pages/chat.js"));
+  if (page === "agents" && item) return view("Agent", () => import("../pages/agent.js"));
+  if (page === "agents") return view("Agents", () => import("../pages/agents.js"));
+  if (lists.includes(page) && !part) return view("Component", () => import("../pages/component.js"));
+  if (page === "account") return view("Account", () => import("../pages/account.js"));
+  if (page === "users" && admin) return item ? view("User", () => import("../pages/users.js")) : view("Users", () => import("../pages/users.js"));
+  if (page === "audit" && admin) return view("Audit", () => import("../pages/audit.js"));
+  if (page === "usage" && write) return view("Usage", () => import("../pages/usage.js"));
+  if (page === "settings" && write) return view("Settings", () => import("../pages/settings.js"));
+  if (["", "login", "register"].includes(page)) return view("Start", () => import("../pages/start.js"));
+  return view("Missing", () => import("../pages/start.js"));
+}
+
+function App() {
+  const place = usePlace();
+  const [session, setSession] = useState({ user: currentUser(), ready: false, mustChange: false });
+  useEffect(() => {
+    onSession((user, login) => setSession({ user, ready: true, mustChange: Boolean(login && login.must_change_password) }));
+    const registers = place.segments[0] === "register";
+    if (registers || new URLSearchParams(location.hash.slice(1)).has("code")) setSession((s) => ({ ...s, ready: true }));
+    else refresh().catch((fault) => setSession({ user: null, ready: true, mustChange: false, unreachable: fault.status === 0 || fault.status >= 500 ? fault : null }));
+  }, []);
+  if (!session.ready) return html`<${Skeleton} />`;
+  if (!session.user || session.mustChange) {
+    return html`<${Lazy} name="SignIn" load=${() => import("../pages/signin.js")} mustChange=${session.mustChange} onDone=${() => {
+      setSession((s) => ({ ...s, mustChange: false }));
+      if (["login", "register"].includes(place.segments[0])) go(to(), { replace: true, force: true });
+    }} />`;
+  }
+  const { name, load } = viewOf(place, session.user);
+  return html`<${Frame} user=${session.user} place=${place}><${Lazy} name=${name} load=${load} place=${place} user=${session.user} /></${Frame}>`;
+}
+
+await loadLanguage();
+render(html`<${App} />`, document.getElementById("root"));

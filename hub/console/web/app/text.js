@@ -1,0 +1,66 @@
+// Texts, numbers and times in the language of the user. text/<language>.js have the same keys.
+
+/** @type {Record<string, string|Record<string, string>>} */
+let texts = {};
+let lang = "en";
+let plural = new Intl.PluralRules("en");
+export const languages = { en: "English", zh: "简体中文" };
+
+export const language = () => lang;
+
+/** loadLanguage loads the stored language, or that of the browser. */
+export async function loadLanguage() {
+  const stored = localStorage.getItem("language");
+  lang = stored && stored in languages ? stored : navigator.language.startsWith("zh") ? "zh" : "en";
+  texts = (lang === "zh" ? await import("../text/zh.js") : await import("../text/en.js")).default;
+  plural = new Intl.PluralRules(lang);
+  document.documentElement.lang = lang === "zh" ? "zh-CN" : "en";
+}
+
+/** t returns a text. {name} in it is replaced by a value; a text with plural forms depends on {n}. */
+export function t(key, values = {}) {
+  let text = texts[key];
+  if (text === undefined) return key;
+  if (typeof text !== "string") text = text[plural.select(Number(values.n))] || text.other;
+  return text.replace(/\{(\w+)\}/g, (_, name) => {
+    const value = values[name];
+    return typeof value === "number" ? number(value) : String(value ?? "");
+  });
+}
+
+/** has reports whether a text exists. */
+export const has = (key) => key in texts;
+
+export const number = (n, options = {}) => new Intl.NumberFormat(lang, options).format(n);
+export const compact = (n) => number(n, { notation: "compact", maximumFractionDigits: 1 });
+export const money = (n) => number(n, { style: "currency", currency: "USD", maximumFractionDigits: n && n < 1 ? 4 : 2 });
+export const dateTime = (text) => new Intl.DateTimeFormat(lang, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(text));
+export const date = (text, options = { dateStyle: "medium", timeZone: "UTC" }) => new Intl.DateTimeFormat(lang, options).format(new Date(text));
+
+export function bytes(n) {
+  for (const unit of ["byte", "kilobyte", "megabyte"]) {
+    if (n < 1000 || unit === "megabyte") return number(n, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 });
+    n /= 1000;
+  }
+  return "";
+}
+
+export function duration(ms) {
+  const unit = ms < 1000 ? "millisecond" : ms < 60_000 ? "second" : "minute";
+  const value = { millisecond: ms, second: ms / 1000, minute: ms / 60_000 }[unit];
+  return number(value, { style: "unit", unit, unitDisplay: "narrow", maximumFractionDigits: unit === "millisecond" ? 0 : 1 });
+}
+
+const steps = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
+export function relative(text) {
+  let value = (new Date(text).getTime() - Date.now()) / 1000;
+  for (const [unit, size] of steps) {
+    if (Math.abs(value) < size) return new Intl.RelativeTimeFormat(lang, { numeric: "auto" }).format(Math.round(value), unit);
+    value /= size;
+  }
+  return "";
+}
+
+/** titleOf returns the title of an agent or a component in the language of the user. */
+export const titleOf = (item) => (lang === "en" && item.titleEn) || item.title || item.displayName || item.name || "";
+export const descriptionOf = (item) => (lang === "en" && item.descriptionEn) || item.description || "";

@@ -1,0 +1,183 @@
+// The small parts of every page.
+import { html, useState, useEffect, useRef, useCallback } from "../lib/preact.js";
+import { t, relative, dateTime } from "../app/text.js";
+import { setQuery } from "../app/router.js";
+import { toast } from "./dialog.js";
+
+let ids = 0;
+/** useId returns an id for an element of the page. */
+export function useId() {
+  const ref = useRef("");
+  ref.current ||= "e" + ++ids;
+  return ref.current;
+}
+
+/** Button has a kind: primary, plain, danger or quiet. It is disabled while its action runs. */
+export function Button({ kind = "plain", action, busy, children, disabled, label, ...rest }) {
+  const [running, setRunning] = useState(false);
+  const mounted = useRef(true);
+  useEffect(() => () => { mounted.current = false; }, []);
+  const run = async (event) => {
+    if (running) return;
+    setRunning(true);
+    try {
+      await action(event);
+    } catch (fault) {
+      toast(describe(fault), { kind: "bad" });
+    } finally {
+      if (mounted.current) setRunning(false);
+    }
+  };
+  const waiting = running || busy;
+  return html`<button type=${action ? "button" : "submit"} class="button ${kind}" disabled=${disabled} aria-busy=${waiting ? "true" : undefined}
+    aria-label=${label} title=${label} onClick=${action ? run : undefined} ...${rest}>${children}</button>`;
+}
+
+/** describe returns the text of an error for the user. */
+export function describe(fault) {
+  if (fault.code === "unreachable") return t("error.unreachable");
+  const text = fault.message || t("error.status", { status: fault.status || "?" });
+  return fault.retryAfter ? text + " " + t("error.retry_after", { n: fault.retryAfter }) : text;
+}
+
+/** Problem is the state of a page that cannot show its content. */
+export function Problem({ fault, retry }) {
+  return html`<div class="problem" role="alert">
+    <h2>${fault.status === 404 ? t("error.not_found") : fault.status === 403 ? t("error.forbidden") : t("error.title")}</h2>
+    <p>${describe(fault)}</p>
+    ${fault.requestId && html`<p class="soft">${t("error.request")} <code>${fault.requestId}</code> <${Copy} text=${fault.requestId} /></p>`}
+    ${retry && html`<${Button} action=${retry}>${t("action.retry")}</${Button}>`}
+  </div>`;
+}
+
+/** Copy copies a text. */
+export function Copy({ text, label }) {
+  const [done, setDone] = useState(false);
+  return html`<${Button} kind="quiet small" label=${label || t("action.copy")} action=${async () => {
+    await navigator.clipboard.writeText(text);
+    setDone(true);
+    setTimeout(() => setDone(false), 2000);
+  }}><span aria-live="polite">${done ? t("action.copied") : t("action.copy")}</span></${Button}>`;
+}
+
+/** Skeleton appears after 200 ms. */
+export const Skeleton = ({ lines = 3 }) => html`<div class="skeleton" role="status" aria-label=${t("state.loading")}>
+  ${Array.from({ length: lines }, () => html`<span></span>`)}</div>`;
+
+/** Empty has one sentence, and the action that ends the state. */
+export const Empty = ({ text, children }) => html`<div class="empty"><p>${text}</p>${children}</div>`;
+
+export const Badge = ({ kind = "", children }) => html`<span class="badge ${kind}">${children}</span>`;
+
+/** Time is a relative time with the absolute one as its title. */
+export const Time = ({ at }) => (at ? html`<time datetime=${at} title=${dateTime(at)}>${relative(at)}</time>` : html`<span class="soft">${t("time.never")}</span>`);
+
+const kinds = { running: "ok", ready: "ok", active: "ok", connected: "ok", success: "ok", pending: "info", deploying: "info", starting: "info", stopping: "info", deleting: "info",
+  unhealthy: "warn", missing: "warn", partial: "warn", needs_reconfiguration: "warn", failed: "bad", failure: "bad", disabled: "", stopped: "" };
+/** State is the word of a state with a mark. */
+export const State = ({ of }) => html`<${Badge} kind=${"state " + (kinds[of] || "")}>${t("state." + of)}</${Badge}>`;
+
+/** useLoad calls load when a dependency changes, and again on demand. */
+export function useLoad(load, dependencies = []) {
+  const [state, set] = useState({ data: null, fault: null, loading: true });
+  const latest = useRef(0);
+  const run = useCallback(async () => {
+    const mine = ++latest.current;
+    try {
+      const data = await load();
+      if (mine === latest.current) set({ data, fault: null, loading: false });
+    } catch (fault) {
+      if (mine === latest.current) set((s) => ({ data: s.data, fault, loading: false }));
+    }
+  }, dependencies);
+  useEffect(() => {
+    set((s) => ({ ...s, loading: true, fault: null }));
+    run();
+    return () => { latest.current++; };
+  }, dependencies);
+  return { ...state, reload: run, replace: (data) => set({ data, fault: null, loading: false }) };
+}
+
+/** Loaded shows the data of useLoad, or why there are none. */
+export function Loaded({ state, children }) {
+  if (state.fault && !state.data) return html`<${Problem} fault=${state.fault} retry=${state.reload} />`;
+  if (!state.data) return html`<${Skeleton} />`;
+  return children(state.data);
+}
+
+/** useInterval calls f while the page is visible. */
+export function useInterval(f, ms) {
+  const latest = useRef(f);
+  latest.current = f;
+  useEffect(() => {
+    if (!ms) return undefined;
+    const timer = setInterval(() => { if (!document.hidden) latest.current(); }, ms);
+    return () => clearInterval(timer);
+  }, [ms]);
+}
+
+/** Tabs are links. */
+export const Tabs = ({ items, label }) => html`<nav class="tabs" aria-label=${label}>
+  ${items.map((item) => html`<a href=${item.href} aria-current=${item.current ? "page" : undefined}>${item.text}</a>`)}</nav>`;
+
+/** Page is the head of a page and its content. */
+export function Page({ title, crumbs = [], action, tabs, children, wide }) {
+  useEffect(() => { document.title = title + " - agenthost"; }, [title]);
+  return html`<div class="page ${wide ? "wide" : ""}">
+    <header class="head">
+      <div class="place">${crumbs.length > 0 && html`<nav aria-label=${t("frame.place")}>${crumbs.map((c) => html`<a href=${c.href}>${c.text}</a><span aria-hidden="true">/</span>`)}</nav>`}
+      <h1>${title}</h1></div>
+      <div class="actions">${action}</div>
+    </header>
+    ${tabs}
+    ${children}
+  </div>`;
+}
+
+/** Paging goes through the pages of a list with parameters of the address. */
+export function Paging({ page, size, total, keep = {} }) {
+  const last = Math.max(1, Math.ceil(total / size));
+  if (last === 1) return html`<p class="paging soft" role="status">${t("list.count", { n: total })}</p>`;
+  const show = (n) => setQuery({ page: n > 1 ? n : "", ...keep }, false);
+  return html`<nav class="paging" aria-label=${t("list.pages")}>
+    <${Button} kind="small" disabled=${page <= 1} action=${() => show(page - 1)}>${t("list.previous")}</${Button}>
+    <span role="status">${t("list.page", { page, last })}</span>
+    <${Button} kind="small" disabled=${page >= last} action=${() => show(page + 1)}>${t("list.next")}</${Button}>
+    <span class="soft">${t("list.count", { n: total })}</span>
+  </nav>`;
+}
+
+/** Search is a field whose text is a parameter of the address. */
+export function Search({ value, name = "q", label }) {
+  const [text, setText] = useState(value);
+  const timer = useRef(0);
+  useEffect(() => setText(value), [value]);
+  return html`<input type="search" class="search" aria-label=${label || t("action.search")} placeholder=${label || t("action.search")} value=${text} onInput=${(event) => {
+    const next = event.target.value;
+    setText(next);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => setQuery({ [name]: next, page: "" }), 250);
+  }} />`;
+}
+
+/** Table has columns {text, cell(row), class} and rows, which are links if href is given. On a phone it is a list of cards. */
+export function Table({ columns, rows, href, label, keyOf = (row) => row.id || row.name }) {
+  const open = (event) => {
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    const row = event.target.closest("tr");
+    const next = row && (event.key === "ArrowDown" ? row.nextElementSibling : row.previousElementSibling);
+    const target = next && next.querySelector("a, button");
+    if (target) {
+      event.preventDefault();
+      target.focus();
+    }
+  };
+  return html`<table class="table" aria-label=${label} onKeyDown=${open}>
+    <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.class}>${c.text || html`<span class="hidden">${t("list.actions")}</span>`}</th>`)}</tr></thead>
+    <tbody>${rows.map((row) => html`<tr key=${keyOf(row)}>${columns.map((c, i) => html`<td class=${c.class} data-label=${c.text}>
+      ${i === 0 && href ? html`<a class="row" href=${href(row)}>${c.cell(row)}</a>` : c.cell(row)}</td>`)}</tr>`)}</tbody>
+  </table>`;
+}
+
+/** Facts is a list of names and values. */
+export const Facts = ({ items }) => html`<dl class="facts">${items.filter((i) => i && i[1] !== undefined && i[1] !== null && i[1] !== "").map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
