@@ -2,7 +2,6 @@ package hub_test
 
 import (
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -273,81 +272,6 @@ func (c *contract) signIns(admin string) {
 	c.ok(200, "PATCH", dan, admin, `{"status":"disabled"}`)
 	c.reject(403, api.AccountDisabled, "POST", login, "", `{"username":"dan","password":"`+password+`"}`)
 	c.reject(403, api.AccountDisabled, "POST", refresh, "", give(kept))
-}
-
-// consoleFiles requests every file that the page of the console names.
-func (c *contract) consoleFiles() {
-	c.t.Helper()
-	files := regexp.MustCompile(`"(/console/assets/[^"]+)"`).FindAllStringSubmatch(c.send("GET", "/", "", "").text, -1)
-	require.NotEmpty(c.t, files)
-	for _, file := range files {
-		require.Equal(c.t, 200, c.send("GET", file[1], "", "").status, file[1])
-	}
-	c.reject(404, api.NotFound, "GET", "/console/assets/0/app/main.js", "", "")
-}
-
-// consoleSessions signs pages in and out.
-func (c *contract) consoleSessions(admin string) {
-	const session, refresh = "/console/session", "/console/session/refresh"
-	cookie := func(res response) string {
-		value, _, _ := strings.Cut(res.header.Get("Set-Cookie"), ";")
-		return value
-	}
-	enter := func(name string) (string, response) {
-		res := c.send("POST", session, "", `{"username":"`+name+`","password":"`+password+`"}`)
-		res.want(200)
-		return cookie(res), res
-	}
-	meg := c.newcomer(admin, "meg", "member")
-	c.faulty("POST", session, "", `{}`, `{"username":"","password":""}`)
-	for range 5 {
-		c.reject(401, api.InvalidCredentials, "POST", session, "", `{"username":"meg","password":"wrong"}`)
-	}
-	c.reject(429, api.RateLimited, "POST", session, "", `{"username":"meg","password":"`+password+`"}`)
-	given := c.ok(200, "POST", meg+"/reset-password", admin, "")["password"].(string)
-	reset := c.send("POST", session, "", `{"username":"meg","password":"`+given+`"}`)
-	require.Equal(c.t, true, reset.want(200)["must_change_password"])
-	next := c.send("POST", refresh, "", "", "Cookie", cookie(reset))
-	require.Equal(c.t, true, next.want(200)["must_change_password"])
-	require.NotContains(c.t, next.text, "rt_", "the refresh token is only in the cookie")
-
-	c.newcomer(admin, "kit", "member")
-	first, _ := enter("kit")
-	c.reject(401, api.Unauthenticated, "POST", refresh, "", "")
-	c.reject(401, api.Unauthenticated, "POST", refresh, "", "", "Cookie", "hub-session=unknown")
-	c.reject(401, api.Unauthenticated, "DELETE", session, "", "", "Cookie", "hub-session=unknown")
-	rotated := c.send("POST", refresh, "", "", "Cookie", first)
-	c.ok(200, "GET", "/auth/userinfo", rotated.want(200)["access_token"].(string), "")
-	c.reject(401, api.RefreshReused, "POST", refresh, "", "", "Cookie", first)
-	c.reject(401, api.RefreshReused, "DELETE", session, "", "", "Cookie", first)
-	require.Equal(c.t, "hub-session=", cookie(c.send("DELETE", session, "", "", "Cookie", cookie(rotated))))
-	c.reject(401, api.TokenRevoked, "POST", refresh, "", "", "Cookie", cookie(rotated))
-
-	again, _ := enter("kit")
-	for range 10 {
-		again = cookie(c.send("POST", refresh, "", "", "Cookie", again))
-	}
-	c.reject(429, api.RateLimited, "POST", refresh, "", "", "Cookie", again)
-	idle, _ := enter("kit")
-	c.wait(15 * 24 * time.Hour)
-	c.reject(401, api.TokenExpired, "POST", refresh, "", "", "Cookie", idle)
-	for _, request := range []string{"POST " + session, "POST " + refresh, "DELETE " + session} {
-		method, path, _ := strings.Cut(request, " ")
-		for _, foreign := range [][]string{{"Origin", "https://evil.example.com"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", ""}, {"Sec-Fetch-Site", "none"}} {
-			c.reject(403, api.Forbidden, method, path, "", "", foreign...)
-		}
-	}
-}
-
-// disabledPages are those of a user who is disabled.
-func (c *contract) disabledPages(admin string) {
-	dan := c.newcomer(admin, "dan", "member")
-	login := `{"username":"dan","password":"` + password + `"}`
-	kept, _, _ := strings.Cut(c.send("POST", "/console/session", "", login).header.Get("Set-Cookie"), ";")
-	c.ok(200, "PATCH", dan, admin, `{"status":"disabled"}`)
-	c.reject(403, api.AccountDisabled, "POST", "/console/session", "", login)
-	c.reject(403, api.AccountDisabled, "POST", "/console/session/refresh", "", "", "Cookie", kept)
-	c.reject(403, api.AccountDisabled, "DELETE", "/console/session", "", "", "Cookie", kept)
 }
 
 func (c *contract) passwords(admin string) {
