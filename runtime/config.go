@@ -14,6 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/engine"
@@ -137,6 +140,18 @@ type Config struct {
 	// of a run that another one has. Defaults to none. The caller closes it after the runtime. See
 	// runtime/run/natsbus.
 	Bus run.Bus
+
+	// MeterProvider receives the metrics of requests, runs, models and tools, which the README of
+	// cmd/runtime lists. Defaults to none.
+	MeterProvider metric.MeterProvider
+
+	// TracerProvider receives the spans of requests, runs, calls of models and calls of tools, with the
+	// attributes of the semantic conventions for generative AI. The trace of a request continues that
+	// of its traceparent, and is continued by requests to models and to MCP servers. Defaults to none.
+	TracerProvider trace.TracerProvider
+
+	// TraceContent adds the messages of models and the inputs and outputs of tools to the spans.
+	TraceContent bool
 
 	// Version is the version in health responses. Defaults to "devel".
 	Version string

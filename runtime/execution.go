@@ -48,6 +48,9 @@ func (rt *Runtime) newExecution(h *hosted, entry *run.Run, s session.Session, re
 		info:  RunInfo{AgentID: h.id, RunID: runID, SessionID: s.ID(), Metadata: req.Metadata},
 		input: engine.Input{RunID: runID, Session: s, Message: req.Message, Init: &init},
 	}
+	if rt.cfg.TracerProvider != nil {
+		x.input.Metadata = truncateMetadata(req.Metadata)
+	}
 	if !s.Resumed() { // a resumed session has a history already
 		x.input.History = historyMessages(req.History)
 	}
@@ -67,8 +70,10 @@ func (x *execution) execute(out engine.Output) *result {
 		out = observed{out, x}
 	}
 	out = recorded{out, x}
+	ended := x.rt.metrics.run(x.info.AgentID, x.session.Resumed())
 	outcome, err := x.agent.engine.Run(x.run.Context(), x.input, out)
 	res := x.end(outcome, err)
+	ended(res)
 	out.Emit(res.event())
 	out.Emit(&wire.Done{})
 	return res
@@ -192,7 +197,7 @@ func (x *execution) log(res *result, err error) {
 	x.rt.cfg.Logger.LogAttrs(x.run.Context(), level, "run", attrs...)
 }
 
-// truncateMetadata limits what a caller can write to the log.
+// truncateMetadata limits what a caller can write to the log and to a span.
 func truncateMetadata(metadata map[string]string) map[string]string {
 	const keys, length = 16, 256
 	short := make(map[string]string, min(len(metadata), keys))

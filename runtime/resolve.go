@@ -54,6 +54,7 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 	limits := rt.cfg.Limits.Of(def.Limits)
 	cfg := engine.Config{
 		AgentID: def.ID,
+		Name:    cmp.Or(def.Name, def.ID),
 		Model:   m,
 		Request: model.Request{
 			Model: def.Model, System: join(prompt, skillList(skills), datasets(def.Datasets)),
@@ -72,6 +73,10 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 		MaxToolOutput:  limits.MaxToolOutputBytes,
 		MaxResponse:    limits.MaxResponseBytes,
 		Reserve:        rt.reserve,
+		MeterProvider:  rt.cfg.MeterProvider,
+		TracerProvider: rt.cfg.TracerProvider,
+		TraceContent:   rt.cfg.TraceContent,
+		Provider:       def.Provider.Protocol,
 		Logger:         rt.cfg.Logger.With("agent", def.ID),
 	}
 	if cfg.ContextWindow == 0 && def.Provider.Protocol == agent.ProtocolOpenAI {
@@ -88,7 +93,7 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 	}
 	cfg.Servers = values(servers)
 	h.servers = cfg.Servers
-	if cfg.Tools, err = rt.withBuiltin(tools, skills, policy, box, limits.MaxToolOutputBytes); err != nil {
+	if cfg.Builtin, err = rt.builtin(skills, policy, box, limits.MaxToolOutputBytes); err != nil {
 		return nil, err
 	}
 	return engine.New(cfg)
@@ -110,9 +115,10 @@ func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map
 		}
 		own := only(skills, sub.Skills, func(s skill.Skill) string { return s.Name })
 		own = readableSkills(own, cfg.Policy)
-		if cfg.Tools, err = rt.withBuiltin(parent.Tools, own, cfg.Policy, box, parent.MaxToolOutput); err != nil {
+		if cfg.Builtin, err = rt.builtin(own, cfg.Policy, box, parent.MaxToolOutput); err != nil {
 			return nil, err
 		}
+		cfg.Name = name
 		cfg.Servers = only(values(servers), sub.MCPServers, tool.Server.Name)
 		cfg.Request.Model = cmp.Or(sub.Model, cfg.Request.Model)
 		cfg.Request.System = join(sub.Prompt, skillList(own))
@@ -148,16 +154,16 @@ func values(servers map[string]tool.Server) []tool.Server {
 	return list
 }
 
-// withBuiltin returns the built-in tools followed by the given ones.
-func (rt *Runtime) withBuiltin(tools []tool.Tool, skills []skill.Skill, policy *permission.Policy, box tool.Sandbox, maxOutput int) ([]tool.Tool, error) {
-	own, err := builtin.Tools(builtin.Config{
+// builtin returns the built-in tools of an agent.
+func (rt *Runtime) builtin(skills []skill.Skill, policy *permission.Policy, box tool.Sandbox, maxOutput int) ([]tool.Tool, error) {
+	tools, err := builtin.Tools(builtin.Config{
 		Dir: rt.dir, Skills: skills, Hides: policy.Hides, DeniesRead: policy.DeniesRead, Env: rt.cfg.ChildEnv, MaxOutput: maxOutput,
 		Sandbox: box,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make built-in tools: %w", err)
 	}
-	return append(own, tools...), nil
+	return tools, nil
 }
 
 // resolvePath returns the target of a path in the input of a tool, for the policy. The target need

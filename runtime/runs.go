@@ -64,6 +64,7 @@ func (x *execution) stream(w http.ResponseWriter) error {
 		return err
 	}
 	defer func() { _ = stream.Close() }() // OnError has handled the error
+	defer x.rt.metrics.stream(x.info.AgentID)()
 	x.execute(&streamOutput{stream: stream, logger: x.rt.cfg.Logger, runID: x.info.RunID})
 	return nil
 }
@@ -136,17 +137,26 @@ func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, err
 // prepare reserves the id of a run, its session and a slot among the active runs. The caller must
 // close the execution.
 func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest) (*execution, error) {
+	x, reason, err := rt.reserveRun(ctx, h, req)
+	if err != nil {
+		rt.metrics.reject(h.id, reason)
+	}
+	return x, err
+}
+
+// reserveRun is prepare. The reason is that of the error in metrics.
+func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunRequest) (x *execution, reason string, err error) {
 	id := ids.Random()
 	if req.RunID != nil {
 		var err error
 		if id, err = ids.Parse(*req.RunID); err != nil {
-			return nil, errRunIDFormat
+			return nil, rejectedID, errRunIDFormat
 		}
 	}
 	// A client that disconnects cancels its run, in both response forms.
 	entry, err := rt.runs.Claim(ctx, id)
 	if err != nil {
-		return nil, &Error{http.StatusConflict, wire.ErrorBody{Error: wire.RunIDConflict, RunID: id.String()}}
+		return nil, rejectedID, &Error{http.StatusConflict, wire.ErrorBody{Error: wire.RunIDConflict, RunID: id.String()}}
 	}
 	defer entry.Release() // if the run does not start
 	var sessionID string
@@ -155,26 +165,26 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 	}
 	s, err := rt.storeOf(req).Open(ctx, h.id, sessionID)
 	if errors.Is(err, session.ErrBusy) {
-		return nil, errSessionBusy(sessionID)
+		return nil, rejectedBusy, errSessionBusy(sessionID)
 	}
 	if err != nil {
-		return nil, err
+		return nil, rejectedError, err
 	}
 	if req.RequireSession && !s.Resumed() {
 		if err := s.Close(); err != nil {
-			return nil, fmt.Errorf("close new session: %w", err)
+			return nil, rejectedError, fmt.Errorf("close new session: %w", err)
 		}
-		return nil, &Error{http.StatusConflict, wire.ErrorBody{Error: wire.UnknownSession, SessionID: sessionID}}
+		return nil, rejectedUnknown, &Error{http.StatusConflict, wire.ErrorBody{Error: wire.UnknownSession, SessionID: sessionID}}
 	}
-	x := rt.newExecution(h, entry, s, req)
+	x = rt.newExecution(h, entry, s, req)
 	if err := entry.Start(); err != nil {
 		_ = x.closeSession() // which logs it
 		if errors.Is(err, run.ErrDraining) {
-			return nil, errDraining
+			return nil, rejectedDraining, errDraining
 		}
-		return nil, errTooManyRuns
+		return nil, rejectedTooMany, errTooManyRuns
 	}
-	return x, nil
+	return x, "", nil
 }
 
 // storeOf returns the store of the session of a run. A session that is not stored ends with its run.

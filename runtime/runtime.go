@@ -48,6 +48,7 @@ type Runtime struct {
 	byID      map[string]*hosted
 	runs      *run.Registry
 	shell     *httpapi.Shell
+	metrics   *metrics
 	handler   http.Handler
 	keys      atomic.Pointer[[][sha256.Size]byte]
 	crossing  *http.CrossOriginProtection
@@ -90,14 +91,21 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	}
 	rt.life, rt.end = context.WithCancel(context.Background())
 	rt.keys.Store(digests(cfg.APIKeys))
-	rt.shell = &httpapi.Shell{Logger: cfg.Logger, Fail: rt.fail, Quiet: quiet}
-	if err := rt.open(ctx); err != nil {
+	err = rt.open(ctx)
+	if err == nil {
+		rt.metrics, err = rt.newMetrics()
+	}
+	if err != nil {
 		_ = rt.Close() // there are no runs
 		return nil, fmt.Errorf("make runtime: %w", err)
 	}
+	rt.shell = &httpapi.Shell{Logger: cfg.Logger, Fail: rt.fail, Quiet: quiet}
+	if cfg.MeterProvider != nil {
+		rt.shell.Observe = rt.metrics.observe
+	}
 	router := rt.shell.Router()
 	for _, r := range rt.routes() {
-		router.Handle(r.method, r.path, rt.shell.Handle(r.handler))
+		router.Handle(r.method, r.path, rt.shell.Handle(rt.routed(r)))
 	}
 	rt.handler = rt.shell.Wrap(rt.guard(router))
 	return rt, nil
@@ -155,6 +163,9 @@ func (rt *Runtime) Close() error {
 	cancel()
 	err := rt.runs.Drain(ended)
 	rt.runs.Close()
+	if rt.metrics != nil {
+		rt.metrics.stop()
+	}
 	rt.end()
 	rt.connecting.Wait()
 	var closing sync.WaitGroup

@@ -82,7 +82,7 @@ var modules = []rule{
 		"credentials come from the environment of the command"},
 	{"cmd/internal/telemetry", "go.opentelemetry.io/otel/... golang.org/x/time/rate",
 		"providers and exporters are built in one place; the libraries import only the API"},
-	{"runtime/... hub/...", telemetryAPI, "libraries record metrics and spans, and do not export them"},
+	{"runtime/... hub/... internal/meter internal/outbound", telemetryAPI, "libraries record metrics and spans, and do not export them"},
 	{"examples/...", "net/http/httptest", "an example needs no open port"},
 	{"internal/httpapi runtime hub hub/api", "github.com/julienschmidt/httprouter", "the router stays behind http.Handler"},
 	{"internal/ids", "github.com/google/uuid", "ids are generated in one place"},

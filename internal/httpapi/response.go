@@ -12,6 +12,7 @@ type response struct {
 	status int
 	bytes  int64
 	path   string // replaces the path of the request in the log
+	route  string // the pattern that matches the request, or ""
 	tenant string // of the user
 	user   string // who sent the request, or ""
 	unread bool   // the request body is not read to its end
@@ -38,6 +39,23 @@ func LogAs(w http.ResponseWriter, path string) {
 	if res := responseOf(w); res != nil {
 		res.path = path
 	}
+}
+
+// SetRoute sets the pattern that matches the request of w, for Shell.Observe. w is the writer that
+// Wrap passes to the handler.
+func SetRoute(w http.ResponseWriter, pattern string) {
+	if res := responseOf(w); res != nil {
+		res.route = pattern
+	}
+}
+
+// StatusOf returns the status of the response that has begun, or 0. w is the writer that Wrap passes
+// to the handler, or a wrapper of it.
+func StatusOf(w http.ResponseWriter) int {
+	if res := responseOf(w); res != nil {
+		return res.status
+	}
+	return 0
 }
 
 // LogUser sets the user in the access log for the request of w. w is the writer that Wrap passes to

@@ -56,6 +56,10 @@ type Shell struct {
 
 	// Quiet reports whether a path is logged at debug level, such as that of a frequent probe.
 	Quiet func(path string) bool
+
+	// Observe is called after each response with the route that SetRoute has set, or "". If it is nil,
+	// responses are not observed.
+	Observe func(r *http.Request, route string, status int, took time.Duration)
 }
 
 // Router returns a router that passes unknown paths and methods to Fail.
@@ -114,7 +118,11 @@ func (s *Shell) Wrap(next http.Handler) http.Handler {
 					p = http.ErrAbortHandler // an incomplete response must not be well-formed
 				}
 			}
-			s.log(r, res, id, begin)
+			took := time.Since(begin)
+			if s.Observe != nil {
+				s.Observe(r, res.route, res.Status(), took)
+			}
+			s.log(r, res, id, took)
 			if p != nil {
 				panic(p)
 			}
@@ -123,7 +131,7 @@ func (s *Shell) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-func (s *Shell) log(r *http.Request, res *response, id string, begin time.Time) {
+func (s *Shell) log(r *http.Request, res *response, id string, took time.Duration) {
 	level := slog.LevelInfo
 	if s.Quiet != nil && s.Quiet(r.URL.Path) {
 		level = slog.LevelDebug
@@ -132,7 +140,7 @@ func (s *Shell) log(r *http.Request, res *response, id string, begin time.Time) 
 		attrs := []slog.Attr{
 			slog.String("method", r.Method), slog.String("path", excerpt.Shorten(cmp.Or(res.path, r.URL.Path), maxLoggedPath)),
 			slog.Int("status", res.Status()), slog.Int64("bytes", res.bytes),
-			slog.Int64("duration_ms", time.Since(begin).Milliseconds()), slog.String("request_id", id),
+			slog.Int64("duration_ms", took.Milliseconds()), slog.String("request_id", id),
 		}
 		if res.user != "" {
 			attrs = append(attrs, slog.String("tenant", res.tenant), slog.String("user", excerpt.Shorten(res.user, maxLoggedPath)))

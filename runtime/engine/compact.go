@@ -188,13 +188,17 @@ func (r *run) callForSummary(ctx context.Context, messages []model.Message) (str
 		request.add(m)
 	}
 	request.add(model.UserText(summaryRequest))
-	w := startWatchdog(ctx, r.engine.cfg.IdleTimeout)
-	defer w.stop()
 	if err := r.memory.holdMessages(request.messages); err != nil {
 		return "", err
 	}
+	call := r.beginModelCall(ctx, request.messages)
+	var response model.Response
+	err := errPanicked
+	defer func() { call.end(&response, err) }()
+	w := startWatchdog(call.ctx, r.engine.cfg.IdleTimeout)
+	defer w.stop()
 	c := model.Collector{MaxBytes: r.engine.cfg.MaxResponse}
-	response, err := c.Collect(r.stream(w, request.messages))
+	response, err = c.Collect(r.stream(w, call, request.messages))
 	r.outcome.Usage = r.outcome.Usage.Add(wire.Usage(response.Usage))
 	if err != nil {
 		return "", err
@@ -220,6 +224,7 @@ func tooLong(err error) bool {
 // request of this run and of later runs of the session. It returns nil if it did, and otherwise
 // err, the error of the call. The rejected request does not count as a turn.
 func (r *run) recoverRejected(ctx context.Context, response *model.Response, err error) error {
+	rejected := runErrorType(err)
 	switch {
 	case tooLong(err):
 		err = r.compactRejected(ctx, response, err)
@@ -228,6 +233,7 @@ func (r *run) recoverRejected(ctx context.Context, response *model.Response, err
 	}
 	if err == nil {
 		r.outcome.NumTurns--
+		r.engine.metrics.repeat(rejected)
 	}
 	return err
 }

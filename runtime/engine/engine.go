@@ -21,6 +21,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -36,8 +39,10 @@ var (
 
 // Config describes an agent.
 type Config struct {
-	// AgentID is the id of the agent in approval requests.
+	// AgentID is the id of the agent in approval requests, metrics and traces.
 	AgentID string
+	// Name is the name of the agent, or of the subagent, in traces. Defaults to AgentID.
+	Name string
 	// Model is called in each turn. Required.
 	Model model.Model
 	// Request has the fields that are equal in all calls of the model, such as the name of the
@@ -48,10 +53,12 @@ type Config struct {
 	// fields of tool calls, which only their own upstream accepts. Responses without an origin are
 	// sent unchanged.
 	Origin string
-	// Tools are all tools of the agent. Policy determines which tools are offered to the model and
+	// Builtin are the tools that the runtime provides. They are like Tools, and counted separately.
+	Builtin []tool.Tool
+	// Tools are all other tools of the agent. Policy determines which tools are offered to the model and
 	// which calls are permitted. If Model is a [model.ToolLimiter], the first tools are offered and
-	// the others are left out with a warning. The order is: Task, Tools, the tools for resources, and
-	// the tools of Servers by name.
+	// the others are left out with a warning. The order is: Task, Builtin, Tools, the tools for
+	// resources, and the tools of Servers by name.
 	Tools []tool.Tool
 	// Servers provide additional tools. They are connected before the first call of the model.
 	// After that, the tools of the run do not change.
@@ -94,6 +101,15 @@ type Config struct {
 	// it has released them. An error ends the run. Concurrent runs call it concurrently.
 	Reserve func(bytes int) error
 
+	// MeterProvider receives the metrics of model calls and tool calls. Defaults to none.
+	MeterProvider metric.MeterProvider
+	// TracerProvider receives a span for each run, model call and tool call. Defaults to none.
+	TracerProvider trace.TracerProvider
+	// TraceContent adds the messages, the inputs and the outputs of tools to the spans.
+	TraceContent bool
+	// Provider is the name of the model's provider in traces, such as anthropic.
+	Provider string
+
 	// Logger defaults to a logger that discards all records.
 	Logger *slog.Logger
 }
@@ -116,6 +132,8 @@ type Engine struct {
 	merged atomic.Pointer[mergedTools] // with those of servers, as the last run used them
 
 	merging chan struct{} // a semaphore for withServers
+	metrics *metrics
+	tracer  trace.Tracer
 }
 
 // New checks the configuration and returns an engine.
@@ -137,19 +155,16 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	tools := cfg.Tools
-	if len(cfg.Subagents) > 0 {
-		task, err := newTask(cfg.Subagents)
-		if err != nil {
-			return nil, fmt.Errorf("make engine: %w", err)
-		}
-		tools = append([]tool.Tool{task}, tools...)
+	cfg.Name = cmp.Or(cfg.Name, cfg.AgentID)
+	e := &Engine{cfg: cfg, merging: make(chan struct{}, 1), tracer: tracerOf(cfg.TracerProvider)}
+	var err error
+	if e.metrics, err = newMetrics(&cfg); err == nil {
+		e.tools, err = newToolset(&cfg)
 	}
-	set, err := newToolset(tools, &cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
-	return &Engine{cfg: cfg, tools: set, merging: make(chan struct{}, 1)}, nil
+	return e, nil
 }
 
 // Tools returns the sorted names of the tools that are offered to the model, except those of

@@ -21,10 +21,21 @@ func (r *run) callModel(ctx context.Context) (*model.Response, error) {
 		return &model.Response{}, errors.Join(r.awaitFirstAppend(), err)
 	}
 	r.outcome.NumTurns++
+	call := r.beginModelCall(ctx, r.transcript.messages)
+	var response *model.Response
+	err := errPanicked
+	defer func() { call.end(response, err) }()
+	response, err = r.receive(call)
+	return response, err
+}
+
+// receive reads the response of a call, and emits partial messages.
+func (r *run) receive(call *modelCall) (*model.Response, error) {
+	ctx := call.ctx
 	w := startWatchdog(ctx, r.engine.cfg.IdleTimeout)
 	defer w.stop()
 	c := &model.Collector{MaxBytes: r.engine.cfg.MaxResponse}
-	for part, err := range r.stream(w, r.transcript.messages) {
+	for part, err := range r.stream(w, call, r.transcript.messages) {
 		if r.firstAppend != nil {
 			if err := r.awaitFirstAppend(); err != nil {
 				return nil, err
@@ -42,6 +53,9 @@ func (r *run) callModel(ctx context.Context) (*model.Response, error) {
 		if err != nil {
 			return r.abortResponse(ctx, w, c, err)
 		}
+		if call.first.IsZero() && part.Kind != model.KindUsage {
+			call.first = time.Now()
+		}
 		w.timer.Stop() // a slow client does not count as an idle model
 		r.emitPart(&part)
 		w.alive()
@@ -51,13 +65,14 @@ func (r *run) callModel(ctx context.Context) (*model.Response, error) {
 
 // stream calls the model with messages and returns the parts of the response. It flushes the output
 // first, because the call blocks.
-func (r *run) stream(w *watchdog, messages []model.Message) iter.Seq2[model.Part, error] {
+func (r *run) stream(w *watchdog, call *modelCall, messages []model.Message) iter.Seq2[model.Part, error] {
 	r.out.Flush()
 	req := r.engine.cfg.Request
 	req.System = strings.TrimLeft(req.System+r.tools.instructions, "\n")
 	req.Messages = messages
 	req.Tools = r.tools.offered
 	req.Alive = w.alive
+	req.Named = call.named
 	req.Reserve = r.engine.cfg.Reserve
 	return r.engine.cfg.Model.Stream(w.ctx, &req)
 }

@@ -28,6 +28,8 @@ type Input struct {
 	MaxTurns int           // lowers the agent's limit; 0 keeps it
 	Timeout  time.Duration // lowers RunTimeout; 0 keeps it
 
+	Metadata map[string]string // of the run, for its span
+
 	log *tool.LogQuota // of a subagent: that of the run
 }
 
@@ -99,12 +101,14 @@ func (e *Engine) Run(ctx context.Context, in Input, out Output) (*Outcome, error
 		timeout = min(timeout, in.Timeout)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrRunTimeout)
+	ctx, span := r.startSpan(ctx)
 	err := r.loop(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // err is a consequence of the cancel
 	}
 	cancel()
 	r.awaitCalls()
+	r.endSpan(span, err)
 	r.memory.release()
 	return &r.outcome, err
 }

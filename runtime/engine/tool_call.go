@@ -93,14 +93,12 @@ func (r *run) runParallel(ctx context.Context, calls []model.Block, store func(i
 		go func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			begin := time.Now()
-			res := r.runToolCall(ctx, &calls[i], func(p wire.Payload) {
+			res := r.observeTool(ctx, &calls[i], func(p wire.Payload) {
 				select {
 				case updates <- update{index: i, event: p}:
 				case <-ctx.Done():
 				}
 			})
-			res.duration = time.Since(begin)
 			updates <- update{index: i, result: res}
 		}()
 	}

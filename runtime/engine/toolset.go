@@ -37,9 +37,11 @@ type entry struct {
 	tool.Tool
 	spec   tool.Spec
 	schema *schema.Schema // nil if the tool validates its inputs itself
+	kind   string         // in metrics
+	label  string         // in metrics: its name, or that of its server
 }
 
-func newEntry(t tool.Tool, budget *schema.Budget) (*entry, error) {
+func newEntry(t tool.Tool, kind string, budget *schema.Budget) (*entry, error) {
 	spec := t.Spec()
 	if !validName(spec.Name) {
 		return nil, fmt.Errorf("tool name %q is not of the form ^[A-Za-z0-9_-]{1,64}$", spec.Name)
@@ -57,7 +59,7 @@ func newEntry(t tool.Tool, budget *schema.Budget) (*entry, error) {
 	if err != nil && !errors.Is(err, schema.ErrUnsupported) {
 		return nil, &schemaError{spec.Name, err}
 	}
-	return &entry{t, spec, compiled}, nil
+	return &entry{Tool: t, spec: spec, schema: compiled, kind: kind, label: spec.Name}, nil
 }
 
 func (e *entry) permissionTool() permission.Tool {
@@ -77,23 +79,42 @@ func (e *schemaError) Error() string {
 
 func validName(name string) bool { return ids.Plain(name, 64) && !strings.Contains(name, ".") }
 
-// newToolset returns a set of the tools. Their names must be different.
-func newToolset(tools []tool.Tool, cfg *Config) (*toolset, error) {
-	s := &toolset{entries: make(map[string]*entry, len(tools))}
+// newToolset returns the set of the tools of cfg, except those of servers. Their names must be
+// different.
+func newToolset(cfg *Config) (*toolset, error) {
+	s := &toolset{entries: make(map[string]*entry, len(cfg.Builtin)+len(cfg.Tools))}
 	budget := new(schema.Budget)
-	for _, t := range tools {
-		e, err := newEntry(t, budget)
-		if rejected, ok := errors.AsType[*schemaError](err); ok {
-			s.reject(rejected, cfg.Logger)
-			continue
+	add := func(kind string, tools ...tool.Tool) error {
+		for _, t := range tools {
+			e, err := newEntry(t, kind, budget)
+			if rejected, ok := errors.AsType[*schemaError](err); ok {
+				s.reject(rejected, cfg.Logger)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if _, ok := s.entries[e.spec.Name]; ok {
+				return fmt.Errorf("two tools are named %q", e.spec.Name)
+			}
+			s.add(e)
+		}
+		return nil
+	}
+	if len(cfg.Subagents) > 0 {
+		task, err := newTask(cfg.Subagents)
+		if err == nil {
+			err = add(kindTask, task)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := s.entries[e.spec.Name]; ok {
-			return nil, fmt.Errorf("two tools are named %q", e.spec.Name)
-		}
-		s.add(e)
+	}
+	if err := add(kindBuiltin, cfg.Builtin...); err != nil {
+		return nil, err
+	}
+	if err := add(kindCustom, cfg.Tools...); err != nil {
+		return nil, err
 	}
 	s.offer(cfg)
 	return s, nil
@@ -168,7 +189,7 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 	}
 	all := &toolset{entries: maps.Clone(e.tools.entries), order: slices.Clone(e.tools.order), leftOut: slices.Clip(e.tools.leftOut)}
 	for _, t := range e.resourcesOf(lists).tools() {
-		entry, err := newEntry(t, new(schema.Budget))
+		entry, err := newEntry(t, kindMCP, new(schema.Budget))
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +211,7 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			entry, err := newEntry(t, budget)
+			entry, err := newEntry(t, kindMCP, budget)
 			if rejected, ok := errors.AsType[*schemaError](err); ok {
 				all.reject(rejected, e.cfg.Logger)
 				continue
@@ -202,6 +223,7 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 				e.cfg.Logger.Warn("tool of a server is left out", "err", err)
 				continue
 			}
+			entry.label = "mcp__" + e.cfg.Servers[i].Name() // a server may have any number of tools, and others later
 			all.add(entry)
 		}
 		slices.Sort(all.order[first:])
@@ -262,6 +284,7 @@ func (r *run) connectServers(ctx context.Context) error {
 		}()
 	}
 	lists := make([]*tool.List, len(servers)) // nil for a server that failed
+	defer r.engine.metrics.wait(waitServer)()
 	for range servers {
 		r.out.Flush()
 		l := <-connected

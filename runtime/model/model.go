@@ -58,6 +58,10 @@ type Request struct {
 	// or the last part. Alive must be fast and must not block.
 	Alive func()
 
+	// Named, if not nil, is called with the name of the model that responds, when upstream has sent
+	// it. The name is not bounded. It is called at most once, in the goroutine of Stream.
+	Named func(model string)
+
 	// Reserve, if not nil, is called before the adapter uses more memory for what it receives, with
 	// the number of additional bytes, and with a negative number after it has released them. An
 	// error ends the response. It is called in the goroutine of Stream, and the sum of all calls is

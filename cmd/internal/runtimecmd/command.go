@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
@@ -41,10 +42,27 @@ func RunChild() error {
 		if err != nil {
 			return err
 		}
-		process.Hidden = secrets
 		if bus != nil {
 			defer bus.Close()
-			process.Configure = func(c *runtime.Config) { c.Bus = bus }
+		}
+		var traces telemetry.Settings
+		files, err := daemon.ReadEnvironment(os.Getenv, &traces)
+		if err != nil {
+			return err
+		}
+		process.Hidden = append(secrets, files...)
+		observed, err := telemetry.New(context.Background(), telemetry.Config{
+			Service: service, Version: daemon.Version(), Settings: traces, Logger: process.Logger,
+		})
+		if err != nil {
+			return err
+		}
+		defer observed.Shutdown(context.Background())
+		process.Configure = func(c *runtime.Config) {
+			if bus != nil {
+				c.Bus = bus
+			}
+			observe(c, observed, &traces)
 		}
 	}
 	return host.Run(context.Background(), process)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
@@ -23,7 +24,7 @@ import (
 // served is what a runtime needs only to serve requests. Each field may be nil.
 type served struct {
 	sessions host.Sessions
-	counts   *metrics
+	observed *telemetry.Telemetry
 	bus      run.Bus
 }
 
@@ -48,14 +49,19 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, with served, x
 				}
 			}
 			c.Bus = with.bus
-			if with.counts != nil {
-				c.Observe = with.counts.observe
+			if with.observed != nil {
+				observe(c, with.observed, &s.Settings)
 			}
 			if x != nil {
 				x.loaded(c, servers)
 			}
 		},
 	})
+}
+
+// observe sets the telemetry of a runtime.
+func observe(c *runtime.Config, t *telemetry.Telemetry, s *telemetry.Settings) {
+	c.MeterProvider, c.TracerProvider, c.TraceContent = t.MeterProvider(), t.TracerProvider(), s.CaptureContent
 }
 
 // hidden returns the configuration, the state and the files of secrets, which commands do not need.

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/internal/httpserve"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
@@ -32,16 +33,12 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
-	var counts *metrics
-	if s.MetricsAddr != "" {
-		counts = newMetrics()
-		addr, err := counts.serve(serving, s.MetricsAddr, s.allowedHosts(), log)
-		if err != nil {
-			_ = sessions.Close() // it contains no sessions
-			return err
-		}
-		log.Info("serving metrics", "addr", addr.String())
+	observed, err := s.startTelemetry(serving, log)
+	if err != nil {
+		_ = sessions.Close() // it contains no sessions
+		return err
 	}
+	defer observed.Shutdown(context.WithoutCancel(ctx)) // after the last run
 	var bus run.Bus
 	if s.bus != nil {
 		connected, err := openBus(ctx, *s.bus, log)
@@ -52,7 +49,7 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 		defer connected.Close()
 		bus = connected
 	}
-	rt, err := s.newHost(ctx, file, served{sessions, counts, bus}, nil, log)
+	rt, err := s.newHost(ctx, file, served{sessions, observed, bus}, nil, log)
 	if err != nil {
 		return err
 	}
@@ -75,6 +72,26 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 	}
 	return server.Serve(ctx)
 }
+
+// startTelemetry starts the traces and, on their own address, the metrics that are configured.
+func (s *settings) startTelemetry(ctx context.Context, log *slog.Logger) (*telemetry.Telemetry, error) {
+	t, err := telemetry.New(ctx, telemetry.Config{
+		Service: service, Version: daemon.Version(), Settings: s.Settings, Metrics: s.MetricsAddr != "", Logger: log,
+	})
+	if err != nil || s.MetricsAddr == "" {
+		return t, err
+	}
+	addr, err := t.Serve(ctx, s.MetricsAddr, s.allowedHosts())
+	if err != nil {
+		t.Shutdown(ctx)
+		return nil, err
+	}
+	log.Info("serving metrics", "addr", addr.String())
+	return t, nil
+}
+
+// service is the name of a runtime in traces.
+const service = "agenthost-runtime"
 
 // exposed reports whether other machines can reach the address and no key is required.
 func exposed(addr net.Addr, keys []agent.Secret) bool {

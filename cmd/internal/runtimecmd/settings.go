@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
 	"github.com/seed93082962/agenthost/runtime/run/natsbus"
@@ -45,6 +46,9 @@ Environment (a flag overrides it, and it overrides the configuration file):
                        for agents that name the protocol and have no key
   ANTHROPIC_API_KEY_FILE, OPENAI_API_KEY_FILE
                        file with such a key, in place of it
+  OTEL_EXPORTER_OTLP_ENDPOINT
+                       URL to which traces are sent with OTLP over HTTP (default off); the README has further
+                       variables
 
 Relative paths in the file are relative to the file, those of flags and variables to the current directory.
 
@@ -79,6 +83,8 @@ type settings struct {
 	AnthropicURL string `env:"ANTHROPIC_BASE_URL"`
 	OpenAIKey    string `env:"OPENAI_API_KEY" secret:"file"`
 	OpenAIURL    string `env:"OPENAI_BASE_URL"`
+
+	telemetry.Settings
 
 	Check        bool
 	DrainTimeout time.Duration
@@ -123,7 +129,7 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 	if err != nil {
 		file = &agent.File{} // to check the environment
 	}
-	errs = append(errs, s.readKeys(file), s.readBus(file), s.workIn(file))
+	errs = append(errs, s.readKeys(file), s.readBus(file), s.workIn(file), s.Settings.Check())
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}

@@ -115,7 +115,7 @@ func New(cfg Config) (*Client, error) {
 // started without thinking is finished without a thinking budget.
 func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		c.upstream.Stream(ctx, req, c.request(req), &decoder{ids: upstream.NewCallIDs(req)}, yield)
+		c.upstream.Stream(ctx, req, c.request(req), &decoder{ids: upstream.NewCallIDs(req), name: upstream.Name{Named: req.Named}}, yield)
 	}
 }
 

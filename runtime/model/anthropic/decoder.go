@@ -15,6 +15,7 @@ import (
 // decoder decodes the events of one response into parts.
 type decoder struct {
 	ids     upstream.CallIDs
+	name    upstream.Name
 	usage   model.Usage
 	stop    string
 	joiner  upstream.Joiner
@@ -59,6 +60,7 @@ func (d *decoder) appendEvent(parts []model.Part, e *event) ([]model.Part, error
 	switch e.Type {
 	case "message_start":
 		d.stop = e.Message.StopReason
+		d.name.Set(e.Message.Model)
 		parts, err := d.appendContent(parts, e.Message.Content)
 		return d.appendUsage(parts, e.Message.Usage), err
 	case "content_block_start":

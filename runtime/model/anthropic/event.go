@@ -21,6 +21,7 @@ type event struct {
 		Content    json.RawMessage `json:"content"` // empty, or the response of a server that does not stream token by token
 		StopReason string          `json:"stop_reason"`
 		Usage      usage           `json:"usage"`
+		Model      json.RawMessage `json:"model"`
 	} `json:"message"`
 	ContentBlock contentBlock `json:"content_block"`
 	Delta        delta        `json:"delta"`

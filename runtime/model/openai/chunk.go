@@ -18,9 +18,10 @@ type count = jsonscan.Count
 
 // chunk is the data of every event.
 type chunk struct {
-	Choices []choice `json:"choices"`
-	Usage   *usage   `json:"usage"`
-	XGroq   groq     `json:"x_groq"`
+	Model   json.RawMessage `json:"model"`
+	Choices []choice        `json:"choices"`
+	Usage   *usage          `json:"usage"`
+	XGroq   groq            `json:"x_groq"`
 }
 
 // groq has the usage of Groq, which is in the last chunk even if the request did not ask for it,

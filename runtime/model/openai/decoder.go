@@ -28,6 +28,7 @@ const (
 
 // decoder decodes the chunks of one response into parts.
 type decoder struct {
+	name    upstream.Name
 	usage   model.Usage
 	stop    string
 	refused bool
@@ -76,6 +77,7 @@ func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) ([]model.Part, err
 }
 
 func (d *decoder) appendChunk(parts []model.Part, c *chunk) ([]model.Part, error) {
+	d.name.Set(c.Model)
 	for i := range c.Choices {
 		if c.Choices[i].Index > 0 {
 			continue // the request asks for one choice

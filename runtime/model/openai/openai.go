@@ -133,7 +133,7 @@ func New(cfg Config) (*Client, error) {
 // servers receive max_tokens, because not all of them know the newer name.
 func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		c.upstream.Stream(ctx, req, c.request(req), &decoder{calls: calls{ids: upstream.NewCallIDs(req)}}, yield)
+		c.upstream.Stream(ctx, req, c.request(req), &decoder{calls: calls{ids: upstream.NewCallIDs(req)}, name: upstream.Name{Named: req.Named}}, yield)
 	}
 }
 

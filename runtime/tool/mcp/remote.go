@@ -12,6 +12,7 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
@@ -33,7 +34,7 @@ func (r *remote) Timeout(_ json.RawMessage, limit time.Duration) time.Duration {
 
 func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	return r.server.call(ctx, call, func(ctx context.Context, l *link) (tool.Result, error) {
-		params := &sdk.CallToolParams{Name: r.spec.remote, Arguments: call.Input}
+		params := &sdk.CallToolParams{Name: r.spec.remote, Arguments: call.Input, Meta: traceMeta(ctx)}
 		if call.Progress != nil {
 			token, done := l.filter.onProgress(call.Progress)
 			defer done()
@@ -45,6 +46,20 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 		}
 		return render(answer), nil
 	})
+}
+
+// traceMeta returns the trace of ctx as the protocol has it in a request of any transport, or nil.
+func traceMeta(ctx context.Context) sdk.Meta {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	if len(carrier) == 0 {
+		return nil
+	}
+	meta := sdk.Meta{}
+	for name, value := range carrier {
+		meta[name] = value
+	}
+	return meta
 }
 
 // call connects, and calls send. It calls send again, once, if the first message did not reach the

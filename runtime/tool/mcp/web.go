@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -260,6 +261,7 @@ func (w *web) withHeaders(ctx context.Context, req *http.Request) *http.Request 
 	own := maps.Clone(req.Header)
 	maps.Copy(req.Header, w.header.Clone())
 	maps.Copy(req.Header, own)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header))
 	if host := w.header.Get("Host"); host != "" {
 		req.Host = host
 	}

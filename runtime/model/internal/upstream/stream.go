@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/sse"
@@ -123,6 +125,7 @@ func (c *Client) send(ctx context.Context, body *body) (*http.Response, error) {
 		return nil, err
 	}
 	req.Header = maps.Clone(c.header)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // without a trace, it sets nothing
 	req.ContentLength = body.size()
 	req.GetBody = body.open // an idle connection may turn out to be closed
 	if req.Body, err = body.open(); err != nil {

@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// Attributes of the semantic conventions for generative AI, version 1.41.
+const (
+	attrOperation     = "gen_ai.operation.name"
+	attrProvider      = "gen_ai.provider.name"
+	attrAgentID       = "gen_ai.agent.id"
+	attrAgentName     = "gen_ai.agent.name"
+	attrConversation  = "gen_ai.conversation.id"
+	attrRequestModel  = "gen_ai.request.model"
+	attrMaxTokens     = "gen_ai.request.max_tokens"
+	attrResponseModel = "gen_ai.response.model"
+	attrFinishReasons = "gen_ai.response.finish_reasons"
+	attrInputTokens   = "gen_ai.usage.input_tokens"
+	attrOutputTokens  = "gen_ai.usage.output_tokens"
+	attrCacheRead     = "gen_ai.usage.cache_read.input_tokens"
+	attrCacheCreation = "gen_ai.usage.cache_creation.input_tokens"
+	attrToolName      = "gen_ai.tool.name"
+	attrToolCallID    = "gen_ai.tool.call.id"
+	attrToolType      = "gen_ai.tool.type"
+	attrErrorType     = "error.type"
+
+	// Content, only with Config.TraceContent.
+	attrSystem        = "gen_ai.system_instructions"
+	attrInput         = "gen_ai.input.messages"
+	attrOutput        = "gen_ai.output.messages"
+	attrToolArguments = "gen_ai.tool.call.arguments"
+	attrToolResult    = "gen_ai.tool.call.result"
+
+	// Attributes that the conventions do not have.
+	attrRunID    = "agenthost.run.id"
+	attrMetadata = "agenthost.run.metadata."
+)
+
+// maxValue bounds names and ids that a model or an upstream chooses, in bytes.
+const maxValue = 256
+
+func tracerOf(p trace.TracerProvider) trace.Tracer {
+	if p == nil {
+		p = noop.NewTracerProvider()
+	}
+	return p.Tracer(scope)
+}
+
+// startSpan starts the span of a run. The run of a subagent is in the span of its tool call.
+func (r *run) startSpan(ctx context.Context) (context.Context, trace.Span) {
+	cfg := &r.engine.cfg
+	ctx, span := r.engine.tracer.Start(ctx, "invoke_agent "+cfg.Name)
+	if span.IsRecording() {
+		span.SetAttributes(
+			attribute.String(attrOperation, "invoke_agent"), attribute.String(attrProvider, cfg.Provider),
+			attribute.String(attrAgentID, cfg.AgentID), attribute.String(attrAgentName, cfg.Name),
+			attribute.String(attrConversation, r.in.Session.ID()), attribute.String(attrRequestModel, cfg.Request.Model),
+			attribute.String(attrRunID, r.in.RunID))
+		for key, value := range r.in.Metadata {
+			span.SetAttributes(attribute.String(attrMetadata+key, value))
+		}
+	}
+	return ctx, span
+}
+
+// endSpan ends the span of a run. The usage includes that of subagents.
+func (r *run) endSpan(span trace.Span, err error) {
+	if span.IsRecording() {
+		span.SetAttributes(usageAttributes(r.outcome.Usage)...)
+		if r.outcome.StopReason != "" {
+			span.SetAttributes(attribute.StringSlice(attrFinishReasons, []string{r.outcome.StopReason}))
+		}
+		failSpan(span, runErrorType(err))
+	}
+	span.End()
+}
+
+// runErrorType returns the error.type of a run, or "" for a success.
+func runErrorType(err error) string {
+	var upstream *model.Error
+	var cancelled wire.Reason
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &upstream):
+		return boundedCode(upstream.Code)
+	case errors.Is(err, ErrRunTimeout):
+		return wire.ErrorTypeTimeout
+	case errors.Is(err, ErrMaxTurns):
+		return wire.ErrorTypeMaxTurns
+	case errors.As(err, &cancelled), errors.Is(err, context.Canceled):
+		return outcomeCancelled
+	}
+	return wire.ErrorTypeExecution
+}
+
+// failSpan sets the error of a span. A cancelled operation did not fail.
+func failSpan(span trace.Span, errorType string) {
+	if errorType == "" {
+		return
+	}
+	span.SetAttributes(attribute.String(attrErrorType, errorType))
+	if errorType != outcomeCancelled {
+		span.SetStatus(codes.Error, errorType)
+	}
+}
+
+// modelCall is one call of the model, for metrics and traces.
+type modelCall struct {
+	run       *run
+	ctx       context.Context // with the span
+	span      trace.Span
+	begin     time.Time
+	first     time.Time // of the first part, or zero
+	responder string    // the model that responds, as upstream named it
+	waited    func()
+}
+
+// errPanicked is the error of a call in which the model panicked.
+var errPanicked = errors.New("the model panicked")
+
+func (r *run) beginModelCall(ctx context.Context, messages []model.Message) *modelCall {
+	cfg := &r.engine.cfg
+	c := &modelCall{run: r, begin: time.Now(), waited: r.engine.metrics.wait(waitModel)}
+	c.ctx, c.span = r.engine.tracer.Start(ctx, "chat "+cfg.Request.Model, trace.WithSpanKind(trace.SpanKindClient))
+	if !c.span.IsRecording() {
+		return c
+	}
+	c.span.SetAttributes(
+		attribute.String(attrOperation, "chat"), attribute.String(attrProvider, cfg.Provider),
+		attribute.String(attrRequestModel, cfg.Request.Model), attribute.String(attrConversation, r.in.Session.ID()))
+	if cfg.Request.MaxOutputTokens > 0 {
+		c.span.SetAttributes(attribute.Int(attrMaxTokens, cfg.Request.MaxOutputTokens))
+	}
+	if cfg.TraceContent {
+		c.span.SetAttributes(attribute.String(attrInput, messagesContent(messages, "")))
+		if cfg.Request.System != "" {
+			c.span.SetAttributes(attribute.String(attrSystem, textContent(cfg.Request.System)))
+		}
+	}
+	return c
+}
+
+// named is model.Request.Named.
+func (c *modelCall) named(name string) { c.responder = excerpt.Shorten(name, maxValue) }
+
+// end ends the call with its response, or the beginning of it, and its error.
+func (c *modelCall) end(response *model.Response, err error) {
+	c.waited()
+	if response == nil {
+		response = &model.Response{}
+	}
+	errorType := ""
+	switch {
+	case err != nil && errors.Is(context.Cause(c.ctx), ErrRunTimeout):
+		errorType = wire.ErrorTypeTimeout
+	case err != nil && c.ctx.Err() != nil:
+		errorType = outcomeCancelled
+	default:
+		errorType = runErrorType(err)
+	}
+	c.run.engine.metrics.modelCall(c.begin, c.first, &response.Usage, errorType)
+	if c.span.IsRecording() {
+		c.span.SetAttributes(usageAttributes(wire.Usage(response.Usage))...)
+		if c.responder != "" {
+			c.span.SetAttributes(attribute.String(attrResponseModel, c.responder))
+		}
+		if response.StopReason != "" {
+			c.span.SetAttributes(attribute.StringSlice(attrFinishReasons, []string{response.StopReason}))
+		}
+		if c.run.engine.cfg.TraceContent && len(response.Message.Content) > 0 {
+			c.span.SetAttributes(attribute.String(attrOutput, messagesContent([]model.Message{response.Message}, response.StopReason)))
+		}
+		failSpan(c.span, errorType)
+	}
+	c.span.End()
+}
+
+// usageAttributes returns the tokens. Those that were read from a cache or written to it are input
+// tokens too.
+func usageAttributes(u wire.Usage) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.Int64(attrInputTokens, u.InputTokens+u.CacheReadInputTokens+u.CacheCreationInputTokens),
+		attribute.Int64(attrOutputTokens, u.OutputTokens),
+		attribute.Int64(attrCacheRead, u.CacheReadInputTokens), attribute.Int64(attrCacheCreation, u.CacheCreationInputTokens),
+	}
+}
+
+// observeTool runs a tool call, and records it in metrics and traces.
+func (r *run) observeTool(ctx context.Context, block *model.Block, emit func(wire.Payload)) result {
+	e := r.tools.entries[block.Name]
+	begin := time.Now()
+	ctx, span := r.startToolSpan(ctx, e, block)
+	done := r.engine.metrics.wait(waitTool)
+	res := r.runToolCall(ctx, block, emit)
+	done()
+	res.duration = time.Since(begin)
+	r.engine.metrics.toolCall(e, &res)
+	if span.IsRecording() {
+		if r.engine.cfg.TraceContent {
+			span.SetAttributes(attribute.String(attrToolResult, excerpt.Shorten(res.output, maxContent)))
+		}
+		switch {
+		case res.denied != nil:
+			failSpan(span, "permission_denied")
+		case ctx.Err() != nil && res.isError:
+			failSpan(span, outcomeCancelled)
+		case res.isError:
+			failSpan(span, "tool_error")
+		}
+	}
+	span.End()
+	return res
+}
+
+func (r *run) startToolSpan(ctx context.Context, e *entry, block *model.Block) (context.Context, trace.Span) {
+	name := "other" // the name of a tool that does not exist is only an attribute
+	if e != nil {
+		name = e.spec.Name
+	}
+	ctx, span := r.engine.tracer.Start(ctx, "execute_tool "+name)
+	if !span.IsRecording() {
+		return ctx, span
+	}
+	span.SetAttributes(
+		attribute.String(attrOperation, "execute_tool"), attribute.String(attrToolName, excerpt.Shorten(block.Name, maxValue)),
+		attribute.String(attrToolCallID, excerpt.Shorten(block.ID, maxValue)), attribute.String(attrToolType, "function"))
+	if r.engine.cfg.TraceContent {
+		span.SetAttributes(attribute.String(attrToolArguments, excerpt.Shorten(string(block.Input), maxContent)))
+	}
+	return ctx, span
+}
