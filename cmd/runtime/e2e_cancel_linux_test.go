@@ -197,7 +197,7 @@ func TestCancelReleasesAllResources(t *testing.T) {
 				if agent == "" {
 					agent = "a"
 				}
-				const tokens = `agenthost_tokens_total{agent="a",type="input"}`
+				const tokens = `agenthost_tokens_total{agent="a",model="m",type="input"}`
 				counted := s.count(tokens)
 				f, leave := s.begin(agent, wire.RunRequest{Message: p.name})
 				p.reached(&s, f)

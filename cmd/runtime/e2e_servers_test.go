@@ -77,6 +77,15 @@ func newMCPServer() *sdk.Server {
 		return "", ctx.Err()
 	})
 	// deaf ignores its cancel. It needs a separate process.
+	// trace returns the traces of a call: that of its message, and that of its HTTP request.
+	sdk.AddTool(server, &sdk.Tool{Name: "trace", Description: "Returns traces."},
+		func(_ context.Context, req *sdk.CallToolRequest, _ textInput) (*sdk.CallToolResult, any, error) {
+			text := fmt.Sprint(req.Params.Meta["traceparent"])
+			if extra := req.GetExtra(); extra != nil && extra.Header != nil {
+				text += " " + extra.Header.Get("Traceparent")
+			}
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, nil
+		})
 	offer("deaf", func(_ context.Context, file string) (string, error) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			return "", err

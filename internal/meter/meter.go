@@ -61,6 +61,18 @@ func (m *Meter) Counter(name, help string) metric.Int64Counter {
 	return checked(m, c, err)
 }
 
+// CounterOf returns a counter with a series for each value of an attribute, which begins at 0: the
+// increase of a series that begins at 1 is not visible.
+func (m *Meter) CounterOf(name, help, attribute string, values ...string) metric.Int64Counter {
+	c := m.Counter(name, help)
+	for _, value := range values {
+		if c != nil {
+			c.Add(context.Background(), 0, Of(attribute, value))
+		}
+	}
+	return c
+}
+
 // Current returns a counter of what is in progress.
 func (m *Meter) Current(name, help string) metric.Int64UpDownCounter {
 	c, err := m.meter.Int64UpDownCounter(name, metric.WithDescription(help))
