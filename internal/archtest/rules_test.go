@@ -113,7 +113,7 @@ var modules = []rule{
 const testModules = "testing/... net/http/httptest github.com/stretchr/testify/require github.com/google/go-cmp/... go.uber.org/goleak " +
 	"pgregory.net/rapid github.com/getkin/kin-openapi/... github.com/chromedp/... github.com/nats-io/nats-server/v2/... " +
 	"github.com/nats-io/jwt/v2 github.com/nats-io/nkeys go.opentelemetry.io/... google.golang.org/protobuf/proto " +
-	"github.com/prometheus/common/expfmt github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt github.com/prometheus/common/model github.com/prometheus/client_model/go"
 
 // unreachable lists packages that must not be linked, directly or indirectly.
 var unreachable = []rule{

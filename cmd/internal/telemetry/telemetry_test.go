@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +162,14 @@ func TestInvalidSettings(t *testing.T) {
 	}
 	s := settings(t, "OTEL_TRACES_SAMPLER", "traceidratio", "OTEL_TRACES_SAMPLER_ARG", "NaN")
 	require.ErrorContains(t, s.Check(), "OTEL_TRACES_SAMPLER_ARG")
+}
+
+func TestSettingsAreInTheReadme(t *testing.T) {
+	text, err := os.ReadFile("../../runtime/README.md")
+	require.NoError(t, err)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[telemetry.Settings]()) {
+		require.Contains(t, string(text), "`"+field.Tag.Get("env"))
+	}
 }
 
 // The metrics of the server, of Go and of the process are served, but not to a web page.
