@@ -81,6 +81,10 @@ type Config struct {
 	// up to a minute. Defaults to 500 ms.
 	Backoff time.Duration
 
+	// RetryEvery is the pause between two attempts to start a failed deployment whose revision was ready
+	// before. Defaults to a minute.
+	RetryEvery time.Duration
+
 	// WatchEvery is the pause between two probes of a running deployment. Defaults to 1 s.
 	WatchEvery time.Duration
 
@@ -136,6 +140,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	}
 	cfg.LeaseTime = cmp.Or(cfg.LeaseTime, 4*time.Second)
 	cfg.Backoff = cmp.Or(cfg.Backoff, 500*time.Millisecond)
+	cfg.RetryEvery = cmp.Or(cfg.RetryEvery, time.Minute)
 	cfg.WatchEvery = cmp.Or(cfg.WatchEvery, time.Second)
 	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, time.Minute)
 	cfg.PrepareTimeout = cmp.Or(cfg.PrepareTimeout, 10*time.Minute)

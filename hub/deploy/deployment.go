@@ -29,7 +29,7 @@ const (
 	StateUnhealthy   = "unhealthy" // it was running, and no longer responds
 	StateStopping    = "stopping"
 	StateStopped     = "stopped"
-	StateFailed      = "failed" // it is not started again until a user deploys or starts it
+	StateFailed      = "failed" // it is started again each minute if it was ready before, otherwise by a user
 	StateDeleting    = "deleting"
 )
 

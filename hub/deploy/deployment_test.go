@@ -147,6 +147,27 @@ func TestCrashLoopEndsAsFailed(t *testing.T) {
 	})
 }
 
+// The cause of a crash loop may end by itself, such as too little memory.
+func TestAFailedRevisionThatServedIsStartedAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var broken atomic.Bool
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			if broken.Load() {
+				return nil, errors.New("out of memory")
+			}
+			return deploytest.Ready(req)
+		}
+		h := w.start(func(c *deploy.Config) { c.RetryEvery = 10 * time.Millisecond })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		broken.Store(true)
+		w.driver.Kill(key)
+		require.Contains(t, h.reach("failed")["error"], "out of memory")
+		broken.Store(false)
+		require.Nil(t, h.reach("running")["error"])
+	})
+}
+
 func TestErrorsOfTheDriver(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start()

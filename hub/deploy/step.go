@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	maxFailures = 5           // in sequence, until a deployment has failed
-	maxBackoff  = time.Minute // between them
-	stableAfter = time.Minute // a runtime that is ready for this long has not failed
-	maxMisses   = 3           // failed probes, until a running deployment is unhealthy
+	maxFailures = 5                // in sequence, until a deployment has failed
+	maxBackoff  = time.Minute      // between them
+	stableAfter = 10 * time.Second // a runtime that is ready for this long is not in a crash loop
+	maxMisses   = 3                // failed probes, until a running deployment is unhealthy
 
 	serversEvery = 5 // probes, until the state of the MCP servers is read again
 	errorLines   = 5
@@ -230,9 +230,9 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 	switch {
 	case a.State == StateFailed && r.mayRun(): // what still runs of it
 		return w.s.cfg.WatchEvery, w.mustEnd(ctx, revision)
-	case a.State == StateFailed:
+	case a.State == StateFailed && !v.served(a):
 		return idlePause, nil
-	case now.Before(a.RetryAt) && a.RetryAt.Sub(now) <= maxBackoff: // a later time was stored before the clock was set back
+	case now.Before(a.RetryAt) && a.RetryAt.Sub(now) <= max(maxBackoff, w.s.cfg.RetryEvery): // a later time was stored before the clock was set back
 		return min(a.RetryAt.Sub(now), w.s.cfg.WatchEvery), nil
 	case r.Phase == Running:
 		return w.watch(ctx, d, v, a, r)
@@ -360,7 +360,11 @@ func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r
 	return 0, w.mustEnd(ctx, r.Revision) // it is killed if it does not end, and then started again
 }
 
-// failed counts a failure. The next attempt is made after a pause, unless there were too many.
+// served reports whether an attempt is that of the revision that serves, which was ready once.
+func (v *view) served(a *attempt) bool { return v.Serving != 0 && a == &v.attempt }
+
+// failed counts a failure. The next attempt is made after a pause. After too many of them, only a
+// revision that was ready once is started again: the cause may be outside of it.
 func (w *worker) failed(v *view, a *attempt, message string) {
 	a.Failures++
 	a.Error, a.Health, a.RuntimeURL = message, healthUnknown, ""
@@ -370,7 +374,8 @@ func (w *worker) failed(v *view, a *attempt, message string) {
 	}
 	if a.Failures >= maxFailures {
 		a.State = StateFailed
-		if v.Serving != 0 && a == &v.attempt {
+		if v.served(a) {
+			a.RetryAt = w.s.store.Now().Add(w.s.cfg.RetryEvery)
 			return
 		}
 		w.condition(v, conditionProgressing, false, "The revision did not become ready: "+message)

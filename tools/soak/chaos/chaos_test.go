@@ -153,27 +153,29 @@ func load(ctx context.Context, c *client) *sync.WaitGroup {
 	return &all
 }
 
-// victim is what can be killed.
+// victim is what can be killed. Only a runtime has a pause after its last kill: one that ends again
+// and again within ten seconds is in a crash loop, and its deployment fails by contract.
 type victim struct {
-	kind string
-	kill func()
+	kind  string
+	kill  func()
+	pause time.Duration
 }
 
 func (in *installation) victims() (all []victim) {
 	for _, d := range in.hubs {
-		all = append(all, victim{"hub", d.kill})
+		all = append(all, victim{kind: "hub", kill: d.kill})
 	}
-	all = append(all, victim{"runtime", func() {
+	all = append(all, victim{kind: "runtime", pause: 12 * time.Second, kill: func() {
 		pids := processes(in.program, agent.DeployedArg)
 		if len(pids) > 0 {
 			_ = syscall.Kill(pids[rand.IntN(len(pids))], syscall.SIGKILL)
 		}
 	}})
 	if in.postgres != nil {
-		all = append(all, victim{"postgres", in.postgres.kill})
+		all = append(all, victim{kind: "postgres", kill: in.postgres.kill})
 	}
 	if in.storage != nil {
-		all = append(all, victim{"s3", in.storage.kill})
+		all = append(all, victim{kind: "s3", kill: in.storage.kill})
 	}
 	return all
 }
@@ -206,6 +208,7 @@ func TestChaos(t *testing.T) {
 // was possible.
 func (in *installation) killAll(t *testing.T, ctx context.Context, c *client) map[string][]time.Duration {
 	outages, all := map[string][]time.Duration{}, in.victims()
+	last := map[string]time.Time{}
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -213,6 +216,10 @@ func (in *installation) killAll(t *testing.T, ctx context.Context, c *client) ma
 		case <-time.After(time.Duration(500+rand.IntN(3000)) * time.Millisecond):
 		}
 		v := all[rand.IntN(len(all))]
+		if time.Since(last[v.kind]) < v.pause {
+			continue
+		}
+		last[v.kind] = time.Now()
 		v.kill()
 		begin := time.Now()
 		var took time.Duration

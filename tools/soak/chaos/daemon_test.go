@@ -92,7 +92,7 @@ func (d *daemon) kill() { d.signal(syscall.SIGKILL, false) }
 // tail returns the end of the output.
 func (d *daemon) tail() string {
 	text, _ := os.ReadFile(d.log)
-	return string(text[max(0, len(text)-3000):])
+	return string(text[max(0, len(text)-12000):])
 }
 
 // eventually repeats an operation until it succeeds or is denied, at most for a time.
