@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -145,6 +146,31 @@ func TestCrashLoopEndsAsFailed(t *testing.T) {
 		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
 		require.Nil(t, h.reach("running")["error"])
 	})
+}
+
+// A hub that was just started knows from the platform how long a runtime ran.
+func TestARuntimeThatRanForLongIsNotInACrashLoop(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start(func(c *deploy.Config) { c.Driver = aged{w.driver} })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		for n := range 7 {
+			h.reach("running")
+			w.driver.Kill(key)
+			h.until(func(s apitest.Object) bool { return s["state"] == "running" && s["restartCount"] == float64(n+1) })
+		}
+	})
+}
+
+// aged is a driver whose runtimes were started a minute earlier.
+type aged struct{ deploy.Driver }
+
+func (a aged) Observe(ctx context.Context, key string) (deploy.Observed, error) {
+	obs, err := a.Driver.Observe(ctx, key)
+	obs.Runtimes = slices.Clone(obs.Runtimes)
+	for i := range obs.Runtimes {
+		obs.Runtimes[i].StartedAt = obs.Runtimes[i].StartedAt.Add(-time.Minute)
+	}
+	return obs, err
 }
 
 // The cause of a crash loop may end by itself, such as too little memory.

@@ -326,7 +326,8 @@ func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r
 		a.Health = healthHealthy
 		a.Error = ""
 		a.RetryAt = time.Time{}
-		if age >= stableAfter {
+		// The start is also compared, because another hub may have observed the runtime before.
+		if max(age, w.s.store.Now().Sub(r.StartedAt)) >= stableAfter {
 			a.Failures = 0
 		}
 		w.note(v, a, conditionReady, true, "")
