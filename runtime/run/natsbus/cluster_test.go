@@ -79,10 +79,12 @@ func serveChild() bool {
 	return true
 }
 
-// start starts the server.
+// start starts the server, with the data of before if it was killed.
 func (m *member) start(t *testing.T) {
 	t.Helper()
-	m.Dir = t.TempDir()
+	if m.Dir == "" {
+		m.Dir = t.TempDir()
+	}
 	text, err := json.Marshal(m)
 	require.NoError(t, err)
 	m.cmd = exec.Command(os.Args[0])
@@ -200,6 +202,75 @@ func TestAFrozenServer(t *testing.T) {
 	})
 	bustest.Await(t, func() bool { return before.Context().Err() != nil })
 	before.Finish(nil)
+}
+
+// kill ends the server at once.
+func (m *member) kill(t *testing.T) {
+	t.Helper()
+	require.NoError(t, m.cmd.Process.Kill())
+	_ = m.cmd.Wait() // its status is that of the signal
+}
+
+// bounded calls do, and requires that it returns in the time of a few calls of the bus.
+func bounded(t *testing.T, do func()) {
+	t.Helper()
+	began := time.Now()
+	do()
+	require.Less(t, time.Since(began), 15*time.Second)
+}
+
+// Two of three servers are killed, so that the bucket has no leader. A cancel fails and a run ends in
+// bounded time. When the servers return, the end is stored, and cancels take effect.
+func TestNoLeader(t *testing.T) {
+	t.Parallel()
+	members, address := cluster(t)
+	js := connect(t, address)
+	require.Eventually(t, func() bool { // the members find each other
+		_, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "coder", Replicas: 3, LimitMarkerTTL: time.Second})
+		return err == nil
+	}, bustest.Limit, 50*time.Millisecond)
+	owner := run.New(run.Config{Bus: open(t, address+"/coder")})
+	defer owner.Close()
+	other := run.New(run.Config{Bus: open(t, address+"/coder")})
+	defer other.Close()
+	begin := func() *run.Run {
+		r, err := owner.Claim(t.Context(), ids.Random())
+		require.NoError(t, err)
+		require.NoError(t, r.Start())
+		return r
+	}
+	continued, ended := begin(), begin()
+	members["a"].kill(t)
+	members["b"].kill(t)
+
+	bounded(t, func() {
+		_, err := other.Cancel(continued.ID(), wire.ReasonClientRequest)
+		require.ErrorIs(t, err, run.ErrUnavailable)
+	})
+	bounded(t, func() {
+		state, _ := ended.Finish(nil)
+		require.Equal(t, wire.StateCompleted, state)
+	})
+	require.NoError(t, continued.Context().Err(), "runs continue")
+	require.False(t, owner.Available(), "its health reports it")
+
+	members["a"].start(t)
+	members["b"].start(t)
+	members["a"].await(t)
+	members["b"].await(t)
+	bustest.Await(t, func() bool { return owner.Available() && other.Available() })
+	bustest.Await(t, func() bool {
+		_, err := other.Cancel(ended.ID(), wire.ReasonClientRequest)
+		return errors.Is(err, run.ErrEnded)
+	})
+	bustest.Await(t, func() bool {
+		_, err := other.Cancel(continued.ID(), wire.ReasonClientRequest)
+		return err == nil
+	})
+	bustest.Await(t, func() bool { return continued.Context().Err() != nil })
+	state, reason := continued.Finish(nil)
+	require.Equal(t, wire.StateCancelled, state)
+	require.Equal(t, wire.ReasonClientRequest, reason)
 }
 
 // A cluster of three servers with three copies of the bucket loses the server that leads it, which

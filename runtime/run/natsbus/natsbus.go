@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -68,6 +69,12 @@ type entry struct {
 	State  wire.State  `json:"state,omitempty"`
 	Reason wire.Reason `json:"reason,omitempty"`
 }
+
+// The values of an entry. Others are from another program, or from a newer version.
+var (
+	states  = []wire.State{"", wire.StateCancelling, wire.StateCancelled, wire.StateCompleted, wire.StateFailed}
+	reasons = []wire.Reason{"", wire.ReasonClientRequest, wire.ReasonDisconnect, wire.ReasonShutdown}
+)
 
 // Open connects to NATS, creates the bucket, and stores an entry in it. It fails if that takes more
 // than 5 s, or if a permission is missing: a wrong setting should not be found by the first cancel.
@@ -217,6 +224,9 @@ func (b *Bus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
 	owner, err := ids.Parse(stored.Owner)
 	if err != nil {
 		return run.Entry{}, fmt.Errorf("read entry: owner: %w", err)
+	}
+	if !slices.Contains(states, stored.State) || !slices.Contains(reasons, stored.Reason) {
+		return run.Entry{}, fmt.Errorf("read entry: unknown state %.40q or reason %.40q", stored.State, stored.Reason)
 	}
 	return run.Entry{Owner: owner, State: stored.State, Reason: stored.Reason, Revision: m.Seq}, nil
 }

@@ -310,7 +310,8 @@ func TestForeignEntries(t *testing.T) {
 	conn, err := nats.Connect(url(s, "", ""))
 	require.NoError(t, err)
 	defer conn.Close()
-	for _, text := range []string{"x", "{}", `{"owner":1}`, `{"owner":"*"}`, `[]`} {
+	owner := `{"owner":"` + ids.Random().String() + `"`
+	for _, text := range []string{"x", "{}", `{"owner":1}`, `{"owner":"*"}`, `[]`, owner + `,"state":"paused"}`, owner + `,"reason":"other"}`, owner + `,"state":1}`} {
 		id := ids.Random()
 		_, err = conn.Request("$KV.b."+id.String(), []byte(text), bustest.Limit)
 		require.NoError(t, err)
