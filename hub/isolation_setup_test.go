@@ -115,13 +115,16 @@ type org struct {
 }
 
 // openOrgs serves two organizations in external mode.
-func openOrgs(t *testing.T, database string) [2]*org {
+func openOrgs(t *testing.T, database string, change ...func(*hub.Config)) [2]*org {
 	t.Helper()
 	driver := &deploytest.Memory{Serve: func(req deploy.Request) (http.Handler, error) { return runtimeWithFile(t, req) }}
 	t.Cleanup(driver.Close)
 	s := open(t, database, func(cfg *hub.Config) {
 		cfg.External, cfg.OpsKey, cfg.ChatPushKey, cfg.Deployer = true, opsKey, pushKey, driver
 		cfg.BootstrapAdmins = []string{"alpha/ada", "beta/ada"}
+		for _, f := range change {
+			f(cfg)
+		}
 	})
 	idp := newIssuer(t)
 	var orgs [2]*org
