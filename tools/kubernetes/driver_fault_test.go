@@ -2,7 +2,10 @@ package kubernetes_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
+	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -170,7 +173,7 @@ func TestFrozenHub(t *testing.T) {
 		"apply":   func(d deploy.Driver) error { return d.Apply(ctx, claim(1), 2, request()) },
 	} {
 		// The first write after the claim was read waits until the next hub has changed the deployment.
-		gate := newGate()
+		gate := newGate("")
 		frozen := p.open(t, gate.in)
 		done := make(chan error, 1)
 		go func() { done <- call(frozen) }()
@@ -184,6 +187,36 @@ func TestFrozenHub(t *testing.T) {
 		p.giveBack(t)
 	}
 	p.end(t, d, 100)
+}
+
+// A hub that was frozen before it writes the NetworkPolicy does not replace that of the next hub,
+// which has other settings.
+func TestPolicyOfAFrozenHub(t *testing.T) {
+	p := newPlace(t)
+	ctx := t.Context()
+	next := p.open(t, func(c *kubernetes.Config) { c.Internal = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")} })
+	for number, stage := range []string{"its creation", "its rules"} {
+		revision := int64(number + 1)
+		gate := newGate("/networkpolicies")
+		if stage == "its rules" {
+			gate.resource += "/"
+		}
+		frozen := p.open(t, gate.in)
+		done := make(chan error, 1)
+		go func() { done <- frozen.Apply(ctx, claim(1), revision, request()) }()
+		<-gate.reached
+		reach(t, next, revision, deploy.Running, "", func() error { return next.Apply(ctx, claim(2), revision, request()) })
+		close(gate.release)
+		require.ErrorIs(t, <-done, deploy.ErrFenced, stage)
+		rules, err := p.NetworkingV1().NetworkPolicies(p.namespace).List(ctx, meta.ListOptions{LabelSelector: "agenthost.dev/revision=" + strconv.FormatInt(revision, 10)})
+		require.NoError(t, err)
+		require.Len(t, rules.Items, 1)
+		text, err := json.Marshal(rules.Items[0].Spec)
+		require.NoError(t, err)
+		require.Contains(t, string(text), "203.0.113.0/24", stage)
+		p.giveBack(t)
+	}
+	p.end(t, next, 3)
 }
 
 // takeOver makes a higher fence the one in force.

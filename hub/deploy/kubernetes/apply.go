@@ -19,15 +19,22 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 	if _, err := d.manifest(claim, number, "").secret(&req); err != nil { // before anything is written
 		return err
 	}
+	drift, name := "", revisionName(claim.Key, number)
 	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
 		r, _ := f.revision(number)
-		switch r.phase() {
-		case deploy.Running:
+		phase := r.phase()
+		switch {
+		case phase == deploy.Running:
 			return nil
-		case deploy.Stopping:
+		case phase == deploy.Stopping:
 			return d.terminate(ctx, claim, r, 0)
+		case drift == "" && (phase == deploy.Changed || r.app == nil && d.repairs.started(name)):
+			drift = r.drift()
+			if err := d.repairs.check(name, drift); err != nil {
+				return err
+			}
 		}
-		if r.app == nil || r.secret == nil {
+		if r.app == nil || r.secret == nil || r.policy == nil {
 			return d.prepare(ctx, claim, r, req)
 		}
 		if r.secret.OwnerReferences == nil || r.secret.OwnerReferences[0].UID != r.app.UID { // of a former Deployment
@@ -43,7 +50,11 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 		} else if f.data != nil && f.data.DeletionTimestamp != nil {
 			return nil // of the former deployment of this name
 		}
-		return d.launch(ctx, claim, r, req)
+		if err := d.launch(ctx, claim, r, req); err != nil {
+			return err
+		}
+		d.repairs.add(name, drift)
+		return nil
 	})
 }
 
@@ -60,12 +71,24 @@ func (d *Driver) prepare(ctx context.Context, claim deploy.Claim, r revision, re
 		}
 		return errChanged
 	}
-	o, err := d.manifest(claim, r.number, string(r.app.UID)).secret(nil)
-	if err != nil {
-		return err
+	m := d.manifest(claim, r.number, string(r.app.UID))
+	if r.secret == nil {
+		o, err := m.secret(nil)
+		if err != nil {
+			return err
+		}
+		if err := d.create(ctx, secrets, o); err != nil {
+			return err
+		}
 	}
-	if err := d.create(ctx, secrets, o); err != nil {
-		return err
+	if r.policy == nil {
+		o, err := m.noPolicy()
+		if err != nil {
+			return err
+		}
+		if err := d.create(ctx, policies, o); err != nil {
+			return err
+		}
 	}
 	return errChanged
 }
@@ -89,7 +112,7 @@ func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req
 	if err != nil {
 		return err
 	}
-	if err := d.apply(ctx, policies, rules, nil); err != nil {
+	if err := d.apply(ctx, policies, rules, r.policy); err != nil {
 		return err
 	}
 	if err := d.apply(ctx, services, route, nil); err != nil {
@@ -98,7 +121,7 @@ func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req
 	if err := d.apply(ctx, secrets, request, r.secret); err != nil {
 		return err
 	}
-	if r.phase() == deploy.Changed && !r.app.Changed {
+	if r.phase() == deploy.Changed && r.app.Drift == "" {
 		return nil // its pods continue
 	}
 	return d.apply(ctx, deployments, app, &r.app.object)

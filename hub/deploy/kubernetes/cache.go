@@ -177,7 +177,7 @@ func (d *Driver) cached(key string) deployment {
 		}
 	}
 	return group(
-		of[workload](d, deployments, index), all, of[object](d, secrets, index),
+		key, of[workload](d, deployments, index), all, of[object](d, secrets, index),
 		of[service](d, services, index), of[object](d, policies, index), of[object](d, volumeClaims, index),
 	)
 }
@@ -200,8 +200,10 @@ func (d *Driver) List(ctx context.Context, owner string) (keys []string, err err
 	}
 	for _, kind := range []schema.GroupVersionResource{deployments, volumeClaims} {
 		for _, o := range d.cache.kinds[kind].GetStore().List() {
-			if notes := o.(metav1.Object).GetAnnotations(); notes[noteOwner] == owner && keyPattern.MatchString(notes[noteKey]) {
-				keys = append(keys, notes[noteKey])
+			o := o.(interface{ base() *object }).base()
+			key := o.key()
+			if o.owner() == owner && keyPattern.MatchString(key) && (o.named(key) || o.Name == claimName(key)) {
+				keys = append(keys, key)
 			}
 		}
 	}

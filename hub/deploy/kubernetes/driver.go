@@ -110,6 +110,8 @@ type Driver struct {
 	start   sync.Once
 	cache   cache
 
+	repairs repairs
+
 	unrouted   sync.Mutex // guards the fields below
 	routed     bool       // HTTPRoutes belong to a Gateway, or cannot be listed
 	unroutedAt time.Time  // when others were removed last

@@ -216,6 +216,9 @@ func TestWatchesOfAnOwner(t *testing.T) {
 	t.Parallel()
 	var selectors sync.Map // by resource
 	s := server(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("watch") != "true" {
+			return false
+		}
 		selectors.Store(path.Base(r.URL.Path), r.URL.Query().Get("labelSelector")+r.URL.Query().Get("fieldSelector"))
 		return false
 	})

@@ -191,6 +191,28 @@ func (m manifest) service() (*unstructured.Unstructured, error) {
 // policy returns the NetworkPolicy: clients reach the port of the runtime, which reaches DNS and
 // what is outside of the cluster.
 func (m manifest) policy() (*unstructured.Unstructured, error) {
+	o, err := m.object("NetworkPolicy", policies, m.rules())
+	if err != nil {
+		return nil, err
+	}
+	o.Object["metadata"].(fields)["annotations"].(fields)[noteFence] = strconv.FormatInt(m.claim.Fence, 10)
+	return o, nil
+}
+
+// noPolicy returns a NetworkPolicy that has no effect: it selects no pods. Its spec is not the one
+// that it records.
+func (m manifest) noPolicy() (*unstructured.Unstructured, error) {
+	o, err := m.policy()
+	if err != nil {
+		return nil, err
+	}
+	none := fields{labelKey: m.labels[labelKey], labelRevision: "none"}
+	o.Object["spec"] = fields{"podSelector": fields{"matchLabels": none}, "policyTypes": []any{"Ingress", "Egress"}}
+	return o, nil
+}
+
+// rules returns the spec of the NetworkPolicy.
+func (m manifest) rules() fields {
 	client := fields{"matchLabels": fields{labelClient: "true"}}
 	var outside []any
 	for _, all := range []string{"0.0.0.0/0", "::/0"} {
@@ -221,7 +243,7 @@ func (m manifest) policy() (*unstructured.Unstructured, error) {
 	if m.cfg.Bus != nil {
 		egress = append(egress, m.cfg.Bus.egress()...)
 	}
-	return m.object("NetworkPolicy", policies, fields{
+	return fields{
 		"podSelector": fields{"matchLabels": m.selector()},
 		"policyTypes": []any{"Ingress", "Egress"},
 		"ingress": []any{fields{
@@ -229,7 +251,7 @@ func (m manifest) policy() (*unstructured.Unstructured, error) {
 			"ports": []any{fields{"protocol": "TCP", "port": int64(listenPort)}},
 		}},
 		"egress": egress,
-	})
+	}
 }
 
 // secret returns the Secret. Without a request it has no content.

@@ -3,8 +3,6 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -53,7 +51,7 @@ var (
 type object struct {
 	metav1.ObjectMeta `json:"metadata"`
 
-	Changed bool `json:"-"` // its spec is not the one that was applied
+	Drift string `json:"-"` // what of its spec is not as it was applied, or ""
 }
 
 func (o *object) key() string   { return o.Annotations[noteKey] }
@@ -155,7 +153,7 @@ func decode[T any](u *unstructured.Unstructured) (*T, error) {
 		return nil, fmt.Errorf("decode %s: %w", u.GetKind(), err)
 	}
 	o := any(one).(interface{ base() *object }).base()
-	o.Changed = changed(u)
+	o.Drift = drift(u)
 	o.strip()
 	return one, nil
 }
@@ -186,26 +184,6 @@ func (o *object) strip() {
 	*m = next
 }
 
-// changed reports whether the spec of an object is not the one that was applied. The lists of a
-// Service are complete, and a NetworkPolicy is equal: any other field may make it wider.
-func changed(u *unstructured.Unstructured) bool {
-	text, recorded := u.GetAnnotations()[noteApplied]
-	if !recorded {
-		return u.GetKind() != "Pod"
-	}
-	if u.GetKind() == "NetworkPolicy" {
-		var want any
-		return json.Unmarshal([]byte(text), &want) != nil || !reflect.DeepEqual(plain(u.Object["spec"]), want)
-	}
-	return !hasSpec(u, json.RawMessage(text), u.GetKind() != "Deployment")
-}
-
-// hasSpec reports whether an object has all fields of a spec. Fields that others have added remain.
-func hasSpec(u *unstructured.Unstructured, spec any, complete bool) bool {
-	have, want := plain(u.Object["spec"]), plain(spec)
-	return have != nil && want != nil && contains(have, want, complete)
-}
-
 // plain returns a value as decoded JSON, in which all numbers have one type, or nil.
 func plain(value any) (decoded any) {
 	text, err := json.Marshal(value)
@@ -213,36 +191,4 @@ func plain(value any) (decoded any) {
 		return nil
 	}
 	return decoded
-}
-
-// contains reports whether a decoded JSON value has all of another one. Lists of objects are equal
-// in length if they are complete, and lists of plain values are always equal.
-func contains(have, want any, complete bool) bool {
-	switch want := want.(type) {
-	case map[string]any:
-		have, ok := have.(map[string]any)
-		for name, value := range want {
-			selects := complete && (name == "selector" || name == "matchLabels") // one more label selects other pods
-			if !ok || selects && !reflect.DeepEqual(have[name], value) || !contains(have[name], value, complete) {
-				return false
-			}
-		}
-		return ok
-	case []any:
-		have, ok := have.([]any)
-		if !ok || len(have) < len(want) || complete && len(have) != len(want) {
-			return false
-		}
-		for i, value := range want {
-			if _, composed := value.(map[string]any); !composed {
-				return reflect.DeepEqual(have, want)
-			}
-			found := func(one any) bool { return contains(one, value, complete) }
-			if complete && !found(have[i]) || !slices.ContainsFunc(have, found) {
-				return false
-			}
-		}
-		return true
-	}
-	return reflect.DeepEqual(have, want) || have == nil && want == false // the API server omits it
 }

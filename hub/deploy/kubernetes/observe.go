@@ -21,6 +21,11 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 		return o, err
 	}
 	f := d.cached(key)
+	if !f.exists() { // a watch may be late, and the caller forgets a deployment that does not exist
+		if f, err = d.find(ctx, key, d.cache.owner); err != nil {
+			return o, err
+		}
+	}
 	o.Exists = f.exists()
 	o.Owner, _ = f.claim()
 	for _, r := range f.revisions {
@@ -62,9 +67,9 @@ func (r revision) phase() deploy.Phase {
 		return deploy.Stopping
 	case !r.app.stopped().IsZero() && len(r.pods) > 0:
 		return deploy.Stopping
-	case !r.app.stopped().IsZero(), r.app.Spec.Replicas == 0 && !r.app.Changed: // it was only created
+	case !r.app.stopped().IsZero(), r.app.Spec.Replicas == 0 && r.app.Drift == "": // it was only created
 		return deploy.Stopped
-	case r.app.Changed, r.secret == nil || r.secret.Annotations[noteFilled] == "", r.service == nil || r.service.Changed, r.policy == nil || r.policy.Changed:
+	case r.drift() != "":
 		return deploy.Changed
 	case r.crashed():
 		return deploy.Exited
@@ -129,7 +134,7 @@ func (r revision) message(cfg *Config) string {
 	text, evicted := "", r.eviction()
 	switch phase := r.phase(); phase {
 	case deploy.Changed:
-		text = "someone has changed or deleted its objects in the cluster"
+		text = "someone has changed its objects in the cluster: " + r.drift()
 	case deploy.Exited, deploy.Running:
 		if evicted != nil && phase == deploy.Exited {
 			text = evicted.eviction(cfg)

@@ -117,7 +117,7 @@ func (g *Gateway) Routes(ctx context.Context, owner string) (map[string]deploy.R
 	for i := range found.Items {
 		have := &found.Items[i]
 		notes := have.GetAnnotations()
-		if key := notes[noteKey]; notes[noteOwner] == owner && keyPattern.MatchString(key) {
+		if key := notes[noteKey]; notes[noteOwner] == owner && keyPattern.MatchString(key) && have.GetName() == claimName(key) {
 			all[key] = g.route(owner, key, have)
 		}
 	}
@@ -186,7 +186,7 @@ func same(have, want *unstructured.Unstructured) bool {
 			return false
 		}
 	}
-	return have.GetAnnotations()[noteRoute] == want.GetAnnotations()[noteRoute] && hasSpec(have, want.Object["spec"], true)
+	return have.GetAnnotations()[noteRoute] == want.GetAnnotations()[noteRoute] && difference(plain(have.Object["spec"]), plain(want.Object["spec"]), complete, []step{{name: "spec"}}) == nil
 }
 
 // rejected returns an error if the controller of the Gateway does not accept an HTTPRoute. It has not
@@ -245,7 +245,7 @@ func (d *Driver) removeRoutes(ctx context.Context, owner string) {
 	d.unroutedAt = time.Now()
 	for i := range found.Items {
 		one := &found.Items[i]
-		if one.Annotations[noteOwner] == owner {
+		if one.Annotations[noteOwner] == owner && one.Name == claimName(one.Annotations[noteKey]) {
 			if err := d.removeRoute(ctx, one.Name, one); err != nil {
 				d.unroutedAt = time.Time{}
 			}

@@ -26,6 +26,7 @@ func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) 
 }
 
 func (d *Driver) discard(ctx context.Context, claim deploy.Claim, r revision) error {
+	d.repairs.forget(revisionName(claim.Key, r.number))
 	switch {
 	case r.app == nil && r.orphaned():
 		return d.adopt(ctx, claim, r)

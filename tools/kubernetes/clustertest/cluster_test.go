@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -311,10 +312,11 @@ func TestPodsThatNoNodeTakes(t *testing.T) {
 	p := newPlace(t)
 	s := spec()
 	s.Containers[0].Resources.Requests = core.ResourceList{core.ResourceCPU: resource.MustParse("9")}
-	pod := p.start(t, "pod", s, func(s core.PodStatus) bool { // the scheduler may know the node later than the pod
-		return len(s.Conditions) > 0 && strings.Contains(s.Conditions[0].Message, "Insufficient cpu")
+	p.start(t, "pod", s, func(s core.PodStatus) bool { // the scheduler may know the node later than the pod
+		return slices.ContainsFunc(s.Conditions, func(c core.PodCondition) bool {
+			return c.Type == core.PodScheduled && c.Reason == core.PodReasonUnschedulable && strings.Contains(c.Message, "Insufficient cpu")
+		})
 	})
-	require.Equal(t, core.PodReasonUnschedulable, pod.Status.Conditions[0].Reason)
 
 	s = spec()
 	s.SecurityContext.RunAsNonRoot = nil
