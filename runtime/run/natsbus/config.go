@@ -127,6 +127,14 @@ func (c *Config) check() error {
 	return nil
 }
 
+// part returns the part of the subjects that the bucket and the scope are.
+func (c *Config) part() string {
+	if c.Scope == "" {
+		return c.Bucket
+	}
+	return c.Bucket + "." + c.Scope
+}
+
 // Secrets returns the paths of the files with secrets.
 func (c *Config) Secrets() (paths []string) {
 	for _, path := range []string{c.CredentialsFile, c.SeedFile, c.KeyFile} {
@@ -145,7 +153,7 @@ func (c *Config) connect(refused func(error)) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name("agenthost runtime"), nats.PingInterval(pingInterval), nats.FlusherTimeout(writeTimeout),
 		nats.Timeout(connectTimeout / time.Duration(len(c.Servers))), // they are tried one after another
-		nats.CustomInboxPrefix("_INBOX." + c.Bucket),                 // so that a user can be limited to its own responses
+		nats.CustomInboxPrefix("_INBOX." + c.part()),                 // so that a user can be limited to its own responses
 		nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.ReconnectBufSize(-1), // without a connection, a call fails immediately

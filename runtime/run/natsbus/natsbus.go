@@ -15,6 +15,10 @@
 // $JS.API.STREAM.MSG.GET.KV_<bucket>, $KV.<bucket>.>, agenthost.<bucket>.> and
 // _INBOX.<bucket>.>, and to subscribe to agenthost.<bucket>.> and _INBOX.<bucket>.>. To create the
 // bucket, it also publishes to $JS.API.INFO and $JS.API.STREAM.CREATE.KV_<bucket>.
+//
+// With a scope, <bucket>.<scope>.> is sufficient in place of <bucket>.>. The server then rejects writes
+// to other scopes, and an [Issuer] issues such credentials. Runtimes with one user can cancel the runs of
+// each other, whatever their scopes are.
 package natsbus
 
 import (
@@ -92,12 +96,8 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
 	b := &Bus{conn: conn, bucket: cfg.Bucket, log: cfg.Logger}
-	part := b.bucket + "."
-	if cfg.Scope != "" {
-		part += cfg.Scope + "."
-	}
-	b.entries = "$KV." + part
-	b.owners = "agenthost." + part
+	b.entries = "$KV." + cfg.part() + "."
+	b.owners = "agenthost." + cfg.part() + "."
 	b.read = "$JS.API.STREAM.MSG.GET.KV_" + b.bucket
 	if b.js, err = jetstream.New(conn); err == nil {
 		err = b.open(ctx)
