@@ -381,5 +381,7 @@ func (s *subject) concurrent() {
 	}()
 	first := s.apply(1)
 	require.NoError(s.t, <-done)
-	require.Equal(s.t, first, s.apply(1), "one runtime was started")
+	again := s.apply(1)
+	require.Equal(s.t, first.StartedAt, again.StartedAt, "one runtime was started")
+	require.Equal(s.t, first.URL, again.URL)
 }
