@@ -92,7 +92,7 @@ var modules = []rule{
 	{"hub/password", "golang.org/x/crypto/argon2", "passwords are hashed in one place"},
 	{"runtime/tool/js/...", "modernc.org/quickjs/... github.com/evanw/esbuild/... golang.org/x/sys/...", "scripts are compiled and run in a worker"},
 	{"runtime/tool/mcp", "github.com/modelcontextprotocol/go-sdk/... github.com/google/jsonschema-go/jsonschema", "an adapter adds its own dependency and no other"},
-	{"runtime/run/natsbus", "github.com/nats-io/nats.go/...", "an adapter adds its own dependency and no other"},
+	{"runtime/run/natsbus", "github.com/nats-io/nats.go/... github.com/nats-io/jwt/v2 github.com/nats-io/nkeys", "an adapter adds its own dependency and no other"},
 	{"runtime/tool/schema", "github.com/google/jsonschema-go/jsonschema", "inputs are validated in one place"},
 	{"runtime/tool/builtin", "github.com/bmatcuk/doublestar/v4 golang.org/x/net/html/... github.com/JohannesKaufmann/html-to-markdown/v2/...", "globs and web pages"},
 	{"runtime/permission/...", "github.com/bmatcuk/doublestar/v4 golang.org/x/text/unicode/norm", "globs, and names as file systems compare them"},
