@@ -123,7 +123,12 @@ const setupToken = "0123456789abcdef"
 
 // newInstallation starts hubs on PostgreSQL and S3, or one hub on SQLite and files.
 func newInstallation(t *testing.T, hubs int, replicable bool, more ...string) *installation {
-	in := &installation{dir: t.TempDir(), upstream: startUpstream(t)}
+	return newInstallationIn(t, t.TempDir(), hubs, replicable, more...)
+}
+
+// newInstallationIn is newInstallation with the directory of the hubs.
+func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more ...string) *installation {
+	in := &installation{dir: dir, upstream: startUpstream(t)}
 	in.program = filepath.Join(t.TempDir(), "hub")
 	require.NoError(t, os.Link(filepath.Join(binaries, "hub"), in.program))
 	env := []string{"HUB_DATA_DIR=" + in.dir, "HUB_SETUP_TOKEN=" + setupToken, "HUB_PROBE_ALLOW_PRIVATE=true", "HUB_ANSWERS_PER_USER=100",
