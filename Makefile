@@ -61,7 +61,7 @@ export GORACE := atexit_sleep_ms=0
 test lint: export GOFLAGS += $(CHEAP)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-docker test-deploy test-kubernetes race lint vulncheck bench fuzz interop soak chaos build release
+.PHONY: help setup test test-docker test-image test-deploy test-kubernetes race lint vulncheck bench fuzz interop soak chaos build release
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -90,6 +90,12 @@ test-docker: setup ## the tests of the docker deployer, on a real engine (as roo
 	@go vet -tags docker ./hub/deploy/docker
 	@go test -tags docker -count=1 -parallel=4 -timeout=20m -json ./hub/deploy/docker | go run ./internal/testgate
 
+# The packages of the images are those of Debian's mirror, and the base image is made of them.
+test-image: setup ## build the images of the runtime with a real engine, and deploy them (as root on Debian)
+	@command -v dockerd >/dev/null && command -v ip >/dev/null && command -v debootstrap >/dev/null || { apt-get update -q && \
+		apt-get install -qy --no-install-recommends docker.io iptables iproute2 debootstrap; } >/dev/null
+	@tools/test-image
+
 test-deploy: ## the compose file and the systemd unit of examples/deploy, on a real engine and systemd (as root on Debian)
 	@command -v docker-compose >/dev/null && command -v dockerd >/dev/null && command -v systemd-analyze >/dev/null || { \
 		apt-get update -q && apt-get install -qy --no-install-recommends docker-compose docker.io iptables iproute2 systemd; } >/dev/null
@@ -111,7 +117,7 @@ lint: ## vet, staticcheck and other analyzers, see tools/lint
 	@go build -C tools -o "$$PWD/bin/lint" ./lint
 	@bin/lint $(PKG)
 	@[ '$(PKG)' != ./... ] || for module in tools tools/interop tools/soak; do bin/lint -C $$module ./...; done
-	@[ '$(PKG)' != ./... ] || bin/lint -tags docker ./hub/deploy/docker
+	@[ '$(PKG)' != ./... ] || bin/lint -tags docker,images ./hub/deploy/docker
 
 vulncheck: ## govulncheck, if its database is available
 	@tools/vulncheck
