@@ -139,7 +139,27 @@ func startRuntime(b *testing.B, t *bench) *child {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(home) })
-	return startIn(b, t, home)
+	return startIn(b, t, home, nil)
+}
+
+// startObserved starts it with metrics, traces or both.
+func startObserved(metrics, traces bool) func(*testing.B, *bench) *child {
+	return func(b *testing.B, t *bench) *child {
+		b.Helper()
+		var env, args []string
+		if metrics {
+			args = []string{"--metrics-addr", "127.0.0.1:0"}
+		}
+		if traces {
+			env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + t.upstream.addr}
+		}
+		home, err := os.MkdirTemp(memoryDir, "agenthost-bench-")
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = os.RemoveAll(home) })
+		return startIn(b, t, home, env, args...)
+	}
 }
 
 // startOnDisk starts it with a state directory on the disk of temporary files, which is removed
@@ -150,14 +170,15 @@ func startOnDisk(b *testing.B, t *bench) *child {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return startIn(b, t, home)
+	return startIn(b, t, home, nil)
 }
 
-func startIn(b *testing.B, t *bench, home string) *child {
+func startIn(b *testing.B, t *bench, home string, env []string, args ...string) *child {
 	b.Helper()
 	config := filepath.Join(b.TempDir(), "agents.yaml")
 	if err := os.WriteFile(config, fmt.Appendf(nil, agentsYAML, t.upstream.addr), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	return startChild(b, &t.cores.server, []string{"HOME=" + home}, t.command, "--config", config, "--addr", "127.0.0.1:0")
+	args = append([]string{"--config", config, "--addr", "127.0.0.1:0"}, args...)
+	return startChild(b, &t.cores.server, append(env, "HOME="+home), t.command, args...)
 }

@@ -17,6 +17,16 @@ func BenchmarkRunPaced(b *testing.B) {
 	speed{answer: "paced", clients: 256, runsEach: 1, rounds: 3, stagger: pace}.measure(b)
 }
 
+// BenchmarkRunObserved is RunFullSpeed with metrics and traces. The first server has neither, and is
+// the limit of the others.
+func BenchmarkRunObserved(b *testing.B) {
+	subjects := []*subject{
+		{"off", startObserved(false, false), runRequest("anthropic"), frame}, {"metrics", startObserved(true, false), runRequest("anthropic"), frame},
+		{"traces", startObserved(false, true), runRequest("anthropic"), frame}, {"metrics-and-traces", startObserved(true, true), runRequest("anthropic"), frame},
+	}
+	speed{answer: "burst", clients: 16, runsEach: 75, warmups: 1, rounds: 15, subjects: subjects}.measure(b)
+}
+
 // speed measures the CPU time of each server per token.
 type speed struct {
 	answer   string
@@ -25,11 +35,15 @@ type speed struct {
 	warmups  int // rounds that are not counted
 	rounds   int
 	stagger  time.Duration // the clients start within it: synchronous streams would send tokens in bursts
+	subjects []*subject    // default: the servers that differ in what they do for a token
 }
 
 func (l speed) measure(b *testing.B) {
 	b.Helper()
-	subjects := []*subject{&limitDrained, &runtimeAnthropic, &runtimeOpenAI, &runtimeTools, &runtimeDisk, &limitEach, &proxy}
+	subjects := l.subjects
+	if subjects == nil {
+		subjects = []*subject{&limitDrained, &runtimeAnthropic, &runtimeOpenAI, &runtimeTools, &runtimeDisk, &limitEach, &proxy}
+	}
 	t := newBench(b, l.answer)
 	children := make([]*child, len(subjects))
 	conns := make([]connections, len(subjects))

@@ -3,6 +3,7 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -52,6 +53,7 @@ func serveUpstream() error {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/messages", anthropic)
 	mux.Handle("POST /v1/chat/completions", modeltest.New(modeltest.OpenAI, modeltest.Repeat(answer)))
+	mux.HandleFunc("POST /v1/traces", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	mux.HandleFunc("GET /last", func(w http.ResponseWriter, _ *http.Request) {
 		requests := anthropic.Requests()
 		_, _ = w.Write(requests[len(requests)-1].Body)
