@@ -235,7 +235,14 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 // openChats opens chats, their labels and push.
 func (h *Hub) openChats(context.Context) (err error) {
 	h.aigc = aigc.New(h.store)
-	if h.usage, err = usage.New(usage.Config{Store: h.store, Prices: h.cfg.Prices, Agent: h.catalog.AgentEnabled}); err != nil {
+	h.usage, err = usage.New(usage.Config{
+		Store: h.store, Prices: h.cfg.Prices, Agent: h.catalog.AgentEnabled,
+		User: func(ctx context.Context, caller api.Caller, id string) (string, error) {
+			u, err := h.users.User(ctx, caller, id)
+			return u.ID, err
+		},
+	})
+	if err != nil {
 		return err
 	}
 	h.chat, err = chat.New(chat.Config{

@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/doctor"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/usage"
 )
 
 // Diagnose checks the installation of a configuration and returns what is wrong with it and how to
@@ -41,6 +42,7 @@ func Diagnose(ctx context.Context, cfg Config) []doctor.Result {
 			{Name: "key", Within: time.Minute, Do: x.keys},
 			{Name: "storage", Within: 5 * time.Minute, Do: x.storage},
 			{Name: "clock", Do: x.clock},
+			{Name: "prices", Do: x.prices},
 			{Name: "machine", Do: x.machine},
 		}, checks...)
 	}
@@ -157,6 +159,27 @@ func (x *examined) storage(ctx context.Context) []doctor.Result {
 	return doctor.Fine(fmt.Sprintf("all %d files of tools, skills and deployments exist", len(named)))
 }
 
+// prices reports models that cost nothing because they have no price.
+func (x *examined) prices(ctx context.Context) []doctor.Result {
+	models, err := usage.Unpriced(ctx, x.db.Read(), x.cfg.Prices, x.now())
+	if err != nil {
+		return doctor.Fail(err.Error(), "see the check of the database")
+	}
+	if len(models) == 0 {
+		return nil
+	}
+	return doctor.Warn(fmt.Sprintf("%d models of the last 30 days have no price, such as %q: their runs cost 0, and budgets in cost do not limit them", len(models), models[0]),
+		"set their prices in HUB_MODEL_PRICES")
+}
+
+// now returns the time of the clock of the configuration.
+func (x *examined) now() time.Time {
+	if x.cfg.Now == nil {
+		return time.Now()
+	}
+	return x.cfg.Now()
+}
+
 // maxSkew is the difference of clocks at which leases of replicas and limits of logins are wrong.
 const maxSkew = 2 * time.Second
 
@@ -164,17 +187,13 @@ const maxSkew = 2 * time.Second
 // the audit log.
 func (x *examined) clock(ctx context.Context) []doctor.Result {
 	const fix = "synchronize the clocks of this machine and the database, with NTP"
-	now := x.cfg.Now
-	if now == nil {
-		now = time.Now
-	}
 	if x.db.Engine() == db.PostgreSQL {
-		before := now()
+		before := x.now()
 		micros, err := db.Value[int64](ctx, x.db.Read(), "read clock of database", `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`)
 		if err != nil {
 			return doctor.Fail(err.Error(), "see the check of the database")
 		}
-		if there := db.Time(micros); there.Before(before.Add(-maxSkew)) || there.After(now().Add(maxSkew)) {
+		if there := db.Time(micros); there.Before(before.Add(-maxSkew)) || there.After(x.now().Add(maxSkew)) {
 			return doctor.Fail(fmt.Sprintf("the clock of the database differs by %v", there.Sub(before).Round(time.Second)), fix)
 		}
 	}
@@ -182,7 +201,7 @@ func (x *examined) clock(ctx context.Context) []doctor.Result {
 	if err != nil {
 		return doctor.Fail(err.Error(), "see the check of the database")
 	}
-	if ahead := db.Time(micros).Sub(now()); ahead > time.Minute {
+	if ahead := db.Time(micros).Sub(x.now()); ahead > time.Minute {
 		return doctor.Fail(fmt.Sprintf("the newest audit entry is %v in the future", ahead.Round(time.Second)), fix+"; entries in the future are pruned late")
 	}
 	return doctor.Fine("the clock agrees with the database")

@@ -28,6 +28,7 @@ var sharedTables = map[string]string{
 // allTenants are other statements that name no tenant, by package and beginning, with the reason.
 var allTenants = map[string]string{
 	"catalog: SELECT 'tools/' || hash":                           "tenants share the files of tools and skills, and the sweep is for all of them",
+	"usage: SELECT DISTINCT model FROM usage_days":               "an operator checks the prices of all tenants",
 	"db: SELECT current_setting":                                 "the version of the server",
 	"db: SELECT pg_export_snapshot":                              "a dump has the data of all tenants",
 	".: SELECT CAST(EXTRACT":                                     "the clock of the server",

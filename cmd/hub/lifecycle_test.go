@@ -20,7 +20,7 @@ import (
 )
 
 // database returns an environment in which the hub uses the database at url.
-func database(t *testing.T, url string) []string {
+func database(t testing.TB, url string) []string {
 	t.Helper()
 	return []string{"HUB_DATA_DIR", t.TempDir(), "DATABASE_URL", url, "PROVIDER_ENCRYPTION_KEY", secret.Generate()}
 }

@@ -62,7 +62,7 @@ var built = sync.OnceValues(func() (string, error) {
 })
 
 // binary returns the path of the command for this test, which identifies its runtimes.
-func binary(t *testing.T) string {
+func binary(t testing.TB) string {
 	t.Helper()
 	file, err := built()
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func serving(t *testing.T, env []string) *daemontest.Instance {
 }
 
 // spawn starts a binary on a free port.
-func spawn(t *testing.T, binary string, env []string) *daemontest.Process {
+func spawn(t testing.TB, binary string, env []string) *daemontest.Process {
 	t.Helper()
 	p := daemontest.Spawn(t, binary, filepath.Dir(binary), env, "--addr", "127.0.0.1:0")
 	p.Started(t)
@@ -105,7 +105,7 @@ type response struct {
 
 // call sends a request, with a JSON body unless that is empty, and with a bearer token unless that
 // is.
-func call(t *testing.T, method, url, token, body string) response {
+func call(t testing.TB, method, url, token, body string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func call(t *testing.T, method, url, token, body string) response {
 	return do(t, req)
 }
 
-func do(t *testing.T, req *http.Request) response {
+func do(t testing.TB, req *http.Request) response {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: daemontest.Patience}
 	res, err := transport.RoundTrip(req)
@@ -131,7 +131,7 @@ func do(t *testing.T, req *http.Request) response {
 	return received
 }
 
-func (res response) string(t *testing.T, name string) string {
+func (res response) string(t testing.TB, name string) string {
 	t.Helper()
 	require.IsType(t, "", res.body[name], "%d %s", res.status, res.text)
 	return res.body[name].(string)
@@ -142,7 +142,7 @@ const password = "correct horse battery"
 var printedToken = regexp.MustCompile(`"setup_token": "([^"]+)"`)
 
 // setUp creates the first admin with the token that the hub printed, and returns an access token.
-func setUp(t *testing.T, in *daemontest.Instance) string {
+func setUp(t testing.TB, in *daemontest.Instance) string {
 	t.Helper()
 	token := in.Await(t, in.Stdout, printedToken)[1]
 	res := call(t, "POST", in.URL+"/auth/setup", "", `{"password":"`+password+`","setup_token":"`+token+`"}`)

@@ -111,5 +111,15 @@ func (r rates) take(h http.Header, caller Caller) error {
 	return &Error{Code: RateLimited, RetryAfter: c.Reset, Message: "Too many requests of " + whose + " within a minute: wait for the time in Retry-After."}
 }
 
+// TakeRate counts a request as one to a route that is Rated. It fails with RateLimited. It is for
+// handlers that authenticate their callers.
+func TakeRate(w http.ResponseWriter, r *http.Request) error {
+	c := callOf(r)
+	if c == nil {
+		return nil
+	}
+	return c.server.rates.take(w.Header(), CallerOf(r))
+}
+
 // seconds rounds up.
 func seconds(d time.Duration) int64 { return max(1, int64((d+time.Second-1)/time.Second)) }

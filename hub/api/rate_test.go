@@ -32,6 +32,12 @@ func TestRates(t *testing.T) {
 	},
 		api.Route{Method: "POST", Path: "/messages", Access: api.SignedIn, KeyHeader: "X-Key", Rated: true, Handle: handle},
 		api.Route{Method: "GET", Path: "/messages", Access: api.SignedIn, Handle: handle},
+		api.Route{Method: "PUT", Path: "/messages", Access: api.Open, Handle: func(w http.ResponseWriter, r *http.Request) error {
+			if err := api.TakeRate(w, r); err != nil {
+				return err
+			}
+			return handle(w, r)
+		}},
 	)
 	require.NoError(t, err)
 	send := func(method, user, address string, headers ...string) *httptest.ResponseRecorder {
@@ -78,6 +84,12 @@ func TestRates(t *testing.T) {
 	require.Equal(t, 204, send("POST", "user7", "2001:db8:0:1::1").Code)
 	now = now.Add(59 * time.Second)
 	require.Equal(t, 204, send("POST", "ada", "192.0.2.1").Code, "the next window")
+
+	for i := range 5 {
+		w := send("PUT", "", "192.0.2.9")
+		require.Equal(t, []any{204, fmt.Sprintf(`"address";r=%d;t=60`, 4-i)}, []any{w.Code, w.Header().Get("RateLimit")})
+	}
+	require.Equal(t, 429, send("PUT", "", "192.0.2.9").Code, "a handler that authenticates its callers")
 }
 
 // A flood of addresses does not fill the memory.

@@ -57,13 +57,19 @@ func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 	if !found || !isPlain(path) {
 		return api.NotFound
 	}
+	cancel := r.Method == http.MethodPost && isCancel(path)
+	if r.Method == http.MethodPost && !cancel { // in every protocol, this begins a run
+		if err := api.TakeRate(w, r); err != nil {
+			return err
+		}
+	}
 	w.Header().Set("Content-Security-Policy", sandbox)
 	x := exchange{
 		target: target, path: "/" + path, query: r.URL.RawQuery,
 		request: func(http.Header) {},
 		check:   func(*http.Response) error { return nil },
 	}
-	if r.Method == http.MethodPost && isCancel(path) {
+	if cancel {
 		return s.cancel(w, r, x)
 	}
 	return s.forward(w, r, x)

@@ -17,9 +17,11 @@ type Running func(ctx context.Context) (ofAgent, ofUser int, err error)
 
 // Admit checks the hard limits of the agent and the user of a run, in the transaction that stores
 // its begin. Each run in progress counts with the reserve of the budget. It fails with
-// api.RateLimited. Transactions that admit runs of one budget wait for each other.
-func (s *Service) Admit(ctx context.Context, tx *sql.Tx, r Run, running Running) error {
-	found, err := lockBudgets(ctx, tx, s.store.DB.Engine(), r)
+// api.RateLimited. Transactions that admit runs of one budget wait for each other. On PostgreSQL
+// it also takes the advisory lock of the key, which the transaction would otherwise take in a
+// statement of its own.
+func (s *Service) Admit(ctx context.Context, tx *sql.Tx, r Run, key string, running Running) error {
+	found, err := lockBudgets(ctx, tx, s.store.DB.Engine(), r, key)
 	if err != nil || !found {
 		return err
 	}

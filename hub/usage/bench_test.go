@@ -4,11 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/rbac"
@@ -18,24 +20,12 @@ import (
 // BenchmarkReport reads reports of 1,000,000 runs in 90 days, of 50 agents, 1,000 users and 4
 // models.
 func BenchmarkReport(b *testing.B) {
-	const runs, days, batch = 1_000_000, 90, 2000
+	const days = 90
 	eachEngine(b, func(b *testing.B, s *server) {
-		s.set("2026-03-10T12:00:00Z")
-		start := s.now.Load()
-		for n := 0; n < runs; n += batch {
-			s.now.Store(start + int64(n/(runs/days))*24*60*60*1e6)
-			var some []usage.Run
-			for i := n; i < n+batch; i++ {
-				user := i * 7919 % 1000
-				some = append(some, of(fmt.Sprint("run", i), fmt.Sprint("agent", (user+i%3)%50), fmt.Sprint("user", user), fmt.Sprint("model", i%4), wire.Usage{InputTokens: 100, OutputTokens: 10}))
-			}
-			require.NoError(b, s.store.DB.Tx(b.Context(), func(tx *sql.Tx) (err error) {
-				_, err = s.service.Record(b.Context(), tx, some...)
-				return err
-			}))
-		}
+		s.set("2026-06-10T12:00:00Z")
+		s.fillSums(b, days)
 		if s.store.DB.Engine() == "postgres" {
-			_, err := s.store.DB.Write().ExecContext(b.Context(), `VACUUM ANALYZE usage_days`)
+			_, err := s.store.DB.Write().ExecContext(b.Context(), `VACUUM ANALYZE usage_days, usage_weeks`)
 			require.NoError(b, err)
 		}
 		caller := api.Caller{TenantID: "acme", UserID: "ada", RoleNow: rbac.Admin}
@@ -64,6 +54,30 @@ func BenchmarkReport(b *testing.B) {
 	})
 }
 
+// fillSums writes the sums of 1,000,000 runs up to today, as Record does.
+func (s *server) fillSums(b *testing.B, days int) {
+	today := s.now.Load() / (24 * 60 * 60 * 1e6)
+	for _, statement := range []string{
+		`INSERT INTO usage_days
+			WITH RECURSIVE days AS (SELECT $1 - $2 + 1 AS day UNION ALL SELECT day + 1 FROM days WHERE day < $1),
+				users AS (SELECT 0 AS u UNION ALL SELECT u + 1 FROM users WHERE u < 999), agents AS (SELECT 0 AS a UNION ALL SELECT a + 1 FROM agents WHERE a < 2)
+			SELECT 'acme', 'all', day, 'agent' || CAST((u + a) % 50 AS TEXT), 'user' || CAST(u AS TEXT), 'model' || CAST(u % 4 AS TEXT), 'user' || CAST(u AS TEXT) || '!',
+				4, 400, 0, 0, 40, 0, 0 FROM days, users, agents`,
+		`INSERT INTO usage_days SELECT tenant_id, 'agent', day, agent_name, '', model, '', ` + added + ` FROM usage_days WHERE slice = 'all' GROUP BY tenant_id, day, agent_name, model`,
+		`INSERT INTO usage_days SELECT tenant_id, 'user', day, '', user_id, '', MAX(user_name), ` + added + ` FROM usage_days WHERE slice = 'all' GROUP BY tenant_id, day, user_id`,
+		`INSERT INTO usage_weeks SELECT tenant_id, slice, day - day % 7, agent_name, user_id, model, MAX(user_name), ` + added + ` FROM usage_days
+			GROUP BY tenant_id, slice, day - day % 7, agent_name, user_id, model`,
+	} {
+		args := []any{today, days}
+		if !strings.Contains(statement, "$") {
+			args = nil
+		}
+		require.NoError(b, db.Exec(b.Context(), s.store.DB.Write(), "fill", strings.ReplaceAll(statement, "$1", "CAST($1 AS BIGINT)"), args...))
+	}
+}
+
+const added = `SUM(runs), SUM(input_tokens), SUM(cache_read_tokens), SUM(cache_write_tokens), SUM(output_tokens), SUM(reasoning_tokens), SUM(cost)`
+
 // BenchmarkAdmit checks the budgets of a run in a transaction that has begun.
 func BenchmarkAdmit(b *testing.B) {
 	eachEngine(b, func(b *testing.B, s *server) {
@@ -90,7 +104,7 @@ func BenchmarkAdmit(b *testing.B) {
 			b.Run(name, func(b *testing.B) {
 				require.NoError(b, s.store.DB.Tx(b.Context(), func(tx *sql.Tx) error {
 					for b.Loop() {
-						require.NoError(b, s.service.Admit(b.Context(), tx, run, running))
+						require.NoError(b, s.service.Admit(b.Context(), tx, run, "chat_runs acme ada", running))
 					}
 					return nil
 				}))

@@ -183,7 +183,7 @@ func (s *Service) Budget(ctx context.Context, caller api.Caller, kind, name stri
 func noBudget() error { return api.NotFound.New("There is no such budget.") }
 
 // SetBudget creates or replaces the budget of an agent or a user. It applies to what was used before
-// in the period. It fails with api.NotFound if there is no such agent. A user need not exist.
+// in the period. It fails with api.NotFound if there is no such agent or user.
 func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name string, in Limits) (Budget, error) {
 	if kind != OfAgent && kind != OfUser {
 		return Budget{}, noBudget()
@@ -196,6 +196,12 @@ func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name s
 		if _, err := s.agent(ctx, caller, name); err != nil {
 			return Budget{}, err
 		}
+	}
+	if kind == OfUser && s.user != nil {
+		if b.Name, err = s.user(ctx, caller, name); err != nil {
+			return Budget{}, err
+		}
+		name = b.Name
 	}
 	var stored budget
 	now := s.store.Now()

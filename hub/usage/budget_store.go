@@ -70,14 +70,18 @@ func deleteBudget(ctx context.Context, tx db.Querier, tenantID, kind, name strin
 }
 
 // lockBudgets locks the budgets with a hard limit of a run until the transaction ends, and reports
-// whether there are any. On SQLite the transaction excludes all others.
-func lockBudgets(ctx context.Context, tx *sql.Tx, engine db.Engine, r Run) (found bool, err error) {
-	query := `SELECT hard > 0 FROM usage_budgets WHERE tenant_id = $1 AND (kind = 'agent' AND name = $2 OR kind = 'user' AND name = $3)`
-	if engine == db.PostgreSQL {
-		query += ` FOR UPDATE`
+// whether there are any. Before, it takes the advisory lock of the key. On SQLite the transaction
+// excludes all others.
+func lockBudgets(ctx context.Context, tx *sql.Tx, engine db.Engine, r Run, key string) (found bool, err error) {
+	query := `SELECT EXISTS (SELECT 1 FROM usage_budgets WHERE tenant_id = $1 AND (kind = 'agent' AND name = $2 OR kind = 'user' AND name = $3) AND hard > 0)`
+	args := []any{r.TenantID, r.AgentName, r.UserID}
+	if engine == db.PostgreSQL { // COUNT reads, and so locks, all of them
+		query = `WITH locked AS (
+				SELECT 1 FROM usage_budgets WHERE tenant_id = $1 AND (kind = 'agent' AND name = $2 OR kind = 'user' AND name = $3) AND hard > 0 FOR UPDATE)
+			SELECT pg_advisory_xact_lock(hashtext($4)) IS NOT NULL AND (SELECT COUNT(*) FROM locked) > 0`
+		args = append(args, key)
 	}
-	hard, err := db.Values[bool](ctx, tx, "lock budgets", query, r.TenantID, r.AgentName, r.UserID)
-	return slices.Contains(hard, true), err
+	return db.Value[bool](ctx, tx, "lock budgets", query, args...)
 }
 
 // budgetsOf returns the budgets of a run, that of the agent first.

@@ -1,6 +1,7 @@
 package usage_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -101,4 +103,24 @@ func TestBudgetFaults(t *testing.T) {
 	eva.Delete(budgets+"/agent/helper").Error(http.StatusForbidden, api.Forbidden)
 	mia.Get(budgets).Error(http.StatusForbidden, api.Forbidden)
 	mia.Get(budgets+"/user/mia").Error(http.StatusForbidden, api.Forbidden)
+}
+
+// A budget of a user has the id that the runs of the user have.
+func TestBudgetsAreOfUsersWhoExist(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t, series...), nil)
+	service, err := usage.New(usage.Config{Store: s.store, User: func(_ context.Context, _ api.Caller, id string) (string, error) {
+		if strings.ToLower(id) != "id-ada" {
+			return "", api.NotFound
+		}
+		return "id-ada", nil
+	}})
+	require.NoError(t, err)
+	caller := s.As("acme", "max", rbac.Admin).Caller
+	limits := usage.Limits{Period: usage.PerDay, Unit: usage.InTokens, Hard: new(5.0)}
+	_, err = service.SetBudget(t.Context(), caller, usage.OfUser, "ada", limits)
+	require.ErrorIs(t, err, api.NotFound)
+	b, err := service.SetBudget(t.Context(), caller, usage.OfUser, "ID-ADA", limits)
+	require.NoError(t, err)
+	require.Equal(t, "id-ada", b.Name)
 }

@@ -1,11 +1,16 @@
 package usage
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // Price is the price of a model for a million tokens, in any currency; those of [DefaultPrices] are
@@ -69,17 +74,35 @@ func (a Amount) String() string {
 // MarshalJSON implements json.Marshaler.
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 
-// price returns the price of a model: that of its name, or of the longest prefix.
-func (s *Service) price(model string) Price {
-	if price, ok := s.prices[model]; ok {
-		return price
+// priceOf returns the price of a model, that of its name or of the longest prefix, and whether there
+// is one.
+func priceOf(prices map[string]Price, model string) (price Price, known bool) {
+	if price, ok := prices[model]; ok {
+		return price, true
 	}
 	for n := len(model); n >= 0; n-- {
-		if price, ok := s.prices[model[:n]+"*"]; ok {
-			return price
+		if price, ok := prices[model[:n]+"*"]; ok {
+			return price, true
 		}
 	}
-	return Price{}
+	return Price{}, false
+}
+
+// unpricedDays is the range of Unpriced.
+const unpricedDays = 30
+
+// Unpriced returns the models of recent runs of all tenants that have no price, neither one of the
+// given nor a default: budgets in cost do not limit them.
+func Unpriced(ctx context.Context, q db.Querier, prices map[string]Price, now time.Time) (models []string, err error) {
+	used, err := recentModels(ctx, q, dayOf(now)-unpricedDays)
+	all := DefaultPrices()
+	maps.Copy(all, prices)
+	for _, model := range used {
+		if _, known := priceOf(all, model); !known {
+			models = append(models, model)
+		}
+	}
+	return models, err
 }
 
 // DefaultPrices returns the list prices of well-known models, in US dollars. They are prefixes,
@@ -91,8 +114,9 @@ func DefaultPrices() map[string]Price {
 		"gpt-4.1*": {Input: 2, CacheRead: 0.5, Output: 8}, "gpt-4.1-mini*": {Input: 0.4, CacheRead: 0.1, Output: 1.6},
 		"gpt-4.1-nano*": {Input: 0.1, CacheRead: 0.025, Output: 0.4},
 		"gpt-5*":        {Input: 1.25, CacheRead: 0.125, Output: 10}, "gpt-5-mini*": {Input: 0.25, CacheRead: 0.025, Output: 2},
-		"gpt-5-nano*": {Input: 0.05, CacheRead: 0.005, Output: 0.4},
-		"o3":          {Input: 2, CacheRead: 0.5, Output: 8}, "o4-mini": {Input: 1.1, CacheRead: 0.275, Output: 4.4},
+		"gpt-5-nano*": {Input: 0.05, CacheRead: 0.005, Output: 0.4}, "gpt-5-pro*": {Input: 15, Output: 120},
+		"o3": {Input: 2, CacheRead: 0.5, Output: 8}, "o3-2025*": {Input: 2, CacheRead: 0.5, Output: 8}, // other names of o3 have other prices
+		"o4-mini": {Input: 1.1, CacheRead: 0.275, Output: 4.4}, "o4-mini-2025*": {Input: 1.1, CacheRead: 0.275, Output: 4.4},
 		"deepseek-chat": {Input: 0.27, CacheRead: 0.07, Output: 1.1}, "deepseek-reasoner": {Input: 0.55, CacheRead: 0.14, Output: 2.19},
 	}
 	// Of Claude, a write to the cache costs 1.25 times as much as input, a read a tenth.

@@ -84,6 +84,18 @@ func (in Query) slice() string {
 	return sliceAgent
 }
 
+// weeks returns the first day of the whole weeks of the range, and the day after them. Reports by day
+// have none.
+func (in Query) weeks() (first, after int64) {
+	from, to := dayOf(in.From), dayOf(in.To)
+	first = (from + weekDays - 1) / weekDays * weekDays
+	after = (to + 1) / weekDays * weekDays
+	if first >= after || slices.Contains(in.By, ByDay) {
+		return from, from
+	}
+	return first, after
+}
+
 // Row is the usage of a group. Of the fields before the counts, those of other groups are empty.
 type Row struct {
 	Day       string `json:"day,omitempty"` // 2006-01-02

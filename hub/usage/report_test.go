@@ -191,6 +191,7 @@ func TestPrices(t *testing.T) {
 	s := open(t, url, map[string]usage.Price{"m*": {Input: 1}, "m-large*": {Input: 2}, "m-large": {Input: 3}, "gpt-4o*": {Output: 4}})
 	for model, cost := range map[string]float64{
 		"m": 1, "m-1": 1, "m-large-1": 2, "m-large": 3, "M": 0, "": 0, "gpt-4o": 4, "claude-sonnet-4-5-20250929": 18, "claude-opus-4-5": 30, "claude-opus-4-1": 90,
+		"o3-2025-04-16": 10, "o4-mini-2025-04-16": 5.5, "o3-deep-research": 0, "gpt-5-pro": 135,
 	} {
 		s.record(of(model, "helper", "ada", model, million))
 		got := s.As("acme", "ada", rbac.Admin).Get(reports + "?by=model&model=" + model).Want(http.StatusOK)
@@ -198,6 +199,10 @@ func TestPrices(t *testing.T) {
 			require.EqualValues(t, cost, got["totals"].(object)["cost"], model)
 		}
 	}
+	unpriced, err := usage.Unpriced(t.Context(), s.store.Read(), map[string]usage.Price{"m*": {Input: 1}, "o3-deep*": {}}, s.store.Now())
+	require.NoError(t, err)
+	require.Equal(t, []string{"M"}, unpriced, "a price of 0 is one")
+
 	cost := func(s *server) any {
 		return s.As("acme", "ada", rbac.Admin).Get(reports + "?model=m").Want(http.StatusOK)["totals"].(object)["cost"]
 	}

@@ -8,8 +8,8 @@
 //	warnings, err := service.Record(ctx, tx, runs...) // in the transaction that stores their ends
 //
 // A run is counted once, by its id, on the day of its end in UTC. The cost is that of the prices at
-// this time: a later change of a price does not change it. Reports read sums of days, which are
-// written in the same transaction as the runs.
+// this time: a later change of a price does not change it. Reports read sums of days and
+// weeks, which are written in the same transaction as the runs.
 //
 // A budget limits what the runs of an agent or of a user use in a day or a month:
 // [Service.SetBudget]. [Service.Admit] checks the hard limits when a run begins, and Record returns
@@ -50,6 +50,10 @@ type Config struct {
 	// Agent reports whether an agent is enabled, and fails with api.NotFound if the caller has no
 	// access to such an agent. Defaults to every agent.
 	Agent func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
+
+	// User returns the id of a user in the form in which runs have it, and fails with api.NotFound if
+	// the tenant has no such user. Defaults to every id.
+	User func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
 }
 
 // Service counts tokens. It is safe for concurrent use.
@@ -57,6 +61,7 @@ type Service struct {
 	store  *store.Store
 	prices map[string]Price
 	agent  func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
+	user   func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
 }
 
 // New returns a Service. It fails if a price is not valid.
@@ -64,7 +69,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("create usage service: Store is required")
 	}
-	s := &Service{store: cfg.Store, prices: DefaultPrices(), agent: cfg.Agent}
+	s := &Service{store: cfg.Store, prices: DefaultPrices(), agent: cfg.Agent, user: cfg.User}
 	for name, price := range cfg.Prices {
 		if err := price.check(name); err != nil {
 			return nil, err
@@ -154,7 +159,8 @@ func (s *Service) parts(r Run) []part {
 	own.counts.Runs = 1
 	all := append([]part{own}, others...)
 	for i := range all {
-		all[i].counts.Cost = s.price(all[i].model).of(all[i].counts)
+		price, _ := priceOf(s.prices, all[i].model) // without one, it costs nothing
+		all[i].counts.Cost = price.of(all[i].counts)
 	}
 	return all
 }
@@ -205,7 +211,10 @@ func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) (map[stri
 			p.addTo(sums, dayOf(now))
 		}
 	}
-	if err := addSums(ctx, tx, sums); err != nil {
+	if err := addSums(ctx, tx, "usage_days", sums); err != nil {
+		return nil, err
+	}
+	if err := addSums(ctx, tx, "usage_weeks", ofWeeks(sums)); err != nil {
 		return nil, err
 	}
 	return s.warnings(ctx, tx, runs, now)
@@ -229,6 +238,9 @@ func (p part) addTo(sums map[key]sum, day int64) {
 
 // daySeconds is the length of a day in UTC, which has no other days.
 const daySeconds = 24 * 60 * 60
+
+// weekDays is the number of days of a row of usage_weeks, the first of which it divides.
+const weekDays = 7
 
 func dayOf(t time.Time) int64 { return t.Unix() / daySeconds }
 

@@ -40,9 +40,9 @@ func insertRuns(ctx context.Context, tx *sql.Tx, parts []part, now time.Time) (m
 	return inserted, nil
 }
 
-// addSums adds to the sums of days, in the order of their keys: concurrent transactions lock them
+// addSums adds to the sums of a table in the order of their keys: concurrent transactions lock them
 // in the same order.
-func addSums(ctx context.Context, tx *sql.Tx, sums map[key]sum) error {
+func addSums(ctx context.Context, tx *sql.Tx, table string, sums map[key]sum) error {
 	for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(sums), key.compare), insertWidth) {
 		var args []any
 		for _, k := range keys {
@@ -50,7 +50,7 @@ func addSums(ctx context.Context, tx *sql.Tx, sums map[key]sum) error {
 			args = append(args, k.tenantID, k.slice, k.day, k.agentName, k.userID, k.model, sums[k].userName,
 				c.Runs, c.InputTokens, c.CacheReadTokens, c.CacheWriteTokens, c.OutputTokens, c.ReasoningTokens, int64(c.Cost))
 		}
-		err := db.Exec(ctx, tx, "add usage of days", `INSERT INTO usage_days AS d (tenant_id, slice, day, agent_name, user_id, model, user_name,
+		err := db.Exec(ctx, tx, "add usage", `INSERT INTO `+table+` AS d (tenant_id, slice, day, agent_name, user_id, model, user_name,
 				runs, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost)
 			VALUES `+db.Rows(1, len(keys), len(args)/len(keys))+`
 			ON CONFLICT (tenant_id, slice, day, agent_name, user_id, model) DO UPDATE SET user_name = excluded.user_name, runs = d.runs + excluded.runs,
@@ -62,6 +62,16 @@ func addSums(ctx context.Context, tx *sql.Tx, sums map[key]sum) error {
 		}
 	}
 	return nil
+}
+
+// ofWeeks returns sums of days as those of their weeks.
+func ofWeeks(days map[key]sum) map[key]sum {
+	weeks := make(map[key]sum, len(days))
+	for k, one := range days {
+		k.day -= k.day % weekDays
+		weeks[k] = one // a transaction has one day
+	}
+	return weeks
 }
 
 // maxRows bounds the rows of a report, which are in memory.
@@ -97,7 +107,8 @@ func readRows(ctx context.Context, q db.Querier, tenantID string, in Query) ([]R
 	if slices.Contains(in.By, ByUser) {
 		columns[4] = `MAX(user_name)`
 	}
-	args := []any{tenantID, in.slice(), dayOf(in.From), dayOf(in.To), maxRows + 1}
+	first, after := in.weeks()
+	args := []any{tenantID, in.slice(), dayOf(in.From), first, after, dayOf(in.To), maxRows + 1}
 	var filters strings.Builder
 	for _, filter := range []struct{ column, value string }{{"agent_name", in.Agent}, {"user_id", in.User}, {"model", in.Model}} {
 		if filter.value != "" {
@@ -105,10 +116,18 @@ func readRows(ctx context.Context, q db.Querier, tenantID string, in Query) ([]R
 			fmt.Fprintf(&filters, " AND %s = $%d", filter.column, len(args))
 		}
 	}
-	rows, err := db.Collect(ctx, q, "read usage", scanRow, `SELECT `+strings.Join(columns, ", ")+`, `+sumColumns+` FROM usage_days
-		WHERE tenant_id = $1 AND slice = $2 AND day BETWEEN $3 AND $4`+filters.String()+`
-		GROUP BY `+strings.Join(groups, ", ")+` ORDER BY 1, 12 DESC, 10 DESC, 2, 3, 4 LIMIT $5`, args...)
+	where := filters.String()
+	rows, err := db.Collect(ctx, q, "read usage", scanRow, `SELECT `+strings.Join(columns, ", ")+`, `+sumColumns+` FROM (
+			SELECT * FROM usage_days WHERE tenant_id = $1 AND slice = $2 AND day >= $3 AND day < $4`+where+`
+			UNION ALL SELECT * FROM usage_weeks WHERE tenant_id = $1 AND slice = $2 AND day >= $4 AND day < $5`+where+`
+			UNION ALL SELECT * FROM usage_days WHERE tenant_id = $1 AND slice = $2 AND day >= $5 AND day <= $6`+where+`
+		) AS d GROUP BY `+strings.Join(groups, ", ")+` ORDER BY 1, 12 DESC, 10 DESC, 2, 3, 4 LIMIT $7`, args...)
 	return append([]Row{}, rows...), err // not nil: it is an array in JSON
+}
+
+// recentModels returns up to 1,000 models of runs since a day.
+func recentModels(ctx context.Context, q db.Querier, since int64) ([]string, error) {
+	return db.Values[string](ctx, q, "read models", `SELECT DISTINCT model FROM usage_days WHERE slice = 'agent' AND model <> '' AND day >= $1 ORDER BY model LIMIT 1000`, since)
 }
 
 // HasData reports whether the tenant has runs.

@@ -34,15 +34,15 @@ func expiry(now time.Time) (past, future int64) {
 // passed, or "". Transactions of one user wait for each other.
 func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former string, err error) {
 	now, limits := relay.store.Now(), relay.cfg
-	if relay.store.DB.Engine() == db.PostgreSQL {
-		err := db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, "chat_runs "+r.TenantID+" "+r.UserID)
-		if err != nil {
+	key := "chat_runs " + r.TenantID + " " + r.UserID
+	switch {
+	case limits.Usage != nil:
+		running := func(ctx context.Context) (ofAgent, ofUser int, err error) { return running(ctx, tx, r, now) }
+		if err := limits.Usage.Admit(ctx, tx, r.usage(), key, running); err != nil {
 			return "", err
 		}
-	}
-	if limits.Usage != nil {
-		running := func(ctx context.Context) (ofAgent, ofUser int, err error) { return running(ctx, tx, r, now) }
-		if err := limits.Usage.Admit(ctx, tx, r.usage(), running); err != nil {
+	case relay.store.DB.Engine() == db.PostgreSQL:
+		if err := db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, key); err != nil {
 			return "", err
 		}
 	}
