@@ -75,10 +75,10 @@ var arrows = []rule{
 // modules lists the packages that may import a third-party package. A package without a row must
 // not be imported. Tests may import every package with a row.
 var modules = []rule{
-	{"cmd/...", "github.com/spf13/cobra github.com/spf13/pflag github.com/caarlos0/env/v11 github.com/mattn/go-isatty github.com/rs/zerolog/... " +
+	{"cmd/...", "github.com/spf13/cobra github.com/spf13/pflag github.com/caarlos0/env/v11 github.com/mattn/go-isatty golang.org/x/term github.com/rs/zerolog/... " +
 		"github.com/prometheus/client_golang/... golang.org/x/sys/... go.yaml.in/yaml/v3 modernc.org/sqlite/... github.com/jackc/...",
 		"command line, environment, terminal and metrics belong to the command"},
-	{"cmd/hub", "github.com/aws/aws-sdk-go-v2/aws/transport/http github.com/aws/aws-sdk-go-v2/config",
+	{"cmd/internal/hubcmd", "github.com/aws/aws-sdk-go-v2/aws/transport/http github.com/aws/aws-sdk-go-v2/config",
 		"credentials come from the environment of the command"},
 	{"cmd/internal/telemetry", "go.opentelemetry.io/otel/... golang.org/x/time/rate",
 		"providers and exporters are built in one place; the libraries import only the API"},
@@ -105,7 +105,7 @@ var modules = []rule{
 		"an adapter adds its own dependency and no other"},
 	{"hub/deploy/kubernetes", "k8s.io/apimachinery/... k8s.io/client-go/dynamic k8s.io/client-go/metadata k8s.io/client-go/rest k8s.io/client-go/tools/cache",
 		"an adapter adds its own dependency and no other; the typed clients of all kinds would add 16 MB"},
-	{"cmd/hub", "k8s.io/client-go/rest k8s.io/client-go/tools/clientcmd k8s.io/klog/v2", "the address of a cluster is read from files and the environment"},
+	{"cmd/internal/hubcmd", "k8s.io/client-go/rest k8s.io/client-go/tools/clientcmd k8s.io/klog/v2", "the address of a cluster is read from files and the environment"},
 	{"hub/artifact/s3blob", "github.com/aws/...", "an adapter adds its own dependency and no other"},
 }
 

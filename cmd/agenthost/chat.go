@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// chat is a conversation in the terminal.
+type chat struct {
+	*app
+	client   *client.Client
+	agent    string
+	session  string
+	message  string
+	thinking bool
+	signals  chan os.Signal
+}
+
+func (a *app) chatCommand() *cobra.Command {
+	c := &chat{app: a}
+	cmd := &cobra.Command{
+		Use:   "chat AGENT",
+		Short: "Chat with a deployed agent",
+		Long: `Sends messages to a deployed agent and prints its answers as they arrive. Tool calls are printed to stderr.
+
+With -m it sends one message; with -m - or without a terminal, the message is stdin. Otherwise it reads a message
+from each line, until the end of input. Ctrl-C cancels the answer in progress, and between answers ends the program.
+
+With -o json, each event is a line of JSON.`,
+		Example: `  agenthost chat helper
+  agenthost chat helper -m "Summarize the log." --session 0198c0de-0000-7000-8000-000000000000
+  git diff | agenthost chat reviewer -m -`,
+		Args:              exactly("AGENT"),
+		ValidArgsFunction: a.completeArgs(agentNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.agent = args[0]
+			return c.run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVarP(&c.message, "message", "m", "", "one `message`, or - for stdin")
+	cmd.Flags().StringVar(&c.session, "session", "", "`id` of a session to continue")
+	cmd.Flags().BoolVar(&c.thinking, "thinking", false, "print what the model thinks, to stderr")
+	return cmd
+}
+
+func (c *chat) run(ctx context.Context) (err error) {
+	if c.client, err = c.connect(); err != nil {
+		return err
+	}
+	c.signals = c.notify()
+	ctx = context.WithoutCancel(ctx) // a signal cancels only the answer
+	if c.session == "" {
+		session, err := c.client.Chats.Create(ctx, c.agent, "")
+		if err != nil {
+			return err
+		}
+		c.session = session.ID
+	}
+	if c.message == "-" || c.message == "" && !isTerminal(c.stdin) {
+		if c.message, err = c.rest(); err != nil {
+			return err
+		}
+		if strings.TrimSpace(c.message) == "" {
+			return usage("stdin has no message")
+		}
+	}
+	if c.message != "" {
+		return c.send(ctx, c.message)
+	}
+	return c.converse(ctx)
+}
+
+// converse reads a message from each line until the end of input or a signal.
+func (c *chat) converse(ctx context.Context) error {
+	c.note("Session %s. Ctrl-C cancels an answer, Ctrl-D ends.", c.session)
+	lines := make(chan string)
+	go func() { // it ends with the process: a read of a terminal cannot be cancelled
+		defer close(lines)
+		scanner := bufio.NewScanner(c.stdin)
+		scanner.Buffer(nil, maxLine)
+		for scanner.Scan() {
+			lines <- scanner.Text()
+		}
+	}()
+	for {
+		fmt.Fprint(c.stderr, "> ")
+		select {
+		case <-c.signals:
+			fmt.Fprintln(c.stderr)
+			return nil
+		case line, more := <-lines:
+			if !more {
+				fmt.Fprintln(c.stderr)
+				return nil
+			}
+			if strings.TrimSpace(line) == "" {
+				continue
+			}
+			if err := c.send(ctx, line); err != nil {
+				if exitCode(err) == exitSignedOut {
+					return err
+				}
+				fmt.Fprintln(c.stderr, explain(err)) // the conversation continues
+			}
+		}
+	}
+}
+
+// errAnswer is the error of an answer that was not completed.
+var errAnswer = errors.New("the answer was not completed")
+
+// send sends a message and prints the answer. A signal cancels it.
+func (c *chat) send(ctx context.Context, message string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-c.signals:
+			cancel(errInterrupted)
+		case <-ctx.Done():
+		}
+	}()
+	var status string
+	for event, err := range c.client.Chats.Send(ctx, c.agent, c.session, client.SendRequest{Message: message}) {
+		if err != nil {
+			fmt.Fprintln(c.stdout)
+			return err
+		}
+		if saved, ok := event.(*client.Saved); ok {
+			status = saved.Status
+		}
+		if err := c.print(event); err != nil {
+			return err
+		}
+	}
+	if status != "completed" {
+		return fmt.Errorf("%w: it is %s", errAnswer, status)
+	}
+	return nil
+}
+
+// print prints an event.
+func (c *chat) print(event wire.Payload) error {
+	if c.format != "table" {
+		return c.printJSON(event)
+	}
+	switch event := event.(type) {
+	case *client.Begun:
+		if event.AIGCNotice != "" {
+			c.note("%s", printable(event.AIGCNotice))
+		}
+	case *wire.PartialMessage:
+		switch event.Partial.Type {
+		case wire.PartialText:
+			_, err := io.WriteString(c.stdout, printable(event.Partial.Text))
+			return err
+		case wire.PartialThinking:
+			if c.thinking {
+				fmt.Fprint(c.stderr, printable(event.Partial.Text))
+			}
+		}
+	case *wire.Assistant:
+		for _, block := range event.Message.Content {
+			if block.Type == "tool_use" {
+				c.note("\n[%s %s]", oneLine(block.Name), cell(string(block.Input)))
+			}
+		}
+	case *wire.ToolResult:
+		c.printResult(event)
+	case *client.Notice:
+		_, err := io.WriteString(c.stdout, printable(event.Text))
+		return err
+	case *client.Saved:
+		for _, budget := range event.Budgets {
+			c.note("\nThe budget of the %s is used up to its soft limit until %s.", budget.Kind, day(budget.ResetsAt))
+		}
+	case *wire.Result:
+		for _, text := range event.Errors {
+			c.note("\n%s", printable(text))
+		}
+	case *wire.Done:
+		_, err := fmt.Fprintln(c.stdout)
+		return err
+	}
+	return nil
+}
+
+func (c *chat) printJSON(event wire.Payload) error {
+	data, err := json.Marshal(map[string]any{"event": event.EventName(), "data": event})
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	_, err = fmt.Fprintln(c.stdout, string(data))
+	return err
+}
+
+// printResult prints the result of a tool call.
+func (c *chat) printResult(event *wire.ToolResult) {
+	verb := "returned"
+	if event.Result.IsError {
+		verb = "failed"
+	}
+	c.note("[%s %s: %s]", oneLine(event.Result.ToolName), verb, cell(event.Result.Output))
+}

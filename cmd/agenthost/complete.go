@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+// maxNames bounds the names that are completed.
+const maxNames = 500
+
+// collect returns the names of a list.
+func collect[T any](all iter.Seq2[T, error], name func(T) string) (found []string, err error) {
+	for item, err := range all {
+		if err != nil || len(found) == maxNames {
+			return found, err
+		}
+		found = append(found, name(item))
+	}
+	return found, nil
+}
+
+func agentNames(ctx context.Context, c *client.Client) ([]string, error) {
+	return collect(c.Agents.List(ctx, ""), func(a client.Agent) string { return a.Name })
+}
+
+func toolNames(ctx context.Context, c *client.Client) ([]string, error) {
+	return collect(c.Tools.List(ctx, ""), func(t client.Tool) string { return t.Name })
+}
+
+func skillNames(ctx context.Context, c *client.Client) ([]string, error) {
+	return collect(c.Skills.List(ctx, ""), func(s client.Skill) string { return s.Name })
+}
+
+func providerIDs(ctx context.Context, c *client.Client) ([]string, error) {
+	return collect(c.Providers.List(ctx, ""), func(p client.Provider) string { return p.ID + "\t" + p.Name })
+}
+
+func userNames(ctx context.Context, c *client.Client) ([]string, error) {
+	return collect(c.Users.List(ctx), func(u client.User) string { return u.Username })
+}
+
+func inviteIDs(ctx context.Context, c *client.Client) ([]string, error) {
+	return collect(c.Invites.List(ctx), func(i client.Invite) string { return i.ID + "\t" + i.Note })
+}
+
+func tokenIDs(ctx context.Context, c *client.Client) ([]string, error) {
+	return collect(c.Tokens.List(ctx), func(t client.Token) string { return t.ID + "\t" + t.Name })
+}
+
+// completeHubs completes the name of a known hub.
+func (a *app) completeHubs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	known, _ := a.readHubs() // none after an error
+	return slices.Sorted(maps.Keys(known.Hubs)), cobra.ShellCompDirectiveNoFileComp
+}

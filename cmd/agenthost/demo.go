@@ -1,0 +1,130 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+// keyed are the providers whose keys the environment may have.
+var keyed = []struct {
+	protocol string
+	key, url string // names of variables
+	name     string // of the provider in the hub
+	model    string
+}{
+	{"anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "Anthropic of the environment", "claude-sonnet-4-5"},
+	{"openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OpenAI of the environment", "gpt-5-mini"},
+}
+
+const demoAgent = "demo"
+
+// loopback returns an error for an address that other machines can reach, because every user of
+// this machine's account may use the hub without a password.
+func loopback(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return usage("--addr %q is not of the form 127.0.0.1:8080", addr)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return usage("--addr %s is not a loopback address: agenthost hub serves other machines", addr)
+	}
+	return nil
+}
+
+// provider returns the id and the default model of the provider of the environment, which it creates
+// or changes, or those of the demo model.
+func (d *dev) provider(ctx context.Context) (id, model string, err error) {
+	for _, kind := range keyed {
+		key := d.getenv(kind.key)
+		if key == "" {
+			continue
+		}
+		want := client.ProviderRequest{Name: kind.name, Protocol: kind.protocol, BaseURL: d.getenv(kind.url), APIKey: key}
+		for existing, err := range d.client.Providers.List(ctx, kind.name) {
+			if err != nil {
+				return "", "", err
+			}
+			if existing.Name == kind.name {
+				changed, err := d.client.Providers.Update(ctx, existing.ID, 0, want)
+				return changed.ID, kind.model, err
+			}
+		}
+		created, err := d.client.Providers.Create(ctx, want)
+		return created.ID, kind.model, err
+	}
+	return "demo", "demo", nil
+}
+
+// deployDemo deploys the demo agent, and starts the agents of the last time.
+func (d *dev) deployDemo(ctx context.Context) error {
+	provider, model, err := d.provider(ctx)
+	if err != nil {
+		return err
+	}
+	model = cmp.Or(d.model, model)
+	agent, err := d.client.Agents.Get(ctx, demoAgent)
+	switch {
+	case errors.Is(err, client.NotFound):
+		_, err = d.client.Agents.Create(ctx, client.AgentRequest{
+			Name: demoAgent, Title: "Demo", Description: "The agent of agenthost dev.", ProviderID: provider, Model: model,
+			SystemPrompt: "You are a helpful assistant.", Tools: []string{"Read", "Glob", "Grep", "TodoWrite"},
+			AllowedTools: []string{"Read", "Glob", "Grep", "TodoWrite"},
+		})
+	case err == nil && (agent.ProviderID != provider || agent.Model != model):
+		err = d.moveDemo(ctx, agent, provider, model)
+	}
+	if err != nil {
+		return err
+	}
+	if err := d.startAgents(ctx); err != nil {
+		return err
+	}
+	if err := d.deployAgent(ctx, demoAgent); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.stdout, "The agent %s is running with the model %s. Chat with it:\n\n  agenthost chat %s -m \"Hello!\"\n\n", demoAgent, model, demoAgent)
+	return nil
+}
+
+// moveDemo changes the provider and the model of the demo agent, and nothing that the user changed.
+func (d *dev) moveDemo(ctx context.Context, agent client.Agent, provider, model string) error {
+	update, err := requestOf(agent)
+	if err != nil {
+		return err
+	}
+	update.ProviderID, update.Model = provider, model
+	_, err = d.client.Agents.Update(ctx, agent.Name, agent.Version, update)
+	return err
+}
+
+// startAgents starts the agents that the last process has stopped.
+func (d *dev) startAgents(ctx context.Context) error {
+	for agent, err := range d.client.Agents.List(ctx, "") {
+		if err != nil {
+			return err
+		}
+		state, err := d.client.Deployments.Get(ctx, agent.Name)
+		if err == nil && state.State == client.Stopped {
+			_, err = d.client.Deployments.Start(ctx, agent.Name)
+		}
+		if err != nil {
+			return fmt.Errorf("start %s: %w", agent.Name, err)
+		}
+	}
+	return nil
+}
+
+// deployAgent deploys an agent and waits until its last revision serves.
+func (d *dev) deployAgent(ctx context.Context, agent string) error {
+	state, err := d.client.Deployments.Deploy(ctx, agent, false)
+	if err != nil {
+		return fmt.Errorf("deploy %s: %w", agent, err)
+	}
+	_, err = awaitDeployment(ctx, d.client, state, func(client.Deployment) {})
+	return err
+}

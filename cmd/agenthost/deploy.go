@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+var deploymentColumns = []column[client.Deployment]{
+	{"agent", func(d client.Deployment) string { return d.AgentName }},
+	{"state", func(d client.Deployment) string { return d.State }},
+	{"health", func(d client.Deployment) string { return d.Health }},
+	{"revision", func(d client.Deployment) string { return number(d.Revision) }},
+	{"serving revision", func(d client.Deployment) string { return number(d.ServingRevision) }},
+	{"changed since", func(d client.Deployment) string { return yes(d.ConfigDrift) }},
+	{"restarts", func(d client.Deployment) string { return strconv.FormatInt(d.RestartCount, 10) }},
+	{"public URL", func(d client.Deployment) string { return d.PublicURL }},
+	{"deployed", func(d client.Deployment) string { return day(d.DeployedAt) }},
+	{"deployed by", func(d client.Deployment) string { return d.DeployedBy }},
+	{"error", func(d client.Deployment) string { return d.Error }},
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// deploy deploys an agent, and with wait prints its states until it runs.
+func (a *app) deploy(ctx context.Context, c *client.Client, agent string, wait, force bool) error {
+	state, err := c.Deployments.Deploy(ctx, agent, force)
+	if err != nil {
+		return err
+	}
+	return a.follow(ctx, c, state, wait)
+}
+
+// follow prints the states of a deployment until it runs, unless wait is false.
+func (a *app) follow(ctx context.Context, c *client.Client, state client.Deployment, wait bool) error {
+	if wait {
+		last := ""
+		var err error
+		state, err = awaitDeployment(ctx, c, state, func(now client.Deployment) {
+			line := now.State
+			for _, condition := range now.Conditions {
+				if !condition.Status && condition.Message != "" {
+					line += ": " + oneLine(condition.Message)
+					break
+				}
+			}
+			if line != last {
+				a.note("%s  %s", time.Now().Format(time.TimeOnly), line)
+			}
+			last = line
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if a.format != "table" {
+		return a.encode(state)
+	}
+	return a.result("The agent %s is %s, revision %d.", state.AgentName, state.State, state.Revision)
+}
+
+func (a *app) deployCommand() *cobra.Command {
+	var wait, force bool
+	cmd := a.command(action{
+		use: "deploy AGENT", short: "Deploy an agent",
+		long:    "Deploys the current configuration of an agent. With --wait, it prints each state until the agent runs; it fails if the deployment does.",
+		example: "  agenthost deploy helper --wait", args: []string{"AGENT"}, complete: agentNames,
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			return a.deploy(ctx, c, args[0], wait, force)
+		},
+	})
+	cmd.Flags().BoolVarP(&wait, "wait", "w", false, "wait until the agent runs")
+	cmd.Flags().BoolVar(&force, "force", false, "deploy a new revision although nothing has changed")
+	return cmd
+}
+
+func (a *app) undeployCommand() *cobra.Command {
+	var stop bool
+	cmd := a.command(action{
+		use: "undeploy AGENT", short: "Remove the deployment of an agent, or only stop it",
+		long:    "Removes the runtime of an agent with its files and conversations. With --stop, it only stops the runtime: agenthost deploy starts it again.",
+		example: "  agenthost undeploy helper\n  agenthost undeploy helper --stop", args: []string{"AGENT"}, complete: agentNames,
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			if stop {
+				if _, err := c.Deployments.Stop(ctx, args[0]); err != nil {
+					return err
+				}
+				return a.result("The agent %s stops.", args[0])
+			}
+			if err := c.Deployments.Delete(ctx, args[0]); err != nil {
+				return err
+			}
+			return a.result("The deployment of %s is removed.", args[0])
+		},
+	})
+	cmd.Flags().BoolVar(&stop, "stop", false, "stop the runtime, and retain its files")
+	return cmd
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	return a.command(action{
+		use: "status AGENT", short: "Show the deployment of an agent", example: "  agenthost status helper\n  agenthost status helper -o json",
+		args: []string{"AGENT"}, complete: agentNames,
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			state, err := c.Deployments.Get(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if err := printOne(a, state, deploymentColumns...); err != nil || a.format != "table" || a.quiet {
+				return err
+			}
+			for _, condition := range state.Conditions {
+				if !condition.Status {
+					fmt.Fprintf(a.stdout, "%s: %s\n", condition.Type, printable(condition.Message))
+				}
+			}
+			return nil
+		},
+	})
+}
+
+func (a *app) rollbackCommand() *cobra.Command {
+	var revision int64
+	var wait, list bool
+	cmd := a.command(action{
+		use: "rollback AGENT", short: "Deploy a former revision of an agent again",
+		long:    "Deploys a former revision of an agent again: the one that was ready before, or that of --revision. --list prints the revisions.",
+		example: "  agenthost rollback helper --list\n  agenthost rollback helper --revision 3 --wait", args: []string{"AGENT"}, complete: agentNames,
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			if list {
+				return printList(a, c.Deployments.Revisions(ctx, args[0]),
+					column[client.Revision]{"revision", func(r client.Revision) string { return number(r.Revision) }},
+					column[client.Revision]{"deployed", func(r client.Revision) string { return day(r.DeployedAt) }},
+					column[client.Revision]{"by", func(r client.Revision) string { return r.DeployedBy }},
+					column[client.Revision]{"ready", func(r client.Revision) string { return yes(r.Ready) }},
+					column[client.Revision]{"changes", func(r client.Revision) string { return fmt.Sprint(r.Changes) }},
+				)
+			}
+			state, err := c.Deployments.Rollback(ctx, args[0], revision)
+			if err != nil {
+				return err
+			}
+			return a.follow(ctx, c, state, wait)
+		},
+	})
+	cmd.Flags().Int64Var(&revision, "revision", 0, "`number` of the revision (default the one before)")
+	cmd.Flags().BoolVarP(&wait, "wait", "w", false, "wait until the agent runs")
+	cmd.Flags().BoolVar(&list, "list", false, "list the revisions")
+	return cmd
+}
+
+// logInterval is the time between two requests of logs -f.
+const logInterval = 500 * time.Millisecond
+
+func (a *app) logsCommand() *cobra.Command {
+	var lines int
+	var follow bool
+	cmd := a.command(action{
+		use: "logs AGENT", short: "Print the log of the runtime of an agent",
+		example: "  agenthost logs helper --tail 50\n  agenthost logs helper -f", args: []string{"AGENT"}, complete: agentNames,
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			if !follow {
+				last, err := c.Deployments.Logs(ctx, args[0], lines)
+				a.printLines(last)
+				return err
+			}
+			printed, err := c.Deployments.Logs(ctx, args[0], maxLogLines)
+			if err != nil {
+				return err
+			}
+			a.printLines(printed[max(0, len(printed)-lines):])
+			return a.followLog(ctx, c, args[0], printed)
+		},
+	})
+	cmd.Flags().IntVar(&lines, "tail", 100, "`number` of lines")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue with lines that are written later, until Ctrl-C")
+	return cmd
+}
+
+// followLog prints the lines that are written after the printed ones, until ctx ends.
+func (a *app) followLog(ctx context.Context, c *client.Client, agent string, printed []string) error {
+	tick := time.NewTicker(logInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now, err := c.Deployments.Logs(ctx, agent, maxLogLines)
+		if err != nil {
+			return err
+		}
+		a.printLines(after(now, printed))
+		printed = now
+	}
+}
+
+// maxLogLines is the largest number of lines that a hub returns.
+const maxLogLines = 5000
+
+func (a *app) printLines(lines []string) {
+	for _, line := range lines {
+		fmt.Fprintln(a.stdout, printable(line))
+	}
+}
+
+// after returns the lines that follow those which were printed. The first lines are the end of the
+// printed ones, unless more were written than the hub returns.
+func after(lines, printed []string) []string {
+	for len(printed) > len(lines) || !slices.Equal(lines[:len(printed)], printed) {
+		printed = printed[1:]
+	}
+	return lines[len(printed):]
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+// awaitDeployment waits until the last revision serves, and calls changed with each state.
+func awaitDeployment(ctx context.Context, c *client.Client, state client.Deployment, changed func(client.Deployment)) (client.Deployment, error) {
+	for {
+		changed(state)
+		if state.State == client.Running && state.Revision == state.ServingRevision {
+			return state, nil
+		}
+		if reason := failureOf(state); reason != "" {
+			return state, fmt.Errorf("deploy %s: %s", state.AgentName, reason)
+		}
+		next, err := c.Deployments.Wait(ctx, state.AgentName, state)
+		if err != nil {
+			return state, fmt.Errorf("deploy %s: %w", state.AgentName, err)
+		}
+		state = next
+	}
+}
+
+// failureOf returns why the last revision will not become ready, or "".
+func failureOf(state client.Deployment) string {
+	if state.State == client.Failed || state.State == client.Stopped || state.State == client.NotDeployed {
+		if state.Error != "" {
+			return state.Error
+		}
+		return "the deployment is " + state.State
+	}
+	for _, condition := range state.Conditions {
+		if condition.Type == "Progressing" && !condition.Status {
+			return condition.Message
+		}
+	}
+	return ""
+}
+
+// requestOf returns the request that creates an agent as it is.
+func requestOf(agent client.Agent) (req client.AgentRequest, err error) {
+	data, err := json.Marshal(agent) // fields of both have the same names
+	if err == nil {
+		err = json.Unmarshal(data, &req)
+	}
+	if err != nil {
+		return req, errors.Join(errors.New("convert the agent"), err)
+	}
+	return req, nil
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/cmd/internal/hubcmd"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// devHub is the name of the hub of agenthost dev in the known hubs.
+const devHub = "dev"
+
+// stopPatience bounds the time in which the runtimes of agents end.
+const stopPatience = 15 * time.Second
+
+// dev is a hub on this machine with agents that are its own.
+type dev struct {
+	*app
+	addr    string
+	data    string
+	agents  string
+	model   string
+	verbose bool
+	token   string // of this process, as user dev
+	link    string // of the setup, or empty
+	client  *client.Client
+}
+
+func (a *app) devCommand() *cobra.Command {
+	d := &dev{app: a}
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Serve a hub with a demo agent on this machine, without any set-up",
+		Long: `Serves a hub on this machine, with a database and files in one directory, and deploys an agent as a process of this
+machine: demo, or the agents of a directory. Prints a link with which you create your account.
+
+The demo agent has the provider of OPENAI_API_KEY or ANTHROPIC_API_KEY, and without a key a model that only echoes.
+
+While it runs, the other commands use it as the hub dev: they need no login on this machine. The agents stop when it ends.`,
+		Example: `  agenthost dev
+  ANTHROPIC_API_KEY=... agenthost dev --model claude-sonnet-4-5
+  agenthost dev --agents ./agents --addr 127.0.0.1:9000`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return d.serve(cmd.Context()) },
+	}
+	cmd.Flags().StringVar(&d.addr, "addr", "127.0.0.1:8080", "loopback `address` to listen on")
+	cmd.Flags().StringVar(&d.data, "data", ".agenthost", "`directory` of the database and the files")
+	cmd.Flags().StringVar(&d.agents, "agents", "", "`directory` with agents.yaml, whose agents are deployed when they change")
+	cmd.Flags().StringVar(&d.model, "model", "", "`model` of the demo agent (default that of the provider)")
+	cmd.Flags().BoolVar(&d.verbose, "verbose", false, "log requests")
+	return cmd
+}
+
+// serve serves until ctx ends, and then stops the agents.
+func (d *dev) serve(ctx context.Context) error {
+	if err := loopback(d.addr); err != nil {
+		return err
+	}
+	d.token = "dev_" + rand.Text()
+	level := daemon.DefaultLevel
+	if !d.verbose {
+		_ = level.Set("error") // a valid level
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := make(chan error, 1)
+	ready := make(chan string, 1) // the URL
+	go func() {
+		ended <- hubcmd.ServeLocal(serving, hubcmd.Local{
+			Addr: d.addr, DataDir: d.data, Getenv: d.getenv, Logger: daemon.NewLogger(d.stderr, level), Authenticate: d.authenticate,
+			Started: func(url, link string) {
+				d.link = link
+				ready <- url
+			},
+		})
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case url := <-ready:
+		if err := d.start(ctx, url); err != nil {
+			stop()
+			return errors.Join(err, <-ended)
+		}
+	}
+	var working sync.WaitGroup
+	working.Go(func() { d.work(ctx) })
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	working.Wait()
+	d.stop(context.WithoutCancel(ctx))
+	stop()
+	return <-ended
+}
+
+// authenticate admits this process, and commands of the same user, as the user dev.
+func (d *dev) authenticate(r *http.Request) (*api.Caller, error) {
+	if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+d.token)) == 0 {
+		return nil, nil // the hub authenticates the request
+	}
+	return &api.Caller{UserID: devHub, UserName: devHub, RoleNow: rbac.Admin}, nil
+}
+
+// start prints how to use the hub, and makes it known to the other commands.
+func (d *dev) start(ctx context.Context, url string) (err error) {
+	own := &hub{URL: url, User: devHub, Token: d.token}
+	if d.client, err = newClient(own, nil); err != nil {
+		return err
+	}
+	err = d.changeHubs(ctx, func(known *hubs) error {
+		if former := known.Hubs[known.Current]; former == nil || known.Current == devHub {
+			known.Current = devHub
+		}
+		known.Hubs[devHub] = own
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(d.data)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.stdout, "agenthost dev %s, listening on %s\nData: %s\n", daemon.Version(), url, dir)
+	if d.link != "" {
+		fmt.Fprintf(d.stdout, "Create your account in a browser, once:\n\n  %s\n\n", d.link)
+	}
+	return nil
+}
+
+// work deploys the agents, and those of a directory again when they change.
+func (d *dev) work(ctx context.Context) {
+	var err error
+	if d.agents == "" {
+		err = d.deployDemo(ctx)
+	} else {
+		err = d.followFolder(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintln(d.stderr, "agenthost dev:", explain(err))
+	}
+}
+
+// stop stops the agents, and removes the credentials of this process.
+func (d *dev) stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	defer cancel()
+	if err := d.stopAgents(ctx); err != nil {
+		fmt.Fprintln(d.stderr, "agenthost dev:", explain(err))
+	}
+	err := d.changeHubs(ctx, func(known *hubs) error {
+		if own := known.Hubs[devHub]; own != nil && own.Token == d.token {
+			delete(known.Hubs, devHub)
+			if known.Current == devHub {
+				known.Current = ""
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		fmt.Fprintln(d.stderr, "agenthost dev:", err)
+	}
+}
+
+// stopAgents stops the runtimes of all agents and waits for their ends.
+func (d *dev) stopAgents(ctx context.Context) error {
+	var stopping sync.WaitGroup
+	var mu sync.Mutex // guards failed
+	var failed error
+	for agent, err := range d.client.Agents.List(ctx, "") {
+		if err != nil {
+			return err
+		}
+		stopping.Go(func() {
+			state, err := d.client.Deployments.Get(ctx, agent.Name)
+			if err == nil && state.Desired == "running" {
+				state, err = d.client.Deployments.Stop(ctx, agent.Name)
+			}
+			for err == nil && state.State == client.Stopping {
+				state, err = d.client.Deployments.Wait(ctx, agent.Name, state)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			failed = errors.Join(failed, err)
+		})
+	}
+	stopping.Wait()
+	return failed
+}

@@ -1,0 +1,5 @@
+package main
+
+import "context"
+
+func (d *dev) followFolder(ctx context.Context) error { return nil }

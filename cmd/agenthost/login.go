@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+// login has the flags of agenthost login.
+type login struct {
+	*app
+	name  string
+	user  string
+	setup string
+	token bool
+}
+
+func (a *app) loginCommand() *cobra.Command {
+	l := &login{app: a}
+	cmd := &cobra.Command{
+		Use:   "login [URL]",
+		Short: "Sign in to a hub, and use it from now on",
+		Long: `Signs in to a hub with a password, or with a CLI token that you issue in the hub. The hub becomes the current one.
+Without a URL, it signs in to the current hub again. The credentials are stored for this user only; see AGENTHOST_CONFIG.
+
+A hub whose users sign in with an identity provider needs --token: sign in with the browser and issue one there.
+With --setup, it creates the first admin of a new hub.`,
+		Example: `  agenthost login https://hub.example.com -u ada
+  agenthost login https://hub.example.com --token < token.txt
+  agenthost login "http://127.0.0.1:8080/console/register#setup=..." --setup link -u ada`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("agenthost login needs at most one URL")
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), strings.Join(args, "")) },
+	}
+	cmd.Flags().StringVarP(&l.user, "user", "u", "", "`name` of the user")
+	cmd.Flags().StringVar(&l.name, "name", "", "`name` of the hub among the known ones (default its host)")
+	cmd.Flags().BoolVar(&l.token, "token", false, "read a CLI token from stdin, in place of a password")
+	cmd.Flags().StringVar(&l.setup, "setup", "", "create the first admin with this setup `token`, or with link: that of the URL")
+	return cmd
+}
+
+func (l *login) run(ctx context.Context, address string) error {
+	if address == "" {
+		name, h, err := l.selected()
+		if err != nil {
+			return err
+		}
+		if address, l.name = h.URL, name; l.user == "" {
+			l.user = h.User
+		}
+	}
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" {
+		return usage("%q is not the address of a hub, such as https://hub.example.com", address)
+	}
+	if l.setup == "link" {
+		l.setup = strings.TrimPrefix(base.Fragment, "setup=")
+	}
+	base.Path, base.Fragment = strings.TrimSuffix(base.Path, "/console/register"), ""
+	h := &hub{URL: strings.TrimRight(base.String(), "/"), User: l.user}
+	c, err := newClient(h, nil)
+	if err != nil {
+		return err
+	}
+	if err := l.signIn(ctx, c, h); err != nil {
+		return err
+	}
+	if c, err = newClient(h, nil); err != nil {
+		return err
+	}
+	me, err := c.Auth.UserInfo(ctx)
+	if err != nil {
+		return err
+	}
+	h.User = me.Username
+	if l.name == "" {
+		l.name = base.Host
+	}
+	err = l.changeHubs(ctx, func(known *hubs) error {
+		known.Hubs[l.name], known.Current = h, l.name
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return l.result("Signed in to %s as %s (%s).", h.URL, me.Username, me.Role)
+}
+
+// signIn sets the credentials of a hub.
+func (l *login) signIn(ctx context.Context, c *client.Client, h *hub) error {
+	if l.token {
+		token, err := l.secret("CLI token")
+		h.Token = strings.TrimSpace(token)
+		if err == nil && h.Token == "" {
+			err = usage("stdin has no token")
+		}
+		return err
+	}
+	mode, err := c.Auth.Mode(ctx)
+	if err != nil {
+		return err
+	}
+	if mode.Mode != "builtin" {
+		return fmt.Errorf("the users of this hub sign in with an identity provider: sign in at %s/console/login, issue a CLI token, and run agenthost login %s --token", h.URL, h.URL)
+	}
+	if mode.SetupRequired && l.setup == "" {
+		return usage("this hub has no user yet: use the setup link that it printed, or --setup TOKEN")
+	}
+	if h.User == "" {
+		if h.User, err = l.ask("Username"); err != nil {
+			return err
+		}
+	}
+	password, err := l.secret("Password")
+	if err != nil {
+		return err
+	}
+	var signed client.Login
+	if l.setup != "" {
+		signed, err = c.Auth.Setup(ctx, client.SetupRequest{Username: h.User, Password: password, SetupToken: l.setup})
+	} else {
+		signed, err = c.Auth.Login(ctx, h.User, password)
+	}
+	if err == nil && signed.MustChangePassword {
+		l.note("The password must be changed: run agenthost password.")
+	}
+	h.Credentials = signed.Credentials()
+	return err
+}
+
+func (a *app) logoutCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "logout",
+		Short:             "Sign out of the current hub, and forget it",
+		Long:              "Signs out of the current hub and forgets its credentials. A CLI token is revoked.",
+		Example:           "  agenthost logout\n  agenthost logout --hub hub.example.com",
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			name, h, err := a.selected()
+			if err != nil {
+				return err
+			}
+			if name == "" {
+				return usage("AGENTHOST_URL names the hub: revoke its token with agenthost tokens revoke")
+			}
+			c, err := a.connect()
+			if err != nil {
+				return err
+			}
+			ended := c.Auth.Logout(cmd.Context())
+			if errors.Is(ended, client.Unauthenticated) || errors.Is(ended, client.TokenExpired) || errors.Is(ended, client.TokenRevoked) {
+				ended = nil
+			}
+			err = a.changeHubs(cmd.Context(), func(known *hubs) error {
+				delete(known.Hubs, name)
+				if known.Current == name {
+					known.Current = ""
+				}
+				return nil
+			})
+			if err := errors.Join(ended, err); err != nil {
+				return err
+			}
+			return a.result("Signed out of %s.", h.URL)
+		},
+	}
+}
+
+func (a *app) whoamiCommand() *cobra.Command {
+	return a.command(action{
+		use: "whoami", short: "Show the user and the role at the current hub",
+		example: "  agenthost whoami\n  agenthost whoami -o json",
+		run: func(ctx context.Context, c *client.Client, _ []string) error {
+			me, err := c.Auth.UserInfo(ctx)
+			if err != nil {
+				return err
+			}
+			return printOne(a, me,
+				column[client.UserInfo]{"user", func(u client.UserInfo) string { return u.Username }},
+				column[client.UserInfo]{"name", func(u client.UserInfo) string { return u.DisplayName }},
+				column[client.UserInfo]{"role", func(u client.UserInfo) string { return string(u.Role) }},
+				column[client.UserInfo]{"organization", func(u client.UserInfo) string { return u.TenantID }},
+				column[client.UserInfo]{"email", func(u client.UserInfo) string { return u.Email }},
+				column[client.UserInfo]{"groups", func(u client.UserInfo) string { return strings.Join(u.Groups, ", ") }},
+			)
+		},
+	})
+}
+
+func (a *app) passwordCommand() *cobra.Command {
+	return a.command(action{
+		use: "password", short: "Change the own password",
+		long:    "Changes the own password, which it reads from the terminal, or from two lines of stdin: the old one and the new one.",
+		example: "  agenthost password",
+		run: func(ctx context.Context, c *client.Client, _ []string) error {
+			old, err := a.secret("Old password")
+			if err != nil {
+				return err
+			}
+			changed, err := a.secret("New password")
+			if err != nil {
+				return err
+			}
+			if err := c.Auth.ChangePassword(ctx, old, changed); err != nil {
+				return err
+			}
+			return a.result("The password is changed.")
+		},
+	})
+}
+
+// knownHub is a row of agenthost hubs.
+type knownHub struct {
+	Name    string `json:"name"`
+	URL     string `json:"url"`
+	User    string `json:"user"`
+	Current bool   `json:"current"`
+}
+
+func (a *app) hubsCommand() *cobra.Command {
+	list := func(*cobra.Command, []string) error {
+		known, err := a.readHubs()
+		if err != nil {
+			return err
+		}
+		return printList(a, func(yield func(knownHub, error) bool) {
+			for _, name := range slices.Sorted(maps.Keys(known.Hubs)) {
+				h := known.Hubs[name]
+				if !yield(knownHub{name, h.URL, h.User, name == known.Current}, nil) {
+					return
+				}
+			}
+		},
+			column[knownHub]{"name", func(h knownHub) string { return h.Name }},
+			column[knownHub]{"url", func(h knownHub) string { return h.URL }},
+			column[knownHub]{"user", func(h knownHub) string { return h.User }},
+			column[knownHub]{"current", func(h knownHub) string { return yes(h.Current) }},
+		)
+	}
+	cmd := group("hubs", "List the known hubs, and choose one", "  agenthost hubs\n  agenthost hubs use hub.example.com",
+		&cobra.Command{
+			Use: "use NAME", Short: "Use a known hub from now on", Example: "  agenthost hubs use dev", Args: exactly("NAME"),
+			ValidArgsFunction: a.completeHubs,
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.changeHubs(cmd.Context(), func(known *hubs) error {
+					if known.Hubs[args[0]] == nil {
+						return usage("no hub has the name %q: agenthost hubs lists the known ones", args[0])
+					}
+					known.Current = args[0]
+					return nil
+				})
+			},
+		})
+	cmd.RunE = list
+	return cmd
+}

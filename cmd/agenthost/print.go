@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// column is a column of a table.
+type column[T any] struct {
+	name  string
+	value func(T) string
+}
+
+// maxCell is the largest number of characters in a cell of a table.
+const maxCell = 60
+
+// printList prints a list as a table, a JSON array or YAML; and with --quiet the first column.
+func printList[T any](a *app, items iter.Seq2[T, error], columns ...column[T]) error {
+	if a.format != "table" {
+		all := []T{}
+		for item, err := range items {
+			if err != nil {
+				return err
+			}
+			all = append(all, item)
+		}
+		return a.encode(all)
+	}
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 3, ' ', 0)
+	if !a.quiet {
+		var names []string
+		for _, c := range columns {
+			names = append(names, strings.ToUpper(c.name))
+		}
+		fmt.Fprintln(table, strings.Join(names, "\t"))
+	}
+	for item, err := range items {
+		if err != nil {
+			_ = table.Flush() // the rows before the error
+			return err
+		}
+		fmt.Fprintln(table, strings.Join(a.row(cellsOf(item, columns)), "\t"))
+	}
+	return table.Flush()
+}
+
+func cellsOf[T any](item T, columns []column[T]) (cells []string) {
+	for _, c := range columns {
+		cells = append(cells, cell(c.value(item)))
+	}
+	return cells
+}
+
+// row returns the cells that are printed.
+func (a *app) row(cells []string) []string {
+	if a.quiet {
+		return cells[:1]
+	}
+	return cells
+}
+
+// cell returns a value on one line, without characters that change the terminal.
+func cell(value string) string {
+	value = oneLine(value)
+	if runes := []rune(value); len(runes) > maxCell {
+		return string(runes[:maxCell-1]) + "…"
+	}
+	return value
+}
+
+// printOne prints an object as lines of its columns, as JSON or as YAML; and with --quiet the first
+// column.
+func printOne[T any](a *app, item T, columns ...column[T]) error {
+	if a.format != "table" {
+		return a.encode(item)
+	}
+	if a.quiet {
+		_, err := fmt.Fprintln(a.stdout, columns[0].value(item))
+		return err
+	}
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, c := range columns {
+		if value := c.value(item); value != "" {
+			fmt.Fprintf(table, "%s:\t%s\n", c.name, printable(value))
+		}
+	}
+	return table.Flush()
+}
+
+// encode prints a value as JSON or YAML.
+func (a *app) encode(value any) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	if a.format == "yaml" {
+		data, err := yamlOf(text.Bytes())
+		if err != nil {
+			return err
+		}
+		text = *bytes.NewBuffer(data)
+	}
+	_, err := a.stdout.Write(text.Bytes())
+	return err
+}
+
+// yamlOf converts JSON to YAML with the fields in the same order.
+func yamlOf(data []byte) ([]byte, error) {
+	var node yaml.Node // JSON is YAML
+	if err := yaml.Unmarshal(data, &node); err != nil {
+		return nil, fmt.Errorf("print: %w", err)
+	}
+	plain(&node)
+	return yaml.Marshal(&node)
+}
+
+// plain removes the style of JSON.
+func plain(node *yaml.Node) {
+	node.Style = 0
+	for _, child := range node.Content {
+		plain(child)
+	}
+}
+
+// printable replaces the characters that change a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}
+
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(printable(text))
+}
+
+// note prints progress to stderr, unless --quiet is set.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, format+"\n", args...)
+	}
+}
+
+// result prints what was done, unless --quiet is set.
+func (a *app) result(format string, args ...any) error {
+	if a.quiet {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
+	return err
+}
+
+func day(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}
+
+func dayOf(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return day(*t)
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

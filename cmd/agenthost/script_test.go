@@ -1,0 +1,174 @@
+package main_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	main "github.com/seed93082962/agenthost/cmd/agenthost"
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+// scratch is the directory of the built command. It is removed after the tests.
+var scratch string
+
+// cleaned removes scratch after the tests.
+type cleaned struct{ *testing.M }
+
+func (m cleaned) Run() int {
+	defer func() { _ = os.RemoveAll(scratch) }()
+	return m.M.Run()
+}
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "agenthost-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testscript.Main(cleaned{m}, map[string]func(){"agenthost": main.Main})
+}
+
+const password = "correct horse battery"
+
+// The scripts run the commands with a hub that agenthost dev serves. $HUB is its address, and
+// AGENTHOST_TOKEN a token of its admin ada.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startDev(t, dir, nil)
+	defer end(t, p)
+	p.Await(t, p.Stdout, running)
+	setup := p.Await(t, p.Stdout, regexp.MustCompile(`#setup=(\w+)\n`))[1]
+	c := clientOf(t, p, dir)
+	_, err := c.Auth.Setup(t.Context(), client.SetupRequest{Username: "ada", Password: password, SetupToken: setup})
+	require.NoError(t, err)
+	token, err := c.Tokens.Issue(t.Context(), client.IssueTokenRequest{Name: "scripts"})
+	require.NoError(t, err)
+	t.Run("all", func(t *testing.T) { // it waits for the scripts
+		runScripts(t, p.URL, token.Token)
+	})
+}
+
+func runScripts(t *testing.T, url, token string) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HUB", url)
+			env.Setenv("PASSWORD", password)
+			env.Setenv("AGENTHOST_CONFIG", filepath.Join(env.WorkDir, "config"))
+			env.Setenv("AGENTHOST_URL", url)
+			env.Setenv("AGENTHOST_TOKEN", token)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "replace": replaceText},
+	})
+}
+
+// exits runs a command that must end with that exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	if neg || err != nil {
+		ts.Fatalf("usage: exits CODE COMMAND")
+	}
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if code != want {
+		ts.Fatalf("exit code %d, and not %d", code, want)
+	}
+}
+
+// replaceText replaces the matches of a pattern in a file.
+func replaceText(ts *testscript.TestScript, _ bool, args []string) {
+	pattern, text, file := regexp.MustCompile(args[0]), args[1], ts.MkAbs(args[2])
+	data := ts.ReadFile(file)
+	if !pattern.MatchString(data) {
+		ts.Fatalf("%s does not match in %s", pattern, data)
+	}
+	ts.Check(os.WriteFile(file, []byte(pattern.ReplaceAllString(data, text)), 0o600))
+}
+
+// Every command has a description and an example, and its example names the command.
+func TestEveryCommandHasAnExample(t *testing.T) {
+	t.Parallel()
+	root, err := main.Root()
+	require.NoError(t, err)
+	n := 0
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, child := range cmd.Commands() {
+			if slices.Contains([]string{"hub", "runtime", "exit-codes", "completion", "help"}, child.Name()) && cmd == root {
+				continue // their help has examples of its own, or is text
+			}
+			n++
+			require.NotEmpty(t, child.Short, child.CommandPath())
+			require.Contains(t, child.Example, child.CommandPath(), "the example of %s", child.CommandPath())
+			walk(child)
+		}
+	}
+	walk(root)
+	require.Greater(t, n, 50)
+}
+
+// Every command has a test in a script.
+func TestEveryCommandIsTested(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	var scripts strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		scripts.Write(text)
+	}
+	root, err := main.Root()
+	require.NoError(t, err)
+	untested := map[string]bool{}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, child := range cmd.Commands() {
+			if child.Name() != "dev" && !strings.Contains(scripts.String(), child.CommandPath()) {
+				untested[child.CommandPath()] = true
+			}
+			if child.Name() != "hub" || cmd != root {
+				walk(child)
+			}
+		}
+	}
+	walk(root)
+	require.Empty(t, slices.Sorted(maps.Keys(untested)))
+}
+
+func TestLinesAfterThePrintedOnes(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ lines, printed, want string }{
+		{"a b c", "", "a b c"},
+		{"a b c", "a b", "c"},
+		{"b c d", "a b c", "d"},
+		{"a a a", "a a", "a"},
+		{"x y", "a b", "x y"},
+		{"a b", "a b", ""},
+		{"b a b", "a b", "a b"},
+		{"c", "a b c", ""},
+	} {
+		require.Equal(t, strings.Fields(row.want), append([]string{}, main.After(strings.Fields(row.lines), strings.Fields(row.printed))...), row)
+	}
+}

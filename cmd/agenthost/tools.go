@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/tool/js"
+)
+
+var toolColumns = []column[client.Tool]{
+	{"name", func(t client.Tool) string { return t.Name }},
+	{"source", func(t client.Tool) string { return t.Source }},
+	{"status", func(t client.Tool) string { return t.Status }},
+	{"size", func(t client.Tool) string { return number(t.Size) }},
+	{"updated", func(t client.Tool) string { return day(t.UpdatedAt) }},
+	{"description", func(t client.Tool) string { return t.Description }},
+}
+
+func (a *app) toolsCommand() *cobra.Command {
+	return group("tools", "List, upload and test tools", "  agenthost tools test word_count.ts '{\"text\": \"a b\"}'\n  agenthost tools upload word_count.ts",
+		a.command(action{
+			use: "list", short: "List the tools", example: "  agenthost tools list",
+			run: func(ctx context.Context, c *client.Client, _ []string) error {
+				return printList(a, c.Tools.List(ctx, ""), toolColumns...)
+			},
+		}),
+		a.command(action{
+			use: "get TOOL", short: "Show a tool", example: "  agenthost tools get word_count", args: []string{"TOOL"}, complete: toolNames,
+			run: func(ctx context.Context, c *client.Client, args []string) error {
+				tool, err := c.Tools.Get(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return printOne(a, tool, toolColumns...)
+			},
+		}),
+		a.command(action{
+			use: "upload FILE", short: "Upload a new tool, or replace its file", args: []string{"FILE"},
+			long:    "Uploads a TypeScript or JavaScript file. A tool of the same name gets the new file; agents that mount it use it after their next deployment.",
+			example: "  agenthost tools upload word_count.ts",
+			run: func(ctx context.Context, c *client.Client, args []string) error {
+				file, done, err := a.openUpload(args[0])
+				if err != nil {
+					return err
+				}
+				defer done()
+				tool, err := a.uploadTool(ctx, c, file)
+				if err != nil {
+					return err
+				}
+				return printOne(a, tool, toolColumns...)
+			},
+		}),
+		a.testToolCommand(),
+		a.command(action{
+			use: "download TOOL", short: "Print the file of a tool", example: "  agenthost tools download word_count > word_count.ts", args: []string{"TOOL"}, complete: toolNames,
+			run: func(ctx context.Context, c *client.Client, args []string) error {
+				file, err := c.Tools.Download(ctx, args[0], 0)
+				if err != nil {
+					return err
+				}
+				_, err = io.Copy(a.stdout, file)
+				return errors.Join(err, file.Close())
+			},
+		}),
+		a.command(action{
+			use: "delete TOOL", short: "Delete a tool that no agent mounts", example: "  agenthost tools delete word_count", args: []string{"TOOL"}, complete: toolNames,
+			run: func(ctx context.Context, c *client.Client, args []string) error {
+				if err := c.Tools.Delete(ctx, args[0]); err != nil {
+					return err
+				}
+				return a.result("The tool %s is deleted.", args[0])
+			},
+		}),
+	)
+}
+
+// openUpload opens a file whose upload prints its progress.
+func (a *app) openUpload(path string) (file client.Upload, done func(), err error) {
+	content, err := os.Open(path)
+	if err != nil {
+		return file, nil, err
+	}
+	info, err := content.Stat()
+	if err != nil {
+		return file, nil, errors.Join(err, content.Close())
+	}
+	reader := &seekingProgress{progress: progress{Reader: content, app: a, name: path, size: info.Size()}, seeker: content}
+	return client.Upload{FileName: filepath.Base(path), Content: reader}, func() { _ = content.Close() }, nil
+}
+
+// uploadTool creates the tool of a file. If one of its name exists, it gets the file. The name is
+// that of the default export, which a worker process reads.
+func (a *app) uploadTool(ctx context.Context, c *client.Client, file client.Upload) (client.Tool, error) {
+	source, err := io.ReadAll(io.LimitReader(file.Content, maxFile))
+	if err != nil {
+		return client.Tool{}, fmt.Errorf("read tool: %w", err)
+	}
+	name, err := js.Check(ctx, js.Config{}, file.FileName, string(source))
+	if err != nil {
+		return client.Tool{}, fmt.Errorf("%w: %s: %w", errRejected, file.FileName, err)
+	}
+	if _, err := c.Tools.Get(ctx, name); errors.Is(err, client.NotFound) {
+		return c.Tools.Create(ctx, file)
+	} else if err != nil {
+		return client.Tool{}, err
+	}
+	return c.Tools.Replace(ctx, name, 0, file)
+}
+
+func (a *app) testToolCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "test FILE [INPUT]", Short: "Call a tool on this machine, without a hub",
+		Long: `Loads a tool from its file and calls it with an input, a JSON object, in the same kind of process as an agent does. An
+input of - is stdin. Without an input, it prints the description and the schema of the tool. It fails if the call does.`,
+		Example: `  agenthost tools test word_count.ts '{"text": "one two three"}'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 && len(args) != 2 {
+				return usage("agenthost tools test needs FILE and at most one INPUT")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.testTool(cmd.Context(), args) },
+	}
+}
+
+func (a *app) testTool(ctx context.Context, args []string) error {
+	path, err := filepath.Abs(args[0])
+	if err != nil {
+		return err
+	}
+	host, err := js.New(js.Config{Logger: slog.New(slog.NewTextHandler(a.stderr, nil))})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = host.Close() }()
+	loaded, err := host.Load(ctx, agent.CustomTool{Path: path})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRejected, err)
+	}
+	if len(args) == 1 {
+		spec := loaded.Spec()
+		a.format = "json"
+		return a.encode(map[string]any{"name": spec.Name, "description": spec.Description, "inputSchema": spec.InputSchema})
+	}
+	input := []byte(args[1])
+	if args[1] == "-" {
+		if input, err = a.readFile("-"); err != nil {
+			return err
+		}
+	}
+	var object map[string]any
+	if err := json.Unmarshal(input, &object); err != nil {
+		return usage("the input is not a JSON object: %w", err)
+	}
+	result, err := loaded.Call(ctx, tool.Call{ID: "test", Input: input, RunID: "test", SessionID: "test"})
+	if err == nil && result.IsError {
+		err = errors.New(result.Output)
+	}
+	if err != nil {
+		return fmt.Errorf("call %s: %w", loaded.Spec().Name, err)
+	}
+	_, err = fmt.Fprintln(a.stdout, result.Output)
+	return err
+}

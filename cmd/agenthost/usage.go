@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+func (a *app) usageCommand() *cobra.Command {
+	var filter client.UsageFilter
+	var csv bool
+	cmd := a.command(action{
+		use: "usage", short: "Report tokens and cost of chats",
+		long:    "Reports the tokens and the cost of chats by day, agent, user or model.",
+		example: "  agenthost usage --by day,agent --from 2026-01-01\n  agenthost usage --by model --csv > usage.csv",
+		run: func(ctx context.Context, c *client.Client, _ []string) error {
+			if csv {
+				export, err := c.Usage.Export(ctx, filter)
+				if err != nil {
+					return err
+				}
+				_, err = io.Copy(a.stdout, export)
+				return errors.Join(err, export.Close())
+			}
+			return printList(a, c.Usage.Report(ctx, filter), usageColumns(filter.By)...)
+		},
+	})
+	flags := cmd.Flags()
+	flags.StringSliceVar(&filter.By, "by", []string{"day"}, "`groups`: day, agent, user and model, separated by commas")
+	flags.StringVar(&filter.From, "from", "", "first `day`, as 2006-01-02")
+	flags.StringVar(&filter.To, "to", "", "last `day`")
+	flags.StringVar(&filter.Agent, "agent", "", "only of this `agent`")
+	flags.StringVar(&filter.User, "user", "", "only of this `user`")
+	flags.StringVar(&filter.Model, "model", "", "only of this `model`")
+	flags.BoolVar(&csv, "csv", false, "write CSV")
+	_ = cmd.RegisterFlagCompletionFunc("agent", a.completeFlag(agentNames))
+	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"day", "agent", "user", "model"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// usageColumns returns the columns of the groups, and those of the counts.
+func usageColumns(by []string) (columns []column[client.UsageRow]) {
+	for _, group := range []column[client.UsageRow]{
+		{"day", func(r client.UsageRow) string { return r.Day }},
+		{"agent", func(r client.UsageRow) string { return r.AgentName }},
+		{"user", func(r client.UsageRow) string { return r.UserName }},
+		{"model", func(r client.UsageRow) string { return r.Model }},
+	} {
+		if slices.Contains(by, group.name) {
+			columns = append(columns, group)
+		}
+	}
+	count := func(n func(client.UsageRow) int64) func(client.UsageRow) string {
+		return func(r client.UsageRow) string { return strconv.FormatInt(n(r), 10) }
+	}
+	return append(columns,
+		column[client.UsageRow]{"runs", count(func(r client.UsageRow) int64 { return r.Runs })},
+		column[client.UsageRow]{"input", count(func(r client.UsageRow) int64 { return r.InputTokens + r.CacheReadTokens + r.CacheWriteTokens })},
+		column[client.UsageRow]{"output", count(func(r client.UsageRow) int64 { return r.OutputTokens })},
+		column[client.UsageRow]{"cost", func(r client.UsageRow) string { return fmt.Sprintf("%.4f", r.Cost) }},
+	)
+}

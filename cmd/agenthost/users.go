@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+var userColumns = []column[client.User]{
+	{"user", func(u client.User) string { return u.Username }},
+	{"name", func(u client.User) string { return u.DisplayName }},
+	{"role", func(u client.User) string { return string(u.Role) }},
+	{"status", func(u client.User) string { return u.Status }},
+	{"last login", func(u client.User) string { return dayOf(u.LastLoginAt) }},
+	{"id", func(u client.User) string { return u.ID }},
+}
+
+// findUser returns the user with a name in any letter case, or with an id.
+func findUser(ctx context.Context, c *client.Client, name string) (client.User, error) {
+	for user, err := range c.Users.List(ctx) {
+		if err != nil {
+			return client.User{}, err
+		}
+		if strings.EqualFold(user.Username, name) || user.ID == name {
+			return user, nil
+		}
+	}
+	return client.User{}, fmt.Errorf("%w: no user has the name %q", errNotFound, name)
+}
+
+func (a *app) usersCommand() *cobra.Command {
+	return group("users", "List and change the users of the organization", "  agenthost users list\n  agenthost users set mia --role maintainer",
+		a.command(action{
+			use: "list", short: "List the users", example: "  agenthost users list -o json",
+			run: func(ctx context.Context, c *client.Client, _ []string) error {
+				return printList(a, c.Users.List(ctx), userColumns...)
+			},
+		}),
+		a.createUserCommand(), a.setUserCommand(),
+		a.command(action{
+			use: "reset-password USER", short: "Print a new password for a user, who must change it", args: []string{"USER"}, complete: userNames,
+			example: "  agenthost users reset-password mia",
+			run: func(ctx context.Context, c *client.Client, args []string) error {
+				user, err := findUser(ctx, c, args[0])
+				if err != nil {
+					return err
+				}
+				password, err := c.Users.ResetPassword(ctx, user.ID)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(a.stdout, password)
+				return err
+			},
+		}),
+		a.command(action{
+			use: "sign-out USER", short: "End all sessions of a user", args: []string{"USER"}, complete: userNames, example: "  agenthost users sign-out mia",
+			run: func(ctx context.Context, c *client.Client, args []string) error {
+				user, err := findUser(ctx, c, args[0])
+				if err == nil {
+					err = c.Users.EndSessions(ctx, user.ID)
+				}
+				if err != nil {
+					return err
+				}
+				return a.result("The sessions of %s are ended.", user.Username)
+			},
+		}),
+		a.command(action{
+			use: "delete USER", short: "Delete a user", args: []string{"USER"}, complete: userNames, example: "  agenthost users delete mia",
+			run: func(ctx context.Context, c *client.Client, args []string) error {
+				user, err := findUser(ctx, c, args[0])
+				if err == nil {
+					err = c.Users.Delete(ctx, user.ID)
+				}
+				if err != nil {
+					return err
+				}
+				return a.result("The user %s is deleted.", user.Username)
+			},
+		}),
+	)
+}
+
+var roles = cobra.FixedCompletions([]string{"admin", "maintainer", "member"}, cobra.ShellCompDirectiveNoFileComp)
+
+func (a *app) createUserCommand() *cobra.Command {
+	var req client.CreateUserRequest
+	cmd := a.command(action{
+		use: "create USER", short: "Create a user with a first password", args: []string{"USER"},
+		long:    "Creates a user, whose first password it reads from the terminal or from a line of stdin. The user must change it.",
+		example: "  agenthost users create mia --role maintainer",
+		run: func(ctx context.Context, c *client.Client, args []string) (err error) {
+			req.Username = args[0]
+			if req.Password, err = a.secret("Password"); err != nil {
+				return err
+			}
+			user, err := c.Users.Create(ctx, req)
+			if err != nil {
+				return err
+			}
+			return printOne(a, user, userColumns...)
+		},
+	})
+	cmd.Flags().StringVar((*string)(&req.Role), "role", "member", "`role`: admin, maintainer or member")
+	cmd.Flags().StringVar(&req.DisplayName, "name", "", "display `name`")
+	_ = cmd.RegisterFlagCompletionFunc("role", roles)
+	return cmd
+}
+
+func (a *app) setUserCommand() *cobra.Command {
+	var req client.ChangeUserRequest
+	cmd := a.command(action{
+		use: "set USER", short: "Change the role, the status or the name of a user", args: []string{"USER"}, complete: userNames,
+		example: "  agenthost users set mia --role maintainer\n  agenthost users set mia --status disabled",
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			if req == (client.ChangeUserRequest{}) {
+				return usage("nothing to change: use --role, --status or --name")
+			}
+			user, err := findUser(ctx, c, args[0])
+			if err == nil {
+				user, err = c.Users.Update(ctx, user.ID, req)
+			}
+			if err != nil {
+				return err
+			}
+			return printOne(a, user, userColumns...)
+		},
+	})
+	cmd.Flags().StringVar((*string)(&req.Role), "role", "", "`role`: admin, maintainer or member")
+	cmd.Flags().StringVar(&req.Status, "status", "", "active or disabled")
+	cmd.Flags().StringVar(&req.DisplayName, "name", "", "display `name`")
+	_ = cmd.RegisterFlagCompletionFunc("role", roles)
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"active", "disabled"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (a *app) invitesCommand() *cobra.Command {
+	var req client.CreateInviteRequest
+	create := a.command(action{
+		use: "create", short: "Print a link with which a user registers", example: "  agenthost invites create --role member --note \"Mia\"",
+		run: func(ctx context.Context, c *client.Client, _ []string) error {
+			invite, err := c.Invites.Create(ctx, req)
+			if err != nil {
+				return err
+			}
+			return printOne(a, invite,
+				column[client.Invite]{"link", func(i client.Invite) string { return i.URL }},
+				column[client.Invite]{"id", func(i client.Invite) string { return i.ID }},
+				column[client.Invite]{"role", func(i client.Invite) string { return string(i.Role) }},
+				column[client.Invite]{"expires", func(i client.Invite) string { return day(i.ExpiresAt) }},
+			)
+		},
+	})
+	create.Flags().StringVar((*string)(&req.Role), "role", "member", "`role`: admin, maintainer or member")
+	create.Flags().StringVar(&req.Note, "note", "", "`text` to recognize the invitation")
+	_ = create.RegisterFlagCompletionFunc("role", roles)
+	return group("invites", "Create, list and revoke invitations", "  agenthost invites create --role member",
+		create,
+		a.command(action{
+			use: "list", short: "List the invitations", example: "  agenthost invites list",
+			run: func(ctx context.Context, c *client.Client, _ []string) error {
+				return printList(a, c.Invites.List(ctx),
+					column[client.Invite]{"id", func(i client.Invite) string { return i.ID }},
+					column[client.Invite]{"role", func(i client.Invite) string { return string(i.Role) }},
+					column[client.Invite]{"status", func(i client.Invite) string { return i.Status }},
+					column[client.Invite]{"expires", func(i client.Invite) string { return day(i.ExpiresAt) }},
+					column[client.Invite]{"used by", func(i client.Invite) string { return i.UsedBy }},
+					column[client.Invite]{"note", func(i client.Invite) string { return i.Note }},
+				)
+			},
+		}),
+		a.command(action{
+			use: "revoke INVITE-ID", short: "Revoke an invitation", args: []string{"INVITE-ID"}, complete: inviteIDs,
+			example: "  agenthost invites revoke 0198c0de-0000-7000-8000-000000000000",
+			run: func(ctx context.Context, c *client.Client, args []string) error {
+				if err := c.Invites.Revoke(ctx, args[0]); err != nil {
+					return err
+				}
+				return a.result("The invitation %s is revoked.", args[0])
+			},
+		}),
+	)
+}

@@ -1,0 +1,70 @@
+package hubcmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
+	"github.com/seed93082962/agenthost/runtime/run/natsbus"
+)
+
+// maxBusFile bounds a file of the bus, in bytes: a Secret has at most a mebibyte.
+const maxBusFile = 64 << 10
+
+// bus returns the bus of the replicas of runtimes, or nil.
+func (s *settings) bus() (*kubernetes.Bus, error) {
+	if s.BusURL == "" {
+		return nil, nil
+	}
+	cfg, err := natsbus.Parse(s.BusURL)
+	if err != nil {
+		return nil, fmt.Errorf("AGENT_BUS_URL: %w", err)
+	}
+	if cfg.Scope != "" {
+		return nil, errors.New("AGENT_BUS_URL has a scope after the bucket: omit it, because each deployment has one of its own")
+	}
+	b := &kubernetes.Bus{URL: cfg.Servers[0], Files: map[string][]byte{}}
+	for i, server := range cfg.Servers {
+		u, err := url.Parse(server)
+		if err != nil {
+			return nil, errors.New("AGENT_BUS_URL has a host that is malformed")
+		}
+		b.Servers = append(b.Servers, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
+		if i > 0 {
+			b.URL += "," + u.Host
+		}
+	}
+	b.URL += "/" + cfg.Bucket
+	for parameter, path := range map[string]string{
+		"credentials": cfg.CredentialsFile, "nkey": cfg.SeedFile, "ca": cfg.CAFile, "cert": cfg.CertFile, "key": cfg.KeyFile,
+	} {
+		if path == "" {
+			continue
+		}
+		if b.Files[parameter], err = readBusFile(path); err != nil {
+			return nil, fmt.Errorf("AGENT_BUS_URL: %s: %w", parameter, err)
+		}
+	}
+	return b, nil
+}
+
+func readBusFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxBusFile+1))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	if len(text) > maxBusFile || strings.TrimSpace(string(text)) == "" {
+		return nil, fmt.Errorf("%s is empty or has more than %d bytes", path, maxBusFile)
+	}
+	return text, nil
+}

@@ -1,0 +1,45 @@
+package hubcmd
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/api"
+)
+
+// Local is a hub for one developer, whose agents are processes of this machine.
+type Local struct {
+	Addr    string // to listen on
+	DataDir string // of the database, the files and the deployments
+	Getenv  func(string) string
+	Logger  *slog.Logger
+
+	// Authenticate is that of hub.Config.
+	Authenticate func(*http.Request) (*api.Caller, error)
+
+	// Started is called before the first request. The setup link is empty if a user exists.
+	Started func(url, setupLink string)
+}
+
+// ServeLocal serves a hub until ctx ends. Of the environment, it uses what its agents may have.
+func ServeLocal(ctx context.Context, cfg Local) error {
+	own := map[string]string{"HUB_ADDR": cfg.Addr, "HUB_DATA_DIR": cfg.DataDir, "HUB_PROBE_ALLOW_PRIVATE": "true", "HUB_DRAIN_TIMEOUT": "1s"}
+	passed := localEnv()
+	s, err := readEnvironment(func(name string) string {
+		if value, ok := own[name]; ok {
+			return value
+		}
+		if passed[name] {
+			return cfg.Getenv(name)
+		}
+		return ""
+	})
+	if err != nil {
+		return err
+	}
+	s.authenticate = cfg.Authenticate
+	return s.serve(ctx, cfg.Logger, func(h *hub.Hub, addr net.Addr) { cfg.Started("http://"+addr.String(), setupLink(h)) })
+}
