@@ -74,6 +74,8 @@ func TestUnsafeSettingsAreRejected(t *testing.T) {
 		"a bus of another kind": {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "AGENT_BUS_URL", "http://hunter22@host"}, want: "AGENT_BUS_URL: the URL must begin with nats://"},
 		"a bus with a scope":    {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "AGENT_BUS_URL", "nats://hunter22@host/a/b"}, want: "AGENT_BUS_URL has a scope"},
 		"a bus without a file":  {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "AGENT_BUS_URL", "nats://host?ca=/none"}, want: "AGENT_BUS_URL: ca: open /none"},
+		"two users of it":       {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "AGENT_BUS_URL", "nats://hunter22@host", "AGENT_BUS_ACCOUNT_SEED", "SA"}, want: "AGENT_BUS_URL has a user or credentials"},
+		"an account of no bus":  {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "AGENT_BUS_URL", "nats://host", "AGENT_BUS_ACCOUNT_SEED", "hunter22"}, want: "AGENT_BUS_ACCOUNT_SEED: the seed of the NATS account is malformed"},
 		"an empty file of it":   {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "AGENT_BUS_URL", "nats://host?ca=/dev/null"}, want: "/dev/null is empty"},
 		"days that are words":   {env: []string{"AUDIT_RETENTION_DAYS", "ten"}, want: `AUDIT_RETENTION_DAYS: "ten"`},
 		"an address":            {args: []string{"--addr", "8080"}, want: `--addr "8080" is not an address`},

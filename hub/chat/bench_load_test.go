@@ -111,6 +111,8 @@ func (b benchAgents) Endpoint(context.Context, string, string) (deploy.Endpoint,
 	return deploy.Endpoint{URL: b.url, AgentID: "helper"}, nil
 }
 
+func (benchAgents) Replicas(context.Context, string) ([]string, error) { return nil, nil }
+
 func newBench(s *store.Store, runtimeURL string) (*chat.Service, error) {
 	agents := benchAgents{runtimeURL}
 	return chat.New(chat.Config{Store: s, Catalog: agents, Deployments: agents, Relay: relay.Config{UserAnswers: 1000, AgentAnswers: 1000}})

@@ -52,6 +52,7 @@ type server struct {
 	pushes   *pushes.Service
 	usage    *usage.Service
 	endpoint atomic.Pointer[deploy.Endpoint]
+	replicas atomic.Pointer[[]string]
 	disabled atomic.Bool // the agent helper
 }
 
@@ -72,6 +73,14 @@ func (s *server) Endpoint(ctx context.Context, tenantID, name string) (deploy.En
 		return deploy.Endpoint{}, err
 	}
 	return deploy.Endpoint{}, api.AgentNotDeployed
+}
+
+// Replicas makes the server the deployments.
+func (s *server) Replicas(context.Context, string) ([]string, error) {
+	if urls := s.replicas.Load(); urls != nil {
+		return *urls, nil
+	}
+	return nil, nil
 }
 
 // config is the configuration of a server.

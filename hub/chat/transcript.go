@@ -21,7 +21,8 @@ import (
 type TranscriptList struct {
 	api.List[TranscriptEntry]
 
-	Next string `json:"next,omitempty"` // the cursor of the next page; "" after the last entry
+	Next    string `json:"next,omitempty"`    // the cursor of the next page; "" after the last entry
+	Partial bool   `json:"partial,omitempty"` // several replicas of the runtime have a part: the entries are those of one
 }
 
 // TranscriptEntry is an entry with the label of its answer, if a model has generated something of
@@ -70,11 +71,11 @@ func (s *Service) transcript(ctx context.Context, ref reference, page Transcript
 	if err != nil {
 		return TranscriptList{}, err
 	}
-	t, err := s.relay.ReadTranscript(ctx, found.transcript(), after, page.Size)
+	t, partial, err := s.relay.ReadTranscript(ctx, found.transcript(), after, page.Size)
 	if err != nil {
 		return TranscriptList{}, err
 	}
-	list := TranscriptList{List: api.List[TranscriptEntry]{Total: int(t.Total)}}
+	list := TranscriptList{List: api.List[TranscriptEntry]{Total: int(t.Total)}, Partial: partial}
 	if list.Items, err = s.labeled(ctx, found, t.Entries); err != nil {
 		return TranscriptList{}, err
 	}

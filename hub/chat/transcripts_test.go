@@ -1,16 +1,20 @@
 package chat_test
 
 import (
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/deploy"
 )
 
@@ -112,4 +116,62 @@ func TestTranscriptOfAChatThatIsDeletedDuringItsAnswer(t *testing.T) {
 			require.Eventually(t, func() bool { return len(deleted()) > answers && deleted()[answers] == transcript }, patience, 20*time.Millisecond)
 		}
 	})
+}
+
+// Each replica of a runtime has the part of a conversation that it ran. A transcript states that it is
+// one of several parts, and a deletion reaches all of them.
+func TestReplicasWithPartsOfAConversation(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	s.deploy(nil)
+	ada := s.ada()
+	path := session(ada)
+	say(t, ada, path, "hello")
+	var busy atomic.Bool
+	var deleted sync.Map // by replica
+	replica := func(name string, total int) string {
+		r := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch {
+			case r.Method == http.MethodDelete && name == "two" && busy.Load():
+				w.WriteHeader(http.StatusServiceUnavailable)
+			case r.Method == http.MethodDelete:
+				deleted.Store(name, true)
+				w.WriteHeader(http.StatusNoContent)
+			case total == 0:
+				w.WriteHeader(http.StatusNotFound)
+			default:
+				_, _ = fmt.Fprintf(w, `{"sessionId":"s","agentId":"helper","createdAt":"2026-01-02T03:04:05Z","total":%d,"entries":[
+					{"seq":1,"type":"message","role":"user","content":[{"type":"text","text":"of %s"}]}]}`, total, name)
+			}
+		}))
+		t.Cleanup(r.Close)
+		return r.URL
+	}
+	one, two, none := replica("one", 1), replica("two", 7), replica("none", 0)
+	s.replicas.Store(&[]string{none, two})
+	whole := ada.Get(path + "/transcript").Want(http.StatusOK)
+	require.Equal(t, 7.0, whole["total"])
+	require.NotContains(t, whole, "partial")
+	s.replicas.Store(&[]string{one, two, none})
+	part := ada.Get(path + "/transcript").Want(http.StatusOK)
+	require.Equal(t, 7.0, part["total"])
+	require.Equal(t, true, part["partial"])
+	s.replicas.Store(&[]string{none})
+	ada.Get(path+"/transcript").Error(http.StatusNotFound, api.NotFound)
+
+	s.replicas.Store(&[]string{one, two, none})
+	busy.Store(true)
+	ada.Delete(path).Want(http.StatusNoContent)
+	require.Eventually(t, func() bool { _, found := deleted.Load("one"); return found }, patience, 10*time.Millisecond)
+	require.Equal(t, 1, s.transcripts(), "one replica does not respond")
+	busy.Store(false)
+	require.Eventually(t, func() bool {
+		s.exec(`UPDATE chat_transcripts SET due_at = 0`)
+		return s.transcripts() == 0
+	}, patience, 10*time.Millisecond)
+	for _, name := range []string{"one", "two", "none"} {
+		_, found := deleted.Load(name)
+		require.True(t, found, name)
+	}
 }

@@ -102,6 +102,7 @@ type Runtime struct {
 	Phase     Phase
 	URL       string    // while it runs, also if it is Stopping
 	StartedAt time.Time // of the current or the last process
+	Replicas  []string  // the URLs of its processes, if each has conversations of its own
 	Message   string    // details for the user, such as why it exited
 
 	// Preparing reports that the platform prepares the start and has found no fault: it pulls the

@@ -61,6 +61,24 @@ func (s *Service) Draining(ctx context.Context, key, apiKey, url string) (urls [
 	return urls, err
 }
 
+// Replicas returns the URLs of all processes of a deployment if each has conversations of its own,
+// with those of former revisions whose runs continue. Otherwise it returns none.
+func (s *Service) Replicas(ctx context.Context, key string) (urls []string, err error) {
+	if s.driver == nil {
+		return nil, nil
+	}
+	obs, err := s.driver.Observe(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("find replicas: %w", err)
+	}
+	for _, r := range obs.Runtimes {
+		if r.alive() {
+			urls = append(urls, r.Replicas...)
+		}
+	}
+	return urls, nil
+}
+
 // runtimes returns the URL of the runtime that serves, and those of others if a former revision
 // drains. With an API key that was replaced, the row is not found.
 func (s *Service) runtimes(ctx context.Context, key, apiKey string) (urls []string, err error) {

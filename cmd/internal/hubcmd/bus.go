@@ -51,6 +51,17 @@ func (s *settings) bus() (*kubernetes.Bus, error) {
 			return nil, fmt.Errorf("AGENT_BUS_URL: %s: %w", parameter, err)
 		}
 	}
+	if s.BusSeed == "" {
+		return b, nil
+	}
+	if u, err := url.Parse(cfg.Servers[0]); err != nil || u.User != nil || cfg.CredentialsFile != "" || cfg.SeedFile != "" {
+		return nil, errors.New("AGENT_BUS_ACCOUNT_SEED: AGENT_BUS_URL has a user or credentials, which each deployment has of its own: omit them")
+	}
+	issuer, err := natsbus.NewIssuer([]byte(s.BusSeed), s.BusAccount, cfg.Bucket)
+	if err != nil {
+		return nil, fmt.Errorf("AGENT_BUS_ACCOUNT_SEED: %w", err)
+	}
+	b.Credentials = issuer.Credentials
 	return b, nil
 }
 

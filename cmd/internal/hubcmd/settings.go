@@ -42,7 +42,7 @@ Environment (flags take precedence):
   PROVIDER_ENCRYPTION_KEY  keys for secrets in the database, base64 of 32 bytes each, separated by commas: the first
                            encrypts, all decrypt (with SQLite by default generated in HUB_DATA_DIR)
   NAME_FILE                path of a file with the value of a secret, for DATABASE_URL, each *_KEY, HUB_SETUP_TOKEN,
-                           IDP_CLIENT_SECRET, AGENT_BUS_URL and AWS_*, in place of NAME
+                           IDP_CLIENT_SECRET, AGENT_BUS_* and AWS_*, in place of NAME
   AUTH_MODE                builtin (default) or external: users sign in with the identity provider of their organization
   IDP_ISSUER, IDP_CLIENT_ID, IDP_CLIENT_SECRET
                            OpenID Connect client of the organization default in external mode; all three or none
@@ -83,6 +83,9 @@ Environment (flags take precedence):
   KUBERNETES_REPLICAS      pods of a runtime; several require AGENT_BUS_URL (default 1)
   AGENT_BUS_URL            NATS server with JetStream that connects these pods, so that a cancel reaches the one with the run:
                            nats://user:password@host:4222/bucket, see the README of the command runtime (default none)
+  AGENT_BUS_ACCOUNT_SEED   seed of a signing key of the NATS account, with which the hub issues each deployment credentials for
+                           its part of the bus (default: all deployments have the user of AGENT_BUS_URL)
+  AGENT_BUS_ACCOUNT        public key of that account (default: that of AGENT_BUS_ACCOUNT_SEED)
   KUBERNETES_MEMORY, KUBERNETES_CPUS
                            limits of a pod, such as 512Mi and 500m (default 1Gi and 1)
   KUBERNETES_SCRATCH       limit of the files of a pod that are not in a volume of its deployment (default 2Gi)
@@ -181,6 +184,8 @@ type settings struct {
 	KubeImage        string `env:"KUBERNETES_IMAGE" envDefault:"agenthost-runtime"`
 	KubeReplicas     string `env:"KUBERNETES_REPLICAS" envDefault:"1"`
 	BusURL           string `env:"AGENT_BUS_URL" secret:"file"`
+	BusSeed          string `env:"AGENT_BUS_ACCOUNT_SEED" secret:"file"`
+	BusAccount       string `env:"AGENT_BUS_ACCOUNT"`
 	KubeMemory       string `env:"KUBERNETES_MEMORY" envDefault:"1Gi"`
 	KubeCPUs         string `env:"KUBERNETES_CPUS" envDefault:"1"`
 	KubeScratch      string `env:"KUBERNETES_SCRATCH" envDefault:"2Gi"`

@@ -45,6 +45,10 @@ type Deployments interface {
 	// Endpoint fails with api.AgentNotDeployed if the agent is not deployed, and with api.NotFound if
 	// the tenant has no such agent.
 	Endpoint(ctx context.Context, tenantID, agentName string) (deploy.Endpoint, error)
+
+	// Replicas returns the URLs of the processes of a deployment if each has conversations of its
+	// own. They accept the API key of the endpoint.
+	Replicas(ctx context.Context, key string) ([]string, error)
 }
 
 // Config configures [New].
@@ -255,30 +259,69 @@ func (r *Relay) CancelRun(ctx context.Context, tenantID, agentName, runID string
 const readWithin = 15 * time.Second
 
 // ReadTranscript returns the entries of a transcript after a seq. It fails with api.NotFound if the
-// runtime does not have it.
-func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, limit int) (wire.Transcript, error) {
+// runtime does not have it. If several replicas have a part of the conversation, the transcript is
+// that of the replica with the most entries, and partial.
+func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, limit int) (found wire.Transcript, partial bool, err error) {
 	if t.RuntimeSession == "" {
-		return wire.Transcript{}, noTranscript()
+		return found, false, noTranscript()
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	runtime, err := r.runtimeOf(ctx, t.TenantID, t.AgentName)
+	all, err := r.replicasOf(ctx, t.TenantID, t.AgentName)
 	if err != nil {
-		return wire.Transcript{}, err
+		return found, false, err
 	}
-	found, err := runtime.Transcript(ctx, t.RuntimeSession, after, limit)
-	if failure, ok := errors.AsType[*client.Error](err); ok && (failure.Status == http.StatusNotFound || failure.Status == http.StatusMethodNotAllowed) {
-		return wire.Transcript{}, noTranscript() // a runtime of a former version has no such route
+	parts := 0
+	for _, runtime := range all {
+		part, err := runtime.Transcript(ctx, t.RuntimeSession, after, limit)
+		if failure, ok := errors.AsType[*client.Error](err); ok && (failure.Status == http.StatusNotFound || failure.Status == http.StatusMethodNotAllowed) {
+			continue // a runtime of a former version has no such route
+		}
+		if err != nil {
+			return found, false, unreachable(err)
+		}
+		if parts++; parts == 1 || part.Total > found.Total {
+			found = part
+		}
 	}
-	if err != nil {
-		const message = "The runtime of the agent cannot be reached: the hub has the messages of the chat."
-		return wire.Transcript{}, &api.Error{Code: api.UpstreamFailed, Message: message, Cause: err}
+	if parts == 0 {
+		return found, false, noTranscript()
 	}
-	return found, nil
+	return found, parts > 1, nil
+}
+
+func unreachable(err error) error {
+	const message = "The runtime of the agent cannot be reached: the hub has the messages of the chat."
+	return &api.Error{Code: api.UpstreamFailed, Message: message, Cause: err}
 }
 
 func noTranscript() error {
 	return api.NotFound.New("The runtime of the agent has no transcript of this chat: the hub has its messages.")
+}
+
+// replicasOf returns the clients of all processes of an agent's runtime that may have one of its
+// conversations.
+func (r *Relay) replicasOf(ctx context.Context, tenantID, agentName string) (all []*client.Client, err error) {
+	endpoint, err := r.cfg.Deployments.Endpoint(ctx, tenantID, agentName)
+	if err != nil {
+		return nil, err
+	}
+	urls, err := r.cfg.Deployments.Replicas(ctx, endpoint.Key)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if len(urls) == 0 {
+		urls = []string{endpoint.URL}
+	}
+	for _, url := range urls {
+		endpoint.URL = url
+		one, err := r.client(endpoint, nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // runtimeOf returns the client of the runtime of an agent.

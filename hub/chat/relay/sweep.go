@@ -141,9 +141,9 @@ func (r *Relay) deleteTranscriptsOf(ctx context.Context, transcripts []Transcrip
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
 	for _, t := range transcripts {
-		runtime, err := r.runtimeOf(ctx, t.TenantID, t.AgentName)
-		if err == nil {
-			err = runtime.DeleteSession(ctx, t.RuntimeSession)
+		all, err := r.replicasOf(ctx, t.TenantID, t.AgentName)
+		for i := 0; i < len(all) && err == nil; i++ {
+			err = all[i].DeleteSession(ctx, t.RuntimeSession)
 		}
 		switch {
 		case errors.Is(err, client.ErrSessionBusy):

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -22,16 +23,38 @@ type Bus struct {
 	// Files has the content of files by the parameter of the query that names the file, such as
 	// credentials and ca. Defaults to none.
 	Files map[string][]byte
+
+	// Credentials returns the content of a credentials file for a scope, which permits no writes to
+	// others. Each start of a revision has its own. Without it, all deployments have one user, and a
+	// runtime that misuses the user can cancel the runs of others. Defaults to none.
+	Credentials func(scope string) ([]byte, error)
+}
+
+// files returns the content of the files of a deployment by their parameters.
+func (b *Bus) files(key string) (map[string][]byte, error) {
+	if b.Credentials == nil {
+		return b.Files, nil
+	}
+	content, err := b.Credentials(claimName(key))
+	if err != nil {
+		return nil, err
+	}
+	all := maps.Clone(b.Files)
+	if all == nil {
+		all = map[string][]byte{}
+	}
+	all["credentials"] = content
+	return all, nil
 }
 
 // busFile returns the name in the Secret of a file of the bus.
 func busFile(parameter string) string { return "bus-" + parameter }
 
 // url returns the URL of the bus for the pods of a deployment.
-func (b *Bus) url(key string) agent.Secret {
+func (b *Bus) url(key string, files map[string][]byte) agent.Secret {
 	text := b.URL + "/" + claimName(key)
 	query := url.Values{}
-	for parameter := range b.Files {
+	for parameter := range files {
 		query.Set(parameter, privateDir+"/"+busFile(parameter))
 	}
 	if len(query) > 0 {

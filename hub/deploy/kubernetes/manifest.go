@@ -268,8 +268,12 @@ func (m manifest) secret(req *deploy.Request) (*unstructured.Unstructured, error
 	file.CWD, file.StateDir = dataDir+"/work", dataDir+"/state"
 	data := fields{agent.DeployedKeys: encoded([]byte(req.Env[deploy.EnvAPIKey]))}
 	if bus := m.cfg.Bus; bus != nil {
-		file.Bus = bus.url(m.claim.Key)
-		for parameter, content := range bus.Files {
+		files, err := bus.files(m.claim.Key)
+		if err != nil {
+			return nil, err
+		}
+		file.Bus = bus.url(m.claim.Key, files)
+		for parameter, content := range files {
 			data[busFile(parameter)] = encoded(content)
 		}
 	}

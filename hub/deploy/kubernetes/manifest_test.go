@@ -100,6 +100,21 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+// Each deployment has credentials of its own for its scope of the bus.
+func TestCredentialsOfTheBus(t *testing.T) {
+	t.Parallel()
+	objects, _ := decoded(t, open(t, "https://192.0.2.1", func(cfg *kubernetes.Config) {
+		cfg.Bus = &kubernetes.Bus{URL: "nats://192.0.2.7/agents", Servers: []string{"192.0.2.7:4222"}, Credentials: func(scope string) ([]byte, error) { return []byte("of " + scope), nil }}
+	}))
+	data := objects["Secret"]["data"].(object)
+	text, err := base64.StdEncoding.DecodeString(data["bus-credentials"].(string))
+	require.NoError(t, err)
+	require.Equal(t, "of agent-acme-helper-with-a-l-979a527c371e8b90", string(text))
+	text, err = base64.StdEncoding.DecodeString(data["agents.yaml"].(string))
+	require.NoError(t, err)
+	require.Contains(t, string(text), "/agents/agent-acme-helper-with-a-l-979a527c371e8b90?credentials=%2Frun%2Fagenthost%2Fbus-credentials")
+}
+
 // Only the Secret has a part of the request that is secret.
 func TestSecretsAreOnlyInTheSecret(t *testing.T) {
 	t.Parallel()

@@ -35,10 +35,24 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 		}
 		if one.Phase != deploy.Stopped {
 			one.URL = d.address(r)
+			one.Replicas = d.replicas(r)
 		}
 		o.Runtimes = append(o.Runtimes, one)
 	}
 	return o, nil
+}
+
+// replicas returns the URLs of the pods of a runtime if each has a disk of its own.
+func (d *Driver) replicas(r revision) (urls []string) {
+	if d.cfg.Replicas == 1 || d.cfg.StorageSize != "" {
+		return nil
+	}
+	for _, p := range r.pods {
+		if p.Status.PodIP != "" {
+			urls = append(urls, fmt.Sprintf("http://%s:%d", p.Status.PodIP, listenPort))
+		}
+	}
+	return urls
 }
 
 // address returns the URL of a runtime, or "" if it has none yet.
