@@ -64,6 +64,9 @@ var unseenChats = map[string]string{
 	"GET /api/v1/admin/chat/sessions/{id}/transcript 200 items kept":    "it takes a conversation that fills the context: sessiontest, transcript",
 	"GET /api/v1/admin/chat/sessions/{id}/transcript 200 items summary": "it takes a conversation that fills the context: sessiontest, transcript",
 
+	"GET /api/v1/agents/{name}/chat/sessions/{id}/transcript 200 partial": "it takes several replicas: chat.TestReplicasWithPartsOfAConversation",
+	"GET /api/v1/admin/chat/sessions/{id}/transcript 200 partial":         "it takes several replicas: chat.TestReplicasWithPartsOfAConversation",
+
 	"GET /api/v1/agents/{name}/chat/sessions/{id}/messages 200 items usage reasoning_tokens": "the demo model has none: chat.TestTheTokensOfModels",
 	"GET /api/v1/admin/chat/sessions/{id}/messages 200 items usage reasoning_tokens":         "the demo model has none: chat.TestTheTokensOfModels",
 }
