@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/secret"
@@ -71,6 +72,53 @@ func TestAccessEndsForStreams(t *testing.T) {
 			require.Equal(t, "cancelled", list[len(list)-1].(map[string]any)["status"], user)
 			cancel()
 		}
+	}
+}
+
+// What ends the access of a user may also stop the runtime. The answer is cancelled, although the
+// connection to the runtime ends before the hub checks the requests in progress.
+func TestAccessEndsWithTheRuntime(t *testing.T) {
+	t.Parallel()
+	url := postgres(t)
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half an answer"), modeltest.Hang())))
+	driver := &deploytest.Memory{Serve: func(req deploy.Request) (http.Handler, error) {
+		req.Config.Provider = agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(up.URL), APIKey: "k"}
+		return runtimeWithFile(t, req)
+	}}
+	t.Cleanup(driver.Close)
+	s := open(t, url, func(cfg *hub.Config) { cfg.Deployer = driver })
+	admin := s.setUp()
+	s.call("POST", agents, admin, `{"name":"same","providerId":"demo","model":"demo"}`).want(201)
+	s.call("POST", agents+"/same/deploy", admin, "").want(202)
+	restarts := 0.0
+	running := func() bool {
+		d := s.call("GET", agents+"/same/deploy", admin, "").want(200)
+		return d["state"] == "running" && d["restartCount"] == restarts
+	}
+	const chats = "/api/v1/agents/same/chat/sessions"
+	database := dbtest.Open(t, url)
+	for i, user := range []string{"ada", "bob"} {
+		require.Eventually(t, running, time.Minute, 20*time.Millisecond)
+		token := s.join(admin, "member", user)
+		chat := s.call("POST", chats, token, "").want(201)["id"].(string)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+chats+"/"+chat+"/messages", strings.NewReader(`{"message":"hello"}`))
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+token)
+		res, err := s.client.Do(req)
+		require.NoError(t, err)
+		up.Await(t, i+1)
+		disabled := user == "ada"
+		if disabled { // as another hub does
+			_, err = database.Write().ExecContext(t.Context(), `UPDATE members SET status = 'disabled' WHERE username = 'ada'`)
+			require.NoError(t, err)
+		}
+		driver.Kill("default-same")
+		restarts++
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, disabled, strings.Contains(string(text), "event: cancelled"), string(text))
+		require.Equal(t, !disabled, strings.Contains(string(text), "upstream_failed"), string(text))
 	}
 }
 

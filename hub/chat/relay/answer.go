@@ -1,9 +1,12 @@
 package relay
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -100,7 +103,7 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 	}
 	defer func() { _ = stream.Close() }() // OnError has the error of a write
 	if err := a.forward(stream); err != nil {
-		a.cancel(err)
+		a.cancel(cmp.Or(a.denied(), err))
 	}
 	end := a.ending()
 	saved, err := a.finish(end)
@@ -109,6 +112,23 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 	}
 	a.sendLast(stream, end, saved)
 	return nil
+}
+
+// denied returns an error that wraps [api.ErrAccessEnded] if the caller has no access any more. What
+// ends the access may also stop the runtime, whose connection can end before the next check of the
+// requests in progress.
+func (a *Answer) denied() error {
+	if a.reported || a.ctx.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, writeWithin)
+	defer cancel()
+	err := a.relay.store.DB.Tx(ctx, func(*sql.Tx) error { return nil }) // the check of the context
+	_, coded := errors.AsType[*api.Error](err)
+	if _, ok := errors.AsType[api.Code](err); !ok && !coded {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", api.ErrAccessEnded, err)
 }
 
 // forward sends the first event and those of the runtime up to done. Events that are received
