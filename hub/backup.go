@@ -24,6 +24,17 @@ func (h *Hub) Backup(ctx context.Context, programs db.Programs, path string, w i
 	}
 	cfg := backupConfig(h.cfg, programs)
 	cfg.Protect = h.protectArtifacts
+	written, err := h.writeBackup(ctx, cfg, path, w)
+	if err != nil {
+		return written, err
+	}
+	if err := h.recordBackup(ctx); err != nil { // the backup is complete
+		h.cfg.Logger.Warn("the metrics do not show the backup", "err", err)
+	}
+	return written, nil
+}
+
+func (h *Hub) writeBackup(ctx context.Context, cfg backup.Config, path string, w io.Writer) (backup.Manifest, error) {
 	if path == "" {
 		return backup.Write(ctx, cfg, h.db, w)
 	}

@@ -90,7 +90,10 @@ func (h *Hub) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.store, err = store.New(store.Config{DB: h.db, Keyring: h.keyring, Audit: h.log, Now: h.cfg.Now, Logger: h.cfg.Logger})
+	h.store, err = store.New(store.Config{
+		DB: h.db, Keyring: h.keyring, Audit: h.log, Now: h.cfg.Now, Logger: h.cfg.Logger,
+		MeterProvider: h.cfg.MeterProvider, TracerProvider: h.cfg.TracerProvider,
+	})
 	if err != nil {
 		return err
 	}
@@ -252,7 +255,7 @@ func (h *Hub) openChats(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg := push.Config{Chats: h.chat, Catalog: h.catalog, Key: h.cfg.ChatPushKey}
+	cfg := push.Config{Chats: h.chat, Catalog: h.catalog, Key: h.cfg.ChatPushKey, MeterProvider: h.cfg.MeterProvider}
 	if h.cfg.External {
 		cfg.ResolveOrg = h.external.ResolveOrg
 	}
@@ -272,6 +275,7 @@ func (h *Hub) openAPI(context.Context) (err error) {
 		Logger: h.cfg.Logger, PublicURL: h.cfg.PublicURL, TrustedProxies: h.cfg.TrustedProxies, CORSOrigins: h.cfg.CORSOrigins,
 		UserRate: rate(h.cfg.UserRequests, 300), AddressRate: rate(h.cfg.AddressRequests, 3000), Now: h.cfg.Now,
 		Authenticate: h.authenticate, Admit: h.sessions.Admit, Denied: h.audit.Denied, Translate: translate,
+		MeterProvider: h.cfg.MeterProvider, TracerProvider: h.cfg.TracerProvider,
 	}, h.Routes()...)
 	return err
 }

@@ -27,6 +27,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -187,6 +190,11 @@ type Config struct {
 	// Defaults to none.
 	Prices map[string]usage.Price
 
+	// MeterProvider receives metrics, and TracerProvider the spans of requests, answers, transactions
+	// and deployments. They have no content of messages. Default to none.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
+
 	// Version is reported by GET /health. Defaults to "devel".
 	Version string
 
@@ -249,7 +257,7 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	if h.keyring, err = secret.Parse(cfg.EncryptionKeys...); err != nil {
 		return nil, fmt.Errorf("read encryption keys: %w", err)
 	}
-	if h.db, err = db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: cfg.MaxConns, Logger: cfg.Logger}); err != nil {
+	if h.db, err = db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: cfg.MaxConns, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider}); err != nil {
 		return nil, err
 	}
 	for _, open := range []func(context.Context) error{h.openStore, h.openSignIn, h.openCatalog, h.openDeployments, h.openChats, h.openAPI} {
@@ -261,6 +269,9 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 		background, stop := context.WithCancel(context.WithoutCancel(ctx))
 		h.stop = stop
 		h.maintain(background)
+		if err := h.followBackups(background); err != nil {
+			return nil, errors.Join(err, h.Close())
+		}
 	}
 	return h, nil
 }

@@ -50,6 +50,9 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -96,6 +99,11 @@ type Config struct {
 	// PublicURL is the public address of the hub, whose pages may call the API even if a proxy
 	// changes the Host header.
 	PublicURL string
+
+	// MeterProvider receives the metrics of requests, and TracerProvider a span of each request that
+	// matches a route. A request with a traceparent continues its trace. Default to none.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
 }
 
 // New returns the handler of all routes. Its error names the invalid route or setting.
@@ -108,6 +116,13 @@ func New(cfg Config, routes ...Route) (http.Handler, error) {
 		cfg.Now = time.Now
 	}
 	s := &server{cfg: cfg, rates: newRates(cfg), literals: map[string]bool{}, quiet: map[string]bool{}, cors: map[string]bool{}, shares: shares{byCaller: map[string]*share{}}}
+	var err error
+	if s.metrics, err = newMetrics(cfg.MeterProvider, routes); err != nil {
+		return nil, err
+	}
+	if cfg.TracerProvider != nil {
+		s.tracer = cfg.TracerProvider.Tracer(scope)
+	}
 	for _, prefix := range cfg.TrustedProxies {
 		prefix, err := plainPrefix(prefix)
 		if err != nil {

@@ -22,6 +22,7 @@ type Error struct {
 	RetryAfter time.Duration // of 429 and 503, rounded up to seconds; at least 1 s
 	Cause      error         // for the log and errors.Is; never sent to the client
 	Caller     *Caller       // whose request was rejected during authentication: see [Code.Of]
+	Limit      string        // that rejected the request with RateLimited, such as LimitUser, for metrics
 }
 
 // Of returns the code as an error of a request by the caller. [Config.Denied] records such a
@@ -231,6 +232,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := e.status()
 	if status >= http.StatusInternalServerError {
 		s.logError(w, r, e, err)
+	}
+	if status == http.StatusTooManyRequests {
+		s.metrics.limit(r.Context(), e.Limit)
 	}
 	h := w.Header()
 	for _, name := range []string{"Etag", "Last-Modified", "Content-Encoding", "Content-Disposition"} {

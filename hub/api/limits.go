@@ -20,7 +20,7 @@ const (
 )
 
 var errLarge = &Error{
-	Code: RateLimited, RetryAfter: largeWait,
+	Code: RateLimited, RetryAfter: largeWait, Limit: LimitLarge,
 	Message: "Eight large responses to this user are in progress: read them first, or send fewer requests at once.",
 }
 

@@ -95,10 +95,10 @@ func (r rates) take(h http.Header, caller Caller) error {
 	if caller.UserID != "" {
 		userKey = caller.TenantID + "/" + caller.UserID
 	}
-	whose := "this user"
+	whose, limit := "this user", LimitUser
 	c, exceeded := count(r.user, "user", userKey)
 	if !exceeded {
-		whose = "this address"
+		whose, limit = "this address", LimitAddress
 		c, exceeded = count(r.address, "address", AddressOf(caller.RemoteIP))
 	}
 	if len(policies) > 0 {
@@ -108,7 +108,7 @@ func (r rates) take(h http.Header, caller Caller) error {
 	if !exceeded {
 		return nil
 	}
-	return &Error{Code: RateLimited, RetryAfter: c.Reset, Message: "Too many requests of " + whose + " within a minute: wait for the time in Retry-After."}
+	return &Error{Code: RateLimited, RetryAfter: c.Reset, Limit: limit, Message: "Too many requests of " + whose + " within a minute: wait for the time in Retry-After."}
 }
 
 // TakeRate counts a request as one to a route that is Rated. It fails with RateLimited. It is for

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/julienschmidt/httprouter"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/rbac"
@@ -32,6 +33,8 @@ type server struct {
 	crossOrigin http.CrossOriginProtection
 	shares      shares
 	rates       rates
+	metrics     *metrics
+	tracer      trace.Tracer // nil without traces
 }
 
 func (s *server) handler(routes []Route) (http.Handler, error) {
@@ -60,6 +63,7 @@ func (s *server) handler(routes []Route) (http.Handler, error) {
 		Quiet:    func(path string) bool { return s.quiet[path] },
 		Fail:     s.fail,
 		RemoteIP: s.remoteIP,
+		Observe:  s.metrics.observe,
 	}
 	for _, get := range byMethod[http.MethodGet] {
 		if !slices.ContainsFunc(byMethod[http.MethodHead], func(p *pattern) bool { return p.Path == get.Path }) {
@@ -85,6 +89,8 @@ func (s *server) handler(routes []Route) (http.Handler, error) {
 
 // ServeHTTP handles a request, whether a route matches it or not.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.metrics.active.Add(r.Context(), 1)
+	defer s.metrics.active.Add(r.Context(), -1)
 	setSecurityHeaders(w.Header())
 	s.warnForwarded(r)
 	switch {
@@ -163,11 +169,14 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 	if p.Secret {
 		httpapi.LogAs(w, p.Path)
 	}
+	httpapi.SetRoute(w, p.Path)
+	r, span := s.startSpan(r, p.Route)
 	c := &call{Context: r.Context(), server: s, route: p.Route}
 	defer func() {
 		if c.release != nil {
 			c.release()
 		}
+		endSpan(span, w)
 	}()
 	r = r.WithContext(c)
 	for _, param := range p.params {

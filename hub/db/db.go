@@ -58,6 +58,8 @@ import (
 	"strings"
 	"sync"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/seed93082962/agenthost/internal/filelock"
 	"github.com/seed93082962/agenthost/internal/migrate"
 )
@@ -90,6 +92,9 @@ type Config struct {
 	// permissions were too wide, and a connection to another host that is not encrypted. Defaults
 	// to none.
 	Logger *slog.Logger
+
+	// MeterProvider receives the metrics of transactions and connections. Defaults to none.
+	MeterProvider metric.MeterProvider
 }
 
 // DB is an open database. It is safe for concurrent use.
@@ -100,6 +105,8 @@ type DB struct {
 	reset       func()  // closes pooled connections, whose prepared statements depend on the schema
 	close       func() error
 	logger      *slog.Logger
+	pools       func() []pool // for metrics
+	metrics     *metrics
 
 	url      string     // of PostgreSQL
 	path     string     // of the SQLite file
@@ -120,6 +127,12 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 		return nil, fmt.Errorf("open database: %w", classify(ctx, err))
 	}
 	d.logger = config.Logger
+	if d.metrics, err = newMetrics(config.MeterProvider, d.pools); err != nil {
+		return nil, fmt.Errorf("open database: %w", errors.Join(err, d.close()))
+	}
+	if d.groups != nil {
+		d.groups.metrics = d.metrics
+	}
 	return d, nil
 }
 
@@ -198,6 +211,7 @@ func (d *DB) Claim() (bool, error) {
 func (d *DB) Close() error {
 	d.claiming.Lock()
 	defer d.claiming.Unlock()
+	d.metrics.stop()
 	err := d.close()
 	if d.claim != nil {
 		err = errors.Join(err, d.claim.Close())

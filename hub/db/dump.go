@@ -58,7 +58,7 @@ func (d *DB) dumpSQLite(ctx context.Context, _ Programs, file string, read func(
 		return err
 	}
 	// A dump is not synced: it is temporary.
-	source, err := pool(d.path, url.Values{"mode": {"ro"}, "_pragma": {busyTimeout, "synchronous(OFF)"}}, 1)
+	source, err := connect(d.path, url.Values{"mode": {"ro"}, "_pragma": {busyTimeout, "synchronous(OFF)"}}, 1)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (d *DB) dumpSQLite(ctx context.Context, _ Programs, file string, read func(
 	if err := errors.Join(err, source.Close()); err != nil {
 		return err
 	}
-	dump, err := pool(file, url.Values{"mode": {"ro"}, "immutable": {"1"}}, 1)
+	dump, err := connect(file, url.Values{"mode": {"ro"}, "immutable": {"1"}}, 1)
 	if err != nil {
 		return err
 	}

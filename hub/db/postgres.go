@@ -44,6 +44,7 @@ func openPostgreSQL(ctx context.Context, raw string, config Config) (*DB, error)
 		p.Close()
 		return err
 	}}
+	d.pools = func() []pool { return []pool{poolOfPostgreSQL(p)} }
 	if err := d.checkVersion(ctx); err != nil {
 		return nil, errors.Join(err, d.close())
 	}

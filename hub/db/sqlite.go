@@ -33,20 +33,21 @@ func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
 	// synchronous=FULL the log is on the disk before COMMIT returns; with NORMAL, a power cut would
 	// lose the last transactions. fullfsync is for macOS, where fsync leaves the data in the cache
 	// of the disk.
-	write, err := pool(path, url.Values{
+	write, err := connect(path, url.Values{
 		"_txlock": {"immediate"},
 		"_pragma": {busyTimeout, "journal_mode(WAL)", "foreign_keys(1)", "synchronous(FULL)", "fullfsync(1)"},
 	}, 1)
 	if err != nil {
 		return nil, err
 	}
-	read, err := pool(path, url.Values{"_pragma": {busyTimeout, "query_only(1)"}}, readers)
+	read, err := connect(path, url.Values{"_pragma": {busyTimeout, "query_only(1)"}}, readers)
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
 	d := &DB{engine: SQLite, path: path, read: read, write: write, groups: &groups{write: write}, reset: func() {}, close: func() error {
 		return errors.Join(read.Close(), write.Close())
 	}}
+	d.pools = func() []pool { return []pool{poolOf("read", read), poolOf("write", write)} }
 	// The connection for writes changes the file to WAL, which the others cannot.
 	err = write.PingContext(ctx)
 	if err == nil {
@@ -64,18 +65,19 @@ func openSQLiteToRead(ctx context.Context, path string, readers int) (*DB, error
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
-	read, err := pool(path, url.Values{"mode": {"rw"}, "_pragma": {busyTimeout, "query_only(1)"}}, readers)
+	read, err := connect(path, url.Values{"mode": {"rw"}, "_pragma": {busyTimeout, "query_only(1)"}}, readers)
 	if err != nil {
 		return nil, err
 	}
 	d := &DB{engine: SQLite, path: path, read: read, write: read, groups: &groups{write: read}, reset: func() {}, close: read.Close}
+	d.pools = func() []pool { return []pool{poolOf("read", read)} }
 	if err := d.ping(ctx); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil
 }
 
-func pool(path string, options url.Values, conns int) (*sql.DB, error) {
+func connect(path string, options url.Values, conns int) (*sql.DB, error) {
 	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: options.Encode()}
 	if !strings.HasPrefix(name.Path, "/") {
 		name.Path = "/" + name.Path // C:/...

@@ -32,9 +32,19 @@ const (
 // When ctx ends, the statements of do end, and Tx returns the cause. A COMMIT in progress is
 // completed, for up to 10 s. If the connection is lost during COMMIT, the outcome is unknown: Tx
 // does not repeat the transaction, and its [ErrUnavailable] says so.
-func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
-	do = checked(ctx, do)
-	began, pause := time.Now(), firstPause
+func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) (err error) {
+	began := time.Now()
+	ctx, span := d.startSpan(ctx)
+	defer func() {
+		d.metrics.ended(began, err)
+		endSpan(span, err)
+	}()
+	return d.repeat(ctx, checked(ctx, do), began)
+}
+
+// repeat runs a transaction until an attempt succeeds or must not be repeated.
+func (d *DB) repeat(ctx context.Context, do func(tx *sql.Tx) error, began time.Time) error {
+	pause := firstPause
 	run := d.attempt
 	if d.groups != nil {
 		run = d.groups.attempt
@@ -48,6 +58,7 @@ func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 		if !again || attempt == maxAttempts || late {
 			return ended(ctx, err)
 		}
+		d.metrics.retries.Add(ctx, 1)
 		d.logger.LogAttrs(ctx, slog.LevelDebug, "repeat transaction", slog.Int("attempt", attempt), slog.Any("err", err))
 		if !wait(ctx, pause/2+rand.N(pause)) { // jitter needs no secure randomness
 			return ended(ctx, err)
@@ -102,7 +113,7 @@ func (d *DB) attempt(ctx context.Context, do func(tx *sql.Tx) error) (again bool
 		return false, fmt.Errorf("commit transaction: %w", context.Cause(ctx))
 	}
 	defer time.AfterFunc(commitGrace, cancel).Stop()
-	return committed(tx.Commit())
+	return committed(d.metrics.commit(tx))
 }
 
 // committed returns what an error of COMMIT means for another attempt.
@@ -147,7 +158,8 @@ const groupTime = 5 * time.Millisecond
 // progress one after another, each in a savepoint, and the last one commits for all. One that finds
 // no other waits for nothing.
 type groups struct {
-	write *sql.DB
+	write   *sql.DB
+	metrics *metrics
 
 	mu      sync.Mutex    // guards the fields below
 	busy    bool          // a group is in progress
@@ -157,6 +169,7 @@ type groups struct {
 // group is a transaction of the engine for several ones of [DB.Tx]. Only the one whose turn it is
 // uses it.
 type group struct {
+	metrics *metrics
 	tx      *sql.Tx // nil before BEGIN
 	cancel  context.CancelFunc
 	began   time.Time
@@ -191,6 +204,8 @@ func (q *groups) attempt(ctx context.Context, do func(*sql.Tx) error) (again boo
 	return g.again, g.err
 }
 
+func (q *groups) newGroup() *group { return &group{metrics: q.metrics, done: make(chan struct{})} }
+
 // join waits for the turn of a transaction, and returns its group.
 func (q *groups) join(ctx context.Context) (*group, error) {
 	turn := make(chan *group, 1)
@@ -198,7 +213,7 @@ func (q *groups) join(ctx context.Context) (*group, error) {
 	if !q.busy {
 		q.busy = true
 		q.mu.Unlock()
-		return &group{done: make(chan struct{})}, nil
+		return q.newGroup(), nil
 	}
 	q.waiting = append(q.waiting, turn)
 	q.mu.Unlock()
@@ -253,7 +268,7 @@ func (q *groups) next(g *group) {
 		q.mu.Unlock()
 		g.end()
 		q.mu.Lock()
-		g = &group{done: make(chan struct{})}
+		g = q.newGroup()
 	}
 	if len(q.waiting) == 0 {
 		q.busy = false
@@ -308,6 +323,6 @@ func (g *group) end() {
 		g.again, g.err = true, errBroken
 		return
 	}
-	g.again, g.err = committed(g.tx.Commit())
+	g.again, g.err = committed(g.metrics.commit(g.tx))
 	g.again = g.again || g.members > 1 && rolledBack(g.err)
 }

@@ -27,6 +27,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/catalog"
@@ -113,6 +115,8 @@ type Service struct {
 	drains      shared
 	client      *http.Client // of runtimes
 	reconciler  *reconciler  // nil without a driver
+	metrics     *metrics
+	tracer      trace.Tracer
 
 	gatewayCalls chan struct{} // has an element for each call that changes a route
 }
@@ -145,7 +149,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, time.Minute)
 	cfg.PrepareTimeout = cmp.Or(cfg.PrepareTimeout, 10*time.Minute)
 	s := &Service{
-		cfg: cfg, store: cfg.Store, gatewayHost: host,
+		cfg: cfg, store: cfg.Store, gatewayHost: host, tracer: cfg.Store.TracerProvider.Tracer(scope),
 		gatewayCalls: make(chan struct{}, maxCalls),
 		endpoints:    endpointCache{entries: map[endpointKey]endpointEntry{}},
 		client:       &http.Client{Transport: outbound.Limit(outbound.Transport(), maxProbe)},
@@ -166,13 +170,30 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 			d.Own(owner)
 		}
 		s.driver = cfg.Driver
-		s.reconciler = startReconciler(s)
+		s.reconciler = newReconciler(s)
+	}
+	if err := s.observe(); err != nil {
+		return nil, fmt.Errorf("create deploy service: %w", err)
+	}
+	if s.reconciler != nil {
+		go s.reconciler.run(s.reconciler.ctx)
 	}
 	return s, nil
 }
 
+// observe makes the instruments of deployments.
+func (s *Service) observe() (err error) {
+	var workers func() []*worker
+	if s.reconciler != nil {
+		workers = s.reconciler.all
+	}
+	s.metrics, err = newMetrics(s.store.MeterProvider, workers)
+	return err
+}
+
 // Close ends the reconciler and returns its leases. The runtimes continue.
 func (s *Service) Close() error {
+	s.metrics.stop()
 	if s.reconciler != nil {
 		s.reconciler.close()
 	}

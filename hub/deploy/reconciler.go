@@ -50,14 +50,13 @@ type sighting struct {
 	since time.Time
 }
 
-func startReconciler(s *Service) *reconciler {
+// newReconciler returns a reconciler whose caller starts run.
+func newReconciler(s *Service) *reconciler {
 	ctx, stop := context.WithCancel(context.Background())
-	r := &reconciler{
+	return &reconciler{
 		s: s, id: ids.New(), wakeups: make(chan struct{}, 1), ctx: ctx, stop: stop, done: make(chan struct{}),
 		workers: map[string]*worker{}, others: map[string]sighting{},
 	}
-	go r.run(ctx)
-	return r
 }
 
 func (r *reconciler) close() {
@@ -175,6 +174,8 @@ func (r *reconciler) poll(ctx context.Context) error {
 		r.running.Go(func() { r.inspectRoutes(r.ctx, r.owner) })
 	}
 	r.others, r.polled = others, true
+	r.s.metrics.others.Store(int64(len(others)))
+	r.s.metrics.polledAt.Store(now.UnixMilli())
 	for _, key := range r.keys() {
 		if !rows[key] {
 			r.release(key)
@@ -193,6 +194,13 @@ func (r *reconciler) keys() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.workers))
+}
+
+// all returns the workers.
+func (r *reconciler) all() []*worker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.workers))
 }
 
 // renew renews the leases of this hub a few times within the lease time.
@@ -236,6 +244,7 @@ func (r *reconciler) take(ctx context.Context, h held) error {
 	if err != nil || !taken {
 		return err
 	}
+	r.s.metrics.leases.Add(ctx, 1, leaseTaken)
 	r.s.store.Logger.Info("deployment is controlled by this hub", slog.String("deployment", h.Key))
 	r.start(mine, now)
 	return nil

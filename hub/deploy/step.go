@@ -69,7 +69,7 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) 
 	}
 	switch {
 	case obs.Exists:
-		err := w.call(ctx, w.s.driver.Delete)
+		err := w.call(ctx, "delete", 0, w.s.driver.Delete)
 		if lost(err) {
 			return v, 0, err
 		}
@@ -200,7 +200,7 @@ func (w *worker) retire(ctx context.Context, d deployment, v *view, obs Observed
 		var err error
 		switch seen := w.seen(r); {
 		case !served:
-			err = w.call(ctx, func(ctx context.Context, claim Claim) error { return w.s.driver.Discard(ctx, claim, r.Revision) })
+			err = w.call(ctx, "discard", r.Revision, func(ctx context.Context, claim Claim) error { return w.s.driver.Discard(ctx, claim, r.Revision) })
 		case w.holds():
 			seen.retired = time.Time{}
 		case seen.retired.IsZero():
@@ -256,7 +256,7 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 	if former != "" {
 		return 0, nil // it is stored before the driver is called, which may be slow: no run is sent there
 	}
-	err := w.call(ctx, func(ctx context.Context, claim Claim) error { return w.apply(ctx, d, claim, revision) })
+	err := w.call(ctx, "apply", revision, func(ctx context.Context, claim Claim) error { return w.apply(ctx, d, claim, revision) })
 	switch {
 	case lost(err):
 		return 0, err
@@ -273,7 +273,9 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 
 // end requests a runtime to end. A driver kills a runtime that does not end in time.
 func (w *worker) end(ctx context.Context, revision int64, patience time.Duration) error {
-	return w.call(ctx, func(ctx context.Context, claim Claim) error { return w.s.driver.Stop(ctx, claim, revision, patience) })
+	return w.call(ctx, "stop", revision, func(ctx context.Context, claim Claim) error {
+		return w.s.driver.Stop(ctx, claim, revision, patience)
+	})
 }
 
 // mustEnd is end for a step that is repeated: it fails only if the lease was lost.
@@ -285,12 +287,12 @@ func (w *worker) mustEnd(ctx context.Context, revision int64) error {
 }
 
 // call calls the driver, unless another hub may have taken the lease.
-func (w *worker) call(ctx context.Context, do func(context.Context, Claim) error) error {
+func (w *worker) call(ctx context.Context, name string, revision int64, do func(context.Context, Claim) error) error {
 	claim, err := w.claim()
 	if err != nil {
 		return err
 	}
-	return do(ctx, claim)
+	return w.called(ctx, name, revision, func(ctx context.Context) error { return do(ctx, claim) })
 }
 
 func lost(err error) bool { return errors.Is(err, errLost) || errors.Is(err, ErrFenced) }

@@ -29,6 +29,7 @@ type worker struct {
 
 	validAt atomic.Pointer[time.Time] // before the last renewal of the lease
 	edition atomic.Int64              // of the row that the worker knows
+	state   atomic.Value              // of the deployment, a string, for metrics
 
 	quick    int // steps since the last change
 	runtimes map[int64]*sighted
@@ -122,6 +123,7 @@ func (w *worker) run() {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errLost), errors.Is(err, ErrFenced):
+			w.s.metrics.leases.Add(ctx, 1, leaseLost)
 			w.s.store.Logger.Info("deployment was deleted, or is controlled by another hub", "deployment", w.key, "err", err)
 			return
 		case err != nil:
@@ -159,6 +161,7 @@ func (w *worker) round(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if reflect.DeepEqual(v, d.view) {
+		w.observeState(ctx, d, v)
 		return pause, nil
 	}
 	if v.State != d.State {
@@ -178,6 +181,7 @@ func (w *worker) round(ctx context.Context) (time.Duration, error) {
 	if !stored {
 		return 0, nil // a user changed the deployment
 	}
+	w.observeState(ctx, d, v)
 	return pause, nil
 }
 

@@ -102,6 +102,7 @@ func (s *Service) failed(r *http.Request, err error) error {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge
 	}
+	s.count(err)
 	e := api.UpstreamFailed.New("The runtime of the agent did not respond as expected: see its logs, and deploy it again if it does not recover.")
 	e.Cause = err
 	return e

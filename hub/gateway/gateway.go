@@ -22,10 +22,13 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httputil"
 	"strings"
 	"time"
+
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -80,6 +83,7 @@ type Service struct {
 	cfg     Config
 	proxy   *httputil.ReverseProxy
 	cancels *cancels
+	errors  metric.Int64Counter
 }
 
 const (
@@ -104,7 +108,12 @@ func New(cfg Config) (*Service, error) {
 		transport.MaxResponseHeaderBytes = maxHeader
 		cfg.Transport = transport
 	}
-	return &Service{cfg: cfg, proxy: newProxy(cfg), cancels: newCancels()}, nil
+	cfg.Transport = outbound.Traced(cfg.Transport)
+	failures, err := newMetrics(cfg.Store.MeterProvider)
+	if err != nil {
+		return nil, fmt.Errorf("create gateway: %w", err)
+	}
+	return &Service{cfg: cfg, proxy: newProxy(cfg), cancels: newCancels(), errors: failures}, nil
 }
 
 // readFileDetail is the detail of a read file.

@@ -133,7 +133,9 @@ type limits struct {
 	recent   bool          // a failure of the account from the address is younger than slowAttempts
 }
 
-func (l limits) rejected() error { return &api.Error{Code: api.RateLimited, RetryAfter: l.wait} }
+func (l limits) rejected() error {
+	return &api.Error{Code: api.RateLimited, RetryAfter: l.wait, Limit: api.LimitSignIn}
+}
 
 // reached returns the limits that the attempt has reached.
 func (a Attempt) reached(times attemptTimes, now time.Time) (l limits) {

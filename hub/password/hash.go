@@ -78,6 +78,9 @@ func New(cfg Config) *Service {
 	return s
 }
 
+// Load returns the number of hashes that are computed and of those that wait.
+func (s *Service) Load() (computed, waiting int) { return s.queue.load() }
+
 // Check returns the fault of a new password of a user, or "". Every character is permitted and
 // counts as one.
 func Check(username, password string) string {

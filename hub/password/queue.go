@@ -48,6 +48,14 @@ func newQueue(slots int) *queue {
 	return &queue{slots: make(chan struct{}, slots), used: map[string]int{}}
 }
 
+// load returns the hashes that are computed and that wait, without those of parties without limits.
+func (q *queue) load() (computed, waiting int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	computed = len(q.slots)
+	return computed, max(0, q.used["known"]+q.used["stranger"]-computed)
+}
+
 // acquire waits for a slot. The caller calls release.
 func (q *queue) acquire(ctx context.Context, p Party) (release func(), err error) {
 	if err := q.enter(p); err != nil {
@@ -124,7 +132,7 @@ var (
 		Cause: errors.New("hash queue is full"),
 	}
 	errShareUsed = &api.Error{
-		Code: api.RateLimited, RetryAfter: retryHash,
+		Code: api.RateLimited, RetryAfter: retryHash, Limit: api.LimitSignIn,
 		Message: "Too many sign-ins of this account or network at this moment: wait for as long as Retry-After says.",
 	}
 )

@@ -14,6 +14,7 @@ import (
 // SignInExternal starts a session of a user whom an identity provider has authenticated. The first
 // login creates the user. It fails with api.AccountDisabled for a disabled one.
 func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.External) (signIn SignIn, err error) {
+	defer func() { s.metrics.login(ctx, byProvider, err) }()
 	if err := s.keys.Ready(ctx); err != nil {
 		return SignIn{}, err
 	}
@@ -55,7 +56,9 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 func (s *Service) RejectExternal(ctx context.Context, from api.Caller, org, reason string, fault error) error {
 	e := from.Event().WithTarget("organization", org, org)
 	e.TenantID, e.Status = api.SystemTenant, auditlog.Failure
-	return s.rejectExternal(ctx, from, e, reason, fault)
+	err := s.rejectExternal(ctx, from, e, reason, fault)
+	s.metrics.reject(ctx, err)
+	return err
 }
 
 func (s *Service) rejectExternal(ctx context.Context, from api.Caller, e auditlog.Event, reason string, fault error) error {

@@ -34,7 +34,8 @@ var errUserChanged = errors.New("user was changed concurrently")
 
 // Login starts a session. An unknown user and an incorrect password return the same error after the
 // same work.
-func (s *Service) Login(ctx context.Context, from api.Caller, in LoginInput) (SignIn, error) {
+func (s *Service) Login(ctx context.Context, from api.Caller, in LoginInput) (signIn SignIn, err error) {
+	defer func() { s.metrics.login(ctx, byPassword, err) }()
 	if err := in.validate(); err != nil {
 		return SignIn{}, err
 	}

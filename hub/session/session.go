@@ -25,6 +25,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -76,6 +77,7 @@ type Service struct {
 	states  *stateCache
 	worker  *worker
 	watcher *watcher
+	metrics metrics
 
 	stop    context.CancelFunc // ends the worker and the watcher
 	running sync.WaitGroup
@@ -89,6 +91,10 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{
 		cfg: cfg, store: cfg.Store, users: cfg.Users, passwords: cfg.Passwords, keys: cfg.Keys, cliTokens: cfg.CLITokens,
 		states: newStateCache(), stop: func() {},
+	}
+	var err error
+	if s.metrics, err = newMetrics(cfg.Store.MeterProvider, cfg.Passwords.Load); err != nil {
+		return nil, fmt.Errorf("create session service: %w", err)
 	}
 	if !cfg.Offline {
 		background, stop := context.WithCancel(context.Background())
@@ -113,6 +119,7 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // Close ends the background work, and waits for it.
 func (s *Service) Close() error {
+	s.metrics.stop()
 	s.stop()
 	s.running.Wait()
 	return nil

@@ -64,6 +64,7 @@ func (s *Store) Change(ctx context.Context, c Change, do func(tx *Tx) error) err
 		}
 	}
 	var tx *Tx
+	var failed error // of the audit log
 	err := s.DB.Tx(ctx, func(sqlTx *sql.Tx) error {
 		tx = &Tx{Tx: sqlTx, Caller: c.Caller, Now: s.Now()}
 		if c.Lock != nil {
@@ -77,14 +78,19 @@ func (s *Store) Change(ctx context.Context, c Change, do func(tx *Tx) error) err
 		if len(tx.records) == 0 {
 			return nil
 		}
-		return db.Wrap("record", s.Audit.AppendTx(ctx, sqlTx, tx.records...))
+		failed = db.Wrap("record", s.Audit.AppendTx(ctx, sqlTx, tx.records...))
+		return failed
 	})
 	if errors.Is(err, ErrUnchanged) {
 		return nil
 	}
 	if err != nil {
+		if errors.Is(err, failed) {
+			s.metrics.appended(ctx, 0, failed)
+		}
 		return err
 	}
+	s.metrics.appended(ctx, len(tx.records), nil)
 	for _, do := range tx.after {
 		do()
 	}

@@ -22,12 +22,18 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/meter"
 )
 
 // Audit is the audit log. *sqlaudit.Store implements it.
@@ -56,6 +62,11 @@ type Config struct {
 
 	// Logger receives errors of background work. Defaults to none.
 	Logger *slog.Logger
+
+	// MeterProvider receives the metrics of all concerns, and TracerProvider the spans of background
+	// work; a span of a request is that of the request's context. Default to none.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
 }
 
 // Store is the handle of all concerns on one database. It is safe for concurrent use.
@@ -65,7 +76,11 @@ type Store struct {
 	Audit   Audit
 	Logger  *slog.Logger
 
-	clock func() time.Time
+	MeterProvider  metric.MeterProvider // of Config, or one without effect
+	TracerProvider trace.TracerProvider
+
+	clock   func() time.Time
+	metrics metrics
 }
 
 // New returns a Store. The caller closes the database and the audit log.
@@ -73,7 +88,17 @@ func New(cfg Config) (*Store, error) {
 	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil {
 		return nil, errors.New("create store: DB, Keyring and Audit are required")
 	}
-	s := &Store{DB: cfg.DB, Keyring: cfg.Keyring, Audit: cfg.Audit, Logger: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), clock: cfg.Now}
+	made, err := newMetrics(cfg.MeterProvider)
+	if err != nil {
+		return nil, fmt.Errorf("create store: %w", err)
+	}
+	s := &Store{
+		DB: cfg.DB, Keyring: cfg.Keyring, Audit: counted{cfg.Audit, made}, Logger: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+		MeterProvider: meter.Provider(cfg.MeterProvider), TracerProvider: cfg.TracerProvider, clock: cfg.Now, metrics: made,
+	}
+	if s.TracerProvider == nil {
+		s.TracerProvider = noop.NewTracerProvider()
+	}
 	if s.clock == nil {
 		s.clock = time.Now
 	}

@@ -61,11 +61,11 @@ func (b budget) admit(others int64, now time.Time) error {
 		return nil
 	case runs > 0:
 		message := whose + ", and the rest is reserved by answers in progress: send the message again when one of them has ended."
-		return &api.Error{Code: api.RateLimited, RetryAfter: reservedFor, Message: message}
+		return &api.Error{Code: api.RateLimited, RetryAfter: reservedFor, Limit: api.LimitBudget, Message: message}
 	}
 	resets := b.resets(now)
 	message := fmt.Sprintf("%s, which is used up: it resets at %s.", whose, resets.Format(time.RFC3339))
-	return &api.Error{Code: api.RateLimited, RetryAfter: resets.Sub(now), Message: message}
+	return &api.Error{Code: api.RateLimited, RetryAfter: resets.Sub(now), Limit: api.LimitBudget, Message: message}
 }
 
 // warnings returns the budgets of each run that are used up to their soft limits, by the id of the

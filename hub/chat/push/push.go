@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/hub/chat/relay"
@@ -38,10 +40,16 @@ type Config struct {
 	// ResolveOrg returns the tenant of a push with the key for the organization that the request
 	// names, which may be "". Defaults to the tenant "default" for every organization.
 	ResolveOrg func(ctx context.Context, org string) (tenantID string, err error)
+
+	// MeterProvider receives the metrics of pushes. Defaults to none.
+	MeterProvider metric.MeterProvider
 }
 
 // Service stores pushed chats. It is safe for concurrent use.
-type Service struct{ cfg Config }
+type Service struct {
+	cfg     Config
+	metrics metrics
+}
 
 // New returns a Service.
 func New(cfg Config) (*Service, error) {
@@ -51,7 +59,11 @@ func New(cfg Config) (*Service, error) {
 	if cfg.ResolveOrg == nil {
 		cfg.ResolveOrg = func(context.Context, string) (string, error) { return "default", nil }
 	}
-	return &Service{cfg}, nil
+	made, err := newMetrics(cfg.MeterProvider)
+	if err != nil {
+		return nil, fmt.Errorf("create push service: %w", err)
+	}
+	return &Service{cfg: cfg, metrics: made}, nil
 }
 
 const (
@@ -206,7 +218,12 @@ func (s *Service) store(ctx context.Context, caller api.Caller, in Sessions, own
 			r.Status, r.Error, r.ServerUpdatedAt = one.Status, one.Reason, api.Time(one.UpdatedAt)
 		}
 	}
-	for _, one := range result.Results {
+	for i, one := range result.Results {
+		agentName := in[i].AgentName
+		if !known[agentName] {
+			agentName = ""
+		}
+		s.metrics.count(ctx, caller.TenantID, agentName, one.Status)
 		switch one.Status {
 		case chat.UploadCreated:
 			result.Accepted++

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
@@ -71,6 +73,8 @@ type Answer struct {
 	hangUp   context.CancelFunc
 	unwatch  func() bool // stops the reaction to the end of ctx
 	reported bool        // the client has received the end of the run
+	answered bool        // the first part of the answer was received
+	span     trace.Span  // without effect unless the request has one
 
 	// The saver uses these.
 	received   int64
@@ -108,7 +112,7 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 	end := a.ending()
 	saved, err := a.finish(end)
 	if err != nil {
-		end, a.reported = failed(api.Unavailable, "The answer could not be stored."), false
+		end, a.reported = failed(kindHub, api.Unavailable, "The answer could not be stored."), false
 	}
 	a.sendLast(stream, end, saved)
 	return nil
@@ -139,6 +143,11 @@ func (a *Answer) forward(stream *sse.Stream) error {
 	for {
 		if err := a.relayTexts(stream); err != nil {
 			return err
+		}
+		if a.text.responded && !a.answered {
+			a.answered = true
+			a.relay.metrics.firstToken(a)
+			a.span.AddEvent("first token")
 		}
 		if !a.events.Buffered() && stream.Flush() != nil {
 			a.cancel(errGone)

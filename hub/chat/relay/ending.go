@@ -27,6 +27,8 @@ var (
 type Ending struct {
 	Status  string
 	Failure Failure
+
+	kind string // of a failure, for metrics
 }
 
 // Failure is the reason why there is no complete answer. The code is that of the runtime's result,
@@ -44,8 +46,8 @@ const (
 	StatusFailed    = "failed"
 )
 
-func failed(code api.Code, message string) Ending {
-	return Ending{Status: StatusFailed, Failure: Failure{Code: string(code), Message: message}}
+func failed(kind string, code api.Code, message string) Ending {
+	return Ending{Status: StatusFailed, Failure: Failure{Code: string(code), Message: message}, kind: kind}
 }
 
 func cancelled(code api.Code, message string) Ending {
@@ -61,15 +63,17 @@ func endingOf(cause error) Ending {
 	case errors.Is(cause, errShutdown):
 		return cancelled(api.Unavailable, "The hub shuts down: send the message again later.")
 	case errors.Is(cause, errLost):
-		return failed(api.Unavailable, "The session was deleted, or another hub has taken it over.")
+		return failed(kindHub, api.Unavailable, "The session was deleted, or another hub has taken it over.")
 	case errors.Is(cause, errMemory):
-		return failed(api.UpstreamFailed, "The answers in progress use too much memory: send the message again later.")
+		return failed(kindMemory, api.UpstreamFailed, "The answers in progress use too much memory: send the message again later.")
 	case tooLong, errors.Is(cause, errTooLong), errors.Is(cause, errEndless):
-		return failed(api.UpstreamFailed, "The answer is too long or takes too long.")
-	case errors.Is(cause, errIdle), errors.Is(cause, errSlow):
-		return failed(api.UpstreamFailed, "The runtime of the agent does not respond.")
+		return failed(kindTooLong, api.UpstreamFailed, "The answer is too long or takes too long.")
+	case errors.Is(cause, errIdle):
+		return failed(kindIdle, api.UpstreamFailed, "The runtime of the agent does not respond.")
+	case errors.Is(cause, errSlow):
+		return failed(kindSlow, api.UpstreamFailed, "The runtime of the agent does not respond.")
 	}
-	return failed(api.UpstreamFailed, "The connection to the runtime of the agent was lost.")
+	return failed(kindLost, api.UpstreamFailed, "The connection to the runtime of the agent was lost.")
 }
 
 // Names of events.

@@ -24,6 +24,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -99,6 +100,7 @@ type Relay struct {
 	id      string       // of this hub in the leases
 	http    *http.Client // of all runtimes
 	memory  budget
+	metrics *metrics
 	wake    chan struct{} // has an element if there are ended answers to store
 	deleted chan struct{} // has an element if there are transcripts to delete
 
@@ -131,8 +133,12 @@ func New(cfg Config) (*Relay, error) {
 	r := &Relay{
 		cfg: cfg, store: cfg.Store, id: ids.New(), memory: budget{byTenant: map[string]int{}},
 		// A client without a cookie jar, which follows no redirect: see package runtime/client.
-		http: &http.Client{Transport: transport},
+		http: &http.Client{Transport: outbound.Traced(transport)},
 		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), answers: map[string]*Answer{},
+	}
+	var err error
+	if r.metrics, err = newMetrics(r); err != nil {
+		return nil, fmt.Errorf("create relay: %w", err)
 	}
 	save, stopSave := context.WithCancel(context.Background())
 	sweep, stop := context.WithCancel(context.Background())
@@ -174,6 +180,7 @@ func (r *Relay) Close() error {
 	r.saving.Wait()
 	r.stop()
 	r.sweeping.Wait()
+	r.metrics.stop()
 	r.http.CloseIdleConnections()
 	return nil
 }
@@ -198,6 +205,7 @@ func (r *Relay) remove(a *Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.answers, a.run.ID)
+	endSpan(a)
 	close(a.done)
 }
 

@@ -108,7 +108,7 @@ func tooMany(ctx context.Context, tx *sql.Tx, r Run, limits Config, now time.Tim
 	if ofUser >= limits.UserAnswers {
 		message = "Too many of your answers are in progress: wait for the end of one of them."
 	}
-	return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Message: message}
+	return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Limit: api.LimitAnswers, Message: message}
 }
 
 // Lease is the row of an answer in progress.

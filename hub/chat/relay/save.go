@@ -205,6 +205,7 @@ func (r *Relay) stored(batch []*Answer, err error) {
 		}
 		a.saved, a.err = a.saved && err == nil, err
 		a.memory.release()
+		r.metrics.end(a)
 		r.remove(a) // before the message may be sent again
 	}
 }

@@ -46,6 +46,7 @@ type Start struct {
 func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	a := &Answer{relay: r, run: run, memory: account{budget: &r.memory, tenant: run.TenantID}, began: time.Now(), done: make(chan struct{})}
 	a.progressed = a.began
+	ctx, a.span = startSpan(ctx, run)
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.line, a.hangUp = context.WithCancel(context.WithoutCancel(ctx))
 	runtime, err := r.client(in.Endpoint, a.memory.reserve)
@@ -54,12 +55,13 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	}
 	if err != nil {
 		a.cancel(nil)
+		a.span.End()
 		return nil, err
 	}
 	message, err := in.Store(ctx, a)
 	if err != nil {
 		if errors.Is(err, db.ErrUnavailable) { // the outcome of the COMMIT may be unknown
-			a.conclude(failed(api.Unavailable, "The database was unavailable: send the message again."))
+			a.conclude(failed(kindHub, api.Unavailable, "The database was unavailable: send the message again."))
 		} else {
 			r.remove(a)
 		}
@@ -76,7 +78,7 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	switch err := a.open(runtime, in, message); {
 	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed has started it
 		a.started = true
-		if _, err := a.finish(failed(api.UpstreamFailed, "The answer was lost, because its hub was killed.")); err != nil {
+		if _, err := a.finish(failed(kindLost, api.UpstreamFailed, "The answer was lost, because its hub was killed.")); err != nil {
 			return nil, err
 		}
 		return nil, ErrStartedBefore
@@ -158,6 +160,10 @@ func neverAccepted(err error) bool {
 func (a *Answer) rejected(err error) error {
 	e := &api.Error{Code: api.UpstreamFailed, Message: "The runtime of the agent cannot be reached: look at its deployment.", Cause: err}
 	failure, ok := errors.AsType[*client.Error](err)
+	kind := kindUnreachable
+	if ok {
+		kind = kindRejected
+	}
 	switch {
 	case context.Cause(a.ctx) != nil:
 		end := endingOf(context.Cause(a.ctx))
@@ -165,16 +171,16 @@ func (a *Answer) rejected(err error) error {
 		_, _ = a.finish(end) // the error is logged
 		return e
 	case errors.Is(err, db.ErrUnavailable):
-		e.Code, e.Message = api.Unavailable, ""
+		kind, e.Code, e.Message = kindHub, api.Unavailable, ""
 	case errors.Is(err, client.ErrSessionBusy):
-		e.Code, e.Message = api.Conflict, "The previous answer is still ending: send the message again in a moment."
+		kind, e.Code, e.Message = kindBusy, api.Conflict, "The previous answer is still ending: send the message again in a moment."
 	case ok && failure.Status == http.StatusRequestEntityTooLarge:
 		e.Code, e.Message = api.PayloadTooLarge, "The message is too long for the agent."
 	case ok && (failure.Status == http.StatusServiceUnavailable || failure.Status == http.StatusTooManyRequests):
-		e.Message = "The runtime of the agent takes no more runs at the moment: send the message again later."
+		kind, e.Message = kindBusy, "The runtime of the agent takes no more runs at the moment: send the message again later."
 	case ok:
 		e.Message = "The runtime of the agent rejected the message: look at its deployment."
 	}
-	_, _ = a.finish(failed(e.Code, cmp.Or(e.Message, e.Code.Error()))) // the error is logged
+	_, _ = a.finish(failed(kind, e.Code, cmp.Or(e.Message, e.Code.Error()))) // the error is logged
 	return e
 }

@@ -253,7 +253,7 @@ func failureOf(code, message string) *Ending {
 	if code == "" {
 		code = string(api.UpstreamFailed)
 	}
-	end := failed(api.Code(Clean(excerpt.Head(code, maxModel))), Clean(excerpt.Head(message, maxFailure)))
+	end := failed(kindRun, api.Code(Clean(excerpt.Head(code, maxModel))), Clean(excerpt.Head(message, maxFailure)))
 	return &end
 }
 
