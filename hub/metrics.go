@@ -32,7 +32,7 @@ func (h *Hub) followBackups(ctx context.Context) error {
 	}
 	var last atomic.Int64
 	m := meter.New(h.cfg.MeterProvider, "github.com/seed93082962/agenthost/hub")
-	gauge := m.Gauge("agenthost.hub.backup.last", "Time of the last complete backup, since 1970; 0 if there was none.", "s")
+	gauge := m.Gauge("agenthost.hub.backup.last.timestamp", "Time of the last complete backup, since 1970; 0 if there was none.", "s")
 	stop := m.Observe(func(o metric.Observer) { o.ObserveFloat64(gauge, float64(last.Load())/1e6) }, gauge)
 	if err := m.Err(); err != nil {
 		return err

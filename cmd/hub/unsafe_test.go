@@ -101,6 +101,7 @@ func TestAllErrorsOfTheSettings(t *testing.T) {
 		"DEPLOYER", "g", "DEPLOYER_LEASE_TIME", "1ms", "DEPLOYER_PREPARE_TIMEOUT", "-1s", "HUB_SANDBOX_READ", "h", "HUB_SANDBOX_WRITE", "i", "HUB_SANDBOX_USERS", "j",
 		"RUNTIME_APIKEY_VISIBLE_TO_MEMBER", "k", "GATEWAY_URL", "l", "GATEWAY_ADMIN_URL", "m", "HUB_ANSWERS_PER_USER", "n", "HUB_ANSWERS_PER_AGENT", "o",
 		"HUB_REQUESTS_PER_USER", "w", "HUB_REQUESTS_PER_ADDRESS", "x", "HUB_MODEL_PRICES", "y",
+		"OTEL_EXPORTER_OTLP_ENDPOINT", "z", "OTEL_TRACES_SAMPLER", "z1",
 		"HUB_TRUSTED_PROXIES", "p", "HUB_CORS_ORIGINS", "q", "HUB_PUBLIC_URL", "r", "OSS_CDN_HOST", "s:t:u", "BLOB_URL", "ftp://v",
 	}
 	for _, args := range [][]string{{"--check"}, nil} {

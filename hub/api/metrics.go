@@ -53,7 +53,7 @@ func newMetrics(p metric.MeterProvider, routes []Route) (*metrics, error) {
 		duration: m.Seconds("agenthost.hub.request.duration", "Time of requests by route and class of the status. "+
 			"A request without a route has matched none.", meter.Fast),
 		active:  m.Current("agenthost.hub.requests.active", "Requests in progress, including event streams."),
-		limited: m.Counter("agenthost.hub.requests.limited", "Requests that were rejected with status 429, by the limit."),
+		limited: m.CounterOf("agenthost.hub.requests.limited", "Requests that were rejected with status 429, by the limit.", "limit", limits...),
 		limits:  map[string]metric.MeasurementOption{}, methods: map[string]bool{http.MethodHead: true, http.MethodOptions: true},
 		options: map[series][]metric.RecordOption{},
 	}
@@ -63,13 +63,7 @@ func newMetrics(p metric.MeterProvider, routes []Route) (*metrics, error) {
 	for _, route := range routes {
 		s.methods[route.Method] = s.methods[route.Method] || !route.Prefix
 	}
-	if err := m.Err(); err != nil {
-		return nil, err
-	}
-	for _, limit := range limits { // an alert needs the series before the first rejection
-		s.limited.Add(context.Background(), 0, s.limits[limit])
-	}
-	return s, nil
+	return s, m.Err()
 }
 
 // observe records a request.

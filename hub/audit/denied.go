@@ -59,7 +59,7 @@ func (s *Service) Denied(r *http.Request, route api.Route, caller api.Caller, co
 	case api.Unauthenticated:
 		category, needs = "auth", needsKey
 	}
-	return s.store.Audit.Append(ctx, deniedActions[category].Record(event, deniedDetail{
+	return s.store.Append(ctx, deniedActions[category].Record(event, deniedDetail{
 		Method: route.Method, Route: route.Path, Role: string(caller.RoleNow), Needs: needs,
 	}))
 }

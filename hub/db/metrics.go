@@ -46,6 +46,7 @@ func newMetrics(p metric.MeterProvider, pools func() []pool) (*metrics, error) {
 		commits:      m.Seconds("agenthost.hub.db.commit.duration", "Time of COMMIT. With SQLite, concurrent transactions share one.", meter.Fast),
 		retries:      m.Counter("agenthost.hub.db.retries", "Attempts of transactions that were repeated because of concurrent ones."),
 	}
+	s.retries.Add(context.Background(), 0) // so that the first one is visible
 	connections := m.Gauge("agenthost.hub.db.connections", "Open connections by pool and state, used or idle.", "")
 	most := m.Gauge("agenthost.hub.db.connections.max", "The most connections of a pool.", "")
 	waits := m.Sum("agenthost.hub.db.waits", "Waits for a connection of a full pool.", "")

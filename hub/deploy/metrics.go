@@ -43,12 +43,12 @@ func newMetrics(p metric.MeterProvider, workers func() []*worker) (*metrics, err
 	s := &metrics{
 		calls:    m.Seconds("agenthost.hub.driver.call.duration", "Time of calls of the deployer that change something, by call and outcome.", meter.Fast),
 		restarts: m.Counter("agenthost.hub.deployment.restarts", "Runtimes that were started again after they ended or did not respond, by agent."),
-		leases:   m.Counter("agenthost.hub.deployment.lease.changes", "Leases of deployments that this hub has taken or lost."),
+		leases:   m.CounterOf("agenthost.hub.deployment.lease.changes", "Leases of deployments that this hub has taken or lost.", "change", "taken", "lost"),
 		agents:   meter.NewNames(maxAgents), stop: func() {},
 	}
 	states := m.Gauge("agenthost.hub.deployments", "Deployments that this hub controls, by state. The sum over all hubs is that of all deployments.", "")
 	leases := m.Gauge("agenthost.hub.deployment.leases", "Leases of deployments by holder: this hub, or other hubs.", "")
-	polled := m.Gauge("agenthost.hub.reconciler.last_poll", "Time at which this hub last read the leases of deployments without an error, since 1970.", "s")
+	polled := m.Gauge("agenthost.hub.reconciler.poll.timestamp", "Time at which this hub last read the leases of deployments without an error, since 1970.", "s")
 	if workers != nil {
 		s.stop = m.Observe(func(o metric.Observer) {
 			all := workers()

@@ -161,5 +161,5 @@ func (s *Service) File(ctx context.Context, caller api.Caller, agent, path strin
 	event := caller.Event()
 	event.TargetType, event.TargetID, event.TargetName = "agent", agent, agent
 	detail := readFileDetail{api.Plain(strings.ToValidUTF8(excerpt.Head(path, maxPath), ""))}
-	return target, s.cfg.Store.Audit.Append(ctx, actionReadFile.Record(event, detail))
+	return target, s.cfg.Store.Append(ctx, actionReadFile.Record(event, detail))
 }

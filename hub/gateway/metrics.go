@@ -12,8 +12,8 @@ import (
 
 func newMetrics(p metric.MeterProvider) (metric.Int64Counter, error) {
 	m := meter.New(p, "github.com/seed93082962/agenthost/hub/gateway")
-	failures := m.Counter("agenthost.hub.proxy.errors", "Requests to runtimes that failed below /runtime and for details and files, by kind: "+
-		"unreachable, slow or invalid.")
+	failures := m.CounterOf("agenthost.hub.proxy.errors", "Requests to runtimes that failed below /runtime and for details and files, by kind: "+
+		"unreachable, slow or invalid.", "kind", "unreachable", "slow", "invalid")
 	return failures, m.Err()
 }
 

@@ -38,16 +38,9 @@ func (s metrics) appended(ctx context.Context, n int, err error) {
 	}
 }
 
-// counted is an audit log whose standalone entries are counted. Those of a change are counted by
-// [Store.Change] after the commit.
-type counted struct {
-	Audit
-	metrics metrics
-}
-
-// Append implements Audit.
-func (c counted) Append(ctx context.Context, records ...auditlog.Record) error {
-	err := c.Audit.Append(ctx, records...)
-	c.metrics.appended(ctx, len(records), err)
+// Append appends entries to the audit log in a transaction of their own.
+func (s *Store) Append(ctx context.Context, records ...auditlog.Record) error {
+	err := s.Audit.Append(ctx, records...)
+	s.metrics.appended(ctx, len(records), err)
 	return err
 }

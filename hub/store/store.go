@@ -73,7 +73,7 @@ type Config struct {
 type Store struct {
 	DB      *db.DB
 	Keyring *secret.Keyring
-	Audit   Audit
+	Audit   Audit // changes and [Store.Append] append to it
 	Logger  *slog.Logger
 
 	MeterProvider  metric.MeterProvider // of Config, or one without effect
@@ -93,7 +93,7 @@ func New(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("create store: %w", err)
 	}
 	s := &Store{
-		DB: cfg.DB, Keyring: cfg.Keyring, Audit: counted{cfg.Audit, made}, Logger: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+		DB: cfg.DB, Keyring: cfg.Keyring, Audit: cfg.Audit, Logger: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 		MeterProvider: meter.Provider(cfg.MeterProvider), TracerProvider: cfg.TracerProvider, clock: cfg.Now, metrics: made,
 	}
 	if s.TracerProvider == nil {

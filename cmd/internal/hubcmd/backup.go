@@ -97,7 +97,7 @@ func (s *settings) backup(ctx context.Context, file string, programs db.Programs
 	if err != nil {
 		return err
 	}
-	h, err := s.open(ctx, nil, files, log)
+	h, err := s.open(ctx, nil, files, nil, log)
 	if err != nil {
 		return errors.Join(err, files.Close())
 	}

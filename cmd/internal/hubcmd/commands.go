@@ -108,7 +108,7 @@ func (s *settings) offline(stdout, stderr io.Writer, cmd *cobra.Command, do func
 		if err := s.requireDatabase(); err != nil {
 			return err
 		}
-		h, err := s.open(cmd.Context(), nil, nil, daemon.NewLogger(stderr, s.Level))
+		h, err := s.open(cmd.Context(), nil, nil, nil, daemon.NewLogger(stderr, s.Level))
 		if err != nil {
 			return err
 		}

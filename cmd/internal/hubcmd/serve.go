@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/secret"
@@ -17,14 +18,17 @@ import (
 )
 
 // open returns a hub with the settings. A nil addr means an offline hub, which serves no requests.
-// files are required unless it is offline.
-func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Driver, log *slog.Logger) (*hub.Hub, error) {
+// files are required unless it is offline. seen may be nil.
+func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Driver, seen *telemetry.Telemetry, log *slog.Logger) (*hub.Hub, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log, Artifacts: files, ChatPushKey: s.PushKey}
 	cfg.GatewayURL, cfg.HideRuntimeKeys, cfg.LeaseTime = s.GatewayURL, s.KeyVisible == "false", s.LeaseTime
 	cfg.PrepareTimeout = s.PrepareTimeout
+	if seen != nil {
+		cfg.MeterProvider, cfg.TracerProvider = seen.MeterProvider(), seen.TracerProvider()
+	}
 	var err error
 	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
 		return nil, err
@@ -104,7 +108,14 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, started func(*hu
 	if err != nil {
 		return err
 	}
-	h, err := s.open(ctx, listener.Addr(), files, log)
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	seen, err := s.openTelemetry(serving, log)
+	if err != nil {
+		return errors.Join(err, files.Close())
+	}
+	defer seen.Shutdown(serving)
+	h, err := s.open(ctx, listener.Addr(), files, seen, log)
 	if err != nil {
 		return errors.Join(err, files.Close())
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/api"
 )
@@ -123,6 +124,13 @@ Environment (flags take precedence):
                            "output": 15}}; MODEL* is a prefix (default: list prices of well-known models in US dollars)
   HUB_DRAIN_TIMEOUT        how long answers may continue after SIGTERM, SIGINT or SIGHUP before they are cancelled, at most
                            30m, as --drain-timeout (default 30s)
+  HUB_METRICS_ADDR         private address of GET /metrics for Prometheus, without a key, as --metrics-addr (default off)
+  HUB_METRICS_HOSTS        host names under which Prometheus calls it, in addition to addresses and localhost
+  OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
+                           base URL, and URL for traces, to which spans are sent with OTLP over HTTP (default off)
+  OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_TRACES_EXPORTER, OTEL_SDK_DISABLED,
+  OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES
+                           as in the specification of OpenTelemetry; runtimes of DEPLOYER=process have them except the headers
   AUDIT_RETENTION_DAYS     age in days at which audit entries are pruned (default never)
   OPS_API_KEY, CHAT_PUSH_API_KEY
                            two different keys of at least 32 characters; the first enables the operations interface,
@@ -206,6 +214,10 @@ type settings struct {
 	SecretAccessKey string `env:"AWS_SECRET_ACCESS_KEY" secret:"file"`
 	SessionToken    string `env:"AWS_SESSION_TOKEN" secret:"file"`
 
+	telemetry.Settings
+	MetricsAddr  string `env:"HUB_METRICS_ADDR"`
+	MetricsHosts string `env:"HUB_METRICS_HOSTS"`
+
 	Level        daemon.Level  `env:"HUB_LOG_LEVEL" envDefault:"info"`
 	LeaseTime    time.Duration `env:"DEPLOYER_LEASE_TIME" envDefault:"4s"`
 	DrainTimeout time.Duration `env:"HUB_DRAIN_TIMEOUT" envDefault:"30s"`
@@ -253,7 +265,7 @@ const maxDrain = 30 * time.Minute
 
 // check returns an error with all settings that are invalid or unsafe, each with the remedy.
 func (s *settings) check() error {
-	errs := []error{s.checkMode(), s.checkKeys(), s.checkDatabase(), s.values(&hub.Config{}), s.checkDeployer()}
+	errs := []error{s.checkMode(), s.checkKeys(), s.checkDatabase(), s.values(&hub.Config{}), s.checkDeployer(), s.checkMetrics()}
 	if s.EncryptionKeys != "" { // otherwise it would be generated
 		_, err := s.encryptionKeys(slog.New(slog.DiscardHandler))
 		errs = append(errs, err)

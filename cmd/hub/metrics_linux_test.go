@@ -1,0 +1,223 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+)
+
+var servingMetrics = regexp.MustCompile(`"addr":"([^"\s]+)"[^\n]*"message":"serving metrics"`)
+
+// scrape returns the metrics of a server by their names.
+func scrape(t *testing.T, in *daemontest.Instance) map[string]*dto.MetricFamily {
+	t.Helper()
+	res := call(t, http.MethodGet, "http://"+in.Await(t, in.Log, servingMetrics)[1]+"/metrics", "", "")
+	require.Equal(t, http.StatusOK, res.status, res.text)
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(res.text))
+	require.NoError(t, err)
+	return families
+}
+
+// value returns the sum of the series of a metric with these labels, as "name=value". A histogram has
+// the number of its values.
+func value(families map[string]*dto.MetricFamily, name string, labels ...string) (sum float64) {
+	for _, m := range families[name].GetMetric() {
+		var all []string
+		for _, l := range m.GetLabel() {
+			all = append(all, l.GetName()+"="+l.GetValue())
+		}
+		if !slices.ContainsFunc(labels, func(l string) bool { return !slices.Contains(all, l) }) {
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return sum
+}
+
+// series returns the number of series of this module.
+func series(families map[string]*dto.MetricFamily) (n int) {
+	for name, f := range families {
+		if strings.HasPrefix(name, "agenthost_") {
+			n += len(f.GetMetric())
+		}
+	}
+	return n
+}
+
+// observed is a hub with metrics that has done everything once: a chat, a push, logins, a chat whose
+// runtime was killed, and the start of another one.
+func observed(t *testing.T, env ...string) *product {
+	t.Helper()
+	p := openProduct(t, append([]string{"HUB_METRICS_ADDR", "127.0.0.1:0", "HUB_REQUESTS_PER_USER", "8"}, env...)...)
+	p.send(http.StatusCreated, http.MethodPost, adminAgents, `{"name":"helper","providerId":"demo","model":"demo"}`)
+	p.deploy("helper")
+	p.send(http.StatusOK, http.MethodPost, p.session("helper")+"/messages", `{"message":"hello"}`)
+	push := `{"sessions":[{"id":"a","agent_name":"%s","created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z","messages":[]}]}`
+	p.send(http.StatusOK, http.MethodPost, "/api/v1/chat/push", fmt.Sprintf(push, "helper"))
+	p.send(http.StatusOK, http.MethodPost, "/api/v1/chat/push", fmt.Sprintf(push, "no such agent"))
+	call(t, http.MethodPost, p.URL+"/auth/login", "", `{"username":"admin","password":"`+password+`"}`)
+	call(t, http.MethodPost, p.URL+"/auth/login", "", `{"username":"admin","password":"incorrect"}`)
+	return p
+}
+
+// loseRuntime kills the runtime, sends a message until the hub has noticed, and waits for the next
+// runtime.
+func (p *product) loseRuntime() {
+	p.t.Helper()
+	session := p.session("helper")
+	pids := runtimes(p.path)
+	for _, pid := range pids {
+		require.NoError(p.t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	res := call(p.t, http.MethodPost, p.URL+session+"/messages", p.token, `{"message":"hello"}`)
+	require.Equal(p.t, http.StatusBadGateway, res.status, res.text)
+	p.until("helper", func(s map[string]any) bool { return s["state"] == "running" && s["restartCount"] == 1.0 })
+}
+
+// documented returns the rows of a table of metrics: the labels by the name.
+func documented(t *testing.T, file string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	rows := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(agenthost_\\w+)` \\| \\w+ \\|([^|]*)\\|").FindAllStringSubmatch(string(text), -1) {
+		rows[m[1]] = strings.Join(regexp.MustCompile(`\w+`).FindAllString(m[2], -1), " ")
+	}
+	return rows
+}
+
+// The table has exactly the metrics of a hub, with their labels.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	p := observed(t)
+	p.loseRuntime()
+	for range 8 { // beyond the rate of the user
+		call(t, http.MethodPost, p.URL+"/api/v1/chat/push", p.token, `{"sessions":[]}`)
+	}
+	families := scrape(t, p.Instance)
+	for _, row := range []struct {
+		name   string
+		labels []string
+		least  float64
+	}{
+		{"agenthost_hub_request_duration_seconds", []string{"method=POST", "route=/auth/login", "status=2xx"}, 1},
+		{"agenthost_hub_request_duration_seconds", []string{"method=POST", "route=/auth/login", "status=4xx"}, 1},
+		{"agenthost_hub_logins_total", []string{"method=password", "outcome=success"}, 1},
+		{"agenthost_hub_logins_total", []string{"method=password", "outcome=invalid_credentials"}, 1},
+		{"agenthost_hub_chats_total", []string{"tenant=default", "agent=helper", "outcome=completed"}, 1},
+		{"agenthost_hub_chats_total", []string{"tenant=default", "agent=helper", "outcome=failed"}, 1},
+		{"agenthost_hub_runtime_errors_total", []string{"tenant=default", "agent=helper"}, 1},
+		{"agenthost_hub_chat_first_token_duration_seconds", []string{"agent=helper"}, 1},
+		{"agenthost_hub_tokens_total", []string{"agent=helper", "model=demo", "type=output"}, 1},
+		{"agenthost_hub_pushed_sessions_total", []string{"agent=helper", "outcome=created"}, 1},
+		{"agenthost_hub_pushed_sessions_total", []string{"agent=other", "outcome=invalid"}, 1},
+		{"agenthost_hub_requests_limited_total", []string{"limit=user_requests"}, 1},
+		{"agenthost_hub_deployments", []string{"state=running"}, 1},
+		{"agenthost_hub_deployment_leases", []string{"holder=this"}, 1},
+		{"agenthost_hub_deployment_restarts_total", []string{"agent=helper"}, 1},
+		{"agenthost_hub_driver_call_duration_seconds", []string{"call=apply", "outcome=success"}, 2},
+		{"agenthost_hub_db_transaction_duration_seconds", []string{"outcome=committed"}, 5},
+		{"agenthost_hub_audit_entries_total", nil, 5},
+	} {
+		require.GreaterOrEqual(t, value(families, row.name, row.labels...), row.least, "%s %v", row.name, row.labels)
+	}
+	found := map[string]string{}
+	for name, f := range families {
+		if !strings.HasPrefix(name, "agenthost_") {
+			continue
+		}
+		labels := map[string]bool{}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = true
+			}
+		}
+		var names []string
+		for l := range labels {
+			names = append(names, l)
+		}
+		slices.Sort(names)
+		found[name] = strings.Join(names, " ")
+	}
+	require.Equal(t, documented(t, "../../hub/METRICS.md"), found)
+	p.remove("helper")
+}
+
+// Requests with unknown routes, methods, users and agents add no series.
+func TestMetricsAreBounded(t *testing.T) {
+	t.Parallel()
+	p := observed(t)
+	attack := func(i int) {
+		for _, row := range [][2]string{
+			{http.MethodGet, "/unknown/%d"}, {"M%d", "/auth/mode"}, {"M%d", "/runtime/a%d/v1/agents"}, {http.MethodGet, "/runtime/agent%d/v1/agents"},
+			{http.MethodGet, "/api/v1/agents/agent%d/detail"}, {http.MethodPost, "/api/v1/agents/agent%d/chat/sessions"},
+			{http.MethodGet, "/api/v1/admin/agents/agent%d/deploy"},
+		} {
+			text := strings.ReplaceAll(row[0]+" "+row[1], "%d", fmt.Sprint(i))
+			method, path, _ := strings.Cut(text, " ")
+			call(t, method, p.URL+path, p.token, "")
+		}
+		call(t, http.MethodPost, p.URL+"/auth/login", "", fmt.Sprintf(`{"username":"user%d","password":"incorrect"}`, i))
+		call(t, http.MethodPost, p.URL+"/api/v1/chat/push", p.token, fmt.Sprintf(
+			`{"sessions":[{"id":"a%[1]d","agent_name":"agent%[1]d","created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z","messages":[]}]}`, i))
+	}
+	for i := range 8 { // until the rates reject
+		attack(i)
+	}
+	before := scrape(t, p.Instance)
+	for i := range 30 {
+		attack(i + 100)
+	}
+	require.Equal(t, series(before), series(scrape(t, p.Instance)))
+	p.remove("helper")
+}
+
+// The address of the metrics serves nothing else, and no page can read them by the name of another
+// host. Without the setting, there are none.
+func TestMetricsAddress(t *testing.T) {
+	t.Parallel()
+	in := serving(t, []string{"HUB_DATA_DIR", t.TempDir(), "HUB_METRICS_ADDR", "127.0.0.1:0", "HUB_METRICS_HOSTS", "hub-metrics"})
+	addr := "http://" + in.Await(t, in.Log, servingMetrics)[1]
+	for host, want := range map[string]int{"": http.StatusOK, "hub-metrics": http.StatusOK, "example.com": http.StatusForbidden} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, addr+"/metrics", nil)
+		require.NoError(t, err)
+		req.Host = host
+		require.Equal(t, want, do(t, req).status, host)
+	}
+	require.Equal(t, http.StatusNotFound, call(t, http.MethodGet, addr+"/health", "", "").status)
+	require.Equal(t, http.StatusNotFound, call(t, http.MethodGet, in.URL+"/metrics", "", "").status)
+}
+
+// A backup is visible to a hub that starts afterwards, and within a minute to one that serves.
+func TestBackupIsAMetric(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	env := []string{"HUB_DATA_DIR", dir, "HUB_METRICS_ADDR", "127.0.0.1:0"}
+	first := spawn(t, binary(t), env)
+	require.Zero(t, value(scrape(t, first.Instance), "agenthost_hub_backup_last_timestamp_seconds"))
+	_, err := once(t, env, "backup", filepath.Join(t.TempDir(), "hub.tar"))
+	require.NoError(t, err)
+	first.Signal(t, syscall.SIGTERM)
+	require.Zero(t, first.Exit(t))
+	second := spawn(t, binary(t), env)
+	ctx, cancel := context.WithTimeout(t.Context(), daemontest.Patience)
+	defer cancel()
+	for value(scrape(t, second.Instance), "agenthost_hub_backup_last_timestamp_seconds") < float64(time.Now().Add(-time.Hour).Unix()) {
+		require.NoError(t, ctx.Err())
+	}
+}
