@@ -96,9 +96,9 @@ test-image: setup ## build the images of the runtime with a real engine, and dep
 		apt-get install -qy --no-install-recommends docker.io iptables iproute2 debootstrap; } >/dev/null
 	@tools/test-image
 
-test-deploy: ## the compose file and the systemd unit of examples/deploy, on a real engine and systemd (as root on Debian)
-	@command -v docker-compose >/dev/null && command -v dockerd >/dev/null && command -v systemd-analyze >/dev/null || { \
-		apt-get update -q && apt-get install -qy --no-install-recommends docker-compose docker.io iptables iproute2 systemd; } >/dev/null
+test-deploy: ## the compose file, the systemd unit and the alerts of examples/deploy, on a real engine, systemd and promtool (as root on Debian)
+	@command -v docker-compose >/dev/null && command -v dockerd >/dev/null && command -v systemd-analyze >/dev/null && command -v promtool >/dev/null || { \
+		apt-get update -q && apt-get install -qy --no-install-recommends docker-compose docker.io iptables iproute2 systemd prometheus; } >/dev/null
 	@$(MAKE) setup
 	@go vet -tags deploy ./examples/deploy
 	@go test -tags deploy -count=1 -timeout=10m -json ./examples/deploy | go run ./internal/testgate

@@ -59,14 +59,24 @@ func series(families map[string]*dto.MetricFamily) (n int) {
 	return n
 }
 
-// observed is a hub with metrics that has done everything once: a chat, a push, logins, a chat whose
-// runtime was killed, and the start of another one.
+// observed is a hub with metrics that has done everything once: a chat, one whose provider does not
+// respond, pushes, logins, and the start of a runtime that was killed.
 func observed(t *testing.T, env ...string) *product {
 	t.Helper()
 	p := openProduct(t, append([]string{"HUB_METRICS_ADDR", "127.0.0.1:0", "HUB_REQUESTS_PER_USER", "8"}, env...)...)
 	p.send(http.StatusCreated, http.MethodPost, adminAgents, `{"name":"helper","providerId":"demo","model":"demo"}`)
 	p.deploy("helper")
+	away := p.send(http.StatusCreated, http.MethodPost, "/api/v1/admin/providers", `{"name":"away","protocol":"openai","baseUrl":"http://127.0.0.1:1"}`)
+	p.send(http.StatusCreated, http.MethodPost, adminAgents, `{"name":"broken","providerId":"`+away.string(t, "id")+`","model":"m"}`)
+	p.deploy("broken")
 	p.send(http.StatusOK, http.MethodPost, p.session("helper")+"/messages", `{"message":"hello"}`)
+	p.send(http.StatusOK, http.MethodPost, p.session("broken")+"/messages", `{"message":"hello"}`)
+	require.NoError(t, syscall.Kill(runtimes(p.path)[0], syscall.SIGKILL))
+	p.until("helper", func(s map[string]any) bool { return s["state"] == "running" })
+	restarted := func(agent string) bool {
+		return p.send(http.StatusOK, http.MethodGet, adminAgents+"/"+agent+"/deploy", "").body["restartCount"] == 1.0
+	}
+	require.Eventually(t, func() bool { return restarted("helper") || restarted("broken") }, daemontest.Patience, 50*time.Millisecond)
 	push := `{"sessions":[{"id":"a","agent_name":"%s","created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z","messages":[]}]}`
 	p.send(http.StatusOK, http.MethodPost, "/api/v1/chat/push", fmt.Sprintf(push, "helper"))
 	p.send(http.StatusOK, http.MethodPost, "/api/v1/chat/push", fmt.Sprintf(push, "no such agent"))
@@ -75,18 +85,13 @@ func observed(t *testing.T, env ...string) *product {
 	return p
 }
 
-// loseRuntime kills the runtime, sends a message until the hub has noticed, and waits for the next
-// runtime.
-func (p *product) loseRuntime() {
+// end deletes the deployments of observed.
+func (p *product) end() {
 	p.t.Helper()
-	session := p.session("helper")
-	pids := runtimes(p.path)
-	for _, pid := range pids {
-		require.NoError(p.t, syscall.Kill(pid, syscall.SIGKILL))
+	for _, agent := range []string{"helper", "broken"} {
+		p.send(http.StatusNoContent, http.MethodDelete, adminAgents+"/"+agent+"/deploy", "")
+		p.until(agent, func(s map[string]any) bool { return s["state"] == "not_deployed" })
 	}
-	res := call(p.t, http.MethodPost, p.URL+session+"/messages", p.token, `{"message":"hello"}`)
-	require.Equal(p.t, http.StatusBadGateway, res.status, res.text)
-	p.until("helper", func(s map[string]any) bool { return s["state"] == "running" && s["restartCount"] == 1.0 })
 }
 
 // documented returns the rows of a table of metrics: the labels by the name.
@@ -105,7 +110,6 @@ func documented(t *testing.T, file string) map[string]string {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	p := observed(t)
-	p.loseRuntime()
 	for range 8 { // beyond the rate of the user
 		call(t, http.MethodPost, p.URL+"/api/v1/chat/push", p.token, `{"sessions":[]}`)
 	}
@@ -120,17 +124,17 @@ func TestMetrics(t *testing.T) {
 		{"agenthost_hub_logins_total", []string{"method=password", "outcome=success"}, 1},
 		{"agenthost_hub_logins_total", []string{"method=password", "outcome=invalid_credentials"}, 1},
 		{"agenthost_hub_chats_total", []string{"tenant=default", "agent=helper", "outcome=completed"}, 1},
-		{"agenthost_hub_chats_total", []string{"tenant=default", "agent=helper", "outcome=failed"}, 1},
-		{"agenthost_hub_runtime_errors_total", []string{"tenant=default", "agent=helper"}, 1},
+		{"agenthost_hub_chats_total", []string{"tenant=default", "agent=broken", "outcome=failed"}, 1},
+		{"agenthost_hub_runtime_errors_total", []string{"tenant=default", "agent=broken", "kind=run"}, 1},
 		{"agenthost_hub_chat_first_token_duration_seconds", []string{"agent=helper"}, 1},
 		{"agenthost_hub_tokens_total", []string{"agent=helper", "model=demo", "type=output"}, 1},
 		{"agenthost_hub_pushed_sessions_total", []string{"agent=helper", "outcome=created"}, 1},
 		{"agenthost_hub_pushed_sessions_total", []string{"agent=other", "outcome=invalid"}, 1},
 		{"agenthost_hub_requests_limited_total", []string{"limit=user_requests"}, 1},
-		{"agenthost_hub_deployments", []string{"state=running"}, 1},
-		{"agenthost_hub_deployment_leases", []string{"holder=this"}, 1},
-		{"agenthost_hub_deployment_restarts_total", []string{"agent=helper"}, 1},
-		{"agenthost_hub_driver_call_duration_seconds", []string{"call=apply", "outcome=success"}, 2},
+		{"agenthost_hub_deployments", nil, 2},
+		{"agenthost_hub_deployment_leases", []string{"holder=this"}, 2},
+		{"agenthost_hub_deployment_restarts_total", []string{"tenant=default"}, 1},
+		{"agenthost_hub_driver_call_duration_seconds", []string{"call=apply", "outcome=success"}, 3},
 		{"agenthost_hub_db_transaction_duration_seconds", []string{"outcome=committed"}, 5},
 		{"agenthost_hub_audit_entries_total", nil, 5},
 	} {
@@ -155,7 +159,7 @@ func TestMetrics(t *testing.T) {
 		found[name] = strings.Join(names, " ")
 	}
 	require.Equal(t, documented(t, "../../hub/METRICS.md"), found)
-	p.remove("helper")
+	p.end()
 }
 
 // Requests with unknown routes, methods, users and agents add no series.
@@ -184,7 +188,7 @@ func TestMetricsAreBounded(t *testing.T) {
 		attack(i + 100)
 	}
 	require.Equal(t, series(before), series(scrape(t, p.Instance)))
-	p.remove("helper")
+	p.end()
 }
 
 // The address of the metrics serves nothing else, and no page can read them by the name of another
