@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/julienschmidt/httprouter"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/rbac"
@@ -22,8 +24,24 @@ var benchAnswer = benchUser{"0190f3c1-7b6e-7c3d-9d5e-2f1a4b6c8d0e", "ada", "Ada 
 
 // whole is an authenticated route with everything that the package does, including an access log in
 // JSON. bare is a router and json.Marshal.
-func whole(b *testing.B) http.Handler {
+func whole(b *testing.B) http.Handler { return observed(b, func(*api.Config) {}) }
+
+// measured is whole with the metrics of a scraped hub.
+func measured(b *testing.B) http.Handler {
+	return observed(b, func(c *api.Config) { c.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())) })
+}
+
+// traced is measured with a span of each request, which is not exported.
+func traced(b *testing.B) http.Handler {
+	return observed(b, func(c *api.Config) {
+		c.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+		c.TracerProvider = sdktrace.NewTracerProvider()
+	})
+}
+
+func observed(b *testing.B, change func(*api.Config)) http.Handler {
 	return handler(b, func(c *api.Config) {
+		change(c)
 		c.Logger = slog.New(slog.NewJSONHandler(io.Discard, nil))
 		c.Authenticate = func(*http.Request) (api.Caller, error) { return users["admin-token"], nil }
 		c.CORSOrigins = []string{"https://console.example.com"}
@@ -48,7 +66,7 @@ func bare(*testing.B) http.Handler {
 var contestants = []struct {
 	name string
 	make func(*testing.B) http.Handler
-}{{"api", whole}, {"bare httprouter", bare}}
+}{{"api", whole}, {"api with metrics", measured}, {"api with metrics and traces", traced}, {"bare httprouter", bare}}
 
 // nowhere takes an answer as net/http does: a header map for each, and nothing kept.
 type nowhere struct{ header http.Header }
