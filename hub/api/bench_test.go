@@ -28,7 +28,9 @@ func whole(b *testing.B) http.Handler { return observed(b, func(*api.Config) {})
 
 // measured is whole with the metrics of a scraped hub.
 func measured(b *testing.B) http.Handler {
-	return observed(b, func(c *api.Config) { c.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())) })
+	return observed(b, func(c *api.Config) {
+		c.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	})
 }
 
 // traced is measured with a span of each request, which is not exported.
