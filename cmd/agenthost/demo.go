@@ -10,17 +10,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/client"
 )
 
-// keyed are the providers whose keys the environment may have.
-var keyed = []struct {
-	protocol string
-	key, url string // names of variables
-	name     string // of the provider in the hub
-	model    string
-}{
-	{"anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "Anthropic of the environment", "claude-sonnet-4-5"},
-	{"openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OpenAI of the environment", "gpt-5-mini"},
-}
-
 const demoAgent = "demo"
 
 // loopback returns an error for an address that other machines can reach, because every user of
@@ -34,30 +23,6 @@ func loopback(addr string) error {
 		return usage("--addr %s is not a loopback address: agenthost hub serves other machines", addr)
 	}
 	return nil
-}
-
-// provider returns the id and the default model of the provider of the environment, which it creates
-// or changes, or those of the demo model.
-func (d *dev) provider(ctx context.Context) (id, model string, err error) {
-	for _, kind := range keyed {
-		key := d.getenv(kind.key)
-		if key == "" {
-			continue
-		}
-		want := client.ProviderRequest{Name: kind.name, Protocol: kind.protocol, BaseURL: d.getenv(kind.url), APIKey: key}
-		for existing, err := range d.client.Providers.List(ctx, kind.name) {
-			if err != nil {
-				return "", "", err
-			}
-			if existing.Name == kind.name {
-				changed, err := d.client.Providers.Update(ctx, existing.ID, 0, want)
-				return changed.ID, kind.model, err
-			}
-		}
-		created, err := d.client.Providers.Create(ctx, want)
-		return created.ID, kind.model, err
-	}
-	return "demo", "demo", nil
 }
 
 // deployDemo deploys the demo agent, and starts the agents of the last time.

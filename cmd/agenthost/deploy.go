@@ -199,6 +199,9 @@ func (a *app) followLog(ctx context.Context, c *client.Client, agent string, pri
 		case <-tick.C:
 		}
 		now, err := c.Deployments.Logs(ctx, agent, maxLogLines)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

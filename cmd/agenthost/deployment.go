@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/seed93082962/agenthost/hub/client"
@@ -45,12 +44,17 @@ func failureOf(state client.Deployment) string {
 
 // requestOf returns the request that creates an agent as it is.
 func requestOf(agent client.Agent) (req client.AgentRequest, err error) {
-	data, err := json.Marshal(agent) // fields of both have the same names
+	return req, convert(agent, &req)
+}
+
+// convert sets the fields of a value that have the same names in another one.
+func convert(from, to any) error {
+	data, err := json.Marshal(from)
 	if err == nil {
-		err = json.Unmarshal(data, &req)
+		err = json.Unmarshal(data, to)
 	}
 	if err != nil {
-		return req, errors.Join(errors.New("convert the agent"), err)
+		return fmt.Errorf("convert %T: %w", from, err)
 	}
-	return req, nil
+	return nil
 }

@@ -44,7 +44,7 @@ func exitCodes() *cobra.Command {
   6    the hub rejected the request: invalid values, a name that is taken, an object in use
   7    the hub is away, overloaded or not ready
   8    a verification or a comparison found a difference: audit verify, agents diff
-  130  interrupted`,
+  130  interrupted; a command that follows a log ends with 0`,
 	}
 }
 

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// keyed are the providers whose keys the environment may have.
+var keyed = []struct {
+	protocol string
+	key, url string // names of variables
+	name     string // of the provider in the hub
+	model    string
+}{
+	{"anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "Anthropic of the environment", "claude-sonnet-4-5"},
+	{"openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OpenAI of the environment", "gpt-5-mini"},
+}
+
+// provider returns the id and the default model of the provider of the environment, which it creates
+// or changes, or those of the demo model.
+func (d *dev) provider(ctx context.Context) (id, model string, err error) {
+	for _, kind := range keyed {
+		if key := d.getenv(kind.key); key != "" {
+			id, err = d.setProvider(ctx, client.ProviderRequest{Name: kind.name, Protocol: kind.protocol, BaseURL: d.getenv(kind.url), APIKey: key})
+			return id, kind.model, err
+		}
+	}
+	return agent.ProtocolDemo, agent.ProtocolDemo, nil
+}
+
+// providerOf returns the id of the provider of an agent, which it creates or changes. Without a key
+// of its own, the agent has that of the environment.
+func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (id string, err error) {
+	p := a.Provider
+	if p.Protocol == agent.ProtocolDemo {
+		return agent.ProtocolDemo, nil
+	}
+	var req client.ProviderRequest
+	if err := convert(p, &req); err != nil {
+		return "", err
+	}
+	req.Name, req.BaseURL, req.APIKey = "Provider of "+a.ID, string(p.BaseURL), string(p.APIKey)
+	req.Headers = map[string]*string{}
+	for name, value := range p.Headers {
+		req.Headers[name] = new(string(value))
+	}
+	for _, kind := range keyed {
+		if kind.protocol == p.Protocol && req.APIKey == "" && p.AuthStyle != agent.AuthNone {
+			req.APIKey, req.BaseURL = d.getenv(kind.key), cmp.Or(req.BaseURL, d.getenv(kind.url))
+		}
+	}
+	return d.setProvider(ctx, req)
+}
+
+// setProvider creates a provider, or changes the one of its name.
+func (d *dev) setProvider(ctx context.Context, req client.ProviderRequest) (id string, err error) {
+	for existing, err := range d.client.Providers.List(ctx, req.Name) {
+		if err != nil {
+			return "", err
+		}
+		if existing.Name == req.Name {
+			_, err := d.client.Providers.Update(ctx, existing.ID, 0, req)
+			return existing.ID, err
+		}
+	}
+	created, err := d.client.Providers.Create(ctx, req)
+	return created.ID, err
+}
+
+// plainValues returns the values of secrets.
+func plainValues(secrets map[string]agent.Secret) map[string]string {
+	values := map[string]string{}
+	for name, value := range secrets {
+		values[name] = string(value)
+	}
+	return values
+}
