@@ -151,6 +151,19 @@ func (b *tab) see(text string) {
 	require.Contains(b.t, shown, text)
 }
 
+// wait waits until an expression is true.
+func (b *tab) wait(expression string) {
+	b.t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-again.C {
+		if eval[bool](b, expression) {
+			return
+		}
+	}
+	require.Fail(b.t, expression, "%s\n%s", eval[string](b, "location.href"), b.text())
+}
+
 // text returns the displayed text, and none while a page is loaded.
 func (b *tab) text() string {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)

@@ -38,8 +38,9 @@ const (
 type server struct {
 	t       *testing.T
 	url     string
-	advance atomic.Int64  // of the clock
-	down    atomic.Bool   // the server ends every connection
+	advance atomic.Int64 // of the clock
+	down    atomic.Bool  // the server ends every connection
+	front   *httptest.Server
 	delay   time.Duration // of the demo model
 }
 
@@ -77,12 +78,19 @@ func serve(t *testing.T, change ...func(*hub.Config)) *server {
 		http.StripPrefix(at, h).ServeHTTP(w, r)
 	})
 	front.Start()
+	s.front = front
 	t.Cleanup(func() {
 		front.CloseClientConnections()
 		front.Close()
 		require.NoError(t, h.Close())
 	})
 	return s
+}
+
+// cut ends all connections, and those that begin until down is false.
+func (s *server) cut() {
+	s.down.Store(true)
+	s.front.CloseClientConnections()
 }
 
 // runtime returns the runtime of a deployment, with a working directory of its own.

@@ -126,7 +126,8 @@ func TestTextsAreComplete(t *testing.T) {
 		require.Equal(t, values(en[key]), values(zh[key]), key)
 	}
 	require.Len(t, zh, len(en))
-	used, begun := map[string]bool{}, []string{}
+	used := map[string]bool{}
+	var begun, ended []string // of keys that have a part that is not constant
 	for path, source := range files {
 		if strings.HasPrefix(path, "text/") {
 			continue
@@ -134,6 +135,13 @@ func TestTextsAreComplete(t *testing.T) {
 		for _, m := range regexp.MustCompile(`[^.\w](?:t|has)\(\s*"([\w.]+)"\s*[,)]`).FindAllStringSubmatch(source, -1) {
 			require.Contains(t, en, m[1], path)
 			used[m[1]] = true
+		}
+		for _, m := range regexp.MustCompile(`help: "([\w.]+)"|[?:] "([a-z]+\.[\w.]+)"`).FindAllStringSubmatch(source, -1) {
+			require.Contains(t, en, m[1]+m[2], path)
+			used[m[1]+m[2]] = true
+		}
+		for _, m := range regexp.MustCompile(`t\(name \+ "(\.\w+)"`).FindAllStringSubmatch(source, -1) {
+			ended = append(ended, m[1])
 		}
 		for _, m := range regexp.MustCompile(`[^.\w](?:t|has)\("([\w.]+\.)" \+`).FindAllStringSubmatch(source, -1) {
 			begun = append(begun, m[1])
@@ -143,6 +151,9 @@ func TestTextsAreComplete(t *testing.T) {
 		found := used[key]
 		for _, prefix := range begun {
 			found = found || strings.HasPrefix(key, prefix)
+		}
+		for _, suffix := range ended {
+			found = found || strings.HasSuffix(key, suffix)
 		}
 		require.True(t, found, "no module uses the text %s", key)
 	}

@@ -62,7 +62,7 @@ function UserMenu({ user }) {
   };
   const name = user.display_name || user.username;
   return html`<div class="menu" ref=${ref}>
-    <button type="button" class="button quiet user" aria-expanded=${open ? "true" : "false"} aria-label=${t("frame.menu", { name })} onClick=${() => setOpen(!open)}>
+    <button type="button" class="button quiet user" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>
       <span class="avatar" aria-hidden="true">${[...name][0].toUpperCase()}</span><span class="name">${name}</span></button>
     ${open && html`<div class="items">
       <p class="soft">${t("frame.signed_in", { name: user.username, role: t("role." + user.role), org: user.tenant_id })}</p>
@@ -145,7 +145,7 @@ export function Frame({ user, place, children }) {
     </header>
     <nav class="side" id="pages" aria-label=${t("frame.pages")}>${groups(user).map((g) => html`<ul>${g.map((p) => html`<li><a href=${to(p)} aria-current=${place.segments[0] === p ? "page" : undefined}>
       <${Icon} name=${p} />${t("page." + p)}</a></li>`)}</ul>`)}</nav>
-    <main id="main" tabindex="-1">${children}</main>
+    <main id="main" tabindex="-1" data-path=${place.path}>${children}</main>
     ${searching && html`<${Palette} user=${user} close=${() => setSearching(false)} />`}
   </div>`;
 }

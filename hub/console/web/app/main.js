@@ -11,7 +11,6 @@ function Lazy({ load, name, ...props }) {
   const [found, set] = useState(null);
   useEffect(() => {
     let current = true;
-    set(null);
     load().then((module) => current && set({ component: module[name] }), () => {
       const last = Number(sessionStorage.getItem("reloaded") || 0);
       if (Date.now() - last > 10_000) {
@@ -56,13 +55,13 @@ function App() {
   }, []);
   if (!session.ready) return html`<${Skeleton} />`;
   if (!session.user || session.mustChange) {
-    return html`<${Lazy} name="SignIn" load=${() => import("../pages/signin.js")} mustChange=${session.mustChange} onDone=${() => {
+    return html`<${Lazy} key="SignIn" name="SignIn" load=${() => import("../pages/signin.js")} mustChange=${session.mustChange} onDone=${() => {
       setSession((s) => ({ ...s, mustChange: false }));
       if (["login", "register"].includes(place.segments[0])) go(to(), { replace: true, force: true });
     }} />`;
   }
   const { name, load } = viewOf(place, session.user);
-  return html`<${Frame} user=${session.user} place=${place}><${Lazy} name=${name} load=${load} place=${place} user=${session.user} /></${Frame}>`;
+  return html`<${Frame} user=${session.user} place=${place}><${Lazy} key=${name} name=${name} load=${load} place=${place} user=${session.user} /></${Frame}>`;
 }
 
 await loadLanguage();

@@ -68,6 +68,7 @@ function Password() {
     toast(t("account.password_changed"));
   }, { guarded: false });
   return html`<p>${t("account.password_text")}</p><${Form} form=${form} action=${t("signin.change_action")} names=${["old_password", "new_password"]}>
+    <input hidden name="username" autocomplete="username" value=${currentUser().username} readonly />
     <${TextField} form=${form} name="old_password" label=${t("signin.old_password")} type="password" autocomplete="current-password" required />
     <${TextField} form=${form} name="new_password" label=${t("signin.new_password")} help=${t("signin.password_rule")} type="password" autocomplete="new-password" minlength="8" maxlength="128" required />
   </${Form}>`;

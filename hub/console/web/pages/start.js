@@ -1,7 +1,7 @@
 // The first page: three steps that tick themselves, or the chats.
 import { html, useEffect } from "../lib/preact.js";
 import { admin, call, canWrite, get } from "../app/api.js";
-import { go, to } from "../app/router.js";
+import { currentPlace, go, to } from "../app/router.js";
 import { t } from "../app/text.js";
 import { Button, Loaded, Page, useLoad } from "../parts/basic.js";
 
@@ -27,7 +27,7 @@ async function demo() {
 export function Start() {
   const state = useLoad(canWrite() ? steps : async () => null);
   const settled = !state.loading && (state.data === null ? !state.fault : state.data.chats > 0);
-  useEffect(() => { if (settled) go(to("chat"), { replace: true, force: true }); }, [settled]);
+  useEffect(() => { if (settled && ["", "login", "register"].includes(currentPlace().segments[0] || "")) go(to("chat"), { replace: true, force: true }); }, [settled]);
   if (settled) return null;
   return html`<${Page} title=${t("start.title")}><${Loaded} state=${state}>${(s) => html`<ol class="steps">
     <${Step} n="1" done=${s.provider} title=${t("start.provider")} text=${t("start.provider_text")}>

@@ -73,7 +73,7 @@ export const Badge = ({ kind = "", children }) => html`<span class="badge ${kind
 export const Time = ({ at }) => (at ? html`<time datetime=${at} title=${dateTime(at)}>${relative(at)}</time>` : html`<span class="soft">${t("time.never")}</span>`);
 
 const kinds = { running: "ok", ready: "ok", active: "ok", connected: "ok", success: "ok", pending: "info", deploying: "info", starting: "info", stopping: "info", deleting: "info",
-  unhealthy: "warn", missing: "warn", partial: "warn", needs_reconfiguration: "warn", failed: "bad", failure: "bad", disabled: "", stopped: "" };
+  unhealthy: "warn", missing: "warn", no_key: "warn", partial: "warn", needs_reconfiguration: "warn", failed: "bad", failure: "bad", disabled: "", stopped: "" };
 /** State is the word of a state with a mark. */
 export const State = ({ of }) => html`<${Badge} kind=${"state " + (kinds[of] || "")}>${t("state." + of)}</${Badge}>`;
 
@@ -180,4 +180,4 @@ export function Table({ columns, rows, href, label, keyOf = (row) => row.id || r
 }
 
 /** Facts is a list of names and values. */
-export const Facts = ({ items }) => html`<dl class="facts">${items.filter((i) => i && i[1] !== undefined && i[1] !== null && i[1] !== "").map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+export const Facts = ({ items }) => html`<dl class="facts">${items.filter((i) => i && i[1] !== undefined && i[1] !== null && i[1] !== false && i[1] !== "").map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;

@@ -1,0 +1,98 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// deployed creates an agent with the demo model and deploys it.
+func (s *server) deployed(token, name string, changes map[string]any) {
+	s.t.Helper()
+	body := map[string]any{"name": name, "title": name, "providerId": "demo", "model": "demo"}
+	for field, value := range changes {
+		body[field] = value
+	}
+	s.call("POST", "/api/v1/admin/agents", token, body, http.StatusCreated)
+	s.call("POST", "/api/v1/admin/agents/"+name+"/deploy", token, map[string]any{}, http.StatusAccepted)
+	require.Eventually(s.t, func() bool {
+		return s.call("GET", "/api/v1/admin/agents/"+name+"/deploy", token, nil, http.StatusOK)["state"] == "running"
+	}, patience, 20*time.Millisecond)
+}
+
+const compose = ".compose textarea"
+
+// say sends a message.
+func (b *tab) say(text string) {
+	b.t.Helper()
+	b.fill(compose, text)
+	b.click(".compose form button.primary")
+}
+
+// The first admin sets the hub up, tries the demo model, and gets an answer.
+func TestFromSetupToAnAnswer(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b := newTab(t)
+	b.open(s.url + "/console/register#setup=" + setupToken)
+	b.fill("input[name=password]", password)
+	b.click("form button.primary")
+	b.see("First steps")
+	b.click(".steps button")
+	b.see("Chat with Demo")
+	b.see("Running")
+	b.fits()
+	b.say("Hello **you**, `x` and <b>no tag</b>")
+	b.see("The answer is complete.")
+	b.see("tokens in")
+	require.True(t, eval[bool](b, `document.querySelectorAll(".message .md strong").length > 0`), "Markdown is rendered")
+	require.True(t, eval[bool](b, `document.querySelectorAll(".message .md b").length === 0`), "HTML is text")
+	b.fits()
+	address := eval[string](b, "location.pathname")
+	require.Regexp(t, `^/console/chat/demo/.+`, address)
+	b.open(s.url + address)
+	b.see("Hello")
+	b.see("tokens in")
+	b.say("/tool Read {\"file_path\":\"notes.md\"}")
+	b.see("A file of the agent")
+	b.open(s.url + address)
+	b.see("Read")
+	b.click(".fold summary")
+	b.see("Input")
+	b.click(".talk header button")
+	b.see("notes.md")
+	b.fits()
+	b.open(s.url + "/console")
+	b.see("Chat with Demo")
+	b.clean(s.url)
+}
+
+// An answer is stopped; the connection is lost in another, and the page shows what the hub stored.
+func TestStoppedAndLostAnswers(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.delay = 150 * time.Millisecond
+	token := s.setUp()
+	s.deployed(token, "slow", nil)
+	b := newTab(t)
+	b.open(s.url + "/console/chat/slow")
+	b.signIn("root", password)
+	b.see("Chat with slow")
+	b.say(strings.Repeat("many words ", 15))
+	b.see("it only echoes")
+	b.click(".compose form button")
+	b.see("The answer was stopped.")
+	b.see("Try again")
+	b.say(strings.Repeat("other words ", 15))
+	b.see("Stop")
+	require.Eventually(t, func() bool { return eval[bool](b, `document.querySelector(".message.live .md") !== null`) }, patience, 20*time.Millisecond)
+	s.cut()
+	b.see("The connection was lost.")
+	s.down.Store(false)
+	require.Eventually(t, func() bool { return !strings.Contains(b.text(), "The connection was lost.") }, patience, 20*time.Millisecond)
+	b.see("Try again")
+	b.clean(s.url)
+}

@@ -1,0 +1,100 @@
+// The fields of an agent.
+import { html } from "../lib/preact.js";
+import { admin, all } from "../app/api.js";
+import { t, titleOf } from "../app/text.js";
+import { useLoad } from "../parts/basic.js";
+import { AreaField, CheckField, NamesField, NumberField, SelectField, TextField } from "../parts/form.js";
+
+const lists = ["tools", "skills", "mcps", "knowledge"];
+
+/** useChoices loads what an agent can have. */
+export const useChoices = () => useLoad(async () => {
+  const found = await Promise.all(["providers", ...lists].map((kind) => all(admin(kind))));
+  return Object.fromEntries(["providers", ...lists].map((kind, i) => [kind, found[i]]));
+});
+
+/** empty are the values of a new agent. */
+export const empty = {
+  title: "", titleEn: "", description: "", descriptionEn: "", icon: "", enabled: true, isDefault: false, providerId: "", model: "", systemPrompt: "", maxTurns: 10,
+  maxOutputTokens: null, contextWindow: null, temperature: null, thinking: "", permissionMode: "default", limitTools: false, allowedTools: [], disallowedTools: [],
+  tools: [], skills: [], mcps: [], knowledge: [], settingSources: [], sandboxMode: "", sandboxNetwork: "", sandboxRead: [], sandboxWrite: [], sandboxDomains: [],
+  runTimeout: "", llmIdleTimeout: "", toolTimeout: "", subagents: "{}",
+};
+
+export const names = Object.keys(empty);
+
+/** valuesOf returns the values of the form for a stored agent. */
+export function valuesOf(a) {
+  const sandbox = a.sandbox || {};
+  const limits = a.limits || {};
+  return {
+    ...empty, ...Object.fromEntries(names.filter((n) => n in a).map((n) => [n, a[n]])),
+    thinking: a.thinking ? JSON.stringify(a.thinking) : "", limitTools: Array.isArray(a.allowedTools), allowedTools: a.allowedTools || [], knowledge: (a.knowledge || []).map((k) => k.name),
+    sandboxMode: sandbox.mode === false ? "off" : sandbox.mode || "", sandboxNetwork: sandbox.network || "", sandboxRead: sandbox.read || [], sandboxWrite: sandbox.write || [], sandboxDomains: sandbox.domains || [],
+    runTimeout: limits.runTimeout || "", llmIdleTimeout: limits.llmIdleTimeout || "", toolTimeout: limits.toolTimeout || "", subagents: JSON.stringify(a.subagents || {}, null, 2),
+  };
+}
+
+/** parse returns the value of a field with JSON, or an error in its place. */
+function parse(field, text, otherwise) {
+  if (!text.trim()) return otherwise;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw Object.assign(new Error(t("form.not_json")), { fields: { [field]: t("form.not_json") }, code: "validation_failed" });
+  }
+}
+
+/** bodyOf returns the body of a request. before is the stored agent: what the form does not have stays. */
+export function bodyOf(v, before = {}) {
+  const { sandboxMode, sandboxNetwork, sandboxRead, sandboxWrite, sandboxDomains, runTimeout, llmIdleTimeout, toolTimeout, limitTools, ...plain } = v;
+  const body = { ...plain };
+  for (const kept of ["extraUserSkillDirs", "access"]) if (kept in before) body[kept] = before[kept];
+  body.allowedTools = limitTools ? v.allowedTools : null;
+  body.thinking = parse("thinking", v.thinking, null);
+  body.subagents = parse("subagents", v.subagents, {});
+  body.knowledge = v.knowledge.map((name) => (before.knowledge || []).find((k) => k.name === name) || { name });
+  const sandbox = { mode: sandboxMode === "off" ? false : sandboxMode, network: sandboxNetwork, read: sandboxRead, write: sandboxWrite, domains: sandboxDomains };
+  body.sandbox = sandboxMode || sandboxNetwork || sandboxRead.length || sandboxWrite.length || sandboxDomains.length ? sandbox : null;
+  body.limits = { ...(before.limits || {}), runTimeout: runTimeout || null, llmIdleTimeout: llmIdleTimeout || null, toolTimeout: toolTimeout || null };
+  return body;
+}
+
+const option = (value, text = value) => ({ value, text });
+
+/** AgentFields are all fields, or with brief those that a new agent needs. */
+export function AgentFields({ form, choices, brief }) {
+  const f = { form };
+  const provider = choices.providers.find((p) => p.id === form.values.providerId);
+  const models = provider ? provider.models : [];
+  const of = (kind) => choices[kind].map((c) => option(c.name, titleOf(c)));
+  const main = html`
+    <${TextField} ...${f} name="title" label=${t("field.title")} maxlength="128" />
+    <${AreaField} ...${f} name="description" label=${t("field.description")} rows="2" maxlength="2000" />
+    <${SelectField} ...${f} name="providerId" label=${t("field.provider")} required options=${[option("", t("form.choose")), ...choices.providers.filter((p) => p.enabled).map((p) => option(p.id, p.name))]} />
+    <${TextField} ...${f} name="model" label=${t("field.model")} help=${t("field.model_help")} list="models" maxlength="200" spellcheck="false" required />
+    <datalist id="models">${models.map((m) => html`<option value=${m.id}>${m.displayName || m.id}</option>`)}${provider && provider.protocol === "demo" && html`<option value="demo">demo</option>`}</datalist>
+    <${AreaField} ...${f} name="systemPrompt" label=${t("field.systemPrompt")} rows=${brief ? 4 : 12} maxlength="200000" />`;
+  if (brief) return main;
+  return html`<fieldset><legend>${t("agent.part.basics")}</legend>${main}
+      <div class="grid"><${TextField} ...${f} name="titleEn" label=${t("field.titleEn")} maxlength="128" /><${TextField} ...${f} name="icon" label=${t("field.icon")} maxlength="1000" /></div>
+      <${AreaField} ...${f} name="descriptionEn" label=${t("field.descriptionEn")} rows="2" maxlength="2000" />
+      <${CheckField} ...${f} name="enabled" label=${t("field.enabled")} help=${t("agent.enabled_help")} /><${CheckField} ...${f} name="isDefault" label=${t("field.isDefault")} /></fieldset>
+    <fieldset><legend>${t("agent.part.uses")}</legend>
+      ${lists.map((kind) => html`<${NamesField} ...${f} name=${kind} label=${t("page." + kind)} options=${of(kind)} />`)}
+      <${AreaField} ...${f} name="subagents" label=${t("field.subagents")} help=${t("field.subagents_help")} rows="6" code /></fieldset>
+    <fieldset><legend>${t("agent.part.permissions")}</legend>
+      <${SelectField} ...${f} name="permissionMode" label=${t("field.permissionMode")} help=${t("mode." + form.values.permissionMode)} options=${["default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"].map((m) => option(m))} />
+      <${CheckField} ...${f} name="limitTools" label=${t("field.limitTools")} help=${t("field.limitTools_help")} />
+      ${form.values.limitTools && html`<${NamesField} ...${f} name="allowedTools" label=${t("field.allowedTools")} help=${t("field.pattern_help")} />`}
+      <${NamesField} ...${f} name="disallowedTools" label=${t("field.disallowedTools")} help=${t("field.pattern_help")} /></fieldset>
+    <fieldset><legend>${t("agent.part.sandbox")}</legend><div class="grid">
+      <${SelectField} ...${f} name="sandboxMode" label=${t("field.sandboxMode")} options=${[option("", t("form.default")), option("auto"), option("required"), option("off")]} />
+      <${SelectField} ...${f} name="sandboxNetwork" label=${t("field.sandboxNetwork")} options=${[option("", t("form.default")), option("proxy"), option("none"), option("all")]} /></div>
+      <${NamesField} ...${f} name="sandboxRead" label=${t("field.sandboxRead")} /><${NamesField} ...${f} name="sandboxWrite" label=${t("field.sandboxWrite")} /><${NamesField} ...${f} name="sandboxDomains" label=${t("field.sandboxDomains")} /></fieldset>
+    <fieldset><legend>${t("agent.part.limits")}</legend><div class="grid">
+      <${NumberField} ...${f} name="maxTurns" label=${t("field.maxTurns")} min="1" max="10000" /><${NumberField} ...${f} name="maxOutputTokens" label=${t("field.maxOutputTokens")} min="1" />
+      <${NumberField} ...${f} name="contextWindow" label=${t("field.contextWindow")} min="1" /><${NumberField} ...${f} name="temperature" label=${t("field.temperature")} min="0" max="2" step="any" />
+      <${TextField} ...${f} name="runTimeout" label=${t("field.runTimeout")} placeholder="30m" /><${TextField} ...${f} name="llmIdleTimeout" label=${t("field.llmIdleTimeout")} placeholder="2m" />
+      <${TextField} ...${f} name="toolTimeout" label=${t("field.toolTimeout")} placeholder="2m" /><${TextField} ...${f} name="thinking" label=${t("field.thinking")} placeholder='{"budgetTokens": 4096}' spellcheck="false" /></div></fieldset>`;
+}

@@ -1,0 +1,263 @@
+// Chats with an agent: sessions on the left, the conversation, and files of the agent on demand.
+import { html, useEffect, useRef, useState } from "../lib/preact.js";
+import { admin, all, call, canWrite, get, path, query, request } from "../app/api.js";
+import { currentPlace, go, setGuard, setQuery, to } from "../app/router.js";
+import { descriptionOf, relative, t, titleOf } from "../app/text.js";
+import { Button, describe, Empty, Loaded, Page, State, useInterval, useLoad } from "../parts/basic.js";
+import { confirm, toast } from "../parts/dialog.js";
+import { Conversation } from "../parts/conversation.js";
+import { events } from "../parts/events.js";
+import { Files } from "./files.js";
+
+const chats = (agent, ...rest) => "/api/v1" + path("agents", agent, "chat", "sessions", ...rest);
+const pageSize = 50;
+
+/** messagesOf returns a page of messages. The hub ends a page early if it is large. */
+async function messagesOf(agent, session, page) {
+  const items = [];
+  let list = await get(chats(agent, session, "messages") + query({ page, page_size: pageSize }));
+  items.push(...list.items);
+  while (list.next && items.length < pageSize && (page - 1) * pageSize + items.length < list.total) {
+    list = await get(chats(agent, session, "messages") + query({ next: list.next, page_size: pageSize - items.length }));
+    items.push(...list.items);
+  }
+  return { items, total: list.total };
+}
+
+const newID = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+
+function Sessions({ agent, current, version }) {
+  const state = useLoad(() => get(chats(agent) + "?page_size=100"), [agent, version]);
+  const remove = async (s) => {
+    if (!(await confirm({ title: t("chat.delete_title"), text: t("chat.delete_text", { n: s.messageCount }), action: t("action.delete"), danger: true }))) return;
+    await call("DELETE", chats(agent, s.id));
+    if (s.id === current) await go(to("chat", agent), { force: true });
+    await state.reload();
+  };
+  return html`<${Loaded} state=${state}>${(list) => html`<ul class="sessions">${list.items.map((s) => html`<li key=${s.id} aria-current=${s.id === current ? "true" : undefined}>
+    <a href=${to("chat", agent, s.id)}>${s.title || t("chat.untitled")}<span>${relative(s.lastMessageAt || s.createdAt)}</span></a>
+    <${Button} kind="quiet small" label=${t("chat.delete", { title: s.title || t("chat.untitled") })} action=${() => remove(s)}>×</${Button}></li>`)}</ul>`}</${Loaded}>`;
+}
+
+/** Undeployed offers to deploy the agent. */
+function Undeployed({ agent, deployment, reload }) {
+  const state = deployment ? deployment.state : "not_deployed";
+  if (state === "running" || state === "unhealthy") return null;
+  const waits = ["deploying", "starting"].includes(state);
+  return html`<div class="note info" role="status">${waits ? t("chat.starting") : t("chat.not_deployed")}
+    ${!waits && canWrite() && html` <${Button} kind="small" action=${async () => {
+      await call("POST", admin("agents", agent, "deploy") + (state === "stopped" ? "/start" : ""), state === "stopped" ? undefined : {});
+      await reload();
+    }}>${t("agent.deploy")}</${Button}>`}</div>`;
+}
+
+/** draft returns the message that was begun on the page of the agent. */
+function draft() {
+  const text = sessionStorage.getItem("draft") || "";
+  sessionStorage.removeItem("draft");
+  return text;
+}
+
+function Talk({ agent, session, onChange, files, setFiles }) {
+  const scroller = useRef(null);
+  const column = useRef(null);
+  const talk = useRef(null);
+  const [text, setText] = useState(draft);
+  const [running, setRunning] = useState(null);
+  const [following, setFollowing] = useState(true);
+  const [empty, setEmpty] = useState(!session);
+  const [fault, setFault] = useState(null);
+  const [lost, setLost] = useState(false);
+  const [said, setSaid] = useState("");
+  const pages = useRef({ first: 1, loading: false });
+  const sessionRef = useRef(session);
+  const scenes = useLoad(() => all("/api/v1/scenes").then((list) => list.filter((s) => s.agentName === agent.name)), [agent.name]);
+  const deployment = useLoad(() => get(admin("agents", agent.name, "deploy")), [agent.name]);
+  const state = deployment.data ? deployment.data.state : "";
+  useInterval(deployment.reload, ["deploying", "starting", "stopping"].includes(state) ? 500 : 15_000);
+
+  const older = async () => {
+    const p = pages.current;
+    if (p.loading || p.first <= 1) return;
+    p.loading = true;
+    try {
+      const list = await messagesOf(agent.name, sessionRef.current, p.first - 1);
+      p.first--;
+      talk.current.add(list.items, true);
+    } catch (error) {
+      toast(describe(error), { kind: "bad" });
+    }
+    p.loading = false;
+  };
+  const load = async () => {
+    const id = sessionRef.current;
+    setFault(null);
+    try {
+      let list = await messagesOf(agent.name, id, 1);
+      const last = Math.max(1, Math.ceil(list.total / pageSize));
+      if (last > 1) list = await messagesOf(agent.name, id, last);
+      if (!talk.current || id !== sessionRef.current) return;
+      talk.current.clear();
+      talk.current.add(list.items);
+      pages.current = { first: last, loading: false };
+      setEmpty(!list.total);
+      talk.current.latest();
+      if (last > 1 && list.items.length < pageSize / 2) await older();
+      if (list.items.some((m) => m.role === "assistant" && m.status === "partial")) setTimeout(() => talk.current && id === sessionRef.current && load(), 2000);
+    } catch (error) {
+      setFault(error);
+    }
+  };
+  useEffect(() => {
+    talk.current = new Conversation(scroller.current, column.current, { onFollow: setFollowing, onTop: older, retry: (question) => send(question) });
+    if (session) load();
+    return () => {
+      talk.current.close();
+      talk.current = null;
+      setGuard(null);
+      abort.current?.abort();
+    };
+  }, []);
+  const abort = useRef(null);
+
+  /** reconnect waits until the hub can be reached, and shows what it has stored. */
+  const reconnect = async () => {
+    setLost(true);
+    for (let wait = 500; talk.current; wait = Math.min(wait * 2, 10_000)) {
+      await new Promise((done) => setTimeout(done, wait));
+      try {
+        await get(chats(agent.name, sessionRef.current, "messages") + "?page_size=1");
+        break;
+      } catch (error) {
+        if (error.status && error.status < 500) break;
+      }
+    }
+    setLost(false);
+    if (talk.current) await load();
+  };
+  const send = async (message) => {
+    if (!message.trim() || running) return;
+    setText("");
+    setSaid("");
+    setEmpty(false);
+    const answer = talk.current.ask(message);
+    const controller = new AbortController();
+    abort.current = controller;
+    setRunning(controller);
+    setGuard(() => confirm({ title: t("chat.leave"), text: t("chat.leave_text"), action: t("chat.leave_action"), danger: true }));
+    let ended = false;
+    try {
+      if (!sessionRef.current) {
+        const made = await call("POST", chats(agent.name), { title: message.trim().split("\n")[0].slice(0, 60) });
+        sessionRef.current = made.id;
+        onChange(made.id);
+        go(to("chat", agent.name, made.id), { replace: true, force: true });
+      }
+      const response = await request("POST", chats(agent.name, sessionRef.current, "messages"), {
+        body: { message, clientMessageId: newID() }, headers: { Accept: "text/event-stream" }, signal: controller.signal,
+      });
+      for await (const { name, data } of events(response)) {
+        if (name === "done") ended = true;
+        else answer.event(data);
+      }
+      if (!ended) throw Object.assign(new Error(), { code: "unreachable" });
+      answer.end({ status: answer.saved ? answer.saved.status : "completed" });
+      setSaid(t("chat.complete"));
+    } catch (error) {
+      if (controller.signal.aborted && !talk.current) return;
+      if (error.status === undefined || error.code === "unreachable") {
+        answer.end({ status: "partial" });
+        setRunning(null);
+        setGuard(null);
+        if (sessionRef.current) await reconnect();
+        return;
+      }
+      answer.notice(describe(error), true);
+      answer.end({ status: "failed" });
+      if (error.code === "agent_not_deployed") deployment.reload();
+    } finally {
+      if (talk.current) {
+        setRunning(null);
+        setGuard(null);
+        onChange(sessionRef.current);
+      }
+    }
+  };
+  const stop = async () => {
+    try {
+      await call("POST", chats(agent.name, sessionRef.current, "cancel"));
+    } catch (error) {
+      if (error.status !== 409) throw error;
+    }
+  };
+  const onKeyDown = (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      send(text);
+    }
+  };
+  return html`<section class="talk">
+    <header><a class="only-phone" href="?list=1" onClick=${(e) => { e.preventDefault(); setQuery({ list: "1" }, false); }}>${t("chat.sessions")}</a><h1>${titleOf(agent)}</h1>
+      ${deployment.data && html`<${State} of=${state} />`}
+      <${Button} kind="small" action=${() => setFiles(!files)} aria-pressed=${files ? "true" : "false"}>${t("files.title")}</${Button}></header>
+    <div class="scroll" ref=${scroller} tabindex="0" role="region" aria-label=${t("chat.conversation")}>
+      ${fault && html`<div class="note bad" role="alert">${describe(fault)} <${Button} kind="small" action=${load}>${t("action.retry")}</${Button}></div>`}
+      ${empty && html`<div class="column"><h2>${t("chat.begin", { name: titleOf(agent) })}</h2><p>${descriptionOf(agent)}</p>
+        <ul class="suggestions">${(scenes.data || []).map((s) => html`<li key=${s.name}><button type="button" class="button" onClick=${() => send(s.prompt || titleOf(s))} disabled=${Boolean(s.promptOmitted)}>
+          <span>${titleOf(s)}</span><span class="soft">${descriptionOf(s)}</span></button></li>`)}</ul></div>`}
+      <div class="column" ref=${column}></div>
+    </div>
+    ${!following && html`<button type="button" class="button latest" onClick=${() => talk.current.latest()}>${t("chat.latest")}</button>`}
+    <div class="compose">
+      ${deployment.data && html`<${Undeployed} agent=${agent.name} deployment=${deployment.data} reload=${deployment.reload} />`}
+      ${lost && html`<div class="note" role="alert">${t("chat.lost")}</div>`}
+      <form onSubmit=${(e) => { e.preventDefault(); send(text); }}>
+        <textarea rows=${Math.min(8, text.split("\n").length)} aria-label=${t("chat.message")} placeholder=${t("chat.placeholder")} value=${text} onInput=${(e) => setText(e.target.value)} onKeyDown=${onKeyDown}></textarea>
+        ${running ? html`<${Button} action=${stop}>${t("chat.stop")}</${Button}>` : html`<${Button} kind="primary" disabled=${!text.trim() || lost}>${t("chat.send")}</${Button}>`}
+      </form>
+      <p class="hidden" role="status">${said}</p>
+    </div>
+  </section>`;
+}
+
+function AgentChat({ agents, name, session, listed }) {
+  const agent = agents.find((a) => a.name === name);
+  const [version, setVersion] = useState(0);
+  const [files, setFiles] = useState(false);
+  const [now, setNow] = useState(session);
+  // A new chat gets its id with the first message: that is the same conversation.
+  const key = useRef({ session, n: 0 });
+  if (session !== key.current.session) key.current = { session, n: key.current.n + 1 };
+  useEffect(() => setNow(session), [session]);
+  useEffect(() => { document.title = titleOf(agent) + " - agenthost"; }, [name]);
+  return html`<div class="chat ${files ? "with-files" : ""} ${listed ? "list" : ""}">
+    <aside aria-label=${t("chat.sessions")}>
+      <label class="field">${t("chat.agent")}<select onChange=${(e) => go(to("chat", e.target.value))}>${agents.map((a) => html`<option value=${a.name} selected=${a.name === name}>${titleOf(a)}</option>`)}</select></label>
+      <a class="button plain" href=${to("chat", name)} onClick=${() => { if (!currentPlace().segments[2]) key.current.n++; }}>${t("chat.new")}</a>
+      <${Sessions} agent=${name} current=${now} version=${version} />
+    </aside>
+    <${Talk} key=${name + " " + key.current.n} agent=${agent} session=${session} files=${files} setFiles=${setFiles} onChange=${(id) => {
+      key.current.session = id;
+      setNow(id);
+      setVersion((v) => v + 1);
+    }} />
+    ${files && html`<aside class="files" aria-label=${t("files.title")}><${Files} agent=${name} close=${() => setFiles(false)} /></aside>`}
+  </div>`;
+}
+
+export function Chat({ place }) {
+  const [, name, session] = place.segments;
+  const state = useLoad(() => all("/api/v1/agents"));
+  const chosen = state.data && !name && (state.data.find((a) => a.isDefault) || state.data[0]);
+  useEffect(() => { const here = currentPlace().segments; // the user may have gone on
+    if (chosen && here[0] === "chat" && !here[1]) go(to("chat", chosen.name), { replace: true }); }, [chosen]);
+  return html`<${Loaded} state=${state}>${(agents) => {
+    if (!agents.length) {
+      return html`<${Page} title=${t("page.chat")}><${Empty} text=${canWrite() ? t("chat.no_agent") : t("chat.no_agent_member")}>
+        ${canWrite() && html`<a class="button primary" href=${to("agents") + "?create=1"}>${t("start.agent_action")}</a>`}</${Empty}></${Page}>`;
+    }
+    if (!name) return null;
+    if (!agents.some((a) => a.name === name)) return html`<${Page} title=${t("error.not_found")}><p>${t("chat.no_such_agent", { name })}</p></${Page}>`;
+    return html`<${AgentChat} key=${name} agents=${agents} name=${name} session=${session || ""} listed=${place.query.get("list") === "1"} />`;
+  }}</${Loaded}>`;
+}

@@ -1,0 +1,210 @@
+// Providers and the components of agents: one list and one form for all of them. kinds.js has what differs.
+import { html, useEffect, useRef, useState } from "../lib/preact.js";
+import { admin, call, canWrite, get, query, request, save, upload } from "../app/api.js";
+import { go, setQuery, to } from "../app/router.js";
+import { bytes, dateTime, descriptionOf, t, titleOf } from "../app/text.js";
+import { Badge, Button, Copy, describe, Empty, Facts, Loaded, Page, Paging, Problem, Search, State, Table, useLoad } from "../parts/basic.js";
+import { confirm, toast } from "../parts/dialog.js";
+import { Diff } from "../parts/diff.js";
+import { AreaField, CheckField, Form, NamesField, NumberField, SelectField, TextField, useForm } from "../parts/form.js";
+import { kinds, useOptions } from "./kinds.js";
+
+const pageSize = 25;
+
+const controls = { text: TextField, area: AreaField, number: NumberField, check: CheckField, select: SelectField, names: NamesField };
+
+/** Fields are the fields of a kind, in its order. */
+function Fields({ form, kind, options, existing }) {
+  return kind.fields.filter((f) => !(existing && f.fixed) && (!f.when || f.when(form.values))).map((f) => {
+    const { name, type = "text", fixed, when, value, parse, label, help, choices, list, ...rest } = f;
+    const Control = controls[type];
+    return html`<${Control} key=${name} form=${form} name=${name} label=${t("field." + (label || name))} help=${help && t(help)} options=${choices ? choices(options) : undefined} ...${rest} />`;
+  });
+}
+
+/** body returns the fields of a request. */
+function body(kind, values, existing) {
+  const result = {};
+  for (const f of kind.fields) {
+    if ((existing && f.fixed) || (f.when && !f.when(values))) continue;
+    try {
+      const value = f.parse ? f.parse(values[f.name]) : values[f.name];
+      if (value !== undefined) result[f.name] = value;
+    } catch {
+      throw Object.assign(new Error(), { fields: { [f.name]: t("form.not_json") } });
+    }
+  }
+  return result;
+}
+
+const valuesOf = (kind, item) => Object.fromEntries(kind.fields.map((f) => [f.name, f.value ? f.value(item) : item[f.name] ?? { check: false, names: [], number: null }[f.type] ?? ""]));
+
+/** Upload takes a file by drag and drop or by a dialog, and shows the progress. */
+function Upload({ kind, accept, method, target, fields, onDone }) {
+  const [over, setOver] = useState(false);
+  const [progress, setProgress] = useState(null);
+  const [fault, setFault] = useState(null);
+  const input = useRef(null);
+  const take = async (file) => {
+    if (!file) return;
+    const form = new FormData();
+    for (const [name, value] of Object.entries(fields || {})) form.append(name, value);
+    form.append("file", file);
+    setFault(null);
+    setProgress(0);
+    try {
+      onDone(await upload(method, target, form, setProgress));
+    } catch (error) {
+      setFault(error);
+    } finally {
+      setProgress(null);
+    }
+  };
+  return html`<div class="drop ${over ? "over" : ""}" onDragOver=${(e) => { e.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)}
+      onDrop=${(e) => { e.preventDefault(); setOver(false); take(e.dataTransfer.files[0]); }}>
+    <p>${t("upload." + kind)}</p>
+    <input type="file" class="hidden" ref=${input} accept=${accept} aria-label=${t("upload.choose")} tabindex="-1" onChange=${(e) => { take(e.target.files[0]); e.target.value = ""; }} />
+    <${Button} action=${() => input.current.click()} busy=${progress !== null}>${t("upload.choose")}</${Button}>
+    ${progress !== null && html`<p><progress max="1" value=${progress} aria-label=${t("upload.progress")}></progress></p>`}
+    <div class="error" role="alert">${fault && (Object.entries(fault.fields).map(([f, text]) => f + " " + text).join("; ") || describe(fault))}</div>
+  </div>`;
+}
+
+/** Probe tests a provider, stored or not. */
+function Probe({ run }) {
+  const [result, setResult] = useState(null);
+  return html`<div class="probe"><${Button} action=${async () => setResult(await run())}>${t("provider.probe")}</${Button}>
+    ${result && html`<div class="note ${result.ok ? "info" : "bad"}" role="status"><p>${result.ok ? t("provider.probe_ok", { ms: result.latencyMs }) : result.message}</p>
+      ${result.models && result.models.length > 0 && html`<p>${t("provider.models_found", { n: result.models.length })} ${result.models.slice(0, 12).map((m) => html`<code>${m.id}</code> `)}</p>`}</div>`}</div>`;
+}
+
+function Key({ provider }) {
+  const [key, setKey] = useState("");
+  if (!provider.hasKey || provider.shared) return null;
+  return key ? html`<code>${key}</code> <${Copy} text=${key} />` : html`<${Button} kind="small" action=${async () => setKey((await call("POST", admin("providers", provider.id, "reveal-key"))).apiKey)}>${t("provider.reveal")}</${Button}>`;
+}
+
+/** Source shows the file of a tool. */
+function Source({ tool }) {
+  const state = useLoad(async () => (await request("GET", admin("tools", tool.name, "download"), { headers: { Accept: "*/*" } })).text(), [tool.hash]);
+  return html`<h2>${t("tool.source")}</h2><${Loaded} state=${state}>${(text) => html`<pre class="lines" tabindex="0">${text.slice(0, 500_000)}</pre>
+    <div class="buttons"><${Copy} text=${text} /><${Button} kind="small" action=${() => save(admin("tools", tool.name, "download"), tool.fileName)}>${t("files.download")}</${Button}></div>`}</${Loaded}>`;
+}
+
+async function downloadSkill(skill) {
+  const link = await get("/api/v1/skills/" + encodeURIComponent(skill.name) + "/download");
+  const url = new URL(link.url);
+  const a = document.createElement("a");
+  a.href = url.href;
+  a.download = skill.name + ".zip";
+  a.click();
+}
+
+function Edit({ name, kind, item, options, reload }) {
+  const [base, setBase] = useState(item);
+  const [theirs, setTheirs] = useState(null);
+  const id = kind.idOf(item);
+  const store = async (values, version) => {
+    const saved = await call("PUT", admin(name, id), body(kind, values, true), { headers: version ? { "If-Match": String(version) } : {} });
+    setBase(saved);
+    setTheirs(null);
+    toast(t("form.saved"));
+    await reload();
+  };
+  const form = useForm(valuesOf(kind, item), async (v) => {
+    try {
+      await store(v, base.version);
+    } catch (fault) {
+      if (fault.code === "precondition_failed") setTheirs(await get(admin(name, id)));
+      throw fault;
+    }
+  });
+  const text = (v) => JSON.stringify(v, null, 2);
+  return html`${theirs && html`<div class="panel" role="alert"><h2>${t("form.conflict")}</h2><p>${t("form.conflict_text")}</p><${Diff} from=${text(valuesOf(kind, theirs))} to=${text(form.values)} label=${t("form.conflict")} />
+      <div class="buttons"><${Button} kind="danger" action=${async () => { await store(form.values, theirs.version); form.reset(form.values); }}>${t("form.keep_mine")}</${Button}>
+      <${Button} action=${() => { setBase(theirs); form.reset(valuesOf(kind, theirs)); setTheirs(null); }}>${t("form.take_theirs")}</${Button}></div></div>`}
+    <${Form} form=${form} action=${t("action.save")} names=${kind.fields.map((f) => f.name)}><${Fields} form=${form} kind=${kind} options=${options} existing /></${Form}>
+    ${name === "providers" && html`<h2>${t("provider.probe")}</h2><${Probe} run=${() => (form.dirty ? call("POST", admin("providers", "probe"), probeBody(form.values)) : call("POST", admin("providers", id, "probe")))} />`}`;
+}
+
+const probeBody = (v) => ({ protocol: v.protocol, authStyle: v.authStyle, baseUrl: v.baseUrl, apiKey: v.apiKey || "" });
+
+function Create({ name, kind }) {
+  const options = useOptions(kind);
+  const initial = Object.fromEntries(kind.fields.map((f) => [f.name, f.initial ?? (f.value ? f.value({}) : { check: false, names: [], number: null }[f.type] ?? "")]));
+  const form = useForm(initial, async (v) => {
+    const made = await call("POST", admin(name), body(kind, v, false));
+    toast(t("form.created"));
+    await go(to(name, kind.idOf(made)), { force: true });
+  });
+  return html`<${Page} title=${t(name + ".create")} crumbs=${[{ href: to(name), text: t("page." + name) }]}>
+    <${Loaded} state=${options}>${(found) => html`<${Form} form=${form} action=${t("action.create")} names=${kind.fields.map((f) => f.name)} cancel=${() => go(to(name))}><${Fields} form=${form} kind=${kind} options=${found} /></${Form}>
+      ${name === "providers" && html`<h2>${t("provider.probe")}</h2><${Probe} run=${() => call("POST", admin("providers", "probe"), probeBody(form.values))} />`}`}</${Loaded}></${Page}>`;
+}
+
+function CreateByUpload({ name, kind }) {
+  return html`<${Page} title=${t(name + ".create")} crumbs=${[{ href: to(name), text: t("page." + name) }]}>
+    <p>${t("upload." + name + "_text")}</p><${Upload} kind=${name} accept=${kind.accept} method="POST" target=${admin(name)} onDone=${(made) => { toast(t("form.created")); go(to(name, made.name)); }} /></${Page}>`;
+}
+
+function Detail({ name, kind, item, reload }) {
+  const options = useOptions(kind);
+  const id = kind.idOf(item);
+  const editable = canWrite() && !kind.readOnly?.(item);
+  const remove = async () => {
+    if (!(await confirm({ title: t("component.delete_title", { name: titleOf(item) }), text: t("component.delete_text"), action: t("action.delete"), danger: true, name: item.name }))) return;
+    try {
+      await call("DELETE", admin(name, id));
+    } catch (fault) {
+      if (!fault.data.agents) throw fault;
+      toast(t("component.in_use", { agents: fault.data.agents.join(", ") }), { kind: "bad" });
+      return;
+    }
+    go(to(name), { force: true });
+  };
+  return html`<${Page} title=${titleOf(item)} crumbs=${[{ href: to(name), text: t("page." + name) }]} action=${html`
+      ${name === "skills" && html`<${Button} action=${() => downloadSkill(item)}>${t("files.download")}</${Button}>`}
+      ${editable && html`<${Button} kind="danger" action=${remove}>${t("action.delete")}</${Button}>`}`}>
+    <${Facts} items=${[...kind.facts(item), item.size && [t("field.size"), bytes(item.size)], item.hash && [t("field.hash"), html`<code>${item.hash}</code> <${Copy} text=${item.hash} />`],
+      name === "providers" && canWrite() && item.hasKey && !item.shared && [t("provider.key"), html`<code>${item.maskedKey}</code> <${Key} provider=${item} />`],
+      item.updatedAt && [t("list.updated"), dateTime(item.updatedAt)]]} />
+    ${item.status === "missing" && html`<div class="note bad">${t("component.missing")}</div>`}
+    ${editable ? html`<${Loaded} state=${options}>${(found) => html`<${Edit} key=${id} name=${name} kind=${kind} item=${item} options=${found} reload=${reload} />`}</${Loaded}>` : html`<p>${descriptionOf(item)}</p>`}
+    ${!editable && name === "providers" && canWrite() && item.protocol !== "demo" && html`<${Probe} run=${() => call("POST", admin("providers", id, "probe"))} />`}
+    ${editable && kind.accept && html`<h2>${t("upload.replace")}</h2><${Upload} kind=${name} accept=${kind.accept} method="PUT" target=${admin(name, id, "file")} onDone=${async () => { toast(t("form.saved")); await reload(); }} />`}
+    ${name === "tools" && item.source === "custom" && item.status === "ready" && html`<${Source} tool=${item} />`}
+  </${Page}>`;
+}
+
+function Item({ name, kind, id }) {
+  const state = useLoad(() => get(admin(name, id)), [name, id]);
+  useEffect(() => { document.title = id + " - agenthost"; }, [id]);
+  if (state.fault && !state.data) return html`<${Page} title=${id} crumbs=${[{ href: to(name), text: t("page." + name) }]}><${Problem} fault=${state.fault} retry=${state.reload} /></${Page}>`;
+  return html`<${Loaded} state=${state}>${(item) => html`<${Detail} key=${name + id} name=${name} kind=${kind} item=${item} reload=${state.reload} />`}</${Loaded}>`;
+}
+
+function List({ name, kind, place }) {
+  const q = place.query.get("q") || "";
+  const page = Number(place.query.get("page")) || 1;
+  const type = place.query.get("type") || "";
+  const state = useLoad(() => get(admin(name) + query({ q, page, type, page_size: pageSize })), [name, q, page, type]);
+  const create = html`<a class="button primary" href=${to(name) + "?create=1"}>${t(name + ".create")}</a>`;
+  return html`<${Page} title=${t("page." + name)} action=${canWrite() && create}>
+    <p>${t(name + ".text")}</p>
+    <div class="filters"><${Search} value=${q} />${kind.types && html`<label>${t("field.type")}<select value=${type} onChange=${(e) => setQuery({ type: e.target.value, page: "" })}><option value="">${t("list.all")}</option>
+      ${kind.types.map((v) => html`<option value=${v} selected=${v === type}>${t("skill." + v)}</option>`)}</select></label>`}</div>
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page." + name)} rows=${list.items} keyOf=${kind.idOf} href=${(i) => to(name, kind.idOf(i))} columns=${[
+      { text: t("field.name"), cell: (i) => html`<strong>${titleOf(i)}</strong> ${i.name !== titleOf(i) && html`<code class="soft">${i.name}</code>`}` },
+      ...kind.columns,
+      { text: t("list.state"), cell: (i) => (i.enabled === false ? html`<${Badge}>${t("state.disabled")}</${Badge}>` : i.keyState && i.keyState !== "not_required" ? html`<${State} of=${i.keyState === "missing" ? "no_key" : i.keyState} />` : i.status ? html`<${State} of=${i.status} />` : html`<${State} of="active" />`) },
+    ]} /><${Paging} page=${page} size=${pageSize} total=${list.total} />` : html`<${Empty} text=${q ? t("list.nothing") : t(name + ".none")}>${!q && canWrite() && create}</${Empty}>`)}</${Loaded}>
+  </${Page}>`;
+}
+
+export function Component({ place }) {
+  const [name, id] = place.segments;
+  const kind = kinds[name];
+  if (id) return html`<${Item} key=${name + id} name=${name} kind=${kind} id=${id} />`;
+  if (place.query.get("create") === "1" && canWrite()) return kind.accept ? html`<${CreateByUpload} key=${name} name=${name} kind=${kind} />` : html`<${Create} key=${name} name=${name} kind=${kind} />`;
+  return html`<${List} key=${name} name=${name} kind=${kind} place=${place} />`;
+}

@@ -1,0 +1,38 @@
+// The files of the working directory of a deployed agent.
+import { html, useState } from "../lib/preact.js";
+import { admin, canWrite, get, query, request, save } from "../app/api.js";
+import { bytes, t } from "../app/text.js";
+import { Button, Loaded, useLoad } from "../parts/basic.js";
+import { Dialog, open } from "../parts/dialog.js";
+
+const shownBytes = 256_000; // of a file; the whole one can be downloaded
+
+function Content({ agent, path, close }) {
+  const source = admin("agents", agent, "files", "content") + query({ path });
+  const state = useLoad(async () => {
+    const response = await request("GET", source, { headers: { Accept: "*/*", Range: "bytes=0-" + (shownBytes - 1) } });
+    return new TextDecoder().decode(await response.arrayBuffer());
+  });
+  return html`<${Dialog} wide title=${path} onClose=${() => close()}>
+    <${Loaded} state=${state}>${(text) => html`<pre class="lines" tabindex="0">${text}</pre>`}</${Loaded}>
+    <div class="buttons"><${Button} action=${() => save(source, path.split("/").pop())}>${t("files.download")}</${Button}><${Button} kind="primary" action=${() => close()}>${t("action.close")}</${Button}></div>
+  </${Dialog}>`;
+}
+
+export function Files({ agent, close }) {
+  const [path, setPath] = useState("");
+  const state = useLoad(() => get(admin("agents", agent, "files") + query({ path })), [path]);
+  const show = (entry) => {
+    const full = path ? path + "/" + entry.name : entry.name;
+    if (entry.type === "directory") setPath(full);
+    else open((done) => html`<${Content} agent=${agent} path=${full} close=${done} />`);
+  };
+  return html`<div><h2>${t("files.title")}</h2>
+    <div class="buttons"><${Button} kind="small" action=${state.reload}>${t("files.reload")}</${Button}>${close && html`<${Button} kind="small" action=${close}>${t("action.close")}</${Button}>`}</div>
+    <p><code>/${path}</code></p>
+    <${Loaded} state=${state}>${(list) => html`<ul class="tree">
+      ${path && html`<li><${Button} kind="quiet" action=${() => setPath(path.split("/").slice(0, -1).join("/"))}>..</${Button}></li>`}
+      ${list.entries.map((entry) => html`<li key=${entry.name}><${Button} kind="quiet" disabled=${entry.type !== "directory" && !canWrite()} action=${() => show(entry)}>${entry.name}${entry.type === "directory" ? "/" : ""}</${Button}>
+        ${entry.type !== "directory" && html`<span class="soft">${bytes(entry.size)}</span>`}</li>`)}
+      ${!list.entries.length && html`<li class="soft">${t("files.none")}</li>`}</ul>`}</${Loaded}></div>`;
+}

@@ -1,0 +1,83 @@
+// Tokens and cost, and budgets.
+import { html, useState } from "../lib/preact.js";
+import { admin, call, get, query, save } from "../app/api.js";
+import { setQuery, to } from "../app/router.js";
+import { compact, date, money, number, t } from "../app/text.js";
+import { Badge, Button, Empty, Loaded, Page, Paging, Table, Tabs, Time, useLoad } from "../parts/basic.js";
+import { Bars } from "../parts/chart.js";
+import { confirm, Dialog, open, toast } from "../parts/dialog.js";
+import { Form, NumberField, SelectField, TextField, useForm } from "../parts/form.js";
+
+const tokens = (r) => r.inputTokens + r.cacheReadTokens + r.cacheWriteTokens + r.outputTokens;
+const day = (offset) => new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10);
+
+function Report({ place }) {
+  const by = place.query.get("by") || "agent";
+  const page = Number(place.query.get("page")) || 1;
+  const from = place.query.get("from") || day(-29);
+  const until = place.query.get("to") || day(0);
+  const only = { agent: place.query.get("agent") || "", user: place.query.get("user") || "" };
+  const key = JSON.stringify([by, page, from, until, only]);
+  const rows = useLoad(() => get(admin("usage") + query({ by, from, to: until, page, page_size: 50, ...only })), [key]);
+  const days = useLoad(() => get(admin("usage") + query({ by: "day", from, to: until, page_size: 100, ...only })), [key]);
+  const [what, setWhat] = useState("tokens");
+  const nameOf = { agent: (r) => html`<a href=${to("agents", r.agentName)}>${r.agentName}</a>`, user: (r) => r.userName || r.userId, model: (r) => html`<code>${r.model}</code>`, day: (r) => date(r.day) };
+  return html`<div class="filters">
+      <label>${t("usage.by")}<select value=${by} onChange=${(e) => setQuery({ by: e.target.value, page: "" })}>${["agent", "user", "model", "day"].map((v) => html`<option value=${v} selected=${v === by}>${t("usage.by." + v)}</option>`)}</select></label>
+      <label>${t("audit.from")}<input type="date" value=${from} max=${until} onChange=${(e) => setQuery({ from: e.target.value, page: "" })} /></label>
+      <label>${t("audit.to")}<input type="date" value=${until} min=${from} onChange=${(e) => setQuery({ to: e.target.value, page: "" })} /></label>
+      <label>${t("usage.chart")}<select value=${what} onChange=${(e) => setWhat(e.target.value)}>${["tokens", "cost", "runs"].map((v) => html`<option value=${v} selected=${v === what}>${t("usage." + v)}</option>`)}</select></label>
+      <${Button} action=${() => save(admin("usage", "export") + query({ by, from, to: until, ...only }), "usage.csv")}>CSV</${Button}></div>
+    <${Loaded} state=${days}>${(list) => html`<div class="figures"><div><strong>${compact(tokens(list.totals))}</strong>${t("usage.tokens")}</div><div><strong>${money(list.totals.cost)}</strong>${t("usage.cost")}</div><div><strong>${compact(list.totals.runs)}</strong>${t("usage.runs")}</div></div>
+      <${Bars} label=${t("usage." + what)} format=${what === "cost" ? money : compact} items=${list.items.map((r) => ({ label: date(r.day, { month: "short", day: "numeric", timeZone: "UTC" }), value: what === "tokens" ? tokens(r) : r[what] }))} />`}</${Loaded}>
+    <${Loaded} state=${rows}>${(list) => (list.items.length ? html`<${Table} label=${t("page.usage")} rows=${list.items} keyOf=${(r) => JSON.stringify([r.day, r.agentName, r.userId, r.model])} columns=${[
+      { text: t("usage.by." + by), cell: nameOf[by] },
+      { text: t("usage.runs"), class: "num", cell: (r) => number(r.runs) },
+      { text: t("usage.input"), class: "num", cell: (r) => number(r.inputTokens + r.cacheReadTokens + r.cacheWriteTokens) },
+      { text: t("usage.output"), class: "num", cell: (r) => number(r.outputTokens) },
+      { text: t("usage.cost"), class: "num", cell: (r) => money(r.cost) },
+    ]} /><${Paging} page=${page} size=${50} total=${list.total} />` : html`<${Empty} text=${t("chart.none")} />`)}</${Loaded}>`;
+}
+
+function BudgetForm({ budget, close }) {
+  const form = useForm(budget || { kind: "agent", name: "", period: "month", unit: "cost", soft: null, hard: null }, async (v) => {
+    await call("PUT", admin("budgets", v.kind, v.name), { period: v.period, unit: v.unit, soft: v.soft, hard: v.hard });
+    toast(t("form.saved"));
+    close(true);
+  }, { guarded: false });
+  const options = (name, values) => values.map((value) => ({ value, text: t("budget." + name + "." + value) }));
+  return html`<${Dialog} title=${t("budget.edit")} onClose=${() => close(false)}><${Form} form=${form} action=${t("action.save")} cancel=${() => close(false)} names=${["kind", "name", "period", "unit", "soft", "hard"]} always>
+    ${!budget && html`<${SelectField} form=${form} name="kind" label=${t("budget.kind")} options=${options("kind", ["agent", "user"])} /><${TextField} form=${form} name="name" label=${t("field.name")} help=${t("budget.name_help")} required />`}
+    <${SelectField} form=${form} name="period" label=${t("budget.period")} options=${options("period", ["day", "month"])} />
+    <${SelectField} form=${form} name="unit" label=${t("budget.unit")} options=${options("unit", ["tokens", "cost"])} />
+    <${NumberField} form=${form} name="soft" label=${t("budget.soft")} min="0" step="any" /><${NumberField} form=${form} name="hard" label=${t("budget.hard")} help=${t("budget.hard_help")} min="0" step="any" />
+  </${Form}></${Dialog}>`;
+}
+
+function Budgets({ place }) {
+  const page = Number(place.query.get("page")) || 1;
+  const state = useLoad(() => get(admin("budgets") + query({ page, page_size: 50 })), [page]);
+  const edit = async (budget) => {
+    if (await open((close) => html`<${BudgetForm} budget=${budget} close=${close} />`)) await state.reload();
+  };
+  const remove = async (b) => {
+    if (!(await confirm({ title: t("budget.delete_title", { name: b.name }), text: t("budget.delete_text"), action: t("action.delete"), danger: true }))) return;
+    await call("DELETE", admin("budgets", b.kind, b.name));
+    await state.reload();
+  };
+  const amount = (b, v) => (v === undefined || v === null ? "-" : b.unit === "cost" ? money(v) : compact(v));
+  return html`<p>${t("budget.text")}</p><div class="buttons"><${Button} kind="primary" action=${() => edit(null)}>${t("budget.create")}</${Button}></div>
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("usage.tab.budgets")} rows=${list.items} keyOf=${(b) => b.kind + b.name} columns=${[
+      { text: t("field.name"), cell: (b) => html`<strong>${b.name}</strong> <${Badge}>${t("budget.kind." + b.kind)}</${Badge}>` },
+      { text: t("budget.period"), cell: (b) => t("budget.period." + b.period) },
+      { text: t("budget.spent"), class: "num", cell: (b) => amount(b, b.spent) }, { text: t("budget.soft"), class: "num", cell: (b) => amount(b, b.soft) }, { text: t("budget.hard"), class: "num", cell: (b) => amount(b, b.hard) },
+      { text: t("budget.resets"), cell: (b) => html`<${Time} at=${b.resetsAt} />` },
+      { text: "", class: "end", cell: (b) => html`<div class="buttons"><${Button} kind="small" action=${() => edit(b)}>${t("action.edit")}</${Button}><${Button} kind="small danger" action=${() => remove(b)}>${t("action.delete")}</${Button}></div>` },
+    ]} /><${Paging} page=${page} size=${50} total=${list.total} />` : html`<${Empty} text=${t("budget.none")} />`)}</${Loaded}>`;
+}
+
+export function Usage({ place }) {
+  const part = place.segments[1] || "report";
+  return html`<${Page} title=${t("page.usage")} tabs=${html`<${Tabs} label=${t("page.usage")} items=${["report", "budgets"].map((p) => ({ href: p === "report" ? to("usage") : to("usage", p), text: t("usage.tab." + p), current: p === part }))} />`}>
+    ${part === "budgets" ? html`<${Budgets} place=${place} />` : html`<${Report} place=${place} />`}</${Page}>`;
+}

@@ -1,0 +1,293 @@
+// The messages of a chat, as nodes that grow while an answer arrives.
+import { compact, dateTime, duration, money, relative, t } from "../app/text.js";
+import { el, markdown, Stream } from "./markdown.js";
+
+const labels = () => ({ copy: t("action.copy"), copied: t("action.copied"), code: t("chat.code") });
+
+/** oneLine shortens a value for the line of a tool call. */
+function oneLine(input) {
+  if (!input || typeof input !== "object") return "";
+  const value = input.command || input.file_path || input.path || input.pattern || input.url || input.description || Object.values(input).find((v) => typeof v === "string") || "";
+  return String(value).split("\n")[0].slice(0, 120);
+}
+
+const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+
+/** Fold is one line that opens: thinking or a tool call. */
+class Fold {
+  constructor(name, isTool) {
+    this.what = el("span", { class: "what" });
+    this.took = el("span", { class: "took" });
+    this.inside = el("div", { class: "inside" });
+    this.node = el("details", { class: "fold" }, el("summary", {}, isTool ? el("code", {}, name) : name, this.what, this.took), this.inside);
+    this.text = null;
+  }
+
+  part(title, text) {
+    this.inside.append(el("div", {}, title), el("pre", { tabindex: "0" }, text));
+  }
+
+  append(text) {
+    if (!this.text) {
+      const pre = el("pre", { tabindex: "0" }, "");
+      this.text = document.createTextNode("");
+      pre.append(this.text);
+      this.inside.append(pre);
+    }
+    this.text.appendData(text);
+  }
+
+  input(value) {
+    this.what.textContent = oneLine(value);
+    this.part(t("chat.input"), pretty(value));
+  }
+
+  result(block) {
+    this.took.textContent = (block.is_error ? t("state.failed") + " " : "") + duration(block.duration_ms || 0);
+    if (block.is_error) this.node.classList.add("bad");
+    this.part(block.is_error ? t("chat.fault") : t("chat.output"), block.output + (block.truncated ? "\n…" : ""));
+  }
+
+  denied(reason) {
+    this.node.classList.add("bad");
+    this.took.textContent = t("chat.denied");
+    this.part(t("chat.denied"), reason || "");
+  }
+}
+
+/** Answer is the answer of an agent. It takes the blocks of a stored one, or the events of a run. */
+class Answer {
+  constructor(actions) {
+    this.actions = actions;
+    this.body = el("div", {});
+    this.foot = el("div", { class: "foot" });
+    this.node = el("article", { class: "message", "aria-label": t("chat.answer") }, this.body, this.foot);
+    this.folds = new Map();
+    this.stream = null;
+    this.thinking = null;
+    this.text = "";
+    this.result = {};
+  }
+
+  place(parent) {
+    const fold = parent && this.folds.get(parent);
+    return fold ? fold.inside : this.body;
+  }
+
+  endText() {
+    if (this.stream) this.stream.end();
+    this.stream = null;
+    this.thinking = null;
+  }
+
+  notice(text, bad) {
+    this.endText();
+    this.body.append(el("p", { class: "notice" + (bad ? " bad" : "") }, text));
+  }
+
+  fold(id, name, parent) {
+    if (this.folds.has(id)) return this.folds.get(id);
+    if (!parent) this.endText();
+    const fold = new Fold(name, true);
+    this.folds.set(id, fold);
+    this.place(parent).append(fold.node);
+    return fold;
+  }
+
+  /** block adds a block of a stored message. */
+  block(b, parent) {
+    switch (b.type) {
+      case "text":
+        this.place(parent).append(el("div", { class: "md" }, ...markdown(b.text || "", labels())));
+        if (!parent) this.text += (this.text ? "\n\n" : "") + b.text;
+        break;
+      case "thinking": {
+        const fold = new Fold(t("chat.thinking"), false);
+        fold.append(b.thinking || "");
+        this.place(parent).append(fold.node);
+        break;
+      }
+      case "tool_use":
+        this.fold(b.id, b.name, parent).input(b.input);
+        break;
+      case "tool_result":
+        this.fold(b.tool_use_id, b.tool_name || "", b.parent_tool_use_id || parent).result(b);
+        break;
+      case "subagent_message":
+        for (const inner of b.content || []) this.block(inner, b.parent_tool_use_id);
+        break;
+      case "permission_denied":
+        this.fold(b.tool_use_id, b.tool_name || "", null).denied(b.reason);
+        break;
+      case "mcp_status":
+        if (b.status === "failed") this.notice(t("chat.mcp_failed", { name: b.name, error: b.error || "" }), true);
+        break;
+      case "warning":
+        this.notice(b.message || "");
+        break;
+      case "compact_boundary":
+        this.notice(t("chat.compacted"));
+        break;
+      default:
+    }
+  }
+
+  /** event takes an event of a run. */
+  event(e) {
+    switch (e.type) {
+      case "hub":
+        if (e.aigcNotice) this.notice(e.aigcNotice);
+        break;
+      case "hub.notice":
+        if (e.position === "prepend") this.body.prepend(el("p", { class: "notice" }, e.text));
+        else this.notice(e.text);
+        break;
+      case "hub.saved":
+        this.saved = e;
+        for (const budget of e.budgets || []) this.notice(t("chat.budget", { name: budget.name }));
+        break;
+      case "partial_message":
+        if (!e.parent_tool_use_id) this.partial(e.partial);
+        break;
+      case "assistant":
+        for (const b of (e.message && e.message.content) || []) {
+          if (b.type === "tool_use" || e.parent_tool_use_id) this.block(b, e.parent_tool_use_id);
+        }
+        if (!e.parent_tool_use_id) this.endText();
+        break;
+      case "tool_result":
+        this.fold(e.result.tool_use_id, e.result.tool_name, e.parent_tool_use_id).result(e.result);
+        break;
+      case "system":
+        if (e.subtype === "init") this.model = e.model;
+        else this.block({ ...e, type: e.subtype });
+        break;
+      case "result":
+        this.result = e;
+        if (e.is_error) this.notice((e.errors || [])[0] || t("chat.failed"), true);
+        break;
+      case "error":
+        this.notice(e.error || t("chat.failed"), true);
+        break;
+      case "cancelled":
+        this.notice(t("chat.stopped"));
+        break;
+      default:
+    }
+  }
+
+  partial(p) {
+    if (p.type === "text") {
+      if (!this.stream) {
+        this.endText();
+        const node = el("div", { class: "md" });
+        this.body.append(node);
+        this.stream = new Stream(node, labels());
+        if (this.text) this.text += "\n\n";
+      }
+      this.text += p.text;
+      this.stream.append(p.text);
+    } else if (p.type === "thinking") {
+      if (!this.thinking) {
+        this.endText();
+        this.thinking = new Fold(t("chat.thinking"), false);
+        this.body.append(this.thinking.node);
+      }
+      this.thinking.append(p.text);
+    } else if (p.type === "tool_use") {
+      this.fold(p.tool_use_id || p.id, p.tool_name, null).took.textContent = t("state.running");
+    }
+  }
+
+  /** end shows the foot: time, tokens, cost and actions. */
+  end({ status, createdAt, usage, model, error } = {}) {
+    this.endText();
+    const facts = [];
+    if (createdAt) facts.push(el("time", { datetime: createdAt, title: dateTime(createdAt) }, relative(createdAt)));
+    if (model || this.model) facts.push(el("span", {}, model || this.model));
+    const used = usage || this.result.usage;
+    if (used) facts.push(el("span", {}, t("chat.tokens", { in: compact(used.input_tokens + (used.cache_read_input_tokens || 0) + (used.cache_creation_input_tokens || 0)), out: compact(used.output_tokens) })));
+    if (this.result.duration_ms) facts.push(el("span", {}, duration(this.result.duration_ms)));
+    if (this.result.total_cost_usd) facts.push(el("span", {}, money(this.result.total_cost_usd)));
+    if (status && status !== "completed") facts.push(el("span", {}, t("state." + status)));
+    if (error) this.notice(error.message, true);
+    const copy = el("button", { type: "button", class: "button quiet small", click: async () => {
+      await navigator.clipboard.writeText(this.text);
+      copy.textContent = t("action.copied");
+      setTimeout(() => { copy.textContent = t("action.copy"); }, 2000);
+    } }, t("action.copy"));
+    const retry = status && status !== "completed" && el("button", { type: "button", class: "button quiet small", click: () => this.actions.retry(this.question) }, t("action.retry"));
+    this.foot.replaceChildren(...[this.text && copy, retry, ...facts].filter(Boolean));
+    this.node.classList.remove("live");
+  }
+}
+
+/** Conversation is a column of messages in a part of the page that scrolls. */
+export class Conversation {
+  constructor(scroller, column, actions) {
+    this.scroller = scroller;
+    this.column = column;
+    this.actions = actions;
+    this.following = true;
+    this.question = "";
+    scroller.onscroll = () => {
+      const following = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 48;
+      if (following !== this.following) actions.onFollow(following);
+      this.following = following;
+      if (scroller.scrollTop < 600) actions.onTop();
+    };
+    this.sizes = new ResizeObserver(() => { if (this.following) this.latest(); });
+    this.sizes.observe(column);
+  }
+
+  close() { this.sizes.disconnect(); }
+
+  latest() {
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.following = true;
+    this.actions.onFollow(true);
+  }
+
+  clear() {
+    this.column.replaceChildren();
+    this.question = "";
+  }
+
+  node(message) {
+    if (message.role === "user") {
+      this.question = message.text;
+      return el("article", { class: "message mine", "aria-label": t("chat.question") }, message.text);
+    }
+    const answer = new Answer(this.actions);
+    answer.question = this.question;
+    for (const block of message.content || []) answer.block(block);
+    answer.end(message);
+    return answer.node;
+  }
+
+  /** add appends stored messages; before puts them at the top without moving what is seen. */
+  add(messages, before = false) {
+    const question = this.question;
+    const nodes = messages.map((m) => this.node(m));
+    if (!before) {
+      this.column.append(...nodes);
+      return;
+    }
+    this.question = question;
+    const height = this.scroller.scrollHeight - this.scroller.scrollTop;
+    this.column.prepend(...nodes);
+    this.scroller.scrollTop = this.scroller.scrollHeight - height;
+  }
+
+  /** ask appends a message of the user, and returns the answer that will follow. */
+  ask(text) {
+    this.column.append(this.node({ role: "user", text }));
+    const answer = new Answer(this.actions);
+    answer.question = text;
+    answer.node.classList.add("live");
+    answer.foot.append(el("span", { class: "waiting" }, t("chat.waiting")));
+    this.column.append(answer.node);
+    this.latest();
+    return answer;
+  }
+}
