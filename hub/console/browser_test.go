@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 
 // tab is a page of a person, whose cookies no other tab has.
 type tab struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context
 
 	mu       sync.Mutex         // guards the fields below
@@ -51,7 +51,7 @@ type tab struct {
 	faults   []string           // exceptions, dialogs, and what a policy blocked
 }
 
-func newTab(t *testing.T) *tab {
+func newTab(t testing.TB) *tab {
 	t.Helper()
 	browser, err := chromium()
 	require.NoError(t, err)

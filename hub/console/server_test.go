@@ -36,15 +36,16 @@ const (
 
 // server is a hub on SQLite, whose runtimes are in this process.
 type server struct {
-	t       *testing.T
+	t       testing.TB
 	url     string
 	advance atomic.Int64 // of the clock
 	down    atomic.Bool  // the server ends every connection
 	front   *httptest.Server
 	delay   time.Duration // of the demo model
+	model   model.Model   // in place of the demo model
 }
 
-func serve(t *testing.T, change ...func(*hub.Config)) *server {
+func serve(t testing.TB, change ...func(*hub.Config)) *server {
 	t.Helper()
 	s := &server{t: t, delay: time.Millisecond}
 	front := httptest.NewUnstartedServer(nil)
@@ -103,7 +104,12 @@ func (s *server) runtime(req deploy.Request) (http.Handler, error) {
 	}
 	rt, err := runtime.New(s.t.Context(), runtime.Config{
 		CWD: dir, APIKeys: strings.Split(string(req.Env[deploy.EnvAPIKey]), ","), Agents: []agent.Agent{req.Config},
-		NewModel: func(agent.Provider) (model.Model, error) { return demo.New(demo.Config{Delay: s.delay}), nil },
+		NewModel: func(agent.Provider) (model.Model, error) {
+			if s.model != nil {
+				return s.model, nil
+			}
+			return demo.New(demo.Config{Delay: s.delay}), nil
+		},
 	})
 	if err == nil {
 		s.t.Cleanup(func() { _ = rt.Close() })

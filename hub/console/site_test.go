@@ -163,6 +163,6 @@ func TestTextsAreComplete(t *testing.T) {
 func TestModulesParseNoText(t *testing.T) {
 	for path, source := range sources(t) {
 		require.NotRegexp(t, `innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|dangerouslySet|\beval\(|new Function|srcdoc|localStorage\.setItem\("token`, source, path)
-		require.NotRegexp(t, `https?://(?:[^w]|www\.[^w])`, strings.ReplaceAll(source, "http://www.w3.org/", ""), "%s: an address of another host", path)
+		require.NotRegexp(t, `https?://(?:[^w]|www\.[^w])`, strings.NewReplacer("http://www.w3.org/", "", "https://api.example.com", "", "https://mcp.example.com", "").Replace(source), "%s: an address of another host", path)
 	}
 }

@@ -21,6 +21,7 @@ async function messagesOf(agent, session, page) {
     list = await get(chats(agent, session, "messages") + query({ next: list.next, page_size: pageSize - items.length }));
     items.push(...list.items);
   }
+  items.forEach((m, i) => { m.question = i && items[i - 1].role === "user" ? items[i - 1].text : ""; });
   return { items, total: list.total };
 }
 
@@ -83,11 +84,15 @@ function Talk({ agent, session, onChange, files, setFiles }) {
     try {
       const list = await messagesOf(agent.name, sessionRef.current, p.first - 1);
       p.first--;
-      talk.current.add(list.items, true);
+      const chunk = await talk.current.render(list.items);
+      if (talk.current && p === pages.current) talk.current.add(chunk, true);
     } catch (error) {
       toast(describe(error), { kind: "bad" });
+      return;
+    } finally {
+      p.loading = false;
     }
-    p.loading = false;
+    if (talk.current && p === pages.current && scroller.current.scrollTop < 600) older(); // the user waits at the top
   };
   const load = async () => {
     const id = sessionRef.current;
@@ -97,8 +102,10 @@ function Talk({ agent, session, onChange, files, setFiles }) {
       const last = Math.max(1, Math.ceil(list.total / pageSize));
       if (last > 1) list = await messagesOf(agent.name, id, last);
       if (!talk.current || id !== sessionRef.current) return;
+      const chunk = await talk.current.render(list.items);
+      if (!talk.current || id !== sessionRef.current) return;
       talk.current.clear();
-      talk.current.add(list.items);
+      talk.current.add(chunk);
       pages.current = { first: last, loading: false };
       setEmpty(!list.total);
       talk.current.latest();

@@ -216,11 +216,13 @@ class Answer {
       copy.textContent = t("action.copied");
       setTimeout(() => { copy.textContent = t("action.copy"); }, 2000);
     } }, t("action.copy"));
-    const retry = status && status !== "completed" && el("button", { type: "button", class: "button quiet small", click: () => this.actions.retry(this.question) }, t("action.retry"));
+    const retry = this.question && status && status !== "completed" && el("button", { type: "button", class: "button quiet small", click: () => this.actions.retry(this.question) }, t("action.retry"));
     this.foot.replaceChildren(...[this.text && copy, retry, ...facts].filter(Boolean));
     this.node.classList.remove("live");
   }
 }
+
+const atOnce = 10; // messages that are rendered in one task
 
 /** Conversation is a column of messages in a part of the page that scrolls. */
 export class Conversation {
@@ -229,7 +231,6 @@ export class Conversation {
     this.column = column;
     this.actions = actions;
     this.following = true;
-    this.question = "";
     scroller.onscroll = () => {
       const following = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 48;
       if (following !== this.following) actions.onFollow(following);
@@ -248,34 +249,37 @@ export class Conversation {
     this.actions.onFollow(true);
   }
 
-  clear() {
-    this.column.replaceChildren();
-    this.question = "";
-  }
+  clear() { this.column.replaceChildren(); }
 
   node(message) {
     if (message.role === "user") {
-      this.question = message.text;
       return el("article", { class: "message mine", "aria-label": t("chat.question") }, message.text);
     }
     const answer = new Answer(this.actions);
-    answer.question = this.question;
+    answer.question = message.question;
     for (const block of message.content || []) answer.block(block);
     answer.end(message);
     return answer.node;
   }
 
-  /** add appends stored messages; before puts them at the top without moving what is seen. */
-  add(messages, before = false) {
-    const question = this.question;
-    const nodes = messages.map((m) => this.node(m));
+  /** render returns stored messages as one part of the column, which the browser skips while it is not seen. */
+  async render(messages) {
+    const chunk = el("div", { class: "chunk" });
+    for (let i = 0; i < messages.length; i += atOnce) {
+      chunk.append(...messages.slice(i, i + atOnce).map((m) => this.node(m)));
+      await new Promise((done) => setTimeout(done));
+    }
+    return chunk;
+  }
+
+  /** add appends a part; before puts it at the top without moving what is seen. */
+  add(chunk, before = false) {
     if (!before) {
-      this.column.append(...nodes);
+      this.column.append(chunk);
       return;
     }
-    this.question = question;
     const height = this.scroller.scrollHeight - this.scroller.scrollTop;
-    this.column.prepend(...nodes);
+    this.column.prepend(chunk);
     this.scroller.scrollTop = this.scroller.scrollHeight - height;
   }
 
