@@ -213,12 +213,16 @@ type TranscriptEntry struct {
 	Seq     int64             `json:"seq"`
 	Time    time.Time         `json:"time,omitzero"`
 	Type    string            `json:"type"`
+	RunID   string            `json:"runId,omitempty"`
 	Role    string            `json:"role,omitempty"`
 	Content []json.RawMessage `json:"content,omitzero"`
 	// An event of the run.
 	Event   json.RawMessage `json:"event,omitzero"`
 	Summary string          `json:"summary,omitempty"`
 	Kept    int64           `json:"kept,omitempty"`
+	// The label of what a model generated.
+	AIGC       json.RawMessage `json:"aigc,omitzero"`
+	AIGCNotice string          `json:"aigcNotice,omitempty"` // to be shown next to the entry
 }
 
 // PushRequest uploads chats of another program.

@@ -137,8 +137,16 @@ func cluster(t *testing.T) (members map[string]*member, url string) {
 }
 
 // freeze makes a server stop responding, and thaw makes it continue.
-func (m *member) freeze(t *testing.T) { require.NoError(t, m.cmd.Process.Signal(syscall.SIGSTOP)) }
-func (m *member) thaw(t *testing.T)   { require.NoError(t, m.cmd.Process.Signal(syscall.SIGCONT)) }
+// freeze stops the process. It returns when all threads are stopped.
+func (m *member) freeze(t *testing.T) {
+	require.NoError(t, m.cmd.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(m.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+	require.NoError(t, err)
+	require.True(t, status.Stopped())
+}
+
+func (m *member) thaw(t *testing.T) { require.NoError(t, m.cmd.Process.Signal(syscall.SIGCONT)) }
 
 // While a server does not respond, runs start, are cancelled and end. Afterwards all replicas know
 // them.
