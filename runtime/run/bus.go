@@ -12,6 +12,7 @@ import (
 // Errors of a bus. Any other error of its methods means that the bus is unavailable.
 var (
 	ErrChanged     = errors.New("entry was changed")
+	ErrMalformed   = errors.New("entry is malformed")
 	ErrUnavailable = errors.New("bus is unavailable")
 )
 
@@ -20,7 +21,9 @@ var (
 // connects registries of one process, runtime/run/natsbus those of many. A Bus is safe for
 // concurrent use, and its methods return when their context ends.
 type Bus interface {
-	// Get returns the entry of a run. Its Revision is 0 if there is none.
+	// Get returns the entry of a run. Its Revision is 0 if there is none. It fails with
+	// [ErrMalformed] for an entry of another program or of a newer version. If that has no owner, the
+	// owner of the run replaces it: Get then also returns its Revision.
 	Get(ctx context.Context, id ID) (Entry, error)
 
 	// Put stores an entry for the time ttl, which may be rounded up to a second, if the stored one

@@ -146,10 +146,14 @@ func (r *Run) storeEntry() error {
 			return err
 		}
 		found, err := g.replica.get(r.id)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrMalformed) && found.Revision != 0:
+			r.entry.revision = found.Revision
+		case err != nil:
 			return err
+		default:
+			r.takeEntry(found)
 		}
-		r.takeEntry(found)
 	}
 	return ErrUnavailable
 }

@@ -91,7 +91,7 @@ func (p *replica) call(method func(ctx context.Context) error) error {
 	if err == nil || errors.Is(err, ErrChanged) {
 		return err
 	}
-	if p.life.Err() == nil {
+	if p.life.Err() == nil && !errors.Is(err, ErrMalformed) { // the other entries are available
 		p.lose(err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)

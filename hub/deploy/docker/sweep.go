@@ -16,8 +16,8 @@ const sweepTimeout = 10 * time.Minute
 const unusedFor = 10
 
 // sweep removes what belongs to no deployment: the networks of an owner, which a hub that was killed
-// may have left, the records of claims, and the requests of removed containers. members are the containers of each network. It continues
-// after the call: there may be many.
+// may have left, the records of claims, and the requests of removed containers. members are the
+// containers of each network. It continues after the call: there may be many.
 func (d *Driver) sweep(owner string, members map[string]int) {
 	if !d.sweeping.TryLock() {
 		return

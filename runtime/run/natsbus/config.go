@@ -57,8 +57,8 @@ var bucketName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 //	nats://host:4222/bucket/scope
 //
 // The scheme is nats or tls, and there may be several hosts with one user. The path is the bucket,
-// and the scope if there is one. The query may have the paths of files: credentials, nkey, ca, cert and key. An error does not
-// contain the URL, which may have a password.
+// and the scope if there is one. The query may have the paths of files: credentials, nkey, ca, cert
+// and key. An error does not contain the URL, which may have a password.
 func Parse(text string) (Config, error) {
 	var cfg Config
 	if len(text) > maxURL {

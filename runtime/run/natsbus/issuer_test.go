@@ -120,6 +120,67 @@ func TestScopesAreSeparate(t *testing.T) {
 	require.Contains(t, string(m.Data), `"data"`)
 }
 
+// A user lets the server replace the entry of a run in another scope by a response. That cancels no
+// run. Other runs are not affected, and the owner stores the entry again.
+func TestResponseInPlaceOfAnEntry(t *testing.T) {
+	t.Parallel()
+	s, name, keys, seed := account(t)
+	operator := &issuer{account: keys}
+	admin := filepath.Join(t.TempDir(), "admin.creds")
+	operator.credentials(t, admin, "agents")
+	open(t, url(s, "", "/agents?credentials="+admin)) // creates the bucket
+	i, err := natsbus.NewIssuer(seed, name, "agents")
+	require.NoError(t, err)
+	attacker, err := i.Credentials("two")
+	require.NoError(t, err)
+	replica := func() *run.Registry {
+		g := run.New(run.Config{Bus: open(t, url(s, "", "/agents/one?credentials="+admin))})
+		t.Cleanup(g.Close)
+		return g
+	}
+	owner, other := replica(), replica()
+	var runs []*run.Run
+	for range 3 {
+		r, err := owner.Claim(t.Context(), ids.Random())
+		require.NoError(t, err)
+		require.NoError(t, r.Start())
+		runs = append(runs, r)
+	}
+	conn, err := nats.Connect(url(s, "", ""), nats.UserCredentialBytes(attacker), nats.CustomInboxPrefix("_INBOX.agents.two"))
+	require.NoError(t, err)
+	defer conn.Close()
+	read := func(r *run.Run) string {
+		m, err := conn.Request("$JS.API.STREAM.MSG.GET.KV_agents", []byte(`{"last_by_subj": "$KV.agents.one.`+r.ID().String()+`"}`), bustest.Limit)
+		require.NoError(t, err)
+		return string(m.Data)
+	}
+	for _, r := range runs[:2] {
+		former := read(r)
+		require.NoError(t, conn.PublishRequest("$KV.agents.two.x", "$KV.agents.one."+r.ID().String(), nil))
+		require.Eventually(t, func() bool { return read(r) != former }, bustest.Limit, time.Millisecond)
+	}
+	_, err = other.Cancel(runs[0].ID(), wire.ReasonClientRequest)
+	require.ErrorIs(t, err, run.ErrUnavailable)
+	require.NoError(t, runs[0].Context().Err())
+	_, err = other.Cancel(runs[2].ID(), wire.ReasonClientRequest)
+	require.NoError(t, err, "the bus is available for other runs")
+	require.Error(t, runs[2].Context().Err())
+
+	_, err = owner.Cancel(runs[0].ID(), wire.ReasonClientRequest)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		answer, err := other.Cancel(runs[0].ID(), wire.ReasonClientRequest)
+		return err == nil && answer.State == wire.StateCancelling
+	}, bustest.Limit, time.Millisecond, "the owner has stored it again")
+	require.NoError(t, runs[1].Context().Err())
+	runs[1].Finish(nil)
+	answer, err := other.Cancel(runs[1].ID(), wire.ReasonClientRequest)
+	require.ErrorIs(t, err, run.ErrEnded)
+	require.Equal(t, wire.StateCompleted, answer.State)
+	runs[0].Finish(nil)
+	runs[2].Finish(nil)
+}
+
 func TestInvalidIssuers(t *testing.T) {
 	t.Parallel()
 	keys, _ := pair(t, nkeys.CreateAccount)

@@ -16,9 +16,9 @@
 // _INBOX.<bucket>.>, and to subscribe to agenthost.<bucket>.> and _INBOX.<bucket>.>. To create the
 // bucket, it also publishes to $JS.API.INFO and $JS.API.STREAM.CREATE.KV_<bucket>.
 //
-// With a scope, <bucket>.<scope>.> is sufficient in place of <bucket>.>. The server then rejects writes
-// to other scopes, and an [Issuer] issues such credentials. Runtimes with one user can cancel the runs of
-// each other, whatever their scopes are.
+// With a scope, <bucket>.<scope>.> is sufficient in place of <bucket>.>. The server then rejects
+// writes to other scopes, and an [Issuer] issues such credentials. Runtimes with one user can cancel
+// the runs of each other, whatever their scopes are.
 package natsbus
 
 import (
@@ -219,14 +219,14 @@ func (b *Bus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
 	}
 	var stored entry
 	if err := json.Unmarshal(m.Data, &stored); err != nil {
-		return run.Entry{}, fmt.Errorf("read entry: %w", err)
+		return run.Entry{Revision: m.Seq}, fmt.Errorf("read entry: %w: %w", run.ErrMalformed, err)
 	}
 	owner, err := ids.Parse(stored.Owner)
 	if err != nil {
-		return run.Entry{}, fmt.Errorf("read entry: owner: %w", err)
+		return run.Entry{Revision: m.Seq}, fmt.Errorf("read entry: %w: owner: %w", run.ErrMalformed, err)
 	}
 	if !slices.Contains(states, stored.State) || !slices.Contains(reasons, stored.Reason) {
-		return run.Entry{}, fmt.Errorf("read entry: unknown state %.40q or reason %.40q", stored.State, stored.Reason)
+		return run.Entry{}, fmt.Errorf("read entry: %w: state %.40q or reason %.40q", run.ErrMalformed, stored.State, stored.Reason)
 	}
 	return run.Entry{Owner: owner, State: stored.State, Reason: stored.Reason, Revision: m.Seq}, nil
 }
