@@ -141,6 +141,9 @@ func useRights(t *testing.T, c *clustertest.Cluster, granted []right, wanted *ri
 	for {
 		select {
 		case err := <-done:
+			if wanted != nil && err != nil { // the API server may write its log later
+				require.Eventually(t, func() bool { return len(refused()) > 0 }, 30*time.Second, 100*time.Millisecond, err)
+			}
 			return refused(), err
 		case <-ticker.C:
 			if all := refused(); wanted != nil && len(all) > 0 {
