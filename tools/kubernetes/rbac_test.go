@@ -195,8 +195,8 @@ func deployments(ctx context.Context, d deploy.Driver, g deploy.Gateway, orphan 
 		}
 	}
 	logged := func() (bool, error) {
-		_, err := d.Logs(ctx, owner.Key, 1, 10)
-		return true, err
+		lines, err := d.Logs(ctx, owner.Key, 1, 10)
+		return len(lines) > 0, err
 	}
 	gone := func() (bool, error) { // with its volume
 		o, err := d.Observe(ctx, owner.Key)
