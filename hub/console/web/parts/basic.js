@@ -100,6 +100,10 @@ export function useLoad(load, dependencies = []) {
 
 /** Loaded shows the data of useLoad, or why there are none. */
 export function Loaded({ state, children }) {
+  return html`<div class="loaded">${loaded(state, children)}</div>`;
+}
+
+function loaded(state, children) {
   if (state.fault && !state.data) return html`<${Problem} fault=${state.fault} retry=${state.reload} />`;
   if (!state.data) return html`<${Skeleton} />`;
   return children(state.data);
