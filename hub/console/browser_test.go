@@ -78,7 +78,8 @@ func (b *tab) observe(event any) {
 	case *page.EventJavascriptDialogOpening:
 		b.faults = append(b.faults, "dialog: "+event.Message)
 	case *log.EventEntryAdded:
-		if event.Entry.Source != log.EntrySourceNetwork { // a response with 4xx is an entry too
+		// A response with 4xx is an entry too, and so is the focus of a field before that of autofocus.
+		if event.Entry.Source != log.EntrySourceNetwork && event.Entry.Source != log.EntrySourceRendering {
 			b.faults = append(b.faults, event.Entry.URL+" "+string(event.Entry.Source)+": "+event.Entry.Text)
 		}
 	}
