@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,14 +30,18 @@ func runAllocs(t *testing.T, tokens int, change func(*engine.Config)) float64 {
 	e, err := engine.New(s.Config)
 	require.NoError(t, err)
 	out := engine.OutputFunc(func(wire.Payload) {})
-	return testing.AllocsPerRun(20, func() {
-		in := s.input
-		in.Session, err = s.store.Open(t.Context(), "agent", "")
-		require.NoError(t, err)
-		_, err = e.Run(t.Context(), in, out)
-		require.NoError(t, err)
-		require.NoError(t, in.Session.Close())
-	})
+	least := math.Inf(1) // other goroutines of the process allocate too
+	for range 10 {
+		least = min(least, testing.AllocsPerRun(2, func() {
+			in := s.input
+			in.Session, err = s.store.Open(t.Context(), "agent", "")
+			require.NoError(t, err)
+			_, err = e.Run(t.Context(), in, out)
+			require.NoError(t, err)
+			require.NoError(t, in.Session.Close())
+		}))
+	}
+	return least
 }
 
 // Metrics and traces, whether they are on or off, allocate for a run and for a call of the model, but
