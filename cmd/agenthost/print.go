@@ -153,7 +153,7 @@ func (a *app) note(format string, args ...any) {
 	}
 }
 
-// result prints what was done, unless --quiet is set.
+// result prints the outcome of a change, unless --quiet is set.
 func (a *app) result(format string, args ...any) error {
 	if a.quiet {
 		return nil

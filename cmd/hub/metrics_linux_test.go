@@ -34,8 +34,8 @@ func scrape(t *testing.T, in *daemontest.Instance) map[string]*dto.MetricFamily 
 	return families
 }
 
-// value returns the sum of the series of a metric with these labels, as "name=value". A histogram has
-// the number of its values.
+// value returns the sum of the series of a metric with these labels, as "name=value". Of a
+// histogram, it is the number of values.
 func value(families map[string]*dto.MetricFamily, name string, labels ...string) (sum float64) {
 	for _, m := range families[name].GetMetric() {
 		var all []string

@@ -159,8 +159,8 @@ func TestMetricsOfTheDocument(t *testing.T) {
 	})
 }
 
-// Neither clients nor models create series: not by paths, methods, agents, sessions, run ids or names
-// of tools.
+// Neither clients nor models create series: not by paths, methods, agents, sessions, run ids or
+// names of tools.
 func TestSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, meteredStory, meteredYAML)

@@ -149,7 +149,8 @@ func (s *Service) newExchange(ctx context.Context, ref reference, input SendInpu
 	return m, err
 }
 
-// label sets the label and the notice of a new answer. It returns a notice that is not in the answer.
+// label sets the label and the notice of a new answer. It returns a notice that the answer does not
+// contain.
 func (s *Service) label(ctx context.Context, tenantID string, answer *message) (hint string, err error) {
 	if s.cfg.Labels == nil {
 		return "", nil

@@ -85,8 +85,8 @@ func (s *Service) transcript(ctx context.Context, ref reference, page Transcript
 	return list, nil
 }
 
-// cursor returns the cursor of the page after a seq. It names the transcript: a conversation that its
-// runtime has lost continues in another one, whose numbers begin again.
+// cursor returns the cursor of the page after a seq. It names the transcript: after its
+// runtime has lost a conversation, the next transcript has numbers from 1.
 func cursor(s session, seq int64) string {
 	sum := sha256.Sum256([]byte(s.RuntimeSession))
 	return strconv.FormatInt(seq, 10) + "-" + hex.EncodeToString(sum[:4])

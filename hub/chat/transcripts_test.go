@@ -118,8 +118,8 @@ func TestTranscriptOfAChatThatIsDeletedDuringItsAnswer(t *testing.T) {
 	})
 }
 
-// Each replica of a runtime has the part of a conversation that it ran. A transcript states that it is
-// one of several parts, and a deletion reaches all of them.
+// Each replica of a runtime has the part of a conversation that it ran. A transcript states that
+// it is one of several parts, and a deletion reaches all of them.
 func TestReplicasWithPartsOfAConversation(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite(t))

@@ -7,7 +7,8 @@
 //		fmt.Println(agent.Name, agent.Model)
 //	}
 //	session, err := c.Chats.Create(ctx, "helper", "")
-//	for event, err := range c.Chats.Send(ctx, "helper", session.ID, client.SendRequest{Message: "Hello!"}) {
+//	question := client.SendRequest{Message: "Hello!"}
+//	for event, err := range c.Chats.Send(ctx, "helper", session.ID, question) {
 //		if err != nil { ... }
 //		if p, ok := event.(*wire.PartialMessage); ok {
 //			fmt.Print(p.Partial.Text)
@@ -129,7 +130,10 @@ func New(cfg Config) (*Client, error) {
 // connect gives each part its client.
 func (c *Client) connect() {
 	const admin = "/api/v1/admin/"
-	c.Auth.c, c.Users.c, c.Invites.c, c.Tokens.c = c, c, c, c
+	c.Auth = Auth{c}
+	c.Users = Users{c}
+	c.Invites = Invites{c}
+	c.Tokens = Tokens{c}
 	c.Agents = Agents{Catalog: newCatalog[Agent, AgentRequest](c, admin+"agents"), Enabled: Reader[Agent]{c, "/api/v1/agents"}}
 	c.Tools = Tools{newCollection[Tool, ToolUpdate](c, admin+"tools")}
 	c.Skills = Skills{Collection: newCollection[Skill, SkillUpdate](c, admin+"skills"), Ready: Reader[Skill]{c, "/api/v1/skills"}}
@@ -137,8 +141,16 @@ func (c *Client) connect() {
 	c.MCPs = MCPs{newCatalog[MCP, MCPRequest](c, admin+"mcps")}
 	c.Knowledge = KnowledgeSets{newCatalog[Knowledge, KnowledgeRequest](c, admin+"knowledge")}
 	c.Providers = Providers{Catalog: newCatalog[Provider, ProviderRequest](c, admin+"providers"), Visible: Reader[Provider]{c, "/api/v1/providers"}}
-	c.Deployments.c, c.Files.c, c.Chats.c, c.History.c, c.Runs.c = c, c, c, c, c
-	c.Usage.c, c.Budgets.c, c.Labels.c, c.Audit.c, c.TenantClients.c = c, c, c, c, c
+	c.Deployments = Deployments{c}
+	c.Files = Files{c}
+	c.Chats = Chats{c}
+	c.History = History{c}
+	c.Runs = Runs{c}
+	c.Usage = Usage{c}
+	c.Budgets = Budgets{c}
+	c.Labels = Labels{c}
+	c.Audit = Audit{c}
+	c.TenantClients = TenantClients{c}
 }
 
 // Health is the state of a hub.

@@ -113,7 +113,10 @@ func failure(res *http.Response, data []byte) error {
 		} `json:"data"`
 	}
 	_ = json.Unmarshal(data, &body) // a proxy may send any body
-	e.Code, e.Message, e.Fields, e.Agents = body.Code, body.Message, body.Data.Fields, body.Data.Agents
+	e.Code = body.Code
+	e.Message = body.Message
+	e.Fields = body.Data.Fields
+	e.Agents = body.Data.Agents
 	if body.RequestID != "" {
 		e.RequestID = body.RequestID
 	}

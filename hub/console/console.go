@@ -1,7 +1,9 @@
 // Package console has the pages of a hub, with which people use and administer it in a browser, and
 // the sessions of these pages.
 //
-//	service, err := console.New(console.Config{Sessions: sessions, External: external, PublicURL: "https://hub.example.com"})
+//	service, err := console.New(console.Config{
+//		Sessions: sessions, External: external, PublicURL: "https://hub.example.com",
+//	})
 //	if err != nil { ... }
 //	handler, err := api.New(api.Config{...}, service.Routes()...)
 //

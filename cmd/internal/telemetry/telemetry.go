@@ -1,7 +1,9 @@
 // Package telemetry builds the metrics and the traces of a server command: a meter provider that
 // Prometheus scrapes, and a tracer provider that exports spans with OTLP over HTTP.
 //
-//	t, err := telemetry.New(ctx, telemetry.Config{Service: "agenthost-hub", Settings: settings, Metrics: true, Logger: log})
+//	t, err := telemetry.New(ctx, telemetry.Config{
+//		Service: "agenthost-hub", Settings: settings, Metrics: true, Logger: log,
+//	})
 //	...
 //	defer t.Shutdown(ctx)
 //

@@ -227,16 +227,23 @@ func bounded(t *testing.T, do func()) {
 	require.Less(t, time.Since(began), 15*time.Second)
 }
 
+// createBucket creates the bucket of a cluster as soon as its members have found each other.
+func createBucket(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	config := jetstream.KeyValueConfig{Bucket: "coder", Replicas: 3, LimitMarkerTTL: time.Second}
+	require.Eventually(t, func() bool {
+		_, err := js.CreateKeyValue(t.Context(), config)
+		return err == nil
+	}, bustest.Limit, 50*time.Millisecond)
+}
+
 // Two of three servers are killed, so that the bucket has no leader. A cancel fails and a run ends in
 // bounded time. When the servers return, the end is stored, and cancels take effect.
 func TestNoLeader(t *testing.T) {
 	t.Parallel()
 	members, address := cluster(t)
 	js := connect(t, address)
-	require.Eventually(t, func() bool { // the members find each other
-		_, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "coder", Replicas: 3, LimitMarkerTTL: time.Second})
-		return err == nil
-	}, bustest.Limit, 50*time.Millisecond)
+	createBucket(t, js)
 	owner := run.New(run.Config{Bus: open(t, address+"/coder")})
 	defer owner.Close()
 	other := run.New(run.Config{Bus: open(t, address+"/coder")})
@@ -293,10 +300,7 @@ func TestLossOfTheLeader(t *testing.T) {
 			t.Parallel()
 			members, address := cluster(t)
 			js := connect(t, address)
-			require.Eventually(t, func() bool { // the members find each other
-				_, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "coder", Replicas: 3, LimitMarkerTTL: time.Second})
-				return err == nil
-			}, bustest.Limit, 50*time.Millisecond)
+			createBucket(t, js)
 			owner := run.New(run.Config{Bus: open(t, address+"/coder")})
 			defer owner.Close()
 			other := run.New(run.Config{Bus: open(t, address+"/coder")})
