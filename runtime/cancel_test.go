@@ -70,12 +70,16 @@ func TestUsageOfACancelledRun(t *testing.T) {
 
 func TestCancelOfABlockingRun(t *testing.T) {
 	const id = "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"
-	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Half an"), modeltest.Hang()))
+	// The second request shows that the first response was read, with its usage. What a response that is
+	// not complete has sent may be unread when the cancel arrives.
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.ToolCall("t1", "Glob", `{"pattern":"*"}`)),
+		modeltest.Stream(modeltest.Hang()))
 	b := serve(t, up, nil)
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		up.Await(t, 1)
+		up.Await(t, 2)
 		b.cancel(t, id)
 	}()
 	res, run := b.blocking(t, `{"message":"hello","runId":"`+id+`"}`)
@@ -84,9 +88,9 @@ func TestCancelOfABlockingRun(t *testing.T) {
 	require.Equal(t, id, run.RunID)
 	require.EqualValues(t, "cancelled", run.State)
 	require.EqualValues(t, "client_request", run.Reason)
-	require.Equal(t, wire.Usage{InputTokens: 10, OutputTokens: 1}, run.Usage)
+	require.Equal(t, wire.Usage{InputTokens: 10, OutputTokens: 5}, run.Usage)
 	require.Empty(t, run.Error)
-	_, early := up.Requests()[0].End()
+	_, early := up.Requests()[1].End()
 	require.True(t, early)
 }
 
