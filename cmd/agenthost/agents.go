@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -31,26 +31,18 @@ var agentDetails = append(agentColumns[:len(agentColumns):len(agentColumns)], []
 	{"prompt", func(a client.Agent) string { return a.SystemPrompt }},
 }...)
 
+var agentKind = kind{group: "agents", one: "agent", example: "helper", names: agentNames}
+
 func (a *app) agentsCommand() *cobra.Command {
 	return group("agents", "List and change the configurations of agents",
 		"  agenthost agents list\n  agenthost agents apply -f helper.yaml",
-		a.command(action{
-			use: "list", short: "List agents", example: "  agenthost agents list\n  agenthost agents list -o json",
-			run: func(ctx context.Context, c *client.Client, _ []string) error {
-				return printList(a, c.Agents.List(ctx, ""), agentColumns...)
-			},
-		}),
-		a.command(action{
-			use: "get AGENT", short: "Show an agent", example: "  agenthost agents get helper -o yaml", args: []string{"AGENT"}, complete: agentNames,
-			run: func(ctx context.Context, c *client.Client, args []string) error {
-				agent, err := c.Agents.Get(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return printOne(a, agent, agentDetails...)
-			},
-		}),
-		a.createAgentCommand(), a.applyCommand(), a.diffCommand(), a.editCommand(),
+		listCommand(a, agentKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.Agent, error] {
+			return c.Agents.List(ctx, "")
+		}, agentColumns),
+		getCommand(a, agentKind, func(ctx context.Context, c *client.Client, name string) (client.Agent, error) {
+			return c.Agents.Get(ctx, name)
+		}, agentDetails),
+		a.createAgentCommand(), a.setAgentCommand(), a.applyCommand(), a.diffCommand(), a.editCommand(),
 		a.command(action{
 			use: "export AGENT", short: "Print an agent as a configuration file of the runtime",
 			long:    "Prints an agent as a configuration file of the runtime, in YAML. agents apply and agents diff read it.",
@@ -64,34 +56,23 @@ func (a *app) agentsCommand() *cobra.Command {
 				return err
 			},
 		}),
-		a.command(action{
-			use: "delete AGENT", short: "Delete an agent that is not deployed", example: "  agenthost agents delete helper", args: []string{"AGENT"}, complete: agentNames,
-			run: func(ctx context.Context, c *client.Client, args []string) error {
-				if err := c.Agents.Delete(ctx, args[0]); err != nil {
-					return err
-				}
-				return a.result("The agent %s is deleted.", args[0])
-			},
+		a.deleteCommand(agentKind, " that is not deployed", func(ctx context.Context, c *client.Client, name string) error {
+			return c.Agents.Delete(ctx, name)
 		}),
 	)
 }
 
 func (a *app) createAgentCommand() *cobra.Command {
-	var req client.AgentRequest
-	var promptFile string
+	flags := &agentFlags{app: a}
 	cmd := a.command(action{
 		use: "create AGENT", short: "Create an agent",
 		example: `  agenthost agents create helper --provider anthropic --model claude-sonnet-4-5 --prompt "You write plainly."
   agenthost agents create coder --provider openai --model gpt-5-mini --prompt-file coder.md --tool Read --tool Grep`,
 		args: []string{"AGENT"},
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			req.Name = args[0]
-			if promptFile != "" {
-				text, err := os.ReadFile(promptFile)
-				if err != nil {
-					return fmt.Errorf("read prompt: %w", err)
-				}
-				req.SystemPrompt = string(text)
+			req := client.AgentRequest{Name: args[0]}
+			if err := flags.set(&req); err != nil {
+				return err
 			}
 			agent, err := c.Agents.Create(ctx, req)
 			if err != nil {
@@ -100,20 +81,109 @@ func (a *app) createAgentCommand() *cobra.Command {
 			return printOne(a, agent, agentDetails...)
 		},
 	})
-	flags := cmd.Flags()
-	flags.StringVar(&req.ProviderID, "provider", "", "`id` of the provider (required)")
-	flags.StringVar(&req.Model, "model", "", "`model` of the provider (required)")
-	flags.StringVar(&req.Title, "title", "", "`title` (default the name)")
-	flags.StringVar(&req.Description, "description", "", "what the agent is for")
-	flags.StringVar(&req.SystemPrompt, "prompt", "", "system `prompt`")
-	flags.StringVar(&promptFile, "prompt-file", "", "`file` with the system prompt")
-	flags.StringVar(&req.PermissionMode, "permissions", "", "`mode`: default, acceptEdits, bypassPermissions, plan, dontAsk or auto")
-	flags.StringArrayVar(&req.Tools, "tool", nil, "`name` of a mounted tool; repeat it for several")
-	flags.StringArrayVar(&req.AllowedTools, "allow", nil, "`rule` of calls that need no approval; repeat it for several")
-	flags.StringArrayVar(&req.Skills, "skill", nil, "`name` of a mounted skill; repeat it for several")
-	_ = cmd.RegisterFlagCompletionFunc("provider", a.completeFlag(providerIDs))
-	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeFlag(toolNames))
-	_ = cmd.RegisterFlagCompletionFunc("skill", a.completeFlag(skillNames))
-	cmd.MarkFlagsMutuallyExclusive("prompt", "prompt-file")
+	flags.add(cmd)
 	return cmd
+}
+
+func (a *app) setAgentCommand() *cobra.Command {
+	flags := &agentFlags{app: a}
+	cmd := a.command(action{
+		use: "set AGENT", short: "Change settings of an agent",
+		long: "Changes the settings of an agent that have flags. agenthost agents edit changes any.",
+		example: `  agenthost agents set helper --model claude-opus-4-5
+  agenthost agents set helper --tool Read --tool Grep --enabled=false`,
+		args: []string{"AGENT"}, complete: agentNames,
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			stored, err := c.Agents.Get(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			req, err := requestOf(stored)
+			if err != nil {
+				return err
+			}
+			if err := flags.set(&req); err != nil {
+				return err
+			}
+			agent, err := c.Agents.Update(ctx, args[0], stored.Version, req)
+			if err != nil {
+				return err
+			}
+			return printOne(a, agent, agentDetails...)
+		},
+	})
+	flags.add(cmd)
+	return cmd
+}
+
+// agentFlags are the flags of the settings of an agent.
+type agentFlags struct {
+	*app
+	cmd        *cobra.Command
+	given      client.AgentRequest
+	enabled    bool
+	promptFile string
+}
+
+func (f *agentFlags) add(cmd *cobra.Command) {
+	f.cmd = cmd
+	flags := cmd.Flags()
+	flags.StringVar(&f.given.ProviderID, "provider", "", "`id` of the provider")
+	flags.StringVar(&f.given.Model, "model", "", "`model` of the provider")
+	flags.StringVar(&f.given.Title, "title", "", "`title` (default the name)")
+	flags.StringVar(&f.given.Description, "description", "", "what the agent is for")
+	flags.StringVar(&f.given.SystemPrompt, "prompt", "", "system `prompt`")
+	flags.StringVar(&f.promptFile, "prompt-file", "", "`file` with the system prompt, or - for stdin")
+	flags.StringVar(&f.given.PermissionMode, "permissions", "", "`mode`: default, acceptEdits, bypassPermissions, plan, dontAsk or auto")
+	flags.StringArrayVar(&f.given.Tools, "tool", nil, "`name` of a mounted tool; repeat it for several")
+	flags.StringArrayVar(&f.given.AllowedTools, "allow", nil, "`rule` of calls that need no approval; repeat it for several")
+	flags.StringArrayVar(&f.given.Skills, "skill", nil, "`name` of a mounted skill; repeat it for several")
+	flags.StringArrayVar(&f.given.MCPs, "mcp", nil, "`name` of a mounted MCP server; repeat it for several")
+	flags.BoolVar(&f.enabled, "enabled", true, "offer the agent to users")
+	_ = cmd.RegisterFlagCompletionFunc("provider", f.completeFlag(providerIDs))
+	_ = cmd.RegisterFlagCompletionFunc("tool", f.completeFlag(toolNames))
+	_ = cmd.RegisterFlagCompletionFunc("skill", f.completeFlag(skillNames))
+	_ = cmd.RegisterFlagCompletionFunc("mcp", f.completeFlag(serverKind.names))
+	_ = cmd.RegisterFlagCompletionFunc("permissions", cobra.FixedCompletions(
+		[]string{"default", "acceptEdits", "bypassPermissions", "plan", "dontAsk", "auto"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.MarkFlagsMutuallyExclusive("prompt", "prompt-file")
+}
+
+// set sets the settings whose flags were given.
+func (f *agentFlags) set(req *client.AgentRequest) error {
+	changed := f.cmd.Flags().Changed
+	for _, text := range []struct {
+		flag     string
+		to, from *string
+	}{
+		{"provider", &req.ProviderID, &f.given.ProviderID}, {"model", &req.Model, &f.given.Model}, {"title", &req.Title, &f.given.Title},
+		{"description", &req.Description, &f.given.Description}, {"prompt", &req.SystemPrompt, &f.given.SystemPrompt},
+		{"permissions", &req.PermissionMode, &f.given.PermissionMode},
+	} {
+		if changed(text.flag) {
+			*text.to = *text.from
+		}
+	}
+	for _, list := range []struct {
+		flag     string
+		to, from *[]string
+	}{
+		{"tool", &req.Tools, &f.given.Tools}, {"allow", &req.AllowedTools, &f.given.AllowedTools},
+		{"skill", &req.Skills, &f.given.Skills}, {"mcp", &req.MCPs, &f.given.MCPs},
+	} {
+		if changed(list.flag) {
+			*list.to = *list.from
+		}
+	}
+	if changed("enabled") {
+		req.Enabled = &f.enabled
+	}
+	if f.promptFile != "" {
+		text, err := f.readFile(f.promptFile)
+		if err != nil {
+			return fmt.Errorf("read prompt: %w", err)
+		}
+		req.SystemPrompt = string(text)
+	}
+	return nil
 }

@@ -103,9 +103,8 @@ knowledge must exist in the hub.`,
 			return nil
 		},
 	})
-	cmd.Flags().StringVarP(&path, "file", "f", "", "`file` with agents, or - for stdin (required)")
+	fileFlag(cmd, &path, "agents")
 	cmd.Flags().BoolVar(&deploy, "deploy", false, "deploy the agents, and wait until they run")
-	_ = cmd.MarkFlagRequired("file")
 	return cmd
 }
 
@@ -148,8 +147,7 @@ not have gets its default. The exit code is 8 if there is a difference.`,
 			return nil
 		},
 	})
-	cmd.Flags().StringVarP(&path, "file", "f", "", "`file` with agents, or - for stdin (required)")
-	_ = cmd.MarkFlagRequired("file")
+	fileFlag(cmd, &path, "agents")
 	return cmd
 }
 

@@ -174,8 +174,7 @@ func (a *app) auditExportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = io.Copy(a.stdout, export)
-			return errors.Join(err, export.Close())
+			return a.write(export)
 		},
 	})
 	filter.flags(cmd)

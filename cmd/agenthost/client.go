@@ -12,11 +12,11 @@ import (
 
 // addClient adds the commands of a client.
 func (a *app) addClient(root *cobra.Command) {
-	add(root, "account", a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.hubsCommand(), a.passwordCommand(), a.tokensCommand())
+	add(root, "account", a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.hubsCommand(), a.healthCommand(), a.passwordCommand(), a.tokensCommand(), a.loginsCommand())
 	add(root, "agents", a.agentsCommand(), a.deployCommand(), a.undeployCommand(), a.statusCommand(), a.rollbackCommand(), a.logsCommand(),
-		a.chatCommand(), a.sessionsCommand(), a.pushCommand(), a.filesCommand())
-	add(root, "config", a.providersCommand(), a.toolsCommand(), a.skillsCommand())
-	add(root, "admin", a.usersCommand(), a.invitesCommand(), a.auditCommand(), a.usageCommand())
+		a.chatCommand(), a.sessionsCommand(), a.runsCommand(), a.pushCommand(), a.filesCommand())
+	add(root, "config", a.providersCommand(), a.toolsCommand(), a.skillsCommand(), a.mcpsCommand(), a.knowledgeCommand(), a.scenesCommand())
+	add(root, "admin", a.usersCommand(), a.invitesCommand(), a.auditCommand(), a.usageCommand(), a.budgetsCommand(), a.labelsCommand(), a.organizationsCommand())
 }
 
 // exactly requires an argument for each name.
@@ -46,6 +46,7 @@ type action struct {
 	use, short, long, example string
 	args                      []string // names of the arguments
 	complete                  names    // of the first argument
+	files                     bool     // the first argument is a file
 	run                       func(ctx context.Context, c *client.Client, args []string) error
 }
 
@@ -64,6 +65,9 @@ func (a *app) command(act action) *cobra.Command {
 	}
 	if len(act.args) > 0 {
 		cmd.Args = exactly(act.args...)
+	}
+	if act.files {
+		cmd.ValidArgsFunction = nil
 	}
 	if act.complete != nil {
 		cmd.ValidArgsFunction = a.completeArgs(act.complete)

@@ -71,17 +71,26 @@ func (a *app) follow(ctx context.Context, c *client.Client, state client.Deploym
 }
 
 func (a *app) deployCommand() *cobra.Command {
-	var wait, force bool
+	var wait, force, rotate bool
 	cmd := a.command(action{
 		use: "deploy AGENT", short: "Deploy an agent",
 		long:    "Deploys the current configuration of an agent. With --wait, it prints each state until the agent runs; it fails if the deployment does.",
-		example: "  agenthost deploy helper --wait", args: []string{"AGENT"}, complete: agentNames,
+		example: "  agenthost deploy helper --wait\n  agenthost deploy helper --rotate-key", args: []string{"AGENT"}, complete: agentNames,
 		run: func(ctx context.Context, c *client.Client, args []string) error {
+			if rotate {
+				state, err := c.Deployments.RotateKey(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.follow(ctx, c, state, wait)
+			}
 			return a.deploy(ctx, c, args[0], wait, force)
 		},
 	})
 	cmd.Flags().BoolVarP(&wait, "wait", "w", false, "wait until the agent runs")
 	cmd.Flags().BoolVar(&force, "force", false, "deploy a new revision although nothing has changed")
+	cmd.Flags().BoolVar(&rotate, "rotate-key", false, "give the running revision a new key, and deploy nothing else")
+	cmd.MarkFlagsMutuallyExclusive("force", "rotate-key")
 	return cmd
 }
 

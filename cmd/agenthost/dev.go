@@ -120,7 +120,7 @@ func (d *dev) authenticate(r *http.Request) (*api.Caller, error) {
 // start prints how to use the hub, and makes it known to the other commands.
 func (d *dev) start(ctx context.Context, url string) (err error) {
 	own := &hub{URL: url, User: devHub, Token: d.token}
-	if d.client, err = newClient(own, nil); err != nil {
+	if d.client, err = d.newClient(own, nil); err != nil {
 		return err
 	}
 	err = d.changeHubs(ctx, func(known *hubs) error {

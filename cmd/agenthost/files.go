@@ -27,13 +27,7 @@ func (a *app) filesCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(a, func(yield func(client.Entry, error) bool) {
-					for _, entry := range entries {
-						if !yield(entry, nil) {
-							return
-						}
-					}
-				},
+				return printList(a, seq(entries),
 					column[client.Entry]{"name", func(e client.Entry) string { return e.Name }},
 					column[client.Entry]{"type", func(e client.Entry) string { return e.Type }},
 					column[client.Entry]{"size", func(e client.Entry) string { return strconv.FormatInt(e.Size, 10) }},
@@ -52,8 +46,7 @@ func (a *app) filesCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = io.Copy(a.stdout, file)
-				return errors.Join(err, file.Close())
+				return a.write(file)
 			},
 		}),
 		a.copyCommand(),

@@ -167,7 +167,7 @@ func (a *app) connect() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newClient(h, func(ctx context.Context, old client.Credentials, refresh client.Refresh) (renewed client.Credentials, err error) {
+	return a.newClient(h, func(ctx context.Context, old client.Credentials, refresh client.Refresh) (renewed client.Credentials, err error) {
 		err = a.changeHubs(ctx, func(known *hubs) error {
 			stored := known.Hubs[name]
 			if stored == nil {
@@ -187,9 +187,10 @@ func (a *app) connect() (*client.Client, error) {
 	})
 }
 
-func newClient(h *hub, renew func(context.Context, client.Credentials, client.Refresh) (client.Credentials, error)) (*client.Client, error) {
+func (a *app) newClient(h *hub, renew func(context.Context, client.Credentials, client.Refresh) (client.Credentials, error)) (*client.Client, error) {
 	c, err := client.New(client.Config{
 		BaseURL: h.URL, Token: h.Token, Credentials: h.Credentials, UserAgent: "agenthost/" + daemon.Version(), Renew: renew, HTTPClient: httpClient(),
+		OpsKey: a.getenv("AGENTHOST_OPS_KEY"),
 	})
 	if err != nil {
 		return nil, &usageError{err}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,10 +18,11 @@ import (
 // login has the flags of agenthost login.
 type login struct {
 	*app
-	name  string
-	user  string
-	setup string
-	token bool
+	name   string
+	user   string
+	setup  string // the token of the first setup
+	invite string // the token of an invitation
+	token  bool
 }
 
 func (a *app) loginCommand() *cobra.Command {
@@ -32,10 +34,10 @@ func (a *app) loginCommand() *cobra.Command {
 Without a URL, it signs in to the current hub again. The credentials are stored for this user only; see AGENTHOST_CONFIG.
 
 A hub whose users sign in with an identity provider needs --token: sign in with the browser and issue one there.
-With --setup, it creates the first admin of a new hub.`,
+With the link of an invitation, or that of the first setup, it creates the account.`,
 		Example: `  agenthost login https://hub.example.com -u ada
   agenthost login https://hub.example.com --token < token.txt
-  agenthost login "http://127.0.0.1:8080/console/register#setup=..." --setup link -u ada`,
+  agenthost login "http://127.0.0.1:8080/console/register#setup=..." -u ada`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage("agenthost login needs at most one URL")
@@ -48,7 +50,7 @@ With --setup, it creates the first admin of a new hub.`,
 	cmd.Flags().StringVarP(&l.user, "user", "u", "", "`name` of the user")
 	cmd.Flags().StringVar(&l.name, "name", "", "`name` of the hub among the known ones (default its host)")
 	cmd.Flags().BoolVar(&l.token, "token", false, "read a CLI token from stdin, in place of a password")
-	cmd.Flags().StringVar(&l.setup, "setup", "", "create the first admin with this setup `token`, or with link: that of the URL")
+	cmd.Flags().StringVar(&l.setup, "setup", "", "create the first admin with this setup `token`")
 	return cmd
 }
 
@@ -66,19 +68,22 @@ func (l *login) run(ctx context.Context, address string) error {
 	if err != nil || base.Host == "" {
 		return usage("%q is not the address of a hub, such as https://hub.example.com", address)
 	}
-	if l.setup == "link" {
-		l.setup = strings.TrimPrefix(base.Fragment, "setup=")
+	link, err := url.ParseQuery(base.Fragment)
+	if err != nil {
+		return usage("%q is not the address of a hub: its fragment cannot be parsed", address)
 	}
+	l.setup = cmp.Or(l.setup, link.Get("setup"))
+	l.invite = link.Get("token")
 	base.Path, base.Fragment = strings.TrimSuffix(base.Path, "/console/register"), ""
 	h := &hub{URL: strings.TrimRight(base.String(), "/"), User: l.user}
-	c, err := newClient(h, nil)
+	c, err := l.newClient(h, nil)
 	if err != nil {
 		return err
 	}
 	if err := l.signIn(ctx, c, h); err != nil {
 		return err
 	}
-	if c, err = newClient(h, nil); err != nil {
+	if c, err = l.newClient(h, nil); err != nil {
 		return err
 	}
 	me, err := c.Auth.UserInfo(ctx)
@@ -129,9 +134,12 @@ func (l *login) signIn(ctx context.Context, c *client.Client, h *hub) error {
 		return err
 	}
 	var signed client.Login
-	if l.setup != "" {
+	switch {
+	case l.setup != "":
 		signed, err = c.Auth.Setup(ctx, client.SetupRequest{Username: h.User, Password: password, SetupToken: l.setup})
-	} else {
+	case l.invite != "":
+		signed, err = c.Auth.Register(ctx, client.RegisterRequest{Token: l.invite, Username: h.User, Password: password})
+	default:
 		signed, err = c.Auth.Login(ctx, h.User, password)
 	}
 	if err == nil && signed.MustChangePassword {

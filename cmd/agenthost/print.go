@@ -51,6 +51,17 @@ func printList[T any](a *app, items iter.Seq2[T, error], columns ...column[T]) e
 	return table.Flush()
 }
 
+// seq returns the items of a list that has no pages.
+func seq[T any](items []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
 func cellsOf[T any](item T, columns []column[T]) (cells []string) {
 	for _, c := range columns {
 		cells = append(cells, cell(c.value(item)))

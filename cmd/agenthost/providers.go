@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -19,43 +20,113 @@ var providerColumns = []column[client.Provider]{
 	{"url", func(p client.Provider) string { return p.BaseURL }},
 }
 
+var providerKind = kind{group: "providers", one: "provider", example: "anthropic", names: providerIDs}
+
+var providerDetails = append(providerColumns[:len(providerColumns):len(providerColumns)],
+	column[client.Provider]{"enabled", func(p client.Provider) string { return yes(p.Enabled) }},
+	column[client.Provider]{"models", func(p client.Provider) string {
+		var ids []string
+		for _, model := range p.Models {
+			ids = append(ids, model.ID)
+		}
+		return strings.Join(ids, ", ")
+	}})
+
 func (a *app) providersCommand() *cobra.Command {
-	return group("providers", "List, add, test and delete model providers",
+	return group("providers", "List, add, change, test and delete model providers",
 		"  agenthost providers add Anthropic --protocol anthropic < key.txt\n  agenthost providers probe anthropic",
+		listCommand(a, providerKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.Provider, error] {
+			return c.Providers.List(ctx, "")
+		}, providerColumns),
+		getCommand(a, providerKind, func(ctx context.Context, c *client.Client, id string) (client.Provider, error) {
+			return c.Providers.Get(ctx, id)
+		}, providerDetails),
+		a.addProviderCommand(), a.setProviderCommand(), a.probeCommand(),
 		a.command(action{
-			use: "list", short: "List the providers", example: "  agenthost providers list",
-			run: func(ctx context.Context, c *client.Client, _ []string) error {
-				return printList(a, c.Providers.List(ctx, ""), providerColumns...)
-			},
-		}),
-		a.command(action{
-			use: "get PROVIDER", short: "Show a provider", example: "  agenthost providers get anthropic -o yaml", args: []string{"PROVIDER"}, complete: providerIDs,
+			use: "reveal-key PROVIDER", short: "Print the key of a provider", args: []string{"PROVIDER"}, complete: providerIDs,
+			long:    "Prints the key of a provider. The audit log records it.",
+			example: "  agenthost providers reveal-key 0198c0de-0000-7000-8000-000000000000",
 			run: func(ctx context.Context, c *client.Client, args []string) error {
-				p, err := c.Providers.Get(ctx, args[0])
+				key, err := c.Providers.RevealKey(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				return printOne(a, p, append(providerColumns[:len(providerColumns):len(providerColumns)], column[client.Provider]{"models", func(p client.Provider) string {
-					var ids []string
-					for _, model := range p.Models {
-						ids = append(ids, model.ID)
-					}
-					return strings.Join(ids, ", ")
-				}})...)
+				_, err = fmt.Fprintln(a.stdout, key)
+				return err
 			},
 		}),
-		a.addProviderCommand(), a.probeCommand(),
-		a.command(action{
-			use: "delete PROVIDER", short: "Delete a provider that no agent uses", example: "  agenthost providers delete 0198c0de-0000-7000-8000-000000000000",
-			args: []string{"PROVIDER"}, complete: providerIDs,
-			run: func(ctx context.Context, c *client.Client, args []string) error {
-				if err := c.Providers.Delete(ctx, args[0]); err != nil {
-					return err
-				}
-				return a.result("The provider %s is deleted.", args[0])
-			},
+		a.deleteCommand(providerKind, " that no agent uses", func(ctx context.Context, c *client.Client, id string) error {
+			return c.Providers.Delete(ctx, id)
 		}),
 	)
+}
+
+func (a *app) setProviderCommand() *cobra.Command {
+	var name, url string
+	var enabled, key bool
+	var models []string
+	var cmd *cobra.Command
+	cmd = a.command(action{
+		use: "set PROVIDER", short: "Change a provider or its key", args: []string{"PROVIDER"}, complete: providerIDs,
+		long:    "Changes the settings of a provider that have flags. With --key, it reads a new key from the terminal or from a line of stdin.",
+		example: "  agenthost providers set 0198c0de-0000-7000-8000-000000000000 --key < key.txt\n  agenthost providers set 0198c0de-0000-7000-8000-000000000000 --model gpt-5-mini",
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			stored, err := c.Providers.Get(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			var req client.ProviderRequest
+			if err := convert(stored, &req); err != nil {
+				return err
+			}
+			changed := cmd.Flags().Changed
+			if changed("name") {
+				req.Name = name
+			}
+			if changed("url") {
+				req.BaseURL = url
+			}
+			if changed("model") {
+				req.Models = modelsOf(models)
+			}
+			if changed("enabled") {
+				req.Enabled = &enabled
+			}
+			if key {
+				if req.APIKey, err = a.apiKey(); err != nil {
+					return err
+				}
+			}
+			p, err := c.Providers.Update(ctx, args[0], stored.Version, req)
+			if err != nil {
+				return err
+			}
+			return printOne(a, p, providerDetails...)
+		},
+	})
+	cmd.Flags().StringVar(&name, "name", "", "`name`")
+	cmd.Flags().StringVar(&url, "url", "", "base `address`")
+	cmd.Flags().BoolVar(&key, "key", false, "read a new key")
+	cmd.Flags().BoolVar(&enabled, "enabled", true, "offer the provider to agents")
+	cmd.Flags().StringArrayVar(&models, "model", nil, "`id` of a model that is suggested; repeat it for several")
+	cmd.MarkFlagsOneRequired("name", "url", "key", "enabled", "model")
+	return cmd
+}
+
+// apiKey reads the key of a provider.
+func (a *app) apiKey() (string, error) {
+	key, err := a.secret("API key")
+	if err == nil && key == "" {
+		err = usage("stdin has no API key; --auth none needs none")
+	}
+	return key, err
+}
+
+func modelsOf(ids []string) (models []client.Model) {
+	for _, id := range ids {
+		models = append(models, client.Model{ID: id})
+	}
+	return models
 }
 
 func (a *app) addProviderCommand() *cobra.Command {
@@ -69,15 +140,10 @@ users of the machine could see. --auth none needs no key.`,
 			"  agenthost providers add Ollama --protocol openai --url http://127.0.0.1:11434/v1 --auth none",
 		run: func(ctx context.Context, c *client.Client, args []string) (err error) {
 			req.Name = args[0]
-			for _, id := range models {
-				req.Models = append(req.Models, client.Model{ID: id})
-			}
+			req.Models = modelsOf(models)
 			if req.AuthStyle != "none" {
-				if req.APIKey, err = a.secret("API key"); err != nil {
+				if req.APIKey, err = a.apiKey(); err != nil {
 					return err
-				}
-				if req.APIKey == "" {
-					return usage("stdin has no API key; --auth none needs none")
 				}
 			}
 			p, err := c.Providers.Create(ctx, req)

@@ -16,6 +16,7 @@ const rootHelp = `Host LLM agents: a hub on this machine, the servers, and a cli
 Environment of the client commands:
   AGENTHOST_URL      address of a hub, in place of a known one
   AGENTHOST_TOKEN    CLI token for it
+  AGENTHOST_OPS_KEY  key of the operations interface, for organizations
   AGENTHOST_CONFIG   directory of the known hubs and their credentials
                      (default agenthost in the user's configuration directory)
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -155,6 +156,52 @@ func TestEveryCommandIsTested(t *testing.T) {
 	}
 	walk(root)
 	require.Empty(t, slices.Sorted(maps.Keys(untested)))
+}
+
+// outside are methods of the client without a command, with the reason.
+var outside = map[string]string{
+	"Auth.Refresh":           "the client does it",
+	"Auth.CheckInvite":       "the console checks an invitation before it asks for a name",
+	"Auth.CheckOrganization": "the console checks a name that a user enters",
+	"Agents.Manifest":        "runtimes and programs compare the hashes",
+	"Agents.Detail":          "agents get and status show the agent",
+	"Agents.Mount":           "agents set, edit and apply change it", "Agents.Mounted": "agents get shows it",
+	"Agents.MountKnowledge": "agents edit and apply change it", "Agents.Knowledge": "agents get shows it",
+	"Providers.RuntimeConfig": "runtimes call it",
+	"Providers.ProbeConfig":   "the console tests a form before it is stored",
+	"Skills.Link":             "skills download follows it",
+	"Users.Get":               "users get finds a user by name",
+	"Chats.List":              "sessions list has the chats", "Chats.Delete": "sessions delete", "Chats.Messages": "sessions show",
+	"Chats.Transcript": "sessions transcript",
+}
+
+// Every method of the client has a command.
+func TestEveryMethodHasACommand(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	var source strings.Builder
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		source.Write(text)
+	}
+	n := 0
+	for part := range reflect.TypeFor[client.Client]().Fields() {
+		if !part.IsExported() || strings.Contains(source.String(), "c."+part.Name+".Catalog") {
+			continue
+		}
+		for method := range part.Type.Methods() {
+			name := part.Name + "." + method.Name
+			called := strings.Contains(source.String(), "."+name+"(")
+			require.True(t, called != (outside[name] != ""), "%s has a command: %v, and a reason to have none: %q", name, called, outside[name])
+			n++
+		}
+	}
+	require.Greater(t, n, 80)
 }
 
 func TestLinesAfterThePrintedOnes(t *testing.T) {

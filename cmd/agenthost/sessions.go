@@ -64,10 +64,41 @@ func (a *app) sessionsCommand() *cobra.Command {
 			return a.result("The session %s is deleted.", args[0])
 		},
 	})
-	for _, cmd := range []*cobra.Command{show, remove} {
+	transcript := a.command(action{
+		use: "transcript SESSION", short: "Print what happened in a conversation", args: []string{"SESSION"}, complete: sessionIDs,
+		long:    "Prints what happened in a conversation, as its runtime stored it: models, tool calls, denials and the ends of runs, as lines of JSON.",
+		example: "  agenthost sessions transcript 0198c0de-0000-7000-8000-000000000000 | jq -r .type",
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			for entry, err := range c.History.Transcript(ctx, args[0], user) {
+				if err != nil {
+					return err
+				}
+				if err := json.NewEncoder(a.stdout).Encode(entry); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	cancel := a.command(action{
+		use: "cancel SESSION", short: "Cancel the answer in progress of an own conversation", args: []string{"SESSION"}, complete: sessionIDs,
+		example: "  agenthost sessions cancel 0198c0de-0000-7000-8000-000000000000",
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			session, err := c.History.Get(ctx, args[0], "")
+			if err != nil {
+				return err
+			}
+			run, err := c.Chats.Cancel(ctx, session.AgentName, session.ID)
+			if err != nil {
+				return err
+			}
+			return a.result("The run %s is cancelled.", run)
+		},
+	})
+	for _, cmd := range []*cobra.Command{show, remove, transcript} {
 		cmd.Flags().StringVar(&user, "user", "", "`id` of the owner, if several users have pushed a session with the same id")
 	}
-	return group("sessions", "List, print and delete conversations", "  agenthost sessions list --agent helper", list, show, remove)
+	return group("sessions", "List, print, cancel and delete conversations", "  agenthost sessions list --agent helper", list, show, transcript, cancel, remove)
 }
 
 func sessionIDs(ctx context.Context, c *client.Client) ([]string, error) {
@@ -110,7 +141,6 @@ code is 6 if a session is invalid.`,
 			return err
 		},
 	})
-	cmd.Flags().StringVarP(&path, "file", "f", "", "`file` with sessions, or - for stdin (required)")
-	_ = cmd.MarkFlagRequired("file")
+	fileFlag(cmd, &path, "sessions")
 	return cmd
 }

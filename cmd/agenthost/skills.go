@@ -4,9 +4,8 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,44 +24,25 @@ var skillColumns = []column[client.Skill]{
 	{"description", func(s client.Skill) string { return s.Description }},
 }
 
+var skillKind = kind{group: "skills", one: "skill", example: "travel", names: skillNames}
+
 func (a *app) skillsCommand() *cobra.Command {
 	return group("skills", "List and upload skills", "  agenthost skills upload ./travel",
-		a.command(action{
-			use: "list", short: "List the skills", example: "  agenthost skills list",
-			run: func(ctx context.Context, c *client.Client, _ []string) error {
-				return printList(a, c.Skills.List(ctx, ""), skillColumns...)
-			},
-		}),
-		a.command(action{
-			use: "get SKILL", short: "Show a skill", example: "  agenthost skills get travel", args: []string{"SKILL"}, complete: skillNames,
-			run: func(ctx context.Context, c *client.Client, args []string) error {
-				skill, err := c.Skills.Get(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return printOne(a, skill, skillColumns...)
-			},
-		}),
+		listCommand(a, skillKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.Skill, error] {
+			return c.Skills.List(ctx, "")
+		}, skillColumns),
+		getCommand(a, skillKind, func(ctx context.Context, c *client.Client, name string) (client.Skill, error) {
+			return c.Skills.Get(ctx, name)
+		}, skillColumns),
 		a.uploadSkillCommand(),
-		a.command(action{
-			use: "download SKILL", short: "Print the archive of a skill", example: "  agenthost skills download travel > travel.zip", args: []string{"SKILL"}, complete: skillNames,
-			run: func(ctx context.Context, c *client.Client, args []string) error {
-				file, err := c.Skills.Download(ctx, args[0], 0)
-				if err != nil {
-					return err
-				}
-				_, err = io.Copy(a.stdout, file)
-				return errors.Join(err, file.Close())
-			},
+		setTextsCommand(a, skillKind, func(ctx context.Context, c *client.Client, name string, texts client.ToolUpdate) (client.Skill, error) {
+			return c.Skills.Update(ctx, name, 0, client.SkillUpdate{Title: texts.Title, Description: texts.Description, DescriptionEn: texts.DescriptionEn})
+		}, skillColumns),
+		a.downloadCommand(skillKind, "Print the archive of a skill", "travel.zip", func(ctx context.Context, c *client.Client, name string) (*client.File, error) {
+			return c.Skills.Download(ctx, name, 0)
 		}),
-		a.command(action{
-			use: "delete SKILL", short: "Delete a skill that no agent mounts", example: "  agenthost skills delete travel", args: []string{"SKILL"}, complete: skillNames,
-			run: func(ctx context.Context, c *client.Client, args []string) error {
-				if err := c.Skills.Delete(ctx, args[0]); err != nil {
-					return err
-				}
-				return a.result("The skill %s is deleted.", args[0])
-			},
+		a.deleteCommand(skillKind, " that no agent mounts", func(ctx context.Context, c *client.Client, name string) error {
+			return c.Skills.Delete(ctx, name)
 		}),
 	)
 }
@@ -70,7 +50,7 @@ func (a *app) skillsCommand() *cobra.Command {
 func (a *app) uploadSkillCommand() *cobra.Command {
 	var replace, kind string
 	cmd := a.command(action{
-		use: "upload PATH", short: "Upload a skill: a directory, an archive or a SKILL.md", args: []string{"PATH"},
+		use: "upload PATH", short: "Upload a skill: a directory, an archive or a SKILL.md", args: []string{"PATH"}, files: true,
 		long:    "Uploads a directory with a SKILL.md, a .zip, a .tar.gz or a SKILL.md. With --replace, an existing skill gets the files.",
 		example: "  agenthost skills upload ./travel\n  agenthost skills upload ./travel --replace travel",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
@@ -92,7 +72,6 @@ func (a *app) uploadSkillCommand() *cobra.Command {
 			return printOne(a, skill, skillColumns...)
 		},
 	})
-	cmd.ValidArgsFunction = nil // files
 	cmd.Flags().StringVar(&replace, "replace", "", "`name` of the skill whose files are replaced")
 	cmd.Flags().StringVar(&kind, "type", "", "expert or community")
 	_ = cmd.RegisterFlagCompletionFunc("replace", a.completeFlag(skillNames))

@@ -8,6 +8,15 @@ import (
 	"github.com/seed93082962/agenthost/hub/client"
 )
 
+var tokenColumns = []column[client.Token]{
+	{"id", func(t client.Token) string { return t.ID }},
+	{"name", func(t client.Token) string { return t.Name }},
+	{"prefix", func(t client.Token) string { return t.Prefix }},
+	{"created", func(t client.Token) string { return day(t.CreatedAt) }},
+	{"expires", func(t client.Token) string { return dayOf(t.ExpiresAt) }},
+	{"last used", func(t client.Token) string { return dayOf(t.LastUsedAt) }},
+}
+
 func (a *app) tokensCommand() *cobra.Command {
 	var days int64
 	create := a.command(action{
@@ -37,14 +46,7 @@ func (a *app) tokensCommand() *cobra.Command {
 		a.command(action{
 			use: "list", short: "List the CLI tokens of the user", example: "  agenthost tokens list",
 			run: func(ctx context.Context, c *client.Client, _ []string) error {
-				return printList(a, c.Tokens.List(ctx),
-					column[client.Token]{"id", func(t client.Token) string { return t.ID }},
-					column[client.Token]{"name", func(t client.Token) string { return t.Name }},
-					column[client.Token]{"prefix", func(t client.Token) string { return t.Prefix }},
-					column[client.Token]{"created", func(t client.Token) string { return day(t.CreatedAt) }},
-					column[client.Token]{"expires", func(t client.Token) string { return dayOf(t.ExpiresAt) }},
-					column[client.Token]{"last used", func(t client.Token) string { return dayOf(t.LastUsedAt) }},
-				)
+				return printList(a, c.Tokens.List(ctx), tokenColumns...)
 			},
 		}),
 		a.command(action{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -27,26 +28,18 @@ var toolColumns = []column[client.Tool]{
 	{"description", func(t client.Tool) string { return t.Description }},
 }
 
+var toolKind = kind{group: "tools", one: "tool", example: "word_count", names: toolNames}
+
 func (a *app) toolsCommand() *cobra.Command {
 	return group("tools", "List, upload and test tools", "  agenthost tools test word_count.ts '{\"text\": \"a b\"}'\n  agenthost tools upload word_count.ts",
+		listCommand(a, toolKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.Tool, error] {
+			return c.Tools.List(ctx, "")
+		}, toolColumns),
+		getCommand(a, toolKind, func(ctx context.Context, c *client.Client, name string) (client.Tool, error) {
+			return c.Tools.Get(ctx, name)
+		}, toolColumns),
 		a.command(action{
-			use: "list", short: "List the tools", example: "  agenthost tools list",
-			run: func(ctx context.Context, c *client.Client, _ []string) error {
-				return printList(a, c.Tools.List(ctx, ""), toolColumns...)
-			},
-		}),
-		a.command(action{
-			use: "get TOOL", short: "Show a tool", example: "  agenthost tools get word_count", args: []string{"TOOL"}, complete: toolNames,
-			run: func(ctx context.Context, c *client.Client, args []string) error {
-				tool, err := c.Tools.Get(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return printOne(a, tool, toolColumns...)
-			},
-		}),
-		a.command(action{
-			use: "upload FILE", short: "Upload a new tool, or replace its file", args: []string{"FILE"},
+			use: "upload FILE", short: "Upload a new tool, or replace its file", args: []string{"FILE"}, files: true,
 			long:    "Uploads a TypeScript or JavaScript file. A tool of the same name gets the new file; agents that mount it use it after their next deployment.",
 			example: "  agenthost tools upload word_count.ts",
 			run: func(ctx context.Context, c *client.Client, args []string) error {
@@ -63,27 +56,48 @@ func (a *app) toolsCommand() *cobra.Command {
 			},
 		}),
 		a.testToolCommand(),
-		a.command(action{
-			use: "download TOOL", short: "Print the file of a tool", example: "  agenthost tools download word_count > word_count.ts", args: []string{"TOOL"}, complete: toolNames,
-			run: func(ctx context.Context, c *client.Client, args []string) error {
-				file, err := c.Tools.Download(ctx, args[0], 0)
-				if err != nil {
-					return err
-				}
-				_, err = io.Copy(a.stdout, file)
-				return errors.Join(err, file.Close())
-			},
+		setTextsCommand(a, toolKind, func(ctx context.Context, c *client.Client, name string, texts client.ToolUpdate) (client.Tool, error) {
+			return c.Tools.Update(ctx, name, 0, texts)
+		}, toolColumns),
+		a.downloadCommand(toolKind, "Print the file of a tool", "word_count.ts", func(ctx context.Context, c *client.Client, name string) (*client.File, error) {
+			return c.Tools.Download(ctx, name, 0)
 		}),
-		a.command(action{
-			use: "delete TOOL", short: "Delete a tool that no agent mounts", example: "  agenthost tools delete word_count", args: []string{"TOOL"}, complete: toolNames,
-			run: func(ctx context.Context, c *client.Client, args []string) error {
-				if err := c.Tools.Delete(ctx, args[0]); err != nil {
-					return err
-				}
-				return a.result("The tool %s is deleted.", args[0])
-			},
+		a.deleteCommand(toolKind, " that no agent mounts", func(ctx context.Context, c *client.Client, name string) error {
+			return c.Tools.Delete(ctx, name)
 		}),
 	)
+}
+
+// setTextsCommand returns the command that changes what users read about a tool or a skill.
+func setTextsCommand[T any](a *app, k kind, update func(context.Context, *client.Client, string, client.ToolUpdate) (T, error), columns []column[T]) *cobra.Command {
+	var title, description, english string
+	var cmd *cobra.Command
+	cmd = a.command(action{
+		use: "set " + k.argument(), short: "Change the title and the description of " + article(k.one), args: []string{k.argument()}, complete: k.names,
+		example: fmt.Sprintf("  agenthost %s set %s --title \"A new title\"", k.group, k.example),
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			var texts client.ToolUpdate
+			for _, text := range []struct {
+				flag  string
+				value *string
+				field **string
+			}{{"title", &title, &texts.Title}, {"description", &description, &texts.Description}, {"description-en", &english, &texts.DescriptionEn}} {
+				if cmd.Flags().Changed(text.flag) {
+					*text.field = text.value
+				}
+			}
+			object, err := update(ctx, c, args[0], texts)
+			if err != nil {
+				return err
+			}
+			return printOne(a, object, columns...)
+		},
+	})
+	cmd.Flags().StringVar(&title, "title", "", "`title`; empty means the name")
+	cmd.Flags().StringVar(&description, "description", "", "what it is for")
+	cmd.Flags().StringVar(&english, "description-en", "", "what it is for, in English")
+	cmd.MarkFlagsOneRequired("title", "description", "description-en")
+	return cmd
 }
 
 // openUpload opens a file whose upload prints its progress.

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 
@@ -15,7 +13,7 @@ import (
 
 func (a *app) usageCommand() *cobra.Command {
 	var filter client.UsageFilter
-	var csv bool
+	var csv, totals bool
 	cmd := a.command(action{
 		use: "usage", short: "Report tokens and cost of chats",
 		long:    "Reports the tokens and the cost of chats by day, agent, user or model.",
@@ -26,8 +24,21 @@ func (a *app) usageCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = io.Copy(a.stdout, export)
-				return errors.Join(err, export.Close())
+				return a.write(export)
+			}
+			if totals {
+				counts, err := c.Usage.Totals(ctx, filter)
+				if err != nil {
+					return err
+				}
+				return printOne(a, counts,
+					column[client.UsageCounts]{"cost", func(u client.UsageCounts) string { return fmt.Sprintf("%.4f", u.Cost) }},
+					column[client.UsageCounts]{"runs", func(u client.UsageCounts) string { return strconv.FormatInt(u.Runs, 10) }},
+					column[client.UsageCounts]{"input", func(u client.UsageCounts) string {
+						return strconv.FormatInt(u.InputTokens+u.CacheReadTokens+u.CacheWriteTokens, 10)
+					}},
+					column[client.UsageCounts]{"output", func(u client.UsageCounts) string { return strconv.FormatInt(u.OutputTokens, 10) }},
+				)
 			}
 			return printList(a, c.Usage.Report(ctx, filter), usageColumns(filter.By)...)
 		},
@@ -40,6 +51,8 @@ func (a *app) usageCommand() *cobra.Command {
 	flags.StringVar(&filter.User, "user", "", "only of this `user`")
 	flags.StringVar(&filter.Model, "model", "", "only of this `model`")
 	flags.BoolVar(&csv, "csv", false, "write CSV")
+	flags.BoolVar(&totals, "totals", false, "report only the sum")
+	cmd.MarkFlagsMutuallyExclusive("csv", "totals")
 	_ = cmd.RegisterFlagCompletionFunc("agent", a.completeFlag(agentNames))
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"day", "agent", "user", "model"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

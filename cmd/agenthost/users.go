@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,58 +33,71 @@ func findUser(ctx context.Context, c *client.Client, name string) (client.User, 
 	return client.User{}, fmt.Errorf("%w: no user has the name %q", errNotFound, name)
 }
 
+var userKind = kind{group: "users", one: "user", example: "mia", names: userNames}
+
 func (a *app) usersCommand() *cobra.Command {
+	tokens := func(ctx context.Context, c *client.Client, user client.User) error {
+		return printList(a, c.Users.Tokens(ctx, user.ID), tokenColumns...)
+	}
+	sessions := func(ctx context.Context, c *client.Client, user client.User) error {
+		return printList(a, c.Users.Sessions(ctx, user.ID), loginColumns...)
+	}
 	return group("users", "List and change the users of the organization", "  agenthost users list\n  agenthost users set mia --role maintainer",
-		a.command(action{
-			use: "list", short: "List the users", example: "  agenthost users list -o json",
-			run: func(ctx context.Context, c *client.Client, _ []string) error {
-				return printList(a, c.Users.List(ctx), userColumns...)
-			},
-		}),
+		listCommand(a, userKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.User, error] { return c.Users.List(ctx) }, userColumns),
+		getCommand(a, userKind, findUser, userColumns),
 		a.createUserCommand(), a.setUserCommand(),
-		a.command(action{
-			use: "reset-password USER", short: "Print a new password for a user, who must change it", args: []string{"USER"}, complete: userNames,
-			example: "  agenthost users reset-password mia",
-			run: func(ctx context.Context, c *client.Client, args []string) error {
-				user, err := findUser(ctx, c, args[0])
-				if err != nil {
-					return err
-				}
-				password, err := c.Users.ResetPassword(ctx, user.ID)
-				if err != nil {
-					return err
-				}
-				_, err = fmt.Fprintln(a.stdout, password)
+		a.userCommand("reset-password", "Print a new password for a user, who must change it", func(ctx context.Context, c *client.Client, user client.User) error {
+			password, err := c.Users.ResetPassword(ctx, user.ID)
+			if err != nil {
 				return err
-			},
+			}
+			_, err = fmt.Fprintln(a.stdout, password)
+			return err
 		}),
+		a.userCommand("logins", "List the sign-ins of a user", sessions),
+		a.userCommand("sign-out", "End all sign-ins of a user", func(ctx context.Context, c *client.Client, user client.User) error {
+			if err := c.Users.EndSessions(ctx, user.ID); err != nil {
+				return err
+			}
+			return a.result("The sign-ins of %s are ended.", user.Username)
+		}),
+		a.userCommand("tokens", "List the CLI tokens of a user", tokens),
 		a.command(action{
-			use: "sign-out USER", short: "End all sessions of a user", args: []string{"USER"}, complete: userNames, example: "  agenthost users sign-out mia",
+			use: "revoke-token USER TOKEN-ID", short: "Revoke a CLI token of a user", args: []string{"USER", "TOKEN-ID"}, complete: userNames,
+			example: "  agenthost users revoke-token mia 0198c0de-0000-7000-8000-000000000000",
 			run: func(ctx context.Context, c *client.Client, args []string) error {
 				user, err := findUser(ctx, c, args[0])
 				if err == nil {
-					err = c.Users.EndSessions(ctx, user.ID)
+					err = c.Users.RevokeToken(ctx, user.ID, args[1])
 				}
 				if err != nil {
 					return err
 				}
-				return a.result("The sessions of %s are ended.", user.Username)
+				return a.result("The token %s is revoked.", args[1])
 			},
 		}),
-		a.command(action{
-			use: "delete USER", short: "Delete a user", args: []string{"USER"}, complete: userNames, example: "  agenthost users delete mia",
-			run: func(ctx context.Context, c *client.Client, args []string) error {
-				user, err := findUser(ctx, c, args[0])
-				if err == nil {
-					err = c.Users.Delete(ctx, user.ID)
-				}
-				if err != nil {
-					return err
-				}
-				return a.result("The user %s is deleted.", user.Username)
-			},
+		a.deleteCommand(userKind, "", func(ctx context.Context, c *client.Client, name string) error {
+			user, err := findUser(ctx, c, name)
+			if err != nil {
+				return err
+			}
+			return c.Users.Delete(ctx, user.ID)
 		}),
 	)
+}
+
+// userCommand returns a command for a user.
+func (a *app) userCommand(verb, short string, run func(context.Context, *client.Client, client.User) error) *cobra.Command {
+	return a.command(action{
+		use: verb + " USER", short: short, args: []string{"USER"}, complete: userNames, example: "  agenthost users " + verb + " mia",
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			user, err := findUser(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			return run(ctx, c, user)
+		},
+	})
 }
 
 var roles = cobra.FixedCompletions([]string{"admin", "maintainer", "member"}, cobra.ShellCompDirectiveNoFileComp)

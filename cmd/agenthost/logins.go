@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+var loginColumns = []column[client.LoginSession]{
+	{"id", func(s client.LoginSession) string { return s.ID }},
+	{"program", func(s client.LoginSession) string { return s.UserAgent }},
+	{"address", func(s client.LoginSession) string { return s.RemoteIP }},
+	{"since", func(s client.LoginSession) string { return day(s.CreatedAt) }},
+	{"last used", func(s client.LoginSession) string { return day(s.LastUsedAt) }},
+	{"this one", func(s client.LoginSession) string { return yes(s.Current) }},
+}
+
+func (a *app) loginsCommand() *cobra.Command {
+	ids := func(ctx context.Context, c *client.Client) ([]string, error) {
+		return collect(c.Auth.Sessions(ctx), func(s client.LoginSession) string { return s.ID + "\t" + oneLine(s.UserAgent) })
+	}
+	return group("logins", "List and end the own sign-ins, of browsers and of this program", "  agenthost logins list",
+		a.command(action{
+			use: "list", short: "List the own sign-ins", example: "  agenthost logins list",
+			run: func(ctx context.Context, c *client.Client, _ []string) error {
+				return printList(a, c.Auth.Sessions(ctx), loginColumns...)
+			},
+		}),
+		a.command(action{
+			use: "end LOGIN-ID", short: "End an own sign-in", args: []string{"LOGIN-ID"}, complete: ids,
+			example: "  agenthost logins end 0198c0de-0000-7000-8000-000000000000",
+			run: func(ctx context.Context, c *client.Client, args []string) error {
+				if err := c.Auth.EndSession(ctx, args[0]); err != nil {
+					return err
+				}
+				return a.result("The sign-in %s is ended.", args[0])
+			},
+		}),
+	)
+}
+
+func (a *app) healthCommand() *cobra.Command {
+	return a.command(action{
+		use: "health", short: "Show the version of the hub, and whether it is ready",
+		long:    "Shows the version of the hub. It fails with the exit code 7 if the hub cannot serve requests.",
+		example: "  agenthost health\n  agenthost health --hub staging -o json",
+		run: func(ctx context.Context, c *client.Client, _ []string) error {
+			health, err := c.Health(ctx)
+			if err != nil {
+				return err
+			}
+			if err := c.Ready(ctx); err != nil {
+				return err
+			}
+			return printOne(a, health,
+				column[client.Health]{"status", func(h client.Health) string { return h.Status }},
+				column[client.Health]{"version", func(h client.Health) string { return h.Version }},
+				column[client.Health]{"uptime", func(h client.Health) string {
+					return (time.Duration(h.UptimeMS) * time.Millisecond).Round(time.Second).String()
+				}},
+			)
+		},
+	})
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+var organizationKind = kind{group: "organizations", one: "organization", example: "acme", names: func(ctx context.Context, c *client.Client) ([]string, error) {
+	return collect(c.TenantClients.List(ctx), func(t client.TenantClient) string { return t.Org })
+}}
+
+var organizationColumns = []column[client.TenantClient]{
+	{"organization", func(t client.TenantClient) string { return t.Org }},
+	{"issuer", func(t client.TenantClient) string { return t.Issuer }},
+	{"client", func(t client.TenantClient) string { return t.ClientID }},
+	{"provider", func(t client.TenantClient) string { return t.Provider }},
+	{"default", func(t client.TenantClient) string { return yes(t.IsDefault) }},
+	{"updated", func(t client.TenantClient) string { return day(t.UpdatedAt) }},
+}
+
+func (a *app) organizationsCommand() *cobra.Command {
+	list := listCommand(a, organizationKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.TenantClient, error] {
+		return c.TenantClients.List(ctx)
+	}, organizationColumns)
+	cmd := group("organizations", "Register the organizations of a hub with their identity providers, as its operator",
+		"  agenthost organizations list\n  agenthost organizations apply -f acme.yaml",
+		list, a.applyOrganizationCommand(),
+		a.deleteCommand(organizationKind, ", which ends the access of its users", func(ctx context.Context, c *client.Client, org string) error {
+			return c.TenantClients.Delete(ctx, org)
+		}),
+	)
+	cmd.Long = "Registers the organizations of a hub whose users sign in with identity providers. AGENTHOST_OPS_KEY is the key of its\noperations interface (HUB_OPS_KEY of the hub)."
+	return cmd
+}
+
+func (a *app) applyOrganizationCommand() *cobra.Command {
+	var path string
+	cmd := a.command(action{
+		use: "apply", short: "Register or change the organizations of a file",
+		long: `Registers or changes the organizations of a file: one object or a list of them, in YAML or JSON, such as
+
+  org: acme
+  clientId: agenthost
+  clientSecret: ...
+  issuer: https://idp.example.com`,
+		example: "  agenthost organizations apply -f acme.yaml",
+		run: func(ctx context.Context, c *client.Client, _ []string) error {
+			objects, err := a.readObjects(path)
+			if err != nil {
+				return err
+			}
+			for _, object := range objects {
+				delete(object, "hasSecret") // only in responses
+				delete(object, "hasCert")
+				var req client.TenantClientRequest
+				if err := decodeObject(object, &req); err != nil {
+					return usage("%s: %w", path, err)
+				}
+				registered, err := c.TenantClients.Set(ctx, req)
+				if err != nil {
+					return err
+				}
+				if err := printOne(a, registered, organizationColumns...); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	fileFlag(cmd, &path, "organizations")
+	return cmd
+}

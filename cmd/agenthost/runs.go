@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/hub/client"
+)
+
+func (a *app) runsCommand() *cobra.Command {
+	runs := kind{group: "runs", one: "run", names: func(ctx context.Context, c *client.Client) ([]string, error) {
+		return collect(c.Runs.List(ctx), func(r client.Run) string { return r.RunID + "\t" + r.AgentName + ", " + r.UserName })
+	}}
+	list := listCommand(a, runs, func(ctx context.Context, c *client.Client) iter.Seq2[client.Run, error] {
+		return c.Runs.List(ctx)
+	}, []column[client.Run]{
+		{"id", func(r client.Run) string { return r.RunID }},
+		{"state", func(r client.Run) string { return r.State }},
+		{"agent", func(r client.Run) string { return r.AgentName }},
+		{"user", func(r client.Run) string { return r.UserName }},
+		{"session", func(r client.Run) string { return r.SessionID }},
+		{"started", func(r client.Run) string { return day(r.StartedAt) }},
+	})
+	list.Short = "List the answers in progress"
+	return group("runs", "List and cancel the answers in progress of the organization", "  agenthost runs list\n  agenthost runs cancel 0198c0de-0000-7000-8000-000000000000",
+		list,
+		a.command(action{
+			use: "cancel RUN", short: "Cancel an answer in progress", args: []string{"RUN"}, complete: runs.names,
+			example: "  agenthost runs cancel 0198c0de-0000-7000-8000-000000000000",
+			run: func(ctx context.Context, c *client.Client, args []string) error {
+				if err := c.Runs.Cancel(ctx, args[0]); err != nil {
+					return err
+				}
+				return a.result("The run %s is cancelled.", args[0])
+			},
+		}),
+	)
+}
