@@ -106,7 +106,9 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	require.NoError(b.t, chromedp.Do(ctx, steps...), "%s", b.text())
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		require.NoError(b.t, err, "%q\n%s", b.found(), b.text()) // a dialog blocks the page
+	}
 }
 
 // open loads a page, also if the address differs only in the fragment.
@@ -133,9 +135,27 @@ func (b *tab) fill(field, text string) {
 		chromedp.SendKeys(input, text))
 }
 
-func (b *tab) click(button string) {
+// click clicks an element, and again if a layout that moved or a render that replaced the element
+// was faster than the mouse.
+func (b *tab) click(element string) {
 	b.t.Helper()
-	b.do(chromedp.WaitEnabled(chromedp.CSS(button)), chromedp.Click(chromedp.CSS(button)))
+	prepared := fmt.Sprintf(`((e) => {
+		window.clicked = false
+		e?.addEventListener("click", () => { window.clicked = true }, { capture: true, once: true })
+		return Boolean(e) && !e.disabled
+	})(document.querySelector(%q))`, element)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	for {
+		b.wait(prepared)
+		_, err := chromedp.Run(ctx, chromedp.Click(chromedp.CSS(element)))
+		if ctx.Err() != nil {
+			require.NoError(b.t, err, "%s %q\n%s", element, b.found(), b.text())
+		}
+		if err == nil && eval[bool](b, "window.clicked !== false") { // a page that was left has no value
+			return
+		}
+	}
 }
 
 // see waits until the page displays a text.

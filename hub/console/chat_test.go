@@ -32,6 +32,12 @@ func (b *tab) say(text string) {
 	b.click(".compose form button.primary")
 }
 
+// answered waits for the end of the answer. Until then the page asks before it is left.
+func (b *tab) answered() {
+	b.t.Helper()
+	b.wait(`document.querySelector(".message.live") === null`)
+}
+
 // The first admin sets the hub up, tries the demo model, and gets an answer.
 func TestFromSetupToAnAnswer(t *testing.T) {
 	t.Parallel()
@@ -58,6 +64,7 @@ func TestFromSetupToAnAnswer(t *testing.T) {
 	b.see("tokens in")
 	b.say("/tool Read {\"file_path\":\"notes.md\"}")
 	b.see("A file of the agent")
+	b.answered()
 	b.open(s.url + address)
 	b.see("Read")
 	b.click(".fold summary")
