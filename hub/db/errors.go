@@ -36,7 +36,8 @@ func (e *connectError) Unwrap() error { return e.cause }
 
 // lostErrors are the errors of a connection that was closed.
 var lostErrors = []error{
-	driver.ErrBadConn, sql.ErrConnDone, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE,
+	driver.ErrBadConn, sql.ErrConnDone, pgconn.ErrConnClosed, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed,
+	syscall.ECONNRESET, syscall.EPIPE,
 }
 
 // Unavailable reports whether err is an [ErrUnavailable], also for the unwrapped errors of

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/db"
@@ -173,6 +175,22 @@ func TestConnectionKilled(t *testing.T) {
 	require.True(t, db.Unavailable(err), "%v", err)
 
 	require.NoError(t, d.Tx(t.Context(), func(tx *sql.Tx) error { return add(t, tx, 1, "a") }), "the next has another connection")
+}
+
+// The driver closes a connection that was reset between its check and the next statement.
+func TestStatementOfAClosedConnection(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, pgtest.URL(t))
+	c, err := d.Read().Conn(t.Context())
+	require.NoError(t, err)
+	defer c.Close()
+	require.ErrorIs(t, c.Raw(func(conn any) error {
+		pg := conn.(*stdlib.Conn).Conn()
+		require.NoError(t, pg.PgConn().Close(t.Context()))
+		_, err := pg.Exec(t.Context(), "SELECT 1")
+		require.True(t, db.Unavailable(err), "%v", err)
+		return err
+	}), pgconn.ErrConnClosed)
 }
 
 // A connection that is closed at BEGIN is replaced: a restart of the server causes no later errors.

@@ -6,6 +6,7 @@ replace github.com/seed93082962/agenthost => ../..
 
 require (
 	github.com/getkin/kin-openapi v0.152.0
+	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/seed93082962/agenthost v0.0.0-00010101000000-000000000000

@@ -55,9 +55,8 @@ type asked struct {
 func (c *client) chat(ctx context.Context, s *state) {
 	if s.chat == nil || len(s.chat.questions) == 5 {
 		next := &chat{name: "chat-" + rand.Text()}
-		err := c.call(ctx, http.MethodPost, "/api/v1/agents/"+agentName+"/chat/sessions", object{"title": next.name}, &struct {
-			ID *string `json:"id"`
-		}{&next.id})
+		var err error
+		next.id, err = c.newChat(ctx, agentName, next.name)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.count("chats", err)
@@ -77,13 +76,25 @@ func (c *client) chat(ctx context.Context, s *state) {
 	}
 }
 
-// ask sends a question and reads the answer to its end. The error is nil if the answer is stored and
-// complete.
+// newChat creates a chat with an agent and returns its id.
+func (c *client) newChat(ctx context.Context, agent, title string) (string, error) {
+	var session struct{ ID string }
+	err := c.call(ctx, http.MethodPost, "/api/v1/agents/"+agent+"/chat/sessions", object{"title": title}, &session)
+	return session.ID, err
+}
+
+// ask is askAgent with the agent of most chats, for the time of a request.
 func (c *client) ask(ctx context.Context, id, text string) (asked, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
+	return c.askAgent(ctx, agentName, id, text)
+}
+
+// askAgent sends a question and reads the answer to its end. The error is nil if the answer is stored
+// and complete.
+func (c *client) askAgent(ctx context.Context, agent, id, text string) (asked, error) {
 	q := asked{text: text}
-	res, err := c.open(ctx, http.MethodPost, "/api/v1/agents/"+agentName+"/chat/sessions/"+id+"/messages", object{"message": text})
+	res, err := c.open(ctx, http.MethodPost, "/api/v1/agents/"+agent+"/chat/sessions/"+id+"/messages", object{"message": text})
 	if err != nil {
 		return q, err
 	}

@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 		serveNATS()
 		return
 	}
+	if binaries = os.Getenv(namespaceVariable); binaries != "" {
+		os.Exit(m.Run())
+	}
 	os.Exit(func() int {
 		var err error
 		if binaries, err = os.MkdirTemp("", "chaos"); err != nil {
@@ -100,12 +103,15 @@ func (in *installation) setUp(t *testing.T) *client {
 // await waits until a deployment has a state.
 func (in *installation) await(ctx context.Context, c *client, name, state string) error {
 	return eventually(ctx, patience, func(ctx context.Context) error {
-		var d struct{ State, Health string }
+		var d struct {
+			State, Health string
+			Conditions    []struct{ Type, Message string }
+		}
 		if err := c.call(ctx, http.MethodGet, "/api/v1/admin/agents/"+name+"/deploy", nil, &d); err != nil {
 			return err
 		}
 		if d.State != state {
-			return fmt.Errorf("the deployment %s is %s (%s) instead of %s", name, d.State, d.Health, state)
+			return fmt.Errorf("the deployment %s is %s (%s, %v) instead of %s", name, d.State, d.Health, d.Conditions, state)
 		}
 		return nil
 	})
@@ -116,11 +122,11 @@ func (in *installation) probe(ctx context.Context, c *client) (time.Duration, er
 	begin := time.Now()
 	for _, url := range in.urls {
 		one := &client{urls: []string{url}, token: c.token, journal: newJournal()}
-		var session struct{ ID string }
-		if err := one.call(ctx, http.MethodPost, "/api/v1/agents/"+agentName+"/chat/sessions", object{}, &session); err != nil {
+		chat, err := one.newChat(ctx, agentName, "")
+		if err != nil {
 			return 0, err
 		}
-		if _, err := one.ask(ctx, session.ID, "chat-PROBE#0"); err != nil {
+		if _, err := one.ask(ctx, chat, "chat-PROBE#0"); err != nil {
 			return 0, err
 		}
 		if in.storage != nil && len(c.tools) > 0 && c.tools[0].acknowledged {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -87,12 +88,31 @@ func (d *daemon) signal(sig syscall.Signal, last bool) {
 	}
 }
 
+// pid returns the id of the process.
+func (d *daemon) pid() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cmd.Process.Pid
+}
+
 func (d *daemon) kill() { d.signal(syscall.SIGKILL, false) }
 
 // tail returns the end of the output.
 func (d *daemon) tail() string {
 	text, _ := os.ReadFile(d.log)
-	return string(text[max(0, len(text)-12000):])
+	return string(text[max(0, len(text)-4000):])
+}
+
+// failures returns the first errors in the log.
+func (d *daemon) failures() string {
+	var b strings.Builder
+	text, _ := os.ReadFile(d.log)
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, `"level":"error"`) && b.Len() < 8000 {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // eventually repeats an operation until it succeeds or is denied, at most for a time.

@@ -2,12 +2,14 @@ package chaos_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
 
@@ -47,6 +49,40 @@ func TestFullDisk(t *testing.T) {
 			_, err := in.probe(ctx, c)
 			return err
 		}), in.logs())
+	}
+	k := &checker{in: in, c: c}
+	findings := k.check(t.Context())
+	report(c.journal, nil)
+	require.Empty(t, findings, in.logs())
+	in.remove(t, k)
+}
+
+// While PostgreSQL takes no changes, nothing is acknowledged that is lost, and no response is an
+// internal error. Afterwards, both hubs work without a restart.
+func TestReadOnlyPostgres(t *testing.T) {
+	in := newInstallation(t, 2, true)
+	c := in.setUp(t)
+	db, err := pgx.Connect(t.Context(), in.database+"?default_transaction_read_only=off")
+	require.NoError(t, err)
+	defer db.Close(context.WithoutCancel(t.Context()))
+	for range 2 {
+		phase(t, c, 3*time.Second)
+		for _, value := range []string{"on", "off"} {
+			_, err = db.Exec(t.Context(), "ALTER SYSTEM SET default_transaction_read_only = "+value)
+			require.NoError(t, err)
+			_, err = db.Exec(t.Context(), "SELECT pg_reload_conf()")
+			require.NoError(t, err)
+			if value == "on" {
+				phase(t, c, 6*time.Second)
+			}
+		}
+		begin := time.Now()
+		var took time.Duration
+		require.NoError(t, eventually(t.Context(), patience, func(ctx context.Context) (err error) {
+			took, err = in.probe(ctx, c)
+			return err
+		}), in.logs())
+		fmt.Printf("PostgreSQL read-only for 6 s: out of service for %v after it\n", (time.Since(begin) - took).Round(time.Millisecond))
 	}
 	k := &checker{in: in, c: c}
 	findings := k.check(t.Context())

@@ -47,11 +47,11 @@ func accepts(t *testing.T, d *daemon, address string) {
 
 // startPostgres starts a PostgreSQL server whose commits are durable, and returns the URL of its
 // database.
-func startPostgres(t *testing.T) (d *daemon, address string) {
+func startPostgres(t *testing.T) (d *daemon, address *url.URL) {
 	found := must(filepath.Glob("/usr/lib/postgresql/*/bin/initdb"))
 	require.NotEmpty(t, found, "PostgreSQL is not installed: run make setup")
 	bin := filepath.Dir(found[len(found)-1])
-	// The path of a socket has at most 107 bytes, and the user postgres has to reach it.
+	// The user postgres has to reach it, and the path of a socket has at most 107 bytes.
 	dir := must(os.MkdirTemp("/tmp", "chaos"))
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	owner := must(user.Lookup("postgres"))
@@ -66,14 +66,14 @@ func startPostgres(t *testing.T) (d *daemon, address string) {
 	data := filepath.Join(dir, "data")
 	out, err := command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C").CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	address = &url.URL{Scheme: "postgres", User: url.User("postgres"), Host: freeAddress(t), Path: "/postgres"}
 	d = startDaemon(t, t.TempDir(), "postgres", func() *exec.Cmd {
-		return command("postgres", "-D", data, "-c", "listen_addresses=", "-c", "unix_socket_directories="+dir, "-c", "max_connections=200")
+		return command("postgres", "-D", data, "-p", address.Port(), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+dir, "-c", "max_connections=200")
 	})
 	// A fast shutdown does not wait for the connections of the hubs.
 	d.last = syscall.SIGINT
-	address = (&url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/postgres", RawQuery: url.Values{"host": {dir}}.Encode()}).String()
 	require.NoError(t, eventually(t.Context(), patience, func(ctx context.Context) error {
-		conn, err := pgx.Connect(ctx, address)
+		conn, err := pgx.Connect(ctx, address.String())
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, d.tail())
 		}
@@ -87,10 +87,11 @@ const (
 	secretKey = "chaos-secret-access-key-0123456789"
 )
 
-// startStorage starts a server with the interface of S3, and returns its files and the
+// startStorage starts a server with the interface of S3, and returns its address, its files and the
 // settings of a hub.
-func startStorage(t *testing.T) (d *daemon, files string, env []string) {
-	address, dir := freeAddress(t), t.TempDir()
+func startStorage(t *testing.T) (d *daemon, address, files string, env []string) {
+	address = freeAddress(t)
+	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "data", "bucket"), 0o700))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "meta"), 0o700))
 	d = startDaemon(t, t.TempDir(), "s3", func() *exec.Cmd {
@@ -100,7 +101,7 @@ func startStorage(t *testing.T) (d *daemon, files string, env []string) {
 		return cmd
 	})
 	accepts(t, d, address)
-	return d, filepath.Join(dir, "data"), []string{
+	return d, address, filepath.Join(dir, "data"), []string{
 		"BLOB_URL=s3://bucket/blobs?region=eu-central-1&endpoint=" + url.QueryEscape("http://"+address),
 		"AWS_ACCESS_KEY_ID=" + accessKey, "AWS_SECRET_ACCESS_KEY=" + secretKey,
 	}
@@ -117,6 +118,8 @@ type installation struct {
 	files    string  // the directory of the storage
 	upstream *upstream
 	program  string // of the hubs and their runtimes, which is only of this installation
+
+	postgresPort, storageAddress string
 }
 
 const setupToken = "0123456789abcdef"
@@ -138,8 +141,10 @@ func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more
 	env = append(env, "PROVIDER_ENCRYPTION_KEY="+base64.StdEncoding.EncodeToString(key))
 	if replicable {
 		var storage []string
-		in.postgres, in.database = startPostgres(t)
-		in.storage, in.files, storage = startStorage(t)
+		var address *url.URL
+		in.postgres, address = startPostgres(t)
+		in.database, in.postgresPort = address.String(), address.Port()
+		in.storage, in.storageAddress, in.files, storage = startStorage(t)
 		env = append(env, storage...)
 	} else {
 		in.database = "sqlite://" + filepath.Join(in.dir, "hub.db")
@@ -175,11 +180,11 @@ func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more
 	return in
 }
 
-// logs returns the ends of the logs of the hubs.
+// logs returns the errors and the ends of the logs of the hubs.
 func (in *installation) logs() string {
 	var b strings.Builder
 	for _, d := range in.hubs {
-		fmt.Fprintf(&b, "\n%s:\n%s", d.name, d.tail())
+		fmt.Fprintf(&b, "\n%s:\n%s\n%s", d.name, d.failures(), d.tail())
 	}
 	return b.String()
 }

@@ -1,0 +1,283 @@
+package chaos_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+)
+
+// manyRuns are open at once.
+const manyRuns = 10_000
+
+// usage is what a process has.
+type usage struct{ memory, files, goroutines int64 }
+
+var goroutines = regexp.MustCompile(`(?m)^go_goroutines (\d+)`)
+
+// use returns what a process has. metrics is the URL of its metrics.
+func use(pid int, metrics string) (u usage, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return u, err
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	if err != nil {
+		return u, err
+	}
+	u.memory = pages * int64(os.Getpagesize())
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return u, err
+	}
+	u.files = int64(len(open))
+	res, err := http.Get(metrics)
+	if err != nil {
+		return u, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return u, err
+	}
+	u.goroutines, err = strconv.ParseInt(string(goroutines.FindSubmatch(body)[1]), 10, 64)
+	return u, err
+}
+
+// allowFiles raises the number of files that this process and those it starts may have.
+func allowFiles(t *testing.T) {
+	const most = 100_000
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: most, Max: most}))
+}
+
+// host is one runtime with an agent whose model answers one word and then nothing.
+type host struct {
+	*daemon
+	url, metrics string
+	state        string // directory of the sessions
+	upstream     *modeltest.Upstream
+}
+
+func startHost(t *testing.T) *host {
+	h := &host{upstream: modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("One"), modeltest.Hang())))}
+	at, metrics, dir := freeAddress(t), freeAddress(t), t.TempDir()
+	h.url, h.metrics, h.state = "http://"+at, "http://"+metrics+"/metrics", filepath.Join(dir, "state")
+	settings := "limits: {maxConcurrentRuns: 20000, llmIdleTimeout: 30m}\nstoreOnRequest: true\nagents: [{id: " + agentName +
+		", model: m, provider: {protocol: anthropic, baseUrl: " + h.upstream.URL + ", apiKey: k}}]"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents.yaml"), []byte(settings), 0o600))
+	h.daemon = startDaemon(t, t.TempDir(), "runtime", func() *exec.Cmd {
+		cmd := exec.Command(filepath.Join(binaries, "runtime"), "--addr", at, "--metrics-addr", metrics, "--log-level", "error")
+		cmd.Dir, cmd.Env = dir, []string{"AGENT_STATE_DIR=" + h.state, "HOME=" + dir}
+		return cmd
+	})
+	accepts(t, h.daemon, at)
+	accepts(t, h.daemon, metrics)
+	return h
+}
+
+// begin starts a run and reads its stream until the first word.
+func begin(ctx context.Context, client *http.Client, url, token, body string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	for lines := bufio.NewScanner(res.Body); res.StatusCode == http.StatusOK && lines.Scan(); {
+		if strings.Contains(lines.Text(), "One") {
+			return res, nil
+		}
+	}
+	_ = res.Body.Close()
+	return nil, fmt.Errorf("no run at %s: %s", url, res.Status)
+}
+
+// openRuns starts n runs, sixteen at a time, and returns a function that ends them.
+func openRuns(t *testing.T, n int, start func(ctx context.Context, client *http.Client, i int) (*http.Response, error)) (end func()) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	ctx, cancel := context.WithCancel(t.Context())
+	streams := make([]*http.Response, n)
+	var next atomic.Int64
+	var all sync.WaitGroup
+	failures := make(chan error, 16)
+	for range 16 {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				res, err := start(ctx, client, i)
+				if err != nil {
+					failures <- err
+					return
+				}
+				streams[i] = res
+			}
+		})
+	}
+	all.Wait()
+	close(failures)
+	require.NoError(t, <-failures)
+	return func() {
+		cancel()
+		for _, s := range streams {
+			_ = s.Body.Close()
+		}
+	}
+}
+
+// requireEnd waits until a process has no more files and goroutines than before.
+func requireEnd(t *testing.T, before usage, now func() (usage, error)) (after usage) {
+	require.NoError(t, eventually(t.Context(), 2*patience, func(context.Context) (err error) {
+		after, err = now()
+		if err == nil && (after.files > before.files+20 || after.goroutines > before.goroutines+20) {
+			err = fmt.Errorf("%+v before, and %+v after all runs have ended", before, after)
+		}
+		return err
+	}))
+	return after
+}
+
+// 10,000 runs of one runtime are open at once, twice. Each gets its first word, and other requests
+// are served. After their end nothing remains of them, and the second time needs no more memory.
+func TestOpenRuns(t *testing.T) {
+	allowFiles(t)
+	h := startHost(t)
+	now := func() (usage, error) { return use(h.pid(), h.metrics) }
+	before, err := now()
+	require.NoError(t, err)
+	peaks := make([]int64, 2)
+	for round := range peaks {
+		began := time.Now()
+		end := openRuns(t, manyRuns, func(ctx context.Context, client *http.Client, _ int) (*http.Response, error) {
+			return begin(ctx, client, h.url+"/v1/agents/"+agentName+"/runs", "", `{"message":"hello"}`)
+		})
+		open, err := now()
+		require.NoError(t, err)
+		peaks[round] = open.memory
+		fmt.Printf("runtime: %d runs open after %v: %d MiB, %.1f KiB, %.1f goroutines and %.1f files for each\n", manyRuns, time.Since(began).Round(time.Second), open.memory>>20,
+			float64(open.memory-before.memory)/manyRuns/1024, float64(open.goroutines-before.goroutines)/manyRuns, float64(open.files-before.files)/manyRuns)
+		end()
+		after := requireEnd(t, before, now)
+		fmt.Printf("runtime: after their end: %d MiB, %d goroutines, %d files\n", after.memory>>20, after.goroutines, after.files)
+		require.NoError(t, eventually(t.Context(), patience, func(context.Context) error { return closed(h.upstream) }))
+	}
+	require.Less(t, peaks[1], peaks[0]+peaks[0]/10, "bytes of memory with %d runs", manyRuns)
+}
+
+// closed fails while a request of an upstream is open.
+func closed(u *modeltest.Upstream) error {
+	for _, request := range u.Requests() {
+		if at, _ := request.End(); at.IsZero() {
+			return errors.New("a request to the model is open")
+		}
+	}
+	return nil
+}
+
+// Runs are started and cancelled for two minutes, as many as the machine can. Memory, goroutines and
+// files do not grow after the first quarter, and no session remains.
+func TestStartedAndCancelledRuns(t *testing.T) {
+	allowFiles(t)
+	h := startHost(t)
+	now := func() (usage, error) { return use(h.pid(), h.metrics) }
+	before, err := now()
+	require.NoError(t, err)
+	length := chaosTime(t) * 4 / 5 // of 10 minutes: two
+	ctx, stop := context.WithTimeout(t.Context(), length)
+	defer stop()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer client.CloseIdleConnections()
+	const callers = 32
+	var cancelled atomic.Int64
+	var all sync.WaitGroup
+	failures := make(chan error, callers)
+	for range callers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if err := startAndCancel(t.Context(), client, h.url); err != nil {
+					failures <- err
+					return
+				}
+				cancelled.Add(1)
+			}
+		})
+	}
+	var samples []usage
+	for tick := time.NewTicker(length / 40); ctx.Err() == nil; {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			u, err := now()
+			require.NoError(t, err)
+			samples = append(samples, u)
+		}
+	}
+	all.Wait()
+	close(failures)
+	require.NoError(t, <-failures)
+	quarter, last := samples[len(samples)/4], samples[len(samples)-1]
+	fmt.Printf("%d runs started and cancelled in %v, %.0f a second: %d to %d MiB, %d to %d goroutines, %d to %d files\n", cancelled.Load(), length,
+		float64(cancelled.Load())/length.Seconds(), quarter.memory>>20, last.memory>>20, quarter.goroutines, last.goroutines, quarter.files, last.files)
+	client.CloseIdleConnections()
+	requireEnd(t, before, now)
+	require.NoError(t, eventually(t.Context(), patience, func(context.Context) error { return closed(h.upstream) }))
+	// Ended runs are remembered for five minutes, and the memory of the garbage collector varies.
+	require.Less(t, last.memory, quarter.memory+max(quarter.memory/2, 64<<20), "bytes of memory")
+	sessions, err := filepath.Glob(filepath.Join(h.state, "*", "*", "*", "*.jsonl"))
+	require.NoError(t, err)
+	require.Empty(t, sessions)
+}
+
+var runID = regexp.MustCompile(`"runId":"([^"]+)"`)
+
+// startAndCancel starts a run, cancels it, and requires the event that says so.
+func startAndCancel(ctx context.Context, client *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	req := must(http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/agents/"+agentName+"/runs", strings.NewReader(`{"message":"hello"}`)))
+	req.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	id, ended := "", false
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if m := runID.FindStringSubmatch(lines.Text()); m != nil && id == "" {
+			id = m[1]
+			cancel, err := client.Do(must(http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/runs/"+id+"/cancel", nil)))
+			if err != nil {
+				return err
+			}
+			_, _ = io.Copy(io.Discard, cancel.Body)
+			_ = cancel.Body.Close()
+			if cancel.StatusCode >= 300 {
+				return fmt.Errorf("cancel of %s: %s", id, cancel.Status)
+			}
+		}
+		ended = ended || lines.Text() == "event: cancelled"
+	}
+	if !ended {
+		return fmt.Errorf("the run %q was not cancelled: %s", id, res.Status)
+	}
+	return nil
+}
