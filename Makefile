@@ -61,7 +61,7 @@ export GORACE := atexit_sleep_ms=0
 test lint: export GOFLAGS += $(CHEAP)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-docker test-image test-deploy test-kubernetes race lint vulncheck bench fuzz interop soak chaos build release
+.PHONY: help setup test test-docker test-image test-deploy test-kubernetes race lint vulncheck bench fuzz interop soak chaos mutate build release
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -146,9 +146,17 @@ interop: ## run the runtime and the hub with third-party MCP servers, upstreams,
 soak: ## attack the servers for SOAKTIME (5m) at a low rate (Linux, PostgreSQL); prints memory and latencies
 	@cd tools/soak && SOAKTIME=$(SOAKTIME) go test -count=1 -parallel 16 -timeout 1h
 
-# Four installations, each for a quarter of the time.
-chaos: setup ## kill hubs, runtimes, PostgreSQL, S3 and NATS for CHAOSTIME (10m), and compare what was acknowledged (Linux, root)
-	@cd tools/soak && CHAOSTIME=$(CHAOSTIME) go test -count=1 -timeout 1h -v ./chaos | grep -v '^=== '
+# Four installations are killed, each for a quarter of the time. The other tests need a quarter of an
+# hour in addition, and the first build of a hub whose clock can be set five minutes.
+chaos: setup ## kill servers for CHAOSTIME (10m), damage networks, disks and clocks, and compare what was acknowledged (Linux, root); RUN=regexp to choose
+	@compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null && command -v iptables >/dev/null && command -v ip >/dev/null || { \
+		apt-get update -q && apt-get install -qy --no-install-recommends faketime iptables iproute2; } >/dev/null
+	@cd tools/soak && CHAOSTIME=$(CHAOSTIME) go test -count=1 -timeout 1h -run '$(RUN)' -v ./chaos | grep -v '^=== '
+
+mutate: ## change the code of the package PKG in many ways, and list the changes that no test of the package detects
+	@GOBIN="$$PWD/bin" GOFLAGS= go install github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
+	@bin/gremlins unleash --workers 2 --timeout-coefficient 30 --invert-logical --invert-loopctrl \
+		--invert-assignments --remove-self-assignments -S lctv $(PKG)
 
 # If git is available, the version in a binary is the commit.
 build: ## static binaries of the commands in bin/

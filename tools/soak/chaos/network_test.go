@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,10 +44,11 @@ func inNamespace(t *testing.T) bool {
 	return false
 }
 
-// tool runs a program that changes the network of the namespace.
-func tool(t *testing.T, name string, args ...string) {
+// tool runs a program that changes or shows the network of the namespace.
+func tool(t *testing.T, name string, args ...string) string {
 	out, err := exec.Command(name, args...).CombinedOutput()
 	require.NoError(t, err, "%s %v: %s", name, args, out)
+	return string(out)
 }
 
 // link is one kind of connection of an installation. Its packets pass a chain of iptables.
@@ -99,11 +101,21 @@ var damages = []damage{
 	{"silence", 3 * time.Second, []string{"-j", "DROP"}},
 }
 
-// inflict damages a link for a time.
-func (d damage) inflict(t *testing.T, l link) {
+// inflict damages a link for a time, and longer if no packet was damaged until then. It returns the
+// number of packets.
+func (d damage) inflict(t *testing.T, l link) (packets int) {
 	tool(t, "iptables", slices.Concat([]string{"-A", l.chain}, d.rule)...)
 	<-time.After(d.length)
+	require.NoError(t, eventually(t.Context(), patience, func(context.Context) (err error) {
+		lines := strings.Split(strings.TrimSpace(tool(t, "iptables", "-L", l.chain, "-nvx")), "\n")
+		packets, err = strconv.Atoi(strings.Fields(lines[len(lines)-1])[0])
+		if err == nil && packets == 0 {
+			err = fmt.Errorf("no packet of %s had %s", l.name, d.name)
+		}
+		return err
+	}))
 	tool(t, "iptables", "-F", l.chain)
+	return packets
 }
 
 // Whatever connection loses packets, is reset or is silent, nothing that was acknowledged is lost, no
@@ -120,14 +132,14 @@ func TestDamagedConnections(t *testing.T) {
 	running := load(ctx, c)
 	for _, d := range damages {
 		for _, l := range links {
-			d.inflict(t, l)
+			packets := d.inflict(t, l)
 			begin := time.Now()
 			var took time.Duration
 			require.NoError(t, eventually(t.Context(), patience, func(ctx context.Context) (err error) {
 				took, err = in.probe(ctx, c)
 				return err
 			}), "%s: %s: %s", l.name, d.name, in.logs())
-			fmt.Printf("%-20s  %-24s  out of service for %v after it\n", l.name, d.name, (time.Since(begin) - took).Round(time.Millisecond))
+			fmt.Printf("%-20s  %-24s  %5d packets  out of service for %v after it\n", l.name, d.name, packets, (time.Since(begin) - took).Round(time.Millisecond))
 		}
 	}
 	stop()

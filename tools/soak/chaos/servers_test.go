@@ -46,8 +46,8 @@ func accepts(t *testing.T, d *daemon, address string) {
 }
 
 // startPostgres starts a PostgreSQL server whose commits are durable, and returns the URL of its
-// database.
-func startPostgres(t *testing.T) (d *daemon, address *url.URL) {
+// database. If it has a clock file, that shifts its clock, which needs libfaketime.
+func startPostgres(t *testing.T, clock string) (d *daemon, address *url.URL) {
 	found := must(filepath.Glob("/usr/lib/postgresql/*/bin/initdb"))
 	require.NotEmpty(t, found, "PostgreSQL is not installed: run make setup")
 	bin := filepath.Dir(found[len(found)-1])
@@ -67,8 +67,16 @@ func startPostgres(t *testing.T) (d *daemon, address *url.URL) {
 	out, err := command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	address = &url.URL{Scheme: "postgres", User: url.User("postgres"), Host: freeAddress(t), Path: "/postgres"}
+	var fake []string
+	if clock != "" {
+		library := must(filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1"))
+		require.Len(t, library, 1, "faketime is not installed: run make chaos")
+		fake = []string{"LD_PRELOAD=" + library[0], "FAKETIME_TIMESTAMP_FILE=" + clock, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"}
+	}
 	d = startDaemon(t, t.TempDir(), "postgres", func() *exec.Cmd {
-		return command("postgres", "-D", data, "-p", address.Port(), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+dir, "-c", "max_connections=200")
+		cmd := command("postgres", "-D", data, "-p", address.Port(), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+dir, "-c", "max_connections=200")
+		cmd.Env = append(cmd.Env, fake...)
+		return cmd
 	})
 	// A fast shutdown does not wait for the connections of the hubs.
 	d.last = syscall.SIGINT
@@ -120,6 +128,7 @@ type installation struct {
 	program  string // of the hubs and their runtimes, which is only of this installation
 
 	postgresPort, storageAddress string
+	postgresClock                string // the file with the shift of its clock, or ""
 }
 
 const setupToken = "0123456789abcdef"
@@ -131,9 +140,16 @@ func newInstallation(t *testing.T, hubs int, replicable bool, more ...string) *i
 
 // newInstallationIn is newInstallation with the directory of the hubs.
 func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more ...string) *installation {
-	in := &installation{dir: dir, upstream: startUpstream(t)}
+	in := &installation{dir: dir}
+	in.start(t, filepath.Join(binaries, "hub"), hubs, replicable, more...)
+	return in
+}
+
+// start starts the servers of an installation. The hubs are a program.
+func (in *installation) start(t *testing.T, program string, hubs int, replicable bool, more ...string) {
+	in.upstream = startUpstream(t)
 	in.program = filepath.Join(t.TempDir(), "hub")
-	require.NoError(t, os.Link(filepath.Join(binaries, "hub"), in.program))
+	require.NoError(t, os.Link(program, in.program))
 	env := []string{"HUB_DATA_DIR=" + in.dir, "HUB_SETUP_TOKEN=" + setupToken, "HUB_PROBE_ALLOW_PRIVATE=true", "HUB_ANSWERS_PER_USER=100",
 		"HUB_REQUESTS_PER_USER=none", "HUB_REQUESTS_PER_ADDRESS=none"}
 	key := make([]byte, 32)
@@ -142,7 +158,7 @@ func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more
 	if replicable {
 		var storage []string
 		var address *url.URL
-		in.postgres, address = startPostgres(t)
+		in.postgres, address = startPostgres(t, in.postgresClock)
 		in.database, in.postgresPort = address.String(), address.Port()
 		in.storage, in.storageAddress, in.files, storage = startStorage(t)
 		env = append(env, storage...)
@@ -161,6 +177,9 @@ func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more
 		d := startDaemon(t, t.TempDir(), fmt.Sprint("hub", i+1), func() *exec.Cmd {
 			cmd := exec.Command(in.program, "--addr", address)
 			cmd.Dir, cmd.Env = in.dir, append([]string{"HUB_PUBLIC_URL=" + in.urls[0]}, env...)
+			if i == 0 && hubs > 1 {
+				cmd.Env = append(cmd.Env, clockVariable+"="+filepath.Join(in.dir, "hub1.clock"))
+			}
 			return cmd
 		})
 		in.hubs = append(in.hubs, d)
@@ -177,7 +196,6 @@ func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more
 			return nil
 		}))
 	}
-	return in
 }
 
 // logs returns the errors and the ends of the logs of the hubs.
