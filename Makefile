@@ -118,6 +118,7 @@ lint: ## vet, staticcheck and other analyzers, see tools/lint
 	@bin/lint $(PKG)
 	@[ '$(PKG)' != ./... ] || for module in tools tools/interop tools/soak; do bin/lint -C $$module ./...; done
 	@[ '$(PKG)' != ./... ] || bin/lint -tags docker,images ./hub/deploy/docker
+	@[[ '$(PKG)' != *./...* && '$(PKG)' != *hub/console* ]] || tools/typecheck
 
 vulncheck: ## govulncheck, if its database is available
 	@tools/vulncheck

@@ -109,7 +109,7 @@ func (b *tab) picture(name string) {
 	}
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	data, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	data, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	require.NoError(b.t, err)
 	require.NoError(b.t, os.MkdirAll(*screenshots, 0o755))
 	require.NoError(b.t, os.WriteFile(filepath.Join(*screenshots, name+".png"), data, 0o600))
@@ -121,9 +121,17 @@ func (b *tab) settled() {
 	b.wait(`document.querySelector("#main").dataset.path === location.pathname && document.querySelector("h1, .chat") !== null && document.querySelector(".skeleton") === null`)
 }
 
-// Every page of an admin, with one of everything whose names have markup: nothing of it runs, both
+// visit follows a link to a page of the console.
+func (b *tab) visit(path string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{ const a = document.createElement("a"); a.href = %q; document.querySelector(".frame").append(a); a.click(); a.remove() }`, "/console"+path)))
+	b.wait(fmt.Sprintf(`location.href.includes(%q) || %q === ""`, path, path))
+	b.settled()
+}
+
+// Every page for each role, with one of everything whose names have markup: nothing of it runs, both
 // themes are accessible, and it fits on a phone. A page of the console shows its heading and no
-// problem.
+// problem. Actions that a role lacks are not displayed.
 func TestEveryPage(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile(filepath.Join("testdata", "axe", "node_modules", "axe-core", "axe.min.js"))
@@ -135,31 +143,59 @@ func TestEveryPage(t *testing.T) {
 	}
 	root := s.setUp()
 	mia, chat := s.furnish(root, name)
-	pages := map[string]map[string]string{
-		"root": {
-			"start": "", "chat": "/chat/helper", "conversation": "/chat/helper/" + chat, "agents": "/agents", "agent-new": "/agents?create=1", "agent": "/agents/helper",
-			"agent-configure": "/agents/helper/configure", "agent-yaml": "/agents/helper/configure?view=yaml", "agent-deployments": "/agents/helper/deployments", "agent-logs": "/agents/helper/logs",
-			"agent-access": "/agents/helper/access", "providers": "/providers", "provider-new": "/providers?create=1", "provider": "/providers/demo", "tools": "/tools", "tool": "/tools/weather",
-			"tool-new": "/tools?create=1", "skills": "/skills", "skill": "/skills/brief", "mcps": "/mcps", "mcp": "/mcps/search", "knowledge": "/knowledge", "knowledge-item": "/knowledge/manual",
-			"scenes": "/scenes", "scene": "/scenes/review", "users": "/users", "user": "/users/" + mia, "invites": "/users?show=invites", "audit": "/audit?category=agent", "usage": "/usage",
-			"budgets": "/usage/budgets", "settings": "/settings", "account": "/account", "tokens": "/account/tokens", "password": "/account/password", "missing": "/nothing",
-		},
-		"mia": {"member-chat": "/chat/helper", "member-agent": "/agents/helper", "member-tool": "/tools/weather", "member-provider": "/providers/demo", "member-account": "/account", "member-denied": "/users"},
+	ofMia := s.call("GET", "/api/v1/admin/chat/sessions?user="+mia, root, nil, http.StatusOK)["items"].([]any)[0].(map[string]any)["id"].(string)
+	s.join(root, "max", "maintainer")
+	all := map[string]string{
+		"start": "", "chat": "/chat/helper", "conversation": "/chat/helper/" + chat, "agents": "/agents", "agent": "/agents/helper", "agent-deployments": "/agents/helper/deployments",
+		"providers": "/providers", "provider": "/providers/demo", "tools": "/tools", "tool": "/tools/weather", "tool-built-in": "/tools/Bash", "skills": "/skills", "skill": "/skills/brief",
+		"mcps": "/mcps", "mcp": "/mcps/search", "knowledge": "/knowledge", "knowledge-item": "/knowledge/manual", "scenes": "/scenes", "scene": "/scenes/review",
+		"account": "/account", "password": "/account/password", "missing": "/nothing",
 	}
+	write := map[string]string{
+		"agent-new": "/agents?create=1", "agent-configure": "/agents/helper/configure", "agent-yaml": "/agents/helper/configure?view=yaml", "agent-logs": "/agents/helper/logs", "agent-access": "/agents/helper/access",
+		"provider-new": "/providers?create=1", "tool-new": "/tools?create=1", "skill-new": "/skills?create=1", "mcp-new": "/mcps?create=1", "knowledge-new": "/knowledge?create=1", "scene-new": "/scenes?create=1",
+		"chats": "/chats", "chats-messages": "/chats/" + ofMia + "?user=" + mia, "chats-transcript": "/chats/" + ofMia + "/transcript?user=" + mia,
+		"usage": "/usage", "budgets": "/usage/budgets", "settings": "/settings", "tokens": "/account/tokens",
+	}
+	admins := map[string]string{"users": "/users", "user": "/users/" + mia, "invites": "/users?show=invites", "audit": "/audit?category=agent"}
 	var violations []string
-	for user, paths := range pages {
+	for _, user := range []string{"root", "max", "mia"} {
+		seen := maps.Clone(all)
+		if user != "mia" {
+			maps.Copy(seen, write)
+		}
+		hidden := maps.Clone(admins)
+		if user == "root" {
+			maps.Copy(seen, admins)
+			hidden = nil
+		}
+		if user == "mia" {
+			delete(seen, "conversation") // of root
+			hidden["chats"], hidden["usage"], hidden["settings"] = "/chats", "/usage", "/settings"
+		}
 		b := newTab(t)
 		b.theme("light")
 		b.open(s.url + "/console/account")
+		b.see("Sign in to agenthost")
 		b.picture("signin")
 		b.signIn(user, password)
 		b.see("This session")
-		for _, page := range slices.Sorted(maps.Keys(paths)) {
-			path := paths[page]
-			b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{ const a = document.createElement("a"); a.href = %q; document.querySelector(".frame").append(a); a.click(); a.remove() }`, "/console"+path)))
-			b.wait(fmt.Sprintf(`location.href.includes(%q) || %q === ""`, path, path))
-			b.settled()
-			require.Equal(t, strings.HasPrefix(page, "member-denied") || page == "missing", strings.Contains(b.text(), "Not found"), "%s\n%s", page, b.text())
+		for _, page := range slices.Sorted(maps.Keys(hidden)) {
+			b.visit(hidden[page])
+			require.Contains(t, b.text(), "Not found", "%s is hidden from %s", page, user)
+			require.False(t, eval[bool](b, fmt.Sprintf(`[...document.querySelectorAll(".side a")].some((a) => a.pathname.endsWith(%q))`, hidden[page])), "%s has a link to %s", user, page)
+		}
+		for _, page := range slices.Sorted(maps.Keys(seen)) {
+			b.visit(seen[page])
+			require.Equal(t, page == "missing", strings.Contains(b.text(), "Not found"), "%s\n%s", page, b.text())
+			require.False(t, eval[bool](b, `document.querySelector(".problem") !== null`), "%s\n%s", page, b.text())
+			if user == "mia" {
+				require.Zero(t, eval[int](b, `document.querySelectorAll("main .danger, main .page .primary:not(form *), main a.primary").length`), "%s displays what a member may not do\n%s", page, b.text())
+			}
+			if page != "missing" && user != "root" {
+				b.picture(user + "-" + page)
+				continue
+			}
 			for _, theme := range []string{"light", "dark"} {
 				b.theme(theme)
 				for _, violation := range b.axe(string(source)) {
@@ -175,7 +211,26 @@ func TestEveryPage(t *testing.T) {
 			}
 			b.screen(1280, 800, false)
 		}
+		if *screenshots != "" && user == "root" {
+			b.do(chromedp.Evaluate[chromedp.Void](`localStorage.setItem("language", "zh")`))
+			b.open(s.url + "/console/account")
+			b.see("当前会话")
+			for page, path := range seen {
+				b.visit(path)
+				b.picture(page + "-zh")
+			}
+		}
 		b.clean(s.url)
 	}
 	require.Empty(t, violations, strings.Join(violations, "\n"))
+}
+
+// join creates a user whose password is not that of an admin any more.
+func (s *server) join(root, name, role string) (id string) {
+	s.t.Helper()
+	const first = "a first password of some length"
+	id = s.call("POST", "/api/v1/admin/users", root, map[string]any{"username": name, "role": role, "password": first}, http.StatusCreated)["id"].(string)
+	login := s.call("POST", "/auth/login", "", map[string]string{"username": name, "password": first}, http.StatusOK)["access_token"].(string)
+	s.call("POST", "/auth/change-password", login, map[string]string{"old_password": first, "new_password": password}, http.StatusNoContent)
+	return id
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 )
 
-//go:embed web
+//go:embed web/app web/lib/*.js web/lib/LICENSE-htm web/pages web/parts web/text
 var web embed.FS
 
 // policy is the Content-Security-Policy of the pages.

@@ -159,6 +159,18 @@ func TestTextsAreComplete(t *testing.T) {
 	}
 }
 
+// Every error code of the hub has a text in the language of the user.
+func TestErrorCodesHaveTexts(t *testing.T) {
+	source, err := os.ReadFile("../api/errors.go")
+	require.NoError(t, err)
+	codes := regexp.MustCompile(`Code = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	require.Greater(t, len(codes), 30)
+	en := texts(t, sources(t)["text/en.js"])
+	for _, code := range codes {
+		require.Contains(t, en, "code."+code[1])
+	}
+}
+
 // Content becomes text of nodes: no module parses a text as HTML or runs it, or draws it as style.
 func TestModulesParseNoText(t *testing.T) {
 	for path, source := range sources(t) {

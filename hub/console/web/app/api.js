@@ -26,7 +26,9 @@ let user = null;
 let changed = () => {};
 const tabs = new BroadcastChannel("hub-session");
 
-export const currentUser = () => user;
+/** currentUser returns the user who is signed in. Only the sign-in is shown without one. */
+export const currentUser = () => /** @type {User} */ (user);
+/** @param {(user: User|null, login?: any) => void} f */
 export const onSession = (f) => { changed = f; };
 export const canWrite = () => user !== null && user.role !== "member";
 export const isAdmin = () => user !== null && user.role === "admin";
@@ -40,7 +42,7 @@ function accept(login) {
   expires = Date.now() + login.expires_in * 1000;
   const before = user;
   user = login.user;
-  if (!before || before.role !== user.role || login.must_change_password) changed(user, login);
+  if (!before || before.role !== login.user.role || login.must_change_password) changed(user, login);
 }
 
 function forget() {
@@ -54,8 +56,12 @@ tabs.onmessage = ({ data }) => {
   else if (data.signedOut && user) forget();
 };
 
+/** @typedef {{body?: any, headers?: Record<string, string>, signal?: AbortSignal}} Options */
+
+/** @param {string} method @param {string} path @param {Options} options */
 async function send(method, path, { body, headers = {}, signal } = {}) {
   const form = body instanceof FormData || typeof body === "string";
+  /** @type {Record<string, string>} */
   const all = { Accept: "application/json", ...headers };
   if (body !== undefined && !form) all["Content-Type"] = "application/json";
   if (token && !path.startsWith("/console/")) all.Authorization = "Bearer " + token;
@@ -78,7 +84,7 @@ export async function faultOf(response) {
 
 const ended = ["token_expired", "token_revoked", "unauthenticated"];
 
-/** request sends a request with a valid access token, and returns a successful response. */
+/** request sends a request with a valid access token, and returns a successful response. @param {string} method @param {string} path @param {Options} options */
 export async function request(method, path, options = {}) {
   if (token && Date.now() > expires - 20_000) await refresh();
   let response = await send(method, path, options);
@@ -92,15 +98,17 @@ export async function request(method, path, options = {}) {
   return response;
 }
 
-/** call sends a request and returns the JSON of the response, or null. */
+/** call sends a request and returns the JSON of the response, or null. @param {string} method @param {string} path @param {any} [body] @param {Options} options */
 export async function call(method, path, body, options = {}) {
   const response = await request(method, path, { ...options, body });
   const text = await response.text();
   return text ? JSON.parse(text) : null;
 }
 
+/** @param {string} path @param {Options} [options] */
 export const get = (path, options) => call("GET", path, undefined, options);
 
+/** @type {Promise<void>|null} */
 let refreshing = null;
 /** refresh replaces the access token. The session ends if that is rejected. */
 export function refresh() {
@@ -152,7 +160,7 @@ export async function signOut() {
   forget();
 }
 
-/** all returns the items of all pages of a list, at most a thousand. */
+/** all returns the items of all pages of a list, at most a thousand. @param {string} path @returns {Promise<any[]>} */
 export async function all(path) {
   const items = [];
   for (let page = 1; page <= 10; page++) {

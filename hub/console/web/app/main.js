@@ -1,6 +1,6 @@
 // The first module: it finds the session and shows the view of the address.
 import { html, render, useEffect, useState } from "../lib/preact.js";
-import { currentUser, onSession, refresh } from "./api.js";
+import { onSession, refresh } from "./api.js";
 import { go, to, usePlace } from "./router.js";
 import { loadLanguage } from "./text.js";
 import { Frame } from "./frame.js";
@@ -37,6 +37,7 @@ function viewOf(place, user) {
   if (lists.includes(page) && !part) return view("Component", () => import("../pages/component.js"));
   if (page === "account") return view("Account", () => import("../pages/account.js"));
   if (page === "users" && admin) return item ? view("User", () => import("../pages/users.js")) : view("Users", () => import("../pages/users.js"));
+  if (page === "chats" && write) return item ? view("AnyChat", () => import("../pages/chats.js")) : view("Chats", () => import("../pages/chats.js"));
   if (page === "audit" && admin) return view("Audit", () => import("../pages/audit.js"));
   if (page === "usage" && write) return view("Usage", () => import("../pages/usage.js"));
   if (page === "settings" && write) return view("Settings", () => import("../pages/settings.js"));
@@ -46,12 +47,12 @@ function viewOf(place, user) {
 
 function App() {
   const place = usePlace();
-  const [session, setSession] = useState({ user: currentUser(), ready: false, mustChange: false });
+  const [session, setSession] = useState({ user: /** @type {import("./api.js").User|null} */ (null), ready: false, mustChange: false });
   useEffect(() => {
     onSession((user, login) => setSession({ user, ready: true, mustChange: Boolean(login && login.must_change_password) }));
     const registers = place.segments[0] === "register";
     if (registers || new URLSearchParams(location.hash.slice(1)).has("code")) setSession((s) => ({ ...s, ready: true }));
-    else refresh().catch((fault) => setSession({ user: null, ready: true, mustChange: false, unreachable: fault.status === 0 || fault.status >= 500 ? fault : null }));
+    else refresh().catch(() => setSession({ user: null, ready: true, mustChange: false }));
   }, []);
   if (!session.ready) return html`<${Skeleton} />`;
   if (!session.user || session.mustChange) {
@@ -65,4 +66,4 @@ function App() {
 }
 
 await loadLanguage();
-render(html`<${App} />`, document.getElementById("root"));
+render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("root")));

@@ -73,8 +73,8 @@ addEventListener("beforeunload", (event) => { if (guard) event.preventDefault();
 document.addEventListener("click", (event) => {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const a = event.target instanceof Element && event.target.closest("a[href]");
-  if (!a || a.target || a.hasAttribute("download")) return;
-  const url = new URL(a.getAttribute("href"), location.href);
+  if (!(a instanceof HTMLAnchorElement) || a.target || a.hasAttribute("download")) return;
+  const url = new URL(a.href);
   if (url.origin !== location.origin || !(url.pathname === base + "/console" || url.pathname.startsWith(base + "/console/"))) return;
   if (url.hash && url.pathname === location.pathname && url.search === location.search) return;
   event.preventDefault();

@@ -17,7 +17,7 @@ export async function loadLanguage() {
   document.documentElement.lang = lang === "zh" ? "zh-CN" : "en";
 }
 
-/** t returns a text. {name} in it is replaced by a value; a text with plural forms depends on {n}. */
+/** t returns a text. {name} in it is replaced by a value; a text with plural forms depends on {n}. @param {string} key @param {Record<string, any>} values */
 export function t(key, values = {}) {
   let text = texts[key];
   if (text === undefined) return key;
@@ -35,11 +35,16 @@ export const number = (n, options = {}) => new Intl.NumberFormat(lang, options).
 export const compact = (n) => number(n, { notation: "compact", maximumFractionDigits: 1 });
 export const money = (n) => number(n, { style: "currency", currency: "USD", maximumFractionDigits: n && n < 1 ? 4 : 2 });
 export const dateTime = (text) => new Intl.DateTimeFormat(lang, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(text));
+/** @param {string} text @param {Intl.DateTimeFormatOptions} options */
 export const date = (text, options = { dateStyle: "medium", timeZone: "UTC" }) => new Intl.DateTimeFormat(lang, options).format(new Date(text));
+
+/** localOf and instantOf convert between RFC 3339 and the value of a field for a local time. */
+export const localOf = (text) => (text ? new Date(new Date(text).getTime() - new Date(text).getTimezoneOffset() * 60_000).toISOString().slice(0, 16) : "");
+export const instantOf = (text) => (text ? new Date(text).toISOString() : "");
 
 export function bytes(n) {
   for (const unit of ["byte", "kilobyte", "megabyte"]) {
-    if (n < 1000 || unit === "megabyte") return number(n, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 });
+    if (n < 1000 || unit === "megabyte") return number(n, { style: "unit", unit, unitDisplay: unit === "byte" ? "long" : "short", maximumFractionDigits: 1 });
     n /= 1000;
   }
   return "";
@@ -51,6 +56,7 @@ export function duration(ms) {
   return number(value, { style: "unit", unit, unitDisplay: "narrow", maximumFractionDigits: unit === "millisecond" ? 0 : 1 });
 }
 
+/** @type {[Intl.RelativeTimeFormatUnit, number][]} */
 const steps = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
 export function relative(text) {
   let value = (new Date(text).getTime() - Date.now()) / 1000;

@@ -10,8 +10,18 @@ import { Form, NumberField, TextField, useForm } from "../parts/form.js";
 /** Secret shows a value that is displayed once. */
 export const Secret = ({ text, help }) => html`<div class="note info" role="status"><p>${help}</p><output class="lines wrap">${text}</output><div class="buttons"><${Copy} text=${text} /></div></div>`;
 
+const browsers = [["Edg/", "Edge"], ["OPR/", "Opera"], ["Chrome/", "Chrome"], ["Firefox/", "Firefox"], ["Version/", "Safari"]];
+const systems = [["Windows", "Windows"], ["Android", "Android"], ["iPhone", "iPhone"], ["iPad", "iPad"], ["Mac OS X", "macOS"], ["CrOS", "ChromeOS"], ["Linux", "Linux"]];
+
+/** programOf returns the names of the browser and the system of a User-Agent header, or the header of another program. */
+export function programOf(header) {
+  const nameOf = (names) => names.find(([mark]) => header.includes(mark))?.[1];
+  const [browser, system] = [nameOf(browsers), nameOf(systems)];
+  return header.startsWith("Mozilla/") && browser && system ? t("account.browser_on", { browser, system }) : header || "-";
+}
+
 const columns = (revoke, text) => [
-  { text: t("account.session"), cell: (s) => html`<span>${s.userAgent || "-"} ${s.current && html`<${Badge} kind="info">${t("account.this")}</${Badge}>`}</span>` },
+  { text: t("account.session"), cell: (s) => html`<span title=${s.userAgent}>${programOf(s.userAgent)} ${s.current && html`<${Badge} kind="info">${t("account.this")}</${Badge}>`}</span>` },
   { text: t("account.address"), cell: (s) => html`<code>${s.remoteIp}</code>` },
   { text: t("account.used"), cell: (s) => html`<${Time} at=${s.lastUsedAt} />` },
   { text: "", class: "end", cell: (s) => !s.current && revoke && html`<${Button} kind="small" action=${() => revoke(s)}>${text}</${Button}>` },
@@ -81,8 +91,7 @@ export function Account({ place }) {
   const part = place.segments[1] || "sessions";
   const parts = ["sessions", canWrite() && "tokens", builtin && "password"].filter(Boolean);
   return html`<${Page} title=${t("page.account")} tabs=${html`<${Tabs} label=${t("page.account")} items=${parts.map((p) => ({ href: p === "sessions" ? to("account") : to("account", p), text: t("account.tab." + p), current: p === part }))} />`}>
-    <${Facts} items=${[[t("signin.username"), user.username], [t("account.role"), t("role." + user.role)], [t("signin.org"), user.tenant_id]]} />
-    ${part === "sessions" && html`<${Sessions} />`}
+    ${part === "sessions" && html`<${Facts} items=${[[t("signin.username"), user.username], [t("account.role"), t("role." + user.role)], [t("signin.org"), user.tenant_id]]} /><h2>${t("account.sessions")}</h2><${Sessions} />`}
     ${part === "tokens" && canWrite() && html`<${Tokens} />`}
     ${part === "password" && builtin && html`<${Password} />`}
   </${Page}>`;

@@ -2,14 +2,15 @@
 import { html, useEffect, useState } from "../lib/preact.js";
 import { admin, call, canWrite, get, path, query, request, save } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
-import { compact, date, dateTime, descriptionOf, t, titleOf } from "../app/text.js";
+import { compact, descriptionOf, t, titleOf } from "../app/text.js";
 import { Badge, Button, Copy, describe, Empty, Facts, Loaded, Page, Problem, State, Table, Tabs, Time, useInterval, useLoad } from "../parts/basic.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Diff, Log } from "../parts/diff.js";
 import { CheckField, Form, NamesField, useForm } from "../parts/form.js";
-import { Bars } from "../parts/chart.js";
+import { Bars, daily } from "../parts/chart.js";
 import { AgentFields, bodyOf, names, useChoices, valuesOf } from "./agentform.js";
 
+const day = (offset) => new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10);
 const changing = ["deploying", "starting", "stopping", "deleting"];
 const pretty = (value) => JSON.stringify(value, null, 2);
 
@@ -46,19 +47,18 @@ function DeployDialog({ agent, deployment, close }) {
   </${Dialog}>`;
 }
 
-const Conditions = ({ items }) => html`<ul class="conditions">${items.map((c) => html`<li key=${c.type}><${Badge} kind=${"state " + (c.status ? "ok" : "bad")}>${t("condition." + c.type)}: ${c.status ? t("condition.yes") : t("condition.no")}</${Badge}> ${c.message} <span class="soft"><${Time} at=${c.changedAt} /></span></li>`)}</ul>`;
+const Conditions = ({ items }) => html`<ul class="conditions">${items.map((c) => html`<li key=${c.type}><${Badge} kind=${"state " + (c.type === "restored" ? "info" : c.status ? "ok" : "bad")}>${t("condition." + c.type + (c.status ? ".yes" : ".no"))}</${Badge}> <span class="soft"><${Time} at=${c.changedAt} /></span>${c.message && html`<p>${c.message}</p>`}</li>`)}</ul>`;
 
 function Overview({ agent, deployment }) {
   const detail = useLoad(() => (deployment.servingRevision ? get("/api/v1" + path("agents", agent.name, "detail")).catch(() => null) : null), [deployment.servingRevision]);
   const week = useLoad(() => {
     if (!canWrite()) return null;
-    const from = new Date(Date.now() - 6 * 86_400_000).toISOString().slice(0, 10);
-    return get("/api/v1/admin/usage" + query({ agent: agent.name, by: "day", from, page_size: 100 }));
+    return get("/api/v1/admin/usage" + query({ agent: agent.name, by: "day", from: day(-6), to: day(0), page_size: 100 }));
   }, [agent.name]);
   const servers = (detail.data && detail.data.mcpServers) || {};
   const [key, setKey] = useState(false);
   const [message, setMessage] = useState("");
-  return html`<div class="panels">
+  return html`<div class="panels"><div>
     <section class="panel"><h2>${t("agent.deployment")}</h2>
       <${Facts} items=${[[t("list.state"), html`<${State} of=${deployment.state} />`],
         [t("agent.revision"), deployment.revision && (deployment.servingRevision === deployment.revision ? t("agent.serves", { n: deployment.revision }) : t("agent.serves_other", { n: deployment.revision, serving: deployment.servingRevision || "-" }))],
@@ -70,19 +70,20 @@ function Overview({ agent, deployment }) {
       ${deployment.conditions.length > 0 && html`<${Conditions} items=${deployment.conditions} />`}
       ${Object.keys(servers).length > 0 && html`<h3>${t("page.mcps")}</h3><ul>${Object.entries(servers).map(([name, s]) => html`<li><a href=${to("mcps", name)}>${name}</a> ${s.status && html`<${State} of=${s.status} />`} ${s.error}</li>`)}</ul>`}
     </section>
+    ${week.data && html`<section class="panel"><h2>${t("agent.week")}</h2><p>${t("agent.week_text", { n: week.data.totals.runs, tokens: compact(week.data.totals.inputTokens + week.data.totals.outputTokens) })}</p>
+      <${Bars} label=${t("agent.week")} items=${daily(week.data.items, day(-6), day(0), (r) => r.inputTokens + r.outputTokens)} /></section>`}
+    </div><div>
     <section class="panel"><h2>${t("agent.try")}</h2>
       <form onSubmit=${(e) => { e.preventDefault(); sessionStorage.setItem("draft", message); go(to("chat", agent.name)); }}>
         <textarea rows="3" aria-label=${t("chat.message")} placeholder=${t("chat.placeholder")} value=${message} onInput=${(e) => setMessage(e.target.value)}></textarea>
-        <div class="buttons"><button class="button primary">${t("start.chat_action")}</button></div></form>
-      <h2>${t("agent.about")}</h2>
-      <p>${descriptionOf(agent)}</p>
+        <div class="buttons"><button class="button plain">${t("start.chat_action")}</button></div></form></section>
+    <section class="panel"><h2>${t("agent.about")}</h2>
+      ${descriptionOf(agent) && html`<p>${descriptionOf(agent)}</p>`}
       <${Facts} items=${[[t("field.provider"), html`<a href=${to("providers", agent.providerId)}>${agent.providerId}</a>`], [t("field.model"), html`<code>${agent.model}</code>`], [t("field.permissionMode"), agent.permissionMode],
         ...["tools", "skills", "mcps"].map((kind) => [t("page." + kind), agent[kind].length > 0 && agent[kind].map((n, i) => html`${i > 0 && ", "}<a href=${to(kind, n)}>${n}</a>`)]).filter((i) => i[1]),
         agent.knowledge.length > 0 && [t("page.knowledge"), agent.knowledge.map((k, i) => html`${i > 0 && ", "}<a href=${to("knowledge", k.name)}>${k.name}</a>`)],
-        [t("list.created"), dateTime(agent.createdAt)]]} />
-    </section>
-    ${week.data && html`<section class="panel"><h2>${t("agent.week")}</h2><p>${t("agent.week_text", { n: week.data.totals.runs, tokens: compact(week.data.totals.inputTokens + week.data.totals.outputTokens) })}</p>
-      <${Bars} label=${t("agent.week")} items=${week.data.items.map((r) => ({ label: date(r.day, { month: "short", day: "numeric", timeZone: "UTC" }), value: r.inputTokens + r.outputTokens }))} /></section>`}
+        [t("list.created"), html`<${Time} at=${agent.createdAt} />`]]} />
+    </section></div>
   </div>`;
 }
 
@@ -143,7 +144,7 @@ function Deployments({ agent, deployment, reload }) {
   return html`<${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("agent.revisions")} rows=${list.items} keyOf=${(r) => r.revision} columns=${[
     { text: t("agent.revision"), cell: (r) => html`<strong>${r.revision}</strong> ${r.revision === deployment.servingRevision && html`<${Badge} kind="ok">${t("agent.serving")}</${Badge}>`} ${!r.ready && html`<${Badge} kind="warn">${t("agent.never_ready")}</${Badge}>`}` },
     { text: t("agent.deployed_at"), cell: (r) => html`<span><${Time} at=${r.deployedAt} /> ${t("agent.by", { name: r.deployedBy })}</span>` },
-    { text: t("agent.changes"), cell: (r) => r.changes.join(", ") },
+    { text: t("agent.changes"), cell: (r) => r.changes.join(", ") || html`<span class="soft">${r.revision === 1 ? t("agent.first_revision") : "-"}</span>` },
     { text: "", class: "end", cell: (r) => canWrite() && r.ready && r.revision !== deployment.servingRevision && html`<${Button} kind="small" action=${() => rollback(r)}>${t("agent.rollback")}</${Button}>` },
   ]} />` : html`<${Empty} text=${t("agent.no_revisions")} />`)}</${Loaded}>`;
 }
@@ -204,7 +205,8 @@ function Detail({ agent, deployment, reload, place }) {
     tabs=${html`<${Tabs} label=${titleOf(agent)} items=${parts.map((p) => ({ href: p === "overview" ? to("agents", agent.name) : to("agents", agent.name, p), text: t("agent.tab." + p), current: p === part }))} />`}>
     ${!agent.enabled && html`<div class="note">${t("agent.disabled")}</div>`}
     ${part === "overview" && html`<${Overview} agent=${agent} deployment=${deployment} />
-      ${canWrite() && html`<div class="buttons">${deployed ? html`<${Button} action=${rotate}>${t("agent.rotate")}</${Button}><${Button} kind="danger" action=${undeploy}>${t("agent.undeploy")}</${Button}>` : html`<${Button} kind="danger" action=${remove}>${t("agent.delete")}</${Button}>`}</div>`}`}
+      ${canWrite() && html`<ul class="danger-list">${(deployed ? [["rotate", "plain", rotate], ["undeploy", "danger", undeploy]] : [["delete", "danger", remove]]).map(([what, kind, action]) => html`<li key=${what}>
+        <p><strong>${t("agent." + what)}</strong>${t("agent." + what + "_text")}</p><${Button} kind=${kind} action=${action}>${t("agent." + what)}</${Button}></li>`)}</ul>`}`}
     ${part === "configure" && canWrite() && html`<div class="chips"><${Button} kind="small" aria-pressed=${yaml ? "false" : "true"} action=${() => setQuery({ view: "" })}>${t("agent.form")}</${Button}><${Button} kind="small" aria-pressed=${yaml ? "true" : "false"} action=${() => setQuery({ view: "yaml" })}>YAML</${Button}></div>
       ${yaml ? html`<${Yaml} agent=${agent} reload=${reload} />` : html`<${Configure} key=${agent.id} agent=${agent} reload=${reload} />`}`}
     ${part === "deployments" && html`<${Deployments} agent=${agent} deployment=${deployment} reload=${reload} />`}

@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, call, canWrite, get, query } from "../app/api.js";
 import { go, to } from "../app/router.js";
 import { t, titleOf } from "../app/text.js";
-import { Badge, Button, Empty, Loaded, Page, Paging, Search, State, Table, useInterval, useLoad } from "../parts/basic.js";
+import { Badge, Button, Empty, Loaded, Page, Paging, reasonsOf, Search, State, Table, useInterval, useLoad } from "../parts/basic.js";
 import { toast } from "../parts/dialog.js";
 import { Form, TextField, useForm } from "../parts/form.js";
 import { AgentFields, bodyOf, empty, names, useChoices } from "./agentform.js";
@@ -51,7 +51,7 @@ export function Agents({ place }) {
       const agent = await call("POST", admin("agents", "import"), await chosen.text(), { headers: { "Content-Type": "application/yaml" } });
       go(to("agents", agent.name));
     } catch (fault) {
-      toast(Object.entries(fault.fields || {}).map(([f, text]) => f + " " + text).join("; ") || fault.message || t("error.title"), { kind: "bad" });
+      toast(reasonsOf(fault), { kind: "bad" });
     }
   };
   if (creating) return html`<${NewAgent} />`;

@@ -2,7 +2,7 @@
 import { html, useState } from "../lib/preact.js";
 import { admin, get, query, request, saveBlob } from "../app/api.js";
 import { setQuery, to } from "../app/router.js";
-import { dateTime, has, t } from "../app/text.js";
+import { dateTime, has, instantOf, localOf, t } from "../app/text.js";
 import { Badge, Button, Copy, Empty, Facts, Loaded, Page, Search, State, useLoad } from "../parts/basic.js";
 import { Dialog, open } from "../parts/dialog.js";
 
@@ -47,10 +47,6 @@ function Verify({ close }) {
   </${Dialog}>`;
 }
 
-/** local and instant convert between the value of a field for a local time and RFC 3339. */
-const local = (text) => (text ? new Date(new Date(text).getTime() - new Date(text).getTimezoneOffset() * 60_000).toISOString().slice(0, 16) : "");
-const instant = (text) => (text ? new Date(text).toISOString() : "");
-
 export function Audit({ place }) {
   const filter = Object.fromEntries(names.map((n) => [n, place.query.get(n) || ""]));
   const page = Number(place.query.get("page")) || 1;
@@ -66,20 +62,20 @@ export function Audit({ place }) {
   const last = state.data ? Math.max(1, Math.ceil(state.data.total / pageSize)) : 1;
   const turn = (n) => setQuery({ page: n > 1 ? n : "", snapshotId: state.data.snapshotId }, false);
   return html`<${Page} title=${t("page.audit")} action=${html`<${Button} action=${() => open((close) => html`<${Verify} close=${close} />`)}>${t("audit.verify")}</${Button}>
-      <${Button} action=${() => save("csv")}>CSV</${Button}><${Button} action=${() => save("ndjson")}>NDJSON</${Button}>`}>
+      ${["csv", "ndjson"].map((format) => html`<${Button} action=${() => save(format)}>${t("list.export", { format: format.toUpperCase() })}</${Button}>`)}`}>
     <div class="filters">
       <label>${t("audit.category")}<select value=${filter.category} onChange=${(e) => set({ category: e.target.value })}><option value="">${t("list.all")}</option>${categories.map((c) => html`<option value=${c} selected=${c === filter.category}>${t("audit.category." + c)}</option>`)}</select></label>
       <label>${t("audit.action")}<${Search} value=${filter.action} name="action" label=${t("audit.action")} /></label>
       <label>${t("audit.user")}<${Search} value=${filter.user} name="user" label=${t("audit.user")} /></label>
-      <label>${t("audit.from")}<input type="datetime-local" value=${local(filter.from)} onChange=${(e) => set({ from: instant(e.target.value) })} /></label>
-      <label>${t("audit.to")}<input type="datetime-local" value=${local(filter.to)} onChange=${(e) => set({ to: instant(e.target.value) })} /></label>
+      <label>${t("audit.from")}<input type="datetime-local" value=${localOf(filter.from)} onChange=${(e) => set({ from: instantOf(e.target.value) })} /></label>
+      <label>${t("audit.to")}<input type="datetime-local" value=${localOf(filter.to)} onChange=${(e) => set({ to: instantOf(e.target.value) })} /></label>
     </div>
     ${(chips.length > 0 || snapshot) && html`<div class="chips">${chips.map((n) => html`<${Badge}>${t("audit." + n)}: ${n === "from" || n === "to" ? dateTime(filter[n]) : filter[n]} <button type="button" class="button quiet small" aria-label=${t("form.remove", { name: t("audit." + n) })} onClick=${() => set({ [n]: "" })}>×</button></${Badge}>`)}
       ${snapshot && html`<${Badge} kind="info">${t("audit.snapshot", { id: snapshot })} <button type="button" class="button quiet small" aria-label=${t("audit.newest")} onClick=${() => set({})}>×</button></${Badge}>`}</div>`}
     <${Loaded} state=${state}>${(list) => (list.items.length ? html`<table class="table" aria-label=${t("page.audit")}>
       <thead><tr><th scope="col">${t("audit.time")}</th><th scope="col">${t("audit.action")}</th><th scope="col">${t("audit.user")}</th><th scope="col">${t("audit.target")}</th><th scope="col">${t("list.state")}</th></tr></thead>
       <tbody>${list.items.map((e) => html`<tr key=${e.id}>
-        <td><button type="button" class="button quiet small" onClick=${() => open((close) => html`<${Entry} e=${e} close=${close} />`)}><time datetime=${e.createdAt}>${dateTime(e.createdAt)}</time></button></td>
+        <td><button type="button" class="button link" onClick=${() => open((close) => html`<${Entry} e=${e} close=${close} />`)}><time datetime=${e.createdAt}>${dateTime(e.createdAt)}</time></button></td>
         <td data-label=${t("audit.action")}><code>${e.action}</code></td><td data-label=${t("audit.user")}>${e.userName}</td>
         <td data-label=${t("audit.target")}>${targetOf(e) ? html`<a href=${targetOf(e)}>${e.targetName || e.targetId}</a>` : e.targetName || e.targetId}</td><td data-label=${t("list.state")}><${State} of=${e.status} /></td></tr>`)}</tbody></table>
       <nav class="paging" aria-label=${t("list.pages")}><${Button} kind="small" disabled=${page <= 1} action=${() => turn(page - 1)}>${t("list.previous")}</${Button}><span role="status">${t("list.page", { page, last })}</span>

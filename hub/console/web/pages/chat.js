@@ -45,7 +45,7 @@ function Undeployed({ agent, deployment, reload }) {
   const state = deployment ? deployment.state : "not_deployed";
   if (state === "running" || state === "unhealthy") return null;
   const waits = ["deploying", "starting"].includes(state);
-  return html`<div class="note info" role="status">${waits ? t("chat.starting") : t("chat.not_deployed")}
+  return html`<div class="note info" role="status"><span>${waits ? t("chat.starting") : t("chat.not_deployed")}</span>
     ${!waits && canWrite() && html` <${Button} kind="small" action=${async () => {
       await call("POST", admin("agents", agent, "deploy") + (state === "stopped" ? "/start" : ""), state === "stopped" ? undefined : {});
       await reload();
@@ -222,6 +222,7 @@ function Talk({ agent, session, onChange, files, setFiles }) {
         <textarea rows=${Math.min(8, text.split("\n").length)} aria-label=${t("chat.message")} placeholder=${t("chat.placeholder")} value=${text} onInput=${(e) => setText(e.target.value)} onKeyDown=${onKeyDown}></textarea>
         ${running ? html`<${Button} action=${stop}>${t("chat.stop")}</${Button}>` : html`<${Button} kind="primary" disabled=${!text.trim() || lost}>${t("chat.send")}</${Button}>`}
       </form>
+      <p class="hint">${t("chat.hint")}</p>
       <p class="hidden" role="status">${said}</p>
     </div>
   </section>`;
@@ -236,7 +237,10 @@ function AgentChat({ agents, name, session, listed }) {
   const key = useRef({ session, n: 0 });
   if (session !== key.current.session) key.current = { session, n: key.current.n + 1 };
   useEffect(() => setNow(session), [session]);
-  useEffect(() => { document.title = titleOf(agent) + " - agenthost"; }, [name]);
+  useEffect(() => {
+    document.title = titleOf(agent) + " - agenthost";
+    localStorage.setItem("agent", name);
+  }, [name]);
   return html`<div class="chat ${files ? "with-files" : ""} ${listed ? "list" : ""}">
     <aside aria-label=${t("chat.sessions")}>
       <label class="field">${t("chat.agent")}<select onChange=${(e) => go(to("chat", e.target.value))}>${agents.map((a) => html`<option value=${a.name} selected=${a.name === name}>${titleOf(a)}</option>`)}</select></label>
@@ -255,8 +259,9 @@ function AgentChat({ agents, name, session, listed }) {
 export function Chat({ place }) {
   const [, name, session] = place.segments;
   const state = useLoad(() => all("/api/v1/agents"));
-  const chosen = state.data && !name && (state.data.find((a) => a.isDefault) || state.data[0]);
-  useEffect(() => { const here = currentPlace().segments; // the user may have gone on
+  const last = localStorage.getItem("agent");
+  const chosen = state.data && !name && (state.data.find((a) => a.name === last) || state.data.find((a) => a.isDefault) || state.data[0]);
+  useEffect(() => { const here = currentPlace().segments; // the user may have left
     if (chosen && here[0] === "chat" && !here[1]) go(to("chat", chosen.name), { replace: true }); }, [chosen]);
   return html`<${Loaded} state=${state}>${(agents) => {
     if (!agents.length) {

@@ -2,8 +2,8 @@
 import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, call, canWrite, get, query, request, save, upload } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
-import { bytes, dateTime, descriptionOf, t, titleOf } from "../app/text.js";
-import { Badge, Button, Copy, describe, Empty, Facts, Loaded, Page, Paging, Problem, Search, State, Table, useLoad } from "../parts/basic.js";
+import { bytes, descriptionOf, t, titleOf } from "../app/text.js";
+import { Button, Copy, describe, Empty, Facts, Loaded, Page, Paging, Problem, reasonsOf, Search, State, Table, Time, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { Diff } from "../parts/diff.js";
 import { AreaField, CheckField, Form, NamesField, NumberField, SelectField, TextField, useForm } from "../parts/form.js";
@@ -16,9 +16,9 @@ const controls = { text: TextField, area: AreaField, number: NumberField, check:
 /** Fields are the fields of a kind, in its order. */
 function Fields({ form, kind, options, existing }) {
   return kind.fields.filter((f) => !(existing && f.fixed) && (!f.when || f.when(form.values))).map((f) => {
-    const { name, type = "text", fixed, when, value, parse, label, help, choices, list, ...rest } = f;
+    const { name, type = "text", fixed, when, value, parse, label, help, helpNew, choices, ...rest } = f;
     const Control = controls[type];
-    return html`<${Control} key=${name} form=${form} name=${name} label=${t("field." + (label || name))} help=${help && t(help)} options=${choices ? choices(options) : undefined} ...${rest} />`;
+    return html`<${Control} key=${name} form=${form} name=${name} label=${t("field." + (label || name))} help=${help && t(!existing && f.helpNew ? f.helpNew : help)} options=${choices ? choices(options) : undefined} ...${rest} />`;
   });
 }
 
@@ -66,7 +66,7 @@ function Upload({ kind, accept, method, target, fields, onDone }) {
     <input type="file" class="hidden" ref=${input} accept=${accept} aria-label=${t("upload.choose")} tabindex="-1" onChange=${(e) => { take(e.target.files[0]); e.target.value = ""; }} />
     <${Button} action=${() => input.current.click()} busy=${progress !== null}>${t("upload.choose")}</${Button}>
     ${progress !== null && html`<p><progress max="1" value=${progress} aria-label=${t("upload.progress")}></progress></p>`}
-    <div class="error" role="alert">${fault && (Object.entries(fault.fields).map(([f, text]) => f + " " + text).join("; ") || describe(fault))}</div>
+    <div class="error" role="alert">${fault && reasonsOf(fault)}</div>
   </div>`;
 }
 
@@ -74,7 +74,7 @@ function Upload({ kind, accept, method, target, fields, onDone }) {
 function Probe({ run }) {
   const [result, setResult] = useState(null);
   return html`<div class="probe"><${Button} action=${async () => setResult(await run())}>${t("provider.probe")}</${Button}>
-    ${result && html`<div class="note ${result.ok ? "info" : "bad"}" role="status"><p>${result.ok ? t("provider.probe_ok", { ms: result.latencyMs }) : result.message}</p>
+    ${result && html`<div class="note ${result.ok ? "info" : "bad"}" role="status"><p>${result.ok ? t("provider.probe_ok", { ms: result.latencyMs }) : describe(result)}</p>
       ${result.models && result.models.length > 0 && html`<p>${t("provider.models_found", { n: result.models.length })} ${result.models.slice(0, 12).map((m) => html`<code>${m.id}</code> `)}</p>`}</div>`}</div>`;
 }
 
@@ -162,17 +162,19 @@ function Detail({ name, kind, item, reload }) {
     }
     go(to(name), { force: true });
   };
-  return html`<${Page} title=${titleOf(item)} crumbs=${[{ href: to(name), text: t("page." + name) }]} action=${html`
+  const facts = [[t("list.state"), stateOf(item)], ...kind.facts(item), item.size && [t("field.size"), bytes(item.size)], item.hash && [t("field.hash"), html`<code>${item.hash.slice(0, 19)}…</code> <${Copy} text=${item.hash} />`],
+    name === "providers" && canWrite() && item.hasKey && !item.shared && [t("provider.key"), html`<code>${item.maskedKey}</code> <${Key} provider=${item} />`],
+    item.updatedAt && [t("list.updated"), html`<${Time} at=${item.updatedAt} />`]];
+  return html`<${Page} title=${titleOf(item)} crumbs=${[{ href: to(name), text: t("page." + name) }]} action=${(editable || name === "skills") && html`
       ${name === "skills" && html`<${Button} action=${() => downloadSkill(item)}>${t("files.download")}</${Button}>`}
       ${editable && html`<${Button} kind="danger" action=${remove}>${t("action.delete")}</${Button}>`}`}>
-    <${Facts} items=${[...kind.facts(item), item.size && [t("field.size"), bytes(item.size)], item.hash && [t("field.hash"), html`<code>${item.hash}</code> <${Copy} text=${item.hash} />`],
-      name === "providers" && canWrite() && item.hasKey && !item.shared && [t("provider.key"), html`<code>${item.maskedKey}</code> <${Key} provider=${item} />`],
-      item.updatedAt && [t("list.updated"), dateTime(item.updatedAt)]]} />
+    <div class="split"><div>
     ${item.status === "missing" && html`<div class="note bad">${t("component.missing")}</div>`}
-    ${editable ? html`<${Loaded} state=${options}>${(found) => html`<${Edit} key=${id} name=${name} kind=${kind} item=${item} options=${found} reload=${reload} />`}</${Loaded}>` : html`<p>${descriptionOf(item)}</p>`}
+    ${editable ? html`<${Loaded} state=${options}>${(found) => html`<${Edit} key=${id} name=${name} kind=${kind} item=${item} options=${found} reload=${reload} />`}</${Loaded}>` : html`<p class="lead">${descriptionOf(item) || html`<span class="soft">${t(name + ".text")}</span>`}</p>`}
     ${!editable && name === "providers" && canWrite() && item.protocol !== "demo" && html`<${Probe} run=${() => call("POST", admin("providers", id, "probe"))} />`}
     ${editable && kind.accept && html`<h2>${t("upload.replace")}</h2><${Upload} kind=${name} accept=${kind.accept} method="PUT" target=${admin(name, id, "file")} onDone=${async () => { toast(t("form.saved")); await reload(); }} />`}
     ${name === "tools" && item.source === "custom" && item.status === "ready" && html`<${Source} tool=${item} />`}
+    </div><aside aria-label=${t("component.facts")}><${Facts} items=${facts} /></aside></div>
   </${Page}>`;
 }
 
@@ -181,6 +183,13 @@ function Item({ name, kind, id }) {
   useEffect(() => { document.title = id + " - agenthost"; }, [id]);
   if (state.fault && !state.data) return html`<${Page} title=${id} crumbs=${[{ href: to(name), text: t("page." + name) }]}><${Problem} fault=${state.fault} retry=${state.reload} /></${Page}>`;
   return html`<${Loaded} state=${state}>${(item) => html`<${Detail} key=${name + id} name=${name} kind=${kind} item=${item} reload=${state.reload} />`}</${Loaded}>`;
+}
+
+/** stateOf returns the state of a provider or a component. */
+function stateOf(item) {
+  if (item.enabled === false) return html`<${State} of="disabled" />`;
+  const key = { not_required: "ready", missing: "no_key" };
+  return html`<${State} of=${item.keyState ? key[item.keyState] || item.keyState : item.status || "enabled"} />`;
 }
 
 function List({ name, kind, place }) {
@@ -196,7 +205,7 @@ function List({ name, kind, place }) {
     <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page." + name)} rows=${list.items} keyOf=${kind.idOf} href=${(i) => to(name, kind.idOf(i))} columns=${[
       { text: t("field.name"), cell: (i) => html`<strong>${titleOf(i)}</strong> ${i.name !== titleOf(i) && html`<code class="soft">${i.name}</code>`}` },
       ...kind.columns,
-      { text: t("list.state"), cell: (i) => (i.enabled === false ? html`<${Badge}>${t("state.disabled")}</${Badge}>` : i.keyState && i.keyState !== "not_required" ? html`<${State} of=${i.keyState === "missing" ? "no_key" : i.keyState} />` : i.status ? html`<${State} of=${i.status} />` : html`<${State} of="active" />`) },
+      { text: t("list.state"), cell: stateOf },
     ]} /><${Paging} page=${page} size=${pageSize} total=${list.total} />` : html`<${Empty} text=${q ? t("list.nothing") : t(name + ".none")}>${!q && canWrite() && create}</${Empty}>`)}</${Loaded}>
   </${Page}>`;
 }

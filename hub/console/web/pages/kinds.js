@@ -19,14 +19,14 @@ export const useOptions = (kind) => useLoad(async () => (kind.options ? kind.opt
 export const kinds = {
   providers: {
     idOf: (p) => p.id, readOnly: (p) => p.shared,
-    columns: [{ text: t("field.protocol"), cell: (p) => p.protocol }, { text: t("field.baseUrl"), cell: (p) => html`<code>${p.baseUrl}</code>` }, { text: t("provider.models"), class: "num", cell: (p) => p.models.length }],
-    facts: (p) => [[t("field.protocol"), p.protocol], p.shared && [t("provider.shared"), t("provider.shared_text")]],
+    columns: [{ text: t("field.protocol"), cell: (p) => t("protocol." + p.protocol) }, { text: t("field.baseUrl"), cell: (p) => p.baseUrl && html`<code class="long">${p.baseUrl}</code>` }, { text: t("provider.models"), class: "num", cell: (p) => p.models.length }],
+    facts: (p) => [[t("field.protocol"), t("protocol." + p.protocol)], p.shared && p.models.length > 0 && [t("provider.models"), p.models.map((m) => html`<code>${m.id}</code> `)], p.shared && [t("provider.shared"), t("provider.shared_text")]],
     fields: [
       { name: "name", maxlength: "128", required: true },
-      { name: "protocol", type: "select", initial: "anthropic", choices: () => [option("anthropic"), option("openai")] },
+      { name: "protocol", type: "select", initial: "anthropic", choices: () => ["anthropic", "openai"].map((v) => option(v, t("protocol." + v))) },
       { name: "baseUrl", help: "provider.baseUrl_help", maxlength: "2048", spellcheck: "false", placeholder: "https://api.example.com/v1" },
-      { name: "authStyle", type: "select", choices: () => [option("", t("form.default")), option("api_key"), option("bearer"), option("none")] },
-      { name: "apiKey", help: "provider.apiKey_help", type: "text", autocomplete: "off", spellcheck: "false", maxlength: "4096", value: () => "", parse: (text) => (text ? text : undefined) },
+      { name: "authStyle", type: "select", choices: () => [option("", t("form.default")), ...["api_key", "bearer", "none"].map((v) => option(v, t("auth." + v)))] },
+      { name: "apiKey", help: "provider.apiKey_help", helpNew: "provider.apiKey_new", type: "text", autocomplete: "off", spellcheck: "false", maxlength: "4096", value: () => "", parse: (text) => (text ? text : undefined) },
       { name: "models", type: "area", rows: "4", code: true, help: "provider.models_help", value: (p) => (p.models || []).map((m) => m.id + (m.displayName ? " " + m.displayName : "")).join("\n"),
         parse: (text) => text.split("\n").map((line) => line.trim()).filter(Boolean).map((line) => { const [id, ...rest] = line.split(/\s+/); return rest.length ? { id, displayName: rest.join(" ") } : { id }; }) },
       { name: "headers", ...json("headers"), help: "provider.headers_help" },
@@ -48,7 +48,7 @@ export const kinds = {
   },
   mcps: {
     idOf: byName,
-    columns: [{ text: t("field.transport"), cell: (m) => m.transport }, { text: t("mcp.target"), cell: (m) => html`<code>${m.command || m.url}</code>` }],
+    columns: [{ text: t("field.transport"), cell: (m) => m.transport }, { text: t("mcp.target"), cell: (m) => html`<code class="long">${m.command || m.url}</code>` }],
     facts: (m) => [[t("field.transport"), m.transport]],
     fields: [
       name, title, description,

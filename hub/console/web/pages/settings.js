@@ -1,8 +1,8 @@
 // The labels of generated content (GB 45438-2025), with a preview.
 import { html, useState } from "../lib/preact.js";
 import { admin, call, get } from "../app/api.js";
-import { dateTime, t } from "../app/text.js";
-import { Badge, Button, Facts, Loaded, Page, Table, useLoad } from "../parts/basic.js";
+import { t } from "../app/text.js";
+import { Badge, Button, Facts, Loaded, Page, Table, Time, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { AreaField, CheckField, Field, Form, SelectField, TextField, useForm } from "../parts/form.js";
 
@@ -71,10 +71,10 @@ function Config({ config, reload }) {
         <${CheckField} ...${f} name="signing" label=${t("aigc.signing")} />
       </${Form}></div>
     <div><${Preview} v=${form.values} />
-      ${keys.length > 0 && html`<h2>${t("aigc.keys")}</h2><${Table} label=${t("aigc.keys")} rows=${keys} keyOf=${(k) => k.kid} columns=${[{ text: "ID", cell: (k) => html`<code>${k.kid}</code>` }, { text: t("list.state"), cell: (k) => html`<${Badge} kind=${k.status === "active" ? "ok" : ""}>${t("aigc.key." + k.status)}</${Badge}>` }, { text: t("list.created"), cell: (k) => dateTime(k.createdAt) }]} />
+      ${keys.length > 0 && html`<h2>${t("aigc.keys")}</h2><${Table} label=${t("aigc.keys")} rows=${keys} keyOf=${(k) => k.kid} columns=${[{ text: "ID", cell: (k) => html`<code>${k.kid}</code>` }, { text: t("list.state"), cell: (k) => html`<${Badge} kind=${k.status === "active" ? "ok" : ""}>${t("aigc.key." + k.status)}</${Badge}>` }, { text: t("list.created"), cell: (k) => html`<${Time} at=${k.createdAt} />` }]} />
         <div class="buttons"><${Button} action=${rotate}>${t("aigc.rotate")}</${Button}></div>`}
       <${Verify} />
-      ${config.updatedAt && html`<h2>${t("aigc.delete")}</h2><${Facts} items=${[[t("list.updated"), dateTime(config.updatedAt)]]} /><${Button} kind="danger" action=${remove}>${t("action.delete")}</${Button}>`}</div></div>`;
+      ${config.updatedAt && html`<h2>${t("aigc.delete")}</h2><${Facts} items=${[[t("list.updated"), html`<${Time} at=${config.updatedAt} />`]]} /><${Button} kind="danger" action=${remove}>${t("action.delete")}</${Button}>`}</div></div>`;
 }
 
 export function Settings() {

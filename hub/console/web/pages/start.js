@@ -41,4 +41,4 @@ export function Start() {
     </${Step}></ol>`}</${Loaded}></${Page}>`;
 }
 
-export const Missing = () => html`<${Page} title=${t("error.not_found")}><p>${t("error.no_page")}</p><p><a href=${to()}>${t("start.title")}</a></p></${Page}>`;
+export const Missing = () => html`<${Page} title=${t("error.not_found")}><p>${t("error.no_page")}</p><p><a class="button plain" href=${to()}>${t("error.start")}</a></p></${Page}>`;

@@ -1,10 +1,10 @@
 // Tokens and cost, and budgets.
 import { html, useState } from "../lib/preact.js";
-import { admin, call, get, query, save } from "../app/api.js";
+import { admin, all, call, get, isAdmin, query, save } from "../app/api.js";
 import { setQuery, to } from "../app/router.js";
-import { compact, date, money, number, t } from "../app/text.js";
+import { compact, date, money, number, t, titleOf } from "../app/text.js";
 import { Badge, Button, Empty, Loaded, Page, Paging, Table, Tabs, Time, useLoad } from "../parts/basic.js";
-import { Bars } from "../parts/chart.js";
+import { Bars, daily } from "../parts/chart.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Form, NumberField, SelectField, TextField, useForm } from "../parts/form.js";
 
@@ -22,21 +22,20 @@ function Report({ place }) {
   const days = useLoad(() => get(admin("usage") + query({ by: "day", from, to: until, page_size: 100, ...only })), [key]);
   const [what, setWhat] = useState("tokens");
   const nameOf = { agent: (r) => html`<a href=${to("agents", r.agentName)}>${r.agentName}</a>`, user: (r) => r.userName || r.userId, model: (r) => html`<code>${r.model}</code>`, day: (r) => date(r.day) };
-  return html`<div class="filters">
+  return html`<${Frame} part="report" action=${html`<${Button} action=${() => save(admin("usage", "export") + query({ by, from, to: until, ...only }), "usage.csv")}>${t("list.export", { format: "CSV" })}</${Button}>`}><div class="filters">
       <label>${t("usage.by")}<select value=${by} onChange=${(e) => setQuery({ by: e.target.value, page: "" })}>${["agent", "user", "model", "day"].map((v) => html`<option value=${v} selected=${v === by}>${t("usage.by." + v)}</option>`)}</select></label>
       <label>${t("audit.from")}<input type="date" value=${from} max=${until} onChange=${(e) => setQuery({ from: e.target.value, page: "" })} /></label>
       <label>${t("audit.to")}<input type="date" value=${until} min=${from} onChange=${(e) => setQuery({ to: e.target.value, page: "" })} /></label>
-      <label>${t("usage.chart")}<select value=${what} onChange=${(e) => setWhat(e.target.value)}>${["tokens", "cost", "runs"].map((v) => html`<option value=${v} selected=${v === what}>${t("usage." + v)}</option>`)}</select></label>
-      <${Button} action=${() => save(admin("usage", "export") + query({ by, from, to: until, ...only }), "usage.csv")}>CSV</${Button}></div>
+      <label>${t("usage.chart")}<select value=${what} onChange=${(e) => setWhat(e.target.value)}>${["tokens", "cost", "runs"].map((v) => html`<option value=${v} selected=${v === what}>${t("usage." + v)}</option>`)}</select></label></div>
     <${Loaded} state=${days}>${(list) => html`<div class="figures"><div><strong>${compact(tokens(list.totals))}</strong>${t("usage.tokens")}</div><div><strong>${money(list.totals.cost)}</strong>${t("usage.cost")}</div><div><strong>${compact(list.totals.runs)}</strong>${t("usage.runs")}</div></div>
-      <${Bars} label=${t("usage." + what)} format=${what === "cost" ? money : compact} items=${list.items.map((r) => ({ label: date(r.day, { month: "short", day: "numeric", timeZone: "UTC" }), value: what === "tokens" ? tokens(r) : r[what] }))} />`}</${Loaded}>
+      <${Bars} label=${t("usage." + what)} format=${what === "cost" ? money : compact} items=${daily(list.items, from, until, (r) => (what === "tokens" ? tokens(r) : r[what]))} />`}</${Loaded}>
     <${Loaded} state=${rows}>${(list) => (list.items.length ? html`<${Table} label=${t("page.usage")} rows=${list.items} keyOf=${(r) => JSON.stringify([r.day, r.agentName, r.userId, r.model])} columns=${[
       { text: t("usage.by." + by), cell: nameOf[by] },
       { text: t("usage.runs"), class: "num", cell: (r) => number(r.runs) },
       { text: t("usage.input"), class: "num", cell: (r) => number(r.inputTokens + r.cacheReadTokens + r.cacheWriteTokens) },
       { text: t("usage.output"), class: "num", cell: (r) => number(r.outputTokens) },
       { text: t("usage.cost"), class: "num", cell: (r) => money(r.cost) },
-    ]} /><${Paging} page=${page} size=${50} total=${list.total} />` : html`<${Empty} text=${t("chart.none")} />`)}</${Loaded}>`;
+    ]} /><${Paging} page=${page} size=${50} total=${list.total} />` : html`<${Empty} text=${t("usage.none")} />`)}</${Loaded}></${Frame}>`;
 }
 
 function BudgetForm({ budget, close }) {
@@ -45,9 +44,12 @@ function BudgetForm({ budget, close }) {
     toast(t("form.saved"));
     close(true);
   }, { guarded: false });
+  const choices = useLoad(async () => ({ agent: (await all(admin("agents"))).map((a) => ({ value: a.name, text: titleOf(a) })),
+    user: isAdmin() ? (await all(admin("users"))).map((u) => ({ value: u.id, text: u.username })) : null }));
+  const named = choices.data && choices.data[form.values.kind];
   const options = (name, values) => values.map((value) => ({ value, text: t("budget." + name + "." + value) }));
   return html`<${Dialog} title=${t("budget.edit")} onClose=${() => close(false)}><${Form} form=${form} action=${t("action.save")} cancel=${() => close(false)} names=${["kind", "name", "period", "unit", "soft", "hard"]} always>
-    ${!budget && html`<${SelectField} form=${form} name="kind" label=${t("budget.kind")} options=${options("kind", ["agent", "user"])} /><${TextField} form=${form} name="name" label=${t("field.name")} help=${t("budget.name_help")} required />`}
+    ${!budget && html`<${SelectField} form=${form} name="kind" label=${t("budget.kind")} options=${options("kind", ["agent", "user"])} />${named ? html`<${SelectField} form=${form} name="name" label=${t("field.name")} options=${[{ value: "", text: t("form.choose") }, ...named]} required />` : html`<${TextField} form=${form} name="name" label=${t("field.name")} help=${t("budget.name_help")} required />`}`}
     <${SelectField} form=${form} name="period" label=${t("budget.period")} options=${options("period", ["day", "month"])} />
     <${SelectField} form=${form} name="unit" label=${t("budget.unit")} options=${options("unit", ["tokens", "cost"])} />
     <${NumberField} form=${form} name="soft" label=${t("budget.soft")} min="0" step="any" /><${NumberField} form=${form} name="hard" label=${t("budget.hard")} help=${t("budget.hard_help")} min="0" step="any" />
@@ -57,6 +59,7 @@ function BudgetForm({ budget, close }) {
 function Budgets({ place }) {
   const page = Number(place.query.get("page")) || 1;
   const state = useLoad(() => get(admin("budgets") + query({ page, page_size: 50 })), [page]);
+  const users = useLoad(async () => (isAdmin() ? Object.fromEntries((await all(admin("users"))).map((u) => [u.id, u.username])) : {}));
   const edit = async (budget) => {
     if (await open((close) => html`<${BudgetForm} budget=${budget} close=${close} />`)) await state.reload();
   };
@@ -66,18 +69,17 @@ function Budgets({ place }) {
     await state.reload();
   };
   const amount = (b, v) => (v === undefined || v === null ? "-" : b.unit === "cost" ? money(v) : compact(v));
-  return html`<p>${t("budget.text")}</p><div class="buttons"><${Button} kind="primary" action=${() => edit(null)}>${t("budget.create")}</${Button}></div>
+  const create = html`<${Button} kind="primary" action=${() => edit(null)}>${t("budget.create")}</${Button}>`;
+  return html`<${Frame} part="budgets" action=${create}><p class="soft">${t("budget.text")}</p>
     <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("usage.tab.budgets")} rows=${list.items} keyOf=${(b) => b.kind + b.name} columns=${[
-      { text: t("field.name"), cell: (b) => html`<strong>${b.name}</strong> <${Badge}>${t("budget.kind." + b.kind)}</${Badge}>` },
+      { text: t("field.name"), cell: (b) => html`<strong>${b.kind === "agent" ? html`<a href=${to("agents", b.name)}>${b.name}</a>` : isAdmin() ? html`<a href=${to("users", b.name)}>${(users.data || {})[b.name] || b.name}</a>` : b.name}</strong> <${Badge}>${t("budget.kind." + b.kind)}</${Badge}>` },
       { text: t("budget.period"), cell: (b) => t("budget.period." + b.period) },
       { text: t("budget.spent"), class: "num", cell: (b) => amount(b, b.spent) }, { text: t("budget.soft"), class: "num", cell: (b) => amount(b, b.soft) }, { text: t("budget.hard"), class: "num", cell: (b) => amount(b, b.hard) },
       { text: t("budget.resets"), cell: (b) => html`<${Time} at=${b.resetsAt} />` },
       { text: "", class: "end", cell: (b) => html`<div class="buttons"><${Button} kind="small" action=${() => edit(b)}>${t("action.edit")}</${Button}><${Button} kind="small danger" action=${() => remove(b)}>${t("action.delete")}</${Button}></div>` },
-    ]} /><${Paging} page=${page} size=${50} total=${list.total} />` : html`<${Empty} text=${t("budget.none")} />`)}</${Loaded}>`;
+    ]} /><${Paging} page=${page} size=${50} total=${list.total} />` : html`<${Empty} text=${t("budget.none")}>${create}</${Empty}>`)}</${Loaded}></${Frame}>`;
 }
 
-export function Usage({ place }) {
-  const part = place.segments[1] || "report";
-  return html`<${Page} title=${t("page.usage")} tabs=${html`<${Tabs} label=${t("page.usage")} items=${["report", "budgets"].map((p) => ({ href: p === "report" ? to("usage") : to("usage", p), text: t("usage.tab." + p), current: p === part }))} />`}>
-    ${part === "budgets" ? html`<${Budgets} place=${place} />` : html`<${Report} place=${place} />`}</${Page}>`;
-}
+const Frame = ({ part, action, children }) => html`<${Page} title=${t("page.usage")} action=${action} tabs=${html`<${Tabs} label=${t("page.usage")} items=${["report", "budgets"].map((p) => ({ href: p === "report" ? to("usage") : to("usage", p), text: t("usage.tab." + p), current: p === part }))} />`}>${children}</${Page}>`;
+
+export const Usage = ({ place }) => (place.segments[1] === "budgets" ? html`<${Budgets} place=${place} />` : html`<${Report} place=${place} />`);

@@ -1,6 +1,6 @@
 // The small parts of every page.
 import { html, useState, useEffect, useRef, useCallback } from "../lib/preact.js";
-import { t, relative, dateTime } from "../app/text.js";
+import { dateTime, has, language, relative, t } from "../app/text.js";
 import { setQuery } from "../app/router.js";
 import { toast } from "./dialog.js";
 
@@ -33,18 +33,50 @@ export function Button({ kind = "plain", action, busy, children, disabled, label
     aria-label=${label} title=${label} onClick=${action ? run : undefined} ...${rest}>${children}</button>`;
 }
 
+/** meaningOf returns the text of the code of an error, in the language of the user. The messages of the hub are English. */
+function meaningOf(fault) {
+  if (language() === "en" && fault.message) return fault.message;
+  if (fault.code && has("code." + fault.code)) return t("code." + fault.code);
+  return fault.message || t("error.status", { status: fault.status || "?" });
+}
+
+// Codes whose text says all.
+const complete = ["invalid_credentials", "unauthenticated", "token_expired", "token_revoked", "refresh_reused", "password_change_required", "account_disabled", "last_admin", "invite_invalid", "agent_not_deployed", "rate_limited", "precondition_failed"];
+
+/** detailOf returns the message of the hub if it says more than the text for the user. */
+export const detailOf = (fault) => (fault.message && fault.message !== meaningOf(fault) && !complete.includes(fault.code) ? fault.message : "");
+
 /** describe returns the text of an error for the user. */
 export function describe(fault) {
-  if (fault.code === "unreachable") return t("error.unreachable");
-  const text = fault.message || t("error.status", { status: fault.status || "?" });
-  return fault.retryAfter ? text + " " + t("error.retry_after", { n: fault.retryAfter }) : text;
+  const text = fault.retryAfter ? t("error.retry_after", { text: meaningOf(fault), n: fault.retryAfter }) : meaningOf(fault);
+  return detailOf(fault) ? t("error.with_detail", { text, detail: detailOf(fault) }) : text;
 }
+
+/** reasons are those that a field of any kind can have. */
+const reasons = [
+  { pattern: /^must not be empty$/, key: "reason.empty" }, { pattern: /^must have at least (\d+) characters$/, key: "reason.least" },
+  { pattern: /^must have at most (\d+) characters$/, key: "reason.most" }, { pattern: /^must not have control characters$/, key: "reason.control" },
+];
+
+/** reasonOf returns why the hub rejected a field. */
+export function reasonOf(text) {
+  if (language() === "en" || text === t("form.not_json")) return text;
+  for (const { pattern, key } of reasons) {
+    const found = pattern.exec(text);
+    if (found) return t(key, { n: Number(found[1] || 0) });
+  }
+  return t("error.with_detail", { text: t("reason.other"), detail: text });
+}
+
+/** reasonsOf returns the reasons of all fields, or the text of the error. */
+export const reasonsOf = (fault) => Object.entries(fault.fields || {}).map(([field, text]) => field + " " + reasonOf(text)).join("; ") || describe(fault);
 
 /** Problem is the state of a page that cannot show its content. */
 export function Problem({ fault, retry }) {
   return html`<div class="problem" role="alert">
     <h2>${fault.status === 404 ? t("error.not_found") : fault.status === 403 ? t("error.forbidden") : t("error.title")}</h2>
-    <p>${describe(fault)}</p>
+    <p>${meaningOf(fault)}</p>
+    ${detailOf(fault) && html`<p class="soft" lang="en">${detailOf(fault)}</p>`}
     ${fault.requestId && html`<p class="soft">${t("error.request")} <code>${fault.requestId}</code> <${Copy} text=${fault.requestId} /></p>`}
     ${retry && html`<${Button} action=${retry}>${t("action.retry")}</${Button}>`}
   </div>`;
@@ -72,14 +104,16 @@ export const Badge = ({ kind = "", children }) => html`<span class="badge ${kind
 /** Time is a relative time with the absolute one as its title. */
 export const Time = ({ at }) => (at ? html`<time datetime=${at} title=${dateTime(at)}>${relative(at)}</time>` : html`<span class="soft">${t("time.never")}</span>`);
 
-const kinds = { running: "ok", ready: "ok", active: "ok", connected: "ok", success: "ok", pending: "info", deploying: "info", starting: "info", stopping: "info", deleting: "info",
+const kinds = { enabled: "ok", running: "ok", ready: "ok", active: "ok", connected: "ok", success: "ok", pending: "info", deploying: "info", starting: "info", stopping: "info", deleting: "info",
   unhealthy: "warn", missing: "warn", no_key: "warn", partial: "warn", needs_reconfiguration: "warn", failed: "bad", failure: "bad", disabled: "", stopped: "" };
 /** State is the word of a state with a mark. */
 export const State = ({ of }) => html`<${Badge} kind=${"state " + (kinds[of] || "")}>${t("state." + of)}</${Badge}>`;
 
-/** useLoad calls load when a dependency changes, and again on demand. */
+/** @typedef {{data: any, fault: any, loading: boolean, reload: () => Promise<void>, replace: (data: any) => void}} Loading */
+
+/** useLoad calls load when a dependency changes, and again on demand. @param {() => any} load @param {any[]} dependencies @returns {Loading} */
 export function useLoad(load, dependencies = []) {
-  const [state, set] = useState({ data: null, fault: null, loading: true });
+  const [state, set] = useState({ data: /** @type {any} */ (null), fault: /** @type {any} */ (null), loading: true });
   const latest = useRef(0);
   const run = useCallback(async () => {
     const mine = ++latest.current;
@@ -130,8 +164,8 @@ export function Page({ title, crumbs = [], action, tabs, children, wide }) {
   return html`<div class="page ${wide ? "wide" : ""}">
     <header class="head">
       <div class="place">${crumbs.length > 0 && html`<nav aria-label=${t("frame.place")}>${crumbs.map((c) => html`<a href=${c.href}>${c.text}</a><span aria-hidden="true">/</span>`)}</nav>`}
-      <h1>${title}</h1></div>
-      <div class="actions">${action}</div>
+        <h1>${title}</h1></div>
+      ${action && html`<div class="actions">${action}</div>`}
     </header>
     ${tabs}
     ${children}

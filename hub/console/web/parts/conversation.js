@@ -1,5 +1,6 @@
 // The messages of a chat, as nodes that grow while an answer arrives.
 import { compact, dateTime, duration, money, relative, t } from "../app/text.js";
+import { describe } from "./basic.js";
 import { el, markdown, Stream } from "./markdown.js";
 
 const labels = () => ({ copy: t("action.copy"), copied: t("action.copied"), code: t("chat.code") });
@@ -59,13 +60,21 @@ class Fold {
 class Answer {
   constructor(actions) {
     this.actions = actions;
+    this.question = "";
+    /** @type {any} */
+    this.saved = null;
+    this.model = "";
     this.body = el("div", {});
     this.foot = el("div", { class: "foot" });
     this.node = el("article", { class: "message", "aria-label": t("chat.answer") }, this.body, this.foot);
+    /** @type {Map<string, Fold>} */
     this.folds = new Map();
+    /** @type {Stream|null} */
     this.stream = null;
+    /** @type {Fold|null} */
     this.thinking = null;
     this.text = "";
+    /** @type {any} */
     this.result = {};
   }
 
@@ -86,7 +95,8 @@ class Answer {
   }
 
   fold(id, name, parent) {
-    if (this.folds.has(id)) return this.folds.get(id);
+    const known = this.folds.get(id);
+    if (known) return known;
     if (!parent) this.endText();
     const fold = new Fold(name, true);
     this.folds.set(id, fold);
@@ -200,6 +210,7 @@ class Answer {
   }
 
   /** end shows the foot: time, tokens, cost and actions. */
+  /** @param {any} [message] */
   end({ status, createdAt, usage, model, error } = {}) {
     this.endText();
     const facts = [];
@@ -210,7 +221,7 @@ class Answer {
     if (this.result.duration_ms) facts.push(el("span", {}, duration(this.result.duration_ms)));
     if (this.result.total_cost_usd) facts.push(el("span", {}, money(this.result.total_cost_usd)));
     if (status && status !== "completed") facts.push(el("span", {}, t("state." + status)));
-    if (error) this.notice(error.message, true);
+    if (error) this.notice(describe(error), true);
     const copy = el("button", { type: "button", class: "button quiet small", click: async () => {
       await navigator.clipboard.writeText(this.text);
       copy.textContent = t("action.copied");
@@ -222,7 +233,35 @@ class Answer {
   }
 }
 
+/** nodeOf returns a stored message. With labels, an answer has the label of its content. @param {any} message */
+function nodeOf(message, { actions = null, labels = false } = {}) {
+  if (message.role === "user") return el("article", { class: "message mine", "aria-label": t("chat.question") }, message.text);
+  const answer = new Answer(actions);
+  if (actions) answer.question = message.question;
+  for (const block of message.content || []) answer.block(block);
+  if (labels && message.aigc) answer.body.append(labelOf(message.aigc));
+  answer.end(message);
+  return answer.node;
+}
+
+/** labelOf returns a line that opens to the label of generated content. */
+function labelOf(label) {
+  const fold = new Fold(t("chats.label"), false);
+  fold.append(pretty(label));
+  return fold.node;
+}
+
 const atOnce = 10; // messages that are rendered in one task
+
+/** chunkOf returns stored messages as one part of a column, which the browser skips while it is not seen. */
+export async function chunkOf(messages, options) {
+  const chunk = el("div", { class: "chunk" });
+  for (let i = 0; i < messages.length; i += atOnce) {
+    chunk.append(...messages.slice(i, i + atOnce).map((m) => nodeOf(m, options)));
+    await new Promise((done) => setTimeout(done));
+  }
+  return chunk;
+}
 
 /** Conversation is a column of messages in a part of the page that scrolls. */
 export class Conversation {
@@ -251,26 +290,7 @@ export class Conversation {
 
   clear() { this.column.replaceChildren(); }
 
-  node(message) {
-    if (message.role === "user") {
-      return el("article", { class: "message mine", "aria-label": t("chat.question") }, message.text);
-    }
-    const answer = new Answer(this.actions);
-    answer.question = message.question;
-    for (const block of message.content || []) answer.block(block);
-    answer.end(message);
-    return answer.node;
-  }
-
-  /** render returns stored messages as one part of the column, which the browser skips while it is not seen. */
-  async render(messages) {
-    const chunk = el("div", { class: "chunk" });
-    for (let i = 0; i < messages.length; i += atOnce) {
-      chunk.append(...messages.slice(i, i + atOnce).map((m) => this.node(m)));
-      await new Promise((done) => setTimeout(done));
-    }
-    return chunk;
-  }
+  render(messages) { return chunkOf(messages, { actions: this.actions }); }
 
   /** add appends a part; before puts it at the top without moving what is seen. */
   add(chunk, before = false) {
@@ -285,7 +305,7 @@ export class Conversation {
 
   /** ask appends a message of the user, and returns the answer that will follow. */
   ask(text) {
-    this.column.append(this.node({ role: "user", text }));
+    this.column.append(nodeOf({ role: "user", text }));
     const answer = new Answer(this.actions);
     answer.question = text;
     answer.node.classList.add("live");

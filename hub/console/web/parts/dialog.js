@@ -45,7 +45,9 @@ function Confirm({ title, text, action, name, danger, close }) {
 /** confirm asks before an action. With a name, the user types it. */
 export const confirm = (question) => open((close) => html`<${Confirm} ...${question} close=${close} />`);
 
+/** @type {HTMLElement|null} */
 let host = null;
+/** @type {{id: number, text: string, kind: string}[]} */
 const toasts = [];
 function draw() {
   if (!host) {

@@ -2,6 +2,7 @@
 
 /** events yields the data of each event. A stream that ends in an event fails. @param {Response} response */
 export async function* events(response) {
+  if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

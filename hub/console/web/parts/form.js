@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { t } from "../app/text.js";
 import { setGuard } from "../app/router.js";
-import { Button, describe, useId } from "./basic.js";
+import { Button, describe, reasonOf, useId } from "./basic.js";
 import { confirm } from "./dialog.js";
 
 /** Field has a label above, help below, and the error in its place. Its child is a function of the attributes of the control. */
@@ -52,7 +52,7 @@ export function useForm(initial, save, { guarded = true } = {}) {
   const errorOf = (name) => {
     if (!fault) return undefined;
     const found = Object.entries(fault.fields).filter(([field]) => field === name || field.startsWith(name + ".") || field.startsWith(name + "["));
-    return found.length ? found.map(([field, text]) => (field === name ? text : field.slice(name.length) + " " + text)).join("; ") : undefined;
+    return found.length ? found.map(([field, text]) => (field === name ? reasonOf(text) : field.slice(name.length) + " " + reasonOf(text))).join("; ") : undefined;
   };
   return {
     values, stored, dirty, busy, fault, form, submit, errorOf, isChanged, setFault,
@@ -65,9 +65,9 @@ export function useForm(initial, save, { guarded = true } = {}) {
 /** Form is a form of useForm with its summary and buttons. */
 export function Form({ form, action, children, cancel, always, names = [] }) {
   const others = form.fault ? Object.entries(form.fault.fields).filter(([field]) => !names.some((n) => field === n || field.startsWith(n + ".") || field.startsWith(n + "["))) : [];
-  return html`<form ref=${form.form} class="form" onSubmit=${form.submit} onKeyDown=${form.onKeyDown} novalidate=${false}>
+  return html`<form ref=${form.form} class="form ${form.dirty && !always ? "dirty" : ""}" onSubmit=${form.submit} onKeyDown=${form.onKeyDown} novalidate=${false}>
     ${children}
-    <div class="error" role="alert">${form.fault && form.fault.code !== "precondition_failed" && (others.length ? others.map(([f, text]) => html`<p><code>${f}</code> ${text}</p>`) : html`<p>${describe(form.fault)}</p>`)}</div>
+    <div class="error" role="alert">${form.fault && form.fault.code !== "precondition_failed" && (others.length ? others.map(([f, text]) => html`<p><code>${f}</code> ${reasonOf(text)}</p>`) : html`<p>${describe(form.fault)}</p>`)}</div>
     <div class="buttons">
       <${Button} kind="primary" busy=${form.busy} disabled=${!always && !form.dirty} title="Ctrl+Enter">${action}</${Button}>
       ${cancel && html`<${Button} action=${cancel}>${t("action.cancel")}</${Button}>`}

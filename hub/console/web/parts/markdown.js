@@ -81,7 +81,8 @@ function blocks(lines, labels, depth = 0) {
       nodes.push(codeBlock(open[2].trim().split(/\s/)[0], lines.slice(i + 1, end).join("\n"), labels).node);
       i = end + 1;
     } else if (/^ {0,3}#{1,6}(\s|$)/.test(line)) {
-      const [, level, text] = /^ {0,3}(#{1,6})\s*(.*?)\s*#*$/.exec(line);
+      const [level, ...rest] = line.trim().split(/\s+/);
+      const text = rest.join(" ").replace(/(^|\s)#+$/, "");
       nodes.push(el("h" + Math.min(6, level.length + 2), {}, ...inline(text))); // the page has h1 and h2
       i++;
     } else if (/^ {0,3}([-*_])\s*(\1\s*){2,}$/.test(line)) {
@@ -92,8 +93,9 @@ function blocks(lines, labels, depth = 0) {
       while (i < lines.length && lines[i].trim() && (/^ {0,3}>/.test(lines[i]) || !starts(lines[i]))) inner.push(lines[i++].replace(/^ {0,3}> ?/, ""));
       nodes.push(el("blockquote", {}, ...blocks(inner, labels, depth + 1)));
     } else if (item.test(line) && depth < maxDepth) {
-      const ordered = /\d/.test(item.exec(line)[2]);
-      const list = el(ordered ? "ol" : "ul", ordered ? { start: parseInt(item.exec(line)[2], 10) } : {});
+      const mark = item.exec(line)?.[2] || "";
+      const ordered = /\d/.test(mark);
+      const list = el(ordered ? "ol" : "ul", ordered ? { start: parseInt(mark, 10) } : {});
       while (i < lines.length) {
         const m = item.exec(lines[i]);
         if (!m || /\d/.test(m[2]) !== ordered) break;
@@ -165,6 +167,7 @@ export class Stream {
   /** inFence appends to the open fence, and returns the text after its end. */
   inFence(text) {
     const code = this.code;
+    if (!code) return text;
     code.line += text;
     for (let end = code.line.indexOf("\n"); end >= 0; end = code.line.indexOf("\n")) {
       const line = code.line.slice(0, end);

@@ -1,0 +1,128 @@
+// The chats of all users, for maintainers and admins: what was said, what happened in the runs, and the labels.
+import { html, useEffect, useRef, useState } from "../lib/preact.js";
+import { admin, all, call, get, isAdmin, query } from "../app/api.js";
+import { go, setQuery, to } from "../app/router.js";
+import { compact, dateTime, duration, instantOf, localOf, t } from "../app/text.js";
+import { Badge, Button, describe, Empty, Facts, Loaded, Page, Paging, Search, Table, Tabs, Time, useLoad } from "../parts/basic.js";
+import { confirm, toast } from "../parts/dialog.js";
+import { chunkOf } from "../parts/conversation.js";
+
+const pageSize = 25;
+const names = ["agent", "user", "source", "from", "to"];
+const sessions = (...rest) => admin("chat", "sessions", ...rest);
+const titleOf = (s) => s.title || t("chat.untitled");
+
+export function Chats({ place }) {
+  const filter = Object.fromEntries(names.map((n) => [n, place.query.get(n) || ""]));
+  const page = Number(place.query.get("page")) || 1;
+  const key = JSON.stringify([filter, page]);
+  const state = useLoad(() => get(sessions() + query({ ...filter, page, page_size: pageSize })), [key]);
+  const agents = useLoad(() => all(admin("agents")));
+  const known = (agents.data || []).map((a) => a.name);
+  const set = (values) => setQuery({ ...values, page: "" });
+  const select = (name, options) => html`<select value=${filter[name]} onChange=${(e) => set({ [name]: e.target.value })}><option value="">${t("list.all")}</option>
+    ${options.map(([value, text]) => html`<option value=${value} selected=${value === filter[name]}>${text}</option>`)}</select>`;
+  const filtered = names.some((n) => filter[n]);
+  return html`<${Page} title=${t("page.chats")}>
+    <p>${t("chats.text")}</p>
+    <div class="filters">
+      <label>${t("audit.user")}<${Search} value=${filter.user} name="user" label=${t("audit.user")} /></label>
+      <label>${t("chat.agent")}${select("agent", [...new Set([...known, filter.agent])].filter(Boolean).map((n) => [n, n]))}</label>
+      <label>${t("chats.source")}${select("source", ["hub", "push"].map((v) => [v, t("chats.source." + v)]))}</label>
+      <label>${t("audit.from")}<input type="datetime-local" value=${localOf(filter.from)} onChange=${(e) => set({ from: instantOf(e.target.value) })} /></label>
+      <label>${t("audit.to")}<input type="datetime-local" value=${localOf(filter.to)} onChange=${(e) => set({ to: instantOf(e.target.value) })} /></label>
+    </div>
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page.chats")} rows=${list.items} keyOf=${(s) => s.userId + " " + s.id} href=${(s) => to("chats", s.id) + query({ user: s.userId })} columns=${[
+      { text: t("field.title"), cell: (s) => html`<strong>${titleOf(s)}</strong>` },
+      { text: t("audit.user"), cell: (s) => s.userName },
+      { text: t("chat.agent"), cell: (s) => html`${s.agentName} ${s.source === "push" && html`<${Badge}>${t("chats.source.push")}</${Badge}>`}` },
+      { text: t("chats.messages"), class: "num", cell: (s) => s.messageCount },
+      { text: t("chats.last"), cell: (s) => html`<${Time} at=${s.lastMessageAt || s.createdAt} />` },
+    ]} /><${Paging} page=${page} size=${pageSize} total=${list.total} />` : html`<${Empty} text=${filtered ? t("list.nothing") : t("chats.none")} />`)}</${Loaded}>
+  </${Page}>`;
+}
+
+/** More ends a list of which a part is shown. */
+const More = ({ shown, total, action }) => html`<div class="buttons">${shown < total && html`<${Button} action=${action}>${t("list.more")}</${Button}>`}<span class="soft" role="status">${t("list.shown", { n: total, shown })}</span></div>`;
+
+function Messages({ session, owner }) {
+  const column = useRef(null);
+  const [state, setState] = useState({ next: "", shown: 0, total: -1 });
+  const [fault, setFault] = useState(null);
+  const more = async () => {
+    const list = await get(sessions(session.id, "messages") + query({ user: owner, page_size: 50, next: state.next }));
+    const chunk = await chunkOf(list.items, { labels: true });
+    if (!column.current) return;
+    column.current.append(chunk);
+    setState({ next: list.next || "", shown: state.shown + list.items.length, total: list.total });
+  };
+  useEffect(() => { more().catch(setFault); }, []);
+  return html`<div class="column" ref=${column}></div>
+    ${fault && html`<div class="note bad" role="alert">${describe(fault)}</div>`}
+    ${state.total === 0 && html`<${Empty} text=${t("chats.no_messages")} />`}
+    ${state.total > 0 && html`<${More} shown=${state.shown} total=${state.total} action=${more} />`}`;
+}
+
+/** lineOf returns what an entry is about. */
+function lineOf(e) {
+  if (e.type === "compaction") return e.summary;
+  if (e.type !== "message") {
+    const { subtype, result, usage, duration_ms: took, message, reason } = e.event || {};
+    const used = usage || message?.usage;
+    return [subtype, e.event?.tool_name || e.event?.name || result?.tool_name, reason, used && t("chat.tokens", { in: compact(used.input_tokens), out: compact(used.output_tokens) }), took !== undefined && duration(took)].filter(Boolean).join(" · ");
+  }
+  return (e.content || []).map((b) => b.text || b.thinking || b.name || b.output || "").join(" ");
+}
+
+function Entry({ e }) {
+  const kind = e.type === "message" ? e.role : e.type === "event" ? e.event?.type : e.type;
+  const [open, setOpen] = useState(false);
+  return html`<li><details class="fold" onToggle=${(event) => setOpen(event.target.open)}>
+    <summary><code>${e.seq}</code><${Badge} kind=${e.type === "message" ? "info" : ""}>${kind}</${Badge}><span class="what">${lineOf(e).slice(0, 200)}</span>${e.time && html`<time class="took" datetime=${e.time} title=${dateTime(e.time)}>${e.time.slice(11, 23)}</time>`}</summary>
+    ${open && html`<div class="inside"><pre tabindex="0">${JSON.stringify(e, null, 2)}</pre></div>`}</details></li>`;
+}
+
+function Transcript({ session, owner }) {
+  const [state, setState] = useState({ items: /** @type {any[]} */ ([]), next: "", total: -1, partial: false });
+  const [fault, setFault] = useState(null);
+  const more = async () => {
+    const list = await get(sessions(session.id, "transcript") + query({ user: owner, page_size: 100, next: state.next }));
+    setState({ items: [...state.items, ...list.items], next: list.next || "", total: list.total, partial: Boolean(list.partial) });
+  };
+  useEffect(() => { more().catch(setFault); }, []);
+  if (fault) return html`<${Empty} text=${fault.status === 404 ? t("chats.no_transcript") : describe(fault)} />`;
+  if (state.total < 0) return html`<${Loaded} state=${{ data: null, fault: null }} />`;
+  /** @type {{id: string, entries: any[]}[]} */
+  const runs = [];
+  for (const e of state.items) {
+    const last = runs[runs.length - 1];
+    if (last && last.id === (e.runId || "")) last.entries.push(e);
+    else runs.push({ id: e.runId || "", entries: [e] });
+  }
+  return html`${state.partial && html`<div class="note">${t("chats.partial")}</div>`}
+    ${runs.map((run) => html`<section key=${run.entries[0].seq}><h2>${run.id ? html`${t("chats.run")} <code>${run.id}</code>` : t("chats.no_run")}</h2><ul class="entries">${run.entries.map((e) => html`<${Entry} key=${e.seq} e=${e} />`)}</ul></section>`)}
+    <${More} shown=${state.next ? state.items.length : state.total} total=${state.total} action=${more} />`;
+}
+
+function Detail({ session, owner, part }) {
+  const remove = async () => {
+    if (!(await confirm({ title: t("chat.delete_title"), text: t("chat.delete_text", { n: session.messageCount }), action: t("action.delete"), danger: true }))) return;
+    await call("DELETE", sessions(session.id) + query({ user: owner }));
+    toast(t("chats.deleted"));
+    await go(to("chats") + query({ user: session.userName }));
+  };
+  const address = (p) => (p === "messages" ? to("chats", session.id) : to("chats", session.id, p)) + query({ user: owner });
+  return html`<${Page} title=${titleOf(session)} crumbs=${[{ href: to("chats"), text: t("page.chats") }]} action=${html`<${Button} kind="danger" action=${remove}>${t("action.delete")}</${Button}>`}
+    tabs=${html`<${Tabs} label=${titleOf(session)} items=${["messages", "transcript"].map((p) => ({ href: address(p), text: t("chats.tab." + p), current: p === part }))} />`}>
+    <div class="split"><div>${part === "transcript" ? html`<p class="soft">${t("chats.transcript_text")}</p><${Transcript} session=${session} owner=${owner} />` : html`<${Messages} session=${session} owner=${owner} />`}</div>
+    <aside aria-label=${t("component.facts")}><${Facts} items=${[[t("audit.user"), isAdmin() ? html`<a href=${to("users", session.userId)}>${session.userName}</a>` : session.userName], [t("chat.agent"), html`<a href=${to("agents", session.agentName)}>${session.agentName}</a>`],
+      [t("chats.source"), t("chats.source." + session.source)], [t("chats.messages"), session.messageCount], [t("list.created"), html`<${Time} at=${session.createdAt} />`], [t("chats.last"), html`<${Time} at=${session.lastMessageAt} />`], ["ID", html`<code>${session.id}</code>`]]} /></aside></div>
+  </${Page}>`;
+}
+
+export function AnyChat({ place }) {
+  const [, id, part = "messages"] = place.segments;
+  const user = place.query.get("user") || "";
+  const state = useLoad(() => get(sessions(id) + query({ user })), [id, user]);
+  return html`<${Loaded} state=${state}>${(session) => html`<${Detail} key=${id + part} session=${session} owner=${session.userId} part=${part} />`}</${Loaded}>`;
+}
