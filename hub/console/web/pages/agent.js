@@ -191,8 +191,15 @@ function Detail({ agent, deployment, reload, place }) {
     await act("rotate-key")();
   };
   const remove = async () => {
-    if (!(await confirm({ title: t("agent.delete_title", { name: agent.name }), text: t("agent.delete_text"), action: t("action.delete"), danger: true, name: agent.name }))) return;
-    await call("DELETE", admin("agents", agent.name));
+    const chats = await get(admin("chat", "sessions") + query({ agent: agent.name, page_size: 1 }));
+    if (!(await confirm({ title: t("agent.delete_title", { name: agent.name }), text: t("agent.delete_effect", { n: chats.total }), action: t("action.delete"), danger: true, name: agent.name }))) return;
+    try {
+      await call("DELETE", admin("agents", agent.name));
+    } catch (fault) {
+      if (!fault.data.scenes) throw fault;
+      toast(t("agent.has_scenes", { scenes: fault.data.scenes.join(", ") }), { kind: "bad" });
+      return;
+    }
     go(to("agents"), { force: true });
   };
   const yaml = place.query.get("view") === "yaml";

@@ -4,12 +4,14 @@ import { admin, call, canWrite, get, query, request, save, upload } from "../app
 import { go, setQuery, to } from "../app/router.js";
 import { bytes, descriptionOf, t, titleOf } from "../app/text.js";
 import { Button, Copy, describe, Empty, Facts, Loaded, Page, Paging, Problem, reasonsOf, Search, State, Table, Time, useLoad } from "../parts/basic.js";
-import { confirm, toast } from "../parts/dialog.js";
+import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Diff } from "../parts/diff.js";
 import { AreaField, CheckField, Form, NamesField, NumberField, SelectField, TextField, useForm } from "../parts/form.js";
+import { filesOf } from "../parts/zip.js";
 import { kinds, useOptions } from "./kinds.js";
 
 const pageSize = 25;
+const maxArchive = 8 << 20; // bytes of a skill whose files are shown
 
 const controls = { text: TextField, area: AreaField, number: NumberField, check: CheckField, select: SelectField, names: NamesField };
 
@@ -91,9 +93,28 @@ function Source({ tool }) {
     <div class="buttons"><${Copy} text=${text} /><${Button} kind="small" action=${() => save(admin("tools", tool.name, "download"), tool.fileName)}>${t("files.download")}</${Button}></div>`}</${Loaded}>`;
 }
 
+const linkOf = async (skill) => new URL((await get("/api/v1/skills/" + encodeURIComponent(skill.name) + "/download")).url);
+
+/** Archive shows the files of a skill, unless another server has them, whose content pages cannot read. */
+function Archive({ skill }) {
+  const state = useLoad(async () => {
+    const url = await linkOf(skill);
+    if (url.origin !== location.origin || skill.size > maxArchive) return [];
+    return filesOf(await (await fetch(url)).arrayBuffer());
+  }, [skill.hash]);
+  const show = (file) => open((close) => html`<${ArchivedFile} file=${file} close=${close} />`);
+  return html`<${Loaded} state=${state}>${(files) => files.length > 0 && html`<h2>${t("files.title")}</h2><ul class="tree">${files.map((f) => html`<li key=${f.name}>
+    <${Button} kind="quiet" action=${() => show(f)}>${f.name}</${Button}><span class="soft">${bytes(f.size)}</span></li>`)}</ul>`}</${Loaded}>`;
+}
+
+function ArchivedFile({ file, close }) {
+  const state = useLoad(() => file.text());
+  return html`<${Dialog} wide title=${file.name} onClose=${() => close()}><${Loaded} state=${state}>${(text) => html`<pre class="lines wrap" tabindex="0">${text.slice(0, 500_000)}</pre>`}</${Loaded}>
+    <div class="buttons"><${Button} kind="primary" action=${() => close()}>${t("action.close")}</${Button}></div></${Dialog}>`;
+}
+
 async function downloadSkill(skill) {
-  const link = await get("/api/v1/skills/" + encodeURIComponent(skill.name) + "/download");
-  const url = new URL(link.url);
+  const url = await linkOf(skill);
   const a = document.createElement("a");
   a.href = url.href;
   a.download = skill.name + ".zip";
@@ -174,6 +195,7 @@ function Detail({ name, kind, item, reload }) {
     ${!editable && name === "providers" && canWrite() && item.protocol !== "demo" && html`<${Probe} run=${() => call("POST", admin("providers", id, "probe"))} />`}
     ${editable && kind.accept && html`<h2>${t("upload.replace")}</h2><${Upload} kind=${name} accept=${kind.accept} method="PUT" target=${admin(name, id, "file")} onDone=${async () => { toast(t("form.saved")); await reload(); }} />`}
     ${name === "tools" && item.source === "custom" && item.status === "ready" && html`<${Source} tool=${item} />`}
+    ${name === "skills" && item.status === "ready" && html`<${Archive} skill=${item} />`}
     </div><aside aria-label=${t("component.facts")}><${Facts} items=${facts} /></aside></div>
   </${Page}>`;
 }

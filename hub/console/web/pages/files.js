@@ -27,8 +27,8 @@ export function Files({ agent, close }) {
     if (entry.type === "directory") setPath(full);
     else open((done) => html`<${Content} agent=${agent} path=${full} close=${done} />`);
   };
-  return html`<div><h2>${t("files.title")}</h2>
-    <div class="buttons"><${Button} kind="small" action=${state.reload}>${t("files.reload")}</${Button}>${close && html`<${Button} kind="small" action=${close}>${t("action.close")}</${Button}>`}</div>
+  return html`<div><div class="top"><h2>${t("files.title")}</h2>
+    <${Button} kind="quiet small" action=${state.reload}>${t("files.reload")}</${Button}>${close && html`<${Button} kind="quiet small" action=${close}>${t("action.close")}</${Button}>`}</div>
     <p><code>/${path}</code></p>
     <${Loaded} state=${state}>${(list) => html`<ul class="tree">
       ${path && html`<li><${Button} kind="quiet" action=${() => setPath(path.split("/").slice(0, -1).join("/"))}>..</${Button}></li>`}

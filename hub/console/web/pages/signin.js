@@ -106,7 +106,7 @@ function Register({ invite, setup, role, until, onDone }) {
     <p class="soft"><a href=${to("login")}>${t("signin.have_account")}</a></p></${Box}>`;
 }
 
-const Notice = ({ title, text }) => html`<${Box} title=${title}><p role="alert">${text}</p><p><a href=${to("login")}>${t("signin.action")}</a></p></${Box}>`;
+const Notice = ({ text, retry }) => html`<${Box} title=${t("signin.welcome")}><p role="alert">${text}</p>${retry ? html`<${Button} action=${retry}>${t("action.retry")}</${Button}>` : html`<p><a href=${to("login")}>${t("signin.action")}</a></p>`}</${Box}>`;
 
 /** SignIn decides which of the pages is shown. */
 export function SignIn({ mustChange, onDone }) {
@@ -126,13 +126,13 @@ export function SignIn({ mustChange, onDone }) {
       return;
     }
     const mode = await get("/auth/mode");
-    const notice = (text) => setView(html`<${Notice} title=${t("signin.welcome")} text=${text} />`);
+    const notice = (text) => setView(html`<${Notice} text=${text} />`);
     if (mode.mode === "external") {
       if (registers) notice(t("signin.register_external"));
       else setView(html`<${Provider} org=${mode.default_org} fault=${fault} />`);
     } else if (setup && mode.setup_required) setView(html`<${Register} setup=${setup} onDone=${onDone} />`);
     else if (setup) notice(t("signin.is_set_up"));
-    else if (mode.setup_required) notice(t("signin.no_user"));
+    else if (mode.setup_required) setView(html`<${Notice} text=${t("signin.no_user")} retry=${start} />`);
     else if (registers && !invite) notice(t("signin.no_invite"));
     else if (registers) {
       const found = await get("/auth/invite/" + encodeURIComponent(invite)).catch((error) => {

@@ -22,6 +22,7 @@ class Fold {
     this.inside = el("div", { class: "inside" });
     this.node = el("details", { class: "fold" }, el("summary", {}, isTool ? el("code", {}, name) : name, this.what, this.took), this.inside);
     this.text = null;
+    this.isDenied = false;
   }
 
   part(title, text) {
@@ -44,12 +45,14 @@ class Fold {
   }
 
   result(block) {
+    if (this.isDenied) return; // the result repeats the reason
     this.took.textContent = (block.is_error ? t("state.failed") + " " : "") + duration(block.duration_ms || 0);
     if (block.is_error) this.node.classList.add("bad");
     this.part(block.is_error ? t("chat.fault") : t("chat.output"), block.output + (block.truncated ? "\n…" : ""));
   }
 
   denied(reason) {
+    this.isDenied = true;
     this.node.classList.add("bad");
     this.took.textContent = t("chat.denied");
     this.part(t("chat.denied"), reason || "");

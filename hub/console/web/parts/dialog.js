@@ -6,9 +6,9 @@ import { t } from "../app/text.js";
 export function Dialog({ title, children, onClose, wide }) {
   const ref = useRef(null);
   useEffect(() => {
-    const before = document.activeElement;
-    ref.current.showModal();
-    return () => before instanceof HTMLElement && before.focus();
+    const dialog = ref.current;
+    dialog.showModal();
+    return () => dialog.close(); // the focus returns to where it was
   }, []);
   return html`<dialog ref=${ref} class=${wide ? "wide" : ""} aria-label=${title} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
     <h2>${title}</h2>${children}</dialog>`;

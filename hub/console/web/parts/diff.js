@@ -38,7 +38,7 @@ export function Diff({ from, to, label }) {
     if (near[i]) shown.push(html`<span class=${line.kind}>${line.kind === "add" ? "+ " : line.kind === "del" ? "- " : "  "}${line.text}</span>`);
     else if (i === 0 || near[i - 1]) shown.push(html`<span class="skip-lines">…</span>`);
   });
-  return html`<pre class="lines diff" tabindex="0" role="region" aria-label=${label}>${shown.length ? shown : t("diff.equal")}</pre>`;
+  return html`<pre class="lines diff" tabindex="0" role="region" aria-label=${label}>${lines.some((l) => l.kind) ? shown : t("diff.equal")}</pre>`;
 }
 
 /** Log shows lines, follows the end, and filters. */
