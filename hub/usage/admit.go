@@ -7,29 +7,35 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // reservedFor is how long a caller should wait whose budget is reserved by runs in progress.
 const reservedFor = 5 * time.Second
 
-// Running returns the number of runs in progress of an agent and of a user, in all hubs.
-type Running func(ctx context.Context) (ofAgent, ofUser int, err error)
+// Lock locks the budgets with a hard limit of a run until the transaction that stores its begin ends,
+// and reports whether there may be any: transactions that begin runs of one budget wait for each
+// other. On PostgreSQL it also takes the advisory lock of the key, which the transaction would
+// otherwise take in a statement of its own.
+func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) (found bool, err error) {
+	if s.store.DB.Engine() == db.SQLite {
+		return true, nil // the transaction excludes all others
+	}
+	return lockBudgets(ctx, tx, r, key)
+}
 
-// Admit checks the hard limits of the agent and the user of a run, in the transaction that stores
-// its begin. Each run in progress counts with the reserve of the budget. It fails with
-// api.RateLimited. Transactions that admit runs of one budget wait for each other. On PostgreSQL
-// it also takes the advisory lock of the key, which the transaction would otherwise take in a
-// statement of its own.
-func (s *Service) Admit(ctx context.Context, tx *sql.Tx, r Run, key string, running Running) error {
-	found, err := lockBudgets(ctx, tx, s.store.DB.Engine(), r, key)
-	if err != nil || !found {
-		return err
-	}
-	// A run that ends between these statements is counted twice, and not missed.
-	ofAgent, ofUser, err := running(ctx)
-	if err != nil {
-		return err
-	}
+// Admitted returns a condition of SQL, and the arguments of its placeholders, which begin with the
+// number next. It holds if each hard limit of the agent and the user of a run has a reserve for one
+// more run. Each run in progress counts with the reserve of the budget: ofAgent and ofUser are
+// expressions of SQL for their numbers, in all hubs. It is for a statement after Lock.
+func (s *Service) Admitted(r Run, ofAgent, ofUser string, next int) (condition string, args []any) {
+	return admitted(r, ofAgent, ofUser, next, s.store.Now())
+}
+
+// Refusal returns the error of a run for which the condition of Admitted does not hold, with
+// api.RateLimited. ofAgent and ofUser are the numbers of the runs in progress. It returns nil if the
+// condition holds.
+func (s *Service) Refusal(ctx context.Context, tx *sql.Tx, r Run, ofAgent, ofUser int) error {
 	now := s.store.Now()
 	budgets, err := budgetsOf(ctx, tx, r, now)
 	if err != nil {
@@ -56,7 +62,7 @@ func (b budget) admit(others int64, now time.Time) error {
 	if b.Kind == OfUser {
 		whose = "You have a budget for each " + b.Period
 	}
-	switch runs := (b.Hard - b.Spent) / b.Reserve; { // that have a reserve
+	switch runs := (b.Hard - b.Spent) / b.Reserve; { // that have a reserve: see admitted
 	case runs > others:
 		return nil
 	case runs > 0:

@@ -1,11 +1,13 @@
 package usage_test
 
 import (
-	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -78,40 +80,71 @@ func (s *server) fillSums(b *testing.B, days int) {
 
 const added = `SUM(runs), SUM(input_tokens), SUM(cache_read_tokens), SUM(cache_write_tokens), SUM(output_tokens), SUM(reasoning_tokens), SUM(cost)`
 
-// BenchmarkAdmit checks the budgets of a run in a transaction that has begun.
-func BenchmarkAdmit(b *testing.B) {
+// BenchmarkStart begins runs as hub/chat does, in transactions that are rolled back: without the
+// check of budgets, and with that of none, one and two. They take turns. The metrics are the medians.
+func BenchmarkStart(b *testing.B) {
 	eachEngine(b, func(b *testing.B, s *server) {
 		caller := api.Caller{TenantID: "acme", UserID: "max", UserName: "max", RoleNow: rbac.Admin}
-		run := of("1", "helper", "ada", "m", wire.Usage{OutputTokens: 10})
+		plain, one, two := of("", "plain", "ada", "m", wire.Usage{OutputTokens: 10}), of("", "one", "ada", "m", wire.Usage{}), of("", "one", "two", "m", wire.Usage{})
 		for day := range 31 {
 			s.set(fmt.Sprintf("2026-03-%02dT12:00:00Z", day+1))
-			run.ID = fmt.Sprint(day)
-			require.NoError(b, s.store.DB.Tx(b.Context(), func(tx *sql.Tx) (err error) {
-				_, err = s.service.Record(b.Context(), tx, run)
-				return err
-			}))
+			for i, run := range []usage.Run{plain, one, two} {
+				run.ID = fmt.Sprint(day, i)
+				s.record(run)
+			}
 		}
-		running := func(context.Context) (int, int, error) { return 3, 3, nil }
-		for n, name := range []string{"no budget", "one budget", "two budgets"} {
-			kind, of := usage.OfAgent, "helper"
-			if n == 2 {
-				kind, of = usage.OfUser, "ada"
+		for kind, name := range map[string]string{usage.OfAgent: "one", usage.OfUser: "two"} {
+			_, err := s.service.SetBudget(b.Context(), caller, kind, name, usage.Limits{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(1e9)})
+			require.NoError(b, err)
+		}
+		require.NoError(b, db.Exec(b.Context(), s.store.DB.Write(), "create runs", `CREATE TABLE runs (id TEXT PRIMARY KEY, agent TEXT NOT NULL)`))
+		require.NoError(b, db.Exec(b.Context(), s.store.DB.Write(), "insert run", `INSERT INTO runs VALUES ('1', 'one')`))
+		variants := []struct {
+			name  string
+			check bool
+			run   usage.Run
+			took  []time.Duration
+		}{{name: "without", run: plain}, {"none", true, plain, nil}, {"one", true, one, nil}, {"two", true, two, nil}}
+		for b.Loop() {
+			for i := range variants {
+				v := &variants[i]
+				err := s.store.DB.Tx(b.Context(), func(tx *sql.Tx) error {
+					began := time.Now()
+					s.begin(b, tx, v.run, v.check)
+					v.took = append(v.took, time.Since(began))
+					return errRollBack
+				})
+				require.ErrorIs(b, err, errRollBack)
 			}
-			if n > 0 {
-				_, err := s.service.SetBudget(b.Context(), caller, kind, of, usage.Limits{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(1e9)})
-				require.NoError(b, err)
-			}
-			b.Run(name, func(b *testing.B) {
-				require.NoError(b, s.store.DB.Tx(b.Context(), func(tx *sql.Tx) error {
-					for b.Loop() {
-						require.NoError(b, s.service.Admit(b.Context(), tx, run, "chat_runs acme ada", running))
-					}
-					return nil
-				}))
-			})
+		}
+		for _, v := range variants {
+			slices.Sort(v.took)
+			b.ReportMetric(float64(v.took[len(v.took)/2].Nanoseconds())/1e6, "ms/"+v.name)
 		}
 	})
 }
+
+// begin inserts a run that exists, with or without the check of budgets.
+func (s *server) begin(b *testing.B, tx *sql.Tx, run usage.Run, check bool) {
+	b.Helper()
+	const count, key = `(SELECT COUNT(*) FROM runs WHERE agent = $2)`, "chat_runs acme ada"
+	query, args := `INSERT INTO runs SELECT $1, $2 WHERE `+count+` < 100`, []any{"1", run.AgentName}
+	found := false
+	var err error
+	if check {
+		found, err = s.service.Lock(b.Context(), tx, run, key)
+	} else if s.store.DB.Engine() == db.PostgreSQL {
+		err = db.Exec(b.Context(), tx, "lock", `SELECT pg_advisory_xact_lock(hashtext($1))`, key)
+	}
+	require.NoError(b, err)
+	if found {
+		condition, more := s.service.Admitted(run, count, count, len(args)+1)
+		query, args = query+` AND `+condition, append(args, more...)
+	}
+	require.NoError(b, db.Exec(b.Context(), tx, "insert run", query+` ON CONFLICT DO NOTHING`, args...))
+}
+
+var errRollBack = errors.New("roll back")
 
 func eachEngine(b *testing.B, run func(b *testing.B, s *server)) {
 	b.Helper()

@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,14 +12,17 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// selectBudgets selects budgets as scanBudget reads them. $1 is today, $2 the first day of the
-// month. The rows of usage_days are those of the slice of the same name.
-const selectBudgets = `SELECT b.tenant_id, b.kind, b.name, b.period, b.unit, b.soft, b.hard, b.reserve, b.updated_at, COALESCE((
+// spentOf is what was used of the budget b in its period. The arguments are today and the first day
+// of the month, as placeholders. The rows of usage_days are those of the slice of the same name.
+const spentOf = `COALESCE((
 		SELECT CAST(SUM(CASE WHEN b.unit = 'cost' THEN d.cost ELSE d.input_tokens + d.cache_read_tokens + d.cache_write_tokens + d.output_tokens END) AS BIGINT)
 		FROM usage_days AS d WHERE d.tenant_id = b.tenant_id AND d.slice = b.kind
 			AND d.agent_name = CASE WHEN b.kind = 'agent' THEN b.name ELSE '' END AND d.user_id = CASE WHEN b.kind = 'user' THEN b.name ELSE '' END
-			AND d.day >= CASE WHEN b.period = 'day' THEN CAST($1 AS BIGINT) ELSE CAST($2 AS BIGINT) END), 0) AS spent
-	FROM usage_budgets AS b `
+			AND d.day >= CASE WHEN b.period = 'day' THEN CAST(%s AS BIGINT) ELSE CAST(%s AS BIGINT) END), 0)`
+
+// selectBudgets selects budgets as scanBudget reads them. $1 is today, $2 the first day of the month.
+var selectBudgets = `SELECT b.tenant_id, b.kind, b.name, b.period, b.unit, b.soft, b.hard, b.reserve, b.updated_at, ` +
+	fmt.Sprintf(spentOf, "$1", "$2") + ` AS spent FROM usage_budgets AS b `
 
 func scanBudget(row db.Scanner) (b budget, err error) {
 	var updated int64
@@ -70,18 +74,22 @@ func deleteBudget(ctx context.Context, tx db.Querier, tenantID, kind, name strin
 }
 
 // lockBudgets locks the budgets with a hard limit of a run until the transaction ends, and reports
-// whether there are any. Before, it takes the advisory lock of the key. On SQLite the transaction
-// excludes all others.
-func lockBudgets(ctx context.Context, tx *sql.Tx, engine db.Engine, r Run, key string) (found bool, err error) {
-	query := `SELECT EXISTS (SELECT 1 FROM usage_budgets WHERE tenant_id = $1 AND (kind = 'agent' AND name = $2 OR kind = 'user' AND name = $3) AND hard > 0)`
-	args := []any{r.TenantID, r.AgentName, r.UserID}
-	if engine == db.PostgreSQL { // COUNT reads, and so locks, all of them
-		query = `WITH locked AS (
-				SELECT 1 FROM usage_budgets WHERE tenant_id = $1 AND (kind = 'agent' AND name = $2 OR kind = 'user' AND name = $3) AND hard > 0 FOR UPDATE)
-			SELECT pg_advisory_xact_lock(hashtext($4)) IS NOT NULL AND (SELECT COUNT(*) FROM locked) > 0`
-		args = append(args, key)
-	}
-	return db.Value[bool](ctx, tx, "lock budgets", query, args...)
+// whether there are any. Before, it takes the advisory lock of the key. It is only for PostgreSQL.
+func lockBudgets(ctx context.Context, tx *sql.Tx, r Run, key string) (found bool, err error) {
+	return db.Value[bool](ctx, tx, "lock budgets", `WITH locked AS ( -- COUNT reads, and so locks, all of them
+			SELECT 1 FROM usage_budgets WHERE tenant_id = $1 AND (kind = 'agent' AND name = $2 OR kind = 'user' AND name = $3) AND hard > 0
+			ORDER BY kind FOR UPDATE)
+		SELECT pg_advisory_xact_lock(hashtext($4)) IS NOT NULL AND (SELECT COUNT(*) FROM locked) > 0`, r.TenantID, r.AgentName, r.UserID, key)
+}
+
+// admitted returns the condition of [Service.Admitted].
+func admitted(r Run, ofAgent, ofUser string, next int, now time.Time) (condition string, args []any) {
+	today, month := periods(now)
+	place := func(i int) string { return fmt.Sprintf("$%d", next+i) }
+	return fmt.Sprintf(`NOT EXISTS (SELECT 1 FROM usage_budgets AS b
+		WHERE b.tenant_id = %s AND (b.kind = 'agent' AND b.name = %s OR b.kind = 'user' AND b.name = %s) AND b.hard > 0
+			AND (b.hard - `+spentOf+`) / b.reserve <= CASE WHEN b.kind = 'agent' THEN %s ELSE %s END)`,
+		place(0), place(1), place(2), place(3), place(4), ofAgent, ofUser), []any{r.TenantID, r.AgentName, r.UserID, today, month}
 }
 
 // budgetsOf returns the budgets of a run, that of the agent first.

@@ -12,8 +12,9 @@
 // weeks, which are written in the same transaction as the runs.
 //
 // A budget limits what the runs of an agent or of a user use in a day or a month:
-// [Service.SetBudget]. [Service.Admit] checks the hard limits when a run begins, and Record returns
-// the budgets that are used up to their soft limits.
+// [Service.SetBudget]. The hard limits are checked by the statement that stores the begin of a run:
+// [Service.Lock], [Service.Admitted]. Record returns the budgets that are used up to their soft
+// limits.
 package usage
 
 import (

@@ -34,27 +34,26 @@ func expiry(now time.Time) (past, future int64) {
 // passed, or "". Transactions of one user wait for each other.
 func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former string, err error) {
 	now, limits := relay.store.Now(), relay.cfg
-	key := "chat_runs " + r.TenantID + " " + r.UserID
-	switch {
-	case limits.Usage != nil:
-		running := func(ctx context.Context) (ofAgent, ofUser int, err error) { return running(ctx, tx, r, now) }
-		if err := limits.Usage.Admit(ctx, tx, r.usage(), key, running); err != nil {
-			return "", err
-		}
-	case relay.store.DB.Engine() == db.PostgreSQL:
-		if err := db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, key); err != nil {
-			return "", err
-		}
+	budgets, err := lockUser(ctx, tx, r, relay)
+	if err != nil {
+		return "", err
 	}
 	past, future := expiry(now)
+	args := []any{
+		past, future, r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.id, db.Micros(now.Add(leaseTime)),
+		limits.UserAnswers, limits.AgentAnswers,
+	}
+	admitted := ""
+	if budgets {
+		condition, more := limits.Usage.Admitted(r.usage(), "running.of_agent", "running.of_user", len(args)+1)
+		admitted, args = " AND "+condition, append(args, more...)
+	}
 	for range 2 {
 		n, err := db.Affected(ctx, tx, "insert chat run", `INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, worker_id, alive_until)
-			SELECT $3, $4, $5, $6, $7, $8, $9
-			WHERE (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND user_id = $6 AND NOT `+expired+`) < $10
-				AND (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND agent_name = $7 AND NOT `+expired+`) < $11
-			ON CONFLICT (session_key) DO NOTHING`,
-			past, future, r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.id, db.Micros(now.Add(leaseTime)),
-			limits.UserAnswers, limits.AgentAnswers)
+			SELECT $3, $4, $5, $6, $7, $8, $9 FROM (
+				SELECT (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND user_id = $6 AND NOT `+expired+`) AS of_user,
+					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND agent_name = $7 AND NOT `+expired+`) AS of_agent) AS running
+			WHERE running.of_user < $10 AND running.of_agent < $11`+admitted+` ON CONFLICT (session_key) DO NOTHING`, args...)
 		if err != nil || n == 1 {
 			return former, err
 		}
@@ -77,6 +76,19 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former str
 	return "", tooMany(ctx, tx, r, limits, now)
 }
 
+// lockUser makes transactions that begin runs of one user wait for each other, and those of budgets
+// of the run. It reports whether there may be budgets.
+func lockUser(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (budgets bool, err error) {
+	key := "chat_runs " + r.TenantID + " " + r.UserID
+	switch {
+	case relay.cfg.Usage != nil:
+		return relay.cfg.Usage.Lock(ctx, tx, r.usage(), key)
+	case relay.store.DB.Engine() == db.PostgreSQL:
+		return false, db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, key)
+	}
+	return false, nil
+}
+
 func inProgress() error {
 	return api.Conflict.New("An answer is in progress in this session: wait for its end, or cancel it.")
 }
@@ -96,11 +108,12 @@ func running(ctx context.Context, tx *sql.Tx, r Run, now time.Time) (ofAgent, of
 	return ofAgent, ofUser, db.Wrap("count chat runs", err)
 }
 
-// tooMany returns the error of an answer beyond the limit of its user or of its agent.
+// tooMany returns the error of an answer beyond a budget, or the limit of its user or of its agent.
 func tooMany(ctx context.Context, tx *sql.Tx, r Run, limits Config, now time.Time) error {
-	past, future := expiry(now)
-	ofUser, err := db.Value[int](ctx, tx, "count chat runs", `SELECT COUNT(*) FROM chat_runs WHERE NOT `+expired+` AND tenant_id = $3 AND user_id = $4`,
-		past, future, r.TenantID, r.UserID)
+	ofAgent, ofUser, err := running(ctx, tx, r, now)
+	if err == nil && limits.Usage != nil {
+		err = limits.Usage.Refusal(ctx, tx, r.usage(), ofAgent, ofUser)
+	}
 	if err != nil {
 		return err
 	}
