@@ -33,8 +33,7 @@ func (s *Service) Routes() []api.Route {
 			if err != nil {
 				return Report{}, err
 			}
-			report, err := s.Report(r.Context(), api.CallerOf(r), in)
-			return report.page(page), err
+			return s.Report(r.Context(), api.CallerOf(r), in, page)
 		})),
 		read("/export", s.export),
 		budgets(http.MethodGet, "", rbac.AdminWrite, api.ListOf(s.Budgets)),
@@ -56,7 +55,7 @@ func (s *Service) export(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	report, err := s.Report(r.Context(), api.CallerOf(r), in)
+	report, err := s.Report(r.Context(), api.CallerOf(r), in, api.Page{Number: 1, Size: maxRows})
 	if err != nil {
 		return err
 	}

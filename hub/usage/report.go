@@ -84,14 +84,14 @@ func (in Query) slice() string {
 	return sliceAgent
 }
 
-// weeks returns the first day of the whole weeks of the range, and the day after them. Reports by day
-// have none.
+// weeks returns the first day of the weeks that are the closest to the range, and the day after them.
+// Reports by day have none.
 func (in Query) weeks() (first, after int64) {
-	from, to := dayOf(in.From), dayOf(in.To)
-	first = (from + weekDays - 1) / weekDays * weekDays
-	after = (to + 1) / weekDays * weekDays
+	nearest := func(day int64) int64 { return (day + weekDays/2) / weekDays * weekDays }
+	first, after = nearest(dayOf(in.From)), nearest(dayOf(in.To)+1)
 	if first >= after || slices.Contains(in.By, ByDay) {
-		return from, from
+		first = dayOf(in.From)
+		return first, first
 	}
 	return first, after
 }
@@ -116,34 +116,24 @@ type Report struct {
 	Totals Counts `json:"totals"`
 }
 
-// Report returns all rows of a query: the days in their order, and in each of them the rows with the
-// highest cost first. It fails with api.InvalidRequest if there are more than 50,000 rows.
-func (s *Service) Report(ctx context.Context, caller api.Caller, in Query) (Report, error) {
+// Report returns a page of the rows of a query, and the totals of all rows: the days in their order,
+// and in each of them the rows with the highest cost first. It fails with api.InvalidRequest if
+// there are more than 50,000 rows.
+func (s *Service) Report(ctx context.Context, caller api.Caller, in Query, page api.Page) (Report, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Report{}, err
 	}
 	if err := in.validate(); err != nil {
 		return Report{}, err
 	}
-	rows, err := readRows(ctx, s.store.Read(), caller.TenantID, in)
+	rows, total, totals, err := readRows(ctx, s.store.Read(), caller.TenantID, in, page.Size, page.Offset())
 	if err != nil {
 		return Report{}, err
 	}
-	if len(rows) > maxRows {
+	if total > maxRows {
 		return Report{}, api.InvalidRequest.New(fmt.Sprintf("The report has more than %d rows: choose fewer days or groups, or one agent or user.", maxRows))
 	}
-	report := Report{From: dateOf(dayOf(in.From)), To: dateOf(dayOf(in.To)), List: api.List[Row]{Items: rows, Total: len(rows)}}
-	for _, row := range rows {
-		report.Totals = report.Totals.add(row.Counts)
-	}
-	return report, nil
-}
-
-// page returns the report with only the rows of a page.
-func (r Report) page(p api.Page) Report {
-	from := min(p.Offset(), len(r.Items))
-	r.Items = r.Items[from:min(from+p.Size, len(r.Items))]
-	return r
+	return Report{From: dateOf(dayOf(in.From)), To: dateOf(dayOf(in.To)), List: api.List[Row]{Items: rows, Total: total}, Totals: totals}, nil
 }
 
 // writeCSV writes the columns of the groups and the counts of all rows.

@@ -74,18 +74,19 @@ func ofWeeks(days map[key]sum) map[key]sum {
 	return weeks
 }
 
-// maxRows bounds the rows of a report, which are in memory.
+// maxRows bounds the rows of a report.
 const maxRows = 50_000
 
-// sumColumns are the columns of the counts that scanRow reads.
-const sumColumns = `CAST(SUM(runs) AS BIGINT), CAST(SUM(input_tokens) AS BIGINT), CAST(SUM(cache_read_tokens) AS BIGINT),
-	CAST(SUM(cache_write_tokens) AS BIGINT), CAST(SUM(output_tokens) AS BIGINT), CAST(SUM(reasoning_tokens) AS BIGINT), CAST(SUM(cost) AS BIGINT)`
+// sums has the columns of the counts that scanRow reads.
+const sums = `COALESCE(CAST(SUM(runs) AS BIGINT), 0), COALESCE(CAST(SUM(input_tokens) AS BIGINT), 0), COALESCE(CAST(SUM(cache_read_tokens) AS BIGINT), 0),
+	COALESCE(CAST(SUM(cache_write_tokens) AS BIGINT), 0), COALESCE(CAST(SUM(output_tokens) AS BIGINT), 0),
+	COALESCE(CAST(SUM(reasoning_tokens) AS BIGINT), 0), COALESCE(CAST(SUM(cost) AS BIGINT), 0)`
 
-// scanRow reads the columns of the dimensions, the user name and sumColumns.
-func scanRow(row db.Scanner) (r Row, err error) {
+// scanRow reads a number, the columns of the dimensions, the user name, and sums.
+func scanRow(row db.Scanner) (r numberedRow, err error) {
 	var day int64
 	c := &r.Counts
-	err = row.Scan(&day, &r.AgentName, &r.UserID, &r.Model, &r.UserName,
+	err = row.Scan(&r.number, &day, &r.AgentName, &r.UserID, &r.Model, &r.UserName,
 		&c.Runs, &c.InputTokens, &c.CacheReadTokens, &c.CacheWriteTokens, &c.OutputTokens, &c.ReasoningTokens, &c.Cost)
 	if day > 0 {
 		r.Day = dateOf(day)
@@ -93,22 +94,28 @@ func scanRow(row db.Scanner) (r Row, err error) {
 	return r, err
 }
 
-// readRows returns the rows of a report by day, and those with the highest cost first: at most one
-// more than maxRows.
-func readRows(ctx context.Context, q db.Querier, tenantID string, in Query) ([]Row, error) {
-	columns := []string{`0`, `''`, `''`, `''`, `''`} // day, agent, user, model, name of the user
-	var groups []string
-	for i, group := range []struct{ name, column string }{{ByDay, "day"}, {ByAgent, "agent_name"}, {ByUser, "user_id"}, {ByModel, "model"}} {
+type numberedRow struct {
+	Row
+	number int // of all rows for the last one, which has the totals, else 0
+}
+
+// readRows returns a part of the rows of a report, by day, and those with the highest cost first.
+// The last row has the totals and the number of all rows. One statement reads both, so that the
+// totals are those of the rows.
+func readRows(ctx context.Context, q db.Querier, tenantID string, in Query, limit, offset int) (rows []Row, total int, totals Counts, err error) {
+	columns := []string{`''`, `''`, `''`, `0`} // user, agent, model, day
+	var groups []string                        // SQLite sorts by them: that with the most values is first
+	for i, group := range []struct{ name, column string }{{ByUser, "user_id"}, {ByAgent, "agent_name"}, {ByModel, "model"}, {ByDay, "day"}} {
 		if slices.Contains(in.By, group.name) {
 			columns[i] = group.column
 			groups = append(groups, group.column)
 		}
 	}
-	if slices.Contains(in.By, ByUser) {
-		columns[4] = `MAX(user_name)`
+	from, after := dayOf(in.From), dayOf(in.To)+1
+	firstWeek, afterWeeks := in.weeks()
+	args := []any{
+		tenantID, in.slice(), min(from, firstWeek), max(from, firstWeek), firstWeek, afterWeeks, min(after, afterWeeks), max(after, afterWeeks), after, limit, offset,
 	}
-	first, after := in.weeks()
-	args := []any{tenantID, in.slice(), dayOf(in.From), first, after, dayOf(in.To), maxRows + 1}
 	var filters strings.Builder
 	for _, filter := range []struct{ column, value string }{{"agent_name", in.Agent}, {"user_id", in.User}, {"model", in.Model}} {
 		if filter.value != "" {
@@ -116,13 +123,42 @@ func readRows(ctx context.Context, q db.Querier, tenantID string, in Query) ([]R
 			fmt.Fprintf(&filters, " AND %s = $%d", filter.column, len(args))
 		}
 	}
-	where := filters.String()
-	rows, err := db.Collect(ctx, q, "read usage", scanRow, `SELECT `+strings.Join(columns, ", ")+`, `+sumColumns+` FROM (
-			SELECT * FROM usage_days WHERE tenant_id = $1 AND slice = $2 AND day >= $3 AND day < $4`+where+`
-			UNION ALL SELECT * FROM usage_weeks WHERE tenant_id = $1 AND slice = $2 AND day >= $4 AND day < $5`+where+`
-			UNION ALL SELECT * FROM usage_days WHERE tenant_id = $1 AND slice = $2 AND day >= $5 AND day <= $6`+where+`
-		) AS d GROUP BY `+strings.Join(groups, ", ")+` ORDER BY 1, 12 DESC, 10 DESC, 2, 3, 4 LIMIT $7`, args...)
-	return append([]Row{}, rows...), err // not nil: it is an array in JSON
+	// The days between the range and the weeks are added or subtracted.
+	source := func(table, sign, days string) string {
+		return `SELECT user_id, agent_name, model, day, ` + sign + `runs AS runs, ` + sign + `input_tokens AS input_tokens,
+			` + sign + `cache_read_tokens AS cache_read_tokens, ` + sign + `cache_write_tokens AS cache_write_tokens, ` + sign + `output_tokens AS output_tokens,
+			` + sign + `reasoning_tokens AS reasoning_tokens, ` + sign + `cost AS cost
+			FROM ` + table + ` WHERE tenant_id = $1 AND slice = $2 AND ` + days + filters.String()
+	}
+	before, behind := "", ""
+	if firstWeek < from {
+		before = "-"
+	}
+	if after < afterWeeks {
+		behind = "-"
+	}
+	const order = ` ORDER BY number, day, cost DESC, output_tokens DESC, agent_name, user_id, model`
+	const counts = `runs, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost`
+	all, err := db.Collect(ctx, q, "read usage", scanRow, `WITH found (number, user_id, agent_name, model, day, `+counts+`) AS MATERIALIZED (
+			SELECT 0, `+strings.Join(columns, ", ")+`, `+sums+` FROM (
+				`+source("usage_days", before, "day >= $3 AND day < $4")+`
+				UNION ALL `+source("usage_weeks", "", "day >= $5 AND day < $6")+`
+				UNION ALL `+source("usage_days", behind, "day >= $7 AND day < $8")+`
+			) AS d GROUP BY `+strings.Join(groups, ", ")+`
+			HAVING SUM(runs) <> 0 OR SUM(input_tokens) <> 0 OR SUM(cache_read_tokens) <> 0 OR SUM(cache_write_tokens) <> 0 OR SUM(output_tokens) <> 0),
+			page AS (SELECT number, day, agent_name, user_id, model, `+counts+` FROM found`+order+` LIMIT $10 OFFSET $11)
+		SELECT number, day, agent_name, user_id, model, COALESCE((SELECT d.user_name FROM usage_days AS d
+			WHERE d.tenant_id = $1 AND d.slice = 'user' AND d.user_id = page.user_id AND d.day < $9 ORDER BY d.day DESC LIMIT 1), '') AS user_name, `+counts+` FROM page
+		UNION ALL SELECT CAST(COUNT(*) AS INTEGER), 0, '', '', '', '', `+sums+` FROM found`+order, args...)
+	if err != nil || len(all) == 0 {
+		return nil, 0, Counts{}, err
+	}
+	rows = []Row{} // not nil: it is an array in JSON
+	for _, r := range all[:len(all)-1] {
+		rows = append(rows, r.Row)
+	}
+	last := all[len(all)-1]
+	return rows, last.number, last.Counts, nil
 }
 
 // recentModels returns up to 1,000 models of runs since a day.
