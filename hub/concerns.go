@@ -239,7 +239,7 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 func (h *Hub) openChats(context.Context) (err error) {
 	h.aigc = aigc.New(h.store)
 	h.usage, err = usage.New(usage.Config{
-		Store: h.store, Prices: h.cfg.Prices, Agent: h.catalog.AgentEnabled,
+		Store: h.store, Prices: h.cfg.Prices, Retention: h.cfg.UsageRetention, Agent: h.catalog.AgentEnabled,
 		User: func(ctx context.Context, caller api.Caller, id string) (string, error) {
 			u, err := h.users.User(ctx, caller, id)
 			return u.ID, err

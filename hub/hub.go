@@ -119,6 +119,11 @@ type Config struct {
 	// is recorded as auth.prune_audit. Defaults to no pruning.
 	AuditRetention time.Duration
 
+	// UsageRetention is the age at which the tokens of single runs are deleted, by the clock of the
+	// hub, and never in the first 10 minutes after a start. The sums of days remain. Defaults to no
+	// deletion.
+	UsageRetention time.Duration
+
 	// Artifacts has the files of tools and skills. Several hubs need the same. The caller closes it
 	// after the hub. Defaults to memory, which is only for tests: a warning is logged.
 	Artifacts artifact.Driver

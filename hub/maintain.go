@@ -20,13 +20,14 @@ const (
 	sweepGrace = 24 * time.Hour
 )
 
-// maintain starts the maintenance of the audit logs and the artifacts, which ends with ctx.
+// maintain starts the maintenance of the audit logs, the artifacts and the usage, which ends with ctx.
 func (h *Hub) maintain(ctx context.Context) {
 	h.running.Go(func() {
 		h.audit.CheckHeads(ctx)
 		everyHour(ctx, h.audit.Maintain)
 	})
 	h.running.Go(func() { everyHour(ctx, h.sweepArtifacts) })
+	h.running.Go(func() { everyHour(ctx, h.usage.Prune) })
 }
 
 func everyHour(ctx context.Context, do func(context.Context)) {

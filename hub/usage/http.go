@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"bytes"
 	"net/http"
 	"net/url"
 	"strings"
@@ -59,13 +58,9 @@ func (s *Service) export(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var body bytes.Buffer
-	if err := report.writeCSV(&body, in.By); err != nil {
-		return err
-	}
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
 	w.Header().Set("Content-Disposition", `attachment; filename="usage-`+report.From+"-"+report.To+`.csv"`)
-	_, err = w.Write(body.Bytes())
+	_, err = w.Write(report.csv(in.By))
 	return err
 }
 

@@ -2,10 +2,8 @@ package usage
 
 import (
 	"context"
-	"encoding/csv"
-	"errors"
 	"fmt"
-	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,10 +134,20 @@ func (s *Service) Report(ctx context.Context, caller api.Caller, in Query, page 
 	return Report{From: dateOf(dayOf(in.From)), To: dateOf(dayOf(in.To)), List: api.List[Row]{Items: rows, Total: total}, Totals: totals}, nil
 }
 
-// writeCSV writes the columns of the groups and the counts of all rows.
-func (r Report) writeCSV(to io.Writer, by []string) error {
-	w := csv.NewWriter(to)
-	w.UseCRLF = true
+// csv returns the columns of the groups and the counts of all rows. All fields are quoted.
+func (r Report) csv(by []string) []byte {
+	var out []byte
+	write := func(record []string) {
+		for i, field := range record {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, '"')
+			out = append(out, strings.ReplaceAll(field, `"`, `""`)...)
+			out = append(out, '"')
+		}
+		out = append(out, "\r\n"...)
+	}
 	columns := []struct {
 		group, name string
 		value       func(Row) string
@@ -163,7 +171,7 @@ func (r Report) writeCSV(to io.Writer, by []string) error {
 			record = append(record, c.name)
 		}
 	}
-	err := w.Write(record)
+	write(record)
 	for _, row := range r.Items {
 		record = record[:0]
 		for _, c := range columns {
@@ -171,17 +179,21 @@ func (r Report) writeCSV(to io.Writer, by []string) error {
 				record = append(record, c.value(row))
 			}
 		}
-		err = errors.Join(err, w.Write(record))
+		write(record)
 	}
-	w.Flush()
-	return errors.Join(err, w.Error())
+	return out
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// cell returns a text that a spreadsheet does not read as a formula: one that does not begin with a
-// letter or a digit gets an apostrophe.
+// formula matches a character that begins a formula, after one that is a separator of fields in a
+// spreadsheet with other settings.
+var formula = regexp.MustCompile(`([;,|\t\r\n"]\s*)([=+\-@])`)
+
+// cell returns a text that a spreadsheet does not read as a formula: it gets an apostrophe if it
+// does not begin with a letter or a digit, and before each character that formula matches.
 func cell(text string) string {
+	text = formula.ReplaceAllString(text, "$1'$2")
 	first, _ := utf8.DecodeRuneInString(text)
 	if text == "" || unicode.IsLetter(first) || unicode.IsDigit(first) {
 		return text

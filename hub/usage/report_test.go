@@ -4,7 +4,9 @@ import (
 	"database/sql"
 	"encoding/csv"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +127,30 @@ func TestExport(t *testing.T) {
 		{"2026-03-10", "üwe", "üwe!", "m", "1", "0", "0", "0", "3", "0", "0.00003"},
 		{"2026-03-10", "'=1+1", "'=1+1!", "'@m,\"x\"\ny", "1", "2", "0", "0", "0", "0", "0"},
 	}, rows)
+}
+
+// No field begins a formula in a spreadsheet, also in one whose separator is not a comma.
+func TestExportHasNoFormulas(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t, series...), prices)
+	want := map[string]string{
+		"m": "m", "claude-4": "claude-4", "a b+c": "a b+c", "=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'\t'=1", " =1": "' =1",
+		"x;=1+1": "x;'=1+1", "x\t@y": "x\t'@y", "x|-1": "x|'-1", "x,  =1": "x,  '=1", `x"+1`: `x"'+1`, "x\n=1": "x\n'=1", "\uff1d1": "'\uff1d1",
+	}
+	for model := range want {
+		s.record(of(model, "helper", "ada", model, wire.Usage{OutputTokens: 1}))
+	}
+	res := s.As("acme", "ada", rbac.Admin).Get(reports + "/export?by=model")
+	rows, err := csv.NewReader(strings.NewReader(res.Text)).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, len(want)+1)
+	var got []string
+	for _, row := range rows[1:] {
+		got = append(got, row[0])
+		quoted := strings.ReplaceAll(row[0], `"`, `""`)
+		require.Contains(t, res.Text, `"`+quoted+`","1","0","0","0","1","0","`, "all fields are quoted")
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Values(want)), got)
 }
 
 // A subagent with another model has its own row, and the run counts once.

@@ -48,6 +48,10 @@ type Config struct {
 	// A model without a price costs nothing. Defaults to none.
 	Prices map[string]Price
 
+	// Retention is the age at which Prune deletes the rows of runs. Reports and budgets read sums of
+	// days, which remain. Defaults to no pruning.
+	Retention time.Duration
+
 	// Agent reports whether an agent is enabled, and fails with api.NotFound if the caller has no
 	// access to such an agent. Defaults to every agent.
 	Agent func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
@@ -59,10 +63,11 @@ type Config struct {
 
 // Service counts tokens. It is safe for concurrent use.
 type Service struct {
-	store  *store.Store
-	prices map[string]Price
-	agent  func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
-	user   func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
+	store     *store.Store
+	prices    map[string]Price
+	retention time.Duration
+	agent     func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
+	user      func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
 }
 
 // New returns a Service. It fails if a price is not valid.
@@ -70,7 +75,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("create usage service: Store is required")
 	}
-	s := &Service{store: cfg.Store, prices: DefaultPrices(), agent: cfg.Agent, user: cfg.User}
+	s := &Service{store: cfg.Store, prices: DefaultPrices(), retention: cfg.Retention, agent: cfg.Agent, user: cfg.User}
 	for name, price := range cfg.Prices {
 		if err := price.check(name); err != nil {
 			return nil, err

@@ -166,7 +166,18 @@ func recentModels(ctx context.Context, q db.Querier, since int64) ([]string, err
 	return db.Values[string](ctx, q, "read models", `SELECT DISTINCT model FROM usage_days WHERE slice = 'agent' AND model <> '' AND day >= $1 ORDER BY model LIMIT 1000`, since)
 }
 
-// HasData reports whether the tenant has runs.
+// deleteRuns deletes some rows of runs that have ended before a time, the oldest first, in a
+// transaction, and returns their number.
+func deleteRuns(ctx context.Context, d *db.DB, before time.Time) (n int64, err error) {
+	err = d.Tx(ctx, func(tx *sql.Tx) error {
+		n, err = db.Affected(ctx, tx, "prune usage of runs", `DELETE FROM usage_runs WHERE (tenant_id, run_id, model) IN (
+			SELECT tenant_id, run_id, model FROM usage_runs WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)`, db.Micros(before), pruneRows)
+		return err
+	})
+	return n, err
+}
+
+// HasData reports whether the tenant has had runs.
 func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
-	return db.Value[bool](ctx, tx, "read usage", `SELECT EXISTS (SELECT 1 FROM usage_runs WHERE tenant_id = $1)`, tenantID)
+	return db.Value[bool](ctx, tx, "read usage", `SELECT EXISTS (SELECT 1 FROM usage_days WHERE tenant_id = $1)`, tenantID)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -51,7 +50,7 @@ func TestFormerDaysHaveWeeks(t *testing.T) {
 	t.Parallel()
 	former := fstest.MapFS{}
 	require.NoError(t, fs.WalkDir(usage.Migrations.Files, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || strings.Contains(path, "0003") {
+		if err != nil || entry.IsDir() || path >= "all/0003" {
 			return err
 		}
 		text, err := fs.ReadFile(usage.Migrations.Files, path)

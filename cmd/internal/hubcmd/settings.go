@@ -132,6 +132,7 @@ Environment (flags take precedence):
   OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES
                            as in the specification of OpenTelemetry; runtimes of DEPLOYER=process have them except the headers
   AUDIT_RETENTION_DAYS     age in days at which audit entries are pruned (default never)
+  HUB_USAGE_RETENTION_DAYS age in days at which the tokens of single runs are deleted; the sums of days remain (default 400)
   OPS_API_KEY, CHAT_PUSH_API_KEY
                            two different keys of at least 32 characters; the first enables the operations interface,
                            which registers the clients of organizations
@@ -170,6 +171,7 @@ type settings struct {
 	AddrRequests   string `env:"HUB_REQUESTS_PER_ADDRESS"`
 	ModelPrices    string `env:"HUB_MODEL_PRICES"`
 	RetentionDays  string `env:"AUDIT_RETENTION_DAYS"`
+	UsageDays      string `env:"HUB_USAGE_RETENTION_DAYS" envDefault:"400"`
 	ProbePrivate   string `env:"HUB_PROBE_ALLOW_PRIVATE"`
 	BlobURL        string `env:"BLOB_URL"`
 	CDNHost        string `env:"OSS_CDN_HOST"`

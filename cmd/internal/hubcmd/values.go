@@ -15,12 +15,13 @@ import (
 
 // values sets the fields of values that are parsed. The error has all that are invalid.
 func (s *settings) values(cfg *hub.Config) error {
-	errs := make([]error, 11)
+	errs := make([]error, 12)
 	cfg.ProbePrivate, errs[0] = s.probePrivate()
 	cfg.ArtifactURL, errs[1] = s.artifactURL()
 	cfg.UserAnswers, errs[2] = answers("HUB_ANSWERS_PER_USER", s.UserAnswers)
 	cfg.AgentAnswers, errs[3] = answers("HUB_ANSWERS_PER_AGENT", s.AgentAnswers)
-	cfg.AuditRetention, errs[4] = s.retention()
+	cfg.AuditRetention, errs[4] = days("AUDIT_RETENTION_DAYS", s.RetentionDays)
+	cfg.UsageRetention, errs[11] = days("HUB_USAGE_RETENTION_DAYS", s.UsageDays)
 	cfg.TrustedProxies, errs[5] = s.proxies()
 	cfg.CORSOrigins, errs[6] = s.origins()
 	errs[7] = s.applyExternal(cfg)
@@ -30,17 +31,17 @@ func (s *settings) values(cfg *hub.Config) error {
 	return errors.Join(errs...)
 }
 
-// retention returns the age at which audit entries are pruned, or 0 for never.
-func (s *settings) retention() (time.Duration, error) {
-	if s.RetentionDays == "" {
+// days parses a retention. An empty one is 0, which is never.
+func days(name, text string) (time.Duration, error) {
+	if text == "" {
 		return 0, nil
 	}
 	const century = 36_500
-	days, err := strconv.Atoi(s.RetentionDays)
-	if err != nil || days < 1 || days > century {
-		return 0, fmt.Errorf("AUDIT_RETENTION_DAYS: %q is not a number of days from 1 to %d; omit it to retain all entries", s.RetentionDays, century)
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > century {
+		return 0, fmt.Errorf("%s: %q is not a number of days from 1 to %d", name, text, century)
 	}
-	return time.Duration(days) * 24 * time.Hour, nil
+	return time.Duration(n) * 24 * time.Hour, nil
 }
 
 // probePrivate reports whether providers at private addresses may be probed.
