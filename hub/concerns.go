@@ -203,6 +203,18 @@ func (h *Hub) openCatalog(context.Context) (err error) {
 	return err
 }
 
+// openUsage opens the counts of runs.
+func (h *Hub) openUsage(context.Context) (err error) {
+	h.usage, err = usage.New(usage.Config{
+		Store: h.store, Prices: h.cfg.Prices, Retention: h.cfg.UsageRetention, Agent: h.catalog.AgentEnabled,
+		User: func(ctx context.Context, caller api.Caller, id string) (string, error) {
+			u, err := h.users.User(ctx, caller, id)
+			return u.ID, err
+		},
+	})
+	return err
+}
+
 // openDeployments opens the deployments and the proxy of their runtimes.
 func (h *Hub) openDeployments(ctx context.Context) (err error) {
 	h.deploys, err = deploy.New(ctx, deploy.Config{
@@ -217,7 +229,7 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 		return gateway.Target{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID, Key: e.Key}, err
 	}
 	cfg := gateway.Config{
-		Store: h.store, Tenant: api.DefaultTenant, Enabled: h.catalog.AgentEnabled,
+		Store: h.store, Tenant: api.DefaultTenant, Enabled: h.catalog.AgentEnabled, Usage: h.usage,
 		Target: func(ctx context.Context, tenantID, agentName string) (gateway.Target, error) {
 			return target(h.deploys.Endpoint(ctx, tenantID, agentName))
 		},
@@ -238,16 +250,6 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 // openChats opens chats, their labels and push.
 func (h *Hub) openChats(context.Context) (err error) {
 	h.aigc = aigc.New(h.store)
-	h.usage, err = usage.New(usage.Config{
-		Store: h.store, Prices: h.cfg.Prices, Retention: h.cfg.UsageRetention, Agent: h.catalog.AgentEnabled,
-		User: func(ctx context.Context, caller api.Caller, id string) (string, error) {
-			u, err := h.users.User(ctx, caller, id)
-			return u.ID, err
-		},
-	})
-	if err != nil {
-		return err
-	}
 	h.chat, err = chat.New(chat.Config{
 		Store: h.store, Catalog: h.catalog, Deployments: h.deploys, Labels: h.aigc,
 		Relay: relay.Config{Usage: h.usage, UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers, Offline: h.cfg.Offline},

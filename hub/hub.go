@@ -265,7 +265,7 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	if h.db, err = db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: cfg.MaxConns, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider}); err != nil {
 		return nil, err
 	}
-	for _, open := range []func(context.Context) error{h.openStore, h.openSignIn, h.openCatalog, h.openDeployments, h.openChats, h.openAPI} {
+	for _, open := range []func(context.Context) error{h.openStore, h.openSignIn, h.openCatalog, h.openUsage, h.openDeployments, h.openChats, h.openAPI} {
 		if err := open(ctx); err != nil {
 			return nil, errors.Join(err, h.Close())
 		}

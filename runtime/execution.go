@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -33,6 +34,39 @@ type execution struct {
 	input     engine.Input
 	requestID string // of the HTTP request, if any
 	started   time.Time
+	others    map[string]wire.Usage // of subagents, by model
+}
+
+// maxModels bounds the models of subagents that are distinguished. The tokens of further ones count
+// for the model of the agent.
+const maxModels = 16
+
+// countSubagent counts the tokens of a message of a subagent.
+func (x *execution) countSubagent(model string, usage wire.Usage) {
+	before, found := x.others[model]
+	if x.others == nil {
+		x.others = map[string]wire.Usage{}
+	}
+	if found || len(x.others) < maxModels {
+		x.others[model] = before.Add(usage)
+	}
+}
+
+// maxUsage bounds the value of wire.UsageHeader. A client reads a trailer of at most 4 KiB.
+const maxUsage = 3 << 10
+
+// usage returns the value of wire.UsageHeader, without the models of subagents if it is too long.
+func (x *execution) usage(res *result) string {
+	out := wire.RunUsage{Model: excerpt.Head(x.input.Init.Model, maxUsage/4), Usage: res.Usage, Others: x.others}
+	text, err := json.Marshal(out)
+	if len(text) > maxUsage {
+		out.Others = nil
+		text, err = json.Marshal(out)
+	}
+	if err != nil {
+		x.rt.cfg.Logger.Error("encode usage of run", "err", err, "run_id", x.info.RunID) // impossible
+	}
+	return string(text)
 }
 
 // maxTimeoutMs prevents the overflow of a duration. No limit is longer than a year.

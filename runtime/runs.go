@@ -42,18 +42,23 @@ func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httproute
 	defer x.close()
 	x.requestID = httpapi.RequestID(w)
 	w.Header().Set("X-Run-Id", x.info.RunID)
+	trailers := r.Header.Get("Te") == "trailers"
 	if form.stream {
 		x.input.Partials = form.partials
-		return x.stream(w)
+		return x.stream(w, trailers)
 	}
-	return x.execute(discard).write(w, x.requestID)
+	res := x.execute(discard)
+	if trailers {
+		w.Header().Set(wire.UsageHeader, x.usage(res))
+	}
+	return res.write(w, x.requestID)
 }
 
 // discard is the output of a run with one JSON response, which has only the result.
 var discard = engine.OutputFunc(func(wire.Payload) {})
 
-// stream executes the run and responds with its events.
-func (x *execution) stream(w http.ResponseWriter) error {
+// stream executes the run and responds with its events, and with its tokens as a trailer.
+func (x *execution) stream(w http.ResponseWriter, trailers bool) error {
 	w.Header().Set("Cache-Control", "no-cache, no-transform, no-store")
 	stream, err := sse.NewStream(w, sse.StreamConfig{
 		Heartbeat:    x.rt.cfg.Heartbeat,
@@ -65,7 +70,10 @@ func (x *execution) stream(w http.ResponseWriter) error {
 	}
 	defer func() { _ = stream.Close() }() // OnError has handled the error
 	defer x.rt.metrics.stream(x.info.AgentID)()
-	x.execute(&streamOutput{stream: stream, logger: x.rt.cfg.Logger, runID: x.info.RunID})
+	res := x.execute(&streamOutput{stream: stream, logger: x.rt.cfg.Logger, runID: x.info.RunID})
+	if trailers {
+		w.Header().Set(http.TrailerPrefix+wire.UsageHeader, x.usage(res))
+	}
 	return nil
 }
 

@@ -26,6 +26,7 @@ type exchange struct {
 	request func(http.Header)          // changes the headers of the request
 	check   func(*http.Response) error // rejects a response
 	within  time.Duration              // until the headers of the response; 0 is unlimited
+	run     *directRun                 // whose tokens are counted, or nil
 }
 
 // errSlow is the cause of a request whose response did not begin in time.
@@ -151,6 +152,9 @@ func (w *response) accept(res *http.Response) error {
 		return fmt.Errorf("the runtime responded with status %d", res.StatusCode)
 	}
 	res.Trailer = nil
+	if w.run != nil {
+		w.run.accept(res)
+	}
 	retain(res.Header, passed)
 	if caching := res.Header["Cache-Control"]; len(caching) != 1 || !slices.Contains(uncached, caching[0]) {
 		delete(res.Header, "Cache-Control")

@@ -15,7 +15,7 @@
 // that reads nothing for 30 s is disconnected. A runtime is not trusted: it receives no credential
 // of the hub, and its redirects, protocol upgrades, informational responses, trailers and headers
 // other than those of its API do not reach a client. Its headers have at most 64 KiB, and its
-// bodies are not parsed. A browser displays its pages in a sandbox. A shared cache stores no
+// bodies are not parsed: the tokens of runs are in a trailer. A browser displays its pages in a sandbox. A shared cache stores no
 // response.
 package gateway
 
@@ -33,6 +33,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/rbac"
@@ -69,6 +70,9 @@ type Config struct {
 	// Store has the audit log, which gets a record of each read of a file. If it fails, the read
 	// fails. Responses that end early are logged at debug level. Required.
 	Store *store.Store
+
+	// Usage counts the tokens of runs at /runtime, and limits them. Defaults to none.
+	Usage *usage.Service
 
 	// Tenant is the tenant of the paths /runtime/<agent>/. If it is empty, the paths are
 	// /runtime/<organization>/<agent>/.

@@ -69,8 +69,11 @@ func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 		request: func(http.Header) {},
 		check:   func(*http.Response) error { return nil },
 	}
-	if cancel {
+	switch {
+	case cancel:
 		return s.cancel(w, r, x)
+	case r.Method == http.MethodPost && s.cfg.Usage != nil:
+		return s.forwardRun(w, r, x, tenant, agent)
 	}
 	return s.forward(w, r, x)
 }

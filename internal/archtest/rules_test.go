@@ -56,7 +56,7 @@ var arrows = []rule{
 	{"hub/backup", concern + " hub/artifact", "an archive has the database and the files of every concern, whose names it is given"},
 	{"hub/doctor", "", "a result does not depend on what was checked"},
 	{"hub/settings", "hub/api auditlog runtime/agent", "the rules for settings of the runtime do not depend on who stores them"},
-	{"hub/gateway", concern, "an independent concern"},
+	{"hub/gateway", concern + " hub/usage runtime/wire", "the proxy counts runs, and reads no event"},
 	{"hub/console", concern + " hub/session hub/external", "pages use the API, and only their sessions are their own"},
 	{"hub/gateway/...", "hub/deploy hub/gateway/internal/... internal/...", "a driver of a gateway depends only on deployments and its admin interface"},
 	{"hub/provider", concern + " hub/settings runtime/agent runtime/model/adapter", "an independent concern, which checks a provider as the runtime does"},

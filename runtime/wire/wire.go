@@ -57,6 +57,18 @@ func (u Usage) Add(v Usage) Usage {
 	return u
 }
 
+// UsageHeader is the header of the JSON response to a run, and the trailer of a stream of events, with
+// a [RunUsage] as JSON, if the request has "TE: trailers": a proxy counts runs without reading their
+// bodies.
+const UsageHeader = "X-Run-Usage"
+
+// RunUsage has the tokens of a run.
+type RunUsage struct {
+	Model  string           `json:"model"`            // of the agent
+	Usage  Usage            `json:"usage"`            // of the whole run
+	Others map[string]Usage `json:"others,omitempty"` // of subagents with other models, a part of Usage
+}
+
 // CancelResponse is the body of 202 and 409 of POST /v1/runs/:runId/cancel.
 type CancelResponse struct {
 	RunID  string `json:"runId"`

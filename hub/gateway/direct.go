@@ -1,0 +1,143 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+const (
+	endWithin   = 5 * time.Second  // until a run that is cancelled has ended, which has its tokens
+	countWithin = 10 * time.Second // until the tokens of a run are stored
+)
+
+// directRun is a run at /runtime.
+type directRun struct {
+	service *Service
+	target  Target
+	hangUp  context.CancelFunc // closes the connection to the runtime
+	ended   chan struct{}      // closed when the response has ended
+
+	mu       sync.Mutex     // guards the fields below
+	response *http.Response // nil until the runtime has accepted the run
+	report   string         // of a JSON response
+}
+
+// forwardRun forwards a request that may begin a run, and counts the tokens that the runtime reports
+// in a header or a trailer. It reads no event. When the client disconnects, the run is cancelled,
+// and its end is awaited, which has the tokens.
+func (s *Service) forwardRun(w http.ResponseWriter, r *http.Request, x exchange, tenant, agent string) error {
+	if err := s.cfg.Usage.AdmitDirect(r.Context(), tenant, agent); err != nil {
+		return err
+	}
+	client := r.Context()
+	line, hangUp := context.WithCancelCause(context.WithoutCancel(client))
+	run := &directRun{service: s, target: x.target, hangUp: func() { hangUp(context.Cause(client)) }, ended: make(chan struct{})}
+	defer func() { // also after the panic with which a proxy closes the connection to the client
+		close(run.ended)
+		run.hangUp()
+		run.count(context.WithoutCancel(client), tenant, agent)
+	}()
+	defer context.AfterFunc(client, run.cancel)()
+	x.run = run
+	x.request = func(h http.Header) { h["Te"] = []string{"trailers"} }
+	return s.forward(w, r.WithContext(line), x)
+}
+
+// accept notes the response of the runtime.
+func (run *directRun) accept(res *http.Response) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.response, run.report = res, res.Header.Get(wire.UsageHeader)
+	if res.Header.Get("X-Run-Id") != "" {
+		res.Body = &runBody{ReadCloser: res.Body, run: run, id: res.Header.Get("X-Run-Id")}
+	}
+}
+
+// cancel cancels the run of a client that is gone. The connection to the runtime is closed if that
+// fails, or if the end of the run takes too long.
+func (run *directRun) cancel() {
+	defer run.hangUp()
+	run.mu.Lock()
+	var body *runBody
+	if run.response != nil {
+		body, _ = run.response.Body.(*runBody)
+	}
+	run.mu.Unlock()
+	if body == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	defer cancel()
+	if run.service.cancelRun(ctx, run.target, body.id) {
+		select {
+		case <-run.ended:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// count stores the tokens of the run.
+func (run *directRun) count(ctx context.Context, tenant, agent string) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if run.response == nil {
+		return
+	}
+	if run.report == "" {
+		run.report = run.response.Trailer.Get(wire.UsageHeader)
+	}
+	if run.report == "" { // no run, or one of a runtime of a former version
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, countWithin)
+	defer cancel()
+	if err := run.service.cfg.Usage.RecordDirect(ctx, tenant, agent, run.report); err != nil {
+		run.service.cfg.Store.Logger.Error("count run at /runtime", "err", err, "agent", agent)
+	}
+}
+
+// runBody is the body of the response of a run.
+type runBody struct {
+	io.ReadCloser
+	run *directRun
+	id  string // of the run
+	end bool
+}
+
+// Read implements io.Reader.
+func (b *runBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.end = b.end || err != nil
+	return n, err
+}
+
+// Close cancels a run that has not ended, because the client does not read its events, and reads the
+// rest of them.
+func (b *runBody) Close() error {
+	if !b.end {
+		go b.run.cancel() // ends with the response
+		_, _ = io.Copy(io.Discard, b.ReadCloser)
+	}
+	return b.ReadCloser.Close()
+}
+
+// cancelRun cancels a run in its runtime, and reports whether the runtime has accepted that.
+func (s *Service) cancelRun(ctx context.Context, target Target, id string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.URL+"/v1/runs/"+url.PathEscape(id)+"/cancel", http.NoBody)
+	if err != nil {
+		return false
+	}
+	req.Header.Set("X-Api-Key", target.APIKey)
+	res, err := s.cfg.Transport.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close() // it is not needed
+	return res.StatusCode == http.StatusAccepted
+}

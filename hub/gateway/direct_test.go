@@ -1,0 +1,155 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/gateway"
+	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/usage"
+	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+const patience = 30 * time.Second
+
+// counting serves the proxy of a runtime whose runs are counted.
+func counting(t *testing.T, url string, runtime http.Handler) (*apitest.Server, *usage.Service) {
+	t.Helper()
+	d := dbtest.Open(t, url)
+	st := apitest.NewStore(t, d, store.Config{Audit: apitest.NewAudit(t, d)})
+	counts, err := usage.New(usage.Config{Store: st})
+	require.NoError(t, err)
+	s, _ := serve(t, runtime, func(c *gateway.Config) { c.Usage = counts })
+	return s, counts
+}
+
+// counted returns the usage by agent and model.
+func counted(t *testing.T, counts *usage.Service) []usage.Row {
+	t.Helper()
+	report, err := counts.Report(t.Context(), api.Caller{TenantID: "acme", RoleNow: rbac.Admin},
+		usage.Query{From: time.Now().AddDate(0, 0, -1), To: time.Now().AddDate(0, 0, 1), By: []string{usage.ByAgent, usage.ByModel, usage.ByUser}},
+		api.Page{Number: 1, Size: 100})
+	require.NoError(t, err)
+	return report.Items
+}
+
+// hosted is a real runtime with an agent of an upstream.
+func hosted(t *testing.T, scripts ...modeltest.Reply) (http.Handler, *modeltest.Upstream) {
+	t.Helper()
+	up := modeltest.Start(t, modeltest.Anthropic, scripts...)
+	return host(t, agent.Agent{ID: "a", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(up.URL), APIKey: "key"}}), up
+}
+
+var series = []db.Series{apitest.Audit(), usage.Migrations}
+
+// Streams and JSON responses at /runtime are counted, without a user, and the hard limit of the agent
+// applies.
+func TestRunsAtTheRuntimeAreCounted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		runtime, _ := hosted(t, modeltest.Repeat(modeltest.Stream(modeltest.Usage(model.Usage{InputTokens: 10, OutputTokens: 5}), modeltest.Text("Well."))))
+		s, counts := counting(t, url, runtime)
+		run := func(in map[string]any) apitest.Response {
+			return s.As("", "", "").Do(http.MethodPost, "/runtime/a/v1/agents/a/runs", in, "X-Api-Key", apiKey)
+		}
+		stream := run(map[string]any{"message": "hello"})
+		require.Contains(t, stream.Text, "event: done")
+		require.Empty(t, stream.Header.Get(wire.UsageHeader))
+		require.Len(t, counted(t, counts), 1)
+		one := counted(t, counts)[0]
+		require.Equal(t, []any{"a", "m", "", int64(1), int64(10), int64(5)}, []any{one.AgentName, one.Model, one.UserID, one.Runs, one.InputTokens, one.OutputTokens})
+
+		id := "22222222-2222-4222-8222-222222222222"
+		block := run(map[string]any{"message": "hello", "stream": false, "runId": id})
+		block.Want(http.StatusOK)
+		require.Empty(t, block.Header.Get(wire.UsageHeader))
+		run(map[string]any{"message": 1}).Want(http.StatusBadRequest)
+		require.EqualValues(t, 2, counted(t, counts)[0].Runs)
+
+		_, err := counts.SetBudget(t.Context(), api.Caller{TenantID: "acme", UserID: "max", RoleNow: rbac.Admin}, usage.OfAgent, "a",
+			usage.Limits{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(45.0), Reserve: new(15.0)})
+		require.NoError(t, err)
+		run(map[string]any{"message": "hello"})
+		refused := run(map[string]any{"message": "hello"})
+		require.Contains(t, refused.Error(http.StatusTooManyRequests, api.RateLimited)["message"], "The agent has a budget for each month, which is used up")
+		require.NotEmpty(t, refused.Header.Get("Retry-After"))
+		require.EqualValues(t, 3, counted(t, counts)[0].Runs)
+		s.As("", "", "").Do(http.MethodPost, "/runtime/a/v1/runs/"+id+"/cancel", nil, "X-Api-Key", apiKey).Want(http.StatusConflict)
+	}, series...)
+}
+
+// A client that disconnects cancels its run, whose tokens are counted.
+func TestRunsOfClientsThatDisconnectAreCounted(t *testing.T) {
+	t.Parallel()
+	runtime, _ := hosted(t, modeltest.Repeat(modeltest.Stream(modeltest.Usage(model.Usage{InputTokens: 10, OutputTokens: 5}), modeltest.Text("Half"), modeltest.Hang())))
+	s, counts := counting(t, dbtest.SQLite(t, series...), runtime)
+	ctx, cancel := context.WithCancel(t.Context())
+	req := s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", map[string]any{"message": "hello"}, "X-Api-Key", apiKey)
+	res, err := http.DefaultClient.Do(req.WithContext(ctx))
+	require.NoError(t, err)
+	events := bufio.NewReader(res.Body)
+	for line := ""; !strings.Contains(line, "Half"); {
+		line, err = events.ReadString('\n')
+		require.NoError(t, err)
+	}
+	cancel()
+	require.Eventually(t, func() bool { return len(counted(t, counts)) == 1 }, patience, 20*time.Millisecond)
+	require.EqualValues(t, 10, counted(t, counts)[0].InputTokens)
+	require.NoError(t, res.Body.Close())
+}
+
+// A runtime that does not end a run, or reports no tokens, does not delay the hub.
+func TestHostileReports(t *testing.T) {
+	t.Parallel()
+	for name, report := range map[string]string{
+		"none": "", "no JSON": "x", "a long one": `{"model":"` + strings.Repeat("m", 3<<10) + `"}`, "negative": `{"usage":{"input_tokens":-5}}`,
+		"NUL": `{"model":"a\u0000b","usage":{"output_tokens":5}}`, "a large one": `{"usage":{"output_tokens":9223372036854775807}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, counts := counting(t, dbtest.SQLite(t, series...), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("X-Run-Id", "../x")
+				_, _ = w.Write([]byte("data: 1\n\n"))
+				_ = http.NewResponseController(w).Flush()
+				w.Header().Set(http.TrailerPrefix+wire.UsageHeader, report)
+			}))
+			got := s.As("", "", "").Do(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey)
+			require.Equal(t, http.StatusOK, got.Status)
+			for _, row := range counted(t, counts) {
+				require.Contains(t, []int64{0, 5, 1_000_000_000}, row.OutputTokens)
+				require.Zero(t, row.InputTokens)
+			}
+		})
+	}
+	ended := make(chan struct{})
+	s, _ := counting(t, dbtest.SQLite(t, series...), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/cancel") {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("X-Run-Id", "run")
+		_, _ = w.Write([]byte("data: 1\n\n"))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(ended)
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey).WithContext(ctx))
+	require.NoError(t, err)
+	cancel()
+	<-ended
+	require.NoError(t, res.Body.Close())
+}
