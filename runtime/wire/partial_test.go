@@ -20,7 +20,7 @@ func encoded(t testing.TB, text string) string {
 // FuzzAppendText compares a text with that of the decoder, and its message with that of the
 // encoder.
 func FuzzAppendText(f *testing.F) {
-	for _, text := range []string{"hello", "", " 漢😀\"\\\n\r\t\x00\x1f\x7f<&>\u2028\uFFFD", `\/`, `\u001F`, `\u000a`, `\u006c`, "\xff", "\xed\xa0\x80", "\n"} {
+	for _, text := range []string{"hello", "", " 漢😀\"\\\n\r\t\x00\x1f\x7f<&>\u2028\uFFFD", `\/`, `\u001F`, `\u000a`, `\u006c`, `\u0020`, "\xff", "\xed\xa0\x80", "\n"} {
 		f.Add([]byte(encoded(f, text) + "rest"))
 		f.Add([]byte(strings.Replace(encoded(f, "x"), `"x"`, `"`+text+`"`, 1)))
 	}
