@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	t := &tester{pkg: flags.Arg(0), limit: *limit, counts: map[string]int{}}
+	t := &tester{pkg: flags.Arg(0), limit: *limit, stdout: stdout, counts: map[string]int{}}
 	if outcome, out, err := t.test(ctx, ""); err != nil || outcome != survived {
 		return fmt.Errorf("the tests fail without a change: %w: %s", err, out)
 	}
@@ -79,10 +79,6 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		})
 	}
 	wait.Wait()
-	slices.Sort(t.survivors)
-	for _, s := range t.survivors {
-		fmt.Fprintln(stdout, s)
-	}
 	fmt.Fprintf(stdout, "%s: %d of %d changes tested: %d killed, %d killed by the time limit, %d survived; %d do not compile\n",
 		t.pkg, t.tested(), len(all), t.counts[killed], t.counts[late], t.counts[survived], t.counts[invalid])
 	return errors.Join(t.errs...)
@@ -93,10 +89,10 @@ type tester struct {
 	pkg   string
 	limit time.Duration
 
-	mu        sync.Mutex // guards the fields below
-	counts    map[string]int
-	survivors []string
-	errs      []error
+	mu     sync.Mutex // guards the fields below
+	stdout io.Writer
+	counts map[string]int
+	errs   []error
 }
 
 // tested returns the number of mutants that compile.
@@ -117,7 +113,7 @@ func (t *tester) try(ctx context.Context, m mutant) {
 	}
 	t.counts[outcome]++
 	if outcome == survived {
-		t.survivors = append(t.survivors, m.String())
+		fmt.Fprintln(t.stdout, m)
 	}
 }
 
