@@ -20,7 +20,7 @@ function Lazy({ load, name, ...props }) {
     });
     return () => { current = false; };
   }, [name]);
-  return found ? html`<${found.component} ...${props} />` : html`<${Skeleton} />`;
+  return found ? html`<${found.component} ...${props} />` : html`<div class="page"><${Skeleton} /></div>`;
 }
 
 const lists = ["tools", "skills", "mcps", "knowledge", "scenes", "providers"];
@@ -54,7 +54,7 @@ function App() {
     if (registers || new URLSearchParams(location.hash.slice(1)).has("code")) setSession((s) => ({ ...s, ready: true }));
     else refresh().catch(() => setSession({ user: null, ready: true, mustChange: false }));
   }, []);
-  if (!session.ready) return html`<${Skeleton} />`;
+  if (!session.ready) return html`<div class="page"><${Skeleton} /></div>`;
   if (!session.user || session.mustChange) {
     return html`<${Lazy} key="SignIn" name="SignIn" load=${() => import("../pages/signin.js")} mustChange=${session.mustChange} onDone=${() => {
       setSession((s) => ({ ...s, mustChange: false }));

@@ -1,9 +1,9 @@
 // One agent: overview, configuration, deployments, logs and access.
-import { html, useEffect, useState } from "../lib/preact.js";
-import { admin, call, canWrite, get, path, query, request, save } from "../app/api.js";
+import { html, useState } from "../lib/preact.js";
+import { admin, all, call, canWrite, get, isAdmin, path, query, request, save } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { compact, descriptionOf, t, titleOf } from "../app/text.js";
-import { Badge, Button, Copy, describe, Empty, Facts, Loaded, Page, Problem, State, Table, Tabs, Time, useInterval, useLoad } from "../parts/basic.js";
+import { Badge, Button, Copy, Empty, Facts, Loaded, LoadedPage, Page, State, Table, Tabs, Time, useInterval, useLoad } from "../parts/basic.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Diff, Log } from "../parts/diff.js";
 import { CheckField, Form, NamesField, useForm } from "../parts/form.js";
@@ -70,7 +70,7 @@ function Overview({ agent, deployment }) {
       ${deployment.conditions.length > 0 && html`<${Conditions} items=${deployment.conditions} />`}
       ${Object.keys(servers).length > 0 && html`<h3>${t("page.mcps")}</h3><ul>${Object.entries(servers).map(([name, s]) => html`<li><a href=${to("mcps", name)}>${name}</a> ${s.status && html`<${State} of=${s.status} />`} ${s.error}</li>`)}</ul>`}
     </section>
-    ${week.data && html`<section class="panel"><h2>${t("agent.week")}</h2><p>${t("agent.week_text", { n: week.data.totals.runs, tokens: compact(week.data.totals.inputTokens + week.data.totals.outputTokens) })}</p>
+    ${week.data && html`<section class="panel"><h2>${t("agent.week")}</h2><p><a href=${to("usage") + query({ agent: agent.name })}>${t("agent.week_text", { n: week.data.totals.runs, tokens: compact(week.data.totals.inputTokens + week.data.totals.outputTokens) })}</a></p>
       <${Bars} label=${t("agent.week")} items=${daily(week.data.items, day(-6), day(0), (r) => r.inputTokens + r.outputTokens)} /></section>`}
     </div><div>
     <section class="panel"><h2>${t("agent.try")}</h2>
@@ -158,6 +158,7 @@ function Logs({ agent, deployment }) {
 }
 
 function Access({ agent, reload }) {
+  const users = useLoad(async () => (isAdmin() ? (await all(admin("users"))).map((u) => ({ value: u.username, text: u.displayName || u.username })) : null));
   const access = agent.access || { everyone: true, users: [], groups: [] };
   const form = useForm({ everyone: access.everyone, users: access.users || [], groups: access.groups || [] }, async (v) => {
     await call("PUT", admin("agents", agent.name), { ...bodyOf(valuesOf(agent), agent), access: v }, { headers: { "If-Match": String(agent.version) } });
@@ -166,7 +167,7 @@ function Access({ agent, reload }) {
   });
   return html`<p>${t("agent.access_text")}</p><${Form} form=${form} action=${t("action.save")} names=${[]}>
     <${CheckField} form=${form} name="everyone" label=${t("agent.everyone")} />
-    ${!form.values.everyone && html`<${NamesField} form=${form} name="users" label=${t("page.users")} help=${t("agent.users_help")} /><${NamesField} form=${form} name="groups" label=${t("users.groups")} />`}
+    ${!form.values.everyone && html`<${NamesField} form=${form} name="users" label=${t("page.users")} help=${t("agent.users_help")} options=${users.data || undefined} /><${NamesField} form=${form} name="groups" label=${t("users.groups")} />`}
   </${Form}>`;
 }
 
@@ -228,9 +229,7 @@ export function Agent({ place }) {
   const deployment = useLoad(() => get(admin("agents", name, "deploy")), [name]);
   const state = deployment.data ? deployment.data.state : "";
   useInterval(deployment.reload, changing.includes(state) ? 500 : 5000);
-  useEffect(() => { document.title = name + " - agenthost"; }, [name]);
   const reload = () => Promise.all([agent.reload(), deployment.reload()]);
-  if (agent.fault && !agent.data) return html`<${Page} title=${name}><${Problem} fault=${agent.fault} retry=${agent.reload} /></${Page}>`;
-  if (deployment.fault && !deployment.data) return html`<${Page} title=${name}><div class="note bad">${describe(deployment.fault)}</div></${Page}>`;
-  return html`<${Loaded} state=${{ ...agent, data: agent.data && deployment.data ? agent.data : null }}>${(a) => html`<${Detail} key=${name} agent=${a} deployment=${deployment.data} reload=${reload} place=${place} />`}</${Loaded}>`;
+  const both = { ...agent, data: agent.data && deployment.data ? agent.data : null, fault: agent.fault || deployment.fault, reload };
+  return html`<${LoadedPage} state=${both} title=${name} crumbs=${[{ href: to("agents"), text: t("page.agents") }]}>${(a) => html`<${Detail} key=${name} agent=${a} deployment=${deployment.data} reload=${reload} place=${place} />`}</${LoadedPage}>`;
 }

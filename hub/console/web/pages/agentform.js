@@ -67,11 +67,17 @@ export function AgentFields({ form, choices, brief }) {
   const f = { form };
   const provider = choices.providers.find((p) => p.id === form.values.providerId);
   const models = provider ? provider.models : [];
+  // The first model of another provider replaces one that was not typed.
+  const choose = (id) => {
+    const next = choices.providers.find((p) => p.id === id);
+    form.set("providerId", id);
+    if (!form.values.model || models.some((m) => m.id === form.values.model)) form.set("model", next && next.models.length ? next.models[0].id : "");
+  };
   const of = (kind) => choices[kind].map((c) => option(c.name, titleOf(c)));
   const main = html`
     <${TextField} ...${f} name="title" label=${t("field.title")} maxlength="128" />
     <${AreaField} ...${f} name="description" label=${t("field.description")} rows="2" maxlength="2000" />
-    <${SelectField} ...${f} name="providerId" label=${t("field.provider")} required options=${[option("", t("form.choose")), ...choices.providers.filter((p) => p.enabled).map((p) => option(p.id, p.name))]} />
+    <${SelectField} ...${f} name="providerId" label=${t("field.provider")} required onChange=${(e) => choose(e.target.value)} options=${[option("", t("form.choose")), ...choices.providers.filter((p) => p.enabled).map((p) => option(p.id, p.name))]} />
     <${TextField} ...${f} name="model" label=${t("field.model")} help=${t("field.model_help")} list="models" maxlength="200" spellcheck="false" required />
     <datalist id="models">${models.map((m) => html`<option value=${m.id}>${m.displayName || m.id}</option>`)}${provider && provider.protocol === "demo" && html`<option value="demo">demo</option>`}</datalist>
     <${AreaField} ...${f} name="systemPrompt" label=${t("field.systemPrompt")} rows=${brief ? 4 : 12} maxlength="200000" />`;

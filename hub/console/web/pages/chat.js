@@ -28,7 +28,11 @@ async function messagesOf(agent, session, page) {
 const newID = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
 
 function Sessions({ agent, current, version }) {
-  const state = useLoad(() => get(chats(agent) + "?page_size=100"), [agent, version]);
+  const [pages, setPages] = useState(1);
+  const state = useLoad(async () => {
+    const lists = await Promise.all(Array.from({ length: pages }, (_, i) => get(chats(agent) + query({ page: i + 1, page_size: 100 }))));
+    return { items: lists.flatMap((l) => l.items), total: lists[0].total };
+  }, [agent, version, pages]);
   const remove = async (s) => {
     if (!(await confirm({ title: t("chat.delete_title"), text: t("chat.delete_text", { n: s.messageCount }), action: t("action.delete"), danger: true }))) return;
     await call("DELETE", chats(agent, s.id));
@@ -37,7 +41,8 @@ function Sessions({ agent, current, version }) {
   };
   return html`<${Loaded} state=${state}>${(list) => html`<ul class="sessions">${list.items.map((s) => html`<li key=${s.id} aria-current=${s.id === current ? "true" : undefined}>
     <a href=${to("chat", agent, s.id)}>${s.title || t("chat.untitled")}<span>${relative(s.lastMessageAt || s.createdAt)}</span></a>
-    <${Button} kind="quiet small" label=${t("chat.delete", { title: s.title || t("chat.untitled") })} action=${() => remove(s)}>×</${Button}></li>`)}</ul>`}</${Loaded}>`;
+    <${Button} kind="quiet small" label=${t("chat.delete", { title: s.title || t("chat.untitled") })} action=${() => remove(s)}>×</${Button}></li>`)}</ul>
+    ${list.items.length < list.total && html`<${Button} action=${() => setPages(pages + 1)}>${t("list.more")}</${Button}>`}`}</${Loaded}>`;
 }
 
 /** Undeployed offers to deploy the agent. */

@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, all, call, get, isAdmin, query } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { compact, dateTime, duration, instantOf, localOf, t } from "../app/text.js";
-import { Badge, Button, describe, Empty, Facts, Loaded, Page, Paging, Search, Table, Tabs, Time, useLoad } from "../parts/basic.js";
+import { Badge, Button, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, Search, Table, Tabs, Time, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { chunkOf } from "../parts/conversation.js";
 
@@ -124,5 +124,5 @@ export function AnyChat({ place }) {
   const [, id, part = "messages"] = place.segments;
   const user = place.query.get("user") || "";
   const state = useLoad(() => get(sessions(id) + query({ user })), [id, user]);
-  return html`<${Loaded} state=${state}>${(session) => html`<${Detail} key=${id + part} session=${session} owner=${session.userId} part=${part} />`}</${Loaded}>`;
+  return html`<${LoadedPage} state=${state} title=${t("chats.one")} crumbs=${[{ href: to("chats"), text: t("page.chats") }]}>${(session) => html`<${Detail} key=${id + part} session=${session} owner=${session.userId} part=${part} />`}</${LoadedPage}>`;
 }

@@ -1,9 +1,9 @@
 // Providers and the components of agents: one list and one form for all of them. kinds.js has what differs.
-import { html, useEffect, useRef, useState } from "../lib/preact.js";
+import { html, useRef, useState } from "../lib/preact.js";
 import { admin, call, canWrite, get, query, request, save, upload } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { bytes, descriptionOf, t, titleOf } from "../app/text.js";
-import { Button, Copy, describe, Empty, Facts, Loaded, Page, Paging, Problem, reasonsOf, Search, State, Table, Time, useLoad } from "../parts/basic.js";
+import { Button, Copy, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, reasonsOf, Search, State, Table, Time, useLoad } from "../parts/basic.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Diff } from "../parts/diff.js";
 import { AreaField, CheckField, Form, NamesField, NumberField, SelectField, TextField, useForm } from "../parts/form.js";
@@ -73,11 +73,12 @@ function Upload({ kind, accept, method, target, fields, onDone }) {
 }
 
 /** Probe tests a provider, stored or not. */
-function Probe({ run }) {
+function Probe({ run, use }) {
   const [result, setResult] = useState(null);
   return html`<div class="probe"><${Button} action=${async () => setResult(await run())}>${t("provider.probe")}</${Button}>
     ${result && html`<div class="note ${result.ok ? "info" : "bad"}" role="status"><p>${result.ok ? t("provider.probe_ok", { ms: result.latencyMs }) : describe(result)}</p>
-      ${result.models && result.models.length > 0 && html`<p>${t("provider.models_found", { n: result.models.length })} ${result.models.slice(0, 12).map((m) => html`<code>${m.id}</code> `)}</p>`}</div>`}</div>`;
+      ${result.models && result.models.length > 0 && html`<p>${t("provider.models_found", { n: result.models.length })} ${result.models.slice(0, 12).map((m) => html`<code>${m.id}</code> `)}</p>
+        ${use && html`<${Button} kind="small" action=${() => use(result.models)}>${t("provider.use_models")}</${Button}>`}`}</div>`}</div>`;
 }
 
 function Key({ provider }) {
@@ -145,9 +146,11 @@ function Edit({ name, kind, item, options, reload }) {
       <div class="buttons"><${Button} kind="danger" action=${async () => { await store(form.values, theirs.version); form.reset(form.values); }}>${t("form.keep_mine")}</${Button}>
       <${Button} action=${() => { setBase(theirs); form.reset(valuesOf(kind, theirs)); setTheirs(null); }}>${t("form.take_theirs")}</${Button}></div></div>`}
     <${Form} form=${form} action=${t("action.save")} names=${kind.fields.map((f) => f.name)}><${Fields} form=${form} kind=${kind} options=${options} existing /></${Form}>
-    ${name === "providers" && html`<h2>${t("provider.probe")}</h2><${Probe} run=${() => (form.dirty ? call("POST", admin("providers", "probe"), probeBody(form.values)) : call("POST", admin("providers", id, "probe")))} />`}`;
+    ${name === "providers" && html`<h2>${t("provider.probe")}</h2><${Probe} use=${useModels(form)} run=${() => (form.dirty ? call("POST", admin("providers", "probe"), probeBody(form.values)) : call("POST", admin("providers", id, "probe")))} />`}`;
 }
 
+/** useModels returns a function that sets the models of the form to those that a provider serves. */
+const useModels = (form) => (models) => form.set("models", models.map((m) => m.id).join("\n"));
 const probeBody = (v) => ({ protocol: v.protocol, authStyle: v.authStyle, baseUrl: v.baseUrl, apiKey: v.apiKey || "" });
 
 function Create({ name, kind }) {
@@ -160,7 +163,7 @@ function Create({ name, kind }) {
   });
   return html`<${Page} title=${t(name + ".create")} crumbs=${[{ href: to(name), text: t("page." + name) }]}>
     <${Loaded} state=${options}>${(found) => html`<${Form} form=${form} action=${t("action.create")} names=${kind.fields.map((f) => f.name)} cancel=${() => go(to(name))}><${Fields} form=${form} kind=${kind} options=${found} /></${Form}>
-      ${name === "providers" && html`<h2>${t("provider.probe")}</h2><${Probe} run=${() => call("POST", admin("providers", "probe"), probeBody(form.values))} />`}`}</${Loaded}></${Page}>`;
+      ${name === "providers" && html`<h2>${t("provider.probe")}</h2><${Probe} use=${useModels(form)} run=${() => call("POST", admin("providers", "probe"), probeBody(form.values))} />`}`}</${Loaded}></${Page}>`;
 }
 
 function CreateByUpload({ name, kind }) {
@@ -202,9 +205,7 @@ function Detail({ name, kind, item, reload }) {
 
 function Item({ name, kind, id }) {
   const state = useLoad(() => get(admin(name, id)), [name, id]);
-  useEffect(() => { document.title = id + " - agenthost"; }, [id]);
-  if (state.fault && !state.data) return html`<${Page} title=${id} crumbs=${[{ href: to(name), text: t("page." + name) }]}><${Problem} fault=${state.fault} retry=${state.reload} /></${Page}>`;
-  return html`<${Loaded} state=${state}>${(item) => html`<${Detail} key=${name + id} name=${name} kind=${kind} item=${item} reload=${state.reload} />`}</${Loaded}>`;
+  return html`<${LoadedPage} state=${state} title=${id} crumbs=${[{ href: to(name), text: t("page." + name) }]}>${(item) => html`<${Detail} key=${name + id} name=${name} kind=${kind} item=${item} reload=${state.reload} />`}</${LoadedPage}>`;
 }
 
 /** stateOf returns the state of a provider or a component. */

@@ -66,6 +66,7 @@ function Config({ config, reload }) {
         <${TextField} ...${f} name="contentProducer" label=${t("aigc.contentProducer")} help=${t("aigc.contentProducer_help")} maxlength="27" spellcheck="false" />
         <${SelectField} ...${f} name="label" label=${t("aigc.label")} options=${["1", "2", "3"].map((value) => ({ value, text: t("aigc.label." + value) }))} />
         <${TextField} ...${f} name="produceIdPrefix" label=${t("aigc.prefix")} maxlength="64" spellcheck="false" />
+        <${TextField} ...${f} name="propagator" label=${t("aigc.propagator")} maxlength="27" spellcheck="false" />
         <${SelectField} ...${f} name="mode" label=${t("aigc.mode")} options=${["hint", "append", "prepend", "off"].map((value) => ({ value, text: t("aigc.mode." + value) }))} />
         <${AreaField} ...${f} name="text" label=${t("aigc.text")} help=${t("aigc.text_help")} rows="2" maxlength="200" />
         <${CheckField} ...${f} name="signing" label=${t("aigc.signing")} />

@@ -3,7 +3,7 @@ import { html, useState } from "../lib/preact.js";
 import { admin, call, currentUser, get } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { t } from "../app/text.js";
-import { Button, Empty, Facts, Loaded, Page, Paging, State, Table, Tabs, Time, useLoad } from "../parts/basic.js";
+import { Button, Empty, Facts, Loaded, LoadedPage, Page, Paging, State, Table, Tabs, Time, useLoad } from "../parts/basic.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Form, SelectField, TextField, useForm } from "../parts/form.js";
 import { Secret, SessionTable, TokenTable } from "./account.js";
@@ -146,5 +146,5 @@ function Detail({ user, reload }) {
 export function User({ place }) {
   const id = place.segments[1];
   const state = useLoad(() => get(admin("users", id)), [id]);
-  return html`<${Loaded} state=${state}>${(user) => html`<${Detail} key=${user.id} user=${user} reload=${state.reload} />`}</${Loaded}>`;
+  return html`<${LoadedPage} state=${state} title=${t("audit.user")} crumbs=${[{ href: to("users"), text: t("page.users") }]}>${(user) => html`<${Detail} key=${user.id} user=${user} reload=${state.reload} />`}</${LoadedPage}>`;
 }

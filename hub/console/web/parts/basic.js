@@ -137,6 +137,12 @@ export function Loaded({ state, children }) {
   return html`<div class="loaded">${loaded(state, children)}</div>`;
 }
 
+/** LoadedPage is Loaded for a whole page, which has its title and place before its data. */
+export function LoadedPage({ state, title, crumbs, children }) {
+  if (state.data) return children(state.data);
+  return html`<${Page} title=${title} crumbs=${crumbs}>${loaded(state, children)}</${Page}>`;
+}
+
 function loaded(state, children) {
   if (state.fault && !state.data) return html`<${Problem} fault=${state.fault} retry=${state.reload} />`;
   if (!state.data) return html`<${Skeleton} />`;
