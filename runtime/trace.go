@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/julienschmidt/httprouter"
 	"go.opentelemetry.io/otel/attribute"
@@ -45,6 +46,7 @@ func endRequest(span trace.Span, status int) {
 	}
 	span.SetAttributes(attribute.Int("http.response.status_code", status))
 	if status >= http.StatusInternalServerError {
+		span.SetAttributes(attribute.String("error.type", strconv.Itoa(status)))
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()

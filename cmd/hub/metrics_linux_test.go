@@ -129,7 +129,7 @@ func TestMetrics(t *testing.T) {
 		{"agenthost_hub_chat_first_token_duration_seconds", []string{"agent=helper"}, 1},
 		{"agenthost_hub_tokens_total", []string{"agent=helper", "model=demo", "type=output"}, 1},
 		{"agenthost_hub_pushed_sessions_total", []string{"agent=helper", "outcome=created"}, 1},
-		{"agenthost_hub_pushed_sessions_total", []string{"agent=other", "outcome=invalid"}, 1},
+		{"agenthost_hub_pushed_sessions_total", []string{"tenant=other", "agent=other", "outcome=invalid"}, 1},
 		{"agenthost_hub_requests_limited_total", []string{"limit=user_requests"}, 1},
 		{"agenthost_hub_deployments", nil, 2},
 		{"agenthost_hub_deployment_leases", []string{"holder=this"}, 2},

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
@@ -86,7 +87,8 @@ func (c *collector) await(t *testing.T, name, trace string) (found *tracepb.Span
 func TestTraceOfAChat(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
-	up := modeltest.Start(t, modeltest.OpenAI, modeltest.Stream(modeltest.Text("planted answer"), modeltest.Stop("stop")))
+	up := modeltest.Start(t, modeltest.OpenAI, modeltest.Stream(modeltest.Text("planted answer"), modeltest.Stop("stop"),
+		modeltest.Usage(model.Usage{InputTokens: 7, CacheReadInputTokens: 5, OutputTokens: 3})))
 	p := openProduct(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.url)
 	provider := p.send(http.StatusCreated, http.MethodPost, "/api/v1/admin/providers", `{"name":"up","protocol":"openai","baseUrl":"`+up.URL+`","apiKey":"k"}`)
 	p.send(http.StatusCreated, http.MethodPost, adminAgents, `{"name":"helper","providerId":"`+provider.string(t, "id")+`","model":"m"}`)
@@ -110,6 +112,21 @@ func TestTraceOfAChat(t *testing.T) {
 		span := c.await(t, name, trace)
 		require.Equal(t, before, hex.EncodeToString(span.ParentSpanId), name)
 		before = hex.EncodeToString(span.SpanId)
+	}
+	attributes := map[string]string{}
+	for _, server := range []string{"hub", "runtime"} { // both have the same values
+		for _, a := range c.await(t, "agenthost-"+server+": invoke_agent helper", trace).Attributes {
+			for _, name := range []string{"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "agenthost.run.id"} {
+				if a.Key == name {
+					attributes[server+" "+name] = a.Value.String()
+				}
+			}
+		}
+	}
+	require.Contains(t, attributes["hub gen_ai.usage.input_tokens"], "12")
+	for _, name := range []string{"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "agenthost.run.id"} {
+		require.NotEmpty(t, attributes["hub "+name], name)
+		require.Equal(t, attributes["runtime "+name], attributes["hub "+name], name)
 	}
 	require.Equal(t, "00-"+trace+"-"+before+"-01", up.Requests()[0].Header.Get("Traceparent"))
 	require.Equal(t, tracepb.Span_SPAN_KIND_CLIENT, c.await(t, "agenthost-hub: transaction", trace).Kind)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -40,6 +41,7 @@ func endSpan(span trace.Span, w http.ResponseWriter) {
 	}
 	span.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("agenthost.request_id", httpapi.RequestID(w)))
 	if status >= http.StatusInternalServerError {
+		span.SetAttributes(attribute.String("error.type", strconv.Itoa(status)))
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()

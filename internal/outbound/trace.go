@@ -3,6 +3,7 @@ package outbound
 import (
 	"io"
 	"net/http"
+	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -37,12 +38,14 @@ func (t traced) RoundTrip(r *http.Request) (*http.Response, error) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	res, err := t.RoundTripper.RoundTrip(r)
 	if err != nil {
+		span.SetAttributes(attribute.String("error.type", "no_response")) // the error may have a URL
 		span.SetStatus(codes.Error, "no response")
 		span.End()
 		return nil, err
 	}
 	span.SetAttributes(attribute.Int("http.response.status_code", res.StatusCode))
 	if res.StatusCode >= http.StatusBadRequest {
+		span.SetAttributes(attribute.String("error.type", strconv.Itoa(res.StatusCode)))
 		span.SetStatus(codes.Error, "")
 	}
 	res.Body = &tracedBody{res.Body, span}

@@ -21,7 +21,7 @@ func newMetrics(p metric.MeterProvider) (metrics, error) {
 	m := meter.New(p, "github.com/seed93082962/agenthost/hub/chat/push")
 	s := metrics{
 		sessions: m.Counter("agenthost.hub.pushed.sessions", "Sessions that were pushed, by agent and outcome: created, updated, unchanged, stale or invalid. "+
-			"The agent of one whose agent does not exist is other."),
+			"The tenant and the agent of one whose agent does not exist are other."),
 		agents: meter.NewNames(maxAgents),
 	}
 	return s, m.Err()
@@ -30,7 +30,7 @@ func newMetrics(p metric.MeterProvider) (metrics, error) {
 // count counts a session. agentName is "" if no such agent exists.
 func (s metrics) count(ctx context.Context, tenantID, agentName, outcome string) {
 	if agentName == "" || !s.agents.Admit(tenantID+"/"+agentName) {
-		agentName = meter.Other
+		tenantID, agentName = meter.Other, meter.Other
 	}
 	s.sessions.Add(ctx, 1, meter.Of("tenant", tenantID, "agent", agentName, "outcome", outcome))
 }

@@ -28,15 +28,17 @@ func endSpan(a *Answer) {
 	if !a.span.IsRecording() {
 		return
 	}
-	a.span.SetAttributes(attribute.String("agenthost.run_id", a.run.ID))
+	a.span.SetAttributes(attribute.String("agenthost.run.id", a.run.ID))
 	if a.end == nil {
 		a.span.SetStatus(codes.Error, "the message was not stored")
 		a.span.End()
 		return
 	}
+	used := a.text.usage // tokens that were read from a cache or written to it are input tokens in the conventions
 	a.span.SetAttributes(
 		attribute.String("agenthost.outcome", a.end.Status), attribute.String("gen_ai.response.model", a.text.model),
-		attribute.Int64("gen_ai.usage.input_tokens", a.text.usage.InputTokens), attribute.Int64("gen_ai.usage.output_tokens", a.text.usage.OutputTokens))
+		attribute.Int64("gen_ai.usage.input_tokens", used.InputTokens+used.CacheReadInputTokens+used.CacheCreationInputTokens),
+		attribute.Int64("gen_ai.usage.output_tokens", used.OutputTokens))
 	if a.end.kind != "" {
 		a.span.SetAttributes(attribute.String("error.type", a.end.kind))
 		a.span.SetStatus(codes.Error, "")
