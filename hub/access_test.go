@@ -117,6 +117,7 @@ func (o *org) allWrites(t *testing.T) []write {
 		{"DELETE", "/api/v1/admin/aigc/config", "/api/v1/admin/aigc/config", ""},
 		{"PUT", "/api/v1/admin/budgets/:kind/:name", "/api/v1/admin/budgets/agent/same", `{"period":"day","unit":"cost","hard":1}`},
 		{"DELETE", "/api/v1/admin/budgets/:kind/:name", "/api/v1/admin/budgets/agent/same", ""},
+		{"POST", "/auth/sessions", "/auth/sessions", `{"code_challenge":"` + strings.Repeat("A", 43) + `"}`},
 		{"DELETE", "/auth/sessions/:id", "/auth/sessions/" + session, ""},
 		{"POST", "/auth/change-password", "/auth/change-password", `{"old_password":"` + password + `","new_password":"another ` + password + `"}`},
 	}

@@ -33,7 +33,7 @@ var withoutObjects = map[string]string{
 	"POST /console/session/refresh": "the credential names the session", "DELETE /console/session": "the credential names the session",
 	"GET /.well-known/jwks.json": "public keys", "GET /auth/mode": "public", "GET /auth/org-check": "public", "GET /auth/login": "package external",
 	"POST /auth/login": "it does not exist", "GET /auth/callback": "package external", "POST /auth/exchange": "package external",
-	"POST /auth/backchannel-logout": "package external", "POST /auth/refresh": "the credential names the session", "POST /auth/logout": "the credential names the session",
+	"POST /auth/backchannel-logout": "package external", "POST /auth/refresh": "the credential names the session", "POST /auth/logout": "the credential names the session", "POST /auth/sessions": "the credential names the session",
 	"GET /api/v1/ops/tenant-clients": "it takes the operations key", "POST /api/v1/ops/tenant-clients": "it takes the operations key",
 	"GET /api/v1/admin/audit-logs/verify": "it has the length of a chain, which is read by lists",
 }

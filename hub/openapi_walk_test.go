@@ -244,6 +244,10 @@ func (c *contract) signIns(admin string) {
 	}
 	c.reject(404, api.NotFound, "DELETE", sessions+"/"+unknownID, access, "")
 
+	c.faulty("POST", sessions, access, `{}`, `{"code_challenge":""}`, `{"code_challenge":"`+strings.Repeat("/", 43)+`"}`)
+	c.reject(400, api.InvalidRequest, "POST", sessions, access, `{"code_challenge":1}`)
+	code := c.ok(201, "POST", sessions, access, `{"code_challenge":"`+strings.Repeat("A", 43)+`"}`)["authorization_code"].(string)
+	c.reject(401, api.Unauthenticated, "POST", refresh, "", `{"refresh_token":"`+code+`","code_verifier":"unknown"}`)
 	c.faulty("POST", refresh, "", `{}`, `{"refresh_token":""}`, `{"refresh_token":null}`)
 	c.reject(400, api.InvalidRequest, "POST", refresh, "", `{"refresh_token":1}`)
 	give := func(token string) string { return `{"refresh_token":"` + token + `"}` }

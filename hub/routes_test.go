@@ -48,6 +48,7 @@ GET    /auth/invite/:token                       anyone
 POST   /auth/change-password                     admin maintainer member
 GET    /auth/userinfo                            admin maintainer member
 GET    /auth/sessions                            admin maintainer member
+POST   /auth/sessions                            admin maintainer member
 DELETE /auth/sessions/:id                        admin maintainer member
 GET    /api/v1/admin/users                       admin
 POST   /api/v1/admin/users                       admin

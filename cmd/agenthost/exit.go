@@ -88,7 +88,7 @@ func exitCode(err error) int {
 		return exitNotFound
 	case errors.Is(err, errRejected):
 		return exitRejected
-	case errors.Is(err, errSignedOut):
+	case errors.Is(err, errSignedOut), errors.Is(err, errDenied):
 		return exitSignedOut
 	case rejected:
 		return exitStatus(fault.Status)

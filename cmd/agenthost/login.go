@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -18,11 +17,12 @@ import (
 // login has the flags of agenthost login.
 type login struct {
 	*app
-	name   string
-	user   string
-	setup  string // the token of the first setup
-	invite string // the token of an invitation
-	token  bool
+	name    string
+	user    string
+	setup   string // the token of the first setup
+	invite  string // the token of an invitation
+	token   bool
+	browser bool
 }
 
 func (a *app) loginCommand() *cobra.Command {
@@ -30,12 +30,15 @@ func (a *app) loginCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login [URL]",
 		Short: "Sign in to a hub, and use it from now on",
-		Long: `Signs in to a hub with a password, or with a CLI token that you issue in the hub. The hub becomes the current one.
-Without a URL, it signs in to the current hub again. The credentials are stored for this user only; see AGENTHOST_CONFIG.
+		Long: `Signs in to a hub with a password, with a browser on this computer, or with a CLI token that you issue in the hub. The hub
+becomes the current one. Without a URL, it signs in to the current hub again. The credentials are stored for this user
+only; see AGENTHOST_CONFIG.
 
-A hub whose users sign in with an identity provider needs --token: sign in with the browser and issue one there.
+Users of an identity provider sign in with a browser: the program opens $BROWSER, or that of the desktop, and prints the
+address. On a computer without a browser, use --token.
 With the link of an invitation, or that of the first setup, it creates the account.`,
 		Example: `  agenthost login https://hub.example.com -u ada
+  agenthost login https://hub.example.com --browser
   agenthost login https://hub.example.com --token < token.txt
   agenthost login "http://127.0.0.1:8080/console/register#setup=..." -u ada`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +53,9 @@ With the link of an invitation, or that of the first setup, it creates the accou
 	cmd.Flags().StringVarP(&l.user, "user", "u", "", "`name` of the user")
 	cmd.Flags().StringVar(&l.name, "name", "", "`name` of the hub among the known ones (default its host)")
 	cmd.Flags().BoolVar(&l.token, "token", false, "read a CLI token from stdin, in place of a password")
+	cmd.Flags().BoolVar(&l.browser, "browser", false, "sign in with a browser on this computer, in place of a password")
 	cmd.Flags().StringVar(&l.setup, "setup", "", "create the first admin with this setup `token`")
+	cmd.MarkFlagsMutuallyExclusive("token", "browser", "setup")
 	return cmd
 }
 
@@ -118,11 +123,13 @@ func (l *login) signIn(ctx context.Context, c *client.Client, h *hub) error {
 	if err != nil {
 		return err
 	}
-	if mode.Mode != "builtin" {
-		return fmt.Errorf("the users of this hub sign in with an identity provider: sign in at %s/console/login, issue a CLI token, and run agenthost login %s --token", h.URL, h.URL)
-	}
 	if mode.SetupRequired && l.setup == "" {
 		return usage("this hub has no user yet: use the setup link that it printed, or --setup TOKEN")
+	}
+	if l.browser || mode.Mode != "builtin" {
+		err := l.signInWithBrowser(ctx, c, h.URL)
+		h.Credentials = c.Credentials()
+		return err
 	}
 	if h.User == "" {
 		if h.User, err = l.ask("Username"); err != nil {

@@ -161,6 +161,7 @@ func TestEveryCommandIsTested(t *testing.T) {
 // outside are methods of the client without a command, with the reason.
 var outside = map[string]string{
 	"Auth.Refresh":           "the client does it",
+	"Auth.Authorize":         "a page of the console calls it, for login --browser",
 	"Auth.CheckInvite":       "the console checks an invitation before it asks for a name",
 	"Auth.CheckOrganization": "the console checks a name that a user enters",
 	"Agents.Manifest":        "runtimes and programs compare the hashes",

@@ -60,6 +60,17 @@ func (a Auth) Refresh(ctx context.Context) error {
 	return err
 }
 
+// Authorize begins a session of the caller for a program on the same computer, as the console does
+// for agenthost login. The challenge is the SHA-256 hash of a verifier in base64url.
+func (a Auth) Authorize(ctx context.Context, challenge string) (ProgramCode, error) {
+	return send[ProgramCode](ctx, a.c, http.MethodPost, "/auth/sessions", map[string]string{"code_challenge": challenge})
+}
+
+// Redeem signs the client in with the code of [Auth.Authorize] and the verifier.
+func (a Auth) Redeem(ctx context.Context, code, verifier string) (Login, error) {
+	return a.signIn(ctx, "/auth/refresh", map[string]string{"refresh_token": code, "code_verifier": verifier})
+}
+
 // Logout ends the session of the client. A CLI token is revoked.
 func (a Auth) Logout(ctx context.Context) error {
 	body := map[string]string{}
@@ -103,6 +114,13 @@ func (a Auth) Sessions(ctx context.Context) iter.Seq2[LoginSession, error] {
 // EndSession ends a sign-in of the caller.
 func (a Auth) EndSession(ctx context.Context, id string) error {
 	return done(ctx, a.c, http.MethodDelete, "/auth/sessions/"+segment(id), nil)
+}
+
+// ProgramCode is the code of a program.
+type ProgramCode struct {
+	Code string `json:"authorization_code"`
+	// Seconds.
+	ExpiresIn int64 `json:"expires_in"`
 }
 
 // Login is the response to a sign-in or a refresh.

@@ -58,6 +58,9 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"POST /auth/register": func(ctx context.Context, c *client.Client) (any, error) {
 		return c.Auth.Register(ctx, client.RegisterRequest{Token: "t", Username: "ada", Password: "correct horse"})
 	},
+	"POST /auth/sessions": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Auth.Authorize(ctx, strings.Repeat("A", 43))
+	},
 	"POST /auth/refresh": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Auth.Refresh(ctx) },
 	"POST /auth/logout":  func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Auth.Logout(ctx) },
 	"POST /auth/change-password": func(ctx context.Context, c *client.Client) (any, error) {

@@ -149,7 +149,7 @@ func TestEveryPage(t *testing.T) {
 		"start": "", "chat": "/chat/helper", "conversation": "/chat/helper/" + chat, "agents": "/agents", "agent": "/agents/helper", "agent-deployments": "/agents/helper/deployments",
 		"providers": "/providers", "provider": "/providers/demo", "tools": "/tools", "tool": "/tools/weather", "tool-built-in": "/tools/Bash", "skills": "/skills", "skill": "/skills/brief",
 		"mcps": "/mcps", "mcp": "/mcps/search", "knowledge": "/knowledge", "knowledge-item": "/knowledge/manual", "scenes": "/scenes", "scene": "/scenes/review",
-		"account": "/account", "password": "/account/password", "missing": "/nothing",
+		"account": "/account", "password": "/account/password", "missing": "/nothing", "program": "/cli/54321/" + strings.Repeat("A", 43),
 	}
 	write := map[string]string{
 		"agent-new": "/agents?create=1", "agent-configure": "/agents/helper/configure", "agent-yaml": "/agents/helper/configure?view=yaml", "agent-logs": "/agents/helper/logs", "agent-access": "/agents/helper/access",

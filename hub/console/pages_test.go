@@ -173,6 +173,16 @@ func TestAnExpiredInvitation(t *testing.T) {
 	b.clean(s.url)
 }
 
+// atProvider signs ada in with the forms of the provider.
+func (b *tab) atProvider() {
+	b.t.Helper()
+	b.fill("input[name=login]", "ada")
+	b.fill("input[name=password]", "any")
+	b.click("button[type=submit]")
+	b.see("Authorize")
+	b.click("button[type=submit]")
+}
+
 // A user of external mode signs in at a certified OpenID provider, with its forms.
 func TestSignInWithAnIdentityProvider(t *testing.T) {
 	t.Parallel()
@@ -192,17 +202,20 @@ func TestSignInWithAnIdentityProvider(t *testing.T) {
 	b.fits()
 	b.fill("input[name=org]", " acme ")
 	b.click("form button.primary")
-	b.fill("input[name=login]", "ada")
-	b.fill("input[name=password]", "any")
-	b.click("button[type=submit]")
-	b.see("Authorize")
-	b.click("button[type=submit]")
+	b.atProvider()
 	b.see("This session")
 	b.see("acme")
 	require.Empty(t, eval[string](b, "location.hash"))
 	require.Equal(t, "/console/account", eval[string](b, "location.pathname"), "the page that the user wanted")
 	b.fits()
 	b.clean(s.url, provider)
+	other := newTab(t)
+	other.open(s.url + "/console/cli/54321/" + strings.Repeat("A", 43))
+	other.fill("input[name=org]", "acme")
+	other.click("form button.primary")
+	other.atProvider()
+	other.see("Sign agenthost in?")
+	other.clean(s.url, provider)
 	failed := newTab(t)
 	failed.open(s.url + "/console/login#error=account_disabled")
 	failed.see("Your account is disabled: ask an administrator.")

@@ -221,8 +221,10 @@ func TestEndExternalSessions(t *testing.T) {
 		end(session.ExternalLogout{TenantID: "acme", Subject: "2", SessionID: "s1"}) // of another subject
 		end(session.ExternalLogout{TenantID: "acme", SessionID: "unknown"})
 		valid(one, two, bob, beta)
+		code := s.post(one, "/auth/sessions", object{"code_challenge": challengeOf(verifier)}).want(http.StatusCreated)["authorization_code"]
 		end(session.ExternalLogout{TenantID: "acme", SessionID: "s1"})
 		valid(two, bob, beta)
+		s.post("", "/auth/refresh", object{"refresh_token": code, "code_verifier": verifier}).wantError(http.StatusUnauthorized, api.TokenRevoked)
 		end(session.ExternalLogout{TenantID: "acme", Subject: "1"})
 		valid(bob, beta)
 		log := s.log("acme")

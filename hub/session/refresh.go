@@ -25,9 +25,10 @@ const (
 	maxRefreshes = 10 // of a session within a minute
 )
 
-// RefreshInput is a refresh token.
+// RefreshInput is a refresh token, or the code of a program with its verifier.
 type RefreshInput struct {
 	RefreshToken string `json:"refresh_token"`
+	Verifier     string `json:"code_verifier"`
 }
 
 // family is the session that a refresh token belongs to.
@@ -66,7 +67,7 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 	if err := s.keys.Ready(ctx); err != nil {
 		return SignIn{}, err
 	}
-	hash := token.Hash(in.RefreshToken)
+	hash := in.hash()
 	f, err := readFamily(ctx, s.store.Read(), hash) // an unknown token does not begin a transaction
 	if err != nil {
 		return SignIn{}, err

@@ -12,7 +12,8 @@
 // A sign-in begins a session, which is a family of refresh tokens. Each refresh token is used once,
 // for the next one and an access token that is valid for 15 minutes. A refresh token that is used
 // again more than 10 seconds later ends the session. A session also ends 14 days after its last
-// refresh and 90 days after it began.
+// refresh and 90 days after it began. A session can begin another one for a program on the same
+// computer.
 //
 // The state of the session and the role of the user are looked up for each request, through a cache
 // of at most 1.5 seconds. A change takes effect immediately in the process that makes it, and
@@ -162,15 +163,15 @@ type SignInUser struct {
 // begin begins a session of a user in the transaction of the sign-in. provider is the session at
 // the identity provider, or "".
 func (s *Service) begin(ctx context.Context, tx *store.Tx, u user.User, from api.Caller, provider string) (SignIn, error) {
-	id := ids.New()
-	if err := insertSession(ctx, tx, u, id, provider, from); err != nil {
+	o := origin{id: ids.New(), idle: tx.Now.Add(sessionIdle), limit: tx.Now.Add(sessionLimit), provider: provider}
+	if err := insertSession(ctx, tx, u, o, from); err != nil {
 		return SignIn{}, err
 	}
-	signIn, err := s.newTokens(ctx, tx, u, id, tx.Now.Add(sessionLimit))
+	signIn, err := s.newTokens(ctx, tx, u, o.id, o.limit)
 	if err != nil {
 		return SignIn{}, err
 	}
-	signIn.evicted, err = evictSessions(ctx, tx, u, id)
+	signIn.evicted, err = evictSessions(ctx, tx, u, o.id)
 	return signIn, err
 }
 
@@ -309,6 +310,7 @@ var (
 	actionRefreshReuse   = auditlog.Define[sessionDetail]("auth.refresh_reuse")
 	actionChangePassword = auditlog.Define[changePasswordDetail]("auth.change_password")
 	actionRevokeSession  = auditlog.Define[sessionDetail]("auth.revoke_session")
+	actionAuthorize      = auditlog.Define[sessionDetail]("auth.authorize_program")
 
 	actionExternalLogin     = auditlog.Define[externalLoginDetail]("auth.external_login")
 	actionBackchannelLogout = auditlog.Define[backchannelLogoutDetail]("auth.backchannel_logout")

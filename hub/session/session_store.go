@@ -12,14 +12,33 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// insertSession stores a new session of a user. provider is the session at the identity provider,
-// or "".
-func insertSession(ctx context.Context, tx *store.Tx, u user.User, id, provider string, from api.Caller) error {
+// origin is what a session has from its beginning.
+type origin struct {
+	id       string
+	idle     time.Time // when it ends without a refresh
+	limit    time.Time // when it ends
+	provider string    // the session at the identity provider, or ""
+}
+
+// readOrigin returns the origin of the session of the caller.
+func readOrigin(ctx context.Context, tx *store.Tx, caller api.Caller) (o origin, err error) {
+	var idle, limit int64
+	var provider sql.NullString
+	err = tx.QueryRowContext(ctx, `SELECT id, idle_until, expires_at, provider_session FROM sessions WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.SessionID).
+		Scan(&o.id, &idle, &limit, &provider)
+	o.idle = db.Time(idle)
+	o.limit = db.Time(limit)
+	o.provider = provider.String
+	return o, db.WrapOne("read session", err, api.TokenRevoked)
+}
+
+// insertSession stores a new session of a user.
+func insertSession(ctx context.Context, tx *store.Tx, u user.User, o origin, from api.Caller) error {
 	return db.Exec(ctx, tx, "insert session", `INSERT INTO sessions
 			(id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, address, user_agent, provider_session)
 		VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		id, u.TenantID, u.ID, db.Micros(tx.Now), db.Micros(tx.Now.Add(sessionIdle)), db.Micros(tx.Now.Add(sessionLimit)),
-		from.RemoteIP, api.NetworkOf(from.RemoteIP), api.AddressOf(from.RemoteIP), from.UserAgent, sql.NullString{String: provider, Valid: provider != ""})
+		o.id, u.TenantID, u.ID, db.Micros(tx.Now), db.Micros(o.idle), db.Micros(o.limit),
+		from.RemoteIP, api.NetworkOf(from.RemoteIP), api.AddressOf(from.RemoteIP), from.UserAgent, sql.NullString{String: o.provider, Valid: o.provider != ""})
 }
 
 // readSession reads a session and its user. A session that does not exist was deleted with its

@@ -35,6 +35,7 @@ function viewOf(place, user) {
   if (page === "agents" && item) return view("Agent", () => import("../pages/agent.js"));
   if (page === "agents") return view("Agents", () => import("../pages/agents.js"));
   if (lists.includes(page) && !part) return view("Component", () => import("../pages/component.js"));
+  if (page === "cli" && item && part) return view("Program", () => import("../pages/program.js"));
   if (page === "account") return view("Account", () => import("../pages/account.js"));
   if (page === "users" && admin) return item ? view("User", () => import("../pages/users.js")) : view("Users", () => import("../pages/users.js"));
   if (page === "chats" && write) return item ? view("AnyChat", () => import("../pages/chats.js")) : view("Chats", () => import("../pages/chats.js"));

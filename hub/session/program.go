@@ -1,0 +1,85 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/token"
+	"github.com/seed93082962/agenthost/hub/user"
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// codeLife is how long the code of a program can be exchanged.
+const codeLife = time.Minute
+
+// ProgramInput is the challenge of a program: the SHA-256 hash of a verifier that only the program
+// knows, in base64url (S256 of RFC 7636).
+type ProgramInput struct {
+	Challenge string `json:"code_challenge"`
+}
+
+// ProgramCode is the code of a program.
+type ProgramCode struct {
+	Code      string `json:"authorization_code"`
+	ExpiresIn int64  `json:"expires_in"` // seconds
+}
+
+// AuthorizeProgram begins a session of the caller for a program on the same computer. The code is
+// the first refresh token of the session: [Service.Refresh] accepts it once, within a minute, and
+// only with the verifier. The session ends no later than that of the caller would, and with the
+// session at the identity provider.
+func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in ProgramInput) (out ProgramCode, err error) {
+	if caller.Kind != api.Session {
+		return out, api.Forbidden.New("A CLI token cannot sign a program in: sign in to the console.")
+	}
+	if hash, err := base64.RawURLEncoding.Strict().DecodeString(in.Challenge); err != nil || len(hash) != sha256.Size {
+		return out, api.Fields{"code_challenge": "must be a SHA-256 hash in base64url without padding"}
+	}
+	code, _ := token.Random("rt_")
+	evicted := 0
+	err = s.users.Change(ctx, caller, rbac.Group{}, func(tx *store.Tx) error {
+		u, err := user.ByID(ctx, tx, caller.TenantID, caller.UserID)
+		if err != nil {
+			return err
+		}
+		own, err := readOrigin(ctx, tx, caller)
+		if err != nil {
+			return err
+		}
+		own.id = ids.New()
+		own.idle = earlier(tx.Now.Add(codeLife), own.limit)
+		if err := insertSession(ctx, tx, u, own, caller); err != nil {
+			return err
+		}
+		if err := insertRefreshToken(ctx, tx, boundHash(code, in.Challenge), own.id); err != nil {
+			return err
+		}
+		if evicted, err = evictSessions(ctx, tx, u, own.id); err != nil {
+			return err
+		}
+		tx.Record(actionAuthorize.Record(u.Event(caller), sessionDetail{SessionID: own.id}))
+		out = ProgramCode{Code: code, ExpiresIn: seconds(own.idle.Sub(tx.Now))}
+		return nil
+	})
+	if evicted > 0 {
+		s.forget(caller.UserID)
+	}
+	return out, err
+}
+
+// hash returns the stored form of the token, or of a code with its verifier.
+func (in RefreshInput) hash() []byte {
+	if in.Verifier == "" {
+		return token.Hash(in.RefreshToken)
+	}
+	challenge := sha256.Sum256([]byte(in.Verifier))
+	return boundHash(in.RefreshToken, base64.RawURLEncoding.EncodeToString(challenge[:]))
+}
+
+// boundHash returns the stored form of a code, which is known only with its challenge.
+func boundHash(code, challenge string) []byte { return token.Hash(code + "." + challenge) }
