@@ -3,6 +3,7 @@ package examples_test
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +11,22 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/internal/pgtest"
 )
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// listening starts a server and returns its address.
+func listening(t *testing.T, server *exec.Cmd) string {
+	t.Helper()
+	stdout, err := server.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+}
 
 // build builds all examples and returns the directory of the binaries.
 func build(t *testing.T) string {
@@ -37,6 +53,24 @@ func TestExamples(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "word_count {\"words\":3}\n", string(out))
 	})
+	t.Run("audit", func(t *testing.T) {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "audit"), "-database", pgtest.URL(t)).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Equal(t, "transfer: <nil>\ntransfer: the account has too little money\n"+
+			`1 ada account.transfer {"from":"ada","to":"bob","cents":300}`+"\nthe chain of hashes is complete: true\n", string(out))
+	})
+	t.Run("files", func(t *testing.T) { serveFiles(t, filepath.Join(bin, "files")) })
+	t.Run("stream", func(t *testing.T) {
+		server := exec.CommandContext(t.Context(), filepath.Join(bin, "stream"), "-addr", "127.0.0.1:0")
+		url := listening(t, server)
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "stream"), "-read", url).Output()
+		require.NoError(t, err)
+		var want strings.Builder
+		for percent := 10; percent <= 100; percent += 10 {
+			fmt.Fprintf(&want, "progress {\"percent\": %d}\n", percent)
+		}
+		require.Equal(t, want.String(), string(out))
+	})
 	t.Run("model", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "model")).Output()
 		require.NoError(t, err)
@@ -52,13 +86,7 @@ func TestExamples(t *testing.T) {
 	t.Run("embed and client", func(t *testing.T) {
 		host := exec.CommandContext(t.Context(), filepath.Join(bin, "embed"), "-addr", "127.0.0.1:0")
 		host.Env = []string{} // no key, so that it hosts the demo model
-		stdout, err := host.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, host.Start())
-		line, err := bufio.NewReader(stdout).ReadString('\n')
-		require.NoError(t, err)
-		url := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
-
+		url := listening(t, host)
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "client"), "-url", url, "-agent", "writer", "Hello!").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Contains(t, string(out), "You wrote: Hello!\nsuccess after 1 turns")

@@ -132,11 +132,15 @@ func (c *chat) send(ctx context.Context, message string) error {
 		}
 	}()
 	var status string
+	begun := false
 	for event, err := range c.client.Chats.Send(ctx, c.agent, c.session, client.SendRequest{Message: message}) {
 		if err != nil {
-			fmt.Fprintln(c.stdout)
+			if begun && c.format == "table" {
+				fmt.Fprintln(c.stdout) // after a part of the answer
+			}
 			return err
 		}
+		begun = true
 		if saved, ok := event.(*client.Saved); ok {
 			status = saved.Status
 		}

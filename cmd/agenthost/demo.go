@@ -52,7 +52,7 @@ func (d *dev) deployDemo(ctx context.Context) error {
 	if err := d.deployAgent(ctx, demoAgent); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.stdout, "The agent %s is running with the model %s. Chat with it:\n\n  agenthost chat %s -m \"Hello!\"\n\n", demoAgent, model, demoAgent)
+	fmt.Fprintf(d.stdout, "The agent %s is running with the model %s. Chat with it in the console, or in another terminal:\n\n  %s chat %s -m \"Hello!\"\n\nCtrl-C stops the hub and its agents.\n", demoAgent, model, d.name, demoAgent)
 	return nil
 }
 

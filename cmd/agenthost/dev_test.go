@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,7 +28,7 @@ var built = sync.OnceValues(func() (string, error) {
 
 // startDev starts agenthost dev in a directory, on a free port. The caller ends it with end, because
 // the end of a test kills a process, and its agents would continue.
-func startDev(t *testing.T, dir string, env []string, args ...string) *daemontest.Process {
+func startDev(t testing.TB, dir string, env []string, args ...string) *daemontest.Process {
 	t.Helper()
 	binary, err := built()
 	require.NoError(t, err)
@@ -38,7 +39,7 @@ func startDev(t *testing.T, dir string, env []string, args ...string) *daemontes
 }
 
 // end ends agenthost dev and its agents.
-func end(t *testing.T, p *daemontest.Process) {
+func end(t testing.TB, p *daemontest.Process) {
 	t.Helper()
 	_ = p.Cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	p.Wait(t)
@@ -119,6 +120,27 @@ func TestDevIsReadySoon(t *testing.T) {
 	took := time.Since(begin)
 	t.Logf("ready after %v", took)
 	require.Less(t, took, 20*time.Second)
+}
+
+// BenchmarkDev measures the time from the start of the program with an empty directory until the hub
+// responds, and until the agent runs.
+func BenchmarkDev(b *testing.B) {
+	_, err := built()
+	require.NoError(b, err)
+	var ready, deployed []float64
+	for b.Loop() {
+		begin := time.Now()
+		p := startDev(b, b.TempDir(), nil)
+		ready = append(ready, float64(time.Since(begin).Milliseconds()))
+		p.Await(b, p.Stdout, running)
+		deployed = append(deployed, float64(time.Since(begin).Milliseconds()))
+		end(b, p)
+	}
+	slices.Sort(ready)
+	slices.Sort(deployed)
+	b.ReportMetric(ready[len(ready)/2], "ms-to-ready")
+	b.ReportMetric(ready[len(ready)-1], "ms-to-ready-max")
+	b.ReportMetric(deployed[len(deployed)/2], "ms-to-agent")
 }
 
 func TestDevServesOnlyThisMachine(t *testing.T) {

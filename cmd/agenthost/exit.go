@@ -121,13 +121,17 @@ func exitStatus(status int) int {
 // explain returns the text of an error with what to do.
 func explain(err error) string {
 	text := err.Error()
-	if fault, ok := errors.AsType[*client.Error](err); ok {
+	fault, ok := errors.AsType[*client.Error](err)
+	if ok {
 		for _, field := range slices.Sorted(maps.Keys(fault.Fields)) {
 			text += "\n  " + field + ": " + fault.Fields[field]
 		}
 		if len(fault.Agents) > 0 {
 			text += "\n  used by: " + strings.Join(fault.Agents, ", ")
 		}
+	}
+	if fault != nil && fault.Status >= http.StatusInternalServerError && fault.RequestID != "" {
+		text += "\nthe log of the hub has the cause, with the request id " + fault.RequestID
 	}
 	switch exitCode(err) {
 	case exitSignedOut:

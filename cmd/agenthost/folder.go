@@ -147,7 +147,7 @@ func (d *dev) deployOne(ctx context.Context, a *agent.Agent, skills []string) er
 	if err := d.deployAgent(ctx, a.ID); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.stdout, "The agent %s is running with the model %s. Chat with it: agenthost chat %s\n", a.ID, a.Model, a.ID)
+	fmt.Fprintf(d.stdout, "The agent %s is running with the model %s. Chat with it: %s chat %s\n", a.ID, a.Model, d.name, a.ID)
 	return nil
 }
 

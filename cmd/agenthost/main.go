@@ -13,6 +13,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +34,7 @@ func main() {
 	if err := daemon.Init(); err != nil {
 		fmt.Fprintln(os.Stderr, "agenthost: warning:", err)
 	}
-	a := &app{getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, notify: daemon.Notify}
+	a := &app{name: calledAs(os.Args[0]), getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, notify: daemon.Notify}
 	err := a.run(context.Background(), os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "agenthost:", explain(err))
@@ -40,8 +42,17 @@ func main() {
 	os.Exit(exitCode(err))
 }
 
+// calledAs returns how the user can call the program again: the file of go run is removed.
+func calledAs(arg0 string) string {
+	if strings.Contains(filepath.ToSlash(arg0), "/go-build") {
+		return "go run ./cmd/agenthost"
+	}
+	return arg0
+}
+
 // app is one execution of the program.
 type app struct {
+	name   string // with which the user calls the program
 	getenv func(string) string
 	stdin  io.Reader
 	stdout io.Writer

@@ -3,6 +3,7 @@ package main_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +14,28 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
+
+// The commands of the README lead to an agent of the reader's own.
+func TestCommandsOfTheReadme(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	script, _, _ := strings.Cut(strings.Split(string(text), "```sh\n")[2], "```")
+	script, built := strings.CutPrefix(script, "go build ./cmd/agenthost ")
+	require.True(t, built)
+	dir := t.TempDir()
+	p := startDev(t, dir, nil)
+	defer end(t, p)
+	p.Await(t, p.Stdout, running)
+	cmd := exec.CommandContext(t.Context(), "bash", "-e", "-c", script)
+	cmd.Dir = filepath.Dir(p.Cmd.Path)
+	cmd.Env = append(os.Environ(), "AGENTHOST_CONFIG="+filepath.Join(dir, "config"))
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, 2, strings.Count(string(out), "You wrote: Hello!"), "%s", out)
+	require.Contains(t, string(out), "The agent helper is running, revision 1.")
+	require.Contains(t, string(out), "agent.deploy")
+}
 
 // The first command of the README works on a machine with only Go. Ctrl-C ends it.
 func TestFirstCommandOfTheReadme(t *testing.T) {

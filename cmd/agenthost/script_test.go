@@ -129,24 +129,34 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 	require.Greater(t, n, 50)
 }
 
+// contents returns the files of a pattern, without those of tests.
+func contents(t *testing.T, pattern string) string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		all.Write(text)
+	}
+	return all.String()
+}
+
 // Every command has a test in a script.
 func TestEveryCommandIsTested(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
-	var scripts strings.Builder
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		scripts.Write(text)
-	}
+	scripts := contents(t, "testdata/*.txtar")
 	root, err := main.Root()
 	require.NoError(t, err)
 	untested := map[string]bool{}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		for _, child := range cmd.Commands() {
-			if child.Name() != "dev" && !strings.Contains(scripts.String(), child.CommandPath()) {
+			if child.Name() != "dev" && !strings.Contains(scripts, child.CommandPath()) {
 				untested[child.CommandPath()] = true
 			}
 			if child.Name() != "hub" || cmd != root {
@@ -179,25 +189,15 @@ var outside = map[string]string{
 // Every method of the client has a command.
 func TestEveryMethodHasACommand(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	var source strings.Builder
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		source.Write(text)
-	}
+	source := contents(t, "*.go")
 	n := 0
 	for part := range reflect.TypeFor[client.Client]().Fields() {
-		if !part.IsExported() || strings.Contains(source.String(), "c."+part.Name+".Catalog") {
+		if !part.IsExported() || strings.Contains(source, "c."+part.Name+".Catalog") {
 			continue
 		}
 		for method := range part.Type.Methods() {
 			name := part.Name + "." + method.Name
-			called := strings.Contains(source.String(), "."+name+"(")
+			called := strings.Contains(source, "."+name+"(")
 			require.True(t, called != (outside[name] != ""), "%s has a command: %v, and a reason to have none: %q", name, called, outside[name])
 			n++
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -21,7 +22,7 @@ var skillColumns = []column[client.Skill]{
 	{"status", func(s client.Skill) string { return s.Status }},
 	{"size", func(s client.Skill) string { return strconv.FormatInt(s.Size, 10) }},
 	{"updated", func(s client.Skill) string { return day(s.UpdatedAt) }},
-	{"description", func(s client.Skill) string { return s.Description }},
+	{"description", func(s client.Skill) string { return cmp.Or(s.DescriptionEn, s.Description) }},
 }
 
 var skillKind = kind{group: "skills", one: "skill", example: "travel", names: skillNames}

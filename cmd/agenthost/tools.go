@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,7 @@ var toolColumns = []column[client.Tool]{
 	{"status", func(t client.Tool) string { return t.Status }},
 	{"size", func(t client.Tool) string { return number(t.Size) }},
 	{"updated", func(t client.Tool) string { return day(t.UpdatedAt) }},
-	{"description", func(t client.Tool) string { return t.Description }},
+	{"description", func(t client.Tool) string { return cmp.Or(t.DescriptionEn, t.Description) }},
 }
 
 var toolKind = kind{group: "tools", one: "tool", example: "word_count", names: toolNames}

@@ -94,7 +94,7 @@ type Client struct {
 
 	mu          sync.Mutex // guards credentials
 	credentials Credentials
-	renewing    sync.Mutex // held during a renewal
+	renewing    chan struct{} // has an element during a renewal
 }
 
 // New returns a client. It does not connect.
@@ -106,7 +106,7 @@ func New(cfg Config) (*Client, error) {
 	case base.RawQuery != "" || base.Fragment != "" || base.User != nil:
 		return nil, errors.New("create hub client: the base URL has a user, a query or a fragment")
 	}
-	c := &Client{base: strings.TrimRight(cfg.BaseURL, "/"), cfg: cfg, credentials: cfg.Credentials}
+	c := &Client{base: strings.TrimRight(cfg.BaseURL, "/"), cfg: cfg, credentials: cfg.Credentials, renewing: make(chan struct{}, 1)}
 	if cfg.Token != "" {
 		c.credentials = Credentials{AccessToken: cfg.Token}
 	}

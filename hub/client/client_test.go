@@ -124,6 +124,28 @@ func TestCredentialsAreRenewed(t *testing.T) {
 	require.ErrorIs(t, err, client.Unauthenticated)
 }
 
+// A call whose context ends does not wait for the renewal of another one.
+func TestARenewalIsNotWaitedForLongerThanTheContext(t *testing.T) {
+	t.Parallel()
+	renewing, finish := make(chan struct{}), make(chan struct{})
+	c := open(t, client.Config{
+		BaseURL: base, Credentials: client.Credentials{AccessToken: "old", RefreshToken: "r", ExpiresAt: time.Now()},
+		Renew: func(context.Context, client.Credentials, client.Refresh) (client.Credentials, error) {
+			close(renewing)
+			<-finish
+			return client.Credentials{}, client.TokenRevoked
+		},
+	})
+	first := make(chan error, 1)
+	go func() { first <- c.Auth.EndSession(t.Context(), uuid) }()
+	<-renewing
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, c.Auth.EndSession(ctx, uuid), context.Canceled)
+	close(finish)
+	require.ErrorIs(t, <-first, client.TokenRevoked)
+}
+
 // A token that the hub no longer accepts is renewed although the clock of the client is late.
 func TestExpiredTokenIsRenewed(t *testing.T) {
 	url := stub(t, func(w http.ResponseWriter, r *http.Request) {

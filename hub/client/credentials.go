@@ -44,8 +44,12 @@ func (c *Client) current(ctx context.Context) (Credentials, error) {
 
 // renew replaces expired credentials once for all concurrent requests.
 func (c *Client) renew(ctx context.Context, old Credentials) (Credentials, error) {
-	c.renewing.Lock()
-	defer c.renewing.Unlock()
+	select {
+	case c.renewing <- struct{}{}:
+	case <-ctx.Done():
+		return old, context.Cause(ctx)
+	}
+	defer func() { <-c.renewing }()
 	if now := c.Credentials(); now.AccessToken != old.AccessToken {
 		return now, nil
 	}

@@ -1,0 +1,123 @@
+package main_test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/internal/logtest"
+)
+
+// terminal is a pseudo terminal with what was written to it.
+type terminal struct {
+	t      *testing.T
+	keys   *os.File
+	device *os.File // of the program
+	shown  logtest.Buffer
+}
+
+func openTerminal(t *testing.T) *terminal {
+	t.Helper()
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	number, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0))
+	device, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	term := &terminal{t: t, keys: keys, device: device}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(&term.shown, keys) // until the last program has closed the device
+	}()
+	t.Cleanup(func() {
+		_ = device.Close()
+		<-read
+		_ = keys.Close()
+	})
+	return term
+}
+
+// command returns a command whose stdin and stderr are the terminal.
+func (term *terminal) command(dir string, args ...string) *exec.Cmd {
+	binary, err := built()
+	require.NoError(term.t, err)
+	cmd := exec.CommandContext(term.t.Context(), binary, args...)
+	cmd.Env = append(os.Environ(), "AGENTHOST_CONFIG="+filepath.Join(dir, "config"))
+	cmd.Stdin, cmd.Stderr = term.device, term.device
+	return cmd
+}
+
+func (term *terminal) enter(line string) {
+	_, err := io.WriteString(term.keys, line)
+	require.NoError(term.t, err)
+}
+
+func (term *terminal) await(shown *logtest.Buffer, pattern string) {
+	term.t.Helper()
+	late := time.NewTimer(daemontest.Patience)
+	defer late.Stop()
+	for {
+		text, wrote := shown.Now()
+		if regexp.MustCompile(pattern).MatchString(text) {
+			return
+		}
+		select {
+		case <-wrote:
+		case <-late.C:
+			require.FailNow(term.t, "the program does not write "+pattern, text)
+		}
+	}
+}
+
+// On a terminal, Ctrl-C cancels an answer and the conversation continues, an upload has a progress,
+// and a password is not displayed.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startDev(t, dir, nil)
+	defer end(t, p)
+	p.Await(t, p.Stdout, running)
+
+	term := openTerminal(t)
+	chat := term.command(dir, "chat", "demo")
+	var answers logtest.Buffer
+	chat.Stdout = &answers
+	require.NoError(t, chat.Start())
+	term.await(&term.shown, "> $")
+	term.enter(strings.Repeat("a long message ", 250) + "\n") // a line of a terminal has at most 4096 bytes
+	term.await(&answers, "the demo model")
+	require.NoError(t, chat.Process.Signal(syscall.SIGINT))
+	term.await(&term.shown, "interrupted")
+	term.enter("and then\n")
+	term.await(&answers, "You wrote: and then")
+	term.await(&term.shown, "(?s)interrupted.*> $")
+	term.enter("\x04") // Ctrl-D
+	require.NoError(t, chat.Wait())
+
+	tool := filepath.Join(dir, "folder_words.ts")
+	require.NoError(t, os.WriteFile(tool, []byte(folderTool), 0o600))
+	upload := term.command(dir, "tools", "upload", tool)
+	require.NoError(t, upload.Run())
+	term.await(&term.shown, `folder_words\.ts: 100%`)
+
+	create := term.command(dir, "users", "create", "mia")
+	require.NoError(t, create.Start())
+	term.await(&term.shown, "Password: $")
+	term.enter("the secret of mia\n")
+	require.NoError(t, create.Wait())
+	text, _ := term.shown.Now()
+	require.NotContains(t, text, "the secret of mia")
+}
