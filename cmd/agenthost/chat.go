@@ -111,6 +111,9 @@ func (c *chat) converse(ctx context.Context) error {
 				if exitCode(err) == exitSignedOut {
 					return err
 				}
+				if errors.Is(err, errInterrupted) {
+					err = errors.New("the answer is cancelled")
+				}
 				fmt.Fprintln(c.stderr, explain(err)) // the conversation continues
 			}
 		}
@@ -120,15 +123,25 @@ func (c *chat) converse(ctx context.Context) error {
 // errAnswer is the error of an answer that was not completed.
 var errAnswer = errors.New("the answer was not completed")
 
-// send sends a message and prints the answer. A signal cancels it.
+// send sends a message and prints the answer. A signal cancels it: the events then end when the
+// hub has stored what there is of it, so that the next message can be sent. A second signal closes
+// the connection.
 func (c *chat) send(ctx context.Context, message string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
-		select {
-		case <-c.signals:
+		for n := 1; ; n++ {
+			select {
+			case <-c.signals:
+			case <-ctx.Done():
+				return
+			}
+			if n == 1 {
+				if _, err := c.client.Chats.Cancel(ctx, c.agent, c.session); err == nil {
+					continue
+				}
+			}
 			cancel(errInterrupted)
-		case <-ctx.Done():
 		}
 	}()
 	var status string
@@ -148,10 +161,13 @@ func (c *chat) send(ctx context.Context, message string) error {
 			return err
 		}
 	}
-	if status != "completed" {
-		return fmt.Errorf("%w: it is %s", errAnswer, status)
+	switch status {
+	case "completed":
+		return nil
+	case "cancelled":
+		return errInterrupted
 	}
-	return nil
+	return fmt.Errorf("%w: it is %s", errAnswer, status)
 }
 
 // print prints an event.

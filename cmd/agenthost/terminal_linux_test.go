@@ -100,10 +100,10 @@ func TestTerminal(t *testing.T) {
 	term.enter(strings.Repeat("a long message ", 250) + "\n") // a line of a terminal has at most 4096 bytes
 	term.await(&answers, "the demo model")
 	require.NoError(t, chat.Process.Signal(syscall.SIGINT))
-	term.await(&term.shown, "interrupted")
+	term.await(&term.shown, "the answer is cancelled")
 	term.enter("and then\n")
 	term.await(&answers, "You wrote: and then")
-	term.await(&term.shown, "(?s)interrupted.*> $")
+	term.await(&term.shown, "(?s)is cancelled.*> $")
 	term.enter("\x04") // Ctrl-D
 	require.NoError(t, chat.Wait())
 
@@ -113,11 +113,12 @@ func TestTerminal(t *testing.T) {
 	require.NoError(t, upload.Run())
 	term.await(&term.shown, `folder_words\.ts: 100%`)
 
-	create := term.command(dir, "users", "create", "mia")
-	require.NoError(t, create.Start())
+	setup := p.Await(t, p.Stdout, regexp.MustCompile(`#setup=(\w+)\n`))[1]
+	login := term.command(dir, "login", p.URL, "-u", "ada", "--setup", setup, "--name", "ada")
+	require.NoError(t, login.Start())
 	term.await(&term.shown, "Password: $")
-	term.enter("the secret of mia\n")
-	require.NoError(t, create.Wait())
+	term.enter(password + "\n")
+	require.NoError(t, login.Wait())
 	text, _ := term.shown.Now()
-	require.NotContains(t, text, "the secret of mia")
+	require.NotContains(t, text, password)
 }
