@@ -102,8 +102,8 @@ func (b *browserLogin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// openBrowser opens an address with $BROWSER or the browser of the desktop. The address was printed,
-// so that a failure is no error.
+// openBrowser opens an address with $BROWSER or the browser of the desktop. A failure is not an
+// error, because the address was printed.
 func (l *login) openBrowser(ctx context.Context, address string) {
 	command := strings.Fields(l.getenv("BROWSER"))
 	switch {
