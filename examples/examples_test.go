@@ -70,6 +70,8 @@ func TestExamples(t *testing.T) {
 			fmt.Fprintf(&want, "progress {\"percent\": %d}\n", percent)
 		}
 		require.Equal(t, want.String(), string(out))
+		require.NoError(t, server.Process.Kill())
+		require.Error(t, server.Wait(), "it was killed")
 	})
 	t.Run("model", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "model")).Output()

@@ -71,4 +71,6 @@ func TestDevFollowsADirectory(t *testing.T) {
 	write("agents.yaml", folderAgents+"  - id: second\n    model: demo\n    provider: {protocol: demo}\n")
 	p.Await(t, p.Stdout, starts("second", 1))
 	require.Contains(t, ask(t, c, "second", "Hello!"), "You wrote: Hello!")
+	write("agents.yaml", folderAgents+"  - id: third\n    model: claude-sonnet-4-5\n    provider: {protocol: anthropic}\n")
+	p.Await(t, p.Log, regexp.MustCompile("the agent third has no API key and cannot answer: set ANTHROPIC_API_KEY"))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -24,8 +25,8 @@ var keyed = []struct {
 func (d *dev) provider(ctx context.Context) (id, model string, err error) {
 	for _, kind := range keyed {
 		if key := d.getenv(kind.key); key != "" {
-			id, err = d.setProvider(ctx, client.ProviderRequest{Name: kind.name, Protocol: kind.protocol, BaseURL: d.getenv(kind.url), APIKey: key})
-			return id, kind.model, err
+			p, err := d.setProvider(ctx, client.ProviderRequest{Name: kind.name, Protocol: kind.protocol, BaseURL: d.getenv(kind.url), APIKey: key})
+			return p.ID, kind.model, err
 		}
 	}
 	return agent.ProtocolDemo, agent.ProtocolDemo, nil
@@ -47,27 +48,31 @@ func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (id string, err er
 	for name, value := range p.Headers {
 		req.Headers[name] = new(string(value))
 	}
+	variable := "apiKey of its provider"
 	for _, kind := range keyed {
 		if kind.protocol == p.Protocol && req.APIKey == "" && p.AuthStyle != agent.AuthNone {
 			req.APIKey, req.BaseURL = d.getenv(kind.key), cmp.Or(req.BaseURL, d.getenv(kind.url))
+			variable = kind.key
 		}
 	}
-	return d.setProvider(ctx, req)
+	provider, err := d.setProvider(ctx, req)
+	if err == nil && provider.KeyState == "missing" {
+		fmt.Fprintf(d.stderr, "agenthost dev: the agent %s has no API key and cannot answer: set %s\n", a.ID, variable)
+	}
+	return provider.ID, err
 }
 
 // setProvider creates a provider, or changes the one of its name.
-func (d *dev) setProvider(ctx context.Context, req client.ProviderRequest) (id string, err error) {
+func (d *dev) setProvider(ctx context.Context, req client.ProviderRequest) (client.Provider, error) {
 	for existing, err := range d.client.Providers.List(ctx, req.Name) {
 		if err != nil {
-			return "", err
+			return client.Provider{}, err
 		}
 		if existing.Name == req.Name {
-			_, err := d.client.Providers.Update(ctx, existing.ID, 0, req)
-			return existing.ID, err
+			return d.client.Providers.Update(ctx, existing.ID, 0, req)
 		}
 	}
-	created, err := d.client.Providers.Create(ctx, req)
-	return created.ID, err
+	return d.client.Providers.Create(ctx, req)
 }
 
 // plainValues returns the values of secrets.
