@@ -152,7 +152,11 @@ func (b *tab) click(element string) {
 		if ctx.Err() != nil {
 			require.NoError(b.t, err, "%s %q\n%s", element, b.found(), b.text())
 		}
-		if err == nil && eval[bool](b, "window.clicked !== false") { // a page that was left has no value
+		if err != nil {
+			continue
+		}
+		// A page that was left has no value, or is gone.
+		if clicked, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("window.clicked !== false")); err != nil && ctx.Err() == nil || clicked {
 			return
 		}
 	}

@@ -27,7 +27,7 @@ export function Program({ place }) {
     <${Facts} items=${[[t("program.code"), html`<code>${challenge.slice(0, 8)}</code>`], [t("signin.username"), user.username], [t("account.role"), t("role." + user.role)], [t("signin.org"), user.tenant_id]]} />
     <p>${t("program.check")}</p>
     ${left && html`<p role="status">${t("program.left")}</p>`}
-    <div class="buttons"><${Button} kind="primary" action=${allow}>${t("program.allow")}</${Button}>
-      <${Button} action=${() => leave({ error: "access_denied" })}>${t("program.deny")}</${Button}></div>
+    <form class="buttons" onSubmit=${(event) => event.preventDefault()}><${Button} kind="primary" action=${allow}>${t("program.allow")}</${Button}>
+      <${Button} action=${() => leave({ error: "access_denied" })}>${t("program.deny")}</${Button}></form>
   </${Page}>`;
 }
