@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -75,7 +76,7 @@ func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in Pr
 // hash returns the stored form of the token, or of a code with its verifier.
 func (in RefreshInput) hash() []byte {
 	if in.Verifier == "" {
-		return token.Hash(in.RefreshToken)
+		return hashOf(in.RefreshToken)
 	}
 	challenge := sha256.Sum256([]byte(in.Verifier))
 	return boundHash(in.RefreshToken, base64.RawURLEncoding.EncodeToString(challenge[:]))
@@ -83,3 +84,12 @@ func (in RefreshInput) hash() []byte {
 
 // boundHash returns the stored form of a code, which is known only with its challenge.
 func boundHash(code, challenge string) []byte { return token.Hash(code + "." + challenge) }
+
+// hashOf returns the stored form of a refresh token, or nil for a text that has a dot, as no refresh
+// token does: a code with its challenge, in place of its verifier, must not be one.
+func hashOf(raw string) []byte {
+	if strings.Contains(raw, ".") {
+		return nil
+	}
+	return token.Hash(raw)
+}

@@ -39,6 +39,9 @@ func TestAPageSignsAProgramIn(t *testing.T) {
 		for _, wrong := range []string{"", "another verifier", challengeOf(verifier)} {
 			exchange(code, wrong).wantError(http.StatusUnauthorized, api.Unauthenticated)
 		}
+		both := code + "." + challengeOf(verifier) // what the address of the redirect has
+		s.refresh(both).wantError(http.StatusUnauthorized, api.Unauthenticated)
+		s.post("", "/auth/logout", object{"refresh_token": both}).wantError(http.StatusUnauthorized, api.Unauthenticated)
 		signedIn := exchange(code, verifier).want(http.StatusOK)
 		require.Equal(t, "mia", signedIn["user"].(map[string]any)["username"])
 		s.get(signedIn.access(), "/auth/userinfo").want(http.StatusOK)

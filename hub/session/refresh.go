@@ -7,7 +7,6 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/password"
 	"github.com/seed93082962/agenthost/hub/store"
-	"github.com/seed93082962/agenthost/hub/token"
 	"github.com/seed93082962/agenthost/hub/user"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -123,7 +122,7 @@ func (s *Service) checkReuse(ctx context.Context, from api.Caller, raw string) e
 	if raw == "" {
 		return nil
 	}
-	f, err := readFamily(ctx, s.store.Read(), token.Hash(raw))
+	f, err := readFamily(ctx, s.store.Read(), hashOf(raw))
 	switch {
 	case errors.Is(err, api.Unauthenticated):
 		return nil
@@ -189,7 +188,7 @@ func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in
 	if disabled, ok := errors.AsType[*api.Error](err); ok && disabled.Caller != nil { // is recorded as denied
 		return err
 	}
-	f, err := readFamily(ctx, s.store.Read(), token.Hash(in.RefreshToken)) // also if the access token has expired
+	f, err := readFamily(ctx, s.store.Read(), hashOf(in.RefreshToken)) // also if the access token has expired
 	switch {
 	case err != nil:
 		return err
