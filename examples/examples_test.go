@@ -2,12 +2,9 @@
 package examples_test
 
 import (
-	"bufio"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,17 +13,6 @@ import (
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
-
-// listening starts a server and returns its address.
-func listening(t *testing.T, server *exec.Cmd) string {
-	t.Helper()
-	stdout, err := server.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, server.Start())
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
-}
 
 // build builds all examples and returns the directory of the binaries.
 func build(t *testing.T) string {
@@ -53,26 +39,7 @@ func TestExamples(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "word_count {\"words\":3}\n", string(out))
 	})
-	t.Run("audit", func(t *testing.T) {
-		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "audit"), "-database", pgtest.URL(t)).CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		require.Equal(t, "transfer: <nil>\ntransfer: the account has too little money\n"+
-			`1 ada account.transfer {"from":"ada","to":"bob","cents":300}`+"\nthe chain of hashes is complete: true\n", string(out))
-	})
-	t.Run("files", func(t *testing.T) { serveFiles(t, filepath.Join(bin, "files")) })
-	t.Run("stream", func(t *testing.T) {
-		server := exec.CommandContext(t.Context(), filepath.Join(bin, "stream"), "-addr", "127.0.0.1:0")
-		url := listening(t, server)
-		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "stream"), "-read", url).Output()
-		require.NoError(t, err)
-		var want strings.Builder
-		for percent := 10; percent <= 100; percent += 10 {
-			fmt.Fprintf(&want, "progress {\"percent\": %d}\n", percent)
-		}
-		require.Equal(t, want.String(), string(out))
-		require.NoError(t, server.Process.Kill())
-		require.Error(t, server.Wait(), "it was killed")
-	})
+	t.Run("packages", func(t *testing.T) { usePackages(t, bin) })
 	t.Run("model", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "model")).Output()
 		require.NoError(t, err)

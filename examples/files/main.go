@@ -1,10 +1,10 @@
 // Command files serves a directory, and accepts uploads. No path and no link leads outside of it:
 //
 //	go run ./examples/files -dir .
-//	curl http://127.0.0.1:8082/                                       # the names in it
-//	curl -T notes.md http://127.0.0.1:8082/notes/today.md             # an upload
-//	curl -r 0-99 http://127.0.0.1:8082/notes/today.md                 # a part of a file
-//	curl --path-as-is http://127.0.0.1:8082/../../etc/passwd          # 404
+//	curl http://127.0.0.1:8082/                                             # the names in it
+//	curl -X PUT --data-binary @go.mod http://127.0.0.1:8082/notes/today.md  # an upload
+//	curl -H "Range: bytes=0-9" http://127.0.0.1:8082/notes/today.md         # a part of a file
+//	curl http://127.0.0.1:8082/%2e%2e/secret                                # 404
 package main
 
 import (

@@ -5,7 +5,7 @@
 //	go run ./examples/stream -read http://127.0.0.1:8083/
 //	curl -N http://127.0.0.1:8083/
 //
-// Each connection ends after three events. The client continues after the last one.
+// Each connection ends after three events, and the client continues after the last one.
 package main
 
 import (
@@ -22,7 +22,6 @@ import (
 )
 
 const steps = 10 // of the job
-
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8083", "address to listen on")
 	url := flag.String("read", "", "address of a stream to read")

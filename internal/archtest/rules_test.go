@@ -84,6 +84,7 @@ var modules = []rule{
 		"providers and exporters are built in one place; the libraries import only the API"},
 	{"runtime/... hub/... internal/meter internal/outbound", telemetryAPI, "libraries record metrics and spans, and do not export them"},
 	{"examples/...", "net/http/httptest", "an example needs no open port"},
+	{"examples/audit", "github.com/jackc/pgx/v5/stdlib", "the caller of an audit log brings its driver"},
 	{"internal/httpapi runtime hub hub/api", "github.com/julienschmidt/httprouter", "the router stays behind http.Handler"},
 	{"internal/ids", "github.com/google/uuid", "ids are generated in one place"},
 	{"runtime/agent runtime/skill hub/catalog/... hub/deploy/process hub/deploy/docker hub/deploy/kubernetes internal/apidocs", "go.yaml.in/yaml/v3", "YAML is a file format, and these read files"},
