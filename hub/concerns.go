@@ -219,7 +219,7 @@ func (h *Hub) openUsage(context.Context) (err error) {
 func (h *Hub) openDeployments(ctx context.Context) (err error) {
 	h.deploys, err = deploy.New(ctx, deploy.Config{
 		Store: h.store, Catalog: h.catalog, Driver: h.cfg.Deployer, PublicURL: h.cfg.PublicURL, GatewayURL: h.cfg.GatewayURL,
-		Gateway: h.cfg.Gateway, Former: h.cfg.FormerDeployer, PrepareTimeout: h.cfg.PrepareTimeout,
+		Gateway: h.cfg.Gateway, Former: h.cfg.FormerDeployer, PrepareTimeout: h.cfg.PrepareTimeout, Most: h.cfg.MaxDeployment,
 		External: h.cfg.External, HideAPIKey: h.cfg.HideRuntimeKeys, LeaseTime: h.cfg.LeaseTime, Machine: h.cfg.Machine, Offline: h.cfg.Offline,
 	})
 	if err != nil {

@@ -166,7 +166,8 @@ const coder = `{"name":"coder","title":"Coder","titleEn":"Coder","description":"
 	"tools":["Read","weather"],"skills":["review"],"mcps":["web"],"knowledge":["faq",{"name":"handbook","description":"for coders"}],
 	"subagents":{"reviewer":{"description":"Reviews","prompt":"Review.","tools":[],"maxTurns":3}},"settingSources":["project"],
 	"access":{"users":["max"],"groups":["staff"],"everyone":true},"maxOutputTokens":2000,"contextWindow":100000,"temperature":0.5,"thinking":{"type":"adaptive","effort":"low"},"extraUserSkillDirs":["/srv/skills"],
-	"limits":{"runTimeout":"10m","llmIdleTimeout":"90s","toolTimeout":"1m","mcpConnectTimeout":"5s","mcpStartTimeout":"10m","maxToolOutputBytes":1000,"maxResponseBytes":1000}}`
+	"limits":{"runTimeout":"10m","llmIdleTimeout":"90s","toolTimeout":"1m","mcpConnectTimeout":"5s","mcpStartTimeout":"10m","maxToolOutputBytes":1000,"maxResponseBytes":1000},
+	"deployment":{"memory":"512Mi","cpu":"500m","processes":64,"replicas":1}}`
 
 func (c *contract) agents(admin string) {
 	const public = "/api/v1/agents"
@@ -179,7 +180,8 @@ func (c *contract) agents(admin string) {
 	c.faulty("POST", agents, admin, `{}`, with(`,"name":"manifest"`), with(`,"name":"A"`), with(`,"providerId":""`), with(`,"providerId":"`+unknownID+`"`),
 		with(`,"maxTurns":0`), with(`,"permissionMode":"root"`), with(`,"tools":["Read","Read"]`), with(`,"settingSources":["etc"]`),
 		with(`,"subagents":{"r":{"description":"","prompt":""}}`), with(`,"allowedTools":[""]`), with(`,"sandbox":{"mode":"on"}`), with(`,"sandbox":{"write":["a\u0007"]}`), with(`,"skills":["`+unknownID+`"]`),
-		with(`,"temperature":3`), with(`,"thinking":{"type":"deep"}`), with(`,"extraUserSkillDirs":["skills"]`), with(`,"limits":{"runTimeout":"-1s"}`), with(`,"access":{"users":[""]}`))
+		with(`,"temperature":3`), with(`,"thinking":{"type":"deep"}`), with(`,"extraUserSkillDirs":["skills"]`), with(`,"limits":{"runTimeout":"-1s"}`), with(`,"access":{"users":[""]}`), with(`,"deployment":{"memory":"1GB"}`),
+		with(`,"deployment":{"cpu":"1"}`), with(`,"deployment":{"processes":8}`), with(`,"deployment":{"replicas":101}`))
 	for _, list := range []string{agents, public} {
 		c.unpaged(list, admin)
 		c.ok(200, "GET", list+"/coder", admin, "")

@@ -61,7 +61,7 @@ type (
 		Subagents       *auditlog.Change[[]string] `json:"subagents,omitempty"` // names with hashes
 		SettingSources  *auditlog.Change[[]string] `json:"settingSources,omitempty"`
 		Access          *auditlog.Change[[]string] `json:"access,omitempty"`
-		Settings        *auditlog.Change[[]string] `json:"settings,omitempty"` // all others of the runtime, such as "temperature: 0.5"
+		Settings        *auditlog.Change[[]string] `json:"settings,omitempty"` // all others, such as "temperature: 0.5"
 	}
 	bindDetail struct {
 		Kind  string                     `json:"kind"` // tool, skill, mcp or knowledge
@@ -109,8 +109,14 @@ func subagentSummaries(all map[string]agent.Subagent) []string {
 	return list
 }
 
-// settingLines returns the settings of the runtime that have no column and no field in a detail.
+// settingLines returns the settings of the runtime and of the deployment that have no field in a
+// detail.
 func (a *Agent) settingLines() []string {
 	lines := settings.Lines(a.withoutColumns())
-	return slices.DeleteFunc(lines, func(line string) bool { return line == "id: " || line == "model: " })
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "id: " || line == "model: " })
+	for _, line := range settings.Lines(a.Deployment) {
+		lines = append(lines, "deployment."+line)
+	}
+	slices.Sort(lines)
+	return lines
 }

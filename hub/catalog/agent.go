@@ -53,6 +53,8 @@ type Definition struct {
 	Knowledge []KnowledgeRef `json:"knowledge"`
 
 	Access Access `json:"access,omitzero"` // not shown to members
+
+	Deployment agent.Deployment `json:"deployment,omitzero"`
 }
 
 // MarshalJSON encodes texts and lists also if they are empty.

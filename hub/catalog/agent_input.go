@@ -71,6 +71,10 @@ func (in AgentInput) checked(name string, fields api.Fields) Definition {
 	checkNames(fields, "skills", in.Skills)
 	checkNames(fields, "mcps", in.MCPs)
 	checkKnowledge(fields, "knowledge", in.Knowledge)
+	deployment, _ := errors.AsType[agent.Faults](a.Deployment.Validate())
+	for _, f := range deployment {
+		fields.Add("deployment."+f.Key, f.Message)
+	}
 	a.checkSettings(fields)
 	return a
 }

@@ -60,7 +60,8 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	enabled := a.Enabled
 	config.Hub = &agent.Hub{
 		Title: a.Title, TitleEN: a.TitleEN, DescriptionEN: a.DescriptionEN, Icon: a.Icon, IsDefault: a.IsDefault, Enabled: &enabled, Skills: a.Skills,
-		Tools: slices.DeleteFunc(slices.Clone(a.Tools), func(name string) bool { return s.Tools.builtinNamed(name) == nil }),
+		Tools:      slices.DeleteFunc(slices.Clone(a.Tools), func(name string) bool { return s.Tools.builtinNamed(name) == nil }),
+		Deployment: a.Deployment,
 	}
 	text, err := yaml.Marshal(agent.File{Agents: []agent.Agent{config}})
 	if err != nil {

@@ -115,6 +115,7 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 		in.Icon = h.Icon
 		in.IsDefault = h.IsDefault
 		in.Enabled = h.Enabled
+		in.Deployment = h.Deployment
 		in.Skills, in.Tools = append(in.Skills, h.Skills...), append(in.Tools, h.Tools...)
 	}
 	for i, t := range d.CustomTools {

@@ -139,6 +139,8 @@ type Agent struct {
 	ExtraUserSkillDirs []string     `json:"extraUserSkillDirs,omitzero"`
 	Limits             *AgentLimits `json:"limits,omitempty"`
 	Access             *AgentAccess `json:"access,omitempty"`
+	// Absent fields are those of the settings of the hub.
+	Deployment *AgentDeployment `json:"deployment,omitempty"`
 	// Names of built-in and custom tools.
 	Tools  []string `json:"tools"`
 	Skills []string `json:"skills"`
@@ -192,6 +194,7 @@ type AgentRequest struct {
 	ExtraUserSkillDirs []string            `json:"extraUserSkillDirs,omitzero"`
 	Limits             *AgentLimits        `json:"limits,omitempty"`
 	Access             *AgentAccess        `json:"access,omitempty"`
+	Deployment         *AgentDeployment    `json:"deployment,omitempty"`
 	Subagents          map[string]Subagent `json:"subagents,omitzero"`
 	// Defaults to user and project.
 	SettingSources []string `json:"settingSources,omitzero"`
@@ -233,6 +236,19 @@ type AgentLimits struct {
 	MaxToolOutputBytes int64 `json:"maxToolOutputBytes,omitempty"`
 	// Of one response of the model.
 	MaxResponseBytes int64 `json:"maxResponseBytes,omitempty"`
+}
+
+// AgentDeployment is what each runtime of a deployed agent may use. Zero fields are those of the
+// settings of the hub.
+type AgentDeployment struct {
+	// A whole number with Mi or Gi, such as 512Mi.
+	Memory string `json:"memory,omitempty"`
+	// Thousandths of a processor, such as 500m.
+	CPU string `json:"cpu,omitempty"`
+	// With threads. At least 16.
+	Processes int64 `json:"processes,omitempty"`
+	// Several require a deployer on Kubernetes.
+	Replicas int64 `json:"replicas,omitempty"`
 }
 
 // Sandbox is what the commands of an agent may access.

@@ -122,7 +122,8 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 		return c.Agents.Create(ctx, client.AgentRequest{
 			Name: "x", ProviderID: "demo", Model: "demo", Enabled: new(false), AllowedTools: []string{}, MaxTurns: new(int64(3)),
 			Sandbox: &client.Sandbox{Mode: "required", Network: "none"}, Knowledge: []client.KnowledgeRef{{Name: "k"}},
-			Access: &client.AgentAccess{Groups: []string{"g"}}, Subagents: map[string]client.Subagent{"s": {Description: "d", Prompt: "p"}},
+			Deployment: &client.AgentDeployment{Memory: "512Mi", CPU: "500m", Processes: 64, Replicas: 2},
+			Access:     &client.AgentAccess{Groups: []string{"g"}}, Subagents: map[string]client.Subagent{"s": {Description: "d", Prompt: "p"}},
 		})
 	},
 	"POST /api/v1/admin/agents/import": func(ctx context.Context, c *client.Client) (any, error) {

@@ -29,7 +29,7 @@ func TestRequestsHaveEveryField(t *testing.T) {
 		"ToolUpdate": client.ToolUpdate{}, "SkillUpdate": client.SkillUpdate{}, "ProviderRequest": client.ProviderRequest{}, "ProbeRequest": client.ProbeRequest{},
 		"BudgetRequest": client.BudgetRequest{}, "AIGCRequest": client.LabelRequest{}, "ChatPushRequest": client.PushRequest{}, "ChatMessageRequest": client.SendRequest{},
 		"TenantClientRequest": client.TenantClientRequest{}, "SandboxRequest": client.Sandbox{}, "ThinkingRequest": client.Thinking{},
-		"AgentLimitsRequest": client.AgentLimits{}, "AgentAccessRequest": client.AgentAccess{}, "Subagent": client.Subagent{},
+		"AgentLimitsRequest": client.AgentLimits{}, "AgentAccessRequest": client.AgentAccess{}, "AgentDeploymentRequest": client.AgentDeployment{}, "Subagent": client.Subagent{},
 	} {
 		schema := doc.Schema(name)
 		require.NotNil(t, schema, name)

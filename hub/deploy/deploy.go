@@ -101,6 +101,10 @@ type Config struct {
 	// fails if another machine has deployments. Defaults to "": every hub reaches them.
 	Machine string
 
+	// Most bounds what the runtime of an agent may use. An agent that exceeds it is not started.
+	// Defaults to no bounds.
+	Most Bounds
+
 	// Offline is for commands of an operator: there is no reconciler.
 	Offline bool
 }

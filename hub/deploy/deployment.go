@@ -159,6 +159,7 @@ type Options struct {
 // Deploy deploys the current configuration of an agent, and starts it if it is stopped. It has no
 // effect on a running deployment of the same configuration, unless forced. A revision that serves
 // continues until the new one is ready. Deploy does not wait for the runtime. It fails with
+// api.Conflict if the agent may not use what its deployment settings have, and with
 // api.DeploymentKeyTaken if the agent of another organization has the key.
 func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in Options) (Status, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
@@ -220,6 +221,9 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 	failed := d.State == StateFailed || d.Rollout != nil && d.Rollout.State == StateFailed
 	if !created && !force && d.Desired == desiredRunning && d.SpecHash == hash && !failed {
 		return d, nil
+	}
+	if err := s.permit(request.Deployment); err != nil {
+		return d, err
 	}
 	if err := s.seal(&d, c); err != nil {
 		return d, err

@@ -41,6 +41,10 @@ type Driver interface {
 	// Backend returns the name of the platform in responses, such as "process".
 	Backend() string
 
+	// CheckDeployment returns an error for the user if the platform cannot enforce these settings. It
+	// does not call the platform. Apply fails with the same error.
+	CheckDeployment(agent.Deployment) error
+
 	// Apply starts the runtime of a revision with a request, next to those of other revisions. It
 	// has no effect while that runtime runs.
 	Apply(ctx context.Context, claim Claim, revision int64, req Request) error
@@ -148,7 +152,8 @@ type Request struct {
 	Config      agent.Agent             `json:"config"`      // without custom tools and skill archives
 	CustomTools []agent.CustomTool      `json:"customTools"` // sorted by name
 	Skills      []agent.SkillArchive    `json:"skills"`      // sorted by name
-	Env         map[string]agent.Secret `json:"env"`         // of the runtime, in addition to that of the platform
+	Deployment  agent.Deployment        `json:"deployment,omitzero"`
+	Env         map[string]agent.Secret `json:"env"` // of the runtime, in addition to that of the platform
 }
 
 // newRequest returns the request for an agent of the catalog, without an environment.
@@ -159,6 +164,10 @@ func newRequest(key, agentName string, config agent.Agent) Request {
 	slices.SortFunc(r.CustomTools, func(a, b agent.CustomTool) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(r.Skills, func(a, b agent.SkillArchive) int { return strings.Compare(a.Name, b.Name) })
 	config.CustomTools, config.SkillArchives = nil, nil
+	if config.Hub != nil {
+		r.Deployment = config.Hub.Deployment
+	}
+	config.Hub = nil
 	r.Config = config
 	return r
 }
@@ -188,11 +197,12 @@ func (r Request) hash(salt string) (string, error) {
 		FileName string `json:"fileName"`
 	}
 	content := struct {
-		Salt   string
-		Config agent.Agent
-		Tools  []tool
-		Skills []agent.SkillArchive
-	}{Salt: salt, Config: r.Config}
+		Salt       string
+		Config     agent.Agent
+		Tools      []tool
+		Skills     []agent.SkillArchive
+		Deployment agent.Deployment `json:",omitzero"`
+	}{Salt: salt, Config: r.Config, Deployment: r.Deployment}
 	for _, t := range r.CustomTools {
 		content.Tools = append(content.Tools, tool{Name: t.Name, Hash: t.Hash, FileName: t.FileName})
 	}

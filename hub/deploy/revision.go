@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // Bounds of the stored revisions of a deployment. Those that may be started again are stored in any
@@ -67,7 +68,7 @@ type RollbackInput struct {
 
 // Rollback deploys the configuration of an earlier revision again, as a new revision. It fails with
 // api.AgentNotDeployed if the agent has no deployment, and with api.Conflict if the revision is not
-// stored or the agent is disabled.
+// stored, its agent may not use what its deployment settings have, or the agent is disabled.
 func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, in RollbackInput) (Status, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return Status{}, err
@@ -110,6 +111,9 @@ func (s *Service) rollback(ctx context.Context, tx *store.Tx, name string, in Ro
 		return d, api.Conflict.New("No earlier revision was ready.")
 	}
 	request, err := s.requestOf(all[i])
+	if err == nil {
+		err = s.permit(request.Deployment)
+	}
 	if err != nil {
 		return d, err
 	}
@@ -239,6 +243,9 @@ func (r Request) parts() map[string]any {
 	}
 	for _, v := range r.Skills {
 		parts["skill "+v.Name] = v.Hash
+	}
+	if r.Deployment != (agent.Deployment{}) {
+		parts["deployment"] = r.Deployment
 	}
 	return parts
 }

@@ -289,6 +289,9 @@ func (w *worker) apply(ctx context.Context, d deployment, claim Claim, revision 
 	if err != nil {
 		return err
 	}
+	if err := w.s.checkDeployment(request.Deployment); err != nil {
+		return err
+	}
 	if err := w.s.cfg.Catalog.Link(ctx, request.CustomTools, request.Skills); err != nil {
 		return err
 	}

@@ -187,6 +187,8 @@ type Hub struct {
 	Enabled       *bool    `json:"enabled,omitempty"` // nil: true
 	Skills        []string `json:"skills,omitzero"`   // names
 	Tools         []string `json:"tools,omitzero"`    // names of built-in tools
+
+	Deployment Deployment `json:"deployment,omitzero"`
 }
 
 // TurnLimit returns MaxTurns or its default.

@@ -148,7 +148,7 @@ func (h *hierarchy) try() error {
 		return errors.New("no controllers")
 	}
 	g := &group{}
-	err := g.add(*h, Limits{Memory: 1 << 30, Processes: 100})
+	err := g.create(*h, Limits{Memory: 1 << 30, Processes: 100})
 	g.close()
 	return errors.Join(err, g.remove(50, true))
 }
@@ -190,7 +190,7 @@ func newGroup(hierarchies []hierarchy, limits Limits) (*group, error) {
 	abandoned.mu.Unlock()
 	g := &group{}
 	for _, h := range hierarchies {
-		if err := g.add(h, limits); err != nil {
+		if err := g.create(h, limits); err != nil {
 			g.close()
 			return nil, errors.Join(fmt.Errorf("create a control group: %w", err), g.remove(50, true))
 		}
@@ -198,17 +198,27 @@ func newGroup(hierarchies []hierarchy, limits Limits) (*group, error) {
 	return g, nil
 }
 
-func (g *group) add(h hierarchy, limits Limits) error {
+// groupLimits returns the limits of a control group. A zero value means no limit.
+func (p Policy) groupLimits() Limits {
+	if p.Nested {
+		return p.Limits
+	}
+	return Limits{Memory: cmp.Or(p.Limits.Memory, 2<<30), Processes: cmp.Or(p.Limits.Processes, 1000)}
+}
+
+// create creates a group in a hierarchy. A zero limit is none.
+func (g *group) create(h hierarchy, limits Limits) error {
 	dir := filepath.Join(h.dir, groupPrefix+strconv.Itoa(os.Getpid())+"-"+strconv.FormatUint(groupNumber.Add(1), 10))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
 	g.dirs = append(g.dirs, dir)
-	memory := strconv.FormatUint(cmp.Or(limits.Memory, 2<<30), 10)
-	processes := strconv.FormatUint(cmp.Or(limits.Processes, 1000)+launcherThreads, 10)
+	memory := strconv.FormatUint(limits.Memory, 10)
+	processes := strconv.FormatUint(limits.Processes+launcherThreads, 10)
 	var err error
 	for _, c := range h.controllers {
 		switch {
+		case c == "pids" && limits.Processes == 0, c == "memory" && limits.Memory == 0:
 		case c == "pids":
 			err = errors.Join(err, writeFile(filepath.Join(dir, "pids.max"), processes))
 		case h.unified:
@@ -230,6 +240,14 @@ func (g *group) add(h hierarchy, limits Limits) error {
 		g.join = append(g.join, join)
 	}
 	return err
+}
+
+// add makes a launcher a member, as it does itself a little later. Without a member, the group of a
+// sandbox that is closed before that would be removed.
+func (g *group) add(pid int) {
+	for _, file := range g.join {
+		_, _ = file.WriteString(strconv.Itoa(pid)) // it may have ended
+	}
 }
 
 // close closes what only the start of the command needs.

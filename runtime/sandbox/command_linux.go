@@ -22,6 +22,7 @@ import (
 // Command is a confined command that is being started.
 type Command struct {
 	s        *Sandbox
+	cmd      *exec.Cmd
 	files    []*os.File   // of the launcher
 	group    *group       // nil without control groups
 	socket   *os.File     // the other end is open until the end of the launcher; nil if none is needed
@@ -53,7 +54,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	if len(cmd.ExtraFiles) > 0 && !s.policy.Nested || cmd.Env == nil {
 		return nil, errors.New("confine the command: it has extra files or no environment")
 	}
-	c := &Command{s: s}
+	c := &Command{s: s, cmd: cmd}
 	dir := cmp.Or(cmd.Dir, s.policy.Dir)
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = resolved
@@ -92,7 +93,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	}
 	if len(s.groups) > 0 {
 		var err error
-		if c.group, err = newGroup(s.groups, s.policy.Limits); err != nil {
+		if c.group, err = newGroup(s.groups, s.policy.groupLimits()); err != nil {
 			c.close()
 			return nil, fmt.Errorf("confine the command: %w", err)
 		}
@@ -155,6 +156,9 @@ func (c *Command) open(config launch.Config, port int) error {
 // Started releases what only the start of the command needs. The proxy serves the command until its
 // end.
 func (c *Command) Started() {
+	if c.s.policy.Nested && c.cmd.Process != nil && c.group != nil {
+		c.group.add(c.cmd.Process.Pid)
+	}
 	c.release()
 	if c.socket != nil {
 		c.s.watch(c)
@@ -192,8 +196,12 @@ func (s *Sandbox) limits() []launch.Limit {
 	l := s.policy.Limits
 	if s.policy.Nested {
 		set := []launch.Limit{{Resource: unix.RLIMIT_CORE}}
+		processes := l.Processes
+		if s.policy.User == 0 { // the user id of this process has other processes too
+			processes = 0
+		}
 		for resource, value := range map[int]uint64{
-			unix.RLIMIT_AS: l.AddressSpace, unix.RLIMIT_FSIZE: l.FileSize, unix.RLIMIT_NOFILE: l.OpenFiles, unix.RLIMIT_NPROC: l.Processes,
+			unix.RLIMIT_AS: l.AddressSpace, unix.RLIMIT_FSIZE: l.FileSize, unix.RLIMIT_NOFILE: l.OpenFiles, unix.RLIMIT_NPROC: processes,
 		} {
 			if value != 0 {
 				set = append(set, launch.Limit{Resource: resource, Value: value})

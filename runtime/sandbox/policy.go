@@ -74,7 +74,7 @@ type Limits struct {
 	FileSize     uint64 // bytes of one file; defaults to 8 GiB
 	OpenFiles    uint64 // of one process; defaults to 4,096
 	Memory       uint64 // bytes, where a control group can be created; defaults to 2 GiB
-	Processes    uint64 // else of the user id, except for root; defaults to 1,000
+	Processes    uint64 // else of the user id, except for root, and of a nested command only with a User; defaults to 1,000
 }
 
 // Launcher is the name, the first argument, of the processes between a program and its confined

@@ -130,9 +130,13 @@ func (s *Sandbox) limitGroups() {
 		return slices.ContainsFunc(s.groups, func(h hierarchy) bool { return slices.Contains(h.controllers, controller) })
 	}
 	s.support.Memory = limited("memory")
-	s.support.Processes = limited("pids") || os.Getuid() != 0 || s.policy.User != 0
+	s.support.Processes = limited("pids") || s.policy.User != 0 || os.Getuid() != 0 && !s.policy.Nested
+	whose := "of root "
+	if s.policy.Nested {
+		whose = ""
+	}
 	if !s.support.Processes {
-		s.support.Reason = strings.TrimPrefix(s.support.Reason+"; the processes of root are not limited: control groups cannot be created", "; ")
+		s.support.Reason = strings.TrimPrefix(s.support.Reason+"; the processes "+whose+"are not limited: control groups cannot be created", "; ")
 	}
 }
 

@@ -65,6 +65,10 @@ func (s *settings) checkDeployer() error {
 	}
 	_, err := s.users()
 	errs = append(errs, err)
+	if errors.Join(errs...) == nil { // the bounds need the settings of the deployer
+		_, err = s.maxDeployment()
+		errs = append(errs, err)
+	}
 	if s.KeyVisible != "" && s.KeyVisible != "true" && s.KeyVisible != "false" {
 		errs = append(errs, fmt.Errorf("RUNTIME_APIKEY_VISIBLE_TO_MEMBER: %q is neither true nor false", s.KeyVisible))
 	}

@@ -1,7 +1,18 @@
 package hubcmd
 
+import "github.com/seed93082962/agenthost/runtime/agent"
+
 // Settings are the variables that the program reads.
 type Settings = settings
 
 // ContainerID exports containerID.
 var ContainerID = containerID
+
+// MaxDeployment exports settings.maxDeployment for an environment.
+func MaxDeployment(getenv func(string) string) (agent.Deployment, error) {
+	s, err := readEnvironment(getenv)
+	if err != nil {
+		return agent.Deployment{}, err
+	}
+	return s.maxDeployment()
+}

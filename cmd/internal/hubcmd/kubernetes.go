@@ -37,8 +37,8 @@ func (s *settings) kubernetesConfig() (cfg kubernetes.Config, err error) {
 			return cfg, errors.New("KUBERNETES_NAMESPACE is required: the hub is not a pod, whose namespace would be the default")
 		}
 	}
-	if cfg.Replicas, err = strconv.ParseInt(s.KubeReplicas, 10, 64); err != nil || cfg.Replicas < 1 || cfg.Replicas > maxReplicas {
-		return cfg, fmt.Errorf("KUBERNETES_REPLICAS: %q is not a number from 1 to %d", s.KubeReplicas, maxReplicas)
+	if cfg.Replicas, err = s.replicas(); err != nil {
+		return cfg, err
 	}
 	if cfg.Bus, err = s.bus(); err != nil {
 		return cfg, err
@@ -72,6 +72,15 @@ func (s *settings) kubernetesConfig() (cfg kubernetes.Config, err error) {
 		return cfg, fmt.Errorf("KUBECONFIG: %w", err)
 	}
 	return cfg, nil
+}
+
+// replicas parses KUBERNETES_REPLICAS.
+func (s *settings) replicas() (int64, error) {
+	n, err := strconv.ParseInt(s.KubeReplicas, 10, 64)
+	if err != nil || n < 1 || n > maxReplicas {
+		return 0, fmt.Errorf("KUBERNETES_REPLICAS: %q is not a number from 1 to %d", s.KubeReplicas, maxReplicas)
+	}
+	return n, nil
 }
 
 // kubernetes returns the driver of DEPLOYER=kubernetes.

@@ -26,10 +26,14 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log, Artifacts: files, ChatPushKey: s.PushKey}
 	cfg.GatewayURL, cfg.HideRuntimeKeys, cfg.LeaseTime = s.GatewayURL, s.KeyVisible == "false", s.LeaseTime
 	cfg.PrepareTimeout = s.PrepareTimeout
+	var err error
+	cfg.MaxDeployment, err = s.maxDeployment()
+	if err != nil {
+		return nil, err
+	}
 	if seen != nil {
 		cfg.MeterProvider, cfg.TracerProvider = seen.MeterProvider(), seen.TracerProvider()
 	}
-	var err error
 	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
 		return nil, err
 	}

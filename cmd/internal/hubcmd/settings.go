@@ -98,6 +98,9 @@ Environment (flags take precedence):
                            networks that runtimes do not reach, in addition to the private and the link-local ones, separated
                            by commas (default none)
   KUBERNETES_ADDRESS       pod if the hub is outside of the cluster and reaches pods, but no Services (default service)
+  DEPLOYER_MEMORY_MAX, DEPLOYER_CPU_MAX, DEPLOYER_PROCESSES_MAX, DEPLOYER_REPLICAS_MAX
+                           most that the deployment settings of an agent may have, such as 4Gi, 2000m, 1024 and 3 (default: the
+                           settings of docker and kubernetes above; for process, no bounds)
   DEPLOYER_LEASE_TIME      how long a replica may be silent until another one takes over its deployments, the same for
                            all replicas (default 4s)
   DEPLOYER_PREPARE_TIMEOUT how long a node of Kubernetes may pull the image of a runtime and mount its volumes, before the
@@ -223,6 +226,11 @@ type settings struct {
 	Level        daemon.Level  `env:"HUB_LOG_LEVEL" envDefault:"info"`
 	LeaseTime    time.Duration `env:"DEPLOYER_LEASE_TIME" envDefault:"4s"`
 	DrainTimeout time.Duration `env:"HUB_DRAIN_TIMEOUT" envDefault:"30s"`
+
+	MaxMemory    string `env:"DEPLOYER_MEMORY_MAX"`
+	MaxCPU       string `env:"DEPLOYER_CPU_MAX"`
+	MaxProcesses string `env:"DEPLOYER_PROCESSES_MAX"`
+	MaxReplicas  string `env:"DEPLOYER_REPLICAS_MAX"`
 
 	PrepareTimeout time.Duration `env:"DEPLOYER_PREPARE_TIMEOUT" envDefault:"10m"`
 

@@ -87,6 +87,9 @@ func respond(w http.ResponseWriter, status int, v any) {
 // Backend returns "memory".
 func (m *Memory) Backend() string { return "memory" }
 
+// CheckDeployment returns an error for several replicas: a runtime is one server.
+func (m *Memory) CheckDeployment(d agent.Deployment) error { return deploy.OneReplica(m.Backend(), d) }
+
 // Fail makes all calls that change something fail with err, until it is called with nil.
 func (m *Memory) Fail(err error) {
 	m.mu.Lock()
@@ -204,6 +207,9 @@ func (m *Memory) change(claim deploy.Claim, do func(map[int64]*run) error) error
 
 // Apply implements deploy.Driver.
 func (m *Memory) Apply(_ context.Context, claim deploy.Claim, revision int64, req deploy.Request) error {
+	if err := m.CheckDeployment(req.Deployment); err != nil {
+		return err
+	}
 	return m.change(claim, func(all map[int64]*run) error {
 		if all == nil {
 			all = map[int64]*run{}

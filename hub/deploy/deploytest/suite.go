@@ -54,6 +54,7 @@ func Suite(t *testing.T, open func(t *testing.T) Harness) {
 		"concurrent calls":    (*subject).concurrent,
 		"another database":    (*subject).foreign,
 		"new keys":            (*subject).keys,
+		"limits":              (*subject).limits,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

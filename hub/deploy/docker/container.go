@@ -36,6 +36,9 @@ const (
 // Apply creates the container of a revision, or starts it again with the request. If a former
 // runtime of the revision ends, it waits for that.
 func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request) error {
+	if err := d.CheckDeployment(req.Deployment); err != nil {
+		return err
+	}
 	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
 		r, found := f.runtime(number)
 		switch {
@@ -145,9 +148,7 @@ func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, d
 		Tmpfs:          map[string]string{"/tmp": "rw,nosuid,nodev,mode=1777"},
 		Mounts:         mounts(claim, strconv.FormatInt(number, 10), data),
 		LogConfig:      container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": maxLog, "max-file": "2"}},
-		Resources: container.Resources{
-			Memory: d.cfg.Memory, MemorySwap: d.cfg.Memory, NanoCPUs: int64(d.cfg.CPUs * 1e9), PidsLimit: &d.cfg.Processes,
-		},
+		Resources:      d.resources(req.Deployment),
 	}
 	if where.published {
 		config.ExposedPorts = network.PortSet{port: {}}
@@ -167,6 +168,15 @@ func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, d
 	o.Name = name{Key: claim.Key, Revision: number, Fence: claim.Fence}.String()
 	o.Config, o.HostConfig = config, host
 	return o, nil
+}
+
+// resources returns what a container may use.
+func (d *Driver) resources(wanted agent.Deployment) container.Resources {
+	memory := cmp.Or(wanted.Bytes(), d.cfg.Memory)
+	processes := cmp.Or(wanted.Processes, d.cfg.Processes)
+	return container.Resources{
+		Memory: memory, MemorySwap: memory, NanoCPUs: cmp.Or(wanted.MilliCPU()*1e6, int64(d.cfg.CPUs*1e9)), PidsLimit: &processes,
+	}
 }
 
 // deliver copies the request and the directories of the agent into the volumes of a container.

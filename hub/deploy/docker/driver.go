@@ -40,6 +40,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // Config configures [New].
@@ -69,7 +70,8 @@ type Config struct {
 	// Subnets are divided into the networks of tenants. Defaults to 10.213.0.0/16, for 1,024.
 	Subnets []netip.Prefix
 
-	// Memory bounds the memory of a container in bytes. There is no swap. Defaults to 1 GiB.
+	// Memory bounds the memory of a container in bytes, unless its agent has a limit of its own, as for
+	// the next fields. There is no swap. Defaults to 1 GiB.
 	Memory int64
 
 	// CPUs bounds the processor time of a container. Defaults to 1.
@@ -165,6 +167,11 @@ func (d *Driver) Close() error {
 
 // Backend returns "docker".
 func (d *Driver) Backend() string { return "docker" }
+
+// CheckDeployment returns an error for several replicas.
+func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
+	return deploy.OneReplica(d.Backend(), wanted)
+}
 
 // keyPattern is that of a deployment key.
 var keyPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)

@@ -79,7 +79,7 @@ func (d *Driver) observe(ctx context.Context, r runtimeContainer) (o deploy.Runt
 	case r.alive():
 		o.Phase = deploy.Stopping
 	case r.Step == stepNone && r.state != container.StateCreated:
-		o.Phase, o.Message = deploy.Exited, exit(c.State, d.cfg.Memory)
+		o.Phase, o.Message = deploy.Exited, exit(c.State, c.HostConfig)
 	}
 	if r.alive() {
 		o.URL, err = d.address(ctx, r, c.NetworkSettings)
@@ -91,10 +91,10 @@ func (d *Driver) observe(ctx context.Context, r runtimeContainer) (o deploy.Runt
 }
 
 // exit states for the user why a container ended.
-func exit(s *container.State, memory int64) string {
+func exit(s *container.State, limits *container.HostConfig) string {
 	switch {
-	case s.OOMKilled:
-		return fmt.Sprintf("it needed more memory than its limit of %d MiB", memory>>20)
+	case s.OOMKilled && limits != nil:
+		return fmt.Sprintf("it needed more memory than its limit of %d MiB", limits.Memory>>20)
 	case s.Error != "":
 		return s.Error
 	}

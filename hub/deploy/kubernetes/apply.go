@@ -13,7 +13,7 @@ import (
 // Apply creates the objects of a revision, which have no effect at first, or makes them those of the
 // request again, and then starts its pods. If former pods of the revision end, it waits for that.
 func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request) error {
-	if err := checkEnv(req); err != nil {
+	if err := errors.Join(checkEnv(req), d.CheckDeployment(req.Deployment)); err != nil {
 		return err
 	}
 	if _, err := d.manifest(claim, number, "").secret(&req); err != nil { // before anything is written
@@ -108,7 +108,7 @@ func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req
 	if err != nil {
 		return err
 	}
-	app, err := m.deployment(d.cfg.Replicas, req, time.Now())
+	app, err := m.deployment(d.cfg.replicas(req.Deployment), req, time.Now())
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -23,10 +24,10 @@ func (w *workload) cause() string {
 func (p *pod) cause(cfg *Config) string {
 	for _, c := range p.Status.Containers {
 		if t := c.State.Terminated; t != nil {
-			return t.cause(cfg)
+			return t.cause(p.memory(cfg))
 		}
 		if t := c.LastState.Terminated; t != nil {
-			return t.cause(cfg)
+			return t.cause(p.memory(cfg))
 		}
 		if w := c.State.Waiting; w != nil {
 			if text := waiting(w.Reason, w.Message, cfg); text != "" {
@@ -80,10 +81,19 @@ func waiting(reason, message string, cfg *Config) string {
 	return strings.TrimSuffix(reason+": "+message, ": ")
 }
 
-func (t *terminated) cause(cfg *Config) string {
+// memory returns the limit of a pod.
+func (p *pod) memory(cfg *Config) string {
+	for _, c := range p.Spec.Containers {
+		return cmp.Or(c.Resources.Limits.Memory, cfg.Memory)
+	}
+	return cfg.Memory
+}
+
+// cause returns why a container ended. memory is its limit.
+func (t *terminated) cause(memory string) string {
 	switch {
 	case t.Reason == "OOMKilled":
-		return fmt.Sprintf("it needed more memory than its limit of %s", cfg.Memory)
+		return fmt.Sprintf("it needed more memory than its limit of %s", memory)
 	case t.Message != "":
 		return t.Message
 	case t.Reason != "" && t.Reason != "Error" && t.Reason != "Completed":

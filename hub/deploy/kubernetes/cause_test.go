@@ -76,9 +76,11 @@ func TestCauses(t *testing.T) {
 		phase     deploy.Phase
 		want      string
 		preparing bool
+		memory    string // of the agent
 	}{
 		"running":                        {pod: container(running, nil, 0), phase: deploy.Running},
 		"ran out of memory":              {pod: container(ended(137, "OOMKilled", ""), nil, 0), phase: deploy.Exited, want: "it needed more memory than its limit of 256Mi"},
+		"ran out of its own memory":      {memory: "64Mi", pod: container(ended(137, "OOMKilled", ""), nil, 0), phase: deploy.Exited, want: "it needed more memory than its limit of 64Mi"},
 		"ran out of memory, and waits":   {pod: container(backOff, ended(137, "OOMKilled", ""), 3), phase: deploy.Exited, want: "it needed more memory than its limit of 256Mi"},
 		"ran out of memory, runs again":  {pod: container(running, ended(137, "OOMKilled", ""), 1), phase: deploy.Exited, want: "it needed more memory than its limit of 256Mi"},
 		"crash loop":                     {pod: container(backOff, ended(3, "Error", ""), 4), phase: deploy.Exited, want: "exit status 3"},
@@ -122,7 +124,9 @@ func TestCauses(t *testing.T) {
 			lists := map[string][]any{"events": test.events, "pods": {}}
 			s := server(t, func(w http.ResponseWriter, r *http.Request) bool { return serveLists(lists, w, r) })
 			d := open(t, s.URL, func(c *kubernetes.Config) { c.Memory = "256Mi" })
-			all, err := d.Objects(claim(1), 1, request(), time.Now())
+			req := request()
+			req.Deployment.Memory = test.memory
+			all, err := d.Objects(claim(1), 1, req, time.Now())
 			require.NoError(t, err)
 			if test.app != nil {
 				all[0].Object["status"] = test.app

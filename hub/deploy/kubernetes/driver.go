@@ -41,6 +41,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // Config configures [New].
@@ -57,7 +58,8 @@ type Config struct {
 	// Env is the environment of the runtimes, as "NAME=value". Pods show it.
 	Env []string
 
-	// Replicas is the number of pods of a runtime. More than one needs Bus. Defaults to 1.
+	// Replicas is the number of pods of a runtime whose agent has no number of its own, as for the
+	// next fields. More than one needs Bus. Defaults to 1.
 	Replicas int64
 
 	// Bus connects the pods of a deployment, so that a cancel reaches the pod that has the run.
@@ -95,6 +97,14 @@ type Config struct {
 
 	// Timeout bounds what a method needs of the API server. Defaults to 30 s.
 	Timeout time.Duration
+}
+
+// Bounds returns Memory, CPUs and Replicas in the form of the settings of an agent.
+func (c Config) Bounds() (deploy.Bounds, error) {
+	memory, memoryErr := resource.ParseQuantity(c.Memory)
+	cpus, cpuErr := resource.ParseQuantity(c.CPUs)
+	return deploy.Bounds{Memory: agent.MemoryText(memory.Value()), CPU: agent.CPUText(cpus.MilliValue()), Replicas: c.Replicas},
+		errors.Join(memoryErr, cpuErr)
 }
 
 // Driver is a deploy.Driver. It is safe for concurrent use.
@@ -188,6 +198,19 @@ func (d *Driver) Close() error {
 
 // Backend returns "kubernetes".
 func (d *Driver) Backend() string { return "kubernetes" }
+
+// CheckDeployment returns an error for several replicas without a bus, and for a limit of processes,
+// which a pod cannot have.
+func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
+	switch {
+	case wanted.Replicas > 1 && d.cfg.Bus == nil:
+		return fmt.Errorf("deployment.replicas is %d, and several replicas require AGENT_BUS_URL: a cancel would not reach the pod that has the run",
+			wanted.Replicas)
+	case wanted.Processes != 0:
+		return errors.New("deployment.processes: the processes of a pod are limited by the nodes of the cluster (podPidsLimit): omit it")
+	}
+	return nil
+}
 
 // keyPattern is that of a deployment key.
 var keyPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)

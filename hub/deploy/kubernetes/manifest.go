@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -139,7 +140,7 @@ func (m manifest) pod(req deploy.Request) fields {
 			},
 			"env":            env,
 			"ports":          []any{fields{"name": "http", "containerPort": int64(listenPort), "protocol": "TCP"}},
-			"resources":      m.cfg.resources(),
+			"resources":      m.cfg.resources(req.Deployment),
 			"volumeMounts":   mounts,
 			"livenessProbe":  probe("/health", 10, 6),
 			"readinessProbe": probe("/health/ready", 2, 1),
@@ -166,16 +167,27 @@ func (m manifest) pod(req deploy.Request) fields {
 // seconds returns a time as the cluster counts it, at least a second.
 func seconds(d time.Duration) int64 { return max(int64(math.Ceil(d.Seconds())), 1) }
 
-func (c *Config) resources() fields {
-	part := resource.MustParse(c.CPUs)
+// resources returns what a pod may use. Quantities are as the API server writes them.
+func (c *Config) resources(wanted agent.Deployment) fields {
+	memory, cpu := c.Memory, resource.MustParse(c.CPUs)
+	if wanted.Memory != "" {
+		memory = resource.NewQuantity(wanted.Bytes(), resource.BinarySI).String()
+	}
+	if wanted.CPU != "" {
+		cpu = *resource.NewMilliQuantity(wanted.MilliCPU(), resource.DecimalSI)
+	}
+	part := cpu.DeepCopy()
 	part.SetMilli(max(part.MilliValue()/10, 1))
 	files := resource.MustParse(c.Scratch)
 	files.Set(max(files.Value()/10, 1))
 	return fields{
-		"requests": fields{"memory": c.Memory, "cpu": part.String(), "ephemeral-storage": files.String()},
-		"limits":   fields{"memory": c.Memory, "cpu": c.CPUs, "ephemeral-storage": c.Scratch},
+		"requests": fields{"memory": memory, "cpu": part.String(), "ephemeral-storage": files.String()},
+		"limits":   fields{"memory": memory, "cpu": cpu.String(), "ephemeral-storage": c.Scratch},
 	}
 }
+
+// replicas returns the number of pods of a runtime.
+func (c *Config) replicas(wanted agent.Deployment) int64 { return cmp.Or(wanted.Replicas, c.Replicas) }
 
 // service returns the Service.
 func (m manifest) service() (*unstructured.Unstructured, error) {

@@ -243,3 +243,39 @@ func TestInvalidConfigurations(t *testing.T) {
 		require.ErrorContains(t, err, "is not valid")
 	}
 }
+
+// The deployment settings of an agent replace those of the driver. A pod has quantities as the API
+// server writes them: otherwise it would differ from what was applied.
+func TestDeploymentSettingsOfAnAgent(t *testing.T) {
+	t.Parallel()
+	resources := func(d *kubernetes.Driver, wanted agent.Deployment) (replicas any, limits, requests object) {
+		req := request()
+		req.Deployment = wanted
+		all, err := d.Objects(claim(7), 3, req, time.Now())
+		require.NoError(t, err)
+		spec := all[0].Object["spec"].(object)
+		pod := spec["template"].(object)["spec"].(object)
+		of := pod["containers"].([]any)[0].(object)["resources"].(object)
+		return spec["replicas"], of["limits"].(object), of["requests"].(object)
+	}
+	d := open(t, "https://192.0.2.1", func(c *kubernetes.Config) { c.Bus = bus() })
+	replicas, limits, requests := resources(d, agent.Deployment{})
+	require.EqualValues(t, 1, replicas)
+	require.Equal(t, object{"memory": "1Gi", "cpu": "1", "ephemeral-storage": "2Gi"}, limits)
+	require.Equal(t, object{"memory": "1Gi", "cpu": "100m", "ephemeral-storage": "214748364"}, requests)
+	replicas, limits, requests = resources(d, agent.Deployment{Memory: "2048Mi", CPU: "2000m", Replicas: 3})
+	require.EqualValues(t, 3, replicas)
+	require.Equal(t, object{"memory": "2Gi", "cpu": "2", "ephemeral-storage": "2Gi"}, limits)
+	require.Equal(t, object{"memory": "2Gi", "cpu": "200m", "ephemeral-storage": "214748364"}, requests)
+	_, limits, requests = resources(d, agent.Deployment{CPU: "10m"})
+	require.Equal(t, "10m", limits["cpu"])
+	require.Equal(t, "1m", requests["cpu"])
+
+	require.NoError(t, d.CheckDeployment(agent.Deployment{Memory: "64Mi", CPU: "100m", Replicas: 100}))
+	require.ErrorContains(t, d.CheckDeployment(agent.Deployment{Processes: 64}), "podPidsLimit")
+	alone := open(t, "https://192.0.2.1")
+	require.NoError(t, alone.CheckDeployment(agent.Deployment{Replicas: 1}))
+	req := request()
+	req.Deployment.Replicas = 2
+	require.ErrorContains(t, alone.Apply(t.Context(), claim(1), 1, req), "deployment.replicas is 2, and several replicas require AGENT_BUS_URL")
+}

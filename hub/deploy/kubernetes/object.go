@@ -92,6 +92,15 @@ type service struct {
 type pod struct {
 	object `json:",inline"`
 
+	Spec struct {
+		Containers []struct {
+			Resources struct {
+				Limits struct {
+					Memory string `json:"memory"`
+				} `json:"limits"`
+			} `json:"resources"`
+		} `json:"containers"`
+	} `json:"spec"`
 	Status struct {
 		Phase      string            `json:"phase"`
 		PodIP      string            `json:"podIP"`

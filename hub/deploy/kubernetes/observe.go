@@ -44,7 +44,7 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 
 // replicas returns the URLs of the pods of a runtime if each has a disk of its own.
 func (d *Driver) replicas(r revision) (urls []string) {
-	if d.cfg.Replicas == 1 || d.cfg.StorageSize != "" {
+	if r.app != nil && r.app.Spec.Replicas == 1 || len(r.pods) < 2 || d.cfg.StorageSize != "" {
 		return nil
 	}
 	for _, p := range r.pods {

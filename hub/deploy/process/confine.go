@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
 // policy is what the processes of a deployment can reach. The runtime confines its commands
 // further.
-func (d *Driver) policy(r revision, user int) sandbox.Policy {
+func (d *Driver) policy(r revision, user int, limits sandbox.Limits) sandbox.Policy {
 	path := ""
 	for _, variable := range d.cfg.Env {
 		if value, found := strings.CutPrefix(variable, "PATH="); found {
@@ -31,6 +32,7 @@ func (d *Driver) policy(r revision, user int) sandbox.Policy {
 		Network: sandbox.NetworkAll,
 		Nested:  true,
 		User:    user,
+		Limits:  limits,
 	}
 }
 
@@ -39,7 +41,7 @@ func (r revision) temporary() string { return r.path(filepath.Join(privateDir, "
 
 // confine changes cmd so that it is confined, and returns a function that is called after its
 // start.
-func (d *Driver) confine(r revision, cmd *exec.Cmd) (started func(), err error) {
+func (d *Driver) confine(r revision, cmd *exec.Cmd, wanted agent.Deployment) (started func(), err error) {
 	if err := r.makeDirectories(); err != nil {
 		return nil, clean("create directory of deployment", err)
 	}
@@ -47,7 +49,8 @@ func (d *Driver) confine(r revision, cmd *exec.Cmd) (started func(), err error) 
 	if err != nil {
 		return nil, clean("give the deployment its user id", err)
 	}
-	box, err := sandbox.New(d.policy(r, user))
+	limits := sandbox.Limits{Memory: uint64(wanted.Bytes()), Processes: uint64(wanted.Processes)} // neither is negative
+	box, err := sandbox.New(d.policy(r, user, limits))
 	if err != nil {
 		return nil, clean("confine the runtime", err)
 	}
@@ -93,11 +96,12 @@ func (d *Driver) probe() error {
 	if d.users {
 		user = d.cfg.Users.First
 	}
-	box, err := sandbox.New(d.policy(trial, user))
+	box, err := sandbox.New(d.policy(trial, user, sandbox.Limits{Memory: 1 << 30, Processes: 1000}))
 	if err != nil {
 		return err
 	}
 	defer box.Close()
+	d.limits = box.Support()
 	var reasons []string
 	switch support := box.Support(); {
 	case !support.Files:

@@ -45,6 +45,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
 // Config configures [New].
@@ -91,6 +92,7 @@ type Driver struct {
 	cfg        Config
 	users      bool // deployments have user ids of their own
 	unconfined string
+	limits     sandbox.Support // of memory and processes
 
 	waiting sync.WaitGroup // for processes that this one has started
 	exits   sync.Map       // from the folder of a revision to the exit of its last process
@@ -138,6 +140,20 @@ func New(cfg Config) (*Driver, error) {
 // Backend returns "process".
 func (d *Driver) Backend() string { return "process" }
 
+// CheckDeployment returns an error for what this system does not enforce.
+func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
+	const remedy = "omit it, or use docker or kubernetes"
+	switch {
+	case wanted.Memory != "" && !d.limits.Memory:
+		return errors.New("deployment.memory: this system limits no memory of processes, because the hub can create no control groups: " + remedy)
+	case wanted.Processes != 0 && !d.limits.Processes:
+		return errors.New("deployment.processes: this system limits no number of processes, because the hub can create no control groups: " + remedy)
+	case wanted.CPU != "":
+		return errors.New("deployment.cpu: the process deployer limits no processors: " + remedy)
+	}
+	return deploy.OneReplica(d.Backend(), wanted)
+}
+
 // keyPattern is that of a deployment key, which is the name of a directory.
 var keyPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)
 
@@ -152,6 +168,9 @@ func (d *Driver) folder(key string) (folder, error) {
 // Apply configures a revision and starts its runtime. If a former runtime of the revision ends, it
 // waits for that.
 func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request) error {
+	if err := d.CheckDeployment(req.Deployment); err != nil {
+		return err
+	}
 	return d.change(ctx, claim, true, func(f folder) error {
 		r := f.revision(number)
 		s, err := r.load()
@@ -167,7 +186,7 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 			return err
 		}
 		s.StoppedAt, s.CutAt, s.Revision = time.Time{}, time.Time{}, number
-		return d.start(r, &s)
+		return d.start(r, &s, req.Deployment)
 	})
 }
 

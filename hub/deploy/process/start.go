@@ -10,13 +10,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // start starts the runtime of a configured deployment. The order of the steps leaves no process
 // behind if the hub is killed between two of them: the runtime waits until its process is recorded,
 // and ends if the hub does before that.
-func (d *Driver) start(r revision, s *state) error {
+func (d *Driver) start(r revision, s *state, wanted agent.Deployment) error {
 	s.reap(r)
 	env, err := r.env()
 	if err != nil {
@@ -49,7 +52,7 @@ func (d *Driver) start(r revision, s *state) error {
 	if err != nil {
 		return err
 	}
-	started, err := d.confine(r, cmd)
+	started, err := d.confine(r, cmd, wanted)
 	if err != nil {
 		return err
 	}
@@ -64,7 +67,7 @@ func (d *Driver) start(r revision, s *state) error {
 	s.StartedAt = time.Now().UTC().Truncate(time.Microsecond)
 	born := s.Birth
 	d.exits.Store(r.folder, exit{birth: born, running: true})
-	d.waiting.Go(func() { d.wait(cmd, r, born) })
+	d.waiting.Go(func() { d.wait(cmd, r, born, wanted) })
 	if err := r.save(*s); err != nil {
 		_ = confirm.Close() // the runtime ends
 		return err
@@ -80,13 +83,16 @@ type exit struct {
 }
 
 // wait reaps a process of this hub, whose end is visible to Observe after that.
-func (d *Driver) wait(cmd *exec.Cmd, r revision, born string) {
+func (d *Driver) wait(cmd *exec.Cmd, r revision, born string, wanted agent.Deployment) {
 	err := cmd.Wait()
 	killOrphans(cmd.Process.Pid, born, r.mark())
 	d.clear(r, born)
 	note := "exit status 0"
 	if err != nil {
 		note = err.Error()
+	}
+	if wanted.Memory != "" && strings.Contains(note, "killed") {
+		note += ", as if it needed more memory than its limit of " + wanted.Memory
 	}
 	d.exits.Store(r.folder, exit{birth: born, note: note})
 }

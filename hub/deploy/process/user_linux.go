@@ -32,7 +32,7 @@ func (d *Driver) probeUsers(trial revision) (reason string, err error) {
 	if err := os.Chown(trial.path(workDir), d.cfg.Users.Last, d.cfg.Users.Last); err != nil {
 		return fmt.Sprintf("user %d cannot own files: %v", d.cfg.Users.Last, clean("chown", err)), nil
 	}
-	box, err := sandbox.New(d.policy(trial, d.cfg.Users.First))
+	box, err := sandbox.New(d.policy(trial, d.cfg.Users.First, sandbox.Limits{}))
 	if err != nil {
 		return clean("confine", err).Error(), nil
 	}

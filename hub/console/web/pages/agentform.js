@@ -19,6 +19,7 @@ export const empty = {
   maxOutputTokens: null, contextWindow: null, temperature: null, thinking: "", permissionMode: "default", limitTools: false, allowedTools: [], disallowedTools: [],
   tools: [], skills: [], mcps: [], knowledge: [], settingSources: [], sandboxMode: "", sandboxNetwork: "", sandboxRead: [], sandboxWrite: [], sandboxDomains: [],
   runTimeout: "", llmIdleTimeout: "", toolTimeout: "", subagents: "{}",
+  "deployment.memory": "", "deployment.cpu": "", "deployment.processes": null, "deployment.replicas": null,
 };
 
 export const names = Object.keys(empty);
@@ -27,11 +28,13 @@ export const names = Object.keys(empty);
 export function valuesOf(a) {
   const sandbox = a.sandbox || {};
   const limits = a.limits || {};
+  const deployment = a.deployment || {};
   return {
     ...empty, ...Object.fromEntries(names.filter((n) => n in a).map((n) => [n, a[n]])),
     thinking: a.thinking ? JSON.stringify(a.thinking) : "", limitTools: Array.isArray(a.allowedTools), allowedTools: a.allowedTools || [], knowledge: (a.knowledge || []).map((k) => k.name),
     sandboxMode: sandbox.mode === false ? "off" : sandbox.mode || "", sandboxNetwork: sandbox.network || "", sandboxRead: sandbox.read || [], sandboxWrite: sandbox.write || [], sandboxDomains: sandbox.domains || [],
     runTimeout: limits.runTimeout || "", llmIdleTimeout: limits.llmIdleTimeout || "", toolTimeout: limits.toolTimeout || "", subagents: JSON.stringify(a.subagents || {}, null, 2),
+    "deployment.memory": deployment.memory || "", "deployment.cpu": deployment.cpu || "", "deployment.processes": deployment.processes || null, "deployment.replicas": deployment.replicas || null,
   };
 }
 
@@ -47,7 +50,8 @@ function parse(field, text, otherwise) {
 
 /** bodyOf returns the body of a request. before is the stored agent: what the form does not have stays. */
 export function bodyOf(v, before = {}) {
-  const { sandboxMode, sandboxNetwork, sandboxRead, sandboxWrite, sandboxDomains, runTimeout, llmIdleTimeout, toolTimeout, limitTools, ...plain } = v;
+  const { sandboxMode, sandboxNetwork, sandboxRead, sandboxWrite, sandboxDomains, runTimeout, llmIdleTimeout, toolTimeout, limitTools,
+    "deployment.memory": memory, "deployment.cpu": cpu, "deployment.processes": processes, "deployment.replicas": replicas, ...plain } = v;
   const body = { ...plain };
   for (const kept of ["extraUserSkillDirs", "access"]) if (kept in before) body[kept] = before[kept];
   body.allowedTools = limitTools ? v.allowedTools : null;
@@ -57,6 +61,7 @@ export function bodyOf(v, before = {}) {
   const sandbox = { mode: sandboxMode === "off" ? false : sandboxMode, network: sandboxNetwork, read: sandboxRead, write: sandboxWrite, domains: sandboxDomains };
   body.sandbox = sandboxMode || sandboxNetwork || sandboxRead.length || sandboxWrite.length || sandboxDomains.length ? sandbox : null;
   body.limits = { ...(before.limits || {}), runTimeout: runTimeout || null, llmIdleTimeout: llmIdleTimeout || null, toolTimeout: toolTimeout || null };
+  body.deployment = { memory, cpu, processes, replicas };
   return body;
 }
 
@@ -102,5 +107,8 @@ export function AgentFields({ form, choices, brief }) {
       <${NumberField} ...${f} name="maxTurns" label=${t("field.maxTurns")} min="1" max="10000" /><${NumberField} ...${f} name="maxOutputTokens" label=${t("field.maxOutputTokens")} min="1" />
       <${NumberField} ...${f} name="contextWindow" label=${t("field.contextWindow")} min="1" /><${NumberField} ...${f} name="temperature" label=${t("field.temperature")} min="0" max="2" step="any" />
       <${TextField} ...${f} name="runTimeout" label=${t("field.runTimeout")} placeholder="30m" /><${TextField} ...${f} name="llmIdleTimeout" label=${t("field.llmIdleTimeout")} placeholder="2m" />
-      <${TextField} ...${f} name="toolTimeout" label=${t("field.toolTimeout")} placeholder="2m" /><${TextField} ...${f} name="thinking" label=${t("field.thinking")} placeholder='{"budgetTokens": 4096}' spellcheck="false" /></div></fieldset>`;
+      <${TextField} ...${f} name="toolTimeout" label=${t("field.toolTimeout")} placeholder="2m" /><${TextField} ...${f} name="thinking" label=${t("field.thinking")} placeholder='{"budgetTokens": 4096}' spellcheck="false" /></div></fieldset>
+    <fieldset><legend>${t("agent.part.deployment")}</legend><p class="help">${t("agent.deployment_help")}</p><div class="grid">
+      <${TextField} ...${f} name="deployment.memory" label=${t("field.deployMemory")} placeholder="512Mi" spellcheck="false" /><${TextField} ...${f} name="deployment.cpu" label=${t("field.deployCpu")} placeholder="500m" spellcheck="false" />
+      <${NumberField} ...${f} name="deployment.processes" label=${t("field.deployProcesses")} min="16" max="4194304" /><${NumberField} ...${f} name="deployment.replicas" label=${t("field.deployReplicas")} min="1" max="100" /></div></fieldset>`;
 }

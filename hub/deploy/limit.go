@@ -1,0 +1,53 @@
+package deploy
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// Bounds are the most that the deployment settings of agents may have. A zero field is unbounded.
+type Bounds = agent.Deployment
+
+// checkDeployment returns an error for settings of an agent that exceed Config.Most, or that the
+// platform cannot enforce. Agents may have them from another platform, or from before the operator
+// changed the settings of the hub.
+func (s *Service) checkDeployment(wanted agent.Deployment) error {
+	most := s.cfg.Most
+	for _, row := range []struct {
+		name, setting string
+		wanted, most  int64
+		text          func(int64) string
+	}{
+		{"memory", "MEMORY", wanted.Bytes(), most.Bytes(), agent.MemoryText},
+		{"cpu", "CPU", wanted.MilliCPU(), most.MilliCPU(), agent.CPUText},
+		{"processes", "PROCESSES", wanted.Processes, most.Processes, number},
+		{"replicas", "REPLICAS", wanted.Replicas, most.Replicas, number},
+	} {
+		if row.most > 0 && row.wanted > row.most {
+			return fmt.Errorf("deployment.%s is %s, and this hub permits at most %s (DEPLOYER_%s_MAX)",
+				row.name, row.text(row.wanted), row.text(row.most), row.setting)
+		}
+	}
+	return s.driver.CheckDeployment(wanted)
+}
+
+// permit returns the error of checkDeployment as api.Conflict.
+func (s *Service) permit(wanted agent.Deployment) error {
+	if err := s.checkDeployment(wanted); err != nil {
+		return api.Conflict.New("The agent cannot be deployed: " + err.Error() + ".")
+	}
+	return nil
+}
+
+// OneReplica returns the error of a driver that starts one process or container for a revision.
+func OneReplica(backend string, d agent.Deployment) error {
+	if d.Replicas > 1 {
+		return fmt.Errorf("deployment.replicas is %d, and the %s deployer starts one runtime: omit it, or use kubernetes", d.Replicas, backend)
+	}
+	return nil
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
