@@ -78,7 +78,7 @@ export function Audit({ place }) {
         <td><button type="button" class="button link" onClick=${() => open((close) => html`<${Entry} e=${e} close=${close} />`)}><time datetime=${e.createdAt}>${dateTime(e.createdAt)}</time></button></td>
         <td data-label=${t("audit.action")}><code>${e.action}</code></td><td data-label=${t("audit.user")}>${e.userName}</td>
         <td data-label=${t("audit.target")}>${targetOf(e) ? html`<a href=${targetOf(e)}>${e.targetName || e.targetId}</a>` : e.targetName || e.targetId}</td><td data-label=${t("list.state")}><${State} of=${e.status} /></td></tr>`)}</tbody></table>
-      <nav class="paging" aria-label=${t("list.pages")}><${Button} kind="small" disabled=${page <= 1} action=${() => turn(page - 1)}>${t("list.previous")}</${Button}><span role="status">${t("list.page", { page, last })}</span>
-        <${Button} kind="small" disabled=${page >= last} action=${() => turn(page + 1)}>${t("list.next")}</${Button}><span class="soft">${t("list.count", { n: list.total })}</span></nav>` : html`<${Empty} text=${t("list.nothing")} />`)}</${Loaded}>
+      <nav class="paging" aria-label=${t("list.pages")}>${last > 1 && html`<${Button} kind="small" disabled=${page <= 1} action=${() => turn(page - 1)}>${t("list.previous")}</${Button}><span role="status">${t("list.page", { page, last })}</span>
+        <${Button} kind="small" disabled=${page >= last} action=${() => turn(page + 1)}>${t("list.next")}</${Button}>`}<span class="soft" role="status">${t("list.count", { n: list.total })}</span></nav>` : html`<${Empty} text=${t("list.nothing")} />`)}</${Loaded}>
   </${Page}>`;
 }

@@ -78,7 +78,7 @@ export function Problem({ fault, retry }) {
     <p>${meaningOf(fault)}</p>
     ${detailOf(fault) && html`<p class="soft" lang="en">${detailOf(fault)}</p>`}
     ${fault.requestId && html`<p class="soft">${t("error.request")} <code>${fault.requestId}</code> <${Copy} text=${fault.requestId} /></p>`}
-    ${retry && html`<${Button} action=${retry}>${t("action.retry")}</${Button}>`}
+    ${retry && ![403, 404].includes(fault.status) && html`<${Button} action=${retry}>${t("action.retry")}</${Button}>`}
   </div>`;
 }
 
