@@ -11,7 +11,8 @@ import { filesOf } from "../parts/zip.js";
 import { kinds, useOptions } from "./kinds.js";
 
 const pageSize = 25;
-const maxArchive = 8 << 20; // bytes of a skill whose files are shown
+const maxArchive = 8 << 20; // bytes of a skill whose files are listed
+const maxShown = 1 << 20; // bytes of a file that is shown
 
 const controls = { text: TextField, area: AreaField, number: NumberField, check: CheckField, select: SelectField, names: NamesField };
 
@@ -105,12 +106,12 @@ function Archive({ skill }) {
   }, [skill.hash]);
   const show = (file) => open((close) => html`<${ArchivedFile} file=${file} close=${close} />`);
   return html`<${Loaded} state=${state}>${(files) => files.length > 0 && html`<h2>${t("files.title")}</h2><ul class="tree">${files.map((f) => html`<li key=${f.name}>
-    <${Button} kind="quiet" action=${() => show(f)}>${f.name}</${Button}><span class="soft">${bytes(f.size)}</span></li>`)}</ul>`}</${Loaded}>`;
+    <${Button} kind="quiet" disabled=${f.size > maxShown} action=${() => show(f)}>${f.name}</${Button}><span class="soft">${bytes(f.size)}</span></li>`)}</ul>`}</${Loaded}>`;
 }
 
 function ArchivedFile({ file, close }) {
   const state = useLoad(() => file.text());
-  return html`<${Dialog} wide title=${file.name} onClose=${() => close()}><${Loaded} state=${state}>${(text) => html`<pre class="lines wrap" tabindex="0">${text.slice(0, 500_000)}</pre>`}</${Loaded}>
+  return html`<${Dialog} wide title=${file.name} onClose=${() => close()}><${Loaded} state=${state}>${(text) => html`<pre class="lines wrap" tabindex="0">${text}</pre>`}</${Loaded}>
     <div class="buttons"><${Button} kind="primary" action=${() => close()}>${t("action.close")}</${Button}></div></${Dialog}>`;
 }
 
