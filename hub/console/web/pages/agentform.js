@@ -44,7 +44,7 @@ function parse(field, text, otherwise) {
   try {
     return JSON.parse(text);
   } catch {
-    throw Object.assign(new Error(t("form.not_json")), { fields: { [field]: t("form.not_json") }, code: "validation_failed" });
+    throw Object.assign(new Error(), { fields: { [field]: t("form.not_json") }, code: "validation_failed" });
   }
 }
 

@@ -34,7 +34,7 @@ function body(kind, values, existing) {
       const value = f.parse ? f.parse(values[f.name]) : values[f.name];
       if (value !== undefined) result[f.name] = value;
     } catch {
-      throw Object.assign(new Error(), { fields: { [f.name]: t("form.not_json") } });
+      throw Object.assign(new Error(), { fields: { [f.name]: t("form.not_json") }, code: "validation_failed" });
     }
   }
   return result;
