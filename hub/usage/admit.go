@@ -13,8 +13,8 @@ import (
 // reservedFor is how long a caller should wait whose budget is reserved by runs in progress.
 const reservedFor = 5 * time.Second
 
-// Lock locks the budgets with a hard limit of a run until the transaction that stores its begin ends,
-// and reports whether there may be any: transactions that begin runs of one budget wait for each
+// Lock locks the budgets with a hard limit of a run until the end of the transaction that stores its
+// begin, and reports whether there may be any: transactions that begin runs of one budget wait for each
 // other. On PostgreSQL it also takes the advisory lock of the key, which the transaction would
 // otherwise take in a statement of its own.
 func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) (found bool, err error) {

@@ -20,7 +20,8 @@ const spentOf = `COALESCE((
 			AND d.agent_name = CASE WHEN b.kind = 'agent' THEN b.name ELSE '' END AND d.user_id = CASE WHEN b.kind = 'user' THEN b.name ELSE '' END
 			AND d.day >= CASE WHEN b.period = 'day' THEN CAST(%s AS BIGINT) ELSE CAST(%s AS BIGINT) END), 0)`
 
-// selectBudgets selects budgets as scanBudget reads them. $1 is today, $2 the first day of the month.
+// selectBudgets selects budgets as scanBudget reads them. $1 is today, $2 the first day of the
+// month.
 var selectBudgets = `SELECT b.tenant_id, b.kind, b.name, b.period, b.unit, b.soft, b.hard, b.reserve, b.updated_at, ` +
 	fmt.Sprintf(spentOf, "$1", "$2") + ` AS spent FROM usage_budgets AS b `
 

@@ -12,14 +12,14 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// Bounds of what a runtime reports, which is not trusted.
+// Bounds of the report of a runtime, which is not trusted.
 const (
 	maxReport = 4 << 10 // bytes
 	maxModels = 16      // of subagents; the tokens of further ones count for the model of the agent
 	maxModel  = 200     // bytes of a name
 )
 
-// AdmitDirect checks the hard limit of an agent for a run that is no answer of a chat. Such runs have
+// AdmitDirect checks the hard limit of an agent for a run outside of chats. Such runs have
 // no user and hold no reserve: one begins while the limit has a reserve left. It fails with
 // api.RateLimited.
 func (s *Service) AdmitDirect(ctx context.Context, tenantID, agentName string) error {
@@ -36,7 +36,7 @@ func (s *Service) AdmitDirect(ctx context.Context, tenantID, agentName string) e
 	return nil
 }
 
-// RecordDirect counts a run that is no answer of a chat. report is the value of wire.UsageHeader. The
+// RecordDirect counts a run outside of chats. report is the value of wire.UsageHeader. The
 // run has an id of its own, because its caller has chosen that of the runtime.
 func (s *Service) RecordDirect(ctx context.Context, tenantID, agentName, report string) error {
 	var in wire.RunUsage

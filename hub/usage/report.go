@@ -82,8 +82,8 @@ func (in Query) slice() string {
 	return sliceAgent
 }
 
-// weeks returns the first day of the weeks that are the closest to the range, and the day after them.
-// Reports by day have none.
+// weeks returns the first day of the weeks that are the closest to the range, and the day after
+// them. Reports by day have none.
 func (in Query) weeks() (first, after int64) {
 	nearest := func(day int64) int64 { return (day + weekDays/2) / weekDays * weekDays }
 	first, after = nearest(dayOf(in.From)), nearest(dayOf(in.To)+1)

@@ -57,9 +57,9 @@ func (u Usage) Add(v Usage) Usage {
 	return u
 }
 
-// UsageHeader is the header of the JSON response to a run, and the trailer of a stream of events, with
-// a [RunUsage] as JSON, if the request has "TE: trailers": a proxy counts runs without reading their
-// bodies.
+// UsageHeader is the header of the JSON response to a run, and the trailer of a stream of events,
+// with a [RunUsage] as JSON, if the request has "TE: trailers": a proxy counts runs without reading
+// their bodies.
 const UsageHeader = "X-Run-Usage"
 
 // RunUsage has the tokens of a run.
