@@ -44,6 +44,26 @@ func TestLease(t *testing.T) {
 	})
 }
 
+// Many leases are renewed, some at the same time.
+func TestLeasesOfManyRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := run.NewMemoryBus()
+		owner, other := run.New(run.Config{Bus: bus}), run.New(run.Config{Bus: bus})
+		defer owner.Close()
+		defer other.Close()
+		var runs []*run.Run
+		for range 100 {
+			runs = append(runs, started(t, owner))
+		}
+		<-time.After(2 * time.Minute)
+		for _, r := range runs {
+			_, err := other.Claim(t.Context(), r.ID())
+			require.ErrorIs(t, err, run.ErrConflict)
+			r.Finish(nil)
+		}
+	})
+}
+
 // The state of an ended run is known to all replicas for five minutes after its end.
 func TestEndedRunsOfReplicasExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -141,6 +142,29 @@ func TestEndedRunsExpire(t *testing.T) {
 		_, err = g.Cancel(long.ID(), wire.ReasonClientRequest)
 		require.NoError(t, err)
 		long.Finish(nil)
+	})
+}
+
+// The memory of a registry is that of the runs that ended within twice the time.
+func TestMemoryOfEndedRunsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := run.New(run.Config{TerminalTTL: time.Second})
+		end := func(waves int) uint64 {
+			for range waves {
+				for range 2000 {
+					started(t, g).Finish(nil)
+				}
+				<-time.After(time.Second)
+			}
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		few := end(3)
+		many := end(20)
+		require.Less(t, many, few+(1<<20), "40,000 runs have ended since")
+		runtime.KeepAlive(g)
 	})
 }
 

@@ -9,6 +9,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	most := flags.Int("n", 100, "largest `number` of changes, which are chosen at random")
 	seed := flags.Uint64("seed", 1, "`seed` of the choice")
 	limit := flags.Duration("timeout", time.Minute, "`time` after which the tests of a change are ended")
+	slow := flags.String("slow", "", "`regexp` of slow tests, which run only for the changes that the others do not detect")
 	workers := flags.Int("workers", 2, "`number` of changes that are tested at the same time")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -56,9 +58,9 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	t := &tester{pkg: flags.Arg(0), limit: *limit, stdout: stdout, counts: map[string]int{}}
+	t := &tester{pkg: flags.Arg(0), limit: *limit, slow: *slow, stdout: stdout, counts: map[string]int{}}
 	if outcome, out, err := t.test(ctx, ""); err != nil || outcome != survived {
-		return fmt.Errorf("the tests fail without a change: %w: %s", err, out)
+		return fmt.Errorf("the tests fail without a change: %s: %w", out, cmp.Or(err, errors.New(outcome)))
 	}
 	chosen := make(chan mutant)
 	go func() {
@@ -88,6 +90,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 type tester struct {
 	pkg   string
 	limit time.Duration
+	slow  string
 
 	mu     sync.Mutex // guards the fields below
 	stdout io.Writer
@@ -139,15 +142,21 @@ func (t *tester) outcome(ctx context.Context, m mutant) (string, error) {
 	if err := os.WriteFile(overlay, list, 0o600); err != nil {
 		return "", err
 	}
-	outcome, _, err := t.test(ctx, overlay)
+	if t.slow != "" {
+		if outcome, _, err := t.test(ctx, overlay, "-skip="+t.slow); err != nil || outcome != survived {
+			return outcome, err
+		}
+	}
+	outcome, _, err := t.test(ctx, overlay, "-run="+cmp.Or(t.slow, "."))
 	return outcome, err
 }
 
 // test runs the tests of the package, and returns the outcome and the output.
-func (t *tester) test(ctx context.Context, overlay string) (string, []byte, error) {
+func (t *tester) test(ctx context.Context, overlay string, which ...string) (string, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*t.limit) // also the build
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+t.limit.String(), "-overlay="+overlay, t.pkg)
+	args := slices.Concat([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=" + t.limit.String(), "-overlay=" + overlay}, which, []string{t.pkg})
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	_, failed := errors.AsType[*exec.ExitError](err)

@@ -18,7 +18,7 @@ import (
 const deployedRuns = 1000
 
 // Answers of ten agents are open at once, as many as TestOpenRuns has runs. Each gets its first word,
-// and other requests are served. Their clients disconnect: nothing remains of them, and each answer is
+// and another chat is answered. Their clients disconnect: nothing remains of them, and each answer is
 // stored as cancelled.
 func TestOpenAnswers(t *testing.T) {
 	n := manyRuns(t)

@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,42 +25,45 @@ import (
 // to the program.
 const clockVariable = "CHAOS_CLOCK"
 
-// shift is a file of package time in the programs whose clock can be set.
+// shift is a file of package time in the programs whose clock can be set. The scheduler calls
+// time.Now, so that it must not make system calls: the file is mapped at the start.
 const shift = `package time
 
-import "syscall"
+import (
+	"syscall"
+	"unsafe"
+)
 
-var shiftFile = func() string {
-	if name, ok := syscall.Getenv("` + clockVariable + `"); ok {
-		return name
+var shiftFile = mapShift()
+
+func mapShift() []byte {
+	name, ok := syscall.Getenv("` + clockVariable + `")
+	if !ok {
+		var program [4096]byte
+		n, err := syscall.Readlink("/proc/self/exe", program[:])
+		if err != nil {
+			panic(err)
+		}
+		name = string(program[:n]) + ".clock"
 	}
-	var name [4096]byte
-	n, err := syscall.Readlink("/proc/self/exe", name[:])
+	fd, err := syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return ""
+		panic(err)
 	}
-	return string(name[:n]) + ".clock"
-}()
+	defer syscall.Close(fd)
+	data, err := syscall.Mmap(fd, 0, 8, syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
 
 // shift returns the number of seconds that is added to the clock.
-func shift() (seconds int64) {
-	fd, err := syscall.Open(shiftFile, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	if err != nil {
+func shift() int64 {
+	if shiftFile == nil { // during the initialization
 		return 0
 	}
-	var text [20]byte
-	n, _ := syscall.Read(fd, text[:])
-	_ = syscall.Close(fd)
-	sign := int64(1)
-	for _, c := range text[:max(n, 0)] {
-		switch {
-		case c == '-':
-			sign = -1
-		case c >= '0' && c <= '9':
-			seconds = seconds*10 + int64(c-'0')
-		}
-	}
-	return sign * seconds
+	return *(*int64)(unsafe.Pointer(&shiftFile[0]))
 }
 `
 
@@ -92,12 +96,26 @@ type clock struct {
 	set  func(d time.Duration)
 }
 
-// setFile writes the shift of a clock to a file, whole seconds with a sign.
-func setFile(t *testing.T, file string) func(d time.Duration) {
-	return func(d time.Duration) {
-		require.NoError(t, os.WriteFile(file+".new", fmt.Appendf(nil, "%+d", int(d.Seconds())), 0o644))
-		require.NoError(t, os.Rename(file+".new", file))
+// mapped creates the file of a clock that is mapped, and returns what sets it.
+func mapped(t *testing.T, name string) func(d time.Duration) {
+	set := func(d time.Duration) {
+		file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o644)
+		require.NoError(t, err)
+		_, err = file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(d/time.Second)), 0)
+		require.NoError(t, errors.Join(err, file.Close()))
 	}
+	set(0)
+	return set
+}
+
+// faked creates the file of a clock of libfaketime, and returns what sets it.
+func faked(t *testing.T, name string) func(d time.Duration) {
+	set := func(d time.Duration) {
+		require.NoError(t, os.WriteFile(name+".new", fmt.Appendf(nil, "%+d", d/time.Second), 0o644))
+		require.NoError(t, os.Rename(name+".new", name))
+	}
+	set(0)
+	return set
 }
 
 // The clock of a machine, of one hub, or of the database jumps by an hour in both directions. Nothing
@@ -106,27 +124,20 @@ func setFile(t *testing.T, file string) func(d time.Duration) {
 func TestClockJumps(t *testing.T) {
 	program := buildShifted(t)
 	t.Run("one hub, SQLite", func(t *testing.T) {
-		in := &installation{dir: t.TempDir()}
+		in := &installation{dir: t.TempDir(), program: filepath.Join(t.TempDir(), "hub")}
+		machine := mapped(t, in.program+".clock")
 		in.start(t, program, 1, false)
-		in.jump(t, clock{"the machine", setFile(t, in.program+".clock")})
+		in.jump(t, clock{"the machine", machine})
 	})
 	t.Run("two hubs, PostgreSQL and S3", func(t *testing.T) {
-		in := &installation{dir: t.TempDir(), postgresClock: sharedFile(t, "+0")}
+		shared := must(os.MkdirTemp("/tmp", "chaos")) // the user postgres reads it
+		t.Cleanup(func() { _ = os.RemoveAll(shared) })
+		require.NoError(t, os.Chmod(shared, 0o755))
+		in := &installation{dir: t.TempDir(), program: filepath.Join(t.TempDir(), "hub"), postgresClock: filepath.Join(shared, "clock")}
+		machine, one, database := mapped(t, in.program+".clock"), mapped(t, filepath.Join(in.dir, "hub1.clock")), faked(t, in.postgresClock)
 		in.start(t, program, 2, true)
-		both, one := setFile(t, in.program+".clock"), setFile(t, filepath.Join(in.dir, "hub1.clock"))
-		in.jump(t, clock{"both hubs", func(d time.Duration) { both(d); one(d) }}, clock{"one of two hubs", one},
-			clock{"PostgreSQL", setFile(t, in.postgresClock)})
+		in.jump(t, clock{"both hubs", func(d time.Duration) { machine(d); one(d) }}, clock{"one of two hubs", one}, clock{"PostgreSQL", database})
 	})
-}
-
-// sharedFile creates a file that every user may read.
-func sharedFile(t *testing.T, text string) string {
-	dir := must(os.MkdirTemp("/tmp", "chaos"))
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(t, os.Chmod(dir, 0o755))
-	name := filepath.Join(dir, "shared")
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
-	return name
 }
 
 // jump moves clocks, one after another: an hour ahead and back, and an hour back and ahead.

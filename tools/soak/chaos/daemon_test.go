@@ -103,12 +103,12 @@ func (d *daemon) tail() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// failures returns the first errors in the log.
+// failures returns the first errors in the log, and what is not of the logger.
 func (d *daemon) failures() string {
 	var b strings.Builder
 	text, _ := os.ReadFile(d.log)
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, `"level":"error"`) && b.Len() < 8000 {
+		if (strings.Contains(line, `"level":"error"`) || !strings.HasPrefix(line, "{")) && b.Len() < 8000 {
 			b.WriteString(line)
 		}
 	}

