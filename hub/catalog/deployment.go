@@ -15,9 +15,9 @@ import (
 
 // Deployment returns the configuration of an agent of a tenant with all secrets in clear text and
 // with links to its custom tools and skills, for a deployment. Of its field Hub, it has what the
-// runtime may use. It is that of one state of the database. Disabled MCP servers and knowledge sets are left out. It fails with api.NotFound, and
-// with api.Conflict if a secret cannot be opened or the agent or its provider is disabled. It does
-// not authorize.
+// runtime may use. It is that of one state of the database. Disabled MCP servers and knowledge sets
+// are left out. It fails with api.NotFound, and with api.Conflict if a secret cannot be opened or
+// the agent or its provider is disabled. It does not authorize.
 func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.Agent, error) {
 	p, err := s.partsOf(ctx, tenantID, name, func(tx *sql.Tx, p *parts) (err error) {
 		if !p.agent.Enabled {

@@ -197,7 +197,7 @@ func (s *Sandbox) limits() []launch.Limit {
 	if s.policy.Nested {
 		set := []launch.Limit{{Resource: unix.RLIMIT_CORE}}
 		processes := l.Processes
-		if s.policy.User == 0 { // the user id of this process has other processes too
+		if s.policy.User == 0 || s.limited("pids") { // the user id may have other processes too
 			processes = 0
 		}
 		for resource, value := range map[int]uint64{

@@ -126,11 +126,8 @@ func (s *Sandbox) limitGroups() {
 		return
 	}
 	s.groups = kernel.groups()
-	limited := func(controller string) bool {
-		return slices.ContainsFunc(s.groups, func(h hierarchy) bool { return slices.Contains(h.controllers, controller) })
-	}
-	s.support.Memory = limited("memory")
-	s.support.Processes = limited("pids") || s.policy.User != 0 || os.Getuid() != 0 && !s.policy.Nested
+	s.support.Memory = s.limited("memory")
+	s.support.Processes = s.limited("pids") || s.policy.User != 0 || os.Getuid() != 0 && !s.policy.Nested
 	whose := "of root "
 	if s.policy.Nested {
 		whose = ""
@@ -138,6 +135,11 @@ func (s *Sandbox) limitGroups() {
 	if !s.support.Processes {
 		s.support.Reason = strings.TrimPrefix(s.support.Reason+"; the processes "+whose+"are not limited: control groups cannot be created", "; ")
 	}
+}
+
+// limited reports whether control groups have a controller.
+func (s *Sandbox) limited(controller string) bool {
+	return slices.ContainsFunc(s.groups, func(h hierarchy) bool { return slices.Contains(h.controllers, controller) })
 }
 
 // rules returns the Landlock ruleset of one command. The launcher adds rules for what it mounts.
