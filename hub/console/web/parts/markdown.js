@@ -22,7 +22,14 @@ function safeLink(text) {
   }
 }
 
-const marks = /(`+)([^`]|[^`][^]{0,4000}?[^`])\1(?!`)|!?\[((?:[^\[\]\\]|\\.|\[[^\[\]]*\]){0,1000})\]\(\s*<?([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*)>?(?:\s+"[^"]*")?\s*\)|(\*\*|__)(?=\S)([^]{0,2000}?\S)\5|(~~)(?=\S)([^]{0,2000}?\S)~~|(\*|_)(?=\S)([^]{0,2000}?\S)\9(?!\w)|(https?:\/\/[^\s<>()"'`]+[^\s<>()"'`.,;:!?])|\\([!-\/:-@[-`{-~])|( {2,}|\\)\n/g;
+/** link returns a link with children, or the text if no user may follow the address. */
+function link(address, text, children = /** @type {(string|Node)[]} */ ([text])) {
+  const href = safeLink(address);
+  return href ? el("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, ...children) : document.createTextNode(text);
+}
+
+// Every repetition is bounded, or begins where no other one can: models write what they want, and a page must not stop.
+const marks = /(`+)([^`]|[^`][^]{0,4000}?[^`])\1(?!`)|!?\[((?:[^\[\]\\]|\\.|\[[^\[\]]*\]){0,1000})\]\(\s*<?([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*)>?(?:\s+"[^"]*")?\s*\)|(\*\*|__)(?=\S)([^]{0,1000}?\S)\5|(~~)(?=\S)([^]{0,1000}?\S)~~|(\*|(?<!\w)_)(?=\S)([^]{0,1000}?\S)\9(?!\w)|(https?:\/\/[^\s<>()"'`]+[^\s<>()"'`.,;:!?])|\\([!-\/:-@[-`{-~])|((?<! ) {2,}|\\)\n/g;
 const maxDepth = 8; // of marks in marks
 
 /** inline returns the nodes of a text with marks. */
@@ -31,19 +38,14 @@ export function inline(text, depth = 0) {
   let at = 0;
   if (depth > maxDepth || text.length > 20_000) return [document.createTextNode(text)];
   for (const m of text.matchAll(marks)) {
-    const before = text[m.index - 1];
-    if (m[9] === "_" && before && /\w/.test(before)) continue;
     if (m.index > at) nodes.push(document.createTextNode(text.slice(at, m.index)));
     at = m.index + m[0].length;
     if (m[1]) nodes.push(el("code", {}, m[2].replace(/\n/g, " ")));
-    else if (m[3] !== undefined) {
-      const href = safeLink(m[4]);
-      if (href) nodes.push(el("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, ...(m[3] ? inline(m[3], depth + 1) : [href])));
-      else nodes.push(document.createTextNode(m[0]));
-    } else if (m[5]) nodes.push(el("strong", {}, ...inline(m[6], depth + 1)));
+    else if (m[3] !== undefined) nodes.push(link(m[4], m[0], m[3] ? inline(m[3], depth + 1) : [m[4]]));
+    else if (m[5]) nodes.push(el("strong", {}, ...inline(m[6], depth + 1)));
     else if (m[7]) nodes.push(el("del", {}, ...inline(m[8], depth + 1)));
     else if (m[9]) nodes.push(el("em", {}, ...inline(m[10], depth + 1)));
-    else if (m[11]) nodes.push(el("a", { href: safeLink(m[11]), target: "_blank", rel: "noopener noreferrer nofollow" }, m[11]));
+    else if (m[11]) nodes.push(link(m[11], m[11]));
     else if (m[12]) nodes.push(document.createTextNode(m[12]));
     else nodes.push(el("br"));
   }
@@ -51,10 +53,10 @@ export function inline(text, depth = 0) {
   return nodes;
 }
 
-const fence = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
+const fence = /^ {0,3}(`{3,}|~{3,}(?!~))([^`]*)$/;
 const item = /^( {0,3})([-*+]|\d{1,9}[.)])(\s+|$)/;
 const starts = (line) => fence.test(line) || /^ {0,3}(#{1,6}(\s|$)|>|([-*_])\s*(\3\s*){2,}$)/.test(line) || item.test(line);
-const row = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim().replace(/\\\|/g, "|"));
+const row = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/, maxParts).map((cell) => cell.trim().replace(/\\\|/g, "|"));
 const isRule = (line) => line.includes("-") && line.includes("|") && /^[\s|:-]+$/.test(line);
 
 /** codeBlock returns a block of code with a button that copies it. */
@@ -68,12 +70,18 @@ export function codeBlock(language, text, labels) {
   return { node: el("div", { class: "block" }, el("header", {}, el("span", {}, language || labels.code), button), el("pre", { tabindex: "0" }, code)), code };
 }
 
+const maxParts = 10_000; // of a text, a row or a table, because the arguments of a call are limited
+
 /** blocks returns the elements of complete lines. */
 function blocks(lines, labels, depth = 0) {
   const nodes = [];
   for (let i = 0; i < lines.length;) {
     const line = lines[i];
     const open = fence.exec(line);
+    if (nodes.length === maxParts) {
+      nodes.push(el("p", {}, lines.slice(i).join("\n")));
+      break;
+    }
     if (!line.trim()) i++;
     else if (open) {
       let end = i + 1;
@@ -116,9 +124,9 @@ function blocks(lines, labels, depth = 0) {
     } else if (line.includes("|") && i + 1 < lines.length && isRule(lines[i + 1])) {
       const head = row(line);
       const body = [];
-      for (i += 2; i < lines.length && lines[i].includes("|"); i++) body.push(row(lines[i]));
+      for (i += 2; i < lines.length && lines[i].includes("|") && body.length < maxParts; i++) body.push(row(lines[i]));
       nodes.push(el("div", { class: "scroll-x", tabindex: "0" }, el("table", {}, el("thead", {}, el("tr", {}, ...head.map((c) => el("th", {}, ...inline(c))))),
-        el("tbody", {}, ...body.map((r) => el("tr", {}, ...head.map((_, n) => el("td", {}, ...inline(r[n] || "")))))))));
+        el("tbody", {}, ...body.map((r) => el("tr", {}, ...r.slice(0, head.length).map((c) => el("td", {}, ...inline(c)))))))));
     } else {
       const from = i++;
       while (i < lines.length && lines[i].trim() && !starts(lines[i]) && !(lines[i].includes("|") && i + 1 < lines.length && isRule(lines[i + 1]))) i++;
@@ -154,14 +162,17 @@ export class Stream {
   flush() {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
-    let text = this.pending;
+    const text = this.pending;
     this.pending = "";
-    if (!text) return;
+    for (let at = 0; at < text.length; at += longBlock) this.add(text.slice(at, at + longBlock)); // close calls itself for each fence
+    if (text && !this.code) this.draw();
+  }
+
+  add(text) {
     if (this.code) text = this.inFence(text);
     if (!text) return;
     this.rest += text;
     this.close();
-    if (!this.code) this.draw();
   }
 
   /** inFence appends to the open fence, and returns the text after its end. */

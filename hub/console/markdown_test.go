@@ -1,0 +1,49 @@
+package console_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// hostile are answers with which a model could stop the page, or make it show something else.
+const hostile = `(async () => {
+	const { markdown, Stream } = await import(new URL("../parts/markdown.js", document.querySelector("script[type=module]").src))
+	const length = 400_000
+	const root = document.createElement("div")
+	const show = (text) => { root.replaceChildren(...markdown(text, {})); return root }
+	for (const unit of [" ", "~", "-", "# ", "> ", "|", "- ", "_a ", "**a", "[", "![", "[[a]", "~~a ", "[a](", "https://a"]) {
+		for (const before of ["", "` + "```" + `", "~~~", "a", "[a](b"]) show(before + unit.repeat(length / unit.length) + "` + "`" + `")
+	}
+	for (const unit of ["a\n\n", "- a\n", "` + "```" + `\n` + "```" + `\n", "# a\n", "> a\n\n", "|\n"]) {
+		const stream = new Stream(root, {})
+		stream.append(unit.repeat(length / 8))
+		stream.end()
+		show(unit.repeat(length / 8))
+	}
+	const half = length / 2
+	const cells = show("|a".repeat(half) + "\n|-" + "\n|".repeat(half)).querySelectorAll("td").length
+	if (cells > length) return cells + " cells"
+	return show("[a](javascript:alert) [b](JaVaScRiPt:alert) [c](data:text/html,x) [d](/console) ![e](vbscript:x) <a href=javascript:alert>f</a> " +
+		"<javascript:alert> https://h:port/ [g](https://agenthost.example.com/g) a_b_c_d").innerHTML
+})()`
+
+// Markdown of a model has links to other sites only, and its length bounds the time and the memory
+// of its display.
+func TestMarkdownOfAHostileModel(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b := newTab(t)
+	b.open(s.url + "/console")
+	b.see("Sign in")
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	shown, err := chromedp.Run(ctx, chromedp.Evaluate[string](hostile, chromedp.EvalAwaitPromise))
+	require.NoError(t, err)
+	require.Equal(t, `<p>[a](javascript:alert) [b](JaVaScRiPt:alert) [c](data:text/html,x) [d](/console) ![e](vbscript:x) `+
+		`&lt;a href=javascript:alert&gt;f&lt;/a&gt; &lt;javascript:alert&gt; https://h:port/ `+
+		`<a href="https://agenthost.example.com/g" target="_blank" rel="noopener noreferrer nofollow">g</a> a_b_c_d</p>`, shown)
+	b.clean(s.url)
+}
