@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,11 +14,13 @@ import (
 )
 
 // Each cancel that is forwarded holds a connection, and may be sent to several runtimes, of which
-// some do not respond. A deployment has a share, so that one of them cannot delay all others.
+// some do not respond. A tenant and each of its deployments have a share, so that one of them cannot
+// delay all others.
 const (
-	maxCancels = 64              // at once
-	maxShare   = 16              // at once of a deployment
-	cancelWait = 3 * time.Second // the time for which a cancel waits for the end of another one
+	maxCancels         = 256             // at once
+	maxTenantCancels   = 64              // at once of a tenant
+	maxDeployedCancels = 16              // at once of a deployment
+	cancelWait         = 3 * time.Second // the time for which a cancel waits for the end of another one
 )
 
 var errCancels = &api.Error{
@@ -27,73 +30,82 @@ var errCancels = &api.Error{
 
 // cancels counts the cancels that are forwarded.
 type cancels struct {
-	all chan struct{} // has an element for each cancel
-
 	mu     sync.Mutex // guards the shares, and their users
-	shares map[string]*cancelShare
+	shares map[caller]*cancelShare
 }
 
-// cancelShare is that of one deployment.
+// caller has a share: a deployment, a tenant without a deployment, or all tenants together.
+type caller struct{ tenant, deployment string }
+
+// cancelShare is that of one caller.
 type cancelShare struct {
 	places chan struct{} // has an element for each cancel
 	users  int           // cancels that are forwarded or wait
 }
 
-func newCancels() *cancels {
-	return &cancels{all: make(chan struct{}, maxCancels), shares: map[string]*cancelShare{}}
-}
-
 // enter waits until a cancel of a deployment may be forwarded. The caller must call leave.
-func (c *cancels) enter(ctx context.Context, deployment string) (leave func(), err error) {
+func (c *cancels) enter(ctx context.Context, tenant, deployment string) (leave func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cancelWait, errCancels)
 	defer cancel()
-	share := c.share(deployment)
-	if err := take(ctx, share.places); err != nil {
-		c.drop(deployment)
-		return nil, err
+	var taken []func()
+	leave = func() {
+		for _, release := range slices.Backward(taken) {
+			release()
+		}
 	}
-	if err := take(ctx, c.all); err != nil {
-		<-share.places
-		c.drop(deployment)
-		return nil, err
+	for _, share := range []struct {
+		of   caller
+		most int
+	}{
+		{caller{tenant, deployment}, maxDeployedCancels},
+		{caller{tenant: tenant}, maxTenantCancels},
+		{caller{}, maxCancels},
+	} {
+		release, err := c.take(ctx, share.of, share.most)
+		if err != nil {
+			leave()
+			return nil, err
+		}
+		taken = append(taken, release)
 	}
-	return func() {
-		<-c.all
-		<-share.places
-		c.drop(deployment)
-	}, nil
+	return leave, nil
 }
 
-// share returns the share of a deployment, with one more user.
-func (c *cancels) share(deployment string) *cancelShare {
+// take takes one of the places of a share. The caller must call release.
+func (c *cancels) take(ctx context.Context, of caller, most int) (release func(), err error) {
+	share := c.share(of, most)
+	select {
+	case share.places <- struct{}{}:
+		return func() {
+			<-share.places
+			c.drop(of)
+		}, nil
+	case <-ctx.Done():
+		c.drop(of)
+		return nil, fmt.Errorf("wait for other cancels: %w", context.Cause(ctx))
+	}
+}
+
+// share returns the share of a caller, with one more user.
+func (c *cancels) share(of caller, most int) *cancelShare {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	share := c.shares[deployment]
+	share := c.shares[of]
 	if share == nil {
-		share = &cancelShare{places: make(chan struct{}, maxShare)}
-		c.shares[deployment] = share
+		share = &cancelShare{places: make(chan struct{}, most)}
+		c.shares[of] = share
 	}
 	share.users++
 	return share
 }
 
-// drop removes a user of the share of a deployment.
-func (c *cancels) drop(deployment string) {
+// drop removes a user of the share of a caller.
+func (c *cancels) drop(of caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	share := c.shares[deployment]
+	share := c.shares[of]
 	if share.users--; share.users == 0 {
-		delete(c.shares, deployment)
-	}
-}
-
-// take takes one of the places.
-func take(ctx context.Context, places chan struct{}) error {
-	select {
-	case places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for other cancels: %w", context.Cause(ctx))
+		delete(c.shares, of)
 	}
 }
 
@@ -112,8 +124,8 @@ const formerPatience = 3 * time.Second
 
 // cancel forwards a cancel to the runtime that knows the run: the one that serves, or one of a
 // former revision. If there is none, the response is that of the one that serves.
-func (s *Service) cancel(w http.ResponseWriter, r *http.Request, x exchange) error {
-	leave, err := s.cancels.enter(r.Context(), x.target.Key)
+func (s *Service) cancel(w http.ResponseWriter, r *http.Request, tenant string, x exchange) error {
+	leave, err := s.cancels.enter(r.Context(), tenant, x.target.Key)
 	if err != nil {
 		return err
 	}

@@ -11,53 +11,65 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/gateway"
 )
 
-// A runtime that does not respond to cancels occupies the share of its deployment, and several of
-// them 64 connections. Other cancels are rejected after a few seconds, and served afterwards.
+// A runtime that does not respond to cancels occupies the share of its deployment, several of them
+// that of their tenant, and those of several tenants 256 connections. Other cancels are rejected
+// after a few seconds, and served afterwards.
 func TestCancelsAtOnce(t *testing.T) {
-	var held, most atomic.Int64
+	var held atomic.Int64
 	release := make(chan struct{})
 	s, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/runs/held/cancel" {
-			n := held.Add(1)
-			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-				continue
-			}
+			held.Add(1)
 			<-release
 		}
 		w.WriteHeader(http.StatusAccepted)
 	}), func(c *gateway.Config) {
 		target := c.Target
+		c.Tenant = ""
 		c.Authorize = func(ctx context.Context, tenant, name, _ string) (gateway.Target, error) {
-			x, err := target(ctx, tenant, "a")
-			x.Key = name
+			x, err := target(ctx, "acme", "a")
+			x.Key = tenant + "-" + name
 			return x, err
 		}
 	})
 	anyone := s.As("", "", "")
-	statuses := make(chan int, 100)
-	cancel := func(agent, run string) int {
-		return anyone.Do(http.MethodPost, "/runtime/"+agent+"/v1/runs/"+run+"/cancel", nil, "X-Api-Key", apiKey).Status
+	statuses := make(chan int, 400)
+	cancel := func(agent, run string) apitest.Response {
+		return anyone.Do(http.MethodPost, "/runtime/"+agent+"/v1/runs/"+run+"/cancel", nil, "X-Api-Key", apiKey)
 	}
-	for range 17 {
-		go func() { statuses <- cancel("first", "held") }()
+	hold := func(agent string, n int) {
+		for range n {
+			go func() { statuses <- cancel(agent, "held").Status }()
+		}
 	}
+	reached := func(n int64) {
+		t.Helper()
+		require.Eventually(t, func() bool { return held.Load() == n }, time.Minute, time.Millisecond)
+	}
+	hold("acme/first", 17)
 	require.Equal(t, http.StatusTooManyRequests, <-statuses)
-	require.Equal(t, int64(16), held.Load())
-	require.Equal(t, http.StatusAccepted, cancel("second", "free"), "another deployment")
-	for i := range 49 {
-		go func() { statuses <- cancel(fmt.Sprint("other-", i%4), "held") }()
+	reached(16)
+	require.Equal(t, http.StatusAccepted, cancel("acme/second", "free").Status, "another deployment")
+	for i := range 3 {
+		hold(fmt.Sprint("acme/other-", i), 16)
 	}
-	require.Equal(t, http.StatusTooManyRequests, <-statuses)
-	require.Equal(t, int64(64), most.Load())
-	r := anyone.Do(http.MethodPost, "/runtime/second/v1/runs/free/cancel", nil, "X-Api-Key", apiKey)
+	reached(64)
+	require.Equal(t, http.StatusTooManyRequests, cancel("acme/second", "free").Status, "a tenant has a share")
+	require.Equal(t, http.StatusAccepted, cancel("globex/first", "free").Status, "another tenant")
+	for i := range 12 {
+		hold(fmt.Sprintf("tenant-%d/agent-%d", i/4, i), 16)
+	}
+	reached(256)
+	r := cancel("globex/first", "free")
 	r.Error(http.StatusTooManyRequests, api.RateLimited)
 	require.Equal(t, "3", r.Header.Get("Retry-After"))
 	close(release)
-	for range 64 {
+	for range 256 {
 		require.Equal(t, http.StatusAccepted, <-statuses)
 	}
-	require.Eventually(t, func() bool { return cancel("second", "free") == http.StatusAccepted }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return cancel("acme/first", "free").Status == http.StatusAccepted }, time.Minute, time.Millisecond)
 }

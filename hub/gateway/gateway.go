@@ -86,7 +86,7 @@ type Config struct {
 type Service struct {
 	cfg     Config
 	proxy   *httputil.ReverseProxy
-	cancels *cancels
+	cancels cancels
 	errors  metric.Int64Counter
 }
 
@@ -117,7 +117,7 @@ func New(cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create gateway: %w", err)
 	}
-	return &Service{cfg: cfg, proxy: newProxy(cfg), cancels: newCancels(), errors: failures}, nil
+	return &Service{cfg: cfg, proxy: newProxy(cfg), cancels: cancels{shares: map[caller]*cancelShare{}}, errors: failures}, nil
 }
 
 // readFileDetail is the detail of a read file.

@@ -71,7 +71,7 @@ func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case cancel:
-		return s.cancel(w, r, x)
+		return s.cancel(w, r, tenant, x)
 	case r.Method == http.MethodPost && s.cfg.Usage != nil:
 		return s.forwardRun(w, r, x, tenant, agent)
 	}
