@@ -56,6 +56,19 @@ func TestRestoredDatabase(t *testing.T) {
 	})
 }
 
+// The platform knows only a fence, of a deployment that was deleted. A hub with a lower one takes a
+// higher one, and nothing else changes.
+func TestFenceOfADeletedDeployment(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		require.NoError(t, w.driver.Delete(t.Context(), deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()}))
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		s := h.serves(1)
+		require.Nil(t, condition(s, "restored"))
+		require.Equal(t, 1, w.driver.Applied())
+	})
+}
+
 // A hub with another database does not touch the runtimes.
 func TestAnotherDatabaseOnThePlatform(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

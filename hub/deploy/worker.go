@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -210,6 +211,9 @@ func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
 	if err != nil {
 		return err
 	}
+	if !obs.Exists {
+		return w.raise(ctx, d, known)
+	}
 	next := d.Revision
 	for _, r := range obs.Runtimes {
 		next = max(next, r.Revision)
@@ -234,6 +238,19 @@ func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
 	w.s.store.Logger.Warn("the platform knows a later state of a deployment than the database: was it restored from a backup?",
 		"deployment", d.Key, "fence", known)
 	return errLost // the next worker has the new fence
+}
+
+// raise takes a higher fence than known for a deployment that does not exist on the platform, where
+// others were deleted, and changes nothing else.
+func (w *worker) raise(ctx context.Context, d deployment, known int64) error {
+	err := w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		fence, err := raiseFence(ctx, tx, known)
+		if err != nil {
+			return err
+		}
+		return restoreLease(ctx, tx, d, fence)
+	})
+	return cmp.Or(err, errLost) // the next worker has the new fence
 }
 
 // A runtime is not trusted: a probe takes at most probeTimeout, and maxProbe bounds each response

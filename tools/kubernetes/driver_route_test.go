@@ -22,11 +22,17 @@ import (
 // defineRoutes adds HTTPRoute to the cluster.
 func defineRoutes(t *testing.T, c *clustertest.Cluster) {
 	t.Helper()
+	define(t, c, filepath.Join(gatewayModule(t), "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"), routeKind)
+}
+
+// define adds a kind to the cluster, whose definition is a file.
+func define(t *testing.T, c *clustertest.Cluster, file string, kind schema.GroupKind) {
+	t.Helper()
 	a := newApplier(t, c)
-	require.NoError(t, a.apply(t.Context(), filepath.Join(gatewayModule(t), "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"), nil))
+	require.NoError(t, a.apply(t.Context(), file, nil))
 	awaitNoError(t, func() error {
 		a.mapper.Reset()
-		_, err := a.mapper.RESTMapping(routeKind, "v1")
+		_, err := a.mapper.RESTMapping(kind, "v1")
 		return err
 	})
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -57,8 +59,9 @@ func TestManifests(t *testing.T) {
 	in := install(t)
 	ctx := t.Context()
 	defineRoutes(t, in.cluster)
+	define(t, in.cluster, filepath.Join(os.Getenv(clustertest.EnvPrograms), "podmonitors.yaml"), monitorKind)
 	in.applier.mapper.Reset()
-	for _, file := range []string{"networkpolicies.yaml", "hub.yaml", "route.yaml"} {
+	for _, file := range []string{"networkpolicies.yaml", "hub.yaml", "route.yaml", "metrics.yaml"} {
 		require.NoError(t, in.applier.apply(ctx, filepath.Join(manifests, file), in.change), file)
 	}
 	in.awaitHubs(t)
@@ -69,6 +72,8 @@ func TestManifests(t *testing.T) {
 	client.run("create_admin " + setupToken)
 	require.Contains(t, client.run("deploy_agent"), `"id":"helper"`)
 	require.Contains(t, client.run("chat before"), "You wrote: before")
+	in.scrape(t, "agenthost", "hub", "agenthost_hub_chats_total")
+	in.scrape(t, "agenthost-agents", "runtime", "agenthost_runs_total")
 
 	pods, err := in.CoreV1().Pods("agenthost").List(ctx, v1.ListOptions{})
 	require.NoError(t, err)
@@ -98,9 +103,40 @@ func TestManifests(t *testing.T) {
 		require.NotEqual(t, 403, call.Status, "%+v", call)
 		require.Equal(t, "agenthost-agents", call.Namespace, "%+v", call)
 	}
-	for _, file := range []string{"networkpolicies.yaml", "hub.yaml", "route.yaml", "rbac.yaml"} { // applied again, nothing changes
+	for _, file := range []string{"networkpolicies.yaml", "hub.yaml", "route.yaml", "metrics.yaml", "rbac.yaml"} { // applied again, nothing changes
 		require.NoError(t, in.applier.apply(ctx, filepath.Join(manifests, file), in.change), file)
 	}
+}
+
+var monitorKind = schema.GroupKind{Group: "monitoring.coreos.com", Kind: "PodMonitor"}
+
+// scrape reads the metrics of the pods that a PodMonitor selects, from the port that it names, as
+// Prometheus does. One of them has a metric.
+func (in installation) scrape(t *testing.T, namespace, name, metric string) {
+	t.Helper()
+	o, err := in.applier.client.Resource(schema.GroupVersionResource{Group: monitorKind.Group, Version: "v1", Resource: "podmonitors"}).
+		Namespace(namespace).Get(t.Context(), name, v1.GetOptions{})
+	require.NoError(t, err)
+	labels, _, err := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
+	require.NoError(t, err)
+	endpoints, _, err := unstructured.NestedSlice(o.Object, "spec", "podMetricsEndpoints")
+	require.NoError(t, err)
+	endpoint := endpoints[0].(map[string]any)
+	pods, err := in.CoreV1().Pods(namespace).List(t.Context(), v1.ListOptions{LabelSelector: v1.FormatLabelSelector(&v1.LabelSelector{MatchLabels: labels})})
+	require.NoError(t, err)
+	require.NotEmpty(t, pods.Items)
+	var all strings.Builder
+	for _, pod := range pods.Items {
+		for _, port := range pod.Spec.Containers[0].Ports {
+			if port.Name == endpoint["port"] {
+				url := fmt.Sprintf("http://%s:%d%s", pod.Status.PodIP, port.ContainerPort, endpoint["path"])
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+				require.NoError(t, err)
+				all.WriteString(read(t, req))
+			}
+		}
+	}
+	require.Contains(t, all.String(), metric)
 }
 
 const (

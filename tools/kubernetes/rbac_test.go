@@ -123,6 +123,14 @@ func useRights(t *testing.T, c *clustertest.Cluster, granted []right, wanted *ri
 		_, err = client.CoreV1().Secrets(namespace).Update(ctx, &list.Items[0], v1.UpdateOptions{})
 		return err
 	}
+	sweeper, err := kubernetes.New(kubernetes.Config{REST: config, Namespace: namespace, Image: runtimeImage, Timeout: 300 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, sweeper.Close()) }()
+	sweep := func(ctx context.Context) (bool, error) {
+		_, _ = sweeper.List(ctx, "first") // it may take longer than the timeout
+		list, err := client.CoreV1().ConfigMaps(namespace).List(ctx, v1.ListOptions{LabelSelector: "agenthost.dev/key"})
+		return err == nil && len(list.Items) == 0, err
+	}
 	user := "system:serviceaccount:" + namespace + ":hub"
 	refused := func() (all []right) {
 		for _, call := range c.Calls(t, user) {
@@ -135,7 +143,7 @@ func useRights(t *testing.T, c *clustertest.Cluster, granted []right, wanted *ri
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, context.DeadlineExceeded)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- deployments(ctx, d, g, orphan) }()
+	go func() { done <- deployments(ctx, d, g, orphan, sweep) }()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -180,7 +188,10 @@ func account(t *testing.T, c *clustertest.Cluster, granted []right) (*rest.Confi
 
 // deployments uses all of a driver: two revisions of a deployment from their start to their end.
 // The function orphan changes the Secret of revision 1 by hand: it no longer belongs to the Deployment.
-func deployments(ctx context.Context, d deploy.Driver, g deploy.Gateway, orphan func(context.Context) error) error {
+// The function sweep reports whether the record of the claim was removed.
+func deployments(
+	ctx context.Context, d deploy.Driver, g deploy.Gateway, orphan func(context.Context) error, sweep func(context.Context) (bool, error),
+) error {
 	owner := deploy.Claim{Key: "default-helper", Fence: 1, Owner: "first"}
 	next := owner
 	next.Fence = 2
@@ -219,6 +230,7 @@ func deployments(ctx context.Context, d deploy.Driver, g deploy.Gateway, orphan 
 		{func() error { return d.Discard(ctx, next, 1) }, phase(1, "")},
 		{func() error { _, err := d.List(ctx, owner.Owner); return err }, phase(2, deploy.Running)},
 		{func() error { return d.Delete(ctx, next) }, gone},
+		{func() error { return nil }, func() (bool, error) { return sweep(ctx) }},
 	}
 	var last error
 	for i, step := range steps {

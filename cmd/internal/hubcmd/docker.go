@@ -160,6 +160,8 @@ func (s *settings) docker(log *slog.Logger) (deploy.Driver, error) {
 		log.Warn("the containers of agents reach this address through the gateway of their network: listen on one address, such as a loopback address",
 			"addr", s.Addr)
 	}
+	traces := s.containerTraces(log)
+	cfg.Env, cfg.Secrets = append(cfg.Env, traces.env...), traces.secrets
 	driver, err := docker.New(cfg)
 	if err != nil {
 		return nil, err

@@ -89,6 +89,9 @@ func (s *settings) kubernetes(log *slog.Logger) (deploy.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	traces := s.containerTraces(log)
+	cfg.Env, cfg.Secrets, cfg.Collector = append(cfg.Env, traces.env...), traces.secrets, traces.receiver
+	cfg.Metrics = s.MetricsAddr != ""
 	klog.SetSlogLogger(log)
 	return kubernetes.New(cfg)
 }

@@ -52,20 +52,21 @@ func (s *Settings) Check() error {
 	if s.OTLPTimeout < 0 {
 		errs = append(errs, errors.New("OTEL_EXPORTER_OTLP_TIMEOUT must not be negative"))
 	}
-	if _, err := s.endpoint(); err != nil {
+	if _, err := s.Endpoint(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// traces reports whether spans are exported.
-func (s *Settings) traces() bool {
+// Traces reports whether spans are exported.
+func (s *Settings) Traces() bool {
 	return !s.OTLPDisabled && s.OTLPExporter != "none" && (s.OTLPEndpoint != "" || s.OTLPTracesEndpoint != "")
 }
 
-// endpoint returns the URL to which spans are sent, or "". The path /v1/traces is added to the
-// endpoint of all signals, but not to that of traces.
-func (s *Settings) endpoint() (string, error) {
+// Endpoint returns the URL to which spans are sent, without a password and a query, which have no
+// effect, or "". The path /v1/traces is added to the endpoint of all signals, but not to that of
+// traces.
+func (s *Settings) Endpoint() (string, error) {
 	name := "OTEL_EXPORTER_OTLP_ENDPOINT"
 	text := s.OTLPEndpoint
 	if s.OTLPTracesEndpoint != "" {
@@ -82,6 +83,7 @@ func (s *Settings) endpoint() (string, error) {
 	if s.OTLPTracesEndpoint == "" {
 		u = u.JoinPath("v1", "traces")
 	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String(), nil
 }
 

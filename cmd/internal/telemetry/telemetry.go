@@ -60,7 +60,7 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 	if err == nil && cfg.Metrics {
 		err = t.measure(res)
 	}
-	if err == nil && cfg.Settings.traces() {
+	if err == nil && cfg.Settings.Traces() {
 		t.tracers, err = newTracers(ctx, cfg.Settings, res, cfg.Logger)
 	}
 	if err != nil {

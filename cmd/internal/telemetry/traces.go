@@ -24,7 +24,7 @@ func newTracers(ctx context.Context, s Settings, res *resource.Resource, log *sl
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	endpoint, err := s.endpoint()
+	endpoint, err := s.Endpoint()
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,6 +142,9 @@ func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, d
 		Env:        append([]string{"HOME=" + dataDir + "/home", "AGENT_HTTP_API_KEY_FILE=" + privateDir + "/" + agent.DeployedKeys}, d.cfg.Env...),
 		WorkingDir: "/",
 	}
+	for _, name := range slices.Sorted(maps.Keys(d.cfg.Secrets)) {
+		config.Env = append(config.Env, name+"_FILE="+privateDir+"/"+name)
+	}
 	host := &container.HostConfig{
 		NetworkMode:    container.NetworkMode(where.id),
 		ReadonlyRootfs: true,
@@ -190,9 +195,11 @@ func (d *Driver) deliver(ctx context.Context, n name, req deploy.Request) error 
 	if err := d.copyTo(ctx, n, dataDir, map[string][]byte{"work/": nil, "home/": nil, "state/": nil}); err != nil {
 		return err
 	}
-	return d.copyTo(ctx, n, privateDir, map[string][]byte{
-		agent.DeployedFile: text, agent.DeployedKeys: []byte(req.Env[deploy.EnvAPIKey]),
-	})
+	files := map[string][]byte{agent.DeployedFile: text, agent.DeployedKeys: []byte(req.Env[deploy.EnvAPIKey])}
+	for name, value := range d.cfg.Secrets {
+		files[name] = []byte(value)
+	}
+	return d.copyTo(ctx, n, privateDir, files)
 }
 
 // copyTo copies files, and directories with a "/" at the end, into a volume of a container.

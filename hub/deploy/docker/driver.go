@@ -58,6 +58,10 @@ type Config struct {
 	// Env is the environment of the runtimes, as "NAME=value". The engine shows it to its users.
 	Env []string
 
+	// Secrets are variables of the runtimes whose values the engine does not show: for NAME, each
+	// has a file, whose path is the variable NAME_FILE. Defaults to none.
+	Secrets map[string]agent.Secret
+
 	// HubContainer is the name or id of the container in which the hub runs. The driver connects it
 	// to the networks of the tenants. Defaults to none: the ports of runtimes are published on the
 	// loopback address. That is also the case if it has the network of the machine.

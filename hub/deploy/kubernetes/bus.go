@@ -63,12 +63,10 @@ func (b *Bus) url(key string, files map[string][]byte) agent.Secret {
 	return agent.Secret(text)
 }
 
-// egress returns the rules of a NetworkPolicy that permit connections to the bus. A policy has no
-// host names: servers in the cluster are found by their label, with the port of the URL.
-func (b *Bus) egress() (rules []any) {
-	server := fields{"matchLabels": fields{labelBus: "true"}}
-	labelled := []any{fields{"podSelector": server}, fields{"namespaceSelector": server}}
-	for _, address := range b.Servers {
+// egress returns the rules of a NetworkPolicy that permit connections to servers. A policy has no
+// host names: servers in the cluster are found by their label, with the port of the address.
+func egress(label string, servers []string) (rules []any) {
+	for _, address := range servers {
 		host, text, err := net.SplitHostPort(address)
 		if err != nil {
 			continue
@@ -77,11 +75,17 @@ func (b *Bus) egress() (rules []any) {
 		if err != nil {
 			continue
 		}
-		to := labelled
+		to := labelled(label)
 		if addr, err := netip.ParseAddr(host); err == nil {
 			to = []any{fields{"ipBlock": fields{"cidr": netip.PrefixFrom(addr, addr.BitLen()).String()}}}
 		}
 		rules = append(rules, fields{"to": to, "ports": []any{fields{"protocol": "TCP", "port": port}}})
 	}
 	return rules
+}
+
+// labelled selects the pods of the namespace, and all pods of the namespaces, with a label.
+func labelled(label string) []any {
+	with := fields{"matchLabels": fields{label: "true"}}
+	return []any{fields{"podSelector": with}, fields{"namespaceSelector": with}}
 }

@@ -208,6 +208,7 @@ func (d *Driver) List(ctx context.Context, owner string) (keys []string, err err
 		}
 	}
 	d.removeRoutes(ctx, owner)
+	d.sweep(owner)
 	slices.Sort(keys)
 	return slices.Compact(keys), nil
 }

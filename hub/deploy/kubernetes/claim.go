@@ -90,7 +90,18 @@ func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f d
 		return f, &deploy.FencedError{Fence: fence}
 	case record == nil && !create && !f.exists():
 		return f, nil
-	case record == nil || owner != claim.Owner || fence != claim.Fence:
+	}
+	if record == nil || owner != claim.Owner {
+		if err := d.admit(ctx, claim, f); err != nil {
+			return f, err
+		}
+	}
+	if record != nil && owner != claim.Owner { // its record is replaced
+		if err := d.raiseFloor(ctx, owner, fence); err != nil {
+			return f, err
+		}
+	}
+	if record == nil || owner != claim.Owner || fence != claim.Fence {
 		if err := d.record(ctx, claim, record); err != nil {
 			return f, err
 		}

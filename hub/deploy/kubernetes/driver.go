@@ -18,8 +18,8 @@
 //	                 API keys
 //	/tmp             a volume that ends with the pod
 //
-// A ConfigMap for each deployment records the owner and the fence. It remains when the deployment
-// is deleted.
+// A ConfigMap for each deployment records the owner and the fence. It remains for some minutes when
+// the deployment is deleted. Then one ConfigMap for all has the fence.
 package kubernetes
 
 import (
@@ -57,6 +57,19 @@ type Config struct {
 
 	// Env is the environment of the runtimes, as "NAME=value". Pods show it.
 	Env []string
+
+	// Secrets are variables of the runtimes whose values pods do not show: for NAME, the Secret of a
+	// revision has a file, whose path is the variable NAME_FILE. Defaults to none.
+	Secrets map[string]agent.Secret
+
+	// Collector is the address, as host:port, to which runtimes send traces. They reach it if it is an
+	// IP address, outside of the cluster, or a pod with the label agenthost.dev/collector. Defaults to
+	// none.
+	Collector string
+
+	// Metrics makes runtimes serve metrics for Prometheus on port 9464, without a key. Pods with the
+	// label agenthost.dev/monitoring reach it. Defaults to false.
+	Metrics bool
 
 	// Replicas is the number of pods of a runtime whose agent has no number of its own, as for the
 	// next fields. More than one needs Bus. Defaults to 1.
@@ -121,6 +134,10 @@ type Driver struct {
 	cache   cache
 
 	repairs repairs
+
+	sweeping sync.Mutex           // held while records of claims are removed; guards the fields below
+	unused   map[string]time.Time // keys of records without a deployment, and since when
+	sweptAt  time.Time
 
 	unrouted   sync.Mutex // guards the fields below
 	routed     bool       // HTTPRoutes belong to a Gateway, or cannot be listed

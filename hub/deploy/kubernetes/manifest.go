@@ -22,11 +22,12 @@ import (
 )
 
 const (
-	user       = 65532
-	dataDir    = "/data"
-	privateDir = "/run/agenthost"
-	listenPort = 8080
-	container  = "runtime"
+	user        = 65532
+	dataDir     = "/data"
+	privateDir  = "/run/agenthost"
+	listenPort  = 8080
+	metricsPort = 9464
+	container   = "runtime"
 )
 
 // fields is an object of JSON.
@@ -99,6 +100,18 @@ func (m manifest) pod(req deploy.Request) fields {
 		name, value, _ := strings.Cut(text, "=")
 		env = append(env, fields{"name": name, "value": value})
 	}
+	for _, name := range slices.Sorted(maps.Keys(m.cfg.Secrets)) {
+		env = append(env, fields{"name": name + "_FILE", "value": privateDir + "/" + name})
+	}
+	args := []any{
+		"--config", privateDir + "/" + agent.DeployedFile, "--addr", fmt.Sprintf("0.0.0.0:%d", listenPort),
+		"--drain-timeout", req.RunLimit().String(),
+	}
+	ports := []any{fields{"name": "http", "containerPort": int64(listenPort), "protocol": "TCP"}}
+	if m.cfg.Metrics {
+		args = append(args, "--metrics-addr", fmt.Sprintf("0.0.0.0:%d", metricsPort))
+		ports = append(ports, fields{"name": "metrics", "containerPort": int64(metricsPort), "protocol": "TCP"})
+	}
 	probe := func(path string, period, failures int64) fields {
 		return fields{
 			"httpGet":       fields{"path": path, "port": int64(listenPort), "scheme": "HTTP"},
@@ -132,14 +145,11 @@ func (m manifest) pod(req deploy.Request) fields {
 			"fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": fields{"type": "RuntimeDefault"},
 		},
 		"containers": []any{fields{
-			"name":  container,
-			"image": m.cfg.Image,
-			"args": []any{
-				"--config", privateDir + "/" + agent.DeployedFile, "--addr", fmt.Sprintf("0.0.0.0:%d", listenPort),
-				"--drain-timeout", req.RunLimit().String(),
-			},
+			"name":           container,
+			"image":          m.cfg.Image,
+			"args":           args,
 			"env":            env,
-			"ports":          []any{fields{"name": "http", "containerPort": int64(listenPort), "protocol": "TCP"}},
+			"ports":          ports,
 			"resources":      m.cfg.resources(req.Deployment),
 			"volumeMounts":   mounts,
 			"livenessProbe":  probe("/health", 10, 6),
@@ -225,7 +235,6 @@ func (m manifest) noPolicy() (*unstructured.Unstructured, error) {
 
 // rules returns the spec of the NetworkPolicy.
 func (m manifest) rules() fields {
-	client := fields{"matchLabels": fields{labelClient: "true"}}
 	var outside []any
 	for _, all := range []string{"0.0.0.0/0", "::/0"} {
 		block := fields{"cidr": all}
@@ -251,19 +260,28 @@ func (m manifest) rules() fields {
 	for _, protocol := range []string{"UDP", "TCP"} {
 		dnsPorts = append(dnsPorts, fields{"protocol": protocol, "port": int64(53)})
 	}
-	egress := []any{fields{"to": dns, "ports": dnsPorts}, fields{"to": outside}}
+	to := []any{fields{"to": dns, "ports": dnsPorts}, fields{"to": outside}}
 	if m.cfg.Bus != nil {
-		egress = append(egress, m.cfg.Bus.egress()...)
+		to = append(to, egress(labelBus, m.cfg.Bus.Servers)...)
+	}
+	if m.cfg.Collector != "" {
+		to = append(to, egress(labelCollector, []string{m.cfg.Collector})...)
+	}
+	from := []any{admit(labelClient, listenPort)}
+	if m.cfg.Metrics {
+		from = append(from, admit(labelMonitoring, metricsPort))
 	}
 	return fields{
 		"podSelector": fields{"matchLabels": m.selector()},
 		"policyTypes": []any{"Ingress", "Egress"},
-		"ingress": []any{fields{
-			"from":  []any{fields{"podSelector": client}, fields{"namespaceSelector": client}},
-			"ports": []any{fields{"protocol": "TCP", "port": int64(listenPort)}},
-		}},
-		"egress": egress,
+		"ingress":     from,
+		"egress":      to,
 	}
+}
+
+// admit returns a rule of a NetworkPolicy that permits connections to a port.
+func admit(label string, port int64) fields {
+	return fields{"from": labelled(label), "ports": []any{fields{"protocol": "TCP", "port": port}}}
 }
 
 // secret returns the Secret. Without a request it has no content.
@@ -279,6 +297,9 @@ func (m manifest) secret(req *deploy.Request) (*unstructured.Unstructured, error
 	file := req.File()
 	file.CWD, file.StateDir = dataDir+"/work", dataDir+"/state"
 	data := fields{agent.DeployedKeys: encoded([]byte(req.Env[deploy.EnvAPIKey]))}
+	for name, value := range m.cfg.Secrets {
+		data[name] = encoded([]byte(value))
+	}
 	if bus := m.cfg.Bus; bus != nil {
 		files, err := bus.files(m.claim.Key)
 		if err != nil {

@@ -118,7 +118,11 @@ func TestCredentialsOfTheBus(t *testing.T) {
 // Only the Secret has a part of the request that is secret.
 func TestSecretsAreOnlyInTheSecret(t *testing.T) {
 	t.Parallel()
-	objects, _ := decoded(t, open(t, "https://192.0.2.1", func(cfg *kubernetes.Config) { cfg.Bus = bus() }))
+	objects, manifests := decoded(t, open(t, "https://192.0.2.1", func(cfg *kubernetes.Config) {
+		cfg.Bus = bus()
+		cfg.Secrets = map[string]agent.Secret{"OTEL_EXPORTER_OTLP_HEADERS": "key=planted"}
+	}))
+	require.Contains(t, string(manifests), `{"name":"OTEL_EXPORTER_OTLP_HEADERS_FILE","value":"/run/agenthost/OTEL_EXPORTER_OTLP_HEADERS"}`)
 	for kind, o := range objects {
 		text, err := json.Marshal(o)
 		require.NoError(t, err)
@@ -137,6 +141,31 @@ func TestSecretsAreOnlyInTheSecret(t *testing.T) {
 	require.Contains(t, text("agents.yaml"), "?ca=%2Frun%2Fagenthost%2Fbus-ca&credentials=%2Frun%2Fagenthost%2Fbus-credentials\n")
 	require.Equal(t, "planted-seed", text("bus-credentials"))
 	require.Equal(t, "certificate", text("bus-ca"))
+	require.Equal(t, "key=planted", text("OTEL_EXPORTER_OTLP_HEADERS"))
+}
+
+// Runtimes reach the receiver of traces, and monitoring reaches their metrics. Without these
+// settings, neither is the case.
+func TestTracesAndMetrics(t *testing.T) {
+	t.Parallel()
+	rules := func(change func(*kubernetes.Config)) (ingress, egress []any, text string) {
+		objects, manifests := decoded(t, open(t, "https://192.0.2.1", change))
+		spec := objects["NetworkPolicy"]["spec"].(object)
+		return spec["ingress"].([]any), spec["egress"].([]any), string(manifests)
+	}
+	ingress, egress, text := rules(func(*kubernetes.Config) {})
+	require.NotContains(t, text, "9464")
+	labelled := func(name string) []any {
+		selector := object{"matchLabels": object{"agenthost.dev/" + name: "true"}}
+		return []any{object{"podSelector": selector}, object{"namespaceSelector": selector}}
+	}
+	port := func(n float64) []any { return []any{object{"port": n, "protocol": "TCP"}} }
+	moreIn, moreOut, text := rules(func(c *kubernetes.Config) { c.Collector, c.Metrics = "otel.monitoring.svc:4318", true })
+	require.Equal(t, append(ingress, object{"from": labelled("monitoring"), "ports": port(9464)}), moreIn)
+	require.Equal(t, append(egress, object{"to": labelled("collector"), "ports": port(4318)}), moreOut)
+	require.Contains(t, text, `"--metrics-addr","0.0.0.0:9464"`)
+	_, moreOut, _ = rules(func(c *kubernetes.Config) { c.Collector = "10.1.2.3:80" })
+	require.Equal(t, append(egress, object{"to": []any{object{"ipBlock": object{"cidr": "10.1.2.3/32"}}}, "ports": port(80)}), moreOut)
 }
 
 // Networks of a setting never permit the metadata address of a cloud, or a private network.

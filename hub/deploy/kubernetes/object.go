@@ -22,6 +22,9 @@ const (
 	labelClient   = "agenthost.dev/client" // of pods and namespaces that reach runtimes, "true"
 	labelBus      = "agenthost.dev/bus"    // of pods and namespaces that are the bus of the runtimes, "true"
 
+	labelCollector  = "agenthost.dev/collector"  // of pods and namespaces that receive traces of runtimes, "true"
+	labelMonitoring = "agenthost.dev/monitoring" // of pods and namespaces that read metrics of runtimes, "true"
+
 	noteOwner   = "agenthost.dev/owner"
 	noteKey     = "agenthost.dev/key"
 	noteFence   = "agenthost.dev/fence"

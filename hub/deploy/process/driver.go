@@ -16,6 +16,7 @@
 //	  agents.yaml  the configuration, with the keys of providers
 //	  env.json     the environment
 //	  keys         the API keys of the runtime
+//	  secret-NAME  the value of a secret variable
 //	  state.json   the process
 //	  private/     its temporary files
 //	  log, log.1   the output of the runtime
@@ -61,6 +62,10 @@ type Config struct {
 	// Env is the environment of the runtimes, as "NAME=value", in addition to that of a deployment.
 	// It should have PATH, and no secrets. HOME is that of the deployment.
 	Env []string
+
+	// Secrets are variables of the runtimes whose values no other process sees: for NAME, each
+	// revision has a file, whose path is the variable NAME_FILE. Defaults to none.
+	Secrets map[string]agent.Secret
 
 	// Home is the home directory of the user, which no default makes readable.
 	Home string
@@ -184,6 +189,11 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 		}
 		if err := r.configure(req); err != nil {
 			return err
+		}
+		for name, value := range d.cfg.Secrets {
+			if err := r.write(secretPrefix+name, []byte(value)); err != nil {
+				return clean("write secret", err)
+			}
 		}
 		s.StoppedAt, s.CutAt, s.Revision = time.Time{}, time.Time{}, number
 		return d.start(r, &s, req.Deployment)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -84,6 +85,12 @@ func (r revision) own() []string {
 		return []string{r.dir}
 	}
 	var paths []string
+	entries, _ := os.ReadDir(r.dir) // the removal of the others fails too
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), secretPrefix) {
+			paths = append(paths, r.path(e.Name()))
+		}
+	}
 	for _, name := range []string{configFile, envFile, keyFile, logFile, olderLog, privateDir, stateFile} {
 		paths = append(paths, r.path(name))
 	}
@@ -102,6 +109,8 @@ const (
 	homeDir    = "home"
 	stateDir   = "state"
 	privateDir = "private"
+
+	secretPrefix = "secret-" // begins the names of the files of Config.Secrets
 )
 
 // maxFile bounds the bytes of the keys and of the environment.

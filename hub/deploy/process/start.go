@@ -48,6 +48,9 @@ func (d *Driver) start(r revision, s *state, wanted agent.Deployment) error {
 		Stderr:     out,
 		ExtraFiles: []*os.File{port}, // agent.DeployedListener
 	}
+	for name := range d.cfg.Secrets {
+		cmd.Env = append(cmd.Env, name+"_FILE="+r.path(secretPrefix+name))
+	}
 	confirm, err := cmd.StdinPipe()
 	if err != nil {
 		return err

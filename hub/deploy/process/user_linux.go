@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/seed93082962/agenthost/runtime/sandbox"
@@ -141,7 +142,7 @@ func groupOf(path string) int {
 // group of its own.
 func (r revision) share(name string, file *os.File) error {
 	info, err := os.Stat(r.of.dir)
-	if err != nil || os.Geteuid() != 0 || name != configFile && name != keyFile {
+	if err != nil || os.Geteuid() != 0 || name != configFile && name != keyFile && !strings.HasPrefix(name, secretPrefix) {
 		return err
 	}
 	if opened, err := file.Stat(); err != nil || !alone(opened) {
