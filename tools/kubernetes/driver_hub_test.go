@@ -122,10 +122,14 @@ func (h *hub) chat(session, message string) {
 	}, patience, 100*time.Millisecond)
 }
 
-// A chat begins with a runtime that is a process. The hub is then started with the other deployer,
-// killed and started again. The chat continues, in one pod. Nothing but the claim remains at the end.
-func TestChatMovesFromProcessToPod(t *testing.T) {
+// A chat begins with a runtime that is a process. The hub is then started with each of the other
+// deployers, and the agent is deployed again: the chat continues, in a container and then in a pod,
+// also after the hub was killed. The former runtimes are stopped. Nothing but the claim remains in
+// the cluster at the end.
+func TestChatMovesFromProcessToContainerToPod(t *testing.T) {
 	p := newPlace(t)
+	e := startEngine(t)
+	settings := []string{"DOCKER_HOST=" + e.address, "DOCKER_IMAGE=" + runtimeImage, "DOCKER_CPUS=0.5"}
 	h := &hub{t: t, place: p, data: t.TempDir()}
 	h.start("process")
 	defer func() { h.stop(syscall.SIGTERM) }()
@@ -136,18 +140,27 @@ func TestChatMovesFromProcessToPod(t *testing.T) {
 	h.chat(session, "from-a-process")
 	h.stop(syscall.SIGTERM)
 
-	h.start("kubernetes")
+	h.start("docker", settings...)
+	h.call("POST", agentPath+"/helper/deploy", `{"force": true}`)
+	require.Eventually(t, func() bool { return e.running(t) == 1 }, patience, 50*time.Millisecond)
+	h.reach(`"state":"running"`)
+	h.chat(session, "from-a-container")
+	h.stop(syscall.SIGTERM)
+	require.Equal(t, 1, e.running(t), "runtimes continue without a hub")
+
+	h.start("kubernetes", settings...)
 	h.call("POST", agentPath+"/helper/deploy", `{"force": true}`)
 	h.reach(`"runtimeUrl":"http://10.96.`)
 	h.reach(`"state":"running"`)
 	h.chat(session, "from-a-pod")
+	require.Eventually(t, func() bool { return e.running(t) == 0 }, patience, 50*time.Millisecond, "the container is stopped")
 
 	h.stop(syscall.SIGKILL)
-	h.start("kubernetes")
+	h.start("kubernetes", settings...)
 	h.reach(`"state":"running"`)
 	h.chat(session, "after-a-kill")
 	_, messages := h.send("GET", "/api/v1/agents/helper/chat/sessions/"+session+"/messages", "")
-	for _, text := range []string{"from-a-process", "from-a-pod", "after-a-kill"} {
+	for _, text := range []string{"from-a-process", "from-a-container", "from-a-pod", "after-a-kill"} {
 		require.Contains(t, messages, text)
 	}
 	require.Eventually(t, func() bool { return len(p.pods(key, "")) == 1 }, patience, 50*time.Millisecond, "the first revision has drained")

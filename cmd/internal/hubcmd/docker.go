@@ -128,6 +128,18 @@ func hasPassword(proxy string) bool {
 	return err != nil || u.User != nil || strings.Contains(proxy, "@")
 }
 
+// former returns the driver of the platform on which a hub with another deployer may have left
+// runtimes, or nil. A hub of a cluster stops containers if it has the address of their engine.
+func (s *settings) former(log *slog.Logger) (deploy.Driver, error) {
+	switch {
+	case s.Deployer == deployKubernetes && s.getenv("DOCKER_HOST") != "":
+		return s.docker(log)
+	case s.Deployer == deployDocker || s.Deployer == deployKubernetes:
+		return s.formerProcesses(log)
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
 // formerProcesses returns the driver of deployments that a hub with DEPLOYER=process has left, or
 // nil.
 func (s *settings) formerProcesses(log *slog.Logger) (deploy.Driver, error) {

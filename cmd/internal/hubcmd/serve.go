@@ -50,10 +50,8 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		if cfg.Gateway, err = s.gateway(cfg.Deployer); err != nil {
 			return nil, err
 		}
-		if s.Deployer == deployDocker || s.Deployer == deployKubernetes {
-			if cfg.FormerDeployer, err = s.formerProcesses(log); err != nil {
-				return nil, err
-			}
+		if cfg.FormerDeployer, err = s.former(log); err != nil {
+			return nil, err
 		}
 		if cfg.StorageID, err = s.storageID(); err != nil {
 			return nil, err
