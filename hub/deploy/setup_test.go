@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 
 // world is a platform with a database and a catalog, on which hubs are started.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	db      *db.DB
 	keys    []string
 	driver  *deploytest.Memory
