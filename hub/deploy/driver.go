@@ -65,7 +65,8 @@ type Driver interface {
 	// Discard stops the runtime of a revision, and deletes what belongs to the revision only.
 	Discard(ctx context.Context, claim Claim, revision int64) error
 
-	// Delete stops all runtimes and deletes all data of the deployment.
+	// Delete stops all runtimes and deletes all data of the deployment. A lower claim is rejected
+	// afterwards, also if there was no deployment.
 	Delete(ctx context.Context, claim Claim) error
 
 	// Logs returns the last lines of the log of a revision, oldest first. An unknown one has none.

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -67,6 +68,24 @@ func TestFenceOfADeletedDeployment(t *testing.T) {
 		s := h.serves(1)
 		require.Nil(t, condition(s, "restored"))
 		require.Equal(t, 1, w.driver.Applied())
+	})
+}
+
+// A deployment is deleted before anything of it was started. The driver rejects a hub that was frozen
+// before its first call, with the claim of which it had the lease.
+func TestDeletedBeforeItsFirstStart(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		w.driver.Fail(errors.New("no space left on device"))
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("failed")
+		var fence int64
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT lease_fence FROM deployments`).Scan(&fence))
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		w.driver.Fail(nil)
+		h.reach("not_deployed")
+		frozen := deploy.Claim{Key: key, Fence: fence - 1, Owner: w.owner()}
+		require.ErrorIs(t, w.driver.Apply(t.Context(), frozen, 1, deploy.Request{}), deploy.ErrFenced)
 	})
 }
 

@@ -61,23 +61,28 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 	return w.advance(ctx, d, v, obs)
 }
 
-// purge deletes what the driver has of the deployment. A route that the gateway does not remove is
-// removed later, also without the row.
+// purge deletes what the driver has of the deployment. It calls the driver also if there is nothing,
+// which then rejects a hub that was frozen before its first call. A route that the gateway does not
+// remove is removed later, also without the row.
 func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
 	if _, err := w.publish(ctx, d, &v, Route{}); err != nil {
 		return v, 0, err
 	}
 	switch {
-	case obs.Exists:
+	case obs.Exists || !w.purged:
 		err := w.call(ctx, "delete", 0, w.s.driver.Delete)
 		if lost(err) {
 			return v, 0, err
+		}
+		if errors.Is(err, ErrForeign) && !obs.Exists {
+			err = nil // that of another database is not deleted
 		}
 		v.Error = ""
 		if err != nil {
 			v.Error = text(err)
 			return v, w.s.cfg.WatchEvery, nil
 		}
+		w.purged = true
 		return v, w.soon(), nil
 	case d.Desired == desiredAbsent:
 		err := w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
@@ -89,6 +94,7 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) 
 		w.s.endpoints.forget(d.agentRef())
 		return d.view, 0, nil // the next round finds no row, or the one of a new deployment
 	}
+	w.purged = false
 	return d.view, 0, endPurge(ctx, w.s.store.DB.Write(), d)
 }
 

@@ -38,6 +38,8 @@ type worker struct {
 	published published
 	listed    atomic.Pointer[listing] // by inspectRoutes
 
+	purged bool // the driver was called to delete the deployment
+
 	rotation  string // that the worker has seen, and since when
 	rotatedAt time.Time
 	restarts  int // of the deployment for this rotation

@@ -49,7 +49,7 @@ func TestFrozenHubsAfterTheirRecordsWereRemoved(t *testing.T) {
 		done chan error
 	}
 	var frozen []hub
-	for _, resource := range []string{"/deployments", "/secrets", "/networkpolicies", "/networkpolicies/", "/secrets/", "/deployments/"} {
+	for _, resource := range []string{"/configmaps", "/deployments", "/secrets", "/networkpolicies", "/networkpolicies/", "/secrets/", "/deployments/"} {
 		h := hub{"default-frozen" + strings.NewReplacer("/", "-").Replace(resource) + "x", newGate(resource), make(chan error, 1)}
 		driver := p.open(t, h.gate.in, func(c *kubernetes.Config) { c.Timeout = 10 * time.Minute })
 		c, r := of(h.key, 2)

@@ -374,6 +374,9 @@ func (s *subject) unknown() {
 	keys, err := s.driver.List(ctx, s.claim.Owner)
 	require.NoError(s.t, err)
 	require.Empty(s.t, keys)
+	former := s.claim
+	former.Fence--
+	require.ErrorIs(s.t, s.driver.Apply(ctx, former, 1, request(former.Key, "other")), deploy.ErrFenced, "a hub was frozen before its first call")
 }
 
 // concurrent applies one revision through two hubs, of which the second has the lease.

@@ -44,7 +44,7 @@ func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) 
 // Delete stops all runtimes, and then removes their containers, the volumes of the deployment, and
 // the network of the tenant if no other deployment has it.
 func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
-	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
 		running := false
 		for _, r := range f.runtimes {
 			if r.alive() {

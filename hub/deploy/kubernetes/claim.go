@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,14 +72,17 @@ func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f d
 		return f, fault(ctx, "read claim", err)
 	}
 	owner, fence := f.claim()
-	if err == nil { // otherwise someone has deleted it
+	inForce := false // a claim of the record, which has none at first
+	if err == nil {  // otherwise there is none, or someone has deleted it
 		recorded := object{ObjectMeta: metav1.ObjectMeta{Annotations: record.GetAnnotations()}}
-		if owner == "" || recorded.owner() == owner {
-			fence = max(fence, recorded.fence())
-		}
-		owner = recorded.owner()
 		if key := recorded.key(); key != claim.Key {
 			return f, fmt.Errorf("the namespace has a ConfigMap %s of another deployment: delete it there", record.GetName())
+		}
+		if inForce = recorded.owner() != ""; inForce {
+			if owner == "" || recorded.owner() == owner {
+				fence = max(fence, recorded.fence())
+			}
+			owner = recorded.owner()
 		}
 	} else {
 		record = nil
@@ -90,37 +94,44 @@ func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f d
 		return f, &deploy.FencedError{Fence: fence}
 	case record == nil && !create && !f.exists():
 		return f, nil
+	case record == nil:
+		return f, cmp.Or(d.createRecord(ctx, claim), errChanged)
+	case inForce && owner == claim.Owner && fence == claim.Fence:
+		return f, d.align(ctx, f, fence)
 	}
-	if record == nil || owner != claim.Owner {
+	if !inForce || owner != claim.Owner {
 		if err := d.admit(ctx, claim, f); err != nil {
 			return f, err
 		}
 	}
-	if record != nil && owner != claim.Owner { // its record is replaced
+	if inForce && owner != claim.Owner { // its claim is replaced
 		if err := d.raiseFloor(ctx, owner, fence); err != nil {
 			return f, err
 		}
 	}
-	if record == nil || owner != claim.Owner || fence != claim.Fence {
-		if err := d.record(ctx, claim, record); err != nil {
-			return f, err
-		}
-		return f, errChanged // it is read again, with concurrent changes
-	}
-	return f, d.align(ctx, f, claim.Fence)
+	return f, cmp.Or(d.record(ctx, claim, record), errChanged) // it is read again, with concurrent changes
 }
 
-// record makes a claim the one in force, in place of the one that was read.
-func (d *Driver) record(ctx context.Context, claim deploy.Claim, former *unstructured.Unstructured) error {
+// recordOf returns the record of a claim.
+func (d *Driver) recordOf(claim deploy.Claim) *unstructured.Unstructured {
 	m := d.manifest(claim, 0, "")
 	delete(m.labels, labelRevision)
 	m.notes[noteFence] = strconv.FormatInt(claim.Fence, 10)
 	meta := fields{"name": claimName(claim.Key), "namespace": d.cfg.Namespace, "labels": m.labels, "annotations": m.notes}
-	o := &unstructured.Unstructured{Object: fields{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}}
-	if former == nil {
-		return d.create(ctx, configMaps, o)
-	}
-	return d.apply(ctx, configMaps, o, &object{ObjectMeta: metav1.ObjectMeta{UID: former.GetUID(), ResourceVersion: former.GetResourceVersion()}})
+	return &unstructured.Unstructured{Object: fields{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}}
+}
+
+// createRecord creates a record without a claim. The claim of a hub that is frozen here is checked
+// after it has read the record.
+func (d *Driver) createRecord(ctx context.Context, claim deploy.Claim) error {
+	o := d.recordOf(claim)
+	o.SetAnnotations(map[string]string{noteKey: claim.Key})
+	return d.create(ctx, configMaps, o)
+}
+
+// record makes a claim the one in force, in the version of the record that was read.
+func (d *Driver) record(ctx context.Context, claim deploy.Claim, read *unstructured.Unstructured) error {
+	return d.apply(ctx, configMaps, d.recordOf(claim), &object{ObjectMeta: metav1.ObjectMeta{UID: read.GetUID(), ResourceVersion: read.GetResourceVersion()}})
 }
 
 // align gives what a former claim may still change the fence that is in force. This changes the

@@ -60,8 +60,9 @@ func (d *Driver) raiseFloor(ctx context.Context, owner string, fence int64) erro
 	return d.apply(ctx, configMaps, o, read)
 }
 
-// admit returns an error if a claim without a record in force is below the floor. It belongs to a hub
-// that was frozen, or the hub needs a higher fence.
+// admit returns an error if a claim is not above the floor, after a record without a claim was read.
+// It belongs to a hub that was frozen, or the hub needs a higher fence. A hub that is frozen after
+// this cannot put the claim in force if another hub has used or removed the record.
 func (d *Driver) admit(ctx context.Context, claim deploy.Claim, f deployment) error {
 	if f.launched() {
 		return nil // someone has deleted the record; the objects have the fence
@@ -107,8 +108,9 @@ func (d *Driver) sweepClaims(ctx context.Context, owner string) {
 		for _, item := range page.Items {
 			o := &object{ObjectMeta: item.ObjectMeta}
 			key := o.key()
-			recorded[key] = true
-			if o.owner() != owner || checkKey(key) != nil || o.Name != claimName(key) || d.cached(key).exists() {
+			recorded[key] = o.owner() != ""
+			mine := o.owner() == owner || o.owner() == "" // one without a claim has the label
+			if !mine || checkKey(key) != nil || o.Name != claimName(key) || d.cached(key).exists() {
 				continue
 			}
 			since, known := d.unused[key]
@@ -134,14 +136,16 @@ func (d *Driver) removeClaim(ctx context.Context, record *object) error {
 	if f, err := d.find(ctx, record.key(), ""); err != nil || f.exists() {
 		return err
 	}
-	if err := d.raiseFloor(ctx, record.owner(), record.fence()); err != nil {
-		return err
+	if record.owner() != "" {
+		if err := d.raiseFloor(ctx, record.owner(), record.fence()); err != nil {
+			return err
+		}
 	}
 	return d.remove(ctx, configMaps, record, nil)
 }
 
-// sweepInert removes Deployments that were never started and have no record: a hub that was frozen,
-// and died, has created them. A hub that needs one changes its version first.
+// sweepInert removes Deployments that were never started and have no record with a claim: a hub that
+// was frozen has created them. A hub that needs one changes its version first.
 func (d *Driver) sweepInert(ctx context.Context, owner string, recorded map[string]bool) {
 	floor, _, err := d.floor(ctx, owner)
 	if err != nil {

@@ -41,7 +41,7 @@ func (d *Driver) discard(ctx context.Context, claim deploy.Claim, r revision) er
 
 // Delete stops all runtimes, and then removes their Deployments and the volume.
 func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
-	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
 		for _, r := range f.revisions {
 			if err := d.discard(ctx, claim, r); err != nil {
 				return err
