@@ -24,6 +24,18 @@ func TestFilesOfFormerProcessesAreReported(t *testing.T) {
 	require.Contains(t, in.Log.String(), "agents cannot be deployed until the Docker engine responds")
 }
 
+// Containers do not reach a receiver of traces on the loopback address of the machine.
+func TestReceiverOnALoopbackAddress(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"localhost", "127.0.0.1", "[::1]"} {
+		in := serving(t, []string{
+			"HUB_DATA_DIR", t.TempDir(), "DEPLOYER", "docker", "DOCKER_HOST", away, "OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:planted@" + host + ":1",
+		})
+		in.Await(t, in.Log, regexp.MustCompile(`agents export no traces`))
+		require.NotContains(t, in.Log.String(), "planted")
+	}
+}
+
 // An engine with which no agent could run, or that anyone could pretend to be, is rejected.
 func TestDockerSettingsAreRejected(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ func TestTraceOfAContainer(t *testing.T) {
 	t.Cleanup(server.Close)
 
 	h := newHub(t)
-	h.env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.URL, "OTEL_EXPORTER_OTLP_HEADERS=" + receiver.Headers}
+	h.env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + strings.Replace(receiver.URL, "//", "//user:planted@", 1), "OTEL_EXPORTER_OTLP_HEADERS=" + receiver.Headers}
 	h.start("docker")
 	defer func() { h.stop(syscall.SIGTERM) }()
 	provider, _ := h.call("POST", "/api/v1/admin/providers", `{"name":"up","protocol":"openai","baseUrl":"`+server.URL+`/v1","apiKey":"k"}`)["id"].(string)
