@@ -63,8 +63,7 @@ type Config struct {
 	// It should have PATH, and no secrets. HOME is that of the deployment.
 	Env []string
 
-	// Secrets are variables of the runtimes whose values no other process sees: for NAME, each
-	// revision has a file, whose path is the variable NAME_FILE. Defaults to none.
+	// Secrets are variables of the runtimes with the values in files: NAME_FILE is the path of NAME.
 	Secrets map[string]agent.Secret
 
 	// Home is the home directory of the user, which no default makes readable.
@@ -187,13 +186,8 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 		case s.alive():
 			return d.terminate(r, s, 0)
 		}
-		if err := r.configure(req); err != nil {
+		if err := r.configure(req, d.cfg.Secrets); err != nil {
 			return err
-		}
-		for name, value := range d.cfg.Secrets {
-			if err := r.write(secretPrefix+name, []byte(value)); err != nil {
-				return clean("write secret", err)
-			}
 		}
 		s.StoppedAt, s.CutAt, s.Revision = time.Time{}, time.Time{}, number
 		return d.start(r, &s, req.Deployment)

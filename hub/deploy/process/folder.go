@@ -116,8 +116,8 @@ const (
 // maxFile bounds the bytes of the keys and of the environment.
 const maxFile = 16 << 20
 
-// configure writes the configuration of a request. A failed write leaves the former one.
-func (r revision) configure(req deploy.Request) error {
+// configure writes the configuration of a request, and secret variables. A failed write leaves the former one.
+func (r revision) configure(req deploy.Request, secrets map[string]agent.Secret) error {
 	if err := r.makeDirectories(); err != nil {
 		return clean("create directory of deployment", err)
 	}
@@ -141,6 +141,11 @@ func (r revision) configure(req deploy.Request) error {
 	}
 	if err := r.write(envFile, text); err != nil {
 		return clean("write environment", err)
+	}
+	for name, value := range secrets {
+		if err := r.write(secretPrefix+name, []byte(value)); err != nil {
+			return clean("write secret", err)
+		}
 	}
 	return r.setKeys(string(req.Env[deploy.EnvAPIKey]))
 }
