@@ -46,7 +46,9 @@ func startEngine(t *testing.T) engine {
 		require.NoError(t, log.Close())
 	})
 	e := engine{address: "unix://" + socket, client: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
 	}}}
 	require.Eventually(t, func() bool {
 		res, err := e.client.Get("http://engine/_ping")
