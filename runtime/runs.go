@@ -47,6 +47,9 @@ func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httproute
 		x.input.Partials = form.partials
 		return x.stream(w, trailers)
 	}
+	if trailers {
+		w.WriteHeader(http.StatusProcessing) // a proxy learns the id, by which it cancels the run
+	}
 	res := x.execute(discard)
 	if trailers {
 		w.Header().Set(wire.UsageHeader, x.usage(res))

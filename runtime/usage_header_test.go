@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +39,27 @@ func TestUsageHeader(t *testing.T) {
 		var got wire.RunUsage
 		require.NoError(t, json.Unmarshal([]byte(text), &got))
 		require.Equal(t, want, got, headers)
+	}
+}
+
+// A proxy that requests trailers learns the id of a run before its JSON, which is its end.
+func TestEarlyRunID(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Well.")), modeltest.Stream(modeltest.Text("Well.")))
+	b := serve(t, up, func(*runtime.Config) {})
+	for _, headers := range [][]string{{"Te", "trailers", "Accept", "application/json"}, {"Accept", "application/json"}} {
+		var early []string
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+			early = append(early, h.Get("X-Run-Id"))
+			return nil
+		}})
+		res := b.request(ctx, t, http.MethodPost, runs, `{"message":"hello"}`, headers...)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, http.StatusOK, res.StatusCode)
+		if headers[0] != "Te" {
+			require.Empty(t, early)
+			continue
+		}
+		require.Equal(t, []string{res.Header.Get("X-Run-Id")}, early)
 	}
 }
 

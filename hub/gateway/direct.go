@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
 	"sync"
 	"time"
@@ -12,6 +14,7 @@ import (
 )
 
 const (
+	knownWithin = time.Second      // until the runtime has accepted a run whose client is gone
 	endWithin   = 5 * time.Second  // until a run that is cancelled has ended, which has its tokens
 	countWithin = 10 * time.Second // until the tokens of a run are stored
 )
@@ -22,9 +25,11 @@ type directRun struct {
 	target  Target
 	hangUp  context.CancelFunc // closes the connection to the runtime
 	ended   chan struct{}      // closed when the response has ended
+	known   chan struct{}      // closed when the runtime has accepted the run
 
 	mu       sync.Mutex     // guards the fields below
-	response *http.Response // nil until the runtime has accepted the run
+	id       string         // "" until the runtime has accepted the run
+	response *http.Response // nil until the response begins, with JSON at the end of the run
 	report   string         // of a JSON response
 }
 
@@ -32,12 +37,14 @@ type directRun struct {
 // in a header or a trailer. It reads no event. When the client disconnects, the run is cancelled,
 // and its end is awaited, which has the tokens.
 func (s *Service) forwardRun(w http.ResponseWriter, r *http.Request, x exchange, tenant, agent string) error {
-	if err := s.cfg.Usage.AdmitDirect(r.Context(), tenant, agent); err != nil {
+	release, err := s.cfg.Usage.AdmitDirect(r.Context(), tenant, agent)
+	if err != nil {
 		return err
 	}
+	defer release()
 	client := r.Context()
 	line, hangUp := context.WithCancelCause(context.WithoutCancel(client))
-	run := &directRun{service: s, target: x.target, hangUp: func() { hangUp(context.Cause(client)) }, ended: make(chan struct{})}
+	run := &directRun{service: s, target: x.target, hangUp: func() { hangUp(context.Cause(client)) }, ended: make(chan struct{}), known: make(chan struct{})}
 	defer func() { // also after the panic with which a proxy closes the connection to the client
 		close(run.ended)
 		run.hangUp()
@@ -46,16 +53,31 @@ func (s *Service) forwardRun(w http.ResponseWriter, r *http.Request, x exchange,
 	defer context.AfterFunc(client, run.cancel)()
 	x.run = run
 	x.request = func(h http.Header) { h["Te"] = []string{"trailers"} }
-	return s.forward(w, r.WithContext(line), x)
+	accepted := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+		run.accepted(h.Get("X-Run-Id"))
+		return nil
+	}}
+	return s.forward(w, r.WithContext(httptrace.WithClientTrace(line, accepted)), x)
+}
+
+// accepted notes the id of the run, unless it is "".
+func (run *directRun) accepted(id string) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if run.id == "" && id != "" {
+		run.id = id
+		close(run.known)
+	}
 }
 
 // accept notes the response of the runtime.
 func (run *directRun) accept(res *http.Response) {
+	run.accepted(res.Header.Get("X-Run-Id"))
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	run.response, run.report = res, res.Header.Get(wire.UsageHeader)
-	if res.Header.Get("X-Run-Id") != "" {
-		res.Body = &runBody{ReadCloser: res.Body, run: run, id: res.Header.Get("X-Run-Id")}
+	if run.id != "" {
+		res.Body = &runBody{ReadCloser: res.Body, run: run}
 	}
 }
 
@@ -63,18 +85,20 @@ func (run *directRun) accept(res *http.Response) {
 // fails, or if the end of the run takes too long.
 func (run *directRun) cancel() {
 	defer run.hangUp()
-	run.mu.Lock()
-	var body *runBody
-	if run.response != nil {
-		body, _ = run.response.Body.(*runBody)
+	select {
+	case <-run.known:
+	case <-run.ended:
+	case <-time.After(knownWithin):
 	}
+	run.mu.Lock()
+	id := run.id
 	run.mu.Unlock()
-	if body == nil {
+	if id == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
 	defer cancel()
-	if run.service.cancelRun(ctx, run.target, body.id) {
+	if run.service.cancelRun(ctx, run.target, id) {
 		select {
 		case <-run.ended:
 		case <-ctx.Done():
@@ -106,7 +130,6 @@ func (run *directRun) count(ctx context.Context, tenant, agent string) {
 type runBody struct {
 	io.ReadCloser
 	run *directRun
-	id  string // of the run
 	end bool
 }
 

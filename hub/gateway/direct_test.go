@@ -3,8 +3,11 @@ package gateway_test
 import (
 	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,6 +113,69 @@ func TestRunsOfClientsThatDisconnectAreCounted(t *testing.T) {
 	require.Eventually(t, func() bool { return len(counted(t, counts)) == 1 }, patience, 20*time.Millisecond)
 	require.EqualValues(t, 10, counted(t, counts)[0].InputTokens)
 	require.NoError(t, res.Body.Close())
+}
+
+// A client that wants one JSON response has received nothing when it disconnects. Its run is counted
+// as well.
+func TestBlockingRunsOfClientsThatDisconnectAreCounted(t *testing.T) {
+	t.Parallel()
+	runtime, up := hosted(t, modeltest.Repeat(modeltest.Stream(modeltest.Usage(model.Usage{InputTokens: 10, OutputTokens: 5}), modeltest.Text("Half"), modeltest.Hang())))
+	s, counts := counting(t, dbtest.SQLite(t, series...), runtime)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		req := s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", map[string]any{"message": "hello", "stream": false}, "X-Api-Key", apiKey)
+		res, err := http.DefaultClient.Do(req.WithContext(ctx))
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		ended <- err
+	}()
+	up.Await(t, 1)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Eventually(t, func() bool { return len(counted(t, counts)) == 1 }, patience, 20*time.Millisecond)
+	require.EqualValues(t, 1, counted(t, counts)[0].Runs)
+}
+
+// Each run in progress holds a reserve of the hard limit, until it has ended and is counted.
+func TestConcurrentRunsHoldReserves(t *testing.T) {
+	t.Parallel()
+	end := make(chan struct{})
+	endAll := sync.OnceFunc(func() { close(end) })
+	defer endAll()
+	var requests atomic.Int64
+	s, counts := counting(t, dbtest.SQLite(t, series...), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Run-Id", "run")
+		_, _ = w.Write([]byte("data: 1\n\n"))
+		_ = http.NewResponseController(w).Flush()
+		if requests.Add(1) <= 2 {
+			<-end
+		}
+		w.Header().Set(http.TrailerPrefix+wire.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
+	}))
+	_, err := counts.SetBudget(t.Context(), api.Caller{TenantID: "acme", UserID: "max", RoleNow: rbac.Admin}, usage.OfAgent, "a",
+		usage.Limits{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(40.0), Reserve: new(20.0)})
+	require.NoError(t, err)
+	start := func() *http.Response {
+		res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))
+		require.NoError(t, err)
+		return res
+	}
+	first, second := start(), start()
+	defer first.Body.Close()
+	defer second.Body.Close()
+	require.Equal(t, http.StatusOK, second.StatusCode)
+	refused := s.As("", "", "").Do(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey)
+	require.Contains(t, refused.Error(http.StatusTooManyRequests, api.RateLimited)["message"], "reserved by answers in progress")
+	endAll()
+	for _, res := range []*http.Response{first, second} {
+		_, err := io.Copy(io.Discard, res.Body)
+		require.NoError(t, err)
+	}
+	third := start()
+	defer third.Body.Close()
+	require.Equal(t, http.StatusOK, third.StatusCode, "20 of 40 tokens were used")
 }
 
 // A runtime that does not end a run, or reports no tokens, does not delay the hub.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
@@ -19,21 +20,46 @@ const (
 	maxModel  = 200     // bytes of a name
 )
 
-// AdmitDirect checks the hard limit of an agent for a run outside of chats. Such runs have
-// no user and hold no reserve: one begins while the limit has a reserve left. It fails with
-// api.RateLimited.
-func (s *Service) AdmitDirect(ctx context.Context, tenantID, agentName string) error {
-	now := s.store.Now()
-	budgets, err := budgetsOf(ctx, s.store.Read(), Run{TenantID: tenantID, AgentName: agentName}, now)
-	if err != nil {
-		return err
-	}
-	for _, b := range budgets {
-		if err := b.admit(0, now); err != nil {
-			return err
+// direct counts the runs in progress outside of chats.
+type direct struct {
+	mu      sync.Mutex // guards running
+	running map[directAgent]int64
+}
+
+type directAgent struct{ tenantID, name string }
+
+// enter adds a run of an agent until leave is called, and returns the number of the others.
+func (d *direct) enter(agent directAgent) (others int64, leave func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	others = d.running[agent]
+	d.running[agent]++
+	return others, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.running[agent]--; d.running[agent] == 0 {
+			delete(d.running, agent)
 		}
 	}
-	return nil
+}
+
+// AdmitDirect checks the hard limit of an agent for a run outside of chats, which has no user. The
+// run holds a reserve until release is called, after RecordDirect. Only runs outside of chats in this
+// process see the reserve. It fails with api.RateLimited.
+func (s *Service) AdmitDirect(ctx context.Context, tenantID, agentName string) (release func(), err error) {
+	others, release := s.direct.enter(directAgent{tenantID, agentName}) // before what others have used is read
+	now := s.store.Now()
+	budgets, err := budgetsOf(ctx, s.store.Read(), Run{TenantID: tenantID, AgentName: agentName}, now)
+	for _, b := range budgets {
+		if err == nil {
+			err = b.admit(others, now)
+		}
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 // RecordDirect counts a run outside of chats. report is the value of wire.UsageHeader. The

@@ -68,6 +68,7 @@ type Service struct {
 	retention time.Duration
 	agent     func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
 	user      func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
+	direct    direct
 }
 
 // New returns a Service. It fails if a price is not valid.
@@ -76,6 +77,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, errors.New("create usage service: Store is required")
 	}
 	s := &Service{store: cfg.Store, prices: DefaultPrices(), retention: cfg.Retention, agent: cfg.Agent, user: cfg.User}
+	s.direct.running = map[directAgent]int64{}
 	for name, price := range cfg.Prices {
 		if err := price.check(name); err != nil {
 			return nil, err
