@@ -98,13 +98,14 @@ func (c *contract) withoutDatabase() {
 		"/console/session": `{"username":"admin","password":"` + password + `"}`,
 		"/auth/register":   `{"token":"x","username":"eve","password":"` + password + `"}`,
 	}
+	_, port, _ := strings.Cut(strings.TrimPrefix(c.url, "http://"), ":")
 	for name, op := range c.operations() {
 		method, path, _ := strings.Cut(name, " ")
 		if op.Responses.Value("503") == nil {
 			constant := path == "/" || strings.HasPrefix(path, "/console")
 			require.True(c.t, constant || slices.Contains([]string{"GET /health", "GET /openapi.yaml", "GET /docs", "GET /auth/login"}, name), name)
 		} else if path != "/health/ready" && !strings.HasPrefix(path, "/artifacts/") {
-			c.reject(503, api.Unavailable, method, pathOf(path), admin, bodies[path], "Cookie", "hub-session=x")
+			c.reject(503, api.Unavailable, method, pathOf(path), admin, bodies[path], "Cookie", "hub-session"+port+"=x")
 		}
 	}
 	c.ok(200, "GET", "/health", "", "")

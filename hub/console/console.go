@@ -48,8 +48,7 @@ type Config struct {
 // Service serves the pages. It is safe for concurrent use.
 type Service struct {
 	cfg    Config
-	origin string // of PublicURL
-	secure bool   // PublicURL is https
+	public *url.URL // PublicURL
 	site   func() *site
 }
 
@@ -63,13 +62,15 @@ func New(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("create console: %w", err)
 	}
 	// The files are compressed once, when the first page is requested.
-	return &Service{cfg: cfg, origin: public.Scheme + "://" + public.Host, secure: public.Scheme == "https", site: sync.OnceValue(func() *site {
+	return &Service{cfg: cfg, public: public, site: sync.OnceValue(func() *site {
 		return newSite(strings.TrimRight(public.Path, "/"))
 	})}, nil
 }
 
 // maxBody bounds the bodies of sign-ins, in bytes, as those of /auth/*.
 const maxBody = 16 << 10
+
+const sessionPath = "/console/session"
 
 // Routes returns the routes of the pages and their sessions.
 func (s *Service) Routes() []api.Route {
@@ -82,9 +83,9 @@ func (s *Service) Routes() []api.Route {
 	return []api.Route{
 		page("/"), page("/console"), page("/console/:page"), page("/console/:page/:item"), page("/console/:page/:item/:part"),
 		{Method: http.MethodGet, Path: "/console/assets/:version/:folder/:file", Access: api.Open, Handle: s.asset},
-		sessions(http.MethodPost, "/console/session", s.signIn),
-		sessions(http.MethodPost, "/console/session/refresh", s.refresh),
-		sessions(http.MethodDelete, "/console/session", s.signOut),
+		sessions(http.MethodPost, sessionPath, s.signIn),
+		sessions(http.MethodPost, sessionPath+"/refresh", s.refresh),
+		sessions(http.MethodDelete, sessionPath, s.signOut),
 	}
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/session"
@@ -21,7 +22,7 @@ type Session struct {
 func (s *Service) ofPages(handle api.Handler) api.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		site := r.Header.Get("Sec-Fetch-Site")
-		if site != "same-origin" && (site != "" || r.Header.Get("Origin") != s.origin) {
+		if site != "same-origin" && (site != "" || r.Header.Get("Origin") != s.public.Scheme+"://"+s.public.Host) {
 			return api.Forbidden.New("Only pages of this hub may send this request.")
 		}
 		return handle(w, r)
@@ -92,16 +93,22 @@ func (s *Service) refreshToken(r *http.Request) (session.RefreshInput, error) {
 }
 
 // cookieName has the prefix with which only this host can set the cookie, and only by https
-// (RFC 6265bis, section 4.1.3). Without https it is for hubs on loopback addresses.
+// (RFC 6265bis, section 4.1.3). Browsers send the cookies of a host to all of its ports. Without
+// https, the port in the name separates the hubs of a loopback address.
 func (s *Service) cookieName() string {
-	if s.secure {
+	if s.public.Scheme == "https" {
 		return "__Host-hub-session"
 	}
-	return "hub-session"
+	return "hub-session" + s.public.Port()
 }
 
+// cookie returns the cookie with a refresh token. Without https, its path keeps it from the other
+// programs of the host, such as one that signs in with a browser.
 func (s *Service) cookie(value string, maxAge int) *http.Cookie {
-	return &http.Cookie{
-		Name: s.cookieName(), Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteStrictMode,
+	c := &http.Cookie{Name: s.cookieName(), Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode}
+	if s.public.Scheme != "https" {
+		c.Secure = false
+		c.Path = strings.TrimRight(s.public.Path, "/") + sessionPath
 	}
+	return c
 }
