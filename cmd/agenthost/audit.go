@@ -145,7 +145,7 @@ func (a *app) printEntries(lines io.ReadCloser, last string) (string, error) {
 			fmt.Fprintln(a.stdout, scanner.Text())
 			continue
 		}
-		for i, text := range a.row(cellsOf(entry, auditColumns)) {
+		for i, text := range row(a, entry, auditColumns) {
 			if i > 0 {
 				text = "  " + text
 			}

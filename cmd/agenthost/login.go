@@ -79,7 +79,8 @@ func (l *login) run(ctx context.Context, address string) error {
 	}
 	l.setup = cmp.Or(l.setup, link.Get("setup"))
 	l.invite = link.Get("token")
-	base.Path, base.Fragment = strings.TrimSuffix(base.Path, "/console/register"), ""
+	base.Path, _, _ = strings.Cut(base.Path+"/", "/console/") // also the address of a page
+	base.Fragment = ""
 	h := &hub{URL: strings.TrimRight(base.String(), "/"), User: l.user}
 	c, err := l.newClient(h, nil)
 	if err != nil {

@@ -34,19 +34,23 @@ func printList[T any](a *app, items iter.Seq2[T, error], columns ...column[T]) e
 		return a.encode(all)
 	}
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 3, ' ', 0)
+	var names []string
+	for _, c := range columns {
+		names = append(names, strings.ToUpper(c.name))
+	}
 	if !a.quiet {
-		var names []string
-		for _, c := range columns {
-			names = append(names, strings.ToUpper(c.name))
-		}
 		fmt.Fprintln(table, strings.Join(names, "\t"))
 	}
+	rows := 0
 	for item, err := range items {
 		if err != nil {
-			_ = table.Flush() // the rows before the error
+			if rows > 0 {
+				_ = table.Flush() // the rows before the error
+			}
 			return err
 		}
-		fmt.Fprintln(table, strings.Join(a.row(cellsOf(item, columns)), "\t"))
+		rows++
+		fmt.Fprintln(table, strings.Join(row(a, item, columns), "\t"))
 	}
 	return table.Flush()
 }
@@ -62,17 +66,13 @@ func seq[T any](items []T) iter.Seq2[T, error] {
 	}
 }
 
-func cellsOf[T any](item T, columns []column[T]) (cells []string) {
+// row returns the cells of an item, and with --quiet only the first value, which a script needs as it is.
+func row[T any](a *app, item T, columns []column[T]) (cells []string) {
+	if a.quiet {
+		return []string{oneLine(columns[0].value(item))}
+	}
 	for _, c := range columns {
 		cells = append(cells, cell(c.value(item)))
-	}
-	return cells
-}
-
-// row returns the cells that are printed.
-func (a *app) row(cells []string) []string {
-	if a.quiet {
-		return cells[:1]
 	}
 	return cells
 }
