@@ -10,7 +10,7 @@
 //
 // Other tests damage what an installation needs, and make the same comparison: packets of each kind
 // of connection are lost, reset, or not delivered for a while; the disk is full, read-only, fails or
-// is slow; PostgreSQL is read-only; the clock of a machine, a hub or the database jumps by an hour;
+// is slow; PostgreSQL is read-only; the clock of a machine, of hubs or of the database jumps by an hour;
 // the upstream sends single bytes, or stops in the middle. 10,000 runs are open at once, and runs are
 // started and cancelled for two minutes: nothing remains of them.
 //
