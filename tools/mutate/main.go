@@ -116,7 +116,9 @@ func (t *tester) try(ctx context.Context, m mutant) {
 	}
 	t.counts[outcome]++
 	if outcome == survived {
-		fmt.Fprintln(t.stdout, m)
+		if _, err := fmt.Fprintln(t.stdout, m); err != nil {
+			t.errs = append(t.errs, err)
+		}
 	}
 }
 
@@ -126,7 +128,7 @@ func (t *tester) outcome(ctx context.Context, m mutant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
 	text, err := os.ReadFile(m.file)
 	if err != nil {
 		return "", err
