@@ -301,7 +301,11 @@ func (o *org) works(files bool) {
 	for _, chat := range o.call("GET", "/api/v1/agents/same/chat/sessions", o.admin, "").want(200)["items"].([]any) {
 		id := chat.(map[string]any)["id"].(string)
 		if chat.(map[string]any)["source"] == "hub" {
-			answer := o.call("POST", "/api/v1/agents/same/chat/sessions/"+id+"/messages", o.admin, `{"message":"again"}`)
+			var answer response
+			require.Eventually(o.t, func() bool { // the first observation after a start may deploy the agent again
+				answer = o.call("POST", "/api/v1/agents/same/chat/sessions/"+id+"/messages", o.admin, `{"message":"again"}`)
+				return answer.status != http.StatusServiceUnavailable
+			}, time.Minute, 20*time.Millisecond)
 			require.Contains(o.t, answer.text, `"status":"completed"`)
 		}
 	}
