@@ -295,14 +295,11 @@ func (o *org) works(files bool) {
 	if files {
 		require.Contains(o.t, o.call("GET", tools+"/same/download", o.admin, "").text, "tool of "+o.name)
 	}
-	require.Eventually(o.t, func() bool {
-		return o.call("GET", agents+"/same/deploy", o.admin, "").want(200)["state"] == "running"
-	}, time.Minute, 20*time.Millisecond)
 	for _, chat := range o.call("GET", "/api/v1/agents/same/chat/sessions", o.admin, "").want(200)["items"].([]any) {
 		id := chat.(map[string]any)["id"].(string)
 		if chat.(map[string]any)["source"] == "hub" {
 			var answer response
-			require.Eventually(o.t, func() bool { // the first observation after a start may deploy the agent again
+			require.Eventually(o.t, func() bool { // the agent is deployed again after a start
 				answer = o.call("POST", "/api/v1/agents/same/chat/sessions/"+id+"/messages", o.admin, `{"message":"again"}`)
 				return answer.status != http.StatusServiceUnavailable
 			}, time.Minute, 20*time.Millisecond)
