@@ -211,6 +211,7 @@ func TestDrainingIsFoundOnce(t *testing.T) {
 			})
 		}
 		begun.Wait()
+		require.Eventually(t, func() bool { return held.calls.Load() > 0 }, time.Minute, time.Millisecond)
 		for range 20 {
 			h.ada.Get(path).Want(http.StatusOK) // in the meantime, the others would call it too
 		}
