@@ -208,14 +208,13 @@ func (p Policy) groupLimits() Limits {
 
 // create creates a group in a hierarchy. A zero limit is none.
 func (g *group) create(h hierarchy, limits Limits) error {
-	dir := filepath.Join(h.dir, groupPrefix+strconv.Itoa(os.Getpid())+"-"+strconv.FormatUint(groupNumber.Add(1), 10))
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	dir, err := h.makeDirectory()
+	if err != nil {
 		return err
 	}
 	g.dirs = append(g.dirs, dir)
 	memory := strconv.FormatUint(limits.Memory, 10)
 	processes := strconv.FormatUint(limits.Processes+launcherThreads, 10)
-	var err error
 	for _, c := range h.controllers {
 		switch {
 		case c == "pids" && limits.Processes == 0, c == "memory" && limits.Memory == 0:
@@ -240,6 +239,17 @@ func (g *group) create(h hierarchy, limits Limits) error {
 		g.join = append(g.join, join)
 	}
 	return err
+}
+
+// makeDirectory creates a control group with a free name. Groups of an ended process with the same
+// id may remain, such as those of commands that have outlived it.
+func (h *hierarchy) makeDirectory() (string, error) {
+	for {
+		dir := filepath.Join(h.dir, groupPrefix+strconv.Itoa(os.Getpid())+"-"+strconv.FormatUint(groupNumber.Add(1), 10))
+		if err := os.Mkdir(dir, 0o700); !errors.Is(err, os.ErrExist) {
+			return dir, err
+		}
+	}
 }
 
 // add makes a launcher a member, as it does itself a little later. Without a member, the group of a

@@ -136,6 +136,21 @@ func TestGroupsAreRemoved(t *testing.T) {
 	}
 }
 
+// Groups that a former process with the same id has left do not prevent new ones.
+func TestNamesOfGroupsAreFree(t *testing.T) {
+	const left = 50
+	for _, dir := range sandbox.FindGroups() {
+		for i := range left {
+			dir := filepath.Join(dir, sandbox.NextGroup(uint64(i)))
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			t.Cleanup(func() { require.NoError(t, os.Remove(dir)) })
+		}
+		require.Contains(t, sandbox.FindGroups(), dir)
+		output, err := bash(t, open(t, nil), "true")
+		require.NoError(t, err, output)
+	}
+}
+
 // A command is a member of its group of version 2 from its start.
 func TestUnifiedGroup(t *testing.T) {
 	for _, dir := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {

@@ -4,7 +4,9 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"os"
 	"testing"
 )
 
@@ -58,6 +60,11 @@ func FindGroups() (result []string) {
 		result = append(result, h.dir)
 	}
 	return result
+}
+
+// NextGroup returns the name of the control group of this process that is created after some others.
+func NextGroup(others uint64) string {
+	return fmt.Sprintf("%s%d-%d", groupPrefix, os.Getpid(), groupNumber.Load()+others+1)
 }
 
 // ParseGroups returns the directories that mountinfo and cgroup, files of /proc, describe.
