@@ -1,6 +1,8 @@
 package hubcmd_test
 
 import (
+	"bytes"
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,4 +50,20 @@ func TestMaxDeployment(t *testing.T) {
 			require.Equal(t, test.want, most)
 		})
 	}
+}
+
+// A hub warns of a bound that the process deployer does not enforce.
+func TestBoundsThatAreNotEnforced(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"HUB_DATA_DIR": t.TempDir()}
+	start := func() string {
+		var log bytes.Buffer
+		_, err := hubcmd.Deployer(func(name string) string { return env[name] }, slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, err)
+		return log.String()
+	}
+	const warning = "agents without deployment settings have no limit in spite of DEPLOYER_*_MAX"
+	require.NotContains(t, start(), warning)
+	env["DEPLOYER_CPU_MAX"] = "2000m"
+	require.Contains(t, start(), warning)
 }

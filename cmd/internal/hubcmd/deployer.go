@@ -208,6 +208,9 @@ func localEnv() map[string]bool {
 	return names
 }
 
+// unlimited is the warning of bounds that the process deployer does not enforce.
+const unlimited = "agents without deployment settings have no limit in spite of DEPLOYER_*_MAX"
+
 // deployer returns the driver of deployments, or nil.
 func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 	switch s.Deployer {
@@ -228,6 +231,9 @@ func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 	}
 	if reason := driver.Unconfined(); reason != "" {
 		log.Warn("process deployments are not completely isolated", "err", reason)
+	}
+	if reason := driver.Unlimited(); reason != "" {
+		log.Warn(unlimited, "err", reason)
 	}
 	return driver, nil
 }
@@ -256,8 +262,13 @@ func (s *settings) processes(dir string) (*process.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	most, err := s.maxDeployment()
+	if err != nil {
+		return nil, err
+	}
 	return process.New(process.Config{
-		Dir: dir, Env: env,
+		Default: most,
+		Dir:     dir, Env: env,
 		Secrets: s.traceSecrets(), Home: s.getenv("HOME"), Hidden: hidden, Read: read, Write: filepath.SplitList(s.SandboxWrite), Users: users,
 	})
 }

@@ -180,6 +180,9 @@ func (s *settings) examineProcesses(context.Context) []doctor.Result {
 	if reason := driver.Unconfined(); reason != "" {
 		return doctor.Warn("process deployments are not completely isolated: "+reason, "see the sandbox in hub/deploy/README.md, or set DEPLOYER=docker")
 	}
+	if reason := driver.Unlimited(); reason != "" {
+		return doctor.Warn(unlimited+": "+reason, "set DEPLOYER to docker or kubernetes")
+	}
 	return doctor.Fine("processes are isolated")
 }
 

@@ -100,7 +100,8 @@ Environment (flags take precedence):
   KUBERNETES_ADDRESS       pod if the hub is outside of the cluster and reaches pods, but no Services (default service)
   DEPLOYER_MEMORY_MAX, DEPLOYER_CPU_MAX, DEPLOYER_PROCESSES_MAX, DEPLOYER_REPLICAS_MAX
                            most that the deployment settings of an agent may have, such as 4Gi, 2000m, 1024 and 3 (default: the
-                           settings of docker and kubernetes above; for process, no bounds)
+                           settings of docker and kubernetes above; for process, no bounds), and for process the memory
+                           and the processes of agents without these settings
   DEPLOYER_LEASE_TIME      how long a replica may be silent until another one takes over its deployments, the same for
                            all replicas (default 4s)
   DEPLOYER_PREPARE_TIMEOUT how long a node of Kubernetes may pull the image of a runtime and mount its volumes, before the

@@ -82,6 +82,10 @@ type Config struct {
 	// one of them. Zero means that the runtimes are of the user of the hub.
 	Users Users
 
+	// Default has the memory and the processes of agents without these settings, where this system
+	// limits them: see [Driver.Unlimited]. A zero field is no limit.
+	Default agent.Deployment
+
 	// Grace is how long a runtime may take to end on request, until it is killed. Its runs have
 	// three quarters of that. Defaults to 12 s.
 	Grace time.Duration
@@ -144,20 +148,6 @@ func New(cfg Config) (*Driver, error) {
 // Backend returns "process".
 func (d *Driver) Backend() string { return "process" }
 
-// CheckDeployment returns an error for what this system does not enforce.
-func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
-	const remedy = "omit it, or use docker or kubernetes"
-	switch {
-	case wanted.Memory != "" && !d.limits.Memory:
-		return errors.New("deployment.memory: this system limits no memory of processes, because the hub can create no control groups: " + remedy)
-	case wanted.Processes != 0 && !d.limits.Processes:
-		return errors.New("deployment.processes: this system limits no number of processes, because the hub can create no control groups: " + remedy)
-	case wanted.CPU != "":
-		return errors.New("deployment.cpu: the process deployer limits no processors: " + remedy)
-	}
-	return deploy.OneReplica(d.Backend(), wanted)
-}
-
 // keyPattern is that of a deployment key, which is the name of a directory.
 var keyPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)
 
@@ -190,7 +180,7 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 			return err
 		}
 		s.StoppedAt, s.CutAt, s.Revision = time.Time{}, time.Time{}, number
-		return d.start(r, &s, req.Deployment)
+		return d.start(r, &s, d.withDefaults(req.Deployment))
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/process"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
@@ -69,6 +70,33 @@ func TestLimitsOfAnAgent(t *testing.T) {
 	require.Empty(t, groupFile(t, pidOf(t, dir, key, 2), "memory", "memory.limit_in_bytes", "memory.max"))
 	remove(t, d)
 	require.ErrorContains(t, d.CheckDeployment(agent.Deployment{CPU: "500m"}), "deployment.cpu")
+}
+
+// An agent without settings has the default limits where the system enforces them. Those that it
+// does not enforce are reported.
+func TestDefaultLimits(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := open(t, dir, func(c *process.Config) {
+		c.Default = agent.Deployment{Memory: "256Mi", CPU: "500m", Processes: 300, Replicas: 2}
+	})
+	require.Contains(t, d.Unlimited(), "cpu: the process deployer limits no processors")
+	require.Equal(t, d.CheckDeployment(agent.Deployment{Memory: "256Mi"}) != nil, strings.Contains(d.Unlimited(), "memory: this system limits no memory"))
+	req := demand
+	if d.CheckDeployment(agent.Deployment{Processes: 200}) == nil {
+		req.Deployment.Processes = 200
+	}
+	require.NoError(t, d.Apply(t.Context(), claim, 1, req))
+	until(t, d, deploy.Running, nil)
+	if d.CheckDeployment(agent.Deployment{Memory: "256Mi"}) == nil {
+		process := pid(t, dir, key)
+		require.Eventually(t, func() bool { // the launcher joins its groups after its start
+			return groupFile(t, process, "memory", "memory.limit_in_bytes", "memory.max") == strconv.Itoa(256<<20)
+		}, 30*time.Second, 20*time.Millisecond)
+		require.Equal(t, "224", groupFile(t, process, "pids", "pids.max", "pids.max"), "that of the agent, with the threads of the launcher")
+	}
+	remove(t, d)
+	require.Empty(t, open(t, t.TempDir()).Unlimited())
 }
 
 // A runtime that needs more memory than its limit ends, and its deployment has the reason.
