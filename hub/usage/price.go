@@ -25,6 +25,9 @@ type Price struct {
 // maxPrice bounds a price: the cost of a run has to fit in 64 bits.
 const maxPrice = 10_000
 
+// maxRunCost bounds the cost of one model in a run, of which sums of 900,000 fit in 64 bits.
+const maxRunCost Amount = 10_000 * 1e9
+
 func (p Price) check(name string) error {
 	for _, one := range []float64{p.Input, p.CacheRead, p.CacheWrite, p.Output} {
 		if !(one >= 0 && one <= maxPrice) { // false for NaN
@@ -53,12 +56,12 @@ func ParsePrices(text string) (map[string]Price, error) {
 	return prices, nil
 }
 
-// of returns the cost of tokens.
+// of returns the cost of the tokens of a run, up to maxRunCost.
 func (p Price) of(c Counts) Amount {
 	const perToken = 1e9 / 1e6 // billionths of the price of a million
 	cost := float64(c.InputTokens)*p.Input + float64(c.CacheReadTokens)*p.CacheRead + float64(c.CacheWriteTokens)*p.CacheWrite +
 		float64(c.OutputTokens)*p.Output
-	return Amount(math.Round(cost * perToken))
+	return min(Amount(math.Round(cost*perToken)), maxRunCost)
 }
 
 // Amount is an amount of the currency of the prices, in billionths: sums are exact. Its JSON is a

@@ -176,6 +176,27 @@ func TestModelsOfSubagents(t *testing.T) {
 	require.EqualValues(t, 0, byModel["m"]["outputTokens"])
 }
 
+// A runtime that reports huge counts does not prevent the recording of other runs.
+func TestSumsDoNotOverflow(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		s := open(t, url, map[string]usage.Price{"m": {Input: 10_000, CacheRead: 10_000, CacheWrite: 10_000, Output: 10_000}})
+		huge := wire.Usage{InputTokens: 1 << 62, CacheReadInputTokens: 1 << 62, CacheCreationInputTokens: 1 << 62, OutputTokens: 1 << 62}
+		const batches, size = 3, 200
+		for b := range batches {
+			var runs []usage.Run
+			for i := range size {
+				runs = append(runs, of(fmt.Sprint(b, "-", i), "helper", "ada", "m", huge))
+			}
+			s.record(runs...)
+		}
+		totals := s.As("acme", "ada", rbac.Admin).Get(reports).Want(http.StatusOK)["totals"].(object)
+		require.EqualValues(t, batches*size, totals["runs"])
+		require.EqualValues(t, batches*size*10_000, totals["cost"])
+		require.EqualValues(t, batches*size*1_000_000_000, totals["outputTokens"])
+	}, series...)
+}
+
 // Sums are exact with concurrent transactions of several hubs, some of which count the same runs.
 func TestConcurrentRunsAreCountedOnce(t *testing.T) {
 	t.Parallel()
