@@ -125,6 +125,9 @@ func (h *Hub) openSignIn(ctx context.Context) (err error) {
 		Withdraw: func(ctx context.Context, tx *store.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
 			return h.deploys.RotateKeysReadBy(ctx, tx, caller, tenantID, userID, role)
 		},
+		Deleted: func(ctx context.Context, tx *store.Tx, userID string) error {
+			return h.usage.DropBudget(ctx, tx, usage.OfUser, userID)
+		},
 	})
 	if err != nil {
 		return err
@@ -198,6 +201,9 @@ func (h *Hub) openCatalog(context.Context) (err error) {
 		Store: h.store, Providers: h.providers, Artifacts: h.artifacts, CheckTool: h.cfg.CheckTool, TempDir: h.cfg.TempDir,
 		Deployed: func(ctx context.Context, tx *sql.Tx, tenantID, agentName string) (bool, error) {
 			return h.deploys.Deployed(ctx, tx, tenantID, agentName)
+		},
+		Deleted: func(ctx context.Context, tx *store.Tx, agentName string) error {
+			return h.usage.DropBudget(ctx, tx, usage.OfAgent, agentName)
 		},
 	})
 	return err

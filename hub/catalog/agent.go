@@ -278,7 +278,10 @@ func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name strin
 			}
 		}
 		tx.Record(actionDeleteAgent.Record(a.event(caller), a.detail()))
-		return deleteRow(ctx, tx, "agents", a.ID)
+		if err := deleteRow(ctx, tx, "agents", a.ID); err != nil {
+			return err
+		}
+		return s.cfg.Deleted(ctx, tx, name)
 	})
 }
 

@@ -67,6 +67,10 @@ type Config struct {
 	// Deployed reports whether a deployment of the agent exists, which prevents its deletion.
 	// Defaults to none.
 	Deployed func(ctx context.Context, tx *sql.Tx, tenantID, agentName string) (bool, error)
+
+	// Deleted is called at the end of the transaction that deletes an agent, to delete what other
+	// packages have for the name. Defaults to nothing.
+	Deleted func(ctx context.Context, tx *store.Tx, agentName string) error
 }
 
 // Service is the catalog of the hub. It is safe for concurrent use.
@@ -90,6 +94,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Deployed == nil {
 		cfg.Deployed = func(context.Context, *sql.Tx, string, string) (bool, error) { return false, nil }
+	}
+	if cfg.Deleted == nil {
+		cfg.Deleted = func(context.Context, *store.Tx, string) error { return nil }
 	}
 	s := &Service{cfg: cfg, store: cfg.Store, snapshots: newSnapshots(), slots: newSlots()}
 	s.Tools = s.tools()

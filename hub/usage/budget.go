@@ -3,6 +3,7 @@ package usage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -244,10 +245,26 @@ func diff(from, to *float64) *auditlog.Change[float64] {
 // DeleteBudget deletes the budget of an agent or a user. It fails with api.NotFound if there is none.
 func (s *Service) DeleteBudget(ctx context.Context, caller api.Caller, kind, name string) error {
 	return s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminOnly}, func(tx *store.Tx) error {
-		if err := deleteBudget(ctx, tx, caller.TenantID, kind, name); err != nil {
-			return err
-		}
-		tx.Record(actionDeleteBudget.Record(budget{Kind: kind, Name: name}.event(caller), deleteBudgetDetail{}))
-		return nil
+		return dropBudget(ctx, tx, kind, name)
 	})
+}
+
+// DropBudget deletes the budget of an agent or a user, if there is one, in the transaction that
+// deletes the agent or the user: a later agent of the name has none. What was used remains in
+// reports.
+func (s *Service) DropBudget(ctx context.Context, tx *store.Tx, kind, name string) error {
+	if err := dropBudget(ctx, tx, kind, name); !errors.Is(err, api.NotFound) {
+		return err
+	}
+	return nil
+}
+
+// dropBudget deletes a budget of the tenant of the caller. It fails with api.NotFound if there is
+// none.
+func dropBudget(ctx context.Context, tx *store.Tx, kind, name string) error {
+	if err := deleteBudget(ctx, tx, tx.Caller.TenantID, kind, name); err != nil {
+		return err
+	}
+	tx.Record(actionDeleteBudget.Record(budget{Kind: kind, Name: name}.event(tx.Caller), deleteBudgetDetail{}))
+	return nil
 }

@@ -194,7 +194,10 @@ func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) 
 		if err := remove(ctx, tx, gone); err != nil {
 			return err
 		}
-		return s.cfg.Withdraw(ctx, tx, caller, gone.TenantID, gone.ID, "")
+		if err := s.cfg.Withdraw(ctx, tx, caller, gone.TenantID, gone.ID, ""); err != nil {
+			return err
+		}
+		return s.cfg.Deleted(ctx, tx, gone.ID)
 	})
 	s.Changed(gone.ID)
 	return err

@@ -52,6 +52,10 @@ type Config struct {
 	// to nothing.
 	Withdraw func(ctx context.Context, tx *store.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error
 
+	// Deleted is called at the end of the transaction that deletes a user, to delete what other
+	// packages have for the user. Defaults to nothing.
+	Deleted func(ctx context.Context, tx *store.Tx, userID string) error
+
 	// PublicURL is the public address of the hub, without a path. It is the base of links. Required
 	// if links are created.
 	PublicURL string
@@ -89,6 +93,9 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
 	if cfg.Withdraw == nil {
 		cfg.Withdraw = func(context.Context, *store.Tx, api.Caller, string, string, rbac.Role) error { return nil }
+	}
+	if cfg.Deleted == nil {
+		cfg.Deleted = func(context.Context, *store.Tx, string) error { return nil }
 	}
 	s := &Service{cfg: cfg, store: cfg.Store, passwords: cfg.Passwords, onChange: func(string) {}}
 	if cfg.Offline {
