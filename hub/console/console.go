@@ -13,8 +13,8 @@
 // are, at addresses with the hash of all of them, which browsers store.
 //
 // The access token is only in the memory of a page. The refresh token is in a cookie that scripts
-// cannot read, and that only pages of the hub can use. The policy of the pages permits scripts and
-// requests of the hub only, and no text as a script (Trusted Types).
+// cannot read, and that only pages of the hub can use. The policy of the pages permits scripts of the
+// console and requests of the hub only, and no text as a script (Trusted Types).
 package console
 
 import (
@@ -82,7 +82,7 @@ func (s *Service) Routes() []api.Route {
 	}
 	return []api.Route{
 		page("/"), page("/console"), page("/console/:page"), page("/console/:page/:item"), page("/console/:page/:item/:part"),
-		{Method: http.MethodGet, Path: "/console/assets/:version/:folder/:file", Access: api.Open, Handle: s.asset},
+		{Method: http.MethodGet, Path: assetsPath + ":version/:folder/:file", Access: api.Open, Handle: s.asset},
 		sessions(http.MethodPost, sessionPath, s.signIn),
 		sessions(http.MethodPost, sessionPath+"/refresh", s.refresh),
 		sessions(http.MethodDelete, sessionPath, s.signOut),

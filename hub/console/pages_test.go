@@ -127,6 +127,30 @@ func TestThePasswordOfAnAdminIsChanged(t *testing.T) {
 	b.clean(strings.TrimSuffix(s.url, "/below/hub"))
 }
 
+// A page loads its scripts at another address than the public one too, and no script from another
+// path of the hub, where an agent's runtime could serve one.
+func TestScriptsAreThoseOfTheConsole(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		address := strings.Replace(s.url, "127.0.0.1", host, 1)
+		b := newTab(t)
+		b.open(address + "/console/register")
+		b.see("agenthost")
+		b.clean(address)
+		_ = eval[bool](b, `(() => {
+			const policy = trustedTypes.createPolicy("test", { createScriptURL: (url) => url })
+			const script = document.createElement("script")
+			script.onerror = () => { window.blocked = true }
+			script.src = policy.createScriptURL("/runtime/demo/script.js")
+			document.head.append(script)
+			return true
+		})()`)
+		b.wait("window.blocked === true")
+		require.Contains(t, strings.Join(b.found(), "\n"), "Content Security Policy")
+	}
+}
+
 // A script that gets into a page does not run.
 func TestThePolicyBlocksScripts(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,9 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -19,9 +21,11 @@ import (
 //go:embed web/app web/lib/*.js web/lib/LICENSE-htm web/pages web/parts web/text
 var web embed.FS
 
-// policy is the Content-Security-Policy of the pages.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; " +
+// policy is the Content-Security-Policy of the pages, after the sources of scripts.
+const policy = "; default-src 'none'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'"
+
+const assetsPath = "/console/assets/"
 
 // site is the document of all pages with its files.
 type site struct {
@@ -84,7 +88,7 @@ func newSite(root string) *site {
 	must(document.Execute(&page, struct {
 		Root, Base string
 		Preloaded  []string
-	}{root, root + "/console/assets/" + s.version, preloaded}))
+	}{root, root + assetsPath + s.version, preloaded}))
 	s.page = newFile("text/html; charset=utf-8", page.Bytes())
 	return s
 }
@@ -120,8 +124,27 @@ func (s *Service) page(w http.ResponseWriter, r *http.Request) error {
 	if !wantsPage(r) {
 		return api.NotFound
 	}
-	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Content-Security-Policy", s.scripts(r.Host)+policy)
 	return s.site().page.serve(w, r)
+}
+
+// namedHost matches the hosts that a policy can name: not those with an address of IPv6.
+var namedHost = regexp.MustCompile(`^[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)*(:[0-9]+)?$`)
+
+// scripts permits the scripts of the console, and not those at other paths of the hub: an agent's
+// runtime can serve one below /runtime. A browser may know the hub by another host than that of its
+// public URL, which is in the request unless a proxy replaces it.
+func (s *Service) scripts(host string) string {
+	if !namedHost.MatchString(host) {
+		return "script-src 'self'"
+	}
+	root := &url.URL{Path: strings.TrimRight(s.public.Path, "/") + assetsPath}
+	below := strings.NewReplacer(";", "%3B", ",", "%2C").Replace(root.EscapedPath())
+	sources := "script-src " + host + below
+	if s.public.Host != host && namedHost.MatchString(s.public.Host) {
+		sources += " " + s.public.Scheme + "://" + s.public.Host + below
+	}
+	return sources
 }
 
 // asset responds with a file. Its address has the version, so that browsers need not ask again.

@@ -41,7 +41,7 @@ func TestPagesLoadOnlyOwnFiles(t *testing.T) {
 		require.Equal(t, http.StatusOK, res.StatusCode, path)
 		require.Equal(t, "no-store", res.Header.Get("Cache-Control"))
 		require.Equal(t, "no-referrer", res.Header.Get("Referrer-Policy"))
-		require.Equal(t, "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "+
+		require.Equal(t, "script-src "+strings.TrimPrefix(s.url, "http://")+"/console/assets/; default-src 'none'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "+
 			"frame-ancestors 'none'; base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'", res.Header.Get("Content-Security-Policy"))
 		root, err := html.Parse(strings.NewReader(body))
 		require.NoError(t, err)
