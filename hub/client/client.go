@@ -162,12 +162,12 @@ type Health struct {
 
 // Health returns the health and the version of the hub.
 func (c *Client) Health(ctx context.Context) (Health, error) {
-	return get[Health](ctx, c, "/health", nil)
+	return decode[Health](ctx, c, openRequest("/health"))
 }
 
 // Ready returns an error if the hub cannot serve requests, such as an [*Error] with status 503.
 func (c *Client) Ready(ctx context.Context) error {
-	_, err := get[struct{}](ctx, c, "/health/ready", nil)
+	_, err := decode[struct{}](ctx, c, openRequest("/health/ready"))
 	return err
 }
 

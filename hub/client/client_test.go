@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -289,4 +290,71 @@ func TestUploads(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, []string{"content", "Title", `a "b".ts`}, []string{tool.Name, tool.Title, tool.Hash})
+}
+
+// reported is a file whose first read is reported, and waits.
+type reported struct {
+	io.ReadSeeker
+	once  sync.Once
+	begun chan<- struct{}
+	until <-chan struct{}
+}
+
+func (r *reported) Read(p []byte) (int, error) {
+	r.once.Do(func() {
+		close(r.begun)
+		<-r.until
+	})
+	return r.ReadSeeker.Read(p)
+}
+
+// The hub rejects an upload while its file is read. The connection reads the file no more when the
+// upload is repeated.
+func TestAnUploadIsRepeated(t *testing.T) {
+	begun, renewed := make(chan struct{}), make(chan struct{})
+	content := bytes.Repeat([]byte("0123456789abcde\n"), 1<<19)
+	url := stub(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/auth/refresh":
+			close(renewed)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"access_token":"new","refresh_token":"r2","expires_in":900}`)
+		case r.Header.Get("Authorization") == "Bearer new":
+			file, _, err := r.FormFile("file")
+			require.NoError(t, err)
+			got, err := io.ReadAll(file)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(content, got), "the file was sent from its start")
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"name":"tool"}`)
+		default:
+			<-begun
+			conn, buffered, err := http.NewResponseController(w).Hijack()
+			require.NoError(t, err)
+			defer conn.Close()
+			const body = `{"code":"token_expired","message":"Expired."}`
+			_, err = fmt.Fprintf(conn, "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			require.NoError(t, err)
+			_, _ = io.Copy(io.Discard, buffered) // until the client closes the connection
+		}
+	})
+	c := open(t, client.Config{BaseURL: url, Credentials: client.Credentials{AccessToken: "old", RefreshToken: "r1", ExpiresAt: time.Now().Add(time.Hour)}})
+	tool, err := c.Tools.Create(t.Context(), client.Upload{FileName: "tool.ts", Content: &reported{ReadSeeker: bytes.NewReader(content), begun: begun, until: renewed}})
+	require.NoError(t, err)
+	require.Equal(t, "tool", tool.Name)
+}
+
+// Expired credentials do not fail the requests that need none.
+func TestHealthNeedsNoCredentials(t *testing.T) {
+	url := stub(t, func(w http.ResponseWriter, r *http.Request) {
+		require.True(t, strings.HasPrefix(r.URL.Path, "/health"), r.URL.Path)
+		require.Empty(t, r.Header.Get("Authorization"))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"status":"ok"}`)
+	})
+	c := open(t, client.Config{BaseURL: url, Credentials: client.Credentials{AccessToken: "old", RefreshToken: "r1", ExpiresAt: time.Now().Add(-time.Hour)}})
+	health, err := c.Health(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "ok", health.Status)
+	require.NoError(t, c.Ready(t.Context()))
 }

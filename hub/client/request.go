@@ -65,6 +65,11 @@ func jsonRequest(method, path string, body any) (request, error) {
 	return r, nil
 }
 
+// openRequest returns a request for an object that is public: expired credentials do not fail it.
+func openRequest(path string) request {
+	return request{method: http.MethodGet, path: path, accept: jsonMedia, header: http.Header{}, open: true}
+}
+
 // get requests and decodes an object.
 func get[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
 	return send[T](ctx, c, http.MethodGet, withQuery(path, query), nil)

@@ -11,6 +11,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -27,7 +28,7 @@ type Skills struct {
 // are empty.
 type Upload struct {
 	FileName      string
-	Content       io.ReadSeeker // read again from its start if the request is repeated
+	Content       io.ReadSeeker // read again from its start if the request is repeated, and not after the call
 	Type          string        // of a skill: expert or community
 	Title         string
 	Description   string
@@ -104,16 +105,48 @@ func upload[T any](ctx context.Context, c *Client, method, path string, version 
 	})
 	start := head.Len()
 	_ = form.Close()
+	var last *attempt
+	defer func() { last.end() }()
 	r := request{
 		method: method, path: path, accept: jsonMedia, media: form.FormDataContentType(),
 		length: int64(head.Len()) + size, header: http.Header{},
 		body: func() io.Reader {
+			last.end()
 			_, _ = file.Content.Seek(0, io.SeekStart) // a read reports the error
-			return io.MultiReader(bytes.NewReader(head.Bytes()[:start]), file.Content, bytes.NewReader(head.Bytes()[start:]))
+			last = &attempt{form: io.MultiReader(bytes.NewReader(head.Bytes()[:start]), file.Content, bytes.NewReader(head.Bytes()[start:]))}
+			return last
 		},
 	}
 	r.match(version)
 	return decode[T](ctx, c, r)
+}
+
+// attempt is the body of one request of an upload. A transport may read the body of a request after
+// its response.
+type attempt struct {
+	mu   sync.Mutex // is held during a read of the file
+	form io.Reader  // nil after the end
+}
+
+var errEnded = errors.New("the upload has ended, or is repeated")
+
+func (a *attempt) Read(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.form == nil {
+		return 0, errEnded
+	}
+	return a.form.Read(p)
+}
+
+// end waits for a read in progress, and fails the later ones.
+func (a *attempt) end() {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.form = nil
 }
 
 // Tool is a tool that agents can mount.
