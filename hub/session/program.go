@@ -15,8 +15,10 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// codeLife is how long the code of a program can be exchanged.
-const codeLife = time.Minute
+const (
+	codeLife = time.Minute // until a code cannot be exchanged
+	maxCodes = 3           // of a user that are not exchanged
+)
 
 // ProgramInput is the challenge of a program: the SHA-256 hash of a verifier that only the program
 // knows, in base64url (S256 of RFC 7636).
@@ -32,8 +34,9 @@ type ProgramCode struct {
 
 // AuthorizeProgram begins a session of the caller for a program on the same computer. The code is
 // the first refresh token of the session: [Service.Refresh] accepts it once, within a minute, and
-// only with the verifier. The session ends no later than that of the caller would, and with the
-// session at the identity provider.
+// only with the verifier, while the session of the caller continues. The session ends no later than
+// that of the caller would, and with the session at the identity provider. The newest maxCodes codes
+// of a user are valid.
 func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in ProgramInput) (out ProgramCode, err error) {
 	if caller.Kind != api.Session {
 		return out, api.Forbidden.New("A CLI token cannot sign a program in: sign in to the console.")
@@ -41,8 +44,8 @@ func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in Pr
 	if hash, err := base64.RawURLEncoding.Strict().DecodeString(in.Challenge); err != nil || len(hash) != sha256.Size {
 		return out, api.Fields{"code_challenge": "must be a SHA-256 hash in base64url without padding"}
 	}
-	code, _ := token.Random("rt_")
-	evicted := 0
+	random, _ := token.Random("rt_")
+	code := random + "-" + caller.SessionID
 	err = s.users.Change(ctx, caller, rbac.Group{}, func(tx *store.Tx) error {
 		u, err := user.ByID(ctx, tx, caller.TenantID, caller.UserID)
 		if err != nil {
@@ -60,17 +63,20 @@ func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in Pr
 		if err := insertRefreshToken(ctx, tx, boundHash(code, in.Challenge), own.id); err != nil {
 			return err
 		}
-		if evicted, err = evictSessions(ctx, tx, u, own.id); err != nil {
+		if err := deleteCodes(ctx, tx, u); err != nil {
 			return err
 		}
 		tx.Record(actionAuthorize.Record(u.Event(caller), sessionDetail{SessionID: own.id}))
 		out = ProgramCode{Code: code, ExpiresIn: seconds(own.idle.Sub(tx.Now))}
 		return nil
 	})
-	if evicted > 0 {
-		s.forget(caller.UserID)
-	}
 	return out, err
+}
+
+// authorizer returns the id of the session that authorized a code.
+func authorizer(code string) string {
+	_, id, _ := strings.Cut(code, "-")
+	return id
 }
 
 // hash returns the stored form of the token, or of a code with its verifier.

@@ -82,3 +82,50 @@ func TestTheSessionOfAProgramHasTheLimitOfThePage(t *testing.T) {
 		s.refresh(program["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenExpired)
 	})
 }
+
+// Codes that are not exchanged end no session of their user: the newest three are valid. A session
+// of an exchanged code counts as any other.
+func TestCodesEndNoSession(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		first := s.setup()
+		s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 98)
+			INSERT INTO sessions (id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, user_agent)
+			SELECT 'filler-' || i, tenant_id, user_id, created_at + i, last_used_at, idle_until, expires_at, '', '', '' FROM sessions, n`)
+		s.cluster.wait(time.Second)
+		page := s.signIn()
+		var codes []string
+		for range 5 {
+			s.cluster.wait(time.Second)
+			codes = append(codes, s.post(page.access(), "/auth/sessions", object{"code_challenge": challengeOf(verifier)}).want(http.StatusCreated).text("authorization_code"))
+		}
+		exchange := func(code string) response {
+			return s.post("", "/auth/refresh", object{"refresh_token": code, "code_verifier": verifier})
+		}
+		s.get(first.access(), "/auth/userinfo").want(http.StatusOK)
+		for _, old := range codes[:2] {
+			exchange(old).wantError(http.StatusUnauthorized, api.Unauthenticated)
+		}
+		exchange(codes[4]).want(http.StatusOK)
+		s.get(first.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+		s.get(page.access(), "/auth/userinfo").want(http.StatusOK)
+		exchange(codes[3]).want(http.StatusOK)
+	})
+}
+
+// A code is worth nothing after the end of the session that authorized it. The session of an
+// exchanged code continues.
+func TestACodeEndsWithItsPage(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		s.setup()
+		page := s.signIn()
+		authorize := func() object {
+			code := s.post(page.access(), "/auth/sessions", object{"code_challenge": challengeOf(verifier)}).want(http.StatusCreated)
+			return object{"refresh_token": code["authorization_code"], "code_verifier": verifier}
+		}
+		program := s.post("", "/auth/refresh", authorize()).want(http.StatusOK)
+		code := authorize()
+		s.post(page.access(), "/auth/logout", nil).want(http.StatusNoContent)
+		s.post("", "/auth/refresh", code).wantError(http.StatusUnauthorized, api.TokenRevoked)
+		s.refresh(program["refresh_token"]).want(http.StatusOK)
+	})
+}

@@ -77,7 +77,13 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 	if !f.rotated.IsZero() {
 		return SignIn{}, s.rejectReuse(ctx, from, f)
 	}
+	exchange := in.Verifier != ""
 	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		if exchange { // may evict sessions
+			if err := user.LockTenant(ctx, tx.Tx, f.user.TenantID); err != nil {
+				return err
+			}
+		}
 		rotated, err := rotateRefreshToken(ctx, tx, hash)
 		if err != nil {
 			return err
@@ -92,6 +98,15 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 		if err := f.usable(tx.Now); err != nil {
 			return err
 		}
+		if exchange {
+			live, err := isLive(ctx, tx, f.user, authorizer(in.RefreshToken))
+			if err != nil {
+				return err
+			}
+			if !live {
+				return api.TokenRevoked
+			}
+		}
 		if err := checkRefreshRate(ctx, tx, f.session); err != nil {
 			return err
 		}
@@ -103,9 +118,15 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 		if !extended {
 			return api.TokenRevoked
 		}
-		signIn, err = s.newTokens(ctx, tx, f.user, f.session, f.limit)
+		if signIn, err = s.newTokens(ctx, tx, f.user, f.session, f.limit); err != nil || !exchange {
+			return err
+		}
+		signIn.evicted, err = evictSessions(ctx, tx, f.user, f.session)
 		return err
 	})
+	if signIn.evicted > 0 {
+		s.forget(f.user.ID)
+	}
 	return signIn, err
 }
 

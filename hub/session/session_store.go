@@ -85,16 +85,17 @@ func extendSession(ctx context.Context, tx *store.Tx, tenantID, id string, from 
 }
 
 // evictSessions ends the oldest live sessions of a user beyond maxSessions, and deletes the oldest
-// ended ones beyond as many. The session with the given id stays. The row of the user is locked.
+// ended ones beyond as many. The session with the given id stays. Codes of programs do not count.
+// The row of the user is locked.
 func evictSessions(ctx context.Context, tx *store.Tx, u user.User, id string) (evicted int, err error) {
 	all, err := db.Value[int](ctx, tx, "count sessions", `SELECT COUNT(*) FROM sessions WHERE tenant_id = $1 AND user_id = $2`, u.TenantID, u.ID)
 	if err != nil || all <= maxSessions { // nearly always
 		return 0, err
 	}
-	const live = `tenant_id = $6 AND user_id = $1 AND id <> $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`
+	const live = `tenant_id = $6 AND user_id = $1 AND id <> $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3 AND idle_until > created_at + $7`
 	n, err := db.Affected(ctx, tx, "evict sessions", `UPDATE sessions SET revoked_at = $3, revoked_why = $4 WHERE `+live+`
 		AND id NOT IN (SELECT id FROM sessions WHERE `+live+` ORDER BY created_at DESC, id DESC LIMIT $5)`,
-		u.ID, id, db.Micros(tx.Now), user.EndedByLimit, maxSessions-1, u.TenantID)
+		u.ID, id, db.Micros(tx.Now), user.EndedByLimit, maxSessions-1, u.TenantID, codeLife.Microseconds())
 	if err != nil {
 		return 0, err
 	}
@@ -103,6 +104,22 @@ func evictSessions(ctx context.Context, tx *store.Tx, u user.User, id string) (e
 		AND id NOT IN (SELECT id FROM sessions WHERE `+ended+` ORDER BY created_at DESC, id DESC LIMIT $4)`,
 		u.ID, id, db.Micros(tx.Now), maxSessions, u.TenantID)
 	return int(n), err
+}
+
+// deleteCodes deletes the oldest sessions of a user beyond maxCodes whose code was not exchanged.
+// Only these have no more than codeLife. The row of the user is locked.
+func deleteCodes(ctx context.Context, tx *store.Tx, u user.User) error {
+	const codes = `tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND idle_until <= created_at + $3`
+	return db.Exec(ctx, tx, "delete codes", `DELETE FROM sessions WHERE `+codes+`
+		AND id NOT IN (SELECT id FROM sessions WHERE `+codes+` ORDER BY created_at DESC, id DESC LIMIT $4)`,
+		u.TenantID, u.ID, codeLife.Microseconds(), maxCodes)
+}
+
+// isLive reports whether a session of the user has not ended.
+func isLive(ctx context.Context, tx *store.Tx, u user.User, id string) (bool, error) {
+	return db.Value[bool](ctx, tx, "read session", `SELECT EXISTS (SELECT 1 FROM sessions
+		WHERE tenant_id = $1 AND user_id = $2 AND id = $3 AND revoked_at IS NULL AND idle_until > $4 AND expires_at > $4)`,
+		u.TenantID, u.ID, id, db.Micros(tx.Now))
 }
 
 // endSession ends a live session of the user, and reports whether there was one.
