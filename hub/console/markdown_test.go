@@ -11,7 +11,7 @@ import (
 // hostile are answers with which a model could stop the page, or make it show something else.
 const hostile = `(async () => {
 	const { markdown, Stream } = await import(new URL("../parts/markdown.js", document.querySelector("script[type=module]").src))
-	const length = 400_000
+	const length = 200_000
 	const root = document.createElement("div")
 	const show = (text) => { root.replaceChildren(...markdown(text, {})); return root }
 	for (const unit of [" ", "~", "-", "# ", "> ", "|", "- ", "_a ", "**a", "[", "![", "[[a]", "~~a ", "[a](", "https://a"]) {
@@ -38,7 +38,8 @@ func TestMarkdownOfAHostileModel(t *testing.T) {
 	b := newTab(t)
 	b.open(s.url + "/console")
 	b.see("Sign in")
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	// A time linear in the length is seconds, and a quadratic one minutes for one text.
+	ctx, cancel := context.WithTimeout(b.ctx, 4*patience)
 	defer cancel()
 	shown, err := chromedp.Run(ctx, chromedp.Evaluate[string](hostile, chromedp.EvalAwaitPromise))
 	require.NoError(t, err)
