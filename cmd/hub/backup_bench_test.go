@@ -68,7 +68,7 @@ func benchBackup(b *testing.B, url string) {
 		all.Wait()
 		for kind, times := range map[string][]time.Duration{"read": reads, "write": writes} {
 			slices.Sort(times)
-			for name, part := range map[string]int{"p50": 50, "p99": 99} {
+			for name, part := range map[string]int{"p50": 50, "p90": 90, "p99": 99} {
 				b.ReportMetric(float64(times[len(times)*part/100].Microseconds())/1000, phase+"-"+kind+"-"+name+"-ms")
 			}
 		}

@@ -7,10 +7,11 @@ import (
 )
 
 // A commit of the database waits for the disk, and so for what this process has written before and
-// the system has not: that is synced in steps, and not at the end. Between the steps, the disk is
-// free for as long as one takes.
+// the system has not: that is synced in small steps, and not at the end. Between the steps of an
+// archive, the disk is free for twice as long as a step takes.
 const (
-	syncBytes = 8 << 20
+	syncBytes = 1 << 20
+	syncPause = 2 // times the duration of a step
 	syncEvery = 50 * time.Millisecond
 )
 
@@ -33,7 +34,7 @@ func (f *syncedFile) Write(p []byte) (int, error) {
 		return n, err
 	}
 	select {
-	case <-time.After(time.Since(began)):
+	case <-time.After(syncPause * time.Since(began)):
 		return n, nil
 	case <-f.ctx.Done():
 		return n, context.Cause(f.ctx)
