@@ -48,3 +48,35 @@ func TestMarkdownOfAHostileModel(t *testing.T) {
 		`<a href="https://agenthost.example.com/g" target="_blank" rel="noopener noreferrer nofollow">g</a> a_b_c_d</p>`, shown)
 	b.clean(s.url)
 }
+
+// endless streams one item with nested ones that never ends, and returns the largest part that is
+// drawn again with each frame, and the number of the words that are displayed.
+const endless = `(async () => {
+	const { Stream } = await import(new URL("../parts/markdown.js", document.querySelector("script[type=module]").src))
+	const root = document.createElement("div")
+	const stream = new Stream(root, {})
+	let open = 0
+	stream.append("- begin\n")
+	for (let i = 0; i < 200; i++) {
+		stream.append("  - nested words\n".repeat(100))
+		stream.flush()
+		open = Math.max(open, stream.rest.length)
+	}
+	stream.end()
+	return [open, root.textContent.split("nested").length - 1]
+})()`
+
+func TestAStreamedListWithoutEnd(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b := newTab(t)
+	b.open(s.url + "/console")
+	b.see("Sign in")
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	result, err := chromedp.Run(ctx, chromedp.Evaluate[[]int](endless, chromedp.EvalAwaitPromise))
+	require.NoError(t, err)
+	require.Less(t, result[0], 25_000)
+	require.Equal(t, 20_000, result[1], "every word is displayed once")
+	b.clean(s.url)
+}

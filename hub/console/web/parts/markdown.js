@@ -226,13 +226,12 @@ export class Stream {
         closed = i;
       }
     }
-    if (!list && this.rest.length > 5 * longBlock) { // a paragraph without an end
-      const cut = this.rest.lastIndexOf(" ");
-      this.commit([this.rest.slice(0, cut)]);
-      this.rest = this.rest.slice(cut + 1);
-      return;
-    }
     this.rest = lines.slice(closed).join("\n");
+    if (this.rest.length > 5 * longBlock) { // a paragraph or an item without an end
+      const cut = this.rest.lastIndexOf(list ? "\n" : " ");
+      this.commit(this.rest.slice(0, cut).split("\n"));
+      this.rest = this.rest.slice(cut + 1);
+    }
   }
 
   commit(lines) {
