@@ -50,7 +50,8 @@ func TestMarkdownOfAHostileModel(t *testing.T) {
 }
 
 // endless streams one item with nested ones that never ends, and returns the largest part that is
-// drawn again with each frame, and the number of the words that are displayed.
+// drawn again with each frame, and the number of the words that are displayed. Then it streams a
+// paragraph without a space, and returns the length that is displayed.
 const endless = `(async () => {
 	const { Stream } = await import(new URL("../parts/markdown.js", document.querySelector("script[type=module]").src))
 	const root = document.createElement("div")
@@ -63,7 +64,12 @@ const endless = `(async () => {
 		open = Math.max(open, stream.rest.length)
 	}
 	stream.end()
-	return [open, root.textContent.split("nested").length - 1]
+	const words = root.textContent.split("nested").length - 1
+	root.replaceChildren()
+	const text = new Stream(root, {})
+	for (let i = 0; i < 100; i++) text.append("字".repeat(1000))
+	text.end()
+	return [open, words, root.textContent.length]
 })()`
 
 func TestAStreamedListWithoutEnd(t *testing.T) {
@@ -78,5 +84,6 @@ func TestAStreamedListWithoutEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, result[0], 25_000)
 	require.Equal(t, 20_000, result[1], "every word is displayed once")
+	require.Equal(t, 100_000, result[2], "every character is displayed once")
 	b.clean(s.url)
 }

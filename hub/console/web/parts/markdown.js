@@ -228,7 +228,8 @@ export class Stream {
     }
     this.rest = lines.slice(closed).join("\n");
     if (this.rest.length > 5 * longBlock) { // a paragraph or an item without an end
-      const cut = this.rest.lastIndexOf(list ? "\n" : " ");
+      const end = this.rest.lastIndexOf(list ? "\n" : " ");
+      const cut = end < 0 ? this.rest.length : end; // a text without a space
       this.commit(this.rest.slice(0, cut).split("\n"));
       this.rest = this.rest.slice(cut + 1);
     }
