@@ -153,7 +153,11 @@ func (h *hierarchy) try() error {
 	return errors.Join(err, g.remove(50, true))
 }
 
-// sweep removes the groups of processes that have ended.
+// sweepAge is the age of a group without processes whose launcher has joined it, or never will.
+const sweepAge = time.Minute
+
+// sweep removes the groups of processes that have ended. The id of a process of another namespace
+// is unknown here, so a group may also be one that its launcher is about to join.
 func (h *hierarchy) sweep() {
 	entries, err := os.ReadDir(h.dir)
 	if err != nil {
@@ -163,7 +167,10 @@ func (h *hierarchy) sweep() {
 		rest, found := strings.CutPrefix(entry.Name(), groupPrefix)
 		id, _, _ := strings.Cut(rest, "-")
 		pid, err := strconv.Atoi(id)
-		if found && err == nil && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		if !found || err != nil || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			continue
+		}
+		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > sweepAge {
 			_ = unix.Rmdir(filepath.Join(h.dir, entry.Name())) // fails while it has processes
 		}
 	}

@@ -132,6 +132,10 @@ func TestGroupsAreRemoved(t *testing.T) {
 		left := filepath.Join(dir, "agenthost-sandbox-999999999-1")
 		require.NoError(t, os.Mkdir(left, 0o700))
 		sandbox.FindGroups()
+		require.DirExists(t, left, "a launcher may be about to join it")
+		hour := time.Now().Add(-time.Hour)
+		require.NoError(t, os.Chtimes(left, hour, hour))
+		sandbox.FindGroups()
 		require.NoDirExists(t, left)
 	}
 }
