@@ -20,7 +20,8 @@ const (
 	sweepGrace = 24 * time.Hour
 )
 
-// maintain starts the maintenance of the audit logs, the artifacts and the usage, which ends with ctx.
+// maintain starts the maintenance of the audit logs, the artifacts and the usage, which ends with
+// ctx.
 func (h *Hub) maintain(ctx context.Context) {
 	h.running.Go(func() {
 		h.audit.CheckHeads(ctx)

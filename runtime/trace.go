@@ -13,8 +13,8 @@ import (
 	"github.com/seed93082962/agenthost/internal/httpapi"
 )
 
-// routed sets the route of a request for metrics, and adds a span to it, which continues the trace of
-// its traceparent. The path, in which clients may have secrets, is not in the span.
+// routed sets the route of a request for metrics, and adds a span to it, which continues the trace
+// of its traceparent. The path, in which clients may have secrets, is not in the span.
 func (rt *Runtime) routed(route route) httpapi.Handler {
 	if rt.cfg.TracerProvider == nil || quiet(route.path) {
 		return func(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {

@@ -15,8 +15,8 @@
 // it has been read.
 //
 // Restore reads the whole archive and compares every size and hash before it writes anything. It
-// writes only to names that it generates. It does not prove who made the archive: a user who can write
-// a backup determines what the restored hub contains.
+// writes only to names that it generates. It does not prove who made the archive: a user who can
+// write a backup determines what the restored hub contains.
 package backup
 
 import (

@@ -64,8 +64,8 @@ func TestProviderToAgent(t *testing.T) {
 	b.clean(s.url)
 }
 
-// An agent is changed, deployed with its difference, rolled back, read as YAML, and deleted with what
-// belongs to it.
+// An agent is changed, deployed with its difference, rolled back, read as YAML, and deleted with
+// what belongs to it.
 func TestLifeOfAnAgent(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

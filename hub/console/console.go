@@ -13,8 +13,8 @@
 // are, at addresses with the hash of all of them, which browsers store.
 //
 // The access token is only in the memory of a page. The refresh token is in a cookie that scripts
-// cannot read, and that only pages of the hub can use. The policy of the pages permits scripts of the
-// console and requests of the hub only, and no text as a script (Trusted Types).
+// cannot read, and that only pages of the hub can use. The policy of the pages permits scripts of
+// the console and requests of the hub only, and no text as a script (Trusted Types).
 package console
 
 import (

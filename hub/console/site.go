@@ -66,7 +66,8 @@ var document = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 </html>
 `))
 
-// newSite reads and compresses the files for a hub that is served at the path root, which is "" for /.
+// newSite reads and compresses the files for a hub that is served at the path root, which is ""
+// for /.
 func newSite(root string) *site {
 	s := &site{files: map[string]file{}}
 	sum := sha256.New()

@@ -59,8 +59,8 @@ func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
 	return d, nil
 }
 
-// openSQLiteToRead opens an existing file, in which the pool for writes rejects them. With mode=ro, it
-// would leave the files of the log behind, which the last connection removes.
+// openSQLiteToRead opens an existing file, in which the pool for writes rejects them. With
+// mode=ro, it would leave the files of the log behind, which the last connection removes.
 func openSQLiteToRead(ctx context.Context, path string, readers int) (*DB, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err

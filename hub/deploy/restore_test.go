@@ -71,8 +71,8 @@ func TestFenceOfADeletedDeployment(t *testing.T) {
 	})
 }
 
-// A deployment is deleted before anything of it was started. The driver rejects a hub that was frozen
-// before its first call, with the claim of which it had the lease.
+// A deployment is deleted before anything of it was started. The driver rejects a hub that was
+// frozen before its first call, with the claim of which it had the lease.
 func TestDeletedBeforeItsFirstStart(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start()

@@ -59,8 +59,8 @@ func hosted(t *testing.T, scripts ...modeltest.Reply) (http.Handler, *modeltest.
 
 var series = []db.Series{apitest.Audit(), usage.Migrations}
 
-// Streams and JSON responses at /runtime are counted, without a user, and the hard limit of the agent
-// applies.
+// Streams and JSON responses at /runtime are counted, without a user, and the hard limit of the
+// agent applies.
 func TestRunsAtTheRuntimeAreCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {

@@ -11,12 +11,12 @@
 // Without the key of a deployment, all names under /runtime have one response, 401, and no work
 // depends on them.
 //
-// Streams are not buffered. A client that disconnects ends the request to the runtime, and a client
-// that reads nothing for 30 s is disconnected. A runtime is not trusted: it receives no credential
-// of the hub, and its redirects, protocol upgrades, informational responses, trailers and headers
-// other than those of its API do not reach a client. Its headers have at most 64 KiB, and its
-// bodies are not parsed: the tokens of runs are in a trailer. A browser displays its pages in a sandbox. A shared cache stores no
-// response.
+// Streams are not buffered. A client that disconnects ends the request to the runtime, and a
+// client that reads nothing for 30 s is disconnected. A runtime is not trusted: it receives no
+// credential of the hub, and its redirects, protocol upgrades, informational responses, trailers
+// and headers other than those of its API do not reach a client. Its headers have at most 64 KiB,
+// and its bodies are not parsed: the tokens of runs are in a trailer. A browser displays its pages
+// in a sandbox. A shared cache stores no response.
 package gateway
 
 import (

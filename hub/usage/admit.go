@@ -13,10 +13,10 @@ import (
 // reservedFor is how long a caller should wait whose budget is reserved by runs in progress.
 const reservedFor = 5 * time.Second
 
-// Lock locks the budgets with a hard limit of a run until the end of the transaction that stores its
-// begin, and reports whether there may be any: transactions that begin runs of one budget wait for each
-// other. On PostgreSQL it also takes the advisory lock of the key, which the transaction would
-// otherwise take in a statement of its own.
+// Lock locks the budgets with a hard limit of a run until the end of the transaction that stores
+// its begin, and reports whether there may be any: transactions that begin runs of one budget wait
+// for each other. On PostgreSQL it also takes the advisory lock of the key, which the transaction
+// would otherwise take in a statement of its own.
 func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) (found bool, err error) {
 	if s.store.DB.Engine() == db.SQLite {
 		return true, nil // the transaction excludes all others

@@ -19,8 +19,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// BenchmarkReport reads the first pages of reports of 1,000,000 runs in 90 days, of 50 agents, 1,000 users and 4
-// models.
+// BenchmarkReport reads the first pages of reports of 1,000,000 runs in 90 days, of 50 agents,
+// 1,000 users and 4 models.
 func BenchmarkReport(b *testing.B) {
 	const days = 90
 	eachEngine(b, func(b *testing.B, s *server) {

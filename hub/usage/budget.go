@@ -242,7 +242,8 @@ func diff(from, to *float64) *auditlog.Change[float64] {
 	return auditlog.Diff(value(from), value(to))
 }
 
-// DeleteBudget deletes the budget of an agent or a user. It fails with api.NotFound if there is none.
+// DeleteBudget deletes the budget of an agent or a user. It fails with api.NotFound if there is
+// none.
 func (s *Service) DeleteBudget(ctx context.Context, caller api.Caller, kind, name string) error {
 	return s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminOnly}, func(tx *store.Tx) error {
 		return dropBudget(ctx, tx, kind, name)

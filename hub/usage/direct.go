@@ -44,8 +44,8 @@ func (d *direct) enter(agent directAgent) (others int64, leave func()) {
 }
 
 // AdmitDirect checks the hard limit of an agent for a run outside of chats, which has no user. The
-// run holds a reserve until release is called, after RecordDirect. Only runs outside of chats in this
-// process see the reserve. It fails with api.RateLimited.
+// run holds a reserve until release is called, after RecordDirect. Only runs outside of chats in
+// this process see the reserve. It fails with api.RateLimited.
 func (s *Service) AdmitDirect(ctx context.Context, tenantID, agentName string) (release func(), err error) {
 	others, release := s.direct.enter(directAgent{tenantID, agentName}) // before what others have used is read
 	now := s.store.Now()

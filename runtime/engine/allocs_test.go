@@ -44,8 +44,8 @@ func runAllocs(t *testing.T, tokens int, change func(*engine.Config)) float64 {
 	return least
 }
 
-// Metrics and traces, whether they are on or off, allocate for a run and for a call of the model, but
-// not for a token. A text that grows is reallocated a few times.
+// Metrics and traces, whether they are on or off, allocate for a run and for a call of the model,
+// but not for a token. A text that grows is reallocated a few times.
 func TestTokensDoNotAllocate(t *testing.T) {
 	const tokens, growth = 10_000, 30
 	for name, change := range map[string]func(*engine.Config){

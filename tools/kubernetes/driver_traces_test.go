@@ -15,8 +15,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
-// One trace leads from the client through the hub and the pod to the upstream. The pod serves metrics
-// on a port of its own if the hub does.
+// One trace leads from the client through the hub and the pod to the upstream. The pod serves
+// metrics on a port of its own if the hub does.
 func TestTraceAndMetricsOfAPod(t *testing.T) {
 	p := newPlace(t)
 	receiver := otlptest.Start(t, listen(t))

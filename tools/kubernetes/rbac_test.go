@@ -95,8 +95,8 @@ func readRole(t *testing.T, c *clustertest.Cluster) *rbac.Role {
 	return role
 }
 
-// useRights runs deployments as an account with some rights. It returns the rights that were missing,
-// and the first error. It ends early when the wanted one is missed.
+// useRights runs deployments as an account with some rights. It returns the rights that were
+// missing, and the first error. It ends early when the wanted one is missed.
 func useRights(t *testing.T, c *clustertest.Cluster, granted []right, wanted *right) (denied []right, err error) {
 	t.Helper()
 	config, namespace := account(t, c, granted)
@@ -187,8 +187,8 @@ func account(t *testing.T, c *clustertest.Cluster, granted []right) (*rest.Confi
 }
 
 // deployments uses all of a driver: two revisions of a deployment from their start to their end.
-// The function orphan changes the Secret of revision 1 by hand: it no longer belongs to the Deployment.
-// The function sweep reports whether the record of the claim was removed.
+// The function orphan changes the Secret of revision 1 by hand: it no longer belongs to the
+// Deployment. The function sweep reports whether the record of the claim was removed.
 func deployments(
 	ctx context.Context, d deploy.Driver, g deploy.Gateway, orphan func(context.Context) error, sweep func(context.Context) (bool, error),
 ) error {

@@ -3,8 +3,8 @@
 //
 //	mutate -n 100 ./runtime/wire
 //
-// Comparisons, boundaries, logical and arithmetic operators, conditions, numbers, branches, calls and
-// assignments are changed. The files themselves are not: the go command reads an overlay.
+// Comparisons, boundaries, logical and arithmetic operators, conditions, numbers, branches, calls
+// and assignments are changed. The files themselves are not: the go command reads an overlay.
 package main
 
 import (

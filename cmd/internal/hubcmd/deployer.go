@@ -194,8 +194,8 @@ func machine(storageID string) string {
 // key.
 const runtimeEnv = "AGENT_LOG_LEVEL PATH USER LANG TZ TMPDIR HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR " + traceEnv
 
-// traceEnv names the variables of traces without OTEL_SERVICE_NAME, which is that of the hub, and the
-// headers, which may have a key: they are a secret.
+// traceEnv names the variables of traces without OTEL_SERVICE_NAME, which is that of the hub, and
+// the headers, which may have a key: they are a secret.
 const traceEnv = "OTEL_EXPORTER_OTLP_ENDPOINT OTEL_EXPORTER_OTLP_TRACES_ENDPOINT OTEL_EXPORTER_OTLP_TIMEOUT OTEL_EXPORTER_OTLP_PROTOCOL OTEL_TRACES_EXPORTER " +
 	"OTEL_SDK_DISABLED OTEL_TRACES_SAMPLER OTEL_TRACES_SAMPLER_ARG OTEL_RESOURCE_ATTRIBUTES OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 

@@ -49,8 +49,8 @@ func (l *life) call(kind fault) fault {
 	return kind
 }
 
-// step calls a method. If a call of the engine has failed, the hub calls it once more, or another one
-// after this one was killed.
+// step calls a method. If a call of the engine has failed, the hub calls it once more, or another
+// one after this one was killed.
 func (l *life) step(do func(context.Context) error) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
@@ -82,9 +82,9 @@ func deleted(t *testing.T, d *docker.Driver, claim deploy.Claim) {
 	left(t.Context(), t, claim.Key)
 }
 
-// The response of each call of the engine while a deployment is applied, stopped and deleted is lost,
-// or the hub is killed before or after the call. A repetition, or the next hub, completes the method,
-// and nothing is left or doubled.
+// The response of each call of the engine while a deployment is applied, stopped and deleted is
+// lost, or the hub is killed before or after the call. A repetition, or the next hub, completes
+// the method, and nothing is left or doubled.
 func TestEachCallOfTheEngineFails(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []fault{lostResponse, hangs, hangsAfter} {

@@ -42,8 +42,8 @@ func TestImageRuntime(t *testing.T) {
 	require.Contains(t, answer.Text, "hello")
 }
 
-// A chat runs the programs of the image with the tool Bash. The deployment has its files after it was
-// started again.
+// A chat runs the programs of the image with the tool Bash. The deployment has its files after it
+// was started again.
 func TestImageTools(t *testing.T) {
 	d := withImage(t, "runtime-tools")
 	x := withBash(t, d, "acme")

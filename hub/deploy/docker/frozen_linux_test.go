@@ -96,8 +96,8 @@ func nothing(t *testing.T, d *docker.Driver, claim deploy.Claim) {
 	}, patience, 50*time.Millisecond)
 }
 
-// A hub is frozen at a call of an apply. In the meantime, another hub deletes the deployment, and the
-// record of its claim is removed. The call has no effect that remains when the engine gets it.
+// A hub is frozen at a call of an apply. In the meantime, another hub deletes the deployment, and
+// the record of its claim is removed. The call has no effect that remains when the engine gets it.
 func TestFrozenHubAfterTheRecordWasRemoved(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, joins(t, open(t, withoutImage), "owner of nothing", "acme"), noImage) // the image of records exists from now on

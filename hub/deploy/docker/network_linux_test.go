@@ -37,9 +37,9 @@ const noImage = "the Docker engine has no image missing:1"
 
 func withoutImage(c *docker.Config) { c.Image = "missing:1" }
 
-// More tenants than the 31 ranges of the engine itself have a network each. Runtimes of the first and
-// the last run, and do not reach each other. The networks that have no container are removed. The
-// engine takes a third of a second for each.
+// More tenants than the 31 ranges of the engine itself have a network each. Runtimes of the first
+// and the last run, and do not reach each other. The networks that have no container are removed.
+// The engine takes a third of a second for each.
 func TestManyTenants(t *testing.T) {
 	t.Parallel()
 	const tenants, owner = 64, "owner of many"
@@ -160,8 +160,9 @@ func startHubs(t *testing.T, n int) (ids []string) {
 	return ids
 }
 
-// A hub that removes the last runtime of a tenant leaves its network, and does not disconnect another
-// hub, which may be about to create a runtime there. The last hub that leaves removes the network.
+// A hub that removes the last runtime of a tenant leaves its network, and does not disconnect
+// another hub, which may be about to create a runtime there. The last hub that leaves removes the
+// network.
 func TestNetworkOfTwoHubs(t *testing.T) {
 	t.Parallel()
 	ids := startHubs(t, 2)

@@ -16,10 +16,10 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 )
 
-// A deployment has one volume of data. It is found by its labels only: another program, or a hub with
-// another database, may have a volume of any name. Its name has the fence of the claim that created
-// it, so that a hub that was frozen does not remove the volume of a later deployment of the key.
-// Before, it had the name without a fence.
+// A deployment has one volume of data. It is found by its labels only: another program, or a hub
+// with another database, may have a volume of any name. Its name has the fence of the claim that
+// created it, so that a hub that was frozen does not remove the volume of a later deployment of
+// the key. Before, it had the name without a fence.
 //
 // Each container has a volume of its request. The engine generates its name, and removes it with the
 // container. If it removes only the container, the label of the revision finds the volume.

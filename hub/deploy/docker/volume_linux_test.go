@@ -31,7 +31,8 @@ func (x *deployed) prune(t *testing.T) {
 	require.Empty(t, list.Items)
 }
 
-// stopAndPrune leaves only the volumes of a deployment. A hub lists its deployments from time to time.
+// stopAndPrune leaves only the volumes of a deployment. A hub lists its deployments from time to
+// time.
 func (x *deployed) stopAndPrune(t *testing.T, d *docker.Driver) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -126,7 +127,8 @@ func TestStoppedDeploymentAfterContainerPrune(t *testing.T) {
 	x.remove(t, d)
 }
 
-// A hub with another database neither uses nor deletes a deployment of which only the volume is left.
+// A hub with another database neither uses nor deletes a deployment of which only the volume is
+// left.
 func TestVolumeOfAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -175,8 +177,8 @@ func TestVolumeOfAFormerVersion(t *testing.T) {
 	require.Equal(t, "agenthost-"+x.claim.Key, mounted(t, x.container))
 }
 
-// A hub is frozen when it removes the volume of a deployment. Another hub completes that, and deploys
-// the agent again. The late call does not remove the volume of the next deployment.
+// A hub is frozen when it removes the volume of a deployment. Another hub completes that, and
+// deploys the agent again. The late call does not remove the volume of the next deployment.
 func TestFrozenHubRemovesAVolume(t *testing.T) {
 	t.Parallel()
 	x, d := prepared(t, "acme"), open(t)

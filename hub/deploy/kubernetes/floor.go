@@ -41,8 +41,8 @@ func (d *Driver) floor(ctx context.Context, owner string) (fence int64, o *objec
 	return o.fence(), o, nil
 }
 
-// raiseFloor makes a fence the floor of an owner if it is higher. It fails with errChanged if another
-// call has raised it.
+// raiseFloor makes a fence the floor of an owner if it is higher. It fails with errChanged if
+// another call has raised it.
 func (d *Driver) raiseFloor(ctx context.Context, owner string, fence int64) error {
 	known, read, err := d.floor(ctx, owner)
 	if err != nil || fence <= known {

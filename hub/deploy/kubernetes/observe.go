@@ -114,8 +114,8 @@ func (r revision) eviction() *pod {
 	return nil
 }
 
-// crashed reports whether there are pods of the last start, and all have crashed, or the only one was
-// evicted. The cluster starts them again, with a pause or without; Apply replaces them.
+// crashed reports whether there are pods of the last start, and all have crashed, or the only one
+// was evicted. The cluster starts them again, with a pause or without; Apply replaces them.
 func (r revision) crashed() bool {
 	if r.eviction() != nil && r.app.Spec.Replicas == 1 {
 		return true

@@ -36,8 +36,8 @@ type Gateway struct {
 
 var _ deploy.Gateway = (*Gateway)(nil)
 
-// Gateway returns a Gateway for the deployments of the driver, which removes HTTPRoutes that it finds
-// otherwise. It must be called before List.
+// Gateway returns a Gateway for the deployments of the driver, which removes HTTPRoutes that it
+// finds otherwise. It must be called before List.
 func (d *Driver) Gateway(cfg GatewayConfig) (*Gateway, error) {
 	if cfg.Namespace == "" || cfg.Name == "" {
 		return nil, errors.New("make gateway of Kubernetes: Namespace and Name are required")
@@ -52,7 +52,8 @@ func (d *Driver) Gateway(cfg GatewayConfig) (*Gateway, error) {
 	return &Gateway{d: d, parent: parent}, nil
 }
 
-// Put implements deploy.Gateway. A route that the Gateway of the cluster does not accept is an error.
+// Put implements deploy.Gateway. A route that the Gateway of the cluster does not accept is an
+// error.
 func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
 	ctx, cancel := g.d.bounded(ctx)
 	defer cancel()
@@ -189,8 +190,8 @@ func same(have, want *unstructured.Unstructured) bool {
 	return have.GetAnnotations()[noteRoute] == want.GetAnnotations()[noteRoute] && difference(plain(have.Object["spec"]), plain(want.Object["spec"]), complete, []step{{name: "spec"}}) == nil
 }
 
-// rejected returns an error if the controller of the Gateway does not accept an HTTPRoute. It has not
-// seen a new one.
+// rejected returns an error if the controller of the Gateway does not accept an HTTPRoute. It has
+// not seen a new one.
 func rejected(have *unstructured.Unstructured) error {
 	parents, _, _ := unstructured.NestedSlice(have.Object, "status", "parents")
 	for _, parent := range parents {

@@ -94,7 +94,8 @@ func (d *Driver) terminate(ctx context.Context, claim deploy.Claim, r revision, 
 }
 
 // adopt creates the Deployment of what remained when someone deleted the former one without its
-// objects. It takes over their ReplicaSet, which would replace each pod that ends, and scales it to 0.
+// objects. It takes over their ReplicaSet, which would replace each pod that ends, and scales it
+// to 0.
 func (d *Driver) adopt(ctx context.Context, claim deploy.Claim, r revision) error {
 	now := time.Now()
 	o, err := d.manifest(claim, r.number, "").deployment(0, deploy.Request{}, now)

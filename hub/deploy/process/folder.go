@@ -116,7 +116,8 @@ const (
 // maxFile bounds the bytes of the keys and of the environment.
 const maxFile = 16 << 20
 
-// configure writes the configuration of a request, and secret variables. A failed write leaves the former one.
+// configure writes the configuration of a request, and secret variables. A failed write leaves the
+// former one.
 func (r revision) configure(req deploy.Request, secrets map[string]agent.Secret) error {
 	if err := r.makeDirectories(); err != nil {
 		return clean("create directory of deployment", err)

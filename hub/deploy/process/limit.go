@@ -35,7 +35,8 @@ func (d *Driver) unlimited(wanted agent.Deployment) (reasons []string) {
 	return reasons
 }
 
-// withDefaults returns the settings with those of Config.Default that are absent and can be enforced.
+// withDefaults returns the settings with those of Config.Default that are absent and can be
+// enforced.
 func (d *Driver) withDefaults(wanted agent.Deployment) agent.Deployment {
 	if d.limits.Memory {
 		wanted.Memory = cmp.Or(wanted.Memory, d.cfg.Default.Memory)

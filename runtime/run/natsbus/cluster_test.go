@@ -237,8 +237,8 @@ func createBucket(t *testing.T, js jetstream.JetStream) {
 	}, bustest.Limit, 50*time.Millisecond)
 }
 
-// Two of three servers are killed, so that the bucket has no leader. A cancel fails and a run ends in
-// bounded time. When the servers return, the end is stored, and cancels take effect.
+// Two of three servers are killed, so that the bucket has no leader. A cancel fails and a run ends
+// in bounded time. When the servers return, the end is stored, and cancels take effect.
 func TestNoLeader(t *testing.T) {
 	t.Parallel()
 	members, address := cluster(t)

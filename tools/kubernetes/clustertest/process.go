@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// EnvPrograms is the variable with the directory of the programs, which `make test-kubernetes` builds.
+// EnvPrograms is the variable with the directory of the programs, which `make test-kubernetes`
+// builds.
 const EnvPrograms = "KUBERNETES_PROGRAMS"
 
 // process is a program of the control plane.

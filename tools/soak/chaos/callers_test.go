@@ -90,8 +90,8 @@ func (c *client) ask(ctx context.Context, id, text string) (asked, error) {
 	return c.askAgent(ctx, agentName, id, text)
 }
 
-// askAgent sends a question and reads the answer to its end. The error is nil if the answer is stored
-// and complete.
+// askAgent sends a question and reads the answer to its end. The error is nil if the answer is
+// stored and complete.
 func (c *client) askAgent(ctx context.Context, agent, id, text string) (asked, error) {
 	q := asked{text: text}
 	res, err := c.open(ctx, http.MethodPost, "/api/v1/agents/"+agent+"/chat/sessions/"+id+"/messages", object{"message": text})

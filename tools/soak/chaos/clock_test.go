@@ -118,10 +118,10 @@ func faked(t *testing.T, name string) func(d time.Duration) {
 	return set
 }
 
-// The clock of a machine, of all hubs, or of the database jumps by an hour in both directions. Nothing
-// that was acknowledged is lost, no response is an internal error, runtimes neither end nor start,
-// and users can sign in and use everything. Hubs whose clocks differ by more than the age of a token
-// reject the tokens of each other.
+// The clock of a machine, of all hubs, or of the database jumps by an hour in both directions.
+// Nothing that was acknowledged is lost, no response is an internal error, runtimes neither end
+// nor start, and users can sign in and use everything. Hubs whose clocks differ by more than the
+// age of a token reject the tokens of each other.
 func TestClockJumps(t *testing.T) {
 	program := buildShifted(t)
 	t.Run("one hub, SQLite", func(t *testing.T) {

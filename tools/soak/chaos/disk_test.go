@@ -34,8 +34,8 @@ func fill(t *testing.T, dir string) string {
 	return path
 }
 
-// While the disk is full, nothing is acknowledged that is lost, and no response is an internal error.
-// Afterwards, the hub works without a restart.
+// While the disk is full, nothing is acknowledged that is lost, and no response is an internal
+// error. Afterwards, the hub works without a restart.
 func TestFullDisk(t *testing.T) {
 	dir := volume(t, "256m")
 	in := newInstallationIn(t, dir, 1, false)

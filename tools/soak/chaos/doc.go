@@ -8,14 +8,14 @@
 // deployment or chat is stuck, and no process is left over. One test damages the database of an
 // installation, and requires that the comparison finds each damage.
 //
-// Other tests damage what an installation needs, and make the same comparison: packets of each kind
-// of connection are lost, reset, or not delivered for a while; the disk is full, read-only, fails or
-// is slow; PostgreSQL is read-only; the clock of a machine, of hubs or of the database jumps by an hour;
-// the upstream sends single bytes, or stops in the middle. 10,000 runs are open at once, and runs are
-// started and cancelled for two minutes: nothing remains of them.
+// Other tests damage what an installation needs, and make the same comparison: packets of each
+// kind of connection are lost, reset, or not delivered for a while; the disk is full, read-only,
+// fails or is slow; PostgreSQL is read-only; the clock of a machine, of hubs or of the database
+// jumps by an hour; the upstream sends single bytes, or stops in the middle. 10,000 runs are open
+// at once, and runs are started and cancelled for two minutes: nothing remains of them.
 //
-// Another test sends 100,000 random requests that are generated from the OpenAPI document of the hub.
-// None has the status 500, or one that is not documented.
+// Another test sends 100,000 random requests that are generated from the OpenAPI document of the
+// hub. None has the status 500, or one that is not documented.
 //
 // `make chaos` runs the tests for CHAOSTIME (10m). They need Linux, root,
 // PostgreSQL, iptables, FUSE and libfaketime.

@@ -129,9 +129,9 @@ func (f *diskFile) Allocate(ctx context.Context, off, size uint64, mode uint32) 
 	return f.LoopbackFile.Allocate(ctx, off, size, mode)
 }
 
-// While the disk of a hub with SQLite takes no changes, or fails them, nothing is acknowledged that is
-// lost, and no response is an internal error. Afterwards, the hub works without a restart. A disk that
-// needs 50 ms for each change makes it slow, and nothing else.
+// While the disk of a hub with SQLite takes no changes, or fails them, nothing is acknowledged
+// that is lost, and no response is an internal error. Afterwards, the hub works without a restart.
+// A disk that needs 50 ms for each change makes it slow, and nothing else.
 func TestFaultyDisk(t *testing.T) {
 	d := startDisk(t)
 	in := newInstallationIn(t, d.dir, 1, false)

@@ -21,8 +21,8 @@ import (
 // directory of the programs.
 const namespaceVariable = "CHAOS_NAMESPACE"
 
-// inNamespace reports whether the test runs in a network namespace of its own, in which it may damage
-// any packet. Otherwise, it runs the test in one.
+// inNamespace reports whether the test runs in a network namespace of its own, in which it may
+// damage any packet. Otherwise, it runs the test in one.
 func inNamespace(t *testing.T) bool {
 	if os.Getenv(namespaceVariable) != "" {
 		tool(t, "ip", "link", "set", "lo", "up")
@@ -118,8 +118,8 @@ func (d damage) inflict(t *testing.T, l link) (packets int) {
 	return packets
 }
 
-// Whatever connection loses packets, is reset or is silent, nothing that was acknowledged is lost, no
-// response is an internal error, and everything continues without a restart.
+// Whatever connection loses packets, is reset or is silent, nothing that was acknowledged is lost,
+// no response is an internal error, and everything continues without a restart.
 func TestDamagedConnections(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -58,8 +58,8 @@ func use(pid int, metrics string) (u usage, err error) {
 	return u, err
 }
 
-// manyRuns returns how many runs can be open at once: 10,000 if this process and the runtime may have
-// two files for each.
+// manyRuns returns how many runs can be open at once: 10,000 if this process and the runtime may
+// have two files for each.
 func manyRuns(t *testing.T) int {
 	most := syscall.Rlimit{Cur: 100_000, Max: 100_000}
 	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &most) != nil { // the machine has a lower limit for root too
@@ -159,8 +159,8 @@ func requireEnd(t *testing.T, before usage, now func() (usage, error)) (after us
 	return after
 }
 
-// 10,000 runs of one runtime are open at once, twice. Each gets its first word. After their end nothing
-// remains of them, and the second time needs no more memory.
+// 10,000 runs of one runtime are open at once, twice. Each gets its first word. After their end
+// nothing remains of them, and the second time needs no more memory.
 func TestOpenRuns(t *testing.T) {
 	n := manyRuns(t)
 	h := startHost(t)
