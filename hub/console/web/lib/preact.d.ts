@@ -5,6 +5,7 @@ export function render(view: any, parent: Element): void;
 export function useState(initial: null): State<any>;
 export function useState<T>(initial: T | (() => T)): State<T>;
 export function useEffect(effect: () => void | (() => void), dependencies?: any[]): void;
+export function useLayoutEffect(effect: () => void | (() => void), dependencies?: any[]): void;
 export function useRef(initial: null): { current: any };
 export function useRef<T>(initial: T): { current: T };
 export function useCallback<T extends Function>(f: T, dependencies: any[]): T;

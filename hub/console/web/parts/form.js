@@ -1,5 +1,5 @@
 // Forms: fields with the errors of the hub in their place, changes, and conflicts.
-import { html, useEffect, useRef, useState } from "../lib/preact.js";
+import { html, useLayoutEffect, useRef, useState } from "../lib/preact.js";
 import { t } from "../app/text.js";
 import { setGuard } from "../app/router.js";
 import { Button, describe, reasonOf, useId } from "./basic.js";
@@ -28,7 +28,7 @@ export function useForm(initial, save, { guarded = true } = {}) {
   const form = useRef(null);
   const isChanged = (name) => JSON.stringify(values[name]) !== JSON.stringify(stored[name]);
   const dirty = Object.keys(values).some(isChanged);
-  useEffect(() => {
+  useLayoutEffect(() => { // before the user can leave
     if (!guarded || !dirty) return undefined;
     setGuard(() => confirm({ title: t("form.leave"), text: t("form.leave_text"), action: t("form.leave_action"), danger: true }));
     return () => setGuard(null);
