@@ -30,9 +30,10 @@ func insertSetupToken(ctx context.Context, tx *store.Tx, row string, expires tim
 		`INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`, row, setupExpiry(expires))
 }
 
-// renewSetupToken extends a setup token if it is still stored, and deletes the expired ones.
+// renewSetupToken extends a setup token if it is still stored, and deletes the expired ones. A call
+// that was delayed does not shorten what a later one has extended.
 func renewSetupToken(ctx context.Context, q db.Querier, row string, now time.Time) error {
-	err := db.Exec(ctx, q, "renew setup token", `UPDATE instance SET value = $1 WHERE name = $2`, setupExpiry(now.Add(setupTokenLife)), row)
+	err := db.Exec(ctx, q, "renew setup token", `UPDATE instance SET value = $1 WHERE name = $2 AND value < $1`, setupExpiry(now.Add(setupTokenLife)), row)
 	if err != nil {
 		return err
 	}
