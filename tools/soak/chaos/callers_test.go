@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	random "math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
 
@@ -22,6 +24,7 @@ var callers = []struct {
 	step  func(c *client, ctx context.Context, state *state)
 }{
 	{"chats", 8, 50 * time.Millisecond, (*client).chat},
+	{"runs", 2, 50 * time.Millisecond, (*client).run},
 	{"pushes", 2, 100 * time.Millisecond, (*client).push},
 	{"logins", 2, 200 * time.Millisecond, (*client).signIn},
 	{"scenes", 2, 50 * time.Millisecond, (*client).createScene},
@@ -40,6 +43,7 @@ type state struct {
 
 // chat is a chat in the journal. Only one caller writes it.
 type chat struct {
+	owner     *client
 	name, id  string
 	questions []asked
 }
@@ -49,14 +53,15 @@ type asked struct {
 	text   string
 	stored bool   // the hub acknowledged the message
 	status string // the acknowledged one of the answer, or ""
+	usage  wire.Usage
 }
 
-// chat sends a question, in a new chat after every fifth one.
+// chat sends a question, in a new chat of a random user after every fifth one.
 func (c *client) chat(ctx context.Context, s *state) {
 	if s.chat == nil || len(s.chat.questions) == 5 {
-		next := &chat{name: "chat-" + rand.Text()}
+		next := &chat{name: "chat-" + rand.Text(), owner: c.users[random.IntN(len(c.users))]}
 		var err error
-		next.id, err = c.newChat(ctx, agentName, next.name)
+		next.id, err = next.owner.newChat(ctx, agentName, next.name)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.count("chats", err)
@@ -67,7 +72,7 @@ func (c *client) chat(ctx context.Context, s *state) {
 		}
 		return
 	}
-	q, err := c.ask(ctx, s.chat.id, fmt.Sprintf("%s#%d", s.chat.name, len(s.chat.questions)))
+	q, err := s.chat.owner.ask(ctx, s.chat.id, fmt.Sprintf("%s#%d", s.chat.name, len(s.chat.questions)))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.count("questions", err)
@@ -93,6 +98,9 @@ func (c *client) ask(ctx context.Context, id, text string) (asked, error) {
 // askAgent sends a question and reads the answer to its end. The error is nil if the answer is
 // stored and complete.
 func (c *client) askAgent(ctx context.Context, agent, id, text string) (asked, error) {
+	c.mu.Lock()
+	c.asked[conversation{agent, c.user, id}] = true
+	c.mu.Unlock()
 	q := asked{text: text}
 	res, err := c.open(ctx, http.MethodPost, "/api/v1/agents/"+agent+"/chat/sessions/"+id+"/messages", object{"message": text})
 	if err != nil {
@@ -103,13 +111,16 @@ func (c *client) askAgent(ctx context.Context, agent, id, text string) (asked, e
 		if err != nil {
 			return q, err
 		}
-		var data struct{ Type, Status string }
+		var data struct {
+			Type, Status string
+			Usage        wire.Usage
+		}
 		if err := json.Unmarshal(event.Data, &data); err != nil {
 			c.fault("the event %s of an answer is not JSON: %s", event.Type, event.Data)
 		}
 		q.stored = q.stored || event.Type == "hub"
 		if data.Type == "hub.saved" {
-			q.status = data.Status
+			q.status, q.usage = data.Status, data.Usage
 		}
 	}
 	if q.status != "completed" {

@@ -82,8 +82,11 @@ func (in *installation) setUp(t *testing.T) *client {
 	}
 	post("/auth/setup", object{"username": "admin", "password": password, "setup_token": setupToken}, &pair)
 	c.token = pair.Access
-	const first = "a password to change"
-	post("/api/v1/admin/users", object{"username": loginUser, "password": first, "role": "member"}, nil)
+	var caller struct{ ID string }
+	require.NoError(t, c.call(t.Context(), http.MethodGet, "/auth/userinfo", nil, &caller))
+	c.user = caller.ID
+	in.newUser(t, c, loginUser, "member")
+	c.logins = append(c.logins, write{name: loginUser, acknowledged: true})
 	var provider struct{ ID string }
 	post("/api/v1/admin/providers", object{"name": "upstream", "protocol": "anthropic", "baseUrl": in.upstream.URL, "apiKey": "k"}, &provider)
 	for _, name := range []string{agentName, movedAgent} {
@@ -91,13 +94,34 @@ func (in *installation) setUp(t *testing.T) *client {
 	}
 	post("/api/v1/admin/agents/"+agentName+"/deploy", nil, nil)
 	require.NoError(t, in.await(t.Context(), c, agentName, "running"), in.logs())
-	changing := &client{urls: c.urls, journal: c.journal}
-	require.NoError(t, changing.call(t.Context(), http.MethodPost, "/auth/login", object{"username": loginUser, "password": first}, &pair))
-	c.logins = append(c.logins, write{name: loginUser, acknowledged: true})
-	changing.token = pair.Access
-	require.NoError(t, changing.call(t.Context(), http.MethodPost, "/auth/change-password", object{"old_password": first, "new_password": password}, nil))
+	var deployment struct{ APIKey string }
+	require.NoError(t, c.call(t.Context(), http.MethodGet, "/api/v1/admin/agents/"+agentName+"/deploy", nil, &deployment))
+	c.key = deployment.APIKey
+	c.users = []*client{c}
+	for _, name := range []string{"ben", "cleo"} {
+		user := in.newUser(t, c, name, "maintainer")
+		var issued struct{ Token string }
+		require.NoError(t, user.call(t.Context(), http.MethodPost, "/api/v1/cli/issue-token", object{"name": "chaos"}, &issued))
+		user.token, user.urls = issued.Token, in.urls
+		c.users = append(c.users, user)
+	}
 	c.urls = in.urls
 	return c
+}
+
+// newUser creates a user with the password, and signs in.
+func (in *installation) newUser(t *testing.T, admin *client, name, role string) *client {
+	const first = "a password to change"
+	var created struct{ ID string }
+	require.NoError(t, admin.call(t.Context(), http.MethodPost, "/api/v1/admin/users", object{"username": name, "password": first, "role": role}, &created))
+	var pair struct {
+		Access string `json:"access_token"`
+	}
+	user := &client{urls: admin.urls, user: created.ID, journal: admin.journal}
+	require.NoError(t, user.call(t.Context(), http.MethodPost, "/auth/login", object{"username": name, "password": first}, &pair))
+	user.token = pair.Access
+	require.NoError(t, user.call(t.Context(), http.MethodPost, "/auth/change-password", object{"old_password": first, "new_password": password}, nil))
+	return user
 }
 
 // await waits until a deployment has a state.
@@ -121,7 +145,7 @@ func (in *installation) await(ctx context.Context, c *client, name, state string
 func (in *installation) probe(ctx context.Context, c *client) (time.Duration, error) {
 	begin := time.Now()
 	for _, url := range in.urls {
-		one := &client{urls: []string{url}, token: c.token, journal: newJournal()}
+		one := &client{urls: []string{url}, token: c.token, user: c.user, journal: c.journal}
 		chat, err := one.newChat(ctx, agentName, "")
 		if err != nil {
 			return 0, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // checker compares the journals with what the API returns, after the last kill. It knows the
@@ -44,6 +45,7 @@ func (k *checker) check(ctx context.Context) []string {
 	k.checkAudit(ctx)
 	k.checkTools(ctx)
 	k.checkDeployments(ctx)
+	k.checkUsage(ctx)
 	k.c.mu.Lock()
 	defer k.c.mu.Unlock()
 	for fault := range k.c.faults {
@@ -56,20 +58,23 @@ func (k *checker) check(ctx context.Context) []string {
 	return k.findings
 }
 
-type message struct{ Role, Text, Status string }
+type message struct {
+	Role, Text, Status string
+	Usage              wire.Usage
+}
 
 // checkChats compares the chats. An answer whose hub was killed remains partial, and its chat must
 // accept another question.
 func (k *checker) checkChats(ctx context.Context) {
 	for _, chat := range k.c.chats {
 		var list struct{ Items []message }
-		if !k.get(ctx, "/api/v1/agents/"+agentName+"/chat/sessions/"+chat.id+"/messages?page_size=100", &list) {
+		if !k.get(ctx, "/api/v1/admin/chat/sessions/"+chat.id+"/messages?page_size=100", &list) {
 			continue
 		}
 		k.checkChat(chat, list.Items)
 		if slices.ContainsFunc(list.Items, func(m message) bool { return m.Status == "partial" }) {
 			if err := eventually(ctx, patience, func(ctx context.Context) error {
-				_, err := k.c.ask(ctx, chat.id, chat.name+"#99")
+				_, err := chat.owner.ask(ctx, chat.id, chat.name+"#99")
 				if errors.Is(err, errDenied) {
 					err = errors.New(err.Error()) // an answer is in progress until its lease ends
 				}
@@ -102,6 +107,9 @@ func (k *checker) checkChat(chat *chat, stored []message) {
 		stored = stored[1:]
 		if q.status != "" && answer.Status != q.status {
 			k.find("%s: answer %d was acknowledged as %s and is %s", chat.name, i, q.status, answer.Status)
+		}
+		if q.status != "" && answer.Usage != q.usage || answer.Status == "completed" && answer.Usage != tokensOf(q.text) {
+			k.find("%s: answer %d has the usage %+v: %+v was acknowledged, and the model has reported %+v", chat.name, i, answer.Usage, q.usage, tokensOf(q.text))
 		}
 		if !strings.HasPrefix(answerTo(q.text), answer.Text) || answer.Status == "completed" && answer.Text != answerTo(q.text) {
 			k.find("%s: answer %d is %s and not the one to its question: %q", chat.name, i, answer.Status, answer.Text)

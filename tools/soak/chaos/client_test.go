@@ -20,6 +20,9 @@ type object = map[string]any
 type client struct {
 	urls  []string
 	token string
+	user  string    // its id
+	key   string    // of the runtime, for requests at /runtime
+	users []*client // of the chats
 	*journal
 }
 
@@ -46,7 +49,11 @@ func (c *client) open(ctx context.Context, method, path string, body any) (*http
 		return nil, err
 	}
 	req.Header.Set("Content-Type", contentType)
-	req.Header.Set("Authorization", "Bearer "+c.token)
+	if strings.HasPrefix(path, "/runtime/") {
+		req.Header.Set("X-Api-Key", c.key)
+	} else {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err
@@ -118,6 +125,8 @@ func pages[T any](ctx context.Context, c *client, path string, yield func(T)) er
 type journal struct {
 	mu      sync.Mutex
 	chats   []*chat
+	asked   map[conversation]bool
+	runs    []write // at /runtime; names are the questions
 	scenes  []write
 	tools   []write
 	pushes  []write
@@ -134,7 +143,9 @@ type write struct {
 	content      string
 }
 
-func newJournal() *journal { return &journal{faults: map[string]bool{}, counts: map[string]int{}} }
+func newJournal() *journal {
+	return &journal{asked: map[conversation]bool{}, faults: map[string]bool{}, counts: map[string]int{}}
+}
 
 func (j *journal) fault(format string, args ...any) {
 	j.mu.Lock()

@@ -52,6 +52,12 @@ func TestTheCheckerFindsPlantedLosses(t *testing.T) {
 	damage(`DELETE FROM scenes WHERE name = $1`, c.scenes[0].name)
 	damage(`UPDATE audit_entries SET target_name = 'another' WHERE target_name = $1`, c.scenes[1].name)
 	damage(`DELETE FROM chat_sessions WHERE id = $1`, c.pushes[0].name)
+	missing, doubled := c.users[1].user, c.users[2].user
+	for _, table := range []string{"usage_days", "usage_weeks"} {
+		damage(`UPDATE `+table+` SET runs = runs - 1 WHERE slice <> 'agent' AND user_id = $1`, missing)
+		damage(`UPDATE `+table+` SET input_tokens = input_tokens + 100 WHERE slice <> 'agent' AND user_id = $1`, doubled)
+		damage(`UPDATE ` + table + ` SET runs = runs + 1, output_tokens = output_tokens + 10 WHERE slice = 'agent'`)
+	}
 	require.NoError(t, filepath.WalkDir(in.files, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
@@ -83,5 +89,9 @@ func TestTheCheckerFindsPlantedLosses(t *testing.T) {
 	all := strings.Join(findings, "\n")
 	require.Regexp(t, "the acknowledged push "+c.pushes[0].name+": denied: .* 404", all)
 	require.Regexp(t, "the file of the .*tool "+c.tools[0].name, all)
+	require.Regexp(t, "the usage by agent,user of {agent:helper user:"+missing+"} is {Runs:", all)
+	require.Regexp(t, "the usage by user of {agent: user:"+doubled+"} is {Runs:", all)
+	require.Regexp(t, "the usage by agent of {agent:helper user:} is {Runs:", all)
+	require.Regexp(t, "the reports of usage differ", all)
 	require.Regexp(t, `the runtimes \[\d+ \d+\] exist, and 1 is deployed`, all)
 }

@@ -153,7 +153,7 @@ func (c *client) stored(ctx context.Context, agent, chat, status, text string, a
 	}
 	if len(list.Items) != 2 || list.Items[1].Status != status || list.Items[1].Text == "" ||
 		!strings.HasPrefix(text, list.Items[1].Text) || all && list.Items[1].Text != text {
-		return fmt.Errorf("the chat is %q instead of %s", list.Items, status)
+		return fmt.Errorf("the chat is %+v instead of %s", list.Items, status)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
@@ -37,7 +38,7 @@ func startUpstream(t *testing.T) *upstream {
 				u.mu.Unlock()
 			}
 		}
-		return modeltest.Stream(modeltest.Pace(5*time.Millisecond), modeltest.Text(strings.SplitAfter(answerTo(last), " ")...))
+		return modeltest.Stream(modeltest.Usage(model.Usage(tokensOf(last))), modeltest.Pace(5*time.Millisecond), modeltest.Text(strings.SplitAfter(answerTo(last), " ")...))
 	})))
 	return u
 }

@@ -1,0 +1,182 @@
+package chaos_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+// tokensOf returns the tokens that the upstream reports for the answer to a question.
+func tokensOf(question string) wire.Usage {
+	n := int64(crc32.ChecksumIEEE([]byte(question)))
+	return wire.Usage{InputTokens: 100 + n%900, OutputTokens: 10 + n%90, CacheCreationInputTokens: n % 7, CacheReadInputTokens: n % 11}
+}
+
+// counts are those of runs in a report, without their cost.
+type counts struct{ Runs, InputTokens, OutputTokens, CacheWriteTokens, CacheReadTokens int64 }
+
+func countsOf(runs int64, u wire.Usage) counts {
+	return counts{runs, u.InputTokens, u.OutputTokens, u.CacheCreationInputTokens, u.CacheReadInputTokens}
+}
+
+func (c counts) add(more counts) counts {
+	return counts{
+		c.Runs + more.Runs, c.InputTokens + more.InputTokens, c.OutputTokens + more.OutputTokens,
+		c.CacheWriteTokens + more.CacheWriteTokens, c.CacheReadTokens + more.CacheReadTokens,
+	}
+}
+
+// atMost reports whether no count is larger than that of another.
+func (c counts) atMost(other counts) bool {
+	return c.Runs <= other.Runs && c.InputTokens <= other.InputTokens && c.OutputTokens <= other.OutputTokens &&
+		c.CacheWriteTokens <= other.CacheWriteTokens && c.CacheReadTokens <= other.CacheReadTokens
+}
+
+// bounds are the least and the most that a report may have.
+type bounds struct{ least, most counts }
+
+func (b bounds) add(more bounds) bounds {
+	return bounds{b.least.add(more.least), b.most.add(more.most)}
+}
+
+// group is a row of a report. The user of runs at /runtime is "".
+type group struct{ agent, user string }
+
+// conversation is a chat with questions.
+type conversation struct{ agent, user, id string }
+
+// usageBounds returns what the stored answers and the runs at /runtime have used. A stored end of an
+// answer was counted in the same transaction. An answer without an end, whose hub was killed, and a
+// run whose response has no end count at most once.
+func (k *checker) usageBounds(ctx context.Context) map[group]bounds {
+	all := map[group]bounds{}
+	for chat := range k.c.asked {
+		var list struct{ Items []message }
+		if !k.get(ctx, "/api/v1/admin/chat/sessions/"+chat.id+"/messages?page_size=100", &list) {
+			continue
+		}
+		question := ""
+		for _, m := range list.Items {
+			if m.Role == "user" {
+				question = m.Text
+				continue
+			}
+			end := countsOf(1, m.Usage)
+			b := bounds{end, end}
+			switch {
+			case m.Status == "partial":
+				b = bounds{most: countsOf(1, tokensOf(question))}
+			case m.Status == "failed" && m.Usage == wire.Usage{}: // perhaps no runtime accepted it
+				b.least = counts{}
+			}
+			of := group{chat.agent, chat.user}
+			all[of] = all[of].add(b)
+		}
+	}
+	for _, run := range k.c.runs {
+		b := bounds{most: countsOf(1, tokensOf(run.name))}
+		if run.acknowledged {
+			b.least = b.most
+		}
+		of := group{agent: agentName}
+		all[of] = all[of].add(b)
+	}
+	return all
+}
+
+// checkUsage requires that the reports have what the answers and the runs have used, by agent and by
+// user, and that they agree.
+func (k *checker) checkUsage(ctx context.Context) {
+	all := k.usageBounds(ctx)
+	totals := map[string]counts{}
+	for _, by := range []string{"agent,user", "agent", "user"} {
+		want := map[group]bounds{}
+		for of, b := range all {
+			if !strings.Contains(by, "agent") {
+				of.agent = ""
+			}
+			if !strings.Contains(by, "user") {
+				of.user = ""
+			}
+			want[of] = want[of].add(b)
+		}
+		rows, err := k.usageReport(ctx, by)
+		if err != nil {
+			k.find("%v", err)
+			continue
+		}
+		for of, b := range want {
+			if got := rows[of]; !b.least.atMost(got) || !got.atMost(b.most) {
+				k.find("the usage by %s of %+v is %+v and not from %+v to %+v", by, of, got, b.least, b.most)
+			}
+		}
+		for of, got := range rows {
+			if _, ok := want[of]; !ok {
+				k.find("the usage by %s has %+v, which had no runs: %+v", by, of, got)
+			}
+			totals[by] = totals[by].add(got)
+		}
+	}
+	if totals["agent"] != totals["user"] || totals["agent"] != totals["agent,user"] {
+		k.find("the reports of usage differ: %+v", totals)
+	}
+}
+
+// usageReport returns the rows of a report of all days of the test, also if a clock has jumped.
+func (k *checker) usageReport(ctx context.Context, by string) (map[group]counts, error) {
+	rows, now := map[group]counts{}, time.Now().UTC()
+	path := fmt.Sprintf("/api/v1/admin/usage?by=%s&from=%s&to=%s", by, now.AddDate(0, 0, -2).Format(time.DateOnly), now.AddDate(0, 0, 2).Format(time.DateOnly))
+	err := pages(ctx, k.c, path, func(row struct {
+		AgentName, UserID string
+		counts
+	}) {
+		of := group{row.AgentName, row.UserID}
+		rows[of] = rows[of].add(row.counts)
+	})
+	return rows, err
+}
+
+// run runs the agent at /runtime.
+func (c *client) run(ctx context.Context, _ *state) {
+	question := "chat-" + rand.Text() + "#0"
+	err := c.runDirectly(ctx, question)
+	c.add(&c.runs, "runs", question, "", err)
+}
+
+// runDirectly runs the agent at /runtime. The error is nil if the response is complete.
+func (c *client) runDirectly(ctx context.Context, question string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	res, err := c.open(ctx, http.MethodPost, "/runtime/"+agentName+"/v1/agents/"+agentName+"/runs", object{"message": question})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	var result struct{ Subtype, Result string }
+	for event, err := range sse.NewDecoder(res.Body).Events() {
+		if err != nil {
+			return err
+		}
+		if event.Type == "result" {
+			if err := json.Unmarshal(event.Data, &result); err != nil {
+				return err
+			}
+		}
+	}
+	if result.Subtype != "success" {
+		return errors.New("the run has no result")
+	}
+	if result.Result != answerTo(question) {
+		c.fault("a run at /runtime has another result: %q", result.Result)
+	}
+	return nil
+}
