@@ -212,7 +212,7 @@ func (h *Hub) openCatalog(context.Context) (err error) {
 // openUsage opens the counts of runs.
 func (h *Hub) openUsage(context.Context) (err error) {
 	h.usage, err = usage.New(usage.Config{
-		Store: h.store, Prices: h.cfg.Prices, Retention: h.cfg.UsageRetention, Agent: h.catalog.AgentEnabled,
+		Store: h.store, Prices: h.cfg.Prices, Retention: h.cfg.UsageRetention, Agent: h.catalog.AgentEnabled, Answers: relay.AnswersOf,
 		User: func(ctx context.Context, caller api.Caller, id string) (string, error) {
 			u, err := h.users.User(ctx, caller, id)
 			return u.ID, err

@@ -29,6 +29,9 @@ var sharedTables = map[string]string{
 var allTenants = map[string]string{
 	"catalog: SELECT 'tools/' || hash":                           "tenants share the files of tools and skills, and the sweep is for all of them",
 	"usage: SELECT DISTINCT model FROM usage_days":               "an operator checks the prices of all tenants",
+	"usage: SELECT ? AS answers":                                 "the expression names its tenant",
+	"usage: UPDATE usage_reserves SET alive_until":               "a hub extends its own reserves, which are those of all tenants",
+	"usage: DELETE FROM usage_reserves WHERE alive_until":        "the sweep is for all tenants",
 	"db: SELECT current_setting":                                 "the version of the server",
 	"db: SELECT pg_export_snapshot":                              "a dump has the data of all tenants",
 	".: SELECT CAST(EXTRACT":                                     "the clock of the server",
@@ -53,7 +56,7 @@ var allTenants = map[string]string{
 	"deploy: UPDATE deployments SET lease_":                      "a hub has leases of deployments of all tenants",
 	"deploy: SELECT ? FROM deployments WHERE key_digest":         "by the hash of a random value, before the tenant is known",
 	"chat/relay: SELECT pg_advisory_xact_lock":                   "the argument contains the tenant and the user",
-	"chat/relay: SELECT ? FROM chat_runs WHERE (alive_until":     "the sweep is for all tenants",
+	"chat/relay: SELECT ? FROM chat_runs WHERE ? ORDER":          "the sweep is for all tenants",
 	"chat/relay: SELECT ? FROM chat_runs WHERE worker_id":        "a hub that starts ends the runs of former hubs, which are those of all tenants",
 	"chat/relay: DELETE FROM chat_transcripts WHERE keep_until":  "the sweep is for all tenants",
 	"deploy: SELECT EXISTS (SELECT 1 FROM deployments WHERE key": "whether any tenant has a key that the platform has",

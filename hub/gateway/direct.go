@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	knownWithin = time.Second      // until the runtime has accepted a run whose client is gone
-	endWithin   = 5 * time.Second  // until a run that is cancelled has ended, which has its tokens
-	countWithin = 10 * time.Second // until the tokens of a run are stored
+	knownWithin = time.Second     // until the runtime has accepted a run whose client is gone
+	endWithin   = 5 * time.Second // until a run that is cancelled has ended, which has its tokens
 )
 
 // directRun is a run at /runtime.
@@ -37,18 +36,18 @@ type directRun struct {
 // in a header or a trailer. It reads no event. When the client disconnects, the run is cancelled,
 // and its end is awaited, which has the tokens.
 func (s *Service) forwardRun(w http.ResponseWriter, r *http.Request, x exchange, tenant, agent string) error {
-	release, err := s.cfg.Usage.AdmitDirect(r.Context(), tenant, agent)
+	counted, err := s.cfg.Usage.BeginDirect(r.Context(), tenant, agent)
 	if err != nil {
 		return err
 	}
-	defer release()
 	client := r.Context()
 	line, hangUp := context.WithCancelCause(context.WithoutCancel(client))
 	run := &directRun{service: s, target: x.target, hangUp: func() { hangUp(context.Cause(client)) }, ended: make(chan struct{}), known: make(chan struct{})}
 	defer func() { // also after the panic with which a proxy closes the connection to the client
 		close(run.ended)
 		run.hangUp()
-		run.count(context.WithoutCancel(client), tenant, agent)
+		started, report := run.result()
+		counted.End(context.WithoutCancel(client), started, report)
 	}()
 	defer context.AfterFunc(client, run.cancel)()
 	x.run = run
@@ -106,24 +105,15 @@ func (run *directRun) cancel() {
 	}
 }
 
-// count stores the tokens of the run.
-func (run *directRun) count(ctx context.Context, tenant, agent string) {
+// result returns what was learned of a run whose response has ended: whether the runtime has accepted
+// the run, and its report, or "". There is none if the runtime has ended before the run.
+func (run *directRun) result() (started bool, report string) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	if run.response == nil {
-		return
-	}
-	if run.report == "" {
+	if run.report == "" && run.response != nil {
 		run.report = run.response.Trailer.Get(wire.UsageHeader)
 	}
-	if run.report == "" { // no run, or one of a runtime of a former version
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, countWithin)
-	defer cancel()
-	if err := run.service.cfg.Usage.RecordDirect(ctx, tenant, agent, run.report); err != nil {
-		run.service.cfg.Store.Logger.Error("count run at /runtime", "err", err, "agent", agent)
-	}
+	return run.id != "", run.report
 }
 
 // runBody is the body of the response of a run.

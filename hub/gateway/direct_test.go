@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,9 +82,7 @@ func TestRunsAtTheRuntimeAreCounted(t *testing.T) {
 		run(map[string]any{"message": 1}).Want(http.StatusBadRequest)
 		require.EqualValues(t, 2, counted(t, counts)[0].Runs)
 
-		_, err := counts.SetBudget(t.Context(), api.Caller{TenantID: "acme", UserID: "max", RoleNow: rbac.Admin}, usage.OfAgent, "a",
-			usage.Limits{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(45.0), Reserve: new(15.0)})
-		require.NoError(t, err)
+		limit(t, counts, 45, 15)
 		run(map[string]any{"message": "hello"})
 		refused := run(map[string]any{"message": "hello"})
 		require.Contains(t, refused.Error(http.StatusTooManyRequests, api.RateLimited)["message"], "The agent has a budget for each month, which is used up")
@@ -100,6 +97,7 @@ func TestRunsOfClientsThatDisconnectAreCounted(t *testing.T) {
 	t.Parallel()
 	runtime, _ := hosted(t, modeltest.Repeat(modeltest.Stream(modeltest.Usage(model.Usage{InputTokens: 10, OutputTokens: 5}), modeltest.Text("Half"), modeltest.Hang())))
 	s, counts := counting(t, dbtest.SQLite(t, series...), runtime)
+	limit(t, counts, 30, 15)
 	ctx, cancel := context.WithCancel(t.Context())
 	req := s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", map[string]any{"message": "hello"}, "X-Api-Key", apiKey)
 	res, err := http.DefaultClient.Do(req.WithContext(ctx))
@@ -113,6 +111,10 @@ func TestRunsOfClientsThatDisconnectAreCounted(t *testing.T) {
 	require.Eventually(t, func() bool { return len(counted(t, counts)) == 1 }, patience, 20*time.Millisecond)
 	require.EqualValues(t, 10, counted(t, counts)[0].InputTokens)
 	require.NoError(t, res.Body.Close())
+	again, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", map[string]any{"message": "hello"}, "X-Api-Key", apiKey))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, again.StatusCode, "the reserve of the first run was released: at most 15 of 30 tokens are used")
+	require.NoError(t, again.Body.Close())
 }
 
 // A client that wants one JSON response has received nothing when it disconnects. Its run is counted
@@ -138,44 +140,120 @@ func TestBlockingRunsOfClientsThatDisconnectAreCounted(t *testing.T) {
 	require.EqualValues(t, 1, counted(t, counts)[0].Runs)
 }
 
-// Each run in progress holds a reserve of the hard limit, until it has ended and is counted.
+// limit gives the agent a hard limit in tokens.
+func limit(t *testing.T, counts *usage.Service, hard, reserve float64) {
+	t.Helper()
+	_, err := counts.SetBudget(t.Context(), api.Caller{TenantID: "acme", UserID: "max", RoleNow: rbac.Admin}, usage.OfAgent, "a",
+		usage.Limits{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(hard), Reserve: new(reserve)})
+	require.NoError(t, err)
+}
+
+// Each run in progress holds a reserve of the hard limit in all hubs, until it has ended and is
+// counted.
 func TestConcurrentRunsHoldReserves(t *testing.T) {
 	t.Parallel()
-	end := make(chan struct{})
-	endAll := sync.OnceFunc(func() { close(end) })
-	defer endAll()
-	var requests atomic.Int64
-	s, counts := counting(t, dbtest.SQLite(t, series...), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("X-Run-Id", "run")
-		_, _ = w.Write([]byte("data: 1\n\n"))
-		_ = http.NewResponseController(w).Flush()
-		if requests.Add(1) <= 2 {
+	const admitted, tries = 3, 12
+	dbtest.Each(t, func(t *testing.T, url string) {
+		end := make(chan struct{})
+		endAll := sync.OnceFunc(func() { close(end) })
+		t.Cleanup(endAll)
+		runtime := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Run-Id", "run")
+			_, _ = w.Write([]byte("data: 1\n\n"))
+			_ = http.NewResponseController(w).Flush()
 			<-end
+			w.Header().Set(http.TrailerPrefix+wire.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
+		})
+		a, counts := counting(t, url, runtime)
+		b, _ := counting(t, url, runtime)
+		limit(t, counts, 20*admitted, 20)
+		start := func(s *apitest.Server) *http.Response {
+			res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = res.Body.Close() })
+			return res
 		}
-		w.Header().Set(http.TrailerPrefix+wire.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
-	}))
-	_, err := counts.SetBudget(t.Context(), api.Caller{TenantID: "acme", UserID: "max", RoleNow: rbac.Admin}, usage.OfAgent, "a",
-		usage.Limits{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(40.0), Reserve: new(20.0)})
-	require.NoError(t, err)
-	start := func() *http.Response {
-		res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))
+		var mu sync.Mutex
+		var open []*http.Response
+		var all sync.WaitGroup
+		for i := range tries {
+			all.Go(func() {
+				res := start([]*apitest.Server{a, b}[i%2])
+				if res.StatusCode == http.StatusOK {
+					mu.Lock()
+					open = append(open, res)
+					mu.Unlock()
+					return
+				}
+				text, _ := io.ReadAll(res.Body)
+				require.Equal(t, http.StatusTooManyRequests, res.StatusCode, "%s", text)
+				require.Contains(t, string(text), "reserved by answers in progress")
+				require.Equal(t, "5", res.Header.Get("Retry-After"))
+			})
+		}
+		all.Wait()
+		require.Len(t, open, admitted)
+		endAll()
+		for _, res := range open {
+			_, err := io.Copy(io.Discard, res.Body)
+			require.NoError(t, err)
+		}
+		third := start(b)
+		require.Equal(t, http.StatusOK, third.StatusCode, "30 of 60 tokens were used")
+		_, err := io.Copy(io.Discard, third.Body)
 		require.NoError(t, err)
-		return res
-	}
-	first, second := start(), start()
-	defer first.Body.Close()
-	defer second.Body.Close()
-	require.Equal(t, http.StatusOK, second.StatusCode)
-	refused := s.As("", "", "").Do(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey)
-	require.Contains(t, refused.Error(http.StatusTooManyRequests, api.RateLimited)["message"], "reserved by answers in progress")
-	endAll()
-	for _, res := range []*http.Response{first, second} {
-		_, err := io.Copy(io.Discard, res.Body)
+		refused := start(a)
+		require.Equal(t, http.StatusOK, refused.StatusCode, "40 of 60 tokens were used")
+		_, err = io.Copy(io.Discard, refused.Body)
 		require.NoError(t, err)
+		refused = start(b)
+		require.Equal(t, http.StatusTooManyRequests, refused.StatusCode, "50 of 60 tokens were used")
+		require.NotEqual(t, "5", refused.Header.Get("Retry-After"), "the seconds until the reset")
+	}, series...)
+}
+
+// The reserve of a run is released although its runtime has ended without a report, the connection
+// was lost, or the runtime was not there. A run that the runtime has accepted counts without tokens.
+func TestRunsWithoutAReportReleaseTheirReserves(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		serve http.HandlerFunc
+		runs  int64
+	}{
+		"in the middle": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Run-Id", "run")
+			_, _ = w.Write([]byte("data: 1\n\n"))
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, 1},
+		"after it has accepted the run": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Run-Id", "run")
+			w.WriteHeader(http.StatusProcessing)
+			panic(http.ErrAbortHandler)
+		}, 1},
+		"before the run": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0},
+		"no run":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, counts := counting(t, dbtest.SQLite(t, series...), row.serve)
+			limit(t, counts, 20, 20)
+			for range 2 {
+				res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))
+				require.NoError(t, err)
+				require.NotEqual(t, http.StatusTooManyRequests, res.StatusCode)
+				_, _ = io.Copy(io.Discard, res.Body)
+				require.NoError(t, res.Body.Close())
+			}
+			require.Eventually(t, func() bool {
+				all, runs := counted(t, counts), int64(0)
+				for _, one := range all {
+					require.Zero(t, one.OutputTokens)
+					runs += one.Runs
+				}
+				return runs == 2*row.runs
+			}, patience, 20*time.Millisecond)
+		})
 	}
-	third := start()
-	defer third.Body.Close()
-	require.Equal(t, http.StatusOK, third.StatusCode, "20 of 40 tokens were used")
 }
 
 // A runtime that does not end a run, or reports no tokens, does not delay the hub.

@@ -26,14 +26,15 @@ func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) (foun
 
 // Admitted returns a condition of SQL, and the arguments of its placeholders, which begin with the
 // number next. It holds if each hard limit of the agent and the user of a run has a reserve for one
-// more run. Each run in progress counts with the reserve of the budget: ofAgent and ofUser are
-// expressions of SQL for their numbers, in all hubs. It is for a statement after Lock.
+// more run. Each run in progress counts with the reserve of the budget. ofAgent and ofUser are
+// expressions of SQL for the numbers of those that the caller has stored, in all hubs; runs of
+// [Service.BeginDirect] count in addition. It is for a statement after Lock.
 func (s *Service) Admitted(r Run, ofAgent, ofUser string, next int) (condition string, args []any) {
 	return admitted(r, ofAgent, ofUser, next, s.store.Now())
 }
 
 // Refusal returns the error of a run for which the condition of Admitted does not hold, with
-// api.RateLimited. ofAgent and ofUser are the numbers of the runs in progress. It returns nil if the
+// api.RateLimited. ofAgent and ofUser are the numbers of the expressions. It returns nil if the
 // condition holds.
 func (s *Service) Refusal(ctx context.Context, tx *sql.Tx, r Run, ofAgent, ofUser int) error {
 	now := s.store.Now()
@@ -41,8 +42,12 @@ func (s *Service) Refusal(ctx context.Context, tx *sql.Tx, r Run, ofAgent, ofUse
 	if err != nil {
 		return err
 	}
+	reserves, err := countReserves(ctx, tx, r, now)
+	if err != nil {
+		return err
+	}
 	for _, b := range budgets {
-		others := ofAgent
+		others := ofAgent + reserves
 		if b.Kind == OfUser {
 			others = ofUser
 		}

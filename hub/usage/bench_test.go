@@ -146,6 +146,36 @@ func (s *server) begin(b *testing.B, tx *sql.Tx, run usage.Run, check bool) {
 
 var errRollBack = errors.New("roll back")
 
+// BenchmarkDirect begins and ends runs outside of chats, of an agent without a budget and of one with a
+// hard limit, with and without counted tokens. They take turns. The metrics are medians.
+func BenchmarkDirect(b *testing.B) {
+	eachEngine(b, func(b *testing.B, s *server) {
+		s.set("2026-03-31T12:00:00Z")
+		s.limit(1e9)
+		took := map[string][]time.Duration{}
+		step := func(name string, do func()) {
+			began := time.Now()
+			do()
+			took[name] = append(took[name], time.Since(began))
+		}
+		for b.Loop() {
+			for name, agent := range map[string]string{"none": "plain", "one": "helper"} {
+				var d *usage.Direct
+				step(name+"-begin", func() {
+					var err error
+					d, err = s.service.BeginDirect(b.Context(), "acme", agent)
+					require.NoError(b, err)
+				})
+				step(name+"-end", func() { d.End(b.Context(), true, tokens) })
+			}
+		}
+		for name, all := range took {
+			slices.Sort(all)
+			b.ReportMetric(float64(all[len(all)/2].Nanoseconds())/1e6, "ms/"+name)
+		}
+	})
+}
+
 func eachEngine(b *testing.B, run func(b *testing.B, s *server)) {
 	b.Helper()
 	for name, url := range map[string]func(testing.TB) string{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // spentOf is what was used of the budget b in its period. The arguments are today and the first day
@@ -86,11 +87,13 @@ func lockBudgets(ctx context.Context, tx *sql.Tx, r Run, key string) (found bool
 // admitted returns the condition of [Service.Admitted].
 func admitted(r Run, ofAgent, ofUser string, next int, now time.Time) (condition string, args []any) {
 	today, month := periods(now)
+	past, future := store.Expiry(now)
 	place := func(i int) string { return fmt.Sprintf("$%d", next+i) }
 	return fmt.Sprintf(`NOT EXISTS (SELECT 1 FROM usage_budgets AS b
 		WHERE b.tenant_id = %s AND (b.kind = 'agent' AND b.name = %s OR b.kind = 'user' AND b.name = %s) AND b.hard > 0
-			AND (b.hard - `+spentOf+`) / b.reserve <= CASE WHEN b.kind = 'agent' THEN %s ELSE %s END)`,
-		place(0), place(1), place(2), place(3), place(4), ofAgent, ofUser), []any{r.TenantID, r.AgentName, r.UserID, today, month}
+			AND (b.hard - `+spentOf+`) / b.reserve <= CASE WHEN b.kind = 'agent' THEN %s
+				+ (SELECT COUNT(*) FROM usage_reserves AS r WHERE r.tenant_id = b.tenant_id AND r.agent_name = b.name AND NOT `+store.Expired(next+5)+`) ELSE %s END)`,
+		place(0), place(1), place(2), place(3), place(4), ofAgent, ofUser), []any{r.TenantID, r.AgentName, r.UserID, today, month, past, future}
 }
 
 // budgetsOf returns the budgets of a run, that of the agent first.

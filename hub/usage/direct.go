@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
+	"time"
 
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -20,71 +22,132 @@ const (
 	maxModel  = 200     // bytes of a name
 )
 
-// direct counts the runs in progress outside of chats.
-type direct struct {
-	mu      sync.Mutex // guards running
-	running map[directAgent]int64
+// storeWithin bounds the transaction that stores the end of a run.
+const storeWithin = 10 * time.Second
+
+// Direct is a run outside of chats, which has no user. The caller calls End.
+type Direct struct {
+	service *Service
+	run     Run  // its id is also that of the reserve
+	held    bool // the run perhaps has a reserve
+	counts  bool // the tokens are to be counted
 }
 
-type directAgent struct{ tenantID, name string }
-
-// enter adds a run of an agent until leave is called, and returns the number of the others.
-func (d *direct) enter(agent directAgent) (others int64, leave func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	others = d.running[agent]
-	d.running[agent]++
-	return others, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.running[agent]--; d.running[agent] == 0 {
-			delete(d.running, agent)
+// BeginDirect begins a run outside of chats. If the agent has a hard limit, the run holds a reserve
+// in the database until End, which counts for all hubs as an answer in progress does. It fails with
+// api.RateLimited. If the agent has none, it changes nothing in the database.
+func (s *Service) BeginDirect(ctx context.Context, tenantID, agentName string) (*Direct, error) {
+	// A caller chooses the id of a run in the runtime.
+	d := &Direct{service: s, run: Run{ID: "runtime " + ids.New(), TenantID: tenantID, AgentName: agentName}}
+	limited, err := isLimited(ctx, s.store.Read(), tenantID, agentName)
+	if err != nil || !limited {
+		return d, err
+	}
+	s.direct.enter()
+	err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		d.held = false
+		found, err := s.Lock(ctx, tx, d.run, "usage_reserves "+tenantID+" "+agentName)
+		if err != nil || !found { // the budget was deleted just now
+			return err
 		}
-	}
-}
-
-// AdmitDirect checks the hard limit of an agent for a run outside of chats, which has no user. The
-// run holds a reserve until release is called, after RecordDirect. Only runs outside of chats in
-// this process see the reserve. It fails with api.RateLimited.
-func (s *Service) AdmitDirect(ctx context.Context, tenantID, agentName string) (release func(), err error) {
-	others, release := s.direct.enter(directAgent{tenantID, agentName}) // before what others have used is read
-	now := s.store.Now()
-	budgets, err := budgetsOf(ctx, s.store.Read(), Run{TenantID: tenantID, AgentName: agentName}, now)
-	for _, b := range budgets {
-		if err == nil {
-			err = b.admit(others, now)
+		d.held, err = s.insertReserve(ctx, tx, d.run)
+		if err != nil || d.held {
+			return err
 		}
+		return s.refuseDirect(ctx, tx, d.run)
+	})
+	switch {
+	case err != nil && d.held: // the outcome of the COMMIT may be unknown
+		s.direct.retry(d)
+	case !d.held:
+		s.direct.leave()
 	}
-	if err != nil {
-		release()
-		return nil, err
-	}
-	return release, nil
+	return d, err
 }
 
-// RecordDirect counts a run outside of chats. report is the value of wire.UsageHeader. The
-// run has an id of its own, because its caller has chosen that of the runtime.
-func (s *Service) RecordDirect(ctx context.Context, tenantID, agentName, report string) error {
+// refuseDirect returns the error of a run that has no reserve.
+func (s *Service) refuseDirect(ctx context.Context, tx *sql.Tx, r Run) error {
+	answers, err := s.countAnswers(ctx, tx, r)
+	if err == nil {
+		err = s.Refusal(ctx, tx, r, answers, 0)
+	}
+	if err == nil { // a period or a lease has ended in between
+		err = &api.Error{Code: api.RateLimited, RetryAfter: reservedFor, Limit: api.LimitBudget}
+	}
+	return err
+}
+
+// End counts the run and releases its reserve, in one transaction. started reports whether the
+// runtime has accepted the run, and report is the value of wire.UsageHeader, or "" if the runtime
+// has reported no tokens: a run that was started counts without tokens then. If the database is
+// unavailable, the end of a run with a reserve is stored later, by RenewReserves.
+func (d *Direct) End(ctx context.Context, started bool, report string) {
+	d.counts = started || report != ""
+	if err := d.read(report); err != nil {
+		d.log(err)
+	}
+	d.end(ctx)
+}
+
+// read sets the tokens to those of a report.
+func (d *Direct) read(report string) error {
 	var in wire.RunUsage
+	if report == "" {
+		return nil
+	}
 	if len(report) > maxReport {
-		return fmt.Errorf("count run: the runtime reported its tokens in %d bytes", len(report))
+		return fmt.Errorf("the runtime reported its tokens in %d bytes", len(report))
 	}
 	if err := json.Unmarshal([]byte(report), &in); err != nil {
-		return fmt.Errorf("count run: %w", err)
+		return fmt.Errorf("read tokens: %w", err)
 	}
 	clean := func(name string) string {
 		return strings.ReplaceAll(strings.ToValidUTF8(excerpt.Head(name, maxModel), "\uFFFD"), "\x00", "\uFFFD")
 	}
-	run := Run{
-		ID: "runtime " + ids.New(), TenantID: tenantID, AgentName: agentName, Model: clean(in.Model), Tokens: in.Usage, Others: map[string]wire.Usage{},
-	}
+	d.run.Model, d.run.Tokens, d.run.Others = clean(in.Model), in.Usage, map[string]wire.Usage{}
 	for model, tokens := range in.Others {
-		if model = clean(model); len(run.Others) < maxModels {
-			run.Others[model] = run.Others[model].Add(tokens)
+		if model = clean(model); len(d.run.Others) < maxModels {
+			d.run.Others[model] = d.run.Others[model].Add(tokens)
 		}
 	}
-	return s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
-		_, err := s.Record(ctx, tx, run)
+	return nil
+}
+
+// end stores the end of the run, and reports whether that has succeeded. Otherwise it is stored again
+// later if the run has a reserve.
+func (d *Direct) end(ctx context.Context) (stored bool) {
+	if !d.held && !d.counts {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	err := d.service.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		if d.held {
+			if err := deleteReserve(ctx, tx, d.run); err != nil {
+				return err
+			}
+		}
+		if !d.counts {
+			return nil
+		}
+		_, err := d.service.Record(ctx, tx, d.run)
 		return err
 	})
+	if err != nil {
+		d.log(err)
+	}
+	switch {
+	case !d.held:
+	case err == nil:
+		d.service.direct.leave()
+	default:
+		// Counts that the database has rejected would be rejected again.
+		d.counts = d.counts && (ctx.Err() != nil || db.Unavailable(err))
+		d.service.direct.retry(d)
+	}
+	return err == nil
+}
+
+func (d *Direct) log(err error) {
+	d.service.store.Logger.Error("count run outside of chats", "err", err, "tenant", d.run.TenantID, "agent", d.run.AgentName)
 }

@@ -14,7 +14,7 @@
 // A budget limits what the runs of an agent or of a user use in a day or a month:
 // [Service.SetBudget]. The hard limits are checked by the statement that stores the begin of a run:
 // [Service.Lock], [Service.Admitted]. Record returns the budgets that are used up to their soft
-// limits.
+// limits. A run outside of chats is one of [Service.BeginDirect].
 package usage
 
 import (
@@ -29,6 +29,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -56,6 +57,10 @@ type Config struct {
 	// access to such an agent. Defaults to every agent.
 	Agent func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
 
+	// Answers returns an expression of SQL for the number of chat answers in progress of an agent, in
+	// all hubs, and the arguments of its placeholders, which begin with the number next. Defaults to 0.
+	Answers func(tenantID, agentName string, next int, now time.Time) (count string, args []any)
+
 	// User returns the id of a user in the form in which runs have it, and fails with api.NotFound if
 	// the tenant has no such user. Defaults to every id.
 	User func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
@@ -68,6 +73,8 @@ type Service struct {
 	retention time.Duration
 	agent     func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
 	user      func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
+	answers   func(tenantID, agentName string, next int, now time.Time) (count string, args []any)
+	hubID     string // of the reserves
 	direct    direct
 }
 
@@ -76,8 +83,10 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("create usage service: Store is required")
 	}
-	s := &Service{store: cfg.Store, prices: DefaultPrices(), retention: cfg.Retention, agent: cfg.Agent, user: cfg.User}
-	s.direct.running = map[directAgent]int64{}
+	s := &Service{store: cfg.Store, prices: DefaultPrices(), retention: cfg.Retention, agent: cfg.Agent, user: cfg.User, answers: cfg.Answers, hubID: ids.New()}
+	if s.answers == nil {
+		s.answers = func(string, string, int, time.Time) (string, []any) { return "0", nil }
+	}
 	for name, price := range cfg.Prices {
 		if err := price.check(name); err != nil {
 			return nil, err

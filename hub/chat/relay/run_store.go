@@ -12,22 +12,15 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 )
-
-// leaseTime is how long a session is reserved for an answer whose hub no longer renews the lease.
-// Replicas may differ by a few seconds in their clocks. A lease that ends much later was taken by a
-// clock that was wrong, and has passed.
-const leaseTime = 15 * time.Second
 
 // Each transaction locks the row of a session, that of its run, and then its messages, in this
 // order. An answer is only stored by the hub that has its run, whose row it locks before.
 
-// expired is a condition for leases that have passed. Its arguments are those of expiry.
-const expired = `(alive_until < $1 OR alive_until > $2)`
-
-func expiry(now time.Time) (past, future int64) {
-	return db.Micros(now), db.Micros(now.Add(2 * leaseTime))
-}
+// expired is a condition for leases that have passed. Its arguments, $1 and $2, are those of
+// store.Expiry.
+var expired = store.Expired(1)
 
 // insertRun takes the lease of a session whose row is locked, unless too many answers of the user
 // or of the agent are in progress, in all hubs. It returns the id of a former run whose lease has
@@ -38,9 +31,9 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former str
 	if err != nil {
 		return "", err
 	}
-	past, future := expiry(now)
+	past, future := store.Expiry(now)
 	args := []any{
-		past, future, r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.id, db.Micros(now.Add(leaseTime)),
+		past, future, r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.id, db.Micros(now.Add(store.LeaseTime)),
 		limits.UserAnswers, limits.AgentAnswers,
 	}
 	admitted := ""
@@ -95,17 +88,25 @@ func inProgress() error {
 
 // InProgress reports whether an answer is in progress in a session whose row is locked.
 func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string, now time.Time) (bool, error) {
-	past, future := expiry(now)
+	past, future := store.Expiry(now)
 	return db.Value[bool](ctx, tx, "read chat run", `SELECT EXISTS (SELECT 1 FROM chat_runs WHERE NOT `+expired+` AND tenant_id = $3 AND session_key = $4)`,
 		past, future, tenantID, sessionKey)
 }
 
 // running returns the number of answers in progress of the agent and of the user of a run.
 func running(ctx context.Context, tx *sql.Tx, r Run, now time.Time) (ofAgent, ofUser int, err error) {
-	past, future := expiry(now)
+	past, future := store.Expiry(now)
 	err = tx.QueryRowContext(ctx, `SELECT COUNT(CASE WHEN agent_name = $4 THEN 1 END), COUNT(CASE WHEN user_id = $5 THEN 1 END) FROM chat_runs
 		WHERE NOT `+expired+` AND tenant_id = $3 AND (agent_name = $4 OR user_id = $5)`, past, future, r.TenantID, r.AgentName, r.UserID).Scan(&ofAgent, &ofUser)
 	return ofAgent, ofUser, db.Wrap("count chat runs", err)
+}
+
+// AnswersOf returns an expression of SQL for the number of answers in progress of an agent, in all
+// hubs, and the arguments of its placeholders, which begin with the number next.
+func AnswersOf(tenantID, agentName string, next int, now time.Time) (count string, args []any) {
+	past, future := store.Expiry(now)
+	return fmt.Sprintf(`(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $%d AND agent_name = $%d AND NOT `, next, next+1) + store.Expired(next+2) + `)`,
+		[]any{tenantID, agentName, past, future}
 }
 
 // tooMany returns the error of an answer beyond a budget, or the limit of its user or of its agent.
@@ -141,7 +142,7 @@ func scanLease(row db.Scanner) (l Lease, err error) {
 
 // expired is the condition of the same name.
 func (l Lease) expired(now time.Time) bool {
-	past, future := expiry(now)
+	past, future := store.Expiry(now)
 	return l.aliveUntil < past || l.aliveUntil > future
 }
 
@@ -168,7 +169,7 @@ func scanRun(row db.Scanner) (r RunInProgress, err error) {
 // RunsOf returns a page of the runs in progress of a tenant, in all hubs, the oldest first, and the
 // number of all.
 func RunsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page, now time.Time) (runs []RunInProgress, total int, err error) {
-	past, future := expiry(now)
+	past, future := store.Expiry(now)
 	part := db.Page{Order: `last_message_at, run_id`, Limit: page.Size, Offset: page.Offset()}
 	return db.List(ctx, q, "list chat runs", scanRun, part, selectRuns+` WHERE NOT `+expired+` AND r.tenant_id = $3`, past, future, tenantID)
 }
@@ -194,7 +195,7 @@ func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey strin
 
 // expiredRuns returns some runs of all tenants whose leases have passed.
 func expiredRuns(ctx context.Context, q db.Querier, now time.Time) ([]Lease, error) {
-	past, future := expiry(now)
+	past, future := store.Expiry(now)
 	return db.Collect(ctx, q, "read expired chat runs", scanLease,
 		`SELECT `+leaseColumns+` FROM chat_runs WHERE `+expired+` ORDER BY run_id LIMIT $3`, past, future, batchRows)
 }
@@ -208,7 +209,7 @@ func runsOfOthers(ctx context.Context, q db.Querier, workerID string) ([]Lease, 
 // answer stays partial, or is cancelled if that was requested. It reports whether the run was not
 // ended or renewed before.
 func endRun(ctx context.Context, tx *sql.Tx, r Lease, workerID string, now time.Time) (ended bool, err error) {
-	past, future := expiry(now)
+	past, future := store.Expiry(now)
 	err = db.Exec(ctx, tx, "lock chat session", `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey)
 	if err != nil {
 		return false, err
@@ -235,7 +236,7 @@ const renewWidth = 25
 // renewRuns renews the leases of runs, and returns those that the hub still has, and for each of
 // them whether it is to be cancelled. Their rows stay locked until the end of the transaction.
 func renewRuns(ctx context.Context, tx *sql.Tx, workerID string, batch []partial, now time.Time) (map[string]bool, error) {
-	args := []any{db.Micros(now.Add(leaseTime)), workerID}
+	args := []any{db.Micros(now.Add(store.LeaseTime)), workerID}
 	for _, p := range batch {
 		args = append(args, p.run.ID)
 	}

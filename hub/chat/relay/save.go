@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/hub/usage"
 )
 
 const (
-	renewEvery  = leaseTime / 5
+	renewEvery  = store.LeaseTime / 5
 	writeWithin = 10 * time.Second
 	retryFor    = time.Minute // an ended answer, while the database is unavailable
 	batchRows   = 200         // of one transaction

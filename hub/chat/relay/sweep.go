@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/client"
 )
 
@@ -18,7 +19,7 @@ const maxSweepAgents = 8
 
 // sweep ends runs that no hub relays, and deletes transcripts of deleted chats, until ctx ends.
 func (r *Relay) sweep(ctx context.Context) {
-	every := min(leaseTime, 10*r.cfg.SaveEvery)
+	every := min(store.LeaseTime, 10*r.cfg.SaveEvery)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	expired := map[string]time.Time{}

@@ -1,0 +1,275 @@
+package usage_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/usage"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+const patience = time.Minute // on a busy machine
+
+// tokens is the report of a run that used 15 tokens.
+const tokens = `{"model":"m","usage":{"input_tokens":10,"output_tokens":5}}`
+
+// limit gives the agent helper a hard limit of n reserves of 15 tokens.
+func (s *server) limit(n int) {
+	s.t.Helper()
+	_, err := s.service.SetBudget(s.t.Context(), s.As("acme", "max", rbac.Admin).Caller, usage.OfAgent, "helper",
+		usage.Limits{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(float64(15 * n)), Reserve: new(15.0)})
+	require.NoError(s.t, err)
+}
+
+// start begins a run of the agent helper, or returns nil if it is rejected.
+func (s *server) start() *usage.Direct {
+	s.t.Helper()
+	d, err := s.service.BeginDirect(s.t.Context(), "acme", "helper")
+	if err != nil {
+		require.ErrorIs(s.t, err, api.RateLimited)
+		return nil
+	}
+	return d
+}
+
+// counted returns the runs and the tokens of all agents.
+func (s *server) counted() (runs, sum int64) {
+	s.t.Helper()
+	require.NoError(s.t, s.store.Read().QueryRowContext(s.t.Context(), `SELECT COALESCE(SUM(runs), 0), COALESCE(SUM(input_tokens + output_tokens), 0)
+		FROM usage_days WHERE slice = 'agent'`).Scan(&runs, &sum))
+	return runs, sum
+}
+
+// reserves returns the number of stored reserves.
+func (s *server) reserves() (n int) {
+	s.t.Helper()
+	require.NoError(s.t, s.store.Read().QueryRowContext(s.t.Context(), `SELECT COUNT(*) FROM usage_reserves`).Scan(&n))
+	return n
+}
+
+// renew renews the reserves of the hub until the test ends or stop is called.
+func (s *server) renew() (stop func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.service.RenewReserves(ctx) })
+	stop = func() { cancel(); running.Wait() }
+	s.t.Cleanup(stop)
+	return stop
+}
+
+// aliveUntil returns the end of the reserves.
+func (s *server) aliveUntil() (at int64) {
+	s.t.Helper()
+	require.NoError(s.t, s.store.Read().QueryRowContext(s.t.Context(), `SELECT COALESCE(MIN(alive_until), 0) FROM usage_reserves`).Scan(&at))
+	return at
+}
+
+// hubs serves two hubs on one database.
+func hubs(t *testing.T, url string) (a, b *server) {
+	t.Helper()
+	return open(t, url, nil), open(t, url, nil)
+}
+
+// Callers that begin runs in two hubs until the budget is used up use exactly the budget, if each
+// run uses its reserve: there is no moment in which neither the reserve nor the tokens count.
+func TestConcurrentDirectRunsUseExactlyTheBudget(t *testing.T) {
+	t.Parallel()
+	const most = 40
+	dbtest.Each(t, func(t *testing.T, url string) {
+		a, b := hubs(t, url)
+		a.limit(most)
+		var ended atomic.Int64
+		var all sync.WaitGroup
+		for i := range 6 {
+			s := []*server{a, b}[i%2]
+			all.Go(func() {
+				for ended.Load() < most {
+					d, err := s.service.BeginDirect(t.Context(), "acme", "helper")
+					if err != nil {
+						if !errors.Is(err, api.RateLimited) {
+							t.Error(err)
+							return
+						}
+						continue
+					}
+					d.End(t.Context(), true, tokens)
+					ended.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		runs, sum := a.counted()
+		require.Equal(t, []int64{most, most * 15}, []int64{runs, sum})
+		require.Nil(t, a.start())
+		require.Zero(t, a.reserves())
+	}, series...)
+}
+
+// The reserves of a hub that was killed end with their lease. Those of a hub that was only suspended
+// count again when it continues, and its runs count.
+func TestReservesOfAHubThatWasKilled(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		a, b := hubs(t, url)
+		a.limit(3)
+		first, second := a.start(), a.start()
+		b.set("2026-03-10T12:00:14Z")
+		require.NotNil(t, b.start())
+		require.Nil(t, b.start())
+		b.set("2026-03-10T12:00:16Z")
+		require.NotNil(t, b.start())
+		require.NotNil(t, b.start())
+		require.Nil(t, b.start())
+
+		a.set("2026-03-10T12:00:16Z")
+		a.renew()
+		require.Eventually(t, func() bool { return a.aliveUntil() > b.now.Load() }, patience, 20*time.Millisecond)
+		require.Equal(t, 5, b.reserves())
+		first.End(t.Context(), true, tokens)
+		second.End(t.Context(), true, tokens)
+		require.Equal(t, 3, b.reserves(), "of the other hub")
+		b.limit(5)
+		require.Nil(t, b.start(), "the tokens of two runs and the reserves of three")
+		runs, sum := b.counted()
+		require.Equal(t, []int64{2, 30}, []int64{runs, sum})
+
+		b.set("2026-03-12T12:00:00Z")
+		b.service.Prune(t.Context())
+		require.Zero(t, b.reserves())
+	}, series...)
+}
+
+// A hub extends its reserves while their runs are in progress, and not those of others.
+func TestReservesAreExtended(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		a, b := hubs(t, url)
+		a.limit(2)
+		long := a.start()
+		require.NotNil(t, b.start())
+		for _, at := range []string{"2026-03-10T12:00:10Z", "2026-03-10T12:00:20Z"} {
+			a.set(at)
+			a.renew()
+			require.Eventually(t, func() bool {
+				n, err := db.Value[int](t.Context(), a.store.Read(), "read", `SELECT COUNT(*) FROM usage_reserves WHERE alive_until >= $1`, a.now.Load()+15e6)
+				require.NoError(t, err)
+				return n == 1
+			}, patience, 20*time.Millisecond)
+		}
+		require.NotNil(t, a.start(), "the other hub has not extended its reserve")
+		require.Nil(t, a.start())
+		long.End(t.Context(), false, "")
+		require.NotNil(t, a.start())
+		runs, _ := a.counted()
+		require.Zero(t, runs, "no runtime has accepted the run")
+	}, series...)
+}
+
+// A run counts once, and its reserve is released, although its end cannot be stored at first.
+func TestTheEndOfADirectRunIsStoredLater(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		a, b := hubs(t, url)
+		a.limit(1)
+		d := a.start()
+		require.NoError(t, b.store.DB.Tx(t.Context(), func(tx *sql.Tx) error { // excludes others on SQLite
+			if b.store.DB.Engine() == db.PostgreSQL {
+				require.NoError(t, db.Exec(t.Context(), tx, "lock", `LOCK TABLE usage_runs`))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			d.End(ctx, true, tokens)
+			return nil
+		}))
+		require.Nil(t, b.start(), "the run has its reserve")
+		stop := a.renew()
+		require.Eventually(t, func() bool { return a.reserves() == 0 }, patience, 20*time.Millisecond)
+		runs, sum := a.counted()
+		require.Equal(t, []int64{1, 15}, []int64{runs, sum})
+		require.Nil(t, b.start(), "the run has used the budget")
+		stop()
+	}, series...)
+}
+
+// A hub that stops stores the ends that it could not store before.
+func TestTheEndOfADirectRunIsStoredAtTheEndOfTheHub(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t, series...), nil)
+	s.limit(1)
+	d := s.start()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.End(gone, true, tokens)
+	require.Equal(t, 1, s.reserves())
+	s.service.RenewReserves(gone)
+	require.Zero(t, s.reserves())
+	runs, sum := s.counted()
+	require.Equal(t, []int64{1, 15}, []int64{runs, sum})
+}
+
+// Counts that the database rejects do not hold a reserve forever.
+func TestCountsThatAreRejected(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t, series...), nil)
+	s.limit(1)
+	d := s.start()
+	require.NoError(t, db.Exec(t.Context(), s.store.DB.Write(), "reject",
+		`CREATE TRIGGER reject BEFORE INSERT ON usage_runs BEGIN SELECT RAISE(ABORT, 'rejected'); END`))
+	d.End(t.Context(), true, tokens)
+	require.Nil(t, s.start())
+	s.renew()
+	require.Eventually(t, func() bool { return s.reserves() == 0 }, patience, 20*time.Millisecond)
+	require.NotNil(t, s.start())
+}
+
+// The reserves of an agent end with it: a later agent of the name begins without them.
+func TestReservesOfADeletedAgent(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		a, b := hubs(t, url)
+		a.limit(1)
+		former := a.start()
+		caller := a.As("acme", "max", rbac.Admin).Caller
+		require.NoError(t, a.store.Change(t.Context(), store.Change{Caller: caller, Group: rbac.AdminOnly}, func(tx *store.Tx) error {
+			return a.service.DropBudget(t.Context(), tx, usage.OfAgent, "helper")
+		}))
+		require.Zero(t, a.reserves())
+		require.NotNil(t, b.start(), "no limit")
+		require.Zero(t, a.reserves())
+		b.limit(1)
+		require.NotNil(t, b.start())
+		former.End(t.Context(), true, tokens)
+		require.Equal(t, 1, a.reserves(), "of the later agent")
+		runs, _ := a.counted()
+		require.EqualValues(t, 1, runs)
+	}, series...)
+}
+
+// A run of an agent without a hard limit begins and ends without a statement that writes, and needs
+// no transaction.
+func TestDirectRunsWithoutALimitWriteNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t, series...), nil)
+	_, err := s.service.SetBudget(t.Context(), s.As("acme", "max", rbac.Admin).Caller, usage.OfAgent, "soft",
+		usage.Limits{Period: usage.PerDay, Unit: usage.InTokens, Soft: new(1.0)})
+	require.NoError(t, err)
+	require.NoError(t, s.store.DB.Tx(t.Context(), func(*sql.Tx) error { // another one would wait for this
+		for _, agent := range []string{"helper", "soft"} {
+			d, err := s.service.BeginDirect(t.Context(), "acme", agent)
+			require.NoError(t, err)
+			d.End(t.Context(), false, "")
+		}
+		return nil
+	}))
+}

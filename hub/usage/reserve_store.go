@@ -1,0 +1,63 @@
+package usage
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
+)
+
+// isLimited reports whether an agent has a budget with a hard limit.
+func isLimited(ctx context.Context, q db.Querier, tenantID, agentName string) (bool, error) {
+	return db.Value[bool](ctx, q, "read budget", `SELECT EXISTS (SELECT 1 FROM usage_budgets
+		WHERE tenant_id = $1 AND kind = 'agent' AND name = $2 AND hard > 0)`, tenantID, agentName)
+}
+
+// insertReserve inserts the reserve of a run, whose budgets are locked, and reports whether the
+// budgets have it.
+func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r Run) (bool, error) {
+	now := s.store.Now()
+	args := []any{r.ID, r.TenantID, r.AgentName, s.hubID, db.Micros(now.Add(store.LeaseTime))}
+	answers, more := s.answers(r.TenantID, r.AgentName, len(args)+1, now)
+	args = append(args, more...)
+	condition, more := admitted(r, answers, "0", len(args)+1, now)
+	n, err := db.Affected(ctx, tx, "insert reserve", `INSERT INTO usage_reserves (run_id, tenant_id, agent_name, hub_id, alive_until)
+		SELECT $1, $2, $3, $4, $5 WHERE `+condition, append(args, more...)...)
+	return n == 1, err
+}
+
+// countAnswers returns the number of chat answers in progress of the agent of a run.
+func (s *Service) countAnswers(ctx context.Context, tx *sql.Tx, r Run) (int, error) {
+	count, args := s.answers(r.TenantID, r.AgentName, 1, s.store.Now())
+	return db.Value[int](ctx, tx, "count answers", `SELECT `+count+` AS answers`, args...)
+}
+
+// countReserves returns the number of reserves of the agent of a run.
+func countReserves(ctx context.Context, tx *sql.Tx, r Run, now time.Time) (int, error) {
+	past, future := store.Expiry(now)
+	return db.Value[int](ctx, tx, "count reserves", `SELECT COUNT(*) FROM usage_reserves WHERE tenant_id = $1 AND agent_name = $2 AND NOT `+store.Expired(3),
+		r.TenantID, r.AgentName, past, future)
+}
+
+// extendReserves extends all reserves of a hub, also those that have passed.
+func extendReserves(ctx context.Context, tx *sql.Tx, hubID string, now time.Time) error {
+	return db.Exec(ctx, tx, "extend reserves", `UPDATE usage_reserves SET alive_until = $1 WHERE hub_id = $2`, db.Micros(now.Add(store.LeaseTime)), hubID)
+}
+
+func deleteReserve(ctx context.Context, tx *sql.Tx, r Run) error {
+	return db.Exec(ctx, tx, "delete reserve", `DELETE FROM usage_reserves WHERE tenant_id = $1 AND run_id = $2`, r.TenantID, r.ID)
+}
+
+// deleteReservesOf deletes the reserves of an agent.
+func deleteReservesOf(ctx context.Context, tx *sql.Tx, tenantID, agentName string) error {
+	return db.Exec(ctx, tx, "delete reserves of agent", `DELETE FROM usage_reserves WHERE tenant_id = $1 AND agent_name = $2`, tenantID, agentName)
+}
+
+// deleteExpiredReserves deletes the reserves of hubs that have ended. A hub may continue after a day
+// at most, and clocks may differ by less.
+func deleteExpiredReserves(ctx context.Context, q db.Querier, now time.Time) error {
+	return db.Exec(ctx, q, "delete expired reserves", `DELETE FROM usage_reserves WHERE alive_until < $1 OR alive_until > $2`,
+		db.Micros(now.AddDate(0, 0, -1)), db.Micros(now.AddDate(0, 0, 1)))
+}
