@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
 	"time"
 
@@ -83,7 +84,7 @@ func (s *Service) renewReserves(ctx context.Context) {
 	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		return extendReserves(ctx, tx, s.hubID, s.store.Now())
 	})
-	if err != nil && context.Cause(ctx) != context.Canceled {
+	if err != nil && !errors.Is(context.Cause(ctx), context.Canceled) { // the hub does not stop
 		s.store.Logger.Warn("extend reserves of budgets", "err", err)
 	}
 }
