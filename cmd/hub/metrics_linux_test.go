@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 var servingMetrics = regexp.MustCompile(`"addr":"([^"\s]+)"[^\n]*"message":"serving metrics"`)
@@ -140,6 +142,18 @@ func TestMetrics(t *testing.T) {
 	} {
 		require.GreaterOrEqual(t, value(families, row.name, row.labels...), row.least, "%s %v", row.name, row.labels)
 	}
+	tokens := func() float64 {
+		return value(scrape(t, p.Instance), "agenthost_hub_tokens_total", "agent=helper", "type=output")
+	}
+	before := tokens()
+	helper := p.until("helper", func(s map[string]any) bool { return s["state"] == "running" })
+	runtime, err := client.New(client.Config{
+		BaseURL: p.URL + "/runtime/helper", APIKey: helper["apiKey"].(string), HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+	})
+	require.NoError(t, err)
+	_, err = runtime.Complete(t.Context(), "helper", wire.RunRequest{Message: "hello"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return tokens() > before }, daemontest.Patience, 20*time.Millisecond, "of a run at /runtime")
 	found := map[string]string{}
 	for name, f := range families {
 		if !strings.HasPrefix(name, "agenthost_") {

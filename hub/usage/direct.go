@@ -86,6 +86,9 @@ func (d *Direct) End(ctx context.Context, started bool, report string) {
 	if err := d.read(report); err != nil {
 		d.log(err)
 	}
+	if d.counts {
+		d.service.Observe(d.run)
+	}
 	d.end(ctx)
 }
 

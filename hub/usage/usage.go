@@ -22,6 +22,7 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -76,6 +77,7 @@ type Service struct {
 	answers   func(tenantID, agentName string, next int, now time.Time) (count string, args []any)
 	hubID     string // of the reserves
 	direct    direct
+	metrics   *metrics
 }
 
 // New returns a Service. It fails if a price is not valid.
@@ -86,6 +88,10 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{store: cfg.Store, prices: DefaultPrices(), retention: cfg.Retention, agent: cfg.Agent, user: cfg.User, answers: cfg.Answers, hubID: ids.New()}
 	if s.answers == nil {
 		s.answers = func(string, string, int, time.Time) (string, []any) { return "0", nil }
+	}
+	var err error
+	if s.metrics, err = newMetrics(cfg.Store.MeterProvider); err != nil {
+		return nil, fmt.Errorf("create usage service: %w", err)
 	}
 	for name, price := range cfg.Prices {
 		if err := price.check(name); err != nil {

@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/seed93082962/agenthost/internal/meter"
-	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 const scope = "github.com/seed93082962/agenthost/hub/chat/relay"
@@ -29,12 +28,8 @@ const (
 	kindHub         = "hub"         // the database was unavailable, or another hub has taken the session
 )
 
-// Bounds of the series. The names of agents are those that are stored, and a runtime, which is not
-// trusted, chooses the names of models.
-const (
-	maxAgents      = 1000
-	maxAgentModels = 8
-)
+// maxAgents bounds the series. The names of agents are those that are stored.
+const maxAgents = 1000
 
 // metrics has the instruments of answers.
 type metrics struct {
@@ -42,7 +37,6 @@ type metrics struct {
 	failures metric.Int64Counter
 	first    metric.Float64Histogram
 	duration metric.Float64Histogram
-	tokens   metric.Int64Counter
 	stop     func()
 
 	mu     sync.Mutex // guards agents
@@ -55,7 +49,6 @@ type agentKey struct{ tenantID, agentName string }
 type agentSeries struct {
 	attributes []attribute.KeyValue
 	histogram  []metric.RecordOption
-	models     *meter.Names
 }
 
 func newMetrics(r *Relay) (*metrics, error) {
@@ -65,7 +58,6 @@ func newMetrics(r *Relay) (*metrics, error) {
 		failures: m.Counter("agenthost.hub.runtime.errors", "Answers that failed, by agent and kind."),
 		first:    m.Seconds("agenthost.hub.chat.first_token.duration", "Time from a message to the first part of its answer, by agent.", meter.Slow),
 		duration: m.Seconds("agenthost.hub.chat.duration", "Time of answers, by agent.", meter.Slow),
-		tokens:   m.Counter("agenthost.hub.tokens", "Tokens of answers by agent, model and type: input, output, cache_read or cache_creation."),
 		agents:   map[agentKey]*agentSeries{},
 	}
 	active := m.Gauge("agenthost.hub.chats.active", "Answers in progress.", "")
@@ -99,8 +91,7 @@ func (s *metrics) of(r Run) *agentSeries {
 	if s.agents[key] == nil {
 		attributes := []attribute.KeyValue{attribute.String("tenant", key.tenantID), attribute.String("agent", key.agentName)}
 		s.agents[key] = &agentSeries{
-			attributes: attributes, models: meter.NewNames(maxAgentModels),
-			histogram: []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attributes...))},
+			attributes: attributes, histogram: []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attributes...))},
 		}
 	}
 	return s.agents[key]
@@ -127,41 +118,4 @@ func (s *metrics) end(a *Answer) {
 		s.failures.Add(ctx, 1, agent.with(attribute.String("kind", a.end.kind)))
 	}
 	s.duration.Record(ctx, a.concluded.Sub(a.began).Seconds(), agent.histogram...)
-	if !a.started {
-		return
-	}
-	rest := a.text.usage
-	for model, usage := range a.text.others {
-		if model != a.text.model {
-			s.used(ctx, agent, model, usage)
-			rest = less(rest, usage)
-		}
-	}
-	s.used(ctx, agent, a.text.model, rest)
-}
-
-// less returns the tokens of all without those of a part.
-func less(all, part wire.Usage) wire.Usage {
-	all.InputTokens -= part.InputTokens
-	all.OutputTokens -= part.OutputTokens
-	all.CacheReadInputTokens -= part.CacheReadInputTokens
-	all.CacheCreationInputTokens -= part.CacheCreationInputTokens
-	return all
-}
-
-// maxTokens bounds each count of an answer: a runtime is not trusted.
-const maxTokens = 1_000_000_000
-
-func (s *metrics) used(ctx context.Context, agent *agentSeries, model string, u wire.Usage) {
-	if !agent.models.Admit(model) {
-		model = meter.Other
-	}
-	for kind, n := range map[string]int64{
-		"input": u.InputTokens, "output": u.OutputTokens, "cache_read": u.CacheReadInputTokens,
-		"cache_creation": u.CacheCreationInputTokens,
-	} {
-		if n > 0 {
-			s.tokens.Add(ctx, min(n, maxTokens), agent.with(attribute.String("model", model), attribute.String("type", kind)))
-		}
-	}
 }

@@ -168,9 +168,7 @@ func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) er
 	var runs []usage.Run
 	for _, a := range batch {
 		if a.started {
-			run := a.run.usage()
-			run.Model, run.Tokens, run.Others = a.text.model, a.text.usage, a.text.others
-			runs = append(runs, run)
+			runs = append(runs, a.counted())
 		}
 	}
 	warnings, err := r.cfg.Usage.Record(ctx, tx, runs...)
@@ -186,6 +184,13 @@ func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) er
 		}
 	}
 	return nil
+}
+
+// counted returns the run of an answer that has ended, with its tokens.
+func (a *Answer) counted() usage.Run {
+	run := a.run.usage()
+	run.Model, run.Tokens, run.Others = a.text.model, a.text.usage, a.text.others
+	return run
 }
 
 // stored reports the result of a batch. The next tick tries again if the database was unavailable.
@@ -207,6 +212,9 @@ func (r *Relay) stored(batch []*Answer, err error) {
 		a.saved, a.err = a.saved && err == nil, err
 		a.memory.release()
 		r.metrics.end(a)
+		if a.started && r.cfg.Usage != nil {
+			r.cfg.Usage.Observe(a.counted())
+		}
 		r.remove(a) // before the message may be sent again
 	}
 }
