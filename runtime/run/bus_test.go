@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/run/bustest"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -182,6 +184,28 @@ func TestAFrozenBus(t *testing.T) {
 	})
 }
 
+// An end that could not be stored is stored later, and then not again. The log has the outage and its
+// end.
+func TestALateEndIsStoredOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logs logtest.Buffer
+		cut := &cutBus{Bus: run.NewMemoryBus()}
+		g := run.New(run.Config{Bus: cut, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		defer g.Close()
+		r := started(t, g)
+		cut.full.Store(true)
+		r.Finish(nil)
+		<-time.After(time.Minute)
+		require.Zero(t, cut.ends.Load())
+		require.Contains(t, logs.String(), "the bus is unavailable")
+		require.NotContains(t, logs.String(), "the bus is available again")
+		cut.full.Store(false)
+		<-time.After(4 * time.Minute) // its end would be stored for five minutes
+		require.EqualValues(t, 1, cut.ends.Load())
+		require.Contains(t, logs.String(), "the bus is available again")
+	})
+}
+
 // Finish may be called by several goroutines, such as the end of a run and a deferred call.
 func TestConcurrentEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -209,6 +233,7 @@ var errCut = errors.New("the bus is cut")
 type cutBus struct {
 	run.Bus
 	away, full, frozen atomic.Bool
+	ends               atomic.Int64 // ends of completed runs that were stored
 }
 
 func (b *cutBus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
@@ -230,5 +255,9 @@ func (b *cutBus) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Durat
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	return b.Bus.Put(ctx, id, e, ttl)
+	revision, err := b.Bus.Put(ctx, id, e, ttl)
+	if err == nil && e.State == wire.StateCompleted {
+		b.ends.Add(1)
+	}
+	return revision, err
 }
