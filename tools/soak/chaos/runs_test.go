@@ -58,16 +58,18 @@ func use(pid int, metrics string) (u usage, err error) {
 	return u, err
 }
 
-// manyRuns returns how many runs can be open at once: 10,000 if this process and the runtime may
-// have two files for each.
-func manyRuns(t *testing.T) int {
+// manyRuns returns how many runs can be open at once: 10,000 if each process may have so many files
+// for each of them, and 200 others.
+func manyRuns(t *testing.T, files int) int {
 	most := syscall.Rlimit{Cur: 100_000, Max: 100_000}
 	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &most) != nil { // the machine has a lower limit for root too
 		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &most))
 		most.Cur = most.Max
 		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &most))
 	}
-	return min(10_000, int(most.Max-200)/2)
+	n := min(10_000, int(most.Max-200)/files)
+	fmt.Printf("%d runs, because a process may have %d files, and needs %d for each\n", n, most.Max, files)
+	return n
 }
 
 // host is one runtime with an agent whose model answers one word and then nothing.
@@ -79,7 +81,8 @@ type host struct {
 }
 
 func startHost(t *testing.T) *host {
-	h := &host{upstream: modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("One"), modeltest.Hang())))}
+	upstream, certificate := startSecure(t, oneWord)
+	h := &host{upstream: upstream}
 	at, metrics, dir := freeAddress(t), freeAddress(t), t.TempDir()
 	h.url, h.metrics, h.state = "http://"+at, "http://"+metrics+"/metrics", filepath.Join(dir, "state")
 	settings := "limits: {maxConcurrentRuns: 20000, llmIdleTimeout: 30m}\nstoreOnRequest: true\nagents: [{id: " + agentName +
@@ -87,7 +90,7 @@ func startHost(t *testing.T) *host {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents.yaml"), []byte(settings), 0o600))
 	h.daemon = startDaemon(t, t.TempDir(), "runtime", func() *exec.Cmd {
 		cmd := exec.Command(filepath.Join(binaries, "runtime"), "--addr", at, "--metrics-addr", metrics, "--log-level", "error")
-		cmd.Dir, cmd.Env = dir, []string{"AGENT_STATE_DIR=" + h.state, "HOME=" + dir}
+		cmd.Dir, cmd.Env = dir, []string{"AGENT_STATE_DIR=" + h.state, "HOME=" + dir, "SSL_CERT_FILE=" + certificate}
 		return cmd
 	})
 	accepts(t, h.daemon, at)
@@ -159,33 +162,55 @@ func requireEnd(t *testing.T, before usage, now func() (usage, error)) (after us
 	return after
 }
 
-// 10,000 runs of one runtime are open at once, twice. Each gets its first word. After their end
-// nothing remains of them, and the second time needs no more memory.
-func TestOpenRuns(t *testing.T) {
-	n := manyRuns(t)
-	h := startHost(t)
-	now := func() (usage, error) { return use(h.pid(), h.metrics) }
-	before, err := now()
+// crowd is a server with many open runs.
+type crowd struct {
+	n      int // of the runs
+	now    func() (usage, error)
+	start  func(ctx context.Context, client *http.Client, i int) (*http.Response, error)
+	during func() // all are open
+	after  func() // all have ended
+}
+
+// openTwice requires that nothing of the runs remains after their end, and that the second time
+// needs no more memory.
+func (c crowd) openTwice(t *testing.T) {
+	before, err := c.now()
 	require.NoError(t, err)
-	each := func(of, idle int64) float64 { return float64(of-idle) / float64(n) }
+	each := func(of, idle int64) float64 { return float64(of-idle) / float64(c.n) }
 	peaks := make([]int64, 2)
 	for round := range peaks {
 		began := time.Now()
-		end := openRuns(t, n, func(ctx context.Context, client *http.Client, _ int) (*http.Response, error) {
-			return begin(ctx, client, h.url+"/v1/agents/"+agentName+"/runs", "", `{"message":"hello"}`)
-		})
-		open, err := now()
+		end := openRuns(t, c.n, c.start)
+		open, err := c.now()
 		require.NoError(t, err)
 		peaks[round] = open.memory
-		fmt.Printf("runtime: %d runs open after %v: %d MiB, %.1f KiB, %.1f goroutines and %.1f files for each\n", n, time.Since(began).Round(time.Second),
+		fmt.Printf("%d runs open after %v: %d MiB, %.1f KiB, %.1f goroutines and %.1f files for each\n", c.n, time.Since(began).Round(time.Second),
 			open.memory>>20, each(open.memory, before.memory)/1024, each(open.goroutines, before.goroutines), each(open.files, before.files))
+		c.during()
 		end()
-		after := requireEnd(t, before, now)
-		fmt.Printf("runtime: after their end: %d MiB, %d goroutines, %d files\n", after.memory>>20, after.goroutines, after.files)
-		require.NoError(t, eventually(t.Context(), patience, func(context.Context) error { return closed(h.upstream) }))
+		after := requireEnd(t, before, c.now)
+		fmt.Printf("after their end: %d MiB, %d goroutines, %d files\n", after.memory>>20, after.goroutines, after.files)
+		c.after()
 	}
 	// What remained of the first runs would double it. The garbage collector is not as regular.
-	require.Less(t, peaks[1], peaks[0]+peaks[0]/2, "bytes of memory with %d runs", n)
+	require.Less(t, peaks[1], peaks[0]+peaks[0]/2, "bytes of memory with %d runs", c.n)
+}
+
+// 10,000 runs of one runtime are open at once, twice. Each gets its first word.
+func TestOpenRuns(t *testing.T) {
+	n := manyRuns(t, 1)
+	h := startHost(t)
+	crowd{
+		n:   n,
+		now: func() (usage, error) { return use(h.pid(), h.metrics) },
+		start: func(ctx context.Context, client *http.Client, _ int) (*http.Response, error) {
+			return begin(ctx, client, h.url+"/v1/agents/"+agentName+"/runs", "", `{"message":"hello"}`)
+		},
+		during: func() {},
+		after: func() {
+			require.NoError(t, eventually(t.Context(), patience, func(context.Context) error { return closed(h.upstream) }))
+		},
+	}.openTwice(t)
 }
 
 // closed fails while a request of an upstream is open.

@@ -1,12 +1,18 @@
 package chaos_test
 
 import (
+	"encoding/pem"
 	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -41,6 +47,24 @@ func startUpstream(t *testing.T) *upstream {
 		return modeltest.Stream(modeltest.Usage(model.Usage(tokensOf(last))), modeltest.Pace(5*time.Millisecond), modeltest.Text(strings.SplitAfter(answerTo(last), " ")...))
 	})))
 	return u
+}
+
+// oneWord is the reply of a model that sends one word and then nothing.
+var oneWord = modeltest.Repeat(modeltest.Stream(modeltest.Text("One"), modeltest.Hang()))
+
+// startSecure starts an upstream over HTTP/2, whose requests share connections. It returns the file
+// of its certificate.
+func startSecure(t *testing.T, reply modeltest.Reply) (u *modeltest.Upstream, certificate string) {
+	u = modeltest.New(modeltest.Anthropic, reply)
+	server := httptest.NewUnstartedServer(u)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	u.URL = server.URL
+	certificate = filepath.Join(t.TempDir(), "upstream.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	require.NoError(t, os.WriteFile(certificate, block, 0o600))
+	return u, certificate
 }
 
 func chatOf(question string) string {
