@@ -22,8 +22,10 @@ const (
 	maxModel  = 200     // bytes of a name
 )
 
-// storeWithin bounds the transaction that stores the end of a run.
-const storeWithin = 10 * time.Second
+const (
+	storeWithin = 10 * time.Second       // until the end of a run is stored, or added to those that are stored later
+	storePause  = 200 * time.Millisecond // between two attempts
+)
 
 // Direct is a run outside of chats, which has no user. The caller calls End.
 type Direct struct {
@@ -79,8 +81,8 @@ func (s *Service) refuseDirect(ctx context.Context, tx *sql.Tx, r Run) error {
 
 // End counts the run and releases its reserve, in one transaction. started reports whether the
 // runtime has accepted the run, and report is the value of wire.UsageHeader, or "" if the runtime
-// has reported no tokens: a run that was started counts without tokens then. If the database is
-// unavailable, the end of a run with a reserve is stored later, by RenewReserves.
+// has reported no tokens: a run that was started counts without tokens then. While the database is
+// unavailable, End waits for up to 10 s. Later, RenewReserves stores the end.
 func (d *Direct) End(ctx context.Context, started bool, report string) {
 	d.counts = started || report != ""
 	if err := d.read(report); err != nil {
@@ -116,15 +118,40 @@ func (d *Direct) read(report string) error {
 	return nil
 }
 
-// end stores the end of the run, and reports whether that has succeeded. Otherwise it is stored again
-// later if the run has a reserve.
+// end stores the end of the run, and reports whether that has succeeded. Otherwise it is stored
+// later, unless nothing of it can be stored.
 func (d *Direct) end(ctx context.Context) (stored bool) {
 	if !d.held && !d.counts {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
-	err := d.service.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+	err := d.store(ctx)
+	for db.Unavailable(err) && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(storePause):
+			err = d.store(ctx)
+		}
+	}
+	if err == nil {
+		if d.held {
+			d.service.direct.leave()
+		}
+		return true
+	}
+	d.log(err)
+	// Counts that the database has rejected would be rejected again.
+	d.counts = d.counts && (ctx.Err() != nil || db.Unavailable(err))
+	if d.held || d.counts {
+		d.service.direct.retry(d)
+	}
+	return false
+}
+
+// store stores the end of the run in one transaction.
+func (d *Direct) store(ctx context.Context) error {
+	return d.service.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		if d.held {
 			if err := deleteReserve(ctx, tx, d.run); err != nil {
 				return err
@@ -136,19 +163,6 @@ func (d *Direct) end(ctx context.Context) (stored bool) {
 		_, err := d.service.Record(ctx, tx, d.run)
 		return err
 	})
-	if err != nil {
-		d.log(err)
-	}
-	switch {
-	case !d.held:
-	case err == nil:
-		d.service.direct.leave()
-	default:
-		// Counts that the database has rejected would be rejected again.
-		d.counts = d.counts && (ctx.Err() != nil || db.Unavailable(err))
-		d.service.direct.retry(d)
-	}
-	return err == nil
 }
 
 func (d *Direct) log(err error) {

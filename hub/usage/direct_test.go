@@ -176,6 +176,48 @@ func TestReservesAreExtended(t *testing.T) {
 	}, series...)
 }
 
+// A run without a reserve counts once, although its end cannot be stored at first.
+func TestADirectRunWithoutALimitIsCountedLater(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t, series...), nil)
+	d := s.start()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.End(gone, true, tokens)
+	runs, _ := s.counted()
+	require.Zero(t, runs)
+	s.renew()
+	require.Eventually(t, func() bool { runs, _ := s.counted(); return runs == 1 }, patience, 20*time.Millisecond)
+	runs, sum := s.counted()
+	require.Equal(t, []int64{1, 15}, []int64{runs, sum})
+}
+
+// The response of a run ends after the run is counted, also if the database is unavailable for a
+// while.
+func TestTheEndOfADirectRunWaitsForTheDatabase(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.PostgreSQL(t, series...), nil)
+	// The value of a sequence remains after a rollback.
+	require.NoError(t, db.Exec(t.Context(), s.store.DB.Write(), "fail", `CREATE SEQUENCE attempts;
+		CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('attempts'); RAISE EXCEPTION USING ERRCODE = '57P01'; END $$;
+		CREATE TRIGGER fail BEFORE INSERT ON usage_runs EXECUTE FUNCTION fail()`))
+	ended := make(chan struct{})
+	d := s.start()
+	go func() {
+		defer close(ended)
+		d.End(t.Context(), true, tokens)
+	}()
+	require.Eventually(t, func() bool {
+		failed, err := db.Value[bool](t.Context(), s.store.Read(), "read", `SELECT is_called FROM attempts`)
+		require.NoError(t, err)
+		return failed
+	}, patience, 20*time.Millisecond)
+	require.NoError(t, db.Exec(t.Context(), s.store.DB.Write(), "succeed", `DROP TRIGGER fail ON usage_runs`))
+	<-ended
+	runs, sum := s.counted()
+	require.Equal(t, []int64{1, 15}, []int64{runs, sum})
+}
+
 // A run counts once, and its reserve is released, although its end cannot be stored at first.
 func TestTheEndOfADirectRunIsStoredLater(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ const renewEvery = store.LeaseTime / 5
 type direct struct {
 	mu    sync.Mutex // guards the fields below
 	held  int        // runs that perhaps have a reserve in the database
-	ended []*Direct  // of these, the ones whose ends could not be stored
+	ended []*Direct  // runs whose ends could not be stored
 }
 
 func (r *direct) enter() {
@@ -39,11 +39,11 @@ func (r *direct) retry(runs ...*Direct) {
 	r.ended = append(r.ended, runs...)
 }
 
-// any reports whether this hub perhaps has reserves.
+// any reports whether this hub perhaps has reserves, or ends to store.
 func (r *direct) any() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.held > 0
+	return r.held > 0 || len(r.ended) > 0
 }
 
 // take returns the runs of retry, and removes them.
