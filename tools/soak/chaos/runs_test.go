@@ -110,13 +110,17 @@ func begin(ctx context.Context, client *http.Client, url, token, body string) (*
 	if err != nil {
 		return nil, err
 	}
-	for lines := bufio.NewScanner(res.Body); res.StatusCode == http.StatusOK && lines.Scan(); {
+	last := ""
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
 		if strings.Contains(lines.Text(), "One") {
 			return res, nil
 		}
+		if text := lines.Text(); text != "" {
+			last = text
+		}
 	}
 	_ = res.Body.Close()
-	return nil, fmt.Errorf("no run at %s: %s", url, res.Status)
+	return nil, fmt.Errorf("no run at %s: %s: %s", url, res.Status, last)
 }
 
 // openRuns starts n runs, sixteen at a time, and returns a function that ends them.

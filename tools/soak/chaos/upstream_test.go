@@ -63,7 +63,7 @@ func startSecure(t *testing.T, reply modeltest.Reply) (u *modeltest.Upstream, ce
 	u.URL = server.URL
 	certificate = filepath.Join(t.TempDir(), "upstream.pem")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	require.NoError(t, os.WriteFile(certificate, block, 0o600))
+	require.NoError(t, os.WriteFile(certificate, block, 0o644)) // runtimes have a user of their own
 	return u, certificate
 }
 
