@@ -7,30 +7,39 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // reservedFor is how long a caller should wait whose budget is reserved by runs in progress.
 const reservedFor = 5 * time.Second
 
+// Locked are the budgets with a hard limit of a run, until the end of a transaction.
+type Locked []budget
+
 // Lock locks the budgets with a hard limit of a run until the end of the transaction that stores
-// its begin, and reports whether there may be any: transactions that begin runs of one budget wait
-// for each other. On PostgreSQL it also takes the advisory lock of the key, which the transaction
-// would otherwise take in a statement of its own.
-func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) (found bool, err error) {
-	if s.store.DB.Engine() == db.SQLite {
-		return true, nil // the transaction excludes all others
-	}
-	return lockBudgets(ctx, tx, r, key)
+// its begin, and returns them: transactions that begin runs of one budget wait for each other. On
+// PostgreSQL it takes the advisory lock of the key, which must be one of the user of the run: those
+// that begin runs of one user wait for each other in any case.
+func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) (Locked, error) {
+	return lockBudgets(ctx, s.store.DB.Engine(), tx, r, key)
 }
 
 // Admitted returns a condition of SQL, and the arguments of its placeholders, which begin with the
-// number next. It holds if each hard limit of the agent and the user of a run has a reserve for one
-// more run. Each run in progress counts with the reserve of the budget. ofAgent and ofUser are
-// expressions of SQL for the numbers of those that the caller has stored, in all hubs; runs of
-// [Service.BeginDirect] count in addition. It is for a statement after Lock.
-func (s *Service) Admitted(r Run, ofAgent, ofUser string, next int) (condition string, args []any) {
-	return admitted(r, ofAgent, ofUser, next, s.store.Now())
+// number next. It holds if each of the locked budgets of a run has a reserve for one more run. Each
+// run in progress counts with the reserve of the budget. ofAgent and ofUser are expressions of SQL
+// for the numbers of those that the caller has stored, in all hubs; runs of [Service.BeginDirect]
+// count in addition.
+func (s *Service) Admitted(locked Locked, ofAgent, ofUser string, next int) (condition string, args []any) {
+	now := s.store.Now()
+	condition = "TRUE"
+	for _, b := range locked {
+		others := ofAgent
+		if b.Kind == OfUser {
+			others = ofUser
+		}
+		one, more := b.admits(others, next+len(args), now)
+		condition, args = condition+" AND "+one, append(args, more...)
+	}
+	return condition, args
 }
 
 // Refusal returns the error of a run for which the condition of Admitted does not hold, with

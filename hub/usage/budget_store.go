@@ -16,7 +16,7 @@ import (
 // spentOf is what was used of the budget b in its period. The arguments are today and the first day
 // of the month, as placeholders. The rows of usage_days are those of the slice of the same name.
 const spentOf = `COALESCE((
-		SELECT CAST(SUM(CASE WHEN b.unit = 'cost' THEN d.cost ELSE d.input_tokens + d.cache_read_tokens + d.cache_write_tokens + d.output_tokens END) AS BIGINT)
+		SELECT CAST(SUM(CASE WHEN b.unit = 'cost' THEN d.cost ELSE ` + tokensOf + ` END) AS BIGINT)
 		FROM usage_days AS d WHERE d.tenant_id = b.tenant_id AND d.slice = b.kind
 			AND d.agent_name = CASE WHEN b.kind = 'agent' THEN b.name ELSE '' END AND d.user_id = CASE WHEN b.kind = 'user' THEN b.name ELSE '' END
 			AND d.day >= CASE WHEN b.period = 'day' THEN CAST(%s AS BIGINT) ELSE CAST(%s AS BIGINT) END), 0)`
@@ -75,25 +75,66 @@ func deleteBudget(ctx context.Context, tx db.Querier, tenantID, kind, name strin
 	return err
 }
 
-// lockBudgets locks the budgets with a hard limit of a run until the transaction ends, and reports
-// whether there are any. Before, it takes the advisory lock of the key. It is only for PostgreSQL.
-func lockBudgets(ctx context.Context, tx *sql.Tx, r Run, key string) (found bool, err error) {
-	return db.Value[bool](ctx, tx, "lock budgets", `WITH locked AS ( -- COUNT reads, and so locks, all of them
-			SELECT 1 FROM usage_budgets WHERE tenant_id = $1 AND (kind = 'agent' AND name = $2 OR kind = 'user' AND name = $3) AND hard > 0
-			ORDER BY kind FOR UPDATE)
-		SELECT pg_advisory_xact_lock(hashtext($4)) IS NOT NULL AND (SELECT COUNT(*) FROM locked) > 0`, r.TenantID, r.AgentName, r.UserID, key)
+// selectHard selects the hard limits of the agent $2 and the user $3 of the tenant $1, as one row
+// with zeros for those that do not exist. Its formats are the lock before, and that of the limit of
+// the agent.
+const selectHard = `SELECT COALESCE(a.period, ''), COALESCE(a.unit, ''), COALESCE(a.hard, 0), COALESCE(a.reserve, 0),
+		COALESCE(u.period, ''), COALESCE(u.unit, ''), COALESCE(u.hard, 0), COALESCE(u.reserve, 0), CASE WHEN a.hard > 0 THEN %[2]s END
+	FROM %[1]s
+	LEFT JOIN usage_budgets AS a ON a.tenant_id = $1 AND a.kind = 'agent' AND a.name = $2 AND a.hard > 0
+	LEFT JOIN usage_budgets AS u ON u.tenant_id = $1 AND u.kind = 'user' AND u.name = $3 AND u.hard > 0`
+
+var (
+	selectHardOfSQLite   = fmt.Sprintf(selectHard, `(SELECT 1) AS one`, `FALSE`) // a transaction excludes all others
+	lockHardOfPostgreSQL = fmt.Sprintf(selectHard, `pg_advisory_xact_lock(hashtext($4)) AS key`, `pg_advisory_xact_lock(hashtext($5)) IS NULL`)
+)
+
+// lockKey is the advisory lock of the hard limit of an agent. A lock of the row would write it.
+func lockKey(r Run) string { return "usage_budgets " + r.TenantID + " " + r.AgentName }
+
+// lockBudgets returns the budgets with a hard limit of a run. On PostgreSQL it takes the advisory lock
+// of the key, and then that of the agent if the agent has a hard limit.
+func lockBudgets(ctx context.Context, engine db.Engine, tx *sql.Tx, r Run, key string) (locked []budget, err error) {
+	query, args := selectHardOfSQLite, []any{r.TenantID, r.AgentName, r.UserID}
+	if engine == db.PostgreSQL {
+		query, args = lockHardOfPostgreSQL, append(args, key, lockKey(r))
+	}
+	a, u := budget{TenantID: r.TenantID, Kind: OfAgent, Name: r.AgentName}, budget{TenantID: r.TenantID, Kind: OfUser, Name: r.UserID}
+	var taken sql.NullBool
+	err = tx.QueryRowContext(ctx, query, args...).Scan(&a.Period, &a.Unit, &a.Hard, &a.Reserve, &u.Period, &u.Unit, &u.Hard, &u.Reserve, &taken)
+	for _, b := range []budget{a, u} {
+		if b.Hard > 0 {
+			locked = append(locked, b)
+		}
+	}
+	return locked, db.Wrap("lock budgets", err)
 }
 
-// admitted returns the condition of [Service.Admitted].
-func admitted(r Run, ofAgent, ofUser string, next int, now time.Time) (condition string, args []any) {
-	today, month := periods(now)
-	past, future := store.Expiry(now)
-	place := func(i int) string { return fmt.Sprintf("$%d", next+i) }
-	return fmt.Sprintf(`NOT EXISTS (SELECT 1 FROM usage_budgets AS b
-		WHERE b.tenant_id = %s AND (b.kind = 'agent' AND b.name = %s OR b.kind = 'user' AND b.name = %s) AND b.hard > 0
-			AND (b.hard - `+spentOf+`) / b.reserve <= CASE WHEN b.kind = 'agent' THEN %s
-				+ (SELECT COUNT(*) FROM usage_reserves AS r WHERE r.tenant_id = b.tenant_id AND r.agent_name = b.name AND NOT `+store.Expired(next+5)+`) ELSE %s END)`,
-		place(0), place(1), place(2), place(3), place(4), ofAgent, ofUser), []any{r.TenantID, r.AgentName, r.UserID, today, month, past, future}
+// tokensOf is what a row d of usage_days counts for a budget in tokens.
+const tokensOf = `d.input_tokens + d.cache_read_tokens + d.cache_write_tokens + d.output_tokens`
+
+// admits returns a condition of SQL that holds if a locked budget has a reserve for one more run, and
+// its arguments. others is an expression for the number of runs in progress without those of
+// usage_reserves. The limits are arguments, so that the begin of a run does not read them again.
+func (b budget) admits(others string, next int, now time.Time) (condition string, args []any) {
+	from, month := periods(now)
+	if b.Period == PerMonth {
+		from = month
+	}
+	spent, slice, reserves := tokensOf, `d.slice = 'user' AND d.user_id = $%[3]d`, ""
+	args = []any{b.Hard, b.TenantID, b.Name, from, b.Reserve}
+	if b.Unit == InCost {
+		spent = "d.cost"
+	}
+	if b.Kind == OfAgent {
+		slice = `d.slice = 'agent' AND d.agent_name = $%[3]d AND d.user_id = ''`
+		reserves = ` + (SELECT COUNT(*) FROM usage_reserves WHERE tenant_id = $%[2]d AND agent_name = $%[3]d AND NOT ` + store.Expired(next+len(args)) + `)`
+		past, future := store.Expiry(now)
+		args = append(args, past, future)
+	}
+	return fmt.Sprintf(`($%[1]d - COALESCE((SELECT CAST(SUM(`+spent+`) AS BIGINT) FROM usage_days AS d
+			WHERE d.tenant_id = $%[2]d AND `+slice+` AND d.day >= $%[4]d), 0)) / $%[5]d > `+others+reserves,
+		next, next+1, next+2, next+3, next+4), args
 }
 
 // budgetsOf returns the budgets of a run, that of the agent first.

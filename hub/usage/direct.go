@@ -48,11 +48,11 @@ func (s *Service) BeginDirect(ctx context.Context, tenantID, agentName string) (
 	s.direct.enter()
 	err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		d.held = false
-		found, err := s.Lock(ctx, tx, d.run, "usage_reserves "+tenantID+" "+agentName)
-		if err != nil || !found { // the budget was deleted just now
+		locked, err := s.Lock(ctx, tx, d.run, lockKey(d.run))
+		if err != nil || len(locked) == 0 { // the budget was deleted just now
 			return err
 		}
-		d.held, err = s.insertReserve(ctx, tx, d.run)
+		d.held, err = s.insertReserve(ctx, tx, d.run, locked)
 		if err != nil || d.held {
 			return err
 		}

@@ -17,12 +17,12 @@ func isLimited(ctx context.Context, q db.Querier, tenantID, agentName string) (b
 
 // insertReserve inserts the reserve of a run, whose budgets are locked, and reports whether the
 // budgets have it.
-func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r Run) (bool, error) {
+func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r Run, locked Locked) (bool, error) {
 	now := s.store.Now()
 	args := []any{r.ID, r.TenantID, r.AgentName, s.hubID, db.Micros(now.Add(store.LeaseTime))}
 	answers, more := s.answers(r.TenantID, r.AgentName, len(args)+1, now)
 	args = append(args, more...)
-	condition, more := admitted(r, answers, "0", len(args)+1, now)
+	condition, more := s.Admitted(locked, answers, "0", len(args)+1)
 	n, err := db.Affected(ctx, tx, "insert reserve", `INSERT INTO usage_reserves (run_id, tenant_id, agent_name, hub_id, alive_until)
 		SELECT $1, $2, $3, $4, $5 WHERE `+condition, append(args, more...)...)
 	return n == 1, err

@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/usage"
 )
 
 // Each transaction locks the row of a session, that of its run, and then its messages, in this
@@ -27,7 +28,7 @@ var expired = store.Expired(1)
 // passed, or "". Transactions of one user wait for each other.
 func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former string, err error) {
 	now, limits := relay.store.Now(), relay.cfg
-	budgets, err := lockUser(ctx, tx, r, relay)
+	locked, err := lockUser(ctx, tx, r, relay)
 	if err != nil {
 		return "", err
 	}
@@ -37,8 +38,8 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former str
 		limits.UserAnswers, limits.AgentAnswers,
 	}
 	admitted := ""
-	if budgets {
-		condition, more := limits.Usage.Admitted(r.usage(), "running.of_agent", "running.of_user", len(args)+1)
+	if len(locked) > 0 {
+		condition, more := limits.Usage.Admitted(locked, "running.of_agent", "running.of_user", len(args)+1)
 		admitted, args = " AND "+condition, append(args, more...)
 	}
 	for range 2 {
@@ -70,16 +71,16 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former str
 }
 
 // lockUser makes transactions that begin runs of one user wait for each other, and those of budgets
-// of the run. It reports whether there may be budgets.
-func lockUser(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (budgets bool, err error) {
+// of the run, which it returns.
+func lockUser(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (usage.Locked, error) {
 	key := "chat_runs " + r.TenantID + " " + r.UserID
 	switch {
 	case relay.cfg.Usage != nil:
 		return relay.cfg.Usage.Lock(ctx, tx, r.usage(), key)
 	case relay.store.DB.Engine() == db.PostgreSQL:
-		return false, db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, key)
+		return nil, db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, key)
 	}
-	return false, nil
+	return nil, nil
 }
 
 func inProgress() error {
