@@ -8,7 +8,9 @@ import (
 )
 
 // BenchmarkCancel measures the time from a cancel until upstream detects that its connection is
-// closed, which is when a model would stop: for the endpoint, and for a client that disconnects.
+// closed, which is when a model would stop: for the endpoint, and for a client that disconnects. A
+// client of the endpoint also waits for the end of its stream, which has the event cancelled and comes
+// when the session is stored. The rounds of many cancels alternate.
 func BenchmarkCancel(b *testing.B) {
 	const alone, together, rounds = 50, 256, 15
 	ways := []struct {
@@ -22,24 +24,35 @@ func BenchmarkCancel(b *testing.B) {
 		{"limit-disconnect", &limitDrained, false},
 		{"proxy-disconnect", &proxy, false},
 	}
-	one, many := make([]sample, len(ways)), make([]sample, len(ways))
 	t, next := newBench(b, "hang"), 0
+	cancellers := make([]*canceller, len(ways))
 	for i, way := range ways {
 		server := way.subject.start(b, t)
-		c := &canceller{subject: way.subject, endpoint: way.endpoint, server: server.addr, upstream: t.upstream.addr, next: next}
+		b.Cleanup(server.stop)
+		cancellers[i] = &canceller{subject: way.subject, endpoint: way.endpoint, server: server.addr, upstream: t.upstream.addr, next: &next}
+		b.Cleanup(func() { cancellers[i].controls.close() })
+	}
+	one, many, ends := make([]sample, len(ways)), make([]sample, len(ways)), make([]sample, len(ways))
+	for i, c := range cancellers {
 		for range alone {
-			one[i] = append(one[i], c.cancel(b, 1)...)
+			closed, _ := c.cancel(b, 1)
+			one[i] = append(one[i], closed...)
 		}
-		for range rounds {
-			many[i] = append(many[i], c.cancel(b, together).quantile(0.99))
+	}
+	for range rounds {
+		for i, c := range cancellers {
+			closed, ended := c.cancel(b, together)
+			many[i] = append(many[i], closed.quantile(0.99))
+			ends[i] = append(ends[i], ended.quantile(0.99))
 		}
-		c.controls.close()
-		server.stop()
-		next = c.next
 	}
 	for i, way := range ways {
-		report(b, way.name, metric{"ms-alone-p50", one[i].median()}, metric{"ms-alone-p99", one[i].quantile(0.99)},
-			metric{"ms-256-p99", many[i].median()}, metric{"%-spread", many[i].spread()})
+		metrics := []metric{{"ms-alone-p50", one[i].median()}, {"ms-alone-p99", one[i].quantile(0.99)},
+			{"ms-256-p99", many[i].median()}, {"%-spread", many[i].spread()}}
+		if way.endpoint {
+			metrics = append(metrics, metric{"ms-256-event-p99", ends[i].median()})
+		}
+		report(b, way.name, metrics...)
 	}
 }
 
@@ -49,17 +62,17 @@ type canceller struct {
 	server   string
 	upstream string
 	controls connections // reused for the cancel requests
-	next     int         // number of the next run
+	next     *int        // number of the next run
 }
 
-// cancel opens n streams, cancels all of them after each has received its tokens, and returns how
-// long upstream needed to detect each close, in milliseconds since the moment before the first
-// cancel.
-func (c *canceller) cancel(b *testing.B, n int) sample {
+// cancel opens n streams, and cancels all of them after each has received its tokens. It returns when
+// upstream detected each close and, for the endpoint, when each stream ended, in milliseconds since the
+// moment before the first cancel.
+func (c *canceller) cancel(b *testing.B, n int) (closed, ended sample) {
 	b.Helper()
 	streams := make(connections, n)
-	first := c.next
-	c.next += n
+	first := *c.next
+	*c.next += n
 	err := side(n, func(i int) (err error) {
 		streams[i], err = c.subject.open(c.server, first+i)
 		return err
@@ -86,6 +99,10 @@ func (c *canceller) cancel(b *testing.B, n int) sample {
 		b.Fatal(err)
 	}
 	release, done := make(chan struct{}), make(chan error, 1)
+	var begin time.Time
+	if c.endpoint {
+		ended = make(sample, n)
+	}
 	go func() {
 		done <- side(n, func(i int) error {
 			request := cancelRequest(first + i)
@@ -99,10 +116,12 @@ func (c *canceller) cancel(b *testing.B, n int) sample {
 			if err := c.controls[i].finish(); err != nil {
 				return fmt.Errorf("cancel: %w", err)
 			}
-			return streams[i].finish()
+			err := streams[i].finish()
+			ended[i] = float64(time.Since(begin).Nanoseconds()) / 1e6
+			return err
 		})
 	}()
-	begin := time.Now()
+	begin = time.Now()
 	close(release)
 	if err := <-done; err != nil {
 		b.Fatal(err)
@@ -112,9 +131,8 @@ func (c *canceller) cancel(b *testing.B, n int) sample {
 		b.Fatal(err)
 	}
 	streams.close()
-	var took sample
 	for _, at := range ends {
-		took = append(took, float64(at-begin.UnixNano())/1e6)
+		closed = append(closed, float64(at-begin.UnixNano())/1e6)
 	}
-	return took
+	return closed, ended
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/filelock"
+	"github.com/seed93082962/agenthost/internal/groupsync"
 	"github.com/seed93082962/agenthost/internal/ids"
 )
 
@@ -73,11 +74,14 @@ type Files struct {
 	root *os.Root // cfg.Dir; no name and no link leads out of it
 	base string   // sessions/<hash>, relative to root
 
-	mu      sync.Mutex           // guards the two maps
-	inUse   map[key]struct{}     // sessions that are open or being removed
-	folders map[string]*folder   // by path, relative to root
-	syncing chan struct{}        // a semaphore of maxSyncs
-	fsync   func(*os.File) error // (*os.File).Sync, replaced by tests
+	mu      sync.Mutex       // guards the fields below
+	inUse   map[key]struct{} // sessions that are open or being removed
+	waiting []syncRequest    // the next group
+	syncing bool             // a group is in progress
+
+	linked    map[string]bool                          // folders whose name is synced, for the group in progress
+	syncer    groupsync.Syncer                         // closed with the store
+	syncFiles func([]*os.File, func(i int, err error)) // syncer.Sync, replaced by tests
 
 	stop  context.CancelFunc // ends the sweep
 	swept sync.WaitGroup
@@ -98,9 +102,9 @@ func NewFiles(cfg FilesConfig) (*Files, error) {
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	f := &Files{
-		cfg: cfg, inUse: map[key]struct{}{}, folders: map[string]*folder{},
-		syncing: make(chan struct{}, maxSyncs), fsync: (*os.File).Sync,
+		cfg: cfg, inUse: map[key]struct{}{}, linked: map[string]bool{},
 	}
+	f.syncFiles = f.syncer.Sync
 	if err := f.openDirs(); err != nil {
 		return nil, fmt.Errorf("open session store: %w", err)
 	}
@@ -141,6 +145,7 @@ func (f *Files) Dir() string { return filepath.Join(f.cfg.Dir, "sessions") }
 func (f *Files) Close() error {
 	f.stop()
 	f.swept.Wait()
+	f.syncer.Close()
 	return f.root.Close()
 }
 
@@ -221,7 +226,7 @@ func (f *Files) removeFile(path string) error {
 		err = f.root.Remove(path)
 	}
 	if err == nil {
-		f.syncFolder(filepath.Dir(path))
+		err = f.sync(nil, filepath.Dir(path))
 	}
 	return errors.Join(err, unlockAndClose(file))
 }

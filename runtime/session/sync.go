@@ -3,63 +3,76 @@ package session
 import (
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
+	"runtime"
 )
 
-// maxSyncs limits the files that are synced in parallel. Each sync blocks a thread of the system,
-// and file systems write the changes of syncs that wait at the same time together.
-const maxSyncs = 32
-
-// sync syncs a file, and its folder if the name of the file is new. The folder comes first: files
-// whose syncs begin together share that of the folder, but their own syncs end one after another.
-func (f *Files) sync(file *os.File, path string, newName bool) error {
-	if newName {
-		f.syncFolder(filepath.Dir(path))
-	}
-	f.syncing <- struct{}{}
-	defer func() { <-f.syncing }()
-	return f.fsync(file)
+// syncRequest is a file or a folder that waits for its sync.
+type syncRequest struct {
+	file   *os.File // nil for a folder only
+	folder string   // relative to root; "" if the names in the folder of the file are synced
+	done   chan error
 }
 
-// folder is a folder of files whose names are new.
-type folder struct {
-	mu     sync.Mutex   // held during a sync, guards linked
-	begun  atomic.Int64 // the number of syncs that have begun
-	linked bool         // the name of the folder is synced too
-}
-
-// syncFolder syncs a folder, and the ones above it if the process has not synced them yet. Callers
-// that wait for a sync in progress share the next one.
-func (f *Files) syncFolder(path string) {
+// sync syncs a file, unless it is nil, and before it the folder, unless that is "". Calls at the same
+// time share their syncs: those that wait for a group in progress are the next group.
+func (f *Files) sync(file *os.File, folder string) error {
+	r := syncRequest{file: file, folder: folder, done: make(chan error, 1)}
 	f.mu.Lock()
-	d := f.folders[path]
-	if d == nil {
-		d = &folder{}
-		f.folders[path] = d
-	}
+	f.waiting = append(f.waiting, r)
+	first := !f.syncing
+	f.syncing = true
 	f.mu.Unlock()
-	begun := d.begun.Load()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.begun.Load() > begun { // a sync began after the call, and has ended
-		return
+	if first {
+		f.syncWaiting()
 	}
-	d.begun.Add(1)
-	f.syncDir(path)
-	if !d.linked && path != "." {
-		f.syncFolder(filepath.Dir(path))
-		d.linked = true
+	return <-r.done
+}
+
+// syncWaiting syncs the requests that wait. Another goroutine continues with those that were added
+// in the meantime.
+func (f *Files) syncWaiting() {
+	runtime.Gosched() // runs that end at the same time add their files first
+	f.mu.Lock()
+	group := f.waiting
+	f.waiting = nil
+	f.mu.Unlock()
+	f.syncGroup(group)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.syncing = len(f.waiting) > 0; f.syncing {
+		go f.syncWaiting() // the requests wait for it
 	}
 }
 
-// syncDir syncs a directory. It ignores errors: not every system supports it, and the sync of the
-// file reports a failing disk.
-func (f *Files) syncDir(path string) {
-	dir, err := f.root.Open(path)
-	if err != nil {
-		return
+// syncGroup syncs the folders of a group first, each once, and then its files.
+func (f *Files) syncGroup(group []syncRequest) {
+	synced := map[string]bool{"": true}
+	var files []*os.File
+	var results []chan error
+	for _, r := range group {
+		if !synced[r.folder] {
+			synced[r.folder] = true
+			f.syncFolder(r.folder)
+		}
+		if r.file == nil {
+			r.done <- nil
+			continue
+		}
+		files = append(files, r.file)
+		results = append(results, r.done)
 	}
-	_ = f.fsync(dir)
-	_ = dir.Close()
+	f.syncFiles(files, func(i int, err error) { results[i] <- err })
+}
+
+// syncFolder syncs a folder, and the ones above it if the store has not synced them yet. It ignores
+// errors: not every system can sync a folder, and the sync of the file reports a failing disk.
+func (f *Files) syncFolder(path string) {
+	if folder, err := f.root.Open(path); err == nil {
+		f.syncFiles([]*os.File{folder}, func(int, error) {})
+		_ = folder.Close()
+	}
+	if !f.linked[path] && path != "." {
+		f.syncFolder(filepath.Dir(path))
+		f.linked[path] = true
+	}
 }

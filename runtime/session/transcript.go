@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -228,7 +229,11 @@ func (t *transcript) Close() error {
 	}
 	var err error
 	if t.unsynced || t.newName {
-		if err = t.store.sync(t.file, t.path, t.newName); err != nil {
+		folder := ""
+		if t.newName {
+			folder = filepath.Dir(t.path)
+		}
+		if err = t.store.sync(t.file, folder); err != nil {
 			err = fmt.Errorf("sync transcript: %w", err)
 		}
 	}
@@ -284,7 +289,7 @@ func (t *transcript) replaceFile(lines []byte) error {
 		_, err = file.Write(text)
 	}
 	if err == nil {
-		err = t.store.fsync(file) // without it, a power failure could keep the name and lose the text
+		err = t.store.sync(file, "") // without it, a power failure could keep the name and lose the text
 	}
 	if err == nil {
 		err = root.Rename(temporary, t.path)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"runtime"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -90,6 +91,9 @@ func (c *Client) Stream(ctx context.Context, req *model.Request, fields any, dec
 	case whole:
 		within(endWait, cancel, func() { _, _ = io.CopyN(io.Discard, resp.Body, endBytes) })
 	case err != nil:
+		if ctx.Err() != nil {
+			runtime.Gosched() // calls that were cancelled at the same time close their connections first
+		}
 		yield(model.Part{}, c.fault(ctx, err))
 	}
 }
