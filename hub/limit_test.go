@@ -49,7 +49,8 @@ func TestDenialsAreLimited(t *testing.T) {
 	require.NotContains(t, s.log.String(), "level=ERROR")
 }
 
-// The rates of messages and pushes are those of the configuration, and have a default.
+// The rates of messages, pushes and sign-ins of programs are those of the configuration, and have a
+// default.
 func TestMessagesAreRated(t *testing.T) {
 	s := open(t, sqlite(t), func(c *hub.Config) { c.UserRequests = 2 })
 	admin := s.setUp()
@@ -61,6 +62,11 @@ func TestMessagesAreRated(t *testing.T) {
 	}
 	s.call("POST", pushChats, admin, `{"sessions":[]}`).wantError(http.StatusTooManyRequests, "rate_limited")
 	s.call("POST", chats+"/0/messages", admin, `{"message":"hello"}`).wantError(http.StatusTooManyRequests, "rate_limited")
+	const sessions, challenge = "/auth/sessions", `{"code_challenge":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}`
+	refused := s.call("POST", sessions, admin, challenge)
+	refused.wantError(http.StatusTooManyRequests, "rate_limited")
+	require.Regexp(t, `^[1-9]\d*$`, refused.header.Get("Retry-After"))
+	s.call("GET", sessions, admin, "").want(http.StatusOK)
 	s.call("GET", chats, s.join(admin, "member", "mia"), "").wantError(http.StatusNotFound, "not_found")
 
 	s = open(t, sqlite(t), func(c *hub.Config) { c.UserRequests, c.AddressRequests = -1, -1 })

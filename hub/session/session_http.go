@@ -41,7 +41,7 @@ func (s *Service) Routes() []api.Route {
 		{Method: http.MethodPost, Path: "/auth/logout", Access: api.Open, Category: auth, Handle: s.logout},
 		{Method: http.MethodGet, Path: "/auth/userinfo", Access: api.SignedIn, Category: auth, BeforePasswordChange: true, Handle: api.Result(http.StatusOK, s.userinfo)},
 		{Method: http.MethodGet, Path: "/auth/sessions", Access: api.SignedIn, Category: auth, Handle: api.ListOf(s.Sessions)},
-		{Method: http.MethodPost, Path: "/auth/sessions", Access: api.SignedIn, Category: auth, Handle: api.Call(http.StatusCreated, s.AuthorizeProgram)},
+		{Method: http.MethodPost, Path: "/auth/sessions", Access: api.SignedIn, Category: auth, Rated: true, Handle: api.Call(http.StatusCreated, s.AuthorizeProgram)},
 		{Method: http.MethodDelete, Path: "/auth/sessions/:id", Access: api.SignedIn, Category: auth, Handle: api.DoneBy("id", s.RevokeSession)},
 		users(http.MethodGet, api.ListBy("id", s.UserSessions)),
 		users(http.MethodDelete, api.DoneBy("id", s.EndUserSessions)),

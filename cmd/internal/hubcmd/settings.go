@@ -122,8 +122,8 @@ Environment (flags take precedence):
   HUB_ANSWERS_PER_USER, HUB_ANSWERS_PER_AGENT
                            answers of chats in progress at once (default 20 and 200)
   HUB_REQUESTS_PER_USER, HUB_REQUESTS_PER_ADDRESS
-                           messages and pushes of chats, and of an address also runs at /runtime, within a minute, to each replica, or none
-                           (default 300 and 3000)
+                           messages and pushes of chats, sign-ins of programs, and of an address also runs at /runtime, within a minute,
+                           to each replica, or none (default 300 and 3000)
   HUB_MODEL_PRICES         prices for a million tokens as JSON, {"MODEL": {"input": 3, "cacheRead": 0.3, "cacheWrite": 3.75,
                            "output": 15}}; MODEL* is a prefix (default: list prices of well-known models in US dollars)
   HUB_DRAIN_TIMEOUT        how long answers may continue after SIGTERM, SIGINT or SIGHUP before they are cancelled, at most
