@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -34,18 +33,13 @@ type metrics struct {
 	rejected     metric.Int64Counter
 	sessions     metric.Int64Counter
 
-	series sync.Map // from requestSeries to its options, which are made once
-	stop   func()   // of the observer
+	responses *meter.Series // method, route, status
+	routes    *meter.Series // method, route
+	agents    *meter.Series // agent
+	states    *meter.Series // agent, state
+	outcomes  *meter.Series // agent, outcome
+	stop      func()        // of the observer
 }
-
-// requestSeries identifies requests that are counted together.
-type requestSeries struct {
-	method, route string
-	status        int
-}
-
-// requestOptions are the attributes of a series.
-type requestOptions struct{ counter, histogram metric.MeasurementOption }
 
 // newMetrics makes the instruments, and observes the servers of the agents and the reserved memory
 // until stop is called.
@@ -61,7 +55,9 @@ func (rt *Runtime) newMetrics() (*metrics, error) {
 		runTimes:     m.Seconds("agenthost.run.duration", "How long runs took.", durations),
 		rejected: m.Counter("agenthost.runs.rejected", "Runs of an available agent that were not started. "+
 			"reason is too_many_runs, draining, session_busy, unknown_session, run_id or error."),
-		sessions: m.Counter("agenthost.sessions", "Sessions that runs opened. state is new or resumed."),
+		sessions:  m.Counter("agenthost.sessions", "Sessions that runs opened. state is new or resumed."),
+		responses: meter.NewSeries("method", "route", "status"), routes: meter.NewSeries("method", "route"),
+		agents: meter.NewSeries("agent"), states: meter.NewSeries("agent", "state"), outcomes: meter.NewSeries("agent", "outcome"),
 	}
 	servers := m.Gauge("agenthost.mcp.servers", "MCP servers of agents. state is pending, connected or failed.", "")
 	memory := m.Gauge("agenthost.memory.reserved", "Memory that runs have reserved for conversations and responses.", "By")
@@ -84,40 +80,32 @@ func (rt *Runtime) newMetrics() (*metrics, error) {
 
 // observe is httpapi.Shell.Observe.
 func (x *metrics) observe(r *http.Request, route string, status int, took time.Duration) {
-	key := requestSeries{method: r.Method, route: route, status: status}
+	method := r.Method
 	if route == "" { // a client may choose any method and path
-		key.method, key.route = meter.Other, meter.Other
+		method, route = meter.Other, meter.Other
 	}
-	options, ok := x.series.Load(key)
-	if !ok {
-		options, _ = x.series.LoadOrStore(key, requestOptions{
-			counter:   meter.Of("method", key.method, "route", key.route, "status", strconv.Itoa(status)),
-			histogram: meter.Of("method", key.method, "route", key.route),
-		})
-	}
-	of := options.(requestOptions)
-	x.requests.Add(context.Background(), 1, of.counter)
-	x.requestTimes.Record(context.Background(), took.Seconds(), of.histogram)
+	x.requests.Add(context.Background(), 1, x.responses.Of(method, route, strconv.Itoa(status)))
+	x.requestTimes.Record(context.Background(), took.Seconds(), x.routes.Of(method, route))
 }
 
 // stream counts an open event stream until closed is called.
 func (x *metrics) stream(agentID string) (closed func()) {
-	of := meter.Of("agent", agentID)
+	of := x.agents.Of(agentID)
 	x.streams.Add(context.Background(), 1, of)
 	return func() { x.streams.Add(context.Background(), -1, of) }
 }
 
 // run counts a run until ended is called with its result.
 func (x *metrics) run(agentID string, resumed bool) (ended func(*result)) {
-	ctx, of, state := context.Background(), meter.Of("agent", agentID), "new"
+	ctx, of, state := context.Background(), x.agents.Of(agentID), "new"
 	if resumed {
 		state = "resumed"
 	}
 	x.active.Add(ctx, 1, of)
-	x.sessions.Add(ctx, 1, meter.Of("agent", agentID, "state", state))
+	x.sessions.Add(ctx, 1, x.states.Of(agentID, state))
 	return func(res *result) {
 		x.active.Add(ctx, -1, of)
-		x.runs.Add(ctx, 1, meter.Of("agent", agentID, "outcome", res.outcome()))
+		x.runs.Add(ctx, 1, x.outcomes.Of(agentID, res.outcome()))
 		x.runTimes.Record(ctx, res.duration.Seconds(), of)
 	}
 }

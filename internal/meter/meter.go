@@ -5,8 +5,8 @@
 //	s.requests = m.Seconds("agenthost.hub.request.duration", "Time of requests.", meter.Fast)
 //	if err := m.Err(); err != nil { ... }
 //
-// Attributes that are known in advance are made once, as [Of] does: to record a value then allocates
-// nothing.
+// Attributes that are known in advance are made once with [Of], and those with values of a bounded list
+// by [Series]: to record a value then allocates little.
 package meter
 
 import (
@@ -125,6 +125,44 @@ func Of(pairs ...string) metric.MeasurementOption {
 		all = append(all, attribute.String(pairs[i], pairs[i+1]))
 	}
 	return metric.WithAttributeSet(attribute.NewSet(all...))
+}
+
+// maxNames is the number of attributes of a series.
+const maxNames = 4
+
+// Series makes the options of attributes whose values are in a bounded list. Each option is made once.
+// It is safe for concurrent use.
+type Series struct {
+	names []string
+
+	mu   sync.RWMutex // guards made
+	made map[[maxNames]string]metric.MeasurementOption
+}
+
+// NewSeries returns the series of at most four attributes with these names.
+func NewSeries(names ...string) *Series {
+	return &Series{names: names, made: map[[maxNames]string]metric.MeasurementOption{}}
+}
+
+// Of returns the option of the values, which are in the order of the names.
+func (s *Series) Of(values ...string) metric.MeasurementOption {
+	var key [maxNames]string
+	copy(key[:], values)
+	s.mu.RLock()
+	option, ok := s.made[key]
+	s.mu.RUnlock()
+	if ok {
+		return option
+	}
+	var pairs []string
+	for i, name := range s.names {
+		pairs = append(pairs, name, key[i])
+	}
+	option = Of(pairs...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made[key] = option
+	return option
 }
 
 // Other is the value of an attribute for all values beyond a bound.

@@ -43,6 +43,10 @@ type metrics struct {
 	of           metric.MeasurementOption // the agent and the model
 	kinds        []tokenKind
 	waits        map[string]metric.MeasurementOption
+	outcomes     *meter.Series // agent, model, outcome
+	failures     *meter.Series // agent, model, error_type
+	results      *meter.Series // agent, tool, kind, result
+	toolKinds    *meter.Series // agent, kind
 }
 
 // tokenKind is a kind of tokens with the attributes of its counter.
@@ -72,8 +76,10 @@ func newMetrics(cfg *Config) (*metrics, error) {
 		toolTimes: m.Seconds("agenthost.tool.call.duration", "How long tool calls took, including the wait for an approval.", meter.Slow),
 		waiting:   m.Current("agenthost.runs.waiting", "Runs and subagents that wait, by what they wait for: model, tool or mcp_server."),
 		agent:     cfg.AgentID, model: cfg.Request.Model,
-		of:    meter.Of("agent", cfg.AgentID, "model", cfg.Request.Model),
-		waits: map[string]metric.MeasurementOption{},
+		of:       meter.Of("agent", cfg.AgentID, "model", cfg.Request.Model),
+		waits:    map[string]metric.MeasurementOption{},
+		outcomes: meter.NewSeries("agent", "model", "outcome"), failures: meter.NewSeries("agent", "model", "error_type"),
+		results: meter.NewSeries("agent", "tool", "kind", "result"), toolKinds: meter.NewSeries("agent", "kind"),
 	}
 	for name, count := range map[string]func(*model.Usage) int64{
 		"input":          func(u *model.Usage) int64 { return u.InputTokens },
@@ -103,12 +109,12 @@ func (x *metrics) modelCall(begin, first time.Time, usage *model.Usage, errorTyp
 	if errorType != "" {
 		outcome = errorType
 	}
-	x.calls.Record(ctx, time.Since(begin).Seconds(), meter.Of("agent", x.agent, "model", x.model, "outcome", outcome))
+	x.calls.Record(ctx, time.Since(begin).Seconds(), x.outcomes.Of(x.agent, x.model, outcome))
 	if !first.IsZero() {
 		x.firstToken.Record(ctx, first.Sub(begin).Seconds(), x.of)
 	}
 	if errorType != "" && errorType != outcomeCancelled {
-		x.errors.Add(ctx, 1, meter.Of("agent", x.agent, "model", x.model, "error_type", errorType))
+		x.errors.Add(ctx, 1, x.failures.Of(x.agent, x.model, errorType))
 	}
 	for _, kind := range x.kinds {
 		if n := kind.count(usage); n > 0 {
@@ -119,7 +125,7 @@ func (x *metrics) modelCall(begin, first time.Time, usage *model.Usage, errorTyp
 
 // repeat counts a call of the model that follows a rejected one.
 func (x *metrics) repeat(errorType string) {
-	x.repeats.Add(context.Background(), 1, meter.Of("agent", x.agent, "model", x.model, "error_type", errorType))
+	x.repeats.Add(context.Background(), 1, x.failures.Of(x.agent, x.model, errorType))
 }
 
 // toolCall records a call of a tool. e is nil for a name that no tool has.
@@ -136,8 +142,8 @@ func (x *metrics) toolCall(e *entry, res *result) {
 		outcome = "error"
 	}
 	ctx := context.Background()
-	x.toolCalls.Add(ctx, 1, meter.Of("agent", x.agent, "tool", name, "kind", kind, "result", outcome))
-	x.toolTimes.Record(ctx, res.duration.Seconds(), meter.Of("agent", x.agent, "kind", kind))
+	x.toolCalls.Add(ctx, 1, x.results.Of(x.agent, name, kind, outcome))
+	x.toolTimes.Record(ctx, res.duration.Seconds(), x.toolKinds.Of(x.agent, kind))
 }
 
 // modelCodes are the values of error types. A model of an embedder may return others.

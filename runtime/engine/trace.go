@@ -62,14 +62,16 @@ func (r *run) startSpan(ctx context.Context) (context.Context, trace.Span) {
 	cfg := &r.engine.cfg
 	ctx, span := r.engine.tracer.Start(ctx, "invoke_agent "+cfg.Name)
 	if span.IsRecording() {
-		span.SetAttributes(
+		attributes := make([]attribute.KeyValue, 0, 7+len(r.in.Metadata))
+		attributes = append(attributes,
 			attribute.String(attrOperation, "invoke_agent"), attribute.String(attrProvider, cfg.Provider),
 			attribute.String(attrAgentID, cfg.AgentID), attribute.String(attrAgentName, cfg.Name),
 			attribute.String(attrConversation, r.in.Session.ID()), attribute.String(attrRequestModel, cfg.Request.Model),
 			attribute.String(attrRunID, r.in.RunID))
 		for key, value := range r.in.Metadata {
-			span.SetAttributes(attribute.String(attrMetadata+key, value))
+			attributes = append(attributes, attribute.String(attrMetadata+key, value))
 		}
+		span.SetAttributes(attributes...)
 	}
 	return ctx, span
 }
@@ -77,10 +79,7 @@ func (r *run) startSpan(ctx context.Context) (context.Context, trace.Span) {
 // endSpan ends the span of a run. The usage includes that of subagents.
 func (r *run) endSpan(span trace.Span, err error) {
 	if span.IsRecording() {
-		span.SetAttributes(usageAttributes(r.outcome.Usage)...)
-		if r.outcome.StopReason != "" {
-			span.SetAttributes(attribute.StringSlice(attrFinishReasons, []string{r.outcome.StopReason}))
-		}
+		span.SetAttributes(endAttributes(r.outcome.Usage, r.outcome.StopReason, "")...)
 		failSpan(span, runErrorType(err))
 	}
 	span.End()
@@ -137,12 +136,13 @@ func (r *run) beginModelCall(ctx context.Context, messages []model.Message) *mod
 	if !c.span.IsRecording() {
 		return c
 	}
-	c.span.SetAttributes(
+	attributes := append(make([]attribute.KeyValue, 0, 5),
 		attribute.String(attrOperation, "chat"), attribute.String(attrProvider, cfg.Provider),
 		attribute.String(attrRequestModel, cfg.Request.Model), attribute.String(attrConversation, r.in.Session.ID()))
 	if cfg.Request.MaxOutputTokens > 0 {
-		c.span.SetAttributes(attribute.Int(attrMaxTokens, cfg.Request.MaxOutputTokens))
+		attributes = append(attributes, attribute.Int(attrMaxTokens, cfg.Request.MaxOutputTokens))
 	}
+	c.span.SetAttributes(attributes...)
 	if cfg.TraceContent {
 		c.span.SetAttributes(attribute.String(attrInput, messagesContent(messages, "")))
 		if cfg.Request.System != "" {
@@ -172,13 +172,7 @@ func (c *modelCall) end(response *model.Response, err error) {
 	}
 	c.run.engine.metrics.modelCall(c.begin, c.first, &response.Usage, errorType)
 	if c.span.IsRecording() {
-		c.span.SetAttributes(usageAttributes(wire.Usage(response.Usage))...)
-		if c.responder != "" {
-			c.span.SetAttributes(attribute.String(attrResponseModel, c.responder))
-		}
-		if response.StopReason != "" {
-			c.span.SetAttributes(attribute.StringSlice(attrFinishReasons, []string{response.StopReason}))
-		}
+		c.span.SetAttributes(endAttributes(wire.Usage(response.Usage), response.StopReason, c.responder)...)
 		if c.run.engine.cfg.TraceContent && len(response.Message.Content) > 0 {
 			c.span.SetAttributes(attribute.String(attrOutput, messagesContent([]model.Message{response.Message}, response.StopReason)))
 		}
@@ -187,14 +181,20 @@ func (c *modelCall) end(response *model.Response, err error) {
 	c.span.End()
 }
 
-// usageAttributes returns the tokens. Those that were read from a cache or written to it are input
-// tokens too.
-func usageAttributes(u wire.Usage) []attribute.KeyValue {
-	return []attribute.KeyValue{
+// endAttributes returns the tokens of a response, its stop reason and the model that responded. The
+// last two may be empty. Tokens that were read from a cache or written to it are input tokens too.
+func endAttributes(u wire.Usage, stopReason, responder string) []attribute.KeyValue {
+	attributes := append(make([]attribute.KeyValue, 0, 6),
 		attribute.Int64(attrInputTokens, u.InputTokens+u.CacheReadInputTokens+u.CacheCreationInputTokens),
 		attribute.Int64(attrOutputTokens, u.OutputTokens),
-		attribute.Int64(attrCacheRead, u.CacheReadInputTokens), attribute.Int64(attrCacheCreation, u.CacheCreationInputTokens),
+		attribute.Int64(attrCacheRead, u.CacheReadInputTokens), attribute.Int64(attrCacheCreation, u.CacheCreationInputTokens))
+	if responder != "" {
+		attributes = append(attributes, attribute.String(attrResponseModel, responder))
 	}
+	if stopReason != "" {
+		attributes = append(attributes, attribute.StringSlice(attrFinishReasons, []string{stopReason}))
+	}
+	return attributes
 }
 
 // observeTool runs a tool call, and records it in metrics and traces.
