@@ -38,7 +38,7 @@ func concurrently(n int, do func(i int) error) error {
 // stored as cancelled, and none is in progress.
 func TestOpenAnswers(t *testing.T) {
 	n := manyRuns(t, 2) // the connections of the client and to the runtime
-	upstream, certificate := startSecure(t, oneWord)
+	upstream, url, certificate := startStuck(t)
 	metrics := freeAddress(t)
 	const many = "=20000"
 	in := newInstallation(t, 1, false, "HUB_ANSWERS_PER_USER"+many, "HUB_ANSWERS_PER_AGENT"+many, "HUB_METRICS_ADDR="+metrics,
@@ -47,7 +47,7 @@ func TestOpenAnswers(t *testing.T) {
 	var agents []string
 	for i := range (n + deployedRuns - 1) / deployedRuns {
 		agents = append(agents, fmt.Sprint("many", i))
-		in.deployOn(t, c, agents[i], upstream.URL)
+		in.deployOn(t, c, agents[i], url)
 	}
 	owner := c.users[1] // whose token is valid until the end
 	agentOf := func(i int) string { return agents[i%len(agents)] }
@@ -70,7 +70,7 @@ func TestOpenAnswers(t *testing.T) {
 		},
 		after: func() {
 			rounds++
-			require.NoError(t, eventually(t.Context(), patience, func(context.Context) error { return closed(upstream) }))
+			require.NoError(t, eventually(t.Context(), patience, upstream.ended))
 			require.NoError(t, eventually(t.Context(), patience, func(ctx context.Context) error {
 				var list struct{ Total int }
 				if err := owner.call(ctx, http.MethodGet, "/api/v1/admin/runs", nil, &list); err != nil || list.Total == 0 {

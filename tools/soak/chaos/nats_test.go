@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,16 +23,22 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// natsRole is the first argument of this binary as a NATS server. The others are its port and its
-// directory.
+// natsRole is the first argument of this binary as a NATS server. The others are its port, its
+// directory, and the port of its monitoring or 0.
 const natsRole = "nats"
 
+// natsCommand returns the command of a NATS server. The address of its monitoring may be "".
+func natsCommand(address, store, monitoring string) *exec.Cmd {
+	port := func(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
+	return exec.Command(must(os.Executable()), natsRole, port(address), store, cmp.Or(port(monitoring), "0"))
+}
+
 func serveNATS() {
-	port, err := strconv.Atoi(os.Args[2])
-	if err != nil {
-		panic(err)
-	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: os.Args[3], SyncAlways: true})
+	port, monitoring := must(strconv.Atoi(os.Args[2])), must(strconv.Atoi(os.Args[4]))
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: port, HTTPHost: "127.0.0.1", HTTPPort: monitoring, JetStream: true, StoreDir: os.Args[3],
+		SyncAlways: monitoring == 0, // a kill loses nothing
+	})
 	if err != nil {
 		panic(err)
 	}
@@ -57,7 +64,7 @@ func startReplicas(t *testing.T) *replicas {
 	r.upstream = modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("One"), modeltest.Hang())))
 	address, store := freeAddress(t), t.TempDir()
 	r.nats = startDaemon(t, t.TempDir(), "nats", func() *exec.Cmd {
-		return exec.Command(must(os.Executable()), natsRole, address[strings.LastIndexByte(address, ':')+1:], store)
+		return natsCommand(address, store, "")
 	})
 	accepts(t, r.nats, address)
 	dir := t.TempDir()

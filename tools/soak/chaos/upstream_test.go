@@ -1,14 +1,18 @@
 package chaos_test
 
 import (
+	"context"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,22 +53,59 @@ func startUpstream(t *testing.T) *upstream {
 	return u
 }
 
-// oneWord is the reply of a model that sends one word and then nothing.
-var oneWord = modeltest.Repeat(modeltest.Stream(modeltest.Text("One"), modeltest.Hang()))
+// stuck is a model that sends one word and then only pings, at a low cost.
+type stuck struct{ open atomic.Int64 }
 
-// startSecure starts an upstream over HTTP/2, whose requests share connections. It returns the file
-// of its certificate.
-func startSecure(t *testing.T, reply modeltest.Reply) (u *modeltest.Upstream, certificate string) {
-	u = modeltest.New(modeltest.Anthropic, reply)
-	server := httptest.NewUnstartedServer(u)
+// ended fails while a request is open.
+func (s *stuck) ended(context.Context) error {
+	if n := s.open.Load(); n > 0 {
+		return fmt.Errorf("%d requests to the model are open", n)
+	}
+	return nil
+}
+
+const firstWord = `event: message_start
+data: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"One"}}
+
+`
+
+// ServeHTTP implements http.Handler.
+func (s *stuck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.open.Add(1)
+	defer s.open.Add(-1)
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "text/event-stream")
+	text := firstWord
+	for ping := time.NewTicker(30 * time.Second); ; { // a runtime waits for two minutes
+		_, _ = io.WriteString(w, text)
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-ping.C:
+			text = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// startStuck starts a stuck model over HTTP/2, whose requests share connections. It returns its URL
+// and the file of its certificate.
+func startStuck(t *testing.T) (s *stuck, url, certificate string) {
+	s = &stuck{}
+	server := httptest.NewUnstartedServer(s)
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	u.URL = server.URL
 	certificate = filepath.Join(t.TempDir(), "upstream.pem")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	require.NoError(t, os.WriteFile(certificate, block, 0o644)) // runtimes have a user of their own
-	return u, certificate
+	return s, server.URL, certificate
 }
 
 func chatOf(question string) string {
