@@ -107,7 +107,8 @@ type Relay struct {
 	stopSave, stop context.CancelFunc
 	saving         sync.WaitGroup
 	sweeping       sync.WaitGroup
-	alone          bool // no other hub is on the database; only for sweep
+	alone          bool      // no other hub is on the database; only for sweep
+	renewed        time.Time // when the leases were renewed; only for save
 
 	mu      sync.Mutex // guards the fields below
 	closed  bool

@@ -36,24 +36,27 @@ func (r *Relay) storeEnded() {
 func (r *Relay) save(ctx context.Context) {
 	tick := time.NewTicker(r.cfg.SaveEvery)
 	defer tick.Stop()
-	var renewed time.Time
 	for {
 		select {
 		case <-r.wake:
 			r.saveEnded(ctx)
 		case <-tick.C:
 			r.saveEnded(ctx) // those that could not be written before
-			now := time.Now()
-			renew := now.Sub(renewed) >= min(renewEvery, 3*r.cfg.SaveEvery)
-			if renew {
-				renewed = now
-			}
-			r.saveProgress(ctx, now, renew)
+			r.saveProgress(ctx, r.renewalDue())
 		case <-ctx.Done():
 			r.saveEnded(context.WithoutCancel(ctx))
 			return
 		}
 	}
+}
+
+// renewalDue reports whether the leases are to be renewed. The caller renews them.
+func (r *Relay) renewalDue() bool {
+	if time.Since(r.renewed) < min(renewEvery, 3*r.cfg.SaveEvery) {
+		return false
+	}
+	r.renewed = time.Now()
+	return true
 }
 
 // partial is an answer whose lease is renewed, and its content if that is stored.
@@ -65,7 +68,8 @@ type partial struct {
 }
 
 // saveProgress checks and stores the answers in progress, and renews the leases of all.
-func (r *Relay) saveProgress(ctx context.Context, now time.Time, renew bool) {
+func (r *Relay) saveProgress(ctx context.Context, renew bool) {
+	now := time.Now()
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.answers))
 	r.mu.Unlock()
@@ -124,13 +128,17 @@ func (r *Relay) savePartials(ctx context.Context, batch []partial) {
 }
 
 // saveEnded stores the answers that have ended. If a batch fails, each is stored in its own
-// transaction, so that one cannot prevent the others.
+// transaction, so that one cannot prevent the others. All batches may take longer than a lease, so
+// that leases are renewed in between.
 func (r *Relay) saveEnded(ctx context.Context) {
 	r.mu.Lock()
 	all := r.ended
 	r.ended = nil
 	r.mu.Unlock()
 	for batch := range slices.Chunk(all, batchRows) {
+		if r.renewalDue() {
+			r.saveProgress(ctx, true)
+		}
 		err := r.saveBatch(ctx, batch)
 		if err == nil || len(batch) == 1 || errors.Is(err, db.ErrUnavailable) {
 			r.stored(batch, err)

@@ -234,6 +234,9 @@ func TestChaos(t *testing.T) {
 	}
 }
 
+// longOutage is the time out of service after which the test prints the reason.
+const longOutage = 5 * time.Second
+
 // killAll kills random victims until the context ends, and returns for each kind how long no chat
 // was possible.
 func (in *installation) killAll(t *testing.T, ctx context.Context, c *client) map[string][]time.Duration {
@@ -253,12 +256,19 @@ func (in *installation) killAll(t *testing.T, ctx context.Context, c *client) ma
 		v.kill()
 		begin := time.Now()
 		var took time.Duration
+		var failure error
 		err := eventually(t.Context(), patience, func(ctx context.Context) (err error) {
-			took, err = in.probe(ctx, c)
+			if took, err = in.probe(ctx, c); err != nil {
+				failure = err
+			}
 			return err
 		})
 		require.NoError(t, err, "after the kill of %s: %s", v.kind, in.logs())
-		outages[v.kind] = append(outages[v.kind], time.Since(begin)-took)
+		outage := time.Since(begin) - took
+		outages[v.kind] = append(outages[v.kind], outage)
+		if outage > longOutage {
+			fmt.Printf("%s was killed at %s, and the last failure after %v was: %v\n%s\n", v.kind, begin.Format(time.TimeOnly), outage, failure, in.events(begin))
+		}
 	}
 	return outages
 }

@@ -197,6 +197,23 @@ func (in *installation) start(t *testing.T, program string, hubs int, replicable
 	}
 }
 
+// events returns what the hubs have logged since a time, without requests.
+func (in *installation) events(since time.Time) string {
+	var b strings.Builder
+	from := `"time":"` + since.UTC().Format("2006-01-02T15:04:05")
+	for _, d := range in.hubs {
+		fmt.Fprintf(&b, "%s:\n", d.name)
+		text, _ := os.ReadFile(d.log)
+		for line := range strings.Lines(string(text)) {
+			at := strings.Index(line, `"time":"`)
+			if at >= 0 && line[at:] >= from && !strings.Contains(line, `"message":"request"`) {
+				b.WriteString(line)
+			}
+		}
+	}
+	return b.String()
+}
+
 // logs returns the errors and the ends of the logs of the hubs.
 func (in *installation) logs() string {
 	var b strings.Builder
