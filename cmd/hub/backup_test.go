@@ -72,10 +72,13 @@ func TestBackupOfAHubThatServes(t *testing.T) {
 		require.Eventually(t, func() bool { return len(names.list()) > 20 }, daemontest.Patience, time.Millisecond)
 		file := filepath.Join(t.TempDir(), "hub.backup")
 		run := func() *daemontest.Process { return daemontest.Spawn(t, hub, t.TempDir(), env, "backup", file) }
-		exists := func(name string) bool { _, err := os.Stat(name); return err == nil }
-		for _, stage := range []string{".partial", ".partial.database"} {
+		reached := func(name string, size int64) bool {
+			info, err := os.Stat(name)
+			return err == nil && info.Size() >= size
+		}
+		for _, size := range []int64{0, 1} { // while it writes the dump, and the archive
 			killed := run()
-			require.Eventually(t, func() bool { return exists(file+stage) || exists(file) }, daemontest.Patience, 100*time.Microsecond)
+			require.Eventually(t, func() bool { return reached(file+".partial", size) || reached(file, 0) }, daemontest.Patience, 100*time.Microsecond)
 			killed.Signal(t, syscall.SIGKILL)
 			killed.Exit(t)
 		}

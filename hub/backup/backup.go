@@ -75,6 +75,9 @@ func Write(ctx context.Context, cfg Config, d *db.DB, w io.Writer) (Manifest, er
 
 // write writes a backup with the dump in an empty file, which it deletes.
 func (cfg Config) write(ctx context.Context, d *db.DB, dump *os.File, w io.Writer) (m Manifest, err error) {
+	if runtime.GOOS != "windows" { // a killed process leaves no file
+		_ = os.Remove(dump.Name())
+	}
 	defer func() {
 		err = errors.Join(err, dump.Close())
 		_ = os.Remove(dump.Name()) // it may be removed already
@@ -89,14 +92,8 @@ func (cfg Config) write(ctx context.Context, d *db.DB, dump *os.File, w io.Write
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
 	}()
-	stopSync := syncing(dump)
-	m, err = cfg.dump(ctx, d, dump.Name())
-	stopSync()
-	if err != nil {
+	if m, err = cfg.dump(ctx, d, &pacedFile{ctx: ctx, file: dump}); err != nil {
 		return m, err
-	}
-	if runtime.GOOS != "windows" { // a killed process leaves no file
-		_ = os.Remove(dump.Name())
 	}
 	if m.Database.Size, m.Database.SHA256, err = hashOf(ctx, dump); err != nil {
 		return m, fmt.Errorf("read dump: %w", err)
@@ -133,10 +130,10 @@ func (cfg Config) protected(ctx context.Context) (_ context.Context, stop func()
 }
 
 // dump writes the dump, and returns the manifest without its size and hash.
-func (cfg Config) dump(ctx context.Context, d *db.DB, file string) (m Manifest, err error) {
+func (cfg Config) dump(ctx context.Context, d *db.DB, w io.Writer) (m Manifest, err error) {
 	m = Manifest{Version: formatVersion, Hub: cfg.Version, Created: cfg.Now().UTC().Truncate(time.Second), Engine: d.Engine(), Artifacts: []Artifact{}}
 	var keys []string
-	err = d.Dump(ctx, cfg.Programs, file, func(q db.Querier) (err error) {
+	err = d.Dump(ctx, cfg.Programs, w, func(q db.Querier) (err error) {
 		if m.Schema, err = db.Versions(ctx, q); err != nil {
 			return err
 		}

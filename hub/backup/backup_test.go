@@ -179,7 +179,6 @@ func TestABackupReplacesOnlyABackup(t *testing.T) {
 	// Files that a killed process left are replaced.
 	require.NoError(t, os.WriteFile(path+".partial", []byte("left over"), 0o644))
 	require.NoError(t, os.WriteFile(path+".partial.database", []byte("left over"), 0o644))
-	require.NoError(t, os.WriteFile(path+".partial.database-journal", []byte("left over"), 0o644))
 	in.write()
 	require.Equal(t, []string{"blobs", "hub.backup"}, names(t, in.dir))
 

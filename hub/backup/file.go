@@ -38,7 +38,7 @@ func WriteFile(ctx context.Context, cfg Config, d *db.DB, path string) (m Manife
 	if err != nil {
 		return m, fmt.Errorf("create dump: %w", err)
 	}
-	if m, err = cfg.write(ctx, d, dump, &syncedFile{File: file, ctx: ctx}); err != nil {
+	if m, err = cfg.write(ctx, d, dump, &pacedFile{ctx: ctx, file: file}); err != nil {
 		return m, err
 	}
 	if err := file.Sync(); err != nil {
@@ -91,10 +91,8 @@ func openPartial(path string) (*os.File, error) {
 // createDump creates an empty file with mode 0600 in place of what a killed process left. A link of
 // another user at this name is not followed.
 func createDump(path string) (*os.File, error) {
-	for _, left := range []string{path, path + "-journal"} {
-		if err := os.Remove(left); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }

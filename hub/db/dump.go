@@ -2,11 +2,11 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 
@@ -36,43 +36,58 @@ func Known(engine Engine, versions map[string]int, all ...Series) error {
 	return plan.Known(versions)
 }
 
-// Dump writes one state of the database to an empty file, and calls read with a [Querier] that
-// reads the same state. Other connections and processes continue to read and write. [Load] reads
-// the file.
-func (d *DB) Dump(ctx context.Context, programs Programs, file string, read func(q Querier) error) error {
+// Dump writes one state of the database to w, and calls read with a [Querier] that reads the same
+// state. Other connections and processes continue to read and write, also while w waits. [Load]
+// reads what was written.
+func (d *DB) Dump(ctx context.Context, programs Programs, w io.Writer, read func(q Querier) error) error {
 	dump := d.dumpSQLite
 	if d.engine == PostgreSQL {
 		dump = d.dumpPostgreSQL
 	}
-	if err := dump(ctx, programs, file, read); err != nil {
+	if err := dump(ctx, programs, w, read); err != nil {
 		return fmt.Errorf("dump database: %w", ended(ctx, err))
 	}
 	return nil
 }
 
-// dumpSQLite writes a database file. VACUUM INTO reads the database in one transaction, which
-// blocks no writer and does not begin again because of one. Unlike the pages that the backup API
-// copies, the file has no deleted content, and a damaged page is an error.
-func (d *DB) dumpSQLite(ctx context.Context, _ Programs, file string, read func(q Querier) error) (err error) {
-	if file, err = filepath.Abs(file); err != nil {
-		return err
-	}
-	// A dump is not synced: it is temporary.
-	source, err := connect(d.path, url.Values{"mode": {"ro"}, "_pragma": {busyTimeout, "synchronous(OFF)"}}, 1)
+// dumpSQLite writes the pages of the file as a read transaction has them, which blocks no writer.
+// VACUUM INTO would write them to a file itself, faster than a disk on which others commit can bear.
+// That deleted content is not in the pages is due to secure_delete: see openSQLite.
+func (d *DB) dumpSQLite(ctx context.Context, _ Programs, w io.Writer, read func(q Querier) error) (err error) {
+	tx, err := d.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}
-	_, err = source.ExecContext(ctx, "VACUUM INTO $1", file)
-	if err := errors.Join(err, source.Close()); err != nil {
+	defer func() { _ = tx.Rollback() }() // it has only read
+	if err := read(tx); err != nil {
 		return err
 	}
-	dump, err := connect(file, url.Values{"mode": {"ro"}, "immutable": {"1"}}, 1)
+	// A page is copied whether it is damaged or not.
+	found, err := Value[string](ctx, tx, "check file", "PRAGMA quick_check(1)")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dump.Close()) }()
-	return read(dump)
+	if found != "ok" {
+		return fmt.Errorf("the file is damaged: %s", found)
+	}
+	pages, err := tx.QueryContext(ctx, "SELECT data FROM sqlite_dbpage ORDER BY pgno")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pages.Close()) }()
+	for pages.Next() {
+		var page sql.RawBytes
+		if err := pages.Scan(&page); err != nil {
+			return err
+		}
+		if _, err := w.Write(page); err != nil {
+			return writing(err)
+		}
+	}
+	return pages.Err()
 }
+
+func writing(err error) error { return fmt.Errorf("write dump: %w", err) }
 
 // CheckEmpty returns an error with advice unless the database of a URL is empty: a SQLite file that
 // does not exist, or a PostgreSQL database without tables.

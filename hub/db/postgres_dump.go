@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -28,7 +29,7 @@ type Programs struct {
 
 // dumpPostgreSQL writes an archive in the custom format of pg_dump, which reads the snapshot of a
 // transaction.
-func (d *DB) dumpPostgreSQL(ctx context.Context, programs Programs, file string, read func(q Querier) error) error {
+func (d *DB) dumpPostgreSQL(ctx context.Context, programs Programs, w io.Writer, read func(q Querier) error) error {
 	tx, err := d.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return err
@@ -46,8 +47,8 @@ func (d *DB) dumpPostgreSQL(ctx context.Context, programs Programs, file string,
 		return err
 	}
 	// More compression would take processor time from the server, and 60 s are for a migration.
-	return programs.run(ctx, programs.Dump, "pg_dump", d.url, nil, "--format=custom", "--compress=1", "--no-owner", "--no-privileges",
-		"--lock-wait-timeout=60000", "--snapshot="+snapshot, "--file="+file)
+	return programs.run(ctx, programs.Dump, "pg_dump", d.url, nil, w, "--format=custom", "--compress=1", "--no-owner", "--no-privileges",
+		"--lock-wait-timeout=60000", "--snapshot="+snapshot)
 }
 
 // checkNoTable rejects a database with tables, views or sequences other than those of extensions.
@@ -67,7 +68,7 @@ func checkNoTable(ctx context.Context, config Config) error {
 
 // load runs pg_restore in one transaction.
 func (p Programs) load(ctx context.Context, address string, dump io.Reader) error {
-	return p.run(ctx, p.Restore, "pg_restore", address, dump, "--single-transaction", "--no-owner", "--no-privileges", "--dbname=")
+	return p.run(ctx, p.Restore, "pg_restore", address, dump, io.Discard, "--single-transaction", "--no-owner", "--no-privileges", "--dbname=")
 }
 
 // maxMessage bounds what is read of the messages of a program, in bytes.
@@ -75,7 +76,7 @@ const maxMessage = 4 << 10
 
 // run runs a program until it or ctx ends. The address and the password are in the environment of
 // the program, because other users can read its arguments.
-func (p Programs) run(ctx context.Context, path, name, address string, stdin io.Reader, args ...string) error {
+func (p Programs) run(ctx context.Context, path, name, address string, stdin io.Reader, stdout io.Writer, args ...string) error {
 	if path == "" {
 		return fmt.Errorf("%s is not installed: install the client programs of PostgreSQL", name)
 	}
@@ -83,21 +84,30 @@ func (p Programs) run(ctx context.Context, path, name, address string, stdin io.
 	if err != nil {
 		return err
 	}
-	messages := &head{most: maxMessage}
-	cmd := &exec.Cmd{
-		Path: path, Args: slices.Concat([]string{name, "--no-password"}, args), Env: slices.Concat(p.Env, settings, []string{"LC_ALL=C"}),
-		Stdin: stdin, Stderr: messages,
-	}
-	process, err := child.Start(cmd)
+	output, end, err := os.Pipe()
 	if err != nil {
+		return err
+	}
+	defer func() { _ = output.Close() }() // it was read to its end
+	messages := &head{most: maxMessage}
+	process, err := child.Start(&exec.Cmd{
+		Path: path, Args: slices.Concat([]string{name, "--no-password"}, args), Env: slices.Concat(p.Env, settings, []string{"LC_ALL=C"}),
+		Stdin: stdin, Stdout: end, Stderr: messages,
+	})
+	if err := errors.Join(err, end.Close()); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
-	select {
-	case <-process.Done():
-	case <-ctx.Done():
+	stop := context.AfterFunc(ctx, process.Kill)
+	_, err = io.Copy(stdout, output)
+	if err != nil {
 		process.Kill()
-		<-process.Done()
+	}
+	<-process.Done()
+	if stopped := stop(); !stopped {
 		return context.Cause(ctx)
+	}
+	if err != nil {
+		return writing(err)
 	}
 	if err := process.Err(); err != nil {
 		return fmt.Errorf("%s: %w: %s%s", name, err, messages.text.String(), advice(messages.text.String()))

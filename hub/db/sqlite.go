@@ -32,10 +32,10 @@ func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
 	// journal_mode comes after busy_timeout: the change to WAL needs an exclusive lock once. With
 	// synchronous=FULL the log is on the disk before COMMIT returns; with NORMAL, a power cut would
 	// lose the last transactions. fullfsync is for macOS, where fsync leaves the data in the cache
-	// of the disk.
+	// of the disk. With secure_delete, zeros overwrite what is deleted: a dump has all pages.
 	write, err := connect(path, url.Values{
 		"_txlock": {"immediate"},
-		"_pragma": {busyTimeout, "journal_mode(WAL)", "foreign_keys(1)", "synchronous(FULL)", "fullfsync(1)"},
+		"_pragma": {busyTimeout, "journal_mode(WAL)", "foreign_keys(1)", "synchronous(FULL)", "fullfsync(1)", "secure_delete(1)"},
 	}, 1)
 	if err != nil {
 		return nil, err

@@ -100,7 +100,7 @@ var modules = []rule{
 	{"internal/skillzip", "golang.org/x/text/unicode/norm", "names are compared as file systems compare them"},
 	{"runtime/sandbox/...", "github.com/landlock-lsm/go-landlock/... github.com/elastic/go-seccomp-bpf/... golang.org/x/net/bpf golang.org/x/sys/...",
 		"commands are confined in one place"},
-	{"internal/child", "golang.org/x/sys/...", "system calls that the standard library does not provide"},
+	{"internal/child hub/backup", "golang.org/x/sys/...", "system calls that the standard library does not provide"},
 	{"hub/external", "github.com/coreos/go-oidc/v3/... golang.org/x/oauth2/... github.com/go-jose/go-jose/v4/...", "an adapter adds its own dependency and no other"},
 	{"hub/deploy/docker", "github.com/moby/moby/client/... github.com/moby/moby/api/... github.com/containerd/errdefs",
 		"an adapter adds its own dependency and no other"},
