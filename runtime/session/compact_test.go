@@ -51,25 +51,32 @@ func TestFilesFormatAfterACompaction(t *testing.T) {
 	require.Empty(t, glob(t, dir, "*"))
 }
 
-// A compaction of a long file drops the entries before it.
+// Each compaction of a long file drops the entries before it, and closes the replaced file.
 func TestFilesDropLongTranscripts(t *testing.T) {
 	dir := t.TempDir()
 	store := newFiles(t, session.FilesConfig{Dir: dir})
 	s := open(t, store, "a", "")
-	for n := range 20 {
-		appendText(t, s, strconv.Itoa(n)+strings.Repeat(" x", 1<<19))
+	for range 2 {
+		for n := range 20 {
+			appendText(t, s, strconv.Itoa(n)+strings.Repeat(" x", 1<<19))
+		}
+		compact(t, s, "summary")
+		appendText(t, s, "last")
+		require.Less(t, sizeOf(t, transcriptPath(t, dir, s.ID())), int64(1000))
 	}
-	compact(t, s, "summary")
-	appendText(t, s, "last")
+	files, _ := filepath.Glob("/proc/self/fd/*")
+	for _, file := range files { // on Linux
+		name, _ := os.Readlink(file)
+		require.False(t, strings.HasPrefix(name, dir) && strings.HasSuffix(name, " (deleted)"), "a replaced file is open")
+	}
 	require.NoError(t, s.Close())
-	require.Less(t, sizeOf(t, transcriptPath(t, dir, s.ID())), int64(1000))
 	all, err := store.Transcript(t.Context(), s.ID(), 0, 10)
 	require.NoError(t, err)
 	require.Len(t, all.Entries, 2)
-	require.EqualValues(t, 21, all.Entries[0].Seq, "the number of an entry does not change")
+	require.EqualValues(t, 43, all.Entries[0].Seq, "the number of an entry does not change")
 	require.Equal(t, "summary", all.Entries[0].Compacted[0].Text())
 	require.Equal(t, "last", all.Entries[1].Message.Text())
-	require.EqualValues(t, 22, all.Total)
+	require.EqualValues(t, 44, all.Total)
 	again := open(t, store, "a", s.ID())
 	require.Equal(t, []string{"summary", "last"}, texts(again))
 	require.NoError(t, again.Close())
