@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -187,4 +188,45 @@ func TestChatsAndDirectRunsUseExactlyTheBudget(t *testing.T) {
 		all.Wait()
 		require.EqualValues(t, most, s.runs())
 	}, hub.Migrations()...)
+}
+
+// A run at /runtime that is in progress at the end of a hub is cancelled and counted, and its client
+// receives its last event.
+func TestDirectRunsAtTheEndOfAHub(t *testing.T) {
+	t.Parallel()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, stop := range map[string]func(*server) error{
+		"drain": func(h *server) error { return h.Drain(ended) },
+		"close": func(h *server) error { return h.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, url string) {
+				s := openSpender(t, url, modeltest.Text("Half"), modeltest.Hang())
+				s.limit(2)
+				res, err := s.start(t.Context(), 3)
+				require.NoError(t, err)
+				defer res.Body.Close()
+				events := bufio.NewReader(res.Body)
+				for line := ""; !strings.Contains(line, "Half"); {
+					line, err = events.ReadString('\n')
+					require.NoError(t, err)
+				}
+				require.NoError(t, stop(s.hubs[1]))
+				require.EqualValues(t, 1, s.runs())
+				rest, err := io.ReadAll(events)
+				require.NoError(t, err)
+				require.Contains(t, string(rest), `"cancelled"`)
+
+				refused, err := s.start(t.Context(), 3)
+				require.NoError(t, err)
+				require.NoError(t, refused.Body.Close())
+				require.Equal(t, http.StatusServiceUnavailable, refused.StatusCode)
+				again, err := s.start(t.Context(), 1)
+				require.NoError(t, err)
+				require.NoError(t, again.Body.Close())
+				require.Equal(t, http.StatusOK, again.StatusCode, "the reserve of the first run was released")
+			}, hub.Migrations()...)
+		})
+	}
 }

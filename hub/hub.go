@@ -289,8 +289,14 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 // PublicURL returns the public address of the hub, without a trailing slash.
 func (h *Hub) PublicURL() string { return h.cfg.PublicURL }
 
-// Close ends the background work, writes pending entries, and closes the database.
+// Close cancels the answers and the runs at /runtime in progress, ends the background work, writes
+// pending entries, and closes the database.
 func (h *Hub) Close() error {
+	if h.gateway != nil { // before the end of the work that stores the ends of its runs later
+		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+		defer cancel()
+		h.gateway.Shutdown(ctx)
+	}
 	h.stop()
 	h.running.Wait()
 	var errs []error

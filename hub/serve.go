@@ -150,16 +150,22 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.handler.ServeHTTP(w, r)
 }
 
-// shutdownWithin bounds the time in which the answers are stored that outlast a drain.
+// shutdownWithin bounds the time in which the answers are stored, and the runs at /runtime counted,
+// that outlast a drain.
 const shutdownWithin = 10 * time.Second
+
+// closeWithin bounds the time in which the runs at /runtime are counted that are in progress at the
+// end of the hub: they end within 6 s, and wait 10 s for the database.
+const closeWithin = 20 * time.Second
 
 // lastEvents bounds the time in which the last events of these answers are sent.
 const lastEvents = time.Second
 
 // Drain makes GET /health/ready respond with 503, so that load balancers send no new requests, and
 // waits until no request is in progress. When ctx ends, it cancels the answers in progress with the
-// reason shutdown, and waits at most 10 s until they are stored; it returns an error if a request
-// other than these is in progress. The hub continues to serve requests, except for new answers.
+// reason shutdown, and the runs at /runtime, and waits at most 10 s until they are stored; it returns
+// an error if a request other than these is in progress. The hub continues to serve requests, except
+// for new answers and runs.
 func (h *Hub) Drain(ctx context.Context) error {
 	h.draining.Store(true)
 	err := h.requests.wait(ctx)
@@ -168,7 +174,10 @@ func (h *Hub) Drain(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWithin)
 	defer cancel()
-	h.chat.Shutdown(ctx)
+	var ending sync.WaitGroup
+	ending.Go(func() { h.chat.Shutdown(ctx) })
+	h.gateway.Shutdown(ctx)
+	ending.Wait()
 	ctx, cancel = context.WithTimeout(ctx, lastEvents)
 	defer cancel()
 	if h.requests.wait(ctx) == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	knownWithin = time.Second     // until the runtime has accepted a run whose client is gone
+	knownWithin = time.Second     // until the runtime has accepted a run that is cancelled
 	endWithin   = 5 * time.Second // until a run that is cancelled has ended, which has its tokens
 )
 
@@ -22,9 +22,10 @@ const (
 type directRun struct {
 	service *Service
 	target  Target
-	hangUp  context.CancelFunc // closes the connection to the runtime
-	ended   chan struct{}      // closed when the response has ended
-	known   chan struct{}      // closed when the runtime has accepted the run
+	hangUp  context.CancelCauseFunc // closes the connection to the runtime
+	known   chan struct{}           // closed when the runtime has accepted the run
+	ended   chan struct{}           // closed when the response has ended
+	counted chan struct{}           // closed when the run is counted
 
 	mu       sync.Mutex     // guards the fields below
 	id       string         // "" until the runtime has accepted the run
@@ -36,20 +37,27 @@ type directRun struct {
 // in a header or a trailer. It reads no event. When the client disconnects, the run is cancelled,
 // and its end is awaited, which has the tokens.
 func (s *Service) forwardRun(w http.ResponseWriter, r *http.Request, x exchange, tenant, agent string) error {
-	counted, err := s.cfg.Usage.BeginDirect(r.Context(), tenant, agent)
+	client := r.Context()
+	line, hangUp := context.WithCancelCause(context.WithoutCancel(client))
+	run := &directRun{
+		service: s, target: x.target, hangUp: hangUp,
+		known: make(chan struct{}), ended: make(chan struct{}), counted: make(chan struct{}),
+	}
+	if err := s.runs.enter(run); err != nil {
+		return err
+	}
+	defer s.runs.leave(run)
+	counted, err := s.cfg.Usage.BeginDirect(client, tenant, agent)
 	if err != nil {
 		return err
 	}
-	client := r.Context()
-	line, hangUp := context.WithCancelCause(context.WithoutCancel(client))
-	run := &directRun{service: s, target: x.target, hangUp: func() { hangUp(context.Cause(client)) }, ended: make(chan struct{}), known: make(chan struct{})}
 	defer func() { // also after the panic with which a proxy closes the connection to the client
 		close(run.ended)
-		run.hangUp()
+		hangUp(nil)
 		started, report := run.result()
 		counted.End(context.WithoutCancel(client), started, report)
 	}()
-	defer context.AfterFunc(client, run.cancel)()
+	defer context.AfterFunc(client, func() { run.cancel(context.Cause(client)) })()
 	x.run = run
 	x.request = func(h http.Header) { h["Te"] = []string{"trailers"} }
 	accepted := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
@@ -80,10 +88,10 @@ func (run *directRun) accept(res *http.Response) {
 	}
 }
 
-// cancel cancels the run of a client that is gone. The connection to the runtime is closed if that
-// fails, or if the end of the run takes too long.
-func (run *directRun) cancel() {
-	defer run.hangUp()
+// cancel cancels the run, because its client is gone or the hub ends. The connection to the runtime
+// is closed with the cause if that fails, or if the end of the run takes too long.
+func (run *directRun) cancel(cause error) {
+	defer run.hangUp(cause)
 	select {
 	case <-run.known:
 	case <-run.ended:
@@ -134,7 +142,7 @@ func (b *runBody) Read(p []byte) (int, error) {
 // rest of them.
 func (b *runBody) Close() error {
 	if !b.end {
-		go b.run.cancel() // ends with the response
+		go b.run.cancel(context.Canceled) // ends with the response
 		_, _ = io.Copy(io.Discard, b.ReadCloser)
 	}
 	return b.ReadCloser.Close()

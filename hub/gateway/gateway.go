@@ -87,6 +87,7 @@ type Service struct {
 	cfg     Config
 	proxy   *httputil.ReverseProxy
 	cancels cancels
+	runs    runs
 	errors  metric.Int64Counter
 }
 
@@ -117,7 +118,10 @@ func New(cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create gateway: %w", err)
 	}
-	return &Service{cfg: cfg, proxy: newProxy(cfg), cancels: cancels{shares: map[caller]*cancelShare{}}, errors: failures}, nil
+	return &Service{
+		cfg: cfg, proxy: newProxy(cfg), cancels: cancels{shares: map[caller]*cancelShare{}}, runs: runs{open: map[*directRun]bool{}},
+		errors: failures,
+	}, nil
 }
 
 // readFileDetail is the detail of a read file.
