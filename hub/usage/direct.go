@@ -25,6 +25,8 @@ const (
 const (
 	storeWithin = 10 * time.Second       // until the end of a run is stored, or added to those that are stored later
 	storePause  = 200 * time.Millisecond // between two attempts
+	storeBatch  = 100                    // ends of one transaction
+	maxEnded    = 10_000                 // ends that are stored later; each has up to 8 KiB
 )
 
 // Direct is a run outside of chats, which has no user. The caller calls End.
@@ -37,8 +39,12 @@ type Direct struct {
 
 // BeginDirect begins a run outside of chats. If the agent has a hard limit, the run holds a reserve
 // in the database until End, which counts for all hubs as an answer in progress does. It fails with
-// api.RateLimited. If the agent has none, it changes nothing in the database.
+// api.RateLimited. If the agent has none, it changes nothing in the database. It fails with
+// api.Unavailable while too many ends of runs wait for the database.
 func (s *Service) BeginDirect(ctx context.Context, tenantID, agentName string) (*Direct, error) {
+	if s.direct.full() {
+		return nil, &api.Error{Code: api.Unavailable, RetryAfter: renewEvery, Message: "The database takes no tokens of runs at present: try again."}
+	}
 	// A caller chooses the id of a run in the runtime.
 	d := &Direct{service: s, run: Run{ID: "runtime " + ids.New(), TenantID: tenantID, AgentName: agentName}}
 	limited, err := isLimited(ctx, s.store.Read(), tenantID, agentName)
@@ -62,7 +68,7 @@ func (s *Service) BeginDirect(ctx context.Context, tenantID, agentName string) (
 	case err != nil && d.held: // the outcome of the COMMIT may be unknown
 		s.direct.retry(d)
 	case !d.held:
-		s.direct.leave()
+		s.direct.leave(1)
 	}
 	return d, err
 }
@@ -118,27 +124,20 @@ func (d *Direct) read(report string) error {
 	return nil
 }
 
-// end stores the end of the run, and reports whether that has succeeded. Otherwise it is stored
-// later, unless nothing of it can be stored.
-func (d *Direct) end(ctx context.Context) (stored bool) {
+// end stores the end of the run. If that fails, it is stored later, unless nothing of it can be
+// stored.
+func (d *Direct) end(ctx context.Context) {
 	if !d.held && !d.counts {
-		return true
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
-	err := d.store(ctx)
-	for db.Unavailable(err) && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(storePause):
-			err = d.store(ctx)
-		}
+	err := d.service.storeEnds(ctx, d)
+	for db.Unavailable(err) && pause(ctx) {
+		err = d.service.storeEnds(ctx, d)
 	}
 	if err == nil {
-		if d.held {
-			d.service.direct.leave()
-		}
-		return true
+		return
 	}
 	d.log(err)
 	// Counts that the database has rejected would be rejected again.
@@ -146,23 +145,49 @@ func (d *Direct) end(ctx context.Context) (stored bool) {
 	if d.held || d.counts {
 		d.service.direct.retry(d)
 	}
-	return false
 }
 
-// store stores the end of the run in one transaction.
-func (d *Direct) store(ctx context.Context) error {
-	return d.service.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+// pause waits for the next attempt, and reports whether ctx has not ended.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(storePause):
+		return true
+	}
+}
+
+// storeEnds stores the ends of runs in one transaction.
+func (s *Service) storeEnds(ctx context.Context, all ...*Direct) error {
+	var runs []Run
+	held := 0
+	for _, d := range all {
 		if d.held {
+			held++
+		}
+		if d.counts {
+			runs = append(runs, d.run)
+		}
+	}
+	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		for _, d := range all {
+			if !d.held {
+				continue
+			}
 			if err := deleteReserve(ctx, tx, d.run); err != nil {
 				return err
 			}
 		}
-		if !d.counts {
+		if len(runs) == 0 {
 			return nil
 		}
-		_, err := d.service.Record(ctx, tx, d.run)
+		_, err := s.Record(ctx, tx, runs...)
 		return err
 	})
+	if err == nil {
+		s.direct.leave(held)
+	}
+	return err
 }
 
 func (d *Direct) log(err error) {

@@ -275,6 +275,43 @@ func TestCountsThatAreRejected(t *testing.T) {
 	require.NotNil(t, s.start())
 }
 
+// Counts that the database rejects do not delay those that are stored with them.
+func TestCountsThatAreRejectedWithOthers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		s := open(t, url, nil)
+		s.limit(3)
+		require.NoError(t, db.Exec(t.Context(), s.store.DB.Write(), "reject", `CREATE UNIQUE INDEX reject ON usage_runs (model)`))
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, report := range []string{tokens, tokens, `{"model":"other","usage":{"output_tokens":5}}`} {
+			s.start().End(gone, true, report)
+		}
+		require.Equal(t, 3, s.reserves())
+		s.renew()
+		require.Eventually(t, func() bool { return s.reserves() == 0 }, patience, 20*time.Millisecond)
+		runs, sum := s.counted()
+		require.Equal(t, []int64{2, 20}, []int64{runs, sum})
+	}, series...)
+}
+
+// While the database takes no ends of runs, their number is bounded. All of them are counted.
+func TestEndsThatWaitForTheDatabaseAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 10_000
+	s := open(t, dbtest.SQLite(t, series...), nil)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range most {
+		s.start().End(gone, true, tokens)
+	}
+	_, err := s.service.BeginDirect(t.Context(), "acme", "helper")
+	require.ErrorIs(t, err, api.Unavailable)
+	s.renew()
+	require.Eventually(t, func() bool { runs, _ := s.counted(); return runs == most }, patience, 20*time.Millisecond)
+	require.NotNil(t, s.start())
+}
+
 // The reserves of an agent end with it: a later agent of the name begins without them.
 func TestReservesOfADeletedAgent(t *testing.T) {
 	t.Parallel()

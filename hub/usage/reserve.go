@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
@@ -26,10 +27,10 @@ func (r *direct) enter() {
 	r.held++
 }
 
-func (r *direct) leave() {
+func (r *direct) leave(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.held--
+	r.held -= n
 }
 
 // retry adds runs whose ends are to be stored again.
@@ -44,6 +45,13 @@ func (r *direct) any() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.held > 0 || len(r.ended) > 0
+}
+
+// full reports whether no further runs should begin, whose ends would need memory.
+func (r *direct) full() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.ended) >= maxEnded
 }
 
 // take returns the runs of retry, and removes them.
@@ -68,7 +76,7 @@ func (s *Service) RenewReserves(ctx context.Context) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			s.endAgain(context.WithoutCancel(ctx))
+			s.endLast(context.WithoutCancel(ctx))
 			return
 		}
 		if s.direct.any() {
@@ -89,13 +97,37 @@ func (s *Service) renewReserves(ctx context.Context) {
 	}
 }
 
-// endAgain stores the ends of runs that could not be stored before.
-func (s *Service) endAgain(ctx context.Context) {
+// endAgain stores the ends of runs that could not be stored before, for up to 10 s, and reports
+// whether that has succeeded. It stores many in one transaction: after an outage, the reserves of
+// runs in progress are extended in time.
+func (s *Service) endAgain(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
 	all := s.direct.take()
-	for i, d := range all {
-		if !d.end(ctx) { // perhaps after a long time: the reserves are extended first
-			s.direct.retry(all[i+1:]...)
-			return
+	for len(all) > 0 {
+		some := all[:min(storeBatch, len(all))]
+		err := s.storeEnds(ctx, some...)
+		if err != nil && (ctx.Err() != nil || db.Unavailable(err)) {
+			s.direct.retry(all...)
+			return false
 		}
+		if err != nil { // the counts of one of them are rejected
+			for _, d := range some {
+				d.end(ctx)
+			}
+		}
+		all = all[len(some):]
+	}
+	return true
+}
+
+// endLast is endAgain at the end of the hub, which waits for the database.
+func (s *Service) endLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	for !s.endAgain(ctx) && pause(ctx) {
+	}
+	if lost := len(s.direct.take()); lost > 0 {
+		s.store.Logger.Error("runs outside of chats are not counted: the database is unavailable at the end of the hub", "runs", lost)
 	}
 }
