@@ -136,17 +136,23 @@ func (r *Relay) saveEnded(ctx context.Context) {
 	r.ended = nil
 	r.mu.Unlock()
 	for batch := range slices.Chunk(all, batchRows) {
-		if r.renewalDue() {
-			r.saveProgress(ctx, true)
-		}
+		r.renewBetween(ctx)
 		err := r.saveBatch(ctx, batch)
 		if err == nil || len(batch) == 1 || errors.Is(err, db.ErrUnavailable) {
 			r.stored(batch, err)
 			continue
 		}
 		for one := range slices.Chunk(batch, 1) {
+			r.renewBetween(ctx)
 			r.stored(one, r.saveBatch(ctx, one))
 		}
+	}
+}
+
+// renewBetween renews the leases between two transactions of saveEnded.
+func (r *Relay) renewBetween(ctx context.Context) {
+	if r.renewalDue() {
+		r.saveProgress(ctx, true)
 	}
 }
 
