@@ -43,6 +43,9 @@ func (l layout) reference(name string) (text string, inside bool, err error) {
 		inside = resolved == l.root || strings.HasPrefix(resolved, l.root+"/")
 	}
 	info, err := os.Stat(path)
+	for tries := 0; errors.Is(err, syscall.ELOOP) && tries < 10; tries++ {
+		info, err = os.Stat(path) // Linux counts the links of a lookup that it begins again twice
+	}
 	if err != nil {
 		return "", inside, err
 	}

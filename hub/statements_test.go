@@ -33,6 +33,7 @@ var allTenants = map[string]string{
 	"usage: UPDATE usage_reserves SET alive_until":               "a hub extends its own reserves, which are those of all tenants",
 	"usage: DELETE FROM usage_reserves WHERE alive_until":        "the sweep is for all tenants",
 	"db: SELECT current_setting":                                 "the version of the server",
+	"db: SELECT data FROM sqlite_dbpage":                         "a dump has the data of all tenants",
 	"db: SELECT pg_export_snapshot":                              "a dump has the data of all tenants",
 	".: SELECT CAST(EXTRACT":                                     "the clock of the server",
 	".: SELECT COALESCE(MAX(at), 0) FROM audit_heads":            "the clocks of all tenants",
