@@ -124,14 +124,15 @@ func (s *Service) Report(ctx context.Context, caller api.Caller, in Query, page 
 	if err := in.validate(); err != nil {
 		return Report{}, err
 	}
-	rows, total, totals, err := readRows(ctx, s.store.Read(), caller.TenantID, in, page.Size, page.Offset())
+	found, err := readRows(ctx, s.store.Read(), caller.TenantID, in, page.Size, page.Offset())
 	if err != nil {
 		return Report{}, err
 	}
-	if total > maxRows {
+	if found.Total > maxRows {
 		return Report{}, api.InvalidRequest.New(fmt.Sprintf("The report has more than %d rows: choose fewer days or groups, or one agent or user.", maxRows))
 	}
-	return Report{From: dateOf(dayOf(in.From)), To: dateOf(dayOf(in.To)), List: api.List[Row]{Items: rows, Total: total}, Totals: totals}, nil
+	found.From, found.To = dateOf(dayOf(in.From)), dateOf(dayOf(in.To))
+	return found, nil
 }
 
 // csv returns the columns of the groups and the counts of all rows. All fields are quoted.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
@@ -100,9 +101,9 @@ type numberedRow struct {
 }
 
 // readRows returns a part of the rows of a report, by day, and those with the highest cost first.
-// The last row has the totals and the number of all rows. One statement reads both, so that the
-// totals are those of the rows.
-func readRows(ctx context.Context, q db.Querier, tenantID string, in Query, limit, offset int) (rows []Row, total int, totals Counts, err error) {
+// The report has the totals and the number of all rows, which are in the last row of the statement:
+// it reads everything at once, so that the totals are those of the rows. The range is not set.
+func readRows(ctx context.Context, q db.Querier, tenantID string, in Query, limit, offset int) (Report, error) {
 	columns := []string{`''`, `''`, `''`, `0`} // user, agent, model, day
 	var groups []string                        // SQLite sorts by them: that with the most values is first
 	for i, group := range []struct{ name, column string }{{ByUser, "user_id"}, {ByAgent, "agent_name"}, {ByModel, "model"}, {ByDay, "day"}} {
@@ -151,14 +152,14 @@ func readRows(ctx context.Context, q db.Querier, tenantID string, in Query, limi
 			WHERE d.tenant_id = $1 AND d.slice = 'user' AND d.user_id = page.user_id AND d.day < $9 ORDER BY d.day DESC LIMIT 1), '') AS user_name, `+counts+` FROM page
 		UNION ALL SELECT CAST(COUNT(*) AS INTEGER), 0, '', '', '', '', `+sums+` FROM found`+order, args...)
 	if err != nil || len(all) == 0 {
-		return nil, 0, Counts{}, err
+		return Report{}, err
 	}
-	rows = []Row{} // not nil: it is an array in JSON
+	rows := []Row{} // not nil: it is an array in JSON
 	for _, r := range all[:len(all)-1] {
 		rows = append(rows, r.Row)
 	}
 	last := all[len(all)-1]
-	return rows, last.number, last.Counts, nil
+	return Report{List: api.List[Row]{Items: rows, Total: last.number}, Totals: last.Counts}, nil
 }
 
 // recentModels returns up to 1,000 models of runs since a day.
