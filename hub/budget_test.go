@@ -24,7 +24,8 @@ import (
 
 const budgets = "/api/v1/admin/budgets"
 
-// The budget of an agent or a user is deleted with it, and does not limit a later agent of the name.
+// The budget of an agent or a user is deleted with it, and does not limit a later agent of the
+// name.
 func TestBudgetsEndWithTheirOwners(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
@@ -190,8 +191,8 @@ func TestChatsAndDirectRunsUseExactlyTheBudget(t *testing.T) {
 	}, hub.Migrations()...)
 }
 
-// A run at /runtime that is in progress at the end of a hub is cancelled and counted, and its client
-// receives its last event.
+// A run at /runtime that is in progress at the end of a hub is cancelled and counted, and its
+// client receives its last event.
 func TestDirectRunsAtTheEndOfAHub(t *testing.T) {
 	t.Parallel()
 	ended, end := context.WithCancel(t.Context())

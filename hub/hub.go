@@ -167,8 +167,8 @@ type Config struct {
 	// image. Defaults to 10 minutes.
 	PrepareTimeout time.Duration
 
-	// MaxDeployment bounds what the runtime of an agent may use, for the deployment settings of agents.
-	// Defaults to no bounds.
+	// MaxDeployment bounds what the runtime of an agent may use, for the deployment settings of
+	// agents. Defaults to no bounds.
 	MaxDeployment deploy.Bounds
 
 	// GatewayURL is the public address of a gateway in front of the runtimes. Defaults to /runtime

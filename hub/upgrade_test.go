@@ -313,8 +313,8 @@ func (o *org) works(files bool) {
 	require.Equal(o.t, true, o.call("GET", "/api/v1/admin/audit-logs/verify", o.admin, "").want(200)["ok"])
 }
 
-// The hub of this version migrates the database of each former one, and works with its data. Version
-// 0 is that before the counts of tokens, and has all other migrations.
+// The hub of this version migrates the database of each former one, and works with its data.
+// Version 0 is that before the counts of tokens, and has all other migrations.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {

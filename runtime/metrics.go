@@ -17,8 +17,8 @@ import (
 // scope is the name of the meter and of the tracer of this package.
 const scope = "github.com/seed93082962/agenthost/runtime"
 
-// durations are the bounds of the buckets of requests and runs, in seconds. A request of a run takes
-// as long as the run.
+// durations are the bounds of the buckets of requests and runs, in seconds. A request of a run
+// takes as long as the run.
 var durations = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800}
 
 // metrics has the instruments of the requests and runs of a runtime. All attributes have values of

@@ -9,8 +9,8 @@ import (
 
 // BenchmarkCancel measures the time from a cancel until upstream detects that its connection is
 // closed, which is when a model would stop: for the endpoint, and for a client that disconnects. A
-// client of the endpoint also waits for the end of its stream, which has the event cancelled and comes
-// when the session is stored. The rounds of many cancels alternate.
+// client of the endpoint also waits for the end of its stream, which has the event cancelled and
+// comes when the session is stored. The rounds of many cancels alternate.
 func BenchmarkCancel(b *testing.B) {
 	const alone, together, rounds = 50, 256, 15
 	ways := []struct {
@@ -65,9 +65,9 @@ type canceller struct {
 	next     *int        // number of the next run
 }
 
-// cancel opens n streams, and cancels all of them after each has received its tokens. It returns when
-// upstream detected each close and, for the endpoint, when each stream ended, in milliseconds since the
-// moment before the first cancel.
+// cancel opens n streams, and cancels all of them after each has received its tokens. It returns
+// when upstream detected each close and, for the endpoint, when each stream ended, in milliseconds
+// since the moment before the first cancel.
 func (c *canceller) cancel(b *testing.B, n int) (closed, ended sample) {
 	b.Helper()
 	streams := make(connections, n)

@@ -11,8 +11,8 @@
 // without them its secrets are lost.
 //
 // The dump is one state of the database. The artifacts are those that this state names: they are
-// stored under their hash and never change, and [Config.Protect] prevents that one is deleted before
-// it has been read.
+// stored under their hash and never change, and [Config.Protect] prevents that one is deleted
+// before it has been read.
 //
 // Restore reads the whole archive and compares every size and hash before it writes anything. It
 // writes only to names that it generates. It does not prove who made the archive: a user who can

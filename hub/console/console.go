@@ -8,9 +8,9 @@
 //	handler, err := api.New(api.Config{...}, service.Routes()...)
 //
 // Every page is the same document, whose script reads the address and sends requests to the hub as
-// any other client does: the pages have no permission that the API does not check. The document, its
-// scripts and its style are embedded. There is no build step: the modules in web/ are served as they
-// are, at addresses with the hash of all of them, which browsers store.
+// any other client does: the pages have no permission that the API does not check. The document,
+// its scripts and its style are embedded. There is no build step: the modules in web/ are served
+// as they are, at addresses with the hash of all of them, which browsers store.
 //
 // The access token is only in the memory of a page. The refresh token is in a cookie that scripts
 // cannot read, and that only pages of the hub can use. The policy of the pages permits scripts of

@@ -51,8 +51,8 @@ func (d *DB) Dump(ctx context.Context, programs Programs, w io.Writer, read func
 }
 
 // dumpSQLite writes the pages of the file as a read transaction has them, which blocks no writer.
-// VACUUM INTO would write them to a file itself, faster than a disk on which others commit can bear.
-// That deleted content is not in the pages is due to secure_delete: see openSQLite.
+// VACUUM INTO would write them to a file itself, faster than a disk on which others commit can
+// bear. That deleted content is not in the pages is due to secure_delete: see openSQLite.
 func (d *DB) dumpSQLite(ctx context.Context, _ Programs, w io.Writer, read func(q Querier) error) (err error) {
 	tx, err := d.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

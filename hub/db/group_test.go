@@ -300,8 +300,8 @@ func TestAnInterruptedWriteInAGroup(t *testing.T) {
 	}
 }
 
-// interruptedWrite begins a transaction whose context ends during its write, while another one waits
-// to commit. It returns how often that one ran.
+// interruptedWrite begins a transaction whose context ends during its write, while another one
+// waits to commit. It returns how often that one ran.
 func interruptedWrite(t *testing.T) (runs int) {
 	d := dbtest.Open(t, dbtest.SQLite(t), accounts())
 	entered, gate, errs := make(chan struct{}), make(chan struct{}), make(chan error, 1)

@@ -33,9 +33,9 @@ type directRun struct {
 	report   string         // of a JSON response
 }
 
-// forwardRun forwards a request that may begin a run, and counts the tokens that the runtime reports
-// in a header or a trailer. It reads no event. When the client disconnects, the run is cancelled,
-// and its end is awaited, which has the tokens.
+// forwardRun forwards a request that may begin a run, and counts the tokens that the runtime
+// reports in a header or a trailer. It reads no event. When the client disconnects, the run is
+// cancelled, and its end is awaited, which has the tokens.
 func (s *Service) forwardRun(w http.ResponseWriter, r *http.Request, x exchange, tenant, agent string) error {
 	client := r.Context()
 	line, hangUp := context.WithCancelCause(context.WithoutCancel(client))
@@ -113,8 +113,8 @@ func (run *directRun) cancel(cause error) {
 	}
 }
 
-// result returns what was learned of a run whose response has ended: whether the runtime has accepted
-// the run, and its report, or "". There is none if the runtime has ended before the run.
+// result returns what was learned of a run whose response has ended: whether the runtime has
+// accepted the run, and its report, or "". There is none if the runtime has ended before the run.
 func (run *directRun) result() (started bool, report string) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -138,8 +138,8 @@ func (b *runBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close cancels a run that has not ended, because the client does not read its events, and reads the
-// rest of them.
+// Close cancels a run that has not ended, because the client does not read its events, and reads
+// the rest of them.
 func (b *runBody) Close() error {
 	if !b.end {
 		go b.run.cancel(context.Canceled) // ends with the response

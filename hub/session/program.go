@@ -34,9 +34,9 @@ type ProgramCode struct {
 
 // AuthorizeProgram begins a session of the caller for a program on the same computer. The code is
 // the first refresh token of the session: [Service.Refresh] accepts it once, within a minute, and
-// only with the verifier, while the session of the caller continues. The session ends no later than
-// that of the caller would, and with the session at the identity provider. The newest maxCodes codes
-// of a user are valid.
+// only with the verifier, while the session of the caller continues. The session ends no later
+// than that of the caller would, and with the session at the identity provider. The newest
+// maxCodes codes of a user are valid.
 func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in ProgramInput) (out ProgramCode, err error) {
 	if caller.Kind != api.Session {
 		return out, api.Forbidden.New("A CLI token cannot sign a program in: sign in to the console.")
@@ -91,8 +91,8 @@ func (in RefreshInput) hash() []byte {
 // boundHash returns the stored form of a code, which is known only with its challenge.
 func boundHash(code, challenge string) []byte { return token.Hash(code + "." + challenge) }
 
-// hashOf returns the stored form of a refresh token, or nil for a text that has a dot, as no refresh
-// token does: a code with its challenge, in place of its verifier, must not be one.
+// hashOf returns the stored form of a refresh token, or nil for a text that has a dot, as no
+// refresh token does: a code with its challenge, in place of its verifier, must not be one.
 func hashOf(raw string) []byte {
 	if strings.Contains(raw, ".") {
 		return nil

@@ -11,9 +11,9 @@ import (
 // the column alive_until. Replicas may differ by a few seconds in their clocks.
 const LeaseTime = 15 * time.Second
 
-// Expired returns a condition of SQL for rows whose leases have passed. Its placeholders begin with
-// the number next, and their arguments are the results of [Expiry]. A lease that ends much later was
-// taken by a clock that was wrong, and has passed.
+// Expired returns a condition of SQL for rows whose leases have passed. Its placeholders begin
+// with the number next, and their arguments are the results of [Expiry]. A lease that ends much
+// later was taken by a clock that was wrong, and has passed.
 func Expired(next int) string {
 	return fmt.Sprintf("(alive_until < $%d OR alive_until > $%d)", next, next+1)
 }

@@ -146,8 +146,8 @@ func (s *server) begin(b *testing.B, tx *sql.Tx, run usage.Run, check bool) {
 
 var errRollBack = errors.New("roll back")
 
-// BenchmarkDirect begins and ends runs outside of chats, of an agent without a budget and of one with a
-// hard limit, with and without counted tokens. They take turns. The metrics are medians.
+// BenchmarkDirect begins and ends runs outside of chats, of an agent without a budget and of one
+// with a hard limit, with and without counted tokens. They take turns. The metrics are medians.
 func BenchmarkDirect(b *testing.B) {
 	eachEngine(b, func(b *testing.B, s *server) {
 		s.set("2026-03-31T12:00:00Z")

@@ -183,8 +183,8 @@ func (s *Service) Budget(ctx context.Context, caller api.Caller, kind, name stri
 
 func noBudget() error { return api.NotFound.New("There is no such budget.") }
 
-// SetBudget creates or replaces the budget of an agent or a user. It applies to what was used before
-// in the period. It fails with api.NotFound if there is no such agent or user.
+// SetBudget creates or replaces the budget of an agent or a user. It applies to what was used
+// before in the period. It fails with api.NotFound if there is no such agent or user.
 func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name string, in Limits) (Budget, error) {
 	if kind != OfAgent && kind != OfUser {
 		return Budget{}, noBudget()

@@ -92,8 +92,8 @@ var (
 // lockKey is the advisory lock of the hard limit of an agent. A lock of the row would write it.
 func lockKey(r Run) string { return "usage_budgets " + r.TenantID + " " + r.AgentName }
 
-// lockBudgets returns the budgets with a hard limit of a run. On PostgreSQL it takes the advisory lock
-// of the key, and then that of the agent if the agent has a hard limit.
+// lockBudgets returns the budgets with a hard limit of a run. On PostgreSQL it takes the advisory
+// lock of the key, and then that of the agent if the agent has a hard limit.
 func lockBudgets(ctx context.Context, engine db.Engine, tx *sql.Tx, r Run, key string) (locked []budget, err error) {
 	query, args := selectHardOfSQLite, []any{r.TenantID, r.AgentName, r.UserID}
 	if engine == db.PostgreSQL {
@@ -113,8 +113,8 @@ func lockBudgets(ctx context.Context, engine db.Engine, tx *sql.Tx, r Run, key s
 // tokensOf is what a row d of usage_days counts for a budget in tokens.
 const tokensOf = `d.input_tokens + d.cache_read_tokens + d.cache_write_tokens + d.output_tokens`
 
-// admits returns a condition of SQL that holds if a locked budget has a reserve for one more run, and
-// its arguments. others is an expression for the number of runs in progress without those of
+// admits returns a condition of SQL that holds if a locked budget has a reserve for one more run,
+// and its arguments. others is an expression for the number of runs in progress without those of
 // usage_reserves. The limits are arguments, so that the begin of a run does not read them again.
 func (b budget) admits(others string, next int, now time.Time) (condition string, args []any) {
 	from, month := periods(now)

@@ -116,8 +116,8 @@ func TestConcurrentDirectRunsUseExactlyTheBudget(t *testing.T) {
 	}, series...)
 }
 
-// The reserves of a hub that was killed end with their lease. Those of a hub that was only suspended
-// count again when it continues, and its runs count.
+// The reserves of a hub that was killed end with their lease. Those of a hub that was only
+// suspended count again when it continues, and its runs count.
 func TestReservesOfAHubThatWasKilled(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {

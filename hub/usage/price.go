@@ -77,8 +77,8 @@ func (a Amount) String() string {
 // MarshalJSON implements json.Marshaler.
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 
-// priceOf returns the price of a model, that of its name or of the longest prefix, and whether there
-// is one.
+// priceOf returns the price of a model, that of its name or of the longest prefix, and whether
+// there is one.
 func priceOf(prices map[string]Price, model string) (price Price, known bool) {
 	if price, ok := prices[model]; ok {
 		return price, true

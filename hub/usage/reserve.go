@@ -64,11 +64,12 @@ func (r *direct) take() []*Direct {
 }
 
 // RenewReserves extends the reserves of the runs of BeginDirect in progress in this process, and
-// stores ends that could not be stored before, until ctx ends. Without it, a reserve ends after 15 s.
+// stores ends that could not be stored before, until ctx ends. Without it, a reserve ends after 15
+// s.
 //
-// A hub that was suspended, or did not reach the database, for longer than this extends its reserves
-// again when it continues. In between, they do not count: the limit may be exceeded by what its runs
-// use. Their tokens count at their ends.
+// A hub that was suspended, or did not reach the database, for longer than this extends its
+// reserves again when it continues. In between, they do not count: the limit may be exceeded by
+// what its runs use. Their tokens count at their ends.
 func (s *Service) RenewReserves(ctx context.Context) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()

@@ -55,8 +55,8 @@ func deleteReservesOf(ctx context.Context, tx *sql.Tx, tenantID, agentName strin
 	return db.Exec(ctx, tx, "delete reserves of agent", `DELETE FROM usage_reserves WHERE tenant_id = $1 AND agent_name = $2`, tenantID, agentName)
 }
 
-// deleteExpiredReserves deletes the reserves of hubs that have ended. A hub may continue after a day
-// at most, and clocks may differ by less.
+// deleteExpiredReserves deletes the reserves of hubs that have ended. A hub may continue after a
+// day at most, and clocks may differ by less.
 func deleteExpiredReserves(ctx context.Context, q db.Querier, now time.Time) error {
 	return db.Exec(ctx, q, "delete expired reserves", `DELETE FROM usage_reserves WHERE alive_until < $1 OR alive_until > $2`,
 		db.Micros(now.AddDate(0, 0, -1)), db.Micros(now.AddDate(0, 0, 1)))

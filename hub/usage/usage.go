@@ -59,7 +59,8 @@ type Config struct {
 	Agent func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
 
 	// Answers returns an expression of SQL for the number of chat answers in progress of an agent, in
-	// all hubs, and the arguments of its placeholders, which begin with the number next. Defaults to 0.
+	// all hubs, and the arguments of its placeholders, which begin with the number next. Defaults to
+	// 0.
 	Answers func(tenantID, agentName string, next int, now time.Time) (count string, args []any)
 
 	// User returns the id of a user in the form in which runs have it, and fails with api.NotFound if

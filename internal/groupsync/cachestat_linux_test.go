@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unsynced returns the number of pages of a file that are not on the disk, by cachestat(2). A kernel
-// before Linux 6.5 does not have it: the result is 0.
+// unsynced returns the number of pages of a file that are not on the disk, by cachestat(2). A
+// kernel before Linux 6.5 does not have it: the result is 0.
 func unsynced(t *testing.T, file *os.File) uint64 {
 	t.Helper()
 	const sysCachestat = 451

@@ -1,9 +1,9 @@
 // Package groupsync syncs many open files at the same time.
 //
-// A call of fsync(2) occupies a thread, and with it one of the GOMAXPROCS slots for goroutines if the
-// call is short. On a machine with few processors, the syncs of many goroutines therefore follow each
-// other, and nothing else runs meanwhile. On Linux, a [Syncer] passes all files of a group to the
-// kernel by one call of io_submit(2), and the kernel syncs them in parallel.
+// A call of fsync(2) occupies a thread, and with it one of the GOMAXPROCS slots for goroutines if
+// the call is short. On a machine with few processors, the syncs of many goroutines therefore
+// follow each other, and nothing else runs meanwhile. On Linux, a [Syncer] passes all files of a
+// group to the kernel by one call of io_submit(2), and the kernel syncs them in parallel.
 package groupsync
 
 import (
@@ -16,17 +16,17 @@ import (
 // thread.
 const maxThreads = 32
 
-// Syncer syncs groups of files. The zero value is ready to use. A Syncer is safe for concurrent use:
-// it syncs one group after another.
+// Syncer syncs groups of files. The zero value is ready to use. A Syncer is safe for concurrent
+// use: it syncs one group after another.
 type Syncer struct {
 	mu     sync.Mutex // guards the fields below, held during a group
 	queue  *queue     // nil if the system has none
 	opened bool       // newQueue was called, or Close
 }
 
-// Sync syncs the files as [os.File.Sync] does, and returns when all of them are synced. It calls done
-// with the index and the error of each file when that file is synced. Several goroutines may call
-// done. No file may be closed before that.
+// Sync syncs the files as [os.File.Sync] does, and returns when all of them are synced. It calls
+// done with the index and the error of each file when that file is synced. Several goroutines may
+// call done. No file may be closed before that.
 func (s *Syncer) Sync(files []*os.File, done func(i int, err error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

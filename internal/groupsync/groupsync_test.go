@@ -43,8 +43,8 @@ func syncAll(s *groupsync.Syncer, files []*os.File) (errs []error, calls []int) 
 	return errs, calls
 }
 
-// eachWay runs a test with a Syncer that has a queue of the kernel, if there is one, and with one that
-// has none.
+// eachWay runs a test with a Syncer that has a queue of the kernel, if there is one, and with one
+// that has none.
 func eachWay(t *testing.T, test func(t *testing.T, s *groupsync.Syncer)) {
 	t.Helper()
 	t.Run("queue", func(t *testing.T) {

@@ -66,8 +66,8 @@ func (q *queue) close() {
 	_ = q.counter.Close()
 }
 
-// sync syncs the files. A file that the queue rejects is synced by a call that blocks. After a failure
-// of the queue, sync returns false and has synced all files in this way.
+// sync syncs the files. A file that the queue rejects is synced by a call that blocks. After a
+// failure of the queue, sync returns false and has synced all files in this way.
 func (q *queue) sync(files []*os.File, done func(i int, err error)) (ok bool) {
 	// The system allocates and writes the blocks of all files first. The sync of one file then also
 	// writes what the files next to it need.

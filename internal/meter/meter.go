@@ -1,12 +1,12 @@
-// Package meter makes the instruments of a package with the OpenTelemetry metric API, and bounds the
-// values of their attributes.
+// Package meter makes the instruments of a package with the OpenTelemetry metric API, and bounds
+// the values of their attributes.
 //
 //	m := meter.New(cfg.MeterProvider, "github.com/seed93082962/agenthost/hub/api")
 //	s.requests = m.Seconds("agenthost.hub.request.duration", "Time of requests.", meter.Fast)
 //	if err := m.Err(); err != nil { ... }
 //
-// Attributes that are known in advance are made once with [Of], and those with values of a bounded list
-// by [Series]: to record a value then allocates little.
+// Attributes that are known in advance are made once with [Of], and those with values of a bounded
+// list by [Series]: to record a value then allocates little.
 package meter
 
 import (
@@ -130,8 +130,8 @@ func Of(pairs ...string) metric.MeasurementOption {
 // maxNames is the number of attributes of a series.
 const maxNames = 4
 
-// Series makes the options of attributes whose values are in a bounded list. Each option is made once.
-// It is safe for concurrent use.
+// Series makes the options of attributes whose values are in a bounded list. Each option is made
+// once. It is safe for concurrent use.
 type Series struct {
 	names []string
 

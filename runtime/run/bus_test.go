@@ -184,8 +184,8 @@ func TestAFrozenBus(t *testing.T) {
 	})
 }
 
-// An end that could not be stored is stored later, and then not again. The log has the outage and its
-// end.
+// An end that could not be stored is stored later, and then not again. The log has the outage and
+// its end.
 func TestALateEndIsStoredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs logtest.Buffer

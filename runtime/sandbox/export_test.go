@@ -62,7 +62,8 @@ func FindGroups() (result []string) {
 	return result
 }
 
-// NextGroup returns the name of the control group of this process that is created after some others.
+// NextGroup returns the name of the control group of this process that is created after some
+// others.
 func NextGroup(others uint64) string {
 	return fmt.Sprintf("%s%d-%d", groupPrefix, os.Getpid(), groupNumber.Load()+others+1)
 }

@@ -124,8 +124,8 @@ func BenchmarkFirstRun(b *testing.B) {
 }
 
 // BenchmarkCloseTogether closes 256 sessions with new messages at once, as after 256 cancels. It
-// compares the store with the disk alone: as many new files of this size, synced by goroutines of which
-// 32 do so at a time, without their folder.
+// compares the store with the disk alone: as many new files of this size, synced by goroutines of
+// which 32 do so at a time, without their folder.
 func BenchmarkCloseTogether(b *testing.B) {
 	const together = 256
 	measure := func(b *testing.B, open func() (closeFile func() error)) {

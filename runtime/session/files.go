@@ -50,9 +50,9 @@ type FilesConfig struct {
 // The first line is a header with the version of the format. Every other line is a [model.Message]
 // with its time, an event, or the messages that a compaction left. Append and Record write a line
 // with one system call, so that it survives a crash of the process. Close syncs the file, so that
-// the session also survives a crash of the machine. Sessions that are closed together are synced in
-// parallel, and their folders together. An empty session has no file. The file of an open session is
-// locked.
+// the session also survives a crash of the machine. Sessions that are closed together are synced
+// in parallel, and their folders together. An empty session has no file. The file of an open
+// session is locked.
 //
 // Compact appends a line, so that the replaced messages remain in the transcript. If the file is
 // longer than 16 MiB, Compact writes a new file without them, syncs it and renames it over the old

@@ -13,8 +13,8 @@ type syncRequest struct {
 	done   chan error
 }
 
-// sync syncs a file, unless it is nil, and before it the folder, unless that is "". Calls at the same
-// time share their syncs: those that wait for a group in progress are the next group.
+// sync syncs a file, unless it is nil, and before it the folder, unless that is "". Calls at the
+// same time share their syncs: those that wait for a group in progress are the next group.
 func (f *Files) sync(file *os.File, folder string) error {
 	r := syncRequest{file: file, folder: folder, done: make(chan error, 1)}
 	f.mu.Lock()

@@ -107,8 +107,8 @@ func TestFilesReportAFailedSync(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Sessions that are closed together are synced together: each file, and each folder once for all that
-// wait for it.
+// Sessions that are closed together are synced together: each file, and each folder once for all
+// that wait for it.
 func TestSyncsOfManySessions(t *testing.T) {
 	const sessions = 200
 	store := newFiles(t, session.FilesConfig{})

@@ -21,8 +21,8 @@ import (
 // created it, so that a hub that was frozen does not remove the volume of a later deployment of
 // the key. Before, it had the name without a fence.
 //
-// Each container has a volume of its request. The engine generates its name, and removes it with the
-// container. If it removes only the container, the label of the revision finds the volume.
+// Each container has a volume of its request. The engine generates its name, and removes it with
+// the container. If it removes only the container, the label of the revision finds the volume.
 
 // volumeName returns the name with which a claim creates the volume of data.
 func volumeName(claim deploy.Claim) string {
@@ -94,7 +94,8 @@ func (d *Driver) removeVolumes(ctx context.Context, f deployment, owner string) 
 			if v.Labels[labelOwner] != owner || private != (v.Labels[labelRevision] != "") {
 				continue
 			}
-			// The engine does not remove the volume of a container that another hub has created concurrently.
+			// The engine does not remove the volume of a container that another hub has created
+			// concurrently.
 			_, err := d.engine.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{})
 			if err != nil && !gone(err) {
 				return fault(ctx, "remove volume", moved(err))
@@ -104,8 +105,8 @@ func (d *Driver) removeVolumes(ctx context.Context, f deployment, owner string) 
 	return nil
 }
 
-// sweepVolumes removes the volumes of requests, which have keys, whose container was removed without
-// them.
+// sweepVolumes removes the volumes of requests, which have keys, whose container was removed
+// without them.
 func (d *Driver) sweepVolumes(ctx context.Context, owner string) {
 	list, err := d.engine.VolumeList(ctx, client.VolumeListOptions{
 		Filters: client.Filters{}.Add("label", labelOwner+"="+owner, labelRevision).Add("dangling", "true"),

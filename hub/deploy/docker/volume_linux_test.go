@@ -103,8 +103,8 @@ func mounted(t *testing.T, id string) string {
 	return ""
 }
 
-// An operator removes all containers that do not run. The stopped deployment exists, and starts with
-// its files or is deleted. The volume with the keys is removed by the next listing.
+// An operator removes all containers that do not run. The stopped deployment exists, and starts
+// with its files or is deleted. The volume with the keys is removed by the next listing.
 func TestStoppedDeploymentAfterContainerPrune(t *testing.T) {
 	t.Parallel()
 	d := open(t)

@@ -60,9 +60,9 @@ func (d *Driver) raiseFloor(ctx context.Context, owner string, fence int64) erro
 	return d.apply(ctx, configMaps, o, read)
 }
 
-// admit returns an error if a claim is not above the floor, after a record without a claim was read.
-// It belongs to a hub that was frozen, or the hub needs a higher fence. A hub that is frozen after
-// this cannot put the claim in force if another hub has used or removed the record.
+// admit returns an error if a claim is not above the floor, after a record without a claim was
+// read. It belongs to a hub that was frozen, or the hub needs a higher fence. A hub that is frozen
+// after this cannot put the claim in force if another hub has used or removed the record.
 func (d *Driver) admit(ctx context.Context, claim deploy.Claim, f deployment) error {
 	if f.launched() {
 		return nil // someone has deleted the record; the objects have the fence
@@ -144,8 +144,8 @@ func (d *Driver) removeClaim(ctx context.Context, record *object) error {
 	return d.remove(ctx, configMaps, record, nil)
 }
 
-// sweepInert removes Deployments that were never started and have no record with a claim: a hub that
-// was frozen has created them. A hub that needs one changes its version first.
+// sweepInert removes Deployments that were never started and have no record with a claim: a hub
+// that was frozen has created them. A hub that needs one changes its version first.
 func (d *Driver) sweepInert(ctx context.Context, owner string, recorded map[string]bool) {
 	floor, _, err := d.floor(ctx, owner)
 	if err != nil {
@@ -161,7 +161,8 @@ func (d *Driver) sweepInert(ctx context.Context, owner string, recorded map[stri
 	}
 }
 
-// launched reports whether a revision was started: an object that a hub creates first has no effect.
+// launched reports whether a revision was started: an object that a hub creates first has no
+// effect.
 func (f deployment) launched() bool {
 	return slices.ContainsFunc(f.revisions, func(r revision) bool {
 		return len(r.pods) > 0 || r.app != nil && (r.app.Spec.Replicas > 0 || !r.app.stopped().IsZero())

@@ -16,8 +16,8 @@ func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, pat
 	})
 }
 
-// Discard stops the runtime of a revision, and then removes its Deployment. The cluster removes what
-// belongs to that.
+// Discard stops the runtime of a revision, and then removes its Deployment. The cluster removes
+// what belongs to that.
 func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) error {
 	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
 		r, _ := f.revision(number)
@@ -125,8 +125,8 @@ func (d *Driver) own(ctx context.Context, r revision) error {
 	return nil
 }
 
-// publish lets the Service lead to pods that drain. They are not ready, and have callers that cancel
-// their runs.
+// publish lets the Service lead to pods that drain. They are not ready, and have callers that
+// cancel their runs.
 func (d *Driver) publish(ctx context.Context, r revision) error {
 	if r.service == nil || r.service.Spec.PublishNotReady || len(r.pods) == 0 {
 		return nil

@@ -21,7 +21,8 @@ func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
 // empty if all are in force.
 func (d *Driver) Unlimited() string { return strings.Join(d.unlimited(d.cfg.Default), "; ") }
 
-// unlimited returns the names of the limits that this system does not enforce, each with the reason.
+// unlimited returns the names of the limits that this system does not enforce, each with the
+// reason.
 func (d *Driver) unlimited(wanted agent.Deployment) (reasons []string) {
 	if wanted.Memory != "" && !d.limits.Memory {
 		reasons = append(reasons, "memory: this system limits no memory of processes, because the hub can create no control groups")

@@ -96,8 +96,8 @@ func (c *canceller) cancel(id string) error {
 }
 
 // cancelRuns starts and cancels runs for a time, as many as the machine can: each starts at one of
-// the runtimes and is cancelled at the next one. Memory, goroutines and files must not grow after the
-// first quarter, and no session may remain. sample is called forty times.
+// the runtimes and is cancelled at the next one. Memory, goroutines and files must not grow after
+// the first quarter, and no session may remain. sample is called forty times.
 func cancelRuns(t *testing.T, hosts []*host, upstream *stuck, sample func()) {
 	length := chaosTime(t) * 4 / 5 // of 10 minutes: two
 	now := func() (all usage, err error) {

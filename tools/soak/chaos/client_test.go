@@ -32,8 +32,8 @@ var errDenied = errors.New("denied")
 // requestTime bounds a request. An answer of the upstream takes a fraction of a second.
 const requestTime = 30 * time.Second
 
-// open sends a request. The body is JSON, or bytes with their content type. The result is a response
-// of success; a request whose error is not errDenied may have had an effect.
+// open sends a request. The body is JSON, or bytes with their content type. The result is a
+// response of success; a request whose error is not errDenied may have had an effect.
 func (c *client) open(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var reader io.Reader
 	contentType := "application/json"
@@ -153,8 +153,8 @@ func (j *journal) fault(format string, args ...any) {
 	j.faults[fmt.Sprintf(format, args...)] = true
 }
 
-// add adds a write to one of the lists, and counts it. A write that the hub denied had no effect and
-// is not added.
+// add adds a write to one of the lists, and counts it. A write that the hub denied had no effect
+// and is not added.
 func (j *journal) add(list *[]write, kind, name, content string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

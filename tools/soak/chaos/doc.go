@@ -2,12 +2,12 @@
 // under chats, pushes, sign-ins, uploads, changes, deployments and reads of the audit log: hubs,
 // runtimes, PostgreSQL, a server with the interface of S3, and NATS.
 //
-// Each caller writes a journal of its requests and of their responses. At the end, the journals are
-// compared with what the API returns: no acknowledged write is missing, no answer is in another
-// chat, each change has its audit entry and each entry its change, the hash chain verifies, each
-// answer and each run at /runtime is counted once, no deployment or chat is stuck, and no process is
-// left over. One test damages the database of an installation, and requires that the comparison
-// finds each damage.
+// Each caller writes a journal of its requests and of their responses. At the end, the journals
+// are compared with what the API returns: no acknowledged write is missing, no answer is in
+// another chat, each change has its audit entry and each entry its change, the hash chain
+// verifies, each answer and each run at /runtime is counted once, no deployment or chat is stuck,
+// and no process is left over. One test damages the database of an installation, and requires that
+// the comparison finds each damage.
 //
 // Other tests damage what an installation needs, and make the same comparison: packets of each
 // kind of connection are lost, reset, or not delivered for a while; the disk is full, read-only,

@@ -144,8 +144,8 @@ func TestTricklingUpstream(t *testing.T) {
 	in.remove(t, k)
 }
 
-// stored requires the status of the only answer of a chat, and that its text is the beginning of the
-// right one, or all of it.
+// stored requires the status of the only answer of a chat, and that its text is the beginning of
+// the right one, or all of it.
 func (c *client) stored(ctx context.Context, agent, chat, status, text string, all bool) error {
 	var list struct{ Items []message }
 	if err := c.call(ctx, http.MethodGet, "/api/v1/agents/"+agent+"/chat/sessions/"+chat+"/messages", nil, &list); err != nil {

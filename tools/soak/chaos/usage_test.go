@@ -54,9 +54,9 @@ type group struct{ agent, user string }
 // conversation is a chat with questions.
 type conversation struct{ agent, user, id string }
 
-// usageBounds returns what the stored answers and the runs at /runtime have used. A stored end of an
-// answer was counted in the same transaction. An answer without an end, whose hub was killed, and a
-// run whose response has no end count at most once.
+// usageBounds returns what the stored answers and the runs at /runtime have used. A stored end of
+// an answer was counted in the same transaction. An answer without an end, whose hub was killed,
+// and a run whose response has no end count at most once.
 func (k *checker) usageBounds(ctx context.Context) map[group]bounds {
 	all := map[group]bounds{}
 	for chat := range k.c.asked {
@@ -93,8 +93,8 @@ func (k *checker) usageBounds(ctx context.Context) map[group]bounds {
 	return all
 }
 
-// checkUsage requires that the reports have what the answers and the runs have used, by agent and by
-// user, and that they agree.
+// checkUsage requires that the reports have what the answers and the runs have used, by agent and
+// by user, and that they agree.
 func (k *checker) checkUsage(ctx context.Context) {
 	all := k.usageBounds(ctx)
 	totals := map[string]counts{}
