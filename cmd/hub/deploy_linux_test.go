@@ -91,6 +91,16 @@ func (f *farm) do(p *daemontest.Process, method, path string, status int) map[st
 	return res.body
 }
 
+// freeze suspends a hub at a moment at which it writes nothing: otherwise, the others cannot write to
+// SQLite.
+func (f *farm) freeze(p *daemontest.Process) {
+	f.t.Helper()
+	tx, err := dbtest.Open(f.t, f.database).Write().BeginTx(f.t.Context(), nil)
+	require.NoError(f.t, err)
+	p.Signal(f.t, syscall.SIGSTOP)
+	require.NoError(f.t, tx.Rollback())
+}
+
 // reach waits for a state, as a hub shows it.
 func (f *farm) reach(p *daemontest.Process, state string) (s map[string]any) {
 	f.t.Helper()
@@ -239,7 +249,7 @@ func TestFrozenHubLosesItsDeployments(t *testing.T) {
 		second := f.hub()
 		f.do(first, http.MethodPost, "", http.StatusAccepted)
 		started := f.reach(second, "running")["startedAt"]
-		first.Signal(t, syscall.SIGSTOP)
+		f.freeze(first)
 		f.do(second, http.MethodPost, "/stop", http.StatusAccepted)
 		f.reach(second, "stopped")
 		f.do(second, http.MethodPost, "/start", http.StatusAccepted)
