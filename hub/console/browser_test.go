@@ -136,13 +136,20 @@ func (b *tab) fill(field, text string) {
 }
 
 // click clicks an element, and again if a layout that moved or a render that replaced the element
-// was faster than the mouse.
+// was faster than the mouse. A click on another element has no effect.
 func (b *tab) click(element string) {
 	b.t.Helper()
 	prepared := fmt.Sprintf(`((e) => {
 		window.clicked = false
-		e?.addEventListener("click", () => { window.clicked = true }, { capture: true, once: true })
-		return Boolean(e) && !e.disabled
+		document.removeEventListener("click", window.judge, true)
+		if (!e || e.disabled) return false
+		window.judge = (event) => {
+			document.removeEventListener("click", window.judge, true)
+			window.clicked = e.contains(event.target)
+			if (!window.clicked) { event.preventDefault(); event.stopImmediatePropagation() }
+		}
+		document.addEventListener("click", window.judge, true)
+		return true
 	})(document.querySelector(%q))`, element)
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
