@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -20,14 +21,31 @@ const maxLine = 4 << 20
 
 // secret reads a password: from the terminal without an echo, or a line of stdin.
 func (a *app) secret(prompt string) (string, error) {
-	if isTerminal(a.stdin) {
-		fmt.Fprint(a.stderr, prompt+": ")
-		text, err := term.ReadPassword(int(a.stdin.(interface{ Fd() uintptr }).Fd()))
-		fmt.Fprintln(a.stderr)
-		return string(text), err
+	if !isTerminal(a.stdin) {
+		return a.line()
 	}
-	return a.line()
+	// The echo is off before the prompt is displayed: a user can type at once.
+	fd := int(a.stdin.(interface{ Fd() uintptr }).Fd())
+	state, err := term.MakeRaw(fd)
+	if err != nil {
+		return "", fmt.Errorf("disable the echo of the terminal: %w", err)
+	}
+	defer func() { _ = term.Restore(fd, state) }()
+	input := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{byByte{a.stdin}, a.stderr}, "")
+	text, err := input.ReadPassword(prompt + ": ")
+	if errors.Is(err, io.EOF) { // Ctrl-C or Ctrl-D
+		err = errInterrupted
+	}
+	return text, err
 }
+
+// byByte reads a byte at a time, so that the next reader has what follows a line.
+type byByte struct{ io.Reader }
+
+func (r byByte) Read(data []byte) (int, error) { return r.Reader.Read(data[:min(1, len(data))]) }
 
 // ask reads a line after a prompt.
 func (a *app) ask(prompt string) (string, error) {

@@ -121,4 +121,20 @@ func TestTerminal(t *testing.T) {
 	require.NoError(t, login.Wait())
 	text, _ := term.shown.Now()
 	require.NotContains(t, text, password)
+
+	change := term.command(dir, "password")
+	require.NoError(t, change.Start())
+	term.await(&term.shown, "Old password: $")
+	term.enter(password + "\r" + "Another-Pass-2026\r") // at once, as from a clipboard
+	require.NoError(t, change.Wait())
+	text, _ = term.shown.Now()
+	require.NotContains(t, text, password)
+
+	login = term.command(dir, "login", p.URL, "-u", "ada")
+	require.NoError(t, login.Start())
+	term.await(&term.shown, "Password: $")
+	term.enter("\x03") // Ctrl-C
+	var exit *exec.ExitError
+	require.ErrorAs(t, login.Wait(), &exit)
+	require.Equal(t, 130, exit.ExitCode())
 }
