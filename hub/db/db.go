@@ -60,7 +60,6 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/seed93082962/agenthost/internal/filelock"
 	"github.com/seed93082962/agenthost/internal/migrate"
 )
 
@@ -108,10 +107,10 @@ type DB struct {
 	pools       func() []pool // for metrics
 	metrics     *metrics
 
-	url      string     // of PostgreSQL
-	path     string     // of the SQLite file
-	claiming sync.Mutex // guards the field below
-	claim    *os.File   // which is locked, or nil
+	url     string     // of PostgreSQL
+	path    string     // of the SQLite file
+	sharing sync.Mutex // guards the field below
+	shared  *os.File   // see Alone
 }
 
 // Open opens the database that the URL names. A SQLite file that does not exist is created with
@@ -183,40 +182,10 @@ func (d *DB) ping(ctx context.Context) error {
 	return nil
 }
 
-// Claim reports whether no other open DB, of this or another process, has claimed the same SQLite
-// file. The claim lasts until Close. It is false with PostgreSQL, which several programs may share.
-func (d *DB) Claim() (bool, error) {
-	d.claiming.Lock()
-	defer d.claiming.Unlock()
-	if d.path == "" || d.claim != nil {
-		return d.claim != nil, nil
-	}
-	// A lock of the file itself would end with that of any other use of the file by this process.
-	f, err := os.OpenFile(d.path+".lock", os.O_RDWR|os.O_CREATE|filelock.OpenFlags, 0o600)
-	if err != nil {
-		return false, fmt.Errorf("claim database: %w", err)
-	}
-	if err := filelock.Lock(f); err != nil {
-		_ = f.Close()
-		if errors.Is(err, filelock.ErrLocked) {
-			return false, nil
-		}
-		return false, fmt.Errorf("claim database: %w", err)
-	}
-	d.claim = f
-	return true, nil
-}
-
 // Close waits for running statements and closes all connections.
 func (d *DB) Close() error {
-	d.claiming.Lock()
-	defer d.claiming.Unlock()
 	d.metrics.stop()
-	err := d.close()
-	if d.claim != nil {
-		err = errors.Join(err, d.claim.Close())
-		d.claim = nil
-	}
+	err := errors.Join(d.close(), d.leave())
 	if err != nil {
 		return fmt.Errorf("close database: %w", err)
 	}

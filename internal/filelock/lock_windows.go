@@ -25,10 +25,15 @@ var (
 	unlockFileEx = kernel32.NewProc("UnlockFileEx")
 )
 
-// Lock returns ErrLocked if another open file, of this or another process, has the lock.
-func Lock(f *os.File) error {
+// Lock returns ErrLocked if another open file, of this or another process, has a lock.
+func Lock(f *os.File) error { return tryLock(f, lockFileExclusive) }
+
+// LockShared returns ErrLocked if another open file has a lock that is not shared.
+func LockShared(f *os.File) error { return tryLock(f, 0) }
+
+func tryLock(f *os.File, how uintptr) error {
 	err := control(f, func(handle uintptr, at *syscall.Overlapped) (uintptr, error) {
-		ok, _, err := lockFileEx.Call(handle, lockFileExclusive|lockFileFailImmediately, 0, 1, 0, uintptr(unsafe.Pointer(at)))
+		ok, _, err := lockFileEx.Call(handle, how|lockFileFailImmediately, 0, 1, 0, uintptr(unsafe.Pointer(at)))
 		return ok, err
 	})
 	if errors.Is(err, errorLockViolation) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/client"
 )
@@ -75,23 +76,25 @@ func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after
 // releaseFormer ends the runs of former hubs of a SQLite database as soon as this hub is the only
 // one on it, so that no session waits for the end of a lease.
 func (r *Relay) releaseFormer(ctx context.Context) {
-	if r.alone {
+	if r.alone || r.store.DB.Engine() == db.PostgreSQL {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	alone, err := r.store.DB.Claim()
-	var runs []Lease
-	if err == nil && alone {
-		runs, err = runsOfOthers(ctx, r.store.Read(), r.id)
-	}
-	for i := 0; i < len(runs) && err == nil; i++ {
-		_, err = r.endRun(ctx, runs[i], runs[i].WorkerID)
-	}
+	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		if r.alone, err = r.store.DB.Alone(); err != nil || !r.alone {
+			return err
+		}
+		runs, err := runsOfOthers(ctx, tx, r.id)
+		for i := 0; i < len(runs) && err == nil; i++ {
+			_, err = endRun(ctx, tx, runs[i], runs[i].WorkerID, r.store.Now())
+		}
+		return err
+	})
 	if err != nil {
+		r.alone = false
 		r.store.Logger.Warn("ending the answers of a former hub failed", "err", err)
 	}
-	r.alone = alone && err == nil
 }
 
 // inParallel calls f for all items, for some of them at once.
