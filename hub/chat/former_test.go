@@ -1,0 +1,56 @@
+package chat_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+)
+
+// The sessions of a hub that was killed are free when the next one has started on its SQLite file,
+// unless another hub is on the file.
+func TestLeasesOfAFormerHubEndAtTheStart(t *testing.T) {
+	t.Parallel()
+	url := sqlite(t)
+	first := open(t, url)
+	path := session(first.ada())
+	first.orphan(path, "killed", time.Now().Add(25*time.Second).UnixMicro())
+	second := open(t, url)
+	second.deploy(nil)
+	second.ada().Post(path+"/messages", object{"message": "too early"}).Error(http.StatusConflict, api.Conflict)
+	require.NoError(t, second.service.Close())
+	require.NoError(t, second.db.Close())
+	require.NoError(t, first.service.Close())
+	require.NoError(t, first.db.Close())
+
+	third := open(t, url)
+	third.deploy(nil)
+	require.Equal(t, "completed", last(say(t, third.ada(), path, "more")))
+	require.Equal(t, "partial", messages(third.ada(), path)[1]["status"])
+}
+
+// The answers of a hub continue when another one starts on its SQLite file, after the hub that was
+// first on it has ended.
+func TestAHubThatStartsDoesNotEndTheAnswersOfAnother(t *testing.T) {
+	t.Parallel()
+	url := sqlite(t)
+	first := open(t, url)
+	second := open(t, url)
+	second.deploy(endless(t))
+	ada := second.ada()
+	path := session(ada)
+	answer := send(t, ada, path, object{"message": "hello"})
+	answer.until("partial_message")
+	require.NoError(t, first.service.Close())
+	require.NoError(t, first.db.Close())
+
+	third := open(t, url)
+	third.endpoint.Store(second.endpoint.Load())
+	third.ada().Post(path+"/messages", object{"message": "more"}).Error(http.StatusConflict, api.Conflict)
+	answer.cancel()
+	eventually(t, ada, path)
+	require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
+}
