@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"context"
+	"database/sql"
 	"io"
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/rbac"
@@ -90,6 +92,51 @@ func TestRunsInProgressHaveAReserve(t *testing.T) {
 			}, series...)
 		})
 	}
+}
+
+// A message that waits for another one of its budget begins no run that exceeds a limit that was
+// lowered in the meantime.
+func TestALimitThatIsLoweredWhileAMessageWaits(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		ada := s.ada()
+		for _, kind := range []string{usage.OfAgent, usage.OfUser} {
+			s.limit(usage.OfAgent, "helper", usage.Limits{Hard: new(1e6), Reserve: new(15.0)})
+			s.limit(usage.OfUser, "id-ada", usage.Limits{Hard: new(1e6), Reserve: new(15.0)})
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			message := ada.Request(http.MethodPost, session(ada)+"/messages", object{"message": "hello"}).WithContext(ctx)
+			status := make(chan int, 1)
+			require.NoError(t, s.db.Tx(t.Context(), func(tx *sql.Tx) error { // excludes others on SQLite
+				require.NoError(t, s.usage.Lock(t.Context(), tx, usage.Run{TenantID: "acme", AgentName: "helper"}, "another user"))
+				go func() {
+					res, err := http.DefaultClient.Do(message)
+					if err != nil {
+						t.Error(err)
+						close(status)
+						return
+					}
+					_ = res.Body.Close()
+					status <- res.StatusCode
+				}()
+				if s.db.Engine() == db.PostgreSQL {
+					s.awaitLock()
+				}
+				return db.Exec(t.Context(), tx, "lower limit", `UPDATE usage_budgets SET hard = 14 WHERE kind = $1`, kind)
+			}))
+			require.Equal(t, http.StatusTooManyRequests, <-status, kind)
+		}
+	})
+}
+
+// awaitLock returns when a statement waits for a lock of PostgreSQL.
+func (s *server) awaitLock() {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		waits, err := db.Value[bool](s.t.Context(), s.db.Read(), "read",
+			`SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`)
+		require.NoError(s.t, err)
+		return waits
+	}, patience, 20*time.Millisecond)
 }
 
 // Clients that send messages until they are rejected use exactly the budget, if each run uses its

@@ -7,39 +7,34 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // reservedFor is how long a caller should wait whose budget is reserved by runs in progress.
 const reservedFor = 5 * time.Second
 
-// Locked are the budgets with a hard limit of a run, until the end of a transaction.
-type Locked []budget
-
-// Lock locks the budgets with a hard limit of a run until the end of the transaction that stores
-// its begin, and returns them: transactions that begin runs of one budget wait for each other. On
-// PostgreSQL it takes the advisory lock of the key, which must be one of the user of the run: those
-// that begin runs of one user wait for each other in any case.
-func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) (Locked, error) {
-	return lockBudgets(ctx, s.store.DB.Engine(), tx, r, key)
+// Lock makes transactions that store the begins of runs of one budget with a hard limit wait for
+// each other, until their ends. On PostgreSQL it takes the advisory lock of the key, which must be
+// one of the user of the run: those that begin runs of one user wait for each other in any case. On
+// SQLite all transactions wait for each other.
+//
+// A run that waits while its agent gets its first hard limit is checked, and does not wait for
+// others of the agent.
+func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) error {
+	if s.store.DB.Engine() != db.PostgreSQL {
+		return nil
+	}
+	return lockBudgets(ctx, tx, r, key)
 }
 
 // Admitted returns a condition of SQL, and the arguments of its placeholders, which begin with the
-// number next. It holds if each of the locked budgets of a run has a reserve for one more run. Each
-// run in progress counts with the reserve of the budget. ofAgent and ofUser are expressions of SQL
-// for the numbers of those that the caller has stored, in all hubs; runs of [Service.BeginDirect]
-// count in addition.
-func (s *Service) Admitted(locked Locked, ofAgent, ofUser string, next int) (condition string, args []any) {
-	now := s.store.Now()
-	condition = "TRUE"
-	for _, b := range locked {
-		others := ofAgent
-		if b.Kind == OfUser {
-			others = ofUser
-		}
-		one, more := b.admits(others, next+len(args), now)
-		condition, args = condition+" AND "+one, append(args, more...)
-	}
-	return condition, args
+// number next, for the statement that stores the begin of a run after Lock. It holds if each of the
+// budgets of the run has a reserve for one more run. The statement reads the limits, so that a limit
+// that was changed while Lock waited applies. Each run in progress counts with the reserve of the
+// budget. ofAgent and ofUser are expressions of SQL for the numbers of those that the caller has
+// stored, in all hubs; runs of [Service.BeginDirect] count in addition.
+func (s *Service) Admitted(r Run, ofAgent, ofUser string, next int) (condition string, args []any) {
+	return admits(r, ofAgent, ofUser, next, s.store.Now())
 }
 
 // Refusal returns the error of a run for which the condition of Admitted does not hold, with
@@ -76,7 +71,7 @@ func (b budget) admit(others int64, now time.Time) error {
 	if b.Kind == OfUser {
 		whose = "You have a budget for each " + b.Period
 	}
-	switch runs := (b.Hard - b.Spent) / b.Reserve; { // that have a reserve: see admitted
+	switch runs := (b.Hard - b.Spent) / b.Reserve; { // that have a reserve: see admits
 	case runs > others:
 		return nil
 	case runs > 0:

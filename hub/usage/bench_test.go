@@ -129,17 +129,12 @@ func (s *server) begin(b *testing.B, tx *sql.Tx, run usage.Run, check bool) {
 	b.Helper()
 	const count, key = `(SELECT COUNT(*) FROM runs WHERE agent = $2)`, "chat_runs acme ada"
 	query, args := `INSERT INTO runs SELECT $1, $2 WHERE `+count+` < 100`, []any{"1", run.AgentName}
-	var locked usage.Locked
-	var err error
 	if check {
-		locked, err = s.service.Lock(b.Context(), tx, run, key)
-	} else if s.store.DB.Engine() == db.PostgreSQL {
-		err = db.Exec(b.Context(), tx, "lock", `SELECT pg_advisory_xact_lock(hashtext($1))`, key)
-	}
-	require.NoError(b, err)
-	if len(locked) > 0 {
-		condition, more := s.service.Admitted(locked, count, count, len(args)+1)
+		require.NoError(b, s.service.Lock(b.Context(), tx, run, key))
+		condition, more := s.service.Admitted(run, count, count, len(args)+1)
 		query, args = query+` AND `+condition, append(args, more...)
+	} else if s.store.DB.Engine() == db.PostgreSQL {
+		require.NoError(b, db.Exec(b.Context(), tx, "lock", `SELECT pg_advisory_xact_lock(hashtext($1))`, key))
 	}
 	require.NoError(b, db.Exec(b.Context(), tx, "insert run", query+` ON CONFLICT DO NOTHING`, args...))
 }

@@ -75,66 +75,34 @@ func deleteBudget(ctx context.Context, tx db.Querier, tenantID, kind, name strin
 	return err
 }
 
-// selectHard selects the hard limits of the agent $2 and the user $3 of the tenant $1, as one row
-// with zeros for those that do not exist. Its formats are the lock before, and that of the limit of
-// the agent.
-const selectHard = `SELECT COALESCE(a.period, ''), COALESCE(a.unit, ''), COALESCE(a.hard, 0), COALESCE(a.reserve, 0),
-		COALESCE(u.period, ''), COALESCE(u.unit, ''), COALESCE(u.hard, 0), COALESCE(u.reserve, 0), CASE WHEN a.hard > 0 THEN %[2]s END
-	FROM %[1]s
-	LEFT JOIN usage_budgets AS a ON a.tenant_id = $1 AND a.kind = 'agent' AND a.name = $2 AND a.hard > 0
-	LEFT JOIN usage_budgets AS u ON u.tenant_id = $1 AND u.kind = 'user' AND u.name = $3 AND u.hard > 0`
-
-var (
-	selectHardOfSQLite   = fmt.Sprintf(selectHard, `(SELECT 1) AS one`, `FALSE`) // a transaction excludes all others
-	lockHardOfPostgreSQL = fmt.Sprintf(selectHard, `pg_advisory_xact_lock(hashtext($4)) AS key`, `pg_advisory_xact_lock(hashtext($5)) IS NULL`)
-)
-
 // lockKey is the advisory lock of the hard limit of an agent. A lock of the row would write it.
 func lockKey(r Run) string { return "usage_budgets " + r.TenantID + " " + r.AgentName }
 
-// lockBudgets returns the budgets with a hard limit of a run. On PostgreSQL it takes the advisory
-// lock of the key, and then that of the agent if the agent has a hard limit.
-func lockBudgets(ctx context.Context, engine db.Engine, tx *sql.Tx, r Run, key string) (locked []budget, err error) {
-	query, args := selectHardOfSQLite, []any{r.TenantID, r.AgentName, r.UserID}
-	if engine == db.PostgreSQL {
-		query, args = lockHardOfPostgreSQL, append(args, key, lockKey(r))
-	}
-	a, u := budget{TenantID: r.TenantID, Kind: OfAgent, Name: r.AgentName}, budget{TenantID: r.TenantID, Kind: OfUser, Name: r.UserID}
-	var taken sql.NullBool
-	err = tx.QueryRowContext(ctx, query, args...).Scan(&a.Period, &a.Unit, &a.Hard, &a.Reserve, &u.Period, &u.Unit, &u.Hard, &u.Reserve, &taken)
-	for _, b := range []budget{a, u} {
-		if b.Hard > 0 {
-			locked = append(locked, b)
-		}
-	}
-	return locked, db.Wrap("lock budgets", err)
+// lockBudgets takes the advisory lock of a key on PostgreSQL, and then that of the agent if the
+// agent has a hard limit. The statement reads that before it waits for the first lock.
+func lockBudgets(ctx context.Context, tx *sql.Tx, r Run, key string) error {
+	return db.Exec(ctx, tx, "lock budgets", `SELECT CASE WHEN EXISTS (SELECT 1 FROM usage_budgets
+			WHERE tenant_id = $1 AND kind = 'agent' AND name = $2 AND hard > 0) THEN pg_advisory_xact_lock(hashtext($4)) IS NULL END
+		FROM pg_advisory_xact_lock(hashtext($3)) AS key`, r.TenantID, r.AgentName, key, lockKey(r))
 }
 
 // tokensOf is what a row d of usage_days counts for a budget in tokens.
 const tokensOf = `d.input_tokens + d.cache_read_tokens + d.cache_write_tokens + d.output_tokens`
 
-// admits returns a condition of SQL that holds if a locked budget has a reserve for one more run,
-// and its arguments. others is an expression for the number of runs in progress without those of
-// usage_reserves. The limits are arguments, so that the begin of a run does not read them again.
-func (b budget) admits(others string, next int, now time.Time) (condition string, args []any) {
-	from, month := periods(now)
-	if b.Period == PerMonth {
-		from = month
-	}
-	spent, slice, reserves := tokensOf, `d.slice = 'user' AND d.user_id = $%[3]d`, ""
-	args = []any{b.Hard, b.TenantID, b.Name, from, b.Reserve}
-	if b.Unit == InCost {
-		spent = "d.cost"
-	}
-	if b.Kind == OfAgent {
-		slice = `d.slice = 'agent' AND d.agent_name = $%[3]d AND d.user_id = ''`
-		reserves = ` + (SELECT COUNT(*) FROM usage_reserves WHERE tenant_id = $%[2]d AND agent_name = $%[3]d AND NOT ` + store.Expired(next+len(args)) + `)`
-		past, future := store.Expiry(now)
-		args = append(args, past, future)
-	}
-	return fmt.Sprintf(`($%[1]d - COALESCE((SELECT CAST(SUM(`+spent+`) AS BIGINT) FROM usage_days AS d
-			WHERE d.tenant_id = $%[2]d AND `+slice+` AND d.day >= $%[4]d), 0)) / $%[5]d > `+others+reserves,
-		next, next+1, next+2, next+3, next+4), args
+// admits returns a condition of SQL that holds if no budget of a run lacks a reserve for it, and its
+// arguments. ofAgent and ofUser are expressions for the numbers of runs in progress without those of
+// usage_reserves.
+func admits(r Run, ofAgent, ofUser string, next int, now time.Time) (condition string, args []any) {
+	today, month := periods(now)
+	past, future := store.Expiry(now)
+	args = []any{r.TenantID, r.AgentName, r.UserID, today, month, past, future}
+	at := func(i int) string { return fmt.Sprintf("$%d", next+i) }
+	tenant, agent, user := at(0), at(1), at(2)
+	// An engine may compute the quotient of a budget without a hard limit, which has no reserve.
+	lacking := `SELECT 1 FROM usage_budgets AS b WHERE b.tenant_id = ` + tenant + ` AND b.kind = '%s' AND b.name = %s AND b.hard > 0
+			AND (b.hard - ` + fmt.Sprintf(spentOf, at(3), at(4)) + `) / NULLIF(b.reserve, 0) <= %s`
+	ofAgent += ` + (SELECT COUNT(*) FROM usage_reserves WHERE tenant_id = ` + tenant + ` AND agent_name = ` + agent + ` AND NOT ` + store.Expired(next+5) + `)`
+	return `NOT EXISTS (` + fmt.Sprintf(lacking, OfAgent, agent, ofAgent) + `) AND NOT EXISTS (` + fmt.Sprintf(lacking, OfUser, user, ofUser) + `)`, args
 }
 
 // budgetsOf returns the budgets of a run, that of the agent first.

@@ -54,11 +54,11 @@ func (s *Service) BeginDirect(ctx context.Context, tenantID, agentName string) (
 	s.direct.enter()
 	err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		d.held = false
-		locked, err := s.Lock(ctx, tx, d.run, lockKey(d.run))
-		if err != nil || len(locked) == 0 { // the budget was deleted just now
+		err := s.Lock(ctx, tx, d.run, lockKey(d.run))
+		if err != nil {
 			return err
 		}
-		d.held, err = s.insertReserve(ctx, tx, d.run, locked)
+		d.held, err = s.insertReserve(ctx, tx, d.run) // also if the limit was deleted just now
 		if err != nil || d.held {
 			return err
 		}

@@ -116,6 +116,45 @@ func TestConcurrentDirectRunsUseExactlyTheBudget(t *testing.T) {
 	}, series...)
 }
 
+// A begin that waits for another one applies the limit of the end of this wait.
+func TestALimitThatIsLoweredWhileABeginWaits(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		a, b := hubs(t, url)
+		a.limit(1)
+		begun := make(chan error, 1)
+		require.NoError(t, a.store.DB.Tx(t.Context(), func(tx *sql.Tx) error { // excludes others on SQLite
+			require.NoError(t, a.service.Lock(t.Context(), tx, usage.Run{TenantID: "acme", AgentName: "helper"}, "another user"))
+			go func() {
+				_, err := b.service.BeginDirect(t.Context(), "acme", "helper")
+				begun <- err
+			}()
+			if a.store.DB.Engine() == db.PostgreSQL {
+				a.awaitLock()
+			}
+			return db.Exec(t.Context(), tx, "lower limit", `UPDATE usage_budgets SET hard = 14`)
+		}))
+		select {
+		case err := <-begun:
+			require.ErrorIs(t, err, api.RateLimited)
+		case <-time.After(patience):
+			require.Fail(t, "the begin waits")
+		}
+		require.Zero(t, a.reserves())
+	}, series...)
+}
+
+// awaitLock returns when a statement waits for a lock of PostgreSQL.
+func (s *server) awaitLock() {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		waits, err := db.Value[bool](s.t.Context(), s.store.Read(), "read",
+			`SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`)
+		require.NoError(s.t, err)
+		return waits
+	}, patience, 20*time.Millisecond)
+}
+
 // The reserves of a hub that was killed end with their lease. Those of a hub that was only
 // suspended count again when it continues, and its runs count.
 func TestReservesOfAHubThatWasKilled(t *testing.T) {

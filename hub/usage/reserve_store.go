@@ -15,14 +15,13 @@ func isLimited(ctx context.Context, q db.Querier, tenantID, agentName string) (b
 		WHERE tenant_id = $1 AND kind = 'agent' AND name = $2 AND hard > 0)`, tenantID, agentName)
 }
 
-// insertReserve inserts the reserve of a run, whose budgets are locked, and reports whether the
-// budgets have it.
-func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r Run, locked Locked) (bool, error) {
+// insertReserve inserts the reserve of a run after Lock, and reports whether its budgets have it.
+func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r Run) (bool, error) {
 	now := s.store.Now()
 	args := []any{r.ID, r.TenantID, r.AgentName, s.hubID, db.Micros(now.Add(store.LeaseTime))}
 	answers, more := s.answers(r.TenantID, r.AgentName, len(args)+1, now)
 	args = append(args, more...)
-	condition, more := s.Admitted(locked, answers, "0", len(args)+1)
+	condition, more := s.Admitted(r, answers, "0", len(args)+1)
 	n, err := db.Affected(ctx, tx, "insert reserve", `INSERT INTO usage_reserves (run_id, tenant_id, agent_name, hub_id, alive_until)
 		SELECT $1, $2, $3, $4, $5 WHERE `+condition, append(args, more...)...)
 	return n == 1, err

@@ -13,7 +13,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
-	"github.com/seed93082962/agenthost/hub/usage"
 )
 
 // Each transaction locks the row of a session, that of its run, and then its messages, in this
@@ -27,19 +26,18 @@ var expired = store.Expired(1)
 // or of the agent are in progress, in all hubs. It returns the id of a former run whose lease has
 // passed, or "". Transactions of one user wait for each other.
 func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former string, err error) {
-	now, limits := relay.store.Now(), relay.cfg
-	locked, err := lockUser(ctx, tx, r, relay)
-	if err != nil {
+	if err := lockUser(ctx, tx, r, relay); err != nil {
 		return "", err
 	}
+	now, limits := relay.store.Now(), relay.cfg
 	past, future := store.Expiry(now)
 	args := []any{
 		past, future, r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.id, db.Micros(now.Add(store.LeaseTime)),
 		limits.UserAnswers, limits.AgentAnswers,
 	}
 	admitted := ""
-	if len(locked) > 0 {
-		condition, more := limits.Usage.Admitted(locked, "running.of_agent", "running.of_user", len(args)+1)
+	if limits.Usage != nil {
+		condition, more := limits.Usage.Admitted(r.usage(), "running.of_agent", "running.of_user", len(args)+1)
 		admitted, args = " AND "+condition, append(args, more...)
 	}
 	for range 2 {
@@ -70,17 +68,17 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former str
 	return "", tooMany(ctx, tx, r, limits, now)
 }
 
-// lockUser makes transactions that begin runs of one user wait for each other, and those of budgets
-// of the run, which it returns.
-func lockUser(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (usage.Locked, error) {
+// lockUser makes transactions that begin runs of one user wait for each other, and those of the
+// budgets of the run.
+func lockUser(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) error {
 	key := "chat_runs " + r.TenantID + " " + r.UserID
 	switch {
 	case relay.cfg.Usage != nil:
 		return relay.cfg.Usage.Lock(ctx, tx, r.usage(), key)
 	case relay.store.DB.Engine() == db.PostgreSQL:
-		return nil, db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, key)
+		return db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, key)
 	}
-	return nil, nil
+	return nil
 }
 
 func inProgress() error {
