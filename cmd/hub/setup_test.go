@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,13 +32,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// Most of a test is waiting for the processes that it started.
-	flag.Parse()
-	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
-	var err error
-	if !chosen {
-		err = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
-	}
+	err := dbtest.Parallel(2)
 	if err == nil {
 		scratch, err = os.MkdirTemp("", "agenthost-hub-")
 	}

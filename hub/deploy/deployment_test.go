@@ -20,6 +20,7 @@ import (
 )
 
 func TestMemoryDriver(t *testing.T) {
+	t.Parallel()
 	deploytest.Suite(t, func(t *testing.T) deploytest.Harness {
 		m := &deploytest.Memory{}
 		return deploytest.Harness{

@@ -93,6 +93,7 @@ func TestRedeployCutsNoRun(t *testing.T) {
 
 // What a user does after the revision that serves has failed cuts no run of a former one.
 func TestAFailureCutsNoRun(t *testing.T) {
+	t.Parallel()
 	for name, repair := range map[string]func(h *hub){
 		"deploy":   func(h *hub) { h.redeploy("third", 3) },
 		"rollback": func(h *hub) { h.ada.Post(path+"/rollback", nil).Want(http.StatusAccepted); h.serves(3) },

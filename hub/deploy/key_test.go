@@ -241,6 +241,7 @@ func TestKeysOfARemovedUserAreRotated(t *testing.T) {
 
 // The key of a user who may not read it any more is rotated too.
 func TestKeysOfADemotedUserAreRotated(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		hidden bool
 		role   rbac.Role

@@ -51,6 +51,7 @@ func (h *hub) endpoint() string {
 
 // The former runtime serves until the one on the next platform is ready, and then its runs end.
 func TestMoveToAnotherPlatform(t *testing.T) {
+	t.Parallel()
 	for name, deploysAgain := range map[string]bool{"the same revision": false, "a new revision": true} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
@@ -86,6 +87,7 @@ func TestFormerRuntimeEndsDuringTheMove(t *testing.T) {
 
 // A stop, and a delete, in the middle of the move stop the former runtime too.
 func TestStopDuringTheMove(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(h *hub){
 		"stop":   func(h *hub) { h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted) },
 		"delete": func(h *hub) { h.ada.Delete(path).Want(http.StatusNoContent) },

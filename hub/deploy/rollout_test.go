@@ -71,6 +71,7 @@ func (w *world) faulty() {
 
 // A revision that does not become ready takes nothing from the one that serves.
 func TestFaultyRevisionIsNoOutage(t *testing.T) {
+	t.Parallel()
 	for prompt, reason := range map[string]string{"faulty": "another runtime responds at this address", "rejected": "no space left on device"} {
 		t.Run(prompt, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {

@@ -182,6 +182,7 @@ func TestRouteMoves(t *testing.T) {
 // A gateway that fails stops neither a deploy nor a stop nor a delete, and is changed when it
 // responds again.
 func TestGatewayFails(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"away": gatewaytest.Away,
 		"401":  gatewaytest.Status(http.StatusUnauthorized),

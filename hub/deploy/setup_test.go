@@ -26,7 +26,12 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) {
+	if err := dbtest.Parallel(4); err != nil { // most of a test is waiting for a pause of the product
+		panic(err)
+	}
+	dbtest.Main(m)
+}
 
 // world is a platform with a database and a catalog, on which hubs are started.
 type world struct {

@@ -15,8 +15,11 @@ package dbtest
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +33,18 @@ import (
 // Main runs the tests, stops the PostgreSQL server that they started, fails if goroutines remain,
 // and exits, unless options has a cleanup that exits.
 func Main(m *testing.M, options ...goleak.Option) { pgtest.Main(m, options...) }
+
+// Parallel makes n tests for each processor run at the same time, for tests that mostly wait. It has
+// no effect with the flag -parallel. TestMain calls it before [Main].
+func Parallel(n int) error {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if chosen {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(n*runtime.GOMAXPROCS(0)))
+}
 
 // Each runs test twice, as the subtests "postgres" and "sqlite", each with the URL of a database
 // that has the migrations of all series. It fails if PostgreSQL is not installed.
