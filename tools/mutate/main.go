@@ -5,6 +5,10 @@
 //
 // Comparisons, boundaries, logical and arithmetic operators, conditions, numbers, branches, calls
 // and assignments are changed. The files themselves are not: the go command reads an overlay.
+//
+// With -cover, each test first runs once with a profile, and a change is tested only by the tests that
+// run it, the quickest ones first. Whether a test runs a line may depend on time: run all tests for a
+// change that is printed.
 package main
 
 import (
@@ -20,7 +24,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -46,6 +52,9 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	seed := flags.Uint64("seed", 1, "`seed` of the choice")
 	limit := flags.Duration("timeout", time.Minute, "`time` after which the tests of a change are ended")
 	slow := flags.String("slow", "", "`regexp` of slow tests, which run only for the changes that the others do not detect")
+	files := flags.String("files", "", "`regexp` of the names of the files that are changed")
+	covered := flags.Bool("cover", false, "run only the tests that run the change")
+	verbose := flags.Bool("v", false, "print the other changes too, with their outcome")
 	workers := flags.Int("workers", 2, "`number` of changes that are tested at the same time")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -57,10 +66,20 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	chosenFiles, err := regexp.Compile(*files)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(m mutant) bool { return !chosenFiles.MatchString(filepath.Base(m.file)) })
 	rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	t := &tester{pkg: flags.Arg(0), limit: *limit, slow: *slow, stdout: stdout, counts: map[string]int{}}
+	t := &tester{pkg: flags.Arg(0), limit: *limit, slow: *slow, verbose: *verbose, stdout: stdout, counts: map[string]int{}}
 	if outcome, out, err := t.test(ctx, ""); err != nil || outcome != survived {
 		return fmt.Errorf("the tests fail without a change: %s: %w", out, cmp.Or(err, errors.New(outcome)))
+	}
+	if *covered {
+		if t.tests, err = measure(ctx, t.pkg, *workers); err != nil {
+			return err
+		}
 	}
 	chosen := make(chan mutant)
 	go func() {
@@ -88,9 +107,11 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 
 // tester tests the mutants of a package.
 type tester struct {
-	pkg   string
-	limit time.Duration
-	slow  string
+	pkg     string
+	limit   time.Duration
+	slow    string
+	verbose bool
+	tests   []measured // nil without -cover
 
 	mu     sync.Mutex // guards the fields below
 	stdout io.Writer
@@ -115,10 +136,13 @@ func (t *tester) try(ctx context.Context, m mutant) {
 		return
 	}
 	t.counts[outcome]++
-	if outcome == survived {
-		if _, err := fmt.Fprintln(t.stdout, m); err != nil {
-			t.errs = append(t.errs, err)
-		}
+	if t.verbose {
+		_, err = fmt.Fprintf(t.stdout, "%s: %s\n", outcome, m)
+	} else if outcome == survived {
+		_, err = fmt.Fprintln(t.stdout, m)
+	}
+	if err != nil {
+		t.errs = append(t.errs, err)
 	}
 }
 
@@ -144,14 +168,36 @@ func (t *tester) outcome(ctx context.Context, m mutant) (string, error) {
 	if err := os.WriteFile(overlay, list, 0o600); err != nil {
 		return "", err
 	}
-	if t.slow != "" {
-		if outcome, _, err := t.test(ctx, overlay, "-skip="+t.slow); err != nil || outcome != survived {
+	for _, which := range t.steps(m) {
+		if outcome, _, err := t.test(ctx, overlay, which...); err != nil || outcome != survived {
 			return outcome, err
 		}
 	}
-	outcome, _, err := t.test(ctx, overlay, "-run="+cmp.Or(t.slow, "."))
-	return outcome, err
+	return survived, nil
 }
+
+// steps returns the arguments of the runs of go test for a change, each for one that the runs before
+// did not detect.
+func (t *tester) steps(m mutant) (steps [][]string) {
+	if t.tests == nil {
+		if t.slow == "" {
+			return [][]string{{"-run=."}}
+		}
+		return [][]string{{"-skip=" + t.slow}, {"-run=" + t.slow}}
+	}
+	first, others := tiers(t.tests, m)
+	for _, names := range [][]string{first, others} {
+		if len(names) > 0 {
+			steps = append(steps, []string{only(names), "-skip=" + t.slow})
+		}
+	}
+	if t.slow != "" && len(steps) > 0 {
+		steps = append(steps, []string{only(slices.Concat(first, others))})
+	}
+	return steps
+}
+
+func only(names []string) string { return "-run=^(" + strings.Join(names, "|") + ")$" }
 
 // test runs the tests of the package, and returns the outcome and the output.
 func (t *tester) test(ctx context.Context, overlay string, which ...string) (string, []byte, error) {

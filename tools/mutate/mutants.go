@@ -14,14 +14,15 @@ import (
 // mutant is a change of a file: the text between two offsets is replaced.
 type mutant struct {
 	file     string
-	line     int
+	at       place
+	body     place // of the function, its first statement; zero outside of functions
 	from, to int
 	text     string // instead
 	old      string
 }
 
 func (m mutant) String() string {
-	return fmt.Sprintf("%s:%d: %s becomes %s", filepath.Base(m.file), m.line, excerpt(m.old), excerpt(m.text))
+	return fmt.Sprintf("%s:%d: %s becomes %s", filepath.Base(m.file), m.at.line, excerpt(m.old), excerpt(m.text))
 }
 
 // excerpt returns one line of at most 60 bytes.
@@ -60,7 +61,13 @@ func mutantsOf(dir string) (all []mutant, err error) {
 		if err != nil {
 			return nil, err
 		}
-		ast.Inspect(file, c.visit)
+		for _, decl := range file.Decls {
+			c.body = token.NoPos
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Body != nil && len(f.Body.List) > 0 {
+				c.body = f.Body.List[0].Pos()
+			}
+			ast.Inspect(decl, c.visit)
+		}
 		all = append(all, c.mutants...)
 	}
 	return all, nil
@@ -71,13 +78,21 @@ type collector struct {
 	files   *token.FileSet
 	path    string
 	text    []byte
+	body    token.Pos // of the declaration that is visited: its first statement
 	mutants []mutant
 }
 
 // add adds the replacement of the text between two positions.
 func (c *collector) add(from, to token.Pos, text string) {
-	begin, end := c.files.Position(from), c.files.Position(to).Offset
-	c.mutants = append(c.mutants, mutant{c.path, begin.Line, begin.Offset, end, text, string(c.text[begin.Offset:end])})
+	begin, end := c.files.Position(from).Offset, c.files.Position(to).Offset
+	c.mutants = append(c.mutants, mutant{
+		file: c.path, at: c.place(from), body: c.place(c.body), from: begin, to: end, text: text, old: string(c.text[begin:end]),
+	})
+}
+
+func (c *collector) place(at token.Pos) place {
+	p := c.files.Position(at)
+	return place{p.Line, p.Column}
 }
 
 // swap adds the replacement of an operator or a keyword.
