@@ -26,6 +26,7 @@ type directRun struct {
 	known   chan struct{}           // closed when the runtime has accepted the run
 	ended   chan struct{}           // closed when the response has ended
 	counted chan struct{}           // closed when the run is counted
+	count   func()                  // counts the run, once
 
 	mu       sync.Mutex     // guards the fields below
 	id       string         // "" until the runtime has accepted the run
@@ -34,8 +35,8 @@ type directRun struct {
 }
 
 // forwardRun forwards a request that may begin a run, and counts the tokens that the runtime
-// reports in a header or a trailer. It reads no event. When the client disconnects, the run is
-// cancelled, and its end is awaited, which has the tokens.
+// reports in a header or a trailer, before the client has the complete response. It reads no event.
+// When the client disconnects, the run is cancelled, and its end is awaited, which has the tokens.
 func (s *Service) forwardRun(w http.ResponseWriter, r *http.Request, x exchange, tenant, agent string) error {
 	client := r.Context()
 	line, hangUp := context.WithCancelCause(context.WithoutCancel(client))
@@ -47,15 +48,18 @@ func (s *Service) forwardRun(w http.ResponseWriter, r *http.Request, x exchange,
 		return err
 	}
 	defer s.runs.leave(run)
-	counted, err := s.cfg.Usage.BeginDirect(client, tenant, agent)
+	direct, err := s.cfg.Usage.BeginDirect(client, tenant, agent)
 	if err != nil {
 		return err
 	}
-	defer func() { // also after the panic with which a proxy closes the connection to the client
+	run.count = sync.OnceFunc(func() {
 		close(run.ended)
-		hangUp(nil)
 		started, report := run.result()
-		counted.End(context.WithoutCancel(client), started, report)
+		direct.End(context.WithoutCancel(client), started, report)
+	})
+	defer func() { // also after the panic with which a proxy closes the connection to the client
+		hangUp(nil)
+		run.count()
 	}()
 	defer context.AfterFunc(client, func() { run.cancel(context.Cause(client)) })()
 	x.run = run
@@ -83,9 +87,7 @@ func (run *directRun) accept(res *http.Response) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	run.response, run.report = res, res.Header.Get(wire.UsageHeader)
-	if run.id != "" {
-		res.Body = &runBody{ReadCloser: res.Body, run: run}
-	}
+	res.Body = &runBody{ReadCloser: res.Body, run: run, started: run.id != ""}
 }
 
 // cancel cancels the run, because its client is gone or the hub ends. The connection to the runtime
@@ -124,24 +126,49 @@ func (run *directRun) result() (started bool, report string) {
 	return run.id != "", run.report
 }
 
-// runBody is the body of the response of a run.
+// lastEvent is the end of each stream of the runtime API.
+const lastEvent = "event: done\ndata: {}\n\n"
+
+// runBody is the body of the response of a run. It counts the run before the client receives the
+// last bytes: a body with a length returns them together with io.EOF, and those of a stream wait
+// for it.
 type runBody struct {
 	io.ReadCloser
-	run *directRun
-	end bool
+	run     *directRun
+	started bool                 // the runtime has accepted the run
+	tail    [len(lastEvent)]byte // the last bytes that were read
+	kept    string               // the end of lastEvent, which was read and not returned, or ""
+	end     bool
 }
 
 // Read implements io.Reader.
 func (b *runBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.end = b.end || err != nil
+	kept := copy(p, b.kept)
+	n, err := b.ReadCloser.Read(p[kept:])
+	b.note(p[kept : kept+n])
+	n, b.kept = n+kept, ""
+	switch {
+	case err != nil:
+		b.end = true
+		b.run.count()
+	case string(b.tail[:]) == lastEvent: // the end of the response follows, with the tokens
+		b.kept = lastEvent[len(lastEvent)-1:]
+		n--
+	}
 	return n, err
+}
+
+// note notes bytes that were read.
+func (b *runBody) note(p []byte) {
+	p = p[max(0, len(p)-len(b.tail)):]
+	copy(b.tail[:], b.tail[len(p):])
+	copy(b.tail[len(b.tail)-len(p):], p)
 }
 
 // Close cancels a run that has not ended, because the client does not read its events, and reads
 // the rest of them.
 func (b *runBody) Close() error {
-	if !b.end {
+	if !b.end && b.started {
 		go b.run.cancel(context.Canceled) // ends with the response
 		_, _ = io.Copy(io.Discard, b.ReadCloser)
 	}

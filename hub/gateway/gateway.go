@@ -17,6 +17,9 @@
 // and headers other than those of its API do not reach a client. Its headers have at most 64 KiB,
 // and its bodies are not parsed: the tokens of runs are in a trailer. A browser displays its pages
 // in a sandbox. A shared cache stores no response.
+//
+// A run at /runtime is counted before its client has the complete response: the last bytes of JSON,
+// or the event done of a stream. If the database is unavailable, they are delayed by up to 10 s.
 package gateway
 
 import (
