@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -256,6 +257,38 @@ func TestRunsWithoutAReportReleaseTheirReserves(t *testing.T) {
 			}, patience, 20*time.Millisecond)
 		})
 	}
+}
+
+// A client that does not send its whole body holds the reserve of a run until then, and begins
+// none.
+func TestRequestsThatEndEarly(t *testing.T) {
+	t.Parallel()
+	s, counts := counting(t, dbtest.SQLite(t, series...), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			w.Header().Set("X-Run-Id", "run")
+		}
+	}))
+	limit(t, counts, 20, 20)
+	begin := func() int {
+		return s.As("", "", "").Do(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey).Status
+	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST /runtime/a/v1/agents/a/runs HTTP/1.1\r\nHost: "+conn.RemoteAddr().String()+"\r\nX-Api-Key: "+apiKey+"\r\nContent-Length: 100\r\n\r\n{")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return begin() == http.StatusTooManyRequests }, patience, 20*time.Millisecond)
+	before := int64(0)
+	for _, row := range counted(t, counts) { // of those that began before the request
+		before += row.Runs
+	}
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, http.StatusBadRequest, res.StatusCode)
+	require.Equal(t, http.StatusOK, begin(), "the reserve is released")
+	require.Equal(t, before+1, counted(t, counts)[0].Runs)
 }
 
 // A runtime that does not end a run, or reports no tokens, does not delay the hub.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
@@ -88,7 +89,9 @@ func (s *Service) forward(w http.ResponseWriter, r *http.Request, x exchange) er
 		ctx = slow
 	}
 	defer res.end()
-	s.proxy.ServeHTTP(res, r.WithContext(context.WithValue(ctx, responseKey{}, res)))
+	out := r.WithContext(context.WithValue(ctx, responseKey{}, res))
+	out.Body = requestBody{r.Body}
+	s.proxy.ServeHTTP(res, out)
 	return s.failed(r, res.failure)
 }
 
@@ -103,10 +106,25 @@ func (s *Service) failed(r *http.Request, err error) error {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge
 	}
+	if incomplete, ok := errors.AsType[*httpapi.BodyError](err); ok {
+		return incomplete
+	}
 	s.count(err)
 	e := api.UpstreamFailed.New("The runtime of the agent did not respond as expected: see its logs, and deploy it again if it does not recover.")
 	e.Cause = err
 	return e
+}
+
+// requestBody is the body of a request. An error is that of its client, and not of the runtime.
+type requestBody struct{ io.ReadCloser }
+
+// Read implements io.Reader.
+func (b requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // io.Reader returns it unwrapped
+		err = fmt.Errorf("%w: %w", &httpapi.BodyError{Message: "the body could not be read to its end"}, err)
+	}
+	return n, err
 }
 
 // response writes the response of a runtime. It disconnects a client that reads nothing for a
