@@ -117,22 +117,28 @@ func TestLabelsOfTranscripts(t *testing.T) {
 // The entries of a runtime that names no run, and a summary, have a label too.
 func TestLabelsOfOtherTranscripts(t *testing.T) {
 	t.Parallel()
-	s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = labels{aigc.ModeAppend, "AI"} })
-	s.deploy(nil)
-	ada := s.ada()
-	path := session(ada)
-	say(t, ada, path, "hello")
-	s.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"sessionId":"s","agentId":"helper","createdAt":"2026-01-02T03:04:05Z","total":3,"entries":[
-			{"seq":1,"type":"message","role":"user","content":[{"type":"text","text":"a question"}]},
-			{"seq":2,"type":"message","role":"assistant","content":[{"type":"text","text":"Right."}]},
-			{"seq":3,"type":"compaction","summary":"It was right.","kept":1}]}`)
-	}))
-	items := ada.Get(path + "/transcript").Want(http.StatusOK)["items"].([]any)
-	require.NotContains(t, items[0], "aigc")
-	require.Contains(t, items[1], "aigc")
-	require.Len(t, items[1].(object)["content"], 2)
-	require.Contains(t, items[2], "aigc")
-	require.Equal(t, "It was right.\n\nAI", items[2].(object)["summary"])
+	for mode, want := range map[aigc.Mode]string{
+		aigc.ModeOff: "It was right.", aigc.ModeAppend: "It was right.\n\nAI", aigc.ModePrepend: "AI\n\nIt was right.",
+	} {
+		t.Run(string(mode), func(t *testing.T) {
+			s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = labels{mode, "AI"} })
+			s.deploy(nil)
+			ada := s.ada()
+			path := session(ada)
+			say(t, ada, path, "hello")
+			s.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, `{"sessionId":"s","agentId":"helper","createdAt":"2026-01-02T03:04:05Z","total":3,"entries":[
+					{"seq":1,"type":"message","role":"user","content":[{"type":"text","text":"a question"}]},
+					{"seq":2,"type":"message","role":"assistant","content":[{"type":"text","text":"Right."}]},
+					{"seq":3,"type":"compaction","summary":"It was right.","kept":1}]}`)
+			}))
+			items := ada.Get(path + "/transcript").Want(http.StatusOK)["items"].([]any)
+			require.NotContains(t, items[0], "aigc")
+			require.Contains(t, items[1], "aigc")
+			require.Len(t, items[1].(object)["content"], len(strings.Split(want, "\n\n")))
+			require.Contains(t, items[2], "aigc")
+			require.Equal(t, want, items[2].(object)["summary"])
+		})
+	}
 }
