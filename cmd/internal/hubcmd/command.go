@@ -37,7 +37,7 @@ func Command(getenv func(string) string, stdout, stderr io.Writer) (*cobra.Comma
 	root.Flags().StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
 	root.Flags().StringVar(&s.MetricsAddr, "metrics-addr", s.MetricsAddr, "private `address` of GET /metrics, for Prometheus and without a key (default off)")
 	root.Flags().Var(&s.Level, "log-level", "lowest `level` of the log: debug, info, warn or error")
-	root.Flags().DurationVar(&s.DrainTimeout, "drain-timeout", s.DrainTimeout, "how long answers continue after SIGTERM, SIGINT or SIGHUP before they are cancelled")
+	root.Flags().DurationVar(&s.DrainTimeout, "drain-timeout", s.DrainTimeout, "how long answers and runs at /runtime continue after SIGTERM, SIGINT or SIGHUP before they are cancelled")
 	root.Flags().BoolVar(&s.Check, "check", false, "print every error in the settings, and exit")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fmt.Errorf("%w; %s --help lists the flags", err, root.CommandPath())

@@ -126,8 +126,8 @@ Environment (flags take precedence):
                            to each replica, or none (default 300 and 3000)
   HUB_MODEL_PRICES         prices for a million tokens as JSON, {"MODEL": {"input": 3, "cacheRead": 0.3, "cacheWrite": 3.75,
                            "output": 15}}; MODEL* is a prefix (default: list prices of well-known models in US dollars)
-  HUB_DRAIN_TIMEOUT        how long answers may continue after SIGTERM, SIGINT or SIGHUP before they are cancelled, at most
-                           30m, as --drain-timeout (default 30s)
+  HUB_DRAIN_TIMEOUT        how long answers of chats and runs at /runtime may continue after SIGTERM, SIGINT or SIGHUP before
+                           they are cancelled, at most 30m, as --drain-timeout (default 30s)
   HUB_METRICS_ADDR         private address of GET /metrics for Prometheus, without a key, as --metrics-addr (default off)
   HUB_METRICS_HOSTS        host names under which Prometheus calls it, in addition to addresses and localhost
   OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
