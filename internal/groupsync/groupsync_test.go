@@ -76,7 +76,8 @@ func TestSyncWritesAllFiles(t *testing.T) {
 	})
 }
 
-// A file that cannot be synced does not affect the others.
+// A file that cannot be synced does not affect the others. The queue rejects these files. A disk
+// that fails after that is a test of tools/soak/chaos, because it needs root.
 func TestSyncReportsTheErrorsOfFiles(t *testing.T) {
 	eachWay(t, func(t *testing.T, s *groupsync.Syncer) {
 		t.Helper()
