@@ -28,7 +28,6 @@ const (
 func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, error) {
 	v := d.view
 	v.Conditions = slices.Clone(v.Conditions)
-	v.Draining = slices.Clone(v.Draining)
 	if v.Rollout != nil {
 		rollout := *v.Rollout
 		v.Rollout = &rollout
@@ -91,7 +90,6 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) 
 		if err != nil {
 			return v, 0, err
 		}
-		w.s.endpoints.forget(d.agentRef())
 		return d.view, 0, nil // the next round finds no row, or the one of a new deployment
 	}
 	w.purged = false
@@ -364,7 +362,6 @@ func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r
 	default:
 		err = fmt.Errorf("The agent was not ready after %v: %s", w.s.cfg.StartTimeout, text(err)) //nolint:staticcheck // for the user
 	}
-	a.State = StateStarting
 	w.failed(v, a, err.Error())
 	return 0, w.mustEnd(ctx, r.Revision) // it is killed if it does not end, and then started again
 }
