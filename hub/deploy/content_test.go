@@ -208,7 +208,9 @@ func TestRowsOfAFormerVersion(t *testing.T) {
 		require.NoError(t, h.Close())
 		stored, err := w.row(t.Context())
 		require.NoError(t, err)
-		former := map[string]any{"apiKey": first["apiKey"], "salt": w.open(stored).Salt, "request": w.open(stored).Request}
+		request := w.open(stored).Request
+		request.Env = map[string]agent.Secret{deploy.EnvAPIKey: agent.Secret(first["apiKey"].(string))}
+		former := map[string]any{"apiKey": first["apiKey"], "salt": w.open(stored).Salt, "request": request}
 		text, err := json.Marshal(former)
 		require.NoError(t, err)
 		_, err = w.db.Write().ExecContext(t.Context(), `UPDATE deployments SET serving = NULL, rollout = '', draining = '[]', machine = '', sealed = $1,
@@ -240,6 +242,9 @@ func TestRowsOfAFormerVersion(t *testing.T) {
 		s := h.serves(1)
 		require.Equal(t, []any{"running", first["startedAt"], first["apiKey"], false}, []any{s["state"], s["startedAt"], s["apiKey"], s["configDrift"]})
 		require.Equal(t, applied, w.driver.Applied(), "its runtime continues")
+		stored, err = w.row(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, w.open(stored).Request.Env, "the key is in one place")
 		require.Equal(t, 1.0, h.ada.Get(path + "/revisions").Want(http.StatusOK)["total"])
 		h.redeploy("second", 2)
 		h.ada.Post(path+"/rollback", nil).Want(http.StatusAccepted)

@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 func TestCrashLoopEndsAsFailed(t *testing.T) {
@@ -78,5 +80,49 @@ func TestAFailedRevisionThatServedIsStartedAgain(t *testing.T) {
 		require.Contains(t, h.reach("failed")["error"], "out of memory")
 		broken.Store(false)
 		require.Nil(t, h.reach("running")["error"])
+	})
+}
+
+// The pause after a failure doubles up to a minute. After five failures, a revision that was ready
+// before is started again from time to time.
+func TestPausesAfterFailures(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var broken atomic.Bool
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			if broken.Load() {
+				return nil, errors.New("out of memory")
+			}
+			return deploytest.Ready(req)
+		}
+		began := time.Now().UTC().Truncate(time.Microsecond)
+		var passed atomic.Int64
+		now := func() time.Time { return began.Add(time.Duration(passed.Load())) }
+		h := w.start(func(c *deploy.Config) {
+			c.Store = apitest.NewStore(t, w.db, store.Config{Keyring: apitest.Keyring(t, w.keys...), Now: now})
+			c.Backoff, c.RetryEvery = 10*time.Second, 2*time.Minute
+		})
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		broken.Store(true)
+		w.driver.Kill(key)
+		failed := func(times int) (retry time.Duration) {
+			t.Helper()
+			require.Eventually(t, func() bool {
+				var failures int
+				var at sql.NullInt64
+				require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT failures, retry_at FROM deployments`).Scan(&failures, &at))
+				retry = time.UnixMicro(at.Int64).Sub(now())
+				return failures == times
+			}, patience, pause)
+			return retry
+		}
+		for n, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, 2 * time.Minute} {
+			require.Equal(t, want, failed(n+1))
+			require.Equal(t, n == 4, h.ada.Get(path).Want(http.StatusOK)["state"] == "failed")
+			broken.Store(n < 4)
+			passed.Add(int64(want))
+		}
+		h.reach("running")
+		failed(0) // it is not in a crash loop
 	})
 }

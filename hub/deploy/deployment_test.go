@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -58,12 +59,13 @@ func TestLifeOfADeployment(t *testing.T) {
 		h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
 		require.Eventually(t, func() bool { return w.driver.Applied() == 2 }, patience, pause)
 
-		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		stopping := h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		require.Equal(t, []any{"stopping", "unknown", nil}, []any{stopping["state"], stopping["health"], stopping["runtimeUrl"]})
 		stopped := h.reach("stopped")
 		require.Equal(t, "stopped", stopped["desired"])
 		require.Nil(t, stopped["runtimeUrl"])
-		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
-		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		require.Equal(t, "stopped", h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)["state"])
+		require.Equal(t, "starting", h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)["state"])
 		require.Equal(t, apiKey, h.reach("running")["apiKey"])
 
 		h.ada.Delete(path).Want(http.StatusNoContent)
@@ -129,6 +131,45 @@ func TestRedeployAfterDeleteIsANewDeployment(t *testing.T) {
 	})
 }
 
+// A deployment that is being deleted is not one, also when its agent is gone.
+func TestDeploymentThatIsBeingDeleted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		w.driver.Fail(errors.New("in use"))
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.ada.Get(path + "/logs").Want(http.StatusOK)
+		check := func(status int, code api.Code) {
+			t.Helper()
+			h.ada.Get(path+"/revisions").Error(status, code)
+			h.ada.Post(path+"/rollback", nil).Error(status, code)
+			h.ada.Post(path+"/start", nil).Error(status, code)
+			_, err := h.Endpoint(t.Context(), "default", "helper")
+			require.ErrorIs(t, err, code)
+		}
+		check(http.StatusConflict, api.AgentNotDeployed)
+		w.agents("default").Delete("/api/v1/admin/agents/helper").Want(http.StatusNoContent)
+		check(http.StatusNotFound, api.NotFound)
+		h.ada.Get(path+"/logs").Error(http.StatusNotFound, api.NotFound)
+		h.ada.Get(path).Error(http.StatusNotFound, api.NotFound)
+	})
+}
+
+// The status of a deployment is that of its last configuration if the present one cannot be used.
+func TestStatusOfADisabledAgent(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Equal(t, false, h.reach("running")["configDrift"])
+		const agents = "/api/v1/admin/agents/helper"
+		a := w.agents("default").Get(agents).Want(http.StatusOK)
+		a["enabled"] = false
+		w.agents("default").Put(agents, a).Want(http.StatusOK)
+		require.Equal(t, true, h.reach("running")["configDrift"])
+	})
+}
+
 func TestErrorsOfTheDriver(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start()
@@ -159,6 +200,24 @@ func TestRuntimeWithoutTheAgentIsNotRunning(t *testing.T) {
 		require.Contains(t, h.reach("failed")["error"], "The agent was not ready after 50ms: another runtime responds at this address")
 		_, err := h.Endpoint(t.Context(), "default", "helper")
 		require.ErrorIs(t, err, api.Unavailable)
+	})
+}
+
+func TestRuntimeWithAnUnavailableAgentIsNotRunning(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.driver.Serve = func(deploy.Request) (http.Handler, error) {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				body := `{"status":"ready"}`
+				if r.URL.Path == "/v1/agents" {
+					body = `[{"id":"helper","status":"unavailable"}]`
+				}
+				_, _ = io.WriteString(w, body) // the hub may have left
+			}), nil
+		}
+		h := w.start(func(c *deploy.Config) { c.StartTimeout = 50 * time.Millisecond })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Contains(t, h.reach("failed")["error"], "the agent is unavailable: the log of the runtime has the reason")
 	})
 }
 
@@ -208,8 +267,30 @@ func TestPermissionsAndTenants(t *testing.T) {
 			c.Get(path+"/logs").Error(status, code)
 			c.Delete(path).Error(status, code)
 		}
-		_, err := h.Deploy(t.Context(), bob.Caller, "helper", deploy.Options{})
-		require.Error(t, err)
+		nobody := api.Caller{TenantID: "default"}
+		for name, call := range map[string]func() error{
+			"deploy": func() error { _, err := h.Deploy(t.Context(), bob.Caller, "helper", deploy.Options{}); return err },
+			"rollback": func() error {
+				_, err := h.Rollback(t.Context(), bob.Caller, "helper", deploy.RollbackInput{})
+				return err
+			},
+			"logs":      func() error { _, err := h.Logs(t.Context(), bob.Caller, "helper", 1); return err },
+			"stop":      func() error { _, err := h.Stop(t.Context(), bob.Caller, "helper"); return err },
+			"status":    func() error { _, err := h.Status(t.Context(), nobody, "helper"); return err },
+			"revisions": func() error { _, err := h.Revisions(t.Context(), nobody, "helper"); return err },
+		} {
+			var denied *rbac.DeniedError
+			require.ErrorAs(t, call(), &denied, name)
+		}
+		bob.Get(path + "/revisions").Want(http.StatusOK)
+		const agents = "/api/v1/admin/agents/helper"
+		a := w.agents("default").Get(agents).Want(http.StatusOK)
+		a["access"] = apitest.Object{"users": []string{"eve"}}
+		w.agents("default").Put(agents, a).Want(http.StatusOK)
+		h.ada.Get(path).Want(http.StatusOK)
+		h.ada.Get(path + "/revisions").Want(http.StatusOK)
+		bob.Get(path).Error(http.StatusNotFound, api.NotFound)
+		bob.Get(path+"/revisions").Error(http.StatusNotFound, api.NotFound)
 		for _, tail := range []string{"0", "-1", "x", "5001"} {
 			h.ada.Get(path+"/logs?tail="+tail).Error(http.StatusBadRequest, api.InvalidRequest)
 		}
@@ -252,19 +333,6 @@ func TestWithoutADriver(t *testing.T) {
 		h.ada.Get(path).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
 		h.ada.Post(path, nil).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
 		h.ada.Delete(path).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
-	})
-}
-
-func TestAnotherHubTakesOver(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		first := w.start()
-		first.ada.Post(path, nil).Want(http.StatusAccepted)
-		started := first.reach("running")["startedAt"]
-		second := w.start()
-		require.Equal(t, started, second.ada.Get(path).Want(http.StatusOK)["startedAt"])
-		require.NoError(t, first.Close())
-		second.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
-		second.reach("stopped")
 	})
 }
 
@@ -321,42 +389,4 @@ func (s *stubborn) Observe(ctx context.Context, key string) (deploy.Observed, er
 		}
 	}
 	return o, err
-}
-
-// The first hub is frozen in a call of the driver, after it has checked its lease. It looks at its
-// leases so seldom that it does not notice that it has lost this one.
-func TestFormerHolderIsFenced(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		frozen := &freezer{Driver: w.driver, resume: make(chan struct{}), entered: make(chan struct{}), result: make(chan error, 1)}
-		first := w.start(func(c *deploy.Config) { c.Driver, c.LeaseTime = frozen, time.Hour })
-		first.ada.Post(path, nil).Want(http.StatusAccepted)
-		<-frozen.entered
-		second := w.start()
-		second.reach("running")
-		close(frozen.resume)
-		require.ErrorIs(t, <-frozen.result, deploy.ErrFenced)
-		require.Equal(t, 1, w.driver.Applied())
-	})
-}
-
-// freezer stops before the first Apply until resume is closed.
-type freezer struct {
-	deploy.Driver
-	once            sync.Once
-	resume, entered chan struct{}
-	result          chan error
-}
-
-func (f *freezer) Apply(ctx context.Context, claim deploy.Claim, revision int64, req deploy.Request) error {
-	first := false
-	f.once.Do(func() {
-		first = true
-		close(f.entered)
-		<-f.resume
-	})
-	err := f.Driver.Apply(ctx, claim, revision, req)
-	if first {
-		f.result <- err
-	}
-	return err
 }

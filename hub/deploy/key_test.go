@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -147,6 +149,22 @@ func TestRotationWaitsForTheRuntime(t *testing.T) {
 		close(slow.resume)
 		h.replaced(first)
 		require.Len(t, h.audit(), 2)
+	})
+}
+
+// A rotation continues after an error of the driver, which is logged.
+func TestRotationAfterAnErrorOfTheDriver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		log := &logtest.Buffer{}
+		h := w.start(func(c *deploy.Config) { c.Store.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		first := h.reach("running")["apiKey"].(string)
+		w.driver.Fail(errors.New("no space left on device"))
+		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), "rotate key of deployment") }, patience, pause)
+		require.NoError(t, h.authorize("default", "helper", first))
+		w.driver.Fail(nil)
+		h.replaced(first)
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 
 // moved deploys the agent on a platform, and returns a hub for the next platform, where it is ready
 // as soon as the result is true.
-func moved(t *testing.T, w *world) (h *hub, next *deploytest.Memory, ready *atomic.Bool, former string) {
+func moved(t *testing.T, w *world, change ...func(*deploy.Config)) (h *hub, next *deploytest.Memory, ready *atomic.Bool, former string) {
 	t.Helper()
 	first := w.start()
 	first.ada.Post(path, nil).Want(http.StatusAccepted)
@@ -33,7 +33,7 @@ func moved(t *testing.T, w *world) (h *hub, next *deploytest.Memory, ready *atom
 		}), err
 	}}
 	t.Cleanup(next.Close)
-	h = w.start(func(c *deploy.Config) { c.Driver, c.Former = next, w.driver })
+	h = w.start(append([]func(*deploy.Config){func(c *deploy.Config) { c.Driver, c.Former = next, w.driver }}, change...)...)
 	return h, next, ready, former
 }
 
@@ -82,6 +82,21 @@ func TestFormerRuntimeEndsDuringTheMove(t *testing.T) {
 		ready.Store(true)
 		h.reach(deploy.StateRunning)
 		require.NotEqual(t, former, h.endpoint())
+	})
+}
+
+// A runtime that is not ready on the next platform has failed only until the former one ends: then
+// the deployment starts again, and is unchanged.
+func TestFormerRuntimeEndsAfterAFailure(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h, _, ready, former := moved(t, w, func(c *deploy.Config) { c.StartTimeout = 10 * time.Millisecond })
+		s := h.until(func(s apitest.Object) bool { return condition(s, "Progressing")["status"] == false })
+		require.Equal(t, []any{deploy.StateRunning, former}, []any{s["state"], s["runtimeUrl"]})
+		ready.Store(true)
+		w.driver.Kill(key)
+		h.until(func(s apitest.Object) bool { return s["state"] == deploy.StateRunning && s["runtimeUrl"] != former })
+		s = h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Equal(t, []any{deploy.StateRunning, 1.0}, []any{s["state"], s["revision"]})
 	})
 }
 

@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
 func (w *world) exec(statement string) {
@@ -55,6 +57,67 @@ func TestRestoredDatabase(t *testing.T) {
 		h.reach("stopped")
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		h.reach("not_deployed")
+	})
+}
+
+// The requests of users are applied also if the database is older than the platform.
+func TestChangesOfARestoredDatabase(t *testing.T) {
+	for name, row := range map[string]struct {
+		begin func(h *hub)
+		end   func(h *hub, apiKey string)
+	}{
+		"stop": {
+			func(h *hub) { h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted) },
+			func(h *hub, _ string) { require.NotNil(h.t, condition(h.reach("stopped"), "restored")) },
+		},
+		"delete": {
+			func(h *hub) { h.ada.Delete(path).Want(http.StatusNoContent) },
+			func(h *hub, _ string) { h.reach("not_deployed") },
+		},
+		"rotate": {
+			func(h *hub) { h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted) },
+			func(h *hub, apiKey string) {
+				h.replaced(apiKey)
+				require.NotNil(h.t, condition(h.reach("running"), "restored"))
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				h := w.start()
+				h.ada.Post(path, nil).Want(http.StatusAccepted)
+				apiKey := h.reach("running")["apiKey"].(string)
+				w.driver.Fail(deploy.ErrUnavailable)
+				row.begin(h)
+				require.NoError(t, h.Close())
+				w.driver.Fail(nil)
+				require.NoError(t, w.driver.Stop(t.Context(), deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()}, 100, 0)) // of the lost hub
+				row.end(w.start(), apiKey)
+				if name != "rotate" {
+					w.awaitAlive()
+				}
+			})
+		})
+	}
+}
+
+// Runtimes without a row are stopped, also if the platform knows a later fence than the database.
+// Their data remains.
+func TestUnknownRuntimes(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for revision := range int64(3) {
+			claim := deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()}
+			require.NoError(t, w.driver.Apply(t.Context(), claim, revision, deploy.Request{}))
+		}
+		f, log := w.failing(), &logtest.Buffer{}
+		f.set("Stop", errors.New("not permitted"))
+		w.start(func(c *deploy.Config) { c.Driver, c.Store.Logger = f, slog.New(slog.NewTextHandler(log, nil)) })
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), "stop unknown runtime") }, patience, pause)
+		f.set("Stop", nil)
+		w.awaitAlive()
+		o, err := w.driver.Observe(t.Context(), key)
+		require.NoError(t, err)
+		require.Len(t, o.Runtimes, 3)
 	})
 }
 
@@ -107,6 +170,9 @@ func TestAnotherDatabaseOnThePlatform(t *testing.T) {
 		at, err := time.Parse(time.RFC3339Nano, started.(string))
 		require.NoError(t, err)
 		require.WithinDuration(t, at, o.Runtime(1).StartedAt, 0)
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.reach("not_deployed")
+		require.Equal(t, []int64{1}, w.alive())
 	})
 }
 

@@ -219,6 +219,9 @@ func TestRollback(t *testing.T) {
 		h.serves(6)
 		require.Equal(t, "two", w.driver.Request(key).Config.SystemPrompt)
 		require.Contains(t, h.audit(), `agent.rollback helper {"deploymentKey":"default-helper","specHash":"`+first["specHash"].(string)+`","revision":1}`)
+		h.ada.Post(rollback, apitest.Object{"revision": 6}).Want(http.StatusAccepted) // the present one
+		h.serves(7)
+		require.Equal(t, "two", w.driver.Request(key).Config.SystemPrompt)
 		a["enabled"] = false
 		c.Put("/api/v1/admin/agents/helper", a).Want(http.StatusOK)
 		h.ada.Post(rollback, nil).Error(http.StatusConflict, api.Conflict)

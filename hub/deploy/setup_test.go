@@ -116,12 +116,15 @@ func (w *world) store() *store.Store {
 	return apitest.NewStore(w.t, w.db, store.Config{Keyring: apitest.Keyring(w.t, w.keys...)})
 }
 
+// lease is the time after which another hub takes a deployment.
+const lease = 600 * time.Millisecond
+
 // start starts a hub, until the test ends.
 func (w *world) start(change ...func(*deploy.Config)) *hub {
 	w.t.Helper()
 	cfg := deploy.Config{
 		Store: w.store(), Catalog: w.catalog, Driver: w.driver, PublicURL: "https://hub.example.com",
-		LeaseTime: 600 * time.Millisecond, Backoff: time.Millisecond, WatchEvery: 50 * time.Millisecond,
+		LeaseTime: lease, Backoff: time.Millisecond, WatchEvery: 50 * time.Millisecond,
 	}
 	for _, f := range change {
 		f(&cfg)

@@ -1,0 +1,193 @@
+package deploy_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/internal/logtest"
+)
+
+// failing is a driver whose methods fail while they have an error.
+type failing struct {
+	deploy.Driver
+	mu     sync.Mutex // guards the fields below
+	errors map[string]error
+	calls  map[string]int
+}
+
+func (w *world) failing() *failing {
+	return &failing{Driver: w.driver, errors: map[string]error{}, calls: map[string]int{}}
+}
+
+func (f *failing) set(method string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.errors[method] = err
+}
+
+// called returns the error for a call of a method, which it counts.
+func (f *failing) called(method string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls[method]++
+	return f.errors[method]
+}
+
+// await waits for further calls of a method.
+func (f *failing) await(t testing.TB, method string, times int) {
+	t.Helper()
+	count := func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.calls[method]
+	}
+	before := count()
+	require.Eventually(t, func() bool { return count() >= before+times }, patience, pause)
+}
+
+func (f *failing) Observe(ctx context.Context, key string) (deploy.Observed, error) {
+	if err := f.called("Observe"); err != nil {
+		return deploy.Observed{}, err
+	}
+	return f.Driver.Observe(ctx, key)
+}
+
+func (f *failing) Stop(ctx context.Context, claim deploy.Claim, revision int64, patience time.Duration) error {
+	if err := f.called("Stop"); err != nil {
+		return err
+	}
+	return f.Driver.Stop(ctx, claim, revision, patience)
+}
+
+func (f *failing) Discard(ctx context.Context, claim deploy.Claim, revision int64) error {
+	if err := f.called("Discard"); err != nil {
+		return err
+	}
+	return f.Driver.Discard(ctx, claim, revision)
+}
+
+func (f *failing) List(ctx context.Context, owner string) ([]string, error) {
+	if err := f.called("List"); err != nil {
+		return nil, err
+	}
+	return f.Driver.List(ctx, owner)
+}
+
+// A platform that cannot be observed is no reason to change a deployment.
+func TestErrorOfObserve(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f := w.failing()
+		h := w.start(func(c *deploy.Config) { c.Driver = f })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		before := h.reach("running")
+		f.set("Observe", errors.New("the platform is busy"))
+		s := h.until(func(s apitest.Object) bool { return s["error"] == "the platform is busy" })
+		require.Equal(t, []any{"running", before["runtimeUrl"]}, []any{s["state"], s["runtimeUrl"]})
+		f.set("Observe", nil)
+		s = h.until(func(s apitest.Object) bool { return s["error"] == nil })
+		require.Equal(t, []any{"running", before["startedAt"]}, []any{s["state"], s["startedAt"]})
+	})
+}
+
+// A stop that fails is repeated, as is a delete.
+func TestErrorOfAStop(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f := w.failing()
+		h := w.start(func(c *deploy.Config) { c.Driver = f })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		f.set("Stop", errors.New("not permitted"))
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		s := h.until(func(s apitest.Object) bool { return s["error"] == "not permitted" })
+		require.Equal(t, []any{"stopping", "unknown", nil}, []any{s["state"], s["health"], s["runtimeUrl"]})
+		require.Equal(t, apitest.Object{
+			"type": "ready", "status": false, "message": "The deployment is stopped.", "changedAt": condition(s, "ready")["changedAt"],
+		}, condition(s, "ready"))
+		f.set("Stop", nil)
+		require.Nil(t, h.reach("stopped")["error"])
+
+		w.driver.Fail(errors.New("in use"))
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		s = h.until(func(s apitest.Object) bool { return s["error"] == "in use" })
+		require.Equal(t, "deleting", s["state"])
+		w.driver.Fail(nil)
+		h.reach("not_deployed")
+	})
+}
+
+// A revision that cannot be discarded delays nothing, and is discarded later.
+func TestErrorOfADiscard(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.faulty()
+		f, log := w.failing(), &logtest.Buffer{}
+		h := w.start(func(c *deploy.Config) { c.Driver, c.Store.Logger = f, slog.New(slog.NewTextHandler(log, nil)) })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		w.prompt("rejected")
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.until(func(s apitest.Object) bool { return condition(s, "Progressing")["status"] == false })
+		f.set("Discard", errors.New("in use"))
+		s := h.redeploy("third", 3)
+		require.Equal(t, []any{"running", nil}, []any{s["state"], s["error"]})
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), "end former revision") }, patience, pause)
+		f.set("Discard", nil)
+		require.Eventually(t, func() bool {
+			o, err := w.driver.Observe(t.Context(), key)
+			return err == nil && o.Runtime(2).Phase == ""
+		}, patience, pause)
+	})
+}
+
+// A hub that cannot list the deployments of the platform controls those of the database.
+func TestErrorOfAList(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f, log := w.failing(), &logtest.Buffer{}
+		f.set("List", deploy.ErrUnavailable)
+		h := w.start(func(c *deploy.Config) { c.Driver, c.Store.Logger = f, slog.New(slog.NewTextHandler(log, nil)) })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		f.await(t, "List", 2)
+		require.NotContains(t, log.String(), "list deployments", "deployments have this error")
+		f.set("List", errors.New("not permitted"))
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), "list deployments") }, patience, pause)
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.reach("stopped")
+	})
+}
+
+// The log has the lines of the revision that serves, and then those of the last one.
+func TestLogs(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.faulty()
+		h := w.start()
+		lines := func(tail string) []any {
+			return h.ada.Get(path + "/logs?tail=" + tail).Want(http.StatusOK)["lines"].([]any)
+		}
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		w.driver.Log(key, "first")
+		require.Equal(t, []any{"first"}, lines("1"))
+		require.Len(t, lines("5000"), 2)
+		w.prompt("faulty")
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Eventually(t, func() bool { return len(w.alive()) == 2 }, patience, pause)
+		w.driver.Log(key, "second")
+		require.Equal(t, []any{"second"}, lines("1"))
+		all := lines("3")
+		require.Equal(t, []any{"first", all[1], "second"}, all)
+		require.Contains(t, all[1], "listening")
+		require.Len(t, lines("4"), 4)
+		w.driver.Fail(deploy.ErrUnavailable)
+		h.ada.Get(path+"/logs").Error(http.StatusServiceUnavailable, "deployer_unavailable")
+	})
+}
