@@ -127,11 +127,12 @@ func TestDamagedConnections(t *testing.T) {
 	in := newInstallation(t, 2, true)
 	c := in.setUp(t)
 	links := in.links(t)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	running := load(ctx, c)
 	for _, d := range damages {
 		for _, l := range links {
+			// Each damage has the whole load: a request whose connection is lost may last until its end.
+			ctx, stop := context.WithCancel(t.Context())
+			running := load(ctx, c)
+			<-time.After(time.Second)
 			packets := d.inflict(t, l)
 			begin := time.Now()
 			var took time.Duration
@@ -139,11 +140,13 @@ func TestDamagedConnections(t *testing.T) {
 				took, err = in.probe(ctx, c)
 				return err
 			}), "%s: %s: %s", l.name, d.name, in.logs())
-			fmt.Printf("%-20s  %-24s  %5d packets  out of service for %v after it\n", l.name, d.name, packets, (time.Since(begin) - took).Round(time.Millisecond))
+			outage := time.Since(begin) - took
+			stop()
+			running.Wait()
+			fmt.Printf("%-20s  %-24s  %5d packets  out of service for %v after it, and the last request of it ended after %v\n", l.name, d.name, packets,
+				outage.Round(time.Millisecond), time.Since(begin).Round(100*time.Millisecond))
 		}
 	}
-	stop()
-	running.Wait()
 	k := &checker{in: in, c: c}
 	findings := k.check(t.Context())
 	report(c.journal, nil)
