@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -86,4 +87,26 @@ func TestTheLastEventWaitsForTheTokens(t *testing.T) {
 		_, err = events.Next()
 		require.ErrorIs(t, err, io.EOF)
 	}
+}
+
+// A runtime that does not end its stream after the last event delays the client only for a while.
+func TestTheLastEventOfAnOpenStream(t *testing.T) {
+	t.Parallel()
+	s, counts := counting(t, dbtest.SQLite(t, series...), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("X-Run-Id", "run")
+		_, _ = io.WriteString(w, "event: done\ndata: {}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req := s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey)
+	res, err := http.DefaultClient.Do(req.WithContext(ctx))
+	require.NoError(t, err)
+	defer res.Body.Close()
+	ev, err := sse.NewDecoder(res.Body).Next()
+	require.NoError(t, err)
+	require.Equal(t, "done", ev.Type)
+	require.EqualValues(t, 1, counted(t, counts)[0].Runs)
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -15,8 +16,11 @@ import (
 
 const (
 	knownWithin = time.Second     // until the runtime has accepted a run that is cancelled
-	endWithin   = 5 * time.Second // until a run that is cancelled has ended, which has its tokens
+	endWithin   = 5 * time.Second // until the response of a run that is cancelled or has ended ends, with the tokens
 )
+
+// errOpen is the cause of a response that did not end in time.
+var errOpen = errors.New("the runtime did not end the response after its last event")
 
 // directRun is a run at /runtime.
 type directRun struct {
@@ -108,7 +112,7 @@ func (run *directRun) cancel(cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
 	defer cancel()
 	if run.service.cancelRun(ctx, run.target, id) {
-		select {
+		select { // the rest of the response may be in transit
 		case <-run.ended:
 		case <-ctx.Done():
 		}
@@ -131,7 +135,7 @@ const lastEvent = "event: done\ndata: {}\n\n"
 
 // runBody is the body of the response of a run. It counts the run before the client receives the
 // last bytes: a body with a length returns them together with io.EOF, and those of a stream wait
-// for it.
+// for it, for endWithin at most.
 type runBody struct {
 	io.ReadCloser
 	run     *directRun
@@ -144,6 +148,9 @@ type runBody struct {
 // Read implements io.Reader.
 func (b *runBody) Read(p []byte) (int, error) {
 	kept := copy(p, b.kept)
+	if kept > 0 {
+		defer time.AfterFunc(endWithin, func() { b.run.hangUp(errOpen) }).Stop()
+	}
 	n, err := b.ReadCloser.Read(p[kept:])
 	b.note(p[kept : kept+n])
 	n, b.kept = n+kept, ""
@@ -175,7 +182,7 @@ func (b *runBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// cancelRun cancels a run in its runtime, and reports whether the runtime has accepted that.
+// cancelRun cancels a run in its runtime, and reports whether the run ends or has ended.
 func (s *Service) cancelRun(ctx context.Context, target Target, id string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.URL+"/v1/runs/"+url.PathEscape(id)+"/cancel", http.NoBody)
 	if err != nil {
@@ -187,5 +194,5 @@ func (s *Service) cancelRun(ctx context.Context, target Target, id string) bool 
 		return false
 	}
 	_ = res.Body.Close() // it is not needed
-	return res.StatusCode == http.StatusAccepted
+	return res.StatusCode == http.StatusAccepted || res.StatusCode == http.StatusConflict
 }

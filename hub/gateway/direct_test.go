@@ -142,6 +142,40 @@ func TestBlockingRunsOfClientsThatDisconnectAreCounted(t *testing.T) {
 	require.EqualValues(t, 1, counted(t, counts)[0].Runs)
 }
 
+// A run may have ended in the runtime when its client disconnects, while the rest of the response is
+// in transit.
+func TestRunsThatEndBeforeTheirClientsDisconnectAreCounted(t *testing.T) {
+	t.Parallel()
+	conflict := make(chan struct{})
+	s, counts := counting(t, dbtest.SQLite(t, series...), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/cancel") {
+			w.WriteHeader(http.StatusConflict)
+			close(conflict)
+			return
+		}
+		w.Header().Set("X-Run-Id", "run")
+		_, _ = io.WriteString(w, "event: result\ndata: {}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-conflict:
+		case <-time.After(patience):
+			t.Error("the run is not cancelled")
+		}
+		select {
+		case <-r.Context().Done():
+			t.Error("the connection is closed before the end of the response")
+		case <-time.After(200 * time.Millisecond):
+		}
+		_, _ = io.WriteString(w, "event: done\ndata: {}\n\n")
+		w.Header().Set(http.TrailerPrefix+wire.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
+	}))
+	res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Eventually(t, func() bool { return len(counted(t, counts)) == 1 }, patience, 20*time.Millisecond)
+	require.EqualValues(t, 10, counted(t, counts)[0].OutputTokens)
+}
+
 // limit gives the agent a hard limit in tokens.
 func limit(t *testing.T, counts *usage.Service, hard, reserve float64) {
 	t.Helper()

@@ -19,7 +19,8 @@
 // in a sandbox. A shared cache stores no response.
 //
 // A run at /runtime is counted before its client has the complete response: the last bytes of JSON,
-// or the event done of a stream. If the database is unavailable, they are delayed by up to 10 s.
+// or the event done of a stream. They are delayed by up to 10 s if the database is unavailable, and
+// by up to 5 s if the runtime does not end a stream after the event done.
 // The budget of the agent is checked before the request is forwarded, because a runtime decides
 // when it begins a run. A client must send the body within a minute, so that a slow one holds a
 // reserve of the budget for at most this time before its run begins.
