@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -256,5 +257,29 @@ func TestRowsOfAFormerVersion(t *testing.T) {
 			err := w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM deployments`).Scan(&n)
 			return err == nil && n == 2
 		}, patience, pause)
+	})
+}
+
+// A deployment that ran when the hub was upgraded has a revision that serves, whatever is observed.
+func TestARowOfAFormerVersionServes(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		require.NoError(t, h.Close())
+		f := w.failing()
+		f.set("Observe", errors.New("the platform is busy"))
+		for state, serving := range map[string]int{"running": 1, "unhealthy": 1, "starting": 0, "failed": 0} {
+			_, err := w.db.Write().ExecContext(t.Context(), `UPDATE deployments SET serving = NULL, state = $1`, state)
+			require.NoError(t, err)
+			h := w.start(func(c *deploy.Config) { c.Driver = f })
+			var now sql.NullInt64
+			require.Eventually(t, func() bool {
+				require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT serving FROM deployments`).Scan(&now))
+				return now.Valid
+			}, patience, pause)
+			require.EqualValues(t, serving, now.Int64, state)
+			require.NoError(t, h.Close())
+		}
 	})
 }

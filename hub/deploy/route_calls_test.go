@@ -179,3 +179,144 @@ func TestALateWrite(t *testing.T) {
 		require.Eventually(t, func() bool { return prompt() == "third" }, patience, 5*time.Millisecond)
 	})
 }
+
+// The pause between attempts to change a route doubles.
+func TestPausesOfAGatewayThatFails(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		var attempts atomic.Int64
+		w.gateway.Fail(func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodGet {
+				return false
+			}
+			attempts.Add(1)
+			return gatewaytest.Status(http.StatusInternalServerError)(rw, r)
+		})
+		h := w.open() // the first pause is 1 ms
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.until(isRouted(false))
+		began := time.Now()
+		w.listed(4)
+		n := attempts.Load() // ten pauses of less than a second in total, and then one each second
+		require.LessOrEqual(t, n, 12+int64(time.Since(began).Seconds()))
+		require.Greater(t, n, int64(4))
+	})
+}
+
+// The routes are listed less often while that fails, and then as often as before. The time between
+// two listings is counted in probes of the runtime.
+func TestListingsAfterAnOutage(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		var probes atomic.Int64
+		serve := w.world.driver.Serve
+		w.world.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			ready, err := serve(req)
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				probes.Add(1)
+				ready.ServeHTTP(rw, r)
+			}), err
+		}
+		var mu sync.Mutex // guards gaps
+		var gaps []int64
+		var fails atomic.Bool
+		fails.Store(true)
+		w.gateway.Fail(func(rw http.ResponseWriter, r *http.Request) bool {
+			if !gatewaytest.IsListing(r.Method + " " + r.URL.Path) {
+				return false
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			gaps = append(gaps, probes.Swap(0))
+			return fails.Load() && gatewaytest.Status(http.StatusInternalServerError)(rw, r)
+		})
+		listings := func(times int) []int64 {
+			t.Helper()
+			require.Eventually(t, func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(gaps) >= times
+			}, patience, pause)
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(gaps)
+		}
+		h := w.open(func(c *deploy.Config) { c.WatchEvery = 2 * time.Millisecond })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		n := len(listings(6)) // the pause has doubled five times
+		fails.Store(false)
+		all := listings(n + 6)
+		require.Less(t, slices.Min(all[n+1:])*8, slices.Max(all[:n+1]), all)
+	})
+}
+
+// A hub that could not list the routes does not remove that of a deployment which should run.
+func TestNoListing(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		var away atomic.Bool
+		var probes atomic.Int64
+		serve := w.world.driver.Serve
+		w.world.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			ready, err := serve(req)
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				probes.Add(1)
+				if away.Load() {
+					rw.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				ready.ServeHTTP(rw, r)
+			}), err
+		}
+		h := w.open()
+		w.deploy(h)
+		require.NoError(t, h.Close())
+		away.Store(true)
+		w.world.driver.Kill(key)
+		w.gateway.Fail(func(rw http.ResponseWriter, r *http.Request) bool {
+			return gatewaytest.IsListing(r.Method+" "+r.URL.Path) && gatewaytest.Status(http.StatusInternalServerError)(rw, r)
+		})
+		w.gateway.Writes()
+		h = w.open()
+		h.reach("starting")
+		require.Eventually(t, func() bool { return len(w.gateway.Calls()) > 0 }, patience, pause)
+		before := probes.Load()
+		require.Eventually(t, func() bool { return probes.Load() >= before+3 }, patience, pause)
+		require.Empty(t, w.gateway.Writes())
+		w.gateway.Fail(nil)
+		w.left()
+		away.Store(false)
+		w.left(key)
+	})
+}
+
+// A route is not removed if a deployment has its key by the time.
+func TestARouteThatIsOwnedInTheMeantime(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		w.agent("default", "other")
+		h := w.start() // without the gateway
+		agents := map[string]string{key: "helper", "default-other": "other"}
+		var owned atomic.Pointer[string]
+		deployed := make(chan error, 1)
+		w.gateway.Fail(func(_ http.ResponseWriter, r *http.Request) bool {
+			gone := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+			if r.Method != http.MethodDelete || agents[gone] == "" {
+				return false
+			}
+			for left, name := range agents {
+				if left != gone && owned.CompareAndSwap(nil, &left) { // of the first call
+					_, err := h.Deploy(t.Context(), h.ada.Caller, name, deploy.Options{})
+					deployed <- err
+				}
+			}
+			return false
+		})
+		for left, name := range agents {
+			require.NoError(t, w.driver.Put(t.Context(), w.owner(), deploy.Route{Key: left, Path: "/" + name, Target: "http://127.0.0.1:1", Timeout: time.Minute}))
+		}
+		w.open()
+		require.NoError(t, <-deployed)
+		w.listed(2)
+		for _, call := range w.gateway.Calls() {
+			require.False(t, strings.HasPrefix(call, http.MethodDelete) && strings.HasSuffix(call, *owned.Load()), call)
+		}
+	})
+}
