@@ -195,6 +195,21 @@ func TestRequestsAreBoundToTheirTenant(t *testing.T) {
 	})
 }
 
+// What cannot be opened is logged, and the runtime continues.
+func TestDamagedRow(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		require.NoError(t, h.Close())
+		w.exec(`UPDATE deployments SET state = 'starting', sealed = key_digest`)
+		log := &logtest.Buffer{}
+		w.start(func(c *deploy.Config) { c.Store.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), "reconcile deployment") }, patience, pause)
+		require.Equal(t, []int64{1}, w.alive())
+	})
+}
+
 // A former version had no revisions: the request is next to the key. The hub continues such a
 // deployment, and one that cannot be opened does not prevent that.
 func TestRowsOfAFormerVersion(t *testing.T) {

@@ -83,6 +83,21 @@ func TestAFailedRevisionThatServedIsStartedAgain(t *testing.T) {
 	})
 }
 
+// A deployment whose request is not stored is not started again, and can be deployed again.
+func TestARequestThatIsNotStored(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		w.exec(`DELETE FROM deployment_revisions`)
+		w.driver.Kill(key)
+		require.Equal(t, "the revision is not stored", h.reach("failed")["error"])
+		require.Equal(t, 1, w.driver.Applied())
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Nil(t, h.reach("running")["error"])
+	})
+}
+
 // The pause after a failure doubles up to a minute. After five failures, a revision that was ready
 // before is started again from time to time.
 func TestPausesAfterFailures(t *testing.T) {

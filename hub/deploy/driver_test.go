@@ -140,6 +140,11 @@ func TestErrorOfADiscard(t *testing.T) {
 		s := h.redeploy("third", 3)
 		require.Equal(t, []any{"running", nil}, []any{s["state"], s["error"]})
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), "end former revision") }, patience, pause)
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.reach("stopped")
+		w.awaitAlive()
+		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		h.reach("running")
 		f.set("Discard", nil)
 		require.Eventually(t, func() bool {
 			o, err := w.driver.Observe(t.Context(), key)

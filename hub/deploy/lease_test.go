@@ -121,29 +121,69 @@ func (b *beating) List(ctx context.Context, owner string) ([]string, error) {
 // another hub may have taken them.
 func TestAHubThatDoesNotRenewChangesNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		held, log := &holding{Driver: w.driver, resume: make(chan struct{})}, &logtest.Buffer{}
+		held, log := holds(t, w), &logtest.Buffer{}
 		h := w.start(func(c *deploy.Config) { c.Driver, c.Store.Logger = held, slog.New(slog.NewTextHandler(log, nil)) })
-		release := sync.OnceFunc(func() { close(held.resume) })
-		t.Cleanup(release)
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		h.reach("running")
-		held.hold.Store(true)
-		require.Eventually(t, func() bool { return held.entered.Load() != nil && time.Since(*held.entered.Load()) > lease }, patience, pause)
+		held.begin()
 		w.driver.Kill(key)
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), "is controlled by another hub") }, patience, pause)
 		require.Equal(t, 1, w.driver.Applied())
-		held.hold.Store(false)
-		release()
+		held.end()
 		h.until(func(s apitest.Object) bool { return s["state"] == "running" && s["restartCount"] == 1.0 })
 	})
+}
+
+// A hub that could not renew its leases for most of the lease time does not change the gateway.
+func TestAHubThatDoesNotRenewChangesNoRoute(t *testing.T) {
+	for name, change := range map[string]func(h *hub){
+		"crash":  func(h *hub) { h.world.driver.Kill(key) },
+		"stop":   func(h *hub) { h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted) },
+		"delete": func(h *hub) { h.ada.Delete(path).Want(http.StatusNoContent) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onGateways(t, func(t *testing.T, w *routed) {
+				held, log := holds(t, w.world), &logtest.Buffer{}
+				h := w.open(func(c *deploy.Config) {
+					c.Driver, c.Backoff, c.Store.Logger = held, time.Minute, slog.New(slog.NewTextHandler(log, nil))
+				})
+				w.deploy(h)
+				held.begin()
+				w.gateway.Writes()
+				change(h)
+				require.Eventually(t, func() bool { return strings.Contains(log.String(), "is controlled by another hub") }, patience, pause)
+				require.Empty(t, w.gateway.Writes())
+			})
+		})
+	}
 }
 
 // holding is a driver that holds the reconciler in a call of List.
 type holding struct {
 	deploy.Driver
+	t       testing.TB
 	hold    atomic.Bool
 	resume  chan struct{}
 	entered atomic.Pointer[time.Time]
+}
+
+// holds returns a driver that holds nothing yet.
+func holds(t *testing.T, w *world) *holding {
+	return &holding{Driver: w.driver, t: t, resume: make(chan struct{})}
+}
+
+// begin returns when a call was held for the lease time.
+func (d *holding) begin() {
+	d.t.Helper()
+	d.t.Cleanup(d.end) // before the hub is closed, which waits for the call
+	d.hold.Store(true)
+	require.Eventually(d.t, func() bool { return d.entered.Load() != nil && time.Since(*d.entered.Load()) > lease }, patience, pause)
+}
+
+func (d *holding) end() {
+	if d.hold.CompareAndSwap(true, false) {
+		close(d.resume)
+	}
 }
 
 func (d *holding) List(ctx context.Context, owner string) ([]string, error) {

@@ -1,7 +1,10 @@
 package deploy_test
 
 import (
+	"errors"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
 // moved deploys the agent on a platform, and returns a hub for the next platform, where it is ready
@@ -97,6 +101,20 @@ func TestFormerRuntimeEndsAfterAFailure(t *testing.T) {
 		h.until(func(s apitest.Object) bool { return s["state"] == deploy.StateRunning && s["runtimeUrl"] != former })
 		s = h.ada.Post(path, nil).Want(http.StatusAccepted)
 		require.Equal(t, []any{deploy.StateRunning, 1.0}, []any{s["state"], s["revision"]})
+	})
+}
+
+// An error of the former platform is logged, and its runtimes are stopped later.
+func TestErrorOfTheFormerPlatform(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f, log := w.failing(), &logtest.Buffer{}
+		f.set("List", errors.New("not permitted"))
+		h, _, ready, former := moved(t, w, func(c *deploy.Config) { c.Former, c.Store.Logger = f, slog.New(slog.NewTextHandler(log, nil)) })
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), "stop runtimes of the former deployer") }, patience, pause)
+		ready.Store(true)
+		h.until(func(s apitest.Object) bool { return s["state"] == deploy.StateRunning && s["runtimeUrl"] != former })
+		f.set("List", nil)
+		w.awaitAlive()
 	})
 }
 

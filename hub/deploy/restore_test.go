@@ -118,6 +118,11 @@ func TestUnknownRuntimes(t *testing.T) {
 		o, err := w.driver.Observe(t.Context(), key)
 		require.NoError(t, err)
 		require.Len(t, o.Runtimes, 3)
+		f.await(t, "List", 1)
+		warnings := func() int { return strings.Count(log.String(), "runtimes that the database does not know") }
+		before := warnings()
+		f.await(t, "List", 2)
+		require.Equal(t, before, warnings(), "they are stopped")
 	})
 }
 

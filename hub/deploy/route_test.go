@@ -123,6 +123,18 @@ func TestRouteOfADeployment(t *testing.T) {
 	})
 }
 
+// A gateway with an address has routes for all hosts.
+func TestRouteOfAnAddress(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		url := strings.Replace(w.gateway.Proxy, "localhost", "127.0.0.1", 1)
+		w.deploy(w.open(func(c *deploy.Config) { c.GatewayURL = url }))
+		all, err := w.driver.Routes(t.Context(), w.owner())
+		require.NoError(t, err)
+		require.Contains(t, all, key)
+		require.Empty(t, all[key].Host)
+	})
+}
+
 // A route has the public path of the agent, and the limit of its runs.
 func TestRouteOfAnOrganization(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
@@ -372,6 +384,8 @@ func TestGatewayNeedsAnAddress(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Close())
 		}
+		_, err := deploy.New(t.Context(), deploy.Config{Store: w.store(), Catalog: w.catalog, Driver: w.world.driver, PublicURL: "http://[", Gateway: w.driver, GatewayURL: w.gateway.Proxy})
+		require.ErrorContains(t, err, "PublicURL is not a URL")
 		for _, url := range []string{"http://192.0.2.1:8000", "http://[2001:db8::1]:8000"} { // also with another port
 			_, err := deploy.New(t.Context(), deploy.Config{Store: w.store(), Catalog: w.catalog, Driver: w.world.driver, PublicURL: url[:len(url)-1], Gateway: w.driver, GatewayURL: url})
 			require.ErrorContains(t, err, same)
