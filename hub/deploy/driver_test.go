@@ -43,16 +43,18 @@ func (f *failing) called(method string) error {
 	return f.errors[method]
 }
 
+// count returns the number of calls of a method.
+func (f *failing) count(method string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[method]
+}
+
 // await waits for further calls of a method.
 func (f *failing) await(t testing.TB, method string, times int) {
 	t.Helper()
-	count := func() int {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.calls[method]
-	}
-	before := count()
-	require.Eventually(t, func() bool { return count() >= before+times }, patience, pause)
+	before := f.count(method)
+	require.Eventually(t, func() bool { return f.count(method) >= before+times }, patience, pause)
 }
 
 func (f *failing) Observe(ctx context.Context, key string) (deploy.Observed, error) {
@@ -60,6 +62,20 @@ func (f *failing) Observe(ctx context.Context, key string) (deploy.Observed, err
 		return deploy.Observed{}, err
 	}
 	return f.Driver.Observe(ctx, key)
+}
+
+func (f *failing) Apply(ctx context.Context, claim deploy.Claim, revision int64, req deploy.Request) error {
+	if err := f.called("Apply"); err != nil {
+		return err
+	}
+	return f.Driver.Apply(ctx, claim, revision, req)
+}
+
+func (f *failing) Delete(ctx context.Context, claim deploy.Claim) error {
+	if err := f.called("Delete"); err != nil {
+		return err
+	}
+	return f.Driver.Delete(ctx, claim)
 }
 
 func (f *failing) Stop(ctx context.Context, claim deploy.Claim, revision int64, patience time.Duration) error {
@@ -119,9 +135,27 @@ func TestErrorOfAStop(t *testing.T) {
 		w.driver.Fail(errors.New("in use"))
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		s = h.until(func(s apitest.Object) bool { return s["error"] == "in use" })
-		require.Equal(t, "deleting", s["state"])
+		require.Equal(t, []any{"deleting", nil}, []any{s["state"], s["servingRevision"]})
 		w.driver.Fail(nil)
 		h.reach("not_deployed")
+	})
+}
+
+// The error of a delete ends with it, also if the next deployment is not ready.
+func TestErrorOfADelete(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.faulty()
+		f := w.failing()
+		h := w.start(func(c *deploy.Config) { c.Driver = f })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		f.set("Delete", errors.New("in use"))
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		w.prompt("faulty")
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.until(func(s apitest.Object) bool { return s["error"] == "in use" })
+		f.set("Delete", nil)
+		require.Nil(t, h.reach("starting")["error"])
 	})
 }
 

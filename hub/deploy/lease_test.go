@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
@@ -22,11 +23,30 @@ func TestAnotherHubTakesOver(t *testing.T) {
 		first := w.start()
 		first.ada.Post(path, nil).Want(http.StatusAccepted)
 		started := first.reach("running")["startedAt"]
-		second := w.start()
+		second := w.start(func(c *deploy.Config) { c.LeaseTime = time.Hour }) // a lease that was returned is free
 		require.Equal(t, started, second.ada.Get(path).Want(http.StatusOK)["startedAt"])
 		require.NoError(t, first.Close())
 		second.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		second.reach("stopped")
+	})
+}
+
+// A lease of a hub that was killed is taken when the only hub on SQLite starts, and otherwise after
+// the lease time.
+func TestAHubWasKilled(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		first := w.start()
+		first.ada.Post(path, nil).Want(http.StatusAccepted)
+		first.reach("running")
+		require.NoError(t, first.Close())
+		w.exec(`UPDATE deployments SET lease_holder = 'killed'`)
+		next := w.start(func(c *deploy.Config) {
+			if w.db.Engine() == db.SQLite {
+				c.LeaseTime = time.Hour
+			}
+		})
+		next.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		next.reach("stopped")
 	})
 }
 

@@ -157,6 +157,27 @@ func TestDeletedBeforeItsFirstStart(t *testing.T) {
 	})
 }
 
+// Each delete has the claim of the present lease, also if nothing was started since the one before.
+func TestDeletedTwiceBeforeItsFirstStart(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f := w.failing()
+		f.set("Apply", errors.New("no space left on device"))
+		f.set("Delete", errors.New("in use"))
+		h := w.start(func(c *deploy.Config) { c.Driver = f })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("failed")
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.ada.Post(path, nil).Want(http.StatusAccepted) // before it is deleted
+		f.await(t, "Delete", 1)
+		f.set("Delete", nil)
+		h.reach("failed")
+		before := f.count("Delete")
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.reach("not_deployed")
+		require.Greater(t, f.count("Delete"), before)
+	})
+}
+
 // A hub with another database does not touch the runtimes.
 func TestAnotherDatabaseOnThePlatform(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,6 +133,10 @@ func TestChangesDuringARollout(t *testing.T) {
 			require.Eventually(t, func() bool { alive := w.alive(); return len(alive) > 0 && alive[len(alive)-1] == revision }, patience, pause)
 		}
 		begin(2)
+		h.until(func(s apitest.Object) bool {
+			c := condition(s, "Progressing")
+			return c["status"] == true && c["message"] == "The revision is not ready: another runtime responds at this address"
+		})
 		begin(3) // the former attempt ends without patience
 		w.awaitAlive(1, 3)
 		former := h.ada.Get(path).Want(http.StatusOK)["apiKey"].(string)
@@ -156,6 +161,69 @@ func TestChangesDuringARollout(t *testing.T) {
 		var n int
 		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM deployment_revisions`).Scan(&n))
 		require.Zero(t, n)
+	})
+}
+
+// If nothing runs that could serve until the next revision is ready, only that one is started.
+func TestDeployWithoutARevisionThatServes(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var full atomic.Bool
+		w.faulty()
+		serve := w.driver.Serve
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			if full.Load() {
+				return nil, errors.New("no space left on device")
+			}
+			return serve(req)
+		}
+		h := w.start()
+		deployed := func(prompt string, revision int) {
+			t.Helper()
+			h.prompt(prompt)
+			full.Store(false)
+			applied := w.driver.Applied()
+			s := h.ada.Post(path, nil).Want(http.StatusAccepted)
+			require.Equal(t, []any{"deploying", nil}, []any{s["state"], s["servingRevision"]})
+			h.serves(revision)
+			require.Equal(t, applied+1, w.driver.Applied())
+		}
+		h.prompt("faulty")
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("starting")
+		require.Eventually(t, func() bool { return len(w.alive()) == 1 }, patience, pause)
+		deployed("of a start", 2)
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.reach("stopped")
+		deployed("of a stop", 3)
+		full.Store(true)
+		w.driver.Kill(key)
+		h.reach("failed")
+		deployed("of a failure", 4)
+	})
+}
+
+// A revision that failed next to the one that serves is tried again after a stop.
+func TestStartTriesTheLastRevisionAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var full atomic.Bool
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			if full.Load() {
+				return nil, errors.New("no space left on device")
+			}
+			return deploytest.Ready(req)
+		}
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		full.Store(true)
+		h.prompt("second")
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.until(func(s apitest.Object) bool { return condition(s, "Progressing")["status"] == false })
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.reach("stopped")
+		full.Store(false)
+		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		h.serves(2)
 	})
 }
 
