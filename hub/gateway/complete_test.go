@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -109,4 +110,50 @@ func TestTheLastEventOfAnOpenStream(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "done", ev.Type)
 	require.EqualValues(t, 1, counted(t, counts)[0].Runs)
+}
+
+// Each body reaches the client byte for byte, whatever follows the last event, and the connection
+// of the client is used again.
+func TestBodiesOfRunsAreNotChanged(t *testing.T) {
+	t.Parallel()
+	const done = "event: done\ndata: {}\n\n"
+	var parts []string
+	status := http.StatusOK
+	s, _ := counting(t, dbtest.SQLite(t, series...), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Run-Id", "run")
+		w.WriteHeader(status)
+		for _, part := range parts {
+			_, _ = io.WriteString(w, part)
+			_ = http.NewResponseController(w).Flush()
+		}
+	}))
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for i, row := range []struct {
+		name   string
+		status int
+		parts  []string
+	}{
+		{"an event", http.StatusOK, []string{done}},
+		{"nothing", http.StatusOK, nil},
+		{"no content", http.StatusNoContent, nil},
+		{"an error", http.StatusBadGateway, []string{done}},
+		{"a heartbeat after it", http.StatusOK, []string{done, ": heartbeat\n\n"}},
+		{"twice", http.StatusOK, []string{done + done, done}},
+		{"single bytes", http.StatusOK, strings.Split(done+done, "")},
+		{"a full buffer of the proxy", http.StatusOK, []string{strings.Repeat("x", 16<<10-len(done)) + done, "x"}},
+	} {
+		status, parts = row.status, row.parts
+		req := s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey)
+		reused := false
+		trace := &httptrace.ClientTrace{GotConn: func(conn httptrace.GotConnInfo) { reused = conn.Reused }}
+		res, err := client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+		require.NoError(t, err)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err, row.name)
+		require.Equal(t, row.status, res.StatusCode, row.name)
+		require.Equal(t, strings.Join(row.parts, ""), string(text), row.name)
+		require.Equal(t, i > 0, reused, row.name)
+	}
 }
