@@ -150,8 +150,8 @@ interop: ## run the runtime and the hub with third-party MCP servers, upstreams,
 soak: ## attack the servers for SOAKTIME (5m) at a low rate (Linux, PostgreSQL); prints memory and latencies
 	@cd tools/soak && SOAKTIME=$(SOAKTIME) go test -count=1 -parallel 16 -timeout 1h
 
-# Four installations are killed, each for a quarter of the time. The other tests need a quarter of an
-# hour in addition, and the first build of a hub whose clock can be set five minutes.
+# Four installations are killed, each for a quarter of the time. The other tests need half an hour
+# in addition, and the first build of a hub whose clock can be set five minutes.
 chaos: setup ## kill servers for CHAOSTIME (10m), damage networks, disks and clocks, and compare what was acknowledged (Linux, root); RUN=regexp to choose
 	@compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null && command -v iptables >/dev/null && command -v ip >/dev/null || { \
 		apt-get update -q && apt-get install -qy --no-install-recommends faketime iptables iproute2; } >/dev/null

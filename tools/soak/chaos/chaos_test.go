@@ -183,8 +183,8 @@ func load(ctx context.Context, c *client) *sync.WaitGroup {
 	return &all
 }
 
-// victim is what can be killed. Only a runtime has a pause after its last kill: one that ends again
-// and again within ten seconds is in a crash loop, and its deployment fails by contract.
+// victim is what can be killed. Only a runtime has a pause after it is in service again: one that
+// ends again and again within ten seconds is in a crash loop, and its deployment fails by contract.
 type victim struct {
 	kind  string
 	kill  func()
@@ -241,7 +241,7 @@ const longOutage = 5 * time.Second
 // was possible.
 func (in *installation) killAll(t *testing.T, ctx context.Context, c *client) map[string][]time.Duration {
 	outages, all := map[string][]time.Duration{}, in.victims()
-	last := map[string]time.Time{}
+	last := map[string]time.Time{} // since when the killed ones are in service again
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -252,7 +252,6 @@ func (in *installation) killAll(t *testing.T, ctx context.Context, c *client) ma
 		if time.Since(last[v.kind]) < v.pause {
 			continue
 		}
-		last[v.kind] = time.Now()
 		v.kill()
 		begin := time.Now()
 		var took time.Duration
@@ -264,6 +263,7 @@ func (in *installation) killAll(t *testing.T, ctx context.Context, c *client) ma
 			return err
 		})
 		require.NoError(t, err, "after the kill of %s: %s", v.kind, in.logs())
+		last[v.kind] = time.Now()
 		outage := time.Since(begin) - took
 		outages[v.kind] = append(outages[v.kind], outage)
 		if outage > longOutage {
