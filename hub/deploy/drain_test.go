@@ -128,6 +128,29 @@ func TestAFailureCutsNoRun(t *testing.T) {
 	}
 }
 
+// A former revision accepts runs for a while: other hubs, and a gateway, may still send some.
+func TestAFormerRevisionAcceptsRuns(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		for _, row := range []struct {
+			open func(...func(*deploy.Config)) *hub
+			want time.Duration
+		}{{w.start, 3 * time.Second}, {w.open, 15 * 250 * time.Millisecond}} {
+			waiting := &patient{Driver: w.world.driver, first: make(chan time.Duration, 1)}
+			h := row.open(func(c *deploy.Config) { c.Driver, c.WatchEvery = waiting, 250*time.Millisecond })
+			h.ada.Post(path, nil).Want(http.StatusAccepted)
+			h.reach("running")
+			began := time.Now()
+			h.redeploy("second", 2)
+			require.Eventually(t, func() bool { return len(waiting.first) > 0 }, patience, time.Millisecond)
+			require.GreaterOrEqual(t, time.Since(began), row.want)
+			h.ada.Delete(path).Want(http.StatusNoContent)
+			h.reach("not_deployed")
+			w.prompt("first")
+			require.NoError(t, h.Close())
+		}
+	})
+}
+
 // A revision that drains has its run limit, also if many others were deployed since and another hub
 // ends it.
 func TestARevisionKeepsItsLimit(t *testing.T) {

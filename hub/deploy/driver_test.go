@@ -131,6 +131,12 @@ func TestErrorOfAStop(t *testing.T) {
 		}, condition(s, "ready"))
 		f.set("Stop", nil)
 		require.Nil(t, h.reach("stopped")["error"])
+		f.set("Stop", errors.New("not permitted")) // someone starts it on the platform
+		require.NoError(t, w.driver.Apply(t.Context(), deploy.Claim{Key: key, Fence: w.fence(), Owner: w.owner()}, 1, deploy.Request{}))
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		require.Equal(t, "not permitted", h.reach("stopping")["error"])
+		f.set("Stop", nil)
+		h.reach("stopped")
 
 		w.driver.Fail(errors.New("in use"))
 		h.ada.Delete(path).Want(http.StatusNoContent)

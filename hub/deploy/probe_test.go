@@ -35,6 +35,46 @@ func TestLargeResponseOfARuntime(t *testing.T) {
 	})
 }
 
+// probed makes the runtimes count their requests, and reject them while away is true.
+func (w *world) probed() (probes *atomic.Int64, away *atomic.Bool) {
+	probes, away = new(atomic.Int64), new(atomic.Bool)
+	serve := w.driver.Serve
+	if serve == nil {
+		serve = deploytest.Ready
+	}
+	w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+		ready, err := serve(req)
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			probes.Add(1)
+			if away.Load() {
+				rw.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			ready.ServeHTTP(rw, r)
+		}), err
+	}
+	return probes, away
+}
+
+// A runtime that does not respond is unhealthy, and has some time to recover.
+func TestUnhealthyRuntimeRecovers(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		probes, away := w.probed()
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		before := h.reach("running")
+		away.Store(true)
+		s := h.reach("unhealthy")
+		require.Equal(t, []any{"unhealthy", before["runtimeUrl"]}, []any{s["health"], s["runtimeUrl"]})
+		require.Contains(t, s["error"], "the runtime is not ready")
+		n := probes.Load()
+		require.Eventually(t, func() bool { return probes.Load() >= n+5 }, patience, pause)
+		away.Store(false)
+		s = h.reach("running")
+		require.Equal(t, []any{"healthy", before["startedAt"], 0.0, nil}, []any{s["health"], s["startedAt"], s["restartCount"], s["error"]})
+	})
+}
+
 // preparing is a driver whose platform prepares each start until ready is set.
 type preparing struct {
 	deploy.Driver

@@ -202,19 +202,24 @@ func TestPausesOfAGatewayThatFails(t *testing.T) {
 	})
 }
 
+// A change of a user is published without the pause after a failure.
+func TestChangeAfterAGatewayFailed(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		w.gateway.Fail(gatewaytest.Away)
+		h := w.open(func(c *deploy.Config) { c.Backoff = time.Minute })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.until(isRouted(false))
+		w.gateway.Fail(nil)
+		h.redeploy("second", 2)
+		require.Eventually(t, func() bool { return isRouted(true)(h.ada.Get(path).Want(http.StatusOK)) }, patience/2, pause)
+	})
+}
+
 // The routes are listed less often while that fails, and then as often as before. The time between
 // two listings is counted in probes of the runtime.
 func TestListingsAfterAnOutage(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
-		var probes atomic.Int64
-		serve := w.world.driver.Serve
-		w.world.driver.Serve = func(req deploy.Request) (http.Handler, error) {
-			ready, err := serve(req)
-			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				probes.Add(1)
-				ready.ServeHTTP(rw, r)
-			}), err
-		}
+		probes, _ := w.probed()
 		var mu sync.Mutex // guards gaps
 		var gaps []int64
 		var fails atomic.Bool
@@ -252,20 +257,7 @@ func TestListingsAfterAnOutage(t *testing.T) {
 // A hub that could not list the routes does not remove that of a deployment which should run.
 func TestNoListing(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
-		var away atomic.Bool
-		var probes atomic.Int64
-		serve := w.world.driver.Serve
-		w.world.driver.Serve = func(req deploy.Request) (http.Handler, error) {
-			ready, err := serve(req)
-			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				probes.Add(1)
-				if away.Load() {
-					rw.WriteHeader(http.StatusServiceUnavailable)
-					return
-				}
-				ready.ServeHTTP(rw, r)
-			}), err
-		}
+		probes, away := w.probed()
 		h := w.open()
 		w.deploy(h)
 		require.NoError(t, h.Close())

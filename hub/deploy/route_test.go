@@ -316,18 +316,7 @@ func TestForeignRoute(t *testing.T) {
 // A runtime that ended has no route until it is ready again.
 func TestRouteOfACrash(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
-		var restarting atomic.Bool
-		serve := w.world.driver.Serve
-		w.world.driver.Serve = func(req deploy.Request) (http.Handler, error) {
-			ready, err := serve(req)
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if restarting.Load() {
-					w.WriteHeader(http.StatusServiceUnavailable)
-					return
-				}
-				ready.ServeHTTP(w, r)
-			}), err
-		}
+		_, restarting := w.probed()
 		h := w.open()
 		w.deploy(h)
 		restarting.Store(true)
