@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -50,6 +51,31 @@ func TestAHubThatStartsDoesNotEndTheAnswersOfAnother(t *testing.T) {
 	third := open(t, url)
 	third.endpoint.Store(second.endpoint.Load())
 	third.ada().Post(path+"/messages", object{"message": "more"}).Error(http.StatusConflict, api.Conflict)
+	answer.cancel()
+	eventually(t, ada, path)
+	require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
+}
+
+// A hub whose background work has not begun, because the database was locked when it started, has
+// answers that another one must not end either.
+func TestAHubThatStartsDoesNotEndTheFirstAnswersOfAnother(t *testing.T) {
+	t.Parallel()
+	url := sqlite(t)
+	first := open(t, url, func(c *config) { c.Relay.Offline = true })
+	first.deploy(endless(t))
+	ada := first.ada()
+	path := session(ada)
+	answer := send(t, ada, path, object{"message": "hello"})
+	answer.until("partial_message")
+
+	second := open(t, url)
+	second.endpoint.Store(first.endpoint.Load())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	res, err := http.DefaultClient.Do(second.ada().Request(http.MethodPost, path+"/messages", object{"message": "more"}).WithContext(ctx))
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, http.StatusConflict, res.StatusCode)
 	answer.cancel()
 	eventually(t, ada, path)
 	require.Equal(t, "cancelled", messages(ada, path)[1]["status"])

@@ -40,6 +40,14 @@ func TestAlone(t *testing.T) {
 		require.False(t, alone(third), "the second one is open")
 		require.NoError(t, second.Close())
 		require.Equal(t, sqlite, alone(third))
+
+		fourth := open()
+		for range 2 {
+			require.NoError(t, fourth.Tx(t.Context(), func(*sql.Tx) error { return fourth.Join() }))
+		}
+		require.False(t, alone(third), "the fourth one has joined")
 		require.NoError(t, third.Close())
+		require.Equal(t, sqlite, alone(fourth))
+		require.NoError(t, fourth.Close())
 	})
 }

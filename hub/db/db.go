@@ -110,7 +110,7 @@ type DB struct {
 	url     string     // of PostgreSQL
 	path    string     // of the SQLite file
 	sharing sync.Mutex // guards the field below
-	shared  *os.File   // see Alone
+	shared  *os.File   // see Join
 }
 
 // Open opens the database that the URL names. A SQLite file that does not exist is created with

@@ -26,6 +26,10 @@ var expired = store.Expired(1)
 // or of the agent are in progress, in all hubs. It returns the id of a former run whose lease has
 // passed, or "". Transactions of one user wait for each other.
 func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former string, err error) {
+	// A hub whose first sweep has failed has not joined.
+	if err := relay.store.DB.Join(); err != nil {
+		return "", err
+	}
 	if err := lockUser(ctx, tx, r, relay); err != nil {
 		return "", err
 	}
