@@ -53,6 +53,8 @@ func (d *DB) tryAlone() (alone bool, err error) {
 		err = filelock.LockShared(d.shared)
 	}
 	if err != nil {
+		_ = d.shared.Close() // or nil
+		d.shared = nil
 		return false, fmt.Errorf("lock the file of the database: %w", err)
 	}
 	return alone, nil
