@@ -230,6 +230,7 @@ func TestARowThatIsInsertedInTheMeantime(t *testing.T) {
 			inserted <- err
 		}}
 		w.start(func(c *deploy.Config) { c.Driver, c.LeaseTime = late, time.Second })
+		require.Eventually(t, func() bool { return len(inserted) > 0 }, patience, pause)
 		require.NoError(t, <-inserted)
 		require.Eventually(t, func() bool { return late.lists.Load() > 1 }, patience, pause)
 		require.Zero(t, late.stops.Load())

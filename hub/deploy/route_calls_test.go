@@ -215,13 +215,11 @@ func TestChangeAfterAGatewayFailed(t *testing.T) {
 	})
 }
 
-// The routes are listed less often while that fails, and then as often as before. The time between
-// two listings is counted in probes of the runtime.
+// The routes are listed less often while that fails, and then as often as before.
 func TestListingsAfterAnOutage(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
-		probes, _ := w.probed()
-		var mu sync.Mutex // guards gaps
-		var gaps []int64
+		var mu sync.Mutex // guards the listings
+		var listings []time.Time
 		var fails atomic.Bool
 		fails.Store(true)
 		w.gateway.Fail(func(rw http.ResponseWriter, r *http.Request) bool {
@@ -230,27 +228,28 @@ func TestListingsAfterAnOutage(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			gaps = append(gaps, probes.Swap(0))
+			listings = append(listings, time.Now())
 			return fails.Load() && gatewaytest.Status(http.StatusInternalServerError)(rw, r)
 		})
-		listings := func(times int) []int64 {
+		pauses := func(times int) (all []time.Duration) {
 			t.Helper()
 			require.Eventually(t, func() bool {
 				mu.Lock()
 				defer mu.Unlock()
-				return len(gaps) >= times
+				return len(listings) > times
 			}, patience, pause)
 			mu.Lock()
 			defer mu.Unlock()
-			return slices.Clone(gaps)
+			for i, at := range listings[1:] {
+				all = append(all, at.Sub(listings[i]))
+			}
+			return all
 		}
-		h := w.open(func(c *deploy.Config) { c.WatchEvery = 2 * time.Millisecond })
-		h.ada.Post(path, nil).Want(http.StatusAccepted)
-		h.reach("running")
-		n := len(listings(6)) // the pause has doubled five times
+		w.open(func(c *deploy.Config) { c.WatchEvery = 2 * time.Millisecond })
+		failed := pauses(5) // the last one is 16 times as long as the first
 		fails.Store(false)
-		all := listings(n + 6)
-		require.Less(t, slices.Min(all[n+1:])*8, slices.Max(all[:n+1]), all)
+		all := pauses(len(failed) + 10)
+		require.Less(t, slices.Min(all[len(failed)+1:])*4, slices.Max(failed), all)
 	})
 }
 
@@ -305,6 +304,7 @@ func TestARouteThatIsOwnedInTheMeantime(t *testing.T) {
 			require.NoError(t, w.driver.Put(t.Context(), w.owner(), deploy.Route{Key: left, Path: "/" + name, Target: "http://127.0.0.1:1", Timeout: time.Minute}))
 		}
 		w.open()
+		require.Eventually(t, func() bool { return len(deployed) > 0 }, patience, pause)
 		require.NoError(t, <-deployed)
 		w.listed(2)
 		for _, call := range w.gateway.Calls() {
