@@ -1,0 +1,89 @@
+package deploy_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/store"
+)
+
+// measured starts a hub whose metrics the function returns, by name and the values of their labels.
+func (w *world) measured() (*hub, func() map[string]float64) {
+	w.t.Helper()
+	reader := sdk.NewManualReader()
+	h := w.start(func(c *deploy.Config) {
+		c.Store = apitest.NewStore(w.t, w.db, store.Config{
+			Keyring: apitest.Keyring(w.t, w.keys...), MeterProvider: sdk.NewMeterProvider(sdk.WithReader(reader)),
+		})
+	})
+	return h, func() map[string]float64 {
+		w.t.Helper()
+		var all metricdata.ResourceMetrics
+		require.NoError(w.t, reader.Collect(w.t.Context(), &all))
+		got := map[string]float64{}
+		for _, scope := range all.ScopeMetrics {
+			for _, m := range scope.Metrics {
+				name := strings.TrimPrefix(m.Name, "agenthost.hub.deployment")
+				switch data := m.Data.(type) {
+				case metricdata.Gauge[float64]:
+					for _, p := range data.DataPoints {
+						got[name+" "+labels(p.Attributes)] = p.Value
+					}
+				case metricdata.Sum[int64]:
+					for _, p := range data.DataPoints {
+						got[name+" "+labels(p.Attributes)] = float64(p.Value)
+					}
+				}
+			}
+		}
+		return got
+	}
+}
+
+func labels(set attribute.Set) string { return set.Encoded(attribute.DefaultEncoder()) }
+
+// Each deployment is in the metrics of one hub, which has its lease.
+func TestMetricsOfDeployments(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		first, metrics := w.measured()
+		until := func(metrics func() map[string]float64, want map[string]float64) {
+			t.Helper()
+			var got map[string]float64
+			require.Eventually(t, func() bool {
+				got = metrics()
+				for name, value := range want {
+					if got[name] != value {
+						return false
+					}
+				}
+				return true
+			}, patience, pause, "%v", want)
+		}
+		first.ada.Post(path, nil).Want(http.StatusAccepted)
+		first.reach("running")
+		w.driver.Kill(key)
+		until(metrics, map[string]float64{
+			".restarts agent=helper,tenant=default": 1, "s state=running": 1, "s state=starting": 0, ".leases holder=this": 1, ".leases holder=other": 0,
+		})
+		require.NoError(t, first.Close())
+		second, metrics := w.measured()
+		until(metrics, map[string]float64{".lease.changes change=taken": 1, ".leases holder=this": 1, "s state=running": 1})
+		third, others := w.measured()
+		if third.db.Engine() == "postgres" { // on SQLite, there is one hub
+			until(others, map[string]float64{".leases holder=this": 0, ".leases holder=other": 1, "s state=running": 0})
+		}
+		second.ada.Delete(path).Want(http.StatusNoContent)
+		second.reach("not_deployed")
+		for _, metrics := range []func() map[string]float64{metrics, others} {
+			until(metrics, map[string]float64{".leases holder=this": 0, ".leases holder=other": 0, "s state=deleting": 0})
+		}
+	})
+}
