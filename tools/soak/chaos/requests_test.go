@@ -25,7 +25,10 @@ func TestRandomRequests(t *testing.T) {
 		s := newSessions(t, in)
 		f := newFuzzer(t, "hub")
 		f.authorize, f.rejected = s.authorize, s.replace
-		f.names.hidden = []string{s.admin.user, "admin"} // who creates the others
+		var deployed struct{ ProviderID string }
+		require.NoError(t, s.admin.call(t.Context(), http.MethodGet, "/api/v1/admin/agents/"+agentName, nil, &deployed))
+		// The first user creates the others, and the upstream rejects requests of another protocol.
+		f.names.hidden = []string{s.admin.user, "admin", deployed.ProviderID, in.upstream.URL}
 		f.deployed = []string{movedAgent}
 		f.names.keep("agent", agentName, movedAgent)
 		f.names.keep("budget", agentName, s.admin.users[1].user)
