@@ -75,7 +75,7 @@ func TestMetricsOfDeployments(t *testing.T) {
 		})
 		require.NoError(t, first.Close())
 		second, metrics := w.measured()
-		until(metrics, map[string]float64{".lease.changes change=taken": 1, ".leases holder=this": 1, "s state=running": 1})
+		until(metrics, map[string]float64{".lease.changes change=taken": 1, ".lease.changes change=lost": 0, ".leases holder=this": 1, "s state=running": 1})
 		third, others := w.measured()
 		if third.db.Engine() == "postgres" { // on SQLite, there is one hub
 			until(others, map[string]float64{".leases holder=this": 0, ".leases holder=other": 1, "s state=running": 0})
