@@ -49,6 +49,7 @@ func TestLifeOfADeployment(t *testing.T) {
 		require.Equal(t, "healthy", running["health"])
 		require.Equal(t, "ada", running["deployedBy"])
 		require.NotEmpty(t, running["runtimeUrl"])
+		require.Equal(t, "default", w.driver.Request(key).Tenant)
 		apiKey := running["apiKey"]
 		require.Regexp(t, "^rt_[0-9a-f]{48}$", apiKey)
 		require.Contains(t, h.ada.Get(path + "/logs?tail=1").Want(http.StatusOK)["lines"].([]any)[0], "listening")

@@ -313,16 +313,25 @@ func TestForeignRoute(t *testing.T) {
 	})
 }
 
-// A runtime that ended has no route until it is ready again.
+// A runtime that is unhealthy, or that ended, has no route until it is ready again.
 func TestRouteOfACrash(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
-		_, restarting := w.probed()
+		probes, away := w.probed()
 		h := w.open()
 		w.deploy(h)
-		restarting.Store(true)
+		away.Store(true)
+		h.reach("unhealthy")
+		w.left()
+		require.Nil(t, condition(h.reach("unhealthy"), "Routed"))
+		away.Store(false)
+		h.until(isRouted(true))
+		away.Store(true)
 		w.world.driver.Kill(key)
 		w.left()
-		restarting.Store(false)
+		before := probes.Load() // of the next runtime
+		require.Eventually(t, func() bool { return probes.Load() >= before+5 }, patience, pause)
+		require.Empty(t, w.gateway.Names("routes"))
+		away.Store(false)
 		h.until(func(s apitest.Object) bool {
 			return s["restartCount"] == 1.0 && s["state"] == "running" && isRouted(true)(s)
 		})
