@@ -11,9 +11,9 @@ import (
 // free for twice as long as a step takes, or on a slow disk for maxPause, which is 20 s for a
 // gigabyte.
 const (
-	stepBytes = 1 << 20
+	stepBytes = 256 << 10
 	stepPause = 2 // times the duration of a step
-	maxPause  = 20 * time.Millisecond
+	maxPause  = 5 * time.Millisecond
 )
 
 // pacedFile writes to a file in steps. Its writes end with its context. It does not embed the file,
