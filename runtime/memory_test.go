@@ -142,7 +142,8 @@ func TestMemoryOfRunsWithAHostileUpstream(t *testing.T) {
 				})
 			}
 			require.Eventually(t, func() bool { return f.waiting.Load() == int64(n) }, time.Minute, time.Millisecond)
-			require.Less(t, heap()-before, n*4*hold+8<<20, "bytes while every response is almost at its limit")
+			require.Eventually(t, func() bool { return heap()-before < n*4*hold+8<<20 }, time.Minute, 10*time.Millisecond,
+				"bytes while every response is almost at its limit") // less when the last buffers have grown
 			var total goruntime.MemStats
 			goruntime.ReadMemStats(&total)
 			close(f.gate)

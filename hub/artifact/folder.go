@@ -116,7 +116,8 @@ func (f *Folder) rename(temp, key string) (err error) {
 		if err = f.root.MkdirAll(dir, 0o700); err == nil {
 			err = f.root.Rename(temp, key)
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		// MkdirAll returns ErrExist if the directory is removed while it looks what has the name.
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			break
 		}
 	}

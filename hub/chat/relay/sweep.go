@@ -79,20 +79,20 @@ func (r *Relay) releaseFormer(ctx context.Context) {
 	if r.alone || r.store.DB.Engine() == db.PostgreSQL {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	within, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+	err := r.store.DB.Tx(within, func(tx *sql.Tx) (err error) {
 		if r.alone, err = r.store.DB.Alone(); err != nil || !r.alone {
 			return err
 		}
-		runs, err := runsOfOthers(ctx, tx, r.id)
+		runs, err := runsOfOthers(within, tx, r.id)
 		for i := 0; i < len(runs) && err == nil; i++ {
-			_, err = endRun(ctx, tx, runs[i], runs[i].WorkerID, r.store.Now())
+			_, err = endRun(within, tx, runs[i], runs[i].WorkerID, r.store.Now())
 		}
 		return err
 	})
-	if err != nil {
-		r.alone = false
+	r.alone = r.alone && err == nil
+	if err != nil && ctx.Err() == nil {
 		r.store.Logger.Warn("ending the answers of a former hub failed", "err", err)
 	}
 }
