@@ -73,12 +73,12 @@ test: setup ## format, go.mod, and all tests, those of RACED with the race detec
 	@unformatted=$$("$$(go env GOROOT)/bin/gofmt" -l .); \
 	if [ -n "$$unformatted" ]; then printf 'not as gofmt writes it:\n%s\n' "$$unformatted" >&2; exit 1; fi
 	@tools/tidycheck
-	@# More packages than cores, because many tests wait for PostgreSQL, the disk or a process. For the
-	@# same reason, those with the race detector are tested at the same time as the others.
+	@# Many tests wait for PostgreSQL, the disk or a process: the packages with the race detector are
+	@# tested at the same time as the others, which are more packages than cores.
 	@packages=$$(go list $(PKG)); \
 	packages=$$(grep -E '$(IS_SLOW)' <<<"$$packages" || true; grep -vE '$(IS_SLOW)' <<<"$$packages" || true); \
 	raced=$$(grep -E '$(IS_RACED)' <<<"$$packages" || true); others=$$(grep -vE '$(IS_RACED)' <<<"$$packages" || true); \
-	flags="-p=$$(($$(nproc) * 3 / 2)) -shuffle=on -timeout=20m -vet=off -json"; \
+	flags="-p=$$(nproc) -shuffle=on -timeout=20m -vet=off -json"; \
 	events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
 	{ failed=0; \
 	{ [ -z "$$raced" ] || CGO_ENABLED=1 go test $(RACE) $$flags $$raced; } >"$$events" & \

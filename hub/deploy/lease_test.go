@@ -129,7 +129,8 @@ type beating struct {
 
 func (b *beating) List(ctx context.Context, owner string) ([]string, error) {
 	if !b.ended.Load() {
-		if _, err := b.w.db.Write().ExecContext(ctx, `UPDATE deployments SET lease_beat = lease_beat + 1`); err != nil {
+		// Also after the end of a poll, whose time is limited: without it, the lease would pass.
+		if _, err := b.w.db.Write().ExecContext(context.WithoutCancel(ctx), `UPDATE deployments SET lease_beat = lease_beat + 1`); err != nil {
 			return nil, err
 		}
 	}
