@@ -73,17 +73,14 @@ test: setup ## format, go.mod, and all tests, those of RACED with the race detec
 	@unformatted=$$("$$(go env GOROOT)/bin/gofmt" -l .); \
 	if [ -n "$$unformatted" ]; then printf 'not as gofmt writes it:\n%s\n' "$$unformatted" >&2; exit 1; fi
 	@tools/tidycheck
-	@# Many tests wait for PostgreSQL, the disk or a process: the packages with the race detector are
-	@# tested at the same time as the others, which are more packages than cores.
+	@# More packages than cores, because many tests wait for PostgreSQL, the disk or a process.
 	@packages=$$(go list $(PKG)); \
 	packages=$$(grep -E '$(IS_SLOW)' <<<"$$packages" || true; grep -vE '$(IS_SLOW)' <<<"$$packages" || true); \
 	raced=$$(grep -E '$(IS_RACED)' <<<"$$packages" || true); others=$$(grep -vE '$(IS_RACED)' <<<"$$packages" || true); \
-	flags="-p=$$(nproc) -shuffle=on -timeout=20m -vet=off -json"; \
-	events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
+	flags="-p=$$(($$(nproc) * 2)) -shuffle=on -timeout=20m -vet=off -json"; \
 	{ failed=0; \
-	{ [ -z "$$raced" ] || CGO_ENABLED=1 go test $(RACE) $$flags $$raced; } >"$$events" & \
 	[ -z "$$others" ] || go test $$flags $$others || failed=1; \
-	wait $$! || failed=1; cat "$$events"; exit $$failed; } | go run ./internal/testgate
+	[ -z "$$raced" ] || CGO_ENABLED=1 go test $(RACE) $$flags $$raced || failed=1; exit $$failed; } | go run ./internal/testgate
 
 # Debian's docker.io has the engine. The tests start it in namespaces of their own. They mostly wait
 # for it.

@@ -322,7 +322,7 @@ func TestRouteOfACrash(t *testing.T) {
 		away.Store(true)
 		h.reach("unhealthy")
 		w.left()
-		require.Nil(t, condition(h.reach("unhealthy"), "Routed"))
+		h.until(func(s apitest.Object) bool { return s["state"] == "unhealthy" && condition(s, "Routed") == nil })
 		away.Store(false)
 		h.until(isRouted(true))
 		away.Store(true)
