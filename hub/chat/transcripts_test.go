@@ -36,7 +36,13 @@ func (s *server) front() (deleted func() []string) {
 		}
 		return nil
 	}
-	s.serve(proxy)
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Without it, the server closes a body whose end the proxy has not read when the response begins.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			s.t.Error(err)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
 	return func() []string {
 		mu.Lock()
 		defer mu.Unlock()
