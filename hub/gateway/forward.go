@@ -91,9 +91,6 @@ func (s *Service) forward(w http.ResponseWriter, r *http.Request, x exchange) er
 	defer res.end()
 	out := r.WithContext(context.WithValue(ctx, responseKey{}, res))
 	out.Body = requestBody{r.Body}
-	// Otherwise, the server closes a body whose end the transport has not read when the response
-	// begins, and the transport then closes the connection to the runtime. HTTP/2 does not need it.
-	_ = http.NewResponseController(w).EnableFullDuplex()
 	s.proxy.ServeHTTP(res, out)
 	return s.failed(r, res.failure)
 }
