@@ -21,8 +21,8 @@ func TestLeasesAreRenewedWhileEndsAreStored(t *testing.T) {
 	run := busy.until("system").data["runId"]
 	busy.until("partial_message")
 
-	// The database stores one end in a transaction, and takes longer for it than the time after which
-	// a lease is renewed.
+	// The database stores one end in a transaction, and takes longer for it than the time after
+	// which a lease is renewed.
 	s.exec(`CREATE TABLE steps (number BIGSERIAL, ends_of BIGINT UNIQUE)`)
 	s.exec(`CREATE FUNCTION note_end() RETURNS trigger LANGUAGE plpgsql AS
 		$$ BEGIN INSERT INTO steps (ends_of) VALUES (txid_current()); PERFORM pg_sleep(0.1); RETURN NEW; END $$`)

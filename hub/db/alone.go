@@ -8,9 +8,9 @@ import (
 	"github.com/seed93082962/agenthost/internal/filelock"
 )
 
-// Join makes Alone false for all other open DBs of the same SQLite file, of this or another process,
-// until Close or the end of the process. It has no effect with PostgreSQL. It must be called within
-// [DB.Tx], as Alone.
+// Join makes Alone false for all other open DBs of the same SQLite file, of this or another
+// process, until Close or the end of the process. It has no effect with PostgreSQL. It must be
+// called within [DB.Tx], as Alone.
 func (d *DB) Join() error {
 	d.sharing.Lock()
 	defer d.sharing.Unlock()

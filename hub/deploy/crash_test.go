@@ -62,16 +62,22 @@ func (a aged) Observe(ctx context.Context, key string) (deploy.Observed, error) 
 	return obs, err
 }
 
+// breakable returns a variable that makes runtimes fail at their starts.
+func breakable(w *world) *atomic.Bool {
+	broken := new(atomic.Bool)
+	w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+		if broken.Load() {
+			return nil, errors.New("out of memory")
+		}
+		return deploytest.Ready(req)
+	}
+	return broken
+}
+
 // The cause of a crash loop may end by itself, such as too little memory.
 func TestAFailedRevisionThatServedIsStartedAgain(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		var broken atomic.Bool
-		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
-			if broken.Load() {
-				return nil, errors.New("out of memory")
-			}
-			return deploytest.Ready(req)
-		}
+		broken := breakable(w)
 		h := w.start(func(c *deploy.Config) { c.RetryEvery = 10 * time.Millisecond })
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		h.reach("running")
@@ -102,13 +108,7 @@ func TestARequestThatIsNotStored(t *testing.T) {
 // before is started again from time to time.
 func TestPausesAfterFailures(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		var broken atomic.Bool
-		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
-			if broken.Load() {
-				return nil, errors.New("out of memory")
-			}
-			return deploytest.Ready(req)
-		}
+		broken := breakable(w)
 		began := time.Now().UTC().Truncate(time.Microsecond)
 		var passed atomic.Int64
 		now := func() time.Time { return began.Add(time.Duration(passed.Load())) }

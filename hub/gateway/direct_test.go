@@ -142,8 +142,8 @@ func TestBlockingRunsOfClientsThatDisconnectAreCounted(t *testing.T) {
 	require.EqualValues(t, 1, counted(t, counts)[0].Runs)
 }
 
-// A run may have ended in the runtime when its client disconnects, while the rest of the response is
-// in transit.
+// A run may have ended in the runtime when its client disconnects, while the rest of the response
+// is in transit.
 func TestRunsThatEndBeforeTheirClientsDisconnectAreCounted(t *testing.T) {
 	t.Parallel()
 	conflict := make(chan struct{})

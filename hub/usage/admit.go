@@ -29,10 +29,10 @@ func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) error
 
 // Admitted returns a condition of SQL, and the arguments of its placeholders, which begin with the
 // number next, for the statement that stores the begin of a run after Lock. It holds if each of the
-// budgets of the run has a reserve for one more run. The statement reads the limits, so that a limit
-// that was changed while Lock waited applies. Each run in progress counts with the reserve of the
-// budget. ofAgent and ofUser are expressions of SQL for the numbers of those that the caller has
-// stored, in all hubs; runs of [Service.BeginDirect] count in addition.
+// budgets of the run has a reserve for one more run. The statement reads the limits, so that a
+// limit that was changed while Lock waited applies. Each run in progress counts with the reserve of
+// the budget. ofAgent and ofUser are expressions of SQL for the numbers of those that the caller
+// has stored, in all hubs; runs of [Service.BeginDirect] count in addition.
 func (s *Service) Admitted(r Run, ofAgent, ofUser string, next int) (condition string, args []any) {
 	return admits(r, ofAgent, ofUser, next, s.store.Now())
 }

@@ -89,9 +89,9 @@ func lockBudgets(ctx context.Context, tx *sql.Tx, r Run, key string) error {
 // tokensOf is what a row d of usage_days counts for a budget in tokens.
 const tokensOf = `d.input_tokens + d.cache_read_tokens + d.cache_write_tokens + d.output_tokens`
 
-// admits returns a condition of SQL that holds if no budget of a run lacks a reserve for it, and its
-// arguments. ofAgent and ofUser are expressions for the numbers of runs in progress without those of
-// usage_reserves.
+// admits returns a condition of SQL that holds if no budget of a run lacks a reserve for it, and
+// its arguments. ofAgent and ofUser are expressions for the numbers of runs in progress without
+// those of usage_reserves.
 func admits(r Run, ofAgent, ofUser string, next int, now time.Time) (condition string, args []any) {
 	today, month := periods(now)
 	past, future := store.Expiry(now)

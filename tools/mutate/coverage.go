@@ -24,8 +24,8 @@ type measured struct {
 	profiles []*cover.Profile
 }
 
-// measure runs each test of a package with a profile of its own, workers at a time. The result begins
-// with the quickest test.
+// measure runs each test of a package with a profile of its own, workers at a time. The result
+// begins with the quickest test.
 func measure(ctx context.Context, pkg string, workers int) ([]measured, error) {
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -85,8 +85,8 @@ func tiers(all []measured, m mutant) (first, others []string) {
 	return first, others
 }
 
-// runs reports whether a test runs a change. A profile does not have conditions of a case: the tests
-// of such a change are those that run the function.
+// runs reports whether a test runs a change. A profile does not have conditions of a case: the
+// tests of such a change are those that run the function.
 func (t measured) runs(m mutant) bool {
 	for _, p := range t.profiles {
 		if filepath.Base(p.FileName) != filepath.Base(m.file) {

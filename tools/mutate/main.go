@@ -6,9 +6,9 @@
 // Comparisons, boundaries, logical and arithmetic operators, conditions, numbers, branches, calls
 // and assignments are changed. The files themselves are not: the go command reads an overlay.
 //
-// With -cover, each test first runs once with a profile, and a change is tested only by the tests that
-// run it, the quickest ones first. Whether a test runs a line may depend on time: run all tests for a
-// change that is printed.
+// With -cover, each test first runs once with a profile, and a change is tested only by the tests
+// that run it, the quickest ones first. Whether a test runs a line may depend on time: run all
+// tests for a change that is printed.
 package main
 
 import (
@@ -176,8 +176,8 @@ func (t *tester) outcome(ctx context.Context, m mutant) (string, error) {
 	return survived, nil
 }
 
-// steps returns the arguments of the runs of go test for a change, each for one that the runs before
-// did not detect.
+// steps returns the arguments of the runs of go test for a change, each for one that the runs
+// before did not detect.
 func (t *tester) steps(m mutant) (steps [][]string) {
 	if t.tests == nil {
 		if t.slow == "" {

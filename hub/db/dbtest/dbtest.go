@@ -34,8 +34,8 @@ import (
 // and exits, unless options has a cleanup that exits.
 func Main(m *testing.M, options ...goleak.Option) { pgtest.Main(m, options...) }
 
-// Parallel makes n tests for each processor run at the same time, for tests that mostly wait. It has
-// no effect with the flag -parallel. TestMain calls it before [Main].
+// Parallel makes n tests for each processor run at the same time, for tests that mostly wait. It
+// has no effect with the flag -parallel. TestMain calls it before [Main].
 func Parallel(n int) error {
 	flag.Parse()
 	chosen := false

@@ -18,9 +18,9 @@
 // One test syncs files of a disk that fails by package internal/groupsync: the errors of syncs that
 // the kernel has accepted reach the caller.
 //
-// Another test sends 100,000 random requests to the hub and to the runtime, which are generated from
-// their OpenAPI documents, and prints the operations that never had a success. None has the status
-// 500, or one that is not documented, and nothing of them remains in memory.
+// Another test sends 100,000 random requests to the hub and to the runtime, which are generated
+// from their OpenAPI documents, and prints the operations that never had a success. None has the
+// status 500, or one that is not documented, and nothing of them remains in memory.
 //
 // `make chaos` runs the tests for CHAOSTIME (10m). They need Linux, root,
 // PostgreSQL, iptables, FUSE and libfaketime.

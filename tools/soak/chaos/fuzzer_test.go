@@ -43,7 +43,8 @@ type fuzzer struct {
 	client     *http.Transport
 	exported   atomic.Pointer[string] // an agent
 
-	// authorize sets the credential of a random caller, or none, and returns a number of the caller.
+	// authorize sets the credential of a random caller, or none, and returns a number of the
+	// caller.
 	authorize func(r *rand.Rand, req *http.Request) (caller int)
 	rejected  func(caller int) // is called after some responses with 401
 

@@ -129,7 +129,8 @@ func TestDamagedConnections(t *testing.T) {
 	links := in.links(t)
 	for _, d := range damages {
 		for _, l := range links {
-			// Each damage has the whole load: a request whose connection is lost may last until its end.
+			// Each damage has the whole load: a request whose connection is lost may last until its
+			// end.
 			ctx, stop := context.WithCancel(t.Context())
 			running := load(ctx, c)
 			<-time.After(time.Second)
