@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -80,12 +81,13 @@ func namedArtifacts(ctx context.Context, q db.Querier) ([]string, error) {
 const protectedRow = "artifacts_protected_until"
 
 // protectArtifacts stores that no artifact may be deleted until a time, or until a later one that is
-// stored.
+// stored. A transaction waits longer than a statement for a hub that writes to a SQLite file.
 func (h *Hub) protectArtifacts(ctx context.Context, until time.Time) error {
-	_, err := h.db.Write().ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE
-		SET value = CASE WHEN CAST(instance.value AS BIGINT) < CAST(excluded.value AS BIGINT) THEN excluded.value ELSE instance.value END`,
-		protectedRow, fmt.Sprint(db.Micros(until)))
-	return err
+	return h.db.Tx(ctx, func(tx *sql.Tx) error {
+		return db.Exec(ctx, tx, "write protection", `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE
+			SET value = CASE WHEN CAST(instance.value AS BIGINT) < CAST(excluded.value AS BIGINT) THEN excluded.value ELSE instance.value END`,
+			protectedRow, fmt.Sprint(db.Micros(until)))
+	})
 }
 
 // artifactsProtected reports whether a backup is being written.
