@@ -154,10 +154,10 @@ chaos: setup ## kill servers for CHAOSTIME (10m), damage networks, disks and clo
 		apt-get update -q && apt-get install -qy --no-install-recommends faketime iptables iproute2; } >/dev/null
 	@cd tools/soak && CHAOSTIME=$(CHAOSTIME) go test -count=1 -timeout 1h -run '$(RUN)' -v ./chaos | grep -v '^=== '
 
-# Prints each change that no test of the package detects.
-mutate: ## change the code of PKG (one directory) in N (100) places, one at a time, and run its tests
+# Prints each change that no test of the packages detects, and that tools/mutate/explained lacks.
+mutate: ## change the code of PKG (directories) in each place, one at a time; the tests of all of them run
 	@go build -C tools -o "$$PWD/bin/mutate" ./mutate
-	@bin/mutate -n $(or $(N),100) $(PKG)
+	@bin/mutate $(PKG)
 
 # If git is available, the version in a binary is the commit.
 build: ## static binaries of the commands in bin/
