@@ -133,9 +133,6 @@ func (s *Service) messages(ctx context.Context, ref reference, page MessagePage)
 		after = int64(page.Offset())
 	}
 	list := MessageList{List: api.List[Message]{Items: []Message{}, Total: int(found.Messages)}}
-	if after >= found.Messages {
-		return list, nil
-	}
 	messages, err := messagesOf(ctx, s.store.Read(), found, after, min(after+int64(page.Size), found.Messages))
 	size := 0
 	for _, m := range messages {

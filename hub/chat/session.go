@@ -62,7 +62,7 @@ func (s session) view() Session {
 // titleOf returns a title from the first line of a message.
 func titleOf(message string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
-	line = strings.Join(strings.Fields(api.Plain(line)), " ")
+	line = api.Plain(strings.Join(strings.Fields(line), " "))
 	if short := excerpt.Characters(line, derivedTitle); short != line {
 		return short + "..."
 	}
@@ -237,9 +237,6 @@ func (s *Service) AllSessions(ctx context.Context, caller api.Caller, f Filter, 
 	owner, err := visible(caller)
 	if err != nil {
 		return api.List[Session]{}, err
-	}
-	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
-		return api.List[Session]{}, nil
 	}
 	return s.list(ctx, filter{
 		TenantID: caller.TenantID, UserID: owner, AgentName: f.Agent, Source: f.Source, User: f.User, From: f.From, To: f.To,
