@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
@@ -48,6 +49,7 @@ type server struct {
 	*apitest.Server
 	t        *testing.T
 	db       *db.DB
+	store    *store.Store
 	service  *chat.Service
 	pushes   *pushes.Service
 	usage    *usage.Service
@@ -90,6 +92,8 @@ type config struct {
 	push   pushes.Config
 	prices map[string]usage.Price
 	logger *slog.Logger
+	meters metric.MeterProvider
+	wrap   func(http.Handler) http.Handler
 }
 
 // open serves a chat service on the database. change modifies its configuration.
@@ -108,7 +112,8 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	}
 	var err error
 	audit := apitest.NewAudit(t, d)
-	cfg.Store = apitest.NewStore(t, d, store.Config{Audit: audit, Logger: cfg.logger})
+	cfg.Store = apitest.NewStore(t, d, store.Config{Audit: audit, Logger: cfg.logger, MeterProvider: cfg.meters})
+	s.store = cfg.Store
 	s.usage, err = usage.New(usage.Config{Store: cfg.Store, Prices: cfg.prices})
 	require.NoError(t, err)
 	cfg.Relay.Usage = s.usage
@@ -121,7 +126,7 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	cfg.push.Chats = s.service
 	s.pushes, err = pushes.New(cfg.push)
 	require.NoError(t, err)
-	s.Server = apitest.Serve(t, apitest.Config{Audit: audit}, slices.Concat(s.service.Routes(), s.pushes.Routes(), s.usage.Routes()))
+	s.Server = apitest.Serve(t, apitest.Config{Audit: audit, Wrap: cfg.wrap}, slices.Concat(s.service.Routes(), s.pushes.Routes(), s.usage.Routes()))
 	return s
 }
 

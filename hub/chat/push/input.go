@@ -8,7 +8,6 @@ import (
 	"iter"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
@@ -132,7 +131,7 @@ func (in Session) check() (chat.Upload, error) {
 		ID: in.ID, AgentName: in.AgentName, UserName: in.UserName, Title: api.Plain(relay.Clean(in.Title)),
 		Messages: make([]chat.UploadedMessage, len(in.Messages)),
 	}
-	err := checkID("id", in.ID)
+	err := checkID(in.ID)
 	if err == nil {
 		u.CreatedAt, err = parseTime("created_at", in.CreatedAt)
 	}
@@ -153,7 +152,7 @@ func (in Session) check() (chat.Upload, error) {
 		}
 		known[message.ID] = true
 	}
-	if reason := checkUserName(in.UserName); in.UserName != "" && reason != "" {
+	if reason := checkLine(in.UserName, maxUserName); in.UserName != "" && reason != "" {
 		return u, fmt.Errorf("user_name %s", reason)
 	}
 	return u, nil
@@ -161,7 +160,7 @@ func (in Session) check() (chat.Upload, error) {
 
 func (in Message) check() (chat.UploadedMessage, error) {
 	m := chat.UploadedMessage{ID: in.ID, Role: in.Role, Usage: in.Usage}
-	if err := checkID("id", in.ID); err != nil {
+	if err := checkID(in.ID); err != nil {
 		return m, err
 	}
 	if in.Role != wire.RoleUser && in.Role != wire.RoleAssistant {
@@ -180,16 +179,24 @@ func (in Message) check() (chat.UploadedMessage, error) {
 }
 
 // checkID accepts ids that can be a segment of a path.
-func checkID(field, id string) error {
-	switch fields := (api.Fields{}); {
-	case fields.Line(field, id, 1, maxID) != id && len(fields) == 0:
-		return fmt.Errorf("%s must not begin or end with white space", field)
-	case len(fields) > 0:
-		return fmt.Errorf("%s %s", field, fields[field])
-	case strings.Contains(id, "/"), id == ".", id == "..":
-		return fmt.Errorf("%s must not be a path", field)
+func checkID(id string) error {
+	reason := checkLine(id, maxID)
+	if strings.Contains(id, "/") || id == "." || id == ".." {
+		reason = "must not be a path"
+	}
+	if reason != "" {
+		return errors.New("id " + reason)
 	}
 	return nil
+}
+
+// checkLine returns the reason why a text is not a line without white space around it, or "".
+func checkLine(text string, most int) string {
+	fields := api.Fields{}
+	if fields.Line("", text, 1, most) != text && len(fields) == 0 {
+		return "must not begin or end with white space"
+	}
+	return fields[""]
 }
 
 func parseTime(field, value string) (time.Time, error) {
@@ -202,10 +209,10 @@ func parseTime(field, value string) (time.Time, error) {
 
 // parseContent returns the text of content, and its blocks if it is not a text.
 func parseContent(content json.RawMessage) (text, blocks string, err error) {
-	if json.Unmarshal(content, &text) == nil && len(content) > 0 && content[0] == '"' {
+	if bytes.HasPrefix(content, []byte(`"`)) && json.Unmarshal(content, &text) == nil {
 		return relay.Clean(text), "", nil
 	}
-	if len(content) == 0 || content[0] != '[' {
+	if !bytes.HasPrefix(content, []byte("[")) {
 		return "", "", errors.New("content must be a string or an array of blocks")
 	}
 	all, err := elements(content)
@@ -225,13 +232,4 @@ func parseContent(content json.RawMessage) (text, blocks string, err error) {
 		n++
 	}
 	return strings.Join(texts, "\n\n"), relay.Clean(string(content)), err
-}
-
-// checkUserName returns the reason why a name cannot be that of a user, or "".
-func checkUserName(name string) string {
-	fields := api.Fields{}
-	if fields.Line("user_name", name, 1, maxUserName) != name && len(fields) == 0 && utf8.ValidString(name) {
-		return "must not begin or end with white space"
-	}
-	return fields["user_name"]
 }
