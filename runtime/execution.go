@@ -82,7 +82,7 @@ func (rt *Runtime) newExecution(h *hosted, entry *run.Run, s session.Session, re
 		info:  RunInfo{AgentID: h.id, RunID: runID, SessionID: s.ID(), Metadata: req.Metadata},
 		input: engine.Input{RunID: runID, Session: s, Message: req.Message, Init: &init},
 	}
-	if rt.cfg.TracerProvider != nil {
+	if rt.cfg.TracerProvider != nil && len(req.Metadata) > 0 {
 		x.input.Metadata = truncateMetadata(req.Metadata)
 	}
 	if !s.Resumed() { // a resumed session has a history already

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -22,14 +23,14 @@ func (rt *Runtime) routed(route route) httpapi.Handler {
 			return route.handler(w, r, ps)
 		}
 	}
-	tracer := rt.cfg.TracerProvider.Tracer(scope)
+	tracer, name := rt.cfg.TracerProvider.Tracer(scope), route.method+" "+route.path
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("http.request.method", route.method), attribute.String("http.route", route.path))}
 	return func(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
 		httpapi.SetRoute(w, route.path)
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := tracer.Start(ctx, route.method+" "+route.path, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-			attribute.String("http.request.method", route.method), attribute.String("http.route", route.path),
-			attribute.String("agenthost.request_id", httpapi.RequestID(w))))
-		defer func() { endRequest(span, httpapi.StatusOf(w)) }()
+		ctx, span := tracer.Start(ctx, name, options...)
+		defer endRequest(span, w)
 		err := route.handler(w, r.WithContext(ctx), ps)
 		if err != nil {
 			rt.fail(w, r, err)
@@ -40,11 +41,9 @@ func (rt *Runtime) routed(route route) httpapi.Handler {
 
 // endRequest ends the span of a request. Without a response, the handler panicked, and the shell
 // responds with 500 afterwards.
-func endRequest(span trace.Span, status int) {
-	if status == 0 {
-		status = http.StatusInternalServerError
-	}
-	span.SetAttributes(attribute.Int("http.response.status_code", status))
+func endRequest(span trace.Span, w http.ResponseWriter) {
+	status := cmp.Or(httpapi.StatusOf(w), http.StatusInternalServerError)
+	span.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("agenthost.request_id", httpapi.RequestID(w)))
 	if status >= http.StatusInternalServerError {
 		span.SetAttributes(attribute.String("error.type", strconv.Itoa(status)))
 		span.SetStatus(codes.Error, "")

@@ -18,6 +18,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -123,6 +124,7 @@ var tracedStory = cast{
 		says("planted answer"),
 	},
 	"dig":  {says("planted finding")},
+	"hit":  {modeltest.Stream(modeltest.Text("yes"), modeltest.Usage(model.Usage{InputTokens: 7, CacheReadInputTokens: 90, CacheCreationInputTokens: 3}))},
 	"fail": {modeltest.Status(http.StatusTooManyRequests)},
 }
 
@@ -214,6 +216,24 @@ func TestTraceOfARun(t *testing.T) {
 	require.Equal(t, parentage(first), s.up.Requests()[0].Header.Get("Traceparent"))
 	require.Contains(t, events, `"output":"`+parentage(local)+`"`, "the message over stdio has the trace")
 	require.Contains(t, events, `"output":"`+parentage(web)+" "+parentage(web)+`"`, "the message and the request over HTTP have the trace")
+}
+
+// Tokens of a cache are input tokens too. A span has no attribute for a cache that was not used.
+func TestTraceOfCachedTokens(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	s := newTraced(t, c.url)
+	s.request("hit", caller0)
+	s.request("dig", caller0)
+	s.stop()
+	for _, name := range []string{"chat m", "invoke_agent Ada"} {
+		hit := c.span(t, name, "gen_ai.usage.input_tokens", "100")
+		require.Equal(t, "90", value(hit, "gen_ai.usage.cache_read.input_tokens"))
+		require.Equal(t, "3", value(hit, "gen_ai.usage.cache_creation.input_tokens"))
+		dig := c.span(t, name, "gen_ai.usage.input_tokens", "10")
+		require.Empty(t, value(dig, "gen_ai.usage.cache_read.input_tokens"))
+		require.Empty(t, value(dig, "gen_ai.usage.cache_creation.input_tokens"))
+	}
 }
 
 // Content is exported only with the setting, which is that of the specification.

@@ -133,7 +133,7 @@ type Engine struct {
 
 	merging chan struct{} // a semaphore for withServers
 	metrics *metrics
-	tracer  trace.Tracer
+	tracer  tracer
 }
 
 // New checks the configuration and returns an engine.
@@ -156,7 +156,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Name = cmp.Or(cfg.Name, cfg.AgentID)
-	e := &Engine{cfg: cfg, merging: make(chan struct{}, 1), tracer: tracerOf(cfg.TracerProvider)}
+	e := &Engine{cfg: cfg, merging: make(chan struct{}, 1), tracer: newTracer(&cfg)}
 	var err error
 	if e.metrics, err = newMetrics(&cfg); err == nil {
 		e.tools, err = newToolset(&cfg)

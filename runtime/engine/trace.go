@@ -50,36 +50,46 @@ const (
 // maxValue bounds names and ids that a model or an upstream chooses, in bytes.
 const maxValue = 256
 
-func tracerOf(p trace.TracerProvider) trace.Tracer {
+// tracer has the attributes with which the spans of an agent start. The others are set together at
+// the end, because a span reallocates its attributes for each addition.
+type tracer struct {
+	trace.Tracer
+	run, chat []trace.SpanStartOption
+}
+
+func newTracer(cfg *Config) tracer {
+	p := cfg.TracerProvider
 	if p == nil {
 		p = noop.NewTracerProvider()
 	}
-	return p.Tracer(scope)
+	provider, model := attribute.String(attrProvider, cfg.Provider), attribute.String(attrRequestModel, cfg.Request.Model)
+	run := []attribute.KeyValue{attribute.String(attrOperation, "invoke_agent"), provider, model,
+		attribute.String(attrAgentID, cfg.AgentID), attribute.String(attrAgentName, cfg.Name)}
+	chat := []attribute.KeyValue{attribute.String(attrOperation, "chat"), provider, model}
+	if cfg.Request.MaxOutputTokens > 0 {
+		chat = append(chat, attribute.Int(attrMaxTokens, cfg.Request.MaxOutputTokens))
+	}
+	return tracer{
+		Tracer: p.Tracer(scope),
+		run:    []trace.SpanStartOption{trace.WithAttributes(run...)},
+		chat:   []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(chat...)},
+	}
 }
 
 // startSpan starts the span of a run. The run of a subagent is in the span of its tool call.
 func (r *run) startSpan(ctx context.Context) (context.Context, trace.Span) {
-	cfg := &r.engine.cfg
-	ctx, span := r.engine.tracer.Start(ctx, "invoke_agent "+cfg.Name)
-	if span.IsRecording() {
-		attributes := make([]attribute.KeyValue, 0, 7+len(r.in.Metadata))
-		attributes = append(attributes,
-			attribute.String(attrOperation, "invoke_agent"), attribute.String(attrProvider, cfg.Provider),
-			attribute.String(attrAgentID, cfg.AgentID), attribute.String(attrAgentName, cfg.Name),
-			attribute.String(attrConversation, r.in.Session.ID()), attribute.String(attrRequestModel, cfg.Request.Model),
-			attribute.String(attrRunID, r.in.RunID))
-		for key, value := range r.in.Metadata {
-			attributes = append(attributes, attribute.String(attrMetadata+key, value))
-		}
-		span.SetAttributes(attributes...)
-	}
-	return ctx, span
+	return r.engine.tracer.Start(ctx, "invoke_agent "+r.engine.cfg.Name, r.engine.tracer.run...)
 }
 
 // endSpan ends the span of a run. The usage includes that of subagents.
 func (r *run) endSpan(span trace.Span, err error) {
 	if span.IsRecording() {
-		span.SetAttributes(endAttributes(r.outcome.Usage, r.outcome.StopReason, "")...)
+		attributes := append(make([]attribute.KeyValue, 0, 7+len(r.in.Metadata)),
+			attribute.String(attrConversation, r.in.Session.ID()), attribute.String(attrRunID, r.in.RunID))
+		for key, value := range r.in.Metadata {
+			attributes = append(attributes, attribute.String(attrMetadata+key, value))
+		}
+		span.SetAttributes(appendResponse(attributes, r.outcome.Usage, r.outcome.StopReason)...)
 		failSpan(span, runErrorType(err))
 	}
 	span.End()
@@ -87,11 +97,12 @@ func (r *run) endSpan(span trace.Span, err error) {
 
 // runErrorType returns the error.type of a run, or "" for a success.
 func runErrorType(err error) string {
+	if err == nil {
+		return ""
+	}
 	var upstream *model.Error
 	var cancelled wire.Reason
 	switch {
-	case err == nil:
-		return ""
 	case errors.As(err, &upstream):
 		return boundedCode(upstream.Code)
 	case errors.Is(err, ErrRunTimeout):
@@ -132,18 +143,8 @@ var errPanicked = errors.New("the model panicked")
 func (r *run) beginModelCall(ctx context.Context, messages []model.Message) *modelCall {
 	cfg := &r.engine.cfg
 	c := &modelCall{run: r, begin: time.Now(), waited: r.engine.metrics.wait(waitModel)}
-	c.ctx, c.span = r.engine.tracer.Start(ctx, "chat "+cfg.Request.Model, trace.WithSpanKind(trace.SpanKindClient))
-	if !c.span.IsRecording() {
-		return c
-	}
-	attributes := append(make([]attribute.KeyValue, 0, 5),
-		attribute.String(attrOperation, "chat"), attribute.String(attrProvider, cfg.Provider),
-		attribute.String(attrRequestModel, cfg.Request.Model), attribute.String(attrConversation, r.in.Session.ID()))
-	if cfg.Request.MaxOutputTokens > 0 {
-		attributes = append(attributes, attribute.Int(attrMaxTokens, cfg.Request.MaxOutputTokens))
-	}
-	c.span.SetAttributes(attributes...)
-	if cfg.TraceContent {
+	c.ctx, c.span = r.engine.tracer.Start(ctx, "chat "+cfg.Request.Model, r.engine.tracer.chat...)
+	if cfg.TraceContent && c.span.IsRecording() {
 		c.span.SetAttributes(attribute.String(attrInput, messagesContent(messages, "")))
 		if cfg.Request.System != "" {
 			c.span.SetAttributes(attribute.String(attrSystem, textContent(cfg.Request.System)))
@@ -172,7 +173,7 @@ func (c *modelCall) end(response *model.Response, err error) {
 	}
 	c.run.engine.metrics.modelCall(c.begin, c.first, &response.Usage, errorType)
 	if c.span.IsRecording() {
-		c.span.SetAttributes(endAttributes(wire.Usage(response.Usage), response.StopReason, c.responder)...)
+		c.span.SetAttributes(c.attributes(response)...)
 		if c.run.engine.cfg.TraceContent && len(response.Message.Content) > 0 {
 			c.span.SetAttributes(attribute.String(attrOutput, messagesContent([]model.Message{response.Message}, response.StopReason)))
 		}
@@ -181,15 +182,26 @@ func (c *modelCall) end(response *model.Response, err error) {
 	c.span.End()
 }
 
-// endAttributes returns the tokens of a response, its stop reason and the model that responded. The
-// last two may be empty. Tokens that were read from a cache or written to it are input tokens too.
-func endAttributes(u wire.Usage, stopReason, responder string) []attribute.KeyValue {
-	attributes := append(make([]attribute.KeyValue, 0, 6),
+// attributes returns those of the call, without content.
+func (c *modelCall) attributes(response *model.Response) []attribute.KeyValue {
+	attributes := append(make([]attribute.KeyValue, 0, 7), attribute.String(attrConversation, c.run.in.Session.ID()))
+	if c.responder != "" {
+		attributes = append(attributes, attribute.String(attrResponseModel, c.responder))
+	}
+	return appendResponse(attributes, wire.Usage(response.Usage), response.StopReason)
+}
+
+// appendResponse adds the tokens of a response and its stop reason, which may be empty. Tokens that
+// were read from a cache or written to it are input tokens too. Most calls have none of them.
+func appendResponse(attributes []attribute.KeyValue, u wire.Usage, stopReason string) []attribute.KeyValue {
+	attributes = append(attributes,
 		attribute.Int64(attrInputTokens, u.InputTokens+u.CacheReadInputTokens+u.CacheCreationInputTokens),
-		attribute.Int64(attrOutputTokens, u.OutputTokens),
-		attribute.Int64(attrCacheRead, u.CacheReadInputTokens), attribute.Int64(attrCacheCreation, u.CacheCreationInputTokens))
-	if responder != "" {
-		attributes = append(attributes, attribute.String(attrResponseModel, responder))
+		attribute.Int64(attrOutputTokens, u.OutputTokens))
+	if u.CacheReadInputTokens > 0 {
+		attributes = append(attributes, attribute.Int64(attrCacheRead, u.CacheReadInputTokens))
+	}
+	if u.CacheCreationInputTokens > 0 {
+		attributes = append(attributes, attribute.Int64(attrCacheCreation, u.CacheCreationInputTokens))
 	}
 	if stopReason != "" {
 		attributes = append(attributes, attribute.StringSlice(attrFinishReasons, []string{stopReason}))
