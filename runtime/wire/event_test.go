@@ -81,6 +81,12 @@ func TestEventsHaveTheShapesOfTheAPI(t *testing.T) {
 	}
 }
 
+func TestABlockWithoutInput(t *testing.T) {
+	data, err := json.Marshal(wire.Block{Type: "tool_use", ID: "t", Name: "Read"})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"type":"tool_use","id":"t","name":"Read","input":{}}`, string(data))
+}
+
 func TestDecodeEventOfAnotherVersion(t *testing.T) {
 	p, err := wire.DecodeEvent("done", []byte(`{"later":1}`))
 	require.NoError(t, err)
@@ -120,10 +126,89 @@ func TestLongTextsAreTruncated(t *testing.T) {
 	}
 }
 
+// An event is truncated only if its JSON is longer than MaxData. The bytes of dst do not count.
+func TestTheLongestEvents(t *testing.T) {
+	result := func(n int) *wire.ToolResult {
+		return &wire.ToolResult{Result: wire.ToolResultDetail{Output: strings.Repeat("x", n)}}
+	}
+	empty, err := wire.AppendEvent(nil, result(0))
+	require.NoError(t, err)
+	most := wire.MaxData - len(empty)
+	for name, p := range map[string]wire.Payload{"a result": result(most), "unknown": &wire.Unknown{Data: make([]byte, wire.MaxData)}} {
+		data, err := wire.AppendEvent([]byte("before"), p)
+		require.NoError(t, err, name)
+		require.Len(t, data, len("before")+wire.MaxData, name)
+	}
+	data, err := wire.AppendEvent(nil, result(most+1))
+	require.NoError(t, err)
+	require.Less(t, len(data), wire.MaxData)
+	_, err = wire.AppendEvent(nil, &wire.Unknown{Data: make([]byte, wire.MaxData+1)})
+	require.Error(t, err)
+}
+
+// The texts of an event that is too long share half of MaxData, the first one first.
+func TestTextsShareTheRoom(t *testing.T) {
+	const room = wire.MaxData / 2
+	text := func(n int) string { return strings.Repeat("x", n) }
+	quoted := func(n int) json.RawMessage { return json.RawMessage(`"` + text(n-2) + `"`) }
+	for name, row := range map[string]struct {
+		content []wire.Block
+		lengths []int // of the text, the thinking and the input together
+	}{
+		"texts":          {[]wire.Block{{Type: "text", Text: text(room - 7)}, {Type: "thinking", Thinking: text(2)}, {Type: "text", Text: text(5 << 20)}}, []int{room - 7, 2, 5}},
+		"thinking first": {[]wire.Block{{Type: "thinking", Thinking: text(room - 7)}, {Type: "text", Text: text(5 << 20)}, {Type: "text", Text: "y"}}, []int{room - 7, 7, 0}},
+		"an input":       {[]wire.Block{{Type: "tool_use", Input: quoted(room - 7)}, {Type: "text", Text: text(5 << 20)}}, []int{room - 7, 7}},
+		"a longer input": {[]wire.Block{{Type: "tool_use", Input: quoted(room)}, {Type: "text", Text: text(5 << 20)}}, []int{room, 0}},
+		"a long input":   {[]wire.Block{{Type: "tool_use", Input: quoted(room + 1)}, {Type: "text", Text: text(5 << 20)}}, []int{len("{}"), room - len("{}")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, err := wire.AppendEvent(nil, &wire.Assistant{Message: wire.AssistantMessage{Content: row.content}})
+			require.NoError(t, err)
+			p, err := wire.DecodeEvent("assistant", data)
+			require.NoError(t, err)
+			var lengths []int
+			for _, b := range p.(*wire.Assistant).Message.Content {
+				lengths = append(lengths, len(b.Text)+len(b.Thinking)+len(b.Input))
+			}
+			require.Equal(t, row.lengths, lengths)
+		})
+	}
+	denials := slices.Repeat([]wire.PermissionDenial{{Reason: text(100)}}, 50_000)
+	for name, row := range map[string]struct {
+		result                wire.Result
+		text, errors, denials int
+	}{
+		"a text":           {wire.Result{Result: new(text(5 << 20)), Errors: []string{"x"}}, room, 0, 0},
+		"errors":           {wire.Result{Result: new(text(7)), Errors: []string{text(5 << 20)}, PermissionDenials: denials[:9]}, 7, room - 7, 0},
+		"denials":          {wire.Result{Result: new(""), PermissionDenials: denials}, 0, 0, room >> 10},
+		"text and denials": {wire.Result{Result: new(text(room - 3<<10)), PermissionDenials: denials}, room - 3<<10, 0, 3},
+		"a denial":         {wire.Result{Result: new(text(7)), Errors: []string{text(room - 3<<10), text(5)}, StopReason: text(2 << 20), PermissionDenials: denials[:2]}, 7, room - 3<<10 + 5, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, err := wire.AppendEvent(nil, &row.result)
+			require.NoError(t, err)
+			p, err := wire.DecodeEvent("result", data)
+			require.NoError(t, err)
+			got := p.(*wire.Result)
+			require.Len(t, *got.Result, row.text)
+			require.Len(t, strings.Join(got.Errors, ""), row.errors)
+			require.Len(t, got.PermissionDenials, row.denials)
+		})
+	}
+	for output, length := range map[string]int{text(5 << 20): room, strings.Repeat("\x01", 5<<20): room / 4} { // an escape has six bytes
+		data, err := wire.AppendEvent(nil, &wire.ToolResult{Result: wire.ToolResultDetail{Output: output}})
+		require.NoError(t, err)
+		p, err := wire.DecodeEvent("tool_result", data)
+		require.NoError(t, err)
+		require.Len(t, p.(*wire.ToolResult).Result.Output, length)
+	}
+}
+
 func TestEventsThatCannotBeTruncated(t *testing.T) {
 	for name, p := range map[string]wire.Payload{
-		"tool name": &wire.PartialMessage{Partial: wire.Partial{Type: wire.PartialToolUse, ToolName: strings.Repeat("x", 5<<20)}},
-		"unknown":   &wire.Unknown{Name: "later", Data: make([]byte, 5<<20)},
+		"tool of a message": &wire.Assistant{Message: wire.AssistantMessage{Content: []wire.Block{{Type: "tool_use", Name: strings.Repeat("x", 5<<20)}}}},
+		"tool name":         &wire.PartialMessage{Partial: wire.Partial{Type: wire.PartialToolUse, ToolName: strings.Repeat("x", 5<<20)}},
+		"unknown":           &wire.Unknown{Name: "later", Data: make([]byte, 5<<20)},
 	} {
 		out, err := wire.AppendEvent([]byte("before"), p)
 		require.ErrorContains(t, err, "longer than an event may be", name)
@@ -151,11 +236,12 @@ func TestStreamMode(t *testing.T) {
 }
 
 func FuzzAppendString(f *testing.F) {
-	for _, s := range []string{"", "plain", "\"\\\x00\n\r\t\x7f", "é漢😀", "\xff\xfe", "\xed\xa0\x80", "\u2028"} {
+	for _, s := range []string{"", "plain", "\"\\\x00\n\r\t\x7f", "é漢😀", "\xff\xfe", "\x80", "\u0080", "\xed\xa0\x80", "\u2028"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got := wire.AppendString(nil, s)
+		require.True(t, utf8.Valid(got))
 		var back string
 		require.NoError(t, json.Unmarshal(got, &back))
 		require.Equal(t, string([]rune(s)), back, "%q", got)
@@ -239,7 +325,7 @@ func FuzzDecodeBlocks(f *testing.F) {
 		`{"type":"thinking","thinking":"{\"type\":\"text\",\"text\":\"x\"}"},` + text, `{"type":"text","text":"a","text":"b"},` + text,
 		`"\u0000",` + text, `{"type":"text","text":"\u0000"},` + text, `null,` + text + `,1,"x",{}`, `[` + text + `],` + text,
 		`"a\` + text, `"a` + text + `"`, `{"type":"text","text":"\u00e9"},` + text, "{\"type\":\"text\",\"text\":\"\xff\"}," + text,
-		`{"type":"text","text":"a"`, text + `]}},{"x":[`, `{"type":"later"},` + text, `{"type":"text","text":""}`,
+		`{"type":"text","text":"a"`, `{"type":"text","text":"a"]`, `{"type":"text","text":", "}"`, text + `]}},{"x":[`, `{"type":"later"},` + text, `{"type":"text","text":""}`,
 	} {
 		f.Add([]byte(`{"type":"assistant","message":{"role":"assistant","content":[`+content+`],"model":"m"},"usage":{"input_tokens":1}}`), 1024)
 		f.Add([]byte(`{"x":[`+content+`],"message":{"content":[`+content+`],"y":`+text+`},"parent_tool_use_id":"p"}`), 1)

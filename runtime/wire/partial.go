@@ -74,7 +74,7 @@ func AppendText(dst, data []byte) (text []byte, n int) {
 
 // AppendPartialText appends the text of a partial message with text to dst.
 func AppendPartialText(dst, data []byte) []byte {
-	if text, n := AppendText(dst, data); n > 0 && n == len(data) {
+	if text, n := AppendText(dst, data); n == len(data) {
 		return text
 	}
 	var p PartialMessage
