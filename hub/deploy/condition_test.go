@@ -72,6 +72,11 @@ func TestConditionOfServers(t *testing.T) {
 		set(nil)
 		h.until(func(s apitest.Object) bool { return ready(s) == nil })
 
+		set(connected)
+		began, first := time.Now(), requests.Load()
+		require.Eventually(t, func() bool { return requests.Load() >= first+10 }, patience, time.Millisecond)
+		require.Greater(t, time.Since(began), 6*5*10*time.Millisecond, "not with each probe")
+
 		for _, end := range []func(){
 			func() { h.redeploy("second", 2) },
 			func() {

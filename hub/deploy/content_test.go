@@ -1,7 +1,6 @@
 package deploy_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -10,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"mime/multipart"
 	"net/http"
 	"strconv"
 	"strings"
@@ -83,17 +81,12 @@ func TestADeploymentIsOneState(t *testing.T) {
 		h := w.start()
 		ada := w.agents("default")
 		const agents = "/api/v1/admin/agents/helper"
-		tool := func(method, path string, n int) apitest.Response {
-			var body bytes.Buffer
-			form := multipart.NewWriter(&body)
-			part, err := form.CreateFormFile("file", "count.ts")
-			require.NoError(t, err)
-			_, err = fmt.Fprintf(part, "export default {name: 'count', description: '%d', call() {}}", n)
-			require.NoError(t, errors.Join(err, form.Close()))
-			return ada.Do(method, "/api/v1/admin/tools"+path, &body, "Content-Type", form.FormDataContentType())
+		tool := func(method, path string, n int) string {
+			text := fmt.Sprintf("export default {name: 'count', description: '%d', call() {}}", n)
+			return w.upload(method, "/api/v1/admin/tools"+path, "count.ts", text)["hash"].(string)
 		}
 		tools := map[string]int{} // from the hash of the file to its number
-		tools[tool(http.MethodPost, "", 0).Want(http.StatusCreated)["hash"].(string)] = 0
+		tools[tool(http.MethodPost, "", 0)] = 0
 		agent := ada.Get(agents).Want(http.StatusOK)
 		agent["tools"] = []string{"count"}
 		agent["systemPrompt"] = "0"
@@ -114,7 +107,7 @@ func TestADeploymentIsOneState(t *testing.T) {
 		for n := 1; n <= 30; n++ {
 			agent["systemPrompt"] = strconv.Itoa(n)
 			ada.Put(agents, agent).Want(http.StatusOK)
-			tools[tool(http.MethodPut, "/count/file", n).Want(http.StatusOK)["hash"].(string)] = n
+			tools[tool(http.MethodPut, "/count/file", n)] = n
 		}
 		stop()
 		require.NoError(t, <-deployed)

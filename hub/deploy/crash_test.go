@@ -107,6 +107,17 @@ func TestARequestThatIsNotStored(t *testing.T) {
 // The pause after a failure doubles up to a minute. After five failures, a revision that was ready
 // before is started again from time to time.
 func TestPausesAfterFailures(t *testing.T) {
+	t.Parallel()
+	t.Run("default", func(t *testing.T) {
+		testPausesAfterFailures(t, 0, 0, 500*time.Millisecond, time.Second, 2*time.Second, 4*time.Second, time.Minute)
+	})
+	t.Run("chosen", func(t *testing.T) {
+		testPausesAfterFailures(t, 10*time.Second, 2*time.Minute, 10*time.Second, 20*time.Second, 40*time.Second, time.Minute, 2*time.Minute)
+	})
+}
+
+func testPausesAfterFailures(t *testing.T, backoff, retryEvery time.Duration, pauses ...time.Duration) {
+	t.Helper()
 	each(t, func(t *testing.T, w *world) {
 		broken := breakable(w)
 		began := time.Now().UTC().Truncate(time.Microsecond)
@@ -114,7 +125,7 @@ func TestPausesAfterFailures(t *testing.T) {
 		now := func() time.Time { return began.Add(time.Duration(passed.Load())) }
 		h := w.start(func(c *deploy.Config) {
 			c.Store = apitest.NewStore(t, w.db, store.Config{Keyring: apitest.Keyring(t, w.keys...), Now: now})
-			c.Backoff, c.RetryEvery = 10*time.Second, 2*time.Minute
+			c.Backoff, c.RetryEvery = backoff, retryEvery
 		})
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		h.reach("running")
@@ -131,7 +142,7 @@ func TestPausesAfterFailures(t *testing.T) {
 			}, patience, pause)
 			return retry
 		}
-		for n, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, 2 * time.Minute} {
+		for n, want := range pauses {
 			require.Equal(t, want, failed(n+1))
 			require.Equal(t, n == 4, h.ada.Get(path).Want(http.StatusOK)["state"] == "failed")
 			broken.Store(n < 4)

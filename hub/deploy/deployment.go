@@ -345,16 +345,16 @@ func (s *Service) Logs(ctx context.Context, caller api.Caller, name string, tail
 		return nil, api.InvalidRequest.New(fmt.Sprintf("tail must be from 1 to %d.", maxTail))
 	}
 	d, err := readDeployment(ctx, s.store.Read(), caller.TenantID, name)
-	if err == nil && d.Desired == desiredAbsent { // its agent may have been deleted
+	if err == nil { // of a deployment that is being deleted, the agent may be gone
 		err = s.exists(ctx, caller, name)
 	}
 	if err != nil {
 		return nil, s.missing(ctx, caller.TenantID, name, err)
 	}
 	lines, err := s.driver.Logs(ctx, d.Key, d.Revision, tail)
-	if err == nil && len(lines) < tail && d.Serving != 0 && d.Serving != d.Revision {
+	if main := d.main(); err == nil && len(lines) < tail && main != d.Revision {
 		var serving []string
-		serving, err = s.driver.Logs(ctx, d.Key, d.Serving, tail-len(lines))
+		serving, err = s.driver.Logs(ctx, d.Key, main, tail-len(lines))
 		lines = append(serving, lines...)
 	}
 	if errors.Is(err, ErrUnavailable) {

@@ -123,10 +123,14 @@ func TestRedeployAfterDeleteIsANewDeployment(t *testing.T) {
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		before := h.reach("running")["apiKey"]
 		w.driver.Fail(deploy.ErrUnavailable) // so that it is not deleted yet
+		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		require.Equal(t, "deleting", h.ada.Get(path).Want(http.StatusOK)["state"])
 		h.ada.Post(path+"/stop", nil).Error(http.StatusConflict, api.AgentNotDeployed)
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		var rotation string
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT rotation FROM deployments`).Scan(&rotation))
+		require.Empty(t, rotation, "that of the former key has ended")
 		w.driver.Fail(nil)
 		require.NotEqual(t, before, h.reach("running")["apiKey"])
 	})

@@ -128,6 +128,28 @@ func TestAFailureCutsNoRun(t *testing.T) {
 	}
 }
 
+// A stop ends the runs of former revisions too, also if the deployment is started before they ended.
+func TestAStopEndsFormerRuns(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		model, release := upstream(t)
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			req.Config.Provider.BaseURL = agent.Secret(model)
+			return deploytest.Ready(req)
+		}
+		f := w.failing()
+		h := w.start(func(c *deploy.Config) { c.Driver = f })
+		h.redeploy("first", 1)
+		result := h.run()
+		h.redeploy("second", 2)
+		f.set("Stop", errors.New("the platform is busy"))
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		w.awaitAlive(2)
+		require.NotEqual(t, "200finished", <-result)
+		release()
+	})
+}
+
 // A former revision accepts runs for a while: other hubs, and a gateway, may still send some.
 func TestAFormerRevisionAcceptsRuns(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
@@ -245,8 +267,19 @@ func TestDrainingIsFoundOnce(t *testing.T) {
 		urls, err = h.Draining(ctx, former.Key, string(former.APIKey), former.URL) // a hub that does not know the next one yet
 		require.NoError(t, err)
 		require.Equal(t, []string{e.URL}, urls)
+		urls, err = h.Draining(ctx, e.Key, "replaced", e.URL) // a hub that does not know the next key yet
+		require.NoError(t, err)
+		require.Equal(t, []string{former.URL}, urls)
 		release()
 		require.Equal(t, "200finished", <-result)
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.reach("stopped")
+		urls, err = h.Draining(ctx, e.Key, "replaced", e.URL)
+		require.NoError(t, err)
+		require.Empty(t, urls)
+		w.exec(`ALTER TABLE deployments RENAME TO gone`)
+		_, err = h.Draining(ctx, e.Key, string(e.APIKey), e.URL)
+		require.ErrorContains(t, err, "read deployment")
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -157,13 +156,12 @@ type Request struct {
 	Env         map[string]agent.Secret `json:"env"` // of the runtime, in addition to that of the platform
 }
 
-// newRequest returns the request for an agent of the catalog, without an environment.
+// newRequest returns the request for an agent of the catalog, whose tools and skills are sorted,
+// without an environment.
 func newRequest(key, agentName string, config agent.Agent) Request {
 	r := Request{Key: key, AgentID: agentName}
 	r.CustomTools = append([]agent.CustomTool{}, config.CustomTools...)
 	r.Skills = append([]agent.SkillArchive{}, config.SkillArchives...)
-	slices.SortFunc(r.CustomTools, func(a, b agent.CustomTool) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(r.Skills, func(a, b agent.SkillArchive) int { return strings.Compare(a.Name, b.Name) })
 	config.CustomTools, config.SkillArchives = nil, nil
 	if config.Hub != nil {
 		r.Deployment = config.Hub.Deployment

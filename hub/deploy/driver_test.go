@@ -1,10 +1,13 @@
 package deploy_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,7 +61,7 @@ func (f *failing) await(t testing.TB, method string, times int) {
 }
 
 func (f *failing) Observe(ctx context.Context, key string) (deploy.Observed, error) {
-	if err := f.called("Observe"); err != nil {
+	if err := cmp.Or(f.called("Observe"), f.called("Observe "+key)); err != nil {
 		return deploy.Observed{}, err
 	}
 	return f.Driver.Observe(ctx, key)
@@ -92,11 +95,20 @@ func (f *failing) Discard(ctx context.Context, claim deploy.Claim, revision int6
 	return f.Driver.Discard(ctx, claim, revision)
 }
 
+func (f *failing) Logs(ctx context.Context, key string, revision int64, tail int) ([]string, error) {
+	if err := f.called(fmt.Sprint("Logs ", revision)); err != nil {
+		return nil, err
+	}
+	return f.Driver.Logs(ctx, key, revision, tail)
+}
+
 func (f *failing) List(ctx context.Context, owner string) ([]string, error) {
 	if err := f.called("List"); err != nil {
 		return nil, err
 	}
-	return f.Driver.List(ctx, owner)
+	keys, err := f.Driver.List(ctx, owner)
+	slices.Sort(keys)
+	return keys, err
 }
 
 // A platform that cannot be observed is no reason to change a deployment.
@@ -214,7 +226,8 @@ func TestErrorOfAList(t *testing.T) {
 func TestLogs(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.faulty()
-		h := w.start()
+		f := w.failing()
+		h := w.start(func(c *deploy.Config) { c.Driver = f })
 		lines := func(tail string) []any {
 			return h.ada.Get(path + "/logs?tail=" + tail).Want(http.StatusOK)["lines"].([]any)
 		}
@@ -227,11 +240,16 @@ func TestLogs(t *testing.T) {
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		require.Eventually(t, func() bool { return len(w.alive()) == 2 }, patience, pause)
 		w.driver.Log(key, "second")
+		read := f.count("Logs 1")
 		require.Equal(t, []any{"second"}, lines("1"))
+		require.Equal(t, read, f.count("Logs 1"), "it is not needed")
 		all := lines("3")
 		require.Equal(t, []any{"first", all[1], "second"}, all)
 		require.Contains(t, all[1], "listening")
 		require.Len(t, lines("4"), 4)
+		f.set("Logs 2", errors.New("not permitted"))
+		h.ada.Get(path+"/logs").Error(http.StatusInternalServerError, "internal_error")
+		f.set("Logs 2", nil)
 		w.driver.Fail(deploy.ErrUnavailable)
 		h.ada.Get(path+"/logs").Error(http.StatusServiceUnavailable, "deployer_unavailable")
 	})

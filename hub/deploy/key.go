@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -32,10 +31,8 @@ type content struct {
 // newContent returns a content with a new API key and salt.
 func newContent() content { return content{APIKey: newAPIKey(), Salt: random()} }
 
-const keyBytes = 24
-
 func random() string {
-	var b [keyBytes]byte
+	var b [24]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return hex.EncodeToString(b[:])
 }
@@ -79,16 +76,7 @@ const (
 // still have it in their cache.
 const formerKeyFor = 2 * endpointTTL
 
-const keyPrefix = "rt_"
-
-func newAPIKey() agent.Secret { return agent.Secret(keyPrefix + random()) }
-
-// isAPIKey reports whether a text has the form of an API key.
-func isAPIKey(s string) bool {
-	digits, ok := strings.CutPrefix(s, keyPrefix)
-	b, err := hex.DecodeString(digits)
-	return ok && err == nil && len(b) == keyBytes
-}
+func newAPIKey() agent.Secret { return agent.Secret("rt_" + random()) }
 
 func digest(key agent.Secret) []byte {
 	sum := sha256.Sum256([]byte(key))
@@ -178,14 +166,14 @@ func (s *Service) replaceKey(ctx context.Context, tx *store.Tx, d *deployment) e
 func (s *Service) EndTenant(ctx context.Context, tx *store.Tx, tenantID string, stop bool) (n int, err error) {
 	all, err := lockDeploymentsOf(ctx, tx, tenantID)
 	if err != nil {
-		return 0, err
+		return n, err
 	}
 	for _, d := range all {
 		if d.Desired == desiredAbsent {
 			continue
 		}
 		if err := deleteReaders(ctx, tx, d.TenantID, d.KeyDigest); err != nil {
-			return 0, err
+			return n, err
 		}
 		d.begin(StateDeploying)
 		err := s.replaceKey(ctx, tx, &d)
@@ -196,7 +184,7 @@ func (s *Service) EndTenant(ctx context.Context, tx *store.Tx, tenantID string, 
 			d.Desired, d.State = desiredStopped, StateStopping
 		}
 		if _, err := updateDesired(ctx, tx, d); err != nil {
-			return 0, err
+			return n, err
 		}
 		tx.AfterCommit(func() { s.changed(d) })
 		n++

@@ -254,6 +254,11 @@ func TestKeysOfARemovedUserAreRotated(t *testing.T) {
 		h.removed(eve.Caller.UserID)
 		require.Equal(t, second, h.ada.Get(path).Want(http.StatusOK)["apiKey"], "eve has not read the next one")
 		require.Len(t, h.audit(), 2)
+		w.agent("default", "other")
+		eve.Post("/api/v1/admin/agents/other/deploy", nil).Want(http.StatusAccepted)
+		eve.Get(path).Want(http.StatusOK)
+		h.removed(eve.Caller.UserID)
+		require.Len(t, h.audit(), 5, "a deploy, and both keys")
 	})
 }
 

@@ -47,6 +47,44 @@ func TestDeploymentSettingsOfARevision(t *testing.T) {
 	})
 }
 
+// A tool or a skill that has changed is drift, and a change of the next revision. The runtime has
+// both in its file.
+func TestToolsAndSkillsOfARevision(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		tool := func(method, path, text string) {
+			t.Helper()
+			w.upload(method, "/api/v1/admin/tools"+path, "count.ts", text)
+		}
+		tool(http.MethodPost, "", "one")
+		w.skill(http.MethodPost, "review", "Reviews.")
+		const agents = "/api/v1/admin/agents/helper"
+		a := w.agents("default").Get(agents).Want(http.StatusOK)
+		a["tools"], a["skills"] = []string{"count"}, []string{"review"}
+		w.agents("default").Put(agents, a).Want(http.StatusOK)
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Equal(t, false, h.reach("running")["configDrift"])
+		request := w.driver.Request(key)
+		def := request.File().Agents[0]
+		require.Equal(t, "helper", def.ID)
+		require.Equal(t, request.CustomTools, def.CustomTools)
+		require.Equal(t, request.Skills, def.SkillArchives)
+		require.Len(t, def.CustomTools, 1)
+		require.Len(t, def.SkillArchives, 1)
+
+		tool(http.MethodPut, "/count/file", "two")
+		require.Equal(t, true, h.ada.Get(path).Want(http.StatusOK)["configDrift"])
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Equal(t, false, h.serves(2)["configDrift"])
+		require.Equal(t, []any{"tool count"}, h.ada.Get(path + "/revisions").Items()[0]["changes"])
+		a["tools"], a["skills"] = []string{}, []string{}
+		w.agents("default").Put(agents, a).Want(http.StatusOK)
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.serves(3)
+		require.Equal(t, []any{"skill review", "tool count"}, h.ada.Get(path + "/revisions").Items()[0]["changes"])
+	})
+}
+
 // An agent that exceeds what the operator permits, or what the platform can enforce, is not
 // deployed, and a deployment from before a change of the settings is not started again.
 func TestBoundsOfDeploymentSettings(t *testing.T) {
@@ -74,6 +112,11 @@ func TestBoundsOfDeploymentSettings(t *testing.T) {
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		h.reach("stopped")
 		h.Close()
+
+		least := w.start(func(c *deploy.Config) { c.Most.Replicas = 1 })
+		w.limits(apitest.Object{"replicas": 2})
+		require.Contains(t, least.ada.Post(path, nil).Error(http.StatusConflict, api.Conflict)["message"], "permits at most 1 (DEPLOYER_REPLICAS_MAX)")
+		require.NoError(t, least.Close())
 
 		lower := w.start(func(c *deploy.Config) { c.Most.Memory = "512Mi" })
 		lower.ada.Post(path+"/start", nil).Want(http.StatusAccepted)

@@ -1,9 +1,11 @@
 package deploy_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -16,14 +18,14 @@ import (
 )
 
 // measured starts a hub whose metrics the function returns, by name and the values of their labels.
-func (w *world) measured() (*hub, func() map[string]float64) {
+func (w *world) measured(change ...func(*deploy.Config)) (*hub, func() map[string]float64) {
 	w.t.Helper()
 	reader := sdk.NewManualReader()
-	h := w.start(func(c *deploy.Config) {
+	h := w.start(append(change, func(c *deploy.Config) {
 		c.Store = apitest.NewStore(w.t, w.db, store.Config{
 			Keyring: apitest.Keyring(w.t, w.keys...), MeterProvider: sdk.NewMeterProvider(sdk.WithReader(reader)),
 		})
-	})
+	})...)
 	return h, func() map[string]float64 {
 		w.t.Helper()
 		var all metricdata.ResourceMetrics
@@ -36,6 +38,10 @@ func (w *world) measured() (*hub, func() map[string]float64) {
 				case metricdata.Gauge[float64]:
 					for _, p := range data.DataPoints {
 						got[name+" "+labels(p.Attributes)] = p.Value
+					}
+				case metricdata.Histogram[float64]:
+					for _, p := range data.DataPoints {
+						got[name+" "+labels(p.Attributes)] = float64(p.Count)
 					}
 				case metricdata.Sum[int64]:
 					for _, p := range data.DataPoints {
@@ -84,6 +90,28 @@ func TestMetricsOfDeployments(t *testing.T) {
 		second.reach("not_deployed")
 		for _, metrics := range []func() map[string]float64{metrics, others} {
 			until(metrics, map[string]float64{".leases holder=this": 0, ".leases holder=other": 0, "s state=deleting": 0})
+		}
+	})
+}
+
+// Each call of the driver is counted with its outcome, and a poll has its time.
+func TestMetricsOfTheDriver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f := w.failing()
+		began := time.Now()
+		h, metrics := w.measured(func(c *deploy.Config) { c.Driver = f })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		const name = "agenthost.hub.driver.call.duration "
+		require.EqualValues(t, 1, metrics()[name+"call=apply,outcome=success"])
+		require.GreaterOrEqual(t, metrics()["agenthost.hub.reconciler.poll.timestamp "], float64(began.Unix()))
+		require.LessOrEqual(t, metrics()["agenthost.hub.reconciler.poll.timestamp "], float64(time.Now().Unix()+1))
+		for outcome, err := range map[string]error{
+			"error": errors.New("not permitted"), "unavailable": deploy.ErrUnavailable, "fenced": &deploy.FencedError{Fence: 1 << 20},
+		} {
+			f.set("Stop", err)
+			h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+			require.Eventually(t, func() bool { return metrics()[name+"call=stop,outcome="+outcome] > 0 }, patience, pause, outcome)
 		}
 	})
 }

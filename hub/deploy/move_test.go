@@ -59,17 +59,28 @@ func TestMoveToAnotherPlatform(t *testing.T) {
 	for name, deploysAgain := range map[string]bool{"the same revision": false, "a new revision": true} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
-				h, next, ready, former := moved(t, w)
+				f := w.failing()
+				h, next, ready, former := moved(t, w, func(c *deploy.Config) { c.Former, c.LeaseTime = f, lease/3 })
 				if deploysAgain {
 					h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
+				} else {
+					f.await(t, "List", 17) // for more than 3 s
 				}
+				var served time.Time
 				require.Eventually(t, func() bool {
+					served = time.Now()
 					require.Equal(t, former, h.endpoint())
 					return next.Applied() > 0
 				}, patience, time.Millisecond)
+				f.set("Stop", errors.New("not permitted"))
 				ready.Store(true)
 				require.Eventually(t, func() bool { return h.endpoint() != former }, patience, time.Millisecond)
-				h.reach(deploy.StateRunning)
+				next.Kill(key) // also while the former one does not end
+				h.until(func(s apitest.Object) bool { return s["restartCount"] == 1.0 && s["state"] == deploy.StateRunning })
+				require.Equal(t, []int64{1}, w.alive())
+				require.Eventually(t, func() bool { return f.count("Stop") > 0 }, patience, time.Millisecond)
+				require.Greater(t, time.Since(served), 3*time.Second, "other hubs may send runs to it")
+				f.set("Stop", nil)
 				w.awaitAlive()
 			})
 		})
@@ -113,8 +124,35 @@ func TestErrorOfTheFormerPlatform(t *testing.T) {
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), "stop runtimes of the former deployer") }, patience, pause)
 		ready.Store(true)
 		h.until(func(s apitest.Object) bool { return s["state"] == deploy.StateRunning && s["runtimeUrl"] != former })
+		f.set("Observe "+key, errors.New("not found"))
+		claim := deploy.Claim{Key: "other", Owner: w.owner()} // without a row
+		require.NoError(t, w.driver.Apply(t.Context(), claim, 1, deploy.Request{}))
+		require.NoError(t, w.driver.Apply(t.Context(), claim, 2, deploy.Request{}))
+		require.NoError(t, w.driver.Stop(t.Context(), claim, 1, 0))
 		f.set("List", nil)
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), "not found") }, patience, pause)
+		require.Eventually(t, func() bool {
+			o, err := w.driver.Observe(t.Context(), "other")
+			return err == nil && o.Runtime(2).Phase == deploy.Stopped
+		}, patience, pause)
+		require.Equal(t, []int64{1}, w.alive())
+		f.set("Observe "+key, nil)
 		w.awaitAlive()
+	})
+}
+
+// A runtime of another database serves nothing, also if it has the address.
+func TestForeignRuntimeDuringTheMove(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h, _, _, former := moved(t, w)
+		require.NoError(t, h.Close())
+		w.exec(`UPDATE deployment_fence SET owner = 'other'`)
+		next := &deploytest.Memory{Serve: func(deploy.Request) (http.Handler, error) { return http.NotFoundHandler(), nil }}
+		t.Cleanup(next.Close)
+		h = w.start(func(c *deploy.Config) { c.Driver, c.Former = next, w.driver })
+		s := h.until(func(s apitest.Object) bool { return s["runtimeUrl"] != former })
+		require.NotEqual(t, deploy.StateRunning, s["state"])
+		require.Equal(t, []int64{1}, w.alive())
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 )
@@ -67,6 +68,9 @@ func TestUnhealthyRuntimeRecovers(t *testing.T) {
 		s := h.reach("unhealthy")
 		require.Equal(t, []any{"unhealthy", before["runtimeUrl"]}, []any{s["health"], s["runtimeUrl"]})
 		require.Contains(t, s["error"], "the runtime is not ready")
+		e, err := h.Endpoint(t.Context(), "default", "helper")
+		require.NoError(t, err, "some of its requests may succeed")
+		require.Equal(t, before["runtimeUrl"], e.URL)
 		n := probes.Load()
 		require.Eventually(t, func() bool { return probes.Load() >= n+5 }, patience, pause)
 		away.Store(false)
@@ -107,6 +111,9 @@ func TestPreparation(t *testing.T) {
 		require.Eventually(t, func() bool { return slow.first.Load() != nil && time.Since(*slow.first.Load()) > 10*start }, patience, pause)
 		status := h.reach("starting")
 		require.EqualValues(t, 0, status["restartCount"])
+		require.NotEmpty(t, status["runtimeUrl"])
+		_, err := h.Endpoint(t.Context(), "default", "helper")
+		require.ErrorIs(t, err, api.Unavailable)
 		require.Contains(t, fmt.Sprint(status["conditions"]), "the image is pulled")
 		slow.ready.Store(true)
 		require.Contains(t, h.reach("failed")["error"], "The agent was not ready after 50ms: another runtime")

@@ -355,7 +355,8 @@ func TestStoredRevisions(t *testing.T) {
 func TestDeploymentsBelongToAMachine(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.agent("default", "other")
-		const other = "/api/v1/admin/agents/other/deploy"
+		w.agent("default", "another")
+		const other, another = "/api/v1/admin/agents/other/deploy", "/api/v1/admin/agents/another/deploy"
 		on := func(machine string) func(*deploy.Config) { return func(c *deploy.Config) { c.Machine = machine } }
 		early := w.start(on("second")) // before there are any
 		n, err := early.Adopt(t.Context())
@@ -365,6 +366,7 @@ func TestDeploymentsBelongToAMachine(t *testing.T) {
 		first := w.start(on("first"))
 		first.ada.Post(path, nil).Want(http.StatusAccepted)
 		first.reach("running")
+		first.ada.Post(another, nil).Want(http.StatusAccepted)
 		early.ada.Post(other, nil).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
 		_, err = deploy.New(t.Context(), deploy.Config{Store: w.store(), Catalog: w.catalog, Driver: w.driver, PublicURL: "https://hub.example.com", Machine: "second"})
 		require.ErrorIs(t, err, deploy.ErrOtherMachine)
@@ -375,14 +377,16 @@ func TestDeploymentsBelongToAMachine(t *testing.T) {
 		require.NoError(t, first.Close())
 		n, err = first.Adopt(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 1, n)
-		adopted := []string{`agent.adopt  {"count":1,"deploymentKeys":["default-helper"]}`}
+		require.Equal(t, 2, n)
+		adopted := []string{`agent.adopt  {"count":2,"deploymentKeys":["default-another","default-helper"]}`}
 		require.Equal(t, adopted, first.server.Audit(api.SystemTenant))
 		second := w.start(on("second"))
 		second.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
 		second.reach("running")
 		second.ada.Delete(path).Want(http.StatusNoContent)
+		second.ada.Delete(another).Want(http.StatusNoContent)
 		second.reach("not_deployed")
+		require.Eventually(t, func() bool { return second.ada.Get(another).Want(http.StatusOK)["state"] == "not_deployed" }, patience, pause)
 		first = w.start(on("first"))
 		first.ada.Post(path, nil).Want(http.StatusAccepted)
 		first.reach("running")

@@ -63,13 +63,23 @@ func (w *world) agent(tenant, name string) {
 // skill stores a skill of the tenant default.
 func (w *world) skill(method, name, description string) {
 	w.t.Helper()
+	w.upload(method, "/api/v1/admin/skills", "SKILL.md", "---\nname: "+name+"\ndescription: "+description+"\n---\n")
+}
+
+// upload sends a file for the tenant default.
+func (w *world) upload(method, path, name, text string) apitest.Object {
+	w.t.Helper()
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
-	part, err := form.CreateFormFile("file", "SKILL.md")
+	part, err := form.CreateFormFile("file", name)
 	require.NoError(w.t, err)
-	_, err = part.Write([]byte("---\nname: " + name + "\ndescription: " + description + "\n---\n"))
+	_, err = part.Write([]byte(text))
 	require.NoError(w.t, errors.Join(err, form.Close()))
-	w.agents("default").Do(method, "/api/v1/admin/skills", &body, "Content-Type", form.FormDataContentType()).Want(http.StatusCreated)
+	status := http.StatusOK
+	if method == http.MethodPost {
+		status = http.StatusCreated
+	}
+	return w.agents("default").Do(method, path, &body, "Content-Type", form.FormDataContentType()).Want(status)
 }
 
 // hub is a service that is served.
@@ -83,14 +93,17 @@ type hub struct {
 func each(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		d := dbtest.Open(t, url, apitest.Audit(), provider.Migrations, catalog.Migrations, deploy.Migrations)
-		w := &world{t: t, db: d, keys: []string{secret.Generate()}, driver: &deploytest.Memory{}}
-		w.openCatalog()
-		w.agent("default", "helper")
-		t.Cleanup(w.driver.Close)
-		test(t, w)
-	})
+	dbtest.Each(t, func(t *testing.T, url string) { test(t, newWorld(t, url)) })
+}
+
+func newWorld(t *testing.T, url string) *world {
+	t.Helper()
+	d := dbtest.Open(t, url, apitest.Audit(), provider.Migrations, catalog.Migrations, deploy.Migrations)
+	w := &world{t: t, db: d, keys: []string{secret.Generate()}, driver: &deploytest.Memory{}}
+	w.openCatalog()
+	w.agent("default", "helper")
+	t.Cleanup(w.driver.Close)
+	return w
 }
 
 func (w *world) openCatalog() {

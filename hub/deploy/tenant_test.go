@@ -1,14 +1,17 @@
 package deploy_test
 
 import (
+	"log/slog"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
 // endTenant ends the access to the deployments of the tenant default.
@@ -57,7 +60,17 @@ func TestDeploymentsOfATenantEnd(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, keyAt(t, again["runtimeUrl"].(string), former))
 		require.Equal(t, false, again["configDrift"])
 
+		w.driver.Fail(deploy.ErrUnavailable)
+		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
+		require.NoError(t, h.authorize("default", "helper", again["apiKey"].(string)))
 		require.Equal(t, 1, h.endTenant(false)) // the runtime continues with another key
+		require.ErrorIs(t, h.authorize("default", "helper", again["apiKey"].(string)), api.Unauthenticated, "from now on")
+		deploying := h.ada.Get(path).Want(http.StatusOK)
+		require.Equal(t, []any{"deploying", nil, nil}, []any{deploying["state"], deploying["runtimeUrl"], deploying["servingRevision"]})
+		var rotation string
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT rotation FROM deployments`).Scan(&rotation))
+		require.Empty(t, rotation, "that of the former key has ended")
+		w.driver.Fail(nil)
 		next := h.until(func(s apitest.Object) bool {
 			return s["state"] == "running" && keyAt(t, s["runtimeUrl"].(string), s["apiKey"].(string)) == http.StatusOK
 		})
@@ -69,5 +82,28 @@ func TestDeploymentsOfATenantEnd(t *testing.T) {
 		var d deploy.Options
 		h.ada.Post(path, d).Want(http.StatusAccepted)
 		h.reach("running")
+	})
+}
+
+// A deployment whose key cannot be replaced stops. One that is being deleted does not prevent that
+// others end.
+func TestADamagedDeploymentOfATenantEnds(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.agent("default", "deleted")
+		log, deleted := &logtest.Buffer{}, "/api/v1/admin/agents/deleted/deploy"
+		h := w.start(func(c *deploy.Config) { c.Store.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		w.driver.Fail(deploy.ErrUnavailable)
+		h.ada.Post(deleted, nil).Want(http.StatusAccepted)
+		h.ada.Delete(deleted).Want(http.StatusNoContent)
+		w.exec(`UPDATE deployments SET sealed = key_digest WHERE agent_name = 'helper'`)
+		require.Equal(t, 1, h.endTenant(false))
+		require.Contains(t, log.String(), "the key of a deployment cannot be replaced")
+		w.driver.Fail(nil)
+		w.awaitAlive()
+		var desired string
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT desired FROM deployments WHERE agent_name = 'helper'`).Scan(&desired))
+		require.Equal(t, "stopped", desired)
 	})
 }
