@@ -174,7 +174,7 @@ func (s *Service) label(ctx context.Context, tenantID string, answer *message) (
 func (m *exchange) run() relay.Run {
 	return relay.Run{
 		ID: m.assistant.RunID, TenantID: m.ref.TenantID, UserID: m.ref.UserID, UserName: m.session.UserName, AgentName: m.ref.AgentName,
-		SessionKey: m.session.Key, SessionID: m.session.ID, RuntimeSession: m.session.RuntimeSession,
+		SessionKey: m.session.Key, SessionID: m.ref.ID, RuntimeSession: m.session.RuntimeSession,
 		UserMessageID: m.user.ID, MessageID: m.assistant.ID, Seq: m.assistant.Seq,
 		Label: m.assistant.AIGC, Hint: m.hint, Notice: m.assistant.Notice, NoticeAt: m.assistant.NoticeAt,
 	}
