@@ -2,8 +2,12 @@ package chat_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -173,4 +178,40 @@ func TestSendWithoutHTTP(t *testing.T) {
 		require.Equal(t, "cancelled", all[1]["status"])
 		require.Equal(t, "completed", all[3]["status"])
 	})
+}
+
+// What ends the access of a caller may also stop the runtime: the answer is then cancelled, and has
+// not failed. Any other error of the check does not count.
+func TestAnAccessThatEndsWithTheRuntime(t *testing.T) {
+	for name, row := range map[string]struct {
+		denied error
+		status string
+	}{
+		"a code":           {api.Unauthenticated, "cancelled"},
+		"an error with it": {&api.Error{Code: api.Forbidden}, "cancelled"},
+		"another error":    {errors.New("the check fails"), "failed"},
+		"none":             {nil, "failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with(t, nil, func(t *testing.T, s *server) {
+				var ended atomic.Bool
+				s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+					write(fmt.Sprintf(partial, "Half."))
+					ended.Store(true)
+				}))
+				ctx := db.WithCheck(t.Context(), func(context.Context, *sql.Tx) error {
+					if ended.Load() {
+						return row.denied
+					}
+					return nil
+				})
+				ada := s.ada()
+				path := session(ada)
+				answer, _, err := s.service.Send(ctx, ada.Caller, "helper", path[len(sessions)+1:], chat.SendInput{Message: "hello"})
+				require.NoError(t, err)
+				require.NoError(t, answer.Serve(httptest.NewRecorder()))
+				require.Equal(t, row.status, messages(ada, path)[1]["status"])
+			})
+		})
+	}
 }

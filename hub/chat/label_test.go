@@ -3,12 +3,15 @@ package chat_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/aigc/label"
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
@@ -101,4 +104,35 @@ func TestNoticesOfAnswersWithoutText(t *testing.T) {
 			require.Equal(t, row.notices > 0, answer["text"] == "AI")
 		})
 	}
+}
+
+// countedLabels counts the calls.
+type countedLabels struct {
+	labels
+	calls *atomic.Int64
+}
+
+func (c countedLabels) Label(ctx context.Context, tenant string) (*aigc.Marker, error) {
+	c.calls.Add(1)
+	return c.labels.Label(ctx, tenant)
+}
+
+// noLabels is a tenant without labels, or a database that is unavailable.
+type noLabels struct{ err error }
+
+func (n noLabels) Label(context.Context, string) (*aigc.Marker, error) { return nil, n.err }
+
+func TestAnswersWithoutLabels(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = noLabels{} })
+	s.deploy(nil)
+	path := session(s.ada())
+	require.NotContains(t, say(t, s.ada(), path, "hello")[0].data, "aigc")
+	require.NotContains(t, messages(s.ada(), path)[1], "aigc")
+
+	s = open(t, sqlite(t), func(cfg *config) { cfg.Labels = noLabels{api.Unavailable} })
+	s.deploy(nil)
+	path = session(s.ada())
+	s.ada().Post(path+"/messages", object{"message": "hello"}).Error(http.StatusServiceUnavailable, api.Unavailable)
+	require.Empty(t, messages(s.ada(), path), "no answer lacks its label")
 }

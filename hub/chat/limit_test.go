@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -154,4 +155,35 @@ func TestMemoryOfAnswers(t *testing.T) {
 	for _, st := range all {
 		st.cancel()
 	}
+}
+
+// By default, a user has at most 20 answers in progress, and an agent 200, of all hubs.
+func TestDefaultLimitsOfAnswers(t *testing.T) {
+	with(t, nil, func(t *testing.T, s *server) {
+		ada := s.ada()
+		path := session(ada)
+		busy := func(user string, from, to int) {
+			s.exec(`WITH RECURSIVE n(i) AS (SELECT $1 UNION ALL SELECT i + 1 FROM n WHERE i < $2)
+				INSERT INTO chat_sessions (key, tenant_id, user_id, id, user_name, user_search, agent_name, title, source, created_at, updated_at)
+				SELECT 'busy-' || i, 'acme', $3, 'busy-' || i, '', '', 'helper', '', 'hub', 0, 0 FROM n`, from, to, user)
+			s.exec(`INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, worker_id, alive_until)
+				SELECT key, tenant_id, key, user_id, agent_name, 'another hub', $1 FROM chat_sessions
+				WHERE id LIKE 'busy-%' AND key NOT IN (SELECT session_key FROM chat_runs)`, time.Now().Add(10*time.Second).UnixMicro())
+		}
+		admitted := func() { require.Equal(t, "completed", last(say(t, ada, path, "hello"))) }
+		refused := func(want string) {
+			fault := ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, api.RateLimited)
+			require.Equal(t, want, fault["message"])
+		}
+		busy("id-ada", 1, 19)
+		admitted()
+		busy("id-ada", 20, 20)
+		refused("Too many of your answers are in progress: wait for the end of one of them.")
+		s.exec(`DELETE FROM chat_runs WHERE run_id = 'busy-20'`)
+		s.exec(`DELETE FROM chat_sessions WHERE key = 'busy-20'`)
+		busy("id-zed", 20, 199)
+		admitted()
+		busy("id-zed", 200, 200)
+		refused("Too many answers of the agent are in progress: send the message again later.")
+	})
 }

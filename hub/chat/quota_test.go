@@ -68,7 +68,8 @@ func TestSessionsOfAUserAreLimited(t *testing.T) {
 		path := session(ada)
 		require.Equal(t, []string{"created", "invalid", "updated", "unchanged"},
 			statuses(ada.Post(push, body(pushed("s2", day1), pushed("s3", day1), pushed("s1", day2), pushed("s1", day2)))))
-		require.Equal(t, map[string]string{"s4": tooMany}, failures(ada.Post(push, body(pushed("s4", day1)))))
+		require.Equal(t, map[string]string{"s4": tooMany, "s5": tooMany},
+			failures(ada.Post(push, body(pushed("s4", day1), pushed("s5", day1, "messages", []object{})))))
 		require.Equal(t, tooMany, ada.Post(sessions, nil).Error(http.StatusConflict, api.Conflict)["message"])
 		ada.Get(admin+"/s3").Error(http.StatusNotFound, api.NotFound)
 		require.Equal(t, "completed", last(say(t, ada, path, "hello")))
@@ -117,8 +118,24 @@ func TestBytesOfAUserAreLimited(t *testing.T) {
 		ada.Delete(sessions + "/s2").Want(http.StatusNoContent)
 		say(t, ada, path, long)
 
+		used := s.number(`SELECT SUM(size) FROM chat_sessions WHERE source = 'push' AND user_id = 'id-ada'`)
+		exact := func(room int) {
+			s.exec(`UPDATE chat_sessions SET size = $1 WHERE source = 'hub' AND user_id = 'id-ada'`, most-used-room)
+		}
+		exact(2*512 + len("hello"))
+		require.Equal(t, "completed", last(say(t, ada, path, "hello")), "exactly the limit")
+		exact(2*512 + len("hello") - 1)
+		require.Equal(t, tooMuch, ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusConflict, api.Conflict)["message"])
+
 		s.exec(`UPDATE chat_sessions SET size = $1 WHERE source = 'hub'`, 2*most)
-		require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s3", day2, "messages", []object{})))), "of a user with too much too")
+		const day3, day4 = "2026-01-04T00:00:00Z", "2026-01-05T00:00:00Z"
+		require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s3", day2)))), "of the same size")
+		longer := pushed("s3", day3)["messages"].([]object)
+		longer[0]["content"] = "What is it??"
+		res := ada.Post(push, body(pushed("s3", day3, "messages", longer)))
+		require.Equal(t, map[string]string{"s3": tooMuch}, failures(res), "one byte longer")
+		require.Equal(t, "2026-01-03T00:00:00.000000Z", res.Want(http.StatusOK)["results"].([]any)[0].(object)["server_updated_at"])
+		require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s3", day4, "messages", []object{})))), "of a user with too much too")
 	})
 }
 

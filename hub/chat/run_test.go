@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -65,5 +66,17 @@ func TestARunThatNoHubRelaysIsCancelled(t *testing.T) {
 		}
 		require.Empty(t, boss.Get(runs).Items())
 		say(t, ada, path, "more")
+	})
+}
+
+// A run that is being cancelled is listed as such until its hub has ended it.
+func TestARunThatIsBeingCancelled(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		path := session(s.ada())
+		s.orphan(path, "another hub", time.Now().Add(10*time.Second).UnixMicro())
+		boss := s.As("acme", "max", rbac.Maintainer)
+		require.Equal(t, "running", boss.Get(runs).Items()[0]["state"])
+		s.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted)
+		require.Equal(t, "cancelling", boss.Get(runs).Items()[0]["state"])
 	})
 }

@@ -3,11 +3,15 @@ package chat_test
 import (
 	"database/sql"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
 // The lease of an answer in progress is renewed between the transactions that store the ends of
@@ -55,4 +59,25 @@ func TestLeasesAreRenewedWhileEndsAreStored(t *testing.T) {
 	}
 	require.Equal(t, others, ends)
 	busy.cancel()
+}
+
+// A partial answer that could not be stored is stored later, although it does not grow.
+func TestAPartialAnswerThatCouldNotBeStored(t *testing.T) {
+	t.Parallel()
+	var log logtest.Buffer
+	s := open(t, sqlite(t), func(c *config) { c.logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	s.exec(`CREATE TABLE refused (n INTEGER)`)
+	s.exec(`INSERT INTO refused VALUES (1)`)
+	s.exec(`CREATE TRIGGER refuse BEFORE UPDATE OF text ON chat_messages WHEN EXISTS (SELECT 1 FROM refused) BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+	s.deploy(endless(t))
+	ada := s.ada()
+	path := session(ada)
+	answer := send(t, ada, path, object{"message": "hello"})
+	answer.until("partial_message")
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "storing partial answers failed") }, patience, 10*time.Millisecond)
+	require.Empty(t, messages(ada, path)[1]["text"])
+	s.exec(`DELETE FROM refused`)
+	require.Eventually(t, func() bool { return messages(ada, path)[1]["text"] == "Half" }, patience, 20*time.Millisecond)
+	answer.cancel()
+	eventually(t, ada, path)
 }

@@ -1,13 +1,18 @@
 package chat_test
 
 import (
+	"context"
+	"database/sql"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -220,4 +225,55 @@ func TestARuntimeThatRejectsTheRun(t *testing.T) {
 		require.Len(t, messages(ada, path), 8)
 		require.NotContains(t, s.Log.String(), "wrong")
 	})
+}
+
+// Of two concurrent messages with one id, which both wait for the session, one is stored.
+func TestConcurrentMessagesWithOneID(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgres(t))
+	s.deploy(nil)
+	ada := s.ada()
+	path := session(ada)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const n = 2
+	kinds := make(chan string, n)
+	require.NoError(t, s.db.Tx(t.Context(), func(tx *sql.Tx) error {
+		require.NoError(t, db.Exec(t.Context(), tx, "lock", `UPDATE chat_sessions SET title = title`))
+		for range n {
+			req := ada.Request(http.MethodPost, path+"/messages", object{"message": "hello", "clientMessageId": "1"}).WithContext(ctx)
+			go func() {
+				res, err := http.DefaultClient.Do(req)
+				if err != nil {
+					kinds <- err.Error()
+					return
+				}
+				defer res.Body.Close()
+				_, _ = io.Copy(io.Discard, res.Body)
+				kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+				kinds <- kind
+			}()
+		}
+		require.Eventually(t, func() bool {
+			return s.number(`SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
+		}, patience, 20*time.Millisecond)
+		return nil
+	}))
+	require.ElementsMatch(t, []string{"text/event-stream", "application/json"}, []string{<-kinds, <-kinds})
+	require.Len(t, messages(ada, path), 2)
+}
+
+// An answer whose response cannot be a stream ends, and its session is free.
+func TestAResponseThatCannotBeAStream(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), func(c *config) {
+		c.wrap = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(struct{ http.ResponseWriter }{w}, r) })
+		}
+	})
+	s.deploy(hanging(t))
+	ada := s.ada()
+	path := session(ada)
+	ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusInternalServerError, api.InternalError)
+	require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +28,7 @@ func TestTranscript(t *testing.T) {
 		ada.Get(path+"/transcript").Error(http.StatusNotFound, api.NotFound)
 		say(t, ada, path, "hello")
 		say(t, ada, path, "again")
+		say(t, ada, path, "once more")
 		everyone := strings.Replace(path, sessions, admin, 1)
 		for _, read := range []func(query string) apitest.Object{
 			func(query string) apitest.Object { return ada.Get(path + "/transcript" + query).Want(http.StatusOK) },
@@ -33,23 +36,26 @@ func TestTranscript(t *testing.T) {
 				return root.Get(everyone + "/transcript" + query).Want(http.StatusOK)
 			},
 		} {
-			var types []string
-			for query := "?page_size=2"; query != ""; {
-				page := read(query)
-				require.LessOrEqual(t, len(page["items"].([]any)), 2)
-				for _, item := range page["items"].([]any) {
-					types = append(types, item.(apitest.Object)["type"].(string))
+			for _, size := range []int{1, 2} {
+				var types []string
+				first := fmt.Sprint("?page_size=", size)
+				for query := first; query != ""; {
+					page := read(query)
+					require.LessOrEqual(t, len(page["items"].([]any)), size)
+					for _, item := range page["items"].([]any) {
+						types = append(types, item.(apitest.Object)["type"].(string))
+					}
+					query = ""
+					if next, ok := page["next"].(string); ok {
+						query = first + "&next=" + next
+					}
 				}
-				query = ""
-				if next, ok := page["next"].(string); ok {
-					query = "?page_size=2&next=" + next
-				}
+				run := []string{"event", "message", "message", "event", "event"} // init, question, answer, its tokens, the end
+				require.Equal(t, slices.Repeat(run, 3), types)
 			}
-			run := []string{"event", "message", "message", "event", "event"} // init, question, answer, its tokens, the end
-			require.Equal(t, append(run, run...), types)
 		}
 		first := ada.Get(path + "/transcript?page_size=1").Want(http.StatusOK)["next"].(string)
-		for _, query := range []string{"page=2", "next=1", "next=0" + first, "next=" + first + "0"} {
+		for _, query := range []string{"page=2", "next=1", "next=0" + first, "next=0" + first[1:], "next=" + first + "0"} {
 			ada.Get(path+"/transcript?"+query).Error(http.StatusBadRequest, api.InvalidRequest)
 		}
 		s.As("acme", "bob", "member").Get(everyone+"/transcript").Error(http.StatusNotFound, api.NotFound)
@@ -121,11 +127,14 @@ func TestLabelsOfOtherTranscripts(t *testing.T) {
 		aigc.ModeOff: "It was right.", aigc.ModeAppend: "It was right.\n\nAI", aigc.ModePrepend: "AI\n\nIt was right.",
 	} {
 		t.Run(string(mode), func(t *testing.T) {
-			s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = labels{mode, "AI"} })
+			var calls atomic.Int64
+			s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = countedLabels{labels{mode, "AI"}, &calls} })
 			s.deploy(nil)
 			ada := s.ada()
-			path := session(ada)
+			require.Equal(t, []string{"created"}, statuses(ada.Post(push, body(pushed("s1", day1))))) // with an answer without a label
+			path := sessions + "/s1"
 			say(t, ada, path, "hello")
+			before := calls.Load()
 			s.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = io.WriteString(w, `{"sessionId":"s","agentId":"helper","createdAt":"2026-01-02T03:04:05Z","total":3,"entries":[
@@ -139,6 +148,7 @@ func TestLabelsOfOtherTranscripts(t *testing.T) {
 			require.Len(t, items[1].(object)["content"], len(strings.Split(want, "\n\n")))
 			require.Contains(t, items[2], "aigc")
 			require.Equal(t, want, items[2].(object)["summary"])
+			require.Equal(t, before+1, calls.Load(), "of all entries")
 		})
 	}
 }
