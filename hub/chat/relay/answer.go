@@ -149,8 +149,8 @@ func (a *Answer) forward(stream *sse.Stream) error {
 			a.relay.metrics.firstToken(a)
 			a.span.AddEvent("first token")
 		}
-		if !a.events.Buffered() && stream.Flush() != nil {
-			a.cancel(errGone)
+		if !a.events.Buffered() {
+			_ = stream.Flush() // OnError has the error, here and below
 		}
 		ev, err := a.events.Next()
 		if err != nil || ev.Type == doneEvent {
@@ -172,8 +172,8 @@ func (a *Answer) relayTexts(stream *sse.Stream) error {
 	texts, events := a.events.Texts(a.text.pending)
 	err := a.text.noteTexts(texts, a.memory.reserve)
 	a.mu.Unlock()
-	if err == nil && len(events) > 0 && stream.QueueEvents(events) != nil {
-		a.cancel(errGone)
+	if err == nil && len(events) > 0 {
+		_ = stream.QueueEvents(events)
 	}
 	return err
 }
@@ -187,9 +187,7 @@ func (a *Answer) relayEvent(stream *sse.Stream, ev sse.Event) error {
 	if a.ctx.Err() != nil && ev.Type == "cancelled" {
 		return nil
 	}
-	if stream.Queue(sse.Event{Type: ev.Type, Data: ev.Data}) != nil {
-		a.cancel(errGone)
-	}
+	_ = stream.Queue(sse.Event{Type: ev.Type, Data: ev.Data})
 	a.reported = a.text.end != nil
 	return nil
 }

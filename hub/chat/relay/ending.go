@@ -150,9 +150,6 @@ func (a *Answer) queueNotice(stream *sse.Stream, at aigc.Mode) {
 }
 
 func queue(stream *sse.Stream, name string, v any) {
-	data, err := json.Marshal(v)
-	if err != nil { // only an event that has no JSON form
-		data = []byte("{}")
-	}
+	data, _ := json.Marshal(v)                          // the events have a JSON form
 	_ = stream.Queue(sse.Event{Type: name, Data: data}) // OnError has the error
 }
