@@ -215,3 +215,21 @@ func TestAnAccessThatEndsWithTheRuntime(t *testing.T) {
 		})
 	}
 }
+
+// A shutdown waits no longer than its context for answers that cannot be stored.
+func TestAShutdownWithALimit(t *testing.T) {
+	with(t, hanging, func(t *testing.T, s *server) {
+		ada := s.ada()
+		path := session(ada)
+		answer := send(t, ada, path, object{"message": "hello"})
+		answer.until("partial_message")
+		require.NoError(t, s.db.Tx(t.Context(), func(*sql.Tx) error { // no other transaction commits
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			s.service.Shutdown(ctx)
+			return nil
+		}))
+		require.Equal(t, "shutdown", answer.until("cancelled").data["reason"])
+		ada.Post(path+"/messages", object{"message": "more"}).Error(http.StatusServiceUnavailable, api.Unavailable)
+	})
+}

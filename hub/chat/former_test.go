@@ -17,8 +17,9 @@ func TestLeasesOfAFormerHubEndAtTheStart(t *testing.T) {
 	t.Parallel()
 	url := sqlite(t)
 	first := open(t, url)
-	path := session(first.ada())
+	path, another := session(first.ada()), session(first.ada())
 	first.orphan(path, "killed", time.Now().Add(25*time.Second).UnixMicro())
+	first.orphan(another, "killed", time.Now().Add(25*time.Second).UnixMicro())
 	second := open(t, url)
 	second.deploy(nil)
 	second.ada().Post(path+"/messages", object{"message": "too early"}).Error(http.StatusConflict, api.Conflict)
@@ -31,6 +32,7 @@ func TestLeasesOfAFormerHubEndAtTheStart(t *testing.T) {
 	third.deploy(nil)
 	require.Equal(t, "completed", last(say(t, third.ada(), path, "more")))
 	require.Equal(t, "partial", messages(third.ada(), path)[1]["status"])
+	require.Equal(t, "completed", last(say(t, third.ada(), another, "more")))
 }
 
 // The answers of a hub continue when another one starts on its SQLite file, after the hub that was

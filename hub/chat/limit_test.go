@@ -21,10 +21,14 @@ func endless(t *testing.T) *modeltest.Upstream {
 	return modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half"), modeltest.Hang())))
 }
 
-func TestAnswersAtOnce(t *testing.T) {
+func TestAnswersAtOnce(t *testing.T) { answersAtOnce(t, false) }
+
+func TestAnswersAtOnceThatAreNotCounted(t *testing.T) { answersAtOnce(t, true) }
+
+func answersAtOnce(t *testing.T, uncounted bool) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
-		few := func(c *config) { c.Relay.UserAnswers, c.Relay.AgentAnswers = 3, 5 }
+		few := func(c *config) { c.Relay.UserAnswers, c.Relay.AgentAnswers, c.uncounted = 3, 5, uncounted }
 		a, b := open(t, url, few), open(t, url, few)
 		a.deploy(endless(t))
 		b.endpoint.Store(a.endpoint.Load())

@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/chat/relay"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -66,9 +68,7 @@ func withMetrics(t *testing.T, change ...func(*config)) (*server, func() map[str
 // Each answer counts once, with the reason of a failure.
 func TestMetricsOfAnswers(t *testing.T) {
 	t.Parallel()
-	s, metrics := withMetrics(t, func(c *config) {
-		c.Relay.OpenTimeout, c.Relay.IdleTimeout, c.Relay.SaveEvery = time.Second, time.Second, 50*time.Millisecond
-	})
+	s, metrics := withMetrics(t)
 	ada := s.ada()
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("One"), modeltest.Text(" two.")), modeltest.Status(429),
 		modeltest.Stream(modeltest.Text("Half"), modeltest.Hang()), modeltest.Stream(modeltest.Text("Half"), modeltest.Hang()))
@@ -100,8 +100,6 @@ func TestMetricsOfAnswers(t *testing.T) {
 		{"unreachable", deploy.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"}},
 		{"busy", status(http.StatusServiceUnavailable)},
 		{"busy", status(http.StatusTooManyRequests)},
-		{"slow", respond(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() })},
-		{"idle", respond(hostile(func(write func(string) bool, gone <-chan struct{}) { write(fmt.Sprintf(partial, "a")); <-gone }))},
 		{"lost", respond(hostile(func(write func(string) bool, _ <-chan struct{}) { write(fmt.Sprintf(partial, "a")) }))},
 		{"too_long", respond(hostile(func(write func(string) bool, _ <-chan struct{}) {
 			write(fmt.Sprintf(partial, strings.Repeat("x", 1<<20)))
@@ -124,24 +122,49 @@ func TestMetricsOfAnswers(t *testing.T) {
 	s.As("acme", "zoe", "member").Post(session(ada)+"/messages", object{"message": "no session"}).Error(http.StatusNotFound, api.NotFound)
 	want := map[string]float64{
 		"chats agent=helper,outcome=completed,tenant=acme": 1, "chats agent=helper,outcome=cancelled,tenant=acme": 1,
-		"chats agent=helper,outcome=failed,tenant=acme": 10, "chat.duration agent=helper,tenant=acme": 12,
-		"chat.first_token.duration agent=helper,tenant=acme": 6,
+		"chats agent=helper,outcome=failed,tenant=acme": 8, "chat.duration agent=helper,tenant=acme": 10,
+		"chat.first_token.duration agent=helper,tenant=acme": 5,
 		"chats.active ": 0, "chats.unsaved ": 0, "chat.memory ": 0,
+		"tokens agent=helper,model=m,tenant=acme,type=input": 20, "tokens agent=helper,model=m,tenant=acme,type=output": 6,
 	}
 	for kind, n := range map[string]float64{
-		"run": 1, "hub": 1, "rejected": 1, "unreachable": 1, "busy": 2, "slow": 1, "idle": 1, "lost": 1, "too_long": 1,
+		"run": 1, "hub": 1, "rejected": 1, "unreachable": 1, "busy": 2, "lost": 1, "too_long": 1,
 	} {
 		want["runtime.errors agent=helper,kind="+kind+",tenant=acme"] = n
 	}
 	got := metrics()
 	for name := range got {
-		if !strings.HasPrefix(name, "chat") && !strings.HasPrefix(name, "runtime.") {
+		if !strings.HasPrefix(name, "chat") && !strings.HasPrefix(name, "runtime.") && !strings.HasPrefix(name, "tokens") {
 			delete(got, name)
 		}
 	}
 	require.Equal(t, want, got)
 	require.NoError(t, s.service.Close())
 	require.NotContains(t, metrics(), "chats.active ", "the metrics end with the service")
+}
+
+// A runtime that does not accept a run in time is slow, and one that sends nothing is idle.
+func TestMetricsOfSilentRuntimes(t *testing.T) {
+	t.Parallel()
+	for kind, row := range map[string]struct {
+		limits  relay.Config
+		runtime http.HandlerFunc
+	}{
+		"slow": {relay.Config{OpenTimeout: 200 * time.Millisecond}, func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}},
+		"idle": {relay.Config{IdleTimeout: 200 * time.Millisecond, SaveEvery: 20 * time.Millisecond}, hostile(func(write func(string) bool, gone <-chan struct{}) {
+			write(fmt.Sprintf(partial, "a"))
+			<-gone
+		})},
+	} {
+		s, metrics := withMetrics(t, func(c *config) { c.Relay = row.limits })
+		s.serve(row.runtime)
+		res := s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"})
+		require.Contains(t, res.Text, "The runtime of the agent does not respond.")
+		require.Equal(t, 1.0, metrics()["runtime.errors agent=helper,kind="+kind+",tenant=acme"])
+	}
 }
 
 // everyAgent is a catalog that has every agent but one.
@@ -240,4 +263,37 @@ func TestSpansOfAnswers(t *testing.T) {
 		require.NotContains(t, attributes(2), attribute.Key("agenthost.outcome"))
 		require.Equal(t, sdktrace.Status{Code: codes.Error, Description: "the message was not stored"}, spans[2].Status())
 	})
+}
+
+// Answers that end while the database is locked are unsaved, and are stored in one transaction. One
+// that the database rejects does not prevent the others.
+func TestEndsOfAnswersThatWait(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	s, metrics := withMetrics(t, quiet)
+	s.deploy(modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half"), modeltest.Gate(gate), modeltest.Text(".")))))
+	ada := s.ada()
+	var paths []string
+	var answers []*stream
+	for range 4 {
+		path := session(ada)
+		answer := send(t, ada, path, object{"message": "hello"})
+		answer.until("partial_message")
+		paths, answers = append(paths, path), append(answers, answer)
+	}
+	require.Equal(t, 4.0, metrics()["chats.active "])
+	s.exec(`CREATE TRIGGER refuse BEFORE UPDATE OF status ON chat_messages WHEN NEW.status = 'completed' AND NEW.session_key IN (
+		SELECT key FROM chat_sessions WHERE id = '` + paths[3][len(sessions)+1:] + `') BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+	require.NoError(t, s.db.Tx(t.Context(), func(*sql.Tx) error {
+		for range answers {
+			gate <- struct{}{}
+		}
+		require.Eventually(t, func() bool { return metrics()["chats.unsaved "] >= 3 }, patience, 10*time.Millisecond)
+		require.Less(t, metrics()["chats.active "], 2.0)
+		return nil
+	}))
+	for i, answer := range answers {
+		require.Equal(t, []string{"completed", "completed", "completed", ""}[i], last(answer.rest()))
+	}
+	require.Zero(t, metrics()["chats.unsaved "])
 }

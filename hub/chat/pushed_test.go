@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
 	pushes "github.com/seed93082962/agenthost/hub/chat/push"
+	"github.com/seed93082962/agenthost/hub/chat/relay"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -198,6 +199,10 @@ func TestServicesWithoutARequirement(t *testing.T) {
 	for _, cfg := range []pushes.Config{{Chats: s.service}, {Catalog: s}} {
 		_, err := pushes.New(cfg)
 		require.EqualError(t, err, "create push service: Chats and Catalog are required")
+	}
+	for _, cfg := range []relay.Config{{Store: s.store}, {Deployments: s}} {
+		_, err := relay.New(cfg)
+		require.EqualError(t, err, "create relay: Store and Deployments are required")
 	}
 	for _, cfg := range []chat.Config{{Catalog: s, Deployments: s}, {Store: s.store, Deployments: s}, {Store: s.store, Catalog: s}} {
 		_, err := chat.New(cfg)

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/chat/relay"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -78,5 +80,25 @@ func TestARunThatIsBeingCancelled(t *testing.T) {
 		require.Equal(t, "running", boss.Get(runs).Items()[0]["state"])
 		s.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted)
 		require.Equal(t, "cancelling", boss.Get(runs).Items()[0]["state"])
+	})
+}
+
+// The number of answers of an agent is a part of the statements of other packages.
+func TestAnswersOfAnAgent(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		now := time.Now()
+		for _, in := range []time.Duration{-time.Second, time.Second, time.Second, time.Hour} {
+			s.orphan(session(s.ada()), "another hub", now.Add(in).UnixMicro())
+		}
+		s.exec(`UPDATE chat_runs SET agent_name = 'helper'`)
+		for _, row := range []struct {
+			tenant, agent string
+			want          int
+		}{{"acme", "helper", 2}, {"acme", "idle", 0}, {"zeta", "helper", 0}} {
+			count, args := relay.AnswersOf(row.tenant, row.agent, 2, now)
+			got, err := db.Value[int](t.Context(), s.db.Read(), "count", `SELECT $1 + `+count, append([]any{100}, args...)...)
+			require.NoError(t, err)
+			require.Equal(t, 100+row.want, got)
+		}
 	})
 }

@@ -3,9 +3,11 @@ package chat_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 func TestAnAnswerIsRelayedAndStored(t *testing.T) {
@@ -276,4 +279,40 @@ func TestAResponseThatCannotBeAStream(t *testing.T) {
 	path := session(ada)
 	ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusInternalServerError, api.InternalError)
 	require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
+}
+
+// The client receives the ids of an answer before the runtime has sent anything.
+func TestTheFirstEventIsSentImmediately(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	gate := make(chan struct{})
+	s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+		write(": accepted\n\n")
+		<-gate
+		write(success)
+	}))
+	ada := s.ada()
+	answer := send(t, ada, session(ada), object{"message": "hello"})
+	answer.until("hub")
+	close(gate)
+	require.Equal(t, "completed", last(answer.rest()))
+}
+
+// A run waits some time for the end of the former one in its session of the runtime.
+func TestASessionThatStaysBusy(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	var tries atomic.Int64
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		tries.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusConflict)
+		_ = json.NewEncoder(w).Encode(wire.ErrorBody{Error: wire.SessionBusy})
+	}))
+	ada := s.ada()
+	path := session(ada)
+	fault := ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusConflict, api.Conflict)
+	require.Equal(t, "The previous answer is still ending: send the message again in a moment.", fault["message"])
+	require.Greater(t, tries.Load(), int64(2))
+	require.Equal(t, "failed", messages(ada, path)[1]["status"])
 }

@@ -94,6 +94,8 @@ type config struct {
 	logger *slog.Logger
 	meters metric.MeterProvider
 	wrap   func(http.Handler) http.Handler
+
+	uncounted bool // without package usage
 }
 
 // open serves a chat service on the database. change modifies its configuration.
@@ -116,7 +118,9 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	s.store = cfg.Store
 	s.usage, err = usage.New(usage.Config{Store: cfg.Store, Prices: cfg.prices})
 	require.NoError(t, err)
-	cfg.Relay.Usage = s.usage
+	if !cfg.uncounted {
+		cfg.Relay.Usage = s.usage
+	}
 	s.service, err = chat.New(cfg.Config)
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -92,8 +92,10 @@ func TestTranscriptsOfDeletedChats(t *testing.T) {
 		ada.Delete(path).Want(http.StatusNoContent)
 		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, 20*time.Millisecond, "it is deleted with the deployment")
 		require.Len(t, deleted(), before)
-		s.exec(`INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until) VALUES ('acme', 'gone', 'id', 1, $1)`,
-			time.Now().Add(time.Hour).UnixMicro())
+		for i := range 20 { // more than are called at once
+			s.exec(`INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until) VALUES ('acme', $1, 'id', 1, $2)`,
+				fmt.Sprint("gone", i), time.Now().Add(time.Hour).UnixMicro())
+		}
 		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, 20*time.Millisecond, "the agent was deleted too")
 
 		ada.Delete(session(ada)).Want(http.StatusNoContent)
@@ -160,7 +162,9 @@ func TestReplicasWithPartsOfAConversation(t *testing.T) {
 	part := ada.Get(path + "/transcript").Want(http.StatusOK)
 	require.Equal(t, 7.0, part["total"])
 	require.Equal(t, true, part["partial"])
-	s.replicas.Store(&[]string{none})
+	former := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) }))
+	t.Cleanup(former.Close)
+	s.replicas.Store(&[]string{none, former.URL})
 	ada.Get(path+"/transcript").Error(http.StatusNotFound, api.NotFound)
 
 	s.replicas.Store(&[]string{one, two, none})
