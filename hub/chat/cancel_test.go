@@ -233,3 +233,33 @@ func TestAShutdownWithALimit(t *testing.T) {
 		ada.Post(path+"/messages", object{"message": "more"}).Error(http.StatusServiceUnavailable, api.Unavailable)
 	})
 }
+
+// A request to cancel an answer reaches the runtime immediately, and not only when the hub that
+// relays the answer renews its lease.
+func TestCancelsAreImmediate(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(s *server, path, runID string){
+		"by the owner": func(s *server, path, _ string) { s.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted) },
+		"by an admin": func(s *server, _, runID string) {
+			s.As("acme", "max", "admin").Post(runs+"/"+runID+"/cancel", nil).Want(http.StatusAccepted)
+		},
+		"by a deletion": func(s *server, path, _ string) { s.ada().Delete(path).Want(http.StatusNoContent) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = time.Hour })
+			up := hanging(t)
+			s.deploy(up)
+			path := session(s.ada())
+			answer := send(t, s.ada(), path, object{"message": "hello"})
+			runID := answer.until("system").data["runId"].(string)
+			answer.until("partial_message")
+			end(s, path, runID)
+			select {
+			case <-up.Await(t, 1).Closed():
+			case <-time.After(patience):
+				t.Error("the model is still called")
+			}
+		})
+	}
+}

@@ -220,7 +220,7 @@ func (s *server) orphan(path, workerID string, aliveUntil int64) {
 	s.exec(`UPDATE chat_sessions SET message_count = 2, size = 1024 WHERE id = $1`, id)
 	s.exec(`INSERT INTO chat_messages (session_key, seq, tenant_id, id, role, status, text, run_id, client_id, started, created_at)
 		VALUES ($1, 1, 'acme', 'm1', 'user', 'completed', '', '', 'c', TRUE, 0), ($1, 2, 'acme', 'm2', 'assistant', 'partial', '', $1, NULL, TRUE, 0)`, id)
-	s.exec(`INSERT INTO chat_runs (run_id, tenant_id, session_key, worker_id, alive_until) VALUES ($1, 'acme', $1, $2, $3)`, id, workerID, aliveUntil)
+	s.exec(`INSERT INTO chat_runs (run_id, tenant_id, session_key, agent_name, worker_id, alive_until) VALUES ($1, 'acme', $1, 'helper', $2, $3)`, id, workerID, aliveUntil)
 }
 
 func (s *server) workerID() (id string) {

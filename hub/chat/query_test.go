@@ -115,5 +115,9 @@ func TestLimitsOfMessages(t *testing.T) {
 		message := object{"message": "hello", "clientMessageId": strings.Repeat("é", 128)}
 		require.Equal(t, "completed", last(send(t, ada, path, message).rest()))
 		require.Equal(t, "completed", ada.Post(path+"/messages", message).Want(http.StatusOK)["status"])
+		answer, sent, err := s.service.Send(t.Context(), ada.Caller, "helper", id, chat.SendInput{Message: "again", ClientMessageID: strings.Repeat("é", 128)})
+		require.NoError(t, err)
+		require.Nil(t, answer)
+		require.Equal(t, []string{"hello", "completed", "completed"}, []string{sent.UserMessage.Text, sent.AssistantMessage.Status, sent.Status})
 	})
 }

@@ -90,7 +90,6 @@ func TestAnswersOfAnAgent(t *testing.T) {
 		for _, in := range []time.Duration{-time.Second, time.Second, time.Second, time.Hour} {
 			s.orphan(session(s.ada()), "another hub", now.Add(in).UnixMicro())
 		}
-		s.exec(`UPDATE chat_runs SET agent_name = 'helper'`)
 		for _, row := range []struct {
 			tenant, agent string
 			want          int
