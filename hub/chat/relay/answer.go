@@ -105,7 +105,7 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = stream.Close() }() // OnError has the error of a write
+	defer func() { _ = stream.Close() }() // it sends the last events; OnError has the error
 	if err := a.forward(stream); err != nil {
 		a.cancel(cmp.Or(a.denied(), err))
 	}
@@ -114,7 +114,7 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 	if err != nil {
 		end, a.reported = failed(kindHub, api.Unavailable, "The answer could not be stored."), false
 	}
-	a.sendLast(stream, end, saved)
+	a.queueLast(stream, end, saved)
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (a *Answer) denied() error {
 // together are sent together. If the client is gone, it continues to read: the last events have the
 // usage of the run.
 func (a *Answer) forward(stream *sse.Stream) error {
-	a.sendFirst(stream)
+	a.queueFirst(stream)
 	for {
 		if err := a.relayTexts(stream); err != nil {
 			return err

@@ -109,18 +109,17 @@ type savedEvent struct {
 	Budgets   []usage.Budget  `json:"budgets,omitempty"` // that are used up to their soft limits
 }
 
-// sendFirst sends the event before those of the runtime.
-func (a *Answer) sendFirst(stream *sse.Stream) {
+// queueFirst queues the event before those of the runtime.
+func (a *Answer) queueFirst(stream *sse.Stream) {
 	queue(stream, hubEvent, firstEvent{
 		Type: hubEvent, SessionID: a.run.SessionID, UserMessageID: a.run.UserMessageID, AssistantMessageID: a.run.MessageID,
 		AIGC: a.run.Label, AIGCNotice: a.run.Hint,
 	})
 	a.queueNotice(stream, aigc.ModePrepend)
-	_ = stream.Flush() // OnError has the error
 }
 
-// sendLast sends the events after those of the runtime.
-func (a *Answer) sendLast(stream *sse.Stream, end Ending, saved bool) {
+// queueLast queues the events after those of the runtime.
+func (a *Answer) queueLast(stream *sse.Stream, end Ending, saved bool) {
 	if Generated(a.final.text, a.final.blocks) {
 		a.queueNotice(stream, aigc.ModeAppend)
 	}
@@ -139,7 +138,6 @@ func (a *Answer) sendLast(stream *sse.Stream, end Ending, saved bool) {
 		})
 	}
 	queue(stream, doneEvent, struct{}{})
-	_ = stream.Flush() // OnError has the error
 }
 
 // queueNotice queues the notice that is a part of the answer in this place, if there is one.
