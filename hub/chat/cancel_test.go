@@ -263,3 +263,36 @@ func TestCancelsAreImmediate(t *testing.T) {
 		})
 	}
 }
+
+// goneClient is a client to whom only the first events can be written.
+type goneClient struct {
+	*httptest.ResponseRecorder
+	written chan struct{}
+}
+
+func (c goneClient) Write(data []byte) (int, error) {
+	select {
+	case c.written <- struct{}{}:
+		return c.ResponseRecorder.Write(data)
+	default:
+		return 0, errors.New("the client is gone")
+	}
+}
+
+func (c goneClient) WriteString(text string) (int, error) { return c.Write([]byte(text)) }
+
+// A client that cannot be written to has disconnected, also if its context has not ended.
+func TestAWriteThatFailsCancelsTheRun(t *testing.T) {
+	with(t, nil, func(t *testing.T, s *server) {
+		s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+			for write(fmt.Sprintf(partial, "Half.")) {
+			}
+		}))
+		ada := s.ada()
+		path := session(ada)
+		answer, _, err := s.service.Send(t.Context(), ada.Caller, "helper", path[len(sessions)+1:], chat.SendInput{Message: "hello"})
+		require.NoError(t, err)
+		require.NoError(t, answer.Serve(goneClient{httptest.NewRecorder(), make(chan struct{}, 2)}))
+		require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
+	})
+}

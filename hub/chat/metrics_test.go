@@ -102,7 +102,11 @@ func TestMetricsOfAnswers(t *testing.T) {
 		{"busy", status(http.StatusTooManyRequests)},
 		{"lost", respond(hostile(func(write func(string) bool, _ <-chan struct{}) { write(fmt.Sprintf(partial, "a")) }))},
 		{"too_long", respond(hostile(func(write func(string) bool, _ <-chan struct{}) {
-			write(fmt.Sprintf(partial, strings.Repeat("x", 1<<20)))
+			for range 64 {
+				write(fmt.Sprintf(partial, strings.Repeat("x", 16<<10)))
+			}
+			<-gate
+			write(events("assistant", said("short")))
 			<-gate
 			for write(fmt.Sprintf(partial, strings.Repeat("x", 1<<20))) {
 			}
@@ -112,7 +116,11 @@ func TestMetricsOfAnswers(t *testing.T) {
 		res, err := http.DefaultClient.Do(ada.Request(http.MethodPost, session(ada)+"/messages", object{"message": row.kind}))
 		require.NoError(t, err)
 		if row.kind == "too_long" {
-			require.Eventually(t, func() bool { return metrics()["chat.memory "] > 1<<20 }, patience, 20*time.Millisecond)
+			const text, free = 1 << 20, 64 << 10
+			require.Eventually(t, func() bool { return metrics()["chat.memory "] >= 2*text-free }, patience, 20*time.Millisecond, "the text twice")
+			require.Less(t, metrics()["chat.memory "], 3.0*text-free)
+			gate <- struct{}{}
+			require.Eventually(t, func() bool { return metrics()["chat.memory "] == 0 }, patience, 20*time.Millisecond, "of a short text")
 			close(gate)
 		}
 		_, err = io.Copy(io.Discard, res.Body)

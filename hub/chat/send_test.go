@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -254,7 +255,7 @@ func TestConcurrentMessagesWithOneID(t *testing.T) {
 				defer res.Body.Close()
 				_, _ = io.Copy(io.Discard, res.Body)
 				kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-				kinds <- kind
+				kinds <- fmt.Sprint(res.StatusCode, " ", kind)
 			}()
 		}
 		require.Eventually(t, func() bool {
@@ -262,7 +263,7 @@ func TestConcurrentMessagesWithOneID(t *testing.T) {
 		}, patience, 20*time.Millisecond)
 		return nil
 	}))
-	require.ElementsMatch(t, []string{"text/event-stream", "application/json"}, []string{<-kinds, <-kinds})
+	require.ElementsMatch(t, []string{"200 text/event-stream", "200 application/json"}, []string{<-kinds, <-kinds})
 	require.Len(t, messages(ada, path), 2)
 }
 
@@ -315,4 +316,55 @@ func TestASessionThatStaysBusy(t *testing.T) {
 	require.Equal(t, "The previous answer is still ending: send the message again in a moment.", fault["message"])
 	require.Greater(t, tries.Load(), int64(2))
 	require.Equal(t, "failed", messages(ada, path)[1]["status"])
+}
+
+// A message that is sent again, because its run never started, waits for the session, in which
+// anything may have happened.
+func TestARepeatedMessageThatWaits(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		meanwhile string
+		want      string
+	}{
+		"nothing":                 {`SELECT 1`, "200 text/event-stream"},
+		"a push replaced it":      {`DELETE FROM chat_messages`, "404 application/json"},
+		"another run":             {`UPDATE chat_messages SET run_id = 'another' WHERE role = 'assistant'`, "404 application/json"},
+		"another call started it": {`UPDATE chat_messages SET started = TRUE`, "200 application/json"},
+		"another call is beginning": {`INSERT INTO chat_runs (run_id, tenant_id, session_key, worker_id, alive_until)
+			SELECT '1', tenant_id, key, 'another hub', 1000000 * (extract(epoch FROM now())::bigint + 10) FROM chat_sessions`, "200 application/json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, postgres(t))
+			s.deploy(nil)
+			good := s.endpoint.Load()
+			ada := s.ada()
+			path := session(ada)
+			message := object{"message": "hello", "clientMessageId": "1"}
+			s.endpoint.Store(&deploy.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
+			ada.Post(path+"/messages", message).Error(http.StatusBadGateway, api.UpstreamFailed)
+			s.endpoint.Store(good)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			req := ada.Request(http.MethodPost, path+"/messages", message).WithContext(ctx)
+			kind := make(chan string, 1)
+			require.NoError(t, s.db.Tx(t.Context(), func(tx *sql.Tx) error {
+				require.NoError(t, db.Exec(t.Context(), tx, "lock", `UPDATE chat_sessions SET title = title`))
+				go func() {
+					res, err := http.DefaultClient.Do(req)
+					if err != nil {
+						kind <- err.Error()
+						return
+					}
+					defer res.Body.Close()
+					_, _ = io.Copy(io.Discard, res.Body)
+					form, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+					kind <- fmt.Sprint(res.StatusCode, " ", form)
+				}()
+				s.awaitLock()
+				return db.Exec(t.Context(), tx, "change", row.meanwhile)
+			}))
+			require.Equal(t, row.want, <-kind)
+		})
+	}
 }

@@ -268,3 +268,25 @@ func TestRuntimesThatRejectARun(t *testing.T) {
 	require.Equal(t, "The address of the agent's runtime is invalid.", fault["message"])
 	require.Empty(t, messages(ada, path))
 }
+
+// A runtime continues a session that began with the stored conversation only if its model has
+// responded: it has then stored that conversation.
+func TestSessionsThatBeganWithTheConversation(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	init := events("system", object{"subtype": "init", "session_id": "of-the-runtime"})
+	text := events("partial_message", object{"type": "partial_message", "partial": object{"type": "text", "text": "a"}})
+	thought := events("partial_message", object{"type": "partial_message", "partial": object{"type": "thinking", "thinking": "a"}})
+	for i, row := range []struct{ events, want string }{
+		{init + success, ""}, {init + text + success, "of-the-runtime"}, {init + thought + success, "of-the-runtime"},
+		{init + events("assistant", said("a")) + success, "of-the-runtime"},
+	} {
+		id := fmt.Sprint("s", i)
+		require.Equal(t, []string{"created"}, statuses(s.ada().Post(push, body(pushed(id, day1)))))
+		s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) { write(row.events) }))
+		say(t, s.ada(), sessions+"/"+id, "hello")
+		var got string
+		require.NoError(t, s.db.Read().QueryRowContext(t.Context(), `SELECT runtime_session FROM chat_sessions WHERE id = $1`, id).Scan(&got))
+		require.Equal(t, row.want, got, i)
+	}
+}
