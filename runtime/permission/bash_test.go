@@ -39,6 +39,7 @@ func TestBashPatterns(t *testing.T) {
 		{"git status", "git status", true, true},
 		{"git status", "git status -s", false, true},
 		{"git status", "Git status", false, false},
+		{" git   status ", "git status", true, true},
 		{"* --version", "go --version", true, true},
 		{"git * main", "git push origin main", true, true},
 		{"git * main", "git push origin main2", false, false},

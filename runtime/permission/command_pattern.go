@@ -35,7 +35,7 @@ func parseCommandPattern(text string) (pattern, error) {
 		text = strings.TrimSpace(name) + " *"
 	}
 	p.lines = append(p.lines, text)
-	if bare, ok := strings.CutSuffix(text, " *"); ok && bare != "" {
+	if bare, ok := strings.CutSuffix(text, " *"); ok {
 		p.lines = append(p.lines, bare)
 	}
 	p.words = patternWords(text)

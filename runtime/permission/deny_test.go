@@ -26,17 +26,19 @@ func TestDenyPatternsFindWordsAnywhere(t *testing.T) {
 		"git push *": {
 			"git push", "git push origin", "git -C . push", "git --no-pager push x", "git --git-dir=x push", "/usr/bin/git -C /x push", "env git push",
 			"sh -c 'git push'", "git '-C' . 'pu'sh", "git -c a=b --exec-path=x push", "xargs git push", "git $X", "git add $X", "git -c alias.z=push z",
-			"xargs git <<<push",
+			"xargs git <<<push", "env *", "env ???", "env [f-h]*", "git ????", "env */????",
 		},
 		"chmod +x *":           {"chmod +x a", "sh -c 'chmod +x a'", "chmod u+x a", "env chmod +x a"},
 		"npm run build:prod *": {"npm run build:prod", "sh -c 'npm run build:prod'", "npm --silent run build:prod x"},
 		"cat src/key *":        {"cat src/key", "cat ./src/key", "cat /w/src/key", "sh -c 'cat src/key'"},
-		"[ *":                  {"[ a = b ]", "test a || [ b ]"},
+		"[ *":                  {"[ a = b ]", "test a || [ b ]", "env [ a = b ]", "env '[' a"},
 		"rm -rf *":             {"rm -rf x", "sudo rm -rf x", "rm -- -rf", "find . -exec rm -rf {} +"},
 		"/usr/bin/rm *":        {"rm x", "/bin/rm x", "env rm"},
 		"npm run *":            {"npm run x", "npm --prefix . run x"},
 		"a*b":                  {"ab", "axb", "a b", "a x b", "a x $Y"}, // what the pattern would allow
 		"kill* *":              {"killall x", "env kill 1"},
+		"ab*d":                 {"ab ?x d"},
+		"ab*x*d":               {"abx ?y d"},
 		"*":                    {"a", "a b"},
 		"git:*":                {"git", "env git:x"},
 	} {
@@ -50,6 +52,9 @@ func TestDenyPatternsFindWordsAnywhere(t *testing.T) {
 			"ls '~/src'", "echo 'a b' | cat", "git log -n 3 >/dev/null", "ls >out.txt"},
 		"git push *": {"git status", "push git", "git pull", "git log origin/main", "git && push", "ls *.go"},
 		"[ *":        {"ls", "test a"},
+		"a a *":      {"env a", "sh -c a", "a-a"},
+		"a*d":        {"z ?x d"},
+		"ab*d":       {"zab ?x d", "zzab ?x d"},
 		"chmod +x *": {"chmod 644 a", "echo x"},
 		"rm -rf *":   {"rm x", "rm -r -f x", "rm -fr x"}, // other words
 	} {

@@ -215,7 +215,9 @@ func TestWhatCannotBeReadIsNotApproved(t *testing.T) {
 		require.NoError(t, checkBash(policy(t, permission.ModeDefault, []string{"Bash", "Bash(*)"}, nil), command), command)
 		require.NoError(t, checkBash(policy(t, permission.ModeBypass, nil, nil), command), command)
 	}
-	require.ErrorContains(t, checkBash(policy(t, permission.ModeBypass, nil, []string{"Bash(rm *)"}), "cat $X"), "disallowedTools")
+	denying := policy(t, permission.ModeBypass, nil, []string{"Bash(rm *)"})
+	require.ErrorContains(t, checkBash(denying, "cat $X"), "This command contains an expansion")
+	require.Equal(t, permission.ErrDenied, checkBash(denying, "rm x >y"), "it can be read")
 }
 
 // Commands in the language do what bash does with them as they are written.

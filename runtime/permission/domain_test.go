@@ -62,5 +62,10 @@ func TestNamePatterns(t *testing.T) {
 		} {
 			require.Equal(t, want, check(p, tool, true, input(key, name)), name)
 		}
+		every := policy(t, "", []string{tool + "(*)"}, nil)
+		require.NoError(t, check(every, tool, true, input(key, "review")))
+		for _, in := range []string{`{}`, `{"` + key + `":""}`, `{"` + key + `":"review","` + key + `":1}`, `""`} {
+			require.Equal(t, permission.ErrPattern, check(every, tool, true, []byte(in)), in)
+		}
 	}
 }

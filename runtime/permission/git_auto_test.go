@@ -134,6 +134,27 @@ func TestGitInAutoStartsNoProgram(t *testing.T) {
 	require.Equal(t, "'exec' -- 'git' 'status'", executed, "a pattern approves git with its configuration")
 }
 
+// The options are complete, also with --no-pager and in a list.
+func TestTheOptionsOfGitInAuto(t *testing.T) {
+	const prefix = "'exec' -- 'env' 'GIT_ALLOW_PROTOCOL=none' 'GIT_NO_LAZY_FETCH=1' 'GIT_OPTIONAL_LOCKS=0' 'git' '--no-pager' '--no-optional-locks'" +
+		" '-c' 'core.fsmonitor=false' '-c' 'core.hooksPath=/dev/null'" +
+		" '-c' 'gpg.program=/dev/null' '-c' 'gpg.openpgp.program=/dev/null' '-c' 'gpg.x509.program=/dev/null' '-c' 'gpg.ssh.program=/dev/null'" +
+		" '-c' 'log.showSignature=false' '-c' 'format.pretty=medium' '-c' 'log.diffMerges=separate'" +
+		" '-c' 'diff.submodule=short' '-c' 'diff.ignoreSubmodules=all' '-c' 'status.submoduleSummary=false' '-c' 'submodule.recurse=false'"
+	const diff = " '--no-ext-diff' '--no-textconv' '--submodule=short' '--ignore-submodules=all'"
+	p := policy(t, permission.ModeAuto, nil, nil)
+	for command, want := range map[string]string{
+		"git status -s":               prefix + " 'status' '--ignore-submodules=all' '-s'",
+		"git --no-pager log -p":       prefix + " 'log'" + diff + " '-p'",
+		"git diff a.go":               prefix + " 'diff'" + diff + " 'a.go'",
+		"git show | head; git branch": "(" + prefix + " 'show'" + diff + ") | ('exec' -- 'head') ; (" + prefix + " 'branch')",
+	} {
+		executed, err := canonical(t, p, command)
+		require.NoError(t, err)
+		require.Equal(t, want, executed)
+	}
+}
+
 // No option disables filters: git status and git diff are not approved where a repository may name
 // one.
 func TestGitWithFiltersIsNotApprovedInAuto(t *testing.T) {
@@ -141,7 +162,7 @@ func TestGitWithFiltersIsNotApprovedInAuto(t *testing.T) {
 	linked := filepath.Join(filepath.Dir(hostile), "linked")
 	require.NoError(t, os.MkdirAll(filepath.Join(linked, "deep"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(linked, ".git"), []byte("gitdir: ../repo/.git\n"), 0o600))
-	plain := t.TempDir()
+	plain, file := t.TempDir(), t.TempDir()
 	for name, row := range map[string]struct {
 		dir, config string
 		approved    bool
@@ -153,6 +174,7 @@ func TestGitWithFiltersIsNotApprovedInAuto(t *testing.T) {
 		"another":              {plain, "[core]\n\tbare = false\n", true},
 		"an include":           {plain, "[inCLUDE]\npath = x\n", false},
 		"a conditional":        {plain, "[includeIf \"gitdir:x\"]\npath = x\n", false},
+		"large":                {plain, strings.Repeat("#", 1<<20), true},
 		"too large":            {plain, strings.Repeat("#", 1<<20+1), false},
 		"an old kind of names": {plain, "[filter.x]\nclean = y\n", false},
 		"another worktree":     {plain, "[core]\n\tWorkTree = /root/.ssh\n", false},
@@ -162,11 +184,27 @@ func TestGitWithFiltersIsNotApprovedInAuto(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Join(plain, ".git"), 0o700))
 				require.NoError(t, os.WriteFile(filepath.Join(plain, ".git", "config"), []byte(row.config), 0o600))
 			}
-			p := gitPolicy(t, row.dir, nil)
-			for _, command := range []string{"git status", "git diff", "git --no-pager diff HEAD"} {
-				require.Equal(t, row.approved, checkBash(p, command) == nil, command)
-			}
-			require.NoError(t, checkBash(p, "git log"))
+			requireStatus(t, gitPolicy(t, row.dir, nil), row.approved)
 		})
 	}
+	for text, approved := range map[string]bool{"gitdir: " + plain + "/none\n": true, "gitdir:" + plain: false, "x": false, "": true} {
+		require.NoError(t, os.WriteFile(filepath.Join(file, ".git"), []byte(text), 0o600))
+		requireStatus(t, gitPolicy(t, file, nil), approved)
+	}
+	loop := filepath.Join(plain, "loop")
+	require.NoError(t, os.Symlink("loop", loop))
+	for cwd, approved := range map[string]bool{filepath.Join(plain, "missing"): true, loop: false} {
+		p, err := permission.New(permission.Config{Mode: permission.ModeAuto, CWD: cwd})
+		require.NoError(t, err)
+		requireStatus(t, p, approved)
+	}
+}
+
+// requireStatus fails unless git status and git diff are approved or not. git log is approved.
+func requireStatus(t *testing.T, p *permission.Policy, approved bool) {
+	t.Helper()
+	for _, command := range []string{"git status", "git diff", "git --no-pager diff HEAD"} {
+		require.Equal(t, approved, checkBash(p, command) == nil, command)
+	}
+	require.NoError(t, checkBash(p, "git log"))
 }

@@ -22,7 +22,7 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	for _, name := range []string{
-		"common.cfg", "deep/more.cfg", "deep/again.cfg", "tools/watch", "tools/text conv.sh", "tools/plain.sh", "tools/alias", "dot/git/config",
+		"common.cfg", "deep/more.cfg", "deep/again.cfg", "tools/watch", "tools/text conv.sh", "tools/plain.sh", "tools/two words", "tools/alias", "dot/git/config",
 		"own.cfg", "a/b/c", "dot/other", "conf/global", "tree.cfg", "two/lines", "noted.cfg", "conf/system", "tools/system",
 	} {
 		put("repo/"+name, "")
@@ -37,7 +37,7 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 	git(t, repo, "init", "-q")
 	for key, value := range map[string]string{
 		"include.path": "../common.cfg", "includeIf.gitdir:x.path": "../deep/more.cfg", "core.hooksPath": ".husky/_", "core.fsmonitor": "./tools/watch 2",
-		"diff.x.textconv": "\"tools/text conv.sh\"", "diff.y.command": repo + "/tools/plain.sh", "core.worktree": repo, "remote.o.url": "./a", "user.name": "İ",
+		"diff.x.textconv": "\"tools/text conv.sh\"", "diff.y.command": repo + "/tools/plain.sh", "diff.z.command": "tools/two words", "core.worktree": repo, "remote.o.url": "./a", "user.name": "İ",
 	} {
 		git(t, repo, "config", key, value)
 	}
@@ -61,7 +61,7 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 	}{
 		"repository": {repo, []string{"HOME=" + home}, map[string]bool{
 			"common.cfg": false, "deep/more.cfg": false, "deep/again.cfg": false, ".husky/_/pre-commit": false, ".husky/pre-commit": false,
-			"tools/watch": false, "tools/text conv.sh": false, "tools/plain.sh": false, "tools/alias": false, "dot/gitconfig": false,
+			"tools/watch": false, "tools/text conv.sh": false, "tools/plain.sh": false, "tools/two words": false, "tools/alias": false, "dot/gitconfig": false,
 			"dot/git/config": false, "dot/git/new": false, "own.cfg": false, "not-yet.cfg": false, "noted.cfg": false, "tools/system": true, "tree.cfg": false, "two/lines": false,
 			"a/b/c": true, "dot/other": true, "tools/other": true, "conf/global": true, "new": true,
 		}},
@@ -69,6 +69,7 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 		"another home":       {repo, []string{"HOME=" + home, "HOME=" + top}, map[string]bool{"dot/gitconfig": true, "own.cfg": true, "common.cfg": false}},
 		"variables": {repo, []string{"HOME=" + home, "XDG_CONFIG_HOME=" + repo + "/a", "GIT_CONFIG_GLOBAL=" + repo + "/conf/global"},
 			map[string]bool{"a/git/config": false, "conf/global": false, "a/other": true}},
+		"only XDG":        {repo, []string{"XDG_CONFIG_HOME=" + repo + "/a"}, map[string]bool{"a/git/config": false, "a/other": true}},
 		"system":          {repo, []string{"GIT_CONFIG_SYSTEM=" + repo + "/conf/system"}, map[string]bool{"conf/system": false, "tools/system": false, "own.cfg": true}},
 		"above two":       {top, nil, map[string]bool{"repo/.husky/_/x": false, "repo/a/b/new": true, "linked/.husky/_/x": false, "linked/tools/watch": false, ".husky/_/x": false}},
 		"linked worktree": {linked, nil, map[string]bool{"tools/watch": false, ".husky/_/x": false, "common.cfg": true}},

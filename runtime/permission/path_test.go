@@ -27,6 +27,9 @@ func TestPathPatterns(t *testing.T) {
 		{"secrets/*", "secrets./key", false, true}, // these are one file on Windows
 		{"key", "key:stream", false, true},
 		{"key", "a/key .", false, true},
+		{"az.go", "AZ.GO", false, true},
+		{"a.go", "...", false, false},
+		{"...", "...", true, true},
 		{"k.pem", "\u212a.pem", false, true}, // the Kelvin sign
 		{"*.PEM", "a/b.pem", false, true},
 		{"caf\u00e9", "cafe\u0301", false, true},
@@ -212,7 +215,7 @@ func TestHides(t *testing.T) {
 		allowed, disallowed []string
 		hidden, shown       []string
 	}{
-		"no rules":    {nil, nil, nil, []string{"a", "a/b", ".", "./"}},
+		"no rules":    {nil, nil, nil, []string{"a", "a/b", ".", "./", "../a", "/a"}},
 		"other tools": {[]string{"Grep", "Edit(a)"}, []string{"Edit", "Bash(x)"}, nil, []string{"a", "a/"}},
 		"Read denied": {nil, []string{"Read"}, []string{"a", "a/b", "a/", "./"}, nil},
 		"a directory denied": {nil, []string{"Read(/secrets/)"},
@@ -247,11 +250,20 @@ func TestNoSearchStartsInAHiddenDirectory(t *testing.T) {
 	for _, tool := range []string{"Grep", "Glob"} {
 		for path, want := range map[string]error{
 			"": nil, ".": nil, "src": nil, dir: nil, "secrets": permission.ErrDenied, "dir": permission.ErrDenied,
-			"innocent": permission.ErrDenied, "src/up/secrets": permission.ErrDenied,
+			"innocent": permission.ErrDenied, "src/up/secrets": permission.ErrDenied, "secrets/open": permission.ErrDenied,
 		} {
 			require.Equal(t, want, check(p, tool, true, input("path", path)), path)
 		}
 		require.NoError(t, check(p, tool, true, input("pattern", "secrets/*")), "files are hidden one by one")
 	}
 	require.NoError(t, check(policy(t, "", []string{"Grep", "Read(src/**)"}, nil), "Grep", true, input("path", "docs")))
+	p, err = permission.New(permission.Config{Disallowed: []string{"Read(etc)", "Read(outside)"}, Resolve: resolve, CWD: dir})
+	require.NoError(t, err)
+	for _, path := range []string{"/etc", "../outside", "out"} { // the tool rejects them
+		require.NoError(t, check(p, "Grep", true, input("path", path)), path)
+	}
+	hidden := policy(t, permission.ModeBypass, nil, []string{"Read"})
+	require.NoError(t, check(hidden, "Grep", true, input("path", ".")), "every file is hidden")
+	require.Equal(t, permission.ErrDenied, check(hidden, "Grep", true, input("path", "src")))
+	require.NoError(t, check(policy(t, permission.ModeBypass, nil, []string{"Read(secrets)"}), "Write", false, input("file_path", "secrets")))
 }

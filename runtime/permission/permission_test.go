@@ -3,6 +3,7 @@ package permission_test
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -157,6 +158,7 @@ func TestZeroPolicy(t *testing.T) {
 	var p permission.Policy
 	require.NoError(t, check(&p, "look", true, nil))
 	require.Equal(t, permission.ErrMode, check(&p, "change", false, nil))
+	require.Equal(t, permission.ErrProtected, check(&p, "Write", true, input("file_path", ".git/config")))
 	narrow, err := p.Narrow([]string{"change"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, permission.ErrMode, check(narrow, "change", false, nil))
@@ -170,6 +172,7 @@ func TestNewReportsEachInvalidRule(t *testing.T) {
 		`Bash(git commit -m "*")`, "Bash(:*)",
 		"Read(../x)", "Read(a/../x)", "Read(//etc/**)", "Read(~/.ssh/**)", "Read(!x)", "Read([)", "Read({a)", "Read(/)",
 		"Read(./)", "Read({a}{b}{c}{d}{e})",
+		"Read({" + strings.Repeat("a,", 33) + "b})",
 		"WebFetch(example.com)", "WebFetch(domain:)", "WebFetch(domain:https://x)", "WebFetch(domain:münchen.de)",
 		"WebFetch(domain:a*.de)", "WebFetch(domain:x:80)",
 	} {
@@ -179,7 +182,9 @@ func TestNewReportsEachInvalidRule(t *testing.T) {
 			require.ErrorContains(t, err, strconv.Quote(rule))
 		}
 	}
-	_, err := permission.New(permission.Config{Mode: "yolo"})
+	_, err := permission.New(permission.Config{Allowed: []string{"Read({a}{b}{c}{d})", "Read({" + strings.Repeat("a,", 32) + "b})"}})
+	require.NoError(t, err)
+	_, err = permission.New(permission.Config{Mode: "yolo"})
 	require.ErrorContains(t, err, "yolo")
 	_, err = policy(t, "", nil, nil).Narrow(nil, []string{"Bash("})
 	require.ErrorContains(t, err, "Bash(")

@@ -26,7 +26,7 @@ var protectedPairs = map[string]bool{".config/git": true, ".github/workflows": t
 // protects returns the outermost file or directory because of which a path of the working directory
 // is protected, or "".
 func (d *directory) protects(p string) string {
-	if outside(p) || p == "" {
+	if outside(p) {
 		return ""
 	}
 	outermost := ""

@@ -38,14 +38,17 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 	git(t, filepath.Join(dir, "bare.git"), "init", "-q", "--bare")
 	put("detached/.git", "gitdir: ../detached-meta\n") // not a git directory yet
 	put("absolute/.git", "gitdir: "+dir+"/absolute/meta\n")
+	put("invalid/.git", "meta\n")
+	put("empty/.git", "gitdir: \n")
 	put("agents.yaml", "")
 	put("conf/real.yaml", "")
 	put("prompts/coder.md", "")
 	put("tools/count.ts", "")
 	put("dotfiles/gitconfig", "")
 	put("dotfiles/git/config", "")
+	put("editor/settings.json", "")
 	for link, to := range map[string]string{
-		"linked.yaml": "conf/real.yaml", ".gitconfig": "dotfiles/gitconfig", "into": "store", "chain.yaml": "linked.yaml",
+		"linked.yaml": "conf/real.yaml", ".gitconfig": "dotfiles/gitconfig", "into": "store", "chain.yaml": "linked.yaml", ".vscode": "editor",
 	} {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
@@ -57,9 +60,11 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 		"store/config": false, "store/hooks/pre-commit": false, "store/new/deep/file": false, "into/config": false, "STORE/config": true,
 		"deep/meta/config": false, "deep/meta/info/attributes": false, "deep/er/module/.git": false,
 		"bare.git/config": false, "bare.git/hooks/update": false, "detached/meta": true, "absolute/meta/config": false,
+		"invalid/meta/config": true, "empty/x": true,
 		"detached/x": true, "separate/main.go": true, "deep/er/module/main.go": true, "deep/x": true,
 		".gitconfig": false, ".GitConfig": false, "sub/.gitconfig": false, "dotfiles/gitconfig": false,
 		".config/git/config": false, ".config/Git/config": false, "x/.config/git/attributes": false, "dotfiles/git/config": false,
+		".vscode/settings.json": false, ".vscode/new.json": false,
 		".config/other": true, "config/git": true, "git/config": true, "dotfiles/other": true,
 		"agents.yaml": false, "AGENTS.yaml": false, "linked.yaml": false, "conf/real.yaml": false, "conf/other.yaml": true,
 		"chain.yaml": false, dir + "/agents.yaml": false, "src/up/agents.yaml": false, "prompts/coder.md": false, "prompts/other.md": true,
@@ -138,6 +143,30 @@ func TestPatternsThatNameAProtectedPath(t *testing.T) {
 	}
 }
 
+// The outermost protected directory is the one that a pattern has to name.
+func TestProtectedPathsInAProtectedDirectory(t *testing.T) {
+	for _, protected := range [][]string{{"conf", "conf/agents.yaml"}, {"conf/agents.yaml", "conf"}, {"odd/*", "conf"}} {
+		for pattern, path := range map[string]string{"agents.yaml": "conf/agents.yaml", "*/agents.yaml": "conf/agents.yaml", "odd/*": "odd/*"} {
+			p, err := permission.New(permission.Config{Allowed: []string{"Edit", "Edit(" + pattern + ")"}, CWD: "/work", Protected: append(protected, "odd/*")})
+			require.NoError(t, err)
+			require.Equal(t, permission.ErrProtected, check(p, "Write", false, input("file_path", path)), pattern)
+		}
+		p, err := permission.New(permission.Config{Allowed: []string{"Edit", "Edit(conf/**)"}, CWD: "/work", Protected: protected})
+		require.NoError(t, err)
+		require.NoError(t, check(p, "Write", false, input("file_path", "conf/agents.yaml")))
+		require.NoError(t, check(p, "Write", false, input("file_path", "agents.yaml")))
+	}
+	dir, resolve := realDir(t)
+	p, err := permission.New(permission.Config{Allowed: []string{"Write"}, CWD: dir, Resolve: resolve})
+	require.NoError(t, err)
+	for _, path := range []string{"../outside/key", "../outside/missing", "out/key"} {
+		require.NoError(t, check(p, "Write", false, input("file_path", path)), "the tool rejects it")
+	}
+	p, err = permission.New(permission.Config{Mode: permission.ModeAcceptEdits, CWD: "/work", Protected: []string{"."}})
+	require.NoError(t, err)
+	require.Equal(t, permission.ErrProtected, check(p, "Write", false, input("file_path", "main.go")), "the whole working directory")
+}
+
 // The files of managers of hooks, and those that hooks name, decide what git executes.
 func TestFilesThatHooksExecuteAreProtected(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
@@ -153,6 +182,7 @@ func TestFilesThatHooksExecuteAreProtected(t *testing.T) {
 	put("team/git/pre-commit", "node scripts/lint.js && ./scripts/missing.sh\nexec \"${ROOT}/tools/last\" || tools/plain -x;tools/dir\n")
 	put(".git/hooks/pre-push", "sh ci/push.sh\n")
 	put(".git/hooks/update.sample", "sh ci/sample.sh\n")
+	put(".git/hooks/commit-msg.sample", "sh ci/sample.sh\n")
 	for _, name := range []string{"scripts/lint.js", "tools/last", "tools/plain", "tools/dir/x", "ci/push.sh", "ci/sample.sh"} {
 		put(name, "")
 	}

@@ -37,6 +37,12 @@ func TestAutoApprovesNoFileThatBlocks(t *testing.T) {
 		require.Equal(t, permission.ErrMode, checkBash(auto(permission.Config{}), command), command)
 		require.NoError(t, checkBash(auto(permission.Config{Allowed: []string{"Bash"}}), command), "what is listed is another matter")
 	}
+	byText, err := permission.New(permission.Config{Mode: permission.ModeAuto, CWD: dir})
+	require.NoError(t, err)
+	require.NoError(t, checkBash(byText, "cat src/fifo"), "without Resolve, no file is examined")
+	unknown, err := permission.New(permission.Config{Mode: permission.ModeAuto, Resolve: resolve})
+	require.NoError(t, err)
+	require.NoError(t, checkBash(unknown, "cat src/fifo"), "without CWD, no file is examined")
 	for _, command := range []string{"cat src/a.go", "cat src/new", "ls src", "grep -r x .", "find . -type p"} {
 		require.NoError(t, checkBash(auto(permission.Config{}), command), command)
 	}
