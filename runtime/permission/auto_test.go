@@ -1,6 +1,8 @@
 package permission_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,7 +29,10 @@ func TestAutoApprovesReadOnlyCommands(t *testing.T) {
 		"git log --format='%h GOOD%n' --date=format:%Y", "git show HEAD:src/a.go", "git show HEAD",
 		"git branch", "git branch -a", "git branch --show-current",
 		"git status && git diff | head -20 ; ls || pwd", "git log 2>/dev/null", "ls 2>&1 | grep x", "ls >/dev/null",
-		"'ls' \"-l\"", "ls secrets/open", "ls --",
+		"'ls' \"-l\"", "ls secrets/open", "ls --", "ls --time-style=+%G", "cat -", "cat </dev/null", "cat --", "grep", "rg", "grep -e x", "grep /etc/passwd", "find src", "grep --regexp=x",
+		"head --lines 5 src/a.go", "head --lines /etc/passwd src/a.go", "head --lines=5 src/a.go", "head -n5 src/a.go", "head -qn 5 src/a.go", "head -n /etc/passwd",
+		"head -c 5", "head -n", "head --lines", "grep -A3 x src/a.go", "grep --recursive x src", "grep -3 x src/a.go", "git log --since yesterday", "git log -3", "git log -n3", "git show HEAD~1:src/a.go",
+		"git status --porcelain", "git status --porcelain=v2", "find", "find src secrets", "find src -name -delete", "find '(' -name a ')'", "find '!' -name a", "find . -name", "date", "date +%F",
 	} {
 		require.NoError(t, checkBash(p, command), command)
 	}
@@ -62,6 +67,10 @@ func TestAutoApprovesReadOnlyCommands(t *testing.T) {
 		"git status -vv", "git status -sv", "git status --verbose", "git log --ext-diff", "git show :/x", "git show HEAD:../outside/key",
 		"git show HEAD:/etc", "git status ../outside", "git stash", "git config -l", "git log --stdin",
 		"git log -L1,2:/etc/passwd",
+		"cat -- /etc/passwd", "cat -- src/a.go /etc/passwd", "cat - /etc/passwd", "grep - /etc/passwd", "pwd -", "head --lines 5 /etc/passwd", "head --lines=5 /etc/passwd", "head -n5 /etc/passwd", "head -n 5 /etc/passwd",
+		"head -qn5 /etc/passwd", "head -qn 5 /etc/passwd", "head -5 /etc/passwd", "head -5x src/a.go", "cat -5 src/a.go", "head -nq /etc/passwd", "head --unknown=5 src/a.go", "grep -A3 x /etc/passwd", "grep -A 3 x /etc/passwd", "grep --max-count=3 x /etc/passwd", "grep --max-count 3 x /etc/passwd",
+		"grep -re x /etc", "git log --max-count /etc/passwd", "git log -n /etc/passwd", "git log --since=yesterday /etc/passwd", "git show :src/a.go", "git --no-pager", "git --no-pager push", "git --no-pager --no-pager log",
+		"find src /etc", "find . -name x -delete", "find . -newer src/a.go -delete", "find . -print -delete", "find . -name x -newer /etc/passwd", "find src -name x src", "pwd x", "pwd -x", "ls -lL", "ls -Ll", "date x", "git branch x", "echo x >y", "ls <src/a.go </etc/passwd",
 		"git log --unknown", "git stat", "git status --porcelain=v1 > x", "ls --all=x", "cat -x",
 	} {
 		require.ErrorIs(t, checkBash(p, command), permission.ErrMode, command)
@@ -70,6 +79,7 @@ func TestAutoApprovesReadOnlyCommands(t *testing.T) {
 
 func TestAutoApprovesNoHiddenFile(t *testing.T) {
 	dir, resolve := realDir(t)
+	require.NoError(t, os.Symlink("../cwd", filepath.Join(dir, "../outside/back")))
 	for name, cfg := range map[string]permission.Config{
 		"below":     {Disallowed: []string{"Read(secrets/**)"}},
 		"directory": {Disallowed: []string{"Read(secrets)", "Write(x)"}},
@@ -78,13 +88,17 @@ func TestAutoApprovesNoHiddenFile(t *testing.T) {
 			cfg.Mode, cfg.Resolve, cfg.CWD = permission.ModeAuto, resolve, dir
 			p, err := permission.New(cfg)
 			require.NoError(t, err)
-			for _, command := range []string{"ls", "cat src/a.go", "grep x src/a.go", "git status", "ls -r src"} {
+			for _, command := range []string{"ls", "ls .", "cat src/a.go", "cat ../outside/back/src/a.go", "grep x src/a.go", "grep --count x src/a.go", "git status", "ls -r src", "ls --recursive src", "cat <src/a.go"} {
 				require.NoError(t, checkBash(p, command), command)
 			}
 			for _, command := range []string{"cat secrets/key", "cat secrets/open", "cat innocent", "cat <innocent", "ls dir",
-				"grep -r x .", "grep -rn x src", "rg x", "git diff", "git log -p", "git show"} {
+				"grep -r x .", "grep -rn x src", "grep --recursive x src", "rg x", "cat ../outside/back/secrets/key", "cat <secrets/open", "git show HEAD:secrets/key", "find secrets", "git diff", "git log -p", "git show"} {
 				require.ErrorIs(t, checkBash(p, command), permission.ErrMode, command)
 			}
 		})
 	}
+	p, err := permission.New(permission.Config{Mode: permission.ModeAuto, Disallowed: []string{"Read"}, Resolve: resolve, CWD: dir})
+	require.NoError(t, err)
+	require.NoError(t, checkBash(p, "ls ."), "every file is hidden")
+	require.Equal(t, permission.ErrMode, checkBash(p, "ls src"))
 }

@@ -41,6 +41,13 @@ func TestDomains(t *testing.T) {
 		{"domain:*.example.com", "https://example.com/", false, false},
 		{"domain:*.example.com", "https://badexample.com/", false, false},
 		{"domain:*", "https://any.host/", true, true},
+		{"domain:*", "https://az09-_.com/", true, true},
+		{"domain:*", "https:///", false, true},
+		{"domain:*.example.com", "https://.example.com/", false, true},
+		{"domain:az09-_.com", "https://AZ09-_.com/", true, true},
+		{"domain:*", "https://a`.com/", false, true},
+		{"domain:*", "https://a{.com/", false, true},
+		{"domain:*", "https://a;.com/", false, true},
 		{"*", "https://any.host/", true, true},
 		{"*", "https://a@any.host/", false, true},
 	} {

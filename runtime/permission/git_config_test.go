@@ -104,6 +104,29 @@ func TestTheGitConfigurationChangesWhileTheRuntimeServes(t *testing.T) {
 	git(t, top, "init", "-q")
 	git(t, top, "config", "core.hooksPath", "sub/my-hooks")
 	require.Equal(t, permission.ErrProtected, check(p, "Write", false, hook), "the outer repository names it")
+	inner := gitPolicy(t, filepath.Join(top, "sub"), nil)
+	require.NoError(t, check(inner, "Write", false, input("file_path", "my-hooks/pre-commit")), "git does not read the outer repository")
+	require.NoError(t, os.RemoveAll(filepath.Join(top, "sub/.git")))
+	require.Equal(t, permission.ErrProtected, check(inner, "Write", false, input("file_path", "my-hooks/pre-commit")), "it does now")
+}
+
+// Without Resolve or CWD, only the names of a path protect it.
+func TestWithoutADirectoryNoFileIsExamined(t *testing.T) {
+	dir, resolve := realDir(t)
+	t.Chdir(dir)
+	git(t, dir, "init", "-q")
+	git(t, dir, "config", "core.hooksPath", "my-hooks")
+	git(t, dir, "init", "-q", "--bare", "store")
+	for _, cfg := range []permission.Config{{CWD: dir}, {Resolve: resolve}, {CWD: dir, Resolve: resolve}} {
+		cfg.Mode = permission.ModeAcceptEdits
+		p, err := permission.New(cfg)
+		require.NoError(t, err)
+		for _, path := range []string{"my-hooks/pre-commit", "store/config"} {
+			examined := check(p, "Write", false, input("file_path", path)) != nil
+			require.Equal(t, cfg.CWD != "" && cfg.Resolve != nil, examined, path)
+		}
+		require.Equal(t, permission.ErrProtected, check(p, "Write", false, input("file_path", ".git/config")))
+	}
 }
 
 // gitPolicy returns a policy in the mode auto for a directory and an environment of git.

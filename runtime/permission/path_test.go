@@ -27,7 +27,10 @@ func TestPathPatterns(t *testing.T) {
 		{"secrets/*", "secrets./key", false, true}, // these are one file on Windows
 		{"key", "key:stream", false, true},
 		{"key", "a/key .", false, true},
-		{"az.go", "AZ.GO", false, true},
+		{"az.go", "aZ.go", false, true},
+		{"az.go", "Az.go", false, true},
+		{"key", "key.", false, true},
+		{"key", "key ", false, true},
 		{"a.go", "...", false, false},
 		{"...", "...", true, true},
 		{"k.pem", "\u212a.pem", false, true}, // the Kelvin sign

@@ -125,6 +125,7 @@ func TestToolNames(t *testing.T) {
 		err                 error
 	}{
 		"listed with white space":      {[]string{" look "}, nil, "look", true, nil},
+		"white space in a rule":        {[]string{" Read ( a.go ) "}, nil, "Read", true, nil},
 		"names are exact":              {[]string{"Look"}, nil, "look", false, permission.ErrNotListed},
 		"a pattern of a custom tool":   {[]string{"look(*.md)"}, nil, "look", true, permission.ErrPattern},
 		"it denies every input":        {nil, []string{"look(*.md)"}, "look", true, permission.ErrDenied},
@@ -166,7 +167,7 @@ func TestZeroPolicy(t *testing.T) {
 
 func TestNewReportsEachInvalidRule(t *testing.T) {
 	for _, rule := range []string{
-		"", " ", "Bash(", "Bash(git *", "Bash()", "Bash( )", "Bash(a)b", "(git)", "Read Write", "Read,Write", "Read)",
+		"", " ", "Bash(", "Bash(git *", "Bash()", "Bash( )", "Bash(a)b", "(git)", "Read Write", "Read,Write", "Read)", "Re\x01ad", "mcp__ ", "mcp__a b", "mcp__a__b*",
 		"*", "mcp__", "mcp__*",
 		"mcp__files__r*", "mcp____*", "lo__*", "Bash(ls\nrm)", "Bash(curl * | sh)", "Bash(cd x; ls)", "Bash(a && b)",
 		`Bash(git commit -m "*")`, "Bash(:*)",

@@ -59,7 +59,7 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 	for path, approved := range map[string]bool{
 		"store/config": false, "store/hooks/pre-commit": false, "store/new/deep/file": false, "into/config": false, "STORE/config": true,
 		"deep/meta/config": false, "deep/meta/info/attributes": false, "deep/er/module/.git": false,
-		"bare.git/config": false, "bare.git/hooks/update": false, "detached/meta": true, "absolute/meta/config": false,
+		"bare.git/config": false, "bare.git/hooks/update": false, "detached/meta": true, "absolute/meta/config": false, "absolute/meta/info/attributes": false, "absolute/meta": false,
 		"invalid/meta/config": true, "empty/x": true,
 		"detached/x": true, "separate/main.go": true, "deep/er/module/main.go": true, "deep/x": true,
 		".gitconfig": false, ".GitConfig": false, "sub/.gitconfig": false, "dotfiles/gitconfig": false,
@@ -180,6 +180,10 @@ func TestFilesThatHooksExecuteAreProtected(t *testing.T) {
 	git(t, top, "config", "core.hooksPath", "team/git/_")
 	put("team/git/_/pre-commit", "#!/bin/sh\n. \"$(dirname \"$0\")/h\"\n")
 	put("team/git/pre-commit", "node scripts/lint.js && ./scripts/missing.sh\nexec \"${ROOT}/tools/last\" || tools/plain -x;tools/dir\n")
+	for _, dir := range []string{"team/git/_/", "team/git/"} { // the name is relative to each
+		put(dir+"pre-push", ". \"${0%/*}\"/../shared/run.sh\n")
+	}
+	put("team/shared/run.sh", "")
 	put(".git/hooks/pre-push", "sh ci/push.sh\n")
 	put(".git/hooks/update.sample", "sh ci/sample.sh\n")
 	put(".git/hooks/commit-msg.sample", "sh ci/sample.sh\n")
@@ -188,7 +192,7 @@ func TestFilesThatHooksExecuteAreProtected(t *testing.T) {
 	}
 	p := gitPolicy(t, top, nil)
 	for path, approved := range map[string]bool{
-		"team/git/_/pre-commit": false, "team/git/_/new": false, "team/git/pre-commit": false, "team/git/new": false, "team/other": true,
+		"team/git/_/pre-commit": false, "team/git/_/new": false, "team/git/pre-commit": false, "team/git/new": false, "team/other": true, "team/shared/run.sh": false, "team/shared/other.sh": true,
 		"scripts/lint.js": false, "scripts/missing.sh": false, "scripts/other.js": true, "tools/last": false, "tools/plain": false, "tools/dir/x": true,
 		"ci/push.sh": false, "ci/sample.sh": true, "main.go": true,
 	} {

@@ -231,7 +231,7 @@ func (d domain) denies(c *call) bool {
 
 func (d domain) matchesWildcard(host string) bool {
 	rest, ok := strings.CutPrefix(string(d), "*")
-	return ok && len(host) > len(rest) && strings.HasSuffix(host, rest)
+	return ok && strings.HasSuffix(host, rest)
 }
 
 // host returns the host of the call's URL, and whether it is unambiguous.
