@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -97,7 +98,8 @@ func TestTwoRunsWithOneID(t *testing.T) {
 		id := ids.Random()
 		cut := &cutBus{Bus: bus}
 		cut.away.Store(true)
-		other := run.New(run.Config{Bus: cut})
+		var logs logtest.Buffer
+		other := run.New(run.Config{Bus: cut, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 		defer other.Close()
 		first, err := owner.Claim(t.Context(), id)
 		require.NoError(t, err)
@@ -108,6 +110,7 @@ func TestTwoRunsWithOneID(t *testing.T) {
 		cut.away.Store(false)
 		<-time.After(time.Minute)
 		require.True(t, other.Available())
+		require.Equal(t, 1, strings.Count(logs.String(), "another replica has a run with the same id"))
 		second.Finish(nil)
 		_, err = owner.Cancel(id, wire.ReasonClientRequest)
 		require.NoError(t, err)

@@ -13,8 +13,7 @@ import (
 // entry is what the owner of a run knows of its entry on the bus. Its lock is taken before that of
 // the registry, except by claim.
 type entry struct {
-	unwatch func() bool   // ends the wait for a cancel; set by Claim
-	ending  chan struct{} // not nil while Finish stores the end, and closed after that; guarded by registry.mu
+	ending chan struct{} // not nil while Finish stores the end, and closed after that; guarded by registry.mu
 
 	mu        sync.Mutex // guards the fields below
 	revision  uint64
@@ -36,7 +35,11 @@ func (r *Run) createEntry() error {
 		r.entry.over = true
 		return ErrConflict
 	}
-	r.entry.unwatch = context.AfterFunc(r.ctx, func() { _ = r.cancelEntry("") })
+	context.AfterFunc(r.ctx, func() {
+		if r.reason() != "" { // otherwise the run has ended
+			_ = r.cancelEntry("")
+		}
+	})
 	return nil
 }
 

@@ -285,9 +285,6 @@ func (r *Run) remove() bool {
 // separate ends the context of the run, after which it cannot be cancelled.
 func (r *Run) separate() {
 	r.unbind()
-	if r.entry != nil && r.entry.unwatch != nil {
-		r.entry.unwatch()
-	}
 	r.cancel(nil)
 }
 

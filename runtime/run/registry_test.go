@@ -119,6 +119,47 @@ func TestTheEndOfTheCallersContextIsADisconnect(t *testing.T) {
 	r.Finish(nil)
 }
 
+// callerContext is a context that counts the functions that wait for its end.
+type callerContext struct {
+	context.Context
+	done    chan struct{}
+	waiting int
+}
+
+func (c *callerContext) Done() <-chan struct{} { return c.done }
+
+// AfterFunc is called by package context.
+func (c *callerContext) AfterFunc(func()) func() bool {
+	c.waiting++
+	return func() bool {
+		c.waiting--
+		return true
+	}
+}
+
+// A run is separated from the context of its caller when it ends or is released, and its own context
+// ends. Release does nothing after Start.
+func TestSeparatedContexts(t *testing.T) {
+	g := run.New(run.Config{})
+	ctx := &callerContext{Context: t.Context(), done: make(chan struct{})}
+	released, err := g.Claim(ctx, ids.Random())
+	require.NoError(t, err)
+	ended, err := g.Claim(ctx, ids.Random())
+	require.NoError(t, err)
+	require.Equal(t, 2, ctx.waiting)
+	require.NoError(t, ended.Start())
+	ended.Release()
+	require.NoError(t, ended.Context().Err())
+	_, err = g.Claim(ctx, ended.ID())
+	require.ErrorIs(t, err, run.ErrConflict)
+
+	released.Release()
+	require.Error(t, released.Context().Err())
+	require.Equal(t, 1, ctx.waiting)
+	ended.Finish(nil)
+	require.Equal(t, 0, ctx.waiting)
+}
+
 func TestEndedRunsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := run.New(run.Config{})
@@ -143,6 +184,39 @@ func TestEndedRunsExpire(t *testing.T) {
 		require.NoError(t, err)
 		long.Finish(nil)
 	})
+}
+
+// Each ended run is known for its five minutes, although the registry forgets them together.
+func TestEndedRunsExpireOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := run.New(run.Config{})
+		var all []*run.Run
+		for range 12 {
+			<-time.After(time.Minute)
+			all = append(all, started(t, g))
+			all[len(all)-1].Finish(nil)
+			for i, r := range all {
+				want := run.ErrNotFound
+				if len(all)-i <= 5 {
+					want = run.ErrEnded
+				}
+				_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
+				require.ErrorIs(t, err, want)
+			}
+		}
+	})
+}
+
+// A registry without runs is drained immediately. Close without a bus does nothing.
+func TestDrainOfNoRuns(t *testing.T) {
+	g := run.New(run.Config{})
+	require.True(t, g.Available())
+	require.False(t, g.Draining())
+	for range 2 {
+		require.NoError(t, g.Drain(t.Context()))
+	}
+	require.True(t, g.Draining())
+	g.Close()
 }
 
 // The memory of a registry is that of the runs that ended within twice the time.

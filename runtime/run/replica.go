@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -210,8 +212,8 @@ func (p *replica) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.Owner = p.owner
-	if _, err = p.bus.Put(ctx, p.owner, e, probePeriod); errors.Is(err, ErrChanged) {
+	next := Entry{Owner: p.owner, Revision: e.Revision}
+	if _, err = p.bus.Put(ctx, p.owner, next, probePeriod); errors.Is(err, ErrChanged) {
 		return nil // by an attempt that was reported as failed
 	}
 	return err
@@ -230,17 +232,8 @@ func (g *Registry) notified(id ID) {
 // renew stores the entries of the own runs again, and those that could not be stored before.
 func (g *Registry) renew() {
 	g.mu.Lock()
-	runs := make([]*Run, 0, len(g.claimed)+len(g.unstored))
-	for _, r := range g.claimed {
-		runs = append(runs, r)
-	}
-	for id, r := range g.unstored {
-		if time.Since(r.end.at) >= g.cfg.TerminalTTL {
-			delete(g.unstored, id)
-			continue
-		}
-		runs = append(runs, r)
-	}
+	runs := slices.Collect(maps.Values(g.claimed))
+	runs = slices.AppendSeq(runs, maps.Values(g.unstored))
 	g.mu.Unlock()
 
 	var all sync.WaitGroup

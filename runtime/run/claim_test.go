@@ -1,0 +1,127 @@
+package run_test
+
+import (
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/runtime/run"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// A claim that fails while the entries are renewed stores nothing. The id can be claimed later.
+func TestAFailedClaimDuringARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := run.NewMemoryBus()
+		other := run.New(run.Config{Bus: memory})
+		defer other.Close()
+		first, err := other.Claim(t.Context(), ids.Random())
+		require.NoError(t, err)
+
+		var logs logtest.Buffer
+		renewing := make(chan struct{})
+		begin := sync.OnceFunc(func() { close(renewing) })
+		held := newHeldBus(memory)
+		held.beforePut = func(id run.ID, e run.Entry) {
+			switch {
+			case id == first.ID():
+				<-renewing
+			case e.Revision != 0:
+				begin()
+			}
+		}
+		owner := run.New(run.Config{Bus: held, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		defer owner.Close()
+		renewed := started(t, owner)
+		<-time.After(4 * time.Second)
+		_, err = owner.Claim(t.Context(), first.ID())
+		require.ErrorIs(t, err, run.ErrConflict)
+		renewed.Finish(nil)
+		synctest.Wait()
+		require.Equal(t, 1, held.puts[first.ID()])
+		require.Empty(t, logs.String())
+
+		first.Release()
+		again, err := owner.Claim(t.Context(), first.ID())
+		require.NoError(t, err)
+		again.Release()
+	})
+}
+
+// A run that is released while the entries are renewed leaves no entry, even if its renewal is next.
+func TestAReleaseDuringARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := run.NewMemoryBus()
+		renewals, released := make(chan run.ID, 17), make(chan struct{})
+		held := newHeldBus(memory)
+		held.beforePut = func(id run.ID, e run.Entry) {
+			if e.Revision != 0 {
+				renewals <- id
+				<-released
+			}
+		}
+		g := run.New(run.Config{Bus: held})
+		defer g.Close()
+		waiting := map[run.ID]*run.Run{}
+		for range cap(renewals) {
+			r, err := g.Claim(t.Context(), ids.Random())
+			require.NoError(t, err)
+			waiting[r.ID()] = r
+		}
+		for len(waiting) > 1 {
+			id := <-renewals
+			defer waiting[id].Release()
+			delete(waiting, id)
+		}
+		for id, r := range waiting {
+			r.Release()
+			close(released)
+			synctest.Wait()
+			e, err := memory.Get(t.Context(), id)
+			require.NoError(t, err)
+			require.Zero(t, e)
+		}
+	})
+}
+
+// A run that is released deletes its entry although another replica has cancelled it, of which the
+// notification was lost.
+func TestAReleaseAfterALostNotification(t *testing.T) {
+	bus := run.NewMemoryBus()
+	g := run.New(run.Config{Bus: bus})
+	defer g.Close()
+	r, err := g.Claim(t.Context(), ids.Random())
+	require.NoError(t, err)
+	putCancel(t, bus, r.ID())
+	r.Release()
+	e, err := bus.Get(t.Context(), r.ID())
+	require.NoError(t, err)
+	require.Zero(t, e)
+}
+
+// A run that is released does not delete the entry of another run, which began after the bus had
+// lost its own.
+func TestAReleaseAfterALoss(t *testing.T) {
+	bus := run.NewMemoryBus()
+	one, two := run.New(run.Config{Bus: bus}), run.New(run.Config{Bus: bus})
+	defer one.Close()
+	defer two.Close()
+	lost, err := one.Claim(t.Context(), ids.Random())
+	require.NoError(t, err)
+	e, err := bus.Get(t.Context(), lost.ID())
+	require.NoError(t, err)
+	require.NoError(t, bus.Delete(t.Context(), lost.ID(), e.Revision))
+	r, err := two.Claim(t.Context(), lost.ID())
+	require.NoError(t, err)
+	lost.Release()
+	_, err = one.Cancel(r.ID(), wire.ReasonClientRequest)
+	require.NoError(t, err)
+	require.Error(t, r.Context().Err())
+	r.Release()
+}
