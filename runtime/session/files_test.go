@@ -315,6 +315,8 @@ func TestFilesAcceptTheLargestResponse(t *testing.T) {
 func TestNewFilesErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	writeFile(t, file, "")
+	taken := t.TempDir()
+	writeFile(t, filepath.Join(taken, "sessions"), "")
 	for name, row := range map[string]struct {
 		cfg  session.FilesConfig
 		want string
@@ -323,6 +325,7 @@ func TestNewFilesErrors(t *testing.T) {
 		"no working directory":      {session.FilesConfig{Dir: t.TempDir()}, "no working directory"},
 		"one that is missing":       {session.FilesConfig{Dir: t.TempDir(), CWD: filepath.Join(file, "x")}, "find working directory"},
 		"a file as state directory": {session.FilesConfig{Dir: file, CWD: t.TempDir()}, "file"},
+		"a file as folder":          {session.FilesConfig{Dir: taken, CWD: t.TempDir()}, "sessions"},
 		"a negative TTL":            {session.FilesConfig{Dir: t.TempDir(), CWD: t.TempDir(), TTL: -1}, "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -331,6 +334,7 @@ func TestNewFilesErrors(t *testing.T) {
 			require.ErrorContains(t, err, row.want)
 		})
 	}
+	require.NotContains(t, openFiles(t, filepath.Dir(taken)), taken)
 }
 
 func TestFilesRejectInvalidAgentIDs(t *testing.T) {

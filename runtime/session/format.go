@@ -78,24 +78,19 @@ type content struct {
 	missingNewline bool // the last line has no line end
 }
 
-// encodeLine writes a value as JSON with a line end.
-func encodeLine(to *bytes.Buffer, v any) error {
-	e := json.NewEncoder(to)
-	e.SetEscapeHTML(false) // each < or & of source code and HTML would take six bytes
-	return e.Encode(v)
-}
-
-// encodeEntry writes an entry and a line end. It returns an error if the line is too long for
+// encoded returns a value as JSON with a line end. It returns an error if the line is too long for
 // readTranscript.
-func encodeEntry(to *bytes.Buffer, entry any) error {
-	before := to.Len()
-	if err := encodeLine(to, entry); err != nil {
-		return err
+func encoded(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // each < or & of source code and HTML would take six bytes
+	if err := e.Encode(v); err != nil {
+		return nil, err
 	}
-	if n := to.Len() - before; n > maxLine {
-		return fmt.Errorf("%d bytes exceed the limit of %d", n, maxLine)
+	if b.Len() > maxLine {
+		return nil, fmt.Errorf("%d bytes exceed the limit of %d", b.Len(), maxLine)
 	}
-	return nil
+	return b.Bytes(), nil
 }
 
 // findCompaction returns the number of the line of the last compaction, or 0. The messages before it
@@ -116,8 +111,7 @@ func findCompaction(r io.Reader, size int64) (line int, err error) {
 	}
 }
 
-// readTranscript reads a transcript of about size bytes, whose last compaction is in a line. It
-// returns an empty header if the header is incomplete.
+// readTranscript reads a transcript of about size bytes, whose last compaction is in a line.
 func readTranscript(r io.Reader, size int64, compaction int) (content, error) {
 	var c content
 	l := newLineReader(r, size)
@@ -128,7 +122,7 @@ func readTranscript(r io.Reader, size int64, compaction int) (content, error) {
 		}
 		complete := bytes.HasSuffix(line, []byte{'\n'})
 		switch {
-		case len(line) == 0 || n == 1 && !complete:
+		case len(line) == 0:
 			return c, nil
 		case n == 1:
 			err = c.header.decode(line)

@@ -1,7 +1,10 @@
 package session_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -141,6 +144,132 @@ func TestSweepOfManyFiles(t *testing.T) {
 		<-time.After(20 * time.Minute)
 		require.Equal(t, 1, left())
 		require.NoError(t, store.Close())
+	})
+}
+
+// A sweep leaves what a store has not written: files with other names, in other folders, and what is
+// no file.
+func TestSweepLeavesOtherFiles(t *testing.T) {
+	dir, cwd := t.TempDir(), t.TempDir()
+	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	file := transcriptPath(t, dir, createSession(t, store, "one"))
+	shard := filepath.Dir(file)
+	agent := filepath.Dir(shard)
+	base := filepath.Dir(agent)
+	ages := map[string]time.Duration{file: 1000 * time.Hour}
+	for _, name := range []string{
+		filepath.Join(base, "x.jsonl"), filepath.Join(base, "A", "x.jsonl"), filepath.Join(agent, "notes", "x.jsonl"),
+		filepath.Join(agent, "000", "x.jsonl"), filepath.Join(shard, "00", "x.jsonl"), filepath.Join(shard, "a b.jsonl"),
+		filepath.Join(shard, "..jsonl"), filepath.Join(shard, "a b.new"), filepath.Join(shard, "x.json"), filepath.Join(shard, "x"),
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		writeFile(t, name, "text")
+		ages[name] = 1000 * time.Hour
+	}
+	target := filepath.Join(t.TempDir(), "target")
+	writeFile(t, target, "text")
+	ages[target] = 1000 * time.Hour
+	for _, name := range []string{"link.jsonl", "link.new"} {
+		require.NoError(t, os.Symlink(target, filepath.Join(shard, name)))
+	}
+	sweep(t, session.FilesConfig{Dir: dir, CWD: cwd}, ages)
+	require.NoFileExists(t, file)
+	delete(ages, file)
+	for name := range ages {
+		require.FileExists(t, name)
+	}
+	require.FileExists(t, filepath.Join(shard, "link.jsonl"))
+	require.FileExists(t, filepath.Join(shard, "link.new"))
+	require.Empty(t, openFiles(t, dir))
+}
+
+// A sweep of a store omits its own open sessions. The id of a session that it has removed is unknown,
+// and is not in use.
+func TestSweepOfTheOwnSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		store, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: dir})
+		require.NoError(t, err)
+		<-time.After(time.Minute) // the first sweep has ended
+		used, expired := createSession(t, store, "one"), createSession(t, store, "two")
+		s := open(t, store, "a", used)
+		for _, id := range []string{used, expired} {
+			setAge(t, transcriptPath(t, dir, id), 1000*time.Hour)
+		}
+		<-time.After(time.Hour)
+		require.FileExists(t, transcriptPath(t, dir, used))
+		require.Empty(t, glob(t, dir, expired+".jsonl"))
+		require.NoError(t, store.Delete(t.Context(), expired))
+		require.False(t, open(t, store, "a", expired).Resumed())
+		appendText(t, s, "three")
+		require.NoError(t, s.Close())
+		require.NoError(t, store.Close())
+	})
+}
+
+// Close ends a sweep in the middle of a folder.
+func TestCloseDuringASweep(t *testing.T) {
+	dir := t.TempDir()
+	store, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: dir})
+	require.NoError(t, err)
+	shard := filepath.Dir(transcriptPath(t, dir, createSession(t, store, "one")))
+	require.NoError(t, store.Close())
+	for i := range 350 {
+		writeFile(t, filepath.Join(shard, fmt.Sprint(i, ".jsonl")), "text")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		store, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: dir})
+		require.NoError(t, err)
+		<-time.After(time.Second / 10)
+		require.Contains(t, openFiles(t, dir), shard)
+		require.NoError(t, store.Close())
+		require.Empty(t, openFiles(t, dir))
+	})
+}
+
+// blockingHandler is a handler of log records that blocks until it is released.
+type blockingHandler struct {
+	slog.Handler
+	logged, released chan struct{}
+}
+
+func (h blockingHandler) Handle(ctx context.Context, r slog.Record) error {
+	err := h.Handler.Handle(ctx, r)
+	close(h.logged)
+	<-h.released
+	return err
+}
+
+// A sweep reports a folder that it cannot list, such as a link out of the state directory, and Close
+// waits for the sweep.
+func TestCloseWaitsForASweep(t *testing.T) {
+	dir, cwd, outside := t.TempDir(), t.TempDir(), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var logs bytes.Buffer
+		h := blockingHandler{slog.NewTextHandler(&logs, nil), make(chan struct{}), make(chan struct{})}
+		store, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: cwd, Logger: slog.New(h)})
+		require.NoError(t, err)
+		<-time.After(time.Minute)
+		bases, err := filepath.Glob(filepath.Join(dir, "sessions", "*"))
+		require.NoError(t, err)
+		require.Len(t, bases, 1)
+		require.NoError(t, os.Remove(bases[0]))
+		require.NoError(t, os.Symlink(outside, bases[0]))
+		<-h.logged
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			assertNoError(t, store.Close())
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			require.Fail(t, "the sweep is in progress")
+		default:
+		}
+		close(h.released)
+		<-closed
+		require.Contains(t, logs.String(), "cannot list a folder of transcripts")
 	})
 }
 

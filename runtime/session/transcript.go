@@ -116,24 +116,17 @@ func (t *transcript) Compact(_ context.Context, messages []model.Message) error 
 	return nil
 }
 
-// encoded returns the line of an entry.
-func encoded(entry any) ([]byte, error) {
-	var b bytes.Buffer
-	err := encodeEntry(&b, entry)
-	return b.Bytes(), err
-}
-
 // add appends a line to the file, with the header and the events before it to a new one.
 func (t *transcript) add(line []byte) error {
 	text := line
 	switch {
 	case t.file == nil:
-		if err := t.createFile(); err != nil {
-			return fmt.Errorf("create transcript: %w", err)
-		}
 		head, err := t.encodeHeader()
 		if err != nil {
-			return errors.Join(fmt.Errorf("encode header: %w", err), t.removeFile())
+			return fmt.Errorf("encode header: %w", err)
+		}
+		if err := t.createFile(); err != nil {
+			return fmt.Errorf("create transcript: %w", err)
 		}
 		text = slices.Concat(head, slices.Concat(t.pending...), line)
 	case t.former:
@@ -213,9 +206,6 @@ func (t *transcript) truncate() error {
 func (t *transcript) removeFile() error {
 	err := errors.Join(t.store.root.Remove(t.path), unlockAndClose(t.file))
 	t.file = nil
-	t.newName = false
-	t.unsynced = false
-	t.size = 0
 	return err
 }
 

@@ -1,0 +1,233 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/session"
+)
+
+const (
+	pageBytes     = 4 << 20                          // of the entries that Transcript returns
+	recordedBytes = 16 << 20                         // of events, and of a file that a compaction continues
+	lineBytes     = 2*model.MaxResponseBytes + 1<<20 // of a line, with its end
+)
+
+// bounded is a store in a bubble of synctest, where all times have the same number of digits.
+type bounded struct {
+	session.Store
+	message, event int // bytes of an entry in addition to its text
+}
+
+// eachBounded runs a test with both stores.
+func eachBounded(t *testing.T, test func(t *testing.T, store bounded)) {
+	t.Helper()
+	t.Run("files", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			store := newFiles(t, session.FilesConfig{Dir: dir})
+			s := open(t, store, "a", "")
+			appendText(t, s, "one")
+			require.NoError(t, s.Record([]byte(`1`)))
+			require.NoError(t, s.Close())
+			lines := strings.SplitAfter(readFile(t, transcriptPath(t, dir, s.ID())), "\n")
+			test(t, bounded{store, len(lines[1]) - 3, len(lines[2]) - 1})
+			require.NoError(t, store.Close())
+		})
+	})
+	t.Run("memory", func(t *testing.T) {
+		m := model.UserText("one")
+		test(t, bounded{session.NewMemory(session.MemoryConfig{}), m.Size() - 3, 0})
+	})
+}
+
+// appendBytes appends a message of n bytes in the store.
+func (b bounded) appendBytes(t *testing.T, s session.Session, n int) {
+	t.Helper()
+	appendText(t, s, strings.Repeat("x", n-b.message))
+}
+
+func TestBytesOfAPage(t *testing.T) {
+	eachBounded(t, func(t *testing.T, store bounded) {
+		t.Helper()
+		for over, want := range []int{2, 1} {
+			s := open(t, store, "a", "")
+			store.appendBytes(t, s, pageBytes/2)
+			store.appendBytes(t, s, pageBytes/2+over)
+			require.NoError(t, s.Record([]byte(`1`)))
+			require.NoError(t, s.Close())
+			found, err := store.Transcript(t.Context(), s.ID(), 0, 10)
+			require.NoError(t, err)
+			require.Len(t, found.Entries, want)
+			require.EqualValues(t, 3, found.Total)
+		}
+	})
+}
+
+// A page that begins with a long compaction has no other entry.
+func TestBytesOfACompactionInAPage(t *testing.T) {
+	eachBounded(t, func(t *testing.T, store bounded) {
+		t.Helper()
+		s := open(t, store, "a", "")
+		compact(t, s, strings.Repeat("x", pageBytes))
+		appendText(t, s, "one")
+		require.NoError(t, s.Close())
+		for after, want := range []string{"", "one"} {
+			found, err := store.Transcript(t.Context(), s.ID(), int64(after), 10)
+			require.NoError(t, err)
+			require.Len(t, found.Entries, 1)
+			if want != "" {
+				require.Equal(t, want, found.Entries[0].Message.Text())
+			}
+		}
+	})
+}
+
+func TestBytesOfEvents(t *testing.T) {
+	eachBounded(t, func(t *testing.T, store bounded) {
+		t.Helper()
+		event := func(s session.Session, n int) {
+			t.Helper()
+			require.NoError(t, s.Record([]byte(`"`+strings.Repeat("x", n-store.event-2)+`"`)))
+		}
+		total := func(s session.Session) int64 {
+			t.Helper()
+			found, err := store.Transcript(t.Context(), s.ID(), 0, 1)
+			require.NoError(t, err)
+			return found.Total
+		}
+		s := open(t, store, "a", "")
+		event(s, 1<<20) // before the first message
+		appendText(t, s, "one")
+		event(s, 1<<20)
+		require.NoError(t, s.Close())
+		s = open(t, store, "a", s.ID()) // which counts the events that are stored
+		event(s, recordedBytes-2<<20+1)
+		require.EqualValues(t, 3, total(s))
+		event(s, recordedBytes-2<<20)
+		require.EqualValues(t, 4, total(s))
+		require.NoError(t, s.Record([]byte(`1`)))
+		require.EqualValues(t, 4, total(s))
+		appendText(t, s, "two")
+		require.EqualValues(t, 5, total(s), "messages are not limited")
+		require.NoError(t, s.Close())
+	})
+}
+
+// A compaction continues a file of 16 MiB, and replaces a longer one.
+func TestBytesOfACompactedFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		store := newFiles(t, session.FilesConfig{Dir: dir})
+		s := open(t, store, "a", "")
+		appendText(t, s, "one")
+		file := transcriptPath(t, dir, s.ID())
+		begin := sizeOf(t, file)
+		appendText(t, s, "one")
+		entry := sizeOf(t, file) - begin - 3
+		appendText(t, s, strings.Repeat("x", int(recordedBytes-sizeOf(t, file)-entry)))
+		require.EqualValues(t, recordedBytes, sizeOf(t, file))
+		compact(t, s, "summary")
+		require.Greater(t, sizeOf(t, file), int64(recordedBytes))
+		compact(t, s, "summary")
+		require.Less(t, sizeOf(t, file), int64(1000))
+		require.NoError(t, s.Close())
+		require.NoError(t, store.Close())
+	})
+}
+
+// The longest line that is written can be read.
+func TestBytesOfALine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		store := newFiles(t, session.FilesConfig{Dir: dir})
+		s := open(t, store, "a", "")
+		appendText(t, s, "one")
+		before := sizeOf(t, transcriptPath(t, dir, s.ID()))
+		appendText(t, s, "one")
+		entry := int(sizeOf(t, transcriptPath(t, dir, s.ID()))-before) - 3
+		text := strings.Repeat("x", lineBytes-entry+1)
+		require.ErrorContains(t, s.Append(t.Context(), model.UserText(text)), "encode message: 135266305 bytes exceed the limit of 135266304")
+		text = text[1:]
+		appendText(t, s, text)
+		require.NoError(t, s.Close())
+		s = open(t, store, "a", s.ID())
+		same := s.Messages()[2].Text() == text // a diff of 129 MiB is unreadable
+		require.True(t, same)
+		require.NoError(t, s.Close())
+		require.NoError(t, store.Close())
+	})
+}
+
+// The least recently used sessions are evicted as soon as all together exceed the limit.
+func TestBytesOfAMemory(t *testing.T) {
+	kept := func(limit int64, open func(*session.Memory) session.Session) (n int) {
+		store := session.NewMemory(session.MemoryConfig{MaxBytes: limit})
+		var all []string
+		for range 3 {
+			s := open(store)
+			require.NoError(t, s.Close())
+			all = append(all, s.ID())
+		}
+		for _, id := range all {
+			if _, err := store.Transcript(t.Context(), id, 0, 1); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	for name, write := range map[string]func(s session.Session){
+		"messages": func(s session.Session) { appendText(t, s, "one"); appendText(t, s, "two") },
+		"events":   func(s session.Session) { appendText(t, s, "one"); require.NoError(t, s.Record([]byte(`"event"`))) },
+		"compacted": func(s session.Session) {
+			appendText(t, s, strings.Repeat("x", 1000))
+			compact(t, s, "one", "two")
+			appendText(t, s, "three")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			create := func(store *session.Memory) session.Session {
+				s := open(t, store, "a", "")
+				write(s)
+				return s
+			}
+			size := int64(1)
+			for kept(size, create) == 0 {
+				size++
+				require.Less(t, size, int64(10_000))
+			}
+			require.Greater(t, size, int64(1000))
+			require.Equal(t, 1, kept(2*size-1, create))
+			require.Equal(t, 2, kept(2*size, create))
+			require.Equal(t, 2, kept(3*size-1, create))
+			require.Equal(t, 3, kept(3*size, create))
+		})
+	}
+}
+
+// A session of a Memory is stored for its TTL after its last use.
+func TestTimeOfAMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := session.NewMemory(session.MemoryConfig{TTL: time.Hour})
+		id := createSession(t, store, "one")
+		transcript := func() error {
+			_, err := store.Transcript(t.Context(), id, 0, 1)
+			return err
+		}
+		<-time.After(time.Hour - 1)
+		require.NoError(t, transcript())
+		s := open(t, store, "a", id)
+		require.True(t, s.Resumed())
+		<-time.After(2 * time.Hour)
+		require.NoError(t, transcript(), "it is open")
+		require.NoError(t, s.Close())
+		<-time.After(time.Hour)
+		require.ErrorIs(t, transcript(), session.ErrUnknown)
+		require.False(t, open(t, store, "a", id).Resumed())
+	})
+}
