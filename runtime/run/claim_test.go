@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"testing"
@@ -14,6 +15,47 @@ import (
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
+
+// callerContext is a context that counts the functions that wait for its end.
+type callerContext struct {
+	context.Context
+	done    chan struct{}
+	waiting int
+}
+
+func (c *callerContext) Done() <-chan struct{} { return c.done }
+
+// AfterFunc is called by package context.
+func (c *callerContext) AfterFunc(func()) func() bool {
+	c.waiting++
+	return func() bool {
+		c.waiting--
+		return true
+	}
+}
+
+// A run is separated from the context of its caller when it ends or is released, and its own context
+// ends. Release does nothing after Start.
+func TestSeparatedContexts(t *testing.T) {
+	g := run.New(run.Config{})
+	ctx := &callerContext{Context: t.Context(), done: make(chan struct{})}
+	released, err := g.Claim(ctx, ids.Random())
+	require.NoError(t, err)
+	ended, err := g.Claim(ctx, ids.Random())
+	require.NoError(t, err)
+	require.Equal(t, 2, ctx.waiting)
+	require.NoError(t, ended.Start())
+	ended.Release()
+	require.NoError(t, ended.Context().Err())
+	_, err = g.Claim(ctx, ended.ID())
+	require.ErrorIs(t, err, run.ErrConflict)
+
+	released.Release()
+	require.Error(t, released.Context().Err())
+	require.Equal(t, 1, ctx.waiting)
+	ended.Finish(nil)
+	require.Equal(t, 0, ctx.waiting)
+}
 
 // A claim that fails while the entries are renewed stores nothing. The id can be claimed later.
 func TestAFailedClaimDuringARenewal(t *testing.T) {

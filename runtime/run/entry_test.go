@@ -179,23 +179,28 @@ func TestMalformedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus, held := run.NewMemoryBus(), newHeldBus(nil)
 		held.Bus = bus
-		owner, other := run.New(run.Config{Bus: held}), run.New(run.Config{Bus: held})
+		cut := &cutBus{Bus: held}
+		owner, other := run.New(run.Config{Bus: cut}), run.New(run.Config{Bus: held})
 		defer owner.Close()
 		defer other.Close()
-		damaged, whole := started(t, owner), started(t, owner)
-		putCancel(t, bus, damaged.ID())
+		cut.away.Store(true)
+		damaged := started(t, owner)
+		_, err := bus.Put(t.Context(), damaged.ID(), run.Entry{State: "unknown"}, time.Minute)
+		require.NoError(t, err)
+		cut.away.Store(false)
 		held.beforeGet = func(id run.ID) error {
 			if id == damaged.ID() {
 				return run.ErrMalformed
 			}
 			return nil
 		}
-		_, err := other.Cancel(damaged.ID(), wire.ReasonClientRequest)
+		_, err = other.Cancel(damaged.ID(), wire.ReasonClientRequest)
 		require.ErrorIs(t, err, run.ErrUnavailable)
 		require.True(t, other.Available())
+		<-time.After(6 * time.Second)
+		whole := started(t, owner)
 		_, err = other.Cancel(whole.ID(), wire.ReasonClientRequest)
 		require.NoError(t, err)
-		<-time.After(6 * time.Second)
 		e, err := bus.Get(t.Context(), damaged.ID())
 		require.NoError(t, err)
 		require.Empty(t, e.State, "the owner has replaced it")
@@ -261,5 +266,67 @@ func TestALostNotification(t *testing.T) {
 		require.True(t, other.Available())
 		known.Finish(nil)
 		lost.Finish(nil)
+	})
+}
+
+// An entry that other replicas change is read again. A cancel by another replica fails if that occurs
+// eight times, and the end of a run is stored later.
+func TestChangingEntries(t *testing.T) {
+	for name, test := range map[string]struct {
+		changes int
+		cancel  error
+	}{
+		"few": {7, nil}, "many": {8, run.ErrUnavailable}, "more": {20, run.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bus, held := run.NewMemoryBus(), newHeldBus(nil)
+				held.Bus = bus
+				owner, other := run.New(run.Config{Bus: held}), run.New(run.Config{Bus: held})
+				defer owner.Close()
+				defer other.Close()
+				cancelled, ended := started(t, owner), started(t, owner)
+				left := test.changes
+				held.beforePut = func(id run.ID, _ run.Entry) {
+					if left == 0 {
+						return
+					}
+					left--
+					e, err := bus.Get(t.Context(), id)
+					require.NoError(t, err)
+					_, err = bus.Put(t.Context(), id, e, time.Minute)
+					require.NoError(t, err)
+				}
+				response, err := other.Cancel(cancelled.ID(), wire.ReasonClientRequest)
+				require.ErrorIs(t, err, test.cancel)
+				require.Equal(t, err == nil, response.State == wire.StateCancelling)
+				require.Equal(t, err == nil, cancelled.Context().Err() != nil)
+				left = test.changes
+				state, _ := ended.Finish(nil)
+				require.Equal(t, wire.StateCompleted, state)
+				_, err = other.Cancel(ended.ID(), wire.ReasonClientRequest)
+				require.ErrorIs(t, err, run.ErrEnded)
+				cancelled.Finish(nil)
+			})
+		})
+	}
+}
+
+// A cancel that cannot be stored fails, and the run continues.
+func TestACancelOnAFullBus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := run.NewMemoryBus()
+		cut := &cutBus{Bus: bus}
+		owner, other := run.New(run.Config{Bus: bus}), run.New(run.Config{Bus: cut})
+		defer owner.Close()
+		defer other.Close()
+		r := started(t, owner)
+		cut.full.Store(true)
+		_, err := other.Cancel(r.ID(), wire.ReasonClientRequest)
+		require.ErrorIs(t, err, run.ErrUnavailable)
+		require.ErrorIs(t, err, errCut)
+		require.NoError(t, r.Context().Err())
+		state, _ := r.Finish(nil)
+		require.Equal(t, wire.StateCompleted, state)
 	})
 }

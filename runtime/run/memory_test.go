@@ -27,6 +27,15 @@ func TestMemoryOfLateEnds(t *testing.T) {
 				g := run.New(run.Config{Bus: cut})
 				defer g.Close()
 				r := started(t, g)
+				stored := weak.Make(r)
+				r.Finish(nil)
+				r = nil
+				synctest.Wait()
+				runtime.GC()
+				require.Nil(t, stored.Value(), "it does not wait")
+				require.EqualValues(t, 1, cut.ends.Swap(0))
+
+				r = started(t, g)
 				late := weak.Make(r)
 				cut.full.Store(true)
 				r.Finish(nil)
@@ -42,6 +51,22 @@ func TestMemoryOfLateEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// At most 10,000 ends wait for the bus.
+func TestManyLateEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cut := &cutBus{Bus: run.NewMemoryBus()}
+		g := run.New(run.Config{Bus: cut})
+		defer g.Close()
+		cut.away.Store(true)
+		for range 10_001 {
+			started(t, g).Finish(nil)
+		}
+		cut.away.Store(false)
+		<-time.After(time.Minute)
+		require.EqualValues(t, 10_000, cut.ends.Load())
+	})
 }
 
 // A MemoryBus removes the entries that have expired once a minute.

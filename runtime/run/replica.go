@@ -239,9 +239,6 @@ func (g *Registry) renew() {
 	var all sync.WaitGroup
 	slots := make(chan struct{}, renewals)
 	for _, r := range runs {
-		if !g.replica.available() {
-			break
-		}
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
