@@ -68,9 +68,10 @@ func writeFile(t *testing.T, name, text string) {
 }
 
 func TestFilesFormat(t *testing.T) {
-	dir, cwd := t.TempDir(), t.TempDir()
+	dir, cwd, link := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(cwd, link))
 	before := time.Now()
-	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: link})
 	id := createSession(t, store, "one <b>", "two")
 	name := transcriptPath(t, dir, id)
 	rel, err := filepath.Rel(dir, name)

@@ -220,7 +220,7 @@ func TestCloseDuringASweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: dir})
 		require.NoError(t, err)
-		<-time.After(time.Second / 10)
+		<-time.After(50 * time.Millisecond)
 		require.Contains(t, openFiles(t, dir), shard)
 		require.NoError(t, store.Close())
 		require.Empty(t, openFiles(t, dir))
