@@ -29,9 +29,14 @@ func TestURLs(t *testing.T) {
 			Servers: []string{"tls://u:p,%40@one", "tls://u:p,%40@[::1]:4223"}, Bucket: "b",
 			CredentialsFile: "/c", CAFile: "/a", CertFile: "/x", KeyFile: "/k",
 		},
-		"nats://host/b?nkey=/n": {Servers: []string{"nats://host"}, Bucket: "b", SeedFile: "/n"},
-		"nats://token@host/b/":  {Servers: []string{"nats://token@host"}, Bucket: "b"},
-		"nats://host/b/part-1":  {Servers: []string{"nats://host"}, Bucket: "b", Scope: "part-1"},
+		"nats://host/b?nkey=/n":                   {Servers: []string{"nats://host"}, Bucket: "b", SeedFile: "/n"},
+		"nats://token@host/b/":                    {Servers: []string{"nats://token@host"}, Bucket: "b"},
+		"nats://host/b/part-1":                    {Servers: []string{"nats://host"}, Bucket: "b", Scope: "part-1"},
+		"nats://u:@@host":                         {Servers: []string{"nats://u:@@host"}, Bucket: natsbus.DefaultBucket},
+		"nats://host" + strings.Repeat("/", 8181): {Servers: []string{"nats://host"}, Bucket: natsbus.DefaultBucket},
+		"nats://host/" + strings.Repeat("b", 64) + "/" + strings.Repeat("s", 64): {
+			Servers: []string{"nats://host"}, Bucket: strings.Repeat("b", 64), Scope: strings.Repeat("s", 64),
+		},
 	} {
 		got, err := natsbus.Parse(text)
 		require.NoError(t, err)
@@ -41,12 +46,19 @@ func TestURLs(t *testing.T) {
 		"", "host", "http://secret@host", "nats://", "nats:///b", "nats://secret@", "nats://u:secret%zz@host", "nats://secret@host,",
 		"nats://secret@host/a/b/c", "nats://secret@host/a/b.c", "nats://secret@host/a.b", "nats://secret@host/*", "nats://secret@host/%3e", "nats://secret@host/b?unknown=x",
 		"nats://secret@host/?ca=", "nats://secret@host/?ca=a&ca=b", "nats://secret@host?cert=a", "nats://secret@host?key=a", "nats://secret@host#f",
-		"nats://secret@host?%zz", "nats://secret@host?credentials=a&nkey=b", "nats://secret@" + strings.Repeat("a", 10_000),
+		"nats://secret@host?%zz", "nats://secret@host?credentials=a&nkey=b", "nats://secret@host" + strings.Repeat("/", 8175),
+		"nats://secret@host/" + strings.Repeat("b", 65), "nats://secret@host/b/" + strings.Repeat("s", 65), "nats://secret@host/b?credentials=%zz",
 	} {
 		_, err := natsbus.Parse(text)
 		require.Error(t, err, text)
 		require.NotContains(t, err.Error(), "secret")
 	}
+}
+
+func TestSecrets(t *testing.T) {
+	require.Empty(t, (&natsbus.Config{CAFile: "ca", CertFile: "cert"}).Secrets())
+	cfg := natsbus.Config{CredentialsFile: "credentials", SeedFile: "seed", CAFile: "ca", CertFile: "cert", KeyFile: "key"}
+	require.Equal(t, []string{"credentials", "seed", "key"}, cfg.Secrets())
 }
 
 func TestTLS(t *testing.T) {

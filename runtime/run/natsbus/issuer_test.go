@@ -3,6 +3,7 @@ package natsbus_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,7 +184,7 @@ func TestResponseInPlaceOfAnEntry(t *testing.T) {
 
 func TestInvalidIssuers(t *testing.T) {
 	t.Parallel()
-	keys, _ := pair(t, nkeys.CreateAccount)
+	keys, name := pair(t, nkeys.CreateAccount)
 	seed, err := keys.Seed()
 	require.NoError(t, err)
 	user, err := os.ReadFile(seedFile(t))
@@ -201,4 +202,16 @@ func TestInvalidIssuers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = i.Credentials("a.>")
 	require.Error(t, err)
+	i, err = natsbus.NewIssuer(seed, name, strings.Repeat("b", 64))
+	require.NoError(t, err)
+	_, err = i.Credentials(strings.Repeat("s", 65))
+	require.Error(t, err)
+	file, err := i.Credentials(strings.Repeat("s", 64))
+	require.NoError(t, err)
+	text, err := jwt.ParseDecoratedJWT(file)
+	require.NoError(t, err)
+	claims, err := jwt.DecodeUserClaims(text)
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("s", 64), claims.Name)
+	require.Empty(t, claims.IssuerAccount, "the seed is that of the account")
 }

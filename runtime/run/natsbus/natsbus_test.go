@@ -3,6 +3,7 @@ package natsbus_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/run/bustest"
 	"github.com/seed93082962/agenthost/runtime/run/natsbus"
@@ -107,7 +109,14 @@ func TestRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := serve(t, dir, nil)
-			owner := run.New(run.Config{Bus: open(t, url(s, "", ""))})
+			var logs logtest.Buffer
+			cfg, err := natsbus.Parse(url(s, "", ""))
+			require.NoError(t, err)
+			cfg.Logger = slog.New(slog.NewTextHandler(&logs, nil))
+			bus, err := natsbus.Open(t.Context(), cfg)
+			require.NoError(t, err)
+			defer bus.Close()
+			owner := run.New(run.Config{Bus: bus})
 			defer owner.Close()
 			other := run.New(run.Config{Bus: open(t, url(s, "", ""))})
 			defer other.Close()
@@ -149,6 +158,8 @@ func TestRestart(t *testing.T) {
 				require.Equal(t, wire.StateCancelled, state)
 			}
 			bustest.Await(t, func() bool { return owner.Available() && other.Available() })
+			require.Contains(t, logs.String(), "connection to NATS was interrupted")
+			bustest.Await(t, func() bool { return strings.Contains(logs.String(), "connection to NATS was restored") })
 			bustest.Await(t, func() bool {
 				_, err := other.Cancel(before.ID(), wire.ReasonClientRequest)
 				return err == nil
@@ -242,6 +253,14 @@ func TestBuckets(t *testing.T) {
 			bus.Close()
 		})
 	}
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "KV_no-markers", Subjects: []string{"$KV.no-markers.>"}, MaxMsgsPerSubject: 1, AllowMsgTTL: true, AllowDirect: true,
+	})
+	require.NoError(t, err)
+	cfg, err := natsbus.Parse(url(s, "", "/no-markers"))
+	require.NoError(t, err)
+	_, err = natsbus.Open(t.Context(), cfg)
+	require.ErrorContains(t, err, "it has no limit marker TTL")
 }
 
 // permissions are those of the package comment.
@@ -311,13 +330,80 @@ func TestForeignEntries(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	owner := `{"owner":"` + ids.Random().String() + `"`
-	for _, text := range []string{"x", "{}", `{"owner":1}`, `{"owner":"*"}`, `[]`, owner + `,"state":"paused"}`, owner + `,"reason":"other"}`, owner + `,"state":1}`} {
+	for text, replaced := range map[string]bool{ // by the owner of the run
+		"x": true, "{}": true, `{"owner":1}`: true, `{"owner":"*"}`: true, `[]`: true, owner + `,"state":1}`: true,
+		owner + `,"state":"paused"}`: false, owner + `,"reason":"other"}`: false,
+	} {
 		id := ids.Random()
 		_, err = conn.Request("$KV.b."+id.String(), []byte(text), bustest.Limit)
 		require.NoError(t, err)
-		_, err = bus.Get(t.Context(), id)
-		require.Error(t, err, text)
+		e, err := bus.Get(t.Context(), id)
+		require.ErrorIs(t, err, run.ErrMalformed, text)
+		require.ErrorContains(t, err, "read entry: ")
+		require.Equal(t, replaced, e.Revision != 0, text)
+		_, err = bus.Put(t.Context(), id, run.Entry{Owner: ids.Random(), Revision: e.Revision}, time.Minute)
+		require.Equal(t, replaced, err == nil, text)
+		if !replaced {
+			require.ErrorIs(t, err, run.ErrChanged)
+		}
 	}
+}
+
+// The time of an entry is rounded up to a second, the unit of the server.
+func TestTimesToLive(t *testing.T) {
+	s := serve(t, t.TempDir(), nil)
+	bus := open(t, url(s, "", "/b"))
+	stream, err := connect(t, url(s, "", "")).Stream(t.Context(), "KV_b")
+	require.NoError(t, err)
+	for ttl, want := range map[time.Duration]string{
+		-time.Second: "1s", 0: "1s", 1: "1s", time.Second: "1s", time.Second + 1: "2s", 1500 * time.Millisecond: "2s",
+		2 * time.Second: "2s", 30 * time.Second: "30s", 5*time.Minute - 1: "5m0s", 5 * time.Minute: "5m0s",
+	} {
+		id := ids.Random()
+		_, err = bus.Put(t.Context(), id, run.Entry{Owner: id}, ttl)
+		require.NoError(t, err)
+		m, err := stream.GetLastMsgForSubject(t.Context(), "$KV.b."+id.String())
+		require.NoError(t, err)
+		require.Equal(t, want, m.Header.Get(jetstream.MsgTTLHeader), ttl)
+	}
+}
+
+// A closed bus fails, and reports that it receives no notifications.
+func TestAClosedBus(t *testing.T) {
+	var logs logtest.Buffer
+	cfg, err := natsbus.Parse(url(serve(t, t.TempDir(), nil), "", ""))
+	require.NoError(t, err)
+	cfg.Logger = slog.New(slog.NewTextHandler(&logs, nil))
+	bus, err := natsbus.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Empty(t, logs.String())
+	bus.Close()
+	id := ids.Random()
+	stop := bus.Listen(id, func(run.ID) {})
+	stop()
+	require.Contains(t, logs.String(), "notifications are not received")
+	_, err = bus.Get(t.Context(), id)
+	require.ErrorContains(t, err, "read entry: ")
+	_, err = bus.Put(t.Context(), id, run.Entry{}, time.Minute)
+	require.ErrorContains(t, err, "store entry: ")
+	require.ErrorContains(t, bus.Delete(t.Context(), id, 1), "delete entry: ")
+	require.ErrorContains(t, bus.Notify(t.Context(), id, id), "notify owner: ")
+}
+
+// A notification that is no run id is ignored, and has no response.
+func TestForeignNotifications(t *testing.T) {
+	s := serve(t, t.TempDir(), nil)
+	bus, owner, id := open(t, url(s, "", "/b")), ids.Random(), ids.Random()
+	notified := make(chan run.ID, 2)
+	defer bus.Listen(owner, func(id run.ID) { notified <- id })()
+	conn, err := nats.Connect(url(s, "", ""))
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.Publish("agenthost.b."+owner.String(), []byte("x")))
+	_, err = conn.Request("agenthost.b."+owner.String(), []byte(id.String()), bustest.Limit)
+	require.NoError(t, err)
+	require.Len(t, notified, 1)
+	require.Equal(t, id, <-notified)
 }
 
 // BenchmarkCancel measures a cancel at one replica until the context of the run at another one
