@@ -100,7 +100,7 @@ func (r *Run) deleteEntry() {
 
 // finishEntry stores the end of the run. It returns the end, which is that of a cancel that another
 // replica has stored before, and reports whether it was stored. An unavailable bus is awaited for
-// at most patience.
+// at most patience. An entry that only a newer version can read is not replaced.
 func (r *Run) finishEntry(last end) (end, bool) {
 	r.entry.mu.Lock()
 	defer r.entry.mu.Unlock()
@@ -110,7 +110,8 @@ func (r *Run) finishEntry(last end) (end, bool) {
 	}
 	began, err := time.Now(), error(nil)
 	for {
-		if err = r.storeEntry(); err == nil || time.Since(began) >= patience || !r.registry.replica.await() {
+		err = r.storeEntry()
+		if err == nil || errors.Is(err, ErrMalformed) || time.Since(began) >= patience || !r.registry.replica.await() {
 			break
 		}
 	}

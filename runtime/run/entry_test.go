@@ -21,6 +21,7 @@ type heldBus struct {
 	run.Bus
 	beforeGet func(id run.ID) error
 	beforePut func(id run.ID, e run.Entry)
+	newer     bool // malformed entries are those of a newer version
 
 	mu   sync.Mutex // guards puts
 	puts map[run.ID]int
@@ -36,6 +37,9 @@ func newHeldBus(bus run.Bus) *heldBus {
 func (b *heldBus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
 	if err := b.beforeGet(id); err != nil {
 		e, _ := b.Bus.Get(ctx, id)
+		if b.newer {
+			e.Revision = 0
+		}
 		return run.Entry{Revision: e.Revision}, err
 	}
 	return b.Bus.Get(ctx, id)
@@ -208,6 +212,30 @@ func TestMalformedEntries(t *testing.T) {
 		require.True(t, owner.Available())
 		damaged.Finish(nil)
 		whole.Finish(nil)
+	})
+}
+
+// The end of a run does not wait for an entry of a newer version, which is not replaced.
+func TestEntriesOfANewerVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus, held := run.NewMemoryBus(), newHeldBus(nil)
+		held.Bus, held.newer = bus, true
+		held.beforeGet = func(run.ID) error { return run.ErrMalformed }
+		g := run.New(run.Config{Bus: held})
+		defer g.Close()
+		r := started(t, g)
+		putCancel(t, bus, r.ID())
+		stored, err := bus.Get(t.Context(), r.ID())
+		require.NoError(t, err)
+		begin := time.Now()
+		state, _ := r.Finish(nil)
+		require.Equal(t, wire.StateCompleted, state)
+		require.Equal(t, begin, time.Now())
+		require.True(t, g.Available())
+		<-time.After(30 * time.Second)
+		e, err := bus.Get(t.Context(), r.ID())
+		require.NoError(t, err)
+		require.Equal(t, stored, e)
 	})
 }
 
