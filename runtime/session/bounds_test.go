@@ -115,6 +115,17 @@ func TestBytesOfEvents(t *testing.T) {
 		require.EqualValues(t, 4, total(s))
 		appendText(t, s, "two")
 		require.EqualValues(t, 5, total(s), "messages are not limited")
+		for i := range int64(2) {
+			compact(t, s, "summary")
+			if i == 1 {
+				require.NoError(t, s.Close())
+				s = open(t, store, "a", s.ID())
+			}
+			event(s, recordedBytes)
+			require.EqualValues(t, 7+2*i, total(s), "a compaction makes room")
+			require.NoError(t, s.Record([]byte(`1`)))
+			require.EqualValues(t, 7+2*i, total(s))
+		}
 		require.NoError(t, s.Close())
 	})
 }
@@ -181,31 +192,29 @@ func TestBytesOfAMemory(t *testing.T) {
 		}
 		return n
 	}
-	for name, write := range map[string]func(s session.Session){
-		"messages": func(s session.Session) { appendText(t, s, "one"); appendText(t, s, "two") },
-		"events":   func(s session.Session) { appendText(t, s, "one"); require.NoError(t, s.Record([]byte(`"event"`))) },
-		"compacted": func(s session.Session) {
+	message := int64(512 + 512 + len("one")) // that of a session, and of a block
+	for name, row := range map[string]struct {
+		write func(s session.Session)
+		bytes int64
+	}{
+		"a message": {func(s session.Session) { appendText(t, s, "one") }, message},
+		"an event":  {func(s session.Session) { appendText(t, s, "one"); require.NoError(t, s.Record([]byte(`"event"`))) }, message + 7},
+		"compacted": {func(s session.Session) {
 			appendText(t, s, strings.Repeat("x", 1000))
-			compact(t, s, "one", "two")
-			appendText(t, s, "three")
-		},
+			require.NoError(t, s.Record([]byte(`"event"`)))
+			compact(t, s, "one")
+		}, message},
 	} {
 		t.Run(name, func(t *testing.T) {
 			create := func(store *session.Memory) session.Session {
 				s := open(t, store, "a", "")
-				write(s)
+				row.write(s)
 				return s
 			}
-			size := int64(1)
-			for kept(size, create) == 0 {
-				size++
-				require.Less(t, size, int64(10_000))
+			for n := range int64(3) {
+				require.EqualValues(t, n, kept((n+1)*row.bytes-1, create))
+				require.EqualValues(t, n+1, kept((n+1)*row.bytes, create))
 			}
-			require.Greater(t, size, int64(1000))
-			require.Equal(t, 1, kept(2*size-1, create))
-			require.Equal(t, 2, kept(2*size, create))
-			require.Equal(t, 2, kept(3*size-1, create))
-			require.Equal(t, 3, kept(3*size, create))
 		})
 	}
 }

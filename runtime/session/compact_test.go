@@ -60,6 +60,8 @@ func TestFilesDropLongTranscripts(t *testing.T) {
 		for n := range 20 {
 			appendText(t, s, strconv.Itoa(n)+strings.Repeat(" x", 1<<19))
 		}
+		require.NoError(t, s.Close())
+		s = open(t, store, "a", s.ID())
 		compact(t, s, "summary")
 		appendText(t, s, "last")
 		require.Less(t, sizeOf(t, transcriptPath(t, dir, s.ID())), int64(1000))
@@ -76,6 +78,22 @@ func TestFilesDropLongTranscripts(t *testing.T) {
 	again := open(t, store, "a", s.ID())
 	require.Equal(t, []string{"summary", "last"}, texts(again))
 	require.NoError(t, again.Close())
+}
+
+// The events before the first message have numbers.
+func TestFilesCountTheFirstEvents(t *testing.T) {
+	store := newFiles(t, session.FilesConfig{})
+	s := open(t, store, "a", "")
+	for range 3 {
+		require.NoError(t, s.Record([]byte(`{}`)))
+	}
+	appendText(t, s, strings.Repeat("x", 17<<20))
+	compact(t, s, "summary")
+	require.NoError(t, s.Close())
+	all, err := store.Transcript(t.Context(), s.ID(), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, all.Entries, 1)
+	require.EqualValues(t, 5, all.Entries[0].Seq)
 }
 
 // Messages before a compaction are not decoded, so a damaged line there does not matter.

@@ -205,7 +205,13 @@ func TestFilesAfterACrash(t *testing.T) {
 			require.True(t, s.Resumed())
 			require.Equal(t, row.want, texts(s))
 			require.Equal(t, len(row.want) == 2 || strings.HasSuffix(row.tail, "\n{"), strings.Contains(log.String(), "cut off"))
+			cut := row.tail[strings.LastIndexByte(row.tail, '\n')+1:]
+			require.Equal(t, cut != "" && cut != message, strings.Contains(log.String(), fmt.Sprintf("bytes=%d\n", len(cut))))
+			log.Reset()
 			appendText(t, s, "three")
+			require.NoError(t, s.Close())
+			s = open(t, store, "a", id)
+			require.Empty(t, log.String(), "the rest has been removed")
 			appendText(t, s, "four")
 			require.NoError(t, s.Close())
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
@@ -91,4 +92,44 @@ func TestFilesReadSessionsOfAFormerVersion(t *testing.T) {
 	setAge(t, flat, 720*time.Hour)
 	require.False(t, open(t, store, "a", expired).Resumed())
 	require.NoFileExists(t, flat)
+}
+
+// The folder to which a session is moved may not exist, or the move may fail. The file is replaced
+// once.
+func TestFilesMoveSessionsOfAFormerVersion(t *testing.T) {
+	dir := t.TempDir()
+	store := newFiles(t, session.FilesConfig{Dir: dir})
+	id := createSession(t, store, "one")
+	sharded := transcriptPath(t, dir, id)
+	shard := filepath.Dir(sharded)
+	text := former(readFile(t, sharded))
+	require.NoError(t, os.RemoveAll(shard))
+	flat := filepath.Join(filepath.Dir(shard), id+".jsonl")
+	writeFile(t, flat, text)
+	const unsharded = "of-a-former-version" // its id has no time
+	other := filepath.Join(filepath.Dir(shard), unsharded+".jsonl")
+	writeFile(t, other, strings.ReplaceAll(text, id, unsharded))
+
+	s := open(t, store, "a", id)
+	writeFile(t, shard, "a file has the name of the folder")
+	require.ErrorContains(t, s.Append(t.Context(), model.UserText("two")), "convert transcript: ")
+	require.Equal(t, text, readFile(t, flat))
+	require.NoError(t, os.Remove(shard))
+	for range 2 {
+		appendText(t, s, "two")
+	}
+	require.NoError(t, s.Close())
+	require.NoFileExists(t, flat)
+	require.Equal(t, 4, strings.Count(readFile(t, sharded), "\n"))
+
+	s = open(t, store, "a", unsharded)
+	appendText(t, s, "two")
+	before, err := os.Stat(other)
+	require.NoError(t, err)
+	appendText(t, s, "three")
+	after, err := os.Stat(other)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+	require.NoError(t, s.Close())
+	require.Equal(t, []string{"one", "two", "three"}, texts(open(t, store, "a", unsharded)))
 }

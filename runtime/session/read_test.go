@@ -66,7 +66,7 @@ func TestTranscriptAndDeleteIdentifyASession(t *testing.T) {
 	agent := filepath.Dir(filepath.Dir(file))
 	base := filepath.Dir(agent)
 	text := readFile(t, file)
-	for _, folder := range []string{"A--", "aa"} { // the first is no agent
+	for _, folder := range []string{"A--", "aa"} { // "A--" cannot be the id of an agent
 		require.NoError(t, os.MkdirAll(filepath.Join(base, folder, filepath.Base(filepath.Dir(file))), 0o700))
 	}
 	writeFile(t, filepath.Join(base, "a-file"), "text")

@@ -23,17 +23,20 @@ func setAge(t *testing.T, name string, by time.Duration) {
 }
 
 // sweep opens a store for a minute, in which files have these ages and all others are new. The
-// store sweeps once.
+// store sweeps once, and reports nothing.
 func sweep(t *testing.T, cfg session.FilesConfig, ages map[string]time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		for name, age := range ages {
 			setAge(t, name, age)
 		}
+		var logs bytes.Buffer
+		cfg.Logger = slog.New(slog.NewTextHandler(&logs, nil))
 		store, err := session.NewFiles(cfg)
 		require.NoError(t, err)
 		<-time.After(time.Minute)
 		require.NoError(t, store.Close())
+		require.Empty(t, logs.String())
 	})
 }
 
@@ -147,8 +150,8 @@ func TestSweepOfManyFiles(t *testing.T) {
 	})
 }
 
-// A sweep leaves what a store has not written: files with other names, in other folders, and what is
-// no file.
+// A sweep removes only files that a store writes: it leaves files with other names or in other
+// folders, and links.
 func TestSweepLeavesOtherFiles(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
 	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
@@ -224,6 +227,40 @@ func TestCloseDuringASweep(t *testing.T) {
 		require.Contains(t, openFiles(t, dir), shard)
 		require.NoError(t, store.Close())
 		require.Empty(t, openFiles(t, dir))
+	})
+}
+
+// A sweep reports what it cannot remove, such as a folder that has replaced a file.
+func TestSweepReportsWhatItCannotRemove(t *testing.T) {
+	dir := t.TempDir()
+	store, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: dir})
+	require.NoError(t, err)
+	shard := filepath.Dir(transcriptPath(t, dir, createSession(t, store, "one")))
+	require.NoError(t, store.Close())
+	for i := range 100 {
+		writeFile(t, filepath.Join(shard, fmt.Sprint(i, ".jsonl")), "text")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for i := range 100 {
+			setAge(t, filepath.Join(shard, fmt.Sprint(i, ".jsonl")), 1000*time.Hour)
+		}
+		var logs bytes.Buffer
+		store, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: dir, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		require.NoError(t, err)
+		<-time.After(10 * time.Millisecond) // within the first step, which has listed more than it has examined
+		left, err := filepath.Glob(filepath.Join(shard, "[0-9].jsonl"))
+		require.NoError(t, err)
+		more, err := filepath.Glob(filepath.Join(shard, "[0-9][0-9].jsonl"))
+		require.NoError(t, err)
+		for _, name := range append(left, more...) {
+			require.NoError(t, os.Remove(name))
+			require.NoError(t, os.Mkdir(name, 0o700))
+			setAge(t, name, 1000*time.Hour)
+		}
+		<-time.After(time.Minute)
+		require.Contains(t, logs.String(), "cannot remove an expired transcript")
+		require.Contains(t, logs.String(), "agent=a ")
+		require.NoError(t, store.Close())
 	})
 }
 

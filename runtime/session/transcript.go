@@ -176,10 +176,12 @@ func (t *transcript) createFile() error {
 	return nil
 }
 
-// write appends complete lines by one write. After an error it restores the previous content.
+// write appends complete lines by one write. After an error it restores the previous content. It
+// removes the rest of an interrupted append before, and that of a write whose rest could not be
+// removed.
 func (t *transcript) write(b []byte) error {
 	if t.size > t.end {
-		if err := t.truncate(); err != nil {
+		if err := t.file.Truncate(t.end); err != nil {
 			return err
 		}
 	}
@@ -187,18 +189,9 @@ func (t *transcript) write(b []byte) error {
 	n, err := t.file.WriteAt(b, t.end)
 	t.size = t.end + int64(n)
 	if err != nil {
-		return errors.Join(err, t.truncate())
+		return errors.Join(err, t.file.Truncate(t.end))
 	}
 	t.end, t.missingNewline = t.size, false
-	return nil
-}
-
-// truncate removes the rest of an interrupted append. If it fails, the next append tries again.
-func (t *transcript) truncate() error {
-	if err := t.file.Truncate(t.end); err != nil {
-		return err
-	}
-	t.size = t.end
 	return nil
 }
 
@@ -241,13 +234,12 @@ func (t *transcript) convert() error {
 		entries = append(entries, '\n')
 	}
 	old := t.path
-	if t.path = t.store.paths(t.key)[0]; t.path != old {
-		if err := t.store.makeFolder(t.path); err != nil {
-			t.path = old
-			return err
-		}
+	t.path = t.store.paths(t.key)[0]
+	err := t.store.makeFolder(t.path)
+	if err == nil {
+		err = t.replaceFile(entries)
 	}
-	if err := t.replaceFile(entries); err != nil {
+	if err != nil {
 		t.path = old
 		return err
 	}

@@ -53,6 +53,8 @@ func TestURLs(t *testing.T) {
 		require.Error(t, err, text)
 		require.NotContains(t, err.Error(), "secret")
 	}
+	_, err := natsbus.Parse("nats:///b")
+	require.EqualError(t, err, "the URL must begin with nats:// or tls:// and a host")
 }
 
 func TestSecrets(t *testing.T) {

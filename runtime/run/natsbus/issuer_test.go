@@ -193,7 +193,7 @@ func TestInvalidIssuers(t *testing.T) {
 		seed            []byte
 		account, bucket string
 	}{
-		"no seed": {nil, "", "b"}, "a user": {user, "", "b"}, "another account": {seed, "x", "b"}, "a bucket with a dot": {seed, "", "a.b"},
+		"no seed": {nil, "", "b"}, "a user": {user, "", "b"}, "a user of an account": {user, name, "b"}, "another account": {seed, "x", "b"}, "a bucket with a dot": {seed, "", "a.b"},
 	} {
 		_, err := natsbus.NewIssuer(test.seed, test.account, test.bucket)
 		require.Error(t, err, name)
