@@ -97,7 +97,8 @@ func (h *hub) demoted(user string, role rbac.Role) {
 
 func TestRotateKey(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		h := w.start()
+		keys := &keyed{Driver: w.driver}
+		h := w.start(func(c *deploy.Config) { c.Driver, c.StartTimeout = keys, time.Hour })
 		rotate := path + "/rotate-key"
 		bob := h.server.As("default", "bob", rbac.Member)
 		h.ada.Post(rotate, nil).Error(http.StatusConflict, api.AgentNotDeployed)
@@ -108,7 +109,21 @@ func TestRotateKey(t *testing.T) {
 
 		first := running["apiKey"].(string)
 		h.ada.Post(rotate, nil).Want(http.StatusAccepted)
+		var valid time.Time // the last time at which it was the key
+		h.until(func(s apitest.Object) bool {
+			if s["apiKey"] == first {
+				valid = time.Now()
+			}
+			return s["apiKey"] != first
+		})
 		second := h.replaced(first)
+		require.Greater(t, keys.single.Load().Sub(valid), 3*time.Second, "other hubs may have the former key")
+		ended := func() bool {
+			var rotation string
+			err := w.db.Read().QueryRowContext(t.Context(), `SELECT rotation FROM deployments`).Scan(&rotation)
+			return err == nil && rotation == ""
+		}
+		require.Eventually(t, ended, patience, pause)
 		after := h.reach("running")
 		require.Equal(t, running["startedAt"], after["startedAt"], "no run was ended")
 		require.Equal(t, false, after["configDrift"])
@@ -132,6 +147,19 @@ func TestRotateKey(t *testing.T) {
 	})
 }
 
+// keyed is a driver that notes when the runtimes first got a single key.
+type keyed struct {
+	deploy.Driver
+	single atomic.Pointer[time.Time]
+}
+
+func (k *keyed) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
+	if len(keys) == 1 {
+		k.single.CompareAndSwap(nil, new(time.Now()))
+	}
+	return k.Driver.SetKeys(ctx, claim, keys)
+}
+
 // The former key is valid until the runtime accepts the next one.
 func TestRotationWaitsForTheRuntime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
@@ -146,9 +174,12 @@ func TestRotationWaitsForTheRuntime(t *testing.T) {
 		require.NoError(t, h.Close()) // the next hub continues it
 		h = w.start(func(c *deploy.Config) { c.Driver = slow })
 		require.NoError(t, h.authorize("default", "helper", first))
+		before := slow.calls.Load()
+		require.Eventually(t, func() bool { return slow.calls.Load() >= before+3 }, patience, pause)
 		close(slow.resume)
 		h.replaced(first)
 		require.Len(t, h.audit(), 2)
+		require.Equal(t, 1, w.driver.Applied(), "it is not started again")
 	})
 }
 
@@ -172,9 +203,11 @@ func TestRotationAfterAnErrorOfTheDriver(t *testing.T) {
 type keyless struct {
 	deploy.Driver
 	resume chan struct{}
+	calls  atomic.Int64
 }
 
 func (k *keyless) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
+	k.calls.Add(1)
 	select {
 	case <-k.resume:
 		return k.Driver.SetKeys(ctx, claim, keys)
@@ -221,8 +254,10 @@ func TestRotationAfterAFailedDeploy(t *testing.T) {
 		failed := func(s apitest.Object) bool { return condition(s, "Progressing")["status"] == false }
 		h.until(failed)
 		full.Store(true)
+		began := time.Now()
 		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
 		require.Eventually(t, func() bool { return attempts.Load() >= 15 }, patience, time.Millisecond) // three restarts
+		require.Greater(t, time.Since(began), (1+2+4)*50*time.Millisecond, "the pause between them doubles")
 		s := h.until(failed)
 		require.Equal(t, 3.0, s["revision"], "the first one again")
 		require.Equal(t, running["specHash"], s["specHash"])

@@ -67,6 +67,7 @@ func TestToolsAndSkillsOfARevision(t *testing.T) {
 		request := w.driver.Request(key)
 		def := request.File().Agents[0]
 		require.Equal(t, "helper", def.ID)
+		require.Equal(t, "other", deploy.Request{AgentID: "other"}.File().Agents[0].ID)
 		require.Equal(t, request.CustomTools, def.CustomTools)
 		require.Equal(t, request.Skills, def.SkillArchives)
 		require.Len(t, def.CustomTools, 1)

@@ -80,11 +80,7 @@ var allStates = []string{
 
 // observeState records the state of a deployment that was stored.
 func (w *worker) observeState(ctx context.Context, d deployment, v view) {
-	state := v.State
-	if d.Desired == desiredAbsent {
-		state = StateDeleting
-	}
-	w.state.Store(state)
+	w.state.Store(v.State)
 	if n := v.RestartCount - d.RestartCount; n > 0 {
 		tenantID, agentName := d.TenantID, d.AgentName
 		if !w.s.metrics.agents.Admit(d.Key) {
@@ -98,7 +94,7 @@ func (w *worker) observeState(ctx context.Context, d deployment, v view) {
 func (w *worker) called(ctx context.Context, name string, revision int64, do func(context.Context) error) error {
 	began := time.Now()
 	ctx, span := w.s.tracer.Start(ctx, "deployment "+name, trace.WithAttributes(
-		attribute.String("agenthost.deployment", w.key), attribute.String("agenthost.revision", strconv.FormatInt(revision, 10))))
+		attribute.String("agenthost.deployment", w.key), attribute.String("agenthost.revision", strconv.Itoa(int(revision)))))
 	defer span.End()
 	err := do(ctx)
 	outcome := "success"

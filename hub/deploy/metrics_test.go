@@ -9,8 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/deploy"
@@ -21,9 +23,10 @@ import (
 func (w *world) measured(change ...func(*deploy.Config)) (*hub, func() map[string]float64) {
 	w.t.Helper()
 	reader := sdk.NewManualReader()
+	traces := trace.NewTracerProvider(trace.WithSyncer(&w.spans))
 	h := w.start(append(change, func(c *deploy.Config) {
 		c.Store = apitest.NewStore(w.t, w.db, store.Config{
-			Keyring: apitest.Keyring(w.t, w.keys...), MeterProvider: sdk.NewMeterProvider(sdk.WithReader(reader)),
+			Keyring: apitest.Keyring(w.t, w.keys...), MeterProvider: sdk.NewMeterProvider(sdk.WithReader(reader)), TracerProvider: traces,
 		})
 	})...)
 	return h, func() map[string]float64 {
@@ -66,7 +69,7 @@ func TestMetricsOfDeployments(t *testing.T) {
 			require.Eventually(t, func() bool {
 				got = metrics()
 				for name, value := range want {
-					if got[name] != value {
+					if now, ok := got[name]; !ok || now != value {
 						return false
 					}
 				}
@@ -86,7 +89,10 @@ func TestMetricsOfDeployments(t *testing.T) {
 		if third.db.Engine() == "postgres" { // on SQLite, there is one hub
 			until(others, map[string]float64{".leases holder=this": 0, ".leases holder=other": 1, "s state=running": 0})
 		}
+		w.driver.Fail(deploy.ErrUnavailable)
 		second.ada.Delete(path).Want(http.StatusNoContent)
+		require.Eventually(t, func() bool { return metrics()["s state=deleting"]+others()["s state=deleting"] == 1 }, patience, pause)
+		w.driver.Fail(nil)
 		second.reach("not_deployed")
 		for _, metrics := range []func() map[string]float64{metrics, others} {
 			until(metrics, map[string]float64{".leases holder=this": 0, ".leases holder=other": 0, "s state=deleting": 0})
@@ -113,5 +119,25 @@ func TestMetricsOfTheDriver(t *testing.T) {
 			h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 			require.Eventually(t, func() bool { return metrics()[name+"call=stop,outcome="+outcome] > 0 }, patience, pause, outcome)
 		}
+		require.NoError(t, h.Close())
+		seen := map[string]trace.Status{}
+		for _, span := range w.spans.GetSpans() {
+			seen[span.Name+" "+span.Status.Description] = span.Status
+		}
+		require.Equal(t, map[string]trace.Status{
+			"deployment apply ": {}, "deployment stop error": {Code: codes.Error, Description: "error"},
+			"deployment stop unavailable": {Code: codes.Error, Description: "unavailable"}, "deployment stop fenced": {Code: codes.Error, Description: "fenced"},
+		}, seen)
+	})
+}
+
+// A hub that has not read the leases has no time of that.
+func TestMetricsBeforeAPoll(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.exec(`ALTER TABLE deployment_fence RENAME TO gone`)
+		_, metrics := w.measured()
+		require.NotContains(t, metrics(), "agenthost.hub.reconciler.poll.timestamp ")
+		w.exec(`ALTER TABLE gone RENAME TO deployment_fence`)
+		require.Eventually(t, func() bool { return metrics()["agenthost.hub.reconciler.poll.timestamp "] > 0 }, patience, pause)
 	})
 }

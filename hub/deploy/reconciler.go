@@ -256,11 +256,7 @@ func (r *reconciler) hold(ctx context.Context, h held) {
 	r.mu.Lock()
 	w := r.workers[h.Key]
 	r.mu.Unlock()
-	if w != nil && w.ended() {
-		r.release(h.Key)
-		w = nil
-	}
-	if w != nil {
+	if w != nil && !w.ended() {
 		if w.edition.Load() < h.Edition {
 			w.wake()
 		}

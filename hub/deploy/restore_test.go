@@ -1,10 +1,12 @@
 package deploy_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -272,5 +274,39 @@ func TestStatusHasNoStackTrace(t *testing.T) {
 		}
 		require.LessOrEqual(t, strings.Count(text, "\n"), 5)
 		require.Equal(t, 1, strings.Count(text, "out of memory"), "each runtime logged it: %s", text)
+	})
+}
+
+// outdated is a driver that knows a later fence, and on which another hub takes the lease before
+// the deployment is restored.
+type outdated struct {
+	deploy.Driver
+	w      *world
+	fenced atomic.Bool
+}
+
+func (o *outdated) Apply(context.Context, deploy.Claim, int64, deploy.Request) error {
+	o.fenced.Store(true)
+	return &deploy.FencedError{Fence: 1000}
+}
+
+func (o *outdated) Observe(context.Context, string) (deploy.Observed, error) {
+	if o.fenced.Load() {
+		o.w.exec(`UPDATE deployments SET lease_holder = 'another', lease_fence = lease_fence + 1`)
+	}
+	return deploy.Observed{Exists: o.fenced.Load()}, nil
+}
+
+// A hub that has lost the lease restores nothing.
+func TestRestoreWithoutTheLease(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		log := &logtest.Buffer{}
+		h := w.start(func(c *deploy.Config) {
+			c.Driver, c.LeaseTime, c.Store.Logger = &outdated{Driver: w.driver, w: w}, time.Hour, slog.New(slog.NewTextHandler(log, nil))
+		})
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), "is controlled by another hub") }, patience, pause)
+		require.Equal(t, 1.0, h.ada.Get(path + "/revisions").Want(http.StatusOK)["total"])
+		require.NotContains(t, log.String(), "was it restored from a backup?")
 	})
 }

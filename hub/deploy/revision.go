@@ -148,7 +148,6 @@ func (s *Service) revise(ctx context.Context, tx *store.Tx, d deployment, reques
 	d.DeployedBy = tx.Caller.UserName
 	var err error
 	if d.Edition == 0 {
-		d.Edition = 1
 		if err = insertDeployment(ctx, tx, d); err == nil {
 			err = deleteRevisions(ctx, tx, d)
 		}

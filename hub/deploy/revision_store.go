@@ -31,7 +31,7 @@ var sealedRequest = store.Sealed{
 	Table: "deployment_revisions", Column: "sealed", ID: "id", Bound: []string{"tenant_id"}, Required: true,
 }
 
-func revisionID(key string, number int64) string { return key + "/" + strconv.FormatInt(number, 10) }
+func revisionID(key string, number int64) string { return key + "/" + strconv.Itoa(int(number)) }
 
 const revisionColumns = `key, tenant_id, revision, spec_hash, sealed, changes, ready, deployed_at, deployed_by`
 

@@ -362,6 +362,14 @@ func TestRoutesOfTwoHubs(t *testing.T) {
 	})
 }
 
+// closed is a gateway that notes that its connections were closed.
+type closed struct {
+	deploy.Gateway
+	called atomic.Bool
+}
+
+func (c *closed) CloseIdleConnections() { c.called.Store(true) }
+
 func TestGatewayNeedsAnAddress(t *testing.T) {
 	onGateways(t, func(t *testing.T, w *routed) {
 		const path, name, same = "without a path", "is not a name", "have the same host"
@@ -382,6 +390,10 @@ func TestGatewayNeedsAnAddress(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Close())
 		}
+		g := &closed{Gateway: w.driver}
+		h := w.open(func(c *deploy.Config) { c.Gateway = g })
+		require.NoError(t, h.Close())
+		require.True(t, g.called.Load())
 		_, err := deploy.New(t.Context(), deploy.Config{Store: w.store(), Catalog: w.catalog, Driver: w.world.driver, PublicURL: "http://[", Gateway: w.driver, GatewayURL: w.gateway.Proxy})
 		require.ErrorContains(t, err, "PublicURL is not a URL")
 		for _, url := range []string{"http://192.0.2.1:8000", "http://[2001:db8::1]:8000"} { // also with another port

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/artifact"
@@ -41,6 +42,7 @@ type world struct {
 	driver  *deploytest.Memory
 	catalog *catalog.Service
 	console *apitest.Server // of the catalog
+	spans   tracetest.InMemoryExporter
 }
 
 const providerKey = "sk-planted-0123456789"
