@@ -251,6 +251,8 @@ func TestRowsOfAFormerVersion(t *testing.T) {
 		s := h.serves(1)
 		require.Equal(t, []any{"running", first["startedAt"], first["apiKey"], false}, []any{s["state"], s["startedAt"], s["apiKey"], s["configDrift"]})
 		require.Equal(t, applied, w.driver.Applied(), "its runtime continues")
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM deployment_readers WHERE user_id = '*'`).Scan(&left))
+		require.Zero(t, left, "its readers are known")
 		stored, err = w.row(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, w.open(stored).Request.Env, "the key is in one place")

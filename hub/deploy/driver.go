@@ -104,7 +104,7 @@ type Observed struct {
 type Runtime struct {
 	Revision  int64
 	Phase     Phase
-	URL       string    // while it runs, also if it is Stopping
+	URL       string    // with its port and without a path; while it runs, also if it is Stopping
 	StartedAt time.Time // of the current or the last process
 	Replicas  []string  // the URLs of its processes, if each has conversations of its own
 	Message   string    // details for the user, such as why it exited

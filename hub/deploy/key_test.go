@@ -110,12 +110,14 @@ func TestRotateKey(t *testing.T) {
 		first := running["apiKey"].(string)
 		h.ada.Post(rotate, nil).Want(http.StatusAccepted)
 		var valid time.Time // the last time at which it was the key
-		h.until(func(s apitest.Object) bool {
-			if s["apiKey"] == first {
-				valid = time.Now()
+		require.Eventually(t, func() bool {
+			now := time.Now()
+			changed := h.ada.Get(path).Want(http.StatusOK)["apiKey"] != first
+			if !changed {
+				valid = now
 			}
-			return s["apiKey"] != first
-		})
+			return changed
+		}, patience, pause)
 		second := h.replaced(first)
 		require.Greater(t, keys.single.Load().Sub(valid), 3*time.Second, "other hubs may have the former key")
 		ended := func() bool {

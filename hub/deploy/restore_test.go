@@ -107,13 +107,20 @@ func TestChangesOfARestoredDatabase(t *testing.T) {
 // Their data remains.
 func TestUnknownRuntimes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
+		w.agent("default", "a")
 		for revision := range int64(3) {
 			claim := deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()}
 			require.NoError(t, w.driver.Apply(t.Context(), claim, revision, deploy.Request{}))
 		}
+		stopped := deploy.Claim{Key: "default-b", Owner: w.owner()}
+		require.NoError(t, w.driver.Apply(t.Context(), stopped, 1, deploy.Request{}))
+		require.NoError(t, w.driver.Stop(t.Context(), stopped, 1, 0))
 		f, log := w.failing(), &logtest.Buffer{}
 		f.set("Stop", errors.New("not permitted"))
-		w.start(func(c *deploy.Config) { c.Driver, c.Store.Logger = f, slog.New(slog.NewTextHandler(log, nil)) })
+		h := w.start(func(c *deploy.Config) { c.Driver, c.Store.Logger = f, slog.New(slog.NewTextHandler(log, nil)) })
+		h.ada.Post("/api/v1/admin/agents/a/deploy", nil).Want(http.StatusAccepted) // a row is before them
+		require.Eventually(t, func() bool { return w.driver.Request("default-a").AgentID == "a" }, patience, pause)
+		f.await(t, "List", 2)
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), "stop unknown runtime") }, patience, pause)
 		f.set("Stop", nil)
 		w.awaitAlive()
@@ -123,6 +130,7 @@ func TestUnknownRuntimes(t *testing.T) {
 		f.await(t, "List", 1)
 		warnings := func() int { return strings.Count(log.String(), "runtimes that the database does not know") }
 		before := warnings()
+		require.Positive(t, before)
 		f.await(t, "List", 2)
 		require.Equal(t, before, warnings(), "they are stopped")
 	})

@@ -13,7 +13,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // Bounds of the stored revisions of a deployment. Those that may be started again are stored in any
@@ -243,9 +242,7 @@ func (r Request) parts() map[string]any {
 	for _, v := range r.Skills {
 		parts["skill "+v.Name] = v.Hash
 	}
-	if r.Deployment != (agent.Deployment{}) {
-		parts["deployment"] = r.Deployment
-	}
+	parts["deployment"] = r.Deployment
 	return parts
 }
 
@@ -301,7 +298,6 @@ func (s *Service) upgradeOne(ctx context.Context, tx *store.Tx, d deployment, fo
 		d.Serving = d.Revision
 	}
 	d.former = false
-	d.Machine = s.cfg.Machine
 	if former.Request.Key != "" && d.Desired != desiredAbsent {
 		former.Request.Env = nil
 		if err := s.storeRevision(ctx, tx, d, former.Request, nil); err != nil {

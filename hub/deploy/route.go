@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -67,20 +66,6 @@ func gatewayHost(cfg Config) (string, error) {
 	return host, nil
 }
 
-// baseURL returns the URL of a runtime with its port, as a Route has it.
-func baseURL(runtimeURL string) string {
-	u, err := url.Parse(runtimeURL)
-	if err != nil || u.Port() != "" {
-		return runtimeURL
-	}
-	port := "80"
-	if u.Scheme == "https" {
-		port = "443"
-	}
-	u.Host = net.JoinHostPort(u.Hostname(), port)
-	return u.String()
-}
-
 // published is what a worker knows of the route of its deployment.
 type published struct {
 	wanted Route     // zero: none
@@ -123,7 +108,7 @@ func (w *worker) route(ctx context.Context, d deployment, v *view) Route {
 	}
 	return Route{
 		Key: d.Key, Host: w.s.gatewayHost, Path: strings.TrimPrefix(w.s.publicURL(d.TenantID, d.AgentName), w.s.cfg.GatewayURL),
-		Target: baseURL(v.RuntimeURL), Timeout: p.limit,
+		Target: v.RuntimeURL, Timeout: p.limit,
 	}
 }
 
@@ -171,9 +156,7 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted Rout
 	}
 	p.route, p.known, p.at = wanted, err == nil, time.Now()
 	if err == nil {
-		p.failures = 0
-		w.noteRoute(v, wanted)
-		return w.s.inspectEvery(), nil
+		return 0, nil // the next step notes it
 	}
 	pause := min(w.s.cfg.Backoff<<min(p.failures, 10), maxBackoff)
 	p.edition, p.retryAt = d.Edition, p.at.Add(pause)

@@ -314,3 +314,21 @@ func TestARouteThatIsOwnedInTheMeantime(t *testing.T) {
 		}
 	})
 }
+
+// closed is a gateway that notes that its connections were closed.
+type closed struct {
+	deploy.Gateway
+	called atomic.Bool
+}
+
+func (c *closed) CloseIdleConnections() { c.called.Store(true) }
+
+// A hub that ends leaves no connections to the gateway.
+func TestCloseOfAGateway(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		g := &closed{Gateway: w.driver}
+		h := w.open(func(c *deploy.Config) { c.Gateway = g })
+		require.NoError(t, h.Close())
+		require.True(t, g.called.Load())
+	})
+}

@@ -87,10 +87,7 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) 
 		err := w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 			return errors.Join(deleteHeld(ctx, tx, d), deleteReaders(ctx, tx, d.TenantID, d.KeyDigest))
 		})
-		if err != nil {
-			return v, 0, err
-		}
-		return d.view, 0, nil // the next round finds no row, or the one of a new deployment
+		return d.view, 0, err // the next round finds no row, or the one of a new deployment
 	}
 	w.purged = false
 	return d.view, 0, endPurge(ctx, w.s.store.DB.Write(), d)
@@ -102,7 +99,6 @@ func (w *worker) halt(ctx context.Context, d deployment, v view, obs Observed) (
 	if err != nil {
 		return v, 0, err
 	}
-	v.Health, v.RuntimeURL, v.StartedAt = healthUnknown, "", obs.Runtime(d.main()).StartedAt
 	w.condition(&v, conditionReady, false, "The deployment is stopped.")
 	v.removeCondition(conditionServers)
 	if !slices.ContainsFunc(obs.Runtimes, Runtime.mayRun) {
