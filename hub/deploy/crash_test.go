@@ -89,6 +89,38 @@ func TestAFailedRevisionThatServedIsStartedAgain(t *testing.T) {
 	})
 }
 
+// The conditions are those of the next revision as soon as it serves.
+func TestConditionsOfTheNextRevision(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		broken := breakable(w)
+		h := w.start(func(c *deploy.Config) { c.Backoff, c.WatchEvery = time.Second, time.Second })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		broken.Store(true)
+		w.driver.Kill(key)
+		h.until(func(s apitest.Object) bool { return condition(s, "applied")["status"] == false })
+		broken.Store(false)
+		s := h.redeploy("second", 2)
+		for _, kind := range []string{"applied", "ready", "Progressing"} {
+			c := condition(s, kind)
+			require.Equal(t, apitest.Object{"type": kind, "status": true, "changedAt": c["changedAt"]}, c)
+		}
+	})
+}
+
+// By default, a runtime is probed each second.
+func TestDefaultOfProbes(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		probes, _ := w.probed()
+		h := w.start(func(c *deploy.Config) { c.WatchEvery = 0 })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		began, first := time.Now(), probes.Load()
+		require.Eventually(t, func() bool { return probes.Load() >= first+3 }, patience, time.Millisecond)
+		require.Greater(t, time.Since(began), time.Second)
+	})
+}
+
 // A deployment whose request is not stored is not started again, and can be deployed again.
 func TestARequestThatIsNotStored(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

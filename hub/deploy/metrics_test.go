@@ -83,6 +83,7 @@ func TestMetricsOfDeployments(t *testing.T) {
 			".restarts agent=helper,tenant=default": 1, "s state=running": 1, "s state=starting": 0, ".leases holder=this": 1, ".leases holder=other": 0,
 		})
 		require.NoError(t, first.Close())
+		require.NotContains(t, metrics(), ".leases holder=this")
 		second, metrics := w.measured()
 		until(metrics, map[string]float64{".lease.changes change=taken": 1, ".lease.changes change=lost": 0, ".leases holder=this": 1, "s state=running": 1})
 		third, others := w.measured()

@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,6 +25,12 @@ func (w *routed) listed(times int) {
 	w.t.Helper()
 	before := w.gateway.Listings()
 	require.Eventually(w.t, func() bool { return w.gateway.Listings() >= before+times }, patience, 5*time.Millisecond)
+}
+
+// state returns the state of the only deployment, for a gateway.
+func (w *routed) state() (state string) {
+	_ = w.db.Read().QueryRowContext(context.Background(), `SELECT state FROM deployments`).Scan(&state) // "" if there is none
+	return state
 }
 
 // deployMany deploys further agents, and waits for their routes.
@@ -248,7 +255,12 @@ func TestListingsAfterAnOutage(t *testing.T) {
 			return all
 		}
 		w.open(func(c *deploy.Config) { c.WatchEvery = 2 * time.Millisecond })
-		failed := pauses(5) // the last one is 16 times as long as the first
+		failed := pauses(5) // each is twice as long as the one before
+		var total time.Duration
+		for _, p := range failed[:5] {
+			total += p
+		}
+		require.Greater(t, total, (2+4+8+16+32)*20*time.Millisecond)
 		fails.Store(false)
 		all := pauses(len(failed) + 10)
 		require.Less(t, slices.Min(all[len(failed)+1:])*4, slices.Max(failed), all)
@@ -330,5 +342,30 @@ func TestCloseOfAGateway(t *testing.T) {
 		h := w.open(func(c *deploy.Config) { c.Gateway = g })
 		require.NoError(t, h.Close())
 		require.True(t, g.called.Load())
+	})
+}
+
+// A slow gateway delays a deployment only for the time of a call.
+func TestSlowGateway(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		h := w.open()
+		end := make(chan struct{})
+		var calls atomic.Int64
+		w.gateway.Fail(func(_ http.ResponseWriter, r *http.Request) bool {
+			calls.Add(1)
+			select {
+			case <-r.Context().Done():
+				return true
+			case <-end:
+				return false
+			}
+		})
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		require.LessOrEqual(t, calls.Load(), int64(1), "it does not wait for the gateway")
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.reach("not_deployed")
+		close(end)
+		w.left()
 	})
 }

@@ -234,31 +234,6 @@ func TestGatewayFails(t *testing.T) {
 	}
 }
 
-// A slow gateway delays a deployment only for the time of a call.
-func TestSlowGateway(t *testing.T) {
-	onGateways(t, func(t *testing.T, w *routed) {
-		h := w.open()
-		end := make(chan struct{})
-		var calls atomic.Int64
-		w.gateway.Fail(func(_ http.ResponseWriter, r *http.Request) bool {
-			calls.Add(1)
-			select {
-			case <-r.Context().Done():
-				return true
-			case <-end:
-				return false
-			}
-		})
-		h.ada.Post(path, nil).Want(http.StatusAccepted)
-		h.reach("running")
-		require.LessOrEqual(t, calls.Load(), int64(1), "it does not wait for the gateway")
-		h.ada.Delete(path).Want(http.StatusNoContent)
-		h.reach("not_deployed")
-		close(end)
-		w.left()
-	})
-}
-
 // A route that an operator changes is repaired, and routes without a deployment are removed, but
 // only those of the hub.
 func TestRoutesAreRepaired(t *testing.T) {
@@ -327,9 +302,15 @@ func TestRouteOfACrash(t *testing.T) {
 		h.until(func(s apitest.Object) bool { return s["state"] == "unhealthy" && condition(s, "Routed") == nil })
 		away.Store(false)
 		h.until(isRouted(true))
+		var early atomic.Bool // a route was removed before the state was stored
+		w.gateway.Fail(func(_ http.ResponseWriter, r *http.Request) bool {
+			early.Store(early.Load() || r.Method == http.MethodDelete && w.state() == "running")
+			return false
+		})
 		away.Store(true)
 		w.world.driver.Kill(key)
 		w.left()
+		require.False(t, early.Load())
 		before := probes.Load() // of the next runtime
 		require.Eventually(t, func() bool { return probes.Load() >= before+5 }, patience, pause)
 		require.Empty(t, w.gateway.Names("routes"))
