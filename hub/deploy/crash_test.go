@@ -182,5 +182,8 @@ func testPausesAfterFailures(t *testing.T, backoff, retryEvery time.Duration, pa
 		}
 		h.reach("running")
 		failed(0) // it is not in a crash loop
+		var waits int
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(retry_at) FROM deployments`).Scan(&waits))
+		require.Zero(t, waits)
 	})
 }

@@ -159,6 +159,25 @@ func TestErrorOfAStop(t *testing.T) {
 	})
 }
 
+// A runtime that is not ready has failed, also if it cannot be stopped.
+func TestErrorOfAStopOfAFailure(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.faulty()
+		f, log := w.failing(), &logtest.Buffer{}
+		f.set("Stop", errors.New("not permitted"))
+		h := w.start(func(c *deploy.Config) {
+			c.Driver, c.StartTimeout, c.Store.Logger = f, 50*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
+		})
+		w.prompt("faulty")
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Contains(t, h.reach("failed")["error"], "The agent was not ready")
+		f.await(t, "Stop", 2)
+		require.NotContains(t, log.String(), "reconcile deployment")
+		f.set("Stop", nil)
+		w.awaitAlive()
+	})
+}
+
 // The error of a delete ends with it, also if the next deployment is not ready.
 func TestErrorOfADelete(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,22 +58,40 @@ func (w *world) probed() (probes *atomic.Int64, away *atomic.Bool) {
 	return probes, away
 }
 
-// A runtime that does not respond is unhealthy, and has some time to recover.
+// A runtime that does not respond to three probes is unhealthy, and has some time to recover.
 func TestUnhealthyRuntimeRecovers(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex // guards states
+		var states []string
 		probes, away := w.probed()
+		rejects := w.driver.Serve
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			handler, err := rejects(req)
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if away.Load() {
+					mu.Lock()
+					defer mu.Unlock()
+					states = append(states, w.state())
+				}
+				handler.ServeHTTP(rw, r)
+			}), err
+		}
 		h := w.start()
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		before := h.reach("running")
 		away.Store(true)
 		s := h.reach("unhealthy")
 		require.Equal(t, []any{"unhealthy", before["runtimeUrl"]}, []any{s["health"], s["runtimeUrl"]})
+		require.Equal(t, []any{false, s["error"]}, []any{condition(s, "ready")["status"], condition(s, "ready")["message"]})
 		require.Contains(t, s["error"], "the runtime is not ready")
 		e, err := h.Endpoint(t.Context(), "default", "helper")
 		require.NoError(t, err, "some of its requests may succeed")
 		require.Equal(t, before["runtimeUrl"], e.URL)
 		n := probes.Load()
 		require.Eventually(t, func() bool { return probes.Load() >= n+5 }, patience, pause)
+		mu.Lock()
+		require.Equal(t, []string{"running", "running", "running", "unhealthy"}, states[:4])
+		mu.Unlock()
 		away.Store(false)
 		s = h.reach("running")
 		require.Equal(t, []any{"healthy", before["startedAt"], 0.0, nil}, []any{s["health"], s["startedAt"], s["restartCount"], s["error"]})
@@ -112,6 +131,9 @@ func TestPreparation(t *testing.T) {
 		status := h.reach("starting")
 		require.EqualValues(t, 0, status["restartCount"])
 		require.NotEmpty(t, status["runtimeUrl"])
+		var failures int
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT failures FROM deployments`).Scan(&failures))
+		require.Zero(t, failures)
 		_, err := h.Endpoint(t.Context(), "default", "helper")
 		require.ErrorIs(t, err, api.Unavailable)
 		require.Contains(t, fmt.Sprint(status["conditions"]), "the image is pulled")

@@ -231,10 +231,14 @@ func TestHangingRuntimeIsStartedAgain(t *testing.T) {
 				}
 			}), err
 		}
-		h := w.start(func(c *deploy.Config) { c.StartTimeout = 300 * time.Millisecond })
+		h := w.start(func(c *deploy.Config) { c.StartTimeout, c.Backoff = 300*time.Millisecond, time.Second })
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		first := h.reach("running")["startedAt"]
 		close(hang)
+		h.until(func(s apitest.Object) bool {
+			message, _ := s["error"].(string)
+			return strings.HasPrefix(message, "The runtime did not respond for 300ms: the runtime is not ready")
+		})
 		again := h.until(func(s apitest.Object) bool { return s["state"] == "running" && s["startedAt"] != first })
 		require.Equal(t, 1.0, again["restartCount"])
 	})

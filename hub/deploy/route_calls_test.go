@@ -27,8 +27,8 @@ func (w *routed) listed(times int) {
 	require.Eventually(w.t, func() bool { return w.gateway.Listings() >= before+times }, patience, 5*time.Millisecond)
 }
 
-// state returns the state of the only deployment, for a gateway.
-func (w *routed) state() (state string) {
+// state returns the state of the only deployment, for a gateway or a runtime.
+func (w *world) state() (state string) {
 	_ = w.db.Read().QueryRowContext(context.Background(), `SELECT state FROM deployments`).Scan(&state) // "" if there is none
 	return state
 }

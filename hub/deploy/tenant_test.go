@@ -90,6 +90,7 @@ func TestDeploymentsOfATenantEnd(t *testing.T) {
 func TestADamagedDeploymentOfATenantEnds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.agent("default", "deleted")
+		w.agent("default", "third")
 		log, deleted := &logtest.Buffer{}, "/api/v1/admin/agents/deleted/deploy"
 		h := w.start(func(c *deploy.Config) { c.Store.Logger = slog.New(slog.NewTextHandler(log, nil)) })
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
@@ -98,7 +99,8 @@ func TestADamagedDeploymentOfATenantEnds(t *testing.T) {
 		h.ada.Post(deleted, nil).Want(http.StatusAccepted)
 		h.ada.Delete(deleted).Want(http.StatusNoContent)
 		w.exec(`UPDATE deployments SET sealed = key_digest WHERE agent_name = 'helper'`)
-		require.Equal(t, 1, h.endTenant(false))
+		h.ada.Post("/api/v1/admin/agents/third/deploy", nil).Want(http.StatusAccepted)
+		require.Equal(t, 2, h.endTenant(true))
 		require.Contains(t, log.String(), "the key of a deployment cannot be replaced")
 		w.driver.Fail(nil)
 		w.awaitAlive()
