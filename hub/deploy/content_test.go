@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -196,9 +197,10 @@ func TestDamagedRow(t *testing.T) {
 		h.reach("running")
 		require.NoError(t, h.Close())
 		w.exec(`UPDATE deployments SET state = 'starting', sealed = key_digest`)
-		log := &logtest.Buffer{}
+		log, began := &logtest.Buffer{}, time.Now()
 		w.start(func(c *deploy.Config) { c.Store.Logger = slog.New(slog.NewTextHandler(log, nil)) })
-		require.Eventually(t, func() bool { return strings.Contains(log.String(), "reconcile deployment") }, patience, pause)
+		require.Eventually(t, func() bool { return strings.Count(log.String(), `msg="reconcile deployment"`) >= 3 }, patience, pause)
+		require.Greater(t, time.Since(began), 2*time.Second, "once a second")
 		require.Equal(t, []int64{1}, w.alive())
 	})
 }

@@ -84,6 +84,7 @@ func TestMetricsOfDeployments(t *testing.T) {
 		})
 		require.NoError(t, first.Close())
 		require.NotContains(t, metrics(), ".leases holder=this")
+		require.EqualValues(t, 0, metrics()[".lease.changes change=lost"], "it was returned")
 		second, metrics := w.measured()
 		until(metrics, map[string]float64{".lease.changes change=taken": 1, ".lease.changes change=lost": 0, ".leases holder=this": 1, "s state=running": 1})
 		third, others := w.measured()
@@ -95,6 +96,7 @@ func TestMetricsOfDeployments(t *testing.T) {
 		require.Eventually(t, func() bool { return metrics()["s state=deleting"]+others()["s state=deleting"] == 1 }, patience, pause)
 		w.driver.Fail(nil)
 		second.reach("not_deployed")
+		require.Eventually(t, func() bool { return metrics()[".lease.changes change=lost"]+others()[".lease.changes change=lost"] > 0 }, patience, pause)
 		for _, metrics := range []func() map[string]float64{metrics, others} {
 			until(metrics, map[string]float64{".leases holder=this": 0, ".leases holder=other": 0, "s state=deleting": 0})
 		}

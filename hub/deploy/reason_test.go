@@ -77,6 +77,7 @@ func TestReasonOfAnEnd(t *testing.T) {
 			w.driver.Kill(key)
 			s := h.until(func(s apitest.Object) bool { return s["error"] != nil })
 			require.Equal(t, "The runtime ended: "+row.want, s["error"])
+			require.Equal(t, []any{"starting", "unknown", nil}, []any{s["state"], s["health"], s["runtimeUrl"]})
 			h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 			h.reach("stopped")
 			h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)

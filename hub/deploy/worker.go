@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -120,13 +119,17 @@ func (w *worker) run() {
 	ctx := w.ctx
 	defer w.stop()
 	defer close(w.done)
+	defer func() {
+		if w.s.reconciler.ctx.Err() == nil { // otherwise, this hub ends, which returns the lease
+			w.s.metrics.leases.Add(context.WithoutCancel(ctx), 1, leaseLost)
+		}
+	}()
 	for {
 		pause, err := w.round(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errLost), errors.Is(err, ErrFenced):
-			w.s.metrics.leases.Add(ctx, 1, leaseLost)
 			w.s.store.Logger.Info("deployment was deleted, or is controlled by another hub", "deployment", w.key, "err", err)
 			return
 		case err != nil:
@@ -220,7 +223,6 @@ func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
 	for _, r := range obs.Runtimes {
 		next = max(next, r.Revision)
 	}
-	d.Conditions = slices.Clone(d.Conditions)
 	w.condition(&d.view, conditionRestored, true, restoredMessage)
 	d.Rollout, d.Serving = nil, 0
 	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
