@@ -128,7 +128,7 @@ func TestAFailureCutsNoRun(t *testing.T) {
 	}
 }
 
-// A stop ends the runs of former revisions too, also if the deployment is started before they ended.
+// A stop ends the runs of former revisions too, also if a start follows before they have ended.
 func TestAStopEndsFormerRuns(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		model, release := upstream(t)
