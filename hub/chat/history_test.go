@@ -36,6 +36,7 @@ func TestHistories(t *testing.T) {
 		"several of one":           {[]wire.Turn{model("0"), user("a"), user("b"), model("c"), model("d")}, []wire.Turn{user("a\n\nb"), model("c\n\nd")}, "hello"},
 		"many":                     {many, many[6:], "hello"},
 		"exactly 1 MiB":            {[]wire.Turn{user(x(most - 1)), model("a")}, []wire.Turn{user(x(most - 1)), model("a")}, "hello"},
+		"1 MiB of words":           {[]wire.Turn{user(strings.Repeat("x ", most/2-1) + "y"), model("a")}, []wire.Turn{user(strings.Repeat("x ", most/2-1) + "y"), model("a")}, "hello"},
 		"more than 1 MiB":          {[]wire.Turn{user(x(most)), model("a")}, nil, "hello"},
 		"exactly 1 MiB in JSON":    {[]wire.Turn{user(controls), model("abcd")}, []wire.Turn{user(controls), model("abcd")}, "hello"},
 		"more than 1 MiB in JSON":  {[]wire.Turn{user("a"), model("b"), user(controls), model("abcde")}, nil, "hello"},

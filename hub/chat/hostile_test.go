@@ -44,7 +44,7 @@ func TestHostileRuntimes(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite(t), func(cfg *config) {
 		impatient(cfg)
-		cfg.Relay.OpenTimeout = time.Minute // all of them accept the run
+		cfg.Relay.OpenTimeout, cfg.Relay.IdleTimeout = time.Minute, time.Second // all of them accept the run, also on a busy machine
 	})
 	long := strings.Repeat("x", 100_000)
 	for name, h := range map[string]http.HandlerFunc{

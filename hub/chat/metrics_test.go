@@ -3,12 +3,14 @@ package chat_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -304,4 +306,49 @@ func TestEndsOfAnswersThatWait(t *testing.T) {
 		require.Equal(t, []string{"completed", "completed", "completed", ""}[i], last(answer.rest()))
 	}
 	require.Zero(t, metrics()["chats.unsaved "])
+}
+
+// nowhere has a deployment of every agent, which cannot be reached.
+type nowhere struct{}
+
+func (nowhere) Endpoint(context.Context, string, string) (deploy.Endpoint, error) {
+	return deploy.Endpoint{URL: "http://127.0.0.1:1"}, nil
+}
+
+func (nowhere) Replicas(context.Context, string) ([]string, error) { return nil, nil }
+
+// Beyond 1000 agents, an answer counts for no certain one.
+func TestMetricsOfManyAgents(t *testing.T) {
+	t.Parallel()
+	const agents = 1002
+	s, metrics := withMetrics(t, func(c *config) { c.Catalog, c.Deployments = everyAgent{}, nowhere{} })
+	s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
+		INSERT INTO chat_sessions (key, tenant_id, user_id, id, user_name, user_search, agent_name, title, source, created_at, updated_at)
+		SELECT 's' || i, 'acme', 'id-' || i, 's' || i, '', '', 'agent' || i, '', 'hub', 0, 0 FROM n`, agents)
+	numbers := make(chan int, agents)
+	for i := range agents {
+		numbers <- i + 1
+	}
+	close(numbers)
+	var senders sync.WaitGroup
+	for range 16 {
+		senders.Go(func() {
+			for i := range numbers {
+				caller := s.As("acme", fmt.Sprint(i), "member").Caller
+				if _, _, err := s.service.Send(t.Context(), caller, fmt.Sprint("agent", i), fmt.Sprint("s", i), chat.SendInput{Message: "hello"}); !errors.Is(err, api.UpstreamFailed) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	senders.Wait()
+	got := metrics()
+	require.Equal(t, 2.0, got["chats agent=other,outcome=failed,tenant=other"])
+	series := 0
+	for name := range got {
+		if strings.HasPrefix(name, "chats agent=") {
+			series++
+		}
+	}
+	require.Equal(t, 1001, series)
 }

@@ -194,6 +194,13 @@ func TestUsageThatARuntimeReports(t *testing.T) {
 	}
 	require.Len(t, models, 17, "with the main one")
 	require.False(t, models["m16"])
+	s.answered(message(strings.Repeat("n", 201), "t", 1) + message("a\x00", "t", 1) + success)
+	models = map[any]bool{}
+	for _, row := range s.counted("model") {
+		models[row["model"]] = true
+	}
+	require.True(t, models[strings.Repeat("n", 200)])
+	require.True(t, models["a\uFFFD"])
 }
 
 // A message without text or blocks is stored as such, and an event that cannot be decoded is not.
