@@ -81,3 +81,36 @@ func TestAPartialAnswerThatCouldNotBeStored(t *testing.T) {
 	answer.cancel()
 	eventually(t, ada, path)
 }
+
+// Each part of an answer in progress is stored, and not only its text.
+func TestPartsOfAPartialAnswerAreStored(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	for name, row := range map[string]struct {
+		events string
+		kind   string
+	}{
+		"a text":             {events("partial_message", object{"type": "partial_message", "partial": object{"type": "text", "text": "a"}}), "text"},
+		"a message":          {events("assistant", object{"message": object{"content": []any{object{"type": "tool_use", "id": "t"}}}}), "tool_use"},
+		"a warning":          {events("system", object{"subtype": "warning", "message": "m"}), "warning"},
+		"a result":           {events("tool_result", object{"result": object{"tool_use_id": "t"}}), "tool_result"},
+		"that of a subagent": {events("tool_result", object{"parent_tool_use_id": "p", "result": object{"tool_use_id": "t"}}), "tool_result"},
+	} {
+		gate := make(chan struct{})
+		s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+			write(row.events)
+			<-gate
+			write(success)
+		}))
+		ada := s.ada()
+		path := session(ada)
+		answer := send(t, ada, path, object{"message": "hello"})
+		require.Eventually(t, func() bool {
+			content := messages(ada, path)[1]["content"].([]any)
+			return len(content) == 1 && content[0].(object)["type"] == row.kind
+		}, patience, 10*time.Millisecond, name)
+		require.Equal(t, "partial", messages(ada, path)[1]["status"])
+		close(gate)
+		require.Equal(t, "completed", last(answer.rest()))
+	}
+}

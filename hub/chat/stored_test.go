@@ -131,6 +131,18 @@ func TestNamesOfARuntime(t *testing.T) {
 	}
 }
 
+// Only the first event of a run names its session.
+func TestOtherEventsWithASession(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	warning := events("system", object{"subtype": "warning", "message": "m", "session_id": "s", "model": "other"})
+	answer := s.answered(events("system", object{"subtype": "init"}) + warning + success)
+	require.Equal(t, "completed", answer["status"])
+	require.NotContains(t, answer, "model")
+	require.Equal(t, []any{object{"type": "warning", "message": "m"}}, answer["content"])
+	require.Zero(t, s.number(`SELECT COUNT(*) FROM chat_sessions WHERE runtime_session <> ''`))
+}
+
 // A runtime reports why its run has failed.
 func TestFailuresOfARuntime(t *testing.T) {
 	t.Parallel()

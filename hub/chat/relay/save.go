@@ -34,13 +34,12 @@ func (r *Relay) storeEnded() {
 // SaveEvery, those that have ended as soon as the previous transaction is complete, so that many
 // answers share one. It renews the leases of exactly these answers.
 func (r *Relay) save(ctx context.Context) {
-	tick := time.NewTicker(r.cfg.SaveEvery)
-	defer tick.Stop()
+	tick := time.Tick(r.cfg.SaveEvery)
 	for {
 		select {
 		case <-r.wake:
 			r.saveEnded(ctx)
-		case <-tick.C:
+		case <-tick:
 			r.saveEnded(ctx) // those that could not be written before
 			r.saveProgress(ctx, r.renewalDue())
 		case <-ctx.Done():

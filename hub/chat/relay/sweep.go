@@ -21,14 +21,13 @@ const maxSweepAgents = 8
 // sweep ends runs that no hub relays, and deletes transcripts of deleted chats, until ctx ends.
 func (r *Relay) sweep(ctx context.Context) {
 	every := min(store.LeaseTime, 10*r.cfg.SaveEvery)
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	tick := time.Tick(every)
 	expired := map[string]time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 		case <-r.deleted:
 		}
 		var err error
