@@ -82,3 +82,18 @@ func TestAHubThatStartsDoesNotEndTheFirstAnswersOfAnother(t *testing.T) {
 	eventually(t, ada, path)
 	require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
 }
+
+// A hub that becomes the only one on its SQLite file frees the sessions of the others.
+func TestLeasesOfAFormerHubEndLater(t *testing.T) {
+	t.Parallel()
+	url := sqlite(t)
+	first, second := open(t, url), open(t, url)
+	path := session(second.ada())
+	second.orphan(path, "killed", time.Now().Add(20*time.Second).UnixMicro())
+	require.NoError(t, first.service.Close())
+	require.NoError(t, first.db.Close())
+	require.Eventually(t, func() bool {
+		second.exec(`UPDATE chat_runs SET alive_until = $1`, time.Now().Add(20*time.Second).UnixMicro()) // it never passes
+		return second.number(`SELECT COUNT(*) FROM chat_runs`) == 0
+	}, patience, 20*time.Millisecond)
+}

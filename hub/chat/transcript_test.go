@@ -78,7 +78,7 @@ func TestLabelsOfTranscripts(t *testing.T) {
 	const notice = "AI 生成"
 	for _, mode := range []aigc.Mode{aigc.ModeOff, aigc.ModeHint, aigc.ModeAppend, aigc.ModePrepend} {
 		t.Run(string(mode), func(t *testing.T) {
-			s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = labels{mode, notice} })
+			s := open(t, postgres(t), func(cfg *config) { cfg.Labels = labels{mode, notice} })
 			s.deploy(modeltest.Start(t, modeltest.Anthropic,
 				modeltest.Stream(modeltest.ToolCall("t1", "Task", `{"description":"d","prompt":"p","subagent_type":"s"}`)),
 				modeltest.Stream(modeltest.Text("found")), modeltest.Stream(modeltest.Text("Right."))),
@@ -86,7 +86,9 @@ func TestLabelsOfTranscripts(t *testing.T) {
 			ada := s.ada()
 			path := session(ada)
 			say(t, ada, path, "hello")
+			s.exec(`UPDATE chat_messages SET aigc = REPLACE(aigc, '"acme"', '"as stored"')`)
 			answer := messages(ada, path)[1]
+			require.Equal(t, "as stored", answer["aigc"].(object)["ProduceID"])
 			part := mode == aigc.ModeAppend || mode == aigc.ModePrepend
 			var texts []string
 			for _, item := range ada.Get(path + "/transcript").Want(http.StatusOK)["items"].([]any) {
