@@ -235,3 +235,18 @@ func TestTheConversationOfARepeatedMessage(t *testing.T) {
 		require.Equal(t, []string{"another in between", "Right.", "hello", "Right.", "and now?"}, conversation(t, up))
 	})
 }
+
+// A history omits a message that no runtime accepted: its client has an error, and sends it again.
+func TestTheConversationWithoutAMessageThatFailed(t *testing.T) {
+	with(t, right, func(t *testing.T, s *server) {
+		ada := s.ada()
+		path := session(ada)
+		say(t, ada, path, "one")
+		s.endpoint.Store(&deploy.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
+		ada.Post(path+"/messages", object{"message": "not sent"}).Error(http.StatusBadGateway, api.UpstreamFailed)
+		up := right(t)
+		s.deploy(up)
+		say(t, ada, path, "two")
+		require.Equal(t, []string{"one", "Right.", "two"}, conversation(t, up))
+	})
+}

@@ -361,6 +361,7 @@ func TestARunThatARuntimeHasAcceptedIsNotRepeated(t *testing.T) {
 		send(t, ada, path, message).rest()
 		s.exec(`UPDATE chat_messages SET started = FALSE, status = 'partial', text = '' WHERE role = 'assistant'`)
 		require.Equal(t, "failed", ada.Post(path+"/messages", message).Want(http.StatusOK)["status"])
+		require.Zero(t, s.number(`SELECT COUNT(*) FROM chat_messages WHERE role = 'assistant' AND NOT started`))
 		require.Equal(t, "failed", ada.Post(path+"/messages", message).Want(http.StatusOK)["status"])
 		require.Len(t, messages(ada, path), 2)
 	})

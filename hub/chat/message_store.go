@@ -118,29 +118,21 @@ const (
 	insertArgs  = 17
 )
 
-// insertMessages inserts the messages of a session.
+// insertMessages inserts at most insertWidth messages of a session.
 func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...message) error {
-	for len(messages) > 0 {
-		rows := messages[:min(len(messages), insertWidth)]
-		messages = messages[len(rows):]
-		args := make([]any, 0, len(rows)*insertArgs)
-		for _, m := range rows {
-			usage, err := usageText(m.Usage)
-			if err != nil {
-				return err
-			}
-			args = append(args, s.Key, s.TenantID, m.Seq, m.ID, sql.NullString{String: m.ClientID, Valid: m.ClientID != ""}, m.Role, m.Status,
-				m.Text, m.Content, m.RunID, m.Model, usage, string(m.AIGC), m.Notice, string(m.NoticeAt), m.Started,
-				db.Micros(m.CreatedAt))
-		}
-		// only numbers are added
-		err := db.Exec(ctx, tx, "insert chat messages", `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
-			text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+db.Rows(1, len(rows), insertArgs), args...)
+	var args []any
+	for _, m := range messages {
+		usage, err := usageText(m.Usage)
 		if err != nil {
 			return err
 		}
+		args = append(args, s.Key, s.TenantID, m.Seq, m.ID, sql.NullString{String: m.ClientID, Valid: m.ClientID != ""}, m.Role, m.Status,
+			m.Text, m.Content, m.RunID, m.Model, usage, string(m.AIGC), m.Notice, string(m.NoticeAt), m.Started,
+			db.Micros(m.CreatedAt))
 	}
-	return nil
+	// only numbers are added
+	return db.Exec(ctx, tx, "insert chat messages", `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
+		text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+db.Rows(1, len(messages), insertArgs), args...)
 }
 
 func usageText(u *Usage) (string, error) {

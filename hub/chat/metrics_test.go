@@ -153,8 +153,9 @@ func TestMetricsOfAnswers(t *testing.T) {
 	require.NotContains(t, metrics(), "chats.active ", "the metrics end with the service")
 }
 
-// A runtime that does not accept a run in time is slow, and one that sends nothing is idle.
-func TestMetricsOfSilentRuntimes(t *testing.T) {
+// A runtime that does not accept a run in time is slow, and one that sends nothing is idle. The time
+// to accept a run does not bound the answer.
+func TestMetricsOfSlowRuntimes(t *testing.T) {
 	t.Parallel()
 	for kind, row := range map[string]struct {
 		limits  relay.Config
@@ -168,12 +169,18 @@ func TestMetricsOfSilentRuntimes(t *testing.T) {
 			write(fmt.Sprintf(partial, "a"))
 			<-gone
 		})},
+		"too_long": {relay.Config{OpenTimeout: time.Second, RunTimeout: 2 * time.Second, SaveEvery: 20 * time.Millisecond}, hostile(func(write func(string) bool, _ <-chan struct{}) {
+			for write(": ping\n\n") {
+			}
+		})},
 	} {
-		s, metrics := withMetrics(t, func(c *config) { c.Relay = row.limits })
-		s.serve(row.runtime)
-		res := s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"})
-		require.Contains(t, res.Text, "The runtime of the agent does not respond.")
-		require.Equal(t, 1.0, metrics()["runtime.errors agent=helper,kind="+kind+",tenant=acme"])
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s, metrics := withMetrics(t, func(c *config) { c.Relay = row.limits })
+			s.serve(row.runtime)
+			s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"})
+			require.Equal(t, 1.0, metrics()["runtime.errors agent=helper,kind="+kind+",tenant=acme"])
+		})
 	}
 }
 
@@ -244,12 +251,17 @@ func TestSpansOfAnswers(t *testing.T) {
 		busy.until("partial_message")
 		_, _, err := s.service.Send(ctx, ada.Caller, "helper", id, chat.SendInput{Message: "hello"})
 		require.ErrorIs(t, err, api.Conflict)
+		good := s.endpoint.Load()
+		s.endpoint.Store(&deploy.Endpoint{URL: "ftp://127.0.0.1"})
+		_, _, err = s.service.Send(ctx, ada.Caller, "helper", id, chat.SendInput{Message: "hello"})
+		require.ErrorIs(t, err, api.UpstreamFailed)
+		s.endpoint.Store(good)
 		busy.cancel()
 		parent.End()
 		eventually(t, ada, path)
 		all := messages(ada, path)
 		spans := slices.DeleteFunc(recorder.Ended(), func(span sdktrace.ReadOnlySpan) bool { return span.Name() != "invoke_agent helper" })
-		require.Len(t, spans, 3)
+		require.Len(t, spans, 4)
 		attributes := func(i int) map[attribute.Key]string {
 			require.Equal(t, parent.SpanContext().SpanID(), spans[i].Parent().SpanID())
 			got := map[attribute.Key]string{}
