@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -223,4 +224,15 @@ func TestAPushWithoutTheCatalog(t *testing.T) {
 	require.ErrorIs(t, err, failed)
 	_, err = s.pushes.Push(t.Context(), api.Caller{}, pushes.Input{})
 	require.Error(t, err, "without a role")
+}
+
+// The run of a hub that was killed ends with the conversation that is replaced.
+func TestAPushAfterAHubWasKilled(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = time.Hour }) // the sweep does not run
+	ada := s.ada()
+	require.Equal(t, []string{"created"}, statuses(ada.Post(push, body(pushed("s1", day1)))))
+	s.exec(`INSERT INTO chat_runs (run_id, tenant_id, session_key, worker_id, alive_until) SELECT '1', tenant_id, key, 'killed', 1 FROM chat_sessions`)
+	require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s1", day2)))))
+	require.Zero(t, s.number(`SELECT COUNT(*) FROM chat_runs`))
 }

@@ -1,6 +1,8 @@
 package chat_test
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -130,4 +133,32 @@ func TestMessagesArePaged(t *testing.T) {
 		require.Empty(t, ada.Get(path+"/messages?page=3&page_size=4").Items())
 		require.Empty(t, ada.Get(path+"/messages?page=1000000000000").Items())
 	})
+}
+
+// Of two concurrent calls that delete a session, one finds none.
+func TestConcurrentDeletions(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgres(t))
+	ada := s.ada()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req := ada.Request(http.MethodDelete, session(ada), nil).WithContext(ctx)
+	status := make(chan int, 1)
+	require.NoError(t, s.db.Tx(t.Context(), func(tx *sql.Tx) error {
+		require.NoError(t, db.Exec(t.Context(), tx, "delete", `DELETE FROM chat_sessions`))
+		go func() {
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Error(err)
+				close(status)
+				return
+			}
+			_ = res.Body.Close()
+			status <- res.StatusCode
+		}()
+		s.awaitLock()
+		return nil
+	}))
+	require.Equal(t, http.StatusNotFound, <-status)
+	require.Empty(t, s.Audit("acme"))
 }

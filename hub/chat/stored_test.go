@@ -112,6 +112,7 @@ func TestLimitsOfBlocks(t *testing.T) {
 	require.Equal(t, "p", blocks[2].(object)["parent_tool_use_id"])
 	require.Equal(t, true, blocks[2].(object)["truncated"])
 	require.Contains(t, blocks[2].(object)["output"], "bytes cut]")
+	s.sizes(s.stored()...)
 }
 
 // The model and the session that a runtime names are stored if they can be.
