@@ -43,6 +43,7 @@ func TestAPageOfMessagesIsBoundedInBytes(t *testing.T) {
 				strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20), "a", "b"}, []int{1, 1, 3}, true},
 			"longer in JSON": {[]string{
 				strings.Repeat("<", 300<<10), strings.Repeat("\x01", 300<<10), strings.Repeat("\u2028", 100<<10), strings.Repeat("\"", 100<<10)}, []int{1, 1, 2}, true},
+			"line separators":               {strings.Split(strings.Repeat(strings.Repeat("\u2028", 30<<10)+",", 19)+strings.Repeat("\u2028", 30<<10), ","), []int{8, 8, 4}, true},
 			"markup":                        {strings.Split(strings.Repeat(strings.Repeat("<", 30<<10)+",", 19)+strings.Repeat("<", 30<<10), ","), []int{11, 9}, false},
 			"a short one after longer ones": {[]string{strings.Repeat("<", 300<<10), strings.Repeat("<", 300<<10), "a"}, []int{1, 2}, false},
 			"many":                          {strings.Split(strings.Repeat("x,", 249)+"x", ","), []int{100, 100, 50}, false},

@@ -114,3 +114,22 @@ func TestPartsOfAPartialAnswerAreStored(t *testing.T) {
 		require.Equal(t, "completed", last(answer.rest()))
 	}
 }
+
+// A run that a runtime has accepted is stored as started before it has any text: its message is
+// not sent again.
+func TestAStartedRunIsStored(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	gate := make(chan struct{})
+	s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+		write(events("system", object{"subtype": "init", "session_id": "s"}))
+		<-gate
+		write(success)
+	}))
+	defer close(gate)
+	answer := send(t, s.ada(), session(s.ada()), object{"message": "hello"})
+	require.Eventually(t, func() bool {
+		return s.number(`SELECT COUNT(*) FROM chat_messages WHERE role = 'assistant' AND status = 'partial' AND started`) == 1
+	}, patience, 10*time.Millisecond)
+	answer.cancel()
+}
