@@ -2,6 +2,7 @@ package natsbus_test
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,18 +97,31 @@ func TestAClosedBus(t *testing.T) {
 	require.ErrorContains(t, bus.Notify(t.Context(), id, id), "notify owner: ")
 }
 
-// A notification without the id of a run is ignored.
+// A notification without the id of a run is ignored. One that expects no response is passed on.
 func TestForeignNotifications(t *testing.T) {
 	s := serve(t, t.TempDir(), nil)
-	bus, owner, id := open(t, url(s, "", "/b")), ids.Random(), ids.Random()
-	notified := make(chan run.ID, 2)
+	var logs logtest.Buffer
+	cfg, err := natsbus.Parse(url(s, "", "/b"))
+	require.NoError(t, err)
+	cfg.Logger = slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	bus, err := natsbus.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	defer bus.Close()
+	owner, id, silent := ids.Random(), ids.Random(), ids.Random()
+	notified := make(chan run.ID, 3)
 	defer bus.Listen(owner, func(id run.ID) { notified <- id })()
 	conn, err := nats.Connect(url(s, "", ""))
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, conn.Publish("agenthost.b."+owner.String(), []byte("x")))
-	_, err = conn.Request("agenthost.b."+owner.String(), []byte(id.String()), bustest.Limit)
-	require.NoError(t, err)
-	require.Len(t, notified, 1)
-	require.Equal(t, id, <-notified)
+	for range 2 {
+		_, err = conn.Request("agenthost.b."+owner.String(), []byte(id.String()), bustest.Limit)
+		require.NoError(t, err)
+		require.Len(t, notified, 1)
+		require.Equal(t, id, <-notified)
+	}
+	require.Empty(t, logs.String())
+	require.NoError(t, conn.Publish("agenthost.b."+owner.String(), []byte(silent.String())))
+	bustest.Await(t, func() bool { return strings.Contains(logs.String(), "respond to a notification") })
+	require.Equal(t, silent, <-notified)
 }

@@ -197,13 +197,11 @@ func (b *Bus) last(ctx context.Context, id run.ID) (m message, err error) {
 }
 
 // repair creates the bucket again if a server without its data has replaced the former one. It
-// returns err, after which the caller tries again.
+// returns err, after which the caller tries again, and the error of the creation.
 func (b *Bus) repair(ctx context.Context, err error) error {
 	missing, ok := errors.AsType[*jetstream.APIError](err)
 	if ok && missing.ErrorCode == jetstream.JSErrCodeStreamNotFound || errors.Is(err, jetstream.ErrNoStreamResponse) {
-		if fault := b.open(ctx); fault != nil {
-			return errors.Join(err, fault)
-		}
+		return errors.Join(err, b.open(ctx))
 	}
 	return err
 }
@@ -239,11 +237,10 @@ func (b *Bus) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Duration
 	}
 	revision, err := b.put(ctx, id, data, e.Revision, ttl)
 	if errors.Is(err, run.ErrChanged) && e.Revision == 0 {
-		// A marker of an expired entry counts as none.
 		var m message
 		if m, err = b.last(ctx, id); err == nil {
 			err = run.ErrChanged
-			if m.Seq > 0 && len(m.Data) == 0 {
+			if len(m.Data) == 0 { // a marker of an expired entry counts as none
 				revision, err = b.put(ctx, id, data, m.Seq, ttl)
 			}
 		}
