@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -157,6 +158,7 @@ func TestBytesOfALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		store := newFiles(t, session.FilesConfig{Dir: dir})
+		store.WatchSyncs(func(*os.File, func(*os.File) error) error { return nil }) // which takes seconds
 		s := open(t, store, "a", "")
 		appendText(t, s, "one")
 		before := sizeOf(t, transcriptPath(t, dir, s.ID()))

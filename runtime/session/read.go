@@ -83,7 +83,10 @@ func readPage(ctx context.Context, from io.Reader, after int64, limit int) (Tran
 			continue
 		}
 		full = full || len(t.Entries) >= limit || size > 0 && size+len(line) > maxPage
-		if e, ok := decodeEntry(line); ok && !full {
+		if full { // the further lines are only counted
+			continue
+		}
+		if e, ok := decodeEntry(line); ok {
 			e.Seq = t.Total
 			size += len(line)
 			t.Entries = append(t.Entries, e)
