@@ -1,7 +1,7 @@
 package session_test
 
 import (
-	"os"
+	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -153,28 +153,19 @@ func TestBytesOfACompactedFile(t *testing.T) {
 	})
 }
 
-// The longest line that is written can be read.
+// A compaction of one message has a longer line than the message: the error of the longest message is
+// that of the compaction.
 func TestBytesOfALine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		store := newFiles(t, session.FilesConfig{Dir: dir})
-		store.WatchSyncs(func(*os.File, func(*os.File) error) error { return nil }) // which takes seconds
-		s := open(t, store, "a", "")
-		appendText(t, s, "one")
-		before := sizeOf(t, transcriptPath(t, dir, s.ID()))
-		appendText(t, s, "one")
-		entry := int(sizeOf(t, transcriptPath(t, dir, s.ID()))-before) - 3
-		text := strings.Repeat("x", lineBytes-entry+1)
-		require.ErrorContains(t, s.Append(t.Context(), model.UserText(text)), "encode message: 135266305 bytes exceed the limit of 135266304")
-		text = text[1:]
-		appendText(t, s, text)
-		require.NoError(t, s.Close())
-		s = open(t, store, "a", s.ID())
-		same := s.Messages()[2].Text() == text // a diff of 129 MiB is unreadable
-		require.True(t, same)
-		require.NoError(t, s.Close())
-		require.NoError(t, store.Close())
-	})
+	s := open(t, newFiles(t, session.FilesConfig{}), "a", "")
+	message, err := json.Marshal(model.UserText(""))
+	require.NoError(t, err)
+	text := strings.Repeat("x", lineBytes-len(message)) // and a line end
+	err = s.Compact(t.Context(), userMessages("one", text))
+	require.ErrorContains(t, err, "encode messages: message 2: 135266305 bytes exceed the limit of 135266304")
+	err = s.Compact(t.Context(), userMessages("one", text[1:]))
+	require.ErrorContains(t, err, "exceed the limit of 135266304")
+	require.NotContains(t, err.Error(), "message 2")
+	require.NoError(t, s.Close())
 }
 
 // The least recently used sessions are evicted as soon as all together exceed the limit.
