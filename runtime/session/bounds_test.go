@@ -157,9 +157,9 @@ func TestBytesOfACompactedFile(t *testing.T) {
 // that of the compaction.
 func TestBytesOfALine(t *testing.T) {
 	s := open(t, newFiles(t, session.FilesConfig{}), "a", "")
-	message, err := json.Marshal(model.UserText(""))
+	message, err := json.Marshal(model.UserText("x"))
 	require.NoError(t, err)
-	text := strings.Repeat("x", lineBytes-len(message)) // and a line end
+	text := strings.Repeat("x", lineBytes-len(message)+1) // too long by its line end
 	err = s.Compact(t.Context(), userMessages("one", text))
 	require.ErrorContains(t, err, "encode messages: message 2: 135266305 bytes exceed the limit of 135266304")
 	err = s.Compact(t.Context(), userMessages("one", text[1:]))
