@@ -110,6 +110,8 @@ func TestForeignNotifications(t *testing.T) {
 	owner, id, silent := ids.Random(), ids.Random(), ids.Random()
 	notified := make(chan run.ID, 3)
 	defer bus.Listen(owner, func(id run.ID) { notified <- id })()
+	_, err = bus.Get(t.Context(), id) // after the response, the server has the subscription
+	require.NoError(t, err)
 	conn, err := nats.Connect(url(s, "", ""))
 	require.NoError(t, err)
 	defer conn.Close()

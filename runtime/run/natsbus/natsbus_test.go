@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	if serveChild() {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	// A server that is shut down waits some seconds for the source of a mirror.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*stream).setupMirrorConsumer.func3"))
 }
 
 // serve starts a NATS server with its data in dir.
