@@ -44,10 +44,19 @@ func TestForeignEntries(t *testing.T) {
 	}
 }
 
-// The entry that Open stores is deleted.
+// The entry that Open stores does not expire within the 5 s that Open may take, and is deleted.
 func TestOpenLeavesNoEntry(t *testing.T) {
 	s := serve(t, t.TempDir(), nil)
+	conn, err := nats.Connect(url(s, "", ""))
+	require.NoError(t, err)
+	defer conn.Close()
+	entries, err := conn.SubscribeSync("$KV.b.>")
+	require.NoError(t, err)
+	require.NoError(t, conn.Flush())
 	open(t, url(s, "", "/b"))
+	stored, err := entries.NextMsg(bustest.Limit)
+	require.NoError(t, err)
+	require.Equal(t, "5s", stored.Header.Get(jetstream.MsgTTLHeader))
 	stream, err := connect(t, url(s, "", "")).Stream(t.Context(), "KV_b")
 	require.NoError(t, err)
 	require.EqualValues(t, 2, stream.CachedInfo().State.LastSeq)

@@ -146,10 +146,11 @@ func check(bucket jetstream.StreamConfig) error {
 	return nil
 }
 
-// try stores, reads and deletes an entry.
+// try stores, reads and deletes an entry, which does not expire before Open ends.
 func (b *Bus) try(ctx context.Context) error {
 	id := ids.Random()
-	revision, err := b.Put(ctx, id, run.Entry{Owner: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}, time.Second)
+	e := run.Entry{Owner: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}
+	revision, err := b.Put(ctx, id, e, connectTimeout)
 	if err != nil {
 		return err
 	}
