@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -183,4 +184,46 @@ func TestSyncsOfManySessions(t *testing.T) {
 	}
 	require.NotZero(t, synced["a"], "the new folders are synced too")
 	require.LessOrEqual(t, synced["a"], len(folders), "once for each of them")
+}
+
+// Requests that arrive during a sync are the next group, also a single one, and one without a file.
+func TestRequestsDuringASync(t *testing.T) {
+	for name, closed := range map[string]int{"one session": 1, "a deletion and sessions": 3} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFiles(t, session.FilesConfig{})
+				started, released := make(chan struct{}), make(chan struct{})
+				hold := sync.OnceFunc(func() {
+					close(started)
+					<-released
+				})
+				deleted := createSession(t, store, "one")
+				var open []session.Session
+				for range closed + 1 {
+					s, err := store.Open(t.Context(), "a", "")
+					require.NoError(t, err)
+					appendText(t, s, "one")
+					open = append(open, s)
+				}
+				store.WatchSyncs(func(file *os.File, sync func(*os.File) error) error {
+					hold()
+					return sync(file)
+				})
+				var all sync.WaitGroup
+				all.Go(func() { assertNoError(t, open[0].Close()) })
+				<-started
+				if closed > 1 {
+					all.Go(func() { assertNoError(t, store.Delete(t.Context(), deleted)) })
+					synctest.Wait() // it is the first one of the group
+				}
+				for _, s := range open[1:] {
+					all.Go(func() { assertNoError(t, s.Close()) })
+				}
+				synctest.Wait()
+				close(released)
+				all.Wait()
+				require.NoError(t, store.Close())
+			})
+		})
+	}
 }
