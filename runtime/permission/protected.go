@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -22,6 +23,13 @@ var protectedNames = map[string]bool{
 
 // protectedPairs are protected files and directories whose name needs that of their directory.
 var protectedPairs = map[string]bool{".config/git": true, ".github/workflows": true}
+
+// protectedLinks are those in the working directory, which may be links to other files.
+var protectedLinks = func() map[string]bool {
+	all := maps.Clone(protectedNames)
+	maps.Copy(all, protectedPairs)
+	return all
+}()
 
 // protects returns the outermost file or directory because of which a path of the working directory
 // is protected, or "".
@@ -55,7 +63,7 @@ func (d *directory) protects(p string) string {
 	if fold(path.Base(p)) == "head" { // it makes its directory a git directory
 		found(p)
 	}
-	for _, dir := range []string{".git", ".gitconfig", ".config/git"} {
+	for dir := range protectedLinks { // a repository may have .vscode as a link to another directory
 		if at := d.leadsTo(dir, p); at != "" {
 			found(at)
 		}

@@ -47,6 +47,7 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 	put("dotfiles/gitconfig", "")
 	put("dotfiles/git/config", "")
 	put("editor/settings.json", "")
+	put("dotfiles/ci/test.yml", "")
 	for link, to := range map[string]string{
 		"linked.yaml": "conf/real.yaml", ".gitconfig": "dotfiles/gitconfig", "into": "store", "chain.yaml": "linked.yaml", ".vscode": "editor",
 	} {
@@ -54,6 +55,8 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, ".config"), 0o700))
 	require.NoError(t, os.Symlink("../dotfiles/git", filepath.Join(dir, ".config", "git")))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, ".github"), 0o700))
+	require.NoError(t, os.Symlink("../dotfiles/ci", filepath.Join(dir, ".github", "workflows")))
 	protected := []string{"agents.yaml", dir + "/chain.yaml", dir + "/prompts/coder.md", "./tools/count.ts", dir + "/skills", "/etc/agents.yaml",
 		"not-yet.yaml"}
 	for path, approved := range map[string]bool{
@@ -64,8 +67,9 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 		"detached/x": true, "separate/main.go": true, "deep/er/module/main.go": true, "deep/x": true,
 		".gitconfig": false, ".GitConfig": false, "sub/.gitconfig": false, "dotfiles/gitconfig": false,
 		".config/git/config": false, ".config/Git/config": false, "x/.config/git/attributes": false, "dotfiles/git/config": false,
-		".vscode/settings.json": false, ".vscode/new.json": false,
-		".config/other": true, "config/git": true, "git/config": true, "dotfiles/other": true,
+		".vscode/settings.json": false, ".vscode/new.json": false, "editor/settings.json": false, "editor/new.json": false,
+		"dotfiles/ci/new.yml": false,
+		".config/other":       true, "config/git": true, "git/config": true, "dotfiles/other": true,
 		"agents.yaml": false, "AGENTS.yaml": false, "linked.yaml": false, "conf/real.yaml": false, "conf/other.yaml": true,
 		"chain.yaml": false, dir + "/agents.yaml": false, "src/up/agents.yaml": false, "prompts/coder.md": false, "prompts/other.md": true,
 		"tools/count.ts": false, "tools/other.ts": true, "skills/new/SKILL.md": false, "not-yet.yaml": false, "main.go": true,
