@@ -30,6 +30,9 @@ func (l *loaded) build(ctx context.Context, dir string, packages []string) (bina
 				if out, err := cmd.CombinedOutput(); err != nil {
 					return nil, removed, fmt.Errorf("build tests of %s: %w: %s", pkg, err, out)
 				}
+				if _, err := os.Stat(binary); err != nil {
+					return nil, removed, fmt.Errorf("%s has no tests: %w", pkg, err)
+				}
 				binaries = append(binaries, binary)
 			}
 			return binaries, removed, nil
@@ -78,7 +81,8 @@ func (l *loaded) overlay(dir string) (string, error) {
 var position = regexp.MustCompile(`(?m)^(\S+\.go):(\d+):`)
 
 // rejected returns the mutants at the lines of the errors of a compiler: those that begin there, or
-// else those that have the line. A changed file is named after the index of its source.
+// else those that have the line, or else the last one before it that leaves a loop, after which a
+// return is missing. A changed file is named after the index of its source.
 func (l *loaded) rejected(out []byte) (wrong []mutant) {
 	for _, match := range position.FindAllSubmatch(out, -1) {
 		line, err := strconv.Atoi(string(match[2]))
@@ -86,7 +90,7 @@ func (l *loaded) rejected(out []byte) (wrong []mutant) {
 		if err != nil || err2 != nil {
 			continue
 		}
-		var begin, has []mutant
+		var begin, has, leaves []mutant
 		for _, m := range l.mutants {
 			switch {
 			case m.file != l.sources[file].path:
@@ -94,12 +98,18 @@ func (l *loaded) rejected(out []byte) (wrong []mutant) {
 				begin = append(begin, m)
 			case m.line < line && line <= m.end:
 				has = append(has, m)
+			case m.line < line && strings.Contains(m.name, becomes("continue", "break")):
+				leaves = []mutant{m}
 			}
 		}
-		if len(begin) == 0 {
-			begin = has
+		switch {
+		case len(begin) > 0:
+			wrong = append(wrong, begin...)
+		case len(has) > 0:
+			wrong = append(wrong, has...)
+		default:
+			wrong = append(wrong, leaves...)
 		}
-		wrong = append(wrong, begin...)
 	}
 	return wrong
 }
