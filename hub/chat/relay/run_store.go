@@ -61,6 +61,9 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former str
 		if err != nil {
 			return "", db.Wrap("delete former chat run", err)
 		}
+		if err := countPartial(ctx, tx, r.TenantID, r.SessionKey, former); err != nil {
+			return "", err
+		}
 	}
 	running, err := InProgress(ctx, tx, r.TenantID, r.SessionKey, now)
 	if err != nil {
@@ -222,14 +225,19 @@ func endRun(ctx context.Context, tx *sql.Tx, r Lease, workerID string, now time.
 	if err != nil || n == 0 {
 		return false, err
 	}
-	err = db.Exec(ctx, tx, "update chat session", `UPDATE chat_sessions SET size = size + (SELECT COALESCE(SUM(octet_length(text) + octet_length(content)), 0)
-			FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial')
-		WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey, r.RunID)
+	err = countPartial(ctx, tx, r.TenantID, r.SessionKey, r.RunID)
 	if err != nil || !r.Cancel {
 		return true, err
 	}
 	return true, db.Exec(ctx, tx, "cancel chat answer", `UPDATE chat_messages SET status = 'cancelled'
 		WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial'`, r.TenantID, r.SessionKey, r.RunID)
+}
+
+// countPartial adds the answer of a run that has ended without it to the size of the session.
+func countPartial(ctx context.Context, tx *sql.Tx, tenantID, sessionKey, runID string) error {
+	return db.Exec(ctx, tx, "update chat session", `UPDATE chat_sessions SET size = size + (SELECT COALESCE(SUM(octet_length(text) + octet_length(content)), 0)
+			FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial')
+		WHERE tenant_id = $1 AND key = $2`, tenantID, sessionKey, runID)
 }
 
 // renewWidth is the number to whose multiples the ids of a statement are filled up, so that few
