@@ -147,6 +147,24 @@ func TestARuntimeThatLostItsSession(t *testing.T) {
 	})
 }
 
+// A message whose run cannot begin because the database is unavailable fails for that reason.
+func TestARuntimeThatLostItsSessionWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgres(t), quiet)
+	s.deploy(nil)
+	ada := s.ada()
+	path := session(ada)
+	say(t, ada, path, "hello")
+	s.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = 'disk_full'; END $$`)
+	s.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON chat_sessions FOR EACH ROW
+		WHEN (OLD.runtime_session <> '' AND NEW.runtime_session = '') EXECUTE FUNCTION refuse()`)
+	s.deploy(nil) // it does not have the session
+	fault := ada.Post(path+"/messages", object{"message": "more"}).Error(http.StatusServiceUnavailable, api.Unavailable)
+	require.Equal(t, object{"code": "unavailable", "message": fault["message"]}, messages(ada, path)[3]["error"])
+	s.exec(`DROP TRIGGER refuse ON chat_sessions`)
+	require.Equal(t, "completed", last(say(t, ada, path, "more")))
+}
+
 // failing is a store of sessions that fails at one message.
 type failing struct {
 	transcripts.Store

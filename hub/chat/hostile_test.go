@@ -46,31 +46,39 @@ func TestHostileRuntimes(t *testing.T) {
 		impatient(cfg)
 		cfg.Relay.OpenTimeout, cfg.Relay.IdleTimeout = time.Minute, time.Second // all of them accept the run, also on a busy machine
 	})
+	const (
+		tooLong = "The answer is too long or takes too long."
+		silent  = "The runtime of the agent does not respond."
+		lost    = "The connection to the runtime of the agent was lost."
+	)
 	long := strings.Repeat("x", 100_000)
-	for name, h := range map[string]http.HandlerFunc{
-		"endless text": hostile(func(write func(string) bool, _ <-chan struct{}) {
+	for name, row := range map[string]struct {
+		message string
+		serve   http.HandlerFunc
+	}{
+		"endless text": {tooLong, hostile(func(write func(string) bool, _ <-chan struct{}) {
 			for write(fmt.Sprintf(partial, long)) {
 			}
-		}),
-		"endless comments": hostile(func(write func(string) bool, _ <-chan struct{}) {
+		})},
+		"endless comments": {tooLong, hostile(func(write func(string) bool, _ <-chan struct{}) {
 			for write(": ping\n\n") {
 			}
-		}),
-		"giant event": hostile(func(write func(string) bool, _ <-chan struct{}) {
+		})},
+		"giant event": {tooLong, hostile(func(write func(string) bool, _ <-chan struct{}) {
 			write("event: assistant\ndata: ")
 			for range 60 {
 				write(long)
 			}
 			write("\n\nevent: done\ndata: {}\n\n")
-		}),
-		"silence": hostile(func(write func(string) bool, gone <-chan struct{}) {
+		})},
+		"silence": {silent, hostile(func(write func(string) bool, gone <-chan struct{}) {
 			write(fmt.Sprintf(partial, "a"))
 			<-gone
-		}),
-		"no done": hostile(func(write func(string) bool, _ <-chan struct{}) { write(fmt.Sprintf(partial, "a")) }),
+		})},
+		"no done": {lost, hostile(func(write func(string) bool, _ <-chan struct{}) { write(fmt.Sprintf(partial, "a")) })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.serve(h)
+			s.serve(row.serve)
 			ada := s.ada()
 			path := session(ada)
 			events := say(t, ada, path, "hello")
@@ -80,7 +88,8 @@ func TestHostileRuntimes(t *testing.T) {
 			failed := messages(ada, path)[1]
 			require.Equal(t, "failed", failed["status"])
 			require.Equal(t, "upstream_failed", failed["error"].(object)["code"])
-			require.Equal(t, events[n-3].data["error"], failed["error"].(object)["message"])
+			require.Equal(t, row.message, failed["error"].(object)["message"])
+			require.Equal(t, row.message, events[n-3].data["error"])
 		})
 	}
 	s.deploy(nil)

@@ -82,6 +82,11 @@ func TestPartialAnswersAreStoredWhenTheyHaveGrown(t *testing.T) {
 	t.Parallel()
 	const parts, size = 400, 1 << 10
 	s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = time.Millisecond })
+	s.deploy(endless(t))
+	ada := s.ada()
+	for range 3 { // they do not grow, and their leases are renewed with that of the other
+		send(t, ada, session(ada), object{"message": "hello"}).until("partial_message")
+	}
 	s.exec(`CREATE TABLE written (n INTEGER)`)
 	s.exec(`CREATE TRIGGER writes AFTER UPDATE OF text ON chat_messages BEGIN INSERT INTO written VALUES (length(new.text)); END`)
 	next := make(chan struct{})
@@ -94,7 +99,6 @@ func TestPartialAnswersAreStoredWhenTheyHaveGrown(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "event: result\ndata: {\"type\":\"result\",\"subtype\":\"success\"}\n\nevent: done\ndata: {}\n\n")
 	}))
-	ada := s.ada()
 	path := session(ada)
 	answer := send(t, ada, path, object{"message": "hello"})
 	for i := range parts {

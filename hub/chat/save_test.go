@@ -82,6 +82,36 @@ func TestAPartialAnswerThatCouldNotBeStored(t *testing.T) {
 	eventually(t, ada, path)
 }
 
+// A transaction stores about 8 MiB of the answers in progress.
+func TestPartialAnswersAreStoredInBatches(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgres(t), quiet)
+	s.exec(`CREATE TABLE refused AS SELECT 1`)
+	s.exec(`CREATE TABLE writes (tx BIGINT)`)
+	s.exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF EXISTS (SELECT 1 FROM refused) THEN RAISE EXCEPTION 'refused' USING ERRCODE = 'check_violation'; END IF;
+		INSERT INTO writes VALUES (txid_current()); RETURN NEW; END $$`)
+	s.exec(`CREATE TRIGGER note BEFORE UPDATE OF text ON chat_messages FOR EACH ROW WHEN (NEW.status = 'partial') EXECUTE FUNCTION note()`)
+	text := fmt.Sprintf(partial, strings.Repeat("x", 3<<20))
+	s.serve(hostile(func(write func(string) bool, gone <-chan struct{}) {
+		write(text)
+		<-gone
+	}))
+	const answers = 4
+	var all []*stream
+	for range answers {
+		answer := send(t, s.ada(), session(s.ada()), object{"message": "hello"})
+		answer.until("partial_message")
+		all = append(all, answer)
+	}
+	s.exec(`DELETE FROM refused`) // all of them are due
+	require.Eventually(t, func() bool { return s.number(`SELECT COUNT(*) FROM writes`) >= answers }, patience, 10*time.Millisecond)
+	require.Equal(t, 3, s.number(`SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM writes GROUP BY tx) AS of`))
+	for _, answer := range all {
+		answer.cancel()
+	}
+}
+
 // Each part of an answer in progress is stored, and not only its text.
 func TestPartsOfAPartialAnswerAreStored(t *testing.T) {
 	t.Parallel()

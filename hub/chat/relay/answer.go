@@ -228,7 +228,7 @@ func (a *Answer) progress(now time.Time) (c content, due, leased bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.begun || a.end != nil {
-		return content{}, false, a.begun || a.end != nil
+		return content{}, false, a.end != nil // also if the outcome of its first COMMIT is unknown
 	}
 	var received int64
 	if a.events != nil {
