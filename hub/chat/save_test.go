@@ -88,7 +88,9 @@ func TestPartialAnswersAreStoredInBatches(t *testing.T) {
 	s := open(t, postgres(t), quiet)
 	s.exec(`CREATE TABLE refused AS SELECT 1`)
 	s.exec(`CREATE TABLE writes (tx BIGINT)`)
+	s.exec(`CREATE SEQUENCE tries`)
 	s.exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		PERFORM nextval('tries');
 		IF EXISTS (SELECT 1 FROM refused) THEN RAISE EXCEPTION 'refused' USING ERRCODE = 'check_violation'; END IF;
 		INSERT INTO writes VALUES (txid_current()); RETURN NEW; END $$`)
 	s.exec(`CREATE TRIGGER note BEFORE UPDATE OF text ON chat_messages FOR EACH ROW WHEN (NEW.status = 'partial') EXECUTE FUNCTION note()`)
@@ -104,7 +106,10 @@ func TestPartialAnswersAreStoredInBatches(t *testing.T) {
 		answer.until("partial_message")
 		all = append(all, answer)
 	}
-	s.exec(`DELETE FROM refused`) // all of them are due
+	tries := func() int { return s.number(`SELECT last_value FROM tries`) }
+	before := tries()
+	require.Eventually(t, func() bool { return tries() > before+4 }, patience, 10*time.Millisecond) // all of them are due at once
+	s.exec(`DELETE FROM refused`)
 	require.Eventually(t, func() bool { return s.number(`SELECT COUNT(*) FROM writes`) >= answers }, patience, 10*time.Millisecond)
 	require.Equal(t, 3, s.number(`SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM writes GROUP BY tx) AS of`))
 	for _, answer := range all {
