@@ -240,6 +240,10 @@ func TestCancelsAreImmediate(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(s *server, path, runID string){
 		"by the owner": func(s *server, path, _ string) { s.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted) },
+		"by the owner, without the runtime": func(s *server, path, _ string) {
+			s.endpoint.Store(&deploy.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
+			s.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted)
+		},
 		"by an admin": func(s *server, _, runID string) {
 			s.As("acme", "max", "admin").Post(runs+"/"+runID+"/cancel", nil).Want(http.StatusAccepted)
 		},

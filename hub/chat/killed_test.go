@@ -39,22 +39,27 @@ func (s *server) cancels() (ids func() []string) {
 }
 
 // The run of a hub that was killed is cancelled in its runtime, which perhaps still executes it: by
-// the next message of the session, or when the lease of the hub has passed.
+// a request, by the next message of the session, or when the lease of the hub has passed.
 func TestRunsOfAKilledHubAreCancelled(t *testing.T) {
 	t.Parallel()
-	for name, every := range map[string]time.Duration{"by the next message": time.Hour, "by the sweep": 10 * time.Millisecond} {
+	for name, row := range map[string]struct {
+		every time.Duration
+		end   func(s *server, path string)
+	}{
+		"by a request":        {time.Hour, func(s *server, path string) { s.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted) }},
+		"by the next message": {time.Hour, func(s *server, path string) { require.Equal(s.t, "completed", last(say(s.t, s.ada(), path, "hello"))) }},
+		"by the sweep":        {10 * time.Millisecond, func(*server, string) {}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = every })
+			s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = row.every })
 			ids := s.cancels()
 			ada := s.ada()
 			path := session(ada)
 			require.Equal(t, "completed", last(say(t, ada, session(ada), "hello")))
 			require.Empty(t, ids(), "no run that has ended is cancelled")
 			s.orphan(path, "killed", 1)
-			if every == time.Hour {
-				require.Equal(t, "completed", last(say(t, ada, path, "hello")))
-			}
+			row.end(s, path)
 			require.Eventually(t, func() bool { return len(ids()) == 1 }, patience, 10*time.Millisecond)
 			require.Equal(t, path[len(sessions)+1:], ids()[0])
 			require.Zero(t, s.number(`SELECT COUNT(*) FROM chat_runs`))
@@ -67,12 +72,16 @@ func TestConnectionsEndWithTheHub(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite(t))
 	var mu sync.Mutex
-	open := map[net.Conn]bool{}
+	open, all := map[net.Conn]bool{}, 0
 	runtime := httptest.NewUnstartedServer(hostile(func(write func(string) bool, _ <-chan struct{}) { write(success) }))
 	runtime.Config.ConnState = func(c net.Conn, state http.ConnState) {
 		mu.Lock()
 		defer mu.Unlock()
-		if open[c] = true; state == http.StateClosed {
+		switch state {
+		case http.StateNew:
+			open[c] = true
+			all++
+		case http.StateClosed:
 			delete(open, c)
 		}
 	}
@@ -84,8 +93,13 @@ func TestConnectionsEndWithTheHub(t *testing.T) {
 		defer mu.Unlock()
 		return len(open)
 	}
-	say(t, s.ada(), session(s.ada()), "hello")
-	require.Equal(t, 1, connections(), "it is reused")
+	for range 3 {
+		say(t, s.ada(), session(s.ada()), "hello")
+	}
+	require.Equal(t, 1, connections())
+	mu.Lock()
+	require.Equal(t, 1, all, "it is reused")
+	mu.Unlock()
 	s.service.Shutdown(context.WithoutCancel(t.Context()))
 	require.Equal(t, 1, connections())
 	require.NoError(t, s.service.Close())

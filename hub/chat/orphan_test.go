@@ -55,6 +55,21 @@ func TestTheSizeOfAnAnswerWhoseHubWasKilled(t *testing.T) {
 	}
 }
 
+// A run that this hub no longer relays ends immediately when it is cancelled, and not at the end of
+// its lease.
+func TestAnOrphanOfTheHubItself(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = time.Hour })
+	s.deploy(endless(t))
+	busy := send(t, s.ada(), session(s.ada()), object{"message": "hello"})
+	busy.until("partial_message")
+	path := session(s.ada())
+	s.orphan(path, s.workerID(), time.Now().Add(10*time.Second).UnixMicro())
+	s.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted)
+	require.Equal(t, "cancelled", messages(s.ada(), path)[1]["status"])
+	busy.cancel()
+}
+
 // A run that another hub ends at the same time ends once. The session is locked before the run, as
 // by all other transactions.
 func TestARunThatAnotherHubEnds(t *testing.T) {

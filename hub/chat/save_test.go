@@ -154,7 +154,7 @@ func TestPartsOfAPartialAnswerAreStored(t *testing.T) {
 // not sent again.
 func TestAStartedRunIsStored(t *testing.T) {
 	t.Parallel()
-	s := open(t, sqlite(t))
+	s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = 0 }) // the default
 	gate := make(chan struct{})
 	s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
 		write(events("system", object{"subtype": "init", "session_id": "s"}))

@@ -257,8 +257,8 @@ func (a *Answer) unsaved() {
 // ending returns how the answer ended: as the run has reported, else by the cause of the context.
 // Only the goroutine of the caller changes the end that the run has reported.
 func (a *Answer) ending() Ending {
-	if end := a.text.end; end != nil && (a.reported || end.Status != StatusCancelled) {
-		return *end
+	if a.reported {
+		return *a.text.end
 	}
 	return endingOf(context.Cause(a.ctx))
 }
