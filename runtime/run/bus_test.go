@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -228,6 +229,48 @@ func TestConcurrentEnds(t *testing.T) {
 		defer cancel()
 		require.Error(t, g.Drain(ctx), "one run is active")
 	})
+}
+
+// A renewal that begins while the end of a run is stored does not delay the end of an outage: a cancel
+// that was stored before is found. A lock stops the clock of synctest, with which a failure would not
+// end.
+func TestARenewalDuringTheEnd(t *testing.T) {
+	t.Parallel()
+	bus, unknown := run.NewMemoryBus(), ids.Random()
+	cut := &cutBus{Bus: bus}
+	held, ending, renewing := newHeldBus(cut), make(chan struct{}), make(chan struct{})
+	renew := sync.OnceFunc(func() { close(renewing) })
+	var first sync.Once
+	held.beforePut = func(_ run.ID, e run.Entry) {
+		switch {
+		case e.State != "":
+			first.Do(func() {
+				close(ending)
+				<-renewing
+				cut.away.Store(true)
+			})
+		case e.Revision != 0:
+			renew()
+		}
+	}
+	held.beforeGet = func(id run.ID) error {
+		cut.away.Store(id == unknown)
+		return nil
+	}
+	g := run.New(run.Config{Bus: held})
+	defer g.Close()
+	r, other := started(t, g), started(t, g)
+	putCancel(t, bus, r.ID())
+	ended := make(chan wire.State, 1)
+	go func() {
+		state, _ := r.Finish(nil)
+		ended <- state
+	}()
+	<-ending
+	_, err := g.Cancel(unknown, wire.ReasonClientRequest) // the entries are renewed after this outage
+	require.ErrorIs(t, err, run.ErrUnavailable)
+	require.Equal(t, wire.StateCancelled, <-ended)
+	other.Finish(nil)
 }
 
 var errCut = errors.New("the bus is cut")

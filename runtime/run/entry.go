@@ -44,9 +44,12 @@ func (r *Run) createEntry() error {
 }
 
 // renewEntry stores the entry again, and reports whether that was the last time. If another replica
-// has cancelled the run, that takes effect.
+// has cancelled the run, that takes effect. It does not wait for Finish, which may wait until the
+// bus is available: the caller is the one that finds this.
 func (r *Run) renewEntry() (over bool) {
-	r.entry.mu.Lock()
+	if !r.entry.mu.TryLock() {
+		return false // the next renewal repeats it
+	}
 	defer r.entry.mu.Unlock()
 	_ = r.storeEntry() // the next renewal repeats it
 	return r.entry.over
