@@ -175,7 +175,7 @@ func (w *worker) round(ctx context.Context) (time.Duration, error) {
 	}
 	stored := false
 	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		if stored, err = saveView(ctx, tx, d, v); err == nil && stored && v.Serving != d.Serving {
+		if stored, err = saveView(ctx, tx, d, v); err == nil && stored {
 			err = setReady(ctx, tx, d, v.Serving)
 		}
 		return err

@@ -48,7 +48,7 @@ func runTests(ctx context.Context, tests []test, limit time.Duration, env ...str
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, tests[0].binary, "-test.run=^("+strings.Join(names, "|")+")$", "-test.failfast", "-test.timeout="+limit.String())
+	cmd := exec.CommandContext(ctx, tests[0].binary, "-test.run=^("+strings.Join(names, "|")+")$", "-test.failfast", "-test.parallel=8", "-test.timeout="+limit.String())
 	cmd.Dir, cmd.Env = tests[0].dir, append(os.Environ(), append(env, "TMPDIR="+tmp)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
