@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,4 +71,21 @@ func TestHistories(t *testing.T) {
 			}
 		}
 	}, series...)
+}
+
+// A history that is cut holds no connection of the database while its run is in progress.
+func TestAHistoryReleasesItsConnection(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = time.Hour }) // nothing else reads
+	s.deploy(right(t))
+	used := -1
+	s.record(func(object) { used = s.db.Read().Stats().InUse })
+	long := pushed("s1", day1)
+	for _, m := range long["messages"].([]object) {
+		m["content"] = strings.Repeat("\x01", 450<<10)
+	}
+	ada := s.ada()
+	require.Equal(t, []string{"created"}, statuses(ada.Post(push, body(long))))
+	require.Equal(t, "completed", last(say(t, ada, sessions+"/s1", "hello")))
+	require.Zero(t, used)
 }
