@@ -150,6 +150,9 @@ func (s *shared) do(ctx context.Context, key string, call func(context.Context) 
 // key is that of the agent's deployment. The deployment is found by its key only: for any other
 // key, the same statements run, whether the agent exists, is deployed, or is not.
 func (s *Service) Authorize(ctx context.Context, tenantID, agentName, apiKey string) (Endpoint, error) {
+	if apiKey == "" { // whatever a row has
+		return Endpoint{}, api.Unauthenticated
+	}
 	sum := digest(agent.Secret(apiKey))
 	e, err := s.endpoints.get(endpointKey{digest: [sha256.Size]byte(sum)}, func() (endpointEntry, error) {
 		d, err := findDeployment(ctx, s.store.Read(), sum)
