@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
 // The lease of an answer in progress is renewed between the transactions that store the ends of
@@ -167,4 +169,35 @@ func TestAStartedRunIsStored(t *testing.T) {
 		return s.number(`SELECT COUNT(*) FROM chat_messages WHERE role = 'assistant' AND status = 'partial' AND started`) == 1
 	}, patience, 10*time.Millisecond)
 	answer.cancel()
+}
+
+// Answers that end together while the database rejects writes are all stored when it accepts them,
+// with the budgets that they have used up.
+func TestAnswersThatEndInAnOutage(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	s := open(t, postgres(t), quiet)
+	s.deploy(modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half"), modeltest.Gate(gate), modeltest.Text(".")))))
+	ada := s.ada()
+	s.limit(usage.OfUser, "id-ada", usage.Limits{Soft: new(1.0)})
+	var answers []*stream
+	for range 3 {
+		answer := send(t, ada, session(ada), object{"message": "hello"})
+		answer.until("partial_message")
+		answers = append(answers, answer)
+	}
+	s.exec(`CREATE SEQUENCE refusals`)
+	s.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		PERFORM nextval('refusals'); RAISE EXCEPTION 'refused' USING ERRCODE = 'disk_full'; END $$`)
+	s.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON chat_messages FOR EACH ROW WHEN (NEW.status = 'completed') EXECUTE FUNCTION refuse()`)
+	for range answers {
+		gate <- struct{}{}
+	}
+	require.Eventually(t, func() bool { return s.number(`SELECT last_value FROM refusals`) >= 6 }, patience, 10*time.Millisecond)
+	s.exec(`DROP TRIGGER refuse ON chat_messages`)
+	for _, answer := range answers {
+		events := answer.rest()
+		require.Equal(t, "completed", last(events))
+		require.Len(t, events[len(events)-2].data["budgets"], 1)
+	}
 }
