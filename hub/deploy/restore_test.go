@@ -49,7 +49,9 @@ func TestRestoredDatabase(t *testing.T) {
 
 		applied := w.driver.Applied() // more than one for each deployment if a runtime was slow
 		h = w.start()
-		s := h.until(func(s apitest.Object) bool { return s["state"] == "running" && w.driver.Applied() > applied })
+		s := h.until(func(s apitest.Object) bool {
+			return s["state"] == "running" && condition(s, "restored") != nil && w.driver.Applied() > applied
+		})
 		require.Contains(t, condition(s, "restored")["message"], "restored from a backup")
 		require.Eventually(t, func() bool {
 			o, err := w.driver.Observe(t.Context(), "default-later")

@@ -86,7 +86,7 @@ func TestAFailedClaimDuringARenewal(t *testing.T) {
 		require.ErrorIs(t, err, run.ErrConflict)
 		renewed.Finish(nil)
 		synctest.Wait()
-		require.Equal(t, 1, held.puts[first.ID()])
+		require.Equal(t, 1, held.putsOf(first.ID()))
 		require.Empty(t, logs.String())
 
 		first.Release()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,13 @@ type heldBus struct {
 
 	mu   sync.Mutex // guards puts
 	puts map[run.ID]int
+}
+
+// putsOf returns how often the entry of a run was put.
+func (b *heldBus) putsOf(id run.ID) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.puts[id]
 }
 
 func newHeldBus(bus run.Bus) *heldBus {
@@ -107,13 +115,13 @@ func TestPutsOfARun(t *testing.T) {
 		}
 		cancelled.Finish(nil)
 		synctest.Wait()
-		require.Equal(t, 2, bus.puts[short.ID()])
+		require.Equal(t, 2, bus.putsOf(short.ID()))
 		<-time.After(12 * time.Second)
 		long.Finish(nil)
 		<-time.After(time.Minute)
-		require.Equal(t, 2, bus.puts[short.ID()])
-		require.Equal(t, 4, bus.puts[long.ID()])
-		require.Equal(t, 3, bus.puts[cancelled.ID()])
+		require.Equal(t, 2, bus.putsOf(short.ID()))
+		require.Equal(t, 4, bus.putsOf(long.ID()))
+		require.Equal(t, 3, bus.putsOf(cancelled.ID()))
 	})
 }
 
@@ -183,6 +191,13 @@ func TestMalformedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus, held := run.NewMemoryBus(), newHeldBus(nil)
 		held.Bus = bus
+		var malformed atomic.Pointer[run.ID]
+		held.beforeGet = func(id run.ID) error {
+			if m := malformed.Load(); m != nil && id == *m {
+				return run.ErrMalformed
+			}
+			return nil
+		}
 		cut := &cutBus{Bus: held}
 		owner, other := run.New(run.Config{Bus: cut}), run.New(run.Config{Bus: held})
 		defer owner.Close()
@@ -192,12 +207,7 @@ func TestMalformedEntries(t *testing.T) {
 		_, err := bus.Put(t.Context(), damaged.ID(), run.Entry{State: "unknown"}, time.Minute)
 		require.NoError(t, err)
 		cut.away.Store(false)
-		held.beforeGet = func(id run.ID) error {
-			if id == damaged.ID() {
-				return run.ErrMalformed
-			}
-			return nil
-		}
+		malformed.Store(new(damaged.ID()))
 		_, err = other.Cancel(damaged.ID(), wire.ReasonClientRequest)
 		require.ErrorIs(t, err, run.ErrUnavailable)
 		require.True(t, other.Available())
