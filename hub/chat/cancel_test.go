@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -299,4 +301,38 @@ func TestAWriteThatFailsCancelsTheRun(t *testing.T) {
 		require.NoError(t, answer.Serve(goneClient{httptest.NewRecorder(), make(chan struct{}, 2)}))
 		require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
 	})
+}
+
+// A message that is cancelled before the runtime has accepted it is a conflict.
+func TestACancelBeforeTheRunIsAccepted(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), quiet)
+	reached := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(reached) })
+	s.serve(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		begin()
+		<-r.Context().Done()
+	}))
+	ada := s.ada()
+	path := session(ada)
+	response := make(chan *http.Response, 1)
+	go func() {
+		defer close(response)
+		res, err := http.DefaultClient.Do(ada.Request(http.MethodPost, path+"/messages", object{"message": "hello"}))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		response <- res
+	}()
+	<-reached
+	ada.Post(path+"/cancel", nil).Want(http.StatusAccepted)
+	res := <-response
+	require.NotNil(t, res)
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, http.StatusConflict, res.StatusCode)
+	require.Contains(t, string(text), `"The answer was cancelled."`)
 }

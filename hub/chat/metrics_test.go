@@ -99,6 +99,7 @@ func TestMetricsOfAnswers(t *testing.T) {
 		at   deploy.Endpoint
 	}{
 		{"rejected", deploy.Endpoint{URL: good.URL, APIKey: "wrong", AgentID: "helper"}},
+		{"rejected", status(http.StatusRequestEntityTooLarge)},
 		{"unreachable", deploy.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"}},
 		{"busy", status(http.StatusServiceUnavailable)},
 		{"busy", status(http.StatusTooManyRequests)},
@@ -132,13 +133,13 @@ func TestMetricsOfAnswers(t *testing.T) {
 	s.As("acme", "zoe", "member").Post(session(ada)+"/messages", object{"message": "no session"}).Error(http.StatusNotFound, api.NotFound)
 	want := map[string]float64{
 		"chats agent=helper,outcome=completed,tenant=acme": 1, "chats agent=helper,outcome=cancelled,tenant=acme": 1,
-		"chats agent=helper,outcome=failed,tenant=acme": 8, "chat.duration agent=helper,tenant=acme": 10,
+		"chats agent=helper,outcome=failed,tenant=acme": 9, "chat.duration agent=helper,tenant=acme": 11,
 		"chat.first_token.duration agent=helper,tenant=acme": 5,
 		"chats.active ": 0, "chats.unsaved ": 0, "chat.memory ": 0,
 		"tokens agent=helper,model=m,tenant=acme,type=input": 20, "tokens agent=helper,model=m,tenant=acme,type=output": 6,
 	}
 	for kind, n := range map[string]float64{
-		"run": 1, "hub": 1, "rejected": 1, "unreachable": 1, "busy": 2, "lost": 1, "too_long": 1,
+		"run": 1, "hub": 1, "rejected": 2, "unreachable": 1, "busy": 2, "lost": 1, "too_long": 1,
 	} {
 		want["runtime.errors agent=helper,kind="+kind+",tenant=acme"] = n
 	}
