@@ -136,14 +136,13 @@ func (r *Relay) saveEnded(ctx context.Context) {
 	r.mu.Unlock()
 	for batch := range slices.Chunk(all, batchRows) {
 		r.renewBetween(ctx)
-		err := r.saveBatch(ctx, batch)
-		if err == nil || len(batch) == 1 || errors.Is(err, db.ErrUnavailable) {
+		if err := r.saveBatch(ctx, batch); err == nil || len(batch) == 1 || errors.Is(err, db.ErrUnavailable) {
 			r.stored(batch, err)
-			continue
-		}
-		for one := range slices.Chunk(batch, 1) {
-			r.renewBetween(ctx)
-			r.stored(one, r.saveBatch(ctx, one))
+		} else {
+			for one := range slices.Chunk(batch, 1) {
+				r.renewBetween(ctx)
+				r.stored(one, r.saveBatch(ctx, one))
+			}
 		}
 	}
 }
