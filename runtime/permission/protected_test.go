@@ -185,9 +185,9 @@ func TestFilesThatHooksExecuteAreProtected(t *testing.T) {
 	put("team/git/_/pre-commit", "#!/bin/sh\n. \"$(dirname \"$0\")/h\"\n")
 	put("team/git/pre-commit", "node scripts/lint.js && ./scripts/missing.sh\nexec \"${ROOT}/tools/last\" || tools/plain -x;tools/dir\n")
 	for _, dir := range []string{"team/git/_/", "team/git/"} { // the name is relative to each
-		put(dir+"pre-push", ". \"${0%/*}\"/../shared/run.sh\n")
+		put(dir+"pre-push", ". \"${0%/*}\"/../common/run.sh\n")
 	}
-	put("team/shared/run.sh", "")
+	put("team/common/run.sh", "")
 	put(".git/hooks/pre-push", "sh ci/push.sh\n")
 	put(".git/hooks/update.sample", "sh ci/sample.sh\n")
 	put(".git/hooks/commit-msg.sample", "sh ci/sample.sh\n")
@@ -196,7 +196,7 @@ func TestFilesThatHooksExecuteAreProtected(t *testing.T) {
 	}
 	p := gitPolicy(t, top, nil)
 	for path, approved := range map[string]bool{
-		"team/git/_/pre-commit": false, "team/git/_/new": false, "team/git/pre-commit": false, "team/git/new": false, "team/other": true, "team/shared/run.sh": false, "team/shared/other.sh": true,
+		"team/git/_/pre-commit": false, "team/git/_/new": false, "team/git/pre-commit": false, "team/git/new": false, "team/other": true, "team/common/run.sh": false, "team/common/other.sh": true,
 		"scripts/lint.js": false, "scripts/missing.sh": false, "scripts/other.js": true, "tools/last": false, "tools/plain": false, "tools/dir/x": true,
 		"ci/push.sh": false, "ci/sample.sh": true, "main.go": true,
 	} {
