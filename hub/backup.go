@@ -44,8 +44,8 @@ func (h *Hub) writeBackup(ctx context.Context, cfg backup.Config, path string, w
 
 // Restore creates the database and the files of a hub from an archive of [Hub.Backup]. Of the
 // configuration it reads DatabaseURL, EncryptionKeys, Artifacts, which is required, and Logger. The
-// archive is checked before anything is written, and an existing database is not changed. A hub that
-// is started afterwards migrates the database if the backup is one of an earlier version.
+// archive is checked before anything is written, and an existing database is not changed. A hub
+// that is started afterwards migrates the database if the backup is one of an earlier version.
 func Restore(ctx context.Context, cfg Config, programs db.Programs, archive *os.File) (backup.Manifest, error) {
 	if cfg.Artifacts == nil {
 		return backup.Manifest{}, errors.New("restore backup: Artifacts is required")
@@ -80,8 +80,8 @@ func namedArtifacts(ctx context.Context, q db.Querier) ([]string, error) {
 // artifact is deleted.
 const protectedRow = "artifacts_protected_until"
 
-// protectArtifacts stores that no artifact may be deleted until a time, or until a later one that is
-// stored. A transaction waits longer than a statement for a hub that writes to a SQLite file.
+// protectArtifacts stores that no artifact may be deleted until a time, or until a later one that
+// is stored. A transaction waits longer than a statement for a hub that writes to a SQLite file.
 func (h *Hub) protectArtifacts(ctx context.Context, until time.Time) error {
 	return h.db.Tx(ctx, func(tx *sql.Tx) error {
 		return db.Exec(ctx, tx, "write protection", `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE

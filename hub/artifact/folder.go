@@ -48,8 +48,8 @@ func OpenFolder(dir string) (*Folder, error) {
 	return f, nil
 }
 
-// OpenFolderToRead opens an existing directory and changes nothing in it. Only methods that read may
-// be called.
+// OpenFolderToRead opens an existing directory and changes nothing in it. Only methods that read
+// may be called.
 func OpenFolderToRead(dir string) (*Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

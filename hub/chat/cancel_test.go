@@ -22,7 +22,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
-// hanging is a model that begins an answer and never ends it, and then one that answers.
+// hanging is a model whose first response never ends. The others are complete.
 func hanging(t *testing.T) *modeltest.Upstream {
 	return modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Half an "), modeltest.Text("answer"), modeltest.Hang()),
 		modeltest.Repeat(modeltest.Stream(modeltest.Text("More."))))
@@ -270,7 +270,7 @@ func TestCancelsAreImmediate(t *testing.T) {
 	}
 }
 
-// goneClient is a client to whom only the first events can be written.
+// goneClient is a client that disconnects after the first events.
 type goneClient struct {
 	*httptest.ResponseRecorder
 	written chan struct{}

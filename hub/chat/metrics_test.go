@@ -30,8 +30,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
-// withMetrics opens a server whose metrics the function returns, by their names without a prefix and
-// the values of their attributes. A histogram has the number of its values.
+// withMetrics opens a server whose metrics the function returns, by their names without a prefix
+// and the values of their attributes. A histogram has the number of its values.
 func withMetrics(t *testing.T, change ...func(*config)) (*server, func() map[string]float64) {
 	t.Helper()
 	reader := sdk.NewManualReader()
@@ -154,8 +154,8 @@ func TestMetricsOfAnswers(t *testing.T) {
 	require.NotContains(t, metrics(), "chats.active ", "the metrics end with the service")
 }
 
-// A runtime that does not accept a run in time is slow, and one that sends nothing is idle. The time
-// to accept a run does not bound the answer.
+// A runtime that does not accept a run in time is slow, and one that sends nothing is idle. The
+// time to accept a run does not bound the answer.
 func TestMetricsOfSlowRuntimes(t *testing.T) {
 	t.Parallel()
 	for kind, row := range map[string]struct {

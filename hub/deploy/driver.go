@@ -40,25 +40,25 @@ type Driver interface {
 	// Backend returns the name of the platform in responses, such as "process".
 	Backend() string
 
-	// CheckDeployment returns an error for the user if the platform cannot enforce these settings. It
-	// does not call the platform. Apply fails with the same error.
+	// CheckDeployment returns an error for the user if the platform cannot enforce these settings.
+	// It does not call the platform. Apply fails with the same error.
 	CheckDeployment(agent.Deployment) error
 
 	// Apply starts the runtime of a revision with a request, next to those of other revisions. It
 	// has no effect while that runtime runs.
 	Apply(ctx context.Context, claim Claim, revision int64, req Request) error
 
-	// Observe returns the state of a deployment. An unknown key does not exist. All hubs may call it
-	// at any time: it has no effect on a runtime.
+	// Observe returns the state of a deployment. An unknown key does not exist. All hubs may call
+	// it at any time: it has no effect on a runtime.
 	Observe(ctx context.Context, key string) (Observed, error)
 
 	// SetKeys replaces the API keys that all runtimes of the deployment accept, within seconds and
 	// without ending their runs.
 	SetKeys(ctx context.Context, claim Claim, keys []agent.Secret) error
 
-	// Stop ends the runtime of a revision: it accepts no new runs, and its runs may continue for the
-	// time of patience, or for a few seconds if that is shorter. Then they are cancelled. A later
-	// call may have less patience.
+	// Stop ends the runtime of a revision: it accepts no new runs, and its runs may continue for
+	// the time of patience, or for a few seconds if that is shorter. Then they are cancelled. A
+	// later call may have less patience.
 	Stop(ctx context.Context, claim Claim, revision int64, patience time.Duration) error
 
 	// Discard stops the runtime of a revision, and deletes what belongs to the revision only.

@@ -215,8 +215,8 @@ func (s *Service) retireAfter() time.Duration {
 // inspectEvery is the pause until the routes of the gateway are read again.
 func (s *Service) inspectEvery() time.Duration { return listEvery * s.cfg.WatchEvery }
 
-// inspectRoutes reads the routes of the gateway at once, then from time to time and for new workers,
-// until ctx ends. The workers repair those that differ.
+// inspectRoutes reads the routes of the gateway at once, then from time to time and for new
+// workers, until ctx ends. The workers repair those that differ.
 func (r *reconciler) inspectRoutes(ctx context.Context, owner string) {
 	ticker := time.NewTicker(r.s.cfg.WatchEvery)
 	defer ticker.Stop()

@@ -60,9 +60,9 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 	return w.advance(ctx, d, v, obs)
 }
 
-// purge deletes what the driver has of the deployment. It calls the driver also if there is nothing,
-// which then rejects a hub that was frozen before its first call. A route that the gateway does not
-// remove is removed later, also without the row.
+// purge deletes what the driver has of the deployment. It calls the driver also if there is
+// nothing, which then rejects a hub that was frozen before its first call. A route that the gateway
+// does not remove is removed later, also without the row.
 func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
 	if _, err := w.publish(ctx, d, &v, Route{}); err != nil {
 		return v, 0, err

@@ -55,10 +55,10 @@ type Config struct {
 	Origin string
 	// Builtin are the tools that the runtime provides. They are like Tools, and counted separately.
 	Builtin []tool.Tool
-	// Tools are all other tools of the agent. Policy determines which tools are offered to the model and
-	// which calls are permitted. If Model is a [model.ToolLimiter], the first tools are offered and
-	// the others are left out with a warning. The order is: Task, Builtin, Tools, the tools for
-	// resources, and the tools of Servers by name.
+	// Tools are all other tools of the agent. Policy determines which tools are offered to the
+	// model and which calls are permitted. If Model is a [model.ToolLimiter], the first tools are
+	// offered and the others are left out with a warning. The order is: Task, Builtin, Tools, the
+	// tools for resources, and the tools of Servers by name.
 	Tools []tool.Tool
 	// Servers provide additional tools. They are connected before the first call of the model.
 	// After that, the tools of the run do not change.

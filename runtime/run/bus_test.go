@@ -231,9 +231,9 @@ func TestConcurrentEnds(t *testing.T) {
 	})
 }
 
-// A renewal that begins while the end of a run is stored does not delay the end of an outage: a cancel
-// that was stored before is found. A lock stops the clock of synctest, with which a failure would not
-// end.
+// A renewal that begins while the end of a run is stored does not delay the end of an outage: a
+// cancel that was stored before is found. A lock stops the clock of synctest, with which a failure
+// would not end.
 func TestARenewalDuringTheEnd(t *testing.T) {
 	t.Parallel()
 	bus, unknown := run.NewMemoryBus(), ids.Random()

@@ -34,8 +34,8 @@ func (c *callerContext) AfterFunc(func()) func() bool {
 	}
 }
 
-// A run is separated from the context of its caller when it ends or is released, and its own context
-// ends. Release does nothing after Start.
+// A run is separated from the context of its caller when it ends or is released, and its own
+// context ends. Release does nothing after Start.
 func TestSeparatedContexts(t *testing.T) {
 	g := run.New(run.Config{})
 	ctx := &callerContext{Context: t.Context(), done: make(chan struct{})}
@@ -96,7 +96,8 @@ func TestAFailedClaimDuringARenewal(t *testing.T) {
 	})
 }
 
-// A run that is released while the entries are renewed leaves no entry, even if its renewal is next.
+// A run that is released while the entries are renewed leaves no entry, even if its renewal is
+// next.
 func TestAReleaseDuringARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := run.NewMemoryBus()

@@ -100,8 +100,8 @@ func TestOwnCancelsAreStored(t *testing.T) {
 	})
 }
 
-// A run stores its entry when it is claimed and when it ends, every five seconds in between, and for
-// the first cancel.
+// A run stores its entry when it is claimed and when it ends, every five seconds in between, and
+// for the first cancel.
 func TestPutsOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := newHeldBus(run.NewMemoryBus())
@@ -125,8 +125,8 @@ func TestPutsOfARun(t *testing.T) {
 	})
 }
 
-// A cancel by another replica takes effect although its notification arrives while the run ends: the
-// owner has accepted it by reading it.
+// A cancel by another replica takes effect although its notification arrives while the run ends:
+// the owner has accepted it by reading it.
 func TestACancelReadDuringTheEnd(t *testing.T) {
 	bus, held := run.NewMemoryBus(), newHeldBus(nil)
 	held.Bus = bus
@@ -185,8 +185,8 @@ func TestACancelWhileTheEndIsStored(t *testing.T) {
 	})
 }
 
-// An entry that cannot be read is replaced by the owner of the run. Another replica cannot cancel the
-// run until then, but others.
+// An entry that cannot be read is replaced by the owner of the run. Another replica cannot cancel
+// the run until then, but others.
 func TestMalformedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus, held := run.NewMemoryBus(), newHeldBus(nil)
@@ -307,8 +307,8 @@ func TestALostNotification(t *testing.T) {
 	})
 }
 
-// An entry that other replicas change is read again. A cancel by another replica fails if that occurs
-// eight times, and the end of a run is stored later.
+// An entry that other replicas change is read again. A cancel by another replica fails if that
+// occurs eight times, and the end of a run is stored later.
 func TestChangingEntries(t *testing.T) {
 	for name, test := range map[string]struct {
 		changes int

@@ -28,15 +28,15 @@ const (
 	probePeriod = 200 * time.Millisecond
 
 	// patience bounds how long the end of a run waits for an unavailable bus, counted from the last
-	// time that it was available. A cancel that was stored before is found if the bus returns within
-	// this time.
+	// time that it was available. A cancel that was stored before is found if the bus returns
+	// within this time.
 	patience = 5 * time.Second
 
 	// attempts bounds the changes of an entry by other replicas while one replica changes it.
 	attempts = 8
 
-	// maxUnstored bounds the ends that wait for an unavailable bus. The further ones remain known to
-	// this replica only.
+	// maxUnstored bounds the ends that wait for an unavailable bus. The further ones remain known
+	// to this replica only.
 	maxUnstored = 10_000
 
 	// renewals is the number of entries that are renewed at the same time.

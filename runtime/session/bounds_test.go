@@ -153,8 +153,8 @@ func TestBytesOfACompactedFile(t *testing.T) {
 	})
 }
 
-// A compaction of one message has a longer line than the message: the error of the longest message is
-// that of the compaction.
+// A compaction of one message has a longer line than the message: the error of the longest message
+// is that of the compaction.
 func TestBytesOfALine(t *testing.T) {
 	s := open(t, newFiles(t, session.FilesConfig{}), "a", "")
 	message, err := json.Marshal(model.UserText("x"))

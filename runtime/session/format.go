@@ -93,8 +93,8 @@ func encoded(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// findCompaction returns the number of the line of the last compaction, or 0. The messages before it
-// are not decoded.
+// findCompaction returns the number of the line of the last compaction, or 0. The messages before
+// it are not decoded.
 func findCompaction(r io.Reader, size int64) (line int, err error) {
 	l := newLineReader(r, size)
 	for n := 1; ; n++ {

@@ -186,8 +186,8 @@ func TestSweepLeavesOtherFiles(t *testing.T) {
 	require.Empty(t, openFiles(t, dir))
 }
 
-// A sweep of a store omits its own open sessions. The id of a session that it has removed is unknown,
-// and is not in use.
+// A sweep of a store omits its own open sessions. The id of a session that it has removed is
+// unknown, and is not in use.
 func TestSweepOfTheOwnSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -277,8 +277,8 @@ func (h blockingHandler) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
-// A sweep reports a folder that it cannot list, such as a link out of the state directory, and Close
-// waits for the sweep.
+// A sweep reports a folder that it cannot list, such as a link out of the state directory, and
+// Close waits for the sweep.
 func TestCloseWaitsForASweep(t *testing.T) {
 	dir, cwd, outside := t.TempDir(), t.TempDir(), t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// build builds the tests of packages, with the mutants of l in the package of l. Mutants that do not
-// compile are removed from l and returned. The binaries are in dir.
+// build builds the tests of packages, with the mutants of l in the package of l. Mutants that do
+// not compile are removed from l and returned. The binaries are in dir.
 func (l *loaded) build(ctx context.Context, dir string, packages []string) (binaries []string, removed []mutant, err error) {
 	for {
 		overlay, err := l.overlay(dir)

@@ -24,8 +24,8 @@ import (
 const (
 	// maxReceived bounds the bytes that a runtime sends for one answer, comments included.
 	maxReceived = 256 << 20
-	// lastEvents is the time for which the end of a run is awaited whose client has lost its access:
-	// it receives the last events for a second.
+	// lastEvents is the time for which the end of a run is awaited whose client has lost its
+	// access: it receives the last events for a second.
 	lastEvents = 500 * time.Millisecond
 	// storeLater is the time after which the end of an answer is stored whose client is gone. If
 	// many clients disconnect at once, their runs are cancelled before.
@@ -118,9 +118,9 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 	return nil
 }
 
-// denied returns an error that wraps [api.ErrAccessEnded] if the caller has no access any more. What
-// ends the access may also stop the runtime, whose connection can end before the next check of the
-// requests in progress.
+// denied returns an error that wraps [api.ErrAccessEnded] if the caller has no access any more.
+// What ends the access may also stop the runtime, whose connection can end before the next check of
+// the requests in progress.
 func (a *Answer) denied() error {
 	if a.reported || a.ctx.Err() != nil {
 		return nil

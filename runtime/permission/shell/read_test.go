@@ -39,8 +39,8 @@ func TestLanguage(t *testing.T) {
 	require.Greater(t, texts, 300)
 }
 
-// The names of builtins that change the shell cannot be read, also in quotes. A keyword in quotes is
-// the name of a program.
+// The names of builtins that change the shell cannot be read, also in quotes. A keyword in quotes
+// is the name of a program.
 func TestNamesOfTheShell(t *testing.T) {
 	for name := range strings.FieldsSeq(". alias bg bind break builtin caller command compgen complete compopt continue declare dirs disown enable eval exec" +
 		" export fc fg getopts hash help history jobs let local logout mapfile popd pushd read readarray readonly return set shift shopt" +

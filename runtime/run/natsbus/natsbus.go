@@ -17,8 +17,8 @@
 // bucket, it also publishes to $JS.API.INFO and $JS.API.STREAM.CREATE.KV_<bucket>.
 //
 // With a scope, <bucket>.<scope>.> is sufficient in place of <bucket>.>. The server then rejects
-// writes to other scopes, and an [Issuer] issues such credentials. Runtimes with one user can cancel
-// the runs of each other, whatever their scopes are.
+// writes to other scopes, and an [Issuer] issues such credentials. Runtimes with one user can
+// cancel the runs of each other, whatever their scopes are.
 package natsbus
 
 import (
