@@ -201,7 +201,8 @@ func (w *worker) retire(ctx context.Context, d deployment, v *view, obs Observed
 		switch seen := w.seen(r); {
 		case !served:
 			err = w.call(ctx, "discard", r.Revision, func(ctx context.Context, claim Claim) error { return w.s.driver.Discard(ctx, claim, r.Revision) })
-		case w.holds(): // its time has not begun
+		case w.holds(): // its time begins afterwards, also if it had begun before
+			seen.retired = time.Time{}
 		case seen.retired.IsZero():
 			seen.retired = time.Now()
 			request, _ := w.s.request(ctx, w.s.store.Read(), d, r.Revision) // otherwise, the default limit
