@@ -46,7 +46,7 @@ var attacks = map[string]func(arg string) error{
 		return err
 	},
 	"a race of links": func(path string) error {
-		stop := time.Now().Add(300 * time.Millisecond)
+		stop := time.Now().Add(raceTime())
 		go func() {
 			for time.Now().Before(stop) {
 				_ = os.Remove("racing")
