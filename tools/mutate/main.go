@@ -11,9 +11,10 @@
 //
 // tools/mutate/explained has a file for each package, such as runtime_wire.txt, with the changes
 // that no test should detect. A line is a change as it is printed, after its line number, and the
-// reason:
+// reason. The second change of a function with the same text has the number 2:
 //
 //	codec.go take: removal in "x = y": the value is not read again
+//	codec.go take: removal in "x = y" (2): y is 0
 package main
 
 import (
@@ -121,6 +122,9 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return errors.Join(err, printErr)
 }
 
+// explainedLine is the name of a change and its reason.
+var explainedLine = regexp.MustCompile(`^(.*"(?: \(\d+\))?): `)
+
 // readReasons returns the names of the changes that a file explains.
 func readReasons(path string) (map[string]bool, error) {
 	f, err := os.Open(path)
@@ -134,9 +138,8 @@ func readReasons(path string) (map[string]bool, error) {
 	reasons := map[string]bool{}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		line := lines.Text()
-		if at := strings.LastIndex(line, `": `); at >= 0 {
-			reasons[line[:at+1]] = true
+		if match := explainedLine.FindStringSubmatch(lines.Text()); match != nil {
+			reasons[match[1]] = true
 		}
 	}
 	return reasons, lines.Err()

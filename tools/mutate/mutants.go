@@ -70,7 +70,7 @@ func load(dir string, read func(path string) ([]byte, error)) (*loaded, error) {
 			return nil, err
 		}
 		l.sources = append(l.sources, source{pkg.CompiledGoFiles[i], text})
-		c := &collector{pkg: pkg, file: file, path: pkg.CompiledGoFiles[i], text: text, next: len(l.mutants)}
+		c := &collector{pkg: pkg, file: file, path: pkg.CompiledGoFiles[i], text: text, next: len(l.mutants), names: map[string]int{}}
 		for _, decl := range file.Decls {
 			c.function = nameOf(decl)
 			ast.PreorderStack(decl, nil, c.visit)
@@ -103,15 +103,20 @@ type collector struct {
 	next     int // number of mutants of the files before
 	order    int // of edits
 	mutants  []mutant
+	names    map[string]int // how often each is in the file
 }
 
 // add adds a mutant of a node, and returns its id as text.
 func (c *collector) add(node ast.Node, what string) string {
 	files := c.pkg.Fset
 	id := c.next + len(c.mutants) + 1 // 0 is no mutant
+	name := fmt.Sprintf("%s %s: %s in %s", filepath.Base(c.path), c.function, what, excerpt(c.source(node)))
+	c.names[name]++
+	if n := c.names[name]; n > 1 {
+		name += fmt.Sprintf(" (%d)", n)
+	}
 	c.mutants = append(c.mutants, mutant{
-		id: id, file: c.path, line: files.Position(node.Pos()).Line, end: files.Position(node.End()).Line,
-		name: fmt.Sprintf("%s %s: %s in %s", filepath.Base(c.path), c.function, what, excerpt(c.source(node))),
+		id: id, file: c.path, line: files.Position(node.Pos()).Line, end: files.Position(node.End()).Line, name: name,
 	})
 	return strconv.Itoa(id)
 }
