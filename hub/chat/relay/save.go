@@ -127,34 +127,29 @@ func (r *Relay) savePartials(ctx context.Context, batch []partial) {
 }
 
 // saveEnded stores the answers that have ended. If a batch fails, each is stored in its own
-// transaction, so that one cannot prevent the others. All batches may take longer than a lease, so
-// that leases are renewed in between.
+// transaction, so that one cannot prevent the others.
 func (r *Relay) saveEnded(ctx context.Context) {
 	r.mu.Lock()
 	all := r.ended
 	r.ended = nil
 	r.mu.Unlock()
 	for batch := range slices.Chunk(all, batchRows) {
-		r.renewBetween(ctx)
 		if err := r.saveBatch(ctx, batch); err == nil || len(batch) == 1 || errors.Is(err, db.ErrUnavailable) {
 			r.stored(batch, err)
 		} else {
 			for one := range slices.Chunk(batch, 1) {
-				r.renewBetween(ctx)
 				r.stored(one, r.saveBatch(ctx, one))
 			}
 		}
 	}
 }
 
-// renewBetween renews the leases between two transactions of saveEnded.
-func (r *Relay) renewBetween(ctx context.Context) {
+// saveBatch stores answers that have ended in one transaction. It renews the leases before, since
+// all batches may take longer than a lease.
+func (r *Relay) saveBatch(ctx context.Context, batch []*Answer) error {
 	if r.renewalDue() {
 		r.saveProgress(ctx, true)
 	}
-}
-
-func (r *Relay) saveBatch(ctx context.Context, batch []*Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
 	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
