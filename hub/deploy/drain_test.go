@@ -18,6 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/hub/gateway/gatewaytest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -301,4 +302,24 @@ func (o *observed) Observe(ctx context.Context, key string) (deploy.Observed, er
 		}
 	}
 	return o.Driver.Observe(ctx, key)
+}
+
+// While a route that an operator changed cannot be written, it may lead to a former revision, whose
+// time begins again afterwards.
+func TestAChangedRouteDelaysTheEndOfAFormerRevision(t *testing.T) {
+	onGateways(t, func(t *testing.T, w *routed) {
+		const every = 80 * time.Millisecond
+		h := w.open(func(c *deploy.Config) { c.WatchEvery = every })
+		w.deploy(h)
+		began := time.Now()
+		h.redeploy("second", 2)
+		h.until(isRouted(true))
+		w.gateway.Fail(func(rw http.ResponseWriter, r *http.Request) bool {
+			return r.Method != http.MethodGet && gatewaytest.Status(http.StatusInternalServerError)(rw, r)
+		})
+		w.gateway.Edit("routes", key, func(e gatewaytest.Object) { e["methods"] = []any{"POST"} })
+		h.until(isRouted(false))
+		w.awaitAlive(2)
+		require.Greater(t, time.Since(began), 60*every+3*time.Second)
+	})
 }
