@@ -272,7 +272,6 @@ const maxAdopted = 100
 // event returns the event of an action with the agent as its target.
 func (d deployment) event(caller api.Caller) auditlog.Event {
 	e := caller.Event()
-	e.TenantID = d.TenantID
 	e.TargetType, e.TargetID, e.TargetName = "agent", d.AgentName, d.AgentName
 	return e
 }

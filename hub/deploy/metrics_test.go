@@ -144,3 +144,20 @@ func TestMetricsBeforeAPoll(t *testing.T) {
 		require.Eventually(t, func() bool { return metrics()["agenthost.hub.reconciler.poll.timestamp "] > 0 }, patience, pause)
 	})
 }
+
+// A hub has the states of the deployments whose leases it takes, also if nothing changes.
+func TestMetricsOfADeploymentThatDoesNotChange(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		first := w.start()
+		first.ada.Post(path, nil).Want(http.StatusAccepted)
+		first.reach("running")
+		first.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		first.reach("stopped")
+		require.NoError(t, first.Close())
+		second, metrics := w.measured(func(c *deploy.Config) { c.LeaseTime = time.Hour }) // no lease is lost by time
+		require.Eventually(t, func() bool { return metrics()["s state=stopped"] == 1 }, patience, pause)
+		second.ada.Delete(path).Want(http.StatusNoContent)
+		second.reach("not_deployed")
+		require.Eventually(t, func() bool { return metrics()[".lease.changes change=lost"] == 1 }, patience, pause)
+	})
+}

@@ -155,3 +155,28 @@ func TestPreparationWithoutAnEnd(t *testing.T) {
 		require.Contains(t, h.reach("failed")["error"], "The agent was not ready after 50ms: the image is pulled")
 	})
 }
+
+// Only probes that fail in sequence make a runtime unhealthy.
+func TestProbesThatFailInSequence(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var failing atomic.Bool
+		var probes atomic.Int64
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			ready, err := deploytest.Ready(req)
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if failing.Load() && strings.HasPrefix(r.URL.Path, "/health") && probes.Add(1)%3 != 0 {
+					rw.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				ready.ServeHTTP(rw, r)
+			}), err
+		}
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		failing.Store(true)
+		for probes.Load() < 18 {
+			require.Equal(t, "running", h.ada.Get(path).Want(http.StatusOK)["state"])
+		}
+	})
+}
