@@ -258,7 +258,7 @@ func startNeighbour(t testing.TB) string {
 	return strings.TrimSpace(line)
 }
 
-// raceVariable is how long a race of links lasts if it does not succeed.
+// raceVariable has the time after which a race of links ends without success.
 const raceVariable = "AGENTHOST_TEST_RACE"
 
 func raceTime() time.Duration {
