@@ -269,9 +269,11 @@ type (
 // maxAdopted bounds the keys in the record of [Service.Adopt].
 const maxAdopted = 100
 
-// event returns the event of an action with the agent as its target.
+// event returns the event of an action with the agent as its target. The caller may belong to
+// another tenant, or be the hub.
 func (d deployment) event(caller api.Caller) auditlog.Event {
 	e := caller.Event()
+	e.TenantID = d.TenantID
 	e.TargetType, e.TargetID, e.TargetName = "agent", d.AgentName, d.AgentName
 	return e
 }

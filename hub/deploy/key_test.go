@@ -328,6 +328,21 @@ func TestKeysOfADemotedUserAreRotated(t *testing.T) {
 	}
 }
 
+// A rotation is in the audit log of the tenant of its deployment, whoever withdraws the access.
+func TestRotationByTheHubIsInTheLogOfTheTenant(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		bob := h.server.As("default", "bob", rbac.Maintainer)
+		bob.Get(path).Want(http.StatusOK)
+		require.NoError(t, h.store().Change(t.Context(), store.Change{}, func(tx *store.Tx) error {
+			return h.RotateKeysReadBy(t.Context(), tx, api.Caller{}, "default", bob.Caller.UserID, "")
+		}))
+		require.Contains(t, h.audit(), `agent.rotate_key helper {"deploymentKey":"default-helper"}`)
+	})
+}
+
 // A user who is removed while the key is read has not read it, or it is rotated.
 func TestKeysThatAreReadDuringTheRemovalAreRotated(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
