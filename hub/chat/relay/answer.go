@@ -302,6 +302,7 @@ func (a *Answer) conclude(end Ending) {
 	a.mu.Unlock()
 	a.relay.mu.Lock()
 	a.relay.ended = append(a.relay.ended, a)
+	a.relay.unsaved++
 	a.relay.mu.Unlock()
 	if errors.Is(cause, errGone) || errors.Is(cause, context.Canceled) {
 		time.AfterFunc(storeLater, a.relay.storeEnded)

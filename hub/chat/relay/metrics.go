@@ -65,12 +65,12 @@ func newMetrics(r *Relay) (*metrics, error) {
 	memory := m.Gauge("agenthost.hub.chat.memory", "Memory of the answers in progress beyond the free part of each.", "By")
 	s.stop = m.Observe(func(o metric.Observer) {
 		r.mu.Lock()
-		all, ended := len(r.answers), len(r.ended)
+		all, ended := len(r.answers), r.unsaved
 		r.mu.Unlock()
 		r.memory.mu.Lock()
 		used := r.memory.used
 		r.memory.mu.Unlock()
-		o.ObserveFloat64(active, float64(max(0, all-ended)))
+		o.ObserveFloat64(active, float64(all-ended))
 		o.ObserveFloat64(unsaved, float64(ended))
 		o.ObserveFloat64(memory, float64(used))
 	}, active, unsaved, memory)

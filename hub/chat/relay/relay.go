@@ -115,6 +115,7 @@ type Relay struct {
 	open    sync.WaitGroup     // the answers from enter to leave; Add needs mu
 	answers map[string]*Answer // by the id of the run, until their ends are stored
 	ended   []*Answer          // whose ends are to be stored
+	unsaved int                // answers that have ended, until their ends are stored
 }
 
 // New returns a Relay. The caller must call Close.
@@ -206,6 +207,9 @@ func (r *Relay) remove(a *Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.answers, a.run.ID)
+	if a.end != nil {
+		r.unsaved--
+	}
 	endSpan(a)
 	close(a.done)
 }
