@@ -5,6 +5,7 @@ package process_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -273,6 +274,28 @@ func TestManyHubsObserve(t *testing.T) {
 	}
 	listen(t, running.URL)()
 	remove(t, d)
+}
+
+// The end of a runtime is observed, and is no error of Apply, also if the runtime ends while its
+// process is recorded.
+func TestRuntimesThatEndAtOnce(t *testing.T) {
+	t.Parallel()
+	d := open(t, t.TempDir(), func(c *process.Config) { c.Command = []string{"/bin/sh", "-c", "exit 3"} })
+	results := make(chan error, 32)
+	for n := range 32 {
+		go func() {
+			var err error
+			for number := range int64(4) {
+				err = errors.Join(err, d.Apply(t.Context(), deploy.Claim{Key: fmt.Sprint("key", n), Fence: 1}, number+1, demand))
+			}
+			results <- err
+		}()
+	}
+	for range 32 {
+		require.NoError(t, <-results)
+	}
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.Equal(t, "exit status 3", until(t, d, deploy.Exited, nil).Message)
 }
 
 func TestFailedDownloadIsTheReason(t *testing.T) {

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -75,8 +74,9 @@ func (d *Driver) start(r revision, s *state, wanted agent.Deployment) error {
 		_ = confirm.Close() // the runtime ends
 		return err
 	}
-	_, err = io.WriteString(confirm, "\n")
-	return errors.Join(err, confirm.Close())
+	_, _ = io.WriteString(confirm, "\n") // fails if the runtime has ended, which Observe reports
+	_ = confirm.Close()
+	return nil
 }
 
 // exit is how a process ended.
