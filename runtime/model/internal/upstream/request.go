@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 
@@ -95,7 +96,8 @@ func (b *body) open() (io.ReadCloser, error) {
 	if b.data == nil {
 		return nil, errReleased
 	}
-	return io.NopCloser(io.MultiReader(bytes.NewReader(b.head), bytes.NewReader(b.data))), nil // releases the bytes at its end
+	// Buffers writes its parts without a copy, and releases each that was read.
+	return io.NopCloser(&net.Buffers{b.head, b.data}), nil
 }
 
 func (b *body) size() int64 {
