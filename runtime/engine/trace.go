@@ -84,12 +84,12 @@ func (r *run) startSpan(ctx context.Context) (context.Context, trace.Span) {
 // endSpan ends the span of a run. The usage includes that of subagents.
 func (r *run) endSpan(span trace.Span, err error) {
 	if span.IsRecording() {
-		attributes := append(make([]attribute.KeyValue, 0, 7+len(r.in.Metadata)),
+		attributes := append(make([]attribute.KeyValue, 0, 6+len(r.in.Metadata)),
 			attribute.String(attrConversation, r.in.Session.ID()), attribute.String(attrRunID, r.in.RunID))
 		for key, value := range r.in.Metadata {
 			attributes = append(attributes, attribute.String(attrMetadata+key, value))
 		}
-		span.SetAttributes(appendResponse(attributes, r.outcome.Usage, r.outcome.StopReason)...)
+		span.SetAttributes(appendUsage(attributes, r.outcome.Usage)...)
 		failSpan(span, runErrorType(err))
 	}
 	span.End()
@@ -188,12 +188,15 @@ func (c *modelCall) attributes(response *model.Response) []attribute.KeyValue {
 	if c.responder != "" {
 		attributes = append(attributes, attribute.String(attrResponseModel, c.responder))
 	}
-	return appendResponse(attributes, wire.Usage(response.Usage), response.StopReason)
+	if response.StopReason != "" {
+		attributes = append(attributes, attribute.StringSlice(attrFinishReasons, []string{response.StopReason}))
+	}
+	return appendUsage(attributes, wire.Usage(response.Usage))
 }
 
-// appendResponse adds the tokens of a response and its stop reason, which may be empty. Tokens that
-// were read from a cache or written to it are input tokens too. Most calls have none of them.
-func appendResponse(attributes []attribute.KeyValue, u wire.Usage, stopReason string) []attribute.KeyValue {
+// appendUsage adds the tokens of a response. Those that were read from a cache or written to it are
+// input tokens too. Most calls have none of them.
+func appendUsage(attributes []attribute.KeyValue, u wire.Usage) []attribute.KeyValue {
 	attributes = append(attributes,
 		attribute.Int64(attrInputTokens, u.InputTokens+u.CacheReadInputTokens+u.CacheCreationInputTokens),
 		attribute.Int64(attrOutputTokens, u.OutputTokens))
@@ -202,9 +205,6 @@ func appendResponse(attributes []attribute.KeyValue, u wire.Usage, stopReason st
 	}
 	if u.CacheCreationInputTokens > 0 {
 		attributes = append(attributes, attribute.Int64(attrCacheCreation, u.CacheCreationInputTokens))
-	}
-	if stopReason != "" {
-		attributes = append(attributes, attribute.StringSlice(attrFinishReasons, []string{stopReason}))
 	}
 	return attributes
 }
