@@ -83,9 +83,13 @@ func TestAFailedRevisionThatServedIsStartedAgain(t *testing.T) {
 		h.reach("running")
 		broken.Store(true)
 		w.driver.Kill(key)
-		require.Contains(t, h.reach("failed")["error"], "out of memory")
+		s := h.reach("failed")
+		require.Contains(t, s["error"], "out of memory")
+		require.Equal(t, false, condition(s, "applied")["status"])
 		broken.Store(false)
-		require.Nil(t, h.reach("running")["error"])
+		s = h.reach("running")
+		require.Nil(t, s["error"])
+		require.Equal(t, true, condition(s, "applied")["status"])
 	})
 }
 

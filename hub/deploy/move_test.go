@@ -26,7 +26,15 @@ func moved(t *testing.T, w *world, change ...func(*deploy.Config)) (h *hub, next
 	former, _ = first.reach(deploy.StateRunning)["runtimeUrl"].(string)
 	require.NoError(t, first.Close())
 	ready = new(atomic.Bool)
-	next = &deploytest.Memory{Serve: func(req deploy.Request) (http.Handler, error) {
+	next = &deploytest.Memory{Serve: readyAfter(ready)}
+	t.Cleanup(next.Close)
+	h = w.start(append([]func(*deploy.Config){func(c *deploy.Config) { c.Driver, c.Former = next, w.driver }}, change...)...)
+	return h, next, ready, former
+}
+
+// readyAfter returns a function that serves runtimes, which are ready as soon as ready is true.
+func readyAfter(ready *atomic.Bool) func(deploy.Request) (http.Handler, error) {
+	return func(req deploy.Request) (http.Handler, error) {
 		handler, err := deploytest.Ready(req)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !ready.Load() {
@@ -35,10 +43,7 @@ func moved(t *testing.T, w *world, change ...func(*deploy.Config)) (h *hub, next
 			}
 			handler.ServeHTTP(w, r)
 		}), err
-	}}
-	t.Cleanup(next.Close)
-	h = w.start(append([]func(*deploy.Config){func(c *deploy.Config) { c.Driver, c.Former = next, w.driver }}, change...)...)
-	return h, next, ready, former
+	}
 }
 
 // endpoint returns the address to which the hub sends runs, which responds.

@@ -47,9 +47,14 @@ func TestRestoredDatabase(t *testing.T) {
 		w.exec(`UPDATE deployments SET revision = 1, serving = 1, draining = '[]', lease_fence = 1, lease_holder = 'gone'`)
 		w.exec(`UPDATE deployment_fence SET value = 1`)
 
+		ready := new(atomic.Bool)
+		w.driver.Serve = readyAfter(ready)
 		applied := w.driver.Applied() // more than one for each deployment if a runtime was slow
 		h = w.start()
-		s := h.until(func(s apitest.Object) bool {
+		s := h.until(func(s apitest.Object) bool { return condition(s, "restored") != nil })
+		require.Nil(t, s["servingRevision"], "the revisions with the numbers of the database are perhaps others")
+		ready.Store(true)
+		s = h.until(func(s apitest.Object) bool {
 			return s["state"] == "running" && condition(s, "restored") != nil && w.driver.Applied() > applied
 		})
 		require.Contains(t, condition(s, "restored")["message"], "restored from a backup")
