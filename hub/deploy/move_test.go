@@ -92,12 +92,15 @@ func TestMoveToAnotherPlatform(t *testing.T) {
 	}
 }
 
-// A runtime that ends on the former platform is that of a deployment that starts.
+// A runtime that ends on the former platform is that of a deployment that starts, also if another
+// revision still has runs there.
 func TestFormerRuntimeEndsDuringTheMove(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h, next, ready, former := moved(t, w)
 		require.Eventually(t, func() bool { return next.Applied() > 0 }, patience, time.Millisecond)
-		w.driver.Kill(key)
+		draining := deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()} // the hub does not stop it
+		require.NoError(t, w.driver.Apply(t.Context(), draining, 2, deploy.Request{}))
+		w.driver.KillRevision(key, 1)
 		h.until(func(s apitest.Object) bool { return s["state"] == deploy.StateStarting && s["runtimeUrl"] != former })
 		ready.Store(true)
 		h.reach(deploy.StateRunning)
