@@ -47,9 +47,10 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 	put("dotfiles/gitconfig", "")
 	put("dotfiles/git/config", "")
 	put("editor/settings.json", "")
+	put("deep/editor/settings.json", "")
 	put("dotfiles/ci/test.yml", "")
 	for link, to := range map[string]string{
-		"linked.yaml": "conf/real.yaml", ".gitconfig": "dotfiles/gitconfig", "into": "store", "chain.yaml": "linked.yaml", ".vscode": "editor",
+		"linked.yaml": "conf/real.yaml", ".gitconfig": "dotfiles/gitconfig", "into": "store", "chain.yaml": "linked.yaml", ".vscode": "editor", "deep/.vscode": "editor",
 	} {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
@@ -68,8 +69,9 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 		".gitconfig": false, ".GitConfig": false, "sub/.gitconfig": false, "dotfiles/gitconfig": false,
 		".config/git/config": false, ".config/Git/config": false, "x/.config/git/attributes": false, "dotfiles/git/config": false,
 		".vscode/settings.json": false, ".vscode/new.json": false, "editor/settings.json": false, "editor/new.json": false,
-		"dotfiles/ci/new.yml": false,
-		".config/other":       true, "config/git": true, "git/config": true, "dotfiles/other": true,
+		"deep/.vscode/settings.json": false,
+		"dotfiles/ci/new.yml":        false,
+		".config/other":              true, "config/git": true, "git/config": true, "dotfiles/other": true,
 		"agents.yaml": false, "AGENTS.yaml": false, "linked.yaml": false, "conf/real.yaml": false, "conf/other.yaml": true,
 		"chain.yaml": false, dir + "/agents.yaml": false, "src/up/agents.yaml": false, "prompts/coder.md": false, "prompts/other.md": true,
 		"tools/count.ts": false, "tools/other.ts": true, "skills/new/SKILL.md": false, "not-yet.yaml": false, "main.go": true,
