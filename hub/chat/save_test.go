@@ -2,9 +2,11 @@ package chat_test
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,9 +127,11 @@ func TestPartsOfAPartialAnswerAreStored(t *testing.T) {
 	s := open(t, sqlite(t))
 	for name, row := range map[string]struct {
 		events string
-		kind   string
+		kinds  string
 	}{
-		"a text":             {events("partial_message", object{"type": "partial_message", "partial": object{"type": "text", "text": "a"}}), "text"},
+		"a text": {events("partial_message", object{"type": "partial_message", "partial": object{"type": "text", "text": "a"}}), "text"},
+		"a text after another": {events("assistant", object{"message": object{"content": []any{json.RawMessage(`{"type":"text","text":"a"}`)}}}) +
+			events("partial_message", object{"type": "partial_message", "partial": object{"type": "text", "text": "b"}}), "text text"},
 		"a message":          {events("assistant", object{"message": object{"content": []any{object{"type": "tool_use", "id": "t"}}}}), "tool_use"},
 		"a warning":          {events("system", object{"subtype": "warning", "message": "m"}), "warning"},
 		"a result":           {events("tool_result", object{"result": object{"tool_use_id": "t"}}), "tool_result"},
@@ -139,15 +143,20 @@ func TestPartsOfAPartialAnswerAreStored(t *testing.T) {
 			<-gate
 			write(success)
 		}))
+		release := sync.OnceFunc(func() { close(gate) })
+		t.Cleanup(release) // before the runtime ends
 		ada := s.ada()
 		path := session(ada)
 		answer := send(t, ada, path, object{"message": "hello"})
 		require.Eventually(t, func() bool {
-			content := messages(ada, path)[1]["content"].([]any)
-			return len(content) == 1 && content[0].(object)["type"] == row.kind
+			var kinds []string
+			for _, block := range messages(ada, path)[1]["content"].([]any) {
+				kinds = append(kinds, block.(object)["type"].(string))
+			}
+			return strings.Join(kinds, " ") == row.kinds
 		}, patience, 10*time.Millisecond, name)
 		require.Equal(t, "partial", messages(ada, path)[1]["status"])
-		close(gate)
+		release()
 		require.Equal(t, "completed", last(answer.rest()))
 	}
 }
