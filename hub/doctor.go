@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -21,23 +22,23 @@ import (
 // address. A part that the configuration does not have is not checked. It changes nothing, and hubs
 // may serve in the meantime.
 func Diagnose(ctx context.Context, cfg Config) []doctor.Result {
-	d, err := db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: 2, ReadOnly: true, Logger: cfg.Logger})
-	x := &examined{cfg, d}
+	x := &examined{cfg: cfg}
 	checks := []doctor.Check{
 		{Name: "gateway", Do: x.gateway},
 		{Name: "deployer", Do: x.deployer},
 		{Name: "address", Do: x.address},
 	}
-	if err != nil {
-		unopened := func(context.Context) []doctor.Result { return unopened(cfg.DatabaseURL, err) }
-		return doctor.Run(ctx, append([]doctor.Check{{Name: "database", Do: unopened}}, checks...)...)
+	var unopened []doctor.Result
+	if x.db, unopened = openToRead(ctx, cfg); unopened != nil {
+		fault := func(context.Context) []doctor.Result { return unopened }
+		return doctor.Run(ctx, append([]doctor.Check{{Name: "database", Do: fault}}, checks...)...)
 	}
-	defer func() { _ = d.Close() }() // it has only read
+	defer func() { _ = x.db.Close() }() // it has only read
 	results := doctor.Run(ctx, doctor.Check{Name: "database", Within: 10 * time.Minute, Do: x.integrity})
 	if doctor.Failed(results) == 0 { // otherwise, its migrations cannot be judged
 		results = append(doctor.Run(ctx, doctor.Check{Name: "database", Do: x.database}), results...)
 	}
-	if d.Migrated(ctx, migrations()...) == nil { // otherwise, tables may be missing
+	if x.db.Migrated(ctx, migrations()...) == nil { // otherwise, tables may be missing
 		checks = append([]doctor.Check{
 			{Name: "key", Within: time.Minute, Do: x.keys},
 			{Name: "storage", Within: 5 * time.Minute, Do: x.storage},
@@ -47,6 +48,26 @@ func Diagnose(ctx context.Context, cfg Config) []doctor.Result {
 		}, checks...)
 	}
 	return append(results, doctor.Run(ctx, checks...)...)
+}
+
+// openToRead returns the database, or why it cannot be opened.
+func openToRead(ctx context.Context, cfg Config) (*db.DB, []doctor.Result) {
+	// SQLite opens a file that cannot be written, and leaves a log behind that has the mode of it:
+	// no hub could open the database then.
+	if path, ok := strings.CutPrefix(cfg.DatabaseURL, "sqlite://"); ok {
+		for _, name := range []string{path, path + "-wal", path + "-shm"} {
+			if _, err := os.Stat(name); err == nil {
+				if denied := doctor.Writable(name); denied != nil {
+					return nil, denied
+				}
+			}
+		}
+	}
+	d, err := db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: 2, ReadOnly: true, Logger: cfg.Logger})
+	if err != nil {
+		return nil, unopened(cfg.DatabaseURL, err)
+	}
+	return d, nil
 }
 
 // unopened explains the error of a database that cannot be opened.

@@ -21,11 +21,21 @@ func Disk(dir string) []Result {
 	if err != nil {
 		return Warn(fmt.Sprintf("the free space of %s is unknown: %v", dir, err), "check that the directory exists and can be accessed")
 	}
-	if err := writable(dir); err != nil {
-		return Fail(fmt.Sprintf("%s cannot be written: %v", dir, err), "run hub doctor as the user of the hub; then correct the owner and the mode of the directory, "+
-			"or mount its file system for writes")
+	if denied := Writable(dir); denied != nil {
+		return denied
 	}
 	return judge(dir, free)
+}
+
+// Writable returns an error if this user cannot change a file, or create files in a directory, and
+// otherwise nothing.
+func Writable(path string) []Result {
+	err := writable(path)
+	if err == nil {
+		return nil
+	}
+	return Fail(fmt.Sprintf("%s cannot be written: %v", path, err), "run hub doctor as the user of the hub; then correct its owner and its mode, "+
+		"or mount its file system for writes")
 }
 
 func judge(dir string, free space) []Result {

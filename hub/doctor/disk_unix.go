@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"math"
+	"os"
 	"syscall"
 )
 
@@ -18,8 +19,12 @@ func freeSpace(dir string) (space, error) {
 	return free, err
 }
 
-// writable returns an error if this user cannot create files in a directory. It creates none.
-func writable(dir string) error {
-	const writeAndSearch = 2 | 1 // W_OK and X_OK of access(2)
-	return syscall.Access(dir, writeAndSearch)
+// writable returns an error if this user cannot change a file, or create files in a directory. It
+// creates none.
+func writable(path string) error {
+	const search, write, read = 1, 2, 4 // X_OK, W_OK and R_OK of access(2)
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return syscall.Access(path, write|search)
+	}
+	return syscall.Access(path, write|read)
 }

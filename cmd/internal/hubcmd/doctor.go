@@ -131,6 +131,24 @@ func (s *settings) examineDisk(context.Context) (results []doctor.Result) {
 			results = append(results, doctor.Disk(dir)...)
 		}
 	}
+	return append(results, s.examineOwners()...)
+}
+
+// examineOwners reports directories in the data directory that this user cannot change, such as
+// those of a hub that was started by root once.
+func (s *settings) examineOwners() (results []doctor.Result) {
+	var paths []string
+	if path, ok := s.blobDir(); ok && contains(s.DataDir, path) {
+		paths = append(paths, path)
+	}
+	if s.Deployer == deployProcess {
+		paths = append(paths, filepath.Join(s.DataDir, "deployments"))
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(path); err == nil {
+			results = append(results, doctor.Writable(path)...)
+		}
+	}
 	return results
 }
 
