@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,6 +75,20 @@ func TestDoctorFindsFaults(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
+	agents := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"status":"ok","agents":1,"uptimeMs":5,"version":"v1"}`))
+	}))
+	defer agents.Close()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var served sync.WaitGroup
+	defer served.Wait()
+	defer mute.Close()
+	served.Go(func() {
+		for conn, err := mute.Accept(); err == nil; conn, err = mute.Accept() {
+			_ = conn.Close()
+		}
+	})
 	env := stopped(t)
 	key, err := os.ReadFile(filepath.Join(env[1], "encryption.key"))
 	require.NoError(t, err)
@@ -130,6 +146,9 @@ func TestDoctorFindsFaults(t *testing.T) {
 		},
 		"a proxy to another server": {env: []string{"HUB_PUBLIC_URL", other.URL}, check: "address", fact: "is not a hub", fix: "let the proxy forward every path"},
 		"another program":           {env: []string{"HUB_ADDR", other.Listener.Addr().String()}, check: "hub", fact: "another program listens at ", fix: "set HUB_ADDR"},
+		"a runtime":                 {env: []string{"HUB_ADDR", agents.Listener.Addr().String()}, check: "hub", fact: "another program listens at ", fix: "set HUB_ADDR"},
+		"a proxy to a runtime":      {env: []string{"HUB_PUBLIC_URL", agents.URL}, check: "address", fact: "is not a hub", fix: "let the proxy forward every path"},
+		"a program without HTTP":    {env: []string{"HUB_ADDR", mute.Addr().String()}, check: "hub", fact: "does not respond as a hub", fix: "set HUB_ADDR"},
 		"settings":                  {env: []string{"AUTH_MODE", "none", "AUDIT_RETENTION_DAYS", "x"}, check: "settings", fact: "AUDIT_RETENTION_DAYS", fix: "correct the environment"},
 	} {
 		t.Run(name, func(t *testing.T) {

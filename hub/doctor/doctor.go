@@ -94,12 +94,15 @@ func Health(ctx context.Context, base string) (version string, err error) {
 		return "", err
 	}
 	defer func() { _ = res.Body.Close() }() // it was only read
-	var body struct{ Status, Version string }
+	var body struct {
+		Status, Version string
+		Agents          *int // only a runtime has it
+	}
 	text, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if err != nil {
 		return "", err
 	}
-	if err := json.Unmarshal(text, &body); err != nil || res.StatusCode != http.StatusOK || body.Status != "ok" || body.Version == "" {
+	if err := json.Unmarshal(text, &body); err != nil || res.StatusCode != http.StatusOK || body.Status != "ok" || body.Version == "" || body.Agents != nil {
 		return "", fmt.Errorf("%w: the status is %d", ErrNotHub, res.StatusCode)
 	}
 	return body.Version, nil

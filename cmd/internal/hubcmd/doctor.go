@@ -173,12 +173,20 @@ func (s *settings) examineHub(ctx context.Context) []doctor.Result {
 	switch {
 	case errors.Is(err, doctor.ErrNotHub):
 		return doctor.Fail("another program listens at "+s.Addr, "stop it, or set HUB_ADDR")
-	case err != nil:
+	case notDialed(err):
 		return doctor.Fine("no hub runs at " + s.Addr)
+	case err != nil:
+		return doctor.Fail("a program listens at "+s.Addr+" and does not respond as a hub: "+err.Error(), "stop it, or set HUB_ADDR; if it is the hub, read its log")
 	case version != daemon.Version():
 		return doctor.Warn("the hub at "+s.Addr+" has version "+version+", and this program "+daemon.Version(), "restart the hub after an upgrade")
 	}
 	return doctor.Fine("a hub runs at " + s.Addr)
+}
+
+// notDialed reports whether an error is that of a connection that was not made.
+func notDialed(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // examineProcesses tries in a temporary directory what the system can do for deployments.
