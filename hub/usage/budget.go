@@ -115,8 +115,11 @@ func (in Limits) row(tenantID, kind, name string) (budget, error) {
 			return 0
 		}
 		n := math.Round(*value * b.scale())
-		if n < 1 || *value > most {
+		switch {
+		case n < 1 || *value > most:
 			fields.Add(name, fmt.Sprintf("must be a positive number up to %.0f", most))
+		case in.Unit == InTokens && n != *value:
+			fields.Add(name, "must be a whole number of tokens")
 		}
 		return int64(n)
 	}
@@ -126,9 +129,9 @@ func (in Limits) row(tenantID, kind, name string) (budget, error) {
 		fields.Add("hard", "must be given, or soft")
 	case in.Hard == nil && in.Reserve != nil:
 		fields.Add("reserve", "is only for a hard limit")
-	case in.Hard != nil && b.Soft > b.Hard:
+	case in.Hard != nil && in.Soft != nil && b.Soft > b.Hard:
 		fields.Add("soft", "must not be above hard")
-	case in.Hard != nil && b.Reserve > b.Hard:
+	case in.Hard != nil && in.Reserve != nil && b.Reserve > b.Hard:
 		fields.Add("reserve", "must not be above hard")
 	case in.Hard != nil && in.Reserve == nil:
 		b.Reserve = max(1, b.Hard/reservePart)

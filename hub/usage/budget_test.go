@@ -80,6 +80,7 @@ func TestBudgetFaults(t *testing.T) {
 		"another unit":          {with("unit", "words"), "unit"},
 		"nothing":               {with("hard", 0), "hard"},
 		"less than a token":     {with("soft", 0.4), "soft"},
+		"half a token":          {with("hard", 10.5), "hard"},
 		"a negative one":        {with("reserve", -1), "reserve"},
 		"too much":              {with("hard", 1e18), "hard"},
 		"soft above hard":       {with("soft", 11), "soft"},
@@ -92,6 +93,8 @@ func TestBudgetFaults(t *testing.T) {
 			require.Contains(t, fault["data"].(object)["fields"], row.field)
 		})
 	}
+	fault := ada.Put(budgets+"/agent/helper", object{"period": "day", "unit": "tokens", "hard": -1}).Error(http.StatusBadRequest, api.ValidationFailed)
+	require.Len(t, fault["data"].(object)["fields"], 1, "a limit that was not given has no fault")
 	ada.Put(budgets+"/agent/"+strings.Repeat("a", 1001), with("soft", 1)).Error(http.StatusBadRequest, api.ValidationFailed)
 	ada.Put(budgets+"/team/a", with("soft", 1)).Error(http.StatusNotFound, api.NotFound)
 	ada.Put(budgets+"/agent/helper", with("soft", "1")).Error(http.StatusBadRequest, api.InvalidRequest)

@@ -91,5 +91,8 @@ func (s *Service) query(r *http.Request) (Query, error) {
 	}
 	in.To = day("to", s.store.Now())
 	in.From = day("from", in.To.AddDate(0, 0, 1-defaultDays))
+	if values.Get("to") == "" && in.From.After(in.To) {
+		in.To = in.From // it can be the present day of the client
+	}
 	return in, invalid(fields)
 }

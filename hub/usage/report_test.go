@@ -84,6 +84,7 @@ func TestReports(t *testing.T) {
 		for query, runs := range map[string]int{
 			"agent=helper": 2, "user=ada": 2, "model=m": 2, "agent=helper&user=ada": 1, "by=user&agent=writer": 1, "by=agent&user=bob": 1,
 			"user=ada!": 0, "agent=h%25": 0, "from=2026-03-11": 1, "to=2026-03-10": 2, "from=2026-03-10&to=2026-03-10&by=model": 2, "from=2025-12-01&to=2026-01-31": 0,
+			"from=2026-03-12": 0,
 		} {
 			require.EqualValues(t, runs, eva.Get(reports + "?" + query).Want(http.StatusOK)["totals"].(object)["runs"], query)
 		}
