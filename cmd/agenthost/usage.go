@@ -15,8 +15,8 @@ func (a *app) usageCommand() *cobra.Command {
 	var filter client.UsageFilter
 	var csv, totals bool
 	cmd := a.command(action{
-		use: "usage", short: "Report tokens and cost of chats",
-		long:    "Reports the tokens and the cost of chats by day, agent, user or model.",
+		use: "usage", short: "Report tokens and cost of runs",
+		long:    "Reports the tokens and the cost of runs by day, agent, user or model.",
 		example: "  agenthost usage --by day,agent --from 2026-01-01\n  agenthost usage --by model --csv > usage.csv",
 		run: func(ctx context.Context, c *client.Client, _ []string) error {
 			if csv {
