@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +23,7 @@ const backupEvery = time.Minute
 // recordBackup stores the time of a complete backup.
 func (h *Hub) recordBackup(ctx context.Context) error {
 	return db.Exec(ctx, h.db.Write(), "store the time of the backup", `INSERT INTO instance (name, value) VALUES ($1, $2)
-		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, backupRow, db.Micros(h.store.Now()))
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, backupRow, strconv.FormatInt(db.Micros(h.store.Now()), 10))
 }
 
 // followBackups makes the gauge of the last backup, and reads its time until ctx ends.

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/pgtest"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -221,21 +223,24 @@ func TestMetricsAddress(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, call(t, http.MethodGet, in.URL+"/metrics", "", "").status)
 }
 
-// A backup is visible to a hub that starts afterwards, and within a minute to one that serves.
+// A backup is visible to a hub that starts afterwards, and within a minute to one that serves, with
+// both engines.
 func TestBackupIsAMetric(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	env := []string{"HUB_DATA_DIR", dir, "HUB_METRICS_ADDR", "127.0.0.1:0"}
-	first := spawn(t, binary(t), env)
-	require.Zero(t, value(scrape(t, first.Instance), "agenthost_hub_backup_last_timestamp_seconds"))
-	_, err := once(t, env, "backup", filepath.Join(t.TempDir(), "hub.tar"))
-	require.NoError(t, err)
-	first.Signal(t, syscall.SIGTERM)
-	require.Zero(t, first.Exit(t))
-	second := spawn(t, binary(t), env)
-	ctx, cancel := context.WithTimeout(t.Context(), daemontest.Patience)
-	defer cancel()
-	for value(scrape(t, second.Instance), "agenthost_hub_backup_last_timestamp_seconds") < float64(time.Now().Add(-time.Hour).Unix()) {
-		require.NoError(t, ctx.Err())
-	}
+	hub := binary(t)
+	dbtest.Each(t, func(t *testing.T, url string) {
+		env := append(database(t, url), "HUB_METRICS_ADDR", "127.0.0.1:0")
+		first := spawn(t, hub, env)
+		require.Zero(t, value(scrape(t, first.Instance), "agenthost_hub_backup_last_timestamp_seconds"))
+		_, err := once(t, env, "backup", filepath.Join(t.TempDir(), "hub.tar"), "--postgres-bin", pgtest.Bin(t))
+		require.NoError(t, err)
+		first.Signal(t, syscall.SIGTERM)
+		require.Zero(t, first.Exit(t))
+		second := spawn(t, hub, env)
+		ctx, cancel := context.WithTimeout(t.Context(), daemontest.Patience)
+		defer cancel()
+		for value(scrape(t, second.Instance), "agenthost_hub_backup_last_timestamp_seconds") < float64(time.Now().Add(-time.Hour).Unix()) {
+			require.NoError(t, ctx.Err())
+		}
+	})
 }
