@@ -8,10 +8,10 @@ import (
 
 // A commit of the database waits for the disk, and so for what this process has written before and
 // the system has not: that is written to the disk in small steps. Between the steps the disk is
-// free for twice as long as a step takes, or on a slow disk for maxPause, which is 20 s for a
+// free for twice as long as a step takes, or on a slow disk for maxPause, which is 40 s for a
 // gigabyte.
 const (
-	stepBytes = 256 << 10
+	stepBytes = 128 << 10
 	stepPause = 2 // times the duration of a step
 	maxPause  = 5 * time.Millisecond
 )
