@@ -15,7 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/usertest"
 )
 
-// What the user of the hub cannot change is found. SQLite would leave a log with the mode of the
+// Files that the user of the hub cannot write are found. SQLite would leave a log with the mode of the
 // database behind, with which no hub starts, also after the mode was corrected.
 func TestDoctorOfFilesThatCannotBeWritten(t *testing.T) {
 	t.Parallel()

@@ -276,8 +276,8 @@ func TestManyHubsObserve(t *testing.T) {
 	remove(t, d)
 }
 
-// The end of a runtime is observed, and is no error of Apply, also if the runtime ends while its
-// process is recorded.
+// The end of a runtime is observed, and is not an error of Apply, also if the runtime ends while
+// its process is recorded.
 func TestRuntimesThatEndAtOnce(t *testing.T) {
 	t.Parallel()
 	d := open(t, t.TempDir(), func(c *process.Config) { c.Command = []string{"/bin/sh", "-c", "exit 3"} })
