@@ -15,8 +15,8 @@ import (
 	"github.com/seed93082962/agenthost/internal/usertest"
 )
 
-// Files that the user of the hub cannot write are found. SQLite would leave a log with the mode of the
-// database behind, with which no hub starts, also after the mode was corrected.
+// Files that the user of the hub cannot write are found. SQLite would leave a log with the mode of
+// the database behind, with which no hub starts, also after the mode was corrected.
 func TestDoctorOfFilesThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	env := stopped(t)
