@@ -258,9 +258,9 @@ func TestSweepReportsWhatItCannotRemove(t *testing.T) {
 			setAge(t, name, 1000*time.Hour)
 		}
 		<-time.After(time.Minute)
+		require.NoError(t, store.Close())
 		require.Contains(t, logs.String(), "cannot remove an expired transcript")
 		require.Contains(t, logs.String(), "agent=a ")
-		require.NoError(t, store.Close())
 	})
 }
 
