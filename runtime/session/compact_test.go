@@ -66,7 +66,7 @@ func TestFilesDropLongTranscripts(t *testing.T) {
 		appendText(t, s, "last")
 		require.Less(t, sizeOf(t, transcriptPath(t, dir, s.ID())), int64(1000))
 	}
-	require.LessOrEqual(t, len(openFiles(t, dir)), 1, "a replaced file is closed")
+	requireClosed(t, dir, 1) // a replaced file is not open
 	require.NoError(t, s.Close())
 	all, err := store.Transcript(t.Context(), s.ID(), 0, 10)
 	require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestFilesCompactErrorsOfALongFile(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(taken, "x"), 0o700))
 	require.Error(t, s.Compact(t.Context(), userMessages("x")))
 	require.Len(t, s.Messages(), 17)
-	require.LessOrEqual(t, len(openFiles(t, dir)), 1)
+	requireClosed(t, dir, 1)
 	require.NoError(t, os.RemoveAll(taken))
 	writeFile(t, taken, "left by a crash")
 	compact(t, s, "summary")

@@ -90,7 +90,7 @@ func TestCloseSyncsTheSession(t *testing.T) {
 
 	require.NoError(t, store.Delete(t.Context(), s.ID()))
 	require.Equal(t, []string{folder}, synced(), "a deleted name is synced")
-	require.Empty(t, openFiles(t, dir))
+	requireClosed(t, dir, 0)
 }
 
 // Close releases the queue of the kernel that syncs a group, which Linux lists as a mapping.
@@ -114,7 +114,7 @@ func TestCloseReleasesTheQueue(t *testing.T) {
 		all.Go(func() { assertNoError(t, s.Close()) })
 	}
 	all.Wait()
-	require.Empty(t, openFiles(t, dir))
+	requireClosed(t, dir, 0)
 	require.NoError(t, store.Close())
 	require.LessOrEqual(t, queues(), before)
 }
