@@ -188,6 +188,37 @@ func TestAFrozenBus(t *testing.T) {
 	})
 }
 
+// A bus that reads but does not commit writes, as the leader of a cluster without a majority does,
+// is not available.
+func TestABusWithoutMajority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := run.NewMemoryBus()
+		cut := &cutBus{Bus: bus}
+		owner, other := run.New(run.Config{Bus: cut}), run.New(run.Config{Bus: bus})
+		defer owner.Close()
+		defer other.Close()
+		continued, ended := started(t, owner), started(t, owner)
+		cut.minority.Store(true)
+		state, _ := ended.Finish(nil)
+		require.Equal(t, wire.StateCompleted, state)
+		for range 100 {
+			require.False(t, owner.Available())
+			<-time.After(100 * time.Millisecond)
+		}
+		require.NoError(t, continued.Context().Err())
+
+		cut.minority.Store(false)
+		<-time.After(time.Second)
+		require.True(t, owner.Available())
+		_, err := other.Cancel(ended.ID(), wire.ReasonClientRequest)
+		require.ErrorIs(t, err, run.ErrEnded)
+		_, err = other.Cancel(continued.ID(), wire.ReasonClientRequest)
+		require.NoError(t, err)
+		require.Error(t, continued.Context().Err())
+		continued.Finish(nil)
+	})
+}
+
 // An end that could not be stored is stored later, and then not again. The log has the outage and
 // its end.
 func TestALateEndIsStoredOnce(t *testing.T) {
@@ -279,6 +310,8 @@ var errCut = errors.New("the bus is cut")
 type cutBus struct {
 	run.Bus
 	away, full, frozen atomic.Bool
+	minority           atomic.Bool  // writes are not committed
+	pending            sync.Map     // the entries with such a write, which later ones are compared with
 	ends               atomic.Int64 // ends of completed runs that were stored
 }
 
@@ -297,7 +330,12 @@ func (b *cutBus) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Durat
 	if b.away.Load() || b.full.Load() {
 		return 0, errCut
 	}
-	if b.frozen.Load() {
+	if b.minority.Load() {
+		if _, found := b.pending.LoadOrStore(id, true); found {
+			return 0, run.ErrChanged
+		}
+	}
+	if b.frozen.Load() || b.minority.Load() {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}

@@ -206,16 +206,15 @@ func (p *replica) probe() bool {
 	}
 }
 
-// try reads and writes an entry under an id that no run has.
+// try reads and writes an entry under an id that no run has. A bus that fails with ErrChanged is not
+// available yet: the leader of a cluster without a majority compares with a write of an earlier
+// attempt that it cannot commit. If that write was committed, the next attempt reads it.
 func (p *replica) try(ctx context.Context) error {
 	e, err := p.bus.Get(ctx, p.owner)
 	if err != nil {
 		return err
 	}
-	next := Entry{Owner: p.owner, Revision: e.Revision}
-	if _, err = p.bus.Put(ctx, p.owner, next, probePeriod); errors.Is(err, ErrChanged) {
-		return nil // by an attempt that was reported as failed
-	}
+	_, err = p.bus.Put(ctx, p.owner, Entry{Owner: p.owner, Revision: e.Revision}, probePeriod)
 	return err
 }
 
