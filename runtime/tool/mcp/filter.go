@@ -67,10 +67,28 @@ type filter struct {
 
 	progress map[int64]func() // by token, of the calls that want to know; guarded by mu
 	token    int64            // the last one; guarded by mu
+
+	reason error // why the connection is of no further use; guarded by mu
 }
 
 func newFilter(log *slog.Logger) *filter {
 	return &filter{log: log, calls: map[int64]string{}, tasks: map[string]bool{}, progress: map[int64]func(){}}
+}
+
+// refuse records why the connection is of no further use. A process whose stdout is closed then can
+// end before the SDK reports the reason.
+func (f *filter) refuse(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reason = err
+	return err
+}
+
+// refused returns the error of refuse, or nil.
+func (f *filter) refused() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reason
 }
 
 // onProgress calls f for each notification of progress with the token, until done is called.

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func (s *server) supervise(l *link, c endpoint, transport *recordingTransport) {
 		case <-l.life.Done():
 		}
 	}
-	l.end(errLost)
+	l.end(cmp.Or(l.filter.refused(), errLost))
 	s.log.Debug("the connection to an MCP server has ended", "cause", s.words(context.Cause(l.life)))
 	c.terminate()
 	if l.session != nil {

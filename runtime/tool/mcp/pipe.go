@@ -100,7 +100,9 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 		case <-p.closed:
 			return nil, io.EOF
 		}
-		if v.err != nil {
+		if errors.Is(v.err, errNotJSONRPC) || errors.Is(v.err, errTooLarge) {
+			return nil, p.filter.refuse(v.err)
+		} else if v.err != nil {
 			return nil, v.err
 		}
 		var written error
@@ -110,8 +112,10 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 				written = p.write(reply)
 			}
 		})
-		if err := errors.Join(err, written); err != nil {
-			return nil, err
+		if err != nil {
+			return nil, p.filter.refuse(err)
+		} else if written != nil {
+			return nil, written
 		}
 	}
 	next := p.queue[0]
