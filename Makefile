@@ -73,11 +73,13 @@ test: setup ## format, go.mod, and all tests, those of RACED with the race detec
 	@unformatted=$$("$$(go env GOROOT)/bin/gofmt" -l .); \
 	if [ -n "$$unformatted" ]; then printf 'not as gofmt writes it:\n%s\n' "$$unformatted" >&2; exit 1; fi
 	@tools/tidycheck
-	@# More packages than cores, because many tests wait for PostgreSQL, the disk or a process.
+	@# More packages than cores, because many tests wait for PostgreSQL, the disk or a process. The
+	@# raced packages are compiled meanwhile.
 	@packages=$$(go list $(PKG)); \
 	packages=$$(grep -E '$(IS_SLOW)' <<<"$$packages" || true; grep -vE '$(IS_SLOW)' <<<"$$packages" || true); \
 	raced=$$(grep -E '$(IS_RACED)' <<<"$$packages" || true); others=$$(grep -vE '$(IS_RACED)' <<<"$$packages" || true); \
 	flags="-p=$$(($$(nproc) * 2)) -shuffle=on -timeout=20m -vet=off -json"; \
+	[ -z "$$raced" ] || CGO_ENABLED=1 nice go list $(RACE) -export -test -deps $$raced >/dev/null & \
 	{ failed=0; \
 	[ -z "$$others" ] || go test $$flags $$others || failed=1; \
 	[ -z "$$raced" ] || CGO_ENABLED=1 go test $(RACE) $$flags $$raced || failed=1; exit $$failed; } | go run ./internal/testgate
