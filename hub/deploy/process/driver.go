@@ -337,10 +337,10 @@ func (d *Driver) observe(r revision) (deploy.Runtime, error) {
 	if alive {
 		o.URL = "http://" + s.Addr
 	}
+	d.rotate(r) // also if it has ended: one that ends soon is started again and again
 	switch {
 	case alive && s.StoppedAt.IsZero():
 		o.Phase = deploy.Running
-		d.rotate(r)
 	case alive:
 		o.Phase = deploy.Stopping
 	case s.damaged:

@@ -218,22 +218,43 @@ func TestNoCommandOutlivesItsRuntime(t *testing.T) {
 	remove(t, d)
 }
 
+// The log of a runtime that runs, or ends each time that it is started, has two parts of MaxLog.
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	d := open(t, dir, func(c *process.Config) {
-		c.Command, c.MaxLog = []string{"/bin/sh", "-c", "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; read x; read x"}, 1<<10
-	})
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
-	until(t, d, deploy.Exited, nil)
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
-	require.Eventually(t, func() bool {
-		_, err := d.Observe(t.Context(), key)
-		require.NoError(t, err)
-		older, err := os.Stat(filepath.Join(dir, key, "1", "log.1"))
-		return err == nil && older.Size() <= 1<<10
-	}, 30*time.Second, 20*time.Millisecond)
-	remove(t, d)
+	for name, end := range map[string]string{"running": "sleep 600", "ended": "exit 1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			d := open(t, dir, func(c *process.Config) {
+				c.Command, c.MaxLog = []string{"/bin/sh", "-c", "read x; i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done; " + end}, 1<<10
+			})
+			for range 2 {
+				require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+				if name == "ended" {
+					until(t, d, deploy.Exited, nil)
+				}
+				size := func(part string) int64 {
+					info, err := os.Stat(filepath.Join(dir, key, "1", part))
+					if err != nil {
+						return -1
+					}
+					return info.Size()
+				}
+				require.Eventually(t, func() bool {
+					_, err := d.Observe(t.Context(), key)
+					require.NoError(t, err)
+					return size("log") < 1<<10 && size("log.1") >= 0
+				}, 30*time.Second, 20*time.Millisecond)
+				require.LessOrEqual(t, size("log.1"), int64(1<<10))
+			}
+			if name == "ended" { // one that runs may write while its log is moved
+				lines, err := d.Logs(t.Context(), key, 1, 2)
+				require.NoError(t, err)
+				require.Equal(t, []string{"line 498", "line 499"}, lines)
+			}
+			remove(t, d)
+		})
+	}
 }
 
 // All hubs observe a deployment at the same time. None of them loses its log, or listens in place
