@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goneWithin bounds the wait for a killed group. A process that is blocked in the kernel ends
-// later.
-const goneWithin = 250 * time.Millisecond
+// goneWithin bounds the wait for a killed group. Its processes end late on a busy machine, and after
+// this time if they are blocked in the kernel.
+const goneWithin = 2 * time.Second
 
 func attributes(given *syscall.SysProcAttr) *syscall.SysProcAttr {
 	attr := syscall.SysProcAttr{}
