@@ -32,7 +32,7 @@ IS_RACED := $(call anyOf,$(RACED))
 
 # The packages whose tests take longest start first. Otherwise, the last one runs while a processor
 # is idle. The tests of s3blob compile a server of S3 if it is not in the cache.
-SLOW    := hub cmd/hub hub/artifact/s3blob auditlog/sqlaudit cmd/runtime runtime/tool/js runtime/sandbox filesafe hub/session \
+SLOW    := hub cmd/hub hub/console hub/artifact/s3blob auditlog/sqlaudit cmd/runtime runtime/tool/js runtime/sandbox filesafe hub/session \
 	hub/deploy hub/chat runtime/tool/mcp runtime runtime/engine
 IS_SLOW := $(call anyOf,$(SLOW))
 

@@ -155,16 +155,22 @@ func lock(ctx context.Context, tx execer, e engine, tenantID string) (log, error
 	return l, err
 }
 
+// cause returns the cause of the end of ctx in place of the errors with which database/sql and the
+// driver of SQLite may report it.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, sql.ErrTxDone) || sqlerr.Interrupted(err)) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
 // attempts bounds the repetitions of a transaction, which take about two seconds.
 const attempts = 12
 
 // retry repeats a transaction that was rolled back because of concurrent ones.
 func retry(ctx context.Context, transaction func() error) error {
 	for attempt := 0; ; attempt++ {
-		err := transaction()
-		if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil { // how database/sql reports it
-			return context.Cause(ctx)
-		}
+		err := cause(ctx, transaction())
 		if !sqlerr.Retryable(err) && !sqlerr.LockTimeout(err) || attempt == attempts {
 			return err
 		}

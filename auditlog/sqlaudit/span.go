@@ -124,12 +124,8 @@ func scanRow(ctx context.Context, db querier, query string, args []any, dest ...
 func (s *Store) snapshot(ctx context.Context, read func(*sql.Tx) error) error {
 	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return fmt.Errorf("begin: %w", cause(ctx, err))
 	}
 	defer func() { _ = tx.Rollback() }()
-	err = read(tx)
-	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil { // how database/sql reports it
-		return context.Cause(ctx)
-	}
-	return err
+	return cause(ctx, read(tx))
 }

@@ -13,6 +13,7 @@ const (
 	sqliteBusy       = 5
 	sqliteLocked     = 6
 	sqliteNoMem      = 7
+	sqliteInterrupt  = 9
 	sqliteIOErr      = 10
 	sqliteCorrupt    = 11
 	sqliteFull       = 13
@@ -65,6 +66,9 @@ func Retryable(err error) bool {
 
 // LockTimeout reports whether PostgreSQL ended the wait for a lock.
 func LockTimeout(err error) bool { return has(err, "55P03") }
+
+// Interrupted reports whether SQLite ended a statement because its context ended.
+func Interrupted(err error) bool { return isCode(err, sqliteInterrupt) }
 
 // UniqueViolation reports whether a row would have repeated a primary or unique key.
 func UniqueViolation(err error) bool {

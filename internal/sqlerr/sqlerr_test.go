@@ -24,7 +24,7 @@ func kinds(err error) (names []string) {
 		name  string
 		holds func(error) bool
 	}{
-		{"retryable", sqlerr.Retryable}, {"lock timeout", sqlerr.LockTimeout}, {"unique", sqlerr.UniqueViolation},
+		{"retryable", sqlerr.Retryable}, {"lock timeout", sqlerr.LockTimeout}, {"interrupted", sqlerr.Interrupted}, {"unique", sqlerr.UniqueViolation},
 		{"unavailable", sqlerr.Unavailable}, {"disconnected", sqlerr.Disconnected}, {"rolled back", sqlerr.RolledBack},
 	} {
 		if kind.holds(err) {
@@ -89,6 +89,7 @@ func TestClasses(t *testing.T) {
 		{"SQLite input/output error", code(10 | 4<<8), []string{"unavailable"}},
 		{"SQLite full", code(13), []string{"unavailable", "rolled back"}},
 		{"SQLite corrupt", code(11), nil},
+		{"SQLite interrupted", code(9), []string{"interrupted", "rolled back"}},
 		{"SQLite cannot open", code(14), []string{"unavailable", "rolled back"}},
 		{"another error", errors.New("any"), nil},
 		{"no error", nil, nil},
