@@ -106,7 +106,7 @@ func TestContainerIsChangedByHand(t *testing.T) {
 	reach(t, d, x.claim.Key, deploy.Running)
 
 	// Without the record of the claim, the containers have the fence and the owner.
-	claims, err := e.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("ancestor", "agenthost-claim:1").Add("label", "agenthost.key="+x.claim.Key)})
+	claims, err := e.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("name", `\.claim\.`).Add("label", "agenthost.key="+x.claim.Key)})
 	require.NoError(t, err)
 	require.Len(t, claims.Items, 1)
 	_, err = e.ContainerRemove(t.Context(), claims.Items[0].ID, client.ContainerRemoveOptions{})
