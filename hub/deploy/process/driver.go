@@ -83,7 +83,7 @@ type Config struct {
 	Users Users
 
 	// Default has the memory and the processes of agents without these settings, where this system
-	// limits them: see [Driver.Unlimited]. A zero field is no limit.
+	// limits them: see [Driver.Unlimited]. A zero field sets no limit.
 	Default agent.Deployment
 
 	// Grace is how long a runtime may take to end on request, until it is killed. Its runs have

@@ -218,7 +218,7 @@ func (l *link) use(call tool.Call) (done func()) {
 // stderr before it responds, and the response be read first.
 const lateTime = 10 * time.Second
 
-// user returns the run that uses the link alone, or nil.
+// user returns the only run that uses the link, or nil.
 func (l *link) user() *use {
 	l.mu.Lock()
 	defer l.mu.Unlock()
