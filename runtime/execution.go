@@ -52,14 +52,11 @@ func (x *execution) countSubagent(model string, usage wire.Usage) {
 	}
 }
 
-// maxUsage bounds the value of wire.UsageHeader. A client reads a trailer of at most 4 KiB.
-const maxUsage = 3 << 10
-
 // usage returns the value of wire.UsageHeader, without the models of subagents if it is too long.
 func (x *execution) usage(res *result) string {
-	out := wire.RunUsage{Model: excerpt.Head(x.input.Init.Model, maxUsage/4), Usage: res.Usage, Others: x.others}
+	out := wire.RunUsage{Model: excerpt.Head(x.input.Init.Model, wire.MaxUsage/4), Usage: res.Usage, Others: x.others}
 	text, err := json.Marshal(out)
-	if len(text) > maxUsage {
+	if len(text) > wire.MaxUsage {
 		out.Others = nil
 		text, err = json.Marshal(out)
 	}

@@ -154,6 +154,9 @@ func (b *runBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p[kept:])
 	b.note(p[kept : kept+n])
 	n, b.kept = n+kept, ""
+	if err != nil && string(b.tail[:]) == lastEvent {
+		err = io.EOF // the stream is complete: what failed is its trailer
+	}
 	switch {
 	case err != nil:
 		b.end = true

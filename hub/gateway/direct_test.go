@@ -31,13 +31,13 @@ import (
 const patience = 30 * time.Second
 
 // counting serves the proxy of a runtime whose runs are counted.
-func counting(t *testing.T, url string, runtime http.Handler) (*apitest.Server, *usage.Service) {
+func counting(t *testing.T, url string, runtime http.Handler, change ...func(*gateway.Config)) (*apitest.Server, *usage.Service) {
 	t.Helper()
 	d := dbtest.Open(t, url)
 	st := apitest.NewStore(t, d, store.Config{Audit: apitest.NewAudit(t, d)})
 	counts, err := usage.New(usage.Config{Store: st})
 	require.NoError(t, err)
-	s, _ := serve(t, runtime, func(c *gateway.Config) { c.Usage = counts })
+	s, _ := serve(t, runtime, append(change, func(c *gateway.Config) { c.Usage = counts })...)
 	return s, counts
 }
 

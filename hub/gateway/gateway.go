@@ -44,6 +44,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Target is the runtime of a deployment.
@@ -118,6 +119,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Transport == nil {
 		transport := outbound.Transport()
 		transport.MaxResponseHeaderBytes = maxHeader
+		transport.ReadBufferSize = wire.MaxTrailer
 		cfg.Transport = transport
 	}
 	cfg.Transport = outbound.Traced(cfg.Transport)

@@ -17,9 +17,8 @@ import (
 
 // Bounds of the report of a runtime, which is not trusted.
 const (
-	maxReport = 4 << 10 // bytes
-	maxModels = 16      // of subagents; the tokens of further ones count for the model of the agent
-	maxModel  = 200     // bytes of a name
+	maxModels = 16  // of subagents; the tokens of further ones count for the model of the agent
+	maxModel  = 200 // bytes of a name
 )
 
 const (
@@ -106,7 +105,7 @@ func (d *Direct) read(report string) error {
 	if report == "" {
 		return nil
 	}
-	if len(report) > maxReport {
+	if len(report) > wire.MaxUsage {
 		return fmt.Errorf("the runtime reported its tokens in %d bytes", len(report))
 	}
 	if err := json.Unmarshal([]byte(report), &in); err != nil {

@@ -94,6 +94,9 @@ type Usage struct {
 
 	// ReasoningTokens are a part of OutputTokens. Only some upstreams count them.
 	ReasoningTokens int64
+
+	// Estimated reports that a part of the tokens is an estimate.
+	Estimated bool
 }
 
 // Stop reasons of the Anthropic Messages API. Adapters map those of other formats. An unknown

@@ -6,6 +6,8 @@
 // proportion to the data, which the caller limits.
 package wire
 
+import "math"
+
 // State is the state of a run.
 type State string
 
@@ -45,22 +47,41 @@ type Usage struct {
 
 	// ReasoningTokens are a part of OutputTokens. Only some models count them.
 	ReasoningTokens int64 `json:"reasoning_tokens,omitempty"`
+
+	// Estimated reports that a part of the tokens is an estimate: a call of the model had no final
+	// usage.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
-// Add returns the sum of u and v.
+// Add returns the sum of u and v. A count that would overflow is the largest one.
 func (u Usage) Add(v Usage) Usage {
-	u.InputTokens += v.InputTokens
-	u.OutputTokens += v.OutputTokens
-	u.CacheCreationInputTokens += v.CacheCreationInputTokens
-	u.CacheReadInputTokens += v.CacheReadInputTokens
-	u.ReasoningTokens += v.ReasoningTokens
+	u.InputTokens = add(u.InputTokens, v.InputTokens)
+	u.OutputTokens = add(u.OutputTokens, v.OutputTokens)
+	u.CacheCreationInputTokens = add(u.CacheCreationInputTokens, v.CacheCreationInputTokens)
+	u.CacheReadInputTokens = add(u.CacheReadInputTokens, v.CacheReadInputTokens)
+	u.ReasoningTokens = add(u.ReasoningTokens, v.ReasoningTokens)
+	u.Estimated = u.Estimated || v.Estimated
 	return u
+}
+
+func add(a, b int64) int64 {
+	if a > 0 && b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // UsageHeader is the header of the JSON response to a run, and the trailer of a stream of events,
 // with a [RunUsage] as JSON, if the request has "TE: trailers": a proxy counts runs without reading
 // their bodies.
 const UsageHeader = "X-Run-Usage"
+
+// Bounds of the report of a run, in bytes. net/http reads no trailer that is longer than the read
+// buffer of the connection, and fails then.
+const (
+	MaxTrailer = 4 << 10            // all trailers of a response, with their names
+	MaxUsage   = MaxTrailer - 1<<10 // the value of UsageHeader
+)
 
 // RunUsage has the tokens of a run.
 type RunUsage struct {
