@@ -38,6 +38,11 @@
 // to wait for a lock. The server ends a transaction of a hub that sends nothing for 30 s, such as a
 // suspended one, which would keep its locks. connect_timeout, lock_timeout,
 // idle_in_transaction_session_timeout and pool_max_conns in the URL take precedence.
+//
+// A connection pooler such as PgBouncer may be in front of PostgreSQL, in any mode that keeps a
+// connection for a transaction. Open detects it. No statement is prepared then, and each transaction
+// sets its limits. [DB.Dump] and [Load] need the server itself.
+//
 // Inside [DB.Tx], use only the *sql.Tx: a call of Read would wait for a second connection while
 // concurrent transactions hold all of them.
 package db
@@ -108,6 +113,8 @@ type DB struct {
 	metrics     *metrics
 
 	url     string     // of PostgreSQL
+	pooled  bool       // a connection pooler is in front of PostgreSQL
+	limits  []any      // names and values for each transaction whose connection does not have them
 	path    string     // of the SQLite file
 	sharing sync.Mutex // guards the field below
 	shared  *os.File   // see Join

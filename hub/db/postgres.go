@@ -3,14 +3,17 @@ package db
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -34,21 +37,42 @@ func openPostgreSQL(ctx context.Context, raw string, config Config) (*DB, error)
 		config.Logger.Warn("passwords and data may cross the network to PostgreSQL without encryption: add sslmode=verify-full to the database URL",
 			"host", host)
 	}
+	pooled, err := inspectServer(ctx, settings.ConnConfig)
+	if err != nil {
+		return nil, err
+	}
+	parameters := settings.ConnConfig.RuntimeParams
+	limits := sessionLimits(parameters)
+	var ofTx []any
+	for name, value := range limits {
+		ofTx = append(ofTx, name, value)
+	}
+	if pooled {
+		settings.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	} else {
+		maps.Copy(parameters, limits)
+		ofTx = nil
+	}
 	p, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
 		return nil, err
 	}
 	both := stdlib.OpenDBFromPool(p)
-	d := &DB{engine: PostgreSQL, url: raw, read: both, write: both, reset: p.Reset, close: func() error {
-		err := both.Close()
-		p.Close()
-		return err
-	}}
-	d.pools = func() []pool { return []pool{poolOfPostgreSQL(p)} }
-	if err := d.checkVersion(ctx); err != nil {
-		return nil, errors.Join(err, d.close())
-	}
-	return d, nil
+	return &DB{
+		engine: PostgreSQL,
+		url:    raw,
+		read:   both,
+		write:  both,
+		pooled: pooled,
+		limits: ofTx,
+		reset:  p.Reset,
+		pools:  func() []pool { return []pool{poolOfPostgreSQL(p)} },
+		close: func() error {
+			err := both.Close()
+			p.Close()
+			return err
+		},
+	}, nil
 }
 
 func postgresConfig(raw string, conns int) (*pgxpool.Config, error) {
@@ -77,11 +101,23 @@ func postgresConfig(raw string, conns int) (*pgxpool.Config, error) {
 		config.PingTimeout = connectTimeout
 	}
 	parameters := config.ConnConfig.RuntimeParams
-	parameters["lock_timeout"] = cmp.Or(parameters["lock_timeout"], lockTimeout)
-	// A hub that is suspended in a transaction must not keep its locks.
-	parameters["idle_in_transaction_session_timeout"] = cmp.Or(parameters["idle_in_transaction_session_timeout"], idleInTxTimeout)
 	parameters["application_name"] = cmp.Or(parameters["application_name"], "agenthost")
 	return config, nil
+}
+
+// sessionLimits removes the time limits of a session from the parameters of a connection, and
+// returns them with their defaults.
+func sessionLimits(parameters map[string]string) map[string]string {
+	limits := map[string]string{
+		"lock_timeout": lockTimeout,
+		// A hub that is suspended in a transaction must not keep its locks.
+		"idle_in_transaction_session_timeout": idleInTxTimeout,
+	}
+	for name, value := range limits {
+		limits[name] = cmp.Or(parameters[name], value)
+		delete(parameters, name)
+	}
+	return limits
 }
 
 // clearTextHost returns the first host other than this machine to which the settings permit a
@@ -115,13 +151,51 @@ func reason(err error, u *url.URL) string {
 	return text
 }
 
-func (d *DB) checkVersion(ctx context.Context) error {
+// inspectServer checks the version of the server, and reports whether a connection pooler such as
+// PgBouncer is in front of it. A pooler gives the client a process id of its own. One that assigns
+// another connection to each transaction has no prepared statements and no settings of a session.
+func inspectServer(ctx context.Context, config *pgx.ConnConfig) (bool, error) {
+	config = config.Copy()
+	sessionLimits(config.RuntimeParams) // a pooler rejects them
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return false, withoutParameter(err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // it has only read
+	var process uint32
 	var version int
-	if err := d.write.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
-		return err
+	const query = "SELECT pg_backend_pid(), current_setting('server_version_num')::int"
+	if err := conn.QueryRow(ctx, query).Scan(&process, &version); err != nil {
+		return false, err
 	}
 	if version < postgresOldest*10000 {
-		return fmt.Errorf("the server is PostgreSQL %d, and %d or newer is required", version/10000, postgresOldest)
+		return false, fmt.Errorf("the server is PostgreSQL %d, and %d or newer is required", version/10000, postgresOldest)
+	}
+	return process != conn.PgConn().PID(), nil
+}
+
+// protocolViolation is the code with which PgBouncer rejects parameters of the URL.
+const protocolViolation = "08P01"
+
+// withoutParameter adds to the error of a pooler what to do about a parameter that it rejects.
+func withoutParameter(err error) error {
+	rejected, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || rejected.Code != protocolViolation || !strings.Contains(rejected.Message, "startup parameter") {
+		return err
+	}
+	return fmt.Errorf("the connection pooler rejects a parameter of the postgres:// URL: %s: remove it from the URL, "+
+		"set it for the role of the hub with ALTER ROLE, or connect to the server without the pooler", rejected.Message)
+}
+
+// limitTx sets the time limits of a transaction whose connection does not have them.
+func (d *DB) limitTx(ctx context.Context, tx *sql.Tx) error {
+	if d.limits == nil {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, "SELECT set_config($1, $2, true), set_config($3, $4, true)", d.limits...)
+	if err != nil {
+		return fmt.Errorf("set limits of transaction: %w", err)
 	}
 	return nil
 }

@@ -27,9 +27,16 @@ type Programs struct {
 	Env []string
 }
 
+// errPooled is the error of a program whose session would be that of other clients too.
+var errPooled = errors.New("the database URL is that of a connection pooler, through which pg_dump and pg_restore do not work: " +
+	"set DATABASE_URL to the server itself for this command")
+
 // dumpPostgreSQL writes an archive in the custom format of pg_dump, which reads the snapshot of a
 // transaction.
 func (d *DB) dumpPostgreSQL(ctx context.Context, programs Programs, w io.Writer, read func(q Querier) error) error {
+	if d.pooled {
+		return errPooled
+	}
 	tx, err := d.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return err
@@ -56,6 +63,9 @@ func checkNoTable(ctx context.Context, config Config) error {
 	d, err := open(ctx, config)
 	if err != nil {
 		return classify(ctx, err)
+	}
+	if d.pooled {
+		return errors.Join(errPooled, d.close())
 	}
 	n, err := Value[int](ctx, d.read, "count relations", `SELECT COUNT(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema'

@@ -105,6 +105,9 @@ func (d *DB) attempt(ctx context.Context, do func(tx *sql.Tx) error) (again bool
 		return retryable(err) || lost(err), fmt.Errorf("begin transaction: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // for a panic or runtime.Goexit in do; otherwise a no-op
+	if err := d.limitTx(inner, tx); err != nil {
+		return retryable(err) || lost(err), err
+	}
 	if err := do(tx); err != nil {
 		_ = tx.Rollback() // the error of do is more specific
 		return retryable(err), err

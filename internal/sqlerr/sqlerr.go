@@ -84,9 +84,10 @@ func Unavailable(err error) bool {
 		isCode(err, sqliteBusy, sqliteLocked, sqliteProtocol, sqliteIOErr, sqliteFull, sqliteCantOpen, sqliteNoMem)
 }
 
-// Disconnected reports whether PostgreSQL ended the connection with the error.
+// Disconnected reports whether PostgreSQL, or a pooler in front of it, ended the connection with the
+// error.
 func Disconnected(err error) bool {
-	return has(err, "57", "25P03") && State(err) != "57014" // which cancels only the statement
+	return has(err, "08", "57", "25P03") && State(err) != "57014" // which cancels only the statement
 }
 
 // RolledBack reports whether the engine itself returned the error of a COMMIT, so that the
