@@ -176,11 +176,18 @@ func TestABackupReplacesOnlyABackup(t *testing.T) {
 	t.Parallel()
 	in := install(t, dbtest.SQLite(t), secret.Generate()).open()
 	path, _ := in.write()
-	// Files that a killed process left are replaced.
+	// Files that a killed process left are replaced. The file is a new one: who created the former one
+	// has it open.
+	former, err := os.Create(path + ".partial")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, former.Close()) }()
 	require.NoError(t, os.WriteFile(path+".partial", []byte("left over"), 0o644))
 	require.NoError(t, os.WriteFile(path+".partial.database", []byte("left over"), 0o644))
 	in.write()
 	require.Equal(t, []string{"blobs", "hub.backup"}, names(t, in.dir))
+	content, err := io.ReadAll(former)
+	require.NoError(t, err)
+	require.Equal(t, "left over", string(content))
 
 	database := strings.TrimPrefix(in.Database.URL, "sqlite://")
 	for _, path := range []string{database, filepath.Join(in.dir, "blobs")} {
@@ -197,6 +204,7 @@ func TestADumpIsANewFile(t *testing.T) {
 	path, victim := filepath.Join(in.dir, "hub.backup"), filepath.Join(t.TempDir(), "victim")
 	require.NoError(t, os.WriteFile(victim, []byte("precious"), 0o644))
 	for _, plant := range []func(from, to string) error{os.Symlink, os.Link} {
+		require.NoError(t, plant(victim, path+".partial"))
 		require.NoError(t, plant(victim, path+".partial.database"))
 		in.write()
 		content, err := os.ReadFile(victim)

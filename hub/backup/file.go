@@ -34,7 +34,7 @@ func WriteFile(ctx context.Context, cfg Config, d *db.DB, path string) (m Manife
 			_ = os.Remove(file.Name()) // err is the error to return
 		}
 	}()
-	dump, err := createDump(file.Name() + ".database")
+	dump, err := replace(file.Name() + ".database")
 	if err != nil {
 		return m, fmt.Errorf("create dump: %w", err)
 	}
@@ -67,20 +67,17 @@ func checkReplaced(path string) error {
 	return nil
 }
 
-// openPartial opens the file of an incomplete backup, which one process at a time writes.
+// openPartial creates the file of an incomplete backup, which one process at a time writes.
 func openPartial(path string) (*os.File, error) {
-	f, err := os.OpenFile(path+partial, os.O_RDWR|os.O_CREATE|filelock.OpenFlags, 0o600)
+	f, err := replace(path + partial)
 	if err != nil {
 		return nil, err
 	}
 	if err = filelock.Lock(f); errors.Is(err, filelock.ErrLocked) {
-		err = errors.New("another process writes this backup")
+		err = errWritten
 	}
 	if err == nil {
 		err = current(f)
-	}
-	if err == nil {
-		err = errors.Join(f.Chmod(0o600), f.Truncate(0))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -88,9 +85,18 @@ func openPartial(path string) (*os.File, error) {
 	return f, nil
 }
 
-// createDump creates an empty file with mode 0600 in place of what a killed process left. A link of
-// another user at this name is not followed.
-func createDump(path string) (*os.File, error) {
+var errWritten = errors.New("another process writes this backup")
+
+// replace creates an empty file with mode 0600 in place of what a killed process left. A file or a
+// link of another user at this name is not written, because that user could read it. If a process has
+// locked the file, replace returns errWritten.
+func replace(path string) (*os.File, error) {
+	if former, err := os.OpenFile(path, os.O_RDONLY|filelock.OpenFlags, 0); err == nil {
+		defer func() { _ = former.Close() }() // until then, no other process replaces it
+		if errors.Is(filelock.Lock(former), filelock.ErrLocked) {
+			return nil, errWritten
+		}
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

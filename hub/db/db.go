@@ -65,6 +65,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/seed93082962/agenthost/internal/diskspace"
 	"github.com/seed93082962/agenthost/internal/migrate"
 )
 
@@ -165,10 +166,14 @@ func (d *DB) Read() *sql.DB { return d.read }
 // [ErrUnavailable]: see [Unavailable].
 func (d *DB) Write() *sql.DB { return d.write }
 
-// Ping returns [ErrUnavailable] unless the database can be reached and takes writes. It is for a
-// readiness probe.
+// Ping returns [ErrUnavailable] unless the database can be reached and takes writes, for which a SQLite
+// file needs a MiB on its disk. It is for a readiness probe.
 func (d *DB) Ping(ctx context.Context) error {
-	if err := d.ping(ctx); err != nil {
+	err := d.ping(ctx)
+	if err == nil && d.engine == SQLite {
+		err = d.checkRoom()
+	}
+	if err != nil {
 		return fmt.Errorf("ping database: %w", classify(ctx, err))
 	}
 	return nil
@@ -185,6 +190,18 @@ func (d *DB) ping(ctx context.Context) error {
 	}
 	if readOnly == "on" {
 		return errStandby
+	}
+	return nil
+}
+
+// leastRoom is what a transaction of SQLite may need on the disk, in bytes.
+const leastRoom = 1 << 20
+
+// checkRoom returns an error if the disk of the SQLite file is full.
+func (d *DB) checkRoom() error {
+	free, err := diskspace.Free(filepath.Dir(d.path))
+	if err == nil && (free.Bytes < leastRoom || free.Files == 0) {
+		return errFull
 	}
 	return nil
 }

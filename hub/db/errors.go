@@ -26,7 +26,10 @@ import (
 // may succeed later.
 var ErrUnavailable = errors.New("the database is unavailable")
 
-var errStandby = errors.New("the server is a standby and takes no writes")
+var (
+	errStandby = errors.New("the server is a standby and takes no writes")
+	errFull    = errors.New("the disk is full")
+)
 
 // connectError is the error of a connection to SQLite that could not be made.
 type connectError struct{ cause error }
@@ -46,7 +49,7 @@ func Unavailable(err error) bool {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
 		return false
-	case errors.Is(err, ErrUnavailable), errors.Is(err, errStandby), connectFailed(err):
+	case errors.Is(err, ErrUnavailable), errors.Is(err, errStandby), errors.Is(err, errFull), connectFailed(err):
 		return true
 	case sqlerr.Unavailable(err), stalePlan(err):
 		return true

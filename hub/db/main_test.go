@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if address := os.Getenv("AGENTHOST_TEST_MIGRATE"); address != "" {
 		migrateInChild(address)
 	}
+	if dir := os.Getenv("AGENTHOST_TEST_FULL"); dir != "" {
+		fillInChild(dir)
+	}
 	dbtest.Main(m)
 }
 

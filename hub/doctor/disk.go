@@ -1,6 +1,10 @@
 package doctor
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/seed93082962/agenthost/internal/diskspace"
+)
 
 // Bounds of free space in bytes, and of free files. A full disk ends every write.
 const (
@@ -9,15 +13,9 @@ const (
 	leastFiles = 1000
 )
 
-// space is what a directory has room for.
-type space struct {
-	bytes uint64
-	files uint64 // the largest number if the file system has no limit
-}
-
 // Disk returns how much space is free for a directory, and whether it can be written.
 func Disk(dir string) []Result {
-	free, err := freeSpace(dir)
+	free, err := diskspace.Free(dir)
 	if err != nil {
 		return Warn(fmt.Sprintf("the free space of %s is unknown: %v", dir, err), "check that the directory exists and can be accessed")
 	}
@@ -38,15 +36,15 @@ func Writable(path string) []Result {
 		"or mount its file system for writes")
 }
 
-func judge(dir string, free space) []Result {
-	fact := fmt.Sprintf("%d MiB are free in %s", free.bytes>>20, dir)
+func judge(dir string, free diskspace.Space) []Result {
+	fact := fmt.Sprintf("%d MiB are free in %s", free.Bytes>>20, dir)
 	const fix = "delete files, or enlarge the disk: on a full disk, every change fails"
 	switch {
-	case free.files < leastFiles:
-		return Fail(fmt.Sprintf("%d more files can be created in %s", free.files, dir), "delete files, or use a file system with more inodes")
-	case free.bytes < leastSpace:
+	case free.Files < leastFiles:
+		return Fail(fmt.Sprintf("%d more files can be created in %s", free.Files, dir), "delete files, or use a file system with more inodes")
+	case free.Bytes < leastSpace:
 		return Fail(fact, fix)
-	case free.bytes < lowSpace:
+	case free.Bytes < lowSpace:
 		return Warn(fact, fix)
 	}
 	return Fine(fact)

@@ -2,8 +2,4 @@
 
 package doctor
 
-import "errors"
-
-func freeSpace(string) (space, error) { return space{}, errors.ErrUnsupported }
-
 func writable(string) error { return nil }

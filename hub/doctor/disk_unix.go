@@ -3,21 +3,9 @@
 package doctor
 
 import (
-	"math"
 	"os"
 	"syscall"
 )
-
-// freeSpace returns what this user can write to the file system of a directory.
-func freeSpace(dir string) (space, error) {
-	var s syscall.Statfs_t
-	err := syscall.Statfs(dir, &s)
-	free := space{bytes: s.Bavail * uint64(s.Bsize), files: s.Ffree}
-	if s.Files == 0 { // such as btrfs
-		free.files = math.MaxUint64
-	}
-	return free, err
-}
 
 // writable returns an error if this user cannot change a file, or create files in a directory. It
 // creates none.

@@ -54,7 +54,7 @@ var arrows = []rule{
 		"the packages of sign-in use no other concern"},
 	{"hub/artifact/...", concern + " hub/artifact", "files do not depend on their users"},
 	{"hub/backup", concern + " hub/artifact", "an archive has the database and the files of every concern, whose names it is given"},
-	{"hub/doctor", "", "a result does not depend on what was checked"},
+	{"hub/doctor", "internal/...", "a result does not depend on what was checked"},
 	{"hub/settings", "hub/api auditlog runtime/agent", "the rules for settings of the runtime do not depend on who stores them"},
 	{"hub/gateway", concern + " hub/usage runtime/wire", "the proxy counts runs, and reads no event"},
 	{"hub/console", concern + " hub/session hub/external", "pages use the API, and only their sessions are their own"},

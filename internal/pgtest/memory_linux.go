@@ -1,13 +1,12 @@
 package pgtest
 
-import "syscall"
+import "github.com/seed93082962/agenthost/internal/diskspace"
 
 // memoryDir returns the file system in memory that Linux has, or "" if it lacks room for the
 // servers of concurrent test binaries. Containers often limit it to 64 MB.
 func memoryDir() string {
 	const path, room = "/dev/shm", 1 << 30
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(path, &s); err != nil || s.Bavail*uint64(s.Bsize) < room {
+	if free, err := diskspace.Free(path); err != nil || free.Bytes < room {
 		return ""
 	}
 	return path
