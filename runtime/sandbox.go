@@ -28,9 +28,9 @@ func (rt *Runtime) openCommandSandbox(def *agent.Agent, skills []skill.Skill) (t
 	return box, state, err
 }
 
-// enforced reports whether the system enforces a policy.
+// enforced reports whether the system enforces a policy, with namespaces.
 func enforced(policy agent.Sandbox, state wire.Sandbox) bool {
-	return state.Files && (state.Network || policy.Network == agent.NetworkAll)
+	return state.Mode != wire.SandboxPartial && state.Files && (state.Network || policy.Network == agent.NetworkAll)
 }
 
 // openServerSandbox opens the sandbox of a stdio server, or returns nil for another one. The server

@@ -136,7 +136,7 @@ var forbidden = []rule{
 		"the environment belongs to the command, which passes it on"},
 	{"", "http.ProxyFromEnvironment http.DefaultTransport http.DefaultClient http.Get http.Head http.Post http.PostForm",
 		"they have no timeout, and a proxy from the environment"},
-	{"except hub/deploy/process runtime/sandbox", "http.ListenAndServe* http.Serve http.ServeTLS net.Listen net.ListenConfig net.ListenIP net.ListenMulticastUDP net.ListenPacket " +
+	{"except hub/deploy/process", "http.ListenAndServe* http.Serve http.ServeTLS net.Listen net.ListenConfig net.ListenIP net.ListenMulticastUDP net.ListenPacket " +
 		"net.ListenTCP net.ListenUDP net.ListenUnix net.ListenUnixgram", "the caller decides where to listen"},
 	{"except internal/pgtest", "os.Exit signal.* os.Stdin os.Stdout os.Stderr fmt.Print*", "the process and the terminal belong to the command"},
 	{"", "log.Print* log.Fatal* log.Panic* slog.Debug* slog.Info* slog.Warn* slog.Error* slog.SetDefault http.Handle http.HandleFunc",

@@ -12,7 +12,7 @@ import (
 // Values of Sandbox.Mode.
 const (
 	SandboxAuto     = "auto"     // confined as far as the kernel can, which the detail of the agent states
-	SandboxRequired = "required" // the agent is unavailable where the kernel cannot confine it
+	SandboxRequired = "required" // the agent is unavailable where the kernel creates no namespaces
 	SandboxOff      = "off"
 )
 

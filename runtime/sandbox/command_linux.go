@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,12 +20,11 @@ import (
 
 // Command is a confined command that is being started.
 type Command struct {
-	s        *Sandbox
-	cmd      *exec.Cmd
-	files    []*os.File   // of the launcher
-	group    *group       // nil without control groups
-	socket   *os.File     // the other end is open until the end of the launcher; nil if none is needed
-	listener net.Listener // of the proxy, where the command has no network of its own
+	s      *Sandbox
+	cmd    *exec.Cmd
+	files  []*os.File // of the launcher
+	group  *group     // nil without control groups
+	socket *os.File   // the other end is open until the end of the launcher; nil if none is needed
 
 	denied denied
 }
@@ -59,14 +57,6 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = resolved
 	}
-	port := proxyPort
-	if s.proxy != nil && !s.support.Isolated {
-		var err error
-		if c.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			return nil, fmt.Errorf("confine the command: listen for the proxy: %w", err)
-		}
-		port = c.listener.Addr().(*net.TCPAddr).Port
-	}
 	config := launch.Config{
 		Limits:  s.limits(),
 		User:    s.policy.User,
@@ -76,7 +66,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 		Path:    cmd.Path,
 		Dir:     dir,
 		Args:    cmd.Args,
-		Env:     s.environment(cmd.Env, port),
+		Env:     s.environment(cmd.Env),
 	}
 	variable := launch.Variable + "=" + launch.Version
 	switch {
@@ -87,8 +77,11 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 		config.Root = s.root
 		config.Mounts = s.mounts()
 		config.Granted = s.granted()
-		if s.proxy != nil {
-			config.ProxyPort = proxyPort
+	}
+	if s.proxy != nil {
+		config.ProxyPort = proxyPort
+		if !s.support.Isolated {
+			config.NotifyCall = unix.SYS_SECCOMP
 		}
 	}
 	if len(s.groups) > 0 {
@@ -99,7 +92,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 		}
 		config.Groups = len(c.group.join)
 	}
-	if err := c.open(config, port); err != nil {
+	if err := c.open(config); err != nil {
 		c.close()
 		return nil, fmt.Errorf("confine the command: %w", err)
 	}
@@ -118,7 +111,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	return c, nil
 }
 
-func (c *Command) open(config launch.Config, port int) error {
+func (c *Command) open(config launch.Config) error {
 	fd, err := unix.MemfdCreate("sandbox", unix.MFD_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("create a file in memory: %w", err)
@@ -133,7 +126,7 @@ func (c *Command) open(config launch.Config, port int) error {
 	}
 	ruleset := (*os.File)(nil) // closed in the launcher
 	if config.Ruleset {
-		if ruleset, err = c.s.rules(port); err != nil {
+		if ruleset, err = c.s.rules(); err != nil {
 			return err
 		}
 	}
@@ -184,9 +177,6 @@ func (c *Command) close() {
 	if c.socket != nil {
 		_ = c.socket.Close()
 	}
-	if c.listener != nil {
-		_ = c.listener.Close()
-	}
 	if c.group != nil {
 		_ = c.group.remove(50, true)
 	}
@@ -219,14 +209,14 @@ func (s *Sandbox) limits() []launch.Limit {
 }
 
 // environment returns env with a home directory of its own: that of the user is not visible.
-func (s *Sandbox) environment(env []string, port int) []string {
+func (s *Sandbox) environment(env []string) []string {
 	if s.policy.Nested {
 		return env
 	}
 	replaced := []string{"HOME=" + s.home(), "TMPDIR=" + s.temporary()}
 	if s.proxy != nil {
-		url := "http://127.0.0.1:" + strconv.Itoa(port)
-		for _, name := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "npm_config_proxy", "npm_config_https_proxy", "PIP_PROXY"} {
+		url := "http://127.0.0.1:" + strconv.Itoa(proxyPort)
+		for _, name := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "PIP_PROXY"} {
 			replaced = append(replaced, name+"="+url)
 		}
 		replaced = append(replaced, "NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1")

@@ -15,8 +15,14 @@
 // those of its working directory, of a private home and temporary directory, and of Write. It
 // connects to the proxy of the sandbox, which connects to public addresses and, if there are any,
 // to the Domains: with CONNECT to port 443 and with plain requests to port 80, unless a domain has
-// a port. [Command.Denied] returns what the proxy has denied. The command has its own session, no
-// capabilities, and no descriptors but stdin, stdout and stderr. A setuid program has no effect.
+// a port. If there are Domains, the server name in the first message of TLS must be one of them, and
+// must not be encrypted: many hosts can have one address. What a server does with the requests inside
+// of TLS, such as another Host header, is not visible. A tunnel ends with its command, and after ten
+// minutes without a byte. [Command.Denied] returns what the proxy has denied.
+//
+// The command has its own session, no capabilities, and no descriptors but stdin, stdout and stderr. A
+// setuid program has no effect, and the command cannot create one: the modes set-user-id and
+// set-group-id are denied, also for directories.
 //
 // # What a command can use
 //
@@ -35,10 +41,15 @@
 // or devices. Symbolic links are resolved by [New]: a link that replaces a permitted path later
 // permits nothing.
 //
-// Where namespaces cannot be created, Landlock and seccomp have to suffice: names of files are
-// visible although their content is not, the modes, times and extended attributes of files of the
-// user can be changed, the command cannot listen, and signals reach processes outside before
-// Landlock 6.
+// Where namespaces cannot be created, Landlock and seccomp have to suffice. Names of files are
+// visible although their content is not. The modes, times and extended attributes of all files of
+// the user can be changed: a command that takes the modes of the directory of sandboxes makes later
+// commands fail. Signals reach processes outside before Landlock 6. The network is that of the
+// system, and so the command has no internet socket, whatever call it uses: seccomp denies the
+// families of all sockets. With the proxy, the launcher gives the command a connection to it, a Unix
+// socket, in place of each TCP socket that it creates; connect succeeds for the address of the
+// proxy. Programs that look at the address of their socket, such as those in Java, can fail. The
+// command cannot listen, and has no other Unix sockets than pairs.
 // [Sandbox.Support] reports what is enforced. Systems other than Linux enforce nothing.
 //
 // A [Policy] can be Nested: for a program such as a runtime, which confines commands itself. In its

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 )
 
 // SimulateKernel makes sandboxes that are opened during the test those of a kernel with the version
@@ -81,3 +82,10 @@ var Delegated = delegated
 
 // NewWorkerFilter returns the seccomp program of a worker.
 var NewWorkerFilter = newWorkerFilter
+
+// SetTunnelIdle changes the time after which an idle tunnel is closed.
+func SetTunnelIdle(t testing.TB, d time.Duration) {
+	former := tunnelIdle
+	tunnelIdle = d
+	t.Cleanup(func() { tunnelIdle = former })
+}

@@ -49,30 +49,48 @@ var sharedMemory = []string{
 const newNamespaces = unix.CLONE_NEWCGROUP | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID |
 	unix.CLONE_NEWTIME&^0xff | unix.CLONE_NEWUSER | unix.CLONE_NEWUTS // the lowest byte is the exit signal
 
-// newFilter returns a seccomp program. The command can use sockets of the given families only, and
-// with streams, of AF_INET and AF_INET6 only those of TCP. An isolated command sees no processes
-// but its own. A nested one starts launchers.
-func newFilter(isolated, nested, streams bool, families ...uint64) ([]byte, error) {
+// sockets are those that a command can create.
+type sockets struct {
+	families []uint64
+
+	// proxied is set for a command that has no internet sockets. Instead of a stream of AF_INET or
+	// AF_INET6 it gets a connection to the proxy, which its launcher creates: see the package launch.
+	proxied bool
+}
+
+// newFilter returns a seccomp program. An isolated command sees no processes but its own. A nested
+// one starts launchers, and if it is isolated, with namespaces.
+func newFilter(p Policy, isolated bool, can sockets) ([]byte, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return nil, fmt.Errorf("find the architecture: %w", err)
 	}
 	// The kernel uses 32 bits of the argument. One with other bits is equal to no family.
 	var others seccomp.ArgumentConditions
-	for _, family := range families {
+	for _, family := range can.families {
 		others = append(others, seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: family})
 	}
-	sockets := seccomp.SyscallGroup{Action: seccomp.ActionErrno | seccomp.Action(unix.EAFNOSUPPORT)}
-	if len(others) > 0 {
-		sockets.NamesWithCondtions = []seccomp.NameWithConditions{{Name: "socket", Conditions: others}}
-	} else {
-		sockets.Names = []string{"socket"}
-	}
 	denied := seccomp.SyscallGroup{Action: seccomp.ActionErrno, Names: known(info, deniedCalls)}
-	if nested {
+	namespaces := p.Nested && isolated
+	if namespaces {
 		denied.Names = slices.DeleteFunc(denied.Names, func(name string) bool { return slices.Contains(launcherCalls, name) })
 	}
+	first := prefix(info, namespaces)
 	missing := missingCalls
+	if !p.Nested {
+		missing = append(slices.Clone(missing), "openat2") // its mode is in memory too
+		first = append(first, setuidModes(info)...)
+	}
+	noSocket := seccomp.SyscallGroup{Action: seccomp.ActionErrno | seccomp.Action(unix.EAFNOSUPPORT)}
+	if len(others) > 0 {
+		noSocket.NamesWithCondtions = []seccomp.NameWithConditions{{Name: "socket", Conditions: others}}
+	} else {
+		noSocket.Names = []string{"socket"}
+		first = append(first, noDatagrams(info)...)
+	}
+	if can.proxied {
+		first = append(first, proxiedSockets(info)...)
+	}
 	if !isolated {
 		missing = slices.Concat(missing, sharedMemory)
 		denied.Names = append(denied.Names, userProcesses...)
@@ -83,13 +101,9 @@ func newFilter(isolated, nested, streams bool, families ...uint64) ([]byte, erro
 		}
 	}
 	policy := seccomp.Policy{DefaultAction: seccomp.ActionAllow, Syscalls: []seccomp.SyscallGroup{
-		denied, sockets,
+		denied, noSocket,
 		{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: known(info, missing)},
 	}}
-	first := prefix(info, nested)
-	if streams {
-		first = append(first, streamsOnly(info)...)
-	}
 	return assemble(policy, first...)
 }
 
@@ -128,23 +142,88 @@ const (
 	offsetArgs   = 16 // 8 bytes each, the lower half first
 )
 
-// streamsOnly returns the instructions that deny datagrams, and protocols such as MPTCP, to which
-// the rules of Landlock for TCP do not apply.
-func streamsOnly(info *arch.Info) []bpf.Instruction {
-	return []bpf.Instruction{
-		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["socket"]), SkipTrue: 9},
-		bpf.LoadAbsolute{Off: offsetArgs, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: 7},
-		bpf.LoadAbsolute{Off: offsetArgs + 8, Size: 4},
-		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xf}, // without SOCK_NONBLOCK and SOCK_CLOEXEC
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SOCK_STREAM, SkipTrue: 3},
-		bpf.LoadAbsolute{Off: offsetArgs + 16, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 2},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.IPPROTO_TCP, SkipTrue: 1},
-		bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.EPROTONOSUPPORT)},
-		bpf.LoadAbsolute{Off: offsetNumber, Size: 4}, // for what follows
+// onCall returns instructions for the system call with a name. Other calls skip them.
+func onCall(info *arch.Info, name string, instructions ...bpf.Instruction) []bpf.Instruction {
+	number, found := info.SyscallNames[name]
+	if !found {
+		return nil
 	}
+	return append([]bpf.Instruction{
+		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(number), SkipTrue: uint8(len(instructions))}, // few
+	}, instructions...)
+}
+
+// argument loads the lower 32 bits of an argument.
+func argument(i uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offsetArgs + 8*i, Size: 4} }
+
+func errno(e unix.Errno) bpf.Instruction {
+	return bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(e)}
+}
+
+// noDatagrams denies pairs of sockets that are not streams: such a socket can be sent to the address
+// of another one.
+func noDatagrams(info *arch.Info) []bpf.Instruction {
+	return onCall(info, "socketpair",
+		argument(0),
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.AF_UNIX, SkipTrue: 4},
+		argument(1),
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: socketTypes},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOCK_STREAM, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOCK_SEQPACKET, SkipTrue: 1},
+		errno(unix.EAFNOSUPPORT),
+	)
+}
+
+// socketTypes are the bits of a type of socket without SOCK_NONBLOCK and SOCK_CLOEXEC.
+const socketTypes = 0xf
+
+// proxiedSockets passes the creation of internet sockets and their connections to the launcher.
+// Options of the protocols that those sockets do not have are ignored.
+func proxiedSockets(info *arch.Info) []bpf.Instruction {
+	pass := bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF}
+	return slices.Concat(
+		onCall(info, "socket",
+			argument(0),
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET, SkipTrue: 1},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.AF_INET6, SkipTrue: 7},
+			argument(1),
+			bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: socketTypes},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SOCK_STREAM, SkipTrue: 4},
+			argument(2),
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.IPPROTO_TCP, SkipTrue: 1},
+			pass,
+		),
+		onCall(info, "connect", pass),
+		onCall(info, "setsockopt",
+			argument(1),
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.IPPROTO_TCP, SkipTrue: 2},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.IPPROTO_IP, SkipTrue: 1},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.IPPROTO_IPV6, SkipTrue: 1},
+			errno(0),
+		),
+	)
+}
+
+// setuidModes denies the modes that let other users execute a file with the rights of this one.
+func setuidModes(info *arch.Info) (result []bpf.Instruction) {
+	const modes, creates = unix.S_ISUID | unix.S_ISGID, unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+	for _, call := range []struct {
+		name string
+		mode uint32 // the argument
+	}{{"chmod", 1}, {"fchmod", 1}, {"fchmodat", 2}, {"fchmodat2", 2}, {"creat", 1}, {"mknod", 1}, {"mknodat", 2}} {
+		result = append(result, onCall(info, call.name,
+			argument(call.mode), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: modes, SkipTrue: 1}, errno(unix.EPERM),
+		)...)
+	}
+	for name, flags := range map[string]uint32{"open": 1, "openat": 2} {
+		result = append(result, onCall(info, name,
+			argument(flags), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: creates, SkipTrue: 3},
+			argument(flags+1), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: modes, SkipTrue: 1}, errno(unix.EPERM),
+		)...)
+	}
+	return result
 }
 
 // prefix returns the instructions that the library does not have. Calls of other architectures,
@@ -155,27 +234,23 @@ func prefix(info *arch.Info, nested bool) []bpf.Instruction {
 	if nested {
 		namespaces = 0
 	}
-	deny := bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.EPERM)}
 	newest := slices.Max(slices.Collect(maps.Values(info.SyscallNames)))
-	return []bpf.Instruction{
-		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.ID), SkipTrue: 2},
-		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
-		bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.ENOSYS)},
-		// clone with a new namespace
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["clone"]), SkipTrue: 3},
-		bpf.LoadAbsolute{Off: offsetArgs, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: namespaces, SkipTrue: 1},
-		deny,
-		// characters pushed into a terminal
-		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["ioctl"]), SkipTrue: 4},
-		bpf.LoadAbsolute{Off: offsetArgs + 8, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 1},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: tioclinux, SkipTrue: 1},
-		deny,
-	}
+	return slices.Concat(
+		[]bpf.Instruction{
+			bpf.LoadAbsolute{Off: offsetArch, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.ID), SkipTrue: 2},
+			bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
+			errno(unix.ENOSYS),
+		},
+		onCall(info, "clone", argument(0), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: namespaces, SkipTrue: 1}, errno(unix.EPERM)),
+		onCall(info, "ioctl", // characters pushed into a terminal
+			argument(1),
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 1},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: tioclinux, SkipTrue: 1},
+			errno(unix.EPERM),
+		),
+	)
 }
 
 const tioclinux = 0x541C

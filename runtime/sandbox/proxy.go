@@ -20,6 +20,7 @@ import (
 
 const (
 	maxConnections = 256 // of all commands of a sandbox
+	maxOfCommand   = 64  // connections of one command
 	maxDenied      = 20  // addresses that are reported for one command
 	maxAddress     = 300 // bytes of an address that is reported
 )
@@ -32,20 +33,20 @@ type proxy struct {
 	forward *httputil.ReverseProxy
 	server  *http.Server
 
-	ctx    context.Context // done when the proxy is closed
-	cancel context.CancelFunc
-	slots  chan struct{}
+	slots chan struct{}
 }
 
-// allowAddress is set by tests, whose servers have loopback addresses.
-var allowAddress func(netip.Addr) bool
+// allowAddress and tunnelIdle are changed by tests: their servers have loopback addresses.
+var (
+	allowAddress func(netip.Addr) bool
+	tunnelIdle   = 10 * time.Minute // after which a tunnel without a byte is closed
+)
 
 func newProxy(domains []string) (*proxy, error) {
 	p := &proxy{
 		dial:  outbound.DialPublic(allowAddress),
 		slots: make(chan struct{}, maxConnections),
 	}
-	p.ctx, p.cancel = context.WithCancel(context.Background())
 	for _, text := range domains {
 		d, err := domain.Parse(text)
 		if err != nil {
@@ -67,38 +68,62 @@ func newProxy(domains []string) (*proxy, error) {
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		BaseContext: func(l net.Listener) context.Context {
-			return context.WithValue(p.ctx, deniedKey{}, l.(*listener).denied)
+			own := l.(*listener)
+			return context.WithValue(own.ctx, deniedKey{}, own.denied)
 		},
 	}
 	return p, nil
 }
 
-func (p *proxy) close() {
-	p.cancel()
-	_ = p.server.Close()
+func (p *proxy) close() { _ = p.server.Close() }
+
+// serve serves the connections of one command until its listener fails. They end with ctx.
+func (p *proxy) serve(ctx context.Context, l net.Listener, denied *denied) {
+	_ = p.server.Serve(&listener{l, ctx, [2]chan struct{}{p.slots, make(chan struct{}, maxOfCommand)}, denied})
 }
 
 // listener is that of one command.
 type listener struct {
 	net.Listener
-	slots  chan struct{}
+	ctx    context.Context  // done at the end of the command
+	slots  [2]chan struct{} // of the sandbox, and of the command
 	denied *denied
 }
 
-// Accept returns the next connection for which there is a slot.
+// Accept returns the next connection for which there are slots.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		select {
-		case l.slots <- struct{}{}:
-			return &accepted{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
-		default:
+		if !l.take() {
 			_ = conn.Close()
+			continue
+		}
+		stop := context.AfterFunc(l.ctx, func() { _ = conn.Close() })
+		return &accepted{Conn: conn, release: sync.OnceFunc(func() {
+			stop()
+			for _, slots := range l.slots {
+				<-slots
+			}
+		})}, nil
+	}
+}
+
+// take takes a slot of each kind, or none.
+func (l *listener) take() bool {
+	for i, slots := range l.slots {
+		select {
+		case slots <- struct{}{}:
+		default:
+			for _, taken := range l.slots[:i] {
+				<-taken
+			}
+			return false
 		}
 	}
+	return true
 }
 
 // accepted is a connection of a command.
@@ -157,29 +182,57 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
-	stop := context.AfterFunc(p.ctx, func() { _ = upstream.Close(); _ = client.Close() })
-	defer stop()
+	end := func() { _ = upstream.Close(); _ = client.Close() }
+	defer context.AfterFunc(r.Context(), end)()
+	idle := time.AfterFunc(tunnelIdle, end)
+	defer idle.Stop()
 	var both sync.WaitGroup
 	both.Go(func() {
-		_, _ = io.Copy(upstream, buffered)
+		request := io.Reader(buffered)
+		if len(p.domains) > 0 {
+			hello, denial := p.checkHello(client, buffered.Reader, host, port)
+			if denial != "" {
+				r.Context().Value(deniedKey{}).(*denied).add(denial)
+				end()
+				return
+			}
+			request = io.MultiReader(hello, buffered)
+		}
+		_, _ = io.Copy(upstream, active{request, idle})
 		if half, ok := upstream.(*net.TCPConn); ok {
 			_ = half.CloseWrite()
 		}
 	})
-	_, _ = io.Copy(client, upstream)
-	_ = client.Close()
-	_ = upstream.Close()
+	_, _ = io.Copy(client, active{upstream, idle})
+	end()
 	both.Wait()
+}
+
+// active is a direction of a tunnel.
+type active struct {
+	io.Reader
+	idle *time.Timer
+}
+
+func (a active) Read(b []byte) (int, error) {
+	n, err := a.Reader.Read(b)
+	a.idle.Reset(tunnelIdle)
+	return n, err
 }
 
 // allowed reports whether the domains permit the host, and responds if not.
 func (p *proxy) allowed(w http.ResponseWriter, r *http.Request, host, port, usual string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if len(p.domains) == 0 && port == usual || slices.ContainsFunc(p.domains, func(d domain.Pattern) bool { return d.Matches(host, port, usual) }) {
+	if len(p.domains) == 0 && port == usual || p.listed(host, port, usual) {
 		return true
 	}
 	p.deny(w, r, reason(host, port, usual))
 	return false
+}
+
+// listed reports whether an entry of the domains permits the host.
+func (p *proxy) listed(host, port, usual string) bool {
+	return slices.ContainsFunc(p.domains, func(d domain.Pattern) bool { return d.Matches(host, port, usual) })
 }
 
 // reason returns why a connection to host is denied, and the domain that permits it.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 
@@ -21,15 +22,25 @@ func (s *Sandbox) watch(c *Command) {
 		stop := context.AfterFunc(s.ctx, func() { _ = launcher.Close() })
 		defer stop()
 		defer func() { _ = launcher.Close() }()
-		l := c.listener
-		if s.proxy != nil && l == nil {
-			l = receive(launcher)
+		ctx, cancel := context.WithCancel(s.ctx)
+		defer cancel()
+		switch {
+		case s.proxy == nil:
+			_, _ = launcher.Read(make([]byte, 1))
+		case s.support.Isolated:
+			if file, err := receive(launcher); err == nil {
+				l, err := net.FileListener(file)
+				_ = file.Close()
+				if err == nil {
+					s.served.Go(func() { s.proxy.serve(ctx, l, &c.denied) })
+					defer func() { _ = l.Close() }()
+				}
+			}
+			_, _ = launcher.Read(make([]byte, 1))
+		default: // the launcher sends the connections
+			s.proxy.serve(ctx, &passed{UnixConn: launcher}, &c.denied)
 		}
-		if l != nil {
-			s.served.Go(func() { _ = s.proxy.server.Serve(&listener{Listener: l, slots: s.proxy.slots, denied: &c.denied}) })
-			defer func() { _ = l.Close() }()
-		}
-		_, _ = launcher.Read(make([]byte, 1))
+		cancel()
 		switch {
 		case c.group == nil:
 		case s.ctx.Err() != nil:
@@ -40,26 +51,43 @@ func (s *Sandbox) watch(c *Command) {
 	})
 }
 
-// receive returns the listener that a launcher sends, or nil.
-func receive(launcher *net.UnixConn) net.Listener {
+// passed are the connections that a launcher sends.
+type passed struct{ *net.UnixConn }
+
+// Accept returns the next connection, until the launcher ends.
+func (p *passed) Accept() (net.Conn, error) {
+	for {
+		file, err := receive(p.UnixConn)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := net.FileConn(file)
+		_ = file.Close()
+		if err == nil {
+			return conn, nil
+		}
+	}
+}
+
+func (p *passed) Addr() net.Addr { return p.LocalAddr() }
+
+// receive returns the descriptor that a launcher sends.
+func receive(launcher *net.UnixConn) (*os.File, error) {
 	control := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := launcher.ReadMsgUnix(make([]byte, 1), control)
 	if err != nil {
-		return nil
+		return nil, err
+	}
+	if n == 0 {
+		return nil, io.EOF
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:n])
-	if err != nil || len(messages) != 1 {
-		return nil
+	if err != nil {
+		return nil, err
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
-		return nil
-	}
-	file := os.NewFile(uintptr(fds[0]), "listener")
-	defer func() { _ = file.Close() }()
-	l, err := net.FileListener(file)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return l
+	return os.NewFile(uintptr(fds[0]), "launcher"), nil // the buffer has room for one
 }

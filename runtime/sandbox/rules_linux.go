@@ -48,15 +48,14 @@ func newScope() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "ruleset"), nil
 }
 
-// newRuleset returns a Landlock ruleset. A command with the ports restricted can connect to port
-// only.
-func newRuleset(abi int, read, write []string, ports bool, port int) (*os.File, error) {
+// newRuleset returns a Landlock ruleset. Without the network, the command has no ports.
+func newRuleset(abi int, read, write []string, network bool) (*os.File, error) {
 	handled := accessOf(abi)
 	attributes := landlock.RulesetAttr{HandledAccessFS: handled}
 	if abi >= abiScope {
 		attributes.Scoped = landlock.ScopeAbstractUnixSocket | landlock.ScopeSignal
 	}
-	if ports {
+	if !network && abi >= abiNetwork {
 		attributes.HandledAccessNet = landlock.AccessNetBindTCP | landlock.AccessNetConnectTCP
 		if abi >= abiUDP {
 			attributes.HandledAccessNet |= landlock.AccessNetBindUDP | landlock.AccessNetConnectSendUDP
@@ -72,11 +71,6 @@ func newRuleset(abi int, read, write []string, ports bool, port int) (*os.File, 
 	}
 	for _, path := range write {
 		err = errors.Join(err, addRule(ruleset, path, handled&^(landlock.AccessFSMakeBlock|landlock.AccessFSMakeChar)))
-	}
-	if ports && port != 0 {
-		err = errors.Join(err, landlock.LandlockAddNetPortRule(fd, &landlock.NetPortAttr{
-			AllowedAccess: landlock.AccessNetConnectTCP, Port: uint64(port), // a port
-		}, 0))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("add rules to the Landlock ruleset: %w", err), ruleset.Close())

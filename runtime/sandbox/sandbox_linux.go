@@ -18,7 +18,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/sandbox/internal/launch"
 )
 
-// proxyPort is the port of the proxy in the network namespace of a command.
+// proxyPort is the port of the proxy on the loopback interface of a command. Where the command has
+// none, it is an address that leads to the proxy.
 const proxyPort = 3128
 
 // Sandbox starts commands under one policy. It is safe for concurrent use.
@@ -112,10 +113,10 @@ func (s *Sandbox) open() error {
 		if s.policy.Nested && s.abi < abiScope {
 			s.abi = 0
 		}
-		s.filter, err = newFilter(true, s.policy.Nested, false, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)
+		s.filter, err = newFilter(s.policy, true, sockets{families: []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}})
 		return err
 	}
-	s.filter, err = newFilter(false, false, s.policy.Network != NetworkAll, families(s.policy, s.abi)...)
+	s.filter, err = newFilter(s.policy, false, socketsOf(s.policy, s.abi))
 	return err
 }
 
@@ -143,7 +144,7 @@ func (s *Sandbox) limited(controller string) bool {
 }
 
 // rules returns the Landlock ruleset of one command. The launcher adds rules for what it mounts.
-func (s *Sandbox) rules(port int) (*os.File, error) {
+func (s *Sandbox) rules() (*os.File, error) {
 	read := s.read
 	switch {
 	case s.support.Isolated && s.policy.Nested:
@@ -153,22 +154,21 @@ func (s *Sandbox) rules(port int) (*os.File, error) {
 	case !s.support.Isolated:
 		read = append(slices.Clone(read), kernelFiles...)
 	}
-	ports := !s.support.Isolated && s.policy.Network != NetworkAll && s.abi >= abiNetwork
-	if s.proxy == nil {
-		port = 0
-	}
-	return newRuleset(s.abi, read, append(slices.Clone(s.write), devices...), ports, port)
+	network := s.support.Isolated || s.policy.Network == NetworkAll
+	return newRuleset(s.abi, read, append(slices.Clone(s.write), devices...), network)
 }
 
-// families returns the address families of a command that shares the network of the system.
-func families(p Policy, abi int) (result []uint64) {
-	if p.Network == NetworkAll || p.Network == NetworkProxy && abi >= abiNetwork {
-		result = append(result, unix.AF_INET, unix.AF_INET6)
+// socketsOf returns the sockets of a command that shares the network of the system. Without
+// NetworkAll, none exists: a call that uses it in a way that no rule restricts reaches nothing.
+func socketsOf(p Policy, abi int) sockets {
+	if p.Network != NetworkAll {
+		return sockets{proxied: p.Network == NetworkProxy}
 	}
-	if p.Network == NetworkAll && !p.Nested || abi >= abiResolveUnix {
-		result = append(result, unix.AF_UNIX) // else every socket file of the system could be connected to
+	families := []uint64{unix.AF_INET, unix.AF_INET6}
+	if !p.Nested || abi >= abiResolveUnix { // else every socket file of the system could be connected to
+		families = append(families, unix.AF_UNIX)
 	}
-	return result
+	return sockets{families: families}
 }
 
 func (s *Sandbox) home() string { return filepath.Join(s.policy.Private, "home") }
@@ -223,12 +223,10 @@ func probe(v variant, abi int) Support {
 		}
 		return s
 	}
-	s := Support{Files: abi > 0, Network: network == NetworkAll || abi >= abiNetwork || network == NetworkNone}
+	s := Support{Files: abi > 0, Network: abi > 0 || network != NetworkProxy}
 	s.Reason = "namespaces cannot be created: " + err.Error()
 	if abi == 0 {
 		s.Reason += "; the kernel has no Landlock"
-	} else if !s.Network {
-		s.Reason += "; Landlock of this kernel does not restrict connections"
 	}
 	return s
 }

@@ -74,7 +74,7 @@ func restrictThreads() error {
 	if abi == 0 {
 		return nil
 	}
-	ruleset, err := newRuleset(abi, nil, nil, abi >= abiNetwork, 0)
+	ruleset, err := newRuleset(abi, nil, nil, false)
 	if err != nil {
 		return err
 	}

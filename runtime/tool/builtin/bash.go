@@ -147,7 +147,7 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 		p.Stop(bashGrace)
 		text, truncated := output.text()
 		text = strings.TrimSuffix(text, "\n") // the error follows on the next line
-		text = withLine(text, c.sandboxNote(denied(), "", room))
+		text = withLine(text, c.sandboxNote(denied(), text, false, room))
 		return tool.Result{Output: text, Truncated: truncated}, fmt.Errorf("the command was stopped: %w", context.Cause(ctx))
 	}
 	text, truncated := output.text()
@@ -158,11 +158,11 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 		if signal := child.SignalName(exit); signal != "" {
 			status = "Killed by signal " + signal
 		}
-		res.Output = withLine(withLine(text, c.sandboxNote(denied(), text, room)), status)
+		res.Output = withLine(withLine(text, c.sandboxNote(denied(), text, true, room)), status)
 	} else if err := p.Err(); err != nil && !errors.Is(err, exec.ErrWaitDelay) { // a process outside the group holds the output
 		return res, fmt.Errorf("run the command: %w", err)
 	} else {
-		res.Output = withLine(text, c.sandboxNote(denied(), "", room))
+		res.Output = withLine(text, c.sandboxNote(denied(), text, false, room))
 	}
 	res.Output = cmp.Or(res.Output, "(no output)")
 	return res, nil
@@ -181,15 +181,16 @@ func (c *Config) start(cmd *exec.Cmd) (p *child.Process, denied func() []string,
 	return p, denied, err
 }
 
-// sandboxNote returns the connections that were denied to a command. If there are some, or if the
-// output of a command that has failed has a word of the system for a denied access, the note ends
-// with the summary of the sandbox. It has at most room bytes.
-func (c *Config) sandboxNote(denied []string, output string, room int) string {
+// sandboxNote returns the connections that were denied to a command and that its output does not
+// name. If the output of a command that has failed has a word of the system for a denied access,
+// the note ends with the summary of the sandbox. It has at most room bytes.
+func (c *Config) sandboxNote(denied []string, output string, failed bool, room int) string {
 	if c.Sandbox == nil {
 		return ""
 	}
+	denied = slices.DeleteFunc(denied, func(reason string) bool { return strings.Contains(output, reason) })
 	lower := strings.ToLower(output)
-	if len(denied) > 0 || slices.ContainsFunc(denialWords, func(word string) bool { return strings.Contains(lower, word) }) {
+	if failed && slices.ContainsFunc(denialWords, func(word string) bool { return strings.Contains(lower, word) }) {
 		denied = append(denied, c.Sandbox.Summary())
 	}
 	return excerpt.Shorten(strings.Join(denied, "\n"), room-bashNoteRoom)
@@ -197,8 +198,8 @@ func (c *Config) sandboxNote(denied []string, output string, room int) string {
 
 // denialWords are what programs print, in lower case, when the system denies an access.
 var denialWords = []string{
-	"permission denied", "operation not permitted", "read-only file system", "no such file or directory", "network is unreachable",
-	"could not resolve", "name resolution", "connection refused", "eacces", "eperm", "erofs", "enoent", "enotfound", "econnrefused",
+	"permission denied", "operation not permitted", "read-only file system", "device or resource busy", "no such file or directory", "network is unreachable",
+	"could not resolve", "name resolution", "connection refused", "eacces", "eperm", "erofs", "ebusy", "enoent", "enotfound", "econnrefused",
 }
 
 // withLine adds a line to text, which need not end with a line end.

@@ -103,6 +103,9 @@ func (o *Opener) Open(policy agent.Sandbox, env []string) (tool.Sandbox, wire.Sa
 	b := &box{s: s, dirs: o.dirs, private: private, summary: summary(policy)}
 	support := s.Support()
 	state.Files = support.Files
+	if support.Files && !support.Isolated {
+		state.Mode = wire.SandboxPartial
+	}
 	state.Network = support.Network && policy.Network != agent.NetworkAll
 	state.Reason = support.Reason
 	if policy.Network == agent.NetworkAll {

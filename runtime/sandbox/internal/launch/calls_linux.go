@@ -103,12 +103,19 @@ func restrictWith(ruleset int) error {
 	return failed(errno)
 }
 
+// filterProgram is struct sock_fprog.
+type filterProgram struct {
+	length  uint16
+	program *byte
+}
+
+func newFilterProgram(program []byte) filterProgram {
+	return filterProgram{uint16(len(program) / instructionSize), &program[0]} // the kernel checks it
+}
+
 // filterCalls sets a seccomp program, an array of struct sock_filter.
 func filterCalls(program []byte) error {
-	f := struct {
-		length  uint16
-		program *byte
-	}{uint16(len(program) / instructionSize), &program[0]} // the kernel checks it
+	f := newFilterProgram(program)
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prctlSetSeccomp, seccompFilter, uintptr(unsafe.Pointer(&f)), 0, 0, 0) // the argument of a system call
 	return failed(errno)
 }

@@ -31,7 +31,11 @@ type Config struct {
 	Granted []Grant // rules that are added to it
 	Filter  []byte  // a seccomp program, an array of struct sock_filter
 
-	ProxyPort int // the port on 127.0.0.1 whose listener is sent to ProxyFD; 0 for none
+	// ProxyPort is the port on 127.0.0.1 whose listener is sent to ProxyFD; 0 for none. If NotifyCall,
+	// the number of the call seccomp, is set, there is no listener: the launcher executes the calls of
+	// which the Filter notifies it.
+	ProxyPort  int
+	NotifyCall int
 
 	Extra int // the number of descriptors, from ExtraFD, that the command has from 3
 
@@ -89,7 +93,7 @@ const Variable = "AGENTHOST_SANDBOX"
 var Environment = []string{"GOMAXPROCS=1", "GOGC=off"}
 
 // Version is the name of the format of Config.
-const Version = "3"
+const Version = "4"
 
 // Append appends the encoded c to b.
 func (c *Config) Append(b []byte) []byte {
@@ -140,6 +144,7 @@ func (x *codec) config(c *Config) {
 	x.string(&filter)
 	c.Filter = []byte(filter)
 	x.int(&c.ProxyPort)
+	x.int(&c.NotifyCall)
 	x.int(&c.Extra)
 	x.string(&c.Path)
 	x.string(&c.Dir)

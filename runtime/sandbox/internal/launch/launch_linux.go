@@ -46,10 +46,11 @@ func launch(variable string) int {
 	}
 	children := openChildren() // the restrictions apply to what is opened later
 	reserveHeap()
+	notifications := c.startAnswering()
 	if err := c.prepare(); err != nil {
 		return fail(err)
 	}
-	if err := c.restrict(); err != nil {
+	if err := c.restrict(notifications); err != nil {
 		return fail(err)
 	}
 	if c.Path == "" {
@@ -162,7 +163,7 @@ func (c *Config) prepare() error {
 			return err
 		}
 	}
-	if c.ProxyPort != 0 {
+	if c.ProxyPort != 0 && c.NotifyCall == 0 {
 		listener, err := listen(c.ProxyPort)
 		if err != nil {
 			return wrap("listen for the proxy", err)
@@ -186,8 +187,9 @@ func (c *Config) prepare() error {
 	return wrap("close descriptors", closeOnExec(3))
 }
 
-// restrict confines the calling thread, and therefore the command.
-func (c *Config) restrict() error {
+// restrict confines the calling thread, and therefore the command. It sends the descriptor for
+// notifications, if the filter has one.
+func (c *Config) restrict(notifications chan<- int) error {
 	if err := prctl(prctlNoNewPrivileges, 1); err != nil {
 		return wrap("set no_new_privs", err)
 	}
@@ -215,12 +217,19 @@ func (c *Config) restrict() error {
 			return wrap("restrict with Landlock", err)
 		}
 	}
-	if len(c.Filter) > 0 {
-		if err := filterCalls(c.Filter); err != nil {
-			return wrap("restrict with seccomp", err)
-		}
+	if len(c.Filter) == 0 {
+		return nil
 	}
-	return nil
+	if c.NotifyCall == 0 {
+		return wrap("restrict with seccomp", filterCalls(c.Filter))
+	}
+	fd, err := filterAndNotify(c.NotifyCall, c.Filter)
+	if errors.Is(err, syscall.EBUSY) { // another filter has a descriptor: internet sockets do not exist
+		err = filterCalls(c.Filter)
+	} else if err == nil {
+		notifications <- fd
+	}
+	return wrap("restrict with seccomp", err)
 }
 
 func (g Grant) add() error {

@@ -1,0 +1,140 @@
+package launch
+
+import (
+	"errors"
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+)
+
+// Where a command has no network of its own, it has no internet sockets. The kernel stops it when
+// it creates one, and the launcher gives it a connection to the proxy instead: one end of a pair of
+// Unix sockets, whose other end is sent to ProxyFD. A connection of it to the address of the proxy
+// succeeds, and no other one does. What a command does with such a socket reaches the proxy only.
+
+const (
+	seccompSetFilter = 1
+	seccompListener  = 8
+	notifyReceive    = 0xc0502100
+	notifySend       = 0xc0182101
+	notifyAddFD      = 0x40182103
+	addFDSend        = 2 // the descriptor is the result of the call
+	messageNoSignal  = 0x4000
+)
+
+// notification is struct seccomp_notif.
+type notification struct {
+	id           uint64
+	pid, flags   uint32
+	call         int32
+	architecture uint32
+	instruction  uint64
+	args         [6]uint64
+}
+
+// filterAndNotify sets a seccomp program, and returns the descriptor of its notifications. It is
+// closed when a program is executed.
+func filterAndNotify(call int, program []byte) (int, error) {
+	f := newFilterProgram(program)
+	fd, _, errno := syscall.RawSyscall(uintptr(call), seccompSetFilter, seccompListener, uintptr(unsafe.Pointer(&f))) // the argument of a system call
+	return int(fd), failed(errno)
+}
+
+// startAnswering starts the thread that answers the notifications of a descriptor that is sent to
+// the channel. It is started before the launcher is confined, and is not confined itself.
+func (c *Config) startAnswering() chan<- int {
+	if c.NotifyCall == 0 {
+		return nil
+	}
+	started, descriptors := make(chan struct{}), make(chan int)
+	go func() {
+		runtime.LockOSThread() // later, a limit may deny a new thread
+		close(started)
+		fd := <-descriptors
+		for c.answer(fd) {
+		}
+		_ = syscall.Close(fd) // the calls fail
+	}()
+	<-started
+	return descriptors
+}
+
+// answer answers one notification. It reports whether there may be more.
+func (c *Config) answer(listener int) bool {
+	var n notification
+	err := control(listener, notifyReceive, unsafe.Pointer(&n)) // the argument of a system call
+	if errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.ENOENT) {
+		return true // the thread of the command has ended
+	}
+	if err != nil {
+		return false
+	}
+	result := syscall.ENETUNREACH
+	switch {
+	case n.call == syscall.SYS_SOCKET:
+		if result = n.give(listener); result == 0 {
+			return true
+		}
+	case n.call == syscall.SYS_CONNECT && n.isProxy(c.ProxyPort):
+		result = 0
+	}
+	response := struct {
+		id     uint64
+		value  int64
+		result int32
+		flags  uint32
+	}{id: n.id, result: -int32(result)} // at most 133
+	_ = control(listener, notifySend, unsafe.Pointer(&response)) // the argument of a system call
+	return true
+}
+
+// give makes a connection to the proxy the result of the call.
+func (n *notification) give(listener int) syscall.Errno {
+	kind := int(n.args[1]) // the flags of a socket
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|kind&syscall.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return syscall.EMFILE
+	}
+	defer func() { _ = syscall.Close(pair[0]); _ = syscall.Close(pair[1]) }()
+	if err := syscall.Sendmsg(ProxyFD, []byte{0}, syscall.UnixRights(pair[1]), nil, messageNoSignal); err != nil {
+		return syscall.ENETUNREACH
+	}
+	add := struct {
+		id               uint64
+		flags, from      uint32
+		number, newFlags uint32
+	}{id: n.id, flags: addFDSend, from: uint32(pair[0]), newFlags: uint32(kind & syscall.SOCK_CLOEXEC)} // a descriptor, and a flag
+	err = control(listener, notifyAddFD, unsafe.Pointer(&add)) // the argument of a system call
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno
+	}
+	return 0
+}
+
+// isProxy reports whether the address in a call of connect is that of the proxy. The process can
+// change its memory at any time, but the result of the call depends only on what is read here.
+func (n *notification) isProxy(port int) bool {
+	memory, err := syscall.Open("/proc/"+strconv.Itoa(int(n.pid))+"/mem", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = syscall.Close(memory) }()
+	var address [24]byte                                                                                 // struct sockaddr_in6 without the scope
+	size, err := syscall.Pread(memory, address[:min(n.args[2], uint64(len(address)))], int64(n.args[1])) // an address of the process
+	if err != nil || size < 8 || int(address[2])<<8|int(address[3]) != port {
+		return false
+	}
+	switch *(*uint16)(unsafe.Pointer(&address[0])) { // in the order of the processor
+	case syscall.AF_INET:
+		return [4]byte(address[4:8]) == [4]byte{127, 0, 0, 1}
+	case syscall.AF_INET6:
+		return size == len(address) && [16]byte(address[8:24]) == [16]byte{10: 0xff, 11: 0xff, 12: 127, 15: 1}
+	}
+	return false
+}
+
+func control(fd int, request uintptr, arg unsafe.Pointer) error {
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), request, uintptr(arg))
+	return failed(errno)
+}
