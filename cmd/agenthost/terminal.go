@@ -72,8 +72,11 @@ func (a *app) line() (string, error) {
 			return "", fmt.Errorf("read stdin: %w", err)
 		}
 	}
-	return strings.TrimRight(line.String(), "\r"), nil
+	return strings.TrimRight(withoutMark(line.String()), "\r"), nil
 }
+
+// withoutMark returns piped text without the byte order mark that shells of Windows write before it.
+func withoutMark(text string) string { return strings.TrimPrefix(text, "\ufeff") }
 
 // rest reads stdin to its end.
 func (a *app) rest() (string, error) {
@@ -81,5 +84,5 @@ func (a *app) rest() (string, error) {
 	if err == nil && len(data) > maxLine {
 		err = fmt.Errorf("stdin has more than %d bytes", maxLine)
 	}
-	return string(data), err
+	return withoutMark(string(data)), err
 }

@@ -29,7 +29,7 @@ const (
 	keyFilePeriod = time.Second
 )
 
-// ReadKeys returns the list of API keys in a file.
+// ReadKeys returns the list of API keys in a file, without a byte order mark.
 func ReadKeys(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -37,7 +37,7 @@ func ReadKeys(path string) (string, error) {
 	}
 	defer func() { _ = f.Close() }() // it was opened for reading
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
-	list := strings.TrimSpace(string(text))
+	list := strings.TrimSpace(strings.TrimPrefix(string(text), "\ufeff"))
 	if err == nil && (list == "" || len(text) > maxKeyFile) {
 		err = errors.New("it is empty, or longer than 64 KiB")
 	}

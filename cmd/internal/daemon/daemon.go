@@ -102,7 +102,8 @@ func ReadEnvironment(getenv func(string) string, settings any) (secrets []string
 // maxSecret bounds the file of a secret, in bytes.
 const maxSecret = 64 << 10
 
-// readSecret returns the content of a file without the line break at its end.
+// readSecret returns the content of a file without the line break at its end, and without the byte
+// order mark that editors of Windows write.
 func readSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -120,7 +121,8 @@ func readSecret(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	secret := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	secret := strings.TrimPrefix(string(text), "\ufeff")
+	secret = strings.TrimSuffix(strings.TrimSuffix(secret, "\n"), "\r")
 	if secret == "" || len(text) > maxSecret {
 		return "", fmt.Errorf("%s is empty or has more than 64 KiB", path)
 	}

@@ -28,6 +28,8 @@ func TestASecretMayBeInAFile(t *testing.T) {
 		{name: "a file", env: map[string]string{"OPS_KEY_FILE": file("a", "hunter22")}, want: "hunter22"},
 		{name: "a line break", env: map[string]string{"OPS_KEY_FILE": file("b", "hunter22\n")}, want: "hunter22"},
 		{name: "a line break of Windows", env: map[string]string{"OPS_KEY_FILE": file("c", "hunter22\r\n")}, want: "hunter22"},
+		{name: "a byte order mark", env: map[string]string{"OPS_KEY_FILE": file("k", "\ufeffhunter22\r\n")}, want: "hunter22"},
+		{name: "only a byte order mark", env: map[string]string{"OPS_KEY_FILE": file("l", "\ufeff\r\n")}, fault: "is empty"},
 		{name: "one line break only", env: map[string]string{"OPS_KEY_FILE": file("d", " a\nb \n\n")}, want: " a\nb \n"},
 		{name: "the most", env: map[string]string{"OPS_KEY_FILE": file("e", strings.Repeat("x", 64<<10))}, want: strings.Repeat("x", 64<<10)},
 		{name: "too much", env: map[string]string{"OPS_KEY_FILE": file("f", strings.Repeat("x", 64<<10+1))}, fault: "more than 64 KiB"},
