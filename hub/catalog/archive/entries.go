@@ -39,14 +39,16 @@ func (s *spool) readZip(in io.ReaderAt, size int64) error {
 
 func (s *spool) addZipped(in io.ReaderAt, f *zip.File, header []byte) error {
 	mode := f.Mode()
-	dir := strings.HasSuffix(f.Name, "/")
+	// Programs of Windows separate the segments of a path with backslashes, which a zip must not have.
+	name := strings.ReplaceAll(f.Name, `\`, "/")
+	dir := strings.HasSuffix(name, "/")
 	reason := ""
 	switch {
 	case f.Flags&encrypted != 0:
 		reason = "is encrypted"
 	case mode&fs.ModeSymlink != 0:
 		reason = "is a link"
-	case mode.Type() != 0 && mode.Type() != fs.ModeDir, mode.IsDir() != dir:
+	case mode.Type() != 0 && mode.Type() != fs.ModeDir, mode.IsDir() && !dir:
 		reason = "is not a regular file"
 	case dir && f.UncompressedSize64 != 0:
 		reason = "is a directory with content"
@@ -61,7 +63,7 @@ func (s *spool) addZipped(in io.ReaderAt, f *zip.File, header []byte) error {
 		return &Error{Entry: f.Name, Reason: "cannot be read: " + err.Error()}
 	}
 	defer func() { _ = r.Close() }() // it was opened for reading
-	return s.add(f.Name, dir, mode&0o111 != 0, r)
+	return s.add(name, dir, mode&0o111 != 0, r)
 }
 
 // agrees reports whether the header before the content is that of the directory. It reads it into

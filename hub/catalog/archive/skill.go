@@ -108,17 +108,21 @@ func (s *spool) readDocument(in io.Reader) error {
 
 func isBinary(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }
 
-// strip removes the folder that SKILL.md is in from all names, and returns it.
+// strip removes the folder that SKILL.md is in from all names, and returns it. A SKILL.md below that
+// folder belongs to the skill.
 func (s *spool) strip() (folder string, err error) {
 	found := ""
 	for _, f := range s.files {
 		if !isDocument(path.Base(f.name)) {
 			continue
 		}
-		if found != "" {
+		depth, least := strings.Count(f.name, "/"), strings.Count(found, "/")
+		if found != "" && depth == least {
 			return "", &Error{Entry: f.name, Reason: "is a second SKILL.md: upload one skill at a time"}
 		}
-		found = f.name
+		if found == "" || depth < least {
+			found = f.name
+		}
 	}
 	if found == "" || strings.Count(found, "/") > 1 {
 		return "", &Error{Reason: "the archive must have a SKILL.md at its root or in one folder"}

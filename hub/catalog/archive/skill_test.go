@@ -115,6 +115,7 @@ func TestArchivesWithTheSameContentAreEqual(t *testing.T) {
 	for label, data := range map[string][]byte{
 		"zip":              zipped(t, in("")...),
 		"zip of a folder":  zipped(t, in("pdf/", entry{name: "pdf/"}, entry{name: "__MACOSX/pdf/._SKILL.md"}, entry{name: "pdf/.DS_Store"})...),
+		"zip of Windows":   zipped(t, backslashes(in(`pdf/`, entry{name: `pdf/`}, entry{name: `pdf/scripts/`}))...),
 		"tar":              tarred(t, in("")...),
 		"tar with ./":      tarred(t, in("./", entry{name: "./"}, entry{name: "./scripts/"})...),
 		"tar by git":       tarred(t, in("pdf-1.0/", entry{kind: tar.TypeXGlobalHeader}, entry{name: "pdf-1.0/"})...),
@@ -134,6 +135,26 @@ func TestArchivesWithTheSameContentAreEqual(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "pdf", skill.Name)
 	require.Equal(t, first, out)
+}
+
+// backslashes returns entries with the separators of Windows in their names.
+func backslashes(entries []entry) []entry {
+	for i := range entries {
+		entries[i].name = strings.ReplaceAll(entries[i].name, "/", `\`)
+	}
+	return entries
+}
+
+// A skill may have others below it, which the runtime finds in its folder.
+func TestASkillBelowASkill(t *testing.T) {
+	below := entry{name: "pdf/forms/SKILL.md", content: "---\nname: forms\n---\n"}
+	top := entry{name: "pdf/SKILL.md", content: front}
+	for _, data := range [][]byte{zipped(t, below, top), tarred(t, top, below)} {
+		skill, out, err := normalize(t, data, "other.zip")
+		require.NoError(t, err)
+		require.Equal(t, "pdf", skill.Name)
+		require.Equal(t, []string{"SKILL.md -rw-r--r-- " + front, "forms/SKILL.md -rw-r--r-- " + below.content}, contents(t, out))
+	}
 }
 
 func TestFrontMatter(t *testing.T) {
@@ -185,7 +206,11 @@ func TestUploadsThatAreRejected(t *testing.T) {
 		`entry "a/../../b" is outside`:                       both(entry{name: "a/../../b"}),
 		`entry "/etc/passwd" has an absolute path`:           both(entry{name: "/etc/passwd"}),
 		`entry "C:/x" has an absolute path`:                  both(entry{name: "C:/x"}),
-		`entry "a\\b" has a backslash`:                       both(entry{name: `a\b`}),
+		`entry "a\\b" has a backslash`:                       {tarred(t, skill, entry{name: `a\b`})},
+		`entry "../../a" is outside of the archive`:          {zipped(t, skill, entry{name: `..\..\a`})},
+		`entry "c:/a" has an absolute path`:                  {zipped(t, skill, entry{name: `c:\a`})},
+		`entry "//host/a" has an absolute path`:              {zipped(t, skill, entry{name: `\\host\a`})},
+		`entry "a/b" exists twice`:                           {zipped(t, skill, entry{name: "a/b"}, entry{name: `a\b`})},
 		`entry "a//b" has an empty segment`:                  both(entry{name: "a//b"}),
 		`entry "a/./b" has an empty segment`:                 both(entry{name: "a/./b"}),
 		`entry "a\nb" has control characters`:                both(entry{name: "a\nb"}),
@@ -202,7 +227,7 @@ func TestUploadsThatAreRejected(t *testing.T) {
 		`entry "c" exists twice`:                             both(entry{name: "c"}, entry{name: "c/d"}),
 		`more than 2000 entries`:                             both(many...),
 		`makes the content more than 200 times as large`:     both(entry{name: "bomb", content: bomb}),
-		`entry "sub/SKILL.md" is a second SKILL.md`:          {zipped(t, skill, entry{name: "sub/SKILL.md", content: front})},
+		`entry "b/SKILL.md" is a second SKILL.md`:            {zipped(t, entry{name: "a/SKILL.md", content: front}, entry{name: "b/SKILL.md", content: front})},
 		`entry "README.md" is outside of the folder`:         {zipped(t, entry{name: "README.md"}, entry{name: "pdf/SKILL.md", content: front})},
 		`must have a SKILL.md at its root or in one folder`: {zipped(t), zipped(t, entry{name: "a/b/SKILL.md"}), zipped(t, entry{name: "README.md"}),
 			zipped(t, entry{name: "\u017fKILL.md", content: front}), tarred(t, entry{name: "pdf/S\u212aILL.md", content: front})},

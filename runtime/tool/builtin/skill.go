@@ -16,8 +16,11 @@ type skillInput struct {
 	Args  string `json:"args"`
 }
 
-// placeholder is replaced by the arguments of a call.
-const placeholder = "$ARGUMENTS"
+// Placeholders in the body of a skill.
+const (
+	argsPlaceholder = "$ARGUMENTS"          // the arguments of a call
+	dirPlaceholder  = "${CLAUDE_SKILL_DIR}" // the directory of the skill
+)
 
 func newSkill(c *Config) tool.Tool {
 	byName := make(map[string]skill.Skill, len(c.Skills))
@@ -48,14 +51,15 @@ Files in the instructions are relative to the base directory in the first line. 
 		if err != nil {
 			return tool.Result{}, err
 		}
-		switch {
-		case strings.Count(body, placeholder)*len(in.Args) > maxEdit:
-			return tool.Result{}, fmt.Errorf("args are too long for the skill %q", in.Skill)
-		case strings.Contains(body, placeholder):
-			body = strings.ReplaceAll(body, placeholder, in.Args)
-		case in.Args != "":
-			body = strings.TrimRight(body, "\r\n") + "\n\nARGUMENTS: " + in.Args
+		dir := display(s.Dir())
+		grown := strings.Count(body, argsPlaceholder)*len(in.Args) + strings.Count(body, dirPlaceholder)*len(dir)
+		if grown > maxEdit {
+			return tool.Result{}, fmt.Errorf("the skill %q is too large with these args", in.Skill)
 		}
-		return c.result("Base directory for this skill: " + display(s.Dir()) + "\n\n" + strings.TrimLeft(body, "\r\n")), nil
+		if in.Args != "" && !strings.Contains(body, argsPlaceholder) {
+			body = strings.TrimRight(body, "\r\n") + "\n\nARGUMENTS: " + argsPlaceholder
+		}
+		body = strings.NewReplacer(argsPlaceholder, in.Args, dirPlaceholder, dir).Replace(body)
+		return c.result("Base directory for this skill: " + dir + "\n\n" + strings.TrimLeft(body, "\r\n")), nil
 	})
 }

@@ -45,6 +45,7 @@ func TestSkill(t *testing.T) {
 		"arguments":                {"Do it.\n", "a.pdf", "Do it.\n\nARGUMENTS: a.pdf"},
 		"a place for arguments":    {"Do $ARGUMENTS, then $ARGUMENTS.\n", "a $1", "Do a $1, then a $1."},
 		"a place and no arguments": {"Do it to: $ARGUMENTS\n", "", "Do it to: "},
+		"its directory":            {"Run ${CLAUDE_SKILL_DIR}/run.py $ARGUMENTS.\n", "${CLAUDE_SKILL_DIR}", "Run <dir>/run.py ${CLAUDE_SKILL_DIR}."},
 		"lines before the text":    {"\n\nDo it.\n", "", "Do it."},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +55,8 @@ func TestSkill(t *testing.T) {
 				input["args"] = row.args
 			}
 			dir := filepath.Dir(b.dir) + "/home/.agents/skills/do"
-			require.Equal(t, "Base directory for this skill: "+dir+"\n\n"+row.want, b.ok(t, "Skill", input))
+			want := strings.ReplaceAll(row.want, "<dir>", dir)
+			require.Equal(t, "Base directory for this skill: "+dir+"\n\n"+want, b.ok(t, "Skill", input))
 		})
 	}
 }
@@ -68,7 +70,7 @@ func TestSkillRejects(t *testing.T) {
 	require.Equal(t, `there is no skill "word": the skills are gone, large, pdf`, b.fails(t, "Skill", in{"skill": "word"}))
 	require.NoError(t, os.Remove(b.dir+"/.agents/skills/gone/SKILL.md"))
 	require.Contains(t, b.fails(t, "Skill", in{"skill": "gone"}), "read skill gone: ")
-	require.Equal(t, `args are too long for the skill "large"`,
+	require.Equal(t, `the skill "large" is too large with these args`,
 		b.fails(t, "Skill", in{"skill": "large", "args": strings.Repeat("x", 1000)}))
 }
 
