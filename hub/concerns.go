@@ -180,6 +180,9 @@ func (h *Hub) openCatalog(context.Context) (err error) {
 		InUse: func(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error) {
 			return h.catalog.AgentsOfProvider(ctx, tx, tenantID, providerID)
 		},
+		CheckRoom: func(ctx context.Context, tx *sql.Tx, tenantID string) error {
+			return h.catalog.CheckRoom(ctx, tx, tenantID)
+		},
 	})
 	if err != nil {
 		return err

@@ -107,8 +107,8 @@ func (c *contract) chats(admin string) {
 		transcript, token := row[0]+"/transcript", row[1]
 		c.unpagedSize(transcript, token)
 		next, _ := c.ok(200, "GET", transcript+"?page_size=1", token, "")["next"].(string)
-		c.ok(200, "GET", transcript+"?next="+next, token, "")
-		for _, query := range []string{"page=2", "next=1", "next=1-00000000", "next=x"} {
+		c.ok(200, "GET", transcript+"?cursor="+next, token, "")
+		for _, query := range []string{"page=2", "cursor=1", "cursor=1-00000000", "cursor=x"} {
 			c.reject(400, api.InvalidRequest, "GET", transcript+"?"+query, token, "")
 		}
 		c.failing.Store(true)
@@ -117,8 +117,8 @@ func (c *contract) chats(admin string) {
 	}
 	c.unpaged(path+"/messages", cleo)
 	require.Equal(c.t, "1", c.ok(200, "GET", path+"/messages?page_size=1", cleo, "")["next"])
-	c.ok(200, "GET", path+"/messages?next=1", cleo, "")
-	c.ok(200, "GET", strings.Replace(path, chats, allChats, 1)+"/messages?page_size=1&next=", admin, "")
+	c.ok(200, "GET", path+"/messages?cursor=1", cleo, "")
+	c.ok(200, "GET", strings.Replace(path, chats, allChats, 1)+"/messages?page_size=1&cursor=", admin, "")
 	c.ok(200, "GET", strings.Replace(path, chats, allChats, 1)+"/messages", admin, "")
 	for _, row := range []struct{ method, path, body string }{
 		{"GET", chats + "/0/messages", ""}, {"POST", chats + "/0/messages", message}, {"POST", chats + "/0/cancel", ""}, {"DELETE", chats + "/0", ""},

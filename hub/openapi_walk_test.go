@@ -113,7 +113,7 @@ func (c *contract) unpagedSize(path, token string) {
 	for _, query := range []string{"page_size=0", "page_size=ten", "page_size=%zz"} {
 		c.reject(http.StatusBadRequest, api.InvalidRequest, "GET", path+"?"+query, token, "")
 	}
-	for _, query := range []string{"", "?next=&page_size=", "?page_size=101"} {
+	for _, query := range []string{"", "?cursor=&page_size=", "?page_size=101"} {
 		require.IsType(c.t, []any{}, c.ok(200, "GET", path+query, token, "")["items"])
 	}
 }

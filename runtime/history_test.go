@@ -173,7 +173,7 @@ func TestHistoryIsValidated(t *testing.T) {
 		"ends with the user":        {turns(3), "history must end with an entry of the assistant"},
 		"empty content":             {`[{"role":"user","content":" "},{"role":"assistant","content":"b"}]`, "history[0].content is required"},
 		"no array":                  {`"x"`, "history must be an array, not string"},
-		"content of another type":   {`[{"role":"user","content":[]}]`, "history.content must be a string, not array"},
+		"content of another type":   {`[{"role":"user","content":[]}]`, "history[0].content must be a string, not array"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res := b.do(t, "POST", runs, `{"message":"hello","history":`+row.history+`}`, "Accept", "application/json")

@@ -30,11 +30,11 @@ func TestBadRequests(t *testing.T) {
 		"a message of another type": {runs, `{"message":1}`, 400, `{"error":"Invalid request: message must be a string, not number"}`},
 		"an empty body":             {runs, ``, 400, `{"error":"Invalid request: the body is empty"}`},
 		"not JSON": {runs, `message=hello`, 400,
-			`{"error":"Invalid request: the body is not JSON: invalid character 'm' looking for beginning of value at byte 1"}`},
+			`{"error":"Invalid request: the body is not JSON: invalid character 'm' at start of value at byte 0"}`},
 		"JSON cut off": {runs, `{"message":"hel`, 400,
 			`{"error":"Invalid request: the body is not JSON: unexpected end of JSON input at byte 15"}`},
 		"more after the JSON": {runs, `{"message":"hello"} {}`, 400,
-			`{"error":"Invalid request: the body is not JSON: invalid character '{' after top-level value at byte 21"}`},
+			`{"error":"Invalid request: the body is not JSON: invalid character '{' after top-level value at byte 20"}`},
 		"an array":  {runs, `["hello"]`, 400, `{"error":"Invalid request: the body must be an object, not array"}`},
 		"not UTF-8": {runs, "{\"message\":\"\xff\"}", 400, `{"error":"Invalid request: the body is not UTF-8"}`},
 		"another stream": {runs, `{"message":"hello","stream":"maybe"}`, 400,
@@ -98,15 +98,26 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	require.Equal(t, http.StatusOK, res.status)
 }
 
-// encoding/json matches names case-insensitively.
-func TestNamesOfFieldsMatchInAnyCase(t *testing.T) {
+// Names of fields are compared exactly, and occur once.
+func TestNamesOfFieldsAreExact(t *testing.T) {
 	b := serve(t, nil, nil)
 	const id = "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"
-	res, body := b.blocking(t, `{"MESSAGE":"hello","RunID":"`+id+`"}`)
+	res, body := b.blocking(t, `{"message":"hello","Message":"evil","RunID":"`+id+`"}`)
 	require.Equal(t, http.StatusOK, res.status)
-	require.Equal(t, id, body.RunID)
+	require.NotEqual(t, id, body.RunID)
+	require.NotContains(t, body.Text, "evil")
 	res, _ = b.blocking(t, `{"message":"hello","sessionId":null,"runId":null}`)
 	require.Equal(t, http.StatusOK, res.status, "null is absent")
+	for body, field := range map[string]string{
+		`{"message":"a","message":"b"}`:                                          "message",
+		`{"message":"a","metadata":{"x":"1","x":"2"}}`:                           "metadata.x",
+		`{"message":"a","more":[{"x":1,"\u0078":2}]}`:                            "more[0].x",
+		`{"message":"a","history":[{"role":"user","role":"user","content":""}]}`: "history[0].role",
+	} {
+		res, _ := b.blocking(t, body)
+		require.Equal(t, http.StatusBadRequest, res.status, body)
+		require.Contains(t, res.body, "Invalid request: "+field+" must not occur twice", body)
+	}
 }
 
 func TestPathsAndMethods(t *testing.T) {

@@ -104,9 +104,9 @@ func TestDecode(t *testing.T) {
 		"a fraction":              {"/must", json, `{"count":2.5}`, 400, "count must be an integer, not number 2.5", "count"},
 		"more than fits":          {"/must", json, `{"small":200}`, 400, "small must be an integer, not number 200", "small"},
 		"far below":               {"/must", json, `{"owner":{"id":{}}}`, 400, "owner.id must be a string, not object", "owner.id"},
-		"a list's item":           {"/must", json, `{"tags":["a",1]}`, 400, "tags must be a string, not number", "tags"},
-		"a time that is none":     {"/must", json, `{"at":"yesterday"}`, 400, "RFC 3339", ""},
-		"many brackets":           {"/must", json, strings.Repeat("[", 100_000), 400, "the body is not JSON", ""},
+		"a list's item":           {"/must", json, `{"tags":["a",1]}`, 400, "tags[1] must be a string, not number", "tags[1]"},
+		"a time that is none":     {"/must", json, `{"at":"yesterday"}`, 400, "RFC 3339", "at"},
+		"many brackets":           {"/must", json, `{"more":` + strings.Repeat("[", 100_000), 400, "the body is not JSON", ""},
 
 		"too much":              {"/must", json, `{"name":"` + strings.Repeat("x", 1<<20) + `"}`, 413, "at most 1048576 bytes", ""},
 		"more than the route's": {"/tiny", json, `{"name":"abc"}`, 413, "at most 10 bytes", ""},
@@ -154,24 +154,30 @@ func TestEncode(t *testing.T) {
 		SnapshotID string `json:"snapshotId"`
 	}
 	for name, row := range map[string]struct {
-		value any
-		want  string
+		encode func(http.ResponseWriter) error
+		want   string
 	}{
-		"a list":             {api.List[int]{Items: []int{1, 2}, Total: 7}, `{"items":[1,2],"total":7}`},
-		"of nothing":         {api.List[int]{}, `{"items":[],"total":0}`},
-		"of nothing, of ten": {api.List[string]{Total: 10}, `{"items":[],"total":10}`},
-		"embedded":           {embedded{api.List[int]{Items: []int{}}, "0"}, `{"items":[],"total":0,"snapshotId":"0"}`},
-		"a string":           {"x", `"x"`},
+		"a list":             {encoding(api.List[int]{Items: []int{1, 2}, Total: 7}), `{"items":[1,2],"total":7}`},
+		"of nothing":         {encoding(api.List[int]{}), `{"items":[],"total":0}`},
+		"of nothing, of ten": {encoding(api.List[string]{Total: 10}), `{"items":[],"total":10}`},
+		"embedded":           {encoding(embedded{api.List[int]{Items: []int{}}, "0"}), `{"items":[],"total":0,"snapshotId":"0"}`},
+		"a string":           {encoding("x"), `"x"`},
+		"markup":             {encoding("<&>"), `"<&>"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := send(handler(t, nil, routeWith("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
-				return api.Encode(w, http.StatusCreated, row.value)
+				return row.encode(w)
 			})), "GET", "/", "")
 			require.Equal(t, http.StatusCreated, w.Code)
 			require.Equal(t, row.want+"\n", w.Body.String())
 			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 		})
 	}
+}
+
+// encoding returns a handler that responds with a value.
+func encoding[T any](v T) func(http.ResponseWriter) error {
+	return func(w http.ResponseWriter) error { return api.Encode(w, http.StatusCreated, v) }
 }
 
 func TestNoContent(t *testing.T) {

@@ -96,9 +96,10 @@ func UserAgent(r *http.Request) string {
 // call is the context of a request that matched a route.
 type call struct {
 	context.Context
-	server  *server
-	route   *Route
-	release func() // of the share in large responses; nil if it was not taken
+	server *server
+	route  *Route
+	memory memory
+	page   *Page // that Paging returned
 }
 
 type callKey struct{}

@@ -115,7 +115,7 @@ func New(cfg Config, routes ...Route) (http.Handler, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	s := &server{cfg: cfg, rates: newRates(cfg), literals: map[string]bool{}, quiet: map[string]bool{}, cors: map[string]bool{}, shares: shares{byCaller: map[string]*share{}}}
+	s := &server{cfg: cfg, rates: newRates(cfg), literals: map[string]bool{}, quiet: map[string]bool{}, cors: map[string]bool{}, budget: budget{used: map[string]int64{}, waiting: map[string]int{}}}
 	var err error
 	if s.metrics, err = newMetrics(cfg.MeterProvider, routes); err != nil {
 		return nil, err

@@ -11,100 +11,181 @@ import (
 	"time"
 )
 
-// Limits of the large responses of one caller: their memory is occupied until the client has read
-// them, which may be slow.
+// Limits of the memory of requests in progress, in bytes: of bodies while they are decoded, and of
+// responses until their clients have read them, which may be slow.
 const (
-	maxLarge        = 8               // responses at once
-	maxLargeWaiting = 64              // requests that wait for the end of one of them
-	largeWait       = 2 * time.Second // the time for which a request waits
+	largeBytes  = 4 << 20              // of a large response: the size of a page
+	userBytes   = 8*largeBytes + 2<<20 // of a user, or of an address without a user: eight large responses and small bodies
+	tenantBytes = 32 * largeBytes      // of a tenant
+	totalBytes  = 128 * largeBytes     // of all requests
+	valueBytes  = 64                   // of a value of a decoded body
+
+	maxWaiting = 64              // requests of a user that wait for the end of others
+	memoryWait = 2 * time.Second // the time for which a request waits
 )
 
-var errLarge = &Error{
-	Code: RateLimited, RetryAfter: largeWait, Limit: LimitLarge,
-	Message: "Eight large responses to this user are in progress: read them first, or send fewer requests at once.",
-}
-
-// shares counts the large responses in progress by their caller.
-type shares struct {
-	mu       sync.Mutex // guards byCaller and the users of its shares
-	byCaller map[string]*share
-}
-
-// share is that of one caller.
-type share struct {
-	places chan struct{} // has an element for each response
-	users  int           // responses and requests that wait
-}
-
-// take takes a place of a caller. It fails with RateLimited if none becomes free in time.
-func (s *shares) take(ctx context.Context, caller string) (release func(), err error) {
-	s.mu.Lock()
-	own := s.byCaller[caller]
-	if own == nil {
-		own = &share{places: make(chan struct{}, maxLarge)}
-		s.byCaller[caller] = own
+var (
+	errLarge = &Error{
+		Code: RateLimited, RetryAfter: memoryWait, Limit: LimitLarge,
+		Message: "The requests of this user or organization in progress need too much memory: read their responses first, or send fewer at once.",
 	}
-	own.users++
-	crowded := own.users > maxLarge+maxLargeWaiting
-	s.mu.Unlock()
-	leave := func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if own.users--; own.users == 0 {
-			delete(s.byCaller, caller)
+	errFull = &Error{Code: Unavailable, RetryAfter: memoryWait, Message: "The requests in progress need too much memory: try again."}
+)
+
+// budget is the memory of requests in progress by owner. A request takes bytes before it uses them,
+// and returns all of them at its end.
+type budget struct {
+	mu      sync.Mutex       // guards the fields below
+	used    map[string]int64 // bytes
+	waiting map[string]int   // requests, by the first of their owners
+	freed   chan struct{}    // is closed when bytes are returned; nil while no request waits
+}
+
+// allowance is what an owner may use. The owner of the total is "".
+type allowance struct {
+	owner string
+	bytes int64
+}
+
+// allowances returns those of a caller: as a user or an address, and as one of a tenant.
+func allowances(caller Caller) []allowance {
+	if caller.UserID == "" {
+		return []allowance{{"address " + AddressOf(caller.RemoteIP), userBytes}, {"", totalBytes}}
+	}
+	return []allowance{{"user " + caller.TenantID + "/" + caller.UserID, userBytes}, {"tenant " + caller.TenantID, tenantBytes}, {"", totalBytes}}
+}
+
+// take takes bytes from all allowances, of which the first one is that of the user. If they are used
+// up, it waits for the end of other requests. It fails with RateLimited, or with Unavailable if the
+// total is used up.
+func (b *budget) take(ctx context.Context, from []allowance, bytes int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.exceeded(from, bytes)
+	if err != nil && b.waiting[from[0].owner] < maxWaiting {
+		err = b.wait(ctx, from, bytes)
+	}
+	if err != nil {
+		return err
+	}
+	for _, a := range from {
+		b.used[a.owner] += bytes
+	}
+	return nil
+}
+
+// exceeded returns the error if the bytes are more than what is left.
+func (b *budget) exceeded(from []allowance, bytes int64) error {
+	for _, a := range from {
+		switch {
+		case b.used[a.owner]+bytes <= a.bytes:
+		case a.owner == "":
+			return errFull
+		default:
+			return errLarge
 		}
 	}
-	release = func() {
-		<-own.places
-		leave()
-	}
-	select {
-	case own.places <- struct{}{}:
-		return release, nil
-	default:
-	}
-	if crowded {
-		leave()
-		return nil, errLarge
-	}
-	late := time.NewTimer(largeWait)
-	defer late.Stop()
-	select {
-	case own.places <- struct{}{}:
-		return release, nil
-	case <-late.C:
-		err = errLarge
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	leave()
-	return nil, err
+	return nil
 }
 
-// TakeShare counts a request as one with a large body or a large response of that owner until its
-// handler returns. It fails with RateLimited if the owner has eight of them. It is for handlers
-// that authenticate their callers; other routes are Large.
-func TakeShare(r *http.Request, owner string) error {
-	c := callOf(r)
-	if c == nil || c.release != nil {
+// wait waits until the bytes are left. It releases the lock meanwhile.
+func (b *budget) wait(ctx context.Context, from []allowance, bytes int64) error {
+	user := from[0].owner
+	b.waiting[user]++
+	defer func() {
+		if b.waiting[user]--; b.waiting[user] == 0 {
+			delete(b.waiting, user)
+		}
+	}()
+	late := time.NewTimer(memoryWait)
+	defer late.Stop()
+	for {
+		err := b.exceeded(from, bytes)
+		if err == nil {
+			return nil
+		}
+		if b.freed == nil {
+			b.freed = make(chan struct{})
+		}
+		freed := b.freed
+		b.mu.Unlock()
+		select {
+		case <-freed:
+			err = nil
+		case <-late.C:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		b.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// give returns bytes.
+func (b *budget) give(to []allowance, bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range to {
+		if b.used[a.owner] -= bytes; b.used[a.owner] == 0 {
+			delete(b.used, a.owner)
+		}
+	}
+	if b.freed != nil {
+		close(b.freed)
+		b.freed = nil
+	}
+}
+
+// memory is what a request has taken of the budget.
+type memory struct {
+	from  []allowance
+	bytes int64
+	used  int64 // at most bytes
+}
+
+// takeMemory takes bytes until the end of the request.
+func (c *call) takeMemory(r *http.Request, bytes int64) error {
+	if err := c.reserveMemory(r, c.memory.used+bytes); err != nil {
+		return err
+	}
+	c.memory.used += bytes
+	return nil
+}
+
+// reserveMemory takes what the request needs to have that many bytes.
+func (c *call) reserveMemory(r *http.Request, bytes int64) error {
+	m := &c.memory
+	if bytes <= m.bytes {
 		return nil
 	}
-	release, err := c.server.shares.take(r.Context(), owner)
-	c.release = release
-	return err
-}
-
-// takeShare takes the share of the caller, which is an address on routes that are Open.
-func takeShare(r *http.Request) error {
-	caller := CallerOf(r)
-	if caller.UserID == "" {
-		return TakeShare(r, "address "+caller.RemoteIP)
+	if m.from == nil {
+		m.from = allowances(CallerOf(r))
 	}
-	return TakeShare(r, ShareOwner(caller))
+	if err := c.server.budget.take(r.Context(), m.from, bytes-m.bytes); err != nil {
+		return err
+	}
+	m.bytes = bytes
+	return nil
 }
 
-// ShareOwner returns the owner of the large responses to a user.
-func ShareOwner(caller Caller) string { return "user " + caller.TenantID + "/" + caller.UserID }
+// releaseMemory returns what the request has taken.
+func (c *call) releaseMemory() {
+	if c.memory.bytes > 0 {
+		c.server.budget.give(c.memory.from, c.memory.bytes)
+	}
+}
+
+// TakeLarge takes the memory of a large response until the end of the request, which includes that
+// of a body. It fails with RateLimited if the caller has eight of them. It is for handlers whose
+// response is large only sometimes; other routes are Large.
+func TakeLarge(r *http.Request) error {
+	if c := callOf(r); c != nil {
+		return c.reserveMemory(r, largeBytes)
+	}
+	return nil
+}
 
 // ErrAccessEnded is wrapped by the cause of a request's context after its caller was disabled,
 // deleted or signed out, or lost the role. The cause also wraps the [Code] of the response. Like

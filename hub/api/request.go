@@ -3,18 +3,18 @@ package api
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/httpapi"
-	"github.com/seed93082962/agenthost/internal/paging"
 )
 
 // defaultBodyLimit is the limit of routes without a BodyLimit, in bytes.
@@ -28,7 +28,7 @@ func Decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	if err != nil {
 		return zero, err
 	}
-	return parse[T](data, httpapi.ParseJSON)
+	return decode[T](r, data)
 }
 
 // DecodeLists is Decode for a T whose lists bound their own memory while they are decoded: the body
@@ -52,6 +52,16 @@ func DecodeOptional[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	if err != nil || len(bytes.TrimSpace(data)) == 0 {
 		return zero, err
 	}
+	return decode[T](r, data)
+}
+
+// decode takes the memory of the values of a body, and decodes it.
+func decode[T any](r *http.Request, data []byte) (zero T, err error) {
+	if c := callOf(r); c != nil {
+		if err := c.takeMemory(r, valueBytes*int64(httpapi.CountValues(data))); err != nil {
+			return zero, err
+		}
+	}
 	return parse[T](data, httpapi.ParseJSON)
 }
 
@@ -65,11 +75,53 @@ func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 			return nil, UnsupportedMedia.New("The body must be JSON in UTF-8: send \"Content-Type: application/json\".")
 		}
 	}
-	limit := int64(defaultBodyLimit)
-	if c := callOf(r); c != nil {
-		limit = c.route.BodyLimit
+	return ReadBody(w, r)
+}
+
+// ReadBody returns the whole body, whose memory is taken as it is read. It fails with 413 for a body
+// over the limit of the route.
+func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	c := callOf(r)
+	if c == nil {
+		return httpapi.ReadBody(w, r, defaultBodyLimit)
 	}
-	return httpapi.ReadBody(w, r, limit)
+	body := &takingBody{ReadCloser: r.Body, call: c, r: r}
+	taking := *r
+	taking.Body = body
+	data, err := httpapi.ReadBody(w, &taking, c.route.BodyLimit)
+	if body.err != nil {
+		return nil, body.err
+	}
+	return data, err
+}
+
+// takingBody is a body that takes the memory of what is read before it is read.
+type takingBody struct {
+	io.ReadCloser
+
+	call *call
+	r    *http.Request
+	left int64 // that is taken and not read
+	err  error
+}
+
+// bodyStep is the number of bytes of a body whose memory is taken together.
+const bodyStep = 64 << 10
+
+func (b *takingBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		step := int64(bodyStep)
+		if b.r.ContentLength > 0 {
+			step = min(step, b.r.ContentLength)
+		}
+		if b.err = b.call.takeMemory(b.r, step); b.err != nil {
+			return 0, b.err
+		}
+		b.left = step
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
 }
 
 func isJSON(kind string) bool {
@@ -109,10 +161,18 @@ func hasNUL(data []byte) bool {
 	}
 }
 
-// Encode responds with v as JSON. It writes nothing if it returns an error.
-func Encode(w http.ResponseWriter, status int, v any) error {
-	if l, ok := v.(interface{ filled(v any) any }); ok {
-		v = l.filled(v)
+// Encode responds with v as JSON. Nothing is encoded for HEAD. It writes nothing if it returns an
+// error, except for a [List] of more than 64 KiB.
+func Encode[T any](w http.ResponseWriter, status int, v T) error { return encode(w, nil, status, v) }
+
+// encode is Encode for a page of a list.
+func encode[T any](w http.ResponseWriter, page *Page, status int, v T) error {
+	document := httpapi.NewDocument(w, status)
+	if document.Head() {
+		return document.Close()
+	}
+	if list, ok := any(&v).(lister); ok {
+		return list.write(document, page, &v)
 	}
 	return httpapi.WriteJSON(w, status, v)
 }
@@ -121,21 +181,6 @@ func Encode(w http.ResponseWriter, status int, v any) error {
 func NoContent(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
-}
-
-// List is the response of a list. [Encode] writes Items as an array even if it is nil. Total is the
-// number of items on all pages.
-type List[T any] struct {
-	Items []T `json:"items"`
-	Total int `json:"total"`
-}
-
-// filled returns v with an array of items. v is another type if a List is embedded in it.
-func (l List[T]) filled(v any) any {
-	if _, ok := v.(List[T]); ok && l.Items == nil {
-		return List[T]{[]T{}, l.Total}
-	}
-	return v
 }
 
 // Fields are the invalid fields of a request, by the name of the field, with the reason. The
@@ -170,11 +215,18 @@ func (f Fields) Err() error {
 	return f
 }
 
+// Limits of the fields of an error, which a client chooses.
+const (
+	maxFields = 100
+	maxField  = 300 // bytes of a name, and of a reason
+)
+
 // Add adds a field with the reason, in words that follow the name of the field: "must be ...". The
-// first reason is kept.
+// first reason is kept, and the first 100 fields.
 func (f Fields) Add(field, reason string) {
-	if _, ok := f[field]; !ok {
-		f[field] = reason
+	field = excerpt.Shorten(field, maxField)
+	if _, ok := f[field]; !ok && len(f) < maxFields {
+		f[field] = excerpt.Shorten(reason, maxField)
 	}
 }
 
@@ -287,53 +339,6 @@ func varies(c rune) bool {
 
 // isVisible reports whether c is displayed by itself, which combining marks are not.
 func isVisible(c rune) bool { return unicode.In(c, unicode.L, unicode.N, unicode.P, unicode.S) }
-
-// maxPage is the largest number of a page, so that its offset does not overflow. No list is as
-// long.
-const maxPage = 1 << 40
-
-// Page is a page of a list. The first page has the number 1.
-type Page struct {
-	Number, Size int
-	Query        string // q: the text that a listed item contains, in any letter case; "" for all items
-}
-
-// Offset returns the number of items before the page.
-func (p Page) Offset() int { return (p.Number - 1) * p.Size }
-
-// maxQuery is the number of characters of q.
-const maxQuery = 200
-
-// Paging parses page, page_size and q of the query. A list that cannot be searched ignores q. If a
-// parameter is missing or empty, it is 1 or 20. A size above 100 is 100. The error is 400
-// invalid_request if a parameter is not an integer of at least 1.
-func Paging(r *http.Request) (Page, error) {
-	first := Page{Number: 1, Size: paging.DefaultSize}
-	if r.URL.RawQuery == "" {
-		return first, nil
-	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return first, InvalidRequest.New("The query string is malformed: escape it as in a URL.")
-	}
-	number, validNumber := paging.Number(query.Get("page"))
-	size, validSize := paging.Size(query.Get("page_size"))
-	invalid := map[string]string{}
-	if !validNumber {
-		invalid["page"] = paging.Want
-	}
-	if !validSize {
-		invalid["page_size"] = paging.Want
-	}
-	if len(invalid) > 0 {
-		return first, &Error{Code: InvalidRequest, Data: fieldErrors{invalid}, Message: "page and page_size must be integers of at least 1."}
-	}
-	q := query.Get("q")
-	if !utf8.ValidString(q) || strings.ContainsRune(q, 0) || utf8.RuneCountInString(q) > maxQuery {
-		return first, &Error{Code: InvalidRequest, Data: fieldErrors{map[string]string{"q": "must be UTF-8 of at most 200 characters"}}}
-	}
-	return Page{Number: int(min(number, maxPage)), Size: size, Query: q}, nil
-}
 
 // SetVersion writes the version of a resource as the ETag of the response.
 func SetVersion(w http.ResponseWriter, version int64) {

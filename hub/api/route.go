@@ -35,7 +35,7 @@ type Route struct {
 
 	Category             string // the audit category of a denied permission. Defaults to "auth".
 	BodyLimit            int64  // bytes. Defaults to 1 MiB.
-	Large                bool   // the response may be large or is a download: a caller has at most eight at once
+	Large                bool   // the response may be large or is a download: it takes the memory of one, see [TakeLarge]
 	Rated                bool   // its requests count for Config.UserRate and Config.AddressRate
 	Secret               bool   // a path parameter is a secret: the access log contains Path instead of the path
 	Quiet                bool   // probes call it every few seconds: it is logged at debug level
@@ -234,7 +234,7 @@ type Handler = func(w http.ResponseWriter, r *http.Request) error
 func Result[T any](status int, call func(r *http.Request) (T, error)) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		result, err := call(r)
-		return respond(w, status, result, err)
+		return respond(w, r, status, result, err)
 	}
 }
 
@@ -246,7 +246,7 @@ func ResultOf[In, T any](status int, call func(r *http.Request, in In) (T, error
 			return err
 		}
 		result, err := call(r, in)
-		return respond(w, status, result, err)
+		return respond(w, r, status, result, err)
 	}
 }
 
@@ -297,12 +297,16 @@ func ListBy[T any](param string, call func(ctx context.Context, caller Caller, v
 	}
 }
 
-func respond(w http.ResponseWriter, status int, result any, err error) error {
+func respond[T any](w http.ResponseWriter, r *http.Request, status int, result T, err error) error {
 	if err != nil {
 		return err
 	}
-	if v, ok := result.(versioned); ok && v.CurrentVersion() > 0 {
+	if v, ok := any(result).(versioned); ok && v.CurrentVersion() > 0 {
 		SetVersion(w, v.CurrentVersion())
 	}
-	return Encode(w, status, result)
+	var page *Page
+	if c := callOf(r); c != nil {
+		page = c.page
+	}
+	return encode(w, page, status, result)
 }

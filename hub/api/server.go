@@ -31,7 +31,7 @@ type server struct {
 	proxies     []netip.Prefix
 	warned      atomic.Bool // of forwarding headers from an untrusted peer
 	crossOrigin http.CrossOriginProtection
-	shares      shares
+	budget      budget
 	rates       rates
 	metrics     *metrics
 	tracer      trace.Tracer // nil without traces
@@ -173,9 +173,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 	r, span := s.startSpan(r, p.Route)
 	c := &call{Context: r.Context(), server: s, route: p.Route}
 	defer func() {
-		if c.release != nil {
-			c.release()
-		}
+		c.releaseMemory()
 		endSpan(span, w)
 	}()
 	r = r.WithContext(c)
@@ -191,9 +189,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 	if err == nil && p.Rated {
 		err = s.rates.take(w.Header(), CallerOf(r))
 	}
-	httpapi.OnLarge(w, func() error { return takeShare(r) })
+	httpapi.OnLarge(w, func() error { return TakeLarge(r) })
 	if err == nil && p.Large {
-		err = takeShare(r)
+		err = TakeLarge(r)
 	}
 	if err == nil {
 		res := w

@@ -12,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -20,10 +21,6 @@ import (
 type Agent struct {
 	ID string `json:"id"`
 	Definition
-
-	// PromptsOmitted reports that SystemPrompt and the prompts of Subagents are "" in a list, because
-	// they have more than 16 KiB together.
-	PromptsOmitted bool `json:"promptsOmitted,omitempty"`
 
 	ContentHash string   `json:"contentHash"`
 	Version     int64    `json:"version"`
@@ -60,7 +57,7 @@ type Definition struct {
 // MarshalJSON encodes texts and lists also if they are empty.
 func (a Agent) MarshalJSON() ([]byte, error) {
 	type plain Agent
-	return json.Marshal(struct {
+	return httpapi.Marshal(struct {
 		plain
 		Description  string   `json:"description"`
 		SystemPrompt string   `json:"systemPrompt"`
@@ -152,9 +149,6 @@ func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, fields api
 	if taken {
 		return api.NameTaken.New("There is an agent " + a.Name + ": choose another name.")
 	}
-	if err := checkRoom(ctx, tx); err != nil {
-		return err
-	}
 	if err := a.clearDefault(ctx, tx); err != nil {
 		return err
 	}
@@ -164,14 +158,16 @@ func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, fields api
 	return s.writeBindings(ctx, tx, before, a)
 }
 
-// writeBindings stores the bindings of an agent that was stored in place of before, checks the size
-// of the agents, and sets the content hash.
+// writeBindings stores the bindings of an agent that was stored in place of before, checks the quota
+// of the tenant, and sets the content hash.
 func (s *Service) writeBindings(ctx context.Context, tx *store.Tx, before Agent, a *Agent) error {
 	if err := replaceBindings(ctx, tx, before, *a); err != nil {
 		return err
 	}
-	if err := checkBytes(ctx, tx, &before, a); err != nil {
-		return err
+	if agentSize(a) > agentSize(&before) {
+		if err := s.CheckRoom(ctx, tx.Tx, tx.Caller.TenantID); err != nil {
+			return err
+		}
 	}
 	return a.hash(ctx, s, tx)
 }

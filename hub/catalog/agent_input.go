@@ -67,10 +67,10 @@ func (in AgentInput) checked(name string, fields api.Fields) Definition {
 	a.ProviderID = fields.Line("providerId", in.ProviderID, 1, 100)
 	a.Access.Users = checkList(fields, "access.users", in.Access.Users)
 	a.Access.Groups = checkList(fields, "access.groups", in.Access.Groups)
-	checkNames(fields, "tools", in.Tools)
-	checkNames(fields, "skills", in.Skills)
-	checkNames(fields, "mcps", in.MCPs)
-	checkKnowledge(fields, "knowledge", in.Knowledge)
+	a.Tools = checkNames(fields, "tools", in.Tools)
+	a.Skills = checkNames(fields, "skills", in.Skills)
+	a.MCPs = checkNames(fields, "mcps", in.MCPs)
+	a.Knowledge = checkKnowledge(fields, "knowledge", in.Knowledge)
 	deployment, _ := errors.AsType[agent.Faults](a.Deployment.Validate())
 	for _, f := range deployment {
 		fields.Add("deployment."+f.Key, f.Message)
@@ -193,24 +193,33 @@ func checkList(fields api.Fields, field string, list []string) []string {
 	return list
 }
 
-// checkNames checks the names of a set.
-func checkNames(fields api.Fields, field string, names []string) {
+// checkNames checks the names of a set, and returns them. It returns nil for too many.
+func checkNames(fields api.Fields, field string, names []string) []string {
 	seen := map[string]bool{}
-	for i, name := range checkList(fields, field, names) {
+	checked := checkList(fields, field, names)
+	for i, name := range checked {
 		if name != names[i] || seen[name] {
 			fields.Add(index(field, i), quote(name)+" must not occur twice, and not have surrounding white space")
 		}
 		seen[name] = true
 	}
+	if checked == nil {
+		return nil
+	}
+	return names
 }
 
-func checkKnowledge(fields api.Fields, field string, refs []KnowledgeRef) {
-	names := make([]string, len(refs))
-	for i := range refs {
-		names[i] = refs[i].Name
+// checkKnowledge checks references to knowledge sets, and returns them. It returns nil for too many.
+func checkKnowledge(fields api.Fields, field string, refs []KnowledgeRef) []KnowledgeRef {
+	names := make([]string, 0, maxList+1)
+	for i := range min(len(refs), maxList+1) {
+		names = append(names, refs[i].Name)
 		fields.Line(index(field, i)+".description", refs[i].Description, 0, maxDescription)
 	}
-	checkNames(fields, field, names)
+	if refs == nil || checkNames(fields, field, names) == nil {
+		return nil
+	}
+	return refs
 }
 
 // checkSubagents checks the sizes of subagents; the runtime's own rules check their content.

@@ -1,7 +1,6 @@
 package catalog_test
 
 import (
-	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
@@ -154,35 +153,17 @@ func TestAgentsAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// Lists contain no prompts above 16 KiB, and say so.
-func TestListsHaveNoLongPrompts(t *testing.T) {
+// Lists of agents have whole prompts, and lists of scenes none above 16 KiB.
+func TestPromptsInLists(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		long, short := strings.Repeat("é", 8193), strings.Repeat("é", 8192)
-		sub := func(prompt string) object { return object{"r": object{"description": "d", "prompt": prompt}} }
-		for name, row := range map[string]struct {
-			fields  []any
-			omitted any
-		}{
-			"long": {[]any{"systemPrompt", long}, true}, "short": {[]any{"systemPrompt", short}, nil},
-			"sub": {[]any{"subagents", sub(long)}, true}, "both": {[]any{"systemPrompt", short, "subagents", sub("x")}, true},
-		} {
-			s.ada.Post(agents, demo(name, row.fields...)).Want(http.StatusCreated)
-			for _, path := range []string{agents, "/api/v1/agents"} {
-				listed := s.ada.Get(path + "?q=" + name).Items()[0]
-				require.Equal(t, row.omitted, listed["promptsOmitted"], name)
-				full := s.ada.Get(path + "/" + name).Want(http.StatusOK)
-				require.Nil(t, full["promptsOmitted"])
-				want := demo(name, row.fields...)
-				if prompt, ok := want["systemPrompt"]; ok {
-					require.Equal(t, prompt, full["systemPrompt"])
-				}
-				if row.omitted == true {
-					require.NotContains(t, fmt.Sprint(listed), "é")
-					require.Empty(t, listed["systemPrompt"])
-				} else {
-					require.Equal(t, full, listed)
-				}
-			}
+		s.ada.Post(agents, demo("long", "systemPrompt", long, "subagents", object{"r": object{"description": "d", "prompt": long}})).Want(http.StatusCreated)
+		for _, path := range []string{agents, "/api/v1/agents"} {
+			full := s.ada.Get(path + "/long").Want(http.StatusOK)
+			require.Equal(t, full, s.ada.Get(path).Items()[0])
+			require.Equal(t, long, full["systemPrompt"])
+			require.Equal(t, long, full["subagents"].(object)["r"].(object)["prompt"])
+			require.NotContains(t, s.bob.Get(path).Text, "éé")
 		}
 		for name, prompt := range map[string]string{"s-long": long, "s-short": short} {
 			s.ada.Post(scenes, object{"name": name, "agentName": "long", "prompt": prompt}).Want(http.StatusCreated)

@@ -186,15 +186,15 @@ func (c *Components[T, In, P]) insert(ctx context.Context, caller api.Caller, in
 				return err
 			}
 		}
-		if err := checkRoom(ctx, tx); err != nil {
-			return err
-		}
 		columns, err := c.written(&v)
 		if err != nil {
 			return err
 		}
 		tx.Record(c.create(c.event(tx, v), *new(T), v))
-		return insertRow(ctx, tx, c.table, columns)
+		if err := insertRow(ctx, tx, c.table, columns); err != nil {
+			return err
+		}
+		return c.s.CheckRoom(ctx, tx.Tx, caller.TenantID)
 	})
 	return v, err
 }
@@ -241,7 +241,13 @@ func (c *Components[T, In, P]) edit(ctx context.Context, caller api.Caller, name
 			return err
 		}
 		tx.Record(action(c.event(tx, v), before, v))
-		return updateRow(ctx, tx, c.table, columns)
+		if err := updateRow(ctx, tx, c.table, columns); err != nil {
+			return err
+		}
+		if more, err := grown(c.columns(&before), c.columns(&v)); err != nil || !more {
+			return err
+		}
+		return c.s.CheckRoom(ctx, tx.Tx, caller.TenantID)
 	})
 	return v, err
 }

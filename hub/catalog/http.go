@@ -69,5 +69,5 @@ func (s *Service) getManifest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || api.NotModified(w, r, m.ContentHash) {
 		return err
 	}
-	return api.Encode(w, http.StatusOK, m)
+	return api.EncodeItems(w, `{"contentHash":"`+m.ContentHash+`","agents":[`, m.Agents, `]}`)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -32,11 +33,11 @@ type MCP struct {
 // MarshalJSON encodes the fields of all three parts in one object. The server encodes its durations
 // itself.
 func (v MCP) MarshalJSON() ([]byte, error) {
-	common, err := json.Marshal(v.Component)
+	common, err := httpapi.Marshal(v.Component)
 	if err != nil {
 		return nil, err
 	}
-	server, err := json.Marshal(v.MCPServer)
+	server, err := httpapi.Marshal(v.MCPServer)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
@@ -121,15 +122,57 @@ func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (boo
 	return version > 0, err
 }
 
-// countAll returns the number of agents and components of a tenant.
-func countAll(ctx context.Context, tx *store.Tx) (int, error) {
-	return db.Value[int](ctx, tx, "count components",
-		`SELECT (SELECT COUNT(*) FROM agents WHERE tenant_id = $1) + (SELECT COUNT(*) FROM tools WHERE tenant_id = $1)
-		+ (SELECT COUNT(*) FROM skills WHERE tenant_id = $1) + (SELECT COUNT(*) FROM scenes WHERE tenant_id = $1)
-		+ (SELECT COUNT(*) FROM mcps WHERE tenant_id = $1) + (SELECT COUNT(*) FROM knowledge WHERE tenant_id = $1)`, tx.Caller.TenantID)
+// rowBytes is the number of bytes that a row counts in addition to its values.
+const rowBytes = 1 << 10
+
+// room returns what the tenant has of its quota.
+func (s *Service) room(ctx context.Context, tx *sql.Tx, tenantID string) (provider.Room, error) {
+	all, err := s.cfg.Providers.Room(ctx, tx, tenantID)
+	if err != nil {
+		return all, err
+	}
+	parts := []string{`SELECT COUNT(*) AS number, COALESCE(SUM(bytes), 0) AS size FROM agents WHERE tenant_id = $1`}
+	for _, table := range []struct {
+		name    string
+		columns []column
+	}{
+		{s.Tools.table, s.Tools.columns(new(Tool))}, {s.Skills.table, s.Skills.columns(new(Skill))}, {s.MCPs.table, s.MCPs.columns(new(MCP))},
+		{s.Knowledge.table, s.Knowledge.columns(new(Knowledge))}, {s.Scenes.table, s.Scenes.columns(new(Scene))},
+	} {
+		sizes := []string{strconv.Itoa(rowBytes)}
+		for _, c := range table.columns {
+			sizes = append(sizes, `COALESCE(octet_length(CAST(`+c.name+` AS TEXT)), 0)`)
+		}
+		parts = append(parts, `SELECT COUNT(*), COALESCE(SUM(`+strings.Join(sizes, " + ")+`), 0) FROM `+table.name+` WHERE tenant_id = $1`)
+	}
+	var own provider.Room
+	err = tx.QueryRowContext(ctx, `SELECT CAST(SUM(number) AS BIGINT), CAST(SUM(size) AS BIGINT) FROM (`+strings.Join(parts, ` UNION ALL `)+`) AS tables`, tenantID).
+		Scan(&own.Rows, &own.Bytes)
+	return provider.Room{Rows: all.Rows + own.Rows, Bytes: all.Bytes + own.Bytes}, db.Wrap("measure catalog", err)
 }
 
-// agentBytes returns the bytes of all agents of a tenant.
-func agentBytes(ctx context.Context, tx *store.Tx) (int, error) {
-	return db.Value[int](ctx, tx, "measure agents", `SELECT COALESCE(SUM(bytes), 0) FROM agents WHERE tenant_id = $1`, tx.Caller.TenantID)
+// grown reports whether the values of a row have more bytes than before.
+func grown(before, after []column) (bool, error) {
+	size := func(columns []column) (sum int, err error) {
+		for _, v := range values(columns) {
+			if to, ok := v.(driver.Valuer); ok {
+				if v, err = to.Value(); err != nil {
+					return 0, err
+				}
+			}
+			switch v := v.(type) {
+			case string:
+				sum += len(v)
+			case []byte:
+				sum += len(v)
+			}
+		}
+		return sum, nil
+	}
+	former, err := size(before)
+	if err != nil {
+		return false, err
+	}
+	now, err := size(after)
+	return now > former, err
 }

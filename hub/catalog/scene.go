@@ -95,6 +95,9 @@ func updatedScene(from, to Scene) sceneUpdateDetail {
 	}
 }
 
+// maxListedPrompt bounds the prompt of a scene in a list, in bytes.
+const maxListedPrompt = 16 << 10
+
 func (s *Service) scenes() *Components[Scene, SceneInput, *Scene] {
 	detail := func(_, v Scene) sceneDetail {
 		return sceneDetail{AgentName: v.AgentName, Order: v.Order, Enabled: v.Enabled}

@@ -12,8 +12,8 @@
 // change increments in its own transaction, before anything else. Changes of one tenant are
 // therefore serialized, and two equal versions have equal content.
 //
-// A tenant has at most 10,000 agents and components, and 32 MiB of agents. A change without a
-// difference writes nothing.
+// A tenant has at most 10,000 agents, components and providers, and 32 MiB of them. A change without
+// a difference writes nothing.
 //
 // Uploads are not trusted. A form has at most 32 parts, a tool 5 MiB, a skill 20 MiB, and an
 // imported configuration 1 MiB. The packages archive and runtime/agent bound the time and the
@@ -112,10 +112,11 @@ func (s *Service) Routes() []api.Route {
 	return slices.Concat(s.agentRoutes(), s.toolRoutes(), s.skillRoutes(), s.sceneRoutes(), s.MCPs.routes(), s.Knowledge.routes())
 }
 
-// Limits of a tenant.
+// The quota of a tenant, for agents with their bindings, components and providers together. A
+// snapshot has all agents in memory.
 const (
-	maxComponents = 10_000   // agents, tools, skills, scenes, MCP servers and knowledge sets together
-	maxAgentBytes = 32 << 20 // of all agents with their bindings, which a snapshot holds in memory
+	maxRows  = 10_000
+	maxBytes = 32 << 20
 )
 
 // change makes a change of the caller, who may write, with the lock of the tenant: no other change
@@ -124,26 +125,19 @@ func (s *Service) change(ctx context.Context, caller api.Caller, do func(*store.
 	return s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite, Lock: lockHead}, do)
 }
 
-// checkRoom returns api.Conflict if the locked tenant cannot have another component.
-func checkRoom(ctx context.Context, tx *store.Tx) error {
-	n, err := countAll(ctx, tx)
-	if err == nil && n >= maxComponents {
-		err = api.Conflict.New(fmt.Sprintf("The organization has %d agents, tools, skills, scenes, MCP servers and knowledge sets, "+
-			"which is the limit: delete some of them first.", n))
+// CheckRoom returns api.Conflict if a tenant has more rows or bytes than its quota. A transaction
+// that adds a row or makes one larger calls it afterwards.
+func (s *Service) CheckRoom(ctx context.Context, tx *sql.Tx, tenantID string) error {
+	used, err := s.room(ctx, tx, tenantID)
+	switch {
+	case err != nil:
+		return err
+	case used.Rows > maxRows:
+		return api.Conflict.New(fmt.Sprintf("The organization has %d agents, tools, skills, scenes, MCP servers, knowledge sets and providers, "+
+			"which is the limit: delete some of them first.", maxRows))
+	case used.Bytes > maxBytes:
+		return api.Conflict.New(fmt.Sprintf("The agents, components and providers of the organization would have %d bytes, "+
+			"and the limit is %d: shorten or delete some of them first.", used.Bytes, maxBytes))
 	}
-	return err
-}
-
-// checkBytes returns api.Conflict if the agents of the locked tenant have become too large by a
-// change of an agent that has grown.
-func checkBytes(ctx context.Context, tx *store.Tx, before, after *Agent) error {
-	if agentSize(after) <= agentSize(before) {
-		return nil
-	}
-	total, err := agentBytes(ctx, tx)
-	if err == nil && total > maxAgentBytes {
-		err = api.Conflict.New(fmt.Sprintf("The agents of the organization would have %d bytes of prompts, texts and bindings, "+
-			"and the limit is %d: shorten some of them first.", total, maxAgentBytes))
-	}
-	return err
+	return nil
 }

@@ -2,10 +2,12 @@ package catalog_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,7 +78,10 @@ func open(t testing.TB, url string, set func(*catalog.Config)) *server {
 	t.Helper()
 	d := dbtest.Open(t, url, apitest.Audit(), provider.Migrations, catalog.Migrations)
 	all := apitest.NewStore(t, d, store.Config{})
-	providers, err := provider.New(provider.Config{Store: all})
+	var service *catalog.Service
+	providers, err := provider.New(provider.Config{Store: all, CheckRoom: func(ctx context.Context, tx *sql.Tx, tenantID string) error {
+		return service.CheckRoom(ctx, tx, tenantID)
+	}})
 	require.NoError(t, err)
 	artifacts, err := artifact.New(artifact.Config{Driver: &artifact.Memory{}, Keyring: all.Keyring, PublicURL: "https://hub.example.com", TempDir: t.TempDir()})
 	require.NoError(t, err)
@@ -84,9 +89,9 @@ func open(t testing.TB, url string, set func(*catalog.Config)) *server {
 	if set != nil {
 		set(&cfg)
 	}
-	service, err := catalog.New(cfg)
+	service, err = catalog.New(cfg)
 	require.NoError(t, err)
-	s := &server{Server: apitest.Serve(t, apitest.Config{Audit: all.Audit}, service.Routes()), Service: service, db: d, providers: providers, cfg: cfg, url: url}
+	s := &server{Server: apitest.Serve(t, apitest.Config{Audit: all.Audit}, slices.Concat(service.Routes(), providers.Routes())), Service: service, db: d, providers: providers, cfg: cfg, url: url}
 	s.ada, s.bob, s.eve = s.As("acme", "ada", rbac.Maintainer), s.As("acme", "bob", rbac.Member), s.As("other", "eve", rbac.Admin)
 	return s
 }

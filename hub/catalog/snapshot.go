@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"hash/maphash"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -128,32 +127,11 @@ func (sn *snapshot) page(caller api.Caller, p api.Page, disabled bool) (list api
 			continue
 		}
 		if list.Total >= p.Offset() && len(list.Items) < p.Size {
-			list.Items = append(list.Items, a.shownTo(caller).listed())
+			list.Items = append(list.Items, a.shownTo(caller))
 		}
 		list.Total++
 	}
 	return list
-}
-
-// maxListedPrompt bounds the prompts of an element of a list, in bytes.
-const maxListedPrompt = 16 << 10
-
-// listed returns the agent as an element of a list, without long prompts.
-func (a Agent) listed() Agent {
-	size := len(a.SystemPrompt)
-	for _, sub := range a.Subagents {
-		size += len(sub.Prompt)
-	}
-	if size <= maxListedPrompt {
-		return a
-	}
-	a.SystemPrompt, a.PromptsOmitted = "", true
-	a.Subagents = maps.Clone(a.Subagents)
-	for name, sub := range a.Subagents {
-		sub.Prompt = ""
-		a.Subagents[name] = sub
-	}
-	return a
 }
 
 const (

@@ -61,7 +61,7 @@ func BenchmarkMessagePages(b *testing.B) {
 		for _, page := range []int{1, 500} {
 			b.Run(fmt.Sprint("page ", page), func(b *testing.B) {
 				for b.Loop() {
-					list, err := s.Messages(b.Context(), ada, "helper", in.Sessions[0].ID, chat.MessagePage{Page: api.Page{Number: page, Size: 20}})
+					list, err := s.Messages(b.Context(), ada, "helper", in.Sessions[0].ID, api.Page{Number: page, Size: 20})
 					require.NoError(b, err)
 					require.Len(b, list.Items, 20)
 				}

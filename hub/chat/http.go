@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -78,7 +77,7 @@ func (s *Service) createSession(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) listMessages(r *http.Request) (MessageList, error) {
-	page, err := messagePage(r)
+	page, err := api.Paging(r)
 	if err != nil {
 		return MessageList{}, err
 	}
@@ -99,7 +98,7 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 		defer answer.Close()
 		return answer.Serve(w)
 	}
-	if err := api.TakeShare(r, api.ShareOwner(caller)); err != nil { // for the memory of the answer
+	if err := api.TakeLarge(r); err != nil { // for the memory of the answer
 		return err
 	}
 	sent, err := s.sent(r.Context(), before)
@@ -107,24 +106,6 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return api.Encode(w, http.StatusOK, sent)
-}
-
-// messagePage parses page and page_size, or next instead of page.
-func messagePage(r *http.Request) (page MessagePage, err error) {
-	if page.Page, err = api.Paging(r); err != nil {
-		return page, err
-	}
-	query, err := queryOf(r)
-	if err != nil {
-		return page, err
-	}
-	if next := query.Get("next"); next != "" {
-		page.After, err = strconv.ParseInt(next, 10, 53)
-		if err != nil || page.After < 1 {
-			return page, invalidQuery("next", "must be that of a former response")
-		}
-	}
-	return page, nil
 }
 
 // invalidQuery returns the error of a parameter of the query.
@@ -188,7 +169,7 @@ func queryOf(r *http.Request) (url.Values, error) {
 }
 
 func (s *Service) listAnyMessages(r *http.Request) (MessageList, error) {
-	page, err := messagePage(r)
+	page, err := api.Paging(r)
 	if err != nil {
 		return MessageList{}, err
 	}

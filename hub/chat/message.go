@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/aigc"
@@ -99,23 +98,12 @@ func inner(blocks []byte) []byte {
 // longer one.
 const maxPageBytes = 4 << 20
 
-// MessagePage selects messages: those after a cursor, or the page with a number.
-type MessagePage struct {
-	api.Page
-
-	After int64 // the cursor of the next page, or 0
-}
-
 // MessageList is a page of messages, which has fewer than the size of the page if they are more
 // than 4 MiB.
-type MessageList struct {
-	api.List[Message]
-
-	Next string `json:"next,omitempty"` // the cursor of the next page; "" after the last message
-}
+type MessageList = api.List[Message]
 
 // Messages returns the messages of a session of the caller, the oldest first.
-func (s *Service) Messages(ctx context.Context, caller api.Caller, agentName, id string, page MessagePage) (MessageList, error) {
+func (s *Service) Messages(ctx context.Context, caller api.Caller, agentName, id string, page api.Page) (MessageList, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, id)
 	if err != nil {
 		return MessageList{}, err
@@ -123,16 +111,13 @@ func (s *Service) Messages(ctx context.Context, caller api.Caller, agentName, id
 	return s.messages(ctx, ref, page)
 }
 
-func (s *Service) messages(ctx context.Context, ref reference, page MessagePage) (MessageList, error) {
+func (s *Service) messages(ctx context.Context, ref reference, page api.Page) (MessageList, error) {
 	found, err := findSession(ctx, s.store.Read(), ref)
 	if err != nil {
 		return MessageList{}, err
 	}
-	after := page.After
-	if after == 0 {
-		after = int64(page.Offset())
-	}
-	list := MessageList{List: api.List[Message]{Items: []Message{}, Total: int(found.Messages)}}
+	after := int64(page.Offset())
+	list := MessageList{Items: []Message{}, Total: int(found.Messages)}
 	messages, err := messagesOf(ctx, s.store.Read(), found, after, min(after+int64(page.Size), found.Messages))
 	size := 0
 	for _, m := range messages {
@@ -140,10 +125,7 @@ func (s *Service) messages(ctx context.Context, ref reference, page MessagePage)
 		if size += v.size(); size > maxPageBytes && len(list.Items) > 0 {
 			break
 		}
-		list.Items, after = append(list.Items, v), m.Seq
-	}
-	if after < found.Messages {
-		list.Next = strconv.FormatInt(after, 10)
+		list.Items = append(list.Items, v)
 	}
 	return list, err
 }
@@ -151,7 +133,7 @@ func (s *Service) messages(ctx context.Context, ref reference, page MessagePage)
 // size returns at least the number of bytes of the message in JSON.
 func (m Message) size() int {
 	const fixed = 2 << 10 // of the ids, the model, the label and the error
-	return fixed + quoted(m.Text) + markup(m.Text) + len(m.Content) + markup(string(m.Content))
+	return fixed + quoted(m.Text) + len(m.Content)
 }
 
 // quoted returns the length of a text in JSON. Only U+2028 and U+2029 are longer.
@@ -163,18 +145,6 @@ func quoted(text string) int {
 			n++
 		case c < ' ':
 			n += len(`u0000`)
-		}
-	}
-	return n
-}
-
-// markup returns the number of bytes by which JSON for HTML is longer: the characters <, > and &,
-// U+2028 and U+2029 are escaped.
-func markup(text string) (n int) {
-	for i := range len(text) {
-		switch text[i] {
-		case '<', '>', '&', 0xE2:
-			n += len(`u003c`)
 		}
 	}
 	return n

@@ -271,7 +271,7 @@ func (s *Service) AnySession(ctx context.Context, caller api.Caller, id, userID 
 }
 
 // AnyMessages returns the messages of a session that the caller may see, the oldest first.
-func (s *Service) AnyMessages(ctx context.Context, caller api.Caller, id, userID string, page MessagePage) (MessageList, error) {
+func (s *Service) AnyMessages(ctx context.Context, caller api.Caller, id, userID string, page api.Page) (MessageList, error) {
 	ref, err := anySession(caller, id, userID)
 	if err != nil {
 		return MessageList{}, err

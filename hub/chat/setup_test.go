@@ -271,7 +271,7 @@ func names(events []event) (all []string) {
 // messages returns the messages of a session.
 func messages(c *apitest.Client, session string) (all []object) {
 	for next := ""; ; {
-		page := c.Get(session + "/messages?page_size=100&next=" + next).Want(http.StatusOK)
+		page := c.Get(session + "/messages?page_size=100&cursor=" + next).Want(http.StatusOK)
 		for _, m := range page["items"].([]any) {
 			all = append(all, m.(object))
 		}

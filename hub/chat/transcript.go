@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat/relay"
+	"github.com/seed93082962/agenthost/internal/paging"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -21,8 +22,7 @@ import (
 type TranscriptList struct {
 	api.List[TranscriptEntry]
 
-	Next    string `json:"next,omitempty"`    // the cursor of the next page; "" after the last entry
-	Partial bool   `json:"partial,omitempty"` // several replicas of the runtime have a part: the entries are those of one
+	Partial bool `json:"partial,omitempty"` // several replicas of the runtime have a part: the entries are those of one
 }
 
 // TranscriptEntry is an entry with the label of its answer, if a model has generated something of
@@ -100,7 +100,7 @@ func (p TranscriptPage) after(s session) (int64, error) {
 	digits, _, _ := strings.Cut(p.Next, "-")
 	seq, err := strconv.ParseInt(digits, 10, 53)
 	if err != nil || seq < 1 || p.Next != cursor(s, seq) {
-		return 0, invalidQuery("next", "must be that of a former response, since which the runtime has not lost the conversation")
+		return 0, invalidQuery("cursor", "must be the next of a former response, since which the runtime has not lost the conversation")
 	}
 	return seq, nil
 }
@@ -175,17 +175,20 @@ func (e *TranscriptEntry) label(answer message) {
 	}
 }
 
-// transcriptPage parses page_size and next.
-func transcriptPage(r *http.Request) (TranscriptPage, error) {
-	page, err := api.Paging(r)
-	if err != nil {
-		return TranscriptPage{}, err
-	}
-	if page.Number > 1 {
-		return TranscriptPage{}, invalidQuery("page", "must be absent: send the next of a former response")
-	}
+// transcriptPage parses page_size and cursor.
+func transcriptPage(r *http.Request) (page TranscriptPage, err error) {
 	query, err := queryOf(r)
-	return TranscriptPage{Size: page.Size, Next: query.Get("next")}, err
+	if err != nil {
+		return page, err
+	}
+	if number, ok := paging.Number(query.Get("page")); !ok || number > 1 {
+		return page, invalidQuery("page", "must be absent: send the next of a former response as cursor")
+	}
+	size, ok := paging.Size(query.Get("page_size"))
+	if !ok {
+		return page, invalidQuery("page_size", paging.Want)
+	}
+	return TranscriptPage{Size: size, Next: query.Get("cursor")}, nil
 }
 
 func (s *Service) showTranscript(r *http.Request) (TranscriptList, error) {

@@ -47,7 +47,7 @@ func TestTranscript(t *testing.T) {
 					}
 					query = ""
 					if next, ok := page["next"].(string); ok {
-						query = first + "&next=" + next
+						query = first + "&cursor=" + next
 					}
 				}
 				run := []string{"event", "message", "message", "event", "event"} // init, question, answer, its tokens, the end
@@ -55,7 +55,7 @@ func TestTranscript(t *testing.T) {
 			}
 		}
 		first := ada.Get(path + "/transcript?page_size=1").Want(http.StatusOK)["next"].(string)
-		for _, query := range []string{"page=2", "next=1", "next=0" + first, "next=0" + first[1:], "next=" + first + "0"} {
+		for _, query := range []string{"page=2", "cursor=1", "cursor=0" + first, "cursor=0" + first[1:], "cursor=" + first + "0"} {
 			ada.Get(path+"/transcript?"+query).Error(http.StatusBadRequest, api.InvalidRequest)
 		}
 		s.As("acme", "bob", "member").Get(everyone+"/transcript").Error(http.StatusNotFound, api.NotFound)
@@ -67,7 +67,7 @@ func TestTranscript(t *testing.T) {
 		ada.Get(path+"/transcript").Error(http.StatusConflict, api.AgentNotDeployed)
 		s.endpoint.Store(&up)
 		s.exec(`UPDATE chat_sessions SET runtime_session = 'lost'`)
-		ada.Get(path+"/transcript?next="+first).Error(http.StatusBadRequest, api.InvalidRequest)
+		ada.Get(path+"/transcript?cursor="+first).Error(http.StatusBadRequest, api.InvalidRequest)
 		ada.Get(path+"/transcript").Error(http.StatusNotFound, api.NotFound)
 	})
 }

@@ -155,9 +155,6 @@ type Agent struct {
 	Version     int64     `json:"version"`
 	CreatedAt   time.Time `json:"createdAt"`
 	UpdatedAt   time.Time `json:"updatedAt"`
-	// The prompts of the agent have more than 16 KiB together: systemPrompt and the prompts of
-	// subagents are empty here. Read the agent by its name.
-	PromptsOmitted bool `json:"promptsOmitted,omitempty"`
 }
 
 // AgentRequest creates or replaces an agent. Absent fields have their defaults.

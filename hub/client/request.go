@@ -140,7 +140,7 @@ func (c *Client) text(ctx context.Context, path string, query url.Values, media 
 type page[T any] struct {
 	Items      []T    `json:"items"`
 	Total      int    `json:"total"`
-	Next       string `json:"next"`       // of messages: the query of the next page
+	Next       string `json:"next"`       // the cursor of the next page
 	SnapshotID string `json:"snapshotId"` // of the audit log: it is the same for all pages
 }
 
@@ -150,7 +150,7 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 		query := cloned(query)
 		query.Set("page_size", strconv.Itoa(pageSize))
 		for number := 1; ; number++ {
-			if number > 1 && query.Get("next") == "" {
+			if number > 1 && query.Get("cursor") == "" {
 				query.Set("page", strconv.Itoa(number))
 			}
 			p, err := get[page[T]](ctx, c, path, query)
@@ -169,7 +169,7 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 			}
 			if p.Next != "" {
 				query.Del("page")
-				query.Set("next", p.Next)
+				query.Set("cursor", p.Next)
 			}
 			if p.SnapshotID != "" {
 				query.Set("snapshotId", p.SnapshotID)

@@ -101,7 +101,17 @@ type Page struct {
 	Offset int
 }
 
-// List returns a page of the rows of a query, and the number of all rows.
+// maxPageBytes bounds the rows of a page that know their size.
+const maxPageBytes = 8 << 20
+
+// sized is a row that knows about how many bytes it has in memory.
+type sized interface{ Bytes() int }
+
+// errPageFull ends a page whose rows have enough bytes.
+var errPageFull = errors.New("the page is full")
+
+// List returns a page of the rows of a query, and the number of all rows. A page of rows with a
+// method Bytes() int ends at 8 MiB.
 func List[T any](
 	ctx context.Context, q Querier, what string, scan func(Scanner) (T, error), p Page, query string, args ...any,
 ) (page []T, total int, err error) {
@@ -111,7 +121,23 @@ func List[T any](
 	}
 	n := len(args)
 	query += fmt.Sprintf(` ORDER BY %s LIMIT $%d OFFSET $%d`, p.Order, n+1, n+2)
-	page, err = Collect(ctx, q, what, scan, query, append(slices.Clip(args), p.Limit, p.Offset)...)
+	size := 0
+	_, err = Collect(ctx, q, what, func(from Scanner) (struct{}, error) {
+		row, err := scan(from)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if r, ok := any(row).(sized); ok {
+			if size += r.Bytes(); size > maxPageBytes && len(page) > 0 {
+				return struct{}{}, errPageFull
+			}
+		}
+		page = append(page, row)
+		return struct{}{}, nil
+	}, query, append(slices.Clip(args), p.Limit, p.Offset)...)
+	if errors.Is(err, errPageFull) {
+		err = nil
+	}
 	return page, total, err
 }
 

@@ -227,19 +227,10 @@ func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provide
 		return Provider{}, missing
 	}
 	base, _, _ := strings.Cut(string(want.BaseURL), "?")
-	all, err := providersAt(ctx, s.store.Read(), tenantID, want.Protocol, base)
-	if err != nil {
-		return Provider{}, err
-	}
-	for _, p := range builtins() {
-		if p.Protocol == want.Protocol && string(p.BaseURL) == base {
-			all = append(all, p)
-		}
-	}
 	var best row
 	var lacks api.Fields
 	least := -1
-	for _, p := range all {
+	compare := func(p row) {
 		open, err := s.open(p)
 		differences := differences(want, open)
 		score := 2 * len(differences)
@@ -248,6 +239,14 @@ func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provide
 		}
 		if least < 0 || score < least {
 			best, lacks, least = p, differences, score
+		}
+	}
+	if err := eachProviderAt(ctx, s.store.Read(), tenantID, want.Protocol, base, compare); err != nil {
+		return Provider{}, err
+	}
+	for _, p := range builtins() {
+		if p.Protocol == want.Protocol && string(p.BaseURL) == base {
+			compare(p)
 		}
 	}
 	if least < 0 {

@@ -23,7 +23,6 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -37,6 +36,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -56,6 +56,10 @@ type Config struct {
 	// InUse returns the names of the agents that use a provider. It is called in the transaction
 	// that deletes the provider. Defaults to none.
 	InUse func(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error)
+
+	// CheckRoom returns api.Conflict if a tenant has more than its quota. It is called in the
+	// transaction that adds a provider or makes one larger, afterwards. Defaults to no quota.
+	CheckRoom func(ctx context.Context, tx *sql.Tx, tenantID string) error
 
 	// ProbePrivate permits probes of private and loopback addresses. Addresses of metadata services
 	// and link-local addresses are always rejected.
@@ -83,6 +87,9 @@ func New(cfg Config) (*Service, error) {
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, defaultProbeTimeout)
 	if cfg.InUse == nil {
 		cfg.InUse = func(context.Context, *sql.Tx, string, string) ([]string, error) { return nil, nil }
+	}
+	if cfg.CheckRoom == nil {
+		cfg.CheckRoom = func(context.Context, *sql.Tx, string) error { return nil }
 	}
 	return &Service{cfg: cfg, store: cfg.Store, client: probeClient(cfg.ProbePrivate), probes: map[string]int{}}, nil
 }
@@ -125,7 +132,7 @@ type Provider struct {
 // MarshalJSON encodes the base URL also if it is "".
 func (p Provider) MarshalJSON() ([]byte, error) {
 	type plain Provider
-	return json.Marshal(struct {
+	return httpapi.Marshal(struct {
 		plain
 		BaseURL string `json:"baseUrl"`
 	}{plain(p), string(p.BaseURL)})
@@ -151,6 +158,16 @@ type row struct {
 	tenantID       string
 	sealedKey      []byte // nil without a key
 	sealedSettings []byte // nil without settings that have no column
+}
+
+// Bytes returns about the number of bytes of the row, which bounds a page.
+func (p row) Bytes() int {
+	const fixed, element = 1 << 10, 64 // of a row, and of a model without its texts
+	size := fixed + len(p.Name) + len(p.BaseURL) + len(p.sealedKey) + len(p.sealedSettings)
+	for _, m := range p.Models {
+		size += element + len(m.ID) + len(m.DisplayName)
+	}
+	return size
 }
 
 // Providers returns the built-in providers, and then those of the tenant by name.
@@ -216,7 +233,10 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 			Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: string(p.BaseURL), Settings: settings.Recorded(lines(open)),
 			Models: modelIDs(p.Models), Enabled: p.Enabled, HasKey: p.sealedKey != nil,
 		}))
-		return insertProvider(ctx, tx, p)
+		if err := insertProvider(ctx, tx, p); err != nil {
+			return err
+		}
+		return s.cfg.CheckRoom(ctx, tx.Tx, caller.TenantID)
 	})
 	return s.view(p), err
 }
@@ -278,7 +298,10 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 		after.Version++
 		after.UpdatedAt = api.Time(tx.Now)
 		tx.Record(actionUpdate.Record(after.event(caller.Event()), detail))
-		return updateProvider(ctx, tx, after)
+		if err := updateProvider(ctx, tx, after); err != nil || after.Bytes() <= before.Bytes() {
+			return err
+		}
+		return s.cfg.CheckRoom(ctx, tx.Tx, caller.TenantID)
 	})
 	return s.view(after), err
 }

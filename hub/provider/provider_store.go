@@ -46,11 +46,32 @@ func providersOf(ctx context.Context, q db.Querier, tenantID, text string, all b
 		WHERE tenant_id = $1 AND name_fold LIKE $2 ESCAPE '\' AND (enabled OR $3)`, tenantID, db.Containing(text), all)
 }
 
-// providersAt returns the enabled providers of a tenant with a protocol and a base URL, which has
-// no query, the oldest first.
-func providersAt(ctx context.Context, q db.Querier, tenantID, protocol, baseURL string) ([]row, error) {
-	return db.Collect(ctx, q, "match provider", scanProvider, `SELECT `+columns+` FROM providers
-		WHERE tenant_id = $1 AND protocol = $2 AND base_url = $3 AND enabled ORDER BY created_at, id`, tenantID, protocol, baseURL)
+// maxMatched bounds the providers at one address that a match compares.
+const maxMatched = 100
+
+// eachProviderAt calls do with the enabled providers of a tenant with a protocol and a base URL,
+// which has no query, the oldest first, up to 100. It holds one of them in memory.
+func eachProviderAt(ctx context.Context, q db.Querier, tenantID, protocol, baseURL string, do func(row)) error {
+	_, err := db.Collect(ctx, q, "match provider", func(from db.Scanner) (struct{}, error) {
+		p, err := scanProvider(from)
+		if err == nil {
+			do(p)
+		}
+		return struct{}{}, err
+	}, `SELECT `+columns+` FROM providers
+		WHERE tenant_id = $1 AND protocol = $2 AND base_url = $3 AND enabled ORDER BY created_at, id LIMIT $4`, tenantID, protocol, baseURL, maxMatched)
+	return err
+}
+
+// Room is what rows need of the quota of a tenant.
+type Room struct{ Rows, Bytes int }
+
+// Room returns what the providers of a tenant need.
+func (s *Service) Room(ctx context.Context, tx *sql.Tx, tenantID string) (r Room, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(1024 + octet_length(name) + octet_length(base_url) + octet_length(models)
+			+ COALESCE(octet_length(api_key_enc), 0) + COALESCE(octet_length(settings_enc), 0)), 0) AS BIGINT)
+		FROM providers WHERE tenant_id = $1`, tenantID).Scan(&r.Rows, &r.Bytes)
+	return r, db.Wrap("measure providers", err)
 }
 
 // providerByID returns a provider of the tenant, or api.NotFound.

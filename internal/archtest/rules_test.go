@@ -23,7 +23,7 @@ var arrows = []rule{
 
 	{"runtime", formats + " runtime/engine runtime/model runtime/model/adapter runtime/permission runtime/run runtime/session runtime/skill runtime/tool " +
 		"runtime/tool/builtin sse filesafe internal/...", "sandboxed tools and MCP are set in Config: an embedder without them links neither"},
-	{"runtime/agent", "runtime/permission runtime/wire internal/domain", "an agent is data: it is read and checked where no model or tool is linked"},
+	{"runtime/agent", "runtime/permission runtime/wire internal/domain internal/jsonlimit", "an agent is data: it is read and checked where no model or tool is linked"},
 	{"runtime/client", "runtime/wire sse internal/...", "a client does not link the server"},
 	{"runtime/engine", "runtime/model runtime/tool runtime/tool/schema runtime/permission runtime/session runtime/wire internal/...",
 		"the run loop depends on interfaces, not on adapters or HTTP"},
@@ -86,6 +86,7 @@ var modules = []rule{
 	{"examples/...", "net/http/httptest", "an example needs no open port"},
 	{"examples/audit", "github.com/jackc/pgx/v5/stdlib", "the caller of an audit log brings its driver"},
 	{"internal/httpapi runtime hub hub/api", "github.com/julienschmidt/httprouter", "the router stays behind http.Handler"},
+	{"internal/jsonlimit", "github.com/go-json-experiment/json/...", "names of JSON are compared exactly, and once, in one place"},
 	{"internal/ids", "github.com/google/uuid", "ids are generated in one place"},
 	{"runtime/agent runtime/skill hub/catalog/... hub/deploy/process hub/deploy/docker hub/deploy/kubernetes internal/apidocs", "go.yaml.in/yaml/v3", "YAML is a file format, and these read files"},
 	{"hub/db", "github.com/jackc/... modernc.org/sqlite/...", "databases are opened in one place"},

@@ -185,7 +185,7 @@ func TestReadJSON(t *testing.T) {
 	}
 	var wrongType *httpapi.BodyError
 	require.ErrorAs(t, httpapi.ParseJSON([]byte(`{"in":{"a":1}}`), new(small)), &wrongType)
-	require.Equal(t, "in", wrongType.Field)
+	require.Equal(t, "in.a", wrongType.Field)
 	long := `{"name":"` + strings.Repeat("x", 100) + `"}`
 	err := httpapi.ReadJSON(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(long)), 100, new(small))
 	require.ErrorIs(t, err, httpapi.ErrTooLarge)

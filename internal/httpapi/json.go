@@ -1,15 +1,14 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/deadline"
@@ -53,6 +52,13 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return data, nil
 }
 
+// CountValues returns the number of objects, arrays and elements of a body, or a number above the
+// limit of [ParseJSON].
+func CountValues(data []byte) int {
+	values, _ := jsonlimit.Limit{Values: maxValues}.Count(data)
+	return values
+}
+
 // ParseJSON decodes a body into v. It is the second half of [ReadJSON].
 func ParseJSON(data []byte, v any) error {
 	if (jsonlimit.Limit{Values: maxValues}).Check(data) != nil {
@@ -77,43 +83,17 @@ func parse(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return &BodyError{Message: "the body is not UTF-8"}
 	}
-	err := json.Unmarshal(data, v)
+	if len(data) == 0 {
+		return &BodyError{Message: "the body is empty"}
+	}
+	err := jsonlimit.Unmarshal(data, v)
 	if err == nil {
 		return nil
 	}
-	var wrongType *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	var notTime *time.ParseError
-	switch {
-	case len(data) == 0:
-		return &BodyError{Message: "the body is empty"}
-	case errors.As(err, &syntax):
-		return &BodyError{Message: fmt.Sprintf("the body is not JSON: %v at byte %d", syntax, syntax.Offset)}
-	case errors.As(err, &wrongType):
-		field := cmp.Or(wrongType.Field, "the body")
-		return &BodyError{fmt.Sprintf("%s must be %s, not %s", field, kind(wrongType.Type), wrongType.Value), wrongType.Field}
-	case errors.As(err, &notTime):
-		return &BodyError{Message: "a time must be in the form of RFC 3339, such as 2006-01-02T15:04:05Z"}
+	if wrong, ok := errors.AsType[*jsonlimit.Error](err); ok {
+		return &BodyError{cmp.Or(wrong.Field, "the body") + " " + wrong.Message, wrong.Field}
 	}
 	return &BodyError{Message: err.Error()} // an UnmarshalJSON of this module returns messages for clients
-}
-
-// kind returns the JSON type for a Go type.
-func kind(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.String:
-		return "a string"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Slice, reflect.Array:
-		return "an array"
-	case reflect.Struct, reflect.Map, reflect.Pointer, reflect.Interface:
-		return "an object"
-	case reflect.Float32, reflect.Float64:
-		return "a number"
-	default:
-		return "an integer"
-	}
 }
 
 // Shared by all responses: Header.Set replaces a slice and does not change it.
@@ -122,24 +102,105 @@ var (
 	noSniff  = []string{"nosniff"}
 )
 
+// Marshal returns v as JSON without the escapes for HTML, which no response is: with them, a text of
+// markup is six times as long.
+func Marshal(v any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode response: %w", err)
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+}
+
 // WriteJSON responds with v as JSON. It has written nothing when it returns an error.
 func WriteJSON(w http.ResponseWriter, status int, v any) error {
-	data, err := json.Marshal(v)
+	d := NewDocument(w, status)
+	d.head = false
+	data, err := Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encode response: %w", err)
+		return err
 	}
-	data = append(data, '\n')
-	if res := responseOf(w); res != nil && res.large != nil && len(data) > largeJSON {
-		if err := res.large(); err != nil {
-			return err
+	if _, err := d.Write(data); err != nil {
+		return err
+	}
+	return d.Close()
+}
+
+// Document is a JSON response that a handler writes part by part. The first 64 KiB are kept: until
+// then the response can still become an error.
+type Document struct {
+	w      http.ResponseWriter
+	status int
+	head   bool
+	begun  bool
+	kept   []byte
+	out    deadline.Writer // a stalled client must not keep a response in memory
+	lost   bool            // the client has disconnected or does not read
+}
+
+// NewDocument returns an empty document.
+func NewDocument(w http.ResponseWriter, status int) *Document {
+	res := responseOf(w)
+	return &Document{w: w, status: status, head: res != nil && res.head}
+}
+
+// Head reports whether the request is HEAD: nothing needs to be encoded for it.
+func (d *Document) Head() bool { return d.head }
+
+// Write appends a part. Its error is that of the function of [OnLarge].
+func (d *Document) Write(p []byte) (int, error) {
+	if !d.begun && len(d.kept)+len(p) <= largeJSON {
+		d.kept = append(d.kept, p...)
+		return len(p), nil
+	}
+	if !d.begun {
+		if res := responseOf(d.w); res != nil && res.large != nil {
+			if err := res.large(); err != nil {
+				return 0, err
+			}
 		}
+		d.begin()
+		d.send(d.kept)
 	}
-	h := w.Header()
+	d.send(p)
+	return len(p), nil
+}
+
+// Lost reports whether the client has disconnected or does not read: further parts are discarded.
+func (d *Document) Lost() bool { return d.lost }
+
+func (d *Document) begin() {
+	d.begun = true
+	h := d.w.Header()
 	h["Content-Type"] = jsonType
-	h["Content-Length"] = []string{strconv.Itoa(len(data))}
 	h["X-Content-Type-Options"] = noSniff
-	w.WriteHeader(status)
-	out := deadline.NewWriter(w, 0) // a stalled client must not keep a response in memory
-	_, _ = out.Write(data)          // the client disconnected or does not read
+	d.w.WriteHeader(d.status)
+	d.out = deadline.NewWriter(d.w, 0)
+}
+
+func (d *Document) send(p []byte) {
+	if d.lost || len(p) == 0 {
+		return
+	}
+	_, err := d.out.Write(p)
+	d.lost = err != nil
+}
+
+// Close ends the document. Its error is nil also if the client has not read all of it.
+func (d *Document) Close() error {
+	if d.head {
+		d.begin()
+		return nil
+	}
+	if !d.begun {
+		d.kept = append(d.kept, '\n')
+		d.w.Header()["Content-Length"] = []string{strconv.Itoa(len(d.kept))}
+		d.begin()
+		d.send(d.kept)
+		return nil
+	}
+	d.send([]byte("\n"))
 	return nil
 }

@@ -16,14 +16,15 @@ type response struct {
 	tenant string // of the user
 	user   string // who sent the request, or ""
 	unread bool   // the request body is not read to its end
+	head   bool   // the method is HEAD
 	large  func() error
 }
 
 // largeJSON is the number of bytes from which a JSON body is large.
 const largeJSON = 64 << 10
 
-// OnLarge sets a function that WriteJSON calls before a body of more than 64 KiB. Its error is that
-// of WriteJSON. w is the writer that Wrap passes to the handler.
+// OnLarge sets a function that a [Document] calls before a body of more than 64 KiB. Its error is that
+// of the document. w is the writer that Wrap passes to the handler.
 func OnLarge(w http.ResponseWriter, f func() error) {
 	if res := responseOf(w); res != nil {
 		res.large = f

@@ -101,7 +101,7 @@ func (s *Shell) Wrap(next http.Handler) http.Handler {
 			id = ids.New()
 		}
 		w.Header().Set(RequestIDHeader, id)
-		res := &response{ResponseWriter: w}
+		res := &response{ResponseWriter: w, head: r.Method == http.MethodHead}
 		if r.ContentLength != 0 {
 			readWithin(w, bodyTimeout)
 			res.unread = true

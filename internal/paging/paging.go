@@ -1,4 +1,4 @@
-// Package paging parses the query parameters page and page_size of a list.
+// Package paging parses the query parameters page, page_size and cursor of a list.
 package paging
 
 import (
@@ -21,6 +21,10 @@ const (
 // Number parses the parameter page and reports whether it is valid. A missing or empty one is 1;
 // one that does not fit is the largest number.
 func Number(text string) (uint64, bool) { return parse(text, 1) }
+
+// Cursor parses the parameter cursor, the number of items before a page, and reports whether it is
+// valid. A missing or empty one is 0.
+func Cursor(text string) (uint64, bool) { return parse(text, 0) }
 
 // Size parses the parameter page_size and reports whether it is valid.
 func Size(text string) (int, bool) {

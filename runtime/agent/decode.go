@@ -66,6 +66,9 @@ func (d *decoder) reported(key string) bool {
 }
 
 func (d *decoder) fault(key, format string, args ...any) {
+	if d.form && len(d.faults) >= maxFaults {
+		return
+	}
 	d.report(d.place(key), key, format, args...)
 	d.mark(key)
 }
@@ -206,7 +209,9 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, key string) {
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
 		k := element(key, i)
-		d.places[k] = placeOf(item)
+		if !d.form {
+			d.places[k] = placeOf(item)
+		}
 		d.value(item, v.Index(i), k)
 	}
 }
@@ -260,17 +265,30 @@ type entry struct {
 	value *yaml.Node
 }
 
-// unique records the places of the keys. It reports and removes repeated keys.
+// unique records the places of the keys, unless they are those of a form. It reports and removes
+// repeated keys.
 func (d *decoder) unique(n *yaml.Node, key string) []entry {
+	places := d.places
+	if d.form {
+		places = map[string]place{}
+	}
 	entries := make([]entry, 0, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		e := entry{key: n.Content[i].Value, value: n.Content[i+1]}
+		if d.form && len(e.key) > maxKey {
+			d.fault(key, "must not have a key of more than %d bytes", maxKey)
+			continue
+		}
 		k, at := child(key, e.key), placeOf(n.Content[i])
-		if before, ok := d.places[k]; ok && !d.form { // of a form, the last one counts
+		switch before, repeated := places[k]; {
+		case repeated && d.form:
+			d.fault(k, "must not occur twice")
+			continue
+		case repeated:
 			d.report(at, k, "is repeated, first on line %d", before.line)
 			continue
 		}
-		d.places[k] = at
+		places[k] = at
 		entries = append(entries, e)
 	}
 	return entries

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key agents is required")
@@ -40,11 +42,11 @@ func Parse(name string, data []byte, lookup func(string) (string, bool)) (*File,
 	return f, nil
 }
 
-// Limits of a file of an author who is not trusted.
+// Limits of a file or a form of an author who is not trusted.
 const (
-	maxImportValues = 20_000
-	maxImportKey    = 256 // bytes
-	maxImportFaults = 100
+	maxValues = 20_000
+	maxKey    = 256 // bytes
+	maxFaults = 100
 )
 
 // ParseOne is Parse for a file of an author who is not trusted. It has one agent, at most 20,000
@@ -56,17 +58,21 @@ func ParseOne(name string, data []byte, lookup func(string) (string, bool)) (*Fi
 	if f != nil && len(f.Agents) != 1 {
 		f = nil
 	}
-	if faults, ok := errors.AsType[Faults](err); ok && len(faults) > maxImportFaults {
-		err = faults[:maxImportFaults:maxImportFaults]
+	if faults, ok := errors.AsType[Faults](err); ok && len(faults) > maxFaults {
+		err = faults[:maxFaults:maxFaults]
 	}
 	return f, err
 }
 
 // DecodeForm decodes a JSON object of an API into a struct with types of this package, which it may
-// embed. As with encoding/json, unknown keys and null change nothing, and of repeated keys the last
-// one counts. A Secret is taken literally. The error is [Faults] with every value of a wrong type;
-// the others are decoded.
+// embed. As with encoding/json, unknown keys and null change nothing. A Secret is taken literally.
+// The error is [Faults] with the first 100 keys that are repeated or have a value of a wrong type;
+// the others are decoded. Data of more than 20,000 values, or with a key of more than 256 bytes, is
+// not decoded.
 func DecodeForm(data []byte, into any) error {
+	if err := checkForm(data); err != nil {
+		return err
+	}
 	root, err := readJSON(data)
 	if err != nil {
 		return err
@@ -80,6 +86,14 @@ func DecodeForm(data []byte, into any) error {
 	return d.faults.err()
 }
 
+// checkForm checks what makes the rest of decoding expensive, before memory is needed for it.
+func checkForm(data []byte) error {
+	if (jsonlimit.Limit{Values: maxValues}).Check(data) != nil {
+		return Faults{{Message: fmt.Sprintf("must have at most %d values", maxValues)}}
+	}
+	return nil
+}
+
 // checkImport checks what makes the rest of parsing expensive.
 func checkImport(root *yaml.Node) error {
 	values := 0
@@ -89,16 +103,16 @@ func checkImport(root *yaml.Node) error {
 		if strings.ContainsRune(n.Value, 0) {
 			return syntaxErrorf(placeOf(n), "the text must not have the character U+0000")
 		}
-		if values++; values > maxImportValues+1 {
-			return syntaxErrorf(placeOf(n), "the file has more than %d values", maxImportValues)
+		if values++; values > maxValues+1 {
+			return syntaxErrorf(placeOf(n), "the file has more than %d values", maxValues)
 		}
 		for i, c := range n.Content {
 			if n.Kind != yaml.MappingNode || i%2 == 1 {
 				stack = append(stack, c)
 				continue
 			}
-			if len(c.Value) > maxImportKey || strings.ContainsRune(c.Value, 0) {
-				return syntaxErrorf(placeOf(c), "a key must have at most %d bytes, and not the character U+0000", maxImportKey)
+			if len(c.Value) > maxKey || strings.ContainsRune(c.Value, 0) {
+				return syntaxErrorf(placeOf(c), "a key must have at most %d bytes, and not the character U+0000", maxKey)
 			}
 			if list := n.Content[i+1]; n == root && c.Value == "agents" && kindOf(list) == kindList && len(list.Content) != 1 {
 				return Faults{{

@@ -83,16 +83,14 @@ func (s *Service) Routes() []api.Route {
 // the memory of bodies for each address.
 func (s *Service) push(w http.ResponseWriter, r *http.Request) error {
 	caller := api.CallerOf(r)
-	owner := api.ShareOwner(caller)
 	store := func(in Input) (Result, error) { return s.Push(r.Context(), caller, in) }
 	if keys, ok := r.Header[keyHeader]; ok {
 		if len(keys) != 1 || !s.validKey(keys[0]) {
 			return api.WrongKey("The key in " + keyHeader + " is not valid.")
 		}
-		owner = "push " + caller.RemoteIP
 		store = func(in Input) (Result, error) { return s.PushAll(r.Context(), in) }
 	}
-	if err := api.TakeShare(r, owner); err != nil {
+	if err := api.TakeLarge(r); err != nil {
 		return err
 	}
 	in, err := api.DecodeLists[Input](w, r)
