@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -34,6 +33,7 @@ type dev struct {
 	agents  string
 	model   string
 	verbose bool
+	yes     bool
 	token   string // of this process, as user dev
 	link    string // of the setup, or empty
 	client  *client.Client
@@ -49,6 +49,9 @@ machine: demo, or the agents of a directory. Prints a link with which you create
 
 The demo agent has the provider of OPENAI_API_KEY or ANTHROPIC_API_KEY, and without a key a model that only echoes.
 
+The data of each working directory is in the state directory of the user. The first start with a directory of agents, or with
+data that this user has not created, prints what would run, and asks.
+
 While it runs, the other commands use it as the hub dev: they need no login on this machine. The agents stop when it ends.`,
 		Example: `  agenthost dev
   ANTHROPIC_API_KEY=... agenthost dev --model claude-sonnet-4-5
@@ -57,16 +60,25 @@ While it runs, the other commands use it as the hub dev: they need no login on t
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.serve(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&d.addr, "addr", "127.0.0.1:8080", "loopback `address` to listen on")
-	cmd.Flags().StringVar(&d.data, "data", ".agenthost", "`directory` of the database and the files")
+	cmd.Flags().StringVar(&d.data, "data", "", "`directory` of the database and the files (default one of the user's state directory)")
 	cmd.Flags().StringVar(&d.agents, "agents", "", "`directory` with agents.yaml, whose agents are deployed when they change")
 	cmd.Flags().StringVar(&d.model, "model", "", "`model` of the demo agent (default that of the provider)")
 	cmd.Flags().BoolVar(&d.verbose, "verbose", false, "log requests")
+	cmd.Flags().BoolVar(&d.yes, "yes", false, "run what is new in these directories without a question")
 	return cmd
 }
 
 // serve serves until ctx ends, and then stops the agents.
 func (d *dev) serve(ctx context.Context) error {
 	if err := loopback(d.addr); err != nil {
+		return err
+	}
+	if d.agents != "" {
+		if err := d.confirmAgents(ctx); err != nil {
+			return err
+		}
+	}
+	if err := d.useData(ctx); err != nil {
 		return err
 	}
 	d.token = "dev_" + rand.Text()
@@ -133,11 +145,7 @@ func (d *dev) start(ctx context.Context, url string) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := filepath.Abs(d.data)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(d.stdout, "agenthost dev %s, listening on %s\nData: %s\n", daemon.Version(), url, dir)
+	fmt.Fprintf(d.stdout, "agenthost dev %s, listening on %s\nData: %s\n", daemon.Version(), url, d.data)
 	if d.link != "" {
 		fmt.Fprintf(d.stdout, "Create your account in a browser, once:\n\n  %s\n\n", d.link)
 	}

@@ -52,38 +52,65 @@ func (d *dev) followFolder(ctx context.Context) error {
 	}
 }
 
-// scan returns a text that changes if a file of a directory does. Hidden files are ignored.
+// scan returns a text that changes if a file of a directory does. Hidden files are ignored, and
+// links are followed.
 func scan(dir string) (string, error) {
-	var found strings.Builder
-	n := 0
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it was deleted in the meantime
+	found := scanned{dirs: map[string]bool{}}
+	err := found.add(dir)
+	return found.text.String(), err
+}
+
+type scanned struct {
+	text strings.Builder
+	n    int
+	dirs map[string]bool // without links, so that each is read once
+}
+
+func (s *scanned) add(dir string) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil || s.dirs[real] {
+		return ignoreMissing(err)
+	}
+	s.dirs[real] = true
+	entries, err := os.ReadDir(real)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules" {
+			continue
+		}
+		if s.n++; s.n > maxScanned {
+			return fmt.Errorf("%s has more than %d files", dir, maxScanned)
+		}
+		path := filepath.Join(dir, entry.Name())
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			err = ignoreMissing(err)
+		case info.IsDir():
+			err = s.add(path)
+		default:
+			fmt.Fprintln(&s.text, path, info.Size(), info.ModTime().UnixNano())
 		}
 		if err != nil {
 			return err
 		}
-		if strings.HasPrefix(entry.Name(), ".") && path != dir || entry.Name() == "node_modules" {
-			if entry.IsDir() {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if n++; n > maxScanned {
-			return fmt.Errorf("%s has more than %d files", dir, maxScanned)
-		}
-		info, err := entry.Info()
-		if err == nil {
-			fmt.Fprintln(&found, path, info.Size(), info.ModTime().UnixNano())
-		}
+	}
+	return nil
+}
+
+// ignoreMissing ignores that a file was deleted in the meantime, or that a link leads nowhere.
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	})
-	return found.String(), err
+	}
+	return err
 }
 
 // deployFolder makes the agents of the hub those of the directory, and deploys them.
 func (d *dev) deployFolder(ctx context.Context) error {
-	file, err := d.parseFolder()
+	file, _, err := d.parseFolder()
 	if err != nil {
 		return err
 	}
@@ -100,26 +127,25 @@ func (d *dev) deployFolder(ctx context.Context) error {
 	return failed
 }
 
-// parseFolder reads agents.yaml with the variables of the environment, as the runtime does.
-func (d *dev) parseFolder() (*agent.File, error) {
-	dir, err := filepath.Abs(d.agents)
+// parseFolder reads agents.yaml with the variables of the environment, as the runtime does, and
+// returns the names of these variables.
+func (d *dev) parseFolder() (file *agent.File, variables []string, err error) {
+	path := filepath.Join(d.agents, "agents.yaml")
+	text, err := readRegular(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	path := filepath.Join(dir, "agents.yaml")
-	text, err := d.readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	file, err := agent.Parse(path, text, func(name string) (string, bool) {
+	file, err = agent.Parse(path, text, func(name string) (string, bool) {
 		value := d.getenv(name)
+		variables = append(variables, name)
 		return value, value != ""
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	file.RelativeTo(dir)
-	return file, nil
+	file.RelativeTo(d.agents)
+	slices.Sort(variables)
+	return file, slices.Compact(variables), nil
 }
 
 // deployOne makes an agent of the hub as in the file, and deploys it if it has changed.
@@ -154,7 +180,7 @@ func (d *dev) deployOne(ctx context.Context, a *agent.Agent, skills []string) er
 // request returns the request for an agent of a file, after what it uses exists in the hub.
 func (d *dev) request(ctx context.Context, a *agent.Agent) (req client.AgentRequest, err error) {
 	if a.SystemPromptFile != "" {
-		text, err := d.readFile(a.SystemPromptFile)
+		text, err := readRegular(a.SystemPromptFile)
 		if err != nil {
 			return req, err
 		}
@@ -208,13 +234,12 @@ func builtinTools(a *agent.Agent) []string {
 
 // uploadSkills uploads the directories of skills, and returns the names of the skills.
 func (d *dev) uploadSkills(ctx context.Context) ([]string, error) {
-	files, err := filepath.Glob(filepath.Join(d.agents, "skills", "*", "SKILL.md"))
+	dirs, err := d.skillDirs()
 	if err != nil {
 		return nil, err
 	}
 	names := []string{}
-	for _, file := range files {
-		dir := filepath.Dir(file)
+	for _, dir := range dirs {
 		upload, closeFile, err := d.openSkill(dir)
 		if err != nil {
 			return nil, err
@@ -230,6 +255,15 @@ func (d *dev) uploadSkills(ctx context.Context) ([]string, error) {
 		names = append(names, skill.Name)
 	}
 	return names, nil
+}
+
+// skillDirs returns the directories of skills.
+func (d *dev) skillDirs() ([]string, error) {
+	dirs, err := fs.Glob(os.DirFS(d.agents), "skills/*/SKILL.md")
+	for i, file := range dirs {
+		dirs[i] = filepath.Join(d.agents, filepath.Dir(filepath.FromSlash(file)))
+	}
+	return dirs, err
 }
 
 // uploadServer makes an MCP server of the hub as in the file.

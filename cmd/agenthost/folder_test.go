@@ -44,7 +44,7 @@ func TestDevFollowsADirectory(t *testing.T) {
 	write("prompt.md", "You count words.")
 	write("tools/words.ts", folderTool)
 	write("skills/travel/SKILL.md", "---\nname: travel\ndescription: Plans journeys.\n---\nPack for the weather.\n")
-	p := startDev(t, dir, nil, "--agents", agents)
+	p := startDev(t, dir, nil, "--agents", agents, "--yes")
 	defer end(t, p)
 	starts := func(agent string, n int) *regexp.Regexp {
 		return regexp.MustCompile(fmt.Sprintf(`(?s)(The agent %s is running.*){%d}`, agent, n))

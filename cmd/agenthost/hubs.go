@@ -19,6 +19,10 @@ import (
 type hubs struct {
 	Current string          `json:"current"`
 	Hubs    map[string]*hub `json:"hubs"`
+
+	// Directories are those whose content agenthost dev may run: absolute paths, with the id of a
+	// data directory, or without an id.
+	Directories map[string]string `json:"directories,omitempty"`
 }
 
 // hub is a known hub with the credentials of the user.

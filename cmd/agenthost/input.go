@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/seed93082962/agenthost/internal/filelock"
 )
 
 // maxFile bounds a file that is read at once, in bytes.
@@ -20,6 +23,36 @@ func (a *app) readFile(path string) ([]byte, error) {
 		defer func() { _ = file.Close() }()
 		reader = file
 	}
+	return readBounded(path, reader)
+}
+
+// readRegular returns the content of a regular file. It does not wait for the writer of a FIFO.
+func readRegular(path string) ([]byte, error) {
+	file, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return readBounded(path, file)
+}
+
+// openRegular opens a regular file.
+func openRegular(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|filelock.OpenFlags, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("open %s: it is not a regular file", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+func readBounded(path string, reader io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(reader, maxFile+1))
 	switch {
 	case err != nil:

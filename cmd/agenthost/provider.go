@@ -4,18 +4,21 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// keyed are the providers whose keys the environment may have.
-var keyed = []struct {
+// keyedProvider is a provider whose key the environment may have.
+type keyedProvider struct {
 	protocol string
 	key, url string // names of variables
 	name     string // of the provider in the hub
 	model    string
-}{
+}
+
+var keyed = []keyedProvider{
 	{"anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "Anthropic of the environment", "claude-sonnet-4-5"},
 	{"openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OpenAI of the environment", "gpt-5-mini"},
 }
@@ -49,17 +52,24 @@ func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (id string, err er
 		req.Headers[name] = new(string(value))
 	}
 	variable := "apiKey of its provider"
-	for _, kind := range keyed {
-		if kind.protocol == p.Protocol && req.APIKey == "" && p.AuthStyle != agent.AuthNone {
-			req.APIKey, req.BaseURL = d.getenv(kind.key), cmp.Or(req.BaseURL, d.getenv(kind.url))
-			variable = kind.key
-		}
+	if kind, inherits := d.inherited(p); inherits {
+		req.APIKey, req.BaseURL = d.getenv(kind.key), cmp.Or(req.BaseURL, d.getenv(kind.url))
+		variable = kind.key
 	}
 	provider, err := d.setProvider(ctx, req)
 	if err == nil && provider.KeyState == "missing" {
 		fmt.Fprintf(d.stderr, "agenthost dev: the agent %s has no API key and cannot answer: set %s\n", a.ID, variable)
 	}
 	return provider.ID, err
+}
+
+// inherited returns the provider of the environment whose key a provider without a key has.
+func (d *dev) inherited(p agent.Provider) (kind keyedProvider, inherits bool) {
+	i := slices.IndexFunc(keyed, func(kind keyedProvider) bool { return kind.protocol == p.Protocol })
+	if i < 0 || p.APIKey != "" || p.AuthStyle == agent.AuthNone {
+		return kind, false
+	}
+	return keyed[i], true
 }
 
 // setProvider creates a provider, or changes the one of its name.

@@ -37,7 +37,8 @@ func TestCommandsOfTheReadme(t *testing.T) {
 	require.Contains(t, string(out), "agent.deploy")
 }
 
-// The first command of the README works on a machine with only Go. Ctrl-C ends it.
+// The first command of the README works on a machine with only Go, without a question. Ctrl-C ends
+// it.
 func TestFirstCommandOfTheReadme(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
@@ -46,10 +47,10 @@ func TestFirstCommandOfTheReadme(t *testing.T) {
 	command, _, _ := strings.Cut(block, "#")
 	require.Equal(t, "go run ./cmd/agenthost dev", strings.TrimSpace(command))
 	dir := t.TempDir()
-	args := append(strings.Fields(command)[1:], "--addr", "127.0.0.1:0", "--data", dir)
+	args := append(strings.Fields(command)[1:], "--addr", "127.0.0.1:0")
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "AGENTHOST_CONFIG="+dir)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "AGENTHOST_CONFIG="+dir, "XDG_STATE_HOME="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does
 	var out logtest.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -103,7 +102,7 @@ func setTextsCommand[T any](a *app, k kind, update func(context.Context, *client
 
 // openUpload opens a file whose upload prints its progress.
 func (a *app) openUpload(path string) (file client.Upload, done func(), err error) {
-	content, err := os.Open(path)
+	content, err := openRegular(path)
 	if err != nil {
 		return file, nil, err
 	}

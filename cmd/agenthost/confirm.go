@@ -1,0 +1,150 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// confirmAgents asks once for each directory of agents whether they may run. Before that, they get
+// nothing of the environment.
+func (d *dev) confirmAgents(ctx context.Context) error {
+	dir, err := filepath.Abs(d.agents)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return err
+	}
+	d.agents = dir
+	known, err := d.readHubs()
+	if err != nil {
+		return err
+	}
+	if _, trusted := known.Directories[dir]; trusted {
+		return nil
+	}
+	file, variables, err := d.parseFolder()
+	if err != nil {
+		return err
+	}
+	skills, err := d.skillDirs()
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("The agents of %q would run as this user for the first time:\n\n", dir) + d.describe(file, variables, skills) + "\n"
+	if err := d.confirm(ctx, what, "Run these agents, and those of later changes of the directory?"); err != nil {
+		return err
+	}
+	return d.trust(ctx, dir, "")
+}
+
+// describe returns what the agents of a file can execute, read and send. Texts of the file are
+// quoted.
+func (d *dev) describe(file *agent.File, variables, skills []string) string {
+	var out strings.Builder
+	line := func(name string, values ...string) {
+		if len(values) > 0 {
+			fmt.Fprintf(&out, "  %-12s %s\n", name, strings.Join(values, " "))
+		}
+	}
+	for i := range file.Agents {
+		a := &file.Agents[i]
+		fmt.Fprintf(&out, "agent %q\n", a.ID)
+		line("model", fmt.Sprintf("%q", a.Model), d.describeProvider(a))
+		line("tools", builtinTools(a)...)
+		line("rules", quoted(a.AllowedTools)...)
+		line("mode", cmp.Or(a.PermissionMode, "default"))
+		for _, custom := range a.CustomTools {
+			line("tool file", fmt.Sprintf("%q", custom.Path))
+		}
+		for _, name := range slices.Sorted(maps.Keys(a.MCPServers)) {
+			server := a.MCPServers[name]
+			line("MCP server", append([]string{fmt.Sprintf("%q:", name)}, describeServer(server)...)...)
+			if sandbox := describeSandbox(server.Sandbox); server.Transport == agent.TransportStdio && sandbox != nil {
+				line("  sandbox", sandbox...)
+			}
+		}
+		line("sandbox", append([]string{cmp.Or(a.Sandbox.Mode, agent.SandboxAuto)}, describeSandbox(a.Sandbox)...)...)
+		if a.SystemPromptFile != "" {
+			line("prompt of", fmt.Sprintf("%q", a.SystemPromptFile))
+		}
+		line("skills of", quoted(a.ExtraUserSkillDirs)...)
+	}
+	if len(skills) > 0 {
+		fmt.Fprintln(&out, "skills", strings.Join(quoted(skills), " "))
+	}
+	if len(variables) > 0 {
+		fmt.Fprintln(&out, "variables of the environment that they get:", strings.Join(quoted(variables), " "))
+	}
+	return out.String()
+}
+
+// describeProvider returns where the model of an agent is, and with which key of the environment.
+func (d *dev) describeProvider(a *agent.Agent) string {
+	text := fmt.Sprintf("of %q", a.Provider.Protocol)
+	kind, inherits := d.inherited(a.Provider)
+	if base := cmp.Or(string(a.Provider.BaseURL), d.getenv(kind.url)); base != "" {
+		text += " at " + place(base)
+	}
+	if inherits && d.getenv(kind.key) != "" {
+		text += ", which gets " + kind.key + " of the environment"
+	}
+	return text
+}
+
+// describeServer returns the command or the address of an MCP server, and the names of the
+// variables of the command.
+func describeServer(server agent.MCPServer) []string {
+	if server.Transport != agent.TransportStdio {
+		return []string{place(server.URL)}
+	}
+	words := append([]string{server.Command}, server.Args...)
+	for _, name := range slices.Sorted(maps.Keys(server.Env)) {
+		words = append(words, name+"=...")
+	}
+	if server.CWD != "" {
+		words = append(words, "in "+server.CWD)
+	}
+	return quoted(words)
+}
+
+// describeSandbox returns the settings of a sandbox except its mode.
+func describeSandbox(s agent.Sandbox) (words []string) {
+	if s.Network != "" {
+		words = append(words, fmt.Sprintf("network=%q", s.Network))
+	}
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"read", s.Read}, {"write", s.Write}, {"domains", s.Domains}} {
+		for _, value := range list.values {
+			words = append(words, fmt.Sprintf("%s=%q", list.name, value))
+		}
+	}
+	return words
+}
+
+// place returns an address without its secrets.
+func place(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return "an invalid address"
+	}
+	return fmt.Sprintf("%q", u.Scheme+"://"+u.Host+u.Path)
+}
+
+func quoted(values []string) []string {
+	all := make([]string, len(values))
+	for i, value := range values {
+		all[i] = fmt.Sprintf("%q", value)
+	}
+	return all
+}
