@@ -95,10 +95,11 @@ type Config struct {
 	// OpenSandbox opens the sandbox of the commands of an agent, or of one of its stdio servers, for
 	// processes with the environment env. The policy has defaults and absolute paths, and its mode
 	// is not off. The runtime closes the sandbox, which is nil if the system enforces nothing of the
-	// policy. An error makes the agent, or the server, unavailable. If OpenSandbox is nil, agents
+	// policy. protected are absolute paths that the processes should not change in the working
+	// directory, in addition to those that package permission names. An error makes the agent, or the server, unavailable. If OpenSandbox is nil, agents
 	// with mode auto are not confined, and those with mode required are unavailable. See
 	// runtime/tool/confine.
-	OpenSandbox func(policy agent.Sandbox, env []string) (tool.Sandbox, wire.Sandbox, error)
+	OpenSandbox func(policy agent.Sandbox, protected, env []string) (tool.Sandbox, wire.Sandbox, error)
 
 	// Approve is called for a tool call that the agent's definition does not allow. It reports
 	// whether the call may run. If Approve is nil, the call is denied. Approve is not called for

@@ -1,6 +1,8 @@
 package runtime_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,4 +47,31 @@ print("tried")'`)
 	require.Equal(t, outcome{Output: "tried\n"}, got)
 	got = c.bash(t, viaProxy("GET http://169.254.169.254/"))
 	require.Contains(t, got.Output, " 403 Forbidden")
+}
+
+// Commands of an agent with all permissions see protected paths of the working directory read-only,
+// unless its sandbox names them: names with a dot, the agent home, and files that an agent names.
+func TestProtectedPathsOfCommands(t *testing.T) {
+	c := serveConfined(t, func(c *confined, cfg *runtime.Config) {
+		for _, path := range []string{"home/skills/s/SKILL.md", "sub/.husky/pre-commit", "prompt.md", "tool.ts", "sub/.cache/x", ".gitignore", ".agents/file"} {
+			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(c.cwd, path)), 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(c.cwd, path), []byte("original"), 0o600))
+		}
+		cfg.AgentHome = "home"
+		cfg.ProtectedPaths = []string{filepath.Join(c.cwd, "tool.ts")}
+		cfg.Agents[0].Sandbox = agent.Sandbox{Write: []string{"sub/.cache"}}
+		cfg.Agents[0].SystemPromptFile = filepath.Join(c.cwd, "prompt.md")
+	})
+	for _, path := range []string{"home/skills/s/SKILL.md", "sub/.husky/pre-commit", "prompt.md", "tool.ts", ".agents/file"} {
+		got := c.bash(t, "echo attack >> "+path)
+		require.True(t, got.IsError, path)
+		require.Contains(t, got.Output, "Read-only file system", path)
+		require.Contains(t, got.Output, "existing names that begin with a dot are read-only. An operator permits more with sandbox.read, sandbox.write", path)
+		content, err := os.ReadFile(filepath.Join(c.cwd, path))
+		require.NoError(t, err)
+		require.Equal(t, "original", string(content), path)
+	}
+	for _, path := range []string{"sub/.cache/x", "sub/new", ".gitignore", ".new"} {
+		require.Equal(t, outcome{Output: "(no output)"}, c.bash(t, "echo more >> "+path), path)
+	}
 }

@@ -64,7 +64,7 @@ func (rt *Runtime) openSandbox(policy agent.Sandbox, env []string) (box tool.San
 	case rt.cfg.OpenSandbox == nil:
 		state.Reason = "the runtime is configured without OpenSandbox"
 	default:
-		if box, state, err = rt.cfg.OpenSandbox(policy, env); err != nil {
+		if box, state, err = rt.cfg.OpenSandbox(policy, append(slices.Clone(rt.protected), filepath.Join(rt.cfg.CWD, rt.cfg.AgentHome)), env); err != nil {
 			state.Reason = "the sandbox cannot be opened: see the log"
 			return nil, state, err
 		}

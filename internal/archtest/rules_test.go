@@ -40,7 +40,7 @@ var arrows = []rule{
 	{"runtime/session", "runtime/model internal/...", "a transcript is made of the model's messages"},
 	{"runtime/skill/archive", "runtime/agent internal/...", "only an embedder that configures archives links their format"},
 	{"runtime/tool/builtin", "runtime/tool runtime/skill filesafe internal/...", "tools depend on the tool interface and on the resources they use"},
-	{"runtime/tool/confine runtime/tool/js/... runtime/tool/mcp", formats + " runtime/tool runtime/tool/js/... runtime/sandbox sse internal/...",
+	{"runtime/tool/confine runtime/tool/js/... runtime/tool/mcp", formats + " runtime/permission runtime/tool runtime/tool/js/... runtime/sandbox sse internal/...",
 		"only an embedder that configures these tools links their engine, protocol or launcher"},
 	{"runtime/tool/schema", "internal/...", "a schema does not depend on the source of its tool"},
 	{"runtime/wire", "internal/...", "both ends of the network share one description"},

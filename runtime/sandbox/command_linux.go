@@ -75,7 +75,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	case s.support.Isolated:
 		variable = isolate(&config, s.policy)
 		config.Root = s.root
-		config.Mounts = s.mounts()
+		config.Mounts = append(s.mounts(), s.protection()...)
 		config.Granted = s.granted()
 	}
 	if s.proxy != nil {

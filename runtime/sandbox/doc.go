@@ -24,6 +24,19 @@
 // setuid program has no effect, and the command cannot create one: the modes set-user-id and
 // set-group-id are denied, also for directories.
 //
+// # Protected paths
+//
+// With [Policy] Protects, names in the working directory that configure other programs are read-only,
+// where there are namespaces. That holds for what exists when the command starts: such a file or
+// directory cannot be changed, renamed, replaced or deleted, and nothing can be created in it. A
+// directory around it can be renamed, and takes it along. A command can create a new name, which is
+// read-only for the next command. Before each command, at most 100,000 entries are read to find them. A
+// directory for which that or 1,000 protected paths are not enough is read-only as a whole, and so is
+// one that cannot be read. What another program changes during a command is not protected, nor is what
+// is reached by a hard link with another name. Of the repository of the working directory, the
+// directory .git can be written to, except for its config and hooks, which are created if they are
+// missing. Other files there, such as commondir, can lead git to another configuration.
+//
 // # What a command can use
 //
 // The [Limits] bound each process, and where this process can create control groups, version 2 or
@@ -43,7 +56,7 @@
 //
 // Where namespaces cannot be created, Landlock and seccomp have to suffice. Names of files are
 // visible although their content is not. The modes, times and extended attributes of all files of
-// the user can be changed: a command that takes the modes of the directory of sandboxes makes later
+// the user can be changed, and protected paths are not protected: a command that takes the modes of the directory of sandboxes makes later
 // commands fail. Signals reach processes outside before Landlock 6. The network is that of the
 // system, and so the command has no internet socket, whatever call it uses: seccomp denies the
 // families of all sockets. With the proxy, the launcher gives the command a connection to it, a Unix
@@ -65,8 +78,8 @@
 //
 // Faults of the kernel; covert channels; use of the processor, and of the disk by many files;
 // requests to public hosts, which can carry data away unless Domains are set; changes in the
-// working directory that another program executes later, and links there that another program
-// follows.
+// working directory that another program executes later, also in new files with protected names, and
+// links there that another program follows.
 //
 // # The launcher
 //

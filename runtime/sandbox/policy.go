@@ -44,6 +44,14 @@ type Policy struct {
 	Read  []string
 	Write []string
 
+	// Protects reports whether files and directories with a name are protected. What exists with such
+	// a name in Dir, at any depth, when a command starts, what such a link leads to, and the absolute
+	// paths of Protected, are read-only, unless Write has an entry in Dir that names them or a
+	// directory around them. Of the directory .git in Dir, only hooks and config are. It needs
+	// namespaces.
+	Protects  func(name string) bool
+	Protected []string
+
 	// Path is the PATH of the commands: its directories may be read, and the toolchains around
 	// them.
 	Path string
@@ -87,7 +95,7 @@ func (p Policy) check() error {
 	if p.Dir == "" || p.Private == "" {
 		return errors.New("the sandbox needs Dir and Private")
 	}
-	for _, path := range slices.Concat([]string{p.Dir, p.Private}, p.Hidden, p.Read, p.Write) {
+	for _, path := range slices.Concat([]string{p.Dir, p.Private}, p.Hidden, p.Read, p.Write, p.Protected) {
 		if !filepath.IsAbs(path) {
 			return fmt.Errorf("%s: %w", path, errPath)
 		}

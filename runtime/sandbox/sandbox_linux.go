@@ -29,9 +29,11 @@ type Sandbox struct {
 	read    []string // without symbolic links
 	write   []string
 	links   [][2]string
-	root    string // an empty directory
-	tmp     string // the directory of temporary files, without symbolic links
-	abi     int    // of Landlock; 0 without it
+	dir     string   // the working directory without symbolic links; empty if it does not exist
+	named   []string // entries of Write inside dir
+	root    string   // an empty directory
+	tmp     string   // the directory of temporary files, without symbolic links
+	abi     int      // of Landlock; 0 without it
 	filter  []byte
 	proxy   *proxy // nil unless the network is NetworkProxy
 	groups  []hierarchy
@@ -72,9 +74,17 @@ func (s *Sandbox) open() error {
 	defaults := slices.Concat(systemPaths, toolchains(s.policy.Path, filepath.Clean(cmp.Or(s.policy.Home, "/root"))))
 	read := append(without(defaults, s.policy.Hidden), s.policy.Read...)
 	own, links := resolve([]string{s.policy.Dir, s.home(), s.temporary()}, nil)
+	if len(own) == 3 {
+		s.dir = own[0]
+	}
 	more, _ := resolve(s.policy.Write, own)
 	more, writeLinks := resolve(s.policy.Write, slices.Concat(own, more))
 	s.write = append(own, more...)
+	for _, path := range more {
+		if s.dir != "" && contains(s.dir, path) {
+			s.named = append(s.named, path)
+		}
+	}
 	var readLinks [][2]string
 	s.read, readLinks = resolve(read, s.write)
 	s.links = slices.CompactFunc(slices.SortedFunc(slices.Values(slices.Concat(links, writeLinks, readLinks)), func(a, b [2]string) int {

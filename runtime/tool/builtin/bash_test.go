@@ -65,7 +65,7 @@ func inSandbox(t testing.TB) func(*builtin.Config) {
 	return func(c *builtin.Config) {
 		boxes, err := confine.New(confine.Config{CWD: c.Dir.Path(), Dir: t.TempDir()})
 		require.NoError(t, err)
-		box, _, err := boxes.Open(agent.Sandbox{}.In(c.Dir.Path()), c.Env)
+		box, _, err := boxes.Open(agent.Sandbox{}.In(c.Dir.Path()), nil, c.Env)
 		require.NoError(t, err)
 		if box != nil { // on Linux
 			t.Cleanup(box.Close)

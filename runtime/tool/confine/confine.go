@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/privatedir"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/sandbox"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -75,9 +76,10 @@ func New(cfg Config) (*Opener, error) {
 // PrivateDir returns the parent of the private directories. It exists while a sandbox is open.
 func (o *Opener) PrivateDir() string { return o.dirs.Path() }
 
-// Open opens a sandbox with absolute paths, for processes with the environment env. The state says
-// what the system enforces. The sandbox is nil if that is nothing.
-func (o *Opener) Open(policy agent.Sandbox, env []string) (tool.Sandbox, wire.Sandbox, error) {
+// Open opens a sandbox with absolute paths, for processes with the environment env. In the working
+// directory, the protected paths and the names that package permission protects are read-only. The
+// state says what the system enforces. The sandbox is nil if that is nothing.
+func (o *Opener) Open(policy agent.Sandbox, protected, env []string) (tool.Sandbox, wire.Sandbox, error) {
 	state := wire.Sandbox{Mode: policy.Mode}
 	if rel, err := filepath.Rel(o.cfg.CWD, o.dirs.Path()); err == nil && filepath.IsLocal(rel) {
 		state.Reason = "the working directory contains the directory of temporary files"
@@ -90,6 +92,7 @@ func (o *Opener) Open(policy agent.Sandbox, env []string) (tool.Sandbox, wire.Sa
 	l := o.cfg.Limits
 	s, err := sandbox.New(sandbox.Policy{
 		Dir: o.cfg.CWD, Private: private, Home: o.cfg.Home, Hidden: o.cfg.Hidden, Read: policy.Read, Write: policy.Write, Path: path(env),
+		Protects: permission.ProtectedName, Protected: protected,
 		Network: sandbox.Network(policy.Network), Domains: policy.Domains,
 		Limits: sandbox.Limits{
 			AddressSpace: uint64(l.MaxAddressSpaceBytes), FileSize: uint64(l.MaxFileBytes), // not negative
@@ -140,7 +143,7 @@ func summary(policy agent.Sandbox) string {
 		network = "connects through an HTTP proxy to the hosts in sandbox.domains"
 	}
 	return "The command runs in a sandbox: it reads the files of the system and of the programs on PATH, changes only the working directory, $HOME and $TMPDIR, and " +
-		network + ". An operator permits more with sandbox.read, sandbox.write, sandbox.network and sandbox.domains of the agent."
+		network + ". In the working directory, existing names that begin with a dot are read-only. An operator permits more with sandbox.read, sandbox.write, sandbox.network and sandbox.domains of the agent."
 }
 
 // box is an open sandbox with its private directory.

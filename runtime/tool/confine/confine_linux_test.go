@@ -17,7 +17,7 @@ func TestLimits(t *testing.T) {
 		MaxMemoryBytes: 100 << 20, MaxProcesses: 123, MaxAddressSpaceBytes: 3 << 30, MaxOpenFiles: 77, MaxFileBytes: 5 << 20,
 	}})
 	require.NoError(t, err)
-	box, _, err := boxes.Open(agent.Sandbox{}.In("/"), []string{"PATH=/usr/bin:/bin"})
+	box, _, err := boxes.Open(agent.Sandbox{}.In("/"), nil, []string{"PATH=/usr/bin:/bin"})
 	require.NoError(t, err)
 	t.Cleanup(box.Close)
 	run := func(script string) string {

@@ -67,7 +67,7 @@ func BenchmarkStart(b *testing.B) {
 	def := stdio(b, "tools")
 	def.CWD = "."
 	policy := agent.Sandbox{Read: []string{def.Command}}.In(w.dir)
-	box, _, err := boxes.Open(policy, []string{"PATH=/usr/bin:/bin"})
+	box, _, err := boxes.Open(policy, nil, []string{"PATH=/usr/bin:/bin"})
 	require.NoError(b, err)
 	b.Cleanup(box.Close)
 	took := map[string][]float64{}

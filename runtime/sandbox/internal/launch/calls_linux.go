@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"runtime"
 	"syscall"
 	"unsafe"
 )
@@ -10,6 +11,11 @@ import (
 // would be initialized before the launcher runs, which takes as long as the rest of the launcher.
 const (
 	callMountSetattr       = 442 // on all architectures
+	callOpenTree           = 428
+	callMoveMount          = 429
+	openTreeClone          = 0x1
+	atEmptyPath            = 0x1000
+	moveEmptyPaths         = 0x44 // of the source and the target
 	callOpenAt2            = 437
 	callCloseRange         = 436
 	callLandlockAddRule    = 445
@@ -48,24 +54,45 @@ func prctl(option int, arg uintptr) error {
 
 // setAttributes sets attributes of the mount at path, such as mountReadOnly.
 func setAttributes(path string, flags int, set uint64) error {
+	return changeAttributes(directoryFDCurrent, path, flags, set, 0)
+}
+
+// changeAttributes sets and removes attributes of the mount at path, relative to a directory.
+func changeAttributes(directory int, path string, flags int, set, remove uint64) error {
 	name, err := syscall.BytePtrFromString(path)
 	if err != nil {
 		return err
 	}
-	attributes := struct{ set, clear, propagation, userNamespace uint64 }{set: set}
-	current := directoryFDCurrent
-	_, _, errno := syscall.RawSyscall6(callMountSetattr, uintptr(current), uintptr(unsafe.Pointer(name)), uintptr(flags), // the argument of a system call
+	attributes := struct{ set, remove, propagation, userNamespace uint64 }{set: set, remove: remove}
+	_, _, errno := syscall.RawSyscall6(callMountSetattr, uintptr(directory), uintptr(unsafe.Pointer(name)), uintptr(flags), // the argument of a system call
 		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0) // the argument of a system call
 	return failed(errno)
 }
 
+// cloneTree returns a copy of the mounts at a descriptor, which is not attached.
+func cloneTree(at int) (int, error) {
+	var empty byte
+	tree, _, errno := syscall.RawSyscall(callOpenTree, uintptr(at), uintptr(unsafe.Pointer(&empty)), openTreeClone|atEmptyPath|atRecursive|syscall.O_CLOEXEC) // the argument of a system call
+	return int(tree), failed(errno)
+}
+
+// attachTree attaches a copy of mounts at a descriptor.
+func attachTree(tree, at int) error {
+	var empty byte
+	name := uintptr(unsafe.Pointer(&empty)) // the argument of a system call
+	_, _, errno := syscall.RawSyscall6(callMoveMount, uintptr(tree), name, uintptr(at), name, moveEmptyPaths, 0)
+	runtime.KeepAlive(&empty)
+	return failed(errno)
+}
+
 // openWithoutLinks returns a descriptor for the file at path, which must contain no symbolic link.
-func openWithoutLinks(path string) (int, error) {
+// With the flag O_NOFOLLOW, it may be one.
+func openWithoutLinks(path string, flags uint64) (int, error) {
 	name, err := syscall.BytePtrFromString(path)
 	if err != nil {
 		return 0, err
 	}
-	how := struct{ flags, mode, resolve uint64 }{flags: openPath | syscall.O_CLOEXEC, resolve: resolveNoLinks}
+	how := struct{ flags, mode, resolve uint64 }{flags: openPath | syscall.O_CLOEXEC | flags, resolve: resolveNoLinks}
 	current := directoryFDCurrent
 	fd, _, errno := syscall.RawSyscall6(callOpenAt2, uintptr(current), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0) // the argument of a system call
 	return int(fd), failed(errno)

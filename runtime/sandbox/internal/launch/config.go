@@ -60,6 +60,8 @@ const (
 	MountLink    = "link"    // a symbolic link to Source
 	MountTmpfs   = "tmpfs"   // an empty file system in memory, of Source bytes
 	MountProcess = "process" // the processes of the namespace, read-only
+	MountProtect = "protect" // Target, which is mounted already, read-only; it may be missing
+	MountKeep    = "keep"    // as MountProtect, and it can be changed, but not renamed
 	MountNested  = "nested"  // as MountProcess, where a launcher inside can map its user
 )
 

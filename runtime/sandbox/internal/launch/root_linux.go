@@ -51,10 +51,13 @@ const noSource = -1
 // place creates target, in the new root, for m. It returns a descriptor of the source of m.
 func (m Mount) place(target string) (source int, err error) {
 	source = noSource
+	if m.Kind == MountProtect || m.Kind == MountKeep {
+		return noSource, nil
+	}
 	directory := m.Kind == MountTmpfs || m.Kind == MountProcess || m.Kind == MountNested
 	if !directory && m.Kind != MountLink {
 		// A link that has replaced the file since links were resolved permits nothing.
-		source, err = openWithoutLinks(m.Source)
+		source, err = openWithoutLinks(m.Source, 0)
 		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ELOOP) {
 			return noSource, nil
 		}
@@ -92,6 +95,9 @@ func (m Mount) mount(target string, source int) error {
 		// A process of root may change the settings of the kernel below /proc/sys without a capability.
 		return syscall.Mount("proc", target, "proc", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 	}
+	if m.Kind == MountProtect || m.Kind == MountKeep {
+		return m.mountAgain(target)
+	}
 	if source == noSource {
 		return nil
 	}
@@ -110,6 +116,37 @@ func (m Mount) mount(target string, source int) error {
 		return setAttributes(target, 0, mountReadOnly|mountNoSetuid|mountNoExecute)
 	}
 	return errors.New("unknown kind " + m.Kind)
+}
+
+// mountAgain mounts what is at target on itself, a link too. A name in a directory that a command has
+// replaced with a link since it was found is skipped.
+func (m Mount) mountAgain(target string) error {
+	at, err := openWithoutLinks(target, syscall.O_NOFOLLOW)
+	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = syscall.Close(at) }()
+	tree, err := cloneTree(at)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = syscall.Close(tree) }()
+	set, remove := uint64(mountReadOnly), uint64(0)
+	if m.Kind == MountKeep {
+		set, remove = remove, set
+	}
+	if err := changeAttributes(tree, "", atEmptyPath|atRecursive, set, remove); err != nil {
+		return err
+	}
+	err = attachTree(tree, at)
+	var info syscall.Stat_t
+	if syscall.Fstat(at, &info) == nil && info.Mode&syscall.S_IFMT == syscall.S_IFLNK {
+		return nil // not each kernel can mount on a link, which can be replaced then
+	}
+	return err
 }
 
 func makeParents(path string) error {
