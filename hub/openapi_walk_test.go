@@ -291,7 +291,12 @@ func (c *contract) passwords(admin string) {
 	for range 5 {
 		c.reject(401, api.InvalidCredentials, "POST", change, access, bodyOf("wrong", password))
 	}
-	c.reject(429, api.RateLimited, "POST", change, access, bodyOf("another password", password))
+	c.reject(401, api.TokenRevoked, "POST", change, access, bodyOf("another password", password))
+	signedIn := c.ok(200, "POST", "/auth/login", "", `{"username":"pat","password":"another password"}`)
+	for range 10 {
+		c.reject(401, api.InvalidCredentials, "POST", "/auth/login", "", `{"username":"pat","password":"wrong","device_token":"`+signedIn["device_token"].(string)+`"}`)
+	}
+	c.reject(429, api.RateLimited, "POST", change, signedIn["access_token"].(string), bodyOf("another password", password))
 	offline, err := c.ResetPassword(c.t.Context(), "pat")
 	require.NoError(c.t, err)
 	c.ok(200, "POST", "/auth/login", "", `{"username":"pat","password":"`+offline+`"}`)

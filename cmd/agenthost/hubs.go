@@ -23,6 +23,22 @@ type hubs struct {
 	// Directories are those whose content agenthost dev may run: absolute paths, with the id of a
 	// data directory, or without an id.
 	Directories map[string]string `json:"directories,omitempty"`
+
+	// Devices are device tokens by device. A logout keeps them.
+	Devices map[string]string `json:"devices,omitempty"`
+}
+
+// device returns the key of the device token of a user of a hub.
+func device(url, user string) string { return url + " " + user }
+
+// keepDevice stores the device token of the user of a hub.
+func (known *hubs) keepDevice(h *hub) {
+	if token := h.Credentials.DeviceToken; token != "" {
+		if known.Devices == nil {
+			known.Devices = map[string]string{}
+		}
+		known.Devices[device(h.URL, h.User)] = token
+	}
 }
 
 // hub is a known hub with the credentials of the user.
@@ -185,6 +201,7 @@ func (a *app) connect() (*client.Client, error) {
 				return err
 			}
 			stored.Credentials = renewed
+			known.keepDevice(stored)
 			return nil
 		})
 		return renewed, err

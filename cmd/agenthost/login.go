@@ -101,7 +101,9 @@ func (l *login) run(ctx context.Context, address string) error {
 		l.name = base.Host
 	}
 	err = l.changeHubs(ctx, func(known *hubs) error {
-		known.Hubs[l.name], known.Current = h, l.name
+		known.Hubs[l.name] = h
+		known.Current = l.name
+		known.keepDevice(h)
 		return nil
 	})
 	if err != nil {
@@ -148,6 +150,11 @@ func (l *login) signIn(ctx context.Context, c *client.Client, h *hub) error {
 	case l.invite != "":
 		signed, err = c.Auth.Register(ctx, client.RegisterRequest{Token: l.invite, Username: h.User, Password: password})
 	default:
+		known, unread := l.readHubs()
+		if unread != nil {
+			return unread
+		}
+		c.SetCredentials(client.Credentials{DeviceToken: known.Devices[device(h.URL, h.User)]})
 		signed, err = c.Auth.Login(ctx, h.User, password)
 	}
 	if err == nil && signed.MustChangePassword {

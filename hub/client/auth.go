@@ -46,7 +46,11 @@ func (a Auth) Setup(ctx context.Context, req SetupRequest) (Login, error) {
 
 // Login signs the client in with a password.
 func (a Auth) Login(ctx context.Context, username, password string) (Login, error) {
-	return a.signIn(ctx, "/auth/login", map[string]string{"username": username, "password": password})
+	body := map[string]string{"username": username, "password": password}
+	if device := a.c.Credentials().DeviceToken; device != "" {
+		body["device_token"] = device
+	}
+	return a.signIn(ctx, "/auth/login", body)
 }
 
 // Register creates the account of an invited user, and signs the client in.
@@ -79,7 +83,7 @@ func (a Auth) Logout(ctx context.Context) error {
 	}
 	err := done(ctx, a.c, http.MethodPost, "/auth/logout", body)
 	if err == nil {
-		a.c.SetCredentials(Credentials{})
+		a.c.SetCredentials(Credentials{DeviceToken: a.c.Credentials().DeviceToken})
 	}
 	return err
 }
@@ -132,8 +136,10 @@ type Login struct {
 	// Opaque.
 	RefreshToken string `json:"refresh_token"`
 	// Seconds.
-	RefreshExpiresIn int64     `json:"refresh_expires_in"`
-	User             LoginUser `json:"user"`
+	RefreshExpiresIn int64 `json:"refresh_expires_in"`
+	// Proves at the next login that the user has signed in on this device.
+	DeviceToken string    `json:"device_token"`
+	User        LoginUser `json:"user"`
 	// An admin set or reset the password. Until it is changed, the session may call only change-
 	// password, logout, refresh and userinfo.
 	MustChangePassword bool `json:"must_change_password,omitempty"`

@@ -11,6 +11,10 @@ type Credentials struct {
 	AccessToken  string    `json:"accessToken"`
 	RefreshToken string    `json:"refreshToken,omitempty"`
 	ExpiresAt    time.Time `json:"expiresAt,omitzero"` // of the access token
+
+	// DeviceToken is sent with the next login, which failures of others then do not lock out. It
+	// permits nothing else.
+	DeviceToken string `json:"deviceToken,omitempty"`
 }
 
 // Refresh exchanges the refresh token for new credentials.
@@ -78,7 +82,7 @@ func (c *Client) refresh(ctx context.Context, old Credentials) (Credentials, err
 // Credentials returns the tokens of the sign-in.
 func (l Login) Credentials() Credentials {
 	return Credentials{
-		AccessToken: l.AccessToken, RefreshToken: l.RefreshToken,
+		AccessToken: l.AccessToken, RefreshToken: l.RefreshToken, DeviceToken: l.DeviceToken,
 		ExpiresAt: time.Now().Add(time.Duration(l.ExpiresIn) * time.Second),
 	}
 }

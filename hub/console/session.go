@@ -44,12 +44,13 @@ func (s *Service) signIn(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.ExternalMode {
 		signIn, err = s.cfg.External.Exchange(r.Context(), api.CallerOf(r), in.Code, s.cfg.External.Browser(r))
 	} else {
+		in.DeviceToken = s.cfg.Sessions.Devices(r)
 		signIn, err = s.cfg.Sessions.Login(r.Context(), api.CallerOf(r), in.LoginInput)
 	}
 	if err != nil {
 		return err
 	}
-	return s.respond(w, signIn)
+	return s.respond(w, r, signIn)
 }
 
 func (s *Service) refresh(w http.ResponseWriter, r *http.Request) error {
@@ -61,7 +62,7 @@ func (s *Service) refresh(w http.ResponseWriter, r *http.Request) error {
 	if err != nil { // the cookie stays: another tab may have replaced it at the same time
 		return err
 	}
-	return s.respond(w, signIn)
+	return s.respond(w, r, signIn)
 }
 
 func (s *Service) signOut(w http.ResponseWriter, r *http.Request) error {
@@ -76,8 +77,9 @@ func (s *Service) signOut(w http.ResponseWriter, r *http.Request) error {
 	return api.NoContent(w)
 }
 
-func (s *Service) respond(w http.ResponseWriter, in session.SignIn) error {
+func (s *Service) respond(w http.ResponseWriter, r *http.Request, in session.SignIn) error {
 	http.SetCookie(w, s.cookie(in.RefreshToken, int(in.RefreshExpiresIn)))
+	s.cfg.Sessions.SetDevice(w, r, in)
 	return api.Encode(w, http.StatusOK, Session{
 		AccessToken: in.AccessToken, TokenType: in.TokenType, ExpiresIn: in.ExpiresIn, User: in.User, MustChangePassword: in.MustChangePassword,
 	})

@@ -172,6 +172,7 @@ type CallbackInput struct {
 	Issuer  string // the parameter iss (RFC 9207), or ""
 	Error   string // the code of an error, or ""
 	Browser string // the cookie, or ""
+	Devices string // the device tokens of the browser, or ""
 }
 
 // CallbackResult is the session of a login. A login that the console started has instead the
@@ -260,12 +261,13 @@ const (
 
 // authenticate exchanges the code and verifies the token of the user.
 func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in CallbackInput) (u user.External, err error) {
+	attempt, err := s.cfg.Sessions.StartExternal(ctx, from, f.org, in.Devices)
+	if err != nil {
+		return u, err
+	}
 	reject := func(reason string, cause error) error {
 		s.store.Logger.Info("login rejected", "tenant", f.org, "reason", reason, "err", cause)
-		return s.cfg.Sessions.RejectExternal(ctx, from, f.org, reason, errRejected)
-	}
-	if err := s.cfg.Sessions.CheckExternal(ctx, from, f.org); err != nil {
-		return u, err
+		return s.cfg.Sessions.RejectExternal(ctx, attempt, reason, errRejected)
 	}
 	arrived := globalCallback
 	if in.Org != "" {
@@ -319,7 +321,7 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 		return u, err
 	}
 	if !c.permits(all) {
-		return u, s.cfg.Sessions.RejectExternal(ctx, from, f.org, reasonClaim, errNotPermitted)
+		return u, s.cfg.Sessions.RejectExternal(ctx, attempt, reasonClaim, errNotPermitted)
 	}
 	s.describe(&u, all, c)
 	u.Role, u.Groups = c.roleOf(all), c.groupsOf(all)

@@ -95,7 +95,7 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	result, err := s.Callback(r.Context(), api.CallerOf(r), CallbackInput{
-		Org: r.PathValue("org"), State: query.Get("state"), Code: query.Get("code"), Issuer: query.Get("iss"), Error: query.Get("error"), Browser: s.Browser(r),
+		Org: r.PathValue("org"), State: query.Get("state"), Code: query.Get("code"), Issuer: query.Get("iss"), Error: query.Get("error"), Browser: s.Browser(r), Devices: s.cfg.Sessions.Devices(r),
 	})
 	if err != nil {
 		return err
@@ -105,6 +105,7 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusSeeOther)
 		return nil
 	}
+	s.cfg.Sessions.SetDevice(w, r, result.SignIn)
 	return api.Encode(w, http.StatusOK, result.SignIn)
 }
 

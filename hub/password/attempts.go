@@ -17,54 +17,41 @@ import (
 // login_attempts.
 const Window = 15 * time.Minute
 
-// maxFailures bounds the failures of one network, of all accounts together, and those of one
-// account from all networks, within Window of the first one. The limit of a network bounds
-// the work and the entries that a client without credentials can cause by changing the name. An
-// office behind one address does not fail so often.
-const maxFailures = 100
+// Limits within Window of the first failure.
+const (
+	// maxFailures bounds the failures of one network, of all accounts together, and those of one
+	// account from all networks and devices. The limit of a network bounds the work and the entries
+	// that a client without credentials can cause by changing the name. An office behind one address
+	// does not fail so often.
+	maxFailures = 100
 
-// exemptWindow is how long an account is known after a sign-in, at its address and in its network.
-// Failures of others cannot lock out a known account: its correct password passes.
-const exemptWindow = 24 * time.Hour
+	maxOfDevice = 10
+)
 
-// slowAttempts is the minimum time between two passwords of an account from an address that are
-// checked while a limit is reached.
-const slowAttempts = 5 * time.Second
+// Failures of an account within a minute that are all recorded. Of the later ones, one of sample is.
+const (
+	maxRecorded = 10
+	sample      = 10
+)
 
-// An Attempt is a password or a setup token that a client presents. Failures are counted for the
-// account and address, for the network, and for the account.
+// An Attempt is a password or a setup token that a client presents. It has the budget of its
+// device. Without a device, failures are limited for the account at the address, for the network,
+// and for the account. In both cases they are counted for the account.
 //
-// While a limit is reached, the response is 429 for every name. The password is checked only if an
-// account signed in from the network within a day, with the same work for every name, and only a
-// correct one of an account that is known there passes.
+// While a limit is reached, the response is 429 for every name, and nothing is compared.
 type Attempt struct {
 	account string
 	address string // an IPv4 address, or an IPv6 /64
 	network string // an IPv4 /24, or an IPv6 /48
-	known   known  // where the account signed in within a day
-	user    bool   // of a signed-in user: the limit of the network does not apply
-	locked  bool   // a limit is reached
-	passes  bool   // a correct password passes: the account is known where the limit is reached
-
-	rejected error // the 429 while a limit is reached
+	device  string // of the account, or ""
 }
 
-// known states where sign-ins within a day came from.
-type known struct {
-	address bool // of the account, from the address
-	network bool // of the account, from the network
-	anyone  bool // of any account, from the network
-}
+// Setup is the account of incorrect setup tokens. A username never contains a slash.
+const Setup = "/setup"
 
-// Accounts that count other attempts than logins. A username never contains a slash.
-const (
-	Setup    = "/setup"    // incorrect setup tokens
-	External = "/external" // logins with an identity provider while a limit is reached
+const maxAccount = 128 // characters of the name that a failed login gave
 
-	maxAccount = 128 // characters of the name that a failed login gave
-)
-
-// AttemptOf returns an attempt of a client that is not signed in.
+// AttemptOf returns an attempt of a client. The account is "" for a login with an identity provider.
 func AttemptOf(from api.Caller, account string) Attempt {
 	return Attempt{
 		account: excerpt.Characters(Fold(account), maxAccount),
@@ -72,19 +59,22 @@ func AttemptOf(from api.Caller, account string) Attempt {
 	}
 }
 
-// ChangeAttempt returns the attempt of a signed-in user to change the password. Failed logins do
-// not count for it.
-func ChangeAttempt(caller api.Caller) Attempt {
-	a := AttemptOf(caller, changeAccount(caller.UserID))
-	a.user, a.known.network = true, true
+// On returns the attempt with the device, or "", on which the account has signed in.
+func (a Attempt) On(device string) Attempt {
+	a.device = device
 	return a
 }
 
-func changeAccount(userID string) string { return "/change-password/" + userID }
+// limitsAccount reports whether the failures of all networks lock the account. Those of the setup
+// would lock out the operator.
+func (a Attempt) limitsAccount() bool { return a.account != "" && !strings.HasPrefix(a.account, "/") }
+
+// deviceAccount returns the account that counts the failures of the device.
+func (a Attempt) deviceAccount() string { return "/device/" + a.device }
 
 // Party returns the party of the hashes of the attempt.
 func (a Attempt) Party() Party {
-	return Party{account: a.account, network: a.network, known: a.known.network}
+	return Party{account: a.account, network: a.network, known: a.device != ""}
 }
 
 // recordWithin bounds the time to count and record a failure.
@@ -102,215 +92,132 @@ func window(now time.Time) (from, to int64) {
 	return db.Micros(now.Add(-Window)), db.Micros(now.Add(Window))
 }
 
-// Start returns the attempt with the known facts about it, or fails with 429 if its password is not
-// checked.
-func (s *Service) Start(ctx context.Context, a Attempt) (Attempt, error) {
-	now := s.store.Now()
-	read := readAttempts
-	if a.user {
-		read = readTimes
-	}
-	times, err := read(ctx, s.store.Read(), &a, now)
-	if err != nil {
-		return a, err
-	}
-	reached := a.reached(times, now)
-	a.locked, a.passes, a.rejected = reached.wait > 0, reached.bypassed, reached.rejected()
-	if a.locked && (!a.known.anyone || reached.recent) {
-		return a, a.rejected
-	}
-	return a, nil
+// Start fails with 429 if a limit is reached that applies to the attempt.
+func (s *Service) Start(ctx context.Context, a Attempt) error {
+	return s.check(ctx, s.store.Read(), a)
 }
 
-// Refused reports whether a password is rejected by [Service.RejectSlowly], because a limit is
-// reached and it is incorrect, or the account is not known there.
-func (a Attempt) Refused(right bool) bool { return a.locked && !(right && a.passes) }
-
-// limits are those that an attempt has reached.
-type limits struct {
-	wait     time.Duration // until none of them is reached
-	bypassed bool          // the account is known where they apply
-	recent   bool          // a failure of the account from the address is younger than slowAttempts
-}
-
-func (l limits) rejected() error {
-	return &api.Error{Code: api.RateLimited, RetryAfter: l.wait, Limit: api.LimitSignIn}
-}
-
-// reached returns the limits that the attempt has reached.
-func (a Attempt) reached(times attemptTimes, now time.Time) (l limits) {
-	from, to := window(now)
-	l.bypassed = true
-	l.recent = times.last > db.Micros(now.Add(-slowAttempts)) && times.last <= to
-	for _, limit := range []struct {
-		since  int64
-		exempt bool // the limit does not apply
-		known  bool
-	}{
-		{since: times.address, known: a.known.address},
-		{since: times.account, known: a.known.address},
-		{since: times.network, known: a.known.network, exempt: a.user},
-	} {
-		if limit.since > from && limit.since <= to && !limit.exempt {
-			l.wait = max(l.wait, db.Time(limit.since).Sub(db.Time(from)))
-			l.bypassed = l.bypassed && limit.known
-		}
-	}
-	return l
-}
-
-// limits reads the limits that the attempt has reached.
-func (s *Service) limits(ctx context.Context, q db.Querier, a Attempt) (limits, error) {
-	now := s.store.Now()
-	times, err := readTimes(ctx, q, &a, now)
-	return a.reached(times, now), err
-}
-
-// CheckLocked fails with 429 if a limit is reached that applies to the account.
-func (s *Service) CheckLocked(ctx context.Context, a Attempt) error {
-	return s.checkLocked(ctx, s.store.Read(), a)
-}
-
-func (s *Service) checkLocked(ctx context.Context, q db.Querier, a Attempt) error {
-	limits, err := s.limits(ctx, q, a)
-	if err == nil && limits.wait > 0 && !limits.bypassed {
-		err = limits.rejected()
+func (s *Service) check(ctx context.Context, q db.Querier, a Attempt) error {
+	wait, err := s.wait(ctx, q, a)
+	if err == nil && wait > 0 {
+		err = rejected(wait)
 	}
 	return err
 }
 
-// Count counts a failure for the account and for the network, or fails with 429 if others
-// reached the limit first. Of any number of concurrent attempts, only five learn that they were
-// incorrect.
-func (s *Service) Count(ctx context.Context, tx *store.Tx, a Attempt) error {
+func rejected(wait time.Duration) error {
+	return &api.Error{Code: api.RateLimited, RetryAfter: wait, Limit: api.LimitSignIn}
+}
+
+// wait returns the time until no limit of the attempt is reached.
+func (s *Service) wait(ctx context.Context, q db.Querier, a Attempt) (wait time.Duration, err error) {
+	times, err := readTimes(ctx, q, a)
+	if err != nil {
+		return 0, err
+	}
 	from, to := window(s.store.Now())
-	counted, err := addAddressFailure(ctx, tx, a, s.store.Now(), from, to)
-	if err != nil {
-		return err
+	reached := []int64{times.address, times.account, times.network}
+	if a.device != "" {
+		reached = []int64{times.device}
 	}
-	if !counted {
-		return s.tooLate(ctx, tx, a)
+	for _, since := range reached {
+		if since > from && since <= to {
+			wait = max(wait, db.Time(since).Sub(db.Time(from)))
+		}
 	}
-	if err := s.countAccount(ctx, tx, a); err != nil {
-		return err
-	}
-	return s.CountNetwork(ctx, tx, a)
+	return wait, nil
 }
 
-// countAccount counts a failure of an account from all networks, or fails with 429. The account of
-// the setup and the change of a password have no such limit: it would lock out the operator, or the
-// user who is signed in.
-func (s *Service) countAccount(ctx context.Context, tx *store.Tx, a Attempt) error {
-	if strings.HasPrefix(a.account, "/") {
-		return nil
-	}
-	counted, err := addAccountFailure(ctx, tx, a, s.store.Now())
-	if err != nil || counted {
-		return err
-	}
-	return s.tooLate(ctx, tx, a)
+// Counted is the outcome of a failure that was counted.
+type Counted struct {
+	// Entries is the number of failures that an audit entry represents, or 0 without an entry.
+	Entries int
+
+	late time.Duration // until the limit ends that others reached first
 }
 
-// CountNetwork counts a failure only for the network, or fails with 429. The first failure after a
-// window begins a new window. Rows of addresses are locked before rows of accounts, and these
-// before rows of networks.
-func (s *Service) CountNetwork(ctx context.Context, tx *store.Tx, a Attempt) error {
-	counted, err := addNetworkFailure(ctx, tx, a, s.store.Now())
-	if err != nil || counted || a.user {
-		return err
+// Err returns 429 if others reached the limit first, or else why. Of any number of concurrent
+// attempts, only as many as the limit permits learn that they were incorrect.
+func (c Counted) Err(why error) error {
+	if c.late > 0 {
+		return rejected(c.late)
 	}
-	return s.tooLate(ctx, tx, a)
+	return why
 }
 
-// tooLate returns the 429 of a failure that came after the lock.
-func (s *Service) tooLate(ctx context.Context, tx *store.Tx, a Attempt) error {
-	limits, err := s.limits(ctx, tx, a)
-	if err != nil {
-		return err
+// Sampled returns the number of failures that the audit entry represents, or 0 for one.
+func (c Counted) Sampled() int {
+	if c.Entries > 1 {
+		return c.Entries
 	}
-	limits.wait = max(limits.wait, time.Second) // the lock may have ended in the meantime
-	return limits.rejected()
+	return 0
 }
 
-// RejectSlowly counts a failed attempt while a limit is reached, and returns its 429.
-// It does the same for every name and password, and nothing is recorded.
-func (s *Service) RejectSlowly(ctx context.Context, a Attempt) error {
-	ctx, cancel := Detached(ctx)
-	defer cancel()
-	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
-		_, err := s.slowly(ctx, tx, a)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return a.rejected
-}
-
-// slowly counts an attempt while a limit is reached. It reports false if there was one within
-// slowAttempts.
-func (s *Service) slowly(ctx context.Context, tx *store.Tx, a Attempt) (bool, error) {
-	_, to := window(s.store.Now())
-	return addSlowAttempt(ctx, tx, a, s.store.Now(), db.Micros(s.store.Now().Add(-slowAttempts)), to)
-}
-
-// Clear deletes the failures of the account after a success, or fails with 429 if a limit
-// was reached first that applies to it: a correct guess among concurrent incorrect ones counts only
-// before the lock, and one of several concurrent ones while a limit is reached. The row of the
-// member is locked already. A reset of the password locks in the same order.
-func (s *Service) Clear(ctx context.Context, tx *store.Tx, a Attempt) error {
-	if a.locked {
-		first, err := s.slowly(ctx, tx, a)
+// Count counts a failure. Rows of addresses are locked before rows of accounts, and these before
+// rows of networks.
+func (s *Service) Count(ctx context.Context, tx *store.Tx, a Attempt) (c Counted, err error) {
+	now := s.store.Now()
+	within := true
+	c.Entries = 1
+	if a.device != "" {
+		n, err := addFailure(ctx, tx, accounts, a.deviceAccount(), now)
 		if err != nil {
-			return err
+			return c, err
 		}
-		if !first {
-			return s.tooLate(ctx, tx, a)
+		within = n <= maxOfDevice
+	} else if a.account != "" {
+		if within, err = addAddressFailure(ctx, tx, a, now); err != nil {
+			return c, err
 		}
-		if err := s.checkLocked(ctx, tx, a); err != nil {
-			return err
-		}
-		return deleteAddressFailures(ctx, tx, a)
 	}
-	from, to := window(s.store.Now())
-	if err := deleteUnlocked(ctx, tx, a, from, to); err != nil {
+	if a.account != "" {
+		n, inMinute, err := addAccountFailure(ctx, tx, a, now)
+		if err != nil {
+			return c, err
+		}
+		within = within && (n <= maxFailures || a.device != "" || !a.limitsAccount())
+		c.Entries = entries(inMinute)
+	}
+	if a.device == "" {
+		n, err := addFailure(ctx, tx, networks, a.network, now)
+		if err != nil {
+			return c, err
+		}
+		within = within && n <= maxFailures
+	}
+	if !within {
+		c.late, err = s.wait(ctx, tx, a)
+		c.late = max(c.late, time.Second) // the limit may have ended in the meantime
+	}
+	return c, err
+}
+
+// entries returns the number of failures that the entry of the nth one within a minute represents.
+func entries(n int64) int {
+	switch {
+	case n <= maxRecorded:
+		return 1
+	case n%sample == 0:
+		return sample
+	}
+	return 0
+}
+
+// Clear deletes the failures of the account at the address, or those of the device, after a
+// success. It fails with 429 if a limit was reached first: a correct guess among concurrent
+// incorrect ones counts only before that. The row of the member is locked already. A reset of the
+// password locks in the same order.
+func (s *Service) Clear(ctx context.Context, tx *store.Tx, a Attempt) error {
+	if err := deleteUnlocked(ctx, tx, a, s.store.Now()); err != nil {
 		return err
 	}
-	limits, err := s.limits(ctx, tx, a)
-	if err == nil && limits.wait > 0 && !(limits.bypassed && a.known.network) {
-		err = limits.rejected()
-	}
-	return err
+	return s.check(ctx, tx, a)
 }
 
 // Forget deletes the failures of a user whose password was reset: failures with the former password
 // must not lock out its owner.
-func Forget(ctx context.Context, tx *store.Tx, userID, username string) error {
-	return deleteAttempts(ctx, tx, Fold(username), changeAccount(userID))
-}
-
-// CheckNetwork fails with 429 if too many attempts from the network have failed. Failures of others
-// do not lock out an address from which a user of the tenant signed in within a day: one attempt
-// every 5 s is checked there.
-func (s *Service) CheckNetwork(ctx context.Context, a Attempt, tenantID string) error {
-	reached, err := s.limits(ctx, s.store.Read(), a)
-	if err != nil || reached.wait == 0 {
-		return err
-	}
-	known, err := signedInFrom(ctx, s.store.Read(), tenantID, a, s.store.Now())
-	if err != nil {
-		return err
-	}
-	if known {
-		err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
-			known, err = s.slowly(ctx, tx, a)
-			return err
-		})
-	}
-	if err == nil && !known {
-		err = reached.rejected()
-	}
-	return err
+func Forget(ctx context.Context, tx *store.Tx, username string) error {
+	return deleteAttempts(ctx, tx, Fold(username))
 }
 
 // Sweep deletes the failures that no longer count.

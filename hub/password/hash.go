@@ -1,16 +1,17 @@
 // Package password hashes the passwords of users, and bounds how often one can be guessed.
 //
 //	passwords := password.New(password.Config{Store: store})
-//	attempt, err := passwords.Start(ctx, password.AttemptOf(caller, username))
+//	attempt := password.AttemptOf(caller, username).On(device)
+//	err := passwords.Start(ctx, attempt)
 //	if err != nil { ... } // 429: too many attempts have failed
 //	right, err := passwords.Verify(ctx, attempt.Party(), storedHash, given)
 //
 // Hashes are those of argon2id. Half of the cores compute them; of the others that wait, no account
 // and no network has more than its share.
 //
-// Within 15 minutes, an account may fail 5 times from an address and 100 times from all, and a
-// network 100 times. Then the response is 429 for every name. The correct password of an account
-// that signed in there within a day still passes, every 5 seconds.
+// Within 15 minutes, an account may fail 10 times on a device on which it has signed in. Without a
+// device, it may fail 5 times from an address and 100 times from all, and a network 100 times. Then
+// the response is 429 for every name, and nothing is compared.
 package password
 
 import (

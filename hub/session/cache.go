@@ -26,6 +26,7 @@ type state struct {
 	readAt   time.Time
 	signing  string       // id of the key that the hub signs with; unset for a CLI token
 	read     uint64       // the value of token.Keys.Reads when signing was read
+	device   string       // of a session
 	lastUsed atomic.Int64 // as stored, or about to be stored
 
 	endedByDisable bool // disabling the user ended the session

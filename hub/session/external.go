@@ -32,7 +32,7 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 		if !u.Active() {
 			return api.AccountDisabled
 		}
-		if signIn, err = s.begin(ctx, tx, u, from, e.SessionID); err != nil {
+		if signIn, err = s.begin(ctx, tx, u, from, origin{provider: e.SessionID}); err != nil {
 			return err
 		}
 		detail := externalLoginDetail{SessionID: signIn.session, Issuer: e.Issuer, Created: created, Role: string(u.Role), Groups: u.Groups}
@@ -42,7 +42,7 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 	if errors.Is(err, api.AccountDisabled) {
 		failed := u.Event(from)
 		failed.Status = auditlog.Failure
-		return SignIn{}, s.rejectExternal(ctx, from, failed, string(api.AccountDisabled), api.AccountDisabled)
+		return SignIn{}, s.rejectExternal(ctx, ExternalAttempt{from: from, attempt: password.AttemptOf(from, "")}, failed, string(api.AccountDisabled), api.AccountDisabled)
 	}
 	if err == nil { // the role and the groups may be others than before
 		s.forget(u.ID)
@@ -50,34 +50,55 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 	return signIn, err
 }
 
+// ExternalAttempt is a login with an identity provider whose user is not known yet.
+type ExternalAttempt struct {
+	from    api.Caller
+	org     string
+	attempt password.Attempt
+}
+
+// StartExternal returns an attempt to sign in to an organization. It fails with 429 if too many
+// logins from the network have failed, or with a device token of one of its users, too many on that
+// device. Each failure is given to [Service.RejectExternal].
+func (s *Service) StartExternal(ctx context.Context, from api.Caller, org, devices string) (a ExternalAttempt, err error) {
+	device, err := s.deviceOf(ctx, devices, func(u user.User) bool { return u.TenantID == org && u.Active() })
+	if err != nil {
+		return a, err
+	}
+	a = ExternalAttempt{from: from, org: org, attempt: password.AttemptOf(from, "").On(device)}
+	return a, s.passwords.Start(ctx, a.attempt)
+}
+
 // RejectExternal records a login that failed before the user was known, in the log of
-// [api.SystemTenant], and returns the given error. It returns 429 instead, and records nothing, if
-// too many logins from the network have failed.
-func (s *Service) RejectExternal(ctx context.Context, from api.Caller, org, reason string, fault error) error {
-	e := from.Event().WithTarget("organization", org, org)
+// [api.SystemTenant], and returns the given error. It returns 429 instead if concurrent logins
+// reached the limit.
+func (s *Service) RejectExternal(ctx context.Context, a ExternalAttempt, reason string, fault error) error {
+	e := a.from.Event().WithTarget("organization", a.org, a.org)
 	e.TenantID, e.Status = api.SystemTenant, auditlog.Failure
-	err := s.rejectExternal(ctx, from, e, reason, fault)
+	err := s.rejectExternal(ctx, a, e, reason, fault)
 	s.metrics.reject(ctx, err)
 	return err
 }
 
-func (s *Service) rejectExternal(ctx context.Context, from api.Caller, e auditlog.Event, reason string, fault error) error {
+func (s *Service) rejectExternal(ctx context.Context, a ExternalAttempt, e auditlog.Event, reason string, fault error) error {
 	ctx, cancel := password.Detached(ctx)
 	defer cancel()
-	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
-		tx.Record(user.ActionLoginFailed.Record(e, user.LoginFailedDetail{Reason: reason}))
-		return s.passwords.CountNetwork(ctx, tx, password.AttemptOf(from, ""))
-	})
+	counted, err := s.recordFailure(ctx, a.attempt, e, reason)
 	if err != nil {
 		return err
 	}
-	return fault
+	return counted.Err(fault)
 }
 
-// CheckExternal fails with 429 if too many logins from the network have failed, see
-// [Service.RejectExternal] and [password.Service.CheckNetwork].
-func (s *Service) CheckExternal(ctx context.Context, from api.Caller, org string) error {
-	return s.passwords.CheckNetwork(ctx, password.AttemptOf(from, password.External), org)
+// recordFailure counts and records a sign-in that failed.
+func (s *Service) recordFailure(ctx context.Context, a password.Attempt, e auditlog.Event, reason string) (counted password.Counted, err error) {
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
+		if counted, err = s.passwords.Count(ctx, tx, a); err == nil {
+			user.RecordFailure(tx, e, reason, counted)
+		}
+		return err
+	})
+	return counted, err
 }
 
 // ExternalLogout names the sessions that an identity provider ends: all of a subject, those of one

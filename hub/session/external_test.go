@@ -238,12 +238,16 @@ func TestRejectedExternalLogins(t *testing.T) {
 	eachExternal(t, func(t *testing.T, s *server) {
 		fault := errors.New("the fault")
 		from := api.Caller{RemoteIP: "192.0.2.1"}
+		attempt, err := s.service.StartExternal(t.Context(), from, "acme", "")
+		require.NoError(t, err)
 		for range 100 {
-			require.Equal(t, fault, s.service.RejectExternal(t.Context(), from, "acme", "state", fault))
+			require.Equal(t, fault, s.service.RejectExternal(t.Context(), attempt, "state", fault))
 		}
-		require.ErrorIs(t, s.service.RejectExternal(t.Context(), from, "acme", "state", fault), api.RateLimited)
+		require.ErrorIs(t, s.service.RejectExternal(t.Context(), attempt, "state", fault), api.RateLimited)
+		_, err = s.service.StartExternal(t.Context(), from, "acme", "")
+		require.ErrorIs(t, err, api.RateLimited)
 		log := s.log(api.SystemTenant)
-		require.Len(t, log, 100)
+		require.Len(t, log, 101, "the one that came too late too")
 		require.Equal(t, `auth.login_failed acme failure {"reason":"state"}`, log[0])
 		s.enter(stranger("acme", "1", "ada"))
 	})

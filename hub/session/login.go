@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/password"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/hub/user"
@@ -16,6 +17,10 @@ import (
 type LoginInput struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
+
+	// DeviceToken is that of an earlier sign-in of the user on this device, or "". Tokens of several
+	// users are separated by "~".
+	DeviceToken string `json:"device_token"`
 }
 
 func (in LoginInput) validate() error {
@@ -53,8 +58,14 @@ func (s *Service) Login(ctx context.Context, from api.Caller, in LoginInput) (si
 }
 
 func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) (signIn SignIn, err error) {
-	attempt, err := s.passwords.Start(ctx, password.AttemptOf(from, in.Username))
+	device, err := s.deviceOf(ctx, in.DeviceToken, func(u user.User) bool {
+		return u.TenantID == api.DefaultTenant && password.Fold(u.Username) == password.Fold(in.Username)
+	})
 	if err != nil {
+		return signIn, err
+	}
+	attempt := password.AttemptOf(from, in.Username).On(device)
+	if err := s.passwords.Start(ctx, attempt); err != nil { // before the user is read: a response for every name
 		return signIn, err
 	}
 	u, err := user.ByName(ctx, s.store.Read(), api.DefaultTenant, in.Username)
@@ -67,8 +78,6 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 	}
 	right = right && !u.ResetExpired(s.store.Now())
 	switch {
-	case attempt.Refused(right && u.Active()):
-		return signIn, s.passwords.RejectSlowly(ctx, attempt)
 	case !right:
 		return signIn, s.rejectLogin(ctx, from, u, attempt, in.Username, api.InvalidCredentials)
 	case !u.Active():
@@ -93,7 +102,7 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 		if err := s.passwords.Clear(ctx, tx, attempt); err != nil {
 			return err
 		}
-		if signIn, err = s.begin(ctx, tx, now, from, ""); err != nil {
+		if signIn, err = s.begin(ctx, tx, now, from, origin{device: device}); err != nil {
 			return err
 		}
 		tx.Record(actionLogin.Record(now.Event(from), sessionDetail{SessionID: signIn.session}))
@@ -115,18 +124,16 @@ func (s *Service) rejectLogin(ctx context.Context, from api.Caller, u user.User,
 	e.UserID = u.ID
 	e.UserName = user.AuditName(name)
 	e.Status = auditlog.Failure
-	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
-		tx.Record(user.ActionLoginFailed.Record(e, user.LoginFailedDetail{Reason: string(why)}))
-		if why != api.InvalidCredentials { // the password was correct: no other limit bounds the entries of a disabled account
-			return s.passwords.CountNetwork(ctx, tx, attempt)
-		}
-		return s.passwords.Count(ctx, tx, attempt)
-	})
+	counted, err := s.recordFailure(ctx, attempt, e, string(why))
 	if err != nil {
 		return err
 	}
-	return why
+	return counted.Err(why)
 }
+
+// maxWrongPasswords is how many incorrect passwords end the sessions of a device that gave them to
+// change the password.
+const maxWrongPasswords = 5
 
 // ChangePasswordInput is the current password and the new one.
 type ChangePasswordInput struct {
@@ -165,8 +172,12 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 	if err := in.validate(caller); err != nil {
 		return err
 	}
-	attempt, err := s.passwords.Start(ctx, password.ChangeAttempt(caller))
+	own, err := s.state(caller.SessionID, func(st *state) error { return s.readSession(ctx, caller.SessionID, st) })
 	if err != nil {
+		return err
+	}
+	attempt := password.AttemptOf(caller, caller.UserName).On(own.device) // a session is on its device
+	if err := s.passwords.Start(ctx, attempt); err != nil {
 		return err
 	}
 	u, err := user.ByID(ctx, s.store.Read(), caller.TenantID, caller.UserID)
@@ -181,7 +192,7 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 		return err
 	}
 	if !right {
-		return s.rejectChange(ctx, caller, u, attempt)
+		return s.rejectChange(ctx, caller, u, attempt, own.device)
 	}
 	hash, err := s.passwords.Hash(ctx, attempt.Party(), in.NewPassword)
 	if err != nil {
@@ -198,6 +209,9 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 		if err := s.passwords.Clear(ctx, tx, attempt); err != nil {
 			return err
 		}
+		if err := clearWrongPasswords(ctx, tx, u); err != nil {
+			return err
+		}
 		ended, err := user.EndSessions(ctx, tx, u, caller.SessionID, user.EndedByPassword)
 		tx.Record(actionChangePassword.Record(u.Event(caller), changePasswordDetail{SessionsEnded: len(ended)}))
 		return err
@@ -206,19 +220,45 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 	return err
 }
 
-// rejectChange counts an incorrect old password, so that the holder of a stolen session cannot find
-// the password.
-func (s *Service) rejectChange(ctx context.Context, caller api.Caller, u user.User, attempt password.Attempt) error {
+// rejectChange counts an incorrect old password, and ends the session after maxWrongPasswords: the
+// holder of a stolen session cannot find the password, neither with other sessions that it began.
+func (s *Service) rejectChange(ctx context.Context, caller api.Caller, u user.User, attempt password.Attempt, device string) error {
 	ctx, cancel := password.Detached(ctx)
 	defer cancel()
+	ctx = db.WithCheck(ctx, nil) // the failure may end the access of the caller
 	e := u.Event(caller)
 	e.Status = auditlog.Failure
-	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
-		tx.Record(actionChangePassword.Record(e, changePasswordDetail{Reason: string(api.InvalidCredentials)}))
-		return s.passwords.Count(ctx, tx, attempt)
+	var counted password.Counted
+	var live, ended int
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
+		ended = 0
+		if counted, err = s.passwords.Count(ctx, tx, attempt); err != nil {
+			return err
+		}
+		sessions, err := countWrongPassword(ctx, tx, caller, device)
+		if err != nil {
+			return err
+		}
+		live = len(sessions)
+		for _, end := range sessions {
+			if end {
+				ended++
+			}
+		}
+		if counted.Entries > 0 || ended > 0 {
+			detail := changePasswordDetail{Reason: string(api.InvalidCredentials), Attempts: counted.Sampled(), SessionsEnded: ended}
+			tx.Record(actionChangePassword.Record(e, detail))
+		}
+		return nil
 	})
+	if ended > 0 {
+		s.forget(u.ID)
+	}
 	if err != nil {
 		return err
 	}
-	return api.InvalidCredentials.New("The old password is wrong.")
+	if live == 0 { // the session has ended, and the password is not judged
+		return api.TokenRevoked
+	}
+	return counted.Err(api.InvalidCredentials.New("The old password is wrong."))
 }

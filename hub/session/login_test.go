@@ -198,7 +198,8 @@ func TestRaceOfGuesses(t *testing.T) {
 				failed++
 			}
 		}
-		require.Equal(t, 5, failed)
+		require.Equal(t, s.count(`SELECT failures FROM login_accounts`), failed, "all that were compared")
+		require.GreaterOrEqual(t, failed, 5)
 	})
 }
 

@@ -55,7 +55,7 @@ func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in Pr
 		if err != nil {
 			return err
 		}
-		own.id = ids.New()
+		own.id = ids.New() // on the device of the caller
 		own.idle = earlier(tx.Now.Add(codeLife), own.limit)
 		if err := insertSession(ctx, tx, u, own, caller); err != nil {
 			return err

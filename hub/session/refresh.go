@@ -34,6 +34,7 @@ type RefreshInput struct {
 type family struct {
 	user    user.User
 	session string
+	device  string
 	revoked bool
 	why     string // why the session ended
 	idle    time.Time
@@ -118,7 +119,7 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 		if !extended {
 			return api.TokenRevoked
 		}
-		if signIn, err = s.newTokens(ctx, tx, f.user, f.session, f.limit); err != nil || !exchange {
+		if signIn, err = s.newTokens(ctx, tx, f.user, origin{id: f.session, limit: f.limit, device: f.device}); err != nil || !exchange {
 			return err
 		}
 		signIn.evicted, err = evictSessions(ctx, tx, f.user, f.session)

@@ -24,6 +24,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,6 +143,7 @@ type SignIn struct {
 	ExpiresIn        int64      `json:"expires_in"` // seconds
 	RefreshToken     string     `json:"refresh_token"`
 	RefreshExpiresIn int64      `json:"refresh_expires_in"`
+	DeviceToken      string     `json:"device_token"`
 	User             SignInUser `json:"user"`
 
 	MustChangePassword bool `json:"must_change_password,omitempty"`
@@ -160,14 +162,17 @@ type SignInUser struct {
 	OrgID       string    `json:"org_id"`
 }
 
-// begin begins a session of a user in the transaction of the sign-in. provider is the session at
-// the identity provider, or "".
-func (s *Service) begin(ctx context.Context, tx *store.Tx, u user.User, from api.Caller, provider string) (SignIn, error) {
-	o := origin{id: ids.New(), idle: tx.Now.Add(sessionIdle), limit: tx.Now.Add(sessionLimit), provider: provider}
+// begin begins a session of a user in the transaction of the sign-in. Its device is a new one if o
+// has none.
+func (s *Service) begin(ctx context.Context, tx *store.Tx, u user.User, from api.Caller, o origin) (SignIn, error) {
+	o.id = ids.New()
+	o.device = cmp.Or(o.device, o.id)
+	o.idle = tx.Now.Add(sessionIdle)
+	o.limit = tx.Now.Add(sessionLimit)
 	if err := insertSession(ctx, tx, u, o, from); err != nil {
 		return SignIn{}, err
 	}
-	signIn, err := s.newTokens(ctx, tx, u, o.id, o.limit)
+	signIn, err := s.newTokens(ctx, tx, u, o)
 	if err != nil {
 		return SignIn{}, err
 	}
@@ -175,28 +180,32 @@ func (s *Service) begin(ctx context.Context, tx *store.Tx, u user.User, from api
 	return signIn, err
 }
 
-// newTokens issues the next pair of tokens of a session. Neither is valid after limit, the end of
-// the session.
-func (s *Service) newTokens(ctx context.Context, tx *store.Tx, u user.User, session string, limit time.Time) (SignIn, error) {
+// newTokens issues the next pair of tokens of a session, and the token of its device. None of the
+// pair is valid after the limit of the session.
+func (s *Service) newTokens(ctx context.Context, tx *store.Tx, u user.User, o origin) (SignIn, error) {
 	refresh, hash := token.Random("rt_")
-	if err := insertRefreshToken(ctx, tx, hash, session); err != nil {
+	if err := insertRefreshToken(ctx, tx, hash, o.id); err != nil {
 		return SignIn{}, err
 	}
-	expires := earlier(tx.Now.Add(token.Life), limit)
-	idle := earlier(tx.Now.Add(sessionIdle), limit)
+	device, err := s.deviceToken(u, o.device)
+	if err != nil {
+		return SignIn{}, err
+	}
+	expires := earlier(tx.Now.Add(token.Life), o.limit)
+	idle := earlier(tx.Now.Add(sessionIdle), o.limit)
 	access, err := s.keys.Sign(token.Claims{
-		Subject: u.ID, Session: session, TenantID: u.TenantID, Name: u.DisplayName, Role: u.Role, IssuedAt: tx.Now, ExpiresAt: expires,
+		Subject: u.ID, Session: o.id, TenantID: u.TenantID, Name: u.DisplayName, Role: u.Role, IssuedAt: tx.Now, ExpiresAt: expires,
 	})
 	if err != nil {
 		return SignIn{}, err
 	}
 	return SignIn{
 		AccessToken: access, TokenType: "Bearer", ExpiresIn: seconds(expires.Sub(tx.Now)),
-		RefreshToken: refresh, RefreshExpiresIn: seconds(idle.Sub(tx.Now)),
+		RefreshToken: refresh, RefreshExpiresIn: seconds(idle.Sub(tx.Now)), DeviceToken: device,
 		User:               SignInUser{ID: u.ID, Username: u.Username, DisplayName: u.DisplayName, Role: u.Role, TenantID: u.TenantID, OrgID: u.TenantID},
 		MustChangePassword: u.MustChange,
 
-		session: session,
+		session: o.id,
 	}, nil
 }
 
@@ -226,7 +235,7 @@ func signInNew[In any](ctx context.Context, s *Service, from api.Caller, in In,
 		return SignIn{}, err
 	}
 	err = create(ctx, from, in, func(ctx context.Context, tx *store.Tx, u user.User) (err error) {
-		signIn, err = s.begin(ctx, tx, u, from, "")
+		signIn, err = s.begin(ctx, tx, u, from, origin{})
 		return err
 	})
 	return signIn, err
@@ -279,8 +288,8 @@ func (s *Service) RevokeSession(ctx context.Context, caller api.Caller, id strin
 	return err
 }
 
-// EndUserSessions ends all live sessions of a user, with an audit entry for each. These may be the
-// caller's own.
+// EndUserSessions ends all live sessions of a user, with an audit entry for each, and revokes the
+// device tokens of the user. These may be the caller's own.
 func (s *Service) EndUserSessions(ctx context.Context, caller api.Caller, id string) error {
 	var u user.User
 	err := s.users.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) (err error) {
@@ -321,7 +330,8 @@ type (
 		SessionID string `json:"sessionId"`
 	}
 	changePasswordDetail struct {
-		Reason        string `json:"reason,omitempty"` // of a failure: invalid_credentials
+		Reason        string `json:"reason,omitempty"`   // of a failure: invalid_credentials
+		Attempts      int    `json:"attempts,omitempty"` // that the entry of a failure represents, if more than one
 		SessionsEnded int    `json:"sessionsEnded"`
 	}
 	externalLoginDetail struct {

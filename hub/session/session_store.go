@@ -18,14 +18,20 @@ type origin struct {
 	idle     time.Time // when it ends without a refresh
 	limit    time.Time // when it ends
 	provider string    // the session at the identity provider, or ""
+	device   string    // of its device token
+	wrong    int64     // incorrect passwords that the sessions of the device gave
 }
+
+// deviceColumn is the device of a session s. Sessions of an earlier version have none.
+const deviceColumn = `CASE WHEN s.device = '' THEN s.id ELSE s.device END`
 
 // readOrigin returns the origin of the session of the caller.
 func readOrigin(ctx context.Context, tx *store.Tx, caller api.Caller) (o origin, err error) {
 	var idle, limit int64
 	var provider sql.NullString
-	err = tx.QueryRowContext(ctx, `SELECT id, idle_until, expires_at, provider_session FROM sessions WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.SessionID).
-		Scan(&o.id, &idle, &limit, &provider)
+	err = tx.QueryRowContext(ctx, `SELECT id, idle_until, expires_at, provider_session, `+deviceColumn+`, wrong_passwords
+		FROM sessions s WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.SessionID).
+		Scan(&o.id, &idle, &limit, &provider, &o.device, &o.wrong)
 	o.idle = db.Time(idle)
 	o.limit = db.Time(limit)
 	o.provider = provider.String
@@ -35,10 +41,10 @@ func readOrigin(ctx context.Context, tx *store.Tx, caller api.Caller) (o origin,
 // insertSession stores a new session of a user.
 func insertSession(ctx context.Context, tx *store.Tx, u user.User, o origin, from api.Caller) error {
 	return db.Exec(ctx, tx, "insert session", `INSERT INTO sessions
-			(id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, address, user_agent, provider_session)
-		VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11)`,
+			(id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, user_agent, provider_session, device, wrong_passwords)
+		VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		o.id, u.TenantID, u.ID, db.Micros(tx.Now), db.Micros(o.idle), db.Micros(o.limit),
-		from.RemoteIP, api.NetworkOf(from.RemoteIP), api.AddressOf(from.RemoteIP), from.UserAgent, sql.NullString{String: o.provider, Valid: o.provider != ""})
+		from.RemoteIP, api.NetworkOf(from.RemoteIP), from.UserAgent, sql.NullString{String: o.provider, Valid: o.provider != ""}, o.device, o.wrong)
 }
 
 // readSession reads a session and its user. A session that does not exist was deleted with its
@@ -51,8 +57,8 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 	)
 	st.read = s.keys.Reads()
 	u, err := user.Scan(s.store.Read().QueryRowContext(ctx, `SELECT `+user.Columns+`, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, s.last_used_at,
-			COALESCE((SELECT id FROM signing_keys WHERE retired_at IS NULL), '')
-		FROM sessions s JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE s.id = $1`, id), &revoked, &why, &idle, &expires, &lastUsed, &st.signing)
+			COALESCE((SELECT id FROM signing_keys WHERE retired_at IS NULL), ''), `+deviceColumn+`
+		FROM sessions s JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE s.id = $1`, id), &revoked, &why, &idle, &expires, &lastUsed, &st.signing, &st.device)
 	if err != nil {
 		return db.WrapOne("read session", err, api.TokenRevoked)
 	}
@@ -130,6 +136,21 @@ func endSession(ctx context.Context, tx *store.Tx, tenantID, userID, id, why str
 	return n > 0, err
 }
 
+// countWrongPassword counts an incorrect password of a session for all sessions of its device, and
+// ends them when there are maxWrongPasswords. It returns for each live one whether it ended.
+func countWrongPassword(ctx context.Context, tx *store.Tx, caller api.Caller, device string) ([]bool, error) {
+	return db.Values[bool](ctx, tx, "count incorrect password", `UPDATE sessions AS s SET wrong_passwords = s.wrong_passwords + 1,
+			revoked_at = CASE WHEN s.wrong_passwords + 1 >= $1 THEN CAST($2 AS BIGINT) END, revoked_why = CASE WHEN s.wrong_passwords + 1 >= $1 THEN $3 END
+		WHERE s.tenant_id = $4 AND s.user_id = $5 AND `+deviceColumn+` = $6 AND s.revoked_at IS NULL RETURNING revoked_at IS NOT NULL`,
+		maxWrongPasswords, db.Micros(tx.Now), user.EndedByPassword, caller.TenantID, caller.UserID, device)
+}
+
+// clearWrongPasswords forgets the incorrect passwords of the sessions of a user.
+func clearWrongPasswords(ctx context.Context, tx *store.Tx, u user.User) error {
+	return db.Exec(ctx, tx, "clear incorrect passwords",
+		`UPDATE sessions SET wrong_passwords = 0 WHERE tenant_id = $1 AND user_id = $2 AND wrong_passwords > 0`, u.TenantID, u.ID)
+}
+
 // insertRefreshToken stores the next refresh token of a session.
 func insertRefreshToken(ctx context.Context, tx *store.Tx, hash []byte, session string) error {
 	return db.Exec(ctx, tx, "insert refresh token", `INSERT INTO refresh_tokens (hash, session_id, created_at) VALUES ($1, $2, $3)`,
@@ -159,9 +180,9 @@ func readFamily(ctx context.Context, q db.Querier, hash []byte) (f family, err e
 		idle, limit      int64
 		why              sql.NullString
 	)
-	f.user, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, s.id, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, t.rotated_at
+	f.user, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, s.id, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, t.rotated_at, `+deviceColumn+`
 		FROM refresh_tokens t JOIN sessions s ON s.id = t.session_id JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE t.hash = $1`, hash),
-		&f.session, &revoked, &why, &idle, &limit, &rotated)
+		&f.session, &revoked, &why, &idle, &limit, &rotated, &f.device)
 	f.revoked = revoked.Valid
 	f.why = why.String
 	f.idle = db.Time(idle)

@@ -1,6 +1,10 @@
 package user
 
-import "github.com/seed93082962/agenthost/auditlog"
+import (
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/password"
+	"github.com/seed93082962/agenthost/hub/store"
+)
 
 // The audit actions of this package. A detail lists every field that an entry of the action can
 // contain, and never a secret.
@@ -18,8 +22,7 @@ var (
 	actionCreateInvite = auditlog.Define[inviteDetail]("invite.create")
 	actionRevokeInvite = auditlog.Define[inviteDetail]("invite.revoke")
 
-	// ActionLoginFailed is the action of a login, or a setup, that failed.
-	ActionLoginFailed = auditlog.Define[LoginFailedDetail]("auth.login_failed")
+	actionLoginFailed = auditlog.Define[loginFailedDetail]("auth.login_failed")
 )
 
 // Values of Event.TargetType.
@@ -28,12 +31,19 @@ const (
 	targetInvite = "invite"
 )
 
-// LoginFailedDetail is the detail of [ActionLoginFailed].
-type LoginFailedDetail struct {
-	Reason string `json:"reason"` // invalid_credentials, account_disabled, invalid_setup_token, or that of package external
+// RecordFailure records a login or a setup that failed, unless only a sample is recorded. The reason
+// is invalid_credentials, account_disabled, invalid_setup_token, or that of package external.
+func RecordFailure(tx *store.Tx, e auditlog.Event, reason string, counted password.Counted) {
+	if counted.Entries > 0 {
+		tx.Record(actionLoginFailed.Record(e, loginFailedDetail{Reason: reason, Attempts: counted.Sampled()}))
+	}
 }
 
 type (
+	loginFailedDetail struct {
+		Reason   string `json:"reason"`
+		Attempts int    `json:"attempts,omitempty"` // that the entry represents, if more than one
+	}
 	registerDetail struct {
 		InviteID string `json:"inviteId"`
 		Role     string `json:"role"`

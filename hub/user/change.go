@@ -284,5 +284,5 @@ func resetPassword(ctx context.Context, tx *store.Tx, u User, hash string, e aud
 	for _, i := range invites {
 		tx.Record(i.revoked(e))
 	}
-	return password.Forget(ctx, tx, u.ID, u.Username)
+	return password.Forget(ctx, tx, u.Username)
 }

@@ -138,7 +138,7 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput
 	ctx, cancel := password.Detached(ctx)
 	defer cancel()
 	attempt := password.AttemptOf(from, password.Setup)
-	if err := s.passwords.CheckLocked(ctx, attempt); err != nil {
+	if err := s.passwords.Start(ctx, attempt); err != nil {
 		return err
 	}
 	if known, err := setupTokenKnown(ctx, s.store.Read(), in.SetupToken, s.store.Now()); err != nil || known {
@@ -147,17 +147,20 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput
 	e := from.Event()
 	e.TenantID, e.TargetType, e.Status = api.DefaultTenant, targetUser, auditlog.Failure
 	e.UserName = AuditName(cmp.Or(in.Username, firstUsername))
-	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+	var counted password.Counted
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
 		if err := checkSetup(ctx, tx); err != nil { // the first user deletes the tokens
 			return err
 		}
-		tx.Record(ActionLoginFailed.Record(e, LoginFailedDetail{Reason: "invalid_setup_token"}))
-		return s.passwords.Count(ctx, tx, attempt)
+		if counted, err = s.passwords.Count(ctx, tx, attempt); err == nil {
+			RecordFailure(tx, e, "invalid_setup_token", counted)
+		}
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	return api.InvalidCredentials.New("Incorrect setup token: use the one that the hub printed at its last start.")
+	return counted.Err(api.InvalidCredentials.New("Incorrect setup token: use the one that the hub printed at its last start."))
 }
 
 // Mode is how users sign in.

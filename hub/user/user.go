@@ -112,6 +112,9 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	return s, nil
 }
 
+// PublicURL returns the public address of the hub, without a path.
+func (s *Service) PublicURL() string { return s.cfg.PublicURL }
+
 // OnChange sets what is called after each change of the access of a user. Call it before requests
 // are served.
 func (s *Service) OnChange(changed func(userID string)) { s.onChange = changed }
@@ -156,6 +159,7 @@ type User struct {
 	LastLoginAt       api.Time  `json:"lastLoginAt"`
 	CreatedAt         api.Time  `json:"createdAt"`
 	UpdatedAt         api.Time  `json:"-"`
+	DeviceEpoch       int64     `json:"-"` // of the device tokens that are valid
 }
 
 // Active reports whether the user is not disabled.

@@ -16,7 +16,7 @@ import (
 
 // Columns are the columns that [Scan] reads, in its order. The query names the table members m.
 const Columns = `m.id, m.tenant_id, m.username, m.display_name, m.email, m.role, m.status, m.auth_source, COALESCE(m.issuer, ''), COALESCE(m.subject, ''),
-	m.password_hash, m.password_changed_at, m.must_change, m.last_login_at, m.created_at, m.updated_at, m.group_names`
+	m.password_hash, m.password_changed_at, m.must_change, m.last_login_at, m.created_at, m.updated_at, m.group_names, m.device_epoch`
 
 // returning are the columns of an UPDATE: SQLite permits no alias there.
 var returning = strings.ReplaceAll(Columns, "m.", "")
@@ -26,7 +26,7 @@ func Scan(row db.Scanner, more ...any) (User, error) {
 	var u User
 	var role string
 	err := row.Scan(append([]any{&u.ID, &u.TenantID, &u.Username, &u.DisplayName, &u.Email, &role, &u.Status, &u.AuthSource, &u.Issuer, &u.Subject,
-		&u.PasswordHash, &u.PasswordChangedAt, &u.MustChange, &u.LastLoginAt, &u.CreatedAt, &u.UpdatedAt, db.JSON{V: &u.Groups}}, more...)...)
+		&u.PasswordHash, &u.PasswordChangedAt, &u.MustChange, &u.LastLoginAt, &u.CreatedAt, &u.UpdatedAt, db.JSON{V: &u.Groups}, &u.DeviceEpoch}, more...)...)
 	if err != nil {
 		return User{}, err
 	}
@@ -164,8 +164,12 @@ func useBootstrap(ctx context.Context, tx *store.Tx, tenantID, key string) (bool
 }
 
 // EndSessions ends all sessions of a user but one ("" for none), and returns the ids of the live
-// ones. Call [Service.Changed] after the commit.
+// ones. It revokes the device tokens of the user. Call [Service.Changed] after the commit.
 func EndSessions(ctx context.Context, tx *store.Tx, u User, except, why string) (live []string, err error) {
+	err = db.Exec(ctx, tx, "revoke devices", `UPDATE members SET device_epoch = device_epoch + 1 WHERE tenant_id = $1 AND id = $2`, u.TenantID, u.ID)
+	if err != nil {
+		return nil, err
+	}
 	// Expired sessions end too: a concurrent refresh must not extend one.
 	_, err = db.Collect(ctx, tx, "end sessions", func(row db.Scanner) (alive bool, err error) {
 		var id string
@@ -199,6 +203,11 @@ func EndExternalAccess(ctx context.Context, tx *store.Tx, tenantID, keepIssuer s
 	if ended.Sessions, err = liveRows(ctx, tx, "end sessions", `UPDATE sessions SET revoked_at = $4, revoked_why = $5
 		WHERE tenant_id = $1 AND `+users+` AND revoked_at IS NULL RETURNING idle_until > $4 AND expires_at > $4`,
 		tenantID, sourceExternal, keepIssuer, db.Micros(tx.Now), endedByOrganization); err != nil {
+		return ended, err
+	}
+	err = db.Exec(ctx, tx, "revoke devices", `UPDATE members SET device_epoch = device_epoch + 1
+		WHERE tenant_id = $1 AND auth_source = $2 AND issuer <> $3`, tenantID, sourceExternal, keepIssuer)
+	if err != nil {
 		return ended, err
 	}
 	ended.Tokens, err = liveRows(ctx, tx, "revoke tokens", `UPDATE cli_tokens SET revoked_at = $4
