@@ -19,6 +19,9 @@ const (
 	// client has to read [deadline.Chunk], or 1 MiB behind such a wrapper, within the timeout.
 	sendfileChunk = 1 << 20
 
+	// stallPeriods is the number of deadlines in one timeout of sendfile(2).
+	stallPeriods = 8
+
 	// small is the size in bytes up to which one read and one write take less time than sendfile(2),
 	// for which net/http needs another read and write.
 	small = 16 << 10
@@ -126,26 +129,38 @@ func (b *body) copyStream(content io.Reader, length int64) error {
 }
 
 // copyFile sends length bytes of a file.
+//
+// A write that ends with its deadline may have sent data just after its start. So the deadlines of
+// sendfile(2) are a fraction of the timeout, and the client has stalled when a whole timeout has
+// passed without data.
 func (b *body) copyFile(f *os.File, length int64) error {
 	chunk := int64(deadline.Chunk)
 	_, direct := b.w.(io.ReaderFrom)
 	if direct = direct && b.r.TLS == nil && b.r.ProtoMajor == 1; direct {
 		chunk = sendfileChunk
 	}
+	progress := time.Now()
 	part := &io.LimitedReader{R: f} // no other wrapper of f: net/http calls sendfile(2) only for this
 	for length > 0 {
-		_ = b.Extend() // an error of the connection is also one of the write
+		period := b.Timeout()
+		if direct {
+			period /= stallPeriods
+		}
+		_ = b.ExtendBy(period) // an error of the connection is also one of the write
 		if b.Timeout() == 0 {
 			chunk = length
 		}
 		part.N = min(chunk, length)
 		sent, err := io.Copy(b.w, part)
 		length -= sent
+		if sent > 0 {
+			progress = time.Now()
+		}
 		switch {
 		case err == nil && sent == 0:
 			return io.ErrUnexpectedEOF // the file became shorter
 		case err == nil:
-		case !direct || sent == 0 || !errors.Is(err, os.ErrDeadlineExceeded) || b.r.Context().Err() != nil:
+		case !direct || time.Since(progress) >= b.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) || b.r.Context().Err() != nil:
 			// net/http cancels the context when it cannot write its own buffers, whose contents
 			// are lost.
 			return err

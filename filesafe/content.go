@@ -19,8 +19,8 @@ type Content struct {
 	Name         string        // of the attachment
 	Type         string        // the media type. Defaults to that of the extension of Name.
 	Size         int64         // bytes
-	Modified     time.Time
-	ETag         string // a strong one, with its quotes
+	Modified     time.Time     // zero if it is not known
+	ETag         string        // a strong one, with its quotes; empty if there is none
 	CacheControl string
 }
 
@@ -66,7 +66,7 @@ func sendFile(b *body, f *os.File, info fs.FileInfo, name, disposition string) e
 // to 25 % more CPU time for files of 4 KiB and ranges of 64 KiB.
 func send(b *body, c *Content, disposition string) (status int, err error) {
 	w, r := b.w, b.r
-	v := version{c.ETag, c.Modified.Truncate(time.Second)}
+	v := version{c.ETag, httpTime(c.Modified)}
 	status = v.precondition(r.Header)
 	if status == http.StatusPreconditionFailed {
 		return status, nil
@@ -88,8 +88,12 @@ func send(b *body, c *Content, disposition string) (status int, err error) {
 		}
 	}
 	h := w.Header()
-	h.Set("Etag", c.ETag)
-	h.Set("Last-Modified", c.Modified.UTC().Format(http.TimeFormat))
+	if c.ETag != "" {
+		h.Set("Etag", c.ETag)
+	}
+	if !v.modified.IsZero() {
+		h.Set("Last-Modified", v.modified.UTC().Format(http.TimeFormat))
+	}
 	h.Set("Accept-Ranges", "bytes")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if c.CacheControl != "" {
@@ -112,6 +116,19 @@ func send(b *body, c *Content, disposition string) (status int, err error) {
 		b.copy(c.Body, part.length)
 	}
 	return status, nil
+}
+
+// httpTime returns a time in whole seconds. A server must not send one in the future: RFC 9110 section
+// 8.8.2.1 replaces it by the date of the response. The epoch of Unix and the zero time are those of
+// files without a time.
+func httpTime(t time.Time) time.Time {
+	if t.IsZero() || t.Equal(time.Unix(0, 0)) {
+		return time.Time{}
+	}
+	if now := time.Now(); t.After(now) {
+		t = now
+	}
+	return t.Truncate(time.Second)
 }
 
 // attachment returns the Content-Disposition for a file name, by RFC 5987.

@@ -22,8 +22,8 @@
 // The package needs only the standard library. On Linux it sends files with sendfile(2) if the
 // http.ResponseWriter or its wrapper has a ReadFrom method that reaches the connection.
 //
-// Paths and requests are not trusted. Resolution follows at most 40 links, a listing holds a
-// bounded number of names, and a download streams the file.
+// Paths and requests are not trusted. A path has at most 4,096 bytes and 256 names, resolution follows
+// at most 40 links, a listing holds a bounded number of names, and a download streams the file.
 package filesafe
 
 import (
@@ -36,10 +36,13 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/seed93082962/agenthost/internal/longpath"
 )
 
 // Methods of [Dir] return an [*fs.PathError]. It wraps one of these errors, [fs.ErrNotExist],
-// [fs.ErrPermission], [fs.ErrClosed], or [fs.ErrInvalid] for a path with a null byte.
+// [fs.ErrPermission], [fs.ErrClosed], [fs.ErrInvalid] for a path with a null byte, or
+// [syscall.ENAMETOOLONG] for one with more than 4,096 bytes or 256 names, also where links lead.
 var (
 	// ErrOutside reports a path that ends outside the directory.
 	ErrOutside = errors.New("path leads outside the directory")
@@ -131,8 +134,8 @@ func (d *Dir) open(name string, directories bool) (f *os.File, info fs.FileInfo,
 
 // stat also returns a path that os.Root resolves to the same file.
 func (d *Dir) stat(op, name string) (rel string, info fs.FileInfo, err error) {
-	if strings.IndexByte(name, 0) >= 0 {
-		return "", nil, pathError(op, name, fs.ErrInvalid)
+	if err := checkName(name); err != nil {
+		return "", nil, pathError(op, name, err)
 	}
 	if !filepath.IsAbs(name) {
 		rel = cmp.Or(name, ".")
@@ -159,6 +162,17 @@ func (d *Dir) stat(op, name string) (rel string, info fs.FileInfo, err error) {
 		}
 	}
 	return "", nil, pathError(op, name, err)
+}
+
+// checkName rejects a path before anything is done with it.
+func checkName(name string) error {
+	if longpath.Check(filepath.ToSlash(name)) != nil {
+		return syscall.ENAMETOOLONG
+	}
+	if strings.IndexByte(name, 0) >= 0 {
+		return fs.ErrInvalid
+	}
+	return nil
 }
 
 // FS returns the directory as an [fs.FS]. Unlike os.DirFS it confines paths; unlike [os.Root.FS] it
@@ -191,6 +205,9 @@ var errLoop = errors.New("too many symbolic links")
 // pathError converts an error of os.Root, which has paths and operations that the caller did not
 // use.
 func pathError(op, name string, err error) error {
+	if len(name) > longpath.MaxBytes {
+		name = strings.ToValidUTF8(name[:64], "") + "..."
+	}
 	return &fs.PathError{Op: op, Path: name, Err: cause(err)}
 }
 

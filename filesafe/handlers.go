@@ -175,11 +175,11 @@ func listError(err error) error {
 	return err
 }
 
-// relative reports whether a client may use a path: without a null byte, not absolute on Unix or
-// Windows, without "..".
+// relative reports whether a client may use a path: not too long, without a null byte, not absolute
+// on Unix or Windows, without "..".
 func relative(name string) bool {
 	switch {
-	case strings.IndexByte(name, 0) >= 0, strings.HasPrefix(name, "/"), strings.HasPrefix(name, `\\`):
+	case checkName(name) != nil, strings.HasPrefix(name, "/"), strings.HasPrefix(name, `\\`):
 		return false
 	case len(name) >= 2 && name[1] == ':' && (name[0]|0x20) >= 'a' && (name[0]|0x20) <= 'z':
 		return false

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/longpath"
 )
 
 // Bounds of one listing.
@@ -34,7 +36,8 @@ func (d *Dir) List(ctx context.Context, name string) iter.Seq2[Entry, error] {
 
 // Walk is List including subdirectories down to depth levels, or all levels if depth is negative:
 // first all directories, then all other files, each in byte order of their paths. An unreadable
-// subdirectory is listed without its contents. Each half reads the tree once.
+// subdirectory is listed without its contents, and so is one whose path is the longest that a path may
+// be. Each half reads the tree once.
 func (d *Dir) Walk(ctx context.Context, name string, depth int) iter.Seq2[Entry, error] {
 	return d.entries(ctx, name, depth, false)
 }
@@ -284,7 +287,7 @@ func (l *lister) load(at *level) error {
 				steps = append(steps, s)
 			}
 			if s.mode.IsDir() && !l.byKind && (l.depth < 0 || len(l.levels) <= l.depth) {
-				if s.key += "/"; needed(s) {
+				if s.key += "/"; needed(s) && l.fits(s.key) {
 					steps = append(steps, s)
 				}
 			}
@@ -306,6 +309,12 @@ func (l *lister) load(at *level) error {
 	at.more = cut
 	l.held += len(steps)
 	return nil
+}
+
+// fits reports whether paths of files in a directory may be short enough.
+func (l *lister) fits(key string) bool {
+	names := strings.Count(l.top, string(filepath.Separator)) + len(l.levels)
+	return names < longpath.MaxNames && len(l.top)+len(l.path)+len(key) < longpath.MaxBytes
 }
 
 // entry returns the entry for a file in the directory of the last level.

@@ -11,7 +11,7 @@ import (
 // version is the version of a file that conditional requests compare.
 type version struct {
 	etag     string
-	modified time.Time // in whole seconds, the precision of HTTP dates
+	modified time.Time // in whole seconds, the precision of HTTP dates; zero if it is not known
 }
 
 // Header fields are accessed by their canonical names, as net/http stores them.
@@ -23,14 +23,14 @@ func (v version) precondition(h http.Header) int {
 		if !v.in(match, false) {
 			return http.StatusPreconditionFailed
 		}
-	} else if at, ok := date(h, "If-Unmodified-Since"); ok && v.modified.After(at) {
+	} else if at, ok := v.date(h, "If-Unmodified-Since"); ok && v.modified.After(at) {
 		return http.StatusPreconditionFailed
 	}
 	if match := h["If-None-Match"]; len(match) > 0 {
 		if v.in(match, true) {
 			return http.StatusNotModified
 		}
-	} else if at, ok := date(h, "If-Modified-Since"); ok && !v.modified.After(at) {
+	} else if at, ok := v.date(h, "If-Modified-Since"); ok && !v.modified.After(at) {
 		return http.StatusNotModified
 	}
 	return http.StatusOK
@@ -39,15 +39,16 @@ func (v version) precondition(h http.Header) int {
 // rangeHolds reports whether If-Range permits the range: the client has a part of this version.
 func (v version) rangeHolds(h http.Header) bool {
 	condition := h["If-Range"]
-	if len(condition) == 0 || condition[0] == v.etag {
+	if len(condition) == 0 || v.etag != "" && condition[0] == v.etag {
 		return true
 	}
-	at, ok := date(h, "If-Range")
+	at, ok := v.date(h, "If-Range")
 	return ok && at.Equal(v.modified)
 }
 
-func date(h http.Header, name string) (time.Time, bool) {
-	if len(h[name]) == 0 {
+// date returns the date of a condition. Without a time of the file, there is none.
+func (v version) date(h http.Header, name string) (time.Time, bool) {
+	if len(h[name]) == 0 || v.modified.IsZero() {
 		return time.Time{}, false
 	}
 	at, err := http.ParseTime(h[name][0])

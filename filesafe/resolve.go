@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/seed93082962/agenthost/internal/longpath"
 )
 
 // maxLinks is the largest number of links in the resolution of one path, as on Linux.
@@ -16,8 +18,8 @@ const maxLinks = 40
 // directory itself). If the error is [fs.ErrNotExist], or [syscall.ENOTDIR] for a path through a
 // file, the path is the one at which the file would be, or empty if it contains "..".
 func (d *Dir) Resolve(name string) (string, error) {
-	if strings.IndexByte(name, 0) >= 0 {
-		return "", pathError("resolve", name, fs.ErrInvalid)
+	if err := checkName(name); err != nil {
+		return "", pathError("resolve", name, err)
 	}
 	rel, err := d.locate(name)
 	if err != nil {
@@ -35,6 +37,8 @@ func (d *Dir) locate(name string) (string, error) {
 // it is only passed to os.Root. All errors outside are ErrOutside, so that nothing is revealed
 // about files there.
 func (d *Dir) follow(at, rest string) (string, error) {
+	n := near{dir: d}
+	defer n.close()
 	for links := 0; rest != ""; {
 		part, after, deeper := cut(rest)
 		switch part {
@@ -47,7 +51,10 @@ func (d *Dir) follow(at, rest string) (string, error) {
 		}
 		next := filepath.Join(at, part)
 		rel, inside := d.inside(next)
-		info, err := d.lstat(next)
+		if inside && longpath.Check(filepath.ToSlash(rel)) != nil {
+			return "", syscall.ENAMETOOLONG
+		}
+		info, err := n.lstat(next)
 		switch {
 		case err != nil && !inside:
 			return "", ErrOutside
@@ -156,16 +163,54 @@ func (d *Dir) inside(abs string) (string, bool) {
 	return rest[1:], os.IsPathSeparator(rest[0])
 }
 
-func (d *Dir) lstat(abs string) (fs.FileInfo, error) {
-	rel, inside := d.inside(abs)
+// near reads files from an open directory that is near to them. os.Root opens each directory of a
+// path, so that the resolution of a path would otherwise take a time in the square of its names.
+type near struct {
+	dir  *Dir
+	root *os.Root // nil for that of dir
+	path string   // of root, relative to dir
+}
+
+// nearNames is how many names a path below an open directory has before one of them is opened.
+const nearNames = 16
+
+func (n *near) lstat(abs string) (fs.FileInfo, error) {
+	rel, inside := n.dir.inside(abs)
 	if !inside {
 		return os.Lstat(abs) // outside, links are read to decide whether they lead inside
 	}
-	info, err := d.root.Lstat(rel)
+	root, below := n.open(rel)
+	info, err := root.Lstat(below)
 	if err != nil {
 		return nil, cause(err)
 	}
 	return info, nil
+}
+
+// open returns an open directory, and a path without links relative to it.
+func (n *near) open(rel string) (root *os.Root, below string) {
+	const separator = string(filepath.Separator)
+	root, below = n.dir.root, rel
+	if rest, ok := strings.CutPrefix(rel, n.path+separator); n.root != nil && ok {
+		root, below = n.root, rest
+	}
+	if strings.Count(below, separator) < nearNames {
+		return root, below
+	}
+	opened, err := root.OpenRoot(filepath.Dir(below))
+	if err != nil {
+		return root, below // whose error is more specific
+	}
+	n.close()
+	n.root, n.path = opened, filepath.Dir(rel)
+	return opened, filepath.Base(rel)
+}
+
+func (n *near) close() {
+	if n.root != nil {
+		_ = n.root.Close() // it was only read
+	}
+	n.root = nil
 }
 
 func (d *Dir) readlink(abs string) (string, error) {

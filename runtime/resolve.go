@@ -45,7 +45,7 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 	policy, err := permission.New(permission.Config{
 		Mode: permissionMode(def), Allowed: def.AllowedTools, Disallowed: def.DisallowedTools,
 		Resolve: rt.resolvePath, CWD: rt.dir.Path(), AgentHome: rt.cfg.AgentHome,
-		Protected: rt.protected, GitEnv: append([]string{"HOME=" + rt.cfg.HomeDir}, rt.cfg.ChildEnv...),
+		Protected: rt.protected,
 	})
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ const (
 
 // arrows lists the packages of this module that each package may import.
 var arrows = []rule{
-	{"sse filesafe", "internal/deadline", "a leaf is small enough to be reviewed"},
+	{"sse filesafe", "internal/deadline internal/longpath", "a leaf is small enough to be reviewed"},
 	{"rbac", "", "permissions do not depend on a server"},
 	{"auditlog", "internal/paging internal/deadline internal/excerpt", "the log depends neither on its database nor on the logged actions"},
 	{"auditlog/...", "auditlog auditlog/driver internal/migrate internal/sqlerr", "a store on any *sql.DB, also that of other servers"},
@@ -33,7 +33,7 @@ var arrows = []rule{
 	{"runtime/model/...", "runtime/model runtime/model/internal/... sse internal/...", "an adapter translates one wire format and does not depend on runs"},
 	{"runtime/model/adapter", "runtime/agent runtime/model runtime/model/anthropic runtime/model/openai runtime/model/demo",
 		"the only place that knows every protocol"},
-	{"runtime/permission/...", "runtime/permission/...", "rules apply to the name and the JSON input of any tool"},
+	{"runtime/permission/...", "runtime/permission/... internal/longpath", "rules apply to the name and the JSON input of any tool"},
 	{"runtime/run", "runtime/wire internal/...", "the registry does not depend on the execution of runs"},
 	{"runtime/run/natsbus", "runtime/run runtime/wire internal/...", "only an embedder with replicas links the client of a bus"},
 	{"runtime/sandbox/...", "runtime/sandbox/internal/... internal/domain internal/outbound", "any program can confine a command"},

@@ -39,12 +39,15 @@ func (w *Writer) Extended() time.Time { return w.extended }
 
 // Extend gives the client a new period. A response writer without deadlines is not a connection:
 // later calls set no deadline.
-func (w *Writer) Extend() error {
+func (w *Writer) Extend() error { return w.ExtendBy(w.timeout) }
+
+// ExtendBy is Extend for another period. Without deadlines it has no effect.
+func (w *Writer) ExtendBy(period time.Duration) error {
 	w.extended = time.Now()
 	if w.timeout == 0 {
 		return nil
 	}
-	err := w.control.SetWriteDeadline(w.extended.Add(w.timeout))
+	err := w.control.SetWriteDeadline(w.extended.Add(period))
 	if errors.Is(err, http.ErrNotSupported) {
 		w.timeout = 0
 		return nil

@@ -18,11 +18,11 @@ type resources map[string]func(ctx context.Context, call tool.Call, uri string) 
 
 // resourcesOf returns the servers that have resources. Those of a server are denied by a rule that
 // denies all of its tools.
-func (e *Engine) resourcesOf(lists []*tool.List) resources {
+func (e *Engine) resourcesOf(ctx context.Context, lists []*tool.List) resources {
 	found := resources{}
 	for i, list := range lists {
 		name := e.cfg.Servers[i].Name()
-		_, err := e.cfg.Policy.Check(permission.Tool{Name: "mcp__" + name + "__", ReadOnly: true}, []byte("{}"))
+		_, err := e.cfg.Policy.Check(ctx, permission.Tool{Name: "mcp__" + name + "__", ReadOnly: true}, []byte("{}"))
 		if list != nil && list.Resources != nil && !errors.Is(err, permission.ErrDenied) {
 			found[name] = list.Resources
 		}

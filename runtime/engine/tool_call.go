@@ -230,8 +230,19 @@ func (r *run) checkCall(ctx context.Context, block *model.Block, call *tool.Call
 		err := json.Unmarshal([]byte(block.BadInput), &map[string]json.RawMessage{})
 		return nil, result{output: fmt.Sprintf("The input is not a JSON object: %v.", err), isError: true}
 	}
+	limit := r.engine.cfg.ToolTimeout
+	inTime, cancel := context.WithTimeoutCause(ctx, limit, errToolTimeout)
+	defer cancel()
 	var err error
-	call.Input, err = r.engine.cfg.Policy.Check(e.permissionTool(), call.Input)
+	call.Input, err = r.engine.cfg.Policy.Check(inTime, e.permissionTool(), call.Input)
+	switch {
+	case ctx.Err() != nil:
+		return nil, result{output: interrupted, isError: true}
+	case errors.Is(err, errToolTimeout):
+		return nil, r.timeoutResult(result{}, limit)
+	case errors.Is(err, permission.ErrLongPath):
+		return nil, result{output: err.Error(), isError: true}
+	}
 	if err != nil && !r.approved(ctx, block.Name, *call, err) {
 		return nil, result{output: fmt.Sprintf("Permission to use %s was denied: %v.", block.Name, err), isError: true, denied: err}
 	}

@@ -188,7 +188,7 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 		return last.toolset, nil
 	}
 	all := &toolset{entries: maps.Clone(e.tools.entries), order: slices.Clone(e.tools.order), leftOut: slices.Clip(e.tools.leftOut)}
-	for _, t := range e.resourcesOf(lists).tools() {
+	for _, t := range e.resourcesOf(ctx, lists).tools() {
 		entry, err := newEntry(t, kindMCP, new(schema.Budget))
 		if err != nil {
 			return nil, err

@@ -253,7 +253,7 @@ func TestReadingIsLinear(t *testing.T) {
 		"git a|", "git 2>&1 ", "git >/dev/null ", "\"a\" ", "git a&&", "\u00e9", "a=", "1"} {
 		cost := func(size int) float64 {
 			in := input("command", "git "+strings.Repeat(part, size/len(part)))
-			return testing.AllocsPerRun(1, func() { _, _ = p.Check(permission.Tool{Name: "Bash"}, in) })
+			return testing.AllocsPerRun(1, func() { _, _ = p.Check(t.Context(), permission.Tool{Name: "Bash"}, in) })
 		}
 		require.Less(t, cost(60<<10), 4*6*(cost(15<<10)+50), "%q", part)
 		var after runtime.MemStats

@@ -13,7 +13,7 @@ func BenchmarkCheckBash(b *testing.B) {
 	in := input("command", `git add "src/a b.go" && git commit -m 'fix: a thing' && npm run test | git log`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.Check(permission.Tool{Name: "Bash"}, in); err != nil {
+		if _, err := p.Check(b.Context(), permission.Tool{Name: "Bash"}, in); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -24,7 +24,7 @@ func BenchmarkCheckRead(b *testing.B) {
 	in := input("file_path", "/work/src/a.go")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.Check(permission.Tool{Name: "Read", ReadOnly: true}, in); err != nil {
+		if _, err := p.Check(b.Context(), permission.Tool{Name: "Read", ReadOnly: true}, in); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 // encoding/json into structs with the same tags, so that repeated keys and keys in other letter
 // case have the same meaning for both.
 type call struct {
+	ctx      context.Context // of one Check
 	tool     string
 	original string // the second name of tool, or ""
 	input    json.RawMessage
@@ -85,6 +87,15 @@ func encode(value any) json.RawMessage {
 	e.SetEscapeHTML(false)
 	_ = e.Encode(value) // strings and valid JSON can be encoded
 	return bytes.TrimSpace(b.Bytes())
+}
+
+// hasPath reports whether the input of the tool has a path.
+func (c *call) hasPath() bool {
+	switch c.tool {
+	case toolRead, toolWrite, toolEdit, toolGrep, toolGlob:
+		return true
+	}
+	return false
 }
 
 // target returns the file of a file tool, or the start of a search.

@@ -31,7 +31,7 @@ func newTrial(t testing.TB) *trial {
 // canonical returns the command that is executed after a decision.
 func canonical(t testing.TB, p *permission.Policy, command string) (string, error) {
 	t.Helper()
-	judged, decision := p.Check(permission.Tool{Name: "Bash"}, input("command", command))
+	judged, decision := p.Check(t.Context(), permission.Tool{Name: "Bash"}, input("command", command))
 	var in struct{ Command string }
 	require.NoError(t, json.Unmarshal(judged, &in))
 	return in.Command, decision

@@ -6,6 +6,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/seed93082962/agenthost/internal/longpath"
 )
 
 // directory is the working directory.
@@ -13,12 +15,12 @@ type directory struct {
 	resolve   func(string) (string, error)
 	cwd       string   // clean, with "/"; "" if it is not known
 	protected []string // as target.text
-	git       gitConfig
 }
 
 // target is a path from a tool's input.
 type target struct {
 	unknown bool   // the input cannot be decoded
+	long    bool   // the path is longer than a path may be, and nothing else is set
 	text    string // the path as written: relative to the working directory, or absolute if outside
 	real    string // where the path leads, in the same form
 	inText  bool   // text is in the working directory
@@ -26,7 +28,7 @@ type target struct {
 }
 
 func newDirectory(cfg Config) directory {
-	d := directory{resolve: cfg.Resolve, git: newGitConfig(cfg.GitEnv)}
+	d := directory{resolve: cfg.Resolve}
 	if cfg.CWD != "" {
 		d.cwd = path.Clean(filepath.ToSlash(cfg.CWD))
 	}
@@ -64,6 +66,9 @@ func (d *directory) relative(p string) string {
 }
 
 func (d *directory) target(p string) target {
+	if longpath.Check(p) != nil {
+		return target{long: true}
+	}
 	t := target{text: d.relative(p)}
 	t.inText = !outside(t.text)
 	if d.resolve == nil {

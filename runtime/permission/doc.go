@@ -75,25 +75,22 @@
 // # Edits
 //
 // The modes acceptEdits and auto approve Write and Edit for files in the working directory. A
-// protected path decides which programs are executed. Only an allow pattern that names it and
+// protected path may decide which programs are executed. Only an allow pattern that names it and
 // bypassPermissions approve a change, no other mode and no rule without a pattern. Names are
-// compared in any letter case:
+// compared in any letter case. Protected are:
 //
-//   - the agent home and the paths of Config.Protected;
-//   - the configuration of git in every worktree that contains the file, the files that it includes
-//     or names as programs, its directory of hooks, the parent of that directory in the worktree,
-//     and the files that hooks name;
-//   - a file named HEAD, files in a directory that contains one, or that a .git file names;
-//   - at any depth, .git, .gitconfig, .config/git, and the files of managers of hooks: .husky,
-//     lefthook.yml, lefthook-local.yml, .pre-commit-config.yaml;
-//   - at any depth, files that other programs execute: .bashrc, .bash_profile, .bash_login,
-//     .bash_logout, .bash_aliases, .profile, .zshrc, .zprofile, .zshenv, .zlogin, .zlogout, .ssh,
-//     .envrc, .npmrc, .vimrc, .exrc, .vscode, .idea, .mcp.json, .gitlab-ci.yml, .github/workflows.
+//   - at any depth, names that begin with a dot, as the path is written and where links lead, except
+//     those of [ProtectedName];
+//   - what a link of such a name in the working directory leads to, if the link is among the first
+//     100,000 files and directories in it;
+//   - the agent home, the paths of Config.Protected, and what they lead to.
 //
 // A pattern names a protected path if one of its names is literally the last name of that path, and
 // the pattern up to there matches the path: Edit(.git/**), Edit(**/.husky/*) and Edit(.bashrc) do,
-// Edit(**), Edit(.*/**) and Edit(**/hooks/*) do not. For .config/git and .github/workflows, both
-// names are necessary.
+// Edit(**), Edit(.*/**) and Edit(**/hooks/*) do not. If several names of a path are protected, the
+// pattern has to name the first one: Edit(.github/**).
+//
+// A path has at most 4,096 bytes and 256 names. A longer one is [ErrLongPath] in every mode.
 //
 // # Hosts
 //
@@ -113,6 +110,6 @@
 // git gets options that disable the programs that the configuration of a repository names. No
 // option disables filters and core.worktree: git status and git diff are not approved if the
 // configuration of a repository that contains the working directory has a filter or another
-// worktree, or includes a file. git also reads a repository outside of the working directory, if
+// worktree, or includes a file. That is found by words, the files are not parsed. git also reads a repository outside of the working directory, if
 // the one in it refers to that: through a .git file, commondir, alternates or links.
 package permission

@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -19,7 +20,7 @@ func ExamplePolicy() {
 	}
 	for _, command := range []string{"git add . && npm run test", "git log | sh", "git add . && git push"} {
 		in, _ := json.Marshal(map[string]string{"command": command})
-		_, err := p.Check(permission.Tool{Name: "Bash"}, in)
+		_, err := p.Check(context.Background(), permission.Tool{Name: "Bash"}, in)
 		fmt.Println(command, "=>", err == nil)
 	}
 	fmt.Println(p.Hides("deploy/.env"))

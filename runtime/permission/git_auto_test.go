@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/filesafe"
 	"github.com/seed93082962/agenthost/runtime/permission"
 )
 
@@ -105,7 +106,7 @@ gpgsig -----BEGIN PGP SIGNATURE-----\
 // In the mode auto, git starts no program that the configuration of a repository names.
 func TestGitInAutoStartsNoProgram(t *testing.T) {
 	dir, ran := hostileRepository(t, false)
-	p := gitPolicy(t, dir, nil)
+	p := gitPolicy(t, dir)
 	started := 0
 	for _, command := range []string{
 		"git status", "git status -s", "git status --porcelain=v2", "git diff", "git diff HEAD", "git diff --cached", "git diff --stat", "git diff HEAD~1", "git diff HEAD~1 side", "git diff -w",
@@ -184,12 +185,12 @@ func TestGitWithFiltersIsNotApprovedInAuto(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Join(plain, ".git"), 0o700))
 				require.NoError(t, os.WriteFile(filepath.Join(plain, ".git", "config"), []byte(row.config), 0o600))
 			}
-			requireStatus(t, gitPolicy(t, row.dir, nil), row.approved)
+			requireStatus(t, gitPolicy(t, row.dir), row.approved)
 		})
 	}
 	for text, approved := range map[string]bool{"gitdir: " + plain + "/none\n": true, "gitdir:" + plain: false, "x": false, "": true} {
 		require.NoError(t, os.WriteFile(filepath.Join(file, ".git"), []byte(text), 0o600))
-		requireStatus(t, gitPolicy(t, file, nil), approved)
+		requireStatus(t, gitPolicy(t, file), approved)
 	}
 	loop := filepath.Join(plain, "loop")
 	require.NoError(t, os.Symlink("loop", loop))
@@ -207,4 +208,36 @@ func requireStatus(t *testing.T, p *permission.Policy, approved bool) {
 		require.Equal(t, approved, checkBash(p, command) == nil, command)
 	}
 	require.NoError(t, checkBash(p, "git log"))
+}
+
+// git runs git in a directory, without the user's configuration.
+func git(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1"}
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(output))
+}
+
+// gitPolicy returns a policy in the mode auto for a directory.
+func gitPolicy(t *testing.T, cwd string) *permission.Policy {
+	t.Helper()
+	p, err := permission.New(permission.Config{Mode: permission.ModeAuto, CWD: cwd, Resolve: resolveIn(t, cwd)})
+	require.NoError(t, err)
+	return p
+}
+
+// resolveIn returns a function that resolves paths as a runtime does.
+func resolveIn(t *testing.T, cwd string) func(string) (string, error) {
+	t.Helper()
+	dir, err := filesafe.Open(cwd)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dir.Close()) })
+	return func(path string) (string, error) {
+		path, err := dir.Resolve(path)
+		if path != "" {
+			err = nil
+		}
+		return path, err
+	}
 }

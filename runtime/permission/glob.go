@@ -88,13 +88,9 @@ func (g glob) mayCover(p string) bool {
 }
 
 // names reports whether the glob names a protected file or directory: the glob up to a literal name
-// that is its name matches its path. A name that is protected only in a directory needs that of the
-// directory, too.
+// that is its name matches its path.
 func (g glob) names(protected string) bool {
 	name := path.Base(protected)
-	if pair := path.Base(path.Dir(protected)) + "/" + name; protectedPairs[fold(pair)] {
-		name = pair
-	}
 	text := g.text
 	if !g.anchored {
 		text = "**/" + text
@@ -116,7 +112,7 @@ func (g glob) allows(c *call, _ int) bool {
 // leads outside, or nowhere, is denied by every glob.
 func (g glob) denies(c *call) bool {
 	t := c.target()
-	return t.unknown || g.matchesTarget(t) || t.inText && !t.inReal
+	return t.unknown || t.long || g.matchesTarget(t) || t.inText && !t.inReal
 }
 
 // matchesTarget reports whether the glob covers a path as written or where it leads. Outside the

@@ -26,12 +26,12 @@ func TestRulesMatchBothNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := policy(t, permission.ModeBypass, row.allowed, row.disallowed)
-			_, err := p.Check(read, nil)
+			_, err := p.Check(t.Context(), read, nil)
 			require.Equal(t, row.err, err)
 			require.Equal(t, row.err == nil, p.Offers(read))
 			narrow, narrowErr := policy(t, permission.ModeBypass, nil, nil).Narrow(row.allowed, row.disallowed)
 			require.NoError(t, narrowErr)
-			_, err = narrow.Check(read, nil)
+			_, err = narrow.Check(t.Context(), read, nil)
 			require.Equal(t, row.err, err, "of a subagent")
 		})
 	}
@@ -44,13 +44,13 @@ func TestRulesWithTheNameOfTwoTools(t *testing.T) {
 	second := permission.Tool{Name: hashed, Original: original}
 	for rule, allowed := range map[string]bool{plain: false, hashed: true, original: true} {
 		denying, allowing := policy(t, permission.ModeBypass, nil, []string{rule}), policy(t, permission.ModeBypass, []string{rule}, nil)
-		_, err := denying.Check(second, nil)
+		_, err := denying.Check(t.Context(), second, nil)
 		require.ErrorIs(t, err, permission.ErrDenied, rule)
 		require.False(t, denying.Offers(second), rule)
-		_, err = allowing.Check(second, nil)
+		_, err = allowing.Check(t.Context(), second, nil)
 		require.Equal(t, allowed, err == nil, rule)
 		require.Equal(t, allowed, allowing.Offers(second), rule)
 	}
-	_, err := policy(t, permission.ModeBypass, nil, []string{original}).Check(permission.Tool{Name: plain}, nil)
+	_, err := policy(t, permission.ModeBypass, nil, []string{original}).Check(t.Context(), permission.Tool{Name: plain}, nil)
 	require.NoError(t, err, "the rule is about the other tool")
 }

@@ -189,13 +189,13 @@ func TestAcceptEditsApprovesWrites(t *testing.T) {
 	dir, resolve := realDir(t)
 	for path, approved := range map[string]bool{
 		"a.go": true, "new/deep/a.go": true, dir + "/a.go": true, "secrets/key": true, "innocent": true,
-		"src/up/a.go": true, ".gitignore": true, ".github/x": true,
+		"src/up/a.go": true, ".gitignore": true, ".github/x": false,
 		"../outside/key": false, "out/key": false, "out/new": false, "/etc/passwd": false, "loop": false,
 		".git/config": false, ".GIT/config": false, ".git": false, "sub/.git/config": false, "sub/.Git": false,
 		"hooks/pre-commit": false, "src/up/.git/config": false,
 		".agents/skills/x/SKILL.md": false, ".AGENTS/x": false, ".agents": false, "config/agents/x": false,
-		"config/other": true, ".agents2/x": true,
-		"src/.agents/x": true, "HEAD": false, "sub/head": false, "HEAD/x": true, "dir/x/../../.git/x": false,
+		"config/other": true, ".agents2/x": false,
+		"src/.agents/x": false, "HEAD": true, "sub/head": true, "HEAD/x": true, "dir/x/../../.git/x": false,
 	} {
 		for _, mode := range []permission.Mode{permission.ModeAcceptEdits, permission.ModeAuto} {
 			for _, tool := range []string{"Write", "Edit"} {

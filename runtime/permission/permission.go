@@ -2,6 +2,7 @@ package permission
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,10 +27,11 @@ var (
 	ErrDenied    = errors.New("disallowedTools denies this call: do not try to do the same in another way, continue without it")
 	ErrNotListed = errors.New("allowedTools does not list this tool: use one of the tools that are offered")
 	ErrPattern   = errors.New("no pattern in allowedTools matches this call: each command of a list or pipeline must match")
-	ErrProtected = errors.New("this file decides what git, a shell, an editor or the runtime executes: only a pattern in " +
-		"allowedTools that names it approves the change, continue without it")
-	ErrPlan = errors.New("the mode plan allows only read-only tools: read, and describe what you would change")
-	ErrMode = errors.New("the permission mode does not allow this call, and allowedTools does not list it: " +
+	ErrProtected = errors.New("names that begin with a dot, and what links of such names lead to, may decide what a program " +
+		"executes: only a pattern in allowedTools that names it, such as Edit(.github/**), approves the change, continue without it")
+	ErrLongPath = errors.New("the path has more than 4,096 bytes or 256 names: use a shorter one")
+	ErrPlan     = errors.New("the mode plan allows only read-only tools: read, and describe what you would change")
+	ErrMode     = errors.New("the permission mode does not allow this call, and allowedTools does not list it: " +
 		"use a read-only tool, or describe what you would have done")
 )
 
@@ -57,10 +59,6 @@ type Config struct {
 	// Protected are other protected files and directories, such as the configuration of the
 	// runtime. Relative paths are relative to CWD.
 	Protected []string
-
-	// GitEnv is the environment of git, as "NAME=value". It determines where the configuration of
-	// git is, which names further protected files. It is read for each decision.
-	GitEnv []string
 }
 
 // Policy is a mode with its rules. The zero value is the default mode without rules. A Policy is
@@ -134,13 +132,21 @@ func (p *Policy) Offers(tool Tool) bool {
 // The returned input is the one that was judged. The caller must execute it instead of the given
 // one, also if it overrides the error. It differs if a rule or the mode had to read a Bash command
 // and could: then the command is written from the words that were judged.
-func (p *Policy) Check(tool Tool, input json.RawMessage) (json.RawMessage, error) {
-	c := &call{tool: tool.Name, original: tool.Original, input: input, dir: &p.dir}
+//
+// If ctx ends before the decision, the error is its cause.
+func (p *Policy) Check(ctx context.Context, tool Tool, input json.RawMessage) (json.RawMessage, error) {
+	c := &call{ctx: ctx, tool: tool.Name, original: tool.Original, input: input, dir: &p.dir}
 	err := p.check(c, tool.ReadOnly)
+	if ctx.Err() != nil {
+		return input, context.Cause(ctx)
+	}
 	return c.judgedInput(), err
 }
 
 func (p *Policy) check(c *call, readOnly bool) error {
+	if c.hasPath() && c.target().long {
+		return ErrLongPath
+	}
 	if _, denied := p.denies(c); denied {
 		return c.explain(ErrDenied)
 	}
@@ -166,9 +172,9 @@ func (p *Policy) check(c *call, readOnly bool) error {
 // pattern that names it.
 func (p *Policy) mayChange(c *call) bool {
 	t := c.target()
-	protected := p.dir.protects(t.real)
+	protected := p.dir.protects(c.ctx, t.real)
 	if protected == "" {
-		return t.text == t.real || p.dir.protects(t.text) == ""
+		return t.text == t.real || p.dir.protects(c.ctx, t.text) == ""
 	}
 	return len(p.lists) > 0 && slices.ContainsFunc(p.lists[0].allow, func(r rule) bool {
 		g, ok := r.pattern.(glob)
@@ -196,7 +202,7 @@ func (p *Policy) denies(c *call) (text string, denied bool) {
 func (p *Policy) Source(err error, tool Tool, input json.RawMessage) (setting, rule string) {
 	switch {
 	case errors.Is(err, ErrDenied):
-		rule, _ = p.denies(&call{tool: tool.Name, original: tool.Original, input: input, dir: &p.dir})
+		rule, _ = p.denies(&call{ctx: context.Background(), tool: tool.Name, original: tool.Original, input: input, dir: &p.dir})
 		return "disallowedTools", rule
 	case errors.Is(err, ErrNotListed), errors.Is(err, ErrPattern):
 		return "allowedTools", ""

@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ func policy(t testing.TB, mode permission.Mode, allowed, disallowed []string) *p
 
 // check returns the error of a decision.
 func check(p *permission.Policy, tool string, readOnly bool, in json.RawMessage) error {
-	_, err := p.Check(permission.Tool{Name: tool, ReadOnly: readOnly}, in)
+	_, err := p.Check(context.Background(), permission.Tool{Name: tool, ReadOnly: readOnly}, in)
 	return err
 }
 
@@ -292,9 +293,9 @@ func TestTheJudgedInput(t *testing.T) {
 		`{"command":1}`:                                            `{"command":1}`,
 		`{"description":"a","command":"git\tx","Description":"b"}`: `{"Description":"b","command":"'exec' -- 'git' 'x'","description":"a"}`,
 	} {
-		judged, _ := git.Check(permission.Tool{Name: "Bash"}, json.RawMessage(in))
+		judged, _ := git.Check(t.Context(), permission.Tool{Name: "Bash"}, json.RawMessage(in))
 		require.Equal(t, want, string(judged), in)
-		free, err := policy(t, permission.ModeBypass, []string{"Bash"}, nil).Check(permission.Tool{Name: "Bash"}, json.RawMessage(in))
+		free, err := policy(t, permission.ModeBypass, []string{"Bash"}, nil).Check(t.Context(), permission.Tool{Name: "Bash"}, json.RawMessage(in))
 		require.NoError(t, err)
 		require.Equal(t, in, string(free), "no rule reads the command")
 	}
@@ -326,7 +327,7 @@ func TestSourceOfADenial(t *testing.T) {
 			require.NoError(t, err)
 			p, err = p.Narrow(nil, row.narrow)
 			require.NoError(t, err)
-			_, denied := p.Check(row.tool, []byte(row.input))
+			_, denied := p.Check(t.Context(), row.tool, []byte(row.input))
 			require.Error(t, denied)
 			setting, rule := p.Source(denied, row.tool, []byte(row.input))
 			require.Equal(t, row.setting, setting)

@@ -1,9 +1,9 @@
 package permission_test
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,68 +13,45 @@ import (
 	"github.com/seed93082962/agenthost/runtime/permission"
 )
 
-// git runs git in a directory, without the user's configuration.
-func git(t *testing.T, dir string, args ...string) {
-	t.Helper()
-	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1"}
-	output, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(output))
-}
-
-// The modes approve no write to what decides which programs git, an agent or the runtime executes.
-func TestWritesThatExecuteAreNotApproved(t *testing.T) {
-	dir, resolve := realDir(t)
-	put := func(name, content string) {
+// The modes approve no write to a name that begins with a dot, nor to what such a name leads to.
+func TestWritesToProtectedPathsAreNotApproved(t *testing.T) {
+	dir, _ := realDir(t)
+	resolve := resolveIn(t, dir)
+	for _, name := range []string{
+		"agents.yaml", "conf/real.yaml", "dotfiles/gitconfig", "editor/settings.json", "deep/editor/settings.json", "deep/er/tasks/x.json",
+		"store/config", "other/place/x", "plain/ignore",
+	} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
 	}
-	for _, sub := range []string{"separate", "deep/er/module", "bare.git", "detached", "absolute"} {
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, sub), 0o700))
-	}
-	git(t, filepath.Join(dir, "separate"), "init", "-q", "--separate-git-dir=../store")
-	git(t, filepath.Join(dir, "deep", "er", "module"), "init", "-q", "--separate-git-dir="+dir+"/deep/meta")
-	git(t, filepath.Join(dir, "bare.git"), "init", "-q", "--bare")
-	put("detached/.git", "gitdir: ../detached-meta\n") // not a git directory yet
-	put("absolute/.git", "gitdir: "+dir+"/absolute/meta\n")
-	put("invalid/.git", "meta\n")
-	put("empty/.git", "gitdir: \n")
-	put("agents.yaml", "")
-	put("conf/real.yaml", "")
-	put("prompts/coder.md", "")
-	put("tools/count.ts", "")
-	put("dotfiles/gitconfig", "")
-	put("dotfiles/git/config", "")
-	put("editor/settings.json", "")
-	put("deep/editor/settings.json", "")
-	put("dotfiles/ci/test.yml", "")
 	for link, to := range map[string]string{
-		"linked.yaml": "conf/real.yaml", ".gitconfig": "dotfiles/gitconfig", "into": "store", "chain.yaml": "linked.yaml", ".vscode": "editor", "deep/.vscode": "editor",
+		"linked.yaml": "conf/real.yaml", "chain.yaml": "linked.yaml", ".gitconfig": "dotfiles/gitconfig", ".vscode": "editor",
+		"deep/.vscode": "editor", "deep/er/.idea": "../er/tasks", "a/b/c/.Config": "../../../store", ".chain": "into", "into": "other/place",
+		".gitignore": "plain/ignore", "plain/link": "x", "up/.env": "../dotfiles/missing",
 	} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(link)), 0o700))
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
-	require.NoError(t, os.Mkdir(filepath.Join(dir, ".config"), 0o700))
-	require.NoError(t, os.Symlink("../dotfiles/git", filepath.Join(dir, ".config", "git")))
-	require.NoError(t, os.Mkdir(filepath.Join(dir, ".github"), 0o700))
-	require.NoError(t, os.Symlink("../dotfiles/ci", filepath.Join(dir, ".github", "workflows")))
-	protected := []string{"agents.yaml", dir + "/chain.yaml", dir + "/prompts/coder.md", "./tools/count.ts", dir + "/skills", "/etc/agents.yaml",
-		"not-yet.yaml"}
+	protected := []string{"agents.yaml", dir + "/chain.yaml", dir + "/prompts/coder.md", "./tools/count.ts", dir + "/skills", "/etc/agents.yaml", "not-yet.yaml"}
 	for path, approved := range map[string]bool{
-		"store/config": false, "store/hooks/pre-commit": false, "store/new/deep/file": false, "into/config": false, "STORE/config": true,
-		"deep/meta/config": false, "deep/meta/info/attributes": false, "deep/er/module/.git": false,
-		"bare.git/config": false, "bare.git/hooks/update": false, "detached/meta": true, "absolute/meta/config": false, "absolute/meta/info/attributes": false, "absolute/meta": false,
-		"invalid/meta/config": true, "empty/x": true,
-		"detached/x": true, "separate/main.go": true, "deep/er/module/main.go": true, "deep/x": true,
-		".gitconfig": false, ".GitConfig": false, "sub/.gitconfig": false, "dotfiles/gitconfig": false,
-		".config/git/config": false, ".config/Git/config": false, "x/.config/git/attributes": false, "dotfiles/git/config": false,
-		".vscode/settings.json": false, ".vscode/new.json": false, "editor/settings.json": false, "editor/new.json": false,
-		"deep/.vscode/settings.json": false,
-		"dotfiles/ci/new.yml":        false,
-		".config/other":              true, "config/git": true, "git/config": true, "dotfiles/other": true,
+		".git/config": false, ".git/hooks/pre-commit": false, "module/.git": false, "a/b/.git/config": false, ".GIT/config": false,
+		".github/workflows/ci.yml": false, ".github/x": false, ".gitlab-ci.yml": false, ".circleci/config.yml": false, ".devcontainer/devcontainer.json": false,
+		".cargo/config.toml": false, ".yarnrc.yml": false, ".eslintrc.js": false, ".husky/_/h": false, ".claude/settings.json": false, ".cursorrules": false,
+		"sub/.bashrc": false, ".env": false, ".env.local": false, "...": false, ".x": false, "src/.hidden/deep/file.go": false,
+		"./src/../.envrc": false, "\u200c.git/config": false, ".git /config": false, ".gitignore.d/x": false,
+
+		".gitignore": true, "src/.gitignore": true, ".gitattributes": true, ".dockerignore": true, ".editorconfig": true, ".env.example": true, ".GitIgnore": true,
+		"main.go": true, "x.git/config": true, "HEAD": true, "lefthook.yml": true, "git~1/config": true, "a..b": true, "plain/ignore": true, "plain/new": true,
+
+		".vscode/settings.json": false, "editor/settings.json": false, "editor/new.json": false, "EDITOR/new.json": false,
+		"deep/.vscode/settings.json": false, "deep/editor/settings.json": false, "deep/editor/new.json": false, "deep/er/tasks/x.json": false, "deep/er/other": true,
+		"store/config": false, "store/new/deep/file": false, "other/place/x": false, "into/x": false, "other/x": true, "dotfiles/gitconfig": false, "dotfiles/other": true,
+		"dotfiles/missing": false,
+
 		"agents.yaml": false, "AGENTS.yaml": false, "linked.yaml": false, "conf/real.yaml": false, "conf/other.yaml": true,
 		"chain.yaml": false, dir + "/agents.yaml": false, "src/up/agents.yaml": false, "prompts/coder.md": false, "prompts/other.md": true,
-		"tools/count.ts": false, "tools/other.ts": true, "skills/new/SKILL.md": false, "not-yet.yaml": false, "main.go": true,
+		"tools/count.ts": false, "tools/other.ts": true, "skills/new/SKILL.md": false, "not-yet.yaml": false, ".agents/skills/x/SKILL.md": false,
 	} {
 		for _, mode := range []permission.Mode{permission.ModeAcceptEdits, permission.ModeAuto} {
 			p, err := permission.New(permission.Config{Mode: mode, Resolve: resolve, CWD: dir, AgentHome: ".agents", Protected: protected})
@@ -91,17 +68,9 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A working directory may itself be a git directory.
-func TestNoWriteToABareRepositoryIsApproved(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	p, err := permission.New(permission.Config{Allowed: []string{"Edit(deep/editor/**)", "Edit"}, Resolve: resolve, CWD: dir})
 	require.NoError(t, err)
-	git(t, dir, "init", "-q", "--bare")
-	p, err := permission.New(permission.Config{Mode: permission.ModeAcceptEdits, CWD: dir,
-		Resolve: func(p string) (string, error) { return p, nil }})
-	require.NoError(t, err)
-	require.Equal(t, permission.ErrProtected, check(p, "Write", false, input("file_path", "config")))
+	require.NoError(t, check(p, "Write", false, input("file_path", "deep/editor/new.json")), "a pattern names what the link leads to")
 }
 
 // Only a pattern that names a protected path approves a change, or bypassPermissions.
@@ -111,16 +80,13 @@ func TestPatternsThatNameAProtectedPath(t *testing.T) {
 		".git/config":           {".git/config", ".git/*"},
 		"sub/.git/config":       {"sub/.git/**", "**/.git/**", ".git", "*/.git/config"},
 		".GIT/config":           {".GIT/**", ".GIT/config"},
-		".gitconfig":            {".gitconfig", "**/.gitconfig"}, "x/.config/git/ignore": {"**/.config/git/**", "x/.config/git/ignore"},
+		".gitconfig":            {".gitconfig", "**/.gitconfig"}, "x/.config/git/ignore": {"**/.config/**", "x/.config/git/ignore"},
 		".husky/pre-commit": {".husky/**", ".husky"}, ".Husky/_/h": {".Husky/**"}, "sub/.husky/pre-push": {"**/.husky/*"},
-		"lefthook.yml": {"lefthook.yml"}, "a/lefthook.yml": {"lefthook.yml"}, ".pre-commit-config.yaml": {".pre-commit-config.yaml"},
-		".bashrc": {".bashrc"}, ".bash_profile": {".bash_profile"}, ".bash_aliases": {".bash_aliases"}, ".profile": {"/.profile"}, ".zshrc": {".zshrc"}, ".zprofile": {".zprofile"},
-		".ssh/config": {".ssh/**", ".ssh/config"}, ".envrc": {".envrc"}, "a/.envrc": {"a/.envrc"}, ".npmrc": {".npmrc"}, ".vimrc": {".vimrc"}, ".exrc": {".exrc"},
-		".vscode/tasks.json": {".vscode/**"}, ".idea/x/y.xml": {".idea/"}, ".mcp.json": {".mcp.json"}, ".MCP.json": {".MCP.json"},
-		".github/workflows/ci.yml": {".github/workflows/**", ".github/workflows/*.yml", "**/.github/workflows/**"}, ".gitlab-ci.yml": {".gitlab-ci.yml"},
+		"a/.envrc": {"a/.envrc"}, ".idea/x/y.xml": {".idea/"}, ".a/.b/c": {".a/**"},
+		".github/workflows/ci.yml":  {".github/**", ".github/workflows/*.yml", "**/.github/workflows/**"},
 		".agents/skills/x/SKILL.md": {".agents/**", ".agents"}, "conf/agents.yaml": {"conf/agents.yaml", "agents.yaml", "*/agents.yaml"},
-		"CONF/AGENTS.yaml": {"CONF/AGENTS.yaml", "AGENTS.yaml"}, "HEAD": {"HEAD"},
-		".git /config": nil, "git~1/config": nil, ".g\u200cit/config": nil, ".hus\u212ay/x": nil, ".ba\u017fhrc": nil, ".git::$INDEX_ALLOCATION/config": nil,
+		"CONF/AGENTS.yaml": {"CONF/AGENTS.yaml", "AGENTS.yaml"},
+		".git /config":     nil, ".g\u200cit/config": nil, ".hus\u212ay/x": nil, ".ba\u017fhrc": nil, ".git::$INDEX_ALLOCATION/config": nil,
 	} {
 		mode := func(mode permission.Mode, allowed ...string) *permission.Policy {
 			p, err := permission.New(permission.Config{Mode: mode, Allowed: allowed, CWD: "/work", AgentHome: ".agents", Protected: []string{"conf/agents.yaml"}})
@@ -136,7 +102,8 @@ func TestPatternsThatNameAProtectedPath(t *testing.T) {
 			}
 			for _, allowed := range [][]string{{"Edit", "Write"}, {"Edit(**)"}, {"Edit(*)"}, {"Edit(**/*)", "Edit"}, {"Edit(.*/**)", "Edit(.*)", "Edit"}, {"Edit(**/pre-commit)", "Edit"},
 				{"Edit(**/hooks/**)", "Edit"}, {"Edit({.git,.husky,.agents,.ssh}/**)", "Edit"}, {"Edit(.gi[t]/**)", "Edit"}, {"Edit(*.yaml)", "Edit"}, {"Edit(conf/**)", "Edit"},
-				{"Edit(.github/**)", "Edit"}, {"Edit(**/workflows/**)", "Edit(**/git/**)", "Edit"}, {"Edit(*/workflows/*)", "Edit(x/*/git/*)", "Edit"}, {"Edit", "Read(.git/**)", "Bash(.git)"}, {"Edit", "Edit(src/.git/**)"}, {"Write", "Edit(?git/**)"}} {
+				{"Edit(**/workflows/**)", "Edit(**/git/**)", "Edit"}, {"Edit(*/workflows/*)", "Edit(x/*/git/*)", "Edit"}, {"Edit", "Read(.git/**)", "Bash(.git)"},
+				{"Edit", "Edit(src/.git/**)"}, {"Write", "Edit(?git/**)"}, {"Edit", "Edit(.b/**)"}} {
 				err := check(mode(m, allowed...), "Write", false, in)
 				require.ErrorIs(t, err, permission.ErrProtected, "%s %s", allowed, path)
 			}
@@ -146,6 +113,54 @@ func TestPatternsThatNameAProtectedPath(t *testing.T) {
 		child, err := parent.Narrow([]string{"Edit(" + path + ")"}, nil)
 		require.NoError(t, err)
 		require.Error(t, check(child, "Write", false, in), "the list of a subagent approves nothing: %s", path)
+	}
+}
+
+// The end of a call ends its decision.
+func TestACheckEndsWithItsContext(t *testing.T) {
+	dir, resolve := realDir(t)
+	require.NoError(t, os.Symlink("src", filepath.Join(dir, ".linked")))
+	p, err := permission.New(permission.Config{Mode: permission.ModeAcceptEdits, Resolve: resolve, CWD: dir})
+	require.NoError(t, err)
+	ended := errors.New("the call has ended")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ended)
+	_, err = p.Check(ctx, permission.Tool{Name: "Write"}, input("file_path", "new.go"))
+	require.Equal(t, ended, err)
+}
+
+// A path from a model is bounded before anything is done with it, whatever the mode is.
+func TestLongPaths(t *testing.T) {
+	dir, resolve := realDir(t)
+	resolved := 0
+	counted := func(path string) (string, error) {
+		resolved++
+		return resolve(path)
+	}
+	for name, row := range map[string]struct {
+		path string
+		long bool
+	}{
+		"4,096 bytes":          {strings.Repeat("a/", 200) + strings.Repeat("b", 3696), false},
+		"4,097 bytes":          {strings.Repeat("b", 4097), true},
+		"256 names":            {strings.Repeat("a/", 255) + "b", false},
+		"257 names":            {strings.Repeat("a/", 256) + "b", true},
+		"257 absolute names":   {strings.Repeat("/a", 257), true},
+		"many slashes":         {strings.Repeat("/", 3000) + "a", false},
+		"80 kB":                {strings.Repeat("a/", 40_000) + "b", true},
+		"80 kB of parents":     {strings.Repeat("a/../", 16_000), true},
+		"a long name of a dot": {"." + strings.Repeat("x", 5000), true},
+	} {
+		for _, mode := range []permission.Mode{permission.ModeDefault, permission.ModeAcceptEdits, permission.ModeBypass, permission.ModeAuto} {
+			p, err := permission.New(permission.Config{Mode: mode, Disallowed: []string{"Edit(secret/**)", "Read(*.key)"}, Resolve: counted, CWD: dir})
+			require.NoError(t, err)
+			for tool, field := range map[string]string{"Read": "file_path", "Write": "file_path", "Edit": "file_path", "Grep": "path", "Glob": "path"} {
+				before := resolved
+				err := check(p, tool, tool == "Read", input(field, row.path))
+				require.Equal(t, row.long, errors.Is(err, permission.ErrLongPath), "%s %s: %v", name, tool, err)
+				require.True(t, !row.long || resolved == before, "%s: it was resolved", name)
+			}
+		}
 	}
 }
 
@@ -171,50 +186,6 @@ func TestProtectedPathsInAProtectedDirectory(t *testing.T) {
 	p, err = permission.New(permission.Config{Mode: permission.ModeAcceptEdits, CWD: "/work", Protected: []string{"."}})
 	require.NoError(t, err)
 	require.Equal(t, permission.ErrProtected, check(p, "Write", false, input("file_path", "main.go")), "the whole working directory")
-}
-
-// The files of managers of hooks, and those that hooks name, decide what git executes.
-func TestFilesThatHooksExecuteAreProtected(t *testing.T) {
-	top, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	put := func(name, content string) {
-		path := filepath.Join(top, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o700))
-	}
-	git(t, top, "init", "-q")
-	git(t, top, "config", "core.hooksPath", "team/git/_")
-	put("team/git/_/pre-commit", "#!/bin/sh\n. \"$(dirname \"$0\")/h\"\n")
-	put("team/git/pre-commit", "node scripts/lint.js && ./scripts/missing.sh\nexec \"${ROOT}/tools/last\" || tools/plain -x;tools/dir\n")
-	for _, dir := range []string{"team/git/_/", "team/git/"} { // the name is relative to each
-		put(dir+"pre-push", ". \"${0%/*}\"/../common/run.sh\n")
-	}
-	put("team/common/run.sh", "")
-	put(".git/hooks/pre-push", "sh ci/push.sh\n")
-	put(".git/hooks/update.sample", "sh ci/sample.sh\n")
-	put(".git/hooks/commit-msg.sample", "sh ci/sample.sh\n")
-	for _, name := range []string{"scripts/lint.js", "tools/last", "tools/plain", "tools/dir/x", "ci/push.sh", "ci/sample.sh"} {
-		put(name, "")
-	}
-	p := gitPolicy(t, top, nil)
-	for path, approved := range map[string]bool{
-		"team/git/_/pre-commit": false, "team/git/_/new": false, "team/git/pre-commit": false, "team/git/new": false, "team/other": true, "team/common/run.sh": false, "team/common/other.sh": true,
-		"scripts/lint.js": false, "scripts/missing.sh": false, "scripts/other.js": true, "tools/last": false, "tools/plain": false, "tools/dir/x": true,
-		"ci/push.sh": false, "ci/sample.sh": true, "main.go": true,
-	} {
-		require.Equal(t, approved, check(p, "Write", false, input("file_path", path)) == nil, path)
-	}
-	git(t, top, "config", "core.hooksPath", "hooks") // the parent is the worktree
-	require.NoError(t, check(p, "Write", false, input("file_path", "main.go")))
-	require.Equal(t, permission.ErrProtected, check(p, "Write", false, input("file_path", "hooks/pre-commit")))
-	put("hooks/pre-commit", strings.Repeat("a/b/c ", 5)+"\x00 x/y") // a binary
-	require.NoError(t, check(p, "Write", false, input("file_path", "a/b/c")))
-	var many strings.Builder
-	for i := range 30_000 {
-		fmt.Fprintf(&many, "x%d\n", i)
-	}
-	put("hooks/pre-commit", many.String())
-	require.Equal(t, permission.ErrProtected, check(p, "Write", false, input("file_path", "main.go")), "too many to examine")
 }
 
 func TestDeniesRead(t *testing.T) {
