@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,37 +35,35 @@ type execution struct {
 	input     engine.Input
 	requestID string // of the HTTP request, if any
 	started   time.Time
-	others    map[string]wire.Usage // of subagents, by model
 }
 
-// maxModels bounds the models of subagents that are distinguished. The tokens of further ones count
-// for the model of the agent.
-const maxModels = 16
-
-// countSubagent counts the tokens of a message of a subagent.
-func (x *execution) countSubagent(model string, usage wire.Usage) {
-	before, found := x.others[model]
-	if x.others == nil {
-		x.others = map[string]wire.Usage{}
-	}
-	if found || len(x.others) < maxModels {
-		x.others[model] = before.Add(usage)
-	}
-}
-
-// usage returns the value of wire.UsageHeader, without the models of subagents if it is too long.
+// usage returns the value of wire.UsageHeader, which has at most wire.MaxUsage bytes. It names the
+// models of subagents with the most tokens. The tokens of those that do not fit count for the model
+// of the agent.
 func (x *execution) usage(res *result) string {
-	out := wire.RunUsage{Model: excerpt.Head(x.input.Init.Model, wire.MaxUsage/4), Usage: res.Usage, Others: x.others}
+	models := slices.SortedFunc(maps.Keys(res.Others), func(a, b string) int {
+		return cmp.Or(cmp.Compare(sum(res.Others[b]), sum(res.Others[a])), cmp.Compare(a, b))
+	})
+	name := excerpt.Head(x.input.Init.Model, wire.MaxUsage/8) // JSON may need six bytes for one
+	out := wire.RunUsage{Model: name, Usage: res.Usage, Others: map[string]wire.Usage{}}
 	text, err := json.Marshal(out)
-	if len(text) > wire.MaxUsage {
-		out.Others = nil
-		text, err = json.Marshal(out)
+	for _, other := range models {
+		out.Others[other] = res.Others[other]
+		var longer []byte
+		if longer, err = json.Marshal(out); len(longer) > wire.MaxUsage {
+			delete(out.Others, other)
+			continue
+		}
+		text = longer
 	}
 	if err != nil {
 		x.rt.cfg.Logger.Error("encode usage of run", "err", err, "run_id", x.info.RunID) // impossible
 	}
 	return string(text)
 }
+
+// sum returns the tokens of all kinds.
+func sum(u wire.Usage) int64 { return model.Usage(u).Input() + u.OutputTokens }
 
 // maxTimeoutMs prevents the overflow of a duration. No limit is longer than a year.
 const maxTimeoutMs = 366 * 24 * 3600 * 1000

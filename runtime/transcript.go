@@ -19,7 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// recorded stores events in the session before they are sent, and counts the tokens of subagents.
+// recorded stores events in the session before they are sent.
 type recorded struct {
 	engine.Output
 	x *execution
@@ -28,9 +28,6 @@ type recorded struct {
 // Emit implements engine.Output.
 func (o recorded) Emit(p wire.Payload) {
 	o.x.record(p)
-	if m, ok := p.(*wire.Assistant); ok && m.ParentToolUseID != nil {
-		o.x.countSubagent(m.Message.Model, m.Usage)
-	}
 	o.Output.Emit(p)
 }
 

@@ -197,7 +197,7 @@ func TestCancelReleasesAllResources(t *testing.T) {
 				if agent == "" {
 					agent = "a"
 				}
-				const tokens = `agenthost_tokens_total{agent="a",model="m",type="input"}`
+				const tokens = `agenthost_tokens_total{agent="a",estimated="true",model="m",type="input"}`
 				counted := s.count(tokens)
 				f, leave := s.begin(agent, wire.RunRequest{Message: p.name})
 				p.reached(&s, f)
@@ -211,7 +211,7 @@ func TestCancelReleasesAllResources(t *testing.T) {
 				}
 				s.returns(before)
 				if p.name == "streaming" {
-					require.InDelta(t, counted+10, s.count(tokens), 0)
+					require.Greater(t, s.count(tokens), counted+10)
 				}
 				t.Logf("cancel took %v", took.Round(time.Millisecond))
 				require.Less(t, took, cancelGuard)

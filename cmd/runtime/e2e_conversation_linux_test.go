@@ -113,7 +113,7 @@ func TestConversationWithEveryKindOfTool(t *testing.T) {
 	// The usage: 10 in and 5 out for each of the five responses and the four of the subagents.
 	require.Equal(t, wire.Usage{InputTokens: 97, OutputTokens: 48, CacheReadInputTokens: 90, CacheCreationInputTokens: 11},
 		end.Usage)
-	require.InDelta(t, 97, s.count(`agenthost_tokens_total{agent="a",model="claude-test",type="input"}`), 0)
+	require.InDelta(t, 97, s.count(`agenthost_tokens_total{agent="a",estimated="false",model="claude-test",type="input"}`), 0)
 	require.InDelta(t, 1, s.count(`agenthost_runs_total{agent="a",outcome="success"}`), 0)
 	require.InDelta(t, 1, s.count(`agenthost_tool_calls_total{agent="a",kind="builtin",result="ok",tool="Edit"}`), 0)
 

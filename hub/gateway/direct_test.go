@@ -99,7 +99,7 @@ func TestRunsOfClientsThatDisconnectAreCounted(t *testing.T) {
 	t.Parallel()
 	runtime, _ := hosted(t, modeltest.Repeat(modeltest.Stream(modeltest.Usage(model.Usage{InputTokens: 10, OutputTokens: 5}), modeltest.Text("Half"), modeltest.Hang())))
 	s, counts := counting(t, dbtest.SQLite(t, series...), runtime)
-	limit(t, counts, 30, 15)
+	limit(t, counts, 30_000, 15_000)
 	ctx, cancel := context.WithCancel(t.Context())
 	req := s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", map[string]any{"message": "hello"}, "X-Api-Key", apiKey)
 	res, err := http.DefaultClient.Do(req.WithContext(ctx))
@@ -111,11 +111,11 @@ func TestRunsOfClientsThatDisconnectAreCounted(t *testing.T) {
 	}
 	cancel()
 	require.Eventually(t, func() bool { return len(counted(t, counts)) == 1 }, patience, 20*time.Millisecond)
-	require.EqualValues(t, 10, counted(t, counts)[0].InputTokens)
+	require.Greater(t, counted(t, counts)[0].InputTokens, int64(10), "an estimate")
 	require.NoError(t, res.Body.Close())
 	again, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", map[string]any{"message": "hello"}, "X-Api-Key", apiKey))
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, again.StatusCode, "the reserve of the first run was released: at most 15 of 30 tokens are used")
+	require.Equal(t, http.StatusOK, again.StatusCode, "the reserve of the first run was released")
 	require.NoError(t, again.Body.Close())
 }
 

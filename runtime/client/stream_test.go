@@ -85,7 +85,7 @@ func TestCancelledStream(t *testing.T) {
 		p, err := wire.DecodeEvent(ev.Type, ev.Data)
 		require.NoError(t, err)
 		require.Equal(t, wire.ReasonDisconnect, p.(*wire.Cancelled).Reason)
-		require.Equal(t, wire.Usage{InputTokens: 10, OutputTokens: 1}, p.(*wire.Cancelled).Usage)
+		require.True(t, p.(*wire.Cancelled).Usage.Estimated)
 		ev, err = s.Next()
 		require.NoError(t, err)
 		require.Equal(t, "done", ev.Type)

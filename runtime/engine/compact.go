@@ -2,12 +2,10 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -39,7 +37,7 @@ type fill struct {
 // count records the usage that upstream reported for a call. It includes the system prompt, the
 // tools and the response.
 func (f *fill) count(u model.Usage, messages int) {
-	if sum := u.InputTokens + u.CacheCreationInputTokens + u.CacheReadInputTokens + u.OutputTokens; sum > 0 {
+	if sum := u.Input() + u.OutputTokens; sum > 0 && !u.Estimated {
 		f.tokens, f.upTo = sum, messages
 	}
 }
@@ -55,12 +53,12 @@ func (f *fill) add(messages []model.Message) int64 {
 	return f.tokens
 }
 
-// estimate estimates the tokens of a message: one for four bytes of ASCII or two other bytes.
+// estimate estimates the tokens of a message.
 func estimate(m *model.Message) int64 {
 	n := int64(8)
 	for i := range m.Content {
 		b := &m.Content[i]
-		n += textTokens(b.Text) + textTokens(b.Data) + textTokens(b.Input) + imageTokens*int64(len(b.Images))
+		n += model.EstimateTokens(b.Text) + model.EstimateTokens(b.Data) + model.EstimateTokens(b.Input) + imageTokens*int64(len(b.Images))
 	}
 	return n
 }
@@ -71,16 +69,6 @@ func estimateAll(messages []model.Message) int64 {
 		n += estimate(&messages[i])
 	}
 	return n
-}
-
-func textTokens[T string | json.RawMessage](text T) int64 {
-	n := len(text)
-	for i := range len(text) {
-		if text[i] >= utf8.RuneSelf {
-			n++
-		}
-	}
-	return int64(n) / 4
 }
 
 // compactIfFull compacts the conversation if the next request and its response might exceed the
@@ -197,9 +185,7 @@ func (r *run) callForSummary(ctx context.Context, messages []model.Message) (str
 	defer func() { call.end(&response, err) }()
 	w := startWatchdog(call.ctx, r.engine.cfg.IdleTimeout)
 	defer w.stop()
-	c := model.Collector{MaxBytes: r.engine.cfg.MaxResponse}
-	response, err = c.Collect(r.stream(w, call, request.messages))
-	r.outcome.Usage = r.outcome.Usage.Add(wire.Usage(response.Usage))
+	response, err = call.response.Collect(r.stream(w, call, request.messages))
 	if err != nil {
 		return "", err
 	}
@@ -322,7 +308,7 @@ func shorten(messages []model.Message, budget int64, whole string) []model.Messa
 		for i := range messages {
 			for j := range messages[i].Content {
 				if b := &messages[i].Content[j]; canShorten(b, whole) {
-					sum -= max(0, textTokens(b.Text)-limit)
+					sum -= max(0, model.EstimateTokens(b.Text)-limit)
 					if imageTokens > limit {
 						sum -= imageTokens * int64(len(b.Images))
 					}
@@ -342,7 +328,7 @@ func shorten(messages []model.Message, budget int64, whole string) []model.Messa
 			if imageTokens > limit {
 				b.Images = nil
 			}
-			if tokens := textTokens(b.Text); tokens > limit && canShorten(b, whole) {
+			if tokens := model.EstimateTokens(b.Text); tokens > limit && canShorten(b, whole) {
 				b.Text, _ = excerpt.Ends(b.Text, int(int64(len(b.Text))*limit/tokens))
 			}
 		}

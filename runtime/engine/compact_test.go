@@ -121,6 +121,7 @@ func TestRunContinuesWithoutASummary(t *testing.T) {
 	for name, reply := range map[string]modeltest.Reply{
 		"upstream refuses":  modeltest.Status(529),
 		"no text came back": modeltest.Stream(modeltest.ToolCall("x", "greet", `{}`)),
+		"it is cut":         modeltest.Stream(modeltest.Text(strings.Repeat("sum ", 500)), modeltest.Cut()),
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, up := upstream(t, modeltest.Anthropic,
@@ -140,6 +141,10 @@ func TestRunContinuesWithoutASummary(t *testing.T) {
 				"assistant tool_use 1 blocks", `tool_result t3 false "Hello, Eve"`, "assistant end_turn 1 blocks",
 			}, got.lines, "it is tried once")
 			require.Contains(t, asked(t, up.Requests()[3]), "hello")
+			require.Equal(t, name == "it is cut", got.outcome.Usage.Estimated)
+			if got.outcome.Usage.Estimated {
+				require.GreaterOrEqual(t, got.outcome.Usage.OutputTokens, int64(500), "the beginning of the summary counts")
+			}
 		})
 	}
 }

@@ -51,8 +51,9 @@ type metrics struct {
 
 // tokenKind is a kind of tokens with the attributes of its counter.
 type tokenKind struct {
-	count func(*model.Usage) int64
-	of    metric.MeasurementOption
+	count     func(*model.Usage) int64
+	of        metric.MeasurementOption
+	estimated metric.MeasurementOption
 }
 
 // States of a run that waits, the values of the attribute for.
@@ -65,7 +66,8 @@ const (
 func newMetrics(cfg *Config) (*metrics, error) {
 	m := meter.New(cfg.MeterProvider, scope)
 	x := &metrics{
-		tokens: m.Counter("agenthost.tokens", "Tokens, as upstream counted them. type is input, output, cache_creation or cache_read."),
+		tokens: m.Counter("agenthost.tokens", "Tokens, as upstream counted them. type is input, output, cache_creation or cache_read. "+
+			"estimated is true for calls without a final usage."),
 		calls: m.Seconds("agenthost.model.call.duration",
 			"How long calls of models took. outcome is success, cancelled or the error_type of the failure.", meter.Slow),
 		firstToken: m.Seconds("agenthost.model.first_token", "Time from a call of a model to the first part of its response.", meter.Slow),
@@ -87,7 +89,10 @@ func newMetrics(cfg *Config) (*metrics, error) {
 		"cache_creation": func(u *model.Usage) int64 { return u.CacheCreationInputTokens },
 		"cache_read":     func(u *model.Usage) int64 { return u.CacheReadInputTokens },
 	} {
-		x.kinds = append(x.kinds, tokenKind{count, meter.Of("agent", x.agent, "model", x.model, "type", name)})
+		of := func(estimated string) metric.MeasurementOption {
+			return meter.Of("agent", x.agent, "model", x.model, "type", name, "estimated", estimated)
+		}
+		x.kinds = append(x.kinds, tokenKind{count: count, of: of("false"), estimated: of("true")})
 	}
 	for _, what := range []string{waitModel, waitTool, waitServer} {
 		x.waits[what] = meter.Of("agent", x.agent, "for", what)
@@ -118,7 +123,11 @@ func (x *metrics) modelCall(begin, first time.Time, usage *model.Usage, errorTyp
 	}
 	for _, kind := range x.kinds {
 		if n := kind.count(usage); n > 0 {
-			x.tokens.Add(ctx, n, kind.of)
+			of := kind.of
+			if usage.Estimated {
+				of = kind.estimated
+			}
+			x.tokens.Add(ctx, n, of)
 		}
 	}
 }

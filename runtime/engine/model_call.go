@@ -34,7 +34,7 @@ func (r *run) receive(call *modelCall) (*model.Response, error) {
 	ctx := call.ctx
 	w := startWatchdog(ctx, r.engine.cfg.IdleTimeout)
 	defer w.stop()
-	c := &model.Collector{MaxBytes: r.engine.cfg.MaxResponse}
+	c := &call.response
 	for part, err := range r.stream(w, call, r.transcript.messages) {
 		if r.firstAppend != nil {
 			if err := r.awaitFirstAppend(); err != nil {
@@ -74,6 +74,7 @@ func (r *run) stream(w *watchdog, call *modelCall, messages []model.Message) ite
 	req.Alive = w.alive
 	req.Named = call.named
 	req.Reserve = r.engine.cfg.Reserve
+	call.request = &req
 	return r.engine.cfg.Model.Stream(w.ctx, &req)
 }
 
@@ -119,7 +120,6 @@ func (r *run) abortResponse(ctx context.Context, w *watchdog, c *model.Collector
 
 // record adds a response to the outcome.
 func (r *run) record(response *model.Response) {
-	r.outcome.Usage = r.outcome.Usage.Add(wire.Usage(response.Usage))
 	r.outcome.StopReason = response.StopReason
 	if text := response.Message.Text(); text != "" {
 		r.outcome.Text = text

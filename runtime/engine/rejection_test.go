@@ -12,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // sizeLimited is an upstream that rejects requests with bodies over limit bytes. It responds
@@ -161,5 +162,8 @@ func TestRejectionAfterTextEndsTheRun(t *testing.T) {
 	got := s.run(t.Context(), t, id)
 	require.ErrorContains(t, got.err, "maximum context length")
 	require.Len(t, up.Requests(), 1)
+	require.Positive(t, got.outcome.Usage.InputTokens)
+	require.True(t, got.outcome.Usage.Estimated)
+	got.outcome.Usage = wire.Usage{}
 	require.Equal(t, engine.Outcome{Text: "Half", NumTurns: 1}, got.outcome)
 }

@@ -30,7 +30,9 @@ type Input struct {
 
 	Metadata map[string]string // of the run, for its span
 
-	log *tool.LogQuota // of a subagent: that of the run
+	// Of a subagent: those of the run.
+	log   *tool.LogQuota
+	spent *spending
 }
 
 // maxLog is the number of bytes that the tools of a run may write to the log.
@@ -41,7 +43,8 @@ type Outcome struct {
 	Text       string // the last text of the assistant, possibly incomplete
 	StopReason string // of the last complete response
 	Usage      wire.Usage
-	NumTurns   int // calls of the model
+	Others     map[string]wire.Usage // of subagents with other models, a part of Usage
+	NumTurns   int                   // calls of the model
 	Denials    []wire.PermissionDenial
 }
 
@@ -81,6 +84,7 @@ type run struct {
 	outcome    Outcome
 	calls      calls
 	memory     memory
+	spent      *spending // of the run that called this one too
 
 	// firstAppend receives the result of storing the message of this run; nil after that.
 	firstAppend chan error
@@ -108,6 +112,9 @@ func (e *Engine) Run(ctx context.Context, in Input, out Output) (*Outcome, error
 	}
 	cancel()
 	r.awaitCalls()
+	if in.spent == nil {
+		r.outcome.Usage, r.outcome.Others = r.spent.total, r.spent.others
+	}
 	r.endSpan(span, err)
 	r.memory.release()
 	return &r.outcome, err
@@ -115,7 +122,10 @@ func (e *Engine) Run(ctx context.Context, in Input, out Output) (*Outcome, error
 
 func (e *Engine) newRun(in Input, out Output) *run {
 	r := &run{engine: e, in: in, out: out, maxTurns: e.cfg.MaxTurns, tools: e.tools,
-		window: int64(e.cfg.ContextWindow), memory: memory{reserve: e.cfg.Reserve}}
+		window: int64(e.cfg.ContextWindow), memory: memory{reserve: e.cfg.Reserve}, spent: in.spent}
+	if r.spent == nil {
+		r.spent = &spending{model: e.cfg.Request.Model}
+	}
 	for _, s := range e.cfg.Servers {
 		r.servers = append(r.servers, wire.MCPStatus{Name: s.Name(), Status: string(s.Status())})
 	}

@@ -117,9 +117,9 @@ func (r *run) runTask(ctx context.Context, t *task, call tool.Call, emit func(wi
 		return result{output: "The prompt is empty.", isError: true}
 	}
 	outcome, err := t.agents[in.SubagentType].Run(ctx, Input{
-		RunID: r.in.RunID, Session: &taskSession{id: r.in.Session.ID()}, Message: in.Prompt, MaxTurns: r.maxTurns, log: r.in.log,
+		RunID: r.in.RunID, Session: &taskSession{id: r.in.Session.ID()}, Message: in.Prompt, MaxTurns: r.maxTurns, log: r.in.log, spent: r.spent,
 	}, taskOutput{call.ID, emit})
-	res := result{output: outcome.Text, usage: outcome.Usage, denials: outcome.Denials}
+	res := result{output: outcome.Text, denials: outcome.Denials}
 	if fault, ok := errors.AsType[*panicError](err); ok {
 		panic(fault) // for the recovery of tool calls
 	}

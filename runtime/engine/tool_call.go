@@ -40,9 +40,7 @@ type result struct {
 	duration  time.Duration
 	denied    error // the reason, if the call was denied
 
-	// Of the subagent that was called.
-	usage   wire.Usage
-	denials []wire.PermissionDenial
+	denials []wire.PermissionDenial // of the subagent that was called
 }
 
 // update is an event of a subagent, or the result of a call.
@@ -118,7 +116,6 @@ func (r *run) runParallel(ctx context.Context, calls []model.Block, store func(i
 		case !u.isError:
 			store(u.index, u.result)
 		}
-		r.outcome.Usage = r.outcome.Usage.Add(u.usage)
 		left--
 	}
 	r.out.Flush()

@@ -43,8 +43,9 @@ const (
 	attrToolResult    = "gen_ai.tool.call.result"
 
 	// Attributes that the conventions do not have.
-	attrRunID    = "agenthost.run.id"
-	attrMetadata = "agenthost.run.metadata."
+	attrRunID     = "agenthost.run.id"
+	attrMetadata  = "agenthost.run.metadata."
+	attrEstimated = "agenthost.usage.estimated"
 )
 
 // maxValue bounds names and ids that a model or an upstream chooses, in bytes.
@@ -135,6 +136,8 @@ type modelCall struct {
 	first     time.Time // of the first part, or zero
 	responder string    // the model that responds, as upstream named it
 	waited    func()
+	request   *model.Request // nil until the model is called
+	response  model.Collector
 }
 
 // errPanicked is the error of a call in which the model panicked.
@@ -143,6 +146,7 @@ var errPanicked = errors.New("the model panicked")
 func (r *run) beginModelCall(ctx context.Context, messages []model.Message) *modelCall {
 	cfg := &r.engine.cfg
 	c := &modelCall{run: r, begin: time.Now(), waited: r.engine.metrics.wait(waitModel)}
+	c.response.MaxBytes = cfg.MaxResponse
 	c.ctx, c.span = r.engine.tracer.Start(ctx, "chat "+cfg.Request.Model, r.engine.tracer.chat...)
 	if cfg.TraceContent && c.span.IsRecording() {
 		c.span.SetAttributes(attribute.String(attrInput, messagesContent(messages, "")))
@@ -160,8 +164,11 @@ func (c *modelCall) named(name string) { c.responder = excerpt.Shorten(name, max
 func (c *modelCall) end(response *model.Response, err error) {
 	c.waited()
 	if response == nil {
-		response = &model.Response{}
+		received := c.response.Response()
+		response = &received
 	}
+	response.Usage = c.usage(response, err)
+	c.run.spend(wire.Usage(response.Usage))
 	errorType := ""
 	switch {
 	case err != nil && errors.Is(context.Cause(c.ctx), ErrRunTimeout):
@@ -205,6 +212,9 @@ func appendUsage(attributes []attribute.KeyValue, u wire.Usage) []attribute.KeyV
 	}
 	if u.CacheCreationInputTokens > 0 {
 		attributes = append(attributes, attribute.Int64(attrCacheCreation, u.CacheCreationInputTokens))
+	}
+	if u.Estimated {
+		attributes = append(attributes, attribute.Bool(attrEstimated, true))
 	}
 	return attributes
 }

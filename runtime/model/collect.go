@@ -68,7 +68,7 @@ func (c *Collector) Add(p *Part) error {
 	case KindToolUse, KindToolInput, KindToolExtra:
 		t = BlockToolUse
 	case KindUsage:
-		c.usage = p.Usage
+		c.usage = p.Usage.bounded()
 		return nil
 	case KindStop:
 		c.stop = p.StopReason

@@ -26,8 +26,8 @@ import (
 type Model interface {
 	// Stream returns a sequence that calls the model once and yields the parts of the response in
 	// order. A complete response ends with a part of kind [KindStop]. Otherwise the last element is
-	// an error: an [*Error] for a failure of upstream, or context.Cause(ctx) if ctx ended. Nothing
-	// is retried.
+	// an error: an [*Error] for a failure of upstream, or context.Cause(ctx) if ctx ended. It wraps
+	// [ErrUnsent] if nothing was sent, so that the call costs nothing. Nothing is retried.
 	//
 	// When the loop over the sequence ends, for any reason, the connection is closed and all
 	// goroutines of the call have ended. req is not modified, and is not used after that. The
@@ -95,7 +95,8 @@ type Usage struct {
 	// ReasoningTokens are a part of OutputTokens. Only some upstreams count them.
 	ReasoningTokens int64
 
-	// Estimated reports that a part of the tokens is an estimate.
+	// Estimated reports that a part of the tokens is an estimate. A model sets it for totals that
+	// are not the last ones, such as those with which a response of Anthropic starts.
 	Estimated bool
 }
 

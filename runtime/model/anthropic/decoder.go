@@ -62,7 +62,7 @@ func (d *decoder) appendEvent(parts []model.Part, e *event) ([]model.Part, error
 		d.stop = e.Message.StopReason
 		d.name.Set(e.Message.Model)
 		parts, err := d.appendContent(parts, e.Message.Content)
-		return d.appendUsage(parts, e.Message.Usage), err
+		return d.appendUsage(parts, e.Message.Usage, d.stop != "" || len(d.blocks) > 0), err
 	case "content_block_start":
 		return d.startBlock(parts, int(e.Index), &e.ContentBlock)
 	case "content_block_delta":
@@ -71,7 +71,7 @@ func (d *decoder) appendEvent(parts []model.Part, e *event) ([]model.Part, error
 		return d.endBlock(parts), nil
 	case "message_delta":
 		d.stop = cmp.Or(e.Delta.StopReason, d.stop)
-		return d.appendUsage(parts, e.Usage), nil
+		return d.appendUsage(parts, e.Usage, true), nil
 	case "message_stop":
 		if fault := upstream.Interrupted(d.stop); fault != nil {
 			return parts, fault
@@ -225,14 +225,16 @@ func isEmpty(input text) bool {
 }
 
 // appendUsage reads cumulative totals. A zero does not replace an earlier total: some servers set
-// them in only one of the two events.
-func (d *decoder) appendUsage(parts []model.Part, u usage) []model.Part {
-	sum := model.Usage{
-		InputTokens:              cmp.Or(int64(u.InputTokens), d.usage.InputTokens),
-		OutputTokens:             cmp.Or(int64(u.OutputTokens), d.usage.OutputTokens),
-		CacheCreationInputTokens: cmp.Or(int64(u.CacheCreationInputTokens), d.usage.CacheCreationInputTokens),
-		CacheReadInputTokens:     cmp.Or(int64(u.CacheReadInputTokens), d.usage.CacheReadInputTokens),
-	}
+// them in only one of the two events. The totals of a response that has only started are not final.
+func (d *decoder) appendUsage(parts []model.Part, u usage, final bool) []model.Part {
+	sum := u.sum()
+	final = final && sum != (model.Usage{})
+	sum.InputTokens = cmp.Or(sum.InputTokens, d.usage.InputTokens)
+	sum.OutputTokens = cmp.Or(sum.OutputTokens, d.usage.OutputTokens)
+	sum.CacheCreationInputTokens = cmp.Or(sum.CacheCreationInputTokens, d.usage.CacheCreationInputTokens)
+	sum.CacheReadInputTokens = cmp.Or(sum.CacheReadInputTokens, d.usage.CacheReadInputTokens)
+	sum.ReasoningTokens = cmp.Or(sum.ReasoningTokens, d.usage.ReasoningTokens)
+	sum.Estimated = sum != (model.Usage{}) && !final && (d.usage == model.Usage{} || d.usage.Estimated)
 	if sum == d.usage {
 		return parts
 	}

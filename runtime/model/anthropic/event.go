@@ -55,21 +55,6 @@ var known = []string{
 	"text_delta", "thinking_delta", "signature_delta", "input_json_delta",
 }
 
-type usage struct {
-	InputTokens              count `json:"input_tokens"`
-	OutputTokens             count `json:"output_tokens"`
-	CacheCreationInputTokens count `json:"cache_creation_input_tokens"`
-	CacheReadInputTokens     count `json:"cache_read_input_tokens"`
-}
-
-// UnmarshalJSON implements json.Unmarshaler. A value of another kind does not fail a run: the
-// fields that can be read are set.
-func (u *usage) UnmarshalJSON(raw []byte) error {
-	type fields usage
-	_ = json.Unmarshal(raw, (*fields)(u))
-	return nil
-}
-
 // increment is an increment of a text, of thinking or of a tool input.
 type increment struct {
 	kind  model.Kind

@@ -109,10 +109,22 @@ func TestUsageInOtherForms(t *testing.T) {
 		want       model.Usage
 	}{
 		"fractions": {`{"input_tokens":10.0,"output_tokens":1}`, `{"output_tokens":2.0}`, model.Usage{InputTokens: 10, OutputTokens: 2}},
-		"texts":     {`{"input_tokens":"x","output_tokens":"7"}`, `{"output_tokens":{}}`, model.Usage{OutputTokens: 7}},
+		"texts":     {`{"input_tokens":"x","output_tokens":"7"}`, `{"output_tokens":{}}`, model.Usage{OutputTokens: 7, Estimated: true}},
 		"null":      {`null`, `null`, model.Usage{}},
 		"a list":    {`[]`, `"none"`, model.Usage{}},
-		"nested":    {`{"input_tokens":1,"cache_creation":{"ephemeral_5m_input_tokens":0.5}}`, `{"output_tokens":2}`, model.Usage{InputTokens: 1, OutputTokens: 2}},
+		"nested":    {`{"input_tokens":1,"cache_creation":{"ephemeral_5m_input_tokens":0.5}}`, `{"output_tokens":2}`, model.Usage{InputTokens: 1, OutputTokens: 2, CacheCreationInputTokens: 1}},
+		"only nested": {`{"input_tokens":1,"cache_creation":{"ephemeral_5m_input_tokens":3,"ephemeral_1h_input_tokens":4},"cache_creation_input_tokens":0}`,
+			`{"output_tokens":2}`, model.Usage{InputTokens: 1, OutputTokens: 2, CacheCreationInputTokens: 7}},
+		"nested too": {`{"cache_creation":{"ephemeral_5m_input_tokens":3,"ephemeral_1h_input_tokens":4},"cache_creation_input_tokens":7}`,
+			`{"output_tokens":2}`, model.Usage{OutputTokens: 2, CacheCreationInputTokens: 7}},
+		"thinking as a part": {`null`, `{"output_tokens":200,"output_tokens_details":{"thinking_tokens":160}}`,
+			model.Usage{OutputTokens: 200, ReasoningTokens: 160}},
+		"thinking counted separately": {`null`, `{"output_tokens":40,"output_tokens_details":{"reasoning_tokens":160}}`,
+			model.Usage{OutputTokens: 200, ReasoningTokens: 160}},
+		"only at the start": {`{"input_tokens":10,"output_tokens":1}`, `null`, model.Usage{InputTokens: 10, OutputTokens: 1, Estimated: true}},
+		"negative":          {`{"input_tokens":-10,"output_tokens":1}`, `{"output_tokens":-2}`, model.Usage{OutputTokens: 1, Estimated: true}},
+		"huge": {`{"input_tokens":9223372036854775807,"cache_read_input_tokens":1e400}`, `{"output_tokens":1e300}`,
+			model.Usage{InputTokens: 1 << 40, CacheReadInputTokens: 1 << 40, OutputTokens: 1 << 40}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := collect(t, event(`{"type":"message_start","message":{"usage":`+row.start+`}}`)+textIncrement("a")+

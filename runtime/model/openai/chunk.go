@@ -151,27 +151,6 @@ func unknownFields(raw json.RawMessage, known ...string) (map[string]json.RawMes
 	return all, nil
 }
 
-type usage struct {
-	PromptTokens        count `json:"prompt_tokens"`
-	CompletionTokens    count `json:"completion_tokens"`
-	PromptTokensDetails struct {
-		CachedTokens count `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-	CompletionTokensDetails struct {
-		ReasoningTokens count `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-	PromptCacheHitTokens count `json:"prompt_cache_hit_tokens"` // the same under another name (DeepSeek)
-	CachedTokens         count `json:"cached_tokens"`           // the same (Kimi)
-}
-
-// UnmarshalJSON implements json.Unmarshaler. A value of another kind does not fail a run: the
-// fields that can be read are set.
-func (u *usage) UnmarshalJSON(raw []byte) error {
-	type fields usage
-	_ = json.Unmarshal(raw, (*fields)(u))
-	return nil
-}
-
 // content is a string, or a list of pieces, of which those of text and thinking are read.
 type content struct {
 	Text, Thinking string

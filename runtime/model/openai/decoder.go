@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -232,19 +231,12 @@ func (d *decoder) stopReason(finish string) string {
 	return finish
 }
 
-// appendUsage reads totals, which some servers send with every chunk. Tokens read from the cache
-// are part of the prompt's tokens in this format, and are not in model.Usage.InputTokens.
+// appendUsage reads totals, which some servers send with every chunk.
 func (d *decoder) appendUsage(parts []model.Part, u *usage) []model.Part {
 	if u == nil {
 		return parts
 	}
-	cached := int64(cmp.Or(u.PromptTokensDetails.CachedTokens, u.PromptCacheHitTokens, u.CachedTokens))
-	sum := model.Usage{
-		InputTokens:          max(int64(u.PromptTokens)-cached, 0),
-		OutputTokens:         int64(u.CompletionTokens),
-		CacheReadInputTokens: cached,
-		ReasoningTokens:      min(int64(u.CompletionTokensDetails.ReasoningTokens), int64(u.CompletionTokens)),
-	}
+	sum := u.sum()
 	if sum == d.usage {
 		return parts
 	}

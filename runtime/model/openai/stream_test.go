@@ -176,7 +176,38 @@ func TestUsage(t *testing.T) {
 		"null details": {`{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":null}`,
 			model.Usage{InputTokens: 100, OutputTokens: 7}},
 		"more than the total": {`{"prompt_tokens":1,"completion_tokens":7,"prompt_cache_hit_tokens":60}`,
-			model.Usage{OutputTokens: 7, CacheReadInputTokens: 60}},
+			model.Usage{InputTokens: 1, OutputTokens: 7, CacheReadInputTokens: 60}},
+		"cached next to the prompt": {`{"prompt_tokens":100,"completion_tokens":7,"total_tokens":167,"cached_tokens":60}`,
+			model.Usage{InputTokens: 100, OutputTokens: 7, CacheReadInputTokens: 60}},
+		"cached in the total": {`{"prompt_tokens":100,"completion_tokens":7,"total_tokens":107,"cached_tokens":60}`,
+			model.Usage{InputTokens: 40, OutputTokens: 7, CacheReadInputTokens: 60}},
+		"thinking next to the completion": {
+			`{"prompt_tokens":900,"completion_tokens":40,"total_tokens":1100,"completion_tokens_details":{"reasoning_tokens":160}}`,
+			model.Usage{InputTokens: 900, OutputTokens: 200, ReasoningTokens: 160}},
+		"less thinking next to the completion": {
+			`{"prompt_tokens":900,"completion_tokens":40,"total_tokens":970,"completion_tokens_details":{"reasoning_tokens":30}}`,
+			model.Usage{InputTokens: 900, OutputTokens: 70, ReasoningTokens: 30}},
+		"thinking next to the completion, without a total": {
+			`{"prompt_tokens":900,"completion_tokens":40,"completion_tokens_details":{"reasoning_tokens":160}}`,
+			model.Usage{InputTokens: 900, OutputTokens: 200, ReasoningTokens: 160}},
+		"thinking as a part": {
+			`{"prompt_tokens":900,"completion_tokens":200,"total_tokens":1100,"completion_tokens_details":{"reasoning_tokens":160}}`,
+			model.Usage{InputTokens: 900, OutputTokens: 200, ReasoningTokens: 160}},
+		"thinking as a part, without a total": {
+			`{"prompt_tokens":900,"completion_tokens":200,"completion_tokens_details":{"reasoning_tokens":160}}`,
+			model.Usage{InputTokens: 900, OutputTokens: 200, ReasoningTokens: 160}},
+		"thinking only in the total": {`{"prompt_tokens":900,"completion_tokens":40,"total_tokens":1100}`,
+			model.Usage{InputTokens: 900, OutputTokens: 200}},
+		"thinking without details": {`{"prompt_tokens":900,"completion_tokens":40,"reasoning_tokens":160,"total_tokens":940}`,
+			model.Usage{InputTokens: 900, OutputTokens: 200, ReasoningTokens: 160}},
+		"thinking and cached, both next to the whole": {
+			`{"prompt_tokens":100,"completion_tokens":40,"total_tokens":230,"cached_tokens":60,"completion_tokens_details":{"reasoning_tokens":30}}`,
+			model.Usage{InputTokens: 100, OutputTokens: 70, CacheReadInputTokens: 60, ReasoningTokens: 30}},
+		"only a total": {`{"total_tokens":50}`, model.Usage{InputTokens: 50}},
+		"negative":     {`{"prompt_tokens":-5,"completion_tokens":7,"total_tokens":-1}`, model.Usage{OutputTokens: 7}},
+		"fractions":    {`{"prompt_tokens":4.5,"completion_tokens":7.0}`, model.Usage{InputTokens: 5, OutputTokens: 7}},
+		"huge": {`{"prompt_tokens":9223372036854775807,"completion_tokens":1e300,"completion_tokens_details":{"reasoning_tokens":1e400}}`,
+			model.Usage{InputTokens: 1 << 40, OutputTokens: 1 << 40, ReasoningTokens: 1 << 40}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := collect(t, finish("stop")+`data: {"choices":[],"usage":`+row.usage+"}\n\n"+done)

@@ -107,16 +107,20 @@ func appendRune(out []byte, r rune) []byte {
 // Count is a number of tokens or an index. Some servers send 10.0.
 type Count int64
 
+// maxCount is the largest Count. A larger number, which may be damaged, is decoded as it: the sum
+// of some counts does not overflow.
+const maxCount = 1 << 40
+
 // UnmarshalJSON implements json.Unmarshaler. A value that is not a non-negative number is decoded
-// as 0, so that it does not fail a run.
+// as 0, so that it does not fail a run. A fraction is rounded up.
 func (c *Count) UnmarshalJSON(raw []byte) error {
 	*c = 0
 	var n json.Number
 	_ = json.Unmarshal(raw, &n) // "" for another kind
 	if i, err := n.Int64(); err == nil {
-		*c = Count(max(i, 0))
-	} else if f, err := n.Float64(); err == nil && f > 0 && f <= math.MaxInt32 {
-		*c = Count(f)
+		*c = Count(min(max(i, 0), maxCount))
+	} else if f, _ := n.Float64(); f > 0 { // infinite if it is out of range
+		*c = Count(min(math.Ceil(f), maxCount))
 	}
 	return nil
 }

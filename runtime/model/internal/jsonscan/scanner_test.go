@@ -121,7 +121,8 @@ func FuzzText(f *testing.F) {
 
 func TestCount(t *testing.T) {
 	for raw, want := range map[string]jsonscan.Count{
-		"0": 0, "10": 10, "10.0": 10, "1e3": 1000, "-1": 0, "null": 0, `"7"`: 7, `"x"`: 0, "{}": 0, "1e300": 0, "9007199254740993": 9007199254740993,
+		"0": 0, "10": 10, "10.0": 10, "1e3": 1000, "-1": 0, "null": 0, `"7"`: 7, `"x"`: 0, "{}": 0, "1e300": 1 << 40, "1e999": 1 << 40, "99999999999999999999": 1 << 40,
+		"9223372036854775807": 1 << 40, "-1e999": 0, "-0.5": 0, "0.2": 1, "10.5": 11, "1e-400": 0, "true": 0,
 	} {
 		var got jsonscan.Count
 		require.NoError(t, json.Unmarshal([]byte(raw), &got), raw)

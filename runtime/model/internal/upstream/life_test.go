@@ -69,7 +69,8 @@ func TestCancelledBeforehand(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errStop)
 	_, err := new(model.Collector).Collect(call(ctx, c, nil))
-	require.Equal(t, errStop, err)
+	require.ErrorIs(t, err, errStop)
+	require.ErrorIs(t, err, model.ErrUnsent)
 }
 
 func TestBreakClosesTheConnection(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -17,7 +18,8 @@ import (
 // body is the JSON of one request. A conversation may have megabytes, and net/http keeps a request
 // until its response ends: the bytes are released as soon as they are sent.
 type body struct {
-	head []byte // the brace and the tools, shared by many requests
+	head []byte      // the brace and the tools, shared by many requests
+	read atomic.Bool // whether the transport has begun to send it
 
 	mu   sync.Mutex
 	data []byte // the rest, guarded by mu; nil after the response has begun
@@ -96,9 +98,23 @@ func (b *body) open() (io.ReadCloser, error) {
 	if b.data == nil {
 		return nil, errReleased
 	}
-	// Buffers writes its parts without a copy, and releases each that was read.
-	return io.NopCloser(&net.Buffers{b.head, b.data}), nil
+	return &bodyReader{body: b, parts: net.Buffers{b.head, b.data}}, nil
 }
+
+// bodyReader reads a body, and releases each part that was read.
+type bodyReader struct {
+	body  *body
+	parts net.Buffers
+}
+
+// Read implements io.Reader.
+func (r *bodyReader) Read(p []byte) (int, error) {
+	r.body.read.Store(true)
+	return r.parts.Read(p)
+}
+
+// Close implements io.Closer.
+func (*bodyReader) Close() error { return nil }
 
 func (b *body) size() int64 {
 	b.mu.Lock()

@@ -66,7 +66,7 @@ const maxName = 1 << 10
 func (c *Client) Stream(ctx context.Context, req *model.Request, fields any, dec Decoder, yield func(model.Part, error) bool) {
 	body, renamed, err := c.encodeBody(fields, req.Tools)
 	if err != nil {
-		yield(model.Part{}, fmt.Errorf("%s: encode model request: %w", c.name, err))
+		yield(model.Part{}, fmt.Errorf("%s: encode model request: %w: %w", c.name, model.ErrUnsent, err))
 		return
 	}
 	// Cancelling closes the connection immediately. Closing the body could wait to see whether the
@@ -101,7 +101,12 @@ func (c *Client) Stream(ctx context.Context, req *model.Request, fields any, dec
 // open sends the request and returns the response if it is an event stream.
 func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body *body, alive func()) (*http.Response, error) {
 	resp, err := c.send(call, body)
+	if err != nil && !body.read.Load() {
+		err = fmt.Errorf("%w: %w", model.ErrUnsent, err)
+	}
 	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, model.ErrUnsent):
+		return nil, fmt.Errorf("%w: %w", model.ErrUnsent, context.Cause(ctx))
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:

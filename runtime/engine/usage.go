@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// spending are the tokens of a run and of its subagents.
+type spending struct {
+	model string // of the run
+
+	mu     sync.Mutex // guards the fields below
+	total  wire.Usage
+	others map[string]wire.Usage // of subagents with other models
+}
+
+// spend counts the tokens of a call of the model, also for the run that called this subagent.
+func (r *run) spend(u wire.Usage) {
+	r.outcome.Usage = r.outcome.Usage.Add(u)
+	s, name := r.spent, r.engine.cfg.Request.Model
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total = s.total.Add(u)
+	if name == s.model {
+		return
+	}
+	if s.others == nil {
+		s.others = map[string]wire.Usage{}
+	}
+	s.others[name] = s.others[name].Add(u)
+}
+
+// usage returns the tokens of a call with its response, or the beginning of it, and its error.
+// Every call ends here. What upstream has not counted is estimated from the request and from what
+// was received. Of an incomplete response, the larger of both counts.
+func (c *modelCall) usage(response *model.Response, err error) model.Usage {
+	u, received := response.Usage, c.response.EstimateTokens()
+	if c.request == nil || received == 0 && u == (model.Usage{}) && rejected(err) {
+		return u
+	}
+	u.Estimated = u.Estimated || response.StopReason == ""
+	if u.Estimated || u.Input() == 0 {
+		u.Estimated = true
+		u.InputTokens += max(0, estimateRequest(c.request)-u.Input())
+	}
+	if u.Estimated || u.OutputTokens == 0 {
+		u.Estimated = u.Estimated || received > 0
+		u.OutputTokens = max(u.OutputTokens, received)
+	}
+	return u
+}
+
+// estimateRequest estimates the input tokens of a request.
+func estimateRequest(req *model.Request) int64 {
+	n := model.EstimateTokens(req.System) + estimateAll(req.Messages)
+	for i := range req.Tools {
+		t := &req.Tools[i]
+		n += model.EstimateTokens(t.Name) + model.EstimateTokens(t.Description) + model.EstimateTokens(t.InputSchema)
+	}
+	return n
+}
+
+// rejected reports whether upstream has not processed a request: it was not sent, or the response
+// was an error. A gateway with status 502 or 504 may have called a model.
+func rejected(err error) bool {
+	if errors.Is(err, model.ErrUnsent) {
+		return true
+	}
+	upstream, ok := errors.AsType[*model.Error](err)
+	if !ok {
+		return false
+	}
+	switch upstream.Code {
+	case model.CodeRateLimit, model.CodeAuth, model.CodePromptTooLong, model.CodeInvalidRequest:
+		return true
+	case model.CodeOverloaded:
+		return upstream.Status != 0 // otherwise it is the runtime that lacks memory
+	}
+	gateway := upstream.Status == http.StatusBadGateway || upstream.Status == http.StatusGatewayTimeout
+	return upstream.Status >= http.StatusBadRequest && !gateway
+}
