@@ -135,9 +135,10 @@ type Config struct {
 	// TempDir is the directory of uploads that are not complete. Defaults to os.TempDir().
 	TempDir string
 
-	// CheckTool loads the file of a custom tool in a process that the file may end, such as that of
-	// runtime/tool/js.Check, and returns the name that the file has for the tool. An error that is
-	// not an api.ArtifactInvalid means that the file could not be checked. The check ends with ctx.
+	// CheckTool parses the file of a custom tool in a process that the file may end, without running
+	// it, as runtime/tool/js.NameOf does, and returns the name that the file has for the tool. An
+	// error that is not an api.ArtifactInvalid means that the file could not be checked. The check
+	// ends with ctx.
 	// Defaults to none: uploads of tools respond with 503.
 	CheckTool func(ctx context.Context, fileName, source string) (name string, err error)
 

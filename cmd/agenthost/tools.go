@@ -114,14 +114,14 @@ func (a *app) openUpload(path string) (file client.Upload, done func(), err erro
 	return client.Upload{FileName: filepath.Base(path), Content: reader}, func() { _ = content.Close() }, nil
 }
 
-// uploadTool creates the tool of a file. If one of its name exists, it gets the file. The name is
-// that of the default export, which a worker process reads.
+// uploadTool creates the tool of a file. If one of its name exists, it gets the file. A worker
+// process reads the name, as the hub does.
 func (a *app) uploadTool(ctx context.Context, c *client.Client, file client.Upload) (client.Tool, error) {
 	source, err := io.ReadAll(io.LimitReader(file.Content, maxFile))
 	if err != nil {
 		return client.Tool{}, fmt.Errorf("read tool: %w", err)
 	}
-	name, err := js.Check(ctx, js.Config{}, file.FileName, string(source))
+	name, err := js.NameOf(ctx, js.Config{}, file.FileName, string(source))
 	if err != nil {
 		return client.Tool{}, fmt.Errorf("%w: %s: %w", errRejected, file.FileName, err)
 	}

@@ -2,3 +2,13 @@ package catalog
 
 // ContentHash returns the hash of an agent.
 func ContentHash(a Agent, all map[bound]string) (string, error) { return contentHash(a, all) }
+
+// Uploads returns the number of uploads of a tenant that are checked or wait.
+func (s *Service) Uploads(tenantID string) int {
+	s.slots.mu.Lock()
+	defer s.slots.mu.Unlock()
+	if of := s.slots.shares[tenantID]; of != nil {
+		return of.number
+	}
+	return 0
+}

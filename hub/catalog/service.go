@@ -17,7 +17,7 @@
 //
 // Uploads are not trusted. A form has at most 32 parts, a tool 5 MiB, a skill 20 MiB, and an
 // imported configuration 1 MiB. The packages archive and runtime/agent bound the time and the
-// memory to parse them. The source of a tool is not parsed here: Config.CheckTool loads it in a
+// memory to parse them. The source of a tool is not parsed here: Config.CheckTool parses it in a
 // process of its own. Tenants take turns with the checks of their uploads.
 package catalog
 
@@ -54,8 +54,8 @@ type Config struct {
 	// Artifacts has the files of tools and skills. Required.
 	Artifacts *artifact.Store
 
-	// CheckTool loads the file of a custom tool in a process that the file may end, and returns the
-	// name that the file has for the tool. The name is not trusted. An error that is not an
+	// CheckTool parses the file of a custom tool in a process that the file may end, without running
+	// it, and returns the name that the file has for the tool. The name is not trusted. An error that is not an
 	// api.ArtifactInvalid means that the file could not be checked. The check ends with ctx.
 	// Defaults to none: uploads of tools respond with 503.
 	CheckTool func(ctx context.Context, fileName, source string) (name string, err error)

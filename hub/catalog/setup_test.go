@@ -36,7 +36,11 @@ func TestMain(m *testing.M) {
 
 // checkTool checks a tool with time for a busy machine.
 func checkTool(ctx context.Context, fileName, source string) (string, error) {
-	name, err := js.Check(ctx, js.Config{LoadTime: 2 * time.Minute}, fileName, source)
+	return checkToolWithin(ctx, 2*time.Minute, fileName, source)
+}
+
+func checkToolWithin(ctx context.Context, limit time.Duration, fileName, source string) (string, error) {
+	name, err := js.NameOf(ctx, js.Config{LoadTime: limit}, fileName, source)
 	if fault, ok := errors.AsType[*js.FileError](err); ok {
 		return "", api.ArtifactInvalid.New(fault.Reason)
 	}

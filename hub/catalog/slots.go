@@ -14,40 +14,49 @@ const (
 	// seconds of a processor each. A tenant has at most one of them.
 	checksAtOnce = 2
 
-	// checksWaiting bounds the uploads of a tenant that wait.
-	checksWaiting = 32
+	// checksOfTenant and checksOfUser bound the uploads that are checked or wait.
+	checksOfTenant = 33
+	checksOfUser   = 9
 )
 
-// slots share the checks of uploads between tenants. An upload waits for those of its tenant that
-// came before, and then for a free slot. Tenants take turns, because waiting senders of a channel
-// proceed in their order.
+// slots share the checks of uploads between tenants, and between the users of a tenant. An upload
+// waits for those of its user that came before, then for the turn of its tenant, and then for a free
+// slot. Users and tenants take turns, because each has one upload that waits for the next turn, and
+// waiting senders of a channel proceed in their order.
 type slots struct {
-	mu      sync.Mutex // guards tenants
-	tenants map[string]*tenantUploads
-	running chan struct{} // has an element for each check
+	mu      sync.Mutex        // guards shares
+	shares  map[string]*share // of users and tenants
+	running chan struct{}     // has an element for each check
 }
 
-type tenantUploads struct {
+// share has the uploads of a user or a tenant.
+type share struct {
 	number int           // that are checked or wait
-	turn   chan struct{} // has an element while one of them is checked or waits for a slot
+	turn   chan struct{} // has an element while one of them is checked or waits for the next turn
 }
 
 func newSlots() *slots {
-	return &slots{tenants: map[string]*tenantUploads{}, running: make(chan struct{}, checksAtOnce)}
+	return &slots{shares: map[string]*share{}, running: make(chan struct{}, checksAtOnce)}
 }
 
-// checked runs check when it is the turn of an upload of the caller's tenant. It returns the cause
-// of ctx if that ends before.
+// checked runs check when it is the turn of an upload of the caller. It returns the cause of ctx if
+// that ends before.
 func (s *Service) checked(ctx context.Context, caller api.Caller, check func() error) error {
-	uploads, err := s.slots.enter(caller.TenantID)
+	user := caller.TenantID + "/" + caller.UserID
+	ofUser, err := s.slots.enter(user, checksOfUser, "yours")
 	if err != nil {
 		return err
 	}
-	defer s.slots.leave(caller.TenantID, uploads)
-	for _, slot := range []chan struct{}{uploads.turn, s.slots.running} {
+	defer s.slots.leave(user, ofUser)
+	ofTenant, err := s.slots.enter(caller.TenantID, checksOfTenant, "the organization")
+	if err != nil {
+		return err
+	}
+	defer s.slots.leave(caller.TenantID, ofTenant)
+	for _, turn := range []chan struct{}{ofUser.turn, ofTenant.turn, s.slots.running} {
 		select {
-		case slot <- struct{}{}:
-			defer func() { <-slot }()
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -58,28 +67,29 @@ func (s *Service) checked(ctx context.Context, caller api.Caller, check func() e
 	return check()
 }
 
-func (s *slots) enter(tenantID string) (*tenantUploads, error) {
+// enter adds an upload to a share, which has at most most of them.
+func (s *slots) enter(key string, most int, whose string) (*share, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	uploads := s.tenants[tenantID]
-	if uploads == nil {
-		uploads = &tenantUploads{turn: make(chan struct{}, 1)}
-		s.tenants[tenantID] = uploads
+	of := s.shares[key]
+	if of == nil {
+		of = &share{turn: make(chan struct{}, 1)}
+		s.shares[key] = of
 	}
-	if uploads.number > checksWaiting {
+	if of.number == most {
 		return nil, &api.Error{
 			Code: api.RateLimited, RetryAfter: 10 * time.Second,
-			Message: fmt.Sprintf("%d uploads of the organization wait for their check: try again later.", checksWaiting),
+			Message: fmt.Sprintf("%d uploads of %s wait for their check: try again later.", most-1, whose),
 		}
 	}
-	uploads.number++
-	return uploads, nil
+	of.number++
+	return of, nil
 }
 
-func (s *slots) leave(tenantID string, uploads *tenantUploads) {
+func (s *slots) leave(key string, of *share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if uploads.number--; uploads.number == 0 {
-		delete(s.tenants, tenantID)
+	if of.number--; of.number == 0 {
+		delete(s.shares, key)
 	}
 }

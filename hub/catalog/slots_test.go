@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +15,11 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/rbac"
 )
+
+// endless is a file whose parser does not end.
+var endless = "x=()=>" + strings.Repeat("a?(b):c=>", 40) + "d\n" + named("hang")
 
 // All uploads of one tenant hang. Those of another one are checked, and one that waits for longer
 // than others does not prevent the next tenant. The clients leave: the workers end and free their
@@ -36,7 +41,7 @@ func TestATenantCannotOccupyTheChecks(t *testing.T) {
 	var clients sync.WaitGroup
 	statuses := make(chan int, 40)
 	for range cap(statuses) {
-		body, kind := form(t, "hang.ts", "for (;;);")
+		body, kind := form(t, "hang.ts", endless)
 		req := s.ada.Request(http.MethodPost, tools, body, "Content-Type", kind).WithContext(ctx)
 		clients.Go(func() {
 			res, err := http.DefaultClient.Do(req)
@@ -47,7 +52,7 @@ func TestATenantCannotOccupyTheChecks(t *testing.T) {
 			statuses <- res.StatusCode
 		})
 	}
-	for range cap(statuses) - 33 { // one is checked, and 32 wait
+	for range cap(statuses) - 9 { // one is checked, and 8 wait
 		require.Equal(t, http.StatusTooManyRequests, <-statuses)
 	}
 	require.Eventually(t, func() bool { return acme.Load() == 1 }, 2*time.Minute, time.Millisecond)
@@ -68,6 +73,58 @@ func TestATenantCannotOccupyTheChecks(t *testing.T) {
 	require.Eventually(t, func() bool { return running.Load() == 0 }, 2*time.Minute, time.Millisecond)
 	send(t, s.ada, "POST", tools, "a.ts", named("weather")).Want(http.StatusCreated)
 	require.Empty(t, s.Audit("acme")[1:])
+}
+
+// Users of one tenant take turns: an upload of one waits for at most one of another, however many
+// that one sends.
+func TestAUserCannotOccupyTheChecksOfATenant(t *testing.T) {
+	t.Parallel()
+	var checked []string
+	var mu sync.Mutex // guards checked
+	next := make(chan struct{})
+	s := open(t, dbtest.SQLite(t), func(cfg *catalog.Config) {
+		cfg.CheckTool = func(ctx context.Context, fileName, source string) (string, error) {
+			mu.Lock()
+			checked = append(checked, fileName)
+			mu.Unlock()
+			select {
+			case <-next:
+			case <-ctx.Done():
+			}
+			return checkTool(ctx, fileName, source)
+		}
+	})
+	count := func(n int) func() bool {
+		return func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(checked) == n
+		}
+	}
+	ada, eve := s.As("acme", "ada", rbac.Maintainer), s.As("acme", "eve", rbac.Maintainer)
+	var uploads sync.WaitGroup
+	const most = 9
+	rejected := make(chan int, 40)
+	for i := range cap(rejected) {
+		uploads.Go(func() {
+			if status := send(t, ada, "POST", tools, "ada.ts", named(fmt.Sprintf("ada%d", i))).Status; status != http.StatusCreated {
+				rejected <- status
+			}
+		})
+	}
+	for range cap(rejected) - most {
+		require.Equal(t, http.StatusTooManyRequests, <-rejected)
+	}
+	require.Eventually(t, count(1), 2*time.Minute, time.Millisecond)
+	uploads.Go(func() { send(t, eve, "POST", tools, "eve.ts", named("eve")).Want(http.StatusCreated) })
+	require.Eventually(t, func() bool { return s.Uploads("acme") == most+1 }, 2*time.Minute, time.Millisecond)
+	for n := 2; n <= most+1; n++ {
+		next <- struct{}{}
+		require.Eventually(t, count(n), 2*time.Minute, time.Millisecond)
+	}
+	next <- struct{}{}
+	uploads.Wait()
+	require.Contains(t, checked[1:3], "eve.ts")
 }
 
 func TestWithoutAWorkerToolsAreNotUploaded(t *testing.T) {

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -156,7 +157,14 @@ func TestSearchOfToolsOnTwoHubs(t *testing.T) {
 
 func TestUploadsOfToolsAreChecked(t *testing.T) {
 	t.Parallel()
-	s := open(t, dbtest.SQLite(t), nil)
+	s := open(t, dbtest.SQLite(t), func(cfg *catalog.Config) {
+		cfg.CheckTool = func(ctx context.Context, fileName, source string) (string, error) {
+			if source == endless {
+				return checkToolWithin(ctx, time.Second, fileName, source)
+			}
+			return checkTool(ctx, fileName, source)
+		}
+	})
 	ada := s.As("acme", "ada", rbac.Admin)
 	invalid := func(file, content, message string) {
 		t.Helper()
@@ -165,13 +173,14 @@ func TestUploadsOfToolsAreChecked(t *testing.T) {
 	invalid("a.py", toolSource, "must end with .ts, .mts, .js, .mjs")
 	invalid("a:b.ts", toolSource, "cannot be stored")
 	invalid("a\u200bb.ts", toolSource, "its name must not have invisible characters")
-	invalid("a.ts", "export default {\n  name: 1}", "a.ts: TypeError: name of the default export is not a string")
+	invalid("a.ts", "export default {\n  name: 1}", "a.ts: the name must be a literal")
 	invalid("a.ts", "export default {", "a.ts:1:17: Expected identifier but found end of file")
-	invalid("a.ts", "throw new Error('a\\nb')", "a.ts:1:11: Error: a")
+	invalid("a.ts", "export default {name: 'wea' + 'ther'}", "a.ts: the name must be a literal")
+	invalid("a.ts", endless, "a.ts did not load in time: the limit is 1s")
 	invalid("a.ts", strings.Repeat("[", 400_000), "a.ts did not load: the limit of ") // of memory with the race detector
 	for name, message := range map[string]string{
 		"": "begin with a letter", "1a": "begin with a letter", "a b": "begin with a letter", strings.Repeat("a", 65): "begin with a letter",
-		"a\\u202eb": "the name \"a\\u202eb\" must begin", strings.Repeat("x", 200_000): "begin with a letter",
+		"a\\u202eb": "the name must be a literal", "a\u202eb": "the name \"a\\u202eb\" must begin", strings.Repeat("x", 200_000): "begin with a letter",
 		"mcp__files__read": "names that begin with mcp__ are those of MCP servers", "Mcp__": "names that begin with mcp__ are those of MCP servers",
 	} {
 		invalid("a.ts", named(name), message)

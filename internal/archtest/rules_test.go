@@ -92,7 +92,7 @@ var modules = []rule{
 	{"hub/db", "github.com/jackc/... modernc.org/sqlite/...", "databases are opened in one place"},
 	{"hub/token", "github.com/golang-jwt/jwt/v5", "tokens are created and verified in one place"},
 	{"hub/password", "golang.org/x/crypto/argon2", "passwords are hashed in one place"},
-	{"runtime/tool/js/...", "modernc.org/quickjs/... github.com/evanw/esbuild/... golang.org/x/sys/...", "scripts are compiled and run in a worker"},
+	{"runtime/tool/js/...", "modernc.org/quickjs/... github.com/evanw/esbuild/... github.com/tdewolff/parse/v2/... golang.org/x/sys/...", "scripts are compiled and run in a worker"},
 	{"runtime/tool/mcp", "github.com/modelcontextprotocol/go-sdk/... github.com/google/jsonschema-go/jsonschema", "an adapter adds its own dependency and no other"},
 	{"runtime/run/natsbus", "github.com/nats-io/nats.go/... github.com/nats-io/jwt/v2 github.com/nats-io/nkeys", "an adapter adds its own dependency and no other"},
 	{"runtime/tool/schema", "github.com/google/jsonschema-go/jsonschema", "inputs are validated in one place"},

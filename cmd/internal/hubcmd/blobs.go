@@ -95,10 +95,10 @@ func (s *settings) artifactURL() (string, error) {
 	return strings.TrimRight(address, "/"), nil
 }
 
-// checkTool returns the name of the tool in a file. The file is loaded in a worker: a process of
-// this executable.
+// checkTool returns the name of the tool in a file. A worker parses the file: a
+// process of this executable.
 func checkTool(ctx context.Context, fileName, source string) (string, error) {
-	name, err := js.Check(ctx, js.Config{}, fileName, source)
+	name, err := js.NameOf(ctx, js.Config{}, fileName, source)
 	if fault, ok := errors.AsType[*js.FileError](err); ok {
 		return "", api.ArtifactInvalid.New("The file is not a tool: " + api.Plain(fault.Reason) + ".")
 	}

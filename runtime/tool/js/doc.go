@@ -59,8 +59,11 @@
 //
 // Only a worker parses a file: neither the compiler nor the engine runs in another process, and the
 // limits of the worker bound what a file can cost. The stack of the compiler is limited to 64 MiB.
-// A file that ends or exceeds its worker does not load, and the error names the limit. [Check]
-// loads an uploaded file in a worker of its own.
+// A file that ends or exceeds its worker does not load, and the error names the limit. [NameOf]
+// returns the name in an uploaded file, which it does not run: a worker of its own strips the types
+// and parses the result. A tool can be uploaded if the name is a text in quotes, and the default
+// export is an object, defineTool of one, or a constant of the file that is either. The text may be
+// a constant too. [Host.Load] rejects a file that has another name when it runs.
 //
 // # Workers
 //

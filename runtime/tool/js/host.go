@@ -69,7 +69,7 @@ type loadLimits struct {
 type Host struct {
 	cfg    Config
 	limits loadLimits
-	checks bool            // of one file, which is not trusted: see Check
+	parses bool            // one file, which is not trusted: see NameOf
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	group  sync.WaitGroup // every goroutine of the host

@@ -193,45 +193,53 @@ var errLoadTime = errors.New("the limit of time was reached")
 
 // build compiles and runs a file in a worker.
 func (h *Host) build(ctx context.Context, prog *program, source string) error {
-	p, err := h.acquire(ctx, nil)
+	built, code, err := h.read(ctx, frame.KindBuild, prog.file, source)
 	if err != nil {
 		return err
+	}
+	if built.Description == "" {
+		return &FileError{prog.file + ": the description is empty"}
+	}
+	if err := agent.CheckToolName(built.Name); err != nil {
+		return &FileError{prog.file + ": " + err.Error()}
+	}
+	prog.code, prog.source = code, built.Map
+	prog.spec = tool.Spec{Name: built.Name, Description: built.Description, InputSchema: built.InputSchema}
+	return nil
+}
+
+// read sends a file to a worker, and returns what the worker found in it.
+func (h *Host) read(ctx context.Context, kind byte, file, source string) (built frame.Built, code string, err error) {
+	p, err := h.acquire(ctx, nil)
+	if err != nil {
+		return built, "", err
 	}
 	defer h.release(p)
 	ctx, cancel := context.WithTimeoutCause(ctx, h.limits.build, errLoadTime)
 	defer cancel()
 	j := &job{id: h.calls.Add(1)}
-	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: []any{"file", prog.file}}
+	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: []any{"file", file}}
 	answer, err := p.do(ctx, j, func() error {
-		return p.out.Write(frame.KindBuild, frame.Build{Call: j.id, File: prog.file, NoCode: h.checks}, source)
+		return p.out.Write(kind, frame.Build{Call: j.id, File: file}, source)
 	})
 	switch {
 	case errors.Is(context.Cause(ctx), errLoadTime):
-		return &FileError{fmt.Sprintf("%s did not load in time: the limit is %v", prog.file, h.limits.build)}
+		return built, "", &FileError{fmt.Sprintf("%s did not load in time: the limit is %v", file, h.limits.build)}
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s did not load in time: %w", prog.file, context.Cause(ctx))
+		return built, "", fmt.Errorf("%s did not load in time: %w", file, context.Cause(ctx))
 	case errors.Is(err, errNotSent):
-		return err
+		return built, "", err
 	case err != nil:
-		return &FileError{fmt.Sprintf("%s did not load: %s", prog.file, p.endReason())}
+		return built, "", &FileError{fmt.Sprintf("%s did not load: %s", file, p.endReason())}
 	}
-	var built frame.Built
 	if err := json.Unmarshal(answer.head, &built); err != nil || answer.kind != frame.KindBuilt {
 		p.kill()
-		return &FileError{prog.file + " did not load: the response of its worker is malformed"}
+		return built, "", &FileError{file + " did not load: the response of its worker is malformed"}
 	}
-	switch {
-	case built.Error != "":
-		return &FileError{firstLine(built.Error)}
-	case built.Description == "":
-		return &FileError{prog.file + ": the description is empty"}
+	if built.Error != "" {
+		return built, "", &FileError{firstLine(built.Error)}
 	}
-	if err := agent.CheckToolName(built.Name); err != nil && !h.checks {
-		return &FileError{prog.file + ": " + err.Error()}
-	}
-	prog.code, prog.source = answer.body, built.Map
-	prog.spec = tool.Spec{Name: built.Name, Description: built.Description, InputSchema: built.InputSchema}
-	return nil
+	return built, answer.body, nil
 }
 
 // maxReason limits the reason of a FileError, in bytes.
@@ -242,14 +250,14 @@ func firstLine(text string) string {
 	return line
 }
 
-// maxChecked limits what is read from the worker of a check, in bytes.
-const maxChecked = 4 << 20
+// maxNamed limits what is read from the worker of NameOf, in bytes.
+const maxNamed = 1 << 20
 
-// Check loads an untrusted file and returns the name of the tool in it, which the caller checks.
-// This process parses nothing of the file: it has a worker process of its own, with the limits of a
-// worker, LoadTime and at most two processors. The worker ends with the check or with ctx. The
-// error of a faulty file is a [*FileError].
-func Check(ctx context.Context, cfg Config, file, source string) (name string, err error) {
+// NameOf parses an untrusted file and returns the name of the tool in it: the literal text of name
+// in the default export. The caller checks the name. Nothing runs the file, and only a worker
+// process parses it, with the limits of a worker, LoadTime and at most two processors. The worker
+// ends with the call or with ctx. The error of a faulty file is a [*FileError].
+func NameOf(ctx context.Context, cfg Config, file, source string) (name string, err error) {
 	if err := checkExtension(file); err != nil {
 		return "", err
 	}
@@ -264,10 +272,11 @@ func Check(ctx context.Context, cfg Config, file, source string) (name string, e
 		return "", err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	h.checks = true
-	prog := &program{file: file}
-	if err := retry(ctx, func() error { return h.build(ctx, prog, text) }); err != nil {
-		return "", err
-	}
-	return prog.spec.Name, nil
+	h.parses = true
+	err = retry(ctx, func() error {
+		built, _, err := h.read(ctx, frame.KindName, file, text)
+		name = built.Name
+		return err
+	})
+	return name, err
 }

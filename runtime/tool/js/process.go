@@ -86,7 +86,7 @@ func (h *Host) newProcess() (*process, error) {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	most := frame.Limits{Memory: uintptr(h.cfg.MemoryLimit), Output: h.cfg.MaxOutput} // New accepts at most 1 GiB
-	if h.checks {
+	if h.parses {
 		most.CPU = seconds(h.limits.build)
 	}
 	if err := p.out.Write(frame.KindSetup, most, ""); err != nil {
@@ -119,8 +119,8 @@ func (p *process) read() {
 
 func (p *process) frames() error {
 	in := frame.NewReader(p.stdout)
-	if p.host.checks {
-		in = frame.NewReader(io.LimitReader(p.stdout, maxChecked))
+	if p.host.parses {
+		in = frame.NewReader(io.LimitReader(p.stdout, maxNamed))
 	}
 	for {
 		kind, head, body, err := in.Read()
@@ -140,6 +140,9 @@ func (p *process) frames() error {
 			continue // after the end of a job
 		}
 		j.heard.Store(true)
+		if p.host.parses && kind != frame.KindBuilt {
+			return fmt.Errorf("%w: kind %q, and nothing runs", frame.ErrMalformed, kind)
+		}
 		switch kind {
 		case frame.KindResult, frame.KindBuilt, frame.KindWarmed:
 			if !p.proved.Swap(true) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -19,10 +18,6 @@ import (
 //
 // It runs in a worker, because a stack overflow in the parser would terminate the process.
 func bundle(file, source string) (script string, mappings frame.SourceMap, err error) {
-	loader := api.LoaderJS
-	if ext := path.Ext(file); ext == ".ts" || ext == ".mts" {
-		loader = api.LoaderTS
-	}
 	const entry, toolSpace, ours = "\x00entry", "tool", "agenthost"
 	imports := api.Plugin{Name: "imports", Setup: func(b api.PluginBuild) {
 		b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
@@ -37,7 +32,7 @@ func bundle(file, source string) (script string, mappings frame.SourceMap, err e
 			return api.OnResolveResult{}, fmt.Errorf("cannot import %q: a tool is one file and can import only %q", a.Path, ours)
 		})
 		b.OnLoad(api.OnLoadOptions{Filter: ".*"}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
-			contents, as := source, loader
+			contents, as := source, loaderOf(file)
 			switch {
 			case a.Path == entry:
 				contents, as = `import * as file from "tool"; __define(file.default);`, api.LoaderJS

@@ -85,6 +85,8 @@ func (w *worker) handle(kind byte, head, body []byte) error {
 		return nil
 	case frame.KindBuild:
 		return frame.Decode(head, func(h frame.Build) { w.tasks <- func() { w.build(h, text) } })
+	case frame.KindName:
+		return frame.Decode(head, func(h frame.Build) { w.tasks <- func() { w.name(h, text) } })
 	case frame.KindProgram:
 		return frame.Decode(head, func(h frame.Program) {
 			w.tasks <- func() { w.programs[h.ID] = &program{Program: h, code: []byte(text)} }
@@ -148,11 +150,8 @@ func (w *worker) build(h frame.Build, source string) {
 	if err != nil {
 		built.Error = excerpt.Head(err.Error(), frame.MaxDefinition)
 	}
-	if h.NoCode || len(built.Map.Mappings) > maxMap {
+	if len(built.Map.Mappings) > maxMap {
 		built.Map = frame.SourceMap{}
-	}
-	if h.NoCode {
-		code = nil
 	}
 	w.write(frame.KindBuilt, built, string(code))
 }

@@ -23,6 +23,7 @@ const (
 	KindSetup      = 'S' // to the worker, first: Limits
 	KindUnconfined = 'U' // a text: why the kernel does not confine the worker
 	KindBuild      = 'b' // to the worker: Build, a source. Response: built.
+	KindName       = 'n' // to the worker: Build, a source, which is parsed and not run. Response: built, with the name.
 	KindBuilt      = 'B' // Built, bytecode
 	KindProgram    = 'p' // to the worker: Program, bytecode. Stored for calls.
 	KindWarm       = 'w' // to the worker: Warm. An engine is made for the next call. Response: warmed.
@@ -44,11 +45,10 @@ const frameOverhead = 1 + 4
 // ErrMalformed is the error of bytes that are not a frame, or of a frame that is not expected.
 var ErrMalformed = errors.New("malformed frame")
 
-// Build is the head of a source to compile and to run once.
+// Build is the head of a source.
 type Build struct {
-	Call   uint64 `json:"call"`
-	File   string `json:"file"`
-	NoCode bool   `json:"noCode,omitempty"` // the response has no bytecode and no map
+	Call uint64 `json:"call"`
+	File string `json:"file"`
 }
 
 // Built is the head of a compiled file: its definition, or an error.
