@@ -49,6 +49,24 @@ print("tried")'`)
 	require.Contains(t, got.Output, " 403 Forbidden")
 }
 
+// The commands of an agent, and no other process, have its variables, each once.
+func TestEnvironmentOfCommands(t *testing.T) {
+	for _, mode := range []string{agent.SandboxAuto, agent.SandboxOff} {
+		c := serveConfined(t, func(_ *confined, cfg *runtime.Config) {
+			other := cfg.Agents[0]
+			cfg.Agents[0].Sandbox.Mode = mode
+			cfg.Agents[0].CommandEnv = map[string]agent.Secret{"GIT_AUTHOR_NAME": "Coder", "TOKEN": "planted $(id) ${X}", "LANG": "C", "PATH": "/usr/bin:/bin"}
+			other.ID = "other"
+			cfg.Agents = append(cfg.Agents, other)
+		})
+		got := c.bash(t, `echo "$GIT_AUTHOR_NAME,$TOKEN,$LANG,$PATH"; env | grep -c ^PATH=; env | grep -c ^LANG=`)
+		require.Equal(t, outcome{Output: "Coder,planted $(id) ${X},C,/usr/bin:/bin\n1\n1\n"}, got)
+		for _, id := range []string{"helper", "other"} {
+			require.NotContains(t, c.do(t, "GET", "/v1/agents/"+id, "").body, "planted")
+		}
+	}
+}
+
 // Commands of an agent with all permissions see protected paths of the working directory read-only,
 // unless its sandbox names them: names with a dot, the agent home, and files that an agent names.
 func TestProtectedPathsOfCommands(t *testing.T) {

@@ -93,7 +93,7 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 	}
 	cfg.Servers = values(servers)
 	h.servers = cfg.Servers
-	if cfg.Builtin, err = rt.builtin(skills, policy, box, limits.MaxToolOutputBytes); err != nil {
+	if cfg.Builtin, err = rt.builtin(def, skills, policy, box, limits.MaxToolOutputBytes); err != nil {
 		return nil, err
 	}
 	return engine.New(cfg)
@@ -115,7 +115,7 @@ func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map
 		}
 		own := only(skills, sub.Skills, func(s skill.Skill) string { return s.Name })
 		own = readableSkills(own, cfg.Policy)
-		if cfg.Builtin, err = rt.builtin(own, cfg.Policy, box, parent.MaxToolOutput); err != nil {
+		if cfg.Builtin, err = rt.builtin(def, own, cfg.Policy, box, parent.MaxToolOutput); err != nil {
 			return nil, err
 		}
 		cfg.Name = name
@@ -155,9 +155,9 @@ func values(servers map[string]tool.Server) []tool.Server {
 }
 
 // builtin returns the built-in tools of an agent.
-func (rt *Runtime) builtin(skills []skill.Skill, policy *permission.Policy, box tool.Sandbox, maxOutput int) ([]tool.Tool, error) {
+func (rt *Runtime) builtin(def *agent.Agent, skills []skill.Skill, policy *permission.Policy, box tool.Sandbox, maxOutput int) ([]tool.Tool, error) {
 	tools, err := builtin.Tools(builtin.Config{
-		Dir: rt.dir, Skills: skills, Hides: policy.Hides, DeniesRead: policy.DeniesRead, Env: rt.cfg.ChildEnv, MaxOutput: maxOutput,
+		Dir: rt.dir, Skills: skills, Hides: policy.Hides, DeniesRead: policy.DeniesRead, Env: rt.commandEnv(def), MaxOutput: maxOutput,
 		Sandbox: box,
 	})
 	if err != nil {

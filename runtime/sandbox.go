@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,11 +22,24 @@ func (rt *Runtime) openCommandSandbox(def *agent.Agent, skills []skill.Skill) (t
 	for _, s := range skills {
 		policy.Read = append(policy.Read, filepath.Dir(s.Location))
 	}
-	box, state, err := rt.openSandbox(policy, rt.cfg.ChildEnv)
+	box, state, err := rt.openSandbox(policy, rt.commandEnv(def))
 	if rt.cfg.OpenSandbox != nil && policy.Mode != agent.SandboxOff && err == nil && !enforced(policy, state) {
 		rt.cfg.Logger.Warn("the commands of an agent are not confined, or only in part", "agent", def.ID, "err", state.Reason)
 	}
 	return box, state, err
+}
+
+// commandEnv returns the environment of the commands of an agent, each name once.
+func (rt *Runtime) commandEnv(def *agent.Agent) []string {
+	env := slices.DeleteFunc(slices.Clone(rt.cfg.ChildEnv), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		_, replaced := def.CommandEnv[name]
+		return replaced
+	})
+	for _, name := range slices.Sorted(maps.Keys(def.CommandEnv)) {
+		env = append(env, name+"="+string(def.CommandEnv[name]))
+	}
+	return env
 }
 
 // enforced reports whether the system enforces a policy, with namespaces.

@@ -73,6 +73,7 @@ func (d *dev) describe(file *agent.File, variables, skills []string) string {
 			}
 		}
 		line("sandbox", append([]string{cmp.Or(a.Sandbox.Mode, agent.SandboxAuto)}, describeSandbox(a.Sandbox)...)...)
+		line("variables of commands", quoted(slices.Sorted(maps.Keys(a.CommandEnv)))...)
 		if a.SystemPromptFile != "" {
 			line("prompt of", fmt.Sprintf("%q", a.SystemPromptFile))
 		}

@@ -69,12 +69,13 @@ func (a Access) permits(c api.Caller) bool {
 	})
 }
 
-// shownTo returns the agent as the caller sees it. Members see neither prompts nor who has access.
+// shownTo returns the agent as the caller sees it. Members see neither prompts, nor the environment of commands, nor who has access.
 func (a Agent) shownTo(c api.Caller) Agent {
 	if rbac.AdminWrite.Check(c) == nil {
 		return a
 	}
 	a.SystemPrompt = ""
+	a.CommandEnv = nil
 	a.Access = Access{}
 	subagents := make(map[string]agent.Subagent, len(a.Subagents))
 	for name, sub := range a.Subagents {

@@ -57,12 +57,21 @@ type Definition struct {
 // MarshalJSON encodes texts and lists also if they are empty.
 func (a Agent) MarshalJSON() ([]byte, error) {
 	type plain Agent
+	var env map[string]string // requests have the values as they are too
+	if a.CommandEnv != nil {
+		env = make(map[string]string, len(a.CommandEnv))
+		for name, value := range a.CommandEnv {
+			env[name] = string(value)
+		}
+	}
 	return httpapi.Marshal(struct {
 		plain
 		Description  string   `json:"description"`
 		SystemPrompt string   `json:"systemPrompt"`
 		AllowedTools []string `json:"allowedTools"` // null: every tool
-	}{plain(a), a.Description, a.SystemPrompt, a.AllowedTools})
+
+		CommandEnv map[string]string `json:"commandEnv,omitzero"`
+	}{plain(a), a.Description, a.SystemPrompt, a.AllowedTools, env})
 }
 
 // forRuntime returns the agent as the runtime has it, with a provider and MCP servers that only

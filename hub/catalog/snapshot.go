@@ -292,6 +292,9 @@ func agentSize(a *Agent) int {
 	for _, ref := range a.Knowledge {
 		size += element + len(ref.Name) + len(ref.Description)
 	}
+	for name, value := range a.CommandEnv {
+		size += element + len(name) + len(value)
+	}
 	for name, sub := range a.Subagents {
 		size += fixed + len(name) + len(sub.Prompt) + len(sub.Description) + len(sub.Model)
 		lists(sub.Tools, sub.DisallowedTools, sub.MCPServers, sub.Skills)

@@ -136,9 +136,11 @@ type Agent struct {
 	Temperature *float64  `json:"temperature,omitempty"`
 	Thinking    *Thinking `json:"thinking,omitempty"`
 	// Further directories of skills on the machine of the runtime.
-	ExtraUserSkillDirs []string     `json:"extraUserSkillDirs,omitzero"`
-	Limits             *AgentLimits `json:"limits,omitempty"`
-	Access             *AgentAccess `json:"access,omitempty"`
+	ExtraUserSkillDirs []string `json:"extraUserSkillDirs,omitzero"`
+	// Variables of the commands of Bash, not for secrets. Absent for members.
+	CommandEnv map[string]string `json:"commandEnv,omitzero"`
+	Limits     *AgentLimits      `json:"limits,omitempty"`
+	Access     *AgentAccess      `json:"access,omitempty"`
 	// Absent fields are those of the settings of the hub.
 	Deployment *AgentDeployment `json:"deployment,omitempty"`
 	// Names of built-in and custom tools.
@@ -188,11 +190,13 @@ type AgentRequest struct {
 	Temperature *float64  `json:"temperature,omitempty"`
 	Thinking    *Thinking `json:"thinking,omitempty"`
 	// Further directories of skills on the machine of the runtime. Absolute paths.
-	ExtraUserSkillDirs []string            `json:"extraUserSkillDirs,omitzero"`
-	Limits             *AgentLimits        `json:"limits,omitempty"`
-	Access             *AgentAccess        `json:"access,omitempty"`
-	Deployment         *AgentDeployment    `json:"deployment,omitempty"`
-	Subagents          map[string]Subagent `json:"subagents,omitzero"`
+	ExtraUserSkillDirs []string `json:"extraUserSkillDirs,omitzero"`
+	// Variables of the commands of Bash, not for secrets: administrators see them.
+	CommandEnv map[string]string   `json:"commandEnv,omitzero"`
+	Limits     *AgentLimits        `json:"limits,omitempty"`
+	Access     *AgentAccess        `json:"access,omitempty"`
+	Deployment *AgentDeployment    `json:"deployment,omitempty"`
+	Subagents  map[string]Subagent `json:"subagents,omitzero"`
 	// Defaults to user and project.
 	SettingSources []string `json:"settingSources,omitzero"`
 }

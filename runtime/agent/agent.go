@@ -90,7 +90,8 @@ type Agent struct {
 
 	SkillArchives []SkillArchive `json:"skillArchives,omitzero"` // in addition to those that SettingSources finds
 
-	Sandbox Sandbox `json:"sandbox,omitzero"` // of commands and stdio servers
+	Sandbox    Sandbox           `json:"sandbox,omitzero"`    // of commands and stdio servers
+	CommandEnv map[string]Secret `json:"commandEnv,omitzero"` // variables of the commands of Bash, in addition to those of the runtime
 
 	Limits AgentLimits `json:"limits,omitzero"` // replace those of the file
 

@@ -39,6 +39,7 @@ func fullFile() *agent.File {
 			SettingSources: []string{"user", "local"}, ExtraUserSkillDirs: []string{"/srv/skills"},
 			Sandbox: agent.Sandbox{Mode: agent.SandboxRequired, Read: []string{"/srv/data", "../common"}, Write: []string{"out"},
 				Network: agent.NetworkProxy, Domains: []string{"example.com", "*.example.org", "example.net:8443"}},
+			CommandEnv: map[string]agent.Secret{"GIT_AUTHOR_NAME": "Coder", "TOKEN": "sk-team"},
 			MCPServers: map[string]agent.MCPServer{
 				"files": {Transport: "stdio", Command: "mcp-files", Timeout: 5 * time.Minute, Instructions: true, Args: []string{"--root", "${TEAM_KEY}"},
 					Env:     map[string]agent.Secret{"TOKEN": "sk-team", "LITERAL": "${TEAM_KEY}", "NOTHING": "", "ONCE": "${TEAM_KEY}"},

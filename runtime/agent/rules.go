@@ -143,8 +143,29 @@ func (r *rules) agent(a *Agent, key string) {
 		r.skillArchive(s, element(at("skillArchives"), i))
 	}
 	r.sandbox(a.Sandbox, at("sandbox"))
+	r.commandEnv(a.CommandEnv, at("commandEnv"))
 	r.limits(Limits{}.Of(a.Limits), at("limits"))
 }
+
+func (r *rules) commandEnv(env map[string]Secret, key string) {
+	bytes := 0
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		bytes += len(name) + len(env[name])
+		if !variableName.MatchString(name) {
+			r.faults.add(child(key, name), "must have a name of letters, digits and underscores")
+		}
+		if strings.ContainsRune(string(env[name]), 0) {
+			r.faults.add(child(key, name), "must not contain a null byte")
+		}
+	}
+	if bytes > maxCommandEnv || len(env) > maxSandboxEntries {
+		r.faults.add(key, "must have at most %d variables and %d bytes", maxSandboxEntries, maxCommandEnv)
+	}
+}
+
+const maxCommandEnv = 64 << 10 // bytes of names and values
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
 func (r *rules) thinking(t Thinking, key string) {
 	budget, effort, kind := child(key, "budgetTokens"), child(key, "effort"), child(key, "type")

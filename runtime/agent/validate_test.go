@@ -49,6 +49,14 @@ sandbox.read[2]: must have at most 4095 bytes
 sandbox.write: must have at most 100 entries
 sandbox.domains[1]: domain "https://example.com": the port is not a number from 1 to 65535
 sandbox.domains[2]: domain "example.com:0": the port is not a number from 1 to 65535`},
+		{"environment of commands", func(a *agent.Agent) {
+			a.CommandEnv = map[string]agent.Secret{"A_1": "x", "1A": "x", "A B": "", "N": "a\x00b"}
+		}, `commandEnv.1A: must have a name of letters, digits and underscores
+commandEnv["A B"]: must have a name of letters, digits and underscores
+commandEnv.N: must not contain a null byte`},
+		{"a large environment", func(a *agent.Agent) {
+			a.CommandEnv = map[string]agent.Secret{"A": agent.Secret(strings.Repeat("a", 64<<10))}
+		}, "commandEnv: must have at most 100 variables and 65536 bytes"},
 		{"domains without a proxy", func(a *agent.Agent) {
 			a.Sandbox = agent.Sandbox{Network: agent.NetworkNone, Domains: []string{"example.com"}}
 		}, "sandbox.domains: has no effect with network: none"},

@@ -53,7 +53,7 @@ export function bodyOf(v, before = {}) {
   const { sandboxMode, sandboxNetwork, sandboxRead, sandboxWrite, sandboxDomains, runTimeout, llmIdleTimeout, toolTimeout, limitTools,
     "deployment.memory": memory, "deployment.cpu": cpu, "deployment.processes": processes, "deployment.replicas": replicas, ...plain } = v;
   const body = { ...plain };
-  for (const kept of ["extraUserSkillDirs", "access"]) if (kept in before) body[kept] = before[kept];
+  for (const kept of ["extraUserSkillDirs", "commandEnv", "access"]) if (kept in before) body[kept] = before[kept];
   body.allowedTools = limitTools ? v.allowedTools : null;
   body.thinking = parse("thinking", v.thinking, null);
   body.subagents = parse("subagents", v.subagents, {});
