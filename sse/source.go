@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	firstRetry = 3 * time.Second // until the stream sets another
-	idLimit    = 4 << 10         // bytes; a server accepts a header of this size
+	firstRetry = 3 * time.Second        // until the stream sets another
+	leastWait  = 500 * time.Millisecond // a server may set 0, and browsers wait as long
+	idLimit    = 4 << 10                // bytes; a server accepts a header of this size
 )
 
 // Source reads an event stream over HTTP, and connects again when the connection ends, as the
@@ -32,10 +33,15 @@ type Source struct {
 	// 10.
 	Attempts int
 
-	// MaxWait bounds the time between two connections, whatever the stream demands. The time is that
-	// of the retry field, or 3 s, and doubles with each connection without an event. Defaults to 1
-	// minute.
-	MaxWait time.Duration
+	// MinWait and MaxWait bound the time between two connections, whatever the stream demands. The
+	// time is that of the retry field, or 3 s, and doubles with each connection without an event.
+	// They default to 500 ms and 1 minute. MaxWait takes precedence.
+	MinWait, MaxWait time.Duration
+
+	// MaxEvent is the largest number of bytes of the data of an event. A stream with a larger one ends
+	// the iteration with a [*LimitError], as does an id or an event name of more than 4 KiB. Defaults
+	// to 4 MiB.
+	MaxEvent int
 
 	// IdleTimeout bounds the time without a byte, of a response or of its stream. The connection is
 	// then closed as if the server had ended it. It must exceed the interval of the server's
@@ -46,11 +52,14 @@ type Source struct {
 // Events returns the events of all connections. Each event's Data is valid until the next
 // iteration. The iteration ends if the server responds with 204, which means that there are no
 // further events. It ends with an error if ctx ends, after too many connections without an event,
-// if an event is too large, or if a response is no event stream. Responses with 429 and from 500 on
+// if an event is too large, or if a response is not an event stream. Responses with 429 and from 500 on
 // are repeated.
 func (s Source) Events(ctx context.Context) iter.Seq2[Event, error] {
 	if s.Attempts <= 0 {
 		s.Attempts = 10
+	}
+	if s.MinWait <= 0 {
+		s.MinWait = leastWait
 	}
 	if s.MaxWait <= 0 {
 		s.MaxWait = time.Minute
@@ -157,6 +166,9 @@ func (c *connection) connect(ctx context.Context, idle *time.Timer, yield func(E
 }
 
 func (c *connection) events(d *Decoder, yield func(Event, error) bool) error {
+	if most := c.source.MaxEvent; most > 0 {
+		d.SetLimits(max(most, idLimit)+len("event: "), most)
+	}
 	d.SetNameLimit(idLimit)
 	d.id, d.blockID = c.id, c.id // the id of the former connection, until the stream has another
 	for {
@@ -184,13 +196,13 @@ func (c *connection) events(d *Decoder, yield func(Event, error) bool) error {
 	}
 }
 
-// control reports whether a header must not contain r.
-func control(r rune) bool { return r < ' ' || r == 0x7f }
+// control reports whether a header must not contain r. It may contain a tab.
+func control(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 // wait waits until the next connection is due, and reports whether ctx is still valid. Clients of a
 // server that restarts wait for different times.
 func (c *connection) wait(ctx context.Context) bool {
-	wait := min(max(c.retry, time.Millisecond), c.source.MaxWait)
+	wait := min(max(c.retry, c.source.MinWait), c.source.MaxWait)
 	for range c.failures - 1 {
 		wait = min(2*wait, c.source.MaxWait)
 	}

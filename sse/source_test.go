@@ -28,7 +28,8 @@ func sourceOf(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Re
 	t.Cleanup(server.Close)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
 	require.NoError(t, err)
-	return sse.Source{Request: req, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	return sse.Source{Request: req, Client: client, MinWait: time.Millisecond}
 }
 
 func stream(w http.ResponseWriter, text string) {
@@ -67,14 +68,18 @@ func TestSourceContinues(t *testing.T) {
 			stream(w, "id: a\x01b\ndata: an id that a header cannot have\n\n")
 		case 7:
 			stream(w, "id: ü\n\ndata: c\n\n")
+		case 8:
+			stream(w, "id: a\tb\ndata: d\n\n")
+		case 9:
+			stream(w, "id: c\x7f\ndata: e\n\n")
 		default:
 			w.WriteHeader(http.StatusNoContent)
 		}
 	})
 	got, err := collect(t.Context(), s)
 	require.NoError(t, err)
-	require.Equal(t, []string{"1:a", "2:b", "2:without an id", "a\x01b:an id that a header cannot have", "ü:c"}, got)
-	require.Equal(t, []string{"", "2", "2", "2", "2", "2", "2", "ü"}, ids)
+	require.Equal(t, []string{"1:a", "2:b", "2:without an id", "a\x01b:an id that a header cannot have", "ü:c", "a\tb:d", "c\x7f:e"}, got)
+	require.Equal(t, []string{"", "2", "2", "2", "2", "2", "2", "ü", "a\tb", "a\tb"}, ids)
 }
 
 // An empty id removes the last one, also that of the request. An incomplete block removes nothing.
@@ -183,6 +188,86 @@ func TestSourceIsIdle(t *testing.T) {
 	})
 }
 
+// A server cannot demand more connections than the caller permits.
+func TestSourceWaits(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		text     string
+		min, max time.Duration
+		from, to int // connections in a minute
+	}{
+		"retry: 0":                  {"retry: 0\ndata: a\n\n", 0, 0, 96, 121},
+		"retry: 1":                  {"retry: 1\ndata: a\n\n", 0, 0, 96, 121},
+		"retry: 0 after a value":    {"retry: 9000\nretry: 0\ndata: a\n\n", 0, 0, 96, 121},
+		"retry: 1000":               {"retry: 1000\ndata: a\n\n", 0, 0, 48, 61},
+		"no retry":                  {"data: a\n\n", 0, 0, 16, 21},
+		"a floor":                   {"retry: 0\ndata: a\n\n", 10 * time.Second, 0, 5, 7},
+		"a ceiling":                 {"retry: 50000\ndata: a\n\n", 0, 5 * time.Second, 13, 13},
+		"a ceiling below the floor": {"retry: 0\ndata: a\n\n", 10 * time.Second, 5 * time.Second, 13, 13},
+		"no event":                  {"retry: 0\n\n", 0, 0, 6, 8}, // 0.5, 1, 2, 4, 8, 16 and 32 s, and a quarter more
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport := &silent{}
+				transport.respond = func(int, context.Context) (*http.Response, error) {
+					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}},
+						Body: io.NopCloser(strings.NewReader(row.text))}, nil
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Millisecond)
+				defer cancel()
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", http.NoBody)
+				require.NoError(t, err)
+				s := sse.Source{Request: req, Client: &http.Client{Transport: transport}, MinWait: row.min, MaxWait: row.max}
+				_, err = collect(ctx, s)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.GreaterOrEqual(t, transport.requests, row.from)
+				require.LessOrEqual(t, transport.requests, row.to)
+			})
+		})
+	}
+}
+
+// MaxEvent bounds the data of an event and the line, whatever the fields are.
+func TestSourceHasALimit(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		most int
+		text string
+		want string
+	}{
+		"at the limit":          {100, "data: " + strings.Repeat("x", 100), ""},
+		"above it":              {100, "data: " + strings.Repeat("x", 101), "event of more than 100 bytes"},
+		"in two lines":          {100, "data: " + strings.Repeat("x", 50) + "\ndata: " + strings.Repeat("x", 50), "event of more than 100 bytes"},
+		"a comment":             {100, ":" + strings.Repeat("x", 5<<10), "line of more than"},
+		"a name above the data": {1, "event: " + strings.Repeat("x", 4<<10) + "\nid: " + strings.Repeat("x", 4<<10) + "\ndata: x", ""},
+		"above the default":     {6 << 20, "data: " + strings.Repeat("x", 5<<20), ""},
+		"a longer name":         {6 << 20, "event: " + strings.Repeat("x", 5<<10), "event name of more than 4096 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sourceOf(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+				if n > 1 {
+					w.WriteHeader(http.StatusNoContent)
+					return
+				}
+				stream(w, row.text+"\n\n")
+			})
+			s.MaxEvent = row.most
+			s.MaxWait = time.Millisecond
+			got, err := collect(t.Context(), s)
+			if row.want == "" {
+				require.NoError(t, err)
+				require.Len(t, got, 1)
+				return
+			}
+			var limit *sse.LimitError
+			require.ErrorAs(t, err, &limit)
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
+
 // Streams without events, faults and limits end the iteration with an error.
 func TestSourceFails(t *testing.T) {
 	t.Parallel()
@@ -263,7 +348,7 @@ func ExampleSource() {
 	if err != nil {
 		panic(err)
 	}
-	source := sse.Source{Request: req, Client: client}
+	source := sse.Source{Request: req, Client: client, MinWait: time.Millisecond}
 	for event, err := range source.Events(context.Background()) {
 		if err != nil {
 			panic(err)
