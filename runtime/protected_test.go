@@ -21,11 +21,10 @@ func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {
 		quick(c)
 		c.CWD, c.HomeDir = cwd, t.TempDir()
-		for _, name := range []string{"agents.yaml", "prompt.md", "count.ts", "server.js", "server.json", "team/x", "preload.js", "creds.json", "dotfiles/gitconfig", ".git/config"} {
+		for _, name := range []string{"agents.yaml", "prompt.md", "count.ts", "server.js", "server.json", "team/x", "preload.js", "creds.json", "editor/x.json", ".git/config"} {
 			writeFile(t, c.CWD, name, "before")
 		}
-		writeFile(t, c.CWD, ".git/config", "[core]\n\thooksPath = .husky\n")
-		require.NoError(t, os.Symlink(filepath.Join(c.CWD, "dotfiles/gitconfig"), filepath.Join(c.HomeDir, ".gitconfig")))
+		require.NoError(t, os.Symlink("editor", filepath.Join(c.CWD, ".vscode")))
 		c.ProtectedPaths = []string{filepath.Join(c.CWD, "agents.yaml")}
 		c.ChildEnv = []string{"PATH=" + strings.Join([]string{"/usr/bin", filepath.Join(c.CWD, ".local", "bin"), "node_modules/.bin", c.CWD}, ":")}
 		c.Agents[0].PermissionMode = "acceptEdits"
@@ -42,7 +41,7 @@ func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 	for name, approved := range map[string]bool{
 		"agents.yaml": false, "prompt.md": false, "count.ts": false, "server.js": false, "server.json": false, "team/x": false,
 		"team/new/SKILL.md": false, "shared/skills/new/SKILL.md": false, "shared/other.md": true, ".agents/skills/x/SKILL.md": false, ".local/bin/rg": false, "node_modules/.bin/ls": false,
-		"preload.js": false, "creds.json": false, "dotfiles/gitconfig": false, ".husky/pre-commit": false, ".git/config": false,
+		"preload.js": false, "creds.json": false, "editor/x.json": false, ".env": false, ".gitignore": true, ".husky/pre-commit": false, ".git/config": false,
 		"dist/late.js": false, "dist/other.js": true, "out/x": true,
 		"other.md": true, "src/server.js": true,
 	} {

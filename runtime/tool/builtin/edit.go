@@ -34,7 +34,7 @@ func newEdit(c *Config) tool.Tool {
 	return tool.Typed(tool.Spec{
 		Name: "Edit",
 		Description: `Replaces a text in a file. old_string must match the file exactly, including white space and indentation, and must occur exactly once: add neighbouring lines until it is unique, or set replace_all to replace every occurrence.
-Do not include the line numbers of Read. In a file whose lines end in \r\n, use \r\n. To create a file, use Write.`,
+Do not include the line numbers of Read. Lines keep their ends, and new lines get those around them: \r\n is only necessary to change them. To create a file, use Write.`,
 		InputSchema: inputSchema(`"file_path", "old_string", "new_string"`, `
     "file_path": {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"},
     "old_string": {"type": "string", "description": "The text to replace, exactly as in the file"},
@@ -75,27 +75,31 @@ func edit(c *Config, in editInput) (tool.Result, error) {
 		return tool.Result{}, err
 	}
 	before, after := []byte(in.OldString), []byte(in.NewString)
-	n := bytes.Count(data, before)
+	at, n := 0, 0
+	for o := range occurrences(data, before) {
+		if n++; n == 1 {
+			at = o.from
+		}
+	}
 	switch {
 	case n == 0:
 		return tool.Result{}, fmt.Errorf("old_string is not in %s%s", name, hint(data, before))
 	case n > 1 && !in.ReplaceAll:
 		return tool.Result{}, fmt.Errorf("old_string occurs %[2]d times in %[1]s, at %[3]s: "+
 			"add neighbouring lines to select one, or set replace_all", name, n, lineList(data, before))
-	case len(data)+n*(len(after)-len(before)) > maxEdit:
+	case len(data)+n*(len(after)+bytes.Count(after, []byte("\n"))-len(before)) > maxEdit:
 		return tool.Result{}, fmt.Errorf("%s would become larger than 10 MiB", name)
 	}
-	at := bytes.Index(data, before)
-	data = bytes.ReplaceAll(data, before, after)
+	data, first := replace(data, before, after)
 	if err := c.Dir.WriteFile(in.FilePath, data, newFileMode); err != nil {
 		return tool.Result{}, pathError(c.Dir, in.FilePath, err)
 	}
-	first := ""
+	shown := ""
 	if n > 1 {
-		first = ", here is the first"
+		shown = ", here is the first"
 	}
-	out := fmt.Appendf(nil, "Replaced %s in %s%s:\n", plural(n, "occurrence"), name, first)
-	return c.result(string(appendChange(out, data, at, at+len(after)))), nil
+	out := fmt.Appendf(nil, "Replaced %s in %s%s:\n", plural(n, "occurrence"), name, shown)
+	return c.result(string(appendChange(out, data, at, at+first))), nil
 }
 
 func readWhole(dir *filesafe.Dir, path string) ([]byte, error) {
@@ -144,10 +148,7 @@ func lock(dir *filesafe.Dir, path string) (unlock func()) {
 func hint(data, text []byte) string {
 	unix := func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) }
 	if bytes.Contains(unix(data), unix(text)) {
-		if bytes.Contains(data, []byte("\r\n")) {
-			return `, but it is with other line ends: use \r\n, as in the file`
-		}
-		return `, but it is with other line ends: use \n, as in the file`
+		return `, but it is with other line ends: use \n, which is found with each of them`
 	}
 	if line, ok := lineWithoutSpace(data, text); ok {
 		return fmt.Sprintf(", but line %d differs only in white space: "+
@@ -207,13 +208,11 @@ func withoutLineNumbers(text []byte) []byte {
 // lineList returns the numbers of the lines at which text begins in data.
 func lineList(data, text []byte) string {
 	var lines []string
-	last := 0
-	for line := 1; ; {
-		at := bytes.Index(data, text)
-		if at < 0 {
-			break
-		}
-		if line += bytes.Count(data[:at], []byte("\n")); line != last {
+	last, line, counted := 0, 1, 0
+	for o := range occurrences(data, text) {
+		line += bytes.Count(data[counted:o.from], []byte("\n"))
+		counted = o.from
+		if line != last {
 			if len(lines) == maxListedLines {
 				lines[maxListedLines-1] += " and more"
 				break
@@ -221,8 +220,6 @@ func lineList(data, text []byte) string {
 			lines = append(lines, strconv.Itoa(line))
 			last = line
 		}
-		line += bytes.Count(text, []byte("\n"))
-		data = data[at+len(text):]
 	}
 	word := "line "
 	if len(lines) > 1 {

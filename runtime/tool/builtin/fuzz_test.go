@@ -21,12 +21,18 @@ func FuzzEdit(f *testing.F) {
 	f.Add("a\nb\nc", "b", "B", false)
 	f.Add("x y x", "x", "", true)
 	f.Add("a\r\nb", "\r\n", "\n", false)
+	f.Add("a\r\nb\nc\r\n", "\nb", "x\ny\n", false)
 	f.Add("\xff\x00", "\x00", "é", false)
 	b := setup(f)
 	f.Fuzz(func(t *testing.T, content, before, after string, all bool) {
 		b.put(t, "f", content)
 		before, after = strings.ToValidUTF8(before, "?"), strings.ToValidUTF8(after, "?")
-		n := strings.Count(content, before)
+		literal := strings.Contains(before+after, "\r")
+		found, unix := content, strings.NewReplacer("\r\n", "\n")
+		if strings.Contains(before, "\n") && !strings.Contains(before, "\r") {
+			found = unix.Replace(content)
+		}
+		n := strings.Count(found, before)
 		res, err := b.call(t.Context(), t, "Edit", in{"file_path": "f", "old_string": before, "new_string": after, "replace_all": all})
 		if good := before != "" && before != after && (n == 1 || n > 1 && all); !good {
 			require.Error(t, err)
@@ -35,7 +41,11 @@ func FuzzEdit(f *testing.F) {
 		}
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(res.Output, "Replaced "))
-		require.Equal(t, strings.ReplaceAll(content, before, after), b.content(t, "f"))
+		if got := b.content(t, "f"); literal && found == content {
+			require.Equal(t, strings.ReplaceAll(content, before, after), got)
+		} else {
+			require.Equal(t, unix.Replace(strings.ReplaceAll(found, before, after)), unix.Replace(got))
+		}
 	})
 }
 
