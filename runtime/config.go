@@ -202,7 +202,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.ChildEnv = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	}
 	if c.Sessions == nil {
-		c.Sessions = session.NewMemory(session.MemoryConfig{TTL: c.Limits.SessionTTL})
+		c.Sessions = session.NewMemory(session.MemoryConfig{TTL: c.Limits.SessionTTL, MaxBytes: min(256<<20, c.Limits.MaxMemoryBytes/2)})
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -79,7 +79,7 @@ func (rt *Runtime) fail(w http.ResponseWriter, r *http.Request, err error) {
 		known = internal(id)
 	}
 	w.Header()["Cache-Control"] = noStore // the handler may have set another before it failed
-	if known == errTooManyRuns || known == errReplicas {
+	if known == errTooManyRuns || known == errReplicas || known == errMemory {
 		w.Header().Set("Retry-After", "1")
 	}
 	_ = httpapi.WriteJSON(w, known.Status, known.Body) // a struct of strings can be encoded

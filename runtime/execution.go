@@ -35,6 +35,7 @@ type execution struct {
 	input     engine.Input
 	requestID string // of the HTTP request, if any
 	started   time.Time
+	memory    *reservation // of the session
 }
 
 // usage returns the value of wire.UsageHeader, which has at most wire.MaxUsage bytes. It names the
@@ -112,6 +113,7 @@ func (x *execution) execute(out engine.Output) *result {
 // close releases the resources of the run, even if it was not executed.
 func (x *execution) close() {
 	_ = x.closeSession() // which logs it
+	x.memory.release()
 	_, _ = x.run.Finish(errors.New("the run was not executed"))
 }
 

@@ -175,7 +175,7 @@ func TestMemoryOfAllRunsTogetherIsBounded(t *testing.T) {
 	for range n - 2 { // 0.75 MiB count as 3.75
 		run := <-results
 		require.Equal(t, "overloaded", run.ErrorType)
-		require.Equal(t, "the runs of this runtime together use too much memory: try again later", run.Error)
+		require.Equal(t, "the runs of this runtime together use too much memory (maxMemoryBytes): try again later", run.Error)
 		require.Less(t, len(run.Text), 1<<20)
 	}
 	require.Equal(t, wire.StateCompleted, b.complete(t, "a1").State, "a run of ordinary size")

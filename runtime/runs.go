@@ -23,8 +23,10 @@ import (
 
 // startRun handles POST /v1/agents/:agentId/runs.
 func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
-	var req wire.RunRequest
-	if err := httpapi.ReadJSON(w, r, rt.cfg.Limits.MaxMessageBytes, &req); err != nil {
+	memory := &reservation{rt: rt}
+	defer memory.release()
+	req, err := rt.readRun(w, r, memory)
+	if err != nil {
 		return err
 	}
 	h, err := rt.findAgent(ps.ByName("agentId"), &req)
@@ -174,6 +176,15 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 	if req.SessionID != nil {
 		sessionID = *req.SessionID
 	}
+	memory := &reservation{rt: rt}
+	defer func() {
+		if x == nil {
+			memory.release()
+		}
+	}()
+	if err := rt.holdSession(memory, h.id, sessionID); err != nil {
+		return nil, rejectedError, err
+	}
 	s, err := rt.storeOf(req).Open(ctx, h.id, sessionID)
 	if errors.Is(err, session.ErrBusy) {
 		return nil, rejectedBusy, errSessionBusy(sessionID)
@@ -188,14 +199,30 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		return nil, rejectedUnknown, &Error{http.StatusConflict, wire.ErrorBody{Error: wire.UnknownSession, SessionID: sessionID}}
 	}
 	x = rt.newExecution(h, entry, s, req)
+	x.memory = memory
 	if err := entry.Start(); err != nil {
 		_ = x.closeSession() // which logs it
+		x = nil
 		if errors.Is(err, run.ErrDraining) {
 			return nil, rejectedDraining, errDraining
 		}
 		return nil, rejectedTooMany, errTooManyRuns
 	}
 	return x, "", nil
+}
+
+// sized is a store that reads a session when it is opened.
+type sized interface {
+	// Size returns the bytes of a stored session, 0 for an unknown one.
+	Size(agentID, id string) int64
+}
+
+// holdSession reserves memory for a session that is about to be opened.
+func (rt *Runtime) holdSession(m *reservation, agentID, id string) error {
+	if store, ok := rt.cfg.Sessions.(sized); ok && id != "" {
+		return m.hold(sessionCopies * int(store.Size(agentID, id)))
+	}
+	return nil
 }
 
 // storeOf returns the store of the session of a run. A session that is not stored ends with its run.

@@ -35,7 +35,6 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/outbound"
-	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/skill"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -109,16 +108,6 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	}
 	rt.handler = rt.shell.Wrap(rt.guard(router))
 	return rt, nil
-}
-
-// reserve reserves memory of a run, or releases it if bytes is negative. All runs share
-// Limits.MaxMemoryBytes.
-func (rt *Runtime) reserve(bytes int) error {
-	if sum := rt.reserved.Add(int64(bytes)); bytes > 0 && sum > rt.cfg.Limits.MaxMemoryBytes {
-		rt.reserved.Add(int64(-bytes))
-		return &model.Error{Code: model.CodeOverloaded, Message: "the runs of this runtime together use too much memory: try again later"}
-	}
-	return nil
 }
 
 // open opens the working directory and resolves the agents.

@@ -118,7 +118,7 @@ type Provider struct {
 type Thinking struct {
 	BudgetTokens int    `json:"budgetTokens,omitzero"`
 	Type         string `json:"type,omitempty"`   // "" or [ThinkingAdaptive]
-	Effort       string `json:"effort,omitempty"` // low, medium or high, with ThinkingAdaptive. Defaults to the model's own.
+	Effort       string `json:"effort,omitempty"` // a value of the provider, with ThinkingAdaptive. Defaults to the model's own.
 }
 
 // MCPServer is a server of the Model Context Protocol: a command (stdio) or an address (sse, http).

@@ -20,7 +20,7 @@ type Limits struct {
 	MCPStartTimeout    time.Duration `json:"mcpStartTimeout,omitzero"`    // of the first connection of a stdio server, which may install packages. Defaults to 3m.
 	MaxMessageBytes    int64         `json:"maxMessageBytes,omitzero"`    // of the body of a run request. Defaults to 4 MiB.
 	MaxResponseBytes   int           `json:"maxResponseBytes,omitzero"`   // of text, thinking and tool inputs of one response of the model. Defaults to 4 MiB, at most 64 MiB.
-	MaxMemoryBytes     int64         `json:"maxMemoryBytes,omitzero"`     // of the conversations and responses of all runs together, estimated. Defaults to 512 MiB.
+	MaxMemoryBytes     int64         `json:"maxMemoryBytes,omitzero"`     // of the requests, conversations, prompts, responses and tool results of all runs together, estimated. Defaults to 512 MiB.
 	SessionTTL         time.Duration `json:"sessionTTL,omitzero"`         // transcripts are deleted after this time without use. Defaults to 720h.
 }
 

@@ -185,12 +185,13 @@ func (r *rules) thinking(t Thinking, key string) {
 	if t.BudgetTokens != 0 {
 		r.faults.add(budget, "has no effect with type: adaptive")
 	}
-	if t.Effort != "" {
-		r.oneOf(effort, t.Effort, efforts)
+	if len(t.Effort) > maxEffort {
+		r.faults.add(effort, "must have at most %d bytes", maxEffort)
 	}
 }
 
-var efforts = []string{"low", "medium", "high"}
+// maxEffort bounds the effort of thinking, whose values are those of the provider, in bytes.
+const maxEffort = 64
 
 func (r *rules) provider(p Provider, key string) {
 	if reflect.ValueOf(p).IsZero() && !r.has(key) {

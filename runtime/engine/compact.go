@@ -176,7 +176,7 @@ func (r *run) callForSummary(ctx context.Context, messages []model.Message) (str
 		request.add(m)
 	}
 	request.add(model.UserText(summaryRequest))
-	if err := r.memory.holdMessages(request.messages); err != nil {
+	if err := r.holdMessages(request.messages); err != nil {
 		return "", err
 	}
 	call := r.beginModelCall(ctx, request.messages)

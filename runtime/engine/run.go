@@ -84,6 +84,7 @@ type run struct {
 	outcome    Outcome
 	calls      calls
 	memory     memory
+	results    resultMemory
 	spent      *spending // of the run that called this one too
 
 	// firstAppend receives the result of storing the message of this run; nil after that.
@@ -117,12 +118,14 @@ func (e *Engine) Run(ctx context.Context, in Input, out Output) (*Outcome, error
 	}
 	r.endSpan(span, err)
 	r.memory.release()
+	r.results.release()
 	return &r.outcome, err
 }
 
 func (e *Engine) newRun(in Input, out Output) *run {
 	r := &run{engine: e, in: in, out: out, maxTurns: e.cfg.MaxTurns, tools: e.tools,
-		window: int64(e.cfg.ContextWindow), memory: memory{reserve: e.cfg.Reserve}, spent: in.spent}
+		window: int64(e.cfg.ContextWindow), memory: memory{reserve: e.cfg.Reserve},
+		results: resultMemory{reserve: e.cfg.Reserve}, spent: in.spent}
 	if r.spent == nil {
 		r.spent = &spending{model: e.cfg.Request.Model}
 	}

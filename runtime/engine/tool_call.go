@@ -91,7 +91,7 @@ func (r *run) runParallel(ctx context.Context, calls []model.Block, store func(i
 		go func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			res := r.observeTool(ctx, &calls[i], func(p wire.Payload) {
+			res := r.observeReserved(ctx, &calls[i], func(p wire.Payload) {
 				select {
 				case updates <- update{index: i, event: p}:
 				case <-ctx.Done():

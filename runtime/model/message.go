@@ -42,7 +42,7 @@ func (m Message) Text() string {
 
 // Size returns the approximate number of bytes of the message in memory.
 func (m *Message) Size() int {
-	size := 0
+	size := messageSize
 	for i := range m.Content {
 		b := &m.Content[i]
 		size += len(b.Text) + len(b.Signature) + len(b.Data) + len(b.Field) + len(b.Details) +
@@ -53,6 +53,9 @@ func (m *Message) Size() int {
 	}
 	return size
 }
+
+// messageSize is the estimated size of a message without its blocks.
+const messageSize = 128
 
 // blockSize is the estimated size of a content block without its text.
 const blockSize = 512

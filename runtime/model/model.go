@@ -74,7 +74,7 @@ type Request struct {
 type Thinking struct {
 	BudgetTokens int    // maximum number of tokens of extended thinking; 0: no budget
 	Adaptive     bool   // the model decides how much it thinks; BudgetTokens is then not used
-	Effort       string // "low", "medium" or "high"; "": upstream's default
+	Effort       string // a value of upstream, such as "high"; "": its default
 }
 
 // Tool is a tool that is offered to a model.

@@ -185,13 +185,14 @@ func TestBytesOfAMemory(t *testing.T) {
 		}
 		return n
 	}
-	message := int64(512 + 512 + len("one")) // that of a session, and of a block
+	const entry = 256
+	message := int64(512 + 128 + 512 + len("one")) // that of a session, of a message and of a block
 	for name, row := range map[string]struct {
 		write func(s session.Session)
 		bytes int64
 	}{
-		"a message": {func(s session.Session) { appendText(t, s, "one") }, message},
-		"an event":  {func(s session.Session) { appendText(t, s, "one"); require.NoError(t, s.Record([]byte(`"event"`))) }, message + 7},
+		"a message": {func(s session.Session) { appendText(t, s, "one") }, message + entry},
+		"an event":  {func(s session.Session) { appendText(t, s, "one"); require.NoError(t, s.Record([]byte(`"event"`))) }, message + 2*entry + 7},
 		"compacted": {func(s session.Session) {
 			appendText(t, s, strings.Repeat("x", 1000))
 			require.NoError(t, s.Record([]byte(`"event"`)))

@@ -137,6 +137,19 @@ func (f *Files) openDirs() error {
 	return err
 }
 
+// Size returns the bytes of the file of a session, 0 if it is unknown.
+func (f *Files) Size(agentID, id string) int64 {
+	if !validFile(id) {
+		return 0
+	}
+	for _, path := range f.paths(key{agentID, id}) {
+		if info, err := f.root.Lstat(path); err == nil {
+			return info.Size()
+		}
+	}
+	return 0
+}
+
 // Dir returns the directory with the transcripts, which agents should not be able to read.
 func (f *Files) Dir() string { return filepath.Join(f.cfg.Dir, "sessions") }
 

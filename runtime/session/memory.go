@@ -53,6 +53,9 @@ var _ Store = (*Memory)(nil)
 // overhead is the estimated size, in bytes, of a session without its messages.
 const overhead = 512
 
+// entryBytes is the estimated size, in bytes, of an entry without its text.
+const entryBytes = 256
+
 // NewMemory returns an empty store.
 func NewMemory(cfg MemoryConfig) *Memory {
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
@@ -166,7 +169,7 @@ func (s *memorySession) Append(_ context.Context, m model.Message) error {
 	defer s.store.mu.Unlock()
 	s.entry.messages = append(s.entry.messages, m)
 	s.entry.entries = append(s.entry.entries, Entry{Time: time.Now().UTC(), Run: s.run, Message: &m})
-	s.addBytes(int64(m.Size()))
+	s.addBytes(entryBytes + int64(m.Size()))
 	return nil
 }
 
@@ -178,7 +181,7 @@ func (s *memorySession) Record(event json.RawMessage) error {
 	}
 	s.entry.events += len(event)
 	s.entry.entries = append(s.entry.entries, Entry{Time: time.Now().UTC(), Run: s.run, Event: bytes.Clone(event)})
-	s.addBytes(int64(len(event)))
+	s.addBytes(entryBytes + int64(len(event)))
 	return nil
 }
 
