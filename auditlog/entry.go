@@ -1,6 +1,7 @@
 package auditlog
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -52,11 +53,15 @@ func (e Entry) AppendNDJSON(b []byte) ([]byte, error) {
 
 func (e Entry) marshal(hash string) ([]byte, error) {
 	type fields Entry
-	return json.Marshal(struct {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // a detail of markup would become six times as long
+	err := encoder.Encode(struct {
 		fields
 		CreatedAt string `json:"createdAt"`
 		Hash      string `json:"hash,omitempty"`
 	}{fields(e), e.CreatedAt.UTC().Format(timeLayout), hash})
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
 // Sum returns the hash of the entry if it follows the entry whose hash is previous. It covers all

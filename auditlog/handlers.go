@@ -1,10 +1,12 @@
 package auditlog
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -50,9 +52,14 @@ type Handlers struct {
 // errNoTenant reports that Tenant returned "".
 var errNoTenant = errors.New("serve audit log: the request has no tenant")
 
-// Query responds with a page of entries, newest first: {"items":[...],"total":n,"snapshotId":"n"}.
-// Parameters:
+// maxPageBytes bounds the details of a page.
+const maxPageBytes = 4 << 20
+
+// Query responds with a page of entries, newest first: {"items":[...],"total":n,"snapshotId":"n"}. A
+// page with less than all older entries has "next". It ends at 4 MiB of details. HEAD encodes
+// nothing. Parameters:
 //
+//   - cursor: the next of a former page, in place of page.
 //   - page: an integer of at least 1, default 1; a page after the last one is empty.
 //   - page_size: an integer of at least 1, default 20; values above 100 become 100.
 //   - category, action: exact.
@@ -62,8 +69,46 @@ var errNoTenant = errors.New("serve audit log: the request has no tenant")
 //
 // Integers are plain digits; leading zeros are allowed.
 func (h Handlers) Query(w http.ResponseWriter, r *http.Request) {
-	body, err := h.query(r)
-	h.respond(w, r, body, err)
+	page, next, err := h.query(r)
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	out := h.attachment(w)
+	out.header = jsonHeader()
+	if r.Method == http.MethodHead {
+		_ = out.begin() // a lost connection gets no response
+		return
+	}
+	if h.writePage(out, page, next) == nil {
+		out.end()
+	}
+}
+
+func jsonHeader() http.Header {
+	return http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}}
+}
+
+// writePage encodes the entries one by one.
+func (h Handlers) writePage(out io.Writer, page Page, next uint64) error {
+	b := bufio.NewWriterSize(out, exportPiece)
+	_, _ = b.WriteString(`{"items":[`) // an error is returned again by the next write
+	for i := range page.Items {
+		if i > 0 {
+			_ = b.WriteByte(',')
+		}
+		text, err := page.Items[i].marshal("")
+		if err != nil {
+			return fmt.Errorf("encode audit entry: %w", err)
+		}
+		_, _ = b.Write(text)
+	}
+	fmt.Fprintf(b, `],"total":%d,"snapshotId":"%d"`, page.Total, page.Snapshot)
+	if next > 0 {
+		fmt.Fprintf(b, `,"next":"%d"`, next)
+	}
+	_, _ = b.WriteString("}\n")
+	return b.Flush()
 }
 
 // Verify responds with the [Verification] of the whole log, which it reads from the first entry to
@@ -96,19 +141,21 @@ func (h Handlers) verify(r *http.Request) (Verification, error) {
 	return v, err
 }
 
-func (h Handlers) query(r *http.Request) (Page, error) {
+// query returns a page, and the cursor of the next one, or 0.
+func (h Handlers) query(r *http.Request) (page Page, next uint64, err error) {
 	q, p, err := h.read(r)
 	if err != nil {
-		return Page{}, err
+		return Page{}, 0, err
 	}
 	if q.Offset, q.Limit, err = p.page(); err != nil {
-		return Page{}, err
+		return Page{}, 0, err
 	}
-	page, err := h.Store.Query(r.Context(), q)
-	if page.Items == nil {
-		page.Items = []Entry{}
+	q.Bytes = maxPageBytes
+	page, err = h.Store.Query(r.Context(), q)
+	if end := q.Offset + uint64(len(page.Items)); len(page.Items) > 0 && end < page.Total {
+		next = end
 	}
-	return page, err
+	return page, next, err
 }
 
 // read reads the parameters that queries and exports have in common.
@@ -137,7 +184,7 @@ func (h Handlers) respond(w http.ResponseWriter, r *http.Request, v any, err err
 		return
 	}
 	out := h.attachment(w)
-	out.header = http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}}
+	out.header = jsonHeader()
 	if _, err := out.Write(append(body, '\n')); err == nil { // a lost connection gets no response
 		out.end()
 	}
@@ -163,7 +210,7 @@ func (h Handlers) logger() *slog.Logger {
 	return cmp.Or(h.Logger, slog.New(slog.DiscardHandler))
 }
 
-// ParamError reports an invalid query parameter: page, page_size, from, to, snapshotId, afterId,
+// ParamError reports an invalid query parameter: page, page_size, cursor, from, to, snapshotId, afterId,
 // format or head, or any other with malformed escapes. [Handlers.Fail] decides the text that a
 // client receives.
 type ParamError struct {
@@ -198,7 +245,7 @@ func readParams(r *http.Request) (params, error) {
 	return p, nil
 }
 
-// page returns the offset and the limit of the page that page and page_size select.
+// page returns the offset and the limit of the page that page or cursor, and page_size select.
 func (p params) page() (offset uint64, limit int, err error) {
 	number, ok := paging.Number(p["page"])
 	if !ok {
@@ -207,6 +254,13 @@ func (p params) page() (offset uint64, limit int, err error) {
 	limit, ok = paging.Size(p["page_size"])
 	if !ok {
 		return 0, 0, &ParamError{Param: "page_size", Want: paging.Want}
+	}
+	after, ok := paging.Cursor(p["cursor"])
+	if !ok {
+		return 0, 0, &ParamError{Param: "cursor", Want: paging.Want}
+	}
+	if after > 0 {
+		return after, limit, nil
 	}
 	return paging.Offset(number, limit), limit, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,48 @@ func logged(t testing.TB) *memaudit.Store {
 	return s
 }
 
+// A page ends at 4 MiB of details, next leads to all entries, and HEAD encodes nothing.
+func TestPagesOfLargeEntries(t *testing.T) {
+	s := &memaudit.Store{}
+	large := auditlog.Define[struct {
+		List []string `json:"list"`
+	}]("user.update")
+	for range 40 {
+		var detail struct {
+			List []string `json:"list"`
+		}
+		for range 60 {
+			detail.List = append(detail.List, strings.Repeat("x", 4000))
+		}
+		require.NoError(t, s.Append(t.Context(), large.Record(auditlog.Event{TenantID: "t", UserName: "<ada>"}, detail)))
+	}
+	base := serve(t, auditlog.Handlers{Store: s}) + "/"
+	for cursor, read := "", 0; ; {
+		_, body := get(t, base+"?page_size=100&cursor="+cursor)
+		require.LessOrEqual(t, len(body), 4<<20+16<<10)
+		require.Contains(t, body, `"<ada>"`)
+		var p struct {
+			answer
+			Next string `json:"next"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(body), &p))
+		require.Equal(t, fmt.Sprint(40-read), p.Items[0]["id"])
+		read += len(p.Items)
+		if cursor = p.Next; cursor == "" {
+			require.Equal(t, 40, read)
+			break
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, base+"?page_size=100", http.NoBody)
+	require.NoError(t, err)
+	request.Header.Set("Tenant", "t")
+	recorder := httptest.NewRecorder()
+	auditlog.Handlers{Store: s, Tenant: func(*http.Request) string { return "t" }}.Query(recorder, request)
+	require.Equal(t, http.StatusOK, recorder.Code)
+	require.Zero(t, recorder.Body.Len())
+	require.Equal(t, "application/json", recorder.Header().Get("Content-Type"))
+}
+
 func TestQueryResponse(t *testing.T) {
 	t.Parallel()
 	base := serve(t, auditlog.Handlers{Store: logged(t)})
@@ -52,7 +95,7 @@ func TestQueryResponse(t *testing.T) {
 		require.Equal(t, "no-store", response.Header.Get("Cache-Control"))
 		requireText(t, `{"items":[{"id":"25","tenantId":"t","userId":"id-25","userName":"bob","category":"user","action":"user.update_role",`+
 			`"targetType":"user","targetId":"7","targetName":"carol","status":"partial","detail":{"role":{"from":"member","to":"admin"}},`+
-			`"remoteIp":"192.0.2.1","userAgent":"curl/8","createdAt":"2026-01-01T00:00:25.500000Z"}],"total":25,"snapshotId":"25"}`+"\n", body)
+			`"remoteIp":"192.0.2.1","userAgent":"curl/8","createdAt":"2026-01-01T00:00:25.500000Z"}],"total":25,"snapshotId":"25","next":"1"}`+"\n", body)
 		_, body = get(t, base+"?page_size=1&page=2")
 		require.Contains(t, body, `"id":"24"`)
 		require.Contains(t, body, `"detail":null`)

@@ -2,6 +2,8 @@ package auditlogtest
 
 import (
 	"encoding/hex"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,4 +38,29 @@ func chain(t *testing.T, s auditlog.Store) {
 	require.Equal(t, auditlog.Verification{
 		Checked: 3, FirstID: 1, HeadID: 7, HeadHash: want.HeadHash, FirstBadID: 4, Reason: "head_mismatch",
 	}, v)
+}
+
+// bytesOfPages reads pages that are bounded by the bytes of their details. They have all entries.
+func bytesOfPages(t *testing.T, s auditlog.Store) {
+	name := tenant()
+	for i := range 12 {
+		mustAppend(t, s, declared().sizes.Record(event(name, fmt.Sprint(i%2), "alice"), sizes{Text: strings.Repeat("x", 1000), Count: int64(i)}))
+	}
+	for _, filter := range []auditlog.Filter{{}, {Category: "user"}, {User: "ALICE"}} {
+		for most, pages := range map[int]int{0: 1, 1: 12, 2200: 6, 1 << 20: 1} {
+			var found []uint64
+			read := 0
+			for uint64(len(found)) < 12 {
+				p := query(t, s, auditlog.Query{TenantID: name, Filter: filter, Offset: uint64(len(found)), Limit: 100, Bytes: most})
+				require.EqualValues(t, 12, p.Total)
+				require.NotEmpty(t, p.Items)
+				for _, e := range p.Items {
+					found = append(found, e.ID)
+				}
+				read++
+			}
+			require.Equal(t, pages, read)
+			require.Equal(t, []uint64{12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, found)
+		}
+	}
 }

@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t testing.TB) auditlog.Store) {
 		{"times", times},
 		{"snapshots", snapshots},
 		{"pages", pages},
+		{"bytes of pages", bytesOfPages},
 		{"entries", entries},
 		{"ownership", ownership},
 		{"chain", chain},

@@ -93,10 +93,17 @@ func (m *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, err
 	}
 	some, view := m.part(q.TenantID, q.Filter, q.Snapshot)
 	page := auditlog.Page{Snapshot: view}
+	size, full := 0, false
+	add := func(e auditlog.Entry) {
+		size += len(e.Detail)
+		if full = full || q.Bytes > 0 && size > q.Bytes && len(page.Items) > 0; !full {
+			page.Items = append(page.Items, clone(e))
+		}
+	}
 	if q.User == "" {
 		page.Total = uint64(some.len())
-		for i := q.Offset; i < page.Total && len(page.Items) < q.Limit; i++ {
-			page.Items = append(page.Items, clone(some.at(some.len()-1-int(i))))
+		for i := q.Offset; i < page.Total && len(page.Items) < q.Limit && !full; i++ {
+			add(some.at(some.len() - 1 - int(i)))
 		}
 		return page, nil
 	}
@@ -104,7 +111,7 @@ func (m *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, err
 	for i := some.len() - 1; i >= 0; i-- {
 		if e := some.at(i); driver.Matches(only, e) {
 			if page.Total >= q.Offset && len(page.Items) < q.Limit {
-				page.Items = append(page.Items, clone(e))
+				add(e)
 			}
 			page.Total++
 		}

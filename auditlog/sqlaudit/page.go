@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -26,6 +27,9 @@ func (s *Store) Query(ctx context.Context, q auditlog.Query) (p auditlog.Page, e
 	}
 	return p, nil
 }
+
+// errFull ends a page whose entries have enough bytes.
+var errFull = errors.New("the page is full")
 
 func (s *Store) page(ctx context.Context, tx *sql.Tx, q auditlog.Query, p *auditlog.Page) error {
 	void := driver.Void(q.Filter)
@@ -55,12 +59,19 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, q auditlog.Query, p *audit
 		st = s.userPage(sp, users, total, offset, limit)
 	}
 	rows := make([]row, 0, min(limit, chunkSize))
+	size := 0
 	err = forEach(ctx, tx, st.text+" ORDER BY e.id DESC"+limitTo(limit), st.args, func(scan *sql.Rows) error {
 		var r row
 		err := r.scan(scan, q.TenantID)
+		if size += len(r.Detail); err == nil && q.Bytes > 0 && size > q.Bytes && len(rows) > 0 {
+			return errFull
+		}
 		rows = append(rows, r)
 		return err
 	})
+	if errors.Is(err, errFull) {
+		limit, err = int64(len(rows)), nil
+	}
 	if err != nil {
 		return fmt.Errorf("read entries: %w", err)
 	}

@@ -76,7 +76,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	if param, ok := errors.AsType[*auditlog.ParamError](err); ok {
 		e := api.InvalidRequest.New("The query parameter " + param.Param + " " + param.Want + ".")
 		switch param.Param {
-		case "page", "page_size":
+		case "page", "page_size", "cursor":
 			e.Message = badPaging
 		case "from", "to":
 			e.Message = badTimes
