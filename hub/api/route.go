@@ -277,6 +277,18 @@ func DoneBy(param string, call func(ctx context.Context, caller Caller, value st
 	return Done(func(r *http.Request) error { return call(r.Context(), CallerOf(r), r.PathValue(param)) })
 }
 
+// DeleteBy is [DoneBy] for a method that deletes something with a version, if it has the one that the
+// client expects.
+func DeleteBy(param string, call func(ctx context.Context, caller Caller, value string, expected *int64) error) Handler {
+	return Done(func(r *http.Request) error {
+		expected, err := IfMatch(r)
+		if err != nil {
+			return err
+		}
+		return call(r.Context(), CallerOf(r), r.PathValue(param), expected)
+	})
+}
+
 // ListOf returns the handler of a route that responds with a page of a list.
 func ListOf[T any](call func(ctx context.Context, caller Caller, page Page) (List[T], error)) Handler {
 	return Result(http.StatusOK, func(r *http.Request) (List[T], error) {

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -29,10 +29,17 @@ func (a *Access) UnmarshalJSON(data []byte) error {
 		Groups   []string `json:"groups"`
 		Everyone *bool    `json:"everyone"`
 	}{}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&in); err != nil {
+	members := map[string]json.RawMessage{}
+	if err := jsonlimit.Unmarshal(data, &members); err != nil {
 		return err
+	}
+	if err := jsonlimit.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	for name := range members {
+		if name != "users" && name != "groups" && name != "everyone" {
+			return &jsonlimit.Error{Field: name, Message: "is unknown: access has users, groups and everyone"}
+		}
 	}
 	*a = Access{}
 	if string(data) == "null" {
@@ -74,6 +81,12 @@ func (a Agent) shownTo(c api.Caller) Agent {
 	if rbac.AdminWrite.Check(c) == nil {
 		return a
 	}
+	return a.shown()
+}
+
+// shown returns the agent as members see it.
+func (a Agent) shown() Agent {
+	a.ContentHash = a.shownHash
 	a.SystemPrompt = ""
 	a.CommandEnv = nil
 	a.Access = Access{}

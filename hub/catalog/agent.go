@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"reflect"
@@ -14,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -26,6 +26,8 @@ type Agent struct {
 	Version     int64    `json:"version"`
 	CreatedAt   api.Time `json:"createdAt"`
 	UpdatedAt   api.Time `json:"updatedAt"`
+
+	shownHash string // ContentHash for members, of an agent in a snapshot
 }
 
 // Definition is what administrators define of an agent.
@@ -105,10 +107,10 @@ type KnowledgeRef struct {
 func (k *KnowledgeRef) UnmarshalJSON(data []byte) error {
 	*k = KnowledgeRef{}
 	if len(data) > 0 && data[0] == '"' {
-		return json.Unmarshal(data, &k.Name)
+		return jsonlimit.Unmarshal(data, &k.Name)
 	}
 	type plain KnowledgeRef
-	return json.Unmarshal(data, (*plain)(k))
+	return jsonlimit.Unmarshal(data, (*plain)(k))
 }
 
 var errNoAgent = api.NotFound.New("There is no such agent.")
@@ -255,15 +257,19 @@ func (a *Agent) clearDefault(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
-// DeleteAgent deletes an agent. It fails with api.NotFound, with api.AgentDeployed, and with
-// api.Conflict if scenes use it.
-func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name string) error {
+// DeleteAgent deletes an agent. expected is the version that the caller has read, or nil. It fails
+// with api.NotFound, with api.PreconditionFailed for another version, with api.AgentDeployed, and
+// with api.Conflict if scenes use it.
+func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name string, expected *int64) error {
 	return s.change(ctx, caller, func(tx *store.Tx) error {
 		if err := s.LockAgent(ctx, tx.Tx, caller.TenantID, name); err != nil { // a deploy locks it too
 			return err
 		}
 		a, err := readAgent(ctx, tx, caller.TenantID, name)
 		if err != nil {
+			return err
+		}
+		if err := store.CheckVersion(expected, a.Version); err != nil {
 			return err
 		}
 		deployed, err := s.cfg.Deployed(ctx, tx.Tx, caller.TenantID, name)

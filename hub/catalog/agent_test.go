@@ -253,7 +253,7 @@ func TestAnAgentIsNotDeletedDuringItsDeploy(t *testing.T) {
 			require.NoError(t, s.LockAgent(t.Context(), tx, "acme", "a"))
 			require.ErrorIs(t, s.LockAgent(t.Context(), tx, "acme", "none"), api.NotFound)
 			require.ErrorIs(t, s.LockAgent(t.Context(), tx, "other", "a"), api.NotFound)
-			go func() { result <- s.DeleteAgent(t.Context(), s.ada.Caller, "a") }()
+			go func() { result <- s.DeleteAgent(t.Context(), s.ada.Caller, "a", nil) }()
 			select {
 			case <-read: // too early
 			case <-time.After(50 * time.Millisecond): // it waits for the lock

@@ -58,12 +58,12 @@ func TestDigestsOfAnEarlierVersion(t *testing.T) {
 			s.exec(t, `UPDATE `+table+` SET digest = ''`)
 		}
 		s.exec(t, `UPDATE catalog_heads SET version = version + 1`)
-		require.Equal(t, made["contentHash"], s.bob.Get(agents + "/a").Want(http.StatusOK)["contentHash"])
+		require.Equal(t, made["contentHash"], s.ada.Get(agents + "/a").Want(http.StatusOK)["contentHash"])
 		require.Zero(t, s.number(t, `SELECT (SELECT COUNT(*) FROM mcps WHERE digest = '') + (SELECT COUNT(*) FROM knowledge WHERE digest = '')`))
 
 		s.exec(t, `UPDATE mcps SET command = 'two', version = version + 1`)
 		s.exec(t, `UPDATE catalog_heads SET version = version + 1`)
-		changed := s.bob.Get(agents + "/a").Want(http.StatusOK)["contentHash"]
+		changed := s.ada.Get(agents + "/a").Want(http.StatusOK)["contentHash"]
 		require.NotEqual(t, made["contentHash"], changed)
 		s.exec(t, `UPDATE knowledge SET dataset_id = 'two', version = version + 1`)
 		require.NotEqual(t, changed, s.ada.Put(agents+"/a", demo("a", "title", "x")).Want(http.StatusOK)["contentHash"])

@@ -260,12 +260,16 @@ func (c *Components[T, In, P]) own(ctx context.Context, q db.Querier, tenantID, 
 	return c.named(ctx, q, tenantID, name)
 }
 
-// Delete deletes a component. It fails with api.BuiltinReadonly, and with api.InUse or
+// Delete deletes a component. expected is the version that the caller has read, or nil. It fails with
+// api.PreconditionFailed for another version, with api.BuiltinReadonly, and with api.InUse or
 // api.ToolInUse if agents use it.
-func (c *Components[T, In, P]) Delete(ctx context.Context, caller api.Caller, name string) error {
+func (c *Components[T, In, P]) Delete(ctx context.Context, caller api.Caller, name string, expected *int64) error {
 	return c.s.change(ctx, caller, func(tx *store.Tx) error {
 		v, err := c.own(ctx, tx, caller.TenantID, name)
 		if err != nil {
+			return err
+		}
+		if err := store.CheckVersion(expected, P(&v).common().Version); err != nil {
 			return err
 		}
 		agents, err := agentsBound(ctx, tx, caller.TenantID, c.kind, name)
@@ -295,6 +299,6 @@ func (c *Components[T, In, P]) commonRoutes(list api.Handler) []api.Route {
 		adminRoute(http.MethodGet, c.path, list),
 		adminRoute(http.MethodGet, c.path+"/:name", showOf(c.Get)),
 		adminRoute(http.MethodPut, c.path+"/:name", replaceOf(c.Replace)),
-		adminRoute(http.MethodDelete, c.path+"/:name", api.DoneBy("name", c.Delete)),
+		adminRoute(http.MethodDelete, c.path+"/:name", api.DeleteBy("name", c.Delete)),
 	}
 }

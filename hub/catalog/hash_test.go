@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -32,7 +33,7 @@ func TestTheContentHashChangesWithEachField(t *testing.T) {
 	require.NoError(t, err)
 	seen := map[string]string{base: "nothing"}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[catalog.Agent]()) {
-		if field.Anonymous || runtimeOnly[field.Name] {
+		if field.Anonymous || !field.IsExported() || runtimeOnly[field.Name] {
 			continue
 		}
 		var a catalog.Agent
@@ -241,5 +242,43 @@ func TestReadsDoNotWaitForChanges(t *testing.T) {
 			return nil
 		}))
 		require.NoError(t, ctx.Err())
+	})
+}
+
+// A hash does not confirm a guess of what the caller does not see, and another tenant has another
+// one. It is the same after a restart, and in a database of an earlier version.
+func TestTheContentHashIsKeyed(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		hash := func(c *apitest.Client) any { return c.Get("/api/v1/agents/a").Want(http.StatusOK)["contentHash"] }
+		listed := func(c *apitest.Client) any {
+			return c.Get(manifest).Want(http.StatusOK)["agents"].([]any)[0].(object)["contentHash"]
+		}
+		agentWith := func(prompt string) object {
+			return demo("a", "systemPrompt", prompt, "subagents", object{"r": object{"description": "d", "prompt": prompt}}, "access", object{"users": []string{prompt}, "everyone": true})
+		}
+		made := s.ada.Post(agents, agentWith("one")).Want(http.StatusCreated)
+		s.eve.Post(agents, agentWith("one")).Want(http.StatusCreated)
+		require.Equal(t, made["contentHash"], hash(s.ada))
+		require.NotEqual(t, hash(s.ada), hash(s.eve))
+		seen, tag := hash(s.bob), s.bob.Get(manifest).Header.Get("ETag")
+		require.NotEqual(t, hash(s.ada), seen)
+		require.Equal(t, seen, listed(s.bob))
+		require.Equal(t, hash(s.ada), listed(s.ada))
+		s.ada.Put(agents+"/a", agentWith("two")).Want(http.StatusOK)
+		require.Equal(t, seen, hash(s.bob))
+		require.Equal(t, tag, s.bob.Get(manifest).Header.Get("ETag"))
+		require.NotEqual(t, made["contentHash"], hash(s.ada))
+
+		again, err := catalog.New(s.cfg)
+		require.NoError(t, err)
+		a, err := again.EnabledAgent(t.Context(), s.bob.Caller, "a")
+		require.NoError(t, err)
+		require.Equal(t, seen, a.ContentHash)
+
+		s.exec(t, `UPDATE catalog_heads SET hash_key = '', version = version + 1`)
+		fresh := hash(s.bob)
+		require.NotEqual(t, seen, fresh)
+		s.exec(t, `UPDATE catalog_heads SET version = version + 1`)
+		require.Equal(t, fresh, hash(s.bob))
 	})
 }

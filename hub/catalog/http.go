@@ -55,7 +55,7 @@ func (s *Service) agentRoutes() []api.Route {
 		adminRoute(http.MethodPost, path, api.Call(http.StatusCreated, s.CreateAgent)),
 		adminRoute(http.MethodGet, path+"/:name", showOf(s.Agent)),
 		adminRoute(http.MethodPut, path+"/:name", replaceOf(s.UpdateAgent)),
-		adminRoute(http.MethodDelete, path+"/:name", api.DoneBy("name", s.DeleteAgent)),
+		adminRoute(http.MethodDelete, path+"/:name", api.DeleteBy("name", s.DeleteAgent)),
 		api.Route{Method: http.MethodGet, Path: path + "/:name/export", Group: rbac.AdminWrite, Category: category, Large: true, Handle: s.exportAgent},
 		adminRoute(http.MethodPost, path+"/import", s.importAgent),
 	)

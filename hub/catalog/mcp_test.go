@@ -22,7 +22,7 @@ func TestCWDOfAnMCPServer(t *testing.T) {
 			require.Equal(t, version, s.ada.Put(mcps+"/m", with(body, "cwd", cwd)).Want(http.StatusOK)["version"])
 		}
 		stored := func() any { return s.bob.Get(mcps + "/m").Want(http.StatusOK)["cwd"] }
-		hash := func() any { return s.bob.Get(agents + "/a").Want(http.StatusOK)["contentHash"] }
+		hash := func() any { return s.ada.Get(agents + "/a").Want(http.StatusOK)["contentHash"] }
 
 		put(nil, 1)
 		put(" ", 1)

@@ -56,7 +56,7 @@ func TestTheContentHashHasThisValue(t *testing.T) {
 		},
 	}}, nil)
 	require.NoError(t, err)
-	require.Equal(t, "sha256:39d54cf010fcb46c9ae68fd75202df54e02f04ce6e7f9f2157b5ec4ab237e7d2", hash)
+	require.Equal(t, "sha256:031cf56275377f19a4c16b3d8bebb8291d323ec7fc4cd41b871e5b6f924b0010", hash)
 }
 
 func TestRekeyOfMCPServers(t *testing.T) {

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"reflect"
@@ -114,6 +115,22 @@ func lockHead(ctx context.Context, tx *sql.Tx, tenantID string) error {
 func headVersion(ctx context.Context, q db.Querier, tenantID string) (int64, error) {
 	return db.Value[int64](ctx, q, "read catalog version",
 		`SELECT COALESCE((SELECT version FROM catalog_heads WHERE tenant_id = $1), 0)`, tenantID)
+}
+
+const readHashKey = `SELECT COALESCE((SELECT hash_key FROM catalog_heads WHERE tenant_id = $1), '')`
+
+// hashKey returns the key of the content hashes of a tenant, which it makes for a catalog that has
+// none.
+func hashKey(ctx context.Context, q db.Querier, tenantID string) (string, error) {
+	key, err := db.Value[string](ctx, q, "read hash key", readHashKey, tenantID)
+	if err != nil || key != "" {
+		return key, err
+	}
+	_, err = db.Affected(ctx, q, "make hash key", `UPDATE catalog_heads SET hash_key = $2 WHERE tenant_id = $1 AND hash_key = ''`, tenantID, rand.Text()+rand.Text())
+	if err != nil {
+		return "", err
+	}
+	return db.Value[string](ctx, q, "read hash key", readHashKey, tenantID)
 }
 
 // HasData reports whether something was ever stored in the catalog of the tenant.

@@ -14,7 +14,7 @@ import (
 func TestSandboxOfAnAgent(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		require.NotContains(t, s.ada.Post(agents, demo("a")).Want(http.StatusCreated), "sandbox")
-		hash := func() any { return s.bob.Get(agents + "/a").Want(http.StatusOK)["contentHash"] }
+		hash := func() any { return s.ada.Get(agents + "/a").Want(http.StatusOK)["contentHash"] }
 		without := hash()
 		require.NotContains(t, s.ada.Get(agents+"/a/export").Text, "sandbox")
 		put := func(sandbox any, version float64) {
@@ -102,7 +102,7 @@ func TestSandboxOfAnMCPServer(t *testing.T) {
 		put(object{"read": []any{" /srv/files "}, "network": "all"}, 2)
 		require.Equal(t, object{"read": []any{"/srv/files"}, "network": "all"}, s.bob.Get(mcps + "/m").Want(http.StatusOK)["sandbox"])
 		require.Equal(t, object{"read": []any{"/srv/files"}, "network": "all"}, s.bob.Get(mcps).Items()[0]["sandbox"])
-		changed := s.bob.Get(agents + "/a").Want(http.StatusOK)["contentHash"]
+		changed := s.ada.Get(agents + "/a").Want(http.StatusOK)["contentHash"]
 		require.NotEqual(t, without, changed)
 		require.Contains(t, strings.Join(s.Audit("acme"), "\n"), `"sandbox":{"from":[],"to":["network: all","read: /srv/files"]}`)
 		want := agent.MCPServer{Transport: "stdio", Command: "run", Args: []string{}, Sandbox: agent.Sandbox{Read: []string{"/srv/files"}, Network: "all"}}
@@ -118,7 +118,7 @@ func TestSandboxOfAnMCPServer(t *testing.T) {
 		s.ada.Delete(agents + "/a").Want(http.StatusNoContent)
 		require.Equal(t, changed, s.importYAML(exported, "").Want(http.StatusCreated)["contentHash"])
 		put(nil, 3)
-		require.Equal(t, without, s.bob.Get(agents + "/a").Want(http.StatusOK)["contentHash"])
+		require.Equal(t, without, s.ada.Get(agents + "/a").Want(http.StatusOK)["contentHash"])
 
 		faults(t, s.ada.Put(mcps+"/m", with(body, "sandbox", object{"mode": "off"})), "sandbox.mode")
 		faults(t, s.ada.Post(mcps, with(body, "name", "n", "sandbox", object{"network": "x", "write": []any{"a\nb", ""}})),

@@ -31,16 +31,18 @@ type ManifestEntry struct {
 	UpdatedAt   api.Time `json:"updatedAt"`
 }
 
-func manifestOf(agents []Agent) (Manifest, error) {
+// manifestOf returns the manifest of agents, with the hashes that hashOf returns.
+func manifestOf(agents []Agent, hashOf func(*Agent) string) (Manifest, error) {
 	m := Manifest{Agents: []ManifestEntry{}}
 	hashes := map[string]string{}
-	for _, a := range agents {
-		if a.Enabled {
+	for i := range agents {
+		if a := &agents[i]; a.Enabled {
+			hash := hashOf(a)
 			m.Agents = append(m.Agents, ManifestEntry{
 				Name: a.Name, Title: a.Title, Description: a.Description, Icon: a.Icon, IsDefault: a.IsDefault,
-				ContentHash: a.ContentHash, UpdatedAt: a.UpdatedAt,
+				ContentHash: hash, UpdatedAt: a.UpdatedAt,
 			})
-			hashes[a.Name] = a.ContentHash
+			hashes[a.Name] = hash
 		}
 	}
 	var err error
@@ -92,11 +94,19 @@ func (s *Service) EnabledAgent(ctx context.Context, caller api.Caller, name stri
 // Manifest returns the manifest of the tenant. The caller must not modify it.
 func (s *Service) Manifest(ctx context.Context, caller api.Caller) (Manifest, error) {
 	sn, err := s.snapshot(ctx, caller.TenantID)
-	if err != nil || !sn.restricted {
-		return sn.manifest, err
+	switch {
+	case err != nil:
+		return Manifest{}, err
+	case rbac.AdminWrite.Check(caller) == nil:
+		return sn.manifest, nil
+	case !sn.restricted:
+		return sn.shown, nil
 	}
-	return manifestOf(slices.DeleteFunc(slices.Clone(sn.agents), func(a Agent) bool { return !a.Access.permits(caller) }))
+	return manifestOf(slices.DeleteFunc(slices.Clone(sn.agents), func(a Agent) bool { return !a.Access.permits(caller) }), hashForMembers)
 }
+
+func hashForWriters(a *Agent) string { return a.ContentHash }
+func hashForMembers(a *Agent) string { return a.shownHash }
 
 // snapshot is the agents of a tenant at one version of its catalog. It is not modified.
 type snapshot struct {
@@ -104,6 +114,7 @@ type snapshot struct {
 	agents     []Agent  // by name
 	search     []string // of the agents
 	manifest   Manifest // of all agents
+	shown      Manifest // of all agents, for members
 	restricted bool     // not everyone has access to all agents
 	size       int      // about the number of bytes in memory
 }
@@ -239,6 +250,7 @@ func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, err
 func (s *Service) load(ctx context.Context, tenantID string) (sn *snapshot, outdated []storedDigest, err error) {
 	sn = &snapshot{}
 	var all digests
+	var key string
 	err = s.readTx(ctx, func(tx *sql.Tx) error {
 		if sn.version, err = headVersion(ctx, tx, tenantID); err != nil {
 			return err
@@ -246,9 +258,18 @@ func (s *Service) load(ctx context.Context, tenantID string) (sn *snapshot, outd
 		if sn.agents, err = agentsOf(ctx, tx, tenantID, ""); err != nil {
 			return err
 		}
-		all, outdated, err = s.readDigests(ctx, tx, tenantID, "")
+		if all, outdated, err = s.readDigests(ctx, tx, tenantID, ""); err != nil {
+			return err
+		}
+		key, err = db.Value[string](ctx, tx, "read hash key", readHashKey, tenantID)
 		return err
 	})
+	if err == nil && key == "" && len(sn.agents) > 0 { // of an earlier version
+		err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+			key, err = hashKey(ctx, tx, tenantID)
+			return err
+		})
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -256,14 +277,20 @@ func (s *Service) load(ctx context.Context, tenantID string) (sn *snapshot, outd
 	slices.SortFunc(sn.agents, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
 	for i := range sn.agents {
 		a := &sn.agents[i]
-		if a.ContentHash, err = contentHash(*a, all); err != nil {
+		if a.ContentHash, err = contentHash(key, *a, all); err != nil {
+			return nil, nil, err
+		}
+		if a.shownHash, err = contentHash(key, a.shown(), all); err != nil {
 			return nil, nil, err
 		}
 		sn.restricted = sn.restricted || !a.Access.Everyone
 		sn.search = append(sn.search, searchText(a.Name, a.Title))
 		sn.size += agentSize(a)
 	}
-	sn.manifest, err = manifestOf(sn.agents)
+	if sn.manifest, err = manifestOf(sn.agents, hashForWriters); err != nil {
+		return nil, nil, err
+	}
+	sn.shown, err = manifestOf(sn.agents, hashForMembers)
 	return sn, outdated, err
 }
 

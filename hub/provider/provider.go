@@ -306,9 +306,10 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 	return s.view(after), err
 }
 
-// DeleteProvider deletes a provider of the tenant. It fails with api.InUse if agents use it, and
-// with api.BuiltinReadonly for a built-in provider.
-func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id string) error {
+// DeleteProvider deletes a provider of the tenant. It fails with api.PreconditionFailed if expected
+// is not nil and not the current version, with api.InUse if agents use it, and with
+// api.BuiltinReadonly for a built-in provider.
+func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id string, expected *int64) error {
 	if err := checkWrite(caller, id); err != nil {
 		return err
 	}
@@ -317,6 +318,9 @@ func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id stri
 		// agents of those that committed before are visible to InUse.
 		p, err := deleteProvider(ctx, tx, caller.TenantID, id)
 		if err != nil {
+			return err
+		}
+		if err := store.CheckVersion(expected, p.Version); err != nil {
 			return err
 		}
 		agents, err := s.cfg.InUse(ctx, tx.Tx, caller.TenantID, p.ID)

@@ -31,7 +31,7 @@ func (s *Service) Routes() []api.Route {
 			}
 			return s.UpdateProvider(r.Context(), api.CallerOf(r), r.PathValue("id"), expected, in)
 		})),
-		write(http.MethodDelete, "/:id", api.DoneBy("id", s.DeleteProvider)),
+		write(http.MethodDelete, "/:id", api.DeleteBy("id", s.DeleteProvider)),
 		write(http.MethodPost, "/:id/reveal-key", api.CallBy(http.StatusOK, "id", s.RevealKey)),
 		write(http.MethodPost, "/probe", api.Call(http.StatusOK, s.Probe)),
 		write(http.MethodPost, "/:id/probe", api.CallBy(http.StatusOK, "id", s.ProbeProvider)),

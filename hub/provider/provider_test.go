@@ -192,7 +192,7 @@ func TestMembersOnlyReadProviders(t *testing.T) {
 	ctx := t.Context()
 	_, err := s.service.RevealKey(ctx, member.Caller, id)
 	require.ErrorContains(t, err, "member")
-	require.ErrorContains(t, s.service.DeleteProvider(ctx, member.Caller, id), "member")
+	require.ErrorContains(t, s.service.DeleteProvider(ctx, member.Caller, id, nil), "member")
 	_, err = s.service.Providers(ctx, api.Caller{TenantID: "acme"}, api.Page{Number: 1, Size: 1})
 	require.Error(t, err)
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // decoder decodes nodes into the types of this package by their JSON names. It continues after a
@@ -117,7 +120,9 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 		if err == nil {
 			err = to.UnmarshalJSON(text)
 		}
-		if err != nil {
+		if wrong, ok := errors.AsType[*jsonlimit.Error](err); ok {
+			d.fault(within(key, wrong.Field), "%s", wrong.Message)
+		} else if err != nil {
 			d.fault(key, "%s", err)
 		}
 		return
@@ -163,6 +168,14 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 var wanted = map[kind]string{
 	kindText: "a string", kindInteger: "a whole number", kindNumber: "a number", kindList: "a list", kindMapping: "a map",
 	kindBoolean: "true or false",
+}
+
+// within returns the key of a field of the value at a key, which may be an element.
+func within(key, field string) string {
+	if field == "" || key == "" || field[0] == '[' {
+		return key + field
+	}
+	return key + "." + field
 }
 
 func (d *decoder) want(n *yaml.Node, key string, k kind) bool {
