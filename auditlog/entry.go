@@ -169,6 +169,9 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the audit log of %q is damaged at entry %d: verify it", e.TenantID, e.ID)
 }
 
+// byteOrderMark is what spreadsheets recognize UTF-8 by.
+const byteOrderMark = "\uFEFF"
+
 // csvFirst is the header line: the fields of an entry's JSON.
 const csvFirst = "id,tenantId,userId,userName,category,action,targetType,targetId,targetName,status,detail,remoteIp,userAgent,createdAt,hash\r\n"
 

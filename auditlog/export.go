@@ -17,7 +17,8 @@ const exportPiece = 32 << 10
 // Export streams entries with their hexadecimal hashes, oldest first. It has the parameters of
 // [Handlers.Query] except for page and page_size, and two more. format: ndjson (the default) is one
 // JSON object for each line, csv is a header line and one entry for each line. A CSV field that a
-// spreadsheet would run as a formula, or that begins with ', is prefixed with '. afterId: only
+// spreadsheet would run as a formula, or that begins with ', is prefixed with '. With bom=true, a
+// byte order mark precedes CSV, by which spreadsheets recognize UTF-8. afterId: only
 // entries with larger ids, so that an export continues an earlier one after its last entry.
 //
 // The response has the header Audit-Snapshot-Id and, if older entries were pruned,
@@ -56,6 +57,9 @@ func (h Handlers) export(out *attachment, r *http.Request) error {
 	encode, known := formatOf(p["format"])
 	if !known {
 		return &ParamError{Param: "format", Want: "must be ndjson or csv"}
+	}
+	if p["bom"] == "true" && encode.suffix == "csv" {
+		encode.first = byteOrderMark + encode.first
 	}
 	checkpoint, err := h.Store.Checkpoint(r.Context(), q.TenantID)
 	if err != nil {

@@ -230,3 +230,16 @@ func TestExportRemovesItsDeadline(t *testing.T) {
 	require.Empty(t, body)
 	require.Equal(t, "100", response.Header.Get("Audit-Snapshot-Id"))
 }
+
+// A spreadsheet recognizes UTF-8 by a byte order mark.
+func TestExportForSpreadsheets(t *testing.T) {
+	t.Parallel()
+	export := func(query string) string {
+		recorder := respond(t, auditlog.Handlers{Store: logged(t), Tenant: func(*http.Request) string { return "t" }}.Export, query)
+		require.Equal(t, http.StatusOK, recorder.Code)
+		return recorder.Body.String()
+	}
+	require.Equal(t, "\uFEFF"+export("format=csv"), export("format=csv&bom=true"))
+	require.Equal(t, export("format=csv"), export("format=csv&bom=false"))
+	require.Equal(t, export("format=ndjson"), export("bom=true"))
+}

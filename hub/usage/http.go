@@ -60,7 +60,11 @@ func (s *Service) export(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
 	w.Header().Set("Content-Disposition", `attachment; filename="usage-`+report.From+"-"+report.To+`.csv"`)
-	_, err = w.Write(report.csv(in.By))
+	text := report.csv(in.By)
+	if r.URL.Query().Get("bom") == "true" {
+		text = append([]byte("\uFEFF"), text...) // by which spreadsheets recognize UTF-8
+	}
+	_, err = w.Write(text)
 	return err
 }
 

@@ -130,6 +130,18 @@ func TestExport(t *testing.T) {
 	}, rows)
 }
 
+// A spreadsheet recognizes UTF-8 by a byte order mark, which a program need not expect.
+func TestExportForSpreadsheets(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t, series...), prices)
+	s.record(of("1", "helper", "üwe", "m", wire.Usage{OutputTokens: 1}))
+	ada := s.As("acme", "ada", rbac.Admin)
+	plain := ada.Get(reports + "/export?by=user").Text
+	require.Contains(t, plain, "üwe")
+	require.Equal(t, "\uFEFF"+plain, ada.Get(reports+"/export?by=user&bom=true").Text)
+	require.Equal(t, plain, ada.Get(reports+"/export?by=user&bom=").Text)
+}
+
 // No field begins a formula in a spreadsheet, also in one whose separator is not a comma.
 func TestExportHasNoFormulas(t *testing.T) {
 	t.Parallel()

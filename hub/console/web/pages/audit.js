@@ -55,7 +55,7 @@ export function Audit({ place }) {
   const state = useLoad(() => get(admin("audit-logs") + query({ ...filter, page, page_size: pageSize, snapshotId: snapshot })), [key]);
   const set = (values) => setQuery({ ...values, page: "", snapshotId: "" });
   const save = async (format) => {
-    const response = await request("GET", admin("audit-logs", "export") + query({ ...filter, snapshotId: (state.data && state.data.snapshotId) || snapshot, format }), { headers: { Accept: "*/*" } });
+    const response = await request("GET", admin("audit-logs", "export") + query({ ...filter, snapshotId: (state.data && state.data.snapshotId) || snapshot, format, bom: true }), { headers: { Accept: "*/*" } });
     saveBlob(await response.blob(), "audit." + format);
   };
   const chips = names.filter((n) => filter[n]);

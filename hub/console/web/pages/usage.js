@@ -23,7 +23,7 @@ function Report({ place }) {
   const agents = useLoad(() => all(admin("agents")));
   const [what, setWhat] = useState("tokens");
   const nameOf = { agent: (r) => html`<a href=${to("agents", r.agentName)}>${r.agentName}</a>`, user: (r) => r.userName || r.userId, model: (r) => html`<code>${r.model}</code>`, day: (r) => date(r.day) };
-  return html`<${Frame} part="report" action=${html`<${Button} action=${() => save(admin("usage", "export") + query({ by, from, to: until, ...only }), "usage.csv")}>${t("list.export", { format: "CSV" })}</${Button}>`}><div class="filters">
+  return html`<${Frame} part="report" action=${html`<${Button} action=${() => save(admin("usage", "export") + query({ by, from, to: until, ...only, bom: true }), "usage.csv")}>${t("list.export", { format: "CSV" })}</${Button}>`}><div class="filters">
       <label>${t("usage.by")}<select value=${by} onChange=${(e) => setQuery({ by: e.target.value, page: "" })}>${["agent", "user", "model", "day"].map((v) => html`<option value=${v} selected=${v === by}>${t("usage.by." + v)}</option>`)}</select></label>
       <label>${t("usage.by.agent")}<select value=${only.agent} onChange=${(e) => setQuery({ agent: e.target.value, page: "" })}><option value="">${t("list.all")}</option>
         ${[...new Set([...(agents.data || []).map((a) => a.name), only.agent])].filter(Boolean).map((v) => html`<option value=${v} selected=${v === only.agent}>${v}</option>`)}</select></label>
