@@ -106,7 +106,7 @@ func decode[T any](ctx context.Context, c *Client, r request) (result T, err err
 	if err := complexity.Check(data); err != nil {
 		return result, fmt.Errorf("read response of hub: %w", err)
 	}
-	if err := json.Unmarshal(data, &result); err != nil {
+	if err := jsonlimit.Unmarshal(data, &result); err != nil {
 		return result, fmt.Errorf("read response of hub: %w", err)
 	}
 	return result, nil

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -120,7 +121,7 @@ func repetition(body io.Reader) (wire.Payload, error) {
 	}
 	repeated := &Repeated{}
 	if err == nil {
-		err = json.Unmarshal(data, repeated)
+		err = jsonlimit.Unmarshal(data, repeated)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read response of hub: %w", err)
@@ -175,7 +176,7 @@ func decodeEvent(ev sse.Event) (wire.Payload, error) {
 	var kind struct {
 		Type string `json:"type"`
 	}
-	if err := json.Unmarshal(ev.Data, &kind); err != nil {
+	if err := jsonlimit.Unmarshal(ev.Data, &kind); err != nil {
 		return nil, err
 	}
 	var payload wire.Payload
@@ -189,5 +190,5 @@ func decodeEvent(ev sse.Event) (wire.Payload, error) {
 	default: // of a later version
 		return wire.DecodeEvent(kind.Type, ev.Data)
 	}
-	return payload, json.Unmarshal(ev.Data, payload)
+	return payload, jsonlimit.Unmarshal(ev.Data, payload)
 }

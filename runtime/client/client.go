@@ -193,7 +193,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any, 
 	if err := expect(res, "application/json"); err != nil {
 		return result, err
 	}
-	if err := json.Unmarshal(data, &result); err != nil {
+	if err := jsonlimit.Unmarshal(data, &result); err != nil {
 		return result, fmt.Errorf("read response of runtime: %w", err)
 	}
 	return result, nil

@@ -2,13 +2,13 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
@@ -54,7 +54,7 @@ func (r resources) tools() []tool.Tool {
 
 func (r resources) list(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var in struct{ Server string }
-	if err := json.Unmarshal(call.Input, &in); err != nil {
+	if err := jsonlimit.Unmarshal(call.Input, &in); err != nil {
 		return tool.Result{}, err
 	}
 	servers := slices.Sorted(maps.Keys(r))
@@ -82,7 +82,7 @@ func (r resources) list(ctx context.Context, call tool.Call) (tool.Result, error
 
 func (r resources) read(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var in struct{ Server, URI string }
-	if err := json.Unmarshal(call.Input, &in); err != nil {
+	if err := jsonlimit.Unmarshal(call.Input, &in); err != nil {
 		return tool.Result{}, err
 	}
 	if in.URI == "" {

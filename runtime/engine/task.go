@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -110,7 +111,7 @@ func (r *run) runTask(ctx context.Context, t *task, call tool.Call, emit func(wi
 		Prompt       string `json:"prompt"`
 		SubagentType string `json:"subagent_type"`
 	}
-	if err := json.Unmarshal(call.Input, &in); err != nil { // it matches the schema
+	if err := jsonlimit.Unmarshal(call.Input, &in); err != nil { // it matches the schema
 		return result{output: err.Error(), isError: true}
 	}
 	if strings.TrimSpace(in.Prompt) == "" {

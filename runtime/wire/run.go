@@ -1,9 +1,10 @@
 package wire
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // RunRequest is the body of POST /v1/agents/:agentId/runs.
@@ -47,7 +48,7 @@ type Metadata map[string]string
 // UnmarshalJSON decodes an object of strings.
 func (m *Metadata) UnmarshalJSON(data []byte) error {
 	var values map[string]string
-	if json.Unmarshal(data, &values) != nil {
+	if jsonlimit.Unmarshal(data, &values) != nil {
 		return errors.New("metadata must be an object whose values are strings")
 	}
 	*m = values

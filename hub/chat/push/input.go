@@ -12,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/hub/chat/relay"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -40,7 +41,7 @@ func (s *Sessions) UnmarshalJSON(data []byte) error {
 	*s = Sessions{}
 	for raw := range all {
 		var one Session
-		if err := json.Unmarshal(raw, &one); err != nil {
+		if err := jsonlimit.Unmarshal(raw, &one); err != nil {
 			return err
 		}
 		if *s = append(*s, one); len(*s) > maxSessions {
@@ -75,7 +76,7 @@ func (m *Messages) UnmarshalJSON(data []byte) error {
 	*m = Messages{}
 	for raw := range all {
 		var one Message
-		if err := json.Unmarshal(raw, &one); err != nil {
+		if err := jsonlimit.Unmarshal(raw, &one); err != nil {
 			return err
 		}
 		*m = append(*m, one)
@@ -209,7 +210,7 @@ func parseTime(field, value string) (time.Time, error) {
 
 // parseContent returns the text of content, and its blocks if it is not a text.
 func parseContent(content json.RawMessage) (text, blocks string, err error) {
-	if bytes.HasPrefix(content, []byte(`"`)) && json.Unmarshal(content, &text) == nil {
+	if bytes.HasPrefix(content, []byte(`"`)) && jsonlimit.Unmarshal(content, &text) == nil {
 		return relay.Clean(text), "", nil
 	}
 	if !bytes.HasPrefix(content, []byte("[")) {
@@ -223,7 +224,7 @@ func parseContent(content json.RawMessage) (text, blocks string, err error) {
 			Type string `json:"type"`
 			Text string `json:"text"`
 		}
-		if json.Unmarshal(raw, &block) != nil || block.Type == "" {
+		if jsonlimit.Unmarshal(raw, &block) != nil || block.Type == "" {
 			return "", "", fmt.Errorf("content[%d] must be an object with a type", n)
 		}
 		if block.Type == "text" && block.Text != "" {

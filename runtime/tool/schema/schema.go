@@ -108,7 +108,7 @@ func (s *Schema) validate(input json.RawMessage) (err error) {
 		return ErrTooLarge
 	}
 	var object map[string]any
-	if err := json.Unmarshal(input, &object); err != nil {
+	if err := jsonlimit.Unmarshal(input, &object); err != nil {
 		return err
 	}
 	values, depth := measure(object)
