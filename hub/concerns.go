@@ -220,6 +220,9 @@ func (h *Hub) openUsage(context.Context) (err error) {
 			u, err := h.users.User(ctx, caller, id)
 			return u.ID, err
 		},
+		Models: func(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error) {
+			return h.deploys.Models(ctx, q, tenantID, agentName)
+		},
 	})
 	return err
 }

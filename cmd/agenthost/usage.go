@@ -43,6 +43,7 @@ func (a *app) usageCommand() *cobra.Command {
 						return strconv.FormatInt(u.InputTokens+u.CacheReadTokens+u.CacheWriteTokens, 10)
 					}},
 					column[client.UsageCounts]{"output", func(u client.UsageCounts) string { return strconv.FormatInt(u.OutputTokens, 10) }},
+					column[client.UsageCounts]{"estimates", func(u client.UsageCounts) string { return strconv.FormatInt(u.Estimates, 10) }},
 				)
 			}
 			return printList(a, c.Usage.Report(ctx, filter), usageColumns(filter.By)...)
@@ -111,5 +112,6 @@ func usageColumns(by []string) (columns []column[client.UsageRow]) {
 		column[client.UsageRow]{"input", count(func(r client.UsageRow) int64 { return r.InputTokens + r.CacheReadTokens + r.CacheWriteTokens })},
 		column[client.UsageRow]{"output", count(func(r client.UsageRow) int64 { return r.OutputTokens })},
 		column[client.UsageRow]{"cost", func(r client.UsageRow) string { return fmt.Sprintf("%.4f", r.Cost) }},
+		column[client.UsageRow]{"estimates", count(func(r client.UsageRow) int64 { return r.Estimates })},
 	)
 }

@@ -123,6 +123,8 @@ func TestAHubThatWasKilled(t *testing.T) {
 		require.Equal(t, "done", rest[len(rest)-1].name)
 		all := messages(ada, path)
 		require.Len(t, all, 4)
+		require.Equal(t, true, all[1]["usage"].(object)["estimated"])
+		delete(all[1], "usage")
 		require.Equal(t, stored[1], all[1])
 		require.Equal(t, "completed", all[3]["status"])
 	})

@@ -93,8 +93,8 @@ func TestAnswersOfAnAgent(t *testing.T) {
 		for _, row := range []struct {
 			tenant, agent string
 			want          int
-		}{{"acme", "helper", 2}, {"acme", "idle", 0}, {"zeta", "helper", 0}} {
-			count, args := relay.AnswersOf(row.tenant, row.agent, 2, now)
+		}{{"acme", "helper", 4}, {"acme", "idle", 0}, {"zeta", "helper", 0}} {
+			count, args := relay.AnswersOf(row.tenant, row.agent, 2)
 			got, err := db.Value[int](t.Context(), s.db.Read(), "count", `SELECT $1 + `+count, append([]any{100}, args...)...)
 			require.NoError(t, err)
 			require.Equal(t, 100+row.want, got)

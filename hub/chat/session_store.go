@@ -119,10 +119,10 @@ func insertSession(ctx context.Context, tx *sql.Tx, s session) (bool, error) {
 func userSearch(name, id string) string { return strings.ToLower(name + "\n" + id) }
 
 // deleteSession deletes a session with its messages. It returns the id of the run in progress, if
-// there is one.
+// there is one, whose hub cancels it. The run remains until it has ended.
 func deleteSession(ctx context.Context, tx *sql.Tx, s session) (runID string, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT run_id FROM chat_runs WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key).Scan(&runID)
-	if err := db.WrapOne("read run of chat session", err, nil); err != nil {
+	err = tx.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2 RETURNING run_id`, s.TenantID, s.Key).Scan(&runID)
+	if err := db.WrapOne("cancel run of chat session", err, nil); err != nil {
 		return "", err
 	}
 	n, err := db.Affected(ctx, tx, "delete chat session", `DELETE FROM chat_sessions WHERE tenant_id = $1 AND key = $2`, s.TenantID, s.Key)
@@ -161,16 +161,13 @@ func lockSession(ctx context.Context, tx *sql.Tx, tenantID, userID, id string) (
 	return s, db.WrapOne("lock chat session", err, noSession()) // it was deleted in the meantime
 }
 
-// replaceSession replaces the fields of a pushed session, and deletes its messages and a run whose
-// lease has passed. The session of the runtime no longer fits.
+// replaceSession replaces the fields of a pushed session, and deletes its messages. The session of
+// the runtime no longer fits.
 func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
 	err := db.Exec(ctx, tx, "replace chat session", `UPDATE chat_sessions SET user_name = $1, user_search = $2, agent_name = $3, title = $4, message_count = $5,
 			last_message_at = $6, created_at = $7, updated_at = $8, size = $11, runtime_session = ''
 		WHERE tenant_id = $9 AND key = $10`, s.UserName, userSearch(s.UserName, s.UserID), s.AgentName, s.Title, s.Messages,
 		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt), s.TenantID, s.Key, s.Size)
-	if err == nil {
-		err = db.Exec(ctx, tx, "delete former chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key)
-	}
 	if err == nil {
 		err = db.Exec(ctx, tx, "delete chat messages", `DELETE FROM chat_messages WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key)
 	}

@@ -187,6 +187,10 @@ func (s *Service) replace(ctx context.Context, tx *sql.Tx, u upload, sum *quota)
 		if err := relay.InsertTranscript(ctx, tx, old.transcript(), now); err != nil {
 			return err
 		}
+		former := relay.Run{TenantID: old.TenantID, UserID: old.UserID, UserName: old.UserName, AgentName: old.AgentName, SessionKey: old.Key}
+		if err := s.relay.EndFormer(ctx, tx, former); err != nil {
+			return err
+		}
 		if err := replaceSession(ctx, tx, u.session); err != nil {
 			return err
 		}

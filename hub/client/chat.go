@@ -187,6 +187,8 @@ type TokenUsage struct {
 	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
 	// A part of output_tokens. Absent if the model does not count them.
 	ReasoningTokens int64 `json:"reasoning_tokens,omitempty"`
+	// A part of the tokens is an estimate. Absent otherwise.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // ChatError is part of a [ChatMessage].

@@ -111,6 +111,8 @@ type UsageRow struct {
 	OutputTokens     int64   `json:"outputTokens"`
 	ReasoningTokens  int64   `json:"reasoningTokens"`
 	Cost             float64 `json:"cost"`
+	// Absent without estimates.
+	Estimates int64 `json:"estimates,omitempty"`
 }
 
 // UsageCounts are tokens and their cost.
@@ -126,6 +128,8 @@ type UsageCounts struct {
 	ReasoningTokens int64 `json:"reasoningTokens"`
 	// In the currency of the prices, by default US dollars. 0 for a model without a price.
 	Cost float64 `json:"cost"`
+	// Of each run, one for each model whose tokens are estimated. Absent without estimates.
+	Estimates int64 `json:"estimates,omitempty"`
 }
 
 // Budget limits the usage of an agent or a user.

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -43,6 +44,35 @@ func (s *Service) Endpoint(ctx context.Context, tenantID, agentName string) (End
 		return Endpoint{}, s.missing(ctx, tenantID, agentName, e.err)
 	}
 	return e.endpoint, e.err
+}
+
+// Models returns the names of the models of an agent and its subagents, in all revisions that may
+// have runs. It returns none if one of them cannot be read.
+func (s *Service) Models(ctx context.Context, q db.Querier, tenantID, agentName string) (models []string, err error) {
+	d, err := readDeployment(ctx, q, tenantID, agentName)
+	if errors.Is(err, errNoDeployment) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, number := range append([]int64{d.Serving, d.Revision}, d.Draining...) {
+		if number == 0 {
+			continue
+		}
+		request, err := s.request(ctx, q, d, number)
+		if db.Unavailable(err) {
+			return nil, err
+		}
+		if err != nil { // without its key, or of an older version
+			return nil, nil
+		}
+		models = append(models, request.Config.Model)
+		for _, subagent := range request.Config.Subagents {
+			models = append(models, cmp.Or(subagent.Model, request.Config.Model))
+		}
+	}
+	return models, nil
 }
 
 // Draining returns the URLs of the runtimes of a deployment but the one that serves, which url is.

@@ -28,23 +28,23 @@ var errCancels = &api.Error{
 	Message: "Too many cancels are in progress, or the runtime does not respond to them: send it again.",
 }
 
-// cancels counts the cancels that are forwarded.
-type cancels struct {
+// places counts what callers do at once.
+type places struct {
 	mu     sync.Mutex // guards the shares, and their users
-	shares map[caller]*cancelShare
+	shares map[caller]*share
 }
 
 // caller has a share: a deployment, a tenant without a deployment, or all tenants together.
 type caller struct{ tenant, deployment string }
 
-// cancelShare is that of one caller.
-type cancelShare struct {
-	places chan struct{} // has an element for each cancel
-	users  int           // cancels that are forwarded or wait
+// share is that of one caller.
+type share struct {
+	places chan struct{} // has an element for each of them that is taken
+	users  int           // that have a place or wait for one
 }
 
-// enter waits until a cancel of a deployment may be forwarded. The caller must call leave.
-func (c *cancels) enter(ctx context.Context, tenant, deployment string) (leave func(), err error) {
+// enterCancel waits until a cancel of a deployment may be forwarded. The caller must call leave.
+func (c *places) enterCancel(ctx context.Context, tenant, deployment string) (leave func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cancelWait, errCancels)
 	defer cancel()
 	var taken []func()
@@ -72,7 +72,7 @@ func (c *cancels) enter(ctx context.Context, tenant, deployment string) (leave f
 }
 
 // take takes one of the places of a share. The caller must call release.
-func (c *cancels) take(ctx context.Context, of caller, most int) (release func(), err error) {
+func (c *places) take(ctx context.Context, of caller, most int) (release func(), err error) {
 	share := c.share(of, most)
 	select {
 	case share.places <- struct{}{}:
@@ -82,25 +82,25 @@ func (c *cancels) take(ctx context.Context, of caller, most int) (release func()
 		}, nil
 	case <-ctx.Done():
 		c.drop(of)
-		return nil, fmt.Errorf("wait for other cancels: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("wait for others: %w", context.Cause(ctx))
 	}
 }
 
 // share returns the share of a caller, with one more user.
-func (c *cancels) share(of caller, most int) *cancelShare {
+func (c *places) share(of caller, most int) *share {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	share := c.shares[of]
-	if share == nil {
-		share = &cancelShare{places: make(chan struct{}, most)}
-		c.shares[of] = share
+	found := c.shares[of]
+	if found == nil {
+		found = &share{places: make(chan struct{}, most)}
+		c.shares[of] = found
 	}
-	share.users++
-	return share
+	found.users++
+	return found
 }
 
 // drop removes a user of the share of a caller.
-func (c *cancels) drop(of caller) {
+func (c *places) drop(of caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	share := c.shares[of]
@@ -125,7 +125,7 @@ const formerPatience = 3 * time.Second
 // cancel forwards a cancel to the runtime that knows the run: the one that serves, or one of a
 // former revision. If there is none, the response is that of the one that serves.
 func (s *Service) cancel(w http.ResponseWriter, r *http.Request, tenant string, x exchange) error {
-	leave, err := s.cancels.enter(r.Context(), tenant, x.target.Key)
+	leave, err := s.cancels.enterCancel(r.Context(), tenant, x.target.Key)
 	if err != nil {
 		return err
 	}

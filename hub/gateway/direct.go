@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -32,6 +33,13 @@ type directRun struct {
 	counted chan struct{}           // closed when the run is counted
 	count   func()                  // counts the run, once
 
+	begin    func() error // begins the run, before the runtime has the whole request
+	received func()       // releases the place of a request that is not complete
+
+	begins sync.Mutex // guards the fields below
+	direct *usage.Direct
+	over   bool // the run is counted
+
 	mu       sync.Mutex     // guards the fields below
 	id       string         // "" until the runtime has accepted the run
 	response *http.Response // nil until the response begins, with JSON at the end of the run
@@ -52,20 +60,21 @@ func (s *Service) forwardRun(w http.ResponseWriter, r *http.Request, x exchange,
 		return err
 	}
 	defer s.runs.leave(run)
-	direct, err := s.cfg.Usage.BeginDirect(client, tenant, agent)
-	if err != nil {
-		return err
-	}
+	run.direct = s.cfg.Usage.NewDirect(tenant, agent)
 	run.count = sync.OnceFunc(func() {
 		close(run.ended)
 		started, report := run.result()
-		direct.End(context.WithoutCancel(client), started, report)
+		run.end(context.WithoutCancel(client), started, report)
 	})
 	defer func() { // also after the panic with which a proxy closes the connection to the client
 		hangUp(nil)
 		run.count()
 	}()
 	defer context.AfterFunc(client, func() { run.cancel(context.Cause(client)) })()
+	if err := run.awaitBody(r, caller{tenant, x.target.Key}); err != nil {
+		return err
+	}
+	defer run.received()
 	x.run = run
 	x.request = func(h http.Header) { h["Te"] = []string{"trailers"} }
 	accepted := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {

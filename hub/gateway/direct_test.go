@@ -257,53 +257,70 @@ func TestConcurrentRunsHoldReserves(t *testing.T) {
 	}, series...)
 }
 
-// The reserve of a run is released although its runtime has ended without a report, the connection
-// was lost, or the runtime was not there. A run that the runtime has accepted counts without
-// tokens.
-func TestRunsWithoutAReportReleaseTheirReserves(t *testing.T) {
+// A run without a report, because its runtime has ended or the connection was lost, counts its
+// reserve if the runtime has accepted it: the hard limit stops the next ones. Otherwise the reserve is
+// released.
+func TestRunsWithoutAReportCountTheirReserves(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		serve http.HandlerFunc
-		runs  int64
+		runs  int // of 5
 	}{
 		"in the middle": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Run-Id", "run")
 			_, _ = w.Write([]byte("data: 1\n\n"))
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
-		}, 1},
+		}, 3},
+		"complete, without a trailer": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Run-Id", "run")
+			_, _ = io.WriteString(w, "event: done\ndata: {}\n\n")
+		}, 3},
+		"a report that is no JSON": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Run-Id", "run")
+			w.Header().Set(wire.UsageHeader, "{")
+		}, 3},
 		"after it has accepted the run": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Run-Id", "run")
 			w.WriteHeader(http.StatusProcessing)
 			panic(http.ErrAbortHandler)
-		}, 1},
+		}, 3},
 		"before the run": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0},
 		"no run":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, counts := counting(t, dbtest.SQLite(t, series...), row.serve)
-			limit(t, counts, 20, 20)
-			for range 2 {
-				res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))
-				require.NoError(t, err)
-				require.NotEqual(t, http.StatusTooManyRequests, res.StatusCode)
-				_, _ = io.Copy(io.Discard, res.Body)
-				require.NoError(t, res.Body.Close())
-			}
-			require.Eventually(t, func() bool {
-				all, runs := counted(t, counts), int64(0)
-				for _, one := range all {
-					require.Zero(t, one.OutputTokens)
-					runs += one.Runs
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, url string) {
+				s, counts := counting(t, url, row.serve)
+				limit(t, counts, 60, 20)
+				rejected := 0
+				for i := range 5 {
+					res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))
+					require.NoError(t, err)
+					if res.StatusCode == http.StatusTooManyRequests {
+						rejected++
+					}
+					_, _ = io.Copy(io.Discard, res.Body)
+					require.NoError(t, res.Body.Close())
+					require.Eventually(t, func() bool { // after the end of the response if that is not complete
+						all := counted(t, counts)
+						return row.runs == 0 || len(all) == 1 && all[0].Runs == int64(min(i+1, row.runs))
+					}, patience, 5*time.Millisecond)
 				}
-				return runs == 2*row.runs
-			}, patience, 20*time.Millisecond)
+				all := counted(t, counts)
+				if row.runs == 0 {
+					require.Empty(t, all)
+					require.Zero(t, rejected)
+					return
+				}
+				require.Equal(t, []int64{3, 60, 3}, []int64{all[0].Runs, all[0].InputTokens, all[0].Estimates})
+				require.Equal(t, 2, rejected)
+			}, series...)
 		})
 	}
 }
 
-// A client that does not send its whole body holds the reserve of a run until then, and begins
-// none.
+// A client that does not send its whole body holds no reserve, and begins no run.
 func TestRequestsThatEndEarly(t *testing.T) {
 	t.Parallel()
 	const length = 32 << 10
@@ -314,6 +331,7 @@ func TestRequestsThatEndEarly(t *testing.T) {
 		}
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {
 			w.Header().Set("X-Run-Id", "run")
+			w.Header().Set(wire.UsageHeader, `{"model":"m","usage":{"output_tokens":5}}`)
 		}
 	}))
 	limit(t, counts, 20, 20)
@@ -331,14 +349,14 @@ func TestRequestsThatEndEarly(t *testing.T) {
 	case <-time.After(patience):
 		require.Fail(t, "the request does not reach the runtime")
 	}
-	require.Equal(t, http.StatusTooManyRequests, begin())
+	require.Equal(t, http.StatusOK, begin(), "it reports 5 tokens")
 	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
 	defer res.Body.Close()
 	require.Equal(t, http.StatusBadRequest, res.StatusCode)
-	require.Empty(t, counted(t, counts))
-	require.Equal(t, http.StatusOK, begin(), "the reserve is released")
+	require.EqualValues(t, 1, counted(t, counts)[0].Runs)
+	require.Equal(t, http.StatusTooManyRequests, begin(), "no reserve is left after the run")
 }
 
 // A runtime that does not end a run, or reports no tokens, does not delay the hub.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -91,6 +92,9 @@ func (s *Service) forward(w http.ResponseWriter, r *http.Request, x exchange) er
 	defer res.end()
 	out := r.WithContext(context.WithValue(ctx, responseKey{}, res))
 	out.Body = requestBody{r.Body}
+	if x.run != nil {
+		out.Body = &runRequest{Closer: out.Body, body: bufio.NewReader(out.Body), run: x.run}
+	}
 	s.proxy.ServeHTTP(res, out)
 	return s.failed(r, res.failure)
 }
@@ -105,6 +109,9 @@ func (s *Service) failed(r *http.Request, err error) error {
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge
+	}
+	if refused, ok := errors.AsType[*api.Error](err); ok { // before the end of the body
+		return refused
 	}
 	if incomplete, ok := errors.AsType[*httpapi.BodyError](err); ok {
 		return incomplete

@@ -21,9 +21,10 @@
 // A run at /runtime is counted before its client has the complete response: the last bytes of JSON,
 // or the event done of a stream. They are delayed by up to 10 s if the database is unavailable, and
 // by up to 5 s if the runtime does not end a stream after the event done.
-// The budget of the agent is checked before the request is forwarded, because a runtime decides
-// when it begins a run. A client must send the body within a minute, so that a slow one holds a
-// reserve of the budget for at most this time before its run begins.
+// The budget of the agent is checked before the last byte of the request is forwarded, because a
+// runtime decides when it begins a run. Until then, a request holds no reserve of the budget. A
+// client must send the body within a minute, and a deployment has at most 128 requests that are not
+// complete.
 package gateway
 
 import (
@@ -94,7 +95,8 @@ type Config struct {
 type Service struct {
 	cfg     Config
 	proxy   *httputil.ReverseProxy
-	cancels cancels
+	cancels places
+	bodies  places // of requests that begin runs
 	runs    runs
 	errors  metric.Int64Counter
 }
@@ -128,7 +130,8 @@ func New(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("create gateway: %w", err)
 	}
 	return &Service{
-		cfg: cfg, proxy: newProxy(cfg), cancels: cancels{shares: map[caller]*cancelShare{}}, runs: runs{open: map[*directRun]bool{}},
+		cfg: cfg, proxy: newProxy(cfg), cancels: places{shares: map[caller]*share{}}, bodies: places{shares: map[caller]*share{}},
+		runs:   runs{open: map[*directRun]bool{}},
 		errors: failures,
 	}, nil
 }

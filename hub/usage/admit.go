@@ -32,9 +32,21 @@ func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) error
 // budgets of the run has a reserve for one more run. The statement reads the limits, so that a
 // limit that was changed while Lock waited applies. Each run in progress counts with the reserve of
 // the budget. ofAgent and ofUser are expressions of SQL for the numbers of those that the caller
-// has stored, in all hubs; runs of [Service.BeginDirect] count in addition.
+// has stored, in all hubs; runs of [Direct.Begin] count in addition.
 func (s *Service) Admitted(r Run, ofAgent, ofUser string, next int) (condition string, args []any) {
 	return admits(r, ofAgent, ofUser, next, s.store.Now())
+}
+
+// Free reports whether a run costs nothing, because no model of its agent has a price. A caller whose
+// condition of Admitted does not hold tries again with [Run].Free then.
+func (s *Service) Free(ctx context.Context, q db.Querier, r Run) (bool, error) {
+	models, err := s.models(ctx, q, r.TenantID, r.AgentName)
+	for _, model := range models {
+		if price, _ := priceOf(s.prices, model); price != (Price{}) {
+			return false, err
+		}
+	}
+	return len(models) > 0, err
 }
 
 // Refusal returns the error of a run for which the condition of Admitted does not hold, with
@@ -46,11 +58,14 @@ func (s *Service) Refusal(ctx context.Context, tx *sql.Tx, r Run, ofAgent, ofUse
 	if err != nil {
 		return err
 	}
-	reserves, err := countReserves(ctx, tx, r, now)
+	reserves, err := countReserves(ctx, tx, r)
 	if err != nil {
 		return err
 	}
 	for _, b := range budgets {
+		if b.Unit == InCost && r.Free {
+			continue
+		}
 		others := ofAgent + reserves
 		if b.Kind == OfUser {
 			others = ofUser

@@ -157,9 +157,8 @@ func BenchmarkDirect(b *testing.B) {
 			for name, agent := range map[string]string{"none": "plain", "one": "helper"} {
 				var d *usage.Direct
 				step(name+"-begin", func() {
-					var err error
-					d, err = s.service.BeginDirect(b.Context(), "acme", agent)
-					require.NoError(b, err)
+					d = s.service.NewDirect("acme", agent)
+					require.NoError(b, d.Begin(b.Context()))
 				})
 				step(name+"-end", func() { d.End(b.Context(), true, tokens) })
 			}

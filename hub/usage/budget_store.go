@@ -10,21 +10,20 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // spentOf is what was used of the budget b in its period. The arguments are today and the first day
 // of the month, as placeholders. The rows of usage_days are those of the slice of the same name.
-const spentOf = `COALESCE((
-		SELECT CAST(SUM(CASE WHEN b.unit = 'cost' THEN d.cost ELSE ` + tokensOf + ` END) AS BIGINT)
-		FROM usage_days AS d WHERE d.tenant_id = b.tenant_id AND d.slice = b.kind
-			AND d.agent_name = CASE WHEN b.kind = 'agent' THEN b.name ELSE '' END AND d.user_id = CASE WHEN b.kind = 'user' THEN b.name ELSE '' END
-			AND d.day >= CASE WHEN b.period = 'day' THEN CAST(%s AS BIGINT) ELSE CAST(%s AS BIGINT) END), 0)`
+func spentOf(today, month string) string {
+	return `(SELECT ` + sumOf(`CASE WHEN b.unit = 'cost' THEN d.cost ELSE `+tokensOf+` END`) + ` FROM usage_days AS d WHERE d.tenant_id = b.tenant_id AND d.slice = b.kind
+		AND d.agent_name = CASE WHEN b.kind = 'agent' THEN b.name ELSE '' END AND d.user_id = CASE WHEN b.kind = 'user' THEN b.name ELSE '' END
+		AND d.day >= CASE WHEN b.period = 'day' THEN CAST(` + today + ` AS BIGINT) ELSE CAST(` + month + ` AS BIGINT) END)`
+}
 
 // selectBudgets selects budgets as scanBudget reads them. $1 is today, $2 the first day of the
 // month.
 var selectBudgets = `SELECT b.tenant_id, b.kind, b.name, b.period, b.unit, b.soft, b.hard, b.reserve, b.updated_at, ` +
-	fmt.Sprintf(spentOf, "$1", "$2") + ` AS spent FROM usage_budgets AS b `
+	spentOf("$1", "$2") + ` AS spent FROM usage_budgets AS b `
 
 func scanBudget(row db.Scanner) (b budget, err error) {
 	var updated int64
@@ -94,15 +93,20 @@ const tokensOf = `d.input_tokens + d.cache_read_tokens + d.cache_write_tokens + 
 // those of usage_reserves.
 func admits(r Run, ofAgent, ofUser string, next int, now time.Time) (condition string, args []any) {
 	today, month := periods(now)
-	past, future := store.Expiry(now)
-	args = []any{r.TenantID, r.AgentName, r.UserID, today, month, past, future}
+	args = []any{r.TenantID, r.AgentName, r.UserID, today, month}
 	at := func(i int) string { return fmt.Sprintf("$%d", next+i) }
 	tenant, agent, user := at(0), at(1), at(2)
+	limiting := ""
+	if r.Free {
+		limiting = "AND b.unit <> 'cost'"
+	}
 	// An engine may compute the quotient of a budget without a hard limit, which has no reserve.
-	lacking := `SELECT 1 FROM usage_budgets AS b WHERE b.tenant_id = ` + tenant + ` AND b.kind = '%s' AND b.name = %s AND b.hard > 0
-			AND (b.hard - ` + fmt.Sprintf(spentOf, at(3), at(4)) + `) / NULLIF(b.reserve, 0) <= %s`
-	ofAgent += ` + (SELECT COUNT(*) FROM usage_reserves WHERE tenant_id = ` + tenant + ` AND agent_name = ` + agent + ` AND NOT ` + store.Expired(next+5) + `)`
-	return `NOT EXISTS (` + fmt.Sprintf(lacking, OfAgent, agent, ofAgent) + `) AND NOT EXISTS (` + fmt.Sprintf(lacking, OfUser, user, ofUser) + `)`, args
+	affords := func(kind, name, others string) string {
+		return `NOT EXISTS (SELECT 1 FROM usage_budgets AS b WHERE b.tenant_id = ` + tenant + ` AND b.kind = '` + kind + `' AND b.name = ` + name + `
+			AND b.hard > 0 ` + limiting + ` AND (b.hard - ` + spentOf(at(3), at(4)) + `) / NULLIF(b.reserve, 0) <= ` + others + `)`
+	}
+	ofAgent += ` + (SELECT COUNT(*) FROM usage_reserves WHERE tenant_id = ` + tenant + ` AND agent_name = ` + agent + `)`
+	return affords(OfAgent, agent, ofAgent) + ` AND ` + affords(OfUser, user, ofUser), args
 }
 
 // budgetsOf returns the budgets of a run, that of the agent first.

@@ -36,19 +36,24 @@ type Direct struct {
 	counts  bool // the tokens are to be counted
 }
 
-// BeginDirect begins a run outside of chats. If the agent has a hard limit, the run holds a reserve
-// in the database until End, which counts for all hubs as an answer in progress does. It fails with
-// api.RateLimited. If the agent has none, it changes nothing in the database. It fails with
-// api.Unavailable while too many ends of runs wait for the database.
-func (s *Service) BeginDirect(ctx context.Context, tenantID, agentName string) (*Direct, error) {
-	if s.direct.full() {
-		return nil, &api.Error{Code: api.Unavailable, RetryAfter: renewEvery, Message: "The database takes no tokens of runs at present: try again."}
-	}
+// NewDirect returns a run of an agent outside of chats.
+func (s *Service) NewDirect(tenantID, agentName string) *Direct {
 	// A caller chooses the id of a run in the runtime.
-	d := &Direct{service: s, run: Run{ID: "runtime " + ids.New(), TenantID: tenantID, AgentName: agentName}}
-	limited, err := isLimited(ctx, s.store.Read(), tenantID, agentName)
+	return &Direct{service: s, run: Run{ID: "runtime " + ids.New(), TenantID: tenantID, AgentName: agentName}}
+}
+
+// Begin begins the run. If the agent has a hard limit, the run holds a reserve in the database until
+// End, which counts for all hubs as an answer in progress does. It fails with api.RateLimited. If
+// the agent has none, it changes nothing in the database. It fails with api.Unavailable while too
+// many ends of runs wait for the database.
+func (d *Direct) Begin(ctx context.Context) error {
+	s := d.service
+	if s.direct.full() {
+		return &api.Error{Code: api.Unavailable, RetryAfter: renewEvery, Message: "The database takes no tokens of runs at present: try again."}
+	}
+	limited, err := isLimited(ctx, s.store.Read(), d.run.TenantID, d.run.AgentName)
 	if err != nil || !limited {
-		return d, err
+		return err
 	}
 	s.direct.enter()
 	err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
@@ -61,6 +66,15 @@ func (s *Service) BeginDirect(ctx context.Context, tenantID, agentName string) (
 		if err != nil || d.held {
 			return err
 		}
+		if d.run.Free, err = s.Free(ctx, tx, d.run); err != nil {
+			return err
+		}
+		if d.run.Free {
+			d.held, err = s.insertReserve(ctx, tx, d.run)
+		}
+		if err != nil || d.held {
+			return err
+		}
 		return s.refuseDirect(ctx, tx, d.run)
 	})
 	switch {
@@ -69,7 +83,7 @@ func (s *Service) BeginDirect(ctx context.Context, tenantID, agentName string) (
 	case !d.held:
 		s.direct.leave(1)
 	}
-	return d, err
+	return err
 }
 
 // refuseDirect returns the error of a run that has no reserve.
@@ -86,15 +100,14 @@ func (s *Service) refuseDirect(ctx context.Context, tx *sql.Tx, r Run) error {
 
 // End counts the run and releases its reserve, in one transaction. started reports whether the
 // runtime has accepted the run, and report is the value of wire.UsageHeader, or "" if the runtime
-// has reported no tokens: a run that was started counts without tokens then. While the database is
-// unavailable, End waits for up to 10 s. Later, RenewReserves stores the end.
+// has reported no tokens: see [Service.Record]. While the database is unavailable, End waits for up
+// to 10 s. Later, RenewReserves stores the end.
 func (d *Direct) End(ctx context.Context, started bool, report string) {
 	d.counts = started || report != ""
-	if err := d.read(report); err != nil {
+	err := d.read(report)
+	d.run.Unreported = err != nil
+	if report != "" && err != nil {
 		d.log(err)
-	}
-	if d.counts {
-		d.service.Observe(d.run)
 	}
 	d.end(ctx)
 }
@@ -102,9 +115,6 @@ func (d *Direct) End(ctx context.Context, started bool, report string) {
 // read sets the tokens to those of a report.
 func (d *Direct) read(report string) error {
 	var in wire.RunUsage
-	if report == "" {
-		return nil
-	}
 	if len(report) > wire.MaxUsage {
 		return fmt.Errorf("the runtime reported its tokens in %d bytes", len(report))
 	}
@@ -168,7 +178,8 @@ func (s *Service) storeEnds(ctx context.Context, all ...*Direct) error {
 			runs = append(runs, d.run)
 		}
 	}
-	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+	var counted []Run
+	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		for _, d := range all {
 			if !d.held {
 				continue
@@ -177,16 +188,17 @@ func (s *Service) storeEnds(ctx context.Context, all ...*Direct) error {
 				return err
 			}
 		}
-		if len(runs) == 0 {
-			return nil
+		if len(runs) > 0 {
+			counted, _, err = s.Record(ctx, tx, runs...)
 		}
-		_, err := s.Record(ctx, tx, runs...)
 		return err
 	})
-	if err == nil {
-		s.direct.leave(held)
+	if err != nil {
+		return err
 	}
-	return err
+	s.direct.leave(held)
+	s.Observe(counted...)
+	return nil
 }
 
 func (d *Direct) log(err error) {

@@ -2,6 +2,7 @@ package usage
 
 import (
 	"context"
+	"strconv"
 	"sync"
 
 	"go.opentelemetry.io/otel/metric"
@@ -29,7 +30,7 @@ type agentKey struct{ tenantID, agentName string }
 func newMetrics(p metric.MeterProvider) (*metrics, error) {
 	m := meter.New(p, "github.com/seed93082962/agenthost/hub/usage")
 	s := &metrics{
-		tokens: m.Counter("agenthost.hub.tokens", "Tokens of runs by agent, model and type: input, output, cache_read or cache_creation."),
+		tokens: m.Counter("agenthost.hub.tokens", "Tokens of runs by agent, model, type (input, output, cache_read or cache_creation), and whether they are estimated."),
 		models: map[agentKey]*meter.Names{},
 	}
 	return s, m.Err()
@@ -49,9 +50,15 @@ func (s *metrics) of(r Run) (agentKey, *meter.Names) {
 	return key, s.models[key]
 }
 
-// Observe adds the tokens of a run to the metrics. The caller of Record calls it once for each run,
-// when the end of the run is stored or cannot be. [Direct.End] does it by itself.
-func (s *Service) Observe(r Run) {
+// Observe adds the tokens of runs to the metrics. The caller of Record calls it once for each run
+// that Record has returned, after the commit. [Direct.End] does it by itself.
+func (s *Service) Observe(runs ...Run) {
+	for _, r := range runs {
+		s.observe(r)
+	}
+}
+
+func (s *Service) observe(r Run) {
 	agent, models := s.metrics.of(r)
 	for _, p := range s.parts(r) {
 		for kind, n := range map[string]int64{
@@ -65,7 +72,7 @@ func (s *Service) Observe(r Run) {
 			if !models.Admit(model) {
 				model = meter.Other
 			}
-			series := meter.Of("tenant", agent.tenantID, "agent", agent.agentName, "model", model, "type", kind)
+			series := meter.Of("tenant", agent.tenantID, "agent", agent.agentName, "model", model, "type", kind, "estimated", strconv.FormatBool(p.counts.Estimates > 0))
 			s.metrics.tokens.Add(context.Background(), n, series)
 		}
 	}

@@ -26,8 +26,8 @@ func TestTokensAreMetrics(t *testing.T) {
 	})})
 	require.NoError(t, err)
 	run := func(agent, report string) {
-		d, err := service.BeginDirect(t.Context(), "acme", agent)
-		require.NoError(t, err)
+		d := service.NewDirect("acme", agent)
+		require.NoError(t, d.Begin(t.Context()))
 		d.End(t.Context(), true, report)
 	}
 	run("helper", `{"model":"m","usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":3,"reasoning_tokens":2},

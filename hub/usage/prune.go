@@ -6,12 +6,8 @@ import "context"
 const pruneRows = 1_000
 
 // Prune deletes the rows of runs that are older than the retention, in small transactions. The sums
-// of days and weeks, which reports and budgets read, remain. It also deletes the reserves of hubs
-// that were killed.
+// of days and weeks, which reports and budgets read, remain.
 func (s *Service) Prune(ctx context.Context) {
-	if err := deleteExpiredReserves(ctx, s.store.DB.Write(), s.store.Now()); err != nil && ctx.Err() == nil {
-		s.store.Logger.Error("prune reserves of budgets", "err", err)
-	}
 	if s.retention <= 0 {
 		return
 	}

@@ -165,6 +165,7 @@ func (r Report) csv(by []string) []byte {
 		{"", "outputTokens", func(r Row) string { return number(r.OutputTokens) }},
 		{"", "reasoningTokens", func(r Row) string { return number(r.ReasoningTokens) }},
 		{"", "cost", func(r Row) string { return r.Cost.String() }},
+		{"", "estimates", func(r Row) string { return number(r.Estimates) }},
 	}
 	record := []string{}
 	for _, c := range columns {

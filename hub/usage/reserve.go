@@ -63,13 +63,10 @@ func (r *direct) take() []*Direct {
 	return all
 }
 
-// RenewReserves extends the reserves of the runs of BeginDirect in progress in this process, and
-// stores ends that could not be stored before, until ctx ends. Without it, a reserve ends after 15
-// s.
-//
-// A hub that was suspended, or did not reach the database, for longer than this extends its
-// reserves again when it continues. In between, they do not count: the limit may be exceeded by
-// what its runs use. Their tokens count at their ends.
+// RenewReserves extends the reserves of the runs of [Direct.Begin] in progress in this process, and
+// stores ends that could not be stored before, until ctx ends. It counts the runs of other hubs
+// whose reserves were not extended for 15 s, as runs without a report: their hubs were killed. One
+// that was only suspended replaces these counts at the ends of its runs.
 func (s *Service) RenewReserves(ctx context.Context) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
@@ -84,6 +81,9 @@ func (s *Service) RenewReserves(ctx context.Context) {
 			s.renewReserves(ctx)
 			s.endAgain(ctx)
 		}
+		if err := s.endExpired(ctx); err != nil && ctx.Err() == nil {
+			s.store.Logger.Warn("count runs of hubs that have ended", "err", err)
+		}
 	}
 }
 
@@ -95,6 +95,31 @@ func (s *Service) renewReserves(ctx context.Context) {
 	})
 	if err != nil && !errors.Is(context.Cause(ctx), context.Canceled) { // the hub does not stop
 		s.store.Logger.Warn("extend reserves of budgets", "err", err)
+	}
+}
+
+// endExpired counts the runs of hubs that have ended.
+func (s *Service) endExpired(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	for {
+		found, err := anyExpiredReserve(ctx, s.store.Read(), s.store.Now())
+		if err != nil || !found {
+			return err
+		}
+		var counted []Run
+		err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+			runs, err := claimExpiredReserves(ctx, tx, s.store.Now())
+			if err != nil || len(runs) == 0 {
+				return err
+			}
+			counted, _, err = s.Record(ctx, tx, runs...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		s.Observe(counted...)
 	}
 }
 

@@ -17,9 +17,8 @@ func isLimited(ctx context.Context, q db.Querier, tenantID, agentName string) (b
 
 // insertReserve inserts the reserve of a run after Lock, and reports whether its budgets have it.
 func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r Run) (bool, error) {
-	now := s.store.Now()
-	args := []any{r.ID, r.TenantID, r.AgentName, s.hubID, db.Micros(now.Add(store.LeaseTime))}
-	answers, more := s.answers(r.TenantID, r.AgentName, len(args)+1, now)
+	args := []any{r.ID, r.TenantID, r.AgentName, s.hubID, db.Micros(s.store.Now().Add(store.LeaseTime))}
+	answers, more := s.answers(r.TenantID, r.AgentName, len(args)+1)
 	args = append(args, more...)
 	condition, more := s.Admitted(r, answers, "0", len(args)+1)
 	n, err := db.Affected(ctx, tx, "insert reserve", `INSERT INTO usage_reserves (run_id, tenant_id, agent_name, hub_id, alive_until)
@@ -29,15 +28,13 @@ func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r Run) (bool, e
 
 // countAnswers returns the number of chat answers in progress of the agent of a run.
 func (s *Service) countAnswers(ctx context.Context, tx *sql.Tx, r Run) (int, error) {
-	count, args := s.answers(r.TenantID, r.AgentName, 1, s.store.Now())
+	count, args := s.answers(r.TenantID, r.AgentName, 1)
 	return db.Value[int](ctx, tx, "count answers", `SELECT `+count+` AS answers`, args...)
 }
 
 // countReserves returns the number of reserves of the agent of a run.
-func countReserves(ctx context.Context, tx *sql.Tx, r Run, now time.Time) (int, error) {
-	past, future := store.Expiry(now)
-	return db.Value[int](ctx, tx, "count reserves", `SELECT COUNT(*) FROM usage_reserves WHERE tenant_id = $1 AND agent_name = $2 AND NOT `+store.Expired(3),
-		r.TenantID, r.AgentName, past, future)
+func countReserves(ctx context.Context, tx *sql.Tx, r Run) (int, error) {
+	return db.Value[int](ctx, tx, "count reserves", `SELECT COUNT(*) FROM usage_reserves WHERE tenant_id = $1 AND agent_name = $2`, r.TenantID, r.AgentName)
 }
 
 // extendReserves extends all reserves of a hub, also those that have passed.
@@ -54,9 +51,18 @@ func deleteReservesOf(ctx context.Context, tx *sql.Tx, tenantID, agentName strin
 	return db.Exec(ctx, tx, "delete reserves of agent", `DELETE FROM usage_reserves WHERE tenant_id = $1 AND agent_name = $2`, tenantID, agentName)
 }
 
-// deleteExpiredReserves deletes the reserves of hubs that have ended. A hub may continue after a
-// day at most, and clocks may differ by less.
-func deleteExpiredReserves(ctx context.Context, q db.Querier, now time.Time) error {
-	return db.Exec(ctx, q, "delete expired reserves", `DELETE FROM usage_reserves WHERE alive_until < $1 OR alive_until > $2`,
-		db.Micros(now.AddDate(0, 0, -1)), db.Micros(now.AddDate(0, 0, 1)))
+// claimExpiredReserves deletes some reserves of hubs that have ended, and returns their runs.
+func claimExpiredReserves(ctx context.Context, tx *sql.Tx, now time.Time) ([]Run, error) {
+	past, future := store.Expiry(now)
+	return db.Collect(ctx, tx, "delete expired reserves", func(row db.Scanner) (Run, error) {
+		r := Run{Unreported: true}
+		return r, row.Scan(&r.ID, &r.TenantID, &r.AgentName)
+	}, `DELETE FROM usage_reserves WHERE run_id IN (SELECT run_id FROM usage_reserves WHERE `+store.Expired(1)+` ORDER BY run_id LIMIT $3)
+		RETURNING run_id, tenant_id, agent_name`, past, future, storeBatch)
+}
+
+// anyExpiredReserve reports whether there are reserves of hubs that have ended.
+func anyExpiredReserve(ctx context.Context, q db.Querier, now time.Time) (bool, error) {
+	past, future := store.Expiry(now)
+	return db.Value[bool](ctx, q, "read expired reserves", `SELECT EXISTS (SELECT 1 FROM usage_reserves WHERE `+store.Expired(1)+`)`, past, future)
 }

@@ -57,7 +57,7 @@ func (s *server) set(at string) {
 // record counts runs in one transaction.
 func (s *server) record(runs ...usage.Run) {
 	s.t.Helper()
-	require.NoError(s.t, s.store.DB.Tx(s.t.Context(), func(tx *sql.Tx) (err error) { _, err = s.service.Record(s.t.Context(), tx, runs...); return err }))
+	require.NoError(s.t, s.store.DB.Tx(s.t.Context(), func(tx *sql.Tx) (err error) { _, _, err = s.service.Record(s.t.Context(), tx, runs...); return err }))
 }
 
 // of returns a run of acme.

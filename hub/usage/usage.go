@@ -14,7 +14,7 @@
 // A budget limits what the runs of an agent or of a user use in a day or a month:
 // [Service.SetBudget]. The hard limits are checked by the statement that stores the begin of a run:
 // [Service.Lock], [Service.Admitted]. Record returns the budgets that are used up to their soft
-// limits. A run outside of chats is one of [Service.BeginDirect].
+// limits. A run outside of chats is one of [Service.NewDirect].
 package usage
 
 import (
@@ -61,7 +61,11 @@ type Config struct {
 	// Answers returns an expression of SQL for the number of chat answers in progress of an agent, in
 	// all hubs, and the arguments of its placeholders, which begin with the number next. Defaults to
 	// 0.
-	Answers func(tenantID, agentName string, next int, now time.Time) (count string, args []any)
+	Answers func(tenantID, agentName string, next int) (count string, args []any)
+
+	// Models returns the names of all models of an agent, those of its subagents among them. Defaults
+	// to none, so that budgets in cost limit every agent.
+	Models func(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error)
 
 	// User returns the id of a user in the form in which runs have it, and fails with api.NotFound if
 	// the tenant has no such user. Defaults to every id.
@@ -75,7 +79,8 @@ type Service struct {
 	retention time.Duration
 	agent     func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
 	user      func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
-	answers   func(tenantID, agentName string, next int, now time.Time) (count string, args []any)
+	answers   func(tenantID, agentName string, next int) (count string, args []any)
+	models    func(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error)
 	hubID     string // of the reserves
 	direct    direct
 	metrics   *metrics
@@ -86,9 +91,12 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("create usage service: Store is required")
 	}
-	s := &Service{store: cfg.Store, prices: DefaultPrices(), retention: cfg.Retention, agent: cfg.Agent, user: cfg.User, answers: cfg.Answers, hubID: ids.New()}
+	s := &Service{store: cfg.Store, prices: DefaultPrices(), retention: cfg.Retention, agent: cfg.Agent, user: cfg.User, answers: cfg.Answers, models: cfg.Models, hubID: ids.New()}
+	if s.models == nil {
+		s.models = func(context.Context, db.Querier, string, string) ([]string, error) { return nil, nil }
+	}
 	if s.answers == nil {
-		s.answers = func(string, string, int, time.Time) (string, []any) { return "0", nil }
+		s.answers = func(string, string, int) (string, []any) { return "0", nil }
 	}
 	var err error
 	if s.metrics, err = newMetrics(cfg.Store.MeterProvider); err != nil {
@@ -112,14 +120,26 @@ type Run struct {
 	UserName  string
 
 	Model  string     // of the agent
-	Tokens wire.Usage // of the whole run
+	Tokens wire.Usage // of the whole run, or those that are known of one that is Unreported
 
 	// Others are the tokens of subagents with other models, which are a part of Tokens.
 	Others map[string]wire.Usage
+
+	// Unreported reports that a runtime has perhaps accepted the run, and that its tokens are not
+	// known: the runtime or the hub was killed, or the connection was lost.
+	Unreported bool
+
+	// Free reports that no budget in cost limits the begin of the run: see [Service.Free].
+	Free bool
+
+	cost Amount // the least cost of one that is Unreported
 }
 
-// maxTokens bounds each count of a run: a runtime is not trusted, and sums must not overflow.
-const maxTokens = 1_000_000_000
+// Bounds of counts: a runtime is not trusted, and sums must not overflow.
+const (
+	maxTokens = 1_000_000_000             // of one count of a run
+	maxSum    = 1_000_000_000_000_000_000 // of each sum, which remains at this number
+)
 
 // Counts are those of some runs.
 type Counts struct {
@@ -130,24 +150,52 @@ type Counts struct {
 	OutputTokens     int64  `json:"outputTokens"`
 	ReasoningTokens  int64  `json:"reasoningTokens"` // a part of OutputTokens
 	Cost             Amount `json:"cost"`
+
+	// Estimates are those in the tokens and the cost: of each run, one for each model whose tokens are
+	// estimated.
+	Estimates int64 `json:"estimates,omitempty"`
+}
+
+// bounded returns counts of a runtime between 0 and most.
+func bounded(u wire.Usage, most int64) wire.Usage {
+	for _, n := range []*int64{&u.InputTokens, &u.CacheReadInputTokens, &u.CacheCreationInputTokens, &u.OutputTokens, &u.ReasoningTokens} {
+		*n = min(max(*n, 0), most)
+	}
+	return u
 }
 
 func countsOf(u wire.Usage) Counts {
-	bounded := func(n int64) int64 { return min(max(n, 0), maxTokens) }
-	return Counts{
-		InputTokens: bounded(u.InputTokens), CacheReadTokens: bounded(u.CacheReadInputTokens), CacheWriteTokens: bounded(u.CacheCreationInputTokens),
-		OutputTokens: bounded(u.OutputTokens), ReasoningTokens: bounded(u.ReasoningTokens),
+	c := Counts{
+		InputTokens: u.InputTokens, CacheReadTokens: u.CacheReadInputTokens, CacheWriteTokens: u.CacheCreationInputTokens,
+		OutputTokens: u.OutputTokens, ReasoningTokens: u.ReasoningTokens,
+	}
+	if u.Estimated {
+		c.Estimates = 1
+	}
+	return c
+}
+
+// fields returns the counts in the order of countColumns.
+func (c *Counts) fields() []*int64 {
+	return []*int64{
+		&c.Runs, &c.InputTokens, &c.CacheReadTokens, &c.CacheWriteTokens, &c.OutputTokens, &c.ReasoningTokens, (*int64)(&c.Cost), &c.Estimates,
 	}
 }
 
+// add returns the sum of c and more, each count up to maxSum.
 func (c Counts) add(more Counts) Counts {
-	c.Runs += more.Runs
-	c.InputTokens += more.InputTokens
-	c.CacheReadTokens += more.CacheReadTokens
-	c.CacheWriteTokens += more.CacheWriteTokens
-	c.OutputTokens += more.OutputTokens
-	c.ReasoningTokens += more.ReasoningTokens
-	c.Cost += more.Cost
+	sums, others := c.fields(), more.fields()
+	for i, sum := range sums {
+		*sum = min(*sum+*others[i], maxSum)
+	}
+	return c
+}
+
+// negative returns counts that subtract c.
+func (c Counts) negative() Counts {
+	for _, n := range c.fields() {
+		*n = -*n
+	}
 	return c
 }
 
@@ -156,6 +204,7 @@ type part struct {
 	run    Run
 	model  string
 	counts Counts
+	day    int64 // of one that was counted before
 }
 
 // partID identifies a row of usage_runs.
@@ -165,10 +214,14 @@ func (p part) id() partID { return partID{p.run.TenantID, p.run.ID, p.model} }
 
 // parts returns the use of each model, first that of the agent, which counts the run.
 func (s *Service) parts(r Run) []part {
-	rest := r.Tokens
+	most := int64(maxTokens)
+	if r.Unreported {
+		most = maxLimit // of a reserve
+	}
+	rest := bounded(r.Tokens, most)
 	var others []part
 	for _, model := range slices.Sorted(maps.Keys(r.Others)) {
-		u := r.Others[model]
+		u := bounded(r.Others[model], maxTokens)
 		if model == r.Model {
 			continue
 		}
@@ -179,14 +232,44 @@ func (s *Service) parts(r Run) []part {
 		rest.ReasoningTokens -= u.ReasoningTokens
 		others = append(others, part{run: r, model: model, counts: countsOf(u)})
 	}
-	own := part{run: r, model: r.Model, counts: countsOf(rest)}
+	own := part{run: r, model: r.Model, counts: countsOf(bounded(rest, most))}
 	own.counts.Runs = 1
 	all := append([]part{own}, others...)
+	lacking := r.cost
 	for i := range all {
 		price, _ := priceOf(s.prices, all[i].model) // without one, it costs nothing
 		all[i].counts.Cost = price.of(all[i].counts)
+		lacking -= all[i].counts.Cost
 	}
+	all[0].counts.Cost += max(0, lacking)
 	return all
+}
+
+// settle returns what runs count. One that is Unreported counts at least the reserve of each of its
+// budgets, which it held until its end: the tokens that are not known are those of input.
+func settle(ctx context.Context, q db.Querier, runs []Run, now time.Time) ([]Run, error) {
+	settled := slices.Clone(runs)
+	for i := range settled {
+		r := &settled[i]
+		if !r.Unreported {
+			continue
+		}
+		budgets, err := budgetsOf(ctx, q, *r, now)
+		if err != nil {
+			return nil, err
+		}
+		r.Tokens = bounded(r.Tokens, maxTokens)
+		r.Tokens.Estimated = true
+		for _, b := range budgets {
+			if b.Unit == InCost {
+				r.cost = max(r.cost, Amount(b.Reserve))
+				continue
+			}
+			known := r.Tokens.InputTokens + r.Tokens.CacheReadInputTokens + r.Tokens.CacheCreationInputTokens + r.Tokens.OutputTokens
+			r.Tokens.InputTokens += max(0, b.Reserve-known)
+		}
+	}
+	return settled, nil
 }
 
 // key identifies a row of usage_days.
@@ -217,31 +300,72 @@ type sum struct {
 }
 
 // Record counts runs that have ended, in the transaction that stores their ends. A run that was
-// counted before is ignored. Its rows are locked in the same order by all transactions. It returns
-// the budgets of each run that are used up to their soft limits, by the id of the run.
-func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) (map[string][]Budget, error) {
-	var all []part
-	for _, r := range runs {
-		all = append(all, s.parts(r)...)
-	}
+// counted before is ignored, unless it was Unreported and now is not. Its rows are locked in the
+// same order by all transactions. It returns the runs as they count: only here it is decided what
+// one without a report does. It also returns the budgets of each run that are used up to their soft
+// limits, by the id of the run.
+func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) ([]Run, map[string][]Budget, error) {
 	now := s.store.Now()
-	counted, err := insertRuns(ctx, tx, all, now)
+	settled, err := settle(ctx, tx, runs, now)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sums := map[key]sum{}
+	uncounted, err := s.replace(ctx, tx, settled, sums)
+	if err != nil {
+		return nil, nil, err
+	}
+	var all []part
+	for _, r := range uncounted {
+		all = append(all, s.parts(r)...)
+	}
+	counted, err := insertRuns(ctx, tx, all, now)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, p := range all {
 		if counted[p.id()] {
 			p.addTo(sums, dayOf(now))
 		}
 	}
 	if err := addSums(ctx, tx, "usage_days", sums); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := addSums(ctx, tx, "usage_weeks", ofWeeks(sums)); err != nil {
+		return nil, nil, err
+	}
+	warnings, err := s.warnings(ctx, tx, runs, now)
+	return settled, warnings, err
+}
+
+// replace returns the runs that are not counted. Those that were counted without a report, and now
+// have one, are among them: their former counts are deleted, and subtracted from the sums.
+func (s *Service) replace(ctx context.Context, tx *sql.Tx, runs []Run, sums map[key]sum) (uncounted []Run, err error) {
+	counted, err := findRuns(ctx, tx, runs)
+	if err != nil {
 		return nil, err
 	}
-	return s.warnings(ctx, tx, runs, now)
+	for _, r := range runs {
+		id := partID{tenantID: r.TenantID, runID: r.ID}
+		unreported, found := counted[id]
+		if found && (!unreported || r.Unreported) {
+			continue
+		}
+		counted[id] = r.Unreported
+		uncounted = append(uncounted, r)
+		if !found {
+			continue
+		}
+		former, err := deleteRun(ctx, tx, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range former {
+			p.counts = p.counts.negative()
+			p.addTo(sums, p.day)
+		}
+	}
+	return uncounted, nil
 }
 
 // addTo adds to the sums of all slices.

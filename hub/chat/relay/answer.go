@@ -80,14 +80,15 @@ type Answer struct {
 	received   int64
 	progressed time.Time
 	saved      bool           // the end is stored, and the session still exists
+	recorded   usage.Run      // as it counts
 	budgets    []usage.Budget // that are used up to their soft limits
 	err        error          // of storing the end
-	done       chan struct{}  // closed by remove, after saved, budgets and err are set
+	done       chan struct{}  // closed by remove, after saved, recorded, budgets and err are set
 
 	mu        sync.Mutex     // guards the fields below, which do not change after the end
 	begun     bool           // it is in the database
 	continues string         // the session of the runtime, or ""
-	former    string         // the id of a run of the session whose lease has passed, or ""
+	former    usage.Run      // a run of the session whose lease has passed, or one without an id
 	seeded    bool           // the run began with the stored conversation
 	started   bool           // the runtime may have accepted the run
 	events    *client.Stream // nil until the runtime has accepted the run

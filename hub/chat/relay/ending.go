@@ -134,7 +134,7 @@ func (a *Answer) queueLast(stream *sse.Stream, end Ending, saved bool) {
 	}
 	if saved {
 		queue(stream, hubEvent, savedEvent{
-			Type: "hub.saved", MessageID: a.run.MessageID, Status: end.Status, Usage: a.text.usage, AIGC: a.run.Label, Budgets: a.budgets,
+			Type: "hub.saved", MessageID: a.run.MessageID, Status: end.Status, Usage: a.recorded.Tokens, AIGC: a.run.Label, Budgets: a.budgets,
 		})
 	}
 	queue(stream, doneEvent, struct{}{})

@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/usage"
 )
 
 // Each transaction locks the row of a session, that of its run, and then its messages, in this
@@ -23,15 +25,15 @@ import (
 var expired = store.Expired(1)
 
 // insertRun takes the lease of a session whose row is locked, unless too many answers of the user
-// or of the agent are in progress, in all hubs. It returns the id of a former run whose lease has
-// passed, or "". Transactions of one user wait for each other.
-func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former string, err error) {
+// or of the agent are in progress, in all hubs. It returns a former run whose lease has passed, or
+// one without an id. Transactions of one user wait for each other.
+func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former usage.Run, err error) {
 	// A hub whose first sweep has failed has not joined.
 	if err := relay.store.DB.Join(); err != nil {
-		return "", err
+		return former, err
 	}
 	if err := lockUser(ctx, tx, r, relay); err != nil {
-		return "", err
+		return former, err
 	}
 	now, limits := relay.store.Now(), relay.cfg
 	past, future := store.Expiry(now)
@@ -39,40 +41,93 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former str
 		past, future, r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.id, db.Micros(now.Add(store.LeaseTime)),
 		limits.UserAnswers, limits.AgentAnswers,
 	}
-	admitted := ""
-	if limits.Usage != nil {
-		condition, more := limits.Usage.Admitted(r.usage(), "running.of_agent", "running.of_user", len(args)+1)
-		admitted, args = " AND "+condition, append(args, more...)
-	}
-	for range 2 {
+	counted := r.usage()
+	for {
+		all, admitted := args, ""
+		if limits.Usage != nil {
+			condition, more := limits.Usage.Admitted(counted, "running.held_of_agent", "running.held_of_user", len(args)+1)
+			admitted, all = " AND "+condition, append(slices.Clip(args), more...)
+		}
 		n, err := db.Affected(ctx, tx, "insert chat run", `INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, worker_id, alive_until)
 			SELECT $3, $4, $5, $6, $7, $8, $9 FROM (
 				SELECT (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND user_id = $6 AND NOT `+expired+`) AS of_user,
-					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND agent_name = $7 AND NOT `+expired+`) AS of_agent) AS running
-			WHERE running.of_user < $10 AND running.of_agent < $11`+admitted+` ON CONFLICT (session_key) DO NOTHING`, args...)
+					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND agent_name = $7 AND NOT `+expired+`) AS of_agent,
+					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND user_id = $6) AS held_of_user,
+					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND agent_name = $7) AS held_of_agent) AS running
+			WHERE running.of_user < $10 AND running.of_agent < $11`+admitted+` ON CONFLICT (session_key) DO NOTHING`, all...)
 		if err != nil || n == 1 {
 			return former, err
 		}
-		err = tx.QueryRowContext(ctx, `DELETE FROM chat_runs WHERE `+expired+` AND tenant_id = $3 AND session_key = $4 RETURNING run_id`,
-			past, future, r.TenantID, r.SessionKey).Scan(&former)
-		if errors.Is(err, sql.ErrNoRows) {
+		ended, err := relay.endFormer(ctx, tx, r)
+		if err != nil {
+			return former, err
+		}
+		if ended.ID != "" {
+			former = ended
+			continue
+		}
+		if limits.Usage == nil || counted.Free {
 			break
 		}
-		if err != nil {
-			return "", db.Wrap("delete former chat run", err)
+		if counted.Free, err = limits.Usage.Free(ctx, tx, counted); err != nil {
+			return former, err
 		}
-		if err := countPartial(ctx, tx, r.TenantID, r.SessionKey, former); err != nil {
-			return "", err
+		if !counted.Free {
+			break
 		}
 	}
 	running, err := InProgress(ctx, tx, r.TenantID, r.SessionKey, now)
 	if err != nil {
-		return "", err
+		return former, err
 	}
 	if running {
-		return "", inProgress()
+		return former, inProgress()
 	}
-	return "", tooMany(ctx, tx, r, limits, now)
+	return former, tooMany(ctx, tx, r, counted, limits, now)
+}
+
+// endFormer ends the run of a session whose lease has passed, and returns it as it counts. Without
+// one, the result has no id.
+func (r *Relay) endFormer(ctx context.Context, tx *sql.Tx, in Run) (former usage.Run, err error) {
+	past, future := store.Expiry(r.store.Now())
+	lost := in.usage()
+	err = tx.QueryRowContext(ctx, `DELETE FROM chat_runs WHERE `+expired+` AND tenant_id = $3 AND session_key = $4 RETURNING run_id`,
+		past, future, in.TenantID, in.SessionKey).Scan(&lost.ID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return former, nil
+	}
+	if err != nil {
+		return former, db.Wrap("delete former chat run", err)
+	}
+	if err := countPartial(ctx, tx, in.TenantID, in.SessionKey, lost.ID); err != nil {
+		return former, err
+	}
+	return r.countLost(ctx, tx, lost, in.SessionKey)
+}
+
+// EndFormer ends the run of a session that a push replaces, whose lease has passed, if there is one.
+func (r *Relay) EndFormer(ctx context.Context, tx *sql.Tx, in Run) error {
+	_, err := r.endFormer(ctx, tx, in)
+	return err
+}
+
+// countLost counts a run whose hub was killed, and returns it as it counts. Its answer has the same
+// tokens.
+func (r *Relay) countLost(ctx context.Context, tx *sql.Tx, lost usage.Run, sessionKey string) (usage.Run, error) {
+	lost.Unreported = true
+	if r.cfg.Usage == nil {
+		return lost, nil
+	}
+	counted, _, err := r.cfg.Usage.Record(ctx, tx, lost)
+	if err != nil {
+		return lost, err
+	}
+	text, err := json.Marshal(counted[0].Tokens)
+	if err != nil {
+		return lost, fmt.Errorf("encode usage: %w", err)
+	}
+	return counted[0], db.Exec(ctx, tx, "save usage of answer", `UPDATE chat_messages SET usage = $1
+		WHERE tenant_id = $2 AND session_key = $3 AND run_id = $4 AND status = 'partial'`, string(text), lost.TenantID, sessionKey, lost.ID)
 }
 
 // lockUser makes transactions that begin runs of one user wait for each other, and those of the
@@ -99,33 +154,37 @@ func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string, no
 		past, future, tenantID, sessionKey)
 }
 
-// running returns the number of answers in progress of the agent and of the user of a run.
-func running(ctx context.Context, tx *sql.Tx, r Run, now time.Time) (ofAgent, ofUser int, err error) {
+// running has numbers of answers that hold the reserves of budgets, and of those of the user that
+// are in progress. An answer whose lease has passed holds its reserve until it is counted.
+type running struct{ heldOfAgent, heldOfUser, ofUser int }
+
+// runningOf returns the answers of the agent and of the user of a run.
+func runningOf(ctx context.Context, tx *sql.Tx, r Run, now time.Time) (n running, err error) {
 	past, future := store.Expiry(now)
-	err = tx.QueryRowContext(ctx, `SELECT COUNT(CASE WHEN agent_name = $4 THEN 1 END), COUNT(CASE WHEN user_id = $5 THEN 1 END) FROM chat_runs
-		WHERE NOT `+expired+` AND tenant_id = $3 AND (agent_name = $4 OR user_id = $5)`, past, future, r.TenantID, r.AgentName, r.UserID).Scan(&ofAgent, &ofUser)
-	return ofAgent, ofUser, db.Wrap("count chat runs", err)
+	err = tx.QueryRowContext(ctx, `SELECT COUNT(CASE WHEN agent_name = $4 THEN 1 END), COUNT(CASE WHEN user_id = $5 THEN 1 END),
+			COUNT(CASE WHEN user_id = $5 AND NOT `+expired+` THEN 1 END)
+		FROM chat_runs WHERE tenant_id = $3 AND (agent_name = $4 OR user_id = $5)`, past, future, r.TenantID, r.AgentName, r.UserID).
+		Scan(&n.heldOfAgent, &n.heldOfUser, &n.ofUser)
+	return n, db.Wrap("count chat runs", err)
 }
 
-// AnswersOf returns an expression of SQL for the number of answers in progress of an agent, in all
-// hubs, and the arguments of its placeholders, which begin with the number next.
-func AnswersOf(tenantID, agentName string, next int, now time.Time) (count string, args []any) {
-	past, future := store.Expiry(now)
-	return fmt.Sprintf(`(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $%d AND agent_name = $%d AND NOT `, next, next+1) + store.Expired(next+2) + `)`,
-		[]any{tenantID, agentName, past, future}
+// AnswersOf returns an expression of SQL for the number of answers of an agent that hold a reserve,
+// in all hubs, and the arguments of its placeholders, which begin with the number next.
+func AnswersOf(tenantID, agentName string, next int) (count string, args []any) {
+	return fmt.Sprintf(`(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $%d AND agent_name = $%d)`, next, next+1), []any{tenantID, agentName}
 }
 
 // tooMany returns the error of an answer beyond a budget, or the limit of its user or of its agent.
-func tooMany(ctx context.Context, tx *sql.Tx, r Run, limits Config, now time.Time) error {
-	ofAgent, ofUser, err := running(ctx, tx, r, now)
+func tooMany(ctx context.Context, tx *sql.Tx, r Run, counted usage.Run, limits Config, now time.Time) error {
+	n, err := runningOf(ctx, tx, r, now)
 	if err == nil && limits.Usage != nil {
-		err = limits.Usage.Refusal(ctx, tx, r.usage(), ofAgent, ofUser)
+		err = limits.Usage.Refusal(ctx, tx, counted, n.heldOfAgent, n.heldOfUser)
 	}
 	if err != nil {
 		return err
 	}
 	message := "Too many answers of the agent are in progress: send the message again later."
-	if ofUser >= limits.UserAnswers {
+	if n.ofUser >= limits.UserAnswers {
 		message = "Too many of your answers are in progress: wait for the end of one of them."
 	}
 	return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Limit: api.LimitAnswers, Message: message}
@@ -133,17 +192,17 @@ func tooMany(ctx context.Context, tx *sql.Tx, r Run, limits Config, now time.Tim
 
 // Lease is the row of an answer in progress.
 type Lease struct {
-	RunID, TenantID, SessionKey, AgentName, WorkerID string
+	RunID, TenantID, SessionKey, UserID, AgentName, WorkerID string
 
 	Cancel     bool
 	aliveUntil int64 // microseconds
 }
 
 // leaseColumns are the columns that scanLease reads, in its order.
-const leaseColumns = `run_id, tenant_id, session_key, agent_name, worker_id, cancel, alive_until`
+const leaseColumns = `run_id, tenant_id, session_key, user_id, agent_name, worker_id, cancel, alive_until`
 
 func scanLease(row db.Scanner) (l Lease, err error) {
-	return l, row.Scan(&l.RunID, &l.TenantID, &l.SessionKey, &l.AgentName, &l.WorkerID, &l.Cancel, &l.aliveUntil)
+	return l, row.Scan(&l.RunID, &l.TenantID, &l.SessionKey, &l.UserID, &l.AgentName, &l.WorkerID, &l.Cancel, &l.aliveUntil)
 }
 
 // expired is the condition of the same name.
@@ -156,18 +215,18 @@ func (l Lease) expired(now time.Time) bool {
 type RunInProgress struct {
 	Lease
 
-	UserID, UserName, SessionID string
+	UserName, SessionID string
 
 	StartedAt time.Time
 }
 
 // selectRuns selects runs as scanRun reads them.
-const selectRuns = `SELECT r.run_id, r.tenant_id, r.session_key, r.agent_name, r.worker_id, r.cancel, r.alive_until, s.user_id, s.user_name, s.id, s.last_message_at
+const selectRuns = `SELECT r.run_id, r.tenant_id, r.session_key, s.user_id, r.agent_name, r.worker_id, r.cancel, r.alive_until, s.user_name, s.id, s.last_message_at
 	FROM chat_runs AS r JOIN chat_sessions AS s ON s.key = r.session_key AND s.tenant_id = r.tenant_id`
 
 func scanRun(row db.Scanner) (r RunInProgress, err error) {
 	var started sql.NullInt64
-	err = row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.AgentName, &r.WorkerID, &r.Cancel, &r.aliveUntil, &r.UserID, &r.UserName, &r.SessionID, &started)
+	err = row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.UserID, &r.AgentName, &r.WorkerID, &r.Cancel, &r.aliveUntil, &r.UserName, &r.SessionID, &started)
 	r.StartedAt = db.NullTime(started)
 	return r, err
 }
@@ -211,26 +270,30 @@ func runsOfOthers(ctx context.Context, q db.Querier, workerID string) ([]Lease, 
 	return db.Collect(ctx, q, "read chat runs of other hubs", scanLease, `SELECT `+leaseColumns+` FROM chat_runs WHERE worker_id <> $1`, workerID)
 }
 
-// endRun ends a run that no hub relays: its lease has passed, or it is one of the worker. The
-// answer stays partial, or is cancelled if that was requested. It reports whether the run was not
-// ended or renewed before.
-func endRun(ctx context.Context, tx *sql.Tx, r Lease, workerID string, now time.Time) (ended bool, err error) {
-	past, future := store.Expiry(now)
-	err = db.Exec(ctx, tx, "lock chat session", `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey)
-	if err != nil {
-		return false, err
+// endLease ends a run that no hub relays: its lease has passed, or it is one of the worker. The
+// answer stays partial, or is cancelled if that was requested. It returns the run as it counts,
+// without an id if it was ended or renewed before.
+func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, workerID string) (counted usage.Run, err error) {
+	past, future := store.Expiry(r.store.Now())
+	lost := usage.Run{ID: l.RunID, TenantID: l.TenantID, AgentName: l.AgentName, UserID: l.UserID}
+	err = tx.QueryRowContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2 RETURNING user_name`,
+		l.TenantID, l.SessionKey).Scan(&lost.UserName)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) { // of a deleted chat
+		return counted, db.Wrap("lock chat session", err)
 	}
 	n, err := db.Affected(ctx, tx, "end chat run", `DELETE FROM chat_runs WHERE (`+expired+` OR worker_id = $3) AND tenant_id = $4 AND run_id = $5`,
-		past, future, workerID, r.TenantID, r.RunID)
+		past, future, workerID, l.TenantID, l.RunID)
 	if err != nil || n == 0 {
-		return false, err
+		return counted, err
 	}
-	err = countPartial(ctx, tx, r.TenantID, r.SessionKey, r.RunID)
-	if err != nil || !r.Cancel {
-		return true, err
+	if err := countPartial(ctx, tx, l.TenantID, l.SessionKey, l.RunID); err != nil {
+		return counted, err
 	}
-	return true, db.Exec(ctx, tx, "cancel chat answer", `UPDATE chat_messages SET status = 'cancelled'
-		WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial'`, r.TenantID, r.SessionKey, r.RunID)
+	if counted, err = r.countLost(ctx, tx, lost, l.SessionKey); err != nil || !l.Cancel {
+		return counted, err
+	}
+	return counted, db.Exec(ctx, tx, "cancel chat answer", `UPDATE chat_messages SET status = 'cancelled'
+		WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial'`, l.TenantID, l.SessionKey, l.RunID)
 }
 
 // countPartial adds the answer of a run that has ended without it to the size of the session.
@@ -281,7 +344,7 @@ var errNotOwned = errors.New("the hub does not have the lease of the session")
 // saveAnswer stores an answer that has ended and releases the lease. It reports whether the end is
 // stored and the session still exists. With errNotOwned it changes nothing.
 func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, workerID string, now time.Time) (saved bool, err error) {
-	usage, err := json.Marshal(a.text.usage)
+	usage, err := json.Marshal(a.recorded.Tokens)
 	if err != nil {
 		return false, fmt.Errorf("encode usage: %w", err)
 	}
@@ -292,9 +355,10 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, workerID string, now
 	if err != nil {
 		return false, err
 	}
-	if deleted := n == 0; deleted || a.text.runtimeSession != next {
+	deleted := n == 0
+	if deleted || a.text.runtimeSession != next {
 		unused := Transcript{TenantID: r.TenantID, AgentName: r.AgentName, RuntimeSession: a.text.runtimeSession}
-		if err := InsertTranscript(ctx, tx, unused, now); err != nil || deleted {
+		if err := InsertTranscript(ctx, tx, unused, now); err != nil {
 			return false, err
 		}
 	}
@@ -302,6 +366,9 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, workerID string, now
 		r.TenantID, r.ID, workerID)
 	if err != nil {
 		return false, err
+	}
+	if deleted { // its run counts in any case
+		return false, nil
 	}
 	if n == 0 {
 		saved, err = db.Value[bool](ctx, tx, "read answer", `SELECT EXISTS (SELECT 1 FROM chat_messages
@@ -314,6 +381,16 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, workerID string, now
 		a.final.text, a.final.blocks, a.end.Status, a.text.model, string(usage), a.end.Failure.Code, a.end.Failure.Message,
 		r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.started)
 	return n == 1, err
+}
+
+// saveUsage stores the tokens of an answer whose end is stored.
+func saveUsage(ctx context.Context, tx *sql.Tx, a *Answer) error {
+	text, err := json.Marshal(a.recorded.Tokens)
+	if err != nil {
+		return fmt.Errorf("encode usage: %w", err)
+	}
+	return db.Exec(ctx, tx, "save usage of answer", `UPDATE chat_messages SET usage = $1
+		WHERE tenant_id = $2 AND session_key = $3 AND seq = $4 AND id = $5`, string(text), a.run.TenantID, a.run.SessionKey, a.run.Seq, a.run.MessageID)
 }
 
 // saveBudgets stores the warnings of an answer whose end is stored.

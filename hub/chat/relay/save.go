@@ -152,6 +152,9 @@ func (r *Relay) saveBatch(ctx context.Context, batch []*Answer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
+	for _, a := range batch {
+		a.recorded = a.counted()
+	}
 	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		for _, a := range batch {
 			if a.saved, err = saveAnswer(ctx, tx, a, r.id, r.store.Now()); err != nil {
@@ -173,17 +176,23 @@ func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) er
 		return nil
 	}
 	var runs []usage.Run
+	var started []*Answer
 	for _, a := range batch {
 		if a.started {
-			runs = append(runs, a.counted())
+			runs, started = append(runs, a.counted()), append(started, a)
 		}
 	}
-	warnings, err := r.cfg.Usage.Record(ctx, tx, runs...)
+	counted, warnings, err := r.cfg.Usage.Record(ctx, tx, runs...)
 	if err != nil {
 		return err
 	}
-	for _, a := range batch {
-		a.budgets = warnings[a.run.ID]
+	for i, a := range started {
+		a.recorded, a.budgets = counted[i], warnings[a.run.ID]
+		if a.saved && a.recorded.Unreported {
+			if err := saveUsage(ctx, tx, a); err != nil {
+				return err
+			}
+		}
 		if a.saved && len(a.budgets) > 0 {
 			if err := saveBudgets(ctx, tx, a); err != nil {
 				return err
@@ -193,10 +202,13 @@ func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) er
 	return nil
 }
 
-// counted returns the run of an answer that has ended, with its tokens.
+// counted returns the run of an answer that has ended, with its tokens, which are final if the
+// runtime has reported its end.
 func (a *Answer) counted() usage.Run {
 	run := a.run.usage()
 	run.Model, run.Tokens, run.Others = a.text.model, a.text.usage, a.text.others
+	run.Unreported = a.started && a.text.end == nil
+	run.Tokens.Estimated = run.Tokens.Estimated || run.Unreported
 	return run
 }
 
@@ -220,7 +232,7 @@ func (r *Relay) stored(batch []*Answer, err error) {
 		a.memory.release()
 		r.metrics.end(a)
 		if a.started && r.cfg.Usage != nil {
-			r.cfg.Usage.Observe(a.counted())
+			r.cfg.Usage.Observe(a.recorded)
 		}
 		r.remove(a) // before the message may be sent again
 	}

@@ -72,8 +72,9 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	a.mu.Lock()
 	a.begun = true
 	a.mu.Unlock()
-	if a.former != "" { // it may still use the session of the runtime
-		r.CancelRun(ctx, a.run.TenantID, a.run.AgentName, a.former)
+	r.observe(a.former)
+	if a.former.ID != "" { // it may still use the session of the runtime
+		r.CancelRun(ctx, a.run.TenantID, a.run.AgentName, a.former.ID)
 	}
 	switch err := a.open(runtime, in, message); {
 	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed has started it

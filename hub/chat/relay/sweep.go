@@ -12,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/runtime/client"
 )
 
@@ -80,16 +81,23 @@ func (r *Relay) releaseFormer(ctx context.Context) {
 	}
 	within, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
+	var counted []usage.Run
 	err := r.store.DB.Tx(within, func(tx *sql.Tx) (err error) {
 		if r.alone, err = r.store.DB.Alone(); err != nil || !r.alone {
 			return err
 		}
 		runs, err := runsOfOthers(within, tx, r.id)
+		counted = nil
 		for i := 0; i < len(runs) && err == nil; i++ {
-			_, err = endRun(within, tx, runs[i], runs[i].WorkerID, r.store.Now())
+			var one usage.Run
+			one, err = r.endLease(within, tx, runs[i], runs[i].WorkerID)
+			counted = append(counted, one)
 		}
 		return err
 	})
+	if err == nil {
+		r.observe(counted...)
+	}
 	r.alone = r.alone && err == nil
 	if err != nil && ctx.Err() == nil {
 		r.store.Logger.Warn("ending the answers of a former hub failed", "err", err)
@@ -112,11 +120,25 @@ func inParallel[T any](items []T, f func(T)) {
 
 // endRun ends a run that no hub relays.
 func (r *Relay) endRun(ctx context.Context, l Lease, workerID string) (ended bool, err error) {
+	var counted usage.Run
 	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		ended, err = endRun(ctx, tx, l, workerID, r.store.Now())
+		counted, err = r.endLease(ctx, tx, l, workerID)
 		return err
 	})
-	return ended, err
+	if err == nil {
+		r.observe(counted)
+	}
+	return counted.ID != "", err
+}
+
+// observe adds runs of other hubs that are counted to the metrics. Those without an id have ended
+// before.
+func (r *Relay) observe(runs ...usage.Run) {
+	for _, one := range runs {
+		if one.ID != "" && r.cfg.Usage != nil {
+			r.cfg.Usage.Observe(one)
+		}
+	}
 }
 
 // deleteTranscripts deletes the transcripts that are due in their runtimes. Those of a runtime that

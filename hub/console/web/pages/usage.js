@@ -37,7 +37,7 @@ function Report({ place }) {
       { text: t("usage.runs"), class: "num", cell: (r) => number(r.runs) },
       { text: t("usage.input"), class: "num", cell: (r) => number(r.inputTokens + r.cacheReadTokens + r.cacheWriteTokens) },
       { text: t("usage.output"), class: "num", cell: (r) => number(r.outputTokens) },
-      { text: t("usage.cost"), class: "num", cell: (r) => money(r.cost) },
+      { text: t("usage.cost"), class: "num", cell: (r) => (r.estimates ? "≈ " : "") + money(r.cost) },
     ]} /><${Paging} page=${page} size=${50} total=${list.total} />` : html`<${Empty} text=${t("usage.none")} />`)}</${Loaded}></${Frame}>`;
 }
 
