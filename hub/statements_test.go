@@ -31,7 +31,7 @@ var allTenants = map[string]string{
 	"usage: SELECT DISTINCT model FROM usage_days":               "an operator checks the prices of all tenants",
 	"usage: SELECT ? AS answers":                                 "the expression names its tenant",
 	"usage: UPDATE usage_reserves SET alive_until":               "a hub extends its own reserves, which are those of all tenants",
-	"usage: DELETE FROM usage_reserves WHERE alive_until":        "the sweep is for all tenants",
+	"usage: SELECT EXISTS (SELECT 1 FROM usage_reserves WHERE ":  "the reserves of hubs that have ended are those of all tenants",
 	"db: SELECT current_setting":                                 "the version of the server",
 	"db: SELECT data FROM sqlite_dbpage":                         "a dump has the data of all tenants",
 	"db: SELECT pg_export_snapshot":                              "a dump has the data of all tenants",
