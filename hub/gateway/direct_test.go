@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -318,45 +317,6 @@ func TestRunsWithoutAReportCountTheirReserves(t *testing.T) {
 			}, series...)
 		})
 	}
-}
-
-// A client that does not send its whole body holds no reserve, and begins no run.
-func TestRequestsThatEndEarly(t *testing.T) {
-	t.Parallel()
-	const length = 32 << 10
-	uploading := make(chan struct{}, 1)
-	s, counts := counting(t, dbtest.SQLite(t, series...), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength == length {
-			uploading <- struct{}{}
-		}
-		if _, err := io.Copy(io.Discard, r.Body); err == nil {
-			w.Header().Set("X-Run-Id", "run")
-			w.Header().Set(wire.UsageHeader, `{"model":"m","usage":{"output_tokens":5}}`)
-		}
-	}))
-	limit(t, counts, 20, 20)
-	begin := func() int {
-		return s.As("", "", "").Do(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey).Status
-	}
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = fmt.Fprintf(conn, "POST /runtime/a/v1/agents/a/runs HTTP/1.1\r\nHost: %s\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
-		conn.RemoteAddr(), apiKey, length, strings.Repeat(" ", length-1))
-	require.NoError(t, err)
-	select {
-	case <-uploading:
-	case <-time.After(patience):
-		require.Fail(t, "the request does not reach the runtime")
-	}
-	require.Equal(t, http.StatusOK, begin(), "it reports 5 tokens")
-	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	require.Equal(t, http.StatusBadRequest, res.StatusCode)
-	require.EqualValues(t, 1, counted(t, counts)[0].Runs)
-	require.Equal(t, http.StatusTooManyRequests, begin(), "no reserve is left after the run")
 }
 
 // A runtime that does not end a run, or reports no tokens, does not delay the hub.
