@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -114,21 +115,23 @@ func encodeDetail[D any](detail *D) (json.RawMessage, error) {
 	text, err := json.Marshal(detail)
 	if err == nil && len(text) > maxDetailString { // shorter text holds no longer string
 		whole := *detail
-		cutStrings(reflect.ValueOf(&whole).Elem())
+		cutStrings(reflect.ValueOf(&whole).Elem(), maxDetailString, math.MaxInt)
+		text, err = json.Marshal(&whole)
+	}
+	for n := maxDetailString; err == nil && len(text) > maxDetail && n > 0; n /= 4 {
+		whole := *detail
+		cutStrings(reflect.ValueOf(&whole).Elem(), n, n)
 		text, err = json.Marshal(&whole)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encode detail: %w", err)
-	}
-	if len(text) > maxDetail {
-		return nil, fmt.Errorf("encode detail: %d bytes, more than %d", len(text), maxDetail)
 	}
 	return text, nil
 }
 
 const (
 	maxDetailString = 4096      // characters of one string in a detail; longer ones are truncated
-	maxDetail       = 256 << 10 // bytes of a detail's JSON; longer ones are rejected
+	maxDetail       = 256 << 10 // bytes of a detail's JSON; longer ones have shorter strings and lists
 )
 
 // checkDetail returns an error if a type can have arbitrary contents. The error begins with the
@@ -194,43 +197,44 @@ func writesItself(t reflect.Type) bool {
 	})
 }
 
-// cutStrings truncates the strings in v, which is addressable. It copies the memory that v shares
-// with other values.
-func cutStrings(v reflect.Value) {
+// cutStrings truncates the strings in v, which is addressable, to a number of characters, and the
+// lists to a number of elements. It copies the memory that v shares with other values.
+func cutStrings(v reflect.Value, characters, elements int) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(cut(v.String(), maxDetailString))
+		v.SetString(cut(v.String(), characters))
 	case reflect.Pointer:
 		if !v.IsNil() {
 			own := reflect.New(v.Type().Elem())
 			own.Elem().Set(v.Elem())
-			cutStrings(own.Elem())
+			cutStrings(own.Elem(), characters, elements)
 			v.Set(own)
 		}
 	case reflect.Slice:
 		if v.IsNil() {
 			return
 		}
-		own := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		n := min(v.Len(), elements)
+		own := reflect.MakeSlice(v.Type(), n, n)
 		reflect.Copy(own, v)
 		v.Set(own)
-		cutElements(v)
+		cutElements(v, characters, elements)
 	case reflect.Array:
-		cutElements(v)
+		cutElements(v, characters, elements)
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() || v.Type() == reflect.TypeFor[Head]() {
 			return
 		}
 		for _, field := range v.Fields() {
-			cutStrings(field)
+			cutStrings(field, characters, elements)
 		}
 	default: // numbers and booleans
 	}
 }
 
-func cutElements(v reflect.Value) {
+func cutElements(v reflect.Value, characters, elements int) {
 	for i := range v.Len() {
-		cutStrings(v.Index(i))
+		cutStrings(v.Index(i), characters, elements)
 	}
 }
 

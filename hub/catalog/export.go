@@ -45,7 +45,7 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	protocol := p.provider.Protocol
 	for name, server := range config.MCPServers {
 		config.MCPServers[name] = settings.Replace(server, func(key, _ string) string {
-			_, key, _ = strings.Cut(key, ".") // env or headers
+			_, key, _ = strings.Cut(key, ".") // env, headers or query
 			return mark + variable("MCP_"+name+"_"+key)
 		})
 	}
@@ -61,7 +61,7 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	config.Hub = &agent.Hub{
 		Title: a.Title, TitleEN: a.TitleEN, DescriptionEN: a.DescriptionEN, Icon: a.Icon, IsDefault: a.IsDefault, Enabled: &enabled, Skills: a.Skills,
 		Tools:      slices.DeleteFunc(slices.Clone(a.Tools), func(name string) bool { return s.Tools.builtinNamed(name) == nil }),
-		Deployment: a.Deployment,
+		Deployment: a.Deployment, Access: &agent.HubAccess{Users: a.Access.Users, Groups: a.Access.Groups, Everyone: a.Access.Everyone},
 	}
 	text, err := yaml.Marshal(agent.File{Agents: []agent.Agent{config}})
 	if err != nil {

@@ -32,8 +32,9 @@ const (
 // ExportAgent returns. Provider, tools, skills, MCP servers and datasets must exist in the hub: the
 // provider is found by its address and its settings, datasets by their id, and the others by their
 // name. Variables of the file are not replaced: they are the secrets of the hub. An agent of the
-// same name is replaced if replace is true; otherwise the error is api.NameTaken. A file that
-// cannot be imported is api.ArtifactInvalid, with all faults. Two files are parsed at a time.
+// same name is replaced if replace is true; otherwise the error is api.NameTaken. Without access in
+// the file, a new agent is visible to the caller and to users who may change agents, and a replaced
+// one keeps its access. A file that cannot be imported is api.ArtifactInvalid, with all faults. Two files are parsed at a time.
 func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byte, replace bool) (a Agent, created bool, err error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Agent{}, false, err
@@ -68,6 +69,9 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 		switch {
 		case errors.Is(err, api.NotFound):
 			created = true
+			if a.Access.isZero() {
+				a.Access = Access{Users: []string{caller.UserID}, Groups: []string{}}
+			}
 			err = s.insert(ctx, tx, &a, maps.Clone(fields))
 		case err == nil && !replace:
 			err = api.NameTaken.New("There is an agent " + in.Name + ": choose another name, or send replace=true.")
@@ -116,6 +120,9 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 		in.IsDefault = h.IsDefault
 		in.Enabled = h.Enabled
 		in.Deployment = h.Deployment
+		if h.Access != nil {
+			in.Access = Access{Users: append([]string{}, h.Access.Users...), Groups: append([]string{}, h.Access.Groups...), Everyone: h.Access.Everyone}
+		}
 		in.Skills, in.Tools = append(in.Skills, h.Skills...), append(in.Tools, h.Tools...)
 	}
 	for i, t := range d.CustomTools {

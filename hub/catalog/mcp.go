@@ -134,7 +134,7 @@ func updatedMCP(from, to MCP) mcpUpdateDetail {
 		Title: auditlog.Diff(from.Title, to.Title), Description: auditlog.Diff(from.Description, to.Description),
 		Transport: auditlog.Diff(from.Transport, to.Transport), Command: auditlog.Diff(from.Command, to.Command), CWD: auditlog.Diff(from.CWD, to.CWD),
 		Sandbox: settings.Changed(settings.Lines(from.Sandbox), settings.Lines(to.Sandbox)),
-		Args:    auditlog.Diff(settings.Summary(strings.Join(from.Args, "\n")), settings.Summary(strings.Join(to.Args, "\n"))), URL: auditlog.Diff(settings.Summary(from.URL), settings.Summary(to.URL)),
+		Args:    auditlog.Diff(settings.Summary(strings.Join(from.Args, "\n")), settings.Summary(strings.Join(to.Args, "\n"))), URL: auditlog.Diff(settings.Summary(settings.Mask(from.MCPServer).URL), settings.Summary(settings.Mask(to.MCPServer).URL)),
 		Env: auditlog.Diff(names(from.Env), names(to.Env)), Headers: auditlog.Diff(names(from.Headers), names(to.Headers)),
 		Values: settings.Replaced(from.MCPServer, to.MCPServer), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
 		Settings: settings.Changed(from.settingLines(), to.settingLines()),
@@ -161,7 +161,7 @@ func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
 			return v.columns(column{"settings", serverSettings{v}}, column{"secrets", serverSecrets{v}}, // before those with a column
 				column{"transport", &v.Transport}, column{"command", &v.Command}, column{"args", db.JSON{V: &v.Args, Zero: "[]"}},
 				column{"env", db.JSON{V: &v.Env, Zero: "{}"}}, column{"cwd", &v.CWD},
-				column{"sandbox", db.JSON{V: &v.Sandbox, Zero: ""}}, column{"url", &v.URL},
+				column{"sandbox", db.JSON{V: &v.Sandbox, Zero: ""}}, column{"url", serverURL{v}},
 				column{"headers", db.JSON{V: &v.Headers, Zero: "{}"}}, column{"enabled", &v.Enabled})
 		},
 		prepare: func(_ context.Context, tx *store.Tx, before MCP, v *MCP) error {
@@ -181,7 +181,7 @@ func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
 // content is what agents run of the server, without its values. A server without cwd and sandbox
 // has that of versions that do not have the fields.
 func (v MCP) content() ([]any, error) {
-	content := []any{v.Transport, v.Command, v.Args, v.URL, names(v.Env), names(v.Headers), v.Enabled}
+	content := []any{v.Transport, v.Command, v.Args, settings.Mask(v.MCPServer).URL, names(v.Env), names(v.Headers), v.Enabled}
 	sandbox, err := db.JSON{V: &v.Sandbox, Zero: ""}.Value()
 	switch {
 	case sandbox != "":

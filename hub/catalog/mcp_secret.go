@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"database/sql"
 	"database/sql/driver"
 	"encoding/base64"
 	"encoding/json"
@@ -10,19 +11,32 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Secrets of servers are sealed one by one, bound to their tenant, server and name, so that their
-// names can be listed without the key. Earlier versions did not bind those of environments and
-// headers to the tenant.
+// Secrets of servers are sealed one by one, bound to their tenant, server, name, and destination:
+// the command, and the origin of the URL. Their names can be listed without the key. Earlier versions
+// did not bind them to the destination, nor those of environments and headers to the tenant.
 var (
-	envColumn     = store.Sealed{Table: "mcps", Column: "env", ID: "id", Bound: []string{"tenant_id"}, Named: true, Unbound: true, Advice: setAgain}
-	headersColumn = store.Sealed{Table: "mcps", Column: "headers", ID: "id", Bound: []string{"tenant_id"}, Named: true, Unbound: true, Advice: setAgain}
-	secretsColumn = store.Sealed{Table: "mcps", Column: "secrets", ID: "id", Bound: []string{"tenant_id"}, Named: true, Advice: setAgain}
+	envColumn     = sealedColumn("env")
+	headersColumn = sealedColumn("headers")
+	secretsColumn = sealedColumn("secrets")
 )
+
+func sealedColumn(name string) store.Sealed {
+	return store.Sealed{
+		Table: "mcps", Column: name, ID: "id", Bound: []string{"tenant_id", "command", "url"}, Named: true, Unbound: true, Advice: setAgain,
+		Normal: func(bound []string) []string { return []string{bound[0], bound[1], settings.Origin(bound[2])} },
+	}
+}
+
+// destination is where the secrets of a server go.
+func destination(s agent.MCPServer) [3]string {
+	return [3]string{s.Command, settings.Origin(s.URL), settings.Origin(s.OAuth.Issuer)}
+}
 
 const setAgain = "set the value of the MCP server again"
 
@@ -30,14 +44,14 @@ const setAgain = "set the value of the MCP server again"
 func Sealed() []store.Sealed { return []store.Sealed{envColumn, headersColumn, secretsColumn} }
 
 // placeOf returns the place of the secret with a key of [settings.Replace].
-func placeOf(tenantID, id, key string) []byte {
+func placeOf(tenantID string, v MCP, key string) []byte {
 	if name, ok := strings.CutPrefix(key, "env."); ok {
-		return envColumn.NamedPlace(name, id, tenantID)
+		return envColumn.NamedPlace(name, v.ID, tenantID, v.Command, v.URL)
 	}
 	if name, ok := strings.CutPrefix(key, "headers."); ok {
-		return headersColumn.NamedPlace(name, id, tenantID)
+		return headersColumn.NamedPlace(name, v.ID, tenantID, v.Command, v.URL)
 	}
-	return secretsColumn.NamedPlace(key, id, tenantID)
+	return secretsColumn.NamedPlace(key, v.ID, tenantID, v.Command, v.URL)
 }
 
 // seal replaces the secrets of v by sealed ones. A secret that is Masked or equal to the stored one
@@ -49,11 +63,19 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 		total += len(arg)
 	}
 	size := func(key string) int { return len(key) - strings.IndexByte(key, '.') - 1 } // without env. or headers.
+	same := destination(v.MCPServer) == destination(stored.MCPServer)
 	known := settings.Secrets(stored.MCPServer)
 	v.MCPServer = settings.Replace(v.MCPServer, func(key, value string) string {
-		place := placeOf(tenantID, v.ID, key)
+		place := placeOf(tenantID, *v, key)
 		before, ok := known[key]
-		plain, err := s.openSecret(place, before)
+		if value == settings.Masked && ok && !same {
+			fields.Add(key, settings.OtherDestination)
+			return ""
+		}
+		plain, err := s.openSecret(key, place, before)
+		if ok && err == nil && plain == before { // of an earlier version
+			before = base64.StdEncoding.EncodeToString(s.store.Keyring.Seal([]byte(plain), place))
+		}
 		if value == settings.Masked && !ok {
 			fields.Add(key, "has no stored value that "+settings.Masked+" could stand for")
 			return ""
@@ -71,8 +93,12 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 	return fields.Err()
 }
 
-func (s *Service) openSecret(place []byte, sealed string) (string, error) {
+// openSecret returns a secret in clear text. Earlier versions did not seal the query of a URL.
+func (s *Service) openSecret(key string, place []byte, sealed string) (string, error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
+	if strings.HasPrefix(key, "query.") && secret.KeyID(raw) == "" {
+		return sealed, nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("decode sealed value: %w", err)
 	}
@@ -92,7 +118,7 @@ func (s *Service) openServer(tenantID string, v MCP) (agent.MCPServer, error) {
 		server.Headers = nil
 	}
 	server = settings.Replace(server, func(key, sealed string) string {
-		plain, err := s.openSecret(placeOf(tenantID, v.ID, key), sealed)
+		plain, err := s.openSecret(key, placeOf(tenantID, v, key), sealed)
 		if err != nil {
 			failed = &api.Error{
 				Code: api.Conflict, Cause: err, Message: "The value " + key + " of MCP server " + v.Name + " cannot be decrypted: set it again.",
@@ -103,13 +129,16 @@ func (s *Service) openServer(tenantID string, v MCP) (agent.MCPServer, error) {
 	return server, failed
 }
 
-// withoutColumns returns the settings that have no column.
+// withoutColumns returns the settings that have no column. Of the URL, that is the query.
 func (v *MCP) withoutColumns() agent.MCPServer {
 	rest := v.MCPServer
 	rest.Transport = ""
 	rest.Command = ""
 	rest.CWD = ""
 	rest.URL = ""
+	if _, query, found := strings.Cut(v.URL, "?"); found {
+		rest.URL = "?" + query
+	}
 	rest.Args = nil
 	rest.Env, rest.Headers = nil, nil
 	rest.Sandbox = agent.Sandbox{}
@@ -146,5 +175,21 @@ func (f serverSecrets) Scan(src any) error {
 	sealed := map[string]string{}
 	err := db.JSON{V: &sealed, Zero: ""}.Scan(src)
 	f.v.MCPServer = settings.Replace(f.v.MCPServer, func(key, _ string) string { return sealed[key] })
+	return err
+}
+
+// serverURL is stored without the query, whose values are secrets. It is read after the settings,
+// which have the names of the query.
+type serverURL struct{ v *MCP }
+
+func (f serverURL) Value() (driver.Value, error) {
+	base, _, _ := strings.Cut(f.v.URL, "?")
+	return base, nil
+}
+
+func (f serverURL) Scan(src any) error {
+	var base sql.NullString
+	err := base.Scan(src)
+	f.v.URL = base.String + f.v.URL
 	return err
 }

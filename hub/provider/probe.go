@@ -86,7 +86,10 @@ func (s *Service) Probe(ctx context.Context, caller api.Caller, in ProbeInput) (
 	}
 	fields := api.Fields{}
 	settings.AddFaults(fields, in.faults)
-	to := clean(fields, in.Provider)
+	to := settings.Restore(fields, clean(fields, in.Provider), agent.Provider{}) // nothing is stored
+	if to.APIKey == settings.Masked {
+		fields.Add("apiKey", "has no stored value that "+settings.Masked+" could stand for")
+	}
 	if err := settings.Err(fields, in.faults); err != nil {
 		return ProbeResult{}, err
 	}

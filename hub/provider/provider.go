@@ -215,6 +215,9 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 	}
 	fields := api.Fields{}
 	p, open := in.validate(fields)
+	if in.APIKey.Value == settings.Masked {
+		fields.Add("apiKey", "has no stored value that "+settings.Masked+" could stand for")
+	}
 	open = settings.Restore(fields, open, agent.Provider{}) // there is nothing to restore
 	if err := settings.Err(fields, in.faults); err != nil {
 		return Provider{}, err
@@ -261,11 +264,18 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 		}
 		stored, keyErr := s.open(before)
 		fields := maps.Clone(invalid)
-		open := settings.Restore(fields, settled, stored)
+		same := settings.Origin(string(before.BaseURL)) == settings.Origin(string(want.BaseURL))
+		open := settings.RestoreAt(fields, settled, stored, same)
+		if in.APIKey.Value == settings.Masked || in.APIKey.Value != "" && stored.APIKey != "" && in.APIKey.Value == mask(string(stored.APIKey)) {
+			in.APIKey.Value = "" // what responses have in place of it
+		}
+		if !same && before.sealedKey != nil && in.APIKey == (KeyChange{}) {
+			fields.Add("apiKey", settings.OtherDestination)
+		}
 		if err := settings.Err(fields, in.faults); err != nil {
 			return err
 		}
-		open.APIKey = stored.APIKey // it remains, also at another base URL
+		open.APIKey = stored.APIKey // it remains, at the same origin
 		switch {
 		case in.APIKey.Remove:
 			open.APIKey = ""

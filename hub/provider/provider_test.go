@@ -38,7 +38,7 @@ func TestProviders(t *testing.T) {
 			require.Equal(t, want, member.Get(path).Items()[3])
 		}
 
-		res = s.acme.Put(admin+"/"+id, object{"name": "Local", "protocol": "anthropic", "baseUrl": "http://10.0.0.1:8000", "enabled": false}, "If-Match", `"1"`)
+		res = s.acme.Put(admin+"/"+id, object{"name": "Local", "protocol": "anthropic", "baseUrl": "http://10.0.0.1:8000", "enabled": false, "apiKey": plantedKey}, "If-Match", `"1"`)
 		after := res.Want(http.StatusOK)
 		require.Equal(t, `"2"`, res.Header.Get("ETag"))
 		require.Equal(t, []any{"Local", "anthropic", "api_key", "http://10.0.0.1:8000", "sk-p...wxyz", false, 2.0, []any{}},

@@ -123,32 +123,31 @@ func (r *Keyring) Open(sealed, aad []byte) ([]byte, error) {
 }
 
 // Reseal returns a value that is sealed again, with the first key and for aad, or nil if it was
-// sealed with that one and for aad. former is the aad of an earlier version of the program, or nil.
-// The error is that of [Keyring.Open].
-func (r *Keyring) Reseal(sealed, aad, former []byte) ([]byte, error) {
+// sealed with that one and for aad. former are the aads of earlier versions of the program. The
+// error is that of [Keyring.Open].
+func (r *Keyring) Reseal(sealed, aad []byte, former ...[]byte) ([]byte, error) {
 	plain, err := r.Open(sealed, aad)
 	if err == nil && [header]byte(sealed) == r.keys[0].header {
 		return nil, nil
 	}
-	if err != nil && former != nil {
-		if old, formerErr := r.Open(sealed, former); formerErr == nil {
-			plain, err = old, nil
-		}
-	}
 	if err != nil {
+		if fresh, _ := r.Rebind(sealed, aad, former...); fresh != nil {
+			return fresh, nil
+		}
 		return nil, err
 	}
 	return r.Seal(plain, aad), nil
 }
 
-// Rebind returns a value for aad that was sealed for former, the aad of an earlier version of the
-// program. It returns nil if the value was not sealed for former with a key of the ring.
-func (r *Keyring) Rebind(sealed, aad, former []byte) ([]byte, error) {
-	plain, err := r.Open(sealed, former)
-	if err != nil {
-		return nil, nil //nolint:nilerr // it is not for this call
+// Rebind returns a value for aad that was sealed for one of former, the aads of earlier versions of
+// the program. It returns nil if the value was not sealed for them with a key of the ring.
+func (r *Keyring) Rebind(sealed, aad []byte, former ...[]byte) ([]byte, error) {
+	for _, old := range former {
+		if plain, err := r.Open(sealed, old); err == nil {
+			return r.Seal(plain, aad), nil
+		}
 	}
-	return r.Seal(plain, aad), nil
+	return nil, nil
 }
 
 // KeyID returns the id of the key with which a value was sealed, in hex, or "" for a value that was

@@ -151,7 +151,7 @@ func TestASealedValueIsBoundToItsPlace(t *testing.T) {
 func TestValuesOfAnEarlierVersion(t *testing.T) {
 	former, now := secret.AAD("t", "c", "1"), secret.AAD("t", "c", "1", "acme")
 	older, both := ring(t, raw(1)), ring(t, raw(2), raw(1))
-	for name, reseal := range map[string]func(sealed, aad, former []byte) ([]byte, error){"rebind": both.Rebind, "reseal": both.Reseal} {
+	for name, reseal := range map[string]func(sealed, aad []byte, former ...[]byte) ([]byte, error){"rebind": both.Rebind, "reseal": both.Reseal} {
 		for _, by := range []*secret.Keyring{older, both} {
 			fresh, err := reseal(by.Seal([]byte("x"), former), now, former)
 			require.NoError(t, err, name)

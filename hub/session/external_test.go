@@ -295,3 +295,25 @@ func TestTheRoleOfALoginWithdraws(t *testing.T) {
 		require.Equal(t, []string{"acme " + id + " member acme ada"}, withdrawn)
 	})
 }
+
+// Admins of a former issuer cannot sign in: the last admin of the present one remains.
+func TestAdminsOfAFormerIssuerDoNotCount(t *testing.T) {
+	eachExternal(t, func(t *testing.T, s *server) {
+		former := stranger("acme", "1", "ada")
+		former.Role, former.Issuer = rbac.Admin, "https://former.example.com"
+		ada := s.enter(former).User
+		present := stranger("acme", "2", "bob")
+		present.Role = rbac.Admin
+		bob := s.enter(present)
+		for _, change := range []object{{"role": "member"}, {"status": "disabled"}} {
+			s.patch(bob.AccessToken, usersPath+"/"+bob.User.ID, change).wantError(http.StatusConflict, api.LastAdmin)
+		}
+		s.delete(bob.AccessToken, usersPath+"/"+bob.User.ID).wantError(http.StatusConflict, api.LastAdmin)
+		s.patch(bob.AccessToken, usersPath+"/"+ada.ID, object{"role": "member"}).want(http.StatusOK)
+		s.delete(bob.AccessToken, usersPath+"/"+ada.ID).want(http.StatusNoContent)
+		third := stranger("acme", "3", "cy")
+		third.Role = rbac.Admin
+		s.enter(third)
+		s.delete(bob.AccessToken, usersPath+"/"+bob.User.ID).want(http.StatusNoContent)
+	})
+}

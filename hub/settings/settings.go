@@ -3,8 +3,8 @@
 // needs no code here.
 //
 // The secrets of a value are its fields of type [agent.Secret], and the texts in its fields of any
-// type, such as the further body fields of a provider. Of the address of a provider, the values of
-// its query are secrets.
+// type, such as the further body fields of a provider. Of the address of a provider or an MCP server,
+// the values of its query are secrets.
 package settings
 
 import (
@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -30,7 +31,8 @@ import (
 const Masked = "***"
 
 // Replace returns a copy of v with each secret replaced by the result of do. Keys are those of
-// data.fields, such as headers.X-Token.
+// data.fields, such as headers.X-Token, and each has one secret: a part of several has its position
+// and their number, such as query.a[1/2], and a name with a dot or a bracket is quoted.
 func Replace[T any](v T, do func(key, secret string) string) T {
 	return replace(reflect.ValueOf(&v).Elem(), "", false, do).Interface().(T)
 }
@@ -49,7 +51,7 @@ func replace(v reflect.Value, key string, any bool, do func(key, secret string) 
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			switch {
 			case !field.IsExported() || value.IsZero():
-			case name == "baseUrl":
+			case key == "" && (name == "baseUrl" || name == "url"):
 				fresh.FieldByIndex(field.Index).SetString(replaceQuery(value.String(), do))
 			default:
 				fresh.FieldByIndex(field.Index).Set(replace(value, join(key, name), any, do))
@@ -69,14 +71,14 @@ func replace(v reflect.Value, key string, any bool, do func(key, secret string) 
 			fresh.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
 		}
 		for i := range v.Len() {
-			fresh.Index(i).Set(replace(v.Index(i), key+"["+strconv.Itoa(i)+"]", any, do))
+			fresh.Index(i).Set(replace(v.Index(i), position(key, i, v.Len(), any), any, do))
 		}
 	case reflect.Map:
 		if !v.IsNil() {
 			fresh.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
 		}
 		for name, value := range v.Seq2() {
-			fresh.SetMapIndex(name, replace(value, join(key, name.String()), any, do))
+			fresh.SetMapIndex(name, replace(value, join(key, quoted(name.String(), any)), any, do))
 		}
 	}
 	return fresh
@@ -89,12 +91,68 @@ func replaceQuery(address string, do func(key, secret string) string) string {
 		return address
 	}
 	parts := strings.Split(query, "&")
+	count := map[string]int{}
+	for _, part := range parts {
+		name, _, _ := strings.Cut(part, "=")
+		count[name]++
+	}
+	seen := map[string]int{}
 	for i, part := range parts {
 		name, value, _ := strings.Cut(part, "=")
-		parts[i] = name + "=" + do("query."+name, value)
+		key := "query." + quoted(name, true)
+		if count[name] > 1 {
+			key = position(key, seen[name], count[name], true)
+		}
+		seen[name]++
+		parts[i] = name + "=" + do(key, value)
 	}
 	return base + "?" + strings.Join(parts, "&")
 }
+
+// position returns the key of an element of a list. The number of the elements is part of the key
+// of a secret: without one of them, it is not known which of the stored ones are meant.
+func position(key string, i, n int, secret bool) string {
+	if secret {
+		return fmt.Sprintf("%s[%d/%d]", key, i, n)
+	}
+	return key + "[" + strconv.Itoa(i) + "]"
+}
+
+// quoted returns the name of a member that a user chose, quoted if it could be read as a path.
+func quoted(name string, chosen bool) string {
+	if chosen && strings.ContainsAny(name, `.[]"`) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// Origin returns scheme, host and port of an address: what its secrets are bound to. It returns the
+// whole address if it has none.
+func Origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return address
+	}
+	return strings.ToLower(u.Scheme + "://" + u.Host)
+}
+
+// RestoreAt is [Restore] for secrets that were stored for an address or command. For another one,
+// none is restored.
+func RestoreAt[T any](fields api.Fields, v, stored T, same bool) T {
+	if same {
+		return Restore(fields, v, stored)
+	}
+	return Replace(v, func(key, secret string) string {
+		if secret == Masked {
+			fields.Add(key, OtherDestination)
+			return ""
+		}
+		return secret
+	})
+}
+
+// OtherDestination is the fault of a secret that is stored for another address or command.
+const OtherDestination = "is stored for another destination: enter the value again"
 
 func join(key, name string) string {
 	if key == "" || name == "" { // an embedded struct has no name

@@ -24,7 +24,12 @@ type Sealed struct {
 	// bound to its name.
 	Named bool
 
-	// Unbound is true if earlier versions of the program did not bind values to Bound.
+	// Normal returns the values of Bound as a value is bound to them, in the same order, such as the
+	// origin of an address. Defaults to the values.
+	Normal func(bound []string) []string
+
+	// Unbound is true if earlier versions of the program bound values only to the first ones of Bound,
+	// or to none.
 	Unbound bool
 
 	// Required is true if [Store.Reseal] fails for a value that cannot be opened. Otherwise, the
@@ -36,12 +41,19 @@ type Sealed struct {
 // Place returns the place of a value, to seal and to open it. bound are the values of the columns
 // of Bound.
 func (c Sealed) Place(id string, bound ...string) []byte {
-	return secret.AAD(c.Table, c.Column, id, bound...)
+	return secret.AAD(c.Table, c.Column, id, c.normal(bound)...)
+}
+
+func (c Sealed) normal(bound []string) []string {
+	if c.Normal == nil {
+		return bound
+	}
+	return c.Normal(bound)
 }
 
 // NamedPlace is [Sealed.Place] for a value of a JSON object.
 func (c Sealed) NamedPlace(name, id string, bound ...string) []byte {
-	return secret.AAD(c.Table, c.Column+"/"+name, id, bound...)
+	return secret.AAD(c.Table, c.Column+"/"+name, id, c.normal(bound)...)
 }
 
 // resealBatch is the number of rows that are read at once.
@@ -65,7 +77,7 @@ func (s *Store) Rebind(ctx context.Context, columns ...Sealed) (int, error) {
 	return s.resealAll(ctx, s.Keyring.Rebind, unbound)
 }
 
-type reseal func(sealed, place, former []byte) ([]byte, error)
+type reseal func(sealed, place []byte, former ...[]byte) ([]byte, error)
 
 func (s *Store) resealAll(ctx context.Context, do reseal, columns []Sealed) (total int, err error) {
 	for _, c := range columns {
@@ -143,14 +155,18 @@ func (s *Store) resealRow(ctx context.Context, do reseal, c Sealed, row sealedRo
 
 // resealValue returns a new value, or nil if the value stays as it is.
 func (s *Store) resealValue(ctx context.Context, do reseal, c Sealed, row sealedRow, sealed []byte, name string) ([]byte, error) {
-	place, former := c.Place(row.id, row.bound...), c.Place(row.id)
+	column := c.Column
 	if c.Named {
-		place, former = c.NamedPlace(name, row.id, row.bound...), c.NamedPlace(name, row.id)
+		column += "/" + name
 	}
-	if !c.Unbound {
-		former = nil
+	place := secret.AAD(c.Table, column, row.id, c.normal(row.bound)...)
+	var former [][]byte
+	for n := range row.bound {
+		if c.Unbound {
+			former = append(former, secret.AAD(c.Table, column, row.id, row.bound[:n]...))
+		}
 	}
-	fresh, err := do(sealed, place, former)
+	fresh, err := do(sealed, place, former...)
 	if err != nil && c.Required {
 		return nil, fmt.Errorf("row %s: %w", row.id, err)
 	}

@@ -131,7 +131,7 @@ func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, 
 func (s *Service) replace(ctx context.Context, tx *store.Tx, before, after User) error {
 	demoted := before.administers() && !after.administers()
 	if demoted {
-		if err := s.checkOtherAdmins(ctx, tx, before.TenantID); err != nil {
+		if err := s.checkOtherAdmins(ctx, tx, before); err != nil {
 			return err
 		}
 	}
@@ -184,7 +184,7 @@ func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) 
 		}
 		tx.Record(actionDeleteUser.Record(gone.Target(caller.Event()), deleteUserDetail{Role: string(gone.Role)}))
 		if gone.administers() {
-			if err := s.checkOtherAdmins(ctx, tx, gone.TenantID); err != nil {
+			if err := s.checkOtherAdmins(ctx, tx, gone); err != nil {
 				return err
 			}
 			if err := revokeInvites(ctx, tx, gone); err != nil {
@@ -203,10 +203,10 @@ func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) 
 	return err
 }
 
-// checkOtherAdmins returns api.LastAdmin if the tenant has only one active admin.
-func (s *Service) checkOtherAdmins(ctx context.Context, tx *store.Tx, tenantID string) error {
-	n, err := s.activeAdmins(ctx, tx, tenantID)
-	if err == nil && n < 2 {
+// checkOtherAdmins returns api.LastAdmin if the tenant has no other active admin than u.
+func (s *Service) checkOtherAdmins(ctx context.Context, tx *store.Tx, u User) error {
+	n, err := s.otherAdmins(ctx, tx, u)
+	if err == nil && n < 1 {
 		return api.LastAdmin
 	}
 	return err

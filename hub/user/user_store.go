@@ -1,6 +1,7 @@
 package user
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -88,11 +89,13 @@ func HasUsers(ctx context.Context, q db.Querier, tenantID string) (bool, error) 
 	return db.Value[bool](ctx, q, "read users", `SELECT EXISTS (SELECT 1 FROM members WHERE tenant_id = $1)`, tenantID)
 }
 
-// activeAdmins counts the admins who can sign in in the mode of the hub.
-func (s *Service) activeAdmins(ctx context.Context, tx *store.Tx, tenantID string) (int, error) {
-	return db.Value[int](ctx, tx, "count admins",
-		`SELECT COUNT(*) FROM members WHERE tenant_id = $1 AND role = $2 AND status = $3 AND auth_source = $4`,
-		tenantID, string(rbac.Admin), Active, s.source())
+// otherAdmins counts the admins without u who can sign in in the mode of the hub: with the issuer of
+// the user who makes the change, not with a former one of the tenant.
+func (s *Service) otherAdmins(ctx context.Context, tx *store.Tx, u User) (int, error) {
+	return db.Value[int](ctx, tx, "count admins", `SELECT COUNT(*) FROM members
+		WHERE tenant_id = $1 AND role = $2 AND status = $3 AND auth_source = $4 AND id <> $5 AND COALESCE(issuer, '') =
+			COALESCE((SELECT c.issuer FROM members c WHERE c.tenant_id = $1 AND c.id = $6), '')`,
+		u.TenantID, string(rbac.Admin), Active, s.source(), u.ID, cmp.Or(tx.Caller.UserID, u.ID))
 }
 
 // insert stores a new user. A name that is taken is a db.UniqueViolation.

@@ -178,6 +178,13 @@ type SkillArchive struct {
 	Hash string `json:"hash"` // sha256:<64 hex digits> of the archive
 }
 
+// HubAccess is who may use an agent of a hub.
+type HubAccess struct {
+	Users    []string `json:"users,omitzero"`    // ids or names
+	Groups   []string `json:"groups,omitzero"`   // of the identity provider
+	Everyone bool     `json:"everyone,omitzero"` // of the organization
+}
+
 // Hub is what a hub stores of an agent in addition to the settings of the runtime.
 type Hub struct {
 	Title         string   `json:"title,omitempty"`
@@ -190,6 +197,8 @@ type Hub struct {
 	Tools         []string `json:"tools,omitzero"`    // names of built-in tools
 
 	Deployment Deployment `json:"deployment,omitzero"`
+
+	Access *HubAccess `json:"access,omitzero"` // nil: the user who imports the agent, and admins
 }
 
 // TurnLimit returns MaxTurns or its default.

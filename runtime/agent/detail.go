@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -49,7 +50,21 @@ func (s MCPServer) summary() wire.MCPServer {
 	if s.Transport == TransportStdio {
 		return wire.MCPServer{Transport: s.Transport, Command: s.Command, Args: slices.Clone(s.Args), Env: each(s.Env, hide)}
 	}
-	return wire.MCPServer{Transport: s.Transport, URL: s.URL, Headers: each(s.Headers, hide)}
+	return wire.MCPServer{Transport: s.Transport, URL: withoutValues(s.URL), Headers: each(s.Headers, hide)}
+}
+
+// withoutValues returns an address without the values of its query, which may be secrets.
+func withoutValues(address string) string {
+	base, query, found := strings.Cut(address, "?")
+	if !found {
+		return address
+	}
+	parts := strings.Split(query, "&")
+	for i, part := range parts {
+		name, _, _ := strings.Cut(part, "=")
+		parts[i] = name + "=" + redacted
+	}
+	return base + "?" + strings.Join(parts, "&")
 }
 
 // each maps the values of m. It returns nil for a nil map, so that the JSON has no such field.
