@@ -88,11 +88,11 @@ func (c *Config) globBase(in globInput) (base, pattern string, err error) {
 
 // checkPattern returns an error for an invalid pattern, or one that may take too long to match.
 func checkPattern(pattern string) error {
-	if pattern == "" || strings.IndexByte(pattern, 0) >= 0 || !doublestar.ValidatePattern(pattern) {
-		return fmt.Errorf("%q is not a valid pattern: check for unclosed brackets and braces", pattern)
-	}
 	if len(pattern) > maxPattern {
 		return fmt.Errorf("the pattern is longer than %d bytes", maxPattern)
+	}
+	if pattern == "" || strings.IndexByte(pattern, 0) >= 0 || !doublestar.ValidatePattern(pattern) {
+		return fmt.Errorf("%q is not a valid pattern: check for unclosed brackets and braces", pattern)
 	}
 	alternatives := 1
 	groups := strings.Split(pattern, "{")

@@ -87,6 +87,7 @@ func TestGlobRejects(t *testing.T) {
 		"a brace":               {"{a,b", "", "is not a valid pattern"},
 		"nothing":               {"", "", "is not a valid pattern"},
 		"a null byte":           {"a\x00", "", "is not a valid pattern"},
+		"long and invalid":      {strings.Repeat("[", 80_000), "", "the pattern is longer than 1000 bytes"},
 		"long":                  {strings.Repeat("a", 1001), "", "the pattern is longer than 1000 bytes"},
 		"many braces":           {strings.Repeat("{a,b}", 9), "", "the braces of the pattern expand to more than 256 patterns"},
 		"..":                    {"../*", "", "the pattern ../* contains ..: set path to the directory instead"},

@@ -120,6 +120,7 @@ func TestGrepRejects(t *testing.T) {
 		"the same, \\n": {in{"pattern": `(a|b\n)c`}, "the pattern contains a line break"},
 		"a large one":   {in{"pattern": strings.Repeat("(x{1000})?", 500)}, "the pattern"},
 		"a mode":        {in{"pattern": "a", "output_mode": "lines"}, `output_mode cannot be "lines"`},
+		"a long glob":   {in{"pattern": "a", "glob": strings.Repeat("[", 80_000)}, "glob: the pattern is longer than 1000 bytes"},
 		"a glob":        {in{"pattern": "a", "glob": "[a"}, `glob: "[a" is not a valid pattern`},
 		"a path":        {in{"pattern": "a", "path": "nothing"}, "nothing does not exist"},
 	} {
