@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
@@ -70,6 +71,19 @@ func hashOf(source string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+// Each schema that permits an object is that of a tool, and so is none at all.
+func TestSchemasOfAnyObject(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, js.Config{})
+	for _, schema := range []string{"", "inputSchema: {},", "inputSchema: undefined,", "inputSchema: {type: null},", `inputSchema: {type: ["null", "object"]},`,
+		`inputSchema: {properties: {a: {type: "string"}}},`, `inputSchema: {description: "anything"},`} {
+		subject := load(t, h, `export default {name: "subject", description: "d", `+schema+` call(input: any) { return Object.keys(input).join() }}`)
+		_, err := toolschema.Fit(subject.Spec().InputSchema)
+		require.NoError(t, err, schema)
+		require.Equal(t, tool.Result{Output: "a,b"}, call(t, subject, `{"a": "1", "b": 2}`), schema)
+	}
+}
+
 func TestFaultyFiles(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, js.Config{})
@@ -97,7 +111,7 @@ func TestFaultyFiles(t *testing.T) {
 		{"no call", "a.ts", `export default {name: "a", description: "d", call: 1}`, "call of the default export is not a function"},
 		{"a schema that is none", "a.ts", `export default {name: "a", description: "d", inputSchema: [], call() {}}`,
 			"inputSchema of the default export is not an object"},
-		{"a schema of a string", "a.ts", `export default {name: "a", description: "d", inputSchema: {type: "string"}, call() {}}`, `inputSchema of the default export has no type "object"`},
+		{"a schema of a string", "a.ts", `export default {name: "a", description: "d", inputSchema: {type: "string"}, call() {}}`, `inputSchema of the default export is not of type "object"`},
 		{"a circle of a schema", "a.ts", `const s: any = {type: "object"}; s.s = s; export default {name: "a", description: "d", inputSchema: s, call() {}}`, "circular reference"},
 		{"it throws", "a.ts", "// one\ntype T = string\nfunction f(): never {\n  throw new TypeError('no')\n}\nf()\n" + fine,
 			"load custom tool a.ts: a.ts:4:13: TypeError: no"},

@@ -20,6 +20,7 @@ const split = unbound(String.prototype.split);
 const join = unbound(Array.prototype.join);
 const push = unbound(Array.prototype.push);
 const splice = unbound(Array.prototype.splice);
+const includes = unbound(Array.prototype.includes);
 const test = unbound(RegExp.prototype.test);
 const match = unbound(RegExp.prototype.exec);
 const mapGet = unbound(Map.prototype.get);
@@ -123,7 +124,10 @@ function define(value) {
   if (schema !== undefined && (schema === null || typeof schema !== "object" || isArray(schema))) {
     throw new TypeError("inputSchema of the default export is not an object");
   }
-  if (schema && schema.type !== "object") throw new TypeError('inputSchema of the default export has no type "object"');
+  const type = schema?.type ?? "object"; // without a type, any object
+  if (type !== "object" && !(isArray(type) && includes(type, "object"))) {
+    throw new TypeError('inputSchema of the default export is not of type "object"');
+  }
   definition = value;
 }
 
