@@ -272,7 +272,7 @@ func (a *app) edit(ctx context.Context, text []byte) ([]byte, error) {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, command[0], append(command[1:], file.Name())...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, raw(a.stdout), raw(a.stderr)
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("run the editor: %w", err)
 	}

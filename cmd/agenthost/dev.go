@@ -92,7 +92,7 @@ func (d *dev) serve(ctx context.Context) error {
 	ready := make(chan string, 1) // the URL
 	go func() {
 		ended <- hubcmd.ServeLocal(serving, hubcmd.Local{
-			Addr: d.addr, DataDir: d.data, Getenv: d.getenv, Logger: daemon.NewLogger(d.stderr, level), Authenticate: d.authenticate,
+			Addr: d.addr, DataDir: d.data, Getenv: d.getenv, Logger: daemon.NewLogger(raw(d.stderr), level), Authenticate: d.authenticate,
 			Started: func(url, link string) {
 				d.link = link
 				ready <- url

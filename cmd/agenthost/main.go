@@ -34,10 +34,10 @@ func main() {
 	if err := daemon.Init(); err != nil {
 		fmt.Fprintln(os.Stderr, "agenthost: warning:", err)
 	}
-	a := &app{name: calledAs(os.Args[0]), getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, notify: daemon.Notify}
+	a := &app{name: calledAs(os.Args[0]), getenv: os.Getenv, stdin: os.Stdin, stdout: screenOf(os.Stdout), stderr: screenOf(os.Stderr), notify: daemon.Notify}
 	err := a.run(context.Background(), os.Args[1:])
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "agenthost:", explain(err))
+		fmt.Fprintln(a.stderr, "agenthost:", explain(err))
 	}
 	os.Exit(exitCode(err))
 }

@@ -28,9 +28,9 @@ func (p *progress) Read(buf []byte) (int, error) {
 	if time.Since(p.printed) > progressInterval || err != nil {
 		p.printed = time.Now()
 		if p.size > 0 {
-			fmt.Fprintf(p.app.stderr, "\r%s: %d%%", p.name, min(100, p.done*100/p.size))
+			fmt.Fprintf(raw(p.app.stderr), "\r%s: %d%%", printable(p.name), min(100, p.done*100/p.size))
 		} else {
-			fmt.Fprintf(p.app.stderr, "\r%s: %d bytes", p.name, p.done)
+			fmt.Fprintf(raw(p.app.stderr), "\r%s: %d bytes", printable(p.name), p.done)
 		}
 		if err != nil {
 			fmt.Fprintln(p.app.stderr)

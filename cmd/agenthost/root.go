@@ -74,11 +74,11 @@ var groups = [][2]string{
 
 // addServers adds the commands that serve.
 func (a *app) addServers(root *cobra.Command) error {
-	hub, err := hubcmd.Command(a.getenv, a.stdout, a.stderr)
+	hub, err := hubcmd.Command(a.getenv, a.stdout, raw(a.stderr)) // its logger escapes texts
 	if err != nil {
 		return fmt.Errorf("hub: %w", err)
 	}
-	runtime, err := runtimecmd.Command(a.getenv, a.stdout, a.stderr)
+	runtime, err := runtimecmd.Command(a.getenv, a.stdout, raw(a.stderr))
 	if err != nil {
 		return fmt.Errorf("runtime: %w", err)
 	}

@@ -34,8 +34,8 @@ func (a *app) secret(prompt string) (string, error) {
 	input := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{byByte{a.stdin}, a.stderr}, "")
-	text, err := input.ReadPassword(prompt + ": ")
+	}{byByte{a.stdin}, raw(a.stderr)}, "")
+	text, err := input.ReadPassword(printable(prompt) + ": ")
 	if errors.Is(err, io.EOF) { // Ctrl-C or Ctrl-D
 		err = errInterrupted
 	}
