@@ -198,7 +198,7 @@ func (c *Config) sandboxNote(denied []string, output string, failed bool, room i
 
 // denialWords are what programs print, in lower case, when the system denies an access.
 var denialWords = []string{
-	"permission denied", "operation not permitted", "read-only file system", "device or resource busy", "no such file or directory", "network is unreachable",
+	"permission denied", "operation not permitted", "read-only file system", "device or resource busy", "does not exist; check", "no such file or directory", "network is unreachable",
 	"could not resolve", "name resolution", "connection refused", "eacces", "eperm", "erofs", "ebusy", "enoent", "enotfound", "econnrefused",
 }
 

@@ -81,9 +81,14 @@ func (o *Opener) PrivateDir() string { return o.dirs.Path() }
 // state says what the system enforces. The sandbox is nil if that is nothing.
 func (o *Opener) Open(policy agent.Sandbox, protected, env []string) (tool.Sandbox, wire.Sandbox, error) {
 	state := wire.Sandbox{Mode: policy.Mode}
+	note := ""
 	if rel, err := filepath.Rel(o.cfg.CWD, o.dirs.Path()); err == nil && filepath.IsLocal(rel) {
 		state.Reason = "the working directory contains the directory of temporary files"
 		return nil, state, nil
+	}
+	if repository := o.repository(env); repository != "" {
+		policy.Read = append(slices.Clone(policy.Read), repository)
+		note = " The repository of the working directory is " + repository + ", which can be read: to change it, an operator adds it to sandbox.write."
 	}
 	private, err := o.dirs.Create()
 	if err != nil {
@@ -103,7 +108,7 @@ func (o *Opener) Open(policy agent.Sandbox, protected, env []string) (tool.Sandb
 		o.dirs.Delete(private)
 		return nil, state, fmt.Errorf("open sandbox: %w", err)
 	}
-	b := &box{s: s, dirs: o.dirs, private: private, summary: summary(policy)}
+	b := &box{s: s, dirs: o.dirs, private: private, summary: summary(policy) + note}
 	support := s.Support()
 	state.Files = support.Files
 	if support.Files && !support.Isolated {
