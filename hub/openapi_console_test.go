@@ -55,6 +55,9 @@ func (c *contract) consoleSessions(admin string) {
 	c.reject(401, api.Unauthenticated, "POST", refresh, "", "")
 	c.reject(401, api.Unauthenticated, "POST", refresh, "", "", "Cookie", name+"=unknown")
 	c.reject(401, api.Unauthenticated, "DELETE", session, "", "", "Cookie", name+"=unknown")
+	c.reject(409, api.Conflict, "POST", session, "", `{"username":"meg","password":"`+password+`"}`, "Cookie", first)
+	require.Empty(c.t, c.send("POST", refresh, "", "", "Cookie", first).header.Get("Set-Cookie"), "is not older than five minutes")
+	c.wait(6 * time.Minute)
 	rotated := c.send("POST", refresh, "", "", "Cookie", first)
 	c.ok(200, "GET", "/auth/userinfo", rotated.want(200)["access_token"].(string), "")
 	c.reject(401, api.RefreshReused, "POST", refresh, "", "", "Cookie", first)
@@ -63,8 +66,8 @@ func (c *contract) consoleSessions(admin string) {
 	c.reject(401, api.TokenRevoked, "POST", refresh, "", "", "Cookie", cookie(rotated))
 
 	again, _ := enter("kit")
-	for range 10 {
-		again = cookie(c.send("POST", refresh, "", "", "Cookie", again))
+	for range 120 {
+		c.send("POST", refresh, "", "", "Cookie", again).want(200)
 	}
 	c.reject(429, api.RateLimited, "POST", refresh, "", "", "Cookie", again)
 	idle, _ := enter("kit")

@@ -4,9 +4,12 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -131,8 +134,37 @@ func (s *server) serveUnmatched(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Del("Allow") // the router also lists hidden routes
+	if s.servePage(w, r) {
+		return
+	}
 	s.fail(w, r, httpapi.ErrNotFound)
 }
+
+// servePage responds to a browser that no route matches: the page whose address has no slash at its
+// end, or a page with status 404. It reports false for other clients.
+func (s *server) servePage(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		return false
+	}
+	if short, ok := strings.CutSuffix(r.URL.Path, "/"); ok && slices.Contains(s.methods(short), http.MethodGet) {
+		w.Header().Set("Location", "../"+url.PathEscape(path.Base(short))) // the hub may be below a path
+		w.WriteHeader(http.StatusPermanentRedirect)
+		return true
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(http.StatusNotFound)
+	if r.Method == http.MethodGet {
+		_, _ = io.WriteString(w, notFoundPage) // the client may have disconnected
+	}
+	return true
+}
+
+const notFoundPage = `<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Not found</title></head>
+<body><h1>Not found</h1><p>This hub has no page at this address.</p></body>
+</html>
+`
 
 // methods returns the methods of a path, without those of hidden routes.
 func (s *server) methods(path string) []string {

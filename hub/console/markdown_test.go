@@ -27,7 +27,8 @@ const hostile = `(async () => {
 	const cells = show("|a".repeat(half) + "\n|-" + "\n|".repeat(half)).querySelectorAll("td").length
 	if (cells > length) return cells + " cells"
 	return show("[a](javascript:alert) [b](JaVaScRiPt:alert) [c](data:text/html,x) [d](/console) ![e](vbscript:x) <a href=javascript:alert>f</a> " +
-		"<javascript:alert> https://h:port/ [g](https://agenthost.example.com/g) a_b_c_d").innerHTML
+		"<javascript:alert> https://h:port/ [g](https://agenthost.example.com/g) a_b_c_d" +
+		" [h](" + location.origin + "/auth/login?org=evil) [i](HTTPS://" + location.hostname + ".) [j](http://u:p@" + location.host + "/) " + location.origin + "/k").innerHTML.replaceAll(location.host, "HUB").replaceAll(location.hostname, "NAME")
 })()`
 
 // Markdown of a model has links to other sites only, and its length bounds the time and the memory
@@ -45,7 +46,8 @@ func TestMarkdownOfAHostileModel(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `<p>[a](javascript:alert) [b](JaVaScRiPt:alert) [c](data:text/html,x) [d](/console) ![e](vbscript:x) `+
 		`&lt;a href=javascript:alert&gt;f&lt;/a&gt; &lt;javascript:alert&gt; https://h:port/ `+
-		`<a href="https://agenthost.example.com/g" target="_blank" rel="noopener noreferrer nofollow">g</a> a_b_c_d</p>`, shown)
+		`<a href="https://agenthost.example.com/g" target="_blank" rel="noopener noreferrer nofollow">g</a> a_b_c_d `+
+		`[h](http://HUB/auth/login?org=evil) [i](HTTPS://NAME.) [j](http://u:p@HUB/) http://HUB/k</p>`, shown)
 	b.clean(s.url)
 }
 

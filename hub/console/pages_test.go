@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
@@ -233,6 +234,18 @@ func TestSignInWithAnIdentityProvider(t *testing.T) {
 	require.Equal(t, "/console/account", eval[string](b, "location.pathname"), "the page that the user wanted")
 	b.fits()
 	b.clean(s.url, provider)
+	client["org"] = "evil"
+	s.call("POST", "/api/v1/ops/tenant-clients", "", client, http.StatusCreated)
+	b.do(chromedp.Evaluate[chromedp.Void](`location.assign("/auth/login?org=evil&return_to=/console/login")`)) // as a link in an answer
+	b.wait(`document.body !== null && /Authorize|Replace the session/.test(document.body.innerText)`)
+	if strings.Contains(b.text(), "Authorize") {
+		b.click("button[type=submit]")
+	}
+	b.see("(acme). Continue only if you started a login as ada (evil)")
+	b.click("dialog .plain")
+	b.wait(`location.pathname === "/console"`)
+	b.open(s.url + "/console/account")
+	b.see("acme")
 	other := newTab(t)
 	other.open(s.url + "/console/cli/54321/" + strings.Repeat("A", 43))
 	other.fill("input[name=org]", "acme")

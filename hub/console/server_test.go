@@ -40,6 +40,7 @@ type server struct {
 	url     string
 	advance atomic.Int64 // of the clock
 	down    atomic.Bool  // the server ends every connection
+	refused atomic.Int32 // the status of refreshes of pages, or 0
 	front   *httptest.Server
 	delay   time.Duration // of the demo model
 	model   model.Model   // in place of the demo model
@@ -75,6 +76,10 @@ func serve(t testing.TB, change ...func(*hub.Config)) *server {
 	front.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.down.Load() {
 			panic(http.ErrAbortHandler)
+		}
+		if status := int(s.refused.Load()); status > 0 && strings.HasSuffix(r.URL.Path, "/console/session/refresh") {
+			w.WriteHeader(status)
+			return
 		}
 		http.StripPrefix(at, h).ServeHTTP(w, r)
 	})

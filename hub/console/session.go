@@ -32,12 +32,49 @@ func (s *Service) ofPages(handle api.Handler) api.Handler {
 // signInInput is a login with a password or, in external mode, the code of a login.
 type signInInput struct {
 	session.LoginInput
-	Code string `json:"code"`
+	Code    string `json:"code"`
+	Replace bool   `json:"replace"` // the session of another user in this browser
+}
+
+// signInUsers are the users of a conflict: of the session of the browser, and of the login.
+type signInUsers struct {
+	Session session.Name `json:"session"`
+	Login   session.Name `json:"login"`
+}
+
+// checkReplaced fails with api.Conflict if the browser has a session of another user, whom the
+// user of the page did not agree to sign out. A link of another site or in an answer can lead to a
+// login, but not to this agreement.
+func (s *Service) checkReplaced(r *http.Request, in signInInput) error {
+	if in.Replace {
+		return nil
+	}
+	refresh, err := s.refreshToken(r)
+	if err != nil {
+		return nil // no session
+	}
+	login := session.Name{Username: in.Username, OrgID: api.DefaultTenant}
+	if s.cfg.ExternalMode {
+		if login, err = s.cfg.External.CodeUser(r.Context(), in.Code, s.cfg.External.Browser(r)); err != nil {
+			return err
+		}
+	}
+	current, err := s.cfg.Sessions.UserOf(r.Context(), refresh)
+	if err != nil || current.OrgID == "" || current.Is(login) {
+		return err
+	}
+	return &api.Error{
+		Code: api.Conflict, Message: "This browser is signed in as another user: ask before you send the login with replace.",
+		Data: signInUsers{Session: current, Login: login},
+	}
 }
 
 func (s *Service) signIn(w http.ResponseWriter, r *http.Request) error {
 	in, err := api.Decode[signInInput](w, r)
 	if err != nil {
+		return err
+	}
+	if err := s.checkReplaced(r, in); err != nil {
 		return err
 	}
 	var signIn session.SignIn
@@ -58,7 +95,7 @@ func (s *Service) refresh(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	signIn, err := s.cfg.Sessions.Refresh(r.Context(), api.CallerOf(r), refresh)
+	signIn, err := s.cfg.Sessions.RefreshPage(r.Context(), api.CallerOf(r), refresh)
 	if err != nil { // the cookie stays: another tab may have replaced it at the same time
 		return err
 	}
@@ -78,8 +115,10 @@ func (s *Service) signOut(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) respond(w http.ResponseWriter, r *http.Request, in session.SignIn) error {
-	http.SetCookie(w, s.cookie(in.RefreshToken, int(in.RefreshExpiresIn)))
-	s.cfg.Sessions.SetDevice(w, r, in)
+	if in.RefreshToken != "" {
+		http.SetCookie(w, s.cookie(in.RefreshToken, int(in.RefreshExpiresIn)))
+		s.cfg.Sessions.SetDevice(w, r, in)
+	}
 	return api.Encode(w, http.StatusOK, Session{
 		AccessToken: in.AccessToken, TokenType: in.TokenType, ExpiresIn: in.ExpiresIn, User: in.User, MustChangePassword: in.MustChangePassword,
 	})

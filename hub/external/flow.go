@@ -368,9 +368,6 @@ func (s *Service) Exchange(ctx context.Context, from api.Caller, code, browser s
 		return session.SignIn{}, errCode
 	}
 	u, err := takeCode(ctx, s.store.DB.Write(), hash(code), hash(browser), s.store.Now())
-	if errors.Is(err, errNoFlow) {
-		return session.SignIn{}, errCode
-	}
 	if err != nil {
 		return session.SignIn{}, err
 	}

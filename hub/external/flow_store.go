@@ -50,7 +50,14 @@ func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.
 	err = q.QueryRowContext(ctx, `DELETE FROM login_codes WHERE code_hash = $1 AND browser_hash = $2 AND expires_at > $3
 		RETURNING tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, admin_key, role, group_names`, code, browser, db.Micros(now)).
 		Scan(&u.TenantID, &u.Issuer, &u.Subject, &u.SessionID, &u.Username, &u.DisplayName, &u.Email, &u.Admin, &u.AdminKey, &u.Role, db.JSON{V: &u.Groups})
-	return u, db.WrapOne("take login code", err, errNoFlow)
+	return u, db.WrapOne("take login code", err, errCode)
+}
+
+// readCode returns the user of a code.
+func readCode(ctx context.Context, q db.Querier, code, browser []byte, now time.Time) (n session.Name, err error) {
+	err = q.QueryRowContext(ctx, `SELECT tenant_id, issuer, subject, username FROM login_codes WHERE code_hash = $1 AND browser_hash = $2 AND expires_at > $3`,
+		code, browser, db.Micros(now)).Scan(&n.OrgID, &n.Issuer, &n.Subject, &n.Username)
+	return n, db.WrapOne("read login code", err, errCode)
 }
 
 // deleteCodes deletes the codes of the users that a logout names.

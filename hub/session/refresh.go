@@ -39,6 +39,7 @@ type family struct {
 	why     string // why the session ended
 	idle    time.Time
 	limit   time.Time
+	issued  time.Time
 	rotated time.Time // when the token was rotated; the zero time for the newest token
 }
 

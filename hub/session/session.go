@@ -75,6 +75,7 @@ type Service struct {
 	passwords *password.Service
 	keys      *token.Keys
 	cliTokens *clitoken.Service
+	pages     *api.Limiter // of refreshes, by session
 
 	states  *stateCache
 	worker  *worker
@@ -92,7 +93,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, store: cfg.Store, users: cfg.Users, passwords: cfg.Passwords, keys: cfg.Keys, cliTokens: cfg.CLITokens,
-		states: newStateCache(), stop: func() {},
+		pages: api.NewLimiter(maxPageRefreshes, cfg.Store.Now), states: newStateCache(), stop: func() {},
 	}
 	var err error
 	if s.metrics, err = newMetrics(cfg.Store.MeterProvider, cfg.Passwords.Load); err != nil {
@@ -191,21 +192,29 @@ func (s *Service) newTokens(ctx context.Context, tx *store.Tx, u user.User, o or
 	if err != nil {
 		return SignIn{}, err
 	}
-	expires := earlier(tx.Now.Add(token.Life), o.limit)
-	idle := earlier(tx.Now.Add(sessionIdle), o.limit)
+	signIn, err := s.access(u, o.id, tx.Now, o.limit)
+	signIn.RefreshToken = refresh
+	signIn.RefreshExpiresIn = seconds(earlier(tx.Now.Add(sessionIdle), o.limit).Sub(tx.Now))
+	signIn.DeviceToken = device
+	return signIn, err
+}
+
+// access returns a session with an access token, which is not valid after limit, and without other
+// tokens.
+func (s *Service) access(u user.User, session string, now, limit time.Time) (SignIn, error) {
+	expires := earlier(now.Add(token.Life), limit)
 	access, err := s.keys.Sign(token.Claims{
-		Subject: u.ID, Session: o.id, TenantID: u.TenantID, Name: u.DisplayName, Role: u.Role, IssuedAt: tx.Now, ExpiresAt: expires,
+		Subject: u.ID, Session: session, TenantID: u.TenantID, Name: u.DisplayName, Role: u.Role, IssuedAt: now, ExpiresAt: expires,
 	})
 	if err != nil {
 		return SignIn{}, err
 	}
 	return SignIn{
-		AccessToken: access, TokenType: "Bearer", ExpiresIn: seconds(expires.Sub(tx.Now)),
-		RefreshToken: refresh, RefreshExpiresIn: seconds(idle.Sub(tx.Now)), DeviceToken: device,
+		AccessToken: access, TokenType: "Bearer", ExpiresIn: seconds(expires.Sub(now)),
 		User:               SignInUser{ID: u.ID, Username: u.Username, DisplayName: u.DisplayName, Role: u.Role, TenantID: u.TenantID, OrgID: u.TenantID},
 		MustChangePassword: u.MustChange,
 
-		session: o.id,
+		session: session,
 	}, nil
 }
 

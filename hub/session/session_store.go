@@ -178,15 +178,17 @@ func readFamily(ctx context.Context, q db.Querier, hash []byte) (f family, err e
 	var (
 		revoked, rotated sql.NullInt64
 		idle, limit      int64
+		issued           int64
 		why              sql.NullString
 	)
-	f.user, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, s.id, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, t.rotated_at, `+deviceColumn+`
+	f.user, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, s.id, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, t.created_at, t.rotated_at, `+deviceColumn+`
 		FROM refresh_tokens t JOIN sessions s ON s.id = t.session_id JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE t.hash = $1`, hash),
-		&f.session, &revoked, &why, &idle, &limit, &rotated, &f.device)
+		&f.session, &revoked, &why, &idle, &limit, &issued, &rotated, &f.device)
 	f.revoked = revoked.Valid
 	f.why = why.String
 	f.idle = db.Time(idle)
 	f.limit = db.Time(limit)
+	f.issued = db.Time(issued)
 	f.rotated = db.NullTime(rotated)
 	return f, db.WrapOne("read session", err, api.Unauthenticated.New("The refresh token is unknown: sign in again."))
 }

@@ -22,14 +22,20 @@ let token = "";
 let expires = 0; // of the token, in milliseconds since 1970
 /** @type {User|null} */
 let user = null;
+/** @type {any} */
+let last = null; // the response with the token
 /** @type {(user: User|null, login?: any) => void} */
 let changed = () => {};
-const tabs = new BroadcastChannel("hub-session");
+const shared = "hub-session" + base; // by the tabs of this hub
+const tabs = new BroadcastChannel(shared);
 
 /** currentUser returns the user who is signed in. Only the sign-in is shown without one. */
 export const currentUser = () => /** @type {User} */ (user);
-/** @param {(user: User|null, login?: any) => void} f */
-export const onSession = (f) => { changed = f; };
+/** onSession sets the function that shows a change of the session, and calls it if another tab has sent one. @param {(user: User|null, login?: any) => void} f */
+export function onSession(f) {
+  changed = f;
+  if (user) changed(user, last);
+}
 export const canWrite = () => user !== null && user.role !== "member";
 export const isAdmin = () => user !== null && user.role === "admin";
 
@@ -40,9 +46,9 @@ function accept(login) {
   }
   token = login.access_token;
   expires = Date.now() + login.expires_in * 1000;
-  const before = user;
   user = login.user;
-  if (!before || before.role !== login.user.role || login.must_change_password) changed(user, login);
+  last = login;
+  changed(user, last);
 }
 
 function forget() {
@@ -82,6 +88,9 @@ export async function faultOf(response) {
   return new Fault(response.status, typeof body.error === "string" ? { message: body.error } : body, response.headers);
 }
 
+/** isOver reports whether the hub has ended the session. A limit, a fault of a server or of a proxy, and a lost connection do not end it. */
+export const isOver = (fault) => ["token_expired", "token_revoked", "unauthenticated", "refresh_reused", "account_disabled"].includes(fault.code);
+
 const ended = ["token_expired", "token_revoked", "unauthenticated"];
 
 /** request sends a request with a valid access token, and returns a successful response. @param {string} method @param {string} path @param {Options} options */
@@ -113,7 +122,7 @@ let refreshing = null;
 /** refresh replaces the access token. The session ends if that is rejected. */
 export function refresh() {
   const before = token;
-  refreshing ||= navigator.locks.request("hub-session", async () => {
+  refreshing ||= navigator.locks.request(shared, async () => {
     if (token !== before) return; // another tab was first
     for (let attempt = 1; ; attempt++) {
       const response = await send("POST", "/console/session/refresh");
@@ -128,14 +137,14 @@ export function refresh() {
         await new Promise((done) => setTimeout(done, 150 * attempt));
         continue;
       }
-      if (fault.status === 401 || fault.status === 403) forget();
+      if (isOver(fault)) forget();
       throw fault;
     }
   }).finally(() => { refreshing = null; });
   return refreshing;
 }
 
-/** signIn signs in with {username, password} or {code}. */
+/** signIn signs in with {username, password} or {code}. With replace, it may replace the session of another user in this browser. */
 export async function signIn(credential) {
   const login = await call("POST", "/console/session", credential);
   accept(login);
@@ -143,11 +152,11 @@ export async function signIn(credential) {
   return login;
 }
 
-/** signUp creates an account and signs it in. The tokens of the response are not for pages: they end. */
+/** signUp creates an account and returns its credential. The tokens of the response are not for pages: they end. */
 export async function signUp(path, account) {
   const login = await call("POST", path, account);
   await send("POST", "/auth/logout", { headers: { Authorization: "Bearer " + login.access_token } });
-  return signIn({ username: login.user.username, password: account.password });
+  return { username: login.user.username, password: account.password };
 }
 
 export async function signOut() {

@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { get, signOut } from "./api.js";
 import { base, go, to } from "./router.js";
 import { language, languages, t, titleOf } from "./text.js";
-import { Button } from "../parts/basic.js";
+import { Button, isEnter } from "../parts/basic.js";
 import { Dialog } from "../parts/dialog.js";
 
 /** groups are the pages of a role. */
@@ -108,7 +108,7 @@ function Palette({ user, close }) {
     if (move && results.length) {
       event.preventDefault();
       setAt((at + move + results.length) % results.length);
-    } else if (event.key === "Enter" && results[at]) {
+    } else if (isEnter(event) && results[at]) {
       event.preventDefault();
       choose(results[at]);
     }

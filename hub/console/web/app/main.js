@@ -1,10 +1,10 @@
 // The first module: it finds the session and shows the view of the address.
 import { html, render, useEffect, useState } from "../lib/preact.js";
-import { onSession, refresh } from "./api.js";
+import { currentUser, isOver, onSession, refresh } from "./api.js";
 import { go, to, usePlace } from "./router.js";
-import { loadLanguage } from "./text.js";
+import { loadLanguage, t } from "./text.js";
 import { Frame } from "./frame.js";
-import { Skeleton } from "../parts/basic.js";
+import { describe, Skeleton } from "../parts/basic.js";
 
 /** Lazy shows a component of a module when it has been loaded. A newer hub has other modules: then the page is loaded again. */
 function Lazy({ load, name, ...props }) {
@@ -46,15 +46,34 @@ function viewOf(place, user) {
   return view("Missing", () => import("../pages/start.js"));
 }
 
+const longestWait = 10_000; // milliseconds between two attempts
+
+/** findSession gets an access token. It tries again until the hub grants or rejects one, and reports why it waits. */
+async function findSession(onFault) {
+  for (let wait = 500; !currentUser(); wait = Math.min(2 * wait, longestWait)) {
+    try {
+      await refresh();
+      return;
+    } catch (fault) {
+      if (isOver(fault)) return;
+      onFault(fault);
+      await new Promise((done) => setTimeout(done, Math.max(wait, Math.min(fault.retryAfter * 1000, longestWait))));
+    }
+  }
+}
+
 function App() {
   const place = usePlace();
   const [session, setSession] = useState({ user: /** @type {import("./api.js").User|null} */ (null), ready: false, mustChange: false });
+  const [fault, setFault] = useState(/** @type {any} */ (null));
   useEffect(() => {
+    // Another tab may have sent its login before: then the user is known.
     onSession((user, login) => setSession({ user, ready: true, mustChange: Boolean(login && login.must_change_password) }));
     const registers = place.segments[0] === "register";
     if (registers || new URLSearchParams(location.hash.slice(1)).has("code")) setSession((s) => ({ ...s, ready: true }));
-    else refresh().catch(() => setSession({ user: null, ready: true, mustChange: false }));
+    else findSession(setFault);
   }, []);
+  if (!session.ready && fault) return html`<main class="box"><p class="brand">agenthost</p><h1>${t("error.title")}</h1><p role="alert">${describe(fault)}</p><p role="status">${t("session.again")}</p></main>`;
   if (!session.ready) return html`<div class="page"><${Skeleton} /></div>`;
   if (!session.user || session.mustChange) {
     return html`<${Lazy} key="SignIn" name="SignIn" load=${() => import("../pages/signin.js")} mustChange=${session.mustChange} onDone=${() => {

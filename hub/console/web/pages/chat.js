@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, all, call, canWrite, get, path, query, request } from "../app/api.js";
 import { currentPlace, go, setGuard, setQuery, to } from "../app/router.js";
 import { descriptionOf, relative, t, titleOf } from "../app/text.js";
-import { Button, describe, Empty, Loaded, Page, State, useInterval, useLoad } from "../parts/basic.js";
+import { Button, describe, Empty, isEnter, Loaded, Page, State, useInterval, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { Conversation } from "../parts/conversation.js";
 import { events } from "../parts/events.js";
@@ -203,7 +203,7 @@ function Talk({ agent, session, onChange, files, setFiles }) {
     }
   };
   const onKeyDown = (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (isEnter(event) && !event.shiftKey) {
       event.preventDefault();
       send(text);
     }

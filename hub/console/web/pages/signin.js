@@ -4,6 +4,7 @@ import { call, currentUser, get, query, signIn, signOut, signUp } from "../app/a
 import { base, currentPlace, to } from "../app/router.js";
 import { dateTime, has, language, languages, t } from "../app/text.js";
 import { Button, describe, Skeleton } from "../parts/basic.js";
+import { confirm } from "../parts/dialog.js";
 import { Field, useForm } from "../parts/form.js";
 
 // Browsers do not send the fragment to a server. It is removed from the address and the history.
@@ -47,11 +48,25 @@ function Credentials({ form, action, children }) {
     <${Button} kind="primary" busy=${form.busy}>${action}</${Button}></form>`;
 }
 
+/** enter signs in, and asks before it replaces the session of another user. It returns null if the user keeps that session, which is then shown. */
+async function enter(credential) {
+  try {
+    return await signIn(credential);
+  } catch (fault) {
+    if (!fault.data.session) throw fault;
+    const { session, login } = fault.data;
+    const names = { user: session.username, org: session.org_id, next: login.username, other: login.org_id };
+    if (await confirm({ title: t("signin.replace_title"), text: t("signin.replace", names), action: t("signin.replace_action"), danger: true })) return signIn({ ...credential, replace: true });
+    location.replace(to());
+    return null;
+  }
+}
+
 function Password({ onDone }) {
   const form = useForm({ username: "", password: "" }, async (v) => {
     given = v.password;
-    const login = await signIn(v).catch((fault) => { given = ""; throw fault; });
-    if (login.must_change_password) return;
+    const login = await enter(v).catch((fault) => { given = ""; throw fault; });
+    if (!login || login.must_change_password) return;
     given = "";
     onDone();
   }, { guarded: false });
@@ -94,8 +109,8 @@ function Register({ invite, setup, role, until, onDone }) {
   const form = useForm({ username: setup ? "admin" : "", display_name: "", password: "" }, async (v) => {
     const account = { username: v.username, password: v.password };
     if (v.display_name) account.display_name = v.display_name;
-    await signUp(setup ? "/auth/setup" : "/auth/register", setup ? { ...account, setup_token: setup } : { ...account, token: invite });
-    onDone();
+    const credential = await signUp(setup ? "/auth/setup" : "/auth/register", setup ? { ...account, setup_token: setup } : { ...account, token: invite });
+    if (await enter(credential)) onDone();
   }, { guarded: false });
   return html`<${Box} title=${t("signin.welcome")}><p>${setup ? t("signin.first_account") : t("signin.invited", { role: t("role." + role), until: dateTime(until) })}</p>
     <${Credentials} form=${form} action=${t("signin.create")}>
@@ -121,8 +136,7 @@ export function SignIn({ mustChange, onDone }) {
     for (const name of ["token", "setup", "code", "error"]) fragment.delete(name);
     clear();
     if (code) {
-      await signIn({ code });
-      onDone();
+      if (await enter({ code })) onDone();
       return;
     }
     const mode = await get("/auth/mode");

@@ -12,6 +12,9 @@ export function useId() {
   return ref.current;
 }
 
+/** isEnter reports whether a key event is Enter, and not the end of an input method. That of Safari comes after isComposing, with the code 229. */
+export const isEnter = (event) => event.key === "Enter" && !event.isComposing && event.keyCode !== 229;
+
 /** Button has a kind: primary, plain, danger or quiet. It is disabled while its action runs. */
 export function Button({ kind = "plain", action, busy, children, disabled, label, ...rest }) {
   const [running, setRunning] = useState(false);

@@ -2,7 +2,7 @@
 import { html, useLayoutEffect, useRef, useState } from "../lib/preact.js";
 import { t } from "../app/text.js";
 import { setGuard } from "../app/router.js";
-import { Button, describe, reasonOf, useId } from "./basic.js";
+import { Button, describe, isEnter, reasonOf, useId } from "./basic.js";
 import { confirm } from "./dialog.js";
 
 /** Field has a label above, help below, and the error in its place. Its child is a function of the attributes of the control. */
@@ -58,7 +58,7 @@ export function useForm(initial, save, { guarded = true } = {}) {
     values, stored, dirty, busy, fault, form, submit, errorOf, isChanged, setFault,
     set: (name, value) => setValues((v) => ({ ...v, [name]: value })),
     reset: (next = stored) => { setStored(next); setValues(next); setFault(null); },
-    onKeyDown: (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event); },
+    onKeyDown: (event) => { if (isEnter(event) && (event.ctrlKey || event.metaKey)) submit(event); },
   };
 }
 
@@ -112,7 +112,7 @@ export function NamesField({ form, name, label, help, options }) {
       if (options && options.some((o) => o.value === value) && e.inputType !== "insertText" && e.inputType !== "deleteContentBackward") add(value);
       else setText(value);
     }} onKeyDown=${(e) => {
-      if (e.key === "Enter" && !e.ctrlKey && !e.metaKey) {
+      if (isEnter(e) && !e.ctrlKey && !e.metaKey) {
         e.preventDefault();
         add(text);
       } else if (e.key === "Backspace" && !text && names.length) remove(names[names.length - 1]);

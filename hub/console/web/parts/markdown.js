@@ -12,11 +12,14 @@ export function el(name, attributes = {}, ...children) {
   return e;
 }
 
+/** leadsHere reports whether an address is one of this hub, with any scheme. A text must not lead to what the user can do here, such as a login. */
+const leadsHere = (url) => url.hostname.replace(/\.$/, "") === location.hostname && (!url.port || url.port === location.port);
+
 /** safeLink returns the address of a link that a user may follow, or "". */
 function safeLink(text) {
   try {
     const url = new URL(text);
-    return ["http:", "https:", "mailto:"].includes(url.protocol) ? url.href : "";
+    return ["http:", "https:", "mailto:"].includes(url.protocol) && !leadsHere(url) ? url.href : "";
   } catch {
     return "";
   }

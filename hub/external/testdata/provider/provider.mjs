@@ -10,7 +10,7 @@ server.listen(0, '127.0.0.1', () => {
     clients: [{
       client_id: 'hub',
       client_secret: 'the secret of the hub + &%',
-      redirect_uris: [`${hub}/auth/callback/acme`],
+      redirect_uris: [`${hub}/auth/callback/acme`, `${hub}/auth/callback/evil`],
       post_logout_redirect_uris: [],
       backchannel_logout_uri: `${hub}/auth/backchannel-logout`,
       backchannel_logout_session_required: true,

@@ -1,0 +1,131 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub"
+)
+
+// A page that is loaded often and in many tabs keeps its session, also while the token is rotated.
+func TestPagesKeepTheirSession(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.setUp()
+	b := newTab(t)
+	b.open(s.url + "/console/tools")
+	b.signIn("root", password)
+	b.see("What an agent can call")
+	for range 25 {
+		b.do(chromedp.Navigate(s.url + "/console/tools"))
+		b.see("What an agent can call")
+	}
+	tabs := []*tab{b}
+	for range 4 {
+		tabs = append(tabs, b.another())
+	}
+	for range 8 {
+		s.advance.Add(int64(6 * time.Minute))
+		for _, one := range tabs {
+			one.do(chromedp.Evaluate[chromedp.Void]("setTimeout(() => location.assign(" + `"` + s.url + `/console/skills"))`))
+		}
+		for _, one := range tabs {
+			one.see("There is no skill yet.")
+		}
+	}
+	for _, one := range tabs {
+		one.clean(s.url)
+	}
+}
+
+// A limit, a fault of the hub or of a proxy, and a lost connection are not the end of a session: the
+// page says so, and tries again by itself.
+func TestPagesTryAgain(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.setUp()
+	b := newTab(t)
+	b.open(s.url + "/console/tools")
+	b.signIn("root", password)
+	b.see("What an agent can call")
+	for _, status := range []int32{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusForbidden} {
+		s.refused.Store(status)
+		b.do(chromedp.Navigate(s.url + "/console/tools"))
+		b.see("The page tries again by itself.")
+		s.refused.Store(0)
+		b.see("What an agent can call")
+	}
+	s.refused.Store(http.StatusServiceUnavailable)
+	s.advance.Add(int64(16 * time.Minute))
+	b.click(`a[href$="/skills"]`)
+	b.wait(`document.querySelector("[role=alert]") !== null`)
+	require.NotContains(t, b.text(), "Sign in to agenthost")
+	s.refused.Store(0)
+	b.click(".problem button")
+	b.see("There is no skill yet.")
+}
+
+// A login that would replace the session of another user asks first, and nothing changes if the
+// user keeps the session.
+func TestALoginThatReplacesASession(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	invite := s.call("POST", "/api/v1/admin/invites", s.setUp(), map[string]string{"role": "member"}, http.StatusCreated)["url"].(string)
+	b := newTab(t)
+	b.open(s.url + "/console/account")
+	b.signIn("root", password)
+	b.see("This session")
+	other := b.another()
+	other.open(invite)
+	other.fill("input[name=username]", "mia")
+	other.fill("input[name=password]", password)
+	other.click("form button.primary")
+	other.see("This browser is signed in as root (default). Continue only if you started a login as mia (default)")
+	other.click("dialog .plain")
+	other.wait(`location.pathname === "/console"`)
+	other.see("root")
+	sign := `fetch("/console/session", { method: "POST", headers: { "Content-Type": "application/json" },
+		body: JSON.stringify({ username: "%s", password: "` + password + `", replace: %s }) }).then((r) => r.status)`
+	post := func(name, replace string) int {
+		t.Helper()
+		status, err := chromedp.Run(b.ctx, chromedp.Evaluate[int](fmt.Sprintf(sign, name, replace), chromedp.EvalAwaitPromise))
+		require.NoError(t, err)
+		return status
+	}
+	require.Equal(t, http.StatusConflict, post("mia", "false"))
+	require.Equal(t, http.StatusConflict, post("nobody", "false"), "whoever exists")
+	require.Equal(t, http.StatusOK, post("ROOT", "false"), "the same user")
+	require.Equal(t, http.StatusOK, post("mia", "true"))
+	b.open(s.url + "/console/account")
+	b.see("mia")
+	require.Equal(t, http.StatusConflict, post("root", "false"))
+}
+
+// Browsers get a page at every address.
+func TestBrowsersGetPages(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(cfg *hub.Config) { cfg.PublicURL += "/below" })
+	s.setUp()
+	b := newTab(t)
+	b.open(s.url + "/console/")
+	b.see("Sign in to agenthost")
+	require.Equal(t, s.url+"/console", eval[string](b, "location.href"))
+	b.open(s.url + "/console/login/")
+	b.see("Sign in to agenthost")
+	b.open(s.url + "/docs/")
+	b.wait(`location.pathname === "/below/docs"`)
+	for _, path := range []string{"/console/a/b/c/d", "/console/a/b/c/d/", "/consol", "/docs/a", "/console//", "/api/v1/nothing"} {
+		res, body := s.get(path, http.Header{"Accept": {"text/html,application/xhtml+xml,*/*;q=0.8"}})
+		require.Equal(t, http.StatusNotFound, res.StatusCode, path)
+		require.Equal(t, "text/html; charset=utf-8", res.Header.Get("Content-Type"))
+		require.Contains(t, body, "no page at this address")
+		res, body = s.get(path, http.Header{"Accept": {"application/json"}})
+		require.Equal(t, http.StatusNotFound, res.StatusCode)
+		require.Contains(t, body, "not_found")
+	}
+}
