@@ -110,6 +110,8 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 	switch {
 	case errors.Is(err, errSent):
 		return nil, m.sent, nil
+	case errors.Is(err, relay.ErrRelayed): // by a concurrent call
+		return nil, before, nil
 	case errors.Is(err, relay.ErrStartedBefore):
 		return nil, &earlier{session: m.session, seq: m.user.Seq}, nil
 	}

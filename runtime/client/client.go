@@ -28,6 +28,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -231,12 +232,20 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body any
 	if c.key != "" {
 		req.Header.Set("X-Api-Key", c.key)
 	}
+	if run, ok := body.(wire.RunRequest); ok && run.RunID != nil {
+		// A runtime accepts a run with an id once: net/http sends the request again if a connection that
+		// was unused was closed before the response.
+		req.Header.Set("Idempotency-Key", *run.RunID)
+	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("call runtime: %w", err) // err is the cause of ctx if that ended
 	}
 	return res, nil
 }
+
+// maxText bounds the text of an error, in bytes: a runtime is not trusted.
+const maxText = 1 << 10
 
 // Error is an error response of the runtime.
 type Error struct {
@@ -283,7 +292,7 @@ func (e *Error) Error() string {
 	if e.Body.RequestID != "" {
 		b.WriteString(" (request " + e.Body.RequestID + ")")
 	}
-	return b.String()
+	return excerpt.Head(b.String(), maxText)
 }
 
 // failure returns the error of a response.

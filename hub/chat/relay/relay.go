@@ -187,6 +187,13 @@ func (r *Relay) Close() error {
 	return nil
 }
 
+// maxUnsaved is the number of answers that have ended and are not stored, from which no further ones
+// begin. The memory of all is bounded in addition.
+const maxUnsaved = 2000
+
+// ErrRelayed is returned by [Relay.Start] if this hub relays the answer of the run.
+var ErrRelayed = errors.New("the answer of the run is in progress")
+
 // enter adds an answer that begins.
 func (r *Relay) enter(a *Answer) error {
 	r.mu.Lock()
@@ -195,7 +202,9 @@ func (r *Relay) enter(a *Answer) error {
 	case r.closed:
 		return &api.Error{Code: api.Unavailable, Message: "The hub shuts down: try again."}
 	case r.answers[a.run.ID] != nil:
-		return inProgress()
+		return ErrRelayed
+	case r.unsaved >= maxUnsaved:
+		return &api.Error{Code: api.Unavailable, RetryAfter: limitedFor, Message: "The database takes no answers at present: try again."}
 	}
 	r.open.Add(1)
 	r.answers[a.run.ID] = a

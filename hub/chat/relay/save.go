@@ -17,9 +17,8 @@ import (
 const (
 	renewEvery  = store.LeaseTime / 5
 	writeWithin = 10 * time.Second
-	retryFor    = time.Minute // an ended answer, while the database is unavailable
-	batchRows   = 200         // of one transaction
-	batchBytes  = 8 << 20     // of the answers in progress of one transaction
+	batchRows   = 200     // of one transaction
+	batchBytes  = 8 << 20 // of the answers in progress of one transaction
 )
 
 // storeEnded stores the answers that have ended soon.
@@ -133,15 +132,27 @@ func (r *Relay) saveEnded(ctx context.Context) {
 	all := r.ended
 	r.ended = nil
 	r.mu.Unlock()
-	for batch := range slices.Chunk(all, batchRows) {
-		if err := r.saveBatch(ctx, batch); err == nil || len(batch) == 1 || errors.Is(err, db.ErrUnavailable) {
+	for len(all) > 0 {
+		batch := all[:min(batchRows, len(all))]
+		err := r.saveBatch(ctx, batch)
+		if unavailable(err) { // the next tick tries again
+			r.stored(all, err)
+			return
+		}
+		if err == nil || len(batch) == 1 {
 			r.stored(batch, err)
 		} else {
 			for one := range slices.Chunk(batch, 1) {
 				r.stored(one, r.saveBatch(ctx, one))
 			}
 		}
+		all = all[len(batch):]
 	}
+}
+
+// unavailable reports whether the database could not be reached, or did not respond in time.
+func unavailable(err error) bool {
+	return errors.Is(err, db.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // saveBatch stores answers that have ended in one transaction. It renews the leases before, since
@@ -212,7 +223,8 @@ func (a *Answer) counted() usage.Run {
 	return run
 }
 
-// stored reports the result of a batch. The next tick tries again if the database was unavailable.
+// stored reports the result of a batch. The next tick tries again if the database was unavailable,
+// until the hub ends: the answers hold their memory, and no further ones begin if they are too many.
 // An answer that could not be stored stays partial, and its lease ends by itself.
 func (r *Relay) stored(batch []*Answer, err error) {
 	if errors.Is(err, errNotOwned) {
@@ -222,7 +234,7 @@ func (r *Relay) stored(batch []*Answer, err error) {
 		r.store.Logger.Warn("storing answers failed", "err", err)
 	}
 	for _, a := range batch {
-		if errors.Is(err, db.ErrUnavailable) && time.Since(a.concluded) < retryFor {
+		if unavailable(err) {
 			r.mu.Lock()
 			r.ended = append(r.ended, a)
 			r.mu.Unlock()
