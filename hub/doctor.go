@@ -44,6 +44,7 @@ func Diagnose(ctx context.Context, cfg Config) []doctor.Result {
 			{Name: "storage", Within: 5 * time.Minute, Do: x.storage},
 			{Name: "clock", Do: x.clock},
 			{Name: "prices", Do: x.prices},
+			{Name: "budgets", Do: x.budgets},
 			{Name: "machine", Do: x.machine},
 		}, checks...)
 	}
@@ -191,6 +192,18 @@ func (x *examined) prices(ctx context.Context) []doctor.Result {
 	}
 	return doctor.Warn(fmt.Sprintf("%d models of the last 30 days have no price, such as %q: their runs cost 0, and budgets in cost do not limit them", len(models), models[0]),
 		"set their prices in HUB_MODEL_PRICES")
+}
+
+// budgets reports that budgets of users do not limit runs at /runtime, which have no user.
+func (x *examined) budgets(ctx context.Context) []doctor.Result {
+	n, err := usage.LimitedUsers(ctx, x.db.Read())
+	if err != nil {
+		return doctor.Fail(err.Error(), "see the check of the database")
+	}
+	if n == 0 {
+		return nil
+	}
+	return doctor.Warn(fmt.Sprintf("the budgets of %d users do not limit runs at /runtime, which have no user", n), "give the agents budgets too")
 }
 
 // now returns the time of the clock of the configuration.

@@ -32,6 +32,7 @@ var allTenants = map[string]string{
 	"usage: SELECT ? AS answers":                                 "the expression names its tenant",
 	"usage: UPDATE usage_reserves SET alive_until":               "a hub extends its own reserves, which are those of all tenants",
 	"usage: SELECT EXISTS (SELECT 1 FROM usage_reserves WHERE ":  "the reserves of hubs that have ended are those of all tenants",
+	"usage: SELECT COUNT(*) FROM usage_budgets":                  "doctor reports for all tenants",
 	"db: SELECT current_setting":                                 "the version of the server",
 	"db: SELECT data FROM sqlite_dbpage":                         "a dump has the data of all tenants",
 	"db: SELECT pg_export_snapshot":                              "a dump has the data of all tenants",

@@ -164,3 +164,16 @@ func TestACostBudgetDoesNotLimitFreeModels(t *testing.T) {
 		require.ErrorIs(t, service.NewDirect("acme", "free").Begin(t.Context()), api.RateLimited)
 	}, series...)
 }
+
+// The number of users with a hard limit is that of all tenants.
+func TestLimitedUsers(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t, series...), nil)
+	ada := s.As("acme", "ada", rbac.Admin)
+	ada.Put(budgets+"/agent/a", object{"period": "day", "unit": "tokens", "hard": 5}).Want(http.StatusOK)
+	ada.Put(budgets+"/user/soft", object{"period": "day", "unit": "tokens", "soft": 5}).Want(http.StatusOK)
+	ada.Put(budgets+"/user/hard", object{"period": "day", "unit": "tokens", "hard": 5}).Want(http.StatusOK)
+	n, err := usage.LimitedUsers(t.Context(), s.store.Read())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}

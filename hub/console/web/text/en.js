@@ -198,7 +198,7 @@ export default {
   "budget.resets": "Ends",
   "budget.soft": "Warning from",
   "budget.spent": "Used",
-  "budget.text": "A budget limits an agent or a user for a day or a month.",
+  "budget.text": "A budget limits an agent or a user for a day or a month. That of a user does not limit runs at /runtime, which have no user.",
   "budget.unit": "Unit",
   "budget.unit.cost": "Cost",
   "budget.unit.tokens": "Tokens",

@@ -198,7 +198,7 @@ export default {
   "budget.resets": "结束",
   "budget.soft": "警告阈值",
   "budget.spent": "已用",
-  "budget.text": "预算限制智能体或用户一天或一个月的用量。",
+  "budget.text": "预算限制智能体或用户一天或一个月的用量。用户的预算不限制 /runtime 的运行，因为这些运行没有用户。",
   "budget.unit": "单位",
   "budget.unit.cost": "费用",
   "budget.unit.tokens": "词元",
