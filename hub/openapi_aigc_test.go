@@ -14,7 +14,7 @@ func (c *contract) aigc(admin string) {
 		producer = "00119144030071526726XG10000"
 	)
 	with := func(fields string) string {
-		return `{"enabled":true,"companyName":"Example","contentProducer":"` + producer + `"` + fields + `}`
+		return c.override(`{"enabled":true,"companyName":"Example","contentProducer":"`+producer+`"}`, fields)
 	}
 	c.ok(200, "GET", config, admin, "")
 	c.reject(404, api.NotFound, "POST", rotate, admin, "")

@@ -175,7 +175,7 @@ func (c *contract) agents(admin string) {
 	c.ok(201, "POST", agents, admin, `{"name":"writer","title":null,"enabled":false,"isDefault":null,"providerId":"demo","model":"demo","maxTurns":null,"allowedTools":null,"sandbox":null,"subagents":null}`)
 	c.reject(409, api.NameTaken, "POST", agents, admin, coder)
 	with := func(fields string) string {
-		return `{"name":"a","providerId":"demo","model":"demo"` + fields + `}`
+		return c.override(`{"name":"a","providerId":"demo","model":"demo"}`, fields)
 	}
 	c.faulty("POST", agents, admin, `{}`, with(`,"name":"manifest"`), with(`,"name":"A"`), with(`,"providerId":""`), with(`,"providerId":"`+unknownID+`"`),
 		with(`,"maxTurns":0`), with(`,"permissionMode":"root"`), with(`,"tools":["Read","Read"]`), with(`,"settingSources":["etc"]`),

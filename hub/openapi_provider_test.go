@@ -26,7 +26,7 @@ func (c *contract) providers(admin string) {
 	const public = "/api/v1/providers"
 	address := c.modelServer()
 	with := func(fields string) string {
-		return `{"name":"Gateway","protocol":"openai","baseUrl":"` + address + `","apiKey":"sk-1234"` + fields + `}`
+		return c.override(`{"name":"Gateway","protocol":"openai","baseUrl":"`+address+`","apiKey":"sk-1234"}`, fields)
 	}
 	c.faulty("POST", providers, admin, `{}`, with(`,"name":" "`), with(`,"protocol":"demo"`), with(`,"authStyle":"basic"`), with(`,"baseUrl":"ftp://a"`),
 		with(`,"apiKey":"a b"`), with(`,"models":[{"id":""}]`), with(`,"models":[{"id":"m","contextWindow":-1}]`), with(`,"name":"a\nb"`))

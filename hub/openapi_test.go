@@ -237,6 +237,9 @@ func (c *contract) completeExcept(operations map[string]*openapi3.Operation, uns
 				continue // which fields it has depends on the progress of the reconciler
 			}
 			for _, field := range fieldsOf(content.Schema.Value, "") {
+				if field == " next" && !c.fields[at+field] {
+					continue // of a page of 4 MiB: catalog.TestListsOfLargeAgents
+				}
 				saw(c.fields, at+field)
 			}
 		}

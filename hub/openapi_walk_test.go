@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -94,6 +95,18 @@ func (c *contract) faulty(method, path, token string, bodies ...string) {
 	for _, body := range bodies {
 		c.reject(http.StatusBadRequest, api.ValidationFailed, method, path, token, body)
 	}
+}
+
+// override returns a JSON object with further members, which replace its own of the same name. They
+// begin with a comma, or are empty.
+func (c *contract) override(object, members string) string {
+	c.t.Helper()
+	all := map[string]json.RawMessage{}
+	require.NoError(c.t, json.Unmarshal([]byte(object), &all))
+	require.NoError(c.t, json.Unmarshal([]byte("{"+strings.TrimPrefix(members, ",")+"}"), &all))
+	text, err := json.Marshal(all)
+	require.NoError(c.t, err)
+	return string(text)
 }
 
 // unpaged asks for pages that there cannot be, and for some that there can.

@@ -51,7 +51,7 @@ func (s *Service) checkReplaced(r *http.Request, in signInInput) error {
 	}
 	refresh, err := s.refreshToken(r)
 	if err != nil {
-		return nil // no session
+		return nil //nolint:nilerr // the browser has no session
 	}
 	login := session.Name{Username: in.Username, OrgID: api.DefaultTenant}
 	if s.cfg.ExternalMode {

@@ -64,8 +64,8 @@ func (s *Service) Models(ctx context.Context, q db.Querier, tenantID, agentName 
 		if db.Unavailable(err) {
 			return nil, err
 		}
-		if err != nil { // without its key, or of an older version
-			return nil, nil
+		if err != nil {
+			return nil, nil //nolint:nilerr // without its key, or of an older version
 		}
 		models = append(models, request.Config.Model)
 		for _, subagent := range request.Config.Subagents {

@@ -50,10 +50,16 @@ func (s *Service) RefreshPage(ctx context.Context, from api.Caller, in RefreshIn
 // has ended.
 func (s *Service) UserOf(ctx context.Context, in RefreshInput) (Name, error) {
 	f, err := readFamily(ctx, s.store.Read(), hashOf(in.RefreshToken))
-	if errors.Is(err, api.Unauthenticated) || err == nil && f.usable(s.store.Now()) != nil {
+	if errors.Is(err, api.Unauthenticated) {
 		return Name{}, nil
 	}
-	return nameOf(f.user), err
+	if err != nil {
+		return Name{}, err
+	}
+	if ended := f.usable(s.store.Now()) != nil; ended {
+		return Name{}, nil
+	}
+	return nameOf(f.user), nil
 }
 
 // Name is who a user is to people. Issuer and Subject are those of the identity provider, or "".

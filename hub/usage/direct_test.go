@@ -75,13 +75,6 @@ func (s *server) renew() (stop func()) {
 	return stop
 }
 
-// aliveUntil returns the end of the reserves.
-func (s *server) aliveUntil() (at int64) {
-	s.t.Helper()
-	require.NoError(s.t, s.store.Read().QueryRowContext(s.t.Context(), `SELECT COALESCE(MIN(alive_until), 0) FROM usage_reserves`).Scan(&at))
-	return at
-}
-
 // hubs serves two hubs on one database.
 func hubs(t *testing.T, url string) (a, b *server) {
 	t.Helper()

@@ -79,7 +79,7 @@ func TestClasses(t *testing.T) {
 		{"statement cancelled", state("57014"), []string{"unavailable"}},
 		{"shutdown", state("57P01"), []string{"unavailable", "disconnected"}},
 		{"standby", state("25006"), []string{"unavailable", "rolled back"}},
-		{"broken connection", state("08006"), []string{"unavailable"}},
+		{"broken connection", state("08006"), []string{"unavailable", "disconnected"}},
 		{"input/output error", state("58030"), []string{"unavailable"}},
 		{"internal error", state("XX000"), nil},
 		{"unknown table", state("42P01"), []string{"rolled back"}},
