@@ -113,7 +113,7 @@ func (a *app) diffCommand() *cobra.Command {
 	cmd := a.command(action{
 		use: "diff", short: "Compare the agents of a file with those of the hub",
 		long: `Prints what agents apply would change: lines of the hub with -, lines of the file with +. A line that the file does
-not have gets its default. The exit code is 8 if there is a difference.`,
+not have gets its default; who may use the agent remains. The exit code is 8 if there is a difference.`,
 		example: "  agenthost agents diff -f agents.yaml",
 		run: func(ctx context.Context, c *client.Client, _ []string) error {
 			files, err := a.readAgents(path)
@@ -134,6 +134,9 @@ not have gets its default. The exit code is 8 if there is a difference.`,
 				if err != nil {
 					return err
 				}
+				if !slices.ContainsFunc(next, isAccess) { // apply changes it only if the file has it
+					former = slices.DeleteFunc(former, isAccess)
+				}
 				for _, line := range difference(former, next) {
 					different = true
 					if _, err := fmt.Fprintln(a.stdout, line[:1]+" "+file.name+"."+printable(line[1:])); err != nil {
@@ -150,6 +153,9 @@ not have gets its default. The exit code is 8 if there is a difference.`,
 	fileFlag(cmd, &path, "agents")
 	return cmd
 }
+
+// isAccess reports whether a line of settings says who may use the agent.
+func isAccess(line string) bool { return strings.HasPrefix(line, "hub.access.") }
 
 // settings returns the settings of a file with one agent, each as path: value, sorted and without
 // those that are empty. Variables are not replaced.

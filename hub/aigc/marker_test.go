@@ -62,11 +62,15 @@ func TestAnswersAreLabeled(t *testing.T) {
 		signed, err := json.Marshal(first.Label)
 		require.NoError(t, err)
 		for _, body := range []string{
-			`{"Label":"3","label":"1",` + string(signed[len(`{"Label":"2",`):]), `{"Label":"3",` + string(signed[1:]), `{"\u004cabel":"3",` + string(signed[1:]),
+			`{"Label":"3","label":"1",` + string(signed[len(`{"Label":"2",`):]),
 			`{"Label":"3","aigc":` + string(signed) + `}`, `{"aigc":` + string(signed) + `,"Label":"3"}`, `{"aigc":` + string(signed) + `,"AIGC":{}}`, `{"Label":1}`,
 		} {
 			v := s.acme.Post(verify, json.RawMessage(body)).Want(http.StatusOK)
 			require.Equal(t, object{"valid": false, "reason": "malformed"}, v, body)
+		}
+
+		for _, body := range []string{`{"Label":"3",` + string(signed[1:]), `{"\u004cabel":"3",` + string(signed[1:])} {
+			s.acme.Post(verify, json.RawMessage(body)).Error(http.StatusBadRequest, api.InvalidRequest)
 		}
 
 		s.acme.Put(config, valid(object{"signing": object{"enabled": false}})).Want(http.StatusOK)

@@ -102,7 +102,6 @@ func TestTheContentHashIsStable(t *testing.T) {
 
 func TestTheManifestChangesWithWhatAgentsRun(t *testing.T) {
 	t.Parallel()
-	hashes := map[string]bool{}
 	dbtest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url, nil)
 		server := object{"name": "m", "transport": "http", "url": "https://m.example", "headers": object{"X-Key": "secret"}}
@@ -124,7 +123,6 @@ func TestTheManifestChangesWithWhatAgentsRun(t *testing.T) {
 			return body["contentHash"].(string)
 		}
 		first := read()
-		hashes[first] = true
 		seen := map[string]bool{first: true}
 		for i, do := range []func(){
 			func() { s.ada.Put(mcps+"/m", with(server, "url", "https://n.example")).Want(http.StatusOK) },
@@ -149,7 +147,6 @@ func TestTheManifestChangesWithWhatAgentsRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before, m.ContentHash)
 	})
-	require.Len(t, hashes, 1, "both engines have the same hash")
 }
 
 func TestMCPServersShowNoSecret(t *testing.T) {

@@ -56,8 +56,8 @@ func (s *Service) UserOf(ctx context.Context, in RefreshInput) (Name, error) {
 	if err != nil {
 		return Name{}, err
 	}
-	if ended := f.usable(s.store.Now()) != nil; ended {
-		return Name{}, nil
+	if f.usable(s.store.Now()) != nil {
+		return Name{}, nil //nolint:nilerr // it has ended
 	}
 	return nameOf(f.user), nil
 }
