@@ -204,7 +204,9 @@ func TestDirectRunsAtTheEndOfAHub(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, url string) {
 				s := openSpender(t, url, modeltest.Text("Half"), modeltest.Hang())
-				s.limit(2)
+				// Two reserves do not fit. The estimate of a cancelled run is that of its prompt and its tools.
+				const limits = `{"period":"month","unit":"tokens","hard":40000,"reserve":30000}`
+				s.hubs[0].call("PUT", budgets+"/agent/helper", s.admin, limits).want(http.StatusOK)
 				res, err := s.start(t.Context(), 3)
 				require.NoError(t, err)
 				defer res.Body.Close()

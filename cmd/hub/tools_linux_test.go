@@ -58,15 +58,13 @@ func TestHostileToolsDoNotEndTheHub(t *testing.T) {
 	for c := 'b'; c <= 'z'; c++ {
 		doubling += "," + string(c) + "=" + string(c-1) + "+" + string(c-1)
 	}
-	const stack, memory, seconds = "limit of the stack", "limit of memory", "the limit is 5s"
+	const stack, memory = "limit of the stack", "limit of memory"
 	for name, row := range map[string]struct{ source, limit string }{
-		"a regular expression":      {"let x\n/'/;" + strings.Repeat("(", 260_000) + "'\n" + good, stack},
-		"enums":                     {doubling + ",A=z+z,B=A+A,C=B+B}\n" + good, memory},
-		"a loop":                    {"for (;;);", seconds},
-		"escapes":                   {strings.Repeat(`\u{`, 5<<20/3), "a.ts:1:"},
-		"an await":                  {"await new Promise(() => {})\n" + good, "Top-level await"},
-		"a definition without end":  {"const all = []; for (;;) all.push({}); export default all", "out of memory"},
-		"the environment and files": {"throw new Error(typeof process + typeof Deno + typeof std + [1])\n" + good, "Error: undefinedundefinedundefined1"},
+		"a regular expression":     {"let x\n/'/;" + strings.Repeat("(", 260_000) + "'\n" + good, stack},
+		"enums":                    {doubling + ",A=z+z,B=A+A,C=B+B}\n" + good, memory},
+		"a loop":                   {"for (;;);", "the name must be a literal"},
+		"escapes":                  {strings.Repeat(`\u{`, 5<<20/3), "a.ts:1:"},
+		"a definition without end": {"const all = []; for (;;) all.push({}); export default all", "the name must be a literal"},
 	} {
 		res := do(t, uploadOf(t, p.URL, admin, row.source))
 		require.Equal(t, http.StatusUnprocessableEntity, res.status, "%s: %s", name, res.text)
@@ -74,7 +72,7 @@ func TestHostileToolsDoNotEndTheHub(t *testing.T) {
 		require.Contains(t, res.body["message"], row.limit, name)
 		require.Empty(t, processes(path, js.WorkerArg), name)
 	}
-	res := do(t, uploadOf(t, p.URL, admin, good))
+	res := do(t, uploadOf(t, p.URL, admin, "for (;;) throw 1\n"+good)) // it is not executed
 	require.Equal(t, http.StatusCreated, res.status, res.text)
 	require.Equal(t, "good", res.body["name"])
 	status, err := os.ReadFile("/proc/" + processes(path, "--addr")[0] + "/status")
@@ -84,7 +82,7 @@ func TestHostileToolsDoNotEndTheHub(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, kib, 256<<10, "KiB that were resident")
 
-	hanging := uploadOf(t, p.URL, admin, "for (;;);")
+	hanging := uploadOf(t, p.URL, admin, doubling+",A=z+z,B=A+A,C=B+B}\n"+good)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
