@@ -55,7 +55,9 @@ func TestDiagnose(t *testing.T) {
 		d := dbtest.Open(t, url)
 		require.NoError(t, db.Exec(t.Context(), d.Write(), "plant", `UPDATE audit_heads SET at = $1`, db.Micros(time.Now().Add(time.Hour))))
 		found(examine(func(*hub.Config) {}), "clock", "in the future", "pruned late")
-		require.NoError(t, db.Exec(t.Context(), d.Write(), "plant", `INSERT INTO usage_days VALUES ('acme', 'agent', $1, 'a', '', 'nameless', '', 1, 5, 0, 0, 0, 0, 0)`,
+		require.NoError(t, db.Exec(t.Context(), d.Write(), "plant", `INSERT INTO usage_days (tenant_id, slice, day,
+			agent_name, user_id, model, user_name, runs, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost)
+			VALUES ('acme', 'agent', $1, 'a', '', 'nameless', '', 1, 5, 0, 0, 0, 0, 0)`,
 			time.Now().Unix()/(24*60*60)))
 		require.Contains(t, fmt.Sprint(examine(func(*hub.Config) {})), `1 models of the last 30 days have no price, such as "nameless"`)
 		require.NoError(t, db.Exec(t.Context(), d.Write(), "plant", `DELETE FROM agenthost_migrations WHERE series = 'chat'`))

@@ -12,8 +12,8 @@ import (
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
-// A reserve counts for all hubs. That of a hub that is killed ends with its lease, and no other one
-// does.
+// A reserve counts for all hubs. That of a run whose hub is killed is counted when the lease of the
+// hub ends, because nothing reports the tokens of the run. No other one ends.
 func TestReservesOfAKilledHub(t *testing.T) {
 	t.Parallel()
 	p := openProduct(t, database(t, pgtest.URL(t))...)
@@ -36,6 +36,14 @@ func TestReservesOfAKilledHub(t *testing.T) {
 	require.Equal(t, http.StatusOK, begin(p.URL))
 	require.Equal(t, http.StatusTooManyRequests, begin(p.URL), "the other hub has a reserve")
 	kill(t, other)
-	require.Eventually(t, func() bool { return begin(p.URL) == http.StatusOK }, daemontest.Patience, 100*time.Millisecond)
-	require.Equal(t, http.StatusTooManyRequests, begin(p.URL), "the hub has extended its own reserves")
+	counted := func() bool {
+		totals, ok := p.send(200, "GET", "/api/v1/admin/usage", "").body["totals"].(map[string]any)
+		require.True(t, ok)
+		return totals["estimates"] == 1.0
+	}
+	require.Eventually(t, counted, daemontest.Patience, 100*time.Millisecond)
+	require.Equal(t, http.StatusTooManyRequests, begin(p.URL), "it is counted, and the hub has extended its own reserve")
+	p.send(200, "PUT", "/api/v1/admin/budgets/agent/guide", `{"period":"month","unit":"tokens","hard":3000000,"reserve":1000000}`)
+	require.Equal(t, http.StatusOK, begin(p.URL), "it is counted once")
+	require.Equal(t, http.StatusTooManyRequests, begin(p.URL))
 }
