@@ -5,7 +5,7 @@
 //	if err != nil { ... }
 //	handler, err := api.New(config, service.Routes()...)
 //	...
-//	warnings, err := service.Record(ctx, tx, runs...) // in the transaction that stores their ends
+//	counted, warnings, err := service.Record(ctx, tx, runs...) // in the transaction that stores their ends
 //
 // A run is counted once, by its id, on the day of its end in UTC. The cost is that of the prices at
 // this time: a later change of a price does not change it. Reports read sums of days and
