@@ -53,7 +53,9 @@ func (r resources) tools() []tool.Tool {
 }
 
 func (r resources) list(ctx context.Context, call tool.Call) (tool.Result, error) {
-	var in struct{ Server string }
+	var in struct {
+		Server string `json:"server"`
+	}
 	if err := jsonlimit.Unmarshal(call.Input, &in); err != nil {
 		return tool.Result{}, err
 	}
@@ -81,7 +83,10 @@ func (r resources) list(ctx context.Context, call tool.Call) (tool.Result, error
 }
 
 func (r resources) read(ctx context.Context, call tool.Call) (tool.Result, error) {
-	var in struct{ Server, URI string }
+	var in struct {
+		Server string `json:"server"`
+		URI    string `json:"uri"`
+	}
 	if err := jsonlimit.Unmarshal(call.Input, &in); err != nil {
 		return tool.Result{}, err
 	}
