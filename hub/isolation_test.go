@@ -134,6 +134,9 @@ func (o *org) expand(t *testing.T, path string, other *org) (paths []string) {
 
 var changing = regexp.MustCompile(`"(expiresAt|lastUsedAt|last_used_at|lastSeenAt|last_seen_at|url|downloadUrl|current|uptimeSeconds)":("[^"]*"|[0-9.]+|null|true|false)`)
 
+// contentHash is keyed with a secret that a migration creates.
+var contentHash = regexp.MustCompile(`"contentHash":"[^"]*"`)
+
 // snapshot returns all that the organization can read, but for a file, of which the audit log has
 // each download.
 func (o *org) snapshot() map[string]string {

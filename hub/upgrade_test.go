@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -286,9 +285,6 @@ func (o *org) kept() map[string]string {
 	}
 	return all
 }
-
-// contentHash is keyed with a secret that a migration creates.
-var contentHash = regexp.MustCompile(`"contentHash":"[^"]*"`)
 
 // works uses what was stored: tokens, secrets, the audit log, deployments, files and chats.
 func (o *org) works(files bool) {
