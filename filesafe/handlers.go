@@ -27,6 +27,10 @@ type Handlers struct {
 	// replaces http.Server.WriteTimeout, which bounds a download as a whole. Negative: only the
 	// latter applies. Defaults to 30 s.
 	WriteTimeout time.Duration
+	// Reserve, if not nil, is called before a listing uses memory, with the number of bytes, and
+	// after it has released memory, with a negative number. Its error is passed to Fail, or aborts a
+	// response that has begun. Calls are concurrent.
+	Reserve func(bytes int) error
 }
 
 // refusal is an error response to a request.
@@ -131,19 +135,16 @@ func (a *Handlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	levels := math.MaxInt
+	entries := lister{dir: a.Dir, ctx: r.Context(), depth: math.MaxInt, reserve: a.Reserve}
 	if query.Has("depth") {
 		depth, ok := number(query.Get("depth"))
 		if !ok || query.Get("depth") == "" {
 			return errDepth
 		}
-		levels = int(min(depth, math.MaxInt))
+		entries.depth = int(min(depth, math.MaxInt))
 	}
 	name = path.Clean(name) // a.txt/ is a file here, not a missing path
-	entries := a.Dir.List(r.Context(), name)
-	if query.Get("recursive") == "true" {
-		entries = a.Dir.Walk(r.Context(), name, levels)
-	}
+	entries.byKind = query.Get("recursive") != "true"
 	if name == "." {
 		name = ""
 	}
@@ -156,7 +157,7 @@ func (a *Handlers) list(w http.ResponseWriter, r *http.Request) error {
 	lines.SetEscapeHTML(false)
 	separator := ""
 	out.text.WriteString(`{"path":` + string(shown) + `,"entries":[`)
-	return listError(out.stream("application/json", entries, "]}\n", func(e *Entry) error {
+	return listError(out.stream("application/json", entries.entries(name), "]}\n", func(e *Entry) error {
 		out.text.WriteString(separator)
 		separator = ","
 		return lines.Encode(e.form())

@@ -146,6 +146,24 @@ func TestHugeTree(t *testing.T) {
 	})
 }
 
+// TestHugeLevels lists a tree whose last path leads through many directories, of which all other entries
+// have been listed: they are not in memory any longer.
+func TestHugeLevels(t *testing.T) {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		t.Setenv("TMPDIR", "/dev/shm")
+	}
+	l := newLayout(t)
+	const levels, each = 16, 10_000
+	at := filepath.Join(l.root, "huge")
+	for range levels {
+		fill(t, at, each)
+		at = filepath.Join(at, "z")
+	}
+	held := most(t, l.dir.Walk(t.Context(), "huge", -1), levels*each+levels-1)
+	t.Logf("at most %d KiB", held>>10)
+	require.Less(t, held, uint64(10<<20))
+}
+
 // counter counts the bytes of a body.
 type counter struct {
 	http.ResponseWriter

@@ -21,7 +21,10 @@ import (
 const (
 	maxSteps = 1 << 16 // entries in memory, over all levels, in addition to those of one directory
 	maxRoots = 16      // open directories
-	batch    = 512     // entries that are read at a time
+	batch    = 64      // entries that are read at a time
+
+	freeSteps = 2 * batch // entries for which no memory is reserved
+	stepBytes = 384       // of one entry with the longest name, while the list of entries grows
 )
 
 // List yields the entries of a directory: first directories, then other files, each in byte order
@@ -31,7 +34,7 @@ const (
 // Memory is bounded for directories of any size; one with more than 65,536 entries is read several
 // times.
 func (d *Dir) List(ctx context.Context, name string) iter.Seq2[Entry, error] {
-	return d.entries(ctx, name, 0, true)
+	return lister{dir: d, ctx: ctx, byKind: true}.entries(name)
 }
 
 // Walk is List including subdirectories down to depth levels, or all levels if depth is negative:
@@ -39,12 +42,14 @@ func (d *Dir) List(ctx context.Context, name string) iter.Seq2[Entry, error] {
 // subdirectory is listed without its contents, and so is one whose path is the longest that a path may
 // be. Each half reads the tree once.
 func (d *Dir) Walk(ctx context.Context, name string, depth int) iter.Seq2[Entry, error] {
-	return d.entries(ctx, name, depth, false)
+	return lister{dir: d, ctx: ctx, depth: depth}.entries(name)
 }
 
-func (d *Dir) entries(ctx context.Context, name string, depth int, byKind bool) iter.Seq2[Entry, error] {
+// entries yields the entries of a directory.
+func (l lister) entries(name string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		top, err := d.resolveDir(name)
+		l := l // the state of one iteration
+		top, err := l.dir.resolveDir(name)
 		if err != nil {
 			yield(Entry{}, err)
 			return
@@ -53,12 +58,13 @@ func (d *Dir) entries(ctx context.Context, name string, depth int, byKind bool) 
 		if filepath.IsAbs(name) || climbs(name) {
 			shown = filepath.ToSlash(top)
 		}
-		l := lister{dir: d, ctx: ctx, yield: yield, top: top, depth: depth, byKind: byKind}
-		if shown = path.Clean(shown); !byKind && shown != "." {
+		l.yield = yield
+		l.top = top
+		if shown = path.Clean(shown); !l.byKind && shown != "." {
 			l.prefix = shown + "/"
 		}
 		passes := 2
-		if byKind {
+		if l.byKind {
 			passes = 1
 		}
 		defer l.close()
@@ -105,6 +111,9 @@ type lister struct {
 	path   []byte // the last level, relative to the top directory: "" or with "/" at its end
 	levels []*level
 	held   int // number of steps on all levels
+
+	reserve  func(bytes int) error // nil for no limit
+	reserved int
 }
 
 // level is one directory on the current path.
@@ -112,6 +121,7 @@ type level struct {
 	above int      // bytes of the path that are above it
 	root  *os.Root // nil if it was closed
 	steps []step   // the next ones, in order
+	held  int      // number of steps that were read and not dropped
 	last  step     // the one before them
 	more  bool     // there may be further steps
 }
@@ -145,7 +155,7 @@ func (l *lister) run() error {
 	}
 	for n := 0; len(l.levels) > 0; n++ {
 		if n%64 == 0 && l.ctx.Err() != nil {
-			return l.stop()
+			return l.stop(context.Cause(l.ctx))
 		}
 		at := l.levels[len(l.levels)-1]
 		if len(at.steps) == 0 {
@@ -164,7 +174,6 @@ func (l *lister) run() error {
 		next := at.steps[0]
 		at.last = next
 		at.steps = at.steps[1:]
-		l.held--
 		if next.enters() { // unreadable directories are omitted
 			if err := l.enter(next.key); fatal(err) {
 				return err
@@ -182,10 +191,31 @@ func fatal(err error) bool {
 	return isAny(err, errStopped, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, fs.ErrClosed)
 }
 
-// stop yields the cause of the context as the last value.
-func (l *lister) stop() error {
-	l.yield(Entry{}, context.Cause(l.ctx))
+// stop yields an error as the last value.
+func (l *lister) stop(err error) error {
+	l.yield(Entry{}, err)
 	return errStopped
+}
+
+// hold reserves memory for the steps in memory and more steps, or releases it.
+func (l *lister) hold(more int) error {
+	if l.reserve == nil {
+		return nil
+	}
+	bytes := stepBytes * max(0, l.held+more-freeSteps)
+	if err := l.reserve(bytes - l.reserved); err != nil {
+		return l.stop(err)
+	}
+	l.reserved = bytes
+	return nil
+}
+
+// drop removes the steps of a level from memory.
+func (l *lister) drop(at *level) {
+	l.held -= at.held
+	at.held = 0
+	at.steps = nil
+	_ = l.hold(0) // it only releases
 }
 
 func (l *lister) close() {
@@ -196,7 +226,7 @@ func (l *lister) close() {
 
 func (l *lister) leave() {
 	last := l.levels[len(l.levels)-1]
-	l.held -= len(last.steps)
+	l.drop(last)
 	last.close()
 	l.path = l.path[:last.above]
 	l.levels = l.levels[:len(l.levels)-1]
@@ -226,11 +256,8 @@ func (l *lister) enter(key string) error {
 		if l.held <= maxSteps {
 			break
 		}
-		if len(above.steps) > 0 {
-			l.held -= len(above.steps)
-			above.steps = nil
-			above.more = true
-		}
+		above.more = above.more || len(above.steps) > 0
+		l.drop(above)
 	}
 	return nil
 }
@@ -257,6 +284,7 @@ func (l *lister) load(at *level) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was only read
+	l.drop(at)
 	var steps []step
 	cut := false // steps after the last of the first maxSteps were dropped
 	shorten := func() {
@@ -270,6 +298,9 @@ func (l *lister) load(at *level) error {
 	}
 	const dir = fs.ModeDir
 	for {
+		if err := l.hold(len(steps) + 2*batch); err != nil {
+			return err
+		}
 		names, err := f.Readdirnames(batch)
 		for _, name := range names {
 			// Each reading of a huge directory calls stat only for the files that it may need.
@@ -301,14 +332,15 @@ func (l *lister) load(at *level) error {
 			return err
 		}
 		if l.ctx.Err() != nil {
-			return l.stop()
+			return l.stop(context.Cause(l.ctx))
 		}
 	}
 	shorten()
 	at.steps = steps
 	at.more = cut
-	l.held += len(steps)
-	return nil
+	at.held = len(steps)
+	l.held += at.held
+	return l.hold(0)
 }
 
 // fits reports whether paths of files in a directory may be short enough.

@@ -181,6 +181,44 @@ func TestToolResultsAreInTheMemoryBudget(t *testing.T) {
 	require.Zero(t, b.Reserved())
 }
 
+// A listing is in the budget as long as its client has not read it.
+func TestListingsAreInTheMemoryBudget(t *testing.T) {
+	const limit, files = 24 << 20, 25_000
+	cwd := t.TempDir()
+	for i := range files {
+		name := fmt.Sprintf("large/%05d%s", i, strings.Repeat("x", 245))
+		writeFile(t, cwd, name, "")
+	}
+	writeFile(t, cwd, "small/a", "")
+	b := limited(t, limit, func(c *runtime.Config) { c.CWD = cwd })
+	const large = "/v1/files?path=large"
+	for _, path := range []string{large, "/v1/files?recursive=true"} {
+		require.Equal(t, http.StatusOK, b.do(t, http.MethodGet, path, "").status)
+		require.Zero(t, b.Reserved())
+	}
+	var open []net.Conn
+	for range 2 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
+		require.NoError(t, err)
+		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+		open = append(open, conn)
+		_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", large)
+	}
+	require.Eventually(t, func() bool { return b.Reserved() > 18<<20 }, time.Minute, time.Millisecond)
+	for _, path := range []string{large, "/v1/files?recursive=true&path=large"} {
+		res := b.do(t, http.MethodGet, path, "")
+		require.Equal(t, http.StatusServiceUnavailable, res.status)
+		require.JSONEq(t, outOfMemory, res.body)
+		require.NotEmpty(t, res.header.Get("Retry-After"))
+	}
+	require.Equal(t, http.StatusOK, b.do(t, http.MethodGet, "/v1/files?path=small", "").status)
+	require.LessOrEqual(t, b.Reserved(), int64(limit))
+	for _, conn := range open {
+		require.NoError(t, conn.Close())
+	}
+	require.Eventually(t, func() bool { return b.Reserved() == 0 }, time.Minute, time.Millisecond)
+}
+
 // The provider has the values of the effort.
 func TestAnyEffortIsSent(t *testing.T) {
 	up := modeltest.Start(t, modeltest.OpenAI, modeltest.Stream(modeltest.Text("a")))

@@ -25,6 +25,14 @@ func (rt *Runtime) reserve(bytes int) error {
 	return nil
 }
 
+// reserveListing reserves memory of a listing of files, or releases it.
+func (rt *Runtime) reserveListing(bytes int) error {
+	if rt.reserve(bytes) != nil {
+		return errMemory
+	}
+	return nil
+}
+
 const (
 	// freeRequest is not reserved: requests of ordinary size are accepted when others have used up
 	// the memory.

@@ -3,7 +3,9 @@ package runtime_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -290,6 +292,17 @@ func (c *contract) goingDown() {
 }
 
 func (c *contract) listings() {
+	cwd := c.t.TempDir()
+	for i := range 200 {
+		writeFile(c.t, cwd, fmt.Sprint(i), "")
+	}
+	small := serve(c.t, nil, func(cfg *runtime.Config) {
+		cfg.CWD = cwd
+		cfg.Limits.MaxMemoryBytes = 1
+	})
+	for _, method := range []string{"GET", "HEAD"} {
+		require.Equal(c.t, 503, c.call(small, method, "/v1/files", "").status)
+	}
 	b := serve(c.t, nil, func(cfg *runtime.Config) { cfg.CWD = worktree(c.t) })
 	for query, status := range map[string]int{
 		"": 200, "?path=": 200, "?path=sub": 200, "?path=./sub//deep/": 200, "?path=intolink": 200, "?recursive=true": 200, "?recursive=false&depth=7": 200,

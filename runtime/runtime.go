@@ -117,7 +117,7 @@ func (rt *Runtime) open(ctx context.Context) error {
 	if rt.dir, err = filesafe.Open(rt.cfg.CWD); err != nil {
 		return err
 	}
-	rt.files = &filesafe.Handlers{Dir: rt.dir, Fail: rt.fail}
+	rt.files = &filesafe.Handlers{Dir: rt.dir, Fail: rt.fail, Reserve: rt.reserveListing}
 	if rt.skills, err = skill.New(skill.Config{
 		HomeDir: rt.cfg.HomeDir, CWD: rt.cfg.CWD, AgentHome: rt.cfg.AgentHome, Logger: rt.cfg.Logger,
 	}); err != nil {
