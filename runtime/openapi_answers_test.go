@@ -3,9 +3,7 @@ package runtime_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -294,7 +292,7 @@ func (c *contract) goingDown() {
 func (c *contract) listings() {
 	cwd := c.t.TempDir()
 	for i := range 200 {
-		writeFile(c.t, cwd, fmt.Sprint(i), "")
+		writeFile(c.t, cwd, strings.Repeat("x", i+1), "")
 	}
 	small := serve(c.t, nil, func(cfg *runtime.Config) {
 		cfg.CWD = cwd
