@@ -63,7 +63,8 @@ func readLabeling(ctx context.Context, q db.Querier, tenantID string) (st *store
 	return st, active, db.WrapOne("read aigc configuration", err, nil)
 }
 
-// keysOf returns the keys of the tenant, the newest first.
+// keysOf returns the keys of the tenant: the active one, then the newest. It returns at most
+// maxListed.
 func keysOf(ctx context.Context, q db.Querier, tenantID string) ([]Key, error) {
 	return db.Collect(ctx, q, "list aigc keys", func(row db.Scanner) (Key, error) {
 		var active bool
@@ -73,7 +74,8 @@ func keysOf(ctx context.Context, q db.Querier, tenantID string) ([]Key, error) {
 			k.Status = KeyActive
 		}
 		return k, err
-	}, `SELECT kid, created_at, retired_at IS NULL FROM aigc_keys WHERE tenant_id = $1 ORDER BY created_at DESC, kid DESC`, tenantID)
+	}, `SELECT kid, created_at, retired_at IS NULL FROM aigc_keys WHERE tenant_id = $1
+		ORDER BY retired_at IS NULL DESC, created_at DESC, kid DESC LIMIT $2`, tenantID, maxListed)
 }
 
 // readSecret returns the sealed secret of a key of the tenant, active or not, or nil.
@@ -104,20 +106,6 @@ func retireKey(ctx context.Context, tx db.Querier, tenantID string, now time.Tim
 func markSigned(ctx context.Context, q db.Querier, tenantID, kid string) (bool, error) {
 	n, err := db.Affected(ctx, q, "mark aigc key", `UPDATE aigc_keys SET signed = TRUE WHERE tenant_id = $1 AND kid = $2`, tenantID, kid)
 	return n > 0, err
-}
-
-// countRotation counts a new key of the locked tenant. If there were maxRotations of them in
-// rotationTime, it returns how long to wait.
-func countRotation(ctx context.Context, tx db.Querier, tenantID string, now time.Time) (wait time.Duration, err error) {
-	var n, since int64
-	err = tx.QueryRowContext(ctx, `UPDATE aigc_configs SET
-			rotations = CASE WHEN rotations_since > $1 AND rotations_since <= $2 THEN rotations + 1 ELSE 1 END,
-			rotations_since = CASE WHEN rotations_since > $1 AND rotations_since <= $2 THEN rotations_since ELSE $2 END
-		WHERE tenant_id = $3 RETURNING rotations, rotations_since`, db.Micros(now.Add(-rotationTime)), db.Micros(now), tenantID).Scan(&n, &since)
-	if err != nil || n <= maxRotations {
-		return 0, db.Wrap("count rotations", err)
-	}
-	return db.Time(since).Add(rotationTime).Sub(now), nil
 }
 
 // HasData reports whether the tenant has settings or keys.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/seed93082962/agenthost/hub/aigc/label"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -20,14 +18,9 @@ const (
 	KeyVerifyOnly = "verify-only"
 )
 
-const (
-	// maxKeys bounds the keys of a tenant that signed labels, which are never deleted: one for each
-	// day of some years.
-	maxKeys = 1000
-
-	maxRotations = 10 // keys that follow another one in rotationTime
-	rotationTime = 24 * time.Hour
-)
+// maxListed bounds the keys in Settings. A key that signed a label is never deleted, and their number
+// has no bound: a replacement after a leak is never refused, and its audit entry is larger.
+const maxListed = 1000
 
 // Key describes a key that signs labels. Its secret is never returned.
 type Key struct {
@@ -46,24 +39,9 @@ func activeKey(keys []Key) string {
 	return ""
 }
 
-// addKey creates the active key of the locked tenant, which has the given keys, none of them
-// active.
-func (s *Service) addKey(ctx context.Context, tx *store.Tx, keys []Key) (Key, error) {
-	if len(keys) >= maxKeys {
-		return Key{}, api.Conflict.New(fmt.Sprintf("There are %d keys already, and labels that they signed must remain verifiable.", maxKeys))
-	}
+// addKey creates the active key of the locked tenant, none of whose keys is active.
+func (s *Service) addKey(ctx context.Context, tx *store.Tx) (Key, error) {
 	tenantID := tx.Caller.TenantID
-	if len(keys) > 0 {
-		wait, err := countRotation(ctx, tx, tenantID, tx.Now)
-		if err != nil {
-			return Key{}, err
-		}
-		if wait > 0 {
-			return Key{}, &api.Error{
-				Code: api.RateLimited, RetryAfter: wait, Message: fmt.Sprintf("The key was replaced %d times within a day: wait for the time in Retry-After.", maxRotations),
-			}
-		}
-	}
 	k := Key{KID: ids.New(), Status: KeyActive, CreatedAt: api.Time(tx.Now)}
 	plain := make([]byte, label.MinSecret)
 	_, _ = rand.Read(plain) // it never fails
@@ -92,8 +70,7 @@ type rotateDetail struct {
 }
 
 // RotateKey replaces the active key of the tenant, which is deleted if it signed nothing. It fails
-// with api.NotFound without a configuration, with api.Conflict if signing was never enabled, and
-// with api.RateLimited after 10 rotations in a day.
+// with api.NotFound without a configuration, and with api.Conflict if signing was never enabled.
 func (s *Service) RotateKey(ctx context.Context, caller api.Caller) (Rotation, error) {
 	var done Rotation
 	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {
@@ -104,10 +81,6 @@ func (s *Service) RotateKey(ctx context.Context, caller api.Caller) (Rotation, e
 		if st == nil {
 			return api.NotFound.New("Labels are not configured.")
 		}
-		keys, err := keysOf(ctx, tx, caller.TenantID)
-		if err != nil {
-			return err
-		}
 		previous, err := retireKey(ctx, tx, caller.TenantID, tx.Now)
 		if err != nil {
 			return err
@@ -115,7 +88,7 @@ func (s *Service) RotateKey(ctx context.Context, caller api.Caller) (Rotation, e
 		if previous == "" {
 			return api.Conflict.New("There is no key: enable signing first.")
 		}
-		k, err := s.addKey(ctx, tx, keys)
+		k, err := s.addKey(ctx, tx)
 		if err != nil {
 			return err
 		}

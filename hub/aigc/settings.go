@@ -71,7 +71,7 @@ type Signing struct {
 	Enabled   bool   `json:"enabled"`
 	Algorithm string `json:"algorithm"`           // the constant Algorithm
 	ActiveKID string `json:"activeKid,omitempty"` // of the key that signs; "" if signing was never enabled
-	Keys      []Key  `json:"keys"`                // the newest first
+	Keys      []Key  `json:"keys"`                // the active one, then the newest, at most 1,000
 }
 
 func (st stored) view(keys []Key, updated api.Time) Settings {
@@ -192,12 +192,12 @@ func (s *Service) SetSettings(ctx context.Context, caller api.Caller, in Input) 
 			return err
 		}
 		if after.Signed && activeKey(keys) == "" {
-			k, err := s.addKey(ctx, tx, keys)
+			k, err := s.addKey(ctx, tx)
 			if err != nil {
 				return err
 			}
 			detail.KID = k.KID
-			keys = append([]Key{k}, keys...)
+			keys = append([]Key{k}, keys[:min(len(keys), maxListed-1)]...)
 		}
 		view = after.view(keys, updated)
 		if current != nil && detail == (updateDetail{}) {
