@@ -1,6 +1,8 @@
 package chat_test
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -58,10 +60,17 @@ func TestAConnectionThatTheRuntimeHasClosed(t *testing.T) {
 				runs.Add(1)
 				panic(http.ErrAbortHandler)
 			}
+			// The proxy fails if it still reads a body when the response begins.
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
 			proxy.ServeHTTP(w, r)
 		}))
 		for range 20 {
-			require.Equal(t, http.StatusOK, s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"}).Status)
+			answer := say(t, s.ada(), session(s.ada()), "hello")
+			require.Equal(t, "completed", last(answer), answer)
 		}
 		require.NotZero(t, runs.Load())
 	})

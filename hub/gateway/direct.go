@@ -201,6 +201,7 @@ func (s *Service) cancelRun(ctx context.Context, target Target, id string) bool 
 		return false
 	}
 	req.Header.Set("X-Api-Key", target.APIKey)
+	req.Header["Idempotency-Key"] = nil // not sent: the request is sent again if an unused connection was closed
 	res, err := s.cfg.Transport.RoundTrip(req)
 	if err != nil {
 		return false

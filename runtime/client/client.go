@@ -23,6 +23,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -164,6 +165,9 @@ const (
 	maxBody = 1 << 20
 )
 
+// maxAttempts bounds the connections that were used before, on which one request is sent.
+const maxAttempts = 4
+
 // complexity bounds the values of a response and of an event.
 var complexity = jsonlimit.Limit{Values: 1 << 18}
 
@@ -211,37 +215,39 @@ func expect(res *http.Response, want string) error {
 
 // send sends a request. The caller closes the body of the response.
 func (c *Client) send(ctx context.Context, method, path, accept string, body any) (*http.Response, error) {
-	var reader io.Reader
+	var data bytes.Buffer
 	if body != nil {
-		var data bytes.Buffer
 		encoder := json.NewEncoder(&data)
 		encoder.SetEscapeHTML(false) // a conversation about HTML would become several times as long
 		if err := encoder.Encode(body); err != nil {
 			return nil, fmt.Errorf("encode request: %w", err)
 		}
-		reader = &data
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, reader)
-	if err != nil {
-		return nil, fmt.Errorf("create request: %w", err)
+	run, isRun := body.(wire.RunRequest)
+	again := !isRun || run.RunID != nil // a runtime accepts a run with an id once
+	for attempt := 1; ; attempt++ {
+		reused := false
+		trace := &httptrace.ClientTrace{GotConn: func(conn httptrace.GotConnInfo) { reused = conn.Reused }}
+		req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, c.base+path, bytes.NewReader(data.Bytes()))
+		if err != nil {
+			return nil, fmt.Errorf("create request: %w", err)
+		}
+		req.Header.Set("Accept", accept)
+		if body != nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		if c.key != "" {
+			req.Header.Set("X-Api-Key", c.key)
+		}
+		res, err := c.http.Do(req)
+		if err == nil {
+			return res, nil
+		}
+		// The runtime may have closed an unused connection in this moment.
+		if !again || !reused || attempt == maxAttempts || ctx.Err() != nil {
+			return nil, fmt.Errorf("call runtime: %w", err) // err is the cause of ctx if that ended
+		}
 	}
-	req.Header.Set("Accept", accept)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if c.key != "" {
-		req.Header.Set("X-Api-Key", c.key)
-	}
-	if run, ok := body.(wire.RunRequest); ok && run.RunID != nil {
-		// A runtime accepts a run with an id once: net/http sends the request again if a connection that
-		// was unused was closed before the response.
-		req.Header.Set("Idempotency-Key", *run.RunID)
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("call runtime: %w", err) // err is the cause of ctx if that ended
-	}
-	return res, nil
 }
 
 // maxText bounds the text of an error, in bytes: a runtime is not trusted.
