@@ -1,4 +1,4 @@
 package audit
 
-// OneAtATime wraps the verification.
-var OneAtATime = oneAtATime
+// InTurn wraps the verification.
+var InTurn = inTurn

@@ -3,7 +3,6 @@ package audit
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -39,35 +38,19 @@ func (s *Service) Routes() []api.Route {
 	return []api.Route{
 		read("/api/v1/admin/audit-logs", withErrors(log.Query)),
 		read("/api/v1/admin/audit-logs/export", withErrors(log.Export)),
-		read("/api/v1/admin/audit-logs/verify", oneAtATime(log.Verify)),
+		read("/api/v1/admin/audit-logs/verify", inTurn(log.Verify)),
 	}
 }
 
-// maxVerifications is the number of verifications that run or wait. Further ones are rejected.
-const maxVerifications = 5
-
-// oneAtATime serializes concurrent requests, because a verification reads the whole log.
-func oneAtATime(serve http.HandlerFunc) handler {
-	admitted := make(chan struct{}, maxVerifications)
-	turn := make(chan struct{}, 1)
+// inTurn serves two requests at a time, of different tenants, because a verification reads the whole
+// log of a tenant.
+func inTurn(serve http.HandlerFunc) handler {
+	turns := api.NewTurns("verifications", 2, 3, 5)
 	return func(w http.ResponseWriter, r *http.Request) error {
-		select {
-		case admitted <- struct{}{}:
-			defer func() { <-admitted }()
-		default:
-			return &api.Error{
-				Code: api.RateLimited, RetryAfter: 10 * time.Second,
-				Message: "Other verifications of audit logs are running: try again later.",
-			}
-		}
-		select {
-		case turn <- struct{}{}:
-			defer func() { <-turn }()
+		return turns.Do(r.Context(), api.CallerOf(r), func() error {
 			serve(w, r)
 			return nil
-		case <-r.Context().Done():
-			return r.Context().Err()
-		}
+		})
 	}
 }
 

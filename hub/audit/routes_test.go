@@ -2,11 +2,9 @@ package audit_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,41 +13,57 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/audit"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
-func TestOneVerificationRunsAtATime(t *testing.T) {
+// One tenant cannot occupy the verifications: another one waits for none of it, and each user has a
+// share of those of a tenant.
+func TestVerificationsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var running atomic.Int32
-		serve := audit.OneAtATime(func(w http.ResponseWriter, _ *http.Request) {
-			defer running.Add(-1)
-			if running.Add(1) > 1 {
-				w.WriteHeader(http.StatusTeapot)
+		const long = time.Minute
+		var mu sync.Mutex // guards running
+		running := map[string]int{}
+		serve := audit.InTurn(func(_ http.ResponseWriter, r *http.Request) {
+			tenant := api.CallerOf(r).TenantID
+			mu.Lock()
+			running[tenant]++
+			if running[tenant] > 1 {
+				t.Error("two verifications of one tenant")
 			}
-			<-time.After(time.Second)
+			mu.Unlock()
+			<-time.After(long)
+			mu.Lock()
+			running[tenant]--
+			mu.Unlock()
 		})
-		begin := time.Now()
+		verify := func(ctx context.Context, tenant, user string) error {
+			ctx = rbac.NewContext(ctx, api.Caller{TenantID: tenant, UserID: user})
+			return serve(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody))
+		}
 		var all sync.WaitGroup
-		for range 4 {
+		begin := time.Now()
+		for _, user := range []string{"ada", "ada", "ada", "bob"} {
 			all.Go(func() {
-				recorder := httptest.NewRecorder()
-				require.NoError(t, serve(recorder, httptest.NewRequest(http.MethodGet, "/", http.NoBody)))
-				require.Equal(t, http.StatusOK, recorder.Code)
+				if err := verify(t.Context(), "acme", user); err != nil {
+					t.Error(err)
+				}
 			})
 		}
 		synctest.Wait()
+		for _, user := range []string{"ada", "ada"} {
+			err := verify(t.Context(), "acme", user)
+			require.ErrorIs(t, err, api.RateLimited)
+		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, serve(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, http.MethodGet, "/", http.NoBody)), context.Canceled)
-		require.Equal(t, begin, time.Now(), "a client that is gone does not wait")
-		request := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
-		all.Go(func() { require.NoError(t, serve(httptest.NewRecorder(), request)) })
-		synctest.Wait()
-		rejected, ok := errors.AsType[*api.Error](serve(httptest.NewRecorder(), request))
-		require.True(t, ok)
-		require.Equal(t, api.RateLimited, rejected.Code)
-		require.Equal(t, 10*time.Second, rejected.RetryAfter)
+		require.ErrorIs(t, verify(gone, "acme", "bob"), context.Canceled)
+		require.Equal(t, begin, time.Now(), "neither waits")
+		for _, user := range []string{"eve", "eve"} {
+			require.NoError(t, verify(t.Context(), "beta", user))
+		}
+		require.Equal(t, 2*long, time.Since(begin), "those of beta waited for none of acme")
 		all.Wait()
-		require.Equal(t, 5*time.Second, time.Since(begin))
-		require.NoError(t, serve(httptest.NewRecorder(), request))
+		require.Equal(t, 4*long, time.Since(begin))
+		require.NoError(t, verify(t.Context(), "acme", "ada"))
 	})
 }

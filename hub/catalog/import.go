@@ -40,7 +40,7 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 		return Agent{}, false, err
 	}
 	var file *agent.File
-	err = s.checked(ctx, caller, func() error {
+	err = s.checks.Do(ctx, caller, func() error {
 		file, err = agent.ParseOne("agents.yaml", text, func(name string) (string, bool) { return "${" + name + "}", true })
 		return err
 	})

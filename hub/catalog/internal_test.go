@@ -4,11 +4,4 @@ package catalog
 func ContentHash(a Agent, all map[bound]string) (string, error) { return contentHash("key", a, all) }
 
 // Uploads returns the number of uploads of a tenant that are checked or wait.
-func (s *Service) Uploads(tenantID string) int {
-	s.slots.mu.Lock()
-	defer s.slots.mu.Unlock()
-	if of := s.slots.shares[tenantID]; of != nil {
-		return of.number
-	}
-	return 0
-}
+func (s *Service) Uploads(tenantID string) int { return s.checks.Waiting(tenantID) }

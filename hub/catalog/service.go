@@ -78,7 +78,7 @@ type Service struct {
 	cfg       Config
 	store     *store.Store
 	snapshots *snapshots
-	slots     *slots // for checks of uploads
+	checks    *api.Turns // of uploads, which take up to a few seconds of a processor each
 
 	Tools     *Components[Tool, ToolInput, *Tool]
 	Skills    *Components[Skill, SkillInput, *Skill]
@@ -98,7 +98,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Deleted == nil {
 		cfg.Deleted = func(context.Context, *store.Tx, string) error { return nil }
 	}
-	s := &Service{cfg: cfg, store: cfg.Store, snapshots: newSnapshots(), slots: newSlots()}
+	s := &Service{cfg: cfg, store: cfg.Store, snapshots: newSnapshots(), checks: api.NewTurns("uploads", 2, 9, 33)}
 	s.Tools = s.tools()
 	s.Skills = s.skills()
 	s.MCPs = s.mcps()

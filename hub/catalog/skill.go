@@ -216,7 +216,7 @@ func (s *Service) withArchive(ctx context.Context, caller api.Caller, file File,
 	}
 	defer func() { _ = zip.Close() }() // the content is stored, or not needed
 	var found archive.Skill
-	err = s.checked(ctx, caller, func() (err error) {
+	err = s.checks.Do(ctx, caller, func() (err error) {
 		found, err = archive.Normalize(file.Content.Content(), file.Content.Size(), file.Name, s.cfg.TempDir, zip)
 		return err
 	})

@@ -213,7 +213,7 @@ func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (n
 	if s.cfg.CheckTool == nil {
 		return "", errNoCheck
 	}
-	err = s.checked(ctx, caller, func() error {
+	err = s.checks.Do(ctx, caller, func() error {
 		var source strings.Builder
 		source.Grow(int(file.Content.Size()))
 		if _, err := io.Copy(&source, file.Content.Content()); err != nil {
