@@ -72,7 +72,10 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	switch {
 	case !s.support.Isolated && s.policy.Nested:
 		variable += " 0" // a launcher that the command cannot signal
-	case s.support.Isolated:
+	case !s.support.Isolated:
+		config.NotifyCall = unix.SYS_SECCOMP
+		config.Fallback = s.fallback
+	default:
 		variable = isolate(&config, s.policy)
 		config.Root = s.root
 		config.Mounts = append(s.mounts(), s.protection()...)
@@ -80,9 +83,6 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	}
 	if s.proxy != nil {
 		config.ProxyPort = proxyPort
-		if !s.support.Isolated {
-			config.NotifyCall = unix.SYS_SECCOMP
-		}
 	}
 	if len(s.groups) > 0 {
 		var err error

@@ -62,7 +62,9 @@
 // families of all sockets. With the proxy, the launcher gives the command a connection to it, a Unix
 // socket, in place of each TCP socket that it creates; connect succeeds for the address of the
 // proxy. Programs that look at the address of their socket, such as those in Java, can fail. The
-// command cannot listen, and has no other Unix sockets than pairs.
+// command cannot listen, and has no other Unix sockets than pairs. Of /dev/shm, it has only semaphores
+// and shared memory of the C library: the launcher creates their files, in memory. If a program around
+// this one gets the notifications of seccomp, there is neither the proxy nor shared memory.
 // [Sandbox.Support] reports what is enforced. Systems other than Linux enforce nothing.
 //
 // A [Policy] can be Nested: for a program such as a runtime, which confines commands itself. In its

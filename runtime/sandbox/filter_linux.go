@@ -49,18 +49,21 @@ var sharedMemory = []string{
 const newNamespaces = unix.CLONE_NEWCGROUP | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID |
 	unix.CLONE_NEWTIME&^0xff | unix.CLONE_NEWUSER | unix.CLONE_NEWUTS // the lowest byte is the exit signal
 
-// sockets are those that a command can create.
-type sockets struct {
-	families []uint64
+// objects are the sockets and files that a command can create.
+type objects struct {
+	families []uint64 // of sockets
 
 	// proxied is set for a command that has no internet sockets. Instead of a stream of AF_INET or
 	// AF_INET6 it gets a connection to the proxy, which its launcher creates: see the package launch.
 	proxied bool
+
+	// shared is set for a command whose launcher creates the files of /dev/shm.
+	shared bool
 }
 
 // newFilter returns a seccomp program. An isolated command sees no processes but its own. A nested
 // one starts launchers, and if it is isolated, with namespaces.
-func newFilter(p Policy, isolated bool, can sockets) ([]byte, error) {
+func newFilter(p Policy, isolated bool, can objects) ([]byte, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return nil, fmt.Errorf("find the architecture: %w", err)
@@ -90,6 +93,9 @@ func newFilter(p Policy, isolated bool, can sockets) ([]byte, error) {
 	}
 	if can.proxied {
 		first = append(first, proxiedSockets(info)...)
+	}
+	if can.shared {
+		first = append(first, sharedFiles(info)...)
 	}
 	if !isolated {
 		missing = slices.Concat(missing, sharedMemory)
@@ -205,6 +211,30 @@ func proxiedSockets(info *arch.Info) []bpf.Instruction {
 		),
 	)
 }
+
+// sharedFiles passes the calls to the launcher with which the C library creates, opens and removes
+// semaphores and shared memory, and few others. The filter cannot see their paths.
+func sharedFiles(info *arch.Info) (result []bpf.Instruction) {
+	pass := bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF}
+	for name, flags := range map[string]uint32{"open": 1, "openat": 2} {
+		result = append(result, onCall(info, name,
+			argument(flags), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: unix.O_EXCL | unix.O_NOFOLLOW, SkipTrue: 2},
+			bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.O_DIRECTORY, SkipTrue: 1}, pass,
+		)...)
+	}
+	for name, directory := range map[string]string{"link": "linkat", "unlink": "unlinkat"} {
+		if _, found := info.SyscallNames[name]; found {
+			result = append(result, onCall(info, name, pass)...)
+			continue
+		}
+		result = append(result, onCall(info, directory,
+			argument(0), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: atWorkingDirectory, SkipTrue: 1}, pass,
+		)...)
+	}
+	return result
+}
+
+const atWorkingDirectory = 1<<32 + unix.AT_FDCWD // as 32 bits
 
 // setuidModes denies the modes that let other users execute a file with the rights of this one.
 func setuidModes(info *arch.Info) (result []bpf.Instruction) {

@@ -24,19 +24,20 @@ const proxyPort = 3128
 
 // Sandbox starts commands under one policy. It is safe for concurrent use.
 type Sandbox struct {
-	policy  Policy
-	support Support
-	read    []string // without symbolic links
-	write   []string
-	links   [][2]string
-	dir     string   // the working directory without symbolic links; empty if it does not exist
-	named   []string // entries of Write inside dir
-	root    string   // an empty directory
-	tmp     string   // the directory of temporary files, without symbolic links
-	abi     int      // of Landlock; 0 without it
-	filter  []byte
-	proxy   *proxy // nil unless the network is NetworkProxy
-	groups  []hierarchy
+	policy   Policy
+	support  Support
+	read     []string // without symbolic links
+	write    []string
+	links    [][2]string
+	dir      string   // the working directory without symbolic links; empty if it does not exist
+	named    []string // entries of Write inside dir
+	root     string   // an empty directory
+	tmp      string   // the directory of temporary files, without symbolic links
+	abi      int      // of Landlock; 0 without it
+	filter   []byte
+	fallback []byte // the filter where a launcher gets no notifications
+	proxy    *proxy // nil unless the network is NetworkProxy
+	groups   []hierarchy
 
 	ctx    context.Context // done when the sandbox is closed
 	cancel context.CancelFunc
@@ -123,10 +124,15 @@ func (s *Sandbox) open() error {
 		if s.policy.Nested && s.abi < abiScope {
 			s.abi = 0
 		}
-		s.filter, err = newFilter(s.policy, true, sockets{families: []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}})
+		s.filter, err = newFilter(s.policy, true, objects{families: []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}})
 		return err
 	}
-	s.filter, err = newFilter(s.policy, false, socketsOf(s.policy, s.abi))
+	families := familiesOf(s.policy, s.abi)
+	s.filter, err = newFilter(s.policy, false, objects{families: families, proxied: s.proxy != nil, shared: !s.policy.Nested})
+	if err != nil {
+		return err
+	}
+	s.fallback, err = newFilter(s.policy, false, objects{families: families})
 	return err
 }
 
@@ -168,17 +174,17 @@ func (s *Sandbox) rules() (*os.File, error) {
 	return newRuleset(s.abi, read, append(slices.Clone(s.write), devices...), network)
 }
 
-// socketsOf returns the sockets of a command that shares the network of the system. Without
+// familiesOf returns the sockets of a command that shares the network of the system. Without
 // NetworkAll, none exists: a call that uses it in a way that no rule restricts reaches nothing.
-func socketsOf(p Policy, abi int) sockets {
+func familiesOf(p Policy, abi int) []uint64 {
 	if p.Network != NetworkAll {
-		return sockets{proxied: p.Network == NetworkProxy}
+		return nil
 	}
 	families := []uint64{unix.AF_INET, unix.AF_INET6}
 	if !p.Nested || abi >= abiResolveUnix { // else every socket file of the system could be connected to
 		families = append(families, unix.AF_UNIX)
 	}
-	return sockets{families: families}
+	return families
 }
 
 func (s *Sandbox) home() string { return filepath.Join(s.policy.Private, "home") }

@@ -31,11 +31,14 @@ type Config struct {
 	Granted []Grant // rules that are added to it
 	Filter  []byte  // a seccomp program, an array of struct sock_filter
 
-	// ProxyPort is the port on 127.0.0.1 whose listener is sent to ProxyFD; 0 for none. If NotifyCall,
-	// the number of the call seccomp, is set, there is no listener: the launcher executes the calls of
-	// which the Filter notifies it.
-	ProxyPort  int
+	// If NotifyCall, the number of the call seccomp, is set, the launcher executes the calls of which
+	// the Filter notifies it. Fallback is the seccomp program where that is not possible.
 	NotifyCall int
+	Fallback   []byte
+
+	// ProxyPort is the port on 127.0.0.1 of the proxy; 0 for none. Its listener is sent to ProxyFD, or
+	// with NotifyCall, each connection.
+	ProxyPort int
 
 	Extra int // the number of descriptors, from ExtraFD, that the command has from 3
 
@@ -95,7 +98,7 @@ const Variable = "AGENTHOST_SANDBOX"
 var Environment = []string{"GOMAXPROCS=1", "GOGC=off"}
 
 // Version is the name of the format of Config.
-const Version = "4"
+const Version = "5"
 
 // Append appends the encoded c to b.
 func (c *Config) Append(b []byte) []byte {
@@ -142,11 +145,10 @@ func (x *codec) config(c *Config) {
 		x.string(&g.Path)
 		x.uint(&g.Access)
 	})
-	filter := string(c.Filter)
-	x.string(&filter)
-	c.Filter = []byte(filter)
-	x.int(&c.ProxyPort)
+	x.bytes(&c.Filter)
 	x.int(&c.NotifyCall)
+	x.bytes(&c.Fallback)
+	x.int(&c.ProxyPort)
 	x.int(&c.Extra)
 	x.string(&c.Path)
 	x.string(&c.Dir)
@@ -175,6 +177,12 @@ func (x *codec) string(s *string) {
 		return
 	}
 	x.ok = false
+}
+
+func (x *codec) bytes(b *[]byte) {
+	text := string(*b)
+	x.string(&text)
+	*b = []byte(text)
 }
 
 func (x *codec) uint(n *uint64) {

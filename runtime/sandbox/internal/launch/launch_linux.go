@@ -224,8 +224,8 @@ func (c *Config) restrict(notifications chan<- int) error {
 		return wrap("restrict with seccomp", filterCalls(c.Filter))
 	}
 	fd, err := filterAndNotify(c.NotifyCall, c.Filter)
-	if errors.Is(err, syscall.EBUSY) { // another filter has a descriptor: internet sockets do not exist
-		err = filterCalls(c.Filter)
+	if errors.Is(err, syscall.EBUSY) { // another filter has a descriptor
+		err = filterCalls(c.Fallback)
 	} else if err == nil {
 		notifications <- fd
 	}

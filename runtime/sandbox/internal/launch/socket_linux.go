@@ -19,6 +19,7 @@ const (
 	notifyReceive    = 0xc0502100
 	notifySend       = 0xc0182101
 	notifyAddFD      = 0x40182103
+	notifyContinue   = 1
 	addFDSend        = 2 // the descriptor is the result of the call
 	messageNoSignal  = 0x4000
 )
@@ -48,11 +49,12 @@ func (c *Config) startAnswering() chan<- int {
 		return nil
 	}
 	started, descriptors := make(chan struct{}), make(chan int)
+	files := sharedFiles{}
 	go func() {
 		runtime.LockOSThread() // later, a limit may deny a new thread
 		close(started)
 		fd := <-descriptors
-		for c.answer(fd) {
+		for c.answer(fd, files) {
 		}
 		_ = syscall.Close(fd) // the calls fail
 	}()
@@ -61,7 +63,7 @@ func (c *Config) startAnswering() chan<- int {
 }
 
 // answer answers one notification. It reports whether there may be more.
-func (c *Config) answer(listener int) bool {
+func (c *Config) answer(listener int, files sharedFiles) bool {
 	var n notification
 	err := control(listener, notifyReceive, unsafe.Pointer(&n)) // the argument of a system call
 	if errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.ENOENT) {
@@ -70,27 +72,48 @@ func (c *Config) answer(listener int) bool {
 	if err != nil {
 		return false
 	}
-	result := syscall.ENETUNREACH
-	switch {
-	case n.call == syscall.SYS_SOCKET:
-		if result = n.give(listener); result == 0 {
-			return true
-		}
-	case n.call == syscall.SYS_CONNECT && n.isProxy(c.ProxyPort):
-		result = 0
+	given, err := c.execute(&n, listener, files)
+	if given {
+		return true
 	}
+	flags := uint32(0)
+	if errors.Is(err, errElsewhere) {
+		flags = notifyContinue
+	}
+	result, _ := errors.AsType[syscall.Errno](err) // 0 to continue
 	response := struct {
 		id     uint64
 		value  int64
 		result int32
 		flags  uint32
-	}{id: n.id, result: -int32(result)} // at most 133
+	}{id: n.id, result: -int32(result), flags: flags} // at most 133
 	_ = control(listener, notifySend, unsafe.Pointer(&response)) // the argument of a system call
 	return true
 }
 
-// give makes a connection to the proxy the result of the call.
-func (n *notification) give(listener int) syscall.Errno {
+// execute executes a call. It reports whether the call already has a descriptor as its result.
+func (c *Config) execute(n *notification, listener int, files sharedFiles) (given bool, err error) {
+	switch n.call {
+	case syscall.SYS_SOCKET:
+		err := n.connection(listener)
+		return err == nil, err
+	case syscall.SYS_CONNECT:
+		if n.isProxy(c.ProxyPort) {
+			return false, nil
+		}
+		return false, syscall.ENETUNREACH
+	}
+	fd, err := files.execute(n)
+	if fd < 0 || err != nil {
+		return false, err
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	err = n.give(listener, fd, uint32(n.openFlags()&syscall.O_CLOEXEC)) // a flag
+	return err == nil, err
+}
+
+// connection makes a connection to the proxy the result of the call.
+func (n *notification) connection(listener int) error {
 	kind := int(n.args[1]) // the flags of a socket
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|kind&syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -100,29 +123,39 @@ func (n *notification) give(listener int) syscall.Errno {
 	if err := syscall.Sendmsg(ProxyFD, []byte{0}, syscall.UnixRights(pair[1]), nil, messageNoSignal); err != nil {
 		return syscall.ENETUNREACH
 	}
+	return n.give(listener, pair[0], uint32(kind&syscall.SOCK_CLOEXEC)) // a flag
+}
+
+// give makes a copy of a descriptor the result of the call.
+func (n *notification) give(listener, fd int, flags uint32) error {
 	add := struct {
 		id               uint64
 		flags, from      uint32
 		number, newFlags uint32
-	}{id: n.id, flags: addFDSend, from: uint32(pair[0]), newFlags: uint32(kind & syscall.SOCK_CLOEXEC)} // a descriptor, and a flag
-	err = control(listener, notifyAddFD, unsafe.Pointer(&add)) // the argument of a system call
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		return errno
+	}{id: n.id, flags: addFDSend, from: uint32(fd), newFlags: flags} // not negative
+	return control(listener, notifyAddFD, unsafe.Pointer(&add)) // the argument of a system call
+}
+
+// read reads what an argument of the call points to. It returns the number of bytes.
+func (n *notification) read(argument int, b []byte) int {
+	memory, err := syscall.Open("/proc/"+strconv.Itoa(int(n.pid))+"/mem", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
 	}
-	return 0
+	defer func() { _ = syscall.Close(memory) }()
+	size, err := syscall.Pread(memory, b, int64(n.args[argument])) // an address of the process
+	if err != nil {
+		return 0
+	}
+	return size
 }
 
 // isProxy reports whether the address in a call of connect is that of the proxy. The process can
 // change its memory at any time, but the result of the call depends only on what is read here.
 func (n *notification) isProxy(port int) bool {
-	memory, err := syscall.Open("/proc/"+strconv.Itoa(int(n.pid))+"/mem", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = syscall.Close(memory) }()
-	var address [24]byte                                                                                 // struct sockaddr_in6 without the scope
-	size, err := syscall.Pread(memory, address[:min(n.args[2], uint64(len(address)))], int64(n.args[1])) // an address of the process
-	if err != nil || size < 8 || int(address[2])<<8|int(address[3]) != port {
+	var address [24]byte // struct sockaddr_in6 without the scope
+	size := n.read(1, address[:min(n.args[2], uint64(len(address)))])
+	if size < 8 || int(address[2])<<8|int(address[3]) != port {
 		return false
 	}
 	switch *(*uint16)(unsafe.Pointer(&address[0])) { // in the order of the processor
