@@ -15,6 +15,7 @@ type directory struct {
 	resolve   func(string) (string, error)
 	cwd       string   // clean, with "/"; "" if it is not known
 	protected []string // as target.text
+	links     *links
 }
 
 // target is a path from a tool's input.
@@ -28,7 +29,7 @@ type target struct {
 }
 
 func newDirectory(cfg Config) directory {
-	d := directory{resolve: cfg.Resolve}
+	d := directory{resolve: cfg.Resolve, links: &links{}}
 	if cfg.CWD != "" {
 		d.cwd = path.Clean(filepath.ToSlash(cfg.CWD))
 	}

@@ -81,8 +81,8 @@
 //
 //   - at any depth, names that begin with a dot, as the path is written and where links lead, except
 //     those of [ProtectedName];
-//   - what a link of such a name in the working directory leads to, if the link is among the first
-//     100,000 files and directories in it;
+//   - what a link of such a name in the working directory leads to, and everything if the directory
+//     is too large to find all of them: with paths of more than 64 MiB, or more than 1,000 such links;
 //   - the agent home, the paths of Config.Protected, and what they lead to.
 //
 // A pattern names a protected path if one of its names is literally the last name of that path, and
@@ -108,8 +108,8 @@
 // may wait for forever, are not approved.
 //
 // git gets options that disable the programs that the configuration of a repository names. No
-// option disables filters and core.worktree: git status and git diff are not approved if the
-// configuration of a repository that contains the working directory has a filter or another
-// worktree, or includes a file. That is found by words, the files are not parsed. git also reads a repository outside of the working directory, if
-// the one in it refers to that: through a .git file, commondir, alternates or links.
+// option disables filters and core.worktree: git status and git diff are executed by a script, which
+// fails if git config finds one in the configuration of the repository. git also reads a repository
+// outside of the working directory, if the one in it refers to that: through a .git file, commondir,
+// alternates or links.
 package permission

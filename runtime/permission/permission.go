@@ -28,7 +28,8 @@ var (
 	ErrNotListed = errors.New("allowedTools does not list this tool: use one of the tools that are offered")
 	ErrPattern   = errors.New("no pattern in allowedTools matches this call: each command of a list or pipeline must match")
 	ErrProtected = errors.New("names that begin with a dot, and what links of such names lead to, may decide what a program " +
-		"executes: only a pattern in allowedTools that names it, such as Edit(.github/**), approves the change, continue without it")
+		"executes: only a pattern in allowedTools that names it, such as Edit(.github/**), approves the change, " +
+		"and for commands sandbox.write, continue without it")
 	ErrLongPath = errors.New("the path has more than 4,096 bytes or 256 names: use a shorter one")
 	ErrPlan     = errors.New("the mode plan allows only read-only tools: read, and describe what you would change")
 	ErrMode     = errors.New("the permission mode does not allow this call, and allowedTools does not list it: " +

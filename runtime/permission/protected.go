@@ -3,10 +3,13 @@ package permission
 import (
 	"context"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 )
 
 // protects returns the outermost file or directory because of which a path of the working directory
@@ -34,55 +37,92 @@ func (d *directory) protects(ctx context.Context, p string) string {
 	if outermost != "" {
 		return outermost
 	}
-	for link := range d.protectedLinks(ctx) {
+	links, all := d.protectedLinks(ctx)
+	for _, link := range links {
 		found(d.leadsTo(link, p))
+	}
+	if outermost == "" && !all {
+		outermost, _, _ = strings.Cut(p, "/")
 	}
 	return outermost
 }
 
-// maxEntries bounds the search for links in the working directory, in files and directories. In a
-// larger directory, links that are not found protect nothing.
-const maxEntries = 100_000
+const (
+	maxSearched = 64 << 20 // bytes of the paths of files in which links are searched
+	maxLinks    = 1000     // protected names that are links
 
-// protectedLinks iterates over the links in the working directory whose name is protected, as a
-// repository may have .vscode as a link to another directory. Directories at the top come first.
-func (d *directory) protectedLinks(ctx context.Context) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		if d.resolve == nil || d.cwd == "" {
+	// reuse is how long the links of a search are used, in times of its duration. A link that a command
+	// creates meanwhile is no protection: the command could change what it leads to.
+	reuse = 20
+)
+
+// links are the links in the working directory whose name is protected, as a repository may have
+// .vscode as a link to another directory.
+type links struct {
+	mu    sync.Mutex // guards all fields
+	paths []string
+	all   bool // there are no others
+	until time.Time
+}
+
+// protectedLinks returns the links whose name is protected, and whether all of them were found.
+func (d *directory) protectedLinks(ctx context.Context) (paths []string, all bool) {
+	if d.resolve == nil || d.cwd == "" {
+		return nil, true
+	}
+	l := d.links
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	started := time.Now()
+	if started.Before(l.until) {
+		return l.paths, l.all
+	}
+	l.paths, l.all = d.searchLinks(ctx)
+	if ended := time.Now(); ctx.Err() == nil {
+		l.until = ended.Add(reuse * ended.Sub(started))
+	}
+	return l.paths, l.all
+}
+
+// searchLinks is protectedLinks without the links of a former search. A directory that cannot be
+// read has none.
+func (d *directory) searchLinks(ctx context.Context) (paths []string, all bool) {
+	left := maxSearched
+	for next := []string{"."}; len(next) > 0; next = next[1:] {
+		for entry := range entriesOf(d.absolute(next[0])) {
+			name := path.Join(next[0], entry.Name())
+			if left -= len(name); left < 0 || len(paths) > maxLinks || ctx.Err() != nil {
+				return paths, false
+			}
+			switch {
+			case entry.IsDir():
+				next = append(next, name)
+			case entry.Type() == fs.ModeSymlink && ProtectedName(entry.Name()):
+				paths = append(paths, name)
+			}
+		}
+	}
+	return paths, true
+}
+
+// entriesOf iterates over the entries of a directory.
+func entriesOf(dir string) iter.Seq[fs.DirEntry] {
+	return func(yield func(fs.DirEntry) bool) {
+		f, err := os.Open(filepath.Clean(dir))
+		if err != nil {
 			return
 		}
-		left := maxEntries
-		for next := []string{"."}; len(next) > 0 && left > 0 && ctx.Err() == nil; next = next[1:] {
-			entries, err := readEntries(d.absolute(next[0]), left)
-			if err != nil {
-				continue // another program has removed it, or it cannot be read
-			}
-			left -= len(entries)
+		defer func() { _ = f.Close() }() // it was only read
+		for err == nil {
+			var entries []fs.DirEntry
+			entries, err = f.ReadDir(1000)
 			for _, entry := range entries {
-				name := path.Join(next[0], entry.Name())
-				switch {
-				case entry.IsDir():
-					next = append(next, name)
-				case entry.Type() == fs.ModeSymlink && ProtectedName(entry.Name()) && !yield(name):
+				if !yield(entry) {
 					return
 				}
 			}
 		}
 	}
-}
-
-// readEntries returns at most so many entries of a directory.
-func readEntries(dir string, most int) ([]fs.DirEntry, error) {
-	f, err := os.Open(filepath.Clean(dir))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	entries, err := f.ReadDir(most)
-	if len(entries) > 0 {
-		err = nil
-	}
-	return entries, err
 }
 
 // prefixes iterates over the names in a path, and where they end.

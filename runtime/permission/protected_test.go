@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -71,6 +73,50 @@ func TestWritesToProtectedPathsAreNotApproved(t *testing.T) {
 	p, err := permission.New(permission.Config{Allowed: []string{"Edit(deep/editor/**)", "Edit"}, Resolve: resolve, CWD: dir})
 	require.NoError(t, err)
 	require.NoError(t, check(p, "Write", false, input("file_path", "deep/editor/new.json")), "a pattern names what the link leads to")
+}
+
+// A link of a protected name is found wherever it is, by one search for many checks. If there are too
+// many, each change needs a pattern.
+func TestLinksInALargeDirectory(t *testing.T) {
+	dir := t.TempDir()
+	const dirs, files = 11, 10_000
+	for i := range dirs {
+		at := filepath.Join(dir, "module", strings.Repeat("d", i+1))
+		require.NoError(t, os.MkdirAll(at, 0o700))
+		first := filepath.Join(at, "first")
+		require.NoError(t, os.WriteFile(first, nil, 0o600))
+		for k := range files {
+			require.NoError(t, os.Link(first, filepath.Join(at, strconv.Itoa(k))))
+		}
+	}
+	for _, name := range []string{"module/z/y/x", "editor", "other", "later", "src"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
+	}
+	require.NoError(t, os.Symlink("../../../../editor", filepath.Join(dir, "module/z/y/x/.vscode")))
+	mode := func(allowed ...string) *permission.Policy {
+		p, err := permission.New(permission.Config{Mode: permission.ModeAcceptEdits, Allowed: append(allowed, "Write"), CWD: dir, Resolve: resolveIn(t, dir)})
+		require.NoError(t, err)
+		return p
+	}
+	write := func(p *permission.Policy, path string) error {
+		return check(p, "Write", false, input("file_path", path))
+	}
+	p := mode()
+	require.Equal(t, permission.ErrProtected, write(p, "editor/settings.json"))
+	require.NoError(t, write(p, "other/settings.json"))
+	require.Less(t, testing.AllocsPerRun(3, func() { _ = write(p, "other/settings.json") }), 1000.0)
+	require.NoError(t, os.Symlink("later", filepath.Join(dir, ".idea")))
+	require.Equal(t, permission.ErrProtected, write(mode(), "later/x"))
+	require.Eventually(t, func() bool { return write(p, "later/x") != nil }, time.Minute, time.Second, "links are searched again")
+	for i := range 1001 {
+		require.NoError(t, os.Symlink("nothing", filepath.Join(dir, "module", "."+strconv.Itoa(i))))
+	}
+	for _, path := range []string{"src/a.go", "other/x", "new.go"} {
+		require.Equal(t, permission.ErrProtected, write(mode(), path))
+	}
+	require.NoError(t, write(mode("Edit(src/**)"), "src/a.go"))
+	require.NoError(t, write(mode("Edit(new.go)"), "new.go"))
+	require.Equal(t, permission.ErrProtected, write(mode("Edit(src/**)"), "other/x"))
 }
 
 // Only a pattern that names a protected path approves a change, or bypassPermissions.

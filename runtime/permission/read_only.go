@@ -108,12 +108,16 @@ func (p *Policy) onlyReads(s *script) (shell.Script, bool) {
 }
 
 // gitWithoutPrograms returns a read-only command of git with options that disable the programs that
-// the configuration of a repository may name. It does not disable filters: see mayFilter.
+// the configuration of a repository may name. No option disables filters and another worktree.
 func gitWithoutPrograms(args []shell.Word) []shell.Word {
 	if args[0].Text == "--no-pager" {
 		args = args[1:]
 	}
-	words := slices.Clone(gitPrefix)
+	var words []shell.Word
+	if name := args[0].Text; name == "status" || name == "diff" {
+		words = literals("bash", "-c", withoutFilters, "git "+name)
+	}
+	words = append(words, gitPrefix...)
 	words = append(words, args[0])
 	switch args[0].Text {
 	case "status":
@@ -125,6 +129,18 @@ func gitWithoutPrograms(args []shell.Word) []shell.Word {
 	}
 	return append(words, args[1:]...)
 }
+
+// withoutFilters executes a command of git, whose name is $0, unless git finds a filter or another
+// worktree in the configuration of the repository. It fails if git cannot read the configuration.
+const withoutFilters = `names=$(git --no-pager config --show-scope --name-only --get-regexp '^(filter[.].*|core[.]worktree)$')
+case "$?$names" in
+1) exec "$@" ;;
+0*local* | 0*worktree*) reason='the configuration of the repository names programs or another worktree' ;;
+0*) exec "$@" ;;
+*) reason='git cannot read the configuration of the repository' ;;
+esac
+echo "$0: the mode auto does not execute it: $reason. A rule such as Bash($0 *) permits it." >&2
+exit 1`
 
 var gitPrefix = literals("env", "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_OPTIONAL_LOCKS=0", // a missing object is not fetched
 	"git", "--no-pager", "--no-optional-locks",
@@ -173,7 +189,7 @@ func (p *Policy) isReadOnly(c shell.Command) bool {
 		if len(args) > 0 && args[0] == "--no-pager" {
 			args = args[1:]
 		}
-		if len(args) == 0 || (args[0] == "status" || args[0] == "diff") && p.dir.mayFilter() {
+		if len(args) == 0 {
 			return false
 		}
 		name, args = "git "+args[0], args[1:]
