@@ -82,6 +82,9 @@ func (b *runRequest) Read(p []byte) (int, error) {
 	if err := b.run.begin(); err != nil {
 		return 0, err
 	}
+	b.run.mu.Lock()
+	b.run.sent = true
+	b.run.mu.Unlock()
 	b.complete = true
 	return b.body.Read(p)
 }

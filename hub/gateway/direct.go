@@ -41,6 +41,7 @@ type directRun struct {
 	over   bool // the run is counted
 
 	mu       sync.Mutex     // guards the fields below
+	sent     bool           // the runtime has perhaps the whole request
 	id       string         // "" until the runtime has accepted the run
 	response *http.Response // nil until the response begins, with JSON at the end of the run
 	report   string         // of a JSON response
@@ -128,7 +129,7 @@ func (run *directRun) cancel(cause error) {
 	}
 }
 
-// result returns what was learned of a run whose response has ended: whether the runtime has
+// result returns what was learned of a run whose response has ended: whether the runtime has perhaps
 // accepted the run, and its report, or "". There is none if the runtime has ended before the run.
 func (run *directRun) result() (started bool, report string) {
 	run.mu.Lock()
@@ -136,7 +137,7 @@ func (run *directRun) result() (started bool, report string) {
 	if run.report == "" && run.response != nil {
 		run.report = run.response.Trailer.Get(wire.UsageHeader)
 	}
-	return run.id != "", run.report
+	return run.id != "" || run.sent && run.response == nil, run.report
 }
 
 // lastEvent is the end of each stream of the runtime API.

@@ -283,17 +283,20 @@ func TestRunsWithoutAReportCountTheirReserves(t *testing.T) {
 			w.WriteHeader(http.StatusProcessing)
 			panic(http.ErrAbortHandler)
 		}, 3},
-		"before the run": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0},
-		"no run":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }, 0},
+		"before its first byte": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 3},
+		"no run":                {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, url string) {
-				s, counts := counting(t, url, row.serve)
+				s, counts := counting(t, url, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+					row.serve(w, r)
+				}))
 				limit(t, counts, 60, 20)
 				rejected := 0
 				for i := range 5 {
-					res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))
+					res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", "hello", "X-Api-Key", apiKey))
 					require.NoError(t, err)
 					if res.StatusCode == http.StatusTooManyRequests {
 						rejected++

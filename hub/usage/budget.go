@@ -253,15 +253,12 @@ func (s *Service) DeleteBudget(ctx context.Context, caller api.Caller, kind, nam
 	})
 }
 
-// DropBudget deletes the budget of an agent or a user, if there is one, and the reserves of the
-// agent, in the transaction that deletes the agent or the user: a later agent of the name has none.
-// What was used remains in reports.
+// DropBudget deletes the budget of an agent or a user, if there is one, in the transaction that
+// deletes the agent or the user: a later agent of the name has none. What was used remains in
+// reports, and runs in progress count at their ends.
 func (s *Service) DropBudget(ctx context.Context, tx *store.Tx, kind, name string) error {
-	if err := dropBudget(ctx, tx, kind, name); err != nil && !errors.Is(err, api.NotFound) {
+	if err := dropBudget(ctx, tx, kind, name); !errors.Is(err, api.NotFound) {
 		return err
-	}
-	if kind == OfAgent {
-		return deleteReservesOf(ctx, tx.Tx, tx.Caller.TenantID, name)
 	}
 	return nil
 }

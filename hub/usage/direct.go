@@ -42,27 +42,23 @@ func (s *Service) NewDirect(tenantID, agentName string) *Direct {
 	return &Direct{service: s, run: Run{ID: "runtime " + ids.New(), TenantID: tenantID, AgentName: agentName}}
 }
 
-// Begin begins the run. If the agent has a hard limit, the run holds a reserve in the database until
-// End, which counts for all hubs as an answer in progress does. It fails with api.RateLimited. If
-// the agent has none, it changes nothing in the database. It fails with api.Unavailable while too
-// many ends of runs wait for the database.
+// Begin begins the run. It holds a reserve in the database until End: if the hub is killed, another
+// one counts it. If the agent has a hard limit, the reserve counts for all hubs as an answer in
+// progress does, and Begin fails with api.RateLimited. It fails with api.Unavailable while too many
+// ends of runs wait for the database.
 func (d *Direct) Begin(ctx context.Context) error {
 	s := d.service
 	if s.direct.full() {
 		return &api.Error{Code: api.Unavailable, RetryAfter: renewEvery, Message: "The database takes no tokens of runs at present: try again."}
 	}
-	limited, err := isLimited(ctx, s.store.Read(), d.run.TenantID, d.run.AgentName)
-	if err != nil || !limited {
-		return err
-	}
 	s.direct.enter()
-	err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		d.held = false
-		err := s.Lock(ctx, tx, d.run, lockKey(d.run))
+		err := s.lockAgent(ctx, tx, d.run)
 		if err != nil {
 			return err
 		}
-		d.held, err = s.insertReserve(ctx, tx, d.run) // also if the limit was deleted just now
+		d.held, err = s.insertReserve(ctx, tx, d.run)
 		if err != nil || d.held {
 			return err
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
-	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -343,45 +342,4 @@ func TestEndsThatWaitForTheDatabaseAreBounded(t *testing.T) {
 	s.renew()
 	require.Eventually(t, func() bool { runs, _ := s.counted(); return runs == most }, patience, 20*time.Millisecond)
 	require.NotNil(t, s.start())
-}
-
-// The reserves of an agent end with it: a later agent of the name begins without them.
-func TestReservesOfADeletedAgent(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		a, b := hubs(t, url)
-		a.limit(1)
-		former := a.start()
-		caller := a.As("acme", "max", rbac.Admin).Caller
-		require.NoError(t, a.store.Change(t.Context(), store.Change{Caller: caller, Group: rbac.AdminOnly}, func(tx *store.Tx) error {
-			return a.service.DropBudget(t.Context(), tx, usage.OfAgent, "helper")
-		}))
-		require.Zero(t, a.reserves())
-		require.NotNil(t, b.start(), "no limit")
-		require.Zero(t, a.reserves())
-		b.limit(1)
-		require.NotNil(t, b.start())
-		former.End(t.Context(), true, tokens)
-		require.Equal(t, 1, a.reserves(), "of the later agent")
-		runs, _ := a.counted()
-		require.EqualValues(t, 1, runs)
-	}, series...)
-}
-
-// A run of an agent without a hard limit begins and ends without a statement that writes, and needs
-// no transaction.
-func TestDirectRunsWithoutALimitWriteNothing(t *testing.T) {
-	t.Parallel()
-	s := open(t, dbtest.SQLite(t, series...), nil)
-	_, err := s.service.SetBudget(t.Context(), s.As("acme", "max", rbac.Admin).Caller, usage.OfAgent, "soft",
-		usage.Limits{Period: usage.PerDay, Unit: usage.InTokens, Soft: new(1.0)})
-	require.NoError(t, err)
-	require.NoError(t, s.store.DB.Tx(t.Context(), func(*sql.Tx) error { // another one would wait for this
-		for _, agent := range []string{"helper", "soft"} {
-			d := s.service.NewDirect("acme", agent)
-			require.NoError(t, d.Begin(t.Context()))
-			d.End(t.Context(), false, "")
-		}
-		return nil
-	}))
 }

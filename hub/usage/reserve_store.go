@@ -9,10 +9,14 @@ import (
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
-// isLimited reports whether an agent has a budget with a hard limit.
-func isLimited(ctx context.Context, q db.Querier, tenantID, agentName string) (bool, error) {
-	return db.Value[bool](ctx, q, "read budget", `SELECT EXISTS (SELECT 1 FROM usage_budgets
-		WHERE tenant_id = $1 AND kind = 'agent' AND name = $2 AND hard > 0)`, tenantID, agentName)
+// lockAgent is Lock for a run without a user: on PostgreSQL, the begins of runs of an agent with a
+// hard limit wait for each other.
+func (s *Service) lockAgent(ctx context.Context, tx *sql.Tx, r Run) error {
+	if s.store.DB.Engine() != db.PostgreSQL {
+		return nil
+	}
+	return db.Exec(ctx, tx, "lock budget", `SELECT pg_advisory_xact_lock(hashtext($3)) IS NULL WHERE EXISTS (SELECT 1 FROM usage_budgets
+		WHERE tenant_id = $1 AND kind = 'agent' AND name = $2 AND hard > 0)`, r.TenantID, r.AgentName, lockKey(r))
 }
 
 // insertReserve inserts the reserve of a run after Lock, and reports whether its budgets have it.
@@ -44,11 +48,6 @@ func extendReserves(ctx context.Context, tx *sql.Tx, hubID string, now time.Time
 
 func deleteReserve(ctx context.Context, tx *sql.Tx, r Run) error {
 	return db.Exec(ctx, tx, "delete reserve", `DELETE FROM usage_reserves WHERE tenant_id = $1 AND run_id = $2`, r.TenantID, r.ID)
-}
-
-// deleteReservesOf deletes the reserves of an agent.
-func deleteReservesOf(ctx context.Context, tx *sql.Tx, tenantID, agentName string) error {
-	return db.Exec(ctx, tx, "delete reserves of agent", `DELETE FROM usage_reserves WHERE tenant_id = $1 AND agent_name = $2`, tenantID, agentName)
 }
 
 // claimExpiredReserves deletes some reserves of hubs that have ended, and returns their runs.
