@@ -34,11 +34,40 @@ type lossy struct {
 	marker  atomic.Pointer[string] // in the transaction whose connection is lost
 	commits bool                   // the server receives the COMMIT
 	lost    atomic.Int32
+
+	mu    sync.Mutex // guards the fields below
+	away  bool       // no connection is accepted
+	conns []net.Conn // of clients
+}
+
+// cut closes all connections, and accepts no further ones until it is called with false.
+func (l *lossy) cut(away bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.away = away
+	for _, conn := range l.conns {
+		_ = conn.Close()
+	}
+	l.conns = nil
+}
+
+// accept reports whether a connection is accepted.
+func (l *lossy) accept(conn net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, conn)
+	return !l.away
 }
 
 func newLossy(t *testing.T) *lossy {
 	t.Helper()
-	cfg, err := pgx.ParseConfig(postgres(t))
+	return lossyOf(t, postgres(t))
+}
+
+// lossyOf is newLossy with the URL of a database.
+func lossyOf(t *testing.T, database string) *lossy {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(database)
 	require.NoError(t, err)
 	l := &lossy{t: t, upstream: [2]string{"tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))}}
 	if strings.HasPrefix(cfg.Host, "/") {
@@ -63,6 +92,9 @@ func newLossy(t *testing.T) *lossy {
 
 func (l *lossy) forward(client net.Conn) {
 	defer client.Close()
+	if !l.accept(client) {
+		return
+	}
 	server, err := net.Dial(l.upstream[0], l.upstream[1])
 	if err != nil {
 		return

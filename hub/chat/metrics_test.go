@@ -34,10 +34,16 @@ import (
 // and the values of their attributes. A histogram has the number of its values.
 func withMetrics(t *testing.T, change ...func(*config)) (*server, func() map[string]float64) {
 	t.Helper()
+	metered, metrics := meters(t)
+	return open(t, sqlite(t), append(change, metered)...), metrics
+}
+
+// meters returns a change of a configuration, and the metrics of its server.
+func meters(t *testing.T) (change func(*config), metrics func() map[string]float64) {
 	reader := sdk.NewManualReader()
 	provider := sdk.NewMeterProvider(sdk.WithReader(reader))
-	s := open(t, sqlite(t), append(change, func(c *config) { c.meters, c.push.MeterProvider = provider, provider })...)
-	return s, func() map[string]float64 {
+	change = func(c *config) { c.meters, c.push.MeterProvider = provider, provider }
+	return change, func() map[string]float64 {
 		t.Helper()
 		var all metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(t.Context(), &all))

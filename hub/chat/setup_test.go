@@ -93,6 +93,7 @@ type config struct {
 	prices map[string]usage.Price
 	logger *slog.Logger
 	meters metric.MeterProvider
+	now    func() time.Time
 	wrap   func(http.Handler) http.Handler
 
 	uncounted bool // without package usage
@@ -114,7 +115,7 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	}
 	var err error
 	audit := apitest.NewAudit(t, d)
-	cfg.Store = apitest.NewStore(t, d, store.Config{Audit: audit, Logger: cfg.logger, MeterProvider: cfg.meters})
+	cfg.Store = apitest.NewStore(t, d, store.Config{Audit: audit, Logger: cfg.logger, MeterProvider: cfg.meters, Now: cfg.now})
 	s.store = cfg.Store
 	s.usage, err = usage.New(usage.Config{Store: cfg.Store, Prices: cfg.prices})
 	require.NoError(t, err)

@@ -81,3 +81,31 @@ func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, workerID stri
 	return counted, db.Exec(ctx, tx, "cancel chat answer", `UPDATE chat_messages SET status = 'cancelled'
 		WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial'`, l.TenantID, l.SessionKey, l.RunID)
 }
+
+// saveLate stores an answer whose run has completed while the hub could not renew the lease: another
+// hub has ended it, and no later one has its run. It reports whether the answer is stored.
+func saveLate(ctx context.Context, tx *sql.Tx, a *Answer) (saved bool, err error) {
+	if a.saved || a.text.end == nil || a.end.Status != StatusCompleted {
+		return a.saved, nil
+	}
+	tokens, err := json.Marshal(a.recorded.Tokens)
+	if err != nil {
+		return false, fmt.Errorf("encode usage: %w", err)
+	}
+	r := a.run
+	err = db.Exec(ctx, tx, "lock chat session", `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey)
+	if err != nil {
+		return false, err
+	}
+	const partial = `tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND run_id = $5 AND status = 'partial'`
+	err = db.Exec(ctx, tx, "update chat session", `UPDATE chat_sessions SET size = size + (SELECT COALESCE(SUM($6 - octet_length(text) - octet_length(content)), 0)
+		FROM chat_messages WHERE `+partial+` AND NOT EXISTS (SELECT 1 FROM chat_runs WHERE run_id = $5)) WHERE tenant_id = $1 AND key = $2`,
+		r.TenantID, r.SessionKey, r.Seq, r.MessageID, r.ID, a.final.size())
+	if err != nil {
+		return false, err
+	}
+	n, err := db.Affected(ctx, tx, "save late answer", `UPDATE chat_messages SET text = $6, content = $7, status = $8, model = $9, usage = $10, started = TRUE
+		WHERE `+partial+` AND NOT EXISTS (SELECT 1 FROM chat_runs WHERE run_id = $5)`,
+		r.TenantID, r.SessionKey, r.Seq, r.MessageID, r.ID, a.final.text, a.final.blocks, a.end.Status, a.text.model, string(tokens))
+	return n == 1, err
+}

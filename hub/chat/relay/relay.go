@@ -12,7 +12,8 @@
 //
 // A session has at most one answer in progress, also with several hubs on one database: the row of
 // the run is a lease that its hub renews while it relays the answer. A hub that has lost the lease
-// stores nothing more.
+// stores nothing more, except the answer of a run that has completed, in place of a partial one.
+// While the database is unavailable, ended answers are held in memory until they are stored.
 //
 // A runtime is not trusted. It may send 256 MiB for one answer, in events of at most about 4 MiB;
 // 4 MiB of them are stored. Config limits the time until it accepts a run, between two parts of an

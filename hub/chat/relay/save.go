@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -174,10 +173,23 @@ func (r *Relay) saveBatch(ctx context.Context, batch []*Answer) error {
 		}
 		return r.recordUsage(ctx, tx, batch)
 	})
-	if len(batch) == 1 && errors.Is(err, errNotOwned) { // its tokens were used
-		err = cmp.Or(r.store.DB.Tx(ctx, func(tx *sql.Tx) error { return r.recordUsage(ctx, tx, batch) }), err)
+	if len(batch) == 1 && errors.Is(err, errNotOwned) {
+		return r.saveAlone(ctx, batch)
 	}
 	return err
+}
+
+// saveAlone stores an answer that another hub has ended, and counts its tokens, which were used.
+func (r *Relay) saveAlone(ctx context.Context, one []*Answer) error {
+	a := one[0]
+	before := a.saved
+	return r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		a.saved = before
+		if a.saved, err = saveLate(ctx, tx, a); err != nil {
+			return err
+		}
+		return r.recordUsage(ctx, tx, one)
+	})
 }
 
 // recordUsage counts the tokens of runs that runtimes have accepted, and stores the warnings of
@@ -227,9 +239,6 @@ func (a *Answer) counted() usage.Run {
 // until the hub ends: the answers hold their memory, and no further ones begin if they are too many.
 // An answer that could not be stored stays partial, and its lease ends by itself.
 func (r *Relay) stored(batch []*Answer, err error) {
-	if errors.Is(err, errNotOwned) {
-		err = nil
-	}
 	if err != nil {
 		r.store.Logger.Warn("storing answers failed", "err", err)
 	}
