@@ -58,6 +58,9 @@ func exact(data, text []byte) iter.Seq[occurrence] {
 func replace(data, text, replacement []byte) (changed []byte, first int) {
 	literal := bytes.IndexByte(text, '\r') >= 0 || bytes.IndexByte(replacement, '\r') >= 0
 	ends := lineEnds{data: data, next: -1}
+	if !literal {
+		ends.origins = originsOf(text, replacement)
+	}
 	at := 0
 	for o := range occurrences(data, text) {
 		changed = append(changed, data[at:o.from]...)
@@ -75,25 +78,60 @@ func replace(data, text, replacement []byte) (changed []byte, first int) {
 	return append(changed, data[at:]...), first
 }
 
+// originsOf returns for each line end of a replacement the number of the line end of text that it has:
+// from the end for the last lines that both have, else from the start. Without lines in text, it
+// returns nil.
+func originsOf(text, replacement []byte) []int {
+	lines, newLines := bytes.Split(text, []byte("\n")), bytes.Split(replacement, []byte("\n"))
+	n, m := len(lines)-1, len(newLines)-1 // line ends
+	if n == 0 {
+		return nil
+	}
+	same := 0 // line ends between equal last lines
+	for same < min(n, m) && bytes.Equal(lines[n-same], newLines[m-same]) && bytes.Equal(lines[n-same-1], newLines[m-same-1]) {
+		same++
+	}
+	origins := make([]int, m)
+	for i := range origins {
+		if i >= m-same {
+			origins[i] = i - m + n
+		} else {
+			origins[i] = max(0, min(i, n-same-1))
+		}
+	}
+	return origins
+}
+
 // lineEnds are the ends of the lines of data, which are read in ascending order.
 type lineEnds struct {
-	data []byte
-	next int    // the offset of the last "\n" that was found, or len(data)
-	end  string // of its line, or of the last one of data
+	data    []byte
+	origins []int
+	crlf    []bool // of the line ends in an occurrence
+	next    int    // the offset of the last "\n" that was found, or len(data)
+	end     string // of its line, or of the last one of data
 }
 
 // appendLines appends a replacement for an occurrence.
 func (l *lineEnds) appendLines(out []byte, o occurrence, replacement []byte) []byte {
-	at := o.from
-	for {
+	l.crlf = l.crlf[:0]
+	if l.origins != nil {
+		for line := range bytes.Lines(l.data[o.from:o.to]) {
+			l.crlf = append(l.crlf, bytes.HasSuffix(line, []byte("\r\n")))
+		}
+	}
+	for i := 0; ; i++ {
 		line, rest, more := bytes.Cut(replacement, []byte("\n"))
 		out = append(out, line...)
 		if !more {
 			return out
 		}
-		out = append(out, l.after(at)...)
-		if l.next+1 < o.to {
-			at = l.next + 1
+		switch {
+		case l.origins == nil:
+			out = append(out, l.after(o.from)...)
+		case l.crlf[l.origins[i]]:
+			out = append(out, "\r\n"...)
+		default:
+			out = append(out, '\n')
 		}
 		replacement = rest
 	}
