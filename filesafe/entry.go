@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"io/fs"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/instant"
 )
 
 // Entry is an entry of a listing. Its JSON form has the keys name, type, size and mtime, and mime
-// and target if they are not empty. Bytes that are not UTF-8 become U+FFFD, and times have six
-// sub-second digits.
+// and target if they are not empty. Bytes that are not UTF-8 become U+FFFD, times have six
+// sub-second digits, and those outside the years 1 to 9999 are the nearest ones inside.
 type Entry struct {
 	// Name is the name of the file; from [Dir.Walk] its path relative to the directory, with "/".
 	Name string
@@ -61,6 +63,5 @@ type entryForm struct {
 }
 
 func (e *Entry) form() *entryForm {
-	mtime := e.ModTime.UTC().Format("2006-01-02T15:04:05.000000Z")
-	return &entryForm{Name: e.Name, Type: e.Type, Size: e.Size, Mtime: mtime, MIME: e.MIME, Target: e.Target}
+	return &entryForm{Name: e.Name, Type: e.Type, Size: e.Size, Mtime: instant.Format(e.ModTime), MIME: e.MIME, Target: e.Target}
 }

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/instant"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -331,11 +332,9 @@ func (s *server) handleCORS(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// timeLayout always has six digits, so that the texts sort in the order of the times.
-const timeLayout = "2006-01-02T15:04:05.000000Z"
-
 // Time is a time in the JSON form of the hub: RFC 3339 in UTC with six sub-second digits, truncated
 // to microseconds. The zero time is null. In the database it is microseconds since 1970, or NULL.
+// A stored time outside the years 1 to 9999 is encoded as the nearest one inside.
 type Time time.Time
 
 // Scan implements sql.Scanner.
@@ -364,7 +363,7 @@ func (t Time) String() string {
 	if t.IsZero() {
 		return ""
 	}
-	return time.Time(t).UTC().Format(timeLayout)
+	return instant.Format(time.Time(t))
 }
 
 // IsZero reports whether t is the zero time, which omitzero omits.

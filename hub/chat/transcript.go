@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat/relay"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/paging"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -152,7 +153,7 @@ func generated(e wire.TranscriptEntry) bool {
 	var event struct {
 		Parent *string `json:"parent_tool_use_id"`
 	}
-	return json.Unmarshal(e.Event, &event) == nil && event.Parent != nil
+	return jsonlimit.Unmarshal(e.Event, &event) == nil && event.Parent != nil
 }
 
 // label adds the label of an answer.

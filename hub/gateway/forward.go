@@ -26,8 +26,8 @@ type exchange struct {
 	path    string // in the runtime, in its escaped form
 	query   string
 	request func(http.Header)          // changes the headers of the request
-	check   func(*http.Response) error // rejects a response
-	within  time.Duration              // until the headers of the response; 0 is unlimited
+	check   func(*http.Response) error // rejects a response, or replaces its body
+	within  time.Duration              // until the response is checked; 0 is unlimited
 	run     *directRun                 // whose tokens are counted, or nil
 }
 
@@ -52,7 +52,7 @@ var passed = []string{
 // has that of the hub, no-store: it needs a credential, which a shared cache does not check.
 var uncached = []string{"no-store", "private, no-cache", "no-cache, no-transform, no-store"}
 
-// conditions are the request headers that the detail and the files of an agent understand.
+// conditions are the request headers that the content of a file understands.
 var conditions = []string{"Accept", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range"}
 
 // retain removes all headers but those with the given names.
@@ -170,9 +170,6 @@ func (w *response) rewrite(out *http.Request) {
 
 // accept rejects a response that must not reach a client, and removes the headers that must not.
 func (w *response) accept(res *http.Response) error {
-	if w.timer != nil && !w.timer.Stop() {
-		return errSlow
-	}
 	if res.StatusCode == http.StatusSwitchingProtocols || res.StatusCode >= 300 && res.StatusCode < 400 && res.StatusCode != http.StatusNotModified {
 		return fmt.Errorf("the runtime responded with status %d", res.StatusCode)
 	}
@@ -184,7 +181,11 @@ func (w *response) accept(res *http.Response) error {
 	if caching := res.Header["Cache-Control"]; len(caching) != 1 || !slices.Contains(uncached, caching[0]) {
 		delete(res.Header, "Cache-Control")
 	}
-	return w.check(res)
+	err := w.check(res) // may read the body
+	if w.timer != nil && !w.timer.Stop() {
+		return errSlow
+	}
+	return err
 }
 
 // Header returns the headers of the runtime. WriteHeader adds them to those of the hub.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // maxBody bounds the body of a request to the proxy. The runtime has a limit of its own, which is
@@ -93,7 +94,7 @@ func (s *Service) showDetail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.read(w, r, target, "/v1/agents/"+url.PathEscape(target.AgentID))
+	return s.read(w, r, target, "/v1/agents/"+url.PathEscape(target.AgentID), recode[wire.AgentDetail])
 }
 
 func (s *Service) listFiles(w http.ResponseWriter, r *http.Request) error {
@@ -101,7 +102,7 @@ func (s *Service) listFiles(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.read(w, r, target, "/v1/files")
+	return s.read(w, r, target, "/v1/files", recodeFiles)
 }
 
 func (s *Service) readFile(w http.ResponseWriter, r *http.Request) error {
@@ -109,26 +110,40 @@ func (s *Service) readFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.read(w, r, target, "/v1/files/content")
+	return s.read(w, r, target, "/v1/files/content", nil)
 }
 
-// read forwards a request that the hub has authorized.
-func (s *Service) read(w http.ResponseWriter, r *http.Request, target Target, path string) error {
+// read forwards a request that the hub has authorized. decode replaces the body of a response with
+// status 200 by the JSON of the hub, or is nil for the content of a file.
+func (s *Service) read(w http.ResponseWriter, r *http.Request, target Target, path string, decode func(*http.Response) error) error {
+	understood := []string{"X-Request-Id"}
+	if decode == nil {
+		understood = append(understood, conditions...)
+	}
 	return s.forward(w, r, exchange{
 		target: target, path: path, query: r.URL.RawQuery, within: patience,
 		request: func(h http.Header) {
-			retain(h, append(conditions, "X-Request-Id"))
+			retain(h, understood)
 			h.Set("X-Api-Key", target.APIKey)
 			h.Set("User-Agent", "") // otherwise that of net/http
 		},
-		check: checkRead,
+		check: func(res *http.Response) error { return checkRead(res, decode) },
 	})
 }
 
-// checkRead rejects responses that a runtime does not send for its own API key.
-func checkRead(res *http.Response) error {
-	if code := res.StatusCode; code == http.StatusUnauthorized || code == http.StatusForbidden || code >= http.StatusInternalServerError {
+// checkRead rejects responses that a runtime does not send for its own API key, and decodes the
+// others.
+func checkRead(res *http.Response, decode func(*http.Response) error) error {
+	code := res.StatusCode
+	switch {
+	case code == http.StatusUnauthorized, code == http.StatusForbidden, code >= http.StatusInternalServerError:
+		return errors.New("the runtime responded with status " + res.Status)
+	case code >= http.StatusBadRequest:
+		return recodeError(res)
+	case decode == nil:
+		return nil
+	case code != http.StatusOK:
 		return errors.New("the runtime responded with status " + res.Status)
 	}
-	return nil
+	return decode(res)
 }

@@ -24,7 +24,7 @@ func TestInformationalResponsesOfARuntimeAreNotForwarded(t *testing.T) {
 		_, _ = io.WriteString(w, "<p>done</p>")
 	}))
 	ada := s.As("acme", "ada", rbac.Admin)
-	for _, path := range []string{"/runtime/a/x", "/api/v1/admin/agents/a/files"} {
+	for _, path := range []string{"/runtime/a/x", "/api/v1/admin/agents/a/files/content?path=x"} {
 		req := ada.Request(http.MethodGet, path, nil, "X-Api-Key", apiKey)
 		var informed []int
 		trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
@@ -55,7 +55,7 @@ func TestTrailersOfARuntimeAreNotForwarded(t *testing.T) {
 		w.Header().Set(http.TrailerPrefix+"X-Request-Id", "forged")
 	}))
 	ada := s.As("acme", "ada", rbac.Admin)
-	for _, path := range []string{"/runtime/a/x", "/api/v1/admin/agents/a/files"} {
+	for _, path := range []string{"/runtime/a/x", "/api/v1/admin/agents/a/files/content?path=x"} {
 		res, err := http.DefaultClient.Do(ada.Request(http.MethodGet, path, nil, "X-Api-Key", apiKey))
 		require.NoError(t, err)
 		body, err := io.ReadAll(res.Body)

@@ -16,7 +16,7 @@ const (
 
 // arrows lists the packages of this module that each package may import.
 var arrows = []rule{
-	{"sse filesafe", "internal/deadline internal/longpath", "a leaf is small enough to be reviewed"},
+	{"sse filesafe", "internal/deadline internal/instant internal/longpath", "a leaf is small enough to be reviewed"},
 	{"rbac", "", "permissions do not depend on a server"},
 	{"auditlog", "internal/paging internal/deadline internal/excerpt", "the log depends neither on its database nor on the logged actions"},
 	{"auditlog/...", "auditlog auditlog/driver internal/migrate internal/sqlerr", "a store on any *sql.DB, also that of other servers"},
@@ -29,7 +29,7 @@ var arrows = []rule{
 		"the run loop depends on interfaces, not on adapters or HTTP"},
 	{"runtime/host", "runtime runtime/agent runtime/session runtime/skill/archive runtime/tool/confine runtime/tool/js runtime/tool/js/worker " +
 		"runtime/tool/mcp internal/...", "the only library with every tool: a command or an embedder that wants all of them"},
-	{"runtime/model runtime/tool runtime/skill", "", "an external adapter or tool needs only this package"},
+	{"runtime/model runtime/tool runtime/skill", "internal/jsonlimit", "an external adapter or tool needs only this package"},
 	{"runtime/model/...", "runtime/model runtime/model/internal/... sse internal/...", "an adapter translates one wire format and does not depend on runs"},
 	{"runtime/model/adapter", "runtime/agent runtime/model runtime/model/anthropic runtime/model/openai runtime/model/demo",
 		"the only place that knows every protocol"},

@@ -2,7 +2,12 @@
 // depth. A list of {} takes a hundred times its size as a slice of structs.
 package jsonlimit
 
-import "errors"
+import (
+	"bytes"
+	"errors"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // ErrExceeded is the error of JSON that exceeds a limit.
 var ErrExceeded = errors.New("the JSON nests too deeply or has too many values")
@@ -47,4 +52,18 @@ func (l Limit) Count(data []byte) (values int, err error) {
 		}
 	}
 	return values, nil
+}
+
+// Compact returns the JSON of data without white space, in memory of its own, for values that no
+// type describes. It fails if data exceeds the limit or is not JSON, or if an object has a name
+// twice. Bytes that are not UTF-8 become U+FFFD.
+func (l Limit) Compact(data []byte) ([]byte, error) {
+	if err := l.Check(data); err != nil {
+		return nil, err
+	}
+	value := jsontext.Value(bytes.ToValidUTF8(data, []byte("\uFFFD")))
+	if err := value.Compact(jsontext.AllowDuplicateNames(false)); err != nil {
+		return nil, describe(err)
+	}
+	return value, nil
 }

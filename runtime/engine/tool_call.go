@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -224,7 +225,10 @@ func (r *run) checkCall(ctx context.Context, block *model.Block, call *tool.Call
 		return nil, result{output: fmt.Sprintf("There is no tool %q. %s", block.Name, known), isError: true}
 	}
 	if block.BadInput != "" {
-		err := json.Unmarshal([]byte(block.BadInput), &map[string]json.RawMessage{})
+		err := jsonlimit.Unmarshal([]byte(block.BadInput), &map[string]json.RawMessage{})
+		if err == nil {
+			err = jsonlimit.ErrExceeded
+		}
 		return nil, result{output: fmt.Sprintf("The input is not a JSON object: %v.", err), isError: true}
 	}
 	limit := r.engine.cfg.ToolTimeout

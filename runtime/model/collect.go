@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // Limits of a [Collector] for one response: an upstream that never stops must not exhaust memory.
@@ -180,7 +182,8 @@ func (c *Collector) Response() Response {
 }
 
 // object returns raw as a compact JSON object. Empty input becomes an empty object, because
-// upstreams send no input for a call without arguments.
+// upstreams send no input for a call without arguments. A member that occurs twice is an error: the
+// permissions and the tool could take different ones.
 func object(raw []byte) (json.RawMessage, bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -189,11 +192,8 @@ func object(raw []byte) (json.RawMessage, bool) {
 	if raw[0] != '{' {
 		return nil, false
 	}
-	var out bytes.Buffer
-	if err := json.Compact(&out, raw); err != nil {
-		return nil, false
-	}
-	return out.Bytes(), true
+	out, err := jsonlimit.Limit{Values: MaxResponseBytes}.Compact(raw)
+	return out, err == nil
 }
 
 // Collect adds all parts and returns the response. On an error it returns the beginning of the

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // MaxData is the maximum size of the JSON of one event, in bytes. Longer texts are truncated.
@@ -199,7 +200,7 @@ func DecodeEvent(name string, data []byte) (Payload, error) {
 	default:
 		return &Unknown{Name: name, Data: append(json.RawMessage(nil), data...)}, nil
 	}
-	if err := json.Unmarshal(data, p); err != nil {
+	if err := jsonlimit.Unmarshal(data, p); err != nil {
 		return nil, fmt.Errorf("decode %s event: %w", name, err)
 	}
 	return p, nil
@@ -214,7 +215,7 @@ func DecodeOutcome(data []byte) (*Result, error) {
 	}
 	before, _, after := cutString(data, []byte(`"result":"`))
 	data = slices.Concat(before, after)
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := jsonlimit.Unmarshal(data, &in); err != nil {
 		return nil, fmt.Errorf("decode result event: %w", err)
 	}
 	return &in.Result, nil
@@ -225,18 +226,20 @@ type ignored struct{}
 
 func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
-// Blocks is an assistant event for a program that stores the blocks as they are, also those of a
-// later version.
+// Blocks is an assistant event for a program that stores the JSON of its blocks.
 type Blocks struct {
 	ParentToolUseID *string
 	Model           string
 	Usage           Usage
-	Blocks          []json.RawMessage // objects with a type
+	Blocks          []json.RawMessage // as [Block] encodes them
 	Text            string            // of the text blocks
 }
 
+// inputLimit bounds the input of a call, which is any JSON.
+var inputLimit = jsonlimit.Limit{Values: 1 << 18, Depth: 1000}
+
 // DecodeBlocks decodes an assistant event, and of its blocks at most the first ones. Blocks that
-// are not objects with a type are omitted. The blocks refer to data.
+// are not of the types of [Block] are omitted, and so are other members. Blocks may refer to data.
 func DecodeBlocks(data []byte, most int) (Blocks, error) {
 	short, block, text := cutText(data)
 	out, found, err := decodeBlocks(short, most, block, text)
@@ -287,7 +290,7 @@ func decodeBlocks(data []byte, most int, cut, cutText []byte) (out Blocks, found
 		} `json:"message"`
 		Usage Usage `json:"usage"`
 	}
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := jsonlimit.Unmarshal(data, &in); err != nil {
 		return Blocks{}, false, fmt.Errorf("decode assistant event: %w", err)
 	}
 	out = Blocks{ParentToolUseID: in.ParentToolUseID, Model: in.Message.Model, Usage: in.Usage}
@@ -297,17 +300,37 @@ func decodeBlocks(data []byte, most int, cut, cutText []byte) (out Blocks, found
 			out.Blocks, text, found = append(out.Blocks, cut), append(text, cutText...), true
 			continue
 		}
-		var block struct{ Type, Text string }
-		if json.Unmarshal(raw, &block) != nil || block.Type == "" {
+		var block Block
+		if jsonlimit.Unmarshal(raw, &block) != nil || !block.known() {
 			continue
 		}
-		out.Blocks = append(out.Blocks, raw)
+		block.Input = cleanInput(block.Input)
+		again, err := block.MarshalJSON()
+		if err != nil {
+			return Blocks{}, false, fmt.Errorf("encode block: %w", err)
+		}
+		out.Blocks = append(out.Blocks, again)
 		if block.Type == PartialText {
 			text = append(text, block.Text...)
 		}
 	}
 	out.Text = string(text)
 	return out, found, nil
+}
+
+// known reports whether the block has a type of this version.
+func (b *Block) known() bool {
+	return b.Type == PartialText || b.Type == PartialThinking || b.Type == PartialToolUse
+}
+
+// cleanInput returns the JSON of the input of a call, or nil if it is not an object in the bounds.
+// It is any JSON: only its names are unique.
+func cleanInput(input json.RawMessage) json.RawMessage {
+	clean, err := inputLimit.Compact(input)
+	if err != nil || len(clean) == 0 || clean[0] != '{' {
+		return nil
+	}
+	return clean
 }
 
 // UnmarshalJSON is the inverse of [Block.MarshalJSON].
@@ -320,7 +343,7 @@ func (b *Block) UnmarshalJSON(data []byte) error {
 		Name     string          `json:"name"`
 		Input    json.RawMessage `json:"input"`
 	}
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := jsonlimit.Unmarshal(data, &in); err != nil {
 		return err
 	}
 	*b = Block(in)

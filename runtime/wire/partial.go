@@ -2,8 +2,9 @@ package wire
 
 import (
 	"bytes"
-	"encoding/json"
 	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // appendPartial appends a partial message. There is one for each token.
@@ -38,7 +39,7 @@ func (p *PartialMessage) UnmarshalJSON(data []byte) error {
 			ID        string `json:"id"`
 		} `json:"partial"`
 	}
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := jsonlimit.Unmarshal(data, &in); err != nil {
 		return err
 	}
 	p.Partial = Partial{Type: in.Partial.Type, Text: in.Partial.Text, ToolName: in.Partial.ToolName, ToolUseID: in.Partial.ToolUseID}
@@ -78,7 +79,7 @@ func AppendPartialText(dst, data []byte) []byte {
 		return text
 	}
 	var p PartialMessage
-	if json.Unmarshal(data, &p) != nil || p.Partial.Type != PartialText {
+	if jsonlimit.Unmarshal(data, &p) != nil || p.Partial.Type != PartialText {
 		return dst
 	}
 	return append(dst, p.Partial.Text...)

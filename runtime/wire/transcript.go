@@ -2,7 +2,11 @@ package wire
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/instant"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // Transcript is the body of GET /v1/sessions/:sessionId: what happened in a session, in pages.
@@ -13,6 +17,20 @@ type Transcript struct {
 	Entries   []TranscriptEntry `json:"entries"`
 	Total     int64             `json:"total"`          // the seq of the last entry of the session
 	Next      int64             `json:"next,omitempty"` // the value of after for the next page, 0 after the last one
+}
+
+// UnmarshalJSON decodes a page of a runtime, which is not trusted. An entry that cannot be decoded
+// is omitted.
+func (t *Transcript) UnmarshalJSON(data []byte) error {
+	type page Transcript
+	in := struct {
+		*page
+
+		Entries jsonlimit.List[TranscriptEntry] `json:"entries"`
+	}{page: (*page)(t)}
+	err := jsonlimit.Unmarshal(data, &in)
+	t.Entries = in.Entries.Items
+	return err
 }
 
 // Types of a [TranscriptEntry].
@@ -39,6 +57,52 @@ type TranscriptEntry struct {
 	Kept    int    `json:"kept,omitempty"`
 }
 
+// UnmarshalJSON decodes an entry of a runtime, which is not trusted: the event is that of a
+// [Payload] and has no other members. An event of another type is omitted.
+func (e *TranscriptEntry) UnmarshalJSON(data []byte) error {
+	type entry TranscriptEntry
+	if err := jsonlimit.Unmarshal(data, (*entry)(e)); err != nil {
+		return err
+	}
+	for i := range e.Content {
+		e.Content[i].clean()
+	}
+	if len(e.Event) == 0 {
+		return nil
+	}
+	var event struct {
+		Type string `json:"type"`
+	}
+	if err := jsonlimit.Unmarshal(e.Event, &event); err != nil {
+		return err
+	}
+	payload, err := DecodeEvent(event.Type, e.Event)
+	if err != nil {
+		return err
+	}
+	e.Event = nil
+	switch p := payload.(type) {
+	case *Unknown, *Done, *PartialMessage: // a session has none
+		return nil
+	case *Assistant:
+		p.Message.Content = slices.DeleteFunc(append([]Block{}, p.Message.Content...), func(b Block) bool { return !b.known() })
+		for i := range p.Message.Content {
+			p.Message.Content[i].Input = cleanInput(p.Message.Content[i].Input)
+		}
+	}
+	e.Event, err = AppendEvent(nil, payload)
+	return err
+}
+
+// clean replaces the input of a call by its own JSON. It is omitted if it is not an object in the
+// bounds.
+func (b *TranscriptBlock) clean() {
+	if len(b.Input) > 0 {
+		b.Input = cleanInput(b.Input)
+		b.Truncated = b.Truncated || b.Input == nil
+	}
+}
+
 // TranscriptBlock is one block of a message: text, thinking, tool_use or tool_result.
 type TranscriptBlock struct {
 	Type      string          `json:"type"`
@@ -54,18 +118,17 @@ type TranscriptBlock struct {
 	Truncated bool            `json:"truncated,omitempty"` // the text is shortened, or the input is omitted
 }
 
-// Time is a time in UTC with six digits of the second.
+// Time is a time in UTC with six digits of the second. Those outside the years 1 to 9999 are
+// encoded as the nearest ones inside.
 type Time time.Time
-
-const timeLayout = "2006-01-02T15:04:05.000000Z"
 
 // IsZero reports whether the time is absent.
 func (t Time) IsZero() bool { return time.Time(t).IsZero() }
 
 // MarshalJSON encodes the time.
 func (t Time) MarshalJSON() ([]byte, error) {
-	return time.Time(t).UTC().AppendFormat(nil, `"`+timeLayout+`"`), nil
+	return []byte(`"` + instant.Format(time.Time(t)) + `"`), nil
 }
 
 // UnmarshalJSON decodes a time of RFC 3339.
-func (t *Time) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, (*time.Time)(t)) }
+func (t *Time) UnmarshalJSON(data []byte) error { return jsonlimit.Unmarshal(data, (*time.Time)(t)) }
