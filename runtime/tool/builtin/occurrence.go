@@ -78,34 +78,41 @@ func replace(data, text, replacement []byte) (changed []byte, first int) {
 	return append(changed, data[at:]...), first
 }
 
-// originsOf returns for each line end of a replacement the number of the line end of text that it has:
-// from the end for the last lines that both have, else from the start. Without lines in text, it
-// returns nil.
-func originsOf(text, replacement []byte) []int {
-	lines, newLines := bytes.Split(text, []byte("\n")), bytes.Split(replacement, []byte("\n"))
-	n, m := len(lines)-1, len(newLines)-1 // line ends
-	if n == 0 {
-		return nil
-	}
-	same := 0 // line ends between equal last lines
-	for same < min(n, m) && bytes.Equal(lines[n-same], newLines[m-same]) && bytes.Equal(lines[n-same-1], newLines[m-same-1]) {
-		same++
-	}
-	origins := make([]int, m)
-	for i := range origins {
-		if i >= m-same {
-			origins[i] = i - m + n
-		} else {
-			origins[i] = max(0, min(i, n-same-1))
+// origins say which line end of a text a line end of its replacement has: for the last lines that both
+// have, counted from the end, else from the start.
+type origins struct {
+	old, new int // line ends of the text and of the replacement
+	same     int // those between last lines that are equal
+}
+
+func originsOf(text, replacement []byte) origins {
+	o := origins{old: bytes.Count(text, []byte("\n")), new: bytes.Count(replacement, []byte("\n"))}
+	for lines := 0; ; lines++ {
+		i := bytes.LastIndexByte(text, '\n')
+		k := bytes.LastIndexByte(replacement, '\n')
+		if !bytes.Equal(text[i+1:], replacement[k+1:]) {
+			return o
 		}
+		o.same = lines
+		if i < 0 || k < 0 {
+			return o
+		}
+		text, replacement = text[:i], replacement[:k]
 	}
-	return origins
+}
+
+// of returns the line end of the text for one of the replacement.
+func (o origins) of(i int) int {
+	if i >= o.new-o.same {
+		return i - o.new + o.old
+	}
+	return max(0, min(i, o.old-o.same-1))
 }
 
 // lineEnds are the ends of the lines of data, which are read in ascending order.
 type lineEnds struct {
 	data    []byte
-	origins []int
+	origins origins
 	crlf    []bool // of the line ends in an occurrence
 	next    int    // the offset of the last "\n" that was found, or len(data)
 	end     string // of its line, or of the last one of data
@@ -114,7 +121,7 @@ type lineEnds struct {
 // appendLines appends a replacement for an occurrence.
 func (l *lineEnds) appendLines(out []byte, o occurrence, replacement []byte) []byte {
 	l.crlf = l.crlf[:0]
-	if l.origins != nil {
+	if l.origins.old > 0 {
 		for line := range bytes.Lines(l.data[o.from:o.to]) {
 			l.crlf = append(l.crlf, bytes.HasSuffix(line, []byte("\r\n")))
 		}
@@ -126,9 +133,9 @@ func (l *lineEnds) appendLines(out []byte, o occurrence, replacement []byte) []b
 			return out
 		}
 		switch {
-		case l.origins == nil:
+		case l.origins.old == 0:
 			out = append(out, l.after(o.from)...)
-		case l.crlf[l.origins[i]]:
+		case l.crlf[l.origins.of(i)]:
 			out = append(out, "\r\n"...)
 		default:
 			out = append(out, '\n')
