@@ -2,9 +2,11 @@ package chat_test
 
 import (
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -100,4 +102,42 @@ func TestTranscriptOfAHostileRuntime(t *testing.T) {
 		delete(one, "aigc")
 		require.Equal(t, want, one, entry)
 	}
+}
+
+// A row that an earlier version has stored in another form hides no other row, and no block of its
+// own. Its times are those that clients can decode.
+func TestMalformedRows(t *testing.T) {
+	with(t, nil, func(t *testing.T, s *server) {
+		ada := s.ada()
+		all := []object{
+			{"id": "m1", "role": "user", "content": "first", "created_at": day1}, {"id": "m2", "role": "assistant", "content": "second", "created_at": day1},
+			{"id": "m3", "role": "user", "content": "third", "created_at": day1},
+		}
+		require.Equal(t, []string{"created", "created"}, statuses(ada.Post(push, body(pushed("s1", day1, "messages", all), pushed("s2", day1)))))
+		warning := object{"type": "warning", "message": "A part of this message cannot be displayed."}
+		for content, want := range map[string][]any{
+			`[{"toString":1},{"type":"text","text":"a","vnode":1},{"type":"text","text":{"b":1}}]`: {object{"type": "text", "text": "a"}, warning},
+			`[{"type":"text","text":"a"}`: {warning},
+			`{"toString":1}`:              {warning},
+			`[null,7,[]]`:                 {warning},
+			`[{"type":"later","n":1}]`:    {object{"type": "later", "n": 1.0}},
+		} {
+			s.exec(`UPDATE chat_messages SET content = $1 WHERE id = 'm2'`, content)
+			stored := messages(ada, sessions+"/s1")
+			require.Equal(t, []any{object{"type": "text", "text": "first"}}, stored[0]["content"], content)
+			require.Equal(t, want, stored[1]["content"], content)
+			require.Equal(t, []any{object{"type": "text", "text": "third"}}, stored[2]["content"], content)
+		}
+		for micros, want := range map[int64]string{
+			math.MaxInt64: "9999-12-31T23:59:59.999999Z", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro(): "9999-12-31T23:59:59.999999Z",
+			math.MinInt64: "0001-01-01T00:00:00.000000Z",
+		} {
+			s.exec(`UPDATE chat_messages SET created_at = $1 WHERE id = 'm2'`, micros)
+			s.exec(`UPDATE chat_sessions SET created_at = $1, updated_at = $1 WHERE id = 's1'`, micros)
+			require.Equal(t, want, messages(ada, sessions+"/s1")[1]["createdAt"])
+			found := ada.Get(admin + "/s1").Want(http.StatusOK)
+			require.Equal(t, []any{want, want}, []any{found["createdAt"], found["updatedAt"]})
+			require.Len(t, ada.Get(sessions).Items(), 2)
+		}
+	})
 }

@@ -47,7 +47,8 @@ type Failure = relay.Failure
 // {"type":"thinking","thinking"}, {"type":"tool_use","id","name","input"}, {"type":"tool_result",
 // "tool_use_id","tool_name","output","is_error","duration_ms","truncated"}, the messages and
 // results of subagents with their "parent_tool_use_id", the system events of the run with their
-// subtype as the type, or the blocks of a pushed message. A notice is a text block of its own.
+// subtype as the type, and blocks of other types of a pushed message. A notice is a text block of
+// its own.
 type Message struct {
 	ID        string          `json:"id"`
 	SessionID string          `json:"sessionId"`
@@ -73,9 +74,9 @@ func (m message) view(sessionID string) Message {
 	if m.Failure.Code != "" {
 		v.Error = &m.Failure
 	}
-	blocks := []byte(m.Content)
-	if len(blocks) == 0 {
-		blocks = relay.Array(relay.TextBlock(m.Text))
+	blocks := relay.Array(relay.TextBlock(m.Text))
+	if m.Content != "" {
+		blocks = relay.StoredBlocks(m.Content)
 	}
 	if m.Notice != "" && relay.Generated(m.Text, m.Content) {
 		notice := relay.TextBlock(m.Notice)

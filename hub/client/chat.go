@@ -246,9 +246,9 @@ type PushSession struct {
 	UserName string `json:"user_name,omitempty"`
 	// The start of the first message if it is empty.
 	Title string `json:"title,omitempty"`
-	// RFC 3339, required.
+	// RFC 3339 in the years 1970 to 9999, required.
 	CreatedAt string `json:"created_at,omitempty"`
-	// RFC 3339, required.
+	// RFC 3339 in the years 1970 to 9999, required.
 	UpdatedAt string        `json:"updated_at,omitempty"`
 	Messages  []PushMessage `json:"messages,omitzero"`
 }
@@ -259,11 +259,12 @@ type PushMessage struct {
 	ID string `json:"id,omitempty"`
 	// user or assistant.
 	Role string `json:"role,omitempty"`
-	// A string or an array of blocks with a type.
+	// A string or an array of blocks. Blocks of the types of ChatMessage have the members of their types, in
+	// their types; others are not stored.
 	Content json.RawMessage `json:"content,omitempty"`
 	Model   string          `json:"model,omitempty"`
 	Usage   map[string]any  `json:"usage,omitzero"`
-	// RFC 3339, required.
+	// RFC 3339 in the years 1970 to 9999, required.
 	CreatedAt string `json:"created_at,omitempty"`
 }
 

@@ -87,33 +87,12 @@ func (m *Messages) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// elements returns the elements of a JSON array, or nil of null. The syntax of data is valid, and
-// nothing is copied.
+// elements returns the elements of a JSON array, or nil of null. The syntax of data is valid.
 func elements(data []byte) (iter.Seq[[]byte], error) {
 	if data[0] != '[' {
 		return nil, json.Unmarshal(data, new([]any)) // nil for null, otherwise an error that names the type
 	}
-	return func(yield func([]byte) bool) {
-		depth, begin, quoted := 0, 1, false
-		for i := 0; i < len(data); i++ {
-			switch c := data[i]; {
-			case quoted && c == '\\':
-				i++
-			case c == '"':
-				quoted = !quoted
-			case quoted:
-			case c == '{', c == '[':
-				depth++
-			case depth == 1 && (c == ',' || c == ']'):
-				element := bytes.TrimSpace(data[begin:i])
-				if begin = i + 1; len(element) > 0 && !yield(element) {
-					return
-				}
-			case c == '}', c == ']':
-				depth--
-			}
-		}
-	}, nil
+	return jsonlimit.Elements(data), nil
 }
 
 // Message is a message of a Session. Content is a text or an array of blocks.
@@ -200,12 +179,17 @@ func checkLine(text string, most int) string {
 	return fields[""]
 }
 
+// parseTime accepts the times that every client can decode.
 func parseTime(field, value string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil {
 		return t, fmt.Errorf("%s must be a time in the form of RFC 3339, such as 2006-01-02T15:04:05Z", field)
 	}
-	return t.UTC().Truncate(time.Microsecond), nil
+	t = t.UTC().Truncate(time.Microsecond)
+	if year := t.Year(); year < 1970 || year > 9999 {
+		return t, fmt.Errorf("%s must be in the years 1970 to 9999", field)
+	}
+	return t, nil
 }
 
 // parseContent returns the text of content, and its blocks if it is not a text.
@@ -216,21 +200,21 @@ func parseContent(content json.RawMessage) (text, blocks string, err error) {
 	if !bytes.HasPrefix(content, []byte("[")) {
 		return "", "", errors.New("content must be a string or an array of blocks")
 	}
-	all, err := elements(content)
 	var texts []string
+	stored := []byte{'['}
 	n := 0
-	for raw := range all {
-		var block struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
+	for raw := range jsonlimit.Elements(content) {
+		block, err := relay.DecodeBlock(raw)
+		if err != nil {
+			return "", "", relay.At(n, err)
 		}
-		if jsonlimit.Unmarshal(raw, &block) != nil || block.Type == "" {
-			return "", "", fmt.Errorf("content[%d] must be an object with a type", n)
-		}
-		if block.Type == "text" && block.Text != "" {
+		if block.Text != "" {
 			texts = append(texts, relay.Clean(block.Text))
 		}
-		n++
+		if n++; n > 1 {
+			stored = append(stored, ',')
+		}
+		stored = append(stored, block.JSON...)
 	}
-	return strings.Join(texts, "\n\n"), relay.Clean(string(content)), err
+	return strings.Join(texts, "\n\n"), relay.Clean(string(append(stored, ']'))), nil
 }

@@ -3,7 +3,6 @@ package relay
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -107,7 +107,7 @@ func (t *transcript) assistant(m wire.Blocks) {
 	t.usage, t.changed = t.usage.Add(m.Usage), true
 	if m.ParentToolUseID != nil {
 		t.addOther(m.Model, m.Usage)
-		t.addAside(subagentBlock{Type: "subagent_message", ParentToolUseID: *m.ParentToolUseID, Content: m.Blocks})
+		t.addAside(subagentBlock{Type: blockSubagentMessage, ParentToolUseID: *m.ParentToolUseID, Content: m.Blocks})
 		return
 	}
 	t.pending = nil
@@ -143,7 +143,7 @@ func (t *transcript) block(raw []byte) {
 
 // addAside adds a block that is not of the agent itself, while there is room for it.
 func (t *transcript) addAside(block any) {
-	raw, err := json.Marshal(block)
+	raw, err := encodeBlock(block)
 	if err != nil || t.aside+len(raw) > maxAside {
 		return
 	}
@@ -152,40 +152,8 @@ func (t *transcript) addAside(block any) {
 	t.changed = true
 }
 
-// subagentBlock is a message of a subagent.
-type subagentBlock struct {
-	Type            string            `json:"type"` // subagent_message
-	ParentToolUseID string            `json:"parent_tool_use_id"`
-	Content         []json.RawMessage `json:"content"`
-}
-
 // systemBlocks are the subtypes of the system events that are stored.
 var systemBlocks = []string{wire.SystemPermissionDenied, wire.SystemMCPStatus, wire.SystemWarning, wire.SystemCompactBoundary}
-
-// systemBlock is a system event: its type is the subtype of the event.
-type systemBlock struct {
-	Type            string                `json:"type"`
-	ToolName        string                `json:"tool_name,omitempty"`
-	ToolUseID       string                `json:"tool_use_id,omitempty"`
-	Reason          string                `json:"reason,omitempty"`
-	Name            string                `json:"name,omitempty"`
-	Status          string                `json:"status,omitempty"`
-	Error           string                `json:"error,omitempty"`
-	Message         string                `json:"message,omitempty"`
-	CompactMetadata *wire.CompactMetadata `json:"compact_metadata,omitempty"`
-}
-
-// toolResultBlock is the block of a tool result, whose output is shortened.
-type toolResultBlock struct {
-	Type            string `json:"type"`
-	ParentToolUseID string `json:"parent_tool_use_id,omitempty"` // of a subagent
-	ToolUseID       string `json:"tool_use_id"`
-	ToolName        string `json:"tool_name"`
-	Output          string `json:"output"`
-	IsError         bool   `json:"is_error"`
-	DurationMs      int64  `json:"duration_ms"`
-	Truncated       bool   `json:"truncated"`
-}
 
 // system adds a system event.
 func (t *transcript) system(p *wire.System) {
@@ -208,7 +176,7 @@ func (t *transcript) system(p *wire.System) {
 func (t *transcript) toolResult(p *wire.ToolResult) {
 	output, cut := excerpt.Ends(p.Result.Output, maxToolOutput)
 	block := toolResultBlock{
-		Type: "tool_result", ToolUseID: p.Result.ToolUseID, ToolName: p.Result.ToolName, Output: output,
+		Type: blockToolResult, ToolUseID: p.Result.ToolUseID, ToolName: p.Result.ToolName, Output: output,
 		IsError: p.Result.IsError, DurationMs: p.Result.DurationMs, Truncated: p.Result.Truncated || cut,
 	}
 	if p.ParentToolUseID != nil {
@@ -216,7 +184,7 @@ func (t *transcript) toolResult(p *wire.ToolResult) {
 		t.addAside(block)
 		return
 	}
-	if raw, err := json.Marshal(block); err == nil {
+	if raw, err := encodeBlock(block); err == nil {
 		t.block(raw)
 		t.changed = true
 	}
@@ -266,8 +234,10 @@ func (c content) size() int { return len(c.text) + len(c.blocks) }
 // Generated reports whether an answer has anything from a model, which a notice can label. Its text
 // and blocks are stored ones.
 func Generated(text, blocks string) bool {
-	var all []struct{ Type string }
-	if text != "" || blocks == "" || json.Unmarshal([]byte(blocks), &all) != nil {
+	var all []struct {
+		Type string `json:"type"`
+	}
+	if text != "" || blocks == "" || jsonlimit.Unmarshal([]byte(blocks), &all) != nil {
 		return text != ""
 	}
 	for _, block := range all {
