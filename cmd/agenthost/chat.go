@@ -217,7 +217,13 @@ func (c *chat) print(event wire.Payload) error {
 }
 
 func (c *chat) printJSON(event wire.Payload) error {
-	data, err := json.Marshal(map[string]any{"event": event.EventName(), "data": event})
+	var shown any = event
+	if unknown, ok := event.(*wire.Unknown); ok && !json.Valid(unknown.Data) {
+		shown = string(unknown.Data)
+	} else if ok {
+		shown = unknown.Data
+	}
+	data, err := json.Marshal(map[string]any{"event": event.EventName(), "data": shown})
 	if err != nil {
 		return fmt.Errorf("print: %w", err)
 	}

@@ -211,7 +211,8 @@ func (a *app) connect() (*client.Client, error) {
 func (a *app) newClient(h *hub, renew func(context.Context, client.Credentials, client.Refresh) (client.Credentials, error)) (*client.Client, error) {
 	c, err := client.New(client.Config{
 		BaseURL: h.URL, Token: h.Token, Credentials: h.Credentials, UserAgent: "agenthost/" + daemon.Version(), Renew: renew, HTTPClient: httpClient(),
-		OpsKey: a.getenv("AGENTHOST_OPS_KEY"),
+		OpsKey:  a.getenv("AGENTHOST_OPS_KEY"),
+		Omitted: func(err error) { fmt.Fprintln(a.stderr, "agenthost: warning:", err) },
 	})
 	if err != nil {
 		return nil, &usageError{err}

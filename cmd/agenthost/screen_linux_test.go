@@ -69,3 +69,46 @@ func TestAPipeGetsEveryByte(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, hostileText, string(out))
 }
+
+// What a command cannot decode hides no other line, and it says so.
+func TestWhatCannotBeDecodedHidesNothingElse(t *testing.T) {
+	t.Parallel()
+	const session = `{"id":"one","agentName":"a","userName":"u","title":"the title","createdAt":"2026-01-02T03:04:05Z","updatedAt":"2026-01-02T03:04:05Z"}`
+	const message = `{"id":"one","role":"user","status":"completed","text":"the title","content":[],"createdAt":"2026-01-02T03:04:05Z"}`
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.Method == http.MethodPost:
+			w.Header().Set("Content-Type", "text/event-stream")
+			for _, event := range []string{
+				`assistant {"message":[]}`, `system {no`, `partial_message {"partial":{"type":"text","text":"the title"}}`,
+				`hub {"type":"hub.saved","status":"completed"}`, `done {}`,
+			} {
+				name, data, _ := strings.Cut(event, " ")
+				_, _ = w.Write([]byte("event: " + name + "\ndata: " + data + "\n\n"))
+			}
+		case strings.HasSuffix(r.URL.Path, "/messages"):
+			_, _ = w.Write([]byte(`{"items":[{"id":"bad","createdAt":"12026-01-01T00:00:00Z"},` + message + `],"total":2}`))
+		default:
+			_, _ = w.Write([]byte(`{"items":[{"id":"bad","createdAt":"12026-01-01T00:00:00Z"},` + session + `],"total":2}`))
+		}
+	}))
+	t.Cleanup(hub.Close)
+	for _, args := range [][]string{
+		{"sessions", "list"}, {"sessions", "list", "-o", "json"}, {"sessions", "show", "one"}, {"sessions", "show", "one", "-o", "json"},
+		{"chat", "a", "--session", "one", "-m", "x"}, {"chat", "a", "--session", "one", "-m", "x", "-o", "json"},
+	} {
+		cmd := openTerminal(t).command(t.TempDir(), args...)
+		var notes strings.Builder
+		cmd.Stderr = &notes
+		cmd.Env = append(os.Environ(), "AGENTHOST_URL="+hub.URL, "AGENTHOST_TOKEN=x", "AGENTHOST_CONFIG="+t.TempDir())
+		out, err := cmd.Output()
+		require.NoError(t, err, "%q: %s", args, notes.String())
+		require.Contains(t, string(out), "the title", args)
+		require.NotContains(t, string(out), "bad", args)
+		if args[0] == "sessions" {
+			require.Contains(t, notes.String(), "warning: read ", args)
+			require.Contains(t, notes.String(), "must be a time in the form of RFC 3339", args)
+		}
+	}
+}

@@ -58,6 +58,9 @@ type Config struct {
 	PushKey string
 	// UserAgent is sent with each request. The hub lists it with sessions and in the audit log.
 	UserAgent string
+	// Omitted is called for an element of a list that cannot be decoded, such as one of a later hub.
+	// It hides no other element. Defaults to nothing.
+	Omitted func(error)
 	// HTTPClient defaults to a client without a timeout, because answers of chats may be long: limit
 	// calls by their context. Without its own CheckRedirect it does not follow redirects, because
 	// the token would be sent to the other address.

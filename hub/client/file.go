@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // Files reads the working directories of deployed agents.
@@ -38,9 +40,10 @@ func filesPath(agent string) string { return "/api/v1/admin/agents/" + segment(a
 // List returns the entries of a directory, relative to the working directory.
 func (f Files) List(ctx context.Context, agent, path string) ([]Entry, error) {
 	body, err := get[struct {
-		Entries []Entry `json:"entries"`
+		Entries jsonlimit.List[Entry] `json:"entries"`
 	}](ctx, f.c, filesPath(agent), url.Values{"path": {path}})
-	return body.Entries, err
+	f.c.omit(filesPath(agent), body.Entries.Omitted)
+	return body.Entries.Items, err
 }
 
 // Open returns a file from an offset. The audit log records it.

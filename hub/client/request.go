@@ -136,15 +136,15 @@ func (c *Client) text(ctx context.Context, path string, query url.Values, media 
 	return c.read(ctx, request{method: http.MethodGet, path: withQuery(path, query), accept: media}, media)
 }
 
-// page is a page of a list.
-type page[T any] struct {
-	Items      []T    `json:"items"`
+// page is a page of a list, whose elements are an L.
+type page[L any] struct {
+	Items      L      `json:"items"`
 	Total      int    `json:"total"`
 	Next       string `json:"next"`       // the cursor of the next page
 	SnapshotID string `json:"snapshotId"` // of the audit log: it is the same for all pages
 }
 
-// list requests pages until one is not full.
+// list requests pages until one is not full. An element that cannot be decoded hides no other.
 func list[T any](ctx context.Context, c *Client, path string, query url.Values) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		query := cloned(query)
@@ -153,18 +153,20 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 			if number > 1 && query.Get("cursor") == "" {
 				query.Set("page", strconv.Itoa(number))
 			}
-			p, err := get[page[T]](ctx, c, path, query)
+			p, err := get[page[jsonlimit.List[T]]](ctx, c, path, query)
 			if err != nil {
 				var none T
 				yield(none, err)
 				return
 			}
-			for _, item := range p.Items {
+			for _, item := range p.Items.Items {
 				if !yield(item, nil) {
 					return
 				}
 			}
-			if p.Next == "" && (len(p.Items) < pageSize || number*pageSize >= p.Total) || len(p.Items) == 0 {
+			c.omit(path, p.Items.Omitted)
+			n := len(p.Items.Items) + len(p.Items.Omitted)
+			if p.Next == "" && (n < pageSize || number*pageSize >= p.Total) || n == 0 {
 				return
 			}
 			if p.Next != "" {
@@ -175,6 +177,16 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 				query.Set("snapshotId", p.SnapshotID)
 			}
 		}
+	}
+}
+
+// omit reports the elements of a list that cannot be decoded.
+func (c *Client) omit(path string, faults []error) {
+	if c.cfg.Omitted == nil {
+		return
+	}
+	for _, fault := range faults {
+		c.cfg.Omitted(fmt.Errorf("read %s: an element has another form: %w", path, fault))
 	}
 }
 

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,9 +170,15 @@ func streamError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrIncomplete, err)
 }
 
+// decodeEvent decodes an event. One of the runtime that has another form is a [*wire.Unknown]: it
+// hides no other event.
 func decodeEvent(ev sse.Event) (wire.Payload, error) {
 	if ev.Type != hubEvent {
-		return wire.DecodeEvent(ev.Type, ev.Data)
+		payload, err := wire.DecodeEvent(ev.Type, ev.Data)
+		if err != nil {
+			payload = &wire.Unknown{Name: ev.Type, Data: bytes.Clone(ev.Data)}
+		}
+		return payload, nil
 	}
 	var kind struct {
 		Type string `json:"type"`

@@ -206,7 +206,8 @@ type Fault struct {
 // Done is always the last event. Its data is {}.
 type Done struct{}
 
-// Unknown is an event with a name that this version does not know. Data is unchanged.
+// Unknown is an event with a name that this version does not know, or that a client which must show
+// the others cannot decode. Data is unchanged, and may not be JSON.
 type Unknown struct {
 	Name string
 	Data json.RawMessage
