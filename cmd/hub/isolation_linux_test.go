@@ -193,6 +193,13 @@ func TestDeploymentsAreIsolated(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, output, "x\n")
 			require.NotContains(t, output, "bypassPermissions")
+
+			// Of the hub's directory, they see the path to their working directory.
+			output, err = c.bash("confined", "cd "+c.data+" && find . -maxdepth 2 | sort")
+			require.NoError(t, err)
+			require.Contains(t, output, ".\n./deployments\n./deployments/default-confined\n")
+			require.NotContains(t, output, "hub.db")
+			require.NotContains(t, output, "victim")
 			detail, err := c.client("confined").Agent(t.Context(), "confined")
 			require.NoError(t, err)
 			require.True(t, detail.Sandbox.Files && detail.Sandbox.Network, "%+v", detail.Sandbox)

@@ -33,7 +33,11 @@
 // read-only for the next command. Before each command, at most 100,000 entries are read to find them. A
 // directory for which that or 1,000 protected paths are not enough is read-only as a whole, and so is
 // one that cannot be read. What another program changes during a command is not protected, nor is what
-// is reached by a hard link with another name. Of the repository of the working directory, the
+// is reached by a hard link with another name. A socket in the working directory at which another program
+// accepts connections when the command starts is an empty device for the command, unless Write names it
+// or the network is NetworkAll. They are searched among the same entries, and among 10,000 of each
+// protected directory. From Landlock 11, the command can connect to no socket of another program, except
+// in Read and Write. Of the repository of the working directory, the
 // directory .git can be written to, except for its config and hooks, which are created if they are
 // missing. Other files there, such as commondir, can lead git to another configuration.
 //

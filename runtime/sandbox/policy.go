@@ -47,8 +47,8 @@ type Policy struct {
 	// Protects reports whether files and directories with a name are protected. What exists with such
 	// a name in Dir, at any depth, when a command starts, what such a link leads to, and the absolute
 	// paths of Protected, are read-only, unless Write has an entry in Dir that names them or a
-	// directory around them. Of the directory .git in Dir, only hooks and config are. It needs
-	// namespaces.
+	// directory around them. Of the directory .git in Dir, only hooks and config are. Sockets of other
+	// programs in Dir are hidden. It needs namespaces.
 	Protects  func(name string) bool
 	Protected []string
 

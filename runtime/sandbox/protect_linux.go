@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,7 @@ import (
 
 const (
 	maxScanned   = 100_000 // entries of the working directory that are read before a command
+	maxInside    = 10_000  // entries of one protected directory
 	maxProtected = 1_000   // mounts for them
 )
 
@@ -34,8 +36,15 @@ func (s *Sandbox) protection() []launch.Mount {
 			}
 		}
 	}
-	for _, path := range s.protectedPaths() {
+	paths, sockets := s.protectedPaths()
+	for _, path := range paths {
 		protect(path)
+	}
+	if s.policy.Network == NetworkAll {
+		sockets = nil
+	}
+	for _, path := range sockets {
+		mounts = append(mounts, launch.Mount{Kind: launch.MountHide, Target: path})
 	}
 	if git := filepath.Join(s.dir, ".git"); !s.isNamed(git) && s.createGitFiles() {
 		mounts = append(mounts, launch.Mount{Kind: launch.MountKeep, Target: git}) // it cannot be renamed
@@ -70,8 +79,9 @@ func (s *Sandbox) createGitFiles() bool {
 }
 
 // protectedPaths returns the outermost protected paths that exist. A directory that cannot be read,
-// and one of the working directory for which a bound is reached, is one of them as a whole.
-func (s *Sandbox) protectedPaths() []string {
+// and one of the working directory for which a bound is reached, is one of them as a whole. It also returns
+// the sockets of other programs.
+func (s *Sandbox) protectedPaths() (paths, sockets []string) {
 	top := &scan{s: s, entries: maxScanned, paths: maxProtected}
 	for _, path := range s.policy.Protected {
 		if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -80,7 +90,7 @@ func (s *Sandbox) protectedPaths() []string {
 	}
 	dirs, ok := top.list(s.dir)
 	if !ok || len(top.found) > maxProtected {
-		return []string{s.dir}
+		return []string{s.dir}, top.sockets
 	}
 	slices.Sort(dirs)
 	for _, dir := range dirs {
@@ -94,12 +104,13 @@ func (s *Sandbox) protectedPaths() []string {
 			top.found = append(top.found, dir)
 			top.paths--
 		}
+		top.sockets = append(top.sockets, below.sockets...)
 		top.entries -= top.entries/2 - max(below.entries, 0)
 	}
 	if len(top.found) > 2*maxProtected {
-		return []string{s.dir}
+		return []string{s.dir}, top.sockets
 	}
-	return outermost(top.found)
+	return outermost(top.found), top.sockets
 }
 
 // scan is a search for protected paths.
@@ -107,6 +118,8 @@ type scan struct {
 	s              *Sandbox
 	entries, paths int // that are left
 	found          []string
+	sockets        []string // of other programs
+	inside         bool     // only sockets are searched
 }
 
 // walk searches a directory. It reports whether no bound was reached.
@@ -154,9 +167,21 @@ func (c *scan) judge(dir string, entries []fs.DirEntry) (dirs []string) {
 	for _, e := range entries {
 		path := dir + "/" + e.Name()
 		switch {
-		case c.s.isNamed(path), dir == c.s.dir && e.Name() == ".git" && e.IsDir():
+		case c.s.isNamed(path):
+		case e.Type()&fs.ModeSocket != 0:
+			if isServed(path) {
+				c.sockets = append(c.sockets, path)
+			}
+		case c.inside && e.IsDir():
+			dirs = append(dirs, path)
+		case c.inside:
+		case dir == c.s.dir && e.Name() == ".git" && e.IsDir():
+			c.searchSockets(path)
 		case c.s.policy.Protects(e.Name()):
 			c.protect(path)
+			if e.IsDir() {
+				c.searchSockets(path)
+			}
 			if e.Type()&fs.ModeSymlink == 0 {
 				continue
 			}
@@ -170,9 +195,33 @@ func (c *scan) judge(dir string, entries []fs.DirEntry) (dirs []string) {
 	return dirs
 }
 
+// searchSockets adds the sockets in a protected directory.
+func (c *scan) searchSockets(dir string) {
+	below := &scan{s: c.s, entries: min(c.entries, maxInside), inside: true}
+	_ = below.walk(dir) // to the bound
+	c.sockets = append(c.sockets, below.sockets...)
+}
+
 // protect adds a path, if it is inside the working directory and Write does not name it.
 func (c *scan) protect(path string) {
 	if strings.HasPrefix(path, c.s.dir+"/") && !c.s.isNamed(path) {
 		c.found = append(c.found, path)
 	}
+}
+
+// isServed reports whether a process may accept connections at a socket file, without a connection:
+// that of another type of socket fails.
+func isServed(path string) bool {
+	file, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(file) }()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return true
+	}
+	defer func() { _ = unix.Close(fd) }()
+	err = unix.Connect(fd, &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(file)}) // a path may be too long
+	return !errors.Is(err, unix.ECONNREFUSED)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	accessRead = landlock.AccessFSExecute | landlock.AccessFSReadFile | landlock.AccessFSReadDir | landlock.AccessFSResolveUnix
+	accessRead = landlock.AccessFSExecute | landlock.AccessFSReadFile | landlock.AccessFSReadDir
 	accessFile = landlock.AccessFSExecute | landlock.AccessFSReadFile | landlock.AccessFSWriteFile | landlock.AccessFSTruncate |
 		landlock.AccessFSIoctlDev | landlock.AccessFSResolveUnix // what a rule of a file can have
 
@@ -48,8 +48,9 @@ func newScope() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "ruleset"), nil
 }
 
-// newRuleset returns a Landlock ruleset. Without the network, the command has no ports.
-func newRuleset(abi int, read, write []string, network bool) (*os.File, error) {
+// newRuleset returns a Landlock ruleset. Without the network, the command has no ports. Of the sockets
+// of other programs, it can connect to those in sockets.
+func newRuleset(abi int, read, write, sockets []string, network bool) (*os.File, error) {
 	handled := accessOf(abi)
 	attributes := landlock.RulesetAttr{HandledAccessFS: handled}
 	if abi >= abiScope {
@@ -70,7 +71,12 @@ func newRuleset(abi int, read, write []string, network bool) (*os.File, error) {
 		err = errors.Join(err, addRule(ruleset, path, accessRead&handled))
 	}
 	for _, path := range write {
-		err = errors.Join(err, addRule(ruleset, path, handled&^(landlock.AccessFSMakeBlock|landlock.AccessFSMakeChar)))
+		err = errors.Join(err, addRule(ruleset, path, handled&^(landlock.AccessFSMakeBlock|landlock.AccessFSMakeChar|landlock.AccessFSResolveUnix)))
+	}
+	for _, path := range sockets {
+		if abi >= abiResolveUnix {
+			err = errors.Join(err, addRule(ruleset, path, landlock.AccessFSResolveUnix))
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("add rules to the Landlock ruleset: %w", err), ruleset.Close())

@@ -31,6 +31,7 @@ type Sandbox struct {
 	links    [][2]string
 	dir      string   // the working directory without symbolic links; empty if it does not exist
 	named    []string // entries of Write inside dir
+	sockets  []string // where the command can connect to the sockets of other programs
 	root     string   // an empty directory
 	tmp      string   // the directory of temporary files, without symbolic links
 	abi      int      // of Landlock; 0 without it
@@ -92,6 +93,11 @@ func (s *Sandbox) open() error {
 		return strings.Compare(a[0], b[0])
 	}), func(a, b [2]string) bool { return a[0] == b[0] })
 	s.write = outermost(s.write)
+	permitted, _ := resolve(s.policy.Read, own)
+	s.sockets = append(permitted, more...)
+	if s.policy.Network == NetworkAll {
+		s.sockets = slices.Concat(s.read, s.write)
+	}
 	// What is inside a writable directory can be read there, and a command may replace it.
 	s.read = slices.DeleteFunc(outermost(s.read), func(path string) bool {
 		return slices.ContainsFunc(s.write, func(dir string) bool { return contains(dir, path) })
@@ -171,7 +177,7 @@ func (s *Sandbox) rules() (*os.File, error) {
 		read = append(slices.Clone(read), kernelFiles...)
 	}
 	network := s.support.Isolated || s.policy.Network == NetworkAll
-	return newRuleset(s.abi, read, append(slices.Clone(s.write), devices...), network)
+	return newRuleset(s.abi, read, append(slices.Clone(s.write), devices...), s.sockets, network)
 }
 
 // familiesOf returns the sockets of a command that shares the network of the system. Without

@@ -74,7 +74,7 @@ func restrictThreads() error {
 	if abi == 0 {
 		return nil
 	}
-	ruleset, err := newRuleset(abi, nil, nil, false)
+	ruleset, err := newRuleset(abi, nil, nil, nil, false)
 	if err != nil {
 		return err
 	}

@@ -65,6 +65,7 @@ const (
 	MountProcess = "process" // the processes of the namespace, read-only
 	MountProtect = "protect" // Target, which is mounted already, read-only; it may be missing
 	MountKeep    = "keep"    // as MountProtect, and it can be changed, but not renamed
+	MountHide    = "hide"    // Target, a socket that is mounted already, is a device without data
 	MountNested  = "nested"  // as MountProcess, where a launcher inside can map its user
 )
 

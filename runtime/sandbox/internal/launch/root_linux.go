@@ -51,7 +51,7 @@ const noSource = -1
 // place creates target, in the new root, for m. It returns a descriptor of the source of m.
 func (m Mount) place(target string) (source int, err error) {
 	source = noSource
-	if m.Kind == MountProtect || m.Kind == MountKeep {
+	if m.isAgain() {
 		return noSource, nil
 	}
 	directory := m.Kind == MountTmpfs || m.Kind == MountProcess || m.Kind == MountNested
@@ -95,7 +95,7 @@ func (m Mount) mount(target string, source int) error {
 		// A process of root may change the settings of the kernel below /proc/sys without a capability.
 		return syscall.Mount("proc", target, "proc", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 	}
-	if m.Kind == MountProtect || m.Kind == MountKeep {
+	if m.isAgain() {
 		return m.mountAgain(target)
 	}
 	if source == noSource {
@@ -118,7 +118,12 @@ func (m Mount) mount(target string, source int) error {
 	return errors.New("unknown kind " + m.Kind)
 }
 
-// mountAgain mounts what is at target on itself, a link too. A name in a directory that a command has
+// isAgain reports whether m changes what is mounted already.
+func (m Mount) isAgain() bool {
+	return m.Kind == MountProtect || m.Kind == MountKeep || m.Kind == MountHide
+}
+
+// mountAgain mounts what is at target on itself, a link too, or hides it. A name in a directory that a command has
 // replaced with a link since it was found is skipped.
 func (m Mount) mountAgain(target string) error {
 	at, err := openWithoutLinks(target, syscall.O_NOFOLLOW)
@@ -129,7 +134,14 @@ func (m Mount) mountAgain(target string) error {
 		return err
 	}
 	defer func() { _ = syscall.Close(at) }()
-	tree, err := cloneTree(at)
+	source := at
+	if m.Kind == MountHide {
+		if source, err = openWithoutLinks("dev/null", 0); err != nil {
+			return err
+		}
+		defer func() { _ = syscall.Close(source) }()
+	}
+	tree, err := cloneTree(source)
 	if err != nil {
 		return err
 	}
