@@ -15,6 +15,10 @@
 // The access token is only in the memory of a page. The refresh token is in a cookie that scripts
 // cannot read, and that only pages of the hub can use. The policy of the pages permits scripts of
 // the console and requests of the hub only, and no text as a script (Trusted Types).
+//
+// The pages do not trust the contents of responses: an object in place of a text is displayed as
+// JSON and never as an element, and a part that cannot be displayed hides only itself. Markdown is
+// rendered by a scanner whose work is linear in the length of a message.
 package console
 
 import (

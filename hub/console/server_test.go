@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,6 +42,7 @@ type server struct {
 	advance atomic.Int64 // of the clock
 	down    atomic.Bool  // the server ends every connection
 	refused atomic.Int32 // the status of refreshes of pages, or 0
+	instead sync.Map     // bodies of responses by their paths, as of a hub of another version
 	front   *httptest.Server
 	delay   time.Duration // of the demo model
 	model   model.Model   // in place of the demo model
@@ -79,6 +81,11 @@ func serve(t testing.TB, change ...func(*hub.Config)) *server {
 		}
 		if status := int(s.refused.Load()); status > 0 && strings.HasSuffix(r.URL.Path, "/console/session/refresh") {
 			w.WriteHeader(status)
+			return
+		}
+		if body, ok := s.instead.Load(r.URL.Path); ok && r.Method == http.MethodGet {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(body.(string)))
 			return
 		}
 		http.StripPrefix(at, h).ServeHTTP(w, r)

@@ -5,6 +5,7 @@ import { go, to, usePlace } from "./router.js";
 import { loadLanguage, t } from "./text.js";
 import { Frame } from "./frame.js";
 import { describe, Skeleton } from "../parts/basic.js";
+import { Part } from "../parts/part.js";
 
 /** Lazy shows a component of a module when it has been loaded. A newer hub has other modules: then the page is loaded again. */
 function Lazy({ load, name, ...props }) {
@@ -82,7 +83,7 @@ function App() {
     }} />`;
   }
   const { name, load } = viewOf(place, session.user);
-  return html`<${Frame} user=${session.user} place=${place}><${Lazy} key=${name} name=${name} load=${load} place=${place} user=${session.user} /></${Frame}>`;
+  return html`<${Frame} user=${session.user} place=${place}><${Part} key=${name} of=${() => html`<${Lazy} name=${name} load=${load} place=${place} user=${session.user} />`} /></${Frame}>`;
 }
 
 await loadLanguage();

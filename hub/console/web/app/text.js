@@ -1,4 +1,6 @@
-// Texts, numbers and times in the language of the user. text/<language>.js have the same keys.
+// Texts, numbers and times in the language of the user. text/<language>.js have the same keys. A value of another type, or a
+// text that is no time, is returned as text.
+import { textOf } from "../lib/preact.js";
 
 /** @type {Record<string, string|Record<string, string>>} */
 let texts = {};
@@ -24,25 +26,39 @@ export function t(key, values = {}) {
   if (typeof text !== "string") text = text[plural.select(Number(values.n))] || text.other;
   return text.replace(/\{(\w+)\}/g, (_, name) => {
     const value = values[name];
-    return typeof value === "number" ? number(value) : String(value ?? "");
+    return typeof value === "number" ? number(value) : textOf(value);
   });
 }
 
 /** has reports whether a text exists. */
 export const has = (key) => key in texts;
 
-export const number = (n, options = {}) => new Intl.NumberFormat(lang, options).format(n);
+export const number = (n, options = {}) => (typeof n === "number" ? new Intl.NumberFormat(lang, options).format(n) : textOf(n));
 export const compact = (n) => number(n, { notation: "compact", maximumFractionDigits: 1 });
 export const money = (n) => number(n, { style: "currency", currency: "USD", maximumFractionDigits: n && n < 1 ? 4 : 2 });
-export const dateTime = (text) => new Intl.DateTimeFormat(lang, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(text));
-/** @param {string} text @param {Intl.DateTimeFormatOptions} options */
-export const date = (text, options = { dateStyle: "medium", timeZone: "UTC" }) => new Intl.DateTimeFormat(lang, options).format(new Date(text));
+
+/** millisOf returns a time in milliseconds since 1970, or NaN. Times of the hub have years of four digits. */
+const millisOf = (text) => (typeof text === "string" ? Date.parse(text) : NaN);
+
+/** @param {any} text @param {Intl.DateTimeFormatOptions} options */
+export function date(text, options = { dateStyle: "medium", timeZone: "UTC" }) {
+  const at = millisOf(text);
+  return Number.isNaN(at) ? textOf(text) : new Intl.DateTimeFormat(lang, options).format(at);
+}
+export const dateTime = (text) => date(text, { dateStyle: "medium", timeStyle: "medium" });
 
 /** localOf and instantOf convert between RFC 3339 and the value of a field for a local time. */
-export const localOf = (text) => (text ? new Date(new Date(text).getTime() - new Date(text).getTimezoneOffset() * 60_000).toISOString().slice(0, 16) : "");
-export const instantOf = (text) => (text ? new Date(text).toISOString() : "");
+export function localOf(text) {
+  const at = millisOf(text);
+  return Number.isNaN(at) ? "" : new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+export function instantOf(text) {
+  const at = millisOf(text);
+  return Number.isNaN(at) ? "" : new Date(at).toISOString();
+}
 
 export function bytes(n) {
+  if (typeof n !== "number") return textOf(n);
   for (const unit of ["byte", "kilobyte", "megabyte"]) {
     if (n < 1000 || unit === "megabyte") return number(n, { style: "unit", unit, unitDisplay: unit === "byte" ? "long" : "short", maximumFractionDigits: 1 });
     n /= 1000;
@@ -51,6 +67,7 @@ export function bytes(n) {
 }
 
 export function duration(ms) {
+  if (typeof ms !== "number") return textOf(ms);
   const unit = ms < 1000 ? "millisecond" : ms < 60_000 ? "second" : "minute";
   const value = { millisecond: ms, second: ms / 1000, minute: ms / 60_000 }[unit];
   return number(value, { style: "unit", unit, unitDisplay: "narrow", maximumFractionDigits: unit === "millisecond" ? 0 : 1 });
@@ -59,7 +76,8 @@ export function duration(ms) {
 /** @type {[Intl.RelativeTimeFormatUnit, number][]} */
 const steps = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
 export function relative(text) {
-  let value = (new Date(text).getTime() - Date.now()) / 1000;
+  let value = (millisOf(text) - Date.now()) / 1000;
+  if (Number.isNaN(value)) return textOf(text);
   for (const [unit, size] of steps) {
     if (Math.abs(value) < size) return new Intl.RelativeTimeFormat(lang, { numeric: "auto" }).format(Math.round(value), unit);
     value /= size;

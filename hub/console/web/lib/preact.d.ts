@@ -9,3 +9,5 @@ export function useLayoutEffect(effect: () => void | (() => void), dependencies?
 export function useRef(initial: null): { current: any };
 export function useRef<T>(initial: T): { current: T };
 export function useCallback<T extends Function>(f: T, dependencies: any[]): T;
+export function useErrorBoundary(callback: (fault: any) => void): any[];
+export function textOf(value: any): string;

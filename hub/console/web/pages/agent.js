@@ -8,6 +8,7 @@ import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Diff, Log } from "../parts/diff.js";
 import { CheckField, Form, NamesField, useForm } from "../parts/form.js";
 import { Bars, daily } from "../parts/chart.js";
+import { each } from "../parts/part.js";
 import { AgentFields, bodyOf, names, useChoices, valuesOf } from "./agentform.js";
 
 const day = (offset) => new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10);
@@ -47,7 +48,7 @@ function DeployDialog({ agent, deployment, close }) {
   </${Dialog}>`;
 }
 
-const Conditions = ({ items }) => html`<ul class="conditions">${items.map((c) => html`<li key=${c.type}><${Badge} kind=${"state " + (c.type === "restored" ? "info" : c.status ? "ok" : "bad")}>${t("condition." + c.type + (c.status ? ".yes" : ".no"))}</${Badge}> <span class="soft"><${Time} at=${c.changedAt} /></span>${c.message && html`<p>${c.message}</p>`}</li>`)}</ul>`;
+const Conditions = ({ items }) => html`<ul class="conditions">${each(items, "li", (c) => html`<li><${Badge} kind=${"state " + (c.type === "restored" ? "info" : c.status ? "ok" : "bad")}>${t("condition." + c.type + (c.status ? ".yes" : ".no"))}</${Badge}> <span class="soft"><${Time} at=${c.changedAt} /></span>${c.message && html`<p>${c.message}</p>`}</li>`, (c) => c.type)}</ul>`;
 
 function Overview({ agent, deployment }) {
   const detail = useLoad(() => (deployment.servingRevision ? get("/api/v1" + path("agents", agent.name, "detail")).catch(() => null) : null), [deployment.servingRevision]);
@@ -68,10 +69,10 @@ function Overview({ agent, deployment }) {
         [t("agent.key"), deployment.apiKey && (key ? html`<code>${deployment.apiKey}</code> <${Copy} text=${deployment.apiKey} />` : html`<${Button} kind="small" action=${() => setKey(true)}>${t("signin.show")}</${Button}>`)]]} />
       ${deployment.error && html`<p class="error">${deployment.error}</p>`}
       ${deployment.conditions.length > 0 && html`<${Conditions} items=${deployment.conditions} />`}
-      ${Object.keys(servers).length > 0 && html`<h3>${t("page.mcps")}</h3><ul>${Object.entries(servers).map(([name, s]) => html`<li><a href=${to("mcps", name)}>${name}</a> ${s.status && html`<${State} of=${s.status} />`} ${s.error}</li>`)}</ul>`}
+      ${Object.keys(servers).length > 0 && html`<h3>${t("page.mcps")}</h3><ul>${each(Object.entries(servers), "li", ([name, s]) => html`<li><a href=${to("mcps", name)}>${name}</a> ${s.status && html`<${State} of=${s.status} />`} ${s.error}</li>`, ([name]) => name)}</ul>`}
     </section>
     ${week.data && html`<section class="panel"><h2>${t("agent.week")}</h2><p><a href=${to("usage") + query({ agent: agent.name })}>${t("agent.week_text", { n: week.data.totals.runs, tokens: compact(week.data.totals.inputTokens + week.data.totals.outputTokens) })}</a></p>
-      <${Bars} label=${t("agent.week")} items=${daily(week.data.items, day(-6), day(0), (r) => r.inputTokens + r.outputTokens)} /></section>`}
+      <${Bars} label=${t("agent.week")} items=${daily(week.data.items, day(-6), day(0), (r) => r.inputTokens + r.outputTokens)} /><p class="soft">${t("agent.budgets_text")}</p></section>`}
     </div><div>
     <section class="panel"><h2>${t("agent.try")}</h2>
       <form onSubmit=${(e) => { e.preventDefault(); sessionStorage.setItem("draft", message); go(to("chat", agent.name)); }}>

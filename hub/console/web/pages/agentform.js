@@ -18,7 +18,7 @@ export const empty = {
   title: "", titleEn: "", description: "", descriptionEn: "", icon: "", enabled: true, isDefault: false, providerId: "", model: "", systemPrompt: "", maxTurns: 10,
   maxOutputTokens: null, contextWindow: null, temperature: null, thinking: "", permissionMode: "default", limitTools: false, allowedTools: [], disallowedTools: [],
   tools: [], skills: [], mcps: [], knowledge: [], settingSources: [], sandboxMode: "", sandboxNetwork: "", sandboxRead: [], sandboxWrite: [], sandboxDomains: [],
-  runTimeout: "", llmIdleTimeout: "", toolTimeout: "", subagents: "{}",
+  runTimeout: "", llmIdleTimeout: "", toolTimeout: "", subagents: "{}", commandEnv: "",
   "deployment.memory": "", "deployment.cpu": "", "deployment.processes": null, "deployment.replicas": null,
 };
 
@@ -34,6 +34,7 @@ export function valuesOf(a) {
     thinking: a.thinking ? JSON.stringify(a.thinking) : "", limitTools: Array.isArray(a.allowedTools), allowedTools: a.allowedTools || [], knowledge: (a.knowledge || []).map((k) => k.name),
     sandboxMode: sandbox.mode === false ? "off" : sandbox.mode || "", sandboxNetwork: sandbox.network || "", sandboxRead: sandbox.read || [], sandboxWrite: sandbox.write || [], sandboxDomains: sandbox.domains || [],
     runTimeout: limits.runTimeout || "", llmIdleTimeout: limits.llmIdleTimeout || "", toolTimeout: limits.toolTimeout || "", subagents: JSON.stringify(a.subagents || {}, null, 2),
+    commandEnv: Object.keys(a.commandEnv || {}).length ? JSON.stringify(a.commandEnv, null, 2) : "",
     "deployment.memory": deployment.memory || "", "deployment.cpu": deployment.cpu || "", "deployment.processes": deployment.processes || null, "deployment.replicas": deployment.replicas || null,
   };
 }
@@ -53,10 +54,11 @@ export function bodyOf(v, before = {}) {
   const { sandboxMode, sandboxNetwork, sandboxRead, sandboxWrite, sandboxDomains, runTimeout, llmIdleTimeout, toolTimeout, limitTools,
     "deployment.memory": memory, "deployment.cpu": cpu, "deployment.processes": processes, "deployment.replicas": replicas, ...plain } = v;
   const body = { ...plain };
-  for (const kept of ["extraUserSkillDirs", "commandEnv", "access"]) if (kept in before) body[kept] = before[kept];
+  for (const kept of ["extraUserSkillDirs", "access"]) if (kept in before) body[kept] = before[kept];
   body.allowedTools = limitTools ? v.allowedTools : null;
   body.thinking = parse("thinking", v.thinking, null);
   body.subagents = parse("subagents", v.subagents, {});
+  body.commandEnv = parse("commandEnv", v.commandEnv, {});
   body.knowledge = v.knowledge.map((name) => (before.knowledge || []).find((k) => k.name === name) || { name });
   const sandbox = { mode: sandboxMode === "off" ? false : sandboxMode, network: sandboxNetwork, read: sandboxRead, write: sandboxWrite, domains: sandboxDomains };
   body.sandbox = sandboxMode || sandboxNetwork || sandboxRead.length || sandboxWrite.length || sandboxDomains.length ? sandbox : null;
@@ -102,7 +104,8 @@ export function AgentFields({ form, choices, brief }) {
     <fieldset><legend>${t("agent.part.sandbox")}</legend><div class="grid">
       <${SelectField} ...${f} name="sandboxMode" label=${t("field.sandboxMode")} options=${[option("", t("form.default")), option("auto"), option("required"), option("off")]} />
       <${SelectField} ...${f} name="sandboxNetwork" label=${t("field.sandboxNetwork")} options=${[option("", t("form.default")), option("proxy"), option("none"), option("all")]} /></div>
-      <${NamesField} ...${f} name="sandboxRead" label=${t("field.sandboxRead")} /><${NamesField} ...${f} name="sandboxWrite" label=${t("field.sandboxWrite")} /><${NamesField} ...${f} name="sandboxDomains" label=${t("field.sandboxDomains")} /></fieldset>
+      <${NamesField} ...${f} name="sandboxRead" label=${t("field.sandboxRead")} /><${NamesField} ...${f} name="sandboxWrite" label=${t("field.sandboxWrite")} /><${NamesField} ...${f} name="sandboxDomains" label=${t("field.sandboxDomains")} />
+      <${AreaField} ...${f} name="commandEnv" label=${t("field.commandEnv")} help=${t("field.commandEnv_help")} rows="4" code /></fieldset>
     <fieldset><legend>${t("agent.part.limits")}</legend><div class="grid">
       <${NumberField} ...${f} name="maxTurns" label=${t("field.maxTurns")} min="1" max="10000" /><${NumberField} ...${f} name="maxOutputTokens" label=${t("field.maxOutputTokens")} min="1" />
       <${NumberField} ...${f} name="contextWindow" label=${t("field.contextWindow")} min="1" /><${NumberField} ...${f} name="temperature" label=${t("field.temperature")} min="0" max="2" step="any" />

@@ -5,6 +5,7 @@ import { setQuery, to } from "../app/router.js";
 import { dateTime, has, instantOf, localOf, t } from "../app/text.js";
 import { Badge, Button, Copy, Empty, Facts, Loaded, Page, Search, State, useLoad } from "../parts/basic.js";
 import { Dialog, open } from "../parts/dialog.js";
+import { each } from "../parts/part.js";
 
 const pageSize = 50;
 const categories = ["auth", "user", "invite", "provider", "agent", "token", "aigc"];
@@ -74,7 +75,7 @@ export function Audit({ place }) {
       ${snapshot && html`<${Badge} kind="info">${t("audit.snapshot", { id: snapshot })} <button type="button" class="button quiet small" aria-label=${t("audit.newest")} onClick=${() => set({})}>×</button></${Badge}>`}</div>`}
     <${Loaded} state=${state}>${(list) => (list.items.length ? html`<table class="table" aria-label=${t("page.audit")}>
       <thead><tr><th scope="col">${t("audit.time")}</th><th scope="col">${t("audit.action")}</th><th scope="col">${t("audit.user")}</th><th scope="col">${t("audit.target")}</th><th scope="col">${t("list.state")}</th></tr></thead>
-      <tbody>${list.items.map((e) => html`<tr key=${e.id}>
+      <tbody>${each(list.items, "tr", (e) => html`<tr>
         <td><button type="button" class="button link" onClick=${() => open((close) => html`<${Entry} e=${e} close=${close} />`)}><time datetime=${e.createdAt}>${dateTime(e.createdAt)}</time></button></td>
         <td data-label=${t("audit.action")}><code>${e.action}</code></td><td data-label=${t("audit.user")}>${e.userName}</td>
         <td data-label=${t("audit.target")}>${targetOf(e) ? html`<a href=${targetOf(e)}>${e.targetName || e.targetId}</a>` : e.targetName || e.targetId}</td><td data-label=${t("list.state")}><${State} of=${e.status} /></td></tr>`)}</tbody></table>

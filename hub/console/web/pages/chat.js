@@ -7,6 +7,7 @@ import { Button, describe, Empty, isEnter, Loaded, Page, State, useInterval, use
 import { confirm, toast } from "../parts/dialog.js";
 import { Conversation } from "../parts/conversation.js";
 import { events } from "../parts/events.js";
+import { each } from "../parts/part.js";
 import { Files } from "./files.js";
 
 const chats = (agent, ...rest) => "/api/v1" + path("agents", agent, "chat", "sessions", ...rest);
@@ -21,7 +22,6 @@ async function messagesOf(agent, session, page) {
     list = await get(chats(agent, session, "messages") + query({ next: list.next, page_size: pageSize - items.length }));
     items.push(...list.items);
   }
-  items.forEach((m, i) => { m.question = i && items[i - 1].role === "user" ? items[i - 1].text : ""; });
   return { items, total: list.total };
 }
 
@@ -39,7 +39,7 @@ function Sessions({ agent, current, version }) {
     if (s.id === current) await go(to("chat", agent), { force: true });
     await state.reload();
   };
-  return html`<${Loaded} state=${state}>${(list) => html`<ul class="sessions">${list.items.map((s) => html`<li key=${s.id} aria-current=${s.id === current ? "true" : undefined}>
+  return html`<${Loaded} state=${state}>${(list) => html`<ul class="sessions">${each(list.items, "li", (s) => html`<li aria-current=${s.id === current ? "true" : undefined}>
     <a href=${to("chat", agent, s.id)}>${s.title || t("chat.untitled")}<span>${relative(s.lastMessageAt || s.createdAt)}</span></a>
     <${Button} kind="quiet small" label=${t("chat.delete", { title: s.title || t("chat.untitled") })} action=${() => remove(s)}>×</${Button}></li>`)}</ul>
     ${list.items.length < list.total && html`<${Button} action=${() => setPages(pages + 1)}>${t("list.more")}</${Button}>`}`}</${Loaded}>`;
@@ -115,7 +115,7 @@ function Talk({ agent, session, onChange, files, setFiles }) {
       setEmpty(!list.total);
       talk.current.latest();
       if (last > 1 && list.items.length < pageSize / 2) await older();
-      if (list.items.some((m) => m.role === "assistant" && m.status === "partial")) setTimeout(() => talk.current && id === sessionRef.current && load(), 2000);
+      if (list.items.some((m) => m?.role === "assistant" && m.status === "partial")) setTimeout(() => talk.current && id === sessionRef.current && load(), 2000);
     } catch (error) {
       setFault(error);
     }
@@ -170,7 +170,7 @@ function Talk({ agent, session, onChange, files, setFiles }) {
       });
       for await (const { name, data } of events(response)) {
         if (name === "done") ended = true;
-        else answer.event(data);
+        else await answer.event(data);
       }
       if (!ended) throw Object.assign(new Error(), { code: "unreachable" });
       answer.end({ status: answer.saved ? answer.saved.status : "completed" });
@@ -215,7 +215,7 @@ function Talk({ agent, session, onChange, files, setFiles }) {
     <div class="scroll" ref=${scroller} tabindex="0" role="region" aria-label=${t("chat.conversation")}>
       ${fault && html`<div class="note bad" role="alert">${describe(fault)} <${Button} kind="small" action=${load}>${t("action.retry")}</${Button}></div>`}
       ${empty && html`<div class="column"><h2>${t("chat.begin", { name: titleOf(agent) })}</h2><p>${descriptionOf(agent)}</p>
-        <ul class="suggestions">${(scenes.data || []).map((s) => html`<li key=${s.name}><button type="button" class="button" onClick=${() => send(s.prompt || titleOf(s))} disabled=${Boolean(s.promptOmitted)}>
+        <ul class="suggestions">${each(scenes.data, "li", (s) => html`<li><button type="button" class="button" onClick=${() => send(s.prompt || titleOf(s))} disabled=${Boolean(s.promptOmitted)}>
           <span>${titleOf(s)}</span><span class="soft">${descriptionOf(s)}</span></button></li>`)}</ul></div>`}
       <div class="column" ref=${column}></div>
     </div>

@@ -1,11 +1,12 @@
 // The chats of all users, for maintainers and admins: what was said, what happened in the runs, and the labels.
-import { html, useEffect, useRef, useState } from "../lib/preact.js";
+import { html, textOf, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, all, call, get, isAdmin, query } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { compact, dateTime, duration, instantOf, localOf, t } from "../app/text.js";
 import { Badge, Button, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, Search, Table, Tabs, Time, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { chunkOf } from "../parts/conversation.js";
+import { each } from "../parts/part.js";
 
 const pageSize = 25;
 const names = ["agent", "user", "source", "from", "to"];
@@ -32,7 +33,7 @@ export function Chats({ place }) {
       <label>${t("audit.from")}<input type="datetime-local" value=${localOf(filter.from)} onChange=${(e) => set({ from: instantOf(e.target.value) })} /></label>
       <label>${t("audit.to")}<input type="datetime-local" value=${localOf(filter.to)} onChange=${(e) => set({ to: instantOf(e.target.value) })} /></label>
     </div>
-    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page.chats")} rows=${list.items} keyOf=${(s) => s.userId + " " + s.id} href=${(s) => to("chats", s.id) + query({ user: s.userId })} columns=${[
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page.chats")} rows=${list.items} keyOf=${(s) => [s.userId, s.id]} href=${(s) => to("chats", s.id) + query({ user: s.userId })} columns=${[
       { text: t("field.title"), cell: (s) => html`<strong>${titleOf(s)}</strong>` },
       { text: t("audit.user"), cell: (s) => s.userName },
       { text: t("chat.agent"), cell: (s) => html`${s.agentName} ${s.source === "push" && html`<${Badge}>${t("chats.source.push")}</${Badge}>`}` },
@@ -65,20 +66,20 @@ function Messages({ session, owner }) {
 
 /** lineOf returns what an entry is about. */
 function lineOf(e) {
-  if (e.type === "compaction") return e.summary;
+  if (e.type === "compaction") return textOf(e.summary);
   if (e.type !== "message") {
     const { subtype, result, usage, duration_ms: took, message, reason } = e.event || {};
     const used = usage || message?.usage;
-    return [subtype, e.event?.tool_name || e.event?.name || result?.tool_name, reason, used && t("chat.tokens", { in: compact(used.input_tokens), out: compact(used.output_tokens) }), took !== undefined && duration(took)].filter(Boolean).join(" · ");
+    return [textOf(subtype), textOf(e.event?.tool_name || e.event?.name || result?.tool_name), textOf(reason), used && t("chat.tokens", { in: compact(used.input_tokens), out: compact(used.output_tokens) }), took !== undefined && duration(took)].filter(Boolean).join(" · ");
   }
-  return (e.content || []).map((b) => b.text || b.thinking || b.name || b.output || "").join(" ");
+  return (e.content || []).map((b) => textOf(b.text || b.thinking || b.name || b.output)).join(" ");
 }
 
 function Entry({ e }) {
   const kind = e.type === "message" ? e.role : e.type === "event" ? e.event?.type : e.type;
   const [open, setOpen] = useState(false);
   return html`<li><details class="fold" onToggle=${(event) => setOpen(event.target.open)}>
-    <summary><code>${e.seq}</code><${Badge} kind=${e.type === "message" ? "info" : ""}>${kind}</${Badge}><span class="what">${lineOf(e).slice(0, 200)}</span>${e.time && html`<time class="took" datetime=${e.time} title=${dateTime(e.time)}>${e.time.slice(11, 23)}</time>`}</summary>
+    <summary><code>${e.seq}</code><${Badge} kind=${e.type === "message" ? "info" : ""}>${kind}</${Badge}><span class="what">${lineOf(e).slice(0, 200)}</span>${e.time && html`<time class="took" datetime=${textOf(e.time)} title=${dateTime(e.time)}>${textOf(e.time).slice(11, 23)}</time>`}</summary>
     ${open && html`<div class="inside"><pre tabindex="0">${JSON.stringify(e, null, 2)}</pre></div>`}</details></li>`;
 }
 
@@ -96,11 +97,12 @@ function Transcript({ session, owner }) {
   const runs = [];
   for (const e of state.items) {
     const last = runs[runs.length - 1];
-    if (last && last.id === (e.runId || "")) last.entries.push(e);
-    else runs.push({ id: e.runId || "", entries: [e] });
+    const id = textOf(e?.runId);
+    if (last && last.id === id) last.entries.push(e);
+    else runs.push({ id, entries: [e] });
   }
   return html`${state.partial && html`<div class="note">${t("chats.partial")}</div>`}
-    ${runs.map((run) => html`<section key=${run.entries[0].seq}><h2>${run.id ? html`${t("chats.run")} <code>${run.id}</code>` : t("chats.no_run")}</h2><ul class="entries">${run.entries.map((e) => html`<${Entry} key=${e.seq} e=${e} />`)}</ul></section>`)}
+    ${runs.map((run, i) => html`<section key=${i}><h2>${run.id ? html`${t("chats.run")} <code>${run.id}</code>` : t("chats.no_run")}</h2><ul class="entries">${each(run.entries, "li", (e) => html`<${Entry} e=${e} />`, (e) => e.seq)}</ul></section>`)}
     <${More} shown=${state.next ? state.items.length : state.total} total=${state.total} action=${more} />`;
 }
 

@@ -1,9 +1,10 @@
 // The files of the working directory of a deployed agent.
-import { html, useState } from "../lib/preact.js";
+import { html, textOf, useState } from "../lib/preact.js";
 import { admin, canWrite, get, query, request, save } from "../app/api.js";
 import { bytes, t } from "../app/text.js";
 import { Button, Loaded, useLoad } from "../parts/basic.js";
 import { Dialog, open } from "../parts/dialog.js";
+import { each } from "../parts/part.js";
 
 const shownBytes = 256_000; // of a file; the whole one can be downloaded
 
@@ -23,7 +24,7 @@ export function Files({ agent, close }) {
   const [path, setPath] = useState("");
   const state = useLoad(() => get(admin("agents", agent, "files") + query({ path })), [path]);
   const show = (entry) => {
-    const full = path ? path + "/" + entry.name : entry.name;
+    const full = (path && path + "/") + textOf(entry.name);
     if (entry.type === "directory") setPath(full);
     else open((done) => html`<${Content} agent=${agent} path=${full} close=${done} />`);
   };
@@ -32,7 +33,7 @@ export function Files({ agent, close }) {
     <p><code>/${path}</code></p>
     <${Loaded} state=${state}>${(list) => html`<ul class="tree">
       ${path && html`<li><${Button} kind="quiet" action=${() => setPath(path.split("/").slice(0, -1).join("/"))}>..</${Button}></li>`}
-      ${list.entries.map((entry) => html`<li key=${entry.name}><${Button} kind="quiet" disabled=${entry.type !== "directory" && !canWrite()} action=${() => show(entry)}>${entry.name}${entry.type === "directory" ? "/" : ""}</${Button}>
+      ${each(list.entries, "li", (entry) => html`<li><${Button} kind="quiet" disabled=${entry.type !== "directory" && !canWrite()} action=${() => show(entry)}>${entry.name}${entry.type === "directory" ? "/" : ""}</${Button}>
         ${entry.type !== "directory" && html`<span class="soft">${bytes(entry.size)}</span>`}</li>`)}
       ${!list.entries.length && html`<li class="soft">${t("files.none")}</li>`}</ul>`}</${Loaded}></div>`;
 }

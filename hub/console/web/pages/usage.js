@@ -74,7 +74,7 @@ function Budgets({ place }) {
   const amount = (b, v) => (v === undefined || v === null ? "-" : b.unit === "cost" ? money(v) : compact(v));
   const create = html`<${Button} kind="primary" action=${() => edit(null)}>${t("budget.create")}</${Button}>`;
   return html`<${Frame} part="budgets" action=${create}><p class="soft">${t("budget.text")}</p>
-    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("usage.tab.budgets")} rows=${list.items} keyOf=${(b) => b.kind + b.name} columns=${[
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("usage.tab.budgets")} rows=${list.items} keyOf=${(b) => [b.kind, b.name]} columns=${[
       { text: t("field.name"), cell: (b) => html`<strong>${b.kind === "agent" ? html`<a href=${to("agents", b.name)}>${b.name}</a>` : isAdmin() ? html`<a href=${to("users", b.name)}>${(users.data || {})[b.name] || b.name}</a>` : b.name}</strong> <${Badge}>${t("budget.kind." + b.kind)}</${Badge}>` },
       { text: t("budget.period"), cell: (b) => t("budget.period." + b.period) },
       { text: t("budget.spent"), class: "num", cell: (b) => amount(b, b.spent) }, { text: t("budget.soft"), class: "num", cell: (b) => amount(b, b.soft) }, { text: t("budget.hard"), class: "num", cell: (b) => amount(b, b.hard) },

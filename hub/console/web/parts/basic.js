@@ -3,6 +3,7 @@ import { html, useState, useEffect, useRef, useCallback } from "../lib/preact.js
 import { dateTime, has, language, relative, t } from "../app/text.js";
 import { setQuery } from "../app/router.js";
 import { toast } from "./dialog.js";
+import { each, Part } from "./part.js";
 
 let ids = 0;
 /** useId returns an id for an element of the page. */
@@ -142,14 +143,14 @@ export function Loaded({ state, children }) {
 
 /** LoadedPage is Loaded for a whole page, which has its title and place before its data. */
 export function LoadedPage({ state, title, crumbs, children }) {
-  if (state.data) return children(state.data);
+  if (state.data) return html`<${Part} of=${() => children(state.data)} />`;
   return html`<${Page} title=${title} crumbs=${crumbs}>${loaded(state, children)}</${Page}>`;
 }
 
 function loaded(state, children) {
   if (state.fault && !state.data) return html`<${Problem} fault=${state.fault} retry=${state.reload} />`;
   if (!state.data) return html`<${Skeleton} />`;
-  return children(state.data);
+  return html`<${Part} of=${() => children(state.data)} />`;
 }
 
 /** useInterval calls f while the page is visible. */
@@ -208,7 +209,7 @@ export function Search({ value, name = "q", label }) {
 }
 
 /** Table has columns {text, cell(row), class} and rows, which are links if href is given. On a phone it is a list of cards. */
-export function Table({ columns, rows, href, label, keyOf = (row) => row.id || row.name }) {
+export function Table({ columns, rows, href, label, keyOf }) {
   const open = (event) => {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
     const row = event.target.closest("tr");
@@ -221,8 +222,8 @@ export function Table({ columns, rows, href, label, keyOf = (row) => row.id || r
   };
   return html`<table class="table" aria-label=${label} onKeyDown=${open}>
     <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.class}>${c.text || html`<span class="hidden">${t("list.actions")}</span>`}</th>`)}</tr></thead>
-    <tbody>${rows.map((row) => html`<tr key=${keyOf(row)}>${columns.map((c, i) => html`<td class=${c.class} data-label=${c.text}>
-      ${i === 0 && href ? html`<a class="row" href=${href(row)}>${c.cell(row)}</a>` : c.cell(row)}</td>`)}</tr>`)}</tbody>
+    <tbody>${each(rows, "tr", (row) => html`<tr>${columns.map((c, i) => html`<td class=${c.class} data-label=${c.text}>
+      ${i === 0 && href ? html`<a class="row" href=${href(row)}>${c.cell(row)}</a>` : c.cell(row)}</td>`)}</tr>`, keyOf)}</tbody>
   </table>`;
 }
 

@@ -1,7 +1,9 @@
 // The messages of a chat, as nodes that grow while an answer arrives.
+import { textOf } from "../lib/preact.js";
 import { compact, dateTime, duration, money, relative, t } from "../app/text.js";
 import { describe } from "./basic.js";
-import { el, markdown, Stream } from "./markdown.js";
+import { el } from "./inline.js";
+import { inSlices, Markdown, Tail } from "./markdown.js";
 
 const labels = () => ({ copy: t("action.copy"), copied: t("action.copied"), code: t("chat.code") });
 
@@ -9,10 +11,27 @@ const labels = () => ({ copy: t("action.copy"), copied: t("action.copied"), code
 function oneLine(input) {
   if (!input || typeof input !== "object") return "";
   const value = input.command || input.file_path || input.path || input.pattern || input.url || input.description || Object.values(input).find((v) => typeof v === "string") || "";
-  return String(value).split("\n")[0].slice(0, 120);
+  return textOf(value).split("\n")[0].slice(0, 120);
 }
 
-const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+const pretty = (value) => (typeof value === "object" ? JSON.stringify(value, null, 2) : textOf(value));
+
+/** listOf returns the elements of a list that can be absent. */
+function listOf(value) {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value)) throw new TypeError("not a list");
+  return value;
+}
+
+/** guarded runs the steps of a task. If one fails, a short text is in place of what it would have added. @returns {Generator<any>} */
+function* guarded(task, place) {
+  try {
+    yield* task;
+  } catch (fault) {
+    console.error(fault);
+    place.append(el("p", { class: "notice bad" }, t("part.unshown")));
+  }
+}
 
 /** Fold is one line that opens: thinking or a tool call. */
 class Fold {
@@ -21,7 +40,8 @@ class Fold {
     this.took = el("span", { class: "took" });
     this.inside = el("div", { class: "inside" });
     this.node = el("details", { class: "fold" }, el("summary", {}, isTool ? el("code", {}, name) : name, this.what, this.took), this.inside);
-    this.text = null;
+    /** @type {Tail|null} */
+    this.tail = null;
     this.isDenied = false;
   }
 
@@ -30,13 +50,13 @@ class Fold {
   }
 
   append(text) {
-    if (!this.text) {
-      const pre = el("pre", { tabindex: "0" }, "");
-      this.text = document.createTextNode("");
-      pre.append(this.text);
+    if (!this.tail) {
+      const pre = el("pre", { tabindex: "0" });
+      this.tail = new Tail(pre);
       this.inside.append(pre);
     }
-    this.text.appendData(text);
+    this.tail.add(textOf(text));
+    this.tail.flush();
   }
 
   input(value) {
@@ -48,7 +68,7 @@ class Fold {
     if (this.isDenied) return; // the result repeats the reason
     this.took.textContent = (block.is_error ? t("state.failed") + " " : "") + duration(block.duration_ms || 0);
     if (block.is_error) this.node.classList.add("bad");
-    this.part(block.is_error ? t("chat.fault") : t("chat.output"), block.output + (block.truncated ? "\n…" : ""));
+    this.part(block.is_error ? t("chat.fault") : t("chat.output"), textOf(block.output) + (block.truncated ? "\n…" : ""));
   }
 
   denied(reason) {
@@ -72,7 +92,7 @@ class Answer {
     this.node = el("article", { class: "message", "aria-label": t("chat.answer") }, this.body, this.foot);
     /** @type {Map<string, Fold>} */
     this.folds = new Map();
-    /** @type {Stream|null} */
+    /** @type {Markdown|null} */
     this.stream = null;
     /** @type {Fold|null} */
     this.thinking = null;
@@ -107,13 +127,20 @@ class Answer {
     return fold;
   }
 
-  /** block adds a block of a stored message. */
-  block(b, parent) {
+  /** block returns the steps that add a block of a stored message. */
+  block(b, parent) { return guarded(this.show(b, parent), this.place(parent)); }
+
+  /** @returns {Generator<any>} */
+  * show(b, parent) {
+    yield;
     switch (b.type) {
-      case "text":
-        this.place(parent).append(el("div", { class: "md" }, ...markdown(b.text || "", labels())));
-        if (!parent) this.text += (this.text ? "\n\n" : "") + b.text;
+      case "text": {
+        const node = el("div", { class: "md" });
+        this.place(parent).append(node);
+        if (!parent) this.text += (this.text ? "\n\n" : "") + textOf(b.text);
+        yield* new Markdown(node, labels()).all(textOf(b.text));
         break;
+      }
       case "thinking": {
         const fold = new Fold(t("chat.thinking"), false);
         fold.append(b.thinking || "");
@@ -127,7 +154,7 @@ class Answer {
         this.fold(b.tool_use_id, b.tool_name || "", b.parent_tool_use_id || parent).result(b);
         break;
       case "subagent_message":
-        for (const inner of b.content || []) this.block(inner, b.parent_tool_use_id);
+        for (const inner of listOf(b.content)) yield* this.block(inner, b.parent_tool_use_id);
         break;
       case "permission_denied":
         this.fold(b.tool_use_id, b.tool_name || "", null).denied(b.reason);
@@ -142,11 +169,15 @@ class Answer {
         this.notice(t("chat.compacted"));
         break;
       default:
+        if (typeof b.type !== "string") throw new TypeError("a block without a type");
     }
   }
 
   /** event takes an event of a run. */
-  event(e) {
+  event(e) { return inSlices(guarded(this.take(e), this.body)); }
+
+  /** @returns {Generator<any>} */
+  * take(e) {
     switch (e.type) {
       case "hub":
         if (e.aigcNotice) this.notice(e.aigcNotice);
@@ -157,14 +188,14 @@ class Answer {
         break;
       case "hub.saved":
         this.saved = e;
-        for (const budget of e.budgets || []) this.notice(t("chat.budget", { name: budget.name }));
+        for (const budget of listOf(e.budgets)) this.notice(t("chat.budget", { name: budget.name }));
         break;
       case "partial_message":
         if (!e.parent_tool_use_id) this.partial(e.partial);
         break;
       case "assistant":
-        for (const b of (e.message && e.message.content) || []) {
-          if (b.type === "tool_use" || e.parent_tool_use_id) this.block(b, e.parent_tool_use_id);
+        for (const b of listOf(e.message?.content)) {
+          if (b?.type === "tool_use" || e.parent_tool_use_id) yield* this.block(b, e.parent_tool_use_id);
         }
         if (!e.parent_tool_use_id) this.endText();
         break;
@@ -173,11 +204,11 @@ class Answer {
         break;
       case "system":
         if (e.subtype === "init") this.model = e.model;
-        else this.block({ ...e, type: e.subtype });
+        else yield* this.block({ ...e, type: e.subtype }, null);
         break;
       case "result":
         this.result = e;
-        if (e.is_error) this.notice((e.errors || [])[0] || t("chat.failed"), true);
+        if (e.is_error) this.notice(listOf(e.errors)[0] || t("chat.failed"), true);
         break;
       case "error":
         this.notice(e.error || t("chat.failed"), true);
@@ -195,11 +226,11 @@ class Answer {
         this.endText();
         const node = el("div", { class: "md" });
         this.body.append(node);
-        this.stream = new Stream(node, labels());
+        this.stream = new Markdown(node, labels());
         if (this.text) this.text += "\n\n";
       }
-      this.text += p.text;
-      this.stream.append(p.text);
+      this.text += textOf(p.text);
+      this.stream.append(textOf(p.text));
     } else if (p.type === "thinking") {
       if (!this.thinking) {
         this.endText();
@@ -236,15 +267,18 @@ class Answer {
   }
 }
 
-/** nodeOf returns a stored message. With labels, an answer has the label of its content. @param {any} message */
-function nodeOf(message, { actions = null, labels = false } = {}) {
-  if (message.role === "user") return el("article", { class: "message mine", "aria-label": t("chat.question") }, message.text);
+/** stored adds a stored message to a node. With labels, an answer has the label of its content. @param {any} message @returns {Generator<any>} */
+function* stored(message, question, place, { actions = null, labels = false } = {}) {
+  if (message.role === "user") {
+    place.append(el("article", { class: "message mine", "aria-label": t("chat.question") }, message.text));
+    return;
+  }
   const answer = new Answer(actions);
-  if (actions) answer.question = message.question;
-  for (const block of message.content || []) answer.block(block);
+  place.append(answer.node);
+  if (actions) answer.question = question;
+  for (const block of listOf(message.content)) yield* answer.block(block, null);
   if (labels && message.aigc) answer.body.append(labelOf(message.aigc));
   answer.end(message);
-  return answer.node;
 }
 
 /** labelOf returns a line that opens to the label of generated content. */
@@ -254,15 +288,16 @@ function labelOf(label) {
   return fold.node;
 }
 
-const atOnce = 10; // messages that are rendered in one task
-
 /** chunkOf returns stored messages as one part of a column, which the browser skips while it is not seen. */
 export async function chunkOf(messages, options) {
   const chunk = el("div", { class: "chunk" });
-  for (let i = 0; i < messages.length; i += atOnce) {
-    chunk.append(...messages.slice(i, i + atOnce).map((m) => nodeOf(m, options)));
-    await new Promise((done) => setTimeout(done));
+  function* all() {
+    for (const [i, message] of messages.entries()) {
+      const before = messages[i - 1];
+      yield* guarded(stored(message, before?.role === "user" ? textOf(before.text) : "", chunk, options), chunk);
+    }
   }
+  await inSlices(all());
   return chunk;
 }
 
@@ -308,7 +343,7 @@ export class Conversation {
 
   /** ask appends a message of the user, and returns the answer that will follow. */
   ask(text) {
-    this.column.append(nodeOf({ role: "user", text }));
+    for (const _ of stored({ role: "user", text }, "", this.column));
     const answer = new Answer(this.actions);
     answer.question = text;
     answer.node.classList.add("live");

@@ -1,264 +1,369 @@
-// Markdown as nodes of the document, block by block while it arrives. Every text becomes a text
-// node: HTML in it is text.
+// Markdown as nodes of the document, line by line while it arrives. Each line is looked at once.
+import { el, inline, madeElements, readCharacters } from "./inline.js";
+import { cellsOf, fence, heading, indentOf, isBreak, isRule, itemOf, quoteOf, runBefore, startsBlock } from "./lines.js";
 
-/** el returns an element with attributes and children. Functions are listeners. */
-export function el(name, attributes = {}, ...children) {
-  const e = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (typeof value === "function") e.addEventListener(key, value);
-    else if (value !== undefined && value !== false) e.setAttribute(key, value === true ? "" : value);
-  }
-  e.append(...children.filter((c) => c !== undefined && c !== null && c !== false));
-  return e;
-}
+const maxLine = 20_000; // characters of a paragraph. A longer line is several ones
+const maxDepth = 16; // of quotes, lists and items
+const maxElements = 30_000; // of a text
+const budget = 400; // milliseconds for a text; the rest is plain
+const slice = 8; // milliseconds until the page draws again
 
-/** leadsHere reports whether an address is one of this hub, with any scheme. A text must not lead to what the user can do here, such as a login. */
-const leadsHere = (url) => url.hostname.replace(/\.$/, "") === location.hostname && (!url.port || url.port === location.port);
-
-/** safeLink returns the address of a link that a user may follow, or "". */
-function safeLink(text) {
-  try {
-    const url = new URL(text);
-    return ["http:", "https:", "mailto:"].includes(url.protocol) && !leadsHere(url) ? url.href : "";
-  } catch {
-    return "";
+/** inSlices runs the steps of a task, and lets the page draw in between. @param {Iterable<any>} task */
+export async function inSlices(task) {
+  let until = performance.now() + slice;
+  for (const _ of task) {
+    if (performance.now() < until) continue;
+    await new Promise((done) => setTimeout(done));
+    until = performance.now() + slice;
   }
 }
 
-/** link returns a link with children, or the text if no user may follow the address. */
-function link(address, text, children = /** @type {(string|Node)[]} */ ([text])) {
-  const href = safeLink(address);
-  return href ? el("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, ...children) : document.createTextNode(text);
-}
+const maxNode = 16_000; // characters of a text node, because what is appended to one copies it
 
-// Every repetition is bounded, or begins where no other one can: models write what they want, and a page must not stop.
-const marks = /(`+)([^`]|[^`][^]{0,4000}?[^`])\1(?!`)|!?\[((?:[^\[\]\\]|\\.|\[[^\[\]]*\]){0,1000})\]\(\s*<?([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*)>?(?:\s+"[^"]*")?\s*\)|(\*\*|__)(?=\S)([^]{0,1000}?\S)\5|(~~)(?=\S)([^]{0,1000}?\S)~~|(\*|(?<!\w)_)(?=\S)([^]{0,1000}?\S)\9(?!\w)|(https?:\/\/[^\s<>()"'`]+[^\s<>()"'`.,;:!?])|\\([!-\/:-@[-`{-~])|((?<! ) {2,}|\\)\n/g;
-const maxDepth = 8; // of marks in marks
-
-/** inline returns the nodes of a text with marks. */
-export function inline(text, depth = 0) {
-  const nodes = [];
-  let at = 0;
-  if (depth > maxDepth || text.length > 20_000) return [document.createTextNode(text)];
-  for (const m of text.matchAll(marks)) {
-    if (m.index > at) nodes.push(document.createTextNode(text.slice(at, m.index)));
-    at = m.index + m[0].length;
-    if (m[1]) nodes.push(el("code", {}, m[2].replace(/\n/g, " ")));
-    else if (m[3] !== undefined) nodes.push(link(m[4], m[0], m[3] ? inline(m[3], depth + 1) : [m[4]]));
-    else if (m[5]) nodes.push(el("strong", {}, ...inline(m[6], depth + 1)));
-    else if (m[7]) nodes.push(el("del", {}, ...inline(m[8], depth + 1)));
-    else if (m[9]) nodes.push(el("em", {}, ...inline(m[10], depth + 1)));
-    else if (m[11]) nodes.push(link(m[11], m[11]));
-    else if (m[12]) nodes.push(document.createTextNode(m[12]));
-    else nodes.push(el("br"));
+/** Tail appends text to an element, once for many parts. */
+export class Tail {
+  constructor(element) {
+    this.element = element;
+    /** @type {string[]} */
+    this.parts = [];
+    this.length = 0; // characters
+    this.node = document.createTextNode("");
+    element.append(this.node);
   }
-  if (at < text.length) nodes.push(document.createTextNode(text.slice(at)));
-  return nodes;
-}
 
-const fence = /^ {0,3}(`{3,}|~{3,}(?!~))([^`]*)$/;
-const item = /^( {0,3})([-*+]|\d{1,9}[.)])(\s+|$)/;
-const starts = (line) => fence.test(line) || /^ {0,3}(#{1,6}(\s|$)|>|([-*_])\s*(\3\s*){2,}$)/.test(line) || item.test(line);
-const row = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/, maxParts).map((cell) => cell.trim().replace(/\\\|/g, "|"));
-const isRule = (line) => line.includes("-") && line.includes("|") && /^[\s|:-]+$/.test(line);
+  add(text) {
+    this.parts.push(text);
+    this.length += text.length;
+  }
+
+  flush() {
+    const text = this.parts.join("");
+    this.parts = [];
+    if (this.node.length + text.length <= maxNode) {
+      this.node.appendData(text);
+      return;
+    }
+    this.node = document.createTextNode(text);
+    this.element.append(this.node);
+  }
+}
 
 /** codeBlock returns a block of code with a button that copies it. */
-export function codeBlock(language, text, labels) {
-  const code = el("code", {}, text);
+function codeBlock(language, labels) {
+  const code = el("code");
   const button = el("button", { type: "button", class: "button quiet small", click: async () => {
-    await navigator.clipboard.writeText(code.textContent);
+    await navigator.clipboard.writeText(code.textContent || "");
     button.textContent = labels.copied;
     setTimeout(() => { button.textContent = labels.copy; }, 2000);
   } }, labels.copy);
-  return { node: el("div", { class: "block" }, el("header", {}, el("span", {}, language || labels.code), button), el("pre", { tabindex: "0" }, code)), code };
+  const node = el("div", { class: "block" }, el("header", {}, el("span", {}, language || labels.code), button), el("pre", { tabindex: "0" }, code));
+  return { node, code };
 }
 
-const maxParts = 10_000; // of a text, a row or a table, because the arguments of a call are limited
+/** @typedef {{kind: "root"|"quote"|"list"|"item", node: Element, ordered?: boolean, indent?: number, least?: number}} Container */
+/** @typedef {{kind: "text", host: Element, text: string}|{kind: "code", mark: string, tail: Tail, empty: boolean}|{kind: "table", body: Element, width: number}} Leaf */
 
-/** blocks returns the elements of complete lines. */
-function blocks(lines, labels, depth = 0) {
-  const nodes = [];
-  for (let i = 0; i < lines.length;) {
-    const line = lines[i];
-    const open = fence.exec(line);
-    if (nodes.length === maxParts) {
-      nodes.push(el("p", {}, lines.slice(i).join("\n")));
-      break;
-    }
-    if (!line.trim()) i++;
-    else if (open) {
-      let end = i + 1;
-      while (end < lines.length && !(lines[end].trim().startsWith(open[1]) && /^[`~]+$/.test(lines[end].trim()))) end++;
-      nodes.push(codeBlock(open[2].trim().split(/\s/)[0], lines.slice(i + 1, end).join("\n"), labels).node);
-      i = end + 1;
-    } else if (/^ {0,3}#{1,6}(\s|$)/.test(line)) {
-      const [level, ...rest] = line.trim().split(/\s+/);
-      const text = rest.join(" ").replace(/(^|\s)#+$/, "");
-      nodes.push(el("h" + Math.min(6, level.length + 2), {}, ...inline(text))); // the page has h1 and h2
-      i++;
-    } else if (/^ {0,3}([-*_])\s*(\1\s*){2,}$/.test(line)) {
-      nodes.push(el("hr"));
-      i++;
-    } else if (/^ {0,3}>/.test(line) && depth < maxDepth) {
-      const inner = [];
-      while (i < lines.length && lines[i].trim() && (/^ {0,3}>/.test(lines[i]) || !starts(lines[i]))) inner.push(lines[i++].replace(/^ {0,3}> ?/, ""));
-      nodes.push(el("blockquote", {}, ...blocks(inner, labels, depth + 1)));
-    } else if (item.test(line) && depth < maxDepth) {
-      const mark = item.exec(line)?.[2] || "";
-      const ordered = /\d/.test(mark);
-      const list = el(ordered ? "ol" : "ul", ordered ? { start: parseInt(mark, 10) } : {});
-      while (i < lines.length) {
-        const m = item.exec(lines[i]);
-        if (!m || /\d/.test(m[2]) !== ordered) break;
-        const indent = m[0].length;
-        const inner = [lines[i].slice(indent)];
-        for (i++; i < lines.length; i++) {
-          const blank = !lines[i].trim();
-          const deep = lines[i].startsWith(" ".repeat(Math.min(indent, m[1].length + 2))) && !blank;
-          if (deep) inner.push(lines[i].slice(Math.min(indent, lines[i].search(/\S/))));
-          else if (blank && i + 1 < lines.length && (/^\s{2,}\S/.test(lines[i + 1]) || item.test(lines[i + 1]))) inner.push("");
-          else if (blank || starts(lines[i]) || !inner[inner.length - 1].trim()) break;
-          else inner.push(lines[i]);
-        }
-        const nested = blocks(inner, labels, depth + 1);
-        list.append(el("li", {}, ...(nested.length && nested[0].tagName === "P" ? [...nested[0].childNodes, ...nested.slice(1)] : nested)));
-      }
-      nodes.push(list);
-    } else if (line.includes("|") && i + 1 < lines.length && isRule(lines[i + 1])) {
-      const head = row(line);
-      const body = [];
-      for (i += 2; i < lines.length && lines[i].includes("|") && body.length < maxParts; i++) body.push(row(lines[i]));
-      nodes.push(el("div", { class: "scroll-x", tabindex: "0" }, el("table", {}, el("thead", {}, el("tr", {}, ...head.map((c) => el("th", {}, ...inline(c))))),
-        el("tbody", {}, ...body.map((r) => el("tr", {}, ...r.slice(0, head.length).map((c) => el("td", {}, ...inline(c)))))))));
-    } else {
-      const from = i++;
-      while (i < lines.length && lines[i].trim() && !starts(lines[i]) && !(lines[i].includes("|") && i + 1 < lines.length && isRule(lines[i + 1]))) i++;
-      nodes.push(el("p", {}, ...inline(lines.slice(from, i).join("\n").trim())));
-    }
-  }
-  return nodes;
-}
-
-/** markdown returns the elements of a text. */
-export const markdown = (text, labels) => blocks(text.split("\n"), labels);
-
-const longBlock = 4000; // characters of an open block from which a part of it is closed
-
-/** Stream appends text to a node. Closed blocks are not rendered again; the open one is, once a frame. */
-export class Stream {
+/** Markdown appends a text to a node. What is complete is rendered once; the open line and its paragraph are, once a frame. */
+export class Markdown {
   /** @param {Element} node */
   constructor(node, labels) {
     this.node = node;
     this.labels = labels;
-    this.rest = ""; // the source of the open block
-    this.open = []; // its elements
-    this.code = null; // of an open fence: its text node and its end
+    this.rest = ""; // of the text
+    this.at = 0; // in rest: what is before has been rendered
+    this.within = false; // a line of which a part has been rendered
+    /** @type {Container[]} */
+    this.stack = [{ kind: "root", node }];
+    /** @type {Leaf|null} */
+    this.leaf = null;
+    /** @type {Tail|null} */
+    this.plain = null; // the text after the budget
+    /** @type {null|{stack: Container[], leaf: Leaf|null, nodes: {remove: () => void}[]}} */
+    this.before = null; // the state before the open line was drawn
     this.frame = 0;
-    this.pending = "";
+    this.ended = false;
+    this.spent = 0; // milliseconds
+    this.elements = 0;
   }
 
   append(text) {
-    this.pending += text;
-    this.frame ||= requestAnimationFrame(() => this.flush());
+    this.rest = this.rest.slice(this.at) + text;
+    this.at = 0;
+    this.frame ||= requestAnimationFrame(() => this.draw());
+  }
+
+  /** end renders what is left, now or after the page has been drawn. */
+  end() {
+    this.ended = true;
+    cancelAnimationFrame(this.frame);
+    this.draw();
+  }
+
+  /** all returns the steps that render a whole text. */
+  * all(text) {
+    this.rest = text;
+    this.ended = true;
+    while (this.next()) yield;
+    this.close();
+    this.flush();
+  }
+
+  /** draw renders for a slice of time, and continues after the page has been drawn. */
+  draw() {
+    this.frame = 0;
+    this.undo();
+    const until = performance.now() + slice;
+    let more = this.next();
+    while (more && performance.now() < until) more = this.next();
+    if (more) {
+      if (this.ended) setTimeout(() => this.draw());
+      else this.frame = requestAnimationFrame(() => this.draw());
+    } else if (this.ended) this.close();
+    this.flush();
+    if (!more && !this.ended) this.drawOpen();
   }
 
   flush() {
-    cancelAnimationFrame(this.frame);
-    this.frame = 0;
-    const text = this.pending;
-    this.pending = "";
-    for (let at = 0; at < text.length; at += longBlock) this.add(text.slice(at, at + longBlock)); // close calls itself for each fence
-    if (text && !this.code) this.draw();
+    if (this.leaf?.kind === "code") this.leaf.tail.flush();
+    if (this.plain) this.plain.flush();
   }
 
-  add(text) {
-    if (this.code) text = this.inFence(text);
-    if (!text) return;
-    this.rest += text;
+  /** drawOpen renders the open line as if it were complete, until undo. */
+  drawOpen() {
+    if (this.plain || this.leaf?.kind === "code") return;
+    this.before = { stack: [...this.stack], leaf: this.leaf && { ...this.leaf }, nodes: [] };
+    const line = this.rest.slice(this.at);
+    if (line) this.line(line, this.within);
+    this.drawText();
+  }
+
+  undo() {
+    if (!this.before) return;
+    for (const node of this.before.nodes) node.remove();
+    this.stack = this.before.stack;
+    this.leaf = this.before.leaf;
+    this.before = null;
+  }
+
+  /** next renders a line, or a part of a long one. It reports whether there was one. */
+  next() {
+    const window = this.rest.slice(this.at, this.at + maxLine);
+    const end = window.indexOf("\n");
+    if (!window || (end < 0 && window.length < maxLine && !this.ended)) return false;
+    const began = performance.now();
+    const made = madeElements();
+    const line = end < 0 ? window.slice(0, this.cut(window)) : window.slice(0, end);
+    const within = this.within;
+    this.within = end < 0;
+    this.at += line.length + (end < 0 ? 0 : 1);
+    if (this.plain || this.spent > budget || this.elements > maxElements) this.addPlain(line, within);
+    else this.line(line, within);
+    this.elements += madeElements() - made;
+    this.spent += performance.now() - began;
+    return true;
+  }
+
+  /** cut returns where a long line is cut: after a word, and never in a character. */
+  cut(window) {
+    if (window.length < maxLine) return window.length;
+    const space = window.lastIndexOf(" ");
+    if (space > maxLine / 2) return space;
+    const code = window.charCodeAt(maxLine - 1);
+    return code >= 0xd800 && code < 0xdc00 ? maxLine - 1 : maxLine;
+  }
+
+  /** addPlain adds a line after the budget. Browsers skip blocks that are not seen. */
+  addPlain(line, within) {
     this.close();
-  }
-
-  /** inFence appends to the open fence, and returns the text after its end. */
-  inFence(text) {
-    const code = this.code;
-    if (!code) return text;
-    code.line += text;
-    for (let end = code.line.indexOf("\n"); end >= 0; end = code.line.indexOf("\n")) {
-      const line = code.line.slice(0, end);
-      code.line = code.line.slice(end + 1);
-      if (line.trim().startsWith(code.mark) && /^[`~]+$/.test(line.trim())) {
-        const after = code.line;
-        this.code = null;
-        return after;
-      }
-      code.text.appendData((code.empty ? "" : "\n") + line);
-      code.empty = false;
+    if (this.plain && this.plain.length < maxNode) {
+      this.plain.add((within ? "" : "\n") + line);
+      return;
     }
-    return "";
+    this.plain?.flush();
+    const node = el("div", { class: "plain" });
+    this.plain = new Tail(node);
+    this.plain.add(line);
+    this.node.append(node);
   }
 
-  /** close renders the blocks that no further text changes. */
+  /** put appends a node, until undo if the line is open. */
+  put(parent, node) {
+    parent.append(node);
+    if (this.before) this.before.nodes.push(node);
+  }
+
+  get top() { return this.stack[this.stack.length - 1]; }
+
+  /** drawText renders the open paragraph. */
+  drawText() {
+    if (this.leaf?.kind === "text") this.leaf.host.replaceChildren(...inline(this.leaf.text.trim()));
+  }
+
+  /** close ends the open block. */
   close() {
-    const lines = this.rest.split("\n");
-    let closed = 0;
-    let list = false;
-    for (let i = 0; i < lines.length - 1; i++) { // the last line is not complete
-      const m = fence.exec(lines[i]);
-      if (m && !list) {
-        this.commit(lines.slice(closed, i));
-        const { node, code } = codeBlock(m[2].trim().split(/\s/)[0], "", this.labels);
-        this.node.append(node);
-        const text = document.createTextNode("");
-        code.append(text);
-        this.code = { mark: m[1], text, line: "", empty: true };
-        this.rest = this.inFence(lines.slice(i + 1).join("\n"));
-        if (!this.code) this.close();
+    this.drawText();
+    if (this.leaf?.kind === "code") this.leaf.tail.flush();
+    this.leaf = null;
+  }
+
+  /** leave closes the containers from a depth. */
+  leave(depth) {
+    if (depth === this.stack.length) return;
+    this.close();
+    this.stack.length = depth;
+  }
+
+  /** enter opens a container. */
+  enter(kind, node, rest = {}) {
+    this.close();
+    this.put(this.top.node, node);
+    this.stack.push({ kind, node, ...rest });
+  }
+
+  /** line takes a line. within means that it continues one that was too long. */
+  line(line, within) {
+    readCharacters(line.length);
+    if (within) {
+      this.continue(line);
+      return;
+    }
+    const asItIs = this.leaf?.kind === "code" && this.stack.length === 1;
+    const { depth, text } = this.match(asItIs ? line : line.replace(/^[ \t]+/, (spaces) => spaces.replaceAll("\t", "    ")));
+    const matched = depth === this.stack.length;
+    if (matched && this.leaf?.kind === "code") {
+      this.code(text);
+      return;
+    }
+    if (!text.trim()) {
+      this.leave(depth);
+      this.close();
+      return;
+    }
+    const inner = this.open(text, depth);
+    const opened = inner !== text;
+    if (!opened && !matched) {
+      if (this.leaf?.kind === "text" && !startsBlock(text)) {
+        this.text(text);
         return;
       }
-      if (item.test(lines[i])) list = true;
-      else if (!lines[i].trim() && (!list || (lines[i + 1] && !/^\s/.test(lines[i + 1]) && !item.test(lines[i + 1])))) {
-        list = false;
-        this.commit(lines.slice(closed, i + 1));
-        closed = i + 1;
-      } else if (list && i > closed && !lines[i].trim() && lines.slice(closed, i).join("\n").length > longBlock && item.test(lines[i + 1])) {
-        this.commit(lines.slice(closed, i + 1));
-        closed = i + 1;
+      this.leave(this.stack[depth].kind === "item" ? depth - 1 : depth);
+    }
+    this.block(inner);
+  }
+
+  /** match returns how many of the open containers a line continues, and its text in them. */
+  match(line) {
+    let text = line;
+    let depth = 1;
+    for (; depth < this.stack.length; depth++) {
+      const { kind, indent = 0, least = 0 } = this.stack[depth];
+      const quoted = kind === "quote" ? quoteOf(text) : 0;
+      if (kind === "quote" && !quoted) break;
+      if (kind === "item" && text.trim() && indentOf(text) < least) break;
+      if (kind === "quote") text = text.slice(quoted);
+      if (kind === "item") text = text.slice(Math.min(indent, indentOf(text)));
+      if (kind !== "list") readCharacters(text.length);
+    }
+    return { depth, text };
+  }
+
+  /** open opens the containers that begin in a line after those of a depth, and returns the text in them. */
+  open(line, depth) {
+    let text = line;
+    for (let from = depth; !isBreak(text) && from <= maxDepth; from = this.stack.length) {
+      readCharacters(text.length);
+      const quoted = quoteOf(text);
+      const item = quoted ? null : itemOf(text);
+      if (!quoted && !item) break;
+      const left = this.stack[from]; // an item of a list that can continue
+      const continues = item && left?.kind === "item" && this.stack[from - 1].ordered === item.ordered;
+      this.leave(left?.kind === "item" && !continues ? from - 1 : from);
+      if (quoted) this.enter("quote", el("blockquote"));
+      else if (item) {
+        if (!continues) this.enter("list", el(item.ordered ? "ol" : "ul", item.ordered ? { start: item.start } : {}), { ordered: item.ordered });
+        this.enter("item", el("li"), { indent: item.indent, least: item.least });
       }
-      if (list && i > closed && /^([-*+]|\d{1,9}[.)])\s/.test(lines[i]) && lines.slice(closed, i).join("\n").length > longBlock) {
-        this.commit(lines.slice(closed, i)); // a long list continues as another one
-        closed = i;
-      }
+      text = text.slice(quoted || item?.indent);
     }
-    this.rest = lines.slice(closed).join("\n");
-    if (this.rest.length > 5 * longBlock) { // a paragraph or an item without an end
-      const end = this.rest.lastIndexOf(list ? "\n" : " ");
-      const cut = end < 0 ? this.rest.length : end; // a text without a space
-      this.commit(this.rest.slice(0, cut).split("\n"));
-      this.rest = this.rest.slice(cut + 1);
-    }
+    return text;
   }
 
-  commit(lines) {
-    for (const node of this.open) node.remove();
-    this.open = [];
-    this.node.append(...blocks(lines, this.labels));
+  /** block takes the text of a line in the innermost container. */
+  block(text) {
+    const opened = fence.exec(text);
+    const level = heading.exec(text);
+    const leaf = this.leaf;
+    if (!text.trim()) return;
+    if (opened) {
+      this.close();
+      const { node, code } = codeBlock(opened[2].trim().split(/\s/)[0], this.labels);
+      this.put(this.top.node, node);
+      this.leaf = { kind: "code", mark: opened[1], tail: new Tail(code), empty: true };
+    } else if (level) {
+      this.close();
+      const title = text.slice(level[0].length).trim();
+      const end = title.length - runBefore(title, "#");
+      this.put(this.top.node, el("h" + Math.min(6, level[1].length + 2), {}, ...inline(end && title[end - 1] !== " " ? title : title.slice(0, end).trim()))); // the page has h1 and h2
+    } else if (isBreak(text)) {
+      this.close();
+      this.put(this.top.node, el("hr"));
+    } else if (leaf?.kind === "table" && text.includes("|")) this.put(leaf.body, rowOf("td", cellsOf(text).slice(0, leaf.width)));
+    else if (leaf?.kind === "text" && isRule(text) && !this.before && this.table(leaf)) return;
+    else this.text(text);
   }
 
-  draw() {
-    for (const node of this.open) node.remove();
-    this.open = blocks(this.rest.split("\n"), this.labels);
-    this.node.append(...this.open);
+  /** table makes the last line of a paragraph the head of a table. */
+  table(leaf) {
+    const from = leaf.text.lastIndexOf("\n") + 1;
+    const head = leaf.text.slice(from);
+    if (!head.includes("|")) return false;
+    leaf.text = leaf.text.slice(0, from);
+    this.close();
+    if (!leaf.text.trim() && leaf.host !== this.top.node) leaf.host.remove();
+    const cells = cellsOf(head);
+    const body = el("tbody");
+    this.put(this.top.node, el("div", { class: "scroll-x", tabindex: "0" }, el("table", {}, el("thead", {}, rowOf("th", cells)), body)));
+    this.leaf = { kind: "table", body, width: cells.length };
+    return true;
   }
 
-  /** end renders what is left. */
-  end() {
-    this.flush();
-    if (this.code) {
-      if (this.code.line && !/^[`~]+$/.test(this.code.line.trim())) this.code.text.appendData((this.code.empty ? "" : "\n") + this.code.line);
-      this.code = null;
-    } else {
-      this.commit(this.rest.split("\n"));
+  /** text adds a line to the open paragraph, or begins one. That of an item without others is its own. */
+  text(line) {
+    const leaf = this.leaf;
+    if (leaf?.kind === "text" && leaf.text.length + line.length < maxLine) {
+      leaf.text += "\n" + line.trimStart();
+      return;
     }
-    this.rest = "";
+    this.close();
+    const { kind, node } = this.top;
+    let host = node;
+    if (kind !== "item" || node.firstChild) {
+      host = el("p");
+      this.put(node, host);
+    } else if (this.before) this.before.nodes.push({ remove: () => node.replaceChildren() });
+    this.leaf = { kind: "text", host, text: line };
+  }
+
+  /** code adds a line to the open block of code, or ends it. */
+  code(text) {
+    const leaf = this.leaf;
+    if (leaf?.kind !== "code") return;
+    const mark = text.trim();
+    if (mark.startsWith(leaf.mark) && runBefore(mark, leaf.mark[0]) === mark.length) {
+      this.close();
+      return;
+    }
+    leaf.tail.add((leaf.empty ? "" : "\n") + text);
+    leaf.empty = false;
+  }
+
+  /** continue adds a part of a line that is too long. */
+  continue(text) {
+    const leaf = this.leaf;
+    if (leaf?.kind === "code") leaf.tail.add(text);
+    else if (leaf?.kind === "text" && leaf.text.length + text.length < maxLine) leaf.text += text;
+    else this.text(text);
   }
 }
+
+const rowOf = (name, cells) => el("tr", {}, ...cells.map((cell) => el(name, {}, ...inline(cell))));
