@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,7 @@ func TestFaultsOfPushedSessions(t *testing.T) {
 		{of(message("content", []any{object{"type": "text", "text": object{"toString": 1}}})), "messages[0]: content[0].text must be a string, not object"},
 		{of(message(), message("id", "n", "content", []any{object{"type": "a"}, object{"type": "tool_use", "input": "x"}})), "messages[1]: content[1].input must be an object"},
 		{of(message("content", []any{object{"type": "subagent_message", "content": []any{object{"type": "thinking", "thinking": 1}}}})), "messages[0]: content[0].content[0].thinking must be a string, not number"},
+		{of(message("content", slices.Repeat([]any{object{"type": "tool_result"}}, 100_000))), "messages[0]: content must have at most 10485760 bytes with all members of its blocks"},
 		{of(message("content", []any{object{"type": "image", "text": object{"toString": 1}}})), ""},
 		{of(message("content", []any{object{"type": "text", "text": "a"}, object{"text": "b"}})), "messages[0]: content[1] must be an object with a type"},
 	}

@@ -21,6 +21,7 @@ const (
 	maxID       = 128 // characters
 	maxUserName = 128 // characters
 	maxModel    = 200 // characters
+	maxContent  = maxBody
 )
 
 // Input has the sessions of a push. Org is the organization of a push with the key.
@@ -214,7 +215,9 @@ func parseContent(content json.RawMessage) (text, blocks string, err error) {
 		if n++; n > 1 {
 			stored = append(stored, ',')
 		}
-		stored = append(stored, block.JSON...)
+		if stored = append(stored, block.JSON...); len(stored) > maxContent {
+			return "", "", fmt.Errorf("content must have at most %d bytes with all members of its blocks", maxContent)
+		}
 	}
 	return strings.Join(texts, "\n\n"), relay.Clean(string(append(stored, ']'))), nil
 }

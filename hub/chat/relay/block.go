@@ -230,6 +230,10 @@ type systemBlock struct {
 	CompactMetadata *wire.CompactMetadata `json:"compact_metadata,omitempty"`
 }
 
+// maxFaults bounds the blocks of a stored message that cannot be decoded. Those after them are
+// omitted, because a fault takes longer than a block.
+const maxFaults = 1000
+
 // unreadable is the block in place of those that cannot be decoded.
 var unreadable = systemBlock{Type: wire.SystemWarning, Message: "A part of this message cannot be displayed."}
 
@@ -245,22 +249,26 @@ func StoredBlocks(content string) []byte {
 		}
 		out = append(out, block...)
 	}
-	bad := !json.Valid(data) || data[0] != '['
-	if !bad {
-		for raw := range jsonlimit.Elements(data) {
-			if isText(raw) {
-				add(raw)
-				continue
-			}
-			block, err := DecodeBlock(raw)
-			if err != nil {
-				bad = true
-				continue
-			}
+	faults := 0
+	if !json.Valid(data) || data[0] != '[' {
+		data = nil
+		faults++
+	}
+	for raw := range jsonlimit.Elements(data) {
+		if isText(raw) {
+			add(raw)
+			continue
+		}
+		block, err := DecodeBlock(raw)
+		if err == nil {
 			add(block.JSON)
+			continue
+		}
+		if faults++; faults == maxFaults {
+			break
 		}
 	}
-	if bad {
+	if faults > 0 {
 		if warning, err := encodeBlock(unreadable); err == nil {
 			add(warning)
 		}

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,7 +73,30 @@ func TestDecodeBlock(t *testing.T) {
 		more := `{"type":"text","text":` + strconv.Quote(text) + `,"more":"}"}`
 		require.Equal(t, `[`+block+`]`, string(relay.StoredBlocks(`[`+more+`]`)))
 	}
+	require.Equal(t, `[{"type":"warning","message":"A part of this message cannot be displayed."}]`, string(relay.StoredBlocks(`[`+strings.Repeat(`7,`, 100_000)+`{"type":"text","text":"a"}]`)))
 	require.Equal(t, `[]`, string(relay.StoredBlocks(` [ ] `)))
+}
+
+// The blocks of any content are JSON that is decoded to itself.
+func FuzzStoredBlocks(f *testing.F) {
+	for _, content := range []string{
+		`[]`, `[{"type":"text","text":"a\\\""},{"type":"tool_use","input":{"a":[1]}}]`, `[{"type":"tool_result","content":["a"]},7]`, ``, `{`, `[1,`,
+		`[{"type":"subagent_message","content":[{"type":"text"},{"type":"subagent_message"}]}]`, "[{\"type\":\"text\",\"text\":\"\xff\"}]", `[{"type":"x","a":"\ud800"}]`,
+	} {
+		f.Add(content)
+	}
+	f.Fuzz(func(t *testing.T, content string) {
+		stored := relay.StoredBlocks(content)
+		require.True(t, json.Valid(stored), "%q", stored)
+		require.Equal(t, string(stored), string(relay.StoredBlocks(string(stored))))
+		var blocks []struct {
+			Type string `json:"type"`
+		}
+		require.NoError(t, json.Unmarshal(stored, &blocks))
+		for _, block := range blocks {
+			require.NotEmpty(t, block.Type)
+		}
+	})
 }
 
 func BenchmarkStoredBlocks(b *testing.B) {
