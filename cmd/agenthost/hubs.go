@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/internal/filelock"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // hubs is the file of the known hubs, in the configuration directory of the user.
@@ -75,7 +76,7 @@ func (a *app) readHubs() (hubs, error) {
 		return known, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(data, &known)
+		err = jsonlimit.Unmarshal(data, &known)
 	}
 	if err != nil {
 		return known, fmt.Errorf("read known hubs: %s: %w", filepath.Join(dir, hubsFile), err)

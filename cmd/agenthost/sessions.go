@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 var sessionColumns = []column[client.ChatSession]{
@@ -118,7 +119,7 @@ code is 6 if a session is invalid.`,
 				return err
 			}
 			var req client.PushRequest
-			if err := json.Unmarshal(text, &req); err != nil {
+			if err := jsonlimit.Unmarshal(text, &req); err != nil {
 				return usage("%s is not JSON with sessions: %w", path, err)
 			}
 			pushed, err := c.Push(ctx, req)

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -112,7 +111,7 @@ func failure(res *http.Response, data []byte) error {
 			Agents []string          `json:"agents"`
 		} `json:"data"`
 	}
-	_ = json.Unmarshal(data, &body) // a proxy may send any body
+	_ = jsonlimit.Unmarshal(data, &body) // a proxy may send any body
 	e.Code = body.Code
 	e.Message = body.Message
 	e.Fields = body.Data.Fields

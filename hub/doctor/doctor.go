@@ -9,13 +9,14 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // Status is what a result means.
@@ -95,14 +96,15 @@ func Health(ctx context.Context, base string) (version string, err error) {
 	}
 	defer func() { _ = res.Body.Close() }() // it was only read
 	var body struct {
-		Status, Version string
-		Agents          *int // only a runtime has it
+		Status  string `json:"status"`
+		Version string `json:"version"`
+		Agents  *int   `json:"agents"` // only a runtime has it
 	}
 	text, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if err != nil {
 		return "", err
 	}
-	if err := json.Unmarshal(text, &body); err != nil || res.StatusCode != http.StatusOK || body.Status != "ok" || body.Version == "" || body.Agents != nil {
+	if err := jsonlimit.Unmarshal(text, &body); err != nil || res.StatusCode != http.StatusOK || body.Status != "ok" || body.Version == "" || body.Agents != nil {
 		return "", fmt.Errorf("%w: the status is %d", ErrNotHub, res.StatusCode)
 	}
 	return body.Version, nil

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // algorithms are the permitted ones: signatures with a public key.
@@ -112,7 +114,7 @@ func (s *Service) fetchKeys(ctx context.Context, url string) ([]publicKey, error
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.Unmarshal(body, &set); err != nil {
+	if err := jsonlimit.Unmarshal(body, &set); err != nil {
 		return nil, err
 	}
 	var keys []publicKey
@@ -121,7 +123,7 @@ func (s *Service) fetchKeys(ctx context.Context, url string) ([]publicKey, error
 			break
 		}
 		var k jose.JSONWebKey
-		if json.Unmarshal(raw, &k) != nil || k.Use != "" && k.Use != "sig" || len(algorithmsOf(k.Key)) == 0 {
+		if jsonlimit.Unmarshal(raw, &k) != nil || k.Use != "" && k.Use != "sig" || len(algorithmsOf(k.Key)) == 0 {
 			continue // of another type or for another use
 		}
 		if k.KeyID != "" && slices.ContainsFunc(keys, func(known publicKey) bool { return known.id == k.KeyID }) {

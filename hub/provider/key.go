@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -41,7 +42,7 @@ func (k *KeyChange) UnmarshalJSON(data []byte) error {
 		k.Remove = true
 		return nil
 	}
-	if err := json.Unmarshal(data, &k.Value); err != nil {
+	if err := jsonlimit.Unmarshal(data, &k.Value); err != nil {
 		return errors.New("must be a string or null") // that of encoding/json may quote the key
 	}
 	return nil
@@ -86,7 +87,7 @@ func (s *Service) open(p row) (agent.Provider, error) {
 	if p.sealedSettings != nil {
 		text, err := s.store.Keyring.Open(p.sealedSettings, sealedSettings.Place(p.ID, p.tenantID, string(p.BaseURL)))
 		if err == nil {
-			err = json.Unmarshal(text, &open)
+			err = jsonlimit.Unmarshal(text, &open)
 			open.Protocol = p.Protocol
 			open.AuthStyle = p.AuthStyle
 			open.BaseURL = p.BaseURL + withoutColumns(open).BaseURL

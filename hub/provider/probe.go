@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -22,6 +21,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -273,7 +273,7 @@ func readModels(res *http.Response, secrets map[string]string) ProbeResult {
 			DisplayName string `json:"display_name"`
 		} `json:"data"`
 	}
-	if err != nil || len(body) > maxModelList || json.Unmarshal(body, &list) != nil || list.Data == nil {
+	if err != nil || len(body) > maxModelList || jsonlimit.Unmarshal(body, &list) != nil || list.Data == nil {
 		return failed(ProbeInvalidResponse)
 	}
 	models := []Model{}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/user"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 const (
@@ -52,7 +53,7 @@ func (s *Service) openDevice(token string) (d device, ok bool) {
 	if err != nil || !s.store.Keyring.VerifyMAC(devicePurpose, payload, mac) {
 		return d, false
 	}
-	return d, json.Unmarshal(payload, &d) == nil
+	return d, jsonlimit.Unmarshal(payload, &d) == nil
 }
 
 // deviceTokens returns the device tokens of a browser.

@@ -3,7 +3,6 @@ package usage
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -114,7 +114,7 @@ func (d *Direct) read(report string) error {
 	if len(report) > wire.MaxUsage {
 		return fmt.Errorf("the runtime reported its tokens in %d bytes", len(report))
 	}
-	if err := json.Unmarshal([]byte(report), &in); err != nil {
+	if err := jsonlimit.Unmarshal([]byte(report), &in); err != nil {
 		return fmt.Errorf("read tokens: %w", err)
 	}
 	clean := func(name string) string {

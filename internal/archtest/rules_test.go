@@ -33,7 +33,7 @@ var arrows = []rule{
 	{"runtime/model/...", "runtime/model runtime/model/internal/... sse internal/...", "an adapter translates one wire format and does not depend on runs"},
 	{"runtime/model/adapter", "runtime/agent runtime/model runtime/model/anthropic runtime/model/openai runtime/model/demo",
 		"the only place that knows every protocol"},
-	{"runtime/permission/...", "runtime/permission/... internal/longpath", "rules apply to the name and the JSON input of any tool"},
+	{"runtime/permission/...", "runtime/permission/... internal/jsonlimit internal/longpath", "rules apply to the name and the JSON input of any tool"},
 	{"runtime/run", "runtime/wire internal/...", "the registry does not depend on the execution of runs"},
 	{"runtime/run/natsbus", "runtime/run runtime/wire internal/...", "only an embedder with replicas links the client of a bus"},
 	{"runtime/sandbox/...", "runtime/sandbox/internal/... internal/domain internal/outbound", "any program can confine a command"},

@@ -192,7 +192,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any, 
 		return result, fmt.Errorf("read response of runtime: %w", err)
 	}
 	if res.StatusCode >= 300 {
-		_ = json.Unmarshal(data, &result) // empty if the body has another shape
+		_ = jsonlimit.Unmarshal(data, &result) // empty if the body has another shape
 		return result, failure(res, data)
 	}
 	if err := expect(res, "application/json"); err != nil {
@@ -304,6 +304,6 @@ func (e *Error) Error() string {
 // failure returns the error of a response.
 func failure(res *http.Response, data []byte) *Error {
 	e := &Error{Status: res.StatusCode, RetryAfter: outbound.RetryAfter(res.Header)}
-	_ = json.Unmarshal(data, &e.Body) // a proxy may send any body
+	_ = jsonlimit.Unmarshal(data, &e.Body) // a proxy may send any body
 	return e
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/permission/shell"
 )
 
@@ -44,7 +45,7 @@ func (c *call) script() *script {
 	var in struct {
 		Command string `json:"command"`
 	}
-	if json.Unmarshal(c.input, &in) != nil {
+	if jsonlimit.Unmarshal(c.input, &in) != nil {
 		err := &shell.Error{Construct: "no text", Advice: "the command is a string"}
 		c.cachedScript = &script{unreadable: err, opaque: err}
 		return c.cachedScript
@@ -68,11 +69,11 @@ func (c *call) judgedInput() json.RawMessage {
 		return c.input
 	}
 	fields := map[string]json.RawMessage{}
-	if json.Unmarshal(c.input, &fields) != nil {
+	if jsonlimit.Unmarshal(c.input, &fields) != nil {
 		return c.input // unreachable: the input was decoded before
 	}
 	for name := range fields {
-		if strings.EqualFold(name, "command") { // encoding/json ignores letter case
+		if strings.EqualFold(name, "command") { // a tool of an embedder may ignore letter case
 			delete(fields, name)
 		}
 	}
@@ -107,14 +108,14 @@ func (c *call) target() *target {
 			var in struct {
 				Path string `json:"path"`
 			}
-			if json.Unmarshal(c.input, &in) == nil { // the tool rejects other input
+			if jsonlimit.Unmarshal(c.input, &in) == nil { // the tool rejects other input
 				t = c.dir.target(in.Path)
 			}
 		default:
 			var in struct {
 				FilePath string `json:"file_path"`
 			}
-			if t.unknown = json.Unmarshal(c.input, &in) != nil; !t.unknown {
+			if t.unknown = jsonlimit.Unmarshal(c.input, &in) != nil; !t.unknown {
 				t = c.dir.target(in.FilePath)
 			}
 		}
@@ -142,12 +143,12 @@ func (c *call) name() (string, bool) {
 		var in struct {
 			Skill string `json:"skill"`
 		}
-		err := json.Unmarshal(c.input, &in)
+		err := jsonlimit.Unmarshal(c.input, &in)
 		return in.Skill, err == nil
 	}
 	var in struct {
 		SubagentType string `json:"subagent_type"`
 	}
-	err := json.Unmarshal(c.input, &in)
+	err := jsonlimit.Unmarshal(c.input, &in)
 	return in.SubagentType, err == nil
 }

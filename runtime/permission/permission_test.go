@@ -247,10 +247,11 @@ func TestInputIsDecodedAsTheToolsDecodeIt(t *testing.T) {
 		[]string{"Bash(rm *)", "Read(docs/key)"})
 	for text, want := range map[string]error{
 		`{"command":"ls","command":"rm x"}`:   permission.ErrDenied,
-		`{"command":"ls","Command":"rm x"}`:   permission.ErrDenied,
-		`{"COMMAND":"rm x"}`:                  permission.ErrDenied,
-		`{"command":"rm x","command":"ls"}`:   nil, // the tool also uses the last
-		`{"command":"ls","command":null}`:     nil,
+		`{"command":"ls","Command":"rm x"}`:   nil, // names are exact, for the tool too
+		`{"COMMAND":"ls"}`:                    permission.ErrPattern,
+		`{"command":"rm x","command":"ls"}`:   permission.ErrDenied, // a member occurs once
+		`{"command":"ls","command":null}`:     permission.ErrDenied,
+		`{"command":"ls","x":{"a":1,"a":2}}`:  permission.ErrDenied,
 		`{"command":["rm"]}`:                  permission.ErrDenied,
 		`{"command":"ls"} {"command":"rm x"}`: permission.ErrDenied,
 		`{"command":"r\u006d x"}`:             permission.ErrDenied,
@@ -264,14 +265,15 @@ func TestInputIsDecodedAsTheToolsDecodeIt(t *testing.T) {
 	}
 	for text, want := range map[string]error{
 		`{"file_path":"docs/a","file_path":"docs/key"}`: permission.ErrDenied,
-		`{"file_path":"docs/a","FILE_PATH":"docs/key"}`: permission.ErrDenied,
+		`{"file_path":"docs/a","FILE_PATH":"docs/key"}`: nil,
+		`{"FILE_PATH":"docs/a"}`:                        permission.ErrPattern,
 		`{"file_path":"docs/a"}`:                        nil,
 		`{"file_path":5}`:                               permission.ErrDenied,
 		`{}`:                                            permission.ErrPattern,
 	} {
 		require.Equal(t, want, check(p, "Read", true, json.RawMessage(text)), text)
 	}
-	require.NoError(t, check(p, "Skill", true, json.RawMessage(`{"skill":"b","Skill":"a"}`)))
+	require.Equal(t, permission.ErrPattern, check(p, "Skill", true, json.RawMessage(`{"skill":"b","Skill":"a"}`)))
 	require.Equal(t, permission.ErrPattern, check(p, "Skill", true, json.RawMessage(`{"skill":"ab"}`)))
 }
 
@@ -282,7 +284,7 @@ func TestTheJudgedInput(t *testing.T) {
 		`{"command":"git  status # x","timeout":5}`:                `{"command":"'exec' -- 'git' 'status'","timeout":5}`,
 		`{"command":"git a\ngit b\n"}`:                             `{"command":"('exec' -- 'git' 'a') ; ('exec' -- 'git' 'b')"}`,
 		`{"COMMAND":"git  a","command":"git  b"}`:                  `{"command":"'exec' -- 'git' 'b'"}`,
-		`{"command":"git  b","COMMAND":"git  a"}`:                  `{"command":"'exec' -- 'git' 'a'"}`,
+		`{"command":"git  b","COMMAND":"git  a"}`:                  `{"command":"'exec' -- 'git' 'b'"}`,
 		`{"command":"git 'a<b' &&  echo c"}`:                       `{"command":"('exec' -- 'git' 'a<b') && 'echo' 'c'"}`,
 		`{"command":"git *.go 'it'\\''s' '' 2>&1 </dev/null"}`:     `{"command":"'exec' -- 'git' *'.go' 'it'\\''s' '' 2>&'1' 0<'/dev/null'"}`,
 		`{"command":"rm x #"}`:                                     `{"command":"'exec' -- 'rm' 'x'"}`, // also if it is not allowed

@@ -1,13 +1,14 @@
 package permission
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // The built-in tools that rules treat specially.
@@ -239,7 +240,7 @@ func (c *call) host() (string, bool) {
 	var in struct {
 		URL string `json:"url"`
 	}
-	if json.Unmarshal(c.input, &in) != nil {
+	if jsonlimit.Unmarshal(c.input, &in) != nil {
 		return "", false
 	}
 	u, err := url.Parse(in.URL)

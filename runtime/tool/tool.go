@@ -3,7 +3,6 @@
 package tool
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,8 @@ import (
 	"os/exec"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // Tool is a function that a model can call. It is safe for concurrent use.
@@ -117,15 +118,13 @@ func Func[In any](spec Spec, fn func(ctx context.Context, in In) (string, error)
 	})
 }
 
-// Typed returns a Tool that calls fn with a decoded input. The model receives the error of fn, or
-// an error if its input does not match In.
+// Typed returns a Tool that calls fn with a decoded input. The names of members are those of the
+// JSON tags of In, in the same letter case. The model receives the error of fn, or an error if its
+// input does not match In.
 func Typed[In any](spec Spec, fn func(ctx context.Context, in In) (Result, error)) Tool {
 	return New(spec, func(ctx context.Context, call Call) (Result, error) {
 		var in In
-		if err := json.Unmarshal(call.Input, &in); err != nil {
-			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // without the names of Go types
-				err = fmt.Errorf("%s cannot be %s", cmp.Or(wrong.Field, "it"), wrong.Value)
-			}
+		if err := jsonlimit.Unmarshal(call.Input, &in); err != nil {
 			return Result{}, fmt.Errorf("the input does not match: %w", err)
 		}
 		return fn(ctx, in)

@@ -13,13 +13,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/gateway/internal/admin"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // Config configures [New].
@@ -135,7 +135,7 @@ func (l *entities) UnmarshalJSON(text []byte) error {
 	if string(text) == "{}" {
 		return nil
 	}
-	return json.Unmarshal(text, (*[]entity)(l))
+	return jsonlimit.Unmarshal(text, (*[]entity)(l))
 }
 
 // maxID bounds the ids of APISIX.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/gateway/internal/admin"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // Labels of the routes of hubs.
@@ -25,15 +26,17 @@ type entity struct {
 
 // UnmarshalJSON implements json.Unmarshaler. The interface returns a route as a value.
 func (e *entity) UnmarshalJSON(text []byte) error {
-	var node struct{ Value json.RawMessage }
-	if err := json.Unmarshal(text, &node); err != nil {
+	var node struct {
+		Value json.RawMessage `json:"value"`
+	}
+	if err := jsonlimit.Unmarshal(text, &node); err != nil {
 		return err
 	}
 	var mark struct {
-		ID     string
-		Labels map[string]string
+		ID     string            `json:"id"`
+		Labels map[string]string `json:"labels"`
 	}
-	if json.Unmarshal(node.Value, &mark) == nil {
+	if jsonlimit.Unmarshal(node.Value, &mark) == nil {
 		e.id, e.labels, e.text = mark.ID, mark.Labels, slices.Clone(node.Value)
 	}
 	return nil
@@ -79,18 +82,20 @@ func routeOf(owner string, r deploy.Route) (admin.Object, error) {
 func (e *entity) read(owner, key string) deploy.Route {
 	changed := deploy.Route{Key: key}
 	var route struct {
-		Host     string
-		URIs     []string
-		Timeout  struct{ Read float64 }
+		Host    string   `json:"host"`
+		URIs    []string `json:"uris"`
+		Timeout struct {
+			Read float64 `json:"read"`
+		} `json:"timeout"`
 		Upstream struct {
-			Scheme string
+			Scheme string `json:"scheme"`
 			Nodes  []struct {
-				Host string
-				Port int
-			}
-		}
+				Host string `json:"host"`
+				Port int    `json:"port"`
+			} `json:"nodes"`
+		} `json:"upstream"`
 	}
-	if json.Unmarshal(e.text, &route) != nil || len(route.Upstream.Nodes) != 1 {
+	if jsonlimit.Unmarshal(e.text, &route) != nil || len(route.Upstream.Nodes) != 1 {
 		return changed
 	}
 	node := route.Upstream.Nodes[0]

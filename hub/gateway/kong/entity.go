@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/gateway/internal/admin"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // entity is a service or a route of Kong. One with fields of other types has no name and no tag.
@@ -22,10 +23,11 @@ type entity struct {
 func (e *entity) UnmarshalJSON(text []byte) error {
 	e.text = slices.Clone(text)
 	var mark struct {
-		ID, Name string
-		Tags     []string
+		ID   string   `json:"id"`
+		Name string   `json:"name"`
+		Tags []string `json:"tags"`
 	}
-	if json.Unmarshal(text, &mark) == nil {
+	if jsonlimit.Unmarshal(text, &mark) == nil {
 		e.id, e.name, e.tags = mark.ID, mark.Name, mark.Tags
 	}
 	return nil
@@ -85,12 +87,16 @@ func routeOf(owner string, r deploy.Route, serviceID string) admin.Object {
 func read(owner, name string, s, r *entity) deploy.Route {
 	changed := deploy.Route{Key: name}
 	var service struct {
-		Protocol, Host string
-		Port           int
-		ReadTimeout    int64 `json:"read_timeout"`
+		Protocol    string `json:"protocol"`
+		Host        string `json:"host"`
+		Port        int    `json:"port"`
+		ReadTimeout int64  `json:"read_timeout"`
 	}
-	var route struct{ Hosts, Paths []string }
-	if s == nil || json.Unmarshal(s.text, &service) != nil || json.Unmarshal(r.text, &route) != nil {
+	var route struct {
+		Hosts []string `json:"hosts"`
+		Paths []string `json:"paths"`
+	}
+	if s == nil || jsonlimit.Unmarshal(s.text, &service) != nil || jsonlimit.Unmarshal(r.text, &route) != nil {
 		return changed
 	}
 	found := deploy.Route{

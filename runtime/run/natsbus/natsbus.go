@@ -34,6 +34,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -185,7 +186,7 @@ func (b *Bus) last(ctx context.Context, id run.ID) (m message, err error) {
 		Message message             `json:"message"`
 		Error   *jetstream.APIError `json:"error"`
 	}
-	if err := json.Unmarshal(reply.Data, &body); err != nil {
+	if err := jsonlimit.Unmarshal(reply.Data, &body); err != nil {
 		return m, fmt.Errorf("decode message: %w", err)
 	}
 	switch {
@@ -217,7 +218,7 @@ func (b *Bus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
 		return run.Entry{}, nil
 	}
 	var stored entry
-	if err := json.Unmarshal(m.Data, &stored); err != nil {
+	if err := jsonlimit.Unmarshal(m.Data, &stored); err != nil {
 		return run.Entry{Revision: m.Seq}, fmt.Errorf("read entry: %w: %w", run.ErrMalformed, err)
 	}
 	owner, err := ids.Parse(stored.Owner)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/child"
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
@@ -103,7 +104,7 @@ func utf8Locale(env []string) []string {
 // Timeout returns the timeout in the input.
 func (bash) Timeout(input json.RawMessage, limit time.Duration) time.Duration {
 	var in bashInput
-	if err := json.Unmarshal(input, &in); err != nil {
+	if err := jsonlimit.Unmarshal(input, &in); err != nil {
 		return limit // the call returns the error
 	}
 	limit, _ = in.limit(limit)

@@ -122,7 +122,7 @@ func TestReadRejects(t *testing.T) {
 	}
 	require.Contains(t, b.cut(t, "Read", in{"file_path": "late", "limit": 10}), "text", "only what is looked at counts")
 	require.Contains(t, b.fails(t, "Read", in{"file_path": "late", "offset": 3990}), "binary")
-	require.Equal(t, "the input does not match: file_path cannot be number", b.fails(t, "Read", in{"file_path": 1}))
+	require.Equal(t, "the input does not match: file_path must be a string, not number", b.fails(t, "Read", in{"file_path": 1}))
 }
 
 // allocated returns the number of bytes that f allocates.

@@ -20,7 +20,7 @@ func TestTodoWrite(t *testing.T) {
 		b.fails(t, "TodoWrite", in{"todos": []in{{"content": "a", "status": "pending"}, {"content": " ", "status": "pending"}}}))
 	require.Equal(t, `task 1 has the status "done": use pending, in_progress or completed`,
 		b.fails(t, "TodoWrite", in{"todos": []in{{"content": "a", "status": "done"}}}))
-	require.Equal(t, "the input does not match: todos cannot be string", b.fails(t, "TodoWrite", in{"todos": "a"}))
+	require.Equal(t, "the input does not match: todos must be an array, not string", b.fails(t, "TodoWrite", in{"todos": "a"}))
 	long := b.cut(t, "TodoWrite", in{"todos": []in{{"content": strings.Repeat("x", 200_000), "status": "pending"}}})
 	require.LessOrEqual(t, len(long), 100_000)
 }

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
 
@@ -93,7 +94,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) (foun
 	case out == nil:
 		return true, nil
 	}
-	if err := json.Unmarshal(text, out); err != nil {
+	if err := jsonlimit.Unmarshal(text, out); err != nil {
 		return false, errors.New("the gateway responded with JSON of another form")
 	}
 	return true, nil

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // Object is an entity of a gateway, or a part of one.
@@ -20,7 +22,7 @@ func Equal(entity json.RawMessage, want, defaults Object, set ...string) bool {
 		return false
 	}
 	var a, b Object
-	if json.Unmarshal(entity, &a) != nil || json.Unmarshal(text, &b) != nil {
+	if jsonlimit.Unmarshal(entity, &a) != nil || jsonlimit.Unmarshal(text, &b) != nil {
 		return false
 	}
 	for _, name := range set {
