@@ -11,6 +11,7 @@ import (
 	"html"
 	"net"
 	"net/http"
+	"net/netip"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -36,7 +37,7 @@ type browserLogin struct {
 	client    *client.Client
 	verifier  string
 	challenge string
-	host      string // of the listener
+	address   netip.AddrPort // of the listener
 	ended     chan error
 }
 
@@ -48,15 +49,15 @@ func (l *login) signInWithBrowser(ctx context.Context, c *client.Client, hubURL 
 	if err != nil {
 		return fmt.Errorf("wait for the browser: %w", err)
 	}
-	b := &browserLogin{client: c, verifier: rand.Text() + rand.Text(), host: listener.Addr().String(), ended: make(chan error, 1)}
+	b := &browserLogin{client: c, verifier: rand.Text() + rand.Text(), ended: make(chan error, 1)}
+	b.address = listener.Addr().(*net.TCPAddr).AddrPort()
 	hash := sha256.Sum256([]byte(b.verifier))
 	b.challenge = base64.RawURLEncoding.EncodeToString(hash[:])
 	server := &http.Server{Handler: b, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // until Close
 	defer func() { _ = server.Close() }()
 
-	port := b.host[strings.LastIndexByte(b.host, ':')+1:]
-	address := hubURL + "/console/cli/" + port + "/" + b.challenge
+	address := fmt.Sprintf("%s/console/cli/%d/%s", hubURL, b.address.Port(), b.challenge)
 	fmt.Fprintf(l.stderr, "Sign in with a browser on this computer:\n\n  %s\n\nThe page displays the code %s.\n", address, b.challenge[:shownCode])
 	l.openBrowser(ctx, address)
 	select {
@@ -72,15 +73,17 @@ func (l *login) signInWithBrowser(ctx context.Context, c *client.Client, hubURL 
 }
 
 // ServeHTTP accepts the redirect of the page. Every other request is not found: other sites can send
-// some too, but do not know the challenge.
+// some too, but do not know the challenge. Other users of the computer can read it in the arguments
+// of the browser, but cannot end or complete the sign-in: their programs are rejected where the
+// system names them, and a code that the hub does not know is no end.
 func (b *browserLogin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	known := subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(b.challenge)) == 1
-	if r.Method != http.MethodGet || r.URL.Path != "/" || r.Host != b.host || !known {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if r.Method != http.MethodGet || r.URL.Path != "/" || r.Host != b.address.String() || !known || err != nil || ofAnotherUser(peer, b.address) {
 		http.NotFound(w, r)
 		return
 	}
-	var err error
 	if query.Get("error") != "" {
 		err = errDenied
 	} else {
@@ -88,7 +91,7 @@ func (b *browserLogin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	title, text := "Signed in", "You can close this page. The terminal continues."
 	if err != nil {
-		title, text = "Not signed in", err.Error()+". Run agenthost login again."
+		title, text = "Not signed in", err.Error()+". Try again with the address that the terminal displays, or run agenthost login again."
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
@@ -96,6 +99,9 @@ func (b *browserLogin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Connection", "close")
 	fmt.Fprintf(w, "<!DOCTYPE html><html lang=\"en\"><title>%s</title><h1>%s</h1><p>%s</p></html>\n", title, title, html.EscapeString(text))
+	if errors.Is(err, client.Unauthenticated) {
+		return // the code is of another sign-in
+	}
 	select {
 	case b.ended <- err:
 	default: // the page was loaded again
