@@ -162,12 +162,13 @@ func entryOf(e session.Entry) (out wire.TranscriptEntry, values int) {
 			}
 		}
 	case e.Event != nil:
-		out.Type, out.Event = wire.EntryEvent, e.Event
-		n, err := entryLimit.Count(e.Event)
+		out.Type = wire.EntryEvent
+		event, values, err := compact(e.Event)
 		if err != nil {
-			out.Event, n = withoutContent(e.Event), blockValues
+			event, values = withoutContent(e.Event), blockValues
 		}
-		room.values -= n
+		out.Event = event
+		room.values -= values
 	default:
 		out.Type = wire.EntryCompaction
 		if len(e.Compacted) > 0 {
@@ -176,6 +177,17 @@ func entryOf(e session.Entry) (out wire.TranscriptEntry, values int) {
 		}
 	}
 	return out, maxPageValues - room.values
+}
+
+// compact returns JSON whose members occur once, and the number of its values. A session of a former
+// version may have others, which clients reject.
+func compact(data json.RawMessage) (out json.RawMessage, values int, err error) {
+	values, err = entryLimit.Count(data)
+	if err != nil {
+		return nil, 0, err
+	}
+	out, err = entryLimit.Compact(data)
+	return out, values, err
 }
 
 // withoutContent returns the type of an event that has more values than a page.
@@ -202,13 +214,13 @@ func (r *entryRoom) text(text string) (short string, cut bool) {
 
 // input returns the input of a call, or nil if there is no room for it.
 func (r *entryRoom) input(input json.RawMessage) json.RawMessage {
-	values, err := entryLimit.Count(input)
-	if err != nil || values > r.values || len(input) > min(maxEntryText, r.bytes) {
+	short, values, err := compact(input)
+	if err != nil || values > r.values || len(short) > min(maxEntryText, r.bytes) {
 		return nil
 	}
-	r.bytes -= len(input)
+	r.bytes -= len(short)
 	r.values -= values
-	return input
+	return short
 }
 
 // block returns a block without what is only for upstream: signatures, encrypted thinking and

@@ -106,8 +106,10 @@ func (f *filter) onProgress(call func()) (token int64, done func()) {
 }
 
 func (f *filter) progressed(params json.RawMessage) {
-	var p struct{ ProgressToken int64 }
-	if json.Unmarshal(params, &p) != nil {
+	var p struct {
+		ProgressToken int64 `json:"progressToken"`
+	}
+	if jsonlimit.Unmarshal(params, &p) != nil {
 		return
 	}
 	f.mu.Lock()
@@ -139,15 +141,17 @@ func (f *filter) noteTasks(page json.RawMessage) {
 		return
 	}
 	var list struct {
-		Tools []struct {
-			Name      string
-			Execution struct{ TaskSupport string }
-		}
+		Tools jsonlimit.List[struct {
+			Name      string `json:"name"`
+			Execution struct {
+				TaskSupport string `json:"taskSupport"`
+			} `json:"execution"`
+		}] `json:"tools"`
 	}
-	_ = json.Unmarshal(page, &list) // skips fields of another type; the SDK reports other errors
+	_ = jsonlimit.Unmarshal(page, &list) // omits tools of another form; the SDK reports the error
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, t := range list.Tools {
+	for _, t := range list.Tools.Items {
 		if t.Execution.TaskSupport == "required" {
 			f.tasks[t.Name] = true
 		}
@@ -169,8 +173,10 @@ func (f *filter) outgoing(msg jsonrpc.Message) error {
 		f.calls[id] = req.Method
 	}
 	if req.Method == methodCancel {
-		var params struct{ RequestID int64 }
-		if json.Unmarshal(req.Params, &params) == nil {
+		var params struct {
+			RequestID int64 `json:"requestId"`
+		}
+		if jsonlimit.Unmarshal(req.Params, &params) == nil {
 			delete(f.calls, params.RequestID)
 		}
 	}
@@ -197,7 +203,7 @@ func (f *filter) incoming(data []byte, reply func([]byte)) ([]jsonrpc.Message, e
 	}
 	parts := []json.RawMessage{data}
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' {
-		if err := json.Unmarshal(data, &parts); err != nil || len(parts) > maxBatch {
+		if err := jsonlimit.Unmarshal(data, &parts); err != nil || len(parts) > maxBatch {
 			return nil, errNotJSONRPC
 		}
 	}
@@ -216,24 +222,24 @@ func (f *filter) incoming(data []byte, reply func([]byte)) ([]jsonrpc.Message, e
 
 // envelope is the common form of requests, notifications and responses.
 type envelope struct {
-	Version string `json:"jsonrpc"`
-	ID      json.RawMessage
-	Method  json.RawMessage
-	Params  json.RawMessage
-	Result  json.RawMessage
-	Error   json.RawMessage
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  json.RawMessage `json:"method"`
+	Params  json.RawMessage `json:"params"`
+	Result  json.RawMessage `json:"result"`
+	Error   json.RawMessage `json:"error"`
 }
 
 func (f *filter) message(data []byte, reply func([]byte)) (jsonrpc.Message, error) {
 	var e envelope
-	if json.Unmarshal(data, &e) != nil || e.Version != "2.0" {
+	if jsonlimit.Unmarshal(data, &e) != nil || e.Version != "2.0" {
 		return nil, errNotJSONRPC
 	}
 	if e.Method == nil {
 		return f.response(&e), nil
 	}
 	var method string
-	if json.Unmarshal(e.Method, &method) != nil {
+	if jsonlimit.Unmarshal(e.Method, &method) != nil {
 		return nil, errNotJSONRPC
 	}
 	answerable := len(e.ID) > 0 && len(e.ID) <= maxID && (e.ID[0] == '"' || e.ID[0] == '-' || e.ID[0] >= '0' && e.ID[0] <= '9')
@@ -295,8 +301,10 @@ func (f *filter) response(e *envelope) jsonrpc.Message {
 // unknownKind returns the type of a result, or "" if it is one of the protocol. A result of another
 // type would be read as a complete one.
 func unknownKind(result json.RawMessage) string {
-	var r struct{ ResultType any }
-	if !bytes.Contains(result, []byte(`esultType`)) || json.Unmarshal(result, &r) != nil {
+	var r struct {
+		ResultType any `json:"resultType"`
+	}
+	if !bytes.Contains(result, []byte(`esultType`)) || jsonlimit.Unmarshal(result, &r) != nil {
 		return ""
 	}
 	switch r.ResultType {
@@ -310,7 +318,7 @@ func unknownKind(result json.RawMessage) string {
 // accepts it with any id.
 func rejection(data []byte) jsonrpc.Message {
 	var e envelope
-	if complexity.Check(data) != nil || json.Unmarshal(data, &e) != nil || len(e.Error) == 0 || e.Error[0] != '{' {
+	if complexity.Check(data) != nil || jsonlimit.Unmarshal(data, &e) != nil || len(e.Error) == 0 || e.Error[0] != '{' {
 		return nil
 	}
 	id, _ := jsonrpc.MakeID(0.0) // a float64 is an id
@@ -320,14 +328,14 @@ func rejection(data []byte) jsonrpc.Message {
 // wireError decodes an error object. Its code may be any number.
 func wireError(data json.RawMessage) *jsonrpc.Error {
 	var e struct {
-		Code    json.Number
-		Message string
-		Data    json.RawMessage
+		Code    json.RawMessage `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
 	}
-	if json.Unmarshal(data, &e) != nil {
+	if jsonlimit.Unmarshal(data, &e) != nil {
 		return internalError("the response has a malformed error")
 	}
-	code, err := e.Code.Int64()
+	code, err := strconv.ParseInt(string(e.Code), 10, 64)
 	if err != nil {
 		code = jsonrpc.CodeInternalError
 	}

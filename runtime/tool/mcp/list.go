@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
@@ -264,7 +265,7 @@ func readable(result json.RawMessage) json.RawMessage {
 	}
 	var fields map[string]json.RawMessage
 	var content []json.RawMessage
-	if json.Unmarshal(result, &fields) != nil || json.Unmarshal(fields["content"], &content) != nil || len(content) > maxRepaired {
+	if jsonlimit.Unmarshal(result, &fields) != nil || jsonlimit.Unmarshal(fields["content"], &content) != nil || len(content) > maxRepaired {
 		return result
 	}
 	for i, block := range content {
@@ -288,8 +289,10 @@ func decodes(result []byte) (ok bool) {
 
 // kind returns the type of a content block if it is one of the protocol.
 func kind(block json.RawMessage) string {
-	var b struct{ Type string }
-	if json.Unmarshal(block, &b) == nil && slices.Contains([]string{"text", "image", "audio", "resource"}, b.Type) {
+	var b struct {
+		Type string `json:"type"`
+	}
+	if jsonlimit.Unmarshal(block, &b) == nil && slices.Contains([]string{"text", "image", "audio", "resource"}, b.Type) {
 		return b.Type
 	}
 	return "content"

@@ -45,8 +45,8 @@
 // Only the messages that the runtime uses pass, in both directions: responses to its own calls and
 // the notifications that the tools have changed and that a call makes progress. A ping receives its
 // response, any other request is rejected, and everything else is dropped before the SDK sees it. A
-// message that is not JSON-RPC ends the connection. A panic while the SDK decodes a result ends
-// only that connection.
+// message that is not JSON-RPC, or has a member twice, ends the connection. A panic while the SDK
+// decodes a result ends only that connection.
 //
 // Time and memory are bounded: a message has at most 16 MiB, 200 levels and 524,288 values, and a
 // listing at most 32 MiB. Replies to a server are written before its next message is read, so that

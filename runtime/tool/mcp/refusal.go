@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 const (
@@ -51,10 +52,12 @@ func (w *web) sessionUnknown(req *http.Request, msg jsonrpc.Message, resp *http.
 	}
 	head := readHead(resp)
 	var body struct {
-		ID    json.RawMessage
-		Error struct{ Message string }
+		ID    json.RawMessage `json:"id"`
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
 	}
-	if json.Unmarshal(head, &body) == nil {
+	if jsonlimit.Unmarshal(head, &body) == nil {
 		return body.Error.Message == noSession || unknownSession.MatchString(body.Error.Message) && !hasID(msg, body.ID)
 	}
 	return unknownSession.Match(head)
@@ -91,15 +94,17 @@ func (w *web) refusalOf(req *http.Request, resp *http.Response) error {
 	}
 	r := &refusal{status: resp.StatusCode}
 	var object struct {
-		Error       json.RawMessage
-		Message     string
-		Description string `json:"error_description"`
+		Error       json.RawMessage `json:"error"`
+		Message     string          `json:"message"`
+		Description string          `json:"error_description"`
 	}
-	if json.Unmarshal(head, &object) == nil {
-		var inner struct{ Message string }
+	if jsonlimit.Unmarshal(head, &object) == nil {
+		var inner struct {
+			Message string `json:"message"`
+		}
 		var text string
-		_ = json.Unmarshal(object.Error, &inner) // it may be a string
-		_ = json.Unmarshal(object.Error, &text)
+		_ = jsonlimit.Unmarshal(object.Error, &inner) // it may be a string
+		_ = jsonlimit.Unmarshal(object.Error, &text)
 		r.text = cmp.Or(inner.Message, object.Description, object.Message, text)
 	} else if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "" || kind == "text/plain" {
 		r.text = string(head)
