@@ -2,7 +2,6 @@ package js
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
@@ -96,7 +96,7 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 		return tool.Result{}, err
 	}
 	var head frame.Result
-	if err := json.Unmarshal(answer.head, &head); err != nil || answer.kind != frame.KindResult || head.Call != j.id {
+	if err := jsonlimit.Unmarshal(answer.head, &head); err != nil || answer.kind != frame.KindResult || head.Call != j.id {
 		p.kill()
 		return tool.Result{}, fmt.Errorf("%w: not the result of this call", frame.ErrMalformed)
 	}

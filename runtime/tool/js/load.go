@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
@@ -232,7 +232,7 @@ func (h *Host) read(ctx context.Context, kind byte, file, source string) (built 
 	case err != nil:
 		return built, "", &FileError{fmt.Sprintf("%s did not load: %s", file, p.endReason())}
 	}
-	if err := json.Unmarshal(answer.head, &built); err != nil || answer.kind != frame.KindBuilt {
+	if err := jsonlimit.Unmarshal(answer.head, &built); err != nil || answer.kind != frame.KindBuilt {
 		p.kill()
 		return built, "", &FileError{file + " did not load: the response of its worker is malformed"}
 	}

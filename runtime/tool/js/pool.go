@@ -2,13 +2,13 @@ package js
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
 
@@ -246,7 +246,7 @@ func (h *Host) warm(ctx context.Context, p *process, prog *program, limit time.D
 		return p.out.Write(frame.KindWarm, head, "")
 	})
 	var warmed frame.Warmed
-	if err == nil && (answer.kind != frame.KindWarmed || json.Unmarshal(answer.head, &warmed) != nil || warmed.Call != j.id) {
+	if err == nil && (answer.kind != frame.KindWarmed || jsonlimit.Unmarshal(answer.head, &warmed) != nil || warmed.Call != j.id) {
 		p.kill()
 		err = fmt.Errorf("%w: not the answer to a warm-up", frame.ErrMalformed)
 	}

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // A frame is
@@ -211,7 +213,7 @@ func (r *Reader) Read() (kind byte, head, body []byte, err error) {
 // Decode calls do with a decoded head.
 func Decode[Head any](text []byte, do func(Head)) error {
 	var head Head
-	if err := json.Unmarshal(text, &head); err != nil {
+	if err := jsonlimit.Unmarshal(text, &head); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	do(head)
