@@ -25,6 +25,7 @@ var callers = []struct {
 }{
 	{"chats", 8, 50 * time.Millisecond, (*client).chat},
 	{"runs", 2, 50 * time.Millisecond, (*client).run},
+	{"spending", 4, 100 * time.Millisecond, (*client).spend},
 	{"pushes", 2, 100 * time.Millisecond, (*client).push},
 	{"logins", 2, 200 * time.Millisecond, (*client).signIn},
 	{"scenes", 2, 50 * time.Millisecond, (*client).createScene},

@@ -72,7 +72,7 @@ func chaosTime(t *testing.T) time.Duration {
 
 // setUp creates the users and agents of an installation, and deploys one.
 func (in *installation) setUp(t *testing.T) *client {
-	c := &client{urls: in.urls[:1], journal: newJournal()}
+	c := &client{urls: in.urls[:1], keys: map[string]string{}, journal: newJournal()}
 	post := func(path string, body, out any) {
 		t.Helper()
 		require.NoError(t, c.call(t.Context(), http.MethodPost, path, body, out))
@@ -94,9 +94,8 @@ func (in *installation) setUp(t *testing.T) *client {
 	}
 	post("/api/v1/admin/agents/"+agentName+"/deploy", nil, nil)
 	require.NoError(t, in.await(t.Context(), c, agentName, "running"), in.logs())
-	var deployment struct{ APIKey string }
-	require.NoError(t, c.call(t.Context(), http.MethodGet, "/api/v1/admin/agents/"+agentName+"/deploy", nil, &deployment))
-	c.key = deployment.APIKey
+	c.noteKey(t, agentName)
+	in.deployPaying(t, c)
 	c.users = []*client{c}
 	for _, name := range []string{"ben", "cleo"} {
 		user := in.newUser(t, c, name, "maintainer")
@@ -117,7 +116,7 @@ func (in *installation) newUser(t *testing.T, admin *client, name, role string) 
 	var pair struct {
 		Access string `json:"access_token"`
 	}
-	user := &client{urls: admin.urls, user: created.ID, journal: admin.journal}
+	user := &client{urls: admin.urls, user: created.ID, keys: admin.keys, journal: admin.journal}
 	require.NoError(t, user.call(t.Context(), http.MethodPost, "/auth/login", object{"username": name, "password": first}, &pair))
 	user.token = pair.Access
 	require.NoError(t, user.call(t.Context(), http.MethodPost, "/auth/change-password", object{"old_password": first, "new_password": password}, nil))
@@ -220,12 +219,11 @@ func TestChaos(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			in := newInstallation(t, row.hubs, row.replicable)
 			c := in.setUp(t)
-			ctx, stop := context.WithTimeout(t.Context(), chaosTime(t))
-			defer stop()
-			running := load(ctx, c)
-			outages := in.killAll(t, ctx, c)
-			running.Wait()
 			k := &checker{in: in, c: c}
+			outages := map[string][]time.Duration{}
+			for end := time.Now().Add(chaosTime(t)); time.Now().Before(end); {
+				in.round(t, k, outages)
+			}
 			findings := k.check(t.Context())
 			report(c.journal, outages)
 			require.Empty(t, findings, in.logs())
@@ -237,19 +235,33 @@ func TestChaos(t *testing.T) {
 // longOutage is the time out of service after which the test prints the reason.
 const longOutage = 5 * time.Second
 
-// killAll kills random victims until the context ends, and returns for each kind how long no chat
-// was possible.
-func (in *installation) killAll(t *testing.T, ctx context.Context, c *client) map[string][]time.Duration {
-	outages, all := map[string][]time.Duration{}, in.victims()
-	last := map[string]time.Time{} // since when the killed ones are in service again
+// roundTime is the time between two comparisons with the bill of the upstreams.
+const roundTime = 20 * time.Second
+
+// round kills victims under the whole load, and compares the bill when all requests have ended.
+func (in *installation) round(t *testing.T, k *checker, outages map[string][]time.Duration) {
+	ctx, stop := context.WithTimeout(t.Context(), roundTime)
+	defer stop()
+	running := load(ctx, k.c)
+	in.killAll(t, ctx, k.c, outages)
+	running.Wait()
+	k.checkBill(t.Context())
+	require.Empty(t, k.findings, in.logs())
+	fmt.Println(in.compared)
+}
+
+// killAll kills random victims until the context ends, and adds for each kind how long no chat was
+// possible.
+func (in *installation) killAll(t *testing.T, ctx context.Context, c *client, outages map[string][]time.Duration) {
+	all := in.victims()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return outages
+			return
 		case <-time.After(time.Duration(500+rand.IntN(3000)) * time.Millisecond):
 		}
 		v := all[rand.IntN(len(all))]
-		if time.Since(last[v.kind]) < v.pause {
+		if time.Since(in.killed[v.kind]) < v.pause {
 			continue
 		}
 		v.kill()
@@ -263,20 +275,21 @@ func (in *installation) killAll(t *testing.T, ctx context.Context, c *client) ma
 			return err
 		})
 		require.NoError(t, err, "after the kill of %s: %s", v.kind, in.logs())
-		last[v.kind] = time.Now()
+		in.killed[v.kind] = time.Now()
 		outage := time.Since(begin) - took
 		outages[v.kind] = append(outages[v.kind], outage)
 		if outage > longOutage {
 			fmt.Printf("%s was killed at %s, and the last failure after %v was: %v\n%s\n", v.kind, begin.Format(time.TimeOnly), outage, failure, in.events(begin))
 		}
 	}
-	return outages
 }
 
-// remove deletes the deployment, after which no process of it exists.
+// remove deletes the deployments, after which no process of them exists.
 func (in *installation) remove(t *testing.T, k *checker) {
-	require.NoError(t, k.c.call(t.Context(), http.MethodDelete, "/api/v1/admin/agents/"+agentName+"/deploy", nil, nil))
-	require.NoError(t, in.await(t.Context(), k.c, agentName, "not_deployed"))
+	for _, name := range []string{agentName, payingAgent} {
+		require.NoError(t, k.c.call(t.Context(), http.MethodDelete, "/api/v1/admin/agents/"+name+"/deploy", nil, nil))
+		require.NoError(t, in.await(t.Context(), k.c, name, "not_deployed"))
+	}
 	k.checkProcesses(t.Context(), 0)
 	require.Empty(t, k.findings)
 }

@@ -46,6 +46,7 @@ func (k *checker) check(ctx context.Context) []string {
 	k.checkTools(ctx)
 	k.checkDeployments(ctx)
 	k.checkUsage(ctx)
+	k.checkBill(ctx)
 	k.c.mu.Lock()
 	defer k.c.mu.Unlock()
 	for fault := range k.c.faults {
@@ -249,7 +250,7 @@ func (k *checker) checkDeployments(ctx context.Context) {
 			k.find("%v", err)
 		}
 	}
-	k.checkProcesses(ctx, 1)
+	k.checkProcesses(ctx, 2)
 	for _, token := range k.c.revoked[max(0, len(k.c.revoked)-5):] {
 		if err := k.c.call(ctx, http.MethodPost, "/auth/refresh", object{"refresh_token": token}, nil); err == nil {
 			k.find("a refresh token was accepted twice")
@@ -261,7 +262,7 @@ func (k *checker) checkDeployments(ctx context.Context) {
 func (k *checker) checkProcesses(ctx context.Context, want int) {
 	if err := eventually(ctx, patience/4, func(context.Context) error {
 		if pids := processes(k.in.program, agent.DeployedArg); len(pids) != want {
-			return fmt.Errorf("the runtimes %v exist, and %d is deployed", pids, want)
+			return fmt.Errorf("the runtimes %v exist, and %d are deployed", pids, want)
 		}
 		return nil
 	}); err != nil {

@@ -20,9 +20,9 @@ type object = map[string]any
 type client struct {
 	urls  []string
 	token string
-	user  string    // its id
-	key   string    // of the runtime, for requests at /runtime
-	users []*client // of the chats
+	user  string            // its id
+	keys  map[string]string // of the runtimes by their agents, for requests at /runtime
+	users []*client         // of the chats
 	*journal
 }
 
@@ -50,7 +50,8 @@ func (c *client) open(ctx context.Context, method, path string, body any) (*http
 	}
 	req.Header.Set("Content-Type", contentType)
 	if strings.HasPrefix(path, "/runtime/") {
-		req.Header.Set("X-Api-Key", c.key)
+		agent, _, _ := strings.Cut(strings.TrimPrefix(path, "/runtime/"), "/")
+		req.Header.Set("X-Api-Key", c.keys[agent])
 	} else {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -126,7 +127,8 @@ type journal struct {
 	mu      sync.Mutex
 	chats   []*chat
 	asked   map[conversation]bool
-	runs    []write // at /runtime; names are the questions
+	runs    []write       // at /runtime; names are the questions
+	loose   map[group]int // runs that count at most once
 	scenes  []write
 	tools   []write
 	pushes  []write
@@ -144,7 +146,7 @@ type write struct {
 }
 
 func newJournal() *journal {
-	return &journal{asked: map[conversation]bool{}, faults: map[string]bool{}, counts: map[string]int{}}
+	return &journal{asked: map[conversation]bool{}, loose: map[group]int{}, faults: map[string]bool{}, counts: map[string]int{}}
 }
 
 func (j *journal) fault(format string, args ...any) {

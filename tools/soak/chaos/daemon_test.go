@@ -27,6 +27,7 @@ type daemon struct {
 	mu   sync.Mutex // guards the rest
 	cmd  *exec.Cmd
 	stop bool
+	away time.Duration // before the next start
 }
 
 // startDaemon starts a daemon until the test ends.
@@ -36,7 +37,7 @@ func startDaemon(t *testing.T, dir, name string, command func() *exec.Cmd) *daem
 	go func() {
 		defer close(ended)
 		for d.run() {
-			<-time.After(pause)
+			<-time.After(pause + d.pauseOnce())
 		}
 	}()
 	t.Cleanup(func() {
@@ -96,6 +97,23 @@ func (d *daemon) pid() int {
 }
 
 func (d *daemon) kill() { d.signal(syscall.SIGKILL, false) }
+
+// killFor kills the process, which starts again after a time.
+func (d *daemon) killFor(away time.Duration) {
+	d.mu.Lock()
+	d.away = away
+	d.mu.Unlock()
+	d.kill()
+}
+
+// pauseOnce returns the time of killFor, once.
+func (d *daemon) pauseOnce() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	away := d.away
+	d.away = 0
+	return away
+}
 
 // tail returns the end of the output.
 func (d *daemon) tail() string {

@@ -52,6 +52,8 @@ func TestTheCheckerFindsPlantedLosses(t *testing.T) {
 	damage(`DELETE FROM scenes WHERE name = $1`, c.scenes[0].name)
 	damage(`UPDATE audit_entries SET target_name = 'another' WHERE target_name = $1`, c.scenes[1].name)
 	damage(`DELETE FROM chat_sessions WHERE id = $1`, c.pushes[0].name)
+	damage(`UPDATE usage_days SET input_tokens = 0 WHERE slice = 'agent' AND agent_name = $1`, payingAgent)
+	damage(`UPDATE usage_weeks SET input_tokens = 0 WHERE slice = 'agent' AND agent_name = $1`, payingAgent)
 	missing, doubled := c.users[1].user, c.users[2].user
 	for _, table := range []string{"usage_days", "usage_weeks"} {
 		damage(`UPDATE `+table+` SET runs = runs - 1 WHERE slice <> 'agent' AND user_id = $1`, missing)
@@ -90,8 +92,9 @@ func TestTheCheckerFindsPlantedLosses(t *testing.T) {
 	require.Regexp(t, "the acknowledged push "+c.pushes[0].name+": denied: .* 404", all)
 	require.Regexp(t, "the file of the .*tool "+c.tools[0].name, all)
 	require.Regexp(t, "the usage by agent,user of {agent:helper user:"+missing+"} is {Runs:", all)
-	require.Regexp(t, "the usage by user of {agent: user:"+doubled+"} is {Runs:", all)
+	require.Regexp(t, "the usage by agent,user of {agent:helper user:"+doubled+"} is {Runs:", all)
 	require.Regexp(t, "the usage by agent of {agent:helper user:} is {Runs:", all)
 	require.Regexp(t, "the reports of usage differ", all)
-	require.Regexp(t, `the runtimes \[\d+ \d+\] exist, and 1 is deployed`, all)
+	require.Regexp(t, `the upstreams bill \d+ runs with \d+ tokens, and the hub has counted`, all)
+	require.Regexp(t, `the runtimes \[\d+ \d+ \d+\] exist, and 2 are deployed`, all)
 }

@@ -20,6 +20,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
 // patience bounds everything that has to happen at last. It is no requirement on the time out of
@@ -125,7 +127,11 @@ type installation struct {
 	storage  *daemon // nil: files
 	files    string  // the directory of the storage
 	upstream *upstream
-	program  string // of the hubs and their runtimes, which is only of this installation
+	paying   *modeltest.Upstream
+	bill     bill
+	compared string               // the last comparison with the bill
+	killed   map[string]time.Time // since when the killed ones of a kind are in service again
+	program  string               // of the hubs and their runtimes, which is only of this installation
 
 	postgresPort, storageAddress string
 	postgresClock                string // the file with the shift of its clock, or ""
@@ -147,7 +153,8 @@ func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more
 
 // start starts the servers of an installation. The hubs are a program.
 func (in *installation) start(t *testing.T, program string, hubs int, replicable bool, more ...string) {
-	in.upstream = startUpstream(t)
+	in.upstream = startUpstream(t, &in.bill)
+	in.killed = map[string]time.Time{}
 	require.NoError(t, os.Link(program, in.program))
 	env := []string{"HUB_DATA_DIR=" + in.dir, "HUB_SETUP_TOKEN=" + setupToken, "HUB_PROBE_ALLOW_PRIVATE=true", "HUB_ANSWERS_PER_USER=100",
 		"HUB_REQUESTS_PER_USER=none", "HUB_REQUESTS_PER_ADDRESS=none"}

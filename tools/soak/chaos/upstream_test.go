@@ -33,7 +33,7 @@ type upstream struct {
 	mixed []string // the requests with messages of two chats
 }
 
-func startUpstream(t *testing.T) *upstream {
+func startUpstream(t *testing.T, b *bill) *upstream {
 	u := &upstream{}
 	u.Upstream = modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Choose(func(r *modeltest.Request) modeltest.Reply {
 		asked := question.FindAllString(string(r.Body), -1)
@@ -48,6 +48,7 @@ func startUpstream(t *testing.T) *upstream {
 				u.mu.Unlock()
 			}
 		}
+		b.add(tokensOf(last), true)
 		return modeltest.Stream(modeltest.Usage(model.Usage(tokensOf(last))), modeltest.Pace(5*time.Millisecond), modeltest.Text(strings.SplitAfter(answerTo(last), " ")...))
 	})))
 	return u

@@ -22,23 +22,30 @@ func tokensOf(question string) wire.Usage {
 }
 
 // counts are those of runs in a report, without their cost.
-type counts struct{ Runs, InputTokens, OutputTokens, CacheWriteTokens, CacheReadTokens int64 }
+type counts struct{ Runs, InputTokens, OutputTokens, CacheWriteTokens, CacheReadTokens, Estimates int64 }
 
 func countsOf(runs int64, u wire.Usage) counts {
-	return counts{runs, u.InputTokens, u.OutputTokens, u.CacheCreationInputTokens, u.CacheReadInputTokens}
+	c := counts{Runs: runs, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CacheWriteTokens: u.CacheCreationInputTokens, CacheReadTokens: u.CacheReadInputTokens}
+	if u.Estimated {
+		c.Estimates = runs
+	}
+	return c
 }
+
+// unknown are the most counts of a run whose end is not known. Each model may be estimated.
+var unknown = counts{Runs: 1, InputTokens: maxEstimate, OutputTokens: maxEstimate, CacheWriteTokens: 10, CacheReadTokens: 10, Estimates: subagents + 1}
 
 func (c counts) add(more counts) counts {
 	return counts{
 		c.Runs + more.Runs, c.InputTokens + more.InputTokens, c.OutputTokens + more.OutputTokens,
-		c.CacheWriteTokens + more.CacheWriteTokens, c.CacheReadTokens + more.CacheReadTokens,
+		c.CacheWriteTokens + more.CacheWriteTokens, c.CacheReadTokens + more.CacheReadTokens, c.Estimates + more.Estimates,
 	}
 }
 
 // atMost reports whether no count is larger than that of another.
 func (c counts) atMost(other counts) bool {
 	return c.Runs <= other.Runs && c.InputTokens <= other.InputTokens && c.OutputTokens <= other.OutputTokens &&
-		c.CacheWriteTokens <= other.CacheWriteTokens && c.CacheReadTokens <= other.CacheReadTokens
+		c.CacheWriteTokens <= other.CacheWriteTokens && c.CacheReadTokens <= other.CacheReadTokens && c.Estimates <= other.Estimates
 }
 
 // bounds are the least and the most that a report may have.
@@ -64,17 +71,15 @@ func (k *checker) usageBounds(ctx context.Context) map[group]bounds {
 		if !k.get(ctx, "/api/v1/admin/chat/sessions/"+chat.id+"/messages?page_size=100", &list) {
 			continue
 		}
-		question := ""
 		for _, m := range list.Items {
 			if m.Role == "user" {
-				question = m.Text
 				continue
 			}
 			end := countsOf(1, m.Usage)
 			b := bounds{end, end}
 			switch {
 			case m.Status == "partial":
-				b = bounds{most: countsOf(1, tokensOf(question))}
+				b = bounds{most: unknown}
 			case m.Status == "failed" && m.Usage == wire.Usage{}: // perhaps no runtime accepted it
 				b.least = counts{}
 			}
@@ -83,12 +88,18 @@ func (k *checker) usageBounds(ctx context.Context) map[group]bounds {
 		}
 	}
 	for _, run := range k.c.runs {
-		b := bounds{most: countsOf(1, tokensOf(run.name))}
+		b := bounds{most: unknown}
 		if run.acknowledged {
+			b.most = countsOf(1, tokensOf(run.name))
 			b.least = b.most
 		}
 		of := group{agent: agentName}
 		all[of] = all[of].add(b)
+	}
+	for of, runs := range k.c.loose {
+		for range runs {
+			all[of] = all[of].add(bounds{most: unknown})
+		}
 	}
 	return all
 }
