@@ -37,9 +37,9 @@ func (d *directory) protects(ctx context.Context, p string) string {
 	if outermost != "" {
 		return outermost
 	}
-	links, all := d.protectedLinks(ctx)
-	for _, link := range links {
-		found(d.leadsTo(link, p))
+	targets, all := d.linkTargets(ctx)
+	for _, target := range targets {
+		found(within(target, p))
 	}
 	if outermost == "" && !all {
 		outermost, _, _ = strings.Cut(p, "/")
@@ -59,14 +59,14 @@ const (
 // links are the links in the working directory whose name is protected, as a repository may have
 // .vscode as a link to another directory.
 type links struct {
-	mu    sync.Mutex // guards all fields
-	paths []string
-	all   bool // there are no others
-	until time.Time
+	mu      sync.Mutex // guards all fields
+	targets []string
+	all     bool // there are no others
+	until   time.Time
 }
 
-// protectedLinks returns the links whose name is protected, and whether all of them were found.
-func (d *directory) protectedLinks(ctx context.Context) (paths []string, all bool) {
+// linkTargets returns where the links lead whose name is protected, and whether all of them were found.
+func (d *directory) linkTargets(ctx context.Context) (targets []string, all bool) {
 	if d.resolve == nil || d.cwd == "" {
 		return nil, true
 	}
@@ -75,34 +75,38 @@ func (d *directory) protectedLinks(ctx context.Context) (paths []string, all boo
 	defer l.mu.Unlock()
 	started := time.Now()
 	if started.Before(l.until) {
-		return l.paths, l.all
+		return l.targets, l.all
 	}
-	l.paths, l.all = d.searchLinks(ctx)
+	l.targets, l.all = d.searchLinks(ctx)
 	if ended := time.Now(); ctx.Err() == nil {
 		l.until = ended.Add(reuse * ended.Sub(started))
 	}
-	return l.paths, l.all
+	return l.targets, l.all
 }
 
-// searchLinks is protectedLinks without the links of a former search. A directory that cannot be
-// read has none.
-func (d *directory) searchLinks(ctx context.Context) (paths []string, all bool) {
+// searchLinks is linkTargets without the result of a former search. A directory that cannot be
+// read has no links.
+func (d *directory) searchLinks(ctx context.Context) (targets []string, all bool) {
 	left := maxSearched
+	links := 0
 	for next := []string{"."}; len(next) > 0; next = next[1:] {
 		for entry := range entriesOf(d.absolute(next[0])) {
 			name := path.Join(next[0], entry.Name())
-			if left -= len(name); left < 0 || len(paths) > maxLinks || ctx.Err() != nil {
-				return paths, false
+			if left -= len(name); left < 0 || links > maxLinks || ctx.Err() != nil {
+				return targets, false
 			}
 			switch {
 			case entry.IsDir():
 				next = append(next, name)
 			case entry.Type() == fs.ModeSymlink && ProtectedName(entry.Name()):
-				paths = append(paths, name)
+				links++
+				if target, err := d.resolve(name); err == nil {
+					targets = append(targets, path.Clean(target))
+				}
 			}
 		}
 	}
-	return paths, true
+	return targets, true
 }
 
 // entriesOf iterates over the entries of a directory.

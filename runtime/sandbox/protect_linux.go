@@ -84,7 +84,7 @@ func (s *Sandbox) createGitFiles() bool {
 func (s *Sandbox) protectedPaths() (paths, sockets []string) {
 	top := &scan{s: s, entries: maxScanned, paths: maxProtected}
 	for _, path := range s.policy.Protected {
-		if target, err := filepath.EvalSymlinks(path); err == nil {
+		if target, ok := follow(path, nil, &top.entries); ok {
 			top.protect(target)
 		}
 	}
@@ -97,13 +97,14 @@ func (s *Sandbox) protectedPaths() (paths, sockets []string) {
 		// Each directory has at most half of what is left: a large one, such as node_modules, does not
 		// make the others read-only.
 		below := &scan{s: s, entries: top.entries / 2, paths: top.paths / 2}
-		if below.walk(dir) {
-			top.found = append(top.found, below.found...)
-			top.paths -= len(below.found)
-		} else {
-			top.found = append(top.found, dir)
-			top.paths--
+		complete := below.walk(dir)
+		found := slices.Compact(slices.Sorted(slices.Values(below.found)))
+		if !complete || len(found) > below.paths {
+			found = slices.DeleteFunc(found, func(path string) bool { return contains(dir, path) }) // not what links lead to
+			found = append(found, dir)
 		}
+		top.found = append(top.found, found...)
+		top.paths -= len(found)
 		top.sockets = append(top.sockets, below.sockets...)
 		top.entries -= top.entries/2 - max(below.entries, 0)
 	}
@@ -122,11 +123,11 @@ type scan struct {
 	inside         bool     // only sockets are searched
 }
 
-// walk searches a directory. It reports whether no bound was reached.
+// walk searches a directory. It reports whether it has read all of it.
 func (c *scan) walk(dir string) bool {
 	for queue := []string{dir}; len(queue) > 0; queue = queue[1:] {
 		dirs, ok := c.list(queue[0])
-		if !ok || len(c.found) > c.paths {
+		if !ok {
 			return false
 		}
 		queue = append(queue, dirs...)
@@ -148,7 +149,7 @@ func (c *scan) list(dir string) (dirs []string, ok bool) {
 		for err == nil && c.entries > 0 {
 			var entries []fs.DirEntry
 			entries, err = file.ReadDir(1000)
-			c.entries -= len(entries)
+			c.entries -= len(entries) * (1 + len(dir)/512) // long paths take memory
 			dirs = append(dirs, c.judge(dir, entries)...)
 		}
 	}
@@ -185,7 +186,7 @@ func (c *scan) judge(dir string, entries []fs.DirEntry) (dirs []string) {
 			if e.Type()&fs.ModeSymlink == 0 {
 				continue
 			}
-			if target, err := filepath.EvalSymlinks(path); err == nil {
+			if target, ok := follow(path, nil, &c.entries); ok {
 				c.protect(target)
 			}
 		case e.IsDir():

@@ -133,3 +133,56 @@ func TestProtectedRepository(t *testing.T) {
 		require.Error(t, err, script+output)
 	}
 }
+
+// A command cannot remove the protection of what a link leads to with many names next to the link.
+func TestLinksAmongManyNames(t *testing.T) {
+	dir := t.TempDir()
+	tree(t, dir, "a/b/", "editor/settings.json")
+	require.NoError(t, os.Symlink("../../editor", filepath.Join(dir, "a/b/.vscode")))
+	s := open(t, func(p *sandbox.Policy) { p.Dir, p.Protects = dir, dotted })
+	output, err := bash(t, s, "for i in {1..900}; do echo > a/b/.$i; done; echo own > a/own")
+	require.NoError(t, err, output)
+	output, _ = bash(t, s, "echo attack > editor/settings.json; echo attack > a/b/c; cat a/own; echo own > own; cat own")
+	require.Contains(t, output, "editor/settings.json: Read-only file system")
+	require.Contains(t, output, "a/b/c: Read-only file system")
+	require.Contains(t, output, "own\nown\n")
+}
+
+// The links that a command leaves do not delay the next one: what they lead to is found in a bounded
+// number of steps, or the directory is read-only.
+func TestLongLinks(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, func(p *sandbox.Policy) { p.Dir, p.Protects = dir, dotted })
+	for i := range 300 { // of ordinary length
+		at := fmt.Sprintf("packages/p%d/", i)
+		tree(t, dir, at)
+		require.NoError(t, os.Symlink("../../eslintrc", filepath.Join(dir, at, ".eslintrc")))
+	}
+	tree(t, dir, "eslintrc")
+	output, err := bash(t, s, "echo own > packages/p7/own && cat packages/p7/own; echo attack > eslintrc")
+	require.Error(t, err)
+	require.Contains(t, output, "own\n")
+	require.Contains(t, output, "Read-only file system")
+	// Each of 2,000 links leads through 38 others, whose paths have 1,401 names.
+	output, err = bash(t, s, `python3 -c '
+import os
+deep = "d/" * 700
+top = os.getcwd()
+for _ in range(700):
+    os.mkdir("d")
+    os.chdir("d")
+os.chdir(top)
+last = "eslintrc"
+for i in range(38):
+    os.symlink(deep + "../" * 700 + last, "c%d" % i)
+    last = "c%d" % i
+for i in range(2000):
+    os.symlink(last, ".l%d" % i)
+print("created")'`)
+	require.NoError(t, err, output)
+	require.Equal(t, "created\n", output)
+	output, err = bash(t, s, "cat c37; echo attack > eslintrc")
+	require.Error(t, err)
+	require.Contains(t, output, "original")
+	require.Contains(t, output, "Read-only file system")
+}

@@ -78,7 +78,8 @@ func withoutRoot(paths []string) []string {
 func resolve(paths, writable []string) (targets []string, links [][2]string) {
 	for _, path := range withoutRoot(paths) {
 		path = filepath.Clean(path)
-		target, ok := follow(path, writable)
+		steps := maxSteps
+		target, ok := follow(path, writable, &steps)
 		if !ok {
 			continue
 		}
@@ -138,12 +139,16 @@ func without(paths, hidden []string) (visible []string) {
 	return visible
 }
 
-// follow returns an existing path without symbolic links, unless one of them is in writable.
-func follow(path string, writable []string) (target string, ok bool) {
+// follow returns an existing path without symbolic links, unless one of them is in writable. It takes
+// the steps that it needs from left: each is one name, or 64 bytes of the path to it.
+func follow(path string, writable []string, left *int) (target string, ok bool) {
 	at, names := "/", strings.Split(path, "/")
 	for links := 0; len(names) > 0; {
 		next := filepath.Join(at, names[0])
 		names = names[1:]
+		if *left -= 1 + len(next)/64; *left < 0 {
+			return "", false
+		}
 		link, err := os.Readlink(next)
 		if err != nil {
 			at = next
@@ -164,6 +169,9 @@ func follow(path string, writable []string) (target string, ok bool) {
 
 // maxLinks is the number of symbolic links in a path that the kernel follows.
 const maxLinks = 40
+
+// maxSteps is the number of steps of a path that a caller names.
+const maxSteps = 1_000_000
 
 // outermost returns the sorted paths without those that are inside another one.
 func outermost(paths []string) []string {
