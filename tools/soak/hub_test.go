@@ -358,3 +358,40 @@ func components(t *testing.T) attack {
 			return err
 		}}
 }
+
+// large are requests of a maintainer with many values, faults or bytes: forms, lists of agents full
+// of markup, and imports among many providers. The other caller signs in.
+func large(t *testing.T) attack {
+	h := startHub(t, sqlite)
+	const agents, providers = "/api/v1/admin/agents", "/api/v1/admin/providers"
+	post := func(path string, body object) {
+		text, _ := json.Marshal(body)
+		_, _, err := h.do(t.Context(), nil, path, "maintainer", string(text), kindJSON, http.StatusCreated)
+		require.NoError(t, err)
+	}
+	for i := range 100 {
+		post(agents, object{"name": fmt.Sprint("a", i), "providerId": "demo", "model": "demo", "systemPrompt": strings.Repeat("<", 150_000)})
+		post(providers, object{"name": fmt.Sprint("p", i), "protocol": "openai", "baseUrl": "https://models.example/v1", "apiKey": "k",
+			"body": object{"metadata": object{"x": strings.Repeat("&", 10_000)}}})
+	}
+	list := func(element string, n int) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
+	rejected := []int{http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable}
+	read := []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable}
+	requests := []struct {
+		path, body, kind string
+		statuses         []int
+	}{
+		{agents, `{"name":"b","providerId":"demo","model":"m","allowedTools":` + list("1", 261_000) + `}`, kindJSON, rejected},
+		{agents, `{"name":"b","providerId":"demo","model":"m","tools":` + list(`""`, 19_000) + `}`, kindJSON, rejected},
+		{"PUT " + agents + "/a1/knowledge", `{"items":` + list("{}", 250_000) + `}`, kindJSON, rejected},
+		{agents + "?page_size=100", "", "", read}, {"HEAD " + agents + "?page_size=100", "", "", read}, {providers + "?page_size=100", "", "", read},
+		{"/api/v1/agents/manifest", "", "", read},
+		{agents + "/import", "agents: [{id: c, model: m, provider: {protocol: openai, baseUrl: https://models.example/v1, authStyle: none}}]", "application/yaml", rejected},
+	}
+	return attack{server: h.server, pause: 100 * time.Millisecond, parallel: 16, peak: 384 * mib, other: h.signIn(),
+		step: func(ctx context.Context, n int) error {
+			r := requests[n%len(requests)]
+			_, _, err := h.do(ctx, nil, r.path, "maintainer", r.body, r.kind, r.statuses...)
+			return err
+		}}
+}
