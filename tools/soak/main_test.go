@@ -158,7 +158,7 @@ var errOver = errors.New("the time of the soak is over")
 func TestSoak(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) attack{
 		"schemas": schemas, "mcp": mcpServers, "pages": pages, "upstreams": upstreams, "uploads": uploads, "scripts": scripts,
-		"edits": edits, "logouts": logouts, "names": names, "readers": readers, "catalog": components, "large": large,
+		"edits": edits, "logouts": logouts, "names": names, "readers": readers, "catalog": components, "large": large, "paths": paths, "requests": requests,
 		"sign-ins sqlite": signIns(sqlite), "sign-ins postgres": signIns(postgres), "writes sqlite": writes(sqlite), "writes postgres": writes(postgres),
 	} {
 		t.Run(name, func(t *testing.T) {
