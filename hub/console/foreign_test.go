@@ -83,17 +83,17 @@ func TestForeignObjectsAreText(t *testing.T) {
 		b.do(chromedp.Evaluate[chromedp.Void](`for (const d of document.querySelectorAll("details")) d.open = true`))
 		b.settled()
 		require.Zero(t, eval[int](b, `document.querySelectorAll("h6, #foreign, .foreign").length`), place)
-		require.Contains(t, b.text(), `"children":`, "%s\n%s", place, b.text())
+		require.Contains(t, eval[string](b, `document.body.textContent`), `"children":`, "%s\n%s", place, b.text())
 		require.Equal(t, 1, eval[int](b, `document.querySelectorAll(".frame h1").length`), "%s: the page stays", place)
 	}
-	b.see("the last one")
+	b.wait(`document.body.textContent.includes("the last one")`)
 	look("messages")
 	b.visit("/chats/one/transcript?user=" + owner)
 	look("transcript")
 	b.visit("/chats")
 	look("list of chats")
 	b.visit("/chat/helper/one")
-	b.see("the last one")
+	b.wait(`document.body.textContent.includes("the last one")`)
 	look("chat")
 	b.click(".talk header button")
 	b.see("notes.md")
@@ -184,12 +184,13 @@ func TestMalformedElementsHideThemselves(t *testing.T) {
 	const hidden = "This part cannot be shown."
 	seen := func(texts ...string) {
 		t.Helper()
+		has := func(text string) { b.wait(fmt.Sprintf(`document.body.textContent.includes(%q)`, text)) } // also what is not on the screen
 		for _, text := range texts {
-			b.see(text)
+			has(text)
 		}
 		for i := range times {
 			if len(texts) > 0 && strings.HasPrefix(texts[0], "the ") {
-				b.see(fmt.Sprintf("after %d", i))
+				has(fmt.Sprintf("after %d", i))
 			}
 		}
 		require.Equal(t, 1, eval[int](b, `document.querySelectorAll(".frame h1").length`), "the page stays")

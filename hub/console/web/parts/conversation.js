@@ -3,7 +3,7 @@ import { textOf } from "../lib/preact.js";
 import { compact, dateTime, duration, money, relative, t } from "../app/text.js";
 import { describe } from "./basic.js";
 import { el } from "./inline.js";
-import { inSlices, Markdown, Tail } from "./markdown.js";
+import { Budget, inSlices, Markdown, Tail } from "./markdown.js";
 
 const labels = () => ({ copy: t("action.copy"), copied: t("action.copied"), code: t("chat.code") });
 
@@ -79,6 +79,8 @@ class Fold {
   }
 }
 
+const maxBlocks = 5000; // of a message
+
 /** Answer is the answer of an agent. It takes the blocks of a stored one, or the events of a run. */
 class Answer {
   constructor(actions) {
@@ -97,6 +99,8 @@ class Answer {
     /** @type {Fold|null} */
     this.thinking = null;
     this.text = "";
+    this.budget = new Budget();
+    this.blocks = 0;
     /** @type {any} */
     this.result = {};
   }
@@ -128,7 +132,10 @@ class Answer {
   }
 
   /** block returns the steps that add a block of a stored message. */
-  block(b, parent) { return guarded(this.show(b, parent), this.place(parent)); }
+  block(b, parent) {
+    if (++this.blocks > maxBlocks) return [];
+    return guarded(this.blocks < maxBlocks ? this.show(b, parent) : null, this.place(parent)); // the last one is that of the rest
+  }
 
   /** @returns {Generator<any>} */
   * show(b, parent) {
@@ -138,7 +145,7 @@ class Answer {
         const node = el("div", { class: "md" });
         this.place(parent).append(node);
         if (!parent) this.text += (this.text ? "\n\n" : "") + textOf(b.text);
-        yield* new Markdown(node, labels()).all(textOf(b.text));
+        yield* new Markdown(node, labels(), this.budget).all(textOf(b.text));
         break;
       }
       case "thinking": {
@@ -226,7 +233,7 @@ class Answer {
         this.endText();
         const node = el("div", { class: "md" });
         this.body.append(node);
-        this.stream = new Markdown(node, labels());
+        this.stream = new Markdown(node, labels(), this.budget);
         if (this.text) this.text += "\n\n";
       }
       this.text += textOf(p.text);

@@ -4,9 +4,20 @@ import { cellsOf, fence, heading, indentOf, isBreak, isRule, itemOf, quoteOf, ru
 
 const maxLine = 20_000; // characters of a paragraph. A longer line is several ones
 const maxDepth = 16; // of quotes, lists and items
-const maxElements = 30_000; // of a text
-const budget = 400; // milliseconds for a text; the rest is plain
 const slice = 8; // milliseconds until the page draws again
+
+const maxElements = 15_000; // of a message
+const maxTime = 400; // milliseconds for a message
+
+/** Budget is what the texts of a message take together. After it, they are plain. */
+export class Budget {
+  constructor() {
+    this.spent = 0; // milliseconds
+    this.elements = 0;
+  }
+
+  get isOver() { return this.spent > maxTime || this.elements > maxElements; }
+}
 
 /** inSlices runs the steps of a task, and lets the page draw in between. @param {Iterable<any>} task */
 export async function inSlices(task) {
@@ -20,31 +31,41 @@ export async function inSlices(task) {
 
 const maxNode = 16_000; // characters of a text node, because what is appended to one copies it
 
-/** Tail appends text to an element, once for many parts. */
+/** Tail appends text to an element, once for many parts. Browsers skip the lines of a long text that are not seen. */
 export class Tail {
+  /** @param {Element} element */
   constructor(element) {
+    this.host = element;
     this.element = element;
     /** @type {string[]} */
     this.parts = [];
-    this.length = 0; // characters
+    this.size = 0; // of parts, in characters
     this.node = document.createTextNode("");
     element.append(this.node);
   }
 
   add(text) {
     this.parts.push(text);
-    this.length += text.length;
+    this.size += text.length;
+    if (this.size > maxNode) this.flush();
   }
 
   flush() {
-    const text = this.parts.join("");
+    let text = this.parts.join("");
     this.parts = [];
+    this.size = 0;
     if (this.node.length + text.length <= maxNode) {
       this.node.appendData(text);
       return;
     }
+    if (text.startsWith("\n")) {
+      this.node.appendData("\n");
+      text = text.slice(1);
+      this.host = el("span", { class: "lines-part" });
+      this.element.append(this.host);
+    }
     this.node = document.createTextNode(text);
-    this.element.append(this.node);
+    this.host.append(this.node);
   }
 }
 
@@ -66,9 +87,10 @@ function codeBlock(language, labels) {
 /** Markdown appends a text to a node. What is complete is rendered once; the open line and its paragraph are, once a frame. */
 export class Markdown {
   /** @param {Element} node */
-  constructor(node, labels) {
+  constructor(node, labels, budget = new Budget()) {
     this.node = node;
     this.labels = labels;
+    this.budget = budget;
     this.rest = ""; // of the text
     this.at = 0; // in rest: what is before has been rendered
     this.within = false; // a line of which a part has been rendered
@@ -82,8 +104,6 @@ export class Markdown {
     this.before = null; // the state before the open line was drawn
     this.frame = 0;
     this.ended = false;
-    this.spent = 0; // milliseconds
-    this.elements = 0;
   }
 
   append(text) {
@@ -156,10 +176,10 @@ export class Markdown {
     const within = this.within;
     this.within = end < 0;
     this.at += line.length + (end < 0 ? 0 : 1);
-    if (this.plain || this.spent > budget || this.elements > maxElements) this.addPlain(line, within);
+    if (this.plain || this.budget.isOver) this.addPlain(line, within);
     else this.line(line, within);
-    this.elements += madeElements() - made;
-    this.spent += performance.now() - began;
+    this.budget.elements += madeElements() - made;
+    this.budget.spent += performance.now() - began;
     return true;
   }
 
@@ -172,14 +192,13 @@ export class Markdown {
     return code >= 0xd800 && code < 0xdc00 ? maxLine - 1 : maxLine;
   }
 
-  /** addPlain adds a line after the budget. Browsers skip blocks that are not seen. */
+  /** addPlain adds a line after the budget. */
   addPlain(line, within) {
     this.close();
-    if (this.plain && this.plain.length < maxNode) {
+    if (this.plain) {
       this.plain.add((within ? "" : "\n") + line);
       return;
     }
-    this.plain?.flush();
     const node = el("div", { class: "plain" });
     this.plain = new Tail(node);
     this.plain.add(line);
