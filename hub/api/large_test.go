@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 // A caller has eight large responses at once. Another one waits for two seconds.
@@ -159,5 +160,47 @@ func TestRequestsThatWaitForLargeResponses(t *testing.T) {
 		close(gate)
 		synctest.Wait()
 		require.Len(t, codes, 1000)
+	})
+}
+
+// The users of one tenant have 32 large responses together, and all tenants 128: a request above the
+// share of its tenant is 429, and one above that of the process 503.
+func TestLargeResponsesOfATenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		running := 0
+		h := handler(t, func(c *api.Config) {
+			c.Authenticate = func(r *http.Request) (api.Caller, error) {
+				tenant, user, _ := strings.Cut(api.Bearer(r), ".")
+				return api.Caller{TenantID: tenant, UserID: user, RoleNow: rbac.Member}, nil
+			}
+		}, api.Route{Method: "GET", Path: "/", Access: api.SignedIn, Large: true, Handle: func(http.ResponseWriter, *http.Request) error {
+			running++
+			<-gate
+			return nil
+		}})
+		begin := func(tenant, user string) <-chan int {
+			code := make(chan int, 1)
+			go func() { code <- send(h, "GET", "/", "", "Authorization", "Bearer "+tenant+"."+user).Code }()
+			synctest.Wait()
+			return code
+		}
+		for _, tenant := range []string{"a", "b", "c", "d"} {
+			for _, user := range []string{"1", "2", "3", "4"} {
+				for range 8 {
+					begin(tenant, user)
+				}
+			}
+			if tenant == "a" {
+				require.Equal(t, 32, running)
+				require.Equal(t, http.StatusTooManyRequests, <-begin(tenant, "5"))
+			}
+		}
+		require.Equal(t, 128, running)
+		require.Equal(t, http.StatusServiceUnavailable, <-begin("e", "1"))
+		close(gate)
+		synctest.Wait()
+		require.Equal(t, http.StatusOK, <-begin("e", "1"))
+		require.Equal(t, http.StatusOK, <-begin("a", "5"))
 	})
 }

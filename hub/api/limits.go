@@ -177,6 +177,14 @@ func (c *call) releaseMemory() {
 	}
 }
 
+// TakeMemory takes bytes for the body of a request until its end, in addition to what it has taken.
+func TakeMemory(r *http.Request, bytes int64) error {
+	if c := callOf(r); c != nil {
+		return c.takeMemory(r, bytes)
+	}
+	return nil
+}
+
 // TakeLarge takes the memory of a large response until the end of the request, which includes that
 // of a body. It fails with RateLimited if the caller has eight of them. It is for handlers whose
 // response is large only sometimes; other routes are Large.

@@ -17,14 +17,12 @@ import (
 	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/excerpt"
-	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 const (
-	maxImport = 1 << 20 // bytes
-	maxFault  = 300     // bytes of the key and of the message of a fault
+	maxFault  = 300 // bytes of the key and of the message of a fault
 	maxFaults = 100
 )
 
@@ -232,7 +230,7 @@ func (s *Service) importAgent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || kind != yamlType {
 		return api.UnsupportedMedia.New("The body must be YAML: send \"Content-Type: application/yaml\".")
 	}
-	text, err := httpapi.ReadBody(w, r, maxImport)
+	text, err := api.ReadBody(w, r)
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,9 @@ func (s *Service) withForm(r *http.Request, most int64, do func(form) error) err
 	if err != nil {
 		return api.UnsupportedMedia.New(`The body must be a form with the part "file": send "Content-Type: multipart/form-data; boundary=...".`)
 	}
+	if err := api.TakeMemory(r, formOverhead); err != nil {
+		return err
+	}
 	upload, err := s.cfg.Artifacts.NewUpload()
 	if err != nil {
 		return err
