@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
 )
 
 // What a runtime says is stored in the form of the hub: blocks of known types, with their members,
@@ -140,4 +142,32 @@ func TestMalformedRows(t *testing.T) {
 			require.Len(t, ada.Get(sessions).Items(), 2)
 		}
 	})
+}
+
+// Transcripts have a share of the memory of answers, and return it when they are sent. A runtime
+// does not choose their number of entries.
+func TestMemoryOfTranscripts(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	s.deploy(nil)
+	ada := s.ada()
+	path := session(ada)
+	say(t, ada, path, "hello")
+	entry := `{"seq":1,"type":"compaction","summary":"` + strings.Repeat("x", 1<<20) + `"}`
+	count := 1
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"sessionId":"s","agentId":"a","createdAt":"2026-01-02T03:04:05Z","total":9,"entries":[`+strings.Repeat(entry+",", count-1)+entry+`]}`)
+	}))
+	for range 40 { // 320 MiB, if they were not returned
+		require.Len(t, ada.Get(path+"/transcript").Items(), 1)
+	}
+	count = 2
+	for range 20 {
+		require.Len(t, ada.Get(path+"/transcript?page_size=1").Items(), 1)
+	}
+	count = 40 // 160 MiB, more than a tenant may use
+	ada.Get(path+"/transcript").Error(http.StatusServiceUnavailable, api.Unavailable)
+	count = 1
+	require.Len(t, ada.Get(path+"/transcript").Items(), 1)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Limits of the memory of all answers in progress, in bytes: the decoders of the events of
-// runtimes, and the text that is stored.
+// runtimes, the text that is stored, and the transcripts that are read.
 const (
 	maxMemory       = 512 << 20
 	maxTenantMemory = maxMemory / 4

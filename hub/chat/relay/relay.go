@@ -39,7 +39,6 @@ import (
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/client"
-	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Deployments returns the runtimes of agents. *deploy.Service implements it.
@@ -278,75 +277,6 @@ func (r *Relay) CancelRun(ctx context.Context, tenantID, agentName, runID string
 	}
 }
 
-// readWithin bounds the time to read a page of a transcript.
-const readWithin = 15 * time.Second
-
-// ReadTranscript returns the entries of a transcript after a seq. It fails with api.NotFound if the
-// runtime does not have it. If several replicas have a part of the conversation, the transcript is
-// that of the replica with the most entries, and partial.
-func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, limit int) (found wire.Transcript, partial bool, err error) {
-	if t.RuntimeSession == "" {
-		return found, false, noTranscript()
-	}
-	ctx, cancel := context.WithTimeout(ctx, readWithin)
-	defer cancel()
-	all, err := r.replicasOf(ctx, t.TenantID, t.AgentName)
-	if err != nil {
-		return found, false, err
-	}
-	parts := 0
-	for _, runtime := range all {
-		part, err := runtime.Transcript(ctx, t.RuntimeSession, after, limit)
-		if failure, ok := errors.AsType[*client.Error](err); ok && (failure.Status == http.StatusNotFound || failure.Status == http.StatusMethodNotAllowed) {
-			continue // a runtime of a former version has no such route
-		}
-		if err != nil {
-			return found, false, unreachable(err)
-		}
-		if parts++; parts == 1 || part.Total > found.Total {
-			found = part
-		}
-	}
-	if parts == 0 {
-		return found, false, noTranscript()
-	}
-	return found, parts > 1, nil
-}
-
-func unreachable(err error) error {
-	const message = "The runtime of the agent cannot be reached: the hub has the messages of the chat."
-	return &api.Error{Code: api.UpstreamFailed, Message: message, Cause: err}
-}
-
-func noTranscript() error {
-	return api.NotFound.New("The runtime of the agent has no transcript of this chat: the hub has its messages.")
-}
-
-// replicasOf returns the clients of all processes of an agent's runtime that may have one of its
-// conversations.
-func (r *Relay) replicasOf(ctx context.Context, tenantID, agentName string) (all []*client.Client, err error) {
-	endpoint, err := r.cfg.Deployments.Endpoint(ctx, tenantID, agentName)
-	if err != nil {
-		return nil, err
-	}
-	urls, err := r.cfg.Deployments.Replicas(ctx, endpoint.Key)
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	if len(urls) == 0 {
-		urls = []string{endpoint.URL}
-	}
-	for _, url := range urls {
-		endpoint.URL = url
-		one, err := r.client(endpoint, nil)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, nil
-}
-
 // runtimeOf returns the client of the runtime of an agent.
 func (r *Relay) runtimeOf(ctx context.Context, tenantID, agentName string) (*client.Client, error) {
 	endpoint, err := r.cfg.Deployments.Endpoint(ctx, tenantID, agentName)
@@ -360,7 +290,11 @@ func (r *Relay) runtimeOf(ctx context.Context, tenantID, agentName string) (*cli
 func (r *Relay) client(e deploy.Endpoint, reserve func(bytes int) error) (*client.Client, error) {
 	c, err := client.New(client.Config{BaseURL: e.URL, APIKey: string(e.APIKey), HTTPClient: r.http, Reserve: reserve})
 	if err != nil {
-		return nil, &api.Error{Code: api.UpstreamFailed, Message: "The address of the agent's runtime is invalid.", Cause: err}
+		return nil, wrongAddress(err)
 	}
 	return c, nil
+}
+
+func wrongAddress(err error) error {
+	return &api.Error{Code: api.UpstreamFailed, Message: "The address of the agent's runtime is invalid.", Cause: err}
 }
