@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/deeptree"
 	"github.com/seed93082962/agenthost/internal/filelock"
 )
 
@@ -74,7 +75,7 @@ func (s *Set) Create() (dir string, err error) {
 func (s *Set) Delete(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := deleteTree(dir); err != nil { // a process that has left the group may still write to it
+	if err := deeptree.Remove(dir); err != nil { // a process that has left the group may still write to it
 		s.log.Warn("a private directory cannot be deleted", "dir", dir, "err", err)
 		return // the next process deletes it
 	}
@@ -114,7 +115,7 @@ func (s *Set) closeUnused() {
 	if s.count > 0 {
 		return
 	}
-	if err := deleteTree(s.path); err != nil {
+	if err := deeptree.Remove(s.path); err != nil {
 		s.log.Warn("the parent of private directories cannot be deleted", "dir", s.path, "err", err)
 		return
 	}
@@ -143,34 +144,14 @@ func (s *Set) deleteLeftovers() {
 		if err == nil {
 			err = filelock.Lock(lock)
 			if err == nil {
-				err = deleteTree(filepath.Join(s.base, e.Name()))
+				err = deeptree.Remove(filepath.Join(s.base, e.Name()))
 			}
 			_ = lock.Close()
 		} else if info, statErr := e.Info(); statErr == nil && errors.Is(err, fs.ErrNotExist) && time.Since(info.ModTime()) > newGrace {
-			err = deleteTree(filepath.Join(s.base, e.Name()))
+			err = deeptree.Remove(filepath.Join(s.base, e.Name()))
 		}
 		if err != nil && !errors.Is(err, filelock.ErrLocked) { // of another user
 			s.log.Debug("a private directory of another process cannot be deleted", "dir", e.Name(), "err", err)
 		}
 	}
-}
-
-// deleteTree deletes a directory with its content, read-only directories included.
-func deleteTree(dir string) error {
-	if os.RemoveAll(dir) == nil {
-		return nil
-	}
-	root, err := os.OpenRoot(dir) // no link leads out of it
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err == nil {
-		err = fs.WalkDir(root.FS(), ".", func(path string, e fs.DirEntry, _ error) error {
-			if e != nil && e.IsDir() {
-				return root.Chmod(path, 0o700)
-			}
-			return nil
-		})
-		_ = root.Close()
-	}
-	return errors.Join(os.RemoveAll(dir), err)
 }

@@ -168,6 +168,9 @@ func (c *scan) judge(dir string, entries []fs.DirEntry) (dirs []string) {
 	for _, e := range entries {
 		path := dir + "/" + e.Name()
 		switch {
+		case len(path) >= unix.PathMax: // it cannot be mounted
+			c.entries = 0
+			return nil
 		case c.s.isNamed(path):
 		case e.Type()&fs.ModeSocket != 0:
 			if isServed(path) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/deeptree"
 	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
@@ -132,6 +133,26 @@ func TestProtectedRepository(t *testing.T) {
 		output, err = bash(t, s, script)
 		require.Error(t, err, script+output)
 	}
+}
+
+// A directory that is deeper than a path can be is read-only, and commands still start.
+func TestDeepDirectory(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, func(p *sandbox.Policy) { p.Dir, p.Protects = dir, dotted })
+	for _, deepen := range []string{
+		`for i in range(2500): os.mkdir("d"); os.chdir("d")`,
+		`for i in range(20): os.mkdir("." + "d" * 200); os.chdir("." + "d" * 200)`,
+		`for i in range(20): os.mkdir("e" * 200); os.chdir("e" * 200); open("." + "x" * 200, "w")`,
+	} {
+		output, err := bash(t, s, "python3 <<'END'\nimport os\n"+deepen+"\nEND")
+		require.NoError(t, err, output)
+		output, err = bash(t, s, "echo works > file; cat file")
+		require.NoError(t, err, output)
+		require.Equal(t, "works\n", output)
+	}
+	output, _ := bash(t, s, "echo > d/new; echo > eeee*/new")
+	require.Contains(t, output, "d/new: Read-only file system")
+	require.NoError(t, deeptree.Remove(dir))
 }
 
 // A command cannot remove the protection of what a link leads to with many names next to the link.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/deeptree"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
@@ -83,7 +84,7 @@ func (d *Driver) probe() error {
 	}
 	f := folder{root: d.cfg.Dir, dir: dir}
 	trial := revision{folder: f, of: f}
-	defer func() { _ = empty(dir) }() // a later start deletes what remains
+	defer func() { _ = deeptree.Remove(dir) }() // a later start deletes what remains
 	if err := trial.makeDirectories(); err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -260,67 +259,4 @@ func (f folder) remove(path string) (trash string, err error) {
 		return "", clean("delete deployment", err)
 	}
 	return trash, nil
-}
-
-// empty deletes a directory, also one whose directories an agent has made read-only, or which is so
-// deep that a descriptor of each level would be too many: the content of its directories is moved
-// up. The next start of the hub deletes the rest.
-func empty(trash string) error {
-	if err := os.Remove(trash); err == nil || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err := os.Chmod(trash, 0o700); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(trash) // a link does not lead out of it
-	if err != nil {
-		return err
-	}
-	err = each(root, ".", func(name string) error {
-		if root.Remove(name) == nil {
-			return nil
-		}
-		if err := root.Chmod(name, 0o700); err != nil {
-			return err
-		}
-		err := each(root, name, func(inner string) error {
-			path := filepath.Join(name, inner)
-			if root.Remove(path) == nil {
-				return nil
-			}
-			if err := root.Chmod(path, 0o700); err != nil {
-				return err
-			}
-			return root.Rename(path, rand.Text())
-		})
-		if err != nil {
-			return err
-		}
-		return root.Remove(name)
-	})
-	return errors.Join(err, root.Close(), os.Remove(trash))
-}
-
-// each calls remove with the names in a directory until it is empty.
-func each(root *os.Root, dir string, remove func(name string) error) error {
-	const batch = 1000
-	for {
-		f, err := root.Open(dir)
-		if err != nil {
-			return err
-		}
-		names, err := f.Readdirnames(batch)
-		_ = f.Close() // it was opened for reading
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			if err := remove(name); err != nil {
-				return err
-			}
-		}
-	}
 }

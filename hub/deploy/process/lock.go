@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/internal/deeptree"
 	"github.com/seed93082962/agenthost/internal/filelock"
 )
 
@@ -119,7 +120,7 @@ func (l *locked) raise(claim deploy.Claim) error {
 }
 
 // empty deletes in the background what was moved away.
-func (d *Driver) empty(trash string) { d.waiting.Go(func() { _ = empty(trash) }) } // the next start tries again
+func (d *Driver) empty(trash string) { d.waiting.Go(func() { _ = deeptree.Remove(trash) }) } // the next start tries again
 
 func (l *locked) unlock() { _ = l.file.Close() } // it releases the lock
 
