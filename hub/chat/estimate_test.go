@@ -12,6 +12,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/usage"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
 // text is an event with a part of an answer.
@@ -38,7 +40,7 @@ func TestAnswersWithoutAReportUseTheBudget(t *testing.T) {
 		tokens []float64
 	}{
 		"nothing":     {"", []float64{1000, 0}},
-		"a text":      {text, []float64{1000, 0}},
+		"a text":      {text, []float64{999, 1}},
 		"one message": {usageOfOne, []float64{700, 500}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +57,7 @@ func TestAnswersWithoutAReportUseTheBudget(t *testing.T) {
 						break
 					}
 				}
-				require.Equal(t, map[bool]int{true: 10, false: 8}[row.tokens[1] == 0], runs)
+				require.Equal(t, map[bool]int{true: 10, false: 8}[row.tokens[1] < 500], runs)
 				report := s.counted("agent")[0]
 				require.EqualValues(t, runs, report["runs"])
 				require.EqualValues(t, runs, report["estimates"])
@@ -138,7 +140,54 @@ func TestTheReserveOfADeletedChat(t *testing.T) {
 		answer.rest()
 		require.Zero(t, s.number(`SELECT COUNT(*) FROM chat_runs`))
 		report := s.counted("agent")[0]
-		require.Equal(t, []any{1.0, 600.0, 1.0}, []any{report["runs"], report["inputTokens"], report["estimates"]})
+		require.Equal(t, []any{1.0, 599.0, 1.0, 1.0}, []any{report["runs"], report["inputTokens"], report["outputTokens"], report["estimates"]})
 		s.ada().Post(other+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, api.RateLimited)
+	})
+}
+
+// An answer that the hub ends because it is too long or takes too long has the tokens of its runtime.
+func TestAnswersThatTheHubEndsAreCounted(t *testing.T) {
+	t.Parallel()
+	part := strings.Repeat("word ", 200<<10)
+	for name, row := range map[string]struct {
+		all    []modeltest.Reply
+		config func(*config)
+		output float64
+	}{
+		"too long": {
+			[]modeltest.Reply{
+				modeltest.Stream(modeltest.Text(part, part, part), modeltest.ToolCall("1", "Glob", `{"pattern":"*.none"}`)),
+				modeltest.Stream(modeltest.Text(part, part), modeltest.Hang()),
+			}, func(*config) {}, 5,
+		},
+		"takes too long": {
+			[]modeltest.Reply{modeltest.Stream(modeltest.Text(part), modeltest.Hang())}, func(c *config) { c.Relay.RunTimeout = time.Second }, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, sqlite(t), row.config)
+			s.deploy(modeltest.Start(t, modeltest.OpenAI, row.all...), func(a *agent.Agent) {
+				a.Provider.Protocol = agent.ProtocolOpenAI
+			})
+			path := session(s.ada())
+			require.Equal(t, "failed", last(say(t, s.ada(), path, strings.Repeat("ask ", 1000))))
+			report := s.counted("agent")[0]
+			require.Equal(t, []any{1.0, 1.0}, []any{report["runs"], report["estimates"]})
+			require.GreaterOrEqual(t, report["inputTokens"], 1000.0)
+			require.GreaterOrEqual(t, report["outputTokens"], row.output)
+			require.Equal(t, report["outputTokens"], messages(s.ada(), path)[1]["usage"].(object)["output_tokens"])
+		})
+	}
+}
+
+// The text of a message in progress counts, with and without a limit, if the runtime is killed.
+func TestTheTextOfAKilledRuntimeIsCounted(t *testing.T) {
+	with(t, nil, func(t *testing.T, s *server) {
+		s.serve(accepts(strings.Replace(text, "Half", strings.Repeat("word ", 800), 1)))
+		path := session(s.ada())
+		require.Equal(t, "failed", last(say(t, s.ada(), path, "hello")))
+		report := s.counted("agent")[0]
+		require.Equal(t, []any{1.0, 1.0, 1000.0}, []any{report["runs"], report["estimates"], report["outputTokens"]})
 	})
 }

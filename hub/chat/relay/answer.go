@@ -109,6 +109,7 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 	defer func() { _ = stream.Close() }() // it sends the last events; OnError has the error
 	if err := a.forward(stream); err != nil {
 		a.cancel(cmp.Or(a.denied(), err))
+		a.awaitUsage()
 	}
 	end := a.ending()
 	saved, err := a.finish(end)
@@ -166,6 +167,20 @@ func (a *Answer) forward(stream *sse.Stream) error {
 	}
 }
 
+// awaitUsage reads the rest of the events, which has the usage of the run. cancelRun ends it.
+func (a *Answer) awaitUsage() {
+	for a.text.end == nil {
+		ev, err := a.events.Next()
+		if err != nil {
+			return
+		}
+		switch ev.Type {
+		case "result", "cancelled", "error":
+			_ = a.note(ev) // the answer is too large in any case
+		}
+	}
+}
+
 // relayTexts notes the texts that are in memory, and queues the bytes of their events as they were
 // received. Most tokens are such texts: see [client.Stream.Texts].
 func (a *Answer) relayTexts(stream *sse.Stream) error {
@@ -202,6 +217,7 @@ func (a *Answer) cancelRun() {
 	case errors.Is(cause, api.ErrAccessEnded):
 		within = min(within, lastEvents)
 	case errors.Is(cause, errGone), errors.Is(cause, errCancelled), errors.Is(cause, errShutdown), errors.Is(cause, context.Canceled):
+	case errors.Is(cause, errTooLong), errors.Is(cause, errMemory), errors.Is(cause, errEndless):
 	default:
 		return
 	}

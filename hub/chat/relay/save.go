@@ -226,11 +226,14 @@ func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) er
 }
 
 // counted returns the run of an answer that has ended, with its tokens, which are final if the
-// runtime has reported its end.
+// runtime has reported its end. Otherwise, the message in progress counts a token for four bytes.
 func (a *Answer) counted() usage.Run {
 	run := a.run.usage()
 	run.Model, run.Tokens, run.Others = a.text.model, a.text.usage, a.text.others
 	run.Unreported = a.started && a.text.end == nil
+	if run.Unreported {
+		run.Tokens.OutputTokens += int64(len(a.text.pending)) / 4
+	}
 	run.Tokens.Estimated = run.Tokens.Estimated || run.Unreported
 	return run
 }
