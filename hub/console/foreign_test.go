@@ -213,3 +213,34 @@ func TestMalformedElementsHideThemselves(t *testing.T) {
 	}
 	b.clean(s.url)
 }
+
+// A malformed event of a run hides only what it would have displayed, and the answer ends.
+func TestMalformedEventsHideThemselves(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.deployed(s.setUp(), "helper", nil)
+	b := newTab(t)
+	b.open(s.url + "/console/chat/helper")
+	b.signIn("root", password)
+	b.see("Chat with helper")
+	shown := evaluate[map[string]any](b, fmt.Sprintf(`
+	const { Conversation } = await load("parts/conversation.js")
+	const scroller = document.querySelector(".scroll")
+	const talk = new Conversation(scroller, scroller.querySelector(".column:last-child"), { onFollow() {}, onTop() {}, retry() {} })
+	const answer = talk.ask("A question")
+	const malformed = [null, 1, "x", [], {}, { toString: 1 }, { valueOf: 1, toString: {} }, JSON.parse(%q)]
+	const types = ["hub", "hub.notice", "hub.saved", "partial_message", "assistant", "tool_result", "system", "result", "error", "cancelled"]
+	for (const v of malformed) {
+		await answer.event(v)
+		for (const type of types) {
+			await answer.event({ type, aigcNotice: v, text: v, position: v, budgets: v, partial: v, message: v, result: v, subtype: v, model: v, is_error: v, errors: v, error: v, usage: v, total_cost_usd: v, duration_ms: v })
+			await answer.event({ type, budgets: [v], partial: { type: "text", text: v }, message: { content: [v, { type: "tool_use", id: v, name: v, input: v }] }, result: { tool_use_id: v, output: v, tool_name: v },
+				subtype: "init", usage: { input_tokens: v, output_tokens: v }, errors: [v], is_error: true, parent_tool_use_id: v })
+		}
+	}
+	await answer.event({ type: "partial_message", partial: { type: "text", text: "**the end**" } })
+	for (const v of malformed) answer.end({ status: v, createdAt: v, usage: v, model: v, error: v })
+	return { elements: answer.node.querySelectorAll("h6, #foreign").length, last: answer.node.querySelector("strong").textContent, live: answer.node.classList.contains("live") }`, element))
+	require.Equal(t, map[string]any{"elements": 0.0, "last": "the end", "live": false}, shown)
+	b.clean(s.url)
+}

@@ -10,13 +10,17 @@ import (
 )
 
 // evaluate returns the result of the body of an asynchronous function, which imports modules of the
-// page with load.
+// page with load, and waits for the end of a stream with ended.
 func evaluate[T any](b *tab, body string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, 4*patience)
 	defer cancel()
 	result, err := chromedp.Run(ctx, chromedp.Evaluate[T](`(async () => {
 		const load = (name) => import(new URL("../" + name, document.querySelector("script[type=module]").src))
+		const ended = async (stream) => {
+			stream.end()
+			while (stream.leaf || stream.at < stream.rest.length) await new Promise((done) => setTimeout(done))
+		}
 		`+body+`
 	})()`, chromedp.EvalAwaitPromise))
 	require.NoError(b.t, err)
@@ -146,7 +150,7 @@ func TestMarkdown(t *testing.T) {
 					stream.append(text.slice(i, i + size))
 					stream.draw()
 				}
-				stream.end()
+				await ended(stream)
 				shown.push(root.innerHTML)
 			}
 			return shown`, test.text))
@@ -155,6 +159,40 @@ func TestMarkdown(t *testing.T) {
 			}
 		})
 	}
+	b.clean(s.url)
+}
+
+// Texts of random marks are rendered equally at once and in parts, and lose no word.
+func TestMarkdownOfRandomMarks(t *testing.T) {
+	t.Parallel()
+	b, s := newPage(t)
+	faults := evaluate[[]string](b, `
+	const { Markdown } = await load("parts/markdown.js")
+	const marks = ["\n", "\n", "\n\n", " ", "  ", "    ", "\t", "- ", "* ", "1. ", "7) ", "> ", "# ", "---", "|", "|-|-|\n", "|a|b|\n", "\x60", "\x60\x60\x60", "\x60\x60\x60\n", "~~~", "*", "**", "***", "_", "~~", "[", "](", ")", "]", "(", "!", "\\", "<", "https://e.example/", "word", "word", "word "]
+	let seed = 1
+	const random = (n) => { seed = (seed * 48271) % 2147483647; return seed % n }
+	const faults = []
+	for (let round = 0; round < 4000 && faults.length < 5; round++) {
+		let text = ""
+		for (let n = random(40); n >= 0; n--) text += marks[random(marks.length)]
+		const whole = document.createElement("div")
+		for (const _ of new Markdown(whole, {}).all(text)) ;
+		const root = document.createElement("div")
+		const stream = new Markdown(root, {})
+		for (let i = 0; i < text.length;) {
+			const size = 1 + random(12)
+			stream.append(text.slice(i, i + size))
+			stream.draw()
+			i += size
+		}
+		await ended(stream)
+		if (root.innerHTML !== whole.innerHTML) faults.push(JSON.stringify(text) + ": " + whole.innerHTML + " and " + root.innerHTML)
+		const words = (text) => text.split("word").length
+		// Addresses of links and languages of blocks are not displayed, and a row has at most the cells of the head.
+		if (!/[[|\x60~]/.test(text) && words(whole.textContent) !== words(text)) faults.push(JSON.stringify(text) + ": " + whole.innerHTML)
+	}
+	return faults`)
+	require.Empty(t, faults)
 	b.clean(s.url)
 }
 
@@ -214,14 +252,14 @@ func TestAStreamWithoutEnd(t *testing.T) {
 		stream.append("  - nested words\n".repeat(100))
 		draw(stream)
 	}
-	stream.end()
+	await ended(stream)
 	const root = document.createElement("div")
 	const text = new Markdown(root, {})
 	for (let i = 0; i < 100; i++) {
 		text.append("字".repeat(1000))
 		draw(text)
 	}
-	text.end()
+	await ended(text)
 	return [open, list.textContent.split("nested").length - 1, root.textContent.length]`)
 	require.Less(t, result[0], 100_000)
 	require.Equal(t, 20_000, result[1], "every word is displayed once")

@@ -1,4 +1,5 @@
 // Requests to the hub, and the session of this page. The access token is only in this module.
+import { textOf } from "../lib/preact.js";
 import { base } from "./router.js";
 
 /** @typedef {{id: string, username: string, display_name: string, role: "admin"|"maintainer"|"member", tenant_id: string}} User */
@@ -7,7 +8,7 @@ import { base } from "./router.js";
 export class Fault extends Error {
   /** @param {number} status @param {any} body @param {Headers} [headers] */
   constructor(status, body, headers) {
-    super(body.message || "");
+    super(textOf(body.message));
     this.status = status;
     this.code = body.code || (status ? "status_" + status : "unreachable");
     this.data = body.data || {};
@@ -83,7 +84,7 @@ async function send(method, path, { body, headers = {}, signal } = {}) {
 export async function faultOf(response) {
   let body = {};
   try {
-    body = await response.json();
+    body = Object(await response.json());
   } catch { /* a proxy may respond with HTML */ }
   return new Fault(response.status, typeof body.error === "string" ? { message: body.error } : body, response.headers);
 }

@@ -250,10 +250,16 @@ class Answer {
     }
   }
 
-  /** end shows the foot: time, tokens, cost and actions. */
-  /** @param {any} [message] */
-  end({ status, createdAt, usage, model, error } = {}) {
+  /** end shows the foot: time, tokens, cost and actions. @param {any} message */
+  end(message) {
     this.endText();
+    this.node.classList.remove("live");
+    for (const _ of guarded(this.showEnd(message), this.foot));
+  }
+
+  /** @param {any} message @returns {Generator<any>} */
+  * showEnd({ status, createdAt, usage, model, error }) {
+    yield;
     const facts = [];
     if (createdAt) facts.push(el("time", { datetime: createdAt, title: dateTime(createdAt) }, relative(createdAt)));
     if (model || this.model) facts.push(el("span", {}, model || this.model));
@@ -270,7 +276,6 @@ class Answer {
     } }, t("action.copy"));
     const retry = this.question && status && status !== "completed" && el("button", { type: "button", class: "button quiet small", click: () => this.actions.retry(this.question) }, t("action.retry"));
     this.foot.replaceChildren(...[this.text && copy, retry, ...facts].filter(Boolean));
-    this.node.classList.remove("live");
   }
 }
 
