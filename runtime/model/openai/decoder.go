@@ -29,6 +29,7 @@ const (
 type decoder struct {
 	name    upstream.Name
 	usage   model.Usage
+	behind  bool // content has come since usage
 	stop    string
 	refused bool
 	shaped  bool  // a choice had content in a known form
@@ -48,6 +49,7 @@ func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 		d.shaped = true
 		d.deltas.text = d.deltas.text || inc.kind == model.KindText
 		d.deltas.thinking = d.deltas.thinking || inc.kind == model.KindThinking
+		d.behind = d.behind || inc.text != ""
 		return d.joiner.Append(parts, inc.kind, inc.index(), inc.text), nil
 	}
 	return d.decodeAny(parts, ev)
@@ -121,6 +123,10 @@ func (d *decoder) appendStop(parts []model.Part) []model.Part {
 	if text := d.details.json(d.calls.list); text != "" {
 		parts = append(parts, model.Part{Kind: model.KindThinkingDetails, Index: indexThinking, Text: text})
 	}
+	if d.behind && d.usage != (model.Usage{}) { // totals of the beginning are not final
+		d.usage.Estimated = true
+		parts = append(parts, model.Part{Kind: model.KindUsage, Usage: d.usage})
+	}
 	return append(parts, model.Part{Kind: model.KindStop, StopReason: d.stop})
 }
 
@@ -182,6 +188,7 @@ func (d *decoder) appendDelta(parts []model.Part, c *delta) ([]model.Part, error
 	if err := d.details.add(c.ReasoningDetails); err != nil {
 		return parts, err
 	}
+	d.behind = d.behind || thinking+c.Content.Text+string(c.Refusal) != "" || len(c.ToolCalls) > 0
 	parts = d.joiner.Append(parts, model.KindThinking, indexThinking, thinking)
 	parts = d.joiner.Append(parts, model.KindText, indexText, c.Content.Text)
 	parts = d.joiner.Append(parts, model.KindText, indexText, string(c.Refusal))
@@ -237,6 +244,7 @@ func (d *decoder) appendUsage(parts []model.Part, u *usage) []model.Part {
 		return parts
 	}
 	sum := u.sum()
+	d.behind = d.behind && sum == model.Usage{}
 	if sum == d.usage {
 		return parts
 	}

@@ -317,6 +317,31 @@ func TestUsageInOtherForms(t *testing.T) {
 	}
 }
 
+// Totals that came before the last content are not those of the response: they are an estimate.
+func TestTotalsOfTheBeginning(t *testing.T) {
+	totals := func(output string) string {
+		return `data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":` + output + "}}\n\n"
+	}
+	for name, row := range map[string]struct {
+		raw  string
+		want model.Usage
+	}{
+		"then a text":      {totals("1") + delta(`"content":"Hi."`) + finish("stop") + done, model.Usage{InputTokens: 10, OutputTokens: 1, Estimated: true}},
+		"then thinking":    {delta(`"reasoning":"a"`) + totals("1") + delta(`"reasoning":"b"`) + finish("stop") + done, model.Usage{InputTokens: 10, OutputTokens: 1, Estimated: true}},
+		"then a tool call": {totals("1") + delta(`"tool_calls":[{"index":0,"id":"1","function":{"name":"a","arguments":"{}"}}]`) + finish("tool_calls") + done, model.Usage{InputTokens: 10, OutputTokens: 1, Estimated: true}},
+		"then nothing":     {delta(`"content":"Hi."`) + totals("2") + finish("stop") + done, model.Usage{InputTokens: 10, OutputTokens: 2}},
+		"then no text":     {delta(`"content":"Hi."`) + totals("2") + delta(`"content":""`) + finish("stop") + done, model.Usage{InputTokens: 10, OutputTokens: 2}},
+		"and at the end":   {totals("1") + delta(`"content":"Hi."`) + finish("stop") + totals("2") + done, model.Usage{InputTokens: 10, OutputTokens: 2}},
+		"the same again":   {totals("1") + delta(`"content":"Hi."`) + finish("stop") + totals("1") + done, model.Usage{InputTokens: 10, OutputTokens: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := collect(t, row.raw)
+			require.NoError(t, err)
+			require.Equal(t, row.want, got.Usage)
+		})
+	}
+}
+
 // Errors in the middle of a stream keep their cause, whatever their form.
 func TestErrorsInTheStream(t *testing.T) {
 	for name, row := range map[string]struct {
