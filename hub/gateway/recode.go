@@ -17,7 +17,8 @@ const (
 	maxJSON    = 1 << 20  // bytes of the detail of an agent, or of an error
 	maxEntry   = 64 << 10 // bytes of the JSON of a file in a listing
 	maxEntries = 2 << 20  // of a listing
-	firstPart  = 32 << 10 // bytes of a listing that are read before its headers are sent
+	firstPart  = 4 << 10  // bytes of a listing that are decoded before its headers are sent
+	nextPart   = 32 << 10 // bytes of a listing that are sent together
 )
 
 // jsonValues bounds the values of a response, which are decoded in memory.
@@ -122,7 +123,7 @@ func recodeFiles(res *http.Response) error {
 	f := &files{Closer: res.Body, stream: jsonlimit.NewStream(res.Body, maxEntry)}
 	f.err = f.stream.Enter('{')
 	f.text.WriteByte('{')
-	f.fill()
+	f.fill(firstPart)
 	if f.err != nil && !errors.Is(f.err, io.EOF) {
 		return fmt.Errorf("decode listing of runtime: %w", f.err)
 	}
@@ -133,16 +134,16 @@ func recodeFiles(res *http.Response) error {
 
 // Read implements io.Reader.
 func (f *files) Read(p []byte) (int, error) {
-	f.fill()
+	f.fill(nextPart)
 	if f.text.Len() == 0 {
 		return 0, f.err
 	}
 	return f.text.Read(p)
 }
 
-// fill reads entries until there is enough text or an error.
-func (f *files) fill() {
-	for f.err == nil && f.text.Len() < firstPart {
+// fill reads entries until there are that many bytes of text or an error.
+func (f *files) fill(size int) {
+	for f.err == nil && f.text.Len() < size {
 		more, err := f.stream.More()
 		switch {
 		case err != nil:
