@@ -67,7 +67,8 @@
 // socket, in place of each TCP socket that it creates; connect succeeds for the address of the
 // proxy. Programs that look at the address of their socket, such as those in Java, can fail. The
 // command cannot listen, and has no other Unix sockets than pairs. Of /dev/shm, it has only semaphores
-// and shared memory of the C library: the launcher creates their files, in memory. If a program around
+// and shared memory of the C library: the launcher creates their files, in memory. A signal can interrupt
+// link, unlink and open of such flags, if its handler does not restart calls. If a program around
 // this one gets the notifications of seccomp, there is neither the proxy nor shared memory.
 // [Sandbox.Support] reports what is enforced. Systems other than Linux enforce nothing.
 //

@@ -168,6 +168,26 @@ None None None ['linked']
 	require.Contains(t, output, "FileNotFoundError")
 }
 
+// A signal does not interrupt a call that the launcher executes: it would be executed twice.
+func TestSharedNamesWithSignals(t *testing.T) {
+	sandbox.SimulateKernel(t, -1)
+	output, err := run(t, open(t, nil), "/usr/bin/env", "python3", "-c", `
+import os, signal
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.siginterrupt(signal.SIGALRM, False) # the kernel restarts calls
+signal.setitimer(signal.ITIMER_REAL, 0.0001, 0.0001)
+name = "/dev/shm/" + str(os.getpid())
+for _ in range(3000):
+    os.close(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    os.link(name, name + "x")
+    os.unlink(name)
+    os.unlink(name + "x")
+signal.setitimer(signal.ITIMER_REAL, 0)
+print("works")`)
+	require.NoError(t, err, output)
+	require.Equal(t, "works\n", output)
+}
+
 // Where a program around this one gets notifications, launchers get none: a command has neither
 // shared memory nor a connection to the proxy, and works.
 func TestWithoutNotifications(t *testing.T) {

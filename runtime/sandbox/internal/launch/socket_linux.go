@@ -16,6 +16,7 @@ import (
 const (
 	seccompSetFilter = 1
 	seccompListener  = 8
+	seccompKillable  = 32
 	notifyReceive    = 0xc0502100
 	notifySend       = 0xc0182101
 	notifyAddFD      = 0x40182103
@@ -35,10 +36,14 @@ type notification struct {
 }
 
 // filterAndNotify sets a seccomp program, and returns the descriptor of its notifications. It is
-// closed when a program is executed.
+// closed when a program is executed. A signal that does not kill the process interrupts no call that is
+// being executed, on kernels that can do so (Linux 5.19): the call would be executed twice.
 func filterAndNotify(call int, program []byte) (int, error) {
 	f := newFilterProgram(program)
-	fd, _, errno := syscall.RawSyscall(uintptr(call), seccompSetFilter, seccompListener, uintptr(unsafe.Pointer(&f))) // the argument of a system call
+	fd, _, errno := syscall.RawSyscall(uintptr(call), seccompSetFilter, seccompListener|seccompKillable, uintptr(unsafe.Pointer(&f))) // the argument of a system call
+	if errno == syscall.EINVAL {
+		fd, _, errno = syscall.RawSyscall(uintptr(call), seccompSetFilter, seccompListener, uintptr(unsafe.Pointer(&f))) // the argument of a system call
+	}
 	return int(fd), failed(errno)
 }
 
