@@ -50,8 +50,8 @@ func TestStoredBlocksOfAHostileRuntime(t *testing.T) {
 	), answer["content"])
 }
 
-// An entry of a transcript that the hub cannot decode hides only itself, and events have the members
-// of their types.
+// An entry of a transcript that the hub cannot decode hides only itself, and events have the
+// members of their types.
 func TestTranscriptOfAHostileRuntime(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite(t))

@@ -88,7 +88,8 @@ func mount[T any](ctx context.Context, c *Client, path string, version int64, it
 	return err
 }
 
-// whole requests a list that has no pages. Callers change and replace it, so that no element is omitted.
+// whole requests a list that has no pages. Callers change and replace it, so that no element is
+// omitted.
 func whole[T any](ctx context.Context, c *Client, path string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		p, err := get[page[[]T]](ctx, c, path, nil)

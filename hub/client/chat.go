@@ -259,8 +259,8 @@ type PushMessage struct {
 	ID string `json:"id,omitempty"`
 	// user or assistant.
 	Role string `json:"role,omitempty"`
-	// A string or an array of blocks. Blocks of the types of ChatMessage have the members of their types, in
-	// their types; others are not stored.
+	// A string or an array of blocks. Blocks of the types of ChatMessage have the members of their
+	// types, and others are not stored.
 	Content json.RawMessage `json:"content,omitempty"`
 	Model   string          `json:"model,omitempty"`
 	Usage   map[string]any  `json:"usage,omitzero"`
