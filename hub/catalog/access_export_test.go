@@ -98,11 +98,19 @@ func TestSecretsOfAnMCPServerAreBoundToItsDestination(t *testing.T) {
 		require.NotContains(t, exported, "***")
 		require.NotContains(t, strings.Join(s.Audit("acme"), "\n"), "planted")
 
-		for _, change := range []string{`url = 'https://thief.example/b' WHERE name = 'web'`, `command = 'thief' WHERE name = 'local'`} {
+		for _, change := range []string{
+			`url = 'https://thief.example/b' WHERE name = 'web'`, `command = 'thief' WHERE name = 'local'`,
+			`settings = replace(settings, 'login.example', 'thief.example') WHERE name = 'web'`,
+			`settings = replace(settings, 'login.example', 'thief.example'), secrets = replace(secrets, 'login.example', 'thief.example') WHERE name = 'web'`,
+			`settings = replace(settings, 'login.example', 'thief.example'), secrets = replace(secrets, ' https://login.example', '') WHERE name = 'web'`,
+		} {
+			var settings, secrets string
+			require.NoError(t, s.db.Read().QueryRowContext(t.Context(), `SELECT settings, secrets FROM mcps WHERE name = 'web'`).Scan(&settings, &secrets))
 			s.exec(t, `UPDATE mcps SET `+change)
 			_, err := s.Deployment(t.Context(), "acme", "a")
 			require.ErrorContains(t, err, "set it again")
-			s.exec(t, `UPDATE mcps SET url = 'https://m.example/b' WHERE name = 'web'`)
+			_, err = s.db.Write().ExecContext(t.Context(), `UPDATE mcps SET url = 'https://m.example/b', settings = $1, secrets = $2 WHERE name = 'web'`, settings, secrets)
+			require.NoError(t, err)
 			s.exec(t, `UPDATE mcps SET command = 'run' WHERE name = 'local'`)
 		}
 		require.NotEmpty(t, url())

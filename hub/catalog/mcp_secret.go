@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"database/sql"
 	"database/sql/driver"
 	"encoding/base64"
@@ -51,7 +52,19 @@ func placeOf(tenantID string, v MCP, key string) []byte {
 	if name, ok := strings.CutPrefix(key, "headers."); ok {
 		return headersColumn.NamedPlace(name, v.ID, tenantID, v.Command, v.URL)
 	}
-	return secretsColumn.NamedPlace(key, v.ID, tenantID, v.Command, v.URL)
+	return secretsColumn.NamedPlace(storedKey(v.MCPServer, key), v.ID, tenantID, v.Command, v.URL)
+}
+
+// clientSecret is the key of a secret that goes to the issuer.
+const clientSecret = "oauth.clientSecret"
+
+// storedKey returns the name under which a secret is stored and sealed. It binds the secret of a
+// client to its issuer, which has no column. Earlier versions did not.
+func storedKey(server agent.MCPServer, key string) string {
+	if issuer := settings.Origin(server.OAuth.Issuer); key == clientSecret && issuer != "" {
+		return key + " " + issuer
+	}
+	return key
 }
 
 // seal replaces the secrets of v by sealed ones. A secret that is Masked or equal to the stored one
@@ -72,8 +85,8 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 			fields.Add(key, settings.OtherDestination)
 			return ""
 		}
-		plain, err := s.openSecret(key, place, before)
-		if ok && err == nil && plain == before { // of an earlier version
+		plain, current, err := s.openSecret(tenantID, *v, key, before)
+		if ok && err == nil && !current {
 			before = base64.StdEncoding.EncodeToString(s.store.Keyring.Seal([]byte(plain), place))
 		}
 		if value == settings.Masked && !ok {
@@ -93,17 +106,22 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 	return fields.Err()
 }
 
-// openSecret returns a secret in clear text. Earlier versions did not seal the query of a URL.
-func (s *Service) openSecret(key string, place []byte, sealed string) (string, error) {
+// openSecret returns a secret of v in clear text, and whether it is sealed as now. Earlier versions did
+// not seal the query of a URL, nor bind the secret of a client to its issuer.
+func (s *Service) openSecret(tenantID string, v MCP, key, sealed string) (plain string, current bool, err error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if strings.HasPrefix(key, "query.") && secret.KeyID(raw) == "" {
-		return sealed, nil
+		return sealed, false, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("decode sealed value: %w", err)
+		return "", false, fmt.Errorf("decode sealed value: %w", err)
 	}
-	plain, err := s.store.Keyring.Open(raw, place)
-	return string(plain), err
+	opened, err := s.store.Keyring.Open(raw, placeOf(tenantID, v, key))
+	if err == nil || key != clientSecret {
+		return string(opened), true, err
+	}
+	opened, err = s.store.Keyring.Open(raw, secretsColumn.NamedPlace(key, v.ID, tenantID, v.Command, v.URL))
+	return string(opened), false, err
 }
 
 // openServer returns a server as the runtime has it. It fails with api.Conflict if a secret cannot
@@ -118,7 +136,7 @@ func (s *Service) openServer(tenantID string, v MCP) (agent.MCPServer, error) {
 		server.Headers = nil
 	}
 	server = settings.Replace(server, func(key, sealed string) string {
-		plain, err := s.openSecret(key, placeOf(tenantID, v, key), sealed)
+		plain, _, err := s.openSecret(tenantID, v, key, sealed)
 		if err != nil {
 			failed = &api.Error{
 				Code: api.Conflict, Cause: err, Message: "The value " + key + " of MCP server " + v.Name + " cannot be decrypted: set it again.",
@@ -167,14 +185,24 @@ func (f serverSettings) Scan(src any) error {
 type serverSecrets struct{ v *MCP }
 
 func (f serverSecrets) Value() (driver.Value, error) {
-	text, err := json.Marshal(settings.Secrets(f.v.withoutColumns()))
+	rest := f.v.withoutColumns()
+	sealed := map[string]string{}
+	for key, value := range settings.Secrets(rest) {
+		sealed[storedKey(rest, key)] = value
+	}
+	text, err := json.Marshal(sealed)
 	return string(text), err
 }
 
 func (f serverSecrets) Scan(src any) error {
 	sealed := map[string]string{}
 	err := db.JSON{V: &sealed, Zero: ""}.Scan(src)
-	f.v.MCPServer = settings.Replace(f.v.MCPServer, func(key, _ string) string { return sealed[key] })
+	f.v.MCPServer = settings.Replace(f.v.MCPServer, func(key, _ string) string {
+		if key == clientSecret { // an issuer that nobody set has none that can be opened
+			return cmp.Or(sealed[storedKey(f.v.MCPServer, key)], sealed[key], "-")
+		}
+		return sealed[key]
+	})
 	return err
 }
 
