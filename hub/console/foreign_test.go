@@ -129,6 +129,14 @@ func TestPreactRendersItsOwnElements(t *testing.T) {
 			if (JSON.stringify(object) !== text) shown.push("changed: " + text)
 		}
 	}
+	for (const depth of [1000, 100_000]) {
+		const nested = JSON.parse("[".repeat(depth) + "1" + "]".repeat(depth))
+		const root = document.createElement("div")
+		for (let i = 0; i < 3; i++) {
+			render(html`+"`<p>${nested}</p><b>rest</b>`"+`, root)
+			if (root.textContent.length < depth / 10 || !root.textContent.startsWith("[[") || root.querySelector("b").textContent !== "rest") shown.push("nested: " + root.innerHTML.slice(0, 100))
+		}
+	}
 	const root = document.createElement("div")
 	for (let i = 0; i < 3; i++) render(html`+"`<p>${own}${[own, 1, null, true, \"a\", () => 1]}</p>`"+`, root)
 	shown.push(root.innerHTML)
@@ -242,5 +250,30 @@ func TestMalformedEventsHideThemselves(t *testing.T) {
 	for (const v of malformed) answer.end({ status: v, createdAt: v, usage: v, model: v, error: v })
 	return { elements: answer.node.querySelectorAll("h6, #foreign").length, last: answer.node.querySelector("strong").textContent, live: answer.node.classList.contains("live") }`, element))
 	require.Equal(t, map[string]any{"elements": 0.0, "last": "the end", "live": false}, shown)
+	b.clean(s.url)
+}
+
+// A part that failed is displayed when its page is rendered again and nothing is wrong any more.
+func TestPartIsDisplayedAgain(t *testing.T) {
+	t.Parallel()
+	b, s := newPage(t)
+	shown := evaluate[[]string](b, `
+	const { html, render } = await load("lib/preact.js")
+	const { each } = await load("parts/part.js")
+	const Name = ({ id, fails }) => { if (fails) throw new Error("a fault"); return html`+"`<b>${id}</b><i>.</i>`"+` }
+	const shown = []
+	const views = [(o, fails) => { if (fails) throw new Error("a fault"); return html`+"`<li>${o.id}</li>`"+` }, (o, fails) => html`+"`<li><${Name} id=${o.id} fails=${fails} /></li>`, (o, fails) => html`<li>a</li><${Name} id=${o.id} fails=${fails} />`"+`]
+	for (const view of views) {
+		const root = document.createElement("div")
+		const texts = []
+		for (const fails of [false, true, true, false, true, false]) {
+			render(html`+"`<ul>${each([{ id: 1 }, { id: 2 }, { id: 3 }], \"li\", (o) => view(o, fails && o.id === 2))}</ul>`"+`, root)
+			await new Promise((done) => setTimeout(done, 10))
+			texts.push(root.textContent.replaceAll("This part cannot be shown.", "X"))
+		}
+		shown.push(texts.join())
+	}
+	return shown`)
+	require.Equal(t, []string{"123,1X3,1X3,123,1X3,123", "1.2.3.,1.X3.,1.X3.,1.2.3.,1.X3.,1.2.3.", "a1.a2.a3.,a1.Xa3.,a1.Xa3.,a1.a2.a3.,a1.Xa3.,a1.a2.a3."}, shown)
 	b.clean(s.url)
 }

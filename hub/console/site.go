@@ -43,7 +43,8 @@ type file struct {
 // preloaded are the modules that every page needs. Browsers request them together, not one after
 // the other.
 var preloaded = []string{
-	"lib/preact.js", "app/api.js", "app/router.js", "app/text.js", "app/frame.js", "parts/basic.js", "parts/dialog.js", "parts/form.js",
+	"lib/preact.js", "app/api.js", "app/router.js", "app/text.js", "app/frame.js", "parts/basic.js", "parts/part.js", "parts/dialog.js",
+	"parts/form.js",
 }
 
 var document = template.Must(template.New("page").Parse(`<!DOCTYPE html>
