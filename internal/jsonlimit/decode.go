@@ -1,6 +1,8 @@
 package jsonlimit
 
 import (
+	"bytes"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +40,39 @@ func Unmarshal(data []byte, v any) error {
 		return nil
 	}
 	return describe(err)
+}
+
+// Members returns the members of a JSON object, whose names occur once. Unlike [Unmarshal], it does
+// not look into their values, which are parts of data.
+func Members(data []byte) (map[string]stdjson.RawMessage, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
+	if begin, err := d.ReadToken(); err != nil || begin.Kind() != '{' {
+		return nil, &Error{Message: "must be an object"}
+	}
+	all := map[string]stdjson.RawMessage{}
+	for d.PeekKind() == '"' {
+		token, err := d.ReadToken()
+		if err != nil {
+			return nil, describe(err)
+		}
+		name := token.String()
+		if _, twice := all[name]; twice {
+			return nil, &Error{Field: name, Message: "must not occur twice"}
+		}
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil, describe(err)
+		}
+		end := d.InputOffset()
+		all[name] = data[end-int64(len(value)) : end : end]
+	}
+	if _, err := d.ReadToken(); err != nil { // the end of the object, or what is not a name
+		return nil, describe(err)
+	}
+	if _, err := d.ReadToken(); err != io.EOF { //nolint:errorlint // the decoder returns it unwrapped
+		return nil, &Error{Message: "must be one object"}
+	}
+	return all, nil
 }
 
 // describe returns the error of a decoder for the author of the JSON.

@@ -82,3 +82,16 @@ func measure(value any) (values, depth int) {
 	}
 	return values, depth + 1
 }
+
+func TestMembers(t *testing.T) {
+	all, err := jsonlimit.Members([]byte(` { "a" : {"b":1,"b":2} , "A":[ 1 ],"\u0063":"x" } `))
+	require.NoError(t, err)
+	require.Equal(t, map[string]json.RawMessage{"a": json.RawMessage(`{"b":1,"b":2}`), "A": json.RawMessage(`[ 1 ]`), "c": json.RawMessage(`"x"`)}, all)
+	empty, err := jsonlimit.Members([]byte(`{}`))
+	require.NoError(t, err)
+	require.Empty(t, empty)
+	for _, text := range []string{``, `[]`, `1`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `{"a":1`, `{"a":1}{}`, `{"a":1}x`, `{"a"}`, `{"a":1,}`, `{"a":1,2}`, `{1:2}`} {
+		_, err := jsonlimit.Members([]byte(text))
+		require.Error(t, err, text)
+	}
+}

@@ -144,7 +144,7 @@ func signIns(on engine) func(t *testing.T) attack {
 		flooder := from("127.0.1.1")
 		return attack{server: h.server, pause: 2 * time.Second, parallel: 120, other: h.signIn(),
 			step: func(ctx context.Context, _ int) error {
-				_, _, err := h.do(ctx, flooder, "/auth/login", "", credentials("member"), kindJSON, http.StatusOK, http.StatusTooManyRequests)
+				_, _, err := h.do(ctx, flooder, "/auth/login", "", credentials("member"), kindJSON, http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable)
 				return err
 			}}
 	}

@@ -203,7 +203,7 @@ func (f *filter) incoming(data []byte, reply func([]byte)) ([]jsonrpc.Message, e
 	}
 	parts := []json.RawMessage{data}
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' {
-		if err := jsonlimit.Unmarshal(data, &parts); err != nil || len(parts) > maxBatch {
+		if err := json.Unmarshal(data, &parts); err != nil || len(parts) > maxBatch {
 			return nil, errNotJSONRPC
 		}
 	}
@@ -221,20 +221,14 @@ func (f *filter) incoming(data []byte, reply func([]byte)) ([]jsonrpc.Message, e
 }
 
 // envelope is the common form of requests, notifications and responses.
-type envelope struct {
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Method  json.RawMessage `json:"method"`
-	Params  json.RawMessage `json:"params"`
-	Result  json.RawMessage `json:"result"`
-	Error   json.RawMessage `json:"error"`
-}
+type envelope struct{ ID, Method, Params, Result, Error json.RawMessage }
 
 func (f *filter) message(data []byte, reply func([]byte)) (jsonrpc.Message, error) {
-	var e envelope
-	if jsonlimit.Unmarshal(data, &e) != nil || e.Version != "2.0" {
+	members, err := jsonlimit.Members(data)
+	if err != nil || string(members["jsonrpc"]) != `"2.0"` {
 		return nil, errNotJSONRPC
 	}
+	e := envelope{ID: members["id"], Method: members["method"], Params: members["params"], Result: members["result"], Error: members["error"]}
 	if e.Method == nil {
 		return f.response(&e), nil
 	}
@@ -301,28 +295,35 @@ func (f *filter) response(e *envelope) jsonrpc.Message {
 // unknownKind returns the type of a result, or "" if it is one of the protocol. A result of another
 // type would be read as a complete one.
 func unknownKind(result json.RawMessage) string {
-	var r struct {
-		ResultType any `json:"resultType"`
-	}
-	if !bytes.Contains(result, []byte(`esultType`)) || jsonlimit.Unmarshal(result, &r) != nil {
+	if !bytes.Contains(result, []byte(`esultType`)) {
 		return ""
 	}
-	switch r.ResultType {
+	members, err := jsonlimit.Members(result)
+	if err != nil {
+		return ""
+	}
+	var kind any
+	_ = json.Unmarshal(members["resultType"], &kind) // nil without one
+	switch kind {
 	case nil, "complete", "input_required":
 		return ""
 	}
-	return fmt.Sprint(r.ResultType)
+	return fmt.Sprint(kind)
 }
 
 // rejection returns the error in the body of a response with an error status, or nil. The SDK
 // accepts it with any id.
 func rejection(data []byte) jsonrpc.Message {
-	var e envelope
-	if complexity.Check(data) != nil || jsonlimit.Unmarshal(data, &e) != nil || len(e.Error) == 0 || e.Error[0] != '{' {
+	if complexity.Check(data) != nil {
+		return nil
+	}
+	members, err := jsonlimit.Members(data)
+	failure := members["error"]
+	if err != nil || len(failure) == 0 || failure[0] != '{' {
 		return nil
 	}
 	id, _ := jsonrpc.MakeID(0.0) // a float64 is an id
-	return &jsonrpc.Response{ID: id, Error: wireError(e.Error)}
+	return &jsonrpc.Response{ID: id, Error: wireError(failure)}
 }
 
 // wireError decodes an error object. Its code may be any number.
