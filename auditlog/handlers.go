@@ -55,8 +55,8 @@ var errNoTenant = errors.New("serve audit log: the request has no tenant")
 // maxPageBytes bounds the details of a page.
 const maxPageBytes = 4 << 20
 
-// Query responds with a page of entries, newest first: {"items":[...],"total":n,"snapshotId":"n"}. A
-// page with less than all older entries has "next". It ends at 4 MiB of details. HEAD encodes
+// Query responds with a page of entries, newest first: {"items":[...],"total":n,"snapshotId":"n"}.
+// A page with less than all older entries has "next". It ends at 4 MiB of details. HEAD encodes
 // nothing. Parameters:
 //
 //   - cursor: the next of a former page, in place of page.
@@ -210,9 +210,9 @@ func (h Handlers) logger() *slog.Logger {
 	return cmp.Or(h.Logger, slog.New(slog.DiscardHandler))
 }
 
-// ParamError reports an invalid query parameter: page, page_size, cursor, from, to, snapshotId, afterId,
-// format or head, or any other with malformed escapes. [Handlers.Fail] decides the text that a
-// client receives.
+// ParamError reports an invalid query parameter: page, page_size, cursor, from, to, snapshotId,
+// afterId, format or head, or any other with malformed escapes. [Handlers.Fail] decides the text
+// that a client receives.
 type ParamError struct {
 	Param string // its name
 	Want  string // the rule, in English: "must be an integer of at least 1"

@@ -22,8 +22,9 @@
 // The package needs only the standard library. On Linux it sends files with sendfile(2) if the
 // http.ResponseWriter or its wrapper has a ReadFrom method that reaches the connection.
 //
-// Paths and requests are not trusted. A path has at most 4,096 bytes and 256 names, resolution follows
-// at most 40 links, a listing holds a bounded number of names, and a download streams the file.
+// Paths and requests are not trusted. A path has at most 4,096 bytes and 256 names, resolution
+// follows at most 40 links, a listing holds a bounded number of names, and a download streams the
+// file.
 package filesafe
 
 import (

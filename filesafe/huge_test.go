@@ -146,8 +146,8 @@ func TestHugeTree(t *testing.T) {
 	})
 }
 
-// TestHugeLevels lists a tree whose last path leads through many directories, of which all other entries
-// have been listed: they are not in memory any longer.
+// TestHugeLevels lists a tree whose last path leads through many directories, of which all other
+// entries have been listed: they are not in memory any longer.
 func TestHugeLevels(t *testing.T) {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		t.Setenv("TMPDIR", "/dev/shm")

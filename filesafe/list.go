@@ -39,8 +39,8 @@ func (d *Dir) List(ctx context.Context, name string) iter.Seq2[Entry, error] {
 
 // Walk is List including subdirectories down to depth levels, or all levels if depth is negative:
 // first all directories, then all other files, each in byte order of their paths. An unreadable
-// subdirectory is listed without its contents, and so is one whose path is the longest that a path may
-// be. Each half reads the tree once.
+// subdirectory is listed without its contents, and so is one whose path is the longest that a path
+// may be. Each half reads the tree once.
 func (d *Dir) Walk(ctx context.Context, name string, depth int) iter.Seq2[Entry, error] {
 	return lister{dir: d, ctx: ctx, depth: depth}.entries(name)
 }

@@ -99,7 +99,8 @@ func TestResolutionIsLinear(t *testing.T) {
 	require.Less(t, cost(240), 3*cost(120), "not four times as much")
 }
 
-// Without a time and a tag, no condition selects another status, and a time in the future is not sent.
+// Without a time and a tag, no condition selects another status, and a time in the future is not
+// sent.
 func TestServeWithoutAVersion(t *testing.T) {
 	serve := func(c filesafe.Content, headers ...string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)

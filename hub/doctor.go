@@ -217,8 +217,8 @@ func (x *examined) now() time.Time {
 // maxSkew is the difference of clocks at which leases of replicas and limits of logins are wrong.
 const maxSkew = 2 * time.Second
 
-// clock compares the clock of this machine with that of the database, and with the newest entries of
-// the audit log.
+// clock compares the clock of this machine with that of the database, and with the newest entries
+// of the audit log.
 func (x *examined) clock(ctx context.Context) []doctor.Result {
 	const fix = "synchronize the clocks of this machine and the database, with NTP"
 	if x.db.Engine() == db.PostgreSQL {

@@ -39,8 +39,8 @@ type vendor struct {
 	began chan struct{} // has an element for each answer without an end
 }
 
-// startVendor starts a vendor. An agent calls a tool, or a subagent, in a first response that has an
-// end, unless its name is "".
+// startVendor starts a vendor. An agent calls a tool, or a subagent, in a first response that has
+// an end, unless its name is "".
 func startVendor(t *testing.T, wire modeltest.Protocol, tool string) *vendor {
 	v := &vendor{began: make(chan struct{}, 100)}
 	input := map[string]string{"Glob": `{"pattern":"*.none"}`, "Task": `{"description":"d","prompt":"` + strings.Repeat("ask ", billedInput) + `","subagent_type":"sub"}`}[tool]
@@ -70,8 +70,9 @@ func (v *vendor) bill() float64 {
 	return float64(v.calls * (billedInput + billedOutput))
 }
 
-// Answers whose clients have read the whole text and leave before its end, or whose time ends before
-// it, use up a budget, however they are requested: the usage is at least what the upstream bills.
+// Answers whose clients have read the whole text and leave before its end, or whose time ends
+// before it, use up a budget, however they are requested: the usage is at least what the upstream
+// bills.
 func TestAnswersWithoutTheirEndsUseABudget(t *testing.T) {
 	t.Parallel()
 	const tries, hard = 20, 10_000

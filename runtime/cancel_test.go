@@ -71,8 +71,8 @@ func TestUsageOfACancelledRun(t *testing.T) {
 
 func TestCancelOfABlockingRun(t *testing.T) {
 	const id = "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"
-	// The second request shows that the first response was read, with its usage. What a response that is
-	// not complete has sent may be unread when the cancel arrives.
+	// The second request shows that the first response was read, with its usage. What a response that
+	// is not complete has sent may be unread when the cancel arrives.
 	up := modeltest.Start(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.ToolCall("t1", "Glob", `{"pattern":"*"}`)),
 		modeltest.Stream(modeltest.Hang()))

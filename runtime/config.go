@@ -96,9 +96,9 @@ type Config struct {
 	// processes with the environment env. The policy has defaults and absolute paths, and its mode
 	// is not off. The runtime closes the sandbox, which is nil if the system enforces nothing of the
 	// policy. protected are absolute paths that the processes should not change in the working
-	// directory, in addition to those that package permission names. An error makes the agent, or the server, unavailable. If OpenSandbox is nil, agents
-	// with mode auto are not confined, and those with mode required are unavailable. See
-	// runtime/tool/confine.
+	// directory, in addition to those that package permission names. An error makes the agent, or the
+	// server, unavailable. If OpenSandbox is nil, agents with mode auto are not confined, and those
+	// with mode required are unavailable. See runtime/tool/confine.
 	OpenSandbox func(policy agent.Sandbox, protected, env []string) (tool.Sandbox, wire.Sandbox, error)
 
 	// Approve is called for a tool call that the agent's definition does not allow. It reports
@@ -146,9 +146,10 @@ type Config struct {
 	// cmd/runtime lists. Defaults to none.
 	MeterProvider metric.MeterProvider
 
-	// TracerProvider receives the spans of requests, runs, calls of models and calls of tools, with the
-	// attributes of the semantic conventions for generative AI. The trace of a request continues that
-	// of its traceparent, and is continued by requests to models and to MCP servers. Defaults to none.
+	// TracerProvider receives the spans of requests, runs, calls of models and calls of tools, with
+	// the attributes of the semantic conventions for generative AI. The trace of a request continues
+	// that of its traceparent, and is continued by requests to models and to MCP servers. Defaults to
+	// none.
 	TracerProvider trace.TracerProvider
 
 	// TraceContent adds the messages of models and the inputs and outputs of tools to the spans.

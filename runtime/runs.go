@@ -225,7 +225,8 @@ func (rt *Runtime) holdSession(m *reservation, agentID, id string) error {
 	return nil
 }
 
-// storeOf returns the store of the session of a run. A session that is not stored ends with its run.
+// storeOf returns the store of the session of a run. A session that is not stored ends with its
+// run.
 func (rt *Runtime) storeOf(req *wire.RunRequest) session.Store {
 	stored := req.SessionID != nil || !rt.cfg.StoreOnRequest
 	if req.Store != nil {

@@ -179,8 +179,8 @@ func entryOf(e session.Entry) (out wire.TranscriptEntry, values int) {
 	return out, maxPageValues - room.values
 }
 
-// compact returns JSON whose members occur once, and the number of its values. A session of a former
-// version may have others, which clients reject.
+// compact returns JSON whose members occur once, and the number of its values. A session of a
+// former version may have others, which clients reject.
 func compact(data json.RawMessage) (out json.RawMessage, values int, err error) {
 	values, err = entryLimit.Count(data)
 	if err != nil {

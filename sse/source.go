@@ -52,8 +52,8 @@ type Source struct {
 // Events returns the events of all connections. Each event's Data is valid until the next
 // iteration. The iteration ends if the server responds with 204, which means that there are no
 // further events. It ends with an error if ctx ends, after too many connections without an event,
-// if an event is too large, or if a response is not an event stream. Responses with 429 and from 500 on
-// are repeated.
+// if an event is too large, or if a response is not an event stream. Responses with 429 and from
+// 500 on are repeated.
 func (s Source) Events(ctx context.Context) iter.Seq2[Event, error] {
 	if s.Attempts <= 0 {
 		s.Attempts = 10

@@ -26,8 +26,8 @@ var built = sync.OnceValues(func() (string, error) {
 	return path, daemontest.Build(path)
 })
 
-// startDev starts agenthost dev in a directory, on a free port. The caller ends it with end, because
-// the end of a test kills a process, and its agents would continue.
+// startDev starts agenthost dev in a directory, on a free port. The caller ends it with end,
+// because the end of a test kills a process, and its agents would continue.
 func startDev(t testing.TB, dir string, env []string, args ...string) *daemontest.Process {
 	t.Helper()
 	binary, err := built()
@@ -122,8 +122,8 @@ func TestDevIsReadySoon(t *testing.T) {
 	require.Less(t, took, 20*time.Second)
 }
 
-// BenchmarkDev measures the time from the start of the program with an empty directory until the hub
-// responds, and until the agent runs.
+// BenchmarkDev measures the time from the start of the program with an empty directory until the
+// hub responds, and until the agent runs.
 func BenchmarkDev(b *testing.B) {
 	_, err := built()
 	require.NoError(b, err)

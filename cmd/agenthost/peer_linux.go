@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ofAnotherUser reports whether the client of a connection to a loopback port is a program of another
-// user of this computer. A program of root may forward the connection of a browser.
+// ofAnotherUser reports whether the client of a connection to a loopback port is a program of
+// another user of this computer. A program of root may forward the connection of a browser.
 func ofAnotherUser(client, server netip.AddrPort) bool {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} { // a socket of IPv6 can have an address of IPv4
 		file, err := os.Open(table)
@@ -26,8 +26,8 @@ func ofAnotherUser(client, server netip.AddrPort) bool {
 	return false // the connection is of another network namespace: a port was forwarded
 }
 
-// ownerOf returns the user of the socket with a local and a remote port in a table of proc_net_tcp(5),
-// or -1.
+// ownerOf returns the user of the socket with a local and a remote port in a table of
+// proc_net_tcp(5), or -1.
 func ownerOf(table io.Reader, local, remote uint16) int {
 	const address, peer, user = 1, 2, 7
 	for lines := bufio.NewScanner(table); lines.Scan(); {

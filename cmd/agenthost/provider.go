@@ -23,8 +23,8 @@ var keyed = []keyedProvider{
 	{"openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OpenAI of the environment", "gpt-5-mini"},
 }
 
-// provider returns the id and the default model of the provider of the environment, which it creates
-// or changes, or those of the demo model.
+// provider returns the id and the default model of the provider of the environment, which it
+// creates or changes, or those of the demo model.
 func (d *dev) provider(ctx context.Context) (id, model string, err error) {
 	for _, kind := range keyed {
 		if key := d.getenv(kind.key); key != "" {

@@ -75,7 +75,8 @@ func (a *app) line() (string, error) {
 	return strings.TrimRight(withoutMark(line.String()), "\r"), nil
 }
 
-// withoutMark returns piped text without the byte order mark that shells of Windows write before it.
+// withoutMark returns piped text without the byte order mark that shells of Windows write before
+// it.
 func withoutMark(text string) string { return strings.TrimPrefix(text, "\ufeff") }
 
 // rest reads stdin to its end.

@@ -64,8 +64,8 @@ func (a *app) usageCommand() *cobra.Command {
 	return cmd
 }
 
-// userOfRuns returns the id of the user of a filter. The runs have the names, since maintainers cannot
-// list users, and runs of a deleted user remain. A name without runs is returned as it is.
+// userOfRuns returns the id of the user of a filter. The runs have the names, since maintainers
+// cannot list users, and runs of a deleted user remain. A name without runs is returned as it is.
 func userOfRuns(ctx context.Context, c *client.Client, filter client.UsageFilter) (string, error) {
 	name := filter.User
 	if name == "" {

@@ -91,8 +91,8 @@ func (f *farm) do(p *daemontest.Process, method, path string, status int) map[st
 	return res.body
 }
 
-// freeze suspends a hub at a moment at which it writes nothing: otherwise, the others cannot write to
-// SQLite.
+// freeze suspends a hub at a moment at which it writes nothing: otherwise, the others cannot write
+// to SQLite.
 func (f *farm) freeze(p *daemontest.Process) {
 	f.t.Helper()
 	tx, err := dbtest.Open(f.t, f.database).Write().BeginTx(f.t.Context(), nil)

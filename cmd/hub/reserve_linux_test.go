@@ -15,8 +15,8 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// start starts a run at /runtime of a hub, which calls a tool that does not end, and returns the status
-// after the first event.
+// start starts a run at /runtime of a hub, which calls a tool that does not end, and returns the
+// status after the first event.
 func start(t *testing.T, hub, agent, key string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hub+"/runtime/"+agent+"/v1/agents/"+agent+"/runs",
@@ -33,8 +33,8 @@ func start(t *testing.T, hub, agent, key string) int {
 	return res.StatusCode
 }
 
-// twoAgents starts a hub with the deployed agents guide, which has a hard limit of some reserves, and
-// plain, which has none. It returns the API keys of their deployments.
+// twoAgents starts a hub with the deployed agents guide, which has a hard limit of some reserves,
+// and plain, which has none. It returns the API keys of their deployments.
 func twoAgents(t *testing.T, reserves int, env ...string) (p *product, guide, plain string) {
 	t.Helper()
 	p = openProduct(t, env...)
@@ -96,8 +96,8 @@ func TestReservesOfAKilledHub(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, start(t, p.URL, "guide", guide))
 }
 
-// Answers and runs at /runtime whose runtime is killed while they stream count their reserves, or are
-// marked as estimated if there is none.
+// Answers and runs at /runtime whose runtime is killed while they stream count their reserves, or
+// are marked as estimated if there is none.
 func TestRunsOfAKilledRuntime(t *testing.T) {
 	t.Parallel()
 	p, guide, plain := twoAgents(t, 2)

@@ -15,8 +15,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
-// One trace leads from the client through the hub, its transactions and the runtime to the upstream.
-// No span has the message or the answer. The receiver requires a key, which the runtime has too.
+// One trace leads from the client through the hub, its transactions and the runtime to the
+// upstream. No span has the message or the answer. The receiver requires a key, which the runtime
+// has too.
 func TestTraceOfAChat(t *testing.T) {
 	t.Parallel()
 	c := otlptest.Start(t, nil)

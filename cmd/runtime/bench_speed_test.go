@@ -17,8 +17,8 @@ func BenchmarkRunPaced(b *testing.B) {
 	speed{answer: "paced", clients: 256, runsEach: 1, rounds: 3, stagger: pace}.measure(b)
 }
 
-// BenchmarkRunObserved is RunFullSpeed with metrics and traces. The first server has neither, and is
-// the limit of the others.
+// BenchmarkRunObserved is RunFullSpeed with metrics and traces. The first server has neither, and
+// is the limit of the others.
 func BenchmarkRunObserved(b *testing.B) {
 	subjects := []*subject{
 		{"off", startObserved(false, false), runRequest("anthropic"), frame}, {"metrics", startObserved(true, false), runRequest("anthropic"), frame},

@@ -32,8 +32,8 @@ func (s *stage) scrape() map[string]*dto.MetricFamily {
 	return families
 }
 
-// series returns the sum of the series of a metric whose labels contain the pairs, and their number.
-// The value of a histogram is its number of observations.
+// series returns the sum of the series of a metric whose labels contain the pairs, and their
+// number. The value of a histogram is its number of observations.
 func series(families map[string]*dto.MetricFamily, name string, pairs ...string) (sum float64, n int) {
 	for _, m := range families[name].GetMetric() {
 		labels := map[string]string{}

@@ -18,8 +18,8 @@ const (
 	KeyVerifyOnly = "verify-only"
 )
 
-// maxListed bounds the keys in Settings. A key that signed a label is never deleted, and their number
-// has no bound: a replacement after a leak is never refused, and its audit entry is larger.
+// maxListed bounds the keys in Settings. A key that signed a label is never deleted, and their
+// number has no bound: a replacement after a leak is never refused, and its audit entry is larger.
 const maxListed = 1000
 
 // Key describes a key that signs labels. Its secret is never returned.

@@ -163,8 +163,8 @@ func TestRequestsThatWaitForLargeResponses(t *testing.T) {
 	})
 }
 
-// The users of one tenant have 32 large responses together, and all tenants 128: a request above the
-// share of its tenant is 429, and one above that of the process 503.
+// The users of one tenant have 32 large responses together, and all tenants 128: a request above
+// the share of its tenant is 429, and one above that of the process 503.
 func TestLargeResponsesOfATenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

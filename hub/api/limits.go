@@ -55,9 +55,9 @@ func allowances(caller Caller) []allowance {
 	return []allowance{{"user " + caller.TenantID + "/" + caller.UserID, userBytes}, {"tenant " + caller.TenantID, tenantBytes}, {"", totalBytes}}
 }
 
-// take takes bytes from all allowances, of which the first one is that of the user. If they are used
-// up, it waits for the end of other requests. It fails with RateLimited, or with Unavailable if the
-// total is used up.
+// take takes bytes from all allowances, of which the first one is that of the user. If they are
+// used up, it waits for the end of other requests. It fails with RateLimited, or with Unavailable
+// if the total is used up.
 func (b *budget) take(ctx context.Context, from []allowance, bytes int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -78,8 +78,8 @@ func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return ReadBody(w, r)
 }
 
-// ReadBody returns the whole body, whose memory is taken as it is read. It fails with 413 for a body
-// over the limit of the route.
+// ReadBody returns the whole body, whose memory is taken as it is read. It fails with 413 for a
+// body over the limit of the route.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	c := callOf(r)
 	if c == nil {

@@ -277,8 +277,8 @@ func DoneBy(param string, call func(ctx context.Context, caller Caller, value st
 	return Done(func(r *http.Request) error { return call(r.Context(), CallerOf(r), r.PathValue(param)) })
 }
 
-// DeleteBy is [DoneBy] for a method that deletes something with a version, if it has the one that the
-// client expects.
+// DeleteBy is [DoneBy] for a method that deletes something with a version, if it has the one that
+// the client expects.
 func DeleteBy(param string, call func(ctx context.Context, caller Caller, value string, expected *int64) error) Handler {
 	return Done(func(r *http.Request) error {
 		expected, err := IfMatch(r)

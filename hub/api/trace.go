@@ -13,8 +13,8 @@ import (
 )
 
 // startSpan starts the span of a request that matches a route. It continues the trace of the
-// request's traceparent. The path itself, which may have secrets, is not in the span. Without traces
-// it returns the request and a nil span.
+// request's traceparent. The path itself, which may have secrets, is not in the span. Without
+// traces it returns the request and a nil span.
 func (s *server) startSpan(r *http.Request, route *Route) (*http.Request, trace.Span) {
 	if s.tracer == nil || route.Quiet {
 		return r, nil

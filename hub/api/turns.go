@@ -31,9 +31,10 @@ func NewTurns(noun string, atOnce, ofUser, ofTenant int) *Turns {
 	return &Turns{noun: noun, ofUser: ofUser, ofTenant: ofTenant, queues: map[string]*queue{}, places: make(chan struct{}, atOnce)}
 }
 
-// Do runs work when it is the caller's turn. Users and tenants take turns, because each has one work
-// that waits for the next turn, and waiting senders of a channel proceed in their order. Do returns
-// the cause of ctx if that ends before, and an error with RateLimited if too many works wait.
+// Do runs work when it is the caller's turn. Users and tenants take turns, because each has one
+// work that waits for the next turn, and waiting senders of a channel proceed in their order. Do
+// returns the cause of ctx if that ends before, and an error with RateLimited if too many works
+// wait.
 func (t *Turns) Do(ctx context.Context, caller Caller, work func() error) error {
 	user := caller.TenantID + "/" + caller.UserID
 	ofUser, err := t.enter(user, t.ofUser, "yours")

@@ -42,8 +42,8 @@ func (s *Service) Routes() []api.Route {
 	}
 }
 
-// inTurn serves two requests at a time, of different tenants, because a verification reads the whole
-// log of a tenant.
+// inTurn serves two requests at a time, of different tenants, because a verification reads the
+// whole log of a tenant.
 func inTurn(serve http.HandlerFunc) handler {
 	turns := api.NewTurns("verifications", 2, 3, 5)
 	return func(w http.ResponseWriter, r *http.Request) error {

@@ -88,8 +88,8 @@ func openPartial(path string) (*os.File, error) {
 var errWritten = errors.New("another process writes this backup")
 
 // replace creates an empty file with mode 0600 in place of what a killed process left. A file or a
-// link of another user at this name is not written, because that user could read it. If a process has
-// locked the file, replace returns errWritten.
+// link of another user at this name is not written, because that user could read it. If a process
+// has locked the file, replace returns errWritten.
 func replace(path string) (*os.File, error) {
 	if former, err := os.OpenFile(path, os.O_RDONLY|filelock.OpenFlags, 0); err == nil {
 		defer func() { _ = former.Close() }() // until then, no other process replaces it

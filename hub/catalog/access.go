@@ -76,7 +76,8 @@ func (a Access) permits(c api.Caller) bool {
 	})
 }
 
-// shownTo returns the agent as the caller sees it. Members see neither prompts, nor the environment of commands, nor who has access.
+// shownTo returns the agent as the caller sees it. Members see neither prompts, nor the environment
+// of commands, nor who has access.
 func (a Agent) shownTo(c api.Caller) Agent {
 	if rbac.AdminWrite.Check(c) == nil {
 		return a

@@ -169,8 +169,8 @@ func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, fields api
 	return s.writeBindings(ctx, tx, before, a)
 }
 
-// writeBindings stores the bindings of an agent that was stored in place of before, checks the quota
-// of the tenant, and sets the content hash.
+// writeBindings stores the bindings of an agent that was stored in place of before, checks the
+// quota of the tenant, and sets the content hash.
 func (s *Service) writeBindings(ctx context.Context, tx *store.Tx, before Agent, a *Agent) error {
 	if err := replaceBindings(ctx, tx, before, *a); err != nil {
 		return err

@@ -209,7 +209,8 @@ func checkNames(fields api.Fields, field string, names []string) []string {
 	return names
 }
 
-// checkKnowledge checks references to knowledge sets, and returns them. It returns nil for too many.
+// checkKnowledge checks references to knowledge sets, and returns them. It returns nil for too
+// many.
 func checkKnowledge(fields api.Fields, field string, refs []KnowledgeRef) []KnowledgeRef {
 	names := make([]string, 0, maxList+1)
 	for i := range min(len(refs), maxList+1) {

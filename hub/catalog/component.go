@@ -260,8 +260,8 @@ func (c *Components[T, In, P]) own(ctx context.Context, q db.Querier, tenantID, 
 	return c.named(ctx, q, tenantID, name)
 }
 
-// Delete deletes a component. expected is the version that the caller has read, or nil. It fails with
-// api.PreconditionFailed for another version, with api.BuiltinReadonly, and with api.InUse or
+// Delete deletes a component. expected is the version that the caller has read, or nil. It fails
+// with api.PreconditionFailed for another version, with api.BuiltinReadonly, and with api.InUse or
 // api.ToolInUse if agents use it.
 func (c *Components[T, In, P]) Delete(ctx context.Context, caller api.Caller, name string, expected *int64) error {
 	return c.s.change(ctx, caller, func(tx *store.Tx) error {

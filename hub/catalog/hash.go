@@ -52,9 +52,9 @@ func (c *Components[T, In, P]) digest(v T) (string, error) {
 	return strconv.FormatInt(P(&v).common().Version, 10) + " " + text, err
 }
 
-// contentHash returns the HMAC-SHA-256 of what a client sees of an agent and of what the agent runs:
-// its fields except id, version and times, and the content of its tools, skills, MCP servers and
-// knowledge sets. The values of environments and headers of MCP servers do not count, because a
+// contentHash returns the HMAC-SHA-256 of what a client sees of an agent and of what the agent
+// runs: its fields except id, version and times, and the content of its tools, skills, MCP servers
+// and knowledge sets. The values of environments and headers of MCP servers do not count, because a
 // hash must not help to guess a secret. The provider counts by its id. The order of names in a list
 // does not count.
 func contentHash(key string, a Agent, all digests) (string, error) {

@@ -32,7 +32,8 @@ const (
 // name. Variables of the file are not replaced: they are the secrets of the hub. An agent of the
 // same name is replaced if replace is true; otherwise the error is api.NameTaken. Without access in
 // the file, a new agent is visible to the caller and to users who may change agents, and a replaced
-// one keeps its access. A file that cannot be imported is api.ArtifactInvalid, with all faults. Two files are parsed at a time.
+// one keeps its access. A file that cannot be imported is api.ArtifactInvalid, with all faults. Two
+// files are parsed at a time.
 func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byte, replace bool) (a Agent, created bool, err error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Agent{}, false, err

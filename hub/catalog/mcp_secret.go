@@ -19,8 +19,9 @@ import (
 )
 
 // Secrets of servers are sealed one by one, bound to their tenant, server, name, and destination:
-// the command, and the origin of the URL. Their names can be listed without the key. Earlier versions
-// did not bind them to the destination, nor those of environments and headers to the tenant.
+// the command, and the origin of the URL. Their names can be listed without the key. Earlier
+// versions did not bind them to the destination, nor those of environments and headers to the
+// tenant.
 var (
 	envColumn     = sealedColumn("env")
 	headersColumn = sealedColumn("headers")
@@ -106,8 +107,8 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 	return fields.Err()
 }
 
-// openSecret returns a secret of v in clear text, and whether it is sealed as now. Earlier versions did
-// not seal the query of a URL, nor bind the secret of a client to its issuer.
+// openSecret returns a secret of v in clear text, and whether it is sealed as now. Earlier versions
+// did not seal the query of a URL, nor bind the secret of a client to its issuer.
 func (s *Service) openSecret(tenantID string, v MCP, key, sealed string) (plain string, current bool, err error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if strings.HasPrefix(key, "query.") && secret.KeyID(raw) == "" {

@@ -12,8 +12,8 @@
 // change increments in its own transaction, before anything else. Changes of one tenant are
 // therefore serialized, and two equal versions have equal content.
 //
-// A tenant has at most 10,000 agents, components and providers, and 32 MiB of them. A change without
-// a difference writes nothing.
+// A tenant has at most 10,000 agents, components and providers, and 32 MiB of them. A change
+// without a difference writes nothing.
 //
 // Uploads are not trusted. A form has at most 32 parts, a tool 5 MiB, a skill 20 MiB, and an
 // imported configuration 1 MiB. The packages archive and runtime/agent bound the time and the
@@ -55,8 +55,8 @@ type Config struct {
 	Artifacts *artifact.Store
 
 	// CheckTool parses the file of a custom tool in a process that the file may end, without running
-	// it, and returns the name that the file has for the tool. The name is not trusted. An error that is not an
-	// api.ArtifactInvalid means that the file could not be checked. The check ends with ctx.
+	// it, and returns the name that the file has for the tool. The name is not trusted. An error that
+	// is not an api.ArtifactInvalid means that the file could not be checked. The check ends with ctx.
 	// Defaults to none: uploads of tools respond with 503.
 	CheckTool func(ctx context.Context, fileName, source string) (name string, err error)
 

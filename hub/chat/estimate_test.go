@@ -29,8 +29,8 @@ func accepts(events string) http.Handler {
 	})
 }
 
-// Answers whose runtime is killed count their reserves until the hard limit stops them, whatever was
-// received of them.
+// Answers whose runtime is killed count their reserves until the hard limit stops them, whatever
+// was received of them.
 func TestAnswersWithoutAReportUseTheBudget(t *testing.T) {
 	t.Parallel()
 	const usageOfOne = `event: assistant` + "\n" + `data: {"type":"assistant","uuid":"u","session_id":"s","parent_tool_use_id":null,"message":{"role":"assistant",` +
@@ -145,7 +145,8 @@ func TestTheReserveOfADeletedChat(t *testing.T) {
 	})
 }
 
-// An answer that the hub ends because it is too long or takes too long has the tokens of its runtime.
+// An answer that the hub ends because it is too long or takes too long has the tokens of its
+// runtime.
 func TestAnswersThatTheHubEndsAreCounted(t *testing.T) {
 	t.Parallel()
 	part := strings.Repeat("word ", 200<<10)

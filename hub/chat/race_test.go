@@ -2,5 +2,6 @@
 
 package chat_test
 
-// poolLoss is how much more a test may allocate, because pools drop elements with the race detector.
+// poolLoss is how much more a test may allocate, because pools drop elements with the race
+// detector.
 const poolLoss = 6

@@ -42,8 +42,8 @@ type TranscriptPage struct {
 	Next string // the cursor of a former page, or ""
 }
 
-// Transcript returns what happened in a session of the caller: every tool call, denial, duration and
-// token of the runs. It fails with api.NotFound if the runtime has no transcript, with
+// Transcript returns what happened in a session of the caller: every tool call, denial, duration
+// and token of the runs. It fails with api.NotFound if the runtime has no transcript, with
 // api.InvalidRequest for a cursor of another transcript, and with api.AgentNotDeployed or
 // api.UpstreamFailed if there is no runtime.
 func (s *Service) Transcript(ctx context.Context, caller api.Caller, agentName, id string, page TranscriptPage) (TranscriptList, error) {

@@ -60,7 +60,8 @@ func (a Agents) Mounted(ctx context.Context, name, kind string) iter.Seq2[string
 	return whole[string](ctx, a.c, a.path+"/"+segment(name)+"/"+segment(kind))
 }
 
-// Mount replaces the tools, skills or MCP servers that an agent mounts, as [Collection.Update] does.
+// Mount replaces the tools, skills or MCP servers that an agent mounts, as [Collection.Update]
+// does.
 func (a Agents) Mount(ctx context.Context, name, kind string, version int64, items []string) error {
 	return mount(ctx, a.c, a.path+"/"+segment(name)+"/"+segment(kind), version, items)
 }

@@ -23,8 +23,8 @@ const (
 	Deleting    = "deleting"
 )
 
-// Deployments controls the runtimes of agents. A change returns when it is recorded: Get returns how
-// far it is.
+// Deployments controls the runtimes of agents. A change returns when it is recorded: Get returns
+// how far it is.
 type Deployments struct{ c *Client }
 
 func deployPath(agent string) string { return "/api/v1/admin/agents/" + segment(agent) + "/deploy" }

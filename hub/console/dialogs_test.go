@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// accessible requires that a view, such as an open dialog, is accessible in both themes, and fits on
-// a phone.
+// accessible requires that a view, such as an open dialog, is accessible in both themes, and fits
+// on a phone.
 func (b *tab) accessible(view string) {
 	b.t.Helper()
 	source, err := os.ReadFile(filepath.Join("testdata", "axe", "node_modules", "axe-core", "axe.min.js"))

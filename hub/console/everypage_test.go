@@ -129,9 +129,9 @@ func (b *tab) visit(path string) {
 	b.settled()
 }
 
-// Every page for each role, with one of everything whose names have markup: nothing of it runs, both
-// themes are accessible, and it fits on a phone. A page of the console shows its heading and no
-// problem. Actions that a role lacks are not displayed.
+// Every page for each role, with one of everything whose names have markup: nothing of it runs,
+// both themes are accessible, and it fits on a phone. A page of the console shows its heading and
+// no problem. Actions that a role lacks are not displayed.
 func TestEveryPage(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile(filepath.Join("testdata", "axe", "node_modules", "axe-core", "axe.min.js"))

@@ -14,8 +14,8 @@ func (b *tab) enter(field, event string) {
 	b.settled()
 }
 
-// Enter that ends an input method chooses characters: it sends no message, saves no form and adds no
-// name. In Safari that event comes after the end of the composition, with the key code 229.
+// Enter that ends an input method chooses characters: it sends no message, saves no form and adds
+// no name. In Safari that event comes after the end of the composition, with the key code 229.
 func TestEnterOfAnInputMethod(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

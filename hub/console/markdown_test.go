@@ -188,7 +188,8 @@ func TestMarkdownOfRandomMarks(t *testing.T) {
 		await ended(stream)
 		if (root.innerHTML !== whole.innerHTML) faults.push(JSON.stringify(text) + ": " + whole.innerHTML + " and " + root.innerHTML)
 		const words = (text) => text.split("word").length
-		// Addresses of links and languages of blocks are not displayed, and a row has at most the cells of the head.
+		// Addresses of links and languages of blocks are not displayed, and a row has at most the cells
+		// of the head.
 		if (!/[[|\x60~]/.test(text) && words(whole.textContent) !== words(text)) faults.push(JSON.stringify(text) + ": " + whole.innerHTML)
 	}
 	return faults`)

@@ -43,8 +43,8 @@ func TestPagesKeepTheirSession(t *testing.T) {
 	}
 }
 
-// A limit, a fault of the hub or of a proxy, and a lost connection are not the end of a session: the
-// page says so, and tries again by itself.
+// A limit, a fault of the hub or of a proxy, and a lost connection are not the end of a session:
+// the page says so, and tries again by itself.
 func TestPagesTryAgain(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -40,8 +40,8 @@
 // idle_in_transaction_session_timeout and pool_max_conns in the URL take precedence.
 //
 // A connection pooler such as PgBouncer may be in front of PostgreSQL, in any mode that keeps a
-// connection for a transaction. Open detects it. No statement is prepared then, and each transaction
-// sets its limits. [DB.Dump] and [Load] need the server itself.
+// connection for a transaction. Open detects it. No statement is prepared then, and each
+// transaction sets its limits. [DB.Dump] and [Load] need the server itself.
 //
 // Inside [DB.Tx], use only the *sql.Tx: a call of Read would wait for a second connection while
 // concurrent transactions hold all of them.
@@ -89,8 +89,8 @@ type Config struct {
 	// and 16 for PostgreSQL.
 	MaxConns int
 
-	// ReadOnly is for callers that only read: a SQLite file is not created, its mode is not changed, and
-	// writes are rejected. Defaults to false.
+	// ReadOnly is for callers that only read: a SQLite file is not created, its mode is not changed,
+	// and writes are rejected. Defaults to false.
 	ReadOnly bool
 
 	// Logger receives applied migrations, transactions that had to be repeated, files whose
@@ -166,8 +166,8 @@ func (d *DB) Read() *sql.DB { return d.read }
 // [ErrUnavailable]: see [Unavailable].
 func (d *DB) Write() *sql.DB { return d.write }
 
-// Ping returns [ErrUnavailable] unless the database can be reached and takes writes, for which a SQLite
-// file needs a MiB on its disk. It is for a readiness probe.
+// Ping returns [ErrUnavailable] unless the database can be reached and takes writes, for which a
+// SQLite file needs a MiB on its disk. It is for a readiness probe.
 func (d *DB) Ping(ctx context.Context) error {
 	err := d.ping(ctx)
 	if err == nil && d.engine == SQLite {

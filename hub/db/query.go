@@ -141,7 +141,8 @@ func List[T any](
 	return page, total, err
 }
 
-// Rows returns the placeholders of VALUES from a number: ($1,$2),($3,$4) for two rows of two from 1.
+// Rows returns the placeholders of VALUES from a number: ($1,$2),($3,$4) for two rows of two from
+// 1.
 func Rows(first, rows, width int) string {
 	var b strings.Builder
 	for n := range rows * width {

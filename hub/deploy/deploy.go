@@ -9,8 +9,8 @@
 //	endpoint, err := service.Endpoint(ctx, tenant, "helper")
 //
 // Several hubs may share a database. Each deployment has a lease, and only its holder acts on the
-// deployment. A hub that was frozen for longer than its lease cannot change a row or a runtime: each
-// write to the database names the lease, and each call of the driver has its fencing number. A
+// deployment. A hub that was frozen for longer than its lease cannot change a row or a runtime:
+// each write to the database names the lease, and each call of the driver has its fencing number. A
 // gateway has no fence: what such a hub writes there is reversed after the next listing, in 10 s.
 //
 // A runtime is not trusted: a probe takes at most 3 s and reads at most 128 KiB of a response.
@@ -83,8 +83,8 @@ type Config struct {
 	// up to a minute. Defaults to 500 ms.
 	Backoff time.Duration
 
-	// RetryEvery is the pause between two attempts to start a failed deployment whose revision was ready
-	// before. Defaults to a minute.
+	// RetryEvery is the pause between two attempts to start a failed deployment whose revision was
+	// ready before. Defaults to a minute.
 	RetryEvery time.Duration
 
 	// WatchEvery is the pause between two probes of a running deployment. Defaults to 1 s.

@@ -1,5 +1,5 @@
-// Package doctor checks an installation and returns what is wrong with it and how to fix it. A check
-// changes nothing.
+// Package doctor checks an installation and returns what is wrong with it and how to fix it. A
+// check changes nothing.
 //
 //	results := doctor.Run(ctx, doctor.Check{Name: "disk", Do: func(context.Context) []doctor.Result {
 //		return doctor.Disk("/var/lib/hub")

@@ -11,8 +11,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 )
 
-// maxBodies is the number of requests of a deployment that begin runs and are not complete. They may
-// have 16 MiB each, and take a minute.
+// maxBodies is the number of requests of a deployment that begin runs and are not complete. They
+// may have 16 MiB each, and take a minute.
 const maxBodies = 128
 
 var errBodies = &api.Error{
@@ -57,8 +57,9 @@ func (run *directRun) end(ctx context.Context, started bool, report string) {
 	run.direct.End(ctx, started, report)
 }
 
-// runRequest is the body of a request that begins a run. Its last byte is returned after the run has
-// begun, so that a request that is not complete holds no reserve, and no run begins without one.
+// runRequest is the body of a request that begins a run. Its last byte is returned after the run
+// has begun, so that a request that is not complete holds no reserve, and no run begins without
+// one.
 type runRequest struct {
 	io.Closer
 	body     *bufio.Reader

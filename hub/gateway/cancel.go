@@ -14,8 +14,8 @@ import (
 )
 
 // Each cancel that is forwarded holds a connection, and may be sent to several runtimes, of which
-// some do not respond. A tenant and each of its deployments have a share, so that one of them cannot
-// delay all others.
+// some do not respond. A tenant and each of its deployments have a share, so that one of them
+// cannot delay all others.
 const (
 	maxCancels         = 256             // at once
 	maxTenantCancels   = 64              // at once of a tenant

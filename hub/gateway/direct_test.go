@@ -256,8 +256,8 @@ func TestConcurrentRunsHoldReserves(t *testing.T) {
 }
 
 // A run without a report, because its runtime has ended or the connection was lost, counts its
-// reserve if the runtime has accepted it: the hard limit stops the next ones. Otherwise the reserve is
-// released.
+// reserve if the runtime has accepted it: the hard limit stops the next ones. Otherwise the reserve
+// is released.
 func TestRunsWithoutAReportCountTheirReserves(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

@@ -15,11 +15,11 @@
 // client that reads nothing for 30 s is disconnected. A runtime is not trusted: it receives no
 // credential of the hub, and its redirects, protocol upgrades, informational responses, trailers
 // and headers other than those of its API do not reach a client. Its headers have at most 64 KiB.
-// Under /runtime, its bodies are not parsed: the tokens of runs are in a trailer. A browser displays
-// its pages in a sandbox. A shared cache stores no response. The detail, listings and errors, which
-// pages of the hub display, are decoded and encoded again: members without a type of the hub are
-// dropped. A detail has at most 1 MiB, an entry of a listing 64 KiB, and a listing 2,097,152
-// entries. The content of a file is forwarded.
+// Under /runtime, its bodies are not parsed: the tokens of runs are in a trailer. A browser
+// displays its pages in a sandbox. A shared cache stores no response. The detail, listings and
+// errors, which pages of the hub display, are decoded and encoded again: members without a type of
+// the hub are dropped. A detail has at most 1 MiB, an entry of a listing 64 KiB, and a listing
+// 2,097,152 entries. The content of a file is forwarded.
 //
 // A run at /runtime is counted before its client has the complete response: the last bytes of JSON,
 // or the event done of a stream. They are delayed by up to 10 s if the database is unavailable, and

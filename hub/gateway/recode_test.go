@@ -93,8 +93,8 @@ func TestJSONOfAHostileRuntime(t *testing.T) {
 	}
 }
 
-// An error of a runtime is a text, for each of the three paths. The content of a file is that of the
-// runtime.
+// An error of a runtime is a text, for each of the three paths. The content of a file is that of
+// the runtime.
 func TestErrorsOfAHostileRuntime(t *testing.T) {
 	t.Parallel()
 	const file = filesPath + "/content?path=x"

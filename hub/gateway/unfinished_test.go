@@ -28,8 +28,8 @@ func upload(t *testing.T, s *apitest.Server) net.Conn {
 	return conn
 }
 
-// Requests that are not complete hold no reserve. The runtime gets the last byte of each only when it
-// has one, and the number of those that are not complete is bounded for a deployment.
+// Requests that are not complete hold no reserve. The runtime gets the last byte of each only when
+// it has one, and the number of those that are not complete is bounded for a deployment.
 func TestUnfinishedRequests(t *testing.T) {
 	t.Parallel()
 	const most = 128

@@ -28,7 +28,8 @@ const (
 	maxOfDevice = 10
 )
 
-// Failures of an account within a minute that are all recorded. Of the later ones, one of sample is.
+// Failures of an account within a minute that are all recorded. Of the later ones, one of sample
+// is.
 const (
 	maxRecorded = 10
 	sample      = 10
@@ -51,7 +52,8 @@ const Setup = "/setup"
 
 const maxAccount = 128 // characters of the name that a failed login gave
 
-// AttemptOf returns an attempt of a client. The account is "" for a login with an identity provider.
+// AttemptOf returns an attempt of a client. The account is "" for a login with an identity
+// provider.
 func AttemptOf(from api.Caller, account string) Attempt {
 	return Attempt{
 		account: excerpt.Characters(Fold(account), maxAccount),

@@ -22,9 +22,9 @@ const (
 )
 
 // Party is who causes a hash. A party is known if it has proved an identity before: it is signed
-// in, has an invitation, or a device token of the account. Its account is apart from the same account
-// elsewhere: a guest in the same network, or a stranger who guesses the password, cannot take the
-// places of its owner. The zero value has no limit.
+// in, has an invitation, or a device token of the account. Its account is apart from the same
+// account elsewhere: a guest in the same network, or a stranger who guesses the password, cannot
+// take the places of its owner. The zero value has no limit.
 type Party struct {
 	account string
 	network string

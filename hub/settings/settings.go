@@ -3,8 +3,8 @@
 // needs no code here.
 //
 // The secrets of a value are its fields of type [agent.Secret], and the texts in its fields of any
-// type, such as the further body fields of a provider. Of the address of a provider or an MCP server,
-// the values of its query are secrets.
+// type, such as the further body fields of a provider. Of the address of a provider or an MCP
+// server, the values of its query are secrets.
 package settings
 
 import (

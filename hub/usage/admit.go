@@ -37,8 +37,8 @@ func (s *Service) Admitted(r Run, ofAgent, ofUser string, next int) (condition s
 	return admits(r, ofAgent, ofUser, next, s.store.Now())
 }
 
-// Free reports whether a run costs nothing, because no model of its agent has a price. A caller whose
-// condition of Admitted does not hold tries again with [Run].Free then.
+// Free reports whether a run costs nothing, because no model of its agent has a price. A caller
+// whose condition of Admitted does not hold tries again with [Run].Free then.
 func (s *Service) Free(ctx context.Context, q db.Querier, r Run) (bool, error) {
 	models, err := s.models(ctx, q, r.TenantID, r.AgentName)
 	for _, model := range models {

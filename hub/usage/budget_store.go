@@ -116,8 +116,8 @@ func budgetsOf(ctx context.Context, q db.Querier, r Run, now time.Time) ([]budge
 			AND (b.kind = 'agent' AND b.name = $4 OR b.kind = 'user' AND b.name = $5) ORDER BY b.kind`, today, month, r.TenantID, r.AgentName, r.UserID)
 }
 
-// LimitedUsers returns the number of users of all tenants with a hard limit, which applies to chats,
-// and not to runs at /runtime.
+// LimitedUsers returns the number of users of all tenants with a hard limit, which applies to
+// chats, and not to runs at /runtime.
 func LimitedUsers(ctx context.Context, q db.Querier) (int, error) {
 	return db.Value[int](ctx, q, "count budgets", `SELECT COUNT(*) FROM usage_budgets WHERE kind = 'user' AND hard > 0`)
 }

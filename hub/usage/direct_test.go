@@ -153,8 +153,9 @@ func (s *server) awaitLock() {
 	}, patience, 20*time.Millisecond)
 }
 
-// The runs of a hub that was killed count their reserves, marked as estimated, and there is no moment
-// in which they do not. A hub that was only suspended replaces these counts at the ends of its runs.
+// The runs of a hub that was killed count their reserves, marked as estimated, and there is no
+// moment in which they do not. A hub that was only suspended replaces these counts at the ends of
+// its runs.
 func TestReservesOfAHubThatWasKilled(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {

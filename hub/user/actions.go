@@ -31,8 +31,9 @@ const (
 	targetInvite = "invite"
 )
 
-// RecordFailure records a login or a setup that failed, unless only a sample is recorded. The reason
-// is invalid_credentials, account_disabled, invalid_setup_token, or that of package external.
+// RecordFailure records a login or a setup that failed, unless only a sample is recorded. The
+// reason is invalid_credentials, account_disabled, invalid_setup_token, or that of package
+// external.
 func RecordFailure(tx *store.Tx, e auditlog.Event, reason string, counted password.Counted) {
 	if counted.Entries > 0 {
 		tx.Record(actionLoginFailed.Record(e, loginFailedDetail{Reason: reason, Attempts: counted.Sampled()}))

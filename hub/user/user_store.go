@@ -89,8 +89,8 @@ func HasUsers(ctx context.Context, q db.Querier, tenantID string) (bool, error) 
 	return db.Value[bool](ctx, q, "read users", `SELECT EXISTS (SELECT 1 FROM members WHERE tenant_id = $1)`, tenantID)
 }
 
-// otherAdmins counts the admins without u who can sign in in the mode of the hub: with the issuer of
-// the user who makes the change, not with a former one of the tenant.
+// otherAdmins counts the admins without u who can sign in in the mode of the hub: with the issuer
+// of the user who makes the change, not with a former one of the tenant.
 func (s *Service) otherAdmins(ctx context.Context, tx *store.Tx, u User) (int, error) {
 	return db.Value[int](ctx, tx, "count admins", `SELECT COUNT(*) FROM members
 		WHERE tenant_id = $1 AND role = $2 AND status = $3 AND auth_source = $4 AND id <> $5 AND COALESCE(issuer, '') =

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goneWithin bounds the wait for a killed group. Its processes end late on a busy machine, and after
-// this time if they are blocked in the kernel.
+// goneWithin bounds the wait for a killed group. Its processes end late on a busy machine, and
+// after this time if they are blocked in the kernel.
 const goneWithin = 2 * time.Second
 
 func attributes(given *syscall.SysProcAttr) *syscall.SysProcAttr {

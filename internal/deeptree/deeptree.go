@@ -1,6 +1,6 @@
-// Package deeptree deletes directories that other programs have filled: with directories that cannot be
-// changed, or so many levels that a descriptor of each would be too many. The content of directories is
-// moved up.
+// Package deeptree deletes directories that other programs have filled: with directories that
+// cannot be changed, or so many levels that a descriptor of each would be too many. The content of
+// directories is moved up.
 package deeptree
 
 import (
@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 )
 
-// Remove deletes a directory with its content. A missing one is not an error. After an error, a part of
-// the directory may remain.
+// Remove deletes a directory with its content. A missing one is not an error. After an error, a
+// part of the directory may remain.
 func Remove(dir string) error {
 	if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil

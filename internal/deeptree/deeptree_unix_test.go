@@ -13,8 +13,8 @@ import (
 	"github.com/seed93082962/agenthost/internal/deeptree"
 )
 
-// A tree with more levels than the process may have descriptors is deleted, and what links in it lead
-// to is not.
+// A tree with more levels than the process may have descriptors is deleted, and what links in it
+// lead to is not.
 func TestRemove(t *testing.T) {
 	top := t.TempDir()
 	outside := filepath.Join(top, "outside")

@@ -102,8 +102,8 @@ var (
 	noSniff  = []string{"nosniff"}
 )
 
-// Marshal returns v as JSON without the escapes for HTML, which no response is: with them, a text of
-// markup is six times as long.
+// Marshal returns v as JSON without the escapes for HTML, which no response is: with them, a text
+// of markup is six times as long.
 func Marshal(v any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

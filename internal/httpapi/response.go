@@ -23,8 +23,8 @@ type response struct {
 // largeJSON is the number of bytes from which a JSON body is large.
 const largeJSON = 64 << 10
 
-// OnLarge sets a function that a [Document] calls before a body of more than 64 KiB. Its error is that
-// of the document. w is the writer that Wrap passes to the handler.
+// OnLarge sets a function that a [Document] calls before a body of more than 64 KiB. Its error is
+// that of the document. w is the writer that Wrap passes to the handler.
 func OnLarge(w http.ResponseWriter, f func() error) {
 	if res := responseOf(w); res != nil {
 		res.large = f
@@ -50,8 +50,8 @@ func SetRoute(w http.ResponseWriter, pattern string) {
 	}
 }
 
-// StatusOf returns the status of the response that has begun, or 0. w is the writer that Wrap passes
-// to the handler, or a wrapper of it.
+// StatusOf returns the status of the response that has begun, or 0. w is the writer that Wrap
+// passes to the handler, or a wrapper of it.
 func StatusOf(w http.ResponseWriter) int {
 	if res := responseOf(w); res != nil {
 		return res.status

@@ -35,7 +35,8 @@ func (s *Stream) Enter(begin byte) error {
 	return nil
 }
 
-// More reports whether the object or array has another member. After the last one, it reads its end.
+// More reports whether the object or array has another member. After the last one, it reads its
+// end.
 func (s *Stream) More() (bool, error) {
 	s.window.left = s.window.most
 	switch s.decoder.PeekKind() {

@@ -1,4 +1,5 @@
-// Package longpath bounds the paths that models and clients send. It needs only the standard library.
+// Package longpath bounds the paths that models and clients send. It needs only the standard
+// library.
 package longpath
 
 import "errors"

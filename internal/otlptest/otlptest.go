@@ -114,8 +114,8 @@ const (
 )
 
 // AwaitChat waits for the spans of a chat with an agent and a model, each of which is the parent of
-// the next one: from the request of the client, which has the header Traceparent, to the call of the
-// model. It returns the Traceparent of that call.
+// the next one: from the request of the client, which has the header Traceparent, to the call of
+// the model. It returns the Traceparent of that call.
 func (r *Receiver) AwaitChat(t *testing.T, agent, model string) string {
 	t.Helper()
 	before := parent

@@ -12,9 +12,9 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Traced returns a transport that sends requests of a trace with its traceparent. If the span in the
-// context of a request is recorded, the request has a span of its own, which ends with the body of
-// the response. Other requests are sent as they are.
+// Traced returns a transport that sends requests of a trace with its traceparent. If the span in
+// the context of a request is recorded, the request has a span of its own, which ends with the body
+// of the response. Other requests are sent as they are.
 func Traced(next http.RoundTripper) http.RoundTripper { return traced{next} }
 
 type traced struct{ http.RoundTripper }

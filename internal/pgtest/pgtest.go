@@ -30,9 +30,9 @@ import (
 // written to it.
 const EnvURL = "TEST_DATABASE_URL"
 
-// EnvBin is the environment variable with the directory of initdb, postgres and the client programs.
-// It defaults to the newest of /usr/lib/postgresql/*/bin, as on Debian, and then to the directory
-// of initdb in the PATH.
+// EnvBin is the environment variable with the directory of initdb, postgres and the client
+// programs. It defaults to the newest of /usr/lib/postgresql/*/bin, as on Debian, and then to the
+// directory of initdb in the PATH.
 const EnvBin = "TEST_POSTGRES_BIN"
 
 // The servers that the tests of this binary share.

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// poolerConfig is the file of a PgBouncer in front of one server. In the mode of transactions, it has
-// fewer connections to the server than a hub has to the pooler.
+// poolerConfig is the file of a PgBouncer in front of one server. In the mode of transactions, it
+// has fewer connections to the server than a hub has to the pooler.
 const poolerConfig = `[databases]
 * = %s
 [pgbouncer]
@@ -38,8 +38,8 @@ kill -TERM $pid 2>/dev/null
 wait $pid
 `
 
-// Pooler returns the URL of the database of address through a PgBouncer, which the test starts. mode is
-// transaction or session.
+// Pooler returns the URL of the database of address through a PgBouncer, which the test starts.
+// mode is transaction or session.
 func Pooler(t testing.TB, address, mode string) string {
 	t.Helper()
 	u, err := url.Parse(address)

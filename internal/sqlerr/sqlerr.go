@@ -84,8 +84,8 @@ func Unavailable(err error) bool {
 		isCode(err, sqliteBusy, sqliteLocked, sqliteProtocol, sqliteIOErr, sqliteFull, sqliteCantOpen, sqliteNoMem)
 }
 
-// Disconnected reports whether PostgreSQL, or a pooler in front of it, ended the connection with the
-// error.
+// Disconnected reports whether PostgreSQL, or a pooler in front of it, ended the connection with
+// the error.
 func Disconnected(err error) bool {
 	return has(err, "08", "57", "25P03") && State(err) != "57014" // which cancels only the statement
 }

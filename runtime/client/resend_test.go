@@ -13,8 +13,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// A request on a connection that the runtime resets is sent again, also after a part of its body was
-// written. A run without an id is not: the runtime could have accepted it.
+// A request on a connection that the runtime resets is sent again, also after a part of its body
+// was written. A run without an id is not: the runtime could have accepted it.
 func TestRequestsOnResetConnections(t *testing.T) {
 	var mu sync.Mutex // guards used and requests
 	used := map[string]bool{}

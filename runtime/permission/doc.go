@@ -108,8 +108,8 @@
 // may wait for forever, are not approved.
 //
 // git gets options that disable the programs that the configuration of a repository names. No
-// option disables filters and core.worktree: git status and git diff are executed by a script, which
-// fails if git config finds one in the configuration of the repository. git also reads a repository
-// outside of the working directory, if the one in it refers to that: through a .git file, commondir,
-// alternates or links.
+// option disables filters and core.worktree: git status and git diff are executed by a script,
+// which fails if git config finds one in the configuration of the repository. git also reads a
+// repository outside of the working directory, if the one in it refers to that: through a .git
+// file, commondir, alternates or links.
 package permission

@@ -51,8 +51,8 @@ const (
 	maxSearched = 64 << 20 // bytes of the paths of files in which links are searched
 	maxLinks    = 1000     // protected names that are links
 
-	// reuse is how long the links of a search are used, in times of its duration. A link that a command
-	// creates meanwhile is no protection: the command could change what it leads to.
+	// reuse is how long the links of a search are used, in times of its duration. A link that a
+	// command creates meanwhile is no protection: the command could change what it leads to.
 	reuse = 20
 )
 
@@ -65,7 +65,8 @@ type links struct {
 	until   time.Time
 }
 
-// linkTargets returns where the links lead whose name is protected, and whether all of them were found.
+// linkTargets returns where the links lead whose name is protected, and whether all of them were
+// found.
 func (d *directory) linkTargets(ctx context.Context) (targets []string, all bool) {
 	if d.resolve == nil || d.cwd == "" {
 		return nil, true

@@ -75,8 +75,8 @@ func TestWritesToProtectedPathsAreNotApproved(t *testing.T) {
 	require.NoError(t, check(p, "Write", false, input("file_path", "deep/editor/new.json")), "a pattern names what the link leads to")
 }
 
-// A link of a protected name is found wherever it is, by one search for many checks. If there are too
-// many, each change needs a pattern.
+// A link of a protected name is found wherever it is, by one search for many checks. If there are
+// too many, each change needs a pattern.
 func TestLinksInALargeDirectory(t *testing.T) {
 	dir := t.TempDir()
 	const dirs, files = 11, 10_000

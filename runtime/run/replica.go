@@ -206,8 +206,8 @@ func (p *replica) probe() bool {
 	}
 }
 
-// try reads and writes an entry under an id that no run has. A bus that fails with ErrChanged is not
-// available yet: the leader of a cluster without a majority compares with a write of an earlier
+// try reads and writes an entry under an id that no run has. A bus that fails with ErrChanged is
+// not available yet: the leader of a cluster without a majority compares with a write of an earlier
 // attempt that it cannot commit. If that write was committed, the next attempt reads it.
 func (p *replica) try(ctx context.Context) error {
 	e, err := p.bus.Get(ctx, p.owner)

@@ -167,8 +167,8 @@ func errno(e unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(e)}
 }
 
-// noDatagrams denies pairs of sockets that are not streams: such a socket can be sent to the address
-// of another one.
+// noDatagrams denies pairs of sockets that are not streams: such a socket can be sent to the
+// address of another one.
 func noDatagrams(info *arch.Info) []bpf.Instruction {
 	return onCall(info, "socketpair",
 		argument(0),

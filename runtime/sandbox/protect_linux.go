@@ -79,8 +79,8 @@ func (s *Sandbox) createGitFiles() bool {
 }
 
 // protectedPaths returns the outermost protected paths that exist. A directory that cannot be read,
-// and one of the working directory for which a bound is reached, is one of them as a whole. It also returns
-// the sockets of other programs.
+// and one of the working directory for which a bound is reached, is one of them as a whole. It also
+// returns the sockets of other programs.
 func (s *Sandbox) protectedPaths() (paths, sockets []string) {
 	top := &scan{s: s, entries: maxScanned, paths: maxProtected}
 	for _, path := range s.policy.Protected {

@@ -97,8 +97,8 @@ func TestProtectedPathsInUnreadableDirectories(t *testing.T) {
 	}
 }
 
-// The search has a bound. A directory for which it is reached is read-only as a whole, and others are
-// not.
+// The search has a bound. A directory for which it is reached is read-only as a whole, and others
+// are not.
 func TestProtectedPathsOfALargeDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 700 {
@@ -169,8 +169,8 @@ func TestLinksAmongManyNames(t *testing.T) {
 	require.Contains(t, output, "own\nown\n")
 }
 
-// The links that a command leaves do not delay the next one: what they lead to is found in a bounded
-// number of steps, or the directory is read-only.
+// The links that a command leaves do not delay the next one: what they lead to is found in a
+// bounded number of steps, or the directory is read-only.
 func TestLongLinks(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, func(p *sandbox.Policy) { p.Dir, p.Protects = dir, dotted })

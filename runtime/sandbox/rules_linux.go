@@ -48,8 +48,8 @@ func newScope() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "ruleset"), nil
 }
 
-// newRuleset returns a Landlock ruleset. Without the network, the command has no ports. Of the sockets
-// of other programs, it can connect to those in sockets.
+// newRuleset returns a Landlock ruleset. Without the network, the command has no ports. Of the
+// sockets of other programs, it can connect to those in sockets.
 func newRuleset(abi int, read, write, sockets []string, network bool) (*os.File, error) {
 	handled := accessOf(abi)
 	attributes := landlock.RulesetAttr{HandledAccessFS: handled}

@@ -55,8 +55,8 @@ for name in sys.argv[1:]:
 print("tried")
 END`
 
-// A command cannot connect to other programs through sockets in the working directory. It has its own
-// ones, also at a name that a program has left.
+// A command cannot connect to other programs through sockets in the working directory. It has its
+// own ones, also at a name that a program has left.
 func TestSocketsOfOtherPrograms(t *testing.T) {
 	names := []string{"top.sock", "a/b/deep.sock", ".dotted.sock", ".git/daemon.ipc", ".cache/x/y.sock", "sub/.run/z.sock", strings.Repeat("long/", 40) + "socket", "datagram"}
 	for kernel, simulate := range kernels {

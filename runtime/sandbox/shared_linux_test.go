@@ -42,7 +42,8 @@ if __name__ == "__main__":
     memory.unlink()
 `
 
-// multiprocessing of Python has semaphores, shared memory and processes that find them by their names.
+// multiprocessing of Python has semaphores, shared memory and processes that find them by their
+// names.
 func TestMultiprocessing(t *testing.T) {
 	for kernel, simulate := range kernels {
 		for _, network := range []sandbox.Network{sandbox.NetworkProxy, sandbox.NetworkNone, sandbox.NetworkAll} {
@@ -116,7 +117,8 @@ except OSError as e:
 print(os.close(os.open("own", NEW)), os.link("own", "linked"), os.unlink("own"), os.listdir())
 `
 
-// Without namespaces, the names of shared memory are those of one command. Names outside do not exist.
+// Without namespaces, the names of shared memory are those of one command. Names outside do not
+// exist.
 func TestSharedNames(t *testing.T) {
 	sandbox.SimulateKernel(t, -1)
 	canary, err := os.CreateTemp("/dev/shm", "agenthost-test-")

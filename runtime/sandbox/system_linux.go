@@ -139,8 +139,8 @@ func without(paths, hidden []string) (visible []string) {
 	return visible
 }
 
-// follow returns an existing path without symbolic links, unless one of them is in writable. It takes
-// the steps that it needs from left: each is one name, or 64 bytes of the path to it.
+// follow returns an existing path without symbolic links, unless one of them is in writable. It
+// takes the steps that it needs from left: each is one name, or 64 bytes of the path to it.
 func follow(path string, writable []string, left *int) (target string, ok bool) {
 	at, names := "/", strings.Split(path, "/")
 	for links := 0; len(names) > 0; {

@@ -153,7 +153,8 @@ func TestProxyTunnelsHaveAName(t *testing.T) {
 	}
 }
 
-// tunnel connects to a host and a port through the proxy. hello is the first message of a TLS client with a name.
+// tunnel connects to a host and a port through the proxy. hello is the first message of a TLS
+// client with a name.
 const tunnel = `
 import socket, ssl, sys
 def connect():
@@ -183,7 +184,8 @@ def finish(s):
     except ssl.SSLWantReadError: pass
 `
 
-// Programs that send a hello in records of 7 bytes, without a name, and with an extension that encrypts it.
+// Programs that send a hello in records of 7 bytes, without a name, and with an extension that
+// encrypts it.
 const (
 	smallRecords = tunnel + `
 h = hello(sys.argv[3])

@@ -67,8 +67,8 @@ database must be empty or absent, and the encryption key that of the former hub.
 	}
 }
 
-// clientPrograms returns the programs in a directory, or in PATH for "". They get only the variables
-// that they read, and no secret of the hub.
+// clientPrograms returns the programs in a directory, or in PATH for "". They get only the
+// variables that they read, and no secret of the hub.
 func clientPrograms(dir string) db.Programs {
 	var p db.Programs
 	for _, variable := range os.Environ() {

@@ -93,9 +93,9 @@ func (s *settings) certDir() (string, error) {
 	return filepath.Join(s.getenv("HOME"), ".docker"), nil
 }
 
-// Where a container has its id: the engine mounts files from a directory with that name, and without
-// a namespace of control groups, theirs have it. A container without a name has a part as its host
-// name.
+// Where a container has its id: the engine mounts files from a directory with that name, and
+// without a namespace of control groups, theirs have it. A container without a name has a part as
+// its host name.
 var (
 	mountedID = regexp.MustCompile(`/([0-9a-f]{64})/(?:hostname|hosts|resolv\.conf) /etc/(?:hostname|hosts|resolv\.conf) `)
 	groupID   = regexp.MustCompile(`(?m)^\d+:[^\n]*[/-]([0-9a-f]{64})(?:\.scope)?$`)

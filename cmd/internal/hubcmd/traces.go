@@ -30,8 +30,8 @@ type containerTraces struct {
 	receiver string // host:port
 }
 
-// containerTraces returns nothing if the hub exports no traces, or to an address of its own machine,
-// which a container does not reach.
+// containerTraces returns nothing if the hub exports no traces, or to an address of its own
+// machine, which a container does not reach.
 func (s *settings) containerTraces(log *slog.Logger) (t containerTraces) {
 	text, err := s.Endpoint()
 	if err != nil || !s.Traces() {

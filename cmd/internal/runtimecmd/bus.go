@@ -37,8 +37,9 @@ func openBus(ctx context.Context, cfg natsbus.Config, log *slog.Logger) (*natsbu
 	return bus, nil
 }
 
-// childBus connects the runtime of a deployment to the bus of its environment, which a platform with
-// several replicas of a deployment sets. It returns nil without one, and the files with secrets.
+// childBus connects the runtime of a deployment to the bus of its environment, which a platform
+// with several replicas of a deployment sets. It returns nil without one, and the files with
+// secrets.
 func childBus(getenv func(string) string, log *slog.Logger) (bus *natsbus.Bus, secrets []string, err error) {
 	var s settings
 	var own struct {

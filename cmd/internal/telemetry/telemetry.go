@@ -78,8 +78,8 @@ func (c *Config) resource(ctx context.Context) (*resource.Resource, error) {
 	return resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attributes...))
 }
 
-// maxSeries bounds the series of one metric. Measurements beyond it are added to one series with the
-// label otel_metric_overflow.
+// maxSeries bounds the series of one metric. Measurements beyond it are added to one series with
+// the label otel_metric_overflow.
 const maxSeries = 5000
 
 // measure builds the meter provider with a registry of its own.

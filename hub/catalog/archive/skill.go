@@ -108,8 +108,8 @@ func (s *spool) readDocument(in io.Reader) error {
 
 func isBinary(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }
 
-// strip removes the folder that SKILL.md is in from all names, and returns it. A SKILL.md below that
-// folder belongs to the skill.
+// strip removes the folder that SKILL.md is in from all names, and returns it. A SKILL.md below
+// that folder belongs to the skill.
 func (s *spool) strip() (folder string, err error) {
 	found := ""
 	for _, f := range s.files {

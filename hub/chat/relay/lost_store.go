@@ -31,7 +31,8 @@ func (r *Relay) endFormer(ctx context.Context, tx *sql.Tx, in Run) (former usage
 	return r.countLost(ctx, tx, lost, in.SessionKey)
 }
 
-// EndFormer ends the run of a session that a push replaces, whose lease has passed, if there is one.
+// EndFormer ends the run of a session that a push replaces, whose lease has passed, if there is
+// one.
 func (r *Relay) EndFormer(ctx context.Context, tx *sql.Tx, in Run) error {
 	_, err := r.endFormer(ctx, tx, in)
 	return err
@@ -82,8 +83,8 @@ func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, workerID stri
 		WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial'`, l.TenantID, l.SessionKey, l.RunID)
 }
 
-// saveLate stores an answer whose run has completed while the hub could not renew the lease: another
-// hub has ended it, and no later one has its run. It reports whether the answer is stored.
+// saveLate stores an answer whose run has completed while the hub could not renew the lease:
+// another hub has ended it, and no later one has its run. It reports whether the answer is stored.
 func saveLate(ctx context.Context, tx *sql.Tx, a *Answer) (saved bool, err error) {
 	if a.saved || a.text.end == nil || a.end.Status != StatusCompleted {
 		return a.saved, nil

@@ -187,8 +187,8 @@ func (r *Relay) Close() error {
 	return nil
 }
 
-// maxUnsaved is the number of answers that have ended and are not stored, from which no further ones
-// begin. The memory of all is bounded in addition.
+// maxUnsaved is the number of answers that have ended and are not stored, from which no further
+// ones begin. The memory of all is bounded in addition.
 const maxUnsaved = 2000
 
 // ErrRelayed is returned by [Relay.Start] if this hub relays the answer of the run.

@@ -239,8 +239,8 @@ func (a *Answer) counted() usage.Run {
 }
 
 // stored reports the result of a batch. The next tick tries again if the database was unavailable,
-// until the hub ends: the answers hold their memory, and no further ones begin if they are too many.
-// An answer that could not be stored stays partial, and its lease ends by itself.
+// until the hub ends: the answers hold their memory, and no further ones begin if they are too
+// many. An answer that could not be stored stays partial, and its lease ends by itself.
 func (r *Relay) stored(batch []*Answer, err error) {
 	if err != nil {
 		r.store.Logger.Warn("storing answers failed", "err", err)

@@ -6,8 +6,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// limits applies deployment settings of an agent. No platform has several replicas without a bus and
-// a limit of processes together.
+// limits applies deployment settings of an agent. No platform has several replicas without a bus
+// and a limit of processes together.
 func (s *subject) limits() {
 	denied := request(s.claim.Key, "first")
 	denied.Deployment = agent.Deployment{Replicas: 2, Processes: 64}

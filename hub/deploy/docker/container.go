@@ -61,8 +61,8 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 	})
 }
 
-// place returns the container of a revision in a network of its tenant, which it creates if there is
-// none with these settings. r is the present one, if it has a name, and data a volume.
+// place returns the container of a revision in a network of its tenant, which it creates if there
+// is none with these settings. r is the present one, if it has a name, and data a volume.
 func (d *Driver) place(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request, data string, r runtimeContainer) (n name, err error) {
 	if err := d.lock(ctx); err != nil {
 		return n, err

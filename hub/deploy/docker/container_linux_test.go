@@ -114,8 +114,8 @@ func TestHubInAContainer(t *testing.T) {
 		if shared {
 			reaches(t, mine, addr+":8080", "the hub, which requires a token")
 		} else {
-			// The engine replaces its rules when it creates a network, as other tests do: they are absent for an
-			// instant.
+			// The engine replaces its rules when it creates a network, as other tests do: they are absent
+			// for an instant.
 			require.Eventually(t, func() bool { return !connects(t, mine, addr+":8080") }, patience, time.Second)
 		}
 		require.False(t, connects(t, mine, addr+":2375"))

@@ -74,8 +74,8 @@ type Config struct {
 	// Subnets are divided into the networks of tenants. Defaults to 10.213.0.0/16, for 1,024.
 	Subnets []netip.Prefix
 
-	// Memory bounds the memory of a container in bytes, unless its agent has a limit of its own, as for
-	// the next fields. There is no swap. Defaults to 1 GiB.
+	// Memory bounds the memory of a container in bytes, unless its agent has a limit of its own, as
+	// for the next fields. There is no swap. Defaults to 1 GiB.
 	Memory int64
 
 	// CPUs bounds the processor time of a container. Defaults to 1.

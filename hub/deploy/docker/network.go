@@ -21,8 +21,8 @@ type tenantNetwork struct {
 	published bool // runtimes have a port on the loopback address, otherwise the hub is connected
 }
 
-// networkPrefix is that of the names of networks. The engine gives a container the default route and
-// the published ports of the network whose name is the first in lexical order: a hub that is a
+// networkPrefix is that of the names of networks. The engine gives a container the default route
+// and the published ports of the network whose name is the first in lexical order: a hub that is a
 // container retains its own.
 const networkPrefix = "zz-agenthost-"
 

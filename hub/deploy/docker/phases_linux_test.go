@@ -65,7 +65,8 @@ func (h *hub) serves(revision int) {
 }
 
 // A hub is killed at a call of the engine in each phase of a deployment, before or after the engine
-// has done it. The next hub completes the phase. Nothing is doubled, and in the end nothing is left.
+// has done it. The next hub completes the phase. Nothing is doubled, and in the end nothing is
+// left.
 func TestHubIsKilledInEachPhase(t *testing.T) {
 	t.Parallel()
 	var g gate
@@ -112,8 +113,8 @@ func TestHubIsKilledInEachPhase(t *testing.T) {
 	require.Eventually(t, func() bool { return len(networks(t, found.Container.Config.Labels["agenthost.owner"])) == 0 }, patience, 100*time.Millisecond)
 }
 
-// Two hubs with one database have one container of a deployment, also when one is killed. A hub with
-// another database does not touch it.
+// Two hubs with one database have one container of a deployment, also when one is killed. A hub
+// with another database does not touch it.
 func TestTwoHubsAndAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	database := "DATABASE_URL=" + pgtest.Start(t).URL(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/moby/moby/api/types/network"
 )
 
-// A network of a tenant has a subnet of subnetBits bits, with addresses for maxMembers runtimes, the
-// gateway and the hubs that are containers.
+// A network of a tenant has a subnet of subnetBits bits, with addresses for maxMembers runtimes,
+// the gateway and the hubs that are containers.
 const (
 	subnetBits = 26
 	maxMembers = 50

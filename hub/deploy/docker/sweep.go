@@ -11,13 +11,13 @@ const sweepTimeout = 10 * time.Minute
 
 // unusedFor is how long a record of a claim belongs to nothing until it is removed, in times of
 // Config.Timeout. A method of a hub that was frozen in the meantime has ended by then: the clock of
-// the machine, which is also that of the engine, continued. The engine may still do the last call of
-// the method, which has no effect without the record.
+// the machine, which is also that of the engine, continued. The engine may still do the last call
+// of the method, which has no effect without the record.
 const unusedFor = 10
 
-// sweep removes what belongs to no deployment: the networks of an owner, which a hub that was killed
-// may have left, the records of claims, and the requests of removed containers. members are the
-// containers of each network. It continues after the call: there may be many.
+// sweep removes what belongs to no deployment: the networks of an owner, which a hub that was
+// killed may have left, the records of claims, and the requests of removed containers. members are
+// the containers of each network. It continues after the call: there may be many.
 func (d *Driver) sweep(owner string, members map[string]int) {
 	if !d.sweeping.TryLock() {
 		return

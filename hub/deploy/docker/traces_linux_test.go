@@ -26,8 +26,8 @@ func reachable(t *testing.T) net.Listener {
 	return l
 }
 
-// One trace leads from the client through the hub and the container to the upstream. The engine does
-// not show the key of the receiver, which the container has.
+// One trace leads from the client through the hub and the container to the upstream. The engine
+// does not show the key of the receiver, which the container has.
 func TestTraceOfAContainer(t *testing.T) {
 	t.Parallel()
 	receiver := otlptest.Start(t, reachable(t))

@@ -10,8 +10,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Apply creates the objects of a revision, which have no effect at first, or makes them those of the
-// request again, and then starts its pods. If former pods of the revision end, it waits for that.
+// Apply creates the objects of a revision, which have no effect at first, or makes them those of
+// the request again, and then starts its pods. If former pods of the revision end, it waits for
+// that.
 func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request) error {
 	if err := errors.Join(checkEnv(req), d.CheckDeployment(req.Deployment)); err != nil {
 		return err
@@ -93,7 +94,8 @@ func (d *Driver) prepare(ctx context.Context, claim deploy.Claim, r revision, re
 	return errChanged
 }
 
-// launch delivers the request and starts new pods. Those of a former start, which have crashed, end.
+// launch delivers the request and starts new pods. Those of a former start, which have crashed,
+// end.
 func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req deploy.Request) error {
 	m := d.manifest(claim, r.number, string(r.app.UID))
 	request, err := m.secret(&req)
@@ -127,8 +129,8 @@ func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req
 	return d.apply(ctx, deployments, app, &r.app.object)
 }
 
-// SetKeys replaces the file with the keys in the Secret of each revision, and then changes the pods,
-// so that their kubelet mounts it without delay. The runtimes read it again within a second.
+// SetKeys replaces the file with the keys in the Secret of each revision, and then changes the
+// pods, so that their kubelet mounts it without delay. The runtimes read it again within a second.
 func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
 	texts := make([]string, len(keys))
 	for i, key := range keys {

@@ -15,9 +15,9 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
 )
 
-// BenchmarkObserve observes each of n deployments that have not changed, as a hub does every second.
-// It reports the time until a hub that starts knows them all, the memory of their objects, and the
-// calls of the API server.
+// BenchmarkObserve observes each of n deployments that have not changed, as a hub does every
+// second. It reports the time until a hub that starts knows them all, the memory of their objects,
+// and the calls of the API server.
 func BenchmarkObserve(b *testing.B) {
 	for _, n := range []int{1000, 2000} { // 2000 deployments have 10,000 objects
 		b.Run(fmt.Sprint(n), func(b *testing.B) { observe(b, n) })

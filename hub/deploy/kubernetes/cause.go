@@ -59,8 +59,8 @@ func (p *pod) eviction(cfg *Config) string {
 	return fmt.Sprintf("its node has evicted it, as it does with a pod that has more than %s of files: %s", cfg.Scratch, message)
 }
 
-// preparing reports whether the node creates the containers of a pod, of which none was started, and
-// nothing has failed: it pulls the image, for example.
+// preparing reports whether the node creates the containers of a pod, of which none was started,
+// and nothing has failed: it pulls the image, for example.
 func (p *pod) preparing(cfg *Config) bool {
 	for _, c := range p.Status.Containers {
 		if w := c.State.Waiting; w == nil || c.LastState.Terminated != nil || w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {

@@ -15,8 +15,8 @@ import (
 )
 
 // drift returns the first field of a spec that is not the one that was applied, and who manages it,
-// or "". The lists of a Service are complete, and a NetworkPolicy is equal: any other field may make
-// it wider.
+// or "". The lists of a Service are complete, and a NetworkPolicy is equal: any other field may
+// make it wider.
 func drift(u *unstructured.Unstructured) string {
 	kind := u.GetKind()
 	text, recorded := u.GetAnnotations()[noteApplied]

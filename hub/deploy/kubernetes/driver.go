@@ -1,5 +1,5 @@
-// Package kubernetes runs deployments in a Kubernetes cluster: a Deployment, a Secret, a Service and
-// a NetworkPolicy for each revision, in one namespace.
+// Package kubernetes runs deployments in a Kubernetes cluster: a Deployment, a Secret, a Service
+// and a NetworkPolicy for each revision, in one namespace.
 //
 //	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 //	if err != nil { ... }
@@ -195,8 +195,8 @@ func New(cfg Config) (*Driver, error) {
 	return d, nil
 }
 
-// PrivateNetworks returns the networks that no runtime reaches: the private ones, and the link-local
-// ones, in which clouds have the service with the credentials of a node.
+// PrivateNetworks returns the networks that no runtime reaches: the private ones, and the
+// link-local ones, in which clouds have the service with the credentials of a node.
 func PrivateNetworks() (all []netip.Prefix) {
 	for _, text := range []string{
 		"10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fe80::/10",
@@ -216,8 +216,8 @@ func (d *Driver) Close() error {
 // Backend returns "kubernetes".
 func (d *Driver) Backend() string { return "kubernetes" }
 
-// CheckDeployment returns an error for several replicas without a bus, and for a limit of processes,
-// which a pod cannot have.
+// CheckDeployment returns an error for several replicas without a bus, and for a limit of
+// processes, which a pod cannot have.
 func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
 	switch {
 	case wanted.Replicas > 1 && d.cfg.Bus == nil:

@@ -38,12 +38,12 @@ func NewIssuer(seed []byte, account, bucket string) (*Issuer, error) {
 // Credentials returns the content of a credentials file for a scope, with a new key. They are valid
 // until the account revokes them.
 //
-// Permissions are by subject. A user reads the states of runs with a request that has the subject in
-// its body: it can list and read those of other scopes, which have random ids of runs and replicas.
-// The responses of the server have no permissions: a user that names the entry of another run as
-// the subject of a response replaces it. That is no cancel. The owner of the run stores the entry
-// again within seconds, and other replicas cannot cancel the run until then. Use an account for each
-// runtime if they attack each other.
+// Permissions are by subject. A user reads the states of runs with a request that has the subject
+// in its body: it can list and read those of other scopes, which have random ids of runs and
+// replicas. The responses of the server have no permissions: a user that names the entry of another
+// run as the subject of a response replaces it. That is no cancel. The owner of the run stores the
+// entry again within seconds, and other replicas cannot cancel the run until then. Use an account
+// for each runtime if they attack each other.
 func (i *Issuer) Credentials(scope string) ([]byte, error) {
 	if !bucketName.MatchString(scope) {
 		return nil, errors.New("issue credentials: the scope is malformed")

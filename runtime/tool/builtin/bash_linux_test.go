@@ -13,8 +13,8 @@ import (
 // connect is a function of bash that sends a request to the proxy.
 const connect = `connect() { exec 3<>/dev/tcp/127.0.0.1/${http_proxy##*:}; printf "CONNECT $1 HTTP/1.0\\r\\n\\r\\n" >&3; cat <&3 >/dev/null; }; `
 
-// Denied connections are in the result, once, also if the command ignores them. The result of a failed
-// command ends with the settings that permit more, if an access may have been denied.
+// Denied connections are in the result, once, also if the command ignores them. The result of a
+// failed command ends with the settings that permit more, if an access may have been denied.
 func TestBashReportsDenials(t *testing.T) {
 	b := setup(t, withEnv, inSandbox(t))
 	const settings = "An operator permits more with sandbox.read, sandbox.write, sandbox.network and sandbox.domains of the agent."

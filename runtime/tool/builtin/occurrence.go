@@ -8,8 +8,8 @@ import (
 // occurrence is a part of a file that is replaced, in bytes.
 type occurrence struct{ from, to int }
 
-// occurrences iterates over where data contains text. A text without "\r" is found with both kinds of
-// line ends, because Read shows them alike. The time is linear in the size of data.
+// occurrences iterates over where data contains text. A text without "\r" is found with both kinds
+// of line ends, because Read shows them alike. The time is linear in the size of data.
 func occurrences(data, text []byte) iter.Seq[occurrence] {
 	if bytes.IndexByte(text, '\n') < 0 || bytes.IndexByte(text, '\r') >= 0 {
 		return exact(data, text)
@@ -78,8 +78,8 @@ func replace(data, text, replacement []byte) (changed []byte, first int) {
 	return append(changed, data[at:]...), first
 }
 
-// origins say which line end of a text a line end of its replacement has: for the last lines that both
-// have, counted from the end, else from the start.
+// origins say which line end of a text a line end of its replacement has: for the last lines that
+// both have, counted from the end, else from the start.
 type origins struct {
 	old, new int // line ends of the text and of the replacement
 	same     int // those between last lines that are equal

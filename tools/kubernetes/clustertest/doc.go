@@ -1,5 +1,6 @@
 // Package clustertest starts a Kubernetes control plane for tests: etcd, kube-apiserver,
-// kube-controller-manager and kube-scheduler, the real programs, and nodes whose pods are processes.
+// kube-controller-manager and kube-scheduler, the real programs, and nodes whose pods are
+// processes.
 //
 //	func TestMain(m *testing.M) { cluster.Main(m) }
 //

@@ -26,7 +26,8 @@ const (
 	envContainer = "AGENTHOST_CONTAINER" // the path of a sandbox
 )
 
-// Main runs the tests of a package in namespaces in which [Start] can be called. It does not return.
+// Main runs the tests of a package in namespaces in which [Start] can be called. It does not
+// return.
 func Main(m *testing.M) {
 	code, err := 1, error(nil)
 	switch {

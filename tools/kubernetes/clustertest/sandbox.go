@@ -53,8 +53,8 @@ func (s sandbox) outOfMemory() bool {
 	return false
 }
 
-// enterContainer makes this process, which has namespaces of its own, the program of a container. It
-// returns only if that fails.
+// enterContainer makes this process, which has namespaces of its own, the program of a container.
+// It returns only if that fails.
 func enterContainer(path string) error {
 	runtime.LockOSThread()
 	text, err := os.ReadFile(path)

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// forwarder accepts connections to the ports of services, in the place of kube-proxy. A port without
-// a ready endpoint rejects connections.
+// forwarder accepts connections to the ports of services, in the place of kube-proxy. A port
+// without a ready endpoint rejects connections.
 type forwarder struct {
 	services  listers.ServiceLister
 	slices    slices.EndpointSliceLister

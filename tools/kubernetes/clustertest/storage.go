@@ -30,8 +30,8 @@ func (c *Cluster) createClass(ctx context.Context) error {
 	return err
 }
 
-// provideVolumes creates a volume for each claim of the class, and deletes those that were released,
-// until the context ends.
+// provideVolumes creates a volume for each claim of the class, and deletes those that were
+// released, until the context ends.
 func (c *Cluster) provideVolumes(ctx context.Context) {
 	factory := informers.NewSharedInformerFactory(c.client, 0)
 	claims := factory.Core().V1().PersistentVolumeClaims().Lister()

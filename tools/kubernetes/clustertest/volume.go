@@ -26,7 +26,8 @@ func (p *pod) volumeDir(name string) string {
 	return filepath.Join(p.dir, "volumes", name)
 }
 
-// syncVolumes creates the volumes, and writes the present content of Secrets and ConfigMaps to them.
+// syncVolumes creates the volumes, and writes the present content of Secrets and ConfigMaps to
+// them.
 func (p *pod) syncVolumes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -132,8 +133,8 @@ type file struct {
 	mode int32
 }
 
-// syncFiles writes the files of a volume as a kubelet does: all of a version appear together, by one
-// rename of the link ..data.
+// syncFiles writes the files of a volume as a kubelet does: all of a version appear together, by
+// one rename of the link ..data.
 func (p *pod) syncFiles(ctx context.Context, dir string, mode int32, sources []core.VolumeProjection) error {
 	files := map[string]file{}
 	for _, source := range sources {

@@ -88,8 +88,8 @@ func startPaying(t *testing.T, b *bill) *modeltest.Upstream {
 	})))
 }
 
-// deployPaying deploys the paying agent. Its subagents have models with long names, so that the report
-// of a run with all of them has more than a KiB.
+// deployPaying deploys the paying agent. Its subagents have models with long names, so that the
+// report of a run with all of them has more than a KiB.
 func (in *installation) deployPaying(t *testing.T, c *client) {
 	in.paying = startPaying(t, &in.bill)
 	var provider struct{ ID string }
@@ -115,8 +115,8 @@ func (c *client) noteKey(t *testing.T, agent string) {
 		object{"period": "month", "unit": "tokens", "hard": 1e12, "reserve": reserve}, nil))
 }
 
-// checkBill requires that the hub has counted what the upstreams bill: exactly, or at least that, if
-// something is marked as estimated. No run may be in progress.
+// checkBill requires that the hub has counted what the upstreams bill: exactly, or at least that,
+// if something is marked as estimated. No run may be in progress.
 func (k *checker) checkBill(ctx context.Context) {
 	var last error
 	_ = eventually(ctx, patience, func(ctx context.Context) error { // the last error is a finding

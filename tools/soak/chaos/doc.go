@@ -6,11 +6,11 @@
 // are compared with what the API returns: no acknowledged write is missing, no answer is in
 // another chat, each change has its audit entry and each entry its change, the hash chain
 // verifies, each answer and each run at /runtime is counted once, no deployment or chat is stuck,
-// and no process is left over. Every 20 s, and at the end, the bill of the upstreams is compared with
-// the usage of the hub, which is equal, or at least that and marked as estimated: callers leave before
-// the end of an answer, delete its chat, limit its time, do not complete a request, or run nine
-// subagents with long names of models. One test damages the database of an installation, and requires that
-// the comparison finds each damage.
+// and no process is left over. Every 20 s, and at the end, the bill of the upstreams is compared
+// with the usage of the hub, which is equal, or at least that and marked as estimated: callers
+// leave before the end of an answer, delete its chat, limit its time, do not complete a request, or
+// run nine subagents with long names of models. One test damages the database of an installation,
+// and requires that the comparison finds each damage.
 //
 // Other tests damage what an installation needs, and make the same comparison: the database is away
 // for more than a minute; packets of each

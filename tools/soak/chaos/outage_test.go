@@ -14,8 +14,8 @@ import (
 // request.
 const outage = 70 * time.Second
 
-// While the database is away for more than a minute, and the hub and the runtimes live, the answers in
-// progress end. When it is back, each has its text and its tokens: none is partial.
+// While the database is away for more than a minute, and the hub and the runtimes live, the answers
+// in progress end. When it is back, each has its text and its tokens: none is partial.
 func TestLongOutageOfTheDatabase(t *testing.T) {
 	in := newInstallation(t, 1, true)
 	c := in.setUp(t)

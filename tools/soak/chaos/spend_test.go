@@ -51,8 +51,8 @@ func (c *client) spend(ctx context.Context, _ *state) {
 
 func question0(kind string) string { return kind + rand.Text() + "#0" }
 
-// leaveChat sends a question in a new chat, and leaves when it has received a word. It may delete the
-// chat before.
+// leaveChat sends a question in a new chat, and leaves when it has received a word. It may delete
+// the chat before.
 func (c *client) leaveChat(ctx context.Context, kind, word string, remove bool) error {
 	user := c.users[random.IntN(len(c.users))]
 	chat, err := user.newChat(ctx, payingAgent, kind)

@@ -123,8 +123,8 @@ func (m Mount) isAgain() bool {
 	return m.Kind == MountProtect || m.Kind == MountKeep || m.Kind == MountHide
 }
 
-// mountAgain mounts what is at target on itself, a link too, or hides it. A name in a directory that a command has
-// replaced with a link since it was found is skipped.
+// mountAgain mounts what is at target on itself, a link too, or hides it. A name in a directory
+// that a command has replaced with a link since it was found is skipped.
 func (m Mount) mountAgain(target string) error {
 	at, err := openWithoutLinks(target, syscall.O_NOFOLLOW)
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {

@@ -8,10 +8,10 @@ import (
 	"unsafe"
 )
 
-// Where a command has no mounts of its own, /dev/shm is that of the system, which it cannot use. The
-// kernel stops it when it may open, link or remove a file there, and the launcher does so with files in
-// memory, whose names only this command has. A call for another file continues, with the rights of the
-// command.
+// Where a command has no mounts of its own, /dev/shm is that of the system, which it cannot use.
+// The kernel stops it when it may open, link or remove a file there, and the launcher does so with
+// files in memory, whose names only this command has. A call for another file continues, with the
+// rights of the command.
 
 const (
 	sharedDirectory = "/dev/shm/"
@@ -58,8 +58,8 @@ func (n *notification) openFlags() int {
 	return int(n.args[2]) // 32 bits
 }
 
-// sharedName returns the name in /dev/shm of the file whose path is an argument of the call, or "" for
-// another file.
+// sharedName returns the name in /dev/shm of the file whose path is an argument of the call, or ""
+// for another file.
 func (n *notification) sharedName(argument int) string {
 	var text [len(sharedDirectory) + maxName + 1]byte
 	size := n.read(argument, text[:])

@@ -36,8 +36,8 @@ type notification struct {
 }
 
 // filterAndNotify sets a seccomp program, and returns the descriptor of its notifications. It is
-// closed when a program is executed. A signal that does not kill the process interrupts no call that is
-// being executed, on kernels that can do so (Linux 5.19): the call would be executed twice.
+// closed when a program is executed. A signal that does not kill the process interrupts no call
+// that is being executed, on kernels that can do so (Linux 5.19): the call would be executed twice.
 func filterAndNotify(call int, program []byte) (int, error) {
 	f := newFilterProgram(program)
 	fd, _, errno := syscall.RawSyscall(uintptr(call), seccompSetFilter, seccompListener|seccompKillable, uintptr(unsafe.Pointer(&f))) // the argument of a system call
