@@ -213,7 +213,7 @@ func logouts(t *testing.T) attack {
 func names(t *testing.T) attack {
 	h := startHub(t, sqlite)
 	lengths := []int{10, 60, 100, 120, 200, 900, 2000, 20_000}
-	return attack{server: h.server, pause: 200 * time.Millisecond, parallel: 2, peak: 128 * mib, other: h.signIn(),
+	return attack{server: h.server, pause: 200 * time.Millisecond, parallel: 2, peak: 96 * mib, other: h.signIn(),
 		step: func(ctx context.Context, n int) error {
 			name := func(i int) string {
 				text := fmt.Sprintf("a%d-%d-", n, i)

@@ -85,6 +85,8 @@ func (s *server) tail() string {
 }
 
 // sample is a measurement of a server and its workers. What is not known is 0.
+// sample is the state of a server. Its memory is without the pages of its program, which all processes
+// share: 44 MiB of the hub, most of them of libraries.
 type sample struct{ memory, goroutines, files, database int64 }
 
 var goroutines = regexp.MustCompile(`(?m)^go_goroutines (\d+)`)
@@ -99,8 +101,8 @@ func (s *server) sample(ctx context.Context) (now sample, err error) {
 			continue // a process of an attack
 		}
 		statm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-		if fields := strings.Fields(string(statm)); len(fields) > 1 {
-			now.memory += number(fields[1]) * int64(os.Getpagesize())
+		if fields := strings.Fields(string(statm)); len(fields) > 2 {
+			now.memory += (number(fields[1]) - number(fields[2])) * int64(os.Getpagesize())
 		}
 	}
 	open, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.pid))
