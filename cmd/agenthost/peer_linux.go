@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"io"
 	"net/netip"
 	"os"
 	"strconv"
@@ -10,36 +9,44 @@ import (
 )
 
 // ofAnotherUser reports whether the client of a connection to a loopback port is a program of
-// another user of this computer. A program of root may forward the connection of a browser.
+// another user of this computer, or may be one, because it has closed the connection and so its
+// socket has no user. A program of root may forward the connection of a browser.
 func ofAnotherUser(client, server netip.AddrPort) bool {
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} { // a socket of IPv6 can have an address of IPv4
+	if end, found := endOf(client.Port(), server.Port()); found {
+		return !end.established || end.uid != 0 && end.uid != os.Getuid()
+	}
+	// The connection is of another network namespace, because a port was forwarded, or the client has
+	// reset it.
+	end, found := endOf(server.Port(), client.Port())
+	return found && !end.established
+}
+
+// connectionEnd is the socket at one end of a connection.
+type connectionEnd struct {
+	uid         int // 0 also for a socket that was closed
+	established bool
+}
+
+// endOf returns the socket with a local and a remote port in the tables of proc_net_tcp(5). One of
+// IPv6 can have an address of IPv4.
+func endOf(local, remote uint16) (end connectionEnd, found bool) {
+	const address, peer, state, user, established = 1, 2, 3, 7, "01"
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		file, err := os.Open(table)
 		if err != nil {
 			continue
 		}
-		uid := ownerOf(file, client.Port(), server.Port())
+		for lines := bufio.NewScanner(file); lines.Scan() && !found; {
+			fields := strings.Fields(lines.Text())
+			if len(fields) <= user || hexPort(fields[address]) != local || hexPort(fields[peer]) != remote {
+				continue
+			}
+			uid, err := strconv.Atoi(fields[user])
+			end, found = connectionEnd{uid, fields[state] == established}, err == nil
+		}
 		_ = file.Close()
-		if uid >= 0 {
-			return uid != 0 && uid != os.Getuid()
-		}
 	}
-	return false // the connection is of another network namespace: a port was forwarded
-}
-
-// ownerOf returns the user of the socket with a local and a remote port in a table of
-// proc_net_tcp(5), or -1.
-func ownerOf(table io.Reader, local, remote uint16) int {
-	const address, peer, user = 1, 2, 7
-	for lines := bufio.NewScanner(table); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) <= user || hexPort(fields[address]) != local || hexPort(fields[peer]) != remote {
-			continue
-		}
-		if uid, err := strconv.Atoi(fields[user]); err == nil {
-			return uid
-		}
-	}
-	return -1
+	return end, found
 }
 
 // hexPort returns the port of an address in the form "0100007F:1F90", or 0.

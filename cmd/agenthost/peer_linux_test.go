@@ -1,19 +1,54 @@
 package main_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
+	"strconv"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/internal/usertest"
 )
+
+// closeAtOnce sends a request to end a sign-in as another user, and the end of the connection in the
+// same packet: its socket has no user when the request is read.
+func closeAtOnce(t *testing.T, port int, challenge string, reset bool) {
+	t.Helper()
+	var fd int
+	var err error
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		runtime.LockOSThread() // the thread ends with this function
+		if _, err = unix.SetfsuidRetUid(usertest.Unprivileged); err == nil {
+			fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		}
+	}()
+	<-opened
+	require.NoError(t, err)
+	require.NoError(t, unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_CORK, 1))
+	if reset {
+		require.NoError(t, unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_CORK, 0))
+		require.NoError(t, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}))
+	}
+	require.NoError(t, unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}))
+	_, err = fmt.Fprintf(fdWriter(fd), "GET /?error=access_denied&state=%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", challenge, port)
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(fd))
+}
+
+type fdWriter int
+
+func (fd fdWriter) Write(p []byte) (int, error) { return unix.Write(int(fd), p) }
 
 // Programs of other users of the computer, which can read the challenge in the arguments of the
 // browser, neither end nor complete a sign-in.
@@ -42,7 +77,14 @@ func TestOtherUsersDoNotEndASignIn(t *testing.T) {
 		return string(out)
 	}
 	if os.Getuid() == 0 { // CI is; another user cannot become one
-		require.Contains(t, get(&syscall.Credential{Uid: usertest.Unprivileged, Gid: usertest.Unprivileged}), http.StatusText(http.StatusNotFound))
+		other := &syscall.Credential{Uid: usertest.Unprivileged, Gid: usertest.Unprivileged}
+		require.Contains(t, get(other), http.StatusText(http.StatusNotFound))
+		port, err := strconv.Atoi(shown[2])
+		require.NoError(t, err)
+		for i := range 100 {
+			closeAtOnce(t, port, shown[3], i%2 == 1)
+		}
+		require.Contains(t, get(other), http.StatusText(http.StatusNotFound), "the sign-in continues")
 	}
 	require.Contains(t, get(nil), "Not signed in")
 	require.Equal(t, 3, login.Exit(t))
