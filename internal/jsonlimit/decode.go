@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +41,38 @@ func Unmarshal(data []byte, v any) error {
 		return nil
 	}
 	return describe(err)
+}
+
+// UnmarshalAs is Unmarshal for a type that need not have tags: if a field of it has none, names are
+// compared in any letter case, and a field occurs once.
+func UnmarshalAs[T any](data []byte) (T, error) {
+	var v T
+	err := json.Unmarshal(data, &v, exact, json.MatchCaseInsensitiveNames(!tagged(reflect.TypeFor[T](), nil)))
+	if err != nil {
+		return v, describe(err)
+	}
+	return v, nil
+}
+
+// tagged reports whether all fields that are decoded have the name of a member in a tag.
+func tagged(t reflect.Type, seen []reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return tagged(t.Elem(), seen)
+	case reflect.Struct:
+	default:
+		return true
+	}
+	if slices.Contains(seen, t) || reflect.PointerTo(t).Implements(reflect.TypeFor[stdjson.Unmarshaler]()) {
+		return true
+	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.IsExported() && name == "" && !f.Anonymous || name != "-" && !tagged(f.Type, append(seen, t)) {
+			return false
+		}
+	}
+	return true
 }
 
 // Members returns the members of a JSON object, whose names occur once. Unlike [Unmarshal], it does

@@ -118,13 +118,13 @@ func Func[In any](spec Spec, fn func(ctx context.Context, in In) (string, error)
 	})
 }
 
-// Typed returns a Tool that calls fn with a decoded input. The names of members are those of the
-// JSON tags of In, in the same letter case. The model receives the error of fn, or an error if its
+// Typed returns a Tool that calls fn with a decoded input. If all fields of In have JSON tags, the
+// names of members have the same letter case. The model receives the error of fn, or an error if its
 // input does not match In.
 func Typed[In any](spec Spec, fn func(ctx context.Context, in In) (Result, error)) Tool {
 	return New(spec, func(ctx context.Context, call Call) (Result, error) {
-		var in In
-		if err := jsonlimit.Unmarshal(call.Input, &in); err != nil {
+		in, err := jsonlimit.UnmarshalAs[In](call.Input)
+		if err != nil {
 			return Result{}, fmt.Errorf("the input does not match: %w", err)
 		}
 		return fn(ctx, in)

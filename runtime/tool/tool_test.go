@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,4 +101,28 @@ func TestFuncForwardsItsContext(t *testing.T) {
 		func(ctx context.Context, _ struct{}) (string, error) { return "", context.Cause(ctx) })
 	_, err := wait.Call(ctx, tool.Call{Input: json.RawMessage(`{}`)})
 	require.ErrorIs(t, err, over)
+}
+
+// Fields without tags have members in any letter case, once.
+func TestFieldsWithoutTags(t *testing.T) {
+	type point struct{ X, Y int }
+	type input struct {
+		Name   string `json:"name"`
+		Points []*point
+	}
+	draw := tool.Func(tool.Spec{Name: "draw"}, func(_ context.Context, in input) (string, error) {
+		return fmt.Sprint(in.Name, *in.Points[0]), nil
+	})
+	call := func(text string) (tool.Result, error) {
+		return draw.Call(t.Context(), tool.Call{Input: json.RawMessage(text)})
+	}
+	for _, text := range []string{`{"name":"a","points":[{"x":1,"y":2}]}`, `{"Name":"a","Points":[{"X":1,"Y":2}]}`} {
+		res, err := call(text)
+		require.NoError(t, err)
+		require.Equal(t, "a{1 2}", res.Output)
+	}
+	for _, text := range []string{`{"name":"a","points":[],"Points":[]}`, `{"name":"a","points":[{"x":1,"X":2}]}`} {
+		_, err := call(text)
+		require.ErrorContains(t, err, "must not occur twice")
+	}
 }
