@@ -54,10 +54,11 @@ func (c *contract) catalog(admin string) {
 	c.components(admin)
 }
 
-// stale sends a change of an old version, and the same one for what does not exist.
+// stale sends a change and a deletion of an old version, and the change for what does not exist.
 func (c *contract) stale(path, token, body string) {
 	c.t.Helper()
 	c.reject(412, api.PreconditionFailed, "PUT", path, token, body, "If-Match", "99")
+	c.reject(412, api.PreconditionFailed, "DELETE", path, token, "", "If-Match", "99")
 	name := path[strings.LastIndex(path, "/")+1:]
 	c.reject(404, api.NotFound, "PUT", strings.TrimSuffix(path, name)+"nobody", token, strings.Replace(body, `"`+name+`"`, `"nobody"`, 1))
 }

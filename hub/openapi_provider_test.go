@@ -54,6 +54,7 @@ func (c *contract) providers(admin string) {
 	c.ok(200, "POST", providers+"/probe", admin, full)
 	c.ok(200, "PUT", rich, admin, strings.Replace(strings.Replace(full, "Gateway", "Rich", 1), "h-1234", "h-5678", 1))
 	c.faulty("PUT", rich, admin, with(`,"apiKeyHeader":"a b"`), with(`,"baseUrl":"https://a.example?ü=1"`))
+	c.reject(412, api.PreconditionFailed, "DELETE", rich, admin, "", "If-Match", "99")
 	c.ok(204, "DELETE", rich, admin, "")
 	c.send("PUT", path, admin, with(models+`,"apiKey":null,"authStyle":"none"`), "If-Match", `1`).want(200)
 	c.reject(412, api.PreconditionFailed, "PUT", path, admin, with(models), "If-Match", `"1"`)
