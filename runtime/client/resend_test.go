@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,16 +17,11 @@ import (
 // A request on a connection that the runtime resets is sent again, also after a part of its body
 // was written. A run without an id is not: the runtime could have accepted it.
 func TestRequestsOnResetConnections(t *testing.T) {
-	var mu sync.Mutex // guards used and requests
-	used := map[string]bool{}
-	requests := 0
+	var used sync.Map // addresses of connections
+	var requests atomic.Int64
 	c := raw(t, func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		again := used[r.RemoteAddr]
-		used[r.RemoteAddr] = true
-		requests++
-		mu.Unlock()
-		if again {
+		requests.Add(1)
+		if _, again := used.LoadOrStore(r.RemoteAddr, true); again {
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err == nil {
 				_ = conn.(*net.TCPConn).SetLinger(0) // a reset
@@ -53,8 +49,8 @@ func TestRequestsOnResetConnections(t *testing.T) {
 		_, err = c.Health(t.Context())
 		require.NoError(t, err)
 	}
-	before := requests
+	before := requests.Load()
 	_, err := c.Complete(t.Context(), "helper", wire.RunRequest{Message: long.Message})
 	require.ErrorContains(t, err, "call runtime")
-	require.Equal(t, before+1, requests)
+	require.Equal(t, before+1, requests.Load())
 }
