@@ -29,7 +29,7 @@ type target struct {
 }
 
 func newDirectory(cfg Config) directory {
-	d := directory{resolve: cfg.Resolve, links: &links{}}
+	d := directory{resolve: cfg.Resolve, links: &links{turn: make(chan struct{}, 1)}}
 	if cfg.CWD != "" {
 		d.cwd = path.Clean(filepath.ToSlash(cfg.CWD))
 	}

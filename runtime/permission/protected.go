@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -59,7 +58,7 @@ const (
 // links are the links in the working directory whose name is protected, as a repository may have
 // .vscode as a link to another directory.
 type links struct {
-	mu      sync.Mutex // guards all fields
+	turn    chan struct{} // has an element while a call uses the fields below
 	targets []string
 	all     bool // there are no others
 	until   time.Time
@@ -72,8 +71,12 @@ func (d *directory) linkTargets(ctx context.Context) (targets []string, all bool
 		return nil, true
 	}
 	l := d.links
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return nil, false
+	}
 	started := time.Now()
 	if started.Before(l.until) {
 		return l.targets, l.all

@@ -256,3 +256,37 @@ func TestDeniesRead(t *testing.T) {
 		}
 	}
 }
+
+// A call ends with its time, also while another one searches links.
+func TestCallsDoNotWaitForASearch(t *testing.T) {
+	dir, _ := realDir(t)
+	require.NoError(t, os.Symlink("editor", filepath.Join(dir, ".vscode")))
+	searching, proceed := make(chan struct{}), make(chan struct{})
+	p, err := permission.New(permission.Config{Mode: permission.ModeAcceptEdits, CWD: dir, Resolve: func(path string) (string, error) {
+		if path == ".vscode" {
+			close(searching)
+			<-proceed
+		}
+		return path, nil
+	}})
+	require.NoError(t, err)
+	edit := func(ctx context.Context) error {
+		_, err := p.Check(ctx, permission.Tool{Name: "Edit"}, []byte(`{"file_path":"main.go"}`))
+		return err
+	}
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- edit(t.Context()) }()
+	<-searching
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { second <- edit(ctx) }()
+	cancel()
+	select {
+	case err := <-second:
+		require.ErrorIs(t, err, context.Canceled)
+	case <-time.After(10 * time.Second):
+		close(proceed)
+		require.Fail(t, "the call waits for the search of another one")
+	}
+	close(proceed)
+	require.NoError(t, <-first)
+}
