@@ -9,16 +9,15 @@ import (
 )
 
 // ofAnotherUser reports whether the client of a connection to a loopback port is a program of
-// another user of this computer, or may be one, because it has closed the connection and so its
-// socket has no user. A program of root may forward the connection of a browser.
+// another user of this computer, or may be one, because it has closed or reset the connection and
+// so its socket has no user or does not exist. A program of root may forward the connection of a
+// browser.
 func ofAnotherUser(client, server netip.AddrPort) bool {
-	if end, found := endOf(client.Port(), server.Port()); found {
-		return !end.established || end.uid != 0 && end.uid != os.Getuid()
+	if _, err := os.Stat("/proc/net/tcp"); err != nil {
+		return false // as on other systems
 	}
-	// The connection is of another network namespace, because a port was forwarded, or the client has
-	// reset it.
-	end, found := endOf(server.Port(), client.Port())
-	return found && !end.established
+	end, found := endOf(client.Port(), server.Port())
+	return !found || !end.established || end.uid != 0 && end.uid != os.Getuid()
 }
 
 // connectionEnd is the socket at one end of a connection.

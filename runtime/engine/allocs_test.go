@@ -31,7 +31,7 @@ func runAllocs(t *testing.T, tokens int, change func(*engine.Config)) float64 {
 	require.NoError(t, err)
 	out := engine.OutputFunc(func(wire.Payload) {})
 	least := math.Inf(1) // other goroutines of the process allocate too
-	for range 10 {
+	for range 100 {
 		least = min(least, testing.AllocsPerRun(2, func() {
 			in := s.input
 			in.Session, err = s.store.Open(t.Context(), "agent", "")
