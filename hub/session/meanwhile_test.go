@@ -87,7 +87,7 @@ func TestATokenThatIsIssuedDuringTheCommand(t *testing.T) {
 	s := newCluster(t, pgtest.URL(t)).start(nil)
 	_, token := s.issue(s.cluster.signedIn(s.setup()))
 	command := s.cluster.start(func(c *config) { c.Offline = true })
-	s.exec(`UPDATE cli_tokens SET revoked_at = 1`)
+	s.exec(`UPDATE cli_tokens SET revoked_at = created_at`)
 	s.meanwhile(`UPDATE tenants SET version = version + 1`, func() response {
 		_, err := command.accounts.ResetPassword(t.Context(), "root")
 		require.NoError(t, err)
