@@ -47,8 +47,9 @@ type Attempt struct {
 	device  string // of the account, or ""
 }
 
-// Setup is the account of incorrect setup tokens. A username never contains a slash.
-const Setup = "/setup"
+// setup is the account of incorrect setup tokens. A username never contains a slash, and the
+// account of a name that a client gave neither.
+const setup = "/setup"
 
 const maxAccount = 128 // characters of the name that a failed login gave
 
@@ -56,9 +57,16 @@ const maxAccount = 128 // characters of the name that a failed login gave
 // provider.
 func AttemptOf(from api.Caller, account string) Attempt {
 	return Attempt{
-		account: excerpt.Characters(Fold(account), maxAccount),
+		account: strings.ReplaceAll(excerpt.Characters(Fold(account), maxAccount), "/", "\\"),
 		address: api.AddressOf(from.RemoteIP), network: api.NetworkOf(from.RemoteIP),
 	}
+}
+
+// SetupOf returns an attempt of a client to create the first user.
+func SetupOf(from api.Caller) Attempt {
+	a := AttemptOf(from, "")
+	a.account = setup
+	return a
 }
 
 // On returns the attempt with the device, or "", on which the account has signed in.
@@ -69,7 +77,7 @@ func (a Attempt) On(device string) Attempt {
 
 // limitsAccount reports whether the failures of all networks lock the account. Those of the setup
 // would lock out the operator.
-func (a Attempt) limitsAccount() bool { return a.account != "" && !strings.HasPrefix(a.account, "/") }
+func (a Attempt) limitsAccount() bool { return a.account != "" && a.account != setup }
 
 // deviceAccount returns the account that counts the failures of the device.
 func (a Attempt) deviceAccount() string { return "/device/" + a.device }

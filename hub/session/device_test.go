@@ -171,3 +171,21 @@ func TestGuessesForOneAccountAreBoundedOverAllNetworks(t *testing.T) {
 		s.loginFrom(t.Context(), "10.1.0.1:1", "root", password).want(http.StatusOK) // a time of an incorrect clock
 	})
 }
+
+// A stranger who knows the id of a device, which is that of its first session, uses none of its
+// budget. Nor is the name of the setup an account.
+func TestNamesAreNotAccountsOfDevices(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		s := c.start(nil)
+		root := s.setup()
+		var id string
+		require.NoError(t, s.db.Read().QueryRowContext(t.Context(), `SELECT device FROM sessions`).Scan(&id))
+		for i, name := range []string{"/device/" + id, "/DEVICE/" + id, "/setup"} {
+			for n := range 12 {
+				s.loginFrom(t.Context(), fmt.Sprintf("192.0.%d.%d:443", i, n), name, "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			}
+		}
+		require.Zero(t, s.count(`SELECT COUNT(*) FROM login_accounts WHERE account_fold LIKE '/%'`))
+		s.loginOn(root.device(), "root", password).want(http.StatusOK)
+	})
+}

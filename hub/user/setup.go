@@ -137,7 +137,7 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput
 	}
 	ctx, cancel := password.Detached(ctx)
 	defer cancel()
-	attempt := password.AttemptOf(from, password.Setup)
+	attempt := password.SetupOf(from)
 	if err := s.passwords.Start(ctx, attempt); err != nil {
 		return err
 	}
