@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -78,10 +80,20 @@ func compare(before, after row, from, to agent.Provider) updateDetail {
 		Values:    settings.Replaced(from, to),
 		Enabled:   auditlog.Diff(before.Enabled, after.Enabled),
 	}
+	if detail.Settings == nil && detail.Values == nil && !sameJSON(from.Body, to.Body) {
+		detail.Values = []string{"body"} // of another structure, whose lines are the same
+	}
 	if !slices.Equal(before.Models, after.Models) {
 		detail.Models = &auditlog.Change[[]string]{From: modelIDs(before.Models), To: modelIDs(after.Models)}
 	}
 	return detail
+}
+
+// sameJSON reports whether two values have the same JSON.
+func sameJSON(a, b any) bool {
+	one, errA := json.Marshal(a)
+	two, errB := json.Marshal(b)
+	return errA == nil && errB == nil && bytes.Equal(one, two)
 }
 
 // lines returns the settings that have no column, without the values of secrets.

@@ -207,3 +207,39 @@ func with(body object, name string, value any) object {
 	body[name] = value
 	return body
 }
+
+// Each part of a body has an identity of its own: *** is its value, and a change of the structure
+// alone is stored too.
+func TestTheStructureOfABodyIsStored(t *testing.T) {
+	each(t, func(t *testing.T, s *server) {
+		made := s.acme.Post(admin, with(everySetting(t), "body", object{"seed": 1})).Want(http.StatusCreated)
+		id := made["id"].(string)
+		path := admin + "/" + id
+		put := func(body object) map[string]any {
+			made["body"] = body
+			s.acme.Put(path, made).Want(http.StatusOK)
+			_, open, err := s.service.Open(t.Context(), s.db.Read(), "acme", id)
+			require.NoError(t, err)
+			return open.Body
+		}
+		version := 1
+		for _, body := range []object{
+			{"seed": []any{1.0}}, {"seed": []any{[]any{1.0}}}, {"a": object{"b": 1.0}}, {"a.b": 1.0},
+			{"stop": "planted"}, {"stop": []any{"planted-2"}}, {"stop": object{"": "planted-3"}}, {"stop": []any{[]any{"planted-4"}}},
+			{"l": []any{[]any{1.0}, 2.0}}, {"l": []any{1.0, []any{2.0}}}, {"n": "true"}, {"n": true},
+			{"a": object{"b": object{"c": "planted-5"}}, "a.b": object{"c": "planted-6"}},
+		} {
+			require.EqualValues(t, body, put(body))
+			version++
+			require.EqualValues(t, version, s.acme.Get(path).Want(http.StatusOK)["version"], body)
+		}
+		for range 20 { // maps have no order
+			require.EqualValues(t, object{"a": object{"b": object{"c": "planted-5"}}, "a.b": object{"c": "planted-6"}},
+				put(object{"a": object{"b": object{"c": "***"}}, "a.b": object{"c": "***"}}))
+		}
+		require.EqualValues(t, version, s.acme.Get(path).Want(http.StatusOK)["version"])
+		made["body"] = object{"a": object{"b.c": "***"}}
+		s.acme.Put(path, made).Error(http.StatusBadRequest, api.ValidationFailed)
+		require.NotContains(t, strings.Join(s.Audit("acme"), "\n"), "planted")
+	})
+}

@@ -77,8 +77,9 @@ func replace(v reflect.Value, key string, any bool, do func(key, secret string) 
 		if !v.IsNil() {
 			fresh.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
 		}
+		chosen := any || v.Type().Elem().Kind() == reflect.Interface // its values have paths too
 		for name, value := range v.Seq2() {
-			fresh.SetMapIndex(name, replace(value, join(key, quoted(name.String(), any)), any, do))
+			fresh.SetMapIndex(name, replace(value, join(key, quoted(name.String(), chosen)), any, do))
 		}
 	}
 	return fresh
