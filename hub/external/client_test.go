@@ -146,6 +146,36 @@ func TestSecretsAreSealedAndSealedAgain(t *testing.T) {
 	})
 }
 
+// A changed row sends the secret to no other server. That of an earlier version is bound at the start.
+func TestTheSecretOfAClientIsBoundToItsIssuer(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		own, other := newStandIn(s), newStandIn(s)
+		s.register("acme", own)
+		exec := func(query string, value any) {
+			_, err := s.db.Write().ExecContext(t.Context(), query, value)
+			require.NoError(t, err)
+		}
+		rebind := func() int {
+			n, err := s.store.Rebind(t.Context(), external.Sealed()...)
+			require.NoError(t, err)
+			return n
+		}
+		newBrowser(t).enter(s.url, "acme")
+		exec(`UPDATE tenant_clients SET issuer = $1`, other.URL)
+		require.Zero(t, rebind())
+		newBrowser(t).get(s.url+"/auth/login?org=acme").refused(http.StatusServiceUnavailable, api.Unavailable)
+		require.Zero(t, other.calls["/token"])
+
+		exec(`UPDATE tenant_clients SET issuer = $1`, own.URL)
+		newBrowser(t).enter(s.url, "acme")
+		former := s.ring.Seal([]byte("secret-acme"), secret.AAD("tenant_clients", "client_secret_enc", "acme"))
+		exec(`UPDATE tenant_clients SET client_secret_enc = $1`, former)
+		require.Equal(t, 1, rebind())
+		newBrowser(t).enter(s.url, "acme")
+		require.Zero(t, rebind())
+	})
+}
+
 // There is one default as long as there is an organization, whatever happens at the same time.
 func TestRaceForTheDefaultOrganization(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {

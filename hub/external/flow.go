@@ -73,7 +73,7 @@ func (c client) callback() string {
 }
 
 func (s *Service) oauth(c client, m metadata) (*oauth2.Config, error) {
-	plain, err := s.open(c, c.secretEnc, sealedSecret)
+	plain, err := s.open(c, c.secretEnc, sealedSecret.Place(c.Org, c.Issuer))
 	if err != nil {
 		return nil, err
 	}

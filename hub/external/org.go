@@ -41,7 +41,7 @@ func (s *Service) globalClient() (*client, error) {
 	c := &client{global: true, TenantClient: TenantClient{
 		Org: api.DefaultTenant, Provider: providerOIDC, Issuer: g.Issuer, ClientID: g.ClientID, GroupsClaim: g.GroupsClaim,
 	}}
-	c.secretEnc = s.store.Keyring.Seal([]byte(g.ClientSecret), sealedSecret.Place(c.Org))
+	c.secretEnc = s.store.Keyring.Seal([]byte(g.ClientSecret), sealedSecret.Place(c.Org, c.Issuer))
 	if g.Cert != "" {
 		c.certEnc = s.store.Keyring.Seal([]byte(g.Cert), sealedCert.Place(c.Org))
 	}
@@ -106,8 +106,8 @@ func (s *Service) CheckOrg(ctx context.Context, org string) (name, issuer string
 }
 
 // open returns a secret of a client.
-func (s *Service) open(c client, sealed []byte, column store.Sealed) (string, error) {
-	plain, err := s.store.Keyring.Open(sealed, column.Place(c.Org))
+func (s *Service) open(c client, sealed, place []byte) (string, error) {
+	plain, err := s.store.Keyring.Open(sealed, place)
 	if err != nil {
 		const message = "The login of the organization must be configured again."
 		return "", &api.Error{Code: api.Unavailable, Message: message, Cause: fmt.Errorf("client of %s: %w", c.Org, err)}
@@ -271,9 +271,9 @@ func (s *Service) apply(tx *store.Tx, in ClientInput, before client, created boo
 	moved := after.Issuer != before.Issuer || after.Provider != before.Provider
 	switch {
 	case in.ClientSecret != nil:
-		old, err := s.store.Keyring.Open(before.secretEnc, sealedSecret.Place(in.Org))
+		old, err := s.store.Keyring.Open(before.secretEnc, sealedSecret.Place(in.Org, after.Issuer))
 		if err != nil || subtle.ConstantTimeCompare(old, []byte(*in.ClientSecret)) == 0 { // also one that cannot be opened
-			after.secretEnc = s.store.Keyring.Seal([]byte(*in.ClientSecret), sealedSecret.Place(in.Org))
+			after.secretEnc = s.store.Keyring.Seal([]byte(*in.ClientSecret), sealedSecret.Place(in.Org, after.Issuer))
 			d.SecretChanged = true
 		}
 	case created:
@@ -345,7 +345,7 @@ func clientEvent(from api.Caller, c client) auditlog.Event {
 func Sealed() []store.Sealed { return []store.Sealed{sealedSecret, sealedCert} }
 
 var (
-	sealedSecret = store.Sealed{Table: "tenant_clients", Column: "client_secret_enc", ID: "org", Required: true}
+	sealedSecret = store.Sealed{Table: "tenant_clients", Column: "client_secret_enc", ID: "org", Bound: []string{"issuer"}, Unbound: true, Required: true}
 	sealedCert   = store.Sealed{Table: "tenant_clients", Column: "cert_enc", ID: "org", Required: true}
 )
 

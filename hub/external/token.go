@@ -134,7 +134,7 @@ func (s *Service) signed(ctx context.Context, c client, t *proof) (jose.Header, 
 	by := "issuer " + c.Issuer
 	var key crypto.PublicKey
 	if c.certEnc != nil {
-		cert, err := s.open(c, c.certEnc, sealedCert)
+		cert, err := s.open(c, c.certEnc, sealedCert.Place(c.Org))
 		if err != nil {
 			return jose.Header{}, nil, err
 		}
