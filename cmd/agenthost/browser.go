@@ -75,7 +75,7 @@ func (l *login) signInWithBrowser(ctx context.Context, c *client.Client, hubURL 
 // ServeHTTP accepts the redirect of the page. Every other request is not found: other sites can
 // send some too, but do not know the challenge. Other users of the computer can read it in the
 // arguments of the browser, but cannot end or complete the sign-in: their programs are rejected
-// where the system names them, and a code that the hub does not know is no end.
+// where the system names them, and an unknown code does not end it.
 func (b *browserLogin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	known := subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(b.challenge)) == 1

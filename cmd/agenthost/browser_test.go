@@ -20,12 +20,7 @@ func TestLoginWithABrowser(t *testing.T) {
 	dir := t.TempDir()
 	p := startDev(t, dir, nil)
 	defer end(t, p)
-	p.Await(t, p.Stdout, running)
-	setup := p.Await(t, p.Stdout, regexp.MustCompile(`#setup=(\w+)\n`))[1]
-	page, err := client.New(client.Config{BaseURL: p.URL})
-	require.NoError(t, err)
-	_, err = page.Auth.Setup(t.Context(), client.SetupRequest{Username: "ada", Password: password, SetupToken: setup})
-	require.NoError(t, err)
+	page := setUp(t, p, dir)
 	binary, err := built()
 	require.NoError(t, err)
 	config := t.TempDir()

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"regexp"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -15,12 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
-	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/internal/usertest"
 )
 
-// closeAtOnce sends a request to end a sign-in as another user, and the end of the connection in the
-// same packet: its socket has no user when the request is read.
+// closeAtOnce sends a request to end a sign-in as another user, and the end of the connection in
+// the same packet: its socket has no user when the request is read.
 func closeAtOnce(t *testing.T, port int, challenge string, reset bool) {
 	t.Helper()
 	var fd int
@@ -57,12 +55,7 @@ func TestOtherUsersDoNotEndASignIn(t *testing.T) {
 	dir := t.TempDir()
 	p := startDev(t, dir, nil)
 	defer end(t, p)
-	p.Await(t, p.Stdout, running)
-	setup := p.Await(t, p.Stdout, regexp.MustCompile(`#setup=(\w+)\n`))[1]
-	page, err := client.New(client.Config{BaseURL: p.URL})
-	require.NoError(t, err)
-	_, err = page.Auth.Setup(t.Context(), client.SetupRequest{Username: "ada", Password: password, SetupToken: setup})
-	require.NoError(t, err)
+	setUp(t, p, dir)
 	binary, err := built()
 	require.NoError(t, err)
 	login := daemontest.Spawn(t, binary, dir, []string{"AGENTHOST_CONFIG", t.TempDir(), "BROWSER", "sh -c true"}, "login", p.URL, "--browser", "--name", "one")

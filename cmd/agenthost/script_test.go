@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	main "github.com/seed93082962/agenthost/cmd/agenthost"
+	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/hub/client"
 )
 
@@ -44,6 +45,18 @@ func TestMain(m *testing.M) {
 
 const password = "correct horse battery"
 
+// setUp creates the admin ada of a hub that agenthost dev serves in a directory, and returns her
+// client.
+func setUp(t *testing.T, p *daemontest.Process, dir string) *client.Client {
+	t.Helper()
+	p.Await(t, p.Stdout, running)
+	token := p.Await(t, p.Stdout, regexp.MustCompile(`#setup=(\w+)\n`))[1]
+	c := clientOf(t, p, dir)
+	_, err := c.Auth.Setup(t.Context(), client.SetupRequest{Username: "ada", Password: password, SetupToken: token})
+	require.NoError(t, err)
+	return c
+}
+
 // The scripts run the commands with a hub that agenthost dev serves. $HUB is its address, and
 // AGENTHOST_TOKEN a token of its admin ada.
 func TestScripts(t *testing.T) {
@@ -51,11 +64,7 @@ func TestScripts(t *testing.T) {
 	dir := t.TempDir()
 	p := startDev(t, dir, nil)
 	defer end(t, p)
-	p.Await(t, p.Stdout, running)
-	setup := p.Await(t, p.Stdout, regexp.MustCompile(`#setup=(\w+)\n`))[1]
-	c := clientOf(t, p, dir)
-	_, err := c.Auth.Setup(t.Context(), client.SetupRequest{Username: "ada", Password: password, SetupToken: setup})
-	require.NoError(t, err)
+	c := setUp(t, p, dir)
 	token, err := c.Tokens.Issue(t.Context(), client.IssueTokenRequest{Name: "scripts"})
 	require.NoError(t, err)
 	t.Run("all", func(t *testing.T) { // it waits for the scripts

@@ -39,16 +39,25 @@ func (s *server) changed(path, token string, changes map[string]string) string {
 	return string(data)
 }
 
+// sessions is the route of the chats of all users.
+const sessions = "/api/v1/admin/chat/sessions"
+
+// talked deploys the agent helper, pushes chats, and returns the token and the id of their user.
+func (s *server) talked() (token, owner string) {
+	s.t.Helper()
+	token = s.setUp()
+	s.deployed(token, "helper", nil)
+	s.pushed(token)
+	first := s.call("GET", sessions, token, nil, http.StatusOK)["items"].([]any)[0]
+	return token, first.(map[string]any)["userId"].(string)
+}
+
 // An object of JSON in place of any text of a runtime is displayed as text: in the detail of a
 // deployment, the files, the messages, the transcript, and the inputs and results of tools.
 func TestForeignObjectsAreText(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	root := s.setUp()
-	s.deployed(root, "helper", nil)
-	s.pushed(root)
-	const sessions = "/api/v1/admin/chat/sessions"
-	owner := s.call("GET", sessions, root, nil, http.StatusOK)["items"].([]any)[0].(map[string]any)["userId"].(string)
+	root, owner := s.talked()
 	session := s.changed(sessions+"/one?user="+owner, root, map[string]string{"title": element, "userName": "[" + element + "]", "agentName": element, "messageCount": element, "source": element})
 	// Each block has an element in each place of a text.
 	blocks := []string{
@@ -149,11 +158,7 @@ func TestPreactRendersItsOwnElements(t *testing.T) {
 func TestMalformedElementsHideThemselves(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	root := s.setUp()
-	s.deployed(root, "helper", nil)
-	s.pushed(root)
-	const sessions = "/api/v1/admin/chat/sessions"
-	owner := s.call("GET", sessions, root, nil, http.StatusOK)["items"].([]any)[0].(map[string]any)["userId"].(string)
+	_, owner := s.talked()
 	malformed := []string{`{"toString":1}`, "null", "1", `"text"`, "[]", `[[[]]]`, `{"type":null}`, `{"type":{"toString":1}}`, `{"type":"tool_use","id":{"toString":1},"name":{"toString":1},"input":null}`,
 		`{"type":"subagent_message","content":{"toString":1}}`, `{"type":"text","text":{"toString":1}}`, `{"type":"thinking","thinking":[null]}`, `{"type":"tool_result","output":{"valueOf":1,"toString":1},"duration_ms":{"toString":1}}`,
 		`{"type":"text","text":` + strings.Repeat("[", 3000) + strings.Repeat("]", 3000) + `}`}
