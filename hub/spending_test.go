@@ -182,7 +182,7 @@ func (s *server) abandon(t *testing.T, v *vendor, face string, leave, hidden boo
 	}
 	require.Equal(t, http.StatusOK, res.StatusCode)
 	if hidden {
-		_, _ = io.Copy(io.Discard, res.Body) // the client leaves meanwhile
+		_, _ = io.Copy(io.Discard, res.Body) // the client leaves in the meantime
 		return res.StatusCode
 	}
 	lines := bufio.NewReader(res.Body)

@@ -88,7 +88,7 @@ func (b *budget) exceeded(from []allowance, bytes int64) error {
 	return nil
 }
 
-// wait waits until the bytes are left. It releases the lock meanwhile.
+// wait waits until the bytes are left. It releases the lock in the meantime.
 func (b *budget) wait(ctx context.Context, from []allowance, bytes int64) error {
 	user := from[0].owner
 	b.waiting[user]++

@@ -95,7 +95,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return data, err
 }
 
-// takingBody is a body that takes the memory of what is read before it is read.
+// takingBody is a body that takes memory before it is read.
 type takingBody struct {
 	io.ReadCloser
 

@@ -199,7 +199,7 @@ func (f serverSecrets) Scan(src any) error {
 	sealed := map[string]string{}
 	err := db.JSON{V: &sealed, Zero: ""}.Scan(src)
 	f.v.MCPServer = settings.Replace(f.v.MCPServer, func(key, _ string) string {
-		if key == clientSecret { // an issuer that nobody set has none that can be opened
+		if key == clientSecret { // the row names another issuer than the sealed one
 			return cmp.Or(sealed[storedKey(f.v.MCPServer, key)], sealed[key], "-")
 		}
 		return sealed[key]

@@ -13,8 +13,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 )
 
-// What a runtime says is stored in the form of the hub: blocks of known types, with their members,
-// whose texts are texts. Only the input of a call is any JSON.
+// Messages of a runtime are stored in the form of the hub: blocks of known types, with their
+// members, whose texts are texts. Only the input of a call is any JSON.
 func TestStoredBlocksOfAHostileRuntime(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite(t))

@@ -13,7 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// events returns the text of events: names and data in turn.
+// events returns the text of events: each name is followed by its data.
 func events(pairs ...any) string {
 	var text strings.Builder
 	for i := 0; i < len(pairs); i += 2 {

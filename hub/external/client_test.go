@@ -146,7 +146,8 @@ func TestSecretsAreSealedAndSealedAgain(t *testing.T) {
 	})
 }
 
-// A changed row sends the secret to no other server. That of an earlier version is bound at the start.
+// A changed row sends the secret to no other server. That of an earlier version is bound at the
+// start.
 func TestTheSecretOfAClientIsBoundToItsIssuer(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		own, other := newStandIn(s), newStandIn(s)

@@ -32,7 +32,8 @@ func responding(status int, body string) http.HandlerFunc {
 	}
 }
 
-// The hub has types for what a runtime describes: texts are texts, and other members are dropped.
+// The hub has types for the descriptions of a runtime: texts are texts, and other members are
+// dropped.
 func TestJSONOfAHostileRuntime(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000)

@@ -208,8 +208,8 @@ func with(body object, name string, value any) object {
 	return body
 }
 
-// Each part of a body has an identity of its own: *** is its value, and a change of the structure
-// alone is stored too.
+// Each part of a body has an identity of its own: *** is its value, and a change of only the
+// structure is stored.
 func TestTheStructureOfABodyIsStored(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		made := s.acme.Post(admin, with(everySetting(t), "body", object{"seed": 1})).Want(http.StatusCreated)

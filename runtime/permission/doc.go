@@ -82,7 +82,8 @@
 //   - at any depth, names that begin with a dot, as the path is written and where links lead, except
 //     those of [ProtectedName];
 //   - what a link of such a name in the working directory leads to, and everything if the directory
-//     is too large to find all of them: with paths of more than 64 MiB, or more than 1,000 such links;
+//     is too large to find all of them: with paths of more than 64 MiB, or more than 1,000 such
+//     links;
 //   - the agent home, the paths of Config.Protected, and what they lead to.
 //
 // A pattern names a protected path if one of its names is literally the last name of that path, and

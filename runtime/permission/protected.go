@@ -51,7 +51,7 @@ const (
 	maxLinks    = 1000     // protected names that are links
 
 	// reuse is how long the links of a search are used, in times of its duration. A link that a
-	// command creates meanwhile is no protection: the command could change what it leads to.
+	// command creates in the meantime does not protect: the command could change its target.
 	reuse = 20
 )
 

@@ -32,8 +32,8 @@
 // it. A directory around it can be renamed, and takes it along. A command can create a new name,
 // which is read-only for the next command. Before each command, at most 100,000 entries are read to
 // find them. A directory for which that or 1,000 protected paths are not enough is read-only as a
-// whole, and so is one that cannot be read. What the links in it lead to is protected as far as
-// they were found. What another program changes during a command is not protected, nor is what is
+// whole, and so is one that cannot be read. The targets of its links are protected as far as they
+// were found. What another program changes during a command is not protected, nor is what is
 // reached by a hard link with another name. A socket in the working directory at which another
 // program accepts connections when the command starts is an empty device for the command, unless
 // Write names it or the network is NetworkAll. They are searched among the same entries, and among

@@ -136,7 +136,7 @@ func (c *scan) walk(dir string) bool {
 }
 
 // list adds the protected names in a directory, and returns the other directories in it. It reports
-// whether it has read all of it. A command may change the directory meanwhile.
+// whether it has read all of it. A command may change the directory concurrently.
 func (c *scan) list(dir string) (dirs []string, ok bool) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {

@@ -169,7 +169,7 @@ func TestLinksAmongManyNames(t *testing.T) {
 	require.Contains(t, output, "own\nown\n")
 }
 
-// The links that a command leaves do not delay the next one: what they lead to is found in a
+// The links that a command leaves do not delay the next one: their targets are found in a
 // bounded number of steps, or the directory is read-only.
 func TestLongLinks(t *testing.T) {
 	dir := t.TempDir()

@@ -119,8 +119,8 @@ func Func[In any](spec Spec, fn func(ctx context.Context, in In) (string, error)
 }
 
 // Typed returns a Tool that calls fn with a decoded input. If all fields of In have JSON tags, the
-// names of members have the same letter case. The model receives the error of fn, or an error if its
-// input does not match In.
+// names of members have the same letter case. The model receives the error of fn, or an error if
+// its input does not match In.
 func Typed[In any](spec Spec, fn func(ctx context.Context, in In) (Result, error)) Tool {
 	return New(spec, func(ctx context.Context, call Call) (Result, error) {
 		in, err := jsonlimit.UnmarshalAs[In](call.Input)

@@ -84,9 +84,9 @@ func (s *server) tail() string {
 	return string(data[max(0, len(data)-2000):])
 }
 
-// sample is a measurement of a server and its workers. What is not known is 0.
-// sample is the state of a server. Its memory is without the pages of its program, which all processes
-// share: 44 MiB of the hub, most of them of libraries.
+// sample is a measurement of a server and its workers. A value that is not known is 0. The memory
+// is without the pages of the program, which all processes share: 44 MiB of the hub, most of them
+// of libraries.
 type sample struct{ memory, goroutines, files, database int64 }
 
 var goroutines = regexp.MustCompile(`(?m)^go_goroutines (\d+)`)

@@ -28,7 +28,7 @@ type Block struct {
 	JSON []byte
 }
 
-// errNoBlock is the error of a value that is no block.
+// errNoBlock is the error of a value that is not a block.
 var errNoBlock = errors.New("must be an object with a type")
 
 // DecodeBlock decodes a block of another program. The error is for its author, such as "text must
@@ -277,7 +277,7 @@ func StoredBlocks(content string) []byte {
 }
 
 // isText reports whether valid JSON is a block with a text and nothing else, as the hub encodes it.
-// Most of what is stored are texts.
+// Most stored blocks are texts.
 func isText(block []byte) bool {
 	rest, found := bytes.CutPrefix(block, []byte(`{"type":"text","text":"`))
 	for found {

@@ -26,7 +26,7 @@ type client struct {
 	*journal
 }
 
-// errDenied is a response that is no success and no failure of the installation.
+// errDenied is a response that is neither a success nor a failure of the installation.
 var errDenied = errors.New("denied")
 
 // requestTime bounds a request. An answer of the upstream takes a fraction of a second.

@@ -1,5 +1,5 @@
 // Texts, numbers and times in the language of the user. text/<language>.js have the same keys. A value of another type, or a
-// text that is no time, is returned as text.
+// text that is not a time, is returned as text.
 import { textOf } from "../lib/preact.js";
 
 /** @type {Record<string, string|Record<string, string>>} */
