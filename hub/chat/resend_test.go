@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/usage"
 )
 
 // Equal messages through two hubs are one message: each of the others has the stored messages,
@@ -42,6 +45,16 @@ func TestEqualMessagesThroughTwoHubs(t *testing.T) {
 	answer.cancel()
 }
 
+// forward forwards a request. The proxy fails if it still reads a body when the response begins.
+func forward(proxy http.Handler, w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	proxy.ServeHTTP(w, r)
+}
+
 // A run is sent again if the runtime has closed the connection that was used before.
 func TestAConnectionThatTheRuntimeHasClosed(t *testing.T) {
 	with(t, nil, func(t *testing.T, s *server) {
@@ -60,13 +73,7 @@ func TestAConnectionThatTheRuntimeHasClosed(t *testing.T) {
 				runs.Add(1)
 				panic(http.ErrAbortHandler)
 			}
-			// The proxy fails if it still reads a body when the response begins.
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				panic(http.ErrAbortHandler)
-			}
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			proxy.ServeHTTP(w, r)
+			forward(proxy, w, r)
 		}))
 		for range 20 {
 			answer := say(t, s.ada(), session(s.ada()), "hello")
@@ -74,4 +81,53 @@ func TestAConnectionThatTheRuntimeHasClosed(t *testing.T) {
 		}
 		require.NotZero(t, runs.Load())
 	})
+}
+
+// A run whose connection was lost counts its reserve, since the runtime may have accepted it: also
+// if it is sent again, and the runtime has it already or is gone.
+func TestARunThatIsSentAgainCounts(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]bool{"the runtime has the run": false, "the runtime is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			each(t, nil, func(t *testing.T, s *server) {
+				target, err := url.Parse(s.endpoint.Load().URL)
+				require.NoError(t, err)
+				proxy := httputil.NewSingleHostReverseProxy(target)
+				var losing atomic.Bool
+				var requests atomic.Int64
+				var runtime *httptest.Server
+				runtime = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					switch {
+					case !losing.Load():
+						forward(proxy, w, r)
+					case requests.Add(1) == 1:
+						if gone {
+							_ = runtime.Listener.Close()
+						}
+						panic(http.ErrAbortHandler)
+					default:
+						w.Header().Set("Content-Type", "application/json")
+						w.WriteHeader(http.StatusConflict)
+						_, _ = io.WriteString(w, `{"error":"Run ID conflict","runId":"r"}`)
+					}
+				}))
+				t.Cleanup(runtime.Close)
+				endpoint := *s.endpoint.Load()
+				endpoint.URL = runtime.URL
+				s.endpoint.Store(&endpoint)
+				s.limit(usage.OfAgent, "helper", usage.Limits{Hard: new(10_000.0), Reserve: new(1000.0)})
+				require.Equal(t, "completed", last(say(t, s.ada(), session(s.ada()), "hello")))
+				before := s.counted("agent")[0]
+				losing.Store(true)
+				path := session(s.ada())
+				res := s.ada().Post(path+"/messages", object{"message": "hello"})
+				require.Equal(t, map[bool]int{true: http.StatusBadGateway, false: http.StatusOK}[gone], res.Status, res.Text)
+				require.Equal(t, "failed", messages(s.ada(), path)[1]["status"])
+				require.Positive(t, requests.Load())
+				after := s.counted("agent")[0]
+				require.Equal(t, []any{2.0, 1.0}, []any{after["runs"], after["estimates"]})
+				require.Equal(t, 1000.0, after["inputTokens"].(float64)-before["inputTokens"].(float64))
+			})
+		})
+	}
 }

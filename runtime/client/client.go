@@ -16,6 +16,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -225,6 +226,7 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body any
 	}
 	run, isRun := body.(wire.RunRequest)
 	again := !isRun || run.RunID != nil // a runtime accepts a run with an id once
+	var lost error                      // of the first attempt, which the runtime may have accepted
 	for attempt := 1; ; attempt++ {
 		reused := false
 		trace := &httptrace.ClientTrace{GotConn: func(conn httptrace.GotConnInfo) { reused = conn.Reused }}
@@ -243,9 +245,13 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body any
 		if err == nil {
 			return res, nil
 		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("call runtime: %w", err) // err is the cause of ctx
+		}
+		lost = cmp.Or(lost, err)
 		// The runtime may have closed an unused connection in this moment.
-		if !again || !reused || attempt == maxAttempts || ctx.Err() != nil {
-			return nil, fmt.Errorf("call runtime: %w", err) // err is the cause of ctx if that ended
+		if !again || !reused || attempt == maxAttempts {
+			return nil, fmt.Errorf("call runtime: %w", lost)
 		}
 	}
 }

@@ -77,9 +77,9 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 		r.CancelRun(ctx, a.run.TenantID, a.run.AgentName, a.former.ID)
 	}
 	switch err := a.open(runtime, in, message); {
-	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed has started it
+	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed, or a lost connection, has started it
 		a.started = true
-		if _, err := a.finish(failed(kindLost, api.UpstreamFailed, "The answer was lost, because its hub was killed.")); err != nil {
+		if _, err := a.finish(failed(kindLost, api.UpstreamFailed, "The answer was lost: its hub was killed, or the connection to the runtime was lost.")); err != nil {
 			return nil, err
 		}
 		return nil, ErrStartedBefore
