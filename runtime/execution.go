@@ -244,13 +244,13 @@ func truncateMetadata(metadata map[string]string) map[string]string {
 func (res *result) event() wire.Payload {
 	switch {
 	case res.state == wire.StateCancelled:
-		return &wire.Cancelled{Type: "cancelled", RunID: res.info.RunID, Reason: res.reason, Usage: res.Usage}
+		return &wire.Cancelled{Type: "cancelled", RunID: res.info.RunID, Reason: res.reason, Usage: res.Usage, Others: res.Others}
 	case res.internal:
-		return &wire.Fault{Type: "error", Error: res.message, ErrorType: res.errorType, RunID: res.info.RunID, Usage: res.Usage}
+		return &wire.Fault{Type: "error", Error: res.message, ErrorType: res.errorType, RunID: res.info.RunID, Usage: res.Usage, Others: res.Others}
 	}
 	event := &wire.Result{
 		Type: "result", Subtype: wire.ResultSuccess, RunID: res.info.RunID, SessionID: res.info.SessionID,
-		NumTurns: res.NumTurns, DurationMs: res.duration.Milliseconds(), Usage: res.Usage,
+		NumTurns: res.NumTurns, DurationMs: res.duration.Milliseconds(), Usage: res.Usage, Others: res.Others,
 	}
 	if res.state == wire.StateFailed {
 		event.IsError, event.Subtype = true, res.subtype

@@ -4,21 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/wire"
-)
-
-// Bounds of the report of a runtime, which is not trusted.
-const (
-	maxModels = 16  // of subagents; the tokens of further ones count for the model of the agent
-	maxModel  = 200 // bytes of a name
 )
 
 const (
@@ -117,15 +109,7 @@ func (d *Direct) read(report string) error {
 	if err := jsonlimit.Unmarshal([]byte(report), &in); err != nil {
 		return fmt.Errorf("read tokens: %w", err)
 	}
-	clean := func(name string) string {
-		return strings.ReplaceAll(strings.ToValidUTF8(excerpt.Head(name, maxModel), "\uFFFD"), "\x00", "\uFFFD")
-	}
-	d.run.Model, d.run.Tokens, d.run.Others = clean(in.Model), in.Usage, map[string]wire.Usage{}
-	for model, tokens := range in.Others {
-		if model = clean(model); len(d.run.Others) < maxModels {
-			d.run.Others[model] = d.run.Others[model].Add(tokens)
-		}
-	}
+	d.run.Model, d.run.Tokens, d.run.Others = cleanModel(in.Model), in.Usage, OfModels(in.Others)
 	return nil
 }
 

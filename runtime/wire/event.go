@@ -158,6 +158,8 @@ type Result struct {
 	DurationMs int64  `json:"duration_ms"`
 	Usage      Usage  `json:"usage"`
 
+	Others map[string]Usage `json:"subagent_usage,omitempty"` // see RunUsage.Others
+
 	// Only after a success. An empty text is present, hence the pointer.
 	Result            *string            `json:"result,omitempty"`
 	StopReason        string             `json:"stop_reason,omitempty"`
@@ -192,6 +194,8 @@ type Cancelled struct {
 	RunID  string `json:"runId"`
 	Reason Reason `json:"reason"`
 	Usage  Usage  `json:"usage"` // until the end; upstream counts the output of an incomplete message late
+
+	Others map[string]Usage `json:"subagent_usage,omitempty"` // see RunUsage.Others
 }
 
 // Fault is the error event. It reports an internal error of the runtime.
@@ -201,6 +205,8 @@ type Fault struct {
 	ErrorType string `json:"errorType"`
 	RunID     string `json:"runId"`
 	Usage     Usage  `json:"usage"`
+
+	Others map[string]Usage `json:"subagent_usage,omitempty"` // see RunUsage.Others
 }
 
 // Done is always the last event. Its data is {}.

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/usage"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
@@ -21,7 +23,6 @@ const (
 	maxToolOutput = 16 << 10 // of one tool result
 	maxAside      = 1 << 20  // of the blocks of subagents and of system events; later ones are omitted
 	maxModel      = 200
-	maxModels     = 16 // of subagents; the usage of further ones counts as that of the agent's model
 	maxFailure    = 2000
 )
 
@@ -122,14 +123,22 @@ func (t *transcript) assistant(m wire.Blocks) {
 	}
 }
 
-// addOther adds the usage of a subagent. A runtime is not trusted: few models are distinguished.
-func (t *transcript) addOther(model string, usage wire.Usage) {
-	model = Clean(excerpt.Head(model, maxModel))
-	if t.others == nil {
-		t.others = map[string]wire.Usage{}
+// addOther adds the usage of a message of a subagent, for a run whose end is not reported.
+func (t *transcript) addOther(model string, used wire.Usage) {
+	all := maps.Clone(t.others)
+	if all == nil {
+		all = map[string]wire.Usage{}
 	}
-	if before, ok := t.others[model]; ok || len(t.others) < maxModels {
-		t.others[model] = before.Add(usage)
+	all[model] = all[model].Add(used)
+	t.others = usage.OfModels(all)
+}
+
+// finish notes the end of the run, with its usage. A runtime of a former version does not report
+// that of subagents.
+func (t *transcript) finish(end *Ending, used wire.Usage, others map[string]wire.Usage) {
+	t.end, t.usage = end, used
+	if others != nil {
+		t.others = usage.OfModels(others)
 	}
 }
 
@@ -203,17 +212,15 @@ func (t *transcript) payload(payload wire.Payload) {
 	}
 	switch p := payload.(type) {
 	case *wire.Result:
-		t.usage = p.Usage
-		t.end = &Ending{Status: StatusCompleted}
+		end := &Ending{Status: StatusCompleted}
 		if p.IsError {
-			t.end = failureOf(p.ErrorType, append(p.Errors, p.Subtype)[0])
+			end = failureOf(p.ErrorType, append(p.Errors, p.Subtype)[0])
 		}
+		t.finish(end, p.Usage, p.Others)
 	case *wire.Cancelled:
-		t.usage = cmp.Or(p.Usage, t.usage) // a runtime of the former version has none
-		t.end = &Ending{Status: StatusCancelled}
+		t.finish(&Ending{Status: StatusCancelled}, cmp.Or(p.Usage, t.usage), p.Others) // a runtime of a former version has no usage
 	case *wire.Fault:
-		t.usage = cmp.Or(p.Usage, t.usage)
-		t.end = failureOf(p.ErrorType, p.Error)
+		t.finish(failureOf(p.ErrorType, p.Error), cmp.Or(p.Usage, t.usage), p.Others)
 	}
 }
 
