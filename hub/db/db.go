@@ -106,8 +106,9 @@ type Config struct {
 type DB struct {
 	engine      Engine
 	read, write *sql.DB
-	groups      *groups // nil for PostgreSQL, which shares the syncs of concurrent transactions itself
-	reset       func()  // closes pooled connections, whose prepared statements depend on the schema
+	groups      *groups        // nil for PostgreSQL, which shares the syncs of concurrent transactions itself
+	log         *writeAheadLog // of SQLite, nil if ReadOnly
+	reset       func()         // closes pooled connections, whose prepared statements depend on the schema
 	close       func() error
 	logger      *slog.Logger
 	pools       func() []pool // for metrics

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 const sqliteReaders = 8
@@ -47,6 +48,7 @@ func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
 	d := &DB{engine: SQLite, path: path, read: read, write: write, groups: &groups{write: write}, reset: func() {}, close: func() error {
 		return errors.Join(read.Close(), write.Close())
 	}}
+	d.log = &writeAheadLog{path: path + "-wal"}
 	d.pools = func() []pool { return []pool{poolOf("read", read), poolOf("write", write)} }
 	// The connection for writes changes the file to WAL, which the others cannot.
 	err = write.PingContext(ctx)
@@ -91,4 +93,38 @@ func connect(path string, options url.Values, conns int) (*sql.DB, error) {
 	p.SetMaxOpenConns(conns)
 	p.SetMaxIdleConns(conns)
 	return p, nil
+}
+
+// minLog is the size in bytes of a log that is truncated. SQLite itself begins it again after 4 MiB.
+const minLog = 6 << 20
+
+// writeAheadLog is the file of SQLite that has the last transactions. SQLite begins it again only
+// at a moment without readers. If their statements always overlap, such a moment never comes, and
+// the file grows without limit.
+type writeAheadLog struct {
+	path string
+
+	mu      sync.Mutex // held during an attempt
+	longest int64      // of the log without another attempt, in bytes
+}
+
+// truncate truncates a log that has grown. It waits until all readers use the database file, for at
+// most the busy timeout, and writers wait for it. After a failure, the log has to double before the
+// next attempt.
+func (l *writeAheadLog) truncate(ctx context.Context, write *sql.DB) {
+	if !l.mu.TryLock() {
+		return
+	}
+	defer l.mu.Unlock()
+	info, err := os.Stat(l.path)
+	if err != nil || info.Size() <= max(l.longest, minLog) {
+		return
+	}
+	var busy bool
+	var frames, moved int64
+	err = write.QueryRowContext(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved)
+	l.longest = minLog
+	if err != nil || busy {
+		l.longest = 2 * info.Size()
+	}
 }

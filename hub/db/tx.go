@@ -39,7 +39,11 @@ func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) (err error) {
 		d.metrics.ended(began, err)
 		endSpan(span, err)
 	}()
-	return d.repeat(ctx, checked(ctx, do), began)
+	err = d.repeat(ctx, checked(ctx, do), began)
+	if err == nil && d.log != nil {
+		d.log.truncate(ctx, d.write)
+	}
+	return err
 }
 
 // repeat runs a transaction until an attempt succeeds or must not be repeated.
