@@ -244,14 +244,16 @@ func TestMalformedEventsHideThemselves(t *testing.T) {
 	const malformed = [null, 1, "x", [], {}, { toString: 1 }, { valueOf: 1, toString: {} }, JSON.parse(%q)]
 	const types = ["hub", "hub.notice", "hub.saved", "partial_message", "assistant", "tool_result", "system", "result", "error", "cancelled"]
 	for (const v of malformed) {
-		await answer.event(v)
+		await answer.event("hub", v)
 		for (const type of types) {
-			await answer.event({ type, aigcNotice: v, text: v, position: v, budgets: v, partial: v, message: v, result: v, subtype: v, model: v, is_error: v, errors: v, error: v, usage: v, total_cost_usd: v, duration_ms: v })
-			await answer.event({ type, budgets: [v], partial: { type: "text", text: v }, message: { content: [v, { type: "tool_use", id: v, name: v, input: v }] }, result: { tool_use_id: v, output: v, tool_name: v },
+			const name = type.startsWith("hub") ? "hub" : type
+			await answer.event(name, v)
+			await answer.event(name, { type, aigcNotice: v, text: v, position: v, budgets: v, partial: v, message: v, result: v, subtype: v, model: v, is_error: v, errors: v, error: v, usage: v, total_cost_usd: v, duration_ms: v })
+			await answer.event(name, { type, budgets: [v], partial: { type: "text", text: v }, message: { content: [v, { type: "tool_use", id: v, name: v, input: v }] }, result: { tool_use_id: v, output: v, tool_name: v },
 				subtype: "init", usage: { input_tokens: v, output_tokens: v }, errors: [v], is_error: true, parent_tool_use_id: v })
 		}
 	}
-	await answer.event({ type: "partial_message", partial: { type: "text", text: "**the end**" } })
+	await answer.event("partial_message", { type: "partial_message", partial: { type: "text", text: "**the end**" } })
 	for (const v of malformed) answer.end({ status: v, createdAt: v, usage: v, model: v, error: v })
 	while (!answer.node.querySelector("strong")) await new Promise((done) => setTimeout(done)) // it is rendered in slices
 	return { elements: answer.node.querySelectorAll("h6, #foreign").length, last: answer.node.querySelector("strong").textContent, live: answer.node.classList.contains("live") }`, element))

@@ -46,6 +46,7 @@ type server struct {
 	front   *httptest.Server
 	delay   time.Duration // of the demo model
 	model   model.Model   // in place of the demo model
+	events  string        // of each run, in place of those of the runtime
 }
 
 func serve(t testing.TB, change ...func(*hub.Config)) *server {
@@ -123,10 +124,18 @@ func (s *server) runtime(req deploy.Request) (http.Handler, error) {
 			return demo.New(demo.Config{Delay: s.delay}), nil
 		},
 	})
-	if err == nil {
-		s.t.Cleanup(func() { _ = rt.Close() })
+	if err != nil {
+		return nil, err
 	}
-	return rt, err
+	s.t.Cleanup(func() { _ = rt.Close() })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.events == "" || !strings.HasSuffix(r.URL.Path, "/runs") {
+			rt.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte(s.events))
+	}), nil
 }
 
 // call sends a request with a bearer token, unless it is empty, and returns the body of the

@@ -88,3 +88,18 @@ export function relative(text) {
 /** titleOf returns the title of an agent or a component in the language of the user. */
 export const titleOf = (item) => (lang === "en" && item.titleEn) || item.title || item.displayName || item.name || "";
 export const descriptionOf = (item) => (lang === "en" && item.descriptionEn) || item.description || "";
+
+/** jsonOf returns a value as JSON on several lines, or on one if the spaces before its lines were most of the text: those of a deep value are the square of its size. */
+export function jsonOf(value) {
+  const text = JSON.stringify(value);
+  let spaces = 4000 + 2 * text.length;
+  let depth = 0;
+  for (let i = 0; i < text.length && spaces > 0; i++) {
+    const c = text[i];
+    if (c === "{" || c === "[") depth++;
+    else if (c === "}" || c === "]") depth--;
+    else if (c !== ",") continue;
+    spaces -= 2 * Math.abs(depth);
+  }
+  return spaces > 0 ? JSON.stringify(value, null, 2) : text;
+}

@@ -2,7 +2,7 @@
 import { html, useState } from "../lib/preact.js";
 import { admin, get, query, request, saveBlob } from "../app/api.js";
 import { setQuery, to } from "../app/router.js";
-import { dateTime, has, instantOf, localOf, t } from "../app/text.js";
+import { dateTime, has, instantOf, jsonOf, localOf, t } from "../app/text.js";
 import { Badge, Button, Copy, Empty, Facts, Loaded, Page, Search, State, useLoad } from "../parts/basic.js";
 import { Dialog, open } from "../parts/dialog.js";
 import { each } from "../parts/part.js";
@@ -30,7 +30,7 @@ function Entry({ e, close }) {
       ${Object.entries(e.detail).map(([name, v]) => (v && typeof v === "object" && "from" in v && "to" in v
         ? html`<tr><td><code>${name}</code></td><td data-label=${t("audit.from")}><${Value} of=${v.from} /></td><td data-label=${t("audit.to")}><${Value} of=${v.to} /></td></tr>`
         : html`<tr><td><code>${name}</code></td><td></td><td data-label=${t("audit.to")}><${Value} of=${v} /></td></tr>`))}</tbody></table>`}
-    <div class="buttons"><${Copy} text=${JSON.stringify(e, null, 2)} label=${t("audit.copy_json")} /><${Button} kind="primary" action=${() => close()}>${t("action.close")}</${Button}></div>
+    <div class="buttons"><${Copy} text=${jsonOf(e)} label=${t("audit.copy_json")} /><${Button} kind="primary" action=${() => close()}>${t("action.close")}</${Button}></div>
   </${Dialog}>`;
 }
 

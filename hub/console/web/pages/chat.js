@@ -170,7 +170,7 @@ function Talk({ agent, session, onChange, files, setFiles }) {
       });
       for await (const { name, data } of events(response)) {
         if (name === "done") ended = true;
-        else await answer.event(data);
+        else await answer.event(name, data);
       }
       if (!ended) throw Object.assign(new Error(), { code: "unreachable" });
       answer.end({ status: answer.saved ? answer.saved.status : "completed" });

@@ -2,7 +2,7 @@
 import { html, textOf, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, all, call, get, isAdmin, query } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
-import { compact, dateTime, duration, instantOf, localOf, t } from "../app/text.js";
+import { compact, dateTime, duration, instantOf, jsonOf, localOf, t } from "../app/text.js";
 import { Badge, Button, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, Search, Table, Tabs, Time, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { chunkOf } from "../parts/conversation.js";
@@ -80,7 +80,7 @@ function Entry({ e }) {
   const [open, setOpen] = useState(false);
   return html`<li><details class="fold" onToggle=${(event) => setOpen(event.target.open)}>
     <summary><code>${e.seq}</code><${Badge} kind=${e.type === "message" ? "info" : ""}>${kind}</${Badge}><span class="what">${lineOf(e).slice(0, 200)}</span>${e.time && html`<time class="took" datetime=${textOf(e.time)} title=${dateTime(e.time)}>${textOf(e.time).slice(11, 23)}</time>`}</summary>
-    ${open && html`<div class="inside"><pre tabindex="0">${JSON.stringify(e, null, 2)}</pre></div>`}</details></li>`;
+    ${open && html`<div class="inside"><pre tabindex="0">${jsonOf(e)}</pre></div>`}</details></li>`;
 }
 
 function Transcript({ session, owner }) {

@@ -1,6 +1,6 @@
 // The messages of a chat, as nodes that grow while an answer arrives.
 import { textOf } from "../lib/preact.js";
-import { compact, dateTime, duration, money, relative, t } from "../app/text.js";
+import { compact, dateTime, duration, jsonOf, money, relative, t } from "../app/text.js";
 import { describe } from "./basic.js";
 import { el } from "./inline.js";
 import { Budget, inSlices, Markdown, Tail } from "./markdown.js";
@@ -14,7 +14,8 @@ function oneLine(input) {
   return textOf(value).split("\n")[0].slice(0, 120);
 }
 
-const pretty = (value) => (typeof value === "object" ? JSON.stringify(value, null, 2) : textOf(value));
+/** pretty returns a value as text. */
+const pretty = (value) => (typeof value === "object" ? jsonOf(value) : textOf(value));
 
 /** listOf returns the elements of a list that can be absent. */
 function listOf(value) {
@@ -23,19 +24,20 @@ function listOf(value) {
   return value;
 }
 
-/** guarded runs the steps of a task. If one fails, a short text is in place of what it would have added. @returns {Generator<any>} */
-function* guarded(task, place) {
+/** guarded runs the steps of a task. If one fails, a short text is in place of what it would have added, unless the answer is full. @returns {Generator<any>} */
+function* guarded(task, place, isFull = () => false) {
   try {
     yield* task;
   } catch (fault) {
     console.error(fault);
-    place.append(el("p", { class: "notice bad" }, t("part.unshown")));
+    if (!isFull()) place.append(el("p", { class: "notice bad" }, t("part.unshown")));
   }
 }
 
 /** Fold is one line that opens: thinking or a tool call. */
 class Fold {
-  constructor(name, isTool) {
+  constructor(name, isTool, budget) {
+    this.budget = budget;
     this.what = el("span", { class: "what" });
     this.took = el("span", { class: "took" });
     this.inside = el("div", { class: "inside" });
@@ -46,7 +48,7 @@ class Fold {
   }
 
   part(title, text) {
-    this.inside.append(el("div", {}, title), el("pre", { tabindex: "0" }, text));
+    this.inside.append(el("div", {}, title), el("pre", { tabindex: "0" }, this.budget.cut(text)));
   }
 
   append(text) {
@@ -55,7 +57,7 @@ class Fold {
       this.tail = new Tail(pre);
       this.inside.append(pre);
     }
-    this.tail.add(textOf(text));
+    this.tail.add(this.budget.cut(textOf(text)));
     this.tail.flush();
   }
 
@@ -75,7 +77,7 @@ class Fold {
     this.isDenied = true;
     this.node.classList.add("bad");
     this.took.textContent = t("chat.denied");
-    this.part(t("chat.denied"), reason || "");
+    this.part(t("chat.denied"), textOf(reason));
   }
 }
 
@@ -101,6 +103,8 @@ class Answer {
     this.text = "";
     this.budget = new Budget();
     this.blocks = 0;
+    /** @type {Element|null} */
+    this.conclusion = null;
     /** @type {any} */
     this.result = {};
   }
@@ -118,14 +122,28 @@ class Answer {
 
   notice(text, bad) {
     this.endText();
-    this.body.append(el("p", { class: "notice" + (bad ? " bad" : "") }, text));
+    const node = el("p", { class: "notice" + (bad ? " bad" : "") }, text);
+    this.body.append(node);
+    return node;
+  }
+
+  /** conclude shows how the run ended, which is its last report. */
+  conclude(text, bad) {
+    this.conclusion?.remove();
+    this.conclusion = this.notice(text, bad);
+  }
+
+  /** isFull counts a block, and reports whether it is one of too many. A notice is in place of the first of them. */
+  isFull() {
+    if (++this.blocks === maxBlocks) this.notice(t("part.unshown"), true);
+    return this.blocks >= maxBlocks;
   }
 
   fold(id, name, parent) {
     const known = this.folds.get(id);
     if (known) return known;
     if (!parent) this.endText();
-    const fold = new Fold(name, true);
+    const fold = new Fold(name, true, this.budget);
     this.folds.set(id, fold);
     this.place(parent).append(fold.node);
     return fold;
@@ -133,8 +151,13 @@ class Answer {
 
   /** block returns the steps that add a block of a stored message. */
   block(b, parent) {
-    if (++this.blocks > maxBlocks) return [];
-    return guarded(this.blocks < maxBlocks ? this.show(b, parent) : null, this.place(parent)); // the last one is that of the rest
+    return this.isFull() ? [] : guarded(this.show(b, parent), this.place(parent));
+  }
+
+  /** blocksOf returns the steps that add the blocks of a stored message. The last one can be its visible label. */
+  * blocksOf(blocks) {
+    for (const block of blocks) yield* this.block(block, null);
+    if (this.blocks >= maxBlocks) yield* guarded(this.show(blocks[blocks.length - 1], null), this.body);
   }
 
   /** @returns {Generator<any>} */
@@ -149,7 +172,7 @@ class Answer {
         break;
       }
       case "thinking": {
-        const fold = new Fold(t("chat.thinking"), false);
+        const fold = new Fold(t("chat.thinking"), false, this.budget);
         fold.append(b.thinking || "");
         this.place(parent).append(fold.node);
         break;
@@ -180,11 +203,12 @@ class Answer {
     }
   }
 
-  /** event takes an event of a run. */
-  event(e) { return inSlices(guarded(this.take(e), this.body)); }
+  /** event takes an event by its name. The hub sends only its own events with the name hub, and a runtime sends what it likes in others. */
+  event(name, e) { return inSlices(guarded(name === "hub" ? this.takeOfHub(e) : this.take(name, e), this.body, () => this.isFull())); }
 
   /** @returns {Generator<any>} */
-  * take(e) {
+  * takeOfHub(e) {
+    yield;
     switch (e.type) {
       case "hub":
         if (e.aigcNotice) this.notice(e.aigcNotice);
@@ -197,6 +221,13 @@ class Answer {
         this.saved = e;
         for (const budget of listOf(e.budgets)) this.notice(t("chat.budget", { name: budget.name }));
         break;
+      default:
+    }
+  }
+
+  /** @returns {Generator<any>} */
+  * take(name, e) {
+    switch (name) {
       case "partial_message":
         if (!e.parent_tool_use_id) this.partial(e.partial);
         break;
@@ -207,7 +238,7 @@ class Answer {
         if (!e.parent_tool_use_id) this.endText();
         break;
       case "tool_result":
-        this.fold(e.result.tool_use_id, e.result.tool_name, e.parent_tool_use_id).result(e.result);
+        if (!this.isFull()) this.fold(e.result.tool_use_id, e.result.tool_name, e.parent_tool_use_id).result(e.result);
         break;
       case "system":
         if (e.subtype === "init") this.model = e.model;
@@ -215,13 +246,13 @@ class Answer {
         break;
       case "result":
         this.result = e;
-        if (e.is_error) this.notice(listOf(e.errors)[0] || t("chat.failed"), true);
+        if (e.is_error) this.conclude(listOf(e.errors)[0] || t("chat.failed"), true);
         break;
       case "error":
-        this.notice(e.error || t("chat.failed"), true);
+        this.conclude(e.error || t("chat.failed"), true);
         break;
       case "cancelled":
-        this.notice(t("chat.stopped"));
+        this.conclude(t("chat.stopped"));
         break;
       default:
     }
@@ -230,6 +261,7 @@ class Answer {
   partial(p) {
     if (p.type === "text") {
       if (!this.stream) {
+        if (this.isFull()) return;
         this.endText();
         const node = el("div", { class: "md" });
         this.body.append(node);
@@ -240,13 +272,15 @@ class Answer {
       this.stream.append(textOf(p.text));
     } else if (p.type === "thinking") {
       if (!this.thinking) {
+        if (this.isFull()) return;
         this.endText();
-        this.thinking = new Fold(t("chat.thinking"), false);
+        this.thinking = new Fold(t("chat.thinking"), false, this.budget);
         this.body.append(this.thinking.node);
       }
       this.thinking.append(p.text);
     } else if (p.type === "tool_use") {
-      this.fold(p.tool_use_id || p.id, p.tool_name, null).took.textContent = t("state.running");
+      const id = p.tool_use_id || p.id;
+      if (this.folds.has(id) || !this.isFull()) this.fold(id, p.tool_name, null).took.textContent = t("state.running");
     }
   }
 
@@ -288,14 +322,14 @@ function* stored(message, question, place, { actions = null, labels = false } = 
   const answer = new Answer(actions);
   place.append(answer.node);
   if (actions) answer.question = question;
-  for (const block of listOf(message.content)) yield* answer.block(block, null);
+  yield* answer.blocksOf(listOf(message.content));
   if (labels && message.aigc) answer.body.append(labelOf(message.aigc));
   answer.end(message);
 }
 
 /** labelOf returns a line that opens to the label of generated content. */
 function labelOf(label) {
-  const fold = new Fold(t("chats.label"), false);
+  const fold = new Fold(t("chats.label"), false, new Budget());
   fold.append(pretty(label));
   return fold.node;
 }

@@ -1,20 +1,33 @@
 // Server-sent events of a response.
 
-/** events yields the data of each event. A stream that ends in an event fails. @param {Response} response */
+/** parsed returns the value of JSON, or undefined for another text: a runtime may send any. */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** events yields the name and the data of each event. A stream that ends in an event fails. @param {Response} response */
 export async function* events(response) {
   if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    rest += value.replace(/\r/g, "");
-    for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
-      const lines = rest.slice(0, end).split("\n");
-      rest = rest.slice(end + 2);
-      const name = lines.find((l) => l.startsWith("event:"))?.slice(6).trim();
-      const data = lines.filter((l) => l.startsWith("data:")).map((l) => l.slice(5).trimStart()).join("\n");
-      if (data) yield { name, data: JSON.parse(data) };
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      rest += value.replace(/\r/g, "");
+      for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
+        const lines = rest.slice(0, end).split("\n");
+        rest = rest.slice(end + 2);
+        const name = lines.find((l) => l.startsWith("event:"))?.slice(6).trim();
+        const data = lines.filter((l) => l.startsWith("data:")).map((l) => l.slice(5).trimStart()).join("\n");
+        if (data) yield { name, data: parsed(data) };
+      }
     }
+  } finally {
+    reader.cancel().catch(() => {}); // the rest of a stream that is left before its end
   }
 }

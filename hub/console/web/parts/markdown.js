@@ -8,12 +8,22 @@ const slice = 8; // milliseconds until the page draws again
 
 const maxElements = 15_000; // of a message
 const maxTime = 400; // milliseconds for a message
+const maxPlain = 8 << 20; // characters of a message that are not Markdown
 
 /** Budget is what the texts of a message take together. After it, they are plain. */
 export class Budget {
   constructor() {
     this.spent = 0; // milliseconds
     this.elements = 0;
+    this.plain = 0; // characters
+  }
+
+  /** cut returns a text that is not Markdown, or the part of it for which there is room. */
+  cut(text) {
+    const room = maxPlain - this.plain;
+    this.plain += text.length;
+    if (text.length <= room) return text;
+    return room > 0 ? text.slice(0, room) + "\n…" : "";
   }
 
   get isOver() { return this.spent > maxTime || this.elements > maxElements; }
@@ -176,7 +186,7 @@ export class Markdown {
     const within = this.within;
     this.within = end < 0;
     this.at += line.length + (end < 0 ? 0 : 1);
-    if (this.plain || this.budget.isOver) this.addPlain(line, within);
+    if (this.plain || (this.budget.isOver && this.leaf?.kind !== "code")) this.addPlain(line, within); // lines of code need no elements
     else this.line(line, within);
     this.budget.elements += madeElements() - made;
     this.budget.spent += performance.now() - began;
