@@ -21,14 +21,11 @@ type Access struct {
 	Everyone bool     `json:"everyone"` // of the tenant
 }
 
-// UnmarshalJSON decodes an access. Without everyone, it is everyone if it has no lists. An unknown
-// field is an error: a misspelled list would open the agent to everyone.
+// UnmarshalJSON decodes an access. An access that names nobody is that of nobody: only an absent one
+// has a default. An unknown field is an error, because a misspelled list would have no effect.
 func (a *Access) UnmarshalJSON(data []byte) error {
-	in := struct {
-		Users    []string `json:"users"`
-		Groups   []string `json:"groups"`
-		Everyone *bool    `json:"everyone"`
-	}{}
+	type plain Access
+	in := plain{}
 	members := map[string]json.RawMessage{}
 	if err := jsonlimit.Unmarshal(data, &members); err != nil {
 		return err
@@ -41,16 +38,11 @@ func (a *Access) UnmarshalJSON(data []byte) error {
 			return &jsonlimit.Error{Field: name, Message: "is unknown: access has users, groups and everyone"}
 		}
 	}
-	*a = Access{}
-	if string(data) == "null" {
-		return nil
+	*a = Access(in)
+	if string(data) != "null" {
+		a.Users = append([]string{}, in.Users...)
+		a.Groups = append([]string{}, in.Groups...)
 	}
-	a.Everyone = in.Users == nil && in.Groups == nil
-	if in.Everyone != nil {
-		a.Everyone = *in.Everyone
-	}
-	a.Users = append([]string{}, in.Users...)
-	a.Groups = append([]string{}, in.Groups...)
 	return nil
 }
 

@@ -35,7 +35,8 @@ func TestAccessOfAnAgent(t *testing.T) {
 		}{
 			{"everyone", object{"everyone": true}, asBob, true},
 			{"nobody", object{"everyone": false}, asBob, false},
-			{"empty", object{}, asBob, true},
+			{"empty", object{}, asBob, false},
+			{"no lists", object{"users": nil, "groups": nil, "everyone": nil}, asBob, false},
 			{"another user", object{"users": []any{"eve"}}, asBob, false},
 			{"the username", object{"users": []any{"eve", "BOB"}}, asBob, true},
 			{"the id", object{"users": []any{"id-bob"}}, asBob, true},

@@ -37,9 +37,11 @@ func random() string {
 	return hex.EncodeToString(b[:])
 }
 
-// sealedColumn is the column of the sealed parts. Nothing works without them.
+const deployAgain = "delete the deployment and deploy the agent again"
+
+// sealedColumn is the column of the sealed parts. A deployment does not work without its own.
 var sealedColumn = store.Sealed{
-	Table: "deployments", Column: "sealed", ID: "key", Bound: []string{"tenant_id"}, Unbound: true, Required: true,
+	Table: "deployments", Column: "sealed", ID: "key", Bound: []string{"tenant_id"}, Unbound: true, Advice: deployAgain,
 }
 
 // Sealed returns the sealed columns of this package.

@@ -28,7 +28,7 @@ type revision struct {
 
 // sealedRequest is the column of the requests.
 var sealedRequest = store.Sealed{
-	Table: "deployment_revisions", Column: "sealed", ID: "id", Bound: []string{"tenant_id"}, Required: true,
+	Table: "deployment_revisions", Column: "sealed", ID: "id", Bound: []string{"tenant_id"}, Advice: deployAgain,
 }
 
 func revisionID(key string, number int64) string { return key + "/" + strconv.Itoa(int(number)) }

@@ -189,6 +189,46 @@ func TestFailedLoginsOfANetwork(t *testing.T) {
 	})
 }
 
+// A guest at the same address who starts logins does not keep out a browser in which a user of the
+// organization has signed in. It has a budget of its own.
+func TestStartsOfOthers(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		p := newStandIn(s)
+		s.register("acme", p)
+		s.register("beta", p)
+		known := newBrowser(t)
+		known.enter(s.url, "acme")
+		start := func(b *browser, org string) int { return b.get(s.url + "/auth/login?org=" + org).status }
+		exhaust := func() {
+			for range 1200 {
+				_, _, err := s.service.StartLogin(t.Context(), api.Caller{RemoteIP: "127.0.0.1"}, external.LoginInput{Org: "acme"})
+				if errors.Is(err, api.RateLimited) {
+					return
+				}
+				require.NoError(t, err)
+			}
+		}
+		exhaust()
+		require.Equal(t, http.StatusTooManyRequests, start(newBrowser(t), "acme"))
+		require.Equal(t, http.StatusTooManyRequests, start(known, "beta")) // of another organization
+		known.enter(s.url, "acme")
+		known.enter(s.url, "")
+
+		// The budget of a device has an end, and each has its own.
+		s.wait(2 * time.Minute)
+		other := newBrowser(t)
+		other.enter(s.url, "acme")
+		exhaust()
+		for range 1200 {
+			if start(known, "acme") == http.StatusTooManyRequests {
+				break
+			}
+		}
+		require.Equal(t, http.StatusTooManyRequests, start(known, "acme"))
+		other.enter(s.url, "acme")
+	})
+}
+
 // Failures of a guest at the same address do not lock out a browser in which a user of the
 // organization has signed in. It has a budget of its own.
 func TestFailedLoginsOfOthers(t *testing.T) {

@@ -92,6 +92,7 @@ type LoginInput struct {
 	Org      string // Defaults to the default organization.
 	ReturnTo string // a path of the console, or "" for a JSON response of the callback
 	Browser  string // the cookie, or ""
+	Devices  string // the device tokens of the browser, or ""
 }
 
 // StartLogin returns the address of the identity provider to which the browser has to go, and the
@@ -100,8 +101,8 @@ func (s *Service) StartLogin(ctx context.Context, from api.Caller, in LoginInput
 	if fault := checkReturnTo(in.ReturnTo); fault != "" {
 		return "", "", api.Fields{"return_to": fault}
 	}
-	if wait := s.starts.take(from.RemoteIP, 1); wait > 0 {
-		return "", "", &api.Error{Code: api.RateLimited, RetryAfter: wait}
+	if err := s.admitStart(ctx, from, in); err != nil {
+		return "", "", err
 	}
 	c, err := s.clientFor(ctx, in.Org)
 	if err != nil {
@@ -135,6 +136,23 @@ func (s *Service) StartLogin(ctx context.Context, from api.Caller, in LoginInput
 		return "", "", err
 	}
 	return oauth.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier), oidc.Nonce(nonce)), browser, nil
+}
+
+// admitStart counts the start of a login. A device on which a user of the organization has signed in
+// has a budget of its own, so that others at its address do not keep the user out.
+func (s *Service) admitStart(ctx context.Context, from api.Caller, in LoginInput) error {
+	wait := s.starts.take(api.NetworkOf(from.RemoteIP), 1)
+	if wait == 0 {
+		return nil
+	}
+	device, err := s.cfg.Sessions.DeviceIn(ctx, in.Org, in.Devices)
+	if err != nil {
+		return err
+	}
+	if device != "" && s.starts.take("device "+device, 1) == 0 {
+		return nil
+	}
+	return &api.Error{Code: api.RateLimited, RetryAfter: wait}
 }
 
 func verifierPlace(f flow) []byte {

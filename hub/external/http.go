@@ -72,7 +72,7 @@ func (s *Service) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	in := LoginInput{Org: query.Get("org"), ReturnTo: query.Get("return_to"), Browser: s.Browser(r)}
+	in := LoginInput{Org: query.Get("org"), ReturnTo: query.Get("return_to"), Browser: s.Browser(r), Devices: s.cfg.Sessions.Devices(r)}
 	if s.startedElsewhere(r) && !confirmed(query.Get("confirm"), in) {
 		return s.askToConfirm(w, r, in)
 	}

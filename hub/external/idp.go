@@ -214,45 +214,43 @@ func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration,
 }
 
 const (
-	maxEvents   = 1200 // of a network within limitWindow, in one replica
+	maxEvents   = 1200 // of a network or a device within limitWindow, in one replica
 	limitWindow = time.Minute
-	maxNetworks = 1 << 14
+	maxParties  = 1 << 14
 )
 
 // networkLimit bounds the work and the rows that a client without a credential can cause.
 type networkLimit struct {
 	now func() time.Time
 
-	mu       sync.Mutex // guards the fields below
-	began    time.Time
-	networks map[string]int // events since began
+	mu      sync.Mutex // guards the fields below
+	began   time.Time
+	parties map[string]int // events since began
 }
 
 func newNetworkLimit(now func() time.Time) *networkLimit {
-	return &networkLimit{now: now, networks: map[string]int{}}
+	return &networkLimit{now: now, parties: map[string]int{}}
 }
 
-// take counts n events of a network. It returns how long the client has to wait, or 0.
-func (l *networkLimit) take(remoteIP string, n int) time.Duration {
+// take counts n events of a network or a device. It returns how long the client has to wait, or 0.
+func (l *networkLimit) take(party string, n int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if now.Before(l.began) || now.Sub(l.began) >= limitWindow || len(l.networks) >= maxNetworks {
+	if now.Before(l.began) || now.Sub(l.began) >= limitWindow || len(l.parties) >= maxParties {
 		l.began = now
-		clear(l.networks)
+		clear(l.parties)
 	}
-	network := api.NetworkOf(remoteIP)
-	if l.networks[network]+n > maxEvents {
+	if l.parties[party]+n > maxEvents {
 		return l.began.Add(limitWindow).Sub(now)
 	}
-	l.networks[network] += n
+	l.parties[party] += n
 	return 0
 }
 
 // give returns n events that take counted, unless a new window began.
-func (l *networkLimit) give(remoteIP string, n int) {
+func (l *networkLimit) give(party string, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	network := api.NetworkOf(remoteIP)
-	l.networks[network] = max(0, l.networks[network]-n)
+	l.parties[party] = max(0, l.parties[party]-n)
 }

@@ -30,7 +30,7 @@ var errLogoutToken = api.InvalidRequest.New("The logout_token is not valid for a
 // BackchannelLogout ends the sessions that a logout token names, in each organization of its
 // client. A token that was used has no effect.
 func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw string) error {
-	if wait := s.logouts.take(from.RemoteIP, rejectedLogout); wait > 0 {
+	if wait := s.logouts.take(api.NetworkOf(from.RemoteIP), rejectedLogout); wait > 0 {
 		return &api.Error{Code: api.RateLimited, RetryAfter: wait}
 	}
 	clients, err := s.clientsOfToken(ctx, raw)
@@ -58,7 +58,7 @@ func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw st
 	if !done {
 		return fault
 	}
-	s.logouts.give(from.RemoteIP, rejectedLogout-1)
+	s.logouts.give(api.NetworkOf(from.RemoteIP), rejectedLogout-1)
 	return nil
 }
 

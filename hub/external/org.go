@@ -344,9 +344,11 @@ func clientEvent(from api.Caller, c client) auditlog.Event {
 // Sealed returns the columns of the secrets of clients.
 func Sealed() []store.Sealed { return []store.Sealed{sealedSecret, sealedCert} }
 
+const registerAgain = "register the client of the organization with its secret and certificate again"
+
 var (
-	sealedSecret = store.Sealed{Table: "tenant_clients", Column: "client_secret_enc", ID: "org", Bound: []string{"issuer"}, Unbound: true, Required: true}
-	sealedCert   = store.Sealed{Table: "tenant_clients", Column: "cert_enc", ID: "org", Required: true}
+	sealedSecret = store.Sealed{Table: "tenant_clients", Column: "client_secret_enc", ID: "org", Bound: []string{"issuer"}, Unbound: true, Advice: registerAgain}
+	sealedCert   = store.Sealed{Table: "tenant_clients", Column: "cert_enc", ID: "org", Advice: registerAgain}
 )
 
 // isOpsKey compares in constant time.

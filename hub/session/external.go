@@ -57,11 +57,17 @@ type ExternalAttempt struct {
 	attempt password.Attempt
 }
 
+// DeviceIn returns the id of the device in the tokens on which a user of an organization, or of any
+// if it is "", has signed in, or "".
+func (s *Service) DeviceIn(ctx context.Context, org, devices string) (string, error) {
+	return s.deviceOf(ctx, devices, func(u user.User) bool { return (org == "" || u.TenantID == org) && u.Active() })
+}
+
 // StartExternal returns an attempt to sign in to an organization. It fails with 429 if too many
 // logins from the network have failed, or with a device token of one of its users, too many on that
 // device. Each failure is given to [Service.RejectExternal].
 func (s *Service) StartExternal(ctx context.Context, from api.Caller, org, devices string) (a ExternalAttempt, err error) {
-	device, err := s.deviceOf(ctx, devices, func(u user.User) bool { return u.TenantID == org && u.Active() })
+	device, err := s.DeviceIn(ctx, org, devices)
 	if err != nil {
 		return a, err
 	}

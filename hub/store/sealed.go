@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,8 +33,9 @@ type Sealed struct {
 	// or to none.
 	Unbound bool
 
-	// Required is true if [Store.Reseal] fails for a value that cannot be opened. Otherwise, the
-	// value is logged with Advice.
+	// Required is true if the hub does not work without the values. [Store.Reseal] then fails for a
+	// value that cannot be opened, after it has sealed all others. Otherwise, the value is logged with
+	// Advice.
 	Required bool
 	Advice   string
 }
@@ -60,7 +62,8 @@ func (c Sealed) NamedPlace(name, id string, bound ...string) []byte {
 const resealBatch = 100
 
 // Reseal seals all values of the columns with the first key of the keyring, and returns how many
-// were sealed with another one. Hubs may serve the database in the meantime.
+// were sealed with another one. A value that cannot be opened stays as it is, and keeps no other one
+// from being sealed. Hubs may serve the database in the meantime.
 func (s *Store) Reseal(ctx context.Context, columns ...Sealed) (int, error) {
 	return s.resealAll(ctx, s.Keyring.Reseal, columns)
 }
@@ -79,27 +82,36 @@ func (s *Store) Rebind(ctx context.Context, columns ...Sealed) (int, error) {
 
 type reseal func(sealed, place []byte, former ...[]byte) ([]byte, error)
 
-func (s *Store) resealAll(ctx context.Context, do reseal, columns []Sealed) (total int, err error) {
+func (s *Store) resealAll(ctx context.Context, do reseal, columns []Sealed) (int, error) {
+	total := 0
+	var failed error
 	for _, c := range columns {
 		n, err := s.resealColumn(ctx, do, c)
-		if total += n; err != nil {
-			return total, fmt.Errorf("seal %s.%s: %w", c.Table, c.Column, err)
+		total += n
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("seal %s.%s: %w", c.Table, c.Column, err))
 		}
 	}
-	return total, nil
+	return total, failed
 }
 
-// resealColumn reads the rows by their ids. A row that is changed in the meantime is read again.
-func (s *Store) resealColumn(ctx context.Context, do reseal, c Sealed) (total int, err error) {
+// resealColumn reads the rows by their ids. A row that is changed in the meantime is read again. The
+// error is that of the last value that cannot be opened, if the values are required.
+func (s *Store) resealColumn(ctx context.Context, do reseal, c Sealed) (int, error) {
+	total := 0
+	var failed error
 	for after := ""; ; {
 		rows, err := sealedRows(ctx, s.DB.Write(), c, after)
 		if err != nil || len(rows) == 0 {
-			return total, err
+			return total, errors.Join(failed, err)
 		}
 		for _, row := range rows {
-			fresh, n, err := s.resealRow(ctx, do, c, row)
+			fresh, n, err := resealRow(do, c, row)
 			if err != nil {
-				return total, err
+				s.Logger.ErrorContext(ctx, "a secret cannot be sealed again: "+c.Advice, "table", c.Table, "column", c.Column, "id", row.id, "err", err)
+			}
+			if err != nil && c.Required {
+				failed = fmt.Errorf("row %s: %w", row.id, err)
 			}
 			if n > 0 {
 				replaced, err := s.replaceSealed(ctx, c, row, fresh)
@@ -122,58 +134,55 @@ type sealedRow struct {
 	bound []string
 }
 
-// resealRow returns the new content of a row, and how many of its values are new.
-func (s *Store) resealRow(ctx context.Context, do reseal, c Sealed, row sealedRow) (fresh []byte, n int, err error) {
+// resealRow returns the new content of a row, and how many of its values are new. The error is that
+// of values that stay as they are, because they cannot be opened.
+func resealRow(do reseal, c Sealed, row sealedRow) ([]byte, int, error) {
 	if !c.Named {
-		fresh, err = s.resealValue(ctx, do, c, row, row.value, "")
-		if fresh != nil {
-			n = 1
+		fresh, err := resealValue(do, c, row, row.value, "")
+		if fresh == nil {
+			return nil, 0, err
 		}
-		return fresh, n, err
+		return fresh, 1, err
 	}
 	values := map[string]string{}
 	if err := json.Unmarshal(row.value, &values); err != nil {
-		return nil, 0, fmt.Errorf("row %s: %w", row.id, err)
+		return nil, 0, err
 	}
-	for name, text := range values {
-		sealed, err := base64.StdEncoding.DecodeString(text)
+	n := 0
+	var failed error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		sealed, err := base64.StdEncoding.DecodeString(values[name])
 		if err != nil {
-			sealed = []byte(text) // it cannot be opened either
+			sealed = []byte(values[name]) // it cannot be opened either
 		}
-		one, err := s.resealValue(ctx, do, c, row, sealed, name)
+		one, err := resealValue(do, c, row, sealed, name)
 		if err != nil {
-			return nil, 0, err
+			failed = errors.Join(failed, fmt.Errorf("value %s: %w", name, err))
 		}
 		if one != nil {
 			values[name] = base64.StdEncoding.EncodeToString(one)
 			n++
 		}
 	}
-	fresh, err = json.Marshal(values)
-	return fresh, n, err
+	fresh, err := json.Marshal(values)
+	return fresh, n, errors.Join(failed, err)
 }
 
 // resealValue returns a new value, or nil if the value stays as it is.
-func (s *Store) resealValue(ctx context.Context, do reseal, c Sealed, row sealedRow, sealed []byte, name string) ([]byte, error) {
+func resealValue(do reseal, c Sealed, row sealedRow, sealed []byte, name string) ([]byte, error) {
 	column := c.Column
 	if c.Named {
 		column += "/" + name
 	}
-	place := secret.AAD(c.Table, column, row.id, c.normal(row.bound)...)
+	bound := c.normal(row.bound)
+	place := secret.AAD(c.Table, column, row.id, bound...)
 	var former [][]byte
-	for n := range row.bound {
+	for n := range bound {
 		if c.Unbound {
-			former = append(former, secret.AAD(c.Table, column, row.id, row.bound[:n]...))
+			former = append(former, secret.AAD(c.Table, column, row.id, bound[:n]...))
 		}
 	}
-	fresh, err := do(sealed, place, former...)
-	if err != nil && c.Required {
-		return nil, fmt.Errorf("row %s: %w", row.id, err)
-	}
-	if err != nil {
-		s.Logger.ErrorContext(ctx, "a secret cannot be sealed again: "+c.Advice, "table", c.Table, "column", c.Column, "id", row.id, "name", name, "err", err)
-	}
-	return fresh, nil
+	return do(sealed, place, former...)
 }
 
 // sealedRows returns the next rows that have a value.

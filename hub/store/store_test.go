@@ -236,6 +236,37 @@ func TestReseal(t *testing.T) {
 	})
 }
 
+// A value that cannot be opened keeps no other one from being sealed, whatever is wrong with it.
+func TestResealNextToADamagedValue(t *testing.T) {
+	older, newer := secret.Generate(), secret.Generate()
+	for name, damage := range map[string]string{
+		"a value":       `UPDATE notes SET key_enc = '12' WHERE id = 'b'`,
+		"a named value": `UPDATE notes SET env = '{"OTHER": "x", "TOKEN": "eA=="}' WHERE id = 'b'`,
+		"an object":     `UPDATE notes SET env = 'x' WHERE id = 'b'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, []string{older}, func(t *testing.T, f fixture) {
+				for _, id := range []string{"a", "b", "c"} {
+					f.seal(f.Store, id, keyColumn.Place(id, "acme"), envColumn.NamedPlace("TOKEN", id, "acme"))
+				}
+				_, err := f.DB.Write().ExecContext(t.Context(), damage)
+				require.NoError(t, err)
+				required := keyColumn
+				required.Required = true
+				n, err := f.with(f.DB, newer, older).Reseal(t.Context(), required, envColumn)
+				require.Equal(t, name == "a value", err != nil)
+				require.Equal(t, 5, n)
+				for _, id := range []string{"a", "c"} {
+					key, env := f.open(f.with(f.DB, newer), id)
+					require.Equal(t, "k-"+id+" t-"+id, key+" "+env)
+				}
+				require.Contains(t, f.logs.String(), "a secret cannot be sealed again: enter it again")
+				require.Contains(t, f.logs.String(), `"id":"b"`)
+			})
+		})
+	}
+}
+
 func TestRebind(t *testing.T) {
 	key := secret.Generate()
 	each(t, []string{key}, func(t *testing.T, f fixture) {
