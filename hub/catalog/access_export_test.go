@@ -84,7 +84,10 @@ func TestSecretsOfAnMCPServerAreBoundToItsDestination(t *testing.T) {
 		require.Equal(t, web["url"], url())
 		require.EqualValues(t, 1, s.ada.Put(mcps+"/web", made).Want(http.StatusOK)["version"], "what was read can be sent back")
 
-		for _, address := range []string{"https://thief.example/a?token=***&x=***&x=***", "http://m.example/a?token=***&x=***&x=***", "https://m.example:444/a?token=***&x=***&x=***"} {
+		for _, host := range []string{
+			"https://thief.example", "http://m.example", "https://m.example:444", "https://m.example.", "https://m.\u212Aexample",
+		} {
+			address := host + "/a?token=***&x=***&x=***"
 			faults(t, s.ada.Put(mcps+"/web", with(made, "url", address)), "query.token", "query.x[0/2]", "query.x[1/2]", "headers.X-Key", "oauth.clientSecret")
 		}
 		faults(t, s.ada.Put(mcps+"/web", with(made, "oauth", object{"clientId": "hub", "clientSecret": "***", "issuer": "https://thief.example"})),
@@ -114,5 +117,13 @@ func TestSecretsOfAnMCPServerAreBoundToItsDestination(t *testing.T) {
 			s.exec(t, `UPDATE mcps SET command = 'run' WHERE name = 'local'`)
 		}
 		require.NotEmpty(t, url())
+
+		// A letter whose lower case is ASCII is one of another host.
+		turkish := object{"name": "i", "transport": "http", "url": "https://mail.example", "headers": object{"X-Key": "planted-i"}}
+		s.ada.Post(mcps, turkish).Want(http.StatusCreated)
+		for _, host := range []string{"https://ma\u0130l.example", "https://ma%C4%B0l.example"} {
+			faults(t, s.ada.Put(mcps+"/i", with(turkish, "url", host, "headers", object{"X-Key": "***"})), "headers.X-Key")
+		}
+		s.ada.Put(mcps+"/i", with(turkish, "url", "HTTPS://MAIL.example/a", "headers", object{"X-Key": "***"})).Want(http.StatusOK)
 	})
 }

@@ -138,23 +138,6 @@ func (s *Service) StartLogin(ctx context.Context, from api.Caller, in LoginInput
 	return oauth.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier), oidc.Nonce(nonce)), browser, nil
 }
 
-// admitStart counts the start of a login. A device on which a user of the organization has signed in
-// has a budget of its own, so that others at its address do not keep the user out.
-func (s *Service) admitStart(ctx context.Context, from api.Caller, in LoginInput) error {
-	wait := s.starts.take(api.NetworkOf(from.RemoteIP), 1)
-	if wait == 0 {
-		return nil
-	}
-	device, err := s.cfg.Sessions.DeviceIn(ctx, in.Org, in.Devices)
-	if err != nil {
-		return err
-	}
-	if device != "" && s.starts.take("device "+device, 1) == 0 {
-		return nil
-	}
-	return &api.Error{Code: api.RateLimited, RetryAfter: wait}
-}
-
 func verifierPlace(f flow) []byte {
 	return secret.AAD("login_flows", "verifier_enc", hex.EncodeToString(f.stateHash))
 }

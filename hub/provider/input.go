@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/settings"
+	"github.com/seed93082962/agenthost/internal/domain"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/adapter"
 )
@@ -179,7 +180,7 @@ func cleanURL(text string) (clean, fault string) {
 	case strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", "must have a query of visible ASCII characters: escape the others"
 	}
-	host, port := strings.ToLower(u.Hostname()), u.Port()
+	host, port := domain.Lower(u.Hostname()), u.Port()
 	if addr, err := netip.ParseAddr(host); err == nil && addr.Zone() == "" {
 		host = addr.String()
 		if addr.Is6() {

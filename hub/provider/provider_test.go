@@ -221,7 +221,7 @@ func TestProviderFaults(t *testing.T) {
 		require.Contains(t, fault["data"].(object)["fields"], row.field, name)
 	}
 	for _, url := range []string{
-		"llm.example.com", "ftp://llm.example.com", "https://", "https://a b", "https://user@llm.example.com", "https://u:p@llm.example.com", "https://llm.example.com?x=\u00fc",
+		"llm.example.com", "ftp://llm.example.com", "https://ap\u0130.example.com", "https://ap%C4%B0.example.com", "https://\u212A.example.com", "https://", "https://a b", "https://user@llm.example.com", "https://u:p@llm.example.com", "https://llm.example.com?x=\u00fc",
 		"https://llm.example.com?", "https://llm.example.com#f", "https://llm.example.com:0", "https://llm.example.com:65536", "https://llm.example.com:", "https://:443",
 		"http://2130706433", "http://0x7f000001", "http://0x7f.0.0.1", "http://0177.0.0.1", "http://127.1", "http://1.2.3.4.5", "http://[::1%25lo]", "http://[::1",
 		"https://-a.example.com", "https://bücher.example", "https://a..b", "https:opaque", "/v1", "https://" + strings.Repeat("a", 64) + ".example", "https://a.example/" + strings.Repeat("p", 2048),

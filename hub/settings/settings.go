@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/internal/domain"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -134,7 +135,7 @@ func Origin(address string) string {
 	if err != nil || u.Host == "" {
 		return address
 	}
-	return strings.ToLower(u.Scheme + "://" + u.Host)
+	return domain.Lower(u.Scheme + "://" + u.Host)
 }
 
 // RestoreAt is [Restore] for secrets that were stored for an address or command. For another one,

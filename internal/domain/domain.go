@@ -26,7 +26,7 @@ func Parse(text string) (Pattern, error) {
 			return p, fmt.Errorf("domain %.300q: the port is not a number from 1 to 65535", text)
 		}
 	}
-	p.name, p.below = strings.CutPrefix(strings.ToLower(strings.TrimSuffix(name, ".")), "*.")
+	p.name, p.below = strings.CutPrefix(Lower(strings.TrimSuffix(name, ".")), "*.")
 	valid := strings.Trim(p.name, "abcdefghijklmnopqrstuvwxyz0123456789.-") == "" && p.name != "" && len(p.name) <= 253
 	if _, err := netip.ParseAddr(p.name); !valid || p.below && err == nil {
 		return p, fmt.Errorf("domain %.300q: use a host such as example.com, *.example.com or example.com:8443", text)
@@ -44,4 +44,16 @@ func (p Pattern) Matches(host, port, usual string) bool {
 		return strings.HasSuffix(host, "."+p.name)
 	}
 	return host == p.name
+}
+
+// Lower returns a host with the letters of ASCII in lower case. Hosts are compared so (RFC 4343).
+// Others, such as the capital I with a dot, have a lower case in ASCII, but name another host.
+func Lower(host string) string {
+	b := []byte(host)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
 }

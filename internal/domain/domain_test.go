@@ -44,3 +44,12 @@ func TestParseRejects(t *testing.T) {
 		require.Error(t, err, "%q", text)
 	}
 }
+
+// The lower case of a letter outside ASCII may be in ASCII.
+func TestLower(t *testing.T) {
+	for in, want := range map[string]string{
+		"API.Example.COM": "api.example.com", "ap\u0130.example": "ap\u0130.example", "\u212A.example": "\u212A.example", "\xff.A": "\xff.a", "": "",
+	} {
+		require.Equal(t, want, domain.Lower(in))
+	}
+}

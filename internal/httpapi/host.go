@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/seed93082962/agenthost/internal/domain"
 )
 
 // AllowsHost reports whether the Host header of a request rules out DNS rebinding, for a listener
@@ -46,5 +48,5 @@ func HostName(hostport string) string {
 	} else if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
 		host = host[1 : len(host)-1]
 	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
+	return domain.Lower(strings.TrimSuffix(host, "."))
 }

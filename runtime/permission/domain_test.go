@@ -27,6 +27,9 @@ func TestDomains(t *testing.T) {
 		{"domain:example.com", "https://evil.org\\@example.com/", false, true},
 		{"domain:example.com", "https://ｅxample.com/", false, true},
 		{"domain:example.com", "https://example。com/", false, true},
+		{"domain:kim.com", "https://k\u0130m.com/", false, true}, // its lower case is ASCII, and the host another one
+		{"domain:kim.com", "https://k%C4%B0m.com/", false, true},
+		{"domain:kim.com", "https://\u212Aim.com/", false, true},
 		{"domain:example.com", "https://ex%61mple.com/", false, true},
 		{"domain:example.com", "https://example..com/", false, true},
 		{"domain:example.com", "https:example.com", false, true},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/seed93082962/agenthost/internal/domain"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
@@ -194,15 +195,15 @@ func (l *ruleLists) permits(c *call) error {
 	return nil
 }
 
-// domain is a pattern over the host of a URL, in lower case: a host name, "*.host" or "*".
-type domain string
+// site is a pattern over the host of a URL, in lower case: a host name, "*.host" or "*".
+type site string
 
 func parseDomain(text string) (pattern, error) {
 	name, ok := strings.CutPrefix(text, "domain:")
 	if text == "*" {
 		name, ok = text, true
 	}
-	name = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), ".")
+	name = strings.TrimSuffix(domain.Lower(strings.TrimSpace(name)), ".")
 	host := strings.TrimPrefix(name, "*.")
 	switch {
 	case !ok:
@@ -210,7 +211,7 @@ func parseDomain(text string) (pattern, error) {
 	case name != "*" && (!unambiguousHost(host) || strings.Contains(host, ":")):
 		return nil, errors.New("a domain is a host name without a port, in its xn-- form if it is not ASCII; * may be its first label")
 	}
-	return domain(name), nil
+	return site(name), nil
 }
 
 // unambiguousHost reports whether all URL parsers agree about a host.
@@ -220,17 +221,17 @@ func unambiguousHost(host string) bool {
 	})
 }
 
-func (d domain) allows(c *call, _ int) bool {
+func (d site) allows(c *call, _ int) bool {
 	host, ok := c.host()
 	return ok && (string(d) == host || d.matchesWildcard(host))
 }
 
-func (d domain) denies(c *call) bool {
+func (d site) denies(c *call) bool {
 	host, ok := c.host()
 	return !ok || string(d) == host || d.matchesWildcard(host) || strings.HasSuffix(host, "."+string(d))
 }
 
-func (d domain) matchesWildcard(host string) bool {
+func (d site) matchesWildcard(host string) bool {
 	rest, ok := strings.CutPrefix(string(d), "*")
 	return ok && strings.HasSuffix(host, rest)
 }
@@ -247,6 +248,6 @@ func (c *call) host() (string, bool) {
 	if err != nil || u.User != nil || u.Opaque != "" || !strings.EqualFold(u.Scheme, "http") && !strings.EqualFold(u.Scheme, "https") {
 		return "", false
 	}
-	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	host := strings.TrimSuffix(domain.Lower(u.Hostname()), ".")
 	return host, unambiguousHost(host)
 }

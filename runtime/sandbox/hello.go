@@ -10,8 +10,9 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/domain"
 )
 
 const (
@@ -42,7 +43,7 @@ func (p *proxy) checkHello(client net.Conn, buffered *bufio.Reader, host, port s
 		return nil, fmt.Sprintf("the sandbox denied a connection to %s: its server name is encrypted, which sandbox.domains cannot permit", address)
 	}
 	_, notAddress := netip.ParseAddr(host)
-	switch name := strings.ToLower(info.ServerName); {
+	switch name := domain.Lower(info.ServerName); {
 	case name == "" && notAddress == nil: // TLS has no name for an address
 	case name == "":
 		return nil, fmt.Sprintf("the sandbox denied a connection to %s: it has no server name of TLS, which sandbox.domains needs", address)

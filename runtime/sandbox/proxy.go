@@ -222,7 +222,7 @@ func (a active) Read(b []byte) (int, error) {
 
 // allowed reports whether the domains permit the host, and responds if not.
 func (p *proxy) allowed(w http.ResponseWriter, r *http.Request, host, port, usual string) bool {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	host = domain.Lower(strings.TrimSuffix(host, "."))
 	if len(p.domains) == 0 && port == usual || p.listed(host, port, usual) {
 		return true
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/html/charset"
 
+	"github.com/seed93082962/agenthost/internal/domain"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -112,7 +113,7 @@ func authority(u *url.URL) string {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) + ":" + port
+	return domain.Lower(strings.TrimSuffix(u.Hostname(), ".")) + ":" + port
 }
 
 func fetchError(ctx context.Context, location string, err error) error {

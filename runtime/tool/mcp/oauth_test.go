@@ -76,12 +76,17 @@ func TestTokenOfClientCredentials(t *testing.T) {
 // A server cannot send the secret to another authorization server than the configured one, nor make
 // the runtime send requests there.
 func TestSecretIsSentOnlyToTheIssuer(t *testing.T) {
-	for name, configured := range map[string]string{"no issuer": "", "another issuer": "https://login.example"} {
+	var count atomic.Int64
+	evil := issuer(t, &count)
+	for name, row := range map[string]struct{ configured, named string }{
+		"no issuer":      {"", evil.URL},
+		"another issuer": {"https://login.example", evil.URL},
+		"a letter whose lower case is that of the issuer": {"https://login.example", "https://log\u0130n.example"},
+		"the same, escaped": {"https://login.example", "https://log%C4%B0n.example"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			var count atomic.Int64
-			evil := issuer(t, &count)
-			def := overHTTP(protected(t, func(string) string { return evil.URL }).URL + "/mcp")
-			def.OAuth = agent.OAuth{ClientID: "hosts", ClientSecret: "s3cret-of-hosts", Issuer: configured}
+			def := overHTTP(protected(t, func(string) string { return row.named }).URL + "/mcp")
+			def.OAuth = agent.OAuth{ClientID: "hosts", ClientSecret: "s3cret-of-hosts", Issuer: row.configured}
 			w := newWorld(t)
 			_, err := w.open(def).Tools(t.Context())
 			require.ErrorContains(t, err, "another origin than that of the configured url or of the issuer of oauth")

@@ -21,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/seed93082962/agenthost/internal/domain"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -278,7 +279,7 @@ func originOf(u *url.URL) string {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
+	return domain.Lower(u.Scheme + "://" + u.Hostname() + ":" + port)
 }
 
 // isToken and isFieldValue implement RFC 9110, sections 5.6.2 and 5.5, for ASCII.
