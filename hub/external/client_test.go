@@ -141,8 +141,18 @@ func TestSecretsAreSealedAndSealedAgain(t *testing.T) {
 		require.NoError(t, err)
 		foreign, err := store.New(store.Config{DB: s.db, Keyring: other, Audit: s.audit})
 		require.NoError(t, err)
-		_, err = foreign.Reseal(t.Context(), external.Sealed()...)
-		require.ErrorIs(t, err, secret.ErrUnknownKey)
+		n, err = foreign.Reseal(t.Context(), external.Sealed()...)
+		require.NoError(t, err, "the client can be registered again")
+		require.Zero(t, n)
+		kept, keptCert := columns()
+		require.Equal(t, sealed, kept)
+		require.Equal(t, sealedCert, keptCert)
+
+		// One that belongs to another place does not keep those of others from being sealed.
+		_, err = s.db.Write().ExecContext(t.Context(), `UPDATE tenant_clients SET issuer = 'https://other.example'`)
+		require.NoError(t, err)
+		_, err = s.store.Reseal(t.Context(), external.Sealed()...)
+		require.NoError(t, err)
 	})
 }
 
