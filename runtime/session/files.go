@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/filelock"
-	"github.com/seed93082962/agenthost/internal/groupsync"
 	"github.com/seed93082962/agenthost/internal/ids"
 )
 
@@ -79,9 +78,8 @@ type Files struct {
 	waiting []syncRequest    // the next group
 	syncing bool             // a group is in progress
 
-	linked    map[string]bool                          // folders whose name is synced, for the group in progress
-	syncer    groupsync.Syncer                         // closed with the store
-	syncFiles func([]*os.File, func(i int, err error)) // syncer.Sync, replaced by tests
+	linked   map[string]bool      // folders whose name is synced, for the group in progress
+	syncFile func(*os.File) error // os.File.Sync, replaced by tests
 
 	stop  context.CancelFunc // ends the sweep
 	swept sync.WaitGroup
@@ -102,9 +100,8 @@ func NewFiles(cfg FilesConfig) (*Files, error) {
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	f := &Files{
-		cfg: cfg, inUse: map[key]struct{}{}, linked: map[string]bool{},
+		cfg: cfg, inUse: map[key]struct{}{}, linked: map[string]bool{}, syncFile: (*os.File).Sync,
 	}
-	f.syncFiles = f.syncer.Sync
 	if err := f.openDirs(); err != nil {
 		return nil, fmt.Errorf("open session store: %w", err)
 	}
@@ -158,7 +155,6 @@ func (f *Files) Dir() string { return filepath.Join(f.cfg.Dir, "sessions") }
 func (f *Files) Close() error {
 	f.stop()
 	f.swept.Wait()
-	f.syncer.Close()
 	return f.root.Close()
 }
 

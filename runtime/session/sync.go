@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 )
 
 // syncRequest is a file or a folder that waits for its sync.
@@ -44,31 +45,47 @@ func (f *Files) syncWaiting() {
 	}
 }
 
+// maxSyncs bounds the files of a group that are synced in parallel. Each occupies a thread.
+const maxSyncs = 32
+
 // syncGroup syncs the folders of a group first, each once, and then its files.
 func (f *Files) syncGroup(group []syncRequest) {
 	synced := map[string]bool{"": true}
-	var files []*os.File
-	var results []chan error
 	for _, r := range group {
 		if !synced[r.folder] {
 			synced[r.folder] = true
 			f.syncFolder(r.folder)
 		}
-		if r.file == nil {
-			r.done <- nil
-			continue
-		}
-		files = append(files, r.file)
-		results = append(results, r.done)
 	}
-	f.syncFiles(files, func(i int, err error) { results[i] <- err })
+
+	requests := make(chan syncRequest, len(group))
+	for _, r := range group {
+		requests <- r
+	}
+	close(requests)
+	var workers sync.WaitGroup
+	for range min(len(group), maxSyncs) {
+		workers.Go(func() {
+			for r := range requests {
+				r.done <- f.syncOne(r.file)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+func (f *Files) syncOne(file *os.File) error {
+	if file == nil {
+		return nil
+	}
+	return f.syncFile(file)
 }
 
 // syncFolder syncs a folder, and the ones above it if the store has not synced them yet. It ignores
 // errors: not every system can sync a folder, and the sync of the file reports a failing disk.
 func (f *Files) syncFolder(path string) {
 	if folder, err := f.root.Open(path); err == nil {
-		f.syncFiles([]*os.File{folder}, func(int, error) {})
+		_ = f.syncFile(folder)
 		_ = folder.Close()
 	}
 	if !f.linked[path] && path != "." {

@@ -3,7 +3,6 @@ package session_test
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,32 +90,6 @@ func TestCloseSyncsTheSession(t *testing.T) {
 	require.NoError(t, store.Delete(t.Context(), s.ID()))
 	require.Equal(t, []string{folder}, synced(), "a deleted name is synced")
 	requireClosed(t, dir, 0)
-}
-
-// Close releases the queue of the kernel that syncs a group, which Linux lists as a mapping.
-func TestCloseReleasesTheQueue(t *testing.T) {
-	queues := func() int {
-		maps, err := os.ReadFile("/proc/self/maps")
-		if errors.Is(err, fs.ErrNotExist) {
-			return 0
-		}
-		require.NoError(t, err)
-		return strings.Count(string(maps), "/[aio]")
-	}
-	dir := t.TempDir()
-	store, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: dir})
-	require.NoError(t, err)
-	before := queues()
-	var all sync.WaitGroup
-	for range 100 {
-		s := open(t, store, "a", "")
-		appendText(t, s, "one")
-		all.Go(func() { assertNoError(t, s.Close()) })
-	}
-	all.Wait()
-	requireClosed(t, dir, 0)
-	require.NoError(t, store.Close())
-	require.LessOrEqual(t, queues(), before)
 }
 
 func TestFilesReportAFailedSync(t *testing.T) {

@@ -19,9 +19,6 @@
 // jumps by an hour; the upstream sends single bytes, or stops in the middle. 10,000 runs are open
 // at once, and runs are started and cancelled for two minutes: nothing remains of them.
 //
-// One test syncs files of a disk that fails by package internal/groupsync: the errors of syncs that
-// the kernel has accepted reach the caller.
-//
 // Another test sends 100,000 random requests to the hub and to the runtime, which are generated
 // from their OpenAPI documents, and prints the operations that never had a success. None has the
 // status 500, or one that is not documented, and nothing of them remains in memory.

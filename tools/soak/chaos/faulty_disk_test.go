@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -15,8 +12,6 @@ import (
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed93082962/agenthost/internal/groupsync"
 )
 
 // disk is a file system whose files are those of another directory, and which can be slow, or fail
@@ -168,41 +163,4 @@ func TestFaultyDisk(t *testing.T) {
 	in.remove(t, k)
 	_, err := os.Stat(d.dir)
 	require.NoError(t, err)
-}
-
-// An error of a sync that the kernel has accepted and makes in the background reaches the caller
-// with its file. The other files of the group are synced.
-func TestSyncsOfAFaultyDisk(t *testing.T) {
-	d := startDisk(t)
-	var files []*os.File
-	for i, dir := range []string{d.dir, t.TempDir(), d.dir} {
-		file, err := os.Create(filepath.Join(dir, strconv.Itoa(i)))
-		require.NoError(t, err)
-		defer file.Close()
-		_, err = file.WriteString("text")
-		require.NoError(t, err)
-		files = append(files, file)
-	}
-	var s groupsync.Syncer
-	defer s.Close()
-	syncAll := func() []error {
-		var mu sync.Mutex
-		errs := make([]error, len(files))
-		s.Sync(files, func(i int, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			errs[i] = err
-		})
-		return errs
-	}
-	for _, fault := range []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EDQUOT} {
-		d.fault.Store(uint32(fault))
-		errs := syncAll()
-		for _, i := range []int{0, 2} {
-			require.Equal(t, &os.PathError{Op: "sync", Path: files[i].Name(), Err: fault}, errs[i])
-		}
-		require.NoError(t, errs[1])
-		d.fault.Store(0)
-		require.Equal(t, make([]error, len(files)), syncAll())
-	}
 }
