@@ -125,3 +125,36 @@ func TestDeepValuesAreShort(t *testing.T) {
 	require.True(t, eval[bool](b, `document.querySelector(".fold:last-child pre").textContent === JSON.stringify({ command: "ls", list: [1, 2] }, null, 2)`))
 	b.clean(s.url)
 }
+
+// Commands, code, outputs and names of files have no characters that hide or move others.
+func TestControlCharactersAreVisible(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.deployed(s.setUp(), "helper", nil)
+	const name = `a\u202egpj.exe\u001b[31m\u009b\u2066`
+	s.instead.Store("/api/v1/admin/agents/helper/files", `{"entries":[{"name":"`+name+`","type":"file","size":1},{"name":"`+name+` folder","type":"directory"}]}`)
+	b := newTab(t)
+	b.open(s.url + "/console/chat/helper")
+	b.signIn("root", password)
+	b.click(".talk header button")
+	b.see("gpj.exe")
+	b.wait(`document.querySelector(".tree").textContent.includes("folder")`)
+	require.True(t, eval[bool](b, `(() => { const text = document.querySelector(".tree").textContent; return text.split("a\ufffdgpj.exe\ufffd[31m\ufffd\ufffd").length === 3 && !/[\u001b\u009b\u202e\u2066]/.test(text) })()`))
+	faults := evaluate[[]string](b, `
+	const { chunkOf } = await load("parts/conversation.js")
+	const faults = []
+	const bad = "\u0000\u0008\u001b\u007f\u009b\u2028\u2029\u202a\u202e\u2066\u2069"
+	const good = "a\tb \u200f\u200e\u5b57\u{1f600}"
+	const fence = "\x60".repeat(3)
+	const texts = [fence + "\nfirst\r\n" + good + bad + "\n" + fence, fence + "\n" + (good + bad).repeat(3000) + "\n" + fence, "\x60" + good + bad + "\x60"]
+	const blocks = [...texts.map((text) => ({ type: "text", text })), { type: "tool_use", id: "t", name: good + bad, input: { command: good + bad } },
+		{ type: "tool_result", tool_use_id: "t", output: good + bad + "\r\nend" }, { type: "permission_denied", tool_use_id: "u", tool_name: "Bash", reason: good + bad }, { type: "thinking", thinking: "thought" }]
+	for (const block of blocks) {
+		const text = (await chunkOf([{ role: "assistant", content: [block] }], {})).textContent
+		for (const c of bad) if (text.includes(c)) faults.push(block.type + ": U+" + c.codePointAt(0).toString(16))
+		if (block.type !== "thinking" && (!text.includes("\u200f\u200e\u5b57\u{1f600}") || text.split("\ufffd").length <= bad.length)) faults.push(block.type + ": " + JSON.stringify(text.slice(0, 200)))
+	}
+	return faults`)
+	require.Empty(t, faults)
+	b.clean(s.url)
+}

@@ -103,3 +103,9 @@ export function jsonOf(value) {
   }
   return spaces > 0 ? JSON.stringify(value, null, 2) : text;
 }
+
+// Control characters but tabs and line ends, and those that change the direction of what follows: a command could look like another.
+const controls = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
+
+/** visible returns a text with U+FFFD in place of control characters, for what must be read exactly. */
+export const visible = (text) => text.replace(controls, "\ufffd");

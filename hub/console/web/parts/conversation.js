@@ -1,6 +1,6 @@
 // The messages of a chat, as nodes that grow while an answer arrives.
 import { textOf } from "../lib/preact.js";
-import { compact, dateTime, duration, jsonOf, money, relative, t } from "../app/text.js";
+import { compact, dateTime, duration, jsonOf, money, relative, t, visible } from "../app/text.js";
 import { describe } from "./basic.js";
 import { el } from "./inline.js";
 import { Budget, inSlices, Markdown, Tail } from "./markdown.js";
@@ -11,7 +11,7 @@ const labels = () => ({ copy: t("action.copy"), copied: t("action.copied"), code
 function oneLine(input) {
   if (!input || typeof input !== "object") return "";
   const value = input.command || input.file_path || input.path || input.pattern || input.url || input.description || Object.values(input).find((v) => typeof v === "string") || "";
-  return textOf(value).split("\n")[0].slice(0, 120);
+  return visible(textOf(value).split("\n")[0].slice(0, 120));
 }
 
 /** pretty returns a value as text. */
@@ -41,14 +41,14 @@ class Fold {
     this.what = el("span", { class: "what" });
     this.took = el("span", { class: "took" });
     this.inside = el("div", { class: "inside" });
-    this.node = el("details", { class: "fold" }, el("summary", {}, isTool ? el("code", {}, name) : name, this.what, this.took), this.inside);
+    this.node = el("details", { class: "fold" }, el("summary", {}, isTool ? el("code", {}, visible(textOf(name))) : name, this.what, this.took), this.inside);
     /** @type {Tail|null} */
     this.tail = null;
     this.isDenied = false;
   }
 
   part(title, text) {
-    this.inside.append(el("div", {}, title), el("pre", { tabindex: "0" }, this.budget.cut(text)));
+    this.inside.append(el("div", {}, title), el("pre", { tabindex: "0" }, visible(this.budget.cut(text))));
   }
 
   append(text) {

@@ -1,6 +1,7 @@
 // A paragraph of Markdown as nodes of the document, in one pass over its characters. Every text becomes a text node: HTML
 // in it is text.
 import { textOf } from "../lib/preact.js";
+import { visible } from "../app/text.js";
 
 let read = 0;
 let made = 0;
@@ -179,7 +180,7 @@ class Paragraph {
     const span = this.spans.get(i);
     if (!span) return i + 1;
     this.take(i, span.end);
-    const code = this.text.slice(span.from, span.to).replaceAll("\n", " ");
+    const code = visible(this.text.slice(span.from, span.to)).replaceAll("\n", " ");
     this.nodes.push(el("code", {}, code.startsWith(" ") && code.endsWith(" ") && code.trim() ? code.slice(1, -1) : code));
     return span.end;
   }

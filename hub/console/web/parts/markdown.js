@@ -1,5 +1,6 @@
 // Markdown as nodes of the document, line by line while it arrives. Each line is looked at once.
 import { el, inline, madeElements, readCharacters } from "./inline.js";
+import { visible } from "../app/text.js";
 import { cellsOf, fence, heading, indentOf, isBreak, isRule, itemOf, quoteOf, runBefore, startsBlock } from "./lines.js";
 
 const maxLine = 20_000; // characters of a paragraph. A longer line is several ones
@@ -382,14 +383,14 @@ export class Markdown {
       this.close();
       return;
     }
-    leaf.tail.add((leaf.empty ? "" : "\n") + text);
+    leaf.tail.add((leaf.empty ? "" : "\n") + visible(text));
     leaf.empty = false;
   }
 
   /** continue adds a part of a line that is too long. */
   continue(text) {
     const leaf = this.leaf;
-    if (leaf?.kind === "code") leaf.tail.add(text);
+    if (leaf?.kind === "code") leaf.tail.add(visible(text));
     else if (leaf?.kind === "text" && leaf.text.length + text.length < maxLine) leaf.text += text;
     else this.text(text);
   }
