@@ -39,6 +39,10 @@ func TestJSONOfAHostileRuntime(t *testing.T) {
 	deep := strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000)
 	const ok = `{"name":"a<b","type":"file","size":1,"mtime":"2026-01-02T03:04:05.123456Z","mime":"text/plain"}`
 	const bad = "" // the hub responds with 502
+	var members strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&members, `,"%d":0`, i)
+	}
 	for name, row := range map[string]struct{ path, body, want string }{
 		"a detail": {
 			detailPath, `{"id":"a","name":"A","model":"m","status":"ready","maxTurns":3,"hasSystemPrompt":true,"vnode":{"x":1},"availableSkills":[{"name":"s","description":"d","source":"user","location":"/s","html":"<p>"}],
@@ -68,6 +72,7 @@ func TestJSONOfAHostileRuntime(t *testing.T) {
 		},
 		"an object as the path":     {filesPath, `{"path":{"a":1},"entries":[]}`, bad},
 		"entries that are no list":  {filesPath, `{"entries":{"a":` + ok + `}}`, bad},
+		"many members":              {filesPath, `{"entries":[` + ok + `]` + members.String() + `}`, bad},
 		"entries twice":             {filesPath, `{"entries":[],"entries":[]}`, bad},
 		"an entry of a long name":   {filesPath, `{"entries":[{"name":"` + strings.Repeat("x", 100_000) + `"}]}`, bad},
 		"no entries":                {filesPath, `{"path":"d"}`, bad},

@@ -1,6 +1,7 @@
 package jsonlimit_test
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -101,7 +102,12 @@ func TestStream(t *testing.T) {
 	values, err := read(strings.NewReader(`{"entries":[`+strings.Repeat(`"0123456789",`, 1000)+`1]}`), 64)
 	require.NoError(t, err, "the bound is that of a value")
 	require.Len(t, values, 1001)
+	var many strings.Builder
+	for i := range 1001 {
+		fmt.Fprintf(&many, `"%d":0,`, i)
+	}
 	for text, want := range map[string]string{
+		`{` + many.String() + `"entries":[]}`:              "nests too deeply or has too many values",
 		`{"entries":["` + strings.Repeat("x", 200) + `"]}`: "nests too deeply or has too many values",
 		`{"` + strings.Repeat("x", 200) + `":1}`:           "nests too deeply or has too many values",
 		`{"entries":[1`:                                    "unexpected end of JSON",

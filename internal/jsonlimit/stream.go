@@ -13,10 +13,14 @@ import (
 type Stream struct {
 	decoder *jsontext.Decoder
 	window  window
+	names   int // that Name has returned
 }
 
-// NewStream returns a Stream. A name or a value has at most that many bytes: a longer one
-// fails with [ErrExceeded].
+// maxNames is the number of names that a decoder remembers, because none may occur twice.
+const maxNames = 1000
+
+// NewStream returns a Stream. A name or a value has at most that many bytes, and there are at most
+// 1,000 names: others fail with [ErrExceeded].
 func NewStream(r io.Reader, most int) *Stream {
 	s := &Stream{window: window{reader: r, most: most, left: most}}
 	s.decoder = jsontext.NewDecoder(&s.window, exact)
@@ -49,6 +53,9 @@ func (s *Stream) More() (bool, error) {
 
 // Name reads the name of a member of an object.
 func (s *Stream) Name() (string, error) {
+	if s.names++; s.names > maxNames {
+		return "", ErrExceeded
+	}
 	token, err := s.decoder.ReadToken()
 	if err != nil {
 		return "", s.failed(err)
