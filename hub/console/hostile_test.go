@@ -84,6 +84,16 @@ func TestAnswersHaveLimits(t *testing.T) {
 		if (kind === "errors" && answer.body.querySelectorAll(":scope > .bad").length > 1) faults.push("more than one end")
 		talk.clear()
 	}
+	for (const [position, want] of [["append", "hello\n\nthe label"], ["prepend", "the label\n\nhello"]]) {
+		const answer = talk.ask("A question")
+		const label = () => answer.event("hub", { type: "hub.notice", position, text: "the label" })
+		if (position === "prepend") await label()
+		await answer.event(...text("hel"))
+		await answer.event(...text("lo"))
+		if (position === "append") await label()
+		answer.end({ status: "completed" })
+		if (answer.text !== want) faults.push(position + ": a copy is " + JSON.stringify(answer.text))
+	}
 	const blocks = { texts: { type: "text", text: "a" }, warnings: { type: "warning", message: "w" }, malformed: null, others: { type: "other" },
 		nested: { type: "subagent_message", content: Array.from({ length: 100 }, () => ({ type: "text", text: "a" })) }, outputs: { type: "tool_result", tool_use_id: "t", tool_name: "Bash", output: "o".repeat(10_000) } }
 	for (const [kind, block] of Object.entries(blocks)) {

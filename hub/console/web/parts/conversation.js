@@ -120,6 +120,9 @@ class Answer {
     this.thinking = null;
   }
 
+  /** addText begins a paragraph of the text that is copied. */
+  addText(text) { this.text += (this.text ? "\n\n" : "") + text; }
+
   notice(text, bad) {
     this.endText();
     const node = el("p", { class: "notice" + (bad ? " bad" : "") }, text);
@@ -167,7 +170,7 @@ class Answer {
       case "text": {
         const node = el("div", { class: "md" });
         this.place(parent).append(node);
-        if (!parent) this.text += (this.text ? "\n\n" : "") + textOf(b.text);
+        if (!parent) this.addText(textOf(b.text));
         yield* new Markdown(node, labels(), this.budget).all(textOf(b.text));
         break;
       }
@@ -216,6 +219,7 @@ class Answer {
       case "hub.notice":
         if (e.position === "prepend") this.body.prepend(el("p", { class: "notice" }, e.text));
         else this.notice(e.text);
+        this.addText(textOf(e.text)); // a copy of the answer has its label, as one of the stored answer
         break;
       case "hub.saved":
         this.saved = e;
@@ -266,7 +270,7 @@ class Answer {
         const node = el("div", { class: "md" });
         this.body.append(node);
         this.stream = new Markdown(node, labels(), this.budget);
-        if (this.text) this.text += "\n\n";
+        this.addText("");
       }
       this.text += textOf(p.text);
       this.stream.append(textOf(p.text));
