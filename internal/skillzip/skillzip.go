@@ -1,8 +1,8 @@
-// Package skillzip opens the zip archives of skills and checks their paths. The hub reads uploads
+// Package skillzip reads the archives of skills and checks their paths. The hub reads uploads
 // with it, and the runtime the archives that it downloads. Both have the same limits.
 //
-// An archive is untrusted: [Open] bounds the memory of its directory, and [Names] the paths. The
-// sizes and the modes in the directory may be wrong: callers count what they read.
+// An archive is untrusted: a [Reader] bounds the memory of its directory, [Names] the paths, and
+// [Reader.Limit] the contents, which are counted. The sizes in the archive may be wrong.
 package skillzip
 
 import (
@@ -37,14 +37,14 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("entry %.200q %s", e.Entry, e.Reason)
 }
 
-// TooMany returns the error of an archive with more than MaxEntries entries.
-func TooMany() *Error {
+// tooMany returns the error of an archive with more than MaxEntries entries.
+func tooMany() *Error {
 	return &Error{Reason: fmt.Sprintf("the archive has more than %d entries", MaxEntries)}
 }
 
-// Open reads the directory of an archive of size bytes. An archive that is rejected has an
+// open reads the directory of an archive of size bytes. An archive that is rejected has an
 // [*Error], and other errors are those of in.
-func Open(in io.ReaderAt, size int64) (*zip.Reader, error) {
+func open(in io.ReaderAt, size int64) (*zip.Reader, error) {
 	if err := countRecords(io.NewSectionReader(in, 0, size)); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func Open(in io.ReaderAt, size int64) (*zip.Reader, error) {
 		return nil, &Error{Reason: "the file is not a .zip: " + err.Error()}
 	}
 	if len(z.File) > MaxEntries {
-		return nil, TooMany()
+		return nil, tooMany()
 	}
 	return z, nil
 }
@@ -67,7 +67,7 @@ func countRecords(in io.Reader) error {
 		n, err := in.Read(buffer[kept:])
 		data := buffer[:kept+n]
 		if records += bytes.Count(data, []byte(signature)); records > maxRecords {
-			return TooMany()
+			return tooMany()
 		}
 		kept = copy(buffer, data[max(0, len(data)-len(signature)+1):])
 		if err == io.EOF {

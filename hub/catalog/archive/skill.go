@@ -66,9 +66,9 @@ func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writ
 	folder := strings.TrimSuffix(strings.TrimSuffix(path.Base(fileName), path.Ext(fileName)), ".tar")
 	switch head := string(head[:n]); {
 	case strings.HasPrefix(head, "PK"):
-		err = s.readZip(content, size)
+		err = s.reader.Zip(content, size)
 	case strings.HasPrefix(head, "\x1f\x8b"):
-		err = s.readTar(content)
+		err = s.reader.TarGz(content)
 	default:
 		folder = ""
 		err = s.readDocument(content)
@@ -93,7 +93,7 @@ func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writ
 
 // readDocument reads an upload that is only a SKILL.md.
 func (s *spool) readDocument(in io.Reader) error {
-	if err := s.add(document, false, false, in); err != nil {
+	if err := s.reader.File(document, in); err != nil {
 		return err
 	}
 	buffer := make([]byte, min(s.size, skill.MaxBytes))

@@ -25,13 +25,12 @@ type file struct {
 
 // spool is a temporary file with the contents of all files.
 type spool struct {
-	file  *os.File
-	limit int64 // of size
-	size  int64
-	names skillzip.Names
-	files []file
+	file   *os.File
+	size   int64
+	files  []file
+	reader skillzip.Reader
 
-	buffer []byte // of copy
+	buffer []byte // of copies
 }
 
 // newSpool returns a spool for an upload of that size.
@@ -43,7 +42,9 @@ func newSpool(dir string, packed int64) (*spool, error) {
 	if runtime.GOOS != "windows" { // a killed process leaves no file
 		_ = os.Remove(f.Name()) // close removes it otherwise
 	}
-	return &spool{file: f, limit: min(skillzip.MaxUnpacked, freeSize+maxRatio*packed), buffer: make([]byte, 32<<10)}, nil
+	s := &spool{file: f, buffer: make([]byte, 32<<10)}
+	s.reader = skillzip.Reader{Limit: min(skillzip.MaxUnpacked, freeSize+maxRatio*packed), Visit: s.add}
+	return s, nil
 }
 
 // close deletes the file.
@@ -55,39 +56,22 @@ func (s *spool) close() error {
 	return err
 }
 
-// add adds an entry. r is the content of a file.
-func (s *spool) add(entry string, dir, executable bool, r io.Reader) error {
-	name, err := s.names.Add(entry, dir)
-	if err != nil || name == "" || dir || isForeign(name) {
+// add adds an entry.
+func (s *spool) add(e skillzip.Entry) error {
+	if e.Name == "" || e.Dir || isForeign(e.Name) {
+		return nil
+	}
+	n, err := io.CopyBuffer(onlyWriter{s.file}, e.Content, s.buffer)
+	if err != nil {
 		return err
 	}
-	n, err := s.copy(entry, r)
-	s.files = append(s.files, file{name, s.size, n, executable})
+	s.files = append(s.files, file{e.Name, s.size, n, e.Executable})
 	s.size += n
-	return err
+	return nil
 }
 
-// copy appends the content of a file. The errors of r are those of the upload, others are internal.
-func (s *spool) copy(entry string, r io.Reader) (n int64, err error) {
-	for {
-		k, err := r.Read(s.buffer)
-		if n += int64(k); s.size+n > s.limit {
-			if s.limit < skillzip.MaxUnpacked {
-				return n, &Error{Entry: entry, Reason: fmt.Sprintf("makes the content more than %d times as large as the archive", maxRatio)}
-			}
-			return n, &Error{Entry: entry, Reason: fmt.Sprintf("makes the content larger than %d MiB", skillzip.MaxUnpacked>>20)}
-		}
-		if _, err := s.file.Write(s.buffer[:k]); err != nil {
-			return n, fmt.Errorf("write spool: %w", err)
-		}
-		if err == io.EOF {
-			return n, nil
-		}
-		if err != nil {
-			return n, &Error{Entry: entry, Reason: "cannot be read: " + err.Error()}
-		}
-	}
-}
+// onlyWriter hides ReadFrom, which would not use the buffer.
+type onlyWriter struct{ io.Writer }
 
 // open returns the content of a file.
 func (s *spool) open(f file) *io.SectionReader { return io.NewSectionReader(s.file, f.at, f.size) }

@@ -60,6 +60,12 @@ func paths(n int, format string) []entry {
 	return all
 }
 
+// encrypted sets the flag of an encrypted entry.
+func encrypted(data []byte) []byte {
+	data[bytes.LastIndex(data, []byte("PK\x01\x02"))+8] |= 1
+	return data
+}
+
 func hash(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -92,14 +98,14 @@ func open(t *testing.T, dir string) *archive.Store {
 
 func TestSkillIsUnpackedOnce(t *testing.T) {
 	data := pack(t, entry{name: "SKILL.md", body: "Review."}, entry{name: "scripts/", mode: fs.ModeDir}, entry{name: "scripts/run.sh", body: "exit", mode: 0o755},
-		entry{name: "deep/er/notes.md", body: "x"})
+		entry{name: "deep/er/notes.md", body: "x"}, entry{name: `of\Windows.md`})
 	link, requests := serve(t, data)
 	root := filepath.Join(t.TempDir(), "skills")
 	def := agent.SkillArchive{Name: "review", URL: link, Hash: hash(data)}
 	dir, err := open(t, root).Load(t.Context(), def)
 	require.NoError(t, err)
 	require.Equal(t, "review", filepath.Base(dir), "a SKILL.md without a name has that of its directory")
-	for name, mode := range map[string]fs.FileMode{"SKILL.md": 0o600, "scripts/run.sh": 0o700, "deep/er/notes.md": 0o600, ".": 0o700, "deep/er": 0o700} {
+	for name, mode := range map[string]fs.FileMode{"SKILL.md": 0o600, "scripts/run.sh": 0o700, "deep/er/notes.md": 0o600, "of/Windows.md": 0o600, ".": 0o700, "deep/er": 0o700} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)
 		require.Equal(t, mode, info.Mode().Perm(), name)
@@ -144,18 +150,19 @@ func TestHostileArchivesAreRejected(t *testing.T) {
 		{"traversal", pack(t, entry{name: "../SKILL.md"}), "is outside of the archive"},
 		{"traversal within", pack(t, entry{name: "a/../SKILL.md"}), "is outside of the archive"},
 		{"absolute", pack(t, entry{name: "/etc/passwd"}), "has an absolute path"},
-		{"backslash", pack(t, entry{name: `a\SKILL.md`}), "has a backslash in its name"},
+		{"traversal with backslashes", pack(t, entry{name: `a\..\SKILL.md`}), "is outside of the archive"},
+		{"encrypted", encrypted(pack(t, entry{name: "SKILL.md"})), "is encrypted"},
 		{"empty name", pack(t, entry{name: ""}), "must have a name"},
 		{"another case", pack(t, entry{name: "a/b"}, entry{name: "A/c"}), "has the same name as"},
 		{"depth", pack(t, entry{name: strings.Repeat("a/", skillzip.MaxDepth) + "b"}), "is in more than 31 directories"},
 		{"long paths", pack(t, paths(2000, "%04d"+strings.Repeat("a", 128))...), "paths of the archive have more than 262144 bytes"},
 		{"directories", pack(t, paths(1999, "%04d/b/c")...), "more than 2000 directories"},
-		{"link", pack(t, entry{name: "link", body: "/etc", mode: fs.ModeSymlink}), "neither a file nor a directory"},
-		{"device", pack(t, entry{name: "device", mode: fs.ModeDevice}), "neither a file nor a directory"},
+		{"link", pack(t, entry{name: "link", body: "/etc", mode: fs.ModeSymlink}), "is a link"},
+		{"device", pack(t, entry{name: "device", mode: fs.ModeDevice}), "is not a regular file"},
 		{"repeated", pack(t, entry{name: "SKILL.md"}, entry{name: "SKILL.md"}), "exists twice"},
 		{"a file as a directory", pack(t, entry{name: "a"}, entry{name: "a/b"}), "exists twice"},
 		{"too many entries", pack(t, many...), "more than 2000"},
-		{"too large unpacked", pack(t, entry{name: "a", body: zeros}, entry{name: "b", body: zeros}), "larger than 104857600 bytes unpacked"},
+		{"too large unpacked", pack(t, entry{name: "a", body: zeros}, entry{name: "b", body: zeros}), "makes the content larger than 104857600 bytes"},
 		{"too large", bytes.Repeat([]byte("x"), skillzip.MaxPacked+1), "larger than 20971520 bytes"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
