@@ -29,9 +29,9 @@ type webPage struct {
 
 // markdown converts a page to Markdown. Links are resolved relative to at.
 //
-// A parser of documents, the converter and its escaping take more than linear time and memory for
-// hostile pages. Therefore the tree is built here, within the limits of [tree], and its text is
-// escaped already.
+// html.Parse opens all formatting again in each paragraph: a page of 64 KiB takes 1 GiB and 19 s.
+// The converter takes 3 GiB for a table of 1 MiB with wide cells. Therefore the tree is built here,
+// within the limits of [tree], and its text is escaped already.
 func markdown(ctx context.Context, source, at string) (webPage, error) {
 	t := newTree(at)
 	z := html.NewTokenizer(strings.NewReader(source))

@@ -3,6 +3,7 @@ package builtin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -86,6 +87,10 @@ func TestWebFetchMarkdownOf(t *testing.T) {
 func hostilePages() map[string]string {
 	fill := func(s string) string { return strings.Repeat(s, (1<<20)/len(s)) }
 	long := strings.Repeat("x", 2000)
+	var formatting strings.Builder // of which none is equal to another
+	for i := range 450 {
+		fmt.Fprintf(&formatting, "<b x=%d>", i)
+	}
 	return map[string]string{
 		"less-than signs":      fill("<"),
 		"open tags":            fill("<a"),
@@ -94,6 +99,7 @@ func hostilePages() map[string]string {
 		"misnested formatting": fill("<b><i><p>"),
 		"formatting":           fill("<b>a</b>"),
 		"open formatting":      fill("<b><a href=x><i><p>a"),
+		"reopened formatting":  "<p>" + formatting.String() + fill("<p>x"),
 		"attributes":           "<a " + fill("a=b ") + ">x",
 		"attribute values":     "<a " + fill("href=x ") + ">x",
 		"a long attribute":     "<a href='" + fill("x") + "'>x",
