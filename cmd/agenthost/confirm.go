@@ -3,6 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -13,8 +16,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// confirmAgents asks once for each directory of agents whether they may run. Before that, they get
-// nothing of the environment.
+// confirmAgents asks whether the agents of a directory may run, unless the user has agreed to the
+// same list before. Before that, they get nothing of the environment.
 func (d *dev) confirmAgents(ctx context.Context) error {
 	dir, err := filepath.Abs(d.agents)
 	if err == nil {
@@ -28,10 +31,7 @@ func (d *dev) confirmAgents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, trusted := known.Directories[dir]; trusted {
-		return nil
-	}
-	file, variables, err := d.parseFolder()
+	file, variables, err := d.parseFolder(d.getenv)
 	if err != nil {
 		return err
 	}
@@ -39,11 +39,43 @@ func (d *dev) confirmAgents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("The agents of %q would run as this user for the first time:\n\n", dir) + d.describe(file, variables, skills) + "\n"
-	if err := d.confirm(ctx, what, "Run these agents, and those of later changes of the directory?"); err != nil {
+	list := d.describe(file, variables, skills)
+	agreed, err := d.agreement(list)
+	if err != nil {
 		return err
 	}
-	return d.trust(ctx, dir, "")
+	definitions := filepath.Join(dir, "agents.yaml") // the directory may have the data too
+	if known.Directories[definitions] == agreed {
+		return nil
+	}
+	what := fmt.Sprintf("The agents of %q would run as this user, as they have not before:\n\n%s\n", dir, list)
+	if err := d.confirm(ctx, what, "Run these agents, and those of changes while this program runs?"); err != nil {
+		return err
+	}
+	return d.trust(ctx, definitions, agreed)
+}
+
+// agreement identifies a list and the variables that the file gives to commands, which can decide
+// what these execute. Values of the environment are not part of it.
+func (d *dev) agreement(list string) (string, error) {
+	file, _, err := d.parseFolder(func(name string) string { return "${" + name + "}" })
+	if err != nil {
+		return "", err
+	}
+	parts := []any{list}
+	for i := range file.Agents {
+		a := &file.Agents[i]
+		parts = append(parts, plainValues(a.CommandEnv))
+		for _, name := range slices.Sorted(maps.Keys(a.MCPServers)) {
+			parts = append(parts, plainValues(a.MCPServers[name].Env))
+		}
+	}
+	text, err := json.Marshal(parts)
+	if err != nil {
+		return "", fmt.Errorf("identify agents: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // describe returns what the agents of a file can execute, read and send. Texts of the file are

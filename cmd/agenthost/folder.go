@@ -110,7 +110,7 @@ func ignoreMissing(err error) error {
 
 // deployFolder makes the agents of the hub those of the directory, and deploys them.
 func (d *dev) deployFolder(ctx context.Context) error {
-	file, _, err := d.parseFolder()
+	file, _, err := d.parseFolder(d.getenv)
 	if err != nil {
 		return err
 	}
@@ -127,16 +127,16 @@ func (d *dev) deployFolder(ctx context.Context) error {
 	return failed
 }
 
-// parseFolder reads agents.yaml with the variables of the environment, as the runtime does, and
-// returns the names of these variables.
-func (d *dev) parseFolder() (file *agent.File, variables []string, err error) {
+// parseFolder reads agents.yaml with the values of variables, as the runtime does, and returns the
+// names of these variables.
+func (d *dev) parseFolder(getenv func(string) string) (file *agent.File, variables []string, err error) {
 	path := filepath.Join(d.agents, "agents.yaml")
 	text, err := readRegular(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	file, err = agent.Parse(path, text, func(name string) (string, bool) {
-		value := d.getenv(name)
+		value := getenv(name)
 		variables = append(variables, name)
 		return value, value != ""
 	})

@@ -21,8 +21,8 @@ type hubs struct {
 	Current string          `json:"current"`
 	Hubs    map[string]*hub `json:"hubs"`
 
-	// Directories are those whose content agenthost dev may run: absolute paths, with the id of a
-	// data directory, or without an id.
+	// Directories are what agenthost dev may run, by absolute paths: data directories with their ids,
+	// and files of agents with what the user agreed to.
 	Directories map[string]string `json:"directories,omitempty"`
 
 	// Devices are device tokens by device. A logout keeps them.

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -188,10 +189,32 @@ func TestDevAsksBeforeAgentsRun(t *testing.T) {
 	require.NoError(t, yes.Process.Signal(syscall.SIGTERM))
 	_ = yes.Wait() // the status is that of a server
 
-	p := daemontest.Spawn(t, binary, work, []string{"PATH", os.Getenv("PATH"), "HOME", home, "AGENTHOST_CONFIG", filepath.Join(home, "config"), "SECRET_OF_USER", "x"},
+	p := daemontest.Spawn(t, binary, work, []string{"PATH", os.Getenv("PATH"), "HOME", home, "AGENTHOST_CONFIG", filepath.Join(home, "config"), "SECRET_OF_USER", "x", "ANTHROPIC_API_KEY", "x"},
 		"dev", "--addr", "127.0.0.1:0", "--agents", agents)
 	p.Started(t) // it is not asked again
 	end(t, p)
+
+	text = strings.Replace(text, "env: {", "env: {PATH: /usr/bin, ", 1)
+	require.NoError(t, os.WriteFile(filepath.Join(agents, "agents.yaml"), []byte(text), 0o600))
+	p = daemontest.Spawn(t, binary, work, []string{"PATH", os.Getenv("PATH"), "HOME", home, "AGENTHOST_CONFIG", filepath.Join(home, "config"), "SECRET_OF_USER", "x", "ANTHROPIC_API_KEY", "x"},
+		"dev", "--addr", "127.0.0.1:0", "--agents", agents, "--yes")
+	p.Started(t)
+	end(t, p)
+
+	// A change of what the agents would run is a question, as after a pull.
+	for name, change := range map[string][2]string{
+		"an argument": {"exec cat", "exec cat -u"}, "a variable": {"SECRET_OF_USER", "OTHER_SECRET"}, "a model": {"model: m\n", "model: other\n"},
+		"an address": {"mcp.example", "thief.example"}, "a sandbox": {"[/etc]", "[/]"}, "a value": {"/usr/bin", "/mine"}, "one more": {"TAKEN:", "NODE_OPTIONS: --require=./x.js, TAKEN:"}, "a rule": {"[Bash, Read]", "[Bash, Read, Write]"},
+	} {
+		changed := strings.Replace(text, change[0], change[1], 1)
+		require.NotEqual(t, text, changed, name)
+		require.NoError(t, os.WriteFile(filepath.Join(agents, "agents.yaml"), []byte(changed), 0o600))
+		again := command()
+		again.Env = append(again.Env, "OTHER_SECRET=hunter3")
+		out, err := again.CombinedOutput()
+		require.Error(t, err, name)
+		require.Contains(t, string(out), "add --yes", name)
+	}
 }
 
 // A FIFO in place of a file is an error, and the directory and its parts may be links.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/api"
+
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/rbac"
@@ -93,7 +95,29 @@ func TestSecretsOfAnMCPServerAreBoundToItsDestination(t *testing.T) {
 		faults(t, s.ada.Put(mcps+"/web", with(made, "oauth", object{"clientId": "hub", "clientSecret": "***", "issuer": "https://thief.example"})),
 			"query.token", "query.x[0/2]", "query.x[1/2]", "headers.X-Key", "oauth.clientSecret")
 		faults(t, s.ada.Put(mcps+"/web", with(made, "url", "https://m.example/a?token=***&x=***")), "query.x")
-		faults(t, s.ada.Put(mcps+"/local", with(local, "command", "other", "env", object{"A": "***"})), "env.A")
+		kept := object{"A": "***"}
+		for name, changed := range map[string]object{
+			"the command":           {"command": "other", "env": kept},
+			"an argument":           {"args": []any{"--visible", "--eval=send"}, "env": kept},
+			"no arguments":          {"args": nil, "env": kept},
+			"one argument of two":   {"args": []any{"--visi", "ble"}, "env": kept},
+			"the directory":         {"cwd": "mine", "env": kept},
+			"the path of programs":  {"env": object{"A": "***", "PATH": "/mine"}},
+			"what a program loads":  {"env": object{"A": "***", "NODE_OPTIONS": "--require ./send.js"}},
+			"a variable like it":    {"env": object{"A": "***", "a": "***"}},
+			"a value of its own":    {"env": object{"A": "***", "B": ""}},
+			"a renamed variable":    {"env": object{"B": "***"}},
+			"an address in its way": {"transport": "http", "command": nil, "args": nil, "env": nil, "url": "https://m.example", "headers": kept},
+		} {
+			require.Contains(t, s.ada.Put(mcps+"/local", with(local, "env", kept, "title", name)).Want(http.StatusOK)["env"], "A")
+			s.ada.Put(mcps+"/local", with(with(local, "title", name), pairs(changed)...)).Error(http.StatusBadRequest, api.ValidationFailed)
+		}
+		two := with(local, "name", "two", "env", object{"A": "planted-e", "B": "planted-b"})
+		s.ada.Post(mcps, two).Want(http.StatusCreated)
+		faults(t, s.ada.Put(mcps+"/two", with(two, "env", object{"A": "***", "B": "other"})), "env.A")
+		s.ada.Put(mcps+"/two", with(two, "env", object{"A": "***", "B": "planted-b"})).Want(http.StatusOK)
+		faults(t, s.ada.Put(mcps+"/two", with(two, "env", object{"A": "***"})), "env.A")
+		s.ada.Put(mcps+"/two", with(two, "env", object{"A": "planted-e"}, "args", []any{"--other"})).Want(http.StatusOK)
 		s.ada.Put(mcps+"/web", with(made, "url", "https://m.example/b?token=***&x=planted-3&x=***")).Want(http.StatusOK)
 		require.Equal(t, "https://m.example/b?token=planted-q&x=planted-3&x=planted-2", url())
 		exported := s.ada.Get(agents + "/a/export").Text
@@ -103,6 +127,7 @@ func TestSecretsOfAnMCPServerAreBoundToItsDestination(t *testing.T) {
 
 		for _, change := range []string{
 			`url = 'https://thief.example/b' WHERE name = 'web'`, `command = 'thief' WHERE name = 'local'`,
+			`args = '["--eval=send"]' WHERE name = 'local'`, `cwd = 'mine' WHERE name = 'local'`,
 			`settings = replace(settings, 'login.example', 'thief.example') WHERE name = 'web'`,
 			`settings = replace(settings, 'login.example', 'thief.example'), secrets = replace(secrets, 'login.example', 'thief.example') WHERE name = 'web'`,
 			`settings = replace(settings, 'login.example', 'thief.example'), secrets = replace(secrets, ' https://login.example', '') WHERE name = 'web'`,
@@ -114,7 +139,7 @@ func TestSecretsOfAnMCPServerAreBoundToItsDestination(t *testing.T) {
 			require.ErrorContains(t, err, "set it again")
 			_, err = s.db.Write().ExecContext(t.Context(), `UPDATE mcps SET url = 'https://m.example/b', settings = $1, secrets = $2 WHERE name = 'web'`, settings, secrets)
 			require.NoError(t, err)
-			s.exec(t, `UPDATE mcps SET command = 'run' WHERE name = 'local'`)
+			s.exec(t, `UPDATE mcps SET command = 'run', args = '["--visible"]', cwd = '' WHERE name = 'local'`)
 		}
 		require.NotEmpty(t, url())
 
@@ -126,4 +151,12 @@ func TestSecretsOfAnMCPServerAreBoundToItsDestination(t *testing.T) {
 		}
 		s.ada.Put(mcps+"/i", with(turkish, "url", "HTTPS://MAIL.example/a", "headers", object{"X-Key": "***"})).Want(http.StatusOK)
 	})
+}
+
+// pairs returns the members of an object as arguments of with.
+func pairs(o object) (all []any) {
+	for name, value := range o {
+		all = append(all, name, value)
+	}
+	return all
 }

@@ -184,12 +184,15 @@ func TestPromptsInLists(t *testing.T) {
 func TestValuesOfAnMCPServerAreBounded(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		value := strings.Repeat("x", 32<<10)
+		web := object{"name": "w", "transport": "http", "url": "https://m.example", "headers": object{"A": value, "B": value[2:]}}
+		s.ada.Post(mcps, web).Want(http.StatusCreated)
+		kept := object{"A": "***", "B": "***"}
+		s.ada.Put(mcps+"/w", with(web, "headers", kept)).Want(http.StatusOK)
+		faults(t, s.ada.Put(mcps+"/w", with(web, "headers", with(kept, "C", ""))), "server")
 		in := object{"name": "m", "transport": "stdio", "command": "c", "env": object{"A": value, "B": value[2:]}}
 		s.ada.Post(mcps, in).Want(http.StatusCreated)
-		kept := object{"A": "***", "B": "***"}
 		s.ada.Put(mcps+"/m", with(in, "env", kept)).Want(http.StatusOK)
-		faults(t, s.ada.Put(mcps+"/m", with(in, "env", with(kept, "C", ""))), "server")
-		faults(t, s.ada.Put(mcps+"/m", with(in, "env", kept, "args", []string{"x"})), "server")
+		faults(t, s.ada.Put(mcps+"/m", with(in, "args", []string{"x"})), "server")
 		faults(t, s.ada.Post(mcps, with(in, "name", "n", "env", object{"A": value, "B": value})), "server")
 		faults(t, s.ada.Post(mcps, object{"name": "n", "transport": "stdio", "command": "c", "args": strings.Split(strings.Repeat(value[:4000]+" ", 20), " ")}), "server")
 	})

@@ -19,9 +19,8 @@ import (
 )
 
 // Secrets of servers are sealed one by one, bound to their tenant, server, name, and destination:
-// the command, and the origin of the URL. Their names can be listed without the key. Earlier
-// versions did not bind them to the destination, nor those of environments and headers to the
-// tenant.
+// the command with its arguments and directory, and the origin of the URL. Their names can be listed
+// without the key. Earlier versions bound them to less.
 var (
 	envColumn     = sealedColumn("env")
 	headersColumn = sealedColumn("headers")
@@ -30,14 +29,55 @@ var (
 
 func sealedColumn(name string) store.Sealed {
 	return store.Sealed{
-		Table: "mcps", Column: name, ID: "id", Bound: []string{"tenant_id", "command", "url"}, Named: true, Unbound: true, Advice: setAgain,
-		Normal: func(bound []string) []string { return []string{bound[0], bound[1], settings.Origin(bound[2])} },
+		Table: "mcps", Column: name, ID: "id", Bound: []string{"tenant_id", "command", "url", "args", "cwd"}, Named: true, Unbound: true, Advice: setAgain,
+		Normal: func(bound []string) []string {
+			return []string{bound[0], bound[1], settings.Origin(bound[2]), normalArgs(bound[3]), bound[4]}
+		},
 	}
 }
 
-// destination is where the secrets of a server go.
-func destination(s agent.MCPServer) [3]string {
-	return [3]string{s.Command, settings.Origin(s.URL), settings.Origin(s.OAuth.Issuer)}
+// normalArgs returns the column of arguments without what does not change them.
+func normalArgs(text string) string {
+	var args []string
+	if json.Unmarshal([]byte(text), &args) != nil {
+		return text
+	}
+	return encodedArgs(args)
+}
+
+func encodedArgs(args []string) string {
+	text, err := json.Marshal(append([]string{}, args...))
+	if err != nil { // never of texts
+		panic(err)
+	}
+	return string(text)
+}
+
+// destination is where the secrets of a server go, except for what its other variables decide.
+func destination(s agent.MCPServer) [5]string {
+	return [5]string{s.Command, encodedArgs(s.Args), s.CWD, settings.Origin(s.URL), settings.Origin(s.OAuth.Issuer)}
+}
+
+// sameDestination reports whether the secrets of a server go where those of the stored one go. Any
+// variable can decide which program a command executes, as PATH does.
+func (s *Service) sameDestination(tenantID string, v, stored MCP) bool {
+	if destination(v.MCPServer) != destination(stored.MCPServer) || len(v.Env) != len(stored.Env) {
+		return false
+	}
+	for name, value := range v.Env {
+		sealed, ok := stored.Env[name]
+		if !ok {
+			return false
+		}
+		if value == settings.Masked {
+			continue
+		}
+		plain, _, err := s.openSecret(tenantID, stored, "env."+name, string(sealed))
+		if err != nil || plain != string(value) {
+			return false
+		}
+	}
+	return true
 }
 
 const setAgain = "set the value of the MCP server again"
@@ -48,12 +88,16 @@ func Sealed() []store.Sealed { return []store.Sealed{envColumn, headersColumn, s
 // placeOf returns the place of the secret with a key of [settings.Replace].
 func placeOf(tenantID string, v MCP, key string) []byte {
 	if name, ok := strings.CutPrefix(key, "env."); ok {
-		return envColumn.NamedPlace(name, v.ID, tenantID, v.Command, v.URL)
+		return v.place(envColumn, name, tenantID)
 	}
 	if name, ok := strings.CutPrefix(key, "headers."); ok {
-		return headersColumn.NamedPlace(name, v.ID, tenantID, v.Command, v.URL)
+		return v.place(headersColumn, name, tenantID)
 	}
-	return secretsColumn.NamedPlace(storedKey(v.MCPServer, key), v.ID, tenantID, v.Command, v.URL)
+	return v.place(secretsColumn, storedKey(v.MCPServer, key), tenantID)
+}
+
+func (v MCP) place(column store.Sealed, name, tenantID string) []byte {
+	return column.NamedPlace(name, v.ID, tenantID, v.Command, v.URL, encodedArgs(v.Args), v.CWD)
 }
 
 // clientSecret is the key of a secret that goes to the issuer.
@@ -77,7 +121,7 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 		total += len(arg)
 	}
 	size := func(key string) int { return len(key) - strings.IndexByte(key, '.') - 1 } // without env. or headers.
-	same := destination(v.MCPServer) == destination(stored.MCPServer)
+	same := s.sameDestination(tenantID, *v, stored)
 	known := settings.Secrets(stored.MCPServer)
 	v.MCPServer = settings.Replace(v.MCPServer, func(key, value string) string {
 		place := placeOf(tenantID, *v, key)
@@ -121,7 +165,7 @@ func (s *Service) openSecret(tenantID string, v MCP, key, sealed string) (plain 
 	if err == nil || key != clientSecret {
 		return string(opened), true, err
 	}
-	opened, err = s.store.Keyring.Open(raw, secretsColumn.NamedPlace(key, v.ID, tenantID, v.Command, v.URL))
+	opened, err = s.store.Keyring.Open(raw, v.place(secretsColumn, key, tenantID))
 	return string(opened), false, err
 }
 

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"testing"
@@ -88,6 +89,24 @@ func TestRekeyOfMCPServers(t *testing.T) {
 		d, err := at(newer).Deployment(t.Context(), "other", "a")
 		require.NoError(t, err)
 		require.Equal(t, map[string]agent.Secret{"A": "1", "B": "2"}, d.MCPServers["m"].Env)
+
+		// What earlier versions bound to less is bound when a hub starts.
+		var id string
+		require.NoError(t, s.db.Read().QueryRowContext(t.Context(), `SELECT id FROM mcps WHERE tenant_id = 'other'`).Scan(&id))
+		for _, bound := range [][]string{{}, {"other"}, {"other", "run", ""}} {
+			text := func(name, value string) string {
+				sealed := apitest.Keyring(t, newer).Seal([]byte(value), secret.AAD("mcps", "env/"+name, id, bound...))
+				return `"` + name + `":"` + base64.StdEncoding.EncodeToString(sealed) + `"`
+			}
+			_, err = s.db.Write().ExecContext(t.Context(), `UPDATE mcps SET env = $1 WHERE tenant_id = 'other'`, `{`+text("A", "1")+`,`+text("B", "2")+`}`)
+			require.NoError(t, err)
+			n, err := apitest.NewStore(t, s.db, store.Config{Audit: s.cfg.Store.Audit, Keyring: apitest.Keyring(t, newer)}).Rebind(t.Context(), catalog.Sealed()...)
+			require.NoError(t, err)
+			require.Equal(t, 2, n)
+			d, err := at(newer).Deployment(t.Context(), "other", "a")
+			require.NoError(t, err)
+			require.Equal(t, map[string]agent.Secret{"A": "1", "B": "2"}, d.MCPServers["m"].Env)
+		}
 
 		// A value that cannot be opened fails only what needs it.
 		_, err = both.CreateAgent(t.Context(), s.ada.Caller, catalog.AgentInput{Definition: catalog.Definition{Name: "a", ProviderID: "demo", Agent: agent.Agent{Model: "m"}, MCPs: []string{"lost"}}})

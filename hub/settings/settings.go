@@ -153,7 +153,8 @@ func RestoreAt[T any](fields api.Fields, v, stored T, same bool) T {
 	})
 }
 
-// OtherDestination is the fault of a secret that is stored for another address or command.
+// OtherDestination is the fault of a secret that is stored for another address, or for a command
+// with other arguments, another directory or other variables.
 const OtherDestination = "is stored for another destination: enter the value again"
 
 func join(key, name string) string {
