@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/deploy/docker"
+	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -30,11 +31,12 @@ func (x *deployed) bash(t *testing.T, command string) string {
 	return answer.Text
 }
 
-// withBash permits the agent the tool, in the sandbox of commands.
-func withBash(t *testing.T, d *docker.Driver, tenant string) *deployed {
+// withBash permits the agent the tool, in a sandbox of commands.
+func withBash(t *testing.T, d *docker.Driver, tenant string, sandbox agent.Sandbox) *deployed {
 	t.Helper()
 	x := prepared(t, tenant)
 	req := request(x.claim.Key, tenant)
+	req.Config.Sandbox = sandbox
 	req.Config.AllowedTools, req.Config.PermissionMode = []string{"Bash"}, "bypassPermissions"
 	x.start(t, d, req)
 	return x
@@ -44,7 +46,7 @@ func withBash(t *testing.T, d *docker.Driver, tenant string) *deployed {
 // only, and processes that a command leaves do not remain.
 func TestBashInAContainer(t *testing.T) {
 	t.Parallel()
-	x := withBash(t, open(t), "acme")
+	x := withBash(t, open(t), "acme", agent.Sandbox{})
 	out := x.bash(t, `echo "user $UID in $PWD"; echo written >file && echo $(<file); echo x >/file; echo x >/run/agenthost/keys; echo $(</run/agenthost/keys); (exec 3<>/dev/null) & (exec 3<>/dev/null) &`)
 	require.Contains(t, out, "user 65532 in /data/work")
 	require.Contains(t, out, "written")
@@ -53,4 +55,28 @@ func TestBashInAContainer(t *testing.T) {
 	x.bash(t, "wait")
 	list := shell(t, x.container, `for f in /proc/[0-9]*/stat; do read -r line <$f; echo "$line"; done`)
 	require.NotContains(t, list, ") Z ", "the first process waits for those of others")
+}
+
+// Only the sandbox of commands separates them from the request of their runtime, as the documents
+// state: an agent without one reads the request, and nothing of the memory of the runtime.
+func TestSandboxSeparatesCommandsFromTheRequest(t *testing.T) {
+	t.Parallel()
+	const read = `for f in keys agents.yaml; do echo $(</run/agenthost/$f) $(</proc/1/root/run/agenthost/$f); done`
+	d := open(t)
+	for name, sandbox := range map[string]agent.Sandbox{
+		"of the default": {}, "with the network": {Network: agent.NetworkAll}, "with other directories": {Read: []string{"/usr"}, Write: []string{"/data/work"}},
+	} {
+		out := withBash(t, d, "acme", sandbox).bash(t, read)
+		require.Contains(t, out, "/run/agenthost/keys: Permission denied", name)
+		require.NotContains(t, out, "planted", name)
+	}
+	for name, sandbox := range map[string]agent.Sandbox{"off": {Mode: agent.SandboxOff}, "the directory is permitted": {Read: []string{"/"}}} {
+		x := withBash(t, d, "acme", sandbox)
+		out := x.bash(t, read)
+		require.Contains(t, out, "planted-key", name)
+		require.Contains(t, out, "planted-prompt", name)
+		out = x.bash(t, `for f in environ mem maps fd/0 cwd/run/agenthost/keys; do (exec 3</proc/1/$f) && echo opened $f; done`)
+		require.Contains(t, out, "Permission denied", name)
+		require.NotContains(t, out, "opened", name)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/docker"
+	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -46,7 +47,7 @@ func TestImageRuntime(t *testing.T) {
 // was started again.
 func TestImageTools(t *testing.T) {
 	d := withImage(t, "runtime-tools")
-	x := withBash(t, d, "acme")
+	x := withBash(t, d, "acme", agent.Sandbox{})
 	out := x.bash(t, `id -u; pwd; echo 'print(6*7)' >a.py && python3 a.py; node -e 'console.log(6*9)'; git init -q . && git rev-parse --is-inside-work-tree; rg -c print a.py; touch /file /usr/file`)
 	require.Regexp(t, `(?s)65532\n/data/work\n42\n54\ntrue\n1\n`, out)
 	require.Regexp(t, `'?/file'?: Read-only file system`, out)
