@@ -191,3 +191,29 @@ func TestFS(t *testing.T) {
 	require.NoError(t, filepath.WalkDir(l.root, func(string, fs.DirEntry, error) error { want++; return nil }))
 	require.Equal(t, want, n)
 }
+
+// A path that was resolved is written without links: one that has replaced a part of it since is an
+// error.
+func TestWriteResolved(t *testing.T) {
+	l := newLayout(t)
+	for _, path := range []string{"a.txt", "sub/b.txt", "new.txt", "x/y/z.txt"} {
+		require.NoError(t, l.dir.WriteResolved(path, []byte("written"), 0o640))
+		data, err := os.ReadFile(filepath.Join(l.root, path))
+		require.NoError(t, err)
+		require.Equal(t, "written", string(data))
+	}
+	for path, want := range map[string]error{
+		"link": filesafe.ErrNotFile, "broken": filesafe.ErrNotFile, "out": filesafe.ErrNotFile, "sub": filesafe.ErrNotFile, ".": filesafe.ErrNotFile,
+		"dirlink/b.txt": filesafe.ErrNotDirectory, "dirlink/new/x": filesafe.ErrNotDirectory, "self/a.txt": filesafe.ErrNotDirectory,
+		"outdir/secret.txt": filesafe.ErrNotDirectory, "brokendir/x": filesafe.ErrNotDirectory, "a.txt/x": filesafe.ErrNotDirectory,
+		"../x": filesafe.ErrOutside, "sub/../../x": filesafe.ErrOutside, l.root + "/a.txt": filesafe.ErrOutside, "": filesafe.ErrOutside,
+		"x\x00": fs.ErrInvalid,
+	} {
+		require.ErrorIs(t, l.dir.WriteResolved(path, []byte("changed"), 0o640), want, path)
+	}
+	for _, path := range []string{"root/a.txt", "root/sub/b.txt", "outside/secret.txt"} {
+		data, err := os.ReadFile(filepath.Join(l.top, path))
+		require.NoError(t, err)
+		require.NotEqual(t, "changed", string(data))
+	}
+}

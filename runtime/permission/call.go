@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
@@ -65,20 +67,36 @@ func (c *call) execute(commands shell.Script) {
 
 // judgedInput returns the input that was judged.
 func (c *call) judgedInput() json.RawMessage {
-	if c.executed == nil {
+	name, value := "command", ""
+	switch {
+	case c.executed != nil:
+		value = *c.executed
+	case c.leads():
+		name, value = "file_path", c.target().real
+	default:
 		return c.input
 	}
 	fields := map[string]json.RawMessage{}
 	if jsonlimit.Unmarshal(c.input, &fields) != nil {
 		return c.input // unreachable: the input was decoded before
 	}
-	for name := range fields {
-		if strings.EqualFold(name, "command") { // a tool of an embedder may ignore letter case
-			delete(fields, name)
+	for given := range fields {
+		if strings.EqualFold(given, name) { // a tool of an embedder may ignore letter case
+			delete(fields, given)
 		}
 	}
-	fields["command"] = encode(*c.executed)
+	fields[name] = encode(value)
 	return encode(fields)
+}
+
+// leads reports whether the path of a change leads to another one: through a link, or because it is
+// absolute. The tool follows no link, so that it changes the file that was judged.
+func (c *call) leads() bool {
+	if c.tool != toolWrite && c.tool != toolEdit {
+		return false
+	}
+	t := c.target()
+	return t.inReal && t.given != t.real
 }
 
 // encode returns a value as JSON without HTML escapes: a person may have to read and approve it.
@@ -117,6 +135,7 @@ func (c *call) target() *target {
 			}
 			if t.unknown = jsonlimit.Unmarshal(c.input, &in) != nil; !t.unknown {
 				t = c.dir.target(in.FilePath)
+				t.given = path.Clean(filepath.ToSlash(in.FilePath))
 			}
 		}
 		c.cachedTarget = &t

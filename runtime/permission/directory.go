@@ -22,6 +22,7 @@ type directory struct {
 type target struct {
 	unknown bool   // the input cannot be decoded
 	long    bool   // the path is longer than a path may be, and nothing else is set
+	given   string // the clean path of a file in the input
 	text    string // the path as written: relative to the working directory, or absolute if outside
 	real    string // where the path leads, in the same form
 	inText  bool   // text is in the working directory

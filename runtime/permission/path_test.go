@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -269,4 +270,32 @@ func TestNoSearchStartsInAHiddenDirectory(t *testing.T) {
 	require.NoError(t, check(hidden, "Grep", true, input("path", ".")), "every file is hidden")
 	require.Equal(t, permission.ErrDenied, check(hidden, "Grep", true, input("path", "src")))
 	require.NoError(t, check(policy(t, permission.ModeBypass, nil, []string{"Read(secrets)"}), "Write", false, input("file_path", "secrets")))
+}
+
+// A change is executed with the path that was judged: a link that is replaced after the check has
+// no effect.
+func TestChangesHaveTheJudgedPath(t *testing.T) {
+	dir, resolve := realDir(t)
+	for _, mode := range []permission.Mode{permission.ModeAcceptEdits, permission.ModeBypass, permission.ModeDefault} {
+		p, err := permission.New(permission.Config{Mode: mode, Resolve: resolve, CWD: dir})
+		require.NoError(t, err)
+		for _, tool := range []string{"Write", "Edit"} {
+			for path, want := range map[string]string{
+				"a.go": "a.go", "./src//a.go": "./src//a.go", "new/x": "new/x", "innocent": "secrets/key", "dir/open": "src/a.go", "src/up/a.go": "a.go",
+				"hooks/pre-commit": ".git/hooks/pre-commit", dir + "/src/a.go": "src/a.go", "out/key": "out/key", "loop": "loop",
+			} {
+				given := json.RawMessage(`{"FILE_PATH":"x","content":"<&","file_path":` + strconv.Quote(path) + `}`)
+				judged, _ := p.Check(t.Context(), permission.Tool{Name: tool}, given)
+				var fields map[string]string
+				require.NoError(t, json.Unmarshal(judged, &fields))
+				require.Equal(t, want, fields["file_path"], path)
+				require.Equal(t, "<&", fields["content"])
+				if want != path {
+					require.Len(t, fields, 2, "no other member has the path")
+				}
+			}
+		}
+		judged, _ := p.Check(t.Context(), permission.Tool{Name: "Read", ReadOnly: true}, input("file_path", "innocent"))
+		require.JSONEq(t, `{"file_path":"innocent"}`, string(judged))
+	}
 }

@@ -8,7 +8,8 @@
 //
 // Read, Write, Edit, Glob and Grep access only files in Config.Dir, also through symbolic links.
 // Read may also open files below the directories of the user's skills. A relative path is relative
-// to Dir. The error for a path outside does not depend on whether the file exists.
+// to Dir. The error for a path outside does not depend on whether the file exists. Edit and Write
+// follow no link: package permission replaces the path of a call by the one that it has judged.
 //
 // Glob and Grep return paths relative to Dir, without links. They do not follow links to
 // directories, skip .git directories unless the search starts in one, and do not read .gitignore.

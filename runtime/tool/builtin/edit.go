@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -91,8 +92,8 @@ func edit(c *Config, in editInput) (tool.Result, error) {
 		return tool.Result{}, fmt.Errorf("%s would become larger than 10 MiB", name)
 	}
 	data, first := replace(data, before, after)
-	if err := c.Dir.WriteFile(in.FilePath, data, newFileMode); err != nil {
-		return tool.Result{}, pathError(c.Dir, in.FilePath, err)
+	if err := c.write(in.FilePath, data); err != nil {
+		return tool.Result{}, err
 	}
 	shown := ""
 	if n > 1 {
@@ -274,8 +275,8 @@ To change part of a file, use Edit. Read an existing file before you replace it.
 		} else if _, err := c.Dir.Stat(in.FilePath); err == nil {
 			verb = "Updated"
 		}
-		if err := c.Dir.WriteFile(in.FilePath, []byte(in.Content), newFileMode); err != nil {
-			return tool.Result{}, pathError(c.Dir, in.FilePath, err)
+		if err := c.write(in.FilePath, []byte(in.Content)); err != nil {
+			return tool.Result{}, err
 		}
 		lines := strings.Count(in.Content, "\n")
 		if in.Content != "" && !strings.HasSuffix(in.Content, "\n") {
@@ -284,4 +285,27 @@ To change part of a file, use Edit. Read an existing file before you replace it.
 		size := plural(len(in.Content), "byte") + ", " + plural(lines, "line")
 		return c.result(fmt.Sprintf("%s %s (%s).", verb, display(in.FilePath), size)), nil
 	})
+}
+
+// write writes a file whose path has no link: package permission replaces the path of a call by the
+// one that it has judged. A link that was created since is not followed.
+func (c *Config) write(path string, data []byte) error {
+	rel, err := c.Dir.Resolve(path)
+	switch {
+	case err != nil && (rel == "" || !errors.Is(err, fs.ErrNotExist)):
+		return pathError(c.Dir, path, err)
+	case rel == "." || os.IsPathSeparator(path[len(path)-1]):
+		return pathError(c.Dir, path, filesafe.ErrNotFile)
+	}
+	absolute := path
+	if !filepath.IsAbs(path) {
+		absolute = filepath.Join(c.Dir.Path(), path)
+	}
+	if filepath.Clean(absolute) != filepath.Join(c.Dir.Path(), rel) {
+		return fmt.Errorf("%s leads through a link to %s: use that path", display(path), display(rel))
+	}
+	if err := c.Dir.WriteResolved(rel, data, newFileMode); err != nil {
+		return pathError(c.Dir, path, err)
+	}
+	return nil
 }

@@ -146,7 +146,6 @@ func TestConcurrentEditsAreNotLost(t *testing.T) {
 		fmt.Fprintf(&content, "<%d>\n", i)
 	}
 	b.put(t, "f", content.String())
-	b.link(t, "f", "link")
 	dir, err := filesafe.Open(b.dir)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, dir.Close()) }()
@@ -161,7 +160,7 @@ func TestConcurrentEditsAreNotLost(t *testing.T) {
 	for i := range edits {
 		edit, path := b.tools["Edit"], "f"
 		if i%2 == 0 {
-			edit, path = second.tools["Edit"], filepath.Join(b.dir, "link")
+			edit, path = second.tools["Edit"], filepath.Join(b.dir, "f")
 		}
 		input, err := json.Marshal(in{"file_path": path, "old_string": fmt.Sprintf("<%d>", i), "new_string": "done"})
 		require.NoError(t, err)

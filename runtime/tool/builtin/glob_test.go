@@ -208,7 +208,10 @@ func TestHiddenFilesDoNotShowInEditAndWrite(t *testing.T) {
 		}
 	}
 	require.Equal(t, "secret\nsecret\n", b.content(t, "key"))
-	for _, path := range []string{"key", "missing", "link"} {
+	for link, target := range map[string]string{"link": "key", "broken": "missing"} {
+		require.Equal(t, link+" leads through a link to "+target+": use that path", b.fails(t, "Write", in{"file_path": link, "content": "x\n"}))
+	}
+	for _, path := range []string{"key", "missing"} {
 		require.Equal(t, "Wrote "+path+" (2 bytes, 1 line).", b.ok(t, "Write", in{"file_path": path, "content": "x\n"}))
 	}
 	require.Contains(t, b.ok(t, "Edit", in{"file_path": "sub/key", "old_string": "not", "new_string": "x"}), "Replaced 1")
