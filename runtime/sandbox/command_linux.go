@@ -182,10 +182,14 @@ func (c *Command) close() {
 	}
 }
 
+// noDump is the limit of core dumps in bytes. It is too small for a file. With 0, the kernel would
+// still start the handler of the system, which reads the process as root: see core(5).
+const noDump = 1
+
 func (s *Sandbox) limits() []launch.Limit {
 	l := s.policy.Limits
 	if s.policy.Nested {
-		set := []launch.Limit{{Resource: unix.RLIMIT_CORE}}
+		set := []launch.Limit{{Resource: unix.RLIMIT_CORE, Value: noDump}}
 		processes := l.Processes
 		if s.policy.User == 0 || s.limited("pids") { // the user id may have other processes too
 			processes = 0
@@ -200,7 +204,7 @@ func (s *Sandbox) limits() []launch.Limit {
 		return set
 	}
 	return []launch.Limit{
-		{Resource: unix.RLIMIT_CORE},
+		{Resource: unix.RLIMIT_CORE, Value: noDump},
 		{Resource: unix.RLIMIT_AS, Value: cmp.Or(l.AddressSpace, 16<<30)},
 		{Resource: unix.RLIMIT_FSIZE, Value: cmp.Or(l.FileSize, 8<<30)},
 		{Resource: unix.RLIMIT_NOFILE, Value: cmp.Or(l.OpenFiles, 4096)},

@@ -43,10 +43,11 @@ func TestOrdinaryWork(t *testing.T) {
 				"printf 'int main(){return 9;}' > m.c && gcc m.c -o m && ./m; echo $?":                                                                                                                                        "9",
 				"node -e 'console.log(6)'":                  "6",
 				"trap 'echo trapped' TERM; kill $$; exit 0": "trapped",
-				"exit 3":                      "",
-				"ulimit -c; ulimit -n":        "0\n4096",
-				"echo out; echo err >&2":      "out\nerr",
-				"head -c 3 /dev/zero | wc -c": "3",
+				"exit 3":    "",
+				"ulimit -n": "4096",
+				"prlimit --core -o SOFT,HARD --noheadings --raw": "1 1",
+				"echo out; echo err >&2":                         "out\nerr",
+				"head -c 3 /dev/zero | wc -c":                    "3",
 			} {
 				output, err := bash(t, s, script)
 				require.Contains(t, output, want, "%s: %v", script, err)
