@@ -16,26 +16,19 @@ import (
 
 const (
 	writers = 8
-	readers = 4
-	rounds  = 15 // of each writer, with one to three entries
+	rounds  = 15 // of each writer
 )
 
-// reading is one view that a reader paged through.
-type reading struct {
-	filter   auditlog.Filter
-	snapshot uint64
-	ids      []uint64 // newest first
-}
-
-// manyWriters: during concurrent writes, the pages of a view contain each of its entries once, have
-// a constant total, and contain no later entry.
-func manyWriters(t *testing.T, s auditlog.Store) {
-	name, do := tenant(), declared()
-	var writing, reads sync.WaitGroup
-	done := make(chan struct{})
+// write appends entries of the tenant from many goroutines. The others run until all is written.
+func write(t *testing.T, s auditlog.Store, tenant string, others ...func(context.Context) error) {
+	t.Helper()
+	ctx, written := context.WithCancel(t.Context())
+	defer written()
+	do := declared()
+	var writing, running sync.WaitGroup
 	for w := range writers {
 		writing.Go(func() {
-			e := event(name, fmt.Sprintf("w%d", w), fmt.Sprintf("Writer %d", w))
+			e := event(tenant, fmt.Sprintf("w%d", w), fmt.Sprintf("Writer %d", w))
 			for round := range rounds {
 				e.TargetName = fmt.Sprint(round)
 				records := []auditlog.Record{
@@ -48,140 +41,105 @@ func manyWriters(t *testing.T, s auditlog.Store) {
 			}
 		})
 	}
-	views := []auditlog.Filter{{}, {Category: "auth"}, {Action: "user.rename"}, {User: "WRITER 3"}, {Category: "user", User: "w1"}}
-	var mu sync.Mutex // guards seen
-	var seen []reading
-	for n := range readers {
-		reads.Go(func() {
-			for i := n; ; i++ {
-				r, err := readThrough(t.Context(), s, name, views[i%len(views)], 7+13*n)
-				if err != nil {
-					t.Errorf("reader %d: %v", n, err)
+	for _, other := range others {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				if err := other(ctx); err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
 					return
-				}
-				mu.Lock()
-				seen = append(seen, r)
-				mu.Unlock()
-				select {
-				case <-done:
-					return
-				default:
 				}
 			}
 		})
 	}
 	writing.Wait()
-	close(done)
-	reads.Wait()
+	written()
+	running.Wait()
+}
+
+// manyWriters: during concurrent writes, the pages of a view have its entries and its total, which
+// do not change afterwards.
+func manyWriters(t *testing.T, s auditlog.Store) {
+	type view struct {
+		query auditlog.Query
+		ids   []uint64 // newest first
+	}
+	name := tenant()
+	var mu sync.Mutex // guards seen
+	var seen []view
+	var readers []func(context.Context) error
+	for i, f := range []auditlog.Filter{{}, {Category: "auth"}, {Action: "user.rename"}, {User: "WRITER 3"}, {Category: "user", User: "w1"}} {
+		readers = append(readers, func(ctx context.Context) error {
+			v := view{query: auditlog.Query{TenantID: name, Filter: f, Limit: 7 + 13*i}}
+			first, err := s.Query(ctx, v.query)
+			if err != nil {
+				return err
+			}
+			v.query.Snapshot = &first.Snapshot
+			for ; v.query.Offset < first.Total; v.query.Offset += uint64(v.query.Limit) {
+				p, err := s.Query(ctx, v.query)
+				if err != nil {
+					return err
+				}
+				if p.Total != first.Total || p.Snapshot != first.Snapshot {
+					return fmt.Errorf("total %d of view %d became %d of view %d", first.Total, first.Snapshot, p.Total, p.Snapshot)
+				}
+				v.ids = append(v.ids, ids(p.Items)...)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, v)
+			return nil
+		})
+	}
+	write(t, s, name, readers...)
 
 	const total = writers * rounds * 2
 	require.Equal(t, uint64(total), verified(t, s, name).Checked)
-	found := all(t, s, name, auditlog.Filter{}, nil)
-	for _, r := range seen {
+	log := all(t, s, name, auditlog.Filter{}, nil)
+	for _, v := range seen {
 		var want []uint64
-		for _, e := range found {
-			if e.ID <= r.snapshot && naiveFits(r.filter, e) {
+		for _, e := range slices.Backward(log) {
+			if e.ID <= *v.query.Snapshot && naiveFits(v.query.Filter, e) {
 				want = append(want, e.ID)
 			}
 		}
-		slices.Reverse(want)
-		require.Equal(t, want, nilIfNone(r.ids), "a view is the same afterwards: %+v", r.filter)
+		require.Equal(t, want, v.ids, "%+v", v.query.Filter)
 	}
-	for w := range writers { // each writer's own order is kept
-		round := -1
+	for w := range writers { // the order of each writer
+		var got []string
 		for _, e := range all(t, s, name, auditlog.Filter{User: fmt.Sprintf("w%d", w)}, nil) {
-			var n int
-			_, err := fmt.Sscan(e.TargetName, &n)
-			require.NoError(t, err)
-			require.GreaterOrEqual(t, n, round)
-			round = n
+			got = append(got, e.TargetName)
 		}
-		require.Equal(t, rounds-1, round)
-	}
-}
-
-// readThrough pages through one view and compares the pages with each other.
-func readThrough(ctx context.Context, s auditlog.Store, tenant string, f auditlog.Filter, size int) (reading, error) {
-	q := auditlog.Query{TenantID: tenant, Filter: f, Limit: size}
-	first, err := s.Query(ctx, q)
-	if err != nil {
-		return reading{}, err
-	}
-	r := reading{filter: f, snapshot: first.Snapshot, ids: ids(first.Items)}
-	q.Snapshot = &first.Snapshot
-	step := uint64(size)
-	for q.Offset = step; q.Offset < first.Total+step; q.Offset += step {
-		p, err := s.Query(ctx, q)
-		if err != nil {
-			return r, err
+		var want []string
+		for round := range rounds {
+			want = append(want, slices.Repeat([]string{fmt.Sprint(round)}, 1+round%3)...)
 		}
-		if p.Total != first.Total || p.Snapshot != first.Snapshot {
-			return r, fmt.Errorf("total %d of view %d became %d of view %d", first.Total, first.Snapshot, p.Total, p.Snapshot)
-		}
-		r.ids = append(r.ids, ids(p.Items)...)
+		require.Equal(t, want, got)
 	}
-	if uint64(len(r.ids)) != first.Total {
-		return r, fmt.Errorf("%d entries, and a total of %d", len(r.ids), first.Total)
-	}
-	if f == (auditlog.Filter{}) && first.Total != first.Snapshot {
-		return r, fmt.Errorf("view %d has %d entries", first.Snapshot, first.Total)
-	}
-	for i, id := range r.ids {
-		if id > first.Snapshot || i > 0 && id >= r.ids[i-1] {
-			return r, fmt.Errorf("view %d: entry %d is out of order, or not of it", first.Snapshot, id)
-		}
-	}
-	return r, nil
 }
 
 // manyPruners: entries are pruned while others are appended, read and verified.
 func manyPruners(t *testing.T, s auditlog.Store) {
 	name := tenant()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var writing, others sync.WaitGroup
-	for range writers {
-		writing.Go(func() {
-			for range rounds {
-				if err := s.Append(t.Context(), logins(name, 2)...); err != nil {
-					t.Errorf("append: %v", err)
-					return
-				}
-			}
-		})
-	}
-	// loop repeats until all is written.
-	loop := func(what string, do func() error) {
-		others.Go(func() {
-			for ctx.Err() == nil {
-				if err := do(); err != nil && !errors.Is(err, context.Canceled) {
-					t.Errorf("%s: %v", what, err)
-					return
-				}
-			}
-		})
-	}
-	for range 2 {
-		loop("prune", func() error {
-			p, err := s.Query(ctx, auditlog.Query{TenantID: name, Offset: 50, Limit: 1})
-			if err != nil || len(p.Items) == 0 {
-				return err
-			}
-			_, err = s.Prune(ctx, name, time.Since(p.Items[0].CreatedAt), declared().prune)
+	prune := func(ctx context.Context) error {
+		p, err := s.Query(ctx, auditlog.Query{TenantID: name, Offset: 50, Limit: 1})
+		if err != nil || len(p.Items) == 0 {
 			return err
-		})
+		}
+		_, err = s.Prune(ctx, name, time.Since(p.Items[0].CreatedAt), declared().prune)
+		return err
 	}
-	loop("verify", func() error {
+	verify := func(ctx context.Context) error {
 		v, err := auditlog.Verify(ctx, s, name)
 		if err == nil && !v.OK {
-			err = fmt.Errorf("the chain broke: %+v", v)
+			return fmt.Errorf("the chain broke: %+v", v)
 		}
 		return err
-	})
-	loop("query", func() error {
-		p, err := s.Query(ctx, auditlog.Query{TenantID: name, Filter: auditlog.Filter{Category: "auth"}, Limit: 1 << 20})
+	}
+	read := func(ctx context.Context) error {
+		p, err := s.Query(ctx, auditlog.Query{TenantID: name, Limit: 1 << 20})
 		if err == nil && uint64(len(p.Items)) != p.Total {
-			err = fmt.Errorf("%d entries, and a total of %d", len(p.Items), p.Total)
+			return fmt.Errorf("%d entries, and a total of %d", len(p.Items), p.Total)
 		}
 		for i, e := range p.Items {
 			if e.ID != p.Snapshot-uint64(i) {
@@ -189,10 +147,8 @@ func manyPruners(t *testing.T, s auditlog.Store) {
 			}
 		}
 		return err
-	})
-	writing.Wait()
-	cancel()
-	others.Wait()
+	}
+	write(t, s, name, prune, prune, verify, read)
 
 	head, err := s.Head(t.Context(), name)
 	require.NoError(t, err)

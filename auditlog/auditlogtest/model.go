@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/auditlog"
 )
@@ -16,6 +17,9 @@ func naiveFits(f auditlog.Filter, e auditlog.Entry) bool {
 		return false
 	}
 	if !f.From.IsZero() && e.CreatedAt.Before(f.From) || !f.To.IsZero() && e.CreatedAt.After(f.To) {
+		return false
+	}
+	if !utf8.ValidString(f.User) { // part of a character
 		return false
 	}
 	user := small(f.User)

@@ -2,8 +2,10 @@ package auditlogtest
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +42,12 @@ type machine struct {
 	lost   uint64 // number of pruned entries
 }
 
+// steps are those of a clock that is set.
+var steps = []int64{-int64(30 * time.Hour), -int64(time.Hour), int64(time.Hour), int64(48 * time.Hour)}
+
+// strange are texts that no entry has, and that a database may reject or interpret.
+var strange = []string{"%", "\x00", "a\xff", "\xe7", "[a-z]*?", "\u212a", strings.Repeat("a", 1<<20)}
+
 // names generates texts of few letters, so that they often contain each other. Some letters are
 // special characters of a search, and some have several bytes.
 func names() *rapid.Generator[string] {
@@ -48,7 +56,7 @@ func names() *rapid.Generator[string] {
 
 func (m *machine) append(rt *rapid.T) {
 	if m.clock != nil {
-		m.clock.move(time.Duration(rapid.Int64Range(-3000, 5000).Draw(rt, "nanoseconds")))
+		m.clock.move(time.Duration(rapid.OneOf(rapid.Int64Range(-3000, 5000), rapid.SampledFrom(steps)).Draw(rt, "nanoseconds")))
 	}
 	records := make([]auditlog.Record, rapid.IntRange(1, 5).Draw(rt, "n"))
 	want := make([]auditlog.Entry, len(records))
@@ -167,10 +175,11 @@ func (m *machine) fitting(f auditlog.Filter, snapshot *uint64) (want []auditlog.
 }
 
 func (m *machine) filter(rt *rapid.T) (f auditlog.Filter) {
-	f.Category = rapid.SampledFrom([]string{"", "", "auth", "auth_x", "user", "AUTH", "none"}).Draw(rt, "category")
-	f.Action = rapid.SampledFrom([]string{"", "", "auth.login", "auth.logout", "auth_x.login", "user.rename", "auth"}).Draw(rt, "action")
+	f.Category = rapid.SampledFrom(slices.Concat(strange, []string{"", "", "", "auth", "auth", "auth_x", "user", "AUTH", "aut", "auth ", "auth.login"})).Draw(rt, "category")
+	f.Action = rapid.SampledFrom(slices.Concat(strange, []string{"", "", "", "auth.login", "auth.logout", "auth_x.login", "user.rename", "auth", "AUTH.LOGIN", "auth.log"})).Draw(rt, "action")
 	if rapid.Bool().Draw(rt, "by user") {
-		f.User = rapid.StringOfN(rapid.RuneFrom([]rune(`aAbBzZ%_\王éÉ' `)), 0, 2, -1).Draw(rt, "user")
+		part := rapid.StringOfN(rapid.RuneFrom([]rune(`aAbBzZ%_\王éÉ' `)), 0, 2, -1)
+		f.User = rapid.OneOf(part, part, rapid.SampledFrom(strange)).Draw(rt, "user")
 	}
 	if rapid.Bool().Draw(rt, "by from") {
 		f.From = m.time(rt, "from")
@@ -183,8 +192,8 @@ func (m *machine) filter(rt *rapid.T) (f auditlog.Filter) {
 
 // time returns the time of an entry, or one close to it.
 func (m *machine) time(rt *rapid.T, what string) time.Time {
-	if len(m.log) == 0 {
-		return time.Unix(rapid.Int64Range(-1e10, 1e11).Draw(rt, what), 0)
+	if len(m.log) == 0 || rapid.IntRange(0, 9).Draw(rt, what+" is far") == 0 {
+		return time.Unix(rapid.OneOf(rapid.Int64Range(-1e10, 1e11), rapid.SampledFrom([]int64{math.MinInt64 / 2, math.MaxInt64 / 2})).Draw(rt, what), 0)
 	}
 	i := rapid.IntRange(0, len(m.log)-1).Draw(rt, what)
 	shift := rapid.SampledFrom([]time.Duration{0, 0, 1, -1, 999, time.Microsecond, -time.Microsecond, time.Hour, -time.Hour}).Draw(rt, what+" shifted")
@@ -200,4 +209,18 @@ func (m *machine) snapshot(rt *rapid.T) *uint64 {
 	default:
 		return new(rapid.Uint64Range(0, m.last.ID).Draw(rt, "snapshot"))
 	}
+}
+
+// requirePruning requires that e records the pruning of these entries and follows last.
+func requirePruning(t require.TestingT, deleted []auditlog.Entry, last auditlog.Head, e auditlog.Entry) {
+	require.Equal(t, last.ID+1, e.ID)
+	require.Equal(t, e.Sum(last.Hash), e.Hash)
+	require.Equal(t, "auth.prune_audit", e.Action)
+	require.Equal(t, auditlog.Success, e.Status)
+	require.False(t, e.CreatedAt.Before(last.CreatedAt))
+	var p auditlog.Pruning
+	require.NoError(t, json.Unmarshal(e.Detail, &p))
+	require.EqualValues(t, len(deleted), p.Entries)
+	require.Equal(t, deleted[len(deleted)-1].Head(), p.Checkpoint)
+	require.True(t, p.Checkpoint.CreatedAt.Before(p.Before))
 }

@@ -33,15 +33,9 @@ func Run(t *testing.T, open func(t testing.TB) auditlog.Store) {
 		{"all or none", allOrNone},
 		{"texts", texts},
 		{"tenants", tenants},
-		{"filters", filters},
-		{"users", users},
-		{"times", times},
-		{"snapshots", snapshots},
-		{"pages", pages},
 		{"bytes of pages", bytesOfPages},
 		{"entries", entries},
 		{"ownership", ownership},
-		{"chain", chain},
 		{"context", contexts},
 		{"many writers", manyWriters},
 		{"many pruners", manyPruners},
@@ -149,12 +143,6 @@ func ids(entries []auditlog.Entry) []uint64 {
 		list[i] = e.ID
 	}
 	return list
-}
-
-// requireText requires the same bytes, not only equivalent JSON.
-func requireText(t *testing.T, want, got string) {
-	t.Helper()
-	require.Equal(t, want, got)
 }
 
 // verified requires that the chain of a log is intact.
