@@ -44,8 +44,9 @@ func (r *Relay) sweep(ctx context.Context) {
 
 // endExpired ends the runs of hubs that were killed or are suspended, and cancels them in their
 // runtimes: the connection of a suspended hub is still open. A hub has the time after to renew a
-// lease that has passed, because the database was perhaps unavailable. seen has the times since
-// which leases have passed, and so has the result.
+// lease that has passed, because the database was perhaps unavailable. This hub has any time: it may
+// be so busy that it renews and stores its own answers late. seen has the times since which leases
+// have passed, and so has the result.
 func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after time.Duration) (map[string]time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
@@ -53,6 +54,9 @@ func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after
 	still := map[string]time.Time{}
 	var cancels []Lease
 	for _, l := range runs {
+		if r.Has(l.RunID) {
+			continue
+		}
 		still[l.RunID] = time.Now()
 		if since, ok := seen[l.RunID]; ok {
 			still[l.RunID] = since
