@@ -40,7 +40,7 @@ const (
 // redirects, which would send secrets to another server.
 func newHTTPClient() *http.Client {
 	t := outbound.Transport()
-	t.MaxResponseHeaderBytes, t.MaxIdleConns, t.MaxIdleConnsPerHost = 64<<10, 256, 16
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 16
 	return &http.Client{
 		Transport:     outbound.Limit(t, maxResponse),
 		Timeout:       callTimeout,

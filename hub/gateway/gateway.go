@@ -105,9 +105,8 @@ type Service struct {
 }
 
 const (
-	maxHeader = 64 << 10         // bytes of the headers of a response
-	patience  = 30 * time.Second // until the headers of a detail or a file
-	maxPath   = 1024             // bytes of a path in the audit log
+	patience = 30 * time.Second // until the headers of a detail or a file
+	maxPath  = 1024             // bytes of a path in the audit log
 )
 
 // New returns a Service.
@@ -123,7 +122,6 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Transport == nil {
 		transport := outbound.Transport()
-		transport.MaxResponseHeaderBytes = maxHeader
 		transport.ReadBufferSize = wire.MaxTrailer
 		cfg.Transport = transport
 	}

@@ -19,7 +19,7 @@ import (
 
 // Transport returns a transport without a limit on the time to the first byte: a model may think
 // for minutes, and the caller bounds the time. It uses no proxy, and no compression, which would
-// delay a stream.
+// delay a stream. A response has at most 64 KiB of headers.
 func Transport() *http.Transport {
 	return &http.Transport{
 		DialContext:           withoutResolver((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext),
@@ -31,8 +31,9 @@ func Transport() *http.Transport {
 		IdleConnTimeout:       90 * time.Second,
 		// Each waiting stream holds these buffers. Larger reads and writes bypass them. The
 		// defaults are 4 KiB each.
-		ReadBufferSize:  1 << 10,
-		WriteBufferSize: 1 << 10,
+		ReadBufferSize:         1 << 10,
+		WriteBufferSize:        1 << 10,
+		MaxResponseHeaderBytes: maxHeaderBytes, // in memory that no budget has; the default is 10 MiB
 		// Detects a peer that disappeared without closing the connection.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
@@ -52,15 +53,15 @@ var ErrAddress = errors.New("the address is private or reserved, and only public
 // address after the check. The client uses no proxy, because a proxy would dial the address itself,
 // and stores no cookies.
 //
-// The client follows 5 redirects, none of them from https to http. A response has at most 64 KiB of
-// headers, which must arrive within a minute; the context of a call bounds the rest. Callers should
-// reuse the client: each client has its own connections.
+// The client follows 5 redirects, none of them from https to http. The headers of a response must
+// arrive within a minute; the context of a call bounds the rest. Callers should reuse the client:
+// each client has its own connections.
 func Public(allow func(netip.Addr) bool) *http.Client {
 	t := Transport()
 	t.DialContext = DialPublic(allow)
 	t.DisableCompression = false
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = 64, 4, 30*time.Second
-	t.MaxResponseHeaderBytes, t.ResponseHeaderTimeout = maxHeaderBytes, time.Minute
+	t.ResponseHeaderTimeout = time.Minute
 	t.ReadBufferSize, t.WriteBufferSize = 0, 0
 	return &http.Client{Transport: t, CheckRedirect: checkRedirect}
 }

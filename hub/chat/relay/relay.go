@@ -131,7 +131,6 @@ func New(cfg Config) (*Relay, error) {
 	cfg.AgentAnswers = cmp.Or(cfg.AgentAnswers, 200)
 	cfg.SaveEvery = cmp.Or(cfg.SaveEvery, time.Second)
 	transport := outbound.Transport()
-	transport.MaxResponseHeaderBytes = 64 << 10
 	r := &Relay{
 		cfg: cfg, store: cfg.Store, id: ids.New(), memory: budget{byTenant: map[string]int{}},
 		// A client without a cookie jar, which follows no redirect: see package runtime/client.
