@@ -149,10 +149,6 @@ func restartAnswer(ctx context.Context, tx *sql.Tx, in session, m message) error
 		WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4`, in.TenantID, in.Key, m.Seq, m.ID)
 }
 
-// maxHistory bounds the text of a history in bytes of JSON: a model reads no more than its context
-// window, and a runtime accepts bodies of 4 MiB.
-const maxHistory = 1 << 20
-
 // historyOf returns the latest messages of a session except the one with the seq and its answer,
 // for a run that continues no session of the runtime. unanswered has the last messages of the user
 // if they have no answer, with which a history cannot end. Messages that no runtime accepted are
@@ -165,7 +161,7 @@ func historyOf(ctx context.Context, q db.Querier, in session, except int64) (his
 		FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq <> $4 AND seq <> $4 + 1
 			AND seq >= (SELECT MIN(seq) FROM (SELECT seq, SUM(octet_length(text)) OVER (ORDER BY seq DESC) AS total FROM chat_messages
 				WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <> $4 AND seq <> $4 + 1) AS sizes WHERE total <= $5)
-		ORDER BY seq DESC LIMIT $6`, in.TenantID, in.Key, in.Messages-wire.MaxHistory-2, except, maxHistory, wire.MaxHistory)
+		ORDER BY seq DESC LIMIT $6`, in.TenantID, in.Key, in.Messages-wire.MaxHistory-2, except, relay.MaxHistory, wire.MaxHistory)
 	if err != nil {
 		return nil, "", db.Wrap("read chat history", err)
 	}
@@ -182,7 +178,7 @@ func historyOf(ctx context.Context, q db.Querier, in session, except int64) (his
 			omitted = neverStarted
 			continue
 		}
-		if size += quoted(turn.Content); size > maxHistory {
+		if size += quoted(turn.Content); size > relay.MaxHistory {
 			break
 		}
 		latest = append(latest, turn)

@@ -74,6 +74,7 @@ type Answer struct {
 	unwatch  func() bool // stops the reaction to the end of ctx
 	reported bool        // the client has received the end of the run
 	answered bool        // the first part of the answer was received
+	history  int         // bytes of the conversation for which memory is reserved
 	span     trace.Span  // without effect unless the request has one
 
 	// The saver uses these.

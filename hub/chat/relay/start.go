@@ -106,6 +106,7 @@ func (a *Answer) open(runtime *client.Client, in Start, message string) error {
 	slow := time.AfterFunc(a.relay.cfg.OpenTimeout, func() { a.cancel(errSlow) })
 	defer slow.Stop()
 	defer context.AfterFunc(a.ctx, a.hangUp)() // the run is not accepted yet
+	defer func() { _ = a.holdHistory(0) }()    // the runtime has it, and this only releases
 	request, err := a.request(in, message)
 	if err != nil {
 		return err
@@ -147,7 +148,28 @@ func (a *Answer) request(in Start, message string) (wire.RunRequest, error) {
 	history, unanswered, err := in.History(a.ctx)
 	request.History, request.Message = history, Paragraphs(unanswered, message)
 	a.seeded = len(history) > 0
-	return request, err
+	size := len(unanswered)
+	for _, turn := range history {
+		size += len(turn.Content)
+	}
+	return request, cmp.Or(err, a.holdHistory(size))
+}
+
+// MaxHistory bounds the text of a conversation that a run begins with, in bytes of JSON: a model
+// reads no more than its context window, and a runtime accepts bodies of 4 MiB.
+const MaxHistory = 1 << 20
+
+// historyCopies is how often the text is in memory, at most: as text, as JSON, and in the buffer of
+// the connection.
+const historyCopies = 3
+
+// holdHistory reserves memory for a conversation of that size, in place of that of the last call.
+func (a *Answer) holdHistory(size int) error {
+	if err := a.memory.reserve(historyCopies * (size - a.history)); err != nil {
+		return err
+	}
+	a.history = size
+	return nil
 }
 
 // neverAccepted reports whether a runtime has certainly not accepted a run.
@@ -171,6 +193,8 @@ func (a *Answer) rejected(err error) error {
 		e.Code, e.Message = api.Code(end.Failure.Code), end.Failure.Message
 		_, _ = a.finish(end) // the error is logged
 		return e
+	case errors.Is(err, errMemory):
+		kind, e.Code, e.Message = kindMemory, api.Unavailable, "The conversations that begin use too much memory: send the message again later."
 	case errors.Is(err, db.ErrUnavailable):
 		kind, e.Code, e.Message = kindHub, api.Unavailable, ""
 	case errors.Is(err, client.ErrSessionBusy):
