@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"net/http"
+	"syscall"
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -34,6 +35,7 @@ var (
 	errTooManyRuns      = reject(http.StatusServiceUnavailable, "Too many runs")
 	errDraining         = reject(http.StatusServiceUnavailable, "Draining")
 	errReplicas         = reject(http.StatusServiceUnavailable, "Replicas unavailable")
+	errDiskFull         = reject(http.StatusServiceUnavailable, "Disk full")
 	errNotAcceptable    = reject(http.StatusNotAcceptable, "Not acceptable")
 )
 
@@ -73,6 +75,9 @@ func (rt *Runtime) fail(w http.ResponseWriter, r *http.Request, err error) {
 		known = reject(http.StatusNotFound, "Not found")
 	case errors.Is(err, httpapi.ErrMethodNotAllowed):
 		known = reject(http.StatusMethodNotAllowed, "Method not allowed")
+	case errors.Is(err, syscall.ENOSPC):
+		rt.cfg.Logger.Error("request failed", "err", err, "method", r.Method, "path", r.URL.Path, "request_id", httpapi.RequestID(w))
+		known = errDiskFull
 	default:
 		id := httpapi.RequestID(w)
 		rt.cfg.Logger.Error("request failed", "err", err, "method", r.Method, "path", r.URL.Path, "request_id", id)

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
@@ -193,6 +194,8 @@ func (x *execution) result(outcome *engine.Outcome, err error, state wire.State,
 		res.subtype, res.errorType, res.message = wire.ResultMaxTurns, wire.ErrorTypeMaxTurns, engine.ErrMaxTurns.Error()
 	case errors.Is(err, engine.ErrRunTimeout):
 		res.subtype, res.errorType, res.message = wire.ResultExecution, wire.ErrorTypeTimeout, engine.ErrRunTimeout.Error()
+	case errors.Is(err, syscall.ENOSPC):
+		res.subtype, res.errorType, res.message = wire.ResultExecution, wire.ErrorTypeExecution, "the disk of the runtime is full"
 	default:
 		res.subtype, res.errorType = wire.ResultExecution, wire.ErrorTypeExecution
 		res.message, res.internal = "Internal error", true

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -146,7 +145,7 @@ func TestClockJumps(t *testing.T) {
 func (in *installation) jump(t *testing.T, clocks ...clock) {
 	c := in.setUp(t)
 	pids := processes(in.program, agent.DeployedArg)
-	require.Len(t, pids, 1)
+	require.Len(t, pids, 2)
 	for _, clock := range clocks {
 		for _, to := range []time.Duration{time.Hour, 0, -time.Hour, 0} {
 			ctx, stop := context.WithCancel(t.Context())
@@ -163,7 +162,7 @@ func (in *installation) jump(t *testing.T, clocks ...clock) {
 			for kind, n := range c.acknowledged() {
 				require.Greater(t, n, before[kind], "%s: %s: %s", where, kind, in.logs())
 			}
-			require.True(t, slices.Contains(processes(in.program, agent.DeployedArg), pids[0]), "%s: the runtime was replaced: %s", where, in.logs())
+			require.Subset(t, processes(in.program, agent.DeployedArg), pids, "%s: a runtime was replaced: %s", where, in.logs())
 		}
 	}
 	k := &checker{in: in, c: c}
