@@ -106,7 +106,6 @@ type Config struct {
 type DB struct {
 	engine      Engine
 	read, write *sql.DB
-	groups      *groups        // nil for PostgreSQL, which shares the syncs of concurrent transactions itself
 	log         *writeAheadLog // of SQLite, nil if ReadOnly
 	reset       func()         // closes pooled connections, whose prepared statements depend on the schema
 	close       func() error
@@ -137,9 +136,6 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	d.logger = config.Logger
 	if d.metrics, err = newMetrics(config.MeterProvider, d.pools); err != nil {
 		return nil, fmt.Errorf("open database: %w", errors.Join(err, d.close()))
-	}
-	if d.groups != nil {
-		d.groups.metrics = d.metrics
 	}
 	return d, nil
 }

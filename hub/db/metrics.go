@@ -43,7 +43,7 @@ func newMetrics(p metric.MeterProvider, pools func() []pool) (*metrics, error) {
 	m := meter.New(p, scope)
 	s := &metrics{
 		transactions: m.Seconds("agenthost.hub.db.transaction.duration", "Time of transactions, with the wait for a connection and all attempts.", meter.Fast),
-		commits:      m.Seconds("agenthost.hub.db.commit.duration", "Time of COMMIT. With SQLite, concurrent transactions share one.", meter.Fast),
+		commits:      m.Seconds("agenthost.hub.db.commit.duration", "Time of COMMIT.", meter.Fast),
 		retries:      m.Counter("agenthost.hub.db.retries", "Attempts of transactions that were repeated because of concurrent ones."),
 	}
 	s.retries.Add(context.Background(), 0) // so that the first one is visible

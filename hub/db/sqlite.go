@@ -45,7 +45,7 @@ func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
-	d := &DB{engine: SQLite, path: path, read: read, write: write, groups: &groups{write: write}, reset: func() {}, close: func() error {
+	d := &DB{engine: SQLite, path: path, read: read, write: write, reset: func() {}, close: func() error {
 		return errors.Join(read.Close(), write.Close())
 	}}
 	d.log = &writeAheadLog{path: path + "-wal"}
@@ -71,7 +71,7 @@ func openSQLiteToRead(ctx context.Context, path string, readers int) (*DB, error
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{engine: SQLite, path: path, read: read, write: read, groups: &groups{write: read}, reset: func() {}, close: read.Close}
+	d := &DB{engine: SQLite, path: path, read: read, write: read, reset: func() {}, close: read.Close}
 	d.pools = func() []pool { return []pool{poolOf("read", read)} }
 	if err := d.ping(ctx); err != nil {
 		return nil, errors.Join(err, d.close())
