@@ -191,7 +191,7 @@ func (x *examined) prices(ctx context.Context) []doctor.Result {
 		return nil
 	}
 	return doctor.Warn(fmt.Sprintf("%d models of the last 30 days have no price, such as %q: their runs cost 0, and budgets in cost do not limit them", len(models), models[0]),
-		"set their prices in HUB_MODEL_PRICES")
+		"set their prices in usage.prices")
 }
 
 // budgets reports that budgets of users do not limit runs at /runtime, which have no user.

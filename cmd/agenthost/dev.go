@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
@@ -82,9 +83,9 @@ func (d *dev) serve(ctx context.Context) error {
 		return err
 	}
 	d.token = "dev_" + rand.Text()
-	level := daemon.DefaultLevel
-	if !d.verbose {
-		_ = level.Set("error") // a valid level
+	level := daemon.Level{Level: zerolog.ErrorLevel}
+	if d.verbose {
+		level.Level = zerolog.InfoLevel
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -12,7 +12,7 @@ import (
 var Main = main
 
 // Root returns the command line.
-func Root() (*cobra.Command, error) {
+func Root() *cobra.Command {
 	var out bytes.Buffer
 	a := &app{getenv: func(string) string { return "" }, stdin: &out, stdout: &out, stderr: &out, notify: daemon.Notify}
 	return a.root()

@@ -66,10 +66,7 @@ type app struct {
 
 // run executes the command that args name.
 func (a *app) run(ctx context.Context, args []string) error {
-	root, err := a.root()
-	if err != nil {
-		return err
-	}
+	root := a.root()
 	root.SetArgs(append([]string{}, args...)) // cobra reads os.Args instead of nil
 	signals := a.notify()
 	first, second := httpserve.Signals(ctx, signals)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +22,7 @@ Environment of the client commands:
 agenthost exit-codes lists the exit codes.`
 
 // root returns the command line.
-func (a *app) root() (*cobra.Command, error) {
+func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "agenthost",
 		Short:         "Host LLM agents",
@@ -57,14 +56,12 @@ func (a *app) root() (*cobra.Command, error) {
 	for _, group := range groups {
 		root.AddGroup(&cobra.Group{ID: group[0], Title: group[1]})
 	}
-	if err := a.addServers(root); err != nil {
-		return nil, err
-	}
+	a.addServers(root)
 	a.addClient(root)
 	root.AddCommand(exitCodes())
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("hub", a.completeHubs)
-	return root, nil
+	return root
 }
 
 // groups of commands in the help, with their titles.
@@ -73,21 +70,14 @@ var groups = [][2]string{
 }
 
 // addServers adds the commands that serve.
-func (a *app) addServers(root *cobra.Command) error {
-	hub, err := hubcmd.Command(a.getenv, a.stdout, raw(a.stderr)) // its logger escapes texts
-	if err != nil {
-		return fmt.Errorf("hub: %w", err)
-	}
-	runtime, err := runtimecmd.Command(a.getenv, a.stdout, raw(a.stderr))
-	if err != nil {
-		return fmt.Errorf("runtime: %w", err)
-	}
+func (a *app) addServers(root *cobra.Command) {
+	hub := hubcmd.Command(a.getenv, a.stdout, raw(a.stderr)) // its logger escapes texts
+	runtime := runtimecmd.Command(a.getenv, a.stdout, raw(a.stderr))
 	for _, cmd := range []*cobra.Command{a.devCommand(), hub, runtime} {
 		cmd.GroupID = "serve"
 		cmd.Annotations = map[string]string{"server": "true"}
 		root.AddCommand(cmd)
 	}
-	return nil
 }
 
 // add adds commands in a group of the help.

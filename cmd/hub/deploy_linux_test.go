@@ -42,7 +42,7 @@ func onFarm(t *testing.T, url string, test func(f *farm)) {
 	path, data := binary(t), t.TempDir()
 	f := &farm{t: t, path: path, database: url, env: []string{
 		"DATABASE_URL", url, "HUB_DATA_DIR", data, "PROVIDER_ENCRYPTION_KEY", secret.Generate(), "PATH", os.Getenv("PATH"),
-		"DEPLOYER_LEASE_TIME", "700ms",
+		"HUB_CONFIG", file(t, "deployer: {leaseTime: 700ms}"),
 	}}
 	test(f)
 	left, err := filepath.Glob(filepath.Join(data, "deployments", "[a-z]*"))

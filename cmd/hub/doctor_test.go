@@ -149,7 +149,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 		"a runtime":                 {env: []string{"HUB_ADDR", agents.Listener.Addr().String()}, check: "hub", fact: "another program listens at ", fix: "set HUB_ADDR"},
 		"a proxy to a runtime":      {env: []string{"HUB_PUBLIC_URL", agents.URL}, check: "address", fact: "is not a hub", fix: "let the proxy forward every path"},
 		"a program without HTTP":    {env: []string{"HUB_ADDR", mute.Addr().String()}, check: "hub", fact: "does not respond as a hub", fix: "set HUB_ADDR"},
-		"settings":                  {env: []string{"AUTH_MODE", "none", "AUDIT_RETENTION_DAYS", "x"}, check: "settings", fact: "AUDIT_RETENTION_DAYS", fix: "correct the environment"},
+		"settings":                  {env: []string{"AUTH_MODE", "none", "AUDIT_RETENTION_DAYS", "x"}, check: "settings", fact: "AUDIT_RETENTION_DAYS", fix: "correct the settings of the hub"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -38,10 +38,7 @@ func main() {
 
 // run serves until ctx ends, or runs the command that args name.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	cmd, err := hubcmd.Command(getenv, stdout, stderr)
-	if err != nil {
-		return err
-	}
+	cmd := hubcmd.Command(getenv, stdout, stderr)
 	cmd.SetArgs(append([]string{}, args...)) // cobra reads os.Args instead of nil
 	return cmd.ExecuteContext(ctx)
 }

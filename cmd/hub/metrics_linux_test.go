@@ -67,7 +67,7 @@ func series(families map[string]*dto.MetricFamily) (n int) {
 // respond, pushes, logins, and the start of a runtime that was killed.
 func observed(t *testing.T, env ...string) *product {
 	t.Helper()
-	p := openProduct(t, append([]string{"HUB_METRICS_ADDR", "127.0.0.1:0", "HUB_REQUESTS_PER_USER", "8"}, env...)...)
+	p := openProduct(t, append([]string{"HUB_METRICS_ADDR", "127.0.0.1:0", "HUB_CONFIG", file(t, "limits: {requestsPerUser: 8}")}, env...)...)
 	p.send(http.StatusCreated, http.MethodPost, adminAgents, `{"name":"helper","providerId":"demo","model":"demo"}`)
 	p.deploy("helper")
 	away := p.send(http.StatusCreated, http.MethodPost, "/api/v1/admin/providers", `{"name":"away","protocol":"openai","baseUrl":"http://127.0.0.1:1"}`)
@@ -211,7 +211,7 @@ func TestMetricsAreBounded(t *testing.T) {
 // host. Without the setting, there are none.
 func TestMetricsAddress(t *testing.T) {
 	t.Parallel()
-	in := serving(t, []string{"HUB_DATA_DIR", t.TempDir(), "HUB_METRICS_ADDR", "127.0.0.1:0", "HUB_METRICS_HOSTS", "hub-metrics"})
+	in := serving(t, []string{"HUB_DATA_DIR", t.TempDir(), "HUB_CONFIG", file(t, "metrics: {addr: '127.0.0.1:0', hosts: [hub-metrics]}")})
 	addr := "http://" + in.Await(t, in.Log, servingMetrics)[1]
 	for host, want := range map[string]int{"": http.StatusOK, "hub-metrics": http.StatusOK, "example.com": http.StatusForbidden} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, addr+"/metrics", nil)

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -38,6 +39,58 @@ func TestSettingsTakeEffect(t *testing.T) {
 	require.Contains(t, log.text, `"remoteIp":"203.0.113.7"`, "what a stranger wrote before it does not count")
 }
 
+// A variable overrides the file, and a flag the variable. Commands of an operator read the file too.
+func TestSettingsOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	config := file(t, `
+# A comment.
+dataDir: &dir `+dir+`
+addr: 203.0.113.1:1
+publicUrl: https://file.example.com/
+trustedProxies: [10.0.0.0/8, 127.0.0.1]
+setupTokenFile: `+file(t, "a setup token of some length\n")+`
+corsOrigins: https://app.example.com, https://other.example.com
+`)
+	in := serving(t, []string{"HUB_CONFIG", config, "HUB_CORS_ORIGINS", "https://variable.example.com"})
+	for origin, want := range map[string]string{"https://variable.example.com": "https://variable.example.com", "https://app.example.com": ""} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, in.URL+"/auth/setup",
+			strings.NewReader(`{"password":"`+password+`","setup_token":"a setup token of some length"}`))
+		require.NoError(t, err)
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Origin": {origin}}
+		require.Equal(t, want, do(t, req).header.Get("Access-Control-Allow-Origin"))
+	}
+	_, err := once(t, nil, "audit", "--config", config)
+	require.NoError(t, err)
+	_, err = once(t, []string{"HUB_CONFIG", config}, "audit")
+	require.NoError(t, err)
+	_, err = once(t, nil, "audit", "--config", file(t, "dataDir: /nonexistent/data"))
+	require.ErrorContains(t, err, "no database exists")
+}
+
+// A file that is no file of settings is rejected with the line.
+func TestFilesThatAreRejected(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                       ":1: the file is empty",
+		"# nothing":                              ":1: the file is empty",
+		"addr: a\naddr: b":                       `:2: mapping key "addr" already defined at line 1`,
+		"limits:\n  answersPerUser: 1\n bad: 2":  ":2: ",
+		"- addr":                                 ":1: ",
+		"addr: 127.0.0.1:0\n---\naddr: b":        ":1: the file has more than one document",
+		"HUB_ADDR: 127.0.0.1:0":                  ":1: HUB_ADDR: unknown key",
+		"deployer: process":                      ":1: deployer: unknown key",
+		"docker: {host: {a: b}}":                 ":1: docker.host: must be one value",
+		"corsOrigins: [1]":                       ":1: corsOrigins: must be a list of texts",
+		"a: &a [*a]":                             ":1: ",
+		"dataDir: " + strings.Repeat("x", 1<<20): ":1: the file has more than 1 MiB",
+	} {
+		config := file(t, text)
+		_, err := once(t, []string{"HUB_DATA_DIR", t.TempDir()}, "--check", "--config", config)
+		require.ErrorContains(t, err, config+want)
+	}
+	_, err := once(t, []string{"HUB_CONFIG", "/nonexistent/hub.yaml"}, "--check")
+	require.ErrorContains(t, err, "open /nonexistent/hub.yaml: no such file")
+}
+
 func TestDefaults(t *testing.T) {
 	in := serving(t, []string{"HUB_DATA_DIR", t.TempDir()})
 	admin := setUp(t, in)
@@ -55,20 +108,12 @@ func TestDefaults(t *testing.T) {
 func TestHelpNamesEverySetting(t *testing.T) {
 	out, err := once(t, nil, "--help")
 	require.NoError(t, err)
-	for _, name := range []string{
-		"--addr", "HUB_ADDR", "HUB_DATA_DIR", "DATABASE_URL", "PROVIDER_ENCRYPTION_KEY", "AUTH_MODE", "HUB_PUBLIC_URL", "HUB_SETUP_TOKEN",
-		"BLOB_URL", "OSS_CDN_HOST", "AWS_ACCESS_KEY_ID",
-		"HUB_TRUSTED_PROXIES", "HUB_CORS_ORIGINS", "AUDIT_RETENTION_DAYS", "HUB_ANSWERS_PER_USER", "HUB_ANSWERS_PER_AGENT", "HUB_MODEL_PRICES", "HUB_USAGE_RETENTION_DAYS", "HUB_REQUESTS_PER_USER", "HUB_REQUESTS_PER_ADDRESS", "HUB_DRAIN_TIMEOUT", "HUB_PROBE_ALLOW_PRIVATE", "OPS_API_KEY", "CHAT_PUSH_API_KEY",
-		"--metrics-addr", "HUB_METRICS_ADDR", "HUB_METRICS_HOSTS", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS",
-		"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_TRACES_EXPORTER", "OTEL_SDK_DISABLED", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG",
-		"OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES",
-		"GATEWAY_URL", "GATEWAY_KIND", "GATEWAY_PARENT", "GATEWAY_ADMIN_URL", "GATEWAY_ADMIN_KEY", "DEPLOYER", "DEPLOYER_LEASE_TIME", "DEPLOYER_PREPARE_TIMEOUT", "DEPLOYER_MEMORY_MAX", "DEPLOYER_CPU_MAX", "DEPLOYER_PROCESSES_MAX", "DEPLOYER_REPLICAS_MAX", "HUB_SANDBOX_READ", "HUB_SANDBOX_WRITE", "HUB_SANDBOX_USERS",
-		"DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_SUBNETS", "DOCKER_IMAGE", "DOCKER_MEMORY", "DOCKER_CPUS", "DOCKER_PROCESSES", "DOCKER_HUB_CONTAINER",
-		"KUBECONFIG", "KUBERNETES_NAMESPACE", "KUBERNETES_IMAGE", "KUBERNETES_REPLICAS", "KUBERNETES_MEMORY", "KUBERNETES_CPUS", "KUBERNETES_SCRATCH",
-		"KUBERNETES_RUNTIME_CLASS", "KUBERNETES_STORAGE_SIZE", "KUBERNETES_STORAGE_CLASS", "KUBERNETES_INTERNAL_NETWORKS", "KUBERNETES_ADDRESS", "AGENT_BUS_URL", "AGENT_BUS_ACCOUNT_SEED",
-		"127.0.0.1:8080", "reset-password", "rekey", "audit",
-	} {
-		require.Contains(t, out, name)
+	require.Contains(t, out, "--addr, HUB_ADDR, addr\n      address to listen on (default 127.0.0.1:8080)\n")
+	require.Contains(t, out, "\n  metrics.hosts\n      host names under which Prometheus calls it, ")
+	require.Contains(t, out, "\n  OTEL_EXPORTER_OTLP_HEADERS\n")
+	require.Contains(t, out, "reset-password")
+	for line := range strings.Lines(out) {
+		require.LessOrEqual(t, len(line), 130, line)
 	}
 	out, err = once(t, nil, "reset-password", "--help")
 	require.NoError(t, err)
@@ -86,16 +131,17 @@ func TestSandboxWithoutDataOfTheHub(t *testing.T) {
 	secrets := t.TempDir()
 	key := filepath.Join(secrets, "ops")
 	require.NoError(t, os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600))
-	_, err := once(t, []string{"HUB_DATA_DIR", t.TempDir(), "OPS_API_KEY_FILE", key, "HUB_SANDBOX_READ", secrets}, "--addr", "127.0.0.1:0")
-	require.ErrorContains(t, err, "HUB_SANDBOX_READ: "+secrets+" contains "+key)
+	_, err := once(t, []string{"HUB_DATA_DIR", t.TempDir(), "OPS_API_KEY_FILE", key, "HUB_CONFIG", file(t, "sandbox: {read: "+secrets+"}")}, "--addr", "127.0.0.1:0")
+	require.ErrorContains(t, err, "hub.yaml:1: sandbox.read: "+secrets+" contains "+key)
 
 	dir := t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(filepath.Dir(dir), link))
 	for _, path := range []string{"/", dir, dir + "/", filepath.Dir(dir), link} {
-		for _, name := range []string{"HUB_SANDBOX_READ", "HUB_SANDBOX_WRITE"} {
-			_, err := once(t, []string{"HUB_DATA_DIR", dir, name, "/usr:" + path}, "--addr", "127.0.0.1:0")
-			require.ErrorContains(t, err, name+": "+path+" contains "+dir)
+		for _, name := range []string{"read", "write"} {
+			config := file(t, fmt.Sprintf("sandbox:\n  %s: [/usr/lib, %q]", name, path))
+			_, err := once(t, []string{"HUB_DATA_DIR", dir, "HUB_CONFIG", config}, "--addr", "127.0.0.1:0")
+			require.ErrorContains(t, err, config+":2: sandbox."+name+": "+path+" contains "+dir)
 		}
 	}
 }

@@ -78,6 +78,14 @@ func spawn(t testing.TB, binary string, env []string) *daemontest.Process {
 	return p
 }
 
+// file returns the path of a file of settings.
+func file(t testing.TB, settings string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hub.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(settings), 0o600))
+	return path
+}
+
 // once runs the command in this process until it ends by itself.
 func once(t *testing.T, env []string, args ...string) (stdout string, err error) {
 	t.Helper()

@@ -39,10 +39,7 @@ func end(err error) {
 
 // run serves until ctx ends.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	cmd, err := runtimecmd.Command(getenv, stdout, stderr)
-	if err != nil {
-		return err
-	}
+	cmd := runtimecmd.Command(getenv, stdout, stderr)
 	cmd.SetArgs(append([]string{}, args...)) // cobra reads os.Args instead of nil
 	return cmd.ExecuteContext(ctx)
 }

@@ -17,18 +17,18 @@ type Bounds = agent.Deployment
 func (s *Service) checkDeployment(wanted agent.Deployment) error {
 	most := s.cfg.Most
 	for _, row := range []struct {
-		name, setting string
-		wanted, most  int64
-		text          func(int64) string
+		name         string
+		wanted, most int64
+		text         func(int64) string
 	}{
-		{"memory", "MEMORY", wanted.Bytes(), most.Bytes(), agent.MemoryText},
-		{"cpu", "CPU", wanted.MilliCPU(), most.MilliCPU(), agent.CPUText},
-		{"processes", "PROCESSES", wanted.Processes, most.Processes, number},
-		{"replicas", "REPLICAS", wanted.Replicas, most.Replicas, number},
+		{"memory", wanted.Bytes(), most.Bytes(), agent.MemoryText},
+		{"cpu", wanted.MilliCPU(), most.MilliCPU(), agent.CPUText},
+		{"processes", wanted.Processes, most.Processes, number},
+		{"replicas", wanted.Replicas, most.Replicas, number},
 	} {
 		if row.most > 0 && row.wanted > row.most {
-			return fmt.Errorf("deployment.%s is %s, and this hub permits at most %s (DEPLOYER_%s_MAX)",
-				row.name, row.text(row.wanted), row.text(row.most), row.setting)
+			return fmt.Errorf("deployment.%s is %s, and this hub permits at most %s (deployer.max.%s)",
+				row.name, row.text(row.wanted), row.text(row.most), row.name)
 		}
 	}
 	return s.driver.CheckDeployment(wanted)

@@ -96,10 +96,10 @@ func TestBoundsOfDeploymentSettings(t *testing.T) {
 			wanted apitest.Object
 			want   string
 		}{
-			{apitest.Object{"memory": "1025Mi"}, "deployment.memory is 1025Mi, and this hub permits at most 1Gi (DEPLOYER_MEMORY_MAX)"},
-			{apitest.Object{"cpu": "1001m"}, "deployment.cpu is 1001m, and this hub permits at most 1000m (DEPLOYER_CPU_MAX)"},
-			{apitest.Object{"processes": 101}, "deployment.processes is 101, and this hub permits at most 100 (DEPLOYER_PROCESSES_MAX)"},
-			{apitest.Object{"replicas": 4}, "deployment.replicas is 4, and this hub permits at most 3 (DEPLOYER_REPLICAS_MAX)"},
+			{apitest.Object{"memory": "1025Mi"}, "deployment.memory is 1025Mi, and this hub permits at most 1Gi (deployer.max.memory)"},
+			{apitest.Object{"cpu": "1001m"}, "deployment.cpu is 1001m, and this hub permits at most 1000m (deployer.max.cpu)"},
+			{apitest.Object{"processes": 101}, "deployment.processes is 101, and this hub permits at most 100 (deployer.max.processes)"},
+			{apitest.Object{"replicas": 4}, "deployment.replicas is 4, and this hub permits at most 3 (deployer.max.replicas)"},
 			{apitest.Object{"replicas": 2}, "deployment.replicas is 2, and the memory deployer starts one runtime"},
 		} {
 			w.limits(row.wanted)
@@ -116,13 +116,13 @@ func TestBoundsOfDeploymentSettings(t *testing.T) {
 
 		least := w.start(func(c *deploy.Config) { c.Most.Replicas = 1 })
 		w.limits(apitest.Object{"replicas": 2})
-		require.Contains(t, least.ada.Post(path, nil).Error(http.StatusConflict, api.Conflict)["message"], "permits at most 1 (DEPLOYER_REPLICAS_MAX)")
+		require.Contains(t, least.ada.Post(path, nil).Error(http.StatusConflict, api.Conflict)["message"], "permits at most 1 (deployer.max.replicas)")
 		require.NoError(t, least.Close())
 
 		lower := w.start(func(c *deploy.Config) { c.Most.Memory = "512Mi" })
 		lower.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
 		failed := lower.reach("failed")
-		require.Equal(t, "deployment.memory is 1Gi, and this hub permits at most 512Mi (DEPLOYER_MEMORY_MAX)", failed["error"])
+		require.Equal(t, "deployment.memory is 1Gi, and this hub permits at most 512Mi (deployer.max.memory)", failed["error"])
 		require.Equal(t, false, condition(failed, "applied")["status"])
 		lower.ada.Post(path+"/rollback", apitest.Object{"revision": 1}).Error(http.StatusConflict, api.Conflict)
 		w.limits(apitest.Object{"memory": "512Mi"})

@@ -36,7 +36,7 @@ func startNATS(t *testing.T) *kubernetes.Bus {
 // A cancel at one pod of a deployment reaches the run of another one.
 func TestCancelAtAnotherPod(t *testing.T) {
 	p := newPlace(t)
-	d, ctx := p.open(t, func(c *kubernetes.Config) { c.Replicas, c.Bus = 2, startNATS(t) }), t.Context()
+	d, ctx := p.open(t, func(c *kubernetes.Config) { c.Default.Replicas, c.Bus = 2, startNATS(t) }), t.Context()
 	reach(t, d, 1, deploy.Running, "", func() error { return d.Apply(ctx, claim(1), 1, request()) })
 	var clients []*runtime.Client
 	require.Eventually(t, func() bool {

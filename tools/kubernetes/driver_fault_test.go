@@ -43,10 +43,10 @@ func TestCauses(t *testing.T) {
 		phase  deploy.Phase // of the runtime; Running by default
 		want   string
 	}{
-		"out of memory": {change: func(c *kubernetes.Config) { c.Memory = "8Mi" }, phase: deploy.Exited, want: "it needed more memory than its limit of 8Mi"},
+		"out of memory": {change: func(c *kubernetes.Config) { c.Default.Memory = "8Mi" }, phase: deploy.Exited, want: "it needed more memory than its limit of 8Mi"},
 		"crash loop":    {change: func(c *kubernetes.Config) { c.Image = brokenImage }, phase: deploy.Exited, want: "exit status 1"},
 		"image":         {change: func(c *kubernetes.Config) { c.Image = "missing:1" }, want: "the image missing:1 cannot be pulled"},
-		"full node":     {change: func(c *kubernetes.Config) { c.Memory = "500Gi" }, want: "no node has room for it"},
+		"full node":     {change: func(c *kubernetes.Config) { c.Default.Memory = "500Gi" }, want: "no node has room for it"},
 		"quota":         {change: func(*kubernetes.Config) {}, quota: "1Mi", want: "the quota of the namespace is used up"},
 	} {
 		t.Run(name, func(t *testing.T) {

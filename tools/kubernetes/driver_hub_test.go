@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -34,10 +35,12 @@ func (h *hub) start(deployer string, settings ...string) {
 	path, err := hubBinary()
 	require.NoError(h.t, err)
 	h.cmd = exec.CommandContext(h.t.Context(), path, "--addr", "127.0.0.1:0")
+	config := filepath.Join(h.data, "hub.yaml")
+	require.NoError(h.t, os.WriteFile(config, []byte("sandbox: {users: none}\ndeployer: {leaseTime: 1s}\n"), 0o600))
 	h.cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HUB_DATA_DIR=" + h.data, "DEPLOYER=" + deployer, "HUB_SANDBOX_USERS=none",
-		"KUBECONFIG=" + h.place.cluster.Kubeconfig(), "KUBERNETES_NAMESPACE=" + h.place.namespace, "KUBERNETES_IMAGE=" + runtimeImage,
-		"KUBERNETES_CPUS=100m", "KUBERNETES_MEMORY=256Mi",
+		"PATH=" + os.Getenv("PATH"), "HUB_DATA_DIR=" + h.data, "DEPLOYER=" + deployer, "HUB_CONFIG=" + config,
+		"KUBECONFIG=" + h.place.cluster.Kubeconfig(), "KUBERNETES_NAMESPACE=" + h.place.namespace, "DEPLOYER_IMAGE=" + runtimeImage,
+		"DEPLOYER_CPU=100m", "DEPLOYER_MEMORY=256Mi",
 	}
 	h.cmd.Env = append(h.cmd.Env, settings...)
 	h.cmd.Stderr = os.Stderr
@@ -129,7 +132,7 @@ func (h *hub) chat(session, message string) {
 func TestChatMovesFromProcessToContainerToPod(t *testing.T) {
 	p := newPlace(t)
 	e := startEngine(t)
-	settings := []string{"DOCKER_HOST=" + e.address, "DOCKER_IMAGE=" + runtimeImage, "DOCKER_CPUS=0.5"}
+	settings := []string{"DOCKER_HOST=" + e.address, "DEPLOYER_CPU=500m"}
 	h := &hub{t: t, place: p, data: t.TempDir()}
 	h.start("process")
 	defer func() { h.stop(syscall.SIGTERM) }()

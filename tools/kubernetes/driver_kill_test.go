@@ -177,7 +177,7 @@ func TestTwoHubsAreFrozen(t *testing.T) {
 	p := newPlace(t)
 	settings := []string{
 		"DATABASE_URL=" + pgtest.URL(t), "PROVIDER_ENCRYPTION_KEY=MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
-		"DEPLOYER_LEASE_TIME=1s", "BLOB_URL=file://" + t.TempDir(),
+		"BLOB_URL=file://" + t.TempDir(),
 	}
 	one, two := &hub{t: t, place: p, data: t.TempDir()}, &hub{t: t, place: p, data: t.TempDir()}
 	one.start("kubernetes", settings...)

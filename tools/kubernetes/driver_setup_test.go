@@ -77,7 +77,7 @@ func newPlace(t *testing.T, change ...func(*clustertest.NodeOptions)) place {
 // open returns a driver.
 func (p place) open(t *testing.T, change ...func(*kubernetes.Config)) *kubernetes.Driver {
 	t.Helper()
-	cfg := kubernetes.Config{REST: p.cluster.Config(), Namespace: p.namespace, Image: runtimeImage, Grace: 4 * time.Second, CPUs: "100m", Memory: "256Mi"}
+	cfg := kubernetes.Config{REST: p.cluster.Config(), Namespace: p.namespace, Image: runtimeImage, Grace: 4 * time.Second, Default: agent.Deployment{CPU: "100m", Memory: "256Mi"}}
 	for _, f := range change {
 		f(&cfg)
 	}

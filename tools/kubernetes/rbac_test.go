@@ -105,7 +105,7 @@ func useRights(t *testing.T, c *clustertest.Cluster, granted []right, wanted *ri
 	c.Node(t, clustertest.NodeOptions{Namespace: namespace, Images: map[string]string{runtimeImage: path}})
 	defineRoutes(t, c)
 	d, err := kubernetes.New(kubernetes.Config{
-		REST: config, Namespace: namespace, Image: runtimeImage, Grace: time.Second, CPUs: "100m", Memory: "256Mi", StorageSize: "1Mi",
+		REST: config, Namespace: namespace, Image: runtimeImage, Grace: time.Second, Default: agent.Deployment{CPU: "100m", Memory: "256Mi"}, StorageSize: "1Mi",
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()

@@ -3,45 +3,31 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"reflect"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/caarlos0/env/v11"
 	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
 )
 
-// Level is the lowest level that is logged: debug, info, warn or error. It is a flag and a variable
-// of the environment.
+// Level is the lowest level that is logged: debug, info, warn or error.
 type Level struct{ zerolog.Level }
 
-// DefaultLevel is the level without a setting.
-var DefaultLevel = Level{zerolog.InfoLevel}
-
-// Set implements pflag.Value.
-func (l *Level) Set(text string) error {
-	level, err := zerolog.ParseLevel(text)
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *Level) UnmarshalText(text []byte) error {
+	level, err := zerolog.ParseLevel(string(text))
 	if err != nil || level < zerolog.DebugLevel || level > zerolog.ErrorLevel {
-		return fmt.Errorf("%.80q is not a level of the log; use debug, info, warn or error", text)
+		return fmt.Errorf("%.80q is not a level of the log: use debug, info, warn or error", text)
 	}
 	l.Level = level
 	return nil
 }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (l *Level) UnmarshalText(text []byte) error { return l.Set(string(text)) }
-
-// Type implements pflag.Value.
-func (*Level) Type() string { return "level" }
 
 // NewLogger returns a logger that writes text to a terminal and JSON to anything else.
 func NewLogger(w io.Writer, least Level) *slog.Logger {
@@ -59,45 +45,6 @@ var setTimes = sync.OnceFunc(func() {
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
 })
-
-// ReadEnvironment sets the fields of settings, a pointer to a struct with env tags. An empty
-// variable has the effect of an unset one. It returns the paths of the files that contain secrets,
-// which no command of an agent may read.
-func ReadEnvironment(getenv func(string) string, settings any) (secrets []string, err error) {
-	names, err := env.GetFieldParams(settings)
-	if err != nil {
-		return nil, fmt.Errorf("read environment: %w", err)
-	}
-	values := map[string]string{}
-	for _, name := range names {
-		if v := getenv(name.Key); v != "" {
-			values[name.Key] = v
-		}
-	}
-	var errs []error
-	for _, field := range reflect.VisibleFields(reflect.TypeOf(settings).Elem()) {
-		name, path := field.Tag.Get("env"), getenv(field.Tag.Get("env")+"_FILE")
-		if path == "" || field.Tag.Get("secret") != "file" {
-			continue
-		}
-		if values[name] != "" {
-			errs = append(errs, fmt.Errorf("%s and %s_FILE are both set", name, name))
-			continue
-		}
-		values[name], err = readSecret(path)
-		if err == nil {
-			path, err = filepath.Abs(path)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("read %s_FILE: %w", name, err))
-		}
-		secrets = append(secrets, path)
-	}
-	if err := env.ParseWithOptions(settings, env.Options{Environment: values}); err != nil {
-		errs = append(errs, fmt.Errorf("read environment: %w", err))
-	}
-	return secrets, errors.Join(errs...)
-}
 
 // maxSecret bounds the file of a secret, in bytes.
 const maxSecret = 64 << 10

@@ -35,7 +35,7 @@ func TestASecretMayBeInAFile(t *testing.T) {
 		{name: "too much", env: map[string]string{"OPS_KEY_FILE": file("f", strings.Repeat("x", 64<<10+1))}, fault: "more than 64 KiB"},
 		{name: "empty", env: map[string]string{"OPS_KEY_FILE": file("g", "\n")}, fault: "is empty"},
 		{name: "both", env: map[string]string{"OPS_KEY": "x", "OPS_KEY_FILE": file("h", "hunter22")}, fault: "OPS_KEY and OPS_KEY_FILE are both set"},
-		{name: "no file", env: map[string]string{"OPS_KEY_FILE": filepath.Join(dir, "none")}, fault: "read OPS_KEY_FILE"},
+		{name: "no file", env: map[string]string{"OPS_KEY_FILE": filepath.Join(dir, "none")}, fault: "OPS_KEY_FILE: stat "},
 		{name: "a directory", env: map[string]string{"OPS_KEY_FILE": dir}, fault: "not a regular file"},
 		{name: "of a setting that is no secret", env: map[string]string{"ADDR_FILE": file("i", "x")}},
 	} {
@@ -44,7 +44,8 @@ func TestASecretMayBeInAFile(t *testing.T) {
 				Key  string `env:"OPS_KEY" secret:"file"`
 				Addr string `env:"ADDR"`
 			}
-			files, err := daemon.ReadEnvironment(func(name string) string { return row.env[name] }, &settings)
+			read := daemon.Read(&settings, func(name string) string { return row.env[name] }, nil)
+			err := read.Err()
 			if row.fault != "" {
 				require.ErrorContains(t, err, row.fault)
 				require.NotContains(t, err.Error(), "hunter22")
@@ -53,9 +54,9 @@ func TestASecretMayBeInAFile(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, row.want, settings.Key)
 			if path := row.env["OPS_KEY_FILE"]; path != "" {
-				require.Equal(t, []string{path}, files)
+				require.Equal(t, []string{path}, read.Secrets)
 			} else {
-				require.Empty(t, files)
+				require.Empty(t, read.Secrets)
 			}
 			require.Empty(t, settings.Addr)
 		})

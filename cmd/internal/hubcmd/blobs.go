@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -31,16 +29,10 @@ const credentialsTimeout = 10 * time.Second
 
 // openBlobs opens the store of files.
 func (s *settings) openBlobs(ctx context.Context, log *slog.Logger) (blobs, error) {
-	if s.BlobURL == "" {
-		return artifact.OpenFolder(filepath.Join(s.DataDir, "blobs"))
-	}
-	if path, ok := strings.CutPrefix(s.BlobURL, "file://"); ok && path != "" {
+	if path, ok := s.blobDir(); ok {
 		return artifact.OpenFolder(path)
 	}
-	cfg, err := s.bucket()
-	if err != nil {
-		return nil, err
-	}
+	cfg := s.bucket()
 	if cfg.AccessKeyID == "" {
 		// The standard chain: a profile of the shared files, a web identity, the role of a container
 		// or a machine.
@@ -61,38 +53,22 @@ func (s *settings) openBlobs(ctx context.Context, log *slog.Logger) (blobs, erro
 	return driver, nil
 }
 
-// bucket returns the settings of a bucket, or the zero value if files are in a directory.
-func (s *settings) bucket() (cfg s3blob.Config, err error) {
-	if path, ok := strings.CutPrefix(s.BlobURL, "file://"); s.BlobURL == "" || ok && path != "" {
-		return cfg, nil
+// bucket returns the configuration of a bucket. It adds the faults of its settings.
+func (s *settings) bucket() s3blob.Config {
+	if _, ok := s.blobDir(); ok {
+		return s3blob.Config{}
 	}
-	if !strings.HasPrefix(s.BlobURL, "s3://") {
-		return cfg, errors.New("BLOB_URL is neither file://PATH nor s3://BUCKET/PREFIX?region=REGION")
-	}
-	if cfg, err = s3blob.ParseURL(s.BlobURL); err != nil {
-		return cfg, fmt.Errorf("BLOB_URL: %w", err)
+	cfg, err := s3blob.ParseURL(s.BlobURL)
+	switch {
+	case !strings.HasPrefix(s.BlobURL, "s3://"):
+		s.Fault(&s.BlobURL, "it is neither file://PATH nor s3://BUCKET/PREFIX?region=REGION")
+	case err != nil:
+		s.Invalid(&s.BlobURL, err)
+	case (s.AccessKeyID == "") != (s.SecretAccessKey == ""):
+		s.Fault(&s.BlobURL, "a bucket needs both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither, for a role")
 	}
 	cfg.AccessKeyID, cfg.SecretAccessKey, cfg.SessionToken = s.AccessKeyID, s.SecretAccessKey, s.SessionToken
-	if (cfg.AccessKeyID == "") != (cfg.SecretAccessKey == "") {
-		return cfg, errors.New("BLOB_URL: a bucket needs both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither, for a role")
-	}
-	return cfg, nil
-}
-
-// artifactURL returns the address of OSS_CDN_HOST, or "" for the hub's own.
-func (s *settings) artifactURL() (string, error) {
-	if s.CDNHost == "" {
-		return "", nil
-	}
-	address := s.CDNHost
-	if !strings.Contains(address, "://") {
-		address = "https://" + address
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("OSS_CDN_HOST is not a host or a base URL such as https://cdn.example.com")
-	}
-	return strings.TrimRight(address, "/"), nil
+	return cfg
 }
 
 // checkTool returns the name of the tool in a file. A worker parses the file: a

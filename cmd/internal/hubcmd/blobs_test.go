@@ -134,8 +134,7 @@ func TestCredentialsOfABucket(t *testing.T) {
 			for name, value := range row.env {
 				t.Setenv(name, strings.NewReplacer("SERVER", service.URL, "TOKEN", filepath.Join(dir, "token")).Replace(value))
 			}
-			s, err := readEnvironment(os.Getenv)
-			require.NoError(t, err)
+			s := Read(os.Getenv)
 			s.BlobURL = "s3://files?region=eu-central-1&endpoint=" + bucket.URL
 			driver, err := s.openBlobs(t.Context(), slog.New(slog.DiscardHandler))
 			require.NoError(t, err)

@@ -17,23 +17,25 @@ import (
 // maxBusFile bounds a file of the bus, in bytes: a Secret has at most a mebibyte.
 const maxBusFile = 64 << 10
 
-// bus returns the bus of the replicas of runtimes, or nil.
-func (s *settings) bus() (*kubernetes.Bus, error) {
+// bus returns the bus of the replicas of runtimes, or nil. It adds the faults of its settings.
+func (s *settings) bus() *kubernetes.Bus {
 	if s.BusURL == "" {
-		return nil, nil
+		return nil
 	}
 	cfg, err := natsbus.Parse(s.BusURL)
 	if err != nil {
-		return nil, fmt.Errorf("AGENT_BUS_URL: %w", err)
+		s.Invalid(&s.BusURL, err)
+		return nil
 	}
 	if cfg.Scope != "" {
-		return nil, errors.New("AGENT_BUS_URL has a scope after the bucket: omit it, because each deployment has one of its own")
+		s.Fault(&s.BusURL, "it has a scope after the bucket: omit it, because each deployment has one of its own")
 	}
 	b := &kubernetes.Bus{URL: cfg.Servers[0], Files: map[string][]byte{}}
 	for i, server := range cfg.Servers {
 		u, err := url.Parse(server)
 		if err != nil {
-			return nil, errors.New("AGENT_BUS_URL has a host that is malformed")
+			s.Fault(&s.BusURL, "it has a host that is malformed")
+			return nil
 		}
 		b.Servers = append(b.Servers, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
 		if i > 0 {
@@ -48,21 +50,22 @@ func (s *settings) bus() (*kubernetes.Bus, error) {
 			continue
 		}
 		if b.Files[parameter], err = readBusFile(path); err != nil {
-			return nil, fmt.Errorf("AGENT_BUS_URL: %s: %w", parameter, err)
+			s.Fault(&s.BusURL, "%s: %v", parameter, err)
 		}
 	}
 	if s.BusSeed == "" {
-		return b, nil
+		return b
 	}
 	if u, err := url.Parse(cfg.Servers[0]); err != nil || u.User != nil || cfg.CredentialsFile != "" || cfg.SeedFile != "" {
-		return nil, errors.New("AGENT_BUS_ACCOUNT_SEED: AGENT_BUS_URL has a user or credentials, which each deployment has of its own: omit them")
+		s.Fault(&s.BusSeed, "AGENT_BUS_URL has a user or credentials, which each deployment has of its own: omit them")
 	}
 	issuer, err := natsbus.NewIssuer([]byte(s.BusSeed), s.BusAccount, cfg.Bucket)
 	if err != nil {
-		return nil, fmt.Errorf("AGENT_BUS_ACCOUNT_SEED: %w", err)
+		s.Invalid(&s.BusSeed, err)
+		return nil
 	}
 	b.Credentials = issuer.Credentials
-	return b, nil
+	return b
 }
 
 func readBusFile(path string) ([]byte, error) {

@@ -83,7 +83,7 @@ func TestImagesOfTheDeployExamples(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(deployExamples, "compose/README.md"))
 	require.NoError(t, err)
 	require.Contains(t, string(readme), "docker build -t "+strings.TrimSuffix(compose["image"].(string), ":latest")+" .")
-	require.Contains(t, string(readme), "-t "+strings.TrimSuffix(compose["environment"].(map[string]any)["DOCKER_IMAGE"].(string), ":latest")+" .")
+	require.Contains(t, string(readme), "-t "+strings.TrimSuffix(compose["environment"].(map[string]any)["DEPLOYER_IMAGE"].(string), ":latest")+" .")
 	require.Contains(t, string(readme), "chown "+user+" ")
 
 	security := podSpec(t)["securityContext"].(map[string]any)

@@ -4,16 +4,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
 	"github.com/seed93082962/agenthost/hub/deploy/process"
 	"github.com/seed93082962/agenthost/hub/gateway/apisix"
 	"github.com/seed93082962/agenthost/hub/gateway/kong"
@@ -27,88 +27,54 @@ const (
 	deployNone       = "none"
 )
 
-// Bounds of DEPLOYER_LEASE_TIME. A hub renews its leases six times in that time.
-const (
-	minLease = 500 * time.Millisecond
-	maxLease = time.Hour
-)
-
-// maxPrepare bounds DEPLOYER_PREPARE_TIMEOUT.
-const maxPrepare = 24 * time.Hour
-
-// checkDeployer returns an error with all settings of deployments that are invalid.
-func (s *settings) checkDeployer() error {
-	var errs []error
+// checkDeployer checks the settings of deployments.
+func (s *settings) checkDeployer() {
 	switch s.Deployer {
-	case deployProcess, deployNone:
 	case deployDocker:
-		_, err := s.dockerConfig()
-		errs = append(errs, err)
+		s.dockerConfig()
 	case deployKubernetes:
-		_, err := s.kubernetesConfig()
-		errs = append(errs, err)
-	default:
-		errs = append(errs, fmt.Errorf("DEPLOYER: %q is not a deployer of this version; use process, docker, kubernetes or none", s.Deployer))
+		s.kubernetesConfig()
 	}
-	if s.LeaseTime < minLease || s.LeaseTime > maxLease {
-		errs = append(errs, fmt.Errorf("DEPLOYER_LEASE_TIME: %v is not from %v to %v", s.LeaseTime, minLease, maxLease))
+	if s.Replicas > 1 && s.Deployer != deployKubernetes {
+		s.Fault(&s.Replicas, "several replicas require DEPLOYER=kubernetes")
 	}
-	if s.PrepareTimeout < time.Second || s.PrepareTimeout > maxPrepare {
-		errs = append(errs, fmt.Errorf("DEPLOYER_PREPARE_TIMEOUT: %v is not from 1s to %v", s.PrepareTimeout, maxPrepare))
-	}
-	for _, setting := range []struct{ name, list string }{{"HUB_SANDBOX_READ", s.SandboxRead}, {"HUB_SANDBOX_WRITE", s.SandboxWrite}} {
-		for _, path := range filepath.SplitList(setting.list) {
+	for _, list := range []*daemon.List{&s.SandboxRead, &s.SandboxWrite} {
+		for _, path := range *list {
 			if !filepath.IsAbs(path) {
-				errs = append(errs, fmt.Errorf("%s: %q is not an absolute path", setting.name, path))
+				s.Fault(list, "%q is not an absolute path", path)
+			}
+			for _, hidden := range s.hidden() {
+				if contains(path, hidden) {
+					s.Fault(list, "%s contains %s, where the hub has data or a secret", path, hidden)
+				}
 			}
 		}
 	}
-	_, err := s.users()
-	errs = append(errs, err)
-	if errors.Join(errs...) == nil { // the bounds need the settings of the deployer
-		_, err = s.maxDeployment()
-		errs = append(errs, err)
-	}
-	if s.KeyVisible != "" && s.KeyVisible != "true" && s.KeyVisible != "false" {
-		errs = append(errs, fmt.Errorf("RUNTIME_APIKEY_VISIBLE_TO_MEMBER: %q is neither true nor false", s.KeyVisible))
-	}
-	return errors.Join(append(errs, s.checkGateway())...)
 }
 
 // checkGateway checks the settings of the gateway.
-func (s *settings) checkGateway() error {
-	if err := errors.Join(checkBase("GATEWAY_URL", s.GatewayURL), checkBase("GATEWAY_ADMIN_URL", s.GatewayAdmin)); err != nil {
-		return err
-	}
+func (s *settings) checkGateway() {
+	admin, routes := s.GatewayAdmin != "" || s.GatewayKey != "", s.GatewayKind == gatewayHTTPRoute
+	u, err := url.Parse(string(s.GatewayURL))
 	switch {
-	case s.GatewayKind == "" && (s.GatewayAdmin != "" || s.GatewayKey != ""):
-		return errors.New("GATEWAY_ADMIN_URL and GATEWAY_ADMIN_KEY have no effect without GATEWAY_KIND: set it to kong or apisix")
+	case s.GatewayKind == "" && admin:
+		s.Fault(&s.GatewayKind, "GATEWAY_ADMIN_URL and GATEWAY_ADMIN_KEY have no effect without it: set it to kong or apisix")
 	case s.GatewayKind == "":
-		return nil
-	case !slices.Contains([]string{gatewayKong, gatewayAPISIX, gatewayHTTPRoute}, s.GatewayKind):
-		return fmt.Errorf("GATEWAY_KIND: %q is not a gateway of this version; use kong, apisix or httproute", s.GatewayKind)
 	case s.Deployer == deployNone:
-		return errors.New("GATEWAY_KIND has no effect with DEPLOYER=none: omit it, or choose a deployer")
-	case s.GatewayKind == gatewayHTTPRoute:
-		if err := s.checkHTTPRoute(); err != nil {
-			return err
-		}
-	case s.GatewayURL == "" || s.GatewayAdmin == "":
-		return errors.New("GATEWAY_KIND requires GATEWAY_URL and GATEWAY_ADMIN_URL")
+		s.Fault(&s.GatewayKind, "it has no effect with DEPLOYER=none: omit it, or choose a deployer")
+	case routes && s.Deployer != deployKubernetes:
+		s.Fault(&s.GatewayKind, "httproute requires DEPLOYER=kubernetes")
+	case routes && (s.GatewayURL == "" || s.GatewayParent == ""):
+		s.Fault(&s.GatewayKind, "httproute requires GATEWAY_URL and GATEWAY_PARENT")
+	case routes && admin:
+		s.Fault(&s.GatewayKind, "GATEWAY_ADMIN_URL and GATEWAY_ADMIN_KEY have no effect with httproute: omit them")
+	case !routes && (s.GatewayURL == "" || s.GatewayAdmin == ""):
+		s.Fault(&s.GatewayKind, "it requires GATEWAY_URL and GATEWAY_ADMIN_URL")
+	case err != nil || u.Path != "":
+		s.Fault(&s.GatewayURL, "it has a path: with GATEWAY_KIND, the routes begin at the root of its host")
+	case routes:
+		s.gatewayParent()
 	}
-	if u, err := url.Parse(s.GatewayURL); err != nil || strings.Trim(u.Path, "/") != "" {
-		return errors.New("GATEWAY_URL has a path: with GATEWAY_KIND, the routes begin at the root of its host")
-	}
-	return nil
-}
-
-// checkBase returns an error for a value that is not a base URL. An empty one is a default.
-func checkBase(name, value string) error {
-	u, err := url.Parse(value)
-	if value == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" {
-		return nil
-	}
-	return errors.New(name + " is not a base URL: use http:// or https://, a host, and no query")
 }
 
 // Values of GATEWAY_KIND.
@@ -123,52 +89,36 @@ const (
 func (s *settings) gateway(driver deploy.Driver) (deploy.Gateway, error) {
 	switch s.GatewayKind {
 	case gatewayHTTPRoute:
-		return s.httpRoutes(driver)
+		cluster, ok := driver.(*kubernetes.Driver)
+		if !ok {
+			return nil, errors.New("the deployer is not that of Kubernetes")
+		}
+		return cluster.Gateway(s.gatewayParent())
 	case gatewayKong:
-		return kong.New(kong.Config{AdminURL: s.GatewayAdmin, AdminKey: s.GatewayKey})
+		return kong.New(kong.Config{AdminURL: string(s.GatewayAdmin), AdminKey: s.GatewayKey})
 	case gatewayAPISIX:
-		return apisix.New(apisix.Config{AdminURL: s.GatewayAdmin, AdminKey: s.GatewayKey})
+		return apisix.New(apisix.Config{AdminURL: string(s.GatewayAdmin), AdminKey: s.GatewayKey})
 	}
 	return nil, nil
 }
 
-// users returns the user ids of deployments.
-func (s *settings) users() (process.Users, error) {
-	if s.SandboxUsers == "none" {
-		return process.Users{}, nil
-	}
-	users, err := process.ParseUsers(s.SandboxUsers)
-	if err != nil {
-		return users, fmt.Errorf("HUB_SANDBOX_USERS: %w", err)
-	}
-	return users, nil
-}
-
 // hidden returns where the hub stores data, and the files of its secrets. No setting may permit
 // deployments to access them.
-func (s *settings) hidden() (paths []string, err error) {
-	paths = append([]string{s.DataDir}, s.secretFiles...)
+func (s *settings) hidden() []string {
+	paths := append([]string{s.DataDir, string(s.Config)}, s.Secrets...)
 	if path := s.databaseFile(); path != "" {
 		paths = append(paths, path, path+"-wal", path+"-shm", path+"-journal")
 	}
 	if path, ok := strings.CutPrefix(s.BlobURL, "file://"); ok {
 		paths = append(paths, path)
 	}
-	for i, path := range paths {
-		if paths[i], err = filepath.Abs(path); err != nil {
-			return nil, fmt.Errorf("find the files of the hub: %w", err)
+	var all []string
+	for _, path := range paths {
+		if absolute, err := filepath.Abs(path); err == nil && path != "" { // it fails without a current directory
+			all = append(all, absolute)
 		}
 	}
-	for name, list := range map[string]string{"HUB_SANDBOX_READ": s.SandboxRead, "HUB_SANDBOX_WRITE": s.SandboxWrite} {
-		for _, permitted := range filepath.SplitList(list) {
-			for _, path := range paths {
-				if contains(permitted, path) {
-					return nil, fmt.Errorf("%s: %s contains %s, where the hub has data or a secret", name, permitted, path)
-				}
-			}
-		}
-	}
-	return paths, nil
+	return all
 }
 
 // contains reports whether a path is dir or inside dir, with links resolved where they exist.
@@ -209,7 +159,7 @@ func localEnv() map[string]bool {
 }
 
 // unlimited is the warning of bounds that the process deployer does not enforce.
-const unlimited = "agents without deployment settings have no limit in spite of DEPLOYER_*_MAX"
+const unlimited = "agents without deployment settings have no limit in spite of DEPLOYER_MEMORY, DEPLOYER_CPU, DEPLOYER_PROCESSES and deployer.max"
 
 // deployer returns the driver of deployments, or nil.
 func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
@@ -246,11 +196,7 @@ func (s *settings) processes(dir string) (*process.Driver, error) {
 			env = append(env, name+"="+value)
 		}
 	}
-	users, err := s.users()
-	if err != nil {
-		return nil, err
-	}
-	read := filepath.SplitList(s.SandboxRead)
+	read := slices.Clone(s.SandboxRead)
 	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		for _, path := range filepath.SplitList(s.getenv(name)) {
 			if filepath.IsAbs(path) {
@@ -258,17 +204,8 @@ func (s *settings) processes(dir string) (*process.Driver, error) {
 			}
 		}
 	}
-	hidden, err := s.hidden()
-	if err != nil {
-		return nil, err
-	}
-	most, err := s.maxDeployment()
-	if err != nil {
-		return nil, err
-	}
 	return process.New(process.Config{
-		Default: most,
-		Dir:     dir, Env: env,
-		Secrets: s.traceSecrets(), Home: s.getenv("HOME"), Hidden: hidden, Read: read, Write: filepath.SplitList(s.SandboxWrite), Users: users,
+		Dir: dir, Env: env, Default: s.defaultDeployment(), Secrets: s.traceSecrets(), Home: s.getenv("HOME"),
+		Hidden: s.hidden(), Read: read, Write: s.SandboxWrite, Users: s.SandboxUsers,
 	})
 }

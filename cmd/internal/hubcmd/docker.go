@@ -1,19 +1,16 @@
 package hubcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
@@ -24,34 +21,20 @@ import (
 // shownEnv names the variables of the hub that its containers have too. The platform shows them.
 const shownEnv = "AGENT_LOG_LEVEL LANG TZ HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy"
 
-// dockerConfig parses the settings of DEPLOYER=docker.
-func (s *settings) dockerConfig() (cfg docker.Config, err error) {
-	cfg = docker.Config{Host: s.DockerHost, Image: s.DockerImage}
-	if cfg.CertDir, err = s.certDir(); err != nil {
-		return cfg, err
+// dockerConfig returns the configuration of DEPLOYER=docker. It adds the faults of its settings.
+func (s *settings) dockerConfig() docker.Config {
+	cfg := docker.Config{
+		Host: cmp.Or(s.DockerHost, "unix:///var/run/docker.sock"), Image: s.Image, Subnets: s.DockerSubnets, Default: s.defaultDeployment(),
+		HubContainer: s.DockerHub, Env: s.containerEnv("every user of the Docker engine would see in the containers"),
 	}
-	for text := range strings.FieldsFuncSeq(s.DockerSubnets, func(r rune) bool { return r == ',' || r == ' ' }) {
-		subnet, err := netip.ParsePrefix(text)
-		if err != nil {
-			return cfg, fmt.Errorf("DOCKER_SUBNETS: %q is not a network such as 10.213.0.0/16", text)
-		}
-		cfg.Subnets = append(cfg.Subnets, subnet)
+	switch {
+	case !s.DockerTLS && s.DockerCerts != "":
+		s.Fault(&s.DockerCerts, "any server could pretend to be the Docker engine: set DOCKER_TLS_VERIFY=1")
+	case s.DockerTLS && !strings.HasPrefix(cfg.Host, "tcp://"):
+		s.Fault(&s.DockerTLS, "DOCKER_HOST does not begin with tcp://")
+	case s.DockerTLS: // as the command docker finds it
+		cfg.CertDir = cmp.Or(s.DockerCerts, filepath.Join(s.getenv("HOME"), ".docker"))
 	}
-	megabytes, err := strconv.ParseInt(s.DockerMemory, 10, 64)
-	if err != nil || megabytes < 32 || megabytes > 1<<24 {
-		return cfg, fmt.Errorf("DOCKER_MEMORY: %q is not a number of MiB from 32 to %d", s.DockerMemory, 1<<24)
-	}
-	cfg.Memory = megabytes << 20
-	if cfg.CPUs, err = strconv.ParseFloat(s.DockerCPUs, 64); err != nil || !(cfg.CPUs >= 0.01 && cfg.CPUs <= 1024) {
-		return cfg, fmt.Errorf("DOCKER_CPUS: %q is not a number from 0.01 to 1024", s.DockerCPUs)
-	}
-	if cfg.Processes, err = strconv.ParseInt(s.DockerTasks, 10, 64); err != nil || cfg.Processes < 16 || cfg.Processes > math.MaxInt32 {
-		return cfg, fmt.Errorf("DOCKER_PROCESSES: %q is not a number of at least 16", s.DockerTasks)
-	}
-	if cfg.Env, err = s.containerEnv("every user of the Docker engine would see in the containers"); err != nil {
-		return cfg, err
-	}
-	cfg.HubContainer = s.DockerHub
 	switch s.DockerHub {
 	case "none":
 		cfg.HubContainer = ""
@@ -59,38 +42,22 @@ func (s *settings) dockerConfig() (cfg docker.Config, err error) {
 		cfg.HubContainer = ownContainer()
 		cfg.HubDetected = true
 	}
-	return cfg, nil
+	return cfg
 }
 
-// containerEnv returns the environment of containers. who sees it is part of an error.
-func (s *settings) containerEnv(who string) (env []string, err error) {
+// containerEnv returns the environment of containers. who sees it is part of a fault.
+func (s *settings) containerEnv(who string) (env []string) {
 	for name := range strings.FieldsSeq(shownEnv) {
 		value := s.getenv(name)
 		if value == "" {
 			continue
 		}
 		if strings.Contains(strings.ToLower(name), "http") && hasPassword(value) {
-			return nil, fmt.Errorf("%s: it has a password, which %s: use a proxy without one", name, who)
+			s.Fault(&s.Deployer, "%s has a password, which %s: use a proxy without one", name, who)
 		}
 		env = append(env, name+"="+value)
 	}
-	return env, nil
-}
-
-// certDir returns the directory of the certificates for the engine, as the command docker finds it,
-// or "".
-func (s *settings) certDir() (string, error) {
-	switch {
-	case s.DockerTLS == "" && s.DockerCerts == "":
-		return "", nil
-	case s.DockerTLS == "":
-		return "", errors.New("DOCKER_CERT_PATH without DOCKER_TLS_VERIFY: any server could pretend to be the Docker engine: set DOCKER_TLS_VERIFY=1")
-	case !strings.HasPrefix(s.DockerHost, "tcp://"):
-		return "", errors.New("DOCKER_TLS_VERIFY: DOCKER_HOST does not begin with tcp://")
-	case s.DockerCerts != "":
-		return s.DockerCerts, nil
-	}
-	return filepath.Join(s.getenv("HOME"), ".docker"), nil
+	return env
 }
 
 // Where a container has its id: the engine mounts files from a directory with that name, and
@@ -132,7 +99,7 @@ func hasPassword(proxy string) bool {
 // runtimes, or nil. A hub of a cluster stops containers if it has the address of their engine.
 func (s *settings) former(log *slog.Logger) (deploy.Driver, error) {
 	switch {
-	case s.Deployer == deployKubernetes && s.getenv("DOCKER_HOST") != "":
+	case s.Deployer == deployKubernetes && s.DockerHost != "":
 		return s.docker(log)
 	case s.Deployer == deployDocker || s.Deployer == deployKubernetes:
 		return s.formerProcesses(log)
@@ -164,10 +131,7 @@ func (s *settings) formerProcesses(log *slog.Logger) (deploy.Driver, error) {
 
 // docker returns the driver of DEPLOYER=docker.
 func (s *settings) docker(log *slog.Logger) (deploy.Driver, error) {
-	cfg, err := s.dockerConfig()
-	if err != nil {
-		return nil, err
-	}
+	cfg := s.dockerConfig()
 	if addr, err := net.ResolveTCPAddr("tcp", s.Addr); err == nil && addr.IP.IsUnspecified() && cfg.HubContainer == "" {
 		log.Warn("the containers of agents reach this address through the gateway of their network: listen on one address, such as a loopback address",
 			"addr", s.Addr)

@@ -96,7 +96,7 @@ func (s *settings) examineSettings(context.Context) (results []doctor.Result) {
 		return doctor.Fine("the settings are valid")
 	}
 	for text := range strings.Lines(err.Error()) {
-		results = append(results, doctor.Fail(strings.TrimSpace(text), "correct the environment of the hub; hub --help describes it")...)
+		results = append(results, doctor.Fail(strings.TrimSpace(text), "correct the settings of the hub, which hub --help describes")...)
 	}
 	return results
 }
@@ -106,7 +106,7 @@ func (s *settings) examineModes(context.Context) (results []doctor.Result) {
 	if runtime.GOOS == "windows" {
 		return nil // a mode does not control access there
 	}
-	paths := slices.Clone(s.secretFiles)
+	paths := slices.Clone(s.Secrets)
 	if path := s.databaseFile(); path != "" {
 		paths = append(paths, path, path+"-wal")
 	}
@@ -157,7 +157,8 @@ func (s *settings) blobDir() (string, bool) {
 	if s.BlobURL == "" {
 		return filepath.Join(s.DataDir, "blobs"), true
 	}
-	return strings.CutPrefix(s.BlobURL, "file://")
+	path, ok := strings.CutPrefix(s.BlobURL, "file://")
+	return path, ok && path != ""
 }
 
 // examineHub reports what listens at the address of the settings.
@@ -201,7 +202,7 @@ func (s *settings) examineProcesses(context.Context) []doctor.Result {
 	defer func() { _ = os.RemoveAll(dir) }()
 	driver, err := s.processes(dir)
 	if err != nil {
-		return doctor.Fail(err.Error(), "set DEPLOYER to docker, kubernetes or none, or correct HUB_SANDBOX_*")
+		return doctor.Fail(err.Error(), "set DEPLOYER to docker, kubernetes or none, or correct sandbox.*")
 	}
 	if reason := driver.Unconfined(); reason != "" {
 		return doctor.Warn("process deployments are not completely isolated: "+reason, "see the sandbox in hub/deploy/README.md, or set DEPLOYER=docker")
@@ -216,11 +217,8 @@ func (s *settings) examineProcesses(context.Context) []doctor.Result {
 // close, and why others are missing.
 func (s *settings) examined(ctx context.Context) (cfg hub.Config, closers []io.Closer, faults []doctor.Result) {
 	log := slog.New(slog.DiscardHandler)
-	cfg = hub.Config{DatabaseURL: s.databaseURL()}
-	_ = s.values(&cfg) // the settings are valid
-	if s.PublicURL != "" {
-		cfg.PublicURL, _ = s.publicURL(nil)
-	}
+	s.values(&cfg)
+	cfg.PublicURL = string(s.PublicURL)
 	fault := func(check string, err error, fix string) {
 		r := doctor.Fail(err.Error(), fix)[0]
 		r.Check = check

@@ -7,26 +7,21 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Settings are the variables that the program reads.
+// Settings are the settings that the program reads.
 type Settings = settings
 
 // ContainerID exports containerID.
 var ContainerID = containerID
 
-// MaxDeployment exports settings.maxDeployment for an environment.
-func MaxDeployment(getenv func(string) string) (agent.Deployment, error) {
-	s, err := readEnvironment(getenv)
-	if err != nil {
-		return agent.Deployment{}, err
-	}
-	return s.maxDeployment()
+// Read returns the settings of an environment.
+func Read(getenv func(string) string) *Settings {
+	s := &settings{getenv: getenv}
+	s.read(nil)
+	return s
 }
 
-// Deployer exports settings.deployer for an environment.
-func Deployer(getenv func(string) string, log *slog.Logger) (deploy.Driver, error) {
-	s, err := readEnvironment(getenv)
-	if err != nil {
-		return nil, err
-	}
-	return s.deployer(log)
-}
+// MaxDeployment exports settings.maxDeployment.
+func (s *settings) MaxDeployment() agent.Deployment { return s.maxDeployment() }
+
+// OpenDeployer exports settings.deployer.
+func (s *settings) OpenDeployer(log *slog.Logger) (deploy.Driver, error) { return s.deployer(log) }

@@ -28,7 +28,7 @@ type Local struct {
 func ServeLocal(ctx context.Context, cfg Local) error {
 	own := map[string]string{"HUB_ADDR": cfg.Addr, "HUB_DATA_DIR": cfg.DataDir, "HUB_PROBE_ALLOW_PRIVATE": "true", "HUB_DRAIN_TIMEOUT": "1s"}
 	passed := localEnv()
-	s, err := readEnvironment(func(name string) string {
+	s := &settings{authenticate: cfg.Authenticate, getenv: func(name string) string {
 		if value, ok := own[name]; ok {
 			return value
 		}
@@ -36,10 +36,7 @@ func ServeLocal(ctx context.Context, cfg Local) error {
 			return cfg.Getenv(name)
 		}
 		return ""
-	})
-	if err != nil {
-		return err
-	}
-	s.authenticate = cfg.Authenticate
+	}}
+	s.read(nil)
 	return s.serve(ctx, cfg.Logger, func(h *hub.Hub, addr net.Addr) { cfg.Started("http://"+addr.String(), setupLink(h)) })
 }

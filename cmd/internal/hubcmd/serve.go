@@ -23,27 +23,17 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log, Artifacts: files, ChatPushKey: s.PushKey}
-	cfg.GatewayURL, cfg.HideRuntimeKeys, cfg.LeaseTime = s.GatewayURL, s.KeyVisible == "false", s.LeaseTime
-	cfg.PrepareTimeout = s.PrepareTimeout
-	var err error
-	cfg.MaxDeployment, err = s.maxDeployment()
-	if err != nil {
-		return nil, err
-	}
+	cfg := hub.Config{Version: daemon.Version(), Logger: log, Artifacts: files}
+	s.values(&cfg)
 	if seen != nil {
 		cfg.MeterProvider, cfg.TracerProvider = seen.MeterProvider(), seen.TracerProvider()
 	}
+	var err error
 	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
 		return nil, err
 	}
-	if err := s.values(&cfg); err != nil {
-		return nil, err
-	}
 	if addr != nil {
-		if cfg.PublicURL, err = s.publicURL(addr); err != nil {
-			return nil, err
-		}
+		cfg.PublicURL = s.publicURL(addr)
 		if cfg.Deployer, err = s.deployer(log); err != nil {
 			return nil, err
 		}
@@ -112,7 +102,9 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, started func(*hu
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	seen, err := s.openTelemetry(serving, log)
+	seen, err := telemetry.Start(serving, telemetry.Config{
+		Service: "agenthost-hub", Version: daemon.Version(), Settings: s.Settings, Logger: log,
+	}, s.MetricsAddr, s.MetricsHosts)
 	if err != nil {
 		return errors.Join(err, files.Close())
 	}

@@ -2,19 +2,21 @@ package hubcmd
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/deploy/process"
 )
 
 // help is a template for cobra.
@@ -35,112 +37,12 @@ Commands:
 {{end}}{{end}}
 Flags:
 {{.LocalFlags.FlagUsages}}
-Environment (flags take precedence):
-  HUB_ADDR                 address to listen on, as --addr
-  HUB_DATA_DIR             directory of the database and generated secrets (default ./data)
-  HUB_LOG_LEVEL            lowest level of the log, as --log-level: debug, info (default), warn or error
-  DATABASE_URL             sqlite://PATH or postgres://... (default hub.db in HUB_DATA_DIR)
-  PROVIDER_ENCRYPTION_KEY  keys for secrets in the database, base64 of 32 bytes each, separated by commas: the first
-                           encrypts, all decrypt (with SQLite by default generated in HUB_DATA_DIR)
-  NAME_FILE                path of a file with the value of a secret, for DATABASE_URL, each *_KEY, HUB_SETUP_TOKEN,
-                           IDP_CLIENT_SECRET, AGENT_BUS_* and AWS_*, in place of NAME
-  AUTH_MODE                builtin (default) or external: users sign in with the identity provider of their organization
-  IDP_ISSUER, IDP_CLIENT_ID, IDP_CLIENT_SECRET
-                           OpenID Connect client of the organization default in external mode; all three or none
-  IDP_CERT                 certificate or public key in PEM that verifies its tokens (default: the published keys)
-  IDP_GROUPS_CLAIM         claim with the groups of its users, which agents may be limited to (default none)
-  EXTERNAL_BOOTSTRAP_ADMINS
-                           users, as org/sub:SUBJECT or org/username, who become admin at their first external login; both
-                           are compared exactly, and a subject is never given to another user
-  HUB_PUBLIC_URL           public address, the base of links (default http://ADDR)
-  HUB_SETUP_TOKEN          token for the first-run setup (default: generated and printed at startup)
-  HUB_TRUSTED_PROXIES      networks of proxies, such as 10.0.0.0/8, whose X-Forwarded-For is trusted
-  HUB_CORS_ORIGINS         origins, such as https://app.example.com, whose pages may send requests
-  HUB_PROBE_ALLOW_PRIVATE  true permits probes of providers at private and loopback addresses (default false)
-  BLOB_URL                 file://PATH or s3://BUCKET/PREFIX?region=REGION&endpoint=URL, the files of tools and skills
-                           (default blobs in HUB_DATA_DIR)
-  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
-                           credentials of the bucket (default: the standard chain of AWS: AWS_PROFILE and the shared files,
-                           the role of a web identity, of a container or of the machine)
-  OSS_CDN_HOST             public host of the files of tools, such as a CDN (default /artifacts of the hub)
-  DEPLOYER                 process runs deployed agents on this machine, docker in containers, kubernetes in pods; none
-                           (default process)
-  DOCKER_HOST              address of the Docker engine of this machine, or of the container of the hub (default
-                           unix:///var/run/docker.sock)
-  DOCKER_TLS_VERIFY, DOCKER_CERT_PATH
-                           1, and the directory of ca.pem, cert.pem and key.pem, for DOCKER_HOST=tcp://... with TLS
-                           (default ~/.docker)
-  DOCKER_IMAGE             image of the runtimes, which the engine has (default agenthost-runtime)
-  DOCKER_MEMORY, DOCKER_CPUS, DOCKER_PROCESSES
-                           limits of the container of a runtime: MiB, processors, and processes with threads (default
-                           1024, 1 and 512)
-  DOCKER_SUBNETS           ranges of addresses, divided into networks of 64 for tenants (default 10.213.0.0/16)
-  DOCKER_HUB_CONTAINER     container of the hub, which is connected to the networks of the runtimes; none publishes their
-                           ports on the loopback address (default: the container in which the hub runs, if it does)
-  KUBECONFIG               path of the file with the address and the credentials of the Kubernetes API server (default: those of
-                           the pod in which the hub runs)
-  KUBERNETES_NAMESPACE     namespace of the runtimes (default: that of the pod of the hub)
-  KUBERNETES_IMAGE         image of the runtimes (default agenthost-runtime)
-  KUBERNETES_REPLICAS      pods of a runtime; several require AGENT_BUS_URL (default 1)
-  AGENT_BUS_URL            NATS server with JetStream that connects these pods, so that a cancel reaches the one with the run:
-                           nats://user:password@host:4222/bucket, see the README of the command runtime (default none)
-  AGENT_BUS_ACCOUNT_SEED   seed of a signing key of the NATS account, with which the hub issues each deployment credentials for
-                           its part of the bus (default: all deployments have the user of AGENT_BUS_URL)
-  AGENT_BUS_ACCOUNT        public key of that account (default: that of AGENT_BUS_ACCOUNT_SEED)
-  KUBERNETES_MEMORY, KUBERNETES_CPUS
-                           limits of a pod, such as 512Mi and 500m (default 1Gi and 1)
-  KUBERNETES_SCRATCH       limit of the files of a pod that are not in a volume of its deployment (default 2Gi)
-  KUBERNETES_RUNTIME_CLASS runtime class of the pods (default: that of the cluster)
-  KUBERNETES_STORAGE_SIZE, KUBERNETES_STORAGE_CLASS
-                           size and storage class of the volume of a deployment, whose pods are on one node then (default
-                           none: files end with the pod)
-  KUBERNETES_INTERNAL_NETWORKS
-                           networks that runtimes do not reach, in addition to the private and the link-local ones, separated
-                           by commas (default none)
-  KUBERNETES_ADDRESS       pod if the hub is outside of the cluster and reaches pods, but no Services (default service)
-  DEPLOYER_MEMORY_MAX, DEPLOYER_CPU_MAX, DEPLOYER_PROCESSES_MAX, DEPLOYER_REPLICAS_MAX
-                           most that the deployment settings of an agent may have, such as 4Gi, 2000m, 1024 and 3 (default: the
-                           settings of docker and kubernetes above; for process, no bounds), and for process the memory
-                           and the processes of agents without these settings
-  DEPLOYER_LEASE_TIME      how long a replica may be silent until another one takes over its deployments, the same for
-                           all replicas (default 4s)
-  DEPLOYER_PREPARE_TIMEOUT how long a node of Kubernetes may pull the image of a runtime and mount its volumes, before the
-                           minute that its agent has to become ready begins (default 10m)
-  HUB_SANDBOX_READ, HUB_SANDBOX_WRITE
-                           files and directories, as in PATH, that every deployed agent of this machine can be permitted
-                           to read, and to change, in addition to the system and the toolchains on PATH
-  HUB_SANDBOX_USERS        user ids of which each deployment gets one if the hub is root, or none (default
-                           1900000000-1900065535); no other program should have one of them
-  GATEWAY_URL              public address of a gateway in front of the agents (default /runtime of the hub)
-  GATEWAY_KIND             kong, apisix, or httproute of the Gateway API of Kubernetes: the hub has a route for each agent there
-                           (default: it changes no gateway)
-  GATEWAY_PARENT           NAMESPACE/NAME of the Gateway of these HTTPRoutes, or NAMESPACE/NAME/LISTENER
-  GATEWAY_ADMIN_URL, GATEWAY_ADMIN_KEY
-                           base URL of the admin interface of the gateway, and its key if it needs one
-  RUNTIME_APIKEY_VISIBLE_TO_MEMBER
-                           false hides the API keys of deployments from members (default true)
-  HUB_ANSWERS_PER_USER, HUB_ANSWERS_PER_AGENT
-                           answers of chats in progress at once (default 20 and 200)
-  HUB_REQUESTS_PER_USER, HUB_REQUESTS_PER_ADDRESS
-                           messages and pushes of chats, sign-ins of programs, and of an address also runs at /runtime, within a minute,
-                           to each replica, or none (default 300 and 3000)
-  HUB_MODEL_PRICES         prices for a million tokens as JSON, {"MODEL": {"input": 3, "cacheRead": 0.3, "cacheWrite": 3.75,
-                           "output": 15}}; MODEL* is a prefix (default: list prices of well-known models in US dollars)
-  HUB_DRAIN_TIMEOUT        how long answers of chats and runs at /runtime may continue after SIGTERM, SIGINT or SIGHUP before
-                           they are cancelled, at most 30m, as --drain-timeout (default 30s)
-  HUB_METRICS_ADDR         private address of GET /metrics for Prometheus, without a key, as --metrics-addr (default off)
-  HUB_METRICS_HOSTS        host names under which Prometheus calls it, in addition to addresses and localhost
-  OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
-                           base URL, and URL for traces, to which spans are sent with OTLP over HTTP (default off)
-  OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_TRACES_EXPORTER, OTEL_SDK_DISABLED,
-  OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES
-                           as in the specification of OpenTelemetry; runtimes of DEPLOYER=process have them except the headers
-  AUDIT_RETENTION_DAYS     age in days at which audit entries are pruned (default never)
-  HUB_USAGE_RETENTION_DAYS age in days at which the tokens of single runs are deleted; the sums of days remain (default 400)
-  OPS_API_KEY, CHAT_PUSH_API_KEY
-                           two different keys of at least 32 characters; the first enables the operations interface,
-                           which registers the clients of organizations
+Settings, as variables and as keys of the file of --config. A flag overrides a variable, and a variable the file. In the file, a
+key with a dot is below the key before the dot. Relative paths are relative to the current directory. NAME_FILE is the path of a
+file with the value, in place of each secret NAME: DATABASE_URL, *_KEY, HUB_SETUP_TOKEN, IDP_CLIENT_SECRET, AGENT_BUS_*, AWS_*
+and OTEL_EXPORTER_OTLP_HEADERS; in the file, it is keyFile. The OTEL_ variables are those of the OpenTelemetry specification.
 
+{{settings}}
 Examples:
   {{.CommandPath}}                                      SQLite in ./data
   {{.CommandPath}} --check                              every error in the settings
@@ -150,102 +52,95 @@ Examples:
   {{.CommandPath}} admin-token acme/ada                 if the identity provider is unavailable
 {{end}}`
 
-// settings come from the environment, and then from flags.
+// settings are what the program reads from its flags, the environment and a file, see [daemon.Read].
 type settings struct {
-	Addr           string `env:"HUB_ADDR" envDefault:"127.0.0.1:8080"`
-	DataDir        string `env:"HUB_DATA_DIR" envDefault:"data"`
-	DatabaseURL    string `env:"DATABASE_URL" secret:"file"`
-	EncryptionKeys string `env:"PROVIDER_ENCRYPTION_KEY" secret:"file"`
-	AuthMode       string `env:"AUTH_MODE" envDefault:"builtin"`
-	PublicURL      string `env:"HUB_PUBLIC_URL"`
-	IDPIssuer      string `env:"IDP_ISSUER"`
-	IDPClientID    string `env:"IDP_CLIENT_ID"`
-	IDPSecret      string `env:"IDP_CLIENT_SECRET" secret:"file"`
-	IDPCert        string `env:"IDP_CERT"`
-	IDPGroups      string `env:"IDP_GROUPS_CLAIM"`
-	Admins         string `env:"EXTERNAL_BOOTSTRAP_ADMINS"`
-	SetupToken     string `env:"HUB_SETUP_TOKEN" secret:"file"`
-	OpsKey         string `env:"OPS_API_KEY" secret:"file"`
-	PushKey        string `env:"CHAT_PUSH_API_KEY" secret:"file"`
-	TrustedProxies string `env:"HUB_TRUSTED_PROXIES"`
-	CORSOrigins    string `env:"HUB_CORS_ORIGINS"`
-	UserAnswers    string `env:"HUB_ANSWERS_PER_USER"`
-	AgentAnswers   string `env:"HUB_ANSWERS_PER_AGENT"`
-	UserRequests   string `env:"HUB_REQUESTS_PER_USER"`
-	AddrRequests   string `env:"HUB_REQUESTS_PER_ADDRESS"`
-	ModelPrices    string `env:"HUB_MODEL_PRICES"`
-	RetentionDays  string `env:"AUDIT_RETENTION_DAYS"`
-	UsageDays      string `env:"HUB_USAGE_RETENTION_DAYS" envDefault:"400"`
-	ProbePrivate   string `env:"HUB_PROBE_ALLOW_PRIVATE"`
-	BlobURL        string `env:"BLOB_URL"`
-	CDNHost        string `env:"OSS_CDN_HOST"`
-	Deployer       string `env:"DEPLOYER" envDefault:"process"`
-	SandboxRead    string `env:"HUB_SANDBOX_READ"`
-	SandboxWrite   string `env:"HUB_SANDBOX_WRITE"`
-	SandboxUsers   string `env:"HUB_SANDBOX_USERS" envDefault:"1900000000-1900065535"`
-	DockerHost     string `env:"DOCKER_HOST" envDefault:"unix:///var/run/docker.sock"`
-	DockerTLS      string `env:"DOCKER_TLS_VERIFY"`
-	DockerCerts    string `env:"DOCKER_CERT_PATH"`
-	DockerSubnets  string `env:"DOCKER_SUBNETS"`
-	DockerImage    string `env:"DOCKER_IMAGE" envDefault:"agenthost-runtime"`
-	DockerMemory   string `env:"DOCKER_MEMORY" envDefault:"1024"`
-	DockerCPUs     string `env:"DOCKER_CPUS" envDefault:"1"`
-	DockerTasks    string `env:"DOCKER_PROCESSES" envDefault:"512"`
-	DockerHub      string `env:"DOCKER_HUB_CONTAINER"`
+	Config         daemon.File     `env:"HUB_CONFIG" flag:"config" help:"YAML file with settings"`
+	Addr           string          `env:"HUB_ADDR" key:"addr" flag:"addr" envDefault:"127.0.0.1:8080" help:"address to listen on"`
+	DataDir        string          `env:"HUB_DATA_DIR" key:"dataDir" envDefault:"data" help:"directory of the database and generated secrets"`
+	DatabaseURL    string          `env:"DATABASE_URL" key:"databaseUrl" secret:"file" help:"sqlite://PATH or postgres://... (default hub.db in HUB_DATA_DIR)"`
+	EncryptionKeys string          `env:"PROVIDER_ENCRYPTION_KEY" key:"encryptionKey" secret:"file" help:"keys for secrets in the database, base64 of 32 bytes each, separated by commas: the first encrypts, all decrypt (with SQLite by default generated in HUB_DATA_DIR)"`
+	PublicURL      daemon.URL      `env:"HUB_PUBLIC_URL" key:"publicUrl" help:"public address, the base of links (default http://ADDR)"`
+	SetupToken     string          `env:"HUB_SETUP_TOKEN" key:"setupToken" secret:"file" help:"token for the first-run setup (default: generated and printed at startup)"`
+	TrustedProxies daemon.Networks `env:"HUB_TRUSTED_PROXIES" key:"trustedProxies" help:"networks of proxies, such as 10.0.0.0/8, whose X-Forwarded-For is trusted"`
+	CORSOrigins    daemon.List     `env:"HUB_CORS_ORIGINS" key:"corsOrigins" help:"origins, such as https://app.example.com, whose pages may send requests"`
+	DrainTimeout   time.Duration   `env:"HUB_DRAIN_TIMEOUT" key:"drainTimeout" flag:"drain-timeout" envDefault:"30s" range:"0s 30m" help:"how long answers of chats and runs at /runtime may continue after SIGTERM, SIGINT or SIGHUP before they are cancelled"`
+	Level          daemon.Level    `env:"HUB_LOG_LEVEL" key:"logLevel" flag:"log-level" envDefault:"info" help:"lowest level of the log: debug, info, warn or error"`
+	MetricsAddr    string          `env:"HUB_METRICS_ADDR" key:"metrics.addr" flag:"metrics-addr" help:"private address of GET /metrics for Prometheus, without a key (default off)"`
+	MetricsHosts   daemon.List     `env:"metrics.hosts" was:"HUB_METRICS_HOSTS" help:"host names under which Prometheus calls it, in addition to addresses and localhost"`
 
-	Kubeconfig       string `env:"KUBECONFIG"`
-	KubeNamespace    string `env:"KUBERNETES_NAMESPACE"`
-	KubeImage        string `env:"KUBERNETES_IMAGE" envDefault:"agenthost-runtime"`
-	KubeReplicas     string `env:"KUBERNETES_REPLICAS" envDefault:"1"`
-	BusURL           string `env:"AGENT_BUS_URL" secret:"file"`
-	BusSeed          string `env:"AGENT_BUS_ACCOUNT_SEED" secret:"file"`
-	BusAccount       string `env:"AGENT_BUS_ACCOUNT"`
-	KubeMemory       string `env:"KUBERNETES_MEMORY" envDefault:"1Gi"`
-	KubeCPUs         string `env:"KUBERNETES_CPUS" envDefault:"1"`
-	KubeScratch      string `env:"KUBERNETES_SCRATCH" envDefault:"2Gi"`
-	KubeClass        string `env:"KUBERNETES_RUNTIME_CLASS"`
-	KubeStorage      string `env:"KUBERNETES_STORAGE_SIZE"`
-	KubeStorageClass string `env:"KUBERNETES_STORAGE_CLASS"`
-	KubeInternal     string `env:"KUBERNETES_INTERNAL_NETWORKS"`
-	KubeAddress      string `env:"KUBERNETES_ADDRESS" envDefault:"service"`
+	AuthMode    string      `env:"AUTH_MODE" key:"auth.mode" envDefault:"builtin" options:"builtin external" help:"builtin, or external: users sign in with the identity provider of their organization"`
+	IDPIssuer   string      `env:"IDP_ISSUER" key:"auth.issuer" help:"issuer of the OpenID Connect client of the organization default in external mode, with the next two settings"`
+	IDPClientID string      `env:"IDP_CLIENT_ID" key:"auth.clientId" help:"id of that client"`
+	IDPSecret   string      `env:"IDP_CLIENT_SECRET" key:"auth.clientSecret" secret:"file" help:"secret of that client"`
+	IDPCert     string      `env:"IDP_CERT" key:"auth.cert" help:"certificate or public key in PEM that verifies its tokens (default: the published keys)"`
+	IDPGroups   string      `env:"auth.groupsClaim" was:"IDP_GROUPS_CLAIM" help:"claim with the groups of its users, which agents may be limited to (default none)"`
+	Admins      daemon.List `env:"EXTERNAL_BOOTSTRAP_ADMINS" key:"auth.admins" help:"users, as org/sub:SUBJECT or org/username, who become admin at their first external login; both are compared exactly, and a subject is never given to another user"`
+	OpsKey      string      `env:"OPS_API_KEY" key:"opsKey" secret:"file" help:"key of at least 32 characters of the operations interface, which registers the clients of organizations (default: it does not exist)"`
+	PushKey     string      `env:"CHAT_PUSH_API_KEY" key:"chatPushKey" secret:"file" help:"another such key, of programs that push chats"`
+	KeyVisible  bool        `env:"RUNTIME_APIKEY_VISIBLE_TO_MEMBER" key:"keyVisibleToMember" envDefault:"true" help:"false hides the API keys of deployments from members"`
 
-	GatewayURL    string `env:"GATEWAY_URL"`
-	GatewayKind   string `env:"GATEWAY_KIND"`
-	GatewayAdmin  string `env:"GATEWAY_ADMIN_URL"`
-	GatewayParent string `env:"GATEWAY_PARENT"`
-	GatewayKey    string `env:"GATEWAY_ADMIN_KEY" secret:"file"`
-	KeyVisible    string `env:"RUNTIME_APIKEY_VISIBLE_TO_MEMBER"`
+	BlobURL         string `env:"BLOB_URL" key:"blobs.url" help:"file://PATH or s3://BUCKET/PREFIX?region=REGION&endpoint=URL, the files of tools and skills (default blobs in HUB_DATA_DIR)"`
+	CDNHost         string `env:"OSS_CDN_HOST" key:"blobs.cdnHost" help:"public host of the files of tools, such as a CDN (default /artifacts of the hub)"`
+	AccessKeyID     string `env:"AWS_ACCESS_KEY_ID" key:"blobs.accessKeyId" secret:"file" help:"credentials of the bucket, with the next two settings (default: the standard chain of AWS: AWS_PROFILE and the shared files, the role of a web identity, of a container or of the machine)"`
+	SecretAccessKey string `env:"AWS_SECRET_ACCESS_KEY" key:"blobs.secretAccessKey" secret:"file" help:"their secret"`
+	SessionToken    string `env:"AWS_SESSION_TOKEN" key:"blobs.sessionToken" secret:"file" help:"their token, if they are temporary"`
 
-	AccessKeyID     string `env:"AWS_ACCESS_KEY_ID" secret:"file"`
-	SecretAccessKey string `env:"AWS_SECRET_ACCESS_KEY" secret:"file"`
-	SessionToken    string `env:"AWS_SESSION_TOKEN" secret:"file"`
+	Deployer       string        `env:"DEPLOYER" key:"deployer.kind" envDefault:"process" options:"process docker kubernetes none" help:"process runs deployed agents on this machine, docker in containers, kubernetes in pods; none"`
+	Image          string        `env:"DEPLOYER_IMAGE" key:"deployer.image" envDefault:"agenthost-runtime" was:"DOCKER_IMAGE KUBERNETES_IMAGE" help:"image of the runtimes of docker and kubernetes"`
+	Memory         daemon.Memory `env:"DEPLOYER_MEMORY" key:"deployer.memory" was:"DOCKER_MEMORY KUBERNETES_MEMORY" help:"memory of the runtime of an agent that has no limit of its own, such as 512Mi (default 1Gi; for process, that of deployer.max)"`
+	CPU            daemon.CPU    `env:"DEPLOYER_CPU" key:"deployer.cpu" was:"DOCKER_CPUS KUBERNETES_CPUS" help:"its processors, in thousandths, such as 500m (default 1000m; process has no such limit)"`
+	Processes      int           `env:"DEPLOYER_PROCESSES" key:"deployer.processes" range:"16 4194304" was:"DOCKER_PROCESSES" help:"its processes with threads (default 512 with docker; for process, that of deployer.max; kubernetes has no such limit)"`
+	Replicas       int           `env:"DEPLOYER_REPLICAS" key:"deployer.replicas" envDefault:"1" range:"1 100" was:"KUBERNETES_REPLICAS" help:"its pods with kubernetes; several require AGENT_BUS_URL"`
+	MaxMemory      daemon.Memory `env:"deployer.max.memory" was:"DEPLOYER_MEMORY_MAX" help:"most that the deployment settings of an agent may have (default: that of the setting above, as for the next three)"`
+	MaxCPU         daemon.CPU    `env:"deployer.max.cpu" was:"DEPLOYER_CPU_MAX" help:"most processors"`
+	MaxProcesses   int           `env:"deployer.max.processes" range:"16 4194304" was:"DEPLOYER_PROCESSES_MAX" help:"most processes with threads"`
+	MaxReplicas    int           `env:"deployer.max.replicas" range:"1 100" was:"DEPLOYER_REPLICAS_MAX" help:"most pods"`
+	LeaseTime      time.Duration `env:"deployer.leaseTime" envDefault:"4s" range:"500ms 1h" was:"DEPLOYER_LEASE_TIME" help:"how long a replica may be silent until another one takes over its deployments, the same for all replicas"`
+	PrepareTimeout time.Duration `env:"deployer.prepareTimeout" envDefault:"10m" range:"1s 24h" was:"DEPLOYER_PREPARE_TIMEOUT" help:"how long a node of Kubernetes may pull the image of a runtime and mount its volumes, before the minute that its agent has to become ready begins"`
+	SandboxRead    daemon.List   `env:"sandbox.read" was:"HUB_SANDBOX_READ" help:"files and directories that every agent of the deployer process can be permitted to read, in addition to the system and the toolchains on PATH"`
+	SandboxWrite   daemon.List   `env:"sandbox.write" was:"HUB_SANDBOX_WRITE" help:"files and directories that they can be permitted to change"`
+	SandboxUsers   process.Users `env:"sandbox.users" envDefault:"1900000000-1900065535" was:"HUB_SANDBOX_USERS" help:"user ids of which each deployment gets one if the hub is root, or none; no other program should have one of them"`
+
+	DockerHost    string          `env:"DOCKER_HOST" key:"docker.host" help:"address of the Docker engine of this machine, or of the container of the hub (default unix:///var/run/docker.sock)"`
+	DockerTLS     bool            `env:"DOCKER_TLS_VERIFY" key:"docker.tlsVerify" help:"1 for an engine at tcp://... with TLS"`
+	DockerCerts   string          `env:"DOCKER_CERT_PATH" key:"docker.certPath" help:"directory of ca.pem, cert.pem and key.pem for it (default ~/.docker)"`
+	DockerSubnets daemon.Networks `env:"docker.subnets" was:"DOCKER_SUBNETS" help:"ranges of addresses, divided into networks of 64 for tenants (default 10.213.0.0/16)"`
+	DockerHub     string          `env:"docker.hubContainer" was:"DOCKER_HUB_CONTAINER" help:"container of the hub, which is connected to the networks of the runtimes, or none, which publishes their ports on the loopback address (default: the container in which the hub runs, if it does)"`
+
+	Kubeconfig       string          `env:"KUBECONFIG" key:"kubernetes.config" help:"path of the file with the address and the credentials of the Kubernetes API server (default: those of the pod in which the hub runs)"`
+	KubeNamespace    string          `env:"KUBERNETES_NAMESPACE" key:"kubernetes.namespace" help:"namespace of the runtimes (default: that of the pod of the hub)"`
+	KubeStorage      daemon.Memory   `env:"KUBERNETES_STORAGE_SIZE" key:"kubernetes.storageSize" help:"size of the volume of a deployment, whose pods are on one node then (default none: files end with the pod)"`
+	KubeStorageClass string          `env:"kubernetes.storageClass" was:"KUBERNETES_STORAGE_CLASS" help:"its storage class (default: that of the cluster)"`
+	KubeScratch      daemon.Memory   `env:"kubernetes.scratch" envDefault:"2Gi" was:"KUBERNETES_SCRATCH" help:"limit of the files of a pod that are not in that volume"`
+	KubeClass        string          `env:"kubernetes.runtimeClass" was:"KUBERNETES_RUNTIME_CLASS" help:"runtime class of the pods (default: that of the cluster)"`
+	KubeInternal     daemon.Networks `env:"kubernetes.internalNetworks" was:"KUBERNETES_INTERNAL_NETWORKS" help:"networks that runtimes do not reach, in addition to the private and the link-local ones (default none)"`
+	KubeAddress      string          `env:"kubernetes.address" envDefault:"service" options:"service pod" was:"KUBERNETES_ADDRESS" help:"pod if the hub is outside of the cluster and reaches pods, but no Services"`
+	BusURL           string          `env:"AGENT_BUS_URL" key:"bus.url" secret:"file" help:"NATS server with JetStream that connects the pods of a runtime, so that a cancel reaches the one with the run: nats://user:password@host:4222/bucket, see the README of the command runtime (default none)"`
+	BusSeed          string          `env:"AGENT_BUS_ACCOUNT_SEED" key:"bus.accountSeed" secret:"file" help:"seed of a signing key of the NATS account, with which the hub issues each deployment credentials for its part of the bus (default: all deployments have the user of AGENT_BUS_URL)"`
+	BusAccount       string          `env:"bus.account" was:"AGENT_BUS_ACCOUNT" help:"public key of that account (default: that of the seed)"`
+
+	GatewayURL    daemon.URL `env:"GATEWAY_URL" key:"gateway.url" help:"public address of a gateway in front of the agents (default /runtime of the hub)"`
+	GatewayKind   string     `env:"GATEWAY_KIND" key:"gateway.kind" options:"kong apisix httproute" help:"kong, apisix, or httproute of the Gateway API of Kubernetes: the hub has a route for each agent there (default: it changes no gateway)"`
+	GatewayParent string     `env:"GATEWAY_PARENT" key:"gateway.parent" help:"NAMESPACE/NAME of the Gateway of these HTTPRoutes, or NAMESPACE/NAME/LISTENER"`
+	GatewayAdmin  daemon.URL `env:"GATEWAY_ADMIN_URL" key:"gateway.adminUrl" help:"base URL of the admin interface of the gateway"`
+	GatewayKey    string     `env:"GATEWAY_ADMIN_KEY" key:"gateway.adminKey" secret:"file" help:"its key, if it needs one"`
+
+	UserAnswers   int    `env:"limits.answersPerUser" envDefault:"20" range:"1 100000" was:"HUB_ANSWERS_PER_USER" help:"answers of chats of a user in progress at once"`
+	AgentAnswers  int    `env:"limits.answersPerAgent" envDefault:"200" range:"1 100000" was:"HUB_ANSWERS_PER_AGENT" help:"answers of an agent in progress at once"`
+	UserRequests  int    `env:"limits.requestsPerUser" envDefault:"300" range:"0 100000" was:"HUB_REQUESTS_PER_USER" help:"messages and pushes of chats of a user within a minute, to each replica, or 0 for no limit"`
+	AddrRequests  int    `env:"limits.requestsPerAddress" envDefault:"3000" range:"0 100000" was:"HUB_REQUESTS_PER_ADDRESS" help:"the same from an address, with sign-ins of programs and runs at /runtime"`
+	ModelPrices   prices `env:"usage.prices" was:"HUB_MODEL_PRICES" help:"prices for a million tokens, {MODEL: {input: 3, cacheRead: 0.3, cacheWrite: 3.75, output: 15}}; MODEL* is a prefix (default: list prices of well-known models in US dollars)"`
+	UsageDays     int    `env:"usage.retentionDays" envDefault:"400" range:"1 36500" was:"HUB_USAGE_RETENTION_DAYS" help:"age in days at which the tokens of single runs are deleted; the sums of days remain"`
+	RetentionDays int    `env:"AUDIT_RETENTION_DAYS" key:"auditRetentionDays" range:"1 36500" help:"age in days at which audit entries are pruned (default never)"`
+	ProbePrivate  bool   `env:"HUB_PROBE_ALLOW_PRIVATE" key:"probePrivate" envDefault:"false" help:"true permits probes of providers at private and loopback addresses"`
 
 	telemetry.Settings
-	MetricsAddr  string `env:"HUB_METRICS_ADDR"`
-	MetricsHosts string `env:"HUB_METRICS_HOSTS"`
 
-	Level        daemon.Level  `env:"HUB_LOG_LEVEL" envDefault:"info"`
-	LeaseTime    time.Duration `env:"DEPLOYER_LEASE_TIME" envDefault:"4s"`
-	DrainTimeout time.Duration `env:"HUB_DRAIN_TIMEOUT" envDefault:"30s"`
+	*daemon.Origins
 
-	MaxMemory    string `env:"DEPLOYER_MEMORY_MAX"`
-	MaxCPU       string `env:"DEPLOYER_CPU_MAX"`
-	MaxProcesses string `env:"DEPLOYER_PROCESSES_MAX"`
-	MaxReplicas  string `env:"DEPLOYER_REPLICAS_MAX"`
-
-	PrepareTimeout time.Duration `env:"DEPLOYER_PREPARE_TIMEOUT" envDefault:"10m"`
-
-	Check        bool
+	checkOnly    bool
 	getenv       func(string) string
-	secretFiles  []string                                 // paths
 	authenticate func(*http.Request) (*api.Caller, error) // of a program that embeds the hub, or nil
-}
-
-func readEnvironment(getenv func(string) string) (*settings, error) {
-	s := &settings{getenv: getenv}
-	var err error
-	s.secretFiles, err = daemon.ReadEnvironment(getenv, s)
-	return s, err
 }
 
 // databaseURL returns the URL of the database.
@@ -271,70 +166,60 @@ const (
 	minToken = 16
 )
 
-// maxDrain bounds HUB_DRAIN_TIMEOUT: a run takes at most as long by default.
-const maxDrain = 30 * time.Minute
+// read reads the settings. Their faults are those of check.
+func (s *settings) read(flags *pflag.FlagSet) { s.Origins = daemon.Read(s, s.getenv, flags) }
 
 // check returns an error with all settings that are invalid or unsafe, each with the remedy.
 func (s *settings) check() error {
-	errs := []error{s.checkMode(), s.checkKeys(), s.checkDatabase(), s.values(&hub.Config{}), s.checkDeployer(), s.checkMetrics()}
-	if s.EncryptionKeys != "" { // otherwise it would be generated
-		_, err := s.encryptionKeys(slog.New(slog.DiscardHandler))
-		errs = append(errs, err)
-	}
-	if s.DrainTimeout < 0 || s.DrainTimeout > maxDrain {
-		errs = append(errs, fmt.Errorf("HUB_DRAIN_TIMEOUT: %v is not from 0s to %v", s.DrainTimeout, maxDrain))
-	}
-	_, err := s.bucket()
-	errs = append(errs, err)
-	_, err = s.publicURL(&net.TCPAddr{})
-	errs = append(errs, err)
+	s.checkAddress()
+	s.checkMode()
+	s.checkKeys()
+	s.checkDatabase()
+	s.checkDeployer()
+	s.checkGateway()
+	s.checkMetrics()
+	s.bucket()
+	s.values(&hub.Config{})
+	return s.Err()
+}
+
+func (s *settings) checkAddress() {
 	host, _, err := net.SplitHostPort(s.Addr)
 	switch local := loopback(host); {
 	case err != nil:
-		errs = append(errs, fmt.Errorf("--addr %q is not an address: use host:port, such as 127.0.0.1:8080", s.Addr))
+		s.Fault(&s.Addr, "%q is not an address: use host:port, such as 127.0.0.1:8080", s.Addr)
 	case s.PublicURL != "" || local:
 	case s.AuthMode == modeExternal:
-		errs = append(errs, errors.New("HUB_PUBLIC_URL is required in external mode on an address that is not loopback: identity providers redirect to it"))
+		s.Fault(&s.PublicURL, "it is required in external mode on an address that is not loopback: identity providers redirect to it")
 	case s.shared():
-		errs = append(errs, errors.New("HUB_PUBLIC_URL is required with PostgreSQL on an address that is not loopback: each replica would return links to itself"))
+		s.Fault(&s.PublicURL, "it is required with PostgreSQL on an address that is not loopback: each replica would return links to itself")
 	}
-	return errors.Join(errs...)
-}
-
-// checkMode checks the mode of sign-in.
-func (s *settings) checkMode() error {
-	switch s.AuthMode {
-	case "builtin":
-		return s.checkBuiltin()
-	case modeExternal:
-		return s.checkExternal()
-	}
-	return fmt.Errorf("AUTH_MODE: %q is not a valid mode; use builtin or external", s.AuthMode)
 }
 
 // checkKeys checks the keys of callers.
-func (s *settings) checkKeys() error {
-	var errs []error
-	for _, key := range []struct{ name, value string }{{"OPS_API_KEY", s.OpsKey}, {"CHAT_PUSH_API_KEY", s.PushKey}} {
-		if n := len([]rune(key.value)); key.value != "" && n < minKey {
-			errs = append(errs, fmt.Errorf("%s has %d characters, which is too short: use at least %d (openssl rand -hex 32 generates one)", key.name, n, minKey))
+func (s *settings) checkKeys() {
+	for _, key := range []*string{&s.OpsKey, &s.PushKey} {
+		if n := utf8.RuneCountInString(*key); n > 0 && n < minKey {
+			s.Fault(key, "it has %d characters, which is too short: use at least %d (openssl rand -hex 32 generates one)", n, minKey)
 		}
 	}
 	if s.OpsKey != "" && s.OpsKey == s.PushKey {
-		errs = append(errs, errors.New("OPS_API_KEY and CHAT_PUSH_API_KEY are equal: a caller that may push chats could then register identity providers; use two keys"))
+		s.Fault(&s.PushKey, "it equals OPS_API_KEY: a caller that may push chats could then register identity providers; use two keys")
 	}
-	if n := len([]rune(s.SetupToken)); s.SetupToken != "" && n < minToken {
-		errs = append(errs, fmt.Errorf("HUB_SETUP_TOKEN has %d characters, which is too short: use at least %d, or omit it and use the printed one", n, minToken))
+	if n := utf8.RuneCountInString(s.SetupToken); n > 0 && n < minToken {
+		s.Fault(&s.SetupToken, "it has %d characters, which is too short: use at least %d, or omit it and use the printed one", n, minToken)
 	}
-	return errors.Join(errs...)
 }
 
-func (s *settings) checkDatabase() error {
-	if scheme, _, ok := strings.Cut(s.databaseURL(), "://"); !ok || scheme != "sqlite" && scheme != "postgres" && scheme != "postgresql" {
-		return errors.New("DATABASE_URL is neither sqlite://PATH nor postgres://USER:PASSWORD@HOST/DATABASE")
+func (s *settings) checkDatabase() {
+	scheme, _, ok := strings.Cut(s.databaseURL(), "://")
+	switch {
+	case !ok || !slices.Contains([]string{"sqlite", "postgres", "postgresql"}, scheme):
+		s.Fault(&s.DatabaseURL, "it is neither sqlite://PATH nor postgres://USER:PASSWORD@HOST/DATABASE")
+	case s.shared() && s.EncryptionKeys == "":
+		s.Fault(&s.EncryptionKeys, "it is required with PostgreSQL, because all replicas need the same one: generate it with openssl rand -base64 32, and store it safely")
+	case s.EncryptionKeys != "": // otherwise it is generated
+		_, err := s.existingKeys()
+		s.Invalid(&s.EncryptionKeys, err)
 	}
-	if s.shared() && s.EncryptionKeys == "" {
-		return errors.New("PROVIDER_ENCRYPTION_KEY is required with PostgreSQL, because all replicas need the same one: generate it with openssl rand -base64 32, and store it safely")
-	}
-	return nil
 }

@@ -27,53 +27,46 @@ func IsChild() bool { return host.IsChild(os.Args) }
 
 // RunChild does the work of a child, and returns when it has ended.
 func RunChild() error {
-	level := daemon.DefaultLevel
-	if text := os.Getenv("AGENT_LOG_LEVEL"); text != "" {
-		if err := level.Set(text); err != nil {
-			return fmt.Errorf("read environment: AGENT_LOG_LEVEL: %w", err)
-		}
-	}
+	s := &settings{getenv: os.Getenv}
+	s.read(nil)
 	process := host.Process{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Signals: daemon.Notify(),
-		Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: daemon.NewLogger(os.Stderr, level),
+		Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: daemon.NewLogger(os.Stderr, s.Level),
 	}
 	if os.Args[1] == agent.DeployedArg {
-		bus, secrets, err := childBus(os.Getenv, process.Logger)
+		s.readBus(&agent.File{})
+		s.Settings.Check(s.Origins)
+		if err := s.Err(); err != nil {
+			return err
+		}
+		bus, err := s.openBus(context.Background(), process.Logger)
 		if err != nil {
 			return err
 		}
 		if bus != nil {
 			defer bus.Close()
 		}
-		var traces telemetry.Settings
-		files, err := daemon.ReadEnvironment(os.Getenv, &traces)
-		if err != nil {
-			return err
-		}
-		process.Hidden = append(secrets, files...)
 		observed, err := telemetry.New(context.Background(), telemetry.Config{
-			Service: service, Version: daemon.Version(), Settings: traces, Logger: process.Logger,
+			Service: service, Version: daemon.Version(), Settings: s.Settings, Logger: process.Logger,
 		})
 		if err != nil {
 			return err
 		}
 		defer observed.Shutdown(context.Background())
+		process.Hidden = s.Secrets
 		process.Configure = func(c *runtime.Config) {
 			if bus != nil {
 				c.Bus = bus
 			}
-			observe(c, observed, &traces)
+			observe(c, observed, &s.Settings)
 		}
 	}
 	return host.Run(context.Background(), process)
 }
 
 // Command returns the command. It serves until the context of its execution ends.
-func Command(getenv func(string) string, stdout, stderr io.Writer) (*cobra.Command, error) {
-	s, err := readEnvironment(getenv)
-	if err != nil {
-		return nil, err
-	}
+func Command(getenv func(string) string, stdout, stderr io.Writer) *cobra.Command {
+	s := &settings{getenv: getenv}
 	cmd := &cobra.Command{
 		Use:           "runtime",
 		Short:         "Serve agents, as the hub does for each deployment",
@@ -86,29 +79,29 @@ func Command(getenv func(string) string, stdout, stderr io.Writer) (*cobra.Comma
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return start(cmd.Context(), s, getenv, stdout, stderr)
-		},
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) { s.read(cmd.Flags()) },
+		RunE:             func(cmd *cobra.Command, _ []string) error { return s.start(cmd.Context(), stdout, stderr) },
 	}
-	s.flags(cmd.Flags())
+	daemon.AddFlags(cmd.Flags(), s)
+	cmd.Flags().BoolVar(&s.checkOnly, "check", false, "print every error in the configuration, or the status of agents and skills, and exit")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
 	})
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
-	cmd.SetHelpTemplate(help)
+	cmd.SetHelpTemplate(strings.Replace(help, "{{settings}}", daemon.Help(s), 1))
 	cmd.SetVersionTemplate("agenthost runtime {{.Version}}\n")
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	return cmd, nil
+	return cmd
 }
 
 // start reads the configuration and then checks or serves it.
-func start(ctx context.Context, s *settings, getenv func(string) string, stdout, stderr io.Writer) error {
-	file, err := s.readFile(getenv)
+func (s *settings) start(ctx context.Context, stdout, stderr io.Writer) error {
+	file, err := s.readFile()
 	if err != nil {
 		return err
 	}
-	if s.Check {
+	if s.checkOnly {
 		return s.check(ctx, file, stdout)
 	}
 	return s.serve(ctx, file, daemon.NewLogger(stderr, s.Level), stdout)

@@ -7,6 +7,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
+// Settings are the settings that the program reads.
+type Settings = settings
+
 // Exposed is tested with addresses that a test cannot listen on.
 var Exposed = exposed
 

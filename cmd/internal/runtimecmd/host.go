@@ -40,9 +40,9 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, with served, x
 	state, _, noState := s.stateDir(file, cwd)
 	return host.New(ctx, host.Config{
 		File: file, StateDir: state, PrivateDir: s.privateDir(file, cwd, log), Sessions: with.sessions,
-		Home: s.Home, ChildEnv: s.childEnv, Hidden: s.hidden(file), Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: log,
+		Home: s.Home, ChildEnv: host.ChildEnv(s.getenv), Hidden: s.hidden(file), Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: log,
 		Configure: func(c *runtime.Config, servers *mcp.Connector) {
-			c.AllowedHosts = s.allowedHosts()
+			c.AllowedHosts = s.Hosts
 			if noState != nil {
 				c.LoadSkill = func(_ context.Context, def agent.SkillArchive) (string, error) {
 					return "", fmt.Errorf("load skill %s: %w", def.Name, noState)
@@ -66,7 +66,7 @@ func observe(c *runtime.Config, t *telemetry.Telemetry, s *telemetry.Settings) {
 
 // hidden returns the configuration, the state and the files of secrets, which commands do not need.
 func (s *settings) hidden(file *agent.File) (paths []string) {
-	for _, path := range append([]string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir)}, s.secretFiles...) {
+	for _, path := range append([]string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir)}, s.Secrets...) {
 		if absolute, err := filepath.Abs(path); err == nil && path != "" {
 			paths = append(paths, absolute)
 		}

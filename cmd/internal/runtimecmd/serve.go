@@ -33,19 +33,21 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
-	observed, err := s.startTelemetry(serving, log)
+	observed, err := telemetry.Start(serving, telemetry.Config{
+		Service: service, Version: daemon.Version(), Settings: s.Settings, Logger: log,
+	}, s.MetricsAddr, s.Hosts)
 	if err != nil {
 		_ = sessions.Close() // it contains no sessions
 		return err
 	}
 	defer observed.Shutdown(context.WithoutCancel(ctx)) // after the last run
+	connected, err := s.openBus(ctx, log)
+	if err != nil {
+		_ = sessions.Close() // it contains no sessions
+		return err
+	}
 	var bus run.Bus
-	if s.bus != nil {
-		connected, err := openBus(ctx, *s.bus, log)
-		if err != nil {
-			_ = sessions.Close() // it contains no sessions
-			return err
-		}
+	if connected != nil {
 		defer connected.Close()
 		bus = connected
 	}
@@ -71,23 +73,6 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 		Welcome: func() { s.welcome(stdout, addr, file, rt.Unavailable()) },
 	}
 	return server.Serve(ctx)
-}
-
-// startTelemetry starts the traces and, on their own address, the metrics that are configured.
-func (s *settings) startTelemetry(ctx context.Context, log *slog.Logger) (*telemetry.Telemetry, error) {
-	t, err := telemetry.New(ctx, telemetry.Config{
-		Service: service, Version: daemon.Version(), Settings: s.Settings, Metrics: s.MetricsAddr != "", Logger: log,
-	})
-	if err != nil || s.MetricsAddr == "" {
-		return t, err
-	}
-	addr, err := t.Serve(ctx, s.MetricsAddr, s.allowedHosts())
-	if err != nil {
-		t.Shutdown(ctx)
-		return nil, err
-	}
-	log.Info("serving metrics", "addr", addr.String())
-	return t, nil
 }
 
 // service is the name of a runtime in traces.

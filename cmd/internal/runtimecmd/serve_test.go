@@ -8,9 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/cmd/internal/runtimecmd"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
+
+func TestTableOfSettings(t *testing.T) {
+	daemontest.Document(t, "../../runtime/README.md", &runtimecmd.Settings{})
+}
 
 func TestExposureWarning(t *testing.T) {
 	key := []agent.Secret{"key"}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -27,29 +26,11 @@ Usage:
 
 Flags:
 {{.LocalFlags.FlagUsages}}
-Environment (a flag overrides it, and it overrides the configuration file):
-  AGENT_CONFIG         configuration file, as --config
-  AGENT_HTTP_ADDR      address to listen on, as --addr
-  AGENT_HTTP_API_KEY   keys, separated by commas; callers send one of them as x-api-key
-  AGENT_HTTP_API_KEY_FILE
-                       file with such keys, which is read again when it changes
-  AGENT_HTTP_ALLOWED_HOSTS
-                       host names of listeners without keys, as --allowed-hosts
-  AGENT_LOG_LEVEL      lowest level of the log, as --log-level: debug, info (default), warn or error
-  AGENT_CWD            working directory of the agents, as --cwd
-  AGENT_HOME           folder with skills in the working and the home directory (default .agents)
-  AGENT_STATE_DIR      directory of sessions and downloaded skills (default agenthost in the user's state directory)
-  AGENT_BUS_URL, AGENT_BUS_URL_FILE
-                       NATS server that connects the replicas of this runtime, or the file with its URL
-  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL
-  OPENAI_API_KEY, OPENAI_BASE_URL
-                       for agents that name the protocol and have no key
-  ANTHROPIC_API_KEY_FILE, OPENAI_API_KEY_FILE
-                       file with such a key, in place of it
-  OTEL_EXPORTER_OTLP_ENDPOINT
-                       URL to which traces are sent with OTLP over HTTP (default off); the README has further
-                       variables
+Settings, as variables and as keys of the configuration file. A flag overrides a variable, and a variable the file. NAME_FILE is
+the path of a file with the value, in place of each secret NAME: AGENT_HTTP_API_KEY, AGENT_BUS_URL, ANTHROPIC_API_KEY,
+OPENAI_API_KEY and OTEL_EXPORTER_OTLP_HEADERS.
 
+{{settings}}
 Relative paths in the file are relative to the file, those of flags and variables to the current directory.
 
 Examples:
@@ -58,18 +39,29 @@ Examples:
   AGENT_HTTP_API_KEY=... {{.CommandPath}} --addr :3000
 `
 
-// settings are set from the environment and then from flags.
+// settings are what the program reads from its flags and the environment, see [daemon.Read]. Keys
+// are those of the configuration file, which [agent.Parse] reads.
 type settings struct {
-	Config  string       `env:"AGENT_CONFIG"`
-	Addr    string       `env:"AGENT_HTTP_ADDR" envDefault:"127.0.0.1:3000"`
-	APIKeys string       `env:"AGENT_HTTP_API_KEY"`
-	KeyFile string       `env:"AGENT_HTTP_API_KEY_FILE"`
-	Hosts   string       `env:"AGENT_HTTP_ALLOWED_HOSTS"`
-	CWD     string       `env:"AGENT_CWD"`
-	Level   daemon.Level `env:"AGENT_LOG_LEVEL" envDefault:"info"`
+	Config       string        `env:"AGENT_CONFIG" flag:"config" help:"configuration file (default agents.yaml if it exists, else a demo agent)"`
+	Addr         string        `env:"AGENT_HTTP_ADDR" flag:"addr" envDefault:"127.0.0.1:3000" help:"address to listen on"`
+	APIKeys      string        `env:"AGENT_HTTP_API_KEY" key:"auth.apiKey" help:"keys, separated by commas; callers send one of them as x-api-key"`
+	KeyFile      string        `env:"AGENT_HTTP_API_KEY_FILE" help:"file with such keys, which is read again when it changes"`
+	Hosts        daemon.List   `env:"AGENT_HTTP_ALLOWED_HOSTS" flag:"allowed-hosts" help:"host names of listeners without keys, in addition to addresses and localhost; * is any name"`
+	CWD          string        `env:"AGENT_CWD" key:"cwd" flag:"cwd" help:"working directory of the agents (default the current one)"`
+	Level        daemon.Level  `env:"AGENT_LOG_LEVEL" flag:"log-level" envDefault:"info" help:"lowest level of the log: debug, info, warn or error"`
+	DrainTimeout time.Duration `env:"--drain-timeout" flag:"drain-timeout" envDefault:"20s" help:"time after SIGTERM, SIGINT or SIGHUP until runs are cancelled"`
+	MetricsAddr  string        `env:"--metrics-addr" flag:"metrics-addr" help:"address to serve GET /metrics on, for Prometheus and without a key (default off)"`
 
-	AgentHome string `env:"AGENT_HOME"`
-	StateDir  string `env:"AGENT_STATE_DIR"`
+	AgentHome string `env:"AGENT_HOME" key:"agentHome" help:"folder with skills in the working and the home directory (default .agents)"`
+	StateDir  string `env:"AGENT_STATE_DIR" key:"stateDir" help:"directory of sessions and downloaded skills (default agenthost in the user's state directory)"`
+	BusURL    string `env:"AGENT_BUS_URL" key:"bus" secret:"file" help:"NATS server that connects the replicas of this runtime"`
+
+	AnthropicKey string `env:"ANTHROPIC_API_KEY" secret:"file" help:"key of agents that name the protocol and have none"`
+	AnthropicURL string `env:"ANTHROPIC_BASE_URL" help:"address of such agents"`
+	OpenAIKey    string `env:"OPENAI_API_KEY" secret:"file" help:"key of agents that name the protocol and have none"`
+	OpenAIURL    string `env:"OPENAI_BASE_URL" help:"address of such agents"`
+
+	telemetry.Settings
 
 	// Home and state directories of the user.
 	Home         string `env:"HOME"`
@@ -77,60 +69,36 @@ type settings struct {
 	XDGState     string `env:"XDG_STATE_HOME"`
 	LocalAppData string `env:"LOCALAPPDATA"`
 
-	BusURL string `env:"AGENT_BUS_URL" secret:"file"`
+	*daemon.Origins
 
-	AnthropicKey string `env:"ANTHROPIC_API_KEY" secret:"file"`
-	AnthropicURL string `env:"ANTHROPIC_BASE_URL"`
-	OpenAIKey    string `env:"OPENAI_API_KEY" secret:"file"`
-	OpenAIURL    string `env:"OPENAI_BASE_URL"`
-
-	telemetry.Settings
-
-	Check        bool
-	DrainTimeout time.Duration
-	MetricsAddr  string
-	childEnv     []string
-	secretFiles  []string        // paths
-	bus          *natsbus.Config // nil without one
+	checkOnly bool
+	getenv    func(string) string
+	bus       *natsbus.Config // nil without one
 }
 
-func readEnvironment(getenv func(string) string) (*settings, error) {
-	s := &settings{}
-	var err error
-	if s.secretFiles, err = daemon.ReadEnvironment(getenv, s); err != nil {
-		return nil, err
-	}
-	if s.KeyFile != "" {
-		s.secretFiles = append(s.secretFiles, s.KeyFile)
-	}
+// read reads the settings. Their faults are those of readFile.
+func (s *settings) read(flags *pflag.FlagSet) {
+	s.Origins = daemon.Read(s, s.getenv, flags)
 	s.Home = cmp.Or(s.Home, s.UserProfile)
-	s.childEnv = host.ChildEnv(getenv)
-	return s, nil
-}
-
-func (s *settings) flags(f *pflag.FlagSet) {
-	f.StringVar(&s.Config, "config", s.Config, "configuration `file` (default agents.yaml if it exists, else a demo agent)")
-	f.StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
-	f.StringVar(&s.Hosts, "allowed-hosts", s.Hosts, "host `names` of listeners without keys, by commas, next to localhost; * is any name")
-	f.StringVar(&s.CWD, "cwd", s.CWD, "working `directory` of the agents (default the current one)")
-	f.Var(&s.Level, "log-level", "lowest `level` of the log: debug, info, warn or error")
-	f.BoolVar(&s.Check, "check", false, "print every error in the configuration, or the status of agents and skills, and exit")
-	f.StringVar(&s.MetricsAddr, "metrics-addr", "", "`address` to serve GET /metrics on, for Prometheus and without a key (default off)")
-	f.DurationVar(&s.DrainTimeout, "drain-timeout", 20*time.Second, "time after SIGTERM, SIGINT or SIGHUP until runs are cancelled")
+	if s.KeyFile != "" {
+		s.Secrets = append(s.Secrets, s.KeyFile)
+	}
 }
 
 // defaultFile is read if no file is named.
 const defaultFile = "agents.yaml"
 
-// readFile reads the configuration file and applies the environment. The error has all faults.
-func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
-	file, err := s.parseFile(getenv)
-	errs := []error{err}
+// readFile reads the configuration file and applies the settings. The error has all faults.
+func (s *settings) readFile() (*agent.File, error) {
+	file, err := s.parseFile()
 	if err != nil {
-		file = &agent.File{} // to check the environment
+		file = &agent.File{} // to check the settings
 	}
-	errs = append(errs, s.readKeys(file), s.readBus(file), s.workIn(file), s.Settings.Check())
-	if err := errors.Join(errs...); err != nil {
+	s.readKeys(file)
+	s.readBus(file)
+	s.workIn(file)
+	s.Settings.Check(s.Origins)
+	if err := errors.Join(err, s.Err()); err != nil {
 		return nil, err
 	}
 	file.AgentHome = cmp.Or(s.AgentHome, file.AgentHome)
@@ -140,7 +108,7 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 	return file, nil
 }
 
-func (s *settings) parseFile(getenv func(string) string) (*agent.File, error) {
+func (s *settings) parseFile() (*agent.File, error) {
 	path := cmp.Or(s.Config, defaultFile)
 	data, err := os.ReadFile(path)
 	if s.Config == "" && errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +121,7 @@ func (s *settings) parseFile(getenv func(string) string) (*agent.File, error) {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	lookup := func(name string) (string, bool) {
-		v := getenv(name)
+		v := s.getenv(name)
 		switch name { // their values may be in files
 		case "ANTHROPIC_API_KEY":
 			v = s.AnthropicKey
@@ -175,50 +143,40 @@ func (s *settings) parseFile(getenv func(string) string) (*agent.File, error) {
 }
 
 // readKeys sets the API keys of the environment.
-func (s *settings) readKeys(file *agent.File) (err error) {
+func (s *settings) readKeys(file *agent.File) {
 	if s.KeyFile != "" {
 		if s.APIKeys != "" {
-			return errors.New("read environment: AGENT_HTTP_API_KEY and AGENT_HTTP_API_KEY_FILE are both set")
+			s.Fault(&s.APIKeys, "AGENT_HTTP_API_KEY and AGENT_HTTP_API_KEY_FILE are both set")
+			return
 		}
+		var err error
 		if s.APIKeys, err = host.ReadKeys(s.KeyFile); err != nil {
-			return err
+			s.Fault(&s.KeyFile, "%v", err)
 		}
 	}
-	if s.APIKeys != "" {
-		if file.Auth.APIKeys, err = host.ParseKeys(s.APIKeys); err != nil {
-			return fmt.Errorf("read environment: AGENT_HTTP_API_KEY: %w", err)
-		}
+	if s.APIKeys == "" {
+		return
 	}
-	return nil
+	keys, err := host.ParseKeys(s.APIKeys)
+	if err != nil {
+		s.Fault(&s.APIKeys, "%v", err)
+	}
+	file.Auth.APIKeys = keys
 }
 
-// workIn sets the working directory. An error names the setting that it comes from.
-func (s *settings) workIn(file *agent.File) error {
-	setting := "cwd in the configuration file"
-	if s.CWD != "" {
-		file.CWD, setting = s.CWD, "--cwd or AGENT_CWD"
-	}
+// workIn sets the working directory.
+func (s *settings) workIn(file *agent.File) {
+	file.CWD = cmp.Or(s.CWD, file.CWD)
 	if file.CWD == "" {
-		return nil
+		return
 	}
 	info, err := os.Stat(file.CWD) // the operator chooses the directory
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a directory", file.CWD)
 	}
 	if err != nil {
-		return fmt.Errorf("open the working directory, set by %s: %w", setting, err)
+		s.Fault(&s.CWD, "open the working directory: %v", err)
 	}
-	return nil
-}
-
-// allowedHosts returns the host names of listeners without keys.
-func (s *settings) allowedHosts() (names []string) {
-	for name := range strings.SplitSeq(s.Hosts, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // lend sets the key and address of a provider without a key from the environment of its protocol. A

@@ -12,6 +12,23 @@ import (
 	"github.com/seed93082962/agenthost/internal/httpapi"
 )
 
+// Start is New, and serves the metrics on an address, if it is not empty, until ctx ends. The caller
+// shuts down what it returns.
+func Start(ctx context.Context, cfg Config, addr string, hosts []string) (*Telemetry, error) {
+	cfg.Metrics = addr != ""
+	t, err := New(ctx, cfg)
+	if err != nil || addr == "" {
+		return t, err
+	}
+	listening, err := t.Serve(ctx, addr, hosts)
+	if err != nil {
+		t.Shutdown(ctx)
+		return nil, err
+	}
+	cfg.Logger.Info("serving metrics", "addr", listening.String())
+	return t, nil
+}
+
 // Serve serves the metrics on a separate address until ctx ends, and returns the address. It
 // requires no key, and therefore one of the host names, localhost or an address.
 func (t *Telemetry) Serve(ctx context.Context, addr string, hosts []string) (net.Addr, error) {

@@ -10,52 +10,45 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 )
 
 // Settings are the variables of the OpenTelemetry specification that a server reads. They are
 // embedded in the settings of a command.
 type Settings struct {
-	OTLPDisabled       bool   `env:"OTEL_SDK_DISABLED"`
-	OTLPExporter       string `env:"OTEL_TRACES_EXPORTER"`
-	OTLPEndpoint       string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
-	OTLPTracesEndpoint string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"`
-	OTLPProtocol       string `env:"OTEL_EXPORTER_OTLP_PROTOCOL"`
-	OTLPHeaders        string `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"file"`
-	OTLPTimeout        int    `env:"OTEL_EXPORTER_OTLP_TIMEOUT"` // milliseconds
-	OTLPSampler        string `env:"OTEL_TRACES_SAMPLER"`
-	OTLPSamplerArg     string `env:"OTEL_TRACES_SAMPLER_ARG"`
-	OTLPService        string `env:"OTEL_SERVICE_NAME"`
-	OTLPResource       string `env:"OTEL_RESOURCE_ATTRIBUTES"`
+	OTLPDisabled       bool   `env:"OTEL_SDK_DISABLED" help:"true turns traces off"`
+	OTLPExporter       string `env:"OTEL_TRACES_EXPORTER" options:"otlp none" help:"otlp, or none, which turns traces off"`
+	OTLPEndpoint       string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" help:"base URL to which spans are sent with OTLP over HTTP (default off)"`
+	OTLPTracesEndpoint string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" help:"URL in place of that, to which no path is added"`
+	OTLPProtocol       string `env:"OTEL_EXPORTER_OTLP_PROTOCOL" options:"http/protobuf" help:"http/protobuf, and no other"`
+	OTLPHeaders        string `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"file" help:"name=value,... of each export, such as a key"`
+	OTLPTimeout        int    `env:"OTEL_EXPORTER_OTLP_TIMEOUT" envDefault:"10000" range:"0 3600000" help:"milliseconds of an export"`
+	OTLPSampler        string `env:"OTEL_TRACES_SAMPLER" envDefault:"parentbased_always_on" help:"always_on, always_off, traceidratio, or one of them after parentbased_"`
+	OTLPSamplerArg     string `env:"OTEL_TRACES_SAMPLER_ARG" envDefault:"1" help:"ratio of traceidratio, from 0 to 1"`
+	OTLPService        string `env:"OTEL_SERVICE_NAME" help:"name of the service (default agenthost-hub, or agenthost-runtime)"`
+	OTLPResource       string `env:"OTEL_RESOURCE_ATTRIBUTES" help:"name=value,... of the service"`
 
 	// CaptureContent adds the messages of models and the inputs and outputs of tools to the spans.
-	CaptureContent bool `env:"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"`
+	CaptureContent bool `env:"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" help:"true adds the messages of models, and the inputs and outputs of tools, to the spans of runtimes"`
 }
 
-// Check returns all faults of the settings. Each names its variable.
-func (s *Settings) Check() error {
-	var errs []error
-	if _, err := s.sampler(); err != nil {
-		errs = append(errs, err)
+// Check adds the faults of the settings to their origins.
+func (s *Settings) Check(o *daemon.Origins) {
+	_, err := s.ratio()
+	o.Invalid(&s.OTLPSamplerArg, err)
+	_, err = s.sampler()
+	o.Invalid(&s.OTLPSampler, err)
+	_, err = pairs(s.OTLPHeaders)
+	o.Invalid(&s.OTLPHeaders, err)
+	_, err = pairs(s.OTLPResource)
+	o.Invalid(&s.OTLPResource, err)
+	_, err = s.Endpoint()
+	if s.OTLPTracesEndpoint != "" {
+		o.Invalid(&s.OTLPTracesEndpoint, err)
+	} else {
+		o.Invalid(&s.OTLPEndpoint, err)
 	}
-	if _, err := pairs("OTEL_EXPORTER_OTLP_HEADERS", s.OTLPHeaders); err != nil {
-		errs = append(errs, err)
-	}
-	if _, err := pairs("OTEL_RESOURCE_ATTRIBUTES", s.OTLPResource); err != nil {
-		errs = append(errs, err)
-	}
-	if s.OTLPProtocol != "" && s.OTLPProtocol != "http/protobuf" {
-		errs = append(errs, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL %.40q is not supported; use http/protobuf", s.OTLPProtocol))
-	}
-	if s.OTLPExporter != "" && s.OTLPExporter != "otlp" && s.OTLPExporter != "none" {
-		errs = append(errs, fmt.Errorf("OTEL_TRACES_EXPORTER %.40q is not supported; use otlp or none", s.OTLPExporter))
-	}
-	if s.OTLPTimeout < 0 {
-		errs = append(errs, errors.New("OTEL_EXPORTER_OTLP_TIMEOUT must not be negative"))
-	}
-	if _, err := s.Endpoint(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 // Traces reports whether spans are exported.
@@ -67,18 +60,13 @@ func (s *Settings) Traces() bool {
 // effect, or "". The path /v1/traces is added to the endpoint of all signals, but not to that of
 // traces.
 func (s *Settings) Endpoint() (string, error) {
-	name := "OTEL_EXPORTER_OTLP_ENDPOINT"
-	text := s.OTLPEndpoint
-	if s.OTLPTracesEndpoint != "" {
-		name = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
-		text = s.OTLPTracesEndpoint
-	}
+	text := cmp.Or(s.OTLPTracesEndpoint, s.OTLPEndpoint)
 	if text == "" {
 		return "", nil
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", fmt.Errorf("%s is not an http or https URL", name) // which may contain a password
+		return "", errors.New("it is not an http or https URL") // which may contain a password
 	}
 	if s.OTLPTracesEndpoint == "" {
 		u = u.JoinPath("v1", "traces")
@@ -89,8 +77,7 @@ func (s *Settings) Endpoint() (string, error) {
 
 // sampler returns the sampler of the settings.
 func (s *Settings) sampler() (sdktrace.Sampler, error) {
-	name := cmp.Or(s.OTLPSampler, "parentbased_always_on")
-	kind, based := strings.CutPrefix(name, "parentbased_")
+	kind, based := strings.CutPrefix(s.OTLPSampler, "parentbased_")
 	var sampler sdktrace.Sampler
 	switch kind {
 	case "always_on":
@@ -98,14 +85,10 @@ func (s *Settings) sampler() (sdktrace.Sampler, error) {
 	case "always_off":
 		sampler = sdktrace.NeverSample()
 	case "traceidratio":
-		ratio, err := strconv.ParseFloat(cmp.Or(s.OTLPSamplerArg, "1"), 64)
-		if err != nil || !(ratio >= 0 && ratio <= 1) { // also NaN
-			return nil, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG %.40q is not a number from 0 to 1", s.OTLPSamplerArg)
-		}
+		ratio, _ := s.ratio() // Check reports the error
 		sampler = sdktrace.TraceIDRatioBased(ratio)
 	default:
-		return nil, fmt.Errorf("OTEL_TRACES_SAMPLER %.40q is not supported; use always_on, always_off, traceidratio, "+
-			"or one of them after parentbased_", name)
+		return nil, fmt.Errorf("%.40q is not supported; use always_on, always_off, traceidratio, or one of them after parentbased_", s.OTLPSampler)
 	}
 	if based {
 		sampler = sdktrace.ParentBased(sampler)
@@ -113,9 +96,18 @@ func (s *Settings) sampler() (sdktrace.Sampler, error) {
 	return sampler, nil
 }
 
+// ratio returns the argument of the sampler.
+func (s *Settings) ratio() (float64, error) {
+	ratio, err := strconv.ParseFloat(s.OTLPSamplerArg, 64)
+	if err != nil || !(ratio >= 0 && ratio <= 1) { // also NaN
+		return 0, fmt.Errorf("%.40q is not a number from 0 to 1", s.OTLPSamplerArg)
+	}
+	return ratio, nil
+}
+
 // resource returns the attributes of the server.
 func (s *Settings) resource(service, version string) ([]attribute.KeyValue, error) {
-	given, err := pairs("OTEL_RESOURCE_ATTRIBUTES", s.OTLPResource)
+	given, err := pairs(s.OTLPResource)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +122,7 @@ func (s *Settings) resource(service, version string) ([]attribute.KeyValue, erro
 }
 
 // pairs reads a list such as "key=value,other=value". The specification encodes values as in a URL.
-func pairs(variable, list string) (map[string]string, error) {
+func pairs(list string) (map[string]string, error) {
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(list, ",") {
 		if strings.TrimSpace(pair) == "" {
@@ -139,7 +131,7 @@ func pairs(variable, list string) (map[string]string, error) {
 		key, value, found := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if key = strings.TrimSpace(key); !found || key == "" || err != nil {
-			return nil, fmt.Errorf("%s is not a list such as key=value,other=value", variable) // values may be secret
+			return nil, errors.New("it is not a list such as key=value,other=value") // values may be secret
 		}
 		values[key] = value
 	}

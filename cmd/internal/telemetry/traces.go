@@ -21,14 +21,11 @@ const (
 
 // newTracers returns a provider that exports to the endpoint of the settings.
 func newTracers(ctx context.Context, s Settings, res *resource.Resource, log *slog.Logger) (*sdktrace.TracerProvider, error) {
-	if err := s.Check(); err != nil {
-		return nil, err
-	}
 	endpoint, err := s.Endpoint()
 	if err != nil {
 		return nil, err
 	}
-	headers, err := pairs("OTEL_EXPORTER_OTLP_HEADERS", s.OTLPHeaders)
+	headers, err := pairs(s.OTLPHeaders)
 	if err != nil {
 		return nil, err
 	}

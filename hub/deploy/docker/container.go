@@ -177,11 +177,10 @@ func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, d
 
 // resources returns what a container may use.
 func (d *Driver) resources(wanted agent.Deployment) container.Resources {
-	memory := cmp.Or(wanted.Bytes(), d.cfg.Memory)
-	processes := cmp.Or(wanted.Processes, d.cfg.Processes)
-	return container.Resources{
-		Memory: memory, MemorySwap: memory, NanoCPUs: cmp.Or(wanted.MilliCPU()*1e6, int64(d.cfg.CPUs*1e9)), PidsLimit: &processes,
-	}
+	memory := cmp.Or(wanted.Bytes(), d.cfg.Default.Bytes())
+	processors := cmp.Or(wanted.MilliCPU(), d.cfg.Default.MilliCPU())
+	processes := cmp.Or(wanted.Processes, d.cfg.Default.Processes)
+	return container.Resources{Memory: memory, MemorySwap: memory, NanoCPUs: processors * 1e6, PidsLimit: &processes}
 }
 
 // deliver copies the request and the directories of the agent into the volumes of a container.

@@ -38,7 +38,7 @@ func startContained(t *testing.T) (h *hub, id string) {
 		Name: "the-hub",
 		Config: &containers.Config{
 			Image: hubImage, Hostname: "hub", ExposedPorts: network.PortSet{port: {}},
-			Env: []string{"HUB_ADDR=0.0.0.0:8080", "HUB_DATA_DIR=/data", "DEPLOYER=docker", "DOCKER_IMAGE=" + runtimeImage, "DOCKER_CPUS=0.5"},
+			Env: []string{"HUB_ADDR=0.0.0.0:8080", "HUB_DATA_DIR=/data", "DEPLOYER=docker", "DEPLOYER_IMAGE=" + runtimeImage, "DEPLOYER_CPU=500m"},
 		},
 		HostConfig: &containers.HostConfig{
 			NetworkMode: containers.NetworkMode(own.ID), Binds: []string{socket[len("unix://"):] + ":/var/run/docker.sock"},

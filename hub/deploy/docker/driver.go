@@ -74,15 +74,9 @@ type Config struct {
 	// Subnets are divided into the networks of tenants. Defaults to 10.213.0.0/16, for 1,024.
 	Subnets []netip.Prefix
 
-	// Memory bounds the memory of a container in bytes, unless its agent has a limit of its own, as
-	// for the next fields. There is no swap. Defaults to 1 GiB.
-	Memory int64
-
-	// CPUs bounds the processor time of a container. Defaults to 1.
-	CPUs float64
-
-	// Processes bounds the processes and threads of a container. Defaults to 512.
-	Processes int64
+	// Default has the limits of the container of an agent that has none of its own. There is no swap.
+	// Its fields default to 1Gi, 1000m and 512 processes.
+	Default agent.Deployment
 
 	// Grace is how long a runtime may take to end on request, until it is killed. Its runs have
 	// three quarters of that. Defaults to 12 s.
@@ -115,7 +109,7 @@ var _ deploy.Driver = (*Driver)(nil)
 var defaultSubnet = netip.MustParsePrefix("10.213.0.0/16")
 
 var errRemote = errors.New("the Docker engine is on another machine, where the hub cannot reach the agents: " +
-	"run the hub in a container of that engine, with DOCKER_HUB_CONTAINER, or use the engine of this machine")
+	"run the hub in a container of that engine, with docker.hubContainer, or use the engine of this machine")
 
 // New returns a driver. It does not call the engine. The caller must call Close.
 func New(cfg Config) (*Driver, error) {
@@ -142,9 +136,9 @@ func New(cfg Config) (*Driver, error) {
 	if err := checkSubnets(cfg.Subnets); err != nil {
 		return nil, err
 	}
-	cfg.Memory = cmp.Or(cfg.Memory, 1<<30)
-	cfg.CPUs = cmp.Or(cfg.CPUs, 1)
-	cfg.Processes = cmp.Or(cfg.Processes, 512)
+	cfg.Default.Memory = cmp.Or(cfg.Default.Memory, "1Gi")
+	cfg.Default.CPU = cmp.Or(cfg.Default.CPU, "1000m")
+	cfg.Default.Processes = cmp.Or(cfg.Default.Processes, 512)
 	cfg.Grace = cmp.Or(cfg.Grace, 12*time.Second)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 20*time.Second)
 	options := []client.Opt{client.WithHost(cfg.Host)}

@@ -16,12 +16,13 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/deploy/docker"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // open returns a driver of the engine.
 func open(t *testing.T, change ...func(*docker.Config)) *docker.Driver {
 	t.Helper()
-	cfg := docker.Config{Host: socket, Image: runtimeImage, Grace: 2 * time.Second, CPUs: 0.5}
+	cfg := docker.Config{Host: socket, Image: runtimeImage, Grace: 2 * time.Second, Default: agent.Deployment{CPU: "500m"}}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -48,9 +49,11 @@ func (h *hub) start(deployer string) {
 	path, err := hubBinary()
 	require.NoError(h.t, err)
 	h.cmd = exec.CommandContext(h.t.Context(), path, "--addr", "127.0.0.1:0")
+	settings := filepath.Join(h.data, "hub.yaml")
+	require.NoError(h.t, os.WriteFile(settings, []byte("sandbox: {users: none}"), 0o600))
 	h.cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HUB_DATA_DIR=" + h.data, "DEPLOYER=" + deployer, "DOCKER_HOST=" + socket,
-		"DOCKER_IMAGE=" + runtimeImage, "DOCKER_CPUS=0.5", "HUB_SANDBOX_USERS=none",
+		"DEPLOYER_IMAGE=" + runtimeImage, "DEPLOYER_CPU=500m", "HUB_CONFIG=" + settings,
 	}
 	h.cmd.Env = append(h.cmd.Env, h.env...) // the last value of a name has effect
 	h.cmd.Stderr = os.Stderr

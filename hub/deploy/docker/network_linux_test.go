@@ -87,7 +87,7 @@ func TestSubnetsAreInUse(t *testing.T) {
 	require.ErrorContains(t, joins(t, d, owner, "one"), noImage)
 	require.ErrorContains(t, joins(t, d, owner, "one"), noImage, "it has a network")
 	require.ErrorContains(t, joins(t, d, owner, "two"), noImage)
-	require.ErrorContains(t, joins(t, d, owner, "three"), "all 4 networks for tenants in 10.250.0.0/25, 10.250.1.0/26, 10.99.0.0/26 are in use: the operator adds a range to DOCKER_SUBNETS",
+	require.ErrorContains(t, joins(t, d, owner, "three"), "all 4 networks for tenants in 10.250.0.0/25, 10.250.1.0/26, 10.99.0.0/26 are in use: the operator adds a range to docker.subnets",
 		"one is that of the operator, and one has an address of the machine")
 	_, err = e.NetworkRemove(t.Context(), made.ID, client.NetworkRemoveOptions{})
 	require.NoError(t, err)

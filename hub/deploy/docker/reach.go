@@ -35,7 +35,7 @@ func (d *Driver) hub(ctx context.Context) (string, error) {
 	switch {
 	case gone(err) && d.cfg.HubDetected:
 	case gone(err):
-		return "", fmt.Errorf("the Docker engine has no container %.100s, in which the hub runs: set DOCKER_HUB_CONTAINER", d.cfg.HubContainer)
+		return "", fmt.Errorf("the Docker engine has no container %.100s, in which the hub runs: set docker.hubContainer", d.cfg.HubContainer)
 	case err != nil:
 		return "", fault(ctx, "find the container of the hub", err)
 	case found.Container.HostConfig == nil || !found.Container.HostConfig.NetworkMode.IsHost():

@@ -56,7 +56,7 @@ func (d *Driver) freeSubnet(networks []network.Summary) (netip.Prefix, error) {
 	for i, p := range d.cfg.Subnets {
 		names[i] = p.String()
 	}
-	return netip.Prefix{}, fmt.Errorf("all %d networks for tenants in %s are in use: the operator adds a range to DOCKER_SUBNETS", total, strings.Join(names, ", "))
+	return netip.Prefix{}, fmt.Errorf("all %d networks for tenants in %s are in use: the operator adds a range to docker.subnets", total, strings.Join(names, ", "))
 }
 
 // parts returns the number of networks in a configured subnet.

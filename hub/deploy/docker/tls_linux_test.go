@@ -131,6 +131,6 @@ func TestEngineOfAnotherMachine(t *testing.T) {
 		open(t, func(c *docker.Config) { c.Host = host })
 	}
 	require.ErrorContains(t, open(t, func(c *docker.Config) { c.HubContainer = "missing" }).Check(t.Context()),
-		"the Docker engine has no container missing, in which the hub runs: set DOCKER_HUB_CONTAINER")
+		"the Docker engine has no container missing, in which the hub runs: set docker.hubContainer")
 	require.NoError(t, open(t, func(c *docker.Config) { c.HubContainer, c.HubDetected = "missing", true }).Check(t.Context()))
 }

@@ -84,9 +84,9 @@ func waiting(reason, message string, cfg *Config) string {
 // memory returns the limit of a pod.
 func (p *pod) memory(cfg *Config) string {
 	for _, c := range p.Spec.Containers {
-		return cmp.Or(c.Resources.Limits.Memory, cfg.Memory)
+		return cmp.Or(c.Resources.Limits.Memory, cfg.Default.Memory)
 	}
-	return cfg.Memory
+	return cfg.Default.Memory
 }
 
 // cause returns why a container ended. memory is its limit.

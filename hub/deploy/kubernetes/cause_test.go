@@ -123,7 +123,7 @@ func TestCauses(t *testing.T) {
 			t.Parallel()
 			lists := map[string][]any{"events": test.events, "pods": {}}
 			s := server(t, func(w http.ResponseWriter, r *http.Request) bool { return serveLists(lists, w, r) })
-			d := open(t, s.URL, func(c *kubernetes.Config) { c.Memory = "256Mi" })
+			d := open(t, s.URL, func(c *kubernetes.Config) { c.Default.Memory = "256Mi" })
 			req := request()
 			req.Deployment.Memory = test.memory
 			all, err := d.Objects(claim(1), 1, req, time.Now())

@@ -71,17 +71,14 @@ type Config struct {
 	// label agenthost.dev/monitoring reach it. Defaults to false.
 	Metrics bool
 
-	// Replicas is the number of pods of a runtime whose agent has no number of its own, as for the
-	// next fields. More than one needs Bus. Defaults to 1.
-	Replicas int64
+	// Default has the pods and the limits of a pod of an agent that has none of its own. A pod
+	// requests its memory and a tenth of its processors. More than one replica needs Bus. Its fields
+	// default to 1 replica, 1Gi and 1000m.
+	Default agent.Deployment
 
 	// Bus connects the pods of a deployment, so that a cancel reaches the pod that has the run.
 	// Defaults to none.
 	Bus *Bus
-
-	// Memory and CPUs limit a pod, as quantities such as 1Gi and 500m. A pod requests its memory and
-	// a tenth of its CPUs. They default to 1Gi and 1.
-	Memory, CPUs string
 
 	// Scratch limits the files of a pod that are not in a volume of the deployment, with its log, as
 	// a quantity. A pod requests a tenth of it. The node evicts a pod that has more. Defaults to 2Gi.
@@ -110,14 +107,6 @@ type Config struct {
 
 	// Timeout bounds what a method needs of the API server. Defaults to 30 s.
 	Timeout time.Duration
-}
-
-// Bounds returns Memory, CPUs and Replicas in the form of the settings of an agent.
-func (c Config) Bounds() (deploy.Bounds, error) {
-	memory, memoryErr := resource.ParseQuantity(c.Memory)
-	cpus, cpuErr := resource.ParseQuantity(c.CPUs)
-	return deploy.Bounds{Memory: agent.MemoryText(memory.Value()), CPU: agent.CPUText(cpus.MilliValue()), Replicas: c.Replicas},
-		errors.Join(memoryErr, cpuErr)
 }
 
 // Driver is a deploy.Driver. It is safe for concurrent use.
@@ -151,12 +140,12 @@ func New(cfg Config) (*Driver, error) {
 	if cfg.REST == nil || cfg.Namespace == "" || cfg.Image == "" {
 		return nil, errors.New("make kubernetes deployer: REST, Namespace and Image are required")
 	}
-	cfg.Replicas = cmp.Or(cfg.Replicas, 1)
-	if cfg.Replicas > 1 && cfg.Bus == nil {
+	cfg.Default.Replicas = cmp.Or(cfg.Default.Replicas, 1)
+	if cfg.Default.Replicas > 1 && cfg.Bus == nil {
 		return nil, errors.New("make kubernetes deployer: several Replicas need a Bus: a cancel would not reach the pod that has the run")
 	}
-	cfg.Memory = cmp.Or(cfg.Memory, "1Gi")
-	cfg.CPUs = cmp.Or(cfg.CPUs, "1")
+	cfg.Default.Memory = cmp.Or(cfg.Default.Memory, "1Gi")
+	cfg.Default.CPU = cmp.Or(cfg.Default.CPU, "1000m")
 	cfg.Grace = cmp.Or(cfg.Grace, 12*time.Second)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 30*time.Second)
 	cfg.Scratch = cmp.Or(cfg.Scratch, "2Gi")
@@ -166,7 +155,10 @@ func New(cfg Config) (*Driver, error) {
 		}
 	}
 	cfg.Internal = append(PrivateNetworks(), cfg.Internal...)
-	for _, text := range []*string{&cfg.Memory, &cfg.CPUs, &cfg.Scratch, &cfg.StorageSize} {
+	if cfg.Default.Bytes() == 0 || cfg.Default.MilliCPU() == 0 {
+		return nil, errors.New("make kubernetes deployer: Default has no memory such as 1Gi, or no cpu such as 500m")
+	}
+	for _, text := range []*string{&cfg.Scratch, &cfg.StorageSize} {
 		if *text == "" {
 			continue
 		}

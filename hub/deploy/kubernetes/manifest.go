@@ -179,13 +179,8 @@ func seconds(d time.Duration) int64 { return max(int64(math.Ceil(d.Seconds())), 
 
 // resources returns what a pod may use. Quantities are as the API server writes them.
 func (c *Config) resources(wanted agent.Deployment) fields {
-	memory, cpu := c.Memory, resource.MustParse(c.CPUs)
-	if wanted.Memory != "" {
-		memory = resource.NewQuantity(wanted.Bytes(), resource.BinarySI).String()
-	}
-	if wanted.CPU != "" {
-		cpu = *resource.NewMilliQuantity(wanted.MilliCPU(), resource.DecimalSI)
-	}
+	memory := resource.NewQuantity(cmp.Or(wanted.Bytes(), c.Default.Bytes()), resource.BinarySI).String()
+	cpu := resource.NewMilliQuantity(cmp.Or(wanted.MilliCPU(), c.Default.MilliCPU()), resource.DecimalSI)
 	part := cpu.DeepCopy()
 	part.SetMilli(max(part.MilliValue()/10, 1))
 	files := resource.MustParse(c.Scratch)
@@ -197,7 +192,9 @@ func (c *Config) resources(wanted agent.Deployment) fields {
 }
 
 // replicas returns the number of pods of a runtime.
-func (c *Config) replicas(wanted agent.Deployment) int64 { return cmp.Or(wanted.Replicas, c.Replicas) }
+func (c *Config) replicas(wanted agent.Deployment) int64 {
+	return cmp.Or(wanted.Replicas, c.Default.Replicas)
+}
 
 // service returns the Service.
 func (m manifest) service() (*unstructured.Unstructured, error) {

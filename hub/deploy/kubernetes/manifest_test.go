@@ -83,7 +83,7 @@ func TestObjects(t *testing.T) {
 	for name, change := range map[string]func(*kubernetes.Config){
 		"default": func(*kubernetes.Config) {},
 		"volume": func(cfg *kubernetes.Config) {
-			cfg.StorageSize, cfg.StorageClass, cfg.RuntimeClass, cfg.Replicas, cfg.Memory = "2048Mi", "fast", "gvisor", 2, "1024Mi"
+			cfg.StorageSize, cfg.StorageClass, cfg.RuntimeClass, cfg.Default.Replicas, cfg.Default.Memory = "2048Mi", "fast", "gvisor", 2, "1024Mi"
 			cfg.Internal = []netip.Prefix{netip.MustParsePrefix("203.0.113.7/24"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
 			cfg.Bus = bus()
 		},
@@ -251,9 +251,9 @@ func TestInvalidConfigurations(t *testing.T) {
 	valid := kubernetes.Config{REST: &rest.Config{Host: "https://192.0.2.1"}, Namespace: "agents", Image: "image"}
 	for want, change := range map[string]func(*kubernetes.Config){
 		"are required":           func(c *kubernetes.Config) { c.Image = "" },
-		"several Replicas need":  func(c *kubernetes.Config) { c.Replicas = 2 },
-		`"much" is not a quanti`: func(c *kubernetes.Config) { c.Memory = "much" },
-		`"-1" is not a quantity`: func(c *kubernetes.Config) { c.CPUs = "-1" },
+		"several Replicas need":  func(c *kubernetes.Config) { c.Default.Replicas = 2 },
+		"no memory such as 1Gi":  func(c *kubernetes.Config) { c.Default.Memory = "much" },
+		"no cpu such as 500m":    func(c *kubernetes.Config) { c.Default.CPU = "-1" },
 		`"0" is not a quantity`:  func(c *kubernetes.Config) { c.StorageSize = "0" },
 		`"no" is not a quantity`: func(c *kubernetes.Config) { c.Scratch = "no" },
 		`0.0.0.0/0 is not a net`: func(c *kubernetes.Config) { c.Internal = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} },

@@ -124,10 +124,14 @@ func (d *Driver) probe() error {
 // Users is a range of user ids. Zero is none.
 type Users struct{ First, Last int }
 
-// ParseUsers parses "1900000000-1900065535".
-func ParseUsers(text string) (u Users, err error) {
-	if n, err := fmt.Sscanf(text+"\n", "%d-%d\n", &u.First, &u.Last); err != nil || n != 2 || u.First < 1 || u.Last < u.First || u.Last >= 1<<31-1 {
-		return Users{}, fmt.Errorf("%q is not a range of user ids, such as 1900000000-1900065535", text)
+// UnmarshalText parses "1900000000-1900065535", or "none".
+func (u *Users) UnmarshalText(text []byte) error {
+	if string(text) == "none" {
+		*u = Users{}
+		return nil
 	}
-	return u, nil
+	if n, err := fmt.Sscanf(string(text)+"\n", "%d-%d\n", &u.First, &u.Last); err != nil || n != 2 || u.First < 1 || u.Last < u.First || u.Last >= 1<<31-1 {
+		return fmt.Errorf("%q is not a range of user ids, such as 1900000000-1900065535", text)
+	}
+	return nil
 }

@@ -119,11 +119,12 @@ func TestReplacedDirectoryIsRejected(t *testing.T) {
 }
 
 func TestParseUsers(t *testing.T) {
-	u, err := process.ParseUsers("1900000000-1900065535")
-	require.NoError(t, err)
+	var u process.Users
+	require.NoError(t, u.UnmarshalText([]byte("1900000000-1900065535")))
 	require.Equal(t, process.Users{First: 1900000000, Last: 1900065535}, u)
-	for _, text := range []string{"", "none", "5", "5-4", "0-9", "-1-9", "1-2147483647", "1-2x", "1-2-3"} {
-		_, err := process.ParseUsers(text)
-		require.Error(t, err, text)
+	for _, text := range []string{"", "5", "5-4", "0-9", "-1-9", "1-2147483647", "1-2x", "1-2-3"} {
+		require.Error(t, u.UnmarshalText([]byte(text)), text)
 	}
+	require.NoError(t, u.UnmarshalText([]byte("none")))
+	require.Zero(t, u)
 }

@@ -40,8 +40,7 @@ func TestOpenAnswers(t *testing.T) {
 	n := manyRuns(t, 2) // the connections of the client and to the runtime
 	upstream, url, certificate := startStuck(t)
 	metrics := freeAddress(t)
-	const many = "=20000"
-	in := newInstallation(t, 1, false, "HUB_ANSWERS_PER_USER"+many, "HUB_ANSWERS_PER_AGENT"+many, "HUB_METRICS_ADDR="+metrics,
+	in := newInstallation(t, 1, false, "HUB_CONFIG="+settingsFile(t, 20_000, ""), "HUB_METRICS_ADDR="+metrics,
 		"HUB_LOG_LEVEL=error", "SSL_CERT_FILE="+certificate)
 	c := in.setUp(t)
 	var agents []string

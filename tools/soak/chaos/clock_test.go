@@ -125,7 +125,7 @@ func TestClockJumps(t *testing.T) {
 	program := buildShifted(t)
 	t.Run("one hub, SQLite", func(t *testing.T) {
 		in := &installation{dir: t.TempDir(), program: filepath.Join(t.TempDir(), "hub")}
-		machine, read := mapped(t, in.program+".clock"), "HUB_SANDBOX_READ="+filepath.Dir(in.program) // runtimes read it too
+		machine, read := mapped(t, in.program+".clock"), "HUB_CONFIG="+settingsFile(t, 100, filepath.Dir(in.program)) // runtimes read it too
 		in.start(t, program, 1, false, read)
 		in.jump(t, clock{"the machine", machine})
 	})
@@ -135,7 +135,7 @@ func TestClockJumps(t *testing.T) {
 		require.NoError(t, os.Chmod(shared, 0o755))
 		in := &installation{dir: t.TempDir(), program: filepath.Join(t.TempDir(), "hub"), postgresClock: filepath.Join(shared, "clock")}
 		machine, one, database := mapped(t, in.program+".clock"), mapped(t, filepath.Join(in.dir, "hub1.clock")), faked(t, in.postgresClock)
-		read := "HUB_SANDBOX_READ=" + filepath.Dir(in.program)
+		read := "HUB_CONFIG=" + settingsFile(t, 100, filepath.Dir(in.program))
 		in.start(t, program, 2, true, read)
 		in.jump(t, clock{"both hubs", func(d time.Duration) { machine(d); one(d) }}, clock{"PostgreSQL", database})
 	})

@@ -151,13 +151,23 @@ func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more
 	return in
 }
 
+// settingsFile returns the path of the file with limits of answers, and with a directory that agents
+// may read, which may be empty.
+func settingsFile(t *testing.T, answers int, read string) string {
+	path := filepath.Join(t.TempDir(), "hub.yaml")
+	text := fmt.Sprintf("limits: {requestsPerUser: 0, requestsPerAddress: 0, answersPerUser: %d, answersPerAgent: %d}\nsandbox: {read: %q}\n",
+		answers, max(answers, 200), read)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
 // start starts the servers of an installation. The hubs are a program.
 func (in *installation) start(t *testing.T, program string, hubs int, replicable bool, more ...string) {
 	in.upstream = startUpstream(t, &in.bill)
 	in.killed = map[string]time.Time{}
 	require.NoError(t, os.Link(program, in.program))
-	env := []string{"HUB_DATA_DIR=" + in.dir, "HUB_SETUP_TOKEN=" + setupToken, "HUB_PROBE_ALLOW_PRIVATE=true", "HUB_ANSWERS_PER_USER=100",
-		"HUB_REQUESTS_PER_USER=none", "HUB_REQUESTS_PER_ADDRESS=none"}
+	env := []string{"HUB_DATA_DIR=" + in.dir, "HUB_SETUP_TOKEN=" + setupToken, "HUB_PROBE_ALLOW_PRIVATE=true",
+		"HUB_CONFIG=" + settingsFile(t, 100, "")}
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
 	env = append(env, "PROVIDER_ENCRYPTION_KEY="+base64.StdEncoding.EncodeToString(key))
