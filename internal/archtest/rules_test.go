@@ -25,7 +25,7 @@ var arrows = []rule{
 		"runtime/tool/builtin sse filesafe internal/...", "sandboxed tools and MCP are set in Config: an embedder without them links neither"},
 	{"runtime/agent", "runtime/permission runtime/wire internal/domain internal/jsonlimit", "an agent is data: it is read and checked where no model or tool is linked"},
 	{"runtime/client", "runtime/wire sse internal/...", "a client does not link the server"},
-	{"runtime/engine", "runtime/model runtime/tool runtime/tool/schema runtime/permission runtime/session runtime/wire internal/...",
+	{"runtime/engine", "runtime/model runtime/tool runtime/permission runtime/session runtime/wire internal/...",
 		"the run loop depends on interfaces, not on adapters or HTTP"},
 	{"runtime/host", "runtime runtime/agent runtime/session runtime/skill/archive runtime/tool/confine runtime/tool/js runtime/tool/js/worker " +
 		"runtime/tool/mcp internal/...", "the only library with every tool: a command or an embedder that wants all of them"},
@@ -42,7 +42,6 @@ var arrows = []rule{
 	{"runtime/tool/builtin", "runtime/tool runtime/skill filesafe internal/...", "tools depend on the tool interface and on the resources they use"},
 	{"runtime/tool/confine runtime/tool/js/... runtime/tool/mcp", formats + " runtime/permission runtime/tool runtime/tool/js/... runtime/sandbox sse internal/...",
 		"only an embedder that configures these tools links their engine, protocol or launcher"},
-	{"runtime/tool/schema", "internal/...", "a schema does not depend on the source of its tool"},
 	{"runtime/wire", "internal/...", "both ends of the network share one description"},
 
 	{"hub", concern + " hub/...", "the only place that imports every concern"},
@@ -95,7 +94,7 @@ var modules = []rule{
 	{"runtime/tool/js/...", "modernc.org/quickjs/... github.com/evanw/esbuild/... github.com/tdewolff/parse/v2/... golang.org/x/sys/...", "scripts are compiled and run in a worker"},
 	{"runtime/tool/mcp", "github.com/modelcontextprotocol/go-sdk/... github.com/google/jsonschema-go/jsonschema", "an adapter adds its own dependency and no other"},
 	{"runtime/run/natsbus", "github.com/nats-io/nats.go/... github.com/nats-io/jwt/v2 github.com/nats-io/nkeys", "an adapter adds its own dependency and no other"},
-	{"runtime/tool/schema", "github.com/google/jsonschema-go/jsonschema", "inputs are validated in one place"},
+	{"internal/toolschema", "github.com/google/jsonschema-go/jsonschema", "inputs are validated in one place"},
 	{"runtime/tool/builtin", "github.com/bmatcuk/doublestar/v4 golang.org/x/net/html/... github.com/JohannesKaufmann/html-to-markdown/v2/...", "globs and web pages"},
 	{"runtime/permission/...", "github.com/bmatcuk/doublestar/v4 golang.org/x/text/unicode/norm", "globs, and names as file systems compare them"},
 	{"internal/skillzip", "golang.org/x/text/unicode/norm", "names are compared as file systems compare them"},

@@ -42,7 +42,7 @@ var keywords = map[string]shape{
 // clean makes a schema one of draft 2020-12, whose arrays have items: earlier drafts have other
 // forms of some keywords, and servers make mistakes. depth is the number of levels that it may
 // have.
-func (f *fitter) clean(s map[string]any, depth int) error {
+func (f *fitter) clean(s object, depth int) error {
 	if depth == 0 {
 		return errTooDeep
 	}
@@ -66,7 +66,7 @@ func (f *fitter) clean(s map[string]any, depth int) error {
 	}
 	list, _ := s["type"].([]any)
 	if _, ok := s["items"]; !ok && (s["type"] == "array" || slices.Contains(list, any("array"))) {
-		s["items"] = map[string]any{}
+		s["items"] = object{}
 		f.changed = true
 	}
 	return nil
@@ -78,7 +78,7 @@ func (f *fitter) keep(keyword string, value any, depth int) (bool, error) {
 	var ok bool
 	switch keywords[keyword] {
 	case aSchema:
-		s, isMap := value.(map[string]any)
+		s, isMap := value.(object)
 		if _, ok = value.(bool); !isMap {
 			return ok, nil
 		}
@@ -92,7 +92,7 @@ func (f *fitter) keep(keyword string, value any, depth int) (bool, error) {
 		}
 		return len(list) > 0, nil
 	case aMap:
-		members, ok := value.(map[string]any)
+		members, ok := value.(object)
 		for name, member := range members {
 			if err := f.cleanMember(&member, depth-1); err != nil {
 				return true, err
@@ -132,11 +132,11 @@ func (f *fitter) keep(keyword string, value any, depth int) (bool, error) {
 // rules.
 func (f *fitter) cleanMember(member *any, depth int) error {
 	switch s := (*member).(type) {
-	case map[string]any:
+	case object:
 		return f.clean(s, depth)
 	case bool:
 	default:
-		*member = map[string]any{}
+		*member = object{}
 		f.changed = true
 	}
 	return nil

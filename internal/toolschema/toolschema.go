@@ -1,21 +1,48 @@
-// Package toolschema converts the input schema of a tool to one that the APIs of models accept.
+// Package toolschema makes the input schema of a tool safe to use. The schema comes from an
+// untrusted source: an MCP server or the file of a custom tool.
+//
+// # Models
 //
 // Anthropic and OpenAI reject a request if the schema of one of its tools breaks a rule, and so
 // every request of an agent that has the tool. Gateways pass requests on to either of them, so that
-// there is one set of rules:
+// there is one set of rules, to which [Fit] converts a schema:
 //
 //   - The schema is of type object, has properties, and has no union, reference, enum or not at the
-//     top. [Fit] folds them: the properties of all members are properties of the schema.
+//     top. Fit folds them: the properties of all members are properties of the schema.
 //   - The names of its properties match ^[a-zA-Z0-9_.-]{1,64}$. Fit renames others, and
-//     [Schema.Input] returns the input of a call with the original names. The APIs do not check
+//     [Fitted.Input] returns the input of a call with the original names. The APIs do not check
 //     the names of nested properties.
 //   - An array has items.
 //   - The values of keywords have the types of draft 2020-12, and references have a target in the
 //     schema. Fit removes other keywords.
 //
-// A converted schema accepts every input that the original accepts, with renamed properties. The
-// tool validates its input itself. A schema that needs no change is returned unchanged. Time and
-// memory are in proportion to the size of a schema.
+// A converted schema accepts every input that the original accepts, with renamed properties. A
+// schema that needs no change is returned unchanged. Time and memory are in proportion to the size
+// of a schema.
+//
+// # Inputs
+//
+// [Budget.Compile] reads a schema and rejects one whose validation could not be bounded.
+// [Schema.Validate] validates one input against the original schema, of draft 7 or 2020-12.
+// References stay within the schema.
+//
+// Compile replaces each reference by the schema that it refers to. The validator sees only the
+// result: a tree without references, ids or unknown keywords, of at most 10,000 subschemas and 100
+// levels. A schema that applies itself to the same value again has no such tree and is rejected. A
+// schema that applies itself to a part of the value, such as the schema of a tree, is expanded for
+// as many levels as fit. An input that is nested deeper than that is not validated.
+//
+// From the tree Compile computes the cost of one value and of one byte of input: subschemas that
+// apply to the same value, entries of their keywords, and the size of their patterns. A schema
+// above the limits is rejected, and Validate rejects an input whose size times these costs exceeds
+// a budget of some seconds. The text of a schema has at most 256 KiB, a pattern at most 4,000
+// bytes. Patterns run in linear time, as package regexp does.
+//
+// A [Budget] bounds the schemas of one source, such as the tools of a server, to 100,000 subschemas
+// together. The subschemas of rejected schemas count too.
+//
+// Validate returns when its context ends. The validator cannot be interrupted: its goroutine ends
+// by itself within the budget. A panic of the validator is an error of Validate.
 package toolschema
 
 import (
@@ -24,54 +51,53 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// Schema is a schema that the APIs of models accept.
-type Schema struct {
+// Fitted is a schema that the APIs of models accept.
+type Fitted struct {
 	JSON  json.RawMessage
 	names map[string]string // the original names of renamed properties
 }
 
 // Fit converts a schema. An empty one is that of a tool without parameters. Fit fails for the
 // schema of anything but an object.
-func Fit(raw json.RawMessage) (Schema, error) {
+func Fit(raw json.RawMessage) (Fitted, error) {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	f := fitter{}
-	if err := dec.Decode(&f.root); err != nil || f.root == nil {
-		return Schema{}, errors.New("it is not a JSON object")
+	value, err := decode(raw)
+	root, ok := value.(object)
+	if err != nil || !ok {
+		return Fitted{}, errors.New("it is not a JSON object")
 	}
+	f := fitter{root: root}
 	if err := f.fold(); err != nil {
-		return Schema{}, err
+		return Fitted{}, err
 	}
 	f.rename()
 	// References are checked when their targets are final.
 	for _, f.final = range []bool{false, true} {
 		if err := f.clean(f.root, maxDepth); err != nil {
-			return Schema{}, err
+			return Fitted{}, err
 		}
 	}
 	if !f.changed {
-		return Schema{JSON: raw}, nil
+		return Fitted{JSON: raw}, nil
 	}
 	text, err := encode(f.root)
-	return Schema{JSON: text, names: f.names}, err
+	return Fitted{JSON: text, names: f.names}, err
 }
 
 // Renamed reports whether a property has another name than in the original schema.
-func (s *Schema) Renamed() bool { return len(s.names) > 0 }
+func (s *Fitted) Renamed() bool { return len(s.names) > 0 }
 
 // Input returns the input of a call with the original names of properties. Anything but a JSON
 // object is returned unchanged.
-func (s *Schema) Input(input string) string {
+func (s *Fitted) Input(input string) string {
 	var fields map[string]json.RawMessage
 	if !s.Renamed() || json.Unmarshal([]byte(input), &fields) != nil {
 		return input
@@ -100,8 +126,8 @@ func encode(v any) ([]byte, error) {
 
 // fitter converts one schema.
 type fitter struct {
-	root    map[string]any
-	names   map[string]string // see Schema
+	root    object
+	names   map[string]string // see Fitted
 	changed bool
 	final   bool // references are checked
 
@@ -126,7 +152,7 @@ func (f *fitter) fold() error {
 	if !mayBeObject(f.root) {
 		return errors.New("it is not of type object")
 	}
-	_, ok := f.root["properties"].(map[string]any)
+	_, ok := f.root["properties"].(object)
 	folded := !ok || f.root["type"] != "object"
 	for _, keyword := range atTop {
 		_, ok := f.root[keyword]
@@ -147,11 +173,11 @@ func (f *fitter) fold() error {
 		delete(f.root, keyword)
 	}
 	f.root["type"] = "object"
-	properties := map[string]any{}
+	properties := object{}
 	for name, schemas := range f.properties {
 		properties[name] = schemas[0]
 		if len(schemas) > 1 {
-			properties[name] = map[string]any{"anyOf": schemas}
+			properties[name] = object{"anyOf": schemas}
 		}
 	}
 	f.root["properties"] = properties
@@ -166,18 +192,18 @@ func (f *fitter) fold() error {
 }
 
 // mayBeObject reports whether the type of a schema permits an object.
-func mayBeObject(s map[string]any) bool {
+func mayBeObject(s object) bool {
 	types, ok := s["type"].([]any)
 	return s["type"] == nil || s["type"] == "object" || ok && slices.Contains(types, any("object"))
 }
 
 // add adds the properties of a member and of its members, and returns the names of the properties
 // that it requires. A reference is followed once.
-func (f *fitter) add(s map[string]any, depth int) (required map[string]bool, err error) {
+func (f *fitter) add(s object, depth int) (required map[string]bool, err error) {
 	if depth == 0 {
 		return nil, errTooDeep
 	}
-	properties, _ := s["properties"].(map[string]any)
+	properties, _ := s["properties"].(object)
 	for name, schema := range properties {
 		text, err := encode(schema)
 		if err != nil {
@@ -203,7 +229,7 @@ func (f *fitter) add(s map[string]any, depth int) (required map[string]bool, err
 		}
 	}
 	for _, member := range all {
-		if member, ok := member.(map[string]any); ok {
+		if member, ok := member.(object); ok {
 			more, err := f.add(member, depth-1)
 			if err != nil {
 				return nil, err
@@ -215,7 +241,7 @@ func (f *fitter) add(s map[string]any, depth int) (required map[string]bool, err
 		var common map[string]bool // required by every member; nil before the first
 		members, _ := s[keyword].([]any)
 		for _, member := range members {
-			member, ok := member.(map[string]any)
+			member, ok := member.(object)
 			if ok && !mayBeObject(member) {
 				continue
 			}
@@ -235,35 +261,14 @@ func (f *fitter) add(s map[string]any, depth int) (required map[string]bool, err
 	return required, nil
 }
 
-// target returns the target of a reference, which must be within the schema.
+// target returns the target of a reference, which must be a path within the schema.
 func (f *fitter) target(ref string) (any, bool) {
-	pointer, err := url.PathUnescape(ref)
-	if pointer == "#" {
-		return f.root, err == nil
-	}
-	path, ok := strings.CutPrefix(pointer, "#/")
-	if err != nil || !ok {
+	if !strings.HasPrefix(ref, "#") {
 		return nil, false
 	}
-	var at any = f.root
-	for token := range strings.SplitSeq(path, "/") {
-		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
-		switch v := at.(type) {
-		case map[string]any:
-			if at, ok = v[token]; !ok {
-				return nil, false
-			}
-		case []any:
-			i, err := strconv.Atoi(token)
-			if err != nil || i < 0 || i >= len(v) {
-				return nil, false
-			}
-			at = v[i]
-		default:
-			return nil, false
-		}
-	}
-	return at, true
+	d := document{root: f.root}
+	target, _, err := d.find(ref, f.root)
+	return target, err == nil
 }
 
 // maxName bounds the name of a property in bytes.
@@ -277,7 +282,7 @@ var (
 // rename renames the properties whose names the APIs reject. The description of each begins with
 // the original name, which the description of the tool may mention.
 func (f *fitter) rename() {
-	properties := f.root["properties"].(map[string]any)
+	properties := f.root["properties"].(object)
 	suffixes := map[string]int{} // the last one of each name
 	for _, original := range slices.Sorted(maps.Keys(properties)) {
 		if validName.MatchString(original) {
@@ -312,7 +317,7 @@ func (f *fitter) rename() {
 	required, _ := f.root["required"].([]any)
 	for name, original := range f.names {
 		schema := properties[original]
-		if s, ok := schema.(map[string]any); ok {
+		if s, ok := schema.(object); ok {
 			s = maps.Clone(s)
 			text, _ := s["description"].(string)
 			s["description"] = strings.TrimSpace(strconv.Quote(original) + ". " + text)

@@ -15,7 +15,6 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
-	"github.com/seed93082962/agenthost/runtime/tool/schema"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -36,12 +35,12 @@ type toolset struct {
 type entry struct {
 	tool.Tool
 	spec   tool.Spec
-	schema *schema.Schema // nil if the tool validates its inputs itself
-	kind   string         // in metrics
-	label  string         // in metrics: its name, or that of its server
+	schema *toolschema.Schema // nil if the tool validates its inputs itself
+	kind   string             // in metrics
+	label  string             // in metrics: its name, or that of its server
 }
 
-func newEntry(t tool.Tool, kind string, budget *schema.Budget) (*entry, error) {
+func newEntry(t tool.Tool, kind string, budget *toolschema.Budget) (*entry, error) {
 	spec := t.Spec()
 	if !validName(spec.Name) {
 		return nil, fmt.Errorf("tool name %q is not of the form ^[A-Za-z0-9_-]{1,64}$", spec.Name)
@@ -56,7 +55,7 @@ func newEntry(t tool.Tool, kind string, budget *schema.Budget) (*entry, error) {
 		return nil, &schemaError{spec.Name, err} // the APIs of models would reject every request with the tool
 	}
 	compiled, err := budget.Compile(spec.InputSchema)
-	if err != nil && !errors.Is(err, schema.ErrUnsupported) {
+	if err != nil && !errors.Is(err, toolschema.ErrUnsupported) {
 		return nil, &schemaError{spec.Name, err}
 	}
 	return &entry{Tool: t, spec: spec, schema: compiled, kind: kind, label: spec.Name}, nil
@@ -83,7 +82,7 @@ func validName(name string) bool { return ids.Plain(name, 64) && !strings.Contai
 // different.
 func newToolset(cfg *Config) (*toolset, error) {
 	s := &toolset{entries: make(map[string]*entry, len(cfg.Builtin)+len(cfg.Tools))}
-	budget := new(schema.Budget)
+	budget := new(toolschema.Budget)
 	add := func(kind string, tools ...tool.Tool) error {
 		for _, t := range tools {
 			e, err := newEntry(t, kind, budget)
@@ -189,7 +188,7 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 	}
 	all := &toolset{entries: maps.Clone(e.tools.entries), order: slices.Clone(e.tools.order), leftOut: slices.Clip(e.tools.leftOut)}
 	for _, t := range e.resourcesOf(ctx, lists).tools() {
-		entry, err := newEntry(t, kindMCP, new(schema.Budget))
+		entry, err := newEntry(t, kindMCP, new(toolschema.Budget))
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +204,7 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 		if list.Instructions != "" {
 			all.instructions += fmt.Sprintf("\n\nInstructions of the MCP server %s:\n%s", e.cfg.Servers[i].Name(), list.Instructions)
 		}
-		budget := new(schema.Budget)
+		budget := new(toolschema.Budget)
 		first := len(all.order)
 		for _, t := range list.Tools {
 			if ctx.Err() != nil {

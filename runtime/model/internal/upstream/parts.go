@@ -105,14 +105,14 @@ func valid(text string) string {
 // inputs restores the names of properties in the inputs of tools whose schemas have other names
 // upstream. Such an input is held back until the response is complete.
 type inputs struct {
-	renamed map[string]*toolschema.Schema // by the name of the tool
+	renamed map[string]*toolschema.Fitted // by the name of the tool
 	open    []*heldInput
 	size    int // bytes that are held
 }
 
 type heldInput struct {
 	index  int
-	schema *toolschema.Schema
+	schema *toolschema.Fitted
 	text   []byte
 }
 

@@ -31,12 +31,12 @@ type body struct {
 type toolField struct {
 	tools   []model.Tool
 	json    []byte                        // "" if no tool can be offered
-	renamed map[string]*toolschema.Schema // of the tools whose properties have other names upstream
+	renamed map[string]*toolschema.Fitted // of the tools whose properties have other names upstream
 }
 
 // encodeBody returns the JSON of a request with the fields of Config.Body and the tools. A tool
 // whose input is not an object is left out: its schema would fail the request.
-func (c *Client) encodeBody(request any, tools []model.Tool) (*body, map[string]*toolschema.Schema, error) {
+func (c *Client) encodeBody(request any, tools []model.Tool) (*body, map[string]*toolschema.Fitted, error) {
 	data, err := encode(request)
 	if err == nil && len(c.body) > 0 {
 		var all map[string]json.RawMessage
@@ -54,7 +54,7 @@ func (c *Client) encodeBody(request any, tools []model.Tool) (*body, map[string]
 	}
 	last := c.tools.Load()
 	if last == nil || !slices.EqualFunc(last.tools, tools, same) {
-		last = &toolField{tools: slices.Clone(tools), renamed: map[string]*toolschema.Schema{}}
+		last = &toolField{tools: slices.Clone(tools), renamed: map[string]*toolschema.Fitted{}}
 		var offered []model.Tool
 		for _, t := range tools {
 			schema, err := toolschema.Fit(t.InputSchema)

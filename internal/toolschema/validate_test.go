@@ -1,4 +1,4 @@
-package schema_test
+package toolschema_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/runtime/tool/schema"
+	"github.com/seed93082962/agenthost/internal/toolschema"
 )
 
 func repeat(n int, part func(i int) string) string {
@@ -92,9 +92,9 @@ func TestRejected(t *testing.T) {
 	for name, text := range rejected {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			s, err := new(schema.Budget).Compile(json.RawMessage(text))
+			s, err := new(toolschema.Budget).Compile(json.RawMessage(text))
 			require.Error(t, err)
-			require.NotErrorIs(t, err, schema.ErrUnsupported)
+			require.NotErrorIs(t, err, toolschema.ErrUnsupported)
 			require.Nil(t, s)
 			require.Less(t, time.Since(began), time.Minute)
 			require.Less(t, len(err.Error()), 300)
@@ -114,7 +114,7 @@ func TestRecursiveAndTooLarge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 10 {
-				s, err := new(schema.Budget).Compile(json.RawMessage(text))
+				s, err := new(toolschema.Budget).Compile(json.RawMessage(text))
 				require.NoError(t, err)
 				require.NoError(t, s.Validate(t.Context(), json.RawMessage(`{"a":{},"b":{}}`)))
 				require.Error(t, s.Validate(t.Context(), json.RawMessage(`{"a":1,"b":1}`)))
@@ -141,8 +141,8 @@ func TestUnsupported(t *testing.T) {
 		"subschema of a number": `{"properties":{"a":1}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := new(schema.Budget).Compile(json.RawMessage(text))
-			require.ErrorIs(t, err, schema.ErrUnsupported)
+			s, err := new(toolschema.Budget).Compile(json.RawMessage(text))
+			require.ErrorIs(t, err, toolschema.ErrUnsupported)
 			require.Nil(t, s)
 		})
 	}
@@ -185,12 +185,12 @@ func TestValidate(t *testing.T) {
 		"a repeated name":           {`{}`, `{"command":"ls","command":"rm"}`, "command must not occur twice"},
 		"a repeated name, escaped":  {`{}`, `{"a":[{"b":1,"\u0062":2}]}`, "a[0].b must not occur twice"},
 		"large number":              {`{"properties":{"a":{"maximum":1e308,"multipleOf":0}}}`, `{"a":1}`, "multipleOf"},
-		"large input":               {`{"properties":{"a":{"anyOf":[` + repeat(900, func(int) string { return `{"maxLength":1}` }) + `]}}}`, `{"a":"` + strings.Repeat("x", 20_000) + `"}`, schema.ErrTooLarge.Error()},
-		"many values":               {`{"properties":{"a":{"items":{"allOf":[` + repeat(1000, func(int) string { return `{}` }) + `]}}}}`, `{"a":[` + repeat(20_000, func(int) string { return `1` }) + `]}`, schema.ErrTooLarge.Error()},
+		"large input":               {`{"properties":{"a":{"anyOf":[` + repeat(900, func(int) string { return `{"maxLength":1}` }) + `]}}}`, `{"a":"` + strings.Repeat("x", 20_000) + `"}`, toolschema.ErrTooLarge.Error()},
+		"many values":               {`{"properties":{"a":{"items":{"allOf":[` + repeat(1000, func(int) string { return `{}` }) + `]}}}}`, `{"a":[` + repeat(20_000, func(int) string { return `1` }) + `]}`, toolschema.ErrTooLarge.Error()},
 		"large text, plain schema":  {`{"properties":{"path":{"type":"string","pattern":"^[a-z/]+$"},"content":{"type":"string","maxLength":9999999}}}`, `{"path":"a/b","content":"` + strings.Repeat("x", 1_000_000) + `"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := new(schema.Budget).Compile(json.RawMessage(row.schema))
+			s, err := new(toolschema.Budget).Compile(json.RawMessage(row.schema))
 			require.NoError(t, err)
 			for range 2 { // the validator is built once
 				err = s.Validate(t.Context(), json.RawMessage(row.input))
@@ -205,7 +205,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestValidateEndsWithItsContext(t *testing.T) {
-	s, err := new(schema.Budget).Compile(json.RawMessage(`{"properties":{"a":{"items":{"allOf":[` + repeat(400, func(int) string { return `{"type":"integer"}` }) + `]}}}}`))
+	s, err := new(toolschema.Budget).Compile(json.RawMessage(`{"properties":{"a":{"items":{"allOf":[` + repeat(400, func(int) string { return `{"type":"integer"}` }) + `]}}}}`))
 	require.NoError(t, err)
 	input := json.RawMessage(`{"a":[` + repeat(1_500, func(int) string { return `1` }) + `]}`)
 	ended := errors.New("ended")
@@ -223,12 +223,12 @@ func TestValidateEndsWithItsContext(t *testing.T) {
 // An input with too many values is rejected before it is decoded: decoded values take far more
 // memory.
 func TestManyValuesAreNotDecoded(t *testing.T) {
-	s, err := new(schema.Budget).Compile(json.RawMessage(`{"type":"object"}`))
+	s, err := new(toolschema.Budget).Compile(json.RawMessage(`{"type":"object"}`))
 	require.NoError(t, err)
 	input := json.RawMessage(`{"a":[0` + strings.Repeat(`,0`, 1<<22) + `]}`)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	require.ErrorIs(t, s.Validate(t.Context(), input), schema.ErrTooLarge)
+	require.ErrorIs(t, s.Validate(t.Context(), input), toolschema.ErrTooLarge)
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
 }
@@ -254,7 +254,7 @@ func TestBudget(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := new(schema.Budget).Compile(json.RawMessage(row.schema))
+			s, err := new(toolschema.Budget).Compile(json.RawMessage(row.schema))
 			require.NoError(t, err)
 			const most = 1 << 17 // rejected
 			size := most
@@ -264,7 +264,7 @@ func TestBudget(t *testing.T) {
 				err := s.Validate(t.Context(), json.RawMessage(row.input(size)))
 				runtime.ReadMemStats(&after)
 				require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<30))
-				if !errors.Is(err, schema.ErrTooLarge) {
+				if !errors.Is(err, toolschema.ErrTooLarge) {
 					t.Logf("an input of %d took %v", size, time.Since(began))
 					require.Less(t, time.Since(began), 5*time.Minute)
 					require.Less(t, size, most)
@@ -292,7 +292,7 @@ func FuzzCompile(f *testing.F) {
 			return
 		}
 		began := time.Now()
-		s, err := new(schema.Budget).Compile(json.RawMessage(text))
+		s, err := new(toolschema.Budget).Compile(json.RawMessage(text))
 		require.Less(t, time.Since(began), time.Minute, "Compile")
 		if err != nil {
 			return
@@ -310,7 +310,7 @@ func FuzzCompile(f *testing.F) {
 			return
 		}
 		resolved, err := original.Resolve(nil)
-		if err != nil || errors.Is(got, schema.ErrTooLarge) {
+		if err != nil || errors.Is(got, toolschema.ErrTooLarge) {
 			return
 		}
 		require.Equal(t, resolved.Validate(value) == nil, got == nil, "%v", got)
@@ -328,7 +328,7 @@ func TestBudgetOfManySchemas(t *testing.T) {
 		"recursive": `{"properties":{"a":{"$ref":"#"},"b":{"$ref":"#"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			var budget schema.Budget
+			var budget toolschema.Budget
 			var err error
 			for range 100 {
 				_, err = budget.Compile(json.RawMessage(text))
@@ -338,7 +338,7 @@ func TestBudgetOfManySchemas(t *testing.T) {
 			require.ErrorContains(t, err, "the schemas of all tools together")
 		})
 	}
-	var budget schema.Budget
+	var budget toolschema.Budget
 	for range 1000 { // as many as a server may have
 		_, err := budget.Compile(json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"},"b":{"items":{"enum":["c"]}}},"required":["a"]}`))
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package schema
+package toolschema
 
 import (
 	"encoding/json"
@@ -16,7 +16,6 @@ const (
 	maxNodes = 10_000
 	// Less for a recursive schema: the expanded one is the larger part of it.
 	maxUnrolledNodes = 2000
-	maxDepth         = 100
 	// Bounds the work of the validator, which reads a subschema once for each level above it and
 	// stores its path.
 	maxWork     = 4 << 20
@@ -166,7 +165,7 @@ func (e *expansion) schema(value any, at position) (any, profile, error) {
 	for _, key := range sortedKeys(s) {
 		var err error
 		value := s[key]
-		switch word, known := keywords[key]; {
+		switch word, known := implemented[key]; {
 		case key == "$ref" || key == "$dynamicRef":
 			err = e.reference(&n, value, at)
 		case !known:
@@ -235,7 +234,7 @@ func (e *expansion) follow(value any, at position) (any, profile, error) {
 // assertion copies a keyword without subschemas.
 func (e *expansion) assertion(n *node, key string, value any, at position) error {
 	n.out[key] = value
-	n.own.scan += keywords[key].scan
+	n.own.scan += implemented[key].scan
 	n.own.steps += compareSteps(value)
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -266,7 +265,7 @@ func (e *expansion) pattern(n *node, pattern string) error {
 
 // subschemas expands the subschemas of a keyword.
 func (e *expansion) subschemas(n *node, key string, value any, at position) error {
-	word := keywords[key]
+	word := implemented[key]
 	n.own.scan += word.scan
 	e.work += len(key) * (at.depth + 1)
 	add := func(name string, value any) (any, error) {

@@ -1,4 +1,4 @@
-package schema
+package toolschema
 
 import (
 	"fmt"
@@ -147,9 +147,9 @@ const (
 	quoted  = 20 // and read as characters before
 )
 
-// keywords are those that the validator implements. The others, such as titles and examples, are
-// not part of an expanded schema.
-var keywords = map[string]keyword{
+// implemented are the keywords of the validator. The others, such as titles and examples, are not
+// part of an expanded schema.
+var implemented = map[string]keyword{
 	"type": {scan: printed}, "enum": {scan: printed}, "const": {scan: printed},
 	"multipleOf": {}, "minimum": {}, "maximum": {}, "exclusiveMinimum": {}, "exclusiveMaximum": {},
 	"minLength": {scan: quoted}, "maxLength": {scan: quoted}, "pattern": {scan: quoted},
