@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/artifact/s3blob"
+	"github.com/seed93082962/agenthost/hub/blob/s3blob"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/artifact"
 )
 
 // upload uploads a tool.

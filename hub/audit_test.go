@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/secret"
 )
 
 // The three messages are those of the contract.

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"unicode/utf8"
 
-	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/rbac"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/rbac"
 )
 

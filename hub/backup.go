@@ -10,11 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/backup"
-	"github.com/seed93082962/agenthost/hub/catalog"
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/deploy"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/internal/backup"
+	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/secret"
 )
 
 // Backup writes the database and the files of tools and skills to a file with mode 0600, or to w if
@@ -72,7 +72,7 @@ func namedArtifacts(ctx context.Context, q db.Querier) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	revisions, err := deploy.ArtifactKeys(ctx, q)
+	revisions, err := deployment.ArtifactKeys(ctx, q)
 	return slices.Concat(components, revisions), err
 }
 

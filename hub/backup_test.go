@@ -13,19 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/blob"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/internal/secret"
 )
 
 const usedTool = "export default {name: 'used', description: 'd', call() {}}"
 
 // folder returns a new folder of artifacts.
-func folder(t *testing.T) *artifact.Folder {
+func folder(t *testing.T) *blob.Folder {
 	t.Helper()
-	files, err := artifact.OpenFolder(t.TempDir())
+	files, err := blob.OpenFolder(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, files.Close()) })
 	return files

@@ -12,27 +12,28 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/hub/aigc"
-	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/audit"
-	"github.com/seed93082962/agenthost/hub/catalog"
-	"github.com/seed93082962/agenthost/hub/chat"
-	"github.com/seed93082962/agenthost/hub/chat/push"
-	"github.com/seed93082962/agenthost/hub/chat/relay"
-	"github.com/seed93082962/agenthost/hub/clitoken"
-	"github.com/seed93082962/agenthost/hub/console"
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/deploy"
-	"github.com/seed93082962/agenthost/hub/external"
-	"github.com/seed93082962/agenthost/hub/gateway"
-	"github.com/seed93082962/agenthost/hub/password"
-	"github.com/seed93082962/agenthost/hub/provider"
-	"github.com/seed93082962/agenthost/hub/session"
-	"github.com/seed93082962/agenthost/hub/store"
-	"github.com/seed93082962/agenthost/hub/token"
-	"github.com/seed93082962/agenthost/hub/usage"
-	"github.com/seed93082962/agenthost/hub/user"
+	"github.com/seed93082962/agenthost/hub/blob"
+	"github.com/seed93082962/agenthost/hub/internal/aigc"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/internal/audit"
+	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/internal/chat"
+	"github.com/seed93082962/agenthost/hub/internal/chat/push"
+	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/internal/clitoken"
+	"github.com/seed93082962/agenthost/hub/internal/console"
+	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/internal/external"
+	"github.com/seed93082962/agenthost/hub/internal/gateway"
+	"github.com/seed93082962/agenthost/hub/internal/password"
+	"github.com/seed93082962/agenthost/hub/internal/provider"
+	"github.com/seed93082962/agenthost/hub/internal/session"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/internal/token"
+	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -40,13 +41,13 @@ import (
 func migrations() []db.Series {
 	return []db.Series{
 		{Name: "audit", Files: sqlaudit.Migrations()}, user.Migrations, external.Migrations, provider.Migrations, aigc.Migrations,
-		catalog.Migrations, deploy.Migrations, chat.Migrations, usage.Migrations,
+		catalog.Migrations, deployment.Migrations, chat.Migrations, usage.Migrations,
 	}
 }
 
 // sealed returns the sealed columns of all concerns.
 func sealed() []store.Sealed {
-	return slices.Concat(token.Sealed(), external.Sealed(), provider.Sealed(), aigc.Sealed(), catalog.Sealed(), deploy.Sealed())
+	return slices.Concat(token.Sealed(), external.Sealed(), provider.Sealed(), aigc.Sealed(), catalog.Sealed(), deployment.Sealed())
 }
 
 // Routes returns every route of the API with its permission.
@@ -189,7 +190,7 @@ func (h *Hub) openCatalog(context.Context) (err error) {
 	}
 	driver := h.cfg.Artifacts
 	if driver == nil {
-		driver = &artifact.Memory{}
+		driver = &blob.Memory{}
 		if !h.cfg.Offline {
 			h.cfg.Logger.Warn("files of tools and skills are in memory and end with the hub: set Config.Artifacts")
 		}
@@ -229,7 +230,7 @@ func (h *Hub) openUsage(context.Context) (err error) {
 
 // openDeployments opens the deployments and the proxy of their runtimes.
 func (h *Hub) openDeployments(ctx context.Context) (err error) {
-	h.deploys, err = deploy.New(ctx, deploy.Config{
+	h.deploys, err = deployment.New(ctx, deployment.Config{
 		Store: h.store, Catalog: h.catalog, Driver: h.cfg.Deployer, PublicURL: h.cfg.PublicURL, GatewayURL: h.cfg.GatewayURL,
 		Gateway: h.cfg.Gateway, Former: h.cfg.FormerDeployer, PrepareTimeout: h.cfg.PrepareTimeout, Most: h.cfg.MaxDeployment,
 		External: h.cfg.External, HideAPIKey: h.cfg.HideRuntimeKeys, LeaseTime: h.cfg.LeaseTime, Machine: h.cfg.Machine, Offline: h.cfg.Offline,
@@ -237,7 +238,7 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	target := func(e deploy.Endpoint, err error) (gateway.Target, error) {
+	target := func(e deployment.Endpoint, err error) (gateway.Target, error) {
 		return gateway.Target{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID, Key: e.Key}, err
 	}
 	cfg := gateway.Config{

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/doctor"
-	"github.com/seed93082962/agenthost/hub/secret"
-	"github.com/seed93082962/agenthost/hub/store"
-	"github.com/seed93082962/agenthost/hub/usage"
+	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/doctor"
+	"github.com/seed93082962/agenthost/internal/secret"
 )
 
 // Diagnose checks the installation of a configuration and returns what is wrong with it and how to

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
-	"github.com/seed93082962/agenthost/hub/doctor"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/blob"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/doctor"
+	"github.com/seed93082962/agenthost/internal/secret"
 )
 
 // A fault of a hub that serves is found, with what to do.
@@ -49,7 +49,7 @@ func TestDiagnose(t *testing.T) {
 			require.Fail(t, "not found", "%s: %s in %v", check, fact, results)
 		}
 		found(examine(func(c *hub.Config) { c.EncryptionKeys = []string{secret.Generate()} }), "key", "which is not configured", "PROVIDER_ENCRYPTION_KEY")
-		found(examine(func(c *hub.Config) { c.Artifacts = &artifact.Memory{} }), "storage", "1 of 1 files are missing, such as "+name, "set BLOB_URL")
+		found(examine(func(c *hub.Config) { c.Artifacts = &blob.Memory{} }), "storage", "1 of 1 files are missing, such as "+name, "set BLOB_URL")
 		skewed := examine(func(c *hub.Config) { c.Now = func() time.Time { return time.Now().Add(-time.Hour) } })
 		found(skewed, "clock", map[bool]string{true: "the clock of the database differs by 1h0m0s", false: "the newest audit entry is "}[strings.HasPrefix(url, "postgres")], "NTP")
 		d := dbtest.Open(t, url)

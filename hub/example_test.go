@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/rbac"
 )
 

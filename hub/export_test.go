@@ -3,10 +3,10 @@ package hub
 import (
 	"context"
 
-	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/password"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/internal/password"
+	"github.com/seed93082962/agenthost/internal/db"
 )
 
 // Migrations returns the migrations of all concerns.

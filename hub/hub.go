@@ -31,27 +31,28 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/hub/aigc"
-	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/audit"
-	"github.com/seed93082962/agenthost/hub/catalog"
-	"github.com/seed93082962/agenthost/hub/chat"
-	"github.com/seed93082962/agenthost/hub/chat/push"
-	"github.com/seed93082962/agenthost/hub/clitoken"
-	"github.com/seed93082962/agenthost/hub/console"
-	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/hub/deploy"
-	"github.com/seed93082962/agenthost/hub/external"
-	"github.com/seed93082962/agenthost/hub/gateway"
-	"github.com/seed93082962/agenthost/hub/password"
-	"github.com/seed93082962/agenthost/hub/provider"
-	"github.com/seed93082962/agenthost/hub/secret"
-	"github.com/seed93082962/agenthost/hub/session"
-	"github.com/seed93082962/agenthost/hub/store"
-	"github.com/seed93082962/agenthost/hub/token"
-	"github.com/seed93082962/agenthost/hub/usage"
-	"github.com/seed93082962/agenthost/hub/user"
+	"github.com/seed93082962/agenthost/hub/internal/aigc"
+	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/internal/audit"
+	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/internal/chat"
+	"github.com/seed93082962/agenthost/hub/internal/chat/push"
+	"github.com/seed93082962/agenthost/hub/internal/clitoken"
+	"github.com/seed93082962/agenthost/hub/internal/console"
+	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/internal/external"
+	"github.com/seed93082962/agenthost/hub/internal/gateway"
+	"github.com/seed93082962/agenthost/hub/internal/password"
+	"github.com/seed93082962/agenthost/hub/internal/provider"
+	"github.com/seed93082962/agenthost/hub/internal/session"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/internal/token"
+	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/secret"
 )
 
 // Config configures [New].
@@ -59,7 +60,8 @@ type Config struct {
 	// DatabaseURL is sqlite://PATH or postgres://... Required.
 	DatabaseURL string
 
-	// MaxConns bounds the connections to the database. Defaults to that of hub/db.
+	// MaxConns bounds the connections to the database. Defaults to 8 for reads with SQLite, and to 16 with
+	// PostgreSQL.
 	MaxConns int
 
 	// EncryptionKeys encrypt the secrets in the database. Each is the base64 form of 32 bytes. The
@@ -83,7 +85,7 @@ type Config struct {
 
 	// IdentityProvider is the client of external mode for the organization "default". Defaults to
 	// none.
-	IdentityProvider external.GlobalClient
+	IdentityProvider IdentityProvider
 
 	// BootstrapAdmins are users of external mode, as "organization/sub:subject" or
 	// "organization/username", who become admin at their first login. Both are compared exactly.
@@ -92,16 +94,16 @@ type Config struct {
 
 	// Authenticate returns the user of a request if the request has a credential of the program that
 	// embeds the hub, such as a cookie, and otherwise nil: then the hub authenticates the request. Of
-	// the caller it needs the UserID and the RoleNow. The TenantID defaults to api.DefaultTenant, and
+	// the caller it needs the UserID and the RoleNow. The TenantID defaults to "default", and
 	// the UserName to the UserID. The id and the username, in any letter case, are those of no other
 	// user of the program or the hub: the access of an agent may contain either. The function is
-	// called for each request that needs a user, and its error is the response: an api.Code, such as
-	// api.Unauthenticated, or else 500.
+	// called for each request that needs a user, and its error is the response: 401 for one that wraps
+	// ErrUnauthenticated, and otherwise 500.
 	//
 	// Such a user has everything that the role permits, except the changes of users, invitations and
 	// CLI tokens. The program decides when the access ends: it cancels the context of a stream.
 	// Defaults to none.
-	Authenticate func(*http.Request) (*api.Caller, error)
+	Authenticate func(*http.Request) (*Caller, error)
 
 	// OpsKey enables the operations interface, which registers the clients of organizations.
 	// Defaults to none: its routes are not found.
@@ -126,7 +128,7 @@ type Config struct {
 
 	// Artifacts has the files of tools and skills. Several hubs need the same. The caller closes it
 	// after the hub. Defaults to memory, which is only for tests: a warning is logged.
-	Artifacts artifact.Driver
+	Artifacts blob.Driver
 
 	// ArtifactURL is the public address below which the keys of tools are served, such as that of a
 	// CDN. Defaults to /artifacts below PublicURL.
@@ -137,8 +139,8 @@ type Config struct {
 
 	// CheckTool parses the file of a custom tool in a process that the file may end, without running
 	// it, as runtime/tool/js.NameOf does, and returns the name that the file has for the tool. An
-	// error that is not an api.ArtifactInvalid means that the file could not be checked. The check
-	// ends with ctx.
+	// error that is not a NotToolError means that the file could not be checked. The check ends with
+	// ctx.
 	// Defaults to none: uploads of tools respond with 503.
 	CheckTool func(ctx context.Context, fileName, source string) (name string, err error)
 
@@ -151,7 +153,7 @@ type Config struct {
 	FormerDeployer deploy.Driver
 
 	// Machine identifies the machine of the hub if only hubs on it reach the runtimes of Deployer. New
-	// fails with deploy.ErrOtherMachine if another machine has deployments. Defaults to "": every hub
+	// fails with deployment.ErrOtherMachine if another machine has deployments. Defaults to "": every hub
 	// reaches them.
 	Machine string
 
@@ -197,9 +199,9 @@ type Config struct {
 	// negative is no limit.
 	UserRequests, AddressRequests int
 
-	// Prices are those of models by name, in addition to usage.DefaultPrices: see usage.Config.
+	// Prices are those of models by name, in addition to the known ones.
 	// Defaults to none.
-	Prices map[string]usage.Price
+	Prices map[string]Price
 
 	// MeterProvider receives metrics, and TracerProvider the spans of requests, answers, transactions
 	// and deployments. They have no content of messages. Default to none.
@@ -237,7 +239,7 @@ type Hub struct {
 	push      *push.Service
 	usage     *usage.Service
 	gateway   *gateway.Service
-	deploys   *deploy.Service
+	deploys   *deployment.Service
 	console   *console.Service
 	artifacts *artifact.Store
 	handler   http.Handler

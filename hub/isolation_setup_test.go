@@ -24,9 +24,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )

@@ -8,7 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/meter"
 )
 

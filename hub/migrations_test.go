@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 // The checksums in testdata/migrations.txt are in databases of earlier versions: a migration that

@@ -3,7 +3,7 @@ package hub_test
 import (
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/internal/api"
 )
 
 func (c *contract) aigc(admin string) {

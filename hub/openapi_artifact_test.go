@@ -11,17 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/blob"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/artifact"
 )
 
 // files is a driver that can be disconnected.
 type files struct {
-	artifact.Memory
+	blob.Memory
 	down atomic.Bool
 }
 
-func (f *files) Open(ctx context.Context, key string) (*artifact.Blob, error) {
+func (f *files) Open(ctx context.Context, key string) (*blob.Blob, error) {
 	if f.down.Load() {
 		return nil, errors.New("connection refused")
 	}

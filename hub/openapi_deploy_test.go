@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -26,16 +26,16 @@ var changesDeployment = regexp.MustCompile(`^POST /api/v1/admin/agents/\{name\}/
 
 // unseenDeployments are further rows of unseen.
 var unseenDeployments = map[string]string{
-	"GET /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":             "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"POST /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":            "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"DELETE /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":          "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"POST /api/v1/admin/agents/{name}/deploy/stop 503 deployer_unavailable":       "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"POST /api/v1/admin/agents/{name}/deploy/start 503 deployer_unavailable":      "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"POST /api/v1/admin/agents/{name}/deploy/rotate-key 503 deployer_unavailable": "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"POST /api/v1/admin/agents/{name}/deploy/rollback 503 deployer_unavailable":   "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"GET /api/v1/admin/agents/{name}/deploy/revisions 503 deployer_unavailable":   "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"GET /api/v1/admin/agents/{name}/deploy 200 conditions code":                  "it takes a hub with a gateway: deploy.TestGatewayFails",
-	"POST /api/v1/admin/agents/{name}/deploy 409 deployment_key_taken":            "it takes two organizations: deploy.TestDeploymentKeysAreUnique",
+	"GET /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":             "it takes a hub without a deployer: deployment.TestWithoutADriver",
+	"POST /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":            "it takes a hub without a deployer: deployment.TestWithoutADriver",
+	"DELETE /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":          "it takes a hub without a deployer: deployment.TestWithoutADriver",
+	"POST /api/v1/admin/agents/{name}/deploy/stop 503 deployer_unavailable":       "it takes a hub without a deployer: deployment.TestWithoutADriver",
+	"POST /api/v1/admin/agents/{name}/deploy/start 503 deployer_unavailable":      "it takes a hub without a deployer: deployment.TestWithoutADriver",
+	"POST /api/v1/admin/agents/{name}/deploy/rotate-key 503 deployer_unavailable": "it takes a hub without a deployer: deployment.TestWithoutADriver",
+	"POST /api/v1/admin/agents/{name}/deploy/rollback 503 deployer_unavailable":   "it takes a hub without a deployer: deployment.TestWithoutADriver",
+	"GET /api/v1/admin/agents/{name}/deploy/revisions 503 deployer_unavailable":   "it takes a hub without a deployer: deployment.TestWithoutADriver",
+	"GET /api/v1/admin/agents/{name}/deploy 200 conditions code":                  "it takes a hub with a gateway: deployment.TestGatewayFails",
+	"POST /api/v1/admin/agents/{name}/deploy 409 deployment_key_taken":            "it takes two organizations: deployment.TestDeploymentKeysAreUnique",
 }
 
 // runtimeOf returns a runtime with the agent and a working directory with one file.

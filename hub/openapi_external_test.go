@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/internal/api"
 )
 
 const (

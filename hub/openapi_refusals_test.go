@@ -9,7 +9,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/internal/api"
 )
 
 // authenticates reports whether an operation checks a bearer token.

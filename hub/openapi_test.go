@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/internal/openapitest"
 	"github.com/seed93082962/agenthost/rbac"
 )

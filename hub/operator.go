@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 
-	"github.com/seed93082962/agenthost/hub/token"
-	"github.com/seed93082962/agenthost/hub/user"
+	"github.com/seed93082962/agenthost/hub/internal/token"
+	"github.com/seed93082962/agenthost/hub/internal/user"
 )
 
 // SetupToken returns the generated token of the first-run setup, or "" if a user exists or Config

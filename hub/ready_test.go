@@ -20,11 +20,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/internal/secret"
 )
 
 // A time limit of a query is not an internal error.

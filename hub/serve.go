@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/internal/apidocs"
+	"github.com/seed93082962/agenthost/internal/db"
 )
 
 // An outage is visible within two seconds: a result is used for readyAge, and the next check takes

@@ -11,7 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
-	"github.com/seed93082962/agenthost/hub/usage"
+	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )

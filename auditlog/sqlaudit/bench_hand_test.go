@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/db"
 )
 
 // benchByHand is what one would write without this package: a transaction for each entry, which

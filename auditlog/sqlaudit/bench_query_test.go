@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/db"
 )
 
 // plain is how often each page is also asked for by what one would write on the same tables and

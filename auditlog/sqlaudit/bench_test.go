@@ -12,8 +12,8 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/memaudit"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 // writeFormer writes the log that a former version has stored in testdata/former.sql: 40 entries of

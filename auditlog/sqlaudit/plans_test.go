@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/db"
 )
 
 // scans is the text of a plan that reads all entries. A plan of SQLite names tables by their alias.

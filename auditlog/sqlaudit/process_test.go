@@ -20,8 +20,8 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/driver"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 // writerEnv makes the test binary a process that writes: "<name> <goroutines> <entries of each, 0

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/db"
 )
 
 // recorder is a connector that records its queries.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 // added inserts one more of an entry of the log $1.

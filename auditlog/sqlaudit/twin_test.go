@@ -12,7 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/memaudit"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 // twin is a log that is kept twice: in a database, by writer and reader, and in memory. Its entries

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -15,9 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/hubcmd"
-	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/client"
-	"github.com/seed93082962/agenthost/rbac"
 )
 
 // devHub is the name of the hub of agenthost dev in the known hubs.
@@ -93,7 +89,7 @@ func (d *dev) serve(ctx context.Context) error {
 	ready := make(chan string, 1) // the URL
 	go func() {
 		ended <- hubcmd.ServeLocal(serving, hubcmd.Local{
-			Addr: d.addr, DataDir: d.data, Getenv: d.getenv, Logger: daemon.NewLogger(raw(d.stderr), level), Authenticate: d.authenticate,
+			Addr: d.addr, DataDir: d.data, Getenv: d.getenv, Logger: daemon.NewLogger(raw(d.stderr), level), Token: d.token, User: devHub,
 			Started: func(url, link string) {
 				d.link = link
 				ready <- url
@@ -120,14 +116,6 @@ func (d *dev) serve(ctx context.Context) error {
 	d.stop(context.WithoutCancel(ctx))
 	stop()
 	return <-ended
-}
-
-// authenticate admits this process, and commands of the same user, as the user dev.
-func (d *dev) authenticate(r *http.Request) (*api.Caller, error) {
-	if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+d.token)) == 0 {
-		return nil, nil // the hub authenticates the request
-	}
-	return &api.Caller{UserID: devHub, UserName: devHub, RoleNow: rbac.Admin}, nil
 }
 
 // start prints how to use the hub, and makes it known to the other commands.

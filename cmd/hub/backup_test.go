@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 

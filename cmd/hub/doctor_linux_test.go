@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/doctor"
+	"github.com/seed93082962/agenthost/internal/doctor"
 	"github.com/seed93082962/agenthost/internal/usertest"
 )
 

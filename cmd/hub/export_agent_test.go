@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/secret"
 )
 
 // contained starts a hub as process 1.

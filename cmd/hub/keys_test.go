@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/secret"
 )
 
 // The stored key belongs to the database, wherever that is: a missing key is not replaced by a new

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/wire"

@@ -20,7 +20,7 @@ import (
 	main "github.com/seed93082962/agenthost/cmd/hub"
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/cmd/internal/runtimecmd"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 // scratch is the directory of the built command. It is removed after the tests.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 func TestAnotherDataDirectoryIsLogged(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/secret"
 )
 
 func TestUnsafeSettingsAreRejected(t *testing.T) {

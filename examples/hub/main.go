@@ -21,7 +21,6 @@ import (
 
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/deploy/process"
-	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/runtime/host"
 )
 
@@ -51,7 +50,7 @@ func serve(data string, signals <-chan os.Signal) error {
 	}
 	key, err := os.ReadFile(filepath.Join(data, "encryption.key"))
 	if errors.Is(err, fs.ErrNotExist) { // the first start
-		key = []byte(secret.Generate())
+		key = []byte(hub.GenerateKey())
 		err = os.WriteFile(filepath.Join(data, "encryption.key"), key, 0o600)
 	}
 	if err != nil {

@@ -2,11 +2,7 @@ package deploy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -136,13 +132,6 @@ func (o Observed) Runtime(revision int64) Runtime {
 	return Runtime{}
 }
 
-// alive reports whether a process of the runtime may exist.
-func (r Runtime) alive() bool { return r.Phase == Running || r.Phase == Stopping || r.Phase == Changed }
-
-// mayRun reports whether the runtime needs a request to end: the platform may start one again that
-// has ended.
-func (r Runtime) mayRun() bool { return r.alive() || r.Phase == Exited }
-
 // Request is a deploy request: all that a driver needs to run an agent. Its JSON form contains
 // secrets in clear text.
 type Request struct {
@@ -154,21 +143,6 @@ type Request struct {
 	Skills      []agent.SkillArchive    `json:"skills"`      // sorted by name
 	Deployment  agent.Deployment        `json:"deployment,omitzero"`
 	Env         map[string]agent.Secret `json:"env"` // of the runtime, in addition to that of the platform
-}
-
-// newRequest returns the request for an agent of the catalog, whose tools and skills are sorted,
-// without an environment.
-func newRequest(key, agentName string, config agent.Agent) Request {
-	r := Request{Key: key, AgentID: agentName}
-	r.CustomTools = append([]agent.CustomTool{}, config.CustomTools...)
-	r.Skills = append([]agent.SkillArchive{}, config.SkillArchives...)
-	config.CustomTools, config.SkillArchives = nil, nil
-	if config.Hub != nil {
-		r.Deployment = config.Hub.Deployment
-	}
-	config.Hub = nil
-	r.Config = config
-	return r
 }
 
 // RunLimit is the longest time that a run of the agent may take.
@@ -183,37 +157,6 @@ func (r Request) File() agent.File {
 	def.CustomTools = slices.Concat(def.CustomTools, r.CustomTools)
 	def.SkillArchives = slices.Concat(def.SkillArchives, r.Skills)
 	return agent.File{Agents: []agent.Agent{def}}
-}
-
-// hash returns the hash of the configuration, without the links, which differ each time. The salt
-// prevents that short secrets are found by trying. Deployments have the hashes of earlier versions:
-// their form of tools and skills remains, null if there are none.
-func (r Request) hash(salt string) (string, error) {
-	type tool struct {
-		Name     string `json:"name"`
-		URL      string `json:"url"` // always empty
-		Hash     string `json:"hash"`
-		FileName string `json:"fileName"`
-	}
-	content := struct {
-		Salt       string
-		Config     agent.Agent
-		Tools      []tool
-		Skills     []agent.SkillArchive
-		Deployment agent.Deployment `json:",omitzero"`
-	}{Salt: salt, Config: r.Config, Deployment: r.Deployment}
-	for _, t := range r.CustomTools {
-		content.Tools = append(content.Tools, tool{Name: t.Name, Hash: t.Hash, FileName: t.FileName})
-	}
-	for _, a := range r.Skills {
-		content.Skills = append(content.Skills, agent.SkillArchive{Name: a.Name, Hash: a.Hash})
-	}
-	text, err := json.Marshal(content)
-	if err != nil {
-		return "", fmt.Errorf("hash configuration: %w", err)
-	}
-	sum := sha256.Sum256(text)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
 // EnvAPIKey is the variable of Request.Env with the API keys of the runtime, separated by commas.

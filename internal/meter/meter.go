@@ -1,7 +1,7 @@
 // Package meter makes the instruments of a package with the OpenTelemetry metric API, and bounds
 // the values of their attributes.
 //
-//	m := meter.New(cfg.MeterProvider, "github.com/seed93082962/agenthost/hub/api")
+//	m := meter.New(cfg.MeterProvider, "github.com/seed93082962/agenthost/hub/internal/api")
 //	s.requests = m.Seconds("agenthost.hub.request.duration", "Time of requests.", meter.Fast)
 //	if err := m.Err(); err != nil { ... }
 //

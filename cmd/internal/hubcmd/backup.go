@@ -14,9 +14,8 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/backup"
-	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/internal/child"
+	"github.com/seed93082962/agenthost/internal/db"
 )
 
 // maxBackup is the default bound of a backup and of a restore.
@@ -142,7 +141,7 @@ func (s *settings) restore(ctx context.Context, file string, programs db.Program
 }
 
 // describe prints what a backup has.
-func describe(w io.Writer, what string, m backup.Manifest) error {
+func describe(w io.Writer, what string, m hub.BackupManifest) error {
 	_, err := fmt.Fprintf(w, "%s a database of %s with %d bytes, and %d files; version %s, of %s; encrypted with the keys %s\n",
 		what, m.Engine, m.Database.Size, len(m.Artifacts), m.Hub, m.Created.Format(time.RFC3339), strings.Join(m.Keys, ", "))
 	for _, key := range m.Missing {

@@ -12,15 +12,15 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 
-	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/artifact/s3blob"
+	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/blob"
+	"github.com/seed93082962/agenthost/hub/blob/s3blob"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
 // blobs is a driver that the command closes.
 type blobs interface {
-	artifact.Driver
+	blob.Driver
 	io.Closer
 }
 
@@ -30,7 +30,7 @@ const credentialsTimeout = 10 * time.Second
 // openBlobs opens the store of files.
 func (s *settings) openBlobs(ctx context.Context, log *slog.Logger) (blobs, error) {
 	if path, ok := s.blobDir(); ok {
-		return artifact.OpenFolder(path)
+		return blob.OpenFolder(path)
 	}
 	cfg := s.bucket()
 	if cfg.AccessKeyID == "" {
@@ -76,10 +76,7 @@ func (s *settings) bucket() s3blob.Config {
 func checkTool(ctx context.Context, fileName, source string) (string, error) {
 	name, err := js.NameOf(ctx, js.Config{}, fileName, source)
 	if fault, ok := errors.AsType[*js.FileError](err); ok {
-		return "", api.ArtifactInvalid.New("The file is not a tool: " + api.Plain(fault.Reason) + ".")
-	}
-	if err != nil && ctx.Err() == nil {
-		return "", &api.Error{Code: api.Unavailable, Message: "The file cannot be checked now: the log of the hub has the reason.", Cause: err}
+		return "", &hub.NotToolError{Reason: fault.Reason}
 	}
 	return name, err
 }

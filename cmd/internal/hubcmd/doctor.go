@@ -19,8 +19,8 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/doctor"
+	"github.com/seed93082962/agenthost/hub/blob"
+	"github.com/seed93082962/agenthost/internal/doctor"
 )
 
 // doctor returns the command that checks the installation.
@@ -265,14 +265,14 @@ func (s *settings) blobsToRead(ctx context.Context, log *slog.Logger) (blobs, er
 	if !ok {
 		return s.openBlobs(ctx, log)
 	}
-	files, err := artifact.OpenFolderToRead(path)
+	files, err := blob.OpenFolderToRead(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nothing{&artifact.Memory{}}, nil // the first file creates it
+		return nothing{&blob.Memory{}}, nil // the first file creates it
 	}
 	return files, err
 }
 
 // nothing is a store without files.
-type nothing struct{ artifact.Driver }
+type nothing struct{ blob.Driver }
 
 func (nothing) Close() error { return nil }

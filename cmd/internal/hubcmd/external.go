@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/external"
 )
 
 const modeExternal = "external"
@@ -31,7 +30,7 @@ func (s *settings) checkMode() {
 		}
 	}
 	for _, admin := range s.Admins {
-		if external.CheckAdmin(admin) != nil {
+		if hub.CheckBootstrapAdmin(admin) != nil {
 			s.Fault(&s.Admins, "%q does not have the form org/username or org/sub:subject", admin)
 		}
 	}
@@ -43,7 +42,7 @@ func (s *settings) applyExternal(cfg *hub.Config) {
 		return
 	}
 	cfg.External, cfg.BootstrapAdmins = true, s.Admins
-	cfg.IdentityProvider = external.GlobalClient{
+	cfg.IdentityProvider = hub.IdentityProvider{
 		Issuer: s.IDPIssuer, ClientID: s.IDPClientID, ClientSecret: s.IDPSecret,
 		Cert:        strings.ReplaceAll(s.IDPCert, `\n`, "\n"), // one line in many environment files
 		GroupsClaim: s.IDPGroups,

@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/internal/syncdir"
 )
 

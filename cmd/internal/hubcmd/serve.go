@@ -12,14 +12,14 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/internal/httpserve"
+	"github.com/seed93082962/agenthost/internal/secret"
 )
 
 // open returns a hub with the settings. A nil addr means an offline hub, which serves no requests.
 // files are required unless it is offline. seen may be nil.
-func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Driver, seen *telemetry.Telemetry, log *slog.Logger) (*hub.Hub, error) {
+func (s *settings) open(ctx context.Context, addr net.Addr, files blob.Driver, seen *telemetry.Telemetry, log *slog.Logger) (*hub.Hub, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/deploy/process"
 )
 
@@ -140,7 +139,7 @@ type settings struct {
 
 	checkOnly    bool
 	getenv       func(string) string
-	authenticate func(*http.Request) (*api.Caller, error) // of a program that embeds the hub, or nil
+	authenticate func(*http.Request) (*hub.Caller, error) // of a program that embeds the hub, or nil
 }
 
 // databaseURL returns the URL of the database.

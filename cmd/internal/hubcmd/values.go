@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/usage"
 )
 
 const day = 24 * time.Hour
@@ -77,10 +76,10 @@ func (s *settings) artifactURL() string {
 }
 
 // prices are the prices of models by name.
-type prices map[string]usage.Price
+type prices map[string]hub.Price
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (p *prices) UnmarshalText(text []byte) (err error) {
-	*p, err = usage.ParsePrices(string(text))
+	*p, err = hub.ParsePrices(string(text))
 	return err
 }

@@ -1,0 +1,54 @@
+package api_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/internal/api"
+)
+
+// CONTRIBUTING lists the codes of all concerns, also of those that are not built yet.
+func TestContributingListsEveryCodeWithItsStatus(t *testing.T) {
+	text, err := os.ReadFile("../../../CONTRIBUTING.md")
+	require.NoError(t, err)
+	listed := map[string][]string{} // statuses by code
+	row := regexp.MustCompile(`(?m)^\| (\d{3}(?:, \d{3})*) \| (.+) \|$`)
+	for _, match := range row.FindAllStringSubmatch(string(text), -1) {
+		for code := range strings.SplitSeq(match[2], ", ") {
+			listed[strings.Trim(code, "`")] = strings.Split(match[1], ", ")
+		}
+	}
+	for _, code := range declaredCodes(t) {
+		require.True(t, slices.Contains(listed[string(code)], strconv.Itoa(code.Status())), "%s with status %d", code, code.Status())
+	}
+}
+
+// declaredCodes returns the constants of type Code.
+func declaredCodes(t *testing.T) (codes []api.Code) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "Code" && len(spec.Values) == 1 {
+			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			require.NoError(t, err)
+			codes = append(codes, api.Code(value))
+		}
+		return true
+	})
+	require.Greater(t, len(codes), 25)
+	return codes
+}

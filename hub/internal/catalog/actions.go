@@ -1,0 +1,122 @@
+package catalog
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/settings"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// The audit actions of agents. A detail lists every field that an entry of the action can contain,
+// and never a secret. Prompts are recorded by their hash and length.
+var (
+	actionCreateAgent = auditlog.Define[agentDetail]("agent.create")
+	actionUpdateAgent = auditlog.Define[agentUpdateDetail]("agent.update")
+	actionDeleteAgent = auditlog.Define[agentDetail]("agent.delete")
+	actionImportAgent = auditlog.Define[agentImportDetail]("agent.import")
+	actionBind        = auditlog.Define[bindDetail]("agent.bind")
+)
+
+type (
+	agentDetail struct {
+		ProviderID     string   `json:"providerId"`
+		Model          string   `json:"model"`
+		PermissionMode string   `json:"permissionMode"`
+		Sandbox        []string `json:"sandbox,omitempty"`
+		Settings       []string `json:"settings,omitempty"`
+		Enabled        bool     `json:"enabled"`
+		IsDefault      bool     `json:"isDefault"`
+		Tools          []string `json:"tools"`
+		Skills         []string `json:"skills"`
+		MCPs           []string `json:"mcps"`
+		Knowledge      []string `json:"knowledge"`
+	}
+	agentImportDetail struct {
+		ProviderID string   `json:"providerId"`
+		Model      string   `json:"model"`
+		Sandbox    []string `json:"sandbox,omitempty"`
+		Settings   []string `json:"settings,omitempty"`
+		Replaced   bool     `json:"replaced"` // an agent of the same name
+	}
+	agentUpdateDetail struct {
+		Title           *auditlog.Change[string]   `json:"title,omitempty"`
+		TitleEN         *auditlog.Change[string]   `json:"titleEn,omitempty"`
+		Description     *auditlog.Change[string]   `json:"description,omitempty"`
+		DescriptionEN   *auditlog.Change[string]   `json:"descriptionEn,omitempty"`
+		Icon            *auditlog.Change[string]   `json:"icon,omitempty"`
+		Enabled         *auditlog.Change[bool]     `json:"enabled,omitempty"`
+		IsDefault       *auditlog.Change[bool]     `json:"isDefault,omitempty"`
+		ProviderID      *auditlog.Change[string]   `json:"providerId,omitempty"`
+		Model           *auditlog.Change[string]   `json:"model,omitempty"`
+		SystemPrompt    *auditlog.Change[string]   `json:"systemPrompt,omitempty"` // hash and length
+		MaxTurns        *auditlog.Change[int]      `json:"maxTurns,omitempty"`
+		PermissionMode  *auditlog.Change[string]   `json:"permissionMode,omitempty"`
+		Sandbox         *auditlog.Change[[]string] `json:"sandbox,omitempty"`
+		AllowedTools    *auditlog.Change[[]string] `json:"allowedTools,omitempty"`
+		DisallowedTools *auditlog.Change[[]string] `json:"disallowedTools,omitempty"`
+		Subagents       *auditlog.Change[[]string] `json:"subagents,omitempty"` // names with hashes
+		SettingSources  *auditlog.Change[[]string] `json:"settingSources,omitempty"`
+		Access          *auditlog.Change[[]string] `json:"access,omitempty"`
+		Settings        *auditlog.Change[[]string] `json:"settings,omitempty"` // all others, such as "temperature: 0.5"
+	}
+	bindDetail struct {
+		Kind  string                     `json:"kind"` // tool, skill, mcp or knowledge
+		Items *auditlog.Change[[]string] `json:"items"`
+	}
+)
+
+// event returns the event of a change of the agent.
+func (a *Agent) event(caller api.Caller) auditlog.Event {
+	return caller.Event().WithTarget("agent", a.ID, a.Name)
+}
+
+func (a *Agent) detail() agentDetail {
+	return agentDetail{
+		ProviderID: a.ProviderID, Model: a.Model, PermissionMode: a.PermissionMode, Sandbox: settings.Recorded(settings.Lines(a.Sandbox)),
+		Settings: settings.Recorded(a.settingLines()), Enabled: a.Enabled, IsDefault: a.IsDefault, Tools: a.Tools, Skills: a.Skills, MCPs: a.MCPs, Knowledge: refNames(a.Knowledge),
+	}
+}
+
+// updatedAgent returns the changed fields without the bindings.
+func updatedAgent(from, to Agent) agentUpdateDetail {
+	return agentUpdateDetail{
+		Title: auditlog.Diff(from.Title, to.Title), TitleEN: auditlog.Diff(from.TitleEN, to.TitleEN),
+		Description: auditlog.Diff(from.Description, to.Description), DescriptionEN: auditlog.Diff(from.DescriptionEN, to.DescriptionEN),
+		Icon: auditlog.Diff(from.Icon, to.Icon), Enabled: auditlog.Diff(from.Enabled, to.Enabled), IsDefault: auditlog.Diff(from.IsDefault, to.IsDefault),
+		ProviderID: auditlog.Diff(from.ProviderID, to.ProviderID), Model: auditlog.Diff(from.Model, to.Model),
+		SystemPrompt: auditlog.Diff(settings.Summary(from.SystemPrompt), settings.Summary(to.SystemPrompt)), MaxTurns: auditlog.Diff(from.MaxTurns, to.MaxTurns),
+		PermissionMode: auditlog.Diff(from.PermissionMode, to.PermissionMode), AllowedTools: settings.Changed(from.AllowedTools, to.AllowedTools),
+		DisallowedTools: settings.Changed(from.DisallowedTools, to.DisallowedTools),
+		Sandbox:         settings.Changed(settings.Lines(from.Sandbox), settings.Lines(to.Sandbox)),
+		Subagents:       auditlog.Diff(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents)),
+		SettingSources:  auditlog.Diff(from.SettingSources, to.SettingSources),
+		Access:          settings.Changed(settings.Lines(from.Access), settings.Lines(to.Access)),
+		Settings:        settings.Changed(from.settingLines(), to.settingLines()),
+	}
+}
+
+// subagentSummaries identifies subagents without their prompts.
+func subagentSummaries(all map[string]agent.Subagent) []string {
+	list := make([]string, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		text, _ := json.Marshal(all[name])
+		list = append(list, name+" "+settings.Summary(string(text)))
+	}
+	return list
+}
+
+// settingLines returns the settings of the runtime and of the deployment that have no field in a
+// detail.
+func (a *Agent) settingLines() []string {
+	lines := settings.Lines(settings.Replace(a.withoutColumns(), func(_, value string) string { return settings.Summary(value) }))
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "id: " || line == "model: " })
+	for _, line := range settings.Lines(a.Deployment) {
+		lines = append(lines, "deployment."+line)
+	}
+	slices.Sort(lines)
+	return lines
+}

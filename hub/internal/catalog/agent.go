@@ -1,0 +1,326 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/settings"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// Agent is an agent with its definition. It contains no secret.
+type Agent struct {
+	ID string `json:"id"`
+	Definition
+
+	ContentHash string   `json:"contentHash"`
+	Version     int64    `json:"version"`
+	CreatedAt   api.Time `json:"createdAt"`
+	UpdatedAt   api.Time `json:"updatedAt"`
+
+	shownHash string // ContentHash for members, of an agent in a snapshot
+}
+
+// Definition is what administrators define of an agent.
+type Definition struct {
+	Name          string `json:"name"` // the id of the agent in the runtime, unique in the tenant
+	Title         string `json:"title"`
+	TitleEN       string `json:"titleEn,omitempty"`
+	DescriptionEN string `json:"descriptionEn,omitempty"`
+	Icon          string `json:"icon,omitempty"`
+	Enabled       bool   `json:"enabled"`
+	IsDefault     bool   `json:"isDefault"` // of at most one agent of the tenant
+	ProviderID    string `json:"providerId"`
+
+	// Agent has the settings of the runtime, with its rules. The name and the title are in the
+	// fields above, and the agent refers to its provider, tools, skills, MCP servers and knowledge:
+	// their fields are empty.
+	agent.Agent
+
+	Tools     []string       `json:"tools"`
+	Skills    []string       `json:"skills"`
+	MCPs      []string       `json:"mcps"`
+	Knowledge []KnowledgeRef `json:"knowledge"`
+
+	Access Access `json:"access,omitzero"` // not shown to members
+
+	Deployment agent.Deployment `json:"deployment,omitzero"`
+}
+
+// MarshalJSON encodes texts and lists also if they are empty.
+func (a Agent) MarshalJSON() ([]byte, error) {
+	type plain Agent
+	var env map[string]string // requests have the values as they are too
+	if a.CommandEnv != nil {
+		env = make(map[string]string, len(a.CommandEnv))
+		for name, value := range a.CommandEnv {
+			env[name] = string(value)
+		}
+	}
+	return httpapi.Marshal(struct {
+		plain
+		Description  string   `json:"description"`
+		SystemPrompt string   `json:"systemPrompt"`
+		AllowedTools []string `json:"allowedTools"` // null: every tool
+
+		CommandEnv map[string]string `json:"commandEnv,omitzero"`
+	}{plain(a), a.Description, a.SystemPrompt, a.AllowedTools, env})
+}
+
+// forRuntime returns the agent as the runtime has it, with a provider and MCP servers that only
+// exist.
+func (d *Definition) forRuntime() agent.Agent {
+	a := d.Agent
+	a.ID = d.Name
+	a.Name = d.Title
+	a.Provider = agent.Provider{Protocol: agent.ProtocolDemo}
+	if len(a.Subagents) == 0 {
+		a.Subagents = nil
+	}
+	a.MCPServers = nil
+	for _, name := range d.MCPs {
+		if a.MCPServers == nil {
+			a.MCPServers = map[string]agent.MCPServer{}
+		}
+		a.MCPServers[name] = agent.MCPServer{Transport: agent.TransportStdio, Command: "c"}
+	}
+	return a
+}
+
+// KnowledgeRef is a knowledge set that an agent uses. Description replaces that of the knowledge
+// set for this agent, unless it is empty.
+type KnowledgeRef struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+}
+
+// UnmarshalJSON also accepts a string, which is the name.
+func (k *KnowledgeRef) UnmarshalJSON(data []byte) error {
+	*k = KnowledgeRef{}
+	if len(data) > 0 && data[0] == '"' {
+		return jsonlimit.Unmarshal(data, &k.Name)
+	}
+	type plain KnowledgeRef
+	return jsonlimit.Unmarshal(data, (*plain)(k))
+}
+
+var errNoAgent = api.NotFound.New("There is no such agent.")
+
+// CreateAgent creates an agent. It fails with api.NameTaken.
+func (s *Service) CreateAgent(ctx context.Context, caller api.Caller, in AgentInput) (Agent, error) {
+	fields := api.Fields{}
+	input := in.checked("", fields)
+	var a Agent
+	err := s.change(ctx, caller, func(tx *store.Tx) error {
+		a = Agent{Definition: input}
+		if err := s.insert(ctx, tx, &a, maps.Clone(fields)); err != nil {
+			return typed(err, in.faults)
+		}
+		tx.Record(actionCreateAgent.Record(a.event(caller), a.detail()))
+		return nil
+	})
+	return a, err
+}
+
+// typed returns invalid fields as the error of a form, see [settings.Err], and other errors
+// unchanged.
+func typed(err, decoded error) error {
+	if fields, ok := errors.AsType[api.Fields](err); ok {
+		return settings.Err(fields, decoded)
+	}
+	return err
+}
+
+// insert stores a new agent with its bindings. It fails with the fields and the faults that it
+// adds.
+func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, fields api.Fields) error {
+	a.ID, a.Version = ids.New(), 1
+	a.CreatedAt, a.UpdatedAt = api.Time(tx.Now), api.Time(tx.Now)
+	before := Agent{}
+	a.keepBindings(before)
+	if a.Access.isZero() {
+		a.Access = everyone()
+	}
+	if err := s.checkReferences(ctx, tx, before, a, fields); err != nil {
+		return err
+	}
+	taken, err := exists(ctx, tx, "agents", tx.Caller.TenantID, a.Name)
+	if err != nil {
+		return err
+	}
+	if taken {
+		return api.NameTaken.New("There is an agent " + a.Name + ": choose another name.")
+	}
+	if err := a.clearDefault(ctx, tx); err != nil {
+		return err
+	}
+	if err := insertRow(ctx, tx, "agents", a.written()); err != nil {
+		return err
+	}
+	return s.writeBindings(ctx, tx, before, a)
+}
+
+// writeBindings stores the bindings of an agent that was stored in place of before, checks the
+// quota of the tenant, and sets the content hash.
+func (s *Service) writeBindings(ctx context.Context, tx *store.Tx, before Agent, a *Agent) error {
+	if err := replaceBindings(ctx, tx, before, *a); err != nil {
+		return err
+	}
+	if agentSize(a) > agentSize(&before) {
+		if err := s.CheckRoom(ctx, tx.Tx, tx.Caller.TenantID); err != nil {
+			return err
+		}
+	}
+	return a.hash(ctx, s, tx)
+}
+
+// UpdateAgent replaces the configuration of an agent. Bindings that the input does not contain are
+// unchanged. expected is the version that the caller has read, or nil. The error is api.NotFound,
+// or api.PreconditionFailed for another version.
+func (s *Service) UpdateAgent(ctx context.Context, caller api.Caller, name string, expected *int64, in AgentInput) (Agent, error) {
+	fields := api.Fields{}
+	input := in.checked(name, fields)
+	a, err := s.edit(ctx, caller, name, expected, fields, func(Agent) Agent { return Agent{Definition: input} })
+	return a, typed(err, in.faults)
+}
+
+// edit stores what do returns for an agent. Without a difference, nothing is stored. It fails with
+// the fields and further faults.
+func (s *Service) edit(ctx context.Context, caller api.Caller, name string, expected *int64, fields api.Fields,
+	do func(before Agent) Agent) (a Agent, err error) {
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
+		before, err := readAgent(ctx, tx, caller.TenantID, name)
+		if err != nil {
+			return err
+		}
+		if err := store.CheckVersion(expected, before.Version); err != nil {
+			return err
+		}
+		a = do(before)
+		if err := s.replace(ctx, tx, before, &a, maps.Clone(fields)); err != nil {
+			return err
+		}
+		if a.Version == before.Version {
+			return store.ErrUnchanged
+		}
+		if detail := updatedAgent(before, a); detail != (agentUpdateDetail{}) {
+			tx.Record(actionUpdateAgent.Record(a.event(caller), detail))
+		}
+		recordBindings(tx, before, a)
+		return nil
+	})
+	return a, err
+}
+
+// replace stores a in place of before. It changes nothing if they are equal.
+func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Agent, fields api.Fields) error {
+	a.ID, a.Version = before.ID, before.Version
+	a.CreatedAt, a.UpdatedAt = before.CreatedAt, before.UpdatedAt
+	a.keepBindings(before)
+	if a.Access.isZero() {
+		a.Access = before.Access
+	}
+	if err := s.checkReferences(ctx, tx, before, a, fields); err != nil {
+		return err
+	}
+	if reflect.DeepEqual(before, *a) {
+		return a.hash(ctx, s, tx)
+	}
+	if err := a.clearDefault(ctx, tx); err != nil {
+		return err
+	}
+	a.Version, a.UpdatedAt = a.Version+1, api.Time(tx.Now)
+	if err := updateRow(ctx, tx, "agents", a.written()); err != nil {
+		return err
+	}
+	return s.writeBindings(ctx, tx, before, a)
+}
+
+// clearDefault makes a the only default agent, if it is one.
+func (a *Agent) clearDefault(ctx context.Context, tx *store.Tx) error {
+	if !a.IsDefault {
+		return nil
+	}
+	former, err := clearDefault(ctx, tx, tx.Caller.TenantID, a.ID, tx.Now)
+	for _, f := range former {
+		tx.Record(actionUpdateAgent.Record(f.event(tx.Caller), agentUpdateDetail{IsDefault: auditlog.Diff(true, false)}))
+	}
+	return err
+}
+
+// DeleteAgent deletes an agent. expected is the version that the caller has read, or nil. It fails
+// with api.NotFound, with api.PreconditionFailed for another version, with api.AgentDeployed, and
+// with api.Conflict if scenes use it.
+func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name string, expected *int64) error {
+	return s.change(ctx, caller, func(tx *store.Tx) error {
+		if err := s.LockAgent(ctx, tx.Tx, caller.TenantID, name); err != nil { // a deploy locks it too
+			return err
+		}
+		a, err := readAgent(ctx, tx, caller.TenantID, name)
+		if err != nil {
+			return err
+		}
+		if err := store.CheckVersion(expected, a.Version); err != nil {
+			return err
+		}
+		deployed, err := s.cfg.Deployed(ctx, tx.Tx, caller.TenantID, name)
+		if err != nil {
+			return err
+		}
+		if deployed {
+			return api.AgentDeployed
+		}
+		scenes, err := scenesOfAgent(ctx, tx, caller.TenantID, name)
+		if err != nil {
+			return err
+		}
+		if len(scenes) > 0 {
+			return &api.Error{
+				Code: api.Conflict, Message: "Scenes use this agent: delete the scenes in data.scenes first.", Data: map[string][]string{"scenes": scenes},
+			}
+		}
+		tx.Record(actionDeleteAgent.Record(a.event(caller), a.detail()))
+		if err := deleteRow(ctx, tx, "agents", a.ID); err != nil {
+			return err
+		}
+		return s.cfg.Deleted(ctx, tx, name)
+	})
+}
+
+// checkReferences reserves the provider of a, and fails with the fields and whatever a refers to
+// that does not exist. What the agent before referred to exists.
+func (s *Service) checkReferences(ctx context.Context, tx *store.Tx, before Agent, a *Agent, fields api.Fields) error {
+	switch err := s.cfg.Providers.Reserve(ctx, tx.Tx, tx.Caller.TenantID, a.ProviderID); {
+	case errors.Is(err, api.NotFound):
+		fields.Add("providerId", quote(a.ProviderID)+" does not exist")
+	case err != nil:
+		return err
+	}
+	for _, b := range bindings {
+		known := refNames(b.refs(&before))
+		for i, name := range refNames(b.refs(a)) {
+			if slices.Contains(known, name) || b.kind == kindTool && s.Tools.builtinNamed(name) != nil {
+				continue
+			}
+			found, err := exists(ctx, tx, b.table, tx.Caller.TenantID, name)
+			if err != nil {
+				return err
+			}
+			if !found {
+				fields.Add(index(b.table, i), quote(name)+" does not exist")
+			}
+		}
+	}
+	definition := a.forRuntime()
+	settings.AddFaults(fields, definition.Check())
+	return fields.Err()
+}

@@ -1,0 +1,194 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"slices"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// columns returns the columns of an agent without its bindings.
+func (a *Agent) columns() []column {
+	return []column{
+		{"id", &a.ID}, {"settings", settingsField{a}}, // which are read before those with a column
+		{"name", &a.Name}, {"title", &a.Title}, {"title_en", &a.TitleEN}, {"description", &a.Description},
+		{"description_en", &a.DescriptionEN}, {"icon", &a.Icon}, {"enabled", &a.Enabled}, {"is_default", &a.IsDefault},
+		{"provider_id", &a.ProviderID}, {"model", &a.Model}, {"system_prompt", &a.SystemPrompt}, {"max_turns", &a.MaxTurns},
+		{"permission_mode", &a.PermissionMode}, {"allowed_tools", db.JSON{V: &a.AllowedTools, Zero: nil}},
+		{"disallowed_tools", db.JSON{V: &a.DisallowedTools, Zero: "[]"}}, {"subagents", db.JSON{V: &a.Subagents, Zero: "{}"}},
+		{"setting_sources", db.JSON{V: &a.SettingSources, Zero: "[]"}}, {"sandbox", db.JSON{V: &a.Sandbox, Zero: ""}},
+		{"access", db.JSON{V: &a.Access, Zero: ""}}, {"deployment", db.JSON{V: &a.Deployment, Zero: ""}}, {"version", &a.Version}, {"created_at", &a.CreatedAt}, {"updated_at", &a.UpdatedAt},
+	}
+}
+
+// withoutColumns returns the settings that have no column of their own.
+func (a *Agent) withoutColumns() agent.Agent {
+	rest := a.Agent
+	rest.Description = ""
+	rest.Model = ""
+	rest.SystemPrompt = ""
+	rest.PermissionMode = ""
+	rest.MaxTurns = 0
+	rest.AllowedTools, rest.DisallowedTools, rest.SettingSources = nil, nil, nil
+	rest.Subagents = nil
+	rest.Sandbox = agent.Sandbox{}
+	return rest
+}
+
+// settingsField is stored as the JSON of the settings of an agent that have no column.
+type settingsField struct{ a *Agent }
+
+func (f settingsField) Value() (driver.Value, error) {
+	rest := f.a.withoutColumns()
+	return db.JSON{V: &rest, Zero: ""}.Value()
+}
+
+func (f settingsField) Scan(src any) error {
+	f.a.Agent = agent.Agent{}
+	return db.JSON{V: &f.a.Agent, Zero: ""}.Scan(src)
+}
+
+// written returns the columns of an agent with those that are only written.
+func (a *Agent) written() []column {
+	search, bytes := searchText(a.Name, a.Title), agentSize(a)
+	return append(a.columns(), column{"search", &search}, column{"bytes", &bytes})
+}
+
+// scanAgent reads an agent without bindings and hash.
+func scanAgent(row db.Scanner) (a Agent, err error) {
+	err = scanRow(row, a.columns())
+	if a.Access.isZero() {
+		a.Access = everyone() // of an earlier version
+	}
+	return a, err
+}
+
+// agentsOf returns the agents of a tenant by name, with their bindings. With a name, it returns
+// only that agent.
+func agentsOf(ctx context.Context, q db.Querier, tenantID, name string) ([]Agent, error) {
+	all, err := db.Collect(ctx, q, "read agents", scanAgent, `SELECT `+namesOf(new(Agent).columns())+` FROM agents
+		WHERE tenant_id = $1 AND ($2 = '' OR name = $2) ORDER BY name`, tenantID, name)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	id := ""
+	if name != "" {
+		id = all[0].ID
+	}
+	return all, readBindings(ctx, q, tenantID, id, all)
+}
+
+// readAgent returns an agent with its bindings, or api.NotFound.
+func readAgent(ctx context.Context, q db.Querier, tenantID, name string) (Agent, error) {
+	if name == "" {
+		return Agent{}, errNoAgent
+	}
+	all, err := agentsOf(ctx, q, tenantID, name)
+	if err != nil {
+		return Agent{}, err
+	}
+	if len(all) == 0 {
+		return Agent{}, errNoAgent
+	}
+	return all[0], nil
+}
+
+// clearDefault makes every agent but one not the default, and returns those that were.
+func clearDefault(ctx context.Context, tx *store.Tx, tenantID, exceptID string, now time.Time) ([]Agent, error) {
+	return db.Collect(ctx, tx, "clear default agent", scanAgent, `UPDATE agents SET is_default = FALSE, version = version + 1, updated_at = $3
+		WHERE tenant_id = $1 AND id <> $2 AND is_default RETURNING `+namesOf(new(Agent).columns()), tenantID, exceptID, db.Micros(now))
+}
+
+// AgentsOfProvider returns the names of the agents that use a provider, which must not be deleted
+// then.
+func (s *Service) AgentsOfProvider(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error) {
+	return db.Values[string](ctx, tx, "read agents of provider",
+		`SELECT name FROM agents WHERE tenant_id = $1 AND provider_id = $2 ORDER BY name`, tenantID, providerID)
+}
+
+// LockAgent prevents that an agent is deleted until the transaction ends. It fails with
+// api.NotFound if the tenant has no such agent. It does not authorize.
+func (s *Service) LockAgent(ctx context.Context, tx *sql.Tx, tenantID, name string) error {
+	n, err := db.Affected(ctx, tx, "lock agent", `UPDATE agents SET name = name WHERE tenant_id = $1 AND name = $2`, tenantID, name)
+	if err == nil && n == 0 {
+		err = errNoAgent
+	}
+	return err
+}
+
+// AgentEnabled reports whether an agent is enabled. It fails with api.NotFound if the tenant of the
+// caller has no such agent, or the caller has no access to it. A caller without a user is the hub.
+func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name string) (enabled bool, err error) {
+	access := everyone()
+	err = s.store.Read().QueryRowContext(ctx, `SELECT enabled, access FROM agents WHERE tenant_id = $1 AND name = $2`, caller.TenantID, name).
+		Scan(&enabled, db.JSON{V: &access, Zero: ""})
+	if err == nil && !access.permits(caller) {
+		return false, errNoAgent
+	}
+	return enabled, db.WrapOne("read agent", err, errNoAgent)
+}
+
+// readBindings sets the bindings of agents of a tenant. With the id of an agent, it reads only its
+// bindings.
+func readBindings(ctx context.Context, q db.Querier, tenantID, agentID string, agents []Agent) error {
+	type bound struct {
+		agentID string
+		kind    kind
+	}
+	refs := map[bound][]KnowledgeRef{}
+	_, err := db.Collect(ctx, q, "read bindings", func(row db.Scanner) (key bound, err error) {
+		var ref KnowledgeRef
+		err = row.Scan(&key.agentID, &key.kind, &ref.Name, &ref.Description)
+		refs[key] = append(refs[key], ref)
+		return key, err
+	}, `SELECT agent_id, kind, name, description FROM agent_bindings
+		WHERE tenant_id = $1 AND ($2 = '' OR agent_id = $2) ORDER BY agent_id, kind, position`, tenantID, agentID)
+	for i := range agents {
+		for _, b := range bindings {
+			b.set(&agents[i], refs[bound{agents[i].ID, b.kind}])
+		}
+	}
+	return err
+}
+
+// replaceBindings stores the bindings of an agent whose kinds differ from those before.
+func replaceBindings(ctx context.Context, tx *store.Tx, before, after Agent) error {
+	for _, b := range bindings {
+		refs := b.refs(&after)
+		if slices.Equal(b.refs(&before), refs) {
+			continue
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM agent_bindings WHERE tenant_id = $1 AND agent_id = $2 AND kind = $3`,
+			tx.Caller.TenantID, after.ID, string(b.kind))
+		if err != nil {
+			return db.Wrap("delete bindings", err)
+		}
+		for position, ref := range refs {
+			_, err := tx.ExecContext(ctx, `INSERT INTO agent_bindings (tenant_id, agent_id, kind, name, position, description)
+				VALUES ($1, $2, $3, $4, $5, $6)`, tx.Caller.TenantID, after.ID, string(b.kind), ref.Name, position, ref.Description)
+			if err != nil {
+				return db.Wrap("insert binding", err)
+			}
+		}
+	}
+	return nil
+}
+
+// agentsBound returns the names of the agents that are bound to a component, sorted.
+func agentsBound(ctx context.Context, q db.Querier, tenantID string, k kind, name string) ([]string, error) {
+	return db.Values[string](ctx, q, "read bound agents", `SELECT a.name FROM agent_bindings b
+		JOIN agents a ON a.tenant_id = b.tenant_id AND a.id = b.agent_id
+		WHERE b.tenant_id = $1 AND b.kind = $2 AND b.name = $3 ORDER BY a.name`, tenantID, string(k), name)
+}
+
+// scenesOfAgent returns the names of the scenes of an agent.
+func scenesOfAgent(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error) {
+	return db.Values[string](ctx, q, "read scenes of agent",
+		`SELECT name FROM scenes WHERE tenant_id = $1 AND agent_name = $2 ORDER BY name`, tenantID, agentName)
+}

@@ -1,0 +1,294 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/settings"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// MCP is a server of the Model Context Protocol, with the settings of the runtime and by its rules.
+// Secrets are [settings.Masked], in responses for the stored value and in requests to keep it.
+type MCP struct {
+	Component
+	agent.MCPServer
+
+	Enabled bool `json:"enabled"`
+}
+
+// MarshalJSON encodes the fields of all three parts in one object. The server encodes its durations
+// itself.
+func (v MCP) MarshalJSON() ([]byte, error) {
+	common, err := httpapi.Marshal(v.Component)
+	if err != nil {
+		return nil, err
+	}
+	server, err := httpapi.Marshal(v.MCPServer)
+	if err != nil {
+		return nil, err
+	}
+	joined := append(common[:len(common)-1], ',')
+	joined = append(joined, server[1:len(server)-1]...)
+	return fmt.Appendf(joined, `,"enabled":%t}`, v.Enabled), nil
+}
+
+// MCPInput is an MCP server. Without a title, the title is the name. It is enabled by default.
+type MCPInput struct {
+	Name        string `json:"name"` // of an existing server, "" or its name
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	agent.MCPServer
+
+	Enabled *bool `json:"enabled"`
+
+	faults error // of a body
+}
+
+// UnmarshalJSON decodes a form. Its faults are those of all fields.
+func (in *MCPInput) UnmarshalJSON(data []byte) error {
+	type plain MCPInput
+	*in = MCPInput{}
+	in.faults = agent.DecodeForm(data, (*plain)(in))
+	return settings.NotObject(in.faults)
+}
+
+const (
+	maxCommand = 4096
+	maxPairs   = 100
+	maxValue   = 32 << 10 // of an environment or a header
+	maxValues  = 64 << 10 // of all arguments and secrets with their names
+)
+
+func (in MCPInput) apply(fields api.Fields, v *MCP) error {
+	settings.AddFaults(fields, in.faults)
+	v.Name = checkedName(fields, v.Name, in.Name, "one", checkServerName)
+	v.Title = fields.Line("title", in.Title, 0, maxTitle)
+	v.Description = fields.Text("description", in.Description, 0, maxDescription)
+	v.MCPServer = in.MCPServer
+	v.Command = fields.Line("command", in.Command, 0, maxCommand)
+	v.Args = checkArgs(fields, in.Args)
+	v.Env = checkPairs(fields, "env", in.Env)
+	v.CWD = fields.Line("cwd", in.CWD, 0, maxCommand)
+	v.Sandbox = checkSandbox(fields, in.Sandbox)
+	v.URL = fields.Line("url", in.URL, 0, maxCommand)
+	v.Headers = checkPairs(fields, "headers", in.Headers)
+	v.Enabled = in.Enabled == nil || *in.Enabled
+	if text, err := json.Marshal(settings.Mask(v.withoutColumns())); err != nil || len(text) > maxValues {
+		fields.Add("server", fmt.Sprintf("must have at most %d bytes of settings", maxValues))
+	}
+	checkServer(fields, "server", v.MCPServer, "")
+	return in.faults
+}
+
+var (
+	actionCreateMCP = auditlog.Define[mcpDetail]("agent.create_mcp")
+	actionUpdateMCP = auditlog.Define[mcpUpdateDetail]("agent.update_mcp")
+	actionDeleteMCP = auditlog.Define[mcpDetail]("agent.delete_mcp")
+)
+
+// Arguments and addresses may contain secrets: they are recorded by hash and length.
+type (
+	mcpDetail struct {
+		Transport string   `json:"transport"`
+		Command   string   `json:"command"`
+		CWD       string   `json:"cwd,omitempty"`
+		Sandbox   []string `json:"sandbox,omitempty"`
+		Settings  []string `json:"settings,omitempty"`
+		Env       []string `json:"env"`     // names
+		Headers   []string `json:"headers"` // names
+		Enabled   bool     `json:"enabled"`
+	}
+	mcpUpdateDetail struct {
+		Title       *auditlog.Change[string]   `json:"title,omitempty"`
+		Description *auditlog.Change[string]   `json:"description,omitempty"`
+		Transport   *auditlog.Change[string]   `json:"transport,omitempty"`
+		Command     *auditlog.Change[string]   `json:"command,omitempty"`
+		Args        *auditlog.Change[string]   `json:"args,omitempty"`
+		CWD         *auditlog.Change[string]   `json:"cwd,omitempty"`
+		Sandbox     *auditlog.Change[[]string] `json:"sandbox,omitempty"`
+		Settings    *auditlog.Change[[]string] `json:"settings,omitempty"` // all others of the runtime
+		URL         *auditlog.Change[string]   `json:"url,omitempty"`
+		Env         *auditlog.Change[[]string] `json:"env,omitempty"`
+		Headers     *auditlog.Change[[]string] `json:"headers,omitempty"`
+		Values      []string                   `json:"values,omitempty"` // names whose value was replaced, such as env.TOKEN
+		Enabled     *auditlog.Change[bool]     `json:"enabled,omitempty"`
+	}
+)
+
+func updatedMCP(from, to MCP) mcpUpdateDetail {
+	return mcpUpdateDetail{
+		Title: auditlog.Diff(from.Title, to.Title), Description: auditlog.Diff(from.Description, to.Description),
+		Transport: auditlog.Diff(from.Transport, to.Transport), Command: auditlog.Diff(from.Command, to.Command), CWD: auditlog.Diff(from.CWD, to.CWD),
+		Sandbox: settings.Changed(settings.Lines(from.Sandbox), settings.Lines(to.Sandbox)),
+		Args:    auditlog.Diff(settings.Summary(strings.Join(from.Args, "\n")), settings.Summary(strings.Join(to.Args, "\n"))), URL: auditlog.Diff(settings.Summary(settings.Mask(from.MCPServer).URL), settings.Summary(settings.Mask(to.MCPServer).URL)),
+		Env: auditlog.Diff(names(from.Env), names(to.Env)), Headers: auditlog.Diff(names(from.Headers), names(to.Headers)),
+		Values: settings.Replaced(from.MCPServer, to.MCPServer), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
+		Settings: settings.Changed(from.settingLines(), to.settingLines()),
+	}
+}
+
+// settingLines returns the settings that have no column and no field in a detail.
+func (v *MCP) settingLines() []string {
+	lines := settings.Lines(settings.Mask(v.withoutColumns()))
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "transport: " })
+}
+
+func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
+	detail := func(_, v MCP) mcpDetail {
+		return mcpDetail{
+			Transport: v.Transport, Command: v.Command, CWD: v.CWD, Sandbox: settings.Recorded(settings.Lines(v.Sandbox)),
+			Settings: settings.Recorded(v.settingLines()), Env: names(v.Env), Headers: names(v.Headers), Enabled: v.Enabled,
+		}
+	}
+	return &Components[MCP, MCPInput, *MCP]{
+		s: s, kind: kindMCP, table: "mcps", order: "name", path: "/api/v1/admin/mcps",
+		none: api.NotFound.New("There is no such MCP server."), inUse: api.InUse,
+		columns: func(v *MCP) []column {
+			return v.columns(column{"settings", serverSettings{v}}, column{"secrets", serverSecrets{v}}, // before those with a column
+				column{"transport", &v.Transport}, column{"command", &v.Command}, column{"args", db.JSON{V: &v.Args, Zero: "[]"}},
+				column{"env", db.JSON{V: &v.Env, Zero: "{}"}}, column{"cwd", &v.CWD},
+				column{"sandbox", db.JSON{V: &v.Sandbox, Zero: ""}}, column{"url", serverURL{v}},
+				column{"headers", db.JSON{V: &v.Headers, Zero: "{}"}}, column{"enabled", &v.Enabled})
+		},
+		prepare: func(_ context.Context, tx *store.Tx, before MCP, v *MCP) error {
+			return s.seal(tx.Caller.TenantID, v, before)
+		},
+		show: func(_ context.Context, all []MCP, _ bool) error {
+			for i := range all {
+				all[i].MCPServer = settings.Mask(withoutEmpty(all[i].MCPServer))
+			}
+			return nil
+		},
+		content: MCP.content,
+		create:  recordOf(actionCreateMCP, detail), update: recordOf(actionUpdateMCP, updatedMCP), remove: recordOf(actionDeleteMCP, detail),
+	}
+}
+
+// content is what agents run of the server, without its values. A server without cwd and sandbox
+// has that of versions that do not have the fields.
+func (v MCP) content() ([]any, error) {
+	content := []any{v.Transport, v.Command, v.Args, settings.Mask(v.MCPServer).URL, names(v.Env), names(v.Headers), v.Enabled}
+	sandbox, err := db.JSON{V: &v.Sandbox, Zero: ""}.Value()
+	switch {
+	case sandbox != "":
+		content = append(content, v.CWD, sandbox)
+	case v.CWD != "":
+		content = append(content, v.CWD)
+	}
+	if rest := settings.Mask(v.withoutColumns()); !reflect.ValueOf(rest).IsZero() {
+		content = append(content, rest)
+	}
+	return content, err
+}
+
+// withoutEmpty returns a server with nil in place of empty lists and maps.
+func withoutEmpty(s agent.MCPServer) agent.MCPServer {
+	if len(s.Args) == 0 {
+		s.Args = nil
+	}
+	if len(s.Env) == 0 {
+		s.Env = nil
+	}
+	if len(s.Headers) == 0 {
+		s.Headers = nil
+	}
+	return s
+}
+
+// The names and values of header fields (RFC 9110, sections 5.1 and 5.5), without obsolete text.
+var (
+	headerName  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$")
+	headerValue = regexp.MustCompile(`^[\t -~]*$`)
+)
+
+// checkServerName checks a name by the runtime's rule for the names of MCP servers.
+func checkServerName(fields api.Fields, field, name string) {
+	if len(name) == 0 || len(name) > 63 {
+		fields.Add(field, "must have 1 to 63 characters")
+		return
+	}
+	checkServer(fields, name, agent.MCPServer{Transport: agent.TransportStdio, Command: "c"}, field)
+}
+
+// checkServer checks a server by the rules of the runtime. The names of the faults are those of the
+// fields of the server, or field if that is not empty.
+func checkServer(fields api.Fields, name string, server agent.MCPServer, field string) {
+	probe := agent.Agent{
+		ID: "a", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}, MCPServers: map[string]agent.MCPServer{name: server},
+	}
+	faults, _ := errors.AsType[agent.Faults](probe.Validate())
+	unusable, _ := errors.AsType[agent.Faults](probe.Check())
+	for _, f := range slices.Concat(faults, unusable) {
+		key := field
+		if key == "" {
+			key = strings.TrimPrefix(f.Key, "mcpServers."+name+".")
+		}
+		fields.Add(key, f.Message)
+	}
+}
+
+func checkArgs(fields api.Fields, args []string) []string {
+	if len(args) > maxList {
+		fields.Add("args", fmt.Sprintf("must have at most %d elements", maxList))
+		return nil
+	}
+	for i, arg := range args {
+		if len(arg) > maxCommand || strings.ContainsRune(arg, 0) {
+			fields.Add(index("args", i), fmt.Sprintf("must have at most %d bytes, and not U+0000", maxCommand))
+		}
+	}
+	return append([]string{}, args...)
+}
+
+// checkPairs checks an environment or headers, and returns a copy with canonical names of headers.
+// Messages never contain a value.
+func checkPairs(fields api.Fields, field string, pairs map[string]agent.Secret) map[string]agent.Secret {
+	if len(pairs) > maxPairs {
+		fields.Add(field, fmt.Sprintf("must have at most %d elements", maxPairs))
+		return nil
+	}
+	checked := make(map[string]agent.Secret, len(pairs))
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
+		value, at := string(pairs[name]), field+"."+name
+		isHeader := field == "headers"
+		if isHeader && !headerName.MatchString(name) || !isHeader && !validVariable(name) {
+			fields.Add(field, quote(name)+" is not a valid name")
+			continue
+		}
+		if isHeader {
+			name = http.CanonicalHeaderKey(name)
+		}
+		if len(value) > maxValue || strings.ContainsRune(value, 0) || isHeader && !headerValue.MatchString(value) {
+			fields.Add(at, fmt.Sprintf("must have at most %d bytes and no control characters", maxValue))
+		}
+		if _, repeated := checked[name]; repeated {
+			fields.Add(at, "must not occur twice")
+		}
+		checked[name] = agent.Secret(value)
+	}
+	return checked
+}
+
+// validVariable reports whether name can be that of an environment variable.
+func validVariable(name string) bool {
+	return name != "" && len(name) <= maxTitle && !strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || c == '=' })
+}
+
+// names returns the names of an environment or of headers, sorted.
+func names(pairs map[string]agent.Secret) []string {
+	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(pairs))))
+}

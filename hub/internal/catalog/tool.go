@@ -1,0 +1,291 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/filesafe"
+	"github.com/seed93082962/agenthost/hub/blob"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// MaxToolFile is the largest file of a custom tool, in bytes.
+const MaxToolFile = 5 << 20
+
+// Sources of tools.
+const (
+	sourceBuiltin = "builtin"
+	sourceCustom  = "custom"
+)
+
+// Tool is a tool that agents can use. The file, the version and the times are those of custom
+// tools.
+type Tool struct {
+	Component
+
+	DescriptionEN string `json:"descriptionEn"`
+	Source        string `json:"source"` // builtin or custom
+	Status        string `json:"status"` // ready or missing
+	FileName      string `json:"fileName,omitempty"`
+	Hash          string `json:"hash,omitempty"` // sha256:<hex>
+	Size          int64  `json:"size,omitempty"` // bytes
+}
+
+func (v Tool) file() artifact.Ref { return fileOf(artifact.Tools, v.FileName, v.Hash, v.Size) }
+
+// ToolInput has the fields of a tool that are not read from its file. A nil field is not changed.
+// Without a title, the title is the name.
+type ToolInput struct {
+	Title         *string `json:"title"`
+	Description   *string `json:"description"`
+	DescriptionEN *string `json:"descriptionEn"`
+}
+
+func (in ToolInput) apply(fields api.Fields, v *Tool) error {
+	v.Title = textField(fields.Line, "title", in.Title, v.Title, maxTitle)
+	v.Description = textField(fields.Text, "description", in.Description, v.Description, maxDescription)
+	v.DescriptionEN = textField(fields.Text, "descriptionEn", in.DescriptionEN, v.DescriptionEN, maxDescription)
+	return nil
+}
+
+// textField returns the checked value of a field, or its old value if the input has none.
+func textField(check func(field, value string, least, most int) string, name string, value *string, old string, most int) string {
+	if value == nil {
+		return old
+	}
+	return check(name, *value, 0, most)
+}
+
+var (
+	actionCreateTool  = auditlog.Define[fileDetail]("agent.create_tool")
+	actionUpdateTool  = auditlog.Define[toolUpdateDetail]("agent.update_tool")
+	actionReplaceTool = auditlog.Define[fileReplaceDetail]("agent.replace_file_tool")
+	actionDeleteTool  = auditlog.Define[fileDetail]("agent.delete_tool")
+)
+
+type (
+	fileDetail struct {
+		FileName string `json:"fileName"`
+		Hash     string `json:"hash"`
+		Size     int64  `json:"size"`
+	}
+	fileReplaceDetail struct {
+		FileName *auditlog.Change[string] `json:"fileName,omitempty"`
+		Hash     *auditlog.Change[string] `json:"hash,omitempty"`
+		Size     *auditlog.Change[int64]  `json:"size,omitempty"`
+	}
+	toolUpdateDetail struct {
+		Title         *auditlog.Change[string] `json:"title,omitempty"`
+		Description   *auditlog.Change[string] `json:"description,omitempty"`
+		DescriptionEN *auditlog.Change[string] `json:"descriptionEn,omitempty"`
+	}
+)
+
+func (s *Service) tools() *Components[Tool, ToolInput, *Tool] {
+	detail := func(_, v Tool) fileDetail { return fileDetail{FileName: v.FileName, Hash: v.Hash, Size: v.Size} }
+	builtin := make([]Tool, len(agent.BuiltinTools()))
+	for i, t := range agent.BuiltinTools() {
+		builtin[i] = Tool{
+			Component:     Component{Name: t.Name, Title: t.Title, Description: t.Description},
+			DescriptionEN: t.DescriptionEN, Source: sourceBuiltin, Status: statusReady,
+		}
+	}
+	return &Components[Tool, ToolInput, *Tool]{
+		s: s, kind: kindTool, table: "tools", order: "name", path: "/api/v1/admin/tools",
+		none: api.NotFound.New("There is no such tool."), inUse: api.ToolInUse, builtin: builtin, early: true,
+		columns: func(v *Tool) []column {
+			return v.columns(column{"description_en", &v.DescriptionEN}, column{"file_name", &v.FileName},
+				column{"hash", hashField{&v.Hash}}, column{"size", &v.Size})
+		},
+		show: func(ctx context.Context, all []Tool, _ bool) error {
+			states, err := statesOf(ctx, s.cfg.Artifacts, all, Tool.file)
+			for i, state := range states {
+				all[i].Source, all[i].Status = sourceCustom, state
+			}
+			return err
+		},
+		create: recordOf(actionCreateTool, detail), remove: recordOf(actionDeleteTool, detail),
+		update: recordOf(actionUpdateTool, func(from, to Tool) toolUpdateDetail {
+			return toolUpdateDetail{
+				Title: auditlog.Diff(from.Title, to.Title), Description: auditlog.Diff(from.Description, to.Description),
+				DescriptionEN: auditlog.Diff(from.DescriptionEN, to.DescriptionEN),
+			}
+		}),
+	}
+}
+
+func replacedTool(from, to Tool) fileReplaceDetail {
+	return fileReplaceDetail{
+		FileName: auditlog.Diff(from.FileName, to.FileName), Hash: auditlog.Diff(from.Hash, to.Hash), Size: auditlog.Diff(from.Size, to.Size),
+	}
+}
+
+// OpenTool opens the file of a custom tool. It fails with api.NotFound if there is no such tool, or
+// it is built in, or its file is missing.
+func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) (Tool, *blob.Blob, error) {
+	if err := rbac.AdminRead.Check(caller); err != nil {
+		return Tool{}, nil, err
+	}
+	if s.Tools.builtinNamed(name) != nil {
+		return Tool{}, nil, api.NotFound.New("A built-in tool has no file.")
+	}
+	v, err := s.Tools.named(ctx, s.store.Read(), caller.TenantID, name)
+	if err != nil {
+		return Tool{}, nil, err
+	}
+	file, err := s.cfg.Artifacts.Open(ctx, v.file())
+	if errors.Is(err, blob.ErrNotExist) {
+		err = api.NotFound.New("The file of the tool is missing: upload it again.")
+	}
+	return v, file, err
+}
+
+// CreateTool creates a tool whose name is that in the file. It fails with api.ArtifactInvalid if
+// the file does not load within limits or the name is not valid, and with api.NameTaken.
+func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in ToolInput, file File) (Tool, error) {
+	name, err := s.toolName(ctx, caller, file)
+	if err != nil {
+		return Tool{}, err
+	}
+	if builtinNamed(name) {
+		return Tool{}, api.NameTaken.New("The name " + name + " is that of a built-in tool: choose another.")
+	}
+	v, err := s.Tools.applied(in, Tool{Component: Component{Name: name}, FileName: file.Name})
+	if err != nil {
+		return Tool{}, err
+	}
+	err = s.stored(ctx, file.Content, artifact.Tools, file.Name, func(ref artifact.Ref) error {
+		v.Hash, v.Size = hashPrefix+ref.Hash, ref.Size
+		v, err = s.Tools.insert(ctx, caller, v)
+		return err
+	})
+	v.Source, v.Status = sourceCustom, statusReady
+	return v, err
+}
+
+// ReplaceToolFile replaces the file of a tool. The name in the new file must be that of the tool,
+// or it fails with api.ArtifactInvalid.
+func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name string, expected *int64, file File) (v Tool, err error) {
+	inFile, err := s.toolName(ctx, caller, file)
+	if err != nil {
+		return Tool{}, err
+	}
+	if inFile != name {
+		return Tool{}, api.ArtifactInvalid.New("The name in the file is " + inFile + " and not " + name + ": create another tool.")
+	}
+	err = s.stored(ctx, file.Content, artifact.Tools, file.Name, func(ref artifact.Ref) error {
+		v, err = s.Tools.edit(ctx, caller, name, expected, recordOf(actionReplaceTool, replacedTool), func(v Tool) (Tool, error) {
+			v.FileName, v.Hash, v.Size = ref.Name, hashPrefix+ref.Hash, ref.Size
+			return v, nil
+		})
+		return err
+	})
+	v.Source, v.Status = sourceCustom, statusReady
+	return v, err
+}
+
+var errNoCheck = api.Unavailable.New("This hub cannot check the files of tools: an operator must configure a worker for that.")
+
+var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+
+// toolName returns the name in the file of a tool. The check of the file ends with ctx.
+func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (name string, err error) {
+	if err := rbac.AdminWrite.Check(caller); err != nil {
+		return "", err
+	}
+	if err := checkFileName(file.Name); err != nil {
+		return "", err
+	}
+	if err := checkExtension(file.Name, ".ts", ".mts", ".js", ".mjs"); err != nil {
+		return "", err
+	}
+	if s.cfg.CheckTool == nil {
+		return "", errNoCheck
+	}
+	err = s.checks.Do(ctx, caller, func() error {
+		var source strings.Builder
+		source.Grow(int(file.Content.Size()))
+		if _, err := io.Copy(&source, file.Content.Content()); err != nil {
+			return err
+		}
+		name, err = s.cfg.CheckTool(ctx, file.Name, source.String())
+		return err
+	})
+	fault, invalid := errors.AsType[*NotToolError](err)
+	_, known := errors.AsType[*api.Error](err)
+	switch {
+	case invalid:
+		return "", api.ArtifactInvalid.New("The file is not a tool: " + api.Plain(fault.Reason) + ".")
+	case err != nil && !known && ctx.Err() == nil:
+		return "", &api.Error{Code: api.Unavailable, Message: "The file cannot be checked now: the log of the hub has the reason.", Cause: err}
+	case err != nil:
+		return "", err
+	case !toolName.MatchString(name):
+		return "", api.ArtifactInvalid.New(fmt.Sprintf(
+			"The file is not a tool: the name %s must begin with a letter and consist of at most 64 letters, digits, _ and -.",
+			api.Plain(strconv.Quote(excerpt.Head(name, 80)))))
+	}
+	if err := agent.CheckToolName(name); err != nil && !builtinNamed(name) {
+		return "", api.ArtifactInvalid.New("The file is not a tool: " + err.Error() + ".")
+	}
+	return name, nil
+}
+
+// NotToolError is an error of Config.CheckTool for a file that is not a tool.
+type NotToolError struct {
+	Reason string // for the user, without a period at its end
+}
+
+func (e *NotToolError) Error() string { return "not a tool: " + e.Reason }
+
+// builtinNamed reports whether a name differs from that of a built-in tool only in letter case.
+func builtinNamed(name string) bool {
+	return slices.ContainsFunc(agent.BuiltinTools(), func(t agent.BuiltinTool) bool { return strings.EqualFold(t.Name, name) })
+}
+
+func (s *Service) toolRoutes() []api.Route {
+	input := func(f form) ToolInput {
+		return ToolInput{Title: f.field("title"), Description: f.field("description"), DescriptionEN: f.field("descriptionEn")}
+	}
+	create := func(r *http.Request, f form) (Tool, error) {
+		return s.CreateTool(r.Context(), api.CallerOf(r), input(f), f.File)
+	}
+	replace := func(r *http.Request, expected *int64, f form) (Tool, error) {
+		return s.ReplaceToolFile(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, f.File)
+	}
+	download := adminRoute(http.MethodGet, s.Tools.path+"/:name/download", s.downloadTool)
+	return append(s.Tools.fileRoutes(api.ListOf(s.Tools.List), MaxToolFile, create, replace), download)
+}
+
+func (s *Service) downloadTool(w http.ResponseWriter, r *http.Request) error {
+	v, blob, err := s.OpenTool(r.Context(), api.CallerOf(r), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = blob.Close() }() // it was opened for reading
+	status, err := filesafe.Serve(w, r, filesafe.Content{
+		Body: blob.Content, Name: v.FileName, Type: "application/octet-stream", Size: blob.Size, Modified: blob.Modified,
+		ETag: `"` + v.Hash + `"`, CacheControl: "no-store",
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("read tool: %w", err)
+	case status == http.StatusPreconditionFailed:
+		return api.PreconditionFailed
+	case status == http.StatusRequestedRangeNotSatisfiable:
+		return &api.Error{Code: api.InvalidRequest, Status: status, Message: "The range is beyond the end of the file."}
+	}
+	return nil
+}

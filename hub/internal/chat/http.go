@@ -1,0 +1,181 @@
+package chat
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// Routes returns the routes of sessions and messages.
+func (s *Service) Routes() []api.Route {
+	own := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+		return api.Route{
+			Method: method, Path: "/api/v1/agents/:name/chat/sessions" + path, Access: api.SignedIn, Category: "agent",
+			Large: method == http.MethodGet, Handle: handle,
+		}
+	}
+	admin := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+		// A member may delete its own sessions: the service checks the owner.
+		return api.Route{
+			Method: method, Path: "/api/v1/admin/chat/sessions" + path, Group: rbac.AdminRead, Category: "agent",
+			Large: method == http.MethodGet, Handle: handle,
+		}
+	}
+	return slices.Concat(s.runRoutes(), []api.Route{
+		own(http.MethodGet, "", api.ListBy("name", s.Sessions)),
+		own(http.MethodPost, "", s.createSession),
+		own(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
+			return s.DeleteSession(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
+		})),
+		own(http.MethodPost, "/:id/cancel", api.Result(http.StatusAccepted, func(r *http.Request) (Cancelling, error) {
+			return s.Cancel(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
+		})),
+		own(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listMessages)),
+		rated(own(http.MethodPost, "/:id/messages", s.sendMessage)),
+		own(http.MethodGet, "/:id/transcript", api.Result(http.StatusOK, s.showTranscript)),
+		admin(http.MethodGet, "", api.Result(http.StatusOK, s.listAllSessions)),
+		admin(http.MethodGet, "/:id", api.Result(http.StatusOK, func(r *http.Request) (Session, error) {
+			owner, err := ownerOf(r)
+			if err != nil {
+				return Session{}, err
+			}
+			return s.AnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
+		})),
+		admin(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listAnyMessages)),
+		admin(http.MethodGet, "/:id/transcript", api.Result(http.StatusOK, s.showAnyTranscript)),
+		admin(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
+			owner, err := ownerOf(r)
+			if err != nil {
+				return err
+			}
+			return s.DeleteAnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
+		})),
+	})
+}
+
+func rated(route api.Route) api.Route {
+	route.Rated = true
+	return route
+}
+
+func (s *Service) createSession(w http.ResponseWriter, r *http.Request) error {
+	in, err := api.DecodeOptional[SessionInput](w, r)
+	if err != nil {
+		return err
+	}
+	session, err := s.CreateSession(r.Context(), api.CallerOf(r), r.PathValue("name"), in)
+	if err != nil {
+		return err
+	}
+	return api.Encode(w, http.StatusCreated, session)
+}
+
+func (s *Service) listMessages(r *http.Request) (MessageList, error) {
+	page, err := api.Paging(r)
+	if err != nil {
+		return MessageList{}, err
+	}
+	return s.Messages(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"), page)
+}
+
+func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
+	in, err := api.Decode[SendInput](w, r)
+	if err != nil {
+		return err
+	}
+	caller := api.CallerOf(r)
+	answer, before, err := s.send(r.Context(), caller, r.PathValue("name"), r.PathValue("id"), in)
+	if err != nil {
+		return err
+	}
+	if before == nil {
+		defer answer.Close()
+		return answer.Serve(w)
+	}
+	if err := api.TakeLarge(r); err != nil { // for the memory of the answer
+		return err
+	}
+	sent, err := s.sent(r.Context(), before)
+	if err != nil {
+		return err
+	}
+	return api.Encode(w, http.StatusOK, sent)
+}
+
+// invalidQuery returns the error of a parameter of the query.
+func invalidQuery(name, want string) error {
+	return &api.Error{Code: api.InvalidRequest, Message: name + " " + want + ".", Data: map[string]any{"fields": map[string]string{name: want}}}
+}
+
+func (s *Service) listAllSessions(r *http.Request) (api.List[Session], error) {
+	page, err := api.Paging(r)
+	if err != nil {
+		return api.List[Session]{}, err
+	}
+	f, err := filterOf(r)
+	if err != nil {
+		return api.List[Session]{}, err
+	}
+	return s.AllSessions(r.Context(), api.CallerOf(r), f, page)
+}
+
+// filterOf parses agent, user, source, from and to of the query. Empty values count as omitted.
+func filterOf(r *http.Request) (Filter, error) {
+	query, err := queryOf(r)
+	if err != nil {
+		return Filter{}, err
+	}
+	f := Filter{Agent: query.Get("agent"), User: query.Get("user"), Source: query.Get("source")}
+	invalid := map[string]string{}
+	for name, value := range map[string]string{"agent": f.Agent, "user": f.User} {
+		if !utf8.ValidString(value) || strings.ContainsRune(value, 0) || utf8.RuneCountInString(value) > 200 {
+			invalid[name] = "must be UTF-8 of at most 200 characters"
+		}
+	}
+	if f.Source != "" && f.Source != SourceHub && f.Source != SourcePush {
+		invalid["source"] = "must be hub or push"
+	}
+	for name, at := range map[string]*time.Time{"from": &f.From, "to": &f.To} {
+		if value := query.Get(name); value != "" {
+			if *at, err = time.Parse(time.RFC3339, value); err != nil {
+				invalid[name] = "must be a time in the form of RFC 3339, such as 2006-01-02T15:04:05Z"
+			}
+		}
+	}
+	if len(invalid) > 0 {
+		return f, &api.Error{Code: api.InvalidRequest, Message: "Some parameters of the query are invalid: see data.fields.", Data: map[string]any{"fields": invalid}}
+	}
+	return f, nil
+}
+
+// ownerOf returns the owner of a session that the query names, or "".
+func ownerOf(r *http.Request) (string, error) {
+	query, err := queryOf(r)
+	return query.Get("user"), err
+}
+
+func queryOf(r *http.Request) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || !utf8.ValidString(query.Get("user")) || strings.ContainsRune(query.Get("user"), 0) {
+		return nil, api.InvalidRequest.New("The query string is malformed: escape it as in a URL.")
+	}
+	return query, nil
+}
+
+func (s *Service) listAnyMessages(r *http.Request) (MessageList, error) {
+	page, err := api.Paging(r)
+	if err != nil {
+		return MessageList{}, err
+	}
+	owner, err := ownerOf(r)
+	if err != nil {
+		return MessageList{}, err
+	}
+	return s.AnyMessages(r.Context(), api.CallerOf(r), r.PathValue("id"), owner, page)
+}

@@ -1,0 +1,152 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/internal/aigc"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// Roles of a message.
+const (
+	roleUser      = wire.RoleUser
+	roleAssistant = wire.RoleAssistant
+)
+
+// Usage counts the tokens of an answer.
+type Usage = wire.Usage
+
+// message is a row of chat_messages.
+type message struct {
+	ID, ClientID, Role, Status string
+
+	Seq       int64
+	Text      string // without the notice
+	Content   string // a JSON array without the notice; "" for one block with Text
+	RunID     string
+	Model     string
+	Usage     *Usage
+	AIGC      json.RawMessage
+	Budgets   json.RawMessage // []usage.Budget, or nil
+	Notice    string
+	NoticeAt  aigc.Mode // append or prepend
+	Failure   Failure
+	CreatedAt time.Time
+	Started   bool // of an answer: the runtime may have accepted the run
+}
+
+// Failure is the reason why there is no complete answer.
+type Failure = relay.Failure
+
+// Message is one message of a session. Content is an array of blocks: {"type":"text","text"},
+// {"type":"thinking","thinking"}, {"type":"tool_use","id","name","input"}, {"type":"tool_result",
+// "tool_use_id","tool_name","output","is_error","duration_ms","truncated"}, the messages and
+// results of subagents with their "parent_tool_use_id", the system events of the run with their
+// subtype as the type, and blocks of other types of a pushed message. A notice is a text block of
+// its own.
+type Message struct {
+	ID        string          `json:"id"`
+	SessionID string          `json:"sessionId"`
+	Seq       int64           `json:"seq"` // 1, 2, 3 in the session
+	Role      string          `json:"role"`
+	Content   json.RawMessage `json:"content"`
+	Text      string          `json:"text"` // of the text blocks
+	Status    string          `json:"status"`
+	RunID     string          `json:"runId,omitempty"`
+	Model     string          `json:"model,omitempty"`
+	Usage     *Usage          `json:"usage,omitempty"`
+	AIGC      json.RawMessage `json:"aigc,omitempty"`
+	Budgets   json.RawMessage `json:"budgets,omitempty"` // those used up to their soft limits
+	Error     *Failure        `json:"error,omitempty"`
+	CreatedAt api.Time        `json:"createdAt"`
+}
+
+func (m message) view(sessionID string) Message {
+	v := Message{
+		ID: m.ID, SessionID: sessionID, Seq: m.Seq, Role: m.Role, Text: m.Text, Status: m.Status, RunID: m.RunID, Model: m.Model,
+		Usage: m.Usage, AIGC: m.AIGC, Budgets: m.Budgets, CreatedAt: api.Time(m.CreatedAt),
+	}
+	if m.Failure.Code != "" {
+		v.Error = &m.Failure
+	}
+	blocks := relay.Array(relay.TextBlock(m.Text))
+	if m.Content != "" {
+		blocks = relay.StoredBlocks(m.Content)
+	}
+	if m.Notice != "" && relay.Generated(m.Text, m.Content) {
+		notice := relay.TextBlock(m.Notice)
+		if m.NoticeAt == aigc.ModePrepend {
+			blocks, v.Text = relay.Array(notice, inner(blocks)), relay.Paragraphs(m.Notice, m.Text)
+		} else {
+			blocks, v.Text = relay.Array(inner(blocks), notice), relay.Paragraphs(m.Text, m.Notice)
+		}
+	}
+	v.Content = blocks
+	return v
+}
+
+// inner returns the elements of a JSON array.
+func inner(blocks []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimPrefix(blocks, []byte("[")), []byte("]"))
+}
+
+// maxPageBytes bounds the JSON of a page of messages. A page has at least one message, also a
+// longer one.
+const maxPageBytes = 4 << 20
+
+// MessageList is a page of messages, which has fewer than the size of the page if they are more
+// than 4 MiB.
+type MessageList = api.List[Message]
+
+// Messages returns the messages of a session of the caller, the oldest first.
+func (s *Service) Messages(ctx context.Context, caller api.Caller, agentName, id string, page api.Page) (MessageList, error) {
+	ref, err := s.ownedBy(ctx, caller, agentName, id)
+	if err != nil {
+		return MessageList{}, err
+	}
+	return s.messages(ctx, ref, page)
+}
+
+func (s *Service) messages(ctx context.Context, ref reference, page api.Page) (MessageList, error) {
+	found, err := findSession(ctx, s.store.Read(), ref)
+	if err != nil {
+		return MessageList{}, err
+	}
+	after := int64(page.Offset())
+	list := MessageList{Items: []Message{}, Total: int(found.Messages)}
+	messages, err := messagesOf(ctx, s.store.Read(), found, after, min(after+int64(page.Size), found.Messages))
+	size := 0
+	for _, m := range messages {
+		v := m.view(found.ID)
+		if size += v.size(); size > maxPageBytes && len(list.Items) > 0 {
+			break
+		}
+		list.Items = append(list.Items, v)
+	}
+	return list, err
+}
+
+// size returns at least the number of bytes of the message in JSON.
+func (m Message) size() int {
+	const fixed = 2 << 10 // of the ids, the model, the label and the error
+	return fixed + quoted(m.Text) + len(m.Content)
+}
+
+// quoted returns the length of a text in JSON. Only U+2028 and U+2029 are longer.
+func quoted(text string) int {
+	n := len(text)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t', c == '\b', c == '\f':
+			n++
+		case c < ' ':
+			n += len(`u0000`)
+		}
+	}
+	return n
+}

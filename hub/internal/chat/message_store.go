@@ -1,0 +1,209 @@
+package chat
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// messageColumns are the columns that scanMessage reads, in its order.
+const messageColumns = `id, seq, role, status, text, content, run_id, model, usage, aigc, notice, notice_at, error_code, error_message, started, budgets, created_at`
+
+func scanMessage(row db.Scanner) (message, error) {
+	var (
+		m            message
+		usage, label string
+		budgets      string
+		created      int64
+	)
+	err := row.Scan(&m.ID, &m.Seq, &m.Role, &m.Status, &m.Text, &m.Content, &m.RunID, &m.Model, &usage, &label, &m.Notice, &m.NoticeAt,
+		&m.Failure.Code, &m.Failure.Message, &m.Started, &budgets, &created)
+	if err == nil && usage != "" {
+		err = json.Unmarshal([]byte(usage), &m.Usage)
+	}
+	if label != "" {
+		m.AIGC = json.RawMessage(label)
+	}
+	if budgets != "" {
+		m.Budgets = json.RawMessage(budgets)
+	}
+	m.CreatedAt = db.Time(created)
+	return m, err
+}
+
+// messagesOf returns the messages of a session after one seq, up to another: the first one, and the
+// following ones while their text and content have at most maxPageBytes.
+func messagesOf(ctx context.Context, q db.Querier, s session, after, upTo int64) ([]message, error) {
+	return db.Collect(ctx, q, "list chat messages", scanMessage, `SELECT `+messageColumns+` FROM chat_messages
+		WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND (seq = $3 + 1 OR seq <= (SELECT MAX(seq) FROM (
+			SELECT seq, SUM(octet_length(text) + octet_length(content)) OVER (ORDER BY seq) AS total FROM chat_messages
+			WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <= $4) AS sizes WHERE total <= $5))
+		ORDER BY seq`, s.TenantID, s.Key, after, upTo, maxPageBytes)
+}
+
+// labelWidth is the number to whose multiples the runs of labelsOf are filled up, so that few
+// statements are prepared.
+const labelWidth = 25
+
+// labelsOf returns the labels and notices of answers by their runs.
+func labelsOf(ctx context.Context, q db.Querier, s session, runs []string) (map[string]message, error) {
+	labels := map[string]message{}
+	if len(runs) == 0 {
+		return labels, nil
+	}
+	args := []any{s.TenantID, s.Key}
+	for _, run := range runs {
+		args = append(args, run)
+	}
+	for (len(args)-2)%labelWidth > 0 {
+		args = append(args, runs[0])
+	}
+	answers, err := db.Collect(ctx, q, "read labels of answers", func(row db.Scanner) (m message, err error) {
+		return m, row.Scan(&m.RunID, (*[]byte)(&m.AIGC), &m.Notice, &m.NoticeAt)
+	}, `SELECT run_id, aigc, notice, notice_at FROM chat_messages
+		WHERE tenant_id = $1 AND session_key = $2 AND role = 'assistant' AND run_id IN `+db.Rows(3, 1, len(args)-2), args...)
+	for _, m := range answers {
+		labels[m.RunID] = m
+	}
+	return labels, err
+}
+
+// earlier is a message that was sent before with the same clientMessageId.
+type earlier struct {
+	session session
+	seq     int64
+	runID   string // of the answer
+	started bool   // the runtime may have accepted the run
+}
+
+// findSent returns the message of a clientMessageId, or nil if it was not sent. It reads no text,
+// which may be long.
+func findSent(ctx context.Context, q db.Querier, s session, clientID string) (*earlier, error) {
+	e := &earlier{session: s}
+	err := q.QueryRowContext(ctx, `SELECT sent.seq, answer.run_id, answer.started FROM chat_messages AS sent
+			JOIN chat_messages AS answer ON answer.session_key = sent.session_key AND answer.seq = sent.seq + 1
+		WHERE sent.tenant_id = $1 AND sent.session_key = $2 AND sent.client_id = $3`, s.TenantID, s.Key, clientID).Scan(&e.seq, &e.runID, &e.started)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return e, db.Wrap("find sent chat message", err)
+}
+
+// readSent returns a message that was sent before, and its answer.
+func readSent(ctx context.Context, q db.Querier, e *earlier) (user, assistant message, err error) {
+	for i, m := range []*message{&user, &assistant} {
+		seq := e.seq + int64(i)
+		found, err := messagesOf(ctx, q, e.session, seq-1, seq)
+		if err != nil {
+			return user, assistant, err
+		}
+		if len(found) == 0 { // a push has replaced it
+			return user, assistant, noSession()
+		}
+		*m = found[0]
+	}
+	return user, assistant, nil
+}
+
+// insertWidth is the number of rows of one INSERT, and insertArgs that of the arguments of a row.
+const (
+	insertWidth = 50
+	insertArgs  = 17
+)
+
+// insertMessages inserts at most insertWidth messages of a session.
+func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...message) error {
+	var args []any
+	for _, m := range messages {
+		usage, err := usageText(m.Usage)
+		if err != nil {
+			return err
+		}
+		args = append(args, s.Key, s.TenantID, m.Seq, m.ID, sql.NullString{String: m.ClientID, Valid: m.ClientID != ""}, m.Role, m.Status,
+			m.Text, m.Content, m.RunID, m.Model, usage, string(m.AIGC), m.Notice, string(m.NoticeAt), m.Started,
+			db.Micros(m.CreatedAt))
+	}
+	// only numbers are added
+	return db.Exec(ctx, tx, "insert chat messages", `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
+		text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+db.Rows(1, len(messages), insertArgs), args...)
+}
+
+func usageText(u *Usage) (string, error) {
+	if u == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(u)
+	return string(text), err
+}
+
+// restartAnswer makes a failed answer whose run never started one in progress again.
+func restartAnswer(ctx context.Context, tx *sql.Tx, in session, m message) error {
+	return db.Exec(ctx, tx, "restart answer", `UPDATE chat_messages SET status = 'partial', error_code = '', error_message = ''
+		WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4`, in.TenantID, in.Key, m.Seq, m.ID)
+}
+
+// historyOf returns the latest messages of a session except the one with the seq and its answer,
+// for a run that continues no session of the runtime. unanswered has the last messages of the user
+// if they have no answer, with which a history cannot end. Messages that no runtime accepted are
+// omitted, as from a session of a runtime. Notices are not stored as a part of the text.
+func historyOf(ctx context.Context, q db.Querier, in session, except int64) (history []wire.Turn, unanswered string, err error) {
+	if in.Messages <= 2 { // the first message, for which no query delays the run
+		return nil, "", nil
+	}
+	rows, err := q.QueryContext(ctx, `SELECT role, text, role = 'assistant' AND status = 'failed' AND NOT started
+		FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq <> $4 AND seq <> $4 + 1
+			AND seq >= (SELECT MIN(seq) FROM (SELECT seq, SUM(octet_length(text)) OVER (ORDER BY seq DESC) AS total FROM chat_messages
+				WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <> $4 AND seq <> $4 + 1) AS sizes WHERE total <= $5)
+		ORDER BY seq DESC LIMIT $6`, in.TenantID, in.Key, in.Messages-wire.MaxHistory-2, except, relay.MaxHistory, wire.MaxHistory)
+	if err != nil {
+		return nil, "", db.Wrap("read chat history", err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
+	var latest []wire.Turn
+	omitted := false // the message of the user, because of its answer
+	for size := 0; rows.Next(); {
+		var turn wire.Turn
+		var neverStarted bool
+		if err := rows.Scan(&turn.Role, &turn.Content, &neverStarted); err != nil {
+			return nil, "", db.Wrap("read chat history", err)
+		}
+		if neverStarted || omitted {
+			omitted = neverStarted
+			continue
+		}
+		if size += quoted(turn.Content); size > relay.MaxHistory {
+			break
+		}
+		latest = append(latest, turn)
+	}
+	slices.Reverse(latest)
+	history, unanswered = alternating(latest)
+	return history, unanswered, db.Wrap("read chat history", rows.Err())
+}
+
+// alternating returns turns that begin with the user, end with the assistant, and alternate, as a
+// runtime requires, and the text of the user after them. Consecutive turns of one role become one.
+// Empty turns are omitted.
+func alternating(turns []wire.Turn) (out []wire.Turn, unanswered string) {
+	for _, turn := range turns {
+		last := len(out) - 1
+		switch {
+		case strings.TrimSpace(turn.Content) == "", last < 0 && turn.Role != roleUser:
+		case last >= 0 && out[last].Role == turn.Role:
+			out[last].Content = relay.Paragraphs(out[last].Content, turn.Content)
+		default:
+			out = append(out, turn)
+		}
+	}
+	if last := len(out) - 1; last >= 0 && out[last].Role == roleUser {
+		return out[:last], out[last].Content
+	}
+	return out, ""
+}

@@ -1,0 +1,350 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed93082962/agenthost/hub/internal/aigc"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+const (
+	// maxReceived bounds the bytes that a runtime sends for one answer, comments included.
+	maxReceived = 256 << 20
+	// lastEvents is the time for which the end of a run is awaited whose client has lost its
+	// access: it receives the last events for a second.
+	lastEvents = 500 * time.Millisecond
+	// storeLater is the time after which the end of an answer is stored whose client is gone. If
+	// many clients disconnect at once, their runs are cancelled before.
+	storeLater = 25 * time.Millisecond
+)
+
+// Run is the run of an answer, and the place of the answer in the database.
+type Run struct {
+	ID        string
+	TenantID  string
+	UserID    string
+	UserName  string
+	AgentName string
+
+	SessionKey     string
+	SessionID      string
+	RuntimeSession string // the session of the runtime that was continued last, or ""
+
+	UserMessageID string
+	MessageID     string // of the answer
+	Seq           int64  // of the answer
+
+	Label    json.RawMessage // in the first and last event, or nil
+	Hint     string          // the notice that is only in the first event, or ""
+	Notice   string          // the notice that is a part of the answer, or ""
+	NoticeAt aigc.Mode       // append or prepend
+}
+
+// usage returns the run for package usage, without its tokens.
+func (r Run) usage() usage.Run {
+	return usage.Run{ID: r.ID, TenantID: r.TenantID, AgentName: r.AgentName, UserID: r.UserID, UserName: r.UserName}
+}
+
+// Answer is an answer in progress. The caller calls Serve and Close.
+type Answer struct {
+	relay  *Relay
+	run    Run // does not change after Start.Store
+	memory account
+	ctx    context.Context // its cause is the reason of the end, unless the run has reported one
+	cancel context.CancelCauseFunc
+	began  time.Time
+
+	runtime  *client.Client
+	line     context.Context // of the connection to the runtime, which ends after ctx: see hangUp
+	hangUp   context.CancelFunc
+	unwatch  func() bool // stops the reaction to the end of ctx
+	reported bool        // the client has received the end of the run
+	answered bool        // the first part of the answer was received
+	history  int         // bytes of the conversation for which memory is reserved
+	span     trace.Span  // without effect unless the request has one
+
+	// The saver uses these.
+	received   int64
+	progressed time.Time
+	saved      bool           // the end is stored, and the session still exists
+	recorded   usage.Run      // as it counts
+	budgets    []usage.Budget // that are used up to their soft limits
+	err        error          // of storing the end
+	done       chan struct{}  // closed by remove, after saved, recorded, budgets and err are set
+
+	mu        sync.Mutex     // guards the fields below, which do not change after the end
+	begun     bool           // it is in the database
+	continues string         // the session of the runtime, or ""
+	former    usage.Run      // a run of the session whose lease has passed, or one without an id
+	seeded    bool           // the run began with the stored conversation
+	started   bool           // the runtime may have accepted the run
+	events    *client.Stream // nil until the runtime has accepted the run
+	text      transcript
+	end       *Ending // nil in progress
+	final     content // as of the end
+	concluded time.Time
+}
+
+// Serve sends the events of the answer: hub, those of the runtime as they are received, hub.saved
+// and done. The end of the context of [Relay.Start] cancels the run, and so does a client that
+// stops reading. The partial answer is stored.
+func (a *Answer) Serve(w http.ResponseWriter) error {
+	stream, err := sse.NewStream(w, sse.StreamConfig{WriteTimeout: a.relay.cfg.WriteTimeout, OnError: func(error) { a.cancel(errGone) }})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }() // it sends the last events; OnError has the error
+	if err := a.forward(stream); err != nil {
+		a.cancel(cmp.Or(a.denied(), err))
+		a.awaitUsage()
+	}
+	end := a.ending()
+	saved, err := a.finish(end)
+	if err != nil {
+		end, a.reported = failed(kindHub, api.Unavailable, "The answer could not be stored."), false
+	}
+	a.queueLast(stream, end, saved)
+	return nil
+}
+
+// denied returns an error that wraps [api.ErrAccessEnded] if the caller has no access any more.
+// What ends the access may also stop the runtime, whose connection can end before the next check of
+// the requests in progress.
+func (a *Answer) denied() error {
+	if a.reported || a.ctx.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, writeWithin)
+	defer cancel()
+	err := a.relay.store.DB.Tx(ctx, func(*sql.Tx) error { return nil }) // the check of the context
+	_, coded := errors.AsType[*api.Error](err)
+	if _, ok := errors.AsType[api.Code](err); !ok && !coded {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", api.ErrAccessEnded, err)
+}
+
+// forward sends the first event and those of the runtime up to done. Events that are received
+// together are sent together. If the client is gone, it continues to read: the last events have the
+// usage of the run.
+func (a *Answer) forward(stream *sse.Stream) error {
+	a.queueFirst(stream)
+	for {
+		if err := a.relayTexts(stream); err != nil {
+			return err
+		}
+		if a.text.responded && !a.answered {
+			a.answered = true
+			a.relay.metrics.firstToken(a)
+			a.span.AddEvent("first token")
+		}
+		if !a.events.Buffered() {
+			_ = stream.Flush() // OnError has the error, here and below
+		}
+		ev, err := a.events.Next()
+		if err != nil || ev.Type == doneEvent {
+			return err
+		}
+		if ev.Type != hubEvent { // the hub's own events must be genuine
+			err = a.relayEvent(stream, ev)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// awaitUsage reads the rest of the events, which has the usage of the run. cancelRun ends it.
+func (a *Answer) awaitUsage() {
+	for a.text.end == nil {
+		ev, err := a.events.Next()
+		if err != nil {
+			return
+		}
+		switch ev.Type {
+		case "result", "cancelled", "error":
+			_ = a.note(ev) // the answer is too large in any case
+		}
+	}
+}
+
+// relayTexts notes the texts that are in memory, and queues the bytes of their events as they were
+// received. Most tokens are such texts: see [client.Stream.Texts].
+func (a *Answer) relayTexts(stream *sse.Stream) error {
+	a.mu.Lock()
+	texts, events := a.events.Texts(a.text.pending)
+	err := a.text.noteTexts(texts, a.memory.reserve)
+	a.mu.Unlock()
+	if err == nil && len(events) > 0 {
+		_ = stream.QueueEvents(events)
+	}
+	return err
+}
+
+// relayEvent notes an event and queues it for the client. The hub itself reports that it has
+// cancelled the run, with its own reason.
+func (a *Answer) relayEvent(stream *sse.Stream, ev sse.Event) error {
+	if err := a.note(ev); err != nil {
+		return err
+	}
+	if a.ctx.Err() != nil && ev.Type == "cancelled" {
+		return nil
+	}
+	_ = stream.Queue(sse.Event{Type: ev.Type, Data: ev.Data})
+	a.reported = a.text.end != nil
+	return nil
+}
+
+// cancelRun cancels the run when ctx has ended. The stream is read until its end, which has the
+// usage, unless that takes too long or is of no use.
+func (a *Answer) cancelRun() {
+	defer a.hangUp()
+	within := a.relay.cfg.EndTimeout
+	switch cause := context.Cause(a.ctx); {
+	case errors.Is(cause, api.ErrAccessEnded):
+		within = min(within, lastEvents)
+	case errors.Is(cause, errGone), errors.Is(cause, errCancelled), errors.Is(cause, errShutdown), errors.Is(cause, context.Canceled):
+	case errors.Is(cause, errTooLong), errors.Is(cause, errMemory), errors.Is(cause, errEndless):
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.line, within)
+	defer cancel()
+	err := a.events.Cancel()
+	if errors.Is(err, errors.ErrUnsupported) {
+		_, err = a.runtime.Cancel(ctx, a.run.ID)
+	}
+	if err == nil {
+		<-ctx.Done()
+	}
+}
+
+// note stores the part of an event that the history needs.
+func (a *Answer) note(ev sse.Event) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.text.note(ev, a.memory.reserve)
+}
+
+// progress cancels an answer whose runtime sends nothing or too much. It returns the content if it
+// should be stored, and reports whether the lease of the answer is to be renewed.
+func (a *Answer) progress(now time.Time) (c content, due, leased bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.begun || a.end != nil {
+		return content{}, false, a.end != nil // also if the outcome of its first COMMIT is unknown
+	}
+	var received int64
+	if a.events != nil {
+		received = a.events.Received()
+	}
+	if received != a.received {
+		a.received, a.progressed = received, now
+	}
+	switch {
+	case now.Sub(a.progressed) > a.relay.cfg.IdleTimeout:
+		a.cancel(errIdle)
+	case now.Sub(a.began) > a.relay.cfg.RunTimeout, received > maxReceived:
+		a.cancel(errEndless)
+	}
+	c, due = a.text.due()
+	return c, due, true
+}
+
+// unsaved makes the content due again.
+func (a *Answer) unsaved() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.text.changed, a.text.stored = true, 0
+}
+
+// ending returns how the answer ended: as the run has reported, else by the cause of the context.
+// Only the goroutine of the caller changes the end that the run has reported.
+func (a *Answer) ending() Ending {
+	if a.reported {
+		return *a.text.end
+	}
+	return endingOf(context.Cause(a.ctx))
+}
+
+// finish closes the connection to the runtime, which cancels a run in progress, and stores the
+// answer, once. It reports whether the answer is stored. If the database is unavailable, it returns
+// after writeWithin, and the relay continues to try.
+func (a *Answer) finish(end Ending) (saved bool, err error) {
+	if a.end != nil {
+		return false, nil
+	}
+	defer a.relay.open.Done()
+	if a.unwatch != nil {
+		a.unwatch()
+	}
+	if a.events != nil {
+		_ = a.events.Close() // the run has ended, or ends now
+	}
+	a.hangUp()
+	a.conclude(end)
+	late := time.NewTimer(writeWithin)
+	defer late.Stop()
+	select {
+	case <-a.done:
+		return a.saved, a.err
+	case <-late.C:
+		return false, db.ErrUnavailable
+	}
+}
+
+// conclude ends the answer, and adds it to those that the relay stores.
+func (a *Answer) conclude(end Ending) {
+	cause := context.Cause(a.ctx)
+	a.cancel(nil)
+	if end.Status != StatusFailed { // the status is the reason
+		end.Failure = Failure{}
+	}
+	a.mu.Lock()
+	a.end, a.concluded = &end, time.Now()
+	a.final = a.text.content()
+	a.mu.Unlock()
+	a.relay.mu.Lock()
+	a.relay.ended = append(a.relay.ended, a)
+	a.relay.unsaved++
+	a.relay.mu.Unlock()
+	if errors.Is(cause, errGone) || errors.Is(cause, context.Canceled) {
+		time.AfterFunc(storeLater, a.relay.storeEnded)
+	} else {
+		a.relay.storeEnded()
+	}
+}
+
+// nextSession returns the session of the runtime that the next message continues, or "" if that
+// message sends the stored conversation: the runtime has perhaps not stored the conversation that
+// it received, or has ignored that a session was required.
+func (a *Answer) nextSession() string {
+	used := a.text.runtimeSession
+	switch {
+	case used == "":
+		return a.continues
+	case a.continues != "" && used != a.continues, a.seeded && !a.text.responded:
+		return ""
+	}
+	return used
+}
+
+// Close stores the answer if it was not served.
+func (a *Answer) Close() {
+	a.cancel(errGone)
+	_, _ = a.finish(a.ending()) // the error is logged
+}

@@ -1,0 +1,153 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/seed93082962/agenthost/hub/internal/aigc"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+// Causes of the end of an answer before that of its run.
+var (
+	errCancelled = errors.New("the answer was cancelled")
+	errShutdown  = errors.New("the hub shuts down")
+	errGone      = errors.New("the client does not read the answer")
+	errIdle      = errors.New("the runtime sends nothing")
+	errEndless   = errors.New("the answer takes too long or sends too much")
+	errSlow      = errors.New("the runtime does not accept the run in time")
+	errLost      = errors.New("another hub has taken over the session")
+)
+
+// Ending is how an answer ended.
+type Ending struct {
+	Status  string
+	Failure Failure
+
+	kind string // of a failure, for metrics
+}
+
+// Failure is the reason why there is no complete answer. The code is that of the runtime's result,
+// or one of the hub's codes.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// States of a message.
+const (
+	StatusCompleted = "completed"
+	StatusPartial   = "partial" // in progress, or its hub was killed
+	StatusCancelled = "cancelled"
+	StatusFailed    = "failed"
+)
+
+func failed(kind string, code api.Code, message string) Ending {
+	return Ending{Status: StatusFailed, Failure: Failure{Code: string(code), Message: message}, kind: kind}
+}
+
+func cancelled(code api.Code, message string) Ending {
+	return Ending{Status: StatusCancelled, Failure: Failure{Code: string(code), Message: message}}
+}
+
+// endingOf returns how an answer ended that was ended by the hub.
+func endingOf(cause error) Ending {
+	_, tooLong := errors.AsType[*sse.LimitError](cause)
+	switch {
+	case errors.Is(cause, errCancelled), errors.Is(cause, context.Canceled), errors.Is(cause, errGone):
+		return cancelled(api.Conflict, "The answer was cancelled.")
+	case errors.Is(cause, errShutdown):
+		return cancelled(api.Unavailable, "The hub shuts down: send the message again later.")
+	case errors.Is(cause, errLost):
+		return failed(kindHub, api.Unavailable, "The session was deleted, or another hub has taken it over.")
+	case errors.Is(cause, errMemory):
+		return failed(kindMemory, api.UpstreamFailed, "The answers in progress use too much memory: send the message again later.")
+	case tooLong, errors.Is(cause, errTooLong), errors.Is(cause, errEndless):
+		return failed(kindTooLong, api.UpstreamFailed, "The answer is too long or takes too long.")
+	case errors.Is(cause, errIdle):
+		return failed(kindIdle, api.UpstreamFailed, "The runtime of the agent does not respond.")
+	case errors.Is(cause, errSlow):
+		return failed(kindSlow, api.UpstreamFailed, "The runtime of the agent does not respond.")
+	}
+	return failed(kindLost, api.UpstreamFailed, "The connection to the runtime of the agent was lost.")
+}
+
+// Names of events.
+const (
+	hubEvent  = "hub"
+	doneEvent = "done"
+)
+
+// firstEvent is the first event of an answer.
+type firstEvent struct {
+	Type               string          `json:"type"` // hub
+	SessionID          string          `json:"sessionId"`
+	UserMessageID      string          `json:"userMessageId"`
+	AssistantMessageID string          `json:"assistantMessageId"`
+	AIGC               json.RawMessage `json:"aigc,omitempty"`
+	AIGCNotice         string          `json:"aigcNotice,omitempty"`
+}
+
+// noticeEvent is a notice that is a part of the answer.
+type noticeEvent struct {
+	Type     string    `json:"type"` // hub.notice
+	Position aigc.Mode `json:"position"`
+	Text     string    `json:"text"`
+}
+
+// savedEvent reports that the answer is stored.
+type savedEvent struct {
+	Type      string          `json:"type"` // hub.saved
+	MessageID string          `json:"messageId"`
+	Status    string          `json:"status"`
+	Usage     wire.Usage      `json:"usage"`
+	AIGC      json.RawMessage `json:"aigc,omitempty"`
+	Budgets   []usage.Budget  `json:"budgets,omitempty"` // that are used up to their soft limits
+}
+
+// queueFirst queues the event before those of the runtime.
+func (a *Answer) queueFirst(stream *sse.Stream) {
+	queue(stream, hubEvent, firstEvent{
+		Type: hubEvent, SessionID: a.run.SessionID, UserMessageID: a.run.UserMessageID, AssistantMessageID: a.run.MessageID,
+		AIGC: a.run.Label, AIGCNotice: a.run.Hint,
+	})
+	a.queueNotice(stream, aigc.ModePrepend)
+}
+
+// queueLast queues the events after those of the runtime.
+func (a *Answer) queueLast(stream *sse.Stream, end Ending, saved bool) {
+	if Generated(a.final.text, a.final.blocks) {
+		a.queueNotice(stream, aigc.ModeAppend)
+	}
+	if !a.reported && end.Status == StatusCancelled {
+		reason := wire.ReasonClientRequest
+		if errors.Is(context.Cause(a.ctx), errShutdown) {
+			reason = wire.ReasonShutdown
+		}
+		queue(stream, "cancelled", wire.Cancelled{Type: "cancelled", RunID: a.run.ID, Reason: reason, Usage: a.text.usage})
+	} else if !a.reported {
+		queue(stream, "error", wire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID, Usage: a.text.usage})
+	}
+	if saved {
+		queue(stream, hubEvent, savedEvent{
+			Type: "hub.saved", MessageID: a.run.MessageID, Status: end.Status, Usage: a.recorded.Tokens, AIGC: a.run.Label, Budgets: a.budgets,
+		})
+	}
+	queue(stream, doneEvent, struct{}{})
+}
+
+// queueNotice queues the notice that is a part of the answer in this place, if there is one.
+func (a *Answer) queueNotice(stream *sse.Stream, at aigc.Mode) {
+	if a.run.Notice != "" && a.run.NoticeAt == at {
+		queue(stream, hubEvent, noticeEvent{Type: "hub.notice", Position: at, Text: a.run.Notice})
+	}
+}
+
+func queue(stream *sse.Stream, name string, v any) {
+	data, _ := json.Marshal(v)                          // the events have a JSON form
+	_ = stream.Queue(sse.Event{Type: name, Data: data}) // OnError has the error
+}

@@ -1,0 +1,341 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/internal/db"
+)
+
+// Each transaction locks the row of a session, that of its run, and then its messages, in this
+// order. An answer is only stored by the hub that has its run, whose row it locks before.
+
+// expired is a condition for leases that have passed. Its arguments, $1 and $2, are those of
+// store.Expiry.
+var expired = store.Expired(1)
+
+// insertRun takes the lease of a session whose row is locked, unless too many answers of the user
+// or of the agent are in progress, in all hubs. It returns a former run whose lease has passed, or
+// one without an id. Transactions of one user wait for each other.
+func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former usage.Run, err error) {
+	// A hub whose first sweep has failed has not joined.
+	if err := relay.store.DB.Join(); err != nil {
+		return former, err
+	}
+	if err := lockUser(ctx, tx, r, relay); err != nil {
+		return former, err
+	}
+	now, limits := relay.store.Now(), relay.cfg
+	past, future := store.Expiry(now)
+	args := []any{
+		past, future, r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.id, db.Micros(now.Add(store.LeaseTime)),
+		limits.UserAnswers, limits.AgentAnswers,
+	}
+	counted := r.usage()
+	for {
+		all, admitted := args, ""
+		if limits.Usage != nil {
+			condition, more := limits.Usage.Admitted(counted, "running.held_of_agent", "running.held_of_user", len(args)+1)
+			admitted, all = " AND "+condition, append(slices.Clip(args), more...)
+		}
+		n, err := db.Affected(ctx, tx, "insert chat run", `INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, worker_id, alive_until)
+			SELECT $3, $4, $5, $6, $7, $8, $9 FROM (
+				SELECT (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND user_id = $6 AND NOT `+expired+`) AS of_user,
+					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND agent_name = $7 AND NOT `+expired+`) AS of_agent,
+					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND user_id = $6) AS held_of_user,
+					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND agent_name = $7) AS held_of_agent) AS running
+			WHERE running.of_user < $10 AND running.of_agent < $11`+admitted+` ON CONFLICT (session_key) DO NOTHING`, all...)
+		if err != nil || n == 1 {
+			return former, err
+		}
+		ended, err := relay.endFormer(ctx, tx, r)
+		if err != nil {
+			return former, err
+		}
+		if ended.ID != "" {
+			former = ended
+			continue
+		}
+		if limits.Usage == nil || counted.Free {
+			break
+		}
+		if counted.Free, err = limits.Usage.Free(ctx, tx, counted); err != nil {
+			return former, err
+		}
+		if !counted.Free {
+			break
+		}
+	}
+	running, err := InProgress(ctx, tx, r.TenantID, r.SessionKey, now)
+	if err != nil {
+		return former, err
+	}
+	if running {
+		return former, inProgress()
+	}
+	return former, tooMany(ctx, tx, r, counted, limits, now)
+}
+
+// lockUser makes transactions that begin runs of one user wait for each other, and those of the
+// budgets of the run.
+func lockUser(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) error {
+	key := "chat_runs " + r.TenantID + " " + r.UserID
+	switch {
+	case relay.cfg.Usage != nil:
+		return relay.cfg.Usage.Lock(ctx, tx, r.usage(), key)
+	case relay.store.DB.Engine() == db.PostgreSQL:
+		return db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, key)
+	}
+	return nil
+}
+
+func inProgress() error {
+	return api.Conflict.New("An answer is in progress in this session: wait for its end, or cancel it.")
+}
+
+// InProgress reports whether an answer is in progress in a session whose row is locked.
+func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string, now time.Time) (bool, error) {
+	past, future := store.Expiry(now)
+	return db.Value[bool](ctx, tx, "read chat run", `SELECT EXISTS (SELECT 1 FROM chat_runs WHERE NOT `+expired+` AND tenant_id = $3 AND session_key = $4)`,
+		past, future, tenantID, sessionKey)
+}
+
+// running has numbers of answers that hold the reserves of budgets, and of those of the user that
+// are in progress. An answer whose lease has passed holds its reserve until it is counted.
+type running struct{ heldOfAgent, heldOfUser, ofUser int }
+
+// runningOf returns the answers of the agent and of the user of a run.
+func runningOf(ctx context.Context, tx *sql.Tx, r Run, now time.Time) (n running, err error) {
+	past, future := store.Expiry(now)
+	err = tx.QueryRowContext(ctx, `SELECT COUNT(CASE WHEN agent_name = $4 THEN 1 END), COUNT(CASE WHEN user_id = $5 THEN 1 END),
+			COUNT(CASE WHEN user_id = $5 AND NOT `+expired+` THEN 1 END)
+		FROM chat_runs WHERE tenant_id = $3 AND (agent_name = $4 OR user_id = $5)`, past, future, r.TenantID, r.AgentName, r.UserID).
+		Scan(&n.heldOfAgent, &n.heldOfUser, &n.ofUser)
+	return n, db.Wrap("count chat runs", err)
+}
+
+// AnswersOf returns an expression of SQL for the number of answers of an agent that hold a reserve,
+// in all hubs, and the arguments of its placeholders, which begin with the number next.
+func AnswersOf(tenantID, agentName string, next int) (count string, args []any) {
+	return fmt.Sprintf(`(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $%d AND agent_name = $%d)`, next, next+1), []any{tenantID, agentName}
+}
+
+// tooMany returns the error of an answer beyond a budget, or the limit of its user or of its agent.
+func tooMany(ctx context.Context, tx *sql.Tx, r Run, counted usage.Run, limits Config, now time.Time) error {
+	n, err := runningOf(ctx, tx, r, now)
+	if err == nil && limits.Usage != nil {
+		err = limits.Usage.Refusal(ctx, tx, counted, n.heldOfAgent, n.heldOfUser)
+	}
+	if err != nil {
+		return err
+	}
+	message := "Too many answers of the agent are in progress: send the message again later."
+	if n.ofUser >= limits.UserAnswers {
+		message = "Too many of your answers are in progress: wait for the end of one of them."
+	}
+	return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Limit: api.LimitAnswers, Message: message}
+}
+
+// Lease is the row of an answer in progress.
+type Lease struct {
+	RunID, TenantID, SessionKey, UserID, AgentName, WorkerID string
+
+	Cancel     bool
+	aliveUntil int64 // microseconds
+}
+
+// leaseColumns are the columns that scanLease reads, in its order.
+const leaseColumns = `run_id, tenant_id, session_key, user_id, agent_name, worker_id, cancel, alive_until`
+
+func scanLease(row db.Scanner) (l Lease, err error) {
+	return l, row.Scan(&l.RunID, &l.TenantID, &l.SessionKey, &l.UserID, &l.AgentName, &l.WorkerID, &l.Cancel, &l.aliveUntil)
+}
+
+// expired is the condition of the same name.
+func (l Lease) expired(now time.Time) bool {
+	past, future := store.Expiry(now)
+	return l.aliveUntil < past || l.aliveUntil > future
+}
+
+// RunInProgress is a run with the session and the user of its answer.
+type RunInProgress struct {
+	Lease
+
+	UserName, SessionID string
+
+	StartedAt time.Time
+}
+
+// selectRuns selects runs as scanRun reads them.
+const selectRuns = `SELECT r.run_id, r.tenant_id, r.session_key, s.user_id, r.agent_name, r.worker_id, r.cancel, r.alive_until, s.user_name, s.id, s.last_message_at
+	FROM chat_runs AS r JOIN chat_sessions AS s ON s.key = r.session_key AND s.tenant_id = r.tenant_id`
+
+func scanRun(row db.Scanner) (r RunInProgress, err error) {
+	var started sql.NullInt64
+	err = row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.UserID, &r.AgentName, &r.WorkerID, &r.Cancel, &r.aliveUntil, &r.UserName, &r.SessionID, &started)
+	r.StartedAt = db.NullTime(started)
+	return r, err
+}
+
+// RunsOf returns a page of the runs in progress of a tenant, in all hubs, the oldest first, and the
+// number of all.
+func RunsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page, now time.Time) (runs []RunInProgress, total int, err error) {
+	past, future := store.Expiry(now)
+	part := db.Page{Order: `last_message_at, run_id`, Limit: page.Size, Offset: page.Offset()}
+	return db.List(ctx, q, "list chat runs", scanRun, part, selectRuns+` WHERE NOT `+expired+` AND r.tenant_id = $3`, past, future, tenantID)
+}
+
+// RequestCancel marks a run, for the hub that relays it. It fails with api.NotFound if there is
+// none with the id. After the commit, the caller calls [Relay.Requested].
+func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string) (r RunInProgress, err error) {
+	err = db.Exec(ctx, tx, "cancel chat run", `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND run_id = $2`, tenantID, runID)
+	if err != nil {
+		return r, err
+	}
+	r, err = scanRun(tx.QueryRowContext(ctx, selectRuns+` WHERE r.tenant_id = $1 AND r.run_id = $2`, tenantID, runID))
+	return r, db.WrapOne("read chat run", err, api.NotFound.New("There is no answer in progress with this id of a run."))
+}
+
+// requestCancel marks the run of a session, for the hub that relays it. It fails with api.Conflict
+// if there is none.
+func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey string) (Lease, error) {
+	l, err := scanLease(q.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2
+		RETURNING `+leaseColumns, tenantID, sessionKey))
+	return l, db.WrapOne("cancel chat run", err, api.Conflict.New("No answer is in progress in this session."))
+}
+
+// expiredRuns returns some runs of all tenants whose leases have passed.
+func expiredRuns(ctx context.Context, q db.Querier, now time.Time) ([]Lease, error) {
+	past, future := store.Expiry(now)
+	return db.Collect(ctx, q, "read expired chat runs", scanLease,
+		`SELECT `+leaseColumns+` FROM chat_runs WHERE `+expired+` ORDER BY run_id LIMIT $3`, past, future, batchRows)
+}
+
+// runsOfOthers returns the runs of other hubs.
+func runsOfOthers(ctx context.Context, q db.Querier, workerID string) ([]Lease, error) {
+	return db.Collect(ctx, q, "read chat runs of other hubs", scanLease, `SELECT `+leaseColumns+` FROM chat_runs WHERE worker_id <> $1`, workerID)
+}
+
+// countPartial adds the answer of a run that has ended without it to the size of the session.
+func countPartial(ctx context.Context, tx *sql.Tx, tenantID, sessionKey, runID string) error {
+	return db.Exec(ctx, tx, "update chat session", `UPDATE chat_sessions SET size = size + (SELECT COALESCE(SUM(octet_length(text) + octet_length(content)), 0)
+			FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial')
+		WHERE tenant_id = $1 AND key = $2`, tenantID, sessionKey, runID)
+}
+
+// renewWidth is the number to whose multiples the ids of a statement are filled up, so that few
+// statements are prepared.
+const renewWidth = 25
+
+// renewRuns renews the leases of runs, and returns those that the hub still has, and for each of
+// them whether it is to be cancelled. Their rows stay locked until the end of the transaction.
+func renewRuns(ctx context.Context, tx *sql.Tx, workerID string, batch []partial, now time.Time) (map[string]bool, error) {
+	args := []any{db.Micros(now.Add(store.LeaseTime)), workerID}
+	for _, p := range batch {
+		args = append(args, p.run.ID)
+	}
+	for (len(args)-2)%renewWidth > 0 {
+		args = append(args, "")
+	}
+	var in strings.Builder
+	for i := 3; i <= len(args); i++ {
+		fmt.Fprintf(&in, ",$%d", i)
+	}
+	leases, err := db.Collect(ctx, tx, "renew chat runs", func(row db.Scanner) (l Lease, err error) { return l, row.Scan(&l.RunID, &l.Cancel) },
+		`UPDATE chat_runs SET alive_until = $1 WHERE worker_id = $2 AND run_id IN (`+in.String()[1:]+`) RETURNING run_id, cancel`, args...)
+	owned := make(map[string]bool, len(leases))
+	for _, l := range leases {
+		owned[l.RunID] = l.Cancel
+	}
+	return owned, err
+}
+
+// savePartial stores the text of an answer in progress, whose run is locked.
+func savePartial(ctx context.Context, tx *sql.Tx, p partial) error {
+	return db.Exec(ctx, tx, "save partial answer", `UPDATE chat_messages SET text = $1, content = $2, started = TRUE
+		WHERE tenant_id = $3 AND session_key = $4 AND seq = $5 AND id = $6 AND status = 'partial'`,
+		p.content.text, p.content.blocks, p.run.TenantID, p.run.SessionKey, p.run.Seq, p.run.MessageID)
+}
+
+// errNotOwned is the error of an answer whose hub has lost the lease, or has stored its end by a
+// COMMIT whose outcome was unknown.
+var errNotOwned = errors.New("the hub does not have the lease of the session")
+
+// saveAnswer stores an answer that has ended and releases the lease. It reports whether the end is
+// stored and the session still exists. With errNotOwned it changes nothing.
+func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, workerID string, now time.Time) (saved bool, err error) {
+	usage, err := json.Marshal(a.recorded.Tokens)
+	if err != nil {
+		return false, fmt.Errorf("encode usage: %w", err)
+	}
+	r, next := a.run, a.nextSession()
+	n, err := db.Affected(ctx, tx, "update chat session", `UPDATE chat_sessions SET updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
+			runtime_session = $2, size = size + $5
+		WHERE tenant_id = $3 AND key = $4`, db.Micros(now), next, r.TenantID, r.SessionKey, a.final.size())
+	if err != nil {
+		return false, err
+	}
+	deleted := n == 0
+	if deleted || a.text.runtimeSession != next {
+		unused := Transcript{TenantID: r.TenantID, AgentName: r.AgentName, RuntimeSession: a.text.runtimeSession}
+		if err := InsertTranscript(ctx, tx, unused, now); err != nil {
+			return false, err
+		}
+	}
+	n, err = db.Affected(ctx, tx, "delete chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND worker_id = $3`,
+		r.TenantID, r.ID, workerID)
+	if err != nil {
+		return false, err
+	}
+	if deleted { // its run counts in any case
+		return false, nil
+	}
+	if n == 0 {
+		saved, err = db.Value[bool](ctx, tx, "read answer", `SELECT EXISTS (SELECT 1 FROM chat_messages
+			WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND status = $5)`, r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.end.Status)
+		return saved, cmp.Or(err, errNotOwned)
+	}
+	n, err = db.Affected(ctx, tx, "save answer", `UPDATE chat_messages SET text = $1, content = $2, status = $3, model = $4, usage = $5,
+			error_code = $6, error_message = $7, started = $12
+		WHERE tenant_id = $8 AND session_key = $9 AND seq = $10 AND id = $11 AND status = 'partial'`,
+		a.final.text, a.final.blocks, a.end.Status, a.text.model, string(usage), a.end.Failure.Code, a.end.Failure.Message,
+		r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.started)
+	return n == 1, err
+}
+
+// saveUsage stores the tokens of an answer whose end is stored.
+func saveUsage(ctx context.Context, tx *sql.Tx, a *Answer) error {
+	text, err := json.Marshal(a.recorded.Tokens)
+	if err != nil {
+		return fmt.Errorf("encode usage: %w", err)
+	}
+	return db.Exec(ctx, tx, "save usage of answer", `UPDATE chat_messages SET usage = $1
+		WHERE tenant_id = $2 AND session_key = $3 AND seq = $4 AND id = $5`, string(text), a.run.TenantID, a.run.SessionKey, a.run.Seq, a.run.MessageID)
+}
+
+// saveBudgets stores the warnings of an answer whose end is stored.
+func saveBudgets(ctx context.Context, tx *sql.Tx, a *Answer) error {
+	text, err := json.Marshal(a.budgets)
+	if err != nil {
+		return fmt.Errorf("encode budgets: %w", err)
+	}
+	return db.Exec(ctx, tx, "save budgets", `UPDATE chat_messages SET budgets = $1
+		WHERE tenant_id = $2 AND session_key = $3 AND seq = $4 AND id = $5`, string(text), a.run.TenantID, a.run.SessionKey, a.run.Seq, a.run.MessageID)
+}
+
+// forgetRuntimeSession removes the session of the runtime, which the runtime no longer has, so that
+// another replica of the runtime that still has it does not continue it without the next messages.
+func forgetRuntimeSession(ctx context.Context, q db.Querier, r Run) error {
+	return db.Exec(ctx, q, "forget session of runtime", `UPDATE chat_sessions SET runtime_session = ''
+		WHERE tenant_id = $1 AND key = $2 AND runtime_session = $3`, r.TenantID, r.SessionKey, r.RuntimeSession)
+}

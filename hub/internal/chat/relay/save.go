@@ -1,0 +1,263 @@
+package relay
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/internal/db"
+)
+
+const (
+	renewEvery  = store.LeaseTime / 5
+	writeWithin = 10 * time.Second
+	batchRows   = 200     // of one transaction
+	batchBytes  = 8 << 20 // of the answers in progress of one transaction
+)
+
+// storeEnded stores the answers that have ended soon.
+func (r *Relay) storeEnded() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // they will be seen with the former ones
+	}
+}
+
+// save stores answers until ctx ends: those in progress when they have grown, at most once in
+// SaveEvery, those that have ended as soon as the previous transaction is complete, so that many
+// answers share one. It renews the leases of exactly these answers.
+func (r *Relay) save(ctx context.Context) {
+	tick := time.Tick(r.cfg.SaveEvery)
+	for {
+		select {
+		case <-r.wake:
+			r.saveEnded(ctx)
+		case <-tick:
+			r.saveEnded(ctx) // those that could not be written before
+			r.saveProgress(ctx, r.renewalDue())
+		case <-ctx.Done():
+			r.saveEnded(context.WithoutCancel(ctx))
+			return
+		}
+	}
+}
+
+// renewalDue reports whether the leases are to be renewed. The caller renews them.
+func (r *Relay) renewalDue() bool {
+	if time.Since(r.renewed) < min(renewEvery, 3*r.cfg.SaveEvery) {
+		return false
+	}
+	r.renewed = time.Now()
+	return true
+}
+
+// partial is an answer whose lease is renewed, and its content if that is stored.
+type partial struct {
+	*Answer
+
+	content content
+	due     bool
+}
+
+// saveProgress checks and stores the answers in progress, and renews the leases of all.
+func (r *Relay) saveProgress(ctx context.Context, renew bool) {
+	now := time.Now()
+	r.mu.Lock()
+	all := slices.Collect(maps.Values(r.answers))
+	r.mu.Unlock()
+	var batch []partial
+	size := 0
+	for _, a := range all {
+		content, due, leased := a.progress(now)
+		if !due && !(renew && leased) {
+			continue
+		}
+		batch = append(batch, partial{Answer: a, content: content, due: due})
+		if size += content.size(); len(batch) == batchRows || size >= batchBytes {
+			r.savePartials(ctx, batch)
+			batch, size = nil, 0
+		}
+	}
+	if len(batch) > 0 {
+		r.savePartials(ctx, batch)
+	}
+}
+
+// savePartials renews the leases of answers, and stores the content of those that this hub still
+// has. It cancels the others, and answers on request of another hub.
+func (r *Relay) savePartials(ctx context.Context, batch []partial) {
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	var owned map[string]bool // the values are the requests to cancel
+	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		if owned, err = renewRuns(ctx, tx, r.id, batch, r.store.Now()); err != nil {
+			return err
+		}
+		for _, p := range batch {
+			if _, ok := owned[p.run.ID]; !ok || !p.due {
+				continue
+			}
+			if err := savePartial(ctx, tx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		r.store.Logger.Warn("storing partial answers failed", "err", err)
+	}
+	for _, p := range batch {
+		requested, ok := owned[p.run.ID]
+		switch {
+		case err != nil:
+			p.unsaved()
+		case !ok:
+			p.cancel(errLost) // without effect if it has ended in the meantime
+		case requested:
+			p.cancel(errCancelled)
+		}
+	}
+}
+
+// saveEnded stores the answers that have ended. If a batch fails, each is stored in its own
+// transaction, so that one cannot prevent the others.
+func (r *Relay) saveEnded(ctx context.Context) {
+	r.mu.Lock()
+	all := r.ended
+	r.ended = nil
+	r.mu.Unlock()
+	for len(all) > 0 {
+		batch := all[:min(batchRows, len(all))]
+		err := r.saveBatch(ctx, batch)
+		if unavailable(err) { // the next tick tries again
+			r.stored(all, err)
+			return
+		}
+		if err == nil || len(batch) == 1 {
+			r.stored(batch, err)
+		} else {
+			for one := range slices.Chunk(batch, 1) {
+				r.stored(one, r.saveBatch(ctx, one))
+			}
+		}
+		all = all[len(batch):]
+	}
+}
+
+// unavailable reports whether the database could not be reached, or did not respond in time.
+func unavailable(err error) bool {
+	return errors.Is(err, db.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// saveBatch stores answers that have ended in one transaction. It renews the leases before, since
+// all batches may take longer than a lease.
+func (r *Relay) saveBatch(ctx context.Context, batch []*Answer) error {
+	if r.renewalDue() {
+		r.saveProgress(ctx, true)
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	for _, a := range batch {
+		a.recorded = a.counted()
+	}
+	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		for _, a := range batch {
+			if a.saved, err = saveAnswer(ctx, tx, a, r.id, r.store.Now()); err != nil {
+				return err
+			}
+		}
+		return r.recordUsage(ctx, tx, batch)
+	})
+	if len(batch) == 1 && errors.Is(err, errNotOwned) {
+		return r.saveAlone(ctx, batch)
+	}
+	return err
+}
+
+// saveAlone stores an answer that another hub has ended, and counts its tokens, which were used.
+func (r *Relay) saveAlone(ctx context.Context, one []*Answer) error {
+	a := one[0]
+	before := a.saved
+	return r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		a.saved = before
+		if a.saved, err = saveLate(ctx, tx, a); err != nil {
+			return err
+		}
+		return r.recordUsage(ctx, tx, one)
+	})
+}
+
+// recordUsage counts the tokens of runs that runtimes have accepted, and stores the warnings of
+// budgets.
+func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) error {
+	if r.cfg.Usage == nil {
+		return nil
+	}
+	var runs []usage.Run
+	var started []*Answer
+	for _, a := range batch {
+		if a.started {
+			runs, started = append(runs, a.counted()), append(started, a)
+		}
+	}
+	counted, warnings, err := r.cfg.Usage.Record(ctx, tx, runs...)
+	if err != nil {
+		return err
+	}
+	for i, a := range started {
+		a.recorded, a.budgets = counted[i], warnings[a.run.ID]
+		if a.saved && a.recorded.Unreported {
+			if err := saveUsage(ctx, tx, a); err != nil {
+				return err
+			}
+		}
+		if a.saved && len(a.budgets) > 0 {
+			if err := saveBudgets(ctx, tx, a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// counted returns the run of an answer that has ended, with its tokens, which are final if the
+// runtime has reported its end. Otherwise, the message in progress counts a token for four bytes.
+func (a *Answer) counted() usage.Run {
+	run := a.run.usage()
+	run.Model, run.Tokens, run.Others = a.text.model, a.text.usage, a.text.others
+	run.Unreported = a.started && a.text.end == nil
+	if run.Unreported {
+		run.Tokens.OutputTokens += int64(len(a.text.pending)) / 4
+	}
+	run.Tokens.Estimated = run.Tokens.Estimated || run.Unreported
+	return run
+}
+
+// stored reports the result of a batch. The next tick tries again if the database was unavailable,
+// until the hub ends: the answers hold their memory, and no further ones begin if they are too
+// many. An answer that could not be stored stays partial, and its lease ends by itself.
+func (r *Relay) stored(batch []*Answer, err error) {
+	if err != nil {
+		r.store.Logger.Warn("storing answers failed", "err", err)
+	}
+	for _, a := range batch {
+		if unavailable(err) {
+			r.mu.Lock()
+			r.ended = append(r.ended, a)
+			r.mu.Unlock()
+			continue
+		}
+		a.saved, a.err = a.saved && err == nil, err
+		a.memory.release()
+		r.metrics.end(a)
+		if a.started && r.cfg.Usage != nil {
+			r.cfg.Usage.Observe(a.recorded)
+		}
+		r.remove(a) // before the message may be sent again
+	}
+}

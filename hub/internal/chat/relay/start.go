@@ -1,0 +1,211 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+const (
+	limitedFor = 5 * time.Second // until a user with too many answers should try again
+	// busyWait is how long a run waits until the previous one, which was cancelled, has released
+	// the session of the runtime.
+	busyWait = 5 * time.Second
+)
+
+// ErrStartedBefore is returned by [Relay.Start] if the runtime has accepted the run before: its hub
+// was killed. The answer is stored as failed.
+var ErrStartedBefore = errors.New("the run was started before")
+
+// Start is an answer that begins.
+type Start struct {
+	Endpoint deployment.Endpoint
+
+	// Store stores the message and the empty answer in a transaction of its own, in which it calls
+	// [Answer.Reserve], and returns the text of the message.
+	Store func(ctx context.Context, a *Answer) (text string, err error)
+
+	// History returns the conversation before the message, and text of the user after it without
+	// an answer. It is called only if the runtime does not have the session.
+	History func(ctx context.Context) (history []wire.Turn, unanswered string, err error)
+}
+
+// Start stores an answer and starts its run. The caller must call Close. It fails with the error of
+// [Start].Store, with [ErrStartedBefore], and with api.UpstreamFailed if the runtime rejects the
+// run, which is stored as a failed answer.
+func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
+	a := &Answer{relay: r, run: run, memory: account{budget: &r.memory, tenant: run.TenantID}, began: time.Now(), done: make(chan struct{})}
+	a.progressed = a.began
+	ctx, a.span = startSpan(ctx, run)
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a.line, a.hangUp = context.WithCancel(context.WithoutCancel(ctx))
+	runtime, err := r.client(in.Endpoint, a.memory.reserve)
+	if err == nil {
+		err = r.enter(a)
+	}
+	if err != nil {
+		a.cancel(nil)
+		a.span.End()
+		return nil, err
+	}
+	message, err := in.Store(ctx, a)
+	if err != nil {
+		if errors.Is(err, db.ErrUnavailable) { // the outcome of the COMMIT may be unknown
+			a.conclude(failed(kindHub, api.Unavailable, "The database was unavailable: send the message again."))
+		} else {
+			r.remove(a)
+		}
+		a.cancel(nil)
+		r.open.Done()
+		return nil, err
+	}
+	a.mu.Lock()
+	a.begun = true
+	a.mu.Unlock()
+	r.observe(a.former)
+	if a.former.ID != "" { // it may still use the session of the runtime
+		r.CancelRun(ctx, a.run.TenantID, a.run.AgentName, a.former.ID)
+	}
+	switch err := a.open(runtime, in, message); {
+	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed, or a lost connection, has started it
+		a.started = true
+		if _, err := a.finish(failed(kindLost, api.UpstreamFailed, "The answer was lost: its hub was killed, or the connection to the runtime was lost.")); err != nil {
+			return nil, err
+		}
+		return nil, ErrStartedBefore
+	case err != nil:
+		return nil, a.rejected(err)
+	}
+	a.runtime = runtime
+	a.unwatch = context.AfterFunc(a.ctx, a.cancelRun)
+	return a, nil
+}
+
+// Reserve takes the lease of the session for a run, in the transaction of [Start].Store, which has
+// locked the row of the session. It fails with api.Conflict while another answer is in progress,
+// and with api.RateLimited if too many answers are.
+func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run Run) error {
+	a.run, a.continues = run, run.RuntimeSession
+	var err error
+	a.former, err = insertRun(ctx, tx, run, a.relay)
+	return err
+}
+
+// open starts the run.
+func (a *Answer) open(runtime *client.Client, in Start, message string) error {
+	slow := time.AfterFunc(a.relay.cfg.OpenTimeout, func() { a.cancel(errSlow) })
+	defer slow.Stop()
+	defer context.AfterFunc(a.ctx, a.hangUp)() // the run is not accepted yet
+	defer func() { _ = a.holdHistory(0) }()    // the runtime has it, and this only releases
+	request, err := a.request(in, message)
+	if err != nil {
+		return err
+	}
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		events, err := runtime.Open(a.line, in.Endpoint.AgentID, request)
+		a.mu.Lock()
+		a.events = events
+		a.mu.Unlock()
+		a.started = !neverAccepted(err)
+		if errors.Is(err, client.ErrUnknownSession) && request.RequireSession {
+			if err := forgetRuntimeSession(a.ctx, a.relay.store.DB.Write(), a.run); err != nil {
+				return err
+			}
+			a.continues = ""
+			if request, err = a.request(in, message); err != nil {
+				return err
+			}
+			continue
+		}
+		if !errors.Is(err, client.ErrSessionBusy) || time.Since(a.began) > busyWait {
+			return err
+		}
+		select {
+		case <-a.ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// request returns the request of the run. It continues the session of the runtime, or it starts one
+// with the stored conversation: a runtime that has the session does not need the conversation.
+func (a *Answer) request(in Start, message string) (wire.RunRequest, error) {
+	request := wire.RunRequest{Message: message, RunID: &a.run.ID}
+	if a.continues != "" {
+		request.SessionID, request.RequireSession = &a.continues, true
+		return request, nil
+	}
+	history, unanswered, err := in.History(a.ctx)
+	request.History, request.Message = history, Paragraphs(unanswered, message)
+	a.seeded = len(history) > 0
+	size := len(unanswered)
+	for _, turn := range history {
+		size += len(turn.Content)
+	}
+	return request, cmp.Or(err, a.holdHistory(size))
+}
+
+// MaxHistory bounds the text of a conversation that a run begins with, in bytes of JSON: a model
+// reads no more than its context window, and a runtime accepts bodies of 4 MiB.
+const MaxHistory = 1 << 20
+
+// historyCopies is how often the text is in memory, at most: as text, as JSON, and in the buffer of
+// the connection.
+const historyCopies = 3
+
+// holdHistory reserves memory for a conversation of that size, in place of that of the last call.
+func (a *Answer) holdHistory(size int) error {
+	if err := a.memory.reserve(historyCopies * (size - a.history)); err != nil {
+		return err
+	}
+	a.history = size
+	return nil
+}
+
+// neverAccepted reports whether a runtime has certainly not accepted a run.
+func neverAccepted(err error) bool {
+	_, rejected := errors.AsType[*client.Error](err)
+	op, network := errors.AsType[*net.OpError](err)
+	return rejected || network && op.Op == "dial"
+}
+
+// rejected stores the answer as failed, and returns the error of the response.
+func (a *Answer) rejected(err error) error {
+	e := &api.Error{Code: api.UpstreamFailed, Message: "The runtime of the agent cannot be reached: look at its deployment.", Cause: err}
+	failure, ok := errors.AsType[*client.Error](err)
+	kind := kindUnreachable
+	if ok {
+		kind = kindRejected
+	}
+	switch {
+	case context.Cause(a.ctx) != nil:
+		end := endingOf(context.Cause(a.ctx))
+		e.Code, e.Message = api.Code(end.Failure.Code), end.Failure.Message
+		_, _ = a.finish(end) // the error is logged
+		return e
+	case errors.Is(err, errMemory):
+		kind, e.Code, e.Message = kindMemory, api.Unavailable, "The conversations that begin use too much memory: send the message again later."
+	case errors.Is(err, db.ErrUnavailable):
+		kind, e.Code, e.Message = kindHub, api.Unavailable, ""
+	case errors.Is(err, client.ErrSessionBusy):
+		kind, e.Code, e.Message = kindBusy, api.Conflict, "The previous answer is still ending: send the message again in a moment."
+	case ok && failure.Status == http.StatusRequestEntityTooLarge:
+		e.Code, e.Message = api.PayloadTooLarge, "The message is too long for the agent."
+	case ok && (failure.Status == http.StatusServiceUnavailable || failure.Status == http.StatusTooManyRequests):
+		kind, e.Message = kindBusy, "The runtime of the agent takes no more runs at the moment: send the message again later."
+	case ok:
+		e.Message = "The runtime of the agent rejected the message: look at its deployment."
+	}
+	_, _ = a.finish(failed(kind, e.Code, cmp.Or(e.Message, e.Code.Error()))) // the error is logged
+	return e
+}

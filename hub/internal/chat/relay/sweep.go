@@ -1,0 +1,198 @@
+package relay
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/runtime/client"
+)
+
+// maxSweepAgents is the number of runtimes that a sweep calls at once.
+const maxSweepAgents = 8
+
+// sweep ends runs that no hub relays, and deletes transcripts of deleted chats, until ctx ends.
+func (r *Relay) sweep(ctx context.Context) {
+	every := min(store.LeaseTime, 10*r.cfg.SaveEvery)
+	tick := time.Tick(every)
+	expired := map[string]time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		case <-r.deleted:
+		}
+		var err error
+		if expired, err = r.endExpired(ctx, expired, every); err != nil && ctx.Err() == nil {
+			r.store.Logger.Warn("ending the answers of other hubs failed", "err", err)
+		}
+		r.releaseFormer(ctx)
+		if err := r.deleteTranscripts(ctx); err != nil && ctx.Err() == nil {
+			r.store.Logger.Warn("deleting transcripts failed", "err", err)
+		}
+	}
+}
+
+// endExpired ends the runs of hubs that were killed or are suspended, and cancels them in their
+// runtimes: the connection of a suspended hub is still open. A hub has the time after to renew a
+// lease that has passed, because the database was perhaps unavailable. This hub has any time: it may
+// be so busy that it renews and stores its own answers late. seen has the times since which leases
+// have passed, and so has the result.
+func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after time.Duration) (map[string]time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	runs, err := expiredRuns(ctx, r.store.Read(), r.store.Now())
+	still := map[string]time.Time{}
+	var cancels []Lease
+	for _, l := range runs {
+		if r.Has(l.RunID) {
+			continue
+		}
+		still[l.RunID] = time.Now()
+		if since, ok := seen[l.RunID]; ok {
+			still[l.RunID] = since
+		}
+		if err != nil || time.Since(still[l.RunID]) < after {
+			continue
+		}
+		var ended bool
+		if ended, err = r.endRun(ctx, l, ""); ended {
+			cancels = append(cancels, l)
+		}
+	}
+	inParallel(cancels, func(l Lease) {
+		if ctx.Err() == nil {
+			r.CancelRun(ctx, l.TenantID, l.AgentName, l.RunID)
+		}
+	})
+	return still, err
+}
+
+// releaseFormer ends the runs of former hubs of a SQLite database as soon as this hub is the only
+// one on it, so that no session waits for the end of a lease.
+func (r *Relay) releaseFormer(ctx context.Context) {
+	if r.alone || r.store.DB.Engine() == db.PostgreSQL {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	var counted []usage.Run
+	err := r.store.DB.Tx(within, func(tx *sql.Tx) (err error) {
+		if r.alone, err = r.store.DB.Alone(); err != nil || !r.alone {
+			return err
+		}
+		runs, err := runsOfOthers(within, tx, r.id)
+		counted = nil
+		for i := 0; i < len(runs) && err == nil; i++ {
+			var one usage.Run
+			one, err = r.endLease(within, tx, runs[i], runs[i].WorkerID)
+			counted = append(counted, one)
+		}
+		return err
+	})
+	if err == nil {
+		r.observe(counted...)
+	}
+	r.alone = r.alone && err == nil
+	if err != nil && ctx.Err() == nil {
+		r.store.Logger.Warn("ending the answers of a former hub failed", "err", err)
+	}
+}
+
+// inParallel calls f for all items, for some of them at once.
+func inParallel[T any](items []T, f func(T)) {
+	slots := make(chan struct{}, maxSweepAgents)
+	var calls sync.WaitGroup
+	for _, item := range items {
+		slots <- struct{}{}
+		calls.Go(func() {
+			defer func() { <-slots }()
+			f(item)
+		})
+	}
+	calls.Wait()
+}
+
+// endRun ends a run that no hub relays.
+func (r *Relay) endRun(ctx context.Context, l Lease, workerID string) (ended bool, err error) {
+	var counted usage.Run
+	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		counted, err = r.endLease(ctx, tx, l, workerID)
+		return err
+	})
+	if err == nil {
+		r.observe(counted)
+	}
+	return counted.ID != "", err
+}
+
+// observe adds runs of other hubs that are counted to the metrics. Those without an id have ended
+// before.
+func (r *Relay) observe(runs ...usage.Run) {
+	for _, one := range runs {
+		if one.ID != "" && r.cfg.Usage != nil {
+			r.cfg.Usage.Observe(one)
+		}
+	}
+}
+
+// deleteTranscripts deletes the transcripts that are due in their runtimes. Those of a runtime that
+// does not respond, or has one in use, are due again later.
+func (r *Relay) deleteTranscripts(ctx context.Context) error {
+	all, err := claimTranscripts(ctx, r.store.DB.Write(), r.store.Now())
+	if err != nil {
+		return err
+	}
+	byAgent := map[[2]string][]Transcript{}
+	for _, t := range all {
+		agent := [2]string{t.TenantID, t.AgentName}
+		byAgent[agent] = append(byAgent[agent], t)
+	}
+	inParallel(slices.Collect(maps.Values(byAgent)), func(transcripts []Transcript) {
+		if err := r.deleteTranscriptsOf(ctx, transcripts); err != nil && ctx.Err() == nil {
+			r.store.Logger.Warn("deleting transcripts failed", "err", err)
+		}
+	})
+	return nil
+}
+
+// deleteTranscriptsOf deletes transcripts of one agent. The error is that of the database.
+func (r *Relay) deleteTranscriptsOf(ctx context.Context, transcripts []Transcript) error {
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	memory := &account{budget: &r.memory, tenant: transcripts[0].TenantID}
+	defer memory.release()
+	for _, t := range transcripts {
+		all, err := r.replicasOf(ctx, t.TenantID, t.AgentName, memory)
+		for i := 0; i < len(all) && err == nil; i++ {
+			err = all[i].DeleteSession(ctx, t.RuntimeSession)
+		}
+		switch {
+		case errors.Is(err, client.ErrSessionBusy):
+			continue
+		case err != nil && !errors.Is(err, api.AgentNotDeployed) && !errors.Is(err, api.NotFound):
+			return nil // it is stopped or does not respond: the transcripts are due again
+		}
+		if err := deleteTranscript(ctx, r.store.DB.Write(), t); err != nil { // without a deployment, its files are deleted
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteTranscripts deletes the transcripts that are due soon.
+func (r *Relay) DeleteTranscripts() {
+	select {
+	case r.deleted <- struct{}{}:
+	default: // the next sweep deletes them
+	}
+}

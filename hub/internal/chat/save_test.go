@@ -1,0 +1,212 @@
+package chat_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+)
+
+// The lease of an answer in progress is renewed between the transactions that store the ends of
+// others, however long all of these take.
+func TestLeasesAreRenewedWhileEndsAreStored(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgres(t))
+	s.deploy(hanging(t))
+	ada := s.ada()
+	busy := send(t, ada, session(ada), object{"message": "hello"})
+	run := busy.until("system").data["runId"]
+	busy.until("partial_message")
+
+	// The database stores one end in a transaction, and takes longer for it than the time after
+	// which a lease is renewed.
+	s.exec(`CREATE TABLE steps (number BIGSERIAL, ends_of BIGINT UNIQUE)`)
+	s.exec(`CREATE FUNCTION note_end() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN INSERT INTO steps (ends_of) VALUES (txid_current()); PERFORM pg_sleep(0.1); RETURN NEW; END $$`)
+	s.exec(`CREATE FUNCTION note_renewal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO steps (ends_of) VALUES (NULL); RETURN NEW; END $$`)
+	s.exec(`CREATE TRIGGER note_end AFTER UPDATE ON chat_messages FOR EACH ROW WHEN (NEW.status = 'completed') EXECUTE FUNCTION note_end()`)
+	s.exec(fmt.Sprintf(`CREATE TRIGGER note_renewal AFTER UPDATE ON chat_runs FOR EACH ROW WHEN (NEW.run_id = '%s') EXECUTE FUNCTION note_renewal()`, run))
+
+	const others = 12
+	var paths []string
+	for range others {
+		paths = append(paths, session(ada))
+	}
+	var streams []*stream
+	for _, path := range paths {
+		streams = append(streams, send(t, ada, path, object{"message": "hello"}))
+	}
+	for _, one := range streams {
+		require.Equal(t, "completed", last(one.rest()))
+	}
+	steps, err := db.Values[sql.NullInt64](t.Context(), s.db.Read(), "read steps", `SELECT ends_of FROM steps ORDER BY number`)
+	require.NoError(t, err)
+	ends, renewed := 0, true
+	for _, step := range steps {
+		if !step.Valid {
+			renewed = true
+			continue
+		}
+		require.True(t, renewed, "between %d and %d ends", ends, ends+1)
+		ends, renewed = ends+1, false
+	}
+	require.Equal(t, others, ends)
+	busy.cancel()
+}
+
+// A partial answer that could not be stored is stored later, although it does not grow.
+func TestAPartialAnswerThatCouldNotBeStored(t *testing.T) {
+	t.Parallel()
+	var log logtest.Buffer
+	s := open(t, sqlite(t), func(c *config) { c.logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	s.exec(`CREATE TABLE refused (n INTEGER)`)
+	s.exec(`INSERT INTO refused VALUES (1)`)
+	s.exec(`CREATE TRIGGER refuse BEFORE UPDATE OF text ON chat_messages WHEN EXISTS (SELECT 1 FROM refused) BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+	s.deploy(endless(t))
+	ada := s.ada()
+	path := session(ada)
+	answer := send(t, ada, path, object{"message": "hello"})
+	answer.until("partial_message")
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "storing partial answers failed") }, patience, 10*time.Millisecond)
+	require.Empty(t, messages(ada, path)[1]["text"])
+	s.exec(`DELETE FROM refused`)
+	require.Eventually(t, func() bool { return messages(ada, path)[1]["text"] == "Half" }, patience, 20*time.Millisecond)
+	answer.cancel()
+	eventually(t, ada, path)
+}
+
+// A transaction stores about 8 MiB of the answers in progress.
+func TestPartialAnswersAreStoredInBatches(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgres(t), quiet)
+	s.exec(`CREATE TABLE refused AS SELECT 1`)
+	s.exec(`CREATE TABLE writes (tx BIGINT)`)
+	s.exec(`CREATE SEQUENCE tries`)
+	s.exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		PERFORM nextval('tries');
+		IF EXISTS (SELECT 1 FROM refused) THEN RAISE EXCEPTION 'refused' USING ERRCODE = 'check_violation'; END IF;
+		INSERT INTO writes VALUES (txid_current()); RETURN NEW; END $$`)
+	s.exec(`CREATE TRIGGER note BEFORE UPDATE OF text ON chat_messages FOR EACH ROW WHEN (NEW.status = 'partial') EXECUTE FUNCTION note()`)
+	text := fmt.Sprintf(partial, strings.Repeat("x", 3<<20))
+	s.serve(hostile(func(write func(string) bool, gone <-chan struct{}) {
+		write(text)
+		<-gone
+	}))
+	const answers = 4
+	var all []*stream
+	for range answers {
+		answer := send(t, s.ada(), session(s.ada()), object{"message": "hello"})
+		answer.until("partial_message")
+		all = append(all, answer)
+	}
+	tries := func() int { return s.number(`SELECT last_value FROM tries`) }
+	before := tries()
+	require.Eventually(t, func() bool { return tries() > before+4 }, patience, 10*time.Millisecond) // all of them are due at once
+	s.exec(`DELETE FROM refused`)
+	require.Eventually(t, func() bool { return s.number(`SELECT COUNT(*) FROM writes`) >= answers }, patience, 10*time.Millisecond)
+	require.Equal(t, 3, s.number(`SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM writes GROUP BY tx) AS of`))
+	for _, answer := range all {
+		answer.cancel()
+	}
+}
+
+// Each part of an answer in progress is stored, and not only its text.
+func TestPartsOfAPartialAnswerAreStored(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	for name, row := range map[string]struct {
+		events string
+		kinds  string
+	}{
+		"a text": {events("partial_message", object{"type": "partial_message", "partial": object{"type": "text", "text": "a"}}), "text"},
+		"a text after another": {events("assistant", object{"message": object{"content": []any{json.RawMessage(`{"type":"text","text":"a"}`)}}}) +
+			events("partial_message", object{"type": "partial_message", "partial": object{"type": "text", "text": "b"}}), "text text"},
+		"a message":          {events("assistant", object{"message": object{"content": []any{object{"type": "tool_use", "id": "t"}}}}), "tool_use"},
+		"a warning":          {events("system", object{"subtype": "warning", "message": "m"}), "warning"},
+		"a result":           {events("tool_result", object{"result": object{"tool_use_id": "t"}}), "tool_result"},
+		"that of a subagent": {events("tool_result", object{"parent_tool_use_id": "p", "result": object{"tool_use_id": "t"}}), "tool_result"},
+	} {
+		gate := make(chan struct{})
+		s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+			write(row.events)
+			<-gate
+			write(success)
+		}))
+		release := sync.OnceFunc(func() { close(gate) })
+		t.Cleanup(release) // before the runtime ends
+		ada := s.ada()
+		path := session(ada)
+		answer := send(t, ada, path, object{"message": "hello"})
+		require.Eventually(t, func() bool {
+			var kinds []string
+			for _, block := range messages(ada, path)[1]["content"].([]any) {
+				kinds = append(kinds, block.(object)["type"].(string))
+			}
+			return strings.Join(kinds, " ") == row.kinds
+		}, patience, 10*time.Millisecond, name)
+		require.Equal(t, "partial", messages(ada, path)[1]["status"])
+		release()
+		require.Equal(t, "completed", last(answer.rest()))
+	}
+}
+
+// A run that a runtime has accepted is stored as started before it has any text: its message is
+// not sent again.
+func TestAStartedRunIsStored(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = 0 }) // the default
+	gate := make(chan struct{})
+	s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+		write(events("system", object{"subtype": "init", "session_id": "s"}))
+		<-gate
+		write(success)
+	}))
+	defer close(gate)
+	answer := send(t, s.ada(), session(s.ada()), object{"message": "hello"})
+	require.Eventually(t, func() bool {
+		return s.number(`SELECT COUNT(*) FROM chat_messages WHERE role = 'assistant' AND status = 'partial' AND started`) == 1
+	}, patience, 10*time.Millisecond)
+	answer.cancel()
+}
+
+// Answers that end together while the database rejects writes are all stored when it accepts them,
+// with the budgets that they have used up.
+func TestAnswersThatEndInAnOutage(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	s := open(t, postgres(t), quiet)
+	s.deploy(modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half"), modeltest.Gate(gate), modeltest.Text(".")))))
+	ada := s.ada()
+	s.limit(usage.OfUser, "id-ada", usage.Limits{Soft: new(1.0)})
+	var answers []*stream
+	for range 3 {
+		answer := send(t, ada, session(ada), object{"message": "hello"})
+		answer.until("partial_message")
+		answers = append(answers, answer)
+	}
+	s.exec(`CREATE SEQUENCE refusals`)
+	s.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		PERFORM nextval('refusals'); RAISE EXCEPTION 'refused' USING ERRCODE = 'disk_full'; END $$`)
+	s.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON chat_messages FOR EACH ROW WHEN (NEW.status = 'completed') EXECUTE FUNCTION refuse()`)
+	for range answers {
+		gate <- struct{}{}
+	}
+	require.Eventually(t, func() bool { return s.number(`SELECT last_value FROM refusals`) >= 6 }, patience, 10*time.Millisecond)
+	s.exec(`DROP TRIGGER refuse ON chat_messages`)
+	for _, answer := range answers {
+		events := answer.rest()
+		require.Equal(t, "completed", last(events))
+		require.Len(t, events[len(events)-2].data["budgets"], 1)
+	}
+}

@@ -1,0 +1,246 @@
+package chat
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/internal/aigc"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+const maxClientID = 128 // characters
+
+// SendInput is a message of the user. ClientMessageID, if it is not empty, identifies it in its
+// session, so that it can be sent again after a lost connection.
+type SendInput struct {
+	Message         string `json:"message"`
+	ClientMessageID string `json:"clientMessageId"`
+}
+
+func (in SendInput) validate() (SendInput, error) {
+	fields := api.Fields{}
+	if strings.TrimSpace(in.Message) == "" {
+		fields.Add("message", "must not be empty")
+	} else if in.Message != relay.Clean(in.Message) {
+		fields.Add("message", "must be UTF-8 without NUL")
+	}
+	in.ClientMessageID = fields.Line("clientMessageId", in.ClientMessageID, 0, maxClientID)
+	return in, fields.Err()
+}
+
+// Sent is a message that was sent before, with its answer. Status is that of the answer.
+type Sent struct {
+	UserMessage      Message `json:"userMessage"`
+	AssistantMessage Message `json:"assistantMessage"`
+	Status           string  `json:"status"`
+}
+
+// Send stores a message in a session of the caller and starts the answer, whose caller must call
+// Close. If a message with the same ClientMessageID was sent before and its run was started, it
+// returns that one instead. It fails with api.AgentNotDeployed, with api.Conflict while another
+// answer is in progress or if the caller has stored too much, with api.RateLimited if too many
+// answers are in progress, and with api.UpstreamFailed if the runtime rejects the run, which is
+// stored as a failed answer.
+func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in SendInput) (*relay.Answer, *Sent, error) {
+	answer, before, err := s.send(ctx, caller, agentName, id, in)
+	if err != nil || before == nil {
+		return answer, nil, err
+	}
+	sent, err := s.sent(ctx, before)
+	return nil, sent, err
+}
+
+// sent returns a message that was sent before, with its answer, which may have 8 MiB.
+func (s *Service) sent(ctx context.Context, e *earlier) (*Sent, error) {
+	user, assistant, err := readSent(ctx, s.store.Read(), e)
+	if err != nil {
+		return nil, err
+	}
+	return &Sent{UserMessage: user.view(e.session.ID), AssistantMessage: assistant.view(e.session.ID), Status: assistant.Status}, nil
+}
+
+// errSent rolls back the transaction of a message that was sent before.
+var errSent = errors.New("the message was sent before")
+
+// send is Send without the text of a message that was sent before.
+func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id string, in SendInput) (*relay.Answer, *earlier, error) {
+	in, err := in.validate()
+	if err != nil {
+		return nil, nil, err
+	}
+	ref, err := s.ownedBy(ctx, caller, agentName, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	before, err := s.sentBefore(ctx, ref, in.ClientMessageID)
+	if err != nil || before != nil && (before.started || s.relay.Has(before.runID)) {
+		return nil, before, err
+	}
+	endpoint, err := s.cfg.Deployments.Endpoint(ctx, caller.TenantID, agentName)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := s.newExchange(ctx, ref, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	if before != nil {
+		m.assistant.RunID = before.runID
+	}
+	answer, err := s.relay.Start(ctx, m.run(), relay.Start{
+		Endpoint: endpoint,
+		Store: func(ctx context.Context, a *relay.Answer) (text string, err error) {
+			if before != nil {
+				err = m.restart(ctx, a)
+			} else {
+				err = m.begin(ctx, a)
+			}
+			return m.user.Text, err
+		},
+		History: func(ctx context.Context) ([]wire.Turn, string, error) {
+			return historyOf(ctx, s.store.Read(), m.session, m.user.Seq)
+		},
+	})
+	switch {
+	case errors.Is(err, errSent):
+		return nil, m.sent, nil
+	case errors.Is(err, relay.ErrRelayed): // by a concurrent call
+		return nil, before, nil
+	case errors.Is(err, relay.ErrStartedBefore):
+		return nil, &earlier{session: m.session, seq: m.user.Seq}, nil
+	}
+	return answer, nil, err
+}
+
+// sentBefore returns the message of a clientMessageId, or nil if it was not sent.
+func (s *Service) sentBefore(ctx context.Context, ref reference, clientID string) (*earlier, error) {
+	if clientID == "" {
+		return nil, nil // no query delays the run
+	}
+	found, err := findSession(ctx, s.store.Read(), ref)
+	if err != nil {
+		return nil, err
+	}
+	return findSent(ctx, s.store.Read(), found, clientID)
+}
+
+// exchange is a message of the user and its answer.
+type exchange struct {
+	s         *Service
+	ref       reference
+	session   session // as of the transaction that stores the message
+	user      message
+	assistant message
+	hint      string   // the notice that is only in the first event
+	sent      *earlier // by a concurrent call, with errSent
+}
+
+func (s *Service) newExchange(ctx context.Context, ref reference, input SendInput) (*exchange, error) {
+	now := s.store.Now()
+	m := &exchange{s: s, ref: ref}
+	m.user = message{ID: ids.New(), ClientID: input.ClientMessageID, Role: roleUser, Status: relay.StatusCompleted, Text: input.Message, CreatedAt: now}
+	m.assistant = message{ID: ids.New(), Role: roleAssistant, Status: relay.StatusPartial, RunID: ids.Random().String(), CreatedAt: now}
+	var err error
+	m.hint, err = s.label(ctx, ref.TenantID, &m.assistant)
+	return m, err
+}
+
+// label sets the label and the notice of a new answer. It returns a notice that the answer does not
+// contain.
+func (s *Service) label(ctx context.Context, tenantID string, answer *message) (hint string, err error) {
+	if s.cfg.Labels == nil {
+		return "", nil
+	}
+	marker, err := s.cfg.Labels.Label(ctx, tenantID)
+	if err != nil || marker == nil {
+		return "", err
+	}
+	answer.AIGC, err = json.Marshal(marker.Label)
+	switch marker.Mode {
+	case aigc.ModeHint:
+		hint = marker.Text
+	case aigc.ModeAppend, aigc.ModePrepend:
+		answer.Notice, answer.NoticeAt = marker.Text, marker.Mode
+	case aigc.ModeOff:
+	}
+	return hint, err
+}
+
+// run returns the run of the answer.
+func (m *exchange) run() relay.Run {
+	return relay.Run{
+		ID: m.assistant.RunID, TenantID: m.ref.TenantID, UserID: m.ref.UserID, UserName: m.session.UserName, AgentName: m.ref.AgentName,
+		SessionKey: m.session.Key, SessionID: m.ref.ID, RuntimeSession: m.session.RuntimeSession,
+		UserMessageID: m.user.ID, MessageID: m.assistant.ID, Seq: m.assistant.Seq,
+		Label: m.assistant.AIGC, Hint: m.hint, Notice: m.assistant.Notice, NoticeAt: m.assistant.NoticeAt,
+	}
+}
+
+// begin stores the message and the empty answer, and takes the lease of the session. It fails with
+// errSent if a concurrent call has sent a message with the same ClientMessageID.
+func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
+	return m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		began, stored, err := advanceSession(ctx, tx, m.ref, titleOf(m.user.Text), sizeOf(m.user, m.assistant), m.user.CreatedAt)
+		if err != nil {
+			return err
+		}
+		if m.user.ClientID != "" {
+			if m.sent, err = findSent(ctx, tx, began, m.user.ClientID); err != nil {
+				return err
+			}
+			if m.sent != nil {
+				return errSent
+			}
+		}
+		if err := stored.check(); err != nil {
+			return err
+		}
+		m.session, m.user.Seq, m.assistant.Seq = began, began.Messages-1, began.Messages
+		if err := a.Reserve(ctx, tx, m.run()); err != nil {
+			return err
+		}
+		return insertMessages(ctx, tx, began, m.user, m.assistant)
+	})
+}
+
+// restart takes the lease for a message that was sent before, if its run never started. The run has
+// its former id, so that a runtime that has accepted it before rejects it.
+func (m *exchange) restart(ctx context.Context, a *relay.Answer) error {
+	clientID := m.user.ClientID
+	return m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		locked, err := lockSession(ctx, tx, m.ref.TenantID, m.ref.UserID, m.ref.ID)
+		if err != nil {
+			return err
+		}
+		found, err := findSent(ctx, tx, locked, clientID)
+		if err == nil && (found == nil || found.runID != m.assistant.RunID) {
+			err = noSession() // a push has replaced it
+		}
+		if err != nil {
+			return err
+		}
+		running, err := relay.InProgress(ctx, tx, locked.TenantID, locked.Key, m.s.store.Now())
+		if err != nil {
+			return err
+		}
+		if running || found.started {
+			m.sent = found
+			return errSent
+		}
+		user, assistant, err := readSent(ctx, tx, found)
+		if err != nil {
+			return err
+		}
+		m.session, m.user, m.assistant = locked, user, assistant
+		if err := a.Reserve(ctx, tx, m.run()); err != nil {
+			return err
+		}
+		return restartAnswer(ctx, tx, locked, assistant)
+	})
+}

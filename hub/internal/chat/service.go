@@ -1,0 +1,85 @@
+package chat
+
+import (
+	"context"
+	"embed"
+	"errors"
+
+	"github.com/seed93082962/agenthost/hub/internal/aigc"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/internal/db"
+)
+
+//go:embed migrations
+var files embed.FS
+
+// Migrations create the tables that New requires.
+var Migrations = db.Embedded("chat", files)
+
+// Catalog has the agents. *catalog.Service implements it.
+type Catalog interface {
+	// AgentEnabled fails with api.NotFound if the caller has no access to such an agent.
+	AgentEnabled(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
+}
+
+// Labels labels answers. *aigc.Service implements it.
+type Labels interface {
+	// Label returns the labels of a new answer, or nil for none.
+	Label(ctx context.Context, tenantID string) (*aigc.Marker, error)
+}
+
+// Config configures [New].
+type Config struct {
+	// Store has a database with Migrations applied. Required.
+	Store *store.Store
+
+	// Catalog has the agents. Required.
+	Catalog Catalog
+
+	// Deployments are those of the agents. Required.
+	Deployments relay.Deployments
+
+	// Labels labels the answers. Defaults to none.
+	Labels Labels
+
+	// Relay has the limits of answers in progress. New sets Store and Deployments.
+	Relay relay.Config
+}
+
+// Service has the chats of the hub. It is safe for concurrent use.
+type Service struct {
+	cfg   Config
+	store *store.Store
+	relay *relay.Relay
+}
+
+// New returns a Service. The caller must call Close.
+func New(cfg Config) (*Service, error) {
+	if cfg.Store == nil || cfg.Catalog == nil || cfg.Deployments == nil {
+		return nil, errors.New("create chat service: Store, Catalog and Deployments are required")
+	}
+	cfg.Relay.Store, cfg.Relay.Deployments = cfg.Store, cfg.Deployments
+	r, err := relay.New(cfg.Relay)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{cfg: cfg, store: cfg.Store, relay: r}, nil
+}
+
+// Shutdown cancels the answers in progress with the reason shutdown, and waits until they are
+// stored or ctx ends. Further messages are rejected.
+func (s *Service) Shutdown(ctx context.Context) { s.relay.Shutdown(ctx) }
+
+// Close cancels the answers in progress, waits until they are stored, and ends the background work.
+func (s *Service) Close() error { return s.relay.Close() }
+
+// enabledAgent fails with api.NotFound unless the caller has access to the agent and it is enabled.
+func (s *Service) enabledAgent(ctx context.Context, caller api.Caller, name string) error {
+	enabled, err := s.cfg.Catalog.AgentEnabled(ctx, caller, name)
+	if err == nil && !enabled {
+		return api.NotFound.New("There is no such agent.")
+	}
+	return err
+}

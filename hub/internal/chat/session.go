@@ -1,0 +1,301 @@
+package chat
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// Sources of a session.
+const (
+	SourceHub  = "hub"
+	SourcePush = "push"
+)
+
+const (
+	maxTitle     = 200 // characters
+	derivedTitle = 80  // characters of a title that comes from the first message
+)
+
+// session is a row of chat_sessions.
+type session struct {
+	Key, TenantID, UserID, ID, UserName, AgentName, Title, Source string
+
+	Messages       int64
+	Size           int64 // of the messages, see sizeOf
+	RuntimeSession string
+	LastMessageAt  time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+// Session is a chat of one user with one agent.
+type Session struct {
+	ID            string   `json:"id"`
+	AgentName     string   `json:"agentName"`
+	UserID        string   `json:"userId"`
+	UserName      string   `json:"userName"`
+	Title         string   `json:"title"` // of the first message unless it was given
+	Source        string   `json:"source"`
+	MessageCount  int64    `json:"messageCount"`
+	LastMessageAt api.Time `json:"lastMessageAt"` // null without messages
+	CreatedAt     api.Time `json:"createdAt"`
+	UpdatedAt     api.Time `json:"updatedAt"`
+}
+
+func (s session) view() Session {
+	return Session{
+		ID: s.ID, AgentName: s.AgentName, UserID: s.UserID, UserName: s.UserName, Title: s.Title, Source: s.Source, MessageCount: s.Messages,
+		LastMessageAt: api.Time(s.LastMessageAt), CreatedAt: api.Time(s.CreatedAt), UpdatedAt: api.Time(s.UpdatedAt),
+	}
+}
+
+// titleOf returns a title from the first line of a message.
+func titleOf(message string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	line = api.Plain(strings.Join(strings.Fields(line), " "))
+	if short := excerpt.Characters(line, derivedTitle); short != line {
+		return short + "..."
+	}
+	return line
+}
+
+// owned returns the reference to a session of the caller with that agent.
+func owned(caller api.Caller, agentName, id string) (reference, error) {
+	if err := rbac.AdminRead.Check(caller); err != nil {
+		return reference{}, err
+	}
+	if caller.UserID == "" || caller.TenantID == "" {
+		return reference{}, api.Unauthenticated
+	}
+	return reference{TenantID: caller.TenantID, UserID: caller.UserID, AgentName: agentName, ID: id}, nil
+}
+
+// ownedBy is owned, and fails with api.NotFound unless the agent is enabled.
+func (s *Service) ownedBy(ctx context.Context, caller api.Caller, agentName, id string) (reference, error) {
+	ref, err := owned(caller, agentName, id)
+	if err != nil {
+		return ref, err
+	}
+	return ref, s.enabledAgent(ctx, caller, agentName)
+}
+
+// Sessions returns the caller's own sessions with an agent, the latest change first.
+func (s *Service) Sessions(ctx context.Context, caller api.Caller, agentName string, page api.Page) (api.List[Session], error) {
+	ref, err := s.ownedBy(ctx, caller, agentName, "")
+	if err != nil {
+		return api.List[Session]{}, err
+	}
+	return s.list(ctx, filter{TenantID: ref.TenantID, UserID: ref.UserID, AgentName: agentName}, page)
+}
+
+func (s *Service) list(ctx context.Context, f filter, page api.Page) (api.List[Session], error) {
+	sessions, total, err := sessionsOf(ctx, s.store.Read(), f, page)
+	list := api.List[Session]{Total: total}
+	for _, session := range sessions {
+		list.Items = append(list.Items, session.view())
+	}
+	return list, err
+}
+
+// SessionInput has the title of a new session, which defaults to the start of the first message.
+type SessionInput struct {
+	Title string `json:"title"`
+}
+
+// CreateSession creates a session of the caller with an agent, which need not be deployed. It fails
+// with api.Conflict if the caller has too many.
+func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentName string, in SessionInput) (Session, error) {
+	ref, err := s.ownedBy(ctx, caller, agentName, ids.New())
+	if err != nil {
+		return Session{}, err
+	}
+	fields := api.Fields{}
+	title := fields.Line("title", in.Title, 0, maxTitle)
+	if err := fields.Err(); err != nil {
+		return Session{}, err
+	}
+	now := s.store.Now()
+	created := session{
+		Key: ref.ID, TenantID: ref.TenantID, UserID: ref.UserID, ID: ref.ID, UserName: caller.UserName, AgentName: agentName,
+		Title: title, Source: SourceHub, CreatedAt: now, UpdatedAt: now,
+	}
+	err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		if _, err := insertSession(ctx, tx, created); err != nil {
+			return err
+		}
+		sum, err := quotaOf(ctx, tx, created.TenantID, created.UserID)
+		if err != nil {
+			return err
+		}
+		return sum.check()
+	})
+	return created.view(), err
+}
+
+// DeleteSession deletes a session of the caller with its messages. An answer in progress is
+// cancelled.
+func (s *Service) DeleteSession(ctx context.Context, caller api.Caller, agentName, id string) error {
+	ref, err := s.ownedBy(ctx, caller, agentName, id)
+	if err != nil {
+		return err
+	}
+	return s.delete(ctx, caller, ref)
+}
+
+func (s *Service) delete(ctx context.Context, caller api.Caller, ref reference) error {
+	var runID string
+	return s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
+		deleted, err := findSession(ctx, tx.Tx, ref)
+		if err != nil {
+			return err
+		}
+		if runID, err = deleteSession(ctx, tx.Tx, deleted); err != nil {
+			return err
+		}
+		if err := relay.InsertTranscript(ctx, tx.Tx, deleted.transcript(), tx.Now); err != nil {
+			return err
+		}
+		event := caller.Event()
+		event.TargetType, event.TargetID, event.TargetName = targetChat, deleted.ID, deleted.AgentName
+		tx.Record(actionDeleteChat.Record(event, deleteChatDetail{Owner: deleted.UserName, Source: deleted.Source, Messages: deleted.Messages}))
+		tx.AfterCommit(func() {
+			if runID != "" {
+				s.relay.CancelRun(ctx, deleted.TenantID, deleted.AgentName, runID)
+			}
+			if deleted.RuntimeSession != "" {
+				s.relay.DeleteTranscripts()
+			}
+		})
+		return nil
+	})
+}
+
+// transcript returns the session of the runtime.
+func (s session) transcript() relay.Transcript {
+	return relay.Transcript{TenantID: s.TenantID, AgentName: s.AgentName, RuntimeSession: s.RuntimeSession}
+}
+
+const stateCancelling = "cancelling"
+
+// Cancelling is a run that is being cancelled. Its answer ends with a cancelled event.
+type Cancelling struct {
+	RunID string `json:"runId"`
+	State string `json:"state"` // cancelling
+}
+
+// Cancel cancels the answer in progress in a session of the caller, which may be relayed by another
+// hub. It fails with api.Conflict if there is none.
+func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id string) (Cancelling, error) {
+	ref, err := s.ownedBy(ctx, caller, agentName, id)
+	if err != nil {
+		return Cancelling{}, err
+	}
+	in, err := findSession(ctx, s.store.Read(), ref)
+	if err != nil {
+		return Cancelling{}, err
+	}
+	runID, err := s.relay.Cancel(ctx, in.TenantID, in.Key)
+	return Cancelling{RunID: runID, State: stateCancelling}, err
+}
+
+// Filter selects sessions. Empty fields select all.
+type Filter struct {
+	Agent, Source string
+
+	User     string    // part of the name or the id of the user, in any letter case
+	From, To time.Time // of the creation, inclusive
+}
+
+// visible returns the owner whose sessions the caller may see: a member only its own, others those
+// of all users, which is "".
+func visible(caller api.Caller) (userID string, err error) {
+	if err := rbac.AdminRead.Check(caller); err != nil {
+		return "", err
+	}
+	if caller.UserID == "" || caller.TenantID == "" {
+		return "", api.Unauthenticated
+	}
+	if rbac.AdminWrite.Check(caller) == nil {
+		return "", nil
+	}
+	return caller.UserID, nil
+}
+
+// AllSessions returns the sessions that the caller may see, with every agent, the latest change
+// first.
+func (s *Service) AllSessions(ctx context.Context, caller api.Caller, f Filter, page api.Page) (api.List[Session], error) {
+	owner, err := visible(caller)
+	if err != nil {
+		return api.List[Session]{}, err
+	}
+	return s.list(ctx, filter{
+		TenantID: caller.TenantID, UserID: owner, AgentName: f.Agent, Source: f.Source, User: f.User, From: f.From, To: f.To,
+	}, page)
+}
+
+// anySession returns the reference to a session that the caller may see. Without userID, the owner
+// may be any user.
+func anySession(caller api.Caller, id, userID string) (reference, error) {
+	owner, err := visible(caller)
+	if err != nil {
+		return reference{}, err
+	}
+	if owner != "" && userID != "" && owner != userID {
+		return reference{}, noSession()
+	}
+	if owner != "" {
+		userID = owner
+	}
+	return reference{TenantID: caller.TenantID, UserID: userID, ID: id}, nil
+}
+
+// AnySession returns a session that the caller may see. userID is the id of its owner, and may be
+// empty unless several users have a session with the id.
+func (s *Service) AnySession(ctx context.Context, caller api.Caller, id, userID string) (Session, error) {
+	ref, err := anySession(caller, id, userID)
+	if err != nil {
+		return Session{}, err
+	}
+	found, err := findSession(ctx, s.store.Read(), ref)
+	return found.view(), err
+}
+
+// AnyMessages returns the messages of a session that the caller may see, the oldest first.
+func (s *Service) AnyMessages(ctx context.Context, caller api.Caller, id, userID string, page api.Page) (MessageList, error) {
+	ref, err := anySession(caller, id, userID)
+	if err != nil {
+		return MessageList{}, err
+	}
+	return s.messages(ctx, ref, page)
+}
+
+// DeleteAnySession deletes a session that the caller may see.
+func (s *Service) DeleteAnySession(ctx context.Context, caller api.Caller, id, userID string) error {
+	ref, err := anySession(caller, id, userID)
+	if err != nil {
+		return err
+	}
+	return s.delete(ctx, caller, ref)
+}
+
+// actionDeleteChat is the only recorded action. The title is not recorded, because it comes from a
+// message: the target has the name of the agent.
+var actionDeleteChat = auditlog.Define[deleteChatDetail]("agent.delete_chat")
+
+const targetChat = "chat_session"
+
+type deleteChatDetail struct {
+	Owner    string `json:"owner"` // the user name of the owner, who may not be the caller
+	Source   string `json:"source"`
+	Messages int64  `json:"messages"`
+}

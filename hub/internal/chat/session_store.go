@@ -1,0 +1,220 @@
+package chat
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/internal/db"
+)
+
+func noSession() error { return api.NotFound.New("There is no such chat session.") }
+
+// sessionColumns are the columns that scanSession reads, in its order.
+const sessionColumns = `key, tenant_id, user_id, id, user_name, agent_name, title, source, message_count, size, runtime_session, last_message_at,
+	created_at, updated_at`
+
+func scanSession(row db.Scanner) (session, error) {
+	var (
+		s                session
+		last             sql.NullInt64
+		created, updated int64
+	)
+	err := row.Scan(&s.Key, &s.TenantID, &s.UserID, &s.ID, &s.UserName, &s.AgentName, &s.Title, &s.Source, &s.Messages, &s.Size, &s.RuntimeSession, &last,
+		&created, &updated)
+	s.LastMessageAt, s.CreatedAt, s.UpdatedAt = db.NullTime(last), db.Time(created), db.Time(updated)
+	return s, err
+}
+
+// reference identifies a session. Without UserID or AgentName it may be that of any.
+type reference struct{ TenantID, UserID, AgentName, ID string }
+
+// conditions are the conditions of a query and their arguments.
+type conditions struct {
+	sql  []string
+	args []any
+}
+
+// add adds a condition with %d for the number of its argument.
+func (c *conditions) add(condition string, arg any) {
+	c.args = append(c.args, arg)
+	c.sql = append(c.sql, fmt.Sprintf(condition, len(c.args)))
+}
+
+func (c *conditions) addText(condition, arg string) {
+	if arg != "" {
+		c.add(condition, arg)
+	}
+}
+
+func (c *conditions) String() string { return strings.Join(c.sql, " AND ") }
+
+// findSession returns a session. It fails with api.NotFound, or with api.Conflict if several users
+// have a session with the id.
+func findSession(ctx context.Context, q db.Querier, ref reference) (session, error) {
+	var where conditions
+	where.add("tenant_id = $%d", ref.TenantID)
+	where.add("id = $%d", ref.ID)
+	where.addText("user_id = $%d", ref.UserID)
+	where.addText("agent_name = $%d", ref.AgentName)
+	found, err := db.Collect(ctx, q, "read chat session", scanSession,
+		`SELECT `+sessionColumns+` FROM chat_sessions WHERE `+where.String()+` LIMIT 2`, where.args...)
+	switch {
+	case err != nil:
+		return session{}, err
+	case len(found) == 0:
+		return session{}, noSession()
+	case len(found) > 1:
+		return session{}, api.Conflict.New("Several users have a session with this id: add ?user= with the id of one of them.")
+	}
+	return found[0], nil
+}
+
+// filter selects sessions of a tenant. Empty fields select all.
+type filter struct {
+	TenantID, UserID, AgentName, Source string
+
+	User     string    // part of the name or the id of the user, in any letter case
+	From, To time.Time // of CreatedAt, inclusive
+}
+
+func (f filter) conditions() *conditions {
+	where := &conditions{}
+	where.add("tenant_id = $%d", f.TenantID)
+	where.addText("user_id = $%d", f.UserID)
+	where.addText("agent_name = $%d", f.AgentName)
+	where.addText("source = $%d", f.Source)
+	if f.User != "" {
+		where.add(`user_search LIKE $%d ESCAPE '\'`, db.Containing(strings.ToLower(f.User)))
+	}
+	if !f.From.IsZero() {
+		where.add("created_at >= $%d", db.Micros(f.From))
+	}
+	if !f.To.IsZero() {
+		where.add("created_at <= $%d", db.Micros(f.To))
+	}
+	return where
+}
+
+// sessionsOf returns a page of sessions, the latest change first, and the number of all.
+func sessionsOf(ctx context.Context, q db.Querier, f filter, page api.Page) ([]session, int, error) {
+	where := f.conditions()
+	part := db.Page{Order: `updated_at DESC, key DESC`, Limit: page.Size, Offset: page.Offset()}
+	return db.List(ctx, q, "list chat sessions", scanSession, part, `SELECT `+sessionColumns+` FROM chat_sessions WHERE `+where.String(), where.args...)
+}
+
+// insertSession reports whether the session is new for its user.
+func insertSession(ctx context.Context, tx *sql.Tx, s session) (bool, error) {
+	n, err := db.Affected(ctx, tx, "insert chat session", `INSERT INTO chat_sessions
+			(key, tenant_id, user_id, id, user_name, user_search, agent_name, title, source, message_count, size, last_message_at, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (tenant_id, user_id, id) DO NOTHING`,
+		s.Key, s.TenantID, s.UserID, s.ID, s.UserName, userSearch(s.UserName, s.UserID), s.AgentName, s.Title, s.Source, s.Messages, s.Size,
+		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt))
+	return n == 1, err
+}
+
+func userSearch(name, id string) string { return strings.ToLower(name + "\n" + id) }
+
+// deleteSession deletes a session with its messages. It returns the id of the run in progress, if
+// there is one, whose hub cancels it. The run remains until it has ended.
+func deleteSession(ctx context.Context, tx *sql.Tx, s session) (runID string, err error) {
+	err = tx.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2 RETURNING run_id`, s.TenantID, s.Key).Scan(&runID)
+	if err := db.WrapOne("cancel run of chat session", err, nil); err != nil {
+		return "", err
+	}
+	n, err := db.Affected(ctx, tx, "delete chat session", `DELETE FROM chat_sessions WHERE tenant_id = $1 AND key = $2`, s.TenantID, s.Key)
+	if err == nil && n == 0 { // a concurrent call was first
+		err = noSession()
+	}
+	return runID, err
+}
+
+// advanceSession reserves the next two seqs of a session, whose row it locks, and returns it, and
+// the bytes that its user has stored. size is that of both messages.
+func advanceSession(ctx context.Context, tx *sql.Tx, ref reference, title string, size int64, now time.Time) (s session, stored quota, err error) {
+	s, err = scanSession(withBytes{tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $2,
+			last_message_at = $1, updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
+			title = CASE WHEN title = '' THEN $3 ELSE title END
+		WHERE tenant_id = $4 AND user_id = $5 AND id = $6 AND agent_name = $7 RETURNING `+sessionColumns+`,
+			size + (SELECT COALESCE(SUM(other.size), 0) FROM chat_sessions AS other
+				WHERE other.tenant_id = $4 AND other.user_id = $5 AND other.key <> chat_sessions.key)`,
+		db.Micros(now), size, title, ref.TenantID, ref.UserID, ref.ID, ref.AgentName), &stored.bytes})
+	return s, stored, db.WrapOne("update chat session", err, noSession())
+}
+
+// withBytes is a row of a session whose last column are the bytes that its user has stored.
+type withBytes struct {
+	db.Scanner
+	bytes *int64
+}
+
+// Scan implements db.Scanner.
+func (r withBytes) Scan(dest ...any) error { return r.Scanner.Scan(append(dest, r.bytes)...) }
+
+// lockSession returns a session, and locks its row.
+func lockSession(ctx context.Context, tx *sql.Tx, tenantID, userID, id string) (session, error) {
+	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at
+		WHERE tenant_id = $1 AND user_id = $2 AND id = $3 RETURNING `+sessionColumns, tenantID, userID, id))
+	return s, db.WrapOne("lock chat session", err, noSession()) // it was deleted in the meantime
+}
+
+// replaceSession replaces the fields of a pushed session, and deletes its messages. The session of
+// the runtime no longer fits.
+func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
+	err := db.Exec(ctx, tx, "replace chat session", `UPDATE chat_sessions SET user_name = $1, user_search = $2, agent_name = $3, title = $4, message_count = $5,
+			last_message_at = $6, created_at = $7, updated_at = $8, size = $11, runtime_session = ''
+		WHERE tenant_id = $9 AND key = $10`, s.UserName, userSearch(s.UserName, s.UserID), s.AgentName, s.Title, s.Messages,
+		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt), s.TenantID, s.Key, s.Size)
+	if err == nil {
+		err = db.Exec(ctx, tx, "delete chat messages", `DELETE FROM chat_messages WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key)
+	}
+	return err
+}
+
+// HasData reports whether the tenant has chats.
+func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
+	return db.Value[bool](ctx, tx, "read chats", `SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE tenant_id = $1)`, tenantID)
+}
+
+// Limits of what a user stores in all sessions, so that one user cannot fill the disk. Concurrent
+// requests may exceed them by what each of them stores.
+const (
+	maxSessions     = 10_000
+	maxBytes        = 1 << 30 // of messages
+	messageOverhead = 512     // bytes of a message besides its text and content
+)
+
+// quota is what a user has stored in all sessions.
+type quota struct {
+	sessions int
+	bytes    int64
+}
+
+// check fails with api.Conflict if the user has stored more than the limits.
+func (q quota) check() error {
+	switch {
+	case q.sessions > maxSessions:
+		return api.Conflict.New(fmt.Sprintf("A user may have at most %d chat sessions: delete some of them first.", maxSessions))
+	case q.bytes > maxBytes:
+		return api.Conflict.New(fmt.Sprintf("The chats of a user may have at most %d MiB: delete some of them first.", maxBytes>>20))
+	}
+	return nil
+}
+
+// quotaOf returns what a user has stored.
+func quotaOf(ctx context.Context, q db.Querier, tenantID, userID string) (sum quota, err error) {
+	err = q.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(SUM(size), 0) FROM chat_sessions WHERE tenant_id = $1 AND user_id = $2`, tenantID, userID).
+		Scan(&sum.sessions, &sum.bytes)
+	return sum, db.Wrap("count chats of user", err)
+}
+
+// sizeOf returns the number of bytes that messages count for.
+func sizeOf(messages ...message) (n int64) {
+	for _, m := range messages {
+		n += messageOverhead + int64(len(m.Text)+len(m.Content))
+	}
+	return n
+}

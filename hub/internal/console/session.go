@@ -1,0 +1,155 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/session"
+)
+
+// Session is what a page learns of its session: the refresh token is in a cookie.
+type Session struct {
+	AccessToken        string             `json:"access_token"`
+	TokenType          string             `json:"token_type"`
+	ExpiresIn          int64              `json:"expires_in"` // seconds
+	User               session.SignInUser `json:"user"`
+	MustChangePassword bool               `json:"must_change_password,omitempty"`
+}
+
+// ofPages rejects requests that no page of the hub has sent. Browsers send Sec-Fetch-Site to https
+// and loopback addresses, and Origin with each of these methods.
+func (s *Service) ofPages(handle api.Handler) api.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		site := r.Header.Get("Sec-Fetch-Site")
+		if site != "same-origin" && (site != "" || r.Header.Get("Origin") != s.public.Scheme+"://"+s.public.Host) {
+			return api.Forbidden.New("Only pages of this hub may send this request.")
+		}
+		return handle(w, r)
+	}
+}
+
+// signInInput is a login with a password or, in external mode, the code of a login.
+type signInInput struct {
+	session.LoginInput
+	Code    string `json:"code"`
+	Replace bool   `json:"replace"` // the session of another user in this browser
+}
+
+// signInUsers are the users of a conflict: of the session of the browser, and of the login.
+type signInUsers struct {
+	Session session.Name `json:"session"`
+	Login   session.Name `json:"login"`
+}
+
+// checkReplaced fails with api.Conflict if the browser has a session of another user, whom the
+// user of the page did not agree to sign out. A link of another site or in an answer can lead to a
+// login, but not to this agreement.
+func (s *Service) checkReplaced(r *http.Request, in signInInput) error {
+	if in.Replace {
+		return nil
+	}
+	refresh, err := s.refreshToken(r)
+	if err != nil {
+		return nil //nolint:nilerr // the browser has no session
+	}
+	login := session.Name{Username: in.Username, OrgID: api.DefaultTenant}
+	if s.cfg.ExternalMode {
+		if login, err = s.cfg.External.CodeUser(r.Context(), in.Code, s.cfg.External.Browser(r)); err != nil {
+			return err
+		}
+	}
+	current, err := s.cfg.Sessions.UserOf(r.Context(), refresh)
+	if err != nil || current.OrgID == "" || current.Is(login) {
+		return err
+	}
+	return &api.Error{
+		Code: api.Conflict, Message: "This browser is signed in as another user: ask before you send the login with replace.",
+		Data: signInUsers{Session: current, Login: login},
+	}
+}
+
+func (s *Service) signIn(w http.ResponseWriter, r *http.Request) error {
+	in, err := api.Decode[signInInput](w, r)
+	if err != nil {
+		return err
+	}
+	if err := s.checkReplaced(r, in); err != nil {
+		return err
+	}
+	var signIn session.SignIn
+	if s.cfg.ExternalMode {
+		signIn, err = s.cfg.External.Exchange(r.Context(), api.CallerOf(r), in.Code, s.cfg.External.Browser(r))
+	} else {
+		in.DeviceToken = s.cfg.Sessions.Devices(r)
+		signIn, err = s.cfg.Sessions.Login(r.Context(), api.CallerOf(r), in.LoginInput)
+	}
+	if err != nil {
+		return err
+	}
+	return s.respond(w, r, signIn)
+}
+
+func (s *Service) refresh(w http.ResponseWriter, r *http.Request) error {
+	refresh, err := s.refreshToken(r)
+	if err != nil {
+		return err
+	}
+	signIn, err := s.cfg.Sessions.RefreshPage(r.Context(), api.CallerOf(r), refresh)
+	if err != nil { // the cookie stays: another tab may have replaced it at the same time
+		return err
+	}
+	return s.respond(w, r, signIn)
+}
+
+func (s *Service) signOut(w http.ResponseWriter, r *http.Request) error {
+	refresh, err := s.refreshToken(r)
+	if err != nil {
+		return err
+	}
+	if err := s.cfg.Sessions.Logout(r.Context(), api.CallerOf(r), "", refresh); err != nil {
+		return err
+	}
+	http.SetCookie(w, s.cookie("", -1))
+	return api.NoContent(w)
+}
+
+func (s *Service) respond(w http.ResponseWriter, r *http.Request, in session.SignIn) error {
+	if in.RefreshToken != "" {
+		http.SetCookie(w, s.cookie(in.RefreshToken, int(in.RefreshExpiresIn)))
+		s.cfg.Sessions.SetDevice(w, r, in)
+	}
+	return api.Encode(w, http.StatusOK, Session{
+		AccessToken: in.AccessToken, TokenType: in.TokenType, ExpiresIn: in.ExpiresIn, User: in.User, MustChangePassword: in.MustChangePassword,
+	})
+}
+
+// refreshToken returns the refresh token of the cookie.
+func (s *Service) refreshToken(r *http.Request) (session.RefreshInput, error) {
+	cookie, err := r.Cookie(s.cookieName())
+	if err != nil || cookie.Value == "" {
+		return session.RefreshInput{}, api.Unauthenticated.New("This browser has no session: sign in.")
+	}
+	return session.RefreshInput{RefreshToken: cookie.Value}, nil
+}
+
+// cookieName has the prefix with which only this host can set the cookie, and only by https
+// (RFC 6265bis, section 4.1.3). Browsers send the cookies of a host to all of its ports. Without
+// https, the port in the name separates the hubs of a loopback address.
+func (s *Service) cookieName() string {
+	if s.public.Scheme == "https" {
+		return "__Host-hub-session"
+	}
+	return "hub-session" + s.public.Port()
+}
+
+// cookie returns the cookie with a refresh token. Without https, its path keeps it from the other
+// programs of the host, such as one that signs in with a browser.
+func (s *Service) cookie(value string, maxAge int) *http.Cookie {
+	c := &http.Cookie{Name: s.cookieName(), Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode}
+	if s.public.Scheme != "https" {
+		c.Secure = false
+		c.Path = strings.TrimRight(s.public.Path, "/") + sessionPath
+	}
+	return c
+}

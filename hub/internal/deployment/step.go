@@ -1,0 +1,392 @@
+package deployment
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+const (
+	maxFailures = 5                // in sequence, until a deployment has failed
+	maxBackoff  = time.Minute      // between them
+	stableAfter = 10 * time.Second // a runtime that is ready for this long is not in a crash loop
+	maxMisses   = 3                // failed probes, until a running deployment is unhealthy
+
+	serversEvery = 5 // probes, until the state of the MCP servers is read again
+	errorLines   = 5
+	maxError     = 2000 // bytes
+)
+
+// step moves the deployment towards its desired state. It returns what it observed, and the pause
+// until the next step. An error of the driver is part of the view, except a lost lease.
+func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, error) {
+	v := d.view
+	v.Conditions = slices.Clone(v.Conditions)
+	if v.Rollout != nil {
+		rollout := *v.Rollout
+		v.Rollout = &rollout
+	}
+	obs, err := w.s.driver.Observe(ctx, d.Key)
+	if err != nil {
+		v.Error = text(err)
+		return v, w.s.cfg.WatchEvery, nil
+	}
+	if obs.Owner != "" && obs.Owner != w.owner { // Apply fails with ErrForeign
+		obs = deploy.Observed{}
+	}
+	if d.Rotation != "" && !d.Purge {
+		changed, err := w.rotate(ctx, d, obs)
+		switch {
+		case lost(err):
+			return v, 0, err
+		case changed:
+			return d.view, 0, nil
+		case err != nil:
+			w.s.store.Logger.Warn("rotate key of deployment", "deployment", d.Key, "err", err)
+		}
+	}
+	switch {
+	case d.Purge:
+		return w.purge(ctx, d, v, obs)
+	case d.Desired == desiredStopped:
+		return w.halt(ctx, d, v, obs)
+	}
+	return w.advance(ctx, d, v, obs)
+}
+
+// purge deletes what the driver has of the deployment. It calls the driver also if there is
+// nothing, which then rejects a hub that was frozen before its first call. A route that the gateway
+// does not remove is removed later, also without the row.
+func (w *worker) purge(ctx context.Context, d deployment, v view, obs deploy.Observed) (view, time.Duration, error) {
+	if _, err := w.publish(ctx, d, &v, deploy.Route{}); err != nil {
+		return v, 0, err
+	}
+	switch {
+	case obs.Exists || !w.purged:
+		err := w.call(ctx, "delete", 0, w.s.driver.Delete)
+		if lost(err) {
+			return v, 0, err
+		}
+		if errors.Is(err, deploy.ErrForeign) && !obs.Exists {
+			err = nil // that of another database is not deleted
+		}
+		v.Error = ""
+		if err != nil {
+			v.Error = text(err)
+			return v, w.s.cfg.WatchEvery, nil
+		}
+		w.purged = true
+		return v, w.soon(), nil
+	case d.Desired == desiredAbsent:
+		err := w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+			return errors.Join(deleteHeld(ctx, tx, d), deleteReaders(ctx, tx, d.TenantID, d.KeyDigest))
+		})
+		return d.view, 0, err // the next round finds no row, or the one of a new deployment
+	}
+	w.purged = false
+	return d.view, 0, endPurge(ctx, w.s.store.DB.Write(), d)
+}
+
+// halt removes the route and stops all runtimes, also if the route is not removed.
+func (w *worker) halt(ctx context.Context, d deployment, v view, obs deploy.Observed) (view, time.Duration, error) {
+	pause, err := w.publish(ctx, d, &v, deploy.Route{})
+	if err != nil {
+		return v, 0, err
+	}
+	w.condition(&v, conditionReady, false, "The deployment is stopped.")
+	v.removeCondition(conditionServers)
+	if !slices.ContainsFunc(obs.Runtimes, mayRun) {
+		v.State, v.Error = StateStopped, ""
+		return v, min(idlePause, pause), nil
+	}
+	v.State = StateStopping
+	for _, r := range obs.Runtimes {
+		if !mayRun(r) {
+			continue
+		}
+		err := w.end(ctx, r.Revision, 0)
+		if lost(err) {
+			return v, 0, err
+		}
+		if err != nil {
+			v.Error = text(err)
+		}
+	}
+	return v, w.soon(), nil
+}
+
+// main is the revision whose state is that of the deployment.
+func (d deployment) main() int64 { return cmp.Or(d.Serving, d.Revision) }
+
+// maxDraining bounds the revisions whose runs continue. The next one starts when one of them has
+// ended.
+const maxDraining = 3
+
+// advance makes the revision that serves run, and the last revision next to it. The last one serves
+// as soon as it is ready.
+func (w *worker) advance(ctx context.Context, d deployment, v view, obs deploy.Observed) (view, time.Duration, error) {
+	moving := w.servedByFormer(ctx, d, obs)
+	pause := w.s.cfg.WatchEvery
+	if !moving {
+		var err error
+		if pause, err = w.bring(ctx, d, &v, &v.attempt, d.main(), obs); err != nil {
+			return v, 0, err
+		}
+	}
+	switch {
+	case v.Serving == 0 && v.State == StateRunning:
+		v.Serving = d.Revision
+		w.condition(&v, conditionProgressing, true, "")
+	case v.Serving == d.Revision && !moving:
+		v.Rollout = nil
+	case v.Serving != 0:
+		next, err := w.roll(ctx, d, &v, obs)
+		if err != nil {
+			return v, 0, err
+		}
+		pause = min(pause, next)
+	}
+	if w.s.cfg.Gateway != nil && (v.Serving != d.Serving || v.State != d.State) {
+		return v, 0, nil // it is stored before the gateway is called, which may be slow
+	}
+	published, err := w.publish(ctx, d, &v, w.route(ctx, d, &v))
+	if err != nil {
+		return v, 0, err
+	}
+	next, err := w.retire(ctx, d, &v, obs)
+	return v, min(pause, published, next), err
+}
+
+// roll makes the last revision ready next to the one that serves, and then lets it serve.
+func (w *worker) roll(ctx context.Context, d deployment, v *view, obs deploy.Observed) (time.Duration, error) {
+	if len(v.Draining) >= maxDraining && obs.Runtime(d.Revision).Phase == "" {
+		w.condition(v, conditionProgressing, true, "The revision starts when the runs of an earlier one have ended.")
+		return w.s.cfg.WatchEvery, nil
+	}
+	if v.Rollout == nil {
+		v.Rollout = &attempt{State: StateDeploying, Health: healthUnknown}
+		w.condition(v, conditionProgressing, true, "The revision starts.")
+	}
+	pause, err := w.bring(ctx, d, v, v.Rollout, d.Revision, obs)
+	if err != nil || v.Rollout.State != StateRunning {
+		return pause, err
+	}
+	v.Draining = append(v.Draining, v.Serving)
+	v.attempt, v.Serving, v.Rollout = *v.Rollout, d.Revision, nil
+	v.removeCondition(conditionServers) // of the former one
+	w.condition(v, conditionApplied, true, "")
+	w.condition(v, conditionReady, true, "")
+	w.condition(v, conditionProgressing, true, "")
+	return pause, nil
+}
+
+// retire ends the runtimes of other revisions. Those that served end after their runs, and not
+// before all hubs and the gateway send new runs to the next one.
+func (w *worker) retire(ctx context.Context, d deployment, v *view, obs deploy.Observed) (time.Duration, error) {
+	pause := idlePause
+	var draining []int64
+	for _, r := range obs.Runtimes {
+		if r.Revision == v.Serving || r.Revision == d.Revision {
+			continue
+		}
+		pause = w.s.cfg.WatchEvery
+		served := slices.Contains(v.Draining, r.Revision) && alive(r)
+		var err error
+		switch seen := w.seen(r); {
+		case !served:
+			err = w.call(ctx, "discard", r.Revision, func(ctx context.Context, claim deploy.Claim) error { return w.s.driver.Discard(ctx, claim, r.Revision) })
+		case w.holds(): // its time begins afterwards, also if it had begun before
+			seen.retired = time.Time{}
+		case seen.retired.IsZero():
+			seen.retired = time.Now()
+			request, _ := w.s.request(ctx, w.s.store.Read(), d, r.Revision) // otherwise, the default limit
+			seen.runLimit = request.RunLimit()
+		case time.Since(seen.retired) >= w.s.retireAfter():
+			err = w.end(ctx, r.Revision, seen.runLimit)
+		}
+		if lost(err) {
+			return 0, err
+		}
+		if err != nil {
+			w.s.store.Logger.Warn("end former revision", "deployment", d.Key, "revision", r.Revision, "err", err)
+		}
+		if served {
+			draining = append(draining, r.Revision)
+		}
+	}
+	v.Draining = append([]int64{}, draining...)
+	return pause, nil
+}
+
+// bring makes the runtime of a revision run until its agent is ready. a is part of v.
+func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, revision int64, obs deploy.Observed) (time.Duration, error) {
+	r, now := obs.Runtime(revision), w.s.store.Now()
+	switch {
+	case a.State == StateFailed && mayRun(r): // what still runs of it
+		return w.s.cfg.WatchEvery, w.mustEnd(ctx, revision)
+	case a.State == StateFailed && !v.served(a):
+		return idlePause, nil
+	case now.Before(a.RetryAt) && a.RetryAt.Sub(now) <= max(maxBackoff, w.s.cfg.RetryEvery): // a later time was stored before the clock was set back
+		return min(a.RetryAt.Sub(now), w.s.cfg.WatchEvery), nil
+	case r.Phase == deploy.Running:
+		return w.watch(ctx, d, v, a, r)
+	case r.Phase == deploy.Stopping:
+		return w.soon(), w.mustEnd(ctx, revision)
+	case r.Phase == deploy.Exited && !r.StartedAt.Equal(a.Counted):
+		a.Counted = r.StartedAt
+		w.failed(v, a, "The runtime ended: "+w.reason(ctx, r))
+		return 0, nil
+	}
+	if r.Phase == deploy.Exited {
+		v.RestartCount++
+	}
+	a.State = StateStarting
+	if r.Phase == "" {
+		a.State = StateDeploying
+	}
+	former := a.RuntimeURL
+	a.Health, a.RuntimeURL = healthUnknown, ""
+	w.note(v, a, conditionReady, false, "The runtime is not running.")
+	if former != "" {
+		return 0, nil // it is stored before the driver is called, which may be slow: no run is sent there
+	}
+	err := w.call(ctx, "apply", revision, func(ctx context.Context, claim deploy.Claim) error { return w.apply(ctx, d, claim, revision) })
+	switch {
+	case lost(err):
+		return 0, err
+	case errors.Is(err, deploy.ErrUnavailable):
+		a.Error = text(err)
+		return w.s.cfg.WatchEvery, nil
+	case err != nil:
+		w.note(v, a, conditionApplied, false, text(err))
+		w.failed(v, a, text(err))
+		return 0, nil
+	}
+	return w.soon(), nil
+}
+
+// end requests a runtime to end. A driver kills a runtime that does not end in time.
+func (w *worker) end(ctx context.Context, revision int64, patience time.Duration) error {
+	return w.call(ctx, "stop", revision, func(ctx context.Context, claim deploy.Claim) error {
+		return w.s.driver.Stop(ctx, claim, revision, patience)
+	})
+}
+
+// mustEnd is end for a step that is repeated: it fails only if the lease was lost.
+func (w *worker) mustEnd(ctx context.Context, revision int64) error {
+	if err := w.end(ctx, revision, 0); lost(err) {
+		return err
+	}
+	return nil
+}
+
+// call calls the driver, unless another hub may have taken the lease.
+func (w *worker) call(ctx context.Context, name string, revision int64, do func(context.Context, deploy.Claim) error) error {
+	claim, err := w.claim()
+	if err != nil {
+		return err
+	}
+	return w.called(ctx, name, revision, func(ctx context.Context) error { return do(ctx, claim) })
+}
+
+func lost(err error) bool { return errors.Is(err, errLost) || errors.Is(err, deploy.ErrFenced) }
+
+// watch checks whether the agent of a runtime is ready.
+func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r deploy.Runtime) (time.Duration, error) {
+	same := a.RuntimeURL == r.URL // otherwise, it was started again by another program
+	a.RuntimeURL, a.StartedAt = r.URL, r.StartedAt
+	w.note(v, a, conditionApplied, true, "")
+	was := (a.State == StateRunning || a.State == StateUnhealthy) && same
+	var key agent.Secret
+	if !was {
+		c, err := w.s.open(d)
+		if err != nil {
+			return 0, err
+		}
+		key = c.APIKey
+	}
+	err := w.probe(ctx, d, r.URL, key)
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	if err != nil && r.Message != "" {
+		err = errors.New(r.Message)
+	}
+	seen := w.seen(r)
+	seen.prepare(r, w.s.cfg.PrepareTimeout)
+	age := time.Since(seen.since) // times of the platform may be those of a clock that was set
+	switch {
+	case err == nil:
+		seen.misses = 0
+		a.State = StateRunning
+		a.Health = healthHealthy
+		a.Error = ""
+		a.RetryAt = time.Time{}
+		// The start is also compared, because another hub may have observed the runtime before.
+		if max(age, w.s.store.Now().Sub(r.StartedAt)) >= stableAfter {
+			a.Failures = 0
+		}
+		w.note(v, a, conditionReady, true, "")
+		if a == &v.attempt {
+			w.noteServers(ctx, d, v, seen)
+		}
+		return w.s.cfg.WatchEvery, nil
+	case was:
+		if seen.misses++; seen.misses == 1 {
+			seen.missed = time.Now()
+		}
+		if seen.misses < maxMisses {
+			return w.s.cfg.WatchEvery, nil
+		}
+		a.State, a.Health, a.Error = StateUnhealthy, healthUnhealthy, text(err)
+		w.note(v, a, conditionReady, false, text(err))
+		if time.Since(seen.missed) < w.s.cfg.StartTimeout {
+			return w.s.cfg.WatchEvery, nil
+		}
+		v.RestartCount++
+		err = fmt.Errorf("The runtime did not respond for %v: %s", w.s.cfg.StartTimeout, text(err)) //nolint:staticcheck // for the user
+	case age < w.s.cfg.StartTimeout:
+		a.State, a.Health = StateStarting, healthUnknown
+		w.note(v, a, conditionReady, false, text(err))
+		return w.soon(), nil
+	default:
+		err = fmt.Errorf("The agent was not ready after %v: %s", w.s.cfg.StartTimeout, text(err)) //nolint:staticcheck // for the user
+	}
+	w.failed(v, a, err.Error())
+	return 0, w.mustEnd(ctx, r.Revision) // it is killed if it does not end, and then started again
+}
+
+// served reports whether an attempt is that of the revision that serves, which was ready once.
+func (v *view) served(a *attempt) bool { return v.Serving != 0 && a == &v.attempt }
+
+// failed counts a failure. The next attempt is made after a pause. After too many of them, only a
+// revision that was ready once is started again: the cause may be outside of it.
+func (w *worker) failed(v *view, a *attempt, message string) {
+	a.Failures++
+	a.Error, a.Health, a.RuntimeURL = message, healthUnknown, ""
+	w.note(v, a, conditionReady, false, message)
+	if a == &v.attempt {
+		v.removeCondition(conditionServers)
+	}
+	if a.Failures >= maxFailures {
+		a.State = StateFailed
+		if v.served(a) {
+			a.RetryAt = w.s.store.Now().Add(w.s.cfg.RetryEvery)
+			return
+		}
+		w.condition(v, conditionProgressing, false, "The revision did not become ready: "+message)
+		return
+	}
+	a.RetryAt = w.s.store.Now().Add(min(w.s.cfg.Backoff<<(a.Failures-1), maxBackoff))
+	if a.State != StateDeploying {
+		a.State = StateStarting
+	}
+}

@@ -1,0 +1,327 @@
+package deployment
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// worker brings one deployment to its desired state while this hub has the lease.
+type worker struct {
+	s       *Service
+	key     string
+	owner   string
+	lease   lease
+	wakeups chan struct{}
+	ctx     context.Context // of run
+	stop    context.CancelFunc
+	done    chan struct{}
+
+	validAt atomic.Pointer[time.Time] // before the last renewal of the lease
+	edition atomic.Int64              // of the row that the worker knows
+	state   atomic.Value              // of the deployment, a string, for metrics
+
+	quick    int // steps since the last change
+	runtimes map[int64]*sighted
+
+	published published
+	listed    atomic.Pointer[listing] // by inspectRoutes
+
+	purged bool // the driver was called to delete the deployment
+
+	rotation  string // that the worker has seen, and since when
+	rotatedAt time.Time
+	restarts  int // of the deployment for this rotation
+}
+
+// sighted is what a worker remembers of the runtime of a revision.
+type sighted struct {
+	started  time.Time // of the runtime, and since when it is observed, by this hub's clock
+	since    time.Time
+	prepared time.Time // since when the platform prepares it; zero if it does not
+	servers  time.Time // when the state of its MCP servers was read
+	misses   int       // failed probes in sequence
+	missed   time.Time // when the first of them failed
+	retired  time.Time // when another revision was first seen to serve
+	runLimit time.Duration
+}
+
+// seen returns what the worker remembers of a runtime.
+func (w *worker) seen(r deploy.Runtime) *sighted {
+	s := w.runtimes[r.Revision]
+	if s == nil || !s.started.Equal(r.StartedAt) {
+		s = &sighted{started: r.StartedAt, since: time.Now()}
+		w.runtimes[r.Revision] = s
+	}
+	return s
+}
+
+// prepare delays the bounds of the time to start while the platform prepares a runtime.
+func (s *sighted) prepare(r deploy.Runtime, most time.Duration) {
+	now := time.Now()
+	switch {
+	case !r.Preparing:
+		s.prepared = time.Time{}
+		return
+	case s.prepared.IsZero():
+		s.prepared = now
+	}
+	if now.Sub(s.prepared) < most {
+		s.since, s.missed = now, now
+	}
+}
+
+func newWorker(s *Service, h held, owner string, now time.Time) *worker {
+	w := &worker{s: s, key: h.Key, owner: owner, lease: h.lease, wakeups: make(chan struct{}, 1), done: make(chan struct{}), runtimes: map[int64]*sighted{}}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	w.renewed(now)
+	return w
+}
+
+func (w *worker) ended() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *worker) wake() {
+	select {
+	case w.wakeups <- struct{}{}:
+	default: // it will see this change too
+	}
+}
+
+func (w *worker) renewed(at time.Time) { w.validAt.Store(&at) }
+
+// claim returns the claim for a call of the driver, or errLost if another hub may have taken the
+// lease.
+func (w *worker) claim() (deploy.Claim, error) {
+	if time.Since(*w.validAt.Load()) >= w.s.cfg.LeaseTime*3/4 {
+		return deploy.Claim{}, errLost
+	}
+	return deploy.Claim{Key: w.key, Fence: w.lease.Fence, Owner: w.owner}, nil
+}
+
+func (w *worker) run() {
+	ctx := w.ctx
+	defer w.stop()
+	defer close(w.done)
+	defer func() {
+		if w.s.reconciler.ctx.Err() == nil { // otherwise, this hub ends, which returns the lease
+			w.s.metrics.leases.Add(context.WithoutCancel(ctx), 1, leaseLost)
+		}
+	}()
+	for {
+		pause, err := w.round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errLost), errors.Is(err, deploy.ErrFenced):
+			w.s.store.Logger.Info("deployment was deleted, or is controlled by another hub", "deployment", w.key, "err", err)
+			return
+		case err != nil:
+			w.s.store.Logger.Warn("reconcile deployment", "deployment", w.key, "err", err)
+			pause = time.Second
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-w.wakeups:
+			w.quick = 0
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// roundTimeout bounds one step, which is short: drivers do not wait for runtimes.
+const roundTimeout = 30 * time.Second
+
+// round makes one step, stores what it observed, and returns the pause until the next one.
+func (w *worker) round(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
+	defer cancel()
+	d, err := readHeld(ctx, w.s.store.Read(), w.key, w.lease)
+	if err != nil {
+		return 0, err
+	}
+	w.edition.Store(d.Edition)
+	v, pause, err := w.step(ctx, d)
+	if fenced, ok := errors.AsType[*deploy.FencedError](err); ok {
+		return 0, w.restore(ctx, d, fenced.Fence)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if reflect.DeepEqual(v, d.view) {
+		w.observeState(ctx, d, v)
+		return pause, nil
+	}
+	if v.State != d.State {
+		w.quick = 0
+	}
+	stored := false
+	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		if stored, err = saveView(ctx, tx, d, v); err == nil && stored {
+			err = setReady(ctx, tx, d, v.Serving)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	w.s.endpoints.forget(d.agentRef())
+	if !stored {
+		return 0, nil // a user changed the deployment
+	}
+	w.observeState(ctx, d, v)
+	return pause, nil
+}
+
+// Pauses between steps.
+const (
+	firstPause = 10 * time.Millisecond // while the state changes; it doubles
+	longPause  = 500 * time.Millisecond
+	idlePause  = 10 * time.Second
+)
+
+// soon returns the pause of a deployment whose state changes.
+func (w *worker) soon() time.Duration {
+	pause := min(firstPause<<min(w.quick/4, 10), longPause)
+	w.quick++
+	return pause
+}
+
+const restoredMessage = "The platform knows a later state of this deployment than the database, which was restored from a backup or has lost " +
+	"changes. The hub controls the deployment again, with the configuration in the database."
+
+// restore is called if the database is older than the platform: it was restored from a backup, and
+// its fences are too low. It takes a higher fence than the one the platform knows, if this hub has
+// the lease in the database. The next worker applies the request of the database.
+func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
+	obs, err := w.s.driver.Observe(ctx, d.Key)
+	if err != nil {
+		return err
+	}
+	if !obs.Exists {
+		return w.raise(ctx, d, known)
+	}
+	next := d.Revision
+	for _, r := range obs.Runtimes {
+		next = max(next, r.Revision)
+	}
+	w.condition(&d.view, conditionRestored, true, restoredMessage)
+	d.Rollout, d.Serving = nil, 0
+	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		fence, err := raiseFence(ctx, tx, known)
+		if err != nil {
+			return err
+		}
+		d := d
+		if err := w.s.repeat(ctx, tx, &d, d.Revision, next+1); err != nil && !errors.Is(err, errNoRevision) { // a deployment that is deleted has none
+			return err
+		}
+		return restoreLease(ctx, tx, d, fence)
+	})
+	if err != nil {
+		return err
+	}
+	w.s.store.Logger.Warn("the platform knows a later state of a deployment than the database: was it restored from a backup?",
+		"deployment", d.Key, "fence", known)
+	return errLost // the next worker has the new fence
+}
+
+// raise takes a higher fence than known for a deployment that does not exist on the platform, where
+// others were deleted, and changes nothing else.
+func (w *worker) raise(ctx context.Context, d deployment, known int64) error {
+	err := w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		fence, err := raiseFence(ctx, tx, known)
+		if err != nil {
+			return err
+		}
+		return restoreLease(ctx, tx, d, fence)
+	})
+	return cmp.Or(err, errLost) // the next worker has the new fence
+}
+
+// A runtime is not trusted: a probe takes at most probeTimeout, and maxProbe bounds each response
+// in bytes. The list of agents has one agent, and may take a hundred times its size when it is
+// decoded.
+const (
+	probeTimeout = 3 * time.Second
+	maxProbe     = 128 << 10
+)
+
+func (w *worker) runtime(url string, key agent.Secret) (*client.Client, error) {
+	return client.New(client.Config{BaseURL: url, APIKey: string(key), HTTPClient: w.s.client})
+}
+
+// probe returns an error if a runtime is not ready. With an API key, it also checks that the
+// runtime accepts the key, hosts the agent of the deployment, and could resolve the agent.
+func (w *worker) probe(ctx context.Context, d deployment, url string, key agent.Secret) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	runtime, err := w.runtime(url, key)
+	if err != nil {
+		return err
+	}
+	if err := runtime.Ready(ctx); err != nil {
+		return fmt.Errorf("the runtime is not ready: %w", err)
+	}
+	if key == "" {
+		return nil
+	}
+	agents, err := runtime.Agents(ctx)
+	if err != nil {
+		return fmt.Errorf("the runtime does not list its agents: %w", err)
+	}
+	for _, a := range agents {
+		switch {
+		case a.ID != d.AgentName:
+		case a.Status != wire.StatusReady:
+			return errors.New("the agent is unavailable: the log of the runtime has the reason")
+		default:
+			return nil
+		}
+	}
+	return errors.New("another runtime responds at this address")
+}
+
+// apply sends the request of a revision to the driver, with the present keys and links.
+func (w *worker) apply(ctx context.Context, d deployment, claim deploy.Claim, revision int64) error {
+	c, err := w.s.open(d)
+	if err != nil {
+		return err
+	}
+	request, err := w.s.request(ctx, w.s.store.Read(), d, revision)
+	if err != nil {
+		return err
+	}
+	if err := w.s.checkDeployment(request.Deployment); err != nil {
+		return err
+	}
+	if err := w.s.cfg.Catalog.Link(ctx, request.CustomTools, request.Skills); err != nil {
+		return err
+	}
+	keys := make([]string, len(c.keys()))
+	for i, key := range c.keys() {
+		keys[i] = string(key)
+	}
+	request.Env = map[string]agent.Secret{deploy.EnvAPIKey: agent.Secret(strings.Join(keys, ","))}
+	return w.s.driver.Apply(ctx, claim, revision, request)
+}

@@ -1,0 +1,289 @@
+package external
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	strict "github.com/go-jose/go-jose/v4/json"
+
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// Kinds of identity providers.
+const (
+	providerOIDC    = "oidc"
+	providerCasdoor = "casdoor"
+)
+
+const (
+	maxIssuer, maxClientID = 512, 256 // characters
+	maxSecret, maxCert     = 1024, 16 << 10
+)
+
+// orgForm is the form of the name of an organization. It has no hyphen, so that the deployment key
+// <org>-<name> is unambiguous.
+var orgForm = regexp.MustCompile(`^[a-z][a-z0-9]{0,62}$`)
+
+// client is the registration of the hub with an identity provider, for one organization.
+type client struct {
+	TenantClient
+	secretEnc []byte
+	certEnc   []byte // nil if there is none
+	global    bool   // the client of Config.Global, which has no row
+}
+
+// TenantClient is a client as operators see it.
+type TenantClient struct {
+	Org       string `json:"org"`
+	ClientID  string `json:"clientId"`
+	Issuer    string `json:"issuer"`
+	Provider  string `json:"provider"`
+	IsDefault bool   `json:"isDefault"`
+	HasSecret bool   `json:"hasSecret"`
+	HasCert   bool   `json:"hasCert"`
+
+	RequiredClaim       *RequiredClaim `json:"requiredClaim,omitempty"`
+	RoleClaim           *RoleClaim     `json:"roleClaim,omitempty"`
+	GroupsClaim         string         `json:"groupsClaim,omitempty"`
+	LogoutRevokesTokens bool           `json:"logoutRevokesTokens,omitempty"`
+
+	CreatedAt api.Time `json:"createdAt"`
+	UpdatedAt api.Time `json:"updatedAt"`
+}
+
+func (c client) view() TenantClient {
+	v := c.TenantClient
+	v.HasSecret = len(c.secretEnc) > 0
+	v.HasCert = len(c.certEnc) > 0
+	return v
+}
+
+// ClientInput is a client to register or to change. A nil field keeps the stored value.
+// ClientSecret is required for a new client, and if the issuer or the provider changes: the stored
+// secret must not be sent to another server.
+type ClientInput struct {
+	Org          string  `json:"org"`
+	ClientID     string  `json:"clientId"`
+	ClientSecret *string `json:"clientSecret"`
+	Cert         *string `json:"cert"`      // PEM; "" removes it
+	Issuer       *string `json:"issuer"`    // Defaults to that of the global client.
+	Provider     *string `json:"provider"`  // Defaults to oidc.
+	IsDefault    *bool   `json:"isDefault"` // false has no effect: another organization has to become the default
+
+	RequiredClaim       *RequiredClaim `json:"requiredClaim"` // An empty name removes the rule.
+	RoleClaim           *RoleClaim     `json:"roleClaim"`     // An empty name removes the rule.
+	GroupsClaim         *string        `json:"groupsClaim"`   // the name of the claim with the groups of a user; "" for none
+	LogoutRevokesTokens *bool          `json:"logoutRevokesTokens"`
+
+	// Adopt permits that the client gets data of the organization that belong to another one.
+	Adopt bool `json:"adopt"`
+}
+
+func (in ClientInput) validate() error {
+	faults := api.Fields{}
+	checkOrg(faults, in.Org)
+	faults.AddError("clientId", checkCredential(in.ClientID, maxClientID))
+	if in.ClientSecret != nil {
+		faults.AddError("clientSecret", checkCredential(*in.ClientSecret, maxSecret))
+	}
+	if in.Cert != nil && *in.Cert != "" {
+		_, err := parseCert(*in.Cert)
+		faults.AddError("cert", err)
+	}
+	if in.Issuer != nil {
+		faults.AddError("issuer", checkIssuer(*in.Issuer))
+	}
+	if in.Provider != nil && *in.Provider != providerOIDC && *in.Provider != providerCasdoor {
+		faults.Add("provider", "must be oidc or casdoor")
+	}
+	in.checkClaims(faults)
+	return faults.Err()
+}
+
+func checkOrg(faults api.Fields, org string) {
+	switch {
+	case !orgForm.MatchString(org):
+		faults.Add("org", "must be 1 to 63 of a-z and 0-9, and begin with a letter")
+	case org == api.SystemTenant:
+		faults.Add("org", "must not be system, which is the log of the hub itself")
+	}
+}
+
+// checkCredential checks a client id or secret (RFC 6749, appendix A).
+func checkCredential(s string, most int) error {
+	if s == "" || len(s) > most || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return fmt.Errorf("must be 1 to %d printable ASCII characters", most)
+	}
+	return nil
+}
+
+// checkIssuer accepts https, and http on this machine.
+func checkIssuer(issuer string) error {
+	u, err := url.Parse(issuer)
+	if err != nil || len(issuer) > maxIssuer || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(issuer, "#") || !isSafe(u) {
+		return errors.New("must be an https URL without query and fragment (http only on a loopback address)")
+	}
+	return nil
+}
+
+// isSafe reports whether secrets may be sent to the URL.
+func isSafe(u *url.URL) bool {
+	addr, err := netip.ParseAddr(u.Hostname())
+	local := u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+	return u.Hostname() != "" && (u.Scheme == "https" || u.Scheme == "http" && local)
+}
+
+const (
+	maxClaimName   = 128 // bytes
+	maxClaimValue  = 255 // bytes
+	maxClaimValues = 100
+	maxGroups      = 256     // of a user
+	maxGroupsSize  = 8 << 10 // bytes of their names together
+)
+
+// RequiredClaim is a claim that the users of a client must have with one of the values, such as a
+// group or a domain. A claim may be a text, a truth value or a list of texts. Names and values are
+// compared exactly. The claim is checked at each login.
+type RequiredClaim struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// RoleClaim is a claim that decides the role of a user at each login, by its values. The highest
+// role counts; a user without one of the values is a member.
+type RoleClaim struct {
+	Name string               `json:"name"`
+	Map  map[string]rbac.Role `json:"map"`
+}
+
+// permits reports whether the user of the claims may sign in.
+func (c client) permits(all claims) bool {
+	return c.RequiredClaim == nil || slices.ContainsFunc(all.texts(c.RequiredClaim.Name), func(value string) bool {
+		return slices.Contains(c.RequiredClaim.Values, value)
+	})
+}
+
+// roleOf returns the role that the claims decide, or "" if the client has no such rule.
+func (c client) roleOf(all claims) rbac.Role {
+	if c.RoleClaim == nil {
+		return ""
+	}
+	values := all.texts(c.RoleClaim.Name)
+	for _, role := range []rbac.Role{rbac.Admin, rbac.Maintainer} {
+		for _, value := range values {
+			if c.RoleClaim.Map[value] == role {
+				return role
+			}
+		}
+	}
+	return rbac.Member
+}
+
+// groupsOf returns the groups in the claims, sorted. Names that are too long, and those beyond the
+// bounds, are left out: a group only grants access.
+func (c client) groupsOf(all claims) (groups []string) {
+	if c.GroupsClaim == "" {
+		return nil
+	}
+	size := 0
+	for _, name := range all.texts(c.GroupsClaim) {
+		if len(groups) == maxGroups || !isPlain(name, maxClaimValue) || size+len(name) > maxGroupsSize {
+			continue
+		}
+		size += len(name)
+		groups = append(groups, name)
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+// lacks reports whether a claim of the client's rules is missing.
+func (c client) lacks(all claims) bool {
+	return c.RequiredClaim != nil && all[c.RequiredClaim.Name] == nil || c.RoleClaim != nil && all[c.RoleClaim.Name] == nil ||
+		c.GroupsClaim != "" && all[c.GroupsClaim] == nil
+}
+
+// checkClaims adds the faults of the rules of a client. An empty name removes a rule.
+func (in ClientInput) checkClaims(faults api.Fields) {
+	if r := in.RequiredClaim; r != nil && r.Name != "" {
+		faults.AddError("requiredClaim", checkRule(r.Name, r.Values))
+	}
+	if r := in.RoleClaim; r != nil && r.Name != "" {
+		faults.AddError("roleClaim", checkRule(r.Name, slices.Collect(maps.Keys(r.Map))))
+		for _, role := range r.Map {
+			if _, err := rbac.ParseRole(string(role)); err != nil {
+				faults.Add("roleClaim", "must map to admin, maintainer or member")
+			}
+		}
+	}
+	if in.GroupsClaim != nil {
+		faults.AddError("groupsClaim", checkGroupsClaim(*in.GroupsClaim))
+	}
+}
+
+func checkGroupsClaim(name string) error {
+	if name != "" && !isPlain(name, maxClaimName) {
+		return errors.New("must have at most 128 bytes, without control characters")
+	}
+	return nil
+}
+
+func checkRule(name string, values []string) error {
+	if !isPlain(name, maxClaimName) {
+		return errors.New("must have a name of at most 128 bytes without control characters")
+	}
+	if len(values) < 1 || len(values) > maxClaimValues || slices.ContainsFunc(values, func(v string) bool { return !isPlain(v, maxClaimValue) }) {
+		return errors.New("must have 1 to 100 values of at most 255 bytes without control characters")
+	}
+	return nil
+}
+
+func isPlain(s string, most int) bool {
+	return s != "" && len(s) <= most && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// named returns nil for a rule without a name, which removes the stored one.
+func named[T any](rule *T, name string) *T {
+	if name == "" {
+		return nil
+	}
+	return rule
+}
+
+// ruleText returns a rule as the audit log has it.
+func ruleText[T any](rule *T) string {
+	if rule == nil {
+		return ""
+	}
+	text, _ := json.Marshal(rule) // it has only texts
+	return string(text)
+}
+
+// UnmarshalJSON reads a client whose member names are spelled exactly and occur once. Otherwise the
+// one who checks a request and the hub could read different clients.
+func (in *ClientInput) UnmarshalJSON(data []byte) error {
+	type plain ClientInput
+	var exact, folded plain
+	if err := strict.Unmarshal(data, &exact); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &folded); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(exact, folded) {
+		return errors.New("a member is not spelled exactly as in the documentation")
+	}
+	*in = ClientInput(exact)
+	return nil
+}

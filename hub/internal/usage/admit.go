@@ -1,0 +1,117 @@
+package usage
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/internal/db"
+)
+
+// reservedFor is how long a caller should wait whose budget is reserved by runs in progress.
+const reservedFor = 5 * time.Second
+
+// Lock makes transactions that store the begins of runs of one budget with a hard limit wait for
+// each other, until their ends. On PostgreSQL it takes the advisory lock of the key, which must be
+// one of the user of the run: those that begin runs of one user wait for each other in any case. On
+// SQLite all transactions wait for each other.
+//
+// A run that waits while its agent gets its first hard limit is checked, and does not wait for
+// others of the agent.
+func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) error {
+	if s.store.DB.Engine() != db.PostgreSQL {
+		return nil
+	}
+	return lockBudgets(ctx, tx, r, key)
+}
+
+// Admitted returns a condition of SQL, and the arguments of its placeholders, which begin with the
+// number next, for the statement that stores the begin of a run after Lock. It holds if each of the
+// budgets of the run has a reserve for one more run. The statement reads the limits, so that a
+// limit that was changed while Lock waited applies. Each run in progress counts with the reserve of
+// the budget. ofAgent and ofUser are expressions of SQL for the numbers of those that the caller
+// has stored, in all hubs; runs of [Direct.Begin] count in addition.
+func (s *Service) Admitted(r Run, ofAgent, ofUser string, next int) (condition string, args []any) {
+	return admits(r, ofAgent, ofUser, next, s.store.Now())
+}
+
+// Free reports whether a run costs nothing, because no model of its agent has a price. A caller
+// whose condition of Admitted does not hold tries again with [Run].Free then.
+func (s *Service) Free(ctx context.Context, q db.Querier, r Run) (bool, error) {
+	models, err := s.models(ctx, q, r.TenantID, r.AgentName)
+	for _, model := range models {
+		if price, _ := priceOf(s.prices, model); price != (Price{}) {
+			return false, err
+		}
+	}
+	return len(models) > 0, err
+}
+
+// Refusal returns the error of a run for which the condition of Admitted does not hold, with
+// api.RateLimited. ofAgent and ofUser are the numbers of the expressions. It returns nil if the
+// condition holds.
+func (s *Service) Refusal(ctx context.Context, tx *sql.Tx, r Run, ofAgent, ofUser int) error {
+	now := s.store.Now()
+	budgets, err := budgetsOf(ctx, tx, r, now)
+	if err != nil {
+		return err
+	}
+	reserves, err := countReserves(ctx, tx, r)
+	if err != nil {
+		return err
+	}
+	for _, b := range budgets {
+		if b.Unit == InCost && r.Free {
+			continue
+		}
+		others := ofAgent + reserves
+		if b.Kind == OfUser {
+			others = ofUser
+		}
+		if err := b.admit(int64(others), now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admit fails if the budget has no reserve for one more run.
+func (b budget) admit(others int64, now time.Time) error {
+	if b.Hard == 0 {
+		return nil
+	}
+	whose := "The agent has a budget for each " + b.Period
+	if b.Kind == OfUser {
+		whose = "You have a budget for each " + b.Period
+	}
+	switch runs := (b.Hard - b.Spent) / b.Reserve; { // that have a reserve: see admits
+	case runs > others:
+		return nil
+	case runs > 0:
+		message := whose + ", and the rest is reserved by answers in progress: send the message again when one of them has ended."
+		return &api.Error{Code: api.RateLimited, RetryAfter: reservedFor, Limit: api.LimitBudget, Message: message}
+	}
+	resets := b.resets(now)
+	message := fmt.Sprintf("%s, which is used up: it resets at %s.", whose, resets.Format(time.RFC3339))
+	return &api.Error{Code: api.RateLimited, RetryAfter: resets.Sub(now), Limit: api.LimitBudget, Message: message}
+}
+
+// warnings returns the budgets of each run that are used up to their soft limits, by the id of the
+// run.
+func (s *Service) warnings(ctx context.Context, tx *sql.Tx, runs []Run, now time.Time) (map[string][]Budget, error) {
+	exceeded, err := exceededBudgets(ctx, tx, runs, now)
+	if err != nil || len(exceeded) == 0 {
+		return nil, err
+	}
+	all := map[string][]Budget{}
+	for _, r := range runs {
+		for _, id := range []budgetID{{r.TenantID, OfAgent, r.AgentName}, {r.TenantID, OfUser, r.UserID}} {
+			if b, ok := exceeded[id]; ok {
+				all[r.ID] = append(all[r.ID], b.view(now))
+			}
+		}
+	}
+	return all, nil
+}

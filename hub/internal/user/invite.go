@@ -1,0 +1,188 @@
+package user
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/password"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/internal/token"
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+const (
+	inviteTTL     = 7 * 24 * time.Hour
+	maxInviteNote = 500  // characters
+	maxInvites    = 1000 // open ones of a tenant
+)
+
+// Invite is an invitation as stored, and in JSON as administrators see it. Only the result of
+// CreateInvite has Token and URL.
+type Invite struct {
+	ID          string    `json:"id"`
+	TenantID    string    `json:"-"`
+	Role        rbac.Role `json:"role"`
+	Note        string    `json:"note,omitempty"`
+	ExpiresAt   api.Time  `json:"expiresAt"`
+	UsedAt      api.Time  `json:"usedAt,omitzero"`
+	UsedBy      string    `json:"usedBy,omitempty"` // the username, which is kept after the user is deleted
+	CreatedByID string    `json:"-"`
+	CreatedBy   string    `json:"createdBy"`
+	CreatedAt   api.Time  `json:"createdAt"`
+	RevokedAt   api.Time  `json:"-"`
+	Status      string    `json:"status"` // pending, used, revoked or expired; only a pending one can be used
+	Token       string    `json:"token,omitempty"`
+	URL         string    `json:"url,omitempty"`
+}
+
+func (i Invite) status(now time.Time) string {
+	switch {
+	case !i.UsedAt.IsZero():
+		return "used"
+	case !i.RevokedAt.IsZero():
+		return "revoked"
+	case !now.Before(time.Time(i.ExpiresAt)):
+		return "expired"
+	}
+	return "pending"
+}
+
+// Invites returns the invitations of the tenant, the newest first.
+func (s *Service) Invites(ctx context.Context, caller api.Caller, page api.Page) (list api.List[Invite], err error) {
+	list.Items, list.Total, err = invitesOf(ctx, s.store.Read(), caller.TenantID, page)
+	for i, invite := range list.Items {
+		list.Items[i].Status = invite.status(s.store.Now())
+	}
+	return list, err
+}
+
+// InviteInput is the role of the future user, and a note for administrators.
+type InviteInput struct {
+	Role string `json:"role"`
+	Note string `json:"note"`
+}
+
+// CreateInvite creates an invitation. It fails with api.Conflict if the tenant has too many open
+// ones, and in external mode.
+func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in InviteInput) (i Invite, err error) {
+	if s.cfg.External {
+		return i, errNoPasswords
+	}
+	fields := api.Fields{}
+	checkRole(fields, in.Role)
+	in.Note = fields.Text("note", in.Note, 0, maxInviteNote)
+	if err := fields.Err(); err != nil {
+		return i, err
+	}
+	raw, hash := token.Random("inv_")
+	err = s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
+		if err := checkOpenInvites(ctx, tx, caller.TenantID); err != nil {
+			return err
+		}
+		i = Invite{
+			ID: ids.New(), TenantID: caller.TenantID, Role: rbac.Role(in.Role), Note: in.Note, CreatedByID: caller.UserID, CreatedBy: caller.UserName,
+			CreatedAt: api.Time(tx.Now), ExpiresAt: api.Time(tx.Now.Add(inviteTTL)), Status: "pending",
+			Token: raw, URL: s.cfg.PublicURL + "/console/register#token=" + raw, // browsers do not send the fragment
+		}
+		tx.Record(actionCreateInvite.Record(i.target(caller.Event()), i.detail()))
+		return insertInvite(ctx, tx, i, hash)
+	})
+	return i, err
+}
+
+// RevokeInvite revokes an invitation, without effect if it is revoked already. It fails with
+// api.Conflict if the invitation was used.
+func (s *Service) RevokeInvite(ctx context.Context, caller api.Caller, id string) error {
+	id, err := ParseID(id)
+	if err != nil {
+		return err
+	}
+	return s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
+		i, ended, err := revokeInvite(ctx, tx, caller.TenantID, id)
+		switch {
+		case err != nil:
+			return err
+		case !i.UsedAt.IsZero():
+			return api.Conflict.New("The invitation was used already, by " + i.UsedBy + ": disable or delete that user instead.")
+		case !ended:
+			return store.ErrUnchanged
+		}
+		tx.Record(i.revoked(caller.Event()))
+		return nil
+	})
+}
+
+// target returns e with the invitation as its target.
+func (i Invite) target(e auditlog.Event) auditlog.Event {
+	return e.WithTarget(targetInvite, i.ID, i.Note)
+}
+
+func (i Invite) detail() inviteDetail {
+	return inviteDetail{Role: string(i.Role), Note: i.Note, ExpiresAt: i.ExpiresAt.String()}
+}
+
+// revoked returns the entry of the revocation.
+func (i Invite) revoked(e auditlog.Event) auditlog.Record {
+	return actionRevokeInvite.Record(i.target(e), i.detail())
+}
+
+// Invitation is an invitation as the holder of its token sees it.
+type Invitation struct {
+	Valid     bool      `json:"valid"`
+	Role      rbac.Role `json:"role"`
+	ExpiresAt api.Time  `json:"expires_at"`
+}
+
+// CheckInvite returns the invitation of a token, or api.InviteInvalid.
+func (s *Service) CheckInvite(ctx context.Context, raw string) (Invitation, error) {
+	i, err := pendingInvite(ctx, s.store.Read(), raw, s.store.Now())
+	return Invitation{Valid: true, Role: i.Role, ExpiresAt: i.ExpiresAt}, err
+}
+
+// RegisterInput is the token of an invitation and the account of the new user.
+type RegisterInput struct {
+	Token       string `json:"token"`
+	Username    string `json:"username"`
+	Password    string `json:"password"`
+	DisplayName string `json:"display_name"` // Defaults to the username.
+}
+
+// SignIn begins a session of a new user in the transaction that creates the user.
+type SignIn func(ctx context.Context, tx *store.Tx, u User) error
+
+// Register creates the user of an invitation.
+func (s *Service) Register(ctx context.Context, from api.Caller, in RegisterInput, signIn SignIn) error {
+	fields := api.Fields{}
+	if in.Token == "" {
+		fields.Add("token", "must be the token of an invitation")
+	}
+	u := checkAccount(fields, in.Username, in.Password, "display_name", in.DisplayName)
+	if err := fields.Err(); err != nil {
+		return err
+	}
+	// Without a valid invitation, no password is hashed and the names in use are not revealed.
+	i, err := pendingInvite(ctx, s.store.Read(), in.Token, s.store.Now())
+	if err != nil {
+		return err
+	}
+	hash, err := s.passwords.Hash(ctx, password.Known("invite "+i.ID, from), in.Password)
+	if err != nil {
+		return err
+	}
+	return s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		i, err := useInvite(ctx, tx, in.Token, u.Username)
+		if err != nil {
+			return err
+		}
+		u = newUser(tx, u, i.TenantID, i.Role, hash)
+		u.LastLoginAt = u.CreatedAt
+		if err := insertNamed(ctx, tx, u); err != nil {
+			return err
+		}
+		tx.Record(actionRegister.Record(u.Event(from), registerDetail{InviteID: i.ID, Role: string(u.Role)}))
+		return signIn(ctx, tx, u)
+	})
+}
