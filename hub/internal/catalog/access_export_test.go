@@ -98,14 +98,7 @@ func TestSecretsOfAnMCPServerAreBoundToItsDestination(t *testing.T) {
 		kept := object{"A": "***"}
 		for name, changed := range map[string]object{
 			"the command":           {"command": "other", "env": kept},
-			"an argument":           {"args": []any{"--visible", "--eval=send"}, "env": kept},
-			"no arguments":          {"args": nil, "env": kept},
-			"one argument of two":   {"args": []any{"--visi", "ble"}, "env": kept},
-			"the directory":         {"cwd": "mine", "env": kept},
-			"the path of programs":  {"env": object{"A": "***", "PATH": "/mine"}},
-			"what a program loads":  {"env": object{"A": "***", "NODE_OPTIONS": "--require ./send.js"}},
 			"a variable like it":    {"env": object{"A": "***", "a": "***"}},
-			"a value of its own":    {"env": object{"A": "***", "B": ""}},
 			"a renamed variable":    {"env": object{"B": "***"}},
 			"an address in its way": {"transport": "http", "command": nil, "args": nil, "env": nil, "url": "https://m.example", "headers": kept},
 		} {
@@ -114,10 +107,16 @@ func TestSecretsOfAnMCPServerAreBoundToItsDestination(t *testing.T) {
 		}
 		two := with(local, "name", "two", "env", object{"A": "planted-e", "B": "planted-b"})
 		s.ada.Post(mcps, two).Want(http.StatusCreated)
-		faults(t, s.ada.Put(mcps+"/two", with(two, "env", object{"A": "***", "B": "other"})), "env.A")
-		s.ada.Put(mcps+"/two", with(two, "env", object{"A": "***", "B": "planted-b"})).Want(http.StatusOK)
-		faults(t, s.ada.Put(mcps+"/two", with(two, "env", object{"A": "***"})), "env.A")
-		s.ada.Put(mcps+"/two", with(two, "env", object{"A": "planted-e"}, "args", []any{"--other"})).Want(http.StatusOK)
+		s.ada.Post(agents, demo("two", "mcps", []any{"two"})).Want(http.StatusCreated)
+		for _, changed := range []object{
+			{"args": []any{"--other"}}, {"args": nil}, {"cwd": "mine"}, {"env": object{"A": "***", "B": "other"}}, {"env": object{"A": "***", "MODE": "slow"}},
+			{"args": []any{"--other"}, "env": object{"A": "***"}},
+		} {
+			s.ada.Put(mcps+"/two", with(with(two, "env", object{"A": "***", "B": "planted-b"}), pairs(changed)...)).Want(http.StatusOK)
+			d, err := s.Deployment(t.Context(), "acme", "two")
+			require.NoError(t, err)
+			require.EqualValues(t, "planted-e", d.MCPServers["two"].Env["A"], "it is sealed for the new settings")
+		}
 		s.ada.Put(mcps+"/web", with(made, "url", "https://m.example/b?token=***&x=planted-3&x=***")).Want(http.StatusOK)
 		require.Equal(t, "https://m.example/b?token=planted-q&x=planted-3&x=planted-2", url())
 		exported := s.ada.Get(agents + "/a/export").Text

@@ -192,7 +192,8 @@ func TestValuesOfAnMCPServerAreBounded(t *testing.T) {
 		in := object{"name": "m", "transport": "stdio", "command": "c", "env": object{"A": value, "B": value[2:]}}
 		s.ada.Post(mcps, in).Want(http.StatusCreated)
 		s.ada.Put(mcps+"/m", with(in, "env", kept)).Want(http.StatusOK)
-		faults(t, s.ada.Put(mcps+"/m", with(in, "args", []string{"x"})), "server")
+		faults(t, s.ada.Put(mcps+"/m", with(in, "env", with(kept, "C", ""))), "server")
+		faults(t, s.ada.Put(mcps+"/m", with(in, "env", kept, "args", []string{"x"})), "server")
 		faults(t, s.ada.Post(mcps, with(in, "name", "n", "env", object{"A": value, "B": value})), "server")
 		faults(t, s.ada.Post(mcps, object{"name": "n", "transport": "stdio", "command": "c", "args": strings.Split(strings.Repeat(value[:4000]+" ", 20), " ")}), "server")
 	})

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
 	"database/sql"
 	"database/sql/driver"
@@ -53,31 +54,10 @@ func encodedArgs(args []string) string {
 	return string(text)
 }
 
-// destination is where the secrets of a server go, except for what its other variables decide.
-func destination(s agent.MCPServer) [5]string {
-	return [5]string{s.Command, encodedArgs(s.Args), s.CWD, settings.Origin(s.URL), settings.Origin(s.OAuth.Issuer)}
-}
-
-// sameDestination reports whether the secrets of a server go where those of the stored one go. Any
-// variable can decide which program a command executes, as PATH does.
-func (s *Service) sameDestination(tenantID string, v, stored MCP) bool {
-	if destination(v.MCPServer) != destination(stored.MCPServer) || len(v.Env) != len(stored.Env) {
-		return false
-	}
-	for name, value := range v.Env {
-		sealed, ok := stored.Env[name]
-		if !ok {
-			return false
-		}
-		if value == settings.Masked {
-			continue
-		}
-		plain, _, err := s.openSecret(tenantID, stored, "env."+name, string(sealed))
-		if err != nil || plain != string(value) {
-			return false
-		}
-	}
-	return true
+// destination is where the secrets of a server go. A change of it needs them again; arguments and
+// other variables may change next to a secret that is kept.
+func destination(s agent.MCPServer) [3]string {
+	return [3]string{s.Command, settings.Origin(s.URL), settings.Origin(s.OAuth.Issuer)}
 }
 
 const setAgain = "set the value of the MCP server again"
@@ -121,7 +101,7 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 		total += len(arg)
 	}
 	size := func(key string) int { return len(key) - strings.IndexByte(key, '.') - 1 } // without env. or headers.
-	same := s.sameDestination(tenantID, *v, stored)
+	same := destination(v.MCPServer) == destination(stored.MCPServer)
 	known := settings.Secrets(stored.MCPServer)
 	v.MCPServer = settings.Replace(v.MCPServer, func(key, value string) string {
 		place := placeOf(tenantID, *v, key)
@@ -130,8 +110,8 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 			fields.Add(key, settings.OtherDestination)
 			return ""
 		}
-		plain, current, err := s.openSecret(tenantID, *v, key, before)
-		if ok && err == nil && !current {
+		plain, current, err := s.openSecret(tenantID, stored, key, before)
+		if ok && err == nil && !(current && bytes.Equal(placeOf(tenantID, stored, key), place)) {
 			before = base64.StdEncoding.EncodeToString(s.store.Keyring.Seal([]byte(plain), place))
 		}
 		if value == settings.Masked && !ok {
