@@ -21,50 +21,26 @@ func APISIX(t testing.TB) *Server { return start(t, &apisix{}, routes) }
 
 type apisix struct{}
 
+// apisixFields are the fields of a route, with their values if a PUT leaves them out.
+var apisixFields = Object{
+	"id": nil, "name": nil, "desc": nil, "uri": nil, "uris": nil, "host": nil, "hosts": nil, "methods": nil, "priority": 0.0, "vars": nil, "labels": nil,
+	"status": 1.0, "enable_websocket": nil, "timeout": nil, "plugins": nil, "upstream": nil,
+}
+
+// apisixForms are the forms of the texts that differ between deployments.
+var apisixForms = forms{
+	"id":     apisixID,
+	"name":   regexp.MustCompile(`^.{1,100}$`),
+	"uri":    apisixURI,
+	"uris":   apisixURI,
+	"host":   regexp.MustCompile(`^\*?[0-9a-zA-Z-._\[\]:]+$`),
+	"labels": regexp.MustCompile(`^\S{1,256}$`),
+}
+
 var (
-	apisixID    = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
-	apisixURI   = regexp.MustCompile(`^/[^*]*\*?$`)
-	apisixHost  = regexp.MustCompile(`^\*?[0-9a-zA-Z-._\[\]:]+$`)
-	apisixLabel = regexp.MustCompile(`^\S{1,256}$`)
+	apisixID  = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+	apisixURI = regexp.MustCompile(`^/[^*]*\*?$`)
 )
-
-func matches(form *regexp.Regexp) func(any) bool {
-	return func(v any) bool { return isText(v) && form.MatchString(v.(string)) }
-}
-
-func isSet(f fields, required ...string) func(any) bool {
-	return func(v any) bool {
-		e, ok := v.(Object)
-		return ok && f.invalid(e) == "" && !slices.ContainsFunc(required, func(name string) bool { return e[name] == nil })
-	}
-}
-
-func isPositive(v any) bool { n, ok := v.(float64); return ok && n > 0 }
-
-func isLabels(v any) bool {
-	e, ok := v.(Object)
-	for _, value := range e {
-		ok = ok && matches(apisixLabel)(value)
-	}
-	return ok
-}
-
-var apisixFields = fields{
-	"id": matches(apisixID), "name": func(v any) bool { return isText(v) && len(v.(string)) >= 1 && len(v.(string)) <= 100 },
-	"desc": isText, "uri": matches(apisixURI), "uris": isList(matches(apisixURI)), "host": matches(apisixHost), "hosts": isList(matches(apisixHost)),
-	"methods": isList(isText), "priority": isNumber(-1<<31, 1<<31), "vars": isList(isList(isText)), "labels": isLabels, "status": isNumber(0, 1),
-	"enable_websocket": isBool,
-	"timeout":          isSet(fields{"connect": isPositive, "send": isPositive, "read": isPositive}, "connect", "send", "read"),
-	"plugins": isSet(fields{
-		"proxy-rewrite":   isSet(fields{"regex_uri": isList(isText), "uri": isText, "host": isText, "method": isText, "headers": isObject}),
-		"fault-injection": isObject,
-	}),
-	"upstream": isSet(fields{
-		"type": isAny("roundrobin", "chash", "ewma", "least_conn"), "scheme": isAny("http", "https", "grpc", "grpcs"), "pass_host": isAny("pass", "node", "rewrite"),
-		"retries": isNumber(0, 1<<31), "nodes": isList(isSet(fields{"host": isText, "port": isNumber(1, 65535), "weight": isNumber(0, 1<<31)}, "host", "weight")),
-		"timeout": isObject, "hash_on": isText,
-	}, "nodes"),
-}
 
 func (a *apisix) admin(s *Server, w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("X-API-KEY") != AdminKey {
@@ -125,7 +101,8 @@ func (a *apisix) put(s *Server, w http.ResponseWriter, r *http.Request, id strin
 		respond(w, http.StatusBadRequest, Object{"error_msg": "invalid request body"})
 		return
 	}
-	bad := apisixFields.invalid(e)
+	bad := apisixForms.invalid(e, apisixFields)
+	timeout, _ := e["timeout"].(Object)
 	switch {
 	case bad != "":
 	case (e["uri"] == nil) == (e["uris"] == nil):
@@ -134,13 +111,15 @@ func (a *apisix) put(s *Server, w http.ResponseWriter, r *http.Request, id strin
 		bad = "host"
 	case e["id"] != nil && e["id"] != id:
 		bad = "id"
+	case timeout != nil && len(timeout) != 3:
+		bad = "timeout"
 	}
 	if bad != "" {
 		respond(w, http.StatusBadRequest, Object{"error_msg": "invalid configuration: property \"" + bad + "\" validation failed"})
 		return
 	}
-	for field, value := range (Object{"status": 1.0, "priority": 0.0}) {
-		if e[field] == nil {
+	for field, value := range apisixFields {
+		if e[field] == nil && value != nil {
 			e[field] = value
 		}
 	}

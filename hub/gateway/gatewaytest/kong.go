@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -27,59 +26,27 @@ const (
 
 type kong struct{}
 
-var (
-	kongName = regexp.MustCompile(`^[a-zA-Z0-9._~-]+$`)
-	kongTag  = func(v any) bool { return isText(v) && !strings.ContainsAny(v.(string), ",/") && v != "" }
-	kongMS   = isNumber(1, 1<<31-2)
-	isHost   = func(v any) bool { return isText(v) && net.ParseIP(v.(string)) == nil && v != "" }
-)
-
-func isName(v any) bool { return isText(v) && kongName.MatchString(v.(string)) }
-
-// isPath accepts a prefix, or a regular expression with a tilde before it. The router does not
-// support assertions such as (?=x), and neither does regexp.
-func isPath(v any) bool {
-	text, ok := v.(string)
-	if rest, found := strings.CutPrefix(text, "~"); ok && found {
-		_, err := regexp.Compile(rest)
-		return err == nil && strings.HasPrefix(rest, "/")
-	}
-	return ok && regexp.MustCompile(`^/[a-zA-Z0-9._~/%-]*$`).MatchString(text) && !strings.Contains(text, "//")
-}
-
-var kongFields = map[string]fields{
+// kongFields are the fields of an entity, with their values if a PUT leaves them out.
+var kongFields = map[string]Object{
 	services: {
-		"id": isText, "created_at": isNumber(0, 1<<53), "updated_at": isNumber(0, 1<<53),
-		"name": isName, "protocol": isAny("http", "https"), "host": isText, "port": isNumber(0, 65535), "path": isPath, "enabled": isBool,
-		"retries": isNumber(0, 32767), "connect_timeout": kongMS, "write_timeout": kongMS, "read_timeout": kongMS, "tags": isList(kongTag),
-		"ca_certificates": isList(isText), "client_certificate": isRef, "tls_verify": isBool, "tls_verify_depth": isNumber(0, 64),
+		"id": nil, "created_at": nil, "updated_at": nil, "name": nil, "protocol": "http", "host": nil, "port": 80.0, "path": nil, "enabled": true,
+		"retries": 5.0, "connect_timeout": 60000.0, "write_timeout": 60000.0, "read_timeout": 60000.0, "tags": nil,
+		"ca_certificates": nil, "client_certificate": nil, "tls_verify": nil, "tls_verify_depth": nil,
 	},
 	routes: {
-		"id": isText, "created_at": isNumber(0, 1<<53), "updated_at": isNumber(0, 1<<53),
-		"name": isName, "protocols": isList(isAny("http", "https")), "hosts": isList(isHost), "paths": isList(isPath), "methods": isList(isText),
-		"headers": isObject, "snis": isList(isText), "sources": isList(isObject), "destinations": isList(isObject),
-		"https_redirect_status_code": isNumber(200, 599), "regex_priority": isNumber(0, 1<<31), "strip_path": isBool,
-		"path_handling": isAny("v0", "v1"), "preserve_host": isBool, "request_buffering": isBool, "response_buffering": isBool,
-		"service": isRef, "tags": isList(kongTag),
+		"id": nil, "created_at": nil, "updated_at": nil, "name": nil, "protocols": []any{"http", "https"}, "hosts": nil, "paths": nil, "methods": nil,
+		"headers": nil, "snis": nil, "sources": nil, "destinations": nil, "https_redirect_status_code": 426.0, "regex_priority": 0.0, "strip_path": true,
+		"path_handling": "v0", "preserve_host": false, "request_buffering": true, "response_buffering": true, "service": nil, "tags": nil,
 	},
 }
 
-func isObject(v any) bool { _, ok := v.(Object); return ok }
-
-func isRef(v any) bool {
-	ref, ok := v.(Object)
-	return ok && len(ref) == 1 && isText(ref["id"])
-}
-
-// kongDefaults are the values of fields that a PUT leaves out. Others are null.
-var kongDefaults = map[string]Object{
-	services: {
-		"protocol": "http", "port": 80.0, "enabled": true, "retries": 5.0, "connect_timeout": 60000.0, "write_timeout": 60000.0, "read_timeout": 60000.0,
-	},
-	routes: {
-		"protocols": []any{"http", "https"}, "https_redirect_status_code": 426.0, "regex_priority": 0.0, "strip_path": true, "path_handling": "v0",
-		"preserve_host": false, "request_buffering": true, "response_buffering": true,
-	},
+// kongForms are the forms of the texts that differ between deployments. A path is a prefix, or a
+// regular expression with a tilde before it. A host is not an address.
+var kongForms = forms{
+	"name":  regexp.MustCompile(`^[a-zA-Z0-9._~-]+$`),
+	"tags":  regexp.MustCompile(`^[^,/]+$`),
+	"hosts": regexp.MustCompile(`^[^:]*[a-zA-Z][^:]*$`),
+	"paths": regexp.MustCompile(`^(~/.*|/([a-zA-Z0-9._~%-]+/?)*)$`),
 }
 
 func (k *kong) admin(s *Server, w http.ResponseWriter, r *http.Request) {
@@ -145,7 +112,7 @@ func (k *kong) put(s *Server, w http.ResponseWriter, r *http.Request, collection
 	if e["name"] == nil {
 		e["name"] = name
 	}
-	bad := kongFields[collection].invalid(e)
+	bad := kongForms.invalid(e, kongFields[collection])
 	ref, _ := e["service"].(Object)
 	switch {
 	case bad != "":
@@ -164,8 +131,8 @@ func (k *kong) put(s *Server, w http.ResponseWriter, r *http.Request, collection
 	}
 	old := s.entities[collection][name]
 	full := Object{}
-	for field := range kongFields[collection] {
-		full[field] = kongDefaults[collection][field]
+	for field, value := range kongFields[collection] {
+		full[field] = value
 		if e[field] != nil {
 			full[field] = e[field]
 		}

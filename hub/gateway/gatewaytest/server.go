@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -235,38 +236,27 @@ func body(r *http.Request) (e Object, ok bool) {
 	return e, err == nil && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") && json.Unmarshal(text, &e) == nil && e != nil
 }
 
-// Checks of fields.
-func isText(v any) bool { _, ok := v.(string); return ok }
-func isBool(v any) bool { _, ok := v.(bool); return ok }
+// forms are the forms of the texts of fields, and of those in their lists and objects.
+type forms map[string]*regexp.Regexp
 
-func isNumber(low, high float64) func(any) bool {
-	return func(v any) bool {
-		n, ok := v.(float64)
-		return ok && n >= low && n <= high && n == float64(int64(n))
-	}
-}
-
-func isAny(values ...string) func(any) bool {
-	return func(v any) bool {
-		text, ok := v.(string)
-		return ok && slices.Contains(values, text)
-	}
-}
-
-func isList(check func(any) bool) func(any) bool {
-	return func(v any) bool {
-		list, ok := v.([]any)
-		return ok && !slices.ContainsFunc(list, func(e any) bool { return !check(e) })
-	}
-}
-
-// fields are the fields of an entity with their checks.
-type fields map[string]func(any) bool
-
-// invalid returns the name of a field that is unknown or has an invalid value, or "".
-func (f fields) invalid(e Object) string {
+// invalid returns the name of a field that is unknown or has an invalid text, or "".
+func (f forms) invalid(e, known Object) string {
 	for name, value := range e {
-		if check, ok := f[name]; !ok || value != nil && !check(value) {
+		if _, ok := known[name]; !ok {
+			return name
+		}
+		form := f[name]
+		if form == nil || value == nil {
+			continue
+		}
+		list, _ := value.([]any)
+		switch value := value.(type) {
+		case string:
+			list = []any{value}
+		case Object:
+			list = slices.Collect(maps.Values(value))
+		}
+		if len(list) == 0 || slices.ContainsFunc(list, func(v any) bool { text, ok := v.(string); return !ok || !form.MatchString(text) }) {
 			return name
 		}
 	}
