@@ -216,14 +216,6 @@ func TestContainersThatEnd(t *testing.T) {
 		require.Equal(t, "OOMKilled", pod.Status.ContainerStatuses[0].LastTerminationState.Terminated.Reason)
 		require.Equal(t, int32(137), pod.Status.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode)
 	})
-	t.Run("never started again", func(t *testing.T) {
-		s := spec()
-		s.RestartPolicy = core.RestartPolicyNever
-		pod := p.start(t, "ends", s, isReady)
-		call(t, http.MethodPost, "http://"+pod.Status.PodIP+":8080/exit?code=0")
-		pod = p.await(t, "ends", func(s core.PodStatus) bool { return s.Phase == core.PodSucceeded })
-		require.Equal(t, "Completed", pod.Status.ContainerStatuses[0].State.Terminated.Reason)
-	})
 	t.Run("killed", func(t *testing.T) {
 		p.start(t, "killed", spec(), isReady)
 		require.True(t, p.node.Kill("killed", "main"))

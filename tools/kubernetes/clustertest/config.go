@@ -1,14 +1,13 @@
 package clustertest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	core "k8s.io/api/core/v1"
 )
 
 // imageUser is the user of all images.
@@ -112,14 +111,10 @@ func (c *container) environment() (map[string]string, error) {
 	}
 	maps.Copy(all, c.pod.node.options.Env[c.spec.Image])
 	for _, from := range c.spec.EnvFrom {
-		var values map[string]string
-		var err error
-		switch {
-		case from.SecretRef != nil:
-			values, err = c.pod.secret(from.SecretRef.Name, from.SecretRef.Optional)
-		case from.ConfigMapRef != nil:
-			values, err = c.pod.configMap(from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
+		if from.ConfigMapRef == nil {
+			return nil, errors.New("the stand-in for a kubelet has variables of ConfigMaps only")
 		}
+		values, err := c.pod.configMap(from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
 		if err != nil {
 			return nil, err
 		}
@@ -128,70 +123,10 @@ func (c *container) environment() (map[string]string, error) {
 		}
 	}
 	for _, v := range c.spec.Env {
-		value, found, err := c.variable(v)
-		if err != nil {
-			return nil, err
+		if v.ValueFrom != nil {
+			return nil, fmt.Errorf("the stand-in for a kubelet has no source of variable %s", v.Name)
 		}
-		if found {
-			all[v.Name] = expand(value, all)
-		}
+		all[v.Name] = expand(v.Value, all)
 	}
 	return all, nil
-}
-
-// variable returns the value of a variable. An optional one may not exist.
-func (c *container) variable(v core.EnvVar) (value string, found bool, err error) {
-	from := v.ValueFrom
-	if from == nil {
-		return v.Value, true, nil
-	}
-	switch {
-	case from.FieldRef != nil:
-		value, err = c.pod.field(from.FieldRef.FieldPath)
-		return value, true, err
-	case from.SecretKeyRef != nil:
-		r := from.SecretKeyRef
-		values, err := c.pod.secret(r.Name, r.Optional)
-		return pick(values, err, "secret", r.Name, r.Key, r.Optional)
-	case from.ConfigMapKeyRef != nil:
-		r := from.ConfigMapKeyRef
-		values, err := c.pod.configMap(r.Name, r.Optional)
-		return pick(values, err, "configmap", r.Name, r.Key, r.Optional)
-	}
-	return "", false, fmt.Errorf("the stand-in for a kubelet has no such source of variable %s", v.Name)
-}
-
-func pick(values map[string]string, err error, kind, name, key string, optional *bool) (string, bool, error) {
-	value, found := values[key]
-	if err == nil && !found && (optional == nil || !*optional) {
-		err = fmt.Errorf("couldn't find key %s in %s %s", key, kind, name)
-	}
-	return value, found, err
-}
-
-// field returns the value of a field of the pod, see the documentation of the downward API.
-func (p *pod) field(path string) (string, error) {
-	switch path {
-	case "metadata.name":
-		return p.name, nil
-	case "metadata.namespace":
-		return p.namespace, nil
-	case "metadata.uid":
-		return string(p.uid), nil
-	case "status.podIP":
-		return p.address, nil
-	case "status.hostIP":
-		return p.node.address, nil
-	case "spec.nodeName":
-		return p.node.Name, nil
-	case "spec.serviceAccountName":
-		return p.spec.ServiceAccountName, nil
-	}
-	object := p.latest()
-	for prefix, values := range map[string]map[string]string{"metadata.labels": object.Labels, "metadata.annotations": object.Annotations} {
-		if rest, found := strings.CutPrefix(path, prefix); found {
-			return values[strings.Trim(rest, "[]'\"")], nil
-		}
-	}
-	return "", fmt.Errorf("the stand-in for a kubelet has no field %s", path)
 }

@@ -41,7 +41,7 @@ func newContainer(p *pod, spec *core.Container) *container {
 	}
 }
 
-// run runs the container until stop is closed, its context ends, or its pod does not want it again.
+// run runs the container until stop is closed or its context ends. Its pod always restarts it.
 func (c *container) run(ctx context.Context, stop <-chan struct{}) {
 	first := c.pod.node.options.BackOff
 	for pause := time.Duration(0); ; pause = min(max(2*pause, first), 30*first) { // the first time there is no pause
@@ -52,9 +52,8 @@ func (c *container) run(ctx context.Context, stop <-chan struct{}) {
 			}
 			continue
 		}
-		code := c.execute(ctx, stop)
-		policy := c.pod.spec.RestartPolicy
-		if closed(stop) || ctx.Err() != nil || policy == core.RestartPolicyNever || policy == core.RestartPolicyOnFailure && code == 0 {
+		c.execute(ctx, stop)
+		if closed(stop) || ctx.Err() != nil {
 			return
 		}
 		if pause == 0 {
@@ -128,8 +127,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// execute runs the program once, and returns its exit code.
-func (c *container) execute(ctx context.Context, stop <-chan struct{}) int32 {
+// execute runs the program once.
+func (c *container) execute(ctx context.Context, stop <-chan struct{}) {
 	begin := meta.Now()
 	cmd, box, err := c.command()
 	var output *os.File
@@ -142,7 +141,8 @@ func (c *container) execute(ctx context.Context, stop <-chan struct{}) int32 {
 		_ = cmd.Stdout.(*os.File).Close()
 	}
 	if err != nil {
-		return c.ended(begin, 128, "StartError", err.Error())
+		c.ended(begin, 128, "StartError", err.Error())
+		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
@@ -176,7 +176,7 @@ func (c *container) execute(ctx context.Context, stop <-chan struct{}) int32 {
 			reason = "OOMKilled"
 		}
 	}
-	return c.ended(begin, code, reason, c.message(box, code))
+	c.ended(begin, code, reason, c.message(box, code))
 }
 
 // await returns the end of a process. It ends it on request, if it fails its probes, or with the
@@ -220,7 +220,7 @@ func (c *container) signalKill() bool {
 }
 
 // ended sets a terminated state.
-func (c *container) ended(begin meta.Time, code int32, reason, message string) int32 {
+func (c *container) ended(begin meta.Time, code int32, reason, message string) {
 	c.mu.Lock()
 	c.state = core.ContainerState{Terminated: &core.ContainerStateTerminated{
 		ExitCode: code, Reason: reason, Message: message, StartedAt: begin, FinishedAt: meta.Now(), ContainerID: c.id(),
@@ -228,7 +228,6 @@ func (c *container) ended(begin meta.Time, code int32, reason, message string) i
 	c.started, c.ready = false, false
 	c.mu.Unlock()
 	notify(c.pod.dirty)
-	return code
 }
 
 // message returns the termination message: that of its file or, if the container wants it, the end

@@ -16,6 +16,6 @@
 // A node is a stand-in for the kubelet and does what it does where a driver can observe it: pods
 // have their own addresses, mounts, users and limits of memory; images that are unknown, containers
 // that end, probes, volumes, periods of grace and logs are reported as the kubelet reports them. It
-// ignores CPU limits, exec, init containers and NetworkPolicies. A ClusterIP is a
+// ignores CPU limits, exec, init containers, restart policies and NetworkPolicies. A ClusterIP is a
 // forwarder in this process that connects to a ready endpoint; cluster DNS does not exist.
 package clustertest

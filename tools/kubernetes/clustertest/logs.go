@@ -8,10 +8,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 )
 
-// serveLogs serves the log of a container, see the documentation of PodLogOptions.
+// serveLogs serves the log of a container. Of PodLogOptions it has previous and tailLines.
 func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
 	c := n.find(r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container"))
 	if c == nil {
@@ -34,46 +33,12 @@ func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
 	if text := query.Get("tailLines"); text != "" {
 		most, _ = strconv.Atoi(text)
 	}
-	limit, _ := strconv.Atoi(query.Get("limitBytes"))
-	out := &limited{w: w, rest: limit, bounded: limit > 0}
-	var since time.Time
-	if seconds, err := strconv.Atoi(query.Get("sinceSeconds")); err == nil {
-		since = time.Now().Add(-time.Duration(seconds) * time.Second)
-	}
-	if at, err := time.Parse(time.RFC3339, query.Get("sinceTime")); err == nil {
-		since = at
-	}
 	for _, line := range tail(path, most) {
-		stamp, text, _ := strings.Cut(line, " ")
-		if at, err := time.Parse(time.RFC3339Nano, stamp); err == nil && at.Before(since) {
-			continue
-		}
-		if query.Get("timestamps") == "true" {
-			text = line
-		}
-		if _, err := io.WriteString(out, text+"\n"); err != nil {
+		_, text, _ := strings.Cut(line, " ") // after its time
+		if _, err := io.WriteString(w, text+"\n"); err != nil {
 			return
 		}
 	}
-}
-
-// limited writes at most some bytes.
-type limited struct {
-	w       io.Writer
-	rest    int
-	bounded bool
-}
-
-func (l *limited) Write(text []byte) (int, error) {
-	if !l.bounded {
-		return l.w.Write(text)
-	}
-	n, err := l.w.Write(text[:min(len(text), l.rest)])
-	l.rest -= n
-	if err == nil && n < len(text) {
-		err = io.ErrShortWrite
-	}
-	return n, err
 }
 
 func (n *Node) find(namespace, name, container string) *container {

@@ -90,13 +90,6 @@ func (c *container) repeat(ctx context.Context, p *core.Probe, name string, f fu
 func (c *container) probeOnce(ctx context.Context, p *core.Probe) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(p.TimeoutSeconds)*time.Second)
 	defer cancel()
-	if p.TCPSocket != nil {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(c.pod.address, c.port(p.TCPSocket.Port)))
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	}
 	if p.HTTPGet == nil {
 		return fmt.Errorf("the stand-in for a kubelet has no such probe")
 	}
@@ -106,9 +99,6 @@ func (c *container) probeOnce(ctx context.Context, p *core.Probe) error {
 		return err
 	}
 	request.Header.Set("User-Agent", "kube-probe/1.36")
-	for _, h := range p.HTTPGet.HTTPHeaders {
-		request.Header.Set(h.Name, h.Value)
-	}
 	transport := &http.Transport{DisableKeepAlives: true}
 	response, err := transport.RoundTrip(request)
 	if err != nil {

@@ -62,7 +62,7 @@ func (p *pod) fill(s *core.PodStatus) {
 		s.ContainerStatuses = append(s.ContainerStatuses, status)
 		containersReady = containersReady && status.Ready
 		switch end := status.State.Terminated; {
-		case end == nil || p.spec.RestartPolicy == core.RestartPolicyAlways && p.latest().DeletionTimestamp == nil:
+		case end == nil || p.latest().DeletionTimestamp == nil:
 			running++
 		case end.ExitCode != 0:
 			failed++

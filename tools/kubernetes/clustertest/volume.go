@@ -53,11 +53,6 @@ func (p *pod) syncVolume(ctx context.Context, v *core.Volume) error {
 		return p.syncFiles(ctx, dir, *s.DefaultMode, []core.VolumeProjection{{Secret: &core.SecretProjection{
 			LocalObjectReference: core.LocalObjectReference{Name: s.SecretName}, Items: s.Items, Optional: s.Optional,
 		}}})
-	case v.ConfigMap != nil:
-		m := v.ConfigMap
-		return p.syncFiles(ctx, dir, *m.DefaultMode, []core.VolumeProjection{{ConfigMap: &core.ConfigMapProjection{
-			LocalObjectReference: m.LocalObjectReference, Items: m.Items, Optional: m.Optional,
-		}}})
 	case v.Projected != nil:
 		return p.syncFiles(ctx, dir, *v.Projected.DefaultMode, v.Projected.Sources)
 	}
@@ -224,11 +219,10 @@ func (p *pod) project(ctx context.Context, source core.VolumeProjection, mode in
 		items = source.ConfigMap.Items
 	case source.DownwardAPI != nil:
 		for _, item := range source.DownwardAPI.Items {
-			text, err := p.field(item.FieldRef.FieldPath)
-			if err != nil {
-				return err
+			if item.FieldRef.FieldPath != "metadata.namespace" {
+				return fmt.Errorf("the stand-in for a kubelet has no field %s", item.FieldRef.FieldPath)
 			}
-			files[item.Path] = file{text, mode}
+			files[item.Path] = file{p.namespace, mode}
 		}
 	case source.ServiceAccountToken != nil:
 		return p.projectToken(ctx, source.ServiceAccountToken, mode, files)
