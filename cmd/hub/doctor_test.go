@@ -92,6 +92,8 @@ func TestDoctorFindsFaults(t *testing.T) {
 	env := stopped(t)
 	key, err := os.ReadFile(filepath.Join(env[1], "encryption.key"))
 	require.NoError(t, err)
+	readable := file(t, "chatPushKey: "+strings.Repeat("k", 32))
+	require.NoError(t, os.Chmod(readable, 0o644))
 	// Each fault is planted in a copy of the data directory.
 	for name, row := range map[string]struct {
 		plant            func(t *testing.T, dir string) // nil if it is in the settings
@@ -149,6 +151,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 		"a runtime":                 {env: []string{"HUB_ADDR", agents.Listener.Addr().String()}, check: "hub", fact: "another program listens at ", fix: "set HUB_ADDR"},
 		"a proxy to a runtime":      {env: []string{"HUB_PUBLIC_URL", agents.URL}, check: "address", fact: "is not a hub", fix: "let the proxy forward every path"},
 		"a program without HTTP":    {env: []string{"HUB_ADDR", mute.Addr().String()}, check: "hub", fact: "does not respond as a hub", fix: "set HUB_ADDR"},
+		"a secret for all":          {env: []string{"HUB_CONFIG", readable}, check: "modes", fact: "other users can access " + readable, fix: "run chmod 600 " + readable},
 		"settings":                  {env: []string{"AUTH_MODE", "none", "AUDIT_RETENTION_DAYS", "x"}, check: "settings", fact: "AUDIT_RETENTION_DAYS", fix: "correct the settings of the hub"},
 	} {
 		t.Run(name, func(t *testing.T) {

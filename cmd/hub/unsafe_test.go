@@ -21,10 +21,10 @@ func TestUnsafeSettingsAreRejected(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a short ops key":       {env: []string{"OPS_API_KEY", long[1:]}, want: "OPS_API_KEY: it has 31 characters"},
-		"a short push key":      {env: []string{"CHAT_PUSH_API_KEY", "secret"}, want: "CHAT_PUSH_API_KEY: it has 6 characters"},
+		"a short ops key":       {env: []string{"OPS_API_KEY", long[1:]}, want: "OPS_API_KEY: it is shorter than 32 characters"},
+		"a short push key":      {env: []string{"CHAT_PUSH_API_KEY", "secret"}, want: "CHAT_PUSH_API_KEY: it is shorter than 32"},
 		"equal keys":            {env: []string{"OPS_API_KEY", long, "CHAT_PUSH_API_KEY", long}, want: "CHAT_PUSH_API_KEY: it equals OPS_API_KEY"},
-		"a short setup token":   {env: []string{"HUB_SETUP_TOKEN", "hello"}, want: "HUB_SETUP_TOKEN: it has 5 characters"},
+		"a short setup token":   {env: []string{"HUB_SETUP_TOKEN", "hello"}, want: "HUB_SETUP_TOKEN: it is shorter than 16"},
 		"PostgreSQL, no key":    {env: []string{"DATABASE_URL", postgres}, want: "PROVIDER_ENCRYPTION_KEY, encryptionKey: it is required with PostgreSQL"},
 		"postgresql, no key":    {env: []string{"DATABASE_URL", "postgresql://127.0.0.1:1/none"}, want: "PROVIDER_ENCRYPTION_KEY, encryptionKey: it is required with PostgreSQL"},
 		"a key in two places":   {env: []string{"OPS_API_KEY", long, "OPS_API_KEY_FILE", "/dev/null"}, want: "OPS_API_KEY and OPS_API_KEY_FILE are both set"},
@@ -75,10 +75,10 @@ func TestUnsafeSettingsAreRejected(t *testing.T) {
 		"pods without a bus":    {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t), "DEPLOYER_REPLICAS", "2"}, want: "several pods of a runtime require AGENT_BUS_URL"},
 		"a bus of another kind": {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t), "AGENT_BUS_URL", "http://hunter22@host"}, want: "AGENT_BUS_URL: the URL must begin with nats://"},
 		"a bus with a scope":    {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t), "AGENT_BUS_URL", "nats://hunter22@host/a/b"}, want: "AGENT_BUS_URL: it has a scope"},
-		"a bus without a file":  {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t), "AGENT_BUS_URL", "nats://host?ca=/none"}, want: "AGENT_BUS_URL: ca: open /none"},
+		"a bus without a file":  {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t), "AGENT_BUS_URL", "nats://host?ca=/none"}, want: "AGENT_BUS_URL: ca: stat /none"},
 		"two users of it":       {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t), "AGENT_BUS_URL", "nats://hunter22@host", "AGENT_BUS_ACCOUNT_SEED", "SA"}, want: "AGENT_BUS_URL has a user or credentials"},
 		"an account of no bus":  {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t), "AGENT_BUS_URL", "nats://host", "AGENT_BUS_ACCOUNT_SEED", "hunter22"}, want: "AGENT_BUS_ACCOUNT_SEED: the seed of the NATS account is malformed"},
-		"an empty file of it":   {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t), "AGENT_BUS_URL", "nats://host?ca=/dev/null"}, want: "/dev/null is empty"},
+		"an empty file of it":   {env: []string{"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t), "AGENT_BUS_URL", "nats://host?ca=/dev/null"}, want: "AGENT_BUS_URL: ca: /dev/null is not a regular file"},
 		"days that are words":   {env: []string{"AUDIT_RETENTION_DAYS", "ten"}, want: `AUDIT_RETENTION_DAYS: "ten" is not a whole number`},
 		"an address":            {args: []string{"--addr", "8080"}, want: `--addr: "8080" is not an address`},
 		"an argument":           {args: []string{"serve"}, want: `"serve"`},

@@ -49,9 +49,9 @@ var setTimes = sync.OnceFunc(func() {
 // maxSecret bounds the file of a secret, in bytes.
 const maxSecret = 64 << 10
 
-// readSecret returns the content of a file without the line break at its end, and without the byte
+// ReadSecret returns the content of a file without the line break at its end, and without the byte
 // order mark that editors of Windows write.
-func readSecret(path string) (string, error) {
+func ReadSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err

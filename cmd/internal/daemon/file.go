@@ -16,9 +16,6 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// maxFile bounds a file of settings, in bytes.
-const maxFile = 1 << 20
-
 // leaf is a value of a file. A list and a map are JSON.
 type leaf struct {
 	text string
@@ -56,16 +53,9 @@ var yamlMessage = regexp.MustCompile(`(?s)^yaml: (?:unmarshal errors:\s*)?line (
 
 // parseFile returns the one document of a file.
 func parseFile(path string) (*yaml.Node, error) {
-	file, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, err
-	}
-	if len(data) > maxFile {
-		return nil, errors.New("the file has more than 1 MiB")
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node

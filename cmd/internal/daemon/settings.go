@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/spf13/pflag"
@@ -23,7 +25,7 @@ import (
 //	envDefault  default
 //	help        description
 //	options     permitted values, separated by spaces
-//	range       least and largest permitted number or duration
+//	range       least and largest permitted number or duration, or the least length of a text
 //	secret      "file" permits NAME_FILE, the path of a file with the value; in the file, keyFile
 //	was         former variables, separated by spaces: one that is set is a fault
 
@@ -144,6 +146,9 @@ func (o *Origins) find(s setting) (string, agent.Fault) {
 	}
 	value, path := o.file[s.key], o.file[s.key+"File"]
 	if at := cmp.Or(value.at, path.at); at.Line > 0 {
+		if s.secret() {
+			o.Secrets = append(o.Secrets, at.File)
+		}
 		return o.secret(at, "File", value.text, path.text), at
 	}
 	return "", agent.Fault{Key: s.names()}
@@ -159,7 +164,7 @@ func (o *Origins) secret(at agent.Fault, suffix, text, path string) string {
 		return ""
 	}
 	at.Key += suffix
-	text, err := readSecret(path)
+	text, err := ReadSecret(path)
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
@@ -180,6 +185,12 @@ func (o *Origins) check(s setting, pointer any, text string) {
 		return
 	}
 	value := reflect.ValueOf(pointer).Elem()
+	if value.Kind() == reflect.String {
+		if least, _ := strconv.Atoi(bounds[0]); utf8.RuneCountInString(text) < least {
+			o.Fault(pointer, "it is shorter than %d characters: openssl rand -hex 32 generates one", least)
+		}
+		return
+	}
 	for i, bound := range bounds {
 		limit, err := parsers[value.Type()](bound)
 		if err != nil {
@@ -212,10 +223,11 @@ func (o *Origins) Invalid(field any, err error) {
 	}
 }
 
-// Err returns all faults, or nil.
+// Err returns all faults, those of the file in its order, or nil.
 func (o *Origins) Err() error {
 	if len(o.faults) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(o.faults, func(a, b agent.Fault) int { return cmp.Compare(a.Line, b.Line) })
 	return o.faults
 }

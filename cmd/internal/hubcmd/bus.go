@@ -2,20 +2,13 @@ package hubcmd
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/url"
-	"os"
-	"strings"
 
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
 	"github.com/seed93082962/agenthost/runtime/run/natsbus"
 )
-
-// maxBusFile bounds a file of the bus, in bytes: a Secret has at most a mebibyte.
-const maxBusFile = 64 << 10
 
 // bus returns the bus of the replicas of runtimes, or nil. It adds the faults of its settings.
 func (s *settings) bus() *kubernetes.Bus {
@@ -49,9 +42,11 @@ func (s *settings) bus() *kubernetes.Bus {
 		if path == "" {
 			continue
 		}
-		if b.Files[parameter], err = readBusFile(path); err != nil {
+		text, err := daemon.ReadSecret(path)
+		if err != nil {
 			s.Fault(&s.BusURL, "%s: %v", parameter, err)
 		}
+		b.Files[parameter] = []byte(text)
 	}
 	if s.BusSeed == "" {
 		return b
@@ -66,19 +61,4 @@ func (s *settings) bus() *kubernetes.Bus {
 	}
 	b.Credentials = issuer.Credentials
 	return b
-}
-
-func readBusFile(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxBusFile+1))
-	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, err
-	}
-	if len(text) > maxBusFile || strings.TrimSpace(string(text)) == "" {
-		return nil, fmt.Errorf("%s is empty or has more than %d bytes", path, maxBusFile)
-	}
-	return text, nil
 }

@@ -79,8 +79,11 @@ within 2 seconds. Users stay signed in: clients get a new access token with thei
 	)
 }
 
-// requireDatabase returns an error if the SQLite database does not exist.
+// requireDatabase returns an error if settings are invalid, or the SQLite database does not exist.
 func (s *settings) requireDatabase() error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	path := s.databaseFile()
 	if path == "" {
 		return nil

@@ -38,12 +38,13 @@ func (s *settings) checkDeployer() {
 	if s.Replicas > 1 && s.Deployer != deployKubernetes {
 		s.Fault(&s.Replicas, "several replicas require DEPLOYER=kubernetes")
 	}
+	all := s.hidden()
 	for _, list := range []*daemon.List{&s.SandboxRead, &s.SandboxWrite} {
 		for _, path := range *list {
 			if !filepath.IsAbs(path) {
 				s.Fault(list, "%q is not an absolute path", path)
 			}
-			for _, hidden := range s.hidden() {
+			for _, hidden := range all {
 				if contains(path, hidden) {
 					s.Fault(list, "%s contains %s, where the hub has data or a secret", path, hidden)
 				}
@@ -114,9 +115,12 @@ func (s *settings) hidden() []string {
 	}
 	var all []string
 	for _, path := range paths {
-		if absolute, err := filepath.Abs(path); err == nil && path != "" { // it fails without a current directory
-			all = append(all, absolute)
+		if path == "" {
+			continue
 		}
+		absolute, err := filepath.Abs(path)
+		s.Invalid(&s.DataDir, err) // there is no current directory
+		all = append(all, absolute)
 	}
 	return all
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -59,7 +58,7 @@ type settings struct {
 	DatabaseURL    string          `env:"DATABASE_URL" key:"databaseUrl" secret:"file" help:"sqlite://PATH or postgres://... (default hub.db in HUB_DATA_DIR)"`
 	EncryptionKeys string          `env:"PROVIDER_ENCRYPTION_KEY" key:"encryptionKey" secret:"file" help:"keys for secrets in the database, base64 of 32 bytes each, separated by commas: the first encrypts, all decrypt (with SQLite by default generated in HUB_DATA_DIR)"`
 	PublicURL      daemon.URL      `env:"HUB_PUBLIC_URL" key:"publicUrl" help:"public address, the base of links (default http://ADDR)"`
-	SetupToken     string          `env:"HUB_SETUP_TOKEN" key:"setupToken" secret:"file" help:"token for the first-run setup (default: generated and printed at startup)"`
+	SetupToken     string          `env:"HUB_SETUP_TOKEN" key:"setupToken" range:"16" secret:"file" help:"token for the first-run setup (default: generated and printed at startup)"`
 	TrustedProxies daemon.Networks `env:"HUB_TRUSTED_PROXIES" key:"trustedProxies" help:"networks of proxies, such as 10.0.0.0/8, whose X-Forwarded-For is trusted"`
 	CORSOrigins    daemon.List     `env:"HUB_CORS_ORIGINS" key:"corsOrigins" help:"origins, such as https://app.example.com, whose pages may send requests"`
 	DrainTimeout   time.Duration   `env:"HUB_DRAIN_TIMEOUT" key:"drainTimeout" flag:"drain-timeout" envDefault:"30s" range:"0s 30m" help:"how long answers of chats and runs at /runtime may continue after SIGTERM, SIGINT or SIGHUP before they are cancelled"`
@@ -74,8 +73,8 @@ type settings struct {
 	IDPCert     string      `env:"IDP_CERT" key:"auth.cert" help:"certificate or public key in PEM that verifies its tokens (default: the published keys)"`
 	IDPGroups   string      `env:"auth.groupsClaim" was:"IDP_GROUPS_CLAIM" help:"claim with the groups of its users, which agents may be limited to (default none)"`
 	Admins      daemon.List `env:"EXTERNAL_BOOTSTRAP_ADMINS" key:"auth.admins" help:"users, as org/sub:SUBJECT or org/username, who become admin at their first external login; both are compared exactly, and a subject is never given to another user"`
-	OpsKey      string      `env:"OPS_API_KEY" key:"opsKey" secret:"file" help:"key of at least 32 characters of the operations interface, which registers the clients of organizations (default: it does not exist)"`
-	PushKey     string      `env:"CHAT_PUSH_API_KEY" key:"chatPushKey" secret:"file" help:"another such key, of programs that push chats"`
+	OpsKey      string      `env:"OPS_API_KEY" key:"opsKey" range:"32" secret:"file" help:"key of at least 32 characters of the operations interface, which registers the clients of organizations (default: it does not exist)"`
+	PushKey     string      `env:"CHAT_PUSH_API_KEY" key:"chatPushKey" range:"32" secret:"file" help:"another such key, of programs that push chats"`
 	KeyVisible  bool        `env:"RUNTIME_APIKEY_VISIBLE_TO_MEMBER" key:"keyVisibleToMember" envDefault:"true" help:"false hides the API keys of deployments from members"`
 
 	BlobURL         string `env:"BLOB_URL" key:"blobs.url" help:"file://PATH or s3://BUCKET/PREFIX?region=REGION&endpoint=URL, the files of tools and skills (default blobs in HUB_DATA_DIR)"`
@@ -158,13 +157,6 @@ func (s *settings) databaseFile() string {
 // shared reports whether several replicas may use the database.
 func (s *settings) shared() bool { return !strings.HasPrefix(s.databaseURL(), "sqlite:") }
 
-// minKey is the shortest OPS_API_KEY or CHAT_PUSH_API_KEY, and minToken the shortest
-// HUB_SETUP_TOKEN, in characters.
-const (
-	minKey   = 32
-	minToken = 16
-)
-
 // read reads the settings. Their faults are those of check.
 func (s *settings) read(flags *pflag.FlagSet) { s.Origins = daemon.Read(s, s.getenv, flags) }
 
@@ -172,17 +164,26 @@ func (s *settings) read(flags *pflag.FlagSet) { s.Origins = daemon.Read(s, s.get
 func (s *settings) check() error {
 	s.checkAddress()
 	s.checkMode()
-	s.checkKeys()
 	s.checkDatabase()
 	s.checkDeployer()
 	s.checkGateway()
-	s.checkMetrics()
+	s.Settings.Check(s.Origins)
 	s.bucket()
 	s.values(&hub.Config{})
+	if s.OpsKey != "" && s.OpsKey == s.PushKey {
+		s.Fault(&s.PushKey, "it equals OPS_API_KEY: a caller that may push chats could then register identity providers; use two keys")
+	}
 	return s.Err()
 }
 
+// checkAddress checks the addresses of the hub.
 func (s *settings) checkAddress() {
+	if _, _, err := net.SplitHostPort(s.MetricsAddr); s.MetricsAddr != "" && err != nil {
+		s.Fault(&s.MetricsAddr, "%q is not an address: use host:port, such as 127.0.0.1:9464", s.MetricsAddr)
+	}
+	if len(s.MetricsHosts) > 0 && s.MetricsAddr == "" {
+		s.Fault(&s.MetricsHosts, "it has no effect without HUB_METRICS_ADDR")
+	}
 	host, _, err := net.SplitHostPort(s.Addr)
 	switch local := loopback(host); {
 	case err != nil:
@@ -192,21 +193,6 @@ func (s *settings) checkAddress() {
 		s.Fault(&s.PublicURL, "it is required in external mode on an address that is not loopback: identity providers redirect to it")
 	case s.shared():
 		s.Fault(&s.PublicURL, "it is required with PostgreSQL on an address that is not loopback: each replica would return links to itself")
-	}
-}
-
-// checkKeys checks the keys of callers.
-func (s *settings) checkKeys() {
-	for _, key := range []*string{&s.OpsKey, &s.PushKey} {
-		if n := utf8.RuneCountInString(*key); n > 0 && n < minKey {
-			s.Fault(key, "it has %d characters, which is too short: use at least %d (openssl rand -hex 32 generates one)", n, minKey)
-		}
-	}
-	if s.OpsKey != "" && s.OpsKey == s.PushKey {
-		s.Fault(&s.PushKey, "it equals OPS_API_KEY: a caller that may push chats could then register identity providers; use two keys")
-	}
-	if n := utf8.RuneCountInString(s.SetupToken); n > 0 && n < minToken {
-		s.Fault(&s.SetupToken, "it has %d characters, which is too short: use at least %d, or omit it and use the printed one", n, minToken)
 	}
 }
 
