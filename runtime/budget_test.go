@@ -97,6 +97,25 @@ func TestPromptsAreInTheMemoryBudget(t *testing.T) {
 	require.Zero(t, b.Reserved())
 }
 
+// The prompt of a subagent of ordinary size is in the budget: a run has many of them.
+func TestSubagentsAreInTheMemoryBudget(t *testing.T) {
+	const n, size = 8, 100 << 10
+	calls := make([]modeltest.Step, n)
+	for i := range calls {
+		calls[i] = modeltest.ToolCall(fmt.Sprint("t", i), "Task", `{"description":"d","prompt":"p","subagent_type":"s"}`)
+	}
+	b := limited(t, 8<<20, func(c *runtime.Config) {
+		c.Agents[0].AllowedTools = []string{"Task"}
+		c.Agents[0].Subagents = map[string]agent.Subagent{"s": {Description: "d", Prompt: strings.Repeat("x", size)}}
+	}, modeltest.Stream(calls...), modeltest.Repeat(modeltest.Stream(modeltest.Text("a"), modeltest.Hang())))
+	ctx, leave := context.WithCancel(t.Context())
+	res := b.request(ctx, t, http.MethodPost, runs, hello)
+	require.Eventually(t, func() bool { return b.Reserved() >= n*size }, time.Minute, time.Millisecond)
+	leave()
+	require.NoError(t, res.Body.Close())
+	require.Eventually(t, func() bool { return b.Reserved() == 0 }, time.Minute, time.Millisecond)
+}
+
 // A body that is not complete has memory too.
 func TestUnfinishedBodiesAreInTheMemoryBudget(t *testing.T) {
 	const limit, size = 8 << 20, 3 << 20

@@ -10,7 +10,7 @@ import (
 
 const (
 	// freeMemory is not reserved: runs of ordinary size continue when others have used up the
-	// memory.
+	// memory. Subagents, of which a run has many, have none.
 	freeMemory = 256 << 10
 	// memoryStep is the unit of reservations, so that few of them are made.
 	memoryStep = 64 << 10
@@ -22,13 +22,14 @@ const (
 // memory is what a run has reserved by Config.Reserve.
 type memory struct {
 	reserve  func(bytes int) error // may be nil
+	free     int                   // bytes that are not reserved
 	messages int                   // bytes of the transcript and of its request
 	reserved int
 }
 
 // hold reserves or releases memory for the transcript and size bytes of a response.
 func (m *memory) hold(size int) error {
-	need := m.messages + copies*size - freeMemory
+	need := m.messages + copies*size - m.free
 	if m.reserve == nil || need <= m.reserved && need > m.reserved-memoryStep || need <= 0 && m.reserved == 0 {
 		return nil
 	}
@@ -71,6 +72,7 @@ const noRoom = "The call has no result: the runs of this runtime together use to
 // in the transcript.
 type resultMemory struct {
 	reserve func(bytes int) error // may be nil
+	free    int                   // bytes that are not reserved
 
 	mu       sync.Mutex // guards the fields below
 	size     int
@@ -81,7 +83,7 @@ type resultMemory struct {
 func (m *resultMemory) add(bytes int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	need := max(0, m.size+bytes-freeMemory)
+	need := max(0, m.size+bytes-m.free)
 	if m.reserve != nil && need != m.reserved {
 		if err := m.reserve(need - m.reserved); err != nil {
 			return err

@@ -126,8 +126,9 @@ func (e *Engine) newRun(in Input, out Output) *run {
 	r := &run{engine: e, in: in, out: out, maxTurns: e.cfg.MaxTurns, tools: e.tools,
 		window: int64(e.cfg.ContextWindow), memory: memory{reserve: e.cfg.Reserve},
 		results: resultMemory{reserve: e.cfg.Reserve}, spent: in.spent}
-	if r.spent == nil {
+	if r.spent == nil { // not a subagent
 		r.spent = &spending{model: e.cfg.Request.Model}
+		r.memory.free, r.results.free = freeMemory, freeMemory
 	}
 	for _, s := range e.cfg.Servers {
 		r.servers = append(r.servers, wire.MCPStatus{Name: s.Name(), Status: string(s.Status())})
