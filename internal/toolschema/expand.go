@@ -14,7 +14,7 @@ import (
 const (
 	maxText  = 256 << 10
 	maxNodes = 10_000
-	// Less for a recursive schema: the expanded one is the larger part of it.
+	// Less for a schema of which only some levels are expanded: there are several attempts.
 	maxUnrolledNodes = 2000
 	// Bounds the work of the validator, which reads a subschema once for each level above it and
 	// stores its path.
@@ -26,9 +26,9 @@ const (
 	maxBudget = 100_000 // subschemas of all schemas of one source, including rejected ones
 )
 
-// unrolled lists the numbers of levels to which a recursive schema may be expanded. The first
+// unrolled lists the numbers of levels to which a schema may be expanded, 0 for all. The first
 // number that keeps it within the limits is used.
-var unrolled = []int{32, 16, 8, 4, 2, 1}
+var unrolled = []int{0, 32, 16, 8, 4, 2, 1}
 
 var (
 	errRecursive = errors.New("the schema is recursive")
@@ -46,8 +46,7 @@ type expansion struct {
 	document *document
 	budget   *Budget
 	maxNodes int
-	patterns map[string]int          // cost of those that were parsed
-	checked  map[unsafe.Pointer]bool // targets of references, in [document.check]
+	patterns map[string]int // cost of those that were parsed
 	nodes    int
 	work     int
 	states   int
@@ -70,27 +69,13 @@ func expand(text json.RawMessage, b *Budget) (*expansion, error) {
 		return nil, fmt.Errorf("%w: the schema is not a JSON object", ErrUnsupported)
 	}
 	d := newDocument(root)
-	levels := []int{0}
-	if err := d.check(); errors.Is(err, errRecursive) {
-		levels = unrolled
-	} else if err != nil {
-		return nil, err
-	}
 	var e *expansion
-	for _, n := range levels {
-		if e, err = d.expand(n, b); !errors.Is(err, errLimit) {
+	for _, n := range unrolled {
+		if e, err = d.expand(n, b); !errors.Is(err, errRecursive) && !errors.Is(err, errLimit) {
 			break
 		}
 	}
 	return e, err
-}
-
-// check returns errRecursive for a recursive schema, however large its expansion is. It expands the
-// target of each reference once.
-func (d *document) check() error {
-	e := &expansion{document: d, budget: &Budget{}, maxNodes: maxNodes, patterns: map[string]int{}, checked: map[unsafe.Pointer]bool{}}
-	_, _, err := e.schema(d.root, position{base: d.root})
-	return err
 }
 
 func (d *document) expand(levels int, b *Budget) (*expansion, error) {
@@ -220,10 +205,6 @@ func (e *expansion) follow(value any, at position) (any, profile, error) {
 			return nil, nil, fmt.Errorf("%w: %.80q", errCircular, reference)
 		case e.levels == 0 && slices.Contains(at.active, id):
 			return nil, nil, errRecursive
-		case e.checked[id]:
-			return true, nil, nil
-		case e.checked != nil:
-			e.checked[id] = true
 		}
 		next.active = append(slices.Clip(at.active), id)
 		next.same++

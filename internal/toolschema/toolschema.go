@@ -29,8 +29,9 @@
 // Compile replaces each reference by the schema that it refers to. The validator sees only the
 // result: a tree without references, ids or unknown keywords, of at most 10,000 subschemas and 100
 // levels. A schema that applies itself to the same value again has no such tree and is rejected. A
-// schema that applies itself to a part of the value, such as the schema of a tree, is expanded for
-// as many levels as fit. An input that is nested deeper than that is not validated.
+// schema that applies itself to a part of the value, such as the schema of a tree, or that is too
+// large, is expanded for as many levels of the value as fit. An input that is nested deeper than
+// that is not validated.
 //
 // From the tree Compile computes the cost of one value and of one byte of input: subschemas that
 // apply to the same value, entries of their keywords, and the size of their patterns. A schema

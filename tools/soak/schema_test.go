@@ -26,7 +26,7 @@ func repeat(n int, part func(i int) string) string {
 }
 
 // usable are the hostile schemas with which a tool is offered: validating its input is bounded.
-var usable = []string{"pattern", "tree", "enum", "numbers", "remote", "content", "unevaluated", "keys", "definitions"}
+var usable = []string{"pattern", "tree", "enum", "numbers", "remote", "content", "unevaluated", "keys", "definitions", "prefixes"}
 
 // hostileSchemas are the schemas of tools by name.
 var hostileSchemas = map[string]string{
