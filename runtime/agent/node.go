@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -68,24 +69,14 @@ func numberOf(n *yaml.Node) (v float64, err error) {
 	return v, err
 }
 
+var names = map[kind]string{
+	kindNull: "null", kindBoolean: "a boolean", kindInteger: "a number", kindNumber: "a number", kindText: "a string", kindList: "a list",
+	kindMapping: "a map",
+}
+
 // nameOf names the type of a value in a fault.
 func nameOf(n *yaml.Node) string {
-	switch kindOf(n) {
-	case kindNull:
-		return "null"
-	case kindBoolean:
-		return "a boolean"
-	case kindInteger, kindNumber:
-		return "a number"
-	case kindText:
-		return "a string"
-	case kindList:
-		return "a list"
-	case kindMapping:
-		return "a map"
-	default:
-		return "a value with the tag " + n.ShortTag()
-	}
+	return cmp.Or(names[kindOf(n)], "a value with the tag "+n.ShortTag())
 }
 
 // plain returns the value as encoding/json decodes it into an any.

@@ -98,7 +98,8 @@ type verdict struct {
 }
 
 // verify returns the header and the claims of a token of the client's issuer for the client, signed
-// and within its time.
+// and within its time. The verifier of go-oidc accepts claims whose names are in another letter
+// case, and the last of two with one name.
 func (s *Service) verify(ctx context.Context, c client, p *proof) (jose.Header, claims, error) {
 	header, all, err := s.signed(ctx, c, p)
 	if err != nil {
