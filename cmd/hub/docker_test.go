@@ -44,13 +44,16 @@ func TestDockerSettingsAreRejected(t *testing.T) {
 		"begins with unix://, tcp:// or npipe://":       {"DOCKER_HOST", "ssh://root@127.0.0.1"},
 		"DOCKER_CERT_PATH: any server could pretend":    {"DOCKER_HOST", "tcp://127.0.0.1:2376", "DOCKER_CERT_PATH", "/nonexistent"},
 		"DOCKER_TLS_VERIFY: DOCKER_HOST does not begin": {"DOCKER_HOST", away, "DOCKER_TLS_VERIFY", "1"},
+		"DOCKER_CERT_PATH: any server": {
+			"DEPLOYER", "kubernetes", "KUBERNETES_NAMESPACE", "a", "KUBECONFIG", kubeconfig(t), "DOCKER_HOST", "tcp://127.0.0.1:2376", "DOCKER_CERT_PATH", "/x",
+		},
 		"ca.pem": {"DOCKER_HOST", "tcp://127.0.0.1:2376", "DOCKER_TLS_VERIFY", "1", "DOCKER_CERT_PATH", "/nonexistent"},
 		`hub.yaml:1: docker.subnets: "10.0.0.0/x" is not a network`: {"DOCKER_HOST", away, "HUB_CONFIG", file(t, "docker: {subnets: [10.0.0.0/x]}")},
 		"subnet 10.0.0.0/30 is not an IPv4 network from /8 to /26":  {"DOCKER_HOST", away, "HUB_CONFIG", file(t, "docker: {subnets: [10.1.0.0/16, 10.0.0.0/30]}")},
 		"subnet 10.0.0.0/7 is not an IPv4 network from /8 to /26":   {"DOCKER_HOST", away, "HUB_CONFIG", file(t, "docker: {subnets: 10.0.0.1/7}")},
 		"subnet fd00::/64 is not an IPv4 network from /8 to /26":    {"DOCKER_HOST", away, "HUB_CONFIG", file(t, "docker: {subnets: 'fd00::/64'}")},
 	} {
-		_, err := once(t, append([]string{"HUB_DATA_DIR", t.TempDir(), "DEPLOYER", "docker"}, env...))
+		_, err := once(t, append(env, "HUB_DATA_DIR", t.TempDir(), "DEPLOYER", "docker"))
 		require.ErrorContains(t, err, reason)
 	}
 }

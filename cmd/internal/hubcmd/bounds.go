@@ -19,7 +19,7 @@ func (s *settings) maxDeployment() agent.Deployment {
 func (s *settings) defaultDeployment() agent.Deployment {
 	d := agent.Deployment{Memory: string(s.Memory), CPU: string(s.CPU), Processes: int64(s.Processes)}
 	switch s.Deployer {
-	case deployProcess: // has no limits of its own
+	case deployProcess, deployNone: // they have no limits of their own
 		d.Memory, d.CPU, d.Processes = cmp.Or(d.Memory, string(s.MaxMemory)), cmp.Or(d.CPU, string(s.MaxCPU)), cmp.Or(d.Processes, int64(s.MaxProcesses))
 		return d
 	case deployDocker:

@@ -24,6 +24,7 @@ func TestMaxDeployment(t *testing.T) {
 		err  string
 	}{
 		"process":             {},
+		"none":                {env: env{"DEPLOYER": "none"}},
 		"one of processes":    {env: env{"DEPLOYER_MEMORY": "1Gi"}, want: agent.Deployment{Memory: "1Gi"}},
 		"bounds of processes": {file: "max: {memory: 2Gi}", want: agent.Deployment{Memory: "2Gi"}},
 		"docker":              {env: env{"DEPLOYER": "docker", "DEPLOYER_CPU": "500m"}, want: agent.Deployment{Memory: "1Gi", CPU: "500m", Processes: 512}},

@@ -34,6 +34,9 @@ func (s *settings) checkDeployer() {
 		s.dockerConfig()
 	case deployKubernetes:
 		s.kubernetesConfig()
+		if s.DockerHost != "" { // with which it stops former containers
+			s.dockerConfig()
+		}
 	}
 	if s.Replicas > 1 && s.Deployer != deployKubernetes {
 		s.Fault(&s.Replicas, "several replicas require DEPLOYER=kubernetes")
