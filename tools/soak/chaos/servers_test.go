@@ -155,7 +155,7 @@ func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more
 // may read, which may be empty.
 func settingsFile(t *testing.T, answers int, read string) string {
 	path := filepath.Join(t.TempDir(), "hub.yaml")
-	text := fmt.Sprintf("limits: {requestsPerUser: 0, requestsPerAddress: 0, answersPerUser: %d, answersPerAgent: %d}\nsandbox: {read: %q}\n",
+	text := fmt.Sprintf("limits: {requestsPerUser: 0, requestsPerAddress: 0, answersPerUser: %d, answersPerAgent: %d}\nsandbox: {read: [%q]}\n",
 		answers, max(answers, 200), read)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
