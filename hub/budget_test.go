@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -68,6 +69,12 @@ func openSpender(t *testing.T, url string, steps ...modeltest.Step) *spender {
 	keys := []string{secret.Generate()}
 	same := func(cfg *hub.Config) { cfg.Deployer, cfg.EncryptionKeys = driver, keys }
 	s := &spender{hubs: [2]*server{open(t, url, same), open(t, url, same)}}
+	d := dbtest.Open(t, url)
+	require.Eventually(t, func() bool { // on SQLite, the second one has removed the first one
+		n, err := db.Value[int](t.Context(), d.Read(), "count hubs", `SELECT COUNT(*) FROM hubs`)
+		require.NoError(t, err)
+		return n == 2
+	}, time.Minute, 20*time.Millisecond)
 	s.admin = s.hubs[0].setUp()
 	s.hubs[0].call("POST", agents, s.admin, `{"name":"helper","providerId":"demo","model":"demo"}`).want(http.StatusCreated)
 	s.key = s.hubs[0].deploy(s.admin, "helper")

@@ -40,7 +40,7 @@ import (
 // migrations returns the migrations of all concerns.
 func migrations() []db.Series {
 	return []db.Series{
-		{Name: "audit", Files: sqlaudit.Migrations()}, user.Migrations, external.Migrations, provider.Migrations, aigc.Migrations,
+		{Name: "audit", Files: sqlaudit.Migrations()}, store.Migrations, user.Migrations, external.Migrations, provider.Migrations, aigc.Migrations,
 		catalog.Migrations, deployment.Migrations, chat.Migrations, usage.Migrations,
 	}
 }
@@ -92,7 +92,7 @@ func (h *Hub) openStore(ctx context.Context) error {
 		return err
 	}
 	h.store, err = store.New(store.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.log, Now: h.cfg.Now, Logger: h.cfg.Logger,
+		DB: h.db, Keyring: h.keyring, Audit: h.log, Now: h.cfg.Now, LeaseTime: h.cfg.LeaseTime, Logger: h.cfg.Logger,
 		MeterProvider: h.cfg.MeterProvider, TracerProvider: h.cfg.TracerProvider,
 	})
 	if err != nil {
@@ -100,6 +100,9 @@ func (h *Hub) openStore(ctx context.Context) error {
 	}
 	h.audit, err = audit.New(audit.Config{Store: h.store, Log: h.log, Retention: h.cfg.AuditRetention})
 	if err != nil || h.cfg.Offline {
+		return err
+	}
+	if err := h.store.Join(ctx); err != nil {
 		return err
 	}
 	if err := h.checkStorage(ctx); err != nil {

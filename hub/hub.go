@@ -163,7 +163,7 @@ type Config struct {
 	StorageID string
 
 	// LeaseTime is how long a hub may be silent until another one on the same database takes over
-	// its deployments. All hubs need the same value. Defaults to 4 s.
+	// its deployments and ends its answers. All hubs need the same value. Defaults to 4 s.
 	LeaseTime time.Duration
 
 	// PrepareTimeout is how long Deployer may prepare the start of a runtime, such as by pulling its
@@ -314,6 +314,9 @@ func (h *Hub) Close() error {
 	}
 	if h.sessions != nil {
 		errs = append(errs, h.sessions.Close())
+	}
+	if h.store != nil {
+		h.store.Leave()
 	}
 	return errors.Join(append(errs, h.db.Close())...)
 }

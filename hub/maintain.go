@@ -20,8 +20,8 @@ const (
 	sweepGrace = 24 * time.Hour
 )
 
-// maintain starts the maintenance of the audit logs, the artifacts, the usage and the reserves of
-// budgets, which ends with ctx.
+// maintain starts the maintenance of the audit logs, the artifacts and the usage, which ends
+// with ctx.
 func (h *Hub) maintain(ctx context.Context) {
 	h.running.Go(func() {
 		h.audit.CheckHeads(ctx)
@@ -29,7 +29,7 @@ func (h *Hub) maintain(ctx context.Context) {
 	})
 	h.running.Go(func() { everyHour(ctx, h.sweepArtifacts) })
 	h.running.Go(func() { everyHour(ctx, h.usage.Prune) })
-	h.running.Go(func() { h.usage.RenewReserves(ctx) })
+	h.running.Go(func() { h.usage.Settle(ctx) })
 }
 
 func everyHour(ctx context.Context, do func(context.Context)) {

@@ -16,7 +16,7 @@ import (
 
 // sharedTables are the tables without tenants, with the reason.
 var sharedTables = map[string]string{
-	"instance": "facts of the hub", "signing_keys": "of the hub", "deployment_fence": "one counter", "tenant_client_changes": "one counter",
+	"instance": "facts of the hub", "hubs": "of the database", "signing_keys": "of the hub", "deployment_fence": "one counter", "tenant_client_changes": "one counter",
 	"tenants":        "the key is the tenant",
 	"tenant_clients": "the key is the tenant; the operations interface lists all of them",
 	"org_owners":     "the key is the tenant",
@@ -30,7 +30,6 @@ var allTenants = map[string]string{
 	"catalog: SELECT 'tools/' || hash":                           "tenants share the files of tools and skills, and the sweep is for all of them",
 	"usage: SELECT DISTINCT model FROM usage_days":               "an operator checks the prices of all tenants",
 	"usage: SELECT ? AS answers":                                 "the expression names its tenant",
-	"usage: UPDATE usage_reserves SET alive_until":               "a hub extends its own reserves, which are those of all tenants",
 	"usage: SELECT EXISTS (SELECT 1 FROM usage_reserves WHERE ":  "the reserves of hubs that have ended are those of all tenants",
 	"usage: SELECT COUNT(*) FROM usage_budgets":                  "doctor reports for all tenants",
 	"db: SELECT pg_backend_pid()":                                "the version of the server, and whether a pooler is in front of it",

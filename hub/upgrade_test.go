@@ -246,6 +246,7 @@ func (all rows) further() {
 			"code_hash": hash, "browser_hash": hash, "tenant_id": "alpha", "issuer": "i", "subject": "s", "session_id": "", "username": "u",
 			"display_name": "d", "email": "", "is_admin": false, "expires_at": later,
 		},
+		"hubs":           {"id": "former", "beat": int64(1)},
 		"usage_reserves": {"run_id": "r2", "tenant_id": "alpha", "agent_name": "same", "hub_id": "h", "alive_until": int64(1)},
 		"logout_tokens":  {"token_hash": hash, "expires_at": later},
 		"login_attempts": {"account_fold": "a", "remote_ip": "ip", "at1": int64(0), "at2": int64(0), "at3": int64(0), "at4": int64(0), "at5": later},

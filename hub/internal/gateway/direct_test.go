@@ -33,6 +33,7 @@ func counting(t *testing.T, url string, runtime http.Handler, change ...func(*ga
 	t.Helper()
 	d := dbtest.Open(t, url)
 	st := apitest.NewStore(t, d, store.Config{Audit: apitest.NewAudit(t, d)})
+	apitest.Join(t, st)
 	counts, err := usage.New(usage.Config{Store: st})
 	require.NoError(t, err)
 	s, _ := serve(t, runtime, append(change, func(c *gateway.Config) { c.Usage = counts })...)
@@ -56,7 +57,7 @@ func hosted(t *testing.T, scripts ...modeltest.Reply) (http.Handler, *modeltest.
 	return host(t, agent.Agent{ID: "a", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(up.URL), APIKey: "key"}}), up
 }
 
-var series = []db.Series{apitest.Audit(), usage.Migrations}
+var series = []db.Series{apitest.Audit(), store.Migrations, usage.Migrations}
 
 // Streams and JSON responses at /runtime are counted, without a user, and the hard limit of the
 // agent applies.

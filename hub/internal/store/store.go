@@ -32,6 +32,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/meter"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
@@ -60,6 +61,10 @@ type Config struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 
+	// LeaseTime is how long this hub waits for a beat of another one that it then removes. Defaults to
+	// 4 s.
+	LeaseTime time.Duration
+
 	// Logger receives errors of background work. Defaults to none.
 	Logger *slog.Logger
 
@@ -75,12 +80,15 @@ type Store struct {
 	Keyring *secret.Keyring
 	Audit   Audit // changes and [Store.Append] append to it
 	Logger  *slog.Logger
+	HubID   string // of this hub, in the rows that it owns: see [Store.Own]
 
 	MeterProvider  metric.MeterProvider // of Config, or one without effect
 	TracerProvider trace.TracerProvider
 
-	clock   func() time.Time
-	metrics metrics
+	clock     func() time.Time
+	metrics   metrics
+	leaseTime time.Duration
+	member    *member
 }
 
 // New returns a Store. The caller closes the database and the audit log.
@@ -95,6 +103,7 @@ func New(cfg Config) (*Store, error) {
 	s := &Store{
 		DB: cfg.DB, Keyring: cfg.Keyring, Audit: cfg.Audit, Logger: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 		MeterProvider: meter.Provider(cfg.MeterProvider), TracerProvider: cfg.TracerProvider, clock: cfg.Now, metrics: made,
+		HubID: ids.New(), leaseTime: cmp.Or(cfg.LeaseTime, 4*time.Second), member: &member{},
 	}
 	if s.TracerProvider == nil {
 		s.TracerProvider = noop.NewTracerProvider()

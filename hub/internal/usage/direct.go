@@ -41,12 +41,14 @@ func (s *Service) NewDirect(tenantID, agentName string) *Direct {
 func (d *Direct) Begin(ctx context.Context) error {
 	s := d.service
 	if s.direct.full() {
-		return &api.Error{Code: api.Unavailable, RetryAfter: renewEvery, Message: "The database takes no tokens of runs at present: try again."}
+		return &api.Error{Code: api.Unavailable, RetryAfter: settleEvery, Message: "The database takes no tokens of runs at present: try again."}
 	}
-	s.direct.enter()
 	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		d.held = false
-		err := s.lockAgent(ctx, tx, d.run)
+		err := s.store.Own(ctx, tx)
+		if err == nil {
+			err = s.lockAgent(ctx, tx, d.run)
+		}
 		if err != nil {
 			return err
 		}
@@ -65,11 +67,8 @@ func (d *Direct) Begin(ctx context.Context) error {
 		}
 		return s.refuseDirect(ctx, tx, d.run)
 	})
-	switch {
-	case err != nil && d.held: // the outcome of the COMMIT may be unknown
+	if err != nil && d.held { // the outcome of the COMMIT may be unknown
 		s.direct.retry(d)
-	case !d.held:
-		s.direct.leave(1)
 	}
 	return err
 }
@@ -80,7 +79,7 @@ func (s *Service) refuseDirect(ctx context.Context, tx *sql.Tx, r Run) error {
 	if err == nil {
 		err = s.Refusal(ctx, tx, r, answers, 0)
 	}
-	if err == nil { // a period or a lease has ended in between
+	if err == nil { // a period or a run has ended in between
 		err = &api.Error{Code: api.RateLimited, RetryAfter: reservedFor, Limit: api.LimitBudget}
 	}
 	return err
@@ -89,7 +88,7 @@ func (s *Service) refuseDirect(ctx context.Context, tx *sql.Tx, r Run) error {
 // End counts the run and releases its reserve, in one transaction. started reports whether the
 // runtime has accepted the run, and report is the value of wire.UsageHeader, or "" if the runtime
 // has reported no tokens: see [Service.Record]. While the database is unavailable, End waits for up
-// to 10 s. Later, RenewReserves stores the end.
+// to 10 s. Later, Settle stores the end.
 func (d *Direct) End(ctx context.Context, started bool, report string) {
 	d.counts = started || report != ""
 	err := d.read(report)
@@ -149,11 +148,7 @@ func pause(ctx context.Context) bool {
 // storeEnds stores the ends of runs in one transaction.
 func (s *Service) storeEnds(ctx context.Context, all ...*Direct) error {
 	var runs []Run
-	held := 0
 	for _, d := range all {
-		if d.held {
-			held++
-		}
 		if d.counts {
 			runs = append(runs, d.run)
 		}
@@ -176,7 +171,6 @@ func (s *Service) storeEnds(ctx context.Context, all ...*Direct) error {
 	if err != nil {
 		return err
 	}
-	s.direct.leave(held)
 	s.Observe(counted...)
 	return nil
 }

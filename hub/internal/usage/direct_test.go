@@ -64,11 +64,11 @@ func (s *server) reserves() (n int) {
 	return n
 }
 
-// renew renews the reserves of the hub until the test ends or stop is called.
-func (s *server) renew() (stop func()) {
+// settle settles the runs of the hub until the test ends or stop is called.
+func (s *server) settle() (stop func()) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { s.service.RenewReserves(ctx) })
+	running.Go(func() { s.service.Settle(ctx) })
 	stop = func() { cancel(); running.Wait() }
 	s.t.Cleanup(stop)
 	return stop
@@ -162,18 +162,16 @@ func TestReservesOfAHubThatWasKilled(t *testing.T) {
 		a, b := hubs(t, url)
 		a.limit(3)
 		first, second := a.start(), a.start()
-		b.set("2026-03-10T12:00:14Z")
 		require.NotNil(t, b.start())
 		require.Nil(t, b.start())
-		b.set("2026-03-10T12:00:16Z")
+		a.store.Leave()
 		require.Nil(t, b.start(), "the reserves count until the runs do")
-		b.renew()
+		b.settle()
 		require.Eventually(t, func() bool { return b.reserves() == 1 }, patience, 20*time.Millisecond)
 		runs, sum := b.counted()
 		require.Equal(t, []int64{2, 30, 2}, []int64{runs, sum, b.estimates()})
 		require.Nil(t, b.start())
 
-		a.set("2026-03-10T12:00:16Z")
 		first.End(t.Context(), true, `{"model":"m","usage":{"input_tokens":1,"output_tokens":1},"others":{"small":{"output_tokens":1}}}`)
 		runs, sum = b.counted()
 		require.Equal(t, []int64{2, 17, 1}, []int64{runs, sum, b.estimates()})
@@ -184,25 +182,22 @@ func TestReservesOfAHubThatWasKilled(t *testing.T) {
 	}, series...)
 }
 
-// A hub extends its reserves while their runs are in progress, and not those of others.
-func TestReservesAreExtended(t *testing.T) {
+// The reserves of a hub that is in the table count as long as their runs are in progress, whatever
+// the clocks are, and those of another one do not.
+func TestReservesOfAHubThatIsAlive(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		a, b := hubs(t, url)
 		a.limit(2)
 		long := a.start()
 		require.NotNil(t, b.start())
-		for _, at := range []string{"2026-03-10T12:00:10Z", "2026-03-10T12:00:20Z"} {
-			a.set(at)
-			a.renew()
-			require.Eventually(t, func() bool {
-				n, err := db.Value[int](t.Context(), a.store.Read(), "read", `SELECT COUNT(*) FROM usage_reserves WHERE alive_until >= $1`, a.now.Load()+15e6)
-				require.NoError(t, err)
-				return n == 1
-			}, patience, 20*time.Millisecond)
-		}
-		require.Eventually(t, func() bool { return a.reserves() == 1 }, patience, 20*time.Millisecond, "the other hub has not extended its reserve")
-		require.Nil(t, a.start())
+		b.store.Leave()
+		a.settle()
+		a.set("2026-03-12T12:00:00Z")
+		require.Eventually(t, func() bool { return a.reserves() == 1 }, patience, 20*time.Millisecond)
+		a.set("2026-03-08T12:00:00Z")
+		require.ErrorIs(t, b.service.NewDirect("acme", "helper").Begin(t.Context()), db.ErrUnavailable)
+		require.Equal(t, 1, a.reserves())
 		long.End(t.Context(), false, "")
 		require.NotNil(t, a.start())
 		runs, _ := a.counted()
@@ -220,7 +215,7 @@ func TestADirectRunWithoutALimitIsCountedLater(t *testing.T) {
 	d.End(gone, true, tokens)
 	runs, _ := s.counted()
 	require.Zero(t, runs)
-	s.renew()
+	s.settle()
 	require.Eventually(t, func() bool { runs, _ := s.counted(); return runs == 1 }, patience, 20*time.Millisecond)
 	runs, sum := s.counted()
 	require.Equal(t, []int64{1, 15}, []int64{runs, sum})
@@ -269,7 +264,7 @@ func TestTheEndOfADirectRunIsStoredLater(t *testing.T) {
 			return nil
 		}))
 		require.Nil(t, b.start(), "the run has its reserve")
-		stop := a.renew()
+		stop := a.settle()
 		require.Eventually(t, func() bool { return a.reserves() == 0 }, patience, 20*time.Millisecond)
 		runs, sum := a.counted()
 		require.Equal(t, []int64{1, 15}, []int64{runs, sum})
@@ -288,7 +283,7 @@ func TestTheEndOfADirectRunIsStoredAtTheEndOfTheHub(t *testing.T) {
 	cancel()
 	d.End(gone, true, tokens)
 	require.Equal(t, 1, s.reserves())
-	s.service.RenewReserves(gone)
+	s.service.Settle(gone)
 	require.Zero(t, s.reserves())
 	runs, sum := s.counted()
 	require.Equal(t, []int64{1, 15}, []int64{runs, sum})
@@ -304,7 +299,7 @@ func TestCountsThatAreRejected(t *testing.T) {
 		`CREATE TRIGGER reject BEFORE INSERT ON usage_runs BEGIN SELECT RAISE(ABORT, 'rejected'); END`))
 	d.End(t.Context(), true, tokens)
 	require.Nil(t, s.start())
-	s.renew()
+	s.settle()
 	require.Eventually(t, func() bool { return s.reserves() == 0 }, patience, 20*time.Millisecond)
 	require.NotNil(t, s.start())
 }
@@ -322,7 +317,7 @@ func TestCountsThatAreRejectedWithOthers(t *testing.T) {
 			s.start().End(gone, true, report)
 		}
 		require.Equal(t, 3, s.reserves())
-		s.renew()
+		s.settle()
 		require.Eventually(t, func() bool { return s.reserves() == 0 }, patience, 20*time.Millisecond)
 		runs, sum := s.counted()
 		require.Equal(t, []int64{2, 20}, []int64{runs, sum})
@@ -340,7 +335,7 @@ func TestEndsThatWaitForTheDatabaseAreBounded(t *testing.T) {
 		s.start().End(gone, true, tokens)
 	}
 	require.ErrorIs(t, s.service.NewDirect("acme", "helper").Begin(t.Context()), api.Unavailable)
-	s.renew()
+	s.settle()
 	require.Eventually(t, func() bool { runs, _ := s.counted(); return runs == most }, patience, 20*time.Millisecond)
 	require.NotNil(t, s.start())
 }

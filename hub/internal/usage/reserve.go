@@ -3,34 +3,19 @@ package usage
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"sync"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
-// renewEvery is the interval in which a hub extends its reserves.
-const renewEvery = store.LeaseTime / 5
+// settleEvery is the interval of [Service.Settle].
+const settleEvery = 3 * time.Second
 
-// direct has the reserves of this hub for runs outside of chats.
+// direct has the runs outside of chats whose ends could not be stored.
 type direct struct {
-	mu    sync.Mutex // guards the fields below
-	held  int        // runs that perhaps have a reserve in the database
-	ended []*Direct  // runs whose ends could not be stored
-}
-
-func (r *direct) enter() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.held++
-}
-
-func (r *direct) leave(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.held -= n
+	mu    sync.Mutex // guards ended
+	ended []*Direct
 }
 
 // retry adds runs whose ends are to be stored again.
@@ -38,13 +23,6 @@ func (r *direct) retry(runs ...*Direct) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = append(r.ended, runs...)
-}
-
-// any reports whether this hub perhaps has reserves, or ends to store.
-func (r *direct) any() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.held > 0 || len(r.ended) > 0
 }
 
 // full reports whether no further runs should begin, whose ends would need memory.
@@ -63,12 +41,11 @@ func (r *direct) take() []*Direct {
 	return all
 }
 
-// RenewReserves extends the reserves of the runs of [Direct.Begin] in progress in this process, and
-// stores ends that could not be stored before, until ctx ends. It counts the runs of other hubs
-// whose reserves were not extended for 15 s, as runs without a report: their hubs were killed. One
-// that was only suspended replaces these counts at the ends of its runs.
-func (s *Service) RenewReserves(ctx context.Context) {
-	tick := time.NewTicker(renewEvery)
+// Settle stores the ends of runs of [Direct.Begin] that could not be stored before, until ctx ends.
+// It counts the runs of hubs that were removed, as runs without a report. One that was only
+// suspended replaces these counts at the ends of its runs.
+func (s *Service) Settle(ctx context.Context) {
+	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -77,39 +54,25 @@ func (s *Service) RenewReserves(ctx context.Context) {
 			s.endLast(context.WithoutCancel(ctx))
 			return
 		}
-		if s.direct.any() {
-			s.renewReserves(ctx)
-			s.endAgain(ctx)
-		}
-		if err := s.endExpired(ctx); err != nil && ctx.Err() == nil {
+		s.endAgain(ctx)
+		if err := s.endFree(ctx); err != nil && ctx.Err() == nil {
 			s.store.Logger.Warn("count runs of hubs that have ended", "err", err)
 		}
 	}
 }
 
-func (s *Service) renewReserves(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, storeWithin)
-	defer cancel()
-	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
-		return extendReserves(ctx, tx, s.hubID, s.store.Now())
-	})
-	if err != nil && !errors.Is(context.Cause(ctx), context.Canceled) { // the hub does not stop
-		s.store.Logger.Warn("extend reserves of budgets", "err", err)
-	}
-}
-
-// endExpired counts the runs of hubs that have ended.
-func (s *Service) endExpired(ctx context.Context) error {
+// endFree counts the runs of hubs that have ended.
+func (s *Service) endFree(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
 	for {
-		found, err := anyExpiredReserve(ctx, s.store.Read(), s.store.Now())
+		found, err := anyFreeReserve(ctx, s.store.Read())
 		if err != nil || !found {
 			return err
 		}
 		var counted []Run
 		err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
-			runs, err := claimExpiredReserves(ctx, tx, s.store.Now())
+			runs, err := claimFreeReserves(ctx, tx)
 			if err != nil || len(runs) == 0 {
 				return err
 			}
@@ -124,8 +87,7 @@ func (s *Service) endExpired(ctx context.Context) error {
 }
 
 // endAgain stores the ends of runs that could not be stored before, for up to 10 s, and reports
-// whether that has succeeded. It stores many in one transaction: after an outage, the reserves of
-// runs in progress are extended in time.
+// whether that has succeeded. It stores many in one transaction.
 func (s *Service) endAgain(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()

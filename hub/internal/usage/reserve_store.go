@@ -3,7 +3,6 @@ package usage
 import (
 	"context"
 	"database/sql"
-	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/internal/db"
@@ -21,12 +20,12 @@ func (s *Service) lockAgent(ctx context.Context, tx *sql.Tx, r Run) error {
 
 // insertReserve inserts the reserve of a run after Lock, and reports whether its budgets have it.
 func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r Run) (bool, error) {
-	args := []any{r.ID, r.TenantID, r.AgentName, s.hubID, db.Micros(s.store.Now().Add(store.LeaseTime))}
+	args := []any{r.ID, r.TenantID, r.AgentName, s.store.HubID}
 	answers, more := s.answers(r.TenantID, r.AgentName, len(args)+1)
 	args = append(args, more...)
 	condition, more := s.Admitted(r, answers, "0", len(args)+1)
-	n, err := db.Affected(ctx, tx, "insert reserve", `INSERT INTO usage_reserves (run_id, tenant_id, agent_name, hub_id, alive_until)
-		SELECT $1, $2, $3, $4, $5 WHERE `+condition, append(args, more...)...)
+	n, err := db.Affected(ctx, tx, "insert reserve", `INSERT INTO usage_reserves (run_id, tenant_id, agent_name, hub_id)
+		SELECT $1, $2, $3, $4 WHERE `+condition, append(args, more...)...)
 	return n == 1, err
 }
 
@@ -41,27 +40,20 @@ func countReserves(ctx context.Context, tx *sql.Tx, r Run) (int, error) {
 	return db.Value[int](ctx, tx, "count reserves", `SELECT COUNT(*) FROM usage_reserves WHERE tenant_id = $1 AND agent_name = $2`, r.TenantID, r.AgentName)
 }
 
-// extendReserves extends all reserves of a hub, also those that have passed.
-func extendReserves(ctx context.Context, tx *sql.Tx, hubID string, now time.Time) error {
-	return db.Exec(ctx, tx, "extend reserves", `UPDATE usage_reserves SET alive_until = $1 WHERE hub_id = $2`, db.Micros(now.Add(store.LeaseTime)), hubID)
-}
-
 func deleteReserve(ctx context.Context, tx *sql.Tx, r Run) error {
 	return db.Exec(ctx, tx, "delete reserve", `DELETE FROM usage_reserves WHERE tenant_id = $1 AND run_id = $2`, r.TenantID, r.ID)
 }
 
-// claimExpiredReserves deletes some reserves of hubs that have ended, and returns their runs.
-func claimExpiredReserves(ctx context.Context, tx *sql.Tx, now time.Time) ([]Run, error) {
-	past, future := store.Expiry(now)
-	return db.Collect(ctx, tx, "delete expired reserves", func(row db.Scanner) (Run, error) {
+// claimFreeReserves deletes some reserves of hubs that have ended, and returns their runs.
+func claimFreeReserves(ctx context.Context, tx *sql.Tx) ([]Run, error) {
+	return db.Collect(ctx, tx, "delete free reserves", func(row db.Scanner) (Run, error) {
 		r := Run{Unreported: true}
 		return r, row.Scan(&r.ID, &r.TenantID, &r.AgentName)
-	}, `DELETE FROM usage_reserves WHERE run_id IN (SELECT run_id FROM usage_reserves WHERE `+store.Expired(1)+` ORDER BY run_id LIMIT $3)
-		RETURNING run_id, tenant_id, agent_name`, past, future, storeBatch)
+	}, `DELETE FROM usage_reserves WHERE run_id IN (SELECT run_id FROM usage_reserves WHERE `+store.Free+` ORDER BY run_id LIMIT $1)
+		RETURNING run_id, tenant_id, agent_name`, storeBatch)
 }
 
-// anyExpiredReserve reports whether there are reserves of hubs that have ended.
-func anyExpiredReserve(ctx context.Context, q db.Querier, now time.Time) (bool, error) {
-	past, future := store.Expiry(now)
-	return db.Value[bool](ctx, q, "read expired reserves", `SELECT EXISTS (SELECT 1 FROM usage_reserves WHERE `+store.Expired(1)+`)`, past, future)
+// anyFreeReserve reports whether there are reserves of hubs that have ended.
+func anyFreeReserve(ctx context.Context, q db.Querier) (bool, error) {
+	return db.Value[bool](ctx, q, "read free reserves", `SELECT EXISTS (SELECT 1 FROM usage_reserves WHERE `+store.Free+`)`)
 }

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 
 type object = apitest.Object
 
-var series = []db.Series{apitest.Audit(), usage.Migrations}
+var series = []db.Series{apitest.Audit(), store.Migrations, usage.Migrations}
 
 // server is a usage service whose clock the test sets.
 type server struct {
@@ -39,6 +39,7 @@ func open(t testing.TB, url string, prices map[string]usage.Price) *server {
 	s.set("2026-03-10T12:00:00Z")
 	audit := apitest.NewAudit(t, d)
 	s.store = apitest.NewStore(t, d, store.Config{Audit: audit, Now: func() time.Time { return time.UnixMicro(s.now.Load()) }})
+	apitest.Join(t, s.store)
 	var err error
 	s.service, err = usage.New(usage.Config{Store: s.store, Prices: prices})
 	require.NoError(t, err)

@@ -30,7 +30,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/internal/db"
-	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -42,7 +41,7 @@ var Migrations = db.Embedded("usage", files)
 
 // Config configures [New].
 type Config struct {
-	// Store has a database with Migrations applied. Required.
+	// Store has a database with Migrations applied, and has joined. Required.
 	Store *store.Store
 
 	// Prices are those of models by name, in addition to [DefaultPrices]: one of the same name
@@ -81,7 +80,6 @@ type Service struct {
 	user      func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
 	answers   func(tenantID, agentName string, next int) (count string, args []any)
 	models    func(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error)
-	hubID     string // of the reserves
 	direct    direct
 	metrics   *metrics
 }
@@ -91,7 +89,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("create usage service: Store is required")
 	}
-	s := &Service{store: cfg.Store, prices: DefaultPrices(), retention: cfg.Retention, agent: cfg.Agent, user: cfg.User, answers: cfg.Answers, models: cfg.Models, hubID: ids.New()}
+	s := &Service{store: cfg.Store, prices: DefaultPrices(), retention: cfg.Retention, agent: cfg.Agent, user: cfg.User, answers: cfg.Answers, models: cfg.Models}
 	if s.models == nil {
 		s.models = func(context.Context, db.Querier, string, string) ([]string, error) { return nil, nil }
 	}

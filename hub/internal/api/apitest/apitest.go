@@ -61,6 +61,19 @@ func NewStore(t testing.TB, d *db.DB, cfg store.Config) *store.Store {
 	return s
 }
 
+// Join makes the hub of a store a member until the test ends. Hubs that have joined before remain,
+// also those on SQLite, as if they had joined again.
+func Join(t testing.TB, s *store.Store) {
+	t.Helper()
+	former, err := db.Values[string](t.Context(), s.Read(), "read hubs", `SELECT id FROM hubs`)
+	require.NoError(t, err)
+	require.NoError(t, s.Join(t.Context()))
+	t.Cleanup(s.Leave)
+	for _, id := range former {
+		require.NoError(t, db.Exec(t.Context(), s.DB.Write(), "insert hub", `INSERT INTO hubs (id, beat) VALUES ($1, -1) ON CONFLICT DO NOTHING`, id))
+	}
+}
+
 // Keyring returns the keyring of the keys.
 func Keyring(t testing.TB, keys ...string) *secret.Keyring {
 	t.Helper()

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed93082962/agenthost/internal/db"
+)
+
+//go:embed migrations
+var files embed.FS
+
+// Migrations create the table that [Store.Join] requires.
+var Migrations = db.Embedded("store", files)
+
+// looks is the number of times that a hub looks at the others in the lease time.
+const looks = 4
+
+// member is the work of a hub that has joined.
+type member struct {
+	stop    context.CancelFunc // nil before Join
+	running sync.WaitGroup
+	aliveAt atomic.Pointer[time.Time] // before the hub was last seen to be in the table
+	beat    int64                     // the last one, also from before the hub was removed; only for look
+	others  map[string]silence        // only for look
+}
+
+// silence is a beat of another hub, and how often it was seen again.
+type silence struct {
+	beat  int64
+	looks int
+}
+
+// Join adds this hub to the table of the hubs that are alive, and renews its beat until
+// [Store.Leave]. Rows with its HubID are free when it is no longer in the table: see [Free].
+//
+// A hub whose beat did not change for the lease time is removed by another one, which counts how
+// often it has seen the beat. So no clocks are compared, and no hub is removed because the database
+// was unavailable or the other hub was suspended. A hub that was removed joins again with its
+// HubID: it has the rows that no other hub has taken. On SQLite, a hub that joins is the only one
+// and removes the former ones immediately.
+func (s *Store) Join(ctx context.Context) error {
+	began := time.Now()
+	err := s.DB.Tx(ctx, func(tx *sql.Tx) error {
+		if s.DB.Engine() == db.SQLite {
+			if err := removeOthers(ctx, tx, s.HubID); err != nil {
+				return err
+			}
+		}
+		return insertHub(ctx, tx, s.HubID, s.member.beat)
+	})
+	if err != nil {
+		return fmt.Errorf("join hubs: %w", err)
+	}
+	s.member.aliveAt.Store(&began)
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.member.stop = stop
+	s.member.running.Go(func() { s.stay(background) })
+	return nil
+}
+
+// Leave ends the work of [Store.Join], and frees the rows of this hub. Without Join it has no
+// effect.
+func (s *Store) Leave() {
+	if s.member.stop == nil {
+		return
+	}
+	s.member.stop()
+	s.member.running.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+	defer cancel()
+	if err := deleteHub(ctx, s.DB.Write(), s.HubID); err != nil {
+		s.Logger.Warn("leave hubs", "err", err)
+	}
+}
+
+// Alive reports whether no other hub can have removed this one, with a margin of a quarter of the
+// lease time for what the caller does next.
+func (s *Store) Alive() bool {
+	at := s.member.aliveAt.Load()
+	return at != nil && time.Since(*at) < s.leaseTime*(looks-1)/looks
+}
+
+// stay looks at all hubs until ctx ends.
+func (s *Store) stay(ctx context.Context) {
+	every := s.leaseTime / looks
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := s.look(ctx); err != nil && ctx.Err() == nil {
+			s.Logger.Warn("renew hub", "err", err)
+		}
+		timer.Reset(every) // a look after a late one is not early
+	}
+}
+
+// look renews the beat of this hub if there are others, and removes those that are silent.
+func (s *Store) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.leaseTime/2)
+	defer cancel()
+	began := time.Now()
+	beats, err := readHubs(ctx, s.Read())
+	if err != nil {
+		return err
+	}
+	s.member.beat++
+	_, joined := beats[s.HubID]
+	switch {
+	case !joined:
+		s.Logger.Warn("this hub was silent and was removed by another one: it joins again")
+		err = insertHub(ctx, s.DB.Write(), s.HubID, s.member.beat)
+	case len(beats) > 1:
+		joined, err = renewHub(ctx, s.DB.Write(), s.HubID, s.member.beat)
+	}
+	if err != nil {
+		return err
+	}
+	if joined {
+		s.member.aliveAt.Store(&began)
+	}
+	return s.removeSilent(ctx, beats)
+}
+
+// removeSilent removes the hubs whose beats have not changed for the lease time.
+func (s *Store) removeSilent(ctx context.Context, beats map[string]int64) error {
+	former := s.member.others
+	s.member.others = map[string]silence{}
+	for id, beat := range beats {
+		if id == s.HubID {
+			continue
+		}
+		seen := silence{beat: beat}
+		if last, ok := former[id]; ok && last.beat == beat {
+			seen.looks = last.looks + 1
+		}
+		s.member.others[id] = seen
+		if seen.looks < looks {
+			continue
+		}
+		removed, err := removeHub(ctx, s.DB, id, beat)
+		if err != nil {
+			return err
+		}
+		if removed {
+			s.Logger.Info("a hub that was silent was removed", "hub", id)
+		}
+	}
+	return nil
+}
