@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/blob/s3blob"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // upload uploads a tool.
@@ -83,9 +83,9 @@ func TestCredentialsOfTheStoreAreNotLogged(t *testing.T) {
 	s := open(t, sqlite(t), func(cfg *hub.Config) { cfg.Artifacts = driver })
 	admin := s.setUp()
 	uploaded := s.upload(admin, "a.ts", "export default {name: 'a', description: 'd', call() {}}")
-	uploaded.wantError(http.StatusServiceUnavailable, string(api.Unavailable))
+	uploaded.wantError(http.StatusServiceUnavailable, string(wire.Unavailable))
 	read := s.call("GET", "/artifacts/tools/"+strings.Repeat("a", 64)+"/a.ts", "", "")
-	read.wantError(http.StatusServiceUnavailable, string(api.Unavailable))
+	read.wantError(http.StatusServiceUnavailable, string(wire.Unavailable))
 	hub.SweepArtifacts(s.Hub)
 	log := s.close()
 	require.NoError(t, driver.Close())

@@ -33,6 +33,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -307,9 +308,9 @@ func rate(configured, otherwise int) int {
 }
 
 // translate converts errors of packages without HTTP.
-func translate(err error) *api.Error {
+func translate(err error) *wire.Error {
 	if db.Unavailable(err) || errors.Is(err, context.DeadlineExceeded) { // the time limit of a query
-		return &api.Error{Code: api.Unavailable, RetryAfter: time.Second, Cause: err}
+		return &wire.Error{Code: wire.Unavailable, RetryAfter: time.Second, Cause: err}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -65,7 +66,7 @@ func ExampleConfig_authenticate() {
 			}
 			user, ok := users[cookie.Value]
 			if !ok {
-				return nil, api.Unauthenticated
+				return nil, wire.Unauthenticated
 			}
 			return &user, nil
 		},

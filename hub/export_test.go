@@ -3,9 +3,9 @@ package hub
 import (
 	"context"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/internal/password"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -16,7 +16,7 @@ func Migrations() []db.Series { return migrations() }
 func CheapPasswords(cfg *Config) { cfg.passwordCost = password.Cost{Memory: 8, Passes: 1, Threads: 1} }
 
 // Translate converts an error of another package.
-func Translate(err error) *api.Error { return translate(err) }
+func Translate(err error) *wire.Error { return translate(err) }
 
 // PruneAudit applies the retention, which waits after a start.
 func PruneAudit(h *Hub) { h.audit.Prune(context.Background()) }

@@ -98,7 +98,7 @@ type Config struct {
 	// the UserName to the UserID. The id and the username, in any letter case, are those of no other
 	// user of the program or the hub: the access of an agent may contain either. The function is
 	// called for each request that needs a user, and its error is the response: 401 for one that wraps
-	// ErrUnauthenticated, and otherwise 500.
+	// [wire.Unauthenticated], and otherwise 500.
 	//
 	// Such a user has everything that the role permits, except the changes of users, invitations and
 	// CLI tokens. The program decides when the access ends: it cancels the context of a stream.

@@ -3,7 +3,7 @@ package hub_test
 import (
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func (c *contract) aigc(admin string) {
@@ -17,11 +17,11 @@ func (c *contract) aigc(admin string) {
 		return c.override(`{"enabled":true,"companyName":"Example","contentProducer":"`+producer+`"}`, fields)
 	}
 	c.ok(200, "GET", config, admin, "")
-	c.reject(404, api.NotFound, "POST", rotate, admin, "")
+	c.reject(404, wire.NotFound, "POST", rotate, admin, "")
 	c.faulty("PUT", config, admin, with(`,"label":"4"`), with(`,"uscc":"1"`), with(`,"propagator":"1"`), with(`,"produceIdPrefix":"a b"`), with(`,"contentProducer":"1"`),
 		with(`,"explicit":{"mode":"both"}`), with(`,"explicit":{"text":"AI"}`), with(`,"signing":{"algorithm":"none"}`))
 	c.ok(200, "PUT", config, admin, with(""))
-	c.reject(409, api.Conflict, "POST", rotate, admin, "")
+	c.reject(409, wire.Conflict, "POST", rotate, admin, "")
 	c.ok(200, "PUT", config, admin, with(`,"uscc":"9144030071526726XG","propagator":"`+producer+`","signing":{"enabled":true},"explicit":{"mode":"off","text":null}`))
 	c.ok(200, "POST", rotate, admin, "")
 	c.ok(200, "GET", config, admin, "")

@@ -12,8 +12,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/blob"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // files is a driver that can be disconnected.
@@ -48,19 +48,19 @@ func (c *contract) artifacts(string) {
 		require.Equal(c.t, http.StatusPartialContent, part.status)
 		require.Equal(c.t, content[1:4], part.text)
 		require.Equal(c.t, http.StatusNotModified, c.send("GET", path, "", "", "If-None-Match", res.header.Get("Etag")).status)
-		c.reject(http.StatusPreconditionFailed, api.PreconditionFailed, "GET", path, "", "", "If-Match", `"other"`)
-		c.reject(http.StatusRequestedRangeNotSatisfiable, api.InvalidRequest, "GET", path, "", "", "Range", "bytes=99-")
+		c.reject(http.StatusPreconditionFailed, wire.PreconditionFailed, "GET", path, "", "", "If-Match", `"other"`)
+		c.reject(http.StatusRequestedRangeNotSatisfiable, wire.InvalidRequest, "GET", path, "", "", "Range", "bytes=99-")
 		c.files.down.Store(true)
-		c.reject(http.StatusServiceUnavailable, api.Unavailable, "GET", path, "", "")
+		c.reject(http.StatusServiceUnavailable, wire.Unavailable, "GET", path, "", "")
 		c.files.down.Store(false)
 	}
-	c.reject(http.StatusNotFound, api.NotFound, "GET", strings.Replace(paths[0], "a%20b", "other", 1), "", "")
-	c.reject(http.StatusForbidden, api.Forbidden, "GET", paths[1]+"x", "", "")
+	c.reject(http.StatusNotFound, wire.NotFound, "GET", strings.Replace(paths[0], "a%20b", "other", 1), "", "")
+	c.reject(http.StatusForbidden, wire.Forbidden, "GET", paths[1]+"x", "", "")
 	skill.Name = "other.zip"
 	link, _, err = store.SignedURL(ctx, skill, time.Hour)
 	require.NoError(c.t, err)
-	c.reject(http.StatusNotFound, api.NotFound, "GET", strings.TrimPrefix(link, c.PublicURL()), "", "")
+	c.reject(http.StatusNotFound, wire.NotFound, "GET", strings.TrimPrefix(link, c.PublicURL()), "", "")
 	c.wait(time.Hour)
-	c.reject(http.StatusForbidden, api.Forbidden, "GET", paths[1], "", "")
+	c.reject(http.StatusForbidden, wire.Forbidden, "GET", paths[1], "", "")
 	c.wait(-time.Hour)
 }

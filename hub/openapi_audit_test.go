@@ -20,7 +20,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
@@ -78,10 +78,10 @@ func (c *contract) auditQueries(admin string) {
 		"snapshotId=18446744073709551616", "user=%zz",
 	}
 	for _, query := range bad {
-		c.reject(400, api.InvalidRequest, "GET", logs+"?"+query, admin, "")
-		c.reject(400, api.InvalidRequest, "GET", logs+"/export?"+query, admin, "")
+		c.reject(400, wire.InvalidRequest, "GET", logs+"?"+query, admin, "")
+		c.reject(400, wire.InvalidRequest, "GET", logs+"/export?"+query, admin, "")
 	}
-	c.reject(400, api.InvalidRequest, "GET", logs+"/export?format=xml", admin, "")
+	c.reject(400, wire.InvalidRequest, "GET", logs+"/export?format=xml", admin, "")
 	for _, query := range []string{
 		"category=&action=&user=&from=&to=&snapshotId=", "category=user&action=user.create&user=ADM", "category=none", "user=" + url.QueryEscape(`%_\`),
 		"from=2026-01-01T00:00:00.000000001Z&to=2100-01-01t00:00:00%2B08:00", "from=2100-01-01T00:00:00Z&to=2000-01-01T00:00:00Z", "snapshotId=0",
@@ -109,7 +109,7 @@ func (c *contract) prunedLog(admin string) {
 	require.Equal(c.t, true, c.ok(200, "GET", logs+"/verify?head="+head, admin, "")["ok"])
 	require.Equal(c.t, "head_in_future", c.ok(200, "GET", logs+"/verify?head=9"+head, admin, "")["reason"])
 	require.Equal(c.t, "head_pruned", c.ok(200, "GET", logs+"/verify?head=1:"+fmt.Sprint(verified["headHash"]), admin, "")["reason"])
-	c.reject(400, api.InvalidRequest, "GET", logs+"/verify?head=1", admin, "")
+	c.reject(400, wire.InvalidRequest, "GET", logs+"/verify?head=1", admin, "")
 	_, err = d.Write().ExecContext(c.t.Context(), `UPDATE audit_entries SET remote_ip = '203.0.113.9'`)
 	require.NoError(c.t, err)
 	require.Equal(c.t, false, c.ok(200, "GET", logs+"/verify", admin, "")["ok"])

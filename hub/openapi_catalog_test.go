@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -37,7 +37,7 @@ func (c *contract) upload(status int, method, path, token, file, content string,
 }
 
 // refuseForm sends a form that is to be rejected with that code.
-func (c *contract) rejectForm(status int, code api.Code, method, path, token, form string) {
+func (c *contract) rejectForm(status int, code wire.Code, method, path, token, form string) {
 	c.t.Helper()
 	c.reject(status, code, method, path, token, form, "Content-Type", formType)
 }
@@ -57,17 +57,17 @@ func (c *contract) catalog(admin string) {
 // stale sends a change and a deletion of an old version, and the change for what does not exist.
 func (c *contract) stale(path, token, body string) {
 	c.t.Helper()
-	c.reject(412, api.PreconditionFailed, "PUT", path, token, body, "If-Match", "99")
-	c.reject(412, api.PreconditionFailed, "DELETE", path, token, "", "If-Match", "99")
+	c.reject(412, wire.PreconditionFailed, "PUT", path, token, body, "If-Match", "99")
+	c.reject(412, wire.PreconditionFailed, "DELETE", path, token, "", "If-Match", "99")
 	name := path[strings.LastIndex(path, "/")+1:]
-	c.reject(404, api.NotFound, "PUT", strings.TrimSuffix(path, name)+"nobody", token, strings.Replace(body, `"`+name+`"`, `"nobody"`, 1))
+	c.reject(404, wire.NotFound, "PUT", strings.TrimSuffix(path, name)+"nobody", token, strings.Replace(body, `"`+name+`"`, `"nobody"`, 1))
 }
 
 func (c *contract) knowledgeSets(admin string) {
 	body := `{"name":"handbook","title":"The handbook","description":"For staff","datasetId":"hb","enabled":true}`
 	c.ok(201, "POST", knowledge, admin, body)
 	c.ok(201, "POST", knowledge, admin, `{"name":"faq","title":null,"description":null,"datasetId":"faq","enabled":null}`)
-	c.reject(409, api.NameTaken, "POST", knowledge, admin, body)
+	c.reject(409, wire.NameTaken, "POST", knowledge, admin, body)
 	c.faulty("POST", knowledge, admin, `{}`, `{"name":"A","datasetId":"x"}`, `{"name":"a","datasetId":" "}`, `{"name":"a","datasetId":"x","title":"a\u0007"}`)
 	c.ok(200, "PUT", knowledge+"/handbook", admin, body)
 	c.send("PUT", knowledge+"/handbook", admin, `{"datasetId":"hb","description":"For the staff"}`, "If-Match", `"1"`).want(200)
@@ -82,7 +82,7 @@ func (c *contract) mcpServers(admin string) {
 	const files = `{"name":"files","transport":"stdio","command":"mcp-files","args":["/srv"],"env":{"TOKEN":"t-1234"},"cwd":"files","sandbox":{"read":["/srv"],"write":["files"],"network":"proxy","domains":["files.example.com"]},"title":"Files","description":"Files of a project","enabled":true}`
 	for _, body := range []string{web, files} {
 		c.ok(201, "POST", mcps, admin, body)
-		c.reject(409, api.NameTaken, "POST", mcps, admin, body)
+		c.reject(409, wire.NameTaken, "POST", mcps, admin, body)
 	}
 	c.faulty("POST", mcps, admin, `{}`, `{"name":"a__b","transport":"sse","url":"https://mcp.example.com"}`, `{"name":"a","transport":"tcp"}`,
 		`{"name":"a","transport":"http","url":"https://mcp.example.com","headers":{"X":"a\u0007"}}`,
@@ -101,15 +101,15 @@ func (c *contract) mcpServers(admin string) {
 func (c *contract) tools(admin string) {
 	const source = "export default {name: 'weather', description: 'd', call() {}}"
 	c.upload(201, "POST", tools, admin, "weather.ts", source, "title", "Weather", "description", "Reports the weather.", "descriptionEn", "x")
-	c.rejectForm(409, api.NameTaken, "POST", tools, admin, form("weather.ts", source))
-	c.rejectForm(422, api.ArtifactInvalid, "POST", tools, admin, form("weather.ts", "export default 1"))
+	c.rejectForm(409, wire.NameTaken, "POST", tools, admin, form("weather.ts", source))
+	c.rejectForm(422, wire.ArtifactInvalid, "POST", tools, admin, form("weather.ts", "export default 1"))
 	const file = tools + "/weather/file"
 	c.upload(200, "PUT", file, admin, "weather.mts", source)
-	c.rejectForm(422, api.ArtifactInvalid, "PUT", file, admin, form("weather.ts", strings.Replace(source, "weather", "other", 1)))
-	c.send("PUT", file, admin, form("a.ts", source), "Content-Type", formType, "If-Match", "9").wantError(412, string(api.PreconditionFailed))
-	c.rejectForm(404, api.NotFound, "PUT", tools+"/nobody/file", admin, form("a.ts", source))
+	c.rejectForm(422, wire.ArtifactInvalid, "PUT", file, admin, form("weather.ts", strings.Replace(source, "weather", "other", 1)))
+	c.send("PUT", file, admin, form("a.ts", source), "Content-Type", formType, "If-Match", "9").wantError(412, string(wire.PreconditionFailed))
+	c.rejectForm(404, wire.NotFound, "PUT", tools+"/nobody/file", admin, form("a.ts", source))
 	for path, method := range map[string]string{tools: "POST", file: "PUT"} {
-		c.rejectForm(400, api.ValidationFailed, method, path, admin, strings.Replace(form("", ""), "; filename=\"\"", "", 1))
+		c.rejectForm(400, wire.ValidationFailed, method, path, admin, strings.Replace(form("", ""), "; filename=\"\"", "", 1))
 	}
 
 	c.ok(200, "PUT", tools+"/weather", admin, `{"title":"The weather","description":null}`)
@@ -118,16 +118,16 @@ func (c *contract) tools(admin string) {
 	for _, path := range []string{tools + "/weather", tools + "/Read"} {
 		c.ok(200, "GET", path, admin, "")
 	}
-	c.reject(403, api.BuiltinReadonly, "PUT", tools+"/Read", admin, `{}`)
-	c.reject(403, api.BuiltinReadonly, "DELETE", tools+"/Read", admin, "")
-	c.rejectForm(403, api.BuiltinReadonly, "PUT", tools+"/Read/file", admin, form("a.ts", source))
+	c.reject(403, wire.BuiltinReadonly, "PUT", tools+"/Read", admin, `{}`)
+	c.reject(403, wire.BuiltinReadonly, "DELETE", tools+"/Read", admin, "")
+	c.rejectForm(403, wire.BuiltinReadonly, "PUT", tools+"/Read/file", admin, form("a.ts", source))
 	res := c.send("GET", tools+"/weather/download", admin, "")
 	require.Equal(c.t, source, res.text)
 	require.Equal(c.t, http.StatusNotModified, c.send("GET", tools+"/weather/download", admin, "", "If-None-Match", res.header.Get("Etag")).status)
 	require.Equal(c.t, source[1:4], c.send("GET", tools+"/weather/download", admin, "", "Range", "bytes=1-3").text)
-	c.reject(412, api.PreconditionFailed, "GET", tools+"/weather/download", admin, "", "If-Match", `"other"`)
-	c.reject(416, api.InvalidRequest, "GET", tools+"/weather/download", admin, "", "Range", "bytes=9999-")
-	c.reject(404, api.NotFound, "GET", tools+"/Read/download", admin, "")
+	c.reject(412, wire.PreconditionFailed, "GET", tools+"/weather/download", admin, "", "If-Match", `"other"`)
+	c.reject(416, wire.InvalidRequest, "GET", tools+"/weather/download", admin, "", "Range", "bytes=9999-")
+	c.reject(404, wire.NotFound, "GET", tools+"/Read/download", admin, "")
 	c.unpaged(tools, admin)
 }
 
@@ -135,15 +135,15 @@ func (c *contract) skills(admin string) {
 	const public = "/api/v1/skills"
 	const document = "---\nname: review\ndescription: Reviews changes.\n---\nRead the diff.\n"
 	c.upload(201, "POST", skills, admin, "SKILL.md", document, "type", "expert", "title", "Review", "descriptionEn", "x")
-	c.rejectForm(409, api.NameTaken, "POST", skills, admin, form("SKILL.md", document))
-	c.rejectForm(422, api.ArtifactInvalid, "POST", skills, admin, form("SKILL.md", "---\nname: [\n---\n"))
+	c.rejectForm(409, wire.NameTaken, "POST", skills, admin, form("SKILL.md", document))
+	c.rejectForm(422, wire.ArtifactInvalid, "POST", skills, admin, form("SKILL.md", "---\nname: [\n---\n"))
 	const file = skills + "/review/file"
 	c.upload(200, "PUT", file, admin, "SKILL.md", document+"Carefully.\n")
-	c.rejectForm(422, api.ArtifactInvalid, "PUT", file, admin, form("SKILL.md", strings.Replace(document, "review", "other", 1)))
-	c.send("PUT", file, admin, form("SKILL.md", document), "Content-Type", formType, "If-Match", "9").wantError(412, string(api.PreconditionFailed))
-	c.rejectForm(404, api.NotFound, "PUT", skills+"/nobody/file", admin, form("SKILL.md", document))
+	c.rejectForm(422, wire.ArtifactInvalid, "PUT", file, admin, form("SKILL.md", strings.Replace(document, "review", "other", 1)))
+	c.send("PUT", file, admin, form("SKILL.md", document), "Content-Type", formType, "If-Match", "9").wantError(412, string(wire.PreconditionFailed))
+	c.rejectForm(404, wire.NotFound, "PUT", skills+"/nobody/file", admin, form("SKILL.md", document))
 	for path, method := range map[string]string{skills: "POST", file: "PUT"} {
-		c.rejectForm(400, api.ValidationFailed, method, path, admin, form("SKILL.md", document, "type", "secret"))
+		c.rejectForm(400, wire.ValidationFailed, method, path, admin, form("SKILL.md", document, "type", "secret"))
 	}
 
 	c.ok(200, "PUT", skills+"/review", admin, `{"title":"Reviews","type":"community"}`)
@@ -151,13 +151,13 @@ func (c *contract) skills(admin string) {
 	c.stale(skills+"/review", admin, `{}`)
 	for _, list := range []string{skills, public} {
 		c.ok(200, "GET", list+"/review", admin, "")
-		c.reject(404, api.NotFound, "GET", list+"/nobody", admin, "")
-		c.reject(400, api.InvalidRequest, "GET", list+"?type=secret", admin, "")
+		c.reject(404, wire.NotFound, "GET", list+"/nobody", admin, "")
+		c.reject(400, wire.InvalidRequest, "GET", list+"?type=secret", admin, "")
 		c.ok(200, "GET", list+"?type=community&q=REV", admin, "")
 		c.unpaged(list, admin)
 	}
 	c.ok(200, "GET", public+"/review/download", admin, "")
-	c.reject(404, api.NotFound, "GET", public+"/nobody/download", admin, "")
+	c.reject(404, wire.NotFound, "GET", public+"/nobody/download", admin, "")
 }
 
 // coder is the body of an agent with every field.
@@ -174,7 +174,7 @@ func (c *contract) agents(admin string) {
 	const public = "/api/v1/agents"
 	c.ok(201, "POST", agents, admin, coder)
 	c.ok(201, "POST", agents, admin, `{"name":"writer","title":null,"enabled":false,"isDefault":null,"providerId":"demo","model":"demo","maxTurns":null,"allowedTools":null,"sandbox":null,"subagents":null}`)
-	c.reject(409, api.NameTaken, "POST", agents, admin, coder)
+	c.reject(409, wire.NameTaken, "POST", agents, admin, coder)
 	with := func(fields string) string {
 		return c.override(`{"name":"a","providerId":"demo","model":"demo"}`, fields)
 	}
@@ -186,10 +186,10 @@ func (c *contract) agents(admin string) {
 	for _, list := range []string{agents, public} {
 		c.unpaged(list, admin)
 		c.ok(200, "GET", list+"/coder", admin, "")
-		c.reject(404, api.NotFound, "GET", list+"/nobody", admin, "")
+		c.reject(404, wire.NotFound, "GET", list+"/nobody", admin, "")
 	}
 	c.ok(200, "GET", agents+"/writer", admin, "")
-	c.reject(404, api.NotFound, "GET", public+"/writer", admin, "")
+	c.reject(404, wire.NotFound, "GET", public+"/writer", admin, "")
 	c.ok(200, "PUT", agents+"/coder", admin, coder)
 	c.send("PUT", agents+"/coder", admin, strings.Replace(coder, `"temperature":0.5`, `"temperature":1`, 1), "If-Match", `"1"`).want(200)
 	c.ok(200, "PUT", agents+"/coder", admin, strings.Replace(coder, `"mode":"required"`, `"mode":null`, 1))
@@ -218,10 +218,10 @@ func (c *contract) bindings(admin string) {
 		path := agents + "/coder/" + field
 		c.ok(200, "GET", path, admin, "")
 		c.send("PUT", path, admin, `{"items":[]}`, "If-Match", "*").want(200)
-		c.reject(412, api.PreconditionFailed, "PUT", path, admin, `{"items":[]}`, "If-Match", "1")
+		c.reject(412, wire.PreconditionFailed, "PUT", path, admin, `{"items":[]}`, "If-Match", "1")
 		c.faulty("PUT", path, admin, `{}`, `{"items":["`+unknownID+`"]}`, `{"items":["x","x"]}`)
-		c.reject(404, api.NotFound, "PUT", agents+"/nobody/"+field, admin, `{"items":[]}`)
-		c.reject(404, api.NotFound, "GET", agents+"/nobody/"+field, admin, "")
+		c.reject(404, wire.NotFound, "PUT", agents+"/nobody/"+field, admin, `{"items":[]}`)
+		c.reject(404, wire.NotFound, "GET", agents+"/nobody/"+field, admin, "")
 		if field == "mcps" || field == "knowledge" {
 			name += `","` + map[string]string{"mcps": "files", "knowledge": "faq"}[field]
 		}
@@ -234,18 +234,18 @@ func (c *contract) exports(admin string) {
 	const imported = agents + "/import"
 	res := c.send("GET", agents+"/coder/export", admin, "")
 	require.Equal(c.t, 200, res.status, res.text)
-	c.reject(404, api.NotFound, "GET", agents+"/nobody/export", admin, "")
-	c.reject(409, api.NameTaken, "POST", imported, admin, res.text, "Content-Type", yamlType)
+	c.reject(404, wire.NotFound, "GET", agents+"/nobody/export", admin, "")
+	c.reject(409, wire.NameTaken, "POST", imported, admin, res.text, "Content-Type", yamlType)
 	c.send("POST", imported+"?replace=true", admin, res.text, "Content-Type", yamlType).want(200)
 	c.send("POST", imported, admin, strings.Replace(res.text, "id: coder", "id: copy", 1), "Content-Type", yamlType).want(201)
-	c.reject(422, api.ArtifactInvalid, "POST", imported, admin, "agents: []", "Content-Type", yamlType)
+	c.reject(422, wire.ArtifactInvalid, "POST", imported, admin, "agents: []", "Content-Type", yamlType)
 }
 
 func (c *contract) scenes(admin string) {
 	const public = "/api/v1/scenes"
 	body := `{"name":"fix","title":"Fix","titleEn":"Fix","description":"Fixes a bug","descriptionEn":"x","icon":"🐞","agentName":"coder","prompt":"Fix it.","order":3,"enabled":true}`
 	c.ok(201, "POST", scenes, admin, body)
-	c.reject(409, api.NameTaken, "POST", scenes, admin, body)
+	c.reject(409, wire.NameTaken, "POST", scenes, admin, body)
 	c.faulty("POST", scenes, admin, `{}`, `{"name":"a","agentName":"`+unknownID+`"}`, `{"name":"a","agentName":"coder","order":1000001}`)
 	c.ok(200, "PUT", scenes+"/fix", admin, body)
 	c.ok(200, "PUT", scenes+"/fix", admin, strings.Replace(body, "Fix it.", "Fix it now.", 1))
@@ -259,9 +259,9 @@ func (c *contract) scenes(admin string) {
 	for _, list := range []string{scenes, public} {
 		c.unpaged(list, admin)
 		c.ok(200, "GET", list+"/fix", admin, "")
-		c.reject(404, api.NotFound, "GET", list+"/nobody", admin, "")
+		c.reject(404, wire.NotFound, "GET", list+"/nobody", admin, "")
 	}
-	c.reject(409, api.Conflict, "DELETE", agents+"/coder", admin, "")
+	c.reject(409, wire.Conflict, "DELETE", agents+"/coder", admin, "")
 	c.ok(204, "DELETE", scenes+"/long", admin, "")
 	c.ok(204, "DELETE", agents+"/long", admin, "")
 }
@@ -270,8 +270,8 @@ func (c *contract) scenes(admin string) {
 func (c *contract) components(admin string) {
 	used := providers + "/" + c.ok(201, "POST", providers, admin, `{"name":"Used","protocol":"openai"}`)["id"].(string)
 	c.ok(200, "PUT", agents+"/writer", admin, `{"providerId":"`+strings.TrimPrefix(used, providers+"/")+`","model":"m"}`)
-	for path, code := range map[string]api.Code{
-		tools + "/weather": api.ToolInUse, skills + "/review": api.InUse, mcps + "/files": api.InUse, knowledge + "/faq": api.InUse, used: api.InUse,
+	for path, code := range map[string]wire.Code{
+		tools + "/weather": wire.ToolInUse, skills + "/review": wire.InUse, mcps + "/files": wire.InUse, knowledge + "/faq": wire.InUse, used: wire.InUse,
 	} {
 		c.reject(409, code, "DELETE", path, admin, "")
 	}
@@ -279,8 +279,8 @@ func (c *contract) components(admin string) {
 		c.ok(200, "GET", path, admin, "")
 	}
 	for _, path := range []string{scenes, agents, tools, skills, mcps, knowledge} {
-		c.reject(404, api.NotFound, "GET", path+"/nobody", admin, "")
-		c.reject(404, api.NotFound, "DELETE", path+"/nobody", admin, "")
+		c.reject(404, wire.NotFound, "GET", path+"/nobody", admin, "")
+		c.reject(404, wire.NotFound, "DELETE", path+"/nobody", admin, "")
 	}
 	for _, path := range []string{
 		scenes + "/fix", agents + "/coder", agents + "/copy", agents + "/writer", skills + "/review", mcps + "/web", mcps + "/files", knowledge + "/faq", used,

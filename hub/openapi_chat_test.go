@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -27,8 +27,8 @@ func (c *contract) usage(admin string) {
 	require.NotEmpty(c.t, c.ok(200, "GET", report+"?by=day,agent,user,model&from=&to=&agent=chatty&user=&model=demo&page_size=1", admin, "")["items"])
 	require.Equal(c.t, 200, c.send("GET", report+"/export?by=model,day", admin, "").status)
 	for _, query := range []string{"from=yesterday", "to=1", "by=week", "by=day,", "agent=" + strings.Repeat("a", 1001), "user=%zz"} {
-		c.reject(400, api.InvalidRequest, "GET", report+"?"+query, admin, "")
-		c.reject(400, api.InvalidRequest, "GET", report+"/export?"+query, admin, "")
+		c.reject(400, wire.InvalidRequest, "GET", report+"?"+query, admin, "")
+		c.reject(400, wire.InvalidRequest, "GET", report+"/export?"+query, admin, "")
 	}
 }
 
@@ -38,16 +38,16 @@ func (c *contract) budgets(path, token, admin string) {
 	of := budgets + "/agent/chatty"
 	c.faulty("PUT", of, admin, `{}`, `{"period":"week","unit":"tokens","hard":1}`, `{"period":"day","unit":"words","hard":1}`, `{"period":"day","unit":"cost","hard":0}`,
 		`{"period":"day","unit":"cost","soft":null,"hard":-1}`)
-	c.reject(400, api.InvalidRequest, "PUT", of, admin, `{"period":"day","unit":"tokens","hard":"1"}`)
+	c.reject(400, wire.InvalidRequest, "PUT", of, admin, `{"period":"day","unit":"tokens","hard":"1"}`)
 	for _, method := range []string{"GET", "DELETE"} {
-		c.reject(404, api.NotFound, method, of, admin, "")
+		c.reject(404, wire.NotFound, method, of, admin, "")
 	}
-	c.reject(404, api.NotFound, "PUT", budgets+"/agent/nobody", admin, `{"period":"day","unit":"cost","hard":1}`)
-	c.reject(404, api.NotFound, "PUT", budgets+"/team/chatty", admin, `{"period":"day","unit":"cost","hard":1}`)
+	c.reject(404, wire.NotFound, "PUT", budgets+"/agent/nobody", admin, `{"period":"day","unit":"cost","hard":1}`)
+	c.reject(404, wire.NotFound, "PUT", budgets+"/team/chatty", admin, `{"period":"day","unit":"cost","hard":1}`)
 	c.ok(200, "PUT", of, admin, `{"period":"month","unit":"tokens","soft":1,"hard":1000000,"reserve":null}`)
 	require.Contains(c.t, c.send("POST", path+"/messages", token, `{"message":"hello"}`).text, `"budgets":[{"kind":"agent"`)
 	c.ok(200, "PUT", of, admin, `{"period":"day","unit":"tokens","soft":1,"hard":1,"reserve":1}`)
-	c.reject(429, api.RateLimited, "POST", path+"/messages", token, `{"message":"hello"}`)
+	c.reject(429, wire.RateLimited, "POST", path+"/messages", token, `{"message":"hello"}`)
 	c.ok(200, "GET", of, admin, "")
 	c.unpaged(budgets, admin)
 	c.ok(204, "DELETE", of, admin, "")
@@ -76,17 +76,17 @@ func (c *contract) chats(admin string) {
 	c.newcomer(admin, "cleo", "member")
 	cleo, _ := c.enter("cleo")
 	path := chats + "/" + c.ok(201, "POST", chats, cleo, `{"title":null}`)["id"].(string)
-	c.reject(404, api.NotFound, "POST", "/api/v1/agents/nobody/chat/sessions", cleo, "")
-	c.reject(404, api.NotFound, "GET", "/api/v1/agents/nobody/chat/sessions", cleo, "")
+	c.reject(404, wire.NotFound, "POST", "/api/v1/agents/nobody/chat/sessions", cleo, "")
+	c.reject(404, wire.NotFound, "GET", "/api/v1/agents/nobody/chat/sessions", cleo, "")
 	c.faulty("POST", chats, cleo, `{"title":"`+strings.Repeat("t", 201)+`"}`, `{"title":"a\nb"}`)
 	c.unpaged(chats, cleo)
-	c.reject(409, api.AgentNotDeployed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
-	c.reject(409, api.Conflict, "POST", path+"/cancel", cleo, "")
+	c.reject(409, wire.AgentNotDeployed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
+	c.reject(409, wire.Conflict, "POST", path+"/cancel", cleo, "")
 
 	c.ok(202, "POST", agents+"/chatty/deploy", admin, "")
 	require.Eventually(c.t, func() bool { return c.ok(200, "GET", agents+"/chatty/deploy", admin, "")["state"] == "running" }, time.Minute, 20*time.Millisecond)
 	c.failing.Store(true)
-	c.reject(502, api.UpstreamFailed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
+	c.reject(502, wire.UpstreamFailed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
 	c.failing.Store(false)
 	const config = "/api/v1/admin/aigc/config"
 	c.ok(200, "PUT", config, admin, `{"enabled":true,"companyName":"Example","contentProducer":"00119144030071526726XG10000","explicit":{"mode":"append"}}`)
@@ -109,10 +109,10 @@ func (c *contract) chats(admin string) {
 		next, _ := c.ok(200, "GET", transcript+"?page_size=1", token, "")["next"].(string)
 		c.ok(200, "GET", transcript+"?cursor="+next, token, "")
 		for _, query := range []string{"page=2", "cursor=1", "cursor=1-00000000", "cursor=x"} {
-			c.reject(400, api.InvalidRequest, "GET", transcript+"?"+query, token, "")
+			c.reject(400, wire.InvalidRequest, "GET", transcript+"?"+query, token, "")
 		}
 		c.failing.Store(true)
-		c.reject(502, api.UpstreamFailed, "GET", transcript, token, "")
+		c.reject(502, wire.UpstreamFailed, "GET", transcript, token, "")
 		c.failing.Store(false)
 	}
 	c.unpaged(path+"/messages", cleo)
@@ -125,13 +125,13 @@ func (c *contract) chats(admin string) {
 		{"GET", allChats + "/0", ""}, {"GET", allChats + "/0/messages", ""}, {"DELETE", allChats + "/0", ""},
 		{"GET", chats + "/0/transcript", ""}, {"GET", allChats + "/0/transcript", ""},
 	} {
-		c.reject(404, api.NotFound, row.method, row.path, cleo, row.body)
+		c.reject(404, wire.NotFound, row.method, row.path, cleo, row.body)
 	}
 	c.pushedChats(admin, cleo)
 	c.usage(admin)
 	c.send("DELETE", agents+"/chatty/deploy", admin, "").want(204)
-	c.reject(409, api.AgentNotDeployed, "GET", path+"/transcript", cleo, "")
-	c.reject(409, api.AgentNotDeployed, "GET", strings.Replace(path, chats, allChats, 1)+"/transcript", admin, "")
+	c.reject(409, wire.AgentNotDeployed, "GET", path+"/transcript", cleo, "")
+	c.reject(409, wire.AgentNotDeployed, "GET", strings.Replace(path, chats, allChats, 1)+"/transcript", admin, "")
 	c.ok(204, "DELETE", path, cleo, "")
 }
 
@@ -157,12 +157,12 @@ func (c *contract) cancelledChat(path, token, admin string) {
 	run := runs + "/" + list["items"].([]any)[0].(map[string]any)["runId"].(string) + "/cancel"
 	c.ok(202, "POST", run, admin, "")
 	require.Eventually(c.t, func() bool { return c.send("POST", run, admin, "").status == 404 }, time.Minute, 20*time.Millisecond)
-	c.reject(404, api.NotFound, "POST", run, admin, "")
+	c.reject(404, wire.NotFound, "POST", run, admin, "")
 	c.unpaged(runs, admin)
 
 	end = begin()
 	defer end()
-	c.reject(409, api.Conflict, "POST", path+"/messages", token, `{"message":"another"}`)
+	c.reject(409, wire.Conflict, "POST", path+"/messages", token, `{"message":"another"}`)
 	c.ok(202, "POST", path+"/cancel", token, "")
 }
 
@@ -174,23 +174,23 @@ func (c *contract) pushedChats(admin, member string) {
 	c.ok(200, "POST", pushChats, member, body("p", `,"messages":[]`))
 	require.EqualValues(c.t, 1, c.ok(200, "POST", pushChats, member, body("", ""))["failed"])
 	c.send("POST", pushChats, "", body("p", `,"user_name":"bot"`), "X-Chat-Push-Key", pushKey).want(200)
-	c.reject(401, api.Unauthenticated, "POST", pushChats, "", body("p", ""), "X-Chat-Push-Key", "wrong")
-	c.reject(403, api.Forbidden, "POST", pushChats, member, body("p", `,"user_name":"ada"`))
+	c.reject(401, wire.Unauthenticated, "POST", pushChats, "", body("p", ""), "X-Chat-Push-Key", "wrong")
+	c.reject(403, wire.Forbidden, "POST", pushChats, member, body("p", `,"user_name":"ada"`))
 	c.faulty("POST", pushChats, member, `{}`, `{"sessions":[`+strings.Repeat(`{},`, 50)+`{}]}`)
 	c.unpaged(allChats, admin)
 	for _, query := range []string{"agent=&source=&user=&from=&to=", "agent=chatty&source=push&user=bo&from=2026-01-01T00:00:00Z&to=2027-01-01T00:00:00%2B08:00"} {
 		c.ok(200, "GET", allChats+"?"+query, admin, "")
 	}
 	for _, query := range []string{"source=mail", "from=yesterday", "to=1", "agent=" + strings.Repeat("a", 201), "user=%zz"} {
-		c.reject(400, api.InvalidRequest, "GET", allChats+"?"+query, admin, "")
+		c.reject(400, wire.InvalidRequest, "GET", allChats+"?"+query, admin, "")
 	}
 	one := allChats + "/p"
 	for _, method := range []string{"GET", "DELETE"} {
-		c.reject(409, api.Conflict, method, one, admin, "")
-		c.reject(400, api.InvalidRequest, method, one+"?user=%zz", admin, "")
+		c.reject(409, wire.Conflict, method, one, admin, "")
+		c.reject(400, wire.InvalidRequest, method, one+"?user=%zz", admin, "")
 	}
-	c.reject(409, api.Conflict, "GET", one+"/messages", admin, "")
-	c.reject(409, api.Conflict, "GET", one+"/transcript", admin, "")
+	c.reject(409, wire.Conflict, "GET", one+"/messages", admin, "")
+	c.reject(409, wire.Conflict, "GET", one+"/transcript", admin, "")
 	c.ok(200, "GET", one+"?user=bot", admin, "")
 	c.unpaged(one+"/messages", member)
 	c.ok(200, "GET", one+"/messages?user=bot", admin, "")

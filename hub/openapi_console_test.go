@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // consoleFiles requests every file that the page of the console names.
@@ -18,7 +18,7 @@ func (c *contract) consoleFiles() {
 	for _, file := range files {
 		require.Equal(c.t, 200, c.send("GET", file[1], "", "").status, file[1])
 	}
-	c.reject(404, api.NotFound, "GET", "/console/assets/0/app/main.js", "", "")
+	c.reject(404, wire.NotFound, "GET", "/console/assets/0/app/main.js", "", "")
 }
 
 // consoleSessions signs pages in and out.
@@ -36,9 +36,9 @@ func (c *contract) consoleSessions(admin string) {
 	meg := c.newcomer(admin, "meg", "member")
 	c.faulty("POST", session, "", `{}`, `{"username":"","password":""}`)
 	for range 5 {
-		c.reject(401, api.InvalidCredentials, "POST", session, "", `{"username":"meg","password":"wrong"}`)
+		c.reject(401, wire.InvalidCredentials, "POST", session, "", `{"username":"meg","password":"wrong"}`)
 	}
-	c.reject(429, api.RateLimited, "POST", session, "", `{"username":"meg","password":"`+password+`"}`)
+	c.reject(429, wire.RateLimited, "POST", session, "", `{"username":"meg","password":"`+password+`"}`)
 	given := c.ok(200, "POST", meg+"/reset-password", admin, "")["password"].(string)
 	reset := c.send("POST", session, "", `{"username":"meg","password":"`+given+`"}`)
 	require.Equal(c.t, true, reset.want(200)["must_change_password"])
@@ -52,31 +52,31 @@ func (c *contract) consoleSessions(admin string) {
 	_, port, _ := strings.Cut(strings.TrimPrefix(c.url, "http://"), ":")
 	require.Equal(c.t, "hub-session"+port, name, "another hub of the host has another cookie")
 	require.Contains(c.t, entered.header.Get("Set-Cookie"), "; Path=/console/session;", "no other program of the host receives it")
-	c.reject(401, api.Unauthenticated, "POST", refresh, "", "")
-	c.reject(401, api.Unauthenticated, "POST", refresh, "", "", "Cookie", name+"=unknown")
-	c.reject(401, api.Unauthenticated, "DELETE", session, "", "", "Cookie", name+"=unknown")
-	c.reject(409, api.Conflict, "POST", session, "", `{"username":"meg","password":"`+password+`"}`, "Cookie", first)
+	c.reject(401, wire.Unauthenticated, "POST", refresh, "", "")
+	c.reject(401, wire.Unauthenticated, "POST", refresh, "", "", "Cookie", name+"=unknown")
+	c.reject(401, wire.Unauthenticated, "DELETE", session, "", "", "Cookie", name+"=unknown")
+	c.reject(409, wire.Conflict, "POST", session, "", `{"username":"meg","password":"`+password+`"}`, "Cookie", first)
 	require.Empty(c.t, c.send("POST", refresh, "", "", "Cookie", first).header.Get("Set-Cookie"), "is not older than five minutes")
 	c.wait(6 * time.Minute)
 	rotated := c.send("POST", refresh, "", "", "Cookie", first)
 	c.ok(200, "GET", "/auth/userinfo", rotated.want(200)["access_token"].(string), "")
-	c.reject(401, api.RefreshReused, "POST", refresh, "", "", "Cookie", first)
-	c.reject(401, api.RefreshReused, "DELETE", session, "", "", "Cookie", first)
+	c.reject(401, wire.RefreshReused, "POST", refresh, "", "", "Cookie", first)
+	c.reject(401, wire.RefreshReused, "DELETE", session, "", "", "Cookie", first)
 	require.Equal(c.t, name+"=", cookie(c.send("DELETE", session, "", "", "Cookie", cookie(rotated))))
-	c.reject(401, api.TokenRevoked, "POST", refresh, "", "", "Cookie", cookie(rotated))
+	c.reject(401, wire.TokenRevoked, "POST", refresh, "", "", "Cookie", cookie(rotated))
 
 	again, _ := enter("kit")
 	for range 120 {
 		c.send("POST", refresh, "", "", "Cookie", again).want(200)
 	}
-	c.reject(429, api.RateLimited, "POST", refresh, "", "", "Cookie", again)
+	c.reject(429, wire.RateLimited, "POST", refresh, "", "", "Cookie", again)
 	idle, _ := enter("kit")
 	c.wait(15 * 24 * time.Hour)
-	c.reject(401, api.TokenExpired, "POST", refresh, "", "", "Cookie", idle)
+	c.reject(401, wire.TokenExpired, "POST", refresh, "", "", "Cookie", idle)
 	for _, request := range []string{"POST " + session, "POST " + refresh, "DELETE " + session} {
 		method, path, _ := strings.Cut(request, " ")
 		for _, foreign := range [][]string{{"Origin", "https://evil.example.com"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", ""}, {"Sec-Fetch-Site", "none"}} {
-			c.reject(403, api.Forbidden, method, path, "", "", foreign...)
+			c.reject(403, wire.Forbidden, method, path, "", "", foreign...)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func (c *contract) disabledPages(admin string) {
 	login := `{"username":"dan","password":"` + password + `"}`
 	kept, _, _ := strings.Cut(c.send("POST", "/console/session", "", login).header.Get("Set-Cookie"), ";")
 	c.ok(200, "PATCH", dan, admin, `{"status":"disabled"}`)
-	c.reject(403, api.AccountDisabled, "POST", "/console/session", "", login)
-	c.reject(403, api.AccountDisabled, "POST", "/console/session/refresh", "", "", "Cookie", kept)
-	c.reject(403, api.AccountDisabled, "DELETE", "/console/session", "", "", "Cookie", kept)
+	c.reject(403, wire.AccountDisabled, "POST", "/console/session", "", login)
+	c.reject(403, wire.AccountDisabled, "POST", "/console/session/refresh", "", "", "Cookie", kept)
+	c.reject(403, wire.AccountDisabled, "DELETE", "/console/session", "", "", "Cookie", kept)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -75,7 +75,7 @@ func (c *contract) runtimeOfAgent(admin string) {
 	}
 	c.failing.Store(true)
 	for _, path := range []string{detail, files, content + "notes.txt"} {
-		c.reject(502, api.UpstreamFailed, "GET", path, admin, "")
+		c.reject(502, wire.UpstreamFailed, "GET", path, admin, "")
 	}
 	c.failing.Store(false)
 	key := c.ok(200, "GET", helper, admin, "")["apiKey"].(string)
@@ -96,34 +96,34 @@ func (c *contract) deployments(admin string) {
 	c.newcomer(admin, "dora", "member")
 	dora, _ := c.enter("dora")
 	for _, row := range []struct{ method, path string }{{"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"POST", "/rollback"}, {"GET", "/logs"}} {
-		c.reject(403, api.Forbidden, row.method, helper+row.path, dora, "")
+		c.reject(403, wire.Forbidden, row.method, helper+row.path, dora, "")
 	}
 	for _, row := range []struct{ method, path string }{{"GET", ""}, {"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"POST", "/rollback"}, {"GET", "/revisions"}, {"GET", "/logs"}} {
-		c.reject(404, api.NotFound, row.method, "/api/v1/admin/agents/nothing/deploy"+row.path, admin, "")
+		c.reject(404, wire.NotFound, row.method, "/api/v1/admin/agents/nothing/deploy"+row.path, admin, "")
 	}
 	require.Equal(c.t, "not_deployed", c.ok(200, "GET", helper, dora, "")["state"])
 	for _, row := range []struct{ method, path string }{{"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"POST", "/rollback"}, {"GET", "/revisions"}, {"GET", "/logs"}} {
-		c.reject(409, api.AgentNotDeployed, row.method, helper+row.path, admin, "")
+		c.reject(409, wire.AgentNotDeployed, row.method, helper+row.path, admin, "")
 	}
 	c.ok(204, "DELETE", helper, admin, "")
-	c.reject(400, api.InvalidRequest, "POST", helper, admin, `{"force":"yes"}`)
+	c.reject(400, wire.InvalidRequest, "POST", helper, admin, `{"force":"yes"}`)
 	c.ok(200, "PUT", agents+"/deployed", admin, deployed+`,"enabled":false}`)
-	c.reject(409, api.Conflict, "POST", helper, admin, "")
+	c.reject(409, wire.Conflict, "POST", helper, admin, "")
 	c.ok(200, "PUT", agents+"/deployed", admin, deployed+`}`)
 	for _, path := range []string{"/api/v1/agents/%s/detail", "/api/v1/admin/agents/%s/files", "/api/v1/admin/agents/%s/files/content?path=x"} {
-		c.reject(404, api.NotFound, "GET", fmt.Sprintf(path, "nothing"), admin, "")
-		c.reject(409, api.AgentNotDeployed, "GET", fmt.Sprintf(path, "deployed"), admin, "")
+		c.reject(404, wire.NotFound, "GET", fmt.Sprintf(path, "nothing"), admin, "")
+		c.reject(409, wire.AgentNotDeployed, "GET", fmt.Sprintf(path, "deployed"), admin, "")
 	}
-	c.reject(403, api.Forbidden, "GET", "/api/v1/admin/agents/deployed/files/content?path=x", dora, "")
+	c.reject(403, wire.Forbidden, "GET", "/api/v1/admin/agents/deployed/files/content?path=x", dora, "")
 	c.ok(202, "POST", helper, admin, `{"force":null}`)
 	c.deployed(admin, "running")
-	c.reject(409, api.AgentDeployed, "DELETE", agents+"/deployed", admin, "")
+	c.reject(409, wire.AgentDeployed, "DELETE", agents+"/deployed", admin, "")
 	c.runtimeOfAgent(admin)
 	c.ok(202, "POST", helper, admin, "")
 	c.ok(202, "POST", helper+"/start", admin, "")
 	c.ok(202, "POST", helper+"/rotate-key", admin, "")
 	c.ok(200, "GET", helper+"/logs?tail=1", admin, "")
-	c.reject(400, api.InvalidRequest, "GET", helper+"/logs?tail=0", admin, "")
+	c.reject(400, wire.InvalidRequest, "GET", helper+"/logs?tail=0", admin, "")
 	c.ok(202, "POST", helper+"/stop", admin, "")
 	c.deployed(admin, "stopped")
 	c.ok(202, "POST", helper, admin, "")
@@ -136,8 +136,8 @@ func (c *contract) deployments(admin string) {
 	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["error"] != nil }, time.Minute, 20*time.Millisecond)
 	c.deployer.Fail(nil)
 	c.deployed(admin, "running")
-	c.reject(409, api.Conflict, "POST", helper+"/rollback", admin, `{"revision":99}`)
-	c.reject(400, api.InvalidRequest, "POST", helper+"/rollback", admin, `{"revision":"last"}`)
+	c.reject(409, wire.Conflict, "POST", helper+"/rollback", admin, `{"revision":99}`)
+	c.reject(400, wire.InvalidRequest, "POST", helper+"/rollback", admin, `{"revision":"last"}`)
 	c.ok(202, "POST", helper+"/rollback", admin, "")
 	c.ok(200, "GET", helper+"/revisions", dora, "")
 	c.deployer.Fail(errors.New("no space left on device"))
@@ -149,7 +149,7 @@ func (c *contract) deployments(admin string) {
 		})
 	}, time.Minute, 20*time.Millisecond)
 	c.deployer.Fail(deploy.ErrUnavailable)
-	c.reject(503, api.DeployerUnavailable, "GET", helper+"/logs", admin, "")
+	c.reject(503, wire.DeployerUnavailable, "GET", helper+"/logs", admin, "")
 	c.deployer.Fail(nil)
 	c.ok(204, "DELETE", helper, admin, "")
 	c.deployed(admin, "not_deployed")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -64,19 +65,19 @@ func TestResponsesOfExternalMode(t *testing.T) {
 	p, other := newProvider(t), newProvider(t)
 	other.issuer = "https://other.example.com"
 	require.Equal(t, map[string]any{"mode": "external", "setup_required": false}, c.ok(200, "GET", "/auth/mode", "", ""))
-	c.reject(404, api.NotFound, "GET", "/auth/login", "", "")
-	c.reject(404, api.NotFound, "GET", "/auth/org-check?org=acme", "", "")
+	c.reject(404, wire.NotFound, "GET", "/auth/login", "", "")
+	c.reject(404, wire.NotFound, "GET", "/auth/org-check?org=acme", "", "")
 	c.call("POST", "/auth/login", "", "{}").wantError(404, "not_found")
 	c.call("POST", "/auth/setup", "", "{}").wantError(404, "not_found")
 	c.tenantClients(p.URL, other.URL)
 	admin := c.externalLogins(p)
-	c.reject(409, api.Conflict, "POST", users, admin, `{"username":"bob","password":"`+password+`","role":"member"}`)
-	c.reject(409, api.Conflict, "POST", "/api/v1/admin/invites", admin, `{"role":"member"}`)
+	c.reject(409, wire.Conflict, "POST", users, admin, `{"username":"bob","password":"`+password+`","role":"member"}`)
+	c.reject(409, wire.Conflict, "POST", "/api/v1/admin/invites", admin, `{"role":"member"}`)
 	me := c.ok(200, "GET", "/auth/userinfo", admin, "")["id"].(string)
 	for _, list := range []string{users, "/api/v1/admin/audit-logs"} { // of the organization
 		require.NotEmpty(t, c.ok(200, "GET", list, admin, "")["items"])
 	}
-	c.reject(409, api.Conflict, "POST", users+"/"+me+"/reset-password", admin, "")
+	c.reject(409, wire.Conflict, "POST", users+"/"+me+"/reset-password", admin, "")
 
 	logout := func(issuer string, claims map[string]any, headers ...string) response {
 		body := url.Values{"logout_token": {p.sign(issuer, claims)}}.Encode()
@@ -89,8 +90,8 @@ func TestResponsesOfExternalMode(t *testing.T) {
 	logout(other.URL, nil).wantError(502, "upstream_failed")
 	logout("http://127.0.0.1:1", nil).wantError(503, "unavailable")
 	require.Equal(t, 200, logout(p.URL, event).status)
-	c.reject(401, api.TokenRevoked, "GET", "/auth/userinfo", admin, "")
-	c.reject(409, api.Conflict, "POST", tenantClients, "", clientBody("acme", other.URL), "X-Ops-Key", opsKey)
+	c.reject(401, wire.TokenRevoked, "GET", "/auth/userinfo", admin, "")
+	c.reject(409, wire.Conflict, "POST", tenantClients, "", clientBody("acme", other.URL), "X-Ops-Key", opsKey)
 	for status := 400; status != 429; {
 		res := logout(p.URL, nil)
 		status = res.status
@@ -100,11 +101,11 @@ func TestResponsesOfExternalMode(t *testing.T) {
 	operations := c.doc.All()
 	maps.DeleteFunc(operations, func(_ string, op *openapi3.Operation) bool { return op.Extensions["x-mode"] == nil })
 	require.NoError(t, c.Close())
-	c.reject(503, api.Unavailable, "GET", "/auth/org-check", "", "")
-	c.reject(503, api.Unavailable, "POST", "/auth/exchange", "", `{"code":"`+someToken+`"}`, "Cookie", "hub_login="+someToken)
-	c.reject(503, api.Unavailable, "GET", tenantClients, "", "", "X-Ops-Key", opsKey)
-	c.reject(503, api.Unavailable, "POST", tenantClients, "", clientBody("acme", p.URL), "X-Ops-Key", opsKey)
-	c.reject(503, api.Unavailable, "DELETE", tenantClients+"/acme", "", "", "X-Ops-Key", opsKey)
+	c.reject(503, wire.Unavailable, "GET", "/auth/org-check", "", "")
+	c.reject(503, wire.Unavailable, "POST", "/auth/exchange", "", `{"code":"`+someToken+`"}`, "Cookie", "hub_login="+someToken)
+	c.reject(503, wire.Unavailable, "GET", tenantClients, "", "", "X-Ops-Key", opsKey)
+	c.reject(503, wire.Unavailable, "POST", tenantClients, "", clientBody("acme", p.URL), "X-Ops-Key", opsKey)
+	c.reject(503, wire.Unavailable, "DELETE", tenantClients+"/acme", "", "", "X-Ops-Key", opsKey)
 	c.completeExcept(operations, unseenExternal)
 }
 
@@ -126,27 +127,27 @@ func (c *contract) tenantClients(issuer, bad string) {
 		`,"requiredClaim":{"name":"groups","values":["hub"]},"roleClaim":{"name":"groups","map":{"ops":"admin"}},"groupsClaim":"groups","logoutRevokesTokens":true}`
 	c.send("POST", tenantClients, "", down, key...).want(201)
 	c.send("POST", tenantClients, "", down, key...).want(200)
-	c.reject(400, api.ValidationFailed, "POST", tenantClients, "", clientBody("a-b", issuer), key...)
-	c.reject(400, api.InvalidRequest, "POST", tenantClients, "", "{", key...)
-	c.reject(413, api.PayloadTooLarge, "POST", tenantClients, "", `{"org":"`+strings.Repeat("x", 1<<20)+`"}`, key...)
-	c.reject(415, api.UnsupportedMedia, "POST", tenantClients, "", "{}", append(key, "Content-Type", "text/plain")...)
-	c.reject(409, api.DefaultTenantInUse, "DELETE", tenantClients+"/acme", "", "", key...)
+	c.reject(400, wire.ValidationFailed, "POST", tenantClients, "", clientBody("a-b", issuer), key...)
+	c.reject(400, wire.InvalidRequest, "POST", tenantClients, "", "{", key...)
+	c.reject(413, wire.PayloadTooLarge, "POST", tenantClients, "", `{"org":"`+strings.Repeat("x", 1<<20)+`"}`, key...)
+	c.reject(415, wire.UnsupportedMedia, "POST", tenantClients, "", "{}", append(key, "Content-Type", "text/plain")...)
+	c.reject(409, wire.DefaultTenantInUse, "DELETE", tenantClients+"/acme", "", "", key...)
 	c.send("DELETE", tenantClients+"/gamma", "", "", key...).want(204)
 	require.EqualValues(c.t, 3, c.send("GET", tenantClients, "", "", key...).want(200)["total"])
-	c.reject(400, api.InvalidRequest, "GET", tenantClients+"?page=0", "", "", key...)
+	c.reject(400, wire.InvalidRequest, "GET", tenantClients+"?page=0", "", "", key...)
 	for _, call := range []string{"GET " + tenantClients, "POST " + tenantClients, "DELETE " + tenantClients + "/acme"} {
 		method, path, _ := strings.Cut(call, " ")
-		c.reject(401, api.Unauthenticated, method, path, "", "")
+		c.reject(401, wire.Unauthenticated, method, path, "", "")
 		if method != "GET" {
-			c.reject(403, api.Forbidden, method, path, "", "", "Sec-Fetch-Site", "cross-site")
+			c.reject(403, wire.Forbidden, method, path, "", "", "Sec-Fetch-Site", "cross-site")
 		}
 	}
 	for range 60 {
-		c.reject(401, api.Unauthenticated, "DELETE", tenantClients+"/acme", "", "", "X-Ops-Key", "wrong")
+		c.reject(401, wire.Unauthenticated, "DELETE", tenantClients+"/acme", "", "", "X-Ops-Key", "wrong")
 	}
 	for _, call := range []string{"GET " + tenantClients, "POST " + tenantClients, "DELETE " + tenantClients + "/acme"} {
 		method, path, _ := strings.Cut(call, " ")
-		c.reject(429, api.RateLimited, method, path, "", "", "X-Ops-Key", "wrong")
+		c.reject(429, wire.RateLimited, method, path, "", "", "X-Ops-Key", "wrong")
 	}
 }
 
@@ -155,11 +156,11 @@ func (c *contract) externalLogins(p *provider) string {
 	const unreadable = "org=%zz"
 	require.Equal(c.t, "acme", c.ok(200, "GET", "/auth/mode", "", "")["default_org"])
 	c.ok(200, "GET", "/auth/org-check", "", "")
-	c.reject(400, api.InvalidRequest, "GET", "/auth/org-check?"+unreadable, "", "")
-	c.reject(400, api.InvalidRequest, "GET", "/auth/login?"+unreadable, "", "")
-	c.reject(400, api.ValidationFailed, "GET", "/auth/login?return_to=//evil.example.com", "", "")
-	c.reject(502, api.UpstreamFailed, "GET", "/auth/login?org=bad", "", "")
-	c.reject(503, api.Unavailable, "GET", "/auth/login?org=down", "", "")
+	c.reject(400, wire.InvalidRequest, "GET", "/auth/org-check?"+unreadable, "", "")
+	c.reject(400, wire.InvalidRequest, "GET", "/auth/login?"+unreadable, "", "")
+	c.reject(400, wire.ValidationFailed, "GET", "/auth/login?return_to=//evil.example.com", "", "")
+	c.reject(502, wire.UpstreamFailed, "GET", "/auth/login?org=bad", "", "")
+	c.reject(503, wire.Unavailable, "GET", "/auth/login?org=down", "", "")
 
 	// The code is the nonce, or what the provider does.
 	callback := func(query, code string) (response, string) {
@@ -178,12 +179,12 @@ func (c *contract) externalLogins(p *provider) string {
 		_, code, _ := strings.Cut(back.header.Get("Location"), "#code=")
 		return c.send("POST", "/auth/exchange", "", `{"code":"`+code+`"}`, "Cookie", cookie)
 	}
-	c.reject(400, api.InvalidRequest, "GET", "/auth/callback?state=x", "", "")
-	c.reject(400, api.InvalidRequest, "GET", "/auth/callback/acme?state=x", "", "")
+	c.reject(400, wire.InvalidRequest, "GET", "/auth/callback?state=x", "", "")
+	c.reject(400, wire.InvalidRequest, "GET", "/auth/callback/acme?state=x", "", "")
 	at := c.send("GET", "/auth/login", "", "")
 	cookie, _, _ := strings.Cut(at.header.Get("Set-Cookie"), ";")
 	_, state, _ := strings.Cut(at.header.Get("Location"), "state=")
-	c.reject(401, api.InvalidCredentials, "GET", "/auth/callback?code=x&state="+state[:64], "", "", "Cookie", cookie)
+	c.reject(401, wire.InvalidCredentials, "GET", "/auth/callback?code=x&state="+state[:64], "", "", "Cookie", cookie)
 	c.send("GET", "/auth/login?org=acme", "", "", "Sec-Fetch-Site", "cross-site")
 	for code, want := range map[string]int{"refused": 401, "broken": 502, "down": 503} {
 		res, _ := callback("", code)
@@ -199,9 +200,9 @@ func (c *contract) externalLogins(p *provider) string {
 	res, _ = callback("", "")
 	res.wantError(403, "account_disabled")
 	exchange("ada").wantError(403, "account_disabled")
-	c.reject(403, api.Forbidden, "POST", "/auth/exchange", "", "", "Sec-Fetch-Site", "cross-site")
-	c.reject(401, api.InvalidCredentials, "POST", "/auth/exchange", "", `{"code":"x"}`)
-	c.reject(400, api.ValidationFailed, "POST", "/auth/exchange", "", `{"code":""}`)
+	c.reject(403, wire.Forbidden, "POST", "/auth/exchange", "", "", "Sec-Fetch-Site", "cross-site")
+	c.reject(401, wire.InvalidCredentials, "POST", "/auth/exchange", "", `{"code":"x"}`)
+	c.reject(400, wire.ValidationFailed, "POST", "/auth/exchange", "", `{"code":""}`)
 	c.unreadable("POST", "/auth/exchange", "", openapi3.Content{})
 	return token
 }
@@ -281,9 +282,9 @@ func TestWrongKeysAreRecorded(t *testing.T) {
 			c := newContract(t, sqlite(t)).externalMode()
 			for i := range 60 {
 				wrong := []string{"wrong", row.key + "x", strings.ToUpper(row.key)}[i%3]
-				c.reject(401, api.Unauthenticated, row.method, row.path, "", row.body, row.header, wrong)
+				c.reject(401, wire.Unauthenticated, row.method, row.path, "", row.body, row.header, wrong)
 			}
-			c.reject(429, api.RateLimited, row.method, row.path, "", row.body, row.header, "wrong")
+			c.reject(429, wire.RateLimited, row.method, row.path, "", row.body, row.header, "wrong")
 			c.send(row.method, row.path, "", row.body, row.header, row.key).want(row.status)
 			var log strings.Builder
 			require.NoError(t, c.WriteAudit(t.Context(), &log, "system", false))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const providers = "/api/v1/admin/providers"
@@ -30,16 +30,16 @@ func (c *contract) providers(admin string) {
 	}
 	c.faulty("POST", providers, admin, `{}`, with(`,"name":" "`), with(`,"protocol":"demo"`), with(`,"authStyle":"basic"`), with(`,"baseUrl":"ftp://a"`),
 		with(`,"apiKey":"a b"`), with(`,"models":[{"id":""}]`), with(`,"models":[{"id":"m","contextWindow":-1}]`), with(`,"name":"a\nb"`))
-	c.reject(400, api.InvalidRequest, "POST", providers, admin, with(`,"apiKey":1`))
+	c.reject(400, wire.InvalidRequest, "POST", providers, admin, with(`,"apiKey":1`))
 	const models = `,"models":[{"id":"m1","displayName":"Model 1","contextWindow":1000,"maxOutput":100},{"id":"m2"}]`
 	made := c.ok(201, "POST", providers, admin, with(models+`,"enabled":true,"later":[]`))
 	path := providers + "/" + made["id"].(string)
 	other := providers + "/" + c.ok(201, "POST", providers, admin, `{"name":"Other","protocol":"anthropic","authStyle":null,"baseUrl":null,"apiKey":null,"models":null,"enabled":null}`)["id"].(string)
-	c.reject(409, api.NameTaken, "POST", providers, admin, with(`,"name":"GATEWAY"`))
+	c.reject(409, wire.NameTaken, "POST", providers, admin, with(`,"name":"GATEWAY"`))
 	for _, list := range []string{providers, public, public + "/runtime-config"} {
 		c.unpaged(list, admin)
 		require.Len(c.t, c.ok(200, "GET", list+"?q=gate", admin, "")["items"], 1)
-		c.reject(400, api.InvalidRequest, "GET", list+"?q="+strings.Repeat("q", 201), admin, "")
+		c.reject(400, wire.InvalidRequest, "GET", list+"?q="+strings.Repeat("q", 201), admin, "")
 	}
 	for _, one := range []string{path, public + "/" + made["id"].(string), providers + "/demo", public + "/openai"} {
 		c.ok(200, "GET", one, admin, "")
@@ -54,24 +54,24 @@ func (c *contract) providers(admin string) {
 	c.ok(200, "POST", providers+"/probe", admin, full)
 	c.ok(200, "PUT", rich, admin, strings.Replace(strings.Replace(full, "Gateway", "Rich", 1), "h-1234", "h-5678", 1))
 	c.faulty("PUT", rich, admin, with(`,"apiKeyHeader":"a b"`), with(`,"baseUrl":"https://a.example?ü=1"`))
-	c.reject(412, api.PreconditionFailed, "DELETE", rich, admin, "", "If-Match", "99")
+	c.reject(412, wire.PreconditionFailed, "DELETE", rich, admin, "", "If-Match", "99")
 	c.ok(204, "DELETE", rich, admin, "")
 	c.send("PUT", path, admin, with(models+`,"apiKey":null,"authStyle":"none"`), "If-Match", `1`).want(200)
-	c.reject(412, api.PreconditionFailed, "PUT", path, admin, with(models), "If-Match", `"1"`)
-	c.reject(404, api.NotFound, "POST", path+"/reveal-key", admin, "")
+	c.reject(412, wire.PreconditionFailed, "PUT", path, admin, with(models), "If-Match", `"1"`)
+	c.reject(404, wire.NotFound, "POST", path+"/reveal-key", admin, "")
 	c.ok(200, "PUT", path, admin, with(models))
 	c.ok(200, "POST", path+"/reveal-key", admin, "")
 	c.faulty("PUT", path, admin, `{}`, with(`,"protocol":""`))
-	c.reject(409, api.NameTaken, "PUT", other, admin, with(""))
+	c.reject(409, wire.NameTaken, "PUT", other, admin, with(""))
 	for _, method := range []string{"PUT", "DELETE"} {
 		body := map[string]string{"PUT": with("")}[method]
-		c.reject(403, api.BuiltinReadonly, method, providers+"/demo", admin, body)
-		c.reject(404, api.NotFound, method, providers+"/"+unknownID, admin, body)
+		c.reject(403, wire.BuiltinReadonly, method, providers+"/demo", admin, body)
+		c.reject(404, wire.NotFound, method, providers+"/"+unknownID, admin, body)
 	}
 	for _, missing := range []string{providers + "/" + unknownID, public + "/" + unknownID} {
-		c.reject(404, api.NotFound, "GET", missing, admin, "")
+		c.reject(404, wire.NotFound, "GET", missing, admin, "")
 	}
-	c.reject(404, api.NotFound, "POST", providers+"/"+unknownID+"/probe", admin, "")
+	c.reject(404, wire.NotFound, "POST", providers+"/"+unknownID+"/probe", admin, "")
 
 	require.Equal(c.t, true, c.ok(200, "POST", path+"/probe", admin, "")["ok"])
 	require.Equal(c.t, true, c.ok(200, "POST", providers+"/demo/probe", admin, "")["ok"])

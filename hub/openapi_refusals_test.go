@@ -9,7 +9,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // authenticates reports whether an operation checks a bearer token.
@@ -49,21 +49,21 @@ func (c *contract) refusals(admin string) {
 		roles := fmt.Sprint(op.Extensions["x-roles"])
 		path = pathOf(path)
 		if method != "GET" {
-			c.reject(403, api.Forbidden, method, path, "", "", "Sec-Fetch-Site", "cross-site")
+			c.reject(403, wire.Forbidden, method, path, "", "", "Sec-Fetch-Site", "cross-site")
 		}
 		if authenticates(path, roles) {
 			for _, token := range []string{"", "no.such.token", "cli_0"} {
-				c.reject(401, api.Unauthenticated, method, path, token, "")
+				c.reject(401, wire.Unauthenticated, method, path, token, "")
 			}
-			c.reject(401, api.TokenExpired, method, path, expired, "")
-			c.reject(401, api.TokenRevoked, method, path, revoked, "")
-			c.reject(403, api.AccountDisabled, method, path, disabled, "")
+			c.reject(401, wire.TokenExpired, method, path, expired, "")
+			c.reject(401, wire.TokenRevoked, method, path, revoked, "")
+			c.reject(403, wire.AccountDisabled, method, path, disabled, "")
 		}
 		if roles != "[anyone]" && path != "/auth/change-password" && path != "/auth/userinfo" {
-			c.reject(403, api.PasswordChangeRequired, method, path, reset["access_token"].(string), "")
+			c.reject(403, wire.PasswordChangeRequired, method, path, reset["access_token"].(string), "")
 		}
 		if roles != "[anyone]" && !strings.Contains(roles, "member") {
-			c.reject(403, api.Forbidden, method, path, member, "")
+			c.reject(403, wire.Forbidden, method, path, member, "")
 		}
 		if op.RequestBody != nil {
 			c.unreadable(method, path, admin, op.RequestBody.Value.Content)
@@ -76,14 +76,14 @@ func (c *contract) rateLimited(admin string) {
 	c.newcomer(admin, "kim", "member")
 	denied, _ := c.enter("kim")
 	for range 60 {
-		c.reject(403, api.Forbidden, "POST", users, denied, "")
+		c.reject(403, wire.Forbidden, "POST", users, denied, "")
 	}
 	kim := users + "/" + c.ok(200, "GET", "/auth/userinfo", denied, "")["id"].(string)
 	c.ok(200, "PATCH", kim, admin, `{"status":"disabled"}`)
 	for name, op := range c.operations() {
 		method, path, _ := strings.Cut(name, " ")
 		if authenticates(path, fmt.Sprint(op.Extensions["x-roles"])) {
-			c.reject(429, api.RateLimited, method, pathOf(path), denied, "")
+			c.reject(429, wire.RateLimited, method, pathOf(path), denied, "")
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (c *contract) withoutDatabase() {
 			constant := path == "/" || strings.HasPrefix(path, "/console")
 			require.True(c.t, constant || slices.Contains([]string{"GET /health", "GET /openapi.yaml", "GET /docs", "GET /auth/login"}, name), name)
 		} else if path != "/health/ready" && !strings.HasPrefix(path, "/artifacts/") {
-			c.reject(503, api.Unavailable, method, pathOf(path), admin, bodies[path], "Cookie", "hub-session"+port+"=x")
+			c.reject(503, wire.Unavailable, method, pathOf(path), admin, bodies[path], "Cookie", "hub-session"+port+"=x")
 		}
 	}
 	c.ok(200, "GET", "/health", "", "")
@@ -120,21 +120,21 @@ func (c *contract) unreadable(method, path, token string, content openapi3.Conte
 	large := `{"text":"` + strings.Repeat("x", 1<<20) + `"}`
 	switch {
 	case content["multipart/form-data"] != nil:
-		c.rejectForm(400, api.InvalidRequest, method, path, token, "--x\r\nContent")
-		c.rejectForm(413, api.PayloadTooLarge, method, path, token, form("a.ts", "x", "title", large))
-		c.reject(415, api.UnsupportedMedia, method, path, token, `{}`)
+		c.rejectForm(400, wire.InvalidRequest, method, path, token, "--x\r\nContent")
+		c.rejectForm(413, wire.PayloadTooLarge, method, path, token, form("a.ts", "x", "title", large))
+		c.reject(415, wire.UnsupportedMedia, method, path, token, `{}`)
 	case content[yamlType] != nil:
-		c.reject(413, api.PayloadTooLarge, method, path, token, large, "Content-Type", yamlType)
-		c.reject(415, api.UnsupportedMedia, method, path, token, `{}`)
+		c.reject(413, wire.PayloadTooLarge, method, path, token, large, "Content-Type", yamlType)
+		c.reject(415, wire.UnsupportedMedia, method, path, token, `{}`)
 	default:
 		for _, body := range []string{`{`, `[]`, `null`, `"text"`, "{\"text\":\"\xff\"}"} {
-			c.reject(400, api.InvalidRequest, method, path, token, body)
+			c.reject(400, wire.InvalidRequest, method, path, token, body)
 		}
 		if path == pushChats {
 			large = strings.Repeat(" ", 10<<20) + large
 		}
-		c.reject(413, api.PayloadTooLarge, method, path, token, large)
-		c.reject(415, api.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "text/plain")
-		c.reject(415, api.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "application/json; charset=gbk")
+		c.reject(413, wire.PayloadTooLarge, method, path, token, large)
+		c.reject(415, wire.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "text/plain")
+		c.reject(415, wire.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "application/json; charset=gbk")
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/openapitest"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -129,7 +130,7 @@ func (c *contract) send(method, path, token, body string, headers ...string) res
 }
 
 // reject sends a request that must be rejected with that code.
-func (c *contract) reject(status int, code api.Code, method, path, token, body string, headers ...string) {
+func (c *contract) reject(status int, code wire.Code, method, path, token, body string, headers ...string) {
 	c.t.Helper()
 	c.send(method, path, token, body, headers...).wantError(status, string(code))
 }

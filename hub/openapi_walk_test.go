@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -93,7 +93,7 @@ func (c *contract) ok(status int, method, path, token, body string) map[string]a
 func (c *contract) faulty(method, path, token string, bodies ...string) {
 	c.t.Helper()
 	for _, body := range bodies {
-		c.reject(http.StatusBadRequest, api.ValidationFailed, method, path, token, body)
+		c.reject(http.StatusBadRequest, wire.ValidationFailed, method, path, token, body)
 	}
 }
 
@@ -113,7 +113,7 @@ func (c *contract) override(object, members string) string {
 func (c *contract) unpaged(path, token string) {
 	c.t.Helper()
 	for _, query := range []string{"page=0", "page=-1", "page=1.5", "page=one", "page_size=0", "page_size=ten", "page=%zz"} {
-		c.reject(http.StatusBadRequest, api.InvalidRequest, "GET", path+"?"+query, token, "")
+		c.reject(http.StatusBadRequest, wire.InvalidRequest, "GET", path+"?"+query, token, "")
 	}
 	for _, query := range []string{"", "?page=&page_size=", "?page=1000000&page_size=100", "?page_size=101", "?page=1&page_size=1&other=1"} {
 		require.IsType(c.t, []any{}, c.ok(200, "GET", path+query, token, "")["items"])
@@ -124,7 +124,7 @@ func (c *contract) unpaged(path, token string) {
 func (c *contract) unpagedSize(path, token string) {
 	c.t.Helper()
 	for _, query := range []string{"page_size=0", "page_size=ten", "page_size=%zz"} {
-		c.reject(http.StatusBadRequest, api.InvalidRequest, "GET", path+"?"+query, token, "")
+		c.reject(http.StatusBadRequest, wire.InvalidRequest, "GET", path+"?"+query, token, "")
 	}
 	for _, query := range []string{"", "?cursor=&page_size=", "?page_size=101"} {
 		require.IsType(c.t, []any{}, c.ok(200, "GET", path+query, token, "")["items"])
@@ -141,23 +141,23 @@ func (c *contract) firstRun() {
 		require.Equal(c.t, 200, c.send("GET", path, "", "").status)
 	}
 	for _, path := range []string{"/", "/console", "/console/login", "/console/agents/a", "/console/agents/a/logs"} {
-		c.reject(404, api.NotFound, "GET", path, "", "", "Accept", "application/json")
+		c.reject(404, wire.NotFound, "GET", path, "", "", "Accept", "application/json")
 	}
 	c.consoleFiles()
-	c.reject(404, api.NotFound, "GET", "/auth/login", "", "")
+	c.reject(404, wire.NotFound, "GET", "/auth/login", "", "")
 	const setup = "/auth/setup"
 	with := func(fields string) string { return `{"setup_token":"` + setupToken + `",` + fields + `}` }
-	c.reject(401, api.Unauthenticated, "POST", setup, "", `{"password":"`+password+`"}`)
+	c.reject(401, wire.Unauthenticated, "POST", setup, "", `{"password":"`+password+`"}`)
 	for range 5 {
-		c.reject(401, api.InvalidCredentials, "POST", setup, "", `{"password":"`+password+`","setup_token":"another"}`)
+		c.reject(401, wire.InvalidCredentials, "POST", setup, "", `{"password":"`+password+`","setup_token":"another"}`)
 	}
-	c.reject(429, api.RateLimited, "POST", setup, "", with(`"password":"`+password+`"`))
+	c.reject(429, wire.RateLimited, "POST", setup, "", with(`"password":"`+password+`"`))
 	c.wait(16 * time.Minute)
 	c.faulty("POST", setup, "", with(`"password":"short"`), with(`"username":"ada"`), with(`"password":"`+password+`","username":"-ada"`),
 		with(`"password":"`+password+`","display_name":" "`), with(`"password":"`+password+`","display_name":"a\u202eb"`))
 	body := with(`"password":"` + password + `","username":null,"display_name":null,"later":[]`)
 	c.ok(201, "POST", setup, "", body)
-	c.reject(409, api.AlreadyInitialized, "POST", setup, "", body)
+	c.reject(409, wire.AlreadyInitialized, "POST", setup, "", body)
 	require.Equal(c.t, false, c.ok(200, "GET", "/auth/mode", "", "")["setup_required"])
 }
 
@@ -175,16 +175,16 @@ func (c *contract) enter(name string) (access, refresh string) {
 
 func (c *contract) walkUsers(admin string) {
 	me := users + "/" + c.ok(200, "GET", "/auth/userinfo", admin, "")["id"].(string)
-	c.reject(409, api.LastAdmin, "PATCH", me, admin, `{"role":"member"}`)
-	c.reject(409, api.LastAdmin, "DELETE", me, admin, "")
+	c.reject(409, wire.LastAdmin, "PATCH", me, admin, `{"role":"member"}`)
+	c.reject(409, wire.LastAdmin, "DELETE", me, admin, "")
 	c.faulty("POST", users, admin, `{}`, userBody("", "member"), userBody("ada lovelace", "member"), userBody(strings.Repeat("a", 65), "member"), userBody("ada", "root"),
 		userBody("ada", ""), userBody("ada", "member", `,"displayName":"\u0007"`), userBody("ada", "member", `,"displayName":"`+strings.Repeat("a", 129)+`"`),
 		`{"username":"ada","password":"`+strings.Repeat("p", 129)+`","role":"member"}`, `{"username":null,"password":null,"role":null}`)
 	ada := users + "/" + c.ok(201, "POST", users, admin, userBody("ada", "admin", `,"displayName":"Ada Lovelace","more":1`))["id"].(string)
 	c.ok(201, "POST", users, admin, userBody("x", "maintainer", `,"displayName":""`))
 	c.ok(201, "POST", users, admin, userBody(strings.Repeat("a", 64), "member", `,"displayName":"`+strings.Repeat("ü", 128)+`"`))
-	c.reject(409, api.NameTaken, "POST", users, admin, userBody("ADA", "member"))
-	c.reject(400, api.InvalidRequest, "POST", users, admin, userBody("nul", "member", `,"displayName":"\u0000"`))
+	c.reject(409, wire.NameTaken, "POST", users, admin, userBody("ADA", "member"))
+	c.reject(400, wire.InvalidRequest, "POST", users, admin, userBody("nul", "member", `,"displayName":"\u0000"`))
 	c.unpaged(users, admin)
 	c.ok(200, "GET", ada, admin, "")
 	for _, body := range []string{
@@ -197,8 +197,8 @@ func (c *contract) walkUsers(admin string) {
 		{"GET", "", ""}, {"PATCH", "", `{}`}, {"DELETE", "", ""}, {"POST", "/reset-password", ""}, {"GET", "/sessions", ""}, {"DELETE", "/sessions", ""},
 		{"GET", "/tokens", ""}, {"DELETE", "/tokens/" + unknownID, ""},
 	} {
-		c.reject(404, api.NotFound, row.method, users+"/"+unknownID+row.path, admin, row.body)
-		c.reject(404, api.NotFound, row.method, users+"/ada"+row.path, admin, row.body)
+		c.reject(404, wire.NotFound, row.method, users+"/"+unknownID+row.path, admin, row.body)
+		c.reject(404, wire.NotFound, row.method, users+"/ada"+row.path, admin, row.body)
 	}
 	c.enter("ada")
 	c.unpaged(ada+"/sessions", admin)
@@ -217,14 +217,14 @@ func (c *contract) invitations(admin string) {
 		return `{"token":"` + token + `","username":"` + name + `","password":"` + password + `"` + more + `}`
 	}
 	c.faulty("POST", "/auth/register", "", `{}`, join("-", ""), join("ivy", `,"display_name":"\t"`), `{"token":"","username":"ivy","password":"`+password+`"}`)
-	c.reject(409, api.NameTaken, "POST", "/auth/register", "", join("ADMIN", ""))
+	c.reject(409, wire.NameTaken, "POST", "/auth/register", "", join("ADMIN", ""))
 	body := c.ok(201, "POST", "/auth/register", "", join("ivy", `,"display_name":""`))
-	c.reject(404, api.InviteInvalid, "POST", "/auth/register", "", join("eve", ""))
-	c.reject(404, api.InviteInvalid, "GET", "/auth/invite/"+token, "", "")
-	c.reject(409, api.Conflict, "DELETE", invites+"/"+ivy["id"].(string), admin, "")
+	c.reject(404, wire.InviteInvalid, "POST", "/auth/register", "", join("eve", ""))
+	c.reject(404, wire.InviteInvalid, "GET", "/auth/invite/"+token, "", "")
+	c.reject(409, wire.Conflict, "DELETE", invites+"/"+ivy["id"].(string), admin, "")
 	c.ok(204, "DELETE", invites+"/"+spare["id"].(string), admin, "")
 	c.ok(204, "DELETE", invites+"/"+spare["id"].(string), admin, "")
-	c.reject(404, api.NotFound, "DELETE", invites+"/"+unknownID, admin, "")
+	c.reject(404, wire.NotFound, "DELETE", invites+"/"+unknownID, admin, "")
 
 	// Her invitations go with her role.
 	c.ok(201, "POST", invites, body["access_token"].(string), `{"role":"admin"}`)
@@ -236,11 +236,11 @@ func (c *contract) signIns(admin string) {
 	const login, refresh, logout, sessions = "/auth/login", "/auth/refresh", "/auth/logout", "/auth/sessions"
 	meg := c.newcomer(admin, "meg", "member")
 	c.faulty("POST", login, "", `{}`, `{"username":"","password":""}`, `{"username":"meg","password":null}`)
-	c.reject(401, api.InvalidCredentials, "POST", login, "", `{"username":"nobody\u0007","password":"wrong"}`)
+	c.reject(401, wire.InvalidCredentials, "POST", login, "", `{"username":"nobody\u0007","password":"wrong"}`)
 	for range 5 {
-		c.reject(401, api.InvalidCredentials, "POST", login, "", `{"username":"meg","password":"wrong"}`)
+		c.reject(401, wire.InvalidCredentials, "POST", login, "", `{"username":"meg","password":"wrong"}`)
 	}
-	c.reject(429, api.RateLimited, "POST", login, "", `{"username":"meg","password":"`+password+`"}`)
+	c.reject(429, wire.RateLimited, "POST", login, "", `{"username":"meg","password":"`+password+`"}`)
 	c.ok(200, "POST", meg+"/reset-password", admin, "") // lifts the lock
 	c.ok(204, "DELETE", meg, admin, "")
 	meg = c.newcomer(admin, "meg", "member")
@@ -255,40 +255,40 @@ func (c *contract) signIns(admin string) {
 			c.ok(204, "DELETE", sessions+"/"+s["id"].(string), access, "")
 		}
 	}
-	c.reject(404, api.NotFound, "DELETE", sessions+"/"+unknownID, access, "")
+	c.reject(404, wire.NotFound, "DELETE", sessions+"/"+unknownID, access, "")
 
 	c.faulty("POST", sessions, access, `{}`, `{"code_challenge":""}`, `{"code_challenge":"`+strings.Repeat("/", 43)+`"}`)
-	c.reject(400, api.InvalidRequest, "POST", sessions, access, `{"code_challenge":1}`)
+	c.reject(400, wire.InvalidRequest, "POST", sessions, access, `{"code_challenge":1}`)
 	code := c.ok(201, "POST", sessions, access, `{"code_challenge":"`+strings.Repeat("A", 43)+`"}`)["authorization_code"].(string)
-	c.reject(401, api.Unauthenticated, "POST", refresh, "", `{"refresh_token":"`+code+`","code_verifier":"unknown"}`)
+	c.reject(401, wire.Unauthenticated, "POST", refresh, "", `{"refresh_token":"`+code+`","code_verifier":"unknown"}`)
 	c.faulty("POST", refresh, "", `{}`, `{"refresh_token":""}`, `{"refresh_token":null}`)
-	c.reject(400, api.InvalidRequest, "POST", refresh, "", `{"refresh_token":1}`)
+	c.reject(400, wire.InvalidRequest, "POST", refresh, "", `{"refresh_token":1}`)
 	give := func(token string) string { return `{"refresh_token":"` + token + `"}` }
-	c.reject(401, api.Unauthenticated, "POST", refresh, "", give("unknown"))
-	c.reject(401, api.TokenRevoked, "POST", refresh, "", give(other))
+	c.reject(401, wire.Unauthenticated, "POST", refresh, "", give("unknown"))
+	c.reject(401, wire.TokenRevoked, "POST", refresh, "", give(other))
 	second := c.ok(200, "POST", refresh, "", give(first))["refresh_token"].(string)
-	c.reject(401, api.RefreshReused, "POST", refresh, "", give(first))
+	c.reject(401, wire.RefreshReused, "POST", refresh, "", give(first))
 	c.wait(11 * time.Second)
-	c.reject(401, api.RefreshReused, "POST", refresh, "", give(first))
-	c.reject(401, api.TokenRevoked, "POST", refresh, "", give(second))
+	c.reject(401, wire.RefreshReused, "POST", refresh, "", give(first))
+	c.reject(401, wire.TokenRevoked, "POST", refresh, "", give(second))
 
 	access, next := c.enter("meg")
 	for range 10 {
 		next = c.ok(200, "POST", refresh, "", give(next))["refresh_token"].(string)
 	}
-	c.reject(429, api.RateLimited, "POST", refresh, "", give(next))
+	c.reject(429, wire.RateLimited, "POST", refresh, "", give(next))
 	c.ok(204, "POST", logout, access, "")
-	c.reject(401, api.TokenRevoked, "POST", logout, access, `{}`)
+	c.reject(401, wire.TokenRevoked, "POST", logout, access, `{}`)
 	_, last := c.enter("meg")
 	c.ok(204, "POST", logout, "", give(last))
-	c.reject(400, api.InvalidRequest, "POST", logout, "", `{"refresh_token":1}`)
+	c.reject(400, wire.InvalidRequest, "POST", logout, "", `{"refresh_token":1}`)
 	c.ok(204, "DELETE", meg, admin, "")
 
 	dan := c.newcomer(admin, "dan", "member")
 	_, kept := c.enter("dan")
 	c.ok(200, "PATCH", dan, admin, `{"status":"disabled"}`)
-	c.reject(403, api.AccountDisabled, "POST", login, "", `{"username":"dan","password":"`+password+`"}`)
-	c.reject(403, api.AccountDisabled, "POST", refresh, "", give(kept))
+	c.reject(403, wire.AccountDisabled, "POST", login, "", `{"username":"dan","password":"`+password+`"}`)
+	c.reject(403, wire.AccountDisabled, "POST", refresh, "", give(kept))
 }
 
 func (c *contract) passwords(admin string) {
@@ -300,16 +300,16 @@ func (c *contract) passwords(admin string) {
 	c.faulty("POST", change, access, `{}`, bodyOf("", "long enough"), bodyOf(password, "short"), bodyOf(password, strings.Repeat("p", 129)))
 	c.ok(204, "POST", change, access, bodyOf(password, "another password"))
 	cli := c.ok(201, "POST", issue, access, `{"name":"ci"}`)["token"].(string)
-	c.reject(403, api.Forbidden, "POST", change, cli, bodyOf("another password", password))
+	c.reject(403, wire.Forbidden, "POST", change, cli, bodyOf("another password", password))
 	for range 5 {
-		c.reject(401, api.InvalidCredentials, "POST", change, access, bodyOf("wrong", password))
+		c.reject(401, wire.InvalidCredentials, "POST", change, access, bodyOf("wrong", password))
 	}
-	c.reject(401, api.TokenRevoked, "POST", change, access, bodyOf("another password", password))
+	c.reject(401, wire.TokenRevoked, "POST", change, access, bodyOf("another password", password))
 	signedIn := c.ok(200, "POST", "/auth/login", "", `{"username":"pat","password":"another password"}`)
 	for range 10 {
-		c.reject(401, api.InvalidCredentials, "POST", "/auth/login", "", `{"username":"pat","password":"wrong","device_token":"`+signedIn["device_token"].(string)+`"}`)
+		c.reject(401, wire.InvalidCredentials, "POST", "/auth/login", "", `{"username":"pat","password":"wrong","device_token":"`+signedIn["device_token"].(string)+`"}`)
 	}
-	c.reject(429, api.RateLimited, "POST", change, signedIn["access_token"].(string), bodyOf("another password", password))
+	c.reject(429, wire.RateLimited, "POST", change, signedIn["access_token"].(string), bodyOf("another password", password))
 	offline, err := c.ResetPassword(c.t.Context(), "pat")
 	require.NoError(c.t, err)
 	c.ok(200, "POST", "/auth/login", "", `{"username":"pat","password":"`+offline+`"}`)
@@ -320,8 +320,8 @@ func (c *contract) cliTokens(admin string) {
 	access, _ := c.enter("mia")
 	c.faulty("POST", issue, access, `{}`, `{"name":" "}`, `{"name":"a\nb"}`, `{"name":"`+strings.Repeat("n", 101)+`"}`, `{"name":"ci","expiresInDays":0}`,
 		`{"name":"ci","expiresInDays":366}`)
-	c.reject(400, api.InvalidRequest, "POST", issue, access, `{"name":"ci","expiresInDays":1.5}`)
-	c.reject(400, api.InvalidRequest, "POST", issue, access, `{"name":"ci","expiresInDays":"1"}`)
+	c.reject(400, wire.InvalidRequest, "POST", issue, access, `{"name":"ci","expiresInDays":1.5}`)
+	c.reject(400, wire.InvalidRequest, "POST", issue, access, `{"name":"ci","expiresInDays":"1"}`)
 	var made []map[string]any
 	for _, body := range []string{
 		`{"name":" ci "}`, `{"name":"ci","expiresInDays":null}`, `{"name":"` + strings.Repeat("n", 100) + `","expiresInDays":365}`, `{"name":"ci","expiresInDays":1}`,
@@ -333,7 +333,7 @@ func (c *contract) cliTokens(admin string) {
 	c.unpaged(mia+"/tokens", admin)
 	c.ok(204, "DELETE", tokens+"/"+made[1]["id"].(string), access, "")
 	c.ok(204, "DELETE", mia+"/tokens/"+made[2]["id"].(string), admin, "")
-	c.reject(404, api.NotFound, "DELETE", tokens+"/"+made[1]["id"].(string), access, "")
+	c.reject(404, wire.NotFound, "DELETE", tokens+"/"+made[1]["id"].(string), access, "")
 	c.ok(204, "POST", "/auth/logout", made[0]["token"].(string), "")
 }
 
@@ -343,9 +343,9 @@ func (c *contract) expiry(admin string) {
 	cli := c.ok(201, "POST", issue, admin, `{"name":"ci","expiresInDays":1}`)["token"].(string)
 	invite := c.ok(201, "POST", invites, admin, `{"role":"member"}`)["token"].(string)
 	c.wait(15 * 24 * time.Hour)
-	c.reject(401, api.TokenExpired, "POST", "/auth/refresh", "", `{"refresh_token":"`+refresh+`"}`)
-	c.reject(401, api.TokenExpired, "GET", "/auth/userinfo", cli, "")
-	c.reject(404, api.InviteInvalid, "GET", "/auth/invite/"+invite, "", "")
+	c.reject(401, wire.TokenExpired, "POST", "/auth/refresh", "", `{"refresh_token":"`+refresh+`"}`)
+	c.reject(401, wire.TokenExpired, "GET", "/auth/userinfo", cli, "")
+	c.reject(404, wire.InviteInvalid, "GET", "/auth/invite/"+invite, "", "")
 	admin, _ = c.enter("admin")
 	require.Equal(c.t, "expired", c.ok(200, "GET", invites, admin, "")["items"].([]any)[0].(map[string]any)["status"])
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -54,14 +54,14 @@ func TestTheNameOfADeletedOrganization(t *testing.T) {
 		t.Helper()
 		for _, token := range []string{o.admin, cli} {
 			for _, path := range []string{"/auth/userinfo", providers, agents, deployment, "/api/v1/providers/runtime-config"} {
-				o.send("GET", path, token, "").wantError(401, string(api.TokenRevoked))
+				o.send("GET", path, token, "").wantError(401, string(wire.TokenRevoked))
 			}
 		}
 		require.NotEqual(t, http.StatusOK, o.send("GET", proxied, "", "", "x-api-key", key).status)
 	}
 	gone()
 
-	register("acme", next.URL, "").wantError(409, string(api.Conflict))
+	register("acme", next.URL, "").wantError(409, string(wire.Conflict))
 	gone()
 	require.Equal(t, http.StatusCreated, register("acme", next.URL, `,"adopt":true`).status)
 	eve := s.signIn(next, "acme", "ada")
@@ -79,7 +79,7 @@ func TestTheNameOfADeletedOrganization(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "admin", o.send("GET", "/auth/userinfo", token, "").want(200)["role"])
 	_, err = s.AdminToken(t.Context(), "beta/ada")
-	require.ErrorIs(t, err, api.NotFound)
+	require.ErrorIs(t, err, wire.NotFound)
 }
 
 // A registration is not data. The first login of a user is.
@@ -99,7 +99,7 @@ func TestDataOfAnOrganization(t *testing.T) {
 	require.Equal(t, http.StatusCreated, register("acme", one.URL).status)
 	require.Equal(t, http.StatusOK, register("acme", two.URL).status)
 	s.signIn(two, "acme", "ada")
-	register("acme", one.URL).wantError(409, string(api.Conflict))
+	register("acme", one.URL).wantError(409, string(wire.Conflict))
 }
 
 // The answers of an organization end when its client is deleted, in the hub of the request and in

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/pgtest"
@@ -40,7 +40,7 @@ func TestUnavailableErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := hub.Translate(row.err)
-			require.Equal(t, row.unavailable, e != nil && e.Code == api.Unavailable)
+			require.Equal(t, row.unavailable, e != nil && e.Code == wire.Unavailable)
 		})
 	}
 }

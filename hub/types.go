@@ -12,9 +12,6 @@ import (
 // Caller is the user of a request, see [Config.Authenticate].
 type Caller = api.Caller
 
-// ErrUnauthenticated is an error of [Config.Authenticate]: the response is 401.
-var ErrUnauthenticated error = api.Unauthenticated
-
 // IdentityProvider is the client of external mode for the organization "default", and its keys.
 type IdentityProvider = external.GlobalClient
 

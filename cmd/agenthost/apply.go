@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -77,7 +78,7 @@ knowledge must exist in the hub.`,
 			}
 			for _, file := range files {
 				before, err := c.Agents.Get(ctx, file.name)
-				if err != nil && !errors.Is(err, client.NotFound) {
+				if err != nil && !errors.Is(err, wire.NotFound) {
 					return err
 				}
 				agent, err := c.Agents.Import(ctx, file.text, true)
@@ -123,7 +124,7 @@ not have gets its default; who may use the agent remains. The exit code is 8 if 
 			different := false
 			for _, file := range files {
 				stored, err := c.Agents.Export(ctx, file.name)
-				if err != nil && !errors.Is(err, client.NotFound) {
+				if err != nil && !errors.Is(err, wire.NotFound) {
 					return err
 				}
 				former, err := settings(stored)

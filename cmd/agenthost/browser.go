@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -99,7 +100,7 @@ func (b *browserLogin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Connection", "close")
 	fmt.Fprintf(w, "<!DOCTYPE html><html lang=\"en\"><title>%s</title><h1>%s</h1><p>%s</p></html>\n", title, title, html.EscapeString(text))
-	if errors.Is(err, client.Unauthenticated) {
+	if errors.Is(err, wire.Unauthenticated) {
 		return // the code is of another sign-in
 	}
 	select {

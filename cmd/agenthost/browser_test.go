@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
-	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 var loginPage = regexp.MustCompile(`(http://\S+)/console/cli/(\d+)/(\S{43})\n`)
@@ -50,7 +50,7 @@ func TestLoginWithABrowser(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, status)
 	}
 	_, err = page.Auth.Redeem(t.Context(), code.Code, "another verifier")
-	require.ErrorIs(t, err, client.Unauthenticated)
+	require.ErrorIs(t, err, wire.Unauthenticated)
 	status, text := redirect(port, "?code="+code.Code+"&state="+challenge)
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, text, "Signed in")

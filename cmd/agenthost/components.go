@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 var (
@@ -99,7 +100,7 @@ agenthost %s get prints. A version in the file must be the stored one, so that n
 				}
 				state := "created"
 				_, err := of(c).Create(ctx, req)
-				if errors.Is(err, client.NameTaken) {
+				if errors.Is(err, wire.NameTaken) {
 					state = "changed"
 					_, err = of(c).Update(ctx, name, int64(version), req)
 				}

@@ -8,6 +8,7 @@ import (
 	"net"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const demoAgent = "demo"
@@ -34,7 +35,7 @@ func (d *dev) deployDemo(ctx context.Context) error {
 	model = cmp.Or(d.model, model)
 	agent, err := d.client.Agents.Get(ctx, demoAgent)
 	switch {
-	case errors.Is(err, client.NotFound):
+	case errors.Is(err, wire.NotFound):
 		_, err = d.client.Agents.Create(ctx, client.AgentRequest{
 			Name: demoAgent, Title: "Demo", Description: "The agent of agenthost dev.", ProviderID: provider, Model: model,
 			SystemPrompt: "You are a helpful assistant.", Tools: []string{"Read", "Glob", "Grep", "TodoWrite"},

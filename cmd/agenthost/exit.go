@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Exit codes. exitCodes explains them.
@@ -73,7 +73,7 @@ var (
 
 // exitCode returns the exit code of an error.
 func exitCode(err error) int {
-	fault, rejected := errors.AsType[*client.Error](err)
+	fault, rejected := errors.AsType[*wire.Error](err)
 	_, network := errors.AsType[*url.Error](err)
 	switch {
 	case err == nil:
@@ -121,13 +121,13 @@ func exitStatus(status int) int {
 // explain returns the text of an error with what to do.
 func explain(err error) string {
 	text := err.Error()
-	fault, ok := errors.AsType[*client.Error](err)
+	fault, ok := errors.AsType[*wire.Error](err)
 	if ok {
-		for _, field := range slices.Sorted(maps.Keys(fault.Fields)) {
-			text += "\n  " + field + ": " + fault.Fields[field]
+		for _, field := range slices.Sorted(maps.Keys(fault.Data.Fields)) {
+			text += "\n  " + field + ": " + fault.Data.Fields[field]
 		}
-		if len(fault.Agents) > 0 {
-			text += "\n  used by: " + strings.Join(fault.Agents, ", ")
+		if len(fault.Data.Agents) > 0 {
+			text += "\n  used by: " + strings.Join(fault.Data.Agents, ", ")
 		}
 	}
 	if fault != nil && fault.Status >= http.StatusInternalServerError && fault.RequestID != "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -158,7 +159,7 @@ func (d *dev) deployOne(ctx context.Context, a *agent.Agent, skills []string) er
 		req.Tools = append(req.Tools, "Skill")
 	}
 	stored, err := d.client.Agents.Get(ctx, a.ID)
-	if errors.Is(err, client.NotFound) {
+	if errors.Is(err, wire.NotFound) {
 		_, err = d.client.Agents.Create(ctx, req)
 	} else if err == nil {
 		_, err = d.client.Agents.Update(ctx, a.ID, stored.Version, req)
@@ -245,7 +246,7 @@ func (d *dev) uploadSkills(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		skill, err := d.client.Skills.Create(ctx, upload)
-		if errors.Is(err, client.NameTaken) {
+		if errors.Is(err, wire.NameTaken) {
 			skill, err = d.client.Skills.Replace(ctx, filepath.Base(dir), 0, upload)
 		}
 		closeFile()
@@ -275,7 +276,7 @@ func (d *dev) uploadServer(ctx context.Context, name string, server agent.MCPSer
 	req.Name = name
 	req.Env, req.Headers = plainValues(server.Env), plainValues(server.Headers) // the encoding of a secret escapes ${
 	_, err := d.client.MCPs.Create(ctx, req)
-	if errors.Is(err, client.NameTaken) {
+	if errors.Is(err, wire.NameTaken) {
 		_, err = d.client.MCPs.Update(ctx, name, 0, req)
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // login has the flags of agenthost login.
@@ -185,7 +186,7 @@ func (a *app) logoutCommand() *cobra.Command {
 				return err
 			}
 			ended := c.Auth.Logout(cmd.Context())
-			if errors.Is(ended, client.Unauthenticated) || errors.Is(ended, client.TokenExpired) || errors.Is(ended, client.TokenRevoked) {
+			if errors.Is(ended, wire.Unauthenticated) || errors.Is(ended, wire.TokenExpired) || errors.Is(ended, wire.TokenRevoked) {
 				ended = nil
 			}
 			err = a.changeHubs(cmd.Context(), func(known *hubs) error {

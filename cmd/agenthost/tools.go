@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
@@ -125,7 +126,7 @@ func (a *app) uploadTool(ctx context.Context, c *client.Client, file client.Uplo
 	if err != nil {
 		return client.Tool{}, fmt.Errorf("%w: %s: %w", errRejected, file.FileName, err)
 	}
-	if _, err := c.Tools.Get(ctx, name); errors.Is(err, client.NotFound) {
+	if _, err := c.Tools.Get(ctx, name); errors.Is(err, wire.NotFound) {
 		return c.Tools.Create(ctx, file)
 	} else if err != nil {
 		return client.Tool{}, err

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/client"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/hub/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 func TestNewRejectsAddresses(t *testing.T) {
@@ -59,13 +60,13 @@ func TestListReadsAllPages(t *testing.T) {
 func TestErrorsHaveTheCodeOfTheHub(t *testing.T) {
 	c, url := started(t)
 	_, err := c.Agents.Create(t.Context(), client.AgentRequest{Name: "Not a name", ProviderID: "nothing"})
-	require.ErrorIs(t, err, client.ValidationFailed)
-	fault, ok := errors.AsType[*client.Error](err)
+	require.ErrorIs(t, err, wire.ValidationFailed)
+	fault, ok := errors.AsType[*wire.Error](err)
 	require.True(t, ok)
 	require.Equal(t, http.StatusBadRequest, fault.Status)
-	require.Contains(t, fault.Fields, "name")
+	require.Contains(t, fault.Data.Fields, "name")
 	require.NotEmpty(t, fault.RequestID)
-	require.Contains(t, err.Error(), "hub responded with 400: ")
+	require.Contains(t, err.Error(), "validation_failed: ")
 
 	agent, err := c.Agents.Create(t.Context(), client.AgentRequest{Name: "helper", ProviderID: "demo", Model: "demo"})
 	require.NoError(t, err)
@@ -74,14 +75,14 @@ func TestErrorsHaveTheCodeOfTheHub(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Helper", changed.Title)
 	_, err = c.Agents.Update(t.Context(), "helper", agent.Version, update)
-	require.ErrorIs(t, err, client.PreconditionFailed)
+	require.ErrorIs(t, err, wire.PreconditionFailed)
 
 	for _, name := range []string{"", ".", "..", "a/b"} {
 		_, err = c.Agents.Get(t.Context(), name)
 		require.Error(t, err, name)
 	}
 	_, err = open(t, client.Config{BaseURL: url, Token: "cli_no"}).Auth.UserInfo(t.Context())
-	require.ErrorIs(t, err, client.Unauthenticated)
+	require.ErrorIs(t, err, wire.Unauthenticated)
 }
 
 func TestAuditExportAndVerify(t *testing.T) {
@@ -122,7 +123,7 @@ func TestCredentialsAreRenewed(t *testing.T) {
 	require.NoError(t, second.Auth.Logout(t.Context()))
 	require.Equal(t, client.Credentials{DeviceToken: second.Credentials().DeviceToken}, second.Credentials())
 	_, err := second.Auth.UserInfo(t.Context())
-	require.ErrorIs(t, err, client.Unauthenticated)
+	require.ErrorIs(t, err, wire.Unauthenticated)
 }
 
 // A call whose context ends does not wait for the renewal of another one.
@@ -134,7 +135,7 @@ func TestARenewalIsNotWaitedForLongerThanTheContext(t *testing.T) {
 		Renew: func(context.Context, client.Credentials, client.Refresh) (client.Credentials, error) {
 			close(renewing)
 			<-finish
-			return client.Credentials{}, client.TokenRevoked
+			return client.Credentials{}, wire.TokenRevoked
 		},
 	})
 	first := make(chan error, 1)
@@ -144,7 +145,7 @@ func TestARenewalIsNotWaitedForLongerThanTheContext(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, c.Auth.EndSession(ctx, uuid), context.Canceled)
 	close(finish)
-	require.ErrorIs(t, <-first, client.TokenRevoked)
+	require.ErrorIs(t, <-first, wire.TokenRevoked)
 }
 
 // A token that the hub no longer accepts is renewed although the clock of the client is late.
@@ -231,7 +232,7 @@ func TestAnswersThatFail(t *testing.T) {
 		_, _ = io.WriteString(w, answers[strings.Split(r.URL.Path, "/")[4]])
 	})
 	c := open(t, client.Config{BaseURL: url})
-	send := func(agent string) (events []wire.Payload, err error) {
+	send := func(agent string) (events []runtimewire.Payload, err error) {
 		for event, err := range c.Chats.Send(t.Context(), agent, "s", client.SendRequest{Message: "m"}) {
 			if err != nil {
 				return events, err
@@ -246,7 +247,7 @@ func TestAnswersThatFail(t *testing.T) {
 	events, err = send("unknown")
 	require.NoError(t, err)
 	require.Len(t, events, 4)
-	require.IsType(t, &wire.Done{}, events[3])
+	require.IsType(t, &runtimewire.Done{}, events[3])
 	for _, agent := range []string{"malformed", "large"} {
 		_, err = send(agent)
 		require.ErrorContains(t, err, "read events of answer", agent)

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/client"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/hub/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // An agent of the demo model, which needs no key, is created, deployed and called.
@@ -52,14 +53,14 @@ func Example() {
 			panic(err)
 		}
 		switch event := event.(type) {
-		case *wire.PartialMessage:
+		case *runtimewire.PartialMessage:
 			fmt.Print(event.Partial.Text)
 		case *client.Saved:
 			fmt.Printf("\n%s\n", event.Status)
 		}
 	}
 	_, err = c.Agents.Get(ctx, "nobody")
-	fmt.Println(errors.Is(err, client.NotFound))
+	fmt.Println(errors.Is(err, wire.NotFound))
 	// Output:
 	// ada is admin
 	// This is the demo model: it needs no key and no network, and it only echoes. You wrote: Hello!

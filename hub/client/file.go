@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
@@ -61,7 +62,7 @@ func (c *Client) open(ctx context.Context, path string, offset int64, public boo
 		r.header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 	}
 	res, err := c.do(ctx, r)
-	if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusRequestedRangeNotSatisfiable {
+	if e, ok := errors.AsType[*wire.Error](err); ok && e.Status == http.StatusRequestedRangeNotSatisfiable {
 		return nil, ErrOffset
 	}
 	if err != nil {

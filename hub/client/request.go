@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
@@ -232,8 +233,8 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 			return res, err
 		}
 		wait := pause
-		if e, ok := errors.AsType[*Error](err); ok {
-			if !e.temporary() || e.RetryAfter > maxPause {
+		if e, ok := errors.AsType[*wire.Error](err); ok {
+			if !temporary(e) || e.RetryAfter > maxPause {
 				return nil, err
 			}
 			wait = max(wait, e.RetryAfter)
@@ -263,7 +264,7 @@ func (c *Client) authorized(ctx context.Context, r request) (*http.Response, err
 		return nil, err
 	}
 	res, err := c.once(ctx, r, credentials.AccessToken)
-	if errors.Is(err, TokenExpired) && credentials.RefreshToken != "" { // the clocks differ
+	if errors.Is(err, wire.TokenExpired) && credentials.RefreshToken != "" { // the clocks differ
 		if credentials, err = c.renew(ctx, credentials); err != nil {
 			return nil, err
 		}

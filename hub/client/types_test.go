@@ -2,9 +2,7 @@ package client_test
 
 import (
 	"maps"
-	"os"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,20 +41,4 @@ func fieldsOf(t reflect.Type) (names []string) {
 		names = append(names, name)
 	}
 	return names
-}
-
-// The client has every code of the hub.
-func TestCodesAreThoseOfTheHub(t *testing.T) {
-	t.Parallel()
-	declared := regexp.MustCompile(`(?m)^\t(\w+)\s+Code = "(\w+)"`)
-	codes := func(file string) (all [][]string) {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, match := range declared.FindAllStringSubmatch(string(text), -1) {
-			all = append(all, match[1:])
-		}
-		return all
-	}
-	require.NotEmpty(t, codes("errors.go"))
-	require.ElementsMatch(t, codes("../api/errors.go"), codes("errors.go"))
 }

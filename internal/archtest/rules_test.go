@@ -7,7 +7,7 @@ type rule struct{ packages, imports, reason string }
 
 // Sets of packages that several rows share.
 const (
-	concern      = "hub/internal/api internal/db internal/secret hub/internal/store hub/internal/audit sse filesafe rbac auditlog/... internal/..."
+	concern      = "hub/wire hub/internal/api internal/db internal/secret hub/internal/store hub/internal/audit sse filesafe rbac auditlog/... internal/..."
 	formats      = "runtime/agent runtime/wire"
 	telemetryAPI = "go.opentelemetry.io/otel/attribute go.opentelemetry.io/otel/codes go.opentelemetry.io/otel/metric/... " +
 		"go.opentelemetry.io/otel/propagation go.opentelemetry.io/otel/trace/..."
@@ -45,7 +45,7 @@ var arrows = []rule{
 	{"runtime/wire", "internal/...", "both ends of the network share one description"},
 
 	{"hub", concern + " hub/...", "the only place that imports every concern"},
-	{"hub/internal/api", "auditlog rbac internal/...", "the shared code of handlers does not depend on a concern"},
+	{"hub/internal/api", "hub/wire auditlog rbac internal/...", "the shared code of handlers does not depend on a concern"},
 	{"internal/db", "internal/...", "the database layer has no tables: each concern has its own migrations"},
 	{"internal/secret hub/internal/aigc/label", "", "keys and labels do not depend on the hub"},
 	{"hub/internal/store hub/internal/audit", concern, "what every concern receives depends on none"},
@@ -55,7 +55,7 @@ var arrows = []rule{
 	{"hub/blob/...", "hub/blob internal/...", "a store of blobs does not depend on the hub"},
 	{"hub/internal/backup", concern + " hub/blob hub/internal/artifact", "an archive has the database and the files of every concern, whose names it is given"},
 	{"internal/doctor", "internal/...", "a result does not depend on what was checked"},
-	{"hub/internal/settings", "hub/internal/api auditlog runtime/agent internal/domain", "the rules for settings of the runtime do not depend on who stores them"},
+	{"hub/internal/settings", "hub/wire hub/internal/api auditlog runtime/agent internal/domain", "the rules for settings of the runtime do not depend on who stores them"},
 	{"hub/internal/gateway", concern + " hub/internal/usage runtime/wire", "the proxy counts runs, and reads no event"},
 	{"hub/internal/console", concern + " hub/internal/session hub/internal/external", "pages use the API, and only their sessions are their own"},
 	{"hub/gateway/...", "hub/deploy hub/gateway/internal/... internal/...", "a driver of a gateway depends only on deployments and its admin interface"},
@@ -67,7 +67,8 @@ var arrows = []rule{
 	{"hub/internal/deployment", concern + " hub/deploy hub/internal/catalog runtime/client " + formats,
 		"a deployment has an agent of the catalog"},
 	{"hub/internal/usage", concern + " runtime/wire", "the counts of runs do not depend on who runs them"},
-	{"hub/client", "runtime/wire sse internal/...", "a client does not link the server"},
+	{"hub/wire", "rbac runtime/wire internal/...", "the hub and its clients share one description"},
+	{"hub/client", "hub/wire runtime/wire sse internal/...", "a client does not link the server"},
 	{"hub/internal/chat/...", concern + " hub/internal/chat/... hub/internal/deployment hub/internal/aigc hub/internal/usage runtime/client " + formats, "chats are the last consumer of the other concerns"},
 
 	{"internal/...", "internal/...", "shared code depends on no server"},

@@ -18,8 +18,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/hub/blob/blobtest"
 	"github.com/seed93082962/agenthost/hub/blob/s3blob"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
 
@@ -58,9 +58,9 @@ func fails(t *testing.T, d blob.Driver, message string) {
 	for range operations {
 		r := <-results
 		name, err := r.name, r.err
-		failed := (*api.Error)(nil)
+		failed := (*wire.Error)(nil)
 		require.ErrorAs(t, err, &failed, name)
-		require.Equal(t, api.Unavailable, failed.Code, name)
+		require.Equal(t, wire.Unavailable, failed.Code, name)
 		require.Contains(t, failed.Message, message, name)
 		require.Positive(t, failed.RetryAfter)
 		require.NotContains(t, err.Error(), secretKey)
@@ -185,7 +185,7 @@ func TestTheServerIsSlow(t *testing.T) {
 	cfg.Timeout = 300 * time.Millisecond
 	slow := files(t, open(t, cfg))
 	_, err := slow.Put(t.Context(), artifact.Tools, "a.ts", bytes.NewReader(blobtest.Content(10_000)))
-	require.ErrorIs(t, err, api.Unavailable)
+	require.ErrorIs(t, err, wire.Unavailable)
 	direct := files(t, open(t, s.config()))
 	for info, err := range open(t, s.config()).List(t.Context(), "") {
 		require.NoError(t, err)

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -21,19 +21,19 @@ var sealedSecret = store.Sealed{
 func Sealed() []store.Sealed { return []store.Sealed{sealedSecret} }
 
 // scanConfig reads the columns config and updated_at. The configuration is nil if there is none.
-func scanConfig(row db.Scanner) (st *stored, updated api.Time, err error) {
+func scanConfig(row db.Scanner) (st *stored, updated wire.Time, err error) {
 	err = row.Scan(db.JSON{V: &st}, &updated)
 	return st, updated, db.WrapOne("read aigc configuration", err, nil)
 }
 
 // readConfig returns the configuration of the tenant, or nil.
-func readConfig(ctx context.Context, q db.Querier, tenantID string) (*stored, api.Time, error) {
+func readConfig(ctx context.Context, q db.Querier, tenantID string) (*stored, wire.Time, error) {
 	return scanConfig(q.QueryRowContext(ctx, `SELECT config, updated_at FROM aigc_configs WHERE tenant_id = $1`, tenantID))
 }
 
 // lockConfig is readConfig that excludes other changes of the configuration and the keys of the
 // tenant until the transaction ends.
-func lockConfig(ctx context.Context, tx db.Querier, tenantID string) (*stored, api.Time, error) {
+func lockConfig(ctx context.Context, tx db.Querier, tenantID string) (*stored, wire.Time, error) {
 	return scanConfig(tx.QueryRowContext(ctx, `INSERT INTO aigc_configs (tenant_id) VALUES ($1)
 		ON CONFLICT (tenant_id) DO UPDATE SET tenant_id = excluded.tenant_id RETURNING config, updated_at`, tenantID))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/aigc/label"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -24,9 +25,9 @@ const maxListed = 1000
 
 // Key describes a key that signs labels. Its secret is never returned.
 type Key struct {
-	KID       string   `json:"kid"`
-	Status    string   `json:"status"`
-	CreatedAt api.Time `json:"createdAt"`
+	KID       string    `json:"kid"`
+	Status    string    `json:"status"`
+	CreatedAt wire.Time `json:"createdAt"`
 }
 
 // activeKey returns the id of the active key, or "".
@@ -42,7 +43,7 @@ func activeKey(keys []Key) string {
 // addKey creates the active key of the locked tenant, none of whose keys is active.
 func (s *Service) addKey(ctx context.Context, tx *store.Tx) (Key, error) {
 	tenantID := tx.Caller.TenantID
-	k := Key{KID: ids.New(), Status: KeyActive, CreatedAt: api.Time(tx.Now)}
+	k := Key{KID: ids.New(), Status: KeyActive, CreatedAt: wire.Time{Time: tx.Now}}
 	plain := make([]byte, label.MinSecret)
 	_, _ = rand.Read(plain) // it never fails
 	return k, insertKey(ctx, tx, tenantID, k.KID, s.store.Keyring.Seal(plain, sealedSecret.Place(k.KID, tenantID)), tx.Now)
@@ -59,9 +60,9 @@ func (s *Service) open(tenantID, kid string, sealed []byte) (label.Key, error) {
 
 // Rotation is the result of RotateKey.
 type Rotation struct {
-	KID         string   `json:"kid"`
-	PreviousKID string   `json:"previousKid"`
-	RotatedAt   api.Time `json:"rotatedAt"`
+	KID         string    `json:"kid"`
+	PreviousKID string    `json:"previousKid"`
+	RotatedAt   wire.Time `json:"rotatedAt"`
 }
 
 type rotateDetail struct {
@@ -70,7 +71,7 @@ type rotateDetail struct {
 }
 
 // RotateKey replaces the active key of the tenant, which is deleted if it signed nothing. It fails
-// with api.NotFound without a configuration, and with api.Conflict if signing was never enabled.
+// with wire.NotFound without a configuration, and with wire.Conflict if signing was never enabled.
 func (s *Service) RotateKey(ctx context.Context, caller api.Caller) (Rotation, error) {
 	var done Rotation
 	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {
@@ -79,14 +80,14 @@ func (s *Service) RotateKey(ctx context.Context, caller api.Caller) (Rotation, e
 			return err
 		}
 		if st == nil {
-			return api.NotFound.New("Labels are not configured.")
+			return wire.NotFound.New("Labels are not configured.")
 		}
 		previous, err := retireKey(ctx, tx, caller.TenantID, tx.Now)
 		if err != nil {
 			return err
 		}
 		if previous == "" {
-			return api.Conflict.New("There is no key: enable signing first.")
+			return wire.Conflict.New("There is no key: enable signing first.")
 		}
 		k, err := s.addKey(ctx, tx)
 		if err != nil {

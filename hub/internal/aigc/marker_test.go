@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
 	"github.com/seed93082962/agenthost/hub/internal/aigc/label"
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
 
@@ -56,7 +56,7 @@ func TestAnswersAreLabeled(t *testing.T) {
 			require.Equal(t, []any{false, reason}, []any{v["valid"], v["reason"]})
 		}
 		for _, body := range []any{object{}, object{"aigc": 1}, object{"aigc": nil}, object{"title": first.Label}} {
-			s.acme.Post(verify, body).Error(http.StatusBadRequest, api.ValidationFailed)
+			s.acme.Post(verify, body).Error(http.StatusBadRequest, wire.ValidationFailed)
 		}
 
 		signed, err := json.Marshal(first.Label)
@@ -70,7 +70,7 @@ func TestAnswersAreLabeled(t *testing.T) {
 		}
 
 		for _, body := range []string{`{"Label":"3",` + string(signed[1:]), `{"\u004cabel":"3",` + string(signed[1:])} {
-			s.acme.Post(verify, json.RawMessage(body)).Error(http.StatusBadRequest, api.InvalidRequest)
+			s.acme.Post(verify, json.RawMessage(body)).Error(http.StatusBadRequest, wire.InvalidRequest)
 		}
 
 		s.acme.Put(config, valid(object{"signing": object{"enabled": false}})).Want(http.StatusOK)
@@ -165,9 +165,9 @@ func TestKeysAreBoundToTheirTenant(t *testing.T) {
 
 func TestRotationNeedsSigning(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
-		s.acme.Post(rotate, nil).Error(http.StatusNotFound, api.NotFound)
+		s.acme.Post(rotate, nil).Error(http.StatusNotFound, wire.NotFound)
 		s.acme.Put(config, valid(object{"signing": nil})).Want(http.StatusOK)
-		s.acme.Post(rotate, nil).Error(http.StatusConflict, api.Conflict)
+		s.acme.Post(rotate, nil).Error(http.StatusConflict, wire.Conflict)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/aigc/label"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -62,8 +63,8 @@ type stored struct {
 // Settings is the configuration of a tenant.
 type Settings struct {
 	Labeling
-	Signing   Signing  `json:"signing"`
-	UpdatedAt api.Time `json:"updatedAt"`
+	Signing   Signing   `json:"signing"`
+	UpdatedAt wire.Time `json:"updatedAt"`
 }
 
 // Signing describes the signatures of labels.
@@ -74,7 +75,7 @@ type Signing struct {
 	Keys      []Key  `json:"keys"`                // the active one, then the newest, at most 1,000
 }
 
-func (st stored) view(keys []Key, updated api.Time) Settings {
+func (st stored) view(keys []Key, updated wire.Time) Settings {
 	signing := Signing{Enabled: st.Signed, Algorithm: Algorithm, ActiveKID: activeKey(keys), Keys: append([]Key{}, keys...)}
 	return Settings{Labeling: st.Labeling, Signing: signing, UpdatedAt: updated}
 }
@@ -203,7 +204,7 @@ func (s *Service) SetSettings(ctx context.Context, caller api.Caller, in Input) 
 		if current != nil && detail == (updateDetail{}) {
 			return store.ErrUnchanged
 		}
-		view.UpdatedAt = api.Time(tx.Now)
+		view.UpdatedAt = wire.Time{Time: tx.Now}
 		tx.Record(actionUpdateConfig.Record(event(caller, after.CompanyName), detail))
 		return writeConfig(ctx, tx, caller.TenantID, &after, tx.Now)
 	})

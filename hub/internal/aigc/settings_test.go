@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -36,7 +36,7 @@ func TestSettings(t *testing.T) {
 		s.acme.Delete(config).Want(http.StatusNoContent)
 		s.acme.Delete(config).Want(http.StatusNoContent)
 		require.Equal(t, object{"enabled": false}, s.acme.Get(config).Want(http.StatusOK))
-		s.acme.Post(rotate, nil).Error(http.StatusNotFound, api.NotFound)
+		s.acme.Post(rotate, nil).Error(http.StatusNotFound, wire.NotFound)
 		again := s.acme.Put(config, valid(nil)).Want(http.StatusOK)["signing"].(object)
 		require.Len(t, again["keys"], 1, "the former key signed nothing")
 		require.NotEqual(t, kid, again["activeKid"])
@@ -72,7 +72,7 @@ func TestSettingsFaults(t *testing.T) {
 		"a long text":               {object{"explicit": object{"text": "AI 生成" + strings.Repeat("x", 200)}}, "explicit.text"},
 		"another algorithm":         {object{"signing": object{"algorithm": "none"}}, "signing.algorithm"},
 	} {
-		fault := s.acme.Put(config, valid(row.change)).Error(http.StatusBadRequest, api.ValidationFailed)
+		fault := s.acme.Put(config, valid(row.change)).Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.Contains(t, fault["data"].(object)["fields"], row.field, name)
 	}
 	require.Empty(t, s.Audit("acme"))
@@ -85,11 +85,11 @@ func TestMembersDoNotReadSettings(t *testing.T) {
 	t.Parallel()
 	s := open(t, dbtest.SQLite(t))
 	member := s.As("acme", "max", rbac.Member)
-	member.Get(config).Error(http.StatusForbidden, api.Forbidden)
-	member.Put(config, valid(nil)).Error(http.StatusForbidden, api.Forbidden)
-	member.Delete(config).Error(http.StatusForbidden, api.Forbidden)
-	member.Post(rotate, nil).Error(http.StatusForbidden, api.Forbidden)
-	member.Post(verify, object{}).Error(http.StatusForbidden, api.Forbidden)
+	member.Get(config).Error(http.StatusForbidden, wire.Forbidden)
+	member.Put(config, valid(nil)).Error(http.StatusForbidden, wire.Forbidden)
+	member.Delete(config).Error(http.StatusForbidden, wire.Forbidden)
+	member.Post(rotate, nil).Error(http.StatusForbidden, wire.Forbidden)
+	member.Post(verify, object{}).Error(http.StatusForbidden, wire.Forbidden)
 	ctx := t.Context()
 	_, _, err := s.service.Settings(ctx, member.Caller)
 	require.ErrorContains(t, err, "member")

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -27,13 +28,13 @@ func guarded(t testing.TB, change func(*api.Config)) http.Handler {
 		api.Route{Method: "POST", Path: "/write/:id", Group: rbac.AdminWrite, Category: "agent", Handle: who},
 		api.Route{Method: "GET", Path: "/only", Group: rbac.AdminOnly, Category: "user", Handle: who},
 		api.Route{Method: "GET", Path: "/ops", Access: api.Open, NoChallenge: true, Handle: func(http.ResponseWriter, *http.Request) error {
-			return api.Unauthenticated
+			return wire.Unauthenticated
 		}},
 		api.Route{Method: "POST", Path: "/own", Access: api.SignedIn, Category: "token", Handle: func(http.ResponseWriter, *http.Request) error {
-			return api.Forbidden.New("A CLI token cannot do this: sign in.")
+			return wire.Forbidden.New("A CLI token cannot do this: sign in.")
 		}},
 		api.Route{Method: "GET", Path: "/disabled", Access: api.SignedIn, Handle: func(http.ResponseWriter, *http.Request) error {
-			return api.BuiltinReadonly
+			return wire.BuiltinReadonly
 		}},
 	)
 }
@@ -79,7 +80,7 @@ func TestAccess(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			var denied []string
 			h := guarded(t, func(c *api.Config) {
-				c.Denied = func(r *http.Request, route api.Route, caller api.Caller, _ api.Code) error {
+				c.Denied = func(r *http.Request, route api.Route, caller api.Caller, _ wire.Code) error {
 					require.Equal(t, caller, api.CallerOf(r))
 					denied = append(denied, strings.Join([]string{route.Method, route.Path, route.Category, caller.UserName}, " "))
 					return nil
@@ -117,7 +118,7 @@ func TestEveryDenialIsRecorded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := guarded(t, func(c *api.Config) {
-				c.Denied = func(*http.Request, api.Route, api.Caller, api.Code) error { return row.err }
+				c.Denied = func(*http.Request, api.Route, api.Caller, wire.Code) error { return row.err }
 			})
 			w := send(h, "GET", "/only", "", "Authorization", "Bearer member-token")
 			require.Equal(t, row.status, w.Code)
@@ -130,7 +131,7 @@ func TestEveryDenialIsRecorded(t *testing.T) {
 func TestADenialRecordsTheDeniedRole(t *testing.T) {
 	var role rbac.Role
 	h := handler(t, func(c *api.Config) {
-		c.Denied = func(_ *http.Request, _ api.Route, caller api.Caller, _ api.Code) error {
+		c.Denied = func(_ *http.Request, _ api.Route, caller api.Caller, _ wire.Code) error {
 			role = caller.RoleNow
 			return nil
 		}
@@ -143,7 +144,7 @@ func TestADenialRecordsTheDeniedRole(t *testing.T) {
 
 func TestCategoryDefaultsToAuth(t *testing.T) {
 	h := guarded(t, func(c *api.Config) {
-		c.Denied = func(_ *http.Request, route api.Route, _ api.Caller, _ api.Code) error {
+		c.Denied = func(_ *http.Request, route api.Route, _ api.Caller, _ wire.Code) error {
 			require.Equal(t, "auth", route.Category)
 			return nil
 		}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -34,18 +35,18 @@ var users = map[string]api.Caller{
 func authenticate(r *http.Request) (api.Caller, error) {
 	switch token := api.Bearer(r); token {
 	case "disabled-token":
-		return api.Caller{}, api.AccountDisabled.Of(api.Caller{UserID: "u6", UserName: "meg", TenantID: "t1", RoleNow: rbac.Member})
+		return api.Caller{}, api.Denied(api.Caller{UserID: "u6", UserName: "meg", TenantID: "t1", RoleNow: rbac.Member}, wire.AccountDisabled)
 	case "expired-token":
-		return api.Caller{}, api.TokenExpired
+		return api.Caller{}, wire.TokenExpired
 	case "revoked-token":
-		return api.Caller{}, api.TokenRevoked
+		return api.Caller{}, wire.TokenRevoked
 	case "database-token":
 		return api.Caller{}, errDatabase
 	default:
 		if caller, ok := users[token]; ok {
 			return caller, nil
 		}
-		return api.Caller{}, api.Unauthenticated
+		return api.Caller{}, wire.Unauthenticated
 	}
 }
 

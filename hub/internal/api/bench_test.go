@@ -13,6 +13,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -49,7 +50,7 @@ func observed(b *testing.B, change func(*api.Config)) http.Handler {
 		c.CORSOrigins = []string{"https://console.example.com"}
 	}, append([]api.Route{{Method: "GET", Path: "/users/:id", Group: rbac.AdminOnly, Handle: func(w http.ResponseWriter, r *http.Request) error {
 		if r.PathValue("id") == "" {
-			return api.NotFound
+			return wire.NotFound
 		}
 		return api.Encode(w, http.StatusOK, benchAnswer)
 	}}}, crossing...)...)

@@ -53,6 +53,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -75,11 +76,11 @@ type Config struct {
 	// of the route or by its handler, or with the code of an error made by [Code.Of]. It runs
 	// before the response is written. If it fails, its error is the response instead of the 403.
 	// Defaults to none.
-	Denied func(*http.Request, Route, Caller, Code) error
+	Denied func(*http.Request, Route, Caller, wire.Code) error
 
 	// Translate converts errors of other packages, such as an unavailable database. It returns nil
 	// for unknown errors. Defaults to none.
-	Translate func(error) *Error
+	Translate func(error) *wire.Error
 
 	// TrustedProxies are the networks whose X-Forwarded-For is used. Defaults to none.
 	TrustedProxies []netip.Prefix
@@ -110,7 +111,7 @@ type Config struct {
 func New(cfg Config, routes ...Route) (http.Handler, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Translate == nil {
-		cfg.Translate = func(error) *Error { return nil }
+		cfg.Translate = func(error) *wire.Error { return nil }
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // CONTRIBUTING lists the codes of all concerns, also of those that are not built yet.
@@ -33,9 +33,9 @@ func TestContributingListsEveryCodeWithItsStatus(t *testing.T) {
 }
 
 // declaredCodes returns the constants of type Code.
-func declaredCodes(t *testing.T) (codes []api.Code) {
+func declaredCodes(t *testing.T) (codes []wire.Code) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../wire/error.go", nil, parser.SkipObjectResolution)
 	require.NoError(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -45,7 +45,7 @@ func declaredCodes(t *testing.T) (codes []api.Code) {
 		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "Code" && len(spec.Values) == 1 {
 			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
 			require.NoError(t, err)
-			codes = append(codes, api.Code(value))
+			codes = append(codes, wire.Code(value))
 		}
 		return true
 	})

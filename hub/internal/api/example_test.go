@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -28,7 +29,7 @@ func ExampleNew() {
 	}
 	show := func(w http.ResponseWriter, r *http.Request) error {
 		if r.PathValue("name") != "intro" {
-			return api.NotFound.New("No scene has this name: see /scenes for those that there are.")
+			return wire.NotFound.New("No scene has this name: see /scenes for those that there are.")
 		}
 		return api.Encode(w, http.StatusOK, scene{"intro"})
 	}
@@ -36,7 +37,7 @@ func ExampleNew() {
 	handler, err := api.New(api.Config{
 		Authenticate: func(r *http.Request) (api.Caller, error) {
 			if api.Bearer(r) != "let-me-in" {
-				return api.Caller{}, api.Unauthenticated
+				return api.Caller{}, wire.Unauthenticated
 			}
 			return api.Caller{UserID: "1", TenantID: "default", RoleNow: rbac.Maintainer}, nil
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 var (
@@ -21,15 +22,15 @@ var (
 	errSecret   = errors.New("open /etc/shadow: hunter2")
 )
 
-func translate(err error) *api.Error {
+func translate(err error) *wire.Error {
 	if errors.Is(err, errDatabase) {
-		return &api.Error{Code: api.Unavailable, RetryAfter: 1500 * time.Millisecond}
+		return &wire.Error{Code: wire.Unavailable, RetryAfter: 1500 * time.Millisecond}
 	}
 	return nil
 }
 
 // Every code of the contract, with its status.
-var codes = map[api.Code]int{
+var codes = map[wire.Code]int{
 	"invalid_request": 400, "validation_failed": 400,
 	"unauthenticated": 401, "token_expired": 401, "token_revoked": 401, "invalid_credentials": 401, "refresh_reused": 401,
 	"forbidden": 403, "account_disabled": 403, "builtin_readonly": 403,
@@ -42,7 +43,7 @@ var codes = map[api.Code]int{
 }
 
 func TestCodes(t *testing.T) {
-	messages := map[string]api.Code{}
+	messages := map[string]wire.Code{}
 	for code, status := range codes {
 		t.Run(string(code), func(t *testing.T) {
 			w := send(handler(t, nil, failing(fmt.Errorf("do it: %w", code))), "GET", "/", "")
@@ -56,10 +57,10 @@ func TestCodes(t *testing.T) {
 			require.Equal(t, status == 429 || status == 503, w.Header().Get("Retry-After") == "1")
 			require.Equal(t, status, code.Status())
 
-			err := error(&api.Error{Code: code, Message: "Because.", Cause: errSecret})
+			err := error(&wire.Error{Code: code, Message: "Because.", Cause: errSecret})
 			require.ErrorIs(t, err, code)
 			require.ErrorIs(t, err, errSecret)
-			require.NotErrorIs(t, err, api.Code("other"))
+			require.NotErrorIs(t, err, wire.Code("other"))
 			w = send(handler(t, nil, failing(err)), "GET", "/", "")
 			require.Equal(t, "Because.", faultOf(t, w).Message)
 			require.NotContains(t, w.Body.String(), "hunter2")
@@ -71,21 +72,20 @@ func TestErrors(t *testing.T) {
 	for name, row := range map[string]struct {
 		err    error
 		status int
-		code   api.Code
+		code   wire.Code
 		data   map[string]any
 		header http.Header
 	}{
-		"any other error":          {errSecret, 500, api.InternalError, nil, nil},
-		"a code that is none":      {api.Code("oops"), 500, "oops", nil, nil},
-		"of the database":          {fmt.Errorf("read user: %w", errDatabase), 503, api.Unavailable, nil, http.Header{"Retry-After": {"2"}}},
-		"with data":                {&api.Error{Code: api.ToolInUse, Data: map[string]any{"agents": []string{"a"}}}, 409, api.ToolInUse, map[string]any{"agents": []any{"a"}}, nil},
-		"with what is no JSON":     {&api.Error{Code: api.ToolInUse, Data: make(chan int)}, 409, api.ToolInUse, nil, nil},
-		"fields":                   {api.Fields{"name": "must not be empty"}, 400, api.ValidationFailed, map[string]any{"fields": map[string]any{"name": "must not be empty"}}, nil},
-		"a while":                  {&api.Error{Code: api.RateLimited, RetryAfter: 15 * time.Minute}, 429, api.RateLimited, nil, http.Header{"Retry-After": {"900"}}},
-		"a moment":                 {&api.Error{Code: api.RateLimited, RetryAfter: 1}, 429, api.RateLimited, nil, http.Header{"Retry-After": {"1"}}},
-		"a status of its own":      {&api.Error{Code: api.UpstreamFailed, Status: 504}, 504, api.UpstreamFailed, nil, nil},
-		"a canceled query":         {fmt.Errorf("read: %w", context.Canceled), 500, api.InternalError, nil, nil}, // of a client that is there
-		"a body that is too large": {&http.MaxBytesError{Limit: 3}, 413, api.PayloadTooLarge, nil, nil},
+		"any other error":          {errSecret, 500, wire.InternalError, nil, nil},
+		"a code that is none":      {wire.Code("oops"), 500, "oops", nil, nil},
+		"of the database":          {fmt.Errorf("read user: %w", errDatabase), 503, wire.Unavailable, nil, http.Header{"Retry-After": {"2"}}},
+		"with data":                {&wire.Error{Code: wire.ToolInUse, Data: wire.ErrorData{Agents: []string{"a"}}}, 409, wire.ToolInUse, map[string]any{"agents": []any{"a"}}, nil},
+		"fields":                   {api.Fields{"name": "must not be empty"}, 400, wire.ValidationFailed, map[string]any{"fields": map[string]any{"name": "must not be empty"}}, nil},
+		"a while":                  {&wire.Error{Code: wire.RateLimited, RetryAfter: 15 * time.Minute}, 429, wire.RateLimited, nil, http.Header{"Retry-After": {"900"}}},
+		"a moment":                 {&wire.Error{Code: wire.RateLimited, RetryAfter: 1}, 429, wire.RateLimited, nil, http.Header{"Retry-After": {"1"}}},
+		"a status of its own":      {&wire.Error{Code: wire.UpstreamFailed, Status: 504}, 504, wire.UpstreamFailed, nil, nil},
+		"a canceled query":         {fmt.Errorf("read: %w", context.Canceled), 500, wire.InternalError, nil, nil}, // of a client that is there
+		"a body that is too large": {&http.MaxBytesError{Limit: 3}, 413, wire.PayloadTooLarge, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := send(handler(t, nil, failing(row.err)), "GET", "/", "")
@@ -113,7 +113,7 @@ func TestLogOfErrors(t *testing.T) {
 		"a database": {func(http.ResponseWriter, *http.Request) error { return errDatabase }, "10.0.0.9", 1, "WARN"},
 		"a panic":    {func(http.ResponseWriter, *http.Request) error { panic(errSecret) }, "hunter2", 1, "ERROR"},
 		"a refusal": {func(http.ResponseWriter, *http.Request) error {
-			return &api.Error{Code: api.Conflict, Cause: errSecret}
+			return &wire.Error{Code: wire.Conflict, Cause: errSecret}
 		}, "hunter2", 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestAnErrorRemovesHeadersOfThePreparedResponse(t *testing.T) {
 		h.Set("Content-Type", "application/zip")
 		h.Set("Content-Disposition", "attachment")
 		h.Set("Content-Length", "7")
-		return api.NotFound
+		return wire.NotFound
 	})), "GET", "/", "")
 	faultOf(t, w)
 	for _, name := range []string{"Etag", "Content-Encoding", "Content-Disposition"} {
@@ -180,7 +180,7 @@ func TestAnErrorRemovesHeadersOfThePreparedResponse(t *testing.T) {
 
 func TestFail(t *testing.T) {
 	h := handler(t, nil, routeWith("GET", "/", func(w http.ResponseWriter, r *http.Request) error {
-		api.Fail(w, r, api.Conflict)
+		api.Fail(w, r, wire.Conflict)
 		return nil
 	}))
 	require.Equal(t, "conflict", faultOf(t, send(h, "GET", "/", "")).Code)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestLineAndText(t *testing.T) {
@@ -94,6 +95,6 @@ func TestFieldsAreAnError(t *testing.T) {
 	faults.Add("a", "must not be empty")
 	faults.Add("a", "must be something else")
 	require.EqualError(t, faults.Err(), "validation_failed: a must not be empty: b must be one of x, y")
-	require.ErrorIs(t, faults.Err(), api.ValidationFailed)
-	require.NotErrorIs(t, faults.Err(), api.InvalidRequest)
+	require.ErrorIs(t, faults.Err(), wire.ValidationFailed)
+	require.NotErrorIs(t, faults.Err(), wire.InvalidRequest)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 type thing struct {
@@ -22,7 +23,7 @@ func TestHandlersOfResults(t *testing.T) {
 	t.Parallel()
 	find := func(r *http.Request) (thing, error) {
 		if r.PathValue("name") == "none" {
-			return thing{}, api.NotFound
+			return thing{}, wire.NotFound
 		}
 		if r.PathValue("name") == "builtin" {
 			return thing{Name: "builtin"}, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -47,7 +48,7 @@ func TestLargeResponsesOfACaller(t *testing.T) {
 					api.Route{Method: "GET", Path: "/open", Access: api.Open, Large: true, Handle: wait},
 					api.Route{Method: "GET", Path: "/fails", Access: api.SignedIn, Large: true, Handle: func(w http.ResponseWriter, r *http.Request) error {
 						_ = wait(w, r)
-						return api.Conflict
+						return wire.Conflict
 					}},
 					api.Route{Method: "GET", Path: "/own", Access: api.Open, Handle: func(w http.ResponseWriter, r *http.Request) error {
 						for range 2 { // the second has no effect
@@ -92,7 +93,7 @@ func TestLargeResponsesOfACaller(t *testing.T) {
 				} else {
 					w := <-ninth
 					require.Equal(t, http.StatusTooManyRequests, w.Code, w.Body)
-					require.Equal(t, api.RateLimited, api.Code(faultOf(t, w).Code))
+					require.Equal(t, wire.RateLimited, wire.Code(faultOf(t, w).Code))
 					require.Equal(t, "2", w.Header().Get("Retry-After"))
 					require.Equal(t, 2*time.Second, time.Since(began))
 				}

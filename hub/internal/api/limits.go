@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Limits of the memory of requests in progress, in bytes: of bodies while they are decoded, and of
@@ -25,11 +27,11 @@ const (
 )
 
 var (
-	errLarge = &Error{
-		Code: RateLimited, RetryAfter: memoryWait, Limit: LimitLarge,
+	errLarge = &Refusal{Limit: LimitLarge, Err: &wire.Error{
+		Code: wire.RateLimited, RetryAfter: memoryWait,
 		Message: "The requests of this user or organization in progress need too much memory: read their responses first, or send fewer at once.",
-	}
-	errFull = &Error{Code: Unavailable, RetryAfter: memoryWait, Message: "The requests in progress need too much memory: try again."}
+	}}
+	errFull = &wire.Error{Code: wire.Unavailable, RetryAfter: memoryWait, Message: "The requests in progress need too much memory: try again."}
 )
 
 // budget is the memory of requests in progress by owner. A request takes bytes before it uses them,

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/paging"
 )
 
@@ -50,7 +51,7 @@ func pageOf(r *http.Request) (Page, error) {
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return first, InvalidRequest.New("The query string is malformed: escape it as in a URL.")
+		return first, wire.InvalidRequest.New("The query string is malformed: escape it as in a URL.")
 	}
 	number, validNumber := paging.Number(query.Get("page"))
 	size, validSize := paging.Size(query.Get("page_size"))
@@ -66,11 +67,11 @@ func pageOf(r *http.Request) (Page, error) {
 		invalid["cursor"] = paging.Want
 	}
 	if len(invalid) > 0 {
-		return first, &Error{Code: InvalidRequest, Data: fieldErrors{invalid}, Message: "page, page_size and cursor must be integers of at least 1."}
+		return first, &wire.Error{Code: wire.InvalidRequest, Data: wire.ErrorData{Fields: invalid}, Message: "page, page_size and cursor must be integers of at least 1."}
 	}
 	q := query.Get("q")
 	if !utf8.ValidString(q) || strings.ContainsRune(q, 0) || utf8.RuneCountInString(q) > maxQuery {
-		return first, &Error{Code: InvalidRequest, Data: fieldErrors{map[string]string{"q": "must be UTF-8 of at most 200 characters"}}}
+		return first, &wire.Error{Code: wire.InvalidRequest, Data: wire.ErrorData{Fields: map[string]string{"q": "must be UTF-8 of at most 200 characters"}}}
 	}
 	return Page{Number: int(min(number, maxPage)), Size: size, After: int(min(after, maxPage)), Query: q}, nil
 }

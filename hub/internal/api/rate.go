@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // rateWindow is the window of all rates.
@@ -108,7 +110,8 @@ func (r rates) take(h http.Header, caller Caller) error {
 	if !exceeded {
 		return nil
 	}
-	return &Error{Code: RateLimited, RetryAfter: c.Reset, Limit: limit, Message: "Too many requests of " + whose + " within a minute: wait for the time in Retry-After."}
+	message := "Too many requests of " + whose + " within a minute: wait for the time in Retry-After."
+	return &Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: c.Reset, Message: message}, Limit: limit}
 }
 
 // TakeRate counts a request as one to a route that is Rated. It fails with RateLimited. It is for

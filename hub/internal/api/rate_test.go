@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -19,7 +20,7 @@ func TestRates(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	handle := func(w http.ResponseWriter, r *http.Request) error {
 		if r.Header.Get("Fail") != "" {
-			return api.Conflict
+			return wire.Conflict
 		}
 		return api.NoContent(w)
 	}

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 )
@@ -69,10 +70,10 @@ func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if declared := r.Header.Get("Content-Type"); declared != "" && r.ContentLength != 0 {
 		kind, params, err := mime.ParseMediaType(declared)
 		if err != nil || !isJSON(kind) {
-			return nil, UnsupportedMedia
+			return nil, wire.UnsupportedMedia
 		}
 		if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
-			return nil, UnsupportedMedia.New("The body must be JSON in UTF-8: send \"Content-Type: application/json\".")
+			return nil, wire.UnsupportedMedia.New("The body must be JSON in UTF-8: send \"Content-Type: application/json\".")
 		}
 	}
 	return ReadBody(w, r)
@@ -130,7 +131,7 @@ func isJSON(kind string) bool {
 
 func parse[T any](data []byte, into func(data []byte, v any) error) (value T, err error) {
 	if hasNUL(data) {
-		return value, InvalidRequest.New("The body must not contain the character U+0000.")
+		return value, wire.InvalidRequest.New("The body must not contain the character U+0000.")
 	}
 	var v *T // nil for null
 	if err := into(data, &v); err != nil {
@@ -197,7 +198,7 @@ type Fields map[string]string
 
 func (f Fields) Error() string {
 	var text strings.Builder
-	text.WriteString(string(ValidationFailed))
+	text.WriteString(string(wire.ValidationFailed))
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		fmt.Fprintf(&text, ": %s %s", name, f[name])
 	}
@@ -205,7 +206,7 @@ func (f Fields) Error() string {
 }
 
 // Is reports whether target is ValidationFailed.
-func (f Fields) Is(target error) bool { return target == ValidationFailed }
+func (f Fields) Is(target error) bool { return target == wire.ValidationFailed }
 
 // Err returns the fields as an error, or nil if all fields are valid.
 func (f Fields) Err() error {
@@ -357,17 +358,17 @@ func IfMatch(r *http.Request) (*int64, error) {
 	value := strings.TrimSpace(strings.Join(values, ","))
 	if inner, ok := strings.CutPrefix(value, `"`); ok {
 		if value, ok = strings.CutSuffix(inner, `"`); !ok {
-			return nil, PreconditionFailed
+			return nil, wire.PreconditionFailed
 		}
 	}
 	for _, c := range []byte(value) {
 		if c < '0' || c > '9' {
-			return nil, PreconditionFailed // a sign, a list, or a tag that this server did not make
+			return nil, wire.PreconditionFailed // a sign, a list, or a tag that this server did not make
 		}
 	}
 	version, err := strconv.ParseInt(value, 10, 64)
 	if err != nil {
-		return nil, PreconditionFailed
+		return nil, wire.PreconditionFailed
 	}
 	return &version, nil
 }

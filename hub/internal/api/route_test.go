@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -149,7 +150,7 @@ func TestRoutes(t *testing.T) {
 func TestAllowNamesNoHiddenRoute(t *testing.T) {
 	gone := func(path string) api.Route {
 		return api.Route{Method: "GET", Path: path, Access: api.Open, Hidden: true,
-			Handle: func(http.ResponseWriter, *http.Request) error { return api.NotFound }}
+			Handle: func(http.ResponseWriter, *http.Request) error { return wire.NotFound }}
 	}
 	h := handler(t, nil, gone("/login"), route("POST", "/login"), gone("/nothing"))
 	for _, row := range []struct {

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"database/sql"
-	"database/sql/driver"
 	"fmt"
 	"io"
 	"maps"
@@ -13,13 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/julienschmidt/httprouter"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/httpapi"
-	"github.com/seed93082962/agenthost/internal/instant"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -244,7 +241,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 // the error is not nil.
 func (s *server) authorize(r *http.Request, route *Route) (*http.Request, error) {
 	if err := s.crossOrigin.Check(r); err != nil {
-		return r, &Error{Code: Forbidden, Message: "Pages of other origins may not send this request: add the origin to the allowed ones.", Cause: err}
+		return r, &wire.Error{Code: wire.Forbidden, Message: "Pages of other origins may not send this request: add the origin to the allowed ones.", Cause: err}
 	}
 	if route.open(r) {
 		return r, nil
@@ -254,13 +251,13 @@ func (s *server) authorize(r *http.Request, route *Route) (*http.Request, error)
 		return r, err
 	}
 	if caller.RoleNow == "" || caller.UserID == "" {
-		return r, Unauthenticated
+		return r, wire.Unauthenticated
 	}
 	from := CallerOf(r)
 	caller.RemoteIP, caller.UserAgent = from.RemoteIP, from.UserAgent
 	r = r.WithContext(rbac.NewContext(r.Context(), caller))
 	if caller.MustChangePassword && !route.BeforePasswordChange {
-		return r, PasswordChangeRequired
+		return r, wire.PasswordChangeRequired
 	}
 	if route.Access == SignedIn {
 		return r, nil
@@ -330,49 +327,4 @@ func (s *server) handleCORS(w http.ResponseWriter, r *http.Request) bool {
 	h.Set("Access-Control-Max-Age", corsMaxAge)
 	w.WriteHeader(http.StatusNoContent)
 	return true
-}
-
-// Time is a time in the JSON form of the hub: RFC 3339 in UTC with six sub-second digits, truncated
-// to microseconds. The zero time is null. In the database it is microseconds since 1970, or NULL.
-// A stored time outside the years 1 to 9999 is encoded as the nearest one inside.
-type Time time.Time
-
-// Scan implements sql.Scanner.
-func (t *Time) Scan(src any) error {
-	var micros sql.NullInt64
-	if err := micros.Scan(src); err != nil {
-		return fmt.Errorf("read time: %w", err)
-	}
-	*t = Time{}
-	if micros.Valid {
-		*t = Time(time.UnixMicro(micros.Int64).UTC())
-	}
-	return nil
-}
-
-// Value implements driver.Valuer.
-func (t Time) Value() (driver.Value, error) {
-	if t.IsZero() {
-		return nil, nil
-	}
-	return time.Time(t).UnixMicro(), nil
-}
-
-// String returns the JSON form without quotes, or "" for the zero time.
-func (t Time) String() string {
-	if t.IsZero() {
-		return ""
-	}
-	return instant.Format(time.Time(t))
-}
-
-// IsZero reports whether t is the zero time, which omitzero omits.
-func (t Time) IsZero() bool { return time.Time(t).IsZero() }
-
-// MarshalJSON returns a string or null.
-func (t Time) MarshalJSON() ([]byte, error) {
-	if t.IsZero() {
-		return []byte("null"), nil
-	}
-	return []byte(`"` + t.String() + `"`), nil
 }

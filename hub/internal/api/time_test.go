@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestTime(t *testing.T) {
@@ -25,17 +25,17 @@ func TestTime(t *testing.T) {
 		"never":               {time.Time{}, `null`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := json.Marshal(api.Time(row.in))
+			text, err := json.Marshal(wire.Time{Time: row.in})
 			require.NoError(t, err)
 			require.Equal(t, row.want, string(text))
 			if !row.in.IsZero() {
-				require.Equal(t, row.want, `"`+api.Time(row.in).String()+`"`)
+				require.Equal(t, row.want, `"`+wire.Time{Time: row.in}.String()+`"`)
 			}
 		})
 	}
-	require.Empty(t, api.Time{}.String())
+	require.Empty(t, wire.Time{}.String())
 	text, err := json.Marshal(struct {
-		A api.Time `json:"a,omitzero"`
+		A wire.Time `json:"a,omitzero"`
 	}{})
 	require.NoError(t, err)
 	require.Equal(t, `{}`, string(text))

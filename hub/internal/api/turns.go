@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Turns share expensive work between tenants, and between the users of a tenant: a work waits for
@@ -81,8 +83,8 @@ func (t *Turns) enter(key string, limit int, owner string) (*queue, error) {
 		t.queues[key] = q
 	}
 	if q.number == limit {
-		return nil, &Error{
-			Code: RateLimited, RetryAfter: 10 * time.Second,
+		return nil, &wire.Error{
+			Code: wire.RateLimited, RetryAfter: 10 * time.Second,
 			Message: fmt.Sprintf("%d %s of %s wait already: try again later.", limit-1, t.noun, owner),
 		}
 	}

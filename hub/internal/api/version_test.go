@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestIfMatch(t *testing.T) {
@@ -35,7 +36,7 @@ func TestIfMatch(t *testing.T) {
 			version, err := api.IfMatch(r)
 			switch row.want {
 			case "rejected":
-				require.ErrorIs(t, err, api.PreconditionFailed)
+				require.ErrorIs(t, err, wire.PreconditionFailed)
 			case "none":
 				require.NoError(t, err)
 				require.Nil(t, version)

@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // routePrefix is where the hub serves files.
@@ -27,8 +28,8 @@ func (s *Store) Routes() []api.Route {
 }
 
 var (
-	errNoFile = api.NotFound.New("The file does not exist.")
-	errLink   = api.Forbidden.New("The link is not valid or has expired: request a new one.")
+	errNoFile = wire.NotFound.New("The file does not exist.")
+	errLink   = wire.Forbidden.New("The link is not valid or has expired: request a new one.")
 )
 
 // serveTool serves to everyone: the content of an address never changes.
@@ -67,9 +68,9 @@ func (s *Store) serve(w http.ResponseWriter, r *http.Request, ref Ref, cacheCont
 	case err != nil:
 		return s.failed("read artifact", err)
 	case status == http.StatusPreconditionFailed:
-		return api.PreconditionFailed.New("The file has another hash than If-Match names.")
+		return wire.PreconditionFailed.New("The file has another hash than If-Match names.")
 	case status == http.StatusRequestedRangeNotSatisfiable:
-		return &api.Error{Code: api.InvalidRequest, Status: status, Message: "The range is beyond the end of the file."}
+		return &wire.Error{Code: wire.InvalidRequest, Status: status, Message: "The range is beyond the end of the file."}
 	}
 	return nil
 }

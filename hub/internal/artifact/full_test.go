@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/hub/blob/blobtest"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // childEnv is set in a process whose files are limited.
@@ -54,8 +54,8 @@ func fillDisk(t *testing.T) {
 		_, committed := waiting.Commit(t.Context(), artifact.Tools, "committed.ts")
 		_, again := waiting.Commit(t.Context(), artifact.Tools, "stored.ts")
 		for _, err := range []error{received, committed, again} {
-			failed, ok := errors.AsType[*api.Error](err)
-			if !ok || failed.Code != api.Unavailable || !errors.Is(err, blob.ErrFull) || failed.Message != "The store of files is full: an operator must free space." {
+			failed, ok := errors.AsType[*wire.Error](err)
+			if !ok || failed.Code != wire.Unavailable || !errors.Is(err, blob.ErrFull) || failed.Message != "The store of files is full: an operator must free space." {
 				return fmt.Errorf("the error of a full disk is %w", err)
 			}
 		}

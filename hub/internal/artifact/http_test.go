@@ -12,9 +12,9 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/hub/blob/blobtest"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
 
@@ -54,8 +54,8 @@ func TestToolsAreServedToEveryone(t *testing.T) {
 			for _, unknown := range []string{"", "/", "/tools", "/tools/" + ref.Hash, "/tools/" + ref.Hash + "/", "/tools/" + ref.Hash + "/..", "/tools/../.tmp/x", "/other/" + ref.Hash + "/a.ts"} {
 				require.NotEqual(t, http.StatusOK, client.Get("/artifacts"+unknown).Status, unknown)
 			}
-			client.Get("/artifacts/tools/"+strings.ToUpper(ref.Hash)+"/a.ts").Error(http.StatusNotFound, api.NotFound)
-			client.Get("/artifacts/skills/"+ref.Hash+"/a.ts").Error(http.StatusForbidden, api.Forbidden)
+			client.Get("/artifacts/tools/"+strings.ToUpper(ref.Hash)+"/a.ts").Error(http.StatusNotFound, wire.NotFound)
+			client.Get("/artifacts/skills/"+ref.Hash+"/a.ts").Error(http.StatusForbidden, wire.Forbidden)
 		})
 	}
 }
@@ -98,7 +98,7 @@ func TestSkillsNeedASignedLink(t *testing.T) {
 		"without expiry": strings.Replace(path, query.Get("expires"), "", 1),
 	} {
 		require.NotEqual(t, path, changed, name)
-		client.Get(changed).Error(http.StatusForbidden, api.Forbidden)
+		client.Get(changed).Error(http.StatusForbidden, wire.Forbidden)
 	}
 	for name, row := range map[string]struct {
 		keys []string
@@ -112,7 +112,7 @@ func TestSkillsNeedASignedLink(t *testing.T) {
 		require.Equal(t, row.want, c.Get(path).Status, name)
 	}
 	now = expiresAt
-	client.Get(path).Error(http.StatusForbidden, api.Forbidden)
+	client.Get(path).Error(http.StatusForbidden, wire.Forbidden)
 }
 
 func TestSweepDeletesOnlyOldBlobsThatNothingNames(t *testing.T) {

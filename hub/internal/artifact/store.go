@@ -27,7 +27,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/blob"
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/diskspace"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
@@ -49,7 +49,7 @@ type Config struct {
 }
 
 // Store stores files by the hash of their content. It is safe for concurrent use. Its errors are
-// [blob.ErrNotExist], api.Unavailable with advice for the user, or that of a context.
+// [blob.ErrNotExist], wire.Unavailable with advice for the user, or that of a context.
 type Store struct{ cfg Config }
 
 // New returns a store on a driver.
@@ -146,7 +146,7 @@ func (s *Store) failed(op string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	e := &api.Error{Code: api.Unavailable, RetryAfter: retryAfter, Cause: fmt.Errorf("%s: %w", op, err)}
+	e := &wire.Error{Code: wire.Unavailable, RetryAfter: retryAfter, Cause: fmt.Errorf("%s: %w", op, err)}
 	e.Message = "The store of files cannot be reached: try again. If it persists, an operator must check BLOB_URL and the log of the hub."
 	if errors.Is(err, blob.ErrFull) {
 		e.Message = "The store of files is full: an operator must free space."
@@ -190,11 +190,11 @@ func (u *Upload) Write(p []byte) (int, error) {
 }
 
 // ReadFrom appends everything that r returns. If r is the body of a request whose client
-// disconnects, the error is api.InvalidRequest.
+// disconnects, the error is wire.InvalidRequest.
 func (u *Upload) ReadFrom(r io.Reader) (int64, error) {
 	n, err := io.Copy(struct{ io.Writer }{u}, r)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = &api.Error{Code: api.InvalidRequest, Message: "The upload ended before its end: send it again.", Cause: err}
+		err = &wire.Error{Code: wire.InvalidRequest, Message: "The upload ended before its end: send it again.", Cause: err}
 	}
 	return n, err
 }

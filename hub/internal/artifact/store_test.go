@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/hub/blob/blobtest"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
 
@@ -101,7 +101,7 @@ func TestAnUploadThatEndsEarlyIsNotStored(t *testing.T) {
 	driver := &blob.Memory{}
 	s := open(t, func(c *artifact.Config) { c.Driver = driver })
 	broken := errors.New("broken")
-	for _, row := range []struct{ err, want error }{{io.ErrUnexpectedEOF, api.InvalidRequest}, {broken, broken}} {
+	for _, row := range []struct{ err, want error }{{io.ErrUnexpectedEOF, wire.InvalidRequest}, {broken, broken}} {
 		_, err := s.Put(t.Context(), artifact.Tools, "a.ts", io.MultiReader(strings.NewReader("half"), iotest.ErrReader(row.err)))
 		require.ErrorIs(t, err, row.want)
 	}

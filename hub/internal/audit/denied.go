@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // deniedDetail is the detail of a denied permission.
@@ -42,9 +43,9 @@ var deniedActions = func() map[string]auditlog.Action[deniedDetail] {
 const maxDenials = 60
 
 // Denied records that a caller lacks a permission, or is disabled.
-func (s *Service) Denied(r *http.Request, route api.Route, caller api.Caller, code api.Code) error {
+func (s *Service) Denied(r *http.Request, route api.Route, caller api.Caller, code wire.Code) error {
 	if count := s.denials.Count(caller.UserID); count.Exceeded {
-		return &api.Error{Code: api.RateLimited, RetryAfter: count.Reset}
+		return &wire.Error{Code: wire.RateLimited, RetryAfter: count.Reset}
 	}
 	// The entry is also written if the client disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), recordTimeout)
@@ -54,9 +55,9 @@ func (s *Service) Denied(r *http.Request, route api.Route, caller api.Caller, co
 	event.TargetType, event.TargetName = "route", route.Method+" "+route.Path
 	category, needs := cmp.Or(route.Category, "auth"), cmp.Or(route.Group.String(), needsSession)
 	switch code {
-	case api.AccountDisabled:
+	case wire.AccountDisabled:
 		category, needs = "auth", needsActive
-	case api.Unauthenticated:
+	case wire.Unauthenticated:
 		category, needs = "auth", needsKey
 	}
 	return s.store.Append(ctx, deniedActions[category].Record(event, deniedDetail{

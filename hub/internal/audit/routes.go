@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -57,7 +58,7 @@ func inTurn(serve http.HandlerFunc) handler {
 // fail responds to an invalid parameter with the message of the contract.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	if param, ok := errors.AsType[*auditlog.ParamError](err); ok {
-		e := api.InvalidRequest.New("The query parameter " + param.Param + " " + param.Want + ".")
+		e := wire.InvalidRequest.New("The query parameter " + param.Param + " " + param.Want + ".")
 		switch param.Param {
 		case "page", "page_size", "cursor":
 			e.Message = badPaging
@@ -66,7 +67,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 		case "snapshotId":
 			e.Message = badSnapshot
 		}
-		e.Data = map[string]any{"fields": map[string]string{param.Param: param.Want}}
+		e.Data = wire.ErrorData{Fields: map[string]string{param.Param: param.Want}}
 		err = e
 	}
 	api.Fail(w, r, err)

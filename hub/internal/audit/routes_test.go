@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/audit"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -52,7 +53,7 @@ func TestVerificationsTakeTurns(t *testing.T) {
 		synctest.Wait()
 		for _, user := range []string{"ada", "ada"} {
 			err := verify(t.Context(), "acme", user)
-			require.ErrorIs(t, err, api.RateLimited)
+			require.ErrorIs(t, err, wire.RateLimited)
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -8,10 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
-
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -103,7 +102,7 @@ func TestSecretsOfAnMCPServerAreBoundToItsDestination(t *testing.T) {
 			"an address in its way": {"transport": "http", "command": nil, "args": nil, "env": nil, "url": "https://m.example", "headers": kept},
 		} {
 			require.Contains(t, s.ada.Put(mcps+"/local", with(local, "env", kept, "title", name)).Want(http.StatusOK)["env"], "A")
-			s.ada.Put(mcps+"/local", with(with(local, "title", name), pairs(changed)...)).Error(http.StatusBadRequest, api.ValidationFailed)
+			s.ada.Put(mcps+"/local", with(with(local, "title", name), pairs(changed)...)).Error(http.StatusBadRequest, wire.ValidationFailed)
 		}
 		two := with(local, "name", "two", "env", object{"A": "planted-e", "B": "planted-b"})
 		s.ada.Post(mcps, two).Want(http.StatusCreated)

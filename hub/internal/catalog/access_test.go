@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestAccessOfAnAgent(t *testing.T) {
@@ -66,9 +67,9 @@ func TestAccessOfAnAgent(t *testing.T) {
 		require.Equal(t, restricted, s.importYAML(exported, "?replace=true").Want(http.StatusOK)["access"])
 		s.ada.Put(agents+"/a/tools", object{"items": []any{"Read"}}).Want(http.StatusOK)
 		require.Equal(t, restricted, s.ada.Get(agents + "/a").Want(http.StatusOK)["access"])
-		s.bob.Get(agents+"/a").Error(http.StatusNotFound, api.NotFound)
+		s.bob.Get(agents+"/a").Error(http.StatusNotFound, wire.NotFound)
 		faults(t, s.ada.Put(agents+"/a", demo("a", "access", object{"users": []any{""}})), "access.users[0]")
-		s.ada.Put(agents+"/a", demo("a", "access", object{"users": "eve"})).Error(http.StatusBadRequest, api.InvalidRequest)
+		s.ada.Put(agents+"/a", demo("a", "access", object{"users": "eve"})).Error(http.StatusBadRequest, wire.InvalidRequest)
 
 		// An agent that an earlier version stored has no access.
 		_, err := s.db.Write().ExecContext(t.Context(), `UPDATE agents SET access = ''`)

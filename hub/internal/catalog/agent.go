@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
@@ -22,10 +23,10 @@ type Agent struct {
 	ID string `json:"id"`
 	Definition
 
-	ContentHash string   `json:"contentHash"`
-	Version     int64    `json:"version"`
-	CreatedAt   api.Time `json:"createdAt"`
-	UpdatedAt   api.Time `json:"updatedAt"`
+	ContentHash string    `json:"contentHash"`
+	Version     int64     `json:"version"`
+	CreatedAt   wire.Time `json:"createdAt"`
+	UpdatedAt   wire.Time `json:"updatedAt"`
 
 	shownHash string // ContentHash for members, of an agent in a snapshot
 }
@@ -113,9 +114,9 @@ func (k *KnowledgeRef) UnmarshalJSON(data []byte) error {
 	return jsonlimit.Unmarshal(data, (*plain)(k))
 }
 
-var errNoAgent = api.NotFound.New("There is no such agent.")
+var errNoAgent = wire.NotFound.New("There is no such agent.")
 
-// CreateAgent creates an agent. It fails with api.NameTaken.
+// CreateAgent creates an agent. It fails with wire.NameTaken.
 func (s *Service) CreateAgent(ctx context.Context, caller api.Caller, in AgentInput) (Agent, error) {
 	fields := api.Fields{}
 	input := in.checked("", fields)
@@ -144,7 +145,7 @@ func typed(err, decoded error) error {
 // adds.
 func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, fields api.Fields) error {
 	a.ID, a.Version = ids.New(), 1
-	a.CreatedAt, a.UpdatedAt = api.Time(tx.Now), api.Time(tx.Now)
+	a.CreatedAt, a.UpdatedAt = wire.Time{Time: tx.Now}, wire.Time{Time: tx.Now}
 	before := Agent{}
 	a.keepBindings(before)
 	if a.Access.isZero() {
@@ -158,7 +159,7 @@ func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, fields api
 		return err
 	}
 	if taken {
-		return api.NameTaken.New("There is an agent " + a.Name + ": choose another name.")
+		return wire.NameTaken.New("There is an agent " + a.Name + ": choose another name.")
 	}
 	if err := a.clearDefault(ctx, tx); err != nil {
 		return err
@@ -184,8 +185,8 @@ func (s *Service) writeBindings(ctx context.Context, tx *store.Tx, before Agent,
 }
 
 // UpdateAgent replaces the configuration of an agent. Bindings that the input does not contain are
-// unchanged. expected is the version that the caller has read, or nil. The error is api.NotFound,
-// or api.PreconditionFailed for another version.
+// unchanged. expected is the version that the caller has read, or nil. The error is wire.NotFound,
+// or wire.PreconditionFailed for another version.
 func (s *Service) UpdateAgent(ctx context.Context, caller api.Caller, name string, expected *int64, in AgentInput) (Agent, error) {
 	fields := api.Fields{}
 	input := in.checked(name, fields)
@@ -238,7 +239,7 @@ func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Ag
 	if err := a.clearDefault(ctx, tx); err != nil {
 		return err
 	}
-	a.Version, a.UpdatedAt = a.Version+1, api.Time(tx.Now)
+	a.Version, a.UpdatedAt = a.Version+1, wire.Time{Time: tx.Now}
 	if err := updateRow(ctx, tx, "agents", a.written()); err != nil {
 		return err
 	}
@@ -258,8 +259,8 @@ func (a *Agent) clearDefault(ctx context.Context, tx *store.Tx) error {
 }
 
 // DeleteAgent deletes an agent. expected is the version that the caller has read, or nil. It fails
-// with api.NotFound, with api.PreconditionFailed for another version, with api.AgentDeployed, and
-// with api.Conflict if scenes use it.
+// with wire.NotFound, with wire.PreconditionFailed for another version, with wire.AgentDeployed, and
+// with wire.Conflict if scenes use it.
 func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name string, expected *int64) error {
 	return s.change(ctx, caller, func(tx *store.Tx) error {
 		if err := s.LockAgent(ctx, tx.Tx, caller.TenantID, name); err != nil { // a deploy locks it too
@@ -277,15 +278,15 @@ func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name strin
 			return err
 		}
 		if deployed {
-			return api.AgentDeployed
+			return wire.AgentDeployed
 		}
 		scenes, err := scenesOfAgent(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
 		if len(scenes) > 0 {
-			return &api.Error{
-				Code: api.Conflict, Message: "Scenes use this agent: delete the scenes in data.scenes first.", Data: map[string][]string{"scenes": scenes},
+			return &wire.Error{
+				Code: wire.Conflict, Message: "Scenes use this agent: delete the scenes in data.scenes first.", Data: wire.ErrorData{Scenes: scenes},
 			}
 		}
 		tx.Record(actionDeleteAgent.Record(a.event(caller), a.detail()))
@@ -300,7 +301,7 @@ func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name strin
 // that does not exist. What the agent before referred to exists.
 func (s *Service) checkReferences(ctx context.Context, tx *store.Tx, before Agent, a *Agent, fields api.Fields) error {
 	switch err := s.cfg.Providers.Reserve(ctx, tx.Tx, tx.Caller.TenantID, a.ProviderID); {
-	case errors.Is(err, api.NotFound):
+	case errors.Is(err, wire.NotFound):
 		fields.Add("providerId", quote(a.ProviderID)+" does not exist")
 	case err != nil:
 		return err

@@ -84,7 +84,7 @@ func agentsOf(ctx context.Context, q db.Querier, tenantID, name string) ([]Agent
 	return all, readBindings(ctx, q, tenantID, id, all)
 }
 
-// readAgent returns an agent with its bindings, or api.NotFound.
+// readAgent returns an agent with its bindings, or wire.NotFound.
 func readAgent(ctx context.Context, q db.Querier, tenantID, name string) (Agent, error) {
 	if name == "" {
 		return Agent{}, errNoAgent
@@ -113,7 +113,7 @@ func (s *Service) AgentsOfProvider(ctx context.Context, tx *sql.Tx, tenantID, pr
 }
 
 // LockAgent prevents that an agent is deleted until the transaction ends. It fails with
-// api.NotFound if the tenant has no such agent. It does not authorize.
+// wire.NotFound if the tenant has no such agent. It does not authorize.
 func (s *Service) LockAgent(ctx context.Context, tx *sql.Tx, tenantID, name string) error {
 	n, err := db.Affected(ctx, tx, "lock agent", `UPDATE agents SET name = name WHERE tenant_id = $1 AND name = $2`, tenantID, name)
 	if err == nil && n == 0 {
@@ -122,7 +122,7 @@ func (s *Service) LockAgent(ctx context.Context, tx *sql.Tx, tenantID, name stri
 	return err
 }
 
-// AgentEnabled reports whether an agent is enabled. It fails with api.NotFound if the tenant of the
+// AgentEnabled reports whether an agent is enabled. It fails with wire.NotFound if the tenant of the
 // caller has no such agent, or the caller has no access to it. A caller without a user is the hub.
 func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name string) (enabled bool, err error) {
 	access := everyone()

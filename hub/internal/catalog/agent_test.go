@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -44,7 +45,7 @@ func TestAnAgentIsStoredAsItWasSent(t *testing.T) {
 		// What was read can be sent back, and changes nothing.
 		require.Equal(t, a, s.ada.Put(agents+"/coder", a, "If-Match", "1").Want(http.StatusOK))
 		require.Len(t, s.Audit("acme"), 3)
-		s.eve.Get(agents+"/coder").Error(http.StatusNotFound, api.NotFound)
+		s.eve.Get(agents+"/coder").Error(http.StatusNotFound, wire.NotFound)
 	})
 }
 
@@ -106,7 +107,7 @@ func TestInvalidAgents(t *testing.T) {
 func TestAgentNameIsUniqueInItsTenant(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		s.ada.Post(agents, demo("a", "title", "Ada's")).Want(http.StatusCreated)
-		s.ada.Post(agents, demo("a")).Error(http.StatusConflict, api.NameTaken)
+		s.ada.Post(agents, demo("a")).Error(http.StatusConflict, wire.NameTaken)
 		s.eve.Post(agents, demo("a", "title", "Eve's")).Want(http.StatusCreated)
 		require.Equal(t, "Ada's", s.bob.Get("/api/v1/agents/a").Want(http.StatusOK)["title"])
 		require.Equal(t, "Eve's", s.eve.Get("/api/v1/agents/a").Want(http.StatusOK)["title"])
@@ -189,7 +190,7 @@ func TestOneAgentIsTheDefault(t *testing.T) {
 func TestADisabledAgentIsHidden(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		s.ada.Post(agents, demo("a", "enabled", false)).Want(http.StatusCreated)
-		s.bob.Get("/api/v1/agents/a").Error(http.StatusNotFound, api.NotFound)
+		s.bob.Get("/api/v1/agents/a").Error(http.StatusNotFound, wire.NotFound)
 		require.Empty(t, s.bob.Get("/api/v1/agents").Items())
 		require.Empty(t, s.bob.Get(manifest).Want(http.StatusOK)["agents"])
 		require.Len(t, s.bob.Get(agents).Items(), 1)
@@ -229,9 +230,9 @@ func TestADeployedAgentIsNotDeleted(t *testing.T) {
 		for _, c := range []func(string, any){func(p string, b any) { s.ada.Post(p, b).Want(201) }, func(p string, b any) { s.eve.Post(p, b).Want(201) }} {
 			c(agents, demo("a"))
 		}
-		s.ada.Delete(agents+"/a").Error(http.StatusConflict, api.AgentDeployed)
+		s.ada.Delete(agents+"/a").Error(http.StatusConflict, wire.AgentDeployed)
 		s.eve.Delete(agents + "/a").Want(http.StatusNoContent)
-		s.ada.Delete(agents+"/none").Error(http.StatusNotFound, api.NotFound)
+		s.ada.Delete(agents+"/none").Error(http.StatusNotFound, wire.NotFound)
 	})
 }
 
@@ -251,8 +252,8 @@ func TestAnAgentIsNotDeletedDuringItsDeploy(t *testing.T) {
 		result := make(chan error, 1)
 		require.NoError(t, s.db.Tx(t.Context(), func(tx *sql.Tx) error {
 			require.NoError(t, s.LockAgent(t.Context(), tx, "acme", "a"))
-			require.ErrorIs(t, s.LockAgent(t.Context(), tx, "acme", "none"), api.NotFound)
-			require.ErrorIs(t, s.LockAgent(t.Context(), tx, "other", "a"), api.NotFound)
+			require.ErrorIs(t, s.LockAgent(t.Context(), tx, "acme", "none"), wire.NotFound)
+			require.ErrorIs(t, s.LockAgent(t.Context(), tx, "other", "a"), wire.NotFound)
 			go func() { result <- s.DeleteAgent(t.Context(), s.ada.Caller, "a", nil) }()
 			select {
 			case <-read: // too early
@@ -261,7 +262,7 @@ func TestAnAgentIsNotDeletedDuringItsDeploy(t *testing.T) {
 			deployed.Store(true)
 			return nil
 		}))
-		require.ErrorIs(t, <-result, api.AgentDeployed)
+		require.ErrorIs(t, <-result, wire.AgentDeployed)
 	})
 }
 
@@ -269,9 +270,9 @@ func TestMembersOnlyRead(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		for _, path := range []string{agents, scenes, mcps, knowledge} {
 			s.bob.Get(path).Items()
-			s.bob.Post(path, object{}).Error(http.StatusForbidden, api.Forbidden)
-			s.bob.Put(path+"/a", object{}).Error(http.StatusForbidden, api.Forbidden)
-			s.bob.Delete(path+"/a").Error(http.StatusForbidden, api.Forbidden)
+			s.bob.Post(path, object{}).Error(http.StatusForbidden, wire.Forbidden)
+			s.bob.Put(path+"/a", object{}).Error(http.StatusForbidden, wire.Forbidden)
+			s.bob.Delete(path+"/a").Error(http.StatusForbidden, wire.Forbidden)
 		}
 		_, err := s.CreateAgent(t.Context(), s.bob.Caller, catalog.AgentInput{Definition: catalog.Definition{Name: "a", ProviderID: "demo", Agent: agent.Agent{Model: "m"}}})
 		require.Error(t, err, "the service authorizes too")

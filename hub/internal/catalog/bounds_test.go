@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
@@ -98,7 +98,7 @@ func TestAPUTWithoutAChangeWritesNothing(t *testing.T) {
 				r := s.ada.Put(path, body, "If-Match", `"1"`)
 				require.Equal(t, current, r.Want(http.StatusOK), path)
 				require.Equal(t, `"1"`, r.Header.Get("ETag"), path)
-				s.ada.Put(path, body, "If-Match", `"2"`).Error(http.StatusPreconditionFailed, api.PreconditionFailed)
+				s.ada.Put(path, body, "If-Match", `"2"`).Error(http.StatusPreconditionFailed, wire.PreconditionFailed)
 			}
 		}
 		require.Equal(t, heads, s.number(t, `SELECT SUM(version) FROM catalog_heads`))
@@ -121,10 +121,10 @@ func TestComponentsAreBounded(t *testing.T) {
 		for path, body := range map[string]object{
 			agents: demo("b"), mcps: {"name": "n", "transport": "stdio", "command": "c"}, knowledge: {"name": "l", "datasetId": "d"}, scenes: {"name": "s", "agentName": "a", "prompt": "p"},
 		} {
-			message := s.ada.Post(path, body).Error(http.StatusConflict, api.Conflict)["message"]
+			message := s.ada.Post(path, body).Error(http.StatusConflict, wire.Conflict)["message"]
 			require.Contains(t, message, "10000", path)
 		}
-		s.importYAML("agents:\n- id: c\n  model: m\n  provider: {protocol: demo}\n", "").Error(http.StatusConflict, api.Conflict)
+		s.importYAML("agents:\n- id: c\n  model: m\n  provider: {protocol: demo}\n", "").Error(http.StatusConflict, wire.Conflict)
 		require.Len(t, s.Audit("acme"), entries)
 		s.eve.Post(knowledge, object{"name": "l", "datasetId": "d"}).Want(http.StatusCreated)
 		s.ada.Put(agents+"/a", demo("a", "title", "x")).Want(http.StatusOK)
@@ -141,12 +141,12 @@ func TestAgentsAreBoundedInBytes(t *testing.T) {
 		size := s.number(t, `SELECT bytes FROM agents WHERE name = 'a'`)
 		require.Greater(t, size, 3000)
 		s.exec(t, `UPDATE agents SET bytes = $1`, 32<<20)
-		require.Contains(t, s.ada.Post(agents, demo("b")).Error(http.StatusConflict, api.Conflict)["message"], "33554432")
+		require.Contains(t, s.ada.Post(agents, demo("b")).Error(http.StatusConflict, wire.Conflict)["message"], "33554432")
 		s.ada.Put(agents+"/a", demo("a", "systemPrompt", "short")).Want(http.StatusOK)
 		s.ada.Post(agents, demo("b", "systemPrompt", strings.Repeat("x", 10_000))).Want(http.StatusCreated)
 		s.exec(t, `UPDATE agents SET bytes = $1 WHERE name = 'a'`, 32<<20)
-		s.ada.Put(agents+"/b", demo("b", "systemPrompt", strings.Repeat("x", 10_001))).Error(http.StatusConflict, api.Conflict)
-		s.ada.Put(agents+"/b/tools", object{"items": []string{"Read"}}).Error(http.StatusConflict, api.Conflict)
+		s.ada.Put(agents+"/b", demo("b", "systemPrompt", strings.Repeat("x", 10_001))).Error(http.StatusConflict, wire.Conflict)
+		s.ada.Put(agents+"/b/tools", object{"items": []string{"Read"}}).Error(http.StatusConflict, wire.Conflict)
 		s.ada.Put(agents+"/b", demo("b", "systemPrompt", strings.Repeat("x", 9_999))).Want(http.StatusOK)
 		s.ada.Delete(agents + "/a").Want(http.StatusNoContent)
 		s.ada.Put(agents+"/b", demo("b", "systemPrompt", strings.Repeat("x", 10_001))).Want(http.StatusOK)
@@ -222,7 +222,7 @@ func TestValuesOfMCPServersAreBoundToTheirTenant(t *testing.T) {
 		s.exec(t, `UPDATE mcps SET tenant_id = 'other'`)
 		s.eve.Post(agents, object{"name": "a", "providerId": provider.Demo, "model": "m", "mcps": []string{"m"}}).Want(http.StatusCreated)
 		_, err := s.Deployment(t.Context(), "other", "a")
-		require.ErrorIs(t, err, api.Conflict)
+		require.ErrorIs(t, err, wire.Conflict)
 		n, err := s.cfg.Store.Rebind(t.Context(), catalog.Sealed()...)
 		require.NoError(t, err)
 		require.Zero(t, n)

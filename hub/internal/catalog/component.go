@@ -12,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
@@ -19,13 +20,13 @@ import (
 
 // Component has the fields of all components. Those that are left out are those of a stored one.
 type Component struct {
-	ID          string   `json:"id,omitempty"`
-	Name        string   `json:"name"`
-	Title       string   `json:"title"`
-	Description string   `json:"description"`
-	Version     int64    `json:"version,omitempty"`
-	CreatedAt   api.Time `json:"createdAt,omitzero"`
-	UpdatedAt   api.Time `json:"updatedAt,omitzero"`
+	ID          string    `json:"id,omitempty"`
+	Name        string    `json:"name"`
+	Title       string    `json:"title"`
+	Description string    `json:"description"`
+	Version     int64     `json:"version,omitempty"`
+	CreatedAt   wire.Time `json:"createdAt,omitzero"`
+	UpdatedAt   wire.Time `json:"updatedAt,omitzero"`
 }
 
 func (c *Component) common() *Component { return c }
@@ -46,17 +47,17 @@ type input[T any] interface {
 }
 
 // Components are the components of one kind of all tenants, and the rules that all kinds have. They
-// are created from an In. Their methods fail with api.NotFound if there is no component of a name.
+// are created from an In. Their methods fail with wire.NotFound if there is no component of a name.
 type Components[T any, In input[T], P component[T]] struct {
 	s     *Service
 	kind  kind
 	table string
-	path  string     // of the routes
-	none  *api.Error // there is no component of that name
-	inUse api.Code   // agents use it
-	order string     // of a list, in SQL
-	early bool       // a file is read only if the component that it replaces exists
-	long  string     // a column of long texts, which a list has only the beginning of
+	path  string      // of the routes
+	none  *wire.Error // there is no component of that name
+	inUse wire.Code   // agents use it
+	order string      // of a list, in SQL
+	early bool        // a file is read only if the component that it replaces exists
+	long  string      // a column of long texts, which a list has only the beginning of
 
 	columns func(v *T) []column // as [Component.columns]
 	builtin []T                 // that every tenant has and no caller changes, sorted by name
@@ -74,7 +75,7 @@ type Components[T any, In input[T], P component[T]] struct {
 	content func(v T) ([]any, error)
 
 	// hidden returns the agents that do not exist for the caller, whose components are not listed,
-	// and permit fails with api.NotFound for a component of one. Default to none.
+	// and permit fails with wire.NotFound for a component of one. Default to none.
 	hidden func(ctx context.Context, caller api.Caller) (agents []string, err error)
 	permit func(ctx context.Context, caller api.Caller, v T) error
 
@@ -129,7 +130,7 @@ func (c *Components[T, In, P]) Get(ctx context.Context, caller api.Caller, name 
 	}
 	v, err := c.named(ctx, c.s.store.Read(), caller.TenantID, name)
 	if err == nil && c.permit != nil {
-		if err = c.permit(ctx, caller, v); errors.Is(err, api.NotFound) {
+		if err = c.permit(ctx, caller, v); errors.Is(err, wire.NotFound) {
 			err = c.none
 		}
 	}
@@ -155,7 +156,7 @@ func (c *Components[T, In, P]) shown(ctx context.Context, v T, err error) (T, er
 	return one[0], nil
 }
 
-// Create creates a component. It fails with api.NameTaken.
+// Create creates a component. It fails with wire.NameTaken.
 func (c *Components[T, In, P]) Create(ctx context.Context, caller api.Caller, in In) (T, error) {
 	v, err := c.applied(in, *new(T))
 	if err == nil {
@@ -180,7 +181,7 @@ func (c *Components[T, In, P]) insert(ctx context.Context, caller api.Caller, in
 		v = in
 		common := P(&v).common()
 		common.ID, common.Version = ids.New(), 1
-		common.CreatedAt, common.UpdatedAt = api.Time(tx.Now), api.Time(tx.Now)
+		common.CreatedAt, common.UpdatedAt = wire.Time{Time: tx.Now}, wire.Time{Time: tx.Now}
 		if c.prepare != nil {
 			if err := c.prepare(ctx, tx, *new(T), &v); err != nil {
 				return err
@@ -200,8 +201,8 @@ func (c *Components[T, In, P]) insert(ctx context.Context, caller api.Caller, in
 }
 
 // Replace replaces the fields of a component that the input has. expected is the version that the
-// caller has read, or nil. It fails with api.PreconditionFailed for another version, and with
-// api.BuiltinReadonly. Without a difference it changes nothing.
+// caller has read, or nil. It fails with wire.PreconditionFailed for another version, and with
+// wire.BuiltinReadonly. Without a difference it changes nothing.
 func (c *Components[T, In, P]) Replace(ctx context.Context, caller api.Caller, name string, expected *int64, in In) (T, error) {
 	var v T
 	P(&v).common().Name = name
@@ -235,7 +236,7 @@ func (c *Components[T, In, P]) edit(ctx context.Context, caller api.Caller, name
 			return store.ErrUnchanged
 		}
 		common := P(&v).common()
-		common.Version, common.UpdatedAt = common.Version+1, api.Time(tx.Now)
+		common.Version, common.UpdatedAt = common.Version+1, wire.Time{Time: tx.Now}
 		columns, err := c.written(&v)
 		if err != nil {
 			return err
@@ -255,14 +256,14 @@ func (c *Components[T, In, P]) edit(ctx context.Context, caller api.Caller, name
 // own returns a component that can be changed.
 func (c *Components[T, In, P]) own(ctx context.Context, q db.Querier, tenantID, name string) (T, error) {
 	if c.builtinNamed(name) != nil {
-		return *new(T), api.BuiltinReadonly
+		return *new(T), wire.BuiltinReadonly
 	}
 	return c.named(ctx, q, tenantID, name)
 }
 
 // Delete deletes a component. expected is the version that the caller has read, or nil. It fails
-// with api.PreconditionFailed for another version, with api.BuiltinReadonly, and with api.InUse or
-// api.ToolInUse if agents use it.
+// with wire.PreconditionFailed for another version, with wire.BuiltinReadonly, and with wire.InUse or
+// wire.ToolInUse if agents use it.
 func (c *Components[T, In, P]) Delete(ctx context.Context, caller api.Caller, name string, expected *int64) error {
 	return c.s.change(ctx, caller, func(tx *store.Tx) error {
 		v, err := c.own(ctx, tx, caller.TenantID, name)
@@ -277,7 +278,7 @@ func (c *Components[T, In, P]) Delete(ctx context.Context, caller api.Caller, na
 			return err
 		}
 		if len(agents) > 0 {
-			return &api.Error{Code: c.inUse, Data: map[string][]string{"agents": agents}}
+			return &wire.Error{Code: c.inUse, Data: wire.ErrorData{Agents: agents}}
 		}
 		tx.Record(c.remove(c.event(tx, v), v, v))
 		return deleteRow(ctx, tx, c.table, P(&v).common().ID)

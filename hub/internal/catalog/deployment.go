@@ -7,25 +7,25 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // Deployment returns the configuration of an agent of a tenant with all secrets in clear text and
 // with links to its custom tools and skills, for a deployment. Of its field Hub, it has what the
 // runtime may use. It is that of one state of the database. Disabled MCP servers and knowledge sets
-// are left out. It fails with api.NotFound, and with api.Conflict if a secret cannot be opened or
+// are left out. It fails with wire.NotFound, and with wire.Conflict if a secret cannot be opened or
 // the agent or its provider is disabled. It does not authorize.
 func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.Agent, error) {
 	p, err := s.partsOf(ctx, tenantID, name, func(tx *sql.Tx, p *parts) (err error) {
 		if !p.agent.Enabled {
-			return api.Conflict.New("The agent is disabled: enable it first.")
+			return wire.Conflict.New("The agent is disabled: enable it first.")
 		}
 		p.provider, p.settings, err = s.cfg.Providers.Open(ctx, tx, tenantID, p.agent.ProviderID)
 		if err == nil && !p.provider.Enabled {
-			err = api.Conflict.New("The provider of the agent is disabled: enable it, or choose another.")
+			err = wire.Conflict.New("The provider of the agent is disabled: enable it, or choose another.")
 		}
 		return err
 	})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -66,7 +66,7 @@ func TestInvalidDeploymentSettings(t *testing.T) {
 		}
 		for name, value := range map[string]any{"memory": 512, "cpu": 1, "processes": "16", "replicas": 1.5} {
 			r := s.ada.Post(agents, demo("coder", "deployment", object{name: value}))
-			require.Contains(t, r.Error(http.StatusBadRequest, api.InvalidRequest)["data"].(object)["fields"], "deployment."+name)
+			require.Contains(t, r.Error(http.StatusBadRequest, wire.InvalidRequest)["data"].(object)["fields"], "deployment."+name)
 		}
 		for _, valid := range []object{
 			{"memory": "32Mi", "cpu": "10m", "processes": 16, "replicas": 1},

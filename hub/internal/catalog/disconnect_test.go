@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/blob"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
@@ -55,8 +55,8 @@ func TestAClientThatDisconnectsDuringAnUploadLeavesNothing(t *testing.T) {
 	entries, err := os.ReadDir(temp)
 	require.NoError(t, err)
 	require.Empty(t, entries)
-	s.ada.Get(tools+"/weather").Error(http.StatusNotFound, api.NotFound)
-	s.ada.Get(skills+"/s").Error(http.StatusNotFound, api.NotFound)
+	s.ada.Get(tools+"/weather").Error(http.StatusNotFound, wire.NotFound)
+	s.ada.Get(skills+"/s").Error(http.StatusNotFound, wire.NotFound)
 	require.Empty(t, s.Audit("acme"))
 }
 
@@ -69,7 +69,7 @@ func TestAFormWithoutItsEndIsRejected(t *testing.T) {
 	require.NoError(t, err)
 	for _, missing := range []int{3, 4, 5, 20} { // it ends with "--" and a line break
 		cut := strings.NewReader(string(all[:len(all)-missing]))
-		s.ada.Do(http.MethodPost, tools, cut, "Content-Type", kind).Error(http.StatusBadRequest, api.InvalidRequest)
+		s.ada.Do(http.MethodPost, tools, cut, "Content-Type", kind).Error(http.StatusBadRequest, wire.InvalidRequest)
 	}
 	require.Empty(t, s.Audit("acme"))
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -35,7 +35,7 @@ func TestAnExportedAgentIsImportedAsItWas(t *testing.T) {
 		require.NoError(t, err, exported.Text)
 		require.NoError(t, file.Agents[0].Check())
 
-		s.importYAML(exported.Text, "").Error(http.StatusConflict, api.NameTaken)
+		s.importYAML(exported.Text, "").Error(http.StatusConflict, wire.NameTaken)
 		s.ada.Delete(agents + "/coder").Want(http.StatusNoContent)
 		b := s.importYAML(exported.Text, "").Want(http.StatusCreated)
 		require.Equal(t, a["contentHash"], b["contentHash"])
@@ -49,7 +49,7 @@ func TestAnExportedAgentIsImportedAsItWas(t *testing.T) {
 		require.NoError(t, d.Validate())
 		require.NoError(t, d.Check())
 		_, err = s.Deployment(t.Context(), "other", "coder")
-		require.ErrorIs(t, err, api.NotFound)
+		require.ErrorIs(t, err, wire.NotFound)
 		require.NotContains(t, strings.Join(s.Audit("acme"), "\n"), "sk-planted")
 	})
 }
@@ -84,7 +84,7 @@ func TestImportsAreBounded(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		r := s.importYAML(row.text, "")
 		runtime.ReadMemStats(&after)
-		body := r.Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)
+		body := r.Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
 		fields := body["data"].(object)["fields"].(object)
 		require.Contains(t, fields, row.field, name)
 		require.LessOrEqual(t, len(fields), 100, name)
@@ -104,7 +104,7 @@ func TestImportsOfTextThatCannotBeStored(t *testing.T) {
 			"agents:\n- id: \"a\\0\"\n  model: m\n  provider: {protocol: demo}\n", "agents:\n- id: a\n  model: m\n  provider: {protocol: openai, baseUrl: \"https://a\\0\"}\n",
 			`{"agents":[{"id":"a","model":"m","provider":{"protocol":"demo"},"datasets":{"a\u0000b":"x"}}]}`, head + "  name: \xff\n",
 		} {
-			s.importYAML(text, "").Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)
+			s.importYAML(text, "").Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
 		}
 	})
 }
@@ -127,9 +127,9 @@ func TestImportNamesWhatIsMissing(t *testing.T) {
 			head + "  provider: {protocol: demo}\n  customTools: [{name: t, path: t.ts}]":            "tools[0]",
 			head + "  provider: {protocol: demo}\n  unknown: 1":                                      "agents[0].unknown",
 		} {
-			body := s.importYAML(text, "").Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)
+			body := s.importYAML(text, "").Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
 			require.Contains(t, body["data"].(object)["fields"], want, text)
 		}
-		s.ada.Post(agents+"/import", object{}).Error(http.StatusUnsupportedMediaType, api.UnsupportedMedia)
+		s.ada.Post(agents+"/import", object{}).Error(http.StatusUnsupportedMediaType, wire.UnsupportedMedia)
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // bound identifies what an agent can be bound to.
@@ -67,8 +67,8 @@ func contentHash(key string, a Agent, all digests) (string, error) {
 	a.ID = ""
 	a.ContentHash = ""
 	a.Version = 0
-	a.CreatedAt = api.Time{}
-	a.UpdatedAt = api.Time{}
+	a.CreatedAt = wire.Time{}
+	a.UpdatedAt = wire.Time{}
 	a.Tools, a.Skills, a.MCPs = sorted(a.Tools), sorted(a.Skills), sorted(a.MCPs)
 	a.AllowedTools, a.DisallowedTools, a.SettingSources = sorted(a.AllowedTools), sorted(a.DisallowedTools), sorted(a.SettingSources)
 	a.Sandbox.Read, a.Sandbox.Write, a.Sandbox.Domains = sorted(a.Sandbox.Read), sorted(a.Sandbox.Write), sorted(a.Sandbox.Domains)

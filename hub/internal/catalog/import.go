@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -30,9 +31,9 @@ const (
 // ExportAgent returns. Provider, tools, skills, MCP servers and datasets must exist in the hub: the
 // provider is found by its address and its settings, datasets by their id, and the others by their
 // name. Variables of the file are not replaced: they are the secrets of the hub. An agent of the
-// same name is replaced if replace is true; otherwise the error is api.NameTaken. Without access in
+// same name is replaced if replace is true; otherwise the error is wire.NameTaken. Without access in
 // the file, a new agent is visible to the caller and to users who may change agents, and a replaced
-// one keeps its access. A file that cannot be imported is api.ArtifactInvalid, with all faults. Two
+// one keeps its access. A file that cannot be imported is wire.ArtifactInvalid, with all faults. Two
 // files are parsed at a time.
 func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byte, replace bool) (a Agent, created bool, err error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
@@ -66,14 +67,14 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 		a, created = Agent{Definition: input}, false
 		before, err := readAgent(ctx, tx, caller.TenantID, in.Name)
 		switch {
-		case errors.Is(err, api.NotFound):
+		case errors.Is(err, wire.NotFound):
 			created = true
 			if a.Access.isZero() {
 				a.Access = Access{Users: []string{caller.UserID}, Groups: []string{}}
 			}
 			err = s.insert(ctx, tx, &a, maps.Clone(fields))
 		case err == nil && !replace:
-			err = api.NameTaken.New("There is an agent " + in.Name + ": choose another name, or send replace=true.")
+			err = wire.NameTaken.New("There is an agent " + in.Name + ": choose another name, or send replace=true.")
 		case err == nil:
 			err = s.replace(ctx, tx, before, &a, maps.Clone(fields))
 		}
@@ -135,7 +136,7 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 	faulty := slices.ContainsFunc(slices.Collect(maps.Keys(fields)), func(key string) bool { return strings.HasPrefix(key, "agents[0].provider") })
 	p, err := s.cfg.Providers.Match(ctx, tenantID, d.Provider, lacks)
 	switch {
-	case errors.Is(err, api.NotFound):
+	case errors.Is(err, wire.NotFound):
 		if !faulty {
 			fields.Add("agents[0].provider", "the hub has no provider with this protocol and baseUrl")
 		}
@@ -221,15 +222,15 @@ func importFault(err error) error {
 			}
 		}
 	}
-	return &api.Error{
-		Code: api.ArtifactInvalid, Message: "The agent cannot be imported: see data.fields.", Data: map[string]api.Fields{"fields": fields},
+	return &wire.Error{
+		Code: wire.ArtifactInvalid, Message: "The agent cannot be imported: see data.fields.", Data: wire.ErrorData{Fields: fields},
 	}
 }
 
 func (s *Service) importAgent(w http.ResponseWriter, r *http.Request) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != yamlType {
-		return api.UnsupportedMedia.New("The body must be YAML: send \"Content-Type: application/yaml\".")
+		return wire.UnsupportedMedia.New("The body must be YAML: send \"Content-Type: application/yaml\".")
 	}
 	text, err := api.ReadBody(w, r)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Knowledge is a knowledge set: a dataset that the system prompt of an agent lists with its
@@ -65,7 +66,7 @@ func (s *Service) knowledge() *Components[Knowledge, KnowledgeInput, *Knowledge]
 	}
 	return &Components[Knowledge, KnowledgeInput, *Knowledge]{
 		s: s, kind: kindKnowledge, table: "knowledge", order: "name", path: "/api/v1/admin/knowledge",
-		none: api.NotFound.New("There is no such knowledge set."), inUse: api.InUse,
+		none: wire.NotFound.New("There is no such knowledge set."), inUse: wire.InUse,
 		columns: func(v *Knowledge) []column {
 			return v.columns(column{"dataset_id", &v.DatasetID}, column{"enabled", &v.Enabled})
 		},

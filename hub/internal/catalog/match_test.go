@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // DELETE of everything that has a version honors If-Match.
@@ -24,11 +24,11 @@ func TestDeleteOfAVersion(t *testing.T) {
 				one = path + "/" + made["id"].(string)
 			}
 			for _, tag := range []string{`"2"`, "0", `W/"1"`, `"1", "2"`, "x"} {
-				s.ada.Do(http.MethodDelete, one, nil, "If-Match", tag).Error(http.StatusPreconditionFailed, api.PreconditionFailed)
+				s.ada.Do(http.MethodDelete, one, nil, "If-Match", tag).Error(http.StatusPreconditionFailed, wire.PreconditionFailed)
 			}
 			s.ada.Get(one).Want(http.StatusOK)
 			s.ada.Do(http.MethodDelete, one, nil, "If-Match", `"1"`).Want(http.StatusNoContent)
-			s.ada.Get(one).Error(http.StatusNotFound, api.NotFound)
+			s.ada.Get(one).Error(http.StatusNotFound, wire.NotFound)
 		}
 	})
 }
@@ -58,7 +58,7 @@ func TestErrorsOfForms(t *testing.T) {
 			`{"name":"b","providerId":"demo","model":"m","\u006dodel":"n"}`: "model",
 		} {
 			r := s.ada.Do(http.MethodPost, agents, strings.NewReader(body), "Content-Type", "application/json")
-			fields := r.Error(http.StatusBadRequest, api.InvalidRequest)["data"].(object)["fields"].(object)
+			fields := r.Error(http.StatusBadRequest, wire.InvalidRequest)["data"].(object)["fields"].(object)
 			require.Contains(t, fields, field, body)
 			require.NotRegexp(t, `Go |struct|catalog\.|agent\.|json:|map\[|\[\]string|plain`, r.Text, body)
 		}

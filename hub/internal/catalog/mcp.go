@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -156,7 +157,7 @@ func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
 	}
 	return &Components[MCP, MCPInput, *MCP]{
 		s: s, kind: kindMCP, table: "mcps", order: "name", path: "/api/v1/admin/mcps",
-		none: api.NotFound.New("There is no such MCP server."), inUse: api.InUse,
+		none: wire.NotFound.New("There is no such MCP server."), inUse: wire.InUse,
 		columns: func(v *MCP) []column {
 			return v.columns(column{"settings", serverSettings{v}}, column{"secrets", serverSecrets{v}}, // before those with a column
 				column{"transport", &v.Transport}, column{"command", &v.Command}, column{"args", db.JSON{V: &v.Args, Zero: "[]"}},

@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -149,7 +150,7 @@ func (s *Service) openSecret(tenantID string, v MCP, key, sealed string) (plain 
 	return string(opened), false, err
 }
 
-// openServer returns a server as the runtime has it. It fails with api.Conflict if a secret cannot
+// openServer returns a server as the runtime has it. It fails with wire.Conflict if a secret cannot
 // be opened.
 func (s *Service) openServer(tenantID string, v MCP) (agent.MCPServer, error) {
 	var failed error
@@ -163,8 +164,8 @@ func (s *Service) openServer(tenantID string, v MCP) (agent.MCPServer, error) {
 	server = settings.Replace(server, func(key, sealed string) string {
 		plain, _, err := s.openSecret(tenantID, v, key, sealed)
 		if err != nil {
-			failed = &api.Error{
-				Code: api.Conflict, Cause: err, Message: "The value " + key + " of MCP server " + v.Name + " cannot be decrypted: set it again.",
+			failed = &wire.Error{
+				Code: wire.Conflict, Cause: err, Message: "The value " + key + " of MCP server " + v.Name + " cannot be decrypted: set it again.",
 			}
 		}
 		return plain

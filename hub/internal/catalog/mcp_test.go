@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -59,7 +59,7 @@ func TestCWDOfAnMCPServer(t *testing.T) {
 		for _, transport := range []string{"http", "sse"} {
 			faults(t, s.ada.Post(mcps, object{"name": "n", "transport": transport, "url": "https://m.example", "cwd": "x"}), "cwd")
 		}
-		s.ada.Put(mcps+"/m", with(body, "cwd", 1)).Error(http.StatusBadRequest, api.InvalidRequest)
+		s.ada.Put(mcps+"/m", with(body, "cwd", 1)).Error(http.StatusBadRequest, wire.InvalidRequest)
 		require.EqualValues(t, 3, s.bob.Get(mcps + "/m").Want(http.StatusOK)["version"])
 		for _, cwd := range []string{"/srv/天气", "..", ".", strings.Repeat("x", 4096)} { // by the rules of the runtime
 			s.ada.Put(mcps+"/m", with(body, "cwd", cwd)).Want(http.StatusOK)

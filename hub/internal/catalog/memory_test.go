@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
@@ -104,7 +104,7 @@ func TestListsOfLargeAgents(t *testing.T) {
 	require.NotContains(t, text, `\u0026`)
 	require.Less(t, len(text), 100*2500)
 	for _, cursor := range []string{"0", "-1", "x", "1.5"} {
-		s.ada.Get(agents+"?cursor="+cursor).Error(http.StatusBadRequest, api.InvalidRequest)
+		s.ada.Get(agents+"?cursor="+cursor).Error(http.StatusBadRequest, wire.InvalidRequest)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestManyLargeProviders(t *testing.T) {
 		used := allocated(func() {
 			r = s.importYAML("agents: [{id: a, model: m, provider: {protocol: openai, baseUrl: https://models.example/v1}}]", "")
 		})
-		r.Error(http.StatusConflict, api.Conflict) // they exceed the quota
+		r.Error(http.StatusConflict, wire.Conflict) // they exceed the quota
 		require.Less(t, used, uint64(96<<20), "with garbage")
 		names := map[string]bool{}
 		for cursor := ""; ; {
@@ -178,7 +178,7 @@ func TestQuotaOfATenant(t *testing.T) {
 			"a scene":             {"POST", scenes, object{"name": "s", "agentName": "a", "prompt": strings.Repeat("x", 100_000)}},
 			"a knowledge set":     {"POST", knowledge, object{"name": "k", "datasetId": "d", "description": strings.Repeat("x", 2000)}},
 		} {
-			message := s.ada.Do(row.method, row.path, row.body).Error(http.StatusConflict, api.Conflict)["message"]
+			message := s.ada.Do(row.method, row.path, row.body).Error(http.StatusConflict, wire.Conflict)["message"]
 			require.Contains(t, message, "33554432", name)
 		}
 		s.ada.Put(agents+"/a", demo("a", "enabled", false)).Want(http.StatusOK)

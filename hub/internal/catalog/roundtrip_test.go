@@ -12,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -39,7 +40,7 @@ func TestToolsAndSkillsOfAnExportedAgent(t *testing.T) {
 		b = s.importYAML(exported, "").Want(http.StatusCreated)
 		require.Equal(t, a["contentHash"], b["contentHash"])
 		body := s.importYAML(strings.Replace(exported, "protocol: demo", "protocol: demo\n        headers: {X: y}\n        streamUsage: false", 1), "?replace=true").
-			Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)
+			Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
 		require.Contains(t, body["data"].(object)["fields"], "agents[0].provider.headers.X")
 		require.Contains(t, body["data"].(object)["fields"], "agents[0].provider.streamUsage")
 	})
@@ -112,7 +113,7 @@ func TestRekeyOfMCPServers(t *testing.T) {
 		_, err = both.CreateAgent(t.Context(), s.ada.Caller, catalog.AgentInput{Definition: catalog.Definition{Name: "a", ProviderID: "demo", Agent: agent.Agent{Model: "m"}, MCPs: []string{"lost"}}})
 		require.NoError(t, err)
 		_, err = both.Deployment(t.Context(), "acme", "a")
-		require.ErrorIs(t, err, api.Conflict)
+		require.ErrorIs(t, err, wire.Conflict)
 		require.ErrorContains(t, err, "set it again")
 		require.Len(t, s.bob.Get(mcps).Items(), 2)
 		_, err = both.MCPs.Replace(t.Context(), s.ada.Caller, "lost", nil, lost)
@@ -160,7 +161,7 @@ func FuzzImport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		a, _, err := s.ImportAgent(t.Context(), s.ada.Caller, text, true)
 		if err != nil {
-			require.ErrorIs(t, err, api.ArtifactInvalid)
+			require.ErrorIs(t, err, wire.ArtifactInvalid)
 			return
 		}
 		exported, err := s.ExportAgent(t.Context(), s.ada.Caller, a.Name)

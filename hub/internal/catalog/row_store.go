@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -67,7 +67,7 @@ func values(columns []column, first ...any) []any {
 	return first
 }
 
-// insertRow inserts a row of the tenant. It fails with api.NameTaken if there is a row of its name.
+// insertRow inserts a row of the tenant. It fails with wire.NameTaken if there is a row of its name.
 func insertRow(ctx context.Context, tx *store.Tx, table string, columns []column) error {
 	marks := make([]string, len(columns))
 	for i := range marks {
@@ -76,7 +76,7 @@ func insertRow(ctx context.Context, tx *store.Tx, table string, columns []column
 	_, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (tenant_id, `+namesOf(columns)+`) VALUES ($1, `+strings.Join(marks, ", ")+`)`,
 		values(columns, tx.Caller.TenantID)...)
 	if db.UniqueViolation(err) {
-		return api.NameTaken
+		return wire.NameTaken
 	}
 	return db.Wrap("insert into "+table, err)
 }

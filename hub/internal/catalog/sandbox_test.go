@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -66,7 +66,7 @@ func TestSandboxOfAnAgent(t *testing.T) {
 		messages := s.ada.Put(agents+"/a", demo("a", "sandbox", object{
 			"mode": "on", "network": "some", "read": []any{"", "a\u0007b", long, "a\u200bb"}, "write": strings.Split(strings.Repeat("x,", 100)+"x", ","),
 			"domains": []any{"https://example.com", "example.com"},
-		})).Error(http.StatusBadRequest, api.ValidationFailed)["data"].(object)["fields"]
+		})).Error(http.StatusBadRequest, wire.ValidationFailed)["data"].(object)["fields"]
 		require.Equal(t, object{
 			"sandbox.mode":       `"on" is not one of auto, required, off`,
 			"sandbox.network":    `"some" is not one of proxy, none, all`,
@@ -79,10 +79,10 @@ func TestSandboxOfAnAgent(t *testing.T) {
 		}, messages)
 		faults(t, s.ada.Post(agents, demo("b", "sandbox", object{"network": "none", "domains": []any{"example.com"}})), "sandbox.domains")
 		for _, sandbox := range []any{"off", []any{}, object{"mode": 1}, object{"read": "/srv"}} {
-			s.ada.Put(agents+"/a", demo("a", "sandbox", sandbox)).Error(http.StatusBadRequest, api.InvalidRequest)
+			s.ada.Put(agents+"/a", demo("a", "sandbox", sandbox)).Error(http.StatusBadRequest, wire.InvalidRequest)
 		}
 		require.Contains(t, s.importYAML(strings.Replace(exported, "mode: required", "mode: on", 1), "?replace=true").
-			Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)["data"].(object)["fields"], "agents[0].sandbox.mode")
+			Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)["data"].(object)["fields"], "agents[0].sandbox.mode")
 		require.Equal(t, without, hash())
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Scene is a prompt that users can start an agent with.
@@ -104,7 +105,7 @@ func (s *Service) scenes() *Components[Scene, SceneInput, *Scene] {
 	}
 	return &Components[Scene, SceneInput, *Scene]{
 		s: s, kind: kindScene, table: "scenes", order: "position, name, id", long: "prompt", path: "/api/v1/admin/scenes",
-		none: api.NotFound.New("There is no such scene."),
+		none: wire.NotFound.New("There is no such scene."),
 		columns: func(v *Scene) []column {
 			return v.columns(column{"title_en", &v.TitleEN}, column{"description_en", &v.DescriptionEN}, column{"icon", &v.Icon},
 				column{"agent_name", &v.AgentName}, column{"prompt", &v.Prompt}, column{"position", &v.Order}, column{"enabled", &v.Enabled})
@@ -139,7 +140,7 @@ func (s *Service) EnabledScenes(ctx context.Context, caller api.Caller, page api
 	return s.Scenes.list(ctx, caller, page, usableScene)
 }
 
-// EnabledScene returns a scene, or api.NotFound if there is none or it or its agent is disabled.
+// EnabledScene returns a scene, or wire.NotFound if there is none or it or its agent is disabled.
 func (s *Service) EnabledScene(ctx context.Context, caller api.Caller, name string) (Scene, error) {
 	v, err := s.Scenes.Get(ctx, caller, name)
 	if err != nil {

@@ -33,6 +33,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -125,7 +126,7 @@ func (s *Service) change(ctx context.Context, caller api.Caller, do func(*store.
 	return s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite, Lock: lockHead}, do)
 }
 
-// CheckRoom returns api.Conflict if a tenant has more rows or bytes than its quota. A transaction
+// CheckRoom returns wire.Conflict if a tenant has more rows or bytes than its quota. A transaction
 // that adds a row or makes one larger calls it afterwards.
 func (s *Service) CheckRoom(ctx context.Context, tx *sql.Tx, tenantID string) error {
 	used, err := s.room(ctx, tx, tenantID)
@@ -133,10 +134,10 @@ func (s *Service) CheckRoom(ctx context.Context, tx *sql.Tx, tenantID string) er
 	case err != nil:
 		return err
 	case used.Rows > maxRows:
-		return api.Conflict.New(fmt.Sprintf("The organization has %d agents, tools, skills, scenes, MCP servers, knowledge sets and providers, "+
+		return wire.Conflict.New(fmt.Sprintf("The organization has %d agents, tools, skills, scenes, MCP servers, knowledge sets and providers, "+
 			"which is the limit: delete some of them first.", maxRows))
 	case used.Bytes > maxBytes:
-		return api.Conflict.New(fmt.Sprintf("The agents, components and providers of the organization would have %d bytes, "+
+		return wire.Conflict.New(fmt.Sprintf("The agents, components and providers of the organization would have %d bytes, "+
 			"and the limit is %d: shorten or delete some of them first.", used.Bytes, maxBytes))
 	}
 	return nil

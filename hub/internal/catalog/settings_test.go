@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -173,18 +173,18 @@ func TestAllFaultsOfAnAgentAtOnce(t *testing.T) {
 		types := s.ada.Post(agents, object{
 			"name": 1, "model": []any{}, "providerId": "demo", "temperature": "hot", "limits": object{"runTimeout": 5}, "tools": object{}, "knowledge": []any{1},
 			"enabled": "yes", "permissionMode": "root",
-		}).Error(http.StatusBadRequest, api.InvalidRequest)["data"].(object)["fields"].(object)
+		}).Error(http.StatusBadRequest, wire.InvalidRequest)["data"].(object)["fields"].(object)
 		require.ElementsMatch(t, []string{"name", "model", "temperature", "limits.runTimeout", "tools", "knowledge[0]", "enabled", "permissionMode"},
 			slices.Collect(maps.Keys(types)))
 		require.Equal(t, "must be a number, not a string", types["temperature"])
-		s.ada.Post(agents, "x").Error(http.StatusBadRequest, api.InvalidRequest)
+		s.ada.Post(agents, "x").Error(http.StatusBadRequest, wire.InvalidRequest)
 		s.ada.Post(agents, demo("a")).Want(http.StatusCreated)
-		s.ada.Put(agents+"/a", object{"model": 1, "providerId": "none"}).Error(http.StatusBadRequest, api.InvalidRequest)
+		s.ada.Put(agents+"/a", object{"model": 1, "providerId": "none"}).Error(http.StatusBadRequest, wire.InvalidRequest)
 
 		text := "auth: {apiKey: x}\nlimits: {maxConcurrentRuns: 1, runTimeout: 1m}\nstateDir: x\nstoreOnRequest: true\nagents:\n- id: A\n  model: 1\n  temperature: 3\n  provider: {protocol: openai, baseUrl: https://none.example}\n" +
 			"  systemPromptFile: x.md\n  skillArchives: [{name: a, url: u, hash: x}]\n  unknown: 1\n  mcpServers: {none: {transport: stdio, command: x}}\n" +
 			"  datasets: {d: x}\n  allowedTools: ['Bash(git *']\n  hub: {skills: [none], tools: [None]}\n"
-		fields := s.importYAML(text, "").Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)["data"].(object)["fields"].(object)
+		fields := s.importYAML(text, "").Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)["data"].(object)["fields"].(object)
 		require.ElementsMatch(t, []string{
 			"auth", "limits.maxConcurrentRuns", "stateDir", "storeOnRequest", "agents[0].id", "agents[0].model", "agents[0].temperature", "agents[0].provider",
 			"agents[0].systemPromptFile", "agents[0].skillArchives", "agents[0].skillArchives[0].hash", "agents[0].unknown", "agents[0].datasets.d", "mcps[0]",

@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/blob"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
@@ -43,7 +43,7 @@ func checkTool(ctx context.Context, fileName, source string) (string, error) {
 func checkToolWithin(ctx context.Context, limit time.Duration, fileName, source string) (string, error) {
 	name, err := js.NameOf(ctx, js.Config{LoadTime: limit}, fileName, source)
 	if fault, ok := errors.AsType[*js.FileError](err); ok {
-		return "", api.ArtifactInvalid.New(fault.Reason)
+		return "", wire.ArtifactInvalid.New(fault.Reason)
 	}
 	return name, err
 }
@@ -118,7 +118,7 @@ func demo(name string, fields ...any) object {
 // faults requires 400 validation_failed with exactly these fields.
 func faults(t *testing.T, r apitest.Response, fields ...string) {
 	t.Helper()
-	body := r.Error(http.StatusBadRequest, api.ValidationFailed)
+	body := r.Error(http.StatusBadRequest, wire.ValidationFailed)
 	var got []string
 	for name := range body["data"].(object)["fields"].(object) {
 		got = append(got, name)

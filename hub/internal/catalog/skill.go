@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/internal/catalog/archive"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/skillzip"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -65,10 +66,10 @@ func isSkillType(text string) bool { return text == typeExpert || text == typeCo
 
 // SkillLink is a link to the archive of a skill, which needs no other credential.
 type SkillLink struct {
-	URL       string   `json:"url"`
-	ExpiresAt api.Time `json:"expiresAt"`
-	Hash      string   `json:"hash"`
-	Size      int64    `json:"size"`
+	URL       string    `json:"url"`
+	ExpiresAt wire.Time `json:"expiresAt"`
+	Hash      string    `json:"hash"`
+	Size      int64     `json:"size"`
 }
 
 var (
@@ -113,7 +114,7 @@ func (s *Service) skills() *Components[Skill, SkillInput, *Skill] {
 	detail := func(_, v Skill) skillDetail { return skillDetail{Type: v.Type, Hash: v.Hash, Size: v.Size} }
 	return &Components[Skill, SkillInput, *Skill]{
 		s: s, kind: kindSkill, table: "skills", order: "name", path: "/api/v1/admin/skills",
-		none: api.NotFound.New("There is no such skill."), inUse: api.InUse,
+		none: wire.NotFound.New("There is no such skill."), inUse: wire.InUse,
 		columns: func(v *Skill) []column {
 			return v.columns(column{"type", &v.Type}, column{"description_en", &v.DescriptionEN},
 				column{"hash", hashField{&v.Hash}}, column{"size", &v.Size})
@@ -135,27 +136,27 @@ func (s *Service) SkillsOf(ctx context.Context, caller api.Caller, kind string, 
 		return s.Skills.List(ctx, caller, page)
 	}
 	if !isSkillType(kind) {
-		return api.List[Skill]{}, api.InvalidRequest.New("The parameter type must be expert or community.")
+		return api.List[Skill]{}, wire.InvalidRequest.New("The parameter type must be expert or community.")
 	}
 	return s.Skills.list(ctx, caller, page, ofType, kind)
 }
 
 // LinkSkill returns a link to the archive of a skill that is valid for an hour. It fails with
-// api.NotFound if there is no such skill, or its archive is missing.
+// wire.NotFound if there is no such skill, or its archive is missing.
 func (s *Service) LinkSkill(ctx context.Context, caller api.Caller, name string) (SkillLink, error) {
 	v, err := s.Skills.Get(ctx, caller, name)
 	if err != nil {
 		return SkillLink{}, err
 	}
 	if v.Status != statusReady {
-		return SkillLink{}, api.NotFound.New("The archive of the skill is missing: upload it again.")
+		return SkillLink{}, wire.NotFound.New("The archive of the skill is missing: upload it again.")
 	}
 	url, expires, err := s.cfg.Artifacts.SignedURL(ctx, v.file(), linkTTL)
-	return SkillLink{URL: url, ExpiresAt: api.Time(expires), Hash: v.Hash, Size: v.Size}, err
+	return SkillLink{URL: url, ExpiresAt: wire.Time{Time: expires}, Hash: v.Hash, Size: v.Size}, err
 }
 
 // CreateSkill creates a skill from a .zip, a .tar.gz or a SKILL.md. It fails with
-// api.ArtifactInvalid, and with api.NameTaken.
+// wire.ArtifactInvalid, and with wire.NameTaken.
 func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillInput, file File) (v Skill, err error) {
 	err = s.withArchive(ctx, caller, file, func(found archive.Skill, zip *artifact.Upload) error {
 		v = Skill{Component: Component{Name: found.Name, Description: found.Description}, Type: typeCommunity}
@@ -176,7 +177,7 @@ func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillIn
 }
 
 // ReplaceSkillFile replaces the archive of a skill. The name in the new one must be that of the
-// skill, or it fails with api.ArtifactInvalid. The type and the description are those of the input,
+// skill, or it fails with wire.ArtifactInvalid. The type and the description are those of the input,
 // otherwise those of the front matter if it has them.
 func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name string, expected *int64, in SkillInput, file File) (v Skill, err error) {
 	if _, err := s.Skills.Get(ctx, caller, name); err != nil {
@@ -184,7 +185,7 @@ func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name 
 	}
 	err = s.withArchive(ctx, caller, file, func(found archive.Skill, zip *artifact.Upload) error {
 		if found.Name != name {
-			return api.ArtifactInvalid.New("The name of the uploaded skill is " + found.Name + " and not " + name + ": create another skill.")
+			return wire.ArtifactInvalid.New("The name of the uploaded skill is " + found.Name + " and not " + name + ": create another skill.")
 		}
 		return s.stored(ctx, zip, artifact.Skills, name+".zip", func(ref artifact.Ref) error {
 			v, err = s.Skills.edit(ctx, caller, name, expected, recordOf(actionReplaceSkill, replacedSkill), func(v Skill) (Skill, error) {
@@ -221,7 +222,7 @@ func (s *Service) withArchive(ctx context.Context, caller api.Caller, file File,
 		return err
 	})
 	if e, ok := errors.AsType[*archive.Error](err); ok {
-		return api.ArtifactInvalid.New("The file is not a skill: " + api.Plain(e.Error()) + ".")
+		return wire.ArtifactInvalid.New("The file is not a skill: " + api.Plain(e.Error()) + ".")
 	}
 	if err != nil {
 		return err
@@ -229,12 +230,12 @@ func (s *Service) withArchive(ctx context.Context, caller api.Caller, file File,
 	fields := api.Fields{}
 	found.Description = fields.Text("description", found.Description, 0, maxDescription)
 	if reason, invalid := fields["description"]; invalid {
-		return api.ArtifactInvalid.New("The description in SKILL.md " + reason + ".")
+		return wire.ArtifactInvalid.New("The description in SKILL.md " + reason + ".")
 	}
 	for _, name := range found.Paths {
 		fields.Line("path", name, 1, len(name))
 		if reason, invalid := fields["path"]; invalid {
-			return api.ArtifactInvalid.New("The file is not a skill: the path " + api.Plain(strconv.Quote(name)) + " " + reason + ".")
+			return wire.ArtifactInvalid.New("The file is not a skill: the path " + api.Plain(strconv.Quote(name)) + " " + reason + ".")
 		}
 	}
 	return do(found, zip)

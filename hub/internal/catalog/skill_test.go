@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -42,10 +42,10 @@ func TestSkillIsCreatedChangedAndDeleted(t *testing.T) {
 		require.Regexp(t, "^sha256:[0-9a-f]{64}$", v["hash"])
 		for _, path := range []string{skills + "/pdf", "/api/v1/skills/pdf"} {
 			require.Equal(t, want, meg.Get(path).Want(http.StatusOK))
-			eve.Get(path).Error(http.StatusNotFound, api.NotFound)
+			eve.Get(path).Error(http.StatusNotFound, wire.NotFound)
 		}
-		send(t, ada, "POST", skills, "pdf.zip", packed).Error(http.StatusConflict, api.NameTaken)
-		send(t, meg, "POST", skills, "pdf.zip", packed).Error(http.StatusForbidden, api.Forbidden)
+		send(t, ada, "POST", skills, "pdf.zip", packed).Error(http.StatusConflict, wire.NameTaken)
+		send(t, meg, "POST", skills, "pdf.zip", packed).Error(http.StatusForbidden, wire.Forbidden)
 		require.Equal(t, v["hash"], send(t, eve, "POST", skills, "other.zip", packed, "type", "expert").Want(http.StatusCreated)["hash"])
 
 		link := meg.Get("/api/v1/skills/pdf/download").Want(http.StatusOK)
@@ -65,23 +65,23 @@ func TestSkillIsCreatedChangedAndDeleted(t *testing.T) {
 				require.Equal(t, names, strings.Join(found, " "), query)
 			}
 		}
-		meg.Get("/api/v1/skills?type=other").Error(http.StatusBadRequest, api.InvalidRequest)
+		meg.Get("/api/v1/skills?type=other").Error(http.StatusBadRequest, wire.InvalidRequest)
 
 		v = ada.Put(skills+"/pdf", apitest.Object{"type": "expert", "title": "P", "name": "x"}, "If-Match", `"1"`).Want(http.StatusOK)
 		require.Equal(t, []any{"expert", "P", want["description"], 2.0}, []any{v["type"], v["title"], v["description"], v["version"]})
-		ada.Put(skills+"/pdf", apitest.Object{}, "If-Match", "1").Error(http.StatusPreconditionFailed, api.PreconditionFailed)
-		ada.Put(skills+"/pdf", apitest.Object{"type": "other"}).Error(http.StatusBadRequest, api.ValidationFailed)
-		ada.Put(skills+"/none", apitest.Object{}).Error(http.StatusNotFound, api.NotFound)
+		ada.Put(skills+"/pdf", apitest.Object{}, "If-Match", "1").Error(http.StatusPreconditionFailed, wire.PreconditionFailed)
+		ada.Put(skills+"/pdf", apitest.Object{"type": "other"}).Error(http.StatusBadRequest, wire.ValidationFailed)
+		ada.Put(skills+"/none", apitest.Object{}).Error(http.StatusNotFound, wire.NotFound)
 		v = send(t, ada, "PUT", skills+"/pdf/file", "SKILL.md", "---\nname: pdf\ndescription: New.\n---\n").Want(http.StatusOK)
 		require.Equal(t, []any{"expert", "P", "New.", 3.0}, []any{v["type"], v["title"], v["description"], v["version"]})
-		send(t, ada, "PUT", skills+"/pdf/file", "SKILL.md", "---\nname: other\n---\n").Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)
-		send(t, ada, "PUT", skills+"/none/file", "SKILL.md", "---\nname: none\n---\n").Error(http.StatusNotFound, api.NotFound)
+		send(t, ada, "PUT", skills+"/pdf/file", "SKILL.md", "---\nname: other\n---\n").Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
+		send(t, ada, "PUT", skills+"/none/file", "SKILL.md", "---\nname: none\n---\n").Error(http.StatusNotFound, wire.NotFound)
 
 		s.bind(t, "a", "skill", "pdf")
-		require.Equal(t, apitest.Object{"agents": []any{"a"}}, ada.Delete(skills+"/pdf").Error(http.StatusConflict, api.InUse)["data"])
+		require.Equal(t, apitest.Object{"agents": []any{"a"}}, ada.Delete(skills+"/pdf").Error(http.StatusConflict, wire.InUse)["data"])
 		require.Equal(t, http.StatusNoContent, ada.Delete(skills+"/writer").Status)
 		require.Equal(t, http.StatusNoContent, eve.Delete(skills+"/pdf").Status)
-		eve.Delete(skills+"/pdf").Error(http.StatusNotFound, api.NotFound)
+		eve.Delete(skills+"/pdf").Error(http.StatusNotFound, wire.NotFound)
 		entries := s.Audit("acme")
 		require.Len(t, entries, 5)
 		require.Contains(t, entries[0], `agent.create_skill pdf {"type":"community","hash":"sha256:`)
@@ -96,10 +96,10 @@ func TestUploadsOfSkillsAreChecked(t *testing.T) {
 		ada := s.As("acme", "ada", rbac.Admin)
 		invalid := func(content, message string) {
 			t.Helper()
-			require.Contains(t, send(t, ada, "POST", skills, "a.zip", content).Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)["message"], message)
+			require.Contains(t, send(t, ada, "POST", skills, "a.zip", content).Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)["message"], message)
 		}
 		for _, name := range []string{"pdf", "pdf.txt", "zip", "pdf.zip.exe", ".tar", "SKILL.md/x"} {
-			require.Contains(t, send(t, ada, "POST", skills, name, skillFile).Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)["message"], "must end with .zip, .tar.gz, .tgz, .md")
+			require.Contains(t, send(t, ada, "POST", skills, name, skillFile).Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)["message"], "must end with .zip, .tar.gz, .tgz, .md")
 		}
 		invalid("\x00\x01", "is not a .zip, a .tar.gz or a SKILL.md")
 		invalid(zipOf(t, "SKILL.md", skillFile, "../evil", ""), `entry "../evil" is outside of the archive`)
@@ -113,8 +113,8 @@ func TestUploadsOfSkillsAreChecked(t *testing.T) {
 			invalid(zipOf(t, "SKILL.md", skillFile, name, ""), "must not have invisible characters")
 		}
 		invalid(zipOf(t, "\u017fKILL.md", skillFile), "must have a SKILL.md")
-		send(t, ada, "POST", skills, "a.zip", strings.Repeat("x", 20<<20+1)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
-		send(t, ada, "POST", skills, "SKILL.md", skillFile, "type", "other").Error(http.StatusBadRequest, api.ValidationFailed)
+		send(t, ada, "POST", skills, "a.zip", strings.Repeat("x", 20<<20+1)).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+		send(t, ada, "POST", skills, "SKILL.md", skillFile, "type", "other").Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.Empty(t, s.Audit("acme"))
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -22,13 +23,13 @@ type Manifest struct {
 
 // ManifestEntry is an agent in a [Manifest].
 type ManifestEntry struct {
-	Name        string   `json:"name"`
-	Title       string   `json:"title"`
-	Description string   `json:"description"`
-	Icon        string   `json:"icon,omitempty"`
-	IsDefault   bool     `json:"isDefault"`
-	ContentHash string   `json:"contentHash"`
-	UpdatedAt   api.Time `json:"updatedAt"`
+	Name        string    `json:"name"`
+	Title       string    `json:"title"`
+	Description string    `json:"description"`
+	Icon        string    `json:"icon,omitempty"`
+	IsDefault   bool      `json:"isDefault"`
+	ContentHash string    `json:"contentHash"`
+	UpdatedAt   wire.Time `json:"updatedAt"`
 }
 
 // manifestOf returns the manifest of agents, with the hashes that hashOf returns.
@@ -67,7 +68,7 @@ func (s *Service) EnabledAgents(ctx context.Context, caller api.Caller, page api
 	return sn.page(caller, page, false), err
 }
 
-// Agent returns an agent, which may be disabled, or api.NotFound.
+// Agent returns an agent, which may be disabled, or wire.NotFound.
 func (s *Service) Agent(ctx context.Context, caller api.Caller, name string) (Agent, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Agent{}, err
@@ -79,7 +80,7 @@ func (s *Service) Agent(ctx context.Context, caller api.Caller, name string) (Ag
 	return sn.agent(caller, name)
 }
 
-// EnabledAgent returns an agent, or api.NotFound if there is none or it is disabled.
+// EnabledAgent returns an agent, or wire.NotFound if there is none or it is disabled.
 func (s *Service) EnabledAgent(ctx context.Context, caller api.Caller, name string) (Agent, error) {
 	sn, err := s.snapshot(ctx, caller.TenantID)
 	if err != nil {
@@ -119,7 +120,7 @@ type snapshot struct {
 	size       int      // about the number of bytes in memory
 }
 
-// agent returns the agent of that name as the caller sees it, or api.NotFound.
+// agent returns the agent of that name as the caller sees it, or wire.NotFound.
 func (sn *snapshot) agent(caller api.Caller, name string) (Agent, error) {
 	i, ok := slices.BinarySearchFunc(sn.agents, name, func(a Agent, name string) int { return strings.Compare(a.Name, name) })
 	if !ok || !sn.agents[i].Access.permits(caller) {

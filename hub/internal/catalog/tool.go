@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -104,7 +105,7 @@ func (s *Service) tools() *Components[Tool, ToolInput, *Tool] {
 	}
 	return &Components[Tool, ToolInput, *Tool]{
 		s: s, kind: kindTool, table: "tools", order: "name", path: "/api/v1/admin/tools",
-		none: api.NotFound.New("There is no such tool."), inUse: api.ToolInUse, builtin: builtin, early: true,
+		none: wire.NotFound.New("There is no such tool."), inUse: wire.ToolInUse, builtin: builtin, early: true,
 		columns: func(v *Tool) []column {
 			return v.columns(column{"description_en", &v.DescriptionEN}, column{"file_name", &v.FileName},
 				column{"hash", hashField{&v.Hash}}, column{"size", &v.Size})
@@ -132,14 +133,14 @@ func replacedTool(from, to Tool) fileReplaceDetail {
 	}
 }
 
-// OpenTool opens the file of a custom tool. It fails with api.NotFound if there is no such tool, or
+// OpenTool opens the file of a custom tool. It fails with wire.NotFound if there is no such tool, or
 // it is built in, or its file is missing.
 func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) (Tool, *blob.Blob, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Tool{}, nil, err
 	}
 	if s.Tools.builtinNamed(name) != nil {
-		return Tool{}, nil, api.NotFound.New("A built-in tool has no file.")
+		return Tool{}, nil, wire.NotFound.New("A built-in tool has no file.")
 	}
 	v, err := s.Tools.named(ctx, s.store.Read(), caller.TenantID, name)
 	if err != nil {
@@ -147,20 +148,20 @@ func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) 
 	}
 	file, err := s.cfg.Artifacts.Open(ctx, v.file())
 	if errors.Is(err, blob.ErrNotExist) {
-		err = api.NotFound.New("The file of the tool is missing: upload it again.")
+		err = wire.NotFound.New("The file of the tool is missing: upload it again.")
 	}
 	return v, file, err
 }
 
-// CreateTool creates a tool whose name is that in the file. It fails with api.ArtifactInvalid if
-// the file does not load within limits or the name is not valid, and with api.NameTaken.
+// CreateTool creates a tool whose name is that in the file. It fails with wire.ArtifactInvalid if
+// the file does not load within limits or the name is not valid, and with wire.NameTaken.
 func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in ToolInput, file File) (Tool, error) {
 	name, err := s.toolName(ctx, caller, file)
 	if err != nil {
 		return Tool{}, err
 	}
 	if builtinNamed(name) {
-		return Tool{}, api.NameTaken.New("The name " + name + " is that of a built-in tool: choose another.")
+		return Tool{}, wire.NameTaken.New("The name " + name + " is that of a built-in tool: choose another.")
 	}
 	v, err := s.Tools.applied(in, Tool{Component: Component{Name: name}, FileName: file.Name})
 	if err != nil {
@@ -176,14 +177,14 @@ func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in ToolInpu
 }
 
 // ReplaceToolFile replaces the file of a tool. The name in the new file must be that of the tool,
-// or it fails with api.ArtifactInvalid.
+// or it fails with wire.ArtifactInvalid.
 func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name string, expected *int64, file File) (v Tool, err error) {
 	inFile, err := s.toolName(ctx, caller, file)
 	if err != nil {
 		return Tool{}, err
 	}
 	if inFile != name {
-		return Tool{}, api.ArtifactInvalid.New("The name in the file is " + inFile + " and not " + name + ": create another tool.")
+		return Tool{}, wire.ArtifactInvalid.New("The name in the file is " + inFile + " and not " + name + ": create another tool.")
 	}
 	err = s.stored(ctx, file.Content, artifact.Tools, file.Name, func(ref artifact.Ref) error {
 		v, err = s.Tools.edit(ctx, caller, name, expected, recordOf(actionReplaceTool, replacedTool), func(v Tool) (Tool, error) {
@@ -196,7 +197,7 @@ func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name s
 	return v, err
 }
 
-var errNoCheck = api.Unavailable.New("This hub cannot check the files of tools: an operator must configure a worker for that.")
+var errNoCheck = wire.Unavailable.New("This hub cannot check the files of tools: an operator must configure a worker for that.")
 
 var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
@@ -224,21 +225,21 @@ func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (n
 		return err
 	})
 	fault, invalid := errors.AsType[*NotToolError](err)
-	_, known := errors.AsType[*api.Error](err)
+	_, known := errors.AsType[*wire.Error](err)
 	switch {
 	case invalid:
-		return "", api.ArtifactInvalid.New("The file is not a tool: " + api.Plain(fault.Reason) + ".")
+		return "", wire.ArtifactInvalid.New("The file is not a tool: " + api.Plain(fault.Reason) + ".")
 	case err != nil && !known && ctx.Err() == nil:
-		return "", &api.Error{Code: api.Unavailable, Message: "The file cannot be checked now: the log of the hub has the reason.", Cause: err}
+		return "", &wire.Error{Code: wire.Unavailable, Message: "The file cannot be checked now: the log of the hub has the reason.", Cause: err}
 	case err != nil:
 		return "", err
 	case !toolName.MatchString(name):
-		return "", api.ArtifactInvalid.New(fmt.Sprintf(
+		return "", wire.ArtifactInvalid.New(fmt.Sprintf(
 			"The file is not a tool: the name %s must begin with a letter and consist of at most 64 letters, digits, _ and -.",
 			api.Plain(strconv.Quote(excerpt.Head(name, 80)))))
 	}
 	if err := agent.CheckToolName(name); err != nil && !builtinNamed(name) {
-		return "", api.ArtifactInvalid.New("The file is not a tool: " + err.Error() + ".")
+		return "", wire.ArtifactInvalid.New("The file is not a tool: " + err.Error() + ".")
 	}
 	return name, nil
 }
@@ -283,9 +284,9 @@ func (s *Service) downloadTool(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return fmt.Errorf("read tool: %w", err)
 	case status == http.StatusPreconditionFailed:
-		return api.PreconditionFailed
+		return wire.PreconditionFailed
 	case status == http.StatusRequestedRangeNotSatisfiable:
-		return &api.Error{Code: api.InvalidRequest, Status: status, Message: "The range is beyond the end of the file."}
+		return &wire.Error{Code: wire.InvalidRequest, Status: status, Message: "The range is beyond the end of the file."}
 	}
 	return nil
 }

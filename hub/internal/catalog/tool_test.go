@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/blob"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -45,24 +45,24 @@ func TestToolIsCreatedChangedAndDeleted(t *testing.T) {
 		}
 		require.Equal(t, want, v)
 		require.Equal(t, want, ada.Get(tools+"/weather").Want(http.StatusOK))
-		send(t, ada, "POST", tools, "weather.ts", toolSource).Error(http.StatusConflict, api.NameTaken)
+		send(t, ada, "POST", tools, "weather.ts", toolSource).Error(http.StatusConflict, wire.NameTaken)
 		send(t, eve, "POST", tools, "weather.ts", toolSource).Want(http.StatusCreated)
 
 		// Fields that cannot be changed are ignored.
 		body := apitest.Object{"title": "W", "description": "It\nsnows.", "name": "other", "isDefault": true, "source": "builtin", "version": 9}
 		v = ada.Put(tools+"/weather", body, "If-Match", `"1"`).Want(http.StatusOK)
 		require.Equal(t, []any{"W", "It\nsnows.", "It rains.", 2.0, "weather"}, []any{v["title"], v["description"], v["descriptionEn"], v["version"], v["name"]})
-		ada.Put(tools+"/weather", body, "If-Match", `"1"`).Error(http.StatusPreconditionFailed, api.PreconditionFailed)
+		ada.Put(tools+"/weather", body, "If-Match", `"1"`).Error(http.StatusPreconditionFailed, wire.PreconditionFailed)
 		require.Equal(t, v, ada.Put(tools+"/weather", body).Want(http.StatusOK), "no difference")
-		ada.Put(tools+"/weather", apitest.Object{"title": strings.Repeat("x", 129)}).Error(http.StatusBadRequest, api.ValidationFailed)
+		ada.Put(tools+"/weather", apitest.Object{"title": strings.Repeat("x", 129)}).Error(http.StatusBadRequest, wire.ValidationFailed)
 
 		changed := strings.Replace(toolSource, "'d'", "'e'", 1)
 		body1, kind := form(t, "weather.mjs", changed)
-		ada.Do("PUT", tools+"/weather/file", body1, "Content-Type", kind, "If-Match", "1").Error(http.StatusPreconditionFailed, api.PreconditionFailed)
+		ada.Do("PUT", tools+"/weather/file", body1, "Content-Type", kind, "If-Match", "1").Error(http.StatusPreconditionFailed, wire.PreconditionFailed)
 		v = send(t, ada, "PUT", tools+"/weather/file", "weather.mjs", changed).Want(http.StatusOK)
 		require.Equal(t, []any{"weather.mjs", 3.0, "W"}, []any{v["fileName"], v["version"], v["title"]})
-		send(t, ada, "PUT", tools+"/weather/file", "a.js", "export default {name: 'other', description: 'd', call() {}}").Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)
-		send(t, ada, "PUT", tools+"/none/file", "a.js", "export default {name: 'none'}").Error(http.StatusNotFound, api.NotFound)
+		send(t, ada, "PUT", tools+"/weather/file", "a.js", "export default {name: 'other', description: 'd', call() {}}").Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
+		send(t, ada, "PUT", tools+"/none/file", "a.js", "export default {name: 'none'}").Error(http.StatusNotFound, wire.NotFound)
 		got := ada.Get(tools + "/weather/download")
 		require.Equal(t, changed, got.Text)
 		require.Equal(t, "attachment; filename*=UTF-8''weather.mjs", got.Header.Get("Content-Disposition"))
@@ -71,14 +71,14 @@ func TestToolIsCreatedChangedAndDeleted(t *testing.T) {
 
 		s.bind(t, "b", "tool", "weather")
 		s.bind(t, "a", "tool", "weather")
-		require.Equal(t, apitest.Object{"agents": []any{"a", "b"}}, ada.Delete(tools+"/weather").Error(http.StatusConflict, api.ToolInUse)["data"])
+		require.Equal(t, apitest.Object{"agents": []any{"a", "b"}}, ada.Delete(tools+"/weather").Error(http.StatusConflict, wire.ToolInUse)["data"])
 		require.Equal(t, http.StatusNoContent, eve.Delete(tools+"/weather").Status)
-		eve.Delete(tools+"/weather").Error(http.StatusNotFound, api.NotFound)
+		eve.Delete(tools+"/weather").Error(http.StatusNotFound, wire.NotFound)
 		for _, path := range []string{"/weather", "/weather/download"} {
-			eve.Get(tools+path).Error(http.StatusNotFound, api.NotFound)
+			eve.Get(tools+path).Error(http.StatusNotFound, wire.NotFound)
 			require.Equal(t, http.StatusOK, s.As("acme", "max", rbac.Member).Get(tools+path).Status)
 		}
-		eve.Put(tools+"/weather", apitest.Object{}).Error(http.StatusNotFound, api.NotFound)
+		eve.Put(tools+"/weather", apitest.Object{}).Error(http.StatusNotFound, wire.NotFound)
 		entries := s.Audit("other")
 		require.Len(t, entries, 2)
 		require.Contains(t, entries[1], "agent.delete_tool weather {")
@@ -101,11 +101,11 @@ func TestBuiltinToolsAreReadOnly(t *testing.T) {
 			}, ada.Get(tools+"/"+b.Name).Want(http.StatusOK))
 			require.Empty(t, ada.Get(tools+"/"+b.Name).Header.Get("ETag"))
 		}
-		ada.Put(tools+"/Bash", apitest.Object{"title": "x"}).Error(http.StatusForbidden, api.BuiltinReadonly)
-		ada.Delete(tools+"/Bash").Error(http.StatusForbidden, api.BuiltinReadonly)
-		send(t, ada, "PUT", tools+"/Bash/file", "a.ts", "export default {name: 'Bash'}").Error(http.StatusForbidden, api.BuiltinReadonly)
-		send(t, ada, "POST", tools, "a.ts", named("Bash")).Error(http.StatusConflict, api.NameTaken)
-		ada.Get(tools+"/Bash/download").Error(http.StatusNotFound, api.NotFound)
+		ada.Put(tools+"/Bash", apitest.Object{"title": "x"}).Error(http.StatusForbidden, wire.BuiltinReadonly)
+		ada.Delete(tools+"/Bash").Error(http.StatusForbidden, wire.BuiltinReadonly)
+		send(t, ada, "PUT", tools+"/Bash/file", "a.ts", "export default {name: 'Bash'}").Error(http.StatusForbidden, wire.BuiltinReadonly)
+		send(t, ada, "POST", tools, "a.ts", named("Bash")).Error(http.StatusConflict, wire.NameTaken)
+		ada.Get(tools+"/Bash/download").Error(http.StatusNotFound, wire.NotFound)
 		require.Empty(t, s.Audit("acme"))
 
 		for _, name := range []string{"bake", "zip_web"} {
@@ -169,7 +169,7 @@ func TestUploadsOfToolsAreChecked(t *testing.T) {
 	ada := s.As("acme", "ada", rbac.Admin)
 	invalid := func(file, content, message string) {
 		t.Helper()
-		require.Contains(t, send(t, ada, "POST", tools, file, content).Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)["message"], message)
+		require.Contains(t, send(t, ada, "POST", tools, file, content).Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)["message"], message)
 	}
 	invalid("a.py", toolSource, "must end with .ts, .mts, .js, .mjs")
 	invalid("a:b.ts", toolSource, "cannot be stored")
@@ -187,21 +187,21 @@ func TestUploadsOfToolsAreChecked(t *testing.T) {
 		invalid("a.ts", named(name), message)
 	}
 	for _, name := range []string{"bash", "BASH", "webfetch", "Todowrite"} {
-		send(t, ada, "POST", tools, "a.ts", named(name)).Error(http.StatusConflict, api.NameTaken)
+		send(t, ada, "POST", tools, "a.ts", named(name)).Error(http.StatusConflict, wire.NameTaken)
 	}
 	large := toolSource + "\n//" + strings.Repeat("x", catalog.MaxToolFile-len(toolSource)-3)
-	send(t, ada, "POST", tools, "a.ts", large+"x").Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
-	send(t, ada, "POST", tools, "a.ts", large+strings.Repeat("x", 1<<20)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
-	send(t, ada, "POST", tools, "a.ts", toolSource, "title", strings.Repeat("x", 40<<10)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
-	send(t, ada, "POST", tools, "a.ts", toolSource, "title", "a\x00b").Error(http.StatusBadRequest, api.ValidationFailed)
-	send(t, ada, "POST", tools, "", "").Error(http.StatusBadRequest, api.ValidationFailed)
-	ada.Post(tools, apitest.Object{}).Error(http.StatusUnsupportedMediaType, api.UnsupportedMedia)
-	ada.Do("POST", tools, strings.NewReader("--x\r\nContent-Disposition: form-data; name=a\r\n\r\nhalf"), "Content-Type", "multipart/form-data; boundary=x").Error(http.StatusBadRequest, api.InvalidRequest)
+	send(t, ada, "POST", tools, "a.ts", large+"x").Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+	send(t, ada, "POST", tools, "a.ts", large+strings.Repeat("x", 1<<20)).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+	send(t, ada, "POST", tools, "a.ts", toolSource, "title", strings.Repeat("x", 40<<10)).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+	send(t, ada, "POST", tools, "a.ts", toolSource, "title", "a\x00b").Error(http.StatusBadRequest, wire.ValidationFailed)
+	send(t, ada, "POST", tools, "", "").Error(http.StatusBadRequest, wire.ValidationFailed)
+	ada.Post(tools, apitest.Object{}).Error(http.StatusUnsupportedMediaType, wire.UnsupportedMedia)
+	ada.Do("POST", tools, strings.NewReader("--x\r\nContent-Disposition: form-data; name=a\r\n\r\nhalf"), "Content-Type", "multipart/form-data; boundary=x").Error(http.StatusBadRequest, wire.InvalidRequest)
 	ada.Do("POST", tools, strings.NewReader("--x\r\n"+strings.Repeat("Content-Disposition: form-data; name=a\r\n\r\n\r\n--x\r\n", 40)),
-		"Content-Type", "multipart/form-data; boundary=x").Error(http.StatusBadRequest, api.InvalidRequest)
+		"Content-Type", "multipart/form-data; boundary=x").Error(http.StatusBadRequest, wire.InvalidRequest)
 	require.Empty(t, s.Audit("acme"))
 	send(t, ada, "POST", tools, "a.ts", large).Want(http.StatusCreated)
-	send(t, s.As("acme", "max", rbac.Member), "POST", tools, "a.ts", large).Error(http.StatusForbidden, api.Forbidden)
+	send(t, s.As("acme", "max", rbac.Member), "POST", tools, "a.ts", large).Error(http.StatusForbidden, wire.Forbidden)
 }
 
 func TestConcurrentUploadsCreateOneTool(t *testing.T) {
@@ -244,7 +244,7 @@ func TestMissingFilesAndTheSweep(t *testing.T) {
 		require.Len(t, linked, 1)
 		require.Contains(t, linked[0].URL, "sig=")
 		_, err := s.Deployment(t.Context(), "other", "agent-weather")
-		require.ErrorIs(t, err, api.NotFound)
+		require.ErrorIs(t, err, wire.NotFound)
 
 		require.Equal(t, http.StatusNoContent, eve.Delete(tools+"/weather").Status)
 		count := func() (n int) {
@@ -268,8 +268,8 @@ func TestMissingFilesAndTheSweep(t *testing.T) {
 			require.NoError(t, driver.Delete(t.Context(), info.Key, time.Now().Add(time.Hour)))
 		}
 		require.Equal(t, "missing", ada.Get(tools + "/weather").Want(http.StatusOK)["status"])
-		ada.Get(tools+"/weather/download").Error(http.StatusNotFound, api.NotFound)
-		ada.Get("/api/v1/skills/pdf/download").Error(http.StatusNotFound, api.NotFound)
+		ada.Get(tools+"/weather/download").Error(http.StatusNotFound, wire.NotFound)
+		ada.Get("/api/v1/skills/pdf/download").Error(http.StatusNotFound, wire.NotFound)
 		require.Empty(t, deployment("agent-weather").CustomTools)
 		v := send(t, ada, "PUT", tools+"/weather/file", "weather.ts", toolSource).Want(http.StatusOK)
 		require.Equal(t, []any{"ready", 1.0}, []any{v["status"], v["version"]})

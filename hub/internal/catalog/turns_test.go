@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -130,5 +130,5 @@ func TestAUserCannotOccupyTheChecksOfATenant(t *testing.T) {
 func TestWithoutAWorkerToolsAreNotUploaded(t *testing.T) {
 	t.Parallel()
 	s := open(t, dbtest.SQLite(t), func(cfg *catalog.Config) { cfg.CheckTool = nil })
-	send(t, s.ada, "POST", tools, "a.ts", named("weather")).Error(http.StatusServiceUnavailable, api.Unavailable)
+	send(t, s.ada, "POST", tools, "a.ts", named("weather")).Error(http.StatusServiceUnavailable, wire.Unavailable)
 }

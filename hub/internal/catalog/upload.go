@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -79,7 +80,7 @@ func (c *Components[T, In, P]) fileRoutes(list api.Handler, most int64, create f
 func (s *Service) withForm(r *http.Request, most int64, do func(form) error) error {
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return api.UnsupportedMedia.New(`The body must be a form with the part "file": send "Content-Type: multipart/form-data; boundary=...".`)
+		return wire.UnsupportedMedia.New(`The body must be a form with the part "file": send "Content-Type: multipart/form-data; boundary=...".`)
 	}
 	if err := api.TakeMemory(r, formOverhead); err != nil {
 		return err
@@ -96,7 +97,7 @@ func (s *Service) withForm(r *http.Request, most int64, do func(form) error) err
 			break
 		}
 		if err == nil && n == maxParts {
-			err = api.InvalidRequest.New(fmt.Sprintf("The form has more than %d parts.", maxParts))
+			err = wire.InvalidRequest.New(fmt.Sprintf("The form has more than %d parts.", maxParts))
 		}
 		if err == nil {
 			err = f.readPart(part, most)
@@ -118,7 +119,7 @@ func (s *Service) withForm(r *http.Request, most int64, do func(form) error) err
 func (f *form) readPart(part *multipart.Part, most int64) error {
 	if part.FormName() == filePart {
 		if f.Name != "" {
-			return api.InvalidRequest.New(`The form has several parts "file": send one.`)
+			return wire.InvalidRequest.New(`The form has several parts "file": send one.`)
 		}
 		if f.Name = part.FileName(); f.Name == "" {
 			return api.Fields{filePart: "must be a file with a name"}
@@ -127,13 +128,13 @@ func (f *form) readPart(part *multipart.Part, most int64) error {
 			return err
 		}
 		if f.Content.Size() > most {
-			return api.PayloadTooLarge.New(fmt.Sprintf("The file is too large: at most %d bytes are accepted.", most))
+			return wire.PayloadTooLarge.New(fmt.Sprintf("The file is too large: at most %d bytes are accepted.", most))
 		}
 		return nil
 	}
 	text, err := io.ReadAll(io.LimitReader(part, maxFormField+1))
 	if err == nil && len(text) > maxFormField {
-		err = api.PayloadTooLarge.New(fmt.Sprintf("A field of the form is too large: at most %d bytes are accepted.", maxFormField))
+		err = wire.PayloadTooLarge.New(fmt.Sprintf("A field of the form is too large: at most %d bytes are accepted.", maxFormField))
 	}
 	f.fields[part.FormName()] = string(text)
 	return err
@@ -142,23 +143,23 @@ func (f *form) readPart(part *multipart.Part, most int64) error {
 // formError returns the response to an error of reading a form.
 func formError(err error) error {
 	_, large := errors.AsType[*http.MaxBytesError](err)
-	_, known := errors.AsType[*api.Error](err)
+	_, known := errors.AsType[*wire.Error](err)
 	_, invalid := errors.AsType[api.Fields](err)
 	if large || known || invalid {
 		return err
 	}
-	return &api.Error{Code: api.InvalidRequest, Message: "The form ended early or is malformed: send it again.", Cause: err}
+	return &wire.Error{Code: wire.InvalidRequest, Message: "The form ended early or is malformed: send it again.", Cause: err}
 }
 
 // checkFileName returns an error if a file cannot be stored under its name.
 func checkFileName(name string) error {
 	if err := artifact.CheckName(name); err != nil {
-		return api.ArtifactInvalid.New("The file cannot be stored: " + err.Error() + ".")
+		return wire.ArtifactInvalid.New("The file cannot be stored: " + err.Error() + ".")
 	}
 	fields := api.Fields{}
 	fields.Line("name", name, 1, len(name))
 	if reason, invalid := fields["name"]; invalid {
-		return api.ArtifactInvalid.New("The file cannot be stored: its name " + reason + ".")
+		return wire.ArtifactInvalid.New("The file cannot be stored: its name " + reason + ".")
 	}
 	return nil
 }
@@ -166,7 +167,7 @@ func checkFileName(name string) error {
 // checkExtension returns an error if the name of a file ends with none of the extensions.
 func checkExtension(name string, extensions ...string) error {
 	if !slices.ContainsFunc(extensions, func(e string) bool { return strings.HasSuffix(name, e) }) {
-		return api.ArtifactInvalid.New("The name of the file must end with " + strings.Join(extensions, ", ") + ".")
+		return wire.ArtifactInvalid.New("The name of the file must end with " + strings.Join(extensions, ", ") + ".")
 	}
 	return nil
 }

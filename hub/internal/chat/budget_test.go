@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
@@ -199,7 +199,7 @@ func TestBudgetsAreUsedUp(t *testing.T) {
 		require.Len(t, saved(say(t, ada, path, "three"))["budgets"], 1)
 
 		refused := ada.Post(path+"/messages", object{"message": "four"})
-		fault := refused.Error(http.StatusTooManyRequests, api.RateLimited)
+		fault := refused.Error(http.StatusTooManyRequests, wire.RateLimited)
 		require.Equal(t, "You have a budget for each month, which is used up: it resets at "+resets.Format(time.RFC3339)+".", fault["message"])
 		require.NotEmpty(t, refused.Header.Get("Retry-After"))
 		require.Len(t, messages(ada, path), 6, "the message is not stored")

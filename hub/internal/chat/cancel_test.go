@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -52,18 +52,18 @@ func TestTheOwnerCancelsAnAnswer(t *testing.T) {
 	with(t, hanging, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
-		ada.Post(path+"/cancel", nil).Error(http.StatusConflict, api.Conflict)
+		ada.Post(path+"/cancel", nil).Error(http.StatusConflict, wire.Conflict)
 		answer := send(t, ada, path, object{"message": "hello"})
 		id := answer.until("system").data["runId"]
 		answer.until("partial_message")
-		s.As("acme", "max", "admin").Post(path+"/cancel", nil).Error(http.StatusNotFound, api.NotFound)
+		s.As("acme", "max", "admin").Post(path+"/cancel", nil).Error(http.StatusNotFound, wire.NotFound)
 		require.Equal(t, object{"runId": id, "state": "cancelling"}, ada.Post(path+"/cancel", nil).Want(http.StatusAccepted))
 		require.Equal(t, "client_request", answer.until("cancelled").data["reason"])
 		rest := answer.rest()
 		require.Equal(t, []string{"hub", "done"}, names(rest))
 		require.Equal(t, "cancelled", rest[0].data["status"])
 		require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
-		ada.Post(path+"/cancel", nil).Error(http.StatusConflict, api.Conflict)
+		ada.Post(path+"/cancel", nil).Error(http.StatusConflict, wire.Conflict)
 	})
 }
 
@@ -85,7 +85,7 @@ func TestAnotherReplicaCancelsAnAnswer(t *testing.T) {
 				path := session(a.ada())
 				answer := send(t, a.ada(), path, object{"message": "hello"})
 				answer.until("partial_message")
-				b.ada().Post(path+"/messages", object{"message": "another"}).Error(http.StatusConflict, api.Conflict)
+				b.ada().Post(path+"/messages", object{"message": "another"}).Error(http.StatusConflict, wire.Conflict)
 				if !reaches {
 					b.endpoint.Store(&deployment.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
 				}
@@ -114,7 +114,7 @@ func TestAHubThatWasKilled(t *testing.T) {
 
 		c := open(t, sqlite(t)) // another start sweeps nothing
 		require.NoError(t, c.service.Close())
-		b.ada().Post(path+"/messages", object{"message": "more"}).Error(http.StatusConflict, api.Conflict)
+		b.ada().Post(path+"/messages", object{"message": "more"}).Error(http.StatusConflict, wire.Conflict)
 		_, err := a.db.Write().ExecContext(t.Context(), `UPDATE chat_runs SET alive_until = 1, worker_id = 'killed'`)
 		require.NoError(t, err)
 		say(t, b.ada(), path, "more")
@@ -153,7 +153,7 @@ func TestCloseCancelsAnswers(t *testing.T) {
 		require.Equal(t, "shutdown", answer.until("cancelled").data["reason"])
 		require.Equal(t, []string{"hub", "done"}, names(answer.rest()))
 		require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
-		ada.Post(path+"/messages", object{"message": "more"}).Error(http.StatusServiceUnavailable, api.Unavailable)
+		ada.Post(path+"/messages", object{"message": "more"}).Error(http.StatusServiceUnavailable, wire.Unavailable)
 	})
 }
 
@@ -191,8 +191,8 @@ func TestAnAccessThatEndsWithTheRuntime(t *testing.T) {
 		denied error
 		status string
 	}{
-		"a code":           {api.Unauthenticated, "cancelled"},
-		"an error with it": {&api.Error{Code: api.Forbidden}, "cancelled"},
+		"a code":           {wire.Unauthenticated, "cancelled"},
+		"an error with it": {&wire.Error{Code: wire.Forbidden}, "cancelled"},
 		"another error":    {errors.New("the check fails"), "failed"},
 		"none":             {nil, "failed"},
 	} {
@@ -234,7 +234,7 @@ func TestAShutdownWithALimit(t *testing.T) {
 			return nil
 		}))
 		require.Equal(t, "shutdown", answer.until("cancelled").data["reason"])
-		ada.Post(path+"/messages", object{"message": "more"}).Error(http.StatusServiceUnavailable, api.Unavailable)
+		ada.Post(path+"/messages", object{"message": "more"}).Error(http.StatusServiceUnavailable, wire.Unavailable)
 	})
 }
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -159,7 +159,7 @@ func TestARuntimeThatLostItsSessionWithoutADatabase(t *testing.T) {
 	s.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON chat_sessions FOR EACH ROW
 		WHEN (OLD.runtime_session <> '' AND NEW.runtime_session = '') EXECUTE FUNCTION refuse()`)
 	s.deploy(nil) // it does not have the session
-	fault := ada.Post(path+"/messages", object{"message": "more"}).Error(http.StatusServiceUnavailable, api.Unavailable)
+	fault := ada.Post(path+"/messages", object{"message": "more"}).Error(http.StatusServiceUnavailable, wire.Unavailable)
 	require.Equal(t, object{"code": "unavailable", "message": fault["message"]}, messages(ada, path)[3]["error"])
 	s.exec(`DROP TRIGGER refuse ON chat_sessions`)
 	require.Equal(t, "completed", last(say(t, ada, path, "more")))
@@ -245,7 +245,7 @@ func TestTheConversationOfARepeatedMessage(t *testing.T) {
 		good := s.endpoint.Load()
 		s.endpoint.Store(&deployment.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
 		message := object{"message": "hello", "clientMessageId": "1"}
-		ada.Post(path+"/messages", message).Error(http.StatusBadGateway, api.UpstreamFailed)
+		ada.Post(path+"/messages", message).Error(http.StatusBadGateway, wire.UpstreamFailed)
 		s.endpoint.Store(good)
 		say(t, ada, path, "another in between")
 		up := right(t)
@@ -264,7 +264,7 @@ func TestTheConversationWithoutAMessageThatFailed(t *testing.T) {
 		path := session(ada)
 		say(t, ada, path, "one")
 		s.endpoint.Store(&deployment.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
-		ada.Post(path+"/messages", object{"message": "not sent"}).Error(http.StatusBadGateway, api.UpstreamFailed)
+		ada.Post(path+"/messages", object{"message": "not sent"}).Error(http.StatusBadGateway, wire.UpstreamFailed)
 		up := right(t)
 		s.deploy(up)
 		say(t, ada, path, "two")

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Messages of a runtime are stored in the form of the hub: blocks of known types, with their
@@ -167,7 +167,7 @@ func TestMemoryOfTranscripts(t *testing.T) {
 		require.Len(t, ada.Get(path+"/transcript?page_size=1").Items(), 1)
 	}
 	count = 40 // 160 MiB, more than a tenant may use
-	ada.Get(path+"/transcript").Error(http.StatusServiceUnavailable, api.Unavailable)
+	ada.Get(path+"/transcript").Error(http.StatusServiceUnavailable, wire.Unavailable)
 	count = 1
 	require.Len(t, ada.Get(path+"/transcript").Items(), 1)
 }

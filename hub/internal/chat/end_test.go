@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // trust makes the certificate of all servers of httptest valid.
@@ -70,7 +71,7 @@ func TestTheEndOfARunWithoutAccess(t *testing.T) {
 	served := make(chan error, 1)
 	client := httptest.NewRecorder()
 	go func() { served <- answer.Serve(client) }()
-	end(fmt.Errorf("%w: %w", api.ErrAccessEnded, api.Unauthenticated))
+	end(fmt.Errorf("%w: %w", api.ErrAccessEnded, wire.Unauthenticated))
 	select {
 	case err := <-served:
 		require.NoError(t, err)

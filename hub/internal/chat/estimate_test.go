@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -84,7 +84,7 @@ func TestAnswersOfAKilledHubUseTheBudget(t *testing.T) {
 		},
 		"a cancel": func(s *server, path string) { s.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted) },
 		"a message": func(s *server, path string) { // it is rejected, and changes nothing
-			s.ada().Post(path+"/messages", object{"message": "more"}).Error(http.StatusTooManyRequests, api.RateLimited)
+			s.ada().Post(path+"/messages", object{"message": "more"}).Error(http.StatusTooManyRequests, wire.RateLimited)
 			require.Eventually(s.t, func() bool { return s.number(`SELECT COUNT(*) FROM chat_runs`) == 0 }, patience, 10*time.Millisecond)
 		},
 		"a deletion": func(s *server, path string) {
@@ -97,13 +97,13 @@ func TestAnswersOfAKilledHubUseTheBudget(t *testing.T) {
 				s.limit(usage.OfAgent, "helper", usage.Limits{Hard: new(1000.0), Reserve: new(600.0)})
 				path := session(s.ada())
 				s.orphan(path, "killed", time.Now().Add(10*time.Second).UnixMicro())
-				s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, api.RateLimited)
+				s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, wire.RateLimited)
 				s.exec(`UPDATE chat_runs SET alive_until = 1`)
-				s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, api.RateLimited)
+				s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, wire.RateLimited)
 				end(s, path)
 				report := s.counted("agent")[0]
 				require.Equal(t, []any{1.0, 600.0, 1.0}, []any{report["runs"], report["inputTokens"], report["estimates"]})
-				s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, api.RateLimited)
+				s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, wire.RateLimited)
 				if name != "a deletion" {
 					require.Equal(t, 600.0, messages(s.ada(), path)[1]["usage"].(object)["input_tokens"])
 				}
@@ -134,14 +134,14 @@ func TestTheReserveOfADeletedChat(t *testing.T) {
 		answer.until("partial_message")
 		s.ada().Delete(path).Want(http.StatusNoContent)
 		other := session(s.ada())
-		s.ada().Post(other+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, api.RateLimited)
+		s.ada().Post(other+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, wire.RateLimited)
 		require.Equal(t, 1, s.number(`SELECT COUNT(*) FROM chat_runs`))
 		end()
 		answer.rest()
 		require.Zero(t, s.number(`SELECT COUNT(*) FROM chat_runs`))
 		report := s.counted("agent")[0]
 		require.Equal(t, []any{1.0, 599.0, 1.0, 1.0}, []any{report["runs"], report["inputTokens"], report["outputTokens"], report["estimates"]})
-		s.ada().Post(other+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, api.RateLimited)
+		s.ada().Post(other+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, wire.RateLimited)
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // The sessions of a hub that was killed are free when the next one has started on its SQLite file,
@@ -22,7 +22,7 @@ func TestLeasesOfAFormerHubEndAtTheStart(t *testing.T) {
 	first.orphan(another, "killed", time.Now().Add(25*time.Second).UnixMicro())
 	second := open(t, url)
 	second.deploy(nil)
-	second.ada().Post(path+"/messages", object{"message": "too early"}).Error(http.StatusConflict, api.Conflict)
+	second.ada().Post(path+"/messages", object{"message": "too early"}).Error(http.StatusConflict, wire.Conflict)
 	require.NoError(t, second.service.Close())
 	require.NoError(t, second.db.Close())
 	require.NoError(t, first.service.Close())
@@ -52,7 +52,7 @@ func TestAHubThatStartsDoesNotEndTheAnswersOfAnother(t *testing.T) {
 
 	third := open(t, url)
 	third.endpoint.Store(second.endpoint.Load())
-	third.ada().Post(path+"/messages", object{"message": "more"}).Error(http.StatusConflict, api.Conflict)
+	third.ada().Post(path+"/messages", object{"message": "more"}).Error(http.StatusConflict, wire.Conflict)
 	answer.cancel()
 	eventually(t, ada, path)
 	require.Equal(t, "cancelled", messages(ada, path)[1]["status"])

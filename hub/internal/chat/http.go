@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -110,7 +111,7 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 
 // invalidQuery returns the error of a parameter of the query.
 func invalidQuery(name, want string) error {
-	return &api.Error{Code: api.InvalidRequest, Message: name + " " + want + ".", Data: map[string]any{"fields": map[string]string{name: want}}}
+	return &wire.Error{Code: wire.InvalidRequest, Message: name + " " + want + ".", Data: wire.ErrorData{Fields: map[string]string{name: want}}}
 }
 
 func (s *Service) listAllSessions(r *http.Request) (api.List[Session], error) {
@@ -149,7 +150,7 @@ func filterOf(r *http.Request) (Filter, error) {
 		}
 	}
 	if len(invalid) > 0 {
-		return f, &api.Error{Code: api.InvalidRequest, Message: "Some parameters of the query are invalid: see data.fields.", Data: map[string]any{"fields": invalid}}
+		return f, &wire.Error{Code: wire.InvalidRequest, Message: "Some parameters of the query are invalid: see data.fields.", Data: wire.ErrorData{Fields: invalid}}
 	}
 	return f, nil
 }
@@ -163,7 +164,7 @@ func ownerOf(r *http.Request) (string, error) {
 func queryOf(r *http.Request) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil || !utf8.ValidString(query.Get("user")) || strings.ContainsRune(query.Get("user"), 0) {
-		return nil, api.InvalidRequest.New("The query string is malformed: escape it as in a URL.")
+		return nil, wire.InvalidRequest.New("The query string is malformed: escape it as in a URL.")
 	}
 	return query, nil
 }

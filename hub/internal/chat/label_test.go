@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
 	"github.com/seed93082962/agenthost/hub/internal/aigc/label"
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
@@ -130,9 +130,9 @@ func TestAnswersWithoutLabels(t *testing.T) {
 	require.NotContains(t, say(t, s.ada(), path, "hello")[0].data, "aigc")
 	require.NotContains(t, messages(s.ada(), path)[1], "aigc")
 
-	s = open(t, sqlite(t), func(cfg *config) { cfg.Labels = noLabels{api.Unavailable} })
+	s = open(t, sqlite(t), func(cfg *config) { cfg.Labels = noLabels{wire.Unavailable} })
 	s.deploy(nil)
 	path = session(s.ada())
-	s.ada().Post(path+"/messages", object{"message": "hello"}).Error(http.StatusServiceUnavailable, api.Unavailable)
+	s.ada().Post(path+"/messages", object{"message": "hello"}).Error(http.StatusServiceUnavailable, wire.Unavailable)
 	require.Empty(t, messages(s.ada(), path), "no answer lacks its label")
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const patience = time.Minute // for conditions, on a busy machine
@@ -164,7 +164,7 @@ func TestConnectionsLostDuringCommit(t *testing.T) {
 			path := session(ada)
 			message := object{"message": "a message of which the COMMIT is lost", "clientMessageId": "1"}
 			l.marker.Store(new(message["message"].(string)))
-			ada.Post(path+"/messages", message).Error(http.StatusServiceUnavailable, api.Unavailable)
+			ada.Post(path+"/messages", message).Error(http.StatusServiceUnavailable, wire.Unavailable)
 			require.EqualValues(t, 1, l.lost.Load())
 			var again apitest.Response
 			require.Eventually(t, func() bool {
@@ -207,7 +207,7 @@ func TestTheConversationContinuesAfterALostCommit(t *testing.T) {
 	before := continued()
 	require.NotEmpty(t, before)
 	l.marker.Store(new("a message of which the COMMIT is lost"))
-	ada.Post(path+"/messages", object{"message": "a message of which the COMMIT is lost"}).Error(http.StatusServiceUnavailable, api.Unavailable)
+	ada.Post(path+"/messages", object{"message": "a message of which the COMMIT is lost"}).Error(http.StatusServiceUnavailable, wire.Unavailable)
 	require.EqualValues(t, 1, l.lost.Load())
 	require.Eventually(t, func() bool { return messages(ada, path)[3]["status"] == "failed" }, patience, 20*time.Millisecond)
 	require.Equal(t, before, continued())
@@ -305,7 +305,7 @@ func TestLeasesOfOrphansEnd(t *testing.T) {
 		busy.until("partial_message")
 		path := session(ada)
 		s.orphan(path, s.workerID(), time.Now().Add(2*time.Second).UnixMicro())
-		ada.Post(path+"/messages", object{"message": "too early"}).Error(http.StatusConflict, api.Conflict)
+		ada.Post(path+"/messages", object{"message": "too early"}).Error(http.StatusConflict, wire.Conflict)
 		require.Eventually(t, func() bool {
 			return ada.Post(path+"/messages", object{"message": "more"}).Status == http.StatusOK
 		}, patience, 50*time.Millisecond)
@@ -352,7 +352,7 @@ func TestARepeatedMessageWhoseRunNeverStarted(t *testing.T) {
 			path := session(ada)
 			s.endpoint.Store(&e)
 			for range 2 {
-				ada.Post(path+"/messages", message).Error(http.StatusBadGateway, api.UpstreamFailed)
+				ada.Post(path+"/messages", message).Error(http.StatusBadGateway, wire.UpstreamFailed)
 			}
 			require.Len(t, messages(ada, path), 2, name)
 			s.endpoint.Store(&good)
@@ -368,7 +368,7 @@ func TestARepeatedMessageWhoseRunNeverStarted(t *testing.T) {
 		// Concurrent repeats start one run.
 		path := session(ada)
 		s.endpoint.Store(&deployment.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
-		ada.Post(path+"/messages", message).Error(http.StatusBadGateway, api.UpstreamFailed)
+		ada.Post(path+"/messages", message).Error(http.StatusBadGateway, wire.UpstreamFailed)
 		s.endpoint.Store(&good)
 		kinds := make(chan string, 5)
 		for range cap(kinds) {

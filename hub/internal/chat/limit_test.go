@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -180,7 +180,7 @@ func TestDefaultLimitsOfAnswers(t *testing.T) {
 		}
 		admitted := func() { require.Equal(t, "completed", last(say(t, ada, path, "hello"))) }
 		refused := func(want string) {
-			fault := ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, api.RateLimited)
+			fault := ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, wire.RateLimited)
 			require.Equal(t, want, fault["message"])
 		}
 		busy("id-ada", 1, 19)

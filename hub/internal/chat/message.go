@@ -9,17 +9,18 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/hub/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Roles of a message.
 const (
-	roleUser      = wire.RoleUser
-	roleAssistant = wire.RoleAssistant
+	roleUser      = runtimewire.RoleUser
+	roleAssistant = runtimewire.RoleAssistant
 )
 
 // Usage counts the tokens of an answer.
-type Usage = wire.Usage
+type Usage = runtimewire.Usage
 
 // message is a row of chat_messages.
 type message struct {
@@ -63,13 +64,13 @@ type Message struct {
 	AIGC      json.RawMessage `json:"aigc,omitempty"`
 	Budgets   json.RawMessage `json:"budgets,omitempty"` // those used up to their soft limits
 	Error     *Failure        `json:"error,omitempty"`
-	CreatedAt api.Time        `json:"createdAt"`
+	CreatedAt wire.Time       `json:"createdAt"`
 }
 
 func (m message) view(sessionID string) Message {
 	v := Message{
 		ID: m.ID, SessionID: sessionID, Seq: m.Seq, Role: m.Role, Text: m.Text, Status: m.Status, RunID: m.RunID, Model: m.Model,
-		Usage: m.Usage, AIGC: m.AIGC, Budgets: m.Budgets, CreatedAt: api.Time(m.CreatedAt),
+		Usage: m.Usage, AIGC: m.AIGC, Budgets: m.Budgets, CreatedAt: wire.Time{Time: m.CreatedAt},
 	}
 	if m.Failure.Code != "" {
 		v.Error = &m.Failure

@@ -26,6 +26,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/chat"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -136,7 +137,7 @@ func TestMetricsOfAnswers(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
 	}
-	s.As("acme", "zoe", "member").Post(session(ada)+"/messages", object{"message": "no session"}).Error(http.StatusNotFound, api.NotFound)
+	s.As("acme", "zoe", "member").Post(session(ada)+"/messages", object{"message": "no session"}).Error(http.StatusNotFound, wire.NotFound)
 	want := map[string]float64{
 		"chats agent=helper,outcome=completed,tenant=acme": 1, "chats agent=helper,outcome=cancelled,tenant=acme": 1,
 		"chats agent=helper,outcome=failed,tenant=acme": 9, "chat.duration agent=helper,tenant=acme": 11,
@@ -200,7 +201,7 @@ type everyAgent struct{}
 
 func (everyAgent) AgentEnabled(_ context.Context, _ api.Caller, name string) (bool, error) {
 	if name == "nobody" {
-		return false, api.NotFound
+		return false, wire.NotFound
 	}
 	return true, nil
 }
@@ -261,11 +262,11 @@ func TestSpansOfAnswers(t *testing.T) {
 		busy := send(t, ada, path, object{"message": "hello"}) // its request has no span
 		busy.until("partial_message")
 		_, _, err := s.service.Send(ctx, ada.Caller, "helper", id, chat.SendInput{Message: "hello"})
-		require.ErrorIs(t, err, api.Conflict)
+		require.ErrorIs(t, err, wire.Conflict)
 		good := s.endpoint.Load()
 		s.endpoint.Store(&deployment.Endpoint{URL: "ftp://127.0.0.1"})
 		_, _, err = s.service.Send(ctx, ada.Caller, "helper", id, chat.SendInput{Message: "hello"})
-		require.ErrorIs(t, err, api.UpstreamFailed)
+		require.ErrorIs(t, err, wire.UpstreamFailed)
 		s.endpoint.Store(good)
 		busy.cancel()
 		parent.End()
@@ -358,7 +359,7 @@ func TestMetricsOfManyAgents(t *testing.T) {
 		senders.Go(func() {
 			for i := range numbers {
 				caller := s.As("acme", fmt.Sprint(i), "member").Caller
-				if _, _, err := s.service.Send(t.Context(), caller, fmt.Sprint("agent", i), fmt.Sprint("s", i), chat.SendInput{Message: "hello"}); !errors.Is(err, api.UpstreamFailed) {
+				if _, _, err := s.service.Send(t.Context(), caller, fmt.Sprint("agent", i), fmt.Sprint("s", i), chat.SendInput{Message: "hello"}); !errors.Is(err, wire.UpstreamFailed) {
 					t.Error(err)
 				}
 			}

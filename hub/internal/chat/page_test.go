@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // fill replaces the messages of a session by those with the texts.
@@ -94,7 +94,7 @@ func TestCursorsOfMessages(t *testing.T) {
 		require.Empty(t, ada.Get(path+"/messages?cursor=4503599627370495").Items())
 		require.Empty(t, ada.Get(path+"/messages?page=4").Items())
 		for _, next := range []string{"0", "-1", "a", "1.5", "%00"} {
-			ada.Get(path+"/messages?cursor="+next).Error(http.StatusBadRequest, api.InvalidRequest)
+			ada.Get(path+"/messages?cursor="+next).Error(http.StatusBadRequest, wire.InvalidRequest)
 		}
 	})
 }

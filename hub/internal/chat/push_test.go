@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	pushes "github.com/seed93082962/agenthost/hub/internal/chat/push"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -98,15 +98,15 @@ func TestPushedSessionsOfSeveralUsers(t *testing.T) {
 		require.Equal(t, []string{"created"}, statuses(ada.Post(push, body(pushed("s1", day1)))))
 		require.Equal(t, []string{"created"}, statuses(boss.Post(push, body(pushed("s1", day1, "user_name", "Max M.")))))
 		require.Equal(t, []string{"created"}, statuses(s.As("zeta", "ada", rbac.Member).Post(push, body(pushed("s1", day2)))))
-		boss.Get(admin+"/s1").Error(http.StatusConflict, api.Conflict)
-		boss.Delete(admin+"/s1").Error(http.StatusConflict, api.Conflict)
+		boss.Get(admin+"/s1").Error(http.StatusConflict, wire.Conflict)
+		boss.Delete(admin+"/s1").Error(http.StatusConflict, wire.Conflict)
 		require.Equal(t, "Max M.", boss.Get(admin + "/s1?user=id-max").Want(http.StatusOK)["userName"])
 		require.Len(t, boss.Get(admin+"/s1/messages?user=id-ada").Items(), 2)
 		require.Equal(t, "id-ada", ada.Get(admin + "/s1").Want(http.StatusOK)["userId"])
 		boss.Delete(admin + "/s1?user=id-ada").Want(http.StatusNoContent)
-		ada.Get(admin+"/s1").Error(http.StatusNotFound, api.NotFound)
+		ada.Get(admin+"/s1").Error(http.StatusNotFound, wire.NotFound)
 		boss.Get(admin + "/s1").Want(http.StatusOK)
-		ada.Post(push, body(pushed("s1", day1, "user_name", "max"))).Error(http.StatusForbidden, api.Forbidden)
+		ada.Post(push, body(pushed("s1", day1, "user_name", "max"))).Error(http.StatusForbidden, wire.Forbidden)
 		require.Equal(t, []string{"created"}, statuses(ada.Post(push, object{"org": "zeta", "sessions": []object{pushed("s1", day1, "user_name", "ada")}})))
 	})
 }
@@ -119,7 +119,7 @@ func TestPushWithTheKey(t *testing.T) {
 		shown := s.As("default", "max", rbac.Admin).Get(admin + "/s1").Want(http.StatusOK)
 		require.Equal(t, "bot", shown["userId"])
 		require.Equal(t, "bot", shown["userName"])
-		fields := withKey(s, body(pushed("s1", day1, "user_name", "bot"), pushed("s2", day1))).Error(http.StatusBadRequest, api.ValidationFailed)
+		fields := withKey(s, body(pushed("s1", day1, "user_name", "bot"), pushed("s2", day1))).Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.Contains(t, fields["data"].(object)["fields"], "sessions[1].user_name")
 		require.Equal(t, []string{"invalid"}, statuses(withKey(s, body(pushed("s3", day1, "user_name", " a")))))
 		for _, header := range []string{"", "wrong", pushKey + " "} {
@@ -127,33 +127,33 @@ func TestPushWithTheKey(t *testing.T) {
 			if header == pushKey+" " { // net/http removes surrounding white space
 				continue
 			}
-			res.Error(http.StatusUnauthorized, api.Unauthenticated)
+			res.Error(http.StatusUnauthorized, wire.Unauthenticated)
 			require.Empty(t, res.Header.Get("WWW-Authenticate"))
 		}
 		res := s.As("", "", "").Post(push, in)
-		res.Error(http.StatusUnauthorized, api.Unauthenticated)
+		res.Error(http.StatusUnauthorized, wire.Unauthenticated)
 		require.Empty(t, res.Header.Get("WWW-Authenticate"))
 		s.As("default", "max", rbac.Admin).Do(http.MethodGet, admin, nil, "X-Chat-Push-Key", pushKey).Want(http.StatusOK)
-		s.As("", "", "").Do(http.MethodGet, admin, nil, "X-Chat-Push-Key", pushKey).Error(http.StatusUnauthorized, api.Unauthenticated)
+		s.As("", "", "").Do(http.MethodGet, admin, nil, "X-Chat-Push-Key", pushKey).Error(http.StatusUnauthorized, wire.Unauthenticated)
 		require.NotContains(t, s.Log.String(), pushKey)
 	})
 	t.Run("no key", func(t *testing.T) {
 		s := open(t, sqlite(t), func(cfg *config) { cfg.push.Key = "" })
-		s.As("", "", "").Do(http.MethodPost, push, body(), "X-Chat-Push-Key", "").Error(http.StatusUnauthorized, api.Unauthenticated)
+		s.As("", "", "").Do(http.MethodPost, push, body(), "X-Chat-Push-Key", "").Error(http.StatusUnauthorized, wire.Unauthenticated)
 	})
 	t.Run("organizations", func(t *testing.T) {
 		s := open(t, sqlite(t), func(cfg *config) {
 			cfg.push.ResolveOrg = func(_ context.Context, org string) (string, error) {
 				if org == "" {
-					return "", api.InvalidRequest.New("Name an organization.")
+					return "", wire.InvalidRequest.New("Name an organization.")
 				}
 				return org, nil
 			}
 		})
-		withKey(s, body(pushed("s1", day1, "user_name", "bot"))).Error(http.StatusBadRequest, api.InvalidRequest)
+		withKey(s, body(pushed("s1", day1, "user_name", "bot"))).Error(http.StatusBadRequest, wire.InvalidRequest)
 		require.Equal(t, []string{"created"}, statuses(withKey(s, object{"org": "zeta", "sessions": []object{pushed("s1", day1, "user_name", "bot")}})))
 		s.As("zeta", "max", rbac.Admin).Get(admin + "/s1").Want(http.StatusOK)
-		s.As("acme", "max", rbac.Admin).Get(admin+"/s1").Error(http.StatusNotFound, api.NotFound)
+		s.As("acme", "max", rbac.Admin).Get(admin+"/s1").Error(http.StatusNotFound, wire.NotFound)
 	})
 }
 
@@ -222,19 +222,19 @@ func TestInvalidPushes(t *testing.T) {
 		for i := range 51 {
 			many = append(many, pushed(fmt.Sprint("s", i), day1))
 		}
-		ada.Post(push, body(many...)).Error(http.StatusBadRequest, api.ValidationFailed)
+		ada.Post(push, body(many...)).Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.Empty(t, ada.Get(sessions).Items())
-		ada.Post(push, object{}).Error(http.StatusBadRequest, api.ValidationFailed)
-		ada.Post(push, object{"sessions": 1}).Error(http.StatusBadRequest, api.InvalidRequest)
+		ada.Post(push, object{}).Error(http.StatusBadRequest, wire.ValidationFailed)
+		ada.Post(push, object{"sessions": 1}).Error(http.StatusBadRequest, wire.InvalidRequest)
 		require.Empty(t, statuses(ada.Post(push, object{"sessions": []object{}})))
 		large := pushed("s1", day1, "title", strings.Repeat("t", 10<<20))
-		ada.Post(push, body(large)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+		ada.Post(push, body(large)).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
 		values := func(n int) apitest.Response { // two arrays in an object, and n-3 commas
 			text := `{"sessions":[],"other":[0` + strings.Repeat(",0", n-4) + `]}`
 			return ada.Do(http.MethodPost, push, strings.NewReader(text), "Content-Type", "application/json")
 		}
 		values(2_000_000).Want(http.StatusOK)
-		values(2_000_001).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+		values(2_000_001).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
 		hub := session(ada)
 		id := strings.TrimPrefix(hub, sessions+"/")
 		message := func(change ...any) []object {

@@ -18,6 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/chat"
 	pushes "github.com/seed93082962/agenthost/hub/internal/chat/push"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -106,12 +107,12 @@ func TestSessionsOfAPush(t *testing.T) {
 			all = append(all, pushed(fmt.Sprint("s", i), day1, "messages", []object{}))
 		}
 		require.EqualValues(t, 50, ada.Post(push, body(all[:50]...)).Want(http.StatusOK)["accepted"])
-		fault := ada.Post(push, body(all...)).Error(http.StatusBadRequest, api.ValidationFailed)
+		fault := ada.Post(push, body(all...)).Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.Equal(t, object{"sessions": "must have at most 50 sessions"}, fault["data"].(object)["fields"])
-		fault = ada.Post(push, object{"sessions": nil}).Error(http.StatusBadRequest, api.ValidationFailed)
+		fault = ada.Post(push, object{"sessions": nil}).Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.Equal(t, object{"sessions": "must be an array"}, fault["data"].(object)["fields"])
-		ada.Post(push, object{"sessions": []int{1}}).Error(http.StatusBadRequest, api.InvalidRequest)
-		ada.Post(push, body(pushed("s", day1, "messages", []int{1}))).Error(http.StatusBadRequest, api.InvalidRequest)
+		ada.Post(push, object{"sessions": []int{1}}).Error(http.StatusBadRequest, wire.InvalidRequest)
+		ada.Post(push, body(pushed("s", day1, "messages", []int{1}))).Error(http.StatusBadRequest, wire.InvalidRequest)
 	})
 }
 

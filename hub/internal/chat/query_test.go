@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -32,7 +33,7 @@ func TestParametersOfSessions(t *testing.T) {
 				require.Empty(t, boss.Get(admin+query).Items())
 				continue
 			}
-			fault := boss.Get(admin+query).Error(http.StatusBadRequest, api.InvalidRequest)
+			fault := boss.Get(admin+query).Error(http.StatusBadRequest, wire.InvalidRequest)
 			require.Equal(t, object{row.name: row.want}, fault["data"].(object)["fields"])
 		}
 		ada := s.ada()
@@ -40,11 +41,11 @@ func TestParametersOfSessions(t *testing.T) {
 		everyone := strings.Replace(path, sessions, admin, 1)
 		for _, query := range []string{"user=%ff", "user=%00", "user=%zz", "user=a;b"} {
 			for _, list := range []string{admin, everyone, everyone + "/messages", everyone + "/transcript"} {
-				ada.Get(list+"?"+query).Error(http.StatusBadRequest, api.InvalidRequest)
+				ada.Get(list+"?"+query).Error(http.StatusBadRequest, wire.InvalidRequest)
 			}
-			ada.Delete(everyone+"?"+query).Error(http.StatusBadRequest, api.InvalidRequest)
+			ada.Delete(everyone+"?"+query).Error(http.StatusBadRequest, wire.InvalidRequest)
 		}
-		ada.Get(everyone+"?user=%01").Error(http.StatusNotFound, api.NotFound)
+		ada.Get(everyone+"?user=%01").Error(http.StatusNotFound, wire.NotFound)
 		ada.Get(path + "/messages?cursor=4503599627370495").Want(http.StatusOK)
 	})
 }
@@ -71,8 +72,8 @@ func TestCallersWithoutSessions(t *testing.T) {
 			want   error
 		}{
 			"role":   {api.Caller{TenantID: "acme", UserID: "id-ada"}, denied},
-			"user":   {api.Caller{TenantID: "acme", RoleNow: rbac.Admin}, api.Unauthenticated},
-			"tenant": {api.Caller{UserID: "id-ada", RoleNow: rbac.Admin}, api.Unauthenticated},
+			"user":   {api.Caller{TenantID: "acme", RoleNow: rbac.Admin}, wire.Unauthenticated},
+			"tenant": {api.Caller{UserID: "id-ada", RoleNow: rbac.Admin}, wire.Unauthenticated},
 		} {
 			for call, do := range map[string]func(context.Context, api.Caller) error{
 				"Sessions": func(ctx context.Context, c api.Caller) error {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
@@ -70,8 +70,8 @@ func TestSessionsOfAUserAreLimited(t *testing.T) {
 			statuses(ada.Post(push, body(pushed("s2", day1), pushed("s3", day1), pushed("s1", day2), pushed("s1", day2)))))
 		require.Equal(t, map[string]string{"s4": tooMany, "s5": tooMany},
 			failures(ada.Post(push, body(pushed("s4", day1), pushed("s5", day1, "messages", []object{})))))
-		require.Equal(t, tooMany, ada.Post(sessions, nil).Error(http.StatusConflict, api.Conflict)["message"])
-		ada.Get(admin+"/s3").Error(http.StatusNotFound, api.NotFound)
+		require.Equal(t, tooMany, ada.Post(sessions, nil).Error(http.StatusConflict, wire.Conflict)["message"])
+		ada.Get(admin+"/s3").Error(http.StatusNotFound, wire.NotFound)
 		require.Equal(t, "completed", last(say(t, ada, path, "hello")))
 		session(s.As("acme", "zoe", "member"))
 		session(s.As("zeta", "ada", "member"))
@@ -112,7 +112,7 @@ func TestBytesOfAUserAreLimited(t *testing.T) {
 		require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s1", day2, "messages", []object{})))), "what becomes smaller is stored")
 		path := session(ada)
 		say(t, ada, path, strings.Repeat("x", 100))
-		require.Equal(t, tooMuch, ada.Post(path+"/messages", object{"message": long}).Error(http.StatusConflict, api.Conflict)["message"])
+		require.Equal(t, tooMuch, ada.Post(path+"/messages", object{"message": long}).Error(http.StatusConflict, wire.Conflict)["message"])
 		require.Len(t, messages(ada, path), 2)
 		session(s.As("acme", "zoe", "member"))
 		ada.Delete(sessions + "/s2").Want(http.StatusNoContent)
@@ -125,7 +125,7 @@ func TestBytesOfAUserAreLimited(t *testing.T) {
 		exact(2*512 + len("hello"))
 		require.Equal(t, "completed", last(say(t, ada, path, "hello")), "exactly the limit")
 		exact(2*512 + len("hello") - 1)
-		require.Equal(t, tooMuch, ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusConflict, api.Conflict)["message"])
+		require.Equal(t, tooMuch, ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusConflict, wire.Conflict)["message"])
 
 		s.exec(`UPDATE chat_sessions SET size = $1 WHERE source = 'hub'`, 2*most)
 		const day3, day4 = "2026-01-04T00:00:00Z", "2026-01-05T00:00:00Z"
@@ -164,7 +164,7 @@ func TestSizesOfSessions(t *testing.T) {
 		s.sizes(answers(), 0)
 		s.exec(`DELETE FROM chat_sessions WHERE id = 's1'`)
 		s.serve(http.NotFoundHandler())
-		ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, api.UpstreamFailed)
+		ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, wire.UpstreamFailed)
 		s.sizes(answers())
 	})
 }

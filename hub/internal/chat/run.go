@@ -8,18 +8,19 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
 // Run is an answer in progress.
 type Run struct {
-	RunID     string   `json:"runId"`
-	State     string   `json:"state"` // running, or cancelling after a request to cancel it
-	AgentName string   `json:"agentName"`
-	UserID    string   `json:"userId"`
-	UserName  string   `json:"userName"`
-	SessionID string   `json:"sessionId"`
-	StartedAt api.Time `json:"startedAt"`
+	RunID     string    `json:"runId"`
+	State     string    `json:"state"` // running, or cancelling after a request to cancel it
+	AgentName string    `json:"agentName"`
+	UserID    string    `json:"userId"`
+	UserName  string    `json:"userName"`
+	SessionID string    `json:"sessionId"`
+	StartedAt wire.Time `json:"startedAt"`
 }
 
 // Runs returns the answers in progress of all users, in all hubs, the oldest first.
@@ -32,7 +33,7 @@ func (s *Service) Runs(ctx context.Context, caller api.Caller, page api.Page) (a
 	for _, r := range runs {
 		run := Run{
 			RunID: r.RunID, State: "running", AgentName: r.AgentName, UserID: r.UserID, UserName: r.UserName, SessionID: r.SessionID,
-			StartedAt: api.Time(r.StartedAt),
+			StartedAt: wire.Time{Time: r.StartedAt},
 		}
 		if r.Cancel {
 			run.State = stateCancelling
@@ -43,7 +44,7 @@ func (s *Service) Runs(ctx context.Context, caller api.Caller, page api.Page) (a
 }
 
 // CancelRun cancels an answer in progress of any user, which may be relayed by another hub. It
-// fails with api.NotFound if there is none with the id of the run.
+// fails with wire.NotFound if there is none with the id of the run.
 func (s *Service) CancelRun(ctx context.Context, caller api.Caller, runID string) (Cancelling, error) {
 	var lease relay.Lease
 	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {

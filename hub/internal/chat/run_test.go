@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
@@ -41,15 +41,15 @@ func TestRunsAreListedAndCancelled(t *testing.T) {
 			id := maxOf(a)[0]["runId"].(string)
 			cancel := runs + "/" + id + "/cancel"
 			require.Empty(t, a.As("zeta", "zoe", rbac.Admin).Get(runs).Items())
-			a.As("zeta", "zoe", rbac.Admin).Post(cancel, nil).Error(http.StatusNotFound, api.NotFound)
-			ada.Get(runs).Error(http.StatusForbidden, api.Forbidden)
-			ada.Post(cancel, nil).Error(http.StatusForbidden, api.Forbidden)
+			a.As("zeta", "zoe", rbac.Admin).Post(cancel, nil).Error(http.StatusNotFound, wire.NotFound)
+			ada.Get(runs).Error(http.StatusForbidden, wire.Forbidden)
+			ada.Post(cancel, nil).Error(http.StatusForbidden, wire.Forbidden)
 			require.Equal(t, object{"runId": id, "state": "cancelling"}, boss.Post(cancel, nil).Want(http.StatusAccepted))
 			require.Equal(t, "client_request", answer.until("cancelled").data["reason"])
 			require.Equal(t, []string{"hub", "done"}, names(answer.rest()))
 			require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
 			require.Empty(t, maxOf(a))
-			boss.Post(cancel, nil).Error(http.StatusNotFound, api.NotFound)
+			boss.Post(cancel, nil).Error(http.StatusNotFound, wire.NotFound)
 			require.Equal(t, fmt.Sprintf(`agent.cancel_run helper {"owner":"ada","runId":%q}`, id), a.Audit("acme")[i])
 		}
 	}, series...)

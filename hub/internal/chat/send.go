@@ -11,7 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/internal/ids"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 const maxClientID = 128 // characters
@@ -43,9 +43,9 @@ type Sent struct {
 
 // Send stores a message in a session of the caller and starts the answer, whose caller must call
 // Close. If a message with the same ClientMessageID was sent before and its run was started, it
-// returns that one instead. It fails with api.AgentNotDeployed, with api.Conflict while another
-// answer is in progress or if the caller has stored too much, with api.RateLimited if too many
-// answers are in progress, and with api.UpstreamFailed if the runtime rejects the run, which is
+// returns that one instead. It fails with wire.AgentNotDeployed, with wire.Conflict while another
+// answer is in progress or if the caller has stored too much, with wire.RateLimited if too many
+// answers are in progress, and with wire.UpstreamFailed if the runtime rejects the run, which is
 // stored as a failed answer.
 func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in SendInput) (*relay.Answer, *Sent, error) {
 	answer, before, err := s.send(ctx, caller, agentName, id, in)
@@ -103,7 +103,7 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 			}
 			return m.user.Text, err
 		},
-		History: func(ctx context.Context) ([]wire.Turn, string, error) {
+		History: func(ctx context.Context) ([]runtimewire.Turn, string, error) {
 			return historyOf(ctx, s.store.Read(), m.session, m.user.Seq)
 		},
 	})

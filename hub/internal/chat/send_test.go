@@ -14,11 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 func TestAnAnswerIsRelayedAndStored(t *testing.T) {
@@ -122,7 +122,7 @@ func TestAMessageIsSentOnce(t *testing.T) {
 		again := ada.Post(path+"/messages", body).Want(http.StatusOK)
 		require.Equal(t, "partial", again["status"])
 		require.Equal(t, "partial", again["assistantMessage"].(object)["status"])
-		ada.Post(path+"/messages", object{"message": "another"}).Error(http.StatusConflict, api.Conflict)
+		ada.Post(path+"/messages", object{"message": "another"}).Error(http.StatusConflict, wire.Conflict)
 		gate <- struct{}{}
 		first.rest()
 		again = ada.Post(path+"/messages", body).Want(http.StatusOK)
@@ -170,14 +170,14 @@ func TestInvalidMessages(t *testing.T) {
 		ada := s.ada()
 		path := session(ada)
 		for _, body := range []object{{}, {"message": " \n"}, {"message": "a", "clientMessageId": strings.Repeat("c", 129)}, {"message": "a", "clientMessageId": "a\nb"}} {
-			ada.Post(path+"/messages", body).Error(http.StatusBadRequest, api.ValidationFailed)
+			ada.Post(path+"/messages", body).Error(http.StatusBadRequest, wire.ValidationFailed)
 		}
-		ada.Post(path+"/messages", object{"message": "a\x00b"}).Error(http.StatusBadRequest, api.InvalidRequest)
-		ada.Post(path+"/messages", object{"message": strings.Repeat("a", 1<<20)}).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
-		ada.Post(sessions+"/0/messages", object{"message": "a"}).Error(http.StatusNotFound, api.NotFound)
+		ada.Post(path+"/messages", object{"message": "a\x00b"}).Error(http.StatusBadRequest, wire.InvalidRequest)
+		ada.Post(path+"/messages", object{"message": strings.Repeat("a", 1<<20)}).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+		ada.Post(sessions+"/0/messages", object{"message": "a"}).Error(http.StatusNotFound, wire.NotFound)
 		idle := "/api/v1/agents/idle/chat/sessions"
 		other := idle + "/" + ada.Post(idle, nil).Want(http.StatusCreated)["id"].(string)
-		ada.Post(other+"/messages", object{"message": "a"}).Error(http.StatusConflict, api.AgentNotDeployed)
+		ada.Post(other+"/messages", object{"message": "a"}).Error(http.StatusConflict, wire.AgentNotDeployed)
 		require.Empty(t, messages(ada, path))
 		require.Empty(t, messages(ada, other))
 	})
@@ -217,7 +217,7 @@ func TestARuntimeThatRejectsTheRun(t *testing.T) {
 			"address": {URL: "http://127.0.0.1:1", AgentID: "helper"},
 		} {
 			s.endpoint.Store(&e)
-			ada.Post(path+"/messages", object{"message": name}).Error(http.StatusBadGateway, api.UpstreamFailed)
+			ada.Post(path+"/messages", object{"message": name}).Error(http.StatusBadGateway, wire.UpstreamFailed)
 			all := messages(ada, path)
 			last := all[len(all)-1]
 			require.Equal(t, "failed", last["status"])
@@ -278,7 +278,7 @@ func TestAResponseThatCannotBeAStream(t *testing.T) {
 	s.deploy(hanging(t))
 	ada := s.ada()
 	path := session(ada)
-	ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusInternalServerError, api.InternalError)
+	ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusInternalServerError, wire.InternalError)
 	require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
 }
 
@@ -308,11 +308,11 @@ func TestASessionThatStaysBusy(t *testing.T) {
 		tries.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusConflict)
-		_ = json.NewEncoder(w).Encode(wire.ErrorBody{Error: wire.SessionBusy})
+		_ = json.NewEncoder(w).Encode(runtimewire.ErrorBody{Error: runtimewire.SessionBusy})
 	}))
 	ada := s.ada()
 	path := session(ada)
-	fault := ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusConflict, api.Conflict)
+	fault := ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusConflict, wire.Conflict)
 	require.Equal(t, "The previous answer is still ending: send the message again in a moment.", fault["message"])
 	require.Greater(t, tries.Load(), int64(2))
 	require.Equal(t, "failed", messages(ada, path)[1]["status"])
@@ -342,7 +342,7 @@ func TestARepeatedMessageThatWaits(t *testing.T) {
 			path := session(ada)
 			message := object{"message": "hello", "clientMessageId": "1"}
 			s.endpoint.Store(&deployment.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
-			ada.Post(path+"/messages", message).Error(http.StatusBadGateway, api.UpstreamFailed)
+			ada.Post(path+"/messages", message).Error(http.StatusBadGateway, wire.UpstreamFailed)
 			s.endpoint.Store(good)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

@@ -9,6 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -20,7 +21,7 @@ var Migrations = db.Embedded("chat", files)
 
 // Catalog has the agents. *catalog.Service implements it.
 type Catalog interface {
-	// AgentEnabled fails with api.NotFound if the caller has no access to such an agent.
+	// AgentEnabled fails with wire.NotFound if the caller has no access to such an agent.
 	AgentEnabled(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
 }
 
@@ -75,11 +76,11 @@ func (s *Service) Shutdown(ctx context.Context) { s.relay.Shutdown(ctx) }
 // Close cancels the answers in progress, waits until they are stored, and ends the background work.
 func (s *Service) Close() error { return s.relay.Close() }
 
-// enabledAgent fails with api.NotFound unless the caller has access to the agent and it is enabled.
+// enabledAgent fails with wire.NotFound unless the caller has access to the agent and it is enabled.
 func (s *Service) enabledAgent(ctx context.Context, caller api.Caller, name string) error {
 	enabled, err := s.cfg.Catalog.AgentEnabled(ctx, caller, name)
 	if err == nil && !enabled {
-		return api.NotFound.New("There is no such agent.")
+		return wire.NotFound.New("There is no such agent.")
 	}
 	return err
 }

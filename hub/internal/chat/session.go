@@ -10,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
@@ -40,22 +41,22 @@ type session struct {
 
 // Session is a chat of one user with one agent.
 type Session struct {
-	ID            string   `json:"id"`
-	AgentName     string   `json:"agentName"`
-	UserID        string   `json:"userId"`
-	UserName      string   `json:"userName"`
-	Title         string   `json:"title"` // of the first message unless it was given
-	Source        string   `json:"source"`
-	MessageCount  int64    `json:"messageCount"`
-	LastMessageAt api.Time `json:"lastMessageAt"` // null without messages
-	CreatedAt     api.Time `json:"createdAt"`
-	UpdatedAt     api.Time `json:"updatedAt"`
+	ID            string    `json:"id"`
+	AgentName     string    `json:"agentName"`
+	UserID        string    `json:"userId"`
+	UserName      string    `json:"userName"`
+	Title         string    `json:"title"` // of the first message unless it was given
+	Source        string    `json:"source"`
+	MessageCount  int64     `json:"messageCount"`
+	LastMessageAt wire.Time `json:"lastMessageAt"` // null without messages
+	CreatedAt     wire.Time `json:"createdAt"`
+	UpdatedAt     wire.Time `json:"updatedAt"`
 }
 
 func (s session) view() Session {
 	return Session{
 		ID: s.ID, AgentName: s.AgentName, UserID: s.UserID, UserName: s.UserName, Title: s.Title, Source: s.Source, MessageCount: s.Messages,
-		LastMessageAt: api.Time(s.LastMessageAt), CreatedAt: api.Time(s.CreatedAt), UpdatedAt: api.Time(s.UpdatedAt),
+		LastMessageAt: wire.Time{Time: s.LastMessageAt}, CreatedAt: wire.Time{Time: s.CreatedAt}, UpdatedAt: wire.Time{Time: s.UpdatedAt},
 	}
 }
 
@@ -75,12 +76,12 @@ func owned(caller api.Caller, agentName, id string) (reference, error) {
 		return reference{}, err
 	}
 	if caller.UserID == "" || caller.TenantID == "" {
-		return reference{}, api.Unauthenticated
+		return reference{}, wire.Unauthenticated
 	}
 	return reference{TenantID: caller.TenantID, UserID: caller.UserID, AgentName: agentName, ID: id}, nil
 }
 
-// ownedBy is owned, and fails with api.NotFound unless the agent is enabled.
+// ownedBy is owned, and fails with wire.NotFound unless the agent is enabled.
 func (s *Service) ownedBy(ctx context.Context, caller api.Caller, agentName, id string) (reference, error) {
 	ref, err := owned(caller, agentName, id)
 	if err != nil {
@@ -113,7 +114,7 @@ type SessionInput struct {
 }
 
 // CreateSession creates a session of the caller with an agent, which need not be deployed. It fails
-// with api.Conflict if the caller has too many.
+// with wire.Conflict if the caller has too many.
 func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentName string, in SessionInput) (Session, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, ids.New())
 	if err != nil {
@@ -194,7 +195,7 @@ type Cancelling struct {
 }
 
 // Cancel cancels the answer in progress in a session of the caller, which may be relayed by another
-// hub. It fails with api.Conflict if there is none.
+// hub. It fails with wire.Conflict if there is none.
 func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id string) (Cancelling, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, id)
 	if err != nil {
@@ -223,7 +224,7 @@ func visible(caller api.Caller) (userID string, err error) {
 		return "", err
 	}
 	if caller.UserID == "" || caller.TenantID == "" {
-		return "", api.Unauthenticated
+		return "", wire.Unauthenticated
 	}
 	if rbac.AdminWrite.Check(caller) == nil {
 		return "", nil

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
-func noSession() error { return api.NotFound.New("There is no such chat session.") }
+func noSession() error { return wire.NotFound.New("There is no such chat session.") }
 
 // sessionColumns are the columns that scanSession reads, in its order.
 const sessionColumns = `key, tenant_id, user_id, id, user_name, agent_name, title, source, message_count, size, runtime_session, last_message_at,
@@ -52,7 +53,7 @@ func (c *conditions) addText(condition, arg string) {
 
 func (c *conditions) String() string { return strings.Join(c.sql, " AND ") }
 
-// findSession returns a session. It fails with api.NotFound, or with api.Conflict if several users
+// findSession returns a session. It fails with wire.NotFound, or with wire.Conflict if several users
 // have a session with the id.
 func findSession(ctx context.Context, q db.Querier, ref reference) (session, error) {
 	var where conditions
@@ -68,7 +69,7 @@ func findSession(ctx context.Context, q db.Querier, ref reference) (session, err
 	case len(found) == 0:
 		return session{}, noSession()
 	case len(found) > 1:
-		return session{}, api.Conflict.New("Several users have a session with this id: add ?user= with the id of one of them.")
+		return session{}, wire.Conflict.New("Several users have a session with this id: add ?user= with the id of one of them.")
 	}
 	return found[0], nil
 }
@@ -193,13 +194,13 @@ type quota struct {
 	bytes    int64
 }
 
-// check fails with api.Conflict if the user has stored more than the limits.
+// check fails with wire.Conflict if the user has stored more than the limits.
 func (q quota) check() error {
 	switch {
 	case q.sessions > maxSessions:
-		return api.Conflict.New(fmt.Sprintf("A user may have at most %d chat sessions: delete some of them first.", maxSessions))
+		return wire.Conflict.New(fmt.Sprintf("A user may have at most %d chat sessions: delete some of them first.", maxSessions))
 	case q.bytes > maxBytes:
-		return api.Conflict.New(fmt.Sprintf("The chats of a user may have at most %d MiB: delete some of them first.", maxBytes>>20))
+		return wire.Conflict.New(fmt.Sprintf("The chats of a user may have at most %d MiB: delete some of them first.", maxBytes>>20))
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -35,25 +35,25 @@ func TestSessionsBelongToTheirUser(t *testing.T) {
 			part := strings.Split(other, "/")
 			c := s.As(part[0], part[1], rbac.Role(part[2]))
 			require.Empty(t, c.Get(sessions).Items())
-			c.Get(path+"/messages").Error(http.StatusNotFound, api.NotFound)
-			c.Post(path+"/messages", object{"message": "hi"}).Error(http.StatusNotFound, api.NotFound)
-			c.Post(path+"/cancel", nil).Error(http.StatusNotFound, api.NotFound)
-			c.Delete(path).Error(http.StatusNotFound, api.NotFound)
+			c.Get(path+"/messages").Error(http.StatusNotFound, wire.NotFound)
+			c.Post(path+"/messages", object{"message": "hi"}).Error(http.StatusNotFound, wire.NotFound)
+			c.Post(path+"/cancel", nil).Error(http.StatusNotFound, wire.NotFound)
+			c.Delete(path).Error(http.StatusNotFound, wire.NotFound)
 			if part[0] == "zeta" || part[2] == "member" {
-				c.Get(admin+"/"+own["id"].(string)).Error(http.StatusNotFound, api.NotFound)
-				c.Get(admin+"/"+own["id"].(string)+"/messages").Error(http.StatusNotFound, api.NotFound)
-				c.Delete(admin+"/"+own["id"].(string)).Error(http.StatusNotFound, api.NotFound)
+				c.Get(admin+"/"+own["id"].(string)).Error(http.StatusNotFound, wire.NotFound)
+				c.Get(admin+"/"+own["id"].(string)+"/messages").Error(http.StatusNotFound, wire.NotFound)
+				c.Delete(admin+"/"+own["id"].(string)).Error(http.StatusNotFound, wire.NotFound)
 			}
 		}
-		ada.Get(strings.Replace(path, "helper", "idle", 1)+"/messages").Error(http.StatusNotFound, api.NotFound)
-		ada.Post(sessions, object{"title": strings.Repeat("t", 201)}).Error(http.StatusBadRequest, api.ValidationFailed)
+		ada.Get(strings.Replace(path, "helper", "idle", 1)+"/messages").Error(http.StatusNotFound, wire.NotFound)
+		ada.Post(sessions, object{"title": strings.Repeat("t", 201)}).Error(http.StatusBadRequest, wire.ValidationFailed)
 		for _, gone := range []string{"/api/v1/agents/nobody/chat/sessions", sessions} {
 			s.disabled.Store(true)
-			ada.Get(gone).Error(http.StatusNotFound, api.NotFound)
-			ada.Post(gone, nil).Error(http.StatusNotFound, api.NotFound)
+			ada.Get(gone).Error(http.StatusNotFound, wire.NotFound)
+			ada.Post(gone, nil).Error(http.StatusNotFound, wire.NotFound)
 		}
 		s.disabled.Store(false)
-		s.As("acme", "ada", "").Get(sessions).Error(http.StatusUnauthorized, api.Unauthenticated)
+		s.As("acme", "ada", "").Get(sessions).Error(http.StatusUnauthorized, wire.Unauthenticated)
 	})
 }
 
@@ -63,8 +63,8 @@ func TestDeletedSessions(t *testing.T) {
 		first, second, third := session(ada), session(ada), session(ada)
 		say(t, ada, first, "A secret message")
 		ada.Delete(first).Want(http.StatusNoContent)
-		ada.Delete(first).Error(http.StatusNotFound, api.NotFound)
-		ada.Get(first+"/messages").Error(http.StatusNotFound, api.NotFound)
+		ada.Delete(first).Error(http.StatusNotFound, wire.NotFound)
+		ada.Get(first+"/messages").Error(http.StatusNotFound, wire.NotFound)
 		ada.Delete(strings.Replace(second, sessions, admin, 1)).Want(http.StatusNoContent)
 		boss.Delete(strings.Replace(third, sessions, admin, 1)).Want(http.StatusNoContent)
 		require.Empty(t, ada.Get(sessions).Items())
@@ -103,15 +103,15 @@ func TestAdministratorsSeeAllSessionsOfTheTenant(t *testing.T) {
 		require.Empty(t, of("?from=2100-01-01T00:00:00Z&to=2000-01-01T00:00:00Z"))
 		require.Len(t, of("?from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&user=&agent=&source="), 2)
 		for _, bad := range []string{"from=yesterday", "to=1", "source=mail", "page=0", "user=%zz", "user=%00"} {
-			boss.Get(admin+"?"+bad).Error(http.StatusBadRequest, api.InvalidRequest)
+			boss.Get(admin+"?"+bad).Error(http.StatusBadRequest, wire.InvalidRequest)
 		}
 		require.Len(t, ada.Get(admin).Items(), 1, "a member sees only its own")
 		path := strings.Replace(hers, sessions, admin, 1)
 		require.Equal(t, "hello", boss.Get(path).Want(http.StatusOK)["title"])
 		require.Equal(t, messages(ada, hers), boss.Get(path+"/messages").Items())
 		require.Equal(t, messages(ada, hers), ada.Get(path+"/messages").Items())
-		boss.Get(path+"?user=id-meg_1").Error(http.StatusNotFound, api.NotFound)
-		ada.Get(strings.Replace(other, sessions, admin, 1)).Error(http.StatusNotFound, api.NotFound)
+		boss.Get(path+"?user=id-meg_1").Error(http.StatusNotFound, wire.NotFound)
+		ada.Get(strings.Replace(other, sessions, admin, 1)).Error(http.StatusNotFound, wire.NotFound)
 	})
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
@@ -61,7 +62,7 @@ type server struct {
 // AgentEnabled makes the server the catalog.
 func (s *server) AgentEnabled(_ context.Context, _ api.Caller, name string) (bool, error) {
 	if name != "helper" && name != "idle" {
-		return false, api.NotFound
+		return false, wire.NotFound
 	}
 	return name != "helper" || !s.disabled.Load(), nil
 }
@@ -74,7 +75,7 @@ func (s *server) Endpoint(ctx context.Context, tenantID, name string) (deploymen
 	if _, err := s.AgentEnabled(ctx, api.Caller{TenantID: tenantID}, name); err != nil {
 		return deployment.Endpoint{}, err
 	}
-	return deployment.Endpoint{}, api.AgentNotDeployed
+	return deployment.Endpoint{}, wire.AgentNotDeployed
 }
 
 // Replicas makes the server the deployments.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/hub/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // events returns the text of events: each name is followed by its data.
@@ -255,22 +255,22 @@ func TestRuntimesThatRejectARun(t *testing.T) {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)
-			_ = json.NewEncoder(w).Encode(wire.ErrorBody{Error: "no"})
+			_ = json.NewEncoder(w).Encode(runtimewire.ErrorBody{Error: "no"})
 		}
 	}
 	for status, row := range map[int]struct {
 		status  int
-		code    api.Code
+		code    wire.Code
 		message string
 	}{
-		http.StatusRequestEntityTooLarge: {http.StatusRequestEntityTooLarge, api.PayloadTooLarge, "The message is too long for the agent."},
+		http.StatusRequestEntityTooLarge: {http.StatusRequestEntityTooLarge, wire.PayloadTooLarge, "The message is too long for the agent."},
 		http.StatusServiceUnavailable: {
-			http.StatusBadGateway, api.UpstreamFailed, "The runtime of the agent takes no more runs at the moment: send the message again later.",
+			http.StatusBadGateway, wire.UpstreamFailed, "The runtime of the agent takes no more runs at the moment: send the message again later.",
 		},
 		http.StatusTooManyRequests: {
-			http.StatusBadGateway, api.UpstreamFailed, "The runtime of the agent takes no more runs at the moment: send the message again later.",
+			http.StatusBadGateway, wire.UpstreamFailed, "The runtime of the agent takes no more runs at the moment: send the message again later.",
 		},
-		http.StatusForbidden: {http.StatusBadGateway, api.UpstreamFailed, "The runtime of the agent rejected the message: look at its deployment."},
+		http.StatusForbidden: {http.StatusBadGateway, wire.UpstreamFailed, "The runtime of the agent rejected the message: look at its deployment."},
 	} {
 		s.serve(rejects(status))
 		ada := s.ada()
@@ -284,7 +284,7 @@ func TestRuntimesThatRejectARun(t *testing.T) {
 	s.endpoint.Store(&e)
 	ada := s.ada()
 	path := session(ada)
-	fault := ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, api.UpstreamFailed)
+	fault := ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, wire.UpstreamFailed)
 	require.Equal(t, "The address of the agent's runtime is invalid.", fault["message"])
 	require.Empty(t, messages(ada, path))
 }

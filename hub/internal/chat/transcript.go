@@ -15,7 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/paging"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // TranscriptList is a page of what happened in the conversation of a session, as its runtime has
@@ -29,7 +29,7 @@ type TranscriptList struct {
 // TranscriptEntry is an entry with the label of its answer, if a model has generated something of
 // it. A notice is a block of a message of the model, and a paragraph of a summary.
 type TranscriptEntry struct {
-	wire.TranscriptEntry
+	runtimewire.TranscriptEntry
 
 	AIGC   json.RawMessage `json:"aigc,omitempty"`
 	Notice string          `json:"aigcNotice,omitempty"` // of any other entry
@@ -43,9 +43,9 @@ type TranscriptPage struct {
 }
 
 // Transcript returns what happened in a session of the caller: every tool call, denial, duration
-// and token of the runs. It fails with api.NotFound if the runtime has no transcript, with
-// api.InvalidRequest for a cursor of another transcript, and with api.AgentNotDeployed or
-// api.UpstreamFailed if there is no runtime.
+// and token of the runs. It fails with wire.NotFound if the runtime has no transcript, with
+// wire.InvalidRequest for a cursor of another transcript, and with wire.AgentNotDeployed or
+// wire.UpstreamFailed if there is no runtime.
 func (s *Service) Transcript(ctx context.Context, caller api.Caller, agentName, id string, page TranscriptPage) (TranscriptList, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, id)
 	if err != nil {
@@ -108,7 +108,7 @@ func (p TranscriptPage) after(s session) (int64, error) {
 
 // labeled returns entries with the labels of their answers. An entry that names no answer of the
 // session, as those of a runtime of a former version, has a label of its page.
-func (s *Service) labeled(ctx context.Context, of session, entries []wire.TranscriptEntry) ([]TranscriptEntry, error) {
+func (s *Service) labeled(ctx context.Context, of session, entries []runtimewire.TranscriptEntry) ([]TranscriptEntry, error) {
 	var runs []string
 	for _, e := range entries {
 		if e.RunID != "" && !slices.Contains(runs, e.RunID) {
@@ -143,11 +143,11 @@ func (s *Service) labeled(ctx context.Context, of session, entries []wire.Transc
 
 // generated reports whether an entry has something from a model: an answer, a result, which may be
 // that of a subagent, an event of a subagent, or a summary. Other events have no texts.
-func generated(e wire.TranscriptEntry) bool {
+func generated(e runtimewire.TranscriptEntry) bool {
 	switch e.Type {
-	case wire.EntryMessage:
-		return e.Role == roleAssistant || slices.ContainsFunc(e.Content, func(b wire.TranscriptBlock) bool { return b.Type == "tool_result" })
-	case wire.EntryCompaction:
+	case runtimewire.EntryMessage:
+		return e.Role == roleAssistant || slices.ContainsFunc(e.Content, func(b runtimewire.TranscriptBlock) bool { return b.Type == "tool_result" })
+	case runtimewire.EntryCompaction:
 		return e.Summary != ""
 	}
 	var event struct {
@@ -160,12 +160,12 @@ func generated(e wire.TranscriptEntry) bool {
 func (e *TranscriptEntry) label(answer message) {
 	e.AIGC = answer.AIGC
 	prepend := answer.NoticeAt == aigc.ModePrepend
-	block := wire.TranscriptBlock{Type: "text", Text: answer.Notice}
+	block := runtimewire.TranscriptBlock{Type: "text", Text: answer.Notice}
 	switch {
 	case answer.Notice == "":
-	case e.Type == wire.EntryCompaction && prepend:
+	case e.Type == runtimewire.EntryCompaction && prepend:
 		e.Summary = relay.Paragraphs(answer.Notice, e.Summary)
-	case e.Type == wire.EntryCompaction:
+	case e.Type == runtimewire.EntryCompaction:
 		e.Summary = relay.Paragraphs(e.Summary, answer.Notice)
 	case e.Role != roleAssistant:
 		e.Notice = answer.Notice

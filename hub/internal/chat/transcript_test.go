@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -25,7 +25,7 @@ func TestTranscript(t *testing.T) {
 	with(t, nil, func(t *testing.T, s *server) {
 		ada, root := s.ada(), s.As("acme", "max", "admin")
 		path := session(ada)
-		ada.Get(path+"/transcript").Error(http.StatusNotFound, api.NotFound)
+		ada.Get(path+"/transcript").Error(http.StatusNotFound, wire.NotFound)
 		say(t, ada, path, "hello")
 		say(t, ada, path, "again")
 		say(t, ada, path, "once more")
@@ -56,19 +56,19 @@ func TestTranscript(t *testing.T) {
 		}
 		first := ada.Get(path + "/transcript?page_size=1").Want(http.StatusOK)["next"].(string)
 		for _, query := range []string{"page=2", "cursor=1", "cursor=0" + first, "cursor=0" + first[1:], "cursor=" + first + "0"} {
-			ada.Get(path+"/transcript?"+query).Error(http.StatusBadRequest, api.InvalidRequest)
+			ada.Get(path+"/transcript?"+query).Error(http.StatusBadRequest, wire.InvalidRequest)
 		}
-		s.As("acme", "bob", "member").Get(everyone+"/transcript").Error(http.StatusNotFound, api.NotFound)
-		s.As("globex", "eve", "admin").Get(everyone+"/transcript").Error(http.StatusNotFound, api.NotFound)
+		s.As("acme", "bob", "member").Get(everyone+"/transcript").Error(http.StatusNotFound, wire.NotFound)
+		s.As("globex", "eve", "admin").Get(everyone+"/transcript").Error(http.StatusNotFound, wire.NotFound)
 		up := *s.endpoint.Load()
 		s.endpoint.Store(&deployment.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
-		ada.Get(path+"/transcript").Error(http.StatusBadGateway, api.UpstreamFailed)
+		ada.Get(path+"/transcript").Error(http.StatusBadGateway, wire.UpstreamFailed)
 		s.endpoint.Store(nil)
-		ada.Get(path+"/transcript").Error(http.StatusConflict, api.AgentNotDeployed)
+		ada.Get(path+"/transcript").Error(http.StatusConflict, wire.AgentNotDeployed)
 		s.endpoint.Store(&up)
 		s.exec(`UPDATE chat_sessions SET runtime_session = 'lost'`)
-		ada.Get(path+"/transcript?cursor="+first).Error(http.StatusBadRequest, api.InvalidRequest)
-		ada.Get(path+"/transcript").Error(http.StatusNotFound, api.NotFound)
+		ada.Get(path+"/transcript?cursor="+first).Error(http.StatusBadRequest, wire.InvalidRequest)
+		ada.Get(path+"/transcript").Error(http.StatusNotFound, wire.NotFound)
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // front puts a proxy in front of the runtime, which records the sessions that are deleted.
@@ -167,7 +167,7 @@ func TestReplicasWithPartsOfAConversation(t *testing.T) {
 	former := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) }))
 	t.Cleanup(former.Close)
 	s.replicas.Store(&[]string{none, former.URL})
-	ada.Get(path+"/transcript").Error(http.StatusNotFound, api.NotFound)
+	ada.Get(path+"/transcript").Error(http.StatusNotFound, wire.NotFound)
 
 	s.replicas.Store(&[]string{one, two, none})
 	busy.Store(true)

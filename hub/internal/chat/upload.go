@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 )
@@ -150,7 +150,7 @@ func (s *Service) storeUpload(ctx context.Context, tx *sql.Tx, u upload, sum *qu
 // session and returns false.
 func (u upload) fits(sum *quota, more quota) bool {
 	next := quota{sessions: sum.sessions + more.sessions, bytes: sum.bytes + more.bytes}
-	if err, ok := errors.AsType[*api.Error](next.check()); ok && (more.sessions > 0 || more.bytes > 0) {
+	if err, ok := errors.AsType[*wire.Error](next.check()); ok && (more.sessions > 0 || more.bytes > 0) {
 		*u.result = UploadResult{Status: UploadInvalid, Reason: err.Message}
 		return false
 	}

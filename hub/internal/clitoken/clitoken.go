@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -42,25 +43,25 @@ func New(s *store.Store, users *user.Service) *Service { return &Service{store: 
 
 // Token is a CLI token as its owner and administrators see it. The zero time is never.
 type Token struct {
-	ID         string   `json:"id"`
-	TenantID   string   `json:"-"`
-	UserID     string   `json:"-"`
-	Name       string   `json:"name"`
-	Prefix     string   `json:"prefix"`
-	CreatedAt  api.Time `json:"createdAt"`
-	ExpiresAt  api.Time `json:"expiresAt"`
-	LastUsedAt api.Time `json:"lastUsedAt"`
-	LastUsedIP *string  `json:"lastUsedIp"`
+	ID         string    `json:"id"`
+	TenantID   string    `json:"-"`
+	UserID     string    `json:"-"`
+	Name       string    `json:"name"`
+	Prefix     string    `json:"prefix"`
+	CreatedAt  wire.Time `json:"createdAt"`
+	ExpiresAt  wire.Time `json:"expiresAt"`
+	LastUsedAt wire.Time `json:"lastUsedAt"`
+	LastUsedIP *string   `json:"lastUsedIp"`
 }
 
 // Issued is a new CLI token. No other value contains the token itself.
 type Issued struct {
-	ID        string   `json:"id"`
-	Name      string   `json:"name"`
-	Token     string   `json:"token"`
-	Prefix    string   `json:"prefix"`
-	CreatedAt api.Time `json:"createdAt"`
-	ExpiresAt api.Time `json:"expiresAt"`
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Token     string    `json:"token"`
+	Prefix    string    `json:"prefix"`
+	CreatedAt wire.Time `json:"createdAt"`
+	ExpiresAt wire.Time `json:"expiresAt"`
 }
 
 // Input is the name of a CLI token and its validity. A token without days does not expire.
@@ -82,7 +83,7 @@ func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (out I
 	}
 	raw, hash := token.Random(Prefix)
 	err = s.users.Change(ctx, caller, rbac.AdminWrite, func(tx *store.Tx) error {
-		t := Token{ID: ids.New(), TenantID: caller.TenantID, UserID: caller.UserID, Name: in.Name, Prefix: raw[:shown], CreatedAt: api.Time(tx.Now)}
+		t := Token{ID: ids.New(), TenantID: caller.TenantID, UserID: caller.UserID, Name: in.Name, Prefix: raw[:shown], CreatedAt: wire.Time{Time: tx.Now}}
 		if err := checkTokens(ctx, tx, t); err != nil {
 			return err
 		}
@@ -91,8 +92,8 @@ func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (out I
 		}
 		if in.ExpiresInDays != nil {
 			expires := tx.Now.Add(time.Duration(*in.ExpiresInDays) * day)
-			if t.ExpiresAt.IsZero() || expires.Before(time.Time(t.ExpiresAt)) {
-				t.ExpiresAt = api.Time(expires)
+			if t.ExpiresAt.IsZero() || expires.Before(t.ExpiresAt.Time) {
+				t.ExpiresAt = wire.Time{Time: expires}
 			}
 		}
 		out = Issued{ID: t.ID, Name: t.Name, Token: raw, Prefix: t.Prefix, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt}
@@ -109,7 +110,7 @@ func (s *Service) IssueOffline(ctx context.Context, name user.AdminName) (string
 	err := s.users.ForAdmin(ctx, "issue token of", name, func(tx *store.Tx, u user.User) error {
 		t := Token{
 			ID: ids.New(), TenantID: u.TenantID, UserID: u.ID, Name: "hub admin-token", Prefix: raw[:shown],
-			CreatedAt: api.Time(tx.Now), ExpiresAt: api.Time(tx.Now.Add(time.Hour)),
+			CreatedAt: wire.Time{Time: tx.Now}, ExpiresAt: wire.Time{Time: tx.Now.Add(time.Hour)},
 		}
 		e := t.target(auditlog.Event{TenantID: u.TenantID})
 		tx.Record(actionIssue.Record(e, issueDetail{Prefix: t.Prefix, ExpiresAt: t.expiry(), Offline: true}))
@@ -167,13 +168,13 @@ func (s *Service) revokeOf(ctx context.Context, caller api.Caller, id string, gr
 	return err
 }
 
-// RevokeCaller revokes the CLI token that sent the request. It fails with api.TokenRevoked if it
+// RevokeCaller revokes the CLI token that sent the request. It fails with wire.TokenRevoked if it
 // was revoked.
 func (s *Service) RevokeCaller(ctx context.Context, caller api.Caller) error {
 	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		err := revoke(ctx, tx, caller, user.Self(caller), caller.TokenID)
-		if errors.Is(err, api.NotFound) {
-			return api.TokenRevoked
+		if errors.Is(err, wire.NotFound) {
+			return wire.TokenRevoked
 		}
 		return err
 	})
@@ -203,7 +204,7 @@ var (
 type (
 	issueDetail struct {
 		Prefix    string  `json:"prefix"`            // the first characters, which identify it to its owner
-		ExpiresAt *string `json:"expiresAt"`         // an api.Time; null for a token that does not expire
+		ExpiresAt *string `json:"expiresAt"`         // an wire.Time; null for a token that does not expire
 		Offline   bool    `json:"offline,omitempty"` // on the hub's machine, by hub admin-token
 	}
 	revokeDetail struct {

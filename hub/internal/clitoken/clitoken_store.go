@@ -9,6 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -32,7 +33,7 @@ func tokensOf(ctx context.Context, q db.Querier, tenantID, userID string, page a
 		`SELECT `+columns+` FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL`, tenantID, userID)
 }
 
-// checkTokens fails with api.Conflict if the user has maxValid valid tokens, and deletes the oldest
+// checkTokens fails with wire.Conflict if the user has maxValid valid tokens, and deletes the oldest
 // revoked ones beyond as many. The tenant is locked.
 func checkTokens(ctx context.Context, tx *store.Tx, t Token) error {
 	valid, err := db.Value[int](ctx, tx, "count tokens", `SELECT COUNT(*) FROM cli_tokens
@@ -42,7 +43,7 @@ func checkTokens(ctx context.Context, tx *store.Tx, t Token) error {
 		return err
 	}
 	if valid >= maxValid {
-		return api.Conflict.New(fmt.Sprintf("You have %d CLI tokens: revoke some of them first.", maxValid))
+		return wire.Conflict.New(fmt.Sprintf("You have %d CLI tokens: revoke some of them first.", maxValid))
 	}
 	return db.Exec(ctx, tx, "delete tokens",
 		`DELETE FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NOT NULL AND id NOT IN
@@ -52,7 +53,7 @@ func checkTokens(ctx context.Context, tx *store.Tx, t Token) error {
 
 // expiryOf returns when the CLI token of the caller expires, or the zero time for never and for a
 // session.
-func expiryOf(ctx context.Context, tx *store.Tx, caller api.Caller) (expires api.Time, err error) {
+func expiryOf(ctx context.Context, tx *store.Tx, caller api.Caller) (expires wire.Time, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT expires_at FROM cli_tokens WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.TokenID).
 		Scan(&expires)
 	return expires, db.WrapOne("read token", err, nil)
@@ -65,12 +66,12 @@ func insertToken(ctx context.Context, tx *store.Tx, t Token, hash []byte) error 
 		t.ID, t.TenantID, t.UserID, t.Name, hash, t.Prefix, t.CreatedAt, t.ExpiresAt)
 }
 
-// revokeToken revokes a token of the user. It fails with api.NotFound if there is none that is not
+// revokeToken revokes a token of the user. It fails with wire.NotFound if there is none that is not
 // revoked.
 func revokeToken(ctx context.Context, tx *store.Tx, tenantID, userID, id string) (Token, error) {
 	t, err := scan(tx.QueryRowContext(ctx, `UPDATE cli_tokens SET revoked_at = $1
 		WHERE tenant_id = $4 AND id = $2 AND user_id = $3 AND revoked_at IS NULL RETURNING `+columns, db.Micros(tx.Now), id, userID, tenantID))
-	return t, db.WrapOne("revoke token", err, api.NotFound.New("There is no such token, or it was revoked."))
+	return t, db.WrapOne("revoke token", err, wire.NotFound.New("There is no such token, or it was revoked."))
 }
 
 // State is what authentication needs of a token.
@@ -78,11 +79,11 @@ type State struct {
 	ID        string
 	User      user.User
 	Revoked   bool
-	ExpiresAt api.Time // the zero time means never
-	LastUsed  int64    // microseconds; 0 means never
+	ExpiresAt wire.Time // the zero time means never
+	LastUsed  int64     // microseconds; 0 means never
 }
 
-// Find returns the state of a token by its hash, or api.Unauthenticated.
+// Find returns the state of a token by its hash, or wire.Unauthenticated.
 func Find(ctx context.Context, q db.Querier, hash []byte) (s State, err error) {
 	var revoked, used sql.NullInt64
 	s.User, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, t.id, t.revoked_at, t.expires_at, t.last_used_at
@@ -90,7 +91,7 @@ func Find(ctx context.Context, q db.Querier, hash []byte) (s State, err error) {
 		&s.ID, &revoked, &s.ExpiresAt, &used)
 	s.Revoked = revoked.Valid
 	s.LastUsed = used.Int64
-	return s, db.WrapOne("read CLI token", err, api.Unauthenticated)
+	return s, db.WrapOne("read CLI token", err, wire.Unauthenticated)
 }
 
 // RecordUse records the use of a token, unless one was recorded after a time, in microseconds.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/session"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Session is what a page learns of its session: the refresh token is in a cookie.
@@ -23,7 +24,7 @@ func (s *Service) ofPages(handle api.Handler) api.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		site := r.Header.Get("Sec-Fetch-Site")
 		if site != "same-origin" && (site != "" || r.Header.Get("Origin") != s.public.Scheme+"://"+s.public.Host) {
-			return api.Forbidden.New("Only pages of this hub may send this request.")
+			return wire.Forbidden.New("Only pages of this hub may send this request.")
 		}
 		return handle(w, r)
 	}
@@ -36,13 +37,7 @@ type signInInput struct {
 	Replace bool   `json:"replace"` // the session of another user in this browser
 }
 
-// signInUsers are the users of a conflict: of the session of the browser, and of the login.
-type signInUsers struct {
-	Session session.Name `json:"session"`
-	Login   session.Name `json:"login"`
-}
-
-// checkReplaced fails with api.Conflict if the browser has a session of another user, whom the
+// checkReplaced fails with wire.Conflict if the browser has a session of another user, whom the
 // user of the page did not agree to sign out. A link of another site or in an answer can lead to a
 // login, but not to this agreement.
 func (s *Service) checkReplaced(r *http.Request, in signInInput) error {
@@ -53,7 +48,7 @@ func (s *Service) checkReplaced(r *http.Request, in signInInput) error {
 	if err != nil {
 		return nil //nolint:nilerr // the browser has no session
 	}
-	login := session.Name{Username: in.Username, OrgID: api.DefaultTenant}
+	login := session.Name{Name: wire.Name{Username: in.Username, OrgID: api.DefaultTenant}}
 	if s.cfg.ExternalMode {
 		if login, err = s.cfg.External.CodeUser(r.Context(), in.Code, s.cfg.External.Browser(r)); err != nil {
 			return err
@@ -63,9 +58,9 @@ func (s *Service) checkReplaced(r *http.Request, in signInInput) error {
 	if err != nil || current.OrgID == "" || current.Is(login) {
 		return err
 	}
-	return &api.Error{
-		Code: api.Conflict, Message: "This browser is signed in as another user: ask before you send the login with replace.",
-		Data: signInUsers{Session: current, Login: login},
+	return &wire.Error{
+		Code: wire.Conflict, Message: "This browser is signed in as another user: ask before you send the login with replace.",
+		Data: wire.ErrorData{Session: &current.Name, Login: &login.Name},
 	}
 }
 
@@ -128,7 +123,7 @@ func (s *Service) respond(w http.ResponseWriter, r *http.Request, in session.Sig
 func (s *Service) refreshToken(r *http.Request) (session.RefreshInput, error) {
 	cookie, err := r.Cookie(s.cookieName())
 	if err != nil || cookie.Value == "" {
-		return session.RefreshInput{}, api.Unauthenticated.New("This browser has no session: sign in.")
+		return session.RefreshInput{}, wire.Unauthenticated.New("This browser has no session: sign in.")
 	}
 	return session.RefreshInput{RefreshToken: cookie.Value}, nil
 }

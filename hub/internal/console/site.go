@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 //go:embed web/app web/lib/*.js web/lib/LICENSE-htm web/pages web/parts web/text
@@ -124,7 +124,7 @@ func kindOf(name string) string {
 
 func (s *Service) page(w http.ResponseWriter, r *http.Request) error {
 	if !wantsPage(r) {
-		return api.NotFound
+		return wire.NotFound
 	}
 	w.Header().Set("Content-Security-Policy", s.scripts(r.Host)+policy)
 	return s.site().page.serve(w, r)
@@ -153,7 +153,7 @@ func (s *Service) scripts(host string) string {
 func (s *Service) asset(w http.ResponseWriter, r *http.Request) error {
 	f, ok := s.site().files[r.PathValue("folder")+"/"+r.PathValue("file")]
 	if !ok || r.PathValue("version") != s.site().version {
-		return api.NotFound
+		return wire.NotFound
 	}
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	return f.serve(w, r)

@@ -161,7 +161,7 @@ func TestTextsAreComplete(t *testing.T) {
 
 // Every error code of the hub has a text in the language of the user.
 func TestErrorCodesHaveTexts(t *testing.T) {
-	source, err := os.ReadFile("../api/errors.go")
+	source, err := os.ReadFile("../../wire/error.go")
 	require.NoError(t, err)
 	codes := regexp.MustCompile(`Code = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
 	require.Greater(t, len(codes), 30)

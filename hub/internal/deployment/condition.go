@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Types of conditions.
@@ -28,11 +28,11 @@ const (
 
 // Condition is one aspect of the state of a deployment.
 type Condition struct {
-	Type      string   `json:"type"` // applied, ready, Progressing, Routed, McpServersReady or restored
-	Status    bool     `json:"status"`
-	Code      api.Code `json:"code,omitempty"` // gateway_failed
-	Message   string   `json:"message,omitempty"`
-	ChangedAt api.Time `json:"changedAt"`
+	Type      string    `json:"type"` // applied, ready, Progressing, Routed, McpServersReady or restored
+	Status    bool      `json:"status"`
+	Code      wire.Code `json:"code,omitempty"` // gateway_failed
+	Message   string    `json:"message,omitempty"`
+	ChangedAt wire.Time `json:"changedAt"`
 }
 
 // note sets a condition of the revision that serves. Of the revision next to it, it reports only
@@ -83,7 +83,7 @@ func (w *worker) condition(v *view, kind string, status bool, message string) {
 }
 
 // setCode sets the error code of a condition.
-func (v *view) setCode(kind string, code api.Code) {
+func (v *view) setCode(kind string, code wire.Code) {
 	for i := range v.Conditions {
 		if v.Conditions[i].Type == kind {
 			v.Conditions[i].Code = code

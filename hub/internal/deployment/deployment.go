@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -59,13 +60,13 @@ type Status struct {
 	ConfigDrift   bool        `json:"configDrift"` // the configuration of the agent differs from the deployed one
 	RestartCount  int         `json:"restartCount"`
 	Conditions    []Condition `json:"conditions"`
-	StartedAt     api.Time    `json:"startedAt,omitzero"`
-	DeployedAt    api.Time    `json:"deployedAt,omitzero"`
+	StartedAt     wire.Time   `json:"startedAt,omitzero"`
+	DeployedAt    wire.Time   `json:"deployedAt,omitzero"`
 	DeployedBy    string      `json:"deployedBy,omitempty"`
 	Error         string      `json:"error,omitempty"`
 }
 
-// Status returns the status of an agent's deployment. It fails with api.NotFound if the tenant has
+// Status returns the status of an agent's deployment. It fails with wire.NotFound if the tenant has
 // no such agent.
 func (s *Service) Status(ctx context.Context, caller api.Caller, name string) (Status, error) {
 	if err := s.allow(caller, rbac.AdminRead); err != nil {
@@ -89,7 +90,7 @@ func (s *Service) Status(ctx context.Context, caller api.Caller, name string) (S
 	return s.status(ctx, caller, d)
 }
 
-// exists returns api.NotFound if the caller has no access to such an agent.
+// exists returns wire.NotFound if the caller has no access to such an agent.
 func (s *Service) exists(ctx context.Context, caller api.Caller, name string) error {
 	_, err := s.cfg.Catalog.AgentEnabled(ctx, caller, name)
 	return err
@@ -98,7 +99,7 @@ func (s *Service) exists(ctx context.Context, caller api.Caller, name string) er
 // status returns the status of a deployment, with its drift from the configuration.
 func (s *Service) status(ctx context.Context, caller api.Caller, d deployment) (Status, error) {
 	config, err := s.cfg.Catalog.Deployment(ctx, d.TenantID, d.AgentName)
-	if errors.Is(err, api.NotFound) {
+	if errors.Is(err, wire.NotFound) {
 		return Status{}, err
 	}
 	if err != nil { // such as a provider without a key: the deployment continues without it
@@ -127,10 +128,10 @@ func (s *Service) compared(ctx context.Context, caller api.Caller, d deployment,
 		AgentName: d.AgentName, DeploymentKey: d.Key, Desired: d.Desired, State: d.State, Health: d.Health, RuntimeURL: d.RuntimeURL,
 		PublicURL: s.publicURL(d.TenantID, d.AgentName), Backend: s.driver.Backend(),
 		Revision: d.Revision, Serving: d.Serving, SpecHash: d.SpecHash, ConfigDrift: drift, RestartCount: d.RestartCount, Conditions: []Condition{},
-		StartedAt: api.Time(d.StartedAt), DeployedAt: api.Time(d.DeployedAt), DeployedBy: d.DeployedBy, Error: d.Error,
+		StartedAt: wire.Time{Time: d.StartedAt}, DeployedAt: wire.Time{Time: d.DeployedAt}, DeployedBy: d.DeployedBy, Error: d.Error,
 	}
 	for _, c := range d.Conditions {
-		st.Conditions = append(st.Conditions, Condition{Type: c.Type, Status: c.Status, Code: c.Code, Message: c.Message, ChangedAt: api.Time(c.ChangedAt)})
+		st.Conditions = append(st.Conditions, Condition{Type: c.Type, Status: c.Status, Code: c.Code, Message: c.Message, ChangedAt: wire.Time{Time: c.ChangedAt}})
 	}
 	if !s.readsKeys(caller.RoleNow) {
 		return st, nil
@@ -148,7 +149,7 @@ func (s *Service) allow(caller api.Caller, group rbac.Group) error {
 		return err
 	}
 	if s.driver == nil {
-		return api.DeployerUnavailable.New("This hub has no deployer: configure one with DEPLOYER.")
+		return wire.DeployerUnavailable.New("This hub has no deployer: configure one with DEPLOYER.")
 	}
 	return nil
 }
@@ -161,8 +162,8 @@ type Options struct {
 // Deploy deploys the current configuration of an agent, and starts it if it is stopped. It has no
 // effect on a running deployment of the same configuration, unless forced. A revision that serves
 // continues until the new one is ready. Deploy does not wait for the runtime. It fails with
-// api.Conflict if the agent may not use what its deployment settings have, and with
-// api.DeploymentKeyTaken if the agent of another organization has the key.
+// wire.Conflict if the agent may not use what its deployment settings have, and with
+// wire.DeploymentKeyTaken if the agent of another organization has the key.
 func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in Options) (Status, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return Status{}, err
@@ -235,7 +236,7 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 	return s.revise(ctx, tx, d, request)
 }
 
-// Stop stops the runtime of an agent's deployment. It fails with api.AgentNotDeployed if there is
+// Stop stops the runtime of an agent's deployment. It fails with wire.AgentNotDeployed if there is
 // none.
 func (s *Service) Stop(ctx context.Context, caller api.Caller, name string) (Status, error) {
 	return s.changeState(ctx, caller, name, actionStop, func(d *deployment) bool {
@@ -247,7 +248,7 @@ func (s *Service) Stop(ctx context.Context, caller api.Caller, name string) (Sta
 }
 
 // Start starts the runtime of a stopped or failed deployment, with the configuration that was
-// deployed. It fails with api.AgentNotDeployed if there is none.
+// deployed. It fails with wire.AgentNotDeployed if there is none.
 func (s *Service) Start(ctx context.Context, caller api.Caller, name string) (Status, error) {
 	return s.changeState(ctx, caller, name, actionStart, func(d *deployment) bool {
 		changed := d.Desired != desiredRunning || d.State == StateFailed
@@ -280,7 +281,7 @@ func (s *Service) Delete(ctx context.Context, caller api.Caller, name string) er
 		}
 		return updateDesired(ctx, tx, d)
 	})
-	if errors.Is(err, api.AgentNotDeployed) {
+	if errors.Is(err, wire.AgentNotDeployed) {
 		return nil
 	}
 	return err
@@ -303,7 +304,7 @@ func (s *Service) changeState(ctx context.Context, caller api.Caller, name strin
 }
 
 // change makes one change of a deployment, and makes it effective in this hub after the commit. It
-// fails with api.AgentNotDeployed if there is none.
+// fails with wire.AgentNotDeployed if there is none.
 func (s *Service) change(ctx context.Context, caller api.Caller, name string, do func(context.Context, *store.Tx, deployment) (deployment, error)) (d deployment, err error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return d, err
@@ -322,8 +323,8 @@ func (s *Service) change(ctx context.Context, caller api.Caller, name string, do
 	return d, s.missing(ctx, caller.TenantID, name, err)
 }
 
-// missing returns the error for a user instead of errNoDeployment: api.NotFound if the tenant has
-// no such agent, and otherwise api.AgentNotDeployed.
+// missing returns the error for a user instead of errNoDeployment: wire.NotFound if the tenant has
+// no such agent, and otherwise wire.AgentNotDeployed.
 func (s *Service) missing(ctx context.Context, tenantID, name string, err error) error {
 	if !errors.Is(err, errNoDeployment) {
 		return err
@@ -331,20 +332,20 @@ func (s *Service) missing(ctx context.Context, tenantID, name string, err error)
 	if err := s.exists(ctx, api.Caller{TenantID: tenantID}, name); err != nil {
 		return err
 	}
-	return api.AgentNotDeployed
+	return wire.AgentNotDeployed
 }
 
 // maxTail is the largest number of log lines.
 const maxTail = 5000
 
 // Logs returns the last lines of the log of the last revision, after those of the revision that
-// serves. It fails with api.AgentNotDeployed if the agent has no deployment.
+// serves. It fails with wire.AgentNotDeployed if the agent has no deployment.
 func (s *Service) Logs(ctx context.Context, caller api.Caller, name string, tail int) ([]string, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return nil, err
 	}
 	if tail < 1 || tail > maxTail {
-		return nil, api.InvalidRequest.New(fmt.Sprintf("tail must be from 1 to %d.", maxTail))
+		return nil, wire.InvalidRequest.New(fmt.Sprintf("tail must be from 1 to %d.", maxTail))
 	}
 	d, err := readDeployment(ctx, s.store.Read(), caller.TenantID, name)
 	if err == nil { // of a deployment that is being deleted, the agent may be gone
@@ -360,7 +361,7 @@ func (s *Service) Logs(ctx context.Context, caller api.Caller, name string, tail
 		lines = append(serving, lines...)
 	}
 	if errors.Is(err, deploy.ErrUnavailable) {
-		return nil, &api.Error{Code: api.DeployerUnavailable, Cause: err}
+		return nil, &wire.Error{Code: wire.DeployerUnavailable, Cause: err}
 	}
 	return lines, err
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -71,7 +72,7 @@ func (s *Service) getLogs(r *http.Request) (logs, error) {
 	if text := r.URL.Query().Get("tail"); text != "" {
 		var err error
 		if tail, err = strconv.Atoi(text); err != nil {
-			return logs{}, api.InvalidRequest.New("tail must be a number.")
+			return logs{}, wire.InvalidRequest.New("tail must be a number.")
 		}
 	}
 	lines, err := s.Logs(r.Context(), api.CallerOf(r), r.PathValue("name"), tail)

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -60,7 +60,7 @@ type attempt struct {
 type condition struct {
 	Type      string    `json:"type"`
 	Status    bool      `json:"status"`
-	Code      api.Code  `json:"code,omitempty"`
+	Code      wire.Code `json:"code,omitempty"`
 	Message   string    `json:"message,omitempty"`
 	ChangedAt time.Time `json:"changedAt"`
 }
@@ -156,7 +156,7 @@ func lockDeployment(ctx context.Context, q db.Querier, tenantID, agentName strin
 		`UPDATE deployments SET edition = edition WHERE tenant_id = $1 AND agent_name = $2 RETURNING `+columns, tenantID, agentName))
 }
 
-// insertDeployment fails with api.DeploymentKeyTaken if another agent has the key.
+// insertDeployment fails with wire.DeploymentKeyTaken if another agent has the key.
 func insertDeployment(ctx context.Context, q db.Querier, d deployment) error {
 	n, err := db.Affected(ctx, q, "insert deployment", `INSERT INTO deployments
 			(key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, key_digest, linked_at, deployed_at, deployed_by, machine,
@@ -165,7 +165,7 @@ func insertDeployment(ctx context.Context, q db.Querier, d deployment) error {
 		d.Key, d.TenantID, d.AgentName, d.Desired, d.Revision, d.SpecHash, d.Sealed, d.KeyDigest, db.Micros(d.DeployedAt), d.DeployedBy, d.Machine,
 		d.State, d.Health, d.Holder, d.Fence)
 	if err == nil && n == 0 {
-		return api.DeploymentKeyTaken
+		return wire.DeploymentKeyTaken
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -40,9 +41,9 @@ func TestLifeOfADeployment(t *testing.T) {
 			"agentName": "helper", "deploymentKey": key, "desired": "absent", "state": "not_deployed", "health": "unknown",
 			"publicUrl": "https://hub.example.com/runtime/helper", "backend": "memory", "configDrift": false, "restartCount": 0.0, "conditions": []any{},
 		}, absent)
-		h.ada.Post(path+"/stop", nil).Error(http.StatusConflict, api.AgentNotDeployed)
-		h.ada.Post(path+"/start", nil).Error(http.StatusConflict, api.AgentNotDeployed)
-		h.ada.Get(path+"/logs").Error(http.StatusConflict, api.AgentNotDeployed)
+		h.ada.Post(path+"/stop", nil).Error(http.StatusConflict, wire.AgentNotDeployed)
+		h.ada.Post(path+"/start", nil).Error(http.StatusConflict, wire.AgentNotDeployed)
+		h.ada.Get(path+"/logs").Error(http.StatusConflict, wire.AgentNotDeployed)
 		h.ada.Delete(path).Want(http.StatusNoContent)
 
 		require.Equal(t, "deploying", h.ada.Post(path, nil).Want(http.StatusAccepted)["state"])
@@ -127,7 +128,7 @@ func TestRedeployAfterDeleteIsANewDeployment(t *testing.T) {
 		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		require.Equal(t, "deleting", h.ada.Get(path).Want(http.StatusOK)["state"])
-		h.ada.Post(path+"/stop", nil).Error(http.StatusConflict, api.AgentNotDeployed)
+		h.ada.Post(path+"/stop", nil).Error(http.StatusConflict, wire.AgentNotDeployed)
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		var rotation string
 		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT rotation FROM deployments`).Scan(&rotation))
@@ -146,7 +147,7 @@ func TestDeploymentThatIsBeingDeleted(t *testing.T) {
 		w.driver.Fail(errors.New("in use"))
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		h.ada.Get(path + "/logs").Want(http.StatusOK)
-		check := func(status int, code api.Code) {
+		check := func(status int, code wire.Code) {
 			t.Helper()
 			h.ada.Get(path+"/revisions").Error(status, code)
 			h.ada.Post(path+"/rollback", nil).Error(status, code)
@@ -154,11 +155,11 @@ func TestDeploymentThatIsBeingDeleted(t *testing.T) {
 			_, err := h.Endpoint(t.Context(), "default", "helper")
 			require.ErrorIs(t, err, code)
 		}
-		check(http.StatusConflict, api.AgentNotDeployed)
+		check(http.StatusConflict, wire.AgentNotDeployed)
 		w.agents("default").Delete("/api/v1/admin/agents/helper").Want(http.StatusNoContent)
-		check(http.StatusNotFound, api.NotFound)
-		h.ada.Get(path+"/logs").Error(http.StatusNotFound, api.NotFound)
-		h.ada.Get(path).Error(http.StatusNotFound, api.NotFound)
+		check(http.StatusNotFound, wire.NotFound)
+		h.ada.Get(path+"/logs").Error(http.StatusNotFound, wire.NotFound)
+		h.ada.Get(path).Error(http.StatusNotFound, wire.NotFound)
 	})
 }
 
@@ -205,7 +206,7 @@ func TestRuntimeWithoutTheAgentIsNotRunning(t *testing.T) {
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		require.Contains(t, h.reach("failed")["error"], "The agent was not ready after 50ms: another runtime responds at this address")
 		_, err := h.Endpoint(t.Context(), "default", "helper")
-		require.ErrorIs(t, err, api.Unavailable)
+		require.ErrorIs(t, err, wire.Unavailable)
 	})
 }
 
@@ -231,7 +232,7 @@ func TestEndpoint(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start()
 		_, err := h.Endpoint(t.Context(), "default", "helper")
-		require.ErrorIs(t, err, api.AgentNotDeployed)
+		require.ErrorIs(t, err, wire.AgentNotDeployed)
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		status := h.reach("running")
 		e, err := h.Endpoint(t.Context(), "default", "helper")
@@ -241,10 +242,10 @@ func TestEndpoint(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, deployed)
 		_, err = h.Endpoint(t.Context(), "other", "helper")
-		require.ErrorIs(t, err, api.NotFound)
+		require.ErrorIs(t, err, wire.NotFound)
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		_, err = h.Endpoint(t.Context(), "default", "helper")
-		require.ErrorIs(t, err, api.Unavailable, "a change of this hub is visible immediately")
+		require.ErrorIs(t, err, wire.Unavailable, "a change of this hub is visible immediately")
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		deployed, err = h.Deployed(t.Context(), w.db.Read(), "default", "helper")
 		require.NoError(t, err)
@@ -262,9 +263,9 @@ func TestPermissionsAndTenants(t *testing.T) {
 		require.Nil(t, seen["apiKey"])
 		require.NotEmpty(t, seen["runtimeUrl"])
 		for _, c := range []*apitest.Client{bob, eve} {
-			status, code := http.StatusForbidden, api.Forbidden
+			status, code := http.StatusForbidden, wire.Forbidden
 			if c == eve {
-				status, code = http.StatusNotFound, api.NotFound
+				status, code = http.StatusNotFound, wire.NotFound
 				c.Get(path).Error(status, code)
 			}
 			c.Post(path, nil).Error(status, code)
@@ -295,10 +296,10 @@ func TestPermissionsAndTenants(t *testing.T) {
 		w.agents("default").Put(agents, a).Want(http.StatusOK)
 		h.ada.Get(path).Want(http.StatusOK)
 		h.ada.Get(path + "/revisions").Want(http.StatusOK)
-		bob.Get(path).Error(http.StatusNotFound, api.NotFound)
-		bob.Get(path+"/revisions").Error(http.StatusNotFound, api.NotFound)
+		bob.Get(path).Error(http.StatusNotFound, wire.NotFound)
+		bob.Get(path+"/revisions").Error(http.StatusNotFound, wire.NotFound)
 		for _, tail := range []string{"0", "-1", "x", "5001"} {
-			h.ada.Get(path+"/logs?tail="+tail).Error(http.StatusBadRequest, api.InvalidRequest)
+			h.ada.Get(path+"/logs?tail="+tail).Error(http.StatusBadRequest, wire.InvalidRequest)
 		}
 	})
 }
@@ -312,7 +313,7 @@ func TestDeploymentKeysAreUnique(t *testing.T) {
 		status := first.Post("/api/v1/admin/agents/b-c/deploy", nil).Want(http.StatusAccepted)
 		require.Equal(t, "a-b-c", status["deploymentKey"])
 		require.Equal(t, "https://gateway.example.com/a/b-c", status["publicUrl"])
-		second.Post("/api/v1/admin/agents/c/deploy", nil).Error(http.StatusConflict, api.DeploymentKeyTaken)
+		second.Post("/api/v1/admin/agents/c/deploy", nil).Error(http.StatusConflict, wire.DeploymentKeyTaken)
 		require.Equal(t, "not_deployed", second.Get("/api/v1/admin/agents/c/deploy").Want(http.StatusOK)["state"])
 	})
 }
@@ -336,9 +337,9 @@ func TestConcurrentDeploysAreOne(t *testing.T) {
 func TestWithoutADriver(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start(func(c *deployment.Config) { c.Driver = nil })
-		h.ada.Get(path).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
-		h.ada.Post(path, nil).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
-		h.ada.Delete(path).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
+		h.ada.Get(path).Error(http.StatusServiceUnavailable, wire.DeployerUnavailable)
+		h.ada.Post(path, nil).Error(http.StatusServiceUnavailable, wire.DeployerUnavailable)
+		h.ada.Delete(path).Error(http.StatusServiceUnavailable, wire.DeployerUnavailable)
 	})
 }
 

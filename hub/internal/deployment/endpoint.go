@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -28,9 +28,9 @@ type Endpoint struct {
 	Key     string       // the deployment key
 }
 
-// Endpoint returns the endpoint of an agent's deployment. It fails with api.NotFound if the tenant
-// has no such agent, with api.AgentNotDeployed if the agent has no deployment, and with
-// api.Unavailable if its runtime is not running. The result may be 1.5 s old, except that changes
+// Endpoint returns the endpoint of an agent's deployment. It fails with wire.NotFound if the tenant
+// has no such agent, with wire.AgentNotDeployed if the agent has no deployment, and with
+// wire.Unavailable if its runtime is not running. The result may be 1.5 s old, except that changes
 // by this hub are visible immediately.
 func (s *Service) Endpoint(ctx context.Context, tenantID, agentName string) (Endpoint, error) {
 	e, err := s.endpoints.get(endpointKey{agentRef: agentRef{tenantID, agentName}}, func() (endpointEntry, error) {
@@ -176,12 +176,12 @@ func (s *shared) do(ctx context.Context, key string, call func(context.Context) 
 	return c.urls, c.err
 }
 
-// Authorize is Endpoint for a caller with an API key. It fails with api.Unauthenticated unless the
+// Authorize is Endpoint for a caller with an API key. It fails with wire.Unauthenticated unless the
 // key is that of the agent's deployment. The deployment is found by its key only: for any other
 // key, the same statements run, whether the agent exists, is deployed, or is not.
 func (s *Service) Authorize(ctx context.Context, tenantID, agentName, apiKey string) (Endpoint, error) {
 	if apiKey == "" { // whatever a row has
-		return Endpoint{}, api.Unauthenticated
+		return Endpoint{}, wire.Unauthenticated
 	}
 	sum := digest(agent.Secret(apiKey))
 	e, err := s.endpoints.get(endpointKey{digest: [sha256.Size]byte(sum)}, func() (endpointEntry, error) {
@@ -189,13 +189,13 @@ func (s *Service) Authorize(ctx context.Context, tenantID, agentName, apiKey str
 		return s.entryOf(d), err
 	})
 	if errors.Is(err, errNoDeployment) {
-		return Endpoint{}, api.Unauthenticated
+		return Endpoint{}, wire.Unauthenticated
 	}
 	if err != nil {
 		return Endpoint{}, err
 	}
 	if e.agentRef != (agentRef{tenantID, agentName}) || errors.Is(e.err, errNoDeployment) {
-		return Endpoint{}, api.Unauthenticated
+		return Endpoint{}, wire.Unauthenticated
 	}
 	return e.endpoint, e.err
 }
@@ -213,9 +213,9 @@ func (s *Service) endpointOf(d deployment) (Endpoint, error) {
 	case d.Desired == desiredAbsent:
 		return Endpoint{}, errNoDeployment
 	case d.Desired == desiredStopped:
-		return Endpoint{}, api.Unavailable.New("The agent is stopped: start its deployment first.")
+		return Endpoint{}, wire.Unavailable.New("The agent is stopped: start its deployment first.")
 	case d.RuntimeURL == "" || d.State != StateRunning && d.State != StateUnhealthy:
-		return Endpoint{}, api.Unavailable.New("The agent is not running yet: its deployment is " + d.State + ".")
+		return Endpoint{}, wire.Unavailable.New("The agent is not running yet: its deployment is " + d.State + ".")
 	}
 	content, err := s.open(d)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
@@ -64,7 +64,7 @@ func TestRememberedEndpointsAreBounded(t *testing.T) {
 	w.exec(`UPDATE deployments SET runtime_url = 'http://127.0.0.1:1' WHERE agent_name = 'helper'`)
 	for i := range 4096 {
 		_, err := other.Endpoint(t.Context(), "many", "agent"+strconv.Itoa(i+1))
-		require.ErrorIs(t, err, api.Unavailable)
+		require.ErrorIs(t, err, wire.Unavailable)
 	}
 	now, err := other.Endpoint(t.Context(), "default", "helper")
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestRuntimesWithoutADriver(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, urls)
 		_, err = h.Endpoint(t.Context(), "default", "helper")
-		require.ErrorIs(t, err, api.AgentNotDeployed)
+		require.ErrorIs(t, err, wire.AgentNotDeployed)
 	})
 }
 
@@ -137,7 +137,7 @@ func TestConfig(t *testing.T) {
 			require.ErrorContains(t, err, row.want)
 		}
 		offline := w.start(func(c *deployment.Config) { c.Offline, c.PublicURL = true, "" })
-		offline.ada.Post(path, nil).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
+		offline.ada.Post(path, nil).Error(http.StatusServiceUnavailable, wire.DeployerUnavailable)
 	})
 }
 

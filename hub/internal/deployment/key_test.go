@@ -19,6 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/rbac"
@@ -44,15 +45,15 @@ func TestAuthorize(t *testing.T) {
 			{"default", "helper", ""}, {"default", "helper", other}, {"default", "helper", "rt_" + strings.Repeat("0", 48)}, {"default", "helper", strings.ToUpper(apiKey)},
 			{"default", "other", apiKey}, {"default", "unknown", apiKey}, {"acme", "helper", apiKey}, {"", "", apiKey}, {"default", strings.Repeat("x", 1<<20), apiKey},
 		} {
-			require.ErrorIs(t, h.authorize(row[0], row[1], row[2]), api.Unauthenticated)
+			require.ErrorIs(t, h.authorize(row[0], row[1], row[2]), wire.Unauthenticated)
 		}
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
-		require.ErrorIs(t, h.authorize("default", "helper", apiKey), api.Unavailable, "a caller with the key may know why")
-		require.ErrorIs(t, h.authorize("default", "helper", other), api.Unauthenticated)
+		require.ErrorIs(t, h.authorize("default", "helper", apiKey), wire.Unavailable, "a caller with the key may know why")
+		require.ErrorIs(t, h.authorize("default", "helper", other), wire.Unauthenticated)
 		h.ada.Delete(path).Want(http.StatusNoContent)
-		require.ErrorIs(t, h.authorize("default", "helper", apiKey), api.Unauthenticated)
+		require.ErrorIs(t, h.authorize("default", "helper", apiKey), wire.Unauthenticated)
 		h.reach("not_deployed")
-		require.ErrorIs(t, h.authorize("default", "helper", apiKey), api.Unauthenticated)
+		require.ErrorIs(t, h.authorize("default", "helper", apiKey), wire.Unauthenticated)
 	})
 }
 
@@ -82,7 +83,7 @@ func (h *hub) replaced(former string) (next string) {
 	})
 	next = s["apiKey"].(string)
 	require.Eventually(h.t, func() bool { return h.authorize("default", "helper", next) == nil }, patience, pause)
-	require.ErrorIs(h.t, h.authorize("default", "helper", former), api.Unauthenticated)
+	require.ErrorIs(h.t, h.authorize("default", "helper", former), wire.Unauthenticated)
 	return next
 }
 
@@ -102,11 +103,11 @@ func TestRotateKey(t *testing.T) {
 		h := w.start(func(c *deployment.Config) { c.Driver, c.StartTimeout = keys, time.Hour })
 		rotate := path + "/rotate-key"
 		bob := h.server.As("default", "bob", rbac.Member)
-		h.ada.Post(rotate, nil).Error(http.StatusConflict, api.AgentNotDeployed)
-		h.ada.Post("/api/v1/admin/agents/nothing/deploy/rotate-key", nil).Error(http.StatusNotFound, api.NotFound)
+		h.ada.Post(rotate, nil).Error(http.StatusConflict, wire.AgentNotDeployed)
+		h.ada.Post("/api/v1/admin/agents/nothing/deploy/rotate-key", nil).Error(http.StatusNotFound, wire.NotFound)
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		running := h.reach("running")
-		bob.Post(rotate, nil).Error(http.StatusForbidden, api.Forbidden)
+		bob.Post(rotate, nil).Error(http.StatusForbidden, wire.Forbidden)
 
 		first := running["apiKey"].(string)
 		h.ada.Post(rotate, nil).Want(http.StatusAccepted)
@@ -142,7 +143,7 @@ func TestRotateKey(t *testing.T) {
 		require.Contains(t, h.audit(), `agent.rotate_key helper {"deploymentKey":"default-helper"}`)
 		require.NotContains(t, h.server.Log.String()+strings.Join(h.audit(), ""), stopped["apiKey"])
 		h.ada.Delete(path).Want(http.StatusNoContent)
-		h.ada.Post(rotate, nil).Error(http.StatusConflict, api.AgentNotDeployed)
+		h.ada.Post(rotate, nil).Error(http.StatusConflict, wire.AgentNotDeployed)
 		h.reach("not_deployed")
 		var n int
 		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM deployment_readers`).Scan(&n))

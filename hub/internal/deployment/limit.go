@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -31,10 +31,10 @@ func (s *Service) checkDeployment(wanted agent.Deployment) error {
 	return s.driver.CheckDeployment(wanted)
 }
 
-// permit returns the error of checkDeployment as api.Conflict.
+// permit returns the error of checkDeployment as wire.Conflict.
 func (s *Service) permit(wanted agent.Deployment) error {
 	if err := s.checkDeployment(wanted); err != nil {
-		return api.Conflict.New("The agent cannot be deployed: " + err.Error() + ".")
+		return wire.Conflict.New("The agent cannot be deployed: " + err.Error() + ".")
 	}
 	return nil
 }

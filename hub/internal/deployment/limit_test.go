@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -104,7 +104,7 @@ func TestBoundsOfDeploymentSettings(t *testing.T) {
 			{apitest.Object{"replicas": 2}, "deployment.replicas is 2, and the memory deployer starts one runtime"},
 		} {
 			w.limits(row.wanted)
-			require.Contains(t, h.ada.Post(path, nil).Error(http.StatusConflict, api.Conflict)["message"], row.want)
+			require.Contains(t, h.ada.Post(path, nil).Error(http.StatusConflict, wire.Conflict)["message"], row.want)
 		}
 		require.Equal(t, "not_deployed", h.ada.Get(path).Want(http.StatusOK)["state"])
 
@@ -117,7 +117,7 @@ func TestBoundsOfDeploymentSettings(t *testing.T) {
 
 		least := w.start(func(c *deployment.Config) { c.Most.Replicas = 1 })
 		w.limits(apitest.Object{"replicas": 2})
-		require.Contains(t, least.ada.Post(path, nil).Error(http.StatusConflict, api.Conflict)["message"], "permits at most 1 (deployer.max.replicas)")
+		require.Contains(t, least.ada.Post(path, nil).Error(http.StatusConflict, wire.Conflict)["message"], "permits at most 1 (deployer.max.replicas)")
 		require.NoError(t, least.Close())
 
 		lower := w.start(func(c *deployment.Config) { c.Most.Memory = "512Mi" })
@@ -125,7 +125,7 @@ func TestBoundsOfDeploymentSettings(t *testing.T) {
 		failed := lower.reach("failed")
 		require.Equal(t, "deployment.memory is 1Gi, and this hub permits at most 512Mi (deployer.max.memory)", failed["error"])
 		require.Equal(t, false, condition(failed, "applied")["status"])
-		lower.ada.Post(path+"/rollback", apitest.Object{"revision": 1}).Error(http.StatusConflict, api.Conflict)
+		lower.ada.Post(path+"/rollback", apitest.Object{"revision": 1}).Error(http.StatusConflict, wire.Conflict)
 		w.limits(apitest.Object{"memory": "512Mi"})
 		lower.ada.Post(path, nil).Want(http.StatusAccepted)
 		lower.reach("running")

@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // A probe does not decode a response that would take much memory.
@@ -136,7 +136,7 @@ func TestPreparation(t *testing.T) {
 		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT failures FROM deployments`).Scan(&failures))
 		require.Zero(t, failures)
 		_, err := h.Endpoint(t.Context(), "default", "helper")
-		require.ErrorIs(t, err, api.Unavailable)
+		require.ErrorIs(t, err, wire.Unavailable)
 		require.Contains(t, fmt.Sprint(status["conditions"]), "the image is pulled")
 		slow.ready.Store(true)
 		require.Contains(t, h.reach("failed")["error"], "The agent was not ready after 50ms: another runtime")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -26,16 +27,16 @@ const (
 
 // Revision is a configuration that was deployed.
 type Revision struct {
-	Revision   int64    `json:"revision"`
-	DeployedAt api.Time `json:"deployedAt"`
-	DeployedBy string   `json:"deployedBy"`
-	SpecHash   string   `json:"specHash"`
-	Ready      bool     `json:"ready"`   // its agent has been ready
-	Changes    []string `json:"changes"` // the settings, tools and skills that the revision before it has otherwise
+	Revision   int64     `json:"revision"`
+	DeployedAt wire.Time `json:"deployedAt"`
+	DeployedBy string    `json:"deployedBy"`
+	SpecHash   string    `json:"specHash"`
+	Ready      bool      `json:"ready"`   // its agent has been ready
+	Changes    []string  `json:"changes"` // the settings, tools and skills that the revision before it has otherwise
 }
 
 // Revisions returns the last revisions of an agent's deployment, the last one first. It fails with
-// api.AgentNotDeployed if there is none.
+// wire.AgentNotDeployed if there is none.
 func (s *Service) Revisions(ctx context.Context, caller api.Caller, name string) (list api.List[Revision], err error) {
 	if err := s.allow(caller, rbac.AdminRead); err != nil {
 		return list, err
@@ -55,7 +56,7 @@ func (s *Service) Revisions(ctx context.Context, caller api.Caller, name string)
 	all, err := readRevisions(ctx, s.store.Read(), d)
 	for _, r := range all[:min(len(all), maxRevisions)] {
 		list.Items = append(list.Items, Revision{
-			Revision: r.Number, DeployedAt: api.Time(r.DeployedAt), DeployedBy: r.DeployedBy, SpecHash: r.SpecHash, Ready: r.Ready, Changes: r.Changes,
+			Revision: r.Number, DeployedAt: wire.Time{Time: r.DeployedAt}, DeployedBy: r.DeployedBy, SpecHash: r.SpecHash, Ready: r.Ready, Changes: r.Changes,
 		})
 	}
 	list.Total = len(list.Items)
@@ -68,7 +69,7 @@ type RollbackInput struct {
 }
 
 // Rollback deploys the configuration of an earlier revision again, as a new revision. It fails with
-// api.AgentNotDeployed if the agent has no deployment, and with api.Conflict if the revision is not
+// wire.AgentNotDeployed if the agent has no deployment, and with wire.Conflict if the revision is not
 // stored, its agent may not use what its deployment settings have, or the agent is disabled.
 func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, in RollbackInput) (Status, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
@@ -76,7 +77,7 @@ func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, 
 	}
 	if enabled, err := s.cfg.Catalog.AgentEnabled(ctx, caller, name); err != nil || !enabled {
 		if err == nil {
-			err = api.Conflict.New("The agent is disabled: enable it first.")
+			err = wire.Conflict.New("The agent is disabled: enable it first.")
 		}
 		return Status{}, err
 	}
@@ -107,9 +108,9 @@ func (s *Service) rollback(ctx context.Context, tx *store.Tx, name string, in Ro
 	})
 	switch {
 	case i < 0 && in.Revision != nil:
-		return d, api.Conflict.New(fmt.Sprintf("Revision %d is not stored: GET .../deploy/revisions lists those that are.", *in.Revision))
+		return d, wire.Conflict.New(fmt.Sprintf("Revision %d is not stored: GET .../deploy/revisions lists those that are.", *in.Revision))
 	case i < 0:
-		return d, api.Conflict.New("No earlier revision was ready.")
+		return d, wire.Conflict.New("No earlier revision was ready.")
 	}
 	request, err := s.requestOf(all[i])
 	if err == nil {
@@ -128,7 +129,7 @@ func (s *Service) rollback(ctx context.Context, tx *store.Tx, name string, in Ro
 func (s *Service) revise(ctx context.Context, tx *store.Tx, d deployment, request deploy.Request) (deployment, error) {
 	if elsewhere, err := onAnotherMachine(ctx, tx, s.cfg.Machine); err != nil || elsewhere {
 		if err == nil {
-			err = api.DeployerUnavailable.New("Deployments of this database run on another machine: this hub cannot reach them.")
+			err = wire.DeployerUnavailable.New("Deployments of this database run on another machine: this hub cannot reach them.")
 		}
 		return d, err
 	}

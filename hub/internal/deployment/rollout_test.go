@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -234,13 +235,13 @@ func TestRollback(t *testing.T) {
 		h := w.start(func(c *deployment.Config) { c.StartTimeout = 50 * time.Millisecond })
 		bob, eve := h.server.As("default", "bob", rbac.Member), h.server.As("acme", "eve", rbac.Admin)
 		rollback, revisions := path+"/rollback", path+"/revisions"
-		h.ada.Post(rollback, nil).Error(http.StatusConflict, api.AgentNotDeployed)
-		h.ada.Get(revisions).Error(http.StatusConflict, api.AgentNotDeployed)
+		h.ada.Post(rollback, nil).Error(http.StatusConflict, wire.AgentNotDeployed)
+		h.ada.Get(revisions).Error(http.StatusConflict, wire.AgentNotDeployed)
 		w.prompt("one")
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		first := h.reach("running")
 		require.NotEmpty(t, first["deployedAt"])
-		h.ada.Post(rollback, nil).Error(http.StatusConflict, api.Conflict)
+		h.ada.Post(rollback, nil).Error(http.StatusConflict, wire.Conflict)
 		w.skill(http.MethodPost, "review", "Reviews.")
 		c := w.agents("default")
 		a := c.Get("/api/v1/admin/agents/helper").Want(http.StatusOK)
@@ -264,13 +265,13 @@ func TestRollback(t *testing.T) {
 				require.Equal(t, value, item[name], name)
 			}
 		}
-		bob.Post(rollback, nil).Error(http.StatusForbidden, api.Forbidden)
-		eve.Post(rollback, nil).Error(http.StatusNotFound, api.NotFound)
-		eve.Get(revisions).Error(http.StatusNotFound, api.NotFound)
+		bob.Post(rollback, nil).Error(http.StatusForbidden, wire.Forbidden)
+		eve.Post(rollback, nil).Error(http.StatusNotFound, wire.NotFound)
+		eve.Get(revisions).Error(http.StatusNotFound, wire.NotFound)
 		for _, number := range []int{-1, 0, 4, 99} {
-			h.ada.Post(rollback, apitest.Object{"revision": number}).Error(http.StatusConflict, api.Conflict)
+			h.ada.Post(rollback, apitest.Object{"revision": number}).Error(http.StatusConflict, wire.Conflict)
 		}
-		h.ada.Post(rollback, apitest.Object{"revision": "1"}).Error(http.StatusBadRequest, api.InvalidRequest)
+		h.ada.Post(rollback, apitest.Object{"revision": "1"}).Error(http.StatusBadRequest, wire.InvalidRequest)
 
 		h.ada.Post(rollback, nil).Want(http.StatusAccepted) // of the faulty revision: the one that serves
 		h.serves(4)
@@ -295,7 +296,7 @@ func TestRollback(t *testing.T) {
 		require.Equal(t, "two", w.driver.Request(key).Config.SystemPrompt)
 		a["enabled"] = false
 		c.Put("/api/v1/admin/agents/helper", a).Want(http.StatusOK)
-		h.ada.Post(rollback, nil).Error(http.StatusConflict, api.Conflict)
+		h.ada.Post(rollback, nil).Error(http.StatusConflict, wire.Conflict)
 	})
 }
 
@@ -372,7 +373,7 @@ func TestDeploymentsBelongToAMachine(t *testing.T) {
 		first.ada.Post(path, nil).Want(http.StatusAccepted)
 		first.reach("running")
 		first.ada.Post(another, nil).Want(http.StatusAccepted)
-		early.ada.Post(other, nil).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
+		early.ada.Post(other, nil).Error(http.StatusServiceUnavailable, wire.DeployerUnavailable)
 		_, err = deployment.New(t.Context(), deployment.Config{Store: w.store(), Catalog: w.catalog, Driver: w.driver, PublicURL: "https://hub.example.com", Machine: "second"})
 		require.ErrorIs(t, err, deployment.ErrOtherMachine)
 		require.NoError(t, first.Close())

@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -165,7 +165,7 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted depl
 	p.failures++
 	w.s.store.Logger.Warn("change route of deployment", "deployment", d.Key, "err", logged(err))
 	w.condition(v, conditionRouted, false, text(err))
-	v.setCode(conditionRouted, api.GatewayFailed)
+	v.setCode(conditionRouted, wire.GatewayFailed)
 	return pause, nil
 }
 

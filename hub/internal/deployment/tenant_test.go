@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
@@ -65,7 +65,7 @@ func TestDeploymentsOfATenantEnd(t *testing.T) {
 		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
 		require.NoError(t, h.authorize("default", "helper", again["apiKey"].(string)))
 		require.Equal(t, 1, h.endTenant(false)) // the runtime continues with another key
-		require.ErrorIs(t, h.authorize("default", "helper", again["apiKey"].(string)), api.Unauthenticated, "from now on")
+		require.ErrorIs(t, h.authorize("default", "helper", again["apiKey"].(string)), wire.Unauthenticated, "from now on")
 		deploying := h.ada.Get(path).Want(http.StatusOK)
 		require.Equal(t, []any{"deploying", nil, nil}, []any{deploying["state"], deploying["runtimeUrl"], deploying["servingRevision"]})
 		var rotation string

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/external"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // loginOnce signs in by the service, without HTTP between it and the browser. It returns the time
@@ -103,7 +104,7 @@ func BenchmarkOrganizations(b *testing.B) {
 			_, _, err := s.service.StartLogin(b.Context(), api.Caller{RemoteIP: fmt.Sprint("10.0.0.", i%250)}, external.LoginInput{Org: fmt.Sprint("o", i)})
 			require.NoError(b, err)
 			raw := signed(b, ecKey(b), "9", nil, object{"iss": fmt.Sprint(server.URL, "/i", i), "aud": "c"})
-			require.ErrorIs(b, s.service.BackchannelLogout(b.Context(), api.Caller{}, raw), api.InvalidRequest)
+			require.ErrorIs(b, s.service.BackchannelLogout(b.Context(), api.Caller{}, raw), wire.InvalidRequest)
 		}
 		b.ReportMetric(float64(heap()-before)/organizations, "B/organization")
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestRequiredClaim(t *testing.T) {
@@ -46,11 +46,11 @@ func TestRequiredClaim(t *testing.T) {
 		p.with(func() { p.onToken = func(c object) { delete(c, "groups") } }) // only the userinfo has it
 		newBrowser(t).enter(s.url, "acme")
 		p.with(func() { p.onToken = func(c object) { c["groups"] = "x" } }) // the token takes precedence
-		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
 		s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme", "requiredClaim": object{"name": ""}}).want(http.StatusOK)
 		newBrowser(t).enter(s.url, "acme")
 		for _, rule := range []object{{"name": "a"}, {"name": "a\n", "values": []string{"b"}}, {"name": "a", "values": []string{""}}} {
-			s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme", "requiredClaim": rule}).refused(http.StatusBadRequest, api.ValidationFailed)
+			s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme", "requiredClaim": rule}).refused(http.StatusBadRequest, wire.ValidationFailed)
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestRoleClaim(t *testing.T) {
 		code := strings.TrimPrefix(b.get(b.get(b.start(s.url, "org=acme&return_to=/console/").String()).location().String()).location().Fragment, "code=")
 		require.Equal(t, "admin", b.send("POST", s.url+"/auth/exchange", object{"code": code}).want(http.StatusOK)["user"].(object)["role"])
 		require.Contains(t, strings.Join(s.log("acme"), "\n"), `user.update_role ada success {"role":{"from":"maintainer","to":"admin"}}`)
-		s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme", "roleClaim": object{"name": "g", "map": object{"a": "owner"}}}).refused(http.StatusBadRequest, api.ValidationFailed)
+		s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme", "roleClaim": object{"name": "g", "map": object{"a": "owner"}}}).refused(http.StatusBadRequest, wire.ValidationFailed)
 	})
 }
 
@@ -114,7 +114,7 @@ func TestOwnerOfEveryProvider(t *testing.T) {
 		p.user = object{"sub": "9", "owner": "beta", "preferred_username": "eve"}
 		p.onToken = func(c object) { delete(c, "owner"); delete(c, "preferred_username") } // the userinfo has both
 	})
-	newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, api.InvalidCredentials)
+	newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
 }
 
 // Admins see who a user is at the identity provider, and a changed name has a suffix.
@@ -188,7 +188,7 @@ func TestGroups(t *testing.T) {
 		s.wait(2 * time.Second)
 		require.Nil(t, groups())
 		for _, name := range []string{"a\n", strings.Repeat("x", 129)} {
-			s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme", "groupsClaim": name}).refused(http.StatusBadRequest, api.ValidationFailed)
+			s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme", "groupsClaim": name}).refused(http.StatusBadRequest, wire.ValidationFailed)
 		}
 	})
 }
@@ -218,11 +218,11 @@ func TestLogoutRevokesTokens(t *testing.T) {
 		out(object{"sub": "other"})
 		cli.get(s.url + "/auth/userinfo").want(http.StatusOK)
 		out(nil) // without a session
-		cli.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
+		cli.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, wire.TokenRevoked)
 		b.enter(s.url, "acme")
 		second := b.issueToken(s.url)
 		out(object{"sub": nil, "sid": "s1"})
-		second.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
+		second.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, wire.TokenRevoked)
 		require.Contains(t, strings.Join(s.log("acme"), "\n"), `"tokensRevoked":1`)
 	})
 }

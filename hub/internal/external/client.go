@@ -17,6 +17,7 @@ import (
 	strict "github.com/go-jose/go-jose/v4/json"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -58,8 +59,8 @@ type TenantClient struct {
 	GroupsClaim         string         `json:"groupsClaim,omitempty"`
 	LogoutRevokesTokens bool           `json:"logoutRevokesTokens,omitempty"`
 
-	CreatedAt api.Time `json:"createdAt"`
-	UpdatedAt api.Time `json:"updatedAt"`
+	CreatedAt wire.Time `json:"createdAt"`
+	UpdatedAt wire.Time `json:"updatedAt"`
 }
 
 func (c client) view() TenantClient {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/external"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
 
@@ -45,7 +45,7 @@ func TestTenantClients(t *testing.T) {
 		require.EqualValues(t, 2, list["total"])
 		require.Len(t, s.ops("GET", "?page=2&page_size=1", nil).want(http.StatusOK)["items"], 1)
 
-		s.ops("DELETE", "/acme", nil).refused(http.StatusConflict, api.DefaultTenantInUse)
+		s.ops("DELETE", "/acme", nil).refused(http.StatusConflict, wire.DefaultTenantInUse)
 		require.Equal(t, true, s.ops("POST", "", object{"org": "beta", "clientId": "c1", "isDefault": true}).want(http.StatusOK)["isDefault"])
 		s.ops("DELETE", "/acme", nil).want(http.StatusNoContent)
 		s.ops("DELETE", "/acme", nil).want(http.StatusNoContent)
@@ -94,7 +94,7 @@ func TestTenantClientFaults(t *testing.T) {
 		"the secret for another provider": {object{"provider": "casdoor", "clientSecret": nil}, "clientSecret"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fields := s.ops("POST", "", acme(row.change)).refused(http.StatusBadRequest, api.ValidationFailed)["data"].(object)["fields"].(object)
+			fields := s.ops("POST", "", acme(row.change)).refused(http.StatusBadRequest, wire.ValidationFailed)["data"].(object)["fields"].(object)
 			require.Contains(t, fields, row.field)
 		})
 	}
@@ -105,11 +105,11 @@ func TestOpsKey(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		for _, key := range []string{"", "x", opsKey + "x", strings.ToUpper(opsKey)} {
 			a := newBrowser(t).send(method, s.url+"/api/v1/ops/tenant-clients", nil, "X-Ops-Key", key)
-			a.refused(http.StatusUnauthorized, api.Unauthenticated)
+			a.refused(http.StatusUnauthorized, wire.Unauthenticated)
 			require.Empty(t, a.header.Get("WWW-Authenticate"))
 		}
 	}
-	newBrowser(t).send("DELETE", s.url+"/api/v1/ops/tenant-clients/a", nil).refused(http.StatusUnauthorized, api.Unauthenticated)
+	newBrowser(t).send("DELETE", s.url+"/api/v1/ops/tenant-clients/a", nil).refused(http.StatusUnauthorized, wire.Unauthenticated)
 	service, err := external.New(external.Config{Store: s.store})
 	require.NoError(t, err)
 	defer service.Close()
@@ -174,7 +174,7 @@ func TestTheSecretOfAClientIsBoundToItsIssuer(t *testing.T) {
 		newBrowser(t).enter(s.url, "acme")
 		exec(`UPDATE tenant_clients SET issuer = $1`, other.URL)
 		require.Zero(t, rebind())
-		newBrowser(t).get(s.url+"/auth/login?org=acme").refused(http.StatusServiceUnavailable, api.Unavailable)
+		newBrowser(t).get(s.url+"/auth/login?org=acme").refused(http.StatusServiceUnavailable, wire.Unavailable)
 		require.Zero(t, other.calls["/token"])
 
 		exec(`UPDATE tenant_clients SET issuer = $1`, own.URL)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/external"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // publishes makes the provider publish these keys.
@@ -68,7 +69,7 @@ func TestSignaturesOfALogout(t *testing.T) {
 				s.register(fmt.Sprint("acme", i), p, object{"clientId": "hub-acme"})
 			}
 			send := func() {
-				s.backchannel(s.url, signed(t, foreign[99], row.kid, nil, p.logoutClaims())).refused(http.StatusBadRequest, api.InvalidRequest)
+				s.backchannel(s.url, signed(t, foreign[99], row.kid, nil, p.logoutClaims())).refused(http.StatusBadRequest, wire.InvalidRequest)
 			}
 			require.LessOrEqual(t, s.checks(send), row.most)
 			require.LessOrEqual(t, s.checks(send), row.most, "the keys are not read again: there is no second pass")
@@ -152,10 +153,10 @@ func TestLogoutsOfANetworkAreLimited(t *testing.T) {
 	junk, rejected := signed(t, ecKey(t), "1", nil, p.logoutClaims()), 0
 	var err error
 	for ; rejected < 200; rejected++ {
-		if err = s.service.BackchannelLogout(t.Context(), from, junk); errors.Is(err, api.RateLimited) {
+		if err = s.service.BackchannelLogout(t.Context(), from, junk); errors.Is(err, wire.RateLimited) {
 			break
 		}
-		require.ErrorIs(t, err, api.InvalidRequest)
+		require.ErrorIs(t, err, wire.InvalidRequest)
 	}
 	require.LessOrEqual(t, rejected, 100)
 	require.Zero(t, s.checks(func() { _ = s.service.BackchannelLogout(t.Context(), from, junk) }))
@@ -170,7 +171,7 @@ func (s *site) failLogins() {
 	attempt, err := s.sessions.StartExternal(s.t.Context(), api.Caller{RemoteIP: "127.0.0.1"}, "acme", "")
 	require.NoError(s.t, err)
 	for range 100 {
-		require.ErrorIs(s.t, s.sessions.RejectExternal(s.t.Context(), attempt, "code_rejected", api.InvalidCredentials), api.InvalidCredentials)
+		require.ErrorIs(s.t, s.sessions.RejectExternal(s.t.Context(), attempt, "code_rejected", wire.InvalidCredentials), wire.InvalidCredentials)
 	}
 }
 
@@ -182,7 +183,7 @@ func TestFailedLoginsOfANetwork(t *testing.T) {
 		b := newBrowser(t)
 		back := b.get(b.start(s.url, "org=acme").String()).location().String()
 		s.failLogins()
-		b.get(back).refused(http.StatusTooManyRequests, api.RateLimited)
+		b.get(back).refused(http.StatusTooManyRequests, wire.RateLimited)
 		require.Zero(t, p.calls["/token"])
 		s.wait(16 * time.Minute)
 		newBrowser(t).enter(s.url, "acme")
@@ -202,7 +203,7 @@ func TestStartsOfOthers(t *testing.T) {
 		exhaust := func() {
 			for range 1200 {
 				_, _, err := s.service.StartLogin(t.Context(), api.Caller{RemoteIP: "127.0.0.1"}, external.LoginInput{Org: "acme"})
-				if errors.Is(err, api.RateLimited) {
+				if errors.Is(err, wire.RateLimited) {
 					return
 				}
 				require.NoError(t, err)
@@ -240,14 +241,14 @@ func TestFailedLoginsOfOthers(t *testing.T) {
 		known.enter(s.url, "acme")
 		s.failLogins()
 		known.enter(s.url, "acme")
-		newBrowser(t).login(s.url, "acme").refused(http.StatusTooManyRequests, api.RateLimited)
-		known.login(s.url, "beta").refused(http.StatusTooManyRequests, api.RateLimited) // of another organization
+		newBrowser(t).login(s.url, "acme").refused(http.StatusTooManyRequests, wire.RateLimited)
+		known.login(s.url, "beta").refused(http.StatusTooManyRequests, wire.RateLimited) // of another organization
 		failed := len(s.log("system"))
 		p.with(func() { p.onToken = func(c object) { c["nonce"] = "x" } })
 		for range 10 {
-			known.login(s.url, "acme").refused(http.StatusUnauthorized, api.InvalidCredentials)
+			known.login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
-		known.login(s.url, "acme").refused(http.StatusTooManyRequests, api.RateLimited)
+		known.login(s.url, "acme").refused(http.StatusTooManyRequests, wire.RateLimited)
 		require.Len(t, s.log("system"), failed+10)
 		p.with(func() { p.onToken = nil })
 		s.wait(16 * time.Minute)
@@ -288,8 +289,8 @@ func TestExactClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.with(func() { p.onSign = func(c object) string { return payload(c, edit) } })
-			newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, api.InvalidCredentials)
-			s.backchannel(s.url, payload(p.logoutClaims(), edit)).refused(http.StatusBadRequest, api.InvalidRequest)
+			newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			s.backchannel(s.url, payload(p.logoutClaims(), edit)).refused(http.StatusBadRequest, wire.InvalidRequest)
 		})
 	}
 	b.get(s.url + "/auth/userinfo").want(http.StatusOK)
@@ -302,7 +303,7 @@ func TestExactClaims(t *testing.T) {
 		`{"org":"acme","clientid":"c"}`, `{"org":"acme","clientId":"c","Issuer":"https://a.example.com","clientSecret":"x"}`, `{"org":"acme","clientId":"c","ADOPT":true}`,
 		`{"org":"acme","clientId":"c","requiredClaim":{"Name":"a","values":["b"]}}`, `{"org":"acme","clientId":"c","roleClaim":{"name":"a","map":{"b":"admin","b":"member"}}}`,
 	} {
-		s.ops("POST", "", json.RawMessage(body)).refused(http.StatusBadRequest, api.InvalidRequest)
+		s.ops("POST", "", json.RawMessage(body)).refused(http.StatusBadRequest, wire.InvalidRequest)
 	}
 	s.ops("POST", "", json.RawMessage(`{"org":"acme","clientId":"hub-acme","unknown":1}`)).want(http.StatusOK)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/session"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
@@ -184,14 +185,14 @@ type CallbackResult struct {
 }
 
 // errFlow does not distinguish an unknown login from one of another browser.
-var errFlow = api.InvalidRequest.New("The login is unknown, complete, older than 10 minutes, or was started in another browser: start again.")
+var errFlow = wire.InvalidRequest.New("The login is unknown, complete, older than 10 minutes, or was started in another browser: start again.")
 
 // errRejected is the response to all faults of the identity provider's answer; the log has the
 // cause.
-var errRejected = api.InvalidCredentials.New("The identity provider did not confirm the login: start again.")
+var errRejected = wire.InvalidCredentials.New("The identity provider did not confirm the login: start again.")
 
 // errNotPermitted is the response to a user without the required claim.
-var errNotPermitted = api.InvalidCredentials.New("Your account has no access to this organization: ask its administrator.")
+var errNotPermitted = wire.InvalidCredentials.New("Your account has no access to this organization: ask its administrator.")
 
 // Callback completes a login.
 func (s *Service) Callback(ctx context.Context, from api.Caller, in CallbackInput) (CallbackResult, error) {
@@ -217,17 +218,17 @@ func (s *Service) Callback(ctx context.Context, from api.Caller, in CallbackInpu
 }
 
 // codeOf returns the code that the response to err would have.
-func codeOf(err error) api.Code {
-	if e, ok := errors.AsType[*api.Error](err); ok {
+func codeOf(err error) wire.Code {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return e.Code
 	}
-	if code, ok := errors.AsType[api.Code](err); ok {
+	if code, ok := errors.AsType[wire.Code](err); ok {
 		return code
 	}
 	if errors.Is(err, db.ErrUnavailable) {
-		return api.Unavailable
+		return wire.Unavailable
 	}
-	return api.InternalError
+	return wire.InternalError
 }
 
 // complete authenticates the user of a login and starts the session, or stores the user for the
@@ -278,7 +279,7 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 		return u, reject(reasonMixUp, errors.New("the response arrived at the redirect URI of another client"))
 	}
 	c, err := s.clientFor(ctx, f.org)
-	if errors.Is(err, api.NotFound) || err == nil && (c.Issuer != f.issuer || c.ClientID != f.clientID || c.callback() != f.callback) {
+	if errors.Is(err, wire.NotFound) || err == nil && (c.Issuer != f.issuer || c.ClientID != f.clientID || c.callback() != f.callback) {
 		return u, reject(reasonChanged, errors.New("the client was changed during the login"))
 	}
 	if err != nil {
@@ -391,4 +392,4 @@ func (s *Service) registered(org, issuer, clientID, callback string) func(contex
 	}
 }
 
-var errCode = api.InvalidCredentials.New("The code is unknown, was used, is older than 60 s, or belongs to another browser: sign in again.")
+var errCode = wire.InvalidCredentials.New("The code is unknown, was used, is older than 60 s, or belongs to another browser: sign in again.")

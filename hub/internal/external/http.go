@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/session"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func (s *Service) loginRoutes() []api.Route {
@@ -33,7 +34,7 @@ func (s *Service) loginRoutes() []api.Route {
 
 func (s *Service) mode(r *http.Request) (user.Mode, error) {
 	org, _, err := s.CheckOrg(r.Context(), "")
-	if errors.Is(err, api.NotFound) {
+	if errors.Is(err, wire.NotFound) {
 		err = nil
 	}
 	return user.Mode{Mode: "external", DefaultOrg: org}, err
@@ -57,11 +58,11 @@ func (s *Service) orgCheck(r *http.Request) (orgBody, error) {
 func one(r *http.Request, names ...string) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, api.InvalidRequest.New("The query cannot be parsed.")
+		return nil, wire.InvalidRequest.New("The query cannot be parsed.")
 	}
 	for _, name := range names {
 		if len(query[name]) > 1 {
-			return nil, api.InvalidRequest.New("The query parameter " + name + " is repeated.")
+			return nil, wire.InvalidRequest.New("The query parameter " + name + " is repeated.")
 		}
 	}
 	return query, nil
@@ -88,7 +89,7 @@ func (s *Service) login(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Service) callback(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet { // HEAD must not complete the login
-		return api.MethodNotAllowed
+		return wire.MethodNotAllowed
 	}
 	query, err := one(r, "state", "code", "iss", "error")
 	if err != nil {
@@ -225,7 +226,7 @@ func (s *Service) withOpsKey(handle api.Handler) api.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		keys := r.Header.Values("X-Ops-Key")
 		if len(keys) == 0 || len(keys) == 1 && keys[0] == "" {
-			return api.Unauthenticated.New(message)
+			return wire.Unauthenticated.New(message)
 		}
 		if len(keys) > 1 || !s.isOpsKey(keys[0]) {
 			return api.WrongKey(message)
@@ -256,7 +257,7 @@ func (s *Service) backchannelLogout(w http.ResponseWriter, r *http.Request) erro
 	}
 	tokens := r.PostForm["logout_token"]
 	if len(tokens) != 1 || tokens[0] == "" {
-		return api.InvalidRequest.New("Send one logout_token as application/x-www-form-urlencoded.")
+		return wire.InvalidRequest.New("Send one logout_token as application/x-www-form-urlencoded.")
 	}
 	if err := s.BackchannelLogout(r.Context(), api.CallerOf(r), tokens[0]); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
@@ -50,14 +51,14 @@ func newHTTPClient() *http.Client {
 
 // unavailable is the 503 of a provider that cannot be reached or is too slow.
 func unavailable(cause error) error {
-	return &api.Error{
-		Code: api.Unavailable, Message: "The identity provider does not respond: try again.", RetryAfter: retryAfter, Cause: cause,
+	return &wire.Error{
+		Code: wire.Unavailable, Message: "The identity provider does not respond: try again.", RetryAfter: retryAfter, Cause: cause,
 	}
 }
 
 // upstreamFailed is the 502 of a provider whose response cannot be used.
 func upstreamFailed(cause error) error {
-	return &api.Error{Code: api.UpstreamFailed, Message: "The identity provider responded with an error: ask its administrator.", Cause: cause}
+	return &wire.Error{Code: wire.UpstreamFailed, Message: "The identity provider responded with an error: ask its administrator.", Cause: cause}
 }
 
 // metadata is the part of the discovery document that the hub uses.

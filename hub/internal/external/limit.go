@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -64,5 +65,5 @@ func (s *Service) admitStart(ctx context.Context, from api.Caller, in LoginInput
 	if device != "" && s.starts.take("device "+device, 1) == 0 {
 		return nil
 	}
-	return &api.Error{Code: api.RateLimited, RetryAfter: wait}
+	return &wire.Error{Code: wire.RateLimited, RetryAfter: wait}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/external"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestLogin(t *testing.T) {
@@ -51,18 +52,18 @@ func TestOrganizationOfALogin(t *testing.T) {
 		mode := b.get(s.url + "/auth/mode").want(http.StatusOK)
 		require.Equal(t, object{"mode": "external", "setup_required": false}, mode)
 		for _, path := range []string{"/auth/login", "/auth/login?org=", "/auth/login?org=acme", "/auth/org-check", "/auth/org-check?org=acme", "/auth/login?org=../x"} {
-			b.get(s.url+path).refused(http.StatusNotFound, api.NotFound)
+			b.get(s.url+path).refused(http.StatusNotFound, wire.NotFound)
 		}
 		_, err := s.service.ResolveOrg(t.Context(), "")
-		require.ErrorIs(t, err, api.InvalidRequest)
+		require.ErrorIs(t, err, wire.InvalidRequest)
 		p := newStandIn(s)
 		s.register("acme", p)
 		s.register("beta", p)
 		require.Equal(t, object{"org": "acme", "registered": true}, b.get(s.url+"/auth/org-check").want(http.StatusOK))
 		require.Equal(t, object{"org": "beta", "registered": true}, b.get(s.url+"/auth/org-check?org=beta").want(http.StatusOK))
-		b.get(s.url+"/auth/org-check?org=gamma").refused(http.StatusNotFound, api.NotFound)
-		b.get(s.url+"/auth/org-check?org=default").refused(http.StatusNotFound, api.NotFound)
-		b.get(s.url+"/auth/login?org=acme&org=beta").refused(http.StatusBadRequest, api.InvalidRequest)
+		b.get(s.url+"/auth/org-check?org=gamma").refused(http.StatusNotFound, wire.NotFound)
+		b.get(s.url+"/auth/org-check?org=default").refused(http.StatusNotFound, wire.NotFound)
+		b.get(s.url+"/auth/login?org=acme&org=beta").refused(http.StatusBadRequest, wire.InvalidRequest)
 		require.Equal(t, "acme", b.get(s.url + "/auth/mode").want(http.StatusOK)["default_org"])
 		require.Equal(t, "hub-acme", b.start(s.url, "").Query().Get("client_id"))
 		org, err := s.service.ResolveOrg(t.Context(), "")
@@ -72,7 +73,7 @@ func TestOrganizationOfALogin(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "unregistered", org)
 		_, err = s.service.ResolveOrg(t.Context(), "a-b")
-		require.ErrorIs(t, err, api.ValidationFailed)
+		require.ErrorIs(t, err, wire.ValidationFailed)
 	})
 }
 
@@ -87,10 +88,10 @@ func TestGlobalClient(t *testing.T) {
 	require.Equal(t, "default", user["tenant_id"])
 	require.Equal(t, "admin", user["role"])
 	p.with(func() { p.user = object{"sub": "2", "name": "bob", "owner": "other"} })
-	newBrowser(t).login(s.url, "").refused(http.StatusUnauthorized, api.InvalidCredentials)
+	newBrowser(t).login(s.url, "").refused(http.StatusUnauthorized, wire.InvalidCredentials)
 	s.ops("POST", "", object{"org": "acme", "clientId": "c", "clientSecret": "x"}).want(http.StatusCreated) // of the same issuer
 	require.Equal(t, "c", newBrowser(t).start(s.url, "").Query().Get("client_id"), "a registered default comes first")
-	newBrowser(t).get(s.url+"/auth/login?org=beta").refused(http.StatusNotFound, api.NotFound)
+	newBrowser(t).get(s.url+"/auth/login?org=beta").refused(http.StatusNotFound, wire.NotFound)
 }
 
 // Two organizations with issuers of their own have users with the same name and subject.
@@ -158,7 +159,7 @@ func TestOrganizationsDoNotSeeEachOther(t *testing.T) {
 			} {
 				method, path, _ := strings.Cut(route, " ")
 				path = strings.NewReplacer("{user}", users[other], "{session}", sessions[other], "{token}", tokens[other]).Replace(path)
-				b.send(method, s.url+path, object{}).refused(http.StatusNotFound, api.NotFound)
+				b.send(method, s.url+path, object{}).refused(http.StatusNotFound, wire.NotFound)
 			}
 		}
 	})
@@ -180,14 +181,14 @@ func TestConsoleLogin(t *testing.T) {
 		exchange := func(b *browser, code string) answer {
 			return b.send("POST", second.url+"/auth/exchange", object{"code": code})
 		}
-		exchange(newBrowser(t), code).refused(http.StatusUnauthorized, api.InvalidCredentials)
-		exchange(b, strings.ToUpper(code)).refused(http.StatusUnauthorized, api.InvalidCredentials)
-		exchange(b, "").refused(http.StatusBadRequest, api.ValidationFailed)
+		exchange(newBrowser(t), code).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+		exchange(b, strings.ToUpper(code)).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+		exchange(b, "").refused(http.StatusBadRequest, wire.ValidationFailed)
 		require.Equal(t, "ada", exchange(b, code).want(http.StatusOK)["user"].(object)["username"])
-		exchange(b, code).refused(http.StatusUnauthorized, api.InvalidCredentials)
+		exchange(b, code).refused(http.StatusUnauthorized, wire.InvalidCredentials)
 		late := strings.TrimPrefix(begin(), "code=")
 		s.wait(61 * time.Second)
-		exchange(b, late).refused(http.StatusUnauthorized, api.InvalidCredentials)
+		exchange(b, late).refused(http.StatusUnauthorized, wire.InvalidCredentials)
 
 		p.with(func() { p.onToken = func(c object) { c["aud"] = "another" } })
 		require.Equal(t, "error=invalid_credentials", begin())
@@ -217,7 +218,7 @@ func TestReturnTo(t *testing.T) {
 		"/console\\evil", "/consoles", "/", "console/", "/auth/userinfo", "javascript:alert(1)", "/console/\r\nSet-Cookie:a=b", "/console/a b", "/console/#code=1",
 		"/console//evil.example.com", "/console/%2F/evil", "/console/ä", "\t/console/", "@evil.example.com/console/", "/console/" + strings.Repeat("x", 1100),
 	} {
-		b.get(s.url+"/auth/login?return_to="+url.QueryEscape(to)).refused(http.StatusBadRequest, api.ValidationFailed)
+		b.get(s.url+"/auth/login?return_to="+url.QueryEscape(to)).refused(http.StatusBadRequest, wire.ValidationFailed)
 	}
 }
 
@@ -241,7 +242,7 @@ func TestCallbackFaults(t *testing.T) {
 			b := newBrowser(t)
 			u := callback(b).String()
 			b.get(u).want(http.StatusOK)
-			b.get(u).refused(http.StatusBadRequest, api.InvalidRequest)
+			b.get(u).refused(http.StatusBadRequest, wire.InvalidRequest)
 		})
 		t.Run("only once at the same time", func(t *testing.T) {
 			b := newBrowser(t)
@@ -261,10 +262,10 @@ func TestCallbackFaults(t *testing.T) {
 		t.Run("login CSRF: another browser", func(t *testing.T) {
 			b := newBrowser(t)
 			u := callback(b).String()
-			newBrowser(t).get(u).refused(http.StatusBadRequest, api.InvalidRequest) // without a cookie
+			newBrowser(t).get(u).refused(http.StatusBadRequest, wire.InvalidRequest) // without a cookie
 			victim := newBrowser(t)
 			callback(victim) // with its own
-			victim.get(u).refused(http.StatusBadRequest, api.InvalidRequest)
+			victim.get(u).refused(http.StatusBadRequest, wire.InvalidRequest)
 			b.get(u).want(http.StatusOK) // the login was not used up
 		})
 		t.Run("HEAD does not complete it", func(t *testing.T) {
@@ -277,34 +278,34 @@ func TestCallbackFaults(t *testing.T) {
 			b := newBrowser(t)
 			u := callback(b).String()
 			s.wait(10*time.Minute + time.Second)
-			b.get(u).refused(http.StatusBadRequest, api.InvalidRequest)
+			b.get(u).refused(http.StatusBadRequest, wire.InvalidRequest)
 		})
 		t.Run("state", func(t *testing.T) {
 			b := newBrowser(t)
 			u := callback(b)
-			b.get(edit(u, "state", "")).refused(http.StatusBadRequest, api.InvalidRequest)
-			b.get(edit(u, "state", strings.Repeat("0", 64))).refused(http.StatusBadRequest, api.InvalidRequest)
-			b.get(u.String()+"&state=x").refused(http.StatusBadRequest, api.InvalidRequest)
+			b.get(edit(u, "state", "")).refused(http.StatusBadRequest, wire.InvalidRequest)
+			b.get(edit(u, "state", strings.Repeat("0", 64))).refused(http.StatusBadRequest, wire.InvalidRequest)
+			b.get(u.String()+"&state=x").refused(http.StatusBadRequest, wire.InvalidRequest)
 			b.get(u.String()).want(http.StatusOK)
 		})
 		t.Run("mix-up", func(t *testing.T) {
 			b := newBrowser(t)
-			b.get(edit(callback(b), "iss", other.URL)).refused(http.StatusUnauthorized, api.InvalidCredentials)
-			b.get(edit(callback(b), "iss", "")).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			b.get(edit(callback(b), "iss", other.URL)).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			b.get(edit(callback(b), "iss", "")).refused(http.StatusUnauthorized, wire.InvalidCredentials)
 			// The code of another provider and client.
 			foreign := b.get(b.start(s.url, "org=beta").String()).location().Query().Get("code")
-			b.get(edit(callback(b), "code", foreign)).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			b.get(edit(callback(b), "code", foreign)).refused(http.StatusUnauthorized, wire.InvalidCredentials)
 		})
 		t.Run("an error of the provider", func(t *testing.T) {
 			b := newBrowser(t)
-			b.get(edit(callback(b), "error", "access_denied")).refused(http.StatusUnauthorized, api.InvalidCredentials)
-			b.get(edit(callback(b), "code", "")).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			b.get(edit(callback(b), "error", "access_denied")).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			b.get(edit(callback(b), "code", "")).refused(http.StatusUnauthorized, wire.InvalidCredentials)
 		})
 		t.Run("the client changed", func(t *testing.T) {
 			b := newBrowser(t)
 			u := callback(b)
 			s.register("acme", p, object{"clientId": "new"})
-			b.get(u.String()).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			b.get(u.String()).refused(http.StatusUnauthorized, wire.InvalidCredentials)
 			s.register("acme", p)
 		})
 		log := strings.Join(s.log("system"), "\n")
@@ -337,10 +338,10 @@ func TestStartsAreLimited(t *testing.T) {
 	s.register("acme", newStandIn(s))
 	for range 1200 {
 		_, _, err := s.service.StartLogin(t.Context(), api.Caller{RemoteIP: "2001:db8::1"}, external.LoginInput{Org: "none"})
-		require.ErrorIs(t, err, api.NotFound)
+		require.ErrorIs(t, err, wire.NotFound)
 	}
 	_, _, err := s.service.StartLogin(t.Context(), api.Caller{RemoteIP: "2001:db8:0:1::2"}, external.LoginInput{})
-	require.ErrorIs(t, err, api.RateLimited)
+	require.ErrorIs(t, err, wire.RateLimited)
 	_, _, err = s.service.StartLogin(t.Context(), api.Caller{RemoteIP: "2001:db9::2"}, external.LoginInput{})
 	require.NoError(t, err)
 	s.wait(time.Minute)

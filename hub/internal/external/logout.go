@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/session"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -25,13 +26,13 @@ const (
 // network.
 const rejectedLogout = 12
 
-var errLogoutToken = api.InvalidRequest.New("The logout_token is not valid for a client of this hub.")
+var errLogoutToken = wire.InvalidRequest.New("The logout_token is not valid for a client of this hub.")
 
 // BackchannelLogout ends the sessions that a logout token names, in each organization of its
 // client. A token that was used has no effect.
 func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw string) error {
 	if wait := s.logouts.take(api.NetworkOf(from.RemoteIP), rejectedLogout); wait > 0 {
-		return &api.Error{Code: api.RateLimited, RetryAfter: wait}
+		return &wire.Error{Code: wire.RateLimited, RetryAfter: wait}
 	}
 	clients, err := s.clientsOfToken(ctx, raw)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
@@ -44,13 +44,13 @@ func TestBackchannelLogout(t *testing.T) {
 		out["sid"] = "session 2"
 		require.Equal(t, 200, s.backchannel(s.url, signed(t, rsaKey(), "1", object{"typ": "logout+jwt"}, out)).status)
 		b.get(s.url + "/auth/userinfo").want(http.StatusOK)
-		second.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
+		second.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, wire.TokenRevoked)
 		s.wait(2 * time.Second)
-		second.get(other.url+"/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
+		second.get(other.url+"/auth/userinfo").refused(http.StatusUnauthorized, wire.TokenRevoked)
 
 		raw := signed(t, rsaKey(), "1", nil, p.logoutClaims())
 		require.Equal(t, 200, s.backchannel(s.url, raw).status)
-		b.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
+		b.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, wire.TokenRevoked)
 		require.Contains(t, strings.Join(s.log("acme"), "\n"), `auth.backchannel_logout ada success`)
 
 		// A token that is used again ends no later session.
@@ -71,13 +71,13 @@ func TestBackchannelLogout(t *testing.T) {
 		b.get(s.url + "/auth/userinfo").want(http.StatusOK)
 		out["jti"] = rand.Text()
 		require.Equal(t, 200, s.backchannel(s.url, signed(t, rsaKey(), "1", nil, out)).status)
-		b.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
+		b.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, wire.TokenRevoked)
 
 		// A login that waits for its exchange ends too.
 		at := b.start(s.url, "org=acme&return_to=/console/")
 		code := strings.TrimPrefix(b.get(b.get(at.String()).location().String()).location().Fragment, "code=")
 		require.Equal(t, 200, s.backchannel(s.url, signed(t, rsaKey(), "1", nil, p.logoutClaims())).status)
-		b.send("POST", s.url+"/auth/exchange", object{"code": code}).refused(http.StatusUnauthorized, api.InvalidCredentials)
+		b.send("POST", s.url+"/auth/exchange", object{"code": code}).refused(http.StatusUnauthorized, wire.InvalidCredentials)
 	})
 }
 
@@ -90,7 +90,7 @@ func TestLogoutTokenFaults(t *testing.T) {
 	idToken := ""
 	p.with(func() { p.onResponse = func(_ http.ResponseWriter, raw string) bool { idToken = raw; return false } })
 	b.enter(s.url, "acme")
-	s.backchannel(s.url, idToken).refused(http.StatusBadRequest, api.InvalidRequest)
+	s.backchannel(s.url, idToken).refused(http.StatusBadRequest, wire.InvalidRequest)
 	for name, change := range map[string]func(object){
 		"no event":         func(c object) { delete(c, "events") },
 		"another event":    func(c object) { c["events"] = object{"x": object{}} },
@@ -108,11 +108,11 @@ func TestLogoutTokenFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := p.logoutClaims()
 			change(c)
-			s.backchannel(s.url, signed(t, rsaKey(), "1", nil, c)).refused(http.StatusBadRequest, api.InvalidRequest)
+			s.backchannel(s.url, signed(t, rsaKey(), "1", nil, c)).refused(http.StatusBadRequest, wire.InvalidRequest)
 		})
 	}
 	for _, raw := range []string{"", "x", "a.b.c", signed(t, ecKey(t), "1", nil, p.logoutClaims()), signed(t, []byte("k"), "1", nil, p.logoutClaims()), strings.Repeat("x", 9<<10)} {
-		s.backchannel(s.url, raw).refused(http.StatusBadRequest, api.InvalidRequest)
+		s.backchannel(s.url, raw).refused(http.StatusBadRequest, wire.InvalidRequest)
 	}
 	b.get(s.url + "/auth/userinfo").want(http.StatusOK)
 	calls := p.calls["/keys"]

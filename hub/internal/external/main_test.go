@@ -30,6 +30,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/external"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/logtest"
@@ -120,9 +121,9 @@ func (s *site) launch() *replica {
 	require.NoError(s.t, err)
 	server.Config.Handler, err = api.New(api.Config{
 		Authenticate: sessions.Authenticate, PublicURL: public, Logger: logger,
-		Translate: func(err error) *api.Error {
+		Translate: func(err error) *wire.Error {
 			if db.Unavailable(err) {
-				return &api.Error{Code: api.Unavailable, Cause: err}
+				return &wire.Error{Code: wire.Unavailable, Cause: err}
 			}
 			return nil
 		},
@@ -198,7 +199,7 @@ func (a answer) want(status int) object {
 	return body
 }
 
-func (a answer) refused(status int, code api.Code) object {
+func (a answer) refused(status int, code wire.Code) object {
 	a.t.Helper()
 	body := a.want(status)
 	require.Equal(a.t, string(code), body["code"], a.text)

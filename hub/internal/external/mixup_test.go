@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/external"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // silent makes a provider one that does not support RFC 9207.
@@ -41,10 +41,10 @@ func TestMixUp(t *testing.T) {
 				q.Set("client_id", "hub-acme")
 				q.Set("redirect_uri", s.url+path)
 				back := victim.get(acme.URL + "/authorize?" + q.Encode()).location()
-				victim.get(back.String()).refused(http.StatusUnauthorized, api.InvalidCredentials)
+				victim.get(back.String()).refused(http.StatusUnauthorized, wire.InvalidCredentials)
 				require.Zero(t, evil.calls["/token"])
 				require.Zero(t, acme.calls["/token"])
-				victim.get(back.String()).refused(http.StatusBadRequest, api.InvalidRequest) // the login is used up
+				victim.get(back.String()).refused(http.StatusBadRequest, wire.InvalidRequest) // the login is used up
 			})
 		}
 		t.Run("a code of another organization", func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestMixUp(t *testing.T) {
 			q := back.Query()
 			q.Set("code", foreign)
 			back.RawQuery = q.Encode()
-			b.get(back.String()).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			b.get(back.String()).refused(http.StatusUnauthorized, wire.InvalidCredentials)
 		})
 		require.Contains(t, strings.Join(s.log("system"), "\n"), `auth.login_failed evil failure {"reason":"callback_mismatch"}`)
 		newBrowser(t).enter(s.url, "acme")
@@ -78,13 +78,13 @@ func TestRedirectURIOfTheGlobalClient(t *testing.T) {
 	}
 	b := newBrowser(t)
 	require.Equal(t, s.url+"/auth/callback", b.start(s.url, "").Query().Get("redirect_uri"))
-	at(b, "/auth/callback/default", "").refused(http.StatusUnauthorized, api.InvalidCredentials)
+	at(b, "/auth/callback/default", "").refused(http.StatusUnauthorized, wire.InvalidCredentials)
 	at(b, "/auth/callback", "").want(http.StatusOK)
 	back := b.get(b.start(s.url, "").String()).location()
 	s.register("default", p) // during the login; its data belong to the same client
-	b.get(back.String()).refused(http.StatusUnauthorized, api.InvalidCredentials)
+	b.get(back.String()).refused(http.StatusUnauthorized, wire.InvalidCredentials)
 	require.Equal(t, s.url+"/auth/callback/default", b.start(s.url, "").Query().Get("redirect_uri"))
-	at(b, "/auth/callback", "").refused(http.StatusUnauthorized, api.InvalidCredentials)
+	at(b, "/auth/callback", "").refused(http.StatusUnauthorized, wire.InvalidCredentials)
 	at(b, "/auth/callback/default", "").want(http.StatusOK)
 }
 
@@ -142,6 +142,6 @@ func TestConfirmation(t *testing.T) {
 	require.False(t, started(known(), link, "Sec-Fetch-Site", "cross-site"))
 	other := strings.Replace(link, "return_to=", "return_to=%2Fconsole%2Fother&x=", 1)
 	require.False(t, started(b, other, "Sec-Fetch-Site", "cross-site"), "the link belongs to the login")
-	b.send(http.MethodGet, s.url+"/auth/login?org=none", nil, "Sec-Fetch-Site", "cross-site").refused(http.StatusNotFound, api.NotFound)
-	b.send(http.MethodGet, s.url+"/auth/login?return_to=//x", nil, "Sec-Fetch-Site", "cross-site").refused(http.StatusBadRequest, api.ValidationFailed)
+	b.send(http.MethodGet, s.url+"/auth/login?org=none", nil, "Sec-Fetch-Site", "cross-site").refused(http.StatusNotFound, wire.NotFound)
+	b.send(http.MethodGet, s.url+"/auth/login?return_to=//x", nil, "Sec-Fetch-Site", "cross-site").refused(http.StatusBadRequest, wire.ValidationFailed)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -68,7 +69,7 @@ func (s *Service) clientFor(ctx context.Context, org string) (client, error) {
 		c, err = s.unregistered(ctx, s.store.Read())
 	}
 	if errors.Is(err, errNoClient) {
-		return c, api.NotFound.New("The organization is not registered.")
+		return c, wire.NotFound.New("The organization is not registered.")
 	}
 	return c, err
 }
@@ -84,7 +85,7 @@ func (s *Service) unregistered(ctx context.Context, q db.Querier) (client, error
 }
 
 // ResolveOrg returns the organization that a request names, which need not be registered. For "" it
-// is the registered default one, or fails with api.InvalidRequest.
+// is the registered default one, or fails with wire.InvalidRequest.
 func (s *Service) ResolveOrg(ctx context.Context, org string) (string, error) {
 	if org != "" {
 		faults := api.Fields{}
@@ -93,13 +94,13 @@ func (s *Service) ResolveOrg(ctx context.Context, org string) (string, error) {
 	}
 	c, err := defaultClient(ctx, s.store.Read())
 	if errors.Is(err, errNoClient) {
-		return "", api.InvalidRequest.New("No default organization is registered: name the organization as org.")
+		return "", wire.InvalidRequest.New("No default organization is registered: name the organization as org.")
 	}
 	return c.Org, err
 }
 
 // CheckOrg returns the organization that a login without or with this organization is for, and its
-// issuer, or api.NotFound.
+// issuer, or wire.NotFound.
 func (s *Service) CheckOrg(ctx context.Context, org string) (name, issuer string, err error) {
 	c, err := s.clientFor(ctx, org)
 	return c.Org, c.Issuer, err
@@ -110,13 +111,13 @@ func (s *Service) open(c client, sealed, place []byte) (string, error) {
 	plain, err := s.store.Keyring.Open(sealed, place)
 	if err != nil {
 		const message = "The login of the organization must be configured again."
-		return "", &api.Error{Code: api.Unavailable, Message: message, Cause: fmt.Errorf("client of %s: %w", c.Org, err)}
+		return "", &wire.Error{Code: wire.Unavailable, Message: message, Cause: fmt.Errorf("client of %s: %w", c.Org, err)}
 	}
 	return string(plain), nil
 }
 
 // DeleteClient deletes the client of an organization, without effect if there is none. It fails
-// with api.DefaultTenantInUse if it is the default and others remain. The sessions and CLI tokens
+// with wire.DefaultTenantInUse if it is the default and others remain. The sessions and CLI tokens
 // of the organization end, and its deployments stop and get new keys. Its members and data remain.
 func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string) error {
 	return s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
@@ -136,7 +137,7 @@ func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string)
 				return err
 			}
 			if others {
-				return api.DefaultTenantInUse
+				return wire.DefaultTenantInUse
 			}
 		}
 		if err := deleteClient(ctx, tx, org); err != nil {
@@ -152,7 +153,7 @@ func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string)
 }
 
 // errForeignData rejects a client that would get the data of another one.
-var errForeignData = api.Conflict.New(`The organization has data that belong to another identity provider or client. ` +
+var errForeignData = wire.Conflict.New(`The organization has data that belong to another identity provider or client. ` +
 	`To give these data to the users of this client, repeat the request with "adopt": true; otherwise choose another name.`)
 
 // adopt reports whether the client takes over data that belong to another issuer, or after a
@@ -205,7 +206,7 @@ func (s *Service) endAccess(ctx context.Context, tx *store.Tx, org, keepIssuer s
 }
 
 // UpsertClient registers the client of an organization or changes it, and reports whether it is
-// new. The first one is the default. It fails with api.Conflict if the organization has data that
+// new. The first one is the default. It fails with wire.Conflict if the organization has data that
 // belong to another issuer, unless Adopt is true: the access of the users of that issuer then ends.
 func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientInput) (view TenantClient, created bool, err error) {
 	if err := in.validate(); err != nil {
@@ -256,9 +257,9 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 func (s *Service) apply(tx *store.Tx, in ClientInput, before client, created bool) (after client, d clientDetail, err error) {
 	after = before
 	if created {
-		after.TenantClient = TenantClient{Org: in.Org, Provider: providerOIDC, Issuer: s.cfg.Global.Issuer, CreatedAt: api.Time(tx.Now)}
+		after.TenantClient = TenantClient{Org: in.Org, Provider: providerOIDC, Issuer: s.cfg.Global.Issuer, CreatedAt: wire.Time{Time: tx.Now}}
 	}
-	after.ClientID, after.UpdatedAt = in.ClientID, api.Time(tx.Now)
+	after.ClientID, after.UpdatedAt = in.ClientID, wire.Time{Time: tx.Now}
 	if in.Issuer != nil {
 		after.Issuer = *in.Issuer
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/external"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // admit makes the user of an access token an admin.
@@ -54,17 +55,17 @@ func TestDeletedOrganization(t *testing.T) {
 		s.ops("DELETE", "/acme", nil).want(http.StatusNoContent)
 		denied := func(hub string) {
 			t.Helper()
-			b.get(hub+"/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
-			cli.get(hub+"/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
+			b.get(hub+"/auth/userinfo").refused(http.StatusUnauthorized, wire.TokenRevoked)
+			cli.get(hub+"/auth/userinfo").refused(http.StatusUnauthorized, wire.TokenRevoked)
 		}
 		denied(s.url)
 		s.wait(2 * time.Second)
 		denied(second.url)
 		refresh := func() {
 			t.Helper()
-			b.send("POST", s.url+"/auth/refresh", object{"refresh_token": body["refresh_token"]}).refused(http.StatusUnauthorized, api.TokenRevoked)
-			b.get(started).refused(http.StatusBadRequest, api.InvalidRequest)
-			b.send("POST", s.url+"/auth/exchange", object{"code": code}).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			b.send("POST", s.url+"/auth/refresh", object{"refresh_token": body["refresh_token"]}).refused(http.StatusUnauthorized, wire.TokenRevoked)
+			b.get(started).refused(http.StatusBadRequest, wire.InvalidRequest)
+			b.send("POST", s.url+"/auth/exchange", object{"code": code}).refused(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
 		refresh()
 		stays.get(s.url + "/auth/userinfo").want(http.StatusOK)
@@ -90,7 +91,7 @@ func TestDeletionDuringALogin(t *testing.T) {
 		p.with(func() {
 			p.onToken = func(object) { once.Do(func() { s.ops("DELETE", "/acme", nil).want(http.StatusNoContent) }) }
 		})
-		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
 
 		s.register("acme", p)
 		var wg sync.WaitGroup
@@ -149,20 +150,20 @@ func TestAdoption(t *testing.T) {
 		client := object{"org": "acme", "clientId": "hub-acme", "clientSecret": "x", "issuer": next.URL}
 		adopted := object{"org": "acme", "clientId": "hub-acme", "clientSecret": "x", "issuer": next.URL, "adopt": true}
 
-		body := s.ops("POST", "", client).refused(http.StatusConflict, api.Conflict) // another issuer without a deletion
+		body := s.ops("POST", "", client).refused(http.StatusConflict, wire.Conflict) // another issuer without a deletion
 		require.Contains(t, body["message"], `"adopt": true`)
 		b.get(s.url + "/auth/userinfo").want(http.StatusOK)
 		s.ops("POST", "", object{"org": "acme", "clientId": "renamed"}).want(http.StatusOK) // the same issuer
 		s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme"}).want(http.StatusOK)
 
 		s.ops("DELETE", "/acme", nil).want(http.StatusNoContent)
-		s.ops("POST", "", client).refused(http.StatusConflict, api.Conflict)
+		s.ops("POST", "", client).refused(http.StatusConflict, wire.Conflict)
 		// Customers of one provider may have one issuer.
-		s.ops("POST", "", object{"org": "acme", "clientId": "another", "clientSecret": "x", "issuer": former.URL}).refused(http.StatusConflict, api.Conflict)
+		s.ops("POST", "", object{"org": "acme", "clientId": "another", "clientSecret": "x", "issuer": former.URL}).refused(http.StatusConflict, wire.Conflict)
 		s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme", "clientSecret": "secret-acme", "issuer": former.URL}).want(http.StatusCreated)
 		b.get(s.url + "/auth/userinfo").want(http.StatusUnauthorized)
 		b.enter(s.url, "acme")
-		s.ops("POST", "", client).refused(http.StatusConflict, api.Conflict)
+		s.ops("POST", "", client).refused(http.StatusConflict, wire.Conflict)
 
 		s.ops("POST", "", adopted).want(http.StatusOK)
 		log := s.log("acme")
@@ -192,7 +193,7 @@ func TestAdoptionOfUnregisteredData(t *testing.T) {
 	secret, issuer := "x", "https://idp.example.com"
 	in := external.ClientInput{Org: "acme", ClientID: "c", ClientSecret: &secret, Issuer: &issuer}
 	_, _, err = service.UpsertClient(t.Context(), api.Caller{}, in)
-	require.ErrorIs(t, err, api.Conflict)
+	require.ErrorIs(t, err, wire.Conflict)
 	in.Adopt = true
 	_, created, err := service.UpsertClient(t.Context(), api.Caller{}, in)
 	require.NoError(t, err)
@@ -217,9 +218,9 @@ func TestGlobalClientAfterADeletion(t *testing.T) {
 	s.register("default", own, object{"adopt": true})
 	newBrowser(t).enter(s.url, "default")
 	s.ops("DELETE", "/default", nil).want(http.StatusNoContent)
-	before.get(started).refused(http.StatusBadRequest, api.InvalidRequest)
+	before.get(started).refused(http.StatusBadRequest, wire.InvalidRequest)
 	for _, query := range []string{"", "?org=default"} {
-		newBrowser(t).get(s.url+"/auth/login"+query).refused(http.StatusNotFound, api.NotFound)
+		newBrowser(t).get(s.url+"/auth/login"+query).refused(http.StatusNotFound, wire.NotFound)
 	}
 	s.register("default", global, object{"clientId": "global", "clientSecret": "x", "adopt": true})
 	s.ops("DELETE", "/default", nil).want(http.StatusNoContent)

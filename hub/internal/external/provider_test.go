@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/external/externaltest"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 var (
@@ -87,7 +87,7 @@ func TestOpenIDProvider(t *testing.T) {
 		bob.token = other["access_token"].(string)
 
 		b.visit(issuer+"/session/end", s.url, "")
-		b.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
+		b.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, wire.TokenRevoked)
 		bob.get(s.url + "/auth/userinfo").want(http.StatusOK)
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	strict "github.com/go-jose/go-jose/v4/json" // names are exact, and not repeated
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
@@ -307,6 +307,6 @@ func (s *Service) userinfo(ctx context.Context, c client, url, token string, all
 // isRejection reports whether err is a fault of the token, and not one of the provider or the hub,
 // which has a response of its own.
 func isRejection(err error) bool {
-	_, ours := errors.AsType[*api.Error](err)
+	_, ours := errors.AsType[*wire.Error](err)
 	return !ours && !db.Unavailable(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/external"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // A provider that is down fails its own logins with 503. The hub works otherwise.
@@ -27,11 +27,11 @@ func TestProviderIsDown(t *testing.T) {
 	back := b.get(b.start(s.url, "org=beta").String()).location().String()
 	down.Close()
 	a := b.get(back)
-	a.refused(http.StatusServiceUnavailable, api.Unavailable)
+	a.refused(http.StatusServiceUnavailable, wire.Unavailable)
 	require.Equal(t, "5", a.header.Get("Retry-After"))
 	s.wait(2 * time.Hour) // what is remembered of it is too old
 	a = b.get(s.url + "/auth/login?org=beta")
-	a.refused(http.StatusServiceUnavailable, api.Unavailable)
+	a.refused(http.StatusServiceUnavailable, wire.Unavailable)
 	require.Equal(t, "5", a.header.Get("Retry-After"))
 	newBrowser(t).enter(s.url, "acme")
 	require.Empty(t, s.log("system"), "it is no fault of the user")
@@ -66,14 +66,14 @@ func TestUnusableProviders(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(p *standIn)
 		status int
-		code   api.Code
+		code   wire.Code
 	}{
-		"another issuer": {func(p *standIn) { p.onDiscover = func(d object) { d["issuer"] = "https://evil.example.com" } }, 502, api.UpstreamFailed},
-		"no issuer":      {func(p *standIn) { p.onDiscover = func(d object) { clear(d); d["status"] = "error" } }, 502, api.UpstreamFailed},
-		"http":           {func(p *standIn) { p.onDiscover = func(d object) { d["token_endpoint"] = "http://192.0.2.1/token" } }, 502, api.UpstreamFailed},
-		"http userinfo":  {func(p *standIn) { p.onDiscover = func(d object) { d["userinfo_endpoint"] = "http://192.0.2.1/me" } }, 502, api.UpstreamFailed},
-		"a long issuer":  {func(p *standIn) { p.onDiscover = func(d object) { d["issuer"] = strings.Repeat("x", 1<<19) } }, 502, api.UpstreamFailed},
-		"a file":         {func(p *standIn) { p.onDiscover = func(d object) { d["jwks_uri"] = "file:///etc/passwd" } }, 502, api.UpstreamFailed},
+		"another issuer": {func(p *standIn) { p.onDiscover = func(d object) { d["issuer"] = "https://evil.example.com" } }, 502, wire.UpstreamFailed},
+		"no issuer":      {func(p *standIn) { p.onDiscover = func(d object) { clear(d); d["status"] = "error" } }, 502, wire.UpstreamFailed},
+		"http":           {func(p *standIn) { p.onDiscover = func(d object) { d["token_endpoint"] = "http://192.0.2.1/token" } }, 502, wire.UpstreamFailed},
+		"http userinfo":  {func(p *standIn) { p.onDiscover = func(d object) { d["userinfo_endpoint"] = "http://192.0.2.1/me" } }, 502, wire.UpstreamFailed},
+		"a long issuer":  {func(p *standIn) { p.onDiscover = func(d object) { d["issuer"] = strings.Repeat("x", 1<<19) } }, 502, wire.UpstreamFailed},
+		"a file":         {func(p *standIn) { p.onDiscover = func(d object) { d["jwks_uri"] = "file:///etc/passwd" } }, 502, wire.UpstreamFailed},
 		"10 MB of keys": {func(p *standIn) {
 			p.onKeys = func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write([]byte(`{"keys":["`))
@@ -82,35 +82,35 @@ func TestUnusableProviders(t *testing.T) {
 				}
 				_, _ = w.Write([]byte(`"]}`))
 			}
-		}, 503, api.Unavailable},
+		}, 503, wire.Unavailable},
 		"no keys": {func(p *standIn) {
 			p.onKeys = func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, object{"status": "error"}) }
-		}, 503, api.Unavailable},
+		}, 503, wire.Unavailable},
 		"a key of 16385 bits": {func(p *standIn) {
 			key := jose.JSONWebKey{Key: &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 16384, 1), E: 65537}, KeyID: "1"}
 			p.onKeys = func(w http.ResponseWriter, _ *http.Request) {
 				reply(w, 200, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key}})
 			}
-		}, 503, api.Unavailable},
+		}, 503, wire.Unavailable},
 		"keys elsewhere": {func(p *standIn) {
 			p.onKeys = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/userinfo", http.StatusFound) }
-		}, 503, api.Unavailable},
+		}, 503, wire.Unavailable},
 		"an error of its own": {func(p *standIn) {
 			p.onResponse = func(w http.ResponseWriter, _ string) bool {
 				reply(w, 500, object{"error": "server_error"})
 				return true
 			}
-		}, 503, api.Unavailable},
+		}, 503, wire.Unavailable},
 		"the token endpoint redirects": {func(p *standIn) {
 			p.onResponse = func(w http.ResponseWriter, _ string) bool {
 				w.Header().Set("Location", "https://evil.example.com")
 				w.WriteHeader(http.StatusTemporaryRedirect)
 				return true
 			}
-		}, 502, api.UpstreamFailed},
+		}, 502, wire.UpstreamFailed},
 		"a page instead of JSON": {func(p *standIn) {
 			p.onResponse = func(w http.ResponseWriter, _ string) bool { _, _ = w.Write([]byte("<html>")); return true }
-		}, 502, api.UpstreamFailed},
+		}, 502, wire.UpstreamFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -152,7 +152,7 @@ func TestIssuerChangesInDiscovery(t *testing.T) {
 	p.with(func() { p.onDiscover = func(d object) { d["issuer"] = "https://evil.example.com" } })
 	newBrowser(t).enter(s.url, "acme")
 	s.wait(time.Hour + time.Second)
-	newBrowser(t).get(s.url+"/auth/login").refused(http.StatusBadGateway, api.UpstreamFailed)
+	newBrowser(t).get(s.url+"/auth/login").refused(http.StatusBadGateway, wire.UpstreamFailed)
 }
 
 func TestRedirectURI(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/gateway"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
@@ -35,7 +36,7 @@ func BenchmarkProxy(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLite(b), apitest.Audit())
 	service, err := gateway.New(gateway.Config{
 		Store: apitest.NewStore(b, d, store.Config{}), Tenant: "acme",
-		Target: func(context.Context, string, string) (gateway.Target, error) { return gateway.Target{}, api.NotFound },
+		Target: func(context.Context, string, string) (gateway.Target, error) { return gateway.Target{}, wire.NotFound },
 		Authorize: func(context.Context, string, string, string) (gateway.Target, error) {
 			return gateway.Target{URL: upstream.URL, AgentID: "a"}, nil
 		},

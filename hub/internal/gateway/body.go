@@ -8,15 +8,15 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // maxBodies is the number of requests of a deployment that begin runs and are not complete. They
 // may have 16 MiB each, and take a minute.
 const maxBodies = 128
 
-var errBodies = &api.Error{
-	Code: api.RateLimited, RetryAfter: cancelWait,
+var errBodies = &wire.Error{
+	Code: wire.RateLimited, RetryAfter: cancelWait,
 	Message: "Too many requests of the deployment are not complete: send the whole body faster, or try again.",
 }
 

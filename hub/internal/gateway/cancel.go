@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Each cancel that is forwarded holds a connection, and may be sent to several runtimes, of which
@@ -23,8 +23,8 @@ const (
 	cancelWait         = 3 * time.Second // the time for which a cancel waits for the end of another one
 )
 
-var errCancels = &api.Error{
-	Code: api.RateLimited, RetryAfter: cancelWait,
+var errCancels = &wire.Error{
+	Code: wire.RateLimited, RetryAfter: cancelWait,
 	Message: "Too many cancels are in progress, or the runtime does not respond to them: send it again.",
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/gateway"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // A runtime that does not respond to cancels occupies the share of its deployment, several of them
@@ -65,7 +65,7 @@ func TestCancelsAtOnce(t *testing.T) {
 	}
 	reached(256)
 	r := cancel("globex/first", "free")
-	r.Error(http.StatusTooManyRequests, api.RateLimited)
+	r.Error(http.StatusTooManyRequests, wire.RateLimited)
 	require.Equal(t, "3", r.Header.Get("Retry-After"))
 	close(release)
 	for range 256 {

@@ -17,13 +17,14 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/gateway"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 const patience = 30 * time.Second
@@ -71,7 +72,7 @@ func TestRunsAtTheRuntimeAreCounted(t *testing.T) {
 		}
 		stream := run(map[string]any{"message": "hello"})
 		require.Contains(t, stream.Text, "event: done")
-		require.Empty(t, stream.Header.Get(wire.UsageHeader))
+		require.Empty(t, stream.Header.Get(runtimewire.UsageHeader))
 		require.Len(t, counted(t, counts), 1)
 		one := counted(t, counts)[0]
 		require.Equal(t, []any{"a", "m", "", int64(1), int64(10), int64(5)}, []any{one.AgentName, one.Model, one.UserID, one.Runs, one.InputTokens, one.OutputTokens})
@@ -79,14 +80,14 @@ func TestRunsAtTheRuntimeAreCounted(t *testing.T) {
 		id := "22222222-2222-4222-8222-222222222222"
 		block := run(map[string]any{"message": "hello", "stream": false, "runId": id})
 		block.Want(http.StatusOK)
-		require.Empty(t, block.Header.Get(wire.UsageHeader))
+		require.Empty(t, block.Header.Get(runtimewire.UsageHeader))
 		run(map[string]any{"message": 1}).Want(http.StatusBadRequest)
 		require.EqualValues(t, 2, counted(t, counts)[0].Runs)
 
 		limit(t, counts, 45, 15)
 		run(map[string]any{"message": "hello"})
 		refused := run(map[string]any{"message": "hello"})
-		require.Contains(t, refused.Error(http.StatusTooManyRequests, api.RateLimited)["message"], "The agent has a budget for each month, which is used up")
+		require.Contains(t, refused.Error(http.StatusTooManyRequests, wire.RateLimited)["message"], "The agent has a budget for each month, which is used up")
 		require.NotEmpty(t, refused.Header.Get("Retry-After"))
 		require.EqualValues(t, 3, counted(t, counts)[0].Runs)
 		s.As("", "", "").Do(http.MethodPost, "/runtime/a/v1/runs/"+id+"/cancel", nil, "X-Api-Key", apiKey).Want(http.StatusConflict)
@@ -166,7 +167,7 @@ func TestRunsThatEndBeforeTheirClientsDisconnectAreCounted(t *testing.T) {
 		case <-time.After(200 * time.Millisecond):
 		}
 		_, _ = io.WriteString(w, "event: done\ndata: {}\n\n")
-		w.Header().Set(http.TrailerPrefix+wire.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
+		w.Header().Set(http.TrailerPrefix+runtimewire.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
 	}))
 	res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))
 	require.NoError(t, err)
@@ -197,7 +198,7 @@ func TestConcurrentRunsHoldReserves(t *testing.T) {
 			_, _ = w.Write([]byte("data: 1\n\n"))
 			_ = http.NewResponseController(w).Flush()
 			<-end
-			w.Header().Set(http.TrailerPrefix+wire.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
+			w.Header().Set(http.TrailerPrefix+runtimewire.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
 		})
 		a, counts := counting(t, url, runtime)
 		b, _ := counting(t, url, runtime)
@@ -277,7 +278,7 @@ func TestRunsWithoutAReportCountTheirReserves(t *testing.T) {
 		}, 3},
 		"a report that is no JSON": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Run-Id", "run")
-			w.Header().Set(wire.UsageHeader, "{")
+			w.Header().Set(runtimewire.UsageHeader, "{")
 		}, 3},
 		"after it has accepted the run": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Run-Id", "run")
@@ -334,7 +335,7 @@ func TestHostileReports(t *testing.T) {
 				w.Header().Set("X-Run-Id", "../x")
 				_, _ = w.Write([]byte("data: 1\n\n"))
 				_ = http.NewResponseController(w).Flush()
-				w.Header().Set(http.TrailerPrefix+wire.UsageHeader, report)
+				w.Header().Set(http.TrailerPrefix+runtimewire.UsageHeader, report)
 			}))
 			got := s.As("", "", "").Do(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey)
 			require.Equal(t, http.StatusOK, got.Status)

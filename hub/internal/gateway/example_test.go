@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/gateway"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func Example() {
@@ -21,10 +22,10 @@ func Example() {
 	service, err := gateway.New(gateway.Config{
 		Store:  &store.Store{Logger: slog.New(slog.DiscardHandler)}, // in a hub, that of store.New
 		Tenant: "default",
-		Target: func(context.Context, string, string) (gateway.Target, error) { return gateway.Target{}, api.NotFound },
+		Target: func(context.Context, string, string) (gateway.Target, error) { return gateway.Target{}, wire.NotFound },
 		Authorize: func(_ context.Context, tenant, agent, key string) (gateway.Target, error) {
 			if tenant != "default" || agent != "helper" || key != "k" {
-				return gateway.Target{}, api.Unauthenticated
+				return gateway.Target{}, wire.Unauthenticated
 			}
 			return gateway.Target{URL: runtime.URL, AgentID: agent}, nil
 		},

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/deadline"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 )
@@ -110,14 +110,14 @@ func (s *Service) failed(r *http.Request, err error) error {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge
 	}
-	if refused, ok := errors.AsType[*api.Error](err); ok { // before the end of the body
+	if refused, ok := errors.AsType[*wire.Error](err); ok { // before the end of the body
 		return refused
 	}
 	if incomplete, ok := errors.AsType[*httpapi.BodyError](err); ok {
 		return incomplete
 	}
 	s.count(err)
-	e := api.UpstreamFailed.New("The runtime of the agent did not respond as expected: see its logs, and deploy it again if it does not recover.")
+	e := wire.UpstreamFailed.New("The runtime of the agent did not respond as expected: see its logs, and deploy it again if it does not recover.")
 	e.Cause = err
 	return e
 }

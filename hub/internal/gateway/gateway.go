@@ -45,10 +45,11 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Target is the runtime of a deployment.
@@ -61,13 +62,13 @@ type Target struct {
 
 // Config configures [New].
 type Config struct {
-	// Target returns the runtime of an agent: api.NotFound if the tenant has no such agent,
-	// api.AgentNotDeployed if it has no running deployment. It is called for each request.
+	// Target returns the runtime of an agent: wire.NotFound if the tenant has no such agent,
+	// wire.AgentNotDeployed if it has no running deployment. It is called for each request.
 	// Required.
 	Target func(ctx context.Context, tenantID, agent string) (Target, error)
 
 	// Authorize returns the runtime of an agent whose deployment has the API key, and otherwise
-	// fails with api.Unauthenticated, in a time that does not depend on the agent. Required.
+	// fails with wire.Unauthenticated, in a time that does not depend on the agent. Required.
 	Authorize func(ctx context.Context, tenantID, agent, apiKey string) (Target, error)
 
 	// Draining returns the URLs of the other runtimes of a deployment, in which runs of former
@@ -75,7 +76,7 @@ type Config struct {
 	// Defaults to none.
 	Draining func(ctx context.Context, target Target) ([]string, error)
 
-	// Enabled reports whether an agent is enabled, or fails with api.NotFound. A disabled agent has
+	// Enabled reports whether an agent is enabled, or fails with wire.NotFound. A disabled agent has
 	// no detail. Defaults to true for every agent.
 	Enabled func(ctx context.Context, caller api.Caller, agent string) (bool, error)
 
@@ -122,7 +123,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Transport == nil {
 		transport := outbound.Transport()
-		transport.ReadBufferSize = wire.MaxTrailer
+		transport.ReadBufferSize = runtimewire.MaxTrailer
 		cfg.Transport = transport
 	}
 	cfg.Transport = outbound.Traced(cfg.Transport)
@@ -151,7 +152,7 @@ func (s *Service) Detail(ctx context.Context, caller api.Caller, agent string) (
 	}
 	enabled, err := s.cfg.Enabled(ctx, caller, agent)
 	if err == nil && !enabled {
-		err = api.NotFound
+		err = wire.NotFound
 	}
 	if err != nil {
 		return Target{}, err

@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // maxBody bounds the body of a request to the proxy. The runtime has a limit of its own, which is
@@ -33,7 +34,7 @@ func (s *Service) Routes() []api.Route {
 const maxName = 128
 
 // errNoKey is the response for all names under /runtime without the key of the deployment.
-var errNoKey = api.Unauthenticated.New("The header x-api-key must be the API key of the agent's deployment.")
+var errNoKey = wire.Unauthenticated.New("The header x-api-key must be the API key of the agent's deployment.")
 
 // serveProxy forwards /runtime/<agent>/<path> or /runtime/<organization>/<agent>/<path> to the
 // runtime's /<path>. The credential is the API key of the deployment, also for its health: without
@@ -49,14 +50,14 @@ func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 		return errNoKey
 	}
 	target, err := s.cfg.Authorize(r.Context(), tenant, agent, keys[0])
-	if errors.Is(err, api.Unauthenticated) {
+	if errors.Is(err, wire.Unauthenticated) {
 		return errNoKey
 	}
 	if err != nil {
 		return err
 	}
 	if !found || !isPlain(path) {
-		return api.NotFound
+		return wire.NotFound
 	}
 	cancel := r.Method == http.MethodPost && isCancel(path)
 	if r.Method == http.MethodPost && !cancel { // in every protocol, this begins a run
@@ -94,7 +95,7 @@ func (s *Service) showDetail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.read(w, r, target, "/v1/agents/"+url.PathEscape(target.AgentID), recode[wire.AgentDetail])
+	return s.read(w, r, target, "/v1/agents/"+url.PathEscape(target.AgentID), recode[runtimewire.AgentDetail])
 }
 
 func (s *Service) listFiles(w http.ResponseWriter, r *http.Request) error {

@@ -13,17 +13,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/gateway"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 func TestProxyForwardsRunsWithTheKeyOfTheDeployment(t *testing.T) {
@@ -72,9 +72,9 @@ func TestCancelReachesTheRuntimeOfTheRun(t *testing.T) {
 		c, err := client.New(client.Config{BaseURL: url, APIKey: apiKey})
 		require.NoError(t, err)
 		id := "22222222-2222-4222-8222-22222222222" + strconv.Itoa(i)
-		result := make(chan wire.RunResponse, 1)
+		result := make(chan runtimewire.RunResponse, 1)
 		go func() {
-			answer, err := c.Complete(context.WithoutCancel(t.Context()), "a", wire.RunRequest{Message: "hello", RunID: &id})
+			answer, err := c.Complete(context.WithoutCancel(t.Context()), "a", runtimewire.RunRequest{Message: "hello", RunID: &id})
 			if err != nil {
 				answer.Error = err.Error()
 			}
@@ -84,8 +84,8 @@ func TestCancelReachesTheRuntimeOfTheRun(t *testing.T) {
 		r := cancel(id)
 		require.Equal(t, http.StatusAccepted, r.Status, r.Text)
 		answer := <-result
-		require.Equal(t, wire.StateCancelled, answer.State, answer.Error)
-		require.Equal(t, wire.ReasonClientRequest, answer.Reason)
+		require.Equal(t, runtimewire.StateCancelled, answer.State, answer.Error)
+		require.Equal(t, runtimewire.ReasonClientRequest, answer.Reason)
 		require.Equal(t, http.StatusAccepted, cancel(id).Status, "again")
 	}
 	for _, id := range []string{"22222222-2222-4222-8222-222222222229", "x", "%20"} {
@@ -112,7 +112,7 @@ func TestCancelWithoutTheRuntimeThatServes(t *testing.T) {
 	})
 	anyone := s.As("", "", "")
 	anyone.Do(http.MethodPost, "/runtime/a/v1/runs/known/cancel", nil, "X-Api-Key", apiKey).Want(http.StatusAccepted)
-	anyone.Do(http.MethodPost, "/runtime/a/v1/runs/other/cancel", nil, "X-Api-Key", apiKey).Error(http.StatusBadGateway, api.UpstreamFailed)
+	anyone.Do(http.MethodPost, "/runtime/a/v1/runs/other/cancel", nil, "X-Api-Key", apiKey).Error(http.StatusBadGateway, wire.UpstreamFailed)
 }
 
 func TestProxyPaths(t *testing.T) {
@@ -129,9 +129,9 @@ func TestProxyPaths(t *testing.T) {
 		require.Equal(t, want, r.Text, path)
 	}
 	for _, path := range []string{"/runtime/a", "/runtime/a/%2e%2e/b", "/runtime/a/../b/x", "/runtime/a/v1%2fagents"} {
-		anyone.Do(http.MethodGet, path, nil, "X-Api-Key", apiKey).Error(http.StatusNotFound, api.NotFound)
+		anyone.Do(http.MethodGet, path, nil, "X-Api-Key", apiKey).Error(http.StatusNotFound, wire.NotFound)
 	}
-	anyone.Do(http.MethodGet, "/runtime/lost/health", nil, "X-Api-Key", apiKey).Error(http.StatusBadGateway, api.UpstreamFailed)
+	anyone.Do(http.MethodGet, "/runtime/lost/health", nil, "X-Api-Key", apiKey).Error(http.StatusBadGateway, wire.UpstreamFailed)
 }
 
 // Without the key of the agent's deployment, no response depends on the path.
@@ -169,7 +169,7 @@ func TestOrganizationsHaveTheirOwnPaths(t *testing.T) {
 	anyone := s.As("", "", "")
 	require.Equal(t, "ok", anyone.Do(http.MethodGet, "/runtime/acme/a/health", nil, "X-Api-Key", apiKey).Want(http.StatusOK)["status"])
 	for _, path := range []string{"/runtime/other/a/health", "/runtime/a/health"} {
-		anyone.Do(http.MethodGet, path, nil, "X-Api-Key", apiKey).Error(http.StatusUnauthorized, api.Unauthenticated)
+		anyone.Do(http.MethodGet, path, nil, "X-Api-Key", apiKey).Error(http.StatusUnauthorized, wire.Unauthenticated)
 	}
 }
 
@@ -197,10 +197,10 @@ func TestDetailAndFilesOfAnAgent(t *testing.T) {
 	const files, content = "/api/v1/admin/agents/a/files", "/api/v1/admin/agents/a/files/content?path=notes.txt"
 
 	require.Equal(t, "a", bob.Get("/api/v1/agents/a/detail").Want(http.StatusOK)["id"])
-	ada.Get("/api/v1/agents/disabled/detail").Error(http.StatusNotFound, api.NotFound)
+	ada.Get("/api/v1/agents/disabled/detail").Error(http.StatusNotFound, wire.NotFound)
 	require.Equal(t, http.StatusOK, ada.Get("/api/v1/admin/agents/disabled/files").Status)
 	require.Contains(t, bob.Get(files).Text, "notes.txt")
-	bob.Get(content).Error(http.StatusForbidden, api.Forbidden)
+	bob.Get(content).Error(http.StatusForbidden, wire.Forbidden)
 	require.Empty(t, s.Audit("acme"))
 
 	whole := ada.Get(content)
@@ -220,10 +220,10 @@ func TestDetailAndFilesOfAnAgent(t *testing.T) {
 	require.Len(t, s.Audit("acme"), 6)
 
 	for _, path := range []string{"/api/v1/agents/a/detail", files, content} {
-		eve.Get(path).Error(http.StatusNotFound, api.NotFound)
-		s.As("", "", "").Get(path).Error(http.StatusUnauthorized, api.Unauthenticated)
-		ada.Get(strings.Replace(path, "/a/", "/stopped/", 1)).Error(http.StatusConflict, api.AgentNotDeployed)
-		ada.Get(strings.Replace(path, "/a/", "/lost/", 1)).Error(http.StatusBadGateway, api.UpstreamFailed)
+		eve.Get(path).Error(http.StatusNotFound, wire.NotFound)
+		s.As("", "", "").Get(path).Error(http.StatusUnauthorized, wire.Unauthenticated)
+		ada.Get(strings.Replace(path, "/a/", "/stopped/", 1)).Error(http.StatusConflict, wire.AgentNotDeployed)
+		ada.Get(strings.Replace(path, "/a/", "/lost/", 1)).Error(http.StatusBadGateway, wire.UpstreamFailed)
 	}
 	require.Empty(t, s.Audit("other"))
 }
@@ -295,10 +295,10 @@ func TestHostileRuntime(t *testing.T) {
 		require.Len(t, r.Header.Values("Content-Security-Policy"), 1)
 		require.Contains(t, r.Header.Get("Content-Security-Policy"), "default-src 'none'; frame-ancestors 'none'")
 		require.NotEqual(t, "forged", r.Header.Get("X-Request-Id"))
-		get(base+"redirect").Error(http.StatusBadGateway, api.UpstreamFailed)
-		get(base+"big").Error(http.StatusBadGateway, api.UpstreamFailed)
+		get(base+"redirect").Error(http.StatusBadGateway, wire.UpstreamFailed)
+		get(base+"big").Error(http.StatusBadGateway, wire.UpstreamFailed)
 		require.Empty(t, get(base+"hints").Header.Get("Link"))
 	}
-	ada.Get("/api/v1/admin/agents/a/files/content?path=fail").Error(http.StatusBadGateway, api.UpstreamFailed)
-	ada.Get("/api/v1/admin/agents/a/files/content?path=denied").Error(http.StatusBadGateway, api.UpstreamFailed)
+	ada.Get("/api/v1/admin/agents/a/files/content?path=fail").Error(http.StatusBadGateway, wire.UpstreamFailed)
+	ada.Get("/api/v1/admin/agents/a/files/content?path=denied").Error(http.StatusBadGateway, wire.UpstreamFailed)
 }

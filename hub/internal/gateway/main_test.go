@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/gateway"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -40,17 +41,17 @@ func serve(t *testing.T, upstream http.Handler, change ...func(*gateway.Config))
 			case "acme/a", "acme/disabled":
 				return gateway.Target{URL: server.URL, AgentID: "a", APIKey: apiKey}, nil
 			case "acme/stopped":
-				return gateway.Target{}, api.AgentNotDeployed
+				return gateway.Target{}, wire.AgentNotDeployed
 			case "acme/lost":
 				return gateway.Target{URL: "http://127.0.0.1:1", AgentID: "lost"}, nil
 			}
-			return gateway.Target{}, api.NotFound
+			return gateway.Target{}, wire.NotFound
 		},
 	}
 	cfg.Authorize = func(ctx context.Context, tenant, name, key string) (gateway.Target, error) {
 		target, err := cfg.Target(ctx, tenant, name)
 		if err != nil || key != apiKey {
-			return gateway.Target{}, api.Unauthenticated
+			return gateway.Target{}, wire.Unauthenticated
 		}
 		return target, nil
 	}

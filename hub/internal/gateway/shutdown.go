@@ -6,10 +6,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-var errShutdown = &api.Error{Code: api.Unavailable, Message: "The hub shuts down: try again."}
+var errShutdown = &wire.Error{Code: wire.Unavailable, Message: "The hub shuts down: try again."}
 
 // runs has the runs at /runtime in progress.
 type runs struct {

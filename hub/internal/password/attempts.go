@@ -8,6 +8,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 )
@@ -116,7 +117,7 @@ func (s *Service) check(ctx context.Context, q db.Querier, a Attempt) error {
 }
 
 func rejected(wait time.Duration) error {
-	return &api.Error{Code: api.RateLimited, RetryAfter: wait, Limit: api.LimitSignIn}
+	return &api.Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: wait}, Limit: api.LimitSignIn}
 }
 
 // wait returns the time until no limit of the attempt is reached.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Limits of the hashes that are computed or wait at the same time. They are counted apart for known
@@ -127,12 +128,12 @@ func (q *queue) leave(p Party) {
 }
 
 var (
-	errBusy = &api.Error{
-		Code: api.Unavailable, Message: "Too many clients sign in at this moment: try again.", RetryAfter: retryHash,
+	errBusy = &wire.Error{
+		Code: wire.Unavailable, Message: "Too many clients sign in at this moment: try again.", RetryAfter: retryHash,
 		Cause: errors.New("hash queue is full"),
 	}
-	errShareUsed = &api.Error{
-		Code: api.RateLimited, RetryAfter: retryHash, Limit: api.LimitSignIn,
+	errShareUsed = &api.Refusal{Limit: api.LimitSignIn, Err: &wire.Error{
+		Code: wire.RateLimited, RetryAfter: retryHash,
 		Message: "Too many sign-ins of this account or network at this moment: wait for as long as Retry-After says.",
-	}
+	}}
 )

@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/rbac"
@@ -105,8 +106,8 @@ func (s *Service) open(p row) (agent.Provider, error) {
 func (s *Service) usable(p row) (agent.Provider, error) {
 	open, err := s.open(p)
 	if err != nil {
-		return agent.Provider{}, &api.Error{
-			Code: api.Conflict, Message: "The stored secrets of provider " + p.Name + " cannot be opened: enter the key again, and headers, query and body.", Cause: err,
+		return agent.Provider{}, &wire.Error{
+			Code: wire.Conflict, Message: "The stored secrets of provider " + p.Name + " cannot be opened: enter the key again, and headers, query and body.", Cause: err,
 		}
 	}
 	return open, nil
@@ -151,8 +152,8 @@ type RevealedKey struct {
 	APIKey string `json:"apiKey"`
 }
 
-// RevealKey returns the key of a provider. It fails with api.NotFound if it has none, and with
-// api.Conflict if the key cannot be opened.
+// RevealKey returns the key of a provider. It fails with wire.NotFound if it has none, and with
+// wire.Conflict if the key cannot be opened.
 func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (RevealedKey, error) {
 	var key string
 	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {
@@ -161,7 +162,7 @@ func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (
 			return err
 		}
 		if p.sealedKey == nil {
-			return api.NotFound.New("The provider has no key.")
+			return wire.NotFound.New("The provider has no key.")
 		}
 		tx.Record(actionRevealKey.Record(p.event(caller.Event()), auditlog.None{}))
 		open, err := s.usable(p)
@@ -174,7 +175,7 @@ func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (
 	return RevealedKey{key}, nil
 }
 
-// Get returns a built-in provider or one of the tenant, or api.NotFound. It is for other concerns,
+// Get returns a built-in provider or one of the tenant, or wire.NotFound. It is for other concerns,
 // which authorize before.
 func (s *Service) Get(ctx context.Context, q db.Querier, tenantID, id string) (Provider, error) {
 	p, err := find(ctx, q, tenantID, id)
@@ -192,7 +193,7 @@ func find(ctx context.Context, q db.Querier, tenantID, id string) (row, error) {
 	return providerByID(ctx, q, tenantID, id)
 }
 
-// Reserve returns nil if the provider exists, and api.NotFound otherwise. Until tx ends, the
+// Reserve returns nil if the provider exists, and wire.NotFound otherwise. Until tx ends, the
 // provider cannot be deleted. A caller that stores the id of a provider calls it in the same
 // transaction.
 func (s *Service) Reserve(ctx context.Context, tx *sql.Tx, tenantID, id string) error {
@@ -204,7 +205,7 @@ func (s *Service) Reserve(ctx context.Context, tx *sql.Tx, tenantID, id string) 
 }
 
 // Open returns a provider, and its settings with all secrets in clear text. It fails with
-// api.NotFound if there is no such provider, and with api.Conflict if a secret cannot be opened.
+// wire.NotFound if there is no such provider, and with wire.Conflict if a secret cannot be opened.
 func (s *Service) Open(ctx context.Context, q db.Querier, tenantID, id string) (Provider, agent.Provider, error) {
 	p, err := find(ctx, q, tenantID, id)
 	if err != nil {
@@ -215,12 +216,12 @@ func (s *Service) Open(ctx context.Context, q db.Querier, tenantID, id string) (
 }
 
 // Match returns the enabled provider with the protocol and the base URL of want, an imported
-// configuration, or api.NotFound. An empty base URL is that of the vendor. Of several providers it
+// configuration, or wire.NotFound. An empty base URL is that of the vendor. Of several providers it
 // prefers those with the settings of want, then those of the tenant with usable secrets, and then
 // the oldest. It adds a fault for each setting of want that the provider does not have. A value of
 // want with a variable, ${NAME}, is that of the provider.
 func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provider, faults api.Fields) (Provider, error) {
-	missing := api.NotFound.New("There is no provider with this protocol and base URL.")
+	missing := wire.NotFound.New("There is no provider with this protocol and base URL.")
 	invalid := api.Fields{}
 	if want.Protocol == agent.ProtocolDemo {
 		want.BaseURL, want.AuthStyle = "", agent.AuthNone // which it does not use

@@ -20,6 +20,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/outbound"
@@ -70,13 +71,13 @@ func (in *ProbeInput) UnmarshalJSON(data []byte) error {
 
 // ProbeResult is the result of a probe. It contains neither the response of the server nor the key.
 type ProbeResult struct {
-	OK         bool     `json:"ok"`
-	LatencyMS  int64    `json:"latencyMs"`
-	HTTPStatus int      `json:"httpStatus,omitzero"` // if the server responded
-	ErrorCode  string   `json:"errorCode,omitempty"` // one of the Probe constants; "" if OK
-	Message    string   `json:"message"`
-	Models     []Model  `json:"models,omitzero"` // if OK, at most 200
-	CheckedAt  api.Time `json:"checkedAt"`
+	OK         bool      `json:"ok"`
+	LatencyMS  int64     `json:"latencyMs"`
+	HTTPStatus int       `json:"httpStatus,omitzero"` // if the server responded
+	ErrorCode  string    `json:"errorCode,omitempty"` // one of the Probe constants; "" if OK
+	Message    string    `json:"message"`
+	Models     []Model   `json:"models,omitzero"` // if OK, at most 200
+	CheckedAt  wire.Time `json:"checkedAt"`
 }
 
 // Probe tests a configuration that is not stored.
@@ -133,7 +134,7 @@ func (s *Service) probe(ctx context.Context, event auditlog.Event, to agent.Prov
 		cancel()
 		result.LatencyMS = time.Since(began).Milliseconds()
 	}
-	result.CheckedAt = api.Time(s.store.Now())
+	result.CheckedAt = wire.Time{Time: s.store.Now()}
 	if event.Status = auditlog.Success; !result.OK {
 		event.Status = auditlog.Failure
 	}
@@ -154,7 +155,7 @@ func (s *Service) probe(ctx context.Context, event auditlog.Event, to agent.Prov
 	return result, nil
 }
 
-// beginProbe returns a function that ends a probe of the tenant, or api.RateLimited.
+// beginProbe returns a function that ends a probe of the tenant, or wire.RateLimited.
 func (s *Service) beginProbe(tenantID string) (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +164,7 @@ func (s *Service) beginProbe(tenantID string) (end func(), err error) {
 		running += n
 	}
 	if running >= maxProbes || s.probes[tenantID] >= maxTenantProbes {
-		return nil, &api.Error{Code: api.RateLimited, Message: "Too many probes are running: wait until they end.", RetryAfter: 5 * time.Second}
+		return nil, &wire.Error{Code: wire.RateLimited, Message: "Too many probes are running: wait until they end.", RetryAfter: 5 * time.Second}
 	}
 	s.probes[tenantID]++
 	return func() {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -111,7 +111,7 @@ func TestProbesThatFail(t *testing.T) {
 		}
 	}
 	require.False(t, followed.Load())
-	s.acme.Post(admin+"/probe", object{"protocol": "openai", "baseUrl": "http://0x7f.1"}).Error(http.StatusBadRequest, api.ValidationFailed)
+	s.acme.Post(admin+"/probe", object{"protocol": "openai", "baseUrl": "http://0x7f.1"}).Error(http.StatusBadRequest, wire.ValidationFailed)
 }
 
 // Addresses of metadata services are denied even if private addresses are permitted.
@@ -136,7 +136,7 @@ func TestProbesOfDeniedAddresses(t *testing.T) {
 			}
 			// Other forms of an address are not accepted as a host.
 			for _, host := range []string{"2130706433", "2852039166", "0177.0.0.1", "0x7f.0.0.1", "0xa9fea9fe", "127.1", "169.254.43518", "[fe80::1%25lo]"} {
-				s.acme.Post(admin+"/probe", object{"protocol": "openai", "baseUrl": "http://" + host + port}).Error(http.StatusBadRequest, api.ValidationFailed)
+				s.acme.Post(admin+"/probe", object{"protocol": "openai", "baseUrl": "http://" + host + port}).Error(http.StatusBadRequest, wire.ValidationFailed)
 			}
 			require.False(t, hit)
 		})
@@ -219,7 +219,7 @@ func TestConcurrentProbesAreLimited(t *testing.T) {
 		<-arrived
 	}
 	res := s.acme.Post(admin+"/probe", object{"protocol": "openai", "baseUrl": server.URL})
-	res.Error(http.StatusTooManyRequests, api.RateLimited)
+	res.Error(http.StatusTooManyRequests, wire.RateLimited)
 	require.Equal(t, "5", res.Header.Get("Retry-After"))
 	denied := s.beta.Post(admin+"/probe", object{"protocol": "openai", "baseUrl": "http://169.254.169.254"}).Want(http.StatusOK)
 	require.Equal(t, "address_denied", denied["errorCode"])

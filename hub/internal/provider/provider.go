@@ -35,6 +35,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/ids"
@@ -57,7 +58,7 @@ type Config struct {
 	// that deletes the provider. Defaults to none.
 	InUse func(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error)
 
-	// CheckRoom returns api.Conflict if a tenant has more than its quota. It is called in the
+	// CheckRoom returns wire.Conflict if a tenant has more than its quota. It is called in the
 	// transaction that adds a provider or makes one larger, afterwards. Defaults to no quota.
 	CheckRoom func(ctx context.Context, tx *sql.Tx, tenantID string) error
 
@@ -118,15 +119,15 @@ type Provider struct {
 
 	agent.Provider // the base URL is without a trailing slash, and "" for the demo provider
 
-	MaskedKey string   `json:"maskedKey"` // "" without a key, or if it cannot be opened
-	HasKey    bool     `json:"hasKey"`
-	KeyState  string   `json:"keyState"` // one of the Key constants
-	Shared    bool     `json:"shared"`   // built-in and read-only
-	Models    []Model  `json:"models"`
-	Enabled   bool     `json:"enabled"`
-	Version   int64    `json:"version"`
-	CreatedAt api.Time `json:"createdAt,omitzero"` // of a provider that is not shared
-	UpdatedAt api.Time `json:"updatedAt,omitzero"`
+	MaskedKey string    `json:"maskedKey"` // "" without a key, or if it cannot be opened
+	HasKey    bool      `json:"hasKey"`
+	KeyState  string    `json:"keyState"` // one of the Key constants
+	Shared    bool      `json:"shared"`   // built-in and read-only
+	Models    []Model   `json:"models"`
+	Enabled   bool      `json:"enabled"`
+	Version   int64     `json:"version"`
+	CreatedAt wire.Time `json:"createdAt,omitzero"` // of a provider that is not shared
+	UpdatedAt wire.Time `json:"updatedAt,omitzero"`
 }
 
 // MarshalJSON encodes the base URL also if it is "".
@@ -207,7 +208,7 @@ func (s *Service) Provider(ctx context.Context, caller api.Caller, id string) (P
 	return s.Get(ctx, s.store.Read(), caller.TenantID, id)
 }
 
-// CreateProvider creates a provider of the tenant. It fails with api.NameTaken if another one has
+// CreateProvider creates a provider of the tenant. It fails with wire.NameTaken if another one has
 // the name, in any letter case.
 func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Input) (Provider, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
@@ -230,7 +231,7 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 		return Provider{}, err
 	}
 	err := s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
-		p.CreatedAt = api.Time(tx.Now)
+		p.CreatedAt = wire.Time{Time: tx.Now}
 		p.UpdatedAt = p.CreatedAt
 		tx.Record(actionCreate.Record(p.event(caller.Event()), createDetail{
 			Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: string(p.BaseURL), Settings: settings.Recorded(lines(open)),
@@ -245,8 +246,8 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 }
 
 // UpdateProvider replaces a provider of the tenant. The key changes as in.APIKey requires. It fails
-// with api.PreconditionFailed if expected is not nil and not the current version, and with
-// api.BuiltinReadonly for a built-in provider.
+// with wire.PreconditionFailed if expected is not nil and not the current version, and with
+// wire.BuiltinReadonly for a built-in provider.
 func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id string, expected *int64, in Input) (Provider, error) {
 	if err := checkWrite(caller, id); err != nil {
 		return Provider{}, err
@@ -306,7 +307,7 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 			after.sealedKey = before.sealedKey // none, or one that cannot be opened
 		}
 		after.Version++
-		after.UpdatedAt = api.Time(tx.Now)
+		after.UpdatedAt = wire.Time{Time: tx.Now}
 		tx.Record(actionUpdate.Record(after.event(caller.Event()), detail))
 		if err := updateProvider(ctx, tx, after); err != nil || after.Bytes() <= before.Bytes() {
 			return err
@@ -316,9 +317,9 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 	return s.view(after), err
 }
 
-// DeleteProvider deletes a provider of the tenant. It fails with api.PreconditionFailed if expected
-// is not nil and not the current version, with api.InUse if agents use it, and with
-// api.BuiltinReadonly for a built-in provider.
+// DeleteProvider deletes a provider of the tenant. It fails with wire.PreconditionFailed if expected
+// is not nil and not the current version, with wire.InUse if agents use it, and with
+// wire.BuiltinReadonly for a built-in provider.
 func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id string, expected *int64) error {
 	if err := checkWrite(caller, id); err != nil {
 		return err
@@ -338,9 +339,9 @@ func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id stri
 			return err
 		}
 		if len(agents) > 0 {
-			return &api.Error{
-				Code: api.InUse, Message: "Agents use this provider: give the agents in data.agents another one first.",
-				Data: map[string]any{"agents": slices.Sorted(slices.Values(agents))},
+			return &wire.Error{
+				Code: wire.InUse, Message: "Agents use this provider: give the agents in data.agents another one first.",
+				Data: wire.ErrorData{Agents: slices.Sorted(slices.Values(agents))},
 			}
 		}
 		tx.Record(actionDelete.Record(p.event(caller.Event()), deleteDetail{p.Protocol, string(p.BaseURL)}))
@@ -354,7 +355,7 @@ func checkWrite(caller api.Caller, id string) error {
 		return err
 	}
 	if _, ok := builtin(id); ok {
-		return api.BuiltinReadonly.New("Built-in providers cannot be changed: create your own.")
+		return wire.BuiltinReadonly.New("Built-in providers cannot be changed: create your own.")
 	}
 	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"strings"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -74,25 +74,25 @@ func (s *Service) Room(ctx context.Context, tx *sql.Tx, tenantID string) (r Room
 	return r, db.Wrap("measure providers", err)
 }
 
-// providerByID returns a provider of the tenant, or api.NotFound.
+// providerByID returns a provider of the tenant, or wire.NotFound.
 func providerByID(ctx context.Context, q db.Querier, tenantID, id string) (row, error) {
 	return oneProvider(q.QueryRowContext(ctx, `SELECT `+columns+` FROM providers WHERE tenant_id = $1 AND id = $2`, tenantID, id))
 }
 
-// lockProvider returns a provider of the tenant, or api.NotFound. Until the transaction ends, no
+// lockProvider returns a provider of the tenant, or wire.NotFound. Until the transaction ends, no
 // other one changes or deletes it.
 func lockProvider(ctx context.Context, q db.Querier, tenantID, id string) (row, error) {
 	return oneProvider(q.QueryRowContext(ctx, `UPDATE providers SET version = version WHERE tenant_id = $1 AND id = $2 RETURNING `+columns, tenantID, id))
 }
 
-// deleteProvider deletes a provider of the tenant and returns it, or api.NotFound.
+// deleteProvider deletes a provider of the tenant and returns it, or wire.NotFound.
 func deleteProvider(ctx context.Context, q db.Querier, tenantID, id string) (row, error) {
 	return oneProvider(q.QueryRowContext(ctx, `DELETE FROM providers WHERE tenant_id = $1 AND id = $2 RETURNING `+columns, tenantID, id))
 }
 
 func oneProvider(from db.Scanner) (row, error) {
 	p, err := scanProvider(from)
-	return p, db.WrapOne("read provider", err, api.NotFound.New("There is no such provider."))
+	return p, db.WrapOne("read provider", err, wire.NotFound.New("There is no such provider."))
 }
 
 func insertProvider(ctx context.Context, q db.Querier, p row) error {
@@ -112,7 +112,7 @@ func updateProvider(ctx context.Context, q db.Querier, p row) error {
 
 func written(what string, err error) error {
 	if db.UniqueViolation(err) {
-		return &api.Error{Code: api.NameTaken, Message: "Another provider has this name, in this or another letter case: choose another.", Cause: err}
+		return &wire.Error{Code: wire.NameTaken, Message: "Another provider has this name, in this or another letter case: choose another.", Cause: err}
 	}
 	return db.Wrap(what, err)
 }

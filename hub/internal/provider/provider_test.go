@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -43,13 +44,13 @@ func TestProviders(t *testing.T) {
 		require.Equal(t, `"2"`, res.Header.Get("ETag"))
 		require.Equal(t, []any{"Local", "anthropic", "api_key", "http://10.0.0.1:8000", "sk-p...wxyz", false, 2.0, []any{}},
 			[]any{after["name"], after["protocol"], after["authStyle"], after["baseUrl"], after["maskedKey"], after["enabled"], after["version"], after["models"]})
-		s.acme.Put(admin+"/"+id, gateway(nil), "If-Match", "1").Error(http.StatusPreconditionFailed, api.PreconditionFailed)
+		s.acme.Put(admin+"/"+id, gateway(nil), "If-Match", "1").Error(http.StatusPreconditionFailed, wire.PreconditionFailed)
 		again := s.acme.Put(admin+"/"+id, object{"name": "Local", "protocol": "anthropic", "baseUrl": "http://10.0.0.1:8000/", "enabled": false}).Want(http.StatusOK)
 		require.Equal(t, after, again, "nothing changed")
 
 		s.acme.Delete(admin + "/" + id).Want(http.StatusNoContent)
-		s.acme.Delete(admin+"/"+id).Error(http.StatusNotFound, api.NotFound)
-		s.acme.Get(admin+"/"+id).Error(http.StatusNotFound, api.NotFound)
+		s.acme.Delete(admin+"/"+id).Error(http.StatusNotFound, wire.NotFound)
+		s.acme.Get(admin+"/"+id).Error(http.StatusNotFound, wire.NotFound)
 		require.Equal(t, []string{
 			`provider.create Gateway {"protocol":"openai","authStyle":"bearer","baseUrl":"https://llm.example.com/v1","models":["m1","m2"],"enabled":true,"hasKey":true}`,
 			`provider.update Local {"name":{"from":"Gateway","to":"Local"},"protocol":{"from":"openai","to":"anthropic"},"authStyle":{"from":"bearer","to":"api_key"},` +
@@ -81,7 +82,7 @@ func TestKeysOfProviders(t *testing.T) {
 		require.Equal(t, "shor...0000", put("short-" + strings.Repeat("0", 18))["maskedKey"])
 		removed := put(nil)
 		require.Equal(t, []any{"", false, "missing"}, []any{removed["maskedKey"], removed["hasKey"], removed["keyState"]})
-		s.acme.Post(admin+"/"+id+"/reveal-key", nil).Error(http.StatusNotFound, api.NotFound)
+		s.acme.Post(admin+"/"+id+"/reveal-key", nil).Error(http.StatusNotFound, wire.NotFound)
 		none := s.acme.Put(admin+"/"+id, gateway(object{"apiKey": nil, "authStyle": "none"})).Want(http.StatusOK)
 		require.Equal(t, "not_required", none["keyState"])
 		put(plantedKey)
@@ -103,9 +104,9 @@ func TestBuiltinProvidersAreReadOnly(t *testing.T) {
 		seed := s.acme.Get(public + "/" + id).Want(http.StatusOK)
 		require.Equal(t, []any{true, false, "", true}, []any{seed["shared"], seed["hasKey"], seed["maskedKey"], seed["enabled"]})
 		require.NotContains(t, seed, "createdAt")
-		s.acme.Put(admin+"/"+id, gateway(nil)).Error(http.StatusForbidden, api.BuiltinReadonly)
-		s.acme.Delete(admin+"/"+id).Error(http.StatusForbidden, api.BuiltinReadonly)
-		s.acme.Post(admin+"/"+id+"/reveal-key", nil).Error(http.StatusNotFound, api.NotFound)
+		s.acme.Put(admin+"/"+id, gateway(nil)).Error(http.StatusForbidden, wire.BuiltinReadonly)
+		s.acme.Delete(admin+"/"+id).Error(http.StatusForbidden, wire.BuiltinReadonly)
+		s.acme.Post(admin+"/"+id+"/reveal-key", nil).Error(http.StatusNotFound, wire.NotFound)
 	}
 	require.Equal(t, "not_required", s.acme.Get(public + "/demo").Want(http.StatusOK)["keyState"])
 	require.Equal(t, "missing", s.acme.Get(public + "/openai").Want(http.StatusOK)["keyState"])
@@ -116,10 +117,10 @@ func TestProviderNamesAreUnique(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		create(s.acme, gateway(nil))
 		create(s.beta, gateway(nil))
-		s.acme.Post(admin, gateway(object{"name": "GATEWAY"})).Error(http.StatusConflict, api.NameTaken)
+		s.acme.Post(admin, gateway(object{"name": "GATEWAY"})).Error(http.StatusConflict, wire.NameTaken)
 		other := create(s.acme, gateway(object{"name": "Ähre"}))
-		s.acme.Put(admin+"/"+other, gateway(object{"name": "gateway"})).Error(http.StatusConflict, api.NameTaken)
-		s.acme.Post(admin, gateway(object{"name": "äHRE"})).Error(http.StatusConflict, api.NameTaken)
+		s.acme.Put(admin+"/"+other, gateway(object{"name": "gateway"})).Error(http.StatusConflict, wire.NameTaken)
+		s.acme.Post(admin, gateway(object{"name": "äHRE"})).Error(http.StatusConflict, wire.NameTaken)
 	})
 }
 
@@ -153,8 +154,8 @@ func TestProviderLists(t *testing.T) {
 			"maskedKey": "sk-p...wxyz", "hasKey": true, "keyState": "ready", "shared": false, "models": []any{}, "enabled": true,
 			"version": 1.0, "createdAt": "2026-03-01T12:00:00.123456Z", "updatedAt": "2026-03-01T12:00:00.123456Z",
 		}, config.Items()[4])
-		s.acme.Get(public+"?page=0").Error(http.StatusBadRequest, api.InvalidRequest)
-		s.acme.Get(public+"/runtime-config?page=0").Error(http.StatusBadRequest, api.InvalidRequest)
+		s.acme.Get(public+"?page=0").Error(http.StatusBadRequest, wire.InvalidRequest)
+		s.acme.Get(public+"/runtime-config?page=0").Error(http.StatusBadRequest, wire.InvalidRequest)
 	})
 }
 
@@ -162,12 +163,12 @@ func TestProvidersOfAnotherTenant(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		id := create(s.acme, gateway(nil))
 		path := admin + "/" + id
-		s.beta.Get(path).Error(http.StatusNotFound, api.NotFound)
-		s.beta.Get(public+"/"+id).Error(http.StatusNotFound, api.NotFound)
-		s.beta.Put(path, gateway(nil)).Error(http.StatusNotFound, api.NotFound)
-		s.beta.Delete(path).Error(http.StatusNotFound, api.NotFound)
-		s.beta.Post(path+"/reveal-key", nil).Error(http.StatusNotFound, api.NotFound)
-		s.beta.Post(path+"/probe", nil).Error(http.StatusNotFound, api.NotFound)
+		s.beta.Get(path).Error(http.StatusNotFound, wire.NotFound)
+		s.beta.Get(public+"/"+id).Error(http.StatusNotFound, wire.NotFound)
+		s.beta.Put(path, gateway(nil)).Error(http.StatusNotFound, wire.NotFound)
+		s.beta.Delete(path).Error(http.StatusNotFound, wire.NotFound)
+		s.beta.Post(path+"/reveal-key", nil).Error(http.StatusNotFound, wire.NotFound)
+		s.beta.Post(path+"/probe", nil).Error(http.StatusNotFound, wire.NotFound)
 		require.Len(t, s.beta.Get(admin).Items(), 3)
 		require.Empty(t, s.Audit("beta"))
 		require.Equal(t, plantedKey, s.acme.Post(path+"/reveal-key", nil).Want(http.StatusOK)["apiKey"])
@@ -217,7 +218,7 @@ func TestProviderFaults(t *testing.T) {
 		"a large output":          {object{"models": []object{{"id": "m", "maxOutput": 1<<30 + 1}}}, "models[0].maxOutput"},
 		"many models":             {object{"models": make([]object, 201)}, "models"},
 	} {
-		fault := s.acme.Post(admin, gateway(row.change)).Error(http.StatusBadRequest, api.ValidationFailed)
+		fault := s.acme.Post(admin, gateway(row.change)).Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.Contains(t, fault["data"].(object)["fields"], row.field, name)
 	}
 	for _, url := range []string{
@@ -226,13 +227,13 @@ func TestProviderFaults(t *testing.T) {
 		"http://2130706433", "http://0x7f000001", "http://0x7f.0.0.1", "http://0177.0.0.1", "http://127.1", "http://1.2.3.4.5", "http://[::1%25lo]", "http://[::1",
 		"https://-a.example.com", "https://bücher.example", "https://a..b", "https:opaque", "/v1", "https://" + strings.Repeat("a", 64) + ".example", "https://a.example/" + strings.Repeat("p", 2048),
 	} {
-		fault := s.acme.Post(admin, gateway(object{"baseUrl": url})).Error(http.StatusBadRequest, api.ValidationFailed)
+		fault := s.acme.Post(admin, gateway(object{"baseUrl": url})).Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.Contains(t, fault["data"].(object)["fields"], "baseUrl", url)
 	}
 	res := s.acme.Post(admin, gateway(object{"apiKey": []string{plantedKey}}))
-	require.Equal(t, object{"fields": object{"apiKey": "must be a string or null"}}, res.Error(http.StatusBadRequest, api.InvalidRequest)["data"])
+	require.Equal(t, object{"fields": object{"apiKey": "must be a string or null"}}, res.Error(http.StatusBadRequest, wire.InvalidRequest)["data"])
 	require.NotContains(t, res.Text, plantedKey)
-	s.acme.Put(admin+"/"+"0198c0de-0000-7000-8000-000000000000", gateway(nil)).Error(http.StatusNotFound, api.NotFound)
+	s.acme.Put(admin+"/"+"0198c0de-0000-7000-8000-000000000000", gateway(nil)).Error(http.StatusNotFound, wire.NotFound)
 	require.Empty(t, s.Audit("acme"))
 
 	for from, to := range map[string]string{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -75,7 +76,7 @@ func TestEverySettingOfTheRuntimeIsStored(t *testing.T) {
 		want.Headers = map[string]agent.Secret{"X-Portkey-Provider": "planted-new", "X-More": "planted-more"}
 		want.Body["depth"], want.StreamUsage = 4.0, nil
 		require.Equal(t, want, opened())
-		fault := s.acme.Put(path, with(changed, "headers", object{"X-Unknown": "***"})).Error(http.StatusBadRequest, api.ValidationFailed)
+		fault := s.acme.Put(path, with(changed, "headers", object{"X-Unknown": "***"})).Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.Contains(t, fault["data"].(object)["fields"], "headers.X-Unknown")
 
 		// Secrets are in no row and in no entry of the audit log, which has the names.
@@ -100,7 +101,7 @@ func TestEverySettingOfTheRuntimeIsStored(t *testing.T) {
 // Settings that the runtime rejects are rejected when they are saved, all at once.
 func TestFaultsOfSettings(t *testing.T) {
 	s := onSQLite(t, nil)
-	fields := func(body object, code api.Code) (names []string) {
+	fields := func(body object, code wire.Code) (names []string) {
 		for name := range s.acme.Post(admin, body).Error(http.StatusBadRequest, code)["data"].(object)["fields"].(object) {
 			names = append(names, name)
 		}
@@ -109,15 +110,15 @@ func TestFaultsOfSettings(t *testing.T) {
 	require.ElementsMatch(t, []string{"name", "headers.Host", "headers.a b", "headers.X", "headers.X-Twice", "body.messages", "body.stream", "apiKeyHeader", "baseUrl"}, fields(object{
 		"protocol": "openai", "baseUrl": "https://u@a.example", "apiKeyHeader": "a b",
 		"headers": object{"host": "x", "a b": "x", "x": "a\nb", "x-twice": "a", "X-TWICE": "b"}, "body": object{"messages": 1, "stream": false, "top_k": 1},
-	}, api.ValidationFailed))
+	}, wire.ValidationFailed))
 	require.ElementsMatch(t, []string{"apiKeyHeader", "streamUsage", "body.system"}, fields(object{
 		"name": "a", "protocol": "anthropic", "apiKeyHeader": "x", "authStyle": "bearer", "streamUsage": true, "body": object{"system": "x"},
-	}, api.ValidationFailed))
+	}, wire.ValidationFailed))
 	require.ElementsMatch(t, []string{"name", "headers", "streamUsage", "models", "protocol", "apiKey"}, fields(object{
 		"name": 1, "headers": "x", "streamUsage": "no", "models": object{}, "apiKey": 1,
-	}, api.InvalidRequest))
-	require.Equal(t, []string{"headers"}, fields(gateway(object{"headers": object{"X": strings.Repeat("x", 65<<10)}}), api.ValidationFailed))
-	s.acme.Post(admin, []any{}).Error(http.StatusBadRequest, api.InvalidRequest)
+	}, wire.InvalidRequest))
+	require.Equal(t, []string{"headers"}, fields(gateway(object{"headers": object{"X": strings.Repeat("x", 65<<10)}}), wire.ValidationFailed))
+	s.acme.Post(admin, []any{}).Error(http.StatusBadRequest, wire.InvalidRequest)
 }
 
 // A probe sends what a run sends.
@@ -239,7 +240,7 @@ func TestTheStructureOfABodyIsStored(t *testing.T) {
 		}
 		require.EqualValues(t, version, s.acme.Get(path).Want(http.StatusOK)["version"])
 		made["body"] = object{"a": object{"b.c": "***"}}
-		s.acme.Put(path, made).Error(http.StatusBadRequest, api.ValidationFailed)
+		s.acme.Put(path, made).Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.NotContains(t, strings.Join(s.Audit("acme"), "\n"), "planted")
 	})
 }

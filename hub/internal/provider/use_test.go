@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
@@ -26,7 +27,7 @@ func TestAProviderInUseIsNotDeleted(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		id := create(s.acme, gateway(nil))
 		s.users["acme/"+id] = []string{"writer", "coder"}
-		fault := s.acme.Delete(admin+"/"+id).Error(http.StatusConflict, api.InUse)
+		fault := s.acme.Delete(admin+"/"+id).Error(http.StatusConflict, wire.InUse)
 		require.Equal(t, object{"agents": []any{"coder", "writer"}}, fault["data"])
 		s.acme.Get(admin + "/" + id).Want(http.StatusOK)
 		require.Len(t, s.Audit("acme"), 1)
@@ -68,7 +69,7 @@ func TestRaceOfReserveAndDelete(t *testing.T) {
 			if reserved == nil {
 				require.Equal(t, http.StatusConflict, deleted)
 			} else {
-				require.ErrorIs(t, reserved, api.NotFound)
+				require.ErrorIs(t, reserved, wire.NotFound)
 				require.Equal(t, http.StatusNoContent, deleted)
 			}
 		}
@@ -84,7 +85,7 @@ func TestReserve(t *testing.T) {
 		}{{"acme", id, true}, {"beta", id, false}, {"acme", "demo", true}, {"acme", "none", false}} {
 			err := s.db.Tx(t.Context(), func(tx *sql.Tx) error { return s.service.Reserve(t.Context(), tx, row.tenant, row.id) })
 			require.Equal(t, row.found, err == nil, row)
-			require.Equal(t, !row.found, errors.Is(err, api.NotFound), row)
+			require.Equal(t, !row.found, errors.Is(err, wire.NotFound), row)
 			p, err := s.service.Get(t.Context(), s.db.Read(), row.tenant, row.id)
 			require.Equal(t, row.found, err == nil, row)
 			require.Equal(t, row.found, p.ID == row.id, row)
@@ -117,7 +118,7 @@ func TestMatch(t *testing.T) {
 		match := func(protocol, url string) string {
 			p, err := s.service.Match(t.Context(), "acme", agent.Provider{Protocol: protocol, BaseURL: agent.Secret(url)}, api.Fields{})
 			if err != nil {
-				require.ErrorIs(t, err, api.NotFound)
+				require.ErrorIs(t, err, wire.NotFound)
 				return ""
 			}
 			return p.Name
@@ -152,7 +153,7 @@ func TestOpen(t *testing.T) {
 		require.Equal(t, want, open)
 		require.NotContains(t, fmt.Sprintf("%v %+v", open, open), plantedKey)
 		_, _, err = s.service.Open(ctx, s.db.Read(), "beta", id)
-		require.ErrorIs(t, err, api.NotFound)
+		require.ErrorIs(t, err, wire.NotFound)
 		_, open, err = s.service.Open(ctx, s.db.Read(), "beta", "demo")
 		require.NoError(t, err)
 		require.Equal(t, agent.Provider{Protocol: "demo", AuthStyle: "none"}, open)
@@ -174,11 +175,11 @@ func TestKeysThatCannotBeOpened(t *testing.T) {
 			require.Equal(t, want, []any{p["maskedKey"], p["hasKey"], p["keyState"]})
 		}
 		path := admin + "/" + moved
-		s.acme.Post(path+"/reveal-key", nil).Error(http.StatusConflict, api.Conflict)
+		s.acme.Post(path+"/reveal-key", nil).Error(http.StatusConflict, wire.Conflict)
 		probe := s.acme.Post(path+"/probe", nil).Want(http.StatusOK)
 		require.Equal(t, []any{false, "needs_reconfiguration"}, []any{probe["ok"], probe["errorCode"]})
 		_, _, err = s.service.Open(ctx, s.db.Read(), "acme", moved)
-		require.ErrorIs(t, err, api.Conflict)
+		require.ErrorIs(t, err, wire.Conflict)
 		n, err := s.store.Reseal(ctx, provider.Sealed()...)
 		require.NoError(t, err)
 		require.Zero(t, n)
@@ -203,15 +204,15 @@ func TestAKeyIsBoundToItsTenantAndBaseURL(t *testing.T) {
 				owner = s.beta
 			}
 			require.Equal(t, "needs_reconfiguration", owner.Get(path).Want(http.StatusOK)["keyState"])
-			owner.Post(path+"/reveal-key", nil).Error(http.StatusConflict, api.Conflict)
+			owner.Post(path+"/reveal-key", nil).Error(http.StatusConflict, wire.Conflict)
 			require.Equal(t, "needs_reconfiguration", owner.Post(path+"/probe", nil).Want(http.StatusOK)["errorCode"])
 			_, _, err = s.service.Open(ctx, s.db.Read(), owner.Caller.TenantID, id)
-			require.ErrorIs(t, err, api.Conflict)
+			require.ErrorIs(t, err, wire.Conflict)
 			for _, change := range []object{{"name": "x" + column, "baseUrl": thief.URL}, {"name": "x" + column, "baseUrl": "https://llm.example.com/v2"}} {
 				body := gateway(change)
 				delete(body, "apiKey")
 				if stored := owner.Get(path).Want(http.StatusOK)["baseUrl"].(string); settings.Origin(stored) != settings.Origin(body["baseUrl"].(string)) {
-					owner.Put(path, body).Error(http.StatusBadRequest, api.ValidationFailed)
+					owner.Put(path, body).Error(http.StatusBadRequest, wire.ValidationFailed)
 					continue
 				}
 				require.Equal(t, "needs_reconfiguration", owner.Put(path, body).Want(http.StatusOK)["keyState"], "a change does not bind the key")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -170,9 +171,9 @@ func (w *watcher) check(ctx context.Context, due []*watched) error {
 }
 
 // codeOf returns the code of an error of user.Access.Check.
-func codeOf(err error) api.Code {
-	code := api.Forbidden
-	if e, ok := errors.AsType[*api.Error](err); ok {
+func codeOf(err error) wire.Code {
+	code := wire.Forbidden
+	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return e.Code
 	}
 	errors.As(err, &code)

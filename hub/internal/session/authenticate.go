@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/clitoken"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -23,7 +24,7 @@ func (s *Service) Authenticate(r *http.Request) (api.Caller, error) {
 // of the user. The error is one of the codes of api, or [db.ErrUnavailable].
 func (s *Service) AuthenticateToken(ctx context.Context, from api.Caller, raw string) (api.Caller, error) {
 	if raw == "" {
-		return api.Caller{}, api.Unauthenticated
+		return api.Caller{}, wire.Unauthenticated
 	}
 	var (
 		st  *state
@@ -41,13 +42,13 @@ func (s *Service) AuthenticateToken(ctx context.Context, from api.Caller, raw st
 	case st.foreign:
 		return api.Caller{}, user.ErrOtherMode
 	case st.disabled && st.valid(s.store.Now()):
-		return api.Caller{}, api.AccountDisabled.Of(st.caller)
+		return api.Caller{}, api.Denied(st.caller, wire.AccountDisabled)
 	case st.disabled:
-		return api.Caller{}, api.AccountDisabled
+		return api.Caller{}, wire.AccountDisabled
 	case st.revoked:
-		return api.Caller{}, api.TokenRevoked
+		return api.Caller{}, wire.TokenRevoked
 	case st.expired(s.store.Now()):
-		return api.Caller{}, api.TokenExpired
+		return api.Caller{}, wire.TokenExpired
 	}
 	s.touch(from.RemoteIP, st)
 	caller := st.caller
@@ -60,13 +61,13 @@ func (s *Service) sessionState(ctx context.Context, raw string) (*state, error) 
 	claims, err := s.keys.Verify(ctx, raw)
 	switch {
 	case errors.Is(err, token.ErrExpired):
-		return nil, &api.Error{Code: api.TokenExpired, Cause: err}
+		return nil, &wire.Error{Code: wire.TokenExpired, Cause: err}
 	case errors.Is(err, token.ErrInvalid):
-		return nil, &api.Error{Code: api.Unauthenticated, Cause: err}
+		return nil, &wire.Error{Code: wire.Unauthenticated, Cause: err}
 	case err != nil:
 		return nil, err
 	case !s.store.Now().Before(claims.ExpiresAt): // Verify permits a difference of clocks
-		return nil, &api.Error{Code: api.TokenExpired, Cause: token.ErrExpired}
+		return nil, &wire.Error{Code: wire.TokenExpired, Cause: token.ErrExpired}
 	}
 	st, err := s.state(claims.Session, func(st *state) error { return s.readSession(ctx, claims.Session, st) })
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *Service) sessionState(ctx context.Context, raw string) (*state, error) 
 		return nil, err
 	}
 	if st.caller.UserID != claims.Subject || !s.keys.Accepts(claims.Key) {
-		return nil, api.Unauthenticated
+		return nil, wire.Unauthenticated
 	}
 	return st, nil
 }
@@ -84,7 +85,7 @@ func (s *Service) sessionState(ctx context.Context, raw string) (*state, error) 
 // cliState returns the state of a CLI token.
 func (s *Service) cliState(ctx context.Context, raw string) (*state, error) {
 	if len(raw) > token.MaxLength {
-		return nil, api.Unauthenticated
+		return nil, wire.Unauthenticated
 	}
 	hash := token.Hash(raw)
 	return s.state(string(hash), func(st *state) error {
@@ -93,7 +94,7 @@ func (s *Service) cliState(ctx context.Context, raw string) (*state, error) {
 			return err
 		}
 		st.fill(s, found.User, found.Revoked, found.LastUsed)
-		st.expires = time.Time(found.ExpiresAt)
+		st.expires = found.ExpiresAt.Time
 		st.caller.Kind, st.caller.TokenID = api.CLI, found.ID
 		return nil
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestCLITokens(t *testing.T) {
@@ -52,7 +52,7 @@ func TestCLITokens(t *testing.T) {
 			used := c.get(token, tokensPath).want(http.StatusOK).items()[1]
 			return used["lastUsedIp"] == "127.0.0.1" && used["lastUsedAt"] != nil
 		}, time.Minute, 20*time.Millisecond)
-		c.get(token, usersPath).wantError(http.StatusForbidden, api.Forbidden)
+		c.get(token, usersPath).wantError(http.StatusForbidden, wire.Forbidden)
 
 		before = c.head()
 		c.delete(token, tokensPath+"/"+id).want(http.StatusNoContent)
@@ -60,7 +60,7 @@ func TestCLITokens(t *testing.T) {
 		require.Equal(t, `token.revoke build server {"owner":"ada","prefix":"`+token[:12]+`","expiresAt":"2027-03-01T12:00:00.123456Z"}`, c.log(before)[0])
 		require.Equal(t, http.StatusUnauthorized, c.get(token, "/auth/userinfo").status, "it has revoked itself")
 		childToken := child["token"].(string)
-		c.delete(childToken, tokensPath+"/"+id).wantError(http.StatusNotFound, api.NotFound)
+		c.delete(childToken, tokensPath+"/"+id).wantError(http.StatusNotFound, wire.NotFound)
 		require.Equal(t, []any{"child"}, column(c.get(childToken, tokensPath).want(http.StatusOK), "name"))
 	})
 }
@@ -70,11 +70,11 @@ func TestCLITokensOfOthers(t *testing.T) {
 		ada, bob := c.join(root, "maintainer", "ada"), c.join(root, "member", "bob")
 		id, token := c.issue(ada)
 		before := c.head()
-		c.delete(root.token, tokensPath+"/"+id).wantError(http.StatusNotFound, api.NotFound)
+		c.delete(root.token, tokensPath+"/"+id).wantError(http.StatusNotFound, wire.NotFound)
 		require.Empty(t, c.get(root.token, tokensPath).want(http.StatusOK)["items"])
-		c.post(bob.token, issuePath, object{"name": "x"}).wantError(http.StatusForbidden, api.Forbidden)
-		c.get(bob.token, tokensPath).wantError(http.StatusForbidden, api.Forbidden)
-		c.delete(bob.token, tokensPath+"/"+id).wantError(http.StatusForbidden, api.Forbidden)
+		c.post(bob.token, issuePath, object{"name": "x"}).wantError(http.StatusForbidden, wire.Forbidden)
+		c.get(bob.token, tokensPath).wantError(http.StatusForbidden, wire.Forbidden)
+		c.delete(bob.token, tokensPath+"/"+id).wantError(http.StatusForbidden, wire.Forbidden)
 		require.Equal(t, before, c.head())
 
 		// Administrators have a route of their own.
@@ -82,14 +82,14 @@ func TestCLITokensOfOthers(t *testing.T) {
 		list := c.get(root.token, theirs).want(http.StatusOK)
 		require.EqualValues(t, 1, list["total"])
 		require.Equal(t, c.get(ada.token, tokensPath).body, list)
-		c.get(ada.token, theirs).wantError(http.StatusForbidden, api.Forbidden)
-		c.delete(root.token, usersPath+"/"+bob.id+"/tokens/"+id).wantError(http.StatusNotFound, api.NotFound)
-		c.delete(root.token, theirs+"/1").wantError(http.StatusNotFound, api.NotFound)
+		c.get(ada.token, theirs).wantError(http.StatusForbidden, wire.Forbidden)
+		c.delete(root.token, usersPath+"/"+bob.id+"/tokens/"+id).wantError(http.StatusNotFound, wire.NotFound)
+		c.delete(root.token, theirs+"/1").wantError(http.StatusNotFound, wire.NotFound)
 		c.get(token, tokensPath).want(http.StatusOK)
 		before = c.head()
 		c.delete(root.token, theirs+"/"+id).want(http.StatusNoContent)
 		require.Equal(t, []string{`token.revoke ci {"owner":"ada","prefix":"` + token[:12] + `","expiresAt":null}`}, c.log(before))
-		c.delete(root.token, theirs+"/"+id).wantError(http.StatusNotFound, api.NotFound)
+		c.delete(root.token, theirs+"/"+id).wantError(http.StatusNotFound, wire.NotFound)
 		require.Equal(t, http.StatusUnauthorized, c.get(token, tokensPath).status)
 	})
 }
@@ -129,9 +129,9 @@ func TestCLITokensExpire(t *testing.T) {
 		c.wait(24*time.Hour - time.Microsecond)
 		c.get(token, tokensPath).want(http.StatusOK)
 		c.wait(time.Microsecond)
-		c.get(token, tokensPath).wantError(http.StatusUnauthorized, api.TokenExpired)
+		c.get(token, tokensPath).wantError(http.StatusUnauthorized, wire.TokenExpired)
 		c.wait(10 * 365 * 24 * time.Hour)
-		c.get(token, tokensPath).wantError(http.StatusUnauthorized, api.TokenExpired)
+		c.get(token, tokensPath).wantError(http.StatusUnauthorized, wire.TokenExpired)
 		list := c.get(forever, tokensPath).want(http.StatusOK)
 		require.EqualValues(t, 2, list["total"], "its owner sees that it has expired")
 		c.delete(forever, tokensPath+"/"+made["id"].(string)).want(http.StatusNoContent)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func (o object) device() string { return o.text("device_token") }
@@ -32,10 +32,10 @@ func TestADeviceHasABudgetOfItsOwn(t *testing.T) {
 		s.addUser(root, "mia")
 		mia := s.login("mia", password).want(http.StatusOK)
 		for i := range 95 {
-			s.login(fmt.Sprintf("guest%d", i), "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			s.login(fmt.Sprintf("guest%d", i), "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
 		for range 5 {
-			s.login("ROOT", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			s.login("ROOT", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
 		head := c.head()
 		var waits []string
@@ -43,7 +43,7 @@ func TestADeviceHasABudgetOfItsOwn(t *testing.T) {
 			for _, pass := range []string{password, "wrong password"} {
 				for _, device := range []string{"", "~", "x.y", mia.device() + "x", strings.Repeat(mia.device()+"~", 100)} {
 					res := s.loginOn(device, name, pass)
-					res.wantError(http.StatusTooManyRequests, api.RateLimited)
+					res.wantError(http.StatusTooManyRequests, wire.RateLimited)
 					waits = append(waits, res.header.Get("Retry-After"))
 				}
 			}
@@ -51,16 +51,16 @@ func TestADeviceHasABudgetOfItsOwn(t *testing.T) {
 		for _, wait := range waits {
 			require.Equal(t, waits[0], wait)
 		}
-		s.loginOn(mia.device(), "root", password).wantError(http.StatusTooManyRequests, api.RateLimited) // of another account
+		s.loginOn(mia.device(), "root", password).wantError(http.StatusTooManyRequests, wire.RateLimited) // of another account
 		require.Equal(t, head, c.head(), "nothing was compared")
 
 		other.loginOn(root.device(), "Root", password).want(http.StatusOK)
 		for range 10 {
-			other.loginOn(root.device(), "root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			other.loginOn(root.device(), "root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
 		again := s.loginOn(mia.device()+"~x", "mia", password).want(http.StatusOK)
 		require.Equal(t, mia.device(), again.device(), "the budget of a device does not grow with its sign-ins")
-		s.loginOn(root.device(), "root", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+		s.loginOn(root.device(), "root", password).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		require.Equal(t, 15, s.count(`SELECT failures FROM login_accounts WHERE account_fold = 'root'`))
 		c.wait(lockout + time.Second)
 		s.loginOn(root.device(), "root", password).want(http.StatusOK)
@@ -81,7 +81,7 @@ func TestConcurrentAttemptsOfADevice(t *testing.T) {
 		require.Equal(t, 16, results["invalid_credentials"]+results["rate_limited"])
 		require.GreaterOrEqual(t, s.count(`SELECT failures FROM login_accounts WHERE account_fold = 'root'`), results["invalid_credentials"])
 		require.NotEmpty(t, c.log(head))
-		s.loginOn(root.device(), "root", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+		s.loginOn(root.device(), "root", password).wantError(http.StatusTooManyRequests, wire.RateLimited)
 	})
 }
 
@@ -93,24 +93,24 @@ func TestDeviceTokensAreRevoked(t *testing.T) {
 		mia := s.addUser(root, "mia")
 		lock := func() {
 			for range 5 {
-				s.login("mia", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+				s.login("mia", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 			}
 		}
 		first := s.login("mia", password).want(http.StatusOK)
 		s.post(first.access(), changePath, object{"old_password": password, "new_password": password + "2"}).want(http.StatusNoContent)
 		lock()
-		s.loginOn(first.device(), "mia", password+"2").wantError(http.StatusTooManyRequests, api.RateLimited)
+		s.loginOn(first.device(), "mia", password+"2").wantError(http.StatusTooManyRequests, wire.RateLimited)
 		next := s.refresh(first["refresh_token"]).want(http.StatusOK)
 		s.loginOn(next.device(), "mia", password+"2").want(http.StatusOK)
 
 		s.delete(root.access(), usersPath+"/"+mia.text("id")+"/sessions").want(http.StatusNoContent)
-		s.loginOn(next.device(), "mia", password+"2").wantError(http.StatusTooManyRequests, api.RateLimited)
+		s.loginOn(next.device(), "mia", password+"2").wantError(http.StatusTooManyRequests, wire.RateLimited)
 		c.wait(lockout + time.Second)
 		root = s.signIn()
 		third := s.login("mia", password+"2").want(http.StatusOK)
 		reset := s.post(root.access(), usersPath+"/"+mia.text("id")+"/reset-password", nil).want(http.StatusOK).text("password")
 		lock()
-		s.loginOn(third.device(), "mia", reset).wantError(http.StatusTooManyRequests, api.RateLimited)
+		s.loginOn(third.device(), "mia", reset).wantError(http.StatusTooManyRequests, wire.RateLimited)
 	})
 }
 
@@ -126,17 +126,17 @@ func TestFiveWrongPasswordsEndTheSession(t *testing.T) {
 			return r.post(token, changePath, object{"old_password": "wrong password", "new_password": password + "2"})
 		}
 		head := c.head()
-		guess(s, root.access()).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		guess(s, root.access()).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		for i := range 4 {
-			guess([]*server{s, other}[i%2], program.access()).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			guess([]*server{s, other}[i%2], program.access()).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
-		guess(s, program.access()).wantError(http.StatusUnauthorized, api.TokenRevoked) // with a cached state
+		guess(s, program.access()).wantError(http.StatusUnauthorized, wire.TokenRevoked) // with a cached state
 		c.wait(2 * time.Second)
 		for _, token := range []string{root.access(), program.access()} {
-			guess(s, token).wantError(http.StatusUnauthorized, api.TokenRevoked)
-			s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+			guess(s, token).wantError(http.StatusUnauthorized, wire.TokenRevoked)
+			s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		}
-		s.refresh(program["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenRevoked)
+		s.refresh(program["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		require.Len(t, c.log(head), 6)
 		require.Equal(t, 6, s.count(`SELECT failures FROM login_accounts WHERE account_fold = 'root'`))
 		s.get(elsewhere.access(), "/auth/userinfo").want(http.StatusOK)
@@ -151,7 +151,7 @@ func TestGuessesForOneAccountAreBoundedOverAllNetworks(t *testing.T) {
 		root := s.setup()
 		head := s.cluster.head()
 		for i := range 100 {
-			s.loginFrom(t.Context(), fmt.Sprintf("10.0.%d.1:1", i), "ROOT", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			s.loginFrom(t.Context(), fmt.Sprintf("10.0.%d.1:1", i), "ROOT", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
 		failures := 0
 		for _, entry := range s.cluster.log(head) {
@@ -162,10 +162,10 @@ func TestGuessesForOneAccountAreBoundedOverAllNetworks(t *testing.T) {
 		require.Equal(t, 100, failures)
 		require.Len(t, s.cluster.log(head), 19)
 		for _, pass := range []string{"wrong password", password} {
-			s.loginFrom(t.Context(), "10.1.0.1:1", "root", pass).wantError(http.StatusTooManyRequests, api.RateLimited)
+			s.loginFrom(t.Context(), "10.1.0.1:1", "root", pass).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		}
-		s.loginFrom(t.Context(), "10.1.0.1:1", "other", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
-		s.login("root", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+		s.loginFrom(t.Context(), "10.1.0.1:1", "other", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("root", password).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		s.loginOn(root.device(), "root", password).want(http.StatusOK)
 		s.exec(`UPDATE login_accounts SET began = began + 1000000000000 WHERE account_fold = 'root'`)
 		s.loginFrom(t.Context(), "10.1.0.1:1", "root", password).want(http.StatusOK) // a time of an incorrect clock
@@ -182,7 +182,7 @@ func TestNamesAreNotAccountsOfDevices(t *testing.T) {
 		require.NoError(t, s.db.Read().QueryRowContext(t.Context(), `SELECT device FROM sessions`).Scan(&id))
 		for i, name := range []string{"/device/" + id, "/DEVICE/" + id, "/setup"} {
 			for n := range 12 {
-				s.loginFrom(t.Context(), fmt.Sprintf("192.0.%d.%d:443", i, n), name, "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+				s.loginFrom(t.Context(), fmt.Sprintf("192.0.%d.%d:443", i, n), name, "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 			}
 		}
 		require.Zero(t, s.count(`SELECT COUNT(*) FROM login_accounts WHERE account_fold LIKE '/%'`))

@@ -9,10 +9,11 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // SignInExternal starts a session of a user whom an identity provider has authenticated. The first
-// login creates the user. It fails with api.AccountDisabled for a disabled one.
+// login creates the user. It fails with wire.AccountDisabled for a disabled one.
 func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.External) (signIn SignIn, err error) {
 	defer func() { s.metrics.login(ctx, byProvider, err) }()
 	if err := s.keys.Ready(ctx); err != nil {
@@ -30,7 +31,7 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 			return err
 		}
 		if !u.Active() {
-			return api.AccountDisabled
+			return wire.AccountDisabled
 		}
 		if signIn, err = s.begin(ctx, tx, u, from, origin{provider: e.SessionID}); err != nil {
 			return err
@@ -39,10 +40,10 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 		tx.Record(actionExternalLogin.Record(u.Event(from), detail))
 		return nil
 	})
-	if errors.Is(err, api.AccountDisabled) {
+	if errors.Is(err, wire.AccountDisabled) {
 		failed := u.Event(from)
 		failed.Status = auditlog.Failure
-		return SignIn{}, s.rejectExternal(ctx, ExternalAttempt{from: from, attempt: password.AttemptOf(from, "")}, failed, string(api.AccountDisabled), api.AccountDisabled)
+		return SignIn{}, s.rejectExternal(ctx, ExternalAttempt{from: from, attempt: password.AttemptOf(from, "")}, failed, string(wire.AccountDisabled), wire.AccountDisabled)
 	}
 	if err == nil { // the role and the groups may be others than before
 		s.forget(u.ID)

@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/session"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	users "github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -186,7 +187,7 @@ func TestDisabledExternalMember(t *testing.T) {
 		ada := s.enter(u).User
 		s.exec(`UPDATE members SET status = 'disabled' WHERE id = $1`, ada.ID)
 		_, err := s.service.SignInExternal(t.Context(), api.Caller{RemoteIP: "192.0.2.1"}, u)
-		require.ErrorIs(t, err, api.AccountDisabled)
+		require.ErrorIs(t, err, wire.AccountDisabled)
 		log := s.log("acme")
 		require.Equal(t, `auth.login_failed ada failure {"reason":"account_disabled"}`, log[len(log)-1])
 		require.Equal(t, 1, s.count(`SELECT COUNT(*) FROM sessions`))
@@ -224,7 +225,7 @@ func TestEndExternalSessions(t *testing.T) {
 		code := s.post(one, "/auth/sessions", object{"code_challenge": challengeOf(verifier)}).want(http.StatusCreated)["authorization_code"]
 		end(session.ExternalLogout{TenantID: "acme", SessionID: "s1"})
 		valid(two, bob, beta)
-		s.post("", "/auth/refresh", object{"refresh_token": code, "code_verifier": verifier}).wantError(http.StatusUnauthorized, api.TokenRevoked)
+		s.post("", "/auth/refresh", object{"refresh_token": code, "code_verifier": verifier}).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		end(session.ExternalLogout{TenantID: "acme", Subject: "1"})
 		valid(bob, beta)
 		log := s.log("acme")
@@ -243,9 +244,9 @@ func TestRejectedExternalLogins(t *testing.T) {
 		for range 100 {
 			require.Equal(t, fault, s.service.RejectExternal(t.Context(), attempt, "state", fault))
 		}
-		require.ErrorIs(t, s.service.RejectExternal(t.Context(), attempt, "state", fault), api.RateLimited)
+		require.ErrorIs(t, s.service.RejectExternal(t.Context(), attempt, "state", fault), wire.RateLimited)
 		_, err = s.service.StartExternal(t.Context(), from, "acme", "")
-		require.ErrorIs(t, err, api.RateLimited)
+		require.ErrorIs(t, err, wire.RateLimited)
 		log := s.log(api.SystemTenant)
 		require.Len(t, log, 101, "the one that came too late too")
 		require.Equal(t, `auth.login_failed acme failure {"reason":"state"}`, log[0])
@@ -306,9 +307,9 @@ func TestAdminsOfAFormerIssuerDoNotCount(t *testing.T) {
 		present.Role = rbac.Admin
 		bob := s.enter(present)
 		for _, change := range []object{{"role": "member"}, {"status": "disabled"}} {
-			s.patch(bob.AccessToken, usersPath+"/"+bob.User.ID, change).wantError(http.StatusConflict, api.LastAdmin)
+			s.patch(bob.AccessToken, usersPath+"/"+bob.User.ID, change).wantError(http.StatusConflict, wire.LastAdmin)
 		}
-		s.delete(bob.AccessToken, usersPath+"/"+bob.User.ID).wantError(http.StatusConflict, api.LastAdmin)
+		s.delete(bob.AccessToken, usersPath+"/"+bob.User.ID).wantError(http.StatusConflict, wire.LastAdmin)
 		s.patch(bob.AccessToken, usersPath+"/"+ada.ID, object{"role": "member"}).want(http.StatusOK)
 		s.delete(bob.AccessToken, usersPath+"/"+ada.ID).want(http.StatusNoContent)
 		third := stranger("acme", "3", "cy")

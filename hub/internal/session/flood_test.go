@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // loginFrom signs in from an address. It may be called from any goroutine.
@@ -42,7 +42,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 			return []*server{s, other}[i%2].login(fmt.Sprintf("user%d", i), "wrong password")
 		}
 		for i := range most - 2 {
-			guess(i).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			guess(i).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
 		c.wait(time.Minute)
 		responses := atOnce(8, func(i int) response { return guess(most + i) })
@@ -62,7 +62,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 		s.loginFrom(t.Context(), "127.0.1.1:443", "mia", password).want(http.StatusOK)
 
 		c.wait(lockout - time.Minute)
-		guess(0).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		guess(0).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		require.Equal(t, 1, s.count(`SELECT failures FROM login_networks`), "the count begins anew")
 		s.signIn()
 		require.Equal(t, 1, s.count(`SELECT failures FROM login_networks`), "a successful login does not clear it")
@@ -82,10 +82,10 @@ func TestLoginsOfADisabledUserAreLimited(t *testing.T) {
 		s.patch(root.access(), usersPath+"/"+id, object{"status": "disabled"}).want(http.StatusOK)
 		head := s.cluster.head()
 		for range 5 {
-			s.login("mia", password).wantError(http.StatusForbidden, api.AccountDisabled)
+			s.login("mia", password).wantError(http.StatusForbidden, wire.AccountDisabled)
 		}
 		for range 3 {
-			s.login("mia", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+			s.login("mia", password).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		}
 		require.Len(t, s.cluster.log(head), 5)
 		s.login("root", password).want(http.StatusOK)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestInvites(t *testing.T) {
@@ -77,16 +77,16 @@ func TestInvitesThatAreNotValid(t *testing.T) {
 		require.Len(t, c.log(before), 1)
 		require.Contains(t, c.log(before)[0], "invite.revoke ")
 		c.delete(root.token, invitesPath+"/"+revokedID).want(http.StatusNoContent)
-		c.delete(root.token, invitesPath+"/"+usedID).wantError(http.StatusConflict, api.Conflict)
+		c.delete(root.token, invitesPath+"/"+usedID).wantError(http.StatusConflict, wire.Conflict)
 		require.Len(t, c.log(before), 1)
 
 		before = c.head()
 		responses := map[string]bool{}
 		for _, token := range []string{expired, used, revoked, "inv_" + strings.Repeat("0", 64), "x", revokedID} {
 			for _, body := range []object{
-				c.get("", "/auth/invite/"+token).wantError(http.StatusNotFound, api.InviteInvalid),
-				c.register(token, "eve").wantError(http.StatusNotFound, api.InviteInvalid),
-				c.register(token, "ROOT").wantError(http.StatusNotFound, api.InviteInvalid),
+				c.get("", "/auth/invite/"+token).wantError(http.StatusNotFound, wire.InviteInvalid),
+				c.register(token, "eve").wantError(http.StatusNotFound, wire.InviteInvalid),
+				c.register(token, "ROOT").wantError(http.StatusNotFound, wire.InviteInvalid),
 			} {
 				delete(body, "requestId")
 				require.Len(t, body, 2)
@@ -137,7 +137,7 @@ func TestInvitesOfAFormerAdmin(t *testing.T) {
 			token := c.post(u.token, invitesPath, object{"role": "admin", "note": name}).want(http.StatusCreated)["token"].(string)
 			before := c.head()
 			lose(u)
-			c.register(token, "way-back").wantError(http.StatusNotFound, api.InviteInvalid)
+			c.register(token, "way-back").wantError(http.StatusNotFound, wire.InviteInvalid)
 			log := c.log(before)
 			require.Len(t, log, 2, name)
 			require.Contains(t, log[0], "user.")
@@ -169,7 +169,7 @@ func TestRegisterFaults(t *testing.T) {
 		refusal := c.post("", "/auth/register", body).want(http.StatusBadRequest)
 		require.Contains(t, refusal.object("data").object("fields")[row.field], "must", name)
 	}
-	c.register(token, "Root").wantError(http.StatusConflict, api.NameTaken)
+	c.register(token, "Root").wantError(http.StatusConflict, wire.NameTaken)
 	require.Equal(t, before, c.head())
 	c.register(token, "ada").want(http.StatusCreated) // nothing of that has used it up
 }
@@ -190,7 +190,7 @@ func TestRaceForAnInvite(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if statuses[res.status]++; res.status != http.StatusCreated {
-					res.wantError(http.StatusNotFound, api.InviteInvalid)
+					res.wantError(http.StatusNotFound, wire.InviteInvalid)
 				}
 			})
 		}
@@ -219,7 +219,7 @@ func TestRaceForAName(t *testing.T) {
 			lost = 1
 		}
 		responses[1-lost].want(http.StatusCreated)
-		responses[lost].wantError(http.StatusConflict, api.NameTaken)
+		responses[lost].wantError(http.StatusConflict, wire.NameTaken)
 		c.register(tokens[lost], "grace").want(http.StatusCreated)
 	})
 }

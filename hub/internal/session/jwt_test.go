@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
@@ -128,7 +128,7 @@ func TestAccessTokenAttacks(t *testing.T) {
 	s.get(forge(t, header, with(claims, "jti", "another"), by(own)), "/auth/userinfo").want(http.StatusOK)
 	for _, row := range []struct {
 		name, token string
-		code        api.Code
+		code        wire.Code
 	}{
 		{"alg none", forge(t, with(header, "alg", "none"), claims, none), ""},
 		{"alg None", forge(t, with(header, "alg", "None"), claims, none), ""},
@@ -165,8 +165,8 @@ func TestAccessTokenAttacks(t *testing.T) {
 		{"x5u in the header", forge(t, with(header, "x5u", "https://evil.example.com"), claims, by(evil)), ""},
 		{"jwk in the place of kid", forge(t, with(with(header, "jwk", evilJWK), "kid", nil), claims, by(evil)), ""},
 		{"crit", forge(t, with(header, "crit", []string{"exp"}), claims, by(own)), ""},
-		{"expired", forge(t, header, with(claims, "exp", seconds(-time.Second)), by(own)), api.TokenExpired},
-		{"expires now", forge(t, header, with(claims, "exp", seconds(0)), by(own)), api.TokenExpired},
+		{"expired", forge(t, header, with(claims, "exp", seconds(-time.Second)), by(own)), wire.TokenExpired},
+		{"expires now", forge(t, header, with(claims, "exp", seconds(0)), by(own)), wire.TokenExpired},
 		{"no exp", forge(t, header, with(claims, "exp", nil), by(own)), ""},
 		{"exp that is a text", forge(t, header, with(claims, "exp", "tomorrow"), by(own)), ""},
 		{"nbf in the future", forge(t, header, with(claims, "nbf", seconds(time.Minute)), by(own)), ""},
@@ -180,7 +180,7 @@ func TestAccessTokenAttacks(t *testing.T) {
 		{"of another instance", stranger, ""},
 		{"of another instance, under our kid", forge(t, header, claims, by(elsewhere.signingKey())), ""},
 		{"a session of another user", forge(t, header, with(claims, "sub", "018f0000-0000-7000-8000-000000000000"), by(own)), ""},
-		{"a session that never was", forge(t, header, with(claims, "sid", "018f0000-0000-7000-8000-000000000000"), by(own)), api.TokenRevoked},
+		{"a session that never was", forge(t, header, with(claims, "sid", "018f0000-0000-7000-8000-000000000000"), by(own)), wire.TokenRevoked},
 		{"nothing", "..", ""},
 		{"four parts", token + ".x", ""},
 		{"five parts", "a.b.c.d.e", ""},
@@ -191,7 +191,7 @@ func TestAccessTokenAttacks(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			code := row.code
 			if code == "" {
-				code = api.Unauthenticated
+				code = wire.Unauthenticated
 			}
 			res := s.get(row.token, "/auth/userinfo")
 			res.wantError(http.StatusUnauthorized, code)
@@ -202,7 +202,7 @@ func TestAccessTokenAttacks(t *testing.T) {
 	s.cluster.wait(15*time.Minute - time.Microsecond - 123456*time.Microsecond)
 	s.get(token, "/auth/userinfo").want(http.StatusOK)
 	s.cluster.wait(time.Microsecond)
-	s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenExpired)
+	s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenExpired)
 }
 
 func TestBearerForms(t *testing.T) {
@@ -241,7 +241,7 @@ func FuzzAuthenticate(f *testing.F) {
 			require.NoError(t, err)
 			return
 		}
-		require.ErrorIs(t, err, api.Unauthenticated)
+		require.ErrorIs(t, err, wire.Unauthenticated)
 		require.Zero(t, caller)
 	})
 }

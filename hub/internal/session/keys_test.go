@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/token"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
 
@@ -40,7 +40,7 @@ func TestAReplicaWithAnOldKeyringContinues(t *testing.T) {
 		serves()
 		serves()
 		unknown := forge(t, object{"alg": "EdDSA", "typ": "at+jwt", "kid": "018f0000-0000-7000-8000-000000000000"}, object{}, func(string) []byte { return nil })
-		behind.get(unknown, "/auth/userinfo").wantError(http.StatusUnauthorized, api.Unauthenticated)
+		behind.get(unknown, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.Unauthenticated)
 		require.Equal(t, 1, warnings(), "once a minute, however often the keys are read")
 		c.wait(time.Minute)
 		serves()
@@ -54,7 +54,7 @@ func TestAReplicaWithAnOldKeyringContinues(t *testing.T) {
 		c.wait(time.Minute)
 		serves()
 		c.wait(time.Minute + time.Second)
-		behind.login("root", password).wantError(http.StatusInternalServerError, api.InternalError)
+		behind.login("root", password).wantError(http.StatusInternalServerError, wire.InternalError)
 		token := alone.signIn().access()
 		for _, path := range []string{usersPath, "/auth/userinfo", "/auth/mode", "/.well-known/jwks.json"} {
 			behind.get(token, path).want(http.StatusOK)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestSessionsOfAUserAreLimited(t *testing.T) {
@@ -31,7 +31,7 @@ func TestSessionsOfAUserAreLimited(t *testing.T) {
 		require.Equal(t, 2, s.count(`SELECT COUNT(*) FROM sessions WHERE revoked_why = 'limit'`))
 		c.wait(2 * time.Second) // until the other replica reads the change
 		for _, body := range []object{first, second} {
-			s.get(body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+			s.get(body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		}
 		for _, res := range responses {
 			s.get(res.body.access(), "/auth/userinfo").want(http.StatusOK)
@@ -57,7 +57,7 @@ func TestAnEvictedSessionEndsImmediately(t *testing.T) {
 		SELECT 'filler-' || i, tenant_id, user_id, created_at + i, last_used_at, idle_until, expires_at, '', '', '' FROM sessions, n`)
 	s.get(first.access(), "/auth/userinfo").want(http.StatusOK)
 	s.signIn()
-	s.get(first.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+	s.get(first.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 }
 
 func TestCLITokensOfAUserAreLimited(t *testing.T) {
@@ -71,13 +71,13 @@ func TestCLITokensOfAUserAreLimited(t *testing.T) {
 		responses := atOnce(4, func(int) response { return issue(root) })
 		require.Equal(t, map[string]int{"Created": 2, "conflict": 2}, statuses(responses))
 		head := c.head()
-		issue(root).wantError(http.StatusConflict, api.Conflict)
+		issue(root).wantError(http.StatusConflict, wire.Conflict)
 		require.Equal(t, head, c.head())
 		issue(maintainer).want(http.StatusCreated)
 		id := c.get(root.token, tokensPath).want(http.StatusOK).items()[0].text("id")
 		c.delete(root.token, tokensPath+"/"+id).want(http.StatusNoContent)
 		issue(root).want(http.StatusCreated)
-		issue(root).wantError(http.StatusConflict, api.Conflict)
+		issue(root).wantError(http.StatusConflict, wire.Conflict)
 		c.wait(day)
 		c.exec(`UPDATE sessions SET idle_until = 9000000000000000, expires_at = 9000000000000000`)
 		issue(user{token: c.login("root", password).want(http.StatusOK).access()}).want(http.StatusCreated) // the others have expired
@@ -99,7 +99,7 @@ func TestOpenInvitesAreLimited(t *testing.T) {
 		responses := atOnce(4, func(int) response { return invite() })
 		require.Equal(t, map[string]int{"Created": 2, "conflict": 2}, statuses(responses))
 		head := c.head()
-		invite().wantError(http.StatusConflict, api.Conflict)
+		invite().wantError(http.StatusConflict, wire.Conflict)
 		require.Equal(t, head, c.head())
 		require.Equal(t, most, c.count(`SELECT COUNT(*) FROM invites`))
 		c.register(last["token"], "mia").want(http.StatusCreated)
@@ -123,7 +123,7 @@ func TestRefreshesOfASessionAreLimited(t *testing.T) {
 		}
 		for _, r := range []*server{s, other} {
 			res := r.refresh(body["refresh_token"])
-			res.wantError(http.StatusTooManyRequests, api.RateLimited)
+			res.wantError(http.StatusTooManyRequests, wire.RateLimited)
 			require.Equal(t, "51", res.header.Get("Retry-After"))
 		}
 		s.get(body.access(), "/auth/userinfo").want(http.StatusOK)
@@ -131,7 +131,7 @@ func TestRefreshesOfASessionAreLimited(t *testing.T) {
 		s.refresh(bystander["refresh_token"]).want(http.StatusOK)
 		c.wait(51 * time.Second)
 		body = s.refresh(body["refresh_token"]).want(http.StatusOK) // the token was not used up
-		s.refresh(body["refresh_token"]).wantError(http.StatusTooManyRequests, api.RateLimited)
+		s.refresh(body["refresh_token"]).wantError(http.StatusTooManyRequests, wire.RateLimited)
 
 		s.exec(`UPDATE refresh_tokens SET rotated_at = rotated_at + 31536000000000`) // under a clock that was ahead
 		s.refresh(body["refresh_token"]).want(http.StatusOK)

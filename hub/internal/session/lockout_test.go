@@ -7,17 +7,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestCommonPasswordsAreRejected(t *testing.T) {
 	oneServer(t, func(t *testing.T, s *server) {
 		root := s.setup().access()
 		for _, word := range []string{"password", "Password1", "QWERTYUIOP", " football ", "11111111", "mia-the-member", "MIA-the-member "} {
-			s.post(root, usersPath, object{"username": "mia-the-member", "password": word, "role": "member"}).wantError(http.StatusBadRequest, api.ValidationFailed)
+			s.post(root, usersPath, object{"username": "mia-the-member", "password": word, "role": "member"}).wantError(http.StatusBadRequest, wire.ValidationFailed)
 		}
 		for _, word := range []string{"password123", "root"} {
-			s.post(root, changePath, object{"old_password": password, "new_password": word}).wantError(http.StatusBadRequest, api.ValidationFailed)
+			s.post(root, changePath, object{"old_password": password, "new_password": word}).wantError(http.StatusBadRequest, wire.ValidationFailed)
 		}
 		require.Equal(t, 1, s.count(`SELECT COUNT(*) FROM members`))
 	})
@@ -34,9 +34,9 @@ func TestAResetPasswordExpires(t *testing.T) {
 		s.cluster.wait(day - time.Second)
 		s.login("mia", reset).want(http.StatusOK)
 		s.cluster.wait(2 * time.Second)
-		s.login("mia", reset).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		s.login("mia", reset).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		s.exec(`UPDATE members SET password_changed_at = password_changed_at + 1000000000000`)
-		s.login("mia", reset).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		s.login("mia", reset).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -54,7 +55,7 @@ func (s *Service) Login(ctx context.Context, from api.Caller, in LoginInput) (si
 			return signIn, err
 		}
 	}
-	return SignIn{}, api.InvalidCredentials
+	return SignIn{}, wire.InvalidCredentials
 }
 
 func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) (signIn SignIn, err error) {
@@ -79,9 +80,9 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 	right = right && !u.ResetExpired(s.store.Now())
 	switch {
 	case !right:
-		return signIn, s.rejectLogin(ctx, from, u, attempt, in.Username, api.InvalidCredentials)
+		return signIn, s.rejectLogin(ctx, from, u, attempt, in.Username, wire.InvalidCredentials)
 	case !u.Active():
-		return signIn, s.rejectLogin(ctx, from, u, attempt, in.Username, api.AccountDisabled)
+		return signIn, s.rejectLogin(ctx, from, u, attempt, in.Username, wire.AccountDisabled)
 	}
 	hash := u.PasswordHash
 	if s.passwords.Outdated(hash) {
@@ -116,7 +117,7 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 
 // rejectLogin counts and records a failure, also if the client has disconnected. It returns the
 // error of the response.
-func (s *Service) rejectLogin(ctx context.Context, from api.Caller, u user.User, attempt password.Attempt, name string, why api.Code) error {
+func (s *Service) rejectLogin(ctx context.Context, from api.Caller, u user.User, attempt password.Attempt, name string, why wire.Code) error {
 	ctx, cancel := password.Detached(ctx)
 	defer cancel()
 	e := u.Target(from.Event())
@@ -155,10 +156,10 @@ func (in ChangePasswordInput) validate(caller api.Caller) error {
 	return fields.Err()
 }
 
-// checkSession fails with api.Forbidden if the caller has no session.
+// checkSession fails with wire.Forbidden if the caller has no session.
 func checkSession(caller api.Caller) error {
 	if caller.Kind != api.Session {
-		return api.Forbidden.New("A CLI token cannot change a password: sign in with it.")
+		return wire.Forbidden.New("A CLI token cannot change a password: sign in with it.")
 	}
 	return nil
 }
@@ -182,7 +183,7 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 	}
 	u, err := user.ByID(ctx, s.store.Read(), caller.TenantID, caller.UserID)
 	if errors.Is(err, user.ErrNone) {
-		return api.TokenRevoked
+		return wire.TokenRevoked
 	}
 	if err != nil {
 		return err
@@ -204,7 +205,7 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 			return err
 		}
 		if !changed {
-			return api.Conflict.New("The account was changed concurrently: try again.")
+			return wire.Conflict.New("The account was changed concurrently: try again.")
 		}
 		if err := s.passwords.Clear(ctx, tx, attempt); err != nil {
 			return err
@@ -246,7 +247,7 @@ func (s *Service) rejectChange(ctx context.Context, caller api.Caller, u user.Us
 			}
 		}
 		if counted.Entries > 0 || ended > 0 {
-			detail := changePasswordDetail{Reason: string(api.InvalidCredentials), Attempts: counted.Sampled(), SessionsEnded: ended}
+			detail := changePasswordDetail{Reason: string(wire.InvalidCredentials), Attempts: counted.Sampled(), SessionsEnded: ended}
 			tx.Record(actionChangePassword.Record(e, detail))
 		}
 		return nil
@@ -258,7 +259,7 @@ func (s *Service) rejectChange(ctx context.Context, caller api.Caller, u user.Us
 		return err
 	}
 	if live == 0 { // the session has ended, and the password is not judged
-		return api.TokenRevoked
+		return wire.TokenRevoked
 	}
-	return counted.Err(api.InvalidCredentials.New("The old password is wrong."))
+	return counted.Err(wire.InvalidCredentials.New("The old password is wrong."))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/argon2"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const lockout = 15 * time.Minute
@@ -75,7 +75,7 @@ func TestAnUnknownUserIsRejectedLikeAWrongPassword(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			var res response
 			require.Equal(t, 1, hashes(func() { res = s.login(row.user, row.password) }), "the same work")
-			body := res.wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			body := res.wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 			delete(body, "requestId")
 			if first == nil {
 				first = body
@@ -92,30 +92,30 @@ func TestLockout(t *testing.T) {
 		s.setup()
 		for i := range 5 {
 			c.wait(time.Minute)
-			[]*server{s, other}[i%2].login("Root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			[]*server{s, other}[i%2].login("Root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
 		head := c.head()
 		for _, r := range []*server{s, other} {
 			res := r.login("root", password)
-			res.wantError(http.StatusTooManyRequests, api.RateLimited)
+			res.wantError(http.StatusTooManyRequests, wire.RateLimited)
 			require.Equal(t, "660", res.header.Get("Retry-After"), "11 minutes are left of those that began with the first failure")
 			require.Empty(t, res.header.Get("WWW-Authenticate"))
 		}
 		require.Equal(t, head, c.head(), "a 429 is not recorded")
-		other.login("somebody", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		other.login("somebody", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		c.wait(11 * time.Minute)
-		s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
-		s.login("root", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+		s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("root", password).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		c.wait(time.Minute)
 		s.signIn()
 		for range 4 {
-			s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
 		s.signIn()
 		for range 5 {
-			s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
-		s.login("root", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+		s.login("root", password).wantError(http.StatusTooManyRequests, wire.RateLimited)
 	})
 }
 
@@ -124,9 +124,9 @@ func TestALockedAccountIsNotHashed(t *testing.T) {
 	s := onSQLite(t, nil)
 	s.setup()
 	for range 5 {
-		s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 	}
-	require.Zero(t, hashes(func() { s.login("root", password).wantError(http.StatusTooManyRequests, api.RateLimited) }))
+	require.Zero(t, hashes(func() { s.login("root", password).wantError(http.StatusTooManyRequests, wire.RateLimited) }))
 }
 
 func TestLockoutOfANetwork(t *testing.T) {
@@ -209,10 +209,10 @@ func TestFailedLoginsAreRecorded(t *testing.T) {
 		member := s.cluster.join(user{token: root.access()}, "member", "Mia")
 		s.patch(root.access(), usersPath+"/"+member.id, object{"status": "disabled"}).want(http.StatusOK)
 		head := s.cluster.head()
-		s.login("mia", password).wantError(http.StatusForbidden, api.AccountDisabled)
-		s.login("mia", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
-		s.login(strings.Repeat("口", 200)+"\n", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
-		s.login("a\nb", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		s.login("mia", password).wantError(http.StatusForbidden, wire.AccountDisabled)
+		s.login("mia", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login(strings.Repeat("口", 200)+"\n", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("a\nb", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		require.Equal(t, []string{
 			`auth.login_failed Mia {"reason":"account_disabled"}`,
 			`auth.login_failed Mia {"reason":"invalid_credentials"}`,
@@ -239,7 +239,7 @@ func TestLoginFaults(t *testing.T) {
 	t.Parallel()
 	s := onSQLite(t, nil)
 	s.setup()
-	fields := s.post("", "/auth/login", object{}).wantError(http.StatusBadRequest, api.ValidationFailed).object("data").object("fields")
+	fields := s.post("", "/auth/login", object{}).wantError(http.StatusBadRequest, wire.ValidationFailed).object("data").object("fields")
 	require.Contains(t, fields, "username")
 	require.Contains(t, fields, "password")
 	for name, body := range map[string]string{
@@ -247,15 +247,15 @@ func TestLoginFaults(t *testing.T) {
 		"username of another type": `{"username":["a"],"password":"b"}`, "NUL": `{"username":"\u0000","password":"b"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.post("", "/auth/login", body).wantError(http.StatusBadRequest, api.InvalidRequest)
+			s.post("", "/auth/login", body).wantError(http.StatusBadRequest, wire.InvalidRequest)
 		})
 	}
-	s.post("", "/auth/login", `{"username":"`+strings.Repeat("a", 1<<20)+`"}`).wantError(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+	s.post("", "/auth/login", `{"username":"`+strings.Repeat("a", 1<<20)+`"}`).wantError(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
 	res := s.call("", http.MethodPut, "/auth/login", nil)
-	res.wantError(http.StatusMethodNotAllowed, api.MethodNotAllowed)
+	res.wantError(http.StatusMethodNotAllowed, wire.MethodNotAllowed)
 	require.Equal(t, "POST", res.header.Get("Allow"), "GET is of the external mode")
 	for _, path := range []string{"/auth/login", "/auth/login?org=a", "/auth/org-check", "/auth/org-check?org=a", "/auth/callback"} {
-		s.get("", path).wantError(http.StatusNotFound, api.NotFound)
+		s.get("", path).wantError(http.StatusNotFound, wire.NotFound)
 	}
 }
 
@@ -273,12 +273,12 @@ func TestPasswordsAreRehashedWhenTheCostChanges(t *testing.T) {
 	b64 := base64.RawStdEncoding.EncodeToString
 	old := argon2.IDKey([]byte(password), salt, 1, 1024, 1, 32)
 	s.exec(`UPDATE members SET password_hash = $1`, "$argon2id$v=19$m=1024,t=1,p=1$"+b64(salt)+"$"+b64(old))
-	s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+	s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 	require.Contains(t, read(), "m=1024")
 	require.Equal(t, map[string]int{"OK": 4}, statuses(atOnce(4, func(int) response { return s.login("root", password) })))
 	require.Regexp(t, now, read())
 	s.signIn()
 
 	s.exec(`UPDATE members SET password_hash = $1`, "$argon2id$damaged")
-	s.login("root", password).wantError(http.StatusInternalServerError, api.InternalError)
+	s.login("root", password).wantError(http.StatusInternalServerError, wire.InternalError)
 }

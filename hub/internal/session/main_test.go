@@ -27,6 +27,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	users "github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/logtest"
@@ -99,9 +100,9 @@ func (c *cluster) start(change func(*config)) *server {
 	s.rooms = cfg.open(t)
 	s.handler, err = api.New(api.Config{
 		Authenticate: s.service.Authenticate, Logger: logger,
-		Translate: func(err error) *api.Error {
+		Translate: func(err error) *wire.Error {
 			if errors.Is(err, db.ErrUnavailable) {
-				return &api.Error{Code: api.Unavailable, Cause: err}
+				return &wire.Error{Code: wire.Unavailable, Cause: err}
 			}
 			return nil
 		},

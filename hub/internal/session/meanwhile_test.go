@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
@@ -69,13 +69,13 @@ func TestANetworkThatIsLockedDuringTheLogin(t *testing.T) {
 	s := newCluster(t, pgtest.URL(t)).start(nil)
 	s.setup()
 	s.exec(`UPDATE sessions SET created_at = 0`) // the limit of the network applies to users who signed in long ago
-	s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+	s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 	for range 2 { // the first time with a failure of the account, the second without
 		s.exec(`DELETE FROM login_networks`)
 		s.meanwhile(`SELECT id FROM members FOR UPDATE`, func() response { return s.login("root", password) }, func(tx *sql.Tx) {
 			_, err := tx.ExecContext(t.Context(), `INSERT INTO login_networks (network, began, failures) VALUES ('127.0.0.0/24', $1, 100)`, s.cluster.now().UnixMicro())
 			require.NoError(t, err)
-		}).wantError(http.StatusTooManyRequests, api.RateLimited)
+		}).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		s.exec(`DELETE FROM login_attempts`)
 	}
 	require.Equal(t, 1, s.count(`SELECT COUNT(*) FROM sessions`), "that of the setup alone")
@@ -96,7 +96,7 @@ func TestATokenThatIsIssuedDuringTheCommand(t *testing.T) {
 		_, err := tx.ExecContext(t.Context(), `UPDATE cli_tokens SET revoked_at = NULL`)
 		require.NoError(t, err)
 	})
-	s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+	s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 }
 
 // A session that is read while its user may change serves that request, and is not cached. The
@@ -120,5 +120,5 @@ func TestAStateThatWasReadDuringAChange(t *testing.T) {
 		wg.Wait()
 	}).want(http.StatusOK)
 	s.exec(`UPDATE sessions SET revoked_at = 1`)
-	s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+	s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 }

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/meter"
 )
 
@@ -17,7 +18,7 @@ const (
 )
 
 // codesOfLogins are the outcomes of logins that fail. Another one is an error.
-var codesOfLogins = []api.Code{api.InvalidCredentials, api.AccountDisabled, api.RateLimited, api.Unavailable, api.ValidationFailed}
+var codesOfLogins = []wire.Code{wire.InvalidCredentials, wire.AccountDisabled, wire.RateLimited, wire.Unavailable, wire.ValidationFailed}
 
 const (
 	outcomeSuccess  = "success"
@@ -57,7 +58,7 @@ func (s metrics) login(ctx context.Context, method string, err error) {
 			}
 		}
 		if _, invalid := errors.AsType[api.Fields](err); invalid {
-			outcome = string(api.ValidationFailed)
+			outcome = string(wire.ValidationFailed)
 		}
 	}
 	s.logins.Add(ctx, 1, meter.Of("method", method, "outcome", outcome))
@@ -65,7 +66,7 @@ func (s metrics) login(ctx context.Context, method string, err error) {
 
 // reject counts a login that the organization or its identity provider has rejected.
 func (s metrics) reject(ctx context.Context, err error) {
-	if errors.Is(err, api.RateLimited) {
+	if errors.Is(err, wire.RateLimited) {
 		s.login(ctx, byProvider, err)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	users "github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Sessions and tokens of users who sign in in the other mode are rejected, and become valid again
@@ -25,11 +26,11 @@ func TestTokensOfTheOtherMode(t *testing.T) {
 		builtin := c.start(nil)
 		rejected := func(s *server, token, refresh string) {
 			t.Helper()
-			s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
-			s.refresh(refresh).wantError(http.StatusUnauthorized, api.TokenRevoked)
+			s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
+			s.refresh(refresh).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		}
 		rejected(builtin, outside.AccessToken, outside.RefreshToken)
-		builtin.get(cli, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+		builtin.get(cli, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		_, err := builtin.accounts.ResetPassword(t.Context(), "ada")
 		require.ErrorContains(t, err, "identity provider", "an external user gets no password")
 
@@ -38,7 +39,7 @@ func TestTokensOfTheOtherMode(t *testing.T) {
 		admin := c.signedIn(body)
 		builtin.send(http.MethodDelete, "/api/v1/admin/users/"+admin.id, "", func(r *http.Request) {
 			r.Header.Set("Authorization", "Bearer "+admin.token)
-		}).wantError(http.StatusConflict, api.LastAdmin)
+		}).wantError(http.StatusConflict, wire.LastAdmin)
 		rejected(ext, admin.token, body["refresh_token"].(string))
 		ext.get(outside.AccessToken, "/auth/userinfo").want(http.StatusOK)
 	})
@@ -65,7 +66,7 @@ func TestAdminToken(t *testing.T) {
 			s.cluster.wait(59 * time.Minute)
 			s.get(token, "/auth/userinfo").want(http.StatusOK)
 			s.cluster.wait(2 * time.Minute)
-			s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenExpired)
+			s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenExpired)
 		}
 		for text, fault := range map[string]string{
 			"acme/bob": "not an active admin", "acme/none": "no such user", "ada": "no such user", "beta/ada": "no such user", "acme/sub:2": "not an active admin", "acme/sub:": "no such user",

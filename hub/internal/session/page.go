@@ -8,6 +8,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -30,7 +31,7 @@ func (s *Service) RefreshPage(ctx context.Context, from api.Caller, in RefreshIn
 		return SignIn{}, err
 	}
 	if count := s.pages.Count(f.session); count.Exceeded {
-		return SignIn{}, &api.Error{Code: api.RateLimited, RetryAfter: count.Reset}
+		return SignIn{}, &wire.Error{Code: wire.RateLimited, RetryAfter: count.Reset}
 	}
 	now := s.store.Now()
 	age := now.Sub(f.issued)
@@ -50,7 +51,7 @@ func (s *Service) RefreshPage(ctx context.Context, from api.Caller, in RefreshIn
 // has ended.
 func (s *Service) UserOf(ctx context.Context, in RefreshInput) (Name, error) {
 	f, err := readFamily(ctx, s.store.Read(), hashOf(in.RefreshToken))
-	if errors.Is(err, api.Unauthenticated) {
+	if errors.Is(err, wire.Unauthenticated) {
 		return Name{}, nil
 	}
 	if err != nil {
@@ -64,14 +65,14 @@ func (s *Service) UserOf(ctx context.Context, in RefreshInput) (Name, error) {
 
 // Name is who a user is to people. Issuer and Subject are those of the identity provider, or "".
 type Name struct {
-	Username string `json:"username"`
-	OrgID    string `json:"org_id"`
-	Issuer   string `json:"-"`
-	Subject  string `json:"-"`
+	wire.Name
+
+	Issuer  string
+	Subject string
 }
 
 func nameOf(u user.User) Name {
-	return Name{Username: u.Username, OrgID: u.TenantID, Issuer: u.Issuer, Subject: u.Subject}
+	return Name{Name: wire.Name{Username: u.Username, OrgID: u.TenantID}, Issuer: u.Issuer, Subject: u.Subject}
 }
 
 // Is reports whether both are the same user. Users of an identity provider have any username.

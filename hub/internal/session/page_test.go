@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/session"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // The pages of a browser share a refresh token, which is rotated when it is older than five
@@ -28,9 +29,9 @@ func TestRefreshesOfPages(t *testing.T) {
 			require.Empty(t, refresh().RefreshToken)
 		}
 		_, err := s.service.RefreshPage(t.Context(), api.Caller{}, in)
-		limited := &api.Error{}
+		limited := &wire.Error{}
 		require.ErrorAs(t, err, &limited)
-		require.Equal(t, api.RateLimited, limited.Code)
+		require.Equal(t, wire.RateLimited, limited.Code)
 		require.Equal(t, time.Minute, limited.RetryAfter)
 		s.cluster.wait(time.Minute)
 		former := in.RefreshToken
@@ -38,12 +39,12 @@ func TestRefreshesOfPages(t *testing.T) {
 		require.NotEmpty(t, in.RefreshToken)
 		require.Empty(t, refresh().RefreshToken)
 		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, session.RefreshInput{RefreshToken: former})
-		require.ErrorIs(t, err, api.RefreshReused)
+		require.ErrorIs(t, err, wire.RefreshReused)
 		refresh()
 		s.cluster.wait(11 * time.Second)
 		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, session.RefreshInput{RefreshToken: former})
-		require.ErrorIs(t, err, api.RefreshReused)
+		require.ErrorIs(t, err, wire.RefreshReused)
 		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, in)
-		require.ErrorIs(t, err, api.TokenRevoked, "a copy of the token is in other hands")
+		require.ErrorIs(t, err, wire.TokenRevoked, "a copy of the token is in other hands")
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	users "github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
@@ -35,7 +36,7 @@ func TestRecordingAFailureIsBounded(t *testing.T) {
 		require.NoError(t, err)
 		sites := config{Store: handle, SetupToken: "a token that was given"}.open(t)
 		var last error
-		h, err := api.New(api.Config{Authenticate: sites.service.Authenticate, Translate: func(err error) *api.Error {
+		h, err := api.New(api.Config{Authenticate: sites.service.Authenticate, Translate: func(err error) *wire.Error {
 			last = err
 			return nil
 		}}, sites.routes()...)

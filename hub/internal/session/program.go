@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -39,7 +40,7 @@ type ProgramCode struct {
 // maxCodes codes of a user are valid.
 func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in ProgramInput) (out ProgramCode, err error) {
 	if caller.Kind != api.Session {
-		return out, api.Forbidden.New("A CLI token cannot sign a program in: sign in to the console.")
+		return out, wire.Forbidden.New("A CLI token cannot sign a program in: sign in to the console.")
 	}
 	if hash, err := base64.RawURLEncoding.Strict().DecodeString(in.Challenge); err != nil || len(hash) != sha256.Size {
 		return out, api.Fields{"code_challenge": "must be a SHA-256 hash in base64url without padding"}

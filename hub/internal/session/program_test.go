@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const verifier = "a verifier that only the program knows: 0123456789"
@@ -37,11 +37,11 @@ func TestAPageSignsAProgramIn(t *testing.T) {
 		code := authorize()
 		require.True(t, strings.HasPrefix(s.cluster.log(head)[0], `auth.authorize_program mia {"sessionId":`))
 		for _, wrong := range []string{"", "another verifier", challengeOf(verifier)} {
-			exchange(code, wrong).wantError(http.StatusUnauthorized, api.Unauthenticated)
+			exchange(code, wrong).wantError(http.StatusUnauthorized, wire.Unauthenticated)
 		}
 		both := code + "." + challengeOf(verifier) // what the address of the redirect has
-		s.refresh(both).wantError(http.StatusUnauthorized, api.Unauthenticated)
-		s.post("", "/auth/logout", object{"refresh_token": both}).wantError(http.StatusUnauthorized, api.Unauthenticated)
+		s.refresh(both).wantError(http.StatusUnauthorized, wire.Unauthenticated)
+		s.post("", "/auth/logout", object{"refresh_token": both}).wantError(http.StatusUnauthorized, wire.Unauthenticated)
 		signedIn := exchange(code, verifier).want(http.StatusOK)
 		require.Equal(t, "mia", signedIn["user"].(map[string]any)["username"])
 		s.get(signedIn.access(), "/auth/userinfo").want(http.StatusOK)
@@ -49,20 +49,20 @@ func TestAPageSignsAProgramIn(t *testing.T) {
 		next := s.refresh(signedIn["refresh_token"]).want(http.StatusOK)
 		s.get(mia.token, "/auth/userinfo").want(http.StatusOK)
 
-		exchange(code, verifier).wantError(http.StatusUnauthorized, api.RefreshReused) // a minute later: it was copied
-		s.refresh(next["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenRevoked)
+		exchange(code, verifier).wantError(http.StatusUnauthorized, wire.RefreshReused) // a minute later: it was copied
+		s.refresh(next["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		s.get(mia.token, "/auth/userinfo").want(http.StatusOK)
 
 		late := authorize()
 		s.cluster.wait(time.Minute)
-		exchange(late, verifier).wantError(http.StatusUnauthorized, api.TokenExpired)
+		exchange(late, verifier).wantError(http.StatusUnauthorized, wire.TokenExpired)
 
 		for _, challenge := range []string{"", "short", challengeOf(verifier) + "=", challengeOf(verifier) + "A", strings.Repeat("!", 43)} {
-			s.post(mia.token, "/auth/sessions", object{"code_challenge": challenge}).wantError(http.StatusBadRequest, api.ValidationFailed)
+			s.post(mia.token, "/auth/sessions", object{"code_challenge": challenge}).wantError(http.StatusBadRequest, wire.ValidationFailed)
 		}
-		s.post("", "/auth/sessions", object{"code_challenge": challengeOf(verifier)}).wantError(http.StatusUnauthorized, api.Unauthenticated)
+		s.post("", "/auth/sessions", object{"code_challenge": challengeOf(verifier)}).wantError(http.StatusUnauthorized, wire.Unauthenticated)
 		_, cli := s.issue(user{token: s.signIn().access()})
-		s.post(cli, "/auth/sessions", object{"code_challenge": challengeOf(verifier)}).wantError(http.StatusForbidden, api.Forbidden)
+		s.post(cli, "/auth/sessions", object{"code_challenge": challengeOf(verifier)}).wantError(http.StatusForbidden, wire.Forbidden)
 	})
 }
 
@@ -79,7 +79,7 @@ func TestTheSessionOfAProgramHasTheLimitOfThePage(t *testing.T) {
 		program := s.post("", "/auth/refresh", object{"refresh_token": code["authorization_code"], "code_verifier": verifier}).want(http.StatusOK)
 		require.EqualValues(t, 10*day/time.Second, program["refresh_expires_in"])
 		s.cluster.wait(10 * day)
-		s.refresh(program["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenExpired)
+		s.refresh(program["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenExpired)
 	})
 }
 
@@ -103,10 +103,10 @@ func TestCodesEndNoSession(t *testing.T) {
 		}
 		s.get(first.access(), "/auth/userinfo").want(http.StatusOK)
 		for _, old := range codes[:2] {
-			exchange(old).wantError(http.StatusUnauthorized, api.Unauthenticated)
+			exchange(old).wantError(http.StatusUnauthorized, wire.Unauthenticated)
 		}
 		exchange(codes[4]).want(http.StatusOK)
-		s.get(first.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+		s.get(first.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		s.get(page.access(), "/auth/userinfo").want(http.StatusOK)
 		exchange(codes[3]).want(http.StatusOK)
 	})
@@ -125,7 +125,7 @@ func TestACodeEndsWithItsPage(t *testing.T) {
 		program := s.post("", "/auth/refresh", authorize()).want(http.StatusOK)
 		code := authorize()
 		s.post(page.access(), "/auth/logout", nil).want(http.StatusNoContent)
-		s.post("", "/auth/refresh", code).wantError(http.StatusUnauthorized, api.TokenRevoked)
+		s.post("", "/auth/refresh", code).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		s.refresh(program["refresh_token"]).want(http.StatusOK)
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -48,13 +49,13 @@ func (f family) usable(now time.Time) error {
 	expired := !now.Before(f.idle) || !now.Before(f.limit)
 	switch {
 	case !f.user.Active() && (!f.revoked || f.why == user.EndedByDisable) && !expired:
-		return api.AccountDisabled.Of(f.user.Caller())
+		return api.Denied(f.user.Caller(), wire.AccountDisabled)
 	case !f.user.Active():
-		return api.AccountDisabled
+		return wire.AccountDisabled
 	case f.revoked:
-		return api.TokenRevoked
+		return wire.TokenRevoked
 	case expired:
-		return api.TokenExpired
+		return wire.TokenExpired
 	}
 	return nil
 }
@@ -91,7 +92,7 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 			return err
 		}
 		if !rotated {
-			return api.RefreshReused // another call was first
+			return wire.RefreshReused // another call was first
 		}
 		f, err := readFamily(ctx, tx, hash)
 		if err != nil {
@@ -106,7 +107,7 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 				return err
 			}
 			if !live {
-				return api.TokenRevoked
+				return wire.TokenRevoked
 			}
 		}
 		if err := checkRefreshRate(ctx, tx, f.session); err != nil {
@@ -118,7 +119,7 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 			return err
 		}
 		if !extended {
-			return api.TokenRevoked
+			return wire.TokenRevoked
 		}
 		if signIn, err = s.newTokens(ctx, tx, f.user, origin{id: f.session, limit: f.limit, device: f.device}); err != nil || !exchange {
 			return err
@@ -139,7 +140,7 @@ func (f family) isReused(now time.Time) bool {
 	return !f.rotated.IsZero() && !f.revoked && (age < -clockDifference || age > reuseGrace)
 }
 
-// checkReuse ends the session of a reused token and returns api.RefreshReused. It returns nil for
+// checkReuse ends the session of a reused token and returns wire.RefreshReused. It returns nil for
 // any other token.
 func (s *Service) checkReuse(ctx context.Context, from api.Caller, raw string) error {
 	if raw == "" {
@@ -147,7 +148,7 @@ func (s *Service) checkReuse(ctx context.Context, from api.Caller, raw string) e
 	}
 	f, err := readFamily(ctx, s.store.Read(), hashOf(raw))
 	switch {
-	case errors.Is(err, api.Unauthenticated):
+	case errors.Is(err, wire.Unauthenticated):
 		return nil
 	case err != nil:
 		return err
@@ -160,7 +161,7 @@ func (s *Service) checkReuse(ctx context.Context, from api.Caller, raw string) e
 // rejectReuse rejects a token that was rotated before, and ends the session of a reused one.
 func (s *Service) rejectReuse(ctx context.Context, from api.Caller, f family) error {
 	if !f.isReused(s.store.Now()) {
-		return api.RefreshReused
+		return wire.RefreshReused
 	}
 	ctx, cancel := password.Detached(ctx)
 	defer cancel()
@@ -178,7 +179,7 @@ func (s *Service) rejectReuse(ctx context.Context, from api.Caller, f family) er
 	if err != nil {
 		return err
 	}
-	return api.RefreshReused
+	return wire.RefreshReused
 }
 
 // checkRefreshRate fails with 429 if the session was refreshed more than maxRefreshes times within
@@ -189,7 +190,7 @@ func checkRefreshRate(ctx context.Context, tx *store.Tx, session string) error {
 	if err != nil || first.IsZero() {
 		return err
 	}
-	return &api.Error{Code: api.RateLimited, RetryAfter: min(first.Sub(from), time.Minute)}
+	return &wire.Error{Code: wire.RateLimited, RetryAfter: min(first.Sub(from), time.Minute)}
 }
 
 // Logout ends the session of the bearer token, or revokes a bearer token that is a CLI token. If
@@ -208,7 +209,7 @@ func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in
 	case in.RefreshToken == "":
 		return err
 	}
-	if disabled, ok := errors.AsType[*api.Error](err); ok && disabled.Caller != nil { // is recorded as denied
+	if disabled, ok := errors.AsType[*api.Refusal](err); ok && disabled.Caller != nil { // is recorded as denied
 		return err
 	}
 	f, err := readFamily(ctx, s.store.Read(), hashOf(in.RefreshToken)) // also if the access token has expired
@@ -238,7 +239,7 @@ func (s *Service) logoutSession(ctx context.Context, from api.Caller, u user.Use
 			return err
 		}
 		if !ended {
-			return api.TokenRevoked
+			return wire.TokenRevoked
 		}
 		tx.Record(actionLogout.Record(target(u.Event(from), session, u.Username), sessionDetail{SessionID: session}))
 		return nil

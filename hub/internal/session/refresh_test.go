@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const day = 24 * time.Hour
@@ -25,12 +25,12 @@ func TestRefresh(t *testing.T) {
 		require.EqualValues(t, 900, second["expires_in"])
 		s.get(first.access(), "/auth/userinfo").want(http.StatusOK)
 		s.get(second.access(), "/auth/userinfo").want(http.StatusOK)
-		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, api.RefreshReused)
-		s.refresh("rt_unknown").wantError(http.StatusUnauthorized, api.Unauthenticated)
-		s.refresh(second.access()).wantError(http.StatusUnauthorized, api.Unauthenticated)
-		s.refresh("").wantError(http.StatusBadRequest, api.ValidationFailed)
+		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, wire.RefreshReused)
+		s.refresh("rt_unknown").wantError(http.StatusUnauthorized, wire.Unauthenticated)
+		s.refresh(second.access()).wantError(http.StatusUnauthorized, wire.Unauthenticated)
+		s.refresh("").wantError(http.StatusBadRequest, wire.ValidationFailed)
 		require.Equal(t, head, s.cluster.head(), "a bare 401 is not recorded")
-		s.get(second["refresh_token"].(string), "/auth/userinfo").wantError(http.StatusUnauthorized, api.Unauthenticated)
+		s.get(second["refresh_token"].(string), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.Unauthenticated)
 	})
 }
 
@@ -59,21 +59,21 @@ func TestRefreshReuse(t *testing.T) {
 		second := s.refresh(first["refresh_token"]).want(http.StatusOK)
 		head := s.cluster.head()
 		s.cluster.wait(10 * time.Second)
-		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, api.RefreshReused)
+		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, wire.RefreshReused)
 		s.get(first.access(), "/auth/userinfo").want(http.StatusOK)
 		require.Equal(t, head, s.cluster.head(), "within 10 s nothing else happens")
 
 		s.cluster.wait(time.Microsecond)
-		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, api.RefreshReused)
+		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, wire.RefreshReused)
 		for _, access := range []string{first.access(), second.access()} {
-			s.get(access, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+			s.get(access, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		}
-		s.refresh(second["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenRevoked)
+		s.refresh(second["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		lines := s.cluster.log(head)
 		require.Len(t, lines, 1)
 		require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse root "), lines[0])
 
-		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, api.RefreshReused)
+		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, wire.RefreshReused)
 		require.Len(t, s.cluster.log(head), 1, "a family ends once")
 		s.get(bystander.access(), "/auth/userinfo").want(http.StatusOK)
 		s.refresh(bystander["refresh_token"]).want(http.StatusOK)
@@ -109,8 +109,8 @@ func TestSessionsEndByTheirAge(t *testing.T) {
 			require.EqualValues(t, 600, body["refresh_expires_in"])
 			s.get(body.access(), "/auth/userinfo").want(http.StatusOK)
 			s.cluster.wait(10 * time.Minute)
-			s.refresh(body["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenExpired)
-			s.get(body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenExpired)
+			s.refresh(body["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenExpired)
+			s.get(body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenExpired)
 		})
 	})
 }
@@ -126,13 +126,13 @@ func TestRefreshReturnsTheCurrentRole(t *testing.T) {
 		mia = s.refresh(mia["refresh_token"]).want(http.StatusOK)
 		require.Equal(t, "member", mia.object("user")["role"])
 		s.patch(root.access(), path, object{"status": "disabled"}).want(http.StatusOK)
-		s.get(mia.access(), "/auth/userinfo").wantError(http.StatusForbidden, api.AccountDisabled)
-		s.refresh(mia["refresh_token"]).wantError(http.StatusForbidden, api.AccountDisabled)
+		s.get(mia.access(), "/auth/userinfo").wantError(http.StatusForbidden, wire.AccountDisabled)
+		s.refresh(mia["refresh_token"]).wantError(http.StatusForbidden, wire.AccountDisabled)
 		s.patch(root.access(), path, object{"status": "active"}).want(http.StatusOK)
-		s.get(mia.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
-		s.refresh(mia["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenRevoked)
+		s.get(mia.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
+		s.refresh(mia["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		s.delete(root.access(), path).want(http.StatusNoContent)
-		s.get(mia.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
-		s.refresh(mia["refresh_token"]).wantError(http.StatusUnauthorized, api.Unauthenticated)
+		s.get(mia.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
+		s.refresh(mia["refresh_token"]).wantError(http.StatusUnauthorized, wire.Unauthenticated)
 	})
 }

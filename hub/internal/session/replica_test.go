@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/session"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 	"github.com/seed93082962/agenthost/internal/secret"
@@ -77,11 +77,11 @@ func TestOtherReplicasFollow(t *testing.T) {
 			}
 			s.patch(root.token, usersPath+"/"+mia.id, object{"role": "member"}).want(http.StatusOK)
 			for _, token := range []string{mia.token, cli} {
-				s.get(token, usersPath).wantError(http.StatusForbidden, api.Forbidden)
+				s.get(token, usersPath).wantError(http.StatusForbidden, wire.Forbidden)
 			}
 			c.wait(within)
 			for _, token := range []string{mia.token, cli} {
-				other.get(token, usersPath).wantError(http.StatusForbidden, api.Forbidden)
+				other.get(token, usersPath).wantError(http.StatusForbidden, wire.Forbidden)
 			}
 		})
 	})
@@ -233,7 +233,7 @@ func TestAnUnavailableDatabaseIsNo401(t *testing.T) {
 	}
 	s.cluster.wait(time.Minute) // the cached keys are too old now
 	s.get("", "/.well-known/jwks.json").want(http.StatusServiceUnavailable)
-	s.get("", "/auth/login").wantError(http.StatusNotFound, api.NotFound)
+	s.get("", "/auth/login").wantError(http.StatusNotFound, wire.NotFound)
 }
 
 func TestAFailingAuditLogFailsTheChange(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/token"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
 
@@ -30,7 +31,7 @@ func TestRetireKey(t *testing.T) {
 		require.NoError(t, token.Retire(t.Context(), command.store))
 		c.wait(1500 * time.Millisecond) // in which the state of a session may be cached
 		for _, r := range replicas {
-			r.get(body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.Unauthenticated)
+			r.get(body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.Unauthenticated)
 			r.get(cli, "/auth/userinfo").want(http.StatusOK)
 		}
 		require.NotEqual(t, leaked, kid())
@@ -45,7 +46,7 @@ func TestRetireKey(t *testing.T) {
 		login := other.signIn()
 		s.get(login.access(), "/auth/userinfo").want(http.StatusOK)
 		require.NoError(t, s.keys.Retire(t.Context()))
-		s.get(login.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.Unauthenticated)
+		s.get(login.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.Unauthenticated)
 
 		// A command with another encryption key does not take the signing key from the hubs.
 		keys := c.keys

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // The replica that rotated a token may have a clock that is ahead, but not by any amount: a stolen
@@ -30,7 +30,7 @@ func TestRefreshReuseUnderClocksThatDiffer(t *testing.T) {
 				second := s.refresh(first["refresh_token"]).want(http.StatusOK)
 				s.cluster.wait(-row.ahead)
 				head := s.cluster.head()
-				s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, api.RefreshReused)
+				s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, wire.RefreshReused)
 				if !row.ends {
 					require.Equal(t, head, s.cluster.head())
 					s.refresh(second["refresh_token"]).want(http.StatusOK)
@@ -39,7 +39,7 @@ func TestRefreshReuseUnderClocksThatDiffer(t *testing.T) {
 				lines := s.cluster.log(head)
 				require.Len(t, lines, 1)
 				require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse root "), lines[0])
-				s.refresh(second["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenRevoked)
+				s.refresh(second["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 			})
 		})
 	}
@@ -54,17 +54,17 @@ func TestLogoutWithARotatedToken(t *testing.T) {
 			return s.post("", "/auth/logout", object{"refresh_token": first["refresh_token"]})
 		}
 		s.cluster.wait(10 * time.Second)
-		logout().wantError(http.StatusUnauthorized, api.RefreshReused)
+		logout().wantError(http.StatusUnauthorized, wire.RefreshReused)
 		s.get(second.access(), "/auth/userinfo").want(http.StatusOK)
 		require.Equal(t, head, s.cluster.head(), "within 10 s it is a retry")
 
 		s.cluster.wait(time.Microsecond)
-		logout().wantError(http.StatusUnauthorized, api.RefreshReused)
-		s.get(second.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+		logout().wantError(http.StatusUnauthorized, wire.RefreshReused)
+		s.get(second.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		lines := s.cluster.log(head)
 		require.Len(t, lines, 1)
 		require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse root "), lines[0])
-		logout().wantError(http.StatusUnauthorized, api.RefreshReused)
+		logout().wantError(http.StatusUnauthorized, wire.RefreshReused)
 		require.Len(t, s.cluster.log(head), 1)
 	})
 }
@@ -95,9 +95,9 @@ func TestLogoutWithABearerAndARotatedToken(t *testing.T) {
 		second, other = s.refresh(first["refresh_token"]).want(http.StatusOK), s.signIn()
 		s.cluster.wait(10*time.Second + time.Microsecond)
 		head = s.cluster.head()
-		logout(other, first).wantError(http.StatusUnauthorized, api.RefreshReused)
+		logout(other, first).wantError(http.StatusUnauthorized, wire.RefreshReused)
 		for _, ended := range []object{second, other} {
-			s.get(ended.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+			s.get(ended.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		}
 		require.Len(t, s.cluster.log(head), 2, "the reuse and the sign-out")
 
@@ -105,8 +105,8 @@ func TestLogoutWithABearerAndARotatedToken(t *testing.T) {
 		second = s.refresh(first["refresh_token"]).want(http.StatusOK)
 		s.cluster.wait(10*time.Second + time.Microsecond)
 		head = s.cluster.head()
-		logout(second, first).wantError(http.StatusUnauthorized, api.RefreshReused)
-		s.get(second.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+		logout(second, first).wantError(http.StatusUnauthorized, wire.RefreshReused)
+		s.get(second.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		lines := s.cluster.log(head)
 		require.Len(t, lines, 1)
 		require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse root "), lines[0])
@@ -115,9 +115,9 @@ func TestLogoutWithABearerAndARotatedToken(t *testing.T) {
 		second = s.refresh(first["refresh_token"]).want(http.StatusOK)
 		_, cli := s.issue(user{token: second.access()})
 		s.cluster.wait(10*time.Second + time.Microsecond)
-		logout(object{"access_token": cli}, first).wantError(http.StatusUnauthorized, api.RefreshReused)
+		logout(object{"access_token": cli}, first).wantError(http.StatusUnauthorized, wire.RefreshReused)
 		for _, ended := range []string{second.access(), cli} {
-			s.get(ended, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+			s.get(ended, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		}
 	})
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	"github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -252,12 +253,12 @@ func signInNew[In any](ctx context.Context, s *Service, from api.Caller, in In,
 
 // Info is a live session as its user and administrators see it.
 type Info struct {
-	ID         string   `json:"id"`
-	CreatedAt  api.Time `json:"createdAt"`
-	LastUsedAt api.Time `json:"lastUsedAt"`
-	RemoteIP   string   `json:"remoteIp"`
-	UserAgent  string   `json:"userAgent"`
-	Current    bool     `json:"current"`
+	ID         string    `json:"id"`
+	CreatedAt  wire.Time `json:"createdAt"`
+	LastUsedAt wire.Time `json:"lastUsedAt"`
+	RemoteIP   string    `json:"remoteIp"`
+	UserAgent  string    `json:"userAgent"`
+	Current    bool      `json:"current"`
 }
 
 // Sessions returns the live sessions of the caller, the last used first.
@@ -288,7 +289,7 @@ func (s *Service) RevokeSession(ctx context.Context, caller api.Caller, id strin
 			return err
 		}
 		if !ended {
-			return api.NotFound.New("You have no such session, or it has ended.")
+			return wire.NotFound.New("You have no such session, or it has ended.")
 		}
 		tx.Record(actionRevokeSession.Record(target(caller.Event(), id, caller.UserName), sessionDetail{SessionID: id}))
 		return nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -59,7 +60,7 @@ func (s *Service) Routes() []api.Route {
 }
 
 // notFound is the handler of a method that /auth/login has only in the other mode: 404, not 405.
-func notFound(http.ResponseWriter, *http.Request) error { return api.NotFound }
+func notFound(http.ResponseWriter, *http.Request) error { return wire.NotFound }
 
 func (s *Service) logout(w http.ResponseWriter, r *http.Request) error {
 	in, err := api.DecodeOptional[RefreshInput](w, r)

@@ -9,6 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/user"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -35,7 +36,7 @@ func readOrigin(ctx context.Context, tx *store.Tx, caller api.Caller) (o origin,
 	o.idle = db.Time(idle)
 	o.limit = db.Time(limit)
 	o.provider = provider.String
-	return o, db.WrapOne("read session", err, api.TokenRevoked)
+	return o, db.WrapOne("read session", err, wire.TokenRevoked)
 }
 
 // insertSession stores a new session of a user.
@@ -60,7 +61,7 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 			COALESCE((SELECT id FROM signing_keys WHERE retired_at IS NULL), ''), `+deviceColumn+`
 		FROM sessions s JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE s.id = $1`, id), &revoked, &why, &idle, &expires, &lastUsed, &st.signing, &st.device)
 	if err != nil {
-		return db.WrapOne("read session", err, api.TokenRevoked)
+		return db.WrapOne("read session", err, wire.TokenRevoked)
 	}
 	st.fill(s, u, revoked.Valid, lastUsed)
 	st.endedByDisable = why.String == user.EndedByDisable
@@ -167,10 +168,10 @@ func rotateRefreshToken(ctx context.Context, tx *store.Tx, hash []byte) (bool, e
 // refreshBefore returns the time of the rotation of a session that has n later ones after from and
 // not after to. It returns the zero time if there are fewer.
 func refreshBefore(ctx context.Context, tx *store.Tx, session string, from, to time.Time, n int) (time.Time, error) {
-	var at api.Time
+	var at wire.Time
 	err := tx.QueryRowContext(ctx, `SELECT rotated_at FROM refresh_tokens WHERE session_id = $1 AND rotated_at > $2 AND rotated_at <= $3
 		ORDER BY rotated_at DESC LIMIT 1 OFFSET $4`, session, db.Micros(from), db.Micros(to), n).Scan(&at)
-	return time.Time(at), db.WrapOne("read refreshes", err, nil)
+	return at.Time, db.WrapOne("read refreshes", err, nil)
 }
 
 // readFamily reads the session and the user of a refresh token.
@@ -190,7 +191,7 @@ func readFamily(ctx context.Context, q db.Querier, hash []byte) (f family, err e
 	f.limit = db.Time(limit)
 	f.issued = db.Time(issued)
 	f.rotated = db.NullTime(rotated)
-	return f, db.WrapOne("read session", err, api.Unauthenticated.New("The refresh token is unknown: sign in again."))
+	return f, db.WrapOne("read session", err, wire.Unauthenticated.New("The refresh token is unknown: sign in again."))
 }
 
 // endProviderSessions ends the sessions of a logout, and returns how many live ones each user had.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	users "github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const changePath = "/auth/change-password"
@@ -38,9 +38,9 @@ func TestLogout(t *testing.T) {
 				s.get(body.access(), "/auth/userinfo").want(http.StatusOK)
 				head := s.cluster.head()
 				row.logout(body).want(http.StatusNoContent)
-				s.get(body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
-				s.refresh(body["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenRevoked)
-				row.logout(body).wantError(http.StatusUnauthorized, api.TokenRevoked)
+				s.get(body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
+				s.refresh(body["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
+				row.logout(body).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 				require.Len(t, s.cluster.log(head), 1)
 				require.True(t, strings.HasPrefix(s.cluster.log(head)[0], "auth.logout root "))
 				s.get(root.token, "/auth/userinfo").want(http.StatusOK)
@@ -51,14 +51,14 @@ func TestLogout(t *testing.T) {
 			s.get(token, "/auth/userinfo").want(http.StatusOK)
 			head := s.cluster.head()
 			s.post(token, "/auth/logout", nil).want(http.StatusNoContent)
-			s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+			s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 			require.True(t, strings.HasPrefix(s.cluster.log(head)[0], `token.revoke ci {"owner":"root",`))
 			s.get(root.token, "/auth/userinfo").want(http.StatusOK)
 		})
 		t.Run("with nothing", func(t *testing.T) {
-			s.post("", "/auth/logout", nil).wantError(http.StatusUnauthorized, api.Unauthenticated)
-			s.post("", "/auth/logout", object{"refresh_token": "rt_unknown"}).wantError(http.StatusUnauthorized, api.Unauthenticated)
-			s.post("", "/auth/logout", `{"refresh_token":1}`).wantError(http.StatusBadRequest, api.InvalidRequest)
+			s.post("", "/auth/logout", nil).wantError(http.StatusUnauthorized, wire.Unauthenticated)
+			s.post("", "/auth/logout", object{"refresh_token": "rt_unknown"}).wantError(http.StatusUnauthorized, wire.Unauthenticated)
+			s.post("", "/auth/logout", `{"refresh_token":1}`).wantError(http.StatusBadRequest, wire.InvalidRequest)
 		})
 	})
 }
@@ -82,20 +82,20 @@ func TestUsersListAndEndTheirSessions(t *testing.T) {
 		require.Len(t, items[0], 6)
 
 		path := "/auth/sessions/" + items[0].text("id")
-		s.delete(root.access(), path).wantError(http.StatusNotFound, api.NotFound)
-		s.delete(mia.token, "/auth/sessions/that-of-yesterday").wantError(http.StatusNotFound, api.NotFound)
+		s.delete(root.access(), path).wantError(http.StatusNotFound, wire.NotFound)
+		s.delete(mia.token, "/auth/sessions/that-of-yesterday").wantError(http.StatusNotFound, wire.NotFound)
 		s.get(laptop.access(), "/auth/userinfo").want(http.StatusOK)
 		head := s.cluster.head()
 		s.delete(mia.token, "/auth/sessions/"+strings.ToUpper(items[0].text("id"))).want(http.StatusNoContent)
 		require.Equal(t, []string{`auth.revoke_session mia {"sessionId":"` + items[0].text("id") + `"}`}, s.cluster.log(head))
-		s.get(laptop.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
-		s.refresh(laptop["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenRevoked)
-		s.delete(mia.token, path).wantError(http.StatusNotFound, api.NotFound)
+		s.get(laptop.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
+		s.refresh(laptop["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
+		s.delete(mia.token, path).wantError(http.StatusNotFound, wire.NotFound)
 		require.EqualValues(t, 1, s.get(mia.token, "/auth/sessions").want(http.StatusOK)["total"])
 		require.Empty(t, s.get(mia.token, "/auth/sessions?page=2").want(http.StatusOK).items())
-		s.get(mia.token, "/auth/sessions?page=0").wantError(http.StatusBadRequest, api.InvalidRequest)
+		s.get(mia.token, "/auth/sessions?page=0").wantError(http.StatusBadRequest, wire.InvalidRequest)
 		s.delete(mia.token, "/auth/sessions/"+items[1].text("id")).want(http.StatusNoContent)
-		s.get(mia.token, "/auth/sessions").wantError(http.StatusUnauthorized, api.TokenRevoked)
+		s.get(mia.token, "/auth/sessions").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 	})
 }
 
@@ -145,11 +145,11 @@ func TestChangePassword(t *testing.T) {
 			return s.post(token, changePath, object{"old_password": from, "new_password": to})
 		}
 		head := s.cluster.head()
-		change(own.access(), "wrong password", newPassword).wantError(http.StatusUnauthorized, api.InvalidCredentials)
-		change(own.access(), password, "short").wantError(http.StatusBadRequest, api.ValidationFailed)
-		change(own.access(), "", newPassword).wantError(http.StatusBadRequest, api.ValidationFailed)
-		change(token, password, newPassword).wantError(http.StatusForbidden, api.Forbidden)
-		change("", password, newPassword).wantError(http.StatusUnauthorized, api.Unauthenticated)
+		change(own.access(), "wrong password", newPassword).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		change(own.access(), password, "short").wantError(http.StatusBadRequest, wire.ValidationFailed)
+		change(own.access(), "", newPassword).wantError(http.StatusBadRequest, wire.ValidationFailed)
+		change(token, password, newPassword).wantError(http.StatusForbidden, wire.Forbidden)
+		change("", password, newPassword).wantError(http.StatusUnauthorized, wire.Unauthenticated)
 		s.get(other.access(), "/auth/userinfo").want(http.StatusOK)
 		change(own.access(), password, newPassword).want(http.StatusNoContent)
 		require.Equal(t, []string{
@@ -159,10 +159,10 @@ func TestChangePassword(t *testing.T) {
 
 		s.get(own.access(), "/auth/userinfo").want(http.StatusOK)
 		s.refresh(own["refresh_token"]).want(http.StatusOK)
-		s.get(other.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
-		s.refresh(other["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenRevoked)
+		s.get(other.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
+		s.refresh(other["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		s.get(token, "/auth/userinfo").want(http.StatusOK)
-		s.login("root", password).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		s.login("root", password).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		s.login("root", newPassword).want(http.StatusOK)
 	})
 }
@@ -180,7 +180,7 @@ func TestRaceOfPasswordChangeAndLogins(t *testing.T) {
 		responses[3].want(http.StatusNoContent)
 		for i, res := range responses {
 			if i != 3 && res.status == http.StatusOK {
-				s.get(res.body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+				s.get(res.body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 			}
 		}
 		require.Equal(t, 1, s.count(`SELECT COUNT(*) FROM sessions WHERE revoked_at IS NULL`), "no session of the old password is left")
@@ -193,7 +193,7 @@ func TestResetPassword(t *testing.T) {
 		root := s.setup()
 		_, token := s.issue(user{token: root.access()})
 		for range 5 {
-			s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
 		head := c.head()
 		offline := c.start(nil).accounts
@@ -201,11 +201,11 @@ func TestResetPassword(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, given, 26)
 		c.wait(2 * time.Second)
-		s.get(root.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
-		s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
-		s.refresh(root["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenRevoked)
+		s.get(root.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
+		s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
+		s.refresh(root["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		require.Equal(t, []string{`user.reset_password root {"sessionsEnded":1,"tokensRevoked":1,"invitesRevoked":0,"offline":true}`}, c.log(head))
-		s.login("root", password).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		s.login("root", password).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		s.login("root", given).want(http.StatusOK)
 		_, err = offline.ResetPassword(t.Context(), "nobody")
 		require.ErrorIs(t, err, users.ErrNoUser)

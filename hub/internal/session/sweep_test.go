@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestExpiredRowsAreRemoved(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		s.setup()
 		ended, idle := s.signIn(), s.signIn()
-		s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		s.post(ended.access(), "/auth/logout", nil).want(http.StatusNoContent)
 		s.refresh(idle["refresh_token"]).want(http.StatusOK)
 		s.cluster.wait(7*day + time.Second)
@@ -71,6 +71,6 @@ func TestInvitesAndCLITokensAreRemoved(t *testing.T) {
 		require.Equal(t, []any{"ci", "expires after a year"}, shown())
 		sweep(400*day, 0, 1)
 		c.get(forever, "/auth/userinfo").want(http.StatusOK)
-		c.get(forever+"0", "/auth/userinfo").wantError(http.StatusUnauthorized, api.Unauthenticated)
+		c.get(forever+"0", "/auth/userinfo").wantError(http.StatusUnauthorized, wire.Unauthenticated)
 	})
 }

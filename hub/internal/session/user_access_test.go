@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // bearers are the two credentials of a user: a session and a CLI token.
@@ -25,15 +26,15 @@ func TestARoleChangeAppliesImmediately(t *testing.T) {
 		for kind, bearer := range bearers {
 			c.get(bearer, tokensPath).want(http.StatusOK) // it is remembered
 			c.patch(root.token, path, object{"role": "member"}).want(http.StatusOK)
-			c.get(bearer, tokensPath).wantError(http.StatusForbidden, api.Forbidden)
-			c.post(bearer, issuePath, object{"name": "n"}).wantError(http.StatusForbidden, api.Forbidden)
+			c.get(bearer, tokensPath).wantError(http.StatusForbidden, wire.Forbidden)
+			c.post(bearer, issuePath, object{"name": "n"}).wantError(http.StatusForbidden, wire.Forbidden)
 			require.Equal(t, "member", c.get(bearer, "/auth/userinfo").want(http.StatusOK)["role"], kind)
 
-			c.get(bearer, usersPath).wantError(http.StatusForbidden, api.Forbidden)
+			c.get(bearer, usersPath).wantError(http.StatusForbidden, wire.Forbidden)
 			c.patch(root.token, path, object{"role": "admin"}).want(http.StatusOK)
 			c.get(bearer, usersPath).want(http.StatusOK)
 			c.patch(root.token, path, object{"role": "maintainer"}).want(http.StatusOK)
-			c.get(bearer, usersPath).wantError(http.StatusForbidden, api.Forbidden)
+			c.get(bearer, usersPath).wantError(http.StatusForbidden, wire.Forbidden)
 			c.get(bearer, tokensPath).want(http.StatusOK)
 		}
 	})
@@ -45,15 +46,15 @@ func TestADisabledUser(t *testing.T) {
 		bearers, path := c.bearers(ada), usersPath+"/"+ada.id
 		c.patch(root.token, path, object{"status": "disabled"}).want(http.StatusOK)
 		for _, bearer := range bearers {
-			c.get(bearer, "/auth/userinfo").wantError(http.StatusForbidden, api.AccountDisabled)
-			c.post(bearer, usersPath, object{}).wantError(http.StatusForbidden, api.AccountDisabled)
+			c.get(bearer, "/auth/userinfo").wantError(http.StatusForbidden, wire.AccountDisabled)
+			c.post(bearer, usersPath, object{}).wantError(http.StatusForbidden, wire.AccountDisabled)
 		}
-		c.login("ada", password).wantError(http.StatusForbidden, api.AccountDisabled)
+		c.login("ada", password).wantError(http.StatusForbidden, wire.AccountDisabled)
 		require.EqualValues(t, 0, c.get(root.token, path+"/sessions").want(http.StatusOK)["total"])
 
 		// What comes back is the account and its CLI tokens; sessions have ended.
 		c.patch(root.token, path, object{"status": "active"}).want(http.StatusOK)
-		c.get(bearers["session"], "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+		c.get(bearers["session"], "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		c.get(bearers["cli"], "/auth/userinfo").want(http.StatusOK)
 		c.login("ada", password).want(http.StatusOK)
 	})
@@ -70,21 +71,21 @@ func TestAdminsResetPasswords(t *testing.T) {
 		require.Equal(t, "no-store", reset.header.Get("Cache-Control"))
 		require.Equal(t, []string{`user.reset_password ada {"sessionsEnded":1,"tokensRevoked":1,"invitesRevoked":0,"offline":false}`}, c.log(before))
 		for _, bearer := range bearers {
-			c.get(bearer, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+			c.get(bearer, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		}
-		c.login("ada", password).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		c.login("ada", password).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		c.login("ada", fresh).want(http.StatusOK)
 		for range 5 {
-			c.login("ada", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			c.login("ada", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 		}
-		c.login("ada", fresh).wantError(http.StatusTooManyRequests, api.RateLimited)
+		c.login("ada", fresh).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		again := c.post(root.token, usersPath+"/"+ada.id+"/reset-password", object{}).want(http.StatusOK)
 		c.login("ada", again["password"].(string)).want(http.StatusOK) // a reset unlocks
 		require.NotEqual(t, fresh, again["password"])
 
 		// One's own too: then one has to sign in again.
 		own := c.post(root.token, usersPath+"/"+root.id+"/reset-password", nil).want(http.StatusOK)
-		c.get(root.token, usersPath).wantError(http.StatusUnauthorized, api.TokenRevoked)
+		c.get(root.token, usersPath).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		c.login("root", own["password"].(string)).want(http.StatusOK)
 	})
 }
@@ -98,7 +99,7 @@ func TestACLITokenCannotResetThePasswordOfItsOwner(t *testing.T) {
 	var denied []string
 	h, err := api.New(api.Config{
 		Authenticate: s.service.Authenticate,
-		Denied: func(_ *http.Request, route api.Route, caller api.Caller, _ api.Code) error {
+		Denied: func(_ *http.Request, route api.Route, caller api.Caller, _ wire.Code) error {
 			denied = append(denied, route.Category+" "+caller.UserName)
 			return nil
 		},
@@ -172,8 +173,8 @@ func TestAdminsEndSessions(t *testing.T) {
 		for _, line := range c.log(before) {
 			require.Regexp(t, `^auth\.revoke_session ada \{"sessionId":"[0-9a-f-]{36}"\}$`, line)
 		}
-		c.get(ada.token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
-		c.get(second.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+		c.get(ada.token, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
+		c.get(second.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		require.Equal(t, http.StatusUnauthorized, c.refresh(second["refresh_token"]).status)
 		c.get(token, "/auth/userinfo").want(http.StatusOK)
 		require.EqualValues(t, 0, c.get(root.token, path).want(http.StatusOK)["total"])
@@ -188,13 +189,13 @@ func TestReplicasFollow(t *testing.T) {
 		other := c.open()
 		for name, row := range map[string]struct {
 			take func(u user, tokenID string)
-			code api.Code // of a CLI token, later
+			code wire.Code // of a CLI token, later
 		}{
-			"demoted":  {func(u user, _ string) { c.patch(root.token, usersPath+"/"+u.id, object{"role": "member"}) }, api.Forbidden},
-			"disabled": {func(u user, _ string) { c.patch(root.token, usersPath+"/"+u.id, object{"status": "disabled"}) }, api.AccountDisabled},
-			"deleted":  {func(u user, _ string) { c.delete(root.token, usersPath+"/"+u.id) }, api.Unauthenticated},
-			"revoked":  {func(u user, id string) { c.delete(root.token, usersPath+"/"+u.id+"/tokens/"+id) }, api.TokenRevoked},
-			"reset":    {func(u user, _ string) { c.post(root.token, usersPath+"/"+u.id+"/reset-password", nil) }, api.TokenRevoked},
+			"demoted":  {func(u user, _ string) { c.patch(root.token, usersPath+"/"+u.id, object{"role": "member"}) }, wire.Forbidden},
+			"disabled": {func(u user, _ string) { c.patch(root.token, usersPath+"/"+u.id, object{"status": "disabled"}) }, wire.AccountDisabled},
+			"deleted":  {func(u user, _ string) { c.delete(root.token, usersPath+"/"+u.id) }, wire.Unauthenticated},
+			"revoked":  {func(u user, id string) { c.delete(root.token, usersPath+"/"+u.id+"/tokens/"+id) }, wire.TokenRevoked},
+			"reset":    {func(u user, _ string) { c.post(root.token, usersPath+"/"+u.id+"/reset-password", nil) }, wire.TokenRevoked},
 		} {
 			u := c.join(root, "admin", name)
 			id, token := c.issue(u)

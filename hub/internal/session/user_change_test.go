@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func TestChangeOfAUser(t *testing.T) {
@@ -64,20 +64,20 @@ func TestTheLastActiveAdminCannotBeRemoved(t *testing.T) {
 		c.patch(root.token, usersPath+"/"+other.id, object{"status": "disabled"}).want(http.StatusOK)
 		before, path := c.head(), usersPath+"/"+root.id
 		for _, body := range []object{{"role": "maintainer"}, {"role": "member"}, {"status": "disabled"}, {"role": "member", "displayName": "x"}} {
-			c.patch(root.token, path, body).wantError(http.StatusConflict, api.LastAdmin)
+			c.patch(root.token, path, body).wantError(http.StatusConflict, wire.LastAdmin)
 		}
-		c.delete(root.token, path).wantError(http.StatusConflict, api.LastAdmin)
+		c.delete(root.token, path).wantError(http.StatusConflict, wire.LastAdmin)
 		require.Equal(t, before, c.head())
 		require.Equal(t, "root", c.patch(root.token, path, object{"role": "admin", "status": "active"}).want(http.StatusOK)["displayName"])
 
 		// With another one, admins may do it to themselves.
 		c.patch(root.token, usersPath+"/"+other.id, object{"status": "active"}).want(http.StatusOK)
 		c.patch(root.token, path, object{"role": "maintainer"}).want(http.StatusOK)
-		c.get(root.token, path).wantError(http.StatusForbidden, api.Forbidden)
+		c.get(root.token, path).wantError(http.StatusForbidden, wire.Forbidden)
 		body := c.login("other", password).want(http.StatusOK)
 		other = c.signedIn(body)
 		c.delete(other.token, path).want(http.StatusNoContent)
-		c.delete(other.token, usersPath+"/"+other.id).wantError(http.StatusConflict, api.LastAdmin)
+		c.delete(other.token, usersPath+"/"+other.id).wantError(http.StatusConflict, wire.LastAdmin)
 	})
 }
 
@@ -115,7 +115,7 @@ func TestRaceForTheLastAdmin(t *testing.T) {
 				responses := atOnce(2, func(i int) response { return race[i]() })
 				won := slices.IndexFunc(responses, func(res response) bool { return res.status < 300 })
 				require.NotEqual(t, -1, won, name)
-				responses[1-won].wantError(http.StatusConflict, api.LastAdmin)
+				responses[1-won].wantError(http.StatusConflict, wire.LastAdmin)
 				require.Equal(t, 1, c.count(`SELECT COUNT(*) FROM members WHERE role = 'admin' AND status = 'active'`), name)
 
 				// Back to two.
@@ -156,7 +156,7 @@ func TestDeletionIsFinal(t *testing.T) {
 		before := c.head()
 		c.delete(root.token, usersPath+"/"+ada.id).want(http.StatusNoContent)
 		require.Equal(t, []string{`user.delete ada {"role":"maintainer"}`}, c.log(before))
-		c.delete(root.token, usersPath+"/"+ada.id).wantError(http.StatusNotFound, api.NotFound)
+		c.delete(root.token, usersPath+"/"+ada.id).wantError(http.StatusNotFound, wire.NotFound)
 		for _, table := range []string{"sessions", "cli_tokens", "members"} {
 			column := map[string]string{"members": "id"}[table]
 			if column == "" {
@@ -168,7 +168,7 @@ func TestDeletionIsFinal(t *testing.T) {
 		}
 		require.Equal(t, http.StatusUnauthorized, c.get(ada.token, "/auth/userinfo").status)
 		require.Equal(t, http.StatusUnauthorized, c.get(token, "/auth/userinfo").status)
-		c.login("ada", password).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		c.login("ada", password).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
 
 		// The name is free again, for another user. Entries of the first one keep the name.
 		again := c.join(root, "member", "ADA")

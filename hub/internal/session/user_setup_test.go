@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -136,7 +137,7 @@ func (res response) want(status int) object {
 }
 
 // wantError checks the status and the code of an error, and returns its body.
-func (res response) wantError(status int, code api.Code) object {
+func (res response) wantError(status int, code wire.Code) object {
 	res.t.Helper()
 	body := res.want(status)
 	require.Equal(res.t, string(code), body["code"], "%s", res.text)

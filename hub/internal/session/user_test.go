@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
 )
 
@@ -45,7 +45,7 @@ func TestUsers(t *testing.T) {
 		require.EqualValues(t, 2, list["total"])
 		require.Empty(t, list["items"])
 		require.NotNil(t, list["items"])
-		c.get(root.token, usersPath+"?page=0").wantError(http.StatusBadRequest, api.InvalidRequest)
+		c.get(root.token, usersPath+"?page=0").wantError(http.StatusBadRequest, wire.InvalidRequest)
 	})
 }
 
@@ -64,7 +64,7 @@ func TestUsernamesAreUniqueInAnyCase(t *testing.T) {
 		require.Equal(t, "x.Y", create("x.Y").want(http.StatusCreated)["displayName"], "a name to show, where none was given")
 		before := c.head()
 		for _, name := range []string{"x.Y", "X.y", "ROOT"} {
-			create(name).wantError(http.StatusConflict, api.NameTaken)
+			create(name).wantError(http.StatusConflict, wire.NameTaken)
 		}
 		require.Equal(t, before, c.head())
 	})
@@ -117,7 +117,7 @@ func TestUserFaults(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, c.post(root.token, usersPath, text).status, name)
 	}
 	large := `{"username":"` + strings.Repeat("x", 1<<20) + `"}`
-	c.post(root.token, usersPath, large).wantError(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+	c.post(root.token, usersPath, large).wantError(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
 	require.Equal(t, users, c.get(root.token, usersPath).text)
 	require.Equal(t, before, c.head())
 }
@@ -151,12 +151,12 @@ func TestUnknownUsersAreNotFound(t *testing.T) {
 				{"DELETE", "/tokens/" + token, nil},
 			} {
 				path := fmt.Sprintf("%s/%s%s", usersPath, id, row.path)
-				c.call(root.token, row.method, path, row.body).wantError(http.StatusNotFound, api.NotFound)
+				c.call(root.token, row.method, path, row.body).wantError(http.StatusNotFound, wire.NotFound)
 			}
-			c.delete(root.token, invitesPath+"/"+id).wantError(http.StatusNotFound, api.NotFound)
-			c.delete(root.token, tokensPath+"/"+id).wantError(http.StatusNotFound, api.NotFound)
+			c.delete(root.token, invitesPath+"/"+id).wantError(http.StatusNotFound, wire.NotFound)
+			c.delete(root.token, tokensPath+"/"+id).wantError(http.StatusNotFound, wire.NotFound)
 		}
-		c.delete(root.token, usersPath+"/"+root.id+"/tokens/"+token).wantError(http.StatusNotFound, api.NotFound)
+		c.delete(root.token, usersPath+"/"+root.id+"/tokens/"+token).wantError(http.StatusNotFound, wire.NotFound)
 		require.EqualValues(t, 1, c.get(root.token, usersPath).want(http.StatusOK)["total"])
 		require.EqualValues(t, 0, c.get(root.token, invitesPath).want(http.StatusOK)["total"])
 		require.Equal(t, before, c.head())

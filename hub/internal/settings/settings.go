@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/domain"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -224,13 +225,13 @@ func NotObject(err error) error {
 }
 
 // Err returns the faults of a form, or nil. decoded is the error of [agent.DecodeForm]: with a
-// value of a wrong type, the code is api.InvalidRequest.
+// value of a wrong type, the code is wire.InvalidRequest.
 func Err(fields api.Fields, decoded error) error {
 	if decoded == nil {
 		return fields.Err()
 	}
-	return &api.Error{
-		Code: api.InvalidRequest, Message: "The request cannot be parsed: see data.fields.", Data: map[string]api.Fields{"fields": fields},
+	return &wire.Error{
+		Code: wire.InvalidRequest, Message: "The request cannot be parsed: see data.fields.", Data: wire.ErrorData{Fields: fields},
 	}
 }
 

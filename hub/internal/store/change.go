@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -97,11 +98,11 @@ func (s *Store) Change(ctx context.Context, c Change, do func(tx *Tx) error) err
 	return nil
 }
 
-// CheckVersion returns api.PreconditionFailed if a caller expects another version than the stored
+// CheckVersion returns wire.PreconditionFailed if a caller expects another version than the stored
 // one. A nil expectation is every version.
 func CheckVersion(expected *int64, stored int64) error {
 	if expected != nil && *expected != stored {
-		return api.PreconditionFailed
+		return wire.PreconditionFailed
 	}
 	return nil
 }

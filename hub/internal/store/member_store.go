@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -16,8 +16,8 @@ const Free = `hub_id NOT IN (SELECT id FROM hubs)`
 
 // ErrRemoved is the error of a change by a hub that another one has removed. It joins again within
 // a second.
-var ErrRemoved = &api.Error{
-	Code: api.Unavailable, RetryAfter: time.Second, Cause: fmt.Errorf("another hub has removed this one, which was silent: %w", db.ErrUnavailable),
+var ErrRemoved = &wire.Error{
+	Code: wire.Unavailable, RetryAfter: time.Second, Cause: fmt.Errorf("another hub has removed this one, which was silent: %w", db.ErrUnavailable),
 }
 
 // Own begins a change of rows that this hub owns: the hub is not removed before the end of the

@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/logtest"
@@ -105,11 +106,11 @@ func TestChange(t *testing.T) {
 			result error
 			want   error
 		}{
-			"the function fails":  {change, api.Conflict, api.Conflict},
+			"the function fails":  {change, wire.Conflict, wire.Conflict},
 			"nothing has changed": {change, store.ErrUnchanged, nil},
 			"no permission":       {store.Change{Caller: api.Caller{RoleNow: rbac.Member}, Group: rbac.AdminOnly}, nil, rbac.AdminOnly.Check(api.Caller{RoleNow: rbac.Member})},
 			"not signed in":       {store.Change{Group: rbac.AdminOnly}, nil, rbac.AdminOnly.Check(api.Caller{})},
-			"the lock fails":      {store.Change{Lock: func(context.Context, *sql.Tx, string) error { return api.NotFound }}, nil, api.NotFound},
+			"the lock fails":      {store.Change{Lock: func(context.Context, *sql.Tx, string) error { return wire.NotFound }}, nil, wire.NotFound},
 		} {
 			err := f.Change(t.Context(), test.change, func(tx *store.Tx) error {
 				tx.Record(addNote.Record(tx.Caller.Event(), auditlog.None{}))
@@ -162,7 +163,7 @@ func TestCheckVersion(t *testing.T) {
 	three := int64(3)
 	require.NoError(t, store.CheckVersion(nil, 4))
 	require.NoError(t, store.CheckVersion(&three, 3))
-	require.ErrorIs(t, store.CheckVersion(&three, 4), api.PreconditionFailed)
+	require.ErrorIs(t, store.CheckVersion(&three, 4), wire.PreconditionFailed)
 }
 
 func TestNewRequiresItsParts(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -50,7 +51,7 @@ func (s *Service) Free(ctx context.Context, q db.Querier, r Run) (bool, error) {
 }
 
 // Refusal returns the error of a run for which the condition of Admitted does not hold, with
-// api.RateLimited. ofAgent and ofUser are the numbers of the expressions. It returns nil if the
+// wire.RateLimited. ofAgent and ofUser are the numbers of the expressions. It returns nil if the
 // condition holds.
 func (s *Service) Refusal(ctx context.Context, tx *sql.Tx, r Run, ofAgent, ofUser int) error {
 	now := s.store.Now()
@@ -91,11 +92,11 @@ func (b budget) admit(others int64, now time.Time) error {
 		return nil
 	case runs > 0:
 		message := whose + ", and the rest is reserved by answers in progress: send the message again when one of them has ended."
-		return &api.Error{Code: api.RateLimited, RetryAfter: reservedFor, Limit: api.LimitBudget, Message: message}
+		return &api.Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: reservedFor, Message: message}, Limit: api.LimitBudget}
 	}
 	resets := b.resets(now)
 	message := fmt.Sprintf("%s, which is used up: it resets at %s.", whose, resets.Format(time.RFC3339))
-	return &api.Error{Code: api.RateLimited, RetryAfter: resets.Sub(now), Limit: api.LimitBudget, Message: message}
+	return &api.Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: resets.Sub(now), Message: message}, Limit: api.LimitBudget}
 }
 
 // warnings returns the budgets of each run that are used up to their soft limits, by the id of the

@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -45,9 +46,9 @@ type Budget struct {
 
 	Limits
 
-	Spent     float64  `json:"spent"` // in the current period, by runs that have ended
-	ResetsAt  api.Time `json:"resetsAt"`
-	UpdatedAt api.Time `json:"updatedAt"`
+	Spent     float64   `json:"spent"` // in the current period, by runs that have ended
+	ResetsAt  wire.Time `json:"resetsAt"`
+	UpdatedAt wire.Time `json:"updatedAt"`
 }
 
 // budget is a row of usage_budgets, in tokens or billionths; 0 is no limit.
@@ -84,7 +85,7 @@ func (b budget) view(now time.Time) Budget {
 		return new(float64(n) / b.scale())
 	}
 	return Budget{
-		Kind: b.Kind, Name: b.Name, Spent: float64(b.Spent) / b.scale(), ResetsAt: api.Time(b.resets(now)), UpdatedAt: api.Time(b.UpdatedAt),
+		Kind: b.Kind, Name: b.Name, Spent: float64(b.Spent) / b.scale(), ResetsAt: wire.Time{Time: b.resets(now)}, UpdatedAt: wire.Time{Time: b.UpdatedAt},
 		Limits: Limits{Period: b.Period, Unit: b.Unit, Soft: optional(b.Soft), Hard: optional(b.Hard), Reserve: optional(b.Reserve)},
 	}
 }
@@ -174,7 +175,7 @@ func (s *Service) Budgets(ctx context.Context, caller api.Caller, page api.Page)
 	return list, err
 }
 
-// Budget returns the budget of an agent or a user. It fails with api.NotFound if there is none.
+// Budget returns the budget of an agent or a user. It fails with wire.NotFound if there is none.
 func (s *Service) Budget(ctx context.Context, caller api.Caller, kind, name string) (Budget, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Budget{}, err
@@ -184,10 +185,10 @@ func (s *Service) Budget(ctx context.Context, caller api.Caller, kind, name stri
 	return b.view(now), err
 }
 
-func noBudget() error { return api.NotFound.New("There is no such budget.") }
+func noBudget() error { return wire.NotFound.New("There is no such budget.") }
 
 // SetBudget creates or replaces the budget of an agent or a user. It applies to what was used
-// before in the period. It fails with api.NotFound if there is no such agent or user.
+// before in the period. It fails with wire.NotFound if there is no such agent or user.
 func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name string, in Limits) (Budget, error) {
 	if kind != OfAgent && kind != OfUser {
 		return Budget{}, noBudget()
@@ -245,7 +246,7 @@ func diff(from, to *float64) *auditlog.Change[float64] {
 	return auditlog.Diff(value(from), value(to))
 }
 
-// DeleteBudget deletes the budget of an agent or a user. It fails with api.NotFound if there is
+// DeleteBudget deletes the budget of an agent or a user. It fails with wire.NotFound if there is
 // none.
 func (s *Service) DeleteBudget(ctx context.Context, caller api.Caller, kind, name string) error {
 	return s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminOnly}, func(tx *store.Tx) error {
@@ -257,13 +258,13 @@ func (s *Service) DeleteBudget(ctx context.Context, caller api.Caller, kind, nam
 // deletes the agent or the user: a later agent of the name has none. What was used remains in
 // reports, and runs in progress count at their ends.
 func (s *Service) DropBudget(ctx context.Context, tx *store.Tx, kind, name string) error {
-	if err := dropBudget(ctx, tx, kind, name); !errors.Is(err, api.NotFound) {
+	if err := dropBudget(ctx, tx, kind, name); !errors.Is(err, wire.NotFound) {
 		return err
 	}
 	return nil
 }
 
-// dropBudget deletes a budget of the tenant of the caller. It fails with api.NotFound if there is
+// dropBudget deletes a budget of the tenant of the caller. It fails with wire.NotFound if there is
 // none.
 func dropBudget(ctx context.Context, tx *store.Tx, kind, name string) error {
 	if err := deleteBudget(ctx, tx, tx.Caller.TenantID, kind, name); err != nil {

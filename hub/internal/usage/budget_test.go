@@ -10,9 +10,10 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 const budgets = "/api/v1/admin/budgets"
@@ -22,10 +23,10 @@ func TestBudgets(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url, prices)
 		ada, eva, zeta := s.As("acme", "ada", rbac.Admin), s.As("acme", "eva", rbac.Maintainer), s.As("zeta", "zoe", rbac.Admin)
-		s.record(of("0", "helper", "ada", "m", wire.Usage{OutputTokens: 100}))
+		s.record(of("0", "helper", "ada", "m", runtimewire.Usage{OutputTokens: 100}))
 		s.set("2026-03-11T12:00:00Z")
-		s.record(of("1", "helper", "ada", "m", wire.Usage{InputTokens: 1, CacheReadInputTokens: 2, CacheCreationInputTokens: 3, OutputTokens: 4}))
-		s.record(of("2", "helper", "bob", "n-1", wire.Usage{OutputTokens: 10}), of("3", "writer", "ada", "m", wire.Usage{OutputTokens: 1}))
+		s.record(of("1", "helper", "ada", "m", runtimewire.Usage{InputTokens: 1, CacheReadInputTokens: 2, CacheCreationInputTokens: 3, OutputTokens: 4}))
+		s.record(of("2", "helper", "bob", "n-1", runtimewire.Usage{OutputTokens: 10}), of("3", "writer", "ada", "m", runtimewire.Usage{OutputTokens: 1}))
 
 		limits := object{"period": "month", "unit": "tokens", "soft": 500, "hard": 1000}
 		want := object{
@@ -36,8 +37,8 @@ func TestBudgets(t *testing.T) {
 		require.Equal(t, want, ada.Put(budgets+"/agent/helper", limits).Want(http.StatusOK), "nothing changed")
 		require.Equal(t, want, eva.Get(budgets+"/agent/helper").Want(http.StatusOK))
 		require.Empty(t, zeta.Get(budgets).Items())
-		zeta.Get(budgets+"/agent/helper").Error(http.StatusNotFound, api.NotFound)
-		zeta.Delete(budgets+"/agent/helper").Error(http.StatusNotFound, api.NotFound)
+		zeta.Get(budgets+"/agent/helper").Error(http.StatusNotFound, wire.NotFound)
+		zeta.Delete(budgets+"/agent/helper").Error(http.StatusNotFound, wire.NotFound)
 
 		own := ada.Put(budgets+"/user/ada", object{"period": "day", "unit": "cost", "hard": 0.5, "reserve": 0.25}).Want(http.StatusOK)
 		require.Equal(t, object{
@@ -52,7 +53,7 @@ func TestBudgets(t *testing.T) {
 		s.set("2026-03-12T00:00:00Z")
 		require.EqualValues(t, 0, eva.Get(budgets + "/agent/helper").Want(http.StatusOK)["spent"])
 		ada.Delete(budgets + "/agent/helper").Want(http.StatusNoContent)
-		ada.Delete(budgets+"/agent/helper").Error(http.StatusNotFound, api.NotFound)
+		ada.Delete(budgets+"/agent/helper").Error(http.StatusNotFound, wire.NotFound)
 		require.Equal(t, []string{
 			`agent.update_budget helper {"period":{"from":"","to":"month"},"unit":{"from":"","to":"tokens"},"soft":{"from":0,"to":500},"hard":{"from":0,"to":1000},"reserve":{"from":0,"to":10}}`,
 			`agent.update_budget ada {"period":{"from":"","to":"day"},"unit":{"from":"","to":"cost"},"hard":{"from":0,"to":0.5},"reserve":{"from":0,"to":0.25}}`,
@@ -89,23 +90,23 @@ func TestBudgetFaults(t *testing.T) {
 		"more than is possible": {object{"period": "day", "unit": "cost", "hard": 1e9 + 1}, "hard"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fault := ada.Put(budgets+"/agent/helper", row.in).Error(http.StatusBadRequest, api.ValidationFailed)
+			fault := ada.Put(budgets+"/agent/helper", row.in).Error(http.StatusBadRequest, wire.ValidationFailed)
 			require.Contains(t, fault["data"].(object)["fields"], row.field)
 		})
 	}
-	fault := ada.Put(budgets+"/agent/helper", object{"period": "day", "unit": "tokens", "hard": -1}).Error(http.StatusBadRequest, api.ValidationFailed)
+	fault := ada.Put(budgets+"/agent/helper", object{"period": "day", "unit": "tokens", "hard": -1}).Error(http.StatusBadRequest, wire.ValidationFailed)
 	require.Len(t, fault["data"].(object)["fields"], 1, "a limit that was not given has no fault")
-	ada.Put(budgets+"/agent/"+strings.Repeat("a", 1001), with("soft", 1)).Error(http.StatusBadRequest, api.ValidationFailed)
-	ada.Put(budgets+"/team/a", with("soft", 1)).Error(http.StatusNotFound, api.NotFound)
-	ada.Put(budgets+"/agent/helper", with("soft", "1")).Error(http.StatusBadRequest, api.InvalidRequest)
+	ada.Put(budgets+"/agent/"+strings.Repeat("a", 1001), with("soft", 1)).Error(http.StatusBadRequest, wire.ValidationFailed)
+	ada.Put(budgets+"/team/a", with("soft", 1)).Error(http.StatusNotFound, wire.NotFound)
+	ada.Put(budgets+"/agent/helper", with("soft", "1")).Error(http.StatusBadRequest, wire.InvalidRequest)
 	require.Empty(t, ada.Get(budgets).Items())
 	require.Empty(t, s.Audit("acme"))
 
 	eva, mia := s.As("acme", "eva", rbac.Maintainer), s.As("acme", "mia", rbac.Member)
-	eva.Put(budgets+"/agent/helper", with("soft", 1)).Error(http.StatusForbidden, api.Forbidden)
-	eva.Delete(budgets+"/agent/helper").Error(http.StatusForbidden, api.Forbidden)
-	mia.Get(budgets).Error(http.StatusForbidden, api.Forbidden)
-	mia.Get(budgets+"/user/mia").Error(http.StatusForbidden, api.Forbidden)
+	eva.Put(budgets+"/agent/helper", with("soft", 1)).Error(http.StatusForbidden, wire.Forbidden)
+	eva.Delete(budgets+"/agent/helper").Error(http.StatusForbidden, wire.Forbidden)
+	mia.Get(budgets).Error(http.StatusForbidden, wire.Forbidden)
+	mia.Get(budgets+"/user/mia").Error(http.StatusForbidden, wire.Forbidden)
 }
 
 // A budget of a user has the id that the runs of the user have.
@@ -114,7 +115,7 @@ func TestBudgetsAreOfUsersWhoExist(t *testing.T) {
 	s := open(t, dbtest.SQLite(t, series...), nil)
 	service, err := usage.New(usage.Config{Store: s.store, User: func(_ context.Context, _ api.Caller, id string) (string, error) {
 		if strings.ToLower(id) != "id-ada" {
-			return "", api.NotFound
+			return "", wire.NotFound
 		}
 		return "id-ada", nil
 	}})
@@ -122,7 +123,7 @@ func TestBudgetsAreOfUsersWhoExist(t *testing.T) {
 	caller := s.As("acme", "max", rbac.Admin).Caller
 	limits := usage.Limits{Period: usage.PerDay, Unit: usage.InTokens, Hard: new(5.0)}
 	_, err = service.SetBudget(t.Context(), caller, usage.OfUser, "ada", limits)
-	require.ErrorIs(t, err, api.NotFound)
+	require.ErrorIs(t, err, wire.NotFound)
 	b, err := service.SetBudget(t.Context(), caller, usage.OfUser, "ID-ADA", limits)
 	require.NoError(t, err)
 	require.Equal(t, "id-ada", b.Name)

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 const (
@@ -36,12 +37,12 @@ func (s *Service) NewDirect(tenantID, agentName string) *Direct {
 
 // Begin begins the run. It holds a reserve in the database until End: if the hub is killed, another
 // one counts it. If the agent has a hard limit, the reserve counts for all hubs as an answer in
-// progress does, and Begin fails with api.RateLimited. It fails with api.Unavailable while too many
+// progress does, and Begin fails with wire.RateLimited. It fails with wire.Unavailable while too many
 // ends of runs wait for the database.
 func (d *Direct) Begin(ctx context.Context) error {
 	s := d.service
 	if s.direct.full() {
-		return &api.Error{Code: api.Unavailable, RetryAfter: settleEvery, Message: "The database takes no tokens of runs at present: try again."}
+		return &wire.Error{Code: wire.Unavailable, RetryAfter: settleEvery, Message: "The database takes no tokens of runs at present: try again."}
 	}
 	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		d.held = false
@@ -80,13 +81,13 @@ func (s *Service) refuseDirect(ctx context.Context, tx *sql.Tx, r Run) error {
 		err = s.Refusal(ctx, tx, r, answers, 0)
 	}
 	if err == nil { // a period or a run has ended in between
-		err = &api.Error{Code: api.RateLimited, RetryAfter: reservedFor, Limit: api.LimitBudget}
+		err = &api.Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: reservedFor}, Limit: api.LimitBudget}
 	}
 	return err
 }
 
 // End counts the run and releases its reserve, in one transaction. started reports whether the
-// runtime has accepted the run, and report is the value of wire.UsageHeader, or "" if the runtime
+// runtime has accepted the run, and report is the value of runtimewire.UsageHeader, or "" if the runtime
 // has reported no tokens: see [Service.Record]. While the database is unavailable, End waits for up
 // to 10 s. Later, Settle stores the end.
 func (d *Direct) End(ctx context.Context, started bool, report string) {
@@ -101,8 +102,8 @@ func (d *Direct) End(ctx context.Context, started bool, report string) {
 
 // read sets the tokens to those of a report.
 func (d *Direct) read(report string) error {
-	var in wire.RunUsage
-	if len(report) > wire.MaxUsage {
+	var in runtimewire.RunUsage
+	if len(report) > runtimewire.MaxUsage {
 		return fmt.Errorf("the runtime reported its tokens in %d bytes", len(report))
 	}
 	if err := jsonlimit.Unmarshal([]byte(report), &in); err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
@@ -36,7 +36,7 @@ func (s *server) start() *usage.Direct {
 	s.t.Helper()
 	d := s.service.NewDirect("acme", "helper")
 	if err := d.Begin(s.t.Context()); err != nil {
-		require.ErrorIs(s.t, err, api.RateLimited)
+		require.ErrorIs(s.t, err, wire.RateLimited)
 		return nil
 	}
 	return d
@@ -96,7 +96,7 @@ func TestConcurrentDirectRunsUseExactlyTheBudget(t *testing.T) {
 				for ended.Load() < most {
 					d := s.service.NewDirect("acme", "helper")
 					if err := d.Begin(t.Context()); err != nil {
-						if !errors.Is(err, api.RateLimited) {
+						if !errors.Is(err, wire.RateLimited) {
 							t.Error(err)
 							return
 						}
@@ -134,7 +134,7 @@ func TestALimitThatIsLoweredWhileABeginWaits(t *testing.T) {
 		}))
 		select {
 		case err := <-begun:
-			require.ErrorIs(t, err, api.RateLimited)
+			require.ErrorIs(t, err, wire.RateLimited)
 		case <-time.After(patience):
 			require.Fail(t, "the begin waits")
 		}
@@ -334,7 +334,7 @@ func TestEndsThatWaitForTheDatabaseAreBounded(t *testing.T) {
 	for range most {
 		s.start().End(gone, true, tokens)
 	}
-	require.ErrorIs(t, s.service.NewDirect("acme", "helper").Begin(t.Context()), api.Unavailable)
+	require.ErrorIs(t, s.service.NewDirect("acme", "helper").Begin(t.Context()), wire.Unavailable)
 	s.settle()
 	require.Eventually(t, func() bool { runs, _ := s.counted(); return runs == most }, patience, 20*time.Millisecond)
 	require.NotNil(t, s.start())

@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // A run without a report counts the largest reserve of its budgets in tokens, and in cost, or what
@@ -31,20 +31,20 @@ func TestRunsWithoutAReportCountTheirReserves(t *testing.T) {
 		budget("/user/many", "tokens", 900)
 		budget("/user/cost", "cost", 2.5)
 		budget("/agent/most", "tokens", 1e6)
-		known := wire.Usage{InputTokens: 100, OutputTokens: 300}
+		known := runtimewire.Usage{InputTokens: 100, OutputTokens: 300}
 		for i, row := range []struct {
 			agent, user string
-			known       wire.Usage
+			known       runtimewire.Usage
 			in, out     int64
 			cost        float64
 		}{
-			{"none", "nobody", wire.Usage{}, 0, 0, 0},
+			{"none", "nobody", runtimewire.Usage{}, 0, 0, 0},
 			{"none", "nobody", known, 100, 300, 0.0004},
-			{"tokens", "nobody", wire.Usage{}, 500, 0, 0.0005},
+			{"tokens", "nobody", runtimewire.Usage{}, 500, 0, 0.0005},
 			{"tokens", "few", known, 200, 300, 0.0005},
 			{"tokens", "many", known, 600, 300, 0.0009},
 			{"tokens", "cost", known, 200, 300, 2.5},
-			{"most", "cost", wire.Usage{OutputTokens: 1 << 62}, 0, 1e9, 1000},
+			{"most", "cost", runtimewire.Usage{OutputTokens: 1 << 62}, 0, 1e9, 1000},
 		} {
 			run := of(string(rune('a'+i)), row.agent, row.user, "m", row.known)
 			run.Unreported = true
@@ -53,7 +53,7 @@ func TestRunsWithoutAReportCountTheirReserves(t *testing.T) {
 				counted, _, err = s.service.Record(t.Context(), tx, run)
 				return err
 			}))
-			require.Equal(t, wire.Usage{InputTokens: row.in, OutputTokens: row.out, Estimated: true}, counted[0].Tokens)
+			require.Equal(t, runtimewire.Usage{InputTokens: row.in, OutputTokens: row.out, Estimated: true}, counted[0].Tokens)
 		}
 		for _, row := range ada.Get(reports + "?by=agent,user&user=cost").Items() {
 			require.EqualValues(t, 1, row["estimates"])
@@ -75,15 +75,15 @@ func TestAReportReplacesAnEstimate(t *testing.T) {
 		s := open(t, url, nil)
 		ada := s.As("acme", "ada", rbac.Admin)
 		ada.Put(budgets+"/agent/helper", object{"period": "month", "unit": "tokens", "hard": 1000, "reserve": 100}).Want(http.StatusOK)
-		lost := of("1", "helper", "ada", "", wire.Usage{OutputTokens: 7})
+		lost := of("1", "helper", "ada", "", runtimewire.Usage{OutputTokens: 7})
 		lost.Unreported = true
-		lost.Others = map[string]wire.Usage{"n": {OutputTokens: 7}}
+		lost.Others = map[string]runtimewire.Usage{"n": {OutputTokens: 7}}
 		s.record(lost, lost)
 		s.record(lost)
 		require.EqualValues(t, 100, ada.Get(budgets + "/agent/helper").Want(http.StatusOK)["spent"])
 		s.set("2026-03-20T12:00:00Z")
-		found := of("1", "helper", "ada", "m", wire.Usage{InputTokens: 3, OutputTokens: 9})
-		found.Others = map[string]wire.Usage{"n": {OutputTokens: 4}}
+		found := of("1", "helper", "ada", "m", runtimewire.Usage{InputTokens: 3, OutputTokens: 9})
+		found.Others = map[string]runtimewire.Usage{"n": {OutputTokens: 4}}
 		s.record(found)
 		s.record(found)
 		s.record(lost)
@@ -109,7 +109,7 @@ func TestSumsSaturate(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url, map[string]usage.Price{"m": {Input: 1, Output: 1}})
 		ada := s.As("acme", "ada", rbac.Admin)
-		tokens := wire.Usage{InputTokens: 1e9, CacheReadInputTokens: 1e9, CacheCreationInputTokens: 1e9, OutputTokens: 1e9, ReasoningTokens: 1e9}
+		tokens := runtimewire.Usage{InputTokens: 1e9, CacheReadInputTokens: 1e9, CacheCreationInputTokens: 1e9, OutputTokens: 1e9, ReasoningTokens: 1e9}
 		for i, agent := range []string{"a", "b", "c", "d"} {
 			s.record(of(string(rune('0'+i)), agent, "ada", "m", tokens))
 		}
@@ -130,7 +130,7 @@ func TestSumsSaturate(t *testing.T) {
 			got := ada.Put(budgets+path, object{"period": "month", "unit": unit, "hard": 1000}).Want(http.StatusOK)
 			require.Greater(t, got["spent"], 1e8)
 		}
-		require.ErrorIs(t, s.service.NewDirect("acme", "a").Begin(t.Context()), api.RateLimited)
+		require.ErrorIs(t, s.service.NewDirect("acme", "a").Begin(t.Context()), wire.RateLimited)
 	}, series...)
 }
 
@@ -148,7 +148,7 @@ func TestACostBudgetDoesNotLimitFreeModels(t *testing.T) {
 		require.NoError(t, err)
 		ada := s.As("acme", "ada", rbac.Admin)
 		for name := range models {
-			s.record(of(name, name, "ada", "m", wire.Usage{OutputTokens: 10}))
+			s.record(of(name, name, "ada", "m", runtimewire.Usage{OutputTokens: 10}))
 			ada.Put(budgets+"/agent/"+name, object{"period": "month", "unit": "cost", "hard": 0.000001}).Want(http.StatusOK)
 		}
 		require.NoError(t, db.Exec(t.Context(), s.store.DB.Write(), "use", `UPDATE usage_days SET cost = 5000`))
@@ -157,11 +157,11 @@ func TestACostBudgetDoesNotLimitFreeModels(t *testing.T) {
 			if name == "free" {
 				require.NoError(t, err)
 			} else {
-				require.ErrorIs(t, err, api.RateLimited, name)
+				require.ErrorIs(t, err, wire.RateLimited, name)
 			}
 		}
 		ada.Put(budgets+"/agent/free", object{"period": "month", "unit": "tokens", "hard": 5}).Want(http.StatusOK)
-		require.ErrorIs(t, service.NewDirect("acme", "free").Begin(t.Context()), api.RateLimited)
+		require.ErrorIs(t, service.NewDirect("acme", "free").Begin(t.Context()), wire.RateLimited)
 	}, series...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -75,7 +76,7 @@ const defaultDays = 30
 func (s *Service) query(r *http.Request) (Query, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return Query{}, api.InvalidRequest.New("The query string is malformed: escape it as in a URL.")
+		return Query{}, wire.InvalidRequest.New("The query string is malformed: escape it as in a URL.")
 	}
 	in := Query{By: []string{ByDay}, Agent: values.Get("agent"), User: values.Get("user"), Model: values.Get("model")}
 	if by := values.Get("by"); by != "" {

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -66,7 +67,7 @@ func invalid(fields map[string]string) error {
 		return nil
 	}
 	const message = "Some parameters of the query are invalid: see data.fields."
-	return &api.Error{Code: api.InvalidRequest, Message: message, Data: map[string]any{"fields": fields}}
+	return &wire.Error{Code: wire.InvalidRequest, Message: message, Data: wire.ErrorData{Fields: fields}}
 }
 
 // slice returns the smallest slice with the dimensions of the query.
@@ -115,7 +116,7 @@ type Report struct {
 }
 
 // Report returns a page of the rows of a query, and the totals of all rows: the days in their
-// order, and in each of them the rows with the highest cost first. It fails with api.InvalidRequest
+// order, and in each of them the rows with the highest cost first. It fails with wire.InvalidRequest
 // if there are more than 50,000 rows.
 func (s *Service) Report(ctx context.Context, caller api.Caller, in Query, page api.Page) (Report, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
@@ -129,7 +130,7 @@ func (s *Service) Report(ctx context.Context, caller api.Caller, in Query, page 
 		return Report{}, err
 	}
 	if found.Total > maxRows {
-		return Report{}, api.InvalidRequest.New(fmt.Sprintf("The report has more than %d rows: choose fewer days or groups, or one agent or user.", maxRows))
+		return Report{}, wire.InvalidRequest.New(fmt.Sprintf("The report has more than %d rows: choose fewer days or groups, or one agent or user.", maxRows))
 	}
 	found.From, found.To = dateOf(dayOf(in.From)), dateOf(dayOf(in.To))
 	return found, nil

@@ -13,11 +13,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 const reports = "/api/v1/admin/usage"
@@ -28,11 +28,11 @@ func TestReports(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url, prices)
-		first := of("1", "helper", "ada", "m", wire.Usage{InputTokens: 1000, CacheReadInputTokens: 500, CacheCreationInputTokens: 100, OutputTokens: 20, ReasoningTokens: 5})
-		s.record(first, of("2", "helper", "bob", "n-1", wire.Usage{OutputTokens: 7}))
+		first := of("1", "helper", "ada", "m", runtimewire.Usage{InputTokens: 1000, CacheReadInputTokens: 500, CacheCreationInputTokens: 100, OutputTokens: 20, ReasoningTokens: 5})
+		s.record(first, of("2", "helper", "bob", "n-1", runtimewire.Usage{OutputTokens: 7}))
 		s.record(first) // a commit whose outcome was unknown is repeated
 		s.set("2026-03-11T00:00:00Z")
-		s.record(of("3", "writer", "ada", "m", wire.Usage{OutputTokens: 1}))
+		s.record(of("3", "writer", "ada", "m", runtimewire.Usage{OutputTokens: 1}))
 		other := first
 		other.TenantID = "zeta"
 		s.record(other)
@@ -101,7 +101,7 @@ func TestReportsAreForAdminsAndMaintainers(t *testing.T) {
 	t.Parallel()
 	s := open(t, dbtest.SQLite(t, series...), nil)
 	for _, path := range []string{reports, reports + "/export"} {
-		s.As("acme", "mia", rbac.Member).Get(path).Error(http.StatusForbidden, api.Forbidden)
+		s.As("acme", "mia", rbac.Member).Get(path).Error(http.StatusForbidden, wire.Forbidden)
 		s.As("acme", "ada", rbac.Admin).Get(path)
 	}
 	ada := s.As("acme", "ada", rbac.Admin)
@@ -109,14 +109,14 @@ func TestReportsAreForAdminsAndMaintainers(t *testing.T) {
 		"from=yesterday", "to=2026-3-1", "from=2026-03-02&to=2026-03-01", "from=2024-01-01&to=2026-01-01", "by=week", "by=day,", "by=,", "from=0001-01-01",
 		"agent=" + strings.Repeat("a", 1001), "user=%ff", "user=%00", "page=0", "agent=%zz",
 	} {
-		ada.Get(reports+"?"+query).Error(http.StatusBadRequest, api.InvalidRequest)
+		ada.Get(reports+"?"+query).Error(http.StatusBadRequest, wire.InvalidRequest)
 	}
 }
 
 func TestExport(t *testing.T) {
 	t.Parallel()
 	s := open(t, dbtest.SQLite(t, series...), prices)
-	s.record(of("1", "helper", "=1+1", "@m,\"x\"\r\ny", wire.Usage{InputTokens: 2}), of("2", "helper", "üwe", "m", wire.Usage{OutputTokens: 3}))
+	s.record(of("1", "helper", "=1+1", "@m,\"x\"\r\ny", runtimewire.Usage{InputTokens: 2}), of("2", "helper", "üwe", "m", runtimewire.Usage{OutputTokens: 3}))
 	res := s.As("acme", "ada", rbac.Admin).Get(reports + "/export?by=user,model,day")
 	require.Equal(t, http.StatusOK, res.Status)
 	require.Equal(t, "text/csv; charset=utf-8; header=present", res.Header.Get("Content-Type"))
@@ -134,7 +134,7 @@ func TestExport(t *testing.T) {
 func TestExportForSpreadsheets(t *testing.T) {
 	t.Parallel()
 	s := open(t, dbtest.SQLite(t, series...), prices)
-	s.record(of("1", "helper", "üwe", "m", wire.Usage{OutputTokens: 1}))
+	s.record(of("1", "helper", "üwe", "m", runtimewire.Usage{OutputTokens: 1}))
 	ada := s.As("acme", "ada", rbac.Admin)
 	plain := ada.Get(reports + "/export?by=user").Text
 	require.Contains(t, plain, "üwe")
@@ -151,7 +151,7 @@ func TestExportHasNoFormulas(t *testing.T) {
 		"x;=1+1": "x;'=1+1", "x\t@y": "x\t'@y", "x|-1": "x|'-1", "x,  =1": "x,  '=1", `x"+1`: `x"'+1`, "x\n=1": "x\n'=1", "\uff1d1": "'\uff1d1",
 	}
 	for model := range want {
-		s.record(of(model, "helper", "ada", model, wire.Usage{OutputTokens: 1}))
+		s.record(of(model, "helper", "ada", model, runtimewire.Usage{OutputTokens: 1}))
 	}
 	res := s.As("acme", "ada", rbac.Admin).Get(reports + "/export?by=model")
 	rows, err := csv.NewReader(strings.NewReader(res.Text)).ReadAll()
@@ -170,8 +170,8 @@ func TestExportHasNoFormulas(t *testing.T) {
 func TestModelsOfSubagents(t *testing.T) {
 	t.Parallel()
 	s := open(t, dbtest.SQLite(t, series...), prices)
-	run := of("1", "helper", "ada", "m", wire.Usage{InputTokens: 10, OutputTokens: 30})
-	run.Others = map[string]wire.Usage{"n-2": {InputTokens: 4, OutputTokens: 20}, "m": {OutputTokens: 1}, "": {InputTokens: -5, OutputTokens: 1 << 62}}
+	run := of("1", "helper", "ada", "m", runtimewire.Usage{InputTokens: 10, OutputTokens: 30})
+	run.Others = map[string]runtimewire.Usage{"n-2": {InputTokens: 4, OutputTokens: 20}, "m": {OutputTokens: 1}, "": {InputTokens: -5, OutputTokens: 1 << 62}}
 	s.record(run)
 	items := s.As("acme", "ada", rbac.Admin).Get(reports + "?by=model").Items()
 	require.Len(t, items, 3)
@@ -194,7 +194,7 @@ func TestSumsDoNotOverflow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url, map[string]usage.Price{"m": {Input: 10_000, CacheRead: 10_000, CacheWrite: 10_000, Output: 10_000}})
-		huge := wire.Usage{InputTokens: 1 << 62, CacheReadInputTokens: 1 << 62, CacheCreationInputTokens: 1 << 62, OutputTokens: 1 << 62}
+		huge := runtimewire.Usage{InputTokens: 1 << 62, CacheReadInputTokens: 1 << 62, CacheCreationInputTokens: 1 << 62, OutputTokens: 1 << 62}
 		const batches, size = 3, 200
 		for b := range batches {
 			var runs []usage.Run
@@ -227,7 +227,7 @@ func TestConcurrentRunsAreCountedOnce(t *testing.T) {
 						if w%2 == 1 {
 							n = (b+1)*size - 1 - i
 						}
-						runs = append(runs, of(fmt.Sprint(w/2, "-", n), fmt.Sprint("agent", n%3), fmt.Sprint("user", n%5), "m", wire.Usage{OutputTokens: 1}))
+						runs = append(runs, of(fmt.Sprint(w/2, "-", n), fmt.Sprint("agent", n%3), fmt.Sprint("user", n%5), "m", runtimewire.Usage{OutputTokens: 1}))
 					}
 					if err := s.store.DB.Tx(t.Context(), func(tx *sql.Tx) (err error) { _, _, err = s.service.Record(t.Context(), tx, runs...); return err }); err != nil {
 						t.Error(err)
@@ -247,7 +247,7 @@ func TestConcurrentRunsAreCountedOnce(t *testing.T) {
 func TestPrices(t *testing.T) {
 	t.Parallel()
 	url := dbtest.SQLite(t, series...)
-	million := wire.Usage{InputTokens: 1_000_000, OutputTokens: 1_000_000}
+	million := runtimewire.Usage{InputTokens: 1_000_000, OutputTokens: 1_000_000}
 	s := open(t, url, map[string]usage.Price{"m*": {Input: 1}, "m-large*": {Input: 2}, "m-large": {Input: 3}, "gpt-4o*": {Output: 4}})
 	for model, cost := range map[string]float64{
 		"m": 1, "m-1": 1, "m-large-1": 2, "m-large": 3, "M": 0, "": 0, "gpt-4o": 4, "claude-sonnet-4-5-20250929": 18, "claude-opus-4-5": 30, "claude-opus-4-1": 90,

@@ -30,7 +30,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/internal/db"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 //go:embed migrations
@@ -53,7 +53,7 @@ type Config struct {
 	// days, which remain. Defaults to no pruning.
 	Retention time.Duration
 
-	// Agent reports whether an agent is enabled, and fails with api.NotFound if the caller has no
+	// Agent reports whether an agent is enabled, and fails with wire.NotFound if the caller has no
 	// access to such an agent. Defaults to every agent.
 	Agent func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
 
@@ -66,7 +66,7 @@ type Config struct {
 	// to none, so that budgets in cost limit every agent.
 	Models func(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error)
 
-	// User returns the id of a user in the form in which runs have it, and fails with api.NotFound if
+	// User returns the id of a user in the form in which runs have it, and fails with wire.NotFound if
 	// the tenant has no such user. Defaults to every id.
 	User func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
 }
@@ -117,11 +117,11 @@ type Run struct {
 	UserID    string
 	UserName  string
 
-	Model  string     // of the agent
-	Tokens wire.Usage // of the whole run, or those that are known of one that is Unreported
+	Model  string            // of the agent
+	Tokens runtimewire.Usage // of the whole run, or those that are known of one that is Unreported
 
 	// Others are the tokens of subagents with other models, which are a part of Tokens.
-	Others map[string]wire.Usage
+	Others map[string]runtimewire.Usage
 
 	// Unreported reports that a runtime has perhaps accepted the run, and that its tokens are not
 	// known: the runtime or the hub was killed, or the connection was lost.
@@ -155,14 +155,14 @@ type Counts struct {
 }
 
 // bounded returns counts of a runtime between 0 and most.
-func bounded(u wire.Usage, most int64) wire.Usage {
+func bounded(u runtimewire.Usage, most int64) runtimewire.Usage {
 	for _, n := range []*int64{&u.InputTokens, &u.CacheReadInputTokens, &u.CacheCreationInputTokens, &u.OutputTokens, &u.ReasoningTokens} {
 		*n = min(max(*n, 0), most)
 	}
 	return u
 }
 
-func countsOf(u wire.Usage) Counts {
+func countsOf(u runtimewire.Usage) Counts {
 	c := Counts{
 		InputTokens: u.InputTokens, CacheReadTokens: u.CacheReadInputTokens, CacheWriteTokens: u.CacheCreationInputTokens,
 		OutputTokens: u.OutputTokens, ReasoningTokens: u.ReasoningTokens,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -41,15 +42,15 @@ type Access struct {
 func (a Access) Check(caller api.Caller, group rbac.Group) error {
 	switch {
 	case a.userID == "" || a.userID != caller.UserID:
-		return api.TokenRevoked
+		return wire.TokenRevoked
 	case a.disabled && (!a.revoked || a.why == EndedByDisable) && !a.expired:
-		return api.AccountDisabled.Of(caller)
+		return api.Denied(caller, wire.AccountDisabled)
 	case a.disabled:
-		return api.AccountDisabled
+		return wire.AccountDisabled
 	case a.revoked:
-		return api.TokenRevoked
+		return wire.TokenRevoked
 	case a.expired:
-		return api.TokenExpired
+		return wire.TokenExpired
 	case group.IsZero():
 		return nil
 	}
@@ -59,13 +60,13 @@ func (a Access) Check(caller api.Caller, group rbac.Group) error {
 // CredentialOf returns the id of the session or CLI token of a caller.
 func CredentialOf(c api.Caller) string { return c.SessionID + c.TokenID }
 
-var errOwn = api.Forbidden.New("Users, invitations and tokens are changed by users who sign in to the hub itself.")
+var errOwn = wire.Forbidden.New("Users, invitations and tokens are changed by users who sign in to the hub itself.")
 
 // Change is [store.Store.Change] for users, invites and CLI tokens: it excludes all other changes
 // of them in the tenant. It commits only if the caller still has the permission. A cached role may
 // be two seconds old, and a request may take longer: the current role decides.
 //
-// The zero group has every role. Only api.LastAdmin takes precedence: if two admins demote each
+// The zero group has every role. Only wire.LastAdmin takes precedence: if two admins demote each
 // other concurrently, the second receives that error.
 func (s *Service) Change(ctx context.Context, caller api.Caller, group rbac.Group, do func(*store.Tx) error) error {
 	if caller.Kind == api.Own {
@@ -84,7 +85,7 @@ func (s *Service) Change(ctx context.Context, caller api.Caller, group rbac.Grou
 		}
 		refused := all[id].Check(caller, group)
 		err = do(tx)
-		if refused != nil && !errors.Is(err, api.LastAdmin) {
+		if refused != nil && !errors.Is(err, wire.LastAdmin) {
 			return refused
 		}
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
@@ -22,7 +23,7 @@ type Input struct {
 }
 
 // CreateUser creates a user, who must change the password after the first login. It fails with
-// api.NameTaken if the username is in use, in any letter case.
+// wire.NameTaken if the username is in use, in any letter case.
 func (s *Service) CreateUser(ctx context.Context, caller api.Caller, in Input) (User, error) {
 	if s.cfg.External {
 		return User{}, errNoPasswords
@@ -54,7 +55,7 @@ func newUser(tx *store.Tx, u User, tenantID string, role rbac.Role, hash string)
 	u.Status = Active
 	u.AuthSource = sourceBuiltin
 	u.PasswordHash = hash
-	u.CreatedAt = api.Time(tx.Now)
+	u.CreatedAt = wire.Time{Time: tx.Now}
 	u.PasswordChangedAt = u.CreatedAt
 	u.UpdatedAt = u.CreatedAt
 	return u
@@ -64,7 +65,7 @@ func newUser(tx *store.Tx, u User, tenantID string, role rbac.Role, hash string)
 func insertNamed(ctx context.Context, tx *store.Tx, u User) error {
 	err := insert(ctx, tx, u)
 	if db.UniqueViolation(err) {
-		return &api.Error{Code: api.NameTaken, Message: "The username is taken, in this or another letter case: choose another.", Cause: err}
+		return &wire.Error{Code: wire.NameTaken, Message: "The username is taken, in this or another letter case: choose another.", Cause: err}
 	}
 	return err
 }
@@ -105,7 +106,7 @@ func (in Update) of(u User) User {
 	return u
 }
 
-// UpdateUser changes a user. It fails with api.LastAdmin if no active admin would remain.
+// UpdateUser changes a user. It fails with wire.LastAdmin if no active admin would remain.
 func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, in Update) (after User, err error) {
 	if err := in.check(); err != nil {
 		return User{}, err
@@ -119,7 +120,7 @@ func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, 
 		if after.Role == before.Role && after.Status == before.Status && after.DisplayName == before.DisplayName {
 			return nil
 		}
-		after.UpdatedAt = api.Time(tx.Now)
+		after.UpdatedAt = wire.Time{Time: tx.Now}
 		return s.replace(ctx, tx, before, after)
 	})
 	s.Changed(after.ID)
@@ -175,7 +176,7 @@ func recordChange(tx *store.Tx, e auditlog.Event, before, after User, ended int)
 	}
 }
 
-// DeleteUser deletes a user. It fails with api.LastAdmin if no active admin would remain.
+// DeleteUser deletes a user. It fails with wire.LastAdmin if no active admin would remain.
 func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) error {
 	var gone User
 	err := s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) (err error) {
@@ -203,11 +204,11 @@ func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) 
 	return err
 }
 
-// checkOtherAdmins returns api.LastAdmin if the tenant has no other active admin than u.
+// checkOtherAdmins returns wire.LastAdmin if the tenant has no other active admin than u.
 func (s *Service) checkOtherAdmins(ctx context.Context, tx *store.Tx, u User) error {
 	n, err := s.otherAdmins(ctx, tx, u)
 	if err == nil && n < 1 {
-		return api.LastAdmin
+		return wire.LastAdmin
 	}
 	return err
 }
@@ -239,7 +240,7 @@ func (s *Service) ResetUserPassword(ctx context.Context, caller api.Caller, id s
 	}
 	// The holder of a stolen CLI token must not get the password of its owner.
 	if caller.Kind == api.CLI && caller.UserID == named.ID {
-		return "", api.Forbidden.New("A CLI token cannot reset the password of its own user: sign in with it, or ask another administrator.")
+		return "", wire.Forbidden.New("A CLI token cannot reset the password of its own user: sign in with it, or ask another administrator.")
 	}
 	given = rand.Text() // 26 letters and digits, at least 128 bits
 	hash, err := s.passwords.Hash(ctx, password.Known("user "+caller.UserID, caller), given)

@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
@@ -54,7 +55,7 @@ func (s *Service) Enter(ctx context.Context, tx *store.Tx, from api.Caller, e Ex
 	}
 	// The last admin may lose the role too: the provider decides who is one.
 	before := u
-	u.Role, u.UpdatedAt = e.Role, api.Time(tx.Now)
+	u.Role, u.UpdatedAt = e.Role, wire.Time{Time: tx.Now}
 	if err := update(ctx, tx, u); err != nil {
 		return u, created, err
 	}
@@ -79,7 +80,7 @@ func createExternal(ctx context.Context, tx *store.Tx, e External) (u User, crea
 	}
 	u = User{
 		ID: ids.New(), TenantID: e.TenantID, Username: externalUsername(e.Username), Role: rbac.Member, Status: Active, AuthSource: sourceExternal, Groups: e.Groups,
-		Issuer: e.Issuer, Subject: e.Subject, LastLoginAt: api.Time(tx.Now), CreatedAt: api.Time(tx.Now), UpdatedAt: api.Time(tx.Now),
+		Issuer: e.Issuer, Subject: e.Subject, LastLoginAt: wire.Time{Time: tx.Now}, CreatedAt: wire.Time{Time: tx.Now}, UpdatedAt: wire.Time{Time: tx.Now},
 	}
 	switch {
 	case e.Role != "":

@@ -9,6 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -26,13 +27,13 @@ type Invite struct {
 	TenantID    string    `json:"-"`
 	Role        rbac.Role `json:"role"`
 	Note        string    `json:"note,omitempty"`
-	ExpiresAt   api.Time  `json:"expiresAt"`
-	UsedAt      api.Time  `json:"usedAt,omitzero"`
+	ExpiresAt   wire.Time `json:"expiresAt"`
+	UsedAt      wire.Time `json:"usedAt,omitzero"`
 	UsedBy      string    `json:"usedBy,omitempty"` // the username, which is kept after the user is deleted
 	CreatedByID string    `json:"-"`
 	CreatedBy   string    `json:"createdBy"`
-	CreatedAt   api.Time  `json:"createdAt"`
-	RevokedAt   api.Time  `json:"-"`
+	CreatedAt   wire.Time `json:"createdAt"`
+	RevokedAt   wire.Time `json:"-"`
 	Status      string    `json:"status"` // pending, used, revoked or expired; only a pending one can be used
 	Token       string    `json:"token,omitempty"`
 	URL         string    `json:"url,omitempty"`
@@ -44,7 +45,7 @@ func (i Invite) status(now time.Time) string {
 		return "used"
 	case !i.RevokedAt.IsZero():
 		return "revoked"
-	case !now.Before(time.Time(i.ExpiresAt)):
+	case !now.Before(i.ExpiresAt.Time):
 		return "expired"
 	}
 	return "pending"
@@ -65,7 +66,7 @@ type InviteInput struct {
 	Note string `json:"note"`
 }
 
-// CreateInvite creates an invitation. It fails with api.Conflict if the tenant has too many open
+// CreateInvite creates an invitation. It fails with wire.Conflict if the tenant has too many open
 // ones, and in external mode.
 func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in InviteInput) (i Invite, err error) {
 	if s.cfg.External {
@@ -84,7 +85,7 @@ func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in Invite
 		}
 		i = Invite{
 			ID: ids.New(), TenantID: caller.TenantID, Role: rbac.Role(in.Role), Note: in.Note, CreatedByID: caller.UserID, CreatedBy: caller.UserName,
-			CreatedAt: api.Time(tx.Now), ExpiresAt: api.Time(tx.Now.Add(inviteTTL)), Status: "pending",
+			CreatedAt: wire.Time{Time: tx.Now}, ExpiresAt: wire.Time{Time: tx.Now.Add(inviteTTL)}, Status: "pending",
 			Token: raw, URL: s.cfg.PublicURL + "/console/register#token=" + raw, // browsers do not send the fragment
 		}
 		tx.Record(actionCreateInvite.Record(i.target(caller.Event()), i.detail()))
@@ -94,7 +95,7 @@ func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in Invite
 }
 
 // RevokeInvite revokes an invitation, without effect if it is revoked already. It fails with
-// api.Conflict if the invitation was used.
+// wire.Conflict if the invitation was used.
 func (s *Service) RevokeInvite(ctx context.Context, caller api.Caller, id string) error {
 	id, err := ParseID(id)
 	if err != nil {
@@ -106,7 +107,7 @@ func (s *Service) RevokeInvite(ctx context.Context, caller api.Caller, id string
 		case err != nil:
 			return err
 		case !i.UsedAt.IsZero():
-			return api.Conflict.New("The invitation was used already, by " + i.UsedBy + ": disable or delete that user instead.")
+			return wire.Conflict.New("The invitation was used already, by " + i.UsedBy + ": disable or delete that user instead.")
 		case !ended:
 			return store.ErrUnchanged
 		}
@@ -133,10 +134,10 @@ func (i Invite) revoked(e auditlog.Event) auditlog.Record {
 type Invitation struct {
 	Valid     bool      `json:"valid"`
 	Role      rbac.Role `json:"role"`
-	ExpiresAt api.Time  `json:"expires_at"`
+	ExpiresAt wire.Time `json:"expires_at"`
 }
 
-// CheckInvite returns the invitation of a token, or api.InviteInvalid.
+// CheckInvite returns the invitation of a token, or wire.InviteInvalid.
 func (s *Service) CheckInvite(ctx context.Context, raw string) (Invitation, error) {
 	i, err := pendingInvite(ctx, s.store.Read(), raw, s.store.Now())
 	return Invitation{Valid: true, Role: i.Role, ExpiresAt: i.ExpiresAt}, err

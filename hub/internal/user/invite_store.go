@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/token"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -31,7 +32,7 @@ func invitesOf(ctx context.Context, q db.Querier, tenantID string, page api.Page
 	return db.List(ctx, q, "list invites", scanInvite, part, `SELECT `+inviteColumns+` FROM invites WHERE tenant_id = $1`, tenantID)
 }
 
-// checkOpenInvites fails with api.Conflict if the tenant has maxInvites open invites. The tenant is
+// checkOpenInvites fails with wire.Conflict if the tenant has maxInvites open invites. The tenant is
 // locked.
 func checkOpenInvites(ctx context.Context, tx *store.Tx, tenantID string) error {
 	open, err := db.Value[int](ctx, tx, "count open invites", `SELECT COUNT(*) FROM invites
@@ -40,7 +41,7 @@ func checkOpenInvites(ctx context.Context, tx *store.Tx, tenantID string) error 
 		return err
 	}
 	if open >= maxInvites {
-		return api.Conflict.New(fmt.Sprintf("There are %d open invitations: revoke some of them first.", maxInvites))
+		return wire.Conflict.New(fmt.Sprintf("There are %d open invitations: revoke some of them first.", maxInvites))
 	}
 	return nil
 }
@@ -52,14 +53,14 @@ func insertInvite(ctx context.Context, tx *store.Tx, i Invite, hash []byte) erro
 		i.ID, i.TenantID, hash, string(i.Role), i.Note, i.CreatedByID, i.CreatedBy, i.CreatedAt, i.ExpiresAt)
 }
 
-// pendingInvite returns the pending invite of a token, or api.InviteInvalid.
+// pendingInvite returns the pending invite of a token, or wire.InviteInvalid.
 func pendingInvite(ctx context.Context, q db.Querier, raw string, now time.Time) (Invite, error) {
 	return oneInvite(q.QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invites
 		WHERE token_hash = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2`, token.Hash(raw), db.Micros(now)))
 }
 
 // useInvite marks the pending invite of a token as used by the user. One of several concurrent
-// calls succeeds, the others return api.InviteInvalid.
+// calls succeeds, the others return wire.InviteInvalid.
 func useInvite(ctx context.Context, tx *store.Tx, raw, username string) (Invite, error) {
 	return oneInvite(tx.QueryRowContext(ctx, `UPDATE invites SET used_at = $1, used_by = $2
 		WHERE token_hash = $3 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $1 RETURNING `+inviteColumns,
@@ -68,7 +69,7 @@ func useInvite(ctx context.Context, tx *store.Tx, raw, username string) (Invite,
 
 func oneInvite(row db.Scanner) (Invite, error) {
 	i, err := scanInvite(row)
-	return i, db.WrapOne("read invite", err, api.InviteInvalid)
+	return i, db.WrapOne("read invite", err, wire.InviteInvalid)
 }
 
 // revokeInvite revokes a pending invite. It returns the invite, and whether it was pending.
@@ -81,7 +82,7 @@ func revokeInvite(ctx context.Context, tx *store.Tx, tenantID, id string) (i Inv
 	if errors.Is(err, sql.ErrNoRows) {
 		i, err = scanInvite(tx.QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invites WHERE tenant_id = $1 AND id = $2`, tenantID, id))
 	}
-	return i, false, db.WrapOne("revoke invite", err, api.NotFound.New("There is no such invitation."))
+	return i, false, db.WrapOne("revoke invite", err, wire.NotFound.New("There is no such invitation."))
 }
 
 // revokeInvitesOf revokes the open invites that a user created.

@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -106,7 +107,7 @@ func (s *Service) RestoreAdmin(ctx context.Context, name AdminName) error {
 		after := before
 		after.Role = rbac.Admin
 		after.Status = Active
-		after.UpdatedAt = api.Time(tx.Now)
+		after.UpdatedAt = wire.Time{Time: tx.Now}
 		recordChange(tx, before.Target(auditlog.Event{TenantID: before.TenantID}), before, after, 0)
 		return update(ctx, tx, after)
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -88,7 +89,7 @@ func (s *Service) Setup(ctx context.Context, from api.Caller, in SetupInput, sig
 		return err
 	}
 	if !required {
-		return api.AlreadyInitialized
+		return wire.AlreadyInitialized
 	}
 	if err := s.allowSetup(ctx, from, in); err != nil {
 		return err
@@ -119,11 +120,11 @@ func (s *Service) Setup(ctx context.Context, from api.Caller, in SetupInput, sig
 	})
 }
 
-// checkSetup returns api.AlreadyInitialized if a concurrent call created the first user.
+// checkSetup returns wire.AlreadyInitialized if a concurrent call created the first user.
 func checkSetup(ctx context.Context, tx *store.Tx) error {
 	required, err := setupRequired(ctx, tx)
 	if err == nil && !required {
-		return api.AlreadyInitialized
+		return wire.AlreadyInitialized
 	}
 	return err
 }
@@ -133,7 +134,7 @@ func checkSetup(ctx context.Context, tx *store.Tx) error {
 // and recorded like an incorrect password.
 func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput) error {
 	if in.SetupToken == "" {
-		return api.Unauthenticated.New("Give the setup_token that the hub has printed at its start.")
+		return wire.Unauthenticated.New("Give the setup_token that the hub has printed at its start.")
 	}
 	ctx, cancel := password.Detached(ctx)
 	defer cancel()
@@ -160,7 +161,7 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput
 	if err != nil {
 		return err
 	}
-	return counted.Err(api.InvalidCredentials.New("Incorrect setup token: use the one that the hub printed at its last start."))
+	return counted.Err(wire.InvalidCredentials.New("Incorrect setup token: use the one that the hub printed at its last start."))
 }
 
 // Mode is how users sign in.

@@ -27,6 +27,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
@@ -135,10 +136,10 @@ const (
 var ErrNone = errors.New("no such user")
 
 // errNoPasswords rejects what would create a password in external mode.
-var errNoPasswords = api.Conflict.New("Users of this hub sign in with their identity provider: create users and reset passwords there.")
+var errNoPasswords = wire.Conflict.New("Users of this hub sign in with their identity provider: create users and reset passwords there.")
 
 // ErrOtherMode rejects users of the other mode of sign-in.
-var ErrOtherMode = api.TokenRevoked.New("The hub signs users in in another way since the session began: sign in again.")
+var ErrOtherMode = wire.TokenRevoked.New("The hub signs users in in another way since the session began: sign in again.")
 
 // User is a user as stored, and in JSON as administrators see it. A zero time was never set.
 type User struct {
@@ -154,11 +155,11 @@ type User struct {
 	Email             string    `json:"email,omitempty"`
 	Groups            []string  `json:"groups,omitempty"` // at the identity provider, as of the last login
 	PasswordHash      string    `json:"-"`
-	PasswordChangedAt api.Time  `json:"-"`
+	PasswordChangedAt wire.Time `json:"-"`
 	MustChange        bool      `json:"-"` // the user must change the password, because an administrator set or reset it
-	LastLoginAt       api.Time  `json:"lastLoginAt"`
-	CreatedAt         api.Time  `json:"createdAt"`
-	UpdatedAt         api.Time  `json:"-"`
+	LastLoginAt       wire.Time `json:"lastLoginAt"`
+	CreatedAt         wire.Time `json:"createdAt"`
+	UpdatedAt         wire.Time `json:"-"`
 	DeviceEpoch       int64     `json:"-"` // of the device tokens that are valid
 }
 
@@ -173,9 +174,9 @@ const resetWindow = 24 * time.Hour
 // ResetExpired reports whether the password was reset too long ago, or in the future of a clock
 // that was incorrect. The password that an administrator gave a new user does not expire.
 func (u User) ResetExpired(now time.Time) bool {
-	changed := time.Time(u.PasswordChangedAt)
+	changed := u.PasswordChangedAt.Time
 	age := now.Sub(changed)
-	return u.MustChange && changed.After(time.Time(u.CreatedAt)) && (age > resetWindow || age < -password.Window)
+	return u.MustChange && changed.After(u.CreatedAt.Time) && (age > resetWindow || age < -password.Window)
 }
 
 // Caller returns the user as a caller without a credential.
@@ -224,11 +225,11 @@ func (s *Service) User(ctx context.Context, caller api.Caller, id string) (User,
 	return Of(ctx, s.store.Read(), caller, id)
 }
 
-// ParseID returns an id in the form in which ids are stored, or api.NotFound.
+// ParseID returns an id in the form in which ids are stored, or wire.NotFound.
 func ParseID(text string) (string, error) {
 	id, err := ids.Parse(text)
 	if err != nil {
-		return "", api.NotFound
+		return "", wire.NotFound
 	}
 	return id.String(), nil
 }
@@ -241,7 +242,7 @@ func Of(ctx context.Context, q db.Querier, caller api.Caller, id string) (User, 
 	}
 	u, err := ByID(ctx, q, caller.TenantID, id)
 	if errors.Is(err, ErrNone) {
-		return User{}, api.NotFound.New("There is no such user.")
+		return User{}, wire.NotFound.New("There is no such user.")
 	}
 	return u, err
 }

@@ -4,7 +4,7 @@
 //	s := apitest.Serve(t, apitest.Config{Audit: audit}, service.Routes())
 //	ada := s.As("acme", "ada", rbac.Maintainer)
 //	agent := ada.Post("/api/v1/admin/agents", apitest.Object{"name": "a"}).Want(http.StatusCreated)
-//	ada.Get("/api/v1/admin/agents/b").Error(http.StatusNotFound, api.NotFound)
+//	ada.Get("/api/v1/admin/agents/b").Error(http.StatusNotFound, wire.NotFound)
 //	require.Equal(t, []string{`agent.create a {...}`}, s.Audit("acme"))
 package apitest
 
@@ -25,6 +25,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/internal/secret"
@@ -85,7 +86,7 @@ func Keyring(t testing.TB, keys ...string) *secret.Keyring {
 // Config configures [Serve].
 type Config struct {
 	Audit     store.Audit                     // for Server.Audit, which needs an auditlog.Store. Optional.
-	Translate func(error) *api.Error          // of errors of other packages, after that of the database. Optional.
+	Translate func(error) *wire.Error         // of errors of other packages, after that of the database. Optional.
 	Wrap      func(http.Handler) http.Handler // Optional.
 }
 
@@ -105,9 +106,9 @@ func Serve(t testing.TB, cfg Config, routes []api.Route) *Server {
 	handler, err := api.New(api.Config{
 		Logger:       slog.New(slog.NewJSONHandler(s.Log, nil)),
 		Authenticate: authenticate,
-		Translate: func(err error) *api.Error {
+		Translate: func(err error) *wire.Error {
 			if db.Unavailable(err) {
-				return &api.Error{Code: api.Unavailable, RetryAfter: time.Second, Cause: err}
+				return &wire.Error{Code: wire.Unavailable, RetryAfter: time.Second, Cause: err}
 			}
 			if cfg.Translate != nil {
 				return cfg.Translate(err)
@@ -129,7 +130,7 @@ func Serve(t testing.TB, cfg Config, routes []api.Route) *Server {
 func authenticate(r *http.Request) (api.Caller, error) {
 	part := strings.Split(api.Bearer(r), "/")
 	if len(part) != 3 {
-		return api.Caller{}, api.Unauthenticated
+		return api.Caller{}, wire.Unauthenticated
 	}
 	return api.Caller{
 		TenantID: part[0], OrgID: part[0], UserID: "id-" + part[1], UserName: part[1], RoleNow: rbac.Role(part[2]), Kind: api.Session, SessionID: "session-" + part[1],
@@ -258,7 +259,7 @@ func (r Response) Items() []Object {
 }
 
 // Error requires an error with that status and code, and returns its body.
-func (r Response) Error(status int, code api.Code) Object {
+func (r Response) Error(status int, code wire.Code) Object {
 	r.t.Helper()
 	body := r.Want(status)
 	require.Equal(r.t, string(code), body["code"], "%s", r.Text)

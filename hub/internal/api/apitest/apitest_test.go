@@ -9,6 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -38,7 +39,7 @@ func TestServe(t *testing.T) {
 	require.Equal(t, []any{"acme"}, body["items"])
 	require.Equal(t, []string{`agent.create x {"name":"x"}`}, s.Audit("acme"))
 	require.Empty(t, s.Audit("other"))
-	s.As("acme", "bob", rbac.Member).Post("/things/x", nil).Error(http.StatusForbidden, api.Forbidden)
-	s.As("acme", "eve", "").Post("/things/x", nil).Error(http.StatusUnauthorized, api.Unauthenticated)
+	s.As("acme", "bob", rbac.Member).Post("/things/x", nil).Error(http.StatusForbidden, wire.Forbidden)
+	s.As("acme", "eve", "").Post("/things/x", nil).Error(http.StatusUnauthorized, wire.Unauthenticated)
 	require.Contains(t, s.Log.String(), "/things/x")
 }

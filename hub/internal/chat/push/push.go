@@ -23,6 +23,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -121,10 +122,10 @@ type Result struct {
 
 // SessionResult is the result of one session. ServerUpdatedAt is the updated_at that is stored.
 type SessionResult struct {
-	ID              string   `json:"id"`
-	Status          string   `json:"status"`
-	ServerUpdatedAt api.Time `json:"server_updated_at,omitzero"`
-	Error           string   `json:"error,omitempty"` // of an invalid one
+	ID              string    `json:"id"`
+	Status          string    `json:"status"`
+	ServerUpdatedAt wire.Time `json:"server_updated_at,omitzero"`
+	Error           string    `json:"error,omitempty"` // of an invalid one
 }
 
 // Push stores sessions of the caller. A member must not name another user; the name that another
@@ -139,7 +140,7 @@ func (s *Service) Push(ctx context.Context, caller api.Caller, in Input) (Result
 	member := rbac.AdminWrite.Check(caller) != nil
 	for _, session := range in.Sessions {
 		if member && session.UserName != "" && session.UserName != caller.UserName {
-			return Result{}, &api.Error{Code: api.Forbidden, Message: "You may push only your own sessions: omit user_name.", Caller: &caller}
+			return Result{}, api.Denied(caller, wire.Forbidden.New("You may push only your own sessions: omit user_name."))
 		}
 	}
 	return s.store(ctx, caller, in.Sessions, func(u *chat.Upload) {
@@ -189,7 +190,7 @@ func (s *Service) store(ctx context.Context, caller api.Caller, in Sessions, own
 		if reason == nil {
 			if _, ok := known[in[i].AgentName]; !ok {
 				_, err := s.cfg.Catalog.AgentEnabled(ctx, caller, in[i].AgentName)
-				if err != nil && !errors.Is(err, api.NotFound) {
+				if err != nil && !errors.Is(err, wire.NotFound) {
 					return Result{}, err
 				}
 				known[in[i].AgentName] = err == nil
@@ -213,7 +214,7 @@ func (s *Service) store(ctx context.Context, caller api.Caller, in Sessions, own
 		}
 		for i, one := range stored {
 			r := &result.Results[places[i]]
-			r.Status, r.Error, r.ServerUpdatedAt = one.Status, one.Reason, api.Time(one.UpdatedAt)
+			r.Status, r.Error, r.ServerUpdatedAt = one.Status, one.Reason, wire.Time{Time: one.UpdatedAt}
 		}
 	}
 	for i, one := range result.Results {

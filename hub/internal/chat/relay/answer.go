@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/sse"
@@ -115,7 +116,7 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 	end := a.ending()
 	saved, err := a.finish(end)
 	if err != nil {
-		end, a.reported = failed(kindHub, api.Unavailable, "The answer could not be stored."), false
+		end, a.reported = failed(kindHub, wire.Unavailable, "The answer could not be stored."), false
 	}
 	a.queueLast(stream, end, saved)
 	return nil
@@ -131,8 +132,8 @@ func (a *Answer) denied() error {
 	ctx, cancel := context.WithTimeout(a.ctx, writeWithin)
 	defer cancel()
 	err := a.relay.store.DB.Tx(ctx, func(*sql.Tx) error { return nil }) // the check of the context
-	_, coded := errors.AsType[*api.Error](err)
-	if _, ok := errors.AsType[api.Code](err); !ok && !coded {
+	_, coded := errors.AsType[*wire.Error](err)
+	if _, ok := errors.AsType[wire.Code](err); !ok && !coded {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", api.ErrAccessEnded, err)

@@ -6,9 +6,9 @@ import (
 	"errors"
 
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/hub/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
 
@@ -46,11 +46,11 @@ const (
 	StatusFailed    = "failed"
 )
 
-func failed(kind string, code api.Code, message string) Ending {
+func failed(kind string, code wire.Code, message string) Ending {
 	return Ending{Status: StatusFailed, Failure: Failure{Code: string(code), Message: message}, kind: kind}
 }
 
-func cancelled(code api.Code, message string) Ending {
+func cancelled(code wire.Code, message string) Ending {
 	return Ending{Status: StatusCancelled, Failure: Failure{Code: string(code), Message: message}}
 }
 
@@ -59,21 +59,21 @@ func endingOf(cause error) Ending {
 	_, tooLong := errors.AsType[*sse.LimitError](cause)
 	switch {
 	case errors.Is(cause, errCancelled), errors.Is(cause, context.Canceled), errors.Is(cause, errGone):
-		return cancelled(api.Conflict, "The answer was cancelled.")
+		return cancelled(wire.Conflict, "The answer was cancelled.")
 	case errors.Is(cause, errShutdown):
-		return cancelled(api.Unavailable, "The hub shuts down: send the message again later.")
+		return cancelled(wire.Unavailable, "The hub shuts down: send the message again later.")
 	case errors.Is(cause, errLost):
-		return failed(kindHub, api.Unavailable, "The session was deleted, or another hub has taken it over.")
+		return failed(kindHub, wire.Unavailable, "The session was deleted, or another hub has taken it over.")
 	case errors.Is(cause, errMemory):
-		return failed(kindMemory, api.UpstreamFailed, "The answers in progress use too much memory: send the message again later.")
+		return failed(kindMemory, wire.UpstreamFailed, "The answers in progress use too much memory: send the message again later.")
 	case tooLong, errors.Is(cause, errTooLong), errors.Is(cause, errEndless):
-		return failed(kindTooLong, api.UpstreamFailed, "The answer is too long or takes too long.")
+		return failed(kindTooLong, wire.UpstreamFailed, "The answer is too long or takes too long.")
 	case errors.Is(cause, errIdle):
-		return failed(kindIdle, api.UpstreamFailed, "The runtime of the agent does not respond.")
+		return failed(kindIdle, wire.UpstreamFailed, "The runtime of the agent does not respond.")
 	case errors.Is(cause, errSlow):
-		return failed(kindSlow, api.UpstreamFailed, "The runtime of the agent does not respond.")
+		return failed(kindSlow, wire.UpstreamFailed, "The runtime of the agent does not respond.")
 	}
-	return failed(kindLost, api.UpstreamFailed, "The connection to the runtime of the agent was lost.")
+	return failed(kindLost, wire.UpstreamFailed, "The connection to the runtime of the agent was lost.")
 }
 
 // Names of events.
@@ -101,12 +101,12 @@ type noticeEvent struct {
 
 // savedEvent reports that the answer is stored.
 type savedEvent struct {
-	Type      string          `json:"type"` // hub.saved
-	MessageID string          `json:"messageId"`
-	Status    string          `json:"status"`
-	Usage     wire.Usage      `json:"usage"`
-	AIGC      json.RawMessage `json:"aigc,omitempty"`
-	Budgets   []usage.Budget  `json:"budgets,omitempty"` // that are used up to their soft limits
+	Type      string            `json:"type"` // hub.saved
+	MessageID string            `json:"messageId"`
+	Status    string            `json:"status"`
+	Usage     runtimewire.Usage `json:"usage"`
+	AIGC      json.RawMessage   `json:"aigc,omitempty"`
+	Budgets   []usage.Budget    `json:"budgets,omitempty"` // that are used up to their soft limits
 }
 
 // queueFirst queues the event before those of the runtime.
@@ -124,13 +124,13 @@ func (a *Answer) queueLast(stream *sse.Stream, end Ending, saved bool) {
 		a.queueNotice(stream, aigc.ModeAppend)
 	}
 	if !a.reported && end.Status == StatusCancelled {
-		reason := wire.ReasonClientRequest
+		reason := runtimewire.ReasonClientRequest
 		if errors.Is(context.Cause(a.ctx), errShutdown) {
-			reason = wire.ReasonShutdown
+			reason = runtimewire.ReasonShutdown
 		}
-		queue(stream, "cancelled", wire.Cancelled{Type: "cancelled", RunID: a.run.ID, Reason: reason, Usage: a.text.usage})
+		queue(stream, "cancelled", runtimewire.Cancelled{Type: "cancelled", RunID: a.run.ID, Reason: reason, Usage: a.text.usage})
 	} else if !a.reported {
-		queue(stream, "error", wire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID, Usage: a.text.usage})
+		queue(stream, "error", runtimewire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID, Usage: a.text.usage})
 	}
 	if saved {
 		queue(stream, hubEvent, savedEvent{

@@ -7,19 +7,19 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/client"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // readWithin bounds the time to read a page of a transcript.
 const readWithin = 15 * time.Second
 
-// ReadTranscript returns the entries of a transcript after a seq. It fails with api.NotFound if the
+// ReadTranscript returns the entries of a transcript after a seq. It fails with wire.NotFound if the
 // runtime does not have it. If several replicas have a part of the conversation, the transcript is
 // that of the replica with the most entries, and partial. Its memory is that of the answers of the
 // tenant, until ctx ends.
-func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, limit int) (found wire.Transcript, partial bool, err error) {
+func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, limit int) (found runtimewire.Transcript, partial bool, err error) {
 	if t.RuntimeSession == "" {
 		return found, false, noTranscript()
 	}
@@ -38,7 +38,7 @@ func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, l
 			continue // a runtime of a former version has no such route
 		}
 		if errors.Is(err, errMemory) {
-			return found, false, &api.Error{Code: api.Unavailable, Message: "The transcript needs too much memory: try again, with a lower page_size.", Cause: err}
+			return found, false, &wire.Error{Code: wire.Unavailable, Message: "The transcript needs too much memory: try again, with a lower page_size.", Cause: err}
 		}
 		if err != nil {
 			return found, false, unreachable(err)
@@ -56,11 +56,11 @@ func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, l
 
 func unreachable(err error) error {
 	const message = "The runtime of the agent cannot be reached: the hub has the messages of the chat."
-	return &api.Error{Code: api.UpstreamFailed, Message: message, Cause: err}
+	return &wire.Error{Code: wire.UpstreamFailed, Message: message, Cause: err}
 }
 
 func noTranscript() error {
-	return api.NotFound.New("The runtime of the agent has no transcript of this chat: the hub has its messages.")
+	return wire.NotFound.New("The runtime of the agent has no transcript of this chat: the hub has its messages.")
 }
 
 // replicasOf returns the clients of all processes of an agent's runtime that may have one of its

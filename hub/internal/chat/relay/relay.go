@@ -32,10 +32,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/client"
@@ -43,7 +43,7 @@ import (
 
 // Deployments returns the runtimes of agents. *deployment.Service implements it.
 type Deployments interface {
-	// Endpoint fails with api.AgentNotDeployed if the agent is not deployed, and with api.NotFound if
+	// Endpoint fails with wire.AgentNotDeployed if the agent is not deployed, and with wire.NotFound if
 	// the tenant has no such agent.
 	Endpoint(ctx context.Context, tenantID, agentName string) (deployment.Endpoint, error)
 
@@ -199,11 +199,11 @@ func (r *Relay) enter(a *Answer) error {
 	defer r.mu.Unlock()
 	switch {
 	case r.closed:
-		return &api.Error{Code: api.Unavailable, Message: "The hub shuts down: try again."}
+		return &wire.Error{Code: wire.Unavailable, Message: "The hub shuts down: try again."}
 	case r.answers[a.run.ID] != nil:
 		return ErrRelayed
 	case r.unsaved >= maxUnsaved:
-		return &api.Error{Code: api.Unavailable, RetryAfter: limitedFor, Message: "The database takes no answers at present: try again."}
+		return &wire.Error{Code: wire.Unavailable, RetryAfter: limitedFor, Message: "The database takes no answers at present: try again."}
 	}
 	r.open.Add(1)
 	r.answers[a.run.ID] = a
@@ -237,7 +237,7 @@ const cancelWithin = 5 * time.Second
 
 // Cancel cancels the answer in progress of a session, which may be relayed by another hub, and
 // returns the id of its run. One that no hub relays ends immediately, or when the lease of its hub
-// has passed. It fails with api.Conflict if there is none.
+// has passed. It fails with wire.Conflict if there is none.
 func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (runID string, err error) {
 	var found Lease
 	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
@@ -295,5 +295,5 @@ func (r *Relay) client(e deployment.Endpoint, reserve func(bytes int) error) (*c
 }
 
 func wrongAddress(err error) error {
-	return &api.Error{Code: api.UpstreamFailed, Message: "The address of the agent's runtime is invalid.", Cause: err}
+	return &wire.Error{Code: wire.UpstreamFailed, Message: "The address of the agent's runtime is invalid.", Cause: err}
 }

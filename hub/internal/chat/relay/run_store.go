@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -100,7 +101,7 @@ func lockUser(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) error {
 }
 
 func inProgress() error {
-	return api.Conflict.New("An answer is in progress in this session: wait for its end, or cancel it.")
+	return wire.Conflict.New("An answer is in progress in this session: wait for its end, or cancel it.")
 }
 
 // InProgress reports whether an answer is in progress in a session whose row is locked.
@@ -143,7 +144,7 @@ func tooMany(ctx context.Context, tx *sql.Tx, r Run, counted usage.Run, limits C
 	if n.ofUser >= limits.UserAnswers {
 		message = "Too many of your answers are in progress: wait for the end of one of them."
 	}
-	return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Limit: api.LimitAnswers, Message: message}
+	return &api.Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: limitedFor, Message: message}, Limit: api.LimitAnswers}
 }
 
 // Lease is the row of an answer in progress.
@@ -195,7 +196,7 @@ func RunsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page, n
 	return db.List(ctx, q, "list chat runs", scanRun, part, selectRuns+` WHERE NOT `+expired+` AND r.tenant_id = $3`, past, future, tenantID)
 }
 
-// RequestCancel marks a run, for the hub that relays it. It fails with api.NotFound if there is
+// RequestCancel marks a run, for the hub that relays it. It fails with wire.NotFound if there is
 // none with the id. After the commit, the caller calls [Relay.Requested].
 func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string) (r RunInProgress, err error) {
 	err = db.Exec(ctx, tx, "cancel chat run", `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND run_id = $2`, tenantID, runID)
@@ -203,15 +204,15 @@ func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string) (r R
 		return r, err
 	}
 	r, err = scanRun(tx.QueryRowContext(ctx, selectRuns+` WHERE r.tenant_id = $1 AND r.run_id = $2`, tenantID, runID))
-	return r, db.WrapOne("read chat run", err, api.NotFound.New("There is no answer in progress with this id of a run."))
+	return r, db.WrapOne("read chat run", err, wire.NotFound.New("There is no answer in progress with this id of a run."))
 }
 
-// requestCancel marks the run of a session, for the hub that relays it. It fails with api.Conflict
+// requestCancel marks the run of a session, for the hub that relays it. It fails with wire.Conflict
 // if there is none.
 func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey string) (Lease, error) {
 	l, err := scanLease(q.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2
 		RETURNING `+leaseColumns, tenantID, sessionKey))
-	return l, db.WrapOne("cancel chat run", err, api.Conflict.New("No answer is in progress in this session."))
+	return l, db.WrapOne("cancel chat run", err, wire.Conflict.New("No answer is in progress in this session."))
 }
 
 // expiredRuns returns some runs of all tenants whose leases have passed.

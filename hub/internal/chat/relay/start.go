@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/runtime/client"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 const (
@@ -37,11 +37,11 @@ type Start struct {
 
 	// History returns the conversation before the message, and text of the user after it without
 	// an answer. It is called only if the runtime does not have the session.
-	History func(ctx context.Context) (history []wire.Turn, unanswered string, err error)
+	History func(ctx context.Context) (history []runtimewire.Turn, unanswered string, err error)
 }
 
 // Start stores an answer and starts its run. The caller must call Close. It fails with the error of
-// [Start].Store, with [ErrStartedBefore], and with api.UpstreamFailed if the runtime rejects the
+// [Start].Store, with [ErrStartedBefore], and with wire.UpstreamFailed if the runtime rejects the
 // run, which is stored as a failed answer.
 func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	a := &Answer{relay: r, run: run, memory: account{budget: &r.memory, tenant: run.TenantID}, began: time.Now(), done: make(chan struct{})}
@@ -61,7 +61,7 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	message, err := in.Store(ctx, a)
 	if err != nil {
 		if errors.Is(err, db.ErrUnavailable) { // the outcome of the COMMIT may be unknown
-			a.conclude(failed(kindHub, api.Unavailable, "The database was unavailable: send the message again."))
+			a.conclude(failed(kindHub, wire.Unavailable, "The database was unavailable: send the message again."))
 		} else {
 			r.remove(a)
 		}
@@ -79,7 +79,7 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	switch err := a.open(runtime, in, message); {
 	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed, or a lost connection, has started it
 		a.started = true
-		if _, err := a.finish(failed(kindLost, api.UpstreamFailed, "The answer was lost: its hub was killed, or the connection to the runtime was lost.")); err != nil {
+		if _, err := a.finish(failed(kindLost, wire.UpstreamFailed, "The answer was lost: its hub was killed, or the connection to the runtime was lost.")); err != nil {
 			return nil, err
 		}
 		return nil, ErrStartedBefore
@@ -92,8 +92,8 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 }
 
 // Reserve takes the lease of the session for a run, in the transaction of [Start].Store, which has
-// locked the row of the session. It fails with api.Conflict while another answer is in progress,
-// and with api.RateLimited if too many answers are.
+// locked the row of the session. It fails with wire.Conflict while another answer is in progress,
+// and with wire.RateLimited if too many answers are.
 func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run Run) error {
 	a.run, a.continues = run, run.RuntimeSession
 	var err error
@@ -139,8 +139,8 @@ func (a *Answer) open(runtime *client.Client, in Start, message string) error {
 
 // request returns the request of the run. It continues the session of the runtime, or it starts one
 // with the stored conversation: a runtime that has the session does not need the conversation.
-func (a *Answer) request(in Start, message string) (wire.RunRequest, error) {
-	request := wire.RunRequest{Message: message, RunID: &a.run.ID}
+func (a *Answer) request(in Start, message string) (runtimewire.RunRequest, error) {
+	request := runtimewire.RunRequest{Message: message, RunID: &a.run.ID}
 	if a.continues != "" {
 		request.SessionID, request.RequireSession = &a.continues, true
 		return request, nil
@@ -181,7 +181,7 @@ func neverAccepted(err error) bool {
 
 // rejected stores the answer as failed, and returns the error of the response.
 func (a *Answer) rejected(err error) error {
-	e := &api.Error{Code: api.UpstreamFailed, Message: "The runtime of the agent cannot be reached: look at its deployment.", Cause: err}
+	e := &wire.Error{Code: wire.UpstreamFailed, Message: "The runtime of the agent cannot be reached: look at its deployment.", Cause: err}
 	failure, ok := errors.AsType[*client.Error](err)
 	kind := kindUnreachable
 	if ok {
@@ -190,17 +190,17 @@ func (a *Answer) rejected(err error) error {
 	switch {
 	case context.Cause(a.ctx) != nil:
 		end := endingOf(context.Cause(a.ctx))
-		e.Code, e.Message = api.Code(end.Failure.Code), end.Failure.Message
+		e.Code, e.Message = wire.Code(end.Failure.Code), end.Failure.Message
 		_, _ = a.finish(end) // the error is logged
 		return e
 	case errors.Is(err, errMemory):
-		kind, e.Code, e.Message = kindMemory, api.Unavailable, "The conversations that begin use too much memory: send the message again later."
+		kind, e.Code, e.Message = kindMemory, wire.Unavailable, "The conversations that begin use too much memory: send the message again later."
 	case errors.Is(err, db.ErrUnavailable):
-		kind, e.Code, e.Message = kindHub, api.Unavailable, ""
+		kind, e.Code, e.Message = kindHub, wire.Unavailable, ""
 	case errors.Is(err, client.ErrSessionBusy):
-		kind, e.Code, e.Message = kindBusy, api.Conflict, "The previous answer is still ending: send the message again in a moment."
+		kind, e.Code, e.Message = kindBusy, wire.Conflict, "The previous answer is still ending: send the message again in a moment."
 	case ok && failure.Status == http.StatusRequestEntityTooLarge:
-		e.Code, e.Message = api.PayloadTooLarge, "The message is too long for the agent."
+		e.Code, e.Message = wire.PayloadTooLarge, "The message is too long for the agent."
 	case ok && (failure.Status == http.StatusServiceUnavailable || failure.Status == http.StatusTooManyRequests):
 		kind, e.Message = kindBusy, "The runtime of the agent takes no more runs at the moment: send the message again later."
 	case ok:

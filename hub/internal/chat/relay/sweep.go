@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/runtime/client"
 )
@@ -179,7 +179,7 @@ func (r *Relay) deleteTranscriptsOf(ctx context.Context, transcripts []Transcrip
 		switch {
 		case errors.Is(err, client.ErrSessionBusy):
 			continue
-		case err != nil && !errors.Is(err, api.AgentNotDeployed) && !errors.Is(err, api.NotFound):
+		case err != nil && !errors.Is(err, wire.AgentNotDeployed) && !errors.Is(err, wire.NotFound):
 			return nil // it is stopped or does not respond: the transcripts are due again
 		}
 		if err := deleteTranscript(ctx, r.store.DB.Write(), t); err != nil { // without a deployment, its files are deleted

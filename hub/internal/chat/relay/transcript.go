@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
 
@@ -42,9 +42,9 @@ type transcript struct {
 	model          string
 	runtimeSession string
 	responded      bool // the model has: the runtime has stored the messages before
-	usage          wire.Usage
-	others         map[string]wire.Usage // of subagents, by their models
-	end            *Ending               // nil in progress
+	usage          runtimewire.Usage
+	others         map[string]runtimewire.Usage // of subagents, by their models
+	end            *Ending                      // nil in progress
 
 	changed  bool // since the last snapshot
 	stored   int  // the size as of the last snapshot
@@ -59,18 +59,18 @@ func (t *transcript) size() int { return len(t.blocks) + len(t.text) + len(t.pen
 func (t *transcript) note(ev sse.Event, reserve func(size int) error) error {
 	switch ev.Type {
 	case "partial_message":
-		t.pending, t.changed, t.responded = wire.AppendPartialText(t.pending, ev.Data), true, true
+		t.pending, t.changed, t.responded = runtimewire.AppendPartialText(t.pending, ev.Data), true, true
 	case "assistant":
 		t.responded = true
-		if blocks, err := wire.DecodeBlocks(ev.Data, maxBlocks); err == nil {
+		if blocks, err := runtimewire.DecodeBlocks(ev.Data, maxBlocks); err == nil {
 			t.assistant(blocks)
 		}
 	case "result":
-		if result, err := wire.DecodeOutcome(ev.Data); err == nil {
+		if result, err := runtimewire.DecodeOutcome(ev.Data); err == nil {
 			t.payload(result)
 		}
 	case "system", "tool_result", "cancelled", "error":
-		if payload, err := wire.DecodeEvent(ev.Type, ev.Data); err == nil {
+		if payload, err := runtimewire.DecodeEvent(ev.Type, ev.Data); err == nil {
 			t.payload(payload)
 		}
 	}
@@ -104,7 +104,7 @@ func (t *transcript) check(reserve func(size int) error) error {
 
 // assistant replaces the message in progress with the complete one. That of a subagent is one
 // block.
-func (t *transcript) assistant(m wire.Blocks) {
+func (t *transcript) assistant(m runtimewire.Blocks) {
 	t.usage, t.changed = t.usage.Add(m.Usage), true
 	if m.ParentToolUseID != nil {
 		t.addOther(m.Model, m.Usage)
@@ -124,10 +124,10 @@ func (t *transcript) assistant(m wire.Blocks) {
 }
 
 // addOther adds the usage of a message of a subagent, for a run whose end is not reported.
-func (t *transcript) addOther(model string, used wire.Usage) {
+func (t *transcript) addOther(model string, used runtimewire.Usage) {
 	all := maps.Clone(t.others)
 	if all == nil {
-		all = map[string]wire.Usage{}
+		all = map[string]runtimewire.Usage{}
 	}
 	all[model] = all[model].Add(used)
 	t.others = usage.OfModels(all)
@@ -135,7 +135,7 @@ func (t *transcript) addOther(model string, used wire.Usage) {
 
 // finish notes the end of the run, with its usage. A runtime of a former version does not report
 // that of subagents.
-func (t *transcript) finish(end *Ending, used wire.Usage, others map[string]wire.Usage) {
+func (t *transcript) finish(end *Ending, used runtimewire.Usage, others map[string]runtimewire.Usage) {
 	t.end, t.usage = end, used
 	if others != nil {
 		t.others = usage.OfModels(others)
@@ -162,12 +162,12 @@ func (t *transcript) addAside(block any) {
 }
 
 // systemBlocks are the subtypes of the system events that are stored.
-var systemBlocks = []string{wire.SystemPermissionDenied, wire.SystemMCPStatus, wire.SystemWarning, wire.SystemCompactBoundary}
+var systemBlocks = []string{runtimewire.SystemPermissionDenied, runtimewire.SystemMCPStatus, runtimewire.SystemWarning, runtimewire.SystemCompactBoundary}
 
 // system adds a system event.
-func (t *transcript) system(p *wire.System) {
+func (t *transcript) system(p *runtimewire.System) {
 	switch {
-	case p.Subtype == wire.SystemInit && p.Init != nil:
+	case p.Subtype == runtimewire.SystemInit && p.Init != nil:
 		t.model, t.changed = Clean(excerpt.Head(p.Model, maxModel)), true
 		if ids.Plain(p.SessionID, 128) {
 			t.runtimeSession = p.SessionID
@@ -182,7 +182,7 @@ func (t *transcript) system(p *wire.System) {
 }
 
 // toolResult adds the result of a tool call.
-func (t *transcript) toolResult(p *wire.ToolResult) {
+func (t *transcript) toolResult(p *runtimewire.ToolResult) {
 	output, cut := excerpt.Ends(p.Result.Output, maxToolOutput)
 	block := toolResultBlock{
 		Type: blockToolResult, ToolUseID: p.Result.ToolUseID, ToolName: p.Result.ToolName, Output: output,
@@ -200,35 +200,35 @@ func (t *transcript) toolResult(p *wire.ToolResult) {
 }
 
 // payload adds an event that is neither text nor a message of the model.
-func (t *transcript) payload(payload wire.Payload) {
+func (t *transcript) payload(payload runtimewire.Payload) {
 	switch p := payload.(type) {
-	case *wire.System:
+	case *runtimewire.System:
 		t.system(p)
-	case *wire.ToolResult:
+	case *runtimewire.ToolResult:
 		t.toolResult(p)
 	}
 	if t.end != nil {
 		return
 	}
 	switch p := payload.(type) {
-	case *wire.Result:
+	case *runtimewire.Result:
 		end := &Ending{Status: StatusCompleted}
 		if p.IsError {
 			end = failureOf(p.ErrorType, append(p.Errors, p.Subtype)[0])
 		}
 		t.finish(end, p.Usage, p.Others)
-	case *wire.Cancelled:
+	case *runtimewire.Cancelled:
 		t.finish(&Ending{Status: StatusCancelled}, cmp.Or(p.Usage, t.usage), p.Others) // a runtime of a former version has no usage
-	case *wire.Fault:
+	case *runtimewire.Fault:
 		t.finish(failureOf(p.ErrorType, p.Error), cmp.Or(p.Usage, t.usage), p.Others)
 	}
 }
 
 func failureOf(code, message string) *Ending {
 	if code == "" {
-		code = string(api.UpstreamFailed)
+		code = string(wire.UpstreamFailed)
 	}
-	end := failed(kindRun, api.Code(Clean(excerpt.Head(code, maxModel))), Clean(excerpt.Head(message, maxFailure)))
+	end := failed(kindRun, wire.Code(Clean(excerpt.Head(code, maxModel))), Clean(excerpt.Head(message, maxFailure)))
 	return &end
 }
 
@@ -286,7 +286,7 @@ func TextBlock(text string) []byte {
 	if text == "" {
 		return nil
 	}
-	return append(wire.AppendString([]byte(`{"type":"text","text":`), text), '}')
+	return append(runtimewire.AppendString([]byte(`{"type":"text","text":`), text), '}')
 }
 
 // Array returns the JSON array of blocks, without the empty ones.

@@ -1,0 +1,54 @@
+// Package wire has the JSON types of the hub's API and its error codes, once for the hub and its
+// clients. The names of the types are those of the schemas in openapi.yaml.
+package wire
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"time"
+
+	"github.com/seed93082962/agenthost/internal/instant"
+)
+
+// Time is a time in the JSON form of the hub: RFC 3339 in UTC with six sub-second digits, truncated
+// to microseconds. The zero time is null. In the database it is microseconds since 1970, or NULL.
+// A stored time outside the years 1 to 9999 is encoded as the nearest one inside.
+type Time struct{ time.Time }
+
+// Scan implements sql.Scanner.
+func (t *Time) Scan(src any) error {
+	var micros sql.NullInt64
+	if err := micros.Scan(src); err != nil {
+		return fmt.Errorf("read time: %w", err)
+	}
+	*t = Time{}
+	if micros.Valid {
+		t.Time = time.UnixMicro(micros.Int64).UTC()
+	}
+	return nil
+}
+
+// Value implements driver.Valuer.
+func (t Time) Value() (driver.Value, error) {
+	if t.IsZero() {
+		return nil, nil
+	}
+	return t.UnixMicro(), nil
+}
+
+// String returns the JSON form without quotes, or "" for the zero time.
+func (t Time) String() string {
+	if t.IsZero() {
+		return ""
+	}
+	return instant.Format(t.Time)
+}
+
+// MarshalJSON returns a string or null.
+func (t Time) MarshalJSON() ([]byte, error) {
+	if t.IsZero() {
+		return []byte("null"), nil
+	}
+	return []byte(`"` + t.String() + `"`), nil
+}
