@@ -27,55 +27,55 @@ var sharedTables = map[string]string{
 
 // allTenants are other statements that name no tenant, by package and beginning, with the reason.
 var allTenants = map[string]string{
-	"catalog: SELECT 'tools/' || hash":                           "tenants share the files of tools and skills, and the sweep is for all of them",
-	"usage: SELECT DISTINCT model FROM usage_days":               "an operator checks the prices of all tenants",
-	"usage: SELECT ? AS answers":                                 "the expression names its tenant",
-	"usage: SELECT EXISTS (SELECT 1 FROM usage_reserves WHERE ":  "the reserves of hubs that have ended are those of all tenants",
-	"usage: SELECT COUNT(*) FROM usage_budgets":                  "doctor reports for all tenants",
-	"db: SELECT pg_backend_pid()":                                "the version of the server, and whether a pooler is in front of it",
-	"db: SELECT set_config":                                      "the limits of a transaction",
-	"catalog: SELECT CAST(SUM(number) AS BIGINT)":                "each of the tables is restricted to the tenant",
-	"db: SELECT data FROM sqlite_dbpage":                         "a dump has the data of all tenants",
-	"db: SELECT pg_export_snapshot":                              "a dump has the data of all tenants",
-	".: SELECT CAST(EXTRACT":                                     "the clock of the server",
-	".: SELECT COALESCE(MAX(at), 0) FROM audit_heads":            "the clocks of all tenants",
-	".: SELECT COUNT(*) FROM deployments WHERE machine":          "an operator checks the deployments of all tenants",
-	"db: SELECT COUNT(*) FROM pg_class":                          "whether a database is empty",
-	"db: SELECT COUNT(*) FROM (?":                                "the query of a list names its tenant",
-	"password: INSERT INTO ?":                                    "the keys of accounts contain the tenant; networks are those of all tenants",
-	"user: SELECT ? FROM invites":                                "by the hash of a token: the caller has no tenant yet",
-	"user: UPDATE invites SET used_at":                           "by the hash of a token: the caller has no tenant yet",
-	"session: UPDATE sessions SET last_used_at":                  "a batch of sessions that were authenticated before",
-	"clitoken: UPDATE cli_tokens SET last_used_at":               "a batch of tokens that were authenticated before",
-	"session: DELETE FROM sessions WHERE expires_at":             "the sweep is for all tenants",
-	"clitoken: DELETE FROM cli_tokens WHERE expires_at":          "the sweep is for all tenants",
-	"user: DELETE FROM invites WHERE expires_at":                 "the sweep is for all tenants",
-	"store: SELECT ? FROM ? WHERE ? > $1 AND ? IS NOT NULL":      "the secrets of all tenants are sealed again",
-	"store: UPDATE ? SET ? = $1 WHERE ? = $2 AND ? = $3":         "the secrets of all tenants are sealed again",
-	"chat/relay: UPDATE chat_runs SET alive_until":               "a hub extends its own runs, which are those of all tenants",
-	"chat: SELECT ? FROM chat_sessions WHERE ?":                  "the first condition is the tenant",
-	"deploy: SELECT key, edition, key_digest":                    "the reconciler works for all tenants",
-	"deploy: SELECT key FROM deployments":                        "the reconciler works for all tenants",
-	"deploy: UPDATE deployments SET lease_":                      "a hub has leases of deployments of all tenants",
-	"deploy: SELECT ? FROM deployments WHERE key_digest":         "by the hash of a random value, before the tenant is known",
-	"chat/relay: SELECT pg_advisory_xact_lock":                   "the argument contains the tenant and the user",
-	"chat/relay: SELECT ? FROM chat_runs WHERE ? ORDER":          "the sweep is for all tenants",
-	"chat/relay: SELECT ? FROM chat_runs WHERE worker_id":        "a hub that starts ends the runs of former hubs, which are those of all tenants",
-	"chat/relay: DELETE FROM chat_transcripts WHERE keep_until":  "the sweep is for all tenants",
-	"deploy: SELECT EXISTS (SELECT 1 FROM deployments WHERE key": "whether any tenant has a key that the platform has",
-	"deploy: SELECT runtime_url FROM deployments WHERE key":      "by the key of a deployment that the caller may use",
+	"catalog: SELECT 'tools/' || hash":                               "tenants share the files of tools and skills, and the sweep is for all of them",
+	"usage: SELECT DISTINCT model FROM usage_days":                   "an operator checks the prices of all tenants",
+	"usage: SELECT ? AS answers":                                     "the expression names its tenant",
+	"usage: SELECT EXISTS (SELECT 1 FROM usage_reserves WHERE ":      "the reserves of hubs that have ended are those of all tenants",
+	"usage: SELECT COUNT(*) FROM usage_budgets":                      "doctor reports for all tenants",
+	"db: SELECT pg_backend_pid()":                                    "the version of the server, and whether a pooler is in front of it",
+	"db: SELECT set_config":                                          "the limits of a transaction",
+	"catalog: SELECT CAST(SUM(number) AS BIGINT)":                    "each of the tables is restricted to the tenant",
+	"db: SELECT data FROM sqlite_dbpage":                             "a dump has the data of all tenants",
+	"db: SELECT pg_export_snapshot":                                  "a dump has the data of all tenants",
+	".: SELECT CAST(EXTRACT":                                         "the clock of the server",
+	".: SELECT COALESCE(MAX(at), 0) FROM audit_heads":                "the clocks of all tenants",
+	".: SELECT COUNT(*) FROM deployments WHERE machine":              "an operator checks the deployments of all tenants",
+	"db: SELECT COUNT(*) FROM pg_class":                              "whether a database is empty",
+	"db: SELECT COUNT(*) FROM (?":                                    "the query of a list names its tenant",
+	"password: INSERT INTO ?":                                        "the keys of accounts contain the tenant; networks are those of all tenants",
+	"user: SELECT ? FROM invites":                                    "by the hash of a token: the caller has no tenant yet",
+	"user: UPDATE invites SET used_at":                               "by the hash of a token: the caller has no tenant yet",
+	"session: UPDATE sessions SET last_used_at":                      "a batch of sessions that were authenticated before",
+	"clitoken: UPDATE cli_tokens SET last_used_at":                   "a batch of tokens that were authenticated before",
+	"session: DELETE FROM sessions WHERE expires_at":                 "the sweep is for all tenants",
+	"clitoken: DELETE FROM cli_tokens WHERE expires_at":              "the sweep is for all tenants",
+	"user: DELETE FROM invites WHERE expires_at":                     "the sweep is for all tenants",
+	"store: SELECT ? FROM ? WHERE ? > $1 AND ? IS NOT NULL":          "the secrets of all tenants are sealed again",
+	"store: UPDATE ? SET ? = $1 WHERE ? = $2 AND ? = $3":             "the secrets of all tenants are sealed again",
+	"chat/relay: UPDATE chat_runs SET alive_until":                   "a hub extends its own runs, which are those of all tenants",
+	"chat: SELECT ? FROM chat_sessions WHERE ?":                      "the first condition is the tenant",
+	"deployment: SELECT key, edition, key_digest":                    "the reconciler works for all tenants",
+	"deployment: SELECT key FROM deployments":                        "the reconciler works for all tenants",
+	"deployment: UPDATE deployments SET lease_":                      "a hub has leases of deployments of all tenants",
+	"deployment: SELECT ? FROM deployments WHERE key_digest":         "by the hash of a random value, before the tenant is known",
+	"chat/relay: SELECT pg_advisory_xact_lock":                       "the argument contains the tenant and the user",
+	"chat/relay: SELECT ? FROM chat_runs WHERE ? ORDER":              "the sweep is for all tenants",
+	"chat/relay: SELECT ? FROM chat_runs WHERE worker_id":            "a hub that starts ends the runs of former hubs, which are those of all tenants",
+	"chat/relay: DELETE FROM chat_transcripts WHERE keep_until":      "the sweep is for all tenants",
+	"deployment: SELECT EXISTS (SELECT 1 FROM deployments WHERE key": "whether any tenant has a key that the platform has",
+	"deployment: SELECT runtime_url FROM deployments WHERE key":      "by the key of a deployment that the caller may use",
 
-	"deploy: SELECT ? FROM deployments WHERE key = $1 AND lease_holder": "of a lease, by a key that is unique in all tenants",
-	"deploy: UPDATE deployments SET state = $1":                         "of a lease, by a key that is unique in all tenants",
-	"deploy: UPDATE deployments SET purge":                              "of a lease, by a key that is unique in all tenants",
-	"deploy: DELETE FROM deployments WHERE key = $1 AND lease_holder":   "of a lease, by a key that is unique in all tenants",
-	"deploy: UPDATE deployments SET sealed = $1, key_digest":            "of a lease, by a key that is unique in all tenants",
+	"deployment: SELECT ? FROM deployments WHERE key = $1 AND lease_holder": "of a lease, by a key that is unique in all tenants",
+	"deployment: UPDATE deployments SET state = $1":                         "of a lease, by a key that is unique in all tenants",
+	"deployment: UPDATE deployments SET purge":                              "of a lease, by a key that is unique in all tenants",
+	"deployment: DELETE FROM deployments WHERE key = $1 AND lease_holder":   "of a lease, by a key that is unique in all tenants",
+	"deployment: UPDATE deployments SET sealed = $1, key_digest":            "of a lease, by a key that is unique in all tenants",
 
-	"deploy: UPDATE deployments SET edition = edition WHERE key_digest IS NULL": "the reconciler works for all tenants",
-	"deploy: SELECT EXISTS (SELECT 1 FROM deployments WHERE machine":            "whether any tenant has a deployment on another machine",
-	"deploy: UPDATE deployments SET machine":                                    "an operator adopts the deployments of all tenants",
-	"deploy: INSERT INTO deployment_files":                                      "of a revision, which names its tenant",
-	"deploy: SELECT DISTINCT artifact":                                          "tenants share the files of tools and skills, and the sweep is for all of them",
+	"deployment: UPDATE deployments SET edition = edition WHERE key_digest IS NULL": "the reconciler works for all tenants",
+	"deployment: SELECT EXISTS (SELECT 1 FROM deployments WHERE machine":            "whether any tenant has a deployment on another machine",
+	"deployment: UPDATE deployments SET machine":                                    "an operator adopts the deployments of all tenants",
+	"deployment: INSERT INTO deployment_files":                                      "of a revision, which names its tenant",
+	"deployment: SELECT DISTINCT artifact":                                          "tenants share the files of tools and skills, and the sweep is for all of them",
 }
 
 var (
@@ -150,21 +150,27 @@ func exempt(t *testing.T, dir, sql string) string {
 	return ""
 }
 
-// packages returns the files of the packages below hub that are not tests, by directory.
+// packages returns the files of the packages with statements that are not tests, by directory below
+// an internal one.
 func packages(t *testing.T) map[string][]*ast.File {
 	t.Helper()
 	all := map[string][]*ast.File{}
-	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+	for _, root := range []string{".", "../internal/db"} {
+		require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			dir := filepath.ToSlash(filepath.Dir(path))
+			if !strings.HasSuffix(dir, "test") { // packages for tests
+				if _, below, ok := strings.Cut(dir, "internal/"); ok {
+					dir = below
+				}
+				all[dir] = append(all[dir], file)
+			}
 			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		dir := filepath.ToSlash(filepath.Dir(path))
-		if !strings.HasSuffix(dir, "test") { // packages for tests
-			all[dir] = append(all[dir], file)
-		}
-		return err
-	}))
+		}))
+	}
 	return all
 }
 

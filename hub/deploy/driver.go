@@ -1,3 +1,10 @@
+// Package deploy defines what the hub needs of a platform that runs agents, a [Driver], and of a
+// gateway in front of them, a [Gateway]. Packages process, docker and kubernetes have drivers. The
+// suites of deploytest and gatewaytest test the rules of both interfaces.
+//
+//	driver, err := process.New(process.Config{Dir: "/var/lib/hub/deployments"})
+//	if err != nil { ... }
+//	h, err := hub.New(ctx, hub.Config{Deployer: driver})
 package deploy
 
 import (

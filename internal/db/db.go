@@ -7,7 +7,7 @@
 //		return err
 //	}
 //	defer d.Close()
-//	if err := d.Migrate(ctx, user.Migrations); err != nil {
+//	if err := d.Migrate(ctx, migrations); err != nil {
 //		return err
 //	}
 //	err = d.Tx(ctx, func(tx *sql.Tx) error {

@@ -187,6 +187,9 @@ func qualifiers(f *ast.File) (names []string) {
 func (p packages) nearest(name, file string) (best string) {
 	most := -1
 	for _, address := range p[name] {
+		if above, _, ok := strings.Cut(address, "/internal/"); ok && !strings.HasPrefix(module+file, above+"/") {
+			continue // the document cannot import it
+		}
 		common := 0
 		own := strings.Split(path.Dir(file), "/")
 		for i, part := range strings.Split(strings.TrimPrefix(address, module), "/") {

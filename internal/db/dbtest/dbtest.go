@@ -5,9 +5,9 @@
 // and its tests look like
 //
 //	dbtest.Each(t, func(t *testing.T, url string) {
-//		d := dbtest.Open(t, url, user.Migrations)
+//		d := dbtest.Open(t, url, migrations)
 //		...
-//	}, user.Migrations)
+//	}, migrations)
 //
 // The databases of the series are copies of one that is migrated once.
 package dbtest

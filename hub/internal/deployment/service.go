@@ -1,7 +1,7 @@
-// Package deploy runs the agents of the hub. It stores the desired state of each deployment, and a
-// reconciler brings the runtimes of a [Driver] to it.
+// Package deployment runs the agents of the hub. It stores the desired state of each deployment, and a
+// reconciler brings the runtimes of a [deploy.Driver] to it.
 //
-//	service, err := deploy.New(ctx, deploy.Config{
+//	service, err := deployment.New(ctx, deployment.Config{
 //		Store: store, Catalog: agents, Driver: driver, PublicURL: url,
 //	})
 //	if err != nil { ... }
