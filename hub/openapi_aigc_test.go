@@ -20,6 +20,8 @@ func (c *contract) aigc(admin string) {
 	c.reject(404, wire.NotFound, "POST", rotate, admin, "")
 	c.faulty("PUT", config, admin, with(`,"label":"4"`), with(`,"uscc":"1"`), with(`,"propagator":"1"`), with(`,"produceIdPrefix":"a b"`), with(`,"contentProducer":"1"`),
 		with(`,"explicit":{"mode":"both"}`), with(`,"explicit":{"text":"AI"}`), with(`,"signing":{"algorithm":"none"}`))
+	c.ok(200, "PUT", config, admin, with(`,"enabled":false`))
+	c.ok(200, "GET", config, admin, "") // exactly one of the two forms
 	c.ok(200, "PUT", config, admin, with(""))
 	c.reject(409, wire.Conflict, "POST", rotate, admin, "")
 	c.ok(200, "PUT", config, admin, with(`,"uscc":"9144030071526726XG","propagator":"`+producer+`","signing":{"enabled":true},"explicit":{"mode":"off","text":null}`))

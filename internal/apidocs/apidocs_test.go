@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/net/html"
 
 	"github.com/seed93082962/agenthost/internal/apidocs"
@@ -163,5 +164,44 @@ func TestInvalidDocuments(t *testing.T) {
 		err := apidocs.New([]byte(document)).ServePage(w, httptest.NewRequest(http.MethodGet, "/docs", nil))
 		require.ErrorContains(t, err, "OpenAPI document", document)
 		require.Empty(t, w.Body.String())
+	}
+}
+
+// Generators of clients read the documents as they are: they do not know merge keys, need the type
+// of each enum, and declare schemas and responses in one name space.
+func TestGeneratorsReadBothDocuments(t *testing.T) {
+	for _, file := range []string{"../../hub/openapi.yaml", "../../runtime/openapi.yaml"} {
+		document, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var root yaml.Node
+		require.NoError(t, yaml.Unmarshal(document, &root))
+		enums := 0
+		var walk func(n *yaml.Node)
+		walk = func(n *yaml.Node) {
+			for _, child := range n.Content {
+				walk(child)
+			}
+			if n.Kind != yaml.MappingNode {
+				return
+			}
+			values := map[string]*yaml.Node{}
+			for i := 0; i < len(n.Content); i += 2 {
+				require.NotEqual(t, "!!merge", n.Content[i].Tag, "%s:%d", file, n.Line)
+				values[n.Content[i].Value] = n.Content[i+1]
+			}
+			if enum := values["enum"]; enum != nil && enum.Kind == yaml.SequenceNode {
+				enums++
+				require.NotNil(t, values["type"], "%s:%d has no type", file, enum.Line)
+			}
+		}
+		walk(&root)
+		require.Greater(t, enums, 25)
+		var named struct {
+			Components struct{ Schemas, Responses map[string]yaml.Node }
+		}
+		require.NoError(t, yaml.Unmarshal(document, &named))
+		for name := range named.Components.Schemas {
+			require.NotContains(t, named.Components.Responses, name, file)
+		}
 	}
 }
