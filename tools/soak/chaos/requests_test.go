@@ -30,12 +30,12 @@ func TestRandomRequests(t *testing.T) {
 		// The first user creates the others, and the upstream rejects requests of another protocol.
 		f.names.hidden = []string{s.admin.user, "admin", deployed.ProviderID, in.upstream.URL}
 		f.deployed = []string{movedAgent}
-		f.names.keep("agent", agentName, movedAgent)
+		f.names.keep("agent", agentName, movedAgent, payingAgent)
 		f.names.keep("budget", agentName, s.admin.users[1].user)
 		f.sendAll(t, in.urls[0], func() (usage, error) { return use(in.hubs[0].pid(), "http://"+metrics+"/metrics") })
 		s.requireAudit(t)
 		k := &checker{in: in, c: s.admin}
-		for _, name := range []string{agentName, movedAgent} {
+		for _, name := range []string{agentName, movedAgent, payingAgent} {
 			err := s.admin.call(t.Context(), http.MethodDelete, "/api/v1/admin/agents/"+name+"/deploy", nil, nil)
 			if !errors.Is(err, errDenied) { // there is none
 				require.NoError(t, errors.Join(err, in.await(t.Context(), s.admin, name, "not_deployed")))
