@@ -233,7 +233,7 @@ func (all rows) further() {
 			"created_by_name": "ada", "created_at": later, "expires_at": later,
 		},
 		"chat_runs": {
-			"run_id": "r1", "tenant_id": chat["tenant_id"], "session_key": chat["key"], "worker_id": "w", "alive_until": int64(1),
+			"run_id": "r1", "tenant_id": chat["tenant_id"], "session_key": chat["key"], "worker_id": "w", "hub_id": "w", "alive_until": int64(1),
 			"user_id": chat["user_id"], "agent_name": chat["agent_name"],
 		},
 		"chat_transcripts": {"tenant_id": "alpha", "agent_name": "gone", "runtime_session": "s", "due_at": later, "keep_until": later},

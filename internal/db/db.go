@@ -61,7 +61,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -113,12 +112,10 @@ type DB struct {
 	pools       func() []pool // for metrics
 	metrics     *metrics
 
-	url     string     // of PostgreSQL
-	pooled  bool       // a connection pooler is in front of PostgreSQL
-	limits  []any      // names and values for each transaction whose connection does not have them
-	path    string     // of the SQLite file
-	sharing sync.Mutex // guards the field below
-	shared  *os.File   // see Join
+	url    string // of PostgreSQL
+	pooled bool   // a connection pooler is in front of PostgreSQL
+	limits []any  // names and values for each transaction whose connection does not have them
+	path   string // of the SQLite file
 }
 
 // Open opens the database that the URL names. A SQLite file that does not exist is created with
@@ -206,8 +203,7 @@ func (d *DB) checkRoom() error {
 // Close waits for running statements and closes all connections.
 func (d *DB) Close() error {
 	d.metrics.stop()
-	err := errors.Join(d.close(), d.leave())
-	if err != nil {
+	if err := d.close(); err != nil {
 		return fmt.Errorf("close database: %w", err)
 	}
 	return nil

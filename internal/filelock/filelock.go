@@ -5,6 +5,5 @@ package filelock
 
 import "errors"
 
-// ErrLocked is returned by Lock if another open file, of this or another process, has a lock, and
-// by LockShared if it has one that is not shared.
+// ErrLocked is returned by Lock if another open file, of this or another process, has a lock.
 var ErrLocked = errors.New("file is locked")

@@ -10,8 +10,5 @@ const OpenFlags = 0
 // Lock does nothing: this system has no lock across processes.
 func Lock(*os.File) error { return nil }
 
-// LockShared does nothing.
-func LockShared(*os.File) error { return nil }
-
 // Unlock does nothing.
 func Unlock(*os.File) error { return nil }

@@ -12,13 +12,8 @@ import (
 const OpenFlags = syscall.O_NONBLOCK
 
 // Lock returns ErrLocked if another open file, of this or another process, has a lock.
-func Lock(f *os.File) error { return tryLock(f, syscall.LOCK_EX) }
-
-// LockShared returns ErrLocked if another open file has a lock that is not shared.
-func LockShared(f *os.File) error { return tryLock(f, syscall.LOCK_SH) }
-
-func tryLock(f *os.File, how int) error {
-	err := flock(f, how|syscall.LOCK_NB)
+func Lock(f *os.File) error {
+	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrLocked
 	}

@@ -26,14 +26,10 @@ var (
 )
 
 // Lock returns ErrLocked if another open file, of this or another process, has a lock.
-func Lock(f *os.File) error { return tryLock(f, lockFileExclusive) }
-
-// LockShared returns ErrLocked if another open file has a lock that is not shared.
-func LockShared(f *os.File) error { return tryLock(f, 0) }
-
-func tryLock(f *os.File, how uintptr) error {
+func Lock(f *os.File) error {
+	const how = lockFileExclusive | lockFileFailImmediately
 	err := control(f, func(handle uintptr, at *syscall.Overlapped) (uintptr, error) {
-		ok, _, err := lockFileEx.Call(handle, how|lockFileFailImmediately, 0, 1, 0, uintptr(unsafe.Pointer(at)))
+		ok, _, err := lockFileEx.Call(handle, how, 0, 1, 0, uintptr(unsafe.Pointer(at)))
 		return ok, err
 	})
 	if errors.Is(err, errorLockViolation) {

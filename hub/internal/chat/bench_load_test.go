@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -68,7 +69,7 @@ func serveRole(role, target, database string) error {
 		if err != nil {
 			return err
 		}
-		if err := d.Migrate(context.Background(), apitest.Audit(), chat.Migrations); err != nil {
+		if err := d.Migrate(context.Background(), apitest.Audit(), store.Migrations, chat.Migrations); err != nil {
 			return err
 		}
 		audit, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine())})
@@ -84,7 +85,7 @@ func serveRole(role, target, database string) error {
 			return err
 		}
 		s, err := newBench(all, target)
-		if err != nil {
+		if err = errors.Join(err, all.Join(context.Background())); err != nil {
 			return err
 		}
 		authenticate := func(r *http.Request) (api.Caller, error) { return ada, nil }
@@ -120,7 +121,9 @@ func newBench(s *store.Store, runtimeURL string) (*chat.Service, error) {
 
 func benchService(b *testing.B, url string) *chat.Service {
 	b.Helper()
-	s, err := newBench(apitest.NewStore(b, dbtest.Open(b, url, apitest.Audit(), chat.Migrations), store.Config{}), "")
+	joined := apitest.NewStore(b, dbtest.Open(b, url, apitest.Audit(), store.Migrations, chat.Migrations), store.Config{})
+	apitest.Join(b, joined)
+	s, err := newBench(joined, "")
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, s.Close()) })
 	return s

@@ -115,7 +115,7 @@ func TestAHubThatWasKilled(t *testing.T) {
 		c := open(t, sqlite(t)) // another start sweeps nothing
 		require.NoError(t, c.service.Close())
 		b.ada().Post(path+"/messages", object{"message": "more"}).Error(http.StatusConflict, wire.Conflict)
-		_, err := a.db.Write().ExecContext(t.Context(), `UPDATE chat_runs SET alive_until = 1, worker_id = 'killed'`)
+		_, err := a.db.Write().ExecContext(t.Context(), `UPDATE chat_runs SET hub_id = 'killed'`)
 		require.NoError(t, err)
 		say(t, b.ada(), path, "more")
 		rest := answer.rest() // the first hub was only suspended

@@ -96,9 +96,10 @@ func TestAnswersOfAKilledHubUseTheBudget(t *testing.T) {
 			each(t, nil, func(t *testing.T, s *server) {
 				s.limit(usage.OfAgent, "helper", usage.Limits{Hard: new(1000.0), Reserve: new(600.0)})
 				path := session(s.ada())
-				s.orphan(path, "killed", time.Now().Add(10*time.Second).UnixMicro())
+				s.joins("killed")
+				s.orphan(path, "killed")
 				s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, wire.RateLimited)
-				s.exec(`UPDATE chat_runs SET alive_until = 1`)
+				s.removes("killed")
 				s.ada().Post(session(s.ada())+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, wire.RateLimited)
 				end(s, path)
 				report := s.counted("agent")[0]

@@ -58,7 +58,7 @@ func TestRunsOfAKilledHubAreCancelled(t *testing.T) {
 			path := session(ada)
 			require.Equal(t, "completed", last(say(t, ada, session(ada), "hello")))
 			require.Empty(t, ids(), "no run that has ended is cancelled")
-			s.orphan(path, "killed", 1)
+			s.orphan(path, "killed")
 			row.end(s, path)
 			require.Eventually(t, func() bool { return len(ids()) == 1 }, patience, 10*time.Millisecond)
 			require.Equal(t, path[len(sessions)+1:], ids()[0])

@@ -84,7 +84,7 @@ func TestPartialAnswersAreStoredWhenTheyHaveGrown(t *testing.T) {
 	s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = time.Millisecond })
 	s.deploy(endless(t))
 	ada := s.ada()
-	for range 3 { // they do not grow, and their leases are renewed with that of the other
+	for range 3 { // they do not grow
 		send(t, ada, session(ada), object{"message": "hello"}).until("partial_message")
 	}
 	s.exec(`CREATE TABLE written (n INTEGER)`)
@@ -174,15 +174,16 @@ func TestDefaultLimitsOfAnswers(t *testing.T) {
 			s.exec(`WITH RECURSIVE n(i) AS (SELECT $1 UNION ALL SELECT i + 1 FROM n WHERE i < $2)
 				INSERT INTO chat_sessions (key, tenant_id, user_id, id, user_name, user_search, agent_name, title, source, created_at, updated_at)
 				SELECT 'busy-' || i, 'acme', $3, 'busy-' || i, '', '', 'helper', '', 'hub', 0, 0 FROM n`, from, to, user)
-			s.exec(`INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, worker_id, alive_until)
-				SELECT key, tenant_id, key, user_id, agent_name, 'another hub', $1 FROM chat_sessions
-				WHERE id LIKE 'busy-%' AND key NOT IN (SELECT session_key FROM chat_runs)`, time.Now().Add(10*time.Second).UnixMicro())
+			s.exec(`INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, hub_id)
+				SELECT key, tenant_id, key, user_id, agent_name, 'another hub' FROM chat_sessions
+				WHERE id LIKE 'busy-%' AND key NOT IN (SELECT session_key FROM chat_runs)`)
 		}
 		admitted := func() { require.Equal(t, "completed", last(say(t, ada, path, "hello"))) }
 		refused := func(want string) {
 			fault := ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusTooManyRequests, wire.RateLimited)
 			require.Equal(t, want, fault["message"])
 		}
+		s.joins("another hub")
 		busy("id-ada", 1, 19)
 		admitted()
 		busy("id-ada", 20, 20)

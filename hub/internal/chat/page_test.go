@@ -154,7 +154,7 @@ func TestSlowReadersOfARepeatedMessage(t *testing.T) {
 	s.deploy(nil)
 	ada := s.ada()
 	path := session(ada)
-	s.orphan(path, "killed", 0)
+	s.orphan(path, "killed")
 	s.exec(`DELETE FROM chat_runs`)
 	long := strings.Repeat("x", size)
 	s.exec(`UPDATE chat_messages SET text = $1, content = $2, status = 'completed' WHERE role = 'assistant'`, long, `[{"type":"text","text":"`+long+`"}]`)

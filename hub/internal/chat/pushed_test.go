@@ -248,7 +248,7 @@ func TestAPushAfterAHubWasKilled(t *testing.T) {
 	s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = time.Hour }) // the sweep does not run
 	ada := s.ada()
 	require.Equal(t, []string{"created"}, statuses(ada.Post(push, body(pushed("s1", day1)))))
-	s.exec(`INSERT INTO chat_runs (run_id, tenant_id, session_key, worker_id, alive_until) SELECT '1', tenant_id, key, 'killed', 1 FROM chat_sessions`)
+	s.exec(`INSERT INTO chat_runs (run_id, tenant_id, session_key, hub_id) SELECT '1', tenant_id, key, 'killed' FROM chat_sessions`)
 	require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s1", day2)))))
 	require.Zero(t, s.number(`SELECT COUNT(*) FROM chat_runs`))
 }

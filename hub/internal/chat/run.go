@@ -28,7 +28,7 @@ func (s *Service) Runs(ctx context.Context, caller api.Caller, page api.Page) (a
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return api.List[Run]{}, err
 	}
-	runs, total, err := relay.RunsOf(ctx, s.store.Read(), caller.TenantID, page, s.store.Now())
+	runs, total, err := relay.RunsOf(ctx, s.store.Read(), caller.TenantID, page)
 	list := api.List[Run]{Total: total}
 	for _, r := range runs {
 		run := Run{

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,7 +59,7 @@ func TestARunThatNoHubRelaysIsCancelled(t *testing.T) {
 	with(t, nil, func(t *testing.T, s *server) {
 		ada, boss := s.ada(), s.As("acme", "max", rbac.Maintainer)
 		path := session(ada)
-		s.orphan(path, "killed", 1)
+		s.orphan(path, "killed")
 		res := boss.Post(runs+"/"+path[len(sessions)+1:]+"/cancel", nil)
 		if res.Status != http.StatusNotFound { // the sweep was first
 			res.Want(http.StatusAccepted)
@@ -75,7 +74,8 @@ func TestARunThatNoHubRelaysIsCancelled(t *testing.T) {
 func TestARunThatIsBeingCancelled(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		path := session(s.ada())
-		s.orphan(path, "another hub", time.Now().Add(10*time.Second).UnixMicro())
+		s.joins("another hub")
+		s.orphan(path, "another hub")
 		boss := s.As("acme", "max", rbac.Maintainer)
 		require.Equal(t, "running", boss.Get(runs).Items()[0]["state"])
 		s.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted)
@@ -86,9 +86,9 @@ func TestARunThatIsBeingCancelled(t *testing.T) {
 // The number of answers of an agent is a part of the statements of other packages.
 func TestAnswersOfAnAgent(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
-		now := time.Now()
-		for _, in := range []time.Duration{-time.Second, time.Second, time.Second, time.Hour} {
-			s.orphan(session(s.ada()), "another hub", now.Add(in).UnixMicro())
+		s.joins("another hub")
+		for range 4 {
+			s.orphan(session(s.ada()), "another hub")
 		}
 		for _, row := range []struct {
 			tenant, agent string

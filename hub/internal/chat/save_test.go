@@ -1,7 +1,6 @@
 package chat_test
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -13,57 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/usage"
-	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
-
-// The lease of an answer in progress is renewed between the transactions that store the ends of
-// others, however long all of these take.
-func TestLeasesAreRenewedWhileEndsAreStored(t *testing.T) {
-	t.Parallel()
-	s := open(t, postgres(t))
-	s.deploy(hanging(t))
-	ada := s.ada()
-	busy := send(t, ada, session(ada), object{"message": "hello"})
-	run := busy.until("system").data["runId"]
-	busy.until("partial_message")
-
-	// The database stores one end in a transaction, and takes longer for it than the time after
-	// which a lease is renewed.
-	s.exec(`CREATE TABLE steps (number BIGSERIAL, ends_of BIGINT UNIQUE)`)
-	s.exec(`CREATE FUNCTION note_end() RETURNS trigger LANGUAGE plpgsql AS
-		$$ BEGIN INSERT INTO steps (ends_of) VALUES (txid_current()); PERFORM pg_sleep(0.1); RETURN NEW; END $$`)
-	s.exec(`CREATE FUNCTION note_renewal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO steps (ends_of) VALUES (NULL); RETURN NEW; END $$`)
-	s.exec(`CREATE TRIGGER note_end AFTER UPDATE ON chat_messages FOR EACH ROW WHEN (NEW.status = 'completed') EXECUTE FUNCTION note_end()`)
-	s.exec(fmt.Sprintf(`CREATE TRIGGER note_renewal AFTER UPDATE ON chat_runs FOR EACH ROW WHEN (NEW.run_id = '%s') EXECUTE FUNCTION note_renewal()`, run))
-
-	const others = 12
-	var paths []string
-	for range others {
-		paths = append(paths, session(ada))
-	}
-	var streams []*stream
-	for _, path := range paths {
-		streams = append(streams, send(t, ada, path, object{"message": "hello"}))
-	}
-	for _, one := range streams {
-		require.Equal(t, "completed", last(one.rest()))
-	}
-	steps, err := db.Values[sql.NullInt64](t.Context(), s.db.Read(), "read steps", `SELECT ends_of FROM steps ORDER BY number`)
-	require.NoError(t, err)
-	ends, renewed := 0, true
-	for _, step := range steps {
-		if !step.Valid {
-			renewed = true
-			continue
-		}
-		require.True(t, renewed, "between %d and %d ends", ends, ends+1)
-		ends, renewed = ends+1, false
-	}
-	require.Equal(t, others, ends)
-	busy.cancel()
-}
 
 // A partial answer that could not be stored is stored later, although it does not grow.
 func TestAPartialAnswerThatCouldNotBeStored(t *testing.T) {

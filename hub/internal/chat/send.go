@@ -182,7 +182,7 @@ func (m *exchange) run() relay.Run {
 	}
 }
 
-// begin stores the message and the empty answer, and takes the lease of the session. It fails with
+// begin stores the message and the empty answer, and the run of the session. It fails with
 // errSent if a concurrent call has sent a message with the same ClientMessageID.
 func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
 	return m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
@@ -209,7 +209,7 @@ func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
 	})
 }
 
-// restart takes the lease for a message that was sent before, if its run never started. The run has
+// restart stores the run of a message that was sent before, if its run never started. The run has
 // its former id, so that a runtime that has accepted it before rejects it.
 func (m *exchange) restart(ctx context.Context, a *relay.Answer) error {
 	clientID := m.user.ClientID
@@ -225,7 +225,7 @@ func (m *exchange) restart(ctx context.Context, a *relay.Answer) error {
 		if err != nil {
 			return err
 		}
-		running, err := relay.InProgress(ctx, tx, locked.TenantID, locked.Key, m.s.store.Now())
+		running, err := relay.InProgress(ctx, tx, locked.TenantID, locked.Key)
 		if err != nil {
 			return err
 		}

@@ -330,8 +330,8 @@ func TestARepeatedMessageThatWaits(t *testing.T) {
 		"a push replaced it":      {`DELETE FROM chat_messages`, "404 application/json"},
 		"another run":             {`UPDATE chat_messages SET run_id = 'another' WHERE role = 'assistant'`, "404 application/json"},
 		"another call started it": {`UPDATE chat_messages SET started = TRUE`, "200 application/json"},
-		"another call is beginning": {`INSERT INTO chat_runs (run_id, tenant_id, session_key, worker_id, alive_until)
-			SELECT '1', tenant_id, key, 'another hub', 1000000 * (extract(epoch FROM now())::bigint + 10) FROM chat_sessions`, "200 application/json"},
+		"another call is beginning": {`WITH hub AS (INSERT INTO hubs (id, beat) VALUES ('another hub', 1) RETURNING id)
+			INSERT INTO chat_runs (run_id, tenant_id, session_key, hub_id) SELECT '1', tenant_id, key, hub.id FROM chat_sessions, hub`, "200 application/json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -96,8 +97,10 @@ type config struct {
 	meters metric.MeterProvider
 	now    func() time.Time
 	wrap   func(http.Handler) http.Handler
+	lease  time.Duration // defaults to a minute
 
 	uncounted bool // without package usage
+	alone     bool // hubs that have joined before are removed
 }
 
 // open serves a chat service on the database. change modifies its configuration.
@@ -116,7 +119,13 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	}
 	var err error
 	audit := apitest.NewAudit(t, d)
-	cfg.Store = apitest.NewStore(t, d, store.Config{Audit: audit, Logger: cfg.logger, MeterProvider: cfg.meters, Now: cfg.now})
+	cfg.Store = apitest.NewStore(t, d, store.Config{Audit: audit, Logger: cfg.logger, MeterProvider: cfg.meters, Now: cfg.now, LeaseTime: cmp.Or(cfg.lease, time.Minute)})
+	if cfg.alone {
+		require.NoError(t, cfg.Store.Join(t.Context()))
+		t.Cleanup(cfg.Store.Leave)
+	} else {
+		apitest.Join(t, cfg.Store)
+	}
 	s.store = cfg.Store
 	s.usage, err = usage.New(usage.Config{Store: cfg.Store, Prices: cfg.prices})
 	require.NoError(t, err)
@@ -296,7 +305,7 @@ func eventually(t *testing.T, c *apitest.Client, session string) object {
 	return last
 }
 
-var series = []db.Series{apitest.Audit(), chat.Migrations, usage.Migrations}
+var series = []db.Series{apitest.Audit(), store.Migrations, chat.Migrations, usage.Migrations}
 
 func sqlite(t testing.TB) string   { return dbtest.SQLite(t, series...) }
 func postgres(t testing.TB) string { return dbtest.PostgreSQL(t, series...) }

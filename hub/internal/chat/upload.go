@@ -165,7 +165,7 @@ func (s *Service) replace(ctx context.Context, tx *sql.Tx, u upload, sum *quota)
 		return err
 	}
 	now := s.store.Now()
-	running, err := relay.InProgress(ctx, tx, old.TenantID, old.Key, now)
+	running, err := relay.InProgress(ctx, tx, old.TenantID, old.Key)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,11 @@ var files embed.FS
 // Migrations create the table that [Store.Join] requires.
 var Migrations = db.Embedded("store", files)
 
-// looks is the number of times that a hub looks at the others in the lease time.
+// looks is the least number of times that a hub looks at the others in the lease time.
 const looks = 4
+
+// lookEvery is the interval of the looks.
+func (s *Store) lookEvery() time.Duration { return min(s.leaseTime/looks, time.Second) }
 
 // member is the work of a hub that has joined.
 type member struct {
@@ -88,8 +91,7 @@ func (s *Store) Alive() bool {
 
 // stay looks at all hubs until ctx ends.
 func (s *Store) stay(ctx context.Context) {
-	every := s.leaseTime / looks
-	timer := time.NewTimer(every)
+	timer := time.NewTimer(s.lookEvery())
 	defer timer.Stop()
 	for {
 		select {
@@ -100,13 +102,13 @@ func (s *Store) stay(ctx context.Context) {
 		if err := s.look(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.Warn("renew hub", "err", err)
 		}
-		timer.Reset(every) // a look after a late one is not early
+		timer.Reset(s.lookEvery()) // a look after a late one is not early
 	}
 }
 
 // look renews the beat of this hub if there are others, and removes those that are silent.
 func (s *Store) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.leaseTime/2)
+	ctx, cancel := context.WithTimeout(ctx, 2*s.lookEvery())
 	defer cancel()
 	began := time.Now()
 	beats, err := readHubs(ctx, s.Read())
@@ -144,7 +146,7 @@ func (s *Store) removeSilent(ctx context.Context, beats map[string]int64) error 
 			seen.looks = last.looks + 1
 		}
 		s.member.others[id] = seen
-		if seen.looks < looks {
+		if time.Duration(seen.looks)*s.lookEvery() < s.leaseTime {
 			continue
 		}
 		removed, err := removeHub(ctx, s.DB, id, beat)

@@ -61,8 +61,8 @@ type Config struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 
-	// LeaseTime is how long this hub waits for a beat of another one that it then removes. Defaults to
-	// 4 s.
+	// LeaseTime is how long another hub is silent until this one removes it. All hubs need the same
+	// value. Defaults to 4 s.
 	LeaseTime time.Duration
 
 	// Logger receives errors of background work. Defaults to none.

@@ -90,7 +90,7 @@ type Answer struct {
 	mu        sync.Mutex     // guards the fields below, which do not change after the end
 	begun     bool           // it is in the database
 	continues string         // the session of the runtime, or ""
-	former    usage.Run      // a run of the session whose lease has passed, or one without an id
+	former    usage.Run      // a run of the session that no hub has, or one without an id
 	seeded    bool           // the run began with the stored conversation
 	started   bool           // the runtime may have accepted the run
 	events    *client.Stream // nil until the runtime has accepted the run
@@ -242,12 +242,12 @@ func (a *Answer) note(ev sse.Event) error {
 }
 
 // progress cancels an answer whose runtime sends nothing or too much. It returns the content if it
-// should be stored, and reports whether the lease of the answer is to be renewed.
-func (a *Answer) progress(now time.Time) (c content, due, leased bool) {
+// should be stored, and reports whether the answer is in the database and in progress.
+func (a *Answer) progress(now time.Time) (c content, due, begun bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.begun || a.end != nil {
-		return content{}, false, a.end != nil // also if the outcome of its first COMMIT is unknown
+		return content{}, false, false
 	}
 	var received int64
 	if a.events != nil {

@@ -12,13 +12,12 @@ import (
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
-// endFormer ends the run of a session whose lease has passed, and returns it as it counts. Without
+// endFormer ends the run of a session that no hub has, and returns it as it counts. Without
 // one, the result has no id.
 func (r *Relay) endFormer(ctx context.Context, tx *sql.Tx, in Run) (former usage.Run, err error) {
-	past, future := store.Expiry(r.store.Now())
 	lost := in.usage()
-	err = tx.QueryRowContext(ctx, `DELETE FROM chat_runs WHERE `+expired+` AND tenant_id = $3 AND session_key = $4 RETURNING run_id`,
-		past, future, in.TenantID, in.SessionKey).Scan(&lost.ID)
+	err = tx.QueryRowContext(ctx, `DELETE FROM chat_runs WHERE tenant_id = $1 AND session_key = $2 AND `+store.Free+` RETURNING run_id`,
+		in.TenantID, in.SessionKey).Scan(&lost.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return former, nil
 	}
@@ -31,8 +30,7 @@ func (r *Relay) endFormer(ctx context.Context, tx *sql.Tx, in Run) (former usage
 	return r.countLost(ctx, tx, lost, in.SessionKey)
 }
 
-// EndFormer ends the run of a session that a push replaces, whose lease has passed, if there is
-// one.
+// EndFormer ends the run of a session that a push replaces, if there is one that no hub has.
 func (r *Relay) EndFormer(ctx context.Context, tx *sql.Tx, in Run) error {
 	_, err := r.endFormer(ctx, tx, in)
 	return err
@@ -57,19 +55,17 @@ func (r *Relay) countLost(ctx context.Context, tx *sql.Tx, lost usage.Run, sessi
 		WHERE tenant_id = $2 AND session_key = $3 AND run_id = $4 AND status = 'partial'`, string(text), lost.TenantID, sessionKey, lost.ID)
 }
 
-// endLease ends a run that no hub relays: its lease has passed, or it is one of the worker. The
-// answer stays partial, or is cancelled if that was requested. It returns the run as it counts,
-// without an id if it was ended or renewed before.
-func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, workerID string) (counted usage.Run, err error) {
-	past, future := store.Expiry(r.store.Now())
+// endLease ends a run that no hub has, or that is one of the hub with the id. The answer stays partial, or is cancelled if that was requested. It returns the run as it counts,
+// without an id if it was ended before.
+func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, hubID string) (counted usage.Run, err error) {
 	lost := usage.Run{ID: l.RunID, TenantID: l.TenantID, AgentName: l.AgentName, UserID: l.UserID}
 	err = tx.QueryRowContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2 RETURNING user_name`,
 		l.TenantID, l.SessionKey).Scan(&lost.UserName)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) { // of a deleted chat
 		return counted, db.Wrap("lock chat session", err)
 	}
-	n, err := db.Affected(ctx, tx, "end chat run", `DELETE FROM chat_runs WHERE (`+expired+` OR worker_id = $3) AND tenant_id = $4 AND run_id = $5`,
-		past, future, workerID, l.TenantID, l.RunID)
+	n, err := db.Affected(ctx, tx, "end chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND (hub_id = $3 OR `+store.Free+`)`,
+		l.TenantID, l.RunID, hubID)
 	if err != nil || n == 0 {
 		return counted, err
 	}
@@ -83,7 +79,7 @@ func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, workerID stri
 		WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial'`, l.TenantID, l.SessionKey, l.RunID)
 }
 
-// saveLate stores an answer whose run has completed while the hub could not renew the lease:
+// saveLate stores an answer whose run has completed while the hub was not in the table of hubs:
 // another hub has ended it, and no later one has its run. It reports whether the answer is stored.
 func saveLate(ctx context.Context, tx *sql.Tx, a *Answer) (saved bool, err error) {
 	if a.saved || a.text.end == nil || a.end.Status != StatusCompleted {

@@ -11,8 +11,8 @@
 // that is stored as partial is in progress, or was in progress when its hub was killed.
 //
 // A session has at most one answer in progress, also with several hubs on one database: the row of
-// the run is a lease that its hub renews while it relays the answer. A hub that has lost the lease
-// stores nothing more, except the answer of a run that has completed, in place of a partial one.
+// the run names its hub. A hub whose run another one has ended stores nothing more, except the
+// answer of a run that has completed, in place of a partial one.
 // While the database is unavailable, ended answers are held in memory until they are stored.
 //
 // A runtime is not trusted. It may send 256 MiB for one answer, in events of at most about 4 MiB;
@@ -36,7 +36,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/client"
 )
@@ -54,7 +53,7 @@ type Deployments interface {
 
 // Config configures [New].
 type Config struct {
-	// Store has a database with the migrations of hub/internal/chat applied. Required.
+	// Store has a database with the migrations of hub/internal/chat applied, and has joined. Required.
 	Store *store.Store
 
 	// Deployments are those of the agents. Required.
@@ -97,7 +96,6 @@ type Config struct {
 type Relay struct {
 	cfg     Config
 	store   *store.Store
-	id      string       // of this hub in the leases
 	http    *http.Client // of all runtimes
 	memory  budget
 	metrics *metrics
@@ -107,8 +105,6 @@ type Relay struct {
 	stopSave, stop context.CancelFunc
 	saving         sync.WaitGroup
 	sweeping       sync.WaitGroup
-	alone          bool      // no other hub is on the database; only for sweep
-	renewed        time.Time // when the leases were renewed; only for save
 
 	mu      sync.Mutex // guards the fields below
 	closed  bool
@@ -132,7 +128,7 @@ func New(cfg Config) (*Relay, error) {
 	cfg.SaveEvery = cmp.Or(cfg.SaveEvery, time.Second)
 	transport := outbound.Transport()
 	r := &Relay{
-		cfg: cfg, store: cfg.Store, id: ids.New(), memory: budget{byTenant: map[string]int{}},
+		cfg: cfg, store: cfg.Store, memory: budget{byTenant: map[string]int{}},
 		// A client without a cookie jar, which follows no redirect: see package runtime/client.
 		http: &http.Client{Transport: outbound.Traced(transport)},
 		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), answers: map[string]*Answer{},
@@ -146,7 +142,6 @@ func New(cfg Config) (*Relay, error) {
 	r.stopSave, r.stop = stopSave, stop
 	r.saving.Go(func() { r.save(save) })
 	if !cfg.Offline {
-		r.releaseFormer(sweep)
 		r.sweeping.Go(func() { r.sweep(sweep) })
 	}
 	return r, nil
@@ -236,8 +231,8 @@ func (r *Relay) Has(runID string) bool { return r.find(runID) != nil }
 const cancelWithin = 5 * time.Second
 
 // Cancel cancels the answer in progress of a session, which may be relayed by another hub, and
-// returns the id of its run. One that no hub relays ends immediately, or when the lease of its hub
-// has passed. It fails with wire.Conflict if there is none.
+// returns the id of its run. One that no hub relays ends immediately, or when its hub has been
+// removed. It fails with wire.Conflict if there is none.
 func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (runID string, err error) {
 	var found Lease
 	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
@@ -252,8 +247,8 @@ func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (runID 
 
 // Requested cancels a run whose cancel was requested.
 func (r *Relay) Requested(ctx context.Context, l Lease) error {
-	if (l.expired(r.store.Now()) || l.WorkerID == r.id) && !r.Has(l.RunID) {
-		if _, err := r.endRun(ctx, l, r.id); err != nil {
+	if (l.free || l.HubID == r.store.HubID) && !r.Has(l.RunID) {
+		if _, err := r.endRun(ctx, l, r.store.HubID); err != nil {
 			return err
 		}
 	}
@@ -263,7 +258,7 @@ func (r *Relay) Requested(ctx context.Context, l Lease) error {
 
 // CancelRun cancels a run in its runtime. If that fails, because the run is not there yet or the
 // runtime does not respond, the hub that relays the answer closes the connection: this one
-// immediately, another when it renews the lease.
+// immediately, another within a second.
 func (r *Relay) CancelRun(ctx context.Context, tenantID, agentName, runID string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelWithin)
 	defer cancel()

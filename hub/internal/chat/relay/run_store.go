@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
@@ -21,27 +20,18 @@ import (
 // Each transaction locks the row of a session, that of its run, and then its messages, in this
 // order. An answer is only stored by the hub that has its run, whose row it locks before.
 
-// expired is a condition for leases that have passed. Its arguments, $1 and $2, are those of
-// store.Expiry.
-var expired = store.Expired(1)
-
-// insertRun takes the lease of a session whose row is locked, unless too many answers of the user
-// or of the agent are in progress, in all hubs. It returns a former run whose lease has passed, or
-// one without an id. Transactions of one user wait for each other.
+// insertRun stores a run of a session whose row is locked, unless too many answers of the user or
+// of the agent are in progress, in all hubs. It returns a former run that no hub has, or one without
+// an id. Transactions of one user wait for each other.
 func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former usage.Run, err error) {
-	// A hub whose first sweep has failed has not joined.
-	if err := relay.store.DB.Join(); err != nil {
+	if err := relay.store.Own(ctx, tx); err != nil {
 		return former, err
 	}
 	if err := lockUser(ctx, tx, r, relay); err != nil {
 		return former, err
 	}
-	now, limits := relay.store.Now(), relay.cfg
-	past, future := store.Expiry(now)
-	args := []any{
-		past, future, r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.id, db.Micros(now.Add(store.LeaseTime)),
-		limits.UserAnswers, limits.AgentAnswers,
-	}
+	limits := relay.cfg
+	args := []any{r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.store.HubID, limits.UserAnswers, limits.AgentAnswers}
 	counted := r.usage()
 	for {
 		all, admitted := args, ""
@@ -49,13 +39,13 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former usa
 			condition, more := limits.Usage.Admitted(counted, "running.held_of_agent", "running.held_of_user", len(args)+1)
 			admitted, all = " AND "+condition, append(slices.Clip(args), more...)
 		}
-		n, err := db.Affected(ctx, tx, "insert chat run", `INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, worker_id, alive_until)
-			SELECT $3, $4, $5, $6, $7, $8, $9 FROM (
-				SELECT (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND user_id = $6 AND NOT `+expired+`) AS of_user,
-					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND agent_name = $7 AND NOT `+expired+`) AS of_agent,
-					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND user_id = $6) AS held_of_user,
-					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $4 AND agent_name = $7) AS held_of_agent) AS running
-			WHERE running.of_user < $10 AND running.of_agent < $11`+admitted+` ON CONFLICT (session_key) DO NOTHING`, all...)
+		n, err := db.Affected(ctx, tx, "insert chat run", `INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, hub_id)
+			SELECT $1, $2, $3, $4, $5, $6 FROM (
+				SELECT (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND user_id = $4 AND NOT `+store.Free+`) AS of_user,
+					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND agent_name = $5 AND NOT `+store.Free+`) AS of_agent,
+					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND user_id = $4) AS held_of_user,
+					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND agent_name = $5) AS held_of_agent) AS running
+			WHERE running.of_user < $7 AND running.of_agent < $8`+admitted+` ON CONFLICT (session_key) DO NOTHING`, all...)
 		if err != nil || n == 1 {
 			return former, err
 		}
@@ -77,14 +67,14 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former usa
 			break
 		}
 	}
-	running, err := InProgress(ctx, tx, r.TenantID, r.SessionKey, now)
+	running, err := InProgress(ctx, tx, r.TenantID, r.SessionKey)
 	if err != nil {
 		return former, err
 	}
 	if running {
 		return former, inProgress()
 	}
-	return former, tooMany(ctx, tx, r, counted, limits, now)
+	return former, tooMany(ctx, tx, r, counted, limits)
 }
 
 // lockUser makes transactions that begin runs of one user wait for each other, and those of the
@@ -105,22 +95,20 @@ func inProgress() error {
 }
 
 // InProgress reports whether an answer is in progress in a session whose row is locked.
-func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string, now time.Time) (bool, error) {
-	past, future := store.Expiry(now)
-	return db.Value[bool](ctx, tx, "read chat run", `SELECT EXISTS (SELECT 1 FROM chat_runs WHERE NOT `+expired+` AND tenant_id = $3 AND session_key = $4)`,
-		past, future, tenantID, sessionKey)
+func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string) (bool, error) {
+	return db.Value[bool](ctx, tx, "read chat run", `SELECT EXISTS (SELECT 1 FROM chat_runs WHERE tenant_id = $1 AND session_key = $2 AND NOT `+store.Free+`)`,
+		tenantID, sessionKey)
 }
 
 // running has numbers of answers that hold the reserves of budgets, and of those of the user that
-// are in progress. An answer whose lease has passed holds its reserve until it is counted.
+// are in progress. An answer that no hub has holds its reserve until it is counted.
 type running struct{ heldOfAgent, heldOfUser, ofUser int }
 
 // runningOf returns the answers of the agent and of the user of a run.
-func runningOf(ctx context.Context, tx *sql.Tx, r Run, now time.Time) (n running, err error) {
-	past, future := store.Expiry(now)
-	err = tx.QueryRowContext(ctx, `SELECT COUNT(CASE WHEN agent_name = $4 THEN 1 END), COUNT(CASE WHEN user_id = $5 THEN 1 END),
-			COUNT(CASE WHEN user_id = $5 AND NOT `+expired+` THEN 1 END)
-		FROM chat_runs WHERE tenant_id = $3 AND (agent_name = $4 OR user_id = $5)`, past, future, r.TenantID, r.AgentName, r.UserID).
+func runningOf(ctx context.Context, tx *sql.Tx, r Run) (n running, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT COUNT(CASE WHEN agent_name = $2 THEN 1 END), COUNT(CASE WHEN user_id = $3 THEN 1 END),
+			COUNT(CASE WHEN user_id = $3 AND NOT `+store.Free+` THEN 1 END)
+		FROM chat_runs WHERE tenant_id = $1 AND (agent_name = $2 OR user_id = $3)`, r.TenantID, r.AgentName, r.UserID).
 		Scan(&n.heldOfAgent, &n.heldOfUser, &n.ofUser)
 	return n, db.Wrap("count chat runs", err)
 }
@@ -132,8 +120,8 @@ func AnswersOf(tenantID, agentName string, next int) (count string, args []any) 
 }
 
 // tooMany returns the error of an answer beyond a budget, or the limit of its user or of its agent.
-func tooMany(ctx context.Context, tx *sql.Tx, r Run, counted usage.Run, limits Config, now time.Time) error {
-	n, err := runningOf(ctx, tx, r, now)
+func tooMany(ctx context.Context, tx *sql.Tx, r Run, counted usage.Run, limits Config) error {
+	n, err := runningOf(ctx, tx, r)
 	if err == nil && limits.Usage != nil {
 		err = limits.Usage.Refusal(ctx, tx, counted, n.heldOfAgent, n.heldOfUser)
 	}
@@ -149,23 +137,17 @@ func tooMany(ctx context.Context, tx *sql.Tx, r Run, counted usage.Run, limits C
 
 // Lease is the row of an answer in progress.
 type Lease struct {
-	RunID, TenantID, SessionKey, UserID, AgentName, WorkerID string
+	RunID, TenantID, SessionKey, UserID, AgentName, HubID string
 
-	Cancel     bool
-	aliveUntil int64 // microseconds
+	Cancel bool
+	free   bool // no hub has it
 }
 
 // leaseColumns are the columns that scanLease reads, in its order.
-const leaseColumns = `run_id, tenant_id, session_key, user_id, agent_name, worker_id, cancel, alive_until`
+const leaseColumns = `run_id, tenant_id, session_key, user_id, agent_name, hub_id, cancel, ` + store.Free
 
 func scanLease(row db.Scanner) (l Lease, err error) {
-	return l, row.Scan(&l.RunID, &l.TenantID, &l.SessionKey, &l.UserID, &l.AgentName, &l.WorkerID, &l.Cancel, &l.aliveUntil)
-}
-
-// expired is the condition of the same name.
-func (l Lease) expired(now time.Time) bool {
-	past, future := store.Expiry(now)
-	return l.aliveUntil < past || l.aliveUntil > future
+	return l, row.Scan(&l.RunID, &l.TenantID, &l.SessionKey, &l.UserID, &l.AgentName, &l.HubID, &l.Cancel, &l.free)
 }
 
 // RunInProgress is a run with the session and the user of its answer.
@@ -178,22 +160,21 @@ type RunInProgress struct {
 }
 
 // selectRuns selects runs as scanRun reads them.
-const selectRuns = `SELECT r.run_id, r.tenant_id, r.session_key, s.user_id, r.agent_name, r.worker_id, r.cancel, r.alive_until, s.user_name, s.id, s.last_message_at
+const selectRuns = `SELECT r.run_id, r.tenant_id, r.session_key, s.user_id, r.agent_name, r.hub_id, r.cancel, s.user_name, s.id, s.last_message_at
 	FROM chat_runs AS r JOIN chat_sessions AS s ON s.key = r.session_key AND s.tenant_id = r.tenant_id`
 
 func scanRun(row db.Scanner) (r RunInProgress, err error) {
 	var started sql.NullInt64
-	err = row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.UserID, &r.AgentName, &r.WorkerID, &r.Cancel, &r.aliveUntil, &r.UserName, &r.SessionID, &started)
+	err = row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.UserID, &r.AgentName, &r.HubID, &r.Cancel, &r.UserName, &r.SessionID, &started)
 	r.StartedAt = db.NullTime(started)
 	return r, err
 }
 
 // RunsOf returns a page of the runs in progress of a tenant, in all hubs, the oldest first, and the
 // number of all.
-func RunsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page, now time.Time) (runs []RunInProgress, total int, err error) {
-	past, future := store.Expiry(now)
+func RunsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) (runs []RunInProgress, total int, err error) {
 	part := db.Page{Order: `last_message_at, run_id`, Limit: page.Size, Offset: page.Offset()}
-	return db.List(ctx, q, "list chat runs", scanRun, part, selectRuns+` WHERE NOT `+expired+` AND r.tenant_id = $3`, past, future, tenantID)
+	return db.List(ctx, q, "list chat runs", scanRun, part, selectRuns+` WHERE r.tenant_id = $1 AND NOT `+store.Free, tenantID)
 }
 
 // RequestCancel marks a run, for the hub that relays it. It fails with wire.NotFound if there is
@@ -215,16 +196,21 @@ func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey strin
 	return l, db.WrapOne("cancel chat run", err, wire.Conflict.New("No answer is in progress in this session."))
 }
 
-// expiredRuns returns some runs of all tenants whose leases have passed.
-func expiredRuns(ctx context.Context, q db.Querier, now time.Time) ([]Lease, error) {
-	past, future := store.Expiry(now)
-	return db.Collect(ctx, q, "read expired chat runs", scanLease,
-		`SELECT `+leaseColumns+` FROM chat_runs WHERE `+expired+` ORDER BY run_id LIMIT $3`, past, future, batchRows)
+// freeRuns returns the runs of all tenants that no hub has, and those of this hub.
+func freeRuns(ctx context.Context, q db.Querier, hubID string) ([]Lease, error) {
+	return db.Collect(ctx, q, "read free chat runs", scanLease,
+		`SELECT `+leaseColumns+` FROM chat_runs WHERE hub_id = $1 OR `+store.Free+` ORDER BY run_id`, hubID)
 }
 
-// runsOfOthers returns the runs of other hubs.
-func runsOfOthers(ctx context.Context, q db.Querier, workerID string) ([]Lease, error) {
-	return db.Collect(ctx, q, "read chat runs of other hubs", scanLease, `SELECT `+leaseColumns+` FROM chat_runs WHERE worker_id <> $1`, workerID)
+// runsOfHub returns the runs of a hub, and for each of them whether it is to be cancelled.
+func runsOfHub(ctx context.Context, q db.Querier, hubID string) (map[string]bool, error) {
+	runs := map[string]bool{}
+	_, err := db.Collect(ctx, q, "read chat runs of hub", func(row db.Scanner) (l Lease, err error) {
+		err = row.Scan(&l.RunID, &l.Cancel)
+		runs[l.RunID] = l.Cancel
+		return l, err
+	}, `SELECT run_id, cancel FROM chat_runs WHERE hub_id = $1`, hubID)
+	return runs, err
 }
 
 // countPartial adds the answer of a run that has ended without it to the size of the session.
@@ -234,47 +220,21 @@ func countPartial(ctx context.Context, tx *sql.Tx, tenantID, sessionKey, runID s
 		WHERE tenant_id = $1 AND key = $2`, tenantID, sessionKey, runID)
 }
 
-// renewWidth is the number to whose multiples the ids of a statement are filled up, so that few
-// statements are prepared.
-const renewWidth = 25
-
-// renewRuns renews the leases of runs, and returns those that the hub still has, and for each of
-// them whether it is to be cancelled. Their rows stay locked until the end of the transaction.
-func renewRuns(ctx context.Context, tx *sql.Tx, workerID string, batch []partial, now time.Time) (map[string]bool, error) {
-	args := []any{db.Micros(now.Add(store.LeaseTime)), workerID}
-	for _, p := range batch {
-		args = append(args, p.run.ID)
-	}
-	for (len(args)-2)%renewWidth > 0 {
-		args = append(args, "")
-	}
-	var in strings.Builder
-	for i := 3; i <= len(args); i++ {
-		fmt.Fprintf(&in, ",$%d", i)
-	}
-	leases, err := db.Collect(ctx, tx, "renew chat runs", func(row db.Scanner) (l Lease, err error) { return l, row.Scan(&l.RunID, &l.Cancel) },
-		`UPDATE chat_runs SET alive_until = $1 WHERE worker_id = $2 AND run_id IN (`+in.String()[1:]+`) RETURNING run_id, cancel`, args...)
-	owned := make(map[string]bool, len(leases))
-	for _, l := range leases {
-		owned[l.RunID] = l.Cancel
-	}
-	return owned, err
-}
-
-// savePartial stores the text of an answer in progress, whose run is locked.
-func savePartial(ctx context.Context, tx *sql.Tx, p partial) error {
+// savePartial stores the text of an answer in progress, if the hub has its run.
+func savePartial(ctx context.Context, tx *sql.Tx, p partial, hubID string) error {
 	return db.Exec(ctx, tx, "save partial answer", `UPDATE chat_messages SET text = $1, content = $2, started = TRUE
-		WHERE tenant_id = $3 AND session_key = $4 AND seq = $5 AND id = $6 AND status = 'partial'`,
-		p.content.text, p.content.blocks, p.run.TenantID, p.run.SessionKey, p.run.Seq, p.run.MessageID)
+		WHERE tenant_id = $3 AND session_key = $4 AND seq = $5 AND id = $6 AND status = 'partial'
+			AND EXISTS (SELECT 1 FROM chat_runs WHERE run_id = $7 AND hub_id = $8)`,
+		p.content.text, p.content.blocks, p.run.TenantID, p.run.SessionKey, p.run.Seq, p.run.MessageID, p.run.ID, hubID)
 }
 
-// errNotOwned is the error of an answer whose hub has lost the lease, or has stored its end by a
+// errNotOwned is the error of an answer whose hub no longer has the run, or has stored its end by a
 // COMMIT whose outcome was unknown.
-var errNotOwned = errors.New("the hub does not have the lease of the session")
+var errNotOwned = errors.New("the hub does not have the run of the session")
 
-// saveAnswer stores an answer that has ended and releases the lease. It reports whether the end is
+// saveAnswer stores an answer that has ended and releases the session. It reports whether the end is
 // stored and the session still exists. With errNotOwned it changes nothing.
-func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, workerID string, now time.Time) (saved bool, err error) {
+func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, hubID string, now time.Time) (saved bool, err error) {
 	usage, err := json.Marshal(a.recorded.Tokens)
 	if err != nil {
 		return false, fmt.Errorf("encode usage: %w", err)
@@ -293,8 +253,8 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, workerID string, now
 			return false, err
 		}
 	}
-	n, err = db.Affected(ctx, tx, "delete chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND worker_id = $3`,
-		r.TenantID, r.ID, workerID)
+	n, err = db.Affected(ctx, tx, "delete chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND hub_id = $3`,
+		r.TenantID, r.ID, hubID)
 	if err != nil {
 		return false, err
 	}

@@ -8,13 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
 const (
-	renewEvery  = store.LeaseTime / 5
 	writeWithin = 10 * time.Second
 	batchRows   = 200     // of one transaction
 	batchBytes  = 8 << 20 // of the answers in progress of one transaction
@@ -30,7 +28,7 @@ func (r *Relay) storeEnded() {
 
 // save stores answers until ctx ends: those in progress when they have grown, at most once in
 // SaveEvery, those that have ended as soon as the previous transaction is complete, so that many
-// answers share one. It renews the leases of exactly these answers.
+// answers share one.
 func (r *Relay) save(ctx context.Context) {
 	tick := time.Tick(r.cfg.SaveEvery)
 	for {
@@ -39,7 +37,7 @@ func (r *Relay) save(ctx context.Context) {
 			r.saveEnded(ctx)
 		case <-tick:
 			r.saveEnded(ctx) // those that could not be written before
-			r.saveProgress(ctx, r.renewalDue())
+			r.saveProgress(ctx)
 		case <-ctx.Done():
 			r.saveEnded(context.WithoutCancel(ctx))
 			return
@@ -47,80 +45,82 @@ func (r *Relay) save(ctx context.Context) {
 	}
 }
 
-// renewalDue reports whether the leases are to be renewed. The caller renews them.
-func (r *Relay) renewalDue() bool {
-	if time.Since(r.renewed) < min(renewEvery, 3*r.cfg.SaveEvery) {
-		return false
-	}
-	r.renewed = time.Now()
-	return true
-}
-
-// partial is an answer whose lease is renewed, and its content if that is stored.
+// partial is an answer in progress whose content is to be stored.
 type partial struct {
 	*Answer
 
 	content content
-	due     bool
 }
 
-// saveProgress checks and stores the answers in progress, and renews the leases of all.
-func (r *Relay) saveProgress(ctx context.Context, renew bool) {
+// saveProgress checks the answers in progress, and stores those that have grown. It cancels those
+// whose runs this hub no longer has, and answers on request of another hub.
+func (r *Relay) saveProgress(ctx context.Context) {
 	now := time.Now()
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.answers))
 	r.mu.Unlock()
+	var open []*Answer
+	var due []partial
+	for _, a := range all {
+		content, grown, begun := a.progress(now)
+		if begun {
+			open = append(open, a)
+		}
+		if grown {
+			due = append(due, partial{a, content})
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	owned, err := runsOfHub(within, r.store.Read(), r.store.HubID)
+	if err != nil {
+		r.store.Logger.Warn("reading the answers of the hub failed", "err", err)
+	}
+	for _, a := range open {
+		requested, ok := owned[a.run.ID]
+		switch {
+		case err != nil:
+		case !ok:
+			a.cancel(errLost) // without effect if it has ended in the meantime
+		case requested:
+			a.cancel(errCancelled)
+		}
+	}
 	var batch []partial
 	size := 0
-	for _, a := range all {
-		content, due, leased := a.progress(now)
-		if !due && !(renew && leased) {
-			continue
-		}
-		batch = append(batch, partial{Answer: a, content: content, due: due})
-		if size += content.size(); len(batch) == batchRows || size >= batchBytes {
+	for i, p := range due {
+		batch = append(batch, p)
+		if size += p.content.size(); len(batch) == batchRows || size >= batchBytes || i == len(due)-1 {
 			r.savePartials(ctx, batch)
 			batch, size = nil, 0
 		}
 	}
-	if len(batch) > 0 {
-		r.savePartials(ctx, batch)
-	}
 }
 
-// savePartials renews the leases of answers, and stores the content of those that this hub still
-// has. It cancels the others, and answers on request of another hub.
+// savePartials stores the content of answers.
 func (r *Relay) savePartials(ctx context.Context, batch []partial) {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	var owned map[string]bool // the values are the requests to cancel
-	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		if owned, err = renewRuns(ctx, tx, r.id, batch, r.store.Now()); err != nil {
+	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		if err := r.store.Own(ctx, tx); err != nil {
 			return err
 		}
 		for _, p := range batch {
-			if _, ok := owned[p.run.ID]; !ok || !p.due {
-				continue
-			}
-			if err := savePartial(ctx, tx, p); err != nil {
+			if err := savePartial(ctx, tx, p, r.store.HubID); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		r.store.Logger.Warn("storing partial answers failed", "err", err)
+	if err == nil {
+		return
 	}
+	r.store.Logger.Warn("storing partial answers failed", "err", err)
 	for _, p := range batch {
-		requested, ok := owned[p.run.ID]
-		switch {
-		case err != nil:
-			p.unsaved()
-		case !ok:
-			p.cancel(errLost) // without effect if it has ended in the meantime
-		case requested:
-			p.cancel(errCancelled)
-		}
+		p.unsaved()
 	}
 }
 
@@ -154,20 +154,19 @@ func unavailable(err error) bool {
 	return errors.Is(err, db.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// saveBatch stores answers that have ended in one transaction. It renews the leases before, since
-// all batches may take longer than a lease.
+// saveBatch stores answers that have ended in one transaction.
 func (r *Relay) saveBatch(ctx context.Context, batch []*Answer) error {
-	if r.renewalDue() {
-		r.saveProgress(ctx, true)
-	}
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
 	for _, a := range batch {
 		a.recorded = a.counted()
 	}
 	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		if err := r.store.Own(ctx, tx); err != nil {
+			return err
+		}
 		for _, a := range batch {
-			if a.saved, err = saveAnswer(ctx, tx, a, r.id, r.store.Now()); err != nil {
+			if a.saved, err = saveAnswer(ctx, tx, a, r.store.HubID, r.store.Now()); err != nil {
 				return err
 			}
 		}
@@ -240,7 +239,7 @@ func (a *Answer) counted() usage.Run {
 
 // stored reports the result of a batch. The next tick tries again if the database was unavailable,
 // until the hub ends: the answers hold their memory, and no further ones begin if they are too
-// many. An answer that could not be stored stays partial, and its lease ends by itself.
+// many. An answer that could not be stored stays partial.
 func (r *Relay) stored(batch []*Answer, err error) {
 	if err != nil {
 		r.store.Logger.Warn("storing answers failed", "err", err)

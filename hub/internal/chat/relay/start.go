@@ -91,7 +91,7 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	return a, nil
 }
 
-// Reserve takes the lease of the session for a run, in the transaction of [Start].Store, which has
+// Reserve stores the run of the session, in the transaction of [Start].Store, which has
 // locked the row of the session. It fails with wire.Conflict while another answer is in progress,
 // and with wire.RateLimited if too many answers are.
 func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run Run) error {

@@ -9,10 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/runtime/client"
 )
 
@@ -21,9 +19,9 @@ const maxSweepAgents = 8
 
 // sweep ends runs that no hub relays, and deletes transcripts of deleted chats, until ctx ends.
 func (r *Relay) sweep(ctx context.Context) {
-	every := min(store.LeaseTime, 10*r.cfg.SaveEvery)
+	every := 10 * r.cfg.SaveEvery
 	tick := time.Tick(every)
-	expired := map[string]time.Time{}
+	free := map[string]time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -32,25 +30,24 @@ func (r *Relay) sweep(ctx context.Context) {
 		case <-r.deleted:
 		}
 		var err error
-		if expired, err = r.endExpired(ctx, expired, every); err != nil && ctx.Err() == nil {
+		if free, err = r.endFree(ctx, free, every); err != nil && ctx.Err() == nil {
 			r.store.Logger.Warn("ending the answers of other hubs failed", "err", err)
 		}
-		r.releaseFormer(ctx)
 		if err := r.deleteTranscripts(ctx); err != nil && ctx.Err() == nil {
 			r.store.Logger.Warn("deleting transcripts failed", "err", err)
 		}
 	}
 }
 
-// endExpired ends the runs of hubs that were killed or are suspended, and cancels them in their
-// runtimes: the connection of a suspended hub is still open. A hub has the time after to renew a
-// lease that has passed, because the database was perhaps unavailable. This hub has any time: it may
-// be so busy that it renews and stores its own answers late. seen has the times since which leases
-// have passed, and so has the result.
-func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after time.Duration) (map[string]time.Time, error) {
+// endFree ends the runs of hubs that were killed or are suspended, and cancels them in their
+// runtimes: the connection of a suspended hub is still open. A hub that was removed has the time
+// after to join again, because it perhaps could not reach the database. A run of this hub ends
+// if its answer could not be stored. seen has the times since which no hub relays the runs, and so
+// has the result.
+func (r *Relay) endFree(ctx context.Context, seen map[string]time.Time, after time.Duration) (map[string]time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	runs, err := expiredRuns(ctx, r.store.Read(), r.store.Now())
+	runs, err := freeRuns(ctx, r.store.Read(), r.store.HubID)
 	still := map[string]time.Time{}
 	var cancels []Lease
 	for _, l := range runs {
@@ -65,7 +62,7 @@ func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after
 			continue
 		}
 		var ended bool
-		if ended, err = r.endRun(ctx, l, ""); ended {
+		if ended, err = r.endRun(ctx, l, r.store.HubID); ended {
 			cancels = append(cancels, l)
 		}
 	}
@@ -75,37 +72,6 @@ func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after
 		}
 	})
 	return still, err
-}
-
-// releaseFormer ends the runs of former hubs of a SQLite database as soon as this hub is the only
-// one on it, so that no session waits for the end of a lease.
-func (r *Relay) releaseFormer(ctx context.Context) {
-	if r.alone || r.store.DB.Engine() == db.PostgreSQL {
-		return
-	}
-	within, cancel := context.WithTimeout(ctx, writeWithin)
-	defer cancel()
-	var counted []usage.Run
-	err := r.store.DB.Tx(within, func(tx *sql.Tx) (err error) {
-		if r.alone, err = r.store.DB.Alone(); err != nil || !r.alone {
-			return err
-		}
-		runs, err := runsOfOthers(within, tx, r.id)
-		counted = nil
-		for i := 0; i < len(runs) && err == nil; i++ {
-			var one usage.Run
-			one, err = r.endLease(within, tx, runs[i], runs[i].WorkerID)
-			counted = append(counted, one)
-		}
-		return err
-	})
-	if err == nil {
-		r.observe(counted...)
-	}
-	r.alone = r.alone && err == nil
-	if err != nil && ctx.Err() == nil {
-		r.store.Logger.Warn("ending the answers of a former hub failed", "err", err)
-	}
 }
 
 // inParallel calls f for all items, for some of them at once.
@@ -122,11 +88,11 @@ func inParallel[T any](items []T, f func(T)) {
 	calls.Wait()
 }
 
-// endRun ends a run that no hub relays.
-func (r *Relay) endRun(ctx context.Context, l Lease, workerID string) (ended bool, err error) {
+// endRun ends a run that no hub relays, see endLease.
+func (r *Relay) endRun(ctx context.Context, l Lease, hubID string) (ended bool, err error) {
 	var counted usage.Run
 	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		counted, err = r.endLease(ctx, tx, l, workerID)
+		counted, err = r.endLease(ctx, tx, l, hubID)
 		return err
 	})
 	if err == nil {
