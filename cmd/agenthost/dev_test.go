@@ -17,7 +17,8 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/hub/client"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/hub/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // built builds the command as it is shipped.
@@ -69,7 +70,7 @@ func ask(t *testing.T, c *client.Client, agent, message string) string {
 	var text strings.Builder
 	for event, err := range c.Chats.Send(t.Context(), agent, session.ID, client.SendRequest{Message: message}) {
 		require.NoError(t, err)
-		if p, ok := event.(*wire.PartialMessage); ok {
+		if p, ok := event.(*runtimewire.PartialMessage); ok {
 			text.WriteString(p.Partial.Text)
 		}
 	}
@@ -90,7 +91,7 @@ func TestDev(t *testing.T) {
 	require.Equal(t, p.URL, link[1])
 	c := clientOf(t, p, dir)
 	require.Contains(t, ask(t, c, "demo", "Hello!"), "You wrote: Hello!")
-	_, err := c.Auth.Setup(t.Context(), client.SetupRequest{Username: "ada", Password: "correct horse", SetupToken: link[2]})
+	_, err := c.Auth.Setup(t.Context(), wire.SetupRequest{Username: "ada", Password: "correct horse", SetupToken: link[2]})
 	require.NoError(t, err)
 	state, err := c.Deployments.Get(t.Context(), "demo")
 	require.NoError(t, err)

@@ -144,12 +144,12 @@ func (l *login) signIn(ctx context.Context, c *client.Client, h *hub) error {
 	if err != nil {
 		return err
 	}
-	var signed client.Login
+	var signed wire.Login
 	switch {
 	case l.setup != "":
-		signed, err = c.Auth.Setup(ctx, client.SetupRequest{Username: h.User, Password: password, SetupToken: l.setup})
+		signed, err = c.Auth.Setup(ctx, wire.SetupRequest{Username: h.User, Password: password, SetupToken: l.setup})
 	case l.invite != "":
-		signed, err = c.Auth.Register(ctx, client.RegisterRequest{Token: l.invite, Username: h.User, Password: password})
+		signed, err = c.Auth.Register(ctx, wire.RegisterRequest{Token: l.invite, Username: h.User, Password: password})
 	default:
 		known, unread := l.readHubs()
 		if unread != nil {
@@ -161,7 +161,7 @@ func (l *login) signIn(ctx context.Context, c *client.Client, h *hub) error {
 	if err == nil && signed.MustChangePassword {
 		l.note("The password must be changed: run agenthost password.")
 	}
-	h.Credentials = signed.Credentials()
+	h.Credentials = c.Credentials()
 	return err
 }
 
@@ -214,12 +214,12 @@ func (a *app) whoamiCommand() *cobra.Command {
 				return err
 			}
 			return printOne(a, me,
-				column[client.UserInfo]{"user", func(u client.UserInfo) string { return u.Username }},
-				column[client.UserInfo]{"name", func(u client.UserInfo) string { return u.DisplayName }},
-				column[client.UserInfo]{"role", func(u client.UserInfo) string { return string(u.Role) }},
-				column[client.UserInfo]{"organization", func(u client.UserInfo) string { return u.TenantID }},
-				column[client.UserInfo]{"email", func(u client.UserInfo) string { return u.Email }},
-				column[client.UserInfo]{"groups", func(u client.UserInfo) string { return strings.Join(u.Groups, ", ") }},
+				column[wire.UserInfo]{"user", func(u wire.UserInfo) string { return u.Username }},
+				column[wire.UserInfo]{"name", func(u wire.UserInfo) string { return u.DisplayName }},
+				column[wire.UserInfo]{"role", func(u wire.UserInfo) string { return string(u.Role) }},
+				column[wire.UserInfo]{"organization", func(u wire.UserInfo) string { return u.TenantID }},
+				column[wire.UserInfo]{"email", func(u wire.UserInfo) string { return u.Email }},
+				column[wire.UserInfo]{"groups", func(u wire.UserInfo) string { return strings.Join(u.Groups, ", ") }},
 			)
 		},
 	})

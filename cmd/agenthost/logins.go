@@ -7,20 +7,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-var loginColumns = []column[client.LoginSession]{
-	{"id", func(s client.LoginSession) string { return s.ID }},
-	{"program", func(s client.LoginSession) string { return s.UserAgent }},
-	{"address", func(s client.LoginSession) string { return s.RemoteIP }},
-	{"since", func(s client.LoginSession) string { return day(s.CreatedAt) }},
-	{"last used", func(s client.LoginSession) string { return day(s.LastUsedAt) }},
-	{"this one", func(s client.LoginSession) string { return yes(s.Current) }},
+var loginColumns = []column[wire.Session]{
+	{"id", func(s wire.Session) string { return s.ID }},
+	{"program", func(s wire.Session) string { return s.UserAgent }},
+	{"address", func(s wire.Session) string { return s.RemoteIP }},
+	{"since", func(s wire.Session) string { return day(s.CreatedAt.Time) }},
+	{"last used", func(s wire.Session) string { return day(s.LastUsedAt.Time) }},
+	{"this one", func(s wire.Session) string { return yes(s.Current) }},
 }
 
 func (a *app) loginsCommand() *cobra.Command {
 	ids := func(ctx context.Context, c *client.Client) ([]string, error) {
-		return collect(c.Auth.Sessions(ctx), func(s client.LoginSession) string { return s.ID + "\t" + oneLine(s.UserAgent) })
+		return collect(c.Auth.Sessions(ctx), func(s wire.Session) string { return s.ID + "\t" + oneLine(s.UserAgent) })
 	}
 	return group("logins", "List and end the own sign-ins, of browsers and of this program", "  agenthost logins list",
 		a.command(action{

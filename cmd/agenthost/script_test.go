@@ -21,6 +21,7 @@ import (
 	main "github.com/seed93082962/agenthost/cmd/agenthost"
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // scratch is the directory of the built command. It is removed after the tests.
@@ -52,7 +53,7 @@ func setUp(t *testing.T, p *daemontest.Process, dir string) *client.Client {
 	p.Await(t, p.Stdout, running)
 	token := p.Await(t, p.Stdout, regexp.MustCompile(`#setup=(\w+)\n`))[1]
 	c := clientOf(t, p, dir)
-	_, err := c.Auth.Setup(t.Context(), client.SetupRequest{Username: "ada", Password: password, SetupToken: token})
+	_, err := c.Auth.Setup(t.Context(), wire.SetupRequest{Username: "ada", Password: password, SetupToken: token})
 	require.NoError(t, err)
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 var userColumns = []column[client.User]{
@@ -154,7 +155,7 @@ func (a *app) setUserCommand() *cobra.Command {
 }
 
 func (a *app) invitesCommand() *cobra.Command {
-	var req client.CreateInviteRequest
+	var req wire.CreateInviteRequest
 	create := a.command(action{
 		use: "create", short: "Print a link with which a user registers", example: "  agenthost invites create --role member --note \"Mia\"",
 		run: func(ctx context.Context, c *client.Client, _ []string) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -50,13 +51,13 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /.well-known/jwks.json": bytesOf((*client.Client).Keys),
 	"GET /auth/mode":             func(ctx context.Context, c *client.Client) (any, error) { return c.Auth.Mode(ctx) },
 	"POST /auth/setup": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Auth.Setup(ctx, client.SetupRequest{Username: "ada", Password: "correct horse", SetupToken: "t"})
+		return c.Auth.Setup(ctx, wire.SetupRequest{Username: "ada", Password: "correct horse", SetupToken: "t"})
 	},
 	"POST /auth/login": func(ctx context.Context, c *client.Client) (any, error) {
 		return c.Auth.Login(ctx, "ada", "correct horse")
 	},
 	"POST /auth/register": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Auth.Register(ctx, client.RegisterRequest{Token: "t", Username: "ada", Password: "correct horse"})
+		return c.Auth.Register(ctx, wire.RegisterRequest{Token: "t", Username: "ada", Password: "correct horse"})
 	},
 	"POST /auth/sessions": func(ctx context.Context, c *client.Client) (any, error) {
 		return c.Auth.Authorize(ctx, strings.Repeat("A", 43))
@@ -103,7 +104,7 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	},
 	"GET /api/v1/admin/invites": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Invites.List(ctx)) },
 	"POST /api/v1/admin/invites": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Invites.Create(ctx, client.CreateInviteRequest{Role: client.Member, Note: "x"})
+		return c.Invites.Create(ctx, wire.CreateInviteRequest{Role: client.Member, Note: "x"})
 	},
 	"DELETE /api/v1/admin/invites/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Invites.Revoke(ctx, uuid) },
 	"POST /api/v1/cli/issue-token": func(ctx context.Context, c *client.Client) (any, error) {

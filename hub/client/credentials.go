@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Credentials are the tokens of a sign-in. A refresh token can be used once.
@@ -72,15 +74,14 @@ func (c *Client) refresh(ctx context.Context, old Credentials) (Credentials, err
 		return old, err
 	}
 	r.open = true
-	login, err := decode[Login](ctx, c, r)
+	login, err := decode[wire.Login](ctx, c, r)
 	if err != nil {
 		return old, err
 	}
-	return login.Credentials(), nil
+	return credentialsOf(login), nil
 }
 
-// Credentials returns the tokens of the sign-in.
-func (l Login) Credentials() Credentials {
+func credentialsOf(l wire.Login) Credentials {
 	return Credentials{
 		AccessToken: l.AccessToken, RefreshToken: l.RefreshToken, DeviceToken: l.DeviceToken,
 		ExpiresAt: time.Now().Add(time.Duration(l.ExpiresIn) * time.Second),

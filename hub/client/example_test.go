@@ -27,7 +27,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	login, err := c.Auth.Setup(ctx, client.SetupRequest{Username: "ada", Password: "correct horse", SetupToken: setupToken})
+	login, err := c.Auth.Setup(ctx, wire.SetupRequest{Username: "ada", Password: "correct horse", SetupToken: setupToken})
 	if err != nil {
 		panic(err)
 	}

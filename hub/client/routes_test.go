@@ -109,7 +109,7 @@ func example(s *openapi3.Schema) any {
 	case s.Type == nil:
 		return map[string]any{"k": "v"}
 	case s.Format == "date-time":
-		return "2026-01-02T03:04:05Z"
+		return "2026-01-02T03:04:05.123456Z"
 	}
 	return "x"
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -54,7 +55,7 @@ func started(t *testing.T) (c *client.Client, url string) {
 	require.NoError(t, err)
 	t.Cleanup(stop)
 	c = open(t, client.Config{BaseURL: url})
-	_, err = c.Auth.Setup(t.Context(), client.SetupRequest{Username: "ada", Password: password, SetupToken: setupToken})
+	_, err = c.Auth.Setup(t.Context(), wire.SetupRequest{Username: "ada", Password: password, SetupToken: setupToken})
 	require.NoError(t, err)
 	return c, url
 }

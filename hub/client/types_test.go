@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/openapitest"
 )
 
@@ -20,8 +21,8 @@ func TestRequestsHaveEveryField(t *testing.T) {
 	doc, err := openapitest.Load(openapitest.Config{File: "../openapi.yaml", Streams: []string{"text/event-stream"}})
 	require.NoError(t, err)
 	for name, request := range map[string]any{
-		"SetupRequest": client.SetupRequest{}, "RegisterRequest": client.RegisterRequest{}, "CreateUserRequest": client.CreateUserRequest{},
-		"ChangeUserRequest": client.ChangeUserRequest{}, "CreateInviteRequest": client.CreateInviteRequest{}, "IssueTokenRequest": client.IssueTokenRequest{},
+		"SetupRequest": wire.SetupRequest{}, "RegisterRequest": wire.RegisterRequest{}, "CreateUserRequest": client.CreateUserRequest{},
+		"ChangeUserRequest": client.ChangeUserRequest{}, "CreateInviteRequest": wire.CreateInviteRequest{}, "IssueTokenRequest": client.IssueTokenRequest{},
 		"AgentRequest": client.AgentRequest{}, "AgentUpdate": client.AgentRequest{}, "SceneRequest": client.SceneRequest{}, "SceneUpdate": client.SceneRequest{},
 		"MCPRequest": client.MCPRequest{}, "MCPUpdate": client.MCPRequest{}, "KnowledgeRequest": client.KnowledgeRequest{}, "KnowledgeUpdate": client.KnowledgeRequest{},
 		"ToolUpdate": client.ToolUpdate{}, "SkillUpdate": client.SkillUpdate{}, "ProviderRequest": client.ProviderRequest{}, "ProbeRequest": client.ProbeRequest{},

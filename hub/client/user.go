@@ -5,6 +5,8 @@ import (
 	"iter"
 	"net/http"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -50,8 +52,8 @@ func (u Users) ResetPassword(ctx context.Context, id string) (password string, e
 }
 
 // Sessions yields the sign-ins of a user.
-func (u Users) Sessions(ctx context.Context, id string) iter.Seq2[LoginSession, error] {
-	return list[LoginSession](ctx, u.c, usersPath+"/"+segment(id)+"/sessions", nil)
+func (u Users) Sessions(ctx context.Context, id string) iter.Seq2[wire.Session, error] {
+	return list[wire.Session](ctx, u.c, usersPath+"/"+segment(id)+"/sessions", nil)
 }
 
 // EndSessions ends all sign-ins of a user.
@@ -78,7 +80,7 @@ func (i Invites) List(ctx context.Context) iter.Seq2[Invite, error] {
 }
 
 // Create creates an invitation. Only its response has the token and the link.
-func (i Invites) Create(ctx context.Context, req CreateInviteRequest) (Invite, error) {
+func (i Invites) Create(ctx context.Context, req wire.CreateInviteRequest) (Invite, error) {
 	return send[Invite](ctx, i.c, http.MethodPost, invitesPath, req)
 }
 
@@ -160,14 +162,6 @@ type Invite struct {
 	Token  string `json:"token,omitempty"`
 	// The registration page.
 	URL string `json:"url,omitempty"`
-}
-
-// CreateInviteRequest creates an invitation.
-type CreateInviteRequest struct {
-	Role Role `json:"role"`
-	// At most 500 characters; without control characters except tabs and line breaks, and without
-	// the invisible characters of DisplayName. Surrounding white space is removed.
-	Note string `json:"note,omitempty"`
 }
 
 // Token is a CLI token, without its secret.

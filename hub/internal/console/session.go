@@ -11,11 +11,11 @@ import (
 
 // Session is what a page learns of its session: the refresh token is in a cookie.
 type Session struct {
-	AccessToken        string             `json:"access_token"`
-	TokenType          string             `json:"token_type"`
-	ExpiresIn          int64              `json:"expires_in"` // seconds
-	User               session.SignInUser `json:"user"`
-	MustChangePassword bool               `json:"must_change_password,omitempty"`
+	AccessToken        string         `json:"access_token"`
+	TokenType          string         `json:"token_type"`
+	ExpiresIn          int64          `json:"expires_in"` // seconds
+	User               wire.LoginUser `json:"user"`
+	MustChangePassword bool           `json:"must_change_password,omitempty"`
 }
 
 // ofPages rejects requests that no page of the hub has sent. Browsers send Sec-Fetch-Site to https

@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/session"
-	"github.com/seed93082962/agenthost/hub/internal/user"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -32,12 +31,12 @@ func (s *Service) loginRoutes() []api.Route {
 	}
 }
 
-func (s *Service) mode(r *http.Request) (user.Mode, error) {
+func (s *Service) mode(r *http.Request) (wire.Mode, error) {
 	org, _, err := s.CheckOrg(r.Context(), "")
 	if errors.Is(err, wire.NotFound) {
 		err = nil
 	}
-	return user.Mode{Mode: "external", DefaultOrg: org}, err
+	return wire.Mode{Mode: "external", DefaultOrg: org}, err
 }
 
 type orgBody struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	users "github.com/seed93082962/agenthost/hub/internal/user"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
@@ -70,7 +71,7 @@ func run(ctx context.Context) error {
 	defer service.Close()
 	// The services need no HTTP. Their Routes are for api.New.
 	here := api.Caller{RemoteIP: "127.0.0.1"}
-	if _, err = service.Setup(ctx, here, users.SetupInput{Password: "correct horse battery", SetupToken: everyone.SetupToken()}); err != nil {
+	if _, err = service.Setup(ctx, here, wire.SetupRequest{Password: "correct horse battery", SetupToken: everyone.SetupToken()}); err != nil {
 		return err
 	}
 	signIn, err := service.Login(ctx, here, session.LoginInput{Username: "admin", Password: "correct horse battery"})
@@ -81,7 +82,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	invite, err := everyone.CreateInvite(ctx, admin, users.InviteInput{Role: "member"})
+	invite, err := everyone.CreateInvite(ctx, admin, wire.CreateInviteRequest{Role: "member"})
 	if err != nil {
 		return err
 	}

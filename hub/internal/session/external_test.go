@@ -58,7 +58,7 @@ func TestExternalLogin(t *testing.T) {
 		u := stranger("acme", "1", "ada")
 		u.DisplayName, u.Email = "Ada L.", "ada@example.com"
 		first := s.enter(u)
-		require.Equal(t, session.SignInUser{ID: first.User.ID, Username: "ada", DisplayName: "Ada L.", Role: rbac.Member, TenantID: "acme", OrgID: "acme"}, first.User)
+		require.Equal(t, wire.LoginUser{ID: first.User.ID, Username: "ada", DisplayName: "Ada L.", Role: rbac.Member, TenantID: "acme", OrgID: "acme"}, first.User)
 		body := s.userinfo(first.AccessToken).want(http.StatusOK)
 		require.Equal(t, object{
 			"id": first.User.ID, "username": "ada", "display_name": "Ada L.", "email": "ada@example.com", "role": "member",

@@ -27,18 +27,12 @@ type ProgramInput struct {
 	Challenge string `json:"code_challenge"`
 }
 
-// ProgramCode is the code of a program.
-type ProgramCode struct {
-	Code      string `json:"authorization_code"`
-	ExpiresIn int64  `json:"expires_in"` // seconds
-}
-
 // AuthorizeProgram begins a session of the caller for a program on the same computer. The code is
 // the first refresh token of the session: [Service.Refresh] accepts it once, within a minute, and
 // only with the verifier, while the session of the caller continues. The session ends no later
 // than that of the caller would, and with the session at the identity provider. The newest
 // maxCodes codes of a user are valid.
-func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in ProgramInput) (out ProgramCode, err error) {
+func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in ProgramInput) (out wire.ProgramCode, err error) {
 	if caller.Kind != api.Session {
 		return out, wire.Forbidden.New("A CLI token cannot sign a program in: sign in to the console.")
 	}
@@ -68,7 +62,7 @@ func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in Pr
 			return err
 		}
 		tx.Record(actionAuthorize.Record(u.Event(caller), sessionDetail{SessionID: own.id}))
-		out = ProgramCode{Code: code, ExpiresIn: seconds(own.idle.Sub(tx.Now))}
+		out = wire.ProgramCode{Code: code, ExpiresIn: seconds(own.idle.Sub(tx.Now))}
 		return nil
 	})
 	return out, err

@@ -140,28 +140,10 @@ func (s *Service) forget(userID string) {
 
 // SignIn is a session with its first or next pair of tokens.
 type SignIn struct {
-	AccessToken      string     `json:"access_token"`
-	TokenType        string     `json:"token_type"`
-	ExpiresIn        int64      `json:"expires_in"` // seconds
-	RefreshToken     string     `json:"refresh_token"`
-	RefreshExpiresIn int64      `json:"refresh_expires_in"`
-	DeviceToken      string     `json:"device_token"`
-	User             SignInUser `json:"user"`
-
-	MustChangePassword bool `json:"must_change_password,omitempty"`
+	wire.Login
 
 	session string // its id, for the audit log
 	evicted int    // sessions that ended to make room for this one
-}
-
-// SignInUser is the user of a session.
-type SignInUser struct {
-	ID          string    `json:"id"`
-	Username    string    `json:"username"`
-	DisplayName string    `json:"display_name"`
-	Role        rbac.Role `json:"role"`
-	TenantID    string    `json:"tenant_id"`
-	OrgID       string    `json:"org_id"`
 }
 
 // begin begins a session of a user in the transaction of the sign-in. Its device is a new one if o
@@ -210,13 +192,12 @@ func (s *Service) access(u user.User, session string, now, limit time.Time) (Sig
 	if err != nil {
 		return SignIn{}, err
 	}
-	return SignIn{
+	login := wire.Login{
 		AccessToken: access, TokenType: "Bearer", ExpiresIn: seconds(expires.Sub(now)),
-		User:               SignInUser{ID: u.ID, Username: u.Username, DisplayName: u.DisplayName, Role: u.Role, TenantID: u.TenantID, OrgID: u.TenantID},
+		User:               wire.LoginUser{ID: u.ID, Username: u.Username, DisplayName: u.DisplayName, Role: u.Role, TenantID: u.TenantID, OrgID: u.TenantID},
 		MustChangePassword: u.MustChange,
-
-		session: session,
-	}, nil
+	}
+	return SignIn{Login: login, session: session}, nil
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -229,12 +210,12 @@ func earlier(a, b time.Time) time.Time {
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 // Setup creates the first user, an admin, and signs the user in.
-func (s *Service) Setup(ctx context.Context, from api.Caller, in user.SetupInput) (SignIn, error) {
+func (s *Service) Setup(ctx context.Context, from api.Caller, in wire.SetupRequest) (SignIn, error) {
 	return signInNew(ctx, s, from, in, s.users.Setup)
 }
 
 // Register creates the user of an invitation and signs the user in.
-func (s *Service) Register(ctx context.Context, from api.Caller, in user.RegisterInput) (SignIn, error) {
+func (s *Service) Register(ctx context.Context, from api.Caller, in wire.RegisterRequest) (SignIn, error) {
 	return signInNew(ctx, s, from, in, s.users.Register)
 }
 
@@ -251,24 +232,14 @@ func signInNew[In any](ctx context.Context, s *Service, from api.Caller, in In,
 	return signIn, err
 }
 
-// Info is a live session as its user and administrators see it.
-type Info struct {
-	ID         string    `json:"id"`
-	CreatedAt  wire.Time `json:"createdAt"`
-	LastUsedAt wire.Time `json:"lastUsedAt"`
-	RemoteIP   string    `json:"remoteIp"`
-	UserAgent  string    `json:"userAgent"`
-	Current    bool      `json:"current"`
-}
-
 // Sessions returns the live sessions of the caller, the last used first.
-func (s *Service) Sessions(ctx context.Context, caller api.Caller, page api.Page) (list api.List[Info], err error) {
+func (s *Service) Sessions(ctx context.Context, caller api.Caller, page api.Page) (list api.List[wire.Session], err error) {
 	list.Items, list.Total, err = s.liveSessions(ctx, caller, caller.UserID, page)
 	return list, err
 }
 
 // UserSessions returns the live sessions of a user, the last used first.
-func (s *Service) UserSessions(ctx context.Context, caller api.Caller, id string, page api.Page) (list api.List[Info], err error) {
+func (s *Service) UserSessions(ctx context.Context, caller api.Caller, id string, page api.Page) (list api.List[wire.Session], err error) {
 	u, err := user.Of(ctx, s.store.Read(), caller, id)
 	if err != nil {
 		return list, err

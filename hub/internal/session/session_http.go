@@ -9,25 +9,11 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// Userinfo is the caller of a request, as the caller sees it.
-type Userinfo struct {
-	ID          string        `json:"id"`
-	Username    string        `json:"username"`
-	DisplayName string        `json:"display_name"`
-	Email       string        `json:"email,omitempty"`
-	Groups      []string      `json:"groups,omitempty"`
-	Role        rbac.Role     `json:"role"`
-	TenantID    string        `json:"tenant_id"`
-	OrgID       string        `json:"org_id"`
-	AuthMode    string        `json:"auth_mode"`
-	TokenType   api.TokenKind `json:"token_type"`
-}
-
-func (s *Service) userinfo(r *http.Request) (Userinfo, error) {
+func (s *Service) userinfo(r *http.Request) (wire.UserInfo, error) {
 	c := api.CallerOf(r)
-	return Userinfo{
+	return wire.UserInfo{
 		ID: c.UserID, Username: c.UserName, DisplayName: c.DisplayName, Email: c.Email, Groups: c.Groups, Role: c.RoleNow,
-		TenantID: c.TenantID, OrgID: c.OrgID, AuthMode: s.users.ModeName(), TokenType: c.Kind,
+		TenantID: c.TenantID, OrgID: c.OrgID, AuthMode: s.users.ModeName(), TokenType: string(c.Kind),
 	}, nil
 }
 

@@ -72,9 +72,9 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 
 // liveSessions returns a page of the live sessions of a user of the caller's tenant, the last used
 // first, and the number of all.
-func (s *Service) liveSessions(ctx context.Context, caller api.Caller, userID string, page api.Page) (items []Info, total int, err error) {
+func (s *Service) liveSessions(ctx context.Context, caller api.Caller, userID string, page api.Page) (items []wire.Session, total int, err error) {
 	part := db.Page{Order: `last_used_at DESC, id DESC`, Limit: page.Size, Offset: page.Offset()}
-	return db.List(ctx, s.store.Read(), "list sessions", func(row db.Scanner) (item Info, err error) {
+	return db.List(ctx, s.store.Read(), "list sessions", func(row db.Scanner) (item wire.Session, err error) {
 		err = row.Scan(&item.ID, &item.CreatedAt, &item.LastUsedAt, &item.RemoteIP, &item.UserAgent)
 		item.Current = item.ID == caller.SessionID
 		return item, err

@@ -60,20 +60,14 @@ func (s *Service) Invites(ctx context.Context, caller api.Caller, page api.Page)
 	return list, err
 }
 
-// InviteInput is the role of the future user, and a note for administrators.
-type InviteInput struct {
-	Role string `json:"role"`
-	Note string `json:"note"`
-}
-
 // CreateInvite creates an invitation. It fails with wire.Conflict if the tenant has too many open
 // ones, and in external mode.
-func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in InviteInput) (i Invite, err error) {
+func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in wire.CreateInviteRequest) (i Invite, err error) {
 	if s.cfg.External {
 		return i, errNoPasswords
 	}
 	fields := api.Fields{}
-	checkRole(fields, in.Role)
+	checkRole(fields, string(in.Role))
 	in.Note = fields.Text("note", in.Note, 0, maxInviteNote)
 	if err := fields.Err(); err != nil {
 		return i, err
@@ -84,7 +78,7 @@ func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in Invite
 			return err
 		}
 		i = Invite{
-			ID: ids.New(), TenantID: caller.TenantID, Role: rbac.Role(in.Role), Note: in.Note, CreatedByID: caller.UserID, CreatedBy: caller.UserName,
+			ID: ids.New(), TenantID: caller.TenantID, Role: in.Role, Note: in.Note, CreatedByID: caller.UserID, CreatedBy: caller.UserName,
 			CreatedAt: wire.Time{Time: tx.Now}, ExpiresAt: wire.Time{Time: tx.Now.Add(inviteTTL)}, Status: "pending",
 			Token: raw, URL: s.cfg.PublicURL + "/console/register#token=" + raw, // browsers do not send the fragment
 		}
@@ -130,32 +124,17 @@ func (i Invite) revoked(e auditlog.Event) auditlog.Record {
 	return actionRevokeInvite.Record(i.target(e), i.detail())
 }
 
-// Invitation is an invitation as the holder of its token sees it.
-type Invitation struct {
-	Valid     bool      `json:"valid"`
-	Role      rbac.Role `json:"role"`
-	ExpiresAt wire.Time `json:"expires_at"`
-}
-
 // CheckInvite returns the invitation of a token, or wire.InviteInvalid.
-func (s *Service) CheckInvite(ctx context.Context, raw string) (Invitation, error) {
+func (s *Service) CheckInvite(ctx context.Context, raw string) (wire.InviteCheck, error) {
 	i, err := pendingInvite(ctx, s.store.Read(), raw, s.store.Now())
-	return Invitation{Valid: true, Role: i.Role, ExpiresAt: i.ExpiresAt}, err
-}
-
-// RegisterInput is the token of an invitation and the account of the new user.
-type RegisterInput struct {
-	Token       string `json:"token"`
-	Username    string `json:"username"`
-	Password    string `json:"password"`
-	DisplayName string `json:"display_name"` // Defaults to the username.
+	return wire.InviteCheck{Valid: true, Role: i.Role, ExpiresAt: i.ExpiresAt}, err
 }
 
 // SignIn begins a session of a new user in the transaction that creates the user.
 type SignIn func(ctx context.Context, tx *store.Tx, u User) error
 
 // Register creates the user of an invitation.
-func (s *Service) Register(ctx context.Context, from api.Caller, in RegisterInput, signIn SignIn) error {
+func (s *Service) Register(ctx context.Context, from api.Caller, in wire.RegisterRequest, signIn SignIn) error {
 	fields := api.Fields{}
 	if in.Token == "" {
 		fields.Add("token", "must be the token of an invitation")

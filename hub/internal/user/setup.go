@@ -18,14 +18,6 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// SetupInput is the account of the first user, and the setup token.
-type SetupInput struct {
-	Username    string `json:"username"`
-	Password    string `json:"password"`
-	DisplayName string `json:"display_name"`
-	SetupToken  string `json:"setup_token"`
-}
-
 // firstUsername is the username of the first admin if the request has none.
 const firstUsername = "admin"
 
@@ -83,7 +75,7 @@ func (s *Service) renewSetup(ctx context.Context) error {
 }
 
 // Setup creates the first user, an admin. One of several concurrent calls succeeds.
-func (s *Service) Setup(ctx context.Context, from api.Caller, in SetupInput, signIn SignIn) error {
+func (s *Service) Setup(ctx context.Context, from api.Caller, in wire.SetupRequest, signIn SignIn) error {
 	required, err := setupRequired(ctx, s.store.Read())
 	if err != nil {
 		return err
@@ -132,7 +124,7 @@ func checkSetup(ctx context.Context, tx *store.Tx) error {
 // allowSetup checks the setup token. It is required on a loopback listener too, because a proxy or
 // a TCP forwarder on the same machine makes every caller look local. An incorrect token is counted
 // and recorded like an incorrect password.
-func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput) error {
+func (s *Service) allowSetup(ctx context.Context, from api.Caller, in wire.SetupRequest) error {
 	if in.SetupToken == "" {
 		return wire.Unauthenticated.New("Give the setup_token that the hub has printed at its start.")
 	}
@@ -164,20 +156,13 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput
 	return counted.Err(wire.InvalidCredentials.New("Incorrect setup token: use the one that the hub printed at its last start."))
 }
 
-// Mode is how users sign in.
-type Mode struct {
-	Mode          string `json:"mode"`
-	SetupRequired bool   `json:"setup_required"`
-	DefaultOrg    string `json:"default_org,omitempty"` // in external mode
-}
-
 // Mode returns how users sign in, and whether the first user has to be created.
-func (s *Service) Mode(ctx context.Context) (Mode, error) {
+func (s *Service) Mode(ctx context.Context) (wire.Mode, error) {
 	if s.cfg.External {
-		return Mode{Mode: s.source()}, nil
+		return wire.Mode{Mode: s.source()}, nil
 	}
 	required, err := setupRequired(ctx, s.store.Read())
-	return Mode{Mode: s.source(), SetupRequired: required}, err
+	return wire.Mode{Mode: s.source(), SetupRequired: required}, err
 }
 
 // ModeName returns builtin or external.

@@ -276,8 +276,8 @@ func (s *Service) Routes() []api.Route {
 		return all
 	}
 	return slices.Concat(all, []api.Route{
-		{Method: http.MethodGet, Path: "/auth/mode", Access: api.Open, Handle: api.Result(http.StatusOK, func(r *http.Request) (Mode, error) { return s.Mode(r.Context()) })},
-		{Method: http.MethodGet, Path: "/auth/invite/:token", Access: api.Open, Secret: true, Handle: api.Result(http.StatusOK, func(r *http.Request) (Invitation, error) {
+		{Method: http.MethodGet, Path: "/auth/mode", Access: api.Open, Handle: api.Result(http.StatusOK, func(r *http.Request) (wire.Mode, error) { return s.Mode(r.Context()) })},
+		{Method: http.MethodGet, Path: "/auth/invite/:token", Access: api.Open, Secret: true, Handle: api.Result(http.StatusOK, func(r *http.Request) (wire.InviteCheck, error) {
 			return s.CheckInvite(r.Context(), r.PathValue("token"))
 		})},
 	})
