@@ -40,7 +40,7 @@ func TestOpenAnswers(t *testing.T) {
 	n := manyRuns(t, 2) // the connections of the client and to the runtime
 	upstream, url, certificate := startStuck(t)
 	metrics := freeAddress(t)
-	in := newInstallation(t, 1, false, "HUB_CONFIG="+settingsFile(t, 20_000, ""), "HUB_METRICS_ADDR="+metrics,
+	in := newInstallation(t, 1, false, "HUB_CONFIG="+settingsFile(t, 20_000), "HUB_METRICS_ADDR="+metrics,
 		"HUB_LOG_LEVEL=error", "SSL_CERT_FILE="+certificate)
 	c := in.setUp(t)
 	var agents []string

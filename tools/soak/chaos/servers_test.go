@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -151,13 +152,16 @@ func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more
 	return in
 }
 
-// settingsFile returns the path of the file with limits of answers, and with a directory that agents
-// may read, which may be empty.
-func settingsFile(t *testing.T, answers int, read string) string {
+// settingsFile returns the path of the file with limits of answers, and with directories that agents
+// may read.
+func settingsFile(t *testing.T, answers int, read ...string) string {
 	path := filepath.Join(t.TempDir(), "hub.yaml")
-	text := fmt.Sprintf("limits: {requestsPerUser: 0, requestsPerAddress: 0, answersPerUser: %d, answersPerAgent: %d}\nsandbox: {read: [%q]}\n",
-		answers, max(answers, 200), read)
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	text, err := json.Marshal(object{
+		"limits":  object{"requestsPerUser": 0, "requestsPerAddress": 0, "answersPerUser": answers, "answersPerAgent": max(answers, 200)},
+		"sandbox": object{"read": append([]string{}, read...)},
+	}) // JSON is YAML
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, text, 0o600))
 	return path
 }
 
@@ -167,7 +171,7 @@ func (in *installation) start(t *testing.T, program string, hubs int, replicable
 	in.killed = map[string]time.Time{}
 	require.NoError(t, os.Link(program, in.program))
 	env := []string{"HUB_DATA_DIR=" + in.dir, "HUB_SETUP_TOKEN=" + setupToken, "HUB_PROBE_ALLOW_PRIVATE=true",
-		"HUB_CONFIG=" + settingsFile(t, 100, "")}
+		"HUB_CONFIG=" + settingsFile(t, 100)}
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
 	env = append(env, "PROVIDER_ENCRYPTION_KEY="+base64.StdEncoding.EncodeToString(key))
