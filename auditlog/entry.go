@@ -144,7 +144,7 @@ func (h Head) link() []byte {
 }
 
 // parseHead parses "<id>:<hash>" with a decimal id and 64 hexadecimal digits. CreatedAt stays zero.
-func parseHead(text string) (h Head, ok bool) {
+func parseHead(text string) (Head, bool) {
 	id, digits, _ := strings.Cut(text, ":")
 	n, err := strconv.ParseUint(id, 10, 64)
 	if err != nil || !isDigits(id) || len(digits) != hex.EncodedLen(sha256.Size) {

@@ -120,7 +120,7 @@ type format struct {
 	append       func(e Entry, b []byte) ([]byte, error)
 }
 
-func formatOf(name string) (f format, known bool) {
+func formatOf(name string) (format, bool) {
 	switch name {
 	case "", "ndjson":
 		return format{mime: "application/x-ndjson", suffix: "ndjson", append: Entry.AppendNDJSON}, true
@@ -168,10 +168,11 @@ func (a *attachment) begin() error {
 	return a.err
 }
 
-func (a *attachment) Write(b []byte) (n int, err error) {
+func (a *attachment) Write(b []byte) (int, error) {
 	if err := a.begin(); err != nil {
 		return 0, err
 	}
+	var n int
 	n, a.err = a.Writer.Write(b)
 	return n, a.err
 }

@@ -142,7 +142,7 @@ func (h Handlers) verify(r *http.Request) (Verification, error) {
 }
 
 // query returns a page, and the cursor of the next one, or 0.
-func (h Handlers) query(r *http.Request) (page Page, next uint64, err error) {
+func (h Handlers) query(r *http.Request) (Page, uint64, error) {
 	q, p, err := h.read(r)
 	if err != nil {
 		return Page{}, 0, err
@@ -151,7 +151,8 @@ func (h Handlers) query(r *http.Request) (page Page, next uint64, err error) {
 		return Page{}, 0, err
 	}
 	q.Bytes = maxPageBytes
-	page, err = h.Store.Query(r.Context(), q)
+	page, err := h.Store.Query(r.Context(), q)
+	var next uint64
 	if end := q.Offset + uint64(len(page.Items)); len(page.Items) > 0 && end < page.Total {
 		next = end
 	}
@@ -159,11 +160,13 @@ func (h Handlers) query(r *http.Request) (page Page, next uint64, err error) {
 }
 
 // read reads the parameters that queries and exports have in common.
-func (h Handlers) read(r *http.Request) (q Query, p params, err error) {
+func (h Handlers) read(r *http.Request) (Query, params, error) {
+	var q Query
 	if q.TenantID = h.Tenant(r); q.TenantID == "" {
 		return q, nil, errNoTenant
 	}
-	if p, err = readParams(r); err != nil {
+	p, err := readParams(r)
+	if err != nil {
 		return q, nil, err
 	}
 	if q.Filter, err = p.filter(); err != nil {
@@ -246,12 +249,12 @@ func readParams(r *http.Request) (params, error) {
 }
 
 // page returns the offset and the limit of the page that page or cursor, and page_size select.
-func (p params) page() (offset uint64, limit int, err error) {
+func (p params) page() (uint64, int, error) {
 	number, ok := paging.Number(p["page"])
 	if !ok {
 		return 0, 0, &ParamError{Param: "page", Want: paging.Want}
 	}
-	limit, ok = paging.Size(p["page_size"])
+	limit, ok := paging.Size(p["page_size"])
 	if !ok {
 		return 0, 0, &ParamError{Param: "page_size", Want: paging.Want}
 	}
@@ -291,8 +294,9 @@ func (p params) head() (Head, error) {
 	return h, nil
 }
 
-func (p params) filter() (f Filter, err error) {
-	f = Filter{Category: p["category"], Action: p["action"], User: p["user"]}
+func (p params) filter() (Filter, error) {
+	f := Filter{Category: p["category"], Action: p["action"], User: p["user"]}
+	var err error
 	if f.From, err = p.time("from"); err != nil {
 		return Filter{}, err
 	}

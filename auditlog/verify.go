@@ -130,7 +130,7 @@ func (c *chainCheck) fail(id uint64, reason string) {
 }
 
 // walk follows the chain, and reports whether it reached the head.
-func (c *chainCheck) walk(entries iter.Seq2[Entry, error]) (intact bool, err error) {
+func (c *chainCheck) walk(entries iter.Seq2[Entry, error]) (bool, error) {
 	if reason := c.compare(c.last); reason != "" {
 		c.fail(max(c.last.ID, 1), reason)
 		return false, nil
@@ -162,8 +162,9 @@ func (c *chainCheck) walk(entries iter.Seq2[Entry, error]) (intact bool, err err
 	return true, nil
 }
 
-// follow compares an entry with the one before it, and makes it the last one.
-func (c *chainCheck) follow(e Entry) (bad uint64, reason string) {
+// follow compares an entry with the one before it, and makes it the last one. It returns the id
+// and the reason of a failure, or no reason.
+func (c *chainCheck) follow(e Entry) (uint64, string) {
 	switch {
 	case e.ID <= c.checkpoint.ID:
 		return max(e.ID, 1), entryAdded
@@ -191,8 +192,9 @@ func (c *chainCheck) isCheckpoint(recorded Head) bool {
 	return recorded.ID != c.checkpoint.ID || bytes.Equal(recorded.link(), c.checkpoint.link())
 }
 
-// compare compares an entry with the heads that have its id.
-func (c *chainCheck) compare(h Head) (reason string) {
+// compare compares an entry with the heads that have its id. It returns the reason of a failure,
+// or "".
+func (c *chainCheck) compare(h Head) string {
 	if h.ID == c.head.ID && (!bytes.Equal(h.link(), c.head.link()) || !h.CreatedAt.Equal(c.head.CreatedAt)) {
 		return headChanged
 	}

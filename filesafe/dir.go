@@ -103,8 +103,11 @@ const tries = 8
 
 // open also returns the information of the open file, which later changes of the path do not
 // affect.
-func (d *Dir) open(name string, directories bool) (f *os.File, info fs.FileInfo, err error) {
+func (d *Dir) open(name string, directories bool) (*os.File, fs.FileInfo, error) {
 	good := func(mode fs.FileMode) bool { return mode.IsRegular() || directories && mode.IsDir() }
+	var err error
+	var f *os.File
+	var info fs.FileInfo
 	for range tries {
 		// The file is checked before it is opened: opening a FIFO wakes its writer, and opening a
 		// device can have any effect.
@@ -134,10 +137,13 @@ func (d *Dir) open(name string, directories bool) (f *os.File, info fs.FileInfo,
 }
 
 // stat also returns a path that os.Root resolves to the same file.
-func (d *Dir) stat(op, name string) (rel string, info fs.FileInfo, err error) {
+func (d *Dir) stat(op, name string) (string, fs.FileInfo, error) {
 	if err := checkName(name); err != nil {
 		return "", nil, pathError(op, name, err)
 	}
+	var err error
+	var info fs.FileInfo
+	var rel string
 	if !filepath.IsAbs(name) {
 		rel = cmp.Or(name, ".")
 		info, err = d.root.Stat(rel)

@@ -63,13 +63,13 @@ func allowed(w http.ResponseWriter, r *http.Request) error {
 }
 
 // requested returns the query of a request and its path.
-func requested(w http.ResponseWriter, r *http.Request) (query url.Values, name string, err error) {
+func requested(w http.ResponseWriter, r *http.Request) (url.Values, string, error) {
 	if err := allowed(w, r); err != nil {
 		return nil, "", err
 	}
 	// The whole query must be well-formed: an invalid path is not an empty one.
-	query, err = url.ParseQuery(r.URL.RawQuery)
-	name = query.Get("path")
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	name := query.Get("path")
 	if err != nil || !relative(name) {
 		return nil, "", errPath
 	}

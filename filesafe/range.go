@@ -129,7 +129,8 @@ func parseRange(header string, size int64) (part span, counts, satisfiable bool)
 
 // number parses decimal digits. Values above the range of int64 become its maximum, which is after
 // the end of every file.
-func number(digits string) (n int64, ok bool) {
+func number(digits string) (int64, bool) {
+	var n int64
 	for i := range len(digits) {
 		c := digits[i]
 		if c < '0' || c > '9' {

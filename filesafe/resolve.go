@@ -188,9 +188,9 @@ func (n *near) lstat(abs string) (fs.FileInfo, error) {
 }
 
 // open returns an open directory, and a path without links relative to it.
-func (n *near) open(rel string) (root *os.Root, below string) {
+func (n *near) open(rel string) (*os.Root, string) {
 	const separator = string(filepath.Separator)
-	root, below = n.dir.root, rel
+	root, below := n.dir.root, rel
 	if rest, ok := strings.CutPrefix(rel, n.path+separator); n.root != nil && ok {
 		root, below = n.root, rest
 	}

@@ -63,10 +63,11 @@ func (m *reservation) hold(bytes int) error {
 func (m *reservation) release() { _ = m.hold(0) }
 
 // readRun decodes the body of a run request. The caller releases the reservation.
-func (rt *Runtime) readRun(w http.ResponseWriter, r *http.Request, m *reservation) (req wire.RunRequest, err error) {
+func (rt *Runtime) readRun(w http.ResponseWriter, r *http.Request, m *reservation) (wire.RunRequest, error) {
 	body := &reservedBody{ReadCloser: r.Body, memory: m}
 	r.Body = body
 	data, err := httpapi.ReadBody(w, r, rt.cfg.Limits.MaxMessageBytes)
+	var req wire.RunRequest
 	if body.err != nil {
 		return req, body.err
 	}
@@ -75,12 +76,14 @@ func (rt *Runtime) readRun(w http.ResponseWriter, r *http.Request, m *reservatio
 	}
 	values, err := jsonlimit.Limit{Values: len(data)}.Count(data)
 	if err != nil {
-		return req, httpapi.ParseJSON(data, &req) // which describes the error
+		err = httpapi.ParseJSON(data, &req) // which describes the error
+		return req, err
 	}
 	if err := m.hold(2*len(data) + valueBytes*values); err != nil {
 		return req, err
 	}
-	return req, httpapi.ParseJSON(data, &req)
+	err = httpapi.ParseJSON(data, &req)
+	return req, err
 }
 
 // reservedBody reserves memory for a body while it is read. A body that is not complete has memory

@@ -88,15 +88,15 @@ func (x *metrics) observe(r *http.Request, route string, status int, took time.D
 	x.requestTimes.Record(context.Background(), took.Seconds(), x.routes.Of(method, route))
 }
 
-// stream counts an open event stream until closed is called.
-func (x *metrics) stream(agentID string) (closed func()) {
+// stream counts an open event stream until the returned function is called.
+func (x *metrics) stream(agentID string) func() {
 	of := x.agents.Of(agentID)
 	x.streams.Add(context.Background(), 1, of)
 	return func() { x.streams.Add(context.Background(), -1, of) }
 }
 
-// run counts a run until ended is called with its result.
-func (x *metrics) run(agentID string, resumed bool) (ended func(*result)) {
+// run counts a run until the returned function is called with its result.
+func (x *metrics) run(agentID string, resumed bool) func(*result) {
 	ctx, of, state := context.Background(), x.agents.Of(agentID), "new"
 	if resumed {
 		state = "resumed"

@@ -284,7 +284,9 @@ type accepted struct {
 	excludesSSE, excludesJSON bool // by q=0
 }
 
-func readAccept(values []string) (a accepted, given bool) {
+func readAccept(values []string) (accepted, bool) {
+	var a accepted
+	var given bool
 	for _, value := range values {
 		for part := range strings.SplitSeq(value, ",") {
 			if strings.TrimSpace(part) == "" {

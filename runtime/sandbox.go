@@ -70,8 +70,11 @@ func (rt *Runtime) openServerSandbox(def *agent.Agent, server *agent.MCPServer) 
 }
 
 // openSandbox opens the sandbox of a policy. It is nil if processes are not confined.
-func (rt *Runtime) openSandbox(policy agent.Sandbox, env []string) (box tool.Sandbox, state wire.Sandbox, err error) {
+func (rt *Runtime) openSandbox(policy agent.Sandbox, env []string) (tool.Sandbox, wire.Sandbox, error) {
+	var state wire.Sandbox
 	state.Mode = policy.Mode
+	var box tool.Sandbox
+	var err error
 	switch {
 	case policy.Mode == agent.SandboxOff:
 		return nil, state, nil

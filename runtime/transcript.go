@@ -147,8 +147,8 @@ func (rt *Runtime) transcript(ctx context.Context, id string, after int64, limit
 }
 
 // entryOf returns an entry, and the number of its JSON values, which is at most maxPageValues.
-func entryOf(e session.Entry) (out wire.TranscriptEntry, values int) {
-	out = wire.TranscriptEntry{Seq: e.Seq, Time: wire.Time(e.Time), RunID: e.Run}
+func entryOf(e session.Entry) (wire.TranscriptEntry, int) {
+	out := wire.TranscriptEntry{Seq: e.Seq, Time: wire.Time(e.Time), RunID: e.Run}
 	room := entryRoom{bytes: maxEntryBytes, values: maxPageValues - blockValues}
 	switch {
 	case e.Message != nil:
@@ -181,12 +181,12 @@ func entryOf(e session.Entry) (out wire.TranscriptEntry, values int) {
 
 // compact returns JSON whose members occur once, and the number of its values. A session of a
 // former version may have others, which clients reject.
-func compact(data json.RawMessage) (out json.RawMessage, values int, err error) {
-	values, err = entryLimit.Count(data)
+func compact(data json.RawMessage) (json.RawMessage, int, error) {
+	values, err := entryLimit.Count(data)
 	if err != nil {
 		return nil, 0, err
 	}
-	out, err = entryLimit.Compact(data)
+	out, err := entryLimit.Compact(data)
 	return out, values, err
 }
 
@@ -206,8 +206,8 @@ func withoutContent(event json.RawMessage) json.RawMessage {
 type entryRoom struct{ bytes, values int }
 
 // text returns a text, shortened to the room.
-func (r *entryRoom) text(text string) (short string, cut bool) {
-	short, cut = excerpt.Ends(text, min(maxEntryText, r.bytes))
+func (r *entryRoom) text(text string) (string, bool) {
+	short, cut := excerpt.Ends(text, min(maxEntryText, r.bytes))
 	r.bytes = max(0, r.bytes-len(short))
 	return short, cut
 }

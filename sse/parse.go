@@ -351,7 +351,7 @@ var bom = []byte("\xef\xbb\xbf")
 
 // bomState returns how many bytes of a byte order mark head starts with, and reports whether more
 // bytes are needed to decide.
-func bomState(head []byte) (skip int, undecided bool) {
+func bomState(head []byte) (int, bool) {
 	if len(head) < len(bom) {
 		return 0, bytes.HasPrefix(bom, head)
 	}

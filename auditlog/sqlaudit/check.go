@@ -127,13 +127,14 @@ func (c *checker) rest(ctx context.Context, tx querier) error {
 
 // uncounted reports whether keys of the log have entries that their positions do not count, or
 // entries of another log, or whether more entries were pruned of them than of the log.
-func uncounted(ctx context.Context, tx querier, tenant int64, kind int, column string) (bad bool, err error) {
+func uncounted(ctx context.Context, tx querier, tenant int64, kind int, column string) (bool, error) {
 	const last = "FROM audit_entries e WHERE e.$c = k.key ORDER BY e.id DESC LIMIT 1"
 	query := `SELECT EXISTS (SELECT 1 FROM audit_keys k WHERE k.tenant = $1 AND k.kind = $2 AND (
 			k.floor + (SELECT COUNT(*) FROM audit_entries e WHERE e.$c = k.key) <> COALESCE((SELECT e.$c_pos ` + last + `), k.floor)
 			OR (SELECT e.tenant ` + last + `) <> k.tenant))
 		OR COALESCE((SELECT SUM(k.floor) FROM audit_keys k WHERE k.tenant = $1 AND k.kind = $2), 0) <> h.floor_id
 		FROM audit_heads h WHERE h.tenant = $1`
+	var bad bool
 	if err := scanRow(ctx, tx, strings.ReplaceAll(query, "$c", column), []any{tenant, kind}, &bad); err != nil {
 		return false, fmt.Errorf("count entries by %s: %w", column, err)
 	}

@@ -68,7 +68,8 @@ func (r *reader) read(ctx context.Context, f auditlog.Filter, snapshot *uint64, 
 }
 
 // begin finds the span and the statement of the chunks. Without a statement nothing matches.
-func (r *reader) begin(ctx context.Context, tx querier, f auditlog.Filter, snapshot *uint64) (err error) {
+func (r *reader) begin(ctx context.Context, tx querier, f auditlog.Filter, snapshot *uint64) error {
+	var err error
 	if r.span, err = readSpan(ctx, tx, auditlog.Query{TenantID: r.tenantID, Filter: f, Snapshot: snapshot}); err != nil {
 		return err
 	}

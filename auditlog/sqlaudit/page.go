@@ -16,12 +16,13 @@ import (
 )
 
 // Query implements [auditlog.Store].
-func (s *Store) Query(ctx context.Context, q auditlog.Query) (p auditlog.Page, err error) {
+func (s *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, error) {
+	var p auditlog.Page
 	p.Items = []auditlog.Entry{}
 	if !driver.Storable(q.TenantID) {
 		return p, nil
 	}
-	err = s.snapshot(ctx, func(tx *sql.Tx) error { return s.page(ctx, tx, q, &p) })
+	err := s.snapshot(ctx, func(tx *sql.Tx) error { return s.page(ctx, tx, q, &p) })
 	if err != nil {
 		return auditlog.Page{}, fmt.Errorf("query audit log: %w", err)
 	}
@@ -137,12 +138,13 @@ func (sp span) within(st *statement) string {
 
 // countUsers returns the keys of matching users, as a parameter of engine.set, and the total of
 // their entries.
-func (s *Store) countUsers(ctx context.Context, tx querier, sp span, user string) (set string, total int64, err error) {
+func (s *Store) countUsers(ctx context.Context, tx querier, sp span, user string) (string, int64, error) {
 	var st statement
 	st.text = "SELECT k.key, (SELECT COUNT(*) FROM audit_entries e WHERE e.user_key = k.key" + sp.within(&st) + ") FROM (" +
 		s.engine.users(&st, sp.tenant, user) + ") k"
 	keys := []int64{}
-	err = forEach(ctx, tx, st.text, st.args, func(rows *sql.Rows) error {
+	var total int64
+	err := forEach(ctx, tx, st.text, st.args, func(rows *sql.Rows) error {
 		var key, count int64
 		err := rows.Scan(&key, &count)
 		if count > 0 {
@@ -160,7 +162,8 @@ func (s *Store) countUsers(ctx context.Context, tx querier, sp span, user string
 
 // userPage returns the statement of entries of users. Either the log is read backwards until the
 // page is full, or all entries of these users are sorted: the planner does not know their number.
-func (s *Store) userPage(sp span, users string, total, offset, limit int64) (st statement) {
+func (s *Store) userPage(sp span, users string, total, offset, limit int64) statement {
+	var st statement
 	tenant := st.arg(sp.tenant)
 	set := fmt.Sprintf(s.engine.set, st.arg(users))
 	from := "audit_entries e WHERE e.tenant = " + tenant + " AND (e.user_key IN " + set + ") IS TRUE"

@@ -18,11 +18,12 @@ const pruneSize = 1_000
 // some of them may be deleted. It also deletes the names of users without any entry left.
 func (s *Store) Prune(ctx context.Context, tenantID string, retention time.Duration,
 	as auditlog.Action[auditlog.Pruning],
-) (deleted uint64, err error) {
+) (uint64, error) {
 	p := &pruning{store: s, tenantID: tenantID}
 	if err := p.begin(ctx, retention, as); err != nil {
 		return 0, fmt.Errorf("prune audit log: %w", err)
 	}
+	var deleted uint64
 	for done := p.last == 0; !done; {
 		var n uint64
 		err := retry(ctx, func() (err error) {
@@ -66,7 +67,7 @@ func (p *pruning) begin(ctx context.Context, retention time.Duration, as auditlo
 }
 
 // step deletes the oldest entries, at most pruneSize, and reports whether they were the last.
-func (p *pruning) step(ctx context.Context) (deleted uint64, done bool, err error) {
+func (p *pruning) step(ctx context.Context) (uint64, bool, error) {
 	tx, err := p.store.write.BeginTx(ctx, &sql.TxOptions{Isolation: p.store.engine.isolation})
 	if err != nil {
 		return 0, false, err
@@ -86,7 +87,8 @@ func (p *pruning) step(ctx context.Context) (deleted uint64, done bool, err erro
 		}
 	}
 	to := min(p.last, floor+pruneSize)
-	if deleted, err = deleteUpTo(ctx, tx, p.tenantID, l.tenant, to); err != nil {
+	deleted, err := deleteUpTo(ctx, tx, p.tenantID, l.tenant, to)
+	if err != nil {
 		return 0, false, err
 	}
 	return deleted, to == p.last, tx.Commit()

@@ -21,12 +21,13 @@ type span struct {
 }
 
 // readSpan finds the span of a query. Without an entry that matches, it is empty.
-func readSpan(ctx context.Context, db querier, q auditlog.Query) (sp span, err error) {
+func readSpan(ctx context.Context, db querier, q auditlog.Query) (span, error) {
 	view := int64(math.MaxInt64)
 	if q.Snapshot != nil {
 		view = signed(*q.Snapshot)
 	}
-	err = scanRow(ctx, db, "SELECT tenant, id, floor_id FROM audit_heads WHERE name = $1", []any{q.TenantID}, &sp.tenant, &sp.id, &sp.lo)
+	var sp span
+	err := scanRow(ctx, db, "SELECT tenant, id, floor_id FROM audit_heads WHERE name = $1", []any{q.TenantID}, &sp.tenant, &sp.id, &sp.lo)
 	if err != nil {
 		return sp, fmt.Errorf("read head of audit log: %w", err)
 	}

@@ -132,8 +132,9 @@ func (s *Store) Checkpoint(ctx context.Context, tenantID string) (auditlog.Head,
 }
 
 // Tenants returns the tenants that have a log, by name.
-func (s *Store) Tenants(ctx context.Context) (names []string, err error) {
-	err = forEach(ctx, s.read, "SELECT name FROM audit_heads ORDER BY name", nil, func(row *sql.Rows) error {
+func (s *Store) Tenants(ctx context.Context) ([]string, error) {
+	var names []string
+	err := forEach(ctx, s.read, "SELECT name FROM audit_heads ORDER BY name", nil, func(row *sql.Rows) error {
 		var name string
 		err := row.Scan(&name)
 		names = append(names, name)
@@ -274,9 +275,10 @@ func (s *Store) log(ctx context.Context, db querier, tenantID string) (log, erro
 	return scanLog(ctx, db, "SELECT "+logColumns+" FROM audit_heads WHERE name = $1", tenantID)
 }
 
-func scanLog(ctx context.Context, db querier, query, tenantID string) (l log, err error) {
+func scanLog(ctx context.Context, db querier, query, tenantID string) (log, error) {
 	var at, floorAt int64
-	err = scanRow(ctx, db, query, []any{tenantID},
+	var l log
+	err := scanRow(ctx, db, query, []any{tenantID},
 		&l.tenant, &l.head.ID, &l.head.Hash, &at, &l.floor.ID, &l.floor.Hash, &floorAt)
 	if err != nil {
 		return log{}, fmt.Errorf("read head of audit log: %w", err)

@@ -220,7 +220,8 @@ func flatten(lines []string, path string, value any) []string {
 }
 
 // difference returns the lines of two sorted lists that the other one does not have.
-func difference(former, next []string) (lines []string) {
+func difference(former, next []string) []string {
+	var lines []string
 	for len(former) > 0 || len(next) > 0 {
 		switch {
 		case len(next) == 0 || len(former) > 0 && former[0] < next[0]:

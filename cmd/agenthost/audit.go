@@ -40,7 +40,8 @@ func (f *auditFilter) flags(cmd *cobra.Command) {
 }
 
 // times parses the flags of times.
-func (f *auditFilter) times() (err error) {
+func (f *auditFilter) times() error {
+	var err error
 	if f.From, err = parseTime(f.from); err == nil {
 		f.To, err = parseTime(f.to)
 	}

@@ -54,7 +54,8 @@ With -o json, each event is a line of JSON.`,
 	return cmd
 }
 
-func (c *chat) run(ctx context.Context) (err error) {
+func (c *chat) run(ctx context.Context) error {
+	var err error
 	if c.client, err = c.connect(); err != nil {
 		return err
 	}

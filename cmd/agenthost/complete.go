@@ -15,7 +15,8 @@ import (
 const maxNames = 500
 
 // collect returns the names of a list.
-func collect[T any](all iter.Seq2[T, error], name func(T) string) (found []string, err error) {
+func collect[T any](all iter.Seq2[T, error], name func(T) string) ([]string, error) {
+	var found []string
 	for item, err := range all {
 		if err != nil || len(found) == maxNames {
 			return found, err

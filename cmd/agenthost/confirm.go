@@ -150,7 +150,8 @@ func describeServer(server agent.MCPServer) []string {
 }
 
 // describeSandbox returns the settings of a sandbox except its mode.
-func describeSandbox(s agent.Sandbox) (words []string) {
+func describeSandbox(s agent.Sandbox) []string {
+	var words []string
 	if s.Network != "" {
 		words = append(words, fmt.Sprintf("network=%q", s.Network))
 	}

@@ -43,8 +43,10 @@ func failureOf(state client.Deployment) string {
 }
 
 // requestOf returns the request that creates an agent as it is.
-func requestOf(agent client.Agent) (req client.AgentRequest, err error) {
-	return req, convert(agent, &req)
+func requestOf(agent client.Agent) (client.AgentRequest, error) {
+	var req client.AgentRequest
+	err := convert(agent, &req)
+	return req, err
 }
 
 // convert sets the fields of a value that have the same names in another one.

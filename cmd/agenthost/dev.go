@@ -119,8 +119,9 @@ func (d *dev) serve(ctx context.Context) error {
 }
 
 // start prints how to use the hub, and makes it known to the other commands.
-func (d *dev) start(ctx context.Context, url string) (err error) {
+func (d *dev) start(ctx context.Context, url string) error {
 	own := &hub{URL: url, User: devHub, Token: d.token}
+	var err error
 	if d.client, err = d.newClient(own, nil); err != nil {
 		return err
 	}

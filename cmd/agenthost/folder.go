@@ -130,13 +130,14 @@ func (d *dev) deployFolder(ctx context.Context) error {
 
 // parseFolder reads agents.yaml with the values of variables, as the runtime does, and returns the
 // names of these variables.
-func (d *dev) parseFolder(getenv func(string) string) (file *agent.File, variables []string, err error) {
+func (d *dev) parseFolder(getenv func(string) string) (*agent.File, []string, error) {
 	path := filepath.Join(d.agents, "agents.yaml")
 	text, err := readRegular(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	file, err = agent.Parse(path, text, func(name string) (string, bool) {
+	var variables []string
+	file, err := agent.Parse(path, text, func(name string) (string, bool) {
 		value := getenv(name)
 		variables = append(variables, name)
 		return value, value != ""
@@ -179,7 +180,8 @@ func (d *dev) deployOne(ctx context.Context, a *agent.Agent, skills []string) er
 }
 
 // request returns the request for an agent of a file, after what it uses exists in the hub.
-func (d *dev) request(ctx context.Context, a *agent.Agent) (req client.AgentRequest, err error) {
+func (d *dev) request(ctx context.Context, a *agent.Agent) (client.AgentRequest, error) {
+	var req client.AgentRequest
 	if a.SystemPromptFile != "" {
 		text, err := readRegular(a.SystemPromptFile)
 		if err != nil {
@@ -191,6 +193,7 @@ func (d *dev) request(ctx context.Context, a *agent.Agent) (req client.AgentRequ
 		return req, err
 	}
 	req.Name, req.Title = a.ID, a.Name
+	var err error
 	if req.ProviderID, err = d.providerOf(ctx, a); err != nil {
 		return req, err
 	}

@@ -115,8 +115,8 @@ func (a *app) changeHubs(ctx context.Context, change func(*hubs) error) error {
 	return replaceFile(filepath.Join(dir, hubsFile), append(data, '\n'))
 }
 
-// lock locks a file until unlock is called.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// lock locks a file until the returned function is called.
+func lock(ctx context.Context, path string) (func(), error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|filelock.OpenFlags, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock known hubs: %w", err)
@@ -160,7 +160,7 @@ func replaceFile(path string, data []byte) error {
 }
 
 // selected returns the hub that the flags, the environment or the file name.
-func (a *app) selected() (name string, h *hub, err error) {
+func (a *app) selected() (string, *hub, error) {
 	if url := a.getenv("AGENTHOST_URL"); url != "" && a.hub == "" {
 		return "", &hub{URL: url, Token: a.getenv("AGENTHOST_TOKEN")}, nil
 	}
@@ -168,11 +168,11 @@ func (a *app) selected() (name string, h *hub, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	name = a.hub
+	name := a.hub
 	if name == "" {
 		name = known.Current
 	}
-	h = known.Hubs[name]
+	h := known.Hubs[name]
 	switch {
 	case h != nil:
 		return name, h, nil

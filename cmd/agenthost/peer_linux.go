@@ -28,8 +28,10 @@ type connectionEnd struct {
 
 // endOf returns the socket with a local and a remote port in the tables of proc_net_tcp(5). One of
 // IPv6 can have an address of IPv4.
-func endOf(local, remote uint16) (end connectionEnd, found bool) {
+func endOf(local, remote uint16) (connectionEnd, bool) {
 	const address, peer, state, user, established = 1, 2, 3, 7, "01"
+	var end connectionEnd
+	var found bool
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		file, err := os.Open(table)
 		if err != nil {

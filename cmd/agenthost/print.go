@@ -68,10 +68,11 @@ func seq[T any](items []T) iter.Seq2[T, error] {
 
 // row returns the cells of an item, and with --quiet only the first value, which a script needs as
 // it is.
-func row[T any](a *app, item T, columns []column[T]) (cells []string) {
+func row[T any](a *app, item T, columns []column[T]) []string {
 	if a.quiet {
 		return []string{oneLine(columns[0].value(item))}
 	}
+	var cells []string
 	for _, c := range columns {
 		cells = append(cells, cell(c.value(item)))
 	}

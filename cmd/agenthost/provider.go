@@ -37,7 +37,7 @@ func (d *dev) provider(ctx context.Context) (id, model string, err error) {
 
 // providerOf returns the id of the provider of an agent, which it creates or changes. Without a key
 // of its own, the agent has that of the environment.
-func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (id string, err error) {
+func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (string, error) {
 	p := a.Provider
 	if p.Protocol == agent.ProtocolDemo {
 		return agent.ProtocolDemo, nil
@@ -64,10 +64,10 @@ func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (id string, err er
 }
 
 // inherited returns the provider of the environment whose key a provider without a key has.
-func (d *dev) inherited(p agent.Provider) (kind keyedProvider, inherits bool) {
+func (d *dev) inherited(p agent.Provider) (keyedProvider, bool) {
 	i := slices.IndexFunc(keyed, func(kind keyedProvider) bool { return kind.protocol == p.Protocol })
 	if i < 0 || p.APIKey != "" || p.AuthStyle == agent.AuthNone {
-		return kind, false
+		return keyedProvider{}, false
 	}
 	return keyed[i], true
 }

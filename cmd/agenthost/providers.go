@@ -122,7 +122,8 @@ func (a *app) apiKey() (string, error) {
 	return key, err
 }
 
-func modelsOf(ids []string) (models []client.Model) {
+func modelsOf(ids []string) []client.Model {
+	var models []client.Model
 	for _, id := range ids {
 		models = append(models, client.Model{ID: id})
 	}

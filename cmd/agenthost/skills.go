@@ -79,28 +79,28 @@ func (a *app) uploadSkillCommand() *cobra.Command {
 	return cmd
 }
 
-// openSkill opens a file, or packs a directory.
-func (a *app) openSkill(path string) (file client.Upload, done func(), err error) {
+// openSkill opens a file, or packs a directory. The returned function closes the file.
+func (a *app) openSkill(path string) (client.Upload, func(), error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return file, nil, err
+		return client.Upload{}, nil, err
 	}
 	if !info.IsDir() {
 		return a.openUpload(path)
 	}
 	packed, name, err := packSkill(path)
 	if err != nil {
-		return file, nil, fmt.Errorf("pack %s: %w", path, err)
+		return client.Upload{}, nil, fmt.Errorf("pack %s: %w", path, err)
 	}
 	content := bytes.NewReader(packed)
 	reader := &seekingProgress{progress: progress{Reader: content, app: a, name: path, size: content.Size()}, seeker: content}
 	return client.Upload{FileName: name + ".zip", Content: reader}, func() {}, nil
 }
 
-// packSkill returns a zip archive of a directory, below its name. The same files have the same
-// archive.
-func packSkill(dir string) (packed []byte, name string, err error) {
-	dir, err = filepath.Abs(dir)
+// packSkill returns a zip archive of a directory, below its name, and that name. The same files
+// have the same archive.
+func packSkill(dir string) ([]byte, string, error) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, "", err
 	}

@@ -101,15 +101,15 @@ func setTextsCommand[T any](a *app, k kind, update func(context.Context, *client
 	return cmd
 }
 
-// openUpload opens a file whose upload prints its progress.
-func (a *app) openUpload(path string) (file client.Upload, done func(), err error) {
+// openUpload opens a file whose upload prints its progress. The returned function closes it.
+func (a *app) openUpload(path string) (client.Upload, func(), error) {
 	content, err := openRegular(path)
 	if err != nil {
-		return file, nil, err
+		return client.Upload{}, nil, err
 	}
 	info, err := content.Stat()
 	if err != nil {
-		return file, nil, errors.Join(err, content.Close())
+		return client.Upload{}, nil, errors.Join(err, content.Close())
 	}
 	reader := &seekingProgress{progress: progress{Reader: content, app: a, name: path, size: info.Size()}, seeker: content}
 	return client.Upload{FileName: filepath.Base(path), Content: reader}, func() { _ = content.Close() }, nil

@@ -93,7 +93,8 @@ func userOfRuns(ctx context.Context, c *client.Client, filter client.UsageFilter
 }
 
 // usageColumns returns the columns of the groups, and those of the counts.
-func usageColumns(by []string) (columns []column[client.UsageRow]) {
+func usageColumns(by []string) []column[client.UsageRow] {
+	var columns []column[client.UsageRow]
 	for _, group := range []column[client.UsageRow]{
 		{"day", func(r client.UsageRow) string { return r.Day }},
 		{"agent", func(r client.UsageRow) string { return r.AgentName }},

@@ -92,10 +92,11 @@ func (n node) entries() func(yield func(string, node) bool) {
 	}
 }
 
-func (n node) items() (all []node) {
+func (n node) items() []node {
 	if n.Node == nil || n.Kind != yaml.SequenceNode {
 		return nil
 	}
+	var all []node
 	for _, c := range n.Content {
 		all = append(all, node{c})
 	}

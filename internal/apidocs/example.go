@@ -110,7 +110,8 @@ func first(n node) node {
 }
 
 // value decodes a part of the document, or returns nil if it is missing.
-func (n node) value() (v any) {
+func (n node) value() any {
+	var v any
 	if n.Node == nil || n.Decode(&v) != nil {
 		return nil
 	}

@@ -81,8 +81,9 @@ func Collect[T any](ctx context.Context, q Querier, what string, scan func(Scann
 }
 
 // Value runs a query of one row with one column.
-func Value[T any](ctx context.Context, q Querier, what, query string, args ...any) (v T, err error) {
-	err = q.QueryRowContext(ctx, query, args...).Scan(&v)
+func Value[T any](ctx context.Context, q Querier, what, query string, args ...any) (T, error) {
+	var v T
+	err := q.QueryRowContext(ctx, query, args...).Scan(&v)
 	return v, Wrap(what, err)
 }
 
@@ -114,14 +115,15 @@ var errPageFull = errors.New("the page is full")
 // method Bytes() int ends at 8 MiB.
 func List[T any](
 	ctx context.Context, q Querier, what string, scan func(Scanner) (T, error), p Page, query string, args ...any,
-) (page []T, total int, err error) {
-	total, err = Value[int](ctx, q, "count: "+what, `SELECT COUNT(*) FROM (`+query+`) AS found`, args...)
+) ([]T, int, error) {
+	total, err := Value[int](ctx, q, "count: "+what, `SELECT COUNT(*) FROM (`+query+`) AS found`, args...)
 	if err != nil || p.Limit == 0 || p.Offset >= total {
 		return nil, total, err
 	}
 	n := len(args)
 	query += fmt.Sprintf(` ORDER BY %s LIMIT $%d OFFSET $%d`, p.Order, n+1, n+2)
 	size := 0
+	var page []T
 	_, err = Collect(ctx, q, what, func(from Scanner) (struct{}, error) {
 		row, err := scan(from)
 		if err != nil {

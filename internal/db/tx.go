@@ -89,8 +89,8 @@ func checked(ctx context.Context, do func(*sql.Tx) error) func(*sql.Tx) error {
 	}
 }
 
-// attempt runs the transaction once. again reports whether another attempt is safe and may succeed.
-func (d *DB) attempt(ctx context.Context, do func(tx *sql.Tx) error) (again bool, err error) {
+// attempt runs the transaction once. It reports whether another attempt is safe and may succeed.
+func (d *DB) attempt(ctx context.Context, do func(tx *sql.Tx) error) (bool, error) {
 	// The transaction ends with ctx until its COMMIT starts: a disconnect of the client must not
 	// leave the outcome unknown.
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))

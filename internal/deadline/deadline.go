@@ -56,7 +56,9 @@ func (w *Writer) ExtendBy(period time.Duration) error {
 }
 
 // Write writes p in chunks, each with a new period. An empty p only extends the deadline.
-func (w *Writer) Write(p []byte) (n int, err error) {
+func (w *Writer) Write(p []byte) (int, error) {
+	var err error
+	var n int
 	for {
 		if err = w.Extend(); err != nil || len(p) == n {
 			return n, err

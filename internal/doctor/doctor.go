@@ -74,7 +74,8 @@ func Run(ctx context.Context, checks ...Check) []Result {
 }
 
 // Failed returns the number of results that are errors.
-func Failed(results []Result) (n int) {
+func Failed(results []Result) int {
+	var n int
 	for _, r := range results {
 		if r.Status == Error {
 			n++
@@ -84,7 +85,7 @@ func Failed(results []Result) (n int) {
 }
 
 // Health requests the liveness of a hub below a base URL, and returns its version.
-func Health(ctx context.Context, base string) (version string, err error) {
+func Health(ctx context.Context, base string) (string, error) {
 	transport := &http.Transport{TLSHandshakeTimeout: 5 * time.Second, DisableKeepAlives: true}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+"/health", nil)
 	if err != nil {

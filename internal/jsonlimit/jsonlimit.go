@@ -30,8 +30,9 @@ func (l Limit) Check(data []byte) error {
 
 // Count returns the number of objects, arrays and elements of JSON, and ErrExceeded if data exceeds
 // the limit.
-func (l Limit) Count(data []byte) (values int, err error) {
+func (l Limit) Count(data []byte) (int, error) {
 	depth, quoted := 0, false
+	var values int
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case quoted && c == '\\':

@@ -98,8 +98,9 @@ func (m *Meter) Sum(name, help, unit string) metric.Float64ObservableCounter {
 }
 
 // Observe calls observe for each collection, which sets the given instruments. It must return
-// immediately: it makes no query. The caller calls stop when observe can no longer be called.
-func (m *Meter) Observe(observe func(metric.Observer), of ...metric.Observable) (stop func()) {
+// immediately: it makes no query. The caller calls the returned function
+// when observe can no longer be called.
+func (m *Meter) Observe(observe func(metric.Observer), of ...metric.Observable) func() {
 	registration, err := m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		observe(o)
 		return nil

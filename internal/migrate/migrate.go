@@ -158,7 +158,7 @@ type Transaction interface {
 // Apply applies the missing migrations in tx and returns their number. On PostgreSQL it waits for
 // concurrent migrations without a time limit. On SQLite tx must hold the write lock from its begin:
 // its first statements only read, and a transaction that has read cannot wait for another writer.
-func (p Plan) Apply(ctx context.Context, tx Transaction) (n int, err error) {
+func (p Plan) Apply(ctx context.Context, tx Transaction) (int, error) {
 	if p.engine == postgres {
 		if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
 			return 0, err
@@ -170,6 +170,7 @@ func (p Plan) Apply(ctx context.Context, tx Transaction) (n int, err error) {
 	if _, err := tx.ExecContext(ctx, createTable); err != nil {
 		return 0, err
 	}
+	var n int
 	for _, s := range p.series {
 		done, err := applied(ctx, tx, s.name)
 		if err != nil {

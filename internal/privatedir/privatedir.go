@@ -53,7 +53,7 @@ func New(base, prefix string, log *slog.Logger) *Set {
 func (s *Set) Path() string { return s.path }
 
 // Create creates an empty directory that only this user can access.
-func (s *Set) Create() (dir string, err error) {
+func (s *Set) Create() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lock == nil {
@@ -62,7 +62,7 @@ func (s *Set) Create() (dir string, err error) {
 		}
 	}
 	s.number++
-	dir = filepath.Join(s.path, strconv.Itoa(s.number))
+	dir := filepath.Join(s.path, strconv.Itoa(s.number))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		s.closeUnused()
 		return "", fmt.Errorf("create a private directory: %w", err)

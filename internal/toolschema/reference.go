@@ -66,7 +66,7 @@ func (d *document) name(name string, schema, base object) {
 }
 
 // find returns the schema that a reference names, and the base of the references in it.
-func (d *document) find(reference string, base object) (schema any, newBase object, err error) {
+func (d *document) find(reference string, base object) (any, object, error) {
 	id, fragment, _ := strings.Cut(reference, "#")
 	if id != "" {
 		var ok bool
@@ -74,7 +74,7 @@ func (d *document) find(reference string, base object) (schema any, newBase obje
 			return nil, nil, fmt.Errorf("%w: reference to another document: %.80q", ErrUnsupported, reference)
 		}
 	}
-	fragment, err = url.PathUnescape(fragment)
+	fragment, err := url.PathUnescape(fragment)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
@@ -85,7 +85,7 @@ func (d *document) find(reference string, base object) (schema any, newBase obje
 		}
 		return a.schema, a.base, nil
 	}
-	schema = base
+	var schema any = base
 	if fragment == "" {
 		return schema, base, nil
 	}

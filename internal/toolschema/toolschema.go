@@ -200,7 +200,7 @@ func mayBeObject(s object) bool {
 
 // add adds the properties of a member and of its members, and returns the names of the properties
 // that it requires. A reference is followed once.
-func (f *fitter) add(s object, depth int) (required map[string]bool, err error) {
+func (f *fitter) add(s object, depth int) (map[string]bool, error) {
 	if depth == 0 {
 		return nil, errTooDeep
 	}
@@ -215,7 +215,7 @@ func (f *fitter) add(s object, depth int) (required map[string]bool, err error) 
 			f.properties[name] = append(f.properties[name], schema)
 		}
 	}
-	required = map[string]bool{}
+	required := map[string]bool{}
 	names, _ := s["required"].([]any)
 	for _, name := range names {
 		if name, ok := name.(string); ok {
@@ -238,6 +238,7 @@ func (f *fitter) add(s object, depth int) (required map[string]bool, err error) 
 			maps.Copy(required, more)
 		}
 	}
+	var err error
 	for _, keyword := range []string{"anyOf", "oneOf"} {
 		var common map[string]bool // required by every member; nil before the first
 		members, _ := s[keyword].([]any)

@@ -154,10 +154,11 @@ func measure(value any) (values, depth int) {
 }
 
 // decode reads one JSON value. Numbers keep their text.
-func decode(text json.RawMessage) (value any, err error) {
+func decode(text json.RawMessage) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	err = decoder.Decode(&value)
+	var value any
+	err := decoder.Decode(&value)
 	return value, err
 }
 

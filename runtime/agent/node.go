@@ -62,7 +62,9 @@ func kindOf(n *yaml.Node) kind {
 }
 
 // numberOf decodes a number. The YAML package rejects some integers of more than 63 bits.
-func numberOf(n *yaml.Node) (v float64, err error) {
+func numberOf(n *yaml.Node) (float64, error) {
+	var err error
+	var v float64
 	if err = n.Decode(&v); err != nil {
 		v, err = strconv.ParseFloat(n.Value, 64)
 	}

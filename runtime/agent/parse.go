@@ -126,7 +126,8 @@ func checkImport(root *yaml.Node) error {
 }
 
 // unavailable returns the reasons why agents of the file are unavailable.
-func (f *File) unavailable() (all Faults) {
+func (f *File) unavailable() Faults {
+	var all Faults
 	for i := range f.Agents {
 		faults, _ := errors.AsType[Faults](f.Agents[i].Check())
 		for _, fault := range faults {

@@ -100,8 +100,8 @@ func newMetrics(cfg *Config) (*metrics, error) {
 	return x, m.Err()
 }
 
-// wait counts a wait until done is called.
-func (x *metrics) wait(what string) (done func()) {
+// wait counts a wait until the returned function is called.
+func (x *metrics) wait(what string) func() {
 	x.waiting.Add(context.Background(), 1, x.waits[what])
 	return func() { x.waiting.Add(context.Background(), -1, x.waits[what]) }
 }

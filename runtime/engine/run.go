@@ -178,7 +178,7 @@ var incomplete = []string{model.StopMaxTokens, model.StopContext, model.StopRefu
 
 // handleResponse stores and emits a complete response and runs the tool calls in it. It reports
 // whether the run is done.
-func (r *run) handleResponse(ctx context.Context, response *model.Response) (done bool, err error) {
+func (r *run) handleResponse(ctx context.Context, response *model.Response) (bool, error) {
 	if response.Message.HasOutput() {
 		response.Message.Origin = r.engine.cfg.Origin
 		r.fill.count(response.Usage, len(r.transcript.messages)+1)

@@ -162,14 +162,15 @@ func New(ctx context.Context, cfg Config) (h *Host, err error) {
 }
 
 // hidden returns the absolute paths of all hidden files.
-func (c *Config) hidden() (paths []string, err error) {
-	paths = slices.Clone(c.Hidden)
+func (c *Config) hidden() ([]string, error) {
+	paths := slices.Clone(c.Hidden)
 	if files, ok := c.Sessions.(*session.Files); ok {
 		paths = append(paths, files.Dir())
 	}
 	if c.StateDir != "" {
 		paths = append(paths, skillDir(c.StateDir))
 	}
+	var err error
 	for i := range paths {
 		if paths[i], err = filepath.Abs(paths[i]); err != nil {
 			return nil, err

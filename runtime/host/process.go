@@ -135,18 +135,20 @@ func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list 
 }
 
 // read returns the configuration with the API keys, and their list.
-func (p Process) read() (file *agent.File, list string, err error) {
+func (p Process) read() (*agent.File, string, error) {
 	data, err := os.ReadFile(agent.DeployedFile)
 	if err != nil {
 		return nil, "", fmt.Errorf("read configuration: %w", err)
 	}
 	none := func(string) (string, bool) { return "", false }
-	if file, err = agent.Parse(agent.DeployedFile, data, none); err != nil {
+	file, err := agent.Parse(agent.DeployedFile, data, none)
+	if err != nil {
 		return nil, "", fmt.Errorf("read configuration:\n%w", err)
 	}
 	if len(file.Agents) != 1 || file.StateDir == "" || file.CWD == "" {
 		return nil, "", errors.New("read configuration: it is not that of a deployment")
 	}
+	var list string
 	if list, err = ReadKeys(agent.DeployedKeys); err == nil {
 		file.Auth.APIKeys, err = ParseKeys(list)
 	}

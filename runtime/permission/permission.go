@@ -186,7 +186,9 @@ func (p *Policy) mayChange(c *call) bool {
 }
 
 // denies reports whether a call is denied, and returns the rule, if it is one rule.
-func (p *Policy) denies(c *call) (text string, denied bool) {
+func (p *Policy) denies(c *call) (string, bool) {
+	var denied bool
+	var text string
 	for i := range p.lists {
 		if text, denied = p.lists[i].denies(c); denied {
 			return text, true

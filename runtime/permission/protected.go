@@ -66,7 +66,7 @@ type links struct {
 
 // linkTargets returns where the links lead whose name is protected, and whether all of them were
 // found.
-func (d *directory) linkTargets(ctx context.Context) (targets []string, all bool) {
+func (d *directory) linkTargets(ctx context.Context) ([]string, bool) {
 	if d.resolve == nil || d.cwd == "" {
 		return nil, true
 	}
@@ -90,9 +90,10 @@ func (d *directory) linkTargets(ctx context.Context) (targets []string, all bool
 
 // searchLinks is linkTargets without the result of a former search. A directory that cannot be
 // read has no links.
-func (d *directory) searchLinks(ctx context.Context) (targets []string, all bool) {
+func (d *directory) searchLinks(ctx context.Context) ([]string, bool) {
 	left := maxSearched
 	links := 0
+	var targets []string
 	for next := []string{"."}; len(next) > 0; next = next[1:] {
 		for entry := range entriesOf(d.absolute(next[0])) {
 			name := path.Join(next[0], entry.Name())

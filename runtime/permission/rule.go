@@ -155,7 +155,7 @@ func (l *ruleLists) offers(tool Tool) bool {
 }
 
 // denies returns the first rule that denies a call.
-func (l *ruleLists) denies(c *call) (text string, denied bool) {
+func (l *ruleLists) denies(c *call) (string, bool) {
 	for i := range l.deny {
 		r := &l.deny[i]
 		if r.namesToDeny(c.tool, c.original) && (r.pattern == nil || r.pattern.denies(c)) {

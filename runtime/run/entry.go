@@ -46,7 +46,7 @@ func (r *Run) createEntry() error {
 // renewEntry stores the entry again, and reports whether that was the last time. If another replica
 // has cancelled the run, that takes effect. It does not wait for Finish, which may wait until the
 // bus is available: the caller is the one that finds this.
-func (r *Run) renewEntry() (over bool) {
+func (r *Run) renewEntry() bool {
 	if !r.entry.mu.TryLock() {
 		return false // the next renewal repeats it
 	}

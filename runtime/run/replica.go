@@ -99,16 +99,18 @@ func (p *replica) call(method func(ctx context.Context) error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-func (p *replica) get(id ID) (e Entry, err error) {
-	err = p.call(func(ctx context.Context) error {
+func (p *replica) get(id ID) (Entry, error) {
+	var e Entry
+	err := p.call(func(ctx context.Context) (err error) {
 		e, err = p.bus.Get(ctx, id)
 		return err
 	})
 	return e, err
 }
 
-func (p *replica) put(id ID, e Entry, ttl time.Duration) (revision uint64, err error) {
-	err = p.call(func(ctx context.Context) error {
+func (p *replica) put(id ID, e Entry, ttl time.Duration) (uint64, error) {
+	var revision uint64
+	err := p.call(func(ctx context.Context) (err error) {
 		revision, err = p.bus.Put(ctx, id, e, ttl)
 		return err
 	})

@@ -68,7 +68,8 @@ func findHierarchies() []hierarchy {
 
 // hierarchies returns the candidates for findHierarchies. A process of version 2 can create groups
 // with limits next to its own only, unless its own is the root.
-func hierarchies(mounts, own string) (result []hierarchy) {
+func hierarchies(mounts, own string) []hierarchy {
+	var result []hierarchy
 	for line := range strings.Lines(mounts) {
 		before, after, _ := strings.Cut(line, " - ")
 		mount, system := strings.Fields(before), strings.Fields(after)

@@ -114,7 +114,8 @@ func newFilter(p Policy, isolated bool, can objects) ([]byte, error) {
 }
 
 // known returns the names of the calls that the architecture has.
-func known(info *arch.Info, names []string) (result []string) {
+func known(info *arch.Info, names []string) []string {
+	var result []string
 	for _, name := range names {
 		if _, found := info.SyscallNames[name]; found {
 			result = append(result, name)
@@ -214,8 +215,9 @@ func proxiedSockets(info *arch.Info) []bpf.Instruction {
 
 // sharedFiles passes the calls to the launcher with which the C library creates, opens and removes
 // semaphores and shared memory, and few others. The filter cannot see their paths.
-func sharedFiles(info *arch.Info) (result []bpf.Instruction) {
+func sharedFiles(info *arch.Info) []bpf.Instruction {
 	pass := bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF}
+	var result []bpf.Instruction
 	for name, flags := range map[string]uint32{"open": 1, "openat": 2} {
 		result = append(result, onCall(info, name,
 			argument(flags), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: unix.O_EXCL | unix.O_NOFOLLOW, SkipTrue: 2},
@@ -237,8 +239,9 @@ func sharedFiles(info *arch.Info) (result []bpf.Instruction) {
 const atWorkingDirectory = 1<<32 + unix.AT_FDCWD // as 32 bits
 
 // setuidModes denies the modes that let other users execute a file with the rights of this one.
-func setuidModes(info *arch.Info) (result []bpf.Instruction) {
+func setuidModes(info *arch.Info) []bpf.Instruction {
 	const modes, creates = unix.S_ISUID | unix.S_ISGID, unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+	var result []bpf.Instruction
 	for _, call := range []struct {
 		name string
 		mode uint32 // the argument

@@ -26,7 +26,7 @@ const (
 // checkHello compares the server name, which a TLS client sends first, with the domains: many hosts
 // can have one address. It returns what it has read, or why the connection is denied. A tunnel to
 // port 443 is one of TLS. One to another port, which an entry names, may be something else.
-func (p *proxy) checkHello(client net.Conn, buffered *bufio.Reader, host, port string) (hello io.Reader, denial string) {
+func (p *proxy) checkHello(client net.Conn, buffered *bufio.Reader, host, port string) (io.Reader, string) {
 	if port != "443" {
 		if first, err := buffered.Peek(1); err != nil || first[0] != recordHandshake {
 			return bytes.NewReader(nil), ""
@@ -54,10 +54,11 @@ func (p *proxy) checkHello(client net.Conn, buffered *bufio.Reader, host, port s
 }
 
 // readHello returns the first message of a TLS client, and the bytes that were read for it.
-func readHello(r io.Reader) (hello *tls.ClientHelloInfo, read []byte, err error) {
+func readHello(r io.Reader) (*tls.ClientHelloInfo, []byte, error) {
 	c := &recorder{source: io.LimitReader(r, maxHello)}
 	stop := errors.New("the message has been read")
-	err = tls.Server(c, &tls.Config{GetConfigForClient: func(info *tls.ClientHelloInfo) (*tls.Config, error) {
+	var hello *tls.ClientHelloInfo
+	err := tls.Server(c, &tls.Config{GetConfigForClient: func(info *tls.ClientHelloInfo) (*tls.Config, error) {
 		hello = info
 		return nil, stop
 	}}).Handshake()

@@ -137,11 +137,12 @@ func (c *scan) walk(dir string) bool {
 
 // list adds the protected names in a directory, and returns the other directories in it. It reports
 // whether it has read all of it. A command may change the directory concurrently.
-func (c *scan) list(dir string) (dirs []string, ok bool) {
+func (c *scan) list(dir string) ([]string, bool) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, true
 	}
+	var dirs []string
 	if err == nil {
 		err = unix.Faccessat(fd, ".", unix.X_OK, 0)
 		file := os.NewFile(uintptr(fd), dir)
@@ -164,7 +165,8 @@ func (c *scan) list(dir string) (dirs []string, ok bool) {
 }
 
 // judge adds the protected ones of the entries of a directory, and returns the other directories.
-func (c *scan) judge(dir string, entries []fs.DirEntry) (dirs []string) {
+func (c *scan) judge(dir string, entries []fs.DirEntry) []string {
+	var dirs []string
 	for _, e := range entries {
 		path := dir + "/" + e.Name()
 		switch {

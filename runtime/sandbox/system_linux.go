@@ -75,7 +75,9 @@ func withoutRoot(paths []string) []string {
 // resolve returns the existing paths without symbolic links, and the links that lead to them: name
 // and target of each. The root is replaced with what is in it. A path with a link in writable is
 // left out: a command may have created the link.
-func resolve(paths, writable []string) (targets []string, links [][2]string) {
+func resolve(paths, writable []string) ([]string, [][2]string) {
+	var links [][2]string
+	var targets []string
 	for _, path := range withoutRoot(paths) {
 		path = filepath.Clean(path)
 		steps := maxSteps
@@ -141,7 +143,7 @@ func without(paths, hidden []string) (visible []string) {
 
 // follow returns an existing path without symbolic links, unless one of them is in writable. It
 // takes the steps that it needs from left: each is one name, or 64 bytes of the path to it.
-func follow(path string, writable []string, left *int) (target string, ok bool) {
+func follow(path string, writable []string, left *int) (string, bool) {
 	at, names := "/", strings.Split(path, "/")
 	for links := 0; len(names) > 0; {
 		next := filepath.Join(at, names[0])

@@ -95,8 +95,9 @@ func encoded(v any) ([]byte, error) {
 
 // findCompaction returns the number of the line of the last compaction, or 0. The messages before
 // it are not decoded.
-func findCompaction(r io.Reader, size int64) (line int, err error) {
+func findCompaction(r io.Reader, size int64) (int, error) {
 	l := newLineReader(r, size)
+	var line int
 	for n := 1; ; n++ {
 		text, err := l.next()
 		if err != nil {

@@ -142,7 +142,8 @@ func (m *Memory) Transcript(_ context.Context, id string, after int64, limit int
 	return t, nil
 }
 
-func sizeOf(messages []model.Message) (size int) {
+func sizeOf(messages []model.Message) int {
+	var size int
 	for i := range messages {
 		size += messages[i].Size()
 	}

@@ -96,8 +96,9 @@ func readPage(ctx context.Context, from io.Reader, after int64, limit int) (Tran
 }
 
 // decodeEntry decodes a line after the header.
-func decodeEntry(line []byte) (e Entry, ok bool) {
+func decodeEntry(line []byte) (Entry, bool) {
 	var err error
+	var e Entry
 	switch {
 	case bytes.HasPrefix(line, eventPrefix):
 		var event eventLine

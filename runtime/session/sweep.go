@@ -44,7 +44,7 @@ func (f *Files) sweep(ctx context.Context) {
 }
 
 // sweepStep examines the next files. It returns false after the last one.
-func (f *Files) sweepStep(w *walk) (more bool) {
+func (f *Files) sweepStep(w *walk) bool {
 	began := time.Now()
 	for n := 0; n < stepEntries && time.Since(began) < stepTime; n++ {
 		e, err := w.next()

@@ -99,7 +99,7 @@ func trimBody(body []byte) []byte {
 	return body
 }
 
-func fields(front []byte) (doc Document, err error) {
+func fields(front []byte) (Document, error) {
 	pairs, err := parseMap(front)
 	valid := err == nil
 	text := func(key string) string {
@@ -109,6 +109,7 @@ func fields(front []byte) (doc Document, err error) {
 		}
 		return field(front, key)
 	}
+	var doc Document
 	doc.Name, doc.Description = oneLine(text(keyName)), printable(text(keyDescription))
 	if kind, err := scalar(pairs, keyType); err == nil {
 		doc.Type = oneLine(kind)
@@ -139,7 +140,9 @@ func parseMap(data []byte) ([]*yaml.Node, error) {
 }
 
 // scalar returns the text of a key, or "" if there is none. The first of repeated keys counts.
-func scalar(pairs []*yaml.Node, key string) (text string, err error) {
+func scalar(pairs []*yaml.Node, key string) (string, error) {
+	var err error
+	var text string
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i].Kind != yaml.ScalarNode || pairs[i].Value != key {
 			continue

@@ -182,7 +182,8 @@ type walk struct {
 // place is a directory: the path on which the scan reached it, and the path without links.
 type place struct{ path, real string }
 
-func (w *walk) confine(dir string) (err error) {
+func (w *walk) confine(dir string) error {
+	var err error
 	if w.within, err = filepath.EvalSymlinks(dir); err != nil {
 		return err
 	}
@@ -271,12 +272,14 @@ func (w *walk) visit(ctx context.Context, at place) []place {
 
 // list returns the directories in a directory, the first one last, and in byte order the names of
 // its files that are SKILL.md in any letter case. Other links are followed later.
-func (w *walk) list(at place) (dirs []place, files []string, err error) {
+func (w *walk) list(at place) ([]place, []string, error) {
 	f, err := os.Open(at.real)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }()
+	var dirs []place
+	var files []string
 	for {
 		entries, err := f.ReadDir(batch)
 		for _, entry := range entries {
@@ -340,7 +343,7 @@ func (w *walk) take(ctx context.Context, at place, file string) {
 }
 
 // head reads the part of a SKILL.md that can contain frontmatter. It is valid until the next call.
-func (w *walk) head(path string) (head []byte, size int64, err error) {
+func (w *walk) head(path string) ([]byte, int64, error) {
 	target, err := w.target(path)
 	if err != nil {
 		return nil, 0, err

@@ -281,7 +281,7 @@ func cutString(data, head []byte) (before, text, after []byte) {
 
 // decodeBlocks decodes an assistant event with the mark in place of a block, which is nil for none.
 // It reports whether the event has the block.
-func decodeBlocks(data []byte, most int, cut, cutText []byte) (out Blocks, found bool, err error) {
+func decodeBlocks(data []byte, most int, cut, cutText []byte) (Blocks, bool, error) {
 	var in struct {
 		ParentToolUseID *string `json:"parent_tool_use_id"`
 		Message         struct {
@@ -293,8 +293,9 @@ func decodeBlocks(data []byte, most int, cut, cutText []byte) (out Blocks, found
 	if err := jsonlimit.Unmarshal(data, &in); err != nil {
 		return Blocks{}, false, fmt.Errorf("decode assistant event: %w", err)
 	}
-	out = Blocks{ParentToolUseID: in.ParentToolUseID, Model: in.Message.Model, Usage: in.Usage}
+	out := Blocks{ParentToolUseID: in.ParentToolUseID, Model: in.Message.Model, Usage: in.Usage}
 	var text []byte
+	var found bool
 	for _, raw := range in.Message.Content[:min(len(in.Message.Content), most)] {
 		if cut != nil && bytes.Equal(raw, mark) {
 			out.Blocks, text, found = append(out.Blocks, cut), append(text, cutText...), true

@@ -58,15 +58,15 @@ func aroundText() (head, tail []byte) {
 	return encoded[:quotes+1], encoded[quotes+1:]
 }
 
-// AppendText appends the text of the partial message at the start of data to dst, and returns the
-// length of the message in data. It is 0 if [AppendEvent] does not write a partial message with
+// AppendText appends the text of the partial message at the start of data to dst, and returns it
+// with the length of the message in data. The length is 0 if [AppendEvent] does not write a partial message with
 // text in exactly these bytes. Most tokens are such messages.
-func AppendText(dst, data []byte) (text []byte, n int) {
+func AppendText(dst, data []byte) ([]byte, int) {
 	quoted, ok := bytes.CutPrefix(data, textHead)
 	if !ok {
 		return dst, 0
 	}
-	text, n = appendUnquoted(dst, quoted)
+	text, n := appendUnquoted(dst, quoted)
 	if n < 0 || !bytes.HasPrefix(quoted[n:], textTail) {
 		return dst, 0
 	}
@@ -86,10 +86,10 @@ func AppendPartialText(dst, data []byte) []byte {
 }
 
 // appendUnquoted is the inverse of [AppendString]: it appends the text of a string to dst. quoted
-// begins after the first quote. n is the number of bytes up to the last quote, or -1 if
+// begins after the first quote. It returns the number of bytes up to the last quote, or -1 if
 // AppendString writes the text in another form.
-func appendUnquoted(dst, quoted []byte) (text []byte, n int) {
-	text = dst
+func appendUnquoted(dst, quoted []byte) ([]byte, int) {
+	text := dst
 	from := 0 // of the bytes that are appended together
 	for i := 0; i < len(quoted); {
 		c := quoted[i]
@@ -114,7 +114,7 @@ func appendUnquoted(dst, quoted []byte) (text []byte, n int) {
 
 // unescape returns the character of the escape at the start of s, and the size of the escape, or 0
 // if [AppendString] does not write it.
-func unescape(s []byte) (c byte, size int) {
+func unescape(s []byte) (byte, int) {
 	if len(s) < 2 || s[0] != '\\' {
 		return 0, 0
 	}

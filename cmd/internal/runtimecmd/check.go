@@ -54,7 +54,7 @@ func (x *examined) loaded(cfg *runtime.Config, servers *mcp.Connector) {
 }
 
 // unknownTools returns the names in the lists of an agent that no tool has.
-func (x *examined) unknownTools(def *agent.Agent) (unknown []string) {
+func (x *examined) unknownTools(def *agent.Agent) []string {
 	known := slices.Clone(x.tools)
 	for _, t := range agent.BuiltinTools() {
 		known = append(known, t.Name)
@@ -63,6 +63,7 @@ func (x *examined) unknownTools(def *agent.Agent) (unknown []string) {
 	for _, sub := range def.Subagents {
 		lists = append(lists, sub.Tools, sub.DisallowedTools)
 	}
+	var unknown []string
 	for _, rule := range slices.Concat(lists...) {
 		name, _, _ := strings.Cut(strings.TrimSpace(rule), "(")
 		name = strings.TrimSpace(name)

@@ -65,7 +65,8 @@ func observe(c *runtime.Config, t *telemetry.Telemetry, s *telemetry.Settings) {
 }
 
 // hidden returns the configuration, the state and the files of secrets, which commands do not need.
-func (s *settings) hidden(file *agent.File) (paths []string) {
+func (s *settings) hidden(file *agent.File) []string {
+	var paths []string
 	for _, path := range append([]string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir)}, s.Secrets...) {
 		if absolute, err := filepath.Abs(path); err == nil && path != "" {
 			paths = append(paths, absolute)
@@ -86,9 +87,9 @@ func (e noStateError) Error() string { return string(e) + "; set AGENT_STATE_DIR
 
 // stateDir returns the directory of sessions and downloaded skills, and whether it was configured.
 // It fails with a noStateError if the system has none that agents cannot read.
-func (s *settings) stateDir(file *agent.File, cwd string) (dir string, named bool, err error) {
-	dir = cmp.Or(s.StateDir, file.StateDir)
-	named = dir != ""
+func (s *settings) stateDir(file *agent.File, cwd string) (string, bool, error) {
+	dir := cmp.Or(s.StateDir, file.StateDir)
+	named := dir != ""
 	switch {
 	case named:
 	case s.XDGState != "" && filepath.IsAbs(s.XDGState):
@@ -100,6 +101,7 @@ func (s *settings) stateDir(file *agent.File, cwd string) (dir string, named boo
 	default:
 		return "", false, noStateError("there is no home directory")
 	}
+	var err error
 	if dir, err = filepath.Abs(dir); err != nil {
 		return "", named, fmt.Errorf("find the state directory: %w", err)
 	}

@@ -64,10 +64,11 @@ type increment struct {
 
 // scanIncrement reads the events that make up nearly all of a stream, those with one increment. It
 // reports false for all others, which encoding/json reads in ten times the time.
-func scanIncrement(data []byte) (inc increment, ok bool) {
+func scanIncrement(data []byte) (increment, bool) {
 	s := jsonscan.Over(data)
 	var typed, indexed, filled bool
 	s.Open('{')
+	var inc increment
 	for key := s.Key(); key != nil; key = s.Key() {
 		switch {
 		case string(key) == "type" && !typed:

@@ -53,8 +53,8 @@ func echo(message string) string {
 }
 
 // command reports whether the message is that command, and returns its arguments.
-func command(message, name string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(message, name)
+func command(message, name string) (string, bool) {
+	rest, ok := strings.CutPrefix(message, name)
 	if !ok || rest != "" && !unicode.IsSpace(rune(rest[0])) {
 		return "", false
 	}

@@ -87,7 +87,8 @@ func (c *calls) add(parts []model.Part, joiner *upstream.Joiner, d *toolDelta) (
 
 // mergeExtra adds unknown fields to a call. It reports whether any of them is new or has changed:
 // some servers repeat them in every fragment.
-func (c *calls) mergeExtra(call *toolCall, extra map[string]json.RawMessage) (changed bool) {
+func (c *calls) mergeExtra(call *toolCall, extra map[string]json.RawMessage) bool {
+	var changed bool
 	for name, value := range extra {
 		if before, ok := call.extra[name]; ok && bytes.Equal(before, value) {
 			continue

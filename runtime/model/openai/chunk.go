@@ -231,10 +231,11 @@ func (inc *increment) index() int {
 
 // scanChunk reads the chunks that make up nearly all of a stream: one choice with an increment of
 // text or of thinking, and no other content. It reports false for all others.
-func scanChunk(data []byte) (inc increment, ok bool) {
+func scanChunk(data []byte) (increment, bool) {
 	s := jsonscan.Over(data)
 	choices := false
 	s.Open('{')
+	var inc increment
 	for key := s.Key(); key != nil; key = s.Key() {
 		switch string(key) {
 		case "choices":

@@ -136,7 +136,8 @@ func (c *Config) part() string {
 }
 
 // Secrets returns the paths of the files with secrets.
-func (c *Config) Secrets() (paths []string) {
+func (c *Config) Secrets() []string {
+	var paths []string
 	for _, path := range []string{c.CredentialsFile, c.SeedFile, c.KeyFile} {
 		if path != "" {
 			paths = append(paths, path)

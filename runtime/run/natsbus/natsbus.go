@@ -173,8 +173,9 @@ type message struct {
 
 // last returns the last message of an entry's subject. It reads from the leader of the stream: the
 // other members of a cluster, from which buckets are read by default, may be behind.
-func (b *Bus) last(ctx context.Context, id run.ID) (m message, err error) {
+func (b *Bus) last(ctx context.Context, id run.ID) (message, error) {
 	query, err := json.Marshal(map[string]string{"last_by_subj": b.entries + id.String()})
+	var m message
 	if err != nil {
 		return m, err
 	}

@@ -168,7 +168,7 @@ func (s *Store) download(ctx context.Context, def agent.SkillArchive, path strin
 }
 
 // save writes at most skillzip.MaxPacked bytes to a new file and returns their hash.
-func save(path string, from io.Reader) (hash string, err error) {
+func save(path string, from io.Reader) (string, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return "", err

@@ -169,13 +169,16 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 	return res, nil
 }
 
-// start starts cmd, in the sandbox if there is one. denied returns what the sandbox has denied.
-func (c *Config) start(cmd *exec.Cmd) (p *child.Process, denied func() []string, err error) {
+// start starts cmd, in the sandbox if there is one. The returned function returns what the
+// sandbox has denied.
+func (c *Config) start(cmd *exec.Cmd) (*child.Process, func() []string, error) {
+	var err error
+	var p *child.Process
 	if c.Sandbox == nil {
 		p, err = child.Start(cmd)
 		return p, func() []string { return nil }, err
 	}
-	denied, err = c.Sandbox.Start(cmd, func() (err error) {
+	denied, err := c.Sandbox.Start(cmd, func() (err error) {
 		p, err = child.Start(cmd)
 		return err
 	})
@@ -253,8 +256,9 @@ func (h *headTail) append(p []byte) {
 	}
 }
 
-// text returns the stored text. Nothing may be written after it.
-func (h *headTail) text() (text string, truncated bool) {
+// text returns the stored text, and reports whether it is truncated. Nothing may be
+// written after it.
+func (h *headTail) text() (string, bool) {
 	if len(h.partial) > 0 {
 		h.append([]byte("\uFFFD"))
 		h.partial = nil

@@ -135,8 +135,9 @@ var (
 	lockSeed = maphash.MakeSeed()
 )
 
-// lock locks a file for a change. The caller must hold no other lock, and must call unlock.
-func lock(dir *filesafe.Dir, path string) (unlock func()) {
+// lock locks a file for a change. The caller must hold no other lock, and must call the
+// returned function to unlock it.
+func lock(dir *filesafe.Dir, path string) func() {
 	if rel, err := dir.Resolve(path); err == nil || errors.Is(err, fs.ErrNotExist) {
 		path = rel
 	}
@@ -166,7 +167,7 @@ func hint(data, text []byte) string {
 
 // lineWithoutSpace returns the number of the line at which data contains text if white space is
 // ignored.
-func lineWithoutSpace(data, text []byte) (line int, ok bool) {
+func lineWithoutSpace(data, text []byte) (int, bool) {
 	removeSpace := func(b []byte) []byte {
 		rest := make([]byte, 0, len(b))
 		for _, c := range b {
@@ -183,6 +184,7 @@ func lineWithoutSpace(data, text []byte) (line int, ok bool) {
 	if at < 0 {
 		return 0, false
 	}
+	var line int
 	for line = 1; ; line++ { // at does not count white space
 		row, rest, _ := bytes.Cut(data, []byte("\n"))
 		if size := len(removeSpace(row)); at >= size {

@@ -105,11 +105,13 @@ func checkPattern(pattern string) error {
 }
 
 // glob returns the newest matching files, and the number of all matching files.
-func (c *Config) glob(ctx context.Context, start searchRoot, pattern string) (newest files, total int, err error) {
+func (c *Config) glob(ctx context.Context, start searchRoot, pattern string) (files, int, error) {
 	depth := unlimited
 	if !strings.Contains(pattern, "**") {
 		depth = strings.Count(pattern, "/") // including slashes in braces
 	}
+	var newest files
+	var total int
 	for entry, err := range c.walk(ctx, start.real, depth) {
 		if err != nil {
 			return nil, 0, c.walkError(ctx, start, err)

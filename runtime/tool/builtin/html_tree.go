@@ -272,7 +272,8 @@ func (t *tree) layOut() {
 	}
 }
 
-func (t *tree) lists() (n int) {
+func (t *tree) lists() int {
+	var n int
 	for _, e := range t.open {
 		if kinds[e.DataAtom] == list {
 			n++

@@ -55,13 +55,15 @@ func exact(data, text []byte) iter.Seq[occurrence] {
 // replace returns data with a replacement for each occurrence of text, and the length of the first
 // replacement. Lines keep their ends, and further ones have the end of the line before them, or of
 // the one after. A text or a replacement with "\r" is used as it is.
-func replace(data, text, replacement []byte) (changed []byte, first int) {
+func replace(data, text, replacement []byte) ([]byte, int) {
 	literal := bytes.IndexByte(text, '\r') >= 0 || bytes.IndexByte(replacement, '\r') >= 0
 	ends := lineEnds{data: data, next: -1}
 	if !literal {
 		ends.origins = originsOf(text, replacement)
 	}
 	at := 0
+	var changed []byte
+	var first int
 	for o := range occurrences(data, text) {
 		changed = append(changed, data[at:o.from]...)
 		before := len(changed)

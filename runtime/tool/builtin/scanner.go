@@ -88,11 +88,12 @@ func (s *scanner) file(ctx context.Context, r io.Reader) error {
 
 // next returns a line without "\n", and the number of its bytes that are not in it. The error is
 // io.EOF after the last line.
-func (s *scanner) next(ctx context.Context) (text []byte, more int64, err error) {
-	text, err = s.reader.ReadSlice('\n')
+func (s *scanner) next(ctx context.Context) ([]byte, int64, error) {
+	text, err := s.reader.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
 		text = bytes.Clone(text)
 	}
+	var more int64
 	for errors.Is(err, bufio.ErrBufferFull) && ctx.Err() == nil {
 		var rest []byte
 		rest, err = s.reader.ReadSlice('\n')

@@ -159,7 +159,7 @@ type box struct {
 	summary string
 }
 
-func (b *box) Start(cmd *exec.Cmd, start func() error) (denied func() []string, err error) {
+func (b *box) Start(cmd *exec.Cmd, start func() error) (func() []string, error) {
 	command, err := b.s.Confine(cmd)
 	if err != nil {
 		return nil, err

@@ -97,8 +97,9 @@ var notForScripts = []string{
 
 var errRedirected = errors.New("the response is a redirect")
 
-func (h *Host) fetch(ctx context.Context, f frame.Fetch, body string) (answer frame.Fetched, content string, err error) {
+func (h *Host) fetch(ctx context.Context, f frame.Fetch, body string) (frame.Fetched, string, error) {
 	req, err := http.NewRequestWithContext(ctx, f.Method, f.URL, strings.NewReader(body))
+	var answer frame.Fetched
 	if err != nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
 		return answer, "", fmt.Errorf("%.200q is not an http or https address", f.URL)
 	}

@@ -93,7 +93,8 @@ func textOf(file, source string) (string, error) {
 }
 
 // source reads the file of a tool and returns its name and content.
-func (h *Host) source(ctx context.Context, def agent.CustomTool) (file string, source []byte, err error) {
+func (h *Host) source(ctx context.Context, def agent.CustomTool) (string, []byte, error) {
+	var source []byte
 	if def.Path != "" {
 		f, err := os.Open(def.Path)
 		if err != nil {
@@ -110,7 +111,8 @@ func (h *Host) source(ctx context.Context, def agent.CustomTool) (file string, s
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" {
 		return "", nil, errors.New("its url is not an http or https address")
 	}
-	if file = path.Base(path.Clean("/" + def.FileName)); def.FileName == "" {
+	file := path.Base(path.Clean("/" + def.FileName))
+	if def.FileName == "" {
 		file = path.Base(at.Path)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, def.URL, nil)
@@ -208,9 +210,10 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 	return nil
 }
 
-// read sends a file to a worker, and returns what the worker found in it.
-func (h *Host) read(ctx context.Context, kind byte, file, source string) (built frame.Built, code string, err error) {
+// read sends a file to a worker, and returns what the worker found in it and its code.
+func (h *Host) read(ctx context.Context, kind byte, file, source string) (frame.Built, string, error) {
 	p, err := h.acquire(ctx, nil)
+	var built frame.Built
 	if err != nil {
 		return built, "", err
 	}

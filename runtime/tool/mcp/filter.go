@@ -91,12 +91,13 @@ func (f *filter) refused() error {
 	return f.reason
 }
 
-// onProgress calls f for each notification of progress with the token, until done is called.
-func (f *filter) onProgress(call func()) (token int64, done func()) {
+// onProgress calls f for each notification of progress with the returned token, until the
+// returned function is called.
+func (f *filter) onProgress(call func()) (int64, func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.token++
-	token = f.token
+	token := f.token
 	f.progress[token] = call
 	return token, func() {
 		f.mu.Lock()

@@ -81,7 +81,8 @@ type recordingTransport struct {
 	conn sdk.Connection
 }
 
-func (c *recordingTransport) Connect(ctx context.Context) (conn sdk.Connection, err error) {
+func (c *recordingTransport) Connect(ctx context.Context) (sdk.Connection, error) {
+	var err error
 	c.conn, err = c.Transport.Connect(ctx)
 	return c.conn, err
 }
@@ -193,8 +194,8 @@ type use struct {
 	ended time.Time // the end of the last call
 }
 
-// use records a call until done is called.
-func (l *link) use(call tool.Call) (done func()) {
+// use records a call until the returned function is called.
+func (l *link) use(call tool.Call) func() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.runs[call.RunID]
@@ -322,7 +323,7 @@ func contain[T any](log *slog.Logger, f func() (T, error)) (result T, err error)
 
 // do calls send and returns its result, or the cause of the end of ctx or of the link. It does not
 // wait for a send that is blocked in a write, which ends only with the link.
-func do[T any](ctx context.Context, l *link, send func(context.Context) (T, error)) (answer T, err error) {
+func do[T any](ctx context.Context, l *link, send func(context.Context) (T, error)) (T, error) {
 	inner, end := context.WithCancel(context.WithoutCancel(ctx)) // it has the values of the caller, and ends with the link
 	forget := context.AfterFunc(l.life, end)
 	cancel := func() { forget(); end() }
@@ -331,6 +332,7 @@ func do[T any](ctx context.Context, l *link, send func(context.Context) (T, erro
 		err    error
 	}
 	done := make(chan outcome, 1)
+	var answer T
 	if !l.begin(func() {
 		answer, err := contain(l.filter.log, func() (T, error) { return send(inner) })
 		if errors.Is(err, errPanic) {

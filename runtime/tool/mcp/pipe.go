@@ -148,7 +148,8 @@ func (p *pipe) write(data []byte) error {
 }
 
 // readLine returns a line, and errTooLarge if it is longer than maxMessage.
-func readLine(r *bufio.Reader) (line []byte, err error) {
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
@@ -161,7 +162,8 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-func (p *pipe) Close() (err error) {
+func (p *pipe) Close() error {
+	var err error
 	p.once.Do(func() {
 		close(p.closed)
 		err = errors.Join(p.out.Close(), p.in.Close())

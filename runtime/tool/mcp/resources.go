@@ -142,9 +142,9 @@ func (s *server) listResources(ctx context.Context, l *link) (tool.Result, error
 	return tool.Result{Output: strings.ToValidUTF8(strings.TrimSpace(list.String()), "\uFFFD"), Truncated: !complete}, nil
 }
 
-// eachPage calls page with the cursor of each page of a list. complete is false if page wants no
+// eachPage calls page with the cursor of each page of a list. It reports false if page wants no
 // more of them, or if the list does not end.
-func eachPage(page func(cursor string) (next string, more bool, err error)) (complete bool, err error) {
+func eachPage(page func(cursor string) (next string, more bool, err error)) (bool, error) {
 	cursors := map[string]bool{}
 	for cursor := ""; ; {
 		cursors[cursor] = true
@@ -180,9 +180,9 @@ func takeResults(next sdk.MethodHandler) sdk.MethodHandler {
 }
 
 // uncached returns the result of send, which takeResults has taken.
-func uncached[R sdk.Result](ctx context.Context, send func(context.Context) (R, error)) (result R, err error) {
+func uncached[R sdk.Result](ctx context.Context, send func(context.Context) (R, error)) (R, error) {
 	var taken sdk.Result
-	result, err = send(context.WithValue(ctx, takenKey{}, &taken))
+	result, err := send(context.WithValue(ctx, takenKey{}, &taken))
 	if errors.Is(err, errTaken) {
 		return taken.(R), nil
 	}

@@ -245,7 +245,8 @@ type stdinWriter struct {
 	end context.CancelCauseFunc
 }
 
-func (f *stdinWriter) Write(p []byte) (n int, err error) {
+func (f *stdinWriter) Write(p []byte) (int, error) {
+	var n int
 	for rest := range slices.Chunk(p, writeChunk) {
 		//nolint:errcheck // without deadlines of pipes, a call still ends with its context
 		f.SetWriteDeadline(time.Now().Add(writeTime))

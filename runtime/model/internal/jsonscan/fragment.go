@@ -30,7 +30,7 @@ func (f *Fragment) UnmarshalJSON(raw []byte) error {
 }
 
 // unquote returns the text of the body of a JSON string. It reports false for an invalid escape.
-func unquote(body []byte) (text string, ok bool) {
+func unquote(body []byte) (string, bool) {
 	out := make([]byte, 0, len(body))
 	for len(body) > 0 {
 		i := bytes.IndexByte(body, '\\')

@@ -137,15 +137,15 @@ func (s *Scanner) Raw() []byte {
 	return body
 }
 
-// body reads a string and returns the bytes between its quotes. plain reports whether they contain
-// no escapes.
-func (s *Scanner) body() (body []byte, plain bool) {
+// body reads a string and returns the bytes between its quotes. It reports whether they
+// contain no escapes.
+func (s *Scanner) body() ([]byte, bool) {
 	if s.peek() != '"' || s.failed {
 		s.failed = true
 		return nil, false
 	}
 	start := s.pos + 1
-	plain = true
+	plain := true
 	for i := start; i < len(s.data) && s.data[i] >= ' '; i++ {
 		switch s.data[i] {
 		case '"':

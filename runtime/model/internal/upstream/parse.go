@@ -90,9 +90,10 @@ func newFault(v any, depth int) *Fault {
 }
 
 // miniMax returns the status of a response of MiniMax and its code, "" for success.
-func miniMax(doc map[string]any) (base map[string]any, code string) {
-	base, _ = doc["base_resp"].(map[string]any)
-	if code = scalar(base["status_code"]); code == "0" {
+func miniMax(doc map[string]any) (map[string]any, string) {
+	base, _ := doc["base_resp"].(map[string]any)
+	code := scalar(base["status_code"])
+	if code == "0" {
 		code = ""
 	}
 	return base, code

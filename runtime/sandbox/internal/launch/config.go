@@ -108,8 +108,9 @@ func (c *Config) Append(b []byte) []byte {
 	return w.written
 }
 
-func decode(b string) (c Config, ok bool) {
+func decode(b string) (Config, bool) {
 	r := codec{rest: b, ok: true}
+	var c Config
 	r.config(&c)
 	return c, r.ok && r.rest == ""
 }

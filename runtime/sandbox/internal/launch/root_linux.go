@@ -49,12 +49,13 @@ func (c *Config) mountRoot() error {
 const noSource = -1
 
 // place creates target, in the new root, for m. It returns a descriptor of the source of m.
-func (m Mount) place(target string) (source int, err error) {
-	source = noSource
+func (m Mount) place(target string) (int, error) {
+	source := noSource
 	if m.isAgain() {
 		return noSource, nil
 	}
 	directory := m.Kind == MountTmpfs || m.Kind == MountProcess || m.Kind == MountNested
+	var err error
 	if !directory && m.Kind != MountLink {
 		// A link that has replaced the file since links were resolved permits nothing.
 		source, err = openWithoutLinks(m.Source, 0)

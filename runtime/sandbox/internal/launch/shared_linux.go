@@ -32,7 +32,7 @@ var errElsewhere = errors.New("another file")
 type sharedFiles map[string]int
 
 // execute executes a call. The result of a call that opens a file is its descriptor.
-func (f sharedFiles) execute(n *notification) (fd int, err error) {
+func (f sharedFiles) execute(n *notification) (int, error) {
 	switch {
 	case n.call == syscall.SYS_OPENAT:
 		return f.open(n.sharedName(1), n.openFlags())

@@ -97,7 +97,7 @@ func (c *Config) answer(listener int, files sharedFiles) bool {
 }
 
 // execute executes a call. It reports whether the call already has a descriptor as its result.
-func (c *Config) execute(n *notification, listener int, files sharedFiles) (given bool, err error) {
+func (c *Config) execute(n *notification, listener int, files sharedFiles) (bool, error) {
 	switch n.call {
 	case syscall.SYS_SOCKET:
 		err := n.connection(listener)

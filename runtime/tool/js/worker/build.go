@@ -17,7 +17,7 @@ import (
 // file.
 //
 // It runs in a worker, because a stack overflow in the parser would terminate the process.
-func bundle(file, source string) (script string, mappings frame.SourceMap, err error) {
+func bundle(file, source string) (string, frame.SourceMap, error) {
 	const entry, toolSpace, ours = "\x00entry", "tool", "agenthost"
 	imports := api.Plugin{Name: "imports", Setup: func(b api.PluginBuild) {
 		b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
@@ -52,6 +52,8 @@ func bundle(file, source string) (script string, mappings frame.SourceMap, err e
 	if len(result.Errors) > 0 {
 		return "", frame.SourceMap{}, errors.New(buildErrors(result.Errors, file))
 	}
+	var mappings frame.SourceMap
+	var script string
 	for _, out := range result.OutputFiles {
 		if !strings.HasSuffix(out.Path, ".map") {
 			script = string(out.Contents)

@@ -27,7 +27,9 @@ type surroundings struct {
 	library []byte // evaluates to a function that adds further APIs
 }
 
-func compileSurroundings() (s surroundings, err error) {
+func compileSurroundings() (surroundings, error) {
+	var err error
+	var s surroundings
 	if s.prelude, err = compileFolder("prelude", "(function () {", "})()"); err != nil {
 		return s, err
 	}
@@ -139,8 +141,8 @@ func (s *engine) load(code []byte, output int) error {
 }
 
 // call calls the prelude, then runs the queued jobs.
-func (s *engine) call(what string, args ...any) (answer any, err error) {
-	answer, err = s.enter.Call(quickjs.UndefinedValue, append([]any{what}, args...)...)
+func (s *engine) call(what string, args ...any) (any, error) {
+	answer, err := s.enter.Call(quickjs.UndefinedValue, append([]any{what}, args...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,8 @@ func (m module) name() (string, bool) {
 
 // nameOf returns the value of name in an object, or nil if it is not one value that is written
 // there. The last property of a name counts.
-func nameOf(object *js.ObjectExpr) (value js.IExpr) {
+func nameOf(object *js.ObjectExpr) js.IExpr {
+	var value js.IExpr
 	for _, property := range object.List {
 		method, isMethod := property.Value.(*js.MethodDecl)
 		key := property.Name

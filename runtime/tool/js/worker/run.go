@@ -163,7 +163,9 @@ func (r *run) host(op string, args []any) (any, error) {
 	return nil, nil
 }
 
-func arg[T any](args []any, i int) (value T, ok bool) {
+func arg[T any](args []any, i int) (T, bool) {
+	var ok bool
+	var value T
 	if i < len(args) {
 		value, ok = args[i].(T)
 	}

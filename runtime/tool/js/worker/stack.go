@@ -50,8 +50,9 @@ func placesOf(m frame.SourceMap) places {
 
 // digits decodes numbers of base 64 digits with five bits each. The sixth bit means that a digit
 // follows, the lowest bit of a number is its sign.
-func digits(segment string) (fields []int, ok bool) {
+func digits(segment string) ([]int, bool) {
 	value, shift := 0, 0
+	var fields []int
 	for i := range len(segment) {
 		digit := strings.IndexByte(base64Digits, segment[i])
 		if digit < 0 || shift > 30 {

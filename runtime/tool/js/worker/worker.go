@@ -156,13 +156,15 @@ func (w *worker) build(h frame.Build, source string) {
 	w.write(frame.KindBuilt, built, string(code))
 }
 
-func (w *worker) learn(h frame.Build, source string) (built frame.Built, code []byte, err error) {
+func (w *worker) learn(h frame.Build, source string) (frame.Built, []byte, error) {
 	script, mappings, err := bundle(h.File, source)
+	var built frame.Built
 	if err != nil {
 		return built, nil, err
 	}
 	lines := placesOf(mappings)
-	if code, err = compile("(function () {" + script + "\n})"); err != nil {
+	code, err := compile("(function () {" + script + "\n})")
+	if err != nil {
 		return built, nil, errors.New(describe(err, lines, h.File))
 	}
 	s, err := w.newEngine()
