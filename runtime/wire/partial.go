@@ -59,8 +59,8 @@ func aroundText() (head, tail []byte) {
 }
 
 // AppendText appends the text of the partial message at the start of data to dst, and returns it
-// with the length of the message in data. The length is 0 if [AppendEvent] does not write a partial message with
-// text in exactly these bytes. Most tokens are such messages.
+// with the length of the message in data. The length is 0 if [AppendEvent] does not write a
+// partial message with text in exactly these bytes. Most tokens are such messages.
 func AppendText(dst, data []byte) ([]byte, int) {
 	quoted, ok := bytes.CutPrefix(data, textHead)
 	if !ok {
