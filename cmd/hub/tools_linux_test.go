@@ -82,11 +82,19 @@ func TestHostileToolsDoNotEndTheHub(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, kib, 256<<10, "KiB that were resident")
 
-	hanging := uploadOf(t, p.URL, admin, doubling+",A=z+z,B=A+A,C=B+B}\n"+good)
+	// One after another, because a worker may end before it is observed.
+	uploads := make([]*http.Request, 200)
+	for i := range uploads {
+		uploads[i] = uploadOf(t, p.URL, admin, doubling+",A=z+z,B=A+A,C=B+B}\n"+good)
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if res, err := http.DefaultTransport.RoundTrip(hanging); err == nil {
+		for _, upload := range uploads {
+			res, err := http.DefaultTransport.RoundTrip(upload)
+			if err != nil {
+				return
+			}
 			_ = res.Body.Close()
 		}
 	}()

@@ -10,7 +10,7 @@
 //	question := client.SendRequest{Message: "Hello!"}
 //	for event, err := range c.Chats.Send(ctx, "helper", session.ID, question) {
 //		if err != nil { ... }
-//		if p, ok := event.(*wire.PartialMessage); ok {
+//		if p, ok := event.(*runtimewire.PartialMessage); ok {
 //			fmt.Print(p.Partial.Text)
 //		}
 //	}
@@ -19,9 +19,9 @@
 // is created or deleted in the meantime may be missing, or occur twice. Breaking out of the loop
 // ends the requests.
 //
-// An error response is an [*Error] with the code of the hub:
+// An error response is a [*wire.Error] with the code of the hub:
 //
-//	if errors.Is(err, client.NotFound) { ... }
+//	if errors.Is(err, wire.NotFound) { ... }
 //
 // Requests with GET are sent up to three times if the hub is away or overloaded. Other requests are
 // sent once, because the hub may have made the change before the connection failed.
@@ -168,7 +168,7 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	return decode[Health](ctx, c, openRequest("/health"))
 }
 
-// Ready returns an error if the hub cannot serve requests, such as an [*Error] with status 503.
+// Ready returns an error if the hub cannot serve requests, such as an [*wire.Error] with status 503.
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := decode[struct{}](ctx, c, openRequest("/health/ready"))
 	return err

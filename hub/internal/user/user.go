@@ -7,7 +7,7 @@
 //	created, err := users.CreateUser(ctx, caller, user.Input{
 //		Username: "ada", Password: first, Role: "member",
 //	})
-//	invite, err := users.CreateInvite(ctx, caller, user.InviteInput{Role: "member"})
+//	invite, err := users.CreateInvite(ctx, caller, wire.CreateInviteRequest{Role: "member"})
 //
 // A change of a user excludes all others of the tenant, and commits only if its caller has the
 // permission at that moment. One active admin always remains.
