@@ -60,8 +60,8 @@ type Config struct {
 	// DatabaseURL is sqlite://PATH or postgres://... Required.
 	DatabaseURL string
 
-	// MaxConns bounds the connections to the database. Defaults to 8 for reads with SQLite, and to 16 with
-	// PostgreSQL.
+	// MaxConns bounds the connections to the database. Defaults to 8 for reads with SQLite, and to 16
+	// with PostgreSQL.
 	MaxConns int
 
 	// EncryptionKeys encrypt the secrets in the database. Each is the base64 form of 32 bytes. The
@@ -153,8 +153,8 @@ type Config struct {
 	FormerDeployer deploy.Driver
 
 	// Machine identifies the machine of the hub if only hubs on it reach the runtimes of Deployer. New
-	// fails with deployment.ErrOtherMachine if another machine has deployments. Defaults to "": every hub
-	// reaches them.
+	// fails with deployment.ErrOtherMachine if another machine has deployments. Defaults to "": every
+	// hub reaches them.
 	Machine string
 
 	// StorageID identifies the directories of Deployer and Artifacts, if they are on this machine:

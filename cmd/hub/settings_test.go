@@ -39,7 +39,8 @@ func TestSettingsTakeEffect(t *testing.T) {
 	require.Contains(t, log.text, `"remoteIp":"203.0.113.7"`, "what a stranger wrote before it does not count")
 }
 
-// A variable overrides the file, and a flag the variable. Commands of an operator read the file too.
+// A variable overrides the file, and a flag the variable. Commands of an operator read the file
+// too.
 func TestSettingsOfAFile(t *testing.T) {
 	dir := t.TempDir()
 	config := file(t, `

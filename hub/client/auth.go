@@ -100,8 +100,8 @@ func (a Auth) CheckInvite(ctx context.Context, token string) (wire.InviteCheck, 
 	return get[wire.InviteCheck](ctx, a.c, "/auth/invite/"+segment(token), nil)
 }
 
-// CheckOrganization returns [wire.NotFound] for an organization without an identity provider. An empty
-// name is the default organization.
+// CheckOrganization returns [wire.NotFound] for an organization without an identity provider. An
+// empty name is the default organization.
 func (a Auth) CheckOrganization(ctx context.Context, name string) error {
 	_, err := get[struct{}](ctx, a.c, "/auth/org-check", map[string][]string{"org": {name}})
 	return err

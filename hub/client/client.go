@@ -168,7 +168,8 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	return decode[Health](ctx, c, openRequest("/health"))
 }
 
-// Ready returns an error if the hub cannot serve requests, such as an [*wire.Error] with status 503.
+// Ready returns an error if the hub cannot serve requests, such as an [*wire.Error] with status
+// 503.
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := decode[struct{}](ctx, c, openRequest("/health/ready"))
 	return err

@@ -79,8 +79,8 @@ func (*Saved) EventName() string { return hubEvent }
 func (*Repeated) EventName() string { return hubEvent }
 
 // Send sends a message and yields the events of the answer as they arrive: [*Begun], those of the
-// runtime such as [*runtimewire.PartialMessage], [*Notice], [*Saved], and [*runtimewire.Done]. The last one is
-// done, or else an error: a [*wire.Error] if the hub rejected the message, [ErrIncomplete] if the
+// runtime such as [*wire.PartialMessage], [*Notice], [*Saved], and [*wire.Done]. The last one is
+// done, or else an error: that of the hub if it rejected the message, [ErrIncomplete] if the
 // stream ended before done, or the cause of ctx.
 //
 // Breaking out of the loop before done, or the end of ctx, closes the connection, which cancels the

@@ -95,7 +95,8 @@ func connect(path string, options url.Values, conns int) (*sql.DB, error) {
 	return p, nil
 }
 
-// minLog is the size in bytes of a log that is truncated. SQLite itself begins it again after 4 MiB.
+// minLog is the size in bytes of a log that is truncated. SQLite itself begins it again after 4
+// MiB.
 const minLog = 6 << 20
 
 // writeAheadLog is the file of SQLite that has the last transactions. SQLite begins it again only

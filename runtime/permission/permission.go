@@ -132,9 +132,9 @@ func (p *Policy) Offers(tool Tool) bool {
 //
 // The returned input is the one that was judged. The caller must execute it instead of the given
 // one, also if it overrides the error. It differs if a rule or the mode had to read a Bash command
-// and could: then the command is written from the words that were judged. The path of Edit and Write
-// is the one that it leads to, relative to the working directory and without links: the tool must
-// not follow one that another program creates after the check.
+// and could: then the command is written from the words that were judged. The path of Edit and
+// Write is the one that it leads to, relative to the working directory and without links: the tool
+// must not follow one that another program creates after the check.
 //
 // If ctx ends before the decision, the error is its cause.
 func (p *Policy) Check(ctx context.Context, tool Tool, input json.RawMessage) (json.RawMessage, error) {

@@ -50,7 +50,8 @@ Examples:
   {{.CommandPath}} admin-token acme/ada                 if the identity provider is unavailable
 {{end}}`
 
-// settings are what the program reads from its flags, the environment and a file, see [daemon.Read].
+// settings are what the program reads from its flags, the environment and a file, see
+// [daemon.Read].
 type settings struct {
 	Config         daemon.File     `env:"HUB_CONFIG" flag:"config" help:"YAML file with settings"`
 	Addr           string          `env:"HUB_ADDR" key:"addr" flag:"addr" envDefault:"127.0.0.1:8080" help:"address to listen on"`

@@ -12,8 +12,8 @@ import (
 	"github.com/seed93082962/agenthost/internal/httpapi"
 )
 
-// Start is New, and serves the metrics on an address, if it is not empty, until ctx ends. The caller
-// shuts down what it returns.
+// Start is New, and serves the metrics on an address, if it is not empty, until ctx ends. The
+// caller shuts down what it returns.
 func Start(ctx context.Context, cfg Config, addr string, hosts []string) (*Telemetry, error) {
 	cfg.Metrics = addr != ""
 	t, err := New(ctx, cfg)

@@ -7,9 +7,9 @@
 //		... marker.Mode, marker.Text            // the explicit label, for the reader
 //	}
 //
-// The form of a label and of its signature is that of package hub/internal/aigc/label. The keys are sealed
-// in the database and never returned. A key that was replaced, or whose configuration was deleted,
-// still verifies the labels that it signed.
+// The form of a label and of its signature is that of package hub/internal/aigc/label. The keys are
+// sealed in the database and never returned. A key that was replaced, or whose configuration was
+// deleted, still verifies the labels that it signed.
 package aigc
 
 import (

@@ -21,8 +21,8 @@ type Access struct {
 	Everyone bool     `json:"everyone"` // of the tenant
 }
 
-// UnmarshalJSON decodes an access. An access that names nobody is that of nobody: only an absent one
-// has a default. An unknown field is an error, because a misspelled list would have no effect.
+// UnmarshalJSON decodes an access. An access that names nobody is that of nobody: only an absent
+// one has a default. An unknown field is an error, because a misspelled list would have no effect.
 func (a *Access) UnmarshalJSON(data []byte) error {
 	type plain Access
 	in := plain{}

@@ -259,8 +259,8 @@ func (a *Agent) clearDefault(ctx context.Context, tx *store.Tx) error {
 }
 
 // DeleteAgent deletes an agent. expected is the version that the caller has read, or nil. It fails
-// with wire.NotFound, with wire.PreconditionFailed for another version, with wire.AgentDeployed, and
-// with wire.Conflict if scenes use it.
+// with wire.NotFound, with wire.PreconditionFailed for another version, with wire.AgentDeployed,
+// and with wire.Conflict if scenes use it.
 func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name string, expected *int64) error {
 	return s.change(ctx, caller, func(tx *store.Tx) error {
 		if err := s.LockAgent(ctx, tx.Tx, caller.TenantID, name); err != nil { // a deploy locks it too

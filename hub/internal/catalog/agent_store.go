@@ -122,8 +122,9 @@ func (s *Service) LockAgent(ctx context.Context, tx *sql.Tx, tenantID, name stri
 	return err
 }
 
-// AgentEnabled reports whether an agent is enabled. It fails with wire.NotFound if the tenant of the
-// caller has no such agent, or the caller has no access to it. A caller without a user is the hub.
+// AgentEnabled reports whether an agent is enabled. It fails with wire.NotFound if the tenant of
+// the caller has no such agent, or the caller has no access to it. A caller without a user is the
+// hub.
 func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name string) (enabled bool, err error) {
 	access := everyone()
 	err = s.store.Read().QueryRowContext(ctx, `SELECT enabled, access FROM agents WHERE tenant_id = $1 AND name = $2`, caller.TenantID, name).

@@ -262,8 +262,8 @@ func (c *Components[T, In, P]) own(ctx context.Context, q db.Querier, tenantID, 
 }
 
 // Delete deletes a component. expected is the version that the caller has read, or nil. It fails
-// with wire.PreconditionFailed for another version, with wire.BuiltinReadonly, and with wire.InUse or
-// wire.ToolInUse if agents use it.
+// with wire.PreconditionFailed for another version, with wire.BuiltinReadonly, and with wire.InUse
+// or wire.ToolInUse if agents use it.
 func (c *Components[T, In, P]) Delete(ctx context.Context, caller api.Caller, name string, expected *int64) error {
 	return c.s.change(ctx, caller, func(tx *store.Tx) error {
 		v, err := c.own(ctx, tx, caller.TenantID, name)

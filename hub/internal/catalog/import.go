@@ -31,10 +31,10 @@ const (
 // ExportAgent returns. Provider, tools, skills, MCP servers and datasets must exist in the hub: the
 // provider is found by its address and its settings, datasets by their id, and the others by their
 // name. Variables of the file are not replaced: they are the secrets of the hub. An agent of the
-// same name is replaced if replace is true; otherwise the error is wire.NameTaken. Without access in
-// the file, a new agent is visible to the caller and to users who may change agents, and a replaced
-// one keeps its access. A file that cannot be imported is wire.ArtifactInvalid, with all faults. Two
-// files are parsed at a time.
+// same name is replaced if replace is true; otherwise the error is wire.NameTaken. Without access
+// in the file, a new agent is visible to the caller and to users who may change agents, and a
+// replaced one keeps its access. A file that cannot be imported is wire.ArtifactInvalid, with all
+// faults. Two files are parsed at a time.
 func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byte, replace bool) (a Agent, created bool, err error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Agent{}, false, err

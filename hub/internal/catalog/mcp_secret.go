@@ -21,8 +21,8 @@ import (
 )
 
 // Secrets of servers are sealed one by one, bound to their tenant, server, name, and destination:
-// the command with its arguments and directory, and the origin of the URL. Their names can be listed
-// without the key. Earlier versions bound them to less.
+// the command with its arguments and directory, and the origin of the URL. Their names can be
+// listed without the key. Earlier versions bound them to less.
 var (
 	envColumn     = sealedColumn("env")
 	headersColumn = sealedColumn("headers")

@@ -67,7 +67,8 @@ func values(columns []column, first ...any) []any {
 	return first
 }
 
-// insertRow inserts a row of the tenant. It fails with wire.NameTaken if there is a row of its name.
+// insertRow inserts a row of the tenant. It fails with wire.NameTaken if there is a row of its
+// name.
 func insertRow(ctx context.Context, tx *store.Tx, table string, columns []column) error {
 	marks := make([]string, len(columns))
 	for i := range marks {

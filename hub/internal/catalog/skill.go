@@ -177,8 +177,8 @@ func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillIn
 }
 
 // ReplaceSkillFile replaces the archive of a skill. The name in the new one must be that of the
-// skill, or it fails with wire.ArtifactInvalid. The type and the description are those of the input,
-// otherwise those of the front matter if it has them.
+// skill, or it fails with wire.ArtifactInvalid. The type and the description are those of the
+// input, otherwise those of the front matter if it has them.
 func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name string, expected *int64, in SkillInput, file File) (v Skill, err error) {
 	if _, err := s.Skills.Get(ctx, caller, name); err != nil {
 		return Skill{}, err // before the archive is checked

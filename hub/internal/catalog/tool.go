@@ -133,8 +133,8 @@ func replacedTool(from, to Tool) fileReplaceDetail {
 	}
 }
 
-// OpenTool opens the file of a custom tool. It fails with wire.NotFound if there is no such tool, or
-// it is built in, or its file is missing.
+// OpenTool opens the file of a custom tool. It fails with wire.NotFound if there is no such tool,
+// or it is built in, or its file is missing.
 func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) (Tool, *blob.Blob, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Tool{}, nil, err

@@ -100,8 +100,8 @@ func TestARunThatAnotherHubEnds(t *testing.T) {
 	s.sizes(s.stored()...)
 }
 
-// A hub that was removed has some time to join again: the first sweep that sees a run of it does not
-// end the run.
+// A hub that was removed has some time to join again: the first sweep that sees a run of it does
+// not end the run.
 func TestTheFirstSweepEndsNoRun(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = time.Hour })

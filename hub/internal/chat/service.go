@@ -76,7 +76,8 @@ func (s *Service) Shutdown(ctx context.Context) { s.relay.Shutdown(ctx) }
 // Close cancels the answers in progress, waits until they are stored, and ends the background work.
 func (s *Service) Close() error { return s.relay.Close() }
 
-// enabledAgent fails with wire.NotFound unless the caller has access to the agent and it is enabled.
+// enabledAgent fails with wire.NotFound unless the caller has access to the agent and it is
+// enabled.
 func (s *Service) enabledAgent(ctx context.Context, caller api.Caller, name string) error {
 	enabled, err := s.cfg.Catalog.AgentEnabled(ctx, caller, name)
 	if err == nil && !enabled {

@@ -53,8 +53,8 @@ func (c *conditions) addText(condition, arg string) {
 
 func (c *conditions) String() string { return strings.Join(c.sql, " AND ") }
 
-// findSession returns a session. It fails with wire.NotFound, or with wire.Conflict if several users
-// have a session with the id.
+// findSession returns a session. It fails with wire.NotFound, or with wire.Conflict if several
+// users have a session with the id.
 func findSession(ctx context.Context, q db.Querier, ref reference) (session, error) {
 	var where conditions
 	where.add("tenant_id = $%d", ref.TenantID)

@@ -33,8 +33,8 @@ func tokensOf(ctx context.Context, q db.Querier, tenantID, userID string, page a
 		`SELECT `+columns+` FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL`, tenantID, userID)
 }
 
-// checkTokens fails with wire.Conflict if the user has maxValid valid tokens, and deletes the oldest
-// revoked ones beyond as many. The tenant is locked.
+// checkTokens fails with wire.Conflict if the user has maxValid valid tokens, and deletes the
+// oldest revoked ones beyond as many. The tenant is locked.
 func checkTokens(ctx context.Context, tx *store.Tx, t Token) error {
 	valid, err := db.Value[int](ctx, tx, "count tokens", `SELECT COUNT(*) FROM cli_tokens
 		WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)`,

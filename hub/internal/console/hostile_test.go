@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The events of the hub, such as the label of an answer, are only those with its name. An event that
-// is not JSON hides only itself.
+// The events of the hub, such as the label of an answer, are only those with its name. An event
+// that is not JSON hides only itself.
 func TestEventsOfTheHubAreGenuine(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -69,8 +69,8 @@ type RollbackInput struct {
 }
 
 // Rollback deploys the configuration of an earlier revision again, as a new revision. It fails with
-// wire.AgentNotDeployed if the agent has no deployment, and with wire.Conflict if the revision is not
-// stored, its agent may not use what its deployment settings have, or the agent is disabled.
+// wire.AgentNotDeployed if the agent has no deployment, and with wire.Conflict if the revision is
+// not stored, its agent may not use what its deployment settings have, or the agent is disabled.
 func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, in RollbackInput) (Status, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return Status{}, err
@@ -215,7 +215,8 @@ func (s *Service) requestOf(r revision) (request deploy.Request, err error) {
 	return request, nil
 }
 
-// changesOf returns the names of the settings, tools and skills that differ in two requests, sorted.
+// changesOf returns the names of the settings, tools and skills that differ in two requests,
+// sorted.
 func changesOf(former, next deploy.Request) (names []string) {
 	before, after := parts(former), parts(next)
 	for name := range maps.Keys(before) {

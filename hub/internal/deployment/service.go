@@ -1,5 +1,5 @@
-// Package deployment runs the agents of the hub. It stores the desired state of each deployment, and a
-// reconciler brings the runtimes of a [deploy.Driver] to it.
+// Package deployment runs the agents of the hub. It stores the desired state of each deployment,
+// and a reconciler brings the runtimes of a [deploy.Driver] to it.
 //
 //	service, err := deployment.New(ctx, deployment.Config{
 //		Store: store, Catalog: agents, Driver: driver, PublicURL: url,

@@ -51,8 +51,8 @@ func (l *networkLimit) give(party string, n int) {
 	l.parties[party] = max(0, l.parties[party]-n)
 }
 
-// admitStart counts the start of a login. A device on which a user of the organization has signed in
-// has a budget of its own, so that others at its address do not keep the user out.
+// admitStart counts the start of a login. A device on which a user of the organization has signed
+// in has a budget of its own, so that others at its address do not keep the user out.
 func (s *Service) admitStart(ctx context.Context, from api.Caller, in LoginInput) error {
 	wait := s.starts.take(api.NetworkOf(from.RemoteIP), 1)
 	if wait == 0 {

@@ -317,8 +317,8 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 	return s.view(after), err
 }
 
-// DeleteProvider deletes a provider of the tenant. It fails with wire.PreconditionFailed if expected
-// is not nil and not the current version, with wire.InUse if agents use it, and with
+// DeleteProvider deletes a provider of the tenant. It fails with wire.PreconditionFailed if
+// expected is not nil and not the current version, with wire.InUse if agents use it, and with
 // wire.BuiltinReadonly for a built-in provider.
 func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id string, expected *int64) error {
 	if err := checkWrite(caller, id); err != nil {

@@ -119,8 +119,8 @@ func TestTheNextHubOfAFile(t *testing.T) {
 	require.NoError(t, own(t, next))
 }
 
-// No change of a hub is committed after the hub was removed, and a hub that makes one does not delay
-// the beats of others.
+// No change of a hub is committed after the hub was removed, and a hub that makes one does not
+// delay the beats of others.
 func TestAChangeEndsBeforeTheRemoval(t *testing.T) {
 	t.Parallel()
 	url := dbtest.PostgreSQL(t, store.Migrations, apitest.Audit())

@@ -62,8 +62,8 @@ func (c Sealed) NamedPlace(name, id string, bound ...string) []byte {
 const resealBatch = 100
 
 // Reseal seals all values of the columns with the first key of the keyring, and returns how many
-// were sealed with another one. A value that cannot be opened stays as it is, and keeps no other one
-// from being sealed. Hubs may serve the database in the meantime.
+// were sealed with another one. A value that cannot be opened stays as it is, and keeps no other
+// one from being sealed. Hubs may serve the database in the meantime.
 func (s *Store) Reseal(ctx context.Context, columns ...Sealed) (int, error) {
 	return s.resealAll(ctx, s.Keyring.Reseal, columns)
 }
@@ -95,8 +95,8 @@ func (s *Store) resealAll(ctx context.Context, do reseal, columns []Sealed) (int
 	return total, failed
 }
 
-// resealColumn reads the rows by their ids. A row that is changed in the meantime is read again. The
-// error is that of the last value that cannot be opened, if the values are required.
+// resealColumn reads the rows by their ids. A row that is changed in the meantime is read again.
+// The error is that of the last value that cannot be opened, if the values are required.
 func (s *Store) resealColumn(ctx context.Context, do reseal, c Sealed) (int, error) {
 	total := 0
 	var failed error

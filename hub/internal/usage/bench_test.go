@@ -80,8 +80,9 @@ func (s *server) fillSums(b *testing.B, days int) {
 
 const added = `SUM(runs), SUM(input_tokens), SUM(cache_read_tokens), SUM(cache_write_tokens), SUM(output_tokens), SUM(reasoning_tokens), SUM(cost)`
 
-// BenchmarkStart begins runs as hub/internal/chat does, in transactions that are rolled back: without the
-// check of budgets, and with that of none, one and two. They take turns. The metrics are medians.
+// BenchmarkStart begins runs as hub/internal/chat does, in transactions that are rolled back:
+// without the check of budgets, and with that of none, one and two. They take turns. The metrics
+// are medians.
 func BenchmarkStart(b *testing.B) {
 	eachEngine(b, func(b *testing.B, s *server) {
 		caller := api.Caller{TenantID: "acme", UserID: "max", UserName: "max", RoleNow: rbac.Admin}

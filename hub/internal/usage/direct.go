@@ -37,8 +37,8 @@ func (s *Service) NewDirect(tenantID, agentName string) *Direct {
 
 // Begin begins the run. It holds a reserve in the database until End: if the hub is killed, another
 // one counts it. If the agent has a hard limit, the reserve counts for all hubs as an answer in
-// progress does, and Begin fails with wire.RateLimited. It fails with wire.Unavailable while too many
-// ends of runs wait for the database.
+// progress does, and Begin fails with wire.RateLimited. It fails with wire.Unavailable while too
+// many ends of runs wait for the database.
 func (d *Direct) Begin(ctx context.Context) error {
 	s := d.service
 	if s.direct.full() {
@@ -87,9 +87,9 @@ func (s *Service) refuseDirect(ctx context.Context, tx *sql.Tx, r Run) error {
 }
 
 // End counts the run and releases its reserve, in one transaction. started reports whether the
-// runtime has accepted the run, and report is the value of runtimewire.UsageHeader, or "" if the runtime
-// has reported no tokens: see [Service.Record]. While the database is unavailable, End waits for up
-// to 10 s. Later, Settle stores the end.
+// runtime has accepted the run, and report is the value of runtimewire.UsageHeader, or "" if the
+// runtime has reported no tokens: see [Service.Record]. While the database is unavailable, End
+// waits for up to 10 s. Later, Settle stores the end.
 func (d *Direct) End(ctx context.Context, started bool, report string) {
 	d.counts = started || report != ""
 	err := d.read(report)

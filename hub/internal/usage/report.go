@@ -116,8 +116,8 @@ type Report struct {
 }
 
 // Report returns a page of the rows of a query, and the totals of all rows: the days in their
-// order, and in each of them the rows with the highest cost first. It fails with wire.InvalidRequest
-// if there are more than 50,000 rows.
+// order, and in each of them the rows with the highest cost first. It fails with
+// wire.InvalidRequest if there are more than 50,000 rows.
 func (s *Service) Report(ctx context.Context, caller api.Caller, in Query, page api.Page) (Report, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Report{}, err

@@ -32,8 +32,8 @@ func invitesOf(ctx context.Context, q db.Querier, tenantID string, page api.Page
 	return db.List(ctx, q, "list invites", scanInvite, part, `SELECT `+inviteColumns+` FROM invites WHERE tenant_id = $1`, tenantID)
 }
 
-// checkOpenInvites fails with wire.Conflict if the tenant has maxInvites open invites. The tenant is
-// locked.
+// checkOpenInvites fails with wire.Conflict if the tenant has maxInvites open invites. The tenant
+// is locked.
 func checkOpenInvites(ctx context.Context, tx *store.Tx, tenantID string) error {
 	open, err := db.Value[int](ctx, tx, "count open invites", `SELECT COUNT(*) FROM invites
 		WHERE tenant_id = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2`, tenantID, db.Micros(tx.Now))

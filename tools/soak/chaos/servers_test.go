@@ -152,8 +152,8 @@ func newInstallationIn(t *testing.T, dir string, hubs int, replicable bool, more
 	return in
 }
 
-// settingsFile returns the path of the file with limits of answers, and with directories that agents
-// may read.
+// settingsFile returns the path of the file with limits of answers, and with directories that
+// agents may read.
 func settingsFile(t *testing.T, answers int, read ...string) string {
 	path := filepath.Join(t.TempDir(), "hub.yaml")
 	text, err := json.Marshal(object{

@@ -256,8 +256,8 @@ func TestUploadsThatAreRejected(t *testing.T) {
 	}
 }
 
-// Programs differ in whether they read the header before a content or that in the directory. The zip
-// that is written has one of both.
+// Programs differ in whether they read the header before a content or that in the directory. The
+// zip that is written has one of both.
 func TestHeadersBeforeTheContentHaveNoEffect(t *testing.T) {
 	data := zipped(t, entry{name: "SKILL.md", content: front}, entry{name: "data", content: "text"})
 	_, want, err := normalize(t, data, "")

@@ -55,8 +55,9 @@ func (r *Relay) countLost(ctx context.Context, tx *sql.Tx, lost usage.Run, sessi
 		WHERE tenant_id = $2 AND session_key = $3 AND run_id = $4 AND status = 'partial'`, string(text), lost.TenantID, sessionKey, lost.ID)
 }
 
-// endLease ends a run that no hub has, or that is one of the hub with the id. The answer stays partial, or is cancelled if that was requested. It returns the run as it counts,
-// without an id if it was ended before.
+// endLease ends a run that no hub has, or that is one of the hub with the id. The answer stays
+// partial, or is cancelled if that was requested. It returns the run as it counts, without an id if
+// it was ended before.
 func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, hubID string) (counted usage.Run, err error) {
 	lost := usage.Run{ID: l.RunID, TenantID: l.TenantID, AgentName: l.AgentName, UserID: l.UserID}
 	err = tx.QueryRowContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2 RETURNING user_name`,

@@ -15,10 +15,10 @@ import (
 // readWithin bounds the time to read a page of a transcript.
 const readWithin = 15 * time.Second
 
-// ReadTranscript returns the entries of a transcript after a seq. It fails with wire.NotFound if the
-// runtime does not have it. If several replicas have a part of the conversation, the transcript is
-// that of the replica with the most entries, and partial. Its memory is that of the answers of the
-// tenant, until ctx ends.
+// ReadTranscript returns the entries of a transcript after a seq. It fails with wire.NotFound if
+// the runtime does not have it. If several replicas have a part of the conversation, the transcript
+// is that of the replica with the most entries, and partial. Its memory is that of the answers of
+// the tenant, until ctx ends.
 func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, limit int) (found runtimewire.Transcript, partial bool, err error) {
 	if t.RuntimeSession == "" {
 		return found, false, noTranscript()

@@ -42,8 +42,8 @@ import (
 
 // Deployments returns the runtimes of agents. *deployment.Service implements it.
 type Deployments interface {
-	// Endpoint fails with wire.AgentNotDeployed if the agent is not deployed, and with wire.NotFound if
-	// the tenant has no such agent.
+	// Endpoint fails with wire.AgentNotDeployed if the agent is not deployed, and with wire.NotFound
+	// if the tenant has no such agent.
 	Endpoint(ctx context.Context, tenantID, agentName string) (deployment.Endpoint, error)
 
 	// Replicas returns the URLs of the processes of a deployment if each has conversations of its

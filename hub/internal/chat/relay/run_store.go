@@ -21,8 +21,8 @@ import (
 // order. An answer is only stored by the hub that has its run, whose row it locks before.
 
 // insertRun stores a run of a session whose row is locked, unless too many answers of the user or
-// of the agent are in progress, in all hubs. It returns a former run that no hub has, or one without
-// an id. Transactions of one user wait for each other.
+// of the agent are in progress, in all hubs. It returns a former run that no hub has, or one
+// without an id. Transactions of one user wait for each other.
 func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former usage.Run, err error) {
 	if err := relay.store.Own(ctx, tx); err != nil {
 		return former, err
@@ -232,8 +232,8 @@ func savePartial(ctx context.Context, tx *sql.Tx, p partial, hubID string) error
 // COMMIT whose outcome was unknown.
 var errNotOwned = errors.New("the hub does not have the run of the session")
 
-// saveAnswer stores an answer that has ended and releases the session. It reports whether the end is
-// stored and the session still exists. With errNotOwned it changes nothing.
+// saveAnswer stores an answer that has ended and releases the session. It reports whether the end
+// is stored and the session still exists. With errNotOwned it changes nothing.
 func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, hubID string, now time.Time) (saved bool, err error) {
 	usage, err := json.Marshal(a.recorded.Tokens)
 	if err != nil {
