@@ -147,7 +147,7 @@ interop: ## run the runtime and the hub with third-party MCP servers, upstreams,
 
 # All attacks run at the same time, each on its own server.
 soak: ## attack the servers for SOAKTIME (5m) at a low rate (Linux, PostgreSQL); prints memory and latencies
-	@cd tools/soak && SOAKTIME=$(SOAKTIME) go test -count=1 -parallel 16 -timeout 1h
+	@cd tools/soak && SOAKTIME=$(SOAKTIME) go test -count=1 -parallel 18 -timeout 1h
 
 # Four installations are killed, each for a quarter of the time. The other tests need half an hour
 # in addition, and the first build of a hub whose clock can be set five minutes.
