@@ -118,9 +118,9 @@ func send(b *body, c *Content, disposition string) (int, error) {
 	return status, nil
 }
 
-// httpTime returns a time in whole seconds. A server must not send one in the future: RFC 9110 section
-// 8.8.2.1 replaces it by the date of the response. The epoch of Unix and the zero time are those of
-// files without a time.
+// httpTime returns a time in whole seconds. A server must not send one in the future: section
+// 8.8.2.1 of RFC 9110 replaces it by the date of the response. The epoch of Unix and the zero time
+// are those of files without a time.
 func httpTime(t time.Time) time.Time {
 	if t.IsZero() || t.Equal(time.Unix(0, 0)) {
 		return time.Time{}

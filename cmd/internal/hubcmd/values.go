@@ -18,13 +18,18 @@ const day = 24 * time.Hour
 // values sets the fields of hub.Config that no part of the hub is made for. It adds the faults of
 // their settings.
 func (s *settings) values(cfg *hub.Config) {
-	cfg.ProbePrivate, cfg.HideRuntimeKeys, cfg.ChatPushKey, cfg.OpsKey = s.ProbePrivate, !s.KeyVisible, s.PushKey, s.OpsKey
-	cfg.DatabaseURL, cfg.SetupToken, cfg.GatewayURL = s.databaseURL(), s.SetupToken, string(s.GatewayURL)
+	cfg.DatabaseURL = s.databaseURL()
+	cfg.GatewayURL = string(s.GatewayURL)
+	cfg.SetupToken = s.SetupToken
+	cfg.OpsKey, cfg.ChatPushKey = s.OpsKey, s.PushKey
+	cfg.HideRuntimeKeys = !s.KeyVisible
+	cfg.ProbePrivate = s.ProbePrivate
 	cfg.LeaseTime, cfg.PrepareTimeout = s.LeaseTime, s.PrepareTimeout
 	cfg.UserAnswers, cfg.AgentAnswers = s.UserAnswers, s.AgentAnswers
 	cfg.UserRequests, cfg.AddressRequests = cmp.Or(s.UserRequests, -1), cmp.Or(s.AddrRequests, -1)
 	cfg.AuditRetention, cfg.UsageRetention = time.Duration(s.RetentionDays)*day, time.Duration(s.UsageDays)*day
-	cfg.Prices, cfg.TrustedProxies, cfg.CORSOrigins = s.ModelPrices, s.TrustedProxies, s.CORSOrigins
+	cfg.Prices = s.ModelPrices
+	cfg.TrustedProxies, cfg.CORSOrigins = s.TrustedProxies, s.CORSOrigins
 	cfg.MaxDeployment = s.maxDeployment()
 	cfg.ArtifactURL = s.artifactURL()
 	s.applyExternal(cfg)
