@@ -6,7 +6,6 @@ import (
 	"embed"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/db"
@@ -28,9 +27,8 @@ func (s *Store) lookEvery() time.Duration { return min(s.leaseTime/looks, time.S
 type member struct {
 	stop    context.CancelFunc // nil before Join
 	running sync.WaitGroup
-	aliveAt atomic.Pointer[time.Time] // before the hub was last seen to be in the table
-	beat    int64                     // the last one, also from before the hub was removed; only for look
-	others  map[string]silence        // only for look
+	beat    int64              // the last one, also from before the hub was removed; only for look
+	others  map[string]silence // only for look
 }
 
 // silence is a beat of another hub, and how often it was seen again.
@@ -48,7 +46,6 @@ type silence struct {
 // HubID: it has the rows that no other hub has taken. On SQLite, a hub that joins is the only one
 // and removes the former ones immediately.
 func (s *Store) Join(ctx context.Context) error {
-	began := time.Now()
 	err := s.DB.Tx(ctx, func(tx *sql.Tx) error {
 		if s.DB.Engine() == db.SQLite {
 			if err := removeOthers(ctx, tx, s.HubID); err != nil {
@@ -60,7 +57,6 @@ func (s *Store) Join(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("join hubs: %w", err)
 	}
-	s.member.aliveAt.Store(&began)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.member.stop = stop
 	s.member.running.Go(func() { s.stay(background) })
@@ -80,13 +76,6 @@ func (s *Store) Leave() {
 	if err := deleteHub(ctx, s.DB.Write(), s.HubID); err != nil {
 		s.Logger.Warn("leave hubs", "err", err)
 	}
-}
-
-// Alive reports whether no other hub can have removed this one, with a margin of a quarter of the
-// lease time for what the caller does next.
-func (s *Store) Alive() bool {
-	at := s.member.aliveAt.Load()
-	return at != nil && time.Since(*at) < s.leaseTime*(looks-1)/looks
 }
 
 // stay looks at all hubs until ctx ends.
@@ -110,25 +99,20 @@ func (s *Store) stay(ctx context.Context) {
 func (s *Store) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.lookEvery())
 	defer cancel()
-	began := time.Now()
 	beats, err := readHubs(ctx, s.Read())
 	if err != nil {
 		return err
 	}
 	s.member.beat++
-	_, joined := beats[s.HubID]
-	switch {
+	switch _, joined := beats[s.HubID]; {
 	case !joined:
 		s.Logger.Warn("this hub was silent and was removed by another one: it joins again")
 		err = insertHub(ctx, s.DB.Write(), s.HubID, s.member.beat)
 	case len(beats) > 1:
-		joined, err = renewHub(ctx, s.DB.Write(), s.HubID, s.member.beat)
+		err = renewHub(ctx, s.DB.Write(), s.HubID, s.member.beat)
 	}
 	if err != nil {
 		return err
-	}
-	if joined {
-		s.member.aliveAt.Store(&began)
 	}
 	return s.removeSilent(ctx, beats)
 }

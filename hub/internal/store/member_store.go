@@ -51,10 +51,9 @@ func insertHub(ctx context.Context, q db.Querier, id string, beat int64) error {
 	return db.Exec(ctx, q, "insert hub", `INSERT INTO hubs (id, beat) VALUES ($1, $2)`, id, beat)
 }
 
-// renewHub sets the beat of a hub, and reports whether the hub is in the table.
-func renewHub(ctx context.Context, q db.Querier, id string, beat int64) (bool, error) {
-	n, err := db.Affected(ctx, q, "renew hub", `UPDATE hubs SET beat = $2 WHERE id = $1`, id, beat)
-	return n == 1, err
+// renewHub sets the beat of a hub. It has no effect if the hub is no longer in the table.
+func renewHub(ctx context.Context, q db.Querier, id string, beat int64) error {
+	return db.Exec(ctx, q, "renew hub", `UPDATE hubs SET beat = $2 WHERE id = $1`, id, beat)
 }
 
 // removeOthers removes all other hubs.
@@ -63,7 +62,7 @@ func removeOthers(ctx context.Context, q db.Querier, id string) error {
 }
 
 // removeHub removes a hub with a beat. It does not wait for one that makes a change.
-func removeHub(ctx context.Context, d *db.DB, id string, beat int64) (removed bool, err error) {
+func removeHub(ctx context.Context, d *db.DB, id string, beat int64) (bool, error) {
 	query := `SELECT id FROM hubs WHERE id = $1 AND beat = $2`
 	if d.Engine() == db.PostgreSQL {
 		query += ` FOR UPDATE SKIP LOCKED`
