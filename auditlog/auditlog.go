@@ -160,6 +160,7 @@ func explains(e Entry) (Head, bool) {
 	if !isPruning(e.Action) || json.Unmarshal(e.Detail, &p) != nil {
 		return Head{}, false
 	}
+
 	old := e.CreatedAt.Add(clockStep - time.Duration(p.RetentionSeconds)*time.Second)
 	return p.Checkpoint, p.Checkpoint.ID < e.ID && p.Checkpoint.CreatedAt.Before(p.Before) && !p.Before.After(old)
 }

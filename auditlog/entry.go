@@ -48,6 +48,7 @@ func (e Entry) AppendNDJSON(b []byte) ([]byte, error) {
 	if err != nil {
 		return b, fmt.Errorf("encode audit entry %d: %w", e.ID, err)
 	}
+
 	return append(append(b, line...), '\n'), nil
 }
 
@@ -72,6 +73,7 @@ func (e Entry) Sum(previous []byte) []byte {
 	if previous == nil {
 		b = append(b, make([]byte, sha256.Size)...)
 	}
+
 	b = append(b, previous...)
 	b = append(b, "auditlog/1\n"...)
 	b = binary.BigEndian.AppendUint64(b, e.ID)
@@ -79,11 +81,13 @@ func (e Entry) Sum(previous []byte) []byte {
 	for _, s := range texts {
 		b = appendText(b, s)
 	}
+
 	if e.Detail == nil {
 		b = appendText(b, "null")
 	} else {
 		b = appendText(b, e.Detail)
 	}
+
 	b = appendText(b, e.RemoteIP)
 	b = appendText(b, e.UserAgent)
 	sum := sha256.Sum256(b)
@@ -123,14 +127,17 @@ func (h *Head) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &in); err != nil {
 		return fmt.Errorf("decode head: %w", err)
 	}
+
 	hash, err := hex.DecodeString(in.Hash)
 	if err != nil {
 		return fmt.Errorf("decode head: %w", err)
 	}
+
 	at, err := time.Parse(timeLayout, in.At)
 	if err != nil {
 		return fmt.Errorf("decode head: %w", err)
 	}
+
 	*h = Head{ID: in.ID, Hash: hash, CreatedAt: at}
 	return nil
 }
@@ -140,6 +147,7 @@ func (h Head) link() []byte {
 	if h.Hash == nil {
 		return make([]byte, sha256.Size)
 	}
+
 	return h.Hash
 }
 
@@ -150,6 +158,7 @@ func parseHead(text string) (Head, bool) {
 	if err != nil || !isDigits(id) || len(digits) != hex.EncodedLen(sha256.Size) {
 		return Head{}, false
 	}
+
 	hash, err := hex.DecodeString(digits)
 	return Head{ID: n, Hash: hash}, err == nil
 }
@@ -166,6 +175,7 @@ func (e *DamagedError) Error() string {
 	if e.ID == 0 {
 		return fmt.Sprintf("the audit log of %q is damaged: verify it", e.TenantID)
 	}
+
 	return fmt.Sprintf("the audit log of %q is damaged at entry %d: verify it", e.TenantID, e.ID)
 }
 
@@ -181,6 +191,7 @@ func (e Entry) appendCSV(b []byte) ([]byte, error) {
 	if e.Detail != nil {
 		detail = string(e.Detail)
 	}
+
 	for i, s := range [...]string{
 		strconv.FormatUint(e.ID, 10), e.TenantID, e.UserID, e.UserName, e.Category, e.Action, e.TargetType, e.TargetID, e.TargetName,
 		string(e.Status), detail, e.RemoteIP, e.UserAgent, e.CreatedAt.UTC().Format(timeLayout), hex.EncodeToString(e.Hash),
@@ -188,10 +199,12 @@ func (e Entry) appendCSV(b []byte) ([]byte, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
+
 		b = append(b, '"')
 		b = append(b, strings.ReplaceAll(harmless(s), `"`, `""`)...)
 		b = append(b, '"')
 	}
+
 	return append(b, "\r\n"...), nil
 }
 
@@ -207,5 +220,6 @@ func harmless(s string) string {
 	if n > 0 && strings.ContainsRune(formulas, first) {
 		return "'" + s
 	}
+
 	return s
 }

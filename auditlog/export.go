@@ -38,6 +38,7 @@ func (h Handlers) Export(w http.ResponseWriter, r *http.Request) {
 		if out.err == nil && r.Context().Err() == nil {
 			h.logger().ErrorContext(r.Context(), "export audit log", "err", err)
 		}
+
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -47,37 +48,46 @@ func (h Handlers) export(out *attachment, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	after, err := p.id("afterId")
 	if err != nil {
 		return err
 	}
+
 	if after != nil {
 		q.AfterID = *after
 	}
+
 	encode, known := formatOf(p["format"])
 	if !known {
 		return &ParamError{Param: "format", Want: "must be ndjson or csv"}
 	}
+
 	if p["bom"] == "true" && encode.suffix == "csv" {
 		encode.first = byteOrderMark + encode.first
 	}
+
 	checkpoint, err := h.Store.Checkpoint(r.Context(), q.TenantID)
 	if err != nil {
 		return err
 	}
+
 	head, err := h.Store.Head(r.Context(), q.TenantID)
 	if err != nil {
 		return err
 	}
+
 	// Entries that are appended later are not part of the view.
 	view := head.ID
 	if q.Snapshot != nil {
 		view = min(view, *q.Snapshot)
 	}
+
 	out.header = headerOf(encode, view, checkpoint)
 	if r.Method == http.MethodHead {
 		return out.begin()
 	}
+
 	b := bufio.NewWriterSize(out, exportPiece)
 	_, _ = b.WriteString(encode.first) // an error is returned again by the next write
 	var line []byte
@@ -85,19 +95,24 @@ func (h Handlers) export(out *attachment, r *http.Request) error {
 		if err != nil {
 			return err
 		}
+
 		if line, err = encode.append(e, line[:0]); err != nil {
 			return err
 		}
+
 		if _, err := b.Write(line); err != nil {
 			return err
 		}
 	}
+
 	if err := h.checkPruned(r, q.TenantID, checkpoint); err != nil {
 		return err
 	}
+
 	if err := b.Flush(); err != nil {
 		return err
 	}
+
 	return out.begin() // also for an empty export
 }
 
@@ -110,6 +125,7 @@ func (h Handlers) checkPruned(r *http.Request, tenantID string, since Head) erro
 	if err == nil && now.ID != since.ID {
 		err = errPruned
 	}
+
 	return err
 }
 
@@ -127,6 +143,7 @@ func formatOf(name string) (format, bool) {
 	case "csv":
 		return format{mime: "text/csv; charset=utf-8; header=present", suffix: "csv", first: csvFirst, append: Entry.appendCSV}, true
 	}
+
 	return format{}, false
 }
 
@@ -142,6 +159,7 @@ func headerOf(f format, view uint64, checkpoint Head) http.Header {
 	if checkpoint.ID > 0 {
 		header.Set("Audit-Checkpoint", fmt.Sprintf("%d %x", checkpoint.ID, checkpoint.Hash))
 	}
+
 	return header
 }
 
@@ -165,6 +183,7 @@ func (a *attachment) begin() error {
 		maps.Copy(a.w.Header(), a.header)
 		a.w.WriteHeader(http.StatusOK)
 	}
+
 	return a.err
 }
 
@@ -172,6 +191,7 @@ func (a *attachment) Write(b []byte) (int, error) {
 	if err := a.begin(); err != nil {
 		return 0, err
 	}
+
 	var n int
 	n, a.err = a.Writer.Write(b)
 	return n, a.err

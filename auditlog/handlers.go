@@ -9,12 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/seed93082962/agenthost/internal/paging"
 )
 
 // Handlers serves a store over HTTP. Each of its methods is an [http.HandlerFunc] for GET and HEAD:
@@ -74,12 +69,14 @@ func (h Handlers) Query(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, err)
 		return
 	}
+
 	out := h.attachment(w)
 	out.header = jsonHeader()
 	if r.Method == http.MethodHead {
 		_ = out.begin() // a lost connection gets no response
 		return
 	}
+
 	if h.writePage(out, page, next) == nil {
 		out.end()
 	}
@@ -97,16 +94,20 @@ func (h Handlers) writePage(out io.Writer, page Page, next uint64) error {
 		if i > 0 {
 			_ = b.WriteByte(',')
 		}
+
 		text, err := page.Items[i].marshal("")
 		if err != nil {
 			return fmt.Errorf("encode audit entry: %w", err)
 		}
+
 		_, _ = b.Write(text)
 	}
+
 	fmt.Fprintf(b, `],"total":%d,"snapshotId":"%d"`, page.Total, page.Snapshot)
 	if next > 0 {
 		fmt.Fprintf(b, `,"next":"%d"`, next)
 	}
+
 	_, _ = b.WriteString("}\n")
 	return b.Flush()
 }
@@ -125,19 +126,23 @@ func (h Handlers) verify(r *http.Request) (Verification, error) {
 	if tenant == "" {
 		return Verification{}, errNoTenant
 	}
+
 	p, err := readParams(r)
 	if err != nil {
 		return Verification{}, err
 	}
+
 	head, err := p.head()
 	if err != nil {
 		return Verification{}, err
 	}
+
 	v, err := Verify(r.Context(), h.Store, tenant, head)
 	if err == nil && !v.OK {
 		h.logger().ErrorContext(r.Context(), "audit log failed its verification",
 			"tenant", tenant, "reason", v.Reason, "first_bad_id", v.FirstBadID, "head_id", v.HeadID, "given_head_id", head.ID)
 	}
+
 	return v, err
 }
 
@@ -147,15 +152,18 @@ func (h Handlers) query(r *http.Request) (Page, uint64, error) {
 	if err != nil {
 		return Page{}, 0, err
 	}
+
 	if q.Offset, q.Limit, err = p.page(); err != nil {
 		return Page{}, 0, err
 	}
+
 	q.Bytes = maxPageBytes
 	page, err := h.Store.Query(r.Context(), q)
 	var next uint64
 	if end := q.Offset + uint64(len(page.Items)); len(page.Items) > 0 && end < page.Total {
 		next = end
 	}
+
 	return page, next, err
 }
 
@@ -165,13 +173,16 @@ func (h Handlers) read(r *http.Request) (Query, params, error) {
 	if q.TenantID = h.Tenant(r); q.TenantID == "" {
 		return q, nil, errNoTenant
 	}
+
 	p, err := readParams(r)
 	if err != nil {
 		return q, nil, err
 	}
+
 	if q.Filter, err = p.filter(); err != nil {
 		return q, nil, err
 	}
+
 	q.Snapshot, err = p.id("snapshotId")
 	return q, p, err
 }
@@ -181,11 +192,13 @@ func (h Handlers) respond(w http.ResponseWriter, r *http.Request, v any, err err
 		h.fail(w, r, err)
 		return
 	}
+
 	body, err := json.Marshal(v)
 	if err != nil {
 		h.fail(w, r, fmt.Errorf("encode response: %w", err))
 		return
 	}
+
 	out := h.attachment(w)
 	out.header = jsonHeader()
 	if _, err := out.Write(append(body, '\n')); err == nil { // a lost connection gets no response
@@ -198,6 +211,7 @@ func (h Handlers) fail(w http.ResponseWriter, r *http.Request, err error) {
 		h.Fail(w, r, err)
 		return
 	}
+
 	text, status := "internal error", http.StatusInternalServerError
 	var wrong *ParamError
 	switch {
@@ -206,163 +220,10 @@ func (h Handlers) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case r.Context().Err() != nil:
 		text, status = "cancelled", http.StatusServiceUnavailable
 	}
+
 	http.Error(w, text, status)
 }
 
 func (h Handlers) logger() *slog.Logger {
 	return cmp.Or(h.Logger, slog.New(slog.DiscardHandler))
 }
-
-// ParamError reports an invalid query parameter: page, page_size, cursor, from, to, snapshotId,
-// afterId, format or head, or any other with malformed escapes. [Handlers.Fail] decides the text
-// that a client receives.
-type ParamError struct {
-	Param string // its name
-	Want  string // the rule, in English: "must be an integer of at least 1"
-}
-
-func (e *ParamError) Error() string {
-	return "read query parameter " + strconv.Quote(e.Param) + ": it " + e.Want
-}
-
-// params contains the query parameters of a request. Empty ones count as missing.
-type params map[string]string
-
-// readParams reads the first value of each parameter. Unlike url.ParseQuery, its error names the
-// malformed parameter.
-func readParams(r *http.Request) (params, error) {
-	p := params{}
-	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
-		name, value, _ := strings.Cut(pair, "=")
-		key, err := url.QueryUnescape(name)
-		if err != nil {
-			return nil, &ParamError{Param: name, Want: "must be a name with valid escapes"}
-		}
-		if _, twice := p[key]; twice {
-			continue
-		}
-		if p[key], err = url.QueryUnescape(value); err != nil {
-			return nil, &ParamError{Param: key, Want: "must be a value with valid escapes"}
-		}
-	}
-	return p, nil
-}
-
-// page returns the offset and the limit of the page that page or cursor, and page_size select.
-func (p params) page() (uint64, int, error) {
-	number, ok := paging.Number(p["page"])
-	if !ok {
-		return 0, 0, &ParamError{Param: "page", Want: paging.Want}
-	}
-	limit, ok := paging.Size(p["page_size"])
-	if !ok {
-		return 0, 0, &ParamError{Param: "page_size", Want: paging.Want}
-	}
-	after, ok := paging.Cursor(p["cursor"])
-	if !ok {
-		return 0, 0, &ParamError{Param: "cursor", Want: paging.Want}
-	}
-	if after > 0 {
-		return after, limit, nil
-	}
-	return paging.Offset(number, limit), limit, nil
-}
-
-// id returns an id, or nil if the parameter is missing.
-func (p params) id(name string) (*uint64, error) {
-	text := p[name]
-	if text == "" {
-		return nil, nil // nil means that there is none
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || !isDigits(text) {
-		return nil, &ParamError{Param: name, Want: "must be an unsigned 64-bit integer, in plain digits"}
-	}
-	return &n, nil
-}
-
-// head returns the zero Head if the parameter is missing.
-func (p params) head() (Head, error) {
-	text := p["head"]
-	if text == "" {
-		return Head{}, nil
-	}
-	h, ok := parseHead(text)
-	if !ok {
-		return Head{}, &ParamError{Param: "head", Want: "must be <id>:<hash> with a decimal id and 64 hexadecimal digits"}
-	}
-	return h, nil
-}
-
-func (p params) filter() (Filter, error) {
-	f := Filter{Category: p["category"], Action: p["action"], User: p["user"]}
-	var err error
-	if f.From, err = p.time("from"); err != nil {
-		return Filter{}, err
-	}
-	if finer(p["from"]) { // time.Parse rounds down, which is right only for the other bound
-		f.From = f.From.Add(1)
-	}
-	if f.To, err = p.time("to"); err != nil {
-		return Filter{}, err
-	}
-	return f, nil
-}
-
-// time reads an RFC 3339 time, with t and z in either case. Leap seconds are rejected, because
-// time.Time has none.
-func (p params) time(name string) (time.Time, error) {
-	text := p[name]
-	if text == "" {
-		return time.Time{}, nil
-	}
-	text = strings.ToUpper(text)
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || !isRFC3339(text) {
-		return time.Time{}, &ParamError{Param: name, Want: "must be an RFC 3339 time"}
-	}
-	if t.IsZero() {
-		t = t.Add(1) // the zero time means no bound; this is in the same microsecond
-	}
-	return t, nil
-}
-
-// isRFC3339 checks the grammar where time.Parse is more lenient: it accepts a comma before the
-// fraction, an hour of one digit, and zones of more than a day.
-func isRFC3339(s string) bool {
-	const date = "0000-00-00T00:00:00"
-	if len(s) <= len(date) || !hasShape(s[:len(date)], date) {
-		return false
-	}
-	zone := s[len(date):]
-	if zone[0] == '.' {
-		rest := strings.TrimLeft(zone[1:], "0123456789")
-		if len(rest) == len(zone)-1 {
-			return false
-		}
-		zone = rest
-	}
-	return zone == "Z" || (hasShape(zone, "+00:00") || hasShape(zone, "-00:00")) && zone[1:3] < "24" && zone[4:] < "60"
-}
-
-// finer reports whether an RFC 3339 time is more precise than nanoseconds.
-func finer(s string) bool {
-	_, fraction, _ := strings.Cut(s, ".")
-	digits := len(fraction) - len(strings.TrimLeft(fraction, "0123456789"))
-	return digits > 9 && strings.Trim(fraction[9:digits], "0") != ""
-}
-
-// hasShape reports whether s equals shape, in which 0 matches any digit.
-func hasShape(s, shape string) bool {
-	if len(s) != len(shape) {
-		return false
-	}
-	for i := range len(s) {
-		if digit := s[i] >= '0' && s[i] <= '9'; shape[i] == '0' && !digit || shape[i] != '0' && s[i] != shape[i] {
-			return false
-		}
-	}
-	return true
-}
-
-func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }

@@ -43,14 +43,17 @@ func Define[D any](name string) Action[D] {
 	if err := checkActionName(name); err != nil {
 		panic(fmt.Sprintf("auditlog: define action %q: %v", name, err))
 	}
+
 	if prunes := reflect.TypeFor[D]() == reflect.TypeFor[Pruning](); prunes != isPruning(name) {
 		panic(fmt.Sprintf("auditlog: define action %q: the verb %s and the detail Pruning belong together", name, pruneVerb))
 	}
+
 	if t := reflect.TypeFor[D](); t != reflect.TypeFor[None]() {
 		if err := checkDetail(t); err != nil {
 			panic(fmt.Sprintf("auditlog: define action %s: detail %s", name, err))
 		}
 	}
+
 	return Action[D]{name: name}
 }
 
@@ -64,9 +67,11 @@ func (a Action[D]) Record(e Event, detail D) Record {
 	if r.err = r.set(e); r.err != nil {
 		return r
 	}
+
 	if _, none := any(detail).(None); !none {
 		r.detail, r.err = encodeDetail(&detail)
 	}
+
 	return r
 }
 
@@ -84,6 +89,7 @@ func Diff[T any](from, to T) *Change[T] {
 	if reflect.DeepEqual(from, to) {
 		return nil
 	}
+
 	return &Change[T]{From: from, To: to}
 }
 
@@ -91,10 +97,12 @@ func checkActionName(name string) error {
 	if len(name) > maxActionName {
 		return fmt.Errorf("longer than %d bytes", maxActionName)
 	}
+
 	category, verb, _ := strings.Cut(name, ".")
 	if !isWord(category) || !isWord(verb) {
 		return fmt.Errorf(`want "<category>.<verb>" of lower-case letters, digits and underscores`)
 	}
+
 	return nil
 }
 
@@ -106,6 +114,7 @@ func isWord(s string) bool {
 			return false
 		}
 	}
+
 	return s != ""
 }
 
@@ -118,14 +127,17 @@ func encodeDetail[D any](detail *D) (json.RawMessage, error) {
 		cutStrings(reflect.ValueOf(&whole).Elem(), maxDetailString, math.MaxInt)
 		text, err = json.Marshal(&whole)
 	}
+
 	for n := maxDetailString; err == nil && len(text) > maxDetail && n > 0; n /= 4 {
 		whole := *detail
 		cutStrings(reflect.ValueOf(&whole).Elem(), n, n)
 		text, err = json.Marshal(&whole)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("encode detail: %w", err)
 	}
+
 	return text, nil
 }
 
@@ -140,6 +152,7 @@ func checkDetail(t reflect.Type) error {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
 		return fmt.Errorf("%s is not a struct", t)
 	}
+
 	return checkClosed(t, t.String(), nil)
 }
 
@@ -148,12 +161,15 @@ func checkClosed(t reflect.Type, path string, within []reflect.Type) error {
 	case reflect.TypeFor[time.Time](), reflect.TypeFor[*time.Time](), reflect.TypeFor[Head]():
 		return nil // their own JSON is known
 	}
+
 	if slices.Contains(within, t) {
 		return fmt.Errorf("%s: %s contains itself", path, t)
 	}
+
 	if writesItself(t) {
 		return fmt.Errorf("%s: %s has its own JSON or text encoding", path, t)
 	}
+
 	within = append(slices.Clip(within), t)
 	switch t.Kind() {
 	case reflect.Bool, reflect.String, reflect.Float32, reflect.Float64,
@@ -166,6 +182,7 @@ func checkClosed(t reflect.Type, path string, within []reflect.Type) error {
 		if t.Elem().Kind() == reflect.Uint8 {
 			return fmt.Errorf("%s: %s contains bytes, which no reader understands", path, t)
 		}
+
 		return checkClosed(t.Elem(), path+"[]", within)
 	case reflect.Struct:
 		for f := range t.Fields() {
@@ -173,6 +190,7 @@ func checkClosed(t reflect.Type, path string, within []reflect.Type) error {
 				return err
 			}
 		}
+
 		return nil
 	default:
 		return fmt.Errorf("%s: a %s can have arbitrary contents", path, t.Kind())
@@ -188,6 +206,7 @@ func checkField(f reflect.StructField, path string, within []reflect.Type) error
 	case slices.Contains(strings.Split(tag, ",")[1:], "string"):
 		return fmt.Errorf("%s: has the option string", path)
 	}
+
 	return checkClosed(f.Type, path, within)
 }
 
@@ -214,6 +233,7 @@ func cutStrings(v reflect.Value, characters, elements int) {
 		if v.IsNil() {
 			return
 		}
+
 		n := min(v.Len(), elements)
 		own := reflect.MakeSlice(v.Type(), n, n)
 		reflect.Copy(own, v)
@@ -225,9 +245,11 @@ func cutStrings(v reflect.Value, characters, elements int) {
 		if v.Type() == reflect.TypeFor[time.Time]() || v.Type() == reflect.TypeFor[Head]() {
 			return
 		}
+
 		for _, field := range v.Fields() {
 			cutStrings(field, characters, elements)
 		}
+
 	default: // numbers and booleans
 	}
 }
@@ -302,9 +324,11 @@ func (r Record) Err() error {
 	if r.err != nil {
 		return fmt.Errorf("record action %s: %w", cmp.Or(r.action, "?"), r.err)
 	}
+
 	if r.action == "" {
 		return errors.New("record action: it is not declared")
 	}
+
 	return nil
 }
 
@@ -337,6 +361,7 @@ func (r *Record) set(e Event) error {
 	default:
 		return fmt.Errorf("unknown status %q", e.Status)
 	}
+
 	return checkTenant(e.TenantID)
 }
 
@@ -349,6 +374,7 @@ func checkTenant(id string) error {
 	case !storable(id):
 		return fmt.Errorf("tenant %q is not UTF-8, or has a NUL", id)
 	}
+
 	return nil
 }
 
@@ -360,5 +386,6 @@ func cut(s string, most int) string {
 	if !storable(s) {
 		s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	}
+
 	return excerpt.Characters(s, most)
 }

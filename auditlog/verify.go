@@ -61,16 +61,20 @@ func Verify(ctx context.Context, s Store, tenantID string, heads ...Head) (Verif
 		if err != nil {
 			return Verification{}, fmt.Errorf("verify audit log: %w", err)
 		}
+
 		if v.OK {
 			return v, nil
 		}
+
 		now, err := s.Checkpoint(ctx, tenantID)
 		if err != nil {
 			return Verification{}, fmt.Errorf("verify audit log: %w", err)
 		}
+
 		if v.Checkpoint == nil && now.ID == 0 || v.Checkpoint != nil && now.ID == v.Checkpoint.ID {
 			return v, nil
 		}
+
 		// Entries were pruned during the verification. They may be the missing ones.
 	}
 }
@@ -80,10 +84,12 @@ func verify(ctx context.Context, s Store, tenantID string, heads []Head) (Verifi
 	if err != nil {
 		return Verification{}, err
 	}
+
 	head, err := s.Head(ctx, tenantID)
 	if err != nil {
 		return Verification{}, err
 	}
+
 	c := &chainCheck{
 		tenantID: tenantID, checkpoint: checkpoint, head: head, heads: heads, last: checkpoint, above: head.ID,
 		v: Verification{HeadID: head.ID, HeadHash: hex.EncodeToString(head.link())},
@@ -91,21 +97,26 @@ func verify(ctx context.Context, s Store, tenantID string, heads []Head) (Verifi
 	if checkpoint.ID > 0 {
 		c.v.Checkpoint = &checkpoint
 	}
+
 	intact, err := c.walk(s.Entries(ctx, tenantID, Filter{}, nil))
 	if err != nil {
 		return Verification{}, err
 	}
+
 	if intact && c.above > head.ID {
 		if head, err = s.Head(ctx, tenantID); err != nil {
 			return Verification{}, err
 		}
+
 		if c.above > head.ID { // it was not appended during the walk: the head would have moved
 			c.fail(head.ID+1, entryAdded)
 		}
 	}
+
 	if intact {
 		c.checkPruning()
 	}
+
 	c.checkHeads()
 	c.v.OK = c.v.Reason == ""
 	return c.v, nil
@@ -135,30 +146,37 @@ func (c *chainCheck) walk(entries iter.Seq2[Entry, error]) (bool, error) {
 		c.fail(max(c.last.ID, 1), reason)
 		return false, nil
 	}
+
 	for e, err := range entries {
 		if damaged, ok := errors.AsType[*DamagedError](err); ok {
 			c.damaged(damaged.ID)
 			return false, nil
 		}
+
 		if err != nil {
 			return false, err
 		}
+
 		if c.v.FirstID == 0 {
 			c.v.FirstID = e.ID
 		}
+
 		if c.last.ID == c.head.ID && e.ID > c.head.ID {
 			c.above = max(c.above, e.ID)
 			continue
 		}
+
 		if id, reason := c.follow(e); reason != "" {
 			c.fail(id, reason)
 			return false, nil
 		}
 	}
+
 	if c.last.ID != c.head.ID {
 		c.fail(c.last.ID+1, entryMissing)
 		return false, nil
 	}
+
 	return true, nil
 }
 
@@ -175,12 +193,15 @@ func (c *chainCheck) follow(e Entry) (uint64, string) {
 	case e.TenantID != c.tenantID, e.CreatedAt.Before(c.last.CreatedAt), !bytes.Equal(e.Hash, e.Sum(c.last.link())):
 		return e.ID, entryChanged
 	}
+
 	if reason := c.compare(e.Head()); reason != "" {
 		return e.ID, reason
 	}
+
 	if deleted, ok := explains(e); ok && c.isCheckpoint(deleted) {
 		c.explained = max(c.explained, deleted.ID)
 	}
+
 	c.last = e.Head()
 	c.v.Checked++
 	return 0, ""
@@ -198,11 +219,13 @@ func (c *chainCheck) compare(h Head) string {
 	if h.ID == c.head.ID && (!bytes.Equal(h.link(), c.head.link()) || !h.CreatedAt.Equal(c.head.CreatedAt)) {
 		return headChanged
 	}
+
 	for _, given := range c.heads {
 		if given.ID == h.ID && !bytes.Equal(given.link(), h.link()) {
 			return headMismatch
 		}
 	}
+
 	return ""
 }
 
@@ -211,6 +234,7 @@ func (c *chainCheck) damaged(id uint64) {
 	if id == 0 {
 		id = c.last.ID + 1
 	}
+
 	c.fail(id, logDamaged)
 	if id > c.checkpoint.ID {
 		c.v.Checked = min(c.v.Checked, id-c.checkpoint.ID-1)

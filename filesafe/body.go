@@ -61,6 +61,7 @@ func (b *body) stream(mediaType string, entries iter.Seq2[Entry, error], last st
 			b.w.Header().Set("X-Content-Type-Options", "nosniff")
 			b.w.WriteHeader(http.StatusOK)
 		}
+
 		sent = true
 	}
 	flush := func() {
@@ -68,28 +69,34 @@ func (b *body) stream(mediaType string, entries iter.Seq2[Entry, error], last st
 		if _, err := b.Write(b.text.Bytes()); err != nil {
 			panic(http.ErrAbortHandler)
 		}
+
 		b.text.Reset()
 	}
 	for e, err := range entries {
 		if err == nil && b.r.Method == http.MethodHead {
 			break
 		}
+
 		if err == nil {
 			err = add(&e)
 		}
+
 		if err != nil && !sent && b.r.Context().Err() == nil {
 			return err
 		} else if err != nil {
 			panic(http.ErrAbortHandler)
 		}
+
 		if b.text.Len() >= chunk {
 			flush()
 		}
 	}
+
 	if b.r.Method == http.MethodHead { // without the length, which would require the whole listing
 		header()
 		return nil
 	}
+
 	b.text.WriteString(last)
 	flush()
 	b.end()
@@ -106,6 +113,7 @@ func (b *body) copy(content io.Reader, length int64) {
 	} else {
 		err = b.copyStream(content, length)
 	}
+
 	if err == nil {
 		b.end()
 	}
@@ -119,12 +127,15 @@ func (b *body) copyStream(content io.Reader, length int64) error {
 		if _, err := b.Write(buf[:n]); err != nil {
 			return err
 		}
+
 		if err != nil {
 			b.failed = err
 			return err
 		}
+
 		length -= int64(n)
 	}
+
 	return nil
 }
 
@@ -139,6 +150,7 @@ func (b *body) copyFile(f *os.File, length int64) error {
 	if direct = direct && b.r.TLS == nil && b.r.ProtoMajor == 1; direct {
 		chunk = sendfileChunk
 	}
+
 	progress := time.Now()
 	part := &io.LimitedReader{R: f} // no other wrapper of f: net/http calls sendfile(2) only for this
 	for length > 0 {
@@ -146,16 +158,19 @@ func (b *body) copyFile(f *os.File, length int64) error {
 		if direct {
 			period /= stallPeriods
 		}
+
 		_ = b.ExtendBy(period) // an error of the connection is also one of the write
 		if b.Timeout() == 0 {
 			chunk = length
 		}
+
 		part.N = min(chunk, length)
 		sent, err := io.Copy(b.w, part)
 		length -= sent
 		if sent > 0 {
 			progress = time.Now()
 		}
+
 		switch {
 		case err == nil && sent == 0:
 			return io.ErrUnexpectedEOF // the file became shorter
@@ -166,5 +181,6 @@ func (b *body) copyFile(f *os.File, length int64) error {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -34,6 +34,7 @@ func Serve(w http.ResponseWriter, r *http.Request, c Content) (int, error) {
 	if err == nil {
 		err = b.failed
 	}
+
 	return status, err
 }
 
@@ -47,6 +48,7 @@ func sendFile(b *body, f *os.File, info fs.FileInfo, name, disposition string) e
 	if disposition != "" {
 		c.CacheControl = "private, no-cache" // only the client's own cache, which must revalidate
 	}
+
 	switch status, err := send(b, &c, disposition); status {
 	case http.StatusPreconditionFailed:
 		return errPrecondition
@@ -71,6 +73,7 @@ func send(b *body, c *Content, disposition string) (int, error) {
 	if status == http.StatusPreconditionFailed {
 		return status, nil
 	}
+
 	part := span{0, c.Size}
 	if ranges := r.Header["Range"]; status == http.StatusOK && len(ranges) == 1 && v.rangeHolds(r.Header) {
 		asked, counts, satisfiable := parseRange(ranges[0], c.Size)
@@ -78,43 +81,53 @@ func send(b *body, c *Content, disposition string) (int, error) {
 			w.Header().Set("Content-Range", "bytes */"+strconv.FormatInt(c.Size, 10))
 			return http.StatusRequestedRangeNotSatisfiable, nil
 		}
+
 		if counts {
 			status, part = http.StatusPartialContent, asked
 		}
 	}
+
 	if part.start > 0 && r.Method != http.MethodHead {
 		if _, err := c.Body.Seek(part.start, io.SeekStart); err != nil {
 			return 0, fmt.Errorf("seek in file: %w", err)
 		}
 	}
+
 	h := w.Header()
 	if c.ETag != "" {
 		h.Set("Etag", c.ETag)
 	}
+
 	if !v.modified.IsZero() {
 		h.Set("Last-Modified", v.modified.UTC().Format(http.TimeFormat))
 	}
+
 	h.Set("Accept-Ranges", "bytes")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if c.CacheControl != "" {
 		h.Set("Cache-Control", c.CacheControl)
 	}
+
 	if status == http.StatusNotModified {
 		w.WriteHeader(status)
 		return status, nil
 	}
+
 	h.Set("Content-Type", cmp.Or(c.Type, mimeOf(c.Name)))
 	h.Set("Content-Length", strconv.FormatInt(part.length, 10))
 	if disposition != "" {
 		h.Set("Content-Disposition", disposition)
 	}
+
 	if status == http.StatusPartialContent {
 		h.Set("Content-Range", part.of(c.Size))
 	}
+
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead && part.length > 0 {
 		b.copy(c.Body, part.length)
 	}
+
 	return status, nil
 }
 
@@ -125,9 +138,11 @@ func httpTime(t time.Time) time.Time {
 	if t.IsZero() || t.Equal(time.Unix(0, 0)) {
 		return time.Time{}
 	}
+
 	if now := time.Now(); t.After(now) {
 		t = now
 	}
+
 	return t.Truncate(time.Second)
 }
 
@@ -137,6 +152,7 @@ func attachment(name string) string {
 	if !utf8.ValidString(name) {
 		name = strings.ToValidUTF8(name, "\uFFFD")
 	}
+
 	b := make([]byte, 0, 64)
 	b = append(b, "attachment; filename*=UTF-8''"...)
 	for i := range len(name) {
@@ -146,6 +162,7 @@ func attachment(name string) string {
 			b = append(b, '%', hex[c>>4], hex[c&15])
 		}
 	}
+
 	return string(b)
 }
 
@@ -154,5 +171,6 @@ var attrChar = func() (set [256]bool) {
 	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&+-.^_`|~") {
 		set[c] = true
 	}
+
 	return set
 }()

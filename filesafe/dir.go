@@ -69,14 +69,17 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open directory: %w", err)
 	}
+
 	abs, err := filepath.Abs(path)
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
+
 	if err != nil {
 		_ = root.Close() // it was only read
 		return nil, fmt.Errorf("find directory: %w", err)
 	}
+
 	return &Dir{root, abs}, nil
 }
 
@@ -116,9 +119,11 @@ func (d *Dir) open(name string, directories bool) (*os.File, fs.FileInfo, error)
 		if err != nil {
 			return nil, nil, err
 		}
+
 		if !good(info.Mode()) {
 			return nil, nil, pathError("open", name, ErrNotFile)
 		}
+
 		// O_NONBLOCK is for a FIFO that was created since. It also avoids four system calls.
 		f, err = d.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil && errors.Is(err, fs.ErrPermission) {
@@ -126,13 +131,16 @@ func (d *Dir) open(name string, directories bool) (*os.File, fs.FileInfo, error)
 		} else if err != nil {
 			continue
 		}
+
 		info, err = f.Stat()
 		if err == nil && good(info.Mode()) {
 			return f, info, nil
 		}
+
 		_ = f.Close() // it was only read
 		err = cmp.Or(err, ErrNotFile)
 	}
+
 	return nil, nil, pathError("open", name, err)
 }
 
@@ -141,6 +149,7 @@ func (d *Dir) stat(op, name string) (string, fs.FileInfo, error) {
 	if err := checkName(name); err != nil {
 		return "", nil, pathError(op, name, err)
 	}
+
 	var err error
 	var info fs.FileInfo
 	var rel string
@@ -152,22 +161,27 @@ func (d *Dir) stat(op, name string) (string, fs.FileInfo, error) {
 		if err == nil {
 			return rel, info, nil
 		}
+
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrClosed) {
 			return "", nil, pathError(op, name, err)
 		}
 	}
+
 	for range tries {
 		if rel, err = d.locate(name); err != nil {
 			break
 		}
+
 		info, err = d.root.Stat(rel)
 		if err == nil {
 			return rel, info, nil
 		}
+
 		if errors.Is(err, fs.ErrPermission) {
 			break
 		}
 	}
+
 	return "", nil, pathError(op, name, err)
 }
 
@@ -176,9 +190,11 @@ func checkName(name string) error {
 	if longpath.Check(filepath.ToSlash(name)) != nil {
 		return syscall.ENAMETOOLONG
 	}
+
 	if strings.IndexByte(name, 0) >= 0 {
 		return fs.ErrInvalid
 	}
+
 	return nil
 }
 
@@ -192,6 +208,7 @@ func (t tree) Stat(name string) (fs.FileInfo, error) {
 	if !fs.ValidPath(name) {
 		return nil, pathError("stat", name, fs.ErrInvalid)
 	}
+
 	return t.dir.Stat(name)
 }
 
@@ -199,10 +216,12 @@ func (t tree) Open(name string) (fs.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, pathError("open", name, fs.ErrInvalid)
 	}
+
 	f, _, err := t.dir.open(name, true)
 	if err != nil { // a nil *os.File would be a non-nil fs.File
 		return nil, err
 	}
+
 	return f, nil
 }
 
@@ -215,6 +234,7 @@ func pathError(op, name string, err error) error {
 	if len(name) > longpath.MaxBytes {
 		name = strings.ToValidUTF8(name[:64], "") + "..."
 	}
+
 	return &fs.PathError{Op: op, Path: name, Err: cause(err)}
 }
 
@@ -222,15 +242,18 @@ func cause(err error) error {
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		err = inner.Err
 	}
+
 	if inner := (*os.LinkError)(nil); errors.As(err, &inner) {
 		err = inner.Err
 	}
+
 	// The error of os.Root for a path that leads outside is unexported. It is the only one that is
 	// neither of these.
 	known := isAny(err, fs.ErrClosed, fs.ErrInvalid, ErrOutside, ErrNotFile, ErrNotDirectory, errLoop)
 	if errno := syscall.Errno(0); !errors.As(err, &errno) && !known {
 		return ErrOutside
 	}
+
 	return err
 }
 

@@ -46,6 +46,7 @@ func typeOf(mode fs.FileMode) EntryType {
 	case mode&fs.ModeSymlink != 0:
 		return TypeSymlink
 	}
+
 	return TypeOther
 }
 

@@ -58,6 +58,7 @@ func allowed(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}
+
 	w.Header().Set("Allow", "GET, HEAD")
 	return errMethod
 }
@@ -67,12 +68,14 @@ func requested(w http.ResponseWriter, r *http.Request) (url.Values, string, erro
 	if err := allowed(w, r); err != nil {
 		return nil, "", err
 	}
+
 	// The whole query must be well-formed: an invalid path is not an empty one.
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	name := query.Get("path")
 	if err != nil || !relative(name) {
 		return nil, "", errPath
 	}
+
 	return query, name, nil
 }
 
@@ -95,14 +98,17 @@ func (a *Handlers) respond(w http.ResponseWriter, r *http.Request, err error) {
 	if err == nil {
 		return
 	}
+
 	var known *refusal
 	if !errors.As(err, &known) {
 		if a.Fail != nil {
 			a.Fail(w, r, err)
 			return
 		}
+
 		known = &refusal{http.StatusInternalServerError, "Internal error"}
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(known.status)
@@ -114,6 +120,7 @@ func (a *Handlers) content(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	f, info, err := a.Dir.open(name, false)
 	switch {
 	case errors.Is(err, ErrOutside):
@@ -125,6 +132,7 @@ func (a *Handlers) content(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	}
+
 	defer func() { _ = f.Close() }() // it was only read
 	base := path.Base(name)
 	return sendFile(newBody(w, r, a.WriteTimeout), f, info, base, attachment(base))
@@ -135,23 +143,28 @@ func (a *Handlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	entries := lister{dir: a.Dir, ctx: r.Context(), depth: math.MaxInt, reserve: a.Reserve}
 	if query.Has("depth") {
 		depth, ok := number(query.Get("depth"))
 		if !ok || query.Get("depth") == "" {
 			return errDepth
 		}
+
 		entries.depth = int(min(depth, math.MaxInt))
 	}
+
 	name = path.Clean(name) // a.txt/ is a file here, not a missing path
 	entries.byKind = query.Get("recursive") != "true"
 	if name == "." {
 		name = ""
 	}
+
 	shown, err := json.Marshal(name)
 	if err != nil {
 		return err
 	}
+
 	out := newBody(w, r, a.WriteTimeout)
 	lines := json.NewEncoder(&out.text)
 	lines.SetEscapeHTML(false)
@@ -173,6 +186,7 @@ func listError(err error) error {
 	case missing(err):
 		return errNoDirectory
 	}
+
 	return err
 }
 
@@ -185,6 +199,7 @@ func relative(name string) bool {
 	case len(name) >= 2 && name[1] == ':' && (name[0]|0x20) >= 'a' && (name[0]|0x20) <= 'z':
 		return false
 	}
+
 	return !climbs(name)
 }
 
@@ -199,12 +214,14 @@ func Handler(dir *Dir) http.Handler {
 		if err == nil {
 			return
 		}
+
 		status, message := http.StatusInternalServerError, "internal error"
 		if known := (*refusal)(nil); errors.As(err, &known) {
 			status, message = known.status, strings.ToLower(known.message)
 		} else if missing(err) || errors.Is(err, ErrOutside) || errors.Is(err, ErrNotFile) {
 			status, message = http.StatusNotFound, "not found"
 		}
+
 		http.Error(w, message, status)
 	})
 }
@@ -213,29 +230,35 @@ func serve(dir *Dir, w http.ResponseWriter, r *http.Request) error {
 	if err := allowed(w, r); err != nil {
 		return err
 	}
+
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	// A percent-encoded slash is not a separator, and no file name contains one.
 	if !relative(name) || strings.Contains(strings.ToLower(r.URL.RawPath), "%2f") {
 		return ErrOutside
 	}
+
 	out := newBody(w, r, 0)
 	f, info, err := dir.open(name, false)
 	if err == nil {
 		defer func() { _ = f.Close() }() // it was only read
 		return sendFile(out, f, info, path.Base(name), "")
 	}
+
 	if !errors.Is(err, ErrNotFile) {
 		return err
 	}
+
 	err = out.stream("text/plain; charset=utf-8", dir.List(r.Context(), name), "", func(e *Entry) error {
 		out.text.WriteString(e.Name)
 		if e.Type == TypeDirectory {
 			out.text.WriteByte('/')
 		}
+
 		return out.text.WriteByte('\n')
 	})
 	if errors.Is(err, ErrNotDirectory) { // a FIFO or a device
 		return ErrNotFile
 	}
+
 	return err
 }

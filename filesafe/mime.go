@@ -11,12 +11,15 @@ func mimeOf(name string) string {
 	if dot <= 0 {
 		return unknownMIME
 	}
+
 	if typ, ok := mimeTypes[name[dot+1:]]; ok {
 		return typ
 	}
+
 	if typ, ok := mimeTypes[strings.ToLower(name[dot+1:])]; ok {
 		return typ
 	}
+
 	return unknownMIME
 }
 

@@ -26,6 +26,7 @@ func (v version) precondition(h http.Header) int {
 	} else if at, ok := v.date(h, "If-Unmodified-Since"); ok && v.modified.After(at) {
 		return http.StatusPreconditionFailed
 	}
+
 	if match := h["If-None-Match"]; len(match) > 0 {
 		if v.in(match, true) {
 			return http.StatusNotModified
@@ -33,6 +34,7 @@ func (v version) precondition(h http.Header) int {
 	} else if at, ok := v.date(h, "If-Modified-Since"); ok && !v.modified.After(at) {
 		return http.StatusNotModified
 	}
+
 	return http.StatusOK
 }
 
@@ -42,6 +44,7 @@ func (v version) rangeHolds(h http.Header) bool {
 	if len(condition) == 0 || v.etag != "" && condition[0] == v.etag {
 		return true
 	}
+
 	at, ok := v.date(h, "If-Range")
 	return ok && at.Equal(v.modified)
 }
@@ -51,6 +54,7 @@ func (v version) date(h http.Header, name string) (time.Time, bool) {
 	if len(h[name]) == 0 || v.modified.IsZero() {
 		return time.Time{}, false
 	}
+
 	at, err := http.ParseTime(h[name][0])
 	return at, err == nil
 }
@@ -63,20 +67,25 @@ func (v version) in(headers []string, weak bool) bool {
 			if list == "*" {
 				return true
 			}
+
 			tag, isWeak := strings.CutPrefix(list, "W/")
 			if !strings.HasPrefix(tag, `"`) {
 				break // the end, or not an entity tag
 			}
+
 			end := strings.IndexByte(tag[1:], '"')
 			if end < 0 {
 				break
 			}
+
 			if tag[:end+2] == v.etag && (weak || !isWeak) {
 				return true
 			}
+
 			list = tag[end+2:]
 		}
 	}
+
 	return false
 }
 
@@ -98,21 +107,25 @@ func parseRange(header string, size int64) (part span, counts, satisfiable bool)
 	if !ok || !strings.EqualFold(unit, "bytes") {
 		return span{}, false, false
 	}
+
 	from, to, ok := strings.Cut(set, "-")
 	if !ok {
 		return span{}, false, false
 	}
+
 	first, last := int64(0), int64(math.MaxInt64)
 	if from != "" {
 		if first, ok = number(from); !ok {
 			return span{}, false, false
 		}
 	}
+
 	if to != "" {
 		if last, ok = number(to); !ok {
 			return span{}, false, false
 		}
 	}
+
 	switch {
 	case from == "" && to == "":
 		return span{}, false, false
@@ -124,6 +137,7 @@ func parseRange(header string, size int64) (part span, counts, satisfiable bool)
 	case first > last:
 		return span{}, false, false
 	}
+
 	return span{first, min(last, size-1) - first + 1}, true, true
 }
 
@@ -136,11 +150,14 @@ func number(digits string) (int64, bool) {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
+
 		if n > (math.MaxInt64-9)/10 {
 			n = math.MaxInt64
 			continue
 		}
+
 		n = n*10 + int64(c-'0')
 	}
+
 	return n, true
 }

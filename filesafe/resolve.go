@@ -21,10 +21,12 @@ func (d *Dir) Resolve(name string) (string, error) {
 	if err := checkName(name); err != nil {
 		return "", pathError("resolve", name, err)
 	}
+
 	rel, err := d.locate(name)
 	if err != nil {
 		err = &fs.PathError{Op: "resolve", Path: name, Err: err}
 	}
+
 	return rel, err
 }
 
@@ -49,11 +51,13 @@ func (d *Dir) follow(at, rest string) (string, error) {
 			at, rest = filepath.Dir(at), after
 			continue
 		}
+
 		next := filepath.Join(at, part)
 		rel, inside := d.inside(next)
 		if inside && longpath.Check(filepath.ToSlash(rel)) != nil {
 			return "", syscall.ENAMETOOLONG
 		}
+
 		info, err := n.lstat(next)
 		switch {
 		case err != nil && !inside:
@@ -70,11 +74,13 @@ func (d *Dir) follow(at, rest string) (string, error) {
 			} else if deeper {
 				return "", ErrOutside
 			}
+
 			at, rest = next, ""
 		default:
 			if links++; links > maxLinks {
 				return "", errLoop
 			}
+
 			text, err := d.readlink(next)
 			switch {
 			case errors.Is(err, syscall.EINVAL): // it is no longer a link
@@ -84,16 +90,19 @@ func (d *Dir) follow(at, rest string) (string, error) {
 			case err != nil:
 				return "", err
 			}
+
 			at, text = d.start(at, text)
 			if rest = text; deeper {
 				rest += "/" + after
 			}
 		}
 	}
+
 	rel, inside := d.inside(at)
 	if !inside {
 		return "", ErrOutside
 	}
+
 	return rel, nil
 }
 
@@ -104,12 +113,15 @@ func (d *Dir) start(at, path string) (from, rest string) {
 	if after, ok := strings.CutPrefix(path, d.path); ok && (after == "" || os.IsPathSeparator(after[0])) {
 		return d.path, after
 	}
+
 	if volume := filepath.VolumeName(path); filepath.IsAbs(path) {
 		return volume + separator, path[len(volume):]
 	}
+
 	if path != "" && os.IsPathSeparator(path[0]) { // Windows: the root of the same volume
 		return filepath.VolumeName(at) + separator, path
 	}
+
 	return at, path
 }
 
@@ -121,8 +133,10 @@ func wouldBe(rel, after string) string {
 		if part == ".." {
 			return ""
 		}
+
 		rel, after = filepath.Join(rel, part), rest
 	}
+
 	return rel
 }
 
@@ -134,6 +148,7 @@ func cut(path string) (part, after string, deeper bool) {
 			return path[:i], path[i+1:], true
 		}
 	}
+
 	return path, "", false
 }
 
@@ -145,6 +160,7 @@ func climbs(path string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -153,13 +169,16 @@ func (d *Dir) inside(abs string) (string, bool) {
 	if abs == d.path {
 		return ".", true
 	}
+
 	rest, ok := strings.CutPrefix(abs, d.path)
 	if !ok || rest == "" {
 		return "", false
 	}
+
 	if os.IsPathSeparator(d.path[len(d.path)-1]) { // the root of the file system
 		return rest, true
 	}
+
 	return rest[1:], os.IsPathSeparator(rest[0])
 }
 
@@ -179,11 +198,13 @@ func (n *near) lstat(abs string) (fs.FileInfo, error) {
 	if !inside {
 		return os.Lstat(abs) // outside, links are read to decide whether they lead inside
 	}
+
 	root, below := n.open(rel)
 	info, err := root.Lstat(below)
 	if err != nil {
 		return nil, cause(err)
 	}
+
 	return info, nil
 }
 
@@ -194,13 +215,16 @@ func (n *near) open(rel string) (*os.Root, string) {
 	if rest, ok := strings.CutPrefix(rel, n.path+separator); n.root != nil && ok {
 		root, below = n.root, rest
 	}
+
 	if strings.Count(below, separator) < nearNames {
 		return root, below
 	}
+
 	opened, err := root.OpenRoot(filepath.Dir(below))
 	if err != nil {
 		return root, below // whose error is more specific
 	}
+
 	n.close()
 	n.root, n.path = opened, filepath.Dir(rel)
 	return opened, filepath.Base(rel)
@@ -210,6 +234,7 @@ func (n *near) close() {
 	if n.root != nil {
 		_ = n.root.Close() // it was only read
 	}
+
 	n.root = nil
 }
 
@@ -218,9 +243,11 @@ func (d *Dir) readlink(abs string) (string, error) {
 	if !inside {
 		return os.Readlink(abs)
 	}
+
 	text, err := d.root.Readlink(rel)
 	if err != nil {
 		return "", cause(err)
 	}
+
 	return text, nil
 }

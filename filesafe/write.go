@@ -27,9 +27,11 @@ func (d *Dir) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	case os.IsPathSeparator(name[len(name)-1]):
 		return pathError("write", name, ErrNotFile)
 	}
+
 	if err := d.write(rel, data, perm); err != nil {
 		return pathError("write", name, err)
 	}
+
 	return nil
 }
 
@@ -40,12 +42,15 @@ func (d *Dir) WriteResolved(path string, data []byte, perm fs.FileMode) error {
 	if err == nil && !filepath.IsLocal(path) {
 		err = ErrOutside
 	}
+
 	if err == nil {
 		err = d.write(path, data, perm)
 	}
+
 	if err != nil {
 		return pathError("write", path, err)
 	}
+
 	return nil
 }
 
@@ -55,6 +60,7 @@ func (d *Dir) write(rel string, data []byte, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = at.Close() }() // the file is closed
 	name := filepath.Base(rel)
 	present, err := writable(at, name)
@@ -65,6 +71,7 @@ func (d *Dir) write(rel string, data []byte, perm fs.FileMode) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
+
 	return replace(at, name, data, perm, exists)
 }
 
@@ -77,11 +84,13 @@ func (d *Dir) makeParent(rel string) (*os.Root, error) {
 		if rest = after; !deeper {
 			rest = "."
 		}
+
 		var next *os.Root
 		next, err = makeDirectory(at, part)
 		_ = at.Close() // it was only read
 		at = next
 	}
+
 	return at, err
 }
 
@@ -93,20 +102,25 @@ func makeDirectory(at *os.Root, name string) (*os.Root, error) {
 			info, err = at.Lstat(name)
 		}
 	}
+
 	if err == nil && !info.IsDir() {
 		err = ErrNotDirectory
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	dir, err := at.OpenRoot(name)
 	if err != nil {
 		return nil, err
 	}
+
 	if opened, err := dir.Stat("."); err != nil || !os.SameFile(info, opened) {
 		_ = dir.Close() // it was only read
 		return nil, ErrNotDirectory
 	}
+
 	return dir, nil
 }
 
@@ -116,13 +130,16 @@ func writable(at *os.Root, name string) (fs.FileMode, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = ErrNotFile
 	}
+
 	if err != nil {
 		return 0, err
 	}
+
 	f, err := at.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return 0, err
 	}
+
 	return info.Mode().Perm(), f.Close()
 }
 
@@ -135,16 +152,20 @@ func replace(at *os.Root, name string, data []byte, perm fs.FileMode, exact bool
 	if err != nil {
 		return err
 	}
+
 	_, err = f.Write(data)
 	if err == nil && exact {
 		err = f.Chmod(perm) // ignores umask
 	}
+
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = at.Rename(temp, name)
 	}
+
 	if err != nil {
 		_ = at.Remove(temp) // err is the error to return
 	}
+
 	return err
 }

@@ -23,15 +23,18 @@ func (h *Hub) Backup(ctx context.Context, programs db.Programs, path string, w i
 	if h.cfg.Artifacts == nil {
 		return backup.Manifest{}, errors.New("write backup: Config.Artifacts is required")
 	}
+
 	cfg := backupConfig(h.cfg, programs)
 	cfg.Protect = h.protectArtifacts
 	written, err := h.writeBackup(ctx, cfg, path, w)
 	if err != nil {
 		return written, err
 	}
+
 	if err := h.recordBackup(ctx); err != nil { // the backup is complete
 		h.cfg.Logger.Warn("the metrics do not show the backup", "err", err)
 	}
+
 	return written, nil
 }
 
@@ -39,6 +42,7 @@ func (h *Hub) writeBackup(ctx context.Context, cfg backup.Config, path string, w
 	if path == "" {
 		return backup.Write(ctx, cfg, h.db, w)
 	}
+
 	return backup.WriteFile(ctx, cfg, h.db, path)
 }
 
@@ -50,10 +54,12 @@ func Restore(ctx context.Context, cfg Config, programs db.Programs, archive *os.
 	if cfg.Artifacts == nil {
 		return backup.Manifest{}, errors.New("restore backup: Artifacts is required")
 	}
+
 	keyring, err := secret.Parse(cfg.EncryptionKeys...)
 	if err != nil {
 		return backup.Manifest{}, fmt.Errorf("read encryption keys: %w", err)
 	}
+
 	restore := backupConfig(cfg, programs)
 	restore.Keyring = keyring
 	return backup.Restore(ctx, restore, archive)
@@ -72,6 +78,7 @@ func namedArtifacts(ctx context.Context, q db.Querier) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	revisions, err := deployment.ArtifactKeys(ctx, q)
 	return slices.Concat(components, revisions), err
 }

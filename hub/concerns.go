@@ -71,6 +71,7 @@ func limitAuthBodies(routes []api.Route) []api.Route {
 			routes[i].BodyLimit = maxAuthBody
 		}
 	}
+
 	return routes
 }
 
@@ -81,17 +82,21 @@ func (h *Hub) openStore(ctx context.Context) error {
 	if h.cfg.Offline {
 		prepare = h.db.Migrated
 	}
+
 	err := prepare(ctx, migrations()...)
 	if errors.Is(err, db.ErrPending) {
 		return fmt.Errorf("%w: start the hub of this version once", err)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	h.log, err = sqlaudit.New(sqlaudit.Config{Write: h.db.Write(), Read: h.db.Read(), Engine: string(h.db.Engine()), Now: h.cfg.Now})
 	if err != nil {
 		return err
 	}
+
 	h.store, err = store.New(store.Config{
 		DB: h.db, Keyring: h.keyring, Audit: h.log, Now: h.cfg.Now, LeaseTime: h.cfg.LeaseTime, Logger: h.cfg.Logger,
 		MeterProvider: h.cfg.MeterProvider, TracerProvider: h.cfg.TracerProvider,
@@ -99,20 +104,25 @@ func (h *Hub) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	h.audit, err = audit.New(audit.Config{Store: h.store, Log: h.log, Retention: h.cfg.AuditRetention})
 	if err != nil || h.cfg.Offline {
 		return err
 	}
+
 	if err := h.store.Join(ctx); err != nil {
 		return err
 	}
+
 	if err := h.checkStorage(ctx); err != nil {
 		return err
 	}
+
 	n, err := h.store.Rebind(ctx, sealed()...)
 	if n > 0 {
 		h.cfg.Logger.InfoContext(ctx, "secrets of an earlier version were sealed again", "values", n)
 	}
+
 	return err
 }
 
@@ -125,6 +135,7 @@ func (h *Hub) openSignIn(ctx context.Context) (err error) {
 			return err
 		}
 	}
+
 	h.users, err = user.New(ctx, user.Config{
 		Store: h.store, Passwords: passwords, PublicURL: cfg.PublicURL, SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline,
 		Withdraw: func(ctx context.Context, tx *store.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
@@ -137,6 +148,7 @@ func (h *Hub) openSignIn(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+
 	h.cliTokens = clitoken.New(h.store, h.users)
 	h.sessions, err = session.New(session.Config{
 		Store: h.store, Users: h.users, Passwords: passwords, CLITokens: h.cliTokens, Keys: h.keys, External: cfg.External, Offline: cfg.Offline,
@@ -144,6 +156,7 @@ func (h *Hub) openSignIn(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+
 	h.external, err = external.New(external.Config{
 		Store: h.store, Sessions: h.sessions, PublicURL: cfg.PublicURL, Logins: cfg.External,
 		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey, Offline: cfg.Offline,
@@ -165,16 +178,19 @@ func (h *Hub) organizationHasData(ctx context.Context, tx *store.Tx, tenantID st
 			return found, err
 		}
 	}
+
 	// The log names the users of an organization, also if they were deleted. Its own registration is
 	// no data.
 	for e, err := range h.log.Entries(ctx, tenantID, auditlog.Filter{}, nil) {
 		if err != nil {
 			return false, err
 		}
+
 		if !strings.HasSuffix(e.Action, "_tenant_client") && e.Action != "auth.prune_audit" {
 			return true, nil
 		}
 	}
+
 	return false, nil
 }
 
@@ -192,6 +208,7 @@ func (h *Hub) openCatalog(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+
 	driver := h.cfg.Artifacts
 	if driver == nil {
 		driver = &blob.Memory{}
@@ -199,12 +216,14 @@ func (h *Hub) openCatalog(context.Context) (err error) {
 			h.cfg.Logger.Warn("files of tools and skills are in memory and end with the hub: set Config.Artifacts")
 		}
 	}
+
 	h.artifacts, err = artifact.New(artifact.Config{
 		Driver: driver, Keyring: h.keyring, PublicURL: h.cfg.PublicURL, CDN: h.cfg.ArtifactURL, TempDir: h.cfg.TempDir, Now: h.cfg.Now,
 	})
 	if err != nil {
 		return err
 	}
+
 	h.catalog, err = catalog.New(catalog.Config{
 		Store: h.store, Providers: h.providers, Artifacts: h.artifacts, CheckTool: h.cfg.CheckTool, TempDir: h.cfg.TempDir,
 		Deployed: func(ctx context.Context, tx *sql.Tx, tenantID, agentName string) (bool, error) {
@@ -242,6 +261,7 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+
 	target := func(e deployment.Endpoint, err error) (gateway.Target, error) {
 		return gateway.Target{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID, Key: e.Key}, err
 	}
@@ -260,6 +280,7 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 	if h.cfg.External {
 		cfg.Tenant = "" // paths begin with the organization
 	}
+
 	h.gateway, err = gateway.New(cfg)
 	return err
 }
@@ -274,10 +295,12 @@ func (h *Hub) openChats(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+
 	cfg := push.Config{Chats: h.chat, Catalog: h.catalog, Key: h.cfg.ChatPushKey, MeterProvider: h.cfg.MeterProvider}
 	if h.cfg.External {
 		cfg.ResolveOrg = h.external.ResolveOrg
 	}
+
 	h.push, err = push.New(cfg)
 	return err
 }
@@ -290,6 +313,7 @@ func (h *Hub) openAPI(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+
 	h.handler, err = api.New(api.Config{
 		Logger: h.cfg.Logger, PublicURL: h.cfg.PublicURL, TrustedProxies: h.cfg.TrustedProxies, CORSOrigins: h.cfg.CORSOrigins,
 		UserRate: rate(h.cfg.UserRequests, 300), AddressRate: rate(h.cfg.AddressRequests, 3000), Now: h.cfg.Now,
@@ -304,6 +328,7 @@ func rate(configured, otherwise int) int {
 	if configured < 0 {
 		return 0 // no limit
 	}
+
 	return cmp.Or(configured, otherwise)
 }
 
@@ -312,5 +337,6 @@ func translate(err error) *wire.Error {
 	if db.Unavailable(err) || errors.Is(err, context.DeadlineExceeded) { // the time limit of a query
 		return &wire.Error{Code: wire.Unavailable, RetryAfter: time.Second, Cause: err}
 	}
+
 	return nil
 }

@@ -33,11 +33,13 @@ func Diagnose(ctx context.Context, cfg Config) []doctor.Result {
 		fault := func(context.Context) []doctor.Result { return unopened }
 		return doctor.Run(ctx, append([]doctor.Check{{Name: "database", Do: fault}}, checks...)...)
 	}
+
 	defer func() { _ = x.db.Close() }() // it has only read
 	results := doctor.Run(ctx, doctor.Check{Name: "database", Within: 10 * time.Minute, Do: x.integrity})
 	if doctor.Failed(results) == 0 { // otherwise, its migrations cannot be judged
 		results = append(doctor.Run(ctx, doctor.Check{Name: "database", Do: x.database}), results...)
 	}
+
 	if x.db.Migrated(ctx, migrations()...) == nil { // otherwise, tables may be missing
 		checks = append([]doctor.Check{
 			{Name: "key", Within: time.Minute, Do: x.keys},
@@ -48,6 +50,7 @@ func Diagnose(ctx context.Context, cfg Config) []doctor.Result {
 			{Name: "machine", Do: x.machine},
 		}, checks...)
 	}
+
 	return append(results, doctor.Run(ctx, checks...)...)
 }
 
@@ -64,10 +67,12 @@ func openToRead(ctx context.Context, cfg Config) (*db.DB, []doctor.Result) {
 			}
 		}
 	}
+
 	d, err := db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: 2, ReadOnly: true, Logger: cfg.Logger})
 	if err != nil {
 		return nil, unopened(cfg.DatabaseURL, err)
 	}
+
 	return d, nil
 }
 
@@ -80,6 +85,7 @@ func unopened(url string, err error) []doctor.Result {
 	case errors.Is(err, db.ErrUnavailable) && engine == db.PostgreSQL:
 		return doctor.Fail(err.Error(), "start the database; check the host, the user and the password of DATABASE_URL, and the network")
 	}
+
 	return doctor.Fail(err.Error(), "check DATABASE_URL, the permissions of the file and its directory, and that their file system can be written; "+
 		"if the file is damaged, restore a backup")
 }
@@ -94,6 +100,7 @@ func (x *examined) database(ctx context.Context) []doctor.Result {
 	if err := x.db.Ping(ctx); err != nil {
 		return doctor.Fail(err.Error(), "set DATABASE_URL to a server that accepts writes")
 	}
+
 	err := x.db.Migrated(ctx, migrations()...)
 	switch {
 	case errors.Is(err, db.ErrPending):
@@ -103,6 +110,7 @@ func (x *examined) database(ctx context.Context) []doctor.Result {
 	case err != nil:
 		return doctor.Fail(err.Error(), "install the version of the hub that migrated this database")
 	}
+
 	return doctor.Fine(string(x.db.Engine()) + ", with all migrations of this version")
 }
 
@@ -111,14 +119,17 @@ func (x *examined) integrity(ctx context.Context) []doctor.Result {
 	if x.db.Engine() != db.SQLite {
 		return nil
 	}
+
 	const fix = "stop the hub, keep a copy of the file, and restore a backup; check the disk"
 	found, err := db.Value[string](ctx, x.db.Read(), "check file", "PRAGMA quick_check(1)")
 	if err != nil {
 		return doctor.Fail(err.Error(), fix)
 	}
+
 	if found != "ok" {
 		return doctor.Fail("the file is damaged: "+found, fix)
 	}
+
 	return doctor.Fine("the file is not damaged")
 }
 
@@ -127,26 +138,32 @@ func (x *examined) keys(ctx context.Context) []doctor.Result {
 	if len(x.cfg.EncryptionKeys) == 0 {
 		return nil
 	}
+
 	keyring, err := secret.Parse(x.cfg.EncryptionKeys...)
 	if err != nil {
 		return doctor.Fail(err.Error(), fix)
 	}
+
 	ids, err := store.KeyIDs(ctx, x.db.Read(), sealed()...)
 	if err != nil {
 		return doctor.Fail(err.Error(), "see the check of the database")
 	}
+
 	var results []doctor.Result
 	for _, id := range ids {
 		if !keyring.Has(id) {
 			results = append(results, doctor.Fail("secrets are encrypted with the key "+id+", which is not configured", fix)...)
 		}
 	}
+
 	if len(results) > 0 {
 		return results
 	}
+
 	if len(ids) > 1 {
 		return doctor.Warn(fmt.Sprintf("secrets are encrypted with %d keys", len(ids)), "run hub rekey when all replicas have the new key first, and then remove the former one")
 	}
+
 	return doctor.Fine("the key of all secrets is configured")
 }
 
@@ -155,29 +172,35 @@ func (x *examined) storage(ctx context.Context) []doctor.Result {
 	if x.cfg.Artifacts == nil {
 		return nil
 	}
+
 	named, err := namedArtifacts(ctx, x.db.Read())
 	if err != nil {
 		return doctor.Fail(err.Error(), "see the check of the database")
 	}
+
 	exist := map[string]bool{}
 	for _, kind := range []artifact.Kind{artifact.Tools, artifact.Skills} {
 		for info, err := range x.cfg.Artifacts.List(ctx, string(kind)+"/") {
 			if err != nil {
 				return doctor.Fail(err.Error(), "check BLOB_URL: the directory and its permissions, or the bucket, the region and the credentials")
 			}
+
 			exist[info.Key] = true
 		}
 	}
+
 	var missing []string
 	for _, key := range named {
 		if !exist[key] {
 			missing = append(missing, key)
 		}
 	}
+
 	if len(missing) > 0 {
 		return doctor.Fail(fmt.Sprintf("%d of %d files are missing, such as %s", len(missing), len(named), missing[0]),
 			"set BLOB_URL to the store that has them, restore a backup, or upload them again")
 	}
+
 	return doctor.Fine(fmt.Sprintf("all %d files of tools, skills and deployments exist", len(named)))
 }
 
@@ -187,9 +210,11 @@ func (x *examined) prices(ctx context.Context) []doctor.Result {
 	if err != nil {
 		return doctor.Fail(err.Error(), "see the check of the database")
 	}
+
 	if len(models) == 0 {
 		return nil
 	}
+
 	return doctor.Warn(fmt.Sprintf("%d models of the last 30 days have no price, such as %q: their runs cost 0, and budgets in cost do not limit them", len(models), models[0]),
 		"set their prices in usage.prices")
 }
@@ -200,9 +225,11 @@ func (x *examined) budgets(ctx context.Context) []doctor.Result {
 	if err != nil {
 		return doctor.Fail(err.Error(), "see the check of the database")
 	}
+
 	if n == 0 {
 		return nil
 	}
+
 	return doctor.Warn(fmt.Sprintf("the budgets of %d users do not limit runs at /runtime, which have no user", n), "give the agents budgets too")
 }
 
@@ -211,6 +238,7 @@ func (x *examined) now() time.Time {
 	if x.cfg.Now == nil {
 		return time.Now()
 	}
+
 	return x.cfg.Now()
 }
 
@@ -227,17 +255,21 @@ func (x *examined) clock(ctx context.Context) []doctor.Result {
 		if err != nil {
 			return doctor.Fail(err.Error(), "see the check of the database")
 		}
+
 		if there := db.Time(micros); there.Before(before.Add(-maxSkew)) || there.After(x.now().Add(maxSkew)) {
 			return doctor.Fail(fmt.Sprintf("the clock of the database differs by %v", there.Sub(before).Round(time.Second)), fix)
 		}
 	}
+
 	micros, err := db.Value[int64](ctx, x.db.Read(), "read newest audit entry", `SELECT COALESCE(MAX(at), 0) FROM audit_heads`)
 	if err != nil {
 		return doctor.Fail(err.Error(), "see the check of the database")
 	}
+
 	if ahead := db.Time(micros).Sub(x.now()); ahead > time.Minute {
 		return doctor.Fail(fmt.Sprintf("the newest audit entry is %v in the future", ahead.Round(time.Second)), fix+"; entries in the future are pruned late")
 	}
+
 	return doctor.Fine("the clock agrees with the database")
 }
 
@@ -246,14 +278,17 @@ func (x *examined) machine(ctx context.Context) []doctor.Result {
 	if x.cfg.Machine == "" {
 		return nil
 	}
+
 	n, err := db.Value[int](ctx, x.db.Read(), "count deployments", `SELECT COUNT(*) FROM deployments WHERE machine NOT IN ('', $1)`, x.cfg.Machine)
 	if err != nil {
 		return doctor.Fail(err.Error(), "see the check of the database")
 	}
+
 	if n > 0 {
 		return doctor.Fail(fmt.Sprintf("%d deployments are processes of another machine or data directory", n),
 			"start the hub there; or, if that machine is gone, run hub adopt")
 	}
+
 	return nil
 }
 
@@ -264,10 +299,12 @@ func (x *examined) deployer(ctx context.Context) []doctor.Result {
 	if x.cfg.Deployer == nil {
 		return nil
 	}
+
 	backend := x.cfg.Deployer.Backend()
 	if _, err := x.cfg.Deployer.List(ctx, probeOwner); err != nil {
 		return doctor.Fail(backend+": "+err.Error(), "check the settings of DEPLOYER="+backend+", and that its platform responds and permits the hub to list")
 	}
+
 	return doctor.Fine(backend + " responds")
 }
 
@@ -275,12 +312,15 @@ func (x *examined) gateway(ctx context.Context) []doctor.Result {
 	if x.cfg.Gateway == nil {
 		return nil
 	}
+
 	if g, ok := x.cfg.Gateway.(interface{ CloseIdleConnections() }); ok {
 		defer g.CloseIdleConnections()
 	}
+
 	if _, err := x.cfg.Gateway.Routes(ctx, probeOwner); err != nil {
 		return doctor.Fail(strings.Join(chain(err), ": "), "check GATEWAY_ADMIN_URL, GATEWAY_ADMIN_KEY, and that the admin interface can be reached from here")
 	}
+
 	return doctor.Fine("the admin interface of the gateway responds")
 }
 
@@ -291,6 +331,7 @@ func chain(err error) (texts []string) {
 			texts = append(texts, err.Error())
 		}
 	}
+
 	return texts
 }
 
@@ -298,5 +339,6 @@ func (x *examined) address(ctx context.Context) []doctor.Result {
 	if x.cfg.PublicURL == "" {
 		return nil
 	}
+
 	return doctor.PublicURL(ctx, x.cfg.PublicURL, len(x.cfg.TrustedProxies) > 0)
 }

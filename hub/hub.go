@@ -258,26 +258,32 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
 	if cfg.PublicURL == "" && !cfg.Offline {
 		return nil, errors.New("make hub: PublicURL is required")
 	}
+
 	h := &Hub{cfg: cfg, begin: cfg.Now(), stop: func() {}}
 	var err error
 	if h.keyring, err = secret.Parse(cfg.EncryptionKeys...); err != nil {
 		return nil, fmt.Errorf("read encryption keys: %w", err)
 	}
+
 	if h.db, err = db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: cfg.MaxConns, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider}); err != nil {
 		return nil, err
 	}
+
 	for _, open := range []func(context.Context) error{h.openStore, h.openSignIn, h.openCatalog, h.openUsage, h.openDeployments, h.openChats, h.openAPI} {
 		if err := open(ctx); err != nil {
 			return nil, errors.Join(err, h.Close())
 		}
 	}
+
 	if !cfg.Offline {
 		background, stop := context.WithCancel(context.WithoutCancel(ctx))
 		h.stop = stop
@@ -286,6 +292,7 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 			return nil, errors.Join(err, h.Close())
 		}
 	}
+
 	return h, nil
 }
 
@@ -300,23 +307,29 @@ func (h *Hub) Close() error {
 		defer cancel()
 		h.gateway.Shutdown(ctx)
 	}
+
 	h.stop()
 	h.running.Wait()
 	var errs []error
 	if h.chat != nil {
 		errs = append(errs, h.chat.Close())
 	}
+
 	if h.external != nil {
 		errs = append(errs, h.external.Close())
 	}
+
 	if h.deploys != nil {
 		errs = append(errs, h.deploys.Close())
 	}
+
 	if h.sessions != nil {
 		errs = append(errs, h.sessions.Close())
 	}
+
 	if h.store != nil {
 		h.store.Leave()
 	}
+
 	return errors.Join(append(errs, h.db.Close())...)
 }

@@ -41,6 +41,7 @@ func everyHour(ctx context.Context, do func(context.Context)) {
 		case <-ctx.Done():
 			return
 		}
+
 		do(ctx)
 		wait.Reset(maintainEvery)
 	}
@@ -53,10 +54,12 @@ func (h *Hub) sweepArtifacts(ctx context.Context) {
 		if err != nil {
 			return nil, err
 		}
+
 		deployed, err := h.deploys.Referenced(ctx, keys)
 		if err != nil {
 			return nil, err
 		}
+
 		maps.Copy(named, deployed)
 		// A backup protects artifacts, and then reads the database. If this batch sees no protection,
 		// the backup reads later than the batch has: what only the backup finds to be named was put
@@ -65,11 +68,13 @@ func (h *Hub) sweepArtifacts(ctx context.Context) {
 		for _, key := range keys {
 			named[key] = named[key] || protected
 		}
+
 		return named, err
 	})
 	if err != nil && ctx.Err() == nil {
 		h.cfg.Logger.Error("sweep artifacts", "err", err)
 	}
+
 	if n > 0 {
 		h.cfg.Logger.Info("unused artifacts were deleted", "artifacts", n)
 	}

@@ -31,6 +31,7 @@ func (h *Hub) followBackups(ctx context.Context) error {
 	if h.cfg.MeterProvider == nil {
 		return nil
 	}
+
 	var last atomic.Int64
 	m := meter.New(h.cfg.MeterProvider, "github.com/seed93082962/agenthost/hub")
 	gauge := m.Gauge("agenthost.hub.backup.last.timestamp", "Time of the last complete backup, since 1970; 0 if there was none.", "s")
@@ -38,6 +39,7 @@ func (h *Hub) followBackups(ctx context.Context) error {
 	if err := m.Err(); err != nil {
 		return err
 	}
+
 	h.running.Go(func() {
 		defer stop()
 		tick := time.NewTicker(backupEvery)
@@ -48,6 +50,7 @@ func (h *Hub) followBackups(ctx context.Context) error {
 			if err == nil { // otherwise the former time remains
 				last.Store(at)
 			}
+
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

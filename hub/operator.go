@@ -24,6 +24,7 @@ func (h *Hub) RetireKey(ctx context.Context) error {
 	if h.keys != nil {
 		return h.keys.Retire(ctx)
 	}
+
 	return token.Retire(ctx, h.store)
 }
 
@@ -35,6 +36,7 @@ func (h *Hub) AdminToken(ctx context.Context, user string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	return h.cliTokens.IssueOffline(ctx, name)
 }
 
@@ -45,6 +47,7 @@ func (h *Hub) RestoreAdmin(ctx context.Context, user string) error {
 	if err != nil {
 		return err
 	}
+
 	return h.users.RestoreAdmin(ctx, name)
 }
 
@@ -54,6 +57,7 @@ func (h *Hub) adminName(ctx context.Context, text string) (n user.AdminName, err
 	if h.cfg.External {
 		_, n.Issuer, err = h.external.CheckOrg(ctx, n.TenantID)
 	}
+
 	return n, err
 }
 

@@ -54,9 +54,11 @@ func (h *Hub) ready(w http.ResponseWriter, r *http.Request) error {
 	if h.draining.Load() {
 		return api.Encode(w, http.StatusServiceUnavailable, readiness{"draining"})
 	}
+
 	if err := h.Ready(r.Context()); err != nil {
 		return api.Encode(w, http.StatusServiceUnavailable, readiness{"unavailable"})
 	}
+
 	return api.Encode(w, http.StatusOK, readiness{"ready"})
 }
 
@@ -78,6 +80,7 @@ func (h *Hub) Ready(ctx context.Context) error {
 	if age := h.cfg.Now().Sub(r.checkedAt); age >= 0 && age < readyAge {
 		return r.err
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout) // other callers wait for the result too
 	defer cancel()
 	r.err = h.checkReady(ctx)
@@ -85,6 +88,7 @@ func (h *Hub) Ready(ctx context.Context) error {
 	if r.err != nil {
 		h.cfg.Logger.Warn("not ready", "err", r.err)
 	}
+
 	return r.err
 }
 
@@ -92,10 +96,12 @@ func (h *Hub) checkReady(ctx context.Context) error {
 	if err := h.db.Ping(ctx); err != nil {
 		return err
 	}
+
 	// A newer replica may have migrated the database: this one serves until it is replaced too.
 	if err := h.db.Migrated(ctx, migrations()...); err != nil && !errors.Is(err, db.ErrNewer) {
 		return err
 	}
+
 	return h.sessions.Ready(ctx)
 }
 
@@ -128,9 +134,11 @@ func (r *requests) wait(ctx context.Context) error {
 		r.mu.Unlock()
 		return nil
 	}
+
 	if r.idle == nil {
 		r.idle = make(chan struct{})
 	}
+
 	idle := r.idle
 	r.mu.Unlock()
 	select {
@@ -172,6 +180,7 @@ func (h *Hub) Drain(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWithin)
 	defer cancel()
 	var ending sync.WaitGroup
@@ -183,5 +192,6 @@ func (h *Hub) Drain(ctx context.Context) error {
 	if h.requests.wait(ctx) == nil {
 		return nil
 	}
+
 	return err
 }

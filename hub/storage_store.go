@@ -20,6 +20,7 @@ func (h *Hub) replaceStorage(ctx context.Context, id string) (former string, err
 		if err != nil && !errors.Is(err, sql.ErrNoRows) || former == id {
 			return err
 		}
+
 		_, err = tx.ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`, storageRow, id)
 		return err
 	})
@@ -32,10 +33,12 @@ func (h *Hub) checkStorage(ctx context.Context) error {
 	if h.cfg.StorageID == "" {
 		return nil
 	}
+
 	former, err := h.replaceStorage(ctx, h.cfg.StorageID)
 	if err == nil && former != "" && former != h.cfg.StorageID {
 		h.cfg.Logger.Warn("the hub that started before on this database has another data directory, whose files and running agents " +
 			"are not available to this one: all hubs need the same directory, or shared storage and no process deployer")
 	}
+
 	return err
 }

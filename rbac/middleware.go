@@ -24,18 +24,22 @@ func (m Middleware) Require(group Group, next http.Handler) http.Handler {
 		if m.Principal != nil {
 			p, err = m.Principal(r)
 		}
+
 		if err != nil || isNil(p) {
 			if err == nil {
 				err = &DeniedError{Group: group}
 			}
+
 			m.reject(w, r, http.StatusUnauthorized, err)
 			return
 		}
+
 		r = r.WithContext(NewContext(r.Context(), p))
 		if err := group.Check(p); err != nil {
 			m.reject(w, r, http.StatusForbidden, err)
 			return
 		}
+
 		next.ServeHTTP(w, r)
 	})
 }
@@ -45,8 +49,10 @@ func (m Middleware) reject(w http.ResponseWriter, r *http.Request, status int, e
 		m.Rejected(w, r, status, err)
 		return
 	}
+
 	if status == http.StatusUnauthorized { // RFC 9110, section 11.6.1
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
+
 	http.Error(w, http.StatusText(status), status)
 }

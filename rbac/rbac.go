@@ -60,6 +60,7 @@ func ParseRole(s string) (Role, error) {
 	if role := Role(s); slices.Contains([]Role{Admin, Maintainer, Member}, role) {
 		return role, nil
 	}
+
 	return "", fmt.Errorf("parse role %q: want %s, %s or %s", s, Admin, Maintainer, Member)
 }
 
@@ -93,9 +94,11 @@ func (g Group) Check(p Principal) error {
 	if !isNil(p) {
 		roles = p.Roles()
 	}
+
 	if slices.ContainsFunc(roles, g.Allows) {
 		return nil
 	}
+
 	return &DeniedError{Group: g, Roles: slices.Clone(roles)}
 }
 

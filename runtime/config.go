@@ -180,34 +180,42 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("find the working directory: %w", err)
 		}
 	}
+
 	if c.CWD, err = filepath.Abs(c.CWD); err != nil {
 		return c, fmt.Errorf("find the working directory: %w", err)
 	}
+
 	if info, err := os.Stat(c.CWD); err != nil {
 		return c, fmt.Errorf("open the working directory: %w", err)
 	} else if !info.IsDir() {
 		return c, fmt.Errorf("open the working directory: %s is not a directory", c.CWD)
 	}
+
 	if slices.Contains(c.APIKeys, "") {
 		return c, errors.New("an API key is empty")
 	}
+
 	for _, host := range c.AllowedHosts {
 		if httpapi.HostName(host) == "" || strings.ContainsAny(host, "/@ ") {
 			return c, fmt.Errorf("allowed host %q is not a host name", host)
 		}
 	}
+
 	c.Limits = c.Limits.WithDefaults()
 	c.Version = cmp.Or(c.Version, "devel")
 	c.AgentHome = cmp.Or(c.AgentHome, ".agents")
 	if c.ChildEnv == nil {
 		c.ChildEnv = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	}
+
 	if c.Sessions == nil {
 		c.Sessions = session.NewMemory(session.MemoryConfig{TTL: c.Limits.SessionTTL, MaxBytes: min(256<<20, c.Limits.MaxMemoryBytes/2)})
 	}
+
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+
 	return c, nil
 }
 
@@ -217,5 +225,6 @@ func digests(keys []string) *[][sha256.Size]byte {
 	for i, key := range keys {
 		list[i] = sha256.Sum256([]byte(key))
 	}
+
 	return &list
 }

@@ -20,6 +20,7 @@ func (e *Error) Error() string {
 	if e.Body.Reason != "" {
 		return e.Body.Error + ": " + e.Body.Reason
 	}
+
 	return e.Body.Error
 }
 
@@ -83,9 +84,11 @@ func (rt *Runtime) fail(w http.ResponseWriter, r *http.Request, err error) {
 		rt.cfg.Logger.Error("request failed", "err", err, "method", r.Method, "path", r.URL.Path, "request_id", id)
 		known = internal(id)
 	}
+
 	w.Header()["Cache-Control"] = noStore // the handler may have set another before it failed
 	if known == errTooManyRuns || known == errReplicas || known == errMemory {
 		w.Header().Set("Retry-After", "1")
 	}
+
 	_ = httpapi.WriteJSON(w, known.Status, known.Body) // a struct of strings can be encoded
 }

@@ -9,21 +9,17 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
-	"net/http"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
-	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/runtime/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/wire"
-	"github.com/seed93082962/agenthost/sse"
 )
 
 // execution is one run of an agent: its entry in the registry, its session and its input.
@@ -56,11 +52,14 @@ func (x *execution) usage(res *result) string {
 			delete(out.Others, other)
 			continue
 		}
+
 		text = longer
 	}
+
 	if err != nil {
 		x.rt.cfg.Logger.Error("encode usage of run", "err", err, "run_id", x.info.RunID) // impossible
 	}
+
 	return string(text)
 }
 
@@ -83,15 +82,19 @@ func (rt *Runtime) newExecution(h *hosted, entry *run.Run, s session.Session, re
 	if rt.cfg.TracerProvider != nil && len(req.Metadata) > 0 {
 		x.input.Metadata = truncateMetadata(req.Metadata)
 	}
+
 	if !s.Resumed() { // a resumed session has a history already
 		x.input.History = historyMessages(req.History)
 	}
+
 	if req.MaxTurns != nil {
 		x.input.MaxTurns = *req.MaxTurns
 	}
+
 	if req.TimeoutMs != nil {
 		x.input.Timeout = time.Duration(min(*req.TimeoutMs, maxTimeoutMs)) * time.Millisecond
 	}
+
 	return x
 }
 
@@ -101,6 +104,7 @@ func (x *execution) execute(out engine.Output) *result {
 	if x.rt.cfg.Observe != nil {
 		out = observed{out, x}
 	}
+
 	out = recorded{out, x}
 	ended := x.rt.metrics.run(x.info.AgentID, x.session.Resumed())
 	outcome, err := x.agent.engine.Run(x.run.Context(), x.input, out)
@@ -123,10 +127,12 @@ func (x *execution) closeSession() (err error) {
 	if x.session == nil {
 		return nil
 	}
+
 	defer func() {
 		if value := recover(); value != nil {
 			err = fmt.Errorf("panic: %v\n%s", value, debug.Stack())
 		}
+
 		if err != nil {
 			err = fmt.Errorf("close session: %w", err)
 			x.rt.cfg.Logger.Error("close session", "err", err, "session_id", x.info.SessionID, "run_id", x.info.RunID)
@@ -161,6 +167,7 @@ func (x *execution) end(outcome *engine.Outcome, err error) *result {
 	if closeErr := x.closeSession(); err == nil {
 		err = closeErr
 	}
+
 	state, reason := x.run.Finish(err)
 	res := x.result(outcome, err, state, reason)
 	x.log(res, err)
@@ -178,6 +185,7 @@ func (x *execution) recordEnd(outcome *engine.Outcome, err error) {
 	case err != nil:
 		state = wire.StateFailed
 	}
+
 	x.record(x.result(outcome, err, state, reason).event())
 }
 
@@ -200,6 +208,7 @@ func (x *execution) result(outcome *engine.Outcome, err error, state wire.State,
 		res.subtype, res.errorType = wire.ResultExecution, wire.ErrorTypeExecution
 		res.message, res.internal = "Internal error", true
 	}
+
 	return res
 }
 
@@ -221,26 +230,18 @@ func (x *execution) log(res *result, err error) {
 		if res.internal {
 			level = slog.LevelError
 		}
+
 		attrs = append(attrs, slog.String("error_type", res.errorType), slog.Any("err", err))
 		if cause := errors.Unwrap(err); cause != nil {
 			attrs = append(attrs, slog.Any("cause", cause))
 		}
 	}
+
 	if len(x.info.Metadata) > 0 {
 		attrs = append(attrs, slog.Any("metadata", truncateMetadata(x.info.Metadata)))
 	}
-	x.rt.cfg.Logger.LogAttrs(x.run.Context(), level, "run", attrs...)
-}
 
-// truncateMetadata limits what a caller can write to the log and to a span.
-func truncateMetadata(metadata map[string]string) map[string]string {
-	const keys, length = 16, 256
-	short := make(map[string]string, min(len(metadata), keys))
-	for _, key := range slices.Sorted(maps.Keys(metadata))[:min(len(metadata), keys)] {
-		value := metadata[key]
-		short[excerpt.Shorten(key, length)] = excerpt.Shorten(value, length)
-	}
-	return short
+	x.rt.cfg.Logger.LogAttrs(x.run.Context(), level, "run", attrs...)
 }
 
 // event returns the event that reports the result.
@@ -251,6 +252,7 @@ func (res *result) event() wire.Payload {
 	case res.internal:
 		return &wire.Fault{Type: "error", Error: res.message, ErrorType: res.errorType, RunID: res.info.RunID, Usage: res.Usage, Others: res.Others}
 	}
+
 	event := &wire.Result{
 		Type: "result", Subtype: wire.ResultSuccess, RunID: res.info.RunID, SessionID: res.info.SessionID,
 		NumTurns: res.NumTurns, DurationMs: res.duration.Milliseconds(), Usage: res.Usage, Others: res.Others,
@@ -260,79 +262,13 @@ func (res *result) event() wire.Payload {
 		event.ErrorType, event.Errors = res.errorType, []string{res.message}
 		return event
 	}
+
 	event.Result, event.StopReason = &res.Text, res.StopReason
 	if event.PermissionDenials = res.Denials; res.Denials == nil {
 		event.PermissionDenials = []wire.PermissionDenial{}
 	}
+
 	return event
-}
-
-// write responds with the result as JSON.
-func (res *result) write(w http.ResponseWriter, requestID string) error {
-	if res.internal {
-		return internal(requestID)
-	}
-	body := wire.RunResponse{
-		RunID: res.info.RunID, SessionID: res.info.SessionID, State: res.state, Reason: res.reason,
-		Text: res.Text, Usage: res.Usage, NumTurns: res.NumTurns,
-		DurationMs: res.duration.Milliseconds(), StopReason: res.StopReason,
-	}
-	status := http.StatusOK
-	if res.state == wire.StateFailed {
-		body.Error, body.ErrorType, body.Errors = res.message, res.errorType, []string{res.message}
-		status = http.StatusBadGateway
-		if res.errorType == string(model.CodeRateLimit) {
-			status = http.StatusTooManyRequests
-		}
-		if res.retryAfter > 0 {
-			seconds := (res.retryAfter + time.Second - 1) / time.Second
-			w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
-		}
-	}
-	return httpapi.WriteJSON(w, status, body)
-}
-
-// streamOutput writes events to an event stream. A failed write cancels the run: see
-// sse.StreamConfig.OnError in execution.stream.
-type streamOutput struct {
-	stream *sse.Stream
-	queued bool // an event is waiting for Flush
-	logger *slog.Logger
-	runID  string
-}
-
-// Emit implements engine.Output.
-func (o *streamOutput) Emit(p wire.Payload) {
-	var encodeErr error
-	_ = o.stream.QueueFunc(sse.Event{Type: p.EventName()}, func(dst []byte) ([]byte, error) {
-		var data []byte
-		data, encodeErr = wire.AppendEvent(dst, p)
-		return data, encodeErr
-	})
-	if encodeErr != nil {
-		o.logger.Error("omit event from stream", "err", encodeErr, "run_id", o.runID)
-	}
-	o.queued = true
-}
-
-// Flush implements engine.Output.
-func (o *streamOutput) Flush() {
-	if o.queued {
-		o.queued = false
-		_ = o.stream.Flush()
-	}
-}
-
-// observed passes events to Config.Observe before they are sent.
-type observed struct {
-	engine.Output
-	x *execution
-}
-
-// Emit implements engine.Output.
-func (o observed) Emit(p wire.Payload) {
-	o.x.rt.cfg.Observe(o.x.info, wire.Event{Payload: p})
-	o.Output.Emit(p)
 }
 
 // Run executes an agent in this process and yields the events that an HTTP client would receive.
@@ -348,6 +284,7 @@ func (rt *Runtime) Run(ctx context.Context, agentID string, req wire.RunRequest)
 			yield(wire.Event{}, err)
 			return
 		}
+
 		x, err := rt.prepare(ctx, h, &req)
 		if err != nil {
 			yield(wire.Event{}, err)
@@ -358,39 +295,5 @@ func (rt *Runtime) Run(ctx context.Context, agentID string, req wire.RunRequest)
 		out := &loopOutput{yield: yield, leave: func() { x.run.Cancel(wire.ReasonDisconnect) }}
 		x.execute(out)
 		out.Flush()
-	}
-}
-
-// loopOutput yields events to a loop. It holds the last event until the next one or until Flush,
-// which determines More.
-type loopOutput struct {
-	yield   func(wire.Event, error) bool
-	leave   func() // cancels the run
-	left    bool   // yield must not be called again
-	held    wire.Payload
-	partial wire.PartialMessage // a copy: the run reuses its own
-}
-
-// Emit implements engine.Output.
-func (o *loopOutput) Emit(p wire.Payload) {
-	o.release(true)
-	if partial, ok := p.(*wire.PartialMessage); ok {
-		o.partial = *partial
-		p = &o.partial
-	}
-	o.held = p
-}
-
-// Flush implements engine.Output.
-func (o *loopOutput) Flush() { o.release(false) }
-
-func (o *loopOutput) release(more bool) {
-	p := o.held
-	if o.held = nil; p == nil || o.left {
-		return
-	}
-	if !o.yield(wire.Event{Payload: p, More: more}, nil) {
-		o.left = true
-		o.leave()
 	}
 }

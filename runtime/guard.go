@@ -22,6 +22,7 @@ func (rt *Runtime) guard(next http.Handler) http.Handler {
 			rt.fail(w, r, err)
 			return
 		}
+
 		next.ServeHTTP(w, r)
 	})
 }
@@ -37,20 +38,24 @@ func (rt *Runtime) checkRequest(r *http.Request) error {
 	if keyless && !httpapi.AllowsHost(r, rt.cfg.AllowedHosts) {
 		return forbidden("host name not allowed by a runtime without an API key")
 	}
+
 	// CrossOriginProtection permits GET. Without a key, a page could embed a file or start its
 	// download.
 	crossSite := keyless && r.Header.Get("Sec-Fetch-Site") == "cross-site"
 	if crossSite || rt.crossing.Check(r) != nil {
 		return forbidden("cross-origin request")
 	}
+
 	if !keyless && (r.URL.Path == "/v1" || strings.HasPrefix(r.URL.Path, "/v1/")) {
 		if err := rt.checkKey(r.Header.Get("X-Api-Key")); err != nil {
 			return err
 		}
 	}
+
 	if httpapi.HasEncodedSlash(r.URL) {
 		return httpapi.ErrNotFound
 	}
+
 	return nil
 }
 
@@ -60,6 +65,7 @@ func (rt *Runtime) SetAPIKeys(keys []string) error {
 	if len(keys) == 0 || slices.Contains(keys, "") {
 		return errors.New("set API keys: a key is empty, or there is none")
 	}
+
 	rt.keys.Store(digests(keys))
 	return nil
 }
@@ -68,13 +74,16 @@ func (rt *Runtime) checkKey(key string) error {
 	if key == "" {
 		return unauthorized("missing x-api-key header")
 	}
+
 	// All keys are compared, so that the time does not reveal which key is similar.
 	sum, same := sha256.Sum256([]byte(key)), 0
 	for _, valid := range *rt.keys.Load() {
 		same |= subtle.ConstantTimeCompare(sum[:], valid[:])
 	}
+
 	if same == 0 {
 		return unauthorized("invalid api key")
 	}
+
 	return nil
 }

@@ -44,8 +44,10 @@ func (h *hosted) currentDetail() wire.AgentDetail {
 		if err := s.Fault(); err != nil {
 			server.Error = err.Error()
 		}
+
 		detail.MCPServers[s.Name()] = server
 	}
+
 	return detail
 }
 
@@ -55,33 +57,41 @@ func (rt *Runtime) host(ctx context.Context) error {
 	for i := range rt.cfg.Agents {
 		definitions[i] = rt.checked(&rt.cfg.Agents[i])
 	}
+
 	if err := (&agent.File{Agents: definitions, Limits: rt.cfg.Limits}).Validate(); err != nil {
 		return err
 	}
+
 	parts := rt.load(ctx)
 	for i := range rt.cfg.Agents {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+
 		h, err := rt.hostOne(ctx, &rt.cfg.Agents[i], &parts[i])
 		if err != nil {
 			return err
 		}
+
 		rt.agents = append(rt.agents, h)
 		rt.byID[h.id] = h
 	}
+
 	if reasons := rt.Unavailable(); !rt.cfg.AllowUnavailable && len(reasons) > 0 && len(reasons) == len(rt.agents) {
 		all := make([]error, len(rt.agents))
 		for i, h := range rt.agents {
 			all[i] = fmt.Errorf("%s: %w", h.id, h.fault)
 		}
+
 		return fmt.Errorf("no agent is available: %w", errors.Join(all...))
 	}
+
 	for _, h := range rt.agents {
 		for _, s := range h.servers {
 			rt.connecting.Go(func() { rt.connect(h.id, s) })
 		}
 	}
+
 	return nil
 }
 
@@ -108,12 +118,14 @@ func (rt *Runtime) connect(agentID string, s tool.Server) {
 		case <-rt.life.Done():
 			return
 		}
+
 		if pause == minReconnect || s.Status() == tool.Failed {
 			if list, err := s.Tools(rt.life); err == nil {
 				rt.cfg.Logger.Info("MCP server is connected", "agent", agentID, "mcp_server", s.Name(), "tools", len(list.Tools))
 				pause = minReconnect
 			}
 		}
+
 		timer.Reset(pause)
 	}
 }
@@ -125,6 +137,7 @@ func (rt *Runtime) checked(def *agent.Agent) agent.Agent {
 	if rt.cfg.NewModel != nil {
 		checked.Provider.Protocol = agent.ProtocolDemo
 	}
+
 	return checked
 }
 
@@ -152,8 +165,10 @@ func (rt *Runtime) load(ctx context.Context) []loaded {
 		for j := range def.CustomTools {
 			loading.Go(func() { l.tools[j], l.toolErrors[j] = rt.loadTool(toolCtx, def.CustomTools[j]) })
 		}
+
 		loading.Go(func() { l.skillDirs, l.skillsError = rt.loadArchives(archiveCtx, def.SkillArchives) })
 	}
+
 	return all
 }
 
@@ -161,6 +176,7 @@ func (rt *Runtime) loadTool(ctx context.Context, def agent.CustomTool) (tool.Too
 	if rt.cfg.LoadTool == nil {
 		return nil, errors.New("the runtime is configured without LoadTool")
 	}
+
 	t, err := rt.cfg.LoadTool(ctx, def)
 	return t, withCause(ctx, err)
 }
@@ -170,14 +186,17 @@ func (rt *Runtime) loadArchives(ctx context.Context, archives []agent.SkillArchi
 	if len(archives) > 0 && rt.cfg.LoadSkill == nil {
 		return nil, errors.New("load skillArchives: the runtime is configured without LoadSkill")
 	}
+
 	var dirs []string
 	for i, def := range archives {
 		dir, err := rt.cfg.LoadSkill(ctx, def)
 		if err != nil {
 			return nil, fmt.Errorf("load skillArchives[%d]: %w", i, withCause(ctx, err))
 		}
+
 		dirs = append(dirs, dir)
 	}
+
 	return dirs, nil
 }
 
@@ -186,6 +205,7 @@ func withCause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
+
 	return err
 }
 
@@ -194,19 +214,23 @@ func (rt *Runtime) hostOne(ctx context.Context, def *agent.Agent, parts *loaded)
 	if err != nil {
 		return nil, err
 	}
+
 	h := &hosted{id: def.ID, detail: def.Detail(wire.StatusReady, summaries(skills))}
 	h.detail.Sandbox = wire.Sandbox{Mode: def.Sandbox.In("").Mode, Reason: "the agent is unavailable"}
 	if h.fault = parts.skillsError; h.fault == nil {
 		h.engine, h.fault = rt.resolve(h, def, skills, parts)
 	}
+
 	if h.fault != nil {
 		h.engine, h.detail.Status, h.servers = nil, wire.StatusUnavailable, nil
 		rt.cfg.Logger.Error("agent is unavailable", "agent", def.ID, "err", h.fault)
 	}
+
 	tools := 0
 	if h.engine != nil {
 		tools = len(h.engine.Tools())
 	}
+
 	h.summary = def.Summary(h.detail.Status, tools)
 	h.init = wire.Init{
 		AgentID: def.ID, Model: def.Model, CWD: rt.cfg.CWD, Skills: skillNames(skills),
@@ -220,6 +244,7 @@ func summaries(skills []skill.Skill) []wire.SkillSummary {
 	for _, s := range skills {
 		list = append(list, wire.SkillSummary{Name: s.Name, Description: s.Description, Source: s.Source, Location: s.Location})
 	}
+
 	return list
 }
 
@@ -228,6 +253,7 @@ func skillNames(skills []skill.Skill) []string {
 	for _, s := range skills {
 		names = append(names, s.Name)
 	}
+
 	return names
 }
 
@@ -235,5 +261,6 @@ func permissionMode(def *agent.Agent) permission.Mode {
 	if def.PermissionMode == "" {
 		return permission.ModeDefault
 	}
+
 	return permission.Mode(def.PermissionMode)
 }

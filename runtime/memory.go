@@ -22,6 +22,7 @@ func (rt *Runtime) reserve(bytes int) error {
 		rt.reserved.Add(int64(-bytes))
 		return &model.Error{Code: model.CodeOverloaded, Message: "the runs of this runtime together use too much memory (maxMemoryBytes): try again later"}
 	}
+
 	return nil
 }
 
@@ -30,6 +31,7 @@ func (rt *Runtime) reserveListing(bytes int) error {
 	if rt.reserve(bytes) != nil {
 		return errMemory
 	}
+
 	return nil
 }
 
@@ -55,6 +57,7 @@ func (m *reservation) hold(bytes int) error {
 	if err := m.rt.reserve(need - m.bytes); err != nil {
 		return errMemory
 	}
+
 	m.bytes = need
 	return nil
 }
@@ -71,17 +74,21 @@ func (rt *Runtime) readRun(w http.ResponseWriter, r *http.Request, m *reservatio
 	if body.err != nil {
 		return req, body.err
 	}
+
 	if err != nil {
 		return req, err
 	}
+
 	values, err := jsonlimit.Limit{Values: len(data)}.Count(data)
 	if err != nil {
 		err = httpapi.ParseJSON(data, &req) // which describes the error
 		return req, err
 	}
+
 	if err := m.hold(2*len(data) + valueBytes*values); err != nil {
 		return req, err
 	}
+
 	err = httpapi.ParseJSON(data, &req)
 	return req, err
 }
@@ -101,6 +108,7 @@ func (b *reservedBody) Read(p []byte) (int, error) {
 	if b.err = b.memory.hold(2 * (b.read + min(len(p), step))); b.err != nil {
 		return 0, b.err
 	}
+
 	n, err := b.ReadCloser.Read(p[:min(len(p), step)])
 	b.read += n
 	return n, err

@@ -68,6 +68,7 @@ func (rt *Runtime) newMetrics() (*metrics, error) {
 			for _, s := range h.servers {
 				counts[s.Status()]++
 			}
+
 			for status, n := range counts {
 				if len(h.servers) > 0 {
 					o.ObserveFloat64(servers, float64(n), meter.Of("agent", h.id, "state", string(status)))
@@ -84,6 +85,7 @@ func (x *metrics) observe(r *http.Request, route string, status int, took time.D
 	if route == "" { // a client may choose any method and path
 		method, route = meter.Other, meter.Other
 	}
+
 	x.requests.Add(context.Background(), 1, x.responses.Of(method, route, strconv.Itoa(status)))
 	x.requestTimes.Record(context.Background(), took.Seconds(), x.routes.Of(method, route))
 }
@@ -101,6 +103,7 @@ func (x *metrics) run(agentID string, resumed bool) func(*result) {
 	if resumed {
 		state = "resumed"
 	}
+
 	x.active.Add(ctx, 1, of)
 	x.sessions.Add(ctx, 1, x.states.Of(agentID, state))
 	return func(res *result) {
@@ -120,11 +123,13 @@ func (res *result) outcome() string {
 	case res.internal:
 		return "error"
 	}
+
 	switch model.Code(res.errorType) {
 	case model.CodeConnection, model.CodeRateLimit, model.CodeOverloaded, model.CodeServer, model.CodeAuth, model.CodePromptTooLong,
 		model.CodeInvalidRequest, model.CodeUnknown, model.CodeTimeout, wire.ErrorTypeMaxTurns:
 		return res.errorType
 	}
+
 	return meter.Other // of a model of the embedder
 }
 

@@ -29,18 +29,21 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 	if err := checked.Check(); err != nil {
 		return nil, err
 	}
+
 	var faults []error
 	for i, err := range parts.toolErrors {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("load customTools[%d]: %w", i, err))
 		}
 	}
+
 	prompt, err := rt.systemPrompt(def)
 	faults = append(faults, err)
 	m, err := rt.model(def.Provider)
 	if err = errors.Join(append(faults, err)...); err != nil {
 		return nil, err
 	}
+
 	tools := slices.Concat(rt.cfg.Tools, parts.tools)
 	policy, err := permission.New(permission.Config{
 		Mode: permissionMode(def), Allowed: def.AllowedTools, Disallowed: def.DisallowedTools,
@@ -50,6 +53,7 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 	if err != nil {
 		return nil, err
 	}
+
 	skills = readableSkills(skills, policy)
 	limits := rt.cfg.Limits.Of(def.Limits)
 	cfg := engine.Config{
@@ -82,20 +86,24 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 	if cfg.ContextWindow == 0 && def.Provider.Protocol == agent.ProtocolOpenAI {
 		cfg.ContextWindow = 128_000 // of the smaller current models with this protocol
 	}
+
 	box, state, err := rt.openCommandSandbox(def, skills)
 	h.detail.Sandbox = state
 	if err != nil {
 		return nil, err
 	}
+
 	servers := rt.openServers(def)
 	if cfg.Subagents, err = rt.subagents(def, cfg, servers, skills, box); err != nil {
 		return nil, err
 	}
+
 	cfg.Servers = values(servers)
 	h.servers = cfg.Servers
 	if cfg.Builtin, err = rt.builtin(def, skills, policy, box, limits.MaxToolOutputBytes); err != nil {
 		return nil, err
 	}
+
 	return engine.New(cfg)
 }
 
@@ -113,11 +121,13 @@ func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map
 		if cfg.Policy, err = parent.Policy.Narrow(sub.Tools, sub.DisallowedTools); err != nil {
 			return nil, fmt.Errorf("subagent %s: %w", name, err)
 		}
+
 		own := only(skills, sub.Skills, func(s skill.Skill) string { return s.Name })
 		own = readableSkills(own, cfg.Policy)
 		if cfg.Builtin, err = rt.builtin(def, own, cfg.Policy, box, parent.MaxToolOutput); err != nil {
 			return nil, err
 		}
+
 		cfg.Name = name
 		cfg.Servers = only(values(servers), sub.MCPServers, tool.Server.Name)
 		cfg.Request.Model = cmp.Or(sub.Model, cfg.Request.Model)
@@ -128,8 +138,10 @@ func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map
 		if err != nil {
 			return nil, fmt.Errorf("subagent %s: %w", name, err)
 		}
+
 		list = append(list, engine.Subagent{Name: name, Description: sub.Description, Engine: e})
 	}
+
 	return list, nil
 }
 
@@ -143,6 +155,7 @@ func only[T any](all []T, names []string, name func(T) string) []T {
 	if names == nil {
 		return all
 	}
+
 	return slices.DeleteFunc(slices.Clone(all), func(v T) bool { return !slices.Contains(names, name(v)) })
 }
 
@@ -151,6 +164,7 @@ func values(servers map[string]tool.Server) []tool.Server {
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		list = append(list, servers[name])
 	}
+
 	return list
 }
 
@@ -163,6 +177,7 @@ func (rt *Runtime) builtin(def *agent.Agent, skills []skill.Skill, policy *permi
 	if err != nil {
 		return nil, fmt.Errorf("make built-in tools: %w", err)
 	}
+
 	return tools, nil
 }
 
@@ -173,6 +188,7 @@ func (rt *Runtime) resolvePath(path string) (string, error) {
 	if rel != "" {
 		err = nil
 	}
+
 	return filepath.ToSlash(rel), err
 }
 
@@ -184,21 +200,26 @@ func (rt *Runtime) openServers(def *agent.Agent) map[string]tool.Server {
 			rt.cfg.Logger.Warn("the agent's edits can change an MCP server, which uses a path in the working directory",
 				"agent", def.ID, "mcp_server", name, "file", path)
 		}
+
 		err := errors.New("the runtime is configured without OpenMCP")
 		var box tool.Sandbox
 		if rt.cfg.OpenMCP != nil {
 			box, err = rt.openServerSandbox(def, &server)
 		}
+
 		if err == nil {
 			servers[name], err = rt.cfg.OpenMCP(name, server, rt.cfg.Limits.Of(def.Limits), box)
 		}
+
 		if err != nil {
 			rt.cfg.Logger.Warn("MCP server cannot be opened", "agent", def.ID, "mcp_server", name, "err", err)
 			servers[name] = noServer{name, err}
 			continue
 		}
+
 		rt.servers = append(rt.servers, servers[name])
 	}
+
 	return servers
 }
 
@@ -221,6 +242,7 @@ func (rt *Runtime) model(p agent.Provider) (model.Model, error) {
 			return m, err
 		}
 	}
+
 	return adapter.New(p, rt.client)
 }
 
@@ -231,6 +253,7 @@ func origin(p agent.Provider, name string) string {
 	if u, err := url.Parse(string(p.BaseURL)); err == nil {
 		host = u.Hostname()
 	}
+
 	return strings.Join([]string{p.Protocol, host, name}, " ")
 }
 
@@ -240,13 +263,16 @@ func (rt *Runtime) systemPrompt(def *agent.Agent) (string, error) {
 	if file == "" {
 		return def.SystemPrompt, nil
 	}
+
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(rt.cfg.CWD, file)
 	}
+
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return "", fmt.Errorf("read system prompt: %w", err)
 	}
+
 	return strings.TrimSpace(string(data)), nil
 }
 
@@ -261,11 +287,13 @@ func skillList(skills []skill.Skill) string {
 	if len(skills) == 0 {
 		return ""
 	}
+
 	var block strings.Builder
 	block.WriteString("Skills contain instructions for specific tasks. If one of them matches the request, load it with the tool Skill before you start.\n<skills>\n")
 	for _, s := range skills {
 		fmt.Fprintf(&block, "- %s: %s\n", s.Name, oneLine(s.Description))
 	}
+
 	block.WriteString("</skills>")
 	return block.String()
 }
@@ -275,11 +303,13 @@ func datasets(described map[string]string) string {
 	if len(described) == 0 {
 		return ""
 	}
+
 	var block strings.Builder
 	block.WriteString("<datasets>\n")
 	for _, id := range slices.Sorted(maps.Keys(described)) {
 		fmt.Fprintf(&block, "- %s: %s\n", id, oneLine(described[id]))
 	}
+
 	block.WriteString("</datasets>")
 	return block.String()
 }

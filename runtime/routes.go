@@ -74,16 +74,19 @@ func (rt *Runtime) start(w http.ResponseWriter, r *http.Request, _ httprouter.Pa
 	if !startpage.Wanted(r) {
 		return httpapi.ErrNotFound
 	}
+
 	unavailable := 0
 	for _, a := range rt.agents {
 		if a.engine == nil {
 			unavailable++
 		}
 	}
+
 	health := startpage.Row{Name: "Health", Value: "ok", Class: "ok"}
 	if unavailable > 0 {
 		health = startpage.Row{Name: "Health", Value: fmt.Sprintf("degraded: %d of the agents are unavailable, see the log", unavailable), Class: "bad"}
 	}
+
 	return startpage.Serve(w, r, startpage.Page{
 		Server: "agenthost runtime",
 		Rows:   []startpage.Row{health, {Name: "Agents", Value: strconv.Itoa(len(rt.agents))}, {Name: "Version", Value: rt.cfg.Version}},
@@ -107,9 +110,11 @@ func (rt *Runtime) health(w http.ResponseWriter, _ *http.Request, _ httprouter.P
 			h.Status = "degraded"
 		}
 	}
+
 	if !rt.runs.Available() {
 		h.Status = "degraded"
 	}
+
 	return httpapi.WriteJSON(w, http.StatusOK, h)
 }
 
@@ -117,6 +122,7 @@ func (rt *Runtime) ready(w http.ResponseWriter, _ *http.Request, _ httprouter.Pa
 	if rt.runs.Draining() {
 		return httpapi.WriteJSON(w, http.StatusServiceUnavailable, wire.Readiness{Status: "draining"})
 	}
+
 	return httpapi.WriteJSON(w, http.StatusOK, wire.Readiness{Status: "ready"})
 }
 
@@ -125,6 +131,7 @@ func (rt *Runtime) listAgents(w http.ResponseWriter, _ *http.Request, _ httprout
 	for i, a := range rt.agents {
 		list[i] = a.summary
 	}
+
 	return httpapi.WriteJSON(w, http.StatusOK, list)
 }
 
@@ -133,5 +140,6 @@ func (rt *Runtime) showAgent(w http.ResponseWriter, _ *http.Request, ps httprout
 	if !ok {
 		return errAgentNotFound
 	}
+
 	return httpapi.WriteJSON(w, http.StatusOK, a.currentDetail())
 }

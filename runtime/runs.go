@@ -29,14 +29,17 @@ func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httproute
 	if err != nil {
 		return err
 	}
+
 	h, err := rt.findAgent(ps.ByName("agentId"), &req)
 	if err != nil {
 		return err
 	}
+
 	form, err := negotiate(r.Header, req.Stream)
 	if err != nil {
 		return err
 	}
+
 	x, err := rt.prepare(r.Context(), h, &req)
 	if err != nil {
 		return err
@@ -49,13 +52,16 @@ func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httproute
 		x.input.Partials = form.partials
 		return x.stream(w, trailers)
 	}
+
 	if trailers {
 		w.WriteHeader(http.StatusProcessing) // a proxy learns the id, by which it cancels the run
 	}
+
 	res := x.execute(discard)
 	if trailers {
 		w.Header().Set(wire.UsageHeader, x.usage(res))
 	}
+
 	return res.write(w, x.requestID)
 }
 
@@ -73,12 +79,14 @@ func (x *execution) stream(w http.ResponseWriter, trailers bool) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = stream.Close() }() // OnError has handled the error
 	defer x.rt.metrics.stream(x.info.AgentID)()
 	res := x.execute(&streamOutput{stream: stream, logger: x.rt.cfg.Logger, runID: x.info.RunID})
 	if trailers {
 		w.Header().Set(http.TrailerPrefix+wire.UsageHeader, x.usage(res))
 	}
+
 	return nil
 }
 
@@ -88,6 +96,7 @@ func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprout
 	if err != nil {
 		return errRunNotFound
 	}
+
 	response, err := rt.runs.Cancel(id, wire.ReasonClientRequest)
 	switch {
 	case errors.Is(err, run.ErrNotFound):
@@ -99,6 +108,7 @@ func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprout
 	case err != nil:
 		return err
 	}
+
 	return httpapi.WriteJSON(w, http.StatusAccepted, response)
 }
 
@@ -113,6 +123,7 @@ func (rt *Runtime) deleteSession(w http.ResponseWriter, r *http.Request, ps http
 			return err
 		}
 	}
+
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -134,9 +145,11 @@ func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, err
 	case req.TimeoutMs != nil && *req.TimeoutMs < 1:
 		return nil, invalid("timeoutMs must be at least 1")
 	}
+
 	if err := checkHistory(req.History); err != nil {
 		return nil, err
 	}
+
 	h, ok := rt.byID[agentID]
 	switch {
 	case !ok:
@@ -144,6 +157,7 @@ func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, err
 	case h.engine == nil:
 		return nil, errAgentUnavailable
 	}
+
 	return h, nil
 }
 
@@ -154,6 +168,7 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 	if err != nil {
 		rt.metrics.reject(h.id, reason)
 	}
+
 	return x, err
 }
 
@@ -166,6 +181,7 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 			return nil, rejectedID, errRunIDFormat
 		}
 	}
+
 	// A client that disconnects cancels its run, in both response forms.
 	entry, err := rt.runs.Claim(ctx, id)
 	if err != nil {
@@ -176,6 +192,7 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 	if req.SessionID != nil {
 		sessionID = *req.SessionID
 	}
+
 	memory := &reservation{rt: rt}
 	defer func() {
 		if x == nil {
@@ -185,19 +202,24 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 	if err := rt.holdSession(memory, h.id, sessionID); err != nil {
 		return nil, rejectedError, err
 	}
+
 	s, err := rt.storeOf(req).Open(ctx, h.id, sessionID)
 	if errors.Is(err, session.ErrBusy) {
 		return nil, rejectedBusy, errSessionBusy(sessionID)
 	}
+
 	if err != nil {
 		return nil, rejectedError, err
 	}
+
 	if req.RequireSession && !s.Resumed() {
 		if err := s.Close(); err != nil {
 			return nil, rejectedError, fmt.Errorf("close new session: %w", err)
 		}
+
 		return nil, rejectedUnknown, &Error{http.StatusConflict, wire.ErrorBody{Error: wire.UnknownSession, SessionID: sessionID}}
 	}
+
 	x = rt.newExecution(h, entry, s, req)
 	x.memory = memory
 	if err := entry.Start(); err != nil {
@@ -206,8 +228,10 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		if errors.Is(err, run.ErrDraining) {
 			return nil, rejectedDraining, errDraining
 		}
+
 		return nil, rejectedTooMany, errTooManyRuns
 	}
+
 	return x, "", nil
 }
 
@@ -222,6 +246,7 @@ func (rt *Runtime) holdSession(m *reservation, agentID, id string) error {
 	if store, ok := rt.cfg.Sessions.(sized); ok && id != "" {
 		return m.hold(sessionCopies * int(store.Size(agentID, id)))
 	}
+
 	return nil
 }
 
@@ -232,9 +257,11 @@ func (rt *Runtime) storeOf(req *wire.RunRequest) session.Store {
 	if req.Store != nil {
 		stored = *req.Store
 	}
+
 	if stored {
 		return rt.cfg.Sessions
 	}
+
 	return session.NewMemory(session.MemoryConfig{})
 }
 
@@ -244,11 +271,13 @@ func checkHistory(history []wire.Turn) error {
 	if len(history) > wire.MaxHistory {
 		return invalid(fmt.Sprintf("history must have at most %d entries", wire.MaxHistory))
 	}
+
 	for i, turn := range history {
 		want := wire.RoleUser
 		if i%2 == 1 {
 			want = wire.RoleAssistant
 		}
+
 		switch {
 		case turn.Role != want:
 			return invalid(fmt.Sprintf("history[%d].role must be %q", i, want))
@@ -256,9 +285,11 @@ func checkHistory(history []wire.Turn) error {
 			return invalid(fmt.Sprintf("history[%d].content is required", i))
 		}
 	}
+
 	if len(history)%2 == 1 {
 		return invalid("history must end with an entry of the assistant")
 	}
+
 	return nil
 }
 
@@ -269,6 +300,7 @@ func historyMessages(history []wire.Turn) []model.Message {
 		messages[i] = model.UserText(turn.Content)
 		messages[i].Role = model.Role(turn.Role)
 	}
+
 	return messages
 }
 
@@ -292,11 +324,13 @@ func readAccept(values []string) (accepted, bool) {
 			if strings.TrimSpace(part) == "" {
 				continue
 			}
+
 			given = true
 			media, params, err := mime.ParseMediaType(part)
 			if err != nil {
 				continue
 			}
+
 			q, err := strconv.ParseFloat(params["q"], 64)
 			wanted := err != nil || q > 0
 			switch media {
@@ -315,6 +349,7 @@ func readAccept(values []string) (accepted, bool) {
 			}
 		}
 	}
+
 	return a, given
 }
 
@@ -335,5 +370,6 @@ func negotiate(h http.Header, mode wire.StreamMode) (responseForm, error) {
 	case mode == wire.StreamOff && !a.excludesJSON:
 		return responseForm{}, nil
 	}
+
 	return stream, nil
 }

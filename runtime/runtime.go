@@ -75,6 +75,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make runtime: %w", err)
 	}
+
 	rt := &Runtime{
 		cfg:  cfg,
 		byID: map[string]*hosted{},
@@ -88,24 +89,29 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	if rt.client == nil {
 		rt.client = &http.Client{Transport: outbound.Transport()}
 	}
+
 	rt.life, rt.end = context.WithCancel(context.Background())
 	rt.keys.Store(digests(cfg.APIKeys))
 	err = rt.open(ctx)
 	if err == nil {
 		rt.metrics, err = rt.newMetrics()
 	}
+
 	if err != nil {
 		_ = rt.Close() // there are no runs
 		return nil, fmt.Errorf("make runtime: %w", err)
 	}
+
 	rt.shell = &httpapi.Shell{Logger: cfg.Logger, Fail: rt.fail, Quiet: quiet}
 	if cfg.MeterProvider != nil {
 		rt.shell.Observe = rt.metrics.observe
 	}
+
 	router := rt.shell.Router()
 	for _, r := range rt.routes() {
 		router.Handle(r.method, r.path, rt.shell.Handle(rt.routed(r)))
 	}
+
 	rt.handler = rt.shell.Wrap(rt.guard(router))
 	return rt, nil
 }
@@ -117,12 +123,14 @@ func (rt *Runtime) open(ctx context.Context) error {
 	if rt.dir, err = filesafe.Open(rt.cfg.CWD); err != nil {
 		return err
 	}
+
 	rt.files = &filesafe.Handlers{Dir: rt.dir, Fail: rt.fail, Reserve: rt.reserveListing}
 	if rt.skills, err = skill.New(skill.Config{
 		HomeDir: rt.cfg.HomeDir, CWD: rt.cfg.CWD, AgentHome: rt.cfg.AgentHome, Logger: rt.cfg.Logger,
 	}); err != nil {
 		return err
 	}
+
 	return rt.host(ctx)
 }
 
@@ -137,6 +145,7 @@ func (rt *Runtime) Unavailable() map[string]error {
 			faults[h.id] = h.fault
 		}
 	}
+
 	return faults
 }
 
@@ -155,6 +164,7 @@ func (rt *Runtime) Close() error {
 	if rt.metrics != nil {
 		rt.metrics.stop()
 	}
+
 	rt.end()
 	rt.connecting.Wait()
 	var closing sync.WaitGroup
@@ -165,15 +175,19 @@ func (rt *Runtime) Close() error {
 			}
 		})
 	}
+
 	closing.Wait()
 	for _, box := range rt.sandboxes {
 		box.Close()
 	}
+
 	if rt.dir != nil {
 		_ = rt.dir.Close() // read-only
 	}
+
 	if rt.cfg.HTTPClient == nil {
 		rt.client.CloseIdleConnections()
 	}
+
 	return err
 }

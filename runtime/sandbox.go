@@ -22,10 +22,12 @@ func (rt *Runtime) openCommandSandbox(def *agent.Agent, skills []skill.Skill) (t
 	for _, s := range skills {
 		policy.Read = append(policy.Read, filepath.Dir(s.Location))
 	}
+
 	box, state, err := rt.openSandbox(policy, rt.commandEnv(def))
 	if rt.cfg.OpenSandbox != nil && policy.Mode != agent.SandboxOff && err == nil && !enforced(policy, state) {
 		rt.cfg.Logger.Warn("the commands of an agent are not confined, or only in part", "agent", def.ID, "err", state.Reason)
 	}
+
 	return box, state, err
 }
 
@@ -39,6 +41,7 @@ func (rt *Runtime) commandEnv(def *agent.Agent) []string {
 	for _, name := range slices.Sorted(maps.Keys(def.CommandEnv)) {
 		env = append(env, name+"="+string(def.CommandEnv[name]))
 	}
+
 	return env
 }
 
@@ -53,6 +56,7 @@ func (rt *Runtime) openServerSandbox(def *agent.Agent, server *agent.MCPServer) 
 	if server.Transport != agent.TransportStdio {
 		return nil, nil
 	}
+
 	policy := def.Sandbox.Add(server.Sandbox).In(rt.cfg.CWD)
 	policy.Read = append(policy.Read, serverFiles(server, rt.cfg.CWD)...)
 	switch {
@@ -61,10 +65,12 @@ func (rt *Runtime) openServerSandbox(def *agent.Agent, server *agent.MCPServer) 
 	case server.CWD != "":
 		policy.Write = append(policy.Write, filepath.Join(rt.cfg.CWD, server.CWD))
 	}
+
 	env := slices.Clone(rt.cfg.ChildEnv)
 	if path, found := server.Env["PATH"]; found {
 		env = append(env, "PATH="+string(path))
 	}
+
 	box, _, err := rt.openSandbox(policy, env)
 	return box, err
 }
@@ -86,12 +92,15 @@ func (rt *Runtime) openSandbox(policy agent.Sandbox, env []string) (tool.Sandbox
 			return nil, state, err
 		}
 	}
+
 	if box != nil {
 		rt.sandboxes = append(rt.sandboxes, box)
 	}
+
 	if policy.Mode == agent.SandboxRequired && !enforced(policy, state) {
 		return nil, state, fmt.Errorf("sandbox.mode is required, and this system cannot enforce the sandbox: %s", state.Reason)
 	}
+
 	return box, state, nil
 }
 
@@ -105,6 +114,7 @@ func protectedPaths(cfg *Config) []string {
 		if path == "" {
 			return
 		}
+
 		if abs, err := filepath.Abs(path); err == nil {
 			paths = append(paths, abs)
 		}
@@ -112,9 +122,11 @@ func protectedPaths(cfg *Config) []string {
 	for _, path := range cfg.ProtectedPaths {
 		add(path)
 	}
+
 	for _, dir := range programDirs(cfg) {
 		add(dir)
 	}
+
 	for i := range cfg.Agents {
 		def := &cfg.Agents[i]
 		add(def.SystemPromptFile)
@@ -122,17 +134,21 @@ func protectedPaths(cfg *Config) []string {
 			if dir != "" && !filepath.IsAbs(dir) { // as the scan reads it
 				dir = filepath.Join(cfg.CWD, dir)
 			}
+
 			add(dir)
 		}
+
 		for _, custom := range def.CustomTools {
 			add(custom.Path)
 		}
+
 		for _, server := range def.MCPServers {
 			for _, file := range serverFiles(&server, cfg.CWD) {
 				add(file)
 			}
 		}
 	}
+
 	return paths
 }
 
@@ -145,15 +161,18 @@ func programDirs(cfg *Config) []string {
 		if !ok {
 			continue
 		}
+
 		for _, dir := range filepath.SplitList(path) {
 			if !filepath.IsAbs(dir) {
 				dir = filepath.Join(cfg.CWD, dir)
 			}
+
 			if filepath.Clean(dir) != filepath.Clean(cfg.CWD) {
 				dirs = append(dirs, dir)
 			}
 		}
 	}
+
 	return dirs
 }
 
@@ -166,23 +185,27 @@ func serverFiles(server *agent.MCPServer, cwd string) []string {
 	for _, value := range server.Env {
 		texts = append(texts, string(value))
 	}
+
 	var files []string
 	if filepath.IsAbs(server.CWD) {
 		cwd = server.CWD
 	} else {
 		cwd = filepath.Join(cwd, server.CWD)
 	}
+
 	for _, text := range texts {
 		for _, name := range pathsIn(text) {
 			if !filepath.IsAbs(name) {
 				name = filepath.Join(cwd, name)
 			}
+
 			switch info, err := os.Stat(name); {
 			case err == nil && info.Mode().IsRegular(), err != nil && filepath.Ext(name) != "":
 				files = append(files, name)
 			}
 		}
 	}
+
 	return files
 }
 
@@ -205,21 +228,26 @@ func editablePath(def *agent.Agent, server *agent.MCPServer, cwd string) string 
 	if server.Transport != agent.TransportStdio || !edits {
 		return ""
 	}
+
 	paths := pathsIn(server.Command)
 	for _, text := range server.Args {
 		paths = append(paths, pathsIn(text)...)
 	}
+
 	for _, value := range server.Env {
 		paths = append(paths, pathsIn(string(value))...)
 	}
+
 	if server.CWD != "" && !filepath.IsAbs(server.CWD) {
 		paths = append(paths, filepath.Join(cwd, server.CWD))
 	}
+
 	paths = append(paths, server.CWD)
 	real := func(path string) string {
 		if target, err := filepath.EvalSymlinks(path); err == nil {
 			return target
 		}
+
 		return path
 	}
 	for _, path := range paths {
@@ -228,5 +256,6 @@ func editablePath(def *agent.Agent, server *agent.MCPServer, cwd string) string 
 			return path
 		}
 	}
+
 	return ""
 }

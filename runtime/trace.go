@@ -23,6 +23,7 @@ func (rt *Runtime) routed(route route) httpapi.Handler {
 			return route.handler(w, r, ps)
 		}
 	}
+
 	tracer, name := rt.cfg.TracerProvider.Tracer(scope), route.method+" "+route.path
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("http.request.method", route.method), attribute.String("http.route", route.path))}
@@ -35,6 +36,7 @@ func (rt *Runtime) routed(route route) httpapi.Handler {
 		if err != nil {
 			rt.fail(w, r, err)
 		}
+
 		return nil
 	}
 }
@@ -48,5 +50,6 @@ func endRequest(span trace.Span, w http.ResponseWriter) {
 		span.SetAttributes(attribute.String("error.type", strconv.Itoa(status)))
 		span.SetStatus(codes.Error, "")
 	}
+
 	span.End()
 }

@@ -37,6 +37,7 @@ func (x *execution) record(p wire.Payload) {
 	if x.session == nil {
 		return
 	}
+
 	switch event := p.(type) {
 	case *wire.PartialMessage, *wire.Done:
 		return
@@ -57,10 +58,12 @@ func (x *execution) record(p wire.Payload) {
 		short.Result = nil
 		p = &short
 	}
+
 	text, err := wire.AppendEvent(nil, p)
 	if err == nil {
 		err = x.session.Record(text)
 	}
+
 	if err != nil {
 		x.rt.cfg.Logger.Error("record event in session", "err", err, "session_id", x.info.SessionID, "run_id", x.info.RunID)
 	}
@@ -91,18 +94,22 @@ func (rt *Runtime) showSession(w http.ResponseWriter, r *http.Request, ps httpro
 	if err != nil {
 		return invalid("the query string is malformed")
 	}
+
 	after, err := queryNumber(query, "after", 0, 0, 1<<53)
 	if err != nil {
 		return err
 	}
+
 	limit, err := queryNumber(query, "limit", defaultEntries, 1, maxEntries)
 	if err != nil {
 		return err
 	}
+
 	t, err := rt.transcript(r.Context(), ps.ByName("sessionId"), after, int(limit))
 	if err != nil {
 		return err
 	}
+
 	return httpapi.WriteJSON(w, http.StatusOK, t)
 }
 
@@ -112,10 +119,12 @@ func queryNumber(query url.Values, name string, absent, least, most int64) (int6
 	if text == "" {
 		return absent, nil
 	}
+
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
 		return 0, invalid(name + " must be an integer from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10))
 	}
+
 	return n, nil
 }
 
@@ -123,13 +132,16 @@ func (rt *Runtime) transcript(ctx context.Context, id string, after int64, limit
 	if !session.ValidID(id) {
 		return wire.Transcript{}, errSessionNotFound
 	}
+
 	found, err := rt.cfg.Sessions.Transcript(ctx, id, after, limit)
 	if errors.Is(err, session.ErrUnknown) {
 		return wire.Transcript{}, errSessionNotFound
 	}
+
 	if err != nil {
 		return wire.Transcript{}, err
 	}
+
 	t := wire.Transcript{SessionID: found.ID, AgentID: found.AgentID, CreatedAt: wire.Time(found.Created), Entries: []wire.TranscriptEntry{}, Total: found.Total}
 	last, room := after, maxPageValues
 	for _, e := range found.Entries {
@@ -137,12 +149,15 @@ func (rt *Runtime) transcript(ctx context.Context, id string, after int64, limit
 		if room -= values; room < 0 && len(t.Entries) > 0 {
 			break
 		}
+
 		t.Entries = append(t.Entries, entry)
 		last = e.Seq
 	}
+
 	if len(found.Entries) > 0 && last < found.Total {
 		t.Next = last
 	}
+
 	return t, nil
 }
 
@@ -157,6 +172,7 @@ func entryOf(e session.Entry) (wire.TranscriptEntry, int) {
 			if room.values < blockValues {
 				break
 			}
+
 			if b, ok := room.block(&e.Message.Content[i]); ok {
 				out.Content = append(out.Content, b)
 			}
@@ -167,6 +183,7 @@ func entryOf(e session.Entry) (wire.TranscriptEntry, int) {
 		if err != nil {
 			event, values = withoutContent(e.Event), blockValues
 		}
+
 		out.Event = event
 		room.values -= values
 	default:
@@ -176,6 +193,7 @@ func entryOf(e session.Entry) (wire.TranscriptEntry, int) {
 			out.Kept = len(e.Compacted) - 1
 		}
 	}
+
 	return out, maxPageValues - room.values
 }
 
@@ -186,6 +204,7 @@ func compact(data json.RawMessage) (json.RawMessage, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+
 	out, err := entryLimit.Compact(data)
 	return out, values, err
 }
@@ -218,6 +237,7 @@ func (r *entryRoom) input(input json.RawMessage) json.RawMessage {
 	if err != nil || values > r.values || len(short) > min(maxEntryText, r.bytes) {
 		return nil
 	}
+
 	r.bytes -= len(short)
 	r.values -= values
 	return short
@@ -234,6 +254,7 @@ func (r *entryRoom) block(b *model.Block) (wire.TranscriptBlock, bool) {
 		if b.Text == "" {
 			return out, false
 		}
+
 		out.Thinking, out.Truncated = r.text(b.Text)
 	case model.BlockToolUse:
 		out.ID, out.Name, out.Input = b.ID, b.Name, r.input(b.Input)
@@ -244,6 +265,7 @@ func (r *entryRoom) block(b *model.Block) (wire.TranscriptBlock, bool) {
 	default:
 		return out, false
 	}
+
 	r.values -= blockValues
 	return out, true
 }

@@ -83,6 +83,7 @@ func (d *Decoder) SetLimits(line, event int) {
 	if line > 0 {
 		d.lineMax = line
 	}
+
 	if event > 0 {
 		d.eventMax = event
 	}
@@ -106,8 +107,10 @@ func (d *Decoder) Next() (Event, error) {
 			d.publish()
 			return Event{}, d.err
 		}
+
 		d.fill()
 	}
+
 	d.ready = false
 	d.publish()
 	return d.event, nil
@@ -122,6 +125,7 @@ func (d *Decoder) Events() iter.Seq2[Event, error] {
 			if err == io.EOF {
 				return
 			}
+
 			if !yield(ev, err) || err != nil {
 				return
 			}
@@ -136,6 +140,7 @@ func (d *Decoder) Buffered() bool {
 	if !d.ready {
 		d.ready = d.parse()
 	}
+
 	return d.ready
 }
 

@@ -31,15 +31,18 @@ func AppendEvent(dst []byte, e Event) ([]byte, error) {
 	if err := checkFields(&e); err != nil {
 		return dst, err
 	}
+
 	dst = appendFields(dst, &e)
 	if e.Data == nil && e.Type == "" && (e.ID != "" || e.Retry > 0) {
 		return append(dst, '\n'), nil
 	}
+
 	if !hasBreak(e.Data) {
 		dst = append(dst, "data: "...)
 		dst = append(dst, e.Data...)
 		return append(dst, "\n\n"...), nil
 	}
+
 	return append(appendLines(dst, "data: ", e.Data), '\n'), nil
 }
 
@@ -48,6 +51,7 @@ func appendEventFunc(dst []byte, e *Event, appendData func([]byte) ([]byte, erro
 	if err := checkFields(e); err != nil {
 		return dst, err
 	}
+
 	const prefix = "data: "
 	out := append(slices.Grow(appendFields(dst, e), 512), prefix...)
 	room := out[len(out):]
@@ -55,16 +59,19 @@ func appendEventFunc(dst []byte, e *Event, appendData func([]byte) ([]byte, erro
 	if err != nil {
 		return dst, err
 	}
+
 	if hasBreak(data) {
 		// data shares memory with out, which the lines would overwrite.
 		out = appendLines(out[:len(out)-len(prefix)], prefix, bytes.Clone(data))
 		return append(out, '\n'), nil
 	}
+
 	if len(data) > 0 && len(data) <= cap(room) && &data[0] == &room[:1][0] {
 		out = out[:len(out)+len(data)]
 	} else {
 		out = append(out, data...)
 	}
+
 	return append(out, "\n\n"...), nil
 }
 
@@ -87,10 +94,12 @@ func (e *Encoder) Encode(ev Event) error {
 	if e.err != nil {
 		return e.err
 	}
+
 	buf, err := AppendEvent(e.buf[:0], ev)
 	if err != nil {
 		return err
 	}
+
 	return e.write(buf)
 }
 
@@ -99,6 +108,7 @@ func (e *Encoder) Comment(text string) error {
 	if e.err != nil {
 		return e.err
 	}
+
 	return e.write(appendComment(e.buf[:0], text))
 }
 
@@ -106,13 +116,16 @@ func (e *Encoder) write(buf []byte) error {
 	if cap(buf) <= keepBytes {
 		e.buf = buf
 	}
+
 	n, err := e.w.Write(buf)
 	if err == nil && n < len(buf) {
 		err = io.ErrShortWrite
 	}
+
 	if err != nil {
 		e.err = fmt.Errorf("write event: %w", err)
 	}
+
 	return e.err
 }
 
@@ -127,9 +140,11 @@ func checkFields(e *Event) error {
 	if i := strings.IndexAny(e.Type, invalid); i >= 0 {
 		return &FieldError{Field: "event", Char: e.Type[i]}
 	}
+
 	if i := strings.IndexAny(e.ID, invalid); i >= 0 {
 		return &FieldError{Field: "id", Char: e.ID[i]}
 	}
+
 	return nil
 }
 
@@ -141,16 +156,19 @@ func appendFields(dst []byte, e *Event) []byte {
 		dst = append(dst, e.Type...)
 		dst = append(dst, '\n')
 	}
+
 	if e.ID != "" {
 		dst = append(dst, "id: "...)
 		dst = append(dst, e.ID...)
 		dst = append(dst, '\n')
 	}
+
 	if e.Retry > 0 {
 		dst = append(dst, "retry: "...)
 		dst = strconv.AppendInt(dst, max(1, int64(e.Retry/time.Millisecond)), 10)
 		dst = append(dst, '\n')
 	}
+
 	return dst
 }
 
@@ -167,14 +185,17 @@ func appendLines[T string | []byte](dst []byte, prefix string, text T) []byte {
 		if c != '\n' && c != '\r' {
 			continue
 		}
+
 		dst = append(dst, prefix...)
 		dst = append(dst, text[start:i]...)
 		dst = append(dst, '\n')
 		if c == '\r' && i+1 < len(text) && text[i+1] == '\n' {
 			i++
 		}
+
 		start = i + 1
 	}
+
 	dst = append(dst, prefix...)
 	dst = append(dst, text[start:]...)
 	return append(dst, '\n')

@@ -17,20 +17,25 @@ func (d *Decoder) parse() bool {
 		if undecided {
 			return false
 		}
+
 		d.pos += skip
 		d.started = true
 	}
+
 	for {
 		line, ok := d.line()
 		if !ok {
 			return false
 		}
+
 		if len(line) > 0 {
 			if !d.field(line) {
 				return false
 			}
+
 			continue
 		}
+
 		if d.dispatch() {
 			return true
 		}
@@ -48,6 +53,7 @@ func (d *Decoder) line() ([]byte, bool) {
 			d.pos = pos
 		}
 	}
+
 	if pos < len(buf) && buf[pos] == '\n' {
 		d.pos = pos + 1
 		return buf[pos:pos], true
@@ -61,6 +67,7 @@ func (d *Decoder) line() ([]byte, bool) {
 			lf = len(buf)
 		}
 	}
+
 	d.lf = lf
 	cr := max(d.cr, pos)
 	if cr < len(buf) && buf[cr] != '\r' {
@@ -70,6 +77,7 @@ func (d *Decoder) line() ([]byte, bool) {
 			cr = len(buf)
 		}
 	}
+
 	d.cr = cr
 
 	stop := min(cr, lf)
@@ -77,9 +85,11 @@ func (d *Decoder) line() ([]byte, bool) {
 		d.fail(&LimitError{Part: "line", Limit: d.lineMax})
 		return nil, false
 	}
+
 	if stop == len(buf) {
 		return nil, false
 	}
+
 	d.pos = stop + 1
 	if stop == cr && stop < lf {
 		if d.pos == len(buf) {
@@ -88,6 +98,7 @@ func (d *Decoder) line() ([]byte, bool) {
 			d.pos++
 		}
 	}
+
 	return buf[pos:stop], true
 }
 
@@ -97,9 +108,11 @@ func (d *Decoder) field(line []byte) bool {
 	if len(line) > 5 && string(line[:5]) == "data:" {
 		return d.data(trimSpace(line[5:]))
 	}
+
 	if len(line) > 6 && string(line[:6]) == "event:" {
 		return d.name(trimSpace(line[6:]))
 	}
+
 	name, value, _ := bytes.Cut(line, []byte{':'})
 	value = trimSpace(value)
 	switch string(name) {
@@ -111,6 +124,7 @@ func (d *Decoder) field(line []byte) bool {
 		if d.tooLong("id", value) {
 			return false
 		}
+
 		if string(value) != d.id && bytes.IndexByte(value, 0) < 0 {
 			d.id = string(value)
 		}
@@ -120,6 +134,7 @@ func (d *Decoder) field(line []byte) bool {
 			d.block.retry = retry
 		}
 	}
+
 	return true
 }
 
@@ -127,6 +142,7 @@ func (d *Decoder) name(value []byte) bool {
 	if d.tooLong("event name", value) {
 		return false
 	}
+
 	d.block.typ = d.types.get(value)
 	return true
 }
@@ -137,6 +153,7 @@ func (d *Decoder) tooLong(part string, value []byte) bool {
 	if d.nameMax == 0 || len(value) <= d.nameMax {
 		return false
 	}
+
 	d.fail(&LimitError{Part: part, Limit: d.nameMax})
 	return true
 }
@@ -146,10 +163,12 @@ func (d *Decoder) data(value []byte) bool {
 	if d.block.lines > 0 {
 		size += len(d.block.data) + 1
 	}
+
 	if size > d.eventMax {
 		d.fail(&LimitError{Part: "event", Limit: d.eventMax})
 		return false
 	}
+
 	d.block.add(value)
 	return true
 }
@@ -162,6 +181,7 @@ func (d *Decoder) dispatch() bool {
 		d.block.typ, d.block.retry = "", 0
 		return false
 	}
+
 	d.event.Type, d.event.Retry = d.block.typ, d.block.retry
 	d.event.ID = d.id
 	d.event.Data = d.block.take()
@@ -191,20 +211,24 @@ func (d *Decoder) fill() {
 			d.err = fmt.Errorf("read event stream: %w", errCount)
 			return
 		}
+
 		d.end += n
 		d.filled = d.end == len(d.buf)
 		if d.small++; n >= minBuffer {
 			d.small = 0
 		}
+
 		if err == io.EOF {
 			d.err = err
 		} else if err != nil {
 			d.err = fmt.Errorf("read event stream: %w", err)
 		}
+
 		if n > 0 || err != nil {
 			return
 		}
 	}
+
 	d.err = fmt.Errorf("read event stream: %w", io.ErrNoProgress)
 }
 
@@ -225,6 +249,7 @@ func (d *Decoder) makeRoom() {
 	case d.pos == 0: // a long line in small pieces is not moved for each of them
 		return
 	}
+
 	copy(d.buf, rest)
 	d.lf, d.cr = max(0, d.lf-d.pos), max(0, d.cr-d.pos)
 	d.pos, d.end = 0, len(rest)
@@ -234,6 +259,7 @@ func trimSpace(value []byte) []byte {
 	if len(value) > 0 && value[0] == ' ' {
 		return value[1:]
 	}
+
 	return value
 }
 
@@ -245,10 +271,12 @@ func parseRetry(value []byte) (time.Duration, bool) {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
+
 		if ms < most {
 			ms = min(most, ms*10+int64(c-'0'))
 		}
 	}
+
 	return time.Duration(ms) * time.Millisecond, len(value) > 0
 }
 
@@ -272,6 +300,7 @@ func (b *block) add(value []byte) {
 		b.data = value
 		return
 	}
+
 	b.detach()
 	b.joined = append(b.joined, '\n')
 	b.joined = append(b.joined, value...)
@@ -293,9 +322,11 @@ func (b *block) take() []byte {
 	if data == nil {
 		data = []byte{} // nil would be encoded as a missing data line
 	}
+
 	if b.own {
 		b.joined, b.spare = b.spare, b.joined
 	}
+
 	b.typ = ""
 	b.data = nil
 	b.lines = 0
@@ -309,6 +340,7 @@ func (b *block) trim() {
 	if cap(b.spare) > keepBytes {
 		b.spare = nil
 	}
+
 	if !b.own && cap(b.joined) > keepBytes {
 		b.joined = nil
 	}
@@ -330,19 +362,23 @@ func (t *interned) get(name []byte) string {
 	if string(name) == t.last {
 		return t.last
 	}
+
 	s, ok := t.all[string(name)]
 	if !ok {
 		s = string(name)
 		if len(s) > maxInternedLen {
 			return s
 		}
+
 		if t.all == nil {
 			t.all = make(map[string]string)
 		}
+
 		if len(t.all) < maxInterned {
 			t.all[s] = s
 		}
 	}
+
 	t.last = s
 	return s
 }
@@ -355,8 +391,10 @@ func bomState(head []byte) (int, bool) {
 	if len(head) < len(bom) {
 		return 0, bytes.HasPrefix(bom, head)
 	}
+
 	if bytes.HasPrefix(head, bom) {
 		return len(bom), false
 	}
+
 	return 0, false
 }

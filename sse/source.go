@@ -58,12 +58,15 @@ func (s Source) Events(ctx context.Context) iter.Seq2[Event, error] {
 	if s.Attempts <= 0 {
 		s.Attempts = 10
 	}
+
 	if s.MinWait <= 0 {
 		s.MinWait = leastWait
 	}
+
 	if s.MaxWait <= 0 {
 		s.MaxWait = time.Minute
 	}
+
 	return func(yield func(Event, error) bool) {
 		c := connection{source: s, id: s.Request.Header.Get("Last-Event-ID"), retry: firstRetry}
 		for !c.stopped {
@@ -71,14 +74,17 @@ func (s Source) Events(ctx context.Context) iter.Seq2[Event, error] {
 			if c.stopped {
 				return
 			}
+
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			} else if !c.final && c.failures < s.Attempts {
 				if c.wait(ctx) {
 					continue
 				}
+
 				err = context.Cause(ctx)
 			}
+
 			c.stopped = true
 			if err != nil {
 				yield(Event{}, fmt.Errorf("read event stream: %w", err))
@@ -109,10 +115,12 @@ func (c *connection) read(ctx context.Context, yield func(Event, error) bool) er
 		idle = time.AfterFunc(c.source.IdleTimeout, func() { cancel(errIdle) })
 		defer idle.Stop()
 	}
+
 	err := c.connect(ctx, idle, yield)
 	if err != nil && context.Cause(ctx) == errIdle { //nolint:errorlint // the error of this function
 		return errIdle
 	}
+
 	return err
 }
 
@@ -134,16 +142,19 @@ func (c *connection) connect(ctx context.Context, idle *time.Timer, yield func(E
 	if req.Header == nil {
 		req.Header = make(http.Header)
 	}
+
 	req.Header.Set("Accept", "text/event-stream")
 	req.Header.Set("Cache-Control", "no-cache") // as EventSource does
 	req.Header.Del("Last-Event-ID")
 	if c.id != "" {
 		req.Header.Set("Last-Event-ID", c.id)
 	}
+
 	res, err := c.source.Client.Do(req)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = res.Body.Close() }()
 	// Parameters do not count, whatever they are (WHATWG HTML, section 9.2.2).
 	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
@@ -158,10 +169,12 @@ func (c *connection) connect(ctx context.Context, idle *time.Timer, yield func(E
 		c.final = true
 		return fmt.Errorf("the server responded with %s of type %q", res.Status, kind)
 	}
+
 	var stream io.Reader = res.Body
 	if idle != nil {
 		stream = body{Reader: res.Body, idle: idle, limit: c.source.IdleTimeout}
 	}
+
 	return c.events(NewDecoder(stream), yield)
 }
 
@@ -169,6 +182,7 @@ func (c *connection) events(d *Decoder, yield func(Event, error) bool) error {
 	if most := c.source.MaxEvent; most > 0 {
 		d.SetLimits(max(most, idLimit)+len("event: "), most)
 	}
+
 	d.SetNameLimit(idLimit)
 	d.id, d.blockID = c.id, c.id // the id of the former connection, until the stream has another
 	for {
@@ -176,18 +190,23 @@ func (c *connection) events(d *Decoder, yield func(Event, error) bool) error {
 		if retry, ok := d.Retry(); ok {
 			c.retry = retry
 		}
+
 		if id := d.LastEventID(); !strings.ContainsFunc(id, control) {
 			c.id = id
 		}
+
 		if _, tooLarge := errors.AsType[*LimitError](err); tooLarge {
 			c.final = true
 		}
+
 		if err == io.EOF {
 			return errors.New("the server ends every connection without an event")
 		}
+
 		if err != nil {
 			return err
 		}
+
 		c.failures = 0
 		if !yield(event, nil) {
 			c.stopped = true
@@ -206,6 +225,7 @@ func (c *connection) wait(ctx context.Context) bool {
 	for range c.failures - 1 {
 		wait = min(2*wait, c.source.MaxWait)
 	}
+
 	timer := time.NewTimer(min(wait+rand.N(wait/4+1), c.source.MaxWait))
 	defer timer.Stop()
 	select {

@@ -72,6 +72,7 @@ func NewStream(w http.ResponseWriter, cfg StreamConfig) (*Stream, error) {
 	if !canFlush(w) {
 		return nil, fmt.Errorf("open event stream: flush: %w", http.ErrNotSupported)
 	}
+
 	s := &Stream{
 		out:       deadline.NewWriter(w, cfg.WriteTimeout),
 		heartbeat: cmp.Or(cfg.Heartbeat, 15*time.Second),
@@ -94,6 +95,7 @@ func NewStream(w http.ResponseWriter, cfg StreamConfig) (*Stream, error) {
 		s.timer = time.AfterFunc(math.MaxInt64, s.beat)
 		s.timer.Reset(s.heartbeat)
 	}
+
 	return s, nil
 }
 
@@ -116,12 +118,14 @@ func (s *Stream) QueueFunc(ev Event, appendData func(dst []byte) ([]byte, error)
 	if err := s.usable(); err != nil {
 		return err
 	}
+
 	s.need()
 	b, err := appendEventFunc(s.buf.b, &ev, appendData)
 	if err != nil {
 		s.release()
 		return err
 	}
+
 	return s.queued(b)
 }
 
@@ -133,6 +137,7 @@ func (s *Stream) QueueEvents(encoded []byte) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
+
 	s.need()
 	return s.queued(append(s.buf.b, encoded...))
 }
@@ -144,6 +149,7 @@ func (s *Stream) Send(ev Event) error {
 	if err := s.queue(ev); err != nil || s.buf == nil { // nil: queue has flushed a large event
 		return err
 	}
+
 	return s.flush()
 }
 
@@ -154,6 +160,7 @@ func (s *Stream) Flush() error {
 	if err := s.usable(); err != nil {
 		return err
 	}
+
 	return s.flush()
 }
 
@@ -174,17 +181,21 @@ func (s *Stream) Close() error {
 	if s.closed {
 		return s.err
 	}
+
 	if s.timer != nil {
 		s.timer.Stop() // if this is too late, beat returns because the stream is closed
 	}
+
 	if s.err == nil && s.buf != nil {
 		s.write(false) // net/http sends it together with the end of the body
 	}
+
 	if s.err == nil {
 		// This deadline applies to what net/http writes after the handler. net/http removes it
 		// before the next request of the connection.
 		_ = s.out.Extend() // if the connection is closed, nothing is written
 	}
+
 	s.closed = true
 	return s.err
 }
@@ -196,17 +207,21 @@ func (s *Stream) beat() {
 		s.timer.Reset(s.heartbeat / 8) // harmless after Close
 		return
 	}
+
 	defer s.mu.Unlock()
 	if s.usable() != nil {
 		return
 	}
+
 	rest := s.heartbeat - time.Since(s.lastWrite)
 	if rest <= 0 {
 		if s.comment("ping") != nil {
 			return
 		}
+
 		rest = s.heartbeat
 	}
+
 	s.timer.Reset(rest)
 }
 
@@ -235,6 +250,7 @@ func (s *Stream) usable() error {
 	if s.closed {
 		return ErrClosed
 	}
+
 	return s.err
 }
 
@@ -242,12 +258,14 @@ func (s *Stream) queue(ev Event) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
+
 	s.need()
 	b, err := AppendEvent(s.buf.b, ev)
 	if err != nil {
 		s.release()
 		return err
 	}
+
 	return s.queued(b)
 }
 
@@ -255,6 +273,7 @@ func (s *Stream) comment(text string) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
+
 	s.need()
 	s.buf.b = appendComment(s.buf.b, text)
 	return s.flush()
@@ -265,6 +284,7 @@ func (s *Stream) queued(b []byte) error {
 	if len(b) >= autoFlush {
 		return s.flush()
 	}
+
 	return nil
 }
 
@@ -279,9 +299,11 @@ func (s *Stream) release() {
 	if s.buf == nil || len(s.buf.b) > 0 {
 		return
 	}
+
 	if cap(s.buf.b) <= keepBytes {
 		buffers.Put(s.buf)
 	}
+
 	s.buf = nil
 }
 
@@ -297,24 +319,30 @@ func (s *Stream) write(flush bool) {
 	if s.buf != nil {
 		queued = s.buf.b
 	}
+
 	_, err := s.out.Write(queued)
 	if err == nil && len(queued) > 0 { // a flush of headers does not keep a connection open
 		s.lastWrite = s.out.Extended()
 	}
+
 	if err == nil && flush {
 		err = s.flushWriter()
 	}
+
 	if s.buf != nil {
 		s.buf.b = s.buf.b[:0]
 		s.release()
 	}
+
 	if err == nil {
 		return
 	}
+
 	s.err = fmt.Errorf("write event stream: %w", err)
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+
 	if s.onError != nil {
 		s.onError(s.err)
 	}
@@ -324,8 +352,10 @@ func (s *Stream) flushWriter() error {
 	if err := s.out.Flush(); err != nil {
 		return err
 	}
+
 	if s.clearAfter {
 		return s.out.Clear()
 	}
+
 	return nil
 }

@@ -9,6 +9,7 @@ tool (
 
 require (
 	codeberg.org/polyfloyd/go-errorlint v1.9.0
+	github.com/bombsimon/wsl/v5 v5.9.0
 	github.com/gordonklaus/ineffassign v0.2.0
 	github.com/gostaticanalysis/nilerr v0.1.2
 	github.com/kisielk/errcheck v1.30.0

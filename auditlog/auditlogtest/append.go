@@ -37,6 +37,7 @@ func nothing(t *testing.T, s auditlog.Store) {
 			require.Zero(t, p.Total)
 			require.Empty(t, all(t, s, name, f, nil))
 		}
+
 		require.Zero(t, pruned(t, s, name, 0))
 		verified(t, s, name)
 	}
@@ -68,6 +69,7 @@ func appending(t *testing.T, s auditlog.Store) {
 		require.Equal(t, e.Sum(last.Hash), e.Hash)
 		last = e.Head()
 	}
+
 	head, err := s.Head(t.Context(), name)
 	require.NoError(t, err)
 	require.Equal(t, last, head)
@@ -117,6 +119,7 @@ func allOrNone(t *testing.T, s auditlog.Store) {
 			}
 		})
 	}
+
 	mustAppend(t, s, good, good)
 	_, err := s.Prune(t.Context(), name, -1, do.prune)
 	require.Error(t, err, "entries of the future")
@@ -136,6 +139,7 @@ func texts(t *testing.T, s auditlog.Store) {
 		e := auditlog.Event{TenantID: name, UserID: text, UserName: text, TargetID: text, TargetName: text, UserAgent: text}
 		mustAppend(t, s, do.rename.Record(e, rename{auditlog.Change[string]{From: text, To: text}}))
 	}
+
 	mustAppend(t, s, do.login.Record(auditlog.Event{TenantID: name, UserName: "a\x00b\xff\xfec" + strings.Repeat("王", 200),
 		UserID: strings.Repeat("i", 300), UserAgent: strings.Repeat("a", 600)}, auditlog.None{}))
 	found := all(t, s, name, auditlog.Filter{}, nil)
@@ -145,6 +149,7 @@ func texts(t *testing.T, s auditlog.Store) {
 		require.Equal(t, []string{text, text, text, text, text}, []string{e.UserID, e.UserName, e.TargetID, e.TargetName, e.UserAgent})
 		require.NotZero(t, query(t, s, auditlog.Query{TenantID: name, Filter: auditlog.Filter{User: text}}).Total)
 	}
+
 	last := found[len(odd)]
 	require.Equal(t, "a\ufffdb\ufffdc"+strings.Repeat("王", 123), last.UserName)
 	require.Len(t, last.UserID, 256)
@@ -165,12 +170,14 @@ func tenants(t *testing.T, s auditlog.Store) {
 			require.Equal(t, name, e.TenantID)
 			got = append(got, e.UserName)
 		}
+
 		require.Equal(t, users, got)
 		p := query(t, s, auditlog.Query{TenantID: name, Limit: 10})
 		require.Equal(t, uint64(len(users)), p.Total)
 		require.Equal(t, p.Total, p.Snapshot)
 		verified(t, s, name)
 	}
+
 	require.Zero(t, query(t, s, auditlog.Query{TenantID: one, Filter: auditlog.Filter{User: "b"}}).Total)
 	p := query(t, s, auditlog.Query{TenantID: strings.ToUpper(one), Limit: 10})
 	require.Zero(t, p.Total)
@@ -192,6 +199,7 @@ func contexts(t *testing.T, s auditlog.Store) {
 			cancel()
 		}
 	}
+
 	require.LessOrEqual(t, n, 4, "what was read before may come, and then the error")
 	require.ErrorIs(t, s.Append(ctx, logins(name, 1)...), context.Canceled)
 	_, err := s.Query(ctx, auditlog.Query{TenantID: name})
@@ -215,6 +223,7 @@ func ownership(t *testing.T, s auditlog.Store) {
 	for i := range 3 {
 		mustAppend(t, s, do.rename.Record(event(name, "u", "alice"), rename{auditlog.Change[string]{From: fmt.Sprint(i), To: "b"}}))
 	}
+
 	spoil := func(e auditlog.Entry) {
 		clear(e.Detail)
 		clear(e.Hash)
@@ -223,9 +232,11 @@ func ownership(t *testing.T, s auditlog.Store) {
 	for _, e := range query(t, s, auditlog.Query{TenantID: name, Limit: 3}).Items {
 		spoil(e)
 	}
+
 	for _, e := range all(t, s, name, auditlog.Filter{User: "alice"}, nil) {
 		spoil(e)
 	}
+
 	head, err := s.Head(t.Context(), name)
 	require.NoError(t, err)
 	clear(head.Hash)

@@ -41,6 +41,7 @@ func write(t *testing.T, s auditlog.Store, tenant string, others ...func(context
 			}
 		})
 	}
+
 	for _, other := range others {
 		running.Go(func() {
 			for ctx.Err() == nil {
@@ -51,6 +52,7 @@ func write(t *testing.T, s auditlog.Store, tenant string, others ...func(context
 			}
 		})
 	}
+
 	writing.Wait()
 	written()
 	running.Wait()
@@ -74,23 +76,28 @@ func manyWriters(t *testing.T, s auditlog.Store) {
 			if err != nil {
 				return err
 			}
+
 			v.query.Snapshot = &first.Snapshot
 			for ; v.query.Offset < first.Total; v.query.Offset += uint64(v.query.Limit) {
 				p, err := s.Query(ctx, v.query)
 				if err != nil {
 					return err
 				}
+
 				if p.Total != first.Total || p.Snapshot != first.Snapshot {
 					return fmt.Errorf("total %d of view %d became %d of view %d", first.Total, first.Snapshot, p.Total, p.Snapshot)
 				}
+
 				v.ids = append(v.ids, ids(p.Items)...)
 			}
+
 			mu.Lock()
 			defer mu.Unlock()
 			seen = append(seen, v)
 			return nil
 		})
 	}
+
 	write(t, s, name, readers...)
 
 	const total = writers * rounds * 2
@@ -103,17 +110,21 @@ func manyWriters(t *testing.T, s auditlog.Store) {
 				want = append(want, e.ID)
 			}
 		}
+
 		require.Equal(t, want, v.ids, "%+v", v.query.Filter)
 	}
+
 	for w := range writers { // the order of each writer
 		var got []string
 		for _, e := range all(t, s, name, auditlog.Filter{User: fmt.Sprintf("w%d", w)}, nil) {
 			got = append(got, e.TargetName)
 		}
+
 		var want []string
 		for round := range rounds {
 			want = append(want, slices.Repeat([]string{fmt.Sprint(round)}, 1+round%3)...)
 		}
+
 		require.Equal(t, want, got)
 	}
 }
@@ -126,6 +137,7 @@ func manyPruners(t *testing.T, s auditlog.Store) {
 		if err != nil || len(p.Items) == 0 {
 			return err
 		}
+
 		_, err = s.Prune(ctx, name, time.Since(p.Items[0].CreatedAt), declared().prune)
 		return err
 	}
@@ -134,6 +146,7 @@ func manyPruners(t *testing.T, s auditlog.Store) {
 		if err == nil && !v.OK {
 			return fmt.Errorf("the chain broke: %+v", v)
 		}
+
 		return err
 	}
 	read := func(ctx context.Context) error {
@@ -141,11 +154,13 @@ func manyPruners(t *testing.T, s auditlog.Store) {
 		if err == nil && uint64(len(p.Items)) != p.Total {
 			return fmt.Errorf("%d entries, and a total of %d", len(p.Items), p.Total)
 		}
+
 		for i, e := range p.Items {
 			if e.ID != p.Snapshot-uint64(i) {
 				return fmt.Errorf("entry %d at %d of view %d", e.ID, i, p.Snapshot)
 			}
 		}
+
 		return err
 	}
 	write(t, s, name, prune, prune, verify, read)

@@ -15,6 +15,7 @@ func entries(t *testing.T, s auditlog.Store) {
 	for range 6 {
 		mustAppend(t, s, logins(name, 500)...)
 	}
+
 	want := uint64(1)
 	for e, err := range s.Entries(t.Context(), name, auditlog.Filter{}, new(uint64(2500))) {
 		require.NoError(t, err)
@@ -24,6 +25,7 @@ func entries(t *testing.T, s auditlog.Store) {
 			mustAppend(t, s, logins(name, 1)...) // the loop holds no lock that others need
 		}
 	}
+
 	require.Equal(t, uint64(2501), want)
 
 	sequence := s.Entries(t.Context(), name, auditlog.Filter{}, nil)
@@ -35,8 +37,10 @@ func entries(t *testing.T, s auditlog.Store) {
 				break
 			}
 		}
+
 		require.Equal(t, 3, n)
 	}
+
 	require.Len(t, all(t, s, name, auditlog.Filter{User: "499"}, nil), 6)
 	require.Len(t, all(t, s, name, auditlog.Filter{Category: "auth"}, new(uint64(7))), 7)
 }
@@ -47,6 +51,7 @@ func bytesOfPages(t *testing.T, s auditlog.Store) {
 	for i := range 12 {
 		mustAppend(t, s, declared().sizes.Record(event(name, fmt.Sprint(i%2), "alice"), sizes{Text: strings.Repeat("x", 1000), Count: int64(i)}))
 	}
+
 	for _, filter := range []auditlog.Filter{{}, {Category: "user"}, {User: "ALICE"}} {
 		for most, pages := range map[int]int{0: 1, 1: 12, 2200: 6, 1 << 20: 1} {
 			var found []uint64
@@ -58,8 +63,10 @@ func bytesOfPages(t *testing.T, s auditlog.Store) {
 				for _, e := range p.Items {
 					found = append(found, e.ID)
 				}
+
 				read++
 			}
+
 			require.Equal(t, pages, read)
 			require.Equal(t, []uint64{12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, found)
 		}

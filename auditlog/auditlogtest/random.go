@@ -58,6 +58,7 @@ func (m *machine) append(rt *rapid.T) {
 	if m.clock != nil {
 		m.clock.move(time.Duration(rapid.OneOf(rapid.Int64Range(-3000, 5000), rapid.SampledFrom(steps)).Draw(rt, "nanoseconds")))
 	}
+
 	records := make([]auditlog.Record, rapid.IntRange(1, 5).Draw(rt, "n"))
 	want := make([]auditlog.Entry, len(records))
 	for i := range records {
@@ -79,11 +80,13 @@ func (m *machine) append(rt *rapid.T) {
 			category, action, detail = "user", "user.rename", []byte(`{"name":{"from":"a","to":"b"}}`)
 			records[i] = do.rename.Record(e, rename{auditlog.Change[string]{From: "a", To: "b"}})
 		}
+
 		want[i] = auditlog.Entry{
 			ID: m.last.ID + 1 + uint64(i), TenantID: m.tenant, UserID: e.UserID, UserName: e.UserName, Category: category, Action: action,
 			TargetType: "t", TargetID: e.TargetID, Status: e.Status, Detail: detail, RemoteIP: e.RemoteIP,
 		}
 	}
+
 	require.NoError(rt, m.store.Append(rt.Context(), records...))
 	// The time is the store's own, and with it the hash.
 	got, err := m.store.Query(rt.Context(), auditlog.Query{TenantID: m.tenant, Limit: len(want)})
@@ -96,14 +99,17 @@ func (m *machine) append(rt *rapid.T) {
 		if now := m.clock; now != nil && now.Now().After(m.last.CreatedAt.Add(time.Microsecond)) {
 			require.Equal(rt, now.Now().UTC().Truncate(time.Microsecond), e.CreatedAt)
 		}
+
 		previous := m.last.Hash
 		if previous == nil {
 			previous = make([]byte, 32)
 		}
+
 		e.Hash, err = hex.DecodeString(naiveSum(previous, *e))
 		require.NoError(rt, err)
 		m.last = e.Head()
 	}
+
 	m.log = append(m.log, want...)
 	slices.Reverse(got.Items)
 	require.Equal(rt, want, got.Items)
@@ -121,12 +127,14 @@ func (m *machine) prune(rt *rapid.T) {
 			n++
 		}
 	}
+
 	got, err := m.store.Prune(rt.Context(), m.tenant, retention, declared().prune)
 	require.NoError(rt, err)
 	require.Equal(rt, uint64(n), got)
 	if n == 0 {
 		return
 	}
+
 	p, err := m.store.Query(rt.Context(), auditlog.Query{TenantID: m.tenant, Limit: 1})
 	require.NoError(rt, err)
 	requirePruning(rt, m.log[:n], m.last, p.Items[0])
@@ -146,15 +154,18 @@ func (m *machine) query(rt *rapid.T) {
 	if q.Snapshot != nil && *q.Snapshot < m.last.ID {
 		want.Snapshot = *q.Snapshot
 	}
+
 	if q.Offset < want.Total && q.Limit > 0 {
 		rest := fitting[q.Offset:]
 		want.Items = rest[:min(len(rest), q.Limit)]
 	}
+
 	got, err := m.store.Query(rt.Context(), q)
 	require.NoError(rt, err)
 	if len(got.Items) == 0 {
 		got.Items = nil
 	}
+
 	require.Equal(rt, want, got)
 }
 
@@ -171,6 +182,7 @@ func (m *machine) fitting(f auditlog.Filter, snapshot *uint64) (want []auditlog.
 			want = append(want, e)
 		}
 	}
+
 	return want
 }
 
@@ -181,12 +193,15 @@ func (m *machine) filter(rt *rapid.T) (f auditlog.Filter) {
 		part := rapid.StringOfN(rapid.RuneFrom([]rune(`aAbBzZ%_\王éÉ' `)), 0, 2, -1)
 		f.User = rapid.OneOf(part, part, rapid.SampledFrom(strange)).Draw(rt, "user")
 	}
+
 	if rapid.Bool().Draw(rt, "by from") {
 		f.From = m.time(rt, "from")
 	}
+
 	if rapid.Bool().Draw(rt, "by to") {
 		f.To = m.time(rt, "to")
 	}
+
 	return f
 }
 
@@ -195,6 +210,7 @@ func (m *machine) time(rt *rapid.T, what string) time.Time {
 	if len(m.log) == 0 || rapid.IntRange(0, 9).Draw(rt, what+" is far") == 0 {
 		return time.Unix(rapid.OneOf(rapid.Int64Range(-1e10, 1e11), rapid.SampledFrom([]int64{math.MinInt64 / 2, math.MaxInt64 / 2})).Draw(rt, what), 0)
 	}
+
 	i := rapid.IntRange(0, len(m.log)-1).Draw(rt, what)
 	shift := rapid.SampledFrom([]time.Duration{0, 0, 1, -1, 999, time.Microsecond, -time.Microsecond, time.Hour, -time.Hour}).Draw(rt, what+" shifted")
 	return m.log[i].CreatedAt.Add(shift)

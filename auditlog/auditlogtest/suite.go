@@ -95,6 +95,7 @@ func logins(tenant string, n int) []auditlog.Record {
 	for i := range records {
 		records[i] = do.login.Record(event(tenant, fmt.Sprint(i+1), "alice"), auditlog.None{})
 	}
+
 	return records
 }
 
@@ -132,8 +133,10 @@ func collect(ctx context.Context, s auditlog.Store, tenant string, f auditlog.Fi
 		if err != nil {
 			return found, err
 		}
+
 		found = append(found, e)
 	}
+
 	return found, nil
 }
 
@@ -142,6 +145,7 @@ func ids(entries []auditlog.Entry) []uint64 {
 	for i, e := range entries {
 		list[i] = e.ID
 	}
+
 	return list
 }
 

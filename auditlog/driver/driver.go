@@ -18,6 +18,7 @@ func View(snapshot *uint64, last uint64) uint64 {
 	if snapshot == nil {
 		return last
 	}
+
 	return min(*snapshot, last)
 }
 
@@ -43,9 +44,11 @@ func Micros(f auditlog.Filter) (from, to int64) {
 			from++
 		}
 	}
+
 	if !f.To.IsZero() {
 		to = micros(f.To)
 	}
+
 	return from, to
 }
 
@@ -60,11 +63,13 @@ func Void(f auditlog.Filter) bool {
 	if from > to || f.Category != "" && f.Action != "" && !strings.HasPrefix(f.Action, f.Category+".") {
 		return true
 	}
+
 	for _, s := range [...]string{f.Category, f.Action, f.User} {
 		if len(s) > maxText || !Storable(s) {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -81,9 +86,11 @@ func Fold(s string) string {
 					b[j] += 'a' - 'A'
 				}
 			}
+
 			return string(b)
 		}
 	}
+
 	return s
 }
 
@@ -97,6 +104,7 @@ func micros(t time.Time) int64 {
 	case s < -reach:
 		return math.MinInt64
 	}
+
 	return t.UnixMicro()
 }
 
@@ -109,6 +117,7 @@ func Seal(e *auditlog.Entry, last auditlog.Head, now time.Time) {
 	if e.CreatedAt.Before(last.CreatedAt) {
 		e.CreatedAt = last.CreatedAt.UTC()
 	}
+
 	e.Hash = e.Sum(last.Hash)
 }
 
@@ -118,11 +127,13 @@ func Cutoff(retention time.Duration, clock time.Time, others ...time.Time) (time
 	if retention < 0 {
 		return time.Time{}, errors.New("the retention is negative")
 	}
+
 	for _, c := range others {
 		if c.Before(clock) {
 			clock = c
 		}
 	}
+
 	return clock.UTC().Add(-retention), nil
 }
 

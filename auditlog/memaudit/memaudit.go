@@ -41,11 +41,13 @@ func (m *Store) Append(ctx context.Context, records ...auditlog.Record) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("append audit entry: %w", err)
 	}
+
 	for _, r := range records {
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("append audit entry: %w", err)
 		}
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := m.now()
@@ -54,14 +56,17 @@ func (m *Store) Append(ctx context.Context, records ...auditlog.Record) error {
 		if l == nil {
 			l = &log{category: map[string][]uint64{}, action: map[string][]uint64{}}
 		}
+
 		if m.logs == nil {
 			m.logs = map[string]*log{}
 		}
+
 		m.logs[r.TenantID()] = l
 		if err := l.append(r, at); err != nil {
 			return fmt.Errorf("append audit entry: %w", err)
 		}
 	}
+
 	return nil
 }
 
@@ -69,6 +74,7 @@ func (m *Store) now() time.Time {
 	if m.Now == nil {
 		return time.Now()
 	}
+
 	return m.Now()
 }
 
@@ -76,6 +82,7 @@ func (l *log) append(r auditlog.Record, at time.Time) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
+
 	e := r.Entry()
 	driver.Seal(&e, l.head, at)
 	e = clone(e)
@@ -91,6 +98,7 @@ func (m *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, err
 	if err := ctx.Err(); err != nil {
 		return auditlog.Page{}, fmt.Errorf("query audit log: %w", err)
 	}
+
 	some, view := m.part(q.TenantID, q.Filter, q.Snapshot)
 	page := auditlog.Page{Snapshot: view}
 	size, full := 0, false
@@ -105,17 +113,21 @@ func (m *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, err
 		for i := q.Offset; i < page.Total && len(page.Items) < q.Limit && !full; i++ {
 			add(some.at(some.len() - 1 - int(i)))
 		}
+
 		return page, nil
 	}
+
 	only := auditlog.Filter{User: driver.Fold(q.User)}
 	for i := some.len() - 1; i >= 0; i-- {
 		if e := some.at(i); driver.Matches(only, e) {
 			if page.Total >= q.Offset && len(page.Items) < q.Limit {
 				add(e)
 			}
+
 			page.Total++
 		}
 	}
+
 	return page, nil
 }
 
@@ -130,6 +142,7 @@ func (m *Store) Entries(ctx context.Context, tenantID string, f auditlog.Filter,
 				yield(auditlog.Entry{}, fmt.Errorf("read audit log: %w", err))
 				return
 			}
+
 			if e := some.at(i); driver.Matches(only, e) && !yield(clone(e), nil) {
 				return
 			}
@@ -151,12 +164,14 @@ func (m *Store) headOf(ctx context.Context, tenantID string, which func(*log) au
 	if err := ctx.Err(); err != nil {
 		return auditlog.Head{}, fmt.Errorf("read head of audit log: %w", err)
 	}
+
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	l := m.logs[tenantID]
 	if l == nil {
 		return auditlog.Head{}, nil
 	}
+
 	h := which(l)
 	h.Hash = bytes.Clone(h.Hash)
 	return h, nil
@@ -169,6 +184,7 @@ func (m *Store) Prune(ctx context.Context, tenantID string, retention time.Durat
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("prune audit log: %w", err)
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := m.now()
@@ -176,19 +192,23 @@ func (m *Store) Prune(ctx context.Context, tenantID string, retention time.Durat
 	if err != nil {
 		return 0, fmt.Errorf("prune audit log: %w", err)
 	}
+
 	l := m.logs[tenantID]
 	if l == nil {
 		return 0, nil
 	}
+
 	n := sort.Search(len(l.entries), func(i int) bool { return !l.entries[i].CreatedAt.Before(before) })
 	if n == 0 {
 		return 0, nil
 	}
+
 	last := l.entries[n-1].Head()
 	r := driver.PruningRecord(as, tenantID, l.checkpoint, last, before, retention)
 	if err := l.append(r, at); err != nil {
 		return 0, fmt.Errorf("prune audit log: %w", err)
 	}
+
 	l.checkpoint = last
 	l.entries = slices.Clone(l.entries[n:])
 	for _, lists := range []map[string][]uint64{l.category, l.action} {
@@ -200,6 +220,7 @@ func (m *Store) Prune(ctx context.Context, tenantID string, retention time.Durat
 			}
 		}
 	}
+
 	return uint64(n), nil
 }
 
@@ -215,6 +236,7 @@ func (p part) len() int {
 	if p.listed {
 		return len(p.ids)
 	}
+
 	return len(p.entries)
 }
 
@@ -222,6 +244,7 @@ func (p part) at(i int) auditlog.Entry {
 	if p.listed {
 		return p.entries[p.ids[i]-p.first]
 	}
+
 	return p.entries[i]
 }
 
@@ -233,10 +256,12 @@ func (m *Store) part(tenantID string, f auditlog.Filter, snapshot *uint64) (part
 	if l == nil {
 		return part{}, 0
 	}
+
 	view := driver.View(snapshot, l.head.ID)
 	if driver.Void(f) || view <= l.checkpoint.ID {
 		return part{}, view
 	}
+
 	// Times never decrease along ids, so a time range is a range of ids.
 	p := part{entries: l.entries[:view-l.checkpoint.ID]}
 	from, to := driver.Micros(f)
@@ -246,6 +271,7 @@ func (m *Store) part(tenantID string, f auditlog.Filter, snapshot *uint64) (part
 		lo = max(lo, int(min(f.AfterID-l.checkpoint.ID, uint64(len(p.entries)))))
 		hi = max(lo, hi)
 	}
+
 	p.entries = p.entries[lo:hi]
 	p.first = l.checkpoint.ID + 1 + uint64(lo)
 	switch {
@@ -254,9 +280,11 @@ func (m *Store) part(tenantID string, f auditlog.Filter, snapshot *uint64) (part
 	case f.Category != "":
 		p.listed, p.ids = true, l.category[f.Category]
 	}
+
 	if p.listed {
 		p.ids = within(p.ids, p.first, p.first+uint64(len(p.entries)))
 	}
+
 	return p, view
 }
 

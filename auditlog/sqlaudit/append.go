@@ -23,28 +23,34 @@ func (s *Store) Append(ctx context.Context, records ...auditlog.Record) error {
 	if err := check(records); err != nil || len(records) == 0 {
 		return err
 	}
+
 	err := retry(ctx, func() error {
 		tx, err := s.write.BeginTx(ctx, &sql.TxOptions{Isolation: s.engine.isolation})
 		if err == nil {
 			defer func() { _ = tx.Rollback() }()
 			err = s.appendGroups(ctx, tx, records)
 		}
+
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
 		} else if err != nil {
 			return err
 		}
+
 		if err := tx.Commit(); err != nil {
 			if !sqlerr.RolledBack(err) || errors.Is(err, sql.ErrTxDone) {
 				err = fmt.Errorf("it is unknown whether the entries were written: %w", err)
 			}
+
 			return fmt.Errorf("commit: %w", err)
 		}
+
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("append to audit log: %w", err)
 	}
+
 	return nil
 }
 
@@ -56,9 +62,11 @@ func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, records ...auditlog.Re
 	if err := check(records); err != nil {
 		return err
 	}
+
 	if err := s.appendGroups(ctx, tx, records); err != nil {
 		return fmt.Errorf("append to audit log: %w", err)
 	}
+
 	return nil
 }
 
@@ -68,6 +76,7 @@ func check(records []auditlog.Record) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -82,11 +91,14 @@ func (s *Store) appendGroups(ctx context.Context, tx execer, records []auditlog.
 		if n < 0 {
 			n = len(sorted)
 		}
+
 		if err := s.appendGroup(ctx, tx, tenantID, sorted[:n]); err != nil {
 			return err
 		}
+
 		sorted = sorted[n:]
 	}
+
 	return nil
 }
 
@@ -96,14 +108,17 @@ func (s *Store) appendGroup(ctx context.Context, tx execer, tenantID string, rec
 	if err != nil {
 		return err
 	}
+
 	entries := make([]auditlog.Entry, len(records))
 	for i := range records {
 		entries[i] = records[i].Entry()
 	}
+
 	known, err := keysOf(ctx, tx, l.tenant, entries)
 	if err != nil {
 		return err
 	}
+
 	now := s.now()
 	for i := range entries {
 		r := row{Entry: entries[i]}
@@ -115,12 +130,14 @@ func (s *Store) appendGroup(ctx context.Context, tx execer, tenantID string, rec
 			r.key[j] = k.id
 			r.pos[j] = k.pos
 		}
+
 		if err := r.insert(ctx, tx, l.tenant); sqlerr.UniqueViolation(err) { // no other writer can have inserted it
 			return fmt.Errorf("%w: %w", &auditlog.DamagedError{TenantID: tenantID, ID: r.ID}, err)
 		} else if err != nil {
 			return fmt.Errorf("insert entry: %w", err)
 		}
 	}
+
 	_, err = tx.ExecContext(ctx, "UPDATE audit_heads SET id = $1, hash = $2, at = $3 WHERE tenant = $4",
 		signed(l.head.ID), l.head.Hash, l.head.CreatedAt.UnixMicro(), l.tenant)
 	return err
@@ -131,6 +148,7 @@ func (r *row) insert(ctx context.Context, tx execer, tenant int64) error {
 	if r.Detail != nil {
 		detail = string(r.Detail)
 	}
+
 	_, err := tx.ExecContext(ctx, `INSERT INTO audit_entries (tenant, id, created_at, category, category_pos, action, action_pos, user_key,
 			target_type, target_id, target_name, status, detail, remote_ip, user_agent, hash)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
@@ -146,12 +164,15 @@ func lock(ctx context.Context, tx execer, e engine, tenantID string) (log, error
 	if err != nil || l.tenant != 0 {
 		return l, err
 	}
+
 	if _, err := tx.ExecContext(ctx, "INSERT INTO audit_heads (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", tenantID); err != nil {
 		return l, fmt.Errorf("insert head of audit log: %w", err)
 	}
+
 	if l, err = scanLog(ctx, tx, e.lock, tenantID); err == nil && l.tenant == 0 {
 		err = fmt.Errorf("lock audit log of %q: its head row does not exist", tenantID)
 	}
+
 	return l, err
 }
 
@@ -161,6 +182,7 @@ func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (errors.Is(err, sql.ErrTxDone) || sqlerr.Interrupted(err)) {
 		return context.Cause(ctx)
 	}
+
 	return err
 }
 
@@ -174,6 +196,7 @@ func retry(ctx context.Context, transaction func() error) error {
 		if !sqlerr.Retryable(err) && !sqlerr.LockTimeout(err) || attempt == attempts {
 			return err
 		}
+
 		most := min(time.Millisecond<<attempt, 400*time.Millisecond)
 		wait := time.NewTimer(most/2 + rand.N(most/2))
 		select {

@@ -39,12 +39,15 @@ func (c *checker) check(ctx context.Context, tx querier, after int64, rows []row
 	if err != nil {
 		return err
 	}
+
 	if c.pruned = c.pruned || signed(l.floor.ID) > after; c.pruned || len(rows) == 0 {
 		return nil
 	}
+
 	if err := c.load(ctx, tx, l.tenant, after, signed(rows[len(rows)-1].ID)); err != nil {
 		return err
 	}
+
 	for i := range rows {
 		r := &rows[i]
 		for j, kind := range [...]int{kindCategory, kindAction, kindUser} {
@@ -52,11 +55,13 @@ func (c *checker) check(ctx context.Context, tx querier, after int64, rows []row
 			if k == nil || k.kind != kind || !k.intactIn(l.tenant) || kind != kindUser && r.pos[j] != k.pos+1 {
 				r.Hash = nil
 			}
+
 			if k != nil {
 				k.pos = r.pos[j]
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -84,6 +89,7 @@ func readKeys(ctx context.Context, tx querier, where string, args []any, each fu
 	if err != nil {
 		return fmt.Errorf("read keys: %w", err)
 	}
+
 	return nil
 }
 
@@ -100,6 +106,7 @@ func (c *checker) rest(ctx context.Context, tx querier) error {
 	if err != nil || l.tenant == 0 {
 		return err
 	}
+
 	var below sql.NullInt64
 	var above bool
 	err = scanRow(ctx, tx, `SELECT (SELECT MIN(e.id) FROM audit_entries e WHERE e.tenant = $1 AND e.id <= $2),
@@ -108,10 +115,12 @@ func (c *checker) rest(ctx context.Context, tx querier) error {
 	if err != nil {
 		return fmt.Errorf("read entries outside of the log: %w", err)
 	}
+
 	damaged := &auditlog.DamagedError{TenantID: c.tenantID, ID: l.head.ID + 1}
 	if below.Valid {
 		damaged.ID = unsigned(max(below.Int64, 1))
 	}
+
 	bad := below.Valid || above
 	err = readKeys(ctx, tx, "k.tenant = $1", []any{l.tenant}, func(k storedKey) { bad = bad || !k.intactIn(l.tenant) })
 	for kind, column := range map[int]string{kindCategory: "category", kindAction: "action"} {
@@ -119,9 +128,11 @@ func (c *checker) rest(ctx context.Context, tx querier) error {
 			bad, err = uncounted(ctx, tx, l.tenant, kind, column)
 		}
 	}
+
 	if err == nil && bad {
 		return damaged
 	}
+
 	return err
 }
 
@@ -138,5 +149,6 @@ func uncounted(ctx context.Context, tx querier, tenant int64, kind int, column s
 	if err := scanRow(ctx, tx, strings.ReplaceAll(query, "$c", column), []any{tenant, kind}, &bad); err != nil {
 		return false, fmt.Errorf("count entries by %s: %w", column, err)
 	}
+
 	return bad, nil
 }

@@ -20,6 +20,7 @@ func (s *Store) Entries(ctx context.Context, tenantID string, f auditlog.Filter,
 		if f == (auditlog.Filter{}) && snapshot == nil {
 			r.check = newChecker(s, tenantID)
 		}
+
 		if err := r.read(ctx, f, snapshot, yield); err != nil {
 			yield(auditlog.Entry{}, fmt.Errorf("read audit log: %w", err))
 		}
@@ -39,9 +40,11 @@ func (r *reader) read(ctx context.Context, f auditlog.Filter, snapshot *uint64, 
 	if !driver.Storable(r.tenantID) || driver.Void(f) {
 		return nil
 	}
+
 	if err := r.store.snapshot(ctx, func(tx *sql.Tx) error { return r.begin(ctx, tx, f, snapshot) }); err != nil {
 		return err
 	}
+
 	for after := r.lo; after < r.hi && r.text != ""; {
 		var rows []row
 		err := r.store.snapshot(ctx, func(tx *sql.Tx) (err error) {
@@ -51,19 +54,24 @@ func (r *reader) read(ctx context.Context, f auditlog.Filter, snapshot *uint64, 
 		if err != nil {
 			return err
 		}
+
 		for i := range rows {
 			if !yield(rows[i].Entry, nil) {
 				return nil
 			}
 		}
+
 		if len(rows) < chunkSize {
 			break
 		}
+
 		after = signed(rows[len(rows)-1].ID)
 	}
+
 	if r.check == nil {
 		return nil
 	}
+
 	return r.store.snapshot(ctx, func(tx *sql.Tx) error { return r.check.rest(ctx, tx) })
 }
 
@@ -73,19 +81,23 @@ func (r *reader) begin(ctx context.Context, tx querier, f auditlog.Filter, snaps
 	if r.span, err = readSpan(ctx, tx, auditlog.Query{TenantID: r.tenantID, Filter: f, Snapshot: snapshot}); err != nil {
 		return err
 	}
+
 	if r.column != "" && r.key == 0 {
 		return nil
 	}
+
 	r.args = []any{r.tenant, nil, r.hi}
 	where := "e.tenant = $1"
 	if r.column != "" {
 		r.args[0] = r.key
 		where = "e." + r.column + " = $1"
 	}
+
 	where += " AND e.id > $2 AND e.id <= $3"
 	if f.User != "" {
 		where += " AND (e.user_key IN (" + r.store.engine.users(&r.statement, r.tenant, f.User) + ")) IS TRUE" // no other index
 	}
+
 	r.text = "SELECT " + entryColumns + " FROM audit_entries e WHERE " + where + " ORDER BY e.id" + limitTo(chunkSize)
 	return nil
 }
@@ -102,8 +114,10 @@ func (r *reader) chunk(ctx context.Context, tx querier, after int64) ([]row, err
 	if err != nil {
 		return nil, fmt.Errorf("read entries: %w", err)
 	}
+
 	if r.check != nil {
 		return rows, r.check.check(ctx, tx, after, rows)
 	}
+
 	return rows, nil
 }

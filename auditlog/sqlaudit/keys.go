@@ -43,6 +43,7 @@ func (n name) digest() string {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(s)))
 		b = append(b, s...)
 	}
+
 	sum := sha256.Sum256(b)
 	return base64.RawURLEncoding.EncodeToString(sum[:24])
 }
@@ -70,15 +71,18 @@ func keysOf(ctx context.Context, tx querier, tenant int64, entries []auditlog.En
 			}
 		}
 	}
+
 	for part := range slices.Chunk(names, loadSize) {
 		if err := loadKeys(ctx, tx, tenant, part, keys); err != nil {
 			return nil, fmt.Errorf("load keys: %w", err)
 		}
 	}
+
 	for _, n := range names {
 		if keys[n].id != 0 {
 			continue
 		}
+
 		err := scanRow(ctx, tx, `INSERT INTO audit_keys (tenant, kind, digest, name, user_id, fold_name, fold_id)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING key`,
 			[]any{tenant, n.kind, n.digest(), n.text, n.userID, driver.Fold(n.text), driver.Fold(n.userID)}, &keys[n].id)
@@ -86,6 +90,7 @@ func keysOf(ctx context.Context, tx querier, tenant int64, entries []auditlog.En
 			return nil, fmt.Errorf("insert key: %w", err)
 		}
 	}
+
 	return keys, nil
 }
 
@@ -108,12 +113,14 @@ func loadKeys(ctx context.Context, tx querier, tenant int64, names []name, keys 
 		byDigest[digest] = keys[n]
 		args = append(args, digest)
 	}
+
 	return forEach(ctx, tx, query, args, func(row *sql.Rows) error {
 		var found key
 		var digest string
 		if err := row.Scan(&found.id, &digest, &found.pos); err != nil {
 			return err
 		}
+
 		*byDigest[digest] = found
 		return nil
 	})

@@ -22,10 +22,12 @@ func (s *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, err
 	if !driver.Storable(q.TenantID) {
 		return p, nil
 	}
+
 	err := s.snapshot(ctx, func(tx *sql.Tx) error { return s.page(ctx, tx, q, &p) })
 	if err != nil {
 		return auditlog.Page{}, fmt.Errorf("query audit log: %w", err)
 	}
+
 	return p, nil
 }
 
@@ -37,11 +39,13 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, q auditlog.Query, p *audit
 	if void { // only the snapshot is requested
 		q.Filter = auditlog.Filter{}
 	}
+
 	sp, err := readSpan(ctx, tx, q)
 	p.Snapshot = driver.View(q.Snapshot, unsigned(sp.id))
 	if err != nil || void {
 		return err
 	}
+
 	total := max(sp.last-sp.first, 0)
 	var users string
 	if q.User != "" {
@@ -49,16 +53,19 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, q auditlog.Query, p *audit
 			return err
 		}
 	}
+
 	p.Total = unsigned(total)
 	offset := int64(min(q.Offset, p.Total))
 	limit := min(int64(q.Limit), total-offset, math.MaxInt32)
 	if limit <= 0 {
 		return nil
 	}
+
 	st := sp.page(offset)
 	if q.User != "" {
 		st = s.userPage(sp, users, total, offset, limit)
 	}
+
 	rows := make([]row, 0, min(limit, chunkSize))
 	size := 0
 	err = forEach(ctx, tx, st.text+" ORDER BY e.id DESC"+limitTo(limit), st.args, func(scan *sql.Rows) error {
@@ -67,30 +74,37 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, q auditlog.Query, p *audit
 		if size += len(r.Detail); err == nil && q.Bytes > 0 && size > q.Bytes && len(rows) > 0 {
 			return errFull
 		}
+
 		rows = append(rows, r)
 		return err
 	})
 	if errors.Is(err, errFull) {
 		limit, err = int64(len(rows)), nil
 	}
+
 	if err != nil {
 		return fmt.Errorf("read entries: %w", err)
 	}
+
 	damaged := &auditlog.DamagedError{TenantID: q.TenantID}
 	for i := range limit {
 		position := sp.last - offset - i
 		if q.User == "" && sp.column == "" {
 			damaged.ID = unsigned(position)
 		}
+
 		if i >= int64(len(rows)) || q.User == "" && rows[i].position(sp.column) != position {
 			return damaged // an entry is missing
 		}
+
 		if rows[i].Hash == nil { // a name is missing
 			damaged.ID = rows[i].ID
 			return damaged
 		}
+
 		p.Items = append(p.Items, rows[i].Entry)
 	}
+
 	return nil
 }
 
@@ -114,6 +128,7 @@ func (sp span) page(offset int64) statement {
 	if sp.column == "" {
 		return statement{entries + "e.tenant = $1 AND e.id <= $2", []any{sp.tenant, position}}
 	}
+
 	// From the next milestone at or above the position, at most fifteen entries are skipped.
 	return statement{entries + strings.ReplaceAll(`e.$c = $1 AND e.$c_pos <= $2 AND e.id <= $3 AND e.id <= COALESCE((
 		SELECT m.id FROM audit_entries m WHERE m.$c = $1 AND m.$c_pos % 16 = 0 AND m.$c_pos >= $2
@@ -133,6 +148,7 @@ func (sp span) within(st *statement) string {
 	if sp.column != "" {
 		where += " AND e." + sp.column + " + 0 = " + st.arg(sp.key) // not the index of the column
 	}
+
 	return where
 }
 
@@ -151,11 +167,13 @@ func (s *Store) countUsers(ctx context.Context, tx querier, sp span, user string
 			keys = append(keys, key)
 			total += count
 		}
+
 		return err
 	})
 	if err != nil {
 		return "", 0, fmt.Errorf("count entries of users: %w", err)
 	}
+
 	text, err := json.Marshal(keys)
 	return string(text), total, err
 }
@@ -170,6 +188,7 @@ func (s *Store) userPage(sp span, users string, total, offset, limit int64) stat
 	if float64(total)*float64(total) < float64(offset+limit)*float64(sp.hi-sp.lo) {
 		from = set + " k JOIN audit_entries e ON e.user_key = k.key"
 	}
+
 	st.text = "SELECT " + entryColumns + " FROM (SELECT e.id FROM " + from + sp.within(&st) + " ORDER BY e.id DESC" + limitTo(limit) +
 		" OFFSET " + st.arg(offset) + ") p JOIN audit_entries e ON e.tenant = " + tenant + " AND e.id = p.id"
 	return st
@@ -200,6 +219,7 @@ func (r *row) scan(rows *sql.Rows, tenantID string) error {
 			r.Hash = nil
 		}
 	}
+
 	return err
 }
 
@@ -211,5 +231,6 @@ func (r *row) position(column string) int64 {
 	case "action":
 		return r.pos[1]
 	}
+
 	return signed(r.ID)
 }

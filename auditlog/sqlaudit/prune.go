@@ -23,6 +23,7 @@ func (s *Store) Prune(ctx context.Context, tenantID string, retention time.Durat
 	if err := p.begin(ctx, retention, as); err != nil {
 		return 0, fmt.Errorf("prune audit log: %w", err)
 	}
+
 	var deleted uint64
 	for done := p.last == 0; !done; {
 		var n uint64
@@ -33,8 +34,10 @@ func (s *Store) Prune(ctx context.Context, tenantID string, retention time.Durat
 		if err != nil {
 			return deleted, fmt.Errorf("prune audit log: %w", err)
 		}
+
 		deleted, p.recorded = deleted+n, true
 	}
+
 	return deleted, nil
 }
 
@@ -52,10 +55,12 @@ func (p *pruning) begin(ctx context.Context, retention time.Duration, as auditlo
 	if err != nil {
 		return err
 	}
+
 	cutoff, err := driver.Cutoff(retention, now)
 	if err != nil || !driver.Storable(p.tenantID) {
 		return err
 	}
+
 	p.record = func(checkpoint, last auditlog.Head) auditlog.Record {
 		return driver.PruningRecord(as, p.tenantID, checkpoint, last, cutoff, retention)
 	}
@@ -72,25 +77,30 @@ func (p *pruning) step(ctx context.Context) (uint64, bool, error) {
 	if err != nil {
 		return 0, false, err
 	}
+
 	defer func() { _ = tx.Rollback() }()
 	l, err := lock(ctx, tx, p.store.engine, p.tenantID)
 	if err != nil {
 		return 0, false, err
 	}
+
 	floor := signed(l.floor.ID)
 	if p.last <= floor { // another process deleted them
 		return 0, true, nil
 	}
+
 	if !p.recorded {
 		if err := p.append(ctx, tx, l); err != nil {
 			return 0, false, err
 		}
 	}
+
 	to := min(p.last, floor+pruneSize)
 	deleted, err := deleteUpTo(ctx, tx, p.tenantID, l.tenant, to)
 	if err != nil {
 		return 0, false, err
 	}
+
 	return deleted, to == p.last, tx.Commit()
 }
 
@@ -100,9 +110,11 @@ func (p *pruning) append(ctx context.Context, tx *sql.Tx, l log) error {
 	if err != nil {
 		return err
 	}
+
 	if last.ID == 0 {
 		return &auditlog.DamagedError{TenantID: p.tenantID, ID: unsigned(p.last)}
 	}
+
 	return p.store.AppendTx(ctx, tx, p.record(l.floor, last))
 }
 
@@ -126,19 +138,23 @@ func deleteUpTo(ctx context.Context, tx *sql.Tx, tenantID string, tenant, last i
 	if err != nil {
 		return 0, err
 	}
+
 	moved, err := changed(tx.ExecContext(ctx, `UPDATE audit_heads SET floor_id = e.id, floor_hash = e.hash, floor_at = e.created_at
 		FROM audit_entries e WHERE audit_heads.tenant = $1 AND e.tenant = $1 AND e.id = $2`, tenant, last))
 	if err != nil {
 		return 0, err
 	}
+
 	if moved != 1 {
 		return 0, &auditlog.DamagedError{TenantID: tenantID, ID: unsigned(last)}
 	}
+
 	_, err = tx.ExecContext(ctx, `DELETE FROM audit_keys WHERE kind = 4 AND key IN (SELECT user_key `+deleted+`)
 		AND NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.user_key = audit_keys.key AND e.id > $2)`, tenant, last)
 	if err != nil {
 		return 0, err
 	}
+
 	return changed(tx.ExecContext(ctx, "DELETE "+deleted, tenant, last))
 }
 
@@ -147,6 +163,7 @@ func changed(result sql.Result, err error) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	n, err := result.RowsAffected()
 	return unsigned(n), err
 }

@@ -26,11 +26,13 @@ func readSpan(ctx context.Context, db querier, q auditlog.Query) (span, error) {
 	if q.Snapshot != nil {
 		view = signed(*q.Snapshot)
 	}
+
 	var sp span
 	err := scanRow(ctx, db, "SELECT tenant, id, floor_id FROM audit_heads WHERE name = $1", []any{q.TenantID}, &sp.tenant, &sp.id, &sp.lo)
 	if err != nil {
 		return sp, fmt.Errorf("read head of audit log: %w", err)
 	}
+
 	sp.lo = max(sp.lo, signed(q.AfterID))
 	sp.hi = min(sp.id, view)
 	if !q.From.IsZero() || !q.To.IsZero() {
@@ -38,6 +40,7 @@ func readSpan(ctx context.Context, db querier, q auditlog.Query) (span, error) {
 			return sp, fmt.Errorf("find time in audit log: %w", err)
 		}
 	}
+
 	sp.first = sp.lo
 	sp.last = sp.hi
 	key := name{kind: kindAction, text: q.Action}
@@ -50,6 +53,7 @@ func readSpan(ctx context.Context, db querier, q auditlog.Query) (span, error) {
 	default:
 		return sp, nil
 	}
+
 	sp.first = 0
 	sp.last = 0
 	// The positions are those of the last entries at or below an id.
@@ -61,6 +65,7 @@ func readSpan(ctx context.Context, db querier, q auditlog.Query) (span, error) {
 	if err != nil {
 		return sp, fmt.Errorf("find %s in audit log: %w", sp.column, err)
 	}
+
 	return sp, nil
 }
 
@@ -72,8 +77,10 @@ func (sp *span) restrict(ctx context.Context, db querier, f auditlog.Filter) err
 		if err != nil {
 			return err
 		}
+
 		sp.lo = max(sp.lo, before)
 	}
+
 	last, err := sp.lastUntil(ctx, db, to)
 	sp.hi = min(sp.hi, last)
 	return err
@@ -107,12 +114,14 @@ func forEach(ctx context.Context, db querier, query string, args []any, scan fun
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		if err := scan(rows); err != nil {
 			return err
 		}
 	}
+
 	return rows.Err()
 }
 
@@ -127,6 +136,7 @@ func (s *Store) snapshot(ctx context.Context, read func(*sql.Tx) error) error {
 	if err != nil {
 		return fmt.Errorf("begin: %w", cause(ctx, err))
 	}
+
 	defer func() { _ = tx.Rollback() }()
 	return cause(ctx, read(tx))
 }

@@ -108,14 +108,17 @@ func New(c Config) (*Store, error) {
 	if c.Write == nil {
 		return nil, errors.New("open audit log: no database")
 	}
+
 	e, err := engineOf(c.Engine)
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Store{write: c.Write, read: cmp.Or(c.Read, c.Write), engine: e, now: c.Now}
 	if s.now == nil {
 		s.now = time.Now
 	}
+
 	return s, nil
 }
 
@@ -143,6 +146,7 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list audit logs: %w", err)
 	}
+
 	return names, nil
 }
 
@@ -155,11 +159,14 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 		if err := scanRow(ctx, s.read, s.engine.clock, nil, &micros); err != nil {
 			return time.Time{}, fmt.Errorf("read clock of database: %w", err)
 		}
+
 		other = time.UnixMicro(micros)
 	}
+
 	if other.Before(now) {
 		now = other
 	}
+
 	return now, nil
 }
 
@@ -189,6 +196,7 @@ func engineOf(name string) (engine, error) {
 			set:      "(SELECT value AS key FROM json_each(%s))",
 		}, nil
 	}
+
 	return engine{}, fmt.Errorf("open audit log: unknown engine %q", name)
 }
 
@@ -203,6 +211,7 @@ func Migrations() fs.FS {
 	if err != nil {
 		panic(err) // the path is a constant
 	}
+
 	return sub
 }
 
@@ -213,6 +222,7 @@ func Migrate(ctx context.Context, db *sql.DB, engine string) error {
 	if err := runMigrations(ctx, db, engine); err != nil {
 		return fmt.Errorf("migrate audit log: %w", err)
 	}
+
 	return nil
 }
 
@@ -220,21 +230,26 @@ func runMigrations(ctx context.Context, db *sql.DB, engine string) error {
 	if _, err := engineOf(engine); err != nil {
 		return err
 	}
+
 	plan, err := migrate.Read(engine, migrate.Series{Name: "audit", Files: Migrations()})
 	if err != nil {
 		return err
 	}
+
 	if engine == SQLite {
 		return applyImmediately(ctx, db, plan)
 	}
+
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = tx.Rollback() }()
 	if _, err := plan.Apply(ctx, tx); err != nil {
 		return err
 	}
+
 	return tx.Commit()
 }
 
@@ -245,18 +260,22 @@ func applyImmediately(ctx context.Context, db *sql.DB, plan migrate.Plan) error 
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = conn.Close() }()
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
+
 	if _, err := plan.Apply(ctx, conn); err != nil {
 		_, rollback := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 		return errors.Join(err, rollback)
 	}
+
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // fails if the commit was done
 		return err
 	}
+
 	return nil
 }
 
@@ -272,6 +291,7 @@ func (s *Store) log(ctx context.Context, db querier, tenantID string) (log, erro
 	if !driver.Storable(tenantID) {
 		return log{}, nil
 	}
+
 	return scanLog(ctx, db, "SELECT "+logColumns+" FROM audit_heads WHERE name = $1", tenantID)
 }
 
@@ -283,6 +303,7 @@ func scanLog(ctx context.Context, db querier, query, tenantID string) (log, erro
 	if err != nil {
 		return log{}, fmt.Errorf("read head of audit log: %w", err)
 	}
+
 	l.head = headAt(l.head, at)
 	l.floor = headAt(l.floor, floorAt)
 	return l, nil
@@ -293,6 +314,7 @@ func headAt(h auditlog.Head, micros int64) auditlog.Head {
 	if h.ID == 0 {
 		return auditlog.Head{}
 	}
+
 	h.CreatedAt = time.UnixMicro(micros).UTC()
 	return h
 }

@@ -52,6 +52,7 @@ func (a *app) agentsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+
 				_, err = a.stdout.Write(text)
 				return err
 			},
@@ -74,10 +75,12 @@ func (a *app) createAgentCommand() *cobra.Command {
 			if err := flags.set(&req); err != nil {
 				return err
 			}
+
 			agent, err := c.Agents.Create(ctx, req)
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, agent, agentDetails...)
 		},
 	})
@@ -98,17 +101,21 @@ func (a *app) setAgentCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			req, err := requestOf(stored)
 			if err != nil {
 				return err
 			}
+
 			if err := flags.set(&req); err != nil {
 				return err
 			}
+
 			agent, err := c.Agents.Update(ctx, args[0], stored.Version, req)
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, agent, agentDetails...)
 		},
 	})
@@ -164,6 +171,7 @@ func (f *agentFlags) set(req *client.AgentRequest) error {
 			*text.to = *text.from
 		}
 	}
+
 	for _, list := range []struct {
 		flag     string
 		to, from *[]string
@@ -175,15 +183,19 @@ func (f *agentFlags) set(req *client.AgentRequest) error {
 			*list.to = *list.from
 		}
 	}
+
 	if changed("enabled") {
 		req.Enabled = &f.enabled
 	}
+
 	if f.promptFile != "" {
 		text, err := f.readFile(f.promptFile)
 		if err != nil {
 			return fmt.Errorf("read prompt: %w", err)
 		}
+
 		req.SystemPrompt = string(text)
 	}
+
 	return nil
 }

@@ -32,6 +32,7 @@ func (a *app) readAgents(path string) ([]agentFile, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var file struct {
 		Agents []yaml.Node          `yaml:"agents"`
 		Rest   map[string]yaml.Node `yaml:",inline"`
@@ -39,9 +40,11 @@ func (a *app) readAgents(path string) ([]agentFile, error) {
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		return nil, fmt.Errorf("read agents: %s: %w", path, err)
 	}
+
 	if len(file.Agents) == 0 {
 		return nil, usage("%s has no agents: it is a configuration file of the runtime, as agenthost agents export prints", path)
 	}
+
 	var split []agentFile
 	for i := range file.Agents {
 		var id struct {
@@ -50,16 +53,20 @@ func (a *app) readAgents(path string) ([]agentFile, error) {
 		if err := file.Agents[i].Decode(&id); err != nil {
 			return nil, fmt.Errorf("read agents: %s: %w", path, err)
 		}
+
 		one := map[string]any{"agents": []*yaml.Node{&file.Agents[i]}}
 		for name := range file.Rest {
 			one[name] = new(file.Rest[name])
 		}
+
 		data, err := yaml.Marshal(one)
 		if err != nil {
 			return nil, fmt.Errorf("read agents: %s: %w", path, err)
 		}
+
 		split = append(split, agentFile{id.ID, string(data)})
 	}
+
 	return split, nil
 }
 
@@ -76,15 +83,18 @@ knowledge must exist in the hub.`,
 			if err != nil {
 				return err
 			}
+
 			for _, file := range files {
 				before, err := c.Agents.Get(ctx, file.name)
 				if err != nil && !errors.Is(err, wire.NotFound) {
 					return err
 				}
+
 				agent, err := c.Agents.Import(ctx, file.text, true)
 				if err != nil {
 					return fmt.Errorf("apply %s: %w", file.name, err)
 				}
+
 				state := "is created"
 				switch {
 				case before.ContentHash == agent.ContentHash:
@@ -92,15 +102,18 @@ knowledge must exist in the hub.`,
 				case before.ID != "":
 					state = "is changed"
 				}
+
 				if err := a.result("The agent %s %s.", agent.Name, state); err != nil {
 					return err
 				}
+
 				if deploy {
 					if err := a.deploy(ctx, c, agent.Name, true, false); err != nil {
 						return err
 					}
 				}
 			}
+
 			return nil
 		},
 	})
@@ -121,23 +134,28 @@ not have gets its default; who may use the agent remains. The exit code is 8 if 
 			if err != nil {
 				return err
 			}
+
 			different := false
 			for _, file := range files {
 				stored, err := c.Agents.Export(ctx, file.name)
 				if err != nil && !errors.Is(err, wire.NotFound) {
 					return err
 				}
+
 				former, err := settings(stored)
 				if err != nil {
 					return err
 				}
+
 				next, err := settings([]byte(file.text))
 				if err != nil {
 					return err
 				}
+
 				if !slices.ContainsFunc(next, isAccess) { // apply changes it only if the file has it
 					former = slices.DeleteFunc(former, isAccess)
 				}
+
 				for _, line := range difference(former, next) {
 					different = true
 					if _, err := fmt.Fprintln(a.stdout, line[:1]+" "+file.name+"."+printable(line[1:])); err != nil {
@@ -145,9 +163,11 @@ not have gets its default; who may use the agent remains. The exit code is 8 if 
 					}
 				}
 			}
+
 			if different {
 				return errDifferent
 			}
+
 			return nil
 		},
 	})
@@ -164,27 +184,33 @@ func settings(text []byte) ([]string, error) {
 	if len(text) == 0 {
 		return nil, nil // it does not exist
 	}
+
 	parsed, err := agent.ParseOne("agents.yaml", text, func(name string) (string, bool) { return "${" + name + "}", true })
 	if err != nil {
 		return nil, fmt.Errorf("%w: compare agents:\n%w", errRejected, err)
 	}
+
 	for i := range parsed.Agents {
 		complete(&parsed.Agents[i])
 	}
+
 	whole, err := yaml.Marshal(parsed)
 	if err != nil {
 		return nil, fmt.Errorf("compare agents: %w", err)
 	}
+
 	var file struct {
 		Agents []map[string]any `yaml:"agents"`
 	}
 	if err := yaml.Unmarshal(whole, &file); err != nil {
 		return nil, fmt.Errorf("compare agents: %w", err)
 	}
+
 	var lines []string
 	for _, agent := range file.Agents {
 		lines = flatten(lines, "", agent)
 	}
+
 	slices.Sort(lines)
 	return lines, nil
 }
@@ -198,6 +224,7 @@ func complete(a *agent.Agent) {
 	if a.Hub == nil {
 		a.Hub = &agent.Hub{}
 	}
+
 	a.Hub.Title = cmp.Or(a.Hub.Title, a.Name)
 	if a.Hub.Enabled == nil {
 		a.Hub.Enabled = new(true)
@@ -210,12 +237,15 @@ func flatten(lines []string, path string, value any) []string {
 		for name, child := range object {
 			lines = flatten(lines, strings.TrimPrefix(path+"."+name, "."), child)
 		}
+
 		return lines
 	}
+
 	text := fmt.Sprint(value)
 	if text == "" || text == "[]" || text == "map[]" || value == nil {
 		return lines
 	}
+
 	return append(lines, path+": "+text)
 }
 
@@ -232,6 +262,7 @@ func difference(former, next []string) []string {
 			former, next = former[1:], next[1:]
 		}
 	}
+
 	return lines
 }
 
@@ -245,16 +276,20 @@ func (a *app) editCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			edited, err := a.edit(ctx, stored)
 			if err != nil {
 				return err
 			}
+
 			if bytes.Equal(stored, edited) {
 				return a.result("The agent %s is unchanged.", args[0])
 			}
+
 			if _, err := c.Agents.Import(ctx, string(edited), true); err != nil {
 				return fmt.Errorf("%w\nthe edited file:\n%s", err, edited)
 			}
+
 			return a.result("The agent %s is changed. agenthost deploy %s makes the change effective.", args[0], args[0])
 		},
 	})
@@ -266,23 +301,28 @@ func (a *app) edit(ctx context.Context, text []byte) ([]byte, error) {
 	if editor == "" {
 		editor = a.getenv("EDITOR")
 	}
+
 	command := strings.Fields(editor)
 	if len(command) == 0 {
 		return nil, usage("set EDITOR to the command of an editor")
 	}
+
 	file, err := os.CreateTemp("", "agent-*.yaml")
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = os.Remove(file.Name()) }()
 	_, err = file.Write(text)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
+
 	cmd := exec.CommandContext(ctx, command[0], append(command[1:], file.Name())...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, raw(a.stdout), raw(a.stderr)
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("run the editor: %w", err)
 	}
+
 	return os.ReadFile(file.Name())
 }

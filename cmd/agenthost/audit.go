@@ -45,6 +45,7 @@ func (f *auditFilter) times() error {
 	if f.From, err = parseTime(f.from); err == nil {
 		f.To, err = parseTime(f.to)
 	}
+
 	return err
 }
 
@@ -52,14 +53,17 @@ func parseTime(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
+
 	if ago, err := time.ParseDuration(text); err == nil {
 		return time.Now().Add(-ago), nil
 	}
+
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
 			return t, nil
 		}
 	}
+
 	return time.Time{}, usage("%q is not a time: use 2006-01-02, 2006-01-02T15:04:05Z, or 24h for the last day", text)
 }
 
@@ -83,9 +87,11 @@ func (a *app) auditListCommand() *cobra.Command {
 			if err := filter.times(); err != nil {
 				return err
 			}
+
 			if follow {
 				return a.followAudit(ctx, c, filter.AuditFilter)
 			}
+
 			n := 0
 			return printList(a, func(yield func(client.AuditEntry, error) bool) {
 				for entry, err := range c.Audit.List(ctx, filter.AuditFilter) {
@@ -109,21 +115,26 @@ func (a *app) followAudit(ctx context.Context, c *client.Client, filter client.A
 		if err != nil {
 			return err
 		}
+
 		last = entry.ID
 		break
 	}
+
 	a.note("Entries after %s:", last)
 	for {
 		lines, err := c.Audit.Export(ctx, filter, client.NDJSON, last)
 		if err == nil {
 			last, err = a.printEntries(lines, last)
 		}
+
 		if ctx.Err() != nil {
 			return nil
 		}
+
 		if err != nil {
 			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return nil
@@ -141,19 +152,24 @@ func (a *app) printEntries(lines io.ReadCloser, last string) (string, error) {
 		if err := json.Unmarshal(scanner.Bytes(), &entry); err != nil {
 			return last, errors.Join(fmt.Errorf("read entries: %w", err), lines.Close())
 		}
+
 		last = entry.ID
 		if a.format == "json" {
 			fmt.Fprintln(a.stdout, scanner.Text())
 			continue
 		}
+
 		for i, text := range row(a, entry, auditColumns) {
 			if i > 0 {
 				text = "  " + text
 			}
+
 			fmt.Fprint(a.stdout, text)
 		}
+
 		fmt.Fprintln(a.stdout)
 	}
+
 	return last, errors.Join(scanner.Err(), lines.Close())
 }
 
@@ -168,13 +184,16 @@ func (a *app) auditExportCommand() *cobra.Command {
 			if err := filter.times(); err != nil {
 				return err
 			}
+
 			if format != client.NDJSON && format != client.CSV {
 				return usage("--format %q is not ndjson or csv", format)
 			}
+
 			export, err := c.Audit.Export(ctx, filter.AuditFilter, format, after)
 			if err != nil {
 				return err
 			}
+
 			return a.write(export)
 		},
 	})
@@ -196,6 +215,7 @@ head that it prints elsewhere, and pass it as --head later: a log that was compu
 			if err != nil {
 				return err
 			}
+
 			err = printOne(a, check,
 				column[client.AuditCheck]{"ok", func(r client.AuditCheck) string { return yes(r.OK) }},
 				column[client.AuditCheck]{"checked", func(r client.AuditCheck) string { return strconv.FormatInt(r.Checked, 10) }},
@@ -206,6 +226,7 @@ head that it prints elsewhere, and pass it as --head later: a log that was compu
 			if err == nil && !check.OK {
 				err = fmt.Errorf("%w: the audit log is damaged: %s", errDifferent, check.Reason)
 			}
+
 			return err
 		},
 	})

@@ -50,6 +50,7 @@ func (l *login) signInWithBrowser(ctx context.Context, c *client.Client, hubURL 
 	if err != nil {
 		return fmt.Errorf("wait for the browser: %w", err)
 	}
+
 	b := &browserLogin{client: c, verifier: rand.Text() + rand.Text(), ended: make(chan error, 1)}
 	b.address = listener.Addr().(*net.TCPAddr).AddrPort()
 	hash := sha256.Sum256([]byte(b.verifier))
@@ -85,15 +86,18 @@ func (b *browserLogin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+
 	if query.Get("error") != "" {
 		err = errDenied
 	} else {
 		_, err = b.client.Auth.Redeem(r.Context(), query.Get("code"), b.verifier)
 	}
+
 	title, text := "Signed in", "You can close this page. The terminal continues."
 	if err != nil {
 		title, text = "Not signed in", err.Error()+". Try again with the address that the terminal displays, or run agenthost login again."
 	}
+
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	w.Header().Set("Referrer-Policy", "no-referrer")
@@ -103,6 +107,7 @@ func (b *browserLogin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if errors.Is(err, wire.Unauthenticated) {
 		return // the code is of another sign-in
 	}
+
 	select {
 	case b.ended <- err:
 	default: // the page was loaded again
@@ -124,6 +129,7 @@ func (l *login) openBrowser(ctx context.Context, address string) {
 	default:
 		return
 	}
+
 	cmd := exec.CommandContext(ctx, command[0], append(command[1:], address)...)
 	if cmd.Start() == nil {
 		go func() { _ = cmd.Wait() }() // a browser may run as long as the user wants

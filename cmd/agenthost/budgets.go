@@ -25,6 +25,7 @@ func amount(n *float64) string {
 	if n == nil {
 		return ""
 	}
+
 	return strconv.FormatFloat(*n, 'f', -1, 64)
 }
 
@@ -39,6 +40,7 @@ func (a *app) budgetsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, budget, budgetColumns...)
 		}),
 		a.setBudgetCommand(),
@@ -46,6 +48,7 @@ func (a *app) budgetsCommand() *cobra.Command {
 			if err := c.Budgets.Delete(ctx, kind, name); err != nil {
 				return err
 			}
+
 			return a.result("The budget of the %s %s is deleted.", kind, name)
 		}),
 	)
@@ -65,10 +68,12 @@ func (a *app) budgetCommand(verb, short, flags string, run func(ctx context.Cont
 				if err != nil {
 					return err
 				}
+
 				name = user.ID
 			default:
 				return usage("%q is not agent or user", kind)
 			}
+
 			return run(ctx, c, kind, name)
 		},
 	})
@@ -80,6 +85,7 @@ func (a *app) budgetCommand(verb, short, flags string, run func(ctx context.Cont
 		case args[0] == client.UserBudget:
 			return a.completeFlag(userNames)(cmd, args, prefix)
 		}
+
 		return a.completeFlag(agentNames)(cmd, args, prefix)
 	}
 	return cmd
@@ -97,10 +103,12 @@ func (a *app) setBudgetCommand() *cobra.Command {
 				*limit.field = &limit.value
 			}
 		}
+
 		budget, err := c.Budgets.Set(ctx, kind, name, req)
 		if err != nil {
 			return err
 		}
+
 		return printOne(a, budget, budgetColumns...)
 	})
 	cmd.Long = `Creates or replaces the budget of an agent or a user. From the soft limit, answers have a warning; messages that would

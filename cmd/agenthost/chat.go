@@ -59,6 +59,7 @@ func (c *chat) run(ctx context.Context) error {
 	if c.client, err = c.connect(); err != nil {
 		return err
 	}
+
 	c.signals = c.notify()
 	ctx = context.WithoutCancel(ctx) // a signal cancels only the answer
 	if c.session == "" {
@@ -66,19 +67,24 @@ func (c *chat) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		c.session = session.ID
 	}
+
 	if c.message == "-" || c.message == "" && !isTerminal(c.stdin) {
 		if c.message, err = c.rest(); err != nil {
 			return err
 		}
+
 		if strings.TrimSpace(c.message) == "" {
 			return usage("stdin has no message")
 		}
 	}
+
 	if c.message != "" {
 		return c.send(ctx, c.message)
 	}
+
 	return c.converse(ctx)
 }
 
@@ -105,16 +111,20 @@ func (c *chat) converse(ctx context.Context) error {
 				fmt.Fprintln(c.stderr)
 				return nil
 			}
+
 			if strings.TrimSpace(line) == "" {
 				continue
 			}
+
 			if err := c.send(ctx, line); err != nil {
 				if exitCode(err) == exitSignedOut {
 					return err
 				}
+
 				if errors.Is(err, errInterrupted) {
 					err = errors.New("the answer is cancelled")
 				}
+
 				fmt.Fprintln(c.stderr, explain(err)) // the conversation continues
 			}
 		}
@@ -137,11 +147,13 @@ func (c *chat) send(ctx context.Context, message string) error {
 			case <-ctx.Done():
 				return
 			}
+
 			if n == 1 {
 				if _, err := c.client.Chats.Cancel(ctx, c.agent, c.session); err == nil {
 					continue
 				}
 			}
+
 			cancel(errInterrupted)
 		}
 	}()
@@ -152,22 +164,27 @@ func (c *chat) send(ctx context.Context, message string) error {
 			if begun && c.format == "table" {
 				fmt.Fprintln(c.stdout) // after a part of the answer
 			}
+
 			return err
 		}
+
 		begun = true
 		if saved, ok := event.(*client.Saved); ok {
 			status = saved.Status
 		}
+
 		if err := c.print(event); err != nil {
 			return err
 		}
 	}
+
 	switch status {
 	case "completed":
 		return nil
 	case "cancelled":
 		return errInterrupted
 	}
+
 	return fmt.Errorf("%w: it is %s", errAnswer, status)
 }
 
@@ -176,6 +193,7 @@ func (c *chat) print(event wire.Payload) error {
 	if c.format != "table" {
 		return c.printJSON(event)
 	}
+
 	switch event := event.(type) {
 	case *client.Begun:
 		if event.AIGCNotice != "" {
@@ -214,6 +232,7 @@ func (c *chat) print(event wire.Payload) error {
 		_, err := fmt.Fprintln(c.stdout)
 		return err
 	}
+
 	return nil
 }
 
@@ -224,10 +243,12 @@ func (c *chat) printJSON(event wire.Payload) error {
 	} else if ok {
 		shown = unknown.Data
 	}
+
 	data, err := json.Marshal(map[string]any{"event": event.EventName(), "data": shown})
 	if err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
+
 	_, err = fmt.Fprintln(c.stdout, string(data))
 	return err
 }
@@ -238,5 +259,6 @@ func (c *chat) printResult(event *wire.ToolResult) {
 	if event.Result.IsError {
 		verb = "failed"
 	}
+
 	c.note("[%s %s: %s]", oneLine(event.Result.ToolName), verb, cell(event.Result.Output))
 }

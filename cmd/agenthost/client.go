@@ -25,6 +25,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 		if len(args) != len(names) {
 			return usage("%s needs %s; see %s --help", cmd.CommandPath(), strings.Join(names, " and "), cmd.CommandPath())
 		}
+
 		return nil
 	}
 }
@@ -35,6 +36,7 @@ func group(use, short, example string, commands ...*cobra.Command) *cobra.Comman
 		if len(args) > 0 {
 			return usage("unknown command %q; %s --help lists the commands", args[0], cmd.CommandPath())
 		}
+
 		return nil
 	}, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(commands...)
@@ -59,6 +61,7 @@ func (a *app) command(act action) *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			return act.run(cmd.Context(), c, args)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -66,12 +69,15 @@ func (a *app) command(act action) *cobra.Command {
 	if len(act.args) > 0 {
 		cmd.Args = exactly(act.args...)
 	}
+
 	if act.files {
 		cmd.ValidArgsFunction = nil
 	}
+
 	if act.complete != nil {
 		cmd.ValidArgsFunction = a.completeArgs(act.complete)
 	}
+
 	return cmd
 }
 
@@ -88,6 +94,7 @@ func (a *app) completeArgs(list names) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault // perhaps a file
 		}
+
 		return complete(cmd, args, prefix)
 	}
 }
@@ -99,6 +106,7 @@ func (a *app) completeFlag(list names) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completionPatience)
 		defer cancel()
 		all, _ := list(ctx, c) // the names before an error
@@ -108,6 +116,7 @@ func (a *app) completeFlag(list names) cobra.CompletionFunc {
 				found = append(found, name)
 			}
 		}
+
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 }

@@ -21,8 +21,10 @@ func collect[T any](all iter.Seq2[T, error], name func(T) string) ([]string, err
 		if err != nil || len(found) == maxNames {
 			return found, err
 		}
+
 		found = append(found, name(item))
 	}
+
 	return found, nil
 }
 

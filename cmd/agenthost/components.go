@@ -91,6 +91,7 @@ agenthost %s get prints. A version in the file must be the stored one, so that n
 			if err != nil {
 				return err
 			}
+
 			for _, object := range objects {
 				name, _ := object["name"].(string)
 				version, _ := object["version"].(int)
@@ -98,19 +99,23 @@ agenthost %s get prints. A version in the file must be the stored one, so that n
 				if err := decodeObject(object, &req); err != nil {
 					return usage("%s: %s %s: %w", path, k.one, name, err)
 				}
+
 				state := "created"
 				_, err := of(c).Create(ctx, req)
 				if errors.Is(err, wire.NameTaken) {
 					state = "changed"
 					_, err = of(c).Update(ctx, name, int64(version), req)
 				}
+
 				if err != nil {
 					return fmt.Errorf("apply %s: %w", name, err)
 				}
+
 				if err := a.result("The %s %s is %s.", k.one, name, state); err != nil {
 					return err
 				}
 			}
+
 			return nil
 		},
 	})
@@ -130,10 +135,12 @@ func (a *app) readObjects(path string) ([]map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var node yaml.Node
 	if err := yaml.Unmarshal(text, &node); err != nil {
 		return nil, usage("read %s: %w", path, err)
 	}
+
 	var objects []map[string]any
 	if len(node.Content) == 1 && node.Content[0].Kind == yaml.MappingNode {
 		objects = make([]map[string]any, 1)
@@ -141,9 +148,11 @@ func (a *app) readObjects(path string) ([]map[string]any, error) {
 	} else {
 		err = node.Decode(&objects)
 	}
+
 	if err != nil || len(objects) == 0 {
 		return nil, usage("%s is not an object or a list of objects", path)
 	}
+
 	return objects, nil
 }
 
@@ -156,10 +165,12 @@ func decodeObject(object map[string]any, req any) error {
 	for _, name := range readOnly {
 		delete(object, name)
 	}
+
 	data, err := json.Marshal(object)
 	if err != nil {
 		return err
 	}
+
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	return decoder.Decode(req)

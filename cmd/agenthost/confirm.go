@@ -23,35 +23,43 @@ func (d *dev) confirmAgents(ctx context.Context) error {
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	d.agents = dir
 	known, err := d.readHubs()
 	if err != nil {
 		return err
 	}
+
 	file, variables, err := d.parseFolder(d.getenv)
 	if err != nil {
 		return err
 	}
+
 	skills, err := d.skillDirs()
 	if err != nil {
 		return err
 	}
+
 	list := d.describe(file, variables, skills)
 	agreed, err := d.agreement(list)
 	if err != nil {
 		return err
 	}
+
 	definitions := filepath.Join(dir, "agents.yaml") // the directory may have the data too
 	if known.Directories[definitions] == agreed {
 		return nil
 	}
+
 	what := fmt.Sprintf("The agents of %q would run as this user, as they have not before:\n\n%s\n", dir, list)
 	if err := d.confirm(ctx, what, "Run these agents, and those of changes while this program runs?"); err != nil {
 		return err
 	}
+
 	return d.trust(ctx, definitions, agreed)
 }
 
@@ -62,6 +70,7 @@ func (d *dev) agreement(list string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	parts := []any{list}
 	for i := range file.Agents {
 		a := &file.Agents[i]
@@ -70,10 +79,12 @@ func (d *dev) agreement(list string) (string, error) {
 			parts = append(parts, plainValues(a.MCPServers[name].Env))
 		}
 	}
+
 	text, err := json.Marshal(parts)
 	if err != nil {
 		return "", fmt.Errorf("identify agents: %w", err)
 	}
+
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
 }
@@ -97,6 +108,7 @@ func (d *dev) describe(file *agent.File, variables, skills []string) string {
 		for _, custom := range a.CustomTools {
 			line("tool file", fmt.Sprintf("%q", custom.Path))
 		}
+
 		for _, name := range slices.Sorted(maps.Keys(a.MCPServers)) {
 			server := a.MCPServers[name]
 			line("MCP server", append([]string{fmt.Sprintf("%q:", name)}, describeServer(server)...)...)
@@ -104,19 +116,24 @@ func (d *dev) describe(file *agent.File, variables, skills []string) string {
 				line("  sandbox", sandbox...)
 			}
 		}
+
 		line("sandbox", append([]string{cmp.Or(a.Sandbox.Mode, agent.SandboxAuto)}, describeSandbox(a.Sandbox)...)...)
 		line("variables of commands", quoted(slices.Sorted(maps.Keys(a.CommandEnv)))...)
 		if a.SystemPromptFile != "" {
 			line("prompt of", fmt.Sprintf("%q", a.SystemPromptFile))
 		}
+
 		line("skills of", quoted(a.ExtraUserSkillDirs)...)
 	}
+
 	if len(skills) > 0 {
 		fmt.Fprintln(&out, "skills", strings.Join(quoted(skills), " "))
 	}
+
 	if len(variables) > 0 {
 		fmt.Fprintln(&out, "variables of the environment that they get:", strings.Join(quoted(variables), " "))
 	}
+
 	return out.String()
 }
 
@@ -127,9 +144,11 @@ func (d *dev) describeProvider(a *agent.Agent) string {
 	if base := cmp.Or(string(a.Provider.BaseURL), d.getenv(kind.url)); base != "" {
 		text += " at " + place(base)
 	}
+
 	if inherits && d.getenv(kind.key) != "" {
 		text += ", which gets " + kind.key + " of the environment"
 	}
+
 	return text
 }
 
@@ -139,13 +158,16 @@ func describeServer(server agent.MCPServer) []string {
 	if server.Transport != agent.TransportStdio {
 		return []string{place(server.URL)}
 	}
+
 	words := append([]string{server.Command}, server.Args...)
 	for _, name := range slices.Sorted(maps.Keys(server.Env)) {
 		words = append(words, name+"=...")
 	}
+
 	if server.CWD != "" {
 		words = append(words, "in "+server.CWD)
 	}
+
 	return quoted(words)
 }
 
@@ -155,6 +177,7 @@ func describeSandbox(s agent.Sandbox) []string {
 	if s.Network != "" {
 		words = append(words, fmt.Sprintf("network=%q", s.Network))
 	}
+
 	for _, list := range []struct {
 		name   string
 		values []string
@@ -163,6 +186,7 @@ func describeSandbox(s agent.Sandbox) []string {
 			words = append(words, fmt.Sprintf("%s=%q", list.name, value))
 		}
 	}
+
 	return words
 }
 
@@ -172,6 +196,7 @@ func place(address string) string {
 	if err != nil || u.Host == "" {
 		return "an invalid address"
 	}
+
 	return fmt.Sprintf("%q", u.Scheme+"://"+u.Host+u.Path)
 }
 
@@ -180,5 +205,6 @@ func quoted(values []string) []string {
 	for i, value := range values {
 		all[i] = fmt.Sprintf("%q", value)
 	}
+
 	return all
 }

@@ -20,9 +20,11 @@ func loopback(addr string) error {
 	if err != nil {
 		return usage("--addr %q is not of the form 127.0.0.1:8080", addr)
 	}
+
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return usage("--addr %s is not a loopback address: agenthost hub serves other machines", addr)
 	}
+
 	return nil
 }
 
@@ -32,6 +34,7 @@ func (d *dev) deployDemo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	model = cmp.Or(d.model, model)
 	agent, err := d.client.Agents.Get(ctx, demoAgent)
 	switch {
@@ -44,15 +47,19 @@ func (d *dev) deployDemo(ctx context.Context) error {
 	case err == nil && (agent.ProviderID != provider || agent.Model != model):
 		err = d.moveDemo(ctx, agent, provider, model)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if err := d.startAgents(ctx); err != nil {
 		return err
 	}
+
 	if err := d.deployAgent(ctx, demoAgent); err != nil {
 		return err
 	}
+
 	fmt.Fprintf(d.stdout, "The agent %s is running with the model %s. Chat with it in the console, or in another terminal:\n\n  %s chat %s -m \"Hello!\"\n\nCtrl-C stops the hub and its agents.\n", demoAgent, model, d.name, demoAgent)
 	return nil
 }
@@ -63,6 +70,7 @@ func (d *dev) moveDemo(ctx context.Context, agent client.Agent, provider, model 
 	if err != nil {
 		return err
 	}
+
 	update.ProviderID, update.Model = provider, model
 	_, err = d.client.Agents.Update(ctx, agent.Name, agent.Version, update)
 	return err
@@ -74,14 +82,17 @@ func (d *dev) startAgents(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		state, err := d.client.Deployments.Get(ctx, agent.Name)
 		if err == nil && state.State == client.Stopped {
 			_, err = d.client.Deployments.Start(ctx, agent.Name)
 		}
+
 		if err != nil {
 			return fmt.Errorf("start %s: %w", agent.Name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -91,6 +102,7 @@ func (d *dev) deployAgent(ctx context.Context, agent string) error {
 	if err != nil {
 		return fmt.Errorf("deploy %s: %w", agent, err)
 	}
+
 	_, err = awaitDeployment(ctx, d.client, state, func(client.Deployment) {})
 	return err
 }

@@ -30,6 +30,7 @@ func number(n int64) string {
 	if n == 0 {
 		return ""
 	}
+
 	return strconv.FormatInt(n, 10)
 }
 
@@ -39,6 +40,7 @@ func (a *app) deploy(ctx context.Context, c *client.Client, agent string, wait, 
 	if err != nil {
 		return err
 	}
+
 	return a.follow(ctx, c, state, wait)
 }
 
@@ -55,18 +57,22 @@ func (a *app) follow(ctx context.Context, c *client.Client, state client.Deploym
 					break
 				}
 			}
+
 			if line != last {
 				a.note("%s  %s", time.Now().Format(time.TimeOnly), line)
 			}
+
 			last = line
 		})
 		if err != nil {
 			return err
 		}
 	}
+
 	if a.format != "table" {
 		return a.encode(state)
 	}
+
 	return a.result("The agent %s is %s, revision %d.", state.AgentName, state.State, state.Revision)
 }
 
@@ -82,8 +88,10 @@ func (a *app) deployCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+
 				return a.follow(ctx, c, state, wait)
 			}
+
 			return a.deploy(ctx, c, args[0], wait, force)
 		},
 	})
@@ -105,11 +113,14 @@ func (a *app) undeployCommand() *cobra.Command {
 				if _, err := c.Deployments.Stop(ctx, args[0]); err != nil {
 					return err
 				}
+
 				return a.result("The agent %s stops.", args[0])
 			}
+
 			if err := c.Deployments.Delete(ctx, args[0]); err != nil {
 				return err
 			}
+
 			return a.result("The deployment of %s is removed.", args[0])
 		},
 	})
@@ -126,14 +137,17 @@ func (a *app) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			if err := printOne(a, state, deploymentColumns...); err != nil || a.format != "table" || a.quiet {
 				return err
 			}
+
 			for _, condition := range state.Conditions {
 				if !condition.Status {
 					fmt.Fprintf(a.stdout, "%s: %s\n", condition.Type, printable(condition.Message))
 				}
 			}
+
 			return nil
 		},
 	})
@@ -156,10 +170,12 @@ func (a *app) rollbackCommand() *cobra.Command {
 					column[client.Revision]{"changes", func(r client.Revision) string { return fmt.Sprint(r.Changes) }},
 				)
 			}
+
 			state, err := c.Deployments.Rollback(ctx, args[0], revision)
 			if err != nil {
 				return err
 			}
+
 			return a.follow(ctx, c, state, wait)
 		},
 	})
@@ -184,10 +200,12 @@ func (a *app) logsCommand() *cobra.Command {
 				a.printLines(last)
 				return err
 			}
+
 			printed, err := c.Deployments.Logs(ctx, args[0], maxLogLines)
 			if err != nil {
 				return err
 			}
+
 			a.printLines(printed[max(0, len(printed)-lines):])
 			return a.followLog(ctx, c, args[0], printed)
 		},
@@ -207,13 +225,16 @@ func (a *app) followLog(ctx context.Context, c *client.Client, agent string, pri
 			return nil
 		case <-tick.C:
 		}
+
 		now, err := c.Deployments.Logs(ctx, agent, maxLogLines)
 		if ctx.Err() != nil {
 			return nil
 		}
+
 		if err != nil {
 			return err
 		}
+
 		a.printLines(after(now, printed))
 		printed = now
 	}
@@ -234,5 +255,6 @@ func after(lines, printed []string) []string {
 	for len(printed) > len(lines) || !slices.Equal(lines[:len(printed)], printed) {
 		printed = printed[1:]
 	}
+
 	return lines[len(printed):]
 }

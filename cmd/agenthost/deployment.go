@@ -15,13 +15,16 @@ func awaitDeployment(ctx context.Context, c *client.Client, state client.Deploym
 		if state.State == client.Running && state.Revision == state.ServingRevision {
 			return state, nil
 		}
+
 		if reason := failureOf(state); reason != "" {
 			return state, fmt.Errorf("deploy %s: %s", state.AgentName, reason)
 		}
+
 		next, err := c.Deployments.Wait(ctx, state.AgentName, state)
 		if err != nil {
 			return state, fmt.Errorf("deploy %s: %w", state.AgentName, err)
 		}
+
 		state = next
 	}
 }
@@ -32,13 +35,16 @@ func failureOf(state client.Deployment) string {
 		if state.Error != "" {
 			return state.Error
 		}
+
 		return "the deployment is " + state.State
 	}
+
 	for _, condition := range state.Conditions {
 		if condition.Type == "Progressing" && !condition.Status {
 			return condition.Message
 		}
 	}
+
 	return ""
 }
 
@@ -55,8 +61,10 @@ func convert(from, to any) error {
 	if err == nil {
 		err = json.Unmarshal(data, to)
 	}
+
 	if err != nil {
 		return fmt.Errorf("convert %T: %w", from, err)
 	}
+
 	return nil
 }

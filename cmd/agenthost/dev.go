@@ -70,19 +70,23 @@ func (d *dev) serve(ctx context.Context) error {
 	if err := loopback(d.addr); err != nil {
 		return err
 	}
+
 	if d.agents != "" {
 		if err := d.confirmAgents(ctx); err != nil {
 			return err
 		}
 	}
+
 	if err := d.useData(ctx); err != nil {
 		return err
 	}
+
 	d.token = "dev_" + rand.Text()
 	level := daemon.Level{Level: zerolog.ErrorLevel}
 	if d.verbose {
 		level.Level = zerolog.InfoLevel
 	}
+
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ended := make(chan error, 1)
@@ -105,6 +109,7 @@ func (d *dev) serve(ctx context.Context) error {
 			return errors.Join(err, <-ended)
 		}
 	}
+
 	var working sync.WaitGroup
 	working.Go(func() { d.work(ctx) })
 	select {
@@ -112,6 +117,7 @@ func (d *dev) serve(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
+
 	working.Wait()
 	d.stop(context.WithoutCancel(ctx))
 	stop()
@@ -125,20 +131,24 @@ func (d *dev) start(ctx context.Context, url string) error {
 	if d.client, err = d.newClient(own, nil); err != nil {
 		return err
 	}
+
 	err = d.changeHubs(ctx, func(known *hubs) error {
 		if former := known.Hubs[known.Current]; former == nil || known.Current == devHub {
 			known.Current = devHub
 		}
+
 		known.Hubs[devHub] = own
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+
 	fmt.Fprintf(d.stdout, "agenthost dev %s, listening on %s\nData: %s\n", daemon.Version(), url, d.data)
 	if d.link != "" {
 		fmt.Fprintf(d.stdout, "Create your account in a browser, once:\n\n  %s\n\n", d.link)
 	}
+
 	return nil
 }
 
@@ -150,6 +160,7 @@ func (d *dev) work(ctx context.Context) {
 	} else {
 		err = d.followFolder(ctx)
 	}
+
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintln(d.stderr, "agenthost dev:", explain(err))
 	}
@@ -162,6 +173,7 @@ func (d *dev) stop(ctx context.Context) {
 	if err := d.stopAgents(ctx); err != nil {
 		fmt.Fprintln(d.stderr, "agenthost dev:", explain(err))
 	}
+
 	err := d.changeHubs(ctx, func(known *hubs) error {
 		if own := known.Hubs[devHub]; own != nil && own.Token == d.token {
 			delete(known.Hubs, devHub)
@@ -169,6 +181,7 @@ func (d *dev) stop(ctx context.Context) {
 				known.Current = ""
 			}
 		}
+
 		return nil
 	})
 	if err != nil {
@@ -185,19 +198,23 @@ func (d *dev) stopAgents(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		stopping.Go(func() {
 			state, err := d.client.Deployments.Get(ctx, agent.Name)
 			if err == nil && state.Desired == "running" {
 				state, err = d.client.Deployments.Stop(ctx, agent.Name)
 			}
+
 			for err == nil && state.State == client.Stopping {
 				state, err = d.client.Deployments.Wait(ctx, agent.Name, state)
 			}
+
 			mu.Lock()
 			defer mu.Unlock()
 			failed = errors.Join(failed, err)
 		})
 	}
+
 	stopping.Wait()
 	return failed
 }

@@ -95,6 +95,7 @@ func exitCode(err error) int {
 	case network:
 		return exitUnavailable
 	}
+
 	return exitError
 }
 
@@ -109,12 +110,14 @@ func exitStatus(status int) int {
 	case http.StatusTooManyRequests:
 		return exitUnavailable
 	}
+
 	switch {
 	case status >= http.StatusInternalServerError:
 		return exitUnavailable
 	case status >= http.StatusBadRequest:
 		return exitRejected
 	}
+
 	return exitError
 }
 
@@ -126,13 +129,16 @@ func explain(err error) string {
 		for _, field := range slices.Sorted(maps.Keys(fault.Data.Fields)) {
 			text += "\n  " + field + ": " + fault.Data.Fields[field]
 		}
+
 		if len(fault.Data.Agents) > 0 {
 			text += "\n  used by: " + strings.Join(fault.Data.Agents, ", ")
 		}
 	}
+
 	if fault != nil && fault.Status >= http.StatusInternalServerError && fault.RequestID != "" {
 		text += "\nthe log of the hub has the cause, with the request id " + fault.RequestID
 	}
+
 	switch exitCode(err) {
 	case exitSignedOut:
 		if !errors.Is(err, errSignedOut) {
@@ -143,5 +149,6 @@ func explain(err error) string {
 			text += "\nis the hub running? agenthost hubs lists the known ones"
 		}
 	}
+
 	return text
 }

@@ -27,6 +27,7 @@ func (a *app) filesCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+
 				return printList(a, seq(entries),
 					column[client.Entry]{"name", func(e client.Entry) string { return e.Name }},
 					column[client.Entry]{"type", func(e client.Entry) string { return e.Type }},
@@ -42,10 +43,12 @@ func (a *app) filesCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+
 				file, err := c.Files.Open(ctx, agent, name, 0)
 				if err != nil {
 					return err
 				}
+
 				return a.write(file)
 			},
 		}),
@@ -59,6 +62,7 @@ func agentPath(text string) (agent, name string, err error) {
 	if !ok || agent == "" || name == "" {
 		return "", "", usage("%q is not of the form AGENT:PATH", text)
 	}
+
 	return agent, name, nil
 }
 
@@ -74,10 +78,12 @@ func (a *app) copyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			target := args[1]
 			if info, err := os.Stat(target); err == nil && info.IsDir() {
 				target += "/" + path.Base(name)
 			}
+
 			return a.copy(ctx, c, agent, name, target, resume)
 		},
 	})
@@ -95,31 +101,39 @@ func (a *app) copy(ctx context.Context, c *client.Client, agent, name, target st
 			offset = info.Size()
 		}
 	}
+
 	source, err := c.Files.Open(ctx, agent, name, offset)
 	if errors.Is(err, client.ErrOffset) {
 		return a.result("%s is complete.", target)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, source.Close()) }()
 	file, err := os.OpenFile(target, flags, 0o666)
 	if errors.Is(err, os.ErrExist) {
 		return usage("%s exists: remove it, or continue it with --resume", target)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if err := file.Truncate(source.Offset); err != nil {
 		return err
 	}
+
 	if _, err := file.Seek(source.Offset, io.SeekStart); err != nil {
 		return err
 	}
+
 	n, err := io.Copy(file, &progress{Reader: source, app: a, name: target, done: source.Offset, size: source.Size})
 	if err != nil {
 		return fmt.Errorf("copy %s: %w; continue with --resume", name, err)
 	}
+
 	return a.result("%s: %d bytes.", target, source.Offset+n)
 }

@@ -29,9 +29,11 @@ func (d *dev) followFolder(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(d.agents, "agents.yaml")); err != nil {
 		return err
 	}
+
 	if err := d.startAgents(ctx); err != nil {
 		return err
 	}
+
 	tick := time.NewTicker(scanInterval)
 	defer tick.Stop()
 	deployed, last := "", ""
@@ -41,9 +43,11 @@ func (d *dev) followFolder(ctx context.Context) error {
 			deployed = now
 			err = d.deployFolder(ctx)
 		}
+
 		if err != nil && ctx.Err() == nil {
 			fmt.Fprintln(d.stderr, "agenthost dev:", explain(err)) // until the next change
 		}
+
 		last = now
 		select {
 		case <-ctx.Done():
@@ -72,18 +76,22 @@ func (s *scanned) add(dir string) error {
 	if err != nil || s.dirs[real] {
 		return ignoreMissing(err)
 	}
+
 	s.dirs[real] = true
 	entries, err := os.ReadDir(real)
 	if err != nil {
 		return ignoreMissing(err)
 	}
+
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules" {
 			continue
 		}
+
 		if s.n++; s.n > maxScanned {
 			return fmt.Errorf("%s has more than %d files", dir, maxScanned)
 		}
+
 		path := filepath.Join(dir, entry.Name())
 		info, err := os.Stat(path)
 		switch {
@@ -94,10 +102,12 @@ func (s *scanned) add(dir string) error {
 		default:
 			fmt.Fprintln(&s.text, path, info.Size(), info.ModTime().UnixNano())
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -106,6 +116,7 @@ func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+
 	return err
 }
 
@@ -115,16 +126,19 @@ func (d *dev) deployFolder(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	skills, err := d.uploadSkills(ctx)
 	if err != nil {
 		return err
 	}
+
 	var failed error
 	for i := range file.Agents {
 		if err := d.deployOne(ctx, &file.Agents[i], skills); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("agent %s: %w", file.Agents[i].ID, err))
 		}
 	}
+
 	return failed
 }
 
@@ -136,6 +150,7 @@ func (d *dev) parseFolder(getenv func(string) string) (*agent.File, []string, er
 	if err != nil {
 		return nil, nil, err
 	}
+
 	var variables []string
 	file, err := agent.Parse(path, text, func(name string) (string, bool) {
 		value := getenv(name)
@@ -145,6 +160,7 @@ func (d *dev) parseFolder(getenv func(string) string) (*agent.File, []string, er
 	if err != nil {
 		return nil, nil, err
 	}
+
 	file.RelativeTo(d.agents)
 	slices.Sort(variables)
 	return file, slices.Compact(variables), nil
@@ -156,25 +172,31 @@ func (d *dev) deployOne(ctx context.Context, a *agent.Agent, skills []string) er
 	if err != nil {
 		return err
 	}
+
 	if req.Skills = skills; len(skills) > 0 && !slices.Contains(req.Tools, "Skill") {
 		req.Tools = append(req.Tools, "Skill")
 	}
+
 	stored, err := d.client.Agents.Get(ctx, a.ID)
 	if errors.Is(err, wire.NotFound) {
 		_, err = d.client.Agents.Create(ctx, req)
 	} else if err == nil {
 		_, err = d.client.Agents.Update(ctx, a.ID, stored.Version, req)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	state, err := d.client.Deployments.Get(ctx, a.ID)
 	if err != nil || state.State == client.Running && !state.ConfigDrift && state.Revision == state.ServingRevision {
 		return err
 	}
+
 	if err := d.deployAgent(ctx, a.ID); err != nil {
 		return err
 	}
+
 	fmt.Fprintf(d.stdout, "The agent %s is running with the model %s. Chat with it: %s chat %s\n", a.ID, a.Model, d.name, a.ID)
 	return nil
 }
@@ -187,36 +209,45 @@ func (d *dev) request(ctx context.Context, a *agent.Agent) (client.AgentRequest,
 		if err != nil {
 			return req, err
 		}
+
 		a.SystemPrompt = string(text)
 	}
+
 	if err := convert(a, &req); err != nil {
 		return req, err
 	}
+
 	req.Name, req.Title = a.ID, a.Name
 	var err error
 	if req.ProviderID, err = d.providerOf(ctx, a); err != nil {
 		return req, err
 	}
+
 	req.Tools = builtinTools(a)
 	for _, custom := range a.CustomTools {
 		file, closeFile, err := d.openUpload(custom.Path)
 		if err != nil {
 			return req, err
 		}
+
 		tool, err := d.uploadTool(ctx, d.client, file)
 		closeFile()
 		if err != nil {
 			return req, err
 		}
+
 		req.Tools = append(req.Tools, tool.Name)
 	}
+
 	req.MCPs = []string{}
 	for name, server := range a.MCPServers {
 		if err := d.uploadServer(ctx, name, server); err != nil {
 			return req, fmt.Errorf("MCP server %s: %w", name, err)
 		}
+
 		req.MCPs = append(req.MCPs, name)
 	}
+
 	slices.Sort(req.MCPs)
 	return req, nil
 }
@@ -233,6 +264,7 @@ func builtinTools(a *agent.Agent) []string {
 			names = append(names, tool.Name)
 		}
 	}
+
 	return names
 }
 
@@ -242,22 +274,27 @@ func (d *dev) uploadSkills(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	names := []string{}
 	for _, dir := range dirs {
 		upload, closeFile, err := d.openSkill(dir)
 		if err != nil {
 			return nil, err
 		}
+
 		skill, err := d.client.Skills.Create(ctx, upload)
 		if errors.Is(err, wire.NameTaken) {
 			skill, err = d.client.Skills.Replace(ctx, filepath.Base(dir), 0, upload)
 		}
+
 		closeFile()
 		if err != nil {
 			return nil, fmt.Errorf("skill %s: %w", dir, err)
 		}
+
 		names = append(names, skill.Name)
 	}
+
 	return names, nil
 }
 
@@ -267,6 +304,7 @@ func (d *dev) skillDirs() ([]string, error) {
 	for i, file := range dirs {
 		dirs[i] = filepath.Join(d.agents, filepath.Dir(filepath.FromSlash(file)))
 	}
+
 	return dirs, err
 }
 
@@ -276,11 +314,13 @@ func (d *dev) uploadServer(ctx context.Context, name string, server agent.MCPSer
 	if err := convert(server, &req); err != nil {
 		return err
 	}
+
 	req.Name = name
 	req.Env, req.Headers = plainValues(server.Env), plainValues(server.Headers) // the encoding of a secret escapes ${
 	_, err := d.client.MCPs.Create(ctx, req)
 	if errors.Is(err, wire.NameTaken) {
 		_, err = d.client.MCPs.Update(ctx, name, 0, req)
 	}
+
 	return err
 }

@@ -38,6 +38,7 @@ func (known *hubs) keepDevice(h *hub) {
 		if known.Devices == nil {
 			known.Devices = map[string]string{}
 		}
+
 		known.Devices[device(h.URL, h.User)] = token
 	}
 }
@@ -57,10 +58,12 @@ func (a *app) configDir() (string, error) {
 	if dir := a.getenv("AGENTHOST_CONFIG"); dir != "" {
 		return dir, nil
 	}
+
 	dir, err := os.UserConfigDir()
 	if err != nil {
 		return "", fmt.Errorf("%w; set AGENTHOST_CONFIG", err)
 	}
+
 	return filepath.Join(dir, "agenthost"), nil
 }
 
@@ -71,16 +74,20 @@ func (a *app) readHubs() (hubs, error) {
 	if err != nil {
 		return known, err
 	}
+
 	data, err := os.ReadFile(filepath.Join(dir, hubsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return known, nil
 	}
+
 	if err == nil {
 		err = jsonlimit.Unmarshal(data, &known)
 	}
+
 	if err != nil {
 		return known, fmt.Errorf("read known hubs: %s: %w", filepath.Join(dir, hubsFile), err)
 	}
+
 	return known, nil
 }
 
@@ -93,9 +100,11 @@ func (a *app) changeHubs(ctx context.Context, change func(*hubs) error) error {
 	if err != nil {
 		return err
 	}
+
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create configuration directory: %w", err)
 	}
+
 	unlock, err := lock(ctx, filepath.Join(dir, hubsFile+".lock"))
 	if err != nil {
 		return err
@@ -105,13 +114,16 @@ func (a *app) changeHubs(ctx context.Context, change func(*hubs) error) error {
 	if err != nil {
 		return err
 	}
+
 	if err := change(&known); err != nil {
 		return err
 	}
+
 	data, err := json.MarshalIndent(known, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write known hubs: %w", err)
 	}
+
 	return replaceFile(filepath.Join(dir, hubsFile), append(data, '\n'))
 }
 
@@ -121,6 +133,7 @@ func lock(ctx context.Context, path string) (func(), error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock known hubs: %w", err)
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -130,9 +143,11 @@ func lock(ctx context.Context, path string) (func(), error) {
 		if err == nil {
 			return func() { _ = file.Close() }, nil
 		}
+
 		if !errors.Is(err, filelock.ErrLocked) {
 			return nil, errors.Join(fmt.Errorf("lock known hubs: %w", err), file.Close())
 		}
+
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(fmt.Errorf("lock known hubs: %w", context.Cause(ctx)), file.Close())
@@ -147,15 +162,18 @@ func replaceFile(path string, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+
 	_, err = file.Write(data)
 	err = errors.Join(err, file.Close())
 	if err == nil {
 		err = os.Rename(file.Name(), path)
 	}
+
 	if err != nil {
 		_ = os.Remove(file.Name())
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+
 	return nil
 }
 
@@ -164,14 +182,17 @@ func (a *app) selected() (string, *hub, error) {
 	if url := a.getenv("AGENTHOST_URL"); url != "" && a.hub == "" {
 		return "", &hub{URL: url, Token: a.getenv("AGENTHOST_TOKEN")}, nil
 	}
+
 	known, err := a.readHubs()
 	if err != nil {
 		return "", nil, err
 	}
+
 	name := a.hub
 	if name == "" {
 		name = known.Current
 	}
+
 	h := known.Hubs[name]
 	switch {
 	case h != nil:
@@ -179,6 +200,7 @@ func (a *app) selected() (string, *hub, error) {
 	case a.hub != "":
 		return "", nil, usage("no hub has the name %q: agenthost hubs lists the known ones", a.hub)
 	}
+
 	return "", nil, errSignedOut
 }
 
@@ -188,19 +210,23 @@ func (a *app) connect() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return a.newClient(h, func(ctx context.Context, old client.Credentials, refresh client.Refresh) (renewed client.Credentials, err error) {
 		err = a.changeHubs(ctx, func(known *hubs) error {
 			stored := known.Hubs[name]
 			if stored == nil {
 				return errSignedOut
 			}
+
 			if stored.Credentials.AccessToken != old.AccessToken { // another process has renewed them
 				renewed = stored.Credentials
 				return nil
 			}
+
 			if renewed, err = refresh(ctx, old); err != nil {
 				return err
 			}
+
 			stored.Credentials = renewed
 			known.keepDevice(stored)
 			return nil
@@ -218,5 +244,6 @@ func (a *app) newClient(h *hub, renew func(context.Context, client.Credentials, 
 	if err != nil {
 		return nil, &usageError{err}
 	}
+
 	return c, nil
 }

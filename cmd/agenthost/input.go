@@ -20,9 +20,11 @@ func (a *app) readFile(path string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		defer func() { _ = file.Close() }()
 		reader = file
 	}
+
 	return readBounded(path, reader)
 }
 
@@ -32,6 +34,7 @@ func readRegular(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = file.Close() }()
 	return readBounded(path, file)
 }
@@ -42,13 +45,16 @@ func openRegular(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("open %s: it is not a regular file", path)
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+
 	return file, nil
 }
 
@@ -60,5 +66,6 @@ func readBounded(path string, reader io.Reader) ([]byte, error) {
 	case len(data) > maxFile:
 		return nil, fmt.Errorf("read %s: it has more than %d bytes", path, maxFile)
 	}
+
 	return data, nil
 }

@@ -32,6 +32,7 @@ func (a *app) labelsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+
 				return printOne(a, settings, labelColumns...)
 			},
 		}),
@@ -44,6 +45,7 @@ func (a *app) labelsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+
 				return printOne(a, rotated,
 					column[client.RotatedKey]{"key", func(r client.RotatedKey) string { return r.KID }},
 					column[client.RotatedKey]{"former key", func(r client.RotatedKey) string { return r.PreviousKID }},
@@ -58,6 +60,7 @@ func (a *app) labelsCommand() *cobra.Command {
 				if err := c.Labels.Delete(ctx); err != nil {
 					return err
 				}
+
 				return a.result("The settings of labels are deleted.")
 			},
 		}),
@@ -75,21 +78,26 @@ func (a *app) applyLabelsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			if len(objects) != 1 {
 				return usage("%s has several objects", path)
 			}
+
 			if signing, ok := objects[0]["signing"].(map[string]any); ok {
 				delete(signing, "keys") // only in responses
 				delete(signing, "activeKid")
 			}
+
 			var req client.LabelRequest
 			if err := decodeObject(objects[0], &req); err != nil {
 				return usage("%s: %w", path, err)
 			}
+
 			settings, err := c.Labels.Set(ctx, req)
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, settings, labelColumns...)
 		},
 	})
@@ -108,13 +116,16 @@ func (a *app) verifyLabelCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			if !json.Valid(label) {
 				return usage("%s is not JSON", path)
 			}
+
 			check, err := c.Labels.Verify(ctx, label)
 			if err != nil {
 				return err
 			}
+
 			err = printOne(a, check,
 				column[client.LabelCheck]{"valid", func(r client.LabelCheck) string { return yes(r.Valid) }},
 				column[client.LabelCheck]{"reason", func(r client.LabelCheck) string { return r.Reason }},
@@ -123,6 +134,7 @@ func (a *app) verifyLabelCommand() *cobra.Command {
 			if err == nil && !check.Valid {
 				err = fmt.Errorf("%w: the label is not valid: %s", errDifferent, check.Reason)
 			}
+
 			return err
 		},
 	})

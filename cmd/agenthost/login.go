@@ -46,6 +46,7 @@ With the link of an invitation, or that of the first setup, it creates the accou
 			if len(args) > 1 {
 				return usage("agenthost login needs at most one URL")
 			}
+
 			return nil
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -66,18 +67,22 @@ func (l *login) run(ctx context.Context, address string) error {
 		if err != nil {
 			return err
 		}
+
 		if address, l.name = h.URL, name; l.user == "" {
 			l.user = h.User
 		}
 	}
+
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" {
 		return usage("%q is not the address of a hub, such as https://hub.example.com", address)
 	}
+
 	link, err := url.ParseQuery(base.Fragment)
 	if err != nil {
 		return usage("%q is not the address of a hub: its fragment cannot be parsed", address)
 	}
+
 	l.setup = cmp.Or(l.setup, link.Get("setup"))
 	l.invite = link.Get("token")
 	base.Path, _, _ = strings.Cut(base.Path+"/", "/console/") // also the address of a page
@@ -87,20 +92,25 @@ func (l *login) run(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
+
 	if err := l.signIn(ctx, c, h); err != nil {
 		return err
 	}
+
 	if c, err = l.newClient(h, nil); err != nil {
 		return err
 	}
+
 	me, err := c.Auth.UserInfo(ctx)
 	if err != nil {
 		return err
 	}
+
 	h.User = me.Username
 	if l.name == "" {
 		l.name = base.Host
 	}
+
 	err = l.changeHubs(ctx, func(known *hubs) error {
 		known.Hubs[l.name] = h
 		known.Current = l.name
@@ -110,6 +120,7 @@ func (l *login) run(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
+
 	return l.result("Signed in to %s as %s (%s).", h.URL, me.Username, me.Role)
 }
 
@@ -121,29 +132,36 @@ func (l *login) signIn(ctx context.Context, c *client.Client, h *hub) error {
 		if err == nil && h.Token == "" {
 			err = usage("stdin has no token")
 		}
+
 		return err
 	}
+
 	mode, err := c.Auth.Mode(ctx)
 	if err != nil {
 		return err
 	}
+
 	if mode.SetupRequired && l.setup == "" {
 		return usage("this hub has no user yet: use the setup link that it printed, or --setup TOKEN")
 	}
+
 	if l.browser || mode.Mode != "builtin" {
 		err := l.signInWithBrowser(ctx, c, h.URL)
 		h.Credentials = c.Credentials()
 		return err
 	}
+
 	if h.User == "" {
 		if h.User, err = l.ask("Username"); err != nil {
 			return err
 		}
 	}
+
 	password, err := l.secret("Password")
 	if err != nil {
 		return err
 	}
+
 	var signed wire.Login
 	switch {
 	case l.setup != "":
@@ -155,12 +173,15 @@ func (l *login) signIn(ctx context.Context, c *client.Client, h *hub) error {
 		if unread != nil {
 			return unread
 		}
+
 		c.SetCredentials(client.Credentials{DeviceToken: known.Devices[device(h.URL, h.User)]})
 		signed, err = c.Auth.Login(ctx, h.User, password)
 	}
+
 	if err == nil && signed.MustChangePassword {
 		l.note("The password must be changed: run agenthost password.")
 	}
+
 	h.Credentials = c.Credentials()
 	return err
 }
@@ -178,27 +199,33 @@ func (a *app) logoutCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			if name == "" {
 				return usage("AGENTHOST_URL names the hub: revoke its token with agenthost tokens revoke")
 			}
+
 			c, err := a.connect()
 			if err != nil {
 				return err
 			}
+
 			ended := c.Auth.Logout(cmd.Context())
 			if errors.Is(ended, wire.Unauthenticated) || errors.Is(ended, wire.TokenExpired) || errors.Is(ended, wire.TokenRevoked) {
 				ended = nil
 			}
+
 			err = a.changeHubs(cmd.Context(), func(known *hubs) error {
 				delete(known.Hubs, name)
 				if known.Current == name {
 					known.Current = ""
 				}
+
 				return nil
 			})
 			if err := errors.Join(ended, err); err != nil {
 				return err
 			}
+
 			return a.result("Signed out of %s.", h.URL)
 		},
 	}
@@ -213,6 +240,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, me,
 				column[wire.UserInfo]{"user", func(u wire.UserInfo) string { return u.Username }},
 				column[wire.UserInfo]{"name", func(u wire.UserInfo) string { return u.DisplayName }},
@@ -235,13 +263,16 @@ func (a *app) passwordCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			changed, err := a.secret("New password")
 			if err != nil {
 				return err
 			}
+
 			if err := c.Auth.ChangePassword(ctx, old, changed); err != nil {
 				return err
 			}
+
 			return a.result("The password is changed.")
 		},
 	})
@@ -261,6 +292,7 @@ func (a *app) hubsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+
 		return printList(a, func(yield func(knownHub, error) bool) {
 			for _, name := range slices.Sorted(maps.Keys(known.Hubs)) {
 				h := known.Hubs[name]
@@ -284,6 +316,7 @@ func (a *app) hubsCommand() *cobra.Command {
 					if known.Hubs[args[0]] == nil {
 						return usage("no hub has the name %q: agenthost hubs lists the known ones", args[0])
 					}
+
 					known.Current = args[0]
 					return nil
 				})

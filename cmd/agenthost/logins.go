@@ -37,6 +37,7 @@ func (a *app) loginsCommand() *cobra.Command {
 				if err := c.Auth.EndSession(ctx, args[0]); err != nil {
 					return err
 				}
+
 				return a.result("The sign-in %s is ended.", args[0])
 			},
 		}),
@@ -53,9 +54,11 @@ func (a *app) healthCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			if err := c.Ready(ctx); err != nil {
 				return err
 			}
+
 			return printOne(a, health,
 				column[client.Health]{"status", func(h client.Health) string { return h.Status }},
 				column[client.Health]{"version", func(h client.Health) string { return h.Version }},

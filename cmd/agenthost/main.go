@@ -29,16 +29,20 @@ func main() {
 			fmt.Fprintln(os.Stderr, "runtime:", err)
 			os.Exit(1)
 		}
+
 		return
 	}
+
 	if err := daemon.Init(); err != nil {
 		fmt.Fprintln(os.Stderr, "agenthost: warning:", err)
 	}
+
 	a := &app{name: calledAs(os.Args[0]), getenv: os.Getenv, stdin: os.Stdin, stdout: screenOf(os.Stdout), stderr: screenOf(os.Stderr), notify: daemon.Notify}
 	err := a.run(context.Background(), os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(a.stderr, "agenthost:", explain(err))
 	}
+
 	os.Exit(exitCode(err))
 }
 
@@ -47,6 +51,7 @@ func calledAs(arg0 string) string {
 	if strings.Contains(filepath.ToSlash(arg0), "/go-build") {
 		return "go run ./cmd/agenthost"
 	}
+
 	return arg0
 }
 
@@ -79,6 +84,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 	case cmd == root || cmd.HasSubCommands():
 		err = &usageError{err} // an unknown command
 	}
+
 	return err
 }
 
@@ -90,5 +96,6 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return &usageError{fmt.Errorf("unknown argument %q; %s --help lists the flags", args[0], cmd.CommandPath())}
 	}
+
 	return nil
 }

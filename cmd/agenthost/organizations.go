@@ -53,6 +53,7 @@ func (a *app) applyOrganizationCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			for _, object := range objects {
 				delete(object, "hasSecret") // only in responses
 				delete(object, "hasCert")
@@ -60,14 +61,17 @@ func (a *app) applyOrganizationCommand() *cobra.Command {
 				if err := decodeObject(object, &req); err != nil {
 					return usage("%s: %w", path, err)
 				}
+
 				registered, err := c.TenantClients.Set(ctx, req)
 				if err != nil {
 					return err
 				}
+
 				if err := printOne(a, registered, organizationColumns...); err != nil {
 					return err
 				}
 			}
+
 			return nil
 		},
 	})

@@ -16,6 +16,7 @@ func ofAnotherUser(client, server netip.AddrPort) bool {
 	if _, err := os.Stat("/proc/net/tcp"); err != nil {
 		return false // as on other systems
 	}
+
 	end, found := endOf(client.Port(), server.Port())
 	return !found || !end.established || end.uid != 0 && end.uid != os.Getuid()
 }
@@ -37,16 +38,20 @@ func endOf(local, remote uint16) (connectionEnd, bool) {
 		if err != nil {
 			continue
 		}
+
 		for lines := bufio.NewScanner(file); lines.Scan() && !found; {
 			fields := strings.Fields(lines.Text())
 			if len(fields) <= user || hexPort(fields[address]) != local || hexPort(fields[peer]) != remote {
 				continue
 			}
+
 			uid, err := strconv.Atoi(fields[user])
 			end, found = connectionEnd{uid, fields[state] == established}, err == nil
 		}
+
 		_ = file.Close()
 	}
+
 	return end, found
 }
 

@@ -29,29 +29,37 @@ func printList[T any](a *app, items iter.Seq2[T, error], columns ...column[T]) e
 			if err != nil {
 				return err
 			}
+
 			all = append(all, item)
 		}
+
 		return a.encode(all)
 	}
+
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 3, ' ', 0)
 	var names []string
 	for _, c := range columns {
 		names = append(names, strings.ToUpper(c.name))
 	}
+
 	if !a.quiet {
 		fmt.Fprintln(table, strings.Join(names, "\t"))
 	}
+
 	rows := 0
 	for item, err := range items {
 		if err != nil {
 			if rows > 0 {
 				_ = table.Flush() // the rows before the error
 			}
+
 			return err
 		}
+
 		rows++
 		fmt.Fprintln(table, strings.Join(row(a, item, columns), "\t"))
 	}
+
 	return table.Flush()
 }
 
@@ -72,10 +80,12 @@ func row[T any](a *app, item T, columns []column[T]) []string {
 	if a.quiet {
 		return []string{oneLine(columns[0].value(item))}
 	}
+
 	var cells []string
 	for _, c := range columns {
 		cells = append(cells, cell(c.value(item)))
 	}
+
 	return cells
 }
 
@@ -85,6 +95,7 @@ func cell(value string) string {
 	if runes := []rune(value); len(runes) > maxCell {
 		return string(runes[:maxCell-1]) + "…"
 	}
+
 	return value
 }
 
@@ -94,16 +105,19 @@ func printOne[T any](a *app, item T, columns ...column[T]) error {
 	if a.format != "table" {
 		return a.encode(item)
 	}
+
 	if a.quiet {
 		_, err := fmt.Fprintln(a.stdout, columns[0].value(item))
 		return err
 	}
+
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, c := range columns {
 		if value := c.value(item); value != "" {
 			fmt.Fprintf(table, "%s:\t%s\n", c.name, printable(value))
 		}
 	}
+
 	return table.Flush()
 }
 
@@ -116,13 +130,16 @@ func (a *app) encode(value any) error {
 	if err := encoder.Encode(value); err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
+
 	if a.format == "yaml" {
 		data, err := yamlOf(text.Bytes())
 		if err != nil {
 			return err
 		}
+
 		text = *bytes.NewBuffer(data)
 	}
+
 	_, err := a.stdout.Write(text.Bytes())
 	return err
 }
@@ -133,6 +150,7 @@ func yamlOf(data []byte) ([]byte, error) {
 	if err := yaml.Unmarshal(data, &node); err != nil {
 		return nil, fmt.Errorf("print: %w", err)
 	}
+
 	plain(&node)
 	return yaml.Marshal(&node)
 }
@@ -151,6 +169,7 @@ func printable(text string) string {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			return '\uFFFD'
 		}
+
 		return r
 	}, text)
 }
@@ -171,6 +190,7 @@ func (a *app) result(format string, args ...any) error {
 	if a.quiet {
 		return nil
 	}
+
 	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
 	return err
 }
@@ -179,6 +199,7 @@ func day(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
+
 	return t.Local().Format("2006-01-02 15:04")
 }
 
@@ -186,6 +207,7 @@ func dayOf(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
+
 	return day(*t)
 }
 
@@ -193,5 +215,6 @@ func yes(b bool) string {
 	if b {
 		return "yes"
 	}
+
 	return "no"
 }

@@ -25,6 +25,7 @@ func (p *progress) Read(buf []byte) (int, error) {
 	if p.app.quiet || !isTerminal(p.app.stderr) {
 		return n, err
 	}
+
 	if time.Since(p.printed) > progressInterval || err != nil {
 		p.printed = time.Now()
 		if p.size > 0 {
@@ -32,10 +33,12 @@ func (p *progress) Read(buf []byte) (int, error) {
 		} else {
 			fmt.Fprintf(raw(p.app.stderr), "\r%s: %d bytes", printable(p.name), p.done)
 		}
+
 		if err != nil {
 			fmt.Fprintln(p.app.stderr)
 		}
 	}
+
 	return n, err
 }
 

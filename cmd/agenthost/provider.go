@@ -32,6 +32,7 @@ func (d *dev) provider(ctx context.Context) (id, model string, err error) {
 			return p.ID, kind.model, err
 		}
 	}
+
 	return agent.ProtocolDemo, agent.ProtocolDemo, nil
 }
 
@@ -42,24 +43,29 @@ func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (string, error) {
 	if p.Protocol == agent.ProtocolDemo {
 		return agent.ProtocolDemo, nil
 	}
+
 	var req client.ProviderRequest
 	if err := convert(p, &req); err != nil {
 		return "", err
 	}
+
 	req.Name, req.BaseURL, req.APIKey = "Provider of "+a.ID, string(p.BaseURL), string(p.APIKey)
 	req.Headers = map[string]*string{}
 	for name, value := range p.Headers {
 		req.Headers[name] = new(string(value))
 	}
+
 	variable := "apiKey of its provider"
 	if kind, inherits := d.inherited(p); inherits {
 		req.APIKey, req.BaseURL = d.getenv(kind.key), cmp.Or(req.BaseURL, d.getenv(kind.url))
 		variable = kind.key
 	}
+
 	provider, err := d.setProvider(ctx, req)
 	if err == nil && provider.KeyState == "missing" {
 		fmt.Fprintf(d.stderr, "agenthost dev: the agent %s has no API key and cannot answer: set %s\n", a.ID, variable)
 	}
+
 	return provider.ID, err
 }
 
@@ -69,6 +75,7 @@ func (d *dev) inherited(p agent.Provider) (keyedProvider, bool) {
 	if i < 0 || p.APIKey != "" || p.AuthStyle == agent.AuthNone {
 		return keyedProvider{}, false
 	}
+
 	return keyed[i], true
 }
 
@@ -78,10 +85,12 @@ func (d *dev) setProvider(ctx context.Context, req client.ProviderRequest) (clie
 		if err != nil {
 			return client.Provider{}, err
 		}
+
 		if existing.Name == req.Name {
 			return d.client.Providers.Update(ctx, existing.ID, 0, req)
 		}
 	}
+
 	return d.client.Providers.Create(ctx, req)
 }
 
@@ -91,5 +100,6 @@ func plainValues(secrets map[string]agent.Secret) map[string]string {
 	for name, value := range secrets {
 		values[name] = string(value)
 	}
+
 	return values
 }

@@ -29,6 +29,7 @@ var providerDetails = append(providerColumns[:len(providerColumns):len(providerC
 		for _, model := range p.Models {
 			ids = append(ids, model.ID)
 		}
+
 		return strings.Join(ids, ", ")
 	}})
 
@@ -51,6 +52,7 @@ func (a *app) providersCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+
 				_, err = fmt.Fprintln(a.stdout, key)
 				return err
 			},
@@ -75,32 +77,40 @@ func (a *app) setProviderCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			var req client.ProviderRequest
 			if err := convert(stored, &req); err != nil {
 				return err
 			}
+
 			changed := cmd.Flags().Changed
 			if changed("name") {
 				req.Name = name
 			}
+
 			if changed("url") {
 				req.BaseURL = url
 			}
+
 			if changed("model") {
 				req.Models = modelsOf(models)
 			}
+
 			if changed("enabled") {
 				req.Enabled = &enabled
 			}
+
 			if key {
 				if req.APIKey, err = a.apiKey(); err != nil {
 					return err
 				}
 			}
+
 			p, err := c.Providers.Update(ctx, args[0], stored.Version, req)
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, p, providerDetails...)
 		},
 	})
@@ -119,6 +129,7 @@ func (a *app) apiKey() (string, error) {
 	if err == nil && key == "" {
 		err = usage("stdin has no API key; --auth none needs none")
 	}
+
 	return key, err
 }
 
@@ -127,6 +138,7 @@ func modelsOf(ids []string) []client.Model {
 	for _, id := range ids {
 		models = append(models, client.Model{ID: id})
 	}
+
 	return models
 }
 
@@ -147,10 +159,12 @@ users of the machine could see. --auth none needs no key.`,
 					return err
 				}
 			}
+
 			p, err := c.Providers.Create(ctx, req)
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, p, providerColumns...)
 		},
 	})
@@ -175,6 +189,7 @@ func (a *app) probeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			err = printOne(a, result,
 				column[client.ProbeResult]{"ok", func(r client.ProbeResult) string { return yes(r.OK) }},
 				column[client.ProbeResult]{"message", func(r client.ProbeResult) string { return r.Message }},
@@ -185,6 +200,7 @@ func (a *app) probeCommand() *cobra.Command {
 			if err == nil && !result.OK {
 				err = fmt.Errorf("probe %s: %s", args[0], oneLine(result.Message))
 			}
+
 			return err
 		},
 	})

@@ -42,9 +42,11 @@ func (a *app) root() *cobra.Command {
 		if err := errors.Join(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()); err != nil {
 			return usage("%w; %s --help describes them", err, cmd.CommandPath())
 		}
+
 		if a.format != "table" && a.format != "json" && a.format != "yaml" {
 			return usage("--output %q is not table, json or yaml", a.format)
 		}
+
 		return nil
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -56,6 +58,7 @@ func (a *app) root() *cobra.Command {
 	for _, group := range groups {
 		root.AddGroup(&cobra.Group{ID: group[0], Title: group[1]})
 	}
+
 	a.addServers(root)
 	a.addClient(root)
 	root.AddCommand(exitCodes())

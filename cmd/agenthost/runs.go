@@ -33,6 +33,7 @@ func (a *app) runsCommand() *cobra.Command {
 				if err := c.Runs.Cancel(ctx, args[0]); err != nil {
 					return err
 				}
+
 				return a.result("The run %s is cancelled.", args[0])
 			},
 		}),

@@ -23,6 +23,7 @@ func screenOf(file *os.File) io.Writer {
 	if isTerminal(file) {
 		return &screen{File: file}
 	}
+
 	return file
 }
 
@@ -31,6 +32,7 @@ func raw(stream io.Writer) io.Writer {
 	if s, ok := stream.(*screen); ok {
 		return s.File
 	}
+
 	return stream
 }
 
@@ -45,6 +47,7 @@ func (s *screen) Write(data []byte) (int, error) {
 			break
 		}
 	}
+
 	_, err := s.File.WriteString(printable(strings.ReplaceAll(string(text[:whole]), "\r", "")))
 	s.rest = append([]byte(nil), text[whole:]...)
 	return len(data), err

@@ -44,14 +44,17 @@ func (a *app) sessionsCommand() *cobra.Command {
 			if a.format != "table" || a.quiet {
 				return printList(a, messages, column[client.ChatMessage]{"id", func(m client.ChatMessage) string { return m.ID }})
 			}
+
 			for message, err := range messages {
 				if err != nil {
 					return err
 				}
+
 				if _, err := fmt.Fprintf(a.stdout, "%s  %s  %s\n%s\n\n", day(message.CreatedAt), message.Role, message.Status, printable(message.Text)); err != nil {
 					return err
 				}
 			}
+
 			return nil
 		},
 	})
@@ -62,6 +65,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 			if err := c.History.Delete(ctx, args[0], user); err != nil {
 				return err
 			}
+
 			return a.result("The session %s is deleted.", args[0])
 		},
 	})
@@ -74,10 +78,12 @@ func (a *app) sessionsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+
 				if err := json.NewEncoder(a.stdout).Encode(entry); err != nil {
 					return err
 				}
 			}
+
 			return nil
 		},
 	})
@@ -89,16 +95,19 @@ func (a *app) sessionsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			run, err := c.Chats.Cancel(ctx, session.AgentName, session.ID)
 			if err != nil {
 				return err
 			}
+
 			return a.result("The run %s is cancelled.", run)
 		},
 	})
 	for _, cmd := range []*cobra.Command{show, remove, transcript} {
 		cmd.Flags().StringVar(&user, "user", "", "`id` of the owner, if several users have pushed a session with the same id")
 	}
+
 	return group("sessions", "List, print, cancel and delete conversations", "  agenthost sessions list --agent helper", list, show, transcript, cancel, remove)
 }
 
@@ -118,27 +127,33 @@ code is 6 if a session is invalid.`,
 			if err != nil {
 				return err
 			}
+
 			var req client.PushRequest
 			if err := jsonlimit.Unmarshal(text, &req); err != nil {
 				return usage("%s is not JSON with sessions: %w", path, err)
 			}
+
 			pushed, err := c.Push(ctx, req)
 			if err != nil {
 				return err
 			}
+
 			if a.format != "table" {
 				err = a.encode(pushed)
 			} else {
 				err = a.result("%d created, %d updated, %d unchanged, %d invalid.", pushed.Accepted, pushed.Updated, pushed.Skipped, pushed.Failed)
 			}
+
 			for _, outcome := range pushed.Results {
 				if outcome.Error != "" {
 					a.note("%s: %s", oneLine(outcome.ID), oneLine(outcome.Error))
 				}
 			}
+
 			if err == nil && pushed.Failed > 0 {
 				err = fmt.Errorf("%w: %d sessions are invalid", errRejected, pushed.Failed)
 			}
+
 			return err
 		},
 	})

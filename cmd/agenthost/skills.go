@@ -67,9 +67,11 @@ func (a *app) uploadSkillCommand() *cobra.Command {
 			} else {
 				skill, err = c.Skills.Create(ctx, file)
 			}
+
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, skill, skillColumns...)
 		},
 	})
@@ -85,13 +87,16 @@ func (a *app) openSkill(path string) (client.Upload, func(), error) {
 	if err != nil {
 		return client.Upload{}, nil, err
 	}
+
 	if !info.IsDir() {
 		return a.openUpload(path)
 	}
+
 	packed, name, err := packSkill(path)
 	if err != nil {
 		return client.Upload{}, nil, fmt.Errorf("pack %s: %w", path, err)
 	}
+
 	content := bytes.NewReader(packed)
 	reader := &seekingProgress{progress: progress{Reader: content, app: a, name: path, size: content.Size()}, seeker: content}
 	return client.Upload{FileName: name + ".zip", Content: reader}, func() {}, nil
@@ -104,21 +109,26 @@ func packSkill(dir string) ([]byte, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, "", err
 	}
+
 	defer func() { _ = root.Close() }()
 	var out bytes.Buffer
 	archive := zip.NewWriter(&out)
 	if err := archive.AddFS(root.FS()); err != nil {
 		return nil, "", err
 	}
+
 	if err := archive.Close(); err != nil {
 		return nil, "", err
 	}
+
 	if out.Len() > maxFile {
 		return nil, "", fmt.Errorf("the archive has more than %d bytes", maxFile)
 	}
+
 	return out.Bytes(), filepath.Base(dir), nil
 }

@@ -24,12 +24,14 @@ func (a *app) secret(prompt string) (string, error) {
 	if !isTerminal(a.stdin) {
 		return a.line()
 	}
+
 	// The echo is off before the prompt is displayed: a user can type at once.
 	fd := int(a.stdin.(interface{ Fd() uintptr }).Fd())
 	state, err := term.MakeRaw(fd)
 	if err != nil {
 		return "", fmt.Errorf("disable the echo of the terminal: %w", err)
 	}
+
 	defer func() { _ = term.Restore(fd, state) }()
 	input := term.NewTerminal(struct {
 		io.Reader
@@ -39,6 +41,7 @@ func (a *app) secret(prompt string) (string, error) {
 	if errors.Is(err, io.EOF) { // Ctrl-C or Ctrl-D
 		err = errInterrupted
 	}
+
 	return text, err
 }
 
@@ -52,6 +55,7 @@ func (a *app) ask(prompt string) (string, error) {
 	if isTerminal(a.stdin) {
 		fmt.Fprint(a.stderr, prompt+": ")
 	}
+
 	return a.line()
 }
 
@@ -64,14 +68,17 @@ func (a *app) line() (string, error) {
 		if n == 1 && one[0] == '\n' {
 			break
 		}
+
 		line.Write(one[:n])
 		if err == io.EOF && line.Len() > 0 {
 			break
 		}
+
 		if err != nil {
 			return "", fmt.Errorf("read stdin: %w", err)
 		}
 	}
+
 	return strings.TrimRight(withoutMark(line.String()), "\r"), nil
 }
 
@@ -85,5 +92,6 @@ func (a *app) rest() (string, error) {
 	if err == nil && len(data) > maxLine {
 		err = fmt.Errorf("stdin has more than %d bytes", maxLine)
 	}
+
 	return withoutMark(string(data)), err
 }

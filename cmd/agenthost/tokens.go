@@ -28,10 +28,12 @@ func (a *app) tokensCommand() *cobra.Command {
 			if days > 0 {
 				req.ExpiresInDays = &days
 			}
+
 			token, err := c.Tokens.Issue(ctx, req)
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, token,
 				column[client.NewToken]{"token", func(t client.NewToken) string { return t.Token }},
 				column[client.NewToken]{"id", func(t client.NewToken) string { return t.ID }},
@@ -56,6 +58,7 @@ func (a *app) tokensCommand() *cobra.Command {
 				if err := c.Tokens.Revoke(ctx, args[0]); err != nil {
 					return err
 				}
+
 				return a.result("The token %s is revoked.", args[0])
 			},
 		}),

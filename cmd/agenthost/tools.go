@@ -53,6 +53,7 @@ func (a *app) toolsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+
 				return printOne(a, tool, toolColumns...)
 			},
 		}),
@@ -87,10 +88,12 @@ func setTextsCommand[T any](a *app, k kind, update func(context.Context, *client
 					*text.field = text.value
 				}
 			}
+
 			object, err := update(ctx, c, args[0], texts)
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, object, columns...)
 		},
 	})
@@ -107,10 +110,12 @@ func (a *app) openUpload(path string) (client.Upload, func(), error) {
 	if err != nil {
 		return client.Upload{}, nil, err
 	}
+
 	info, err := content.Stat()
 	if err != nil {
 		return client.Upload{}, nil, errors.Join(err, content.Close())
 	}
+
 	reader := &seekingProgress{progress: progress{Reader: content, app: a, name: path, size: info.Size()}, seeker: content}
 	return client.Upload{FileName: filepath.Base(path), Content: reader}, func() { _ = content.Close() }, nil
 }
@@ -122,15 +127,18 @@ func (a *app) uploadTool(ctx context.Context, c *client.Client, file client.Uplo
 	if err != nil {
 		return client.Tool{}, fmt.Errorf("read tool: %w", err)
 	}
+
 	name, err := js.NameOf(ctx, js.Config{}, file.FileName, string(source))
 	if err != nil {
 		return client.Tool{}, fmt.Errorf("%w: %s: %w", errRejected, file.FileName, err)
 	}
+
 	if _, err := c.Tools.Get(ctx, name); errors.Is(err, wire.NotFound) {
 		return c.Tools.Create(ctx, file)
 	} else if err != nil {
 		return client.Tool{}, err
 	}
+
 	return c.Tools.Replace(ctx, name, 0, file)
 }
 
@@ -144,6 +152,7 @@ input of - is stdin. Without an input, it prints the description and the schema 
 			if len(args) != 1 && len(args) != 2 {
 				return usage("agenthost tools test needs FILE and at most one INPUT")
 			}
+
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.testTool(cmd.Context(), args) },
@@ -155,37 +164,45 @@ func (a *app) testTool(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+
 	host, err := js.New(js.Config{Logger: slog.New(slog.NewTextHandler(a.stderr, nil))})
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = host.Close() }()
 	loaded, err := host.Load(ctx, agent.CustomTool{Path: path})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRejected, err)
 	}
+
 	if len(args) == 1 {
 		spec := loaded.Spec()
 		a.format = "json"
 		return a.encode(map[string]any{"name": spec.Name, "description": spec.Description, "inputSchema": spec.InputSchema})
 	}
+
 	input := []byte(args[1])
 	if args[1] == "-" {
 		if input, err = a.readFile("-"); err != nil {
 			return err
 		}
 	}
+
 	var object map[string]any
 	if err := json.Unmarshal(input, &object); err != nil {
 		return usage("the input is not a JSON object: %w", err)
 	}
+
 	result, err := loaded.Call(ctx, tool.Call{ID: "test", Input: input, RunID: "test", SessionID: "test"})
 	if err == nil && result.IsError {
 		err = errors.New(result.Output)
 	}
+
 	if err != nil {
 		return fmt.Errorf("call %s: %w", loaded.Spec().Name, err)
 	}
+
 	_, err = fmt.Fprintln(a.stdout, result.Output)
 	return err
 }

@@ -32,24 +32,30 @@ func (d *dev) useData(ctx context.Context) error {
 			d.data, err = d.stateDir()
 			return err
 		}
+
 		if err != nil {
 			return err
 		}
+
 		d.data, found = foundData, true
 	}
+
 	dir, err := filepath.Abs(d.data)
 	if err != nil {
 		return err
 	}
+
 	d.data = dir
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	known, err := d.readHubs()
 	if err != nil {
 		return err
 	}
+
 	id, _ := readRegular(filepath.Join(dir, idFile)) // without an id it is unknown
 	switch {
 	case len(entries) == 0:
@@ -64,6 +70,7 @@ func (d *dev) useData(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return d.adoptData(ctx)
 }
 
@@ -72,10 +79,12 @@ func (d *dev) adoptData(ctx context.Context) error {
 	if err := os.MkdirAll(d.data, 0o700); err != nil {
 		return err
 	}
+
 	id := rand.Text()
 	if err := replaceFile(filepath.Join(d.data, idFile), []byte(id)); err != nil {
 		return err
 	}
+
 	return d.trust(ctx, d.data, id)
 }
 
@@ -85,6 +94,7 @@ func (a *app) trust(ctx context.Context, dir, id string) error {
 		if known.Directories == nil {
 			known.Directories = map[string]string{}
 		}
+
 		known.Directories[dir] = id
 		return nil
 	})
@@ -97,13 +107,16 @@ func (a *app) stateDir() (string, error) {
 	if err == nil {
 		work, err = filepath.EvalSymlinks(work)
 	}
+
 	if err != nil {
 		return "", err
 	}
+
 	state, err := a.userStateDir()
 	if err != nil {
 		return "", fmt.Errorf("%w; set XDG_STATE_HOME, or use --data DIR", err)
 	}
+
 	sum := sha256.Sum256([]byte(work))
 	dir := filepath.Join(state, "agenthost", "dev-"+hex.EncodeToString(sum[:8]))
 	return dir, os.MkdirAll(dir, 0o700)
@@ -113,12 +126,14 @@ func (a *app) userStateDir() (string, error) {
 	if dir := a.getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return dir, nil
 	}
+
 	switch runtime.GOOS {
 	case "windows":
 		return os.UserCacheDir() // %LocalAppData%
 	case "darwin", "ios":
 		return os.UserConfigDir()
 	}
+
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".local", "state"), err
 }
@@ -130,9 +145,11 @@ func (d *dev) confirm(ctx context.Context, what, question string) error {
 	if d.yes {
 		return nil
 	}
+
 	if !isTerminal(d.stdin) {
 		return errors.New("stdin is not a terminal, so that you cannot be asked: add --yes to agree to the above")
 	}
+
 	reply := make(chan string, 1)
 	go func() { // it ends with the program if the user does not reply
 		line, _ := d.ask(question + " [y/N]") // no reply is a no
@@ -143,6 +160,7 @@ func (d *dev) confirm(ctx context.Context, what, question string) error {
 		if line := strings.ToLower(strings.TrimSpace(line)); line == "y" || line == "yes" {
 			return nil
 		}
+
 		return errors.New("nothing was started: you did not agree")
 	case <-ctx.Done():
 		return errInterrupted

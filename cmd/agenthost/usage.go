@@ -24,18 +24,22 @@ func (a *app) usageCommand() *cobra.Command {
 			if filter.User, err = userOfRuns(ctx, c, filter); err != nil {
 				return err
 			}
+
 			if csv {
 				export, err := c.Usage.Export(ctx, filter)
 				if err != nil {
 					return err
 				}
+
 				return a.write(export)
 			}
+
 			if totals {
 				counts, err := c.Usage.Totals(ctx, filter)
 				if err != nil {
 					return err
 				}
+
 				return printOne(a, counts,
 					column[client.UsageCounts]{"cost", func(u client.UsageCounts) string { return fmt.Sprintf("%.4f", u.Cost) }},
 					column[client.UsageCounts]{"runs", func(u client.UsageCounts) string { return strconv.FormatInt(u.Runs, 10) }},
@@ -46,6 +50,7 @@ func (a *app) usageCommand() *cobra.Command {
 					column[client.UsageCounts]{"estimates", func(u client.UsageCounts) string { return strconv.FormatInt(u.Estimates, 10) }},
 				)
 			}
+
 			return printList(a, c.Usage.Report(ctx, filter), usageColumns(filter.By)...)
 		},
 	})
@@ -71,6 +76,7 @@ func userOfRuns(ctx context.Context, c *client.Client, filter client.UsageFilter
 	if name == "" {
 		return "", nil
 	}
+
 	filter.By, filter.User = []string{"user"}, ""
 	var ids []string
 	for row, err := range c.Usage.Report(ctx, filter) {
@@ -83,12 +89,14 @@ func userOfRuns(ctx context.Context, c *client.Client, filter client.UsageFilter
 			ids = append(ids, row.UserID)
 		}
 	}
+
 	switch len(ids) {
 	case 0:
 		return name, nil
 	case 1:
 		return ids[0], nil
 	}
+
 	return "", fmt.Errorf("several users had the name %q: use the id of one: %s", name, strings.Join(ids, ", "))
 }
 
@@ -105,6 +113,7 @@ func usageColumns(by []string) []column[client.UsageRow] {
 			columns = append(columns, group)
 		}
 	}
+
 	count := func(n func(client.UsageRow) int64) func(client.UsageRow) string {
 		return func(r client.UsageRow) string { return strconv.FormatInt(n(r), 10) }
 	}

@@ -27,10 +27,12 @@ func findUser(ctx context.Context, c *client.Client, name string) (client.User, 
 		if err != nil {
 			return client.User{}, err
 		}
+
 		if strings.EqualFold(user.Username, name) || user.ID == name {
 			return user, nil
 		}
 	}
+
 	return client.User{}, fmt.Errorf("%w: no user has the name %q", errNotFound, name)
 }
 
@@ -52,6 +54,7 @@ func (a *app) usersCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			_, err = fmt.Fprintln(a.stdout, password)
 			return err
 		}),
@@ -60,6 +63,7 @@ func (a *app) usersCommand() *cobra.Command {
 			if err := c.Users.EndSessions(ctx, user.ID); err != nil {
 				return err
 			}
+
 			return a.result("The sign-ins of %s are ended.", user.Username)
 		}),
 		a.userCommand("tokens", "List the CLI tokens of a user", tokens),
@@ -71,9 +75,11 @@ func (a *app) usersCommand() *cobra.Command {
 				if err == nil {
 					err = c.Users.RevokeToken(ctx, user.ID, args[1])
 				}
+
 				if err != nil {
 					return err
 				}
+
 				return a.result("The token %s is revoked.", args[1])
 			},
 		}),
@@ -82,6 +88,7 @@ func (a *app) usersCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			return c.Users.Delete(ctx, user.ID)
 		}),
 	)
@@ -96,6 +103,7 @@ func (a *app) userCommand(verb, short string, run func(context.Context, *client.
 			if err != nil {
 				return err
 			}
+
 			return run(ctx, c, user)
 		},
 	})
@@ -114,10 +122,12 @@ func (a *app) createUserCommand() *cobra.Command {
 			if req.Password, err = a.secret("Password"); err != nil {
 				return err
 			}
+
 			user, err := c.Users.Create(ctx, req)
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, user, userColumns...)
 		},
 	})
@@ -136,13 +146,16 @@ func (a *app) setUserCommand() *cobra.Command {
 			if req == (client.ChangeUserRequest{}) {
 				return usage("nothing to change: use --role, --status or --name")
 			}
+
 			user, err := findUser(ctx, c, args[0])
 			if err == nil {
 				user, err = c.Users.Update(ctx, user.ID, req)
 			}
+
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, user, userColumns...)
 		},
 	})
@@ -163,6 +176,7 @@ func (a *app) invitesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, invite,
 				column[client.Invite]{"link", func(i client.Invite) string { return i.URL }},
 				column[client.Invite]{"id", func(i client.Invite) string { return i.ID }},
@@ -196,6 +210,7 @@ func (a *app) invitesCommand() *cobra.Command {
 				if err := c.Invites.Revoke(ctx, args[0]); err != nil {
 					return err
 				}
+
 				return a.result("The invitation %s is revoked.", args[0])
 			},
 		}),

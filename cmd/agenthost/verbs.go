@@ -45,6 +45,7 @@ func getCommand[T any](a *app, k kind, get func(context.Context, *client.Client,
 			if err != nil {
 				return err
 			}
+
 			return printOne(a, object, columns...)
 		},
 	})
@@ -60,6 +61,7 @@ func (a *app) deleteCommand(k kind, condition string, remove func(context.Contex
 			if err := remove(ctx, c, args[0]); err != nil {
 				return err
 			}
+
 			return a.result("The %s %s is deleted.", k.one, args[0])
 		},
 	})
@@ -75,6 +77,7 @@ func (a *app) downloadCommand(k kind, short, file string, open func(context.Cont
 			if err != nil {
 				return err
 			}
+
 			return a.write(file)
 		},
 	})
@@ -91,5 +94,6 @@ func article(noun string) string {
 	if strings.ContainsRune("aeAEM", rune(noun[0])) { // an MCP server
 		return "an " + noun
 	}
+
 	return "a " + noun
 }

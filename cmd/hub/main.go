@@ -25,11 +25,14 @@ func main() {
 			fmt.Fprintln(os.Stderr, "runtime:", err)
 			os.Exit(1)
 		}
+
 		return
 	}
+
 	if err := daemon.Init(); err != nil {
 		fmt.Fprintln(os.Stderr, "hub: warning:", err)
 	}
+
 	if err := run(daemon.Signals(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "hub:", err)
 		os.Exit(1)

@@ -22,9 +22,11 @@ func main() {
 	if runtimecmd.IsChild() {
 		end(runtimecmd.RunChild())
 	}
+
 	if err := daemon.Init(); err != nil {
 		fmt.Fprintln(os.Stderr, "runtime: warning:", err)
 	}
+
 	end(run(daemon.Signals(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
@@ -34,6 +36,7 @@ func end(err error) {
 		fmt.Fprintln(os.Stderr, "runtime:", err)
 		os.Exit(1)
 	}
+
 	os.Exit(0)
 }
 

@@ -39,14 +39,17 @@ func OpenFolder(dir string) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create folder of artifacts: %w", err)
 	}
+
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open folder of artifacts: %w", err)
 	}
+
 	f := &Folder{root}
 	if err := f.removeTemporary(); err != nil {
 		return nil, errors.Join(fmt.Errorf("clean folder of artifacts: %w", err), root.Close())
 	}
+
 	return f, nil
 }
 
@@ -57,6 +60,7 @@ func OpenFolderToRead(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open folder of artifacts: %w", err)
 	}
+
 	return &Folder{root}, nil
 }
 
@@ -68,11 +72,13 @@ func (f *Folder) removeTemporary() error {
 	if err := f.root.MkdirAll(tempDir, 0o700); err != nil {
 		return err
 	}
+
 	return f.entries(tempDir, func(name string, entry fs.DirEntry) error {
 		info, err := entry.Info()
 		if err == nil && time.Since(info.ModTime()) > tempAge {
 			err = f.root.Remove(name)
 		}
+
 		return ignore(err, fs.ErrNotExist)
 	})
 }
@@ -84,17 +90,21 @@ func (f *Folder) Put(ctx context.Context, key string, content io.ReadSeeker, siz
 	if err != nil {
 		return full(err)
 	}
+
 	_, err = io.CopyN(file, reader{ctx, content}, size)
 	if err == nil {
 		err = file.Sync()
 	}
+
 	err = errors.Join(err, file.Close())
 	if err == nil {
 		err = f.rename(temp, key)
 	}
+
 	if err != nil {
 		_ = f.root.Remove(temp) // err is the error to return
 	}
+
 	return full(err)
 }
 
@@ -108,6 +118,7 @@ func (r reader) Read(p []byte) (int, error) {
 	if err := context.Cause(r.ctx); err != nil {
 		return 0, err
 	}
+
 	return r.Reader.Read(p)
 }
 
@@ -118,20 +129,25 @@ func (f *Folder) rename(temp, key string) (err error) {
 		if err = f.root.MkdirAll(dir, 0o700); err == nil {
 			err = f.root.Rename(temp, key)
 		}
+
 		// MkdirAll returns ErrExist if the directory is removed while it looks what has the name.
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			break
 		}
 	}
+
 	if err != nil {
 		return err
 	}
+
 	for dir != "." {
 		if err := f.sync(dir); err != nil {
 			return err
 		}
+
 		dir = path.Dir(dir)
 	}
+
 	return f.sync(dir)
 }
 
@@ -139,10 +155,12 @@ func (f *Folder) sync(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // directories cannot be synced there
 	}
+
 	d, err := f.root.Open(dir)
 	if err != nil {
 		return ignore(err, fs.ErrNotExist) // the blob was deleted since
 	}
+
 	return errors.Join(d.Sync(), d.Close())
 }
 
@@ -151,19 +169,23 @@ func (f *Folder) Open(ctx context.Context, key string) (*Blob, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	// O_NONBLOCK is for a FIFO, which would wait for a writer. The folder belongs to the hub, and
 	// the check below is for mistakes of its operator.
 	file, err := f.root.OpenFile(key, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, missing(err)
 	}
+
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("open %s: not a file: %w", key, ErrNotExist)
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+
 	return &Blob{Info{key, info.Size(), info.ModTime()}, file}, nil
 }
 
@@ -172,13 +194,16 @@ func (f *Folder) Stat(ctx context.Context, key string) (Info, error) {
 	if err := ctx.Err(); err != nil {
 		return Info{}, err
 	}
+
 	info, err := f.root.Stat(key)
 	if err != nil {
 		return Info{}, missing(err)
 	}
+
 	if !info.Mode().IsRegular() {
 		return Info{}, fmt.Errorf("stat %s: not a file: %w", key, ErrNotExist)
 	}
+
 	return Info{key, info.Size(), info.ModTime()}, nil
 }
 
@@ -189,18 +214,22 @@ func (f *Folder) Delete(ctx context.Context, key string, unmodifiedSince time.Ti
 	if err != nil || !info.Modified.Before(unmodifiedSince) {
 		return ignore(err, ErrNotExist)
 	}
+
 	temp := path.Join(tempDir, rand.Text())
 	if err := f.root.Rename(key, temp); err != nil {
 		return ignore(missing(err), ErrNotExist)
 	}
+
 	moved, err := f.root.Stat(temp)
 	if err == nil && !moved.ModTime().Before(unmodifiedSince) {
 		return f.rename(temp, key)
 	}
+
 	// A hub that starts may have removed it.
 	if err := ignore(errors.Join(err, f.root.Remove(temp)), fs.ErrNotExist); err != nil {
 		return err
 	}
+
 	_ = f.root.Remove(path.Dir(key)) // it may have other files
 	return nil
 }
@@ -215,6 +244,7 @@ func (f *Folder) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 				if err := ctx.Err(); err != nil {
 					return err
 				}
+
 				switch {
 				case name == tempDir:
 					return nil
@@ -222,17 +252,21 @@ func (f *Folder) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 					if strings.HasPrefix(prefix, name+"/") || strings.HasPrefix(name+"/", prefix) {
 						return walk(name)
 					}
+
 					return nil
 				case !entry.Type().IsRegular() || !strings.HasPrefix(name, prefix):
 					return nil
 				}
+
 				info, err := entry.Info()
 				if err != nil {
 					return ignore(err, fs.ErrNotExist)
 				}
+
 				if !yield(Info{name, info.Size(), info.ModTime()}, nil) {
 					return stopped
 				}
+
 				return nil
 			})
 		}
@@ -248,6 +282,7 @@ func (f *Folder) entries(dir string, do func(name string, entry fs.DirEntry) err
 	if err != nil {
 		return ignore(err, fs.ErrNotExist) // it was removed since
 	}
+
 	defer func() { _ = d.Close() }() // it was only read
 	for {
 		entries, err := d.ReadDir(256)
@@ -256,9 +291,11 @@ func (f *Folder) entries(dir string, do func(name string, entry fs.DirEntry) err
 				return err
 			}
 		}
+
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+
 		if err != nil {
 			return err
 		}
@@ -275,6 +312,7 @@ func missing(err error) error {
 	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) {
 		return fmt.Errorf("%w: %w", ErrNotExist, err)
 	}
+
 	return err
 }
 
@@ -283,6 +321,7 @@ func full(err error) error {
 	if diskspace.IsFull(err) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
+
 	return err
 }
 
@@ -290,5 +329,6 @@ func ignore(err, target error) error {
 	if errors.Is(err, target) {
 		return nil
 	}
+
 	return err
 }

@@ -33,14 +33,17 @@ func (m *Memory) Put(ctx context.Context, key string, content io.ReadSeeker, siz
 	if _, err := io.ReadFull(content, data); err != nil {
 		return fmt.Errorf("read content: %w", err)
 	}
+
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.blobs == nil {
 		m.blobs = map[string]memoryBlob{}
 	}
+
 	m.blobs[key] = memoryBlob{data, time.Now()}
 	return nil
 }
@@ -49,12 +52,14 @@ func (m *Memory) find(ctx context.Context, key string) (memoryBlob, error) {
 	if err := ctx.Err(); err != nil {
 		return memoryBlob{}, err
 	}
+
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	b, ok := m.blobs[key]
 	if !ok {
 		return b, fmt.Errorf("find %s: %w", key, ErrNotExist)
 	}
+
 	return b, nil
 }
 
@@ -64,6 +69,7 @@ func (m *Memory) Open(ctx context.Context, key string) (*Blob, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return &Blob{b.info(key), nopCloser{bytes.NewReader(b.content)}}, nil
 }
 
@@ -77,6 +83,7 @@ func (m *Memory) Stat(ctx context.Context, key string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+
 	return b.info(key), nil
 }
 
@@ -85,11 +92,13 @@ func (m *Memory) Delete(ctx context.Context, key string, unmodifiedSince time.Ti
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.blobs[key].modified.Before(unmodifiedSince) {
 		delete(m.blobs, key)
 	}
+
 	return nil
 }
 
@@ -103,10 +112,12 @@ func (m *Memory) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 			if !strings.HasPrefix(key, prefix) {
 				continue
 			}
+
 			info, err := m.Stat(ctx, key)
 			if errors.Is(err, ErrNotExist) { // it was deleted since
 				continue
 			}
+
 			if !yield(info, err) || err != nil {
 				return
 			}

@@ -40,6 +40,7 @@ func (a Agents) Import(ctx context.Context, file string, replace bool) (Agent, e
 	if replace {
 		query.Set("replace", "true")
 	}
+
 	return decode[Agent](ctx, a.c, request{
 		method: http.MethodPost, path: withQuery(a.path+"/import", query), accept: jsonMedia, media: yamlMedia,
 		body: func() io.Reader { return strings.NewReader(file) }, length: int64(len(file)), header: http.Header{},
@@ -80,10 +81,12 @@ func mount[T any](ctx context.Context, c *Client, path string, version int64, it
 	if items == nil {
 		items = []T{}
 	}
+
 	r, err := jsonRequest(http.MethodPut, path, map[string][]T{"items": items})
 	if err != nil {
 		return err
 	}
+
 	r.match(version)
 	_, err = decode[page[[]T]](ctx, c, r)
 	return err
@@ -99,6 +102,7 @@ func whole[T any](ctx context.Context, c *Client, path string) iter.Seq2[T, erro
 			yield(none, err)
 			return
 		}
+
 		for _, item := range p.Items {
 			if !yield(item, nil) {
 				return

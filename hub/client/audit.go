@@ -49,6 +49,7 @@ func (a Audit) Export(ctx context.Context, f AuditFilter, format, afterID string
 	if format == CSV {
 		media = "text/csv"
 	}
+
 	return a.c.export(ctx, withQuery(auditPath+"/export", query), media)
 }
 

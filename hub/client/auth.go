@@ -33,11 +33,13 @@ func (a Auth) signIn(ctx context.Context, path string, body any) (wire.Login, er
 	if err != nil {
 		return wire.Login{}, err
 	}
+
 	r.open = true
 	login, err := decode[wire.Login](ctx, a.c, r)
 	if err == nil {
 		a.c.SetCredentials(credentialsOf(login))
 	}
+
 	return login, err
 }
 
@@ -52,6 +54,7 @@ func (a Auth) Login(ctx context.Context, username, password string) (wire.Login,
 	if device := a.c.Credentials().DeviceToken; device != "" {
 		body["device_token"] = device
 	}
+
 	return a.signIn(ctx, "/auth/login", body)
 }
 
@@ -83,10 +86,12 @@ func (a Auth) Logout(ctx context.Context) error {
 	if token := a.c.Credentials().RefreshToken; token != "" {
 		body["refresh_token"] = token
 	}
+
 	err := done(ctx, a.c, http.MethodPost, "/auth/logout", body)
 	if err == nil {
 		a.c.SetCredentials(Credentials{DeviceToken: a.c.Credentials().DeviceToken})
 	}
+
 	return err
 }
 

@@ -25,6 +25,7 @@ func (s Chats) Create(ctx context.Context, agent, title string) (ChatSession, er
 	if title != "" {
 		body["title"] = title
 	}
+
 	return send[ChatSession](ctx, s.c, http.MethodPost, chatPath(agent), body)
 }
 
@@ -81,6 +82,7 @@ func instant(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
+
 	return t.Format(time.RFC3339Nano)
 }
 
@@ -129,10 +131,12 @@ func (c *Client) Push(ctx context.Context, req PushRequest) (PushResult, error) 
 	if err != nil {
 		return PushResult{}, err
 	}
+
 	if c.cfg.PushKey != "" {
 		r.open = true
 		r.header.Set("X-Chat-Push-Key", c.cfg.PushKey)
 	}
+
 	return decode[PushResult](ctx, c, r)
 }
 

@@ -109,23 +109,28 @@ func New(cfg Config) (*Client, error) {
 	case base.RawQuery != "" || base.Fragment != "" || base.User != nil:
 		return nil, errors.New("create hub client: the base URL has a user, a query or a fragment")
 	}
+
 	c := &Client{base: strings.TrimRight(cfg.BaseURL, "/"), cfg: cfg, credentials: cfg.Credentials, renewing: make(chan struct{}, 1)}
 	if cfg.Token != "" {
 		c.credentials = Credentials{AccessToken: cfg.Token}
 	}
+
 	if cfg.HTTPClient != nil {
 		c.http = *cfg.HTTPClient
 	} else {
 		c.http.Transport = outbound.Transport()
 	}
+
 	if c.http.CheckRedirect == nil {
 		c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
+
 	if c.cfg.Renew == nil {
 		c.cfg.Renew = func(ctx context.Context, old Credentials, refresh Refresh) (Credentials, error) {
 			return refresh(ctx, old)
 		}
 	}
+
 	c.connect()
 	return c, nil
 }

@@ -38,6 +38,7 @@ func (s Collection[T, U]) Update(ctx context.Context, name string, version int64
 	if err != nil {
 		return result, err
 	}
+
 	r.match(version)
 	return decode[T](ctx, s.c, r)
 }

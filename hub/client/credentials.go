@@ -45,6 +45,7 @@ func (c *Client) current(ctx context.Context) (Credentials, error) {
 	if credentials.RefreshToken == "" || credentials.ExpiresAt.IsZero() || time.Until(credentials.ExpiresAt) > early {
 		return credentials, nil
 	}
+
 	return c.renew(ctx, credentials)
 }
 
@@ -55,14 +56,17 @@ func (c *Client) renew(ctx context.Context, old Credentials) (Credentials, error
 	case <-ctx.Done():
 		return old, context.Cause(ctx)
 	}
+
 	defer func() { <-c.renewing }()
 	if now := c.Credentials(); now.AccessToken != old.AccessToken {
 		return now, nil
 	}
+
 	renewed, err := c.cfg.Renew(ctx, old, c.refresh)
 	if err != nil {
 		return old, err
 	}
+
 	c.SetCredentials(renewed)
 	return renewed, nil
 }
@@ -73,11 +77,13 @@ func (c *Client) refresh(ctx context.Context, old Credentials) (Credentials, err
 	if err != nil {
 		return old, err
 	}
+
 	r.open = true
 	login, err := decode[wire.Login](ctx, c, r)
 	if err != nil {
 		return old, err
 	}
+
 	return credentialsOf(login), nil
 }
 

@@ -51,6 +51,7 @@ func (d Deployments) Wait(ctx context.Context, agent string, last Deployment) (D
 		if err != nil || now.differs(last) {
 			return now, err
 		}
+
 		select {
 		case <-ctx.Done():
 			return now, context.Cause(ctx)
@@ -90,6 +91,7 @@ func (d Deployments) Rollback(ctx context.Context, agent string, revision int64)
 	if revision != 0 {
 		body["revision"] = revision
 	}
+
 	return send[Deployment](ctx, d.c, http.MethodPost, deployPath(agent)+"/rollback", body)
 }
 
@@ -104,6 +106,7 @@ func (d Deployments) Logs(ctx context.Context, agent string, lines int) ([]strin
 	if lines > 0 {
 		query.Set("tail", strconv.Itoa(lines))
 	}
+
 	body, err := get[struct {
 		Lines []string `json:"lines"`
 	}](ctx, d.c, deployPath(agent)+"/logs", query)

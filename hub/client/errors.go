@@ -15,6 +15,7 @@ func temporary(e *wire.Error) bool {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
+
 	return false
 }
 
@@ -27,6 +28,7 @@ func failure(res *http.Response, data []byte) error {
 	if err := (jsonlimit.Limit{Values: maxErrorValues}).Check(data); err != nil {
 		return errors.Join(e, err)
 	}
+
 	_ = jsonlimit.Unmarshal(data, e) // a proxy may send any body
 	return e
 }

@@ -61,21 +61,26 @@ func (c *Client) open(ctx context.Context, path string, offset int64, public boo
 	if offset > 0 {
 		r.header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 	}
+
 	res, err := c.do(ctx, r)
 	if e, ok := errors.AsType[*wire.Error](err); ok && e.Status == http.StatusRequestedRangeNotSatisfiable {
 		return nil, ErrOffset
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	file := &File{ReadCloser: res.Body, Type: res.Header.Get("Content-Type"), Size: res.ContentLength}
 	if res.StatusCode == http.StatusPartialContent {
 		first, size, ok := contentRange(res.Header.Get("Content-Range"))
 		if !ok || first != offset {
 			return nil, errors.Join(errors.New("read response of hub: it is another part of the file"), res.Body.Close())
 		}
+
 		file.Offset, file.Size = first, size
 	}
+
 	return file, nil
 }
 
@@ -88,8 +93,10 @@ func contentRange(value string) (first, size int64, ok bool) {
 	if !ok || !found || !dash || err != nil {
 		return 0, 0, false
 	}
+
 	if size, err = strconv.ParseInt(total, 10, 64); err != nil {
 		size = -1
 	}
+
 	return first, size, true
 }

@@ -55,12 +55,14 @@ func jsonRequest(method, path string, body any) (request, error) {
 	if body == nil {
 		return r, nil
 	}
+
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)
 	encoder.SetEscapeHTML(false) // a conversation about HTML would become several times as long
 	if err := encoder.Encode(body); err != nil {
 		return r, fmt.Errorf("encode request: %w", err)
 	}
+
 	r.media, r.length = jsonMedia, int64(data.Len())
 	r.body = func() io.Reader { return bytes.NewReader(data.Bytes()) }
 	return r, nil
@@ -82,6 +84,7 @@ func send[T any](ctx context.Context, c *Client, method, path string, body any) 
 	if err != nil {
 		return result, err
 	}
+
 	return decode[T](ctx, c, r)
 }
 
@@ -91,10 +94,12 @@ func done(ctx context.Context, c *Client, method, path string, body any) error {
 	if err != nil {
 		return err
 	}
+
 	res, err := c.do(ctx, r)
 	if err != nil {
 		return err
 	}
+
 	return res.Body.Close()
 }
 
@@ -104,12 +109,15 @@ func decode[T any](ctx context.Context, c *Client, r request) (result T, err err
 	if err != nil {
 		return result, err
 	}
+
 	if err := complexity.Check(data); err != nil {
 		return result, fmt.Errorf("read response of hub: %w", err)
 	}
+
 	if err := jsonlimit.Unmarshal(data, &result); err != nil {
 		return result, fmt.Errorf("read response of hub: %w", err)
 	}
+
 	return result, nil
 }
 
@@ -123,13 +131,16 @@ func (c *Client) read(ctx context.Context, r request, media string) ([]byte, err
 	if err := expect(res, media); err != nil {
 		return nil, err
 	}
+
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 	if err == nil && len(data) > maxBody {
 		err = fmt.Errorf("the body is longer than %d bytes", maxBody)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("read response of hub: %w", err)
 	}
+
 	return data, nil
 }
 
@@ -154,26 +165,31 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 			if number > 1 && query.Get("cursor") == "" {
 				query.Set("page", strconv.Itoa(number))
 			}
+
 			p, err := get[page[jsonlimit.List[T]]](ctx, c, path, query)
 			if err != nil {
 				var none T
 				yield(none, err)
 				return
 			}
+
 			for _, item := range p.Items.Items {
 				if !yield(item, nil) {
 					return
 				}
 			}
+
 			c.omit(path, p.Items.Omitted)
 			n := len(p.Items.Items) + len(p.Items.Omitted)
 			if p.Next == "" && (n < pageSize || number*pageSize >= p.Total) || n == 0 {
 				return
 			}
+
 			if p.Next != "" {
 				query.Del("page")
 				query.Set("cursor", p.Next)
 			}
+
 			if p.SnapshotID != "" {
 				query.Set("snapshotId", p.SnapshotID)
 			}
@@ -186,6 +202,7 @@ func (c *Client) omit(path string, faults []error) {
 	if c.cfg.Omitted == nil {
 		return
 	}
+
 	for _, fault := range faults {
 		c.cfg.Omitted(fmt.Errorf("read %s: an element has another form: %w", path, fault))
 	}
@@ -196,6 +213,7 @@ func cloned(query url.Values) url.Values {
 	for name, values := range query {
 		clone[name] = values
 	}
+
 	return clone
 }
 
@@ -207,9 +225,11 @@ func withQuery(path string, query url.Values) string {
 			delete(query, name)
 		}
 	}
+
 	if len(query) == 0 {
 		return path
 	}
+
 	return path + "?" + query.Encode()
 }
 
@@ -220,6 +240,7 @@ func segment(name string) string {
 	case "", ".", "..":
 		return "%20" + name
 	}
+
 	return url.PathEscape(name)
 }
 
@@ -232,13 +253,16 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 		if err == nil || r.method != http.MethodGet || attempt == attempts || ctx.Err() != nil {
 			return res, err
 		}
+
 		wait := pause
 		if e, ok := errors.AsType[*wire.Error](err); ok {
 			if !temporary(e) || e.RetryAfter > maxPause {
 				return nil, err
 			}
+
 			wait = max(wait, e.RetryAfter)
 		}
+
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -246,6 +270,7 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 			return nil, err
 		case <-timer.C:
 		}
+
 		pause *= 4
 	}
 }
@@ -256,20 +281,25 @@ func (c *Client) authorized(ctx context.Context, r request) (*http.Response, err
 		r.header.Set("X-Ops-Key", c.cfg.OpsKey)
 		r.open = true
 	}
+
 	if r.open {
 		return c.once(ctx, r, "")
 	}
+
 	credentials, err := c.current(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	res, err := c.once(ctx, r, credentials.AccessToken)
 	if errors.Is(err, wire.TokenExpired) && credentials.RefreshToken != "" { // the clocks differ
 		if credentials, err = c.renew(ctx, credentials); err != nil {
 			return nil, err
 		}
+
 		return c.once(ctx, r, credentials.AccessToken)
 	}
+
 	return res, err
 }
 
@@ -279,40 +309,50 @@ func (c *Client) once(ctx context.Context, r request, token string) (*http.Respo
 	if r.body != nil {
 		body = r.body()
 	}
+
 	address := r.path
 	if strings.HasPrefix(address, "/") {
 		address = c.base + address
 	}
+
 	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
 	if err != nil {
 		return nil, fmt.Errorf("create request: %w", err)
 	}
+
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
+
 	if r.body != nil {
 		req.ContentLength = r.length
 		req.Header.Set("Content-Type", r.media)
 	}
+
 	req.Header.Set("Accept", r.accept)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+
 	if c.cfg.UserAgent != "" {
 		req.Header.Set("User-Agent", c.cfg.UserAgent)
 	}
+
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("call hub: %w", err)
 	}
+
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
 		return res, nil
 	}
+
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxError))
 	if err != nil {
 		return nil, fmt.Errorf("read response of hub: %w", err)
 	}
+
 	return nil, failure(res, data)
 }
 
@@ -322,5 +362,6 @@ func expect(res *http.Response, want string) error {
 	if err != nil || media != want {
 		return fmt.Errorf("read response of hub: its type is %q, not %s", res.Header.Get("Content-Type"), want)
 	}
+
 	return nil
 }

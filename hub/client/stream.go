@@ -94,6 +94,7 @@ func (s Chats) Send(ctx context.Context, agent, session string, req SendRequest)
 			yield(nil, err)
 			return
 		}
+
 		r.accept = "text/event-stream, application/json"
 		res, err := s.c.do(ctx, r)
 		if err != nil {
@@ -106,10 +107,12 @@ func (s Chats) Send(ctx context.Context, agent, session string, req SendRequest)
 			yield(repeated, err)
 			return
 		}
+
 		if err := expect(res, "text/event-stream"); err != nil {
 			yield(nil, err)
 			return
 		}
+
 		stream(ctx, res.Body, yield)
 	}
 }
@@ -120,13 +123,16 @@ func repetition(body io.Reader) (wire.Payload, error) {
 	if err == nil {
 		err = complexity.Check(data)
 	}
+
 	repeated := &Repeated{}
 	if err == nil {
 		err = jsonlimit.Unmarshal(data, repeated)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("read response of hub: %w", err)
 	}
+
 	return repeated, nil
 }
 
@@ -140,15 +146,18 @@ func stream(ctx context.Context, body io.Reader, yield func(wire.Payload, error)
 		if err == nil {
 			err = complexity.Check(ev.Data)
 		}
+
 		if err != nil {
 			yield(nil, streamError(ctx, err))
 			return
 		}
+
 		payload, err := decodeEvent(ev)
 		if err != nil {
 			yield(nil, fmt.Errorf("read events of answer: %w", err))
 			return
 		}
+
 		_, ended := payload.(*wire.Done)
 		if !yield(payload, nil) || ended {
 			return
@@ -161,12 +170,15 @@ func streamError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("read events of answer: %w", context.Cause(ctx))
 	}
+
 	if _, ok := errors.AsType[*sse.LimitError](err); ok {
 		return fmt.Errorf("read events of answer: %w", err)
 	}
+
 	if errors.Is(err, io.EOF) { // the body ended without an error
 		return ErrIncomplete
 	}
+
 	return fmt.Errorf("%w: %w", ErrIncomplete, err)
 }
 
@@ -178,14 +190,17 @@ func decodeEvent(ev sse.Event) (wire.Payload, error) {
 		if err != nil {
 			payload = &wire.Unknown{Name: ev.Type, Data: bytes.Clone(ev.Data)}
 		}
+
 		return payload, nil
 	}
+
 	var kind struct {
 		Type string `json:"type"`
 	}
 	if err := jsonlimit.Unmarshal(ev.Data, &kind); err != nil {
 		return nil, err
 	}
+
 	var payload wire.Payload
 	switch kind.Type {
 	case hubEvent:
@@ -197,5 +212,6 @@ func decodeEvent(ev sse.Event) (wire.Payload, error) {
 	default: // of a later version
 		return wire.DecodeEvent(kind.Type, ev.Data)
 	}
+
 	return payload, jsonlimit.Unmarshal(ev.Data, payload)
 }

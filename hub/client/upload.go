@@ -71,6 +71,7 @@ func (s Skills) Download(ctx context.Context, name string, offset int64) (*File,
 	if err != nil {
 		return nil, err
 	}
+
 	return s.c.Artifact(ctx, link.URL, offset)
 }
 
@@ -81,6 +82,7 @@ func (c *Client) Artifact(ctx context.Context, link string, offset int64) (*File
 	if err != nil || address.Scheme != "http" && address.Scheme != "https" {
 		return nil, errors.New("open artifact: the link is not an address of http or https")
 	}
+
 	return c.open(ctx, link, offset, true)
 }
 
@@ -90,6 +92,7 @@ func upload[T any](ctx context.Context, c *Client, method, path string, version 
 	if err != nil {
 		return result, fmt.Errorf("read %s: %w", file.FileName, err)
 	}
+
 	var head bytes.Buffer
 	form := multipart.NewWriter(&head)
 	for _, field := range [][2]string{
@@ -99,6 +102,7 @@ func upload[T any](ctx context.Context, c *Client, method, path string, version 
 			_ = form.WriteField(field[0], field[1]) // a buffer does not fail
 		}
 	}
+
 	name := strings.NewReplacer("\\", "\\\\", `"`, "\\\"", "\r", "", "\n", "").Replace(file.FileName)
 	_, _ = form.CreatePart(textproto.MIMEHeader{
 		"Content-Disposition": {`form-data; name="file"; filename="` + name + `"`}, "Content-Type": {"application/octet-stream"},
@@ -136,6 +140,7 @@ func (a *attempt) Read(p []byte) (int, error) {
 	if a.form == nil {
 		return 0, errEnded
 	}
+
 	return a.form.Read(p)
 }
 
@@ -144,6 +149,7 @@ func (a *attempt) end() {
 	if a == nil {
 		return
 	}
+
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.form = nil

@@ -55,10 +55,12 @@ func (c *Client) export(ctx context.Context, path, media string) (io.ReadCloser,
 	if err != nil {
 		return nil, err
 	}
+
 	if err := expect(res, media); err != nil {
 		_ = res.Body.Close()
 		return nil, err
 	}
+
 	return res.Body, nil
 }
 

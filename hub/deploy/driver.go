@@ -136,6 +136,7 @@ func (o Observed) Runtime(revision int64) Runtime {
 			return r
 		}
 	}
+
 	return Runtime{}
 }
 

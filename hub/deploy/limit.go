@@ -14,5 +14,6 @@ func OneReplica(backend string, d agent.Deployment) error {
 	if d.Replicas > 1 {
 		return fmt.Errorf("deployment.replicas is %d, and the %s deployer starts one runtime: omit it, or use kubernetes", d.Replicas, backend)
 	}
+
 	return nil
 }

@@ -39,9 +39,11 @@ func (e *Error) Error() string {
 	if e.Code == "" {
 		text = fmt.Sprintf("status %d %s", e.Status, cmp.Or(e.Message, http.StatusText(e.Status)))
 	}
+
 	if e.Cause != nil {
 		text += ": " + e.Cause.Error()
 	}
+
 	return text
 }
 
@@ -164,6 +166,7 @@ func (c Code) meaning() meaning {
 	if m, known := meanings[c]; known {
 		return m
 	}
+
 	return meanings[InternalError]
 }
 

@@ -22,10 +22,12 @@ func (t *Time) Scan(src any) error {
 	if err := micros.Scan(src); err != nil {
 		return fmt.Errorf("read time: %w", err)
 	}
+
 	*t = Time{}
 	if micros.Valid {
 		t.Time = time.UnixMicro(micros.Int64).UTC()
 	}
+
 	return nil
 }
 
@@ -34,6 +36,7 @@ func (t Time) Value() (driver.Value, error) {
 	if t.IsZero() {
 		return nil, nil
 	}
+
 	return t.UnixMicro(), nil
 }
 
@@ -42,6 +45,7 @@ func (t Time) String() string {
 	if t.IsZero() {
 		return ""
 	}
+
 	return instant.Format(t.Time)
 }
 
@@ -50,5 +54,6 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	if t.IsZero() {
 		return []byte("null"), nil
 	}
+
 	return []byte(`"` + t.String() + `"`), nil
 }

@@ -32,10 +32,12 @@ func render(document []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read OpenAPI document: %w", err)
 	}
+
 	var page bytes.Buffer
 	if err := layout.Execute(&page, view); err != nil {
 		return nil, fmt.Errorf("render OpenAPI document: %w", err)
 	}
+
 	return page.Bytes(), nil
 }
 
@@ -51,6 +53,7 @@ func (d *Docs) ServePage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src '"+styleHash+"'; frame-ancestors 'none'")
 	return serve(w, r, "text/html; charset=utf-8", page)
 }
@@ -64,5 +67,6 @@ func serve(w http.ResponseWriter, r *http.Request, contentType string, content [
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(30*time.Second + time.Duration(len(content)>>11)*time.Second))
 		_, _ = w.Write(content) // the client may have disconnected
 	}
+
 	return nil
 }

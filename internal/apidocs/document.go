@@ -71,6 +71,7 @@ func (n node) get(key string) node {
 			return v
 		}
 	}
+
 	return node{}
 }
 
@@ -80,11 +81,13 @@ func (n node) entries() func(yield func(string, node) bool) {
 		if n.Node == nil || n.Kind != yaml.MappingNode {
 			return
 		}
+
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			v := n.Content[i+1]
 			if v.Kind == yaml.AliasNode {
 				v = v.Alias
 			}
+
 			if !yield(n.Content[i].Value, node{v}) {
 				return
 			}
@@ -96,10 +99,12 @@ func (n node) items() []node {
 	if n.Node == nil || n.Kind != yaml.SequenceNode {
 		return nil
 	}
+
 	var all []node
 	for _, c := range n.Content {
 		all = append(all, node{c})
 	}
+
 	return all
 }
 
@@ -107,6 +112,7 @@ func (n node) text() string {
 	if n.Node == nil {
 		return ""
 	}
+
 	return n.Value
 }
 
@@ -115,10 +121,12 @@ func (n node) source() template.HTML {
 	if n.Node == nil {
 		return ""
 	}
+
 	text, err := yaml.Marshal(expand(n.Node))
 	if err != nil {
 		return ""
 	}
+
 	return link(template.HTMLEscapeString(strings.TrimSpace(string(text))))
 }
 
@@ -127,11 +135,13 @@ func expand(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return expand(n.Alias)
 	}
+
 	c := *n
 	c.Anchor, c.Content = "", nil
 	for _, child := range n.Content {
 		c.Content = append(c.Content, expand(child))
 	}
+
 	return &c
 }
 
@@ -141,21 +151,26 @@ func read(source []byte) (*view, error) {
 	if err := yaml.Unmarshal(source, &document); err != nil {
 		return nil, err
 	}
+
 	if len(document.Content) == 0 {
 		return nil, errors.New("it is empty")
 	}
+
 	root := node{document.Content[0]}
 	if !strings.HasPrefix(root.get("openapi").text(), "3.") {
 		return nil, errors.New("it is not OpenAPI 3")
 	}
+
 	info := root.get("info")
 	v := &view{Title: info.get("title").text(), Version: info.get("version").text(), Description: prose(info.get("description").text())}
 	for _, tag := range root.get("tags").items() {
 		v.Groups = append(v.Groups, &group{Name: tag.get("name").text(), Description: prose(tag.get("description").text())})
 	}
+
 	for _, s := range root.get("x-first-steps").items() {
 		v.Steps = append(v.Steps, step{s.get("operation").text(), s.get("text").text()})
 	}
+
 	for path, item := range root.get("paths").entries() {
 		for method, op := range item.entries() {
 			if slices.Contains([]string{"get", "post", "put", "patch", "delete"}, method) {
@@ -163,9 +178,11 @@ func read(source []byte) (*view, error) {
 			}
 		}
 	}
+
 	for name, s := range root.get("components").get("schemas").entries() {
 		v.Schemas = append(v.Schemas, schema{name, s.source()})
 	}
+
 	slices.SortFunc(v.Schemas, func(a, b schema) int { return cmp.Compare(a.Name, b.Name) })
 	return v, nil
 }
@@ -178,6 +195,7 @@ func (v *view) add(root, path, op node, o operation) {
 	for _, role := range op.get("x-roles").items() {
 		o.Roles = append(o.Roles, role.text())
 	}
+
 	for _, p := range slices.Concat(path.get("parameters").items(), op.get("parameters").items()) {
 		p = resolve(root, p)
 		o.Parameters = append(o.Parameters, parameter{
@@ -185,6 +203,7 @@ func (v *view) add(root, path, op node, o operation) {
 			Description: prose(p.get("description").text()), Schema: p.get("schema").source(), example: p.get("example").text(),
 		})
 	}
+
 	o.Body = resolve(root, op.get("requestBody")).get("content").source()
 	for status, r := range op.get("responses").entries() {
 		r = resolve(root, r)
@@ -193,16 +212,19 @@ func (v *view) add(root, path, op node, o operation) {
 			o.streams = o.streams || media == "text/event-stream"
 		}
 	}
+
 	o.Example = curl(root, op, o)
 	name := "other"
 	if tags := op.get("tags").items(); len(tags) > 0 {
 		name = tags[0].text()
 	}
+
 	i := slices.IndexFunc(v.Groups, func(g *group) bool { return g.Name == name })
 	if i < 0 {
 		i = len(v.Groups)
 		v.Groups = append(v.Groups, &group{Name: name})
 	}
+
 	v.Groups[i].Operations = append(v.Groups[i].Operations, o)
 }
 
@@ -212,9 +234,11 @@ func resolve(root, n node) node {
 	if !ok {
 		return n
 	}
+
 	for part := range strings.SplitSeq(ref, "/") {
 		root = root.get(part)
 	}
+
 	return root
 }
 
@@ -237,6 +261,7 @@ func prose(text string) template.HTML {
 	if text == "" {
 		return ""
 	}
+
 	var b strings.Builder
 	for _, paragraph := range blankLine.Split(text, -1) {
 		p := template.HTMLEscapeString(paragraph)
@@ -244,5 +269,6 @@ func prose(text string) template.HTML {
 		p = mdBold.ReplaceAllString(p, `<strong>$1</strong>`)
 		b.WriteString("<p>" + mdCode.ReplaceAllString(p, `<code>$1</code>`) + "</p>")
 	}
+
 	return template.HTML(b.String()) // the text is escaped
 }

@@ -19,9 +19,11 @@ func curl(root, op node, o operation) string {
 	if o.streams {
 		b.WriteString(" -N")
 	}
+
 	if o.Method != "GET" && (o.Method != "POST" || op.get("requestBody").Node == nil) {
 		b.WriteString(" -X " + o.Method)
 	}
+
 	b.WriteString(credential(root, op))
 	b.WriteString(body(root, resolve(root, op.get("requestBody")).get("content")))
 	address := strings.TrimSuffix(first(root.get("servers")).get("url").text(), "/") + o.Path
@@ -36,9 +38,11 @@ func curl(root, op node, o operation) string {
 			b.WriteString(` -H "` + p.Name + `: ` + p.value() + `"`)
 		}
 	}
+
 	if len(query) > 0 {
 		address += "?" + strings.Join(query, "&")
 	}
+
 	return b.String() + ` "` + address + `"`
 }
 
@@ -48,13 +52,16 @@ func credential(root, op node) string {
 	if security.Node == nil {
 		security = root.get("security")
 	}
+
 	for name := range first(security).entries() {
 		scheme := root.get("components").get("securitySchemes").get(name)
 		if scheme.get("type").text() == "http" {
 			return ` -H "Authorization: Bearer $TOKEN"`
 		}
+
 		return ` -H "` + scheme.get("name").text() + `: $KEY"`
 	}
+
 	return ""
 }
 
@@ -69,21 +76,25 @@ func body(root, content node) string {
 					text = ` -F "file=@$FILE"`
 				}
 			}
+
 			return text
 		case strings.HasSuffix(media, "json"):
 			example := m.get("example").value()
 			if example == nil {
 				example = sample(root, m.get("schema"), 8)
 			}
+
 			text, err := json.Marshal(example)
 			if err != nil {
 				return ""
 			}
+
 			return " -H 'Content-Type: application/json' \\\n  -d " + quote(string(text)) + " \\\n "
 		default:
 			return " -H 'Content-Type: " + media + `' --data-binary "@$FILE"`
 		}
 	}
+
 	return ""
 }
 
@@ -98,6 +109,7 @@ func (p parameter) value() string {
 	if simple.MatchString(p.example) {
 		return p.example
 	}
+
 	return "$" + strings.ToUpper(strings.NewReplacer("-", "_").Replace(p.Name))
 }
 
@@ -106,6 +118,7 @@ func first(n node) node {
 	if all := n.items(); len(all) > 0 {
 		return all[0]
 	}
+
 	return node{}
 }
 
@@ -115,6 +128,7 @@ func (n node) value() any {
 	if n.Node == nil || n.Decode(&v) != nil {
 		return nil
 	}
+
 	return v
 }
 
@@ -127,21 +141,26 @@ func sample(root, s node, depth int) any {
 			return v
 		}
 	}
+
 	if v := first(s.get("enum")).value(); v != nil {
 		return v
 	}
+
 	if depth == 0 {
 		return nil
 	}
+
 	for _, key := range []string{"oneOf", "anyOf"} {
 		if choice := first(s.get(key)); choice.Node != nil && s.get("properties").Node == nil {
 			return sample(root, choice, depth-1)
 		}
 	}
+
 	kind := s.get("type")
 	if kind.Node != nil && kind.Kind == yaml.SequenceNode {
 		kind = first(kind)
 	}
+
 	switch kind.text() {
 	case "string":
 		return "..."
@@ -153,8 +172,10 @@ func sample(root, s node, depth int) any {
 		if s.get("minItems").text() == "" {
 			return []any{}
 		}
+
 		return []any{sample(root, s.get("items"), depth-1)}
 	}
+
 	return object(root, s, depth)
 }
 
@@ -166,14 +187,17 @@ func object(root, s node, depth int) map[string]any {
 			maps.Copy(all, v)
 		}
 	}
+
 	var required []string
 	for _, name := range s.get("required").items() {
 		required = append(required, name.text())
 	}
+
 	for name, property := range s.get("properties").entries() {
 		if slices.Contains(required, name) {
 			all[name] = sample(root, property, depth-1)
 		}
 	}
+
 	return all
 }

@@ -61,9 +61,11 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	if cmd.Env == nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, errEnv)
 	}
+
 	if cmd.WaitDelay == 0 {
 		cmd.WaitDelay = waitDelay
 	}
+
 	cmd.SysProcAttr = attributes(cmd.SysProcAttr)
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
@@ -71,6 +73,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
+
 	return p, nil
 }
 
@@ -82,6 +85,7 @@ func (p *Process) run(started chan<- error) {
 	if err != nil {
 		return
 	}
+
 	p.err = p.wait()
 	close(p.done)
 }
@@ -122,6 +126,7 @@ func (p *Process) Stop(grace time.Duration) {
 		case <-timer.C:
 		}
 	}
+
 	p.Kill()
 	<-p.done
 }
@@ -142,6 +147,7 @@ func (p *Process) end(ours bool) {
 	if ours {
 		p.kill()
 	}
+
 	p.ended = true
 }
 
@@ -152,17 +158,21 @@ func LookPath(name string, env []string) (string, error) {
 	if name == "" {
 		return "", fmt.Errorf("find executable: no name: %w", exec.ErrNotFound)
 	}
+
 	if strings.ContainsRune(name, '/') || strings.ContainsRune(name, filepath.Separator) {
 		return name, nil
 	}
+
 	endings := []string{""}
 	if runtime.GOOS == "windows" {
 		endings = []string{".com", ".exe", ".bat", ".cmd", ""}
 	}
+
 	for _, dir := range filepath.SplitList(variable(env, "PATH")) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
+
 		for _, ending := range endings {
 			path := filepath.Join(dir, name+ending)
 			if executable(path) {
@@ -170,6 +180,7 @@ func LookPath(name string, env []string) (string, error) {
 			}
 		}
 	}
+
 	return "", fmt.Errorf("find executable %q: %w", name, exec.ErrNotFound)
 }
 
@@ -181,6 +192,7 @@ func variable(env []string, name string) string {
 			return value
 		}
 	}
+
 	return ""
 }
 

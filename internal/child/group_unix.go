@@ -22,6 +22,7 @@ func attributes(given *syscall.SysProcAttr) *syscall.SysProcAttr {
 	if given != nil {
 		attr = *given
 	}
+
 	attr.Setsid, attr.Setpgid, attr.Pgid = true, false, 0 // the leader of a session also leads a group, and cannot leave it
 	dieWithParent(&attr)
 	return &attr
@@ -49,9 +50,11 @@ func SignalName(err error) string {
 	if !ok {
 		return ""
 	}
+
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() {
 		return ""
 	}
+
 	return cmp.Or(unix.SignalName(status.Signal()), strconv.Itoa(int(status.Signal())))
 }

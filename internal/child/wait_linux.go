@@ -19,6 +19,7 @@ func (p *Process) wait() error {
 	for errors.Is(err, unix.EINTR) {
 		err = unix.Waitid(unix.P_PID, p.PID(), nil, unix.WEXITED|unix.WNOWAIT, nil)
 	}
+
 	p.end(err == nil) // after an error, the child may be reaped already and the id in use again
 	waited := p.cmd.Wait()
 	p.awaitGone()
@@ -32,18 +33,22 @@ func populated(group int) bool {
 	if unix.Kill(-group, 0) != nil {
 		return false
 	}
+
 	processes, err := os.ReadDir("/proc")
 	if err != nil {
 		return true
 	}
+
 	for _, process := range processes {
 		if _, err := strconv.Atoi(process.Name()); err != nil {
 			continue
 		}
+
 		stat, err := os.ReadFile("/proc/" + process.Name() + "/stat")
 		if err != nil {
 			continue
 		}
+
 		// "pid (name) state parent group ...", with the number of threads as the 20th field. A name
 		// may contain any character. A process looks dead when its first thread has ended, and may
 		// still have files open.
@@ -53,5 +58,6 @@ func populated(group int) bool {
 			return true
 		}
 	}
+
 	return false
 }

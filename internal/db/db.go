@@ -125,15 +125,18 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	if config.MaxConns < 0 {
 		return nil, fmt.Errorf("open database: MaxConns is %d, and must not be negative", config.MaxConns)
 	}
+
 	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	d, err := open(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", classify(ctx, err))
 	}
+
 	d.logger = config.Logger
 	if d.metrics, err = newMetrics(config.MeterProvider, d.pools); err != nil {
 		return nil, fmt.Errorf("open database: %w", errors.Join(err, d.close()))
 	}
+
 	return d, nil
 }
 
@@ -142,9 +145,11 @@ func open(ctx context.Context, config Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if engine == SQLite {
 		return openSQLite(ctx, rest, config)
 	}
+
 	return openPostgreSQL(ctx, rest, config)
 }
 
@@ -167,9 +172,11 @@ func (d *DB) Ping(ctx context.Context) error {
 	if err == nil && d.engine == SQLite {
 		err = d.checkRoom()
 	}
+
 	if err != nil {
 		return fmt.Errorf("ping database: %w", classify(ctx, err))
 	}
+
 	return nil
 }
 
@@ -178,13 +185,16 @@ func (d *DB) ping(ctx context.Context) error {
 		var version int // of the schema, which is read from the file
 		return d.read.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&version)
 	}
+
 	var readOnly string
 	if err := d.write.QueryRowContext(ctx, "SHOW transaction_read_only").Scan(&readOnly); err != nil {
 		return err
 	}
+
 	if readOnly == "on" {
 		return errStandby
 	}
+
 	return nil
 }
 
@@ -197,6 +207,7 @@ func (d *DB) checkRoom() error {
 	if err == nil && (free.Bytes < leastRoom || free.Files == 0) {
 		return errFull
 	}
+
 	return nil
 }
 
@@ -206,6 +217,7 @@ func (d *DB) Close() error {
 	if err := d.close(); err != nil {
 		return fmt.Errorf("close database: %w", err)
 	}
+
 	return nil
 }
 
@@ -225,6 +237,7 @@ func parse(raw string) (Engine, string, error) {
 	if raw == "" {
 		return "", "", errNoURL
 	}
+
 	scheme, rest, _ := strings.Cut(raw, "://")
 	switch scheme {
 	case "sqlite":
@@ -233,8 +246,10 @@ func parse(raw string) (Engine, string, error) {
 		if _, err := url.Parse(raw); err != nil {
 			return "", "", errURL
 		}
+
 		return PostgreSQL, raw, nil
 	}
+
 	return "", "", errScheme
 }
 
@@ -249,6 +264,7 @@ func checkPath(path string) error {
 	case strings.Contains(path, "\x00"):
 		return errNUL
 	}
+
 	return nil
 }
 
@@ -258,10 +274,12 @@ func createFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
+
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("make file: %w", err)
 	}
+
 	return f.Close()
 }
 
@@ -272,19 +290,23 @@ func restrictFiles(path string, logger *slog.Logger) {
 	if runtime.GOOS == "windows" {
 		return // a mode does not control access there
 	}
+
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
+
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		info, err := os.Stat(name)
 		if err != nil || info.Mode().Perm()&0o077 == 0 {
 			continue
 		}
+
 		mode := info.Mode().Perm().String()
 		if err := os.Chmod(name, 0o600); err != nil {
 			logger.Warn("a database file is accessible to other users, and its mode cannot be changed", "file", name, "mode", mode, "err", err)
 			continue
 		}
+
 		logger.Warn("a database file was accessible to other users: its mode is now 0600", "file", name, "mode", mode)
 	}
 }
@@ -307,6 +329,7 @@ func Embedded(name string, files embed.FS) Series {
 	if err != nil {
 		panic(err) // only for an invalid name
 	}
+
 	return Series{Name: name, Files: sub}
 }
 
@@ -328,10 +351,12 @@ func (d *DB) Migrate(ctx context.Context, all ...Series) error {
 	if err != nil {
 		return err
 	}
+
 	// Most starts find nothing to apply and need no lock.
 	if err := d.check(ctx, plan); !errors.Is(err, ErrPending) {
 		return err
 	}
+
 	var n int
 	err = d.Tx(ctx, func(tx *sql.Tx) (err error) {
 		n, err = plan.Apply(ctx, tx)
@@ -340,10 +365,12 @@ func (d *DB) Migrate(ctx context.Context, all ...Series) error {
 	if err != nil {
 		return fmt.Errorf("migrate database: %w", err)
 	}
+
 	if n > 0 {
 		d.reset()
 		d.logger.LogAttrs(ctx, slog.LevelInfo, "database migrated", slog.Int("migrations", n))
 	}
+
 	return nil
 }
 
@@ -356,6 +383,7 @@ func (d *DB) Migrated(ctx context.Context, all ...Series) error {
 	if err != nil {
 		return err
 	}
+
 	return d.check(ctx, plan)
 }
 
@@ -363,5 +391,6 @@ func (d *DB) check(ctx context.Context, plan migrate.Plan) error {
 	if err := plan.Check(ctx, d.read); err != nil {
 		return fmt.Errorf("check migrations: %w", ended(ctx, err))
 	}
+
 	return nil
 }

@@ -33,6 +33,7 @@ func Known(engine Engine, versions map[string]int, all ...Series) error {
 	if err != nil {
 		return err
 	}
+
 	return plan.Known(versions)
 }
 
@@ -44,9 +45,11 @@ func (d *DB) Dump(ctx context.Context, programs Programs, w io.Writer, read func
 	if d.engine == PostgreSQL {
 		dump = d.dumpPostgreSQL
 	}
+
 	if err := dump(ctx, programs, w, read); err != nil {
 		return fmt.Errorf("dump database: %w", ended(ctx, err))
 	}
+
 	return nil
 }
 
@@ -58,32 +61,39 @@ func (d *DB) dumpSQLite(ctx context.Context, _ Programs, w io.Writer, read func(
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = tx.Rollback() }() // it has only read
 	if err := read(tx); err != nil {
 		return err
 	}
+
 	// A page is copied whether it is damaged or not.
 	found, err := Value[string](ctx, tx, "check file", "PRAGMA quick_check(1)")
 	if err != nil {
 		return err
 	}
+
 	if found != "ok" {
 		return fmt.Errorf("the file is damaged: %s", found)
 	}
+
 	pages, err := tx.QueryContext(ctx, "SELECT data FROM sqlite_dbpage ORDER BY pgno")
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, pages.Close()) }()
 	for pages.Next() {
 		var page sql.RawBytes
 		if err := pages.Scan(&page); err != nil {
 			return err
 		}
+
 		if _, err := w.Write(page); err != nil {
 			return writing(err)
 		}
 	}
+
 	return pages.Err()
 }
 
@@ -100,9 +110,11 @@ func CheckEmpty(ctx context.Context, config Config) error {
 	default:
 		err = checkNoTable(ctx, config)
 	}
+
 	if err != nil {
 		return fmt.Errorf("load database: %w", err)
 	}
+
 	return nil
 }
 
@@ -114,10 +126,12 @@ func checkNoFile(path string) error {
 		if err == nil {
 			return fmt.Errorf("%s exists: stop the hub, and move the file away, with those that have -wal, -shm and -journal after its name", name)
 		}
+
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -126,6 +140,7 @@ func Load(ctx context.Context, config Config, programs Programs, dump io.Reader)
 	if err := CheckEmpty(ctx, config); err != nil {
 		return err
 	}
+
 	engine, path, err := parse(config.URL)
 	switch {
 	case err != nil:
@@ -134,9 +149,11 @@ func Load(ctx context.Context, config Config, programs Programs, dump io.Reader)
 	default:
 		err = programs.load(ctx, config.URL, dump)
 	}
+
 	if err != nil {
 		return fmt.Errorf("load database: %w", ended(ctx, err))
 	}
+
 	return nil
 }
 
@@ -147,17 +164,21 @@ func loadSQLite(path string, dump io.Reader) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.partial") // with mode 0600
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = os.Remove(f.Name()) }()
 	_, err = io.Copy(f, dump)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
+
 	if err := os.Link(f.Name(), path); err != nil {
 		return err
 	}
+
 	return syncdir.Sync(dir)
 }

@@ -56,6 +56,7 @@ func Unavailable(err error) bool {
 	case strings.HasSuffix(err.Error(), "sql: database is closed"): // database/sql has no value for it
 		return true
 	}
+
 	return !errors.Is(err, context.DeadlineExceeded) && lost(err)
 }
 
@@ -75,6 +76,7 @@ func lost(err error) bool {
 	case sqlerr.State(err) != "":
 		return sqlerr.Disconnected(err)
 	}
+
 	_, network := errors.AsType[*net.OpError](err)
 	return network || slices.ContainsFunc(lostErrors, func(kind error) bool { return errors.Is(err, kind) })
 }
@@ -103,6 +105,7 @@ func classify(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || !Unavailable(err) {
 		return err
 	}
+
 	return unavailable(err)
 }
 
@@ -110,6 +113,7 @@ func unavailable(cause error) error {
 	if errors.Is(cause, ErrUnavailable) {
 		return cause
 	}
+
 	return &unavailableError{cause}
 }
 
@@ -135,6 +139,7 @@ func openPatient(name string) (driver.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return patient{inner}, nil
 }
 
@@ -148,8 +153,10 @@ func (p patient) Connect(ctx context.Context) (driver.Conn, error) {
 				_ = c.Close()
 				return nil, fmt.Errorf("connect: %T of the driver lacks methods", c)
 			}
+
 			return &patientConn{conn, statements{}}, nil
 		}
+
 		// Concurrent first connections to a new file all change it to WAL. SQLite returns busy to
 		// some of them without waiting.
 		if !pause(ctx, err, began) {

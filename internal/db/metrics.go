@@ -88,6 +88,7 @@ func (s *metrics) ended(began time.Time, err error) {
 	case err != nil:
 		outcome = outcomeRolledBack
 	}
+
 	s.transactions.Record(context.Background(), time.Since(began).Seconds(), outcome...)
 }
 
@@ -106,10 +107,12 @@ func (d *DB) startSpan(ctx context.Context) (context.Context, trace.Span) {
 	if !parent.IsRecording() {
 		return ctx, nil
 	}
+
 	system := "postgresql"
 	if d.engine == SQLite {
 		system = "sqlite"
 	}
+
 	return parent.TracerProvider().Tracer(scope).Start(ctx, "transaction", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("db.system.name", system), attribute.String("db.operation.name", "transaction")))
 }
@@ -118,8 +121,10 @@ func endSpan(span trace.Span, err error) {
 	if span == nil {
 		return
 	}
+
 	if Unavailable(err) { // another error is that of the caller's function
 		span.SetStatus(codes.Error, "the database is unavailable")
 	}
+
 	span.End()
 }

@@ -33,30 +33,36 @@ func openPostgreSQL(ctx context.Context, raw string, config Config) (*DB, error)
 	if err != nil {
 		return nil, err
 	}
+
 	if host := clearTextHost(settings.ConnConfig.Config); host != "" {
 		config.Logger.Warn("passwords and data may cross the network to PostgreSQL without encryption: add sslmode=verify-full to the database URL",
 			"host", host)
 	}
+
 	pooled, err := inspectServer(ctx, settings.ConnConfig)
 	if err != nil {
 		return nil, err
 	}
+
 	parameters := settings.ConnConfig.RuntimeParams
 	limits := sessionLimits(parameters)
 	var ofTx []any
 	for name, value := range limits {
 		ofTx = append(ofTx, name, value)
 	}
+
 	if pooled {
 		settings.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	} else {
 		maps.Copy(parameters, limits)
 		ofTx = nil
 	}
+
 	p, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
 		return nil, err
 	}
+
 	both := stdlib.OpenDBFromPool(p)
 	return &DB{
 		engine: PostgreSQL,
@@ -80,10 +86,12 @@ func postgresConfig(raw string, conns int) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, errURL
 	}
+
 	config, err := pgxpool.ParseConfig(raw)
 	if err != nil {
 		return nil, fmt.Errorf("the postgres:// URL cannot be used: %s", reason(err, u))
 	}
+
 	given := u.Query()
 	switch {
 	case conns > 0:
@@ -91,15 +99,19 @@ func postgresConfig(raw string, conns int) (*pgxpool.Config, error) {
 	case !given.Has("pool_max_conns"):
 		config.MaxConns = postgresConns
 	}
+
 	if !given.Has("pool_max_conn_idle_time") {
 		config.MaxConnIdleTime = idleConnTimeout
 	}
+
 	if !given.Has("connect_timeout") {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
+
 	if !given.Has("pool_ping_timeout") {
 		config.PingTimeout = connectTimeout
 	}
+
 	parameters := config.ConnConfig.RuntimeParams
 	parameters["application_name"] = cmp.Or(parameters["application_name"], "agenthost")
 	return config, nil
@@ -117,6 +129,7 @@ func sessionLimits(parameters map[string]string) map[string]string {
 		limits[name] = cmp.Or(parameters[name], value)
 		delete(parameters, name)
 	}
+
 	return limits
 }
 
@@ -130,6 +143,7 @@ func clearTextHost(config pgconn.Config) string {
 			return attempt.Host
 		}
 	}
+
 	return ""
 }
 
@@ -148,6 +162,7 @@ func reason(err error, u *url.URL) string {
 	if password, ok := u.User.Password(); text == "" || ok && password != "" && strings.Contains(text, password) {
 		return "one of its settings is not valid"
 	}
+
 	return text
 }
 
@@ -162,6 +177,7 @@ func inspectServer(ctx context.Context, config *pgx.ConnConfig) (bool, error) {
 	if err != nil {
 		return false, withoutParameter(err)
 	}
+
 	defer func() { _ = conn.Close(ctx) }() // it has only read
 	var process uint32
 	var version int
@@ -169,9 +185,11 @@ func inspectServer(ctx context.Context, config *pgx.ConnConfig) (bool, error) {
 	if err := conn.QueryRow(ctx, query).Scan(&process, &version); err != nil {
 		return false, err
 	}
+
 	if version < postgresOldest*10000 {
 		return false, fmt.Errorf("the server is PostgreSQL %d, and %d or newer is required", version/10000, postgresOldest)
 	}
+
 	return process != conn.PgConn().PID(), nil
 }
 
@@ -184,6 +202,7 @@ func withoutParameter(err error) error {
 	if !ok || rejected.Code != protocolViolation || !strings.Contains(rejected.Message, "startup parameter") {
 		return err
 	}
+
 	return fmt.Errorf("the connection pooler rejects a parameter of the postgres:// URL: %s: remove it from the URL, "+
 		"set it for the role of the hub with ALTER ROLE, or connect to the server without the pooler", rejected.Message)
 }
@@ -193,9 +212,11 @@ func (d *DB) limitTx(ctx context.Context, tx *sql.Tx) error {
 	if d.limits == nil {
 		return nil
 	}
+
 	_, err := tx.ExecContext(ctx, "SELECT set_config($1, $2, true), set_config($3, $4, true)", d.limits...)
 	if err != nil {
 		return fmt.Errorf("set limits of transaction: %w", err)
 	}
+
 	return nil
 }

@@ -37,22 +37,27 @@ func (d *DB) dumpPostgreSQL(ctx context.Context, programs Programs, w io.Writer,
 	if d.pooled {
 		return errPooled
 	}
+
 	tx, err := d.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = tx.Rollback() }() // it has only read
 	// The transaction is idle while pg_dump reads.
 	if _, err := tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 		return err
 	}
+
 	var snapshot string
 	if err := tx.QueryRowContext(ctx, "SELECT pg_export_snapshot()").Scan(&snapshot); err != nil {
 		return err
 	}
+
 	if err := read(tx); err != nil {
 		return err
 	}
+
 	// More compression would take processor time from the server, and 60 s are for a migration.
 	return programs.run(ctx, programs.Dump, "pg_dump", d.url, nil, w, "--format=custom", "--compress=1", "--no-owner", "--no-privileges",
 		"--lock-wait-timeout=60000", "--snapshot="+snapshot)
@@ -64,15 +69,18 @@ func checkNoTable(ctx context.Context, config Config) error {
 	if err != nil {
 		return classify(ctx, err)
 	}
+
 	if d.pooled {
 		return errors.Join(errPooled, d.close())
 	}
+
 	n, err := Value[int](ctx, d.read, "count relations", `SELECT COUNT(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema'
 		AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')`)
 	if err == nil && n > 0 {
 		err = fmt.Errorf("the database has %d tables and indexes: create an empty one, with createdb, and set DATABASE_URL to it", n)
 	}
+
 	return errors.Join(err, d.close())
 }
 
@@ -90,14 +98,17 @@ func (p Programs) run(ctx context.Context, path, name, address string, stdin io.
 	if path == "" {
 		return fmt.Errorf("%s is not installed: install the client programs of PostgreSQL", name)
 	}
+
 	settings, err := programSettings(address)
 	if err != nil {
 		return err
 	}
+
 	output, end, err := os.Pipe()
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = output.Close() }() // it was read to its end
 	messages := &head{most: maxMessage}
 	process, err := child.Start(&exec.Cmd{
@@ -107,21 +118,26 @@ func (p Programs) run(ctx context.Context, path, name, address string, stdin io.
 	if err := errors.Join(err, end.Close()); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
+
 	stop := context.AfterFunc(ctx, process.Kill)
 	_, err = io.Copy(stdout, output)
 	if err != nil {
 		process.Kill()
 	}
+
 	<-process.Done()
 	if stopped := stop(); !stopped {
 		return context.Cause(ctx)
 	}
+
 	if err != nil {
 		return writing(err)
 	}
+
 	if err := process.Err(); err != nil {
 		return fmt.Errorf("%s: %w: %s%s", name, err, messages.text.String(), advice(messages.text.String()))
 	}
+
 	return nil
 }
 
@@ -130,6 +146,7 @@ func advice(message string) string {
 	if strings.Contains(message, "version mismatch") || strings.Contains(message, "unsupported version") {
 		return "install the client programs of the same version of PostgreSQL as the server, or of a newer one"
 	}
+
 	return ""
 }
 
@@ -158,13 +175,16 @@ func programSettings(address string) ([]string, error) {
 	if err != nil {
 		return nil, errURL
 	}
+
 	config, err := pgconn.ParseConfig(address)
 	if err != nil {
 		return nil, fmt.Errorf("the postgres:// URL cannot be used: %s", reason(err, u))
 	}
+
 	if u.Query().Has("sslpassword") {
 		return nil, errors.New("sslpassword of the database URL cannot be given to a program: use a key without a password")
 	}
+
 	var hosts, ports []string
 	for _, to := range append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port}}, config.Fallbacks...) {
 		port := strconv.Itoa(int(to.Port))
@@ -172,18 +192,22 @@ func programSettings(address string) ([]string, error) {
 			hosts, ports = append(hosts, to.Host), append(ports, port)
 		}
 	}
+
 	env := []string{"PGHOST=" + strings.Join(hosts, ","), "PGPORT=" + strings.Join(ports, ","), "PGUSER=" + config.User, "PGDATABASE=" + config.Database,
 		"PGCONNECT_TIMEOUT=" + strconv.Itoa(max(2, int(config.ConnectTimeout.Seconds())))}
 	if config.Password != "" {
 		env = append(env, "PGPASSWORD="+config.Password)
 	}
+
 	if options := config.RuntimeParams["options"]; options != "" {
 		env = append(env, "PGOPTIONS="+options)
 	}
+
 	for setting, variable := range variables {
 		if value := u.Query().Get(setting); value != "" {
 			env = append(env, variable+"="+value)
 		}
 	}
+
 	return env, nil
 }

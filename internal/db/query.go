@@ -34,6 +34,7 @@ func Wrap(what string, err error) error {
 	case Unavailable(err) && !errors.Is(err, ErrUnavailable):
 		return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
 	}
+
 	return fmt.Errorf("%s: %w", what, err)
 }
 
@@ -43,6 +44,7 @@ func WrapOne(what string, err, none error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return none
 	}
+
 	return Wrap(what, err)
 }
 
@@ -58,6 +60,7 @@ func Affected(ctx context.Context, q Querier, what, query string, args ...any) (
 	if err != nil {
 		return 0, Wrap(what, err)
 	}
+
 	n, err := res.RowsAffected()
 	return n, Wrap(what, err)
 }
@@ -68,6 +71,7 @@ func Collect[T any](ctx context.Context, q Querier, what string, scan func(Scann
 	if err != nil {
 		return nil, Wrap(what, err)
 	}
+
 	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	var all []T
 	for rows.Next() {
@@ -75,8 +79,10 @@ func Collect[T any](ctx context.Context, q Querier, what string, scan func(Scann
 		if err != nil {
 			return nil, Wrap(what, err)
 		}
+
 		all = append(all, v)
 	}
+
 	return all, Wrap(what, rows.Err())
 }
 
@@ -120,6 +126,7 @@ func List[T any](
 	if err != nil || p.Limit == 0 || p.Offset >= total {
 		return nil, total, err
 	}
+
 	n := len(args)
 	query += fmt.Sprintf(` ORDER BY %s LIMIT $%d OFFSET $%d`, p.Order, n+1, n+2)
 	size := 0
@@ -129,17 +136,20 @@ func List[T any](
 		if err != nil {
 			return struct{}{}, err
 		}
+
 		if r, ok := any(row).(sized); ok {
 			if size += r.Bytes(); size > maxPageBytes && len(page) > 0 {
 				return struct{}{}, errPageFull
 			}
 		}
+
 		page = append(page, row)
 		return struct{}{}, nil
 	}, query, append(slices.Clip(args), p.Limit, p.Offset)...)
 	if errors.Is(err, errPageFull) {
 		err = nil
 	}
+
 	return page, total, err
 }
 
@@ -156,9 +166,11 @@ func Rows(first, rows, width int) string {
 		default:
 			b.WriteByte(',')
 		}
+
 		b.WriteByte('$')
 		b.WriteString(strconv.Itoa(first + n))
 	}
+
 	b.WriteByte(')')
 	return b.String()
 }
@@ -175,6 +187,7 @@ func (j JSON) Value() (driver.Value, error) {
 	if reflect.ValueOf(j.V).Elem().IsZero() {
 		return j.Zero, nil
 	}
+
 	text, err := json.Marshal(j.V)
 	return string(text), err
 }
@@ -185,6 +198,7 @@ func (j JSON) Scan(src any) error {
 	if err := text.Scan(src); err != nil || text.String == "" {
 		return err
 	}
+
 	return json.Unmarshal([]byte(text.String), j.V)
 }
 
@@ -199,6 +213,7 @@ func NullTime(n sql.NullInt64) time.Time {
 	if !n.Valid {
 		return time.Time{}
 	}
+
 	return Time(n.Int64)
 }
 
@@ -207,6 +222,7 @@ func NullMicros(t time.Time) sql.NullInt64 {
 	if t.IsZero() {
 		return sql.NullInt64{}
 	}
+
 	return sql.NullInt64{Int64: Micros(t), Valid: true}
 }
 
@@ -235,6 +251,7 @@ func (c *patientConn) ExecContext(ctx context.Context, query string, args []driv
 	if err != nil {
 		return nil, err
 	}
+
 	result, err := stmt.ExecContext(ctx, args)
 	return result, c.put(query, stmt, err)
 }
@@ -245,10 +262,12 @@ func (c *patientConn) QueryContext(ctx context.Context, query string, args []dri
 	if err != nil {
 		return nil, err
 	}
+
 	rows, err := stmt.QueryContext(ctx, args)
 	if err != nil {
 		return nil, c.put(query, stmt, err)
 	}
+
 	return &statementRows{rows, c, query, stmt}, nil
 }
 
@@ -258,10 +277,12 @@ func (c *patientConn) take(ctx context.Context, query string) (sqliteStmt, error
 		delete(c.statements, query)
 		return stmt, nil
 	}
+
 	stmt, err := c.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
+
 	return stmt.(sqliteStmt), nil
 }
 
@@ -271,13 +292,16 @@ func (c *patientConn) put(query string, stmt sqliteStmt, err error) error {
 		_ = stmt.Close() // repeats err
 		return err
 	}
+
 	for other, old := range c.statements {
 		if len(c.statements) < maxStatements {
 			break
 		}
+
 		delete(c.statements, other) // any of them
 		_ = old.Close()             // has no error after a run without one
 	}
+
 	c.statements[query] = stmt
 	return nil
 }
@@ -287,6 +311,7 @@ func (c *patientConn) Close() error {
 	for _, stmt := range c.statements {
 		_ = stmt.Close() // has no error after a run without one
 	}
+
 	clear(c.statements)
 	return c.sqliteConn.Close()
 }

@@ -23,12 +23,15 @@ func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if config.ReadOnly {
 		return openSQLiteToRead(ctx, path, readers)
 	}
+
 	if err := createFile(path); err != nil {
 		return nil, err
 	}
+
 	restrictFiles(path, config.Logger)
 	// journal_mode comes after busy_timeout: the change to WAL needs an exclusive lock once. With
 	// synchronous=FULL the log is on the disk before COMMIT returns; with NORMAL, a power cut would
@@ -41,10 +44,12 @@ func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	read, err := connect(path, url.Values{"_pragma": {busyTimeout, "query_only(1)"}}, readers)
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
+
 	d := &DB{engine: SQLite, path: path, read: read, write: write, reset: func() {}, close: func() error {
 		return errors.Join(read.Close(), write.Close())
 	}}
@@ -55,9 +60,11 @@ func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
 	if err == nil {
 		err = d.ping(ctx)
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, d.close())
 	}
+
 	return d, nil
 }
 
@@ -67,15 +74,18 @@ func openSQLiteToRead(ctx context.Context, path string, readers int) (*DB, error
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
+
 	read, err := connect(path, url.Values{"mode": {"rw"}, "_pragma": {busyTimeout, "query_only(1)"}}, readers)
 	if err != nil {
 		return nil, err
 	}
+
 	d := &DB{engine: SQLite, path: path, read: read, write: read, reset: func() {}, close: read.Close}
 	d.pools = func() []pool { return []pool{poolOf("read", read)} }
 	if err := d.ping(ctx); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
+
 	return d, nil
 }
 
@@ -84,11 +94,13 @@ func connect(path string, options url.Values, conns int) (*sql.DB, error) {
 	if !strings.HasPrefix(name.Path, "/") {
 		name.Path = "/" + name.Path // C:/...
 	}
+
 	name.OmitHost = true
 	connector, err := openPatient(name.String())
 	if err != nil {
 		return nil, err
 	}
+
 	p := sql.OpenDB(connector)
 	p.SetMaxOpenConns(conns)
 	p.SetMaxIdleConns(conns)
@@ -116,11 +128,13 @@ func (l *writeAheadLog) truncate(ctx context.Context, write *sql.DB) {
 	if !l.mu.TryLock() {
 		return
 	}
+
 	defer l.mu.Unlock()
 	info, err := os.Stat(l.path)
 	if err != nil || info.Size() <= max(l.longest, minLog) {
 		return
 	}
+
 	var busy bool
 	var frames, moved int64
 	err = write.QueryRowContext(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved)

@@ -41,6 +41,7 @@ func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) (err error) {
 	if err == nil && d.log != nil {
 		d.log.truncate(ctx, d.write)
 	}
+
 	return err
 }
 
@@ -52,14 +53,17 @@ func (d *DB) repeat(ctx context.Context, do func(tx *sql.Tx) error, began time.T
 		if err == nil {
 			return nil
 		}
+
 		if !again || attempt == maxAttempts || time.Since(began) > maxRetrying {
 			return ended(ctx, err)
 		}
+
 		d.metrics.retries.Add(ctx, 1)
 		d.logger.LogAttrs(ctx, slog.LevelDebug, "repeat transaction", slog.Int("attempt", attempt), slog.Any("err", err))
 		if !wait(ctx, pause/2+rand.N(pause)) { // jitter needs no secure randomness
 			return ended(ctx, err)
 		}
+
 		pause = min(2*pause, maxPause)
 	}
 }
@@ -81,10 +85,12 @@ func checked(ctx context.Context, do func(*sql.Tx) error) func(*sql.Tx) error {
 	if check == nil {
 		return do
 	}
+
 	return func(tx *sql.Tx) error {
 		if err := do(tx); err != nil {
 			return err
 		}
+
 		return check(ctx, tx)
 	}
 }
@@ -101,17 +107,21 @@ func (d *DB) attempt(ctx context.Context, do func(tx *sql.Tx) error) (bool, erro
 	if err != nil {
 		return retryable(err) || lost(err), fmt.Errorf("begin transaction: %w", err)
 	}
+
 	defer func() { _ = tx.Rollback() }() // for a panic or runtime.Goexit in do; otherwise a no-op
 	if err := d.limitTx(inner, tx); err != nil {
 		return retryable(err) || lost(err), err
 	}
+
 	if err := do(tx); err != nil {
 		_ = tx.Rollback() // the error of do is more specific
 		return retryable(err), err
 	}
+
 	if !detach() && ctx.Err() != nil {
 		return false, fmt.Errorf("commit transaction: %w", context.Cause(ctx))
 	}
+
 	defer time.AfterFunc(commitGrace, cancel).Stop()
 	err = d.metrics.commit(tx)
 	switch {
@@ -129,9 +139,11 @@ func ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return classify(ctx, err)
 	}
+
 	if cause := context.Cause(ctx); !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
+
 	return err
 }
 

@@ -47,11 +47,13 @@ func (w *Writer) ExtendBy(period time.Duration) error {
 	if w.timeout == 0 {
 		return nil
 	}
+
 	err := w.control.SetWriteDeadline(w.extended.Add(period))
 	if errors.Is(err, http.ErrNotSupported) {
 		w.timeout = 0
 		return nil
 	}
+
 	return err
 }
 
@@ -63,6 +65,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 		if err = w.Extend(); err != nil || len(p) == n {
 			return n, err
 		}
+
 		var written int
 		written, err = w.w.Write(p[n:min(len(p), n+Chunk)])
 		if n += written; err != nil || n == len(p) {
@@ -79,5 +82,6 @@ func (w *Writer) Clear() error {
 	if w.timeout == 0 {
 		return nil
 	}
+
 	return w.control.SetWriteDeadline(time.Time{})
 }

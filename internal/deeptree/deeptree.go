@@ -18,33 +18,41 @@ func Remove(dir string) error {
 	if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return err
 	}
+
 	root, err := os.OpenRoot(dir) // a link does not lead out of it
 	if err != nil {
 		return err
 	}
+
 	err = each(root, ".", func(name string) error {
 		if root.Remove(name) == nil {
 			return nil
 		}
+
 		if err := root.Chmod(name, 0o700); err != nil {
 			return err
 		}
+
 		err := each(root, name, func(inner string) error {
 			path := filepath.Join(name, inner)
 			if root.Remove(path) == nil {
 				return nil
 			}
+
 			if err := root.Chmod(path, 0o700); err != nil {
 				return err
 			}
+
 			return root.Rename(path, rand.Text())
 		})
 		if err != nil {
 			return err
 		}
+
 		return root.Remove(name)
 	})
 	return errors.Join(err, root.Close(), os.Remove(dir))
@@ -58,14 +66,17 @@ func each(root *os.Root, dir string, remove func(name string) error) error {
 		if err != nil {
 			return err
 		}
+
 		names, err := f.Readdirnames(batch)
 		_ = f.Close() // it was opened for reading
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+
 		if err != nil {
 			return err
 		}
+
 		for _, name := range names {
 			if err := remove(name); err != nil {
 				return err

@@ -16,5 +16,6 @@ func Free(dir string) (Space, error) {
 	if s.Files == 0 { // such as btrfs
 		free.Files = math.MaxUint64
 	}
+
 	return free, err
 }

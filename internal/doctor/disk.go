@@ -19,9 +19,11 @@ func Disk(dir string) []Result {
 	if err != nil {
 		return Warn(fmt.Sprintf("the free space of %s is unknown: %v", dir, err), "check that the directory exists and can be accessed")
 	}
+
 	if denied := Writable(dir); denied != nil {
 		return denied
 	}
+
 	return judge(dir, free)
 }
 
@@ -32,6 +34,7 @@ func Writable(path string) []Result {
 	if err == nil {
 		return nil
 	}
+
 	return Fail(fmt.Sprintf("%s cannot be written: %v", path, err), "run hub doctor as the user of the hub; then correct its owner and its mode, "+
 		"or mount its file system for writes")
 }
@@ -47,5 +50,6 @@ func judge(dir string, free diskspace.Space) []Result {
 	case free.Bytes < lowSpace:
 		return Warn(fact, fix)
 	}
+
 	return Fine(fact)
 }

@@ -14,5 +14,6 @@ func writable(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return syscall.Access(path, write|search)
 	}
+
 	return syscall.Access(path, write|read)
 }

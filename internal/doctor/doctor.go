@@ -63,13 +63,16 @@ func Run(ctx context.Context, checks ...Check) []Result {
 		if c.Within == 0 {
 			c.Within = defaultWithin
 		}
+
 		limited, cancel := context.WithTimeout(ctx, c.Within)
 		for _, r := range c.Do(limited) {
 			r.Check = c.Name
 			all = append(all, r)
 		}
+
 		cancel()
 	}
+
 	return all
 }
 
@@ -81,6 +84,7 @@ func Failed(results []Result) int {
 			n++
 		}
 	}
+
 	return n
 }
 
@@ -91,10 +95,12 @@ func Health(ctx context.Context, base string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	res, err := transport.RoundTrip(req)
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = res.Body.Close() }() // it was only read
 	var body struct {
 		Status  string `json:"status"`
@@ -105,9 +111,11 @@ func Health(ctx context.Context, base string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	if err := jsonlimit.Unmarshal(text, &body); err != nil || res.StatusCode != http.StatusOK || body.Status != "ok" || body.Version == "" || body.Agents != nil {
 		return "", fmt.Errorf("%w: the status is %d", ErrNotHub, res.StatusCode)
 	}
+
 	return body.Version, nil
 }
 
@@ -122,6 +130,7 @@ func PublicURL(ctx context.Context, base string, trustsProxies bool) []Result {
 		results = Warn("the public address has https, which a proxy terminates, and no proxy is trusted: the audit log has the address of the proxy for every request, "+
 			"and failed logins from one client lock an account for all", "name the networks of the proxies in HUB_TRUSTED_PROXIES")
 	}
+
 	version, err := Health(ctx, base)
 	switch {
 	case errors.Is(err, ErrNotHub):
@@ -129,5 +138,6 @@ func PublicURL(ctx context.Context, base string, trustsProxies bool) []Result {
 	case err != nil:
 		return append(results, Warn(fmt.Sprintf("%s does not respond: %v", base, err), "start the hub; then check the proxy, DNS and the certificate of HUB_PUBLIC_URL")...)
 	}
+
 	return append(results, Fine(fmt.Sprintf("%s is a hub of version %s", base, version))...)
 }

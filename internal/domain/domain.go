@@ -26,11 +26,13 @@ func Parse(text string) (Pattern, error) {
 			return p, fmt.Errorf("domain %.300q: the port is not a number from 1 to 65535", text)
 		}
 	}
+
 	p.name, p.below = strings.CutPrefix(Lower(strings.TrimSuffix(name, ".")), "*.")
 	valid := strings.Trim(p.name, "abcdefghijklmnopqrstuvwxyz0123456789.-") == "" && p.name != "" && len(p.name) <= 253
 	if _, err := netip.ParseAddr(p.name); !valid || p.below && err == nil {
 		return p, fmt.Errorf("domain %.300q: use a host such as example.com, *.example.com or example.com:8443", text)
 	}
+
 	return p, nil
 }
 
@@ -40,9 +42,11 @@ func (p Pattern) Matches(host, port, usual string) bool {
 	if p.port != port && (p.port != "" || port != usual) {
 		return false
 	}
+
 	if p.below {
 		return strings.HasSuffix(host, "."+p.name)
 	}
+
 	return host == p.name
 }
 
@@ -55,5 +59,6 @@ func Lower(host string) string {
 			b[i] = c + 'a' - 'A'
 		}
 	}
+
 	return string(b)
 }

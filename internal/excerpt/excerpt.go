@@ -14,13 +14,16 @@ func Head[T ~string | ~[]byte](s T, n int) T {
 	if len(s) <= n {
 		return s
 	}
+
 	end := max(n, 0)
 	for end > 0 && n-end < utf8.UTFMax && !utf8.RuneStart(s[end]) {
 		end--
 	}
+
 	if n-end == utf8.UTFMax { // not UTF-8
 		end = n
 	}
+
 	return s[:end]
 }
 
@@ -29,14 +32,17 @@ func Tail[T ~string | ~[]byte](s T, n int) T {
 	if len(s) <= n {
 		return s
 	}
+
 	from := len(s) - max(n, 0)
 	start := from
 	for start < len(s) && start-from < utf8.UTFMax && !utf8.RuneStart(s[start]) {
 		start++
 	}
+
 	if start-from == utf8.UTFMax { // not UTF-8
 		start = from
 	}
+
 	return s[start:]
 }
 
@@ -45,12 +51,15 @@ func Characters(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
+
 	for i := range s {
 		if n == 0 {
 			return s[:i]
 		}
+
 		n--
 	}
+
 	return s
 }
 
@@ -61,6 +70,7 @@ func Shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
+
 	return Head(s, n-len("...")) + "..."
 }
 
@@ -72,6 +82,7 @@ func Ends(s string, n int) (string, bool) {
 	if len(s) <= n {
 		return s, false
 	}
+
 	room := max(n-len("\n[ bytes cut]\n")-len(strconv.Itoa(len(s))), 0)
 	head, tail := Head(s, room/2), Tail(s, room-room/2)
 	return fmt.Sprintf("%s\n[%d bytes cut]\n%s", head, len(s)-len(head)-len(tail), tail), true

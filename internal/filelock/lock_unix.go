@@ -17,6 +17,7 @@ func Lock(f *os.File) error {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrLocked
 	}
+
 	return err
 }
 
@@ -28,6 +29,7 @@ func flock(f *os.File, how int) error {
 	if err != nil {
 		return err
 	}
+
 	var locked error
 	err = conn.Control(func(fd uintptr) {
 		for {
@@ -39,5 +41,6 @@ func flock(f *os.File, how int) error {
 	if err != nil {
 		return err
 	}
+
 	return os.NewSyscallError("flock", locked)
 }

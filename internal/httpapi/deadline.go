@@ -19,5 +19,6 @@ func readWithin(w http.ResponseWriter, d time.Duration) {
 	if d > 0 {
 		at = time.Now().Add(d)
 	}
+
 	_ = http.NewResponseController(w).SetReadDeadline(at) // a writer without deadlines is not a connection
 }

@@ -23,13 +23,16 @@ func AllowsHost(r *http.Request, names []string) bool {
 			return true
 		}
 	}
+
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}
+
 	addr, err := netip.ParseAddr(host)
 	if err == nil && addr.Unmap().IsLoopback() {
 		return true
 	}
+
 	return (err == nil || host == "") && !overLoopback(r)
 }
 
@@ -48,5 +51,6 @@ func HostName(hostport string) string {
 	} else if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
 		host = host[1 : len(host)-1]
 	}
+
 	return domain.Lower(strings.TrimSuffix(host, "."))
 }

@@ -34,6 +34,7 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error 
 	if err != nil {
 		return err
 	}
+
 	return ParseJSON(data, v)
 }
 
@@ -42,13 +43,16 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if r.ContentLength > limit {
 		return nil, ErrTooLarge
 	}
+
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			return nil, ErrTooLarge
 		}
+
 		return nil, &BodyError{Message: "the body could not be read to its end"}
 	}
+
 	return data, nil
 }
 
@@ -64,6 +68,7 @@ func ParseJSON(data []byte, v any) error {
 	if (jsonlimit.Limit{Values: maxValues}).Check(data) != nil {
 		return &BodyError{Message: fmt.Sprintf("the body has more than %d values", maxValues)}
 	}
+
 	return parse(data, v)
 }
 
@@ -76,6 +81,7 @@ func ParseLists(data []byte, v any) error {
 	if (jsonlimit.Limit{Values: maxListValues}).Check(data) != nil {
 		return ErrTooLarge
 	}
+
 	return parse(data, v)
 }
 
@@ -83,16 +89,20 @@ func parse(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return &BodyError{Message: "the body is not UTF-8"}
 	}
+
 	if len(data) == 0 {
 		return &BodyError{Message: "the body is empty"}
 	}
+
 	err := jsonlimit.Unmarshal(data, v)
 	if err == nil {
 		return nil
 	}
+
 	if wrong, ok := errors.AsType[*jsonlimit.Error](err); ok {
 		return &BodyError{cmp.Or(wrong.Field, "the body") + " " + wrong.Message, wrong.Field}
 	}
+
 	return &BodyError{Message: err.Error()} // an UnmarshalJSON of this module returns messages for clients
 }
 
@@ -111,6 +121,7 @@ func Marshal(v any) ([]byte, error) {
 	if err := encoder.Encode(v); err != nil {
 		return nil, fmt.Errorf("encode response: %w", err)
 	}
+
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
@@ -122,9 +133,11 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	if err != nil {
 		return err
 	}
+
 	if _, err := d.Write(data); err != nil {
 		return err
 	}
+
 	return d.Close()
 }
 
@@ -155,15 +168,18 @@ func (d *Document) Write(p []byte) (int, error) {
 		d.kept = append(d.kept, p...)
 		return len(p), nil
 	}
+
 	if !d.begun {
 		if res := responseOf(d.w); res != nil && res.large != nil {
 			if err := res.large(); err != nil {
 				return 0, err
 			}
 		}
+
 		d.begin()
 		d.send(d.kept)
 	}
+
 	d.send(p)
 	return len(p), nil
 }
@@ -184,6 +200,7 @@ func (d *Document) send(p []byte) {
 	if d.lost || len(p) == 0 {
 		return
 	}
+
 	_, err := d.out.Write(p)
 	d.lost = err != nil
 }
@@ -194,6 +211,7 @@ func (d *Document) Close() error {
 		d.begin()
 		return nil
 	}
+
 	if !d.begun {
 		d.kept = append(d.kept, '\n')
 		d.w.Header()["Content-Length"] = []string{strconv.Itoa(len(d.kept))}
@@ -201,6 +219,7 @@ func (d *Document) Close() error {
 		d.send(d.kept)
 		return nil
 	}
+
 	d.send([]byte("\n"))
 	return nil
 }

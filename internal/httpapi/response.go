@@ -56,6 +56,7 @@ func StatusOf(w http.ResponseWriter) int {
 	if res := responseOf(w); res != nil {
 		return res.status
 	}
+
 	return 0
 }
 
@@ -95,6 +96,7 @@ func (w *response) WriteHeader(status int) {
 	if w.status == 0 && status >= 200 {
 		w.begin(status)
 	}
+
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -103,6 +105,7 @@ func (w *response) begin(status int) {
 	if w.status != 0 {
 		return
 	}
+
 	w.status = status
 	if w.unread {
 		// net/http waits for the rest of the request body before it sends the response. A stalled
@@ -138,5 +141,6 @@ func (b *body) Read(p []byte) (int, error) {
 		b.res.unread = false
 		readWithin(b.res.ResponseWriter, 0) // the deadline was for the body; the handler may take longer
 	}
+
 	return n, err
 }

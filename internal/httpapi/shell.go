@@ -100,6 +100,7 @@ func (s *Shell) Wrap(next http.Handler) http.Handler {
 		if !ids.Plain(id, 128) { // it is logged
 			id = ids.New()
 		}
+
 		w.Header().Set(RequestIDHeader, id)
 		res := &response{ResponseWriter: w, head: r.Method == http.MethodHead}
 		if r.ContentLength != 0 {
@@ -107,6 +108,7 @@ func (s *Shell) Wrap(next http.Handler) http.Handler {
 			res.unread = true
 			r.Body = &body{r.Body, res}
 		}
+
 		defer func() {
 			p := recover()
 			if p != nil && p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
@@ -118,10 +120,12 @@ func (s *Shell) Wrap(next http.Handler) http.Handler {
 					p = http.ErrAbortHandler // an incomplete response must not be well-formed
 				}
 			}
+
 			took := time.Since(begin)
 			if s.Observe != nil {
 				s.Observe(r, res.route, res.Status(), took)
 			}
+
 			s.log(r, res, id, took)
 			if p != nil {
 				panic(p)
@@ -136,6 +140,7 @@ func (s *Shell) log(r *http.Request, res *response, id string, took time.Duratio
 	if s.Quiet != nil && s.Quiet(r.URL.Path) {
 		level = slog.LevelDebug
 	}
+
 	if ctx := context.Background(); s.Logger.Enabled(ctx, level) {
 		attrs := []slog.Attr{
 			slog.String("method", r.Method), slog.String("path", excerpt.Shorten(cmp.Or(res.path, r.URL.Path), maxLoggedPath)),
@@ -145,9 +150,11 @@ func (s *Shell) log(r *http.Request, res *response, id string, took time.Duratio
 		if res.user != "" {
 			attrs = append(attrs, slog.String("tenant", res.tenant), slog.String("user", excerpt.Shorten(res.user, maxLoggedPath)))
 		}
+
 		if s.RemoteIP != nil {
 			attrs = append(attrs, slog.String("remote_ip", s.RemoteIP(r)))
 		}
+
 		s.Logger.LogAttrs(ctx, level, "request", attrs...)
 	}
 }

@@ -44,6 +44,7 @@ func Signals(parent context.Context, signals <-chan os.Signal) (first, second co
 			case <-signals:
 			case <-parent.Done():
 			}
+
 			end()
 		}
 	}()
@@ -72,6 +73,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
+
 	s.Log.Info("draining", "timeout", s.DrainTimeout.String())
 	background := context.WithoutCancel(ctx)
 	patience, cancel := context.WithTimeout(background, s.DrainTimeout)
@@ -79,18 +81,22 @@ func (s *Server) Serve(ctx context.Context) error {
 	if second, ok := ctx.Value(hurry{}).(context.Context); ok {
 		defer context.AfterFunc(second, cancel)()
 	}
+
 	if err := s.Drain(patience); err != nil {
 		s.Log.Error("drain", "err", err)
 	}
+
 	closing, cancel := context.WithTimeout(background, shutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(closing); err != nil {
 		s.Log.Warn("connections were cut", "err", err)
 		_ = server.Close()
 	}
+
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
+
 	s.Log.Info("stopped")
 	return nil
 }

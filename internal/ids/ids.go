@@ -26,10 +26,12 @@ func Parse(s string) (ID, error) {
 	if len(s) != 36 {
 		return ID{}, ErrMalformed
 	}
+
 	id, err := uuid.Parse(s)
 	if err != nil {
 		return ID{}, ErrMalformed
 	}
+
 	return id, nil
 }
 
@@ -41,5 +43,6 @@ func Plain(s string, most int) bool {
 			return false
 		}
 	}
+
 	return 0 < len(s) && len(s) <= most
 }

@@ -22,5 +22,6 @@ func Format(t time.Time) string {
 	case t.After(last):
 		t = last
 	}
+
 	return t.Format(layout)
 }

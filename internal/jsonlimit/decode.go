@@ -29,6 +29,7 @@ func (e *Error) Error() string {
 	if e.Field == "" {
 		return e.Message
 	}
+
 	return e.Field + " " + e.Message
 }
 
@@ -40,6 +41,7 @@ func Unmarshal(data []byte, v any) error {
 	if err == nil {
 		return nil
 	}
+
 	return describe(err)
 }
 
@@ -51,6 +53,7 @@ func UnmarshalAs[T any](data []byte) (T, error) {
 	if err != nil {
 		return v, describe(err)
 	}
+
 	return v, nil
 }
 
@@ -63,15 +66,18 @@ func tagged(t reflect.Type, seen []reflect.Type) bool {
 	default:
 		return true
 	}
+
 	if slices.Contains(seen, t) || reflect.PointerTo(t).Implements(reflect.TypeFor[stdjson.Unmarshaler]()) {
 		return true
 	}
+
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.IsExported() && name == "" && !f.Anonymous || name != "-" && !tagged(f.Type, append(seen, t)) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -82,29 +88,36 @@ func Members(data []byte) (map[string]stdjson.RawMessage, error) {
 	if begin, err := d.ReadToken(); err != nil || begin.Kind() != '{' {
 		return nil, &Error{Message: "must be an object"}
 	}
+
 	all := map[string]stdjson.RawMessage{}
 	for d.PeekKind() == '"' {
 		token, err := d.ReadToken()
 		if err != nil {
 			return nil, describe(err)
 		}
+
 		name := token.String()
 		if _, twice := all[name]; twice {
 			return nil, &Error{Field: name, Message: "must not occur twice"}
 		}
+
 		value, err := d.ReadValue()
 		if err != nil {
 			return nil, describe(err)
 		}
+
 		end := d.InputOffset()
 		all[name] = data[end-int64(len(value)) : end : end]
 	}
+
 	if _, err := d.ReadToken(); err != nil { // the end of the object, or what is not a name
 		return nil, describe(err)
 	}
+
 	if _, err := d.ReadToken(); err != io.EOF { //nolint:errorlint // the decoder returns it unwrapped
 		return nil, &Error{Message: "must be one object"}
 	}
+
 	return all, nil
 }
 
@@ -113,23 +126,29 @@ func describe(err error) error {
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return describeSyntax(syntax)
 	}
+
 	semantic, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
 		return err
 	}
+
 	field := fieldOf(semantic.JSONPointer)
 	if inner, ok := errors.AsType[*Error](semantic.Err); ok { // of a method UnmarshalJSON
 		return &Error{Field: join(field, inner.Field), Message: inner.Message}
 	}
+
 	if _, ok := errors.AsType[*time.ParseError](semantic.Err); ok {
 		return &Error{Field: field, Message: "must be a time in the form of RFC 3339, such as 2006-01-02T15:04:05Z"}
 	}
+
 	if semantic.JSONKind != 0 && semantic.GoType != nil && (semantic.Err == nil || numeric(semantic.GoType)) {
 		return &Error{Field: field, Message: "must be " + kindOf(semantic.GoType) + ", not " + kindOfJSON(semantic)}
 	}
+
 	if semantic.Err != nil {
 		return semantic.Err // of a method UnmarshalJSON, for the author
 	}
+
 	return &Error{Field: field, Message: "has a value that is not possible"}
 }
 
@@ -137,9 +156,11 @@ func describeSyntax(err *jsontext.SyntacticError) error {
 	if errors.Is(err.Err, jsontext.ErrDuplicateName) {
 		return &Error{Field: fieldOf(err.JSONPointer), Message: "must not occur twice"}
 	}
+
 	if errors.Is(err.Err, io.ErrUnexpectedEOF) || errors.Is(err.Err, io.EOF) {
 		return &Error{Message: fmt.Sprintf("is not JSON: unexpected end of JSON input at byte %d", err.ByteOffset)}
 	}
+
 	return &Error{Message: fmt.Sprintf("is not JSON: %v at byte %d", err.Err, err.ByteOffset)}
 }
 
@@ -150,6 +171,7 @@ func join(outer, inner string) string {
 	case inner[0] == '[':
 		return outer + inner
 	}
+
 	return outer + "." + inner
 }
 
@@ -166,6 +188,7 @@ func fieldOf(pointer jsontext.Pointer) string {
 			field.WriteString(token)
 		}
 	}
+
 	return field.String()
 }
 
@@ -183,6 +206,7 @@ func kindOfJSON(err *json.SemanticError) string {
 		if len(err.JSONValue) > 0 {
 			return "number " + string(err.JSONValue)
 		}
+
 		return "number"
 	case '[':
 		return "array"

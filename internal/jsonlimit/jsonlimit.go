@@ -24,6 +24,7 @@ func (l Limit) Check(data []byte) error {
 	if len(data) <= l.Values && (l.Depth == 0 || len(data) <= l.Depth) {
 		return nil
 	}
+
 	_, err := l.Count(data)
 	return err
 }
@@ -48,10 +49,12 @@ func (l Limit) Count(data []byte) (int, error) {
 		case c == '}' || c == ']':
 			depth--
 		}
+
 		if values > l.Values || l.Depth > 0 && depth > l.Depth {
 			return values, ErrExceeded
 		}
 	}
+
 	return values, nil
 }
 
@@ -62,9 +65,11 @@ func (l Limit) Compact(data []byte) ([]byte, error) {
 	if err := l.Check(data); err != nil {
 		return nil, err
 	}
+
 	value := jsontext.Value(bytes.ToValidUTF8(data, []byte("\uFFFD")))
 	if err := value.Compact(jsontext.AllowDuplicateNames(false)); err != nil {
 		return nil, describe(err)
 	}
+
 	return value, nil
 }

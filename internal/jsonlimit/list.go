@@ -45,6 +45,7 @@ func (l *List[T]) UnmarshalJSON(data []byte) error {
 	case data[0] != '[':
 		return &Error{Message: "must be an array"}
 	}
+
 	l.Items = []T{}
 	for raw := range Elements(data) {
 		var one T
@@ -52,7 +53,9 @@ func (l *List[T]) UnmarshalJSON(data []byte) error {
 			l.Omitted = append(l.Omitted, err)
 			continue
 		}
+
 		l.Items = append(l.Items, one)
 	}
+
 	return nil
 }

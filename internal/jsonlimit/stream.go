@@ -33,9 +33,11 @@ func (s *Stream) Enter(begin byte) error {
 	if err != nil {
 		return s.failed(err)
 	}
+
 	if byte(token.Kind()) != begin {
 		return fmt.Errorf("the JSON has %v in place of %q", token.Kind(), begin)
 	}
+
 	return nil
 }
 
@@ -48,6 +50,7 @@ func (s *Stream) More() (bool, error) {
 		_, err := s.decoder.ReadToken()
 		return false, s.failed(err)
 	}
+
 	return true, nil
 }
 
@@ -56,10 +59,12 @@ func (s *Stream) Name() (string, error) {
 	if s.names++; s.names > maxNames {
 		return "", ErrExceeded
 	}
+
 	token, err := s.decoder.ReadToken()
 	if err != nil {
 		return "", s.failed(err)
 	}
+
 	return token.String(), nil
 }
 
@@ -77,6 +82,7 @@ func (s *Stream) failed(err error) error {
 	case err == io.EOF: //nolint:errorlint // the decoder returns it unwrapped
 		return io.ErrUnexpectedEOF
 	}
+
 	return describe(err)
 }
 
@@ -93,10 +99,12 @@ func (w *window) Read(p []byte) (int, error) {
 		w.err = ErrExceeded
 		return 0, w.err
 	}
+
 	n, err := w.reader.Read(p[:min(len(p), w.left)])
 	w.left -= n
 	if err != nil && !errors.Is(err, io.EOF) {
 		w.err = err
 	}
+
 	return n, err //nolint:wrapcheck // the decoder compares it with io.EOF
 }

@@ -25,6 +25,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 		close(b.wrote)
 		b.wrote = nil
 	}
+
 	return b.buf.Write(p)
 }
 
@@ -42,5 +43,6 @@ func (b *Buffer) Now() (text string, wrote <-chan struct{}) {
 	if b.wrote == nil {
 		b.wrote = make(chan struct{})
 	}
+
 	return b.buf.String(), b.wrote
 }

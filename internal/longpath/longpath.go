@@ -19,14 +19,17 @@ func Check(path string) error {
 	if len(path) > MaxBytes {
 		return ErrTooLong
 	}
+
 	names := 0
 	for i := range len(path) {
 		if path[i] != '/' && (i == 0 || path[i-1] == '/') {
 			names++
 		}
 	}
+
 	if names > MaxNames {
 		return ErrTooLong
 	}
+
 	return nil
 }

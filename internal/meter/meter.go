@@ -44,6 +44,7 @@ func Provider(p metric.MeterProvider) metric.MeterProvider {
 	if p == nil {
 		return noop.NewMeterProvider()
 	}
+
 	return p
 }
 
@@ -52,6 +53,7 @@ func (m *Meter) Err() error {
 	if err := errors.Join(m.errs...); err != nil {
 		return fmt.Errorf("create instruments: %w", err)
 	}
+
 	return nil
 }
 
@@ -70,6 +72,7 @@ func (m *Meter) CounterOf(name, help, attribute string, values ...string) metric
 			c.Add(context.Background(), 0, Of(attribute, value))
 		}
 	}
+
 	return c
 }
 
@@ -109,6 +112,7 @@ func (m *Meter) Observe(observe func(metric.Observer), of ...metric.Observable) 
 		m.errs = append(m.errs, err)
 		return func() {}
 	}
+
 	return func() { _ = registration.Unregister() } // it is registered
 }
 
@@ -116,6 +120,7 @@ func checked[T any](m *Meter, made T, err error) T {
 	if err != nil {
 		m.errs = append(m.errs, err)
 	}
+
 	return made
 }
 
@@ -125,6 +130,7 @@ func Of(pairs ...string) metric.MeasurementOption {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		all = append(all, attribute.String(pairs[i], pairs[i+1]))
 	}
+
 	return metric.WithAttributeSet(attribute.NewSet(all...))
 }
 
@@ -155,10 +161,12 @@ func (s *Series) Of(values ...string) metric.MeasurementOption {
 	if ok {
 		return option
 	}
+
 	var pairs []string
 	for i, name := range s.names {
 		pairs = append(pairs, name, key[i])
 	}
+
 	option = Of(pairs...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,9 +195,11 @@ func (n *Names) Admit(name string) bool {
 	if _, ok := n.known[name]; ok {
 		return true
 	}
+
 	if len(n.known) >= n.most {
 		return false
 	}
+
 	n.known[name] = struct{}{}
 	return true
 }

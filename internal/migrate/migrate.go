@@ -67,13 +67,16 @@ func Read(engine string, all ...Series) (Plan, error) {
 		if names[s.Name] {
 			return Plan{}, fmt.Errorf("read migrations: two series are named %q", s.Name)
 		}
+
 		names[s.Name] = true
 		migrations, err := s.migrations(engine)
 		if err != nil {
 			return Plan{}, err
 		}
+
 		p.series = append(p.series, planned{s.Name, migrations})
 	}
+
 	return p, nil
 }
 
@@ -91,10 +94,12 @@ func (p Plan) Check(ctx context.Context, q Querier) error {
 	if p.engine == postgres {
 		exists = `SELECT COUNT(to_regclass('agenthost_migrations'))`
 	}
+
 	var tables int
 	if err := q.QueryRowContext(ctx, exists).Scan(&tables); err != nil {
 		return err
 	}
+
 	var pending []error
 	for _, s := range p.series {
 		var done []migration
@@ -104,14 +109,17 @@ func (p Plan) Check(ctx context.Context, q Querier) error {
 				return err
 			}
 		}
+
 		due, err := s.due(done)
 		if err != nil {
 			return err
 		}
+
 		if len(due) > 0 {
 			pending = append(pending, fmt.Errorf("%w: %d of %q have to be applied", ErrPending, len(due), s.name))
 		}
 	}
+
 	return errors.Join(pending...)
 }
 
@@ -122,6 +130,7 @@ func Versions(ctx context.Context, q Querier) (versions map[string]int, err erro
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	versions = map[string]int{}
 	for rows.Next() {
@@ -130,8 +139,10 @@ func Versions(ctx context.Context, q Querier) (versions map[string]int, err erro
 		if err := rows.Scan(&name, &version); err != nil {
 			return nil, err
 		}
+
 		versions[name] = version
 	}
+
 	return versions, rows.Err()
 }
 
@@ -141,11 +152,13 @@ func (p Plan) Known(versions map[string]int) error {
 	for _, s := range p.series {
 		program[s.name] = len(s.migrations)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if versions[name] > program[name] {
 			return &NewerError{Series: name, Database: versions[name], Program: program[name]}
 		}
 	}
+
 	return nil
 }
 
@@ -163,36 +176,44 @@ func (p Plan) Apply(ctx context.Context, tx Transaction) (int, error) {
 		if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
 			return 0, err
 		}
+
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", int64(lock)); err != nil {
 			return 0, err
 		}
 	}
+
 	if _, err := tx.ExecContext(ctx, createTable); err != nil {
 		return 0, err
 	}
+
 	var n int
 	for _, s := range p.series {
 		done, err := applied(ctx, tx, s.name)
 		if err != nil {
 			return 0, err
 		}
+
 		due, err := s.due(done)
 		if err != nil {
 			return 0, err
 		}
+
 		for _, m := range due {
 			if _, err := tx.ExecContext(ctx, m.statement); err != nil {
 				return 0, fmt.Errorf("apply %s of %q: %w", m.name, s.name, err)
 			}
+
 			_, err := tx.ExecContext(ctx,
 				`INSERT INTO agenthost_migrations (series, version, name, checksum, applied_at) VALUES ($1, $2, $3, $4, $5)`,
 				s.name, m.version, m.name, m.checksum, time.Now().UnixMicro())
 			if err != nil {
 				return 0, err
 			}
+
 			n++
 		}
 	}
+
 	return n, nil
 }
 
@@ -201,15 +222,18 @@ func (s planned) due(done []migration) ([]migration, error) {
 	if newest := len(done); newest > 0 && done[newest-1].version > len(s.migrations) {
 		return nil, &NewerError{Series: s.name, Database: done[newest-1].version, Program: len(s.migrations)}
 	}
+
 	for i, m := range done {
 		if m.version != i+1 {
 			return nil, fmt.Errorf("the database lacks migration %04d of %q, but has %s", i+1, s.name, m.name)
 		}
+
 		if m.checksum != s.migrations[i].checksum {
 			return nil, fmt.Errorf("migration %s of %q was applied with another text than this program has: "+
 				"a migration must not be changed, add one", s.migrations[i].name, s.name)
 		}
 	}
+
 	return s.migrations[len(done):], nil
 }
 
@@ -218,13 +242,16 @@ func applied(ctx context.Context, q Querier, series string) (done []migration, e
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var m migration
 		if err := rows.Scan(&m.version, &m.name, &m.checksum); err != nil {
 			return nil, err
 		}
+
 		done = append(done, m)
 	}
+
 	return done, rows.Err()
 }

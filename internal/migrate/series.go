@@ -46,6 +46,7 @@ func (s Series) migrations(engine string) ([]migration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read migrations %q: %w", s.Name, err)
 	}
+
 	return all, nil
 }
 
@@ -53,32 +54,39 @@ func (s Series) read(engine string) ([]migration, error) {
 	if !seriesName.MatchString(s.Name) {
 		return nil, errors.New("the name of a series must consist of lower-case letters, digits and _")
 	}
+
 	if s.Files == nil {
 		return nil, errors.New("the series has no files")
 	}
+
 	var all []migration
 	for _, dir := range []string{"all", engine} {
 		entries, err := fs.ReadDir(s.Files, dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
+
 		for _, e := range entries {
 			m, err := s.readFile(dir, e, engine)
 			if err != nil {
 				return nil, err
 			}
+
 			all = append(all, m)
 		}
 	}
+
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no files in all and %s", engine)
 	}
+
 	slices.SortStableFunc(all, func(a, b migration) int { return cmp.Compare(a.version, b.version) })
 	for i, m := range all {
 		if m.version != i+1 {
 			return nil, fmt.Errorf("%s has the place of number %04d: numbers start at 0001, without gaps and repetitions", m.name, i+1)
 		}
 	}
+
 	return all, nil
 }
 
@@ -89,22 +97,27 @@ func (s Series) readFile(dir string, e fs.DirEntry, engine string) (migration, e
 	if parts == nil || e.IsDir() {
 		return migration{}, fmt.Errorf("%s is not a file with a name like 0001_users.sql", name)
 	}
+
 	content, err := fs.ReadFile(s.Files, name)
 	if err != nil {
 		return migration{}, err
 	}
+
 	version, err := strconv.Atoi(parts[1])
 	if err != nil {
 		return migration{}, err
 	}
+
 	text := strings.ReplaceAll(string(content), "\r\n", "\n") // git may have converted the line ends on Windows
 	if dir == "all" {
 		words := []string{"${bytes}", "BLOB", "${integer}", "INTEGER", "${primary key}", "NOT NULL PRIMARY KEY"}
 		if engine == postgres {
 			words = []string{"${bytes}", "BYTEA", "${integer}", "BIGINT", "${primary key}", "PRIMARY KEY"}
 		}
+
 		text = strings.NewReplacer(words...).Replace(text)
 	}
+
 	sum := sha256.Sum256([]byte(text))
 	return migration{version: version, name: e.Name(), statement: text, checksum: hex.EncodeToString(sum[:])}, nil
 }

@@ -45,24 +45,30 @@ func Load(cfg Config) (*Document, error) {
 	for _, media := range cfg.Streams {
 		openapi3filter.RegisterBodyDecoder(media, openapi3filter.FileBodyDecoder)
 	}
+
 	doc, err := openapi3.NewLoader().LoadFromFile(cfg.File)
 	if err != nil {
 		return nil, fmt.Errorf("read the document: %w", err)
 	}
+
 	if err := checkAnchors(cfg.File); err != nil {
 		return nil, err
 	}
+
 	if err := doc.Validate(context.Background(), openapi3.EnableSchemaFormatValidation()); err != nil {
 		return nil, fmt.Errorf("validate the document: %w", err)
 	}
+
 	doc.Servers = nil // responses come from test servers
 	if err := closeSchemas(doc); err != nil {
 		return nil, err
 	}
+
 	router, err := legacy.NewRouter(doc)
 	if err != nil {
 		return nil, fmt.Errorf("route by the document: %w", err)
 	}
+
 	known := slices.Concat(slices.Collect(maps.Keys(cfg.Headers)), cfg.Plain, []string{"Content-Type", "Content-Length", "Date"})
 	return &Document{T: doc, router: router, headers: cfg.Headers, known: known}, nil
 }
@@ -77,13 +83,16 @@ func checkAnchors(file string) error {
 	if err != nil {
 		return err
 	}
+
 	seen := map[string]bool{}
 	for _, match := range anchor.FindAllStringSubmatch(string(text), -1) {
 		if seen[match[1]] {
 			return fmt.Errorf("the anchor %s is not unique", match[1])
 		}
+
 		seen[match[1]] = true
 	}
+
 	return nil
 }
 
@@ -96,6 +105,7 @@ func closeSchemas(doc *openapi3.T) error {
 			if op.RequestBody == nil {
 				continue
 			}
+
 			for _, media := range op.RequestBody.Value.Content {
 				if media.Schema != nil {
 					open[media.Schema.Value] = true
@@ -103,11 +113,13 @@ func closeSchemas(doc *openapi3.T) error {
 			}
 		}
 	}
+
 	closed := false
 	return doc.WalkSchemas(func(_ string, ref *openapi3.SchemaRef) error {
 		if s := ref.Value; s != nil && !open[s] && s.Type.Is("object") && s.AdditionalProperties.Schema == nil && len(s.Properties) > 0 {
 			s.AdditionalProperties.Has = &closed
 		}
+
 		return nil
 	})
 }
@@ -120,6 +132,7 @@ func (d *Document) All() map[string]*openapi3.Operation {
 			all[method+" "+path] = op
 		}
 	}
+
 	return all
 }
 
@@ -129,6 +142,7 @@ func (d *Document) Schema(name string) *openapi3.Schema {
 	if ref == nil {
 		return nil
 	}
+
 	return ref.Value
 }
 
@@ -138,6 +152,7 @@ func (d *Document) Fits(schema string, value any) error {
 	if s == nil {
 		return fmt.Errorf("the document has no schema %s", schema)
 	}
+
 	return s.VisitJSON(value, schemaOptions()...)
 }
 
@@ -168,6 +183,7 @@ func (x Exchange) request() (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	req.Header.Set("Content-Type", jsonMedia)
 	return req, nil
 }
@@ -179,10 +195,12 @@ func (d *Document) Check(x Exchange) (*routers.Route, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	route, params, err := d.router.FindRoute(req)
 	if err != nil {
 		return nil, fmt.Errorf("find the operation of %s %s: %w", x.Method, x.Target, err)
 	}
+
 	in := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options()}
 	if x.Media != "" && x.Media != jsonMedia {
 		in.Options.ExcludeRequestBody, x.Unforeseen = true, true
@@ -190,15 +208,18 @@ func (d *Document) Check(x Exchange) (*routers.Route, error) {
 			return nil, fmt.Errorf("%s: the document does not permit the media type %s", x, x.Media)
 		}
 	}
+
 	switch err := openapi3filter.ValidateRequest(req.Context(), in); {
 	case x.Status == http.StatusBadRequest && !x.Unforeseen && err == nil:
 		return nil, fmt.Errorf("%s: the document permits a rejected request", x)
 	case x.Status < 400 && err != nil:
 		return nil, fmt.Errorf("%s: the document does not permit an accepted request: %w", x, err)
 	}
+
 	if err := d.checkAnswer(in, x); err != nil {
 		return nil, fmt.Errorf("%s: %w", x, err)
 	}
+
 	return route, nil
 }
 
@@ -209,10 +230,12 @@ func (d *Document) CheckOutside(response string, x Exchange) error {
 	if ref == nil {
 		return fmt.Errorf("the document has no response %s", response)
 	}
+
 	req, err := x.request()
 	if err != nil {
 		return err
 	}
+
 	op := &openapi3.Operation{Responses: openapi3.NewResponses(openapi3.WithStatus(x.Status, ref))}
 	in := &openapi3filter.RequestValidationInput{
 		Request: req, Options: options(), Route: &routers.Route{Spec: d.T, Operation: op, PathItem: &openapi3.PathItem{}},
@@ -220,6 +243,7 @@ func (d *Document) CheckOutside(response string, x Exchange) error {
 	if err := d.checkAnswer(in, x); err != nil {
 		return fmt.Errorf("%s: %w", x, err)
 	}
+
 	return nil
 }
 
@@ -229,27 +253,33 @@ func (d *Document) checkAnswer(in *openapi3filter.RequestValidationInput, x Exch
 	if err := openapi3filter.ValidateResponse(in.Request.Context(), out); err != nil {
 		return err
 	}
+
 	documented := in.Route.Operation.Responses.Status(x.Status) // the validator does not check it for HEAD and 304
 	if documented == nil {
 		return errors.New("the status is not documented")
 	}
+
 	if x.Method == http.MethodHead && x.Answer != "" {
 		return errors.New("the response to HEAD has a body")
 	}
+
 	for name, want := range d.headers {
 		if _, replaced := documented.Value.Headers[name]; replaced {
 			continue // the validator checked it
 		}
+
 		if values := x.Header.Values(name); !slices.Equal(values, []string{want}) {
 			return fmt.Errorf("header %s is %q, and not %q", name, values, want)
 		}
 	}
+
 	known := slices.AppendSeq(slices.Clone(d.known), maps.Keys(documented.Value.Headers))
 	for name := range x.Header {
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
 			return fmt.Errorf("undocumented header %s", name)
 		}
 	}
+
 	return nil
 }
 

@@ -38,6 +38,7 @@ func Start(t *testing.T, l net.Listener) *Receiver {
 		require.NoError(t, server.Listener.Close())
 		server.Listener = l
 	}
+
 	server.Start()
 	t.Cleanup(server.Close)
 	r.URL = server.URL
@@ -50,16 +51,19 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
+
 	body := io.Reader(req.Body)
 	if req.Header.Get("Content-Encoding") == "gzip" {
 		body, _ = gzip.NewReader(req.Body) // a nil reader fails
 	}
+
 	data, err := io.ReadAll(body)
 	var request coltrace.ExportTraceServiceRequest
 	if err != nil || req.URL.Path != "/v1/traces" || proto.Unmarshal(data, &request) != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, resource := range request.ResourceSpans {
@@ -69,6 +73,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 				service = a.Value.GetStringValue()
 			}
 		}
+
 		for _, scope := range resource.ScopeSpans {
 			for _, span := range scope.Spans {
 				r.spans[service+": "+span.Name] = append(r.spans[service+": "+span.Name], span)
@@ -89,6 +94,7 @@ func (r *Receiver) Await(t *testing.T, name, trace string) (found *tracepb.Span)
 				found = span
 			}
 		}
+
 		return found != nil
 	}, patience, 50*time.Millisecond, name)
 	return found
@@ -103,6 +109,7 @@ func (r *Receiver) Spans(name string) (all []*tracepb.Span) {
 			all = append(all, spans...)
 		}
 	}
+
 	return all
 }
 
@@ -127,5 +134,6 @@ func (r *Receiver) AwaitChat(t *testing.T, agent, model string) string {
 		require.Equal(t, before, hex.EncodeToString(span.ParentSpanId), name)
 		before = hex.EncodeToString(span.SpanId)
 	}
+
 	return "00-" + Trace + "-" + before + "-01"
 }

@@ -76,9 +76,11 @@ func DialPublic(allow func(netip.Addr) bool) func(ctx context.Context, network, 
 			if err != nil || network != "tcp4" && network != "tcp6" {
 				return fmt.Errorf("%w: %s over %s", ErrAddress, address, network)
 			}
+
 			if addr := to.Addr().Unmap(); !IsPublic(addr) && (allow == nil || !allow(addr)) {
 				return ErrAddress
 			}
+
 			return nil
 		},
 	}
@@ -95,6 +97,7 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	case r.URL.Scheme == "http" && from.Scheme == "https":
 		return fmt.Errorf("redirect from https to %s is not followed: it needs a call of its own", r.URL.Redacted())
 	}
+
 	return nil
 }
 
@@ -108,14 +111,17 @@ func IsPublic(addr netip.Addr) bool {
 		b := addr.As16()
 		addr = netip.AddrFrom4([4]byte(b[12:]))
 	}
+
 	if addr.Is6() && !global6.Contains(addr) || !addr.IsValid() {
 		return false
 	}
+
 	for _, block := range special {
 		if block.Contains(addr) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -158,16 +164,19 @@ func IsPrivate(addr netip.Addr) bool {
 	if addr.Zone() != "" {
 		return false
 	}
+
 	for _, block := range metadata {
 		if block.Contains(addr) {
 			return false
 		}
 	}
+
 	for _, block := range private {
 		if block.Contains(addr) {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -201,6 +210,7 @@ func withoutResolver(dial dialFunc) dialFunc {
 		if !ok {
 			return conn, err
 		}
+
 		reason := "the lookup failed"
 		switch {
 		case lookup.IsNotFound:
@@ -208,6 +218,7 @@ func withoutResolver(dial dialFunc) dialFunc {
 		case lookup.IsTimeout:
 			reason = "the lookup timed out"
 		}
+
 		return nil, &net.OpError{Op: "dial", Net: network, Err: &net.DNSError{
 			Err: reason, Name: lookup.Name,
 			IsNotFound: lookup.IsNotFound, IsTimeout: lookup.IsTimeout, IsTemporary: lookup.IsTemporary,
@@ -231,6 +242,7 @@ func (t limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil {
 		res.Body = &limitedBody{res.Body, t.limit + 1}
 	}
+
 	return res, err
 }
 
@@ -244,6 +256,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.rest -= n; b.rest == 0 {
 		return n, ErrTooLarge
 	}
+
 	return n, err
 }
 
@@ -260,5 +273,6 @@ func RetryAfter(h http.Header) time.Duration {
 	} else if date, err := http.ParseTime(value); err == nil {
 		wait = time.Until(date)
 	}
+
 	return min(max(wait, 0), maxRetryAfter)
 }

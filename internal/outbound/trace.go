@@ -25,6 +25,7 @@ func (t traced) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !parent.SpanContext().IsValid() {
 		return t.RoundTripper.RoundTrip(r)
 	}
+
 	ctx, span := r.Context(), trace.Span(noop.Span{})
 	if parent.IsRecording() {
 		ctx, span = parent.TracerProvider().Tracer("github.com/seed93082962/agenthost/internal/outbound").Start(ctx, r.Method,
@@ -32,6 +33,7 @@ func (t traced) RoundTrip(r *http.Request) (*http.Response, error) {
 				attribute.String("http.request.method", r.Method), attribute.String("server.address", r.URL.Hostname()),
 			))
 	}
+
 	r = r.Clone(ctx)
 	r.Header.Del("Traceparent") // of a request that is forwarded
 	r.Header.Del("Tracestate")
@@ -43,11 +45,13 @@ func (t traced) RoundTrip(r *http.Request) (*http.Response, error) {
 		span.End()
 		return nil, err
 	}
+
 	span.SetAttributes(attribute.Int("http.response.status_code", res.StatusCode))
 	if res.StatusCode >= http.StatusBadRequest {
 		span.SetAttributes(attribute.String("error.type", strconv.Itoa(res.StatusCode)))
 		span.SetStatus(codes.Error, "")
 	}
+
 	res.Body = &tracedBody{res.Body, span}
 	return res, nil
 }
@@ -71,6 +75,7 @@ func (b *tracedBody) Read(p []byte) (int, error) {
 	if err != nil {
 		b.span.End() // without effect after the first call
 	}
+
 	return n, err
 }
 

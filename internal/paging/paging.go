@@ -39,6 +39,7 @@ func Offset(number uint64, size int) uint64 {
 	if high != 0 {
 		return math.MaxUint64
 	}
+
 	return low
 }
 
@@ -46,9 +47,11 @@ func parse(text string, missing uint64) (uint64, bool) {
 	if text == "" {
 		return missing, true
 	}
+
 	if strings.Trim(text, "0123456789") != "" {
 		return missing, false // ParseUint accepts a sign
 	}
+
 	n, _ := strconv.ParseUint(text, 10, 64) // returns the largest number if the text is out of range
 	return n, n > 0
 }

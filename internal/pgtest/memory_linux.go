@@ -9,5 +9,6 @@ func memoryDir() string {
 	if free, err := diskspace.Free(path); err != nil || free.Bytes < room {
 		return ""
 	}
+
 	return path
 }

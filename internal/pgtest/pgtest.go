@@ -54,6 +54,7 @@ func (l *lazy) stop() error {
 	if l.server == nil {
 		return nil
 	}
+
 	return l.server.stop()
 }
 
@@ -70,6 +71,7 @@ func (t tests) Run() int {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
 		code = cmp.Or(code, 1)
 	}
+
 	return code
 }
 
@@ -87,6 +89,7 @@ func Bin(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return dir
 }
 
@@ -103,11 +106,13 @@ func sharedServer(t testing.TB) *Server {
 		if address := os.Getenv(EnvURL); address != "" {
 			return remote(address)
 		}
+
 		return start(fast)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return s
 }
 
@@ -120,15 +125,18 @@ func Durable(t testing.TB) string {
 		if address := os.Getenv(EnvURL); address != "" {
 			return remote(address)
 		}
+
 		return start(shipped)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	url := s.URL(t)
 	if err := s.checkDurable(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+
 	return url
 }
 
@@ -140,6 +148,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { s.Stop(t) })
 	return s
 }

@@ -46,23 +46,28 @@ func Pooler(t testing.TB, address, mode string) string {
 	if err != nil {
 		t.Fatal("the URL of the database cannot be parsed")
 	}
+
 	dir, err := directory(true)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	config := filepath.Join(dir, "pgbouncer.ini")
 	conns := 8
 	if mode == "session" {
 		conns = 20
 	}
+
 	text := fmt.Sprintf(poolerConfig, serverSettings(u), dir, mode, conns)
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil { // its user reads it
 		t.Fatal(err)
 	}
+
 	in, alive, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	cmd := &exec.Cmd{
 		Path: "/bin/sh", Args: []string{"sh", "-c", watchPooler, "pooler", dir},
 		Env:   []string{"PATH=/usr/local/bin:/usr/sbin:/usr/bin:/bin", "HOME=" + dir},
@@ -72,6 +77,7 @@ func Pooler(t testing.TB, address, mode string) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	_ = in.Close() // the child has it
 	t.Cleanup(func() {
 		_ = alive.Close() // which ends the pooler
@@ -98,12 +104,14 @@ func serverSettings(u *url.URL) string {
 	if u.Hostname() != "" {
 		settings["host"] = u.Hostname()
 	}
+
 	var text strings.Builder
 	for name, value := range settings {
 		if value != "" {
 			fmt.Fprintf(&text, "%s='%s' ", name, strings.ReplaceAll(value, "'", "''"))
 		}
 	}
+
 	return text.String()
 }
 
@@ -114,10 +122,12 @@ func awaitSocket(t testing.TB, dir string) {
 		if _, err := os.Stat(filepath.Join(dir, ".s.PGSQL.6432")); err == nil {
 			return
 		}
+
 		if time.Now().After(deadline) {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
 			t.Fatalf("PgBouncer does not listen: 'make setup' installs it on Debian: %s", log)
 		}
+
 		<-time.After(5 * time.Millisecond)
 	}
 }

@@ -57,6 +57,7 @@ func start(settings []string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
+
 	return s, nil
 }
 
@@ -65,24 +66,29 @@ func launch(settings []string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	dir, err := directory(slices.Contains(settings, "fsync=off"))
 	if err != nil {
 		return nil, err
 	}
+
 	args := []string{"-c", watch, "pgtest", dir, bin}
 	for _, setting := range slices.Concat(settings, []string{"listen_addresses=", "unix_socket_directories=" + dir, "timezone=UTC"}) {
 		args = append(args, "-c", setting)
 	}
+
 	in, alive, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = in.Close() }()
 	out, said, err := os.Pipe()
 	if err != nil {
 		_ = alive.Close()
 		return nil, err
 	}
+
 	defer func() { _ = out.Close() }()
 	cmd := &exec.Cmd{
 		Path: "/bin/sh", Args: append([]string{"sh"}, args...),
@@ -95,6 +101,7 @@ func launch(settings []string) (*Server, error) {
 		_ = alive.Close()
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
+
 	s := &Server{private: true, cmd: cmd, alive: alive, admin: url.URL{
 		Scheme: "postgres", User: url.User("postgres"), Path: "/postgres", RawQuery: url.Values{"host": {dir}}.Encode(),
 	}}
@@ -102,6 +109,7 @@ func launch(settings []string) (*Server, error) {
 		_ = s.stop() // its exit status is less specific
 		return nil, err
 	}
+
 	return s, nil
 }
 
@@ -116,16 +124,19 @@ func (s *Server) await(out *os.File, log string) error {
 		if err := out.SetReadDeadline(time.Now().Add(5 * time.Millisecond)); err != nil {
 			return err
 		}
+
 		n, err := out.Read(buffer)
 		said.Write(buffer[:n])
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			text, _ := os.ReadFile(log)
 			return fmt.Errorf("the server ended: %s%s", said.String(), text)
 		}
+
 		err = s.connected(ctx, func(context.Context, *pgx.Conn) error { return nil })
 		if err == nil {
 			return nil
 		}
+
 		if ctx.Err() != nil {
 			text, _ := os.ReadFile(log)
 			return fmt.Errorf("it does not accept connections: %w: %s", err, text)
@@ -139,8 +150,10 @@ func binaries() (string, error) {
 		if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 			return "", errMissing
 		}
+
 		return dir, nil
 	}
+
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) > 0 {
 		version := func(path string) int {
@@ -150,13 +163,16 @@ func binaries() (string, error) {
 		newest := slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
 		return filepath.Dir(newest), nil
 	}
+
 	initdb, err := exec.LookPath("initdb")
 	if err != nil {
 		return "", errMissing
 	}
+
 	if initdb, err = filepath.EvalSymlinks(initdb); err != nil {
 		return "", err
 	}
+
 	return filepath.Dir(initdb), nil
 }
 
@@ -171,15 +187,19 @@ func directory(unsynced bool) (string, error) {
 	if unsynced {
 		parent = cmp.Or(memoryDir(), parent)
 	}
+
 	if len(parent) > socketRoom {
 		parent = "/tmp"
 	}
+
 	dir, err := os.MkdirTemp(parent, "pgtest")
 	if err != nil {
 		return "", err
 	}
+
 	if err := giveAway(dir); err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}
+
 	return dir, nil
 }

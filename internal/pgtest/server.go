@@ -39,6 +39,7 @@ func remote(address string) (*Server, error) {
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return nil, fmt.Errorf("read %s: it is not a postgres:// URL", EnvURL) // the cause may contain a password
 	}
+
 	return &Server{admin: *u}, nil
 }
 
@@ -56,6 +57,7 @@ func (s *Server) copy(t testing.TB, template string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		if err := s.drop(name); err != nil {
 			t.Error(err)
@@ -72,12 +74,14 @@ func (s *Server) create(template string) (name string, err error) {
 		if version, err := strconv.Atoi(major); err == nil && version >= 15 {
 			statement += " STRATEGY FILE_COPY" // half the time of the default
 		}
+
 		_, err := c.Exec(ctx, statement)
 		return err
 	})
 	if err != nil {
 		return "", fmt.Errorf("create database: %w", err)
 	}
+
 	return name, nil
 }
 
@@ -85,9 +89,11 @@ func (s *Server) drop(name string) error {
 	if s.gone.Load() {
 		return nil
 	}
+
 	if err := s.exec(context.Background(), `DROP DATABASE IF EXISTS "`+name+`" WITH (FORCE)`); err != nil {
 		return fmt.Errorf("drop database: %w", err)
 	}
+
 	return nil
 }
 
@@ -109,14 +115,18 @@ func (s *Server) copyOf(t testing.TB, key string, fill func(url string) error) s
 		if template, err = s.create("template0"); err != nil {
 			t.Fatal(err)
 		}
+
 		if err := fill(s.urlOf(template)); err != nil {
 			t.Fatal(errors.Join(fmt.Errorf("fill template: %w", err), s.drop(template)))
 		}
+
 		if s.templates == nil {
 			s.templates = map[string]string{}
 		}
+
 		s.templates[key] = template
 	}
+
 	return s.copy(t, template)
 }
 
@@ -128,6 +138,7 @@ func (s *Server) dropTemplates() error {
 	for _, name := range s.templates {
 		errs = append(errs, s.drop(name))
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -145,6 +156,7 @@ func (s *Server) stop() error {
 			s.stopErr = s.dropTemplates()
 			return
 		}
+
 		s.gone.Store(true)
 		_ = s.alive.Close()
 		if err := s.cmd.Wait(); err != nil {
@@ -169,9 +181,11 @@ func (s *Server) connected(ctx context.Context, do func(context.Context, *pgx.Co
 		<-time.After(10 * time.Millisecond)
 		c, err = pgx.Connect(ctx, s.admin.String())
 	}
+
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, c.Close(ctx)) }()
 	return do(ctx, c)
 }
@@ -188,10 +202,12 @@ func (s *Server) checkDurable(ctx context.Context) error {
 			if err := c.QueryRow(ctx, "SHOW "+name).Scan(&value); err != nil {
 				return err
 			}
+
 			if value != "on" {
 				return fmt.Errorf("check settings of the server: %s is %s, and benchmarks require on", name, value)
 			}
 		}
+
 		return nil
 	})
 }

@@ -17,9 +17,11 @@ func unprivileged() *syscall.SysProcAttr {
 	if os.Geteuid() != 0 {
 		return a
 	}
+
 	if uid, gid, err := account(); err == nil {
 		a.Credential = &syscall.Credential{Uid: uid, Gid: gid}
 	}
+
 	return a
 }
 
@@ -27,10 +29,12 @@ func giveAway(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
+
 	uid, gid, err := account()
 	if err != nil {
 		return err
 	}
+
 	return os.Chown(dir, int(uid), int(gid))
 }
 
@@ -41,12 +45,15 @@ func account() (uid, gid uint32, err error) {
 		if err != nil {
 			continue
 		}
+
 		id, err := strconv.ParseUint(u.Uid, 10, 32)
 		if err != nil {
 			return 0, 0, err
 		}
+
 		group, err := strconv.ParseUint(u.Gid, 10, 32)
 		return uint32(id), uint32(group), err
 	}
+
 	return 0, 0, errors.New("root may not run it, and the users postgres and nobody do not exist")
 }

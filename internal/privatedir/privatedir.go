@@ -61,12 +61,14 @@ func (s *Set) Create() (string, error) {
 			return "", fmt.Errorf("create a private directory: %w", err)
 		}
 	}
+
 	s.number++
 	dir := filepath.Join(s.path, strconv.Itoa(s.number))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		s.closeUnused()
 		return "", fmt.Errorf("create a private directory: %w", err)
 	}
+
 	s.count++
 	return dir, nil
 }
@@ -79,6 +81,7 @@ func (s *Set) Delete(dir string) {
 		s.log.Warn("a private directory cannot be deleted", "dir", dir, "err", err)
 		return // the next process deletes it
 	}
+
 	s.count--
 	s.closeUnused()
 }
@@ -89,23 +92,28 @@ func (s *Set) open() error {
 	if err := os.MkdirAll(s.base, 0o700); err != nil {
 		return err
 	}
+
 	s.deleteLeftovers()
 	work := s.path + ".new"
 	if err := os.Mkdir(work, 0o700); err != nil {
 		return err
 	}
+
 	lock, err := os.OpenFile(filepath.Join(work, lockName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		if err = filelock.Lock(lock); err == nil {
 			err = os.Rename(work, s.path)
 		}
 	}
+
 	if err != nil {
 		if lock != nil {
 			_ = lock.Close()
 		}
+
 		return errors.Join(err, os.RemoveAll(work))
 	}
+
 	s.lock = lock
 	return nil
 }
@@ -115,10 +123,12 @@ func (s *Set) closeUnused() {
 	if s.count > 0 {
 		return
 	}
+
 	if err := deeptree.Remove(s.path); err != nil {
 		s.log.Warn("the parent of private directories cannot be deleted", "dir", s.path, "err", err)
 		return
 	}
+
 	_ = s.lock.Close()
 	s.lock = nil
 }
@@ -129,27 +139,32 @@ func (s *Set) deleteLeftovers() {
 	if err != nil {
 		return
 	}
+
 	defer func() { _ = root.Close() }()
 	dir, err := root.Open(".")
 	if err != nil {
 		return
 	}
+
 	defer func() { _ = dir.Close() }()
 	entries, _ := dir.ReadDir(maxLeftovers) // with an error, those that were read
 	for _, e := range entries {
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), s.prefix) {
 			continue
 		}
+
 		lock, err := root.OpenFile(filepath.Join(e.Name(), lockName), os.O_RDWR|filelock.OpenFlags, 0)
 		if err == nil {
 			err = filelock.Lock(lock)
 			if err == nil {
 				err = deeptree.Remove(filepath.Join(s.base, e.Name()))
 			}
+
 			_ = lock.Close()
 		} else if info, statErr := e.Info(); statErr == nil && errors.Is(err, fs.ErrNotExist) && time.Since(info.ModTime()) > newGrace {
 			err = deeptree.Remove(filepath.Join(s.base, e.Name()))
 		}
+
 		if err != nil && !errors.Is(err, filelock.ErrLocked) { // of another user
 			s.log.Debug("a private directory of another process cannot be deleted", "dir", e.Name(), "err", err)
 		}

@@ -74,18 +74,22 @@ func newKey(raw []byte) (key, error) {
 	if len(raw) != keySize {
 		return key{}, fmt.Errorf("has %d bytes, not %d", len(raw), keySize)
 	}
+
 	block, err := aes.NewCipher(raw)
 	if err != nil {
 		return key{}, err
 	}
+
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
 		return key{}, err
 	}
+
 	prk, err := hkdf.Extract(sha256.New, raw, nil)
 	if err != nil {
 		return key{}, err
 	}
+
 	k := key{aead: func() cipher.AEAD { return aead }, mac: func(purpose string) hash.Hash { return newMAC(prk, purpose) }}
 	k.header[0] = version
 	id := sha256.Sum256(append([]byte("agenthost key id\x00"), raw...))
@@ -109,16 +113,20 @@ func (r *Keyring) Open(sealed, aad []byte) ([]byte, error) {
 	if len(sealed) < Overhead || sealed[0] != version {
 		return nil, fmt.Errorf("open secret: %w", ErrCorrupt)
 	}
+
 	for _, k := range r.keys {
 		if [header]byte(sealed) != k.header {
 			continue
 		}
+
 		plain, err := k.aead().Open(nil, nil, sealed[header:], k.bind(aad))
 		if err != nil {
 			return nil, fmt.Errorf("open secret: %w", ErrCorrupt)
 		}
+
 		return plain, nil
 	}
+
 	return nil, fmt.Errorf("open secret: %w", ErrUnknownKey)
 }
 
@@ -130,12 +138,15 @@ func (r *Keyring) Reseal(sealed, aad []byte, former ...[]byte) ([]byte, error) {
 	if err == nil && [header]byte(sealed) == r.keys[0].header {
 		return nil, nil
 	}
+
 	if err != nil {
 		if fresh, _ := r.Rebind(sealed, aad, former...); fresh != nil {
 			return fresh, nil
 		}
+
 		return nil, err
 	}
+
 	return r.Seal(plain, aad), nil
 }
 
@@ -147,6 +158,7 @@ func (r *Keyring) Rebind(sealed, aad []byte, former ...[]byte) ([]byte, error) {
 			return r.Seal(plain, aad), nil
 		}
 	}
+
 	return nil, nil
 }
 
@@ -156,6 +168,7 @@ func KeyID(sealed []byte) string {
 	if len(sealed) < Overhead || sealed[0] != version {
 		return ""
 	}
+
 	return hex.EncodeToString(sealed[1:header])
 }
 
@@ -177,6 +190,7 @@ func AAD(table, column, row string, bound ...string) []byte {
 		out = binary.AppendUvarint(out, uint64(len(part)))
 		out = append(out, part...)
 	}
+
 	return out
 }
 
@@ -192,15 +206,18 @@ func Parse(keys ...string) (*Keyring, error) {
 		if text == "" {
 			return nil, fmt.Errorf("parse keyring: key %d is empty: %s", i+1, how)
 		}
+
 		var err error
 		if raw[i], err = base64.StdEncoding.Strict().DecodeString(text); err != nil {
 			return nil, fmt.Errorf("parse keyring: key %d is not base64: %s", i+1, how)
 		}
 	}
+
 	ring, err := New(raw...)
 	if err != nil {
 		return nil, fmt.Errorf("parse keyring: %w: %s", err, how)
 	}
+
 	return ring, nil
 }
 
@@ -213,14 +230,18 @@ func New(keys ...[]byte) (*Keyring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key %d %w", i+1, err)
 		}
+
 		if same := slices.IndexFunc(ring.keys, func(o key) bool { return o.header == k.header }); same >= 0 {
 			return nil, fmt.Errorf("key %d is the same as key %d", i+1, same+1)
 		}
+
 		ring.keys = append(ring.keys, k)
 	}
+
 	if len(ring.keys) == 0 {
 		return nil, errors.New("no key is given")
 	}
+
 	return ring, nil
 }
 
@@ -241,6 +262,7 @@ func (r *Keyring) VerifyMAC(purpose string, message, mac []byte) bool {
 	for _, k := range r.keys {
 		valid = hmac.Equal(k.sum(purpose, message), mac) || valid
 	}
+
 	return valid
 }
 
@@ -256,6 +278,7 @@ func newMAC(prk []byte, purpose string) hash.Hash {
 	if err != nil { // only for a length above 255 hashes
 		panic(fmt.Sprintf("derive key: %v", err))
 	}
+
 	return hmac.New(sha256.New, derived)
 }
 
@@ -264,6 +287,7 @@ func (r *Keyring) String() string {
 	if r == nil {
 		return "keyring(nil)"
 	}
+
 	return fmt.Sprintf("keyring(%d keys)", len(r.keys))
 }
 

@@ -40,16 +40,19 @@ func (n *Names) Add(entry string, dir bool) (string, error) {
 	if n.bytes += len(entry); n.bytes > MaxPathBytes {
 		return "", &Error{Reason: fmt.Sprintf("the paths of the archive have more than %d bytes", MaxPathBytes)}
 	}
+
 	name, err := checkPath(entry)
 	if err != nil || name == "" {
 		return "", err
 	}
+
 	at := &n.root
 	for begin, end := 0, 0; end < len(name); begin = end + 1 {
 		end = len(name)
 		if i := strings.IndexByte(name[begin:], '/'); i >= 0 {
 			end = begin + i
 		}
+
 		segment, more := name[begin:end], end < len(name)
 		next, ok := at.below[fold(segment)]
 		switch {
@@ -58,6 +61,7 @@ func (n *Names) Add(entry string, dir bool) (string, error) {
 			if at.below == nil {
 				at.below = map[string]*node{}
 			}
+
 			at.below[fold(segment)] = next
 			if next.dir {
 				n.dirs++
@@ -67,11 +71,14 @@ func (n *Names) Add(entry string, dir bool) (string, error) {
 		case !next.dir || !more && !dir:
 			return "", &Error{name[:end], "exists twice"}
 		}
+
 		at = next
 	}
+
 	if n.dirs > MaxDirs {
 		return "", &Error{Reason: fmt.Sprintf("the archive has more than %d directories", MaxDirs)}
 	}
+
 	return name, nil
 }
 
@@ -103,6 +110,7 @@ func checkPath(entry string) (string, error) {
 	case strings.Count(name, "/") >= MaxDepth:
 		reason = fmt.Sprintf("is in more than %d directories", MaxDepth-1)
 	}
+
 	for segment := range strings.SplitSeq(name, "/") {
 		switch {
 		case reason != "":
@@ -114,9 +122,11 @@ func checkPath(entry string) (string, error) {
 			reason = fmt.Sprintf("has a name of more than %d bytes", maxSegment)
 		}
 	}
+
 	if reason != "" {
 		return "", &Error{entry, reason}
 	}
+
 	return name, nil
 }
 

@@ -37,11 +37,13 @@ func (r *Reader) Zip(in io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
+
 	for _, f := range z.File {
 		if err := r.zipped(f); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -62,10 +64,12 @@ func (r *Reader) zipped(f *zip.File) error {
 	case dir:
 		return r.entry(name, true, false, nil)
 	}
+
 	content, err := f.Open()
 	if err != nil {
 		return &Error{f.Name, "cannot be read: " + err.Error()}
 	}
+
 	defer func() { _ = content.Close() }() // it was opened for reading
 	return r.entry(name, false, mode&0o111 != 0, content)
 }
@@ -79,6 +83,7 @@ func (r *Reader) TarGz(in io.Reader) error {
 	if err != nil {
 		return notTar(err)
 	}
+
 	bounded := &io.LimitedReader{R: unpacked, N: r.Limit + maxHeaders}
 	t := tar.NewReader(bounded)
 	for entries := 0; ; entries++ {
@@ -86,12 +91,15 @@ func (r *Reader) TarGz(in io.Reader) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+
 		if err != nil {
 			return notTar(err)
 		}
+
 		if entries == MaxEntries {
 			return tooMany()
 		}
+
 		switch h.Typeflag {
 		case tar.TypeReg, tar.TypeDir:
 			err = r.entry(h.Name, h.Typeflag == tar.TypeDir, h.Mode&0o111 != 0, t)
@@ -101,17 +109,21 @@ func (r *Reader) TarGz(in io.Reader) error {
 		default:
 			err = &Error{h.Name, "is not a regular file"}
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	// The rest is padding and the checksum.
 	if _, err := io.Copy(io.Discard, bounded); err != nil {
 		return notTar(err)
 	}
+
 	if bounded.N == 0 {
 		return &Error{Reason: fmt.Sprintf("the archive is larger than %d bytes unpacked", r.Limit+maxHeaders)}
 	}
+
 	return nil
 }
 
@@ -125,6 +137,7 @@ func (r *Reader) entry(original string, dir, executable bool, content io.Reader)
 	if err != nil {
 		return err
 	}
+
 	return r.Visit(Entry{name, dir, executable, &counted{r, original, content}})
 }
 
@@ -144,5 +157,6 @@ func (c *counted) Read(p []byte) (int, error) {
 	case err != nil && err != io.EOF: //nolint:errorlint // Read returns it unwrapped
 		err = &Error{c.entry, "cannot be read: " + err.Error()}
 	}
+
 	return n, err
 }

@@ -34,6 +34,7 @@ func (e *Error) Error() string {
 	if e.Entry == "" {
 		return e.Reason
 	}
+
 	return fmt.Sprintf("entry %.200q %s", e.Entry, e.Reason)
 }
 
@@ -48,13 +49,16 @@ func open(in io.ReaderAt, size int64) (*zip.Reader, error) {
 	if err := countRecords(io.NewSectionReader(in, 0, size)); err != nil {
 		return nil, err
 	}
+
 	z, err := zip.NewReader(in, size)
 	if err != nil {
 		return nil, &Error{Reason: "the file is not a .zip: " + err.Error()}
 	}
+
 	if len(z.File) > MaxEntries {
 		return nil, tooMany()
 	}
+
 	return z, nil
 }
 
@@ -69,10 +73,12 @@ func countRecords(in io.Reader) error {
 		if records += bytes.Count(data, []byte(signature)); records > maxRecords {
 			return tooMany()
 		}
+
 		kept = copy(buffer, data[max(0, len(data)-len(signature)+1):])
 		if err == io.EOF {
 			return nil
 		}
+
 		if err != nil {
 			return fmt.Errorf("read archive: %w", err)
 		}

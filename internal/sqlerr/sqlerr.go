@@ -35,6 +35,7 @@ func State(err error) string {
 	if errors.As(err, &e) {
 		return e.SQLState()
 	}
+
 	return ""
 }
 
@@ -44,6 +45,7 @@ func code(err error) int {
 	if State(err) == "" && errors.As(err, &e) {
 		return e.Code()
 	}
+
 	return 0
 }
 
@@ -97,5 +99,6 @@ func RolledBack(err error) bool {
 	if State(err) != "" {
 		return !has(err, "08", "57", "58", "F0", "XX", "40003")
 	}
+
 	return code(err) != 0 && !isCode(err, sqliteIOErr, sqliteCorrupt)
 }

@@ -81,6 +81,7 @@ func Serve(w http.ResponseWriter, r *http.Request, page Page) error {
 	if err := layout.Execute(&body, view); err != nil {
 		return fmt.Errorf("render start page: %w", err)
 	}
+
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
@@ -89,5 +90,6 @@ func Serve(w http.ResponseWriter, r *http.Request, page Page) error {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body.Bytes()) // the client may have disconnected
 	}
+
 	return nil
 }

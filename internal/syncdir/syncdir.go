@@ -14,9 +14,11 @@ func Sync(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
+
 	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}
+
 	return errors.Join(dir.Sync(), dir.Close())
 }

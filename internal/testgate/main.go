@@ -44,9 +44,11 @@ func run(in io.Reader, out io.Writer) error {
 				fmt.Fprintf(out, "%s", line)
 			}
 		}
+
 		if err == io.EOF {
 			return g.verdict()
 		}
+
 		if err != nil {
 			return fmt.Errorf("read events: %w", err)
 		}
@@ -73,14 +75,17 @@ func (g *gate) add(e event) {
 		fmt.Fprint(g.out, e.Output)
 		return
 	}
+
 	if e.Package == "" {
 		return
 	}
+
 	p := g.open[e.Package]
 	if p == nil {
 		p = &pkg{passed: map[string]bool{}}
 		g.open[e.Package] = p
 	}
+
 	switch {
 	case e.Action == "output":
 		p.lines = append(p.lines, e)
@@ -111,6 +116,7 @@ func (g *gate) end(p *pkg, e event) {
 	default: // "start"
 		return
 	}
+
 	delete(g.open, e.Package)
 }
 
@@ -129,6 +135,7 @@ func isFrame(line string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -138,6 +145,7 @@ func (g *gate) verdict() error {
 		p.print(g.out, func(event) bool { return true })
 		fmt.Fprintf(g.out, "FAIL\t%s\tdid not come to its end\n", name)
 	}
+
 	fmt.Fprintf(g.out, "%d passed, %d failed, %d skipped\n", g.passed, g.failed, len(g.skipped))
 	switch {
 	case g.broken > 0 || g.failed > 0:
@@ -147,5 +155,6 @@ func (g *gate) verdict() error {
 	case g.passed == 0:
 		return fmt.Errorf("run tests: no test ran")
 	}
+
 	return nil
 }

@@ -57,17 +57,21 @@ func expand(text json.RawMessage, b *Budget) (*expansion, error) {
 	if b.subschemas > maxBudget {
 		return nil, errBudget
 	}
+
 	if len(text) > maxText {
 		return nil, fmt.Errorf("the schema has more than %d bytes", maxText)
 	}
+
 	value, err := decode(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
+
 	root, ok := value.(object)
 	if !ok {
 		return nil, fmt.Errorf("%w: the schema is not a JSON object", ErrUnsupported)
 	}
+
 	d := newDocument(root)
 	var e *expansion
 	for _, n := range unrolled {
@@ -75,6 +79,7 @@ func expand(text json.RawMessage, b *Budget) (*expansion, error) {
 			break
 		}
 	}
+
 	return e, err
 }
 
@@ -83,18 +88,22 @@ func (d *document) expand(levels int, b *Budget) (*expansion, error) {
 	if levels > 1 { // at the last attempt, all of it
 		e.maxNodes = maxUnrolledNodes
 	}
+
 	var err error
 	e.root, e.profile, err = e.schema(d.root, position{base: d.root})
 	if err != nil {
 		return nil, err
 	}
+
 	if o, ok := e.root.(object); ok && d.draft7 {
 		o["$schema"] = "http://json-schema.org/draft-07/schema#"
 	}
+
 	if top := e.peak(); top.steps > maxSteps || top.scan > maxScan {
 		return nil, fmt.Errorf("%w: the keywords and patterns for one value cost %d and %d, at most %d and %d are allowed",
 			errLimit, top.steps, top.scan, maxSteps, maxScan)
 	}
+
 	return e, nil
 }
 
@@ -115,6 +124,7 @@ func (p position) in(key int, to target) position {
 		p.level++
 		p.same = 0
 	}
+
 	return p
 }
 
@@ -133,19 +143,24 @@ func (e *expansion) schema(value any, at position) (any, profile, error) {
 	case e.nodes > e.maxNodes:
 		return nil, nil, fmt.Errorf("%w: it has more than %d subschemas", errLimit, e.maxNodes)
 	}
+
 	if b, ok := value.(bool); ok {
 		return b, profile{{steps: 1}}, nil
 	}
+
 	s, ok := value.(object)
 	if !ok {
 		return nil, nil, fmt.Errorf("%w: a subschema is neither an object nor a boolean", ErrUnsupported)
 	}
+
 	if establishesBase(s) {
 		at.base = s
 	}
+
 	if reference, ok := s["$ref"]; ok && e.document.draft7 { // other keywords are ignored next to it
 		return e.follow(reference, at)
 	}
+
 	n := node{own: cost{steps: 1}, out: object{}}
 	for _, key := range sortedKeys(s) {
 		var err error
@@ -160,17 +175,21 @@ func (e *expansion) schema(value any, at position) (any, profile, error) {
 		default:
 			err = e.subschemas(&n, key, value, at)
 		}
+
 		if err != nil {
 			return nil, nil, err
 		}
 	}
+
 	if e.work > maxWork {
 		return nil, nil, fmt.Errorf("%w: its subschemas have more than %d bytes", errLimit, maxWork)
 	}
+
 	if len(n.references) > 0 {
 		all, _ := n.out["allOf"].([]any)
 		n.out["allOf"] = slices.Concat(all, n.references)
 	}
+
 	return n.out, n.profile(), nil
 }
 
@@ -192,10 +211,12 @@ func (e *expansion) follow(value any, at position) (any, profile, error) {
 	if !ok {
 		return nil, nil, fmt.Errorf("%w: a reference is not a string", ErrUnsupported)
 	}
+
 	schema, base, err := e.document.find(reference, at.base)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	next := at.in(len("/allOf/0"), same)
 	next.base = base
 	if target, ok := schema.(object); ok {
@@ -206,9 +227,11 @@ func (e *expansion) follow(value any, at position) (any, profile, error) {
 		case e.levels == 0 && slices.Contains(at.active, id):
 			return nil, nil, errRecursive
 		}
+
 		next.active = append(slices.Clip(at.active), id)
 		next.same++
 	}
+
 	return e.schema(schema, next)
 }
 
@@ -221,10 +244,12 @@ func (e *expansion) assertion(n *node, key string, value any, at position) error
 	if err != nil {
 		return err
 	}
+
 	e.work += (len(key) + len(text)) * (at.depth + 1)
 	if pattern, ok := value.(string); ok && key == "pattern" {
 		err = e.pattern(n, pattern)
 	}
+
 	return err
 }
 
@@ -235,12 +260,15 @@ func (e *expansion) pattern(n *node, pattern string) error {
 		if states, err = patternCost(pattern); err != nil {
 			return err
 		}
+
 		e.patterns[pattern] = states
 	}
+
 	n.own.scan += states
 	if e.states += states; e.states > maxPatterns {
 		return fmt.Errorf("%w: its patterns have more than %d states", errLimit, maxPatterns)
 	}
+
 	return nil
 }
 
@@ -263,6 +291,7 @@ func (e *expansion) subschemas(n *node, key string, value any, at position) erro
 			n.out[key], err = add("", v)
 			return err
 		}
+
 		out := make(object, len(v))
 		for _, name := range sortedKeys(v) {
 			field := v[name]
@@ -272,15 +301,18 @@ func (e *expansion) subschemas(n *node, key string, value any, at position) erro
 					return err
 				}
 			}
+
 			if names, ok := field.([]any); ok && key == "dependencies" {
 				out[name] = field
 				n.own.steps += len(names)
 				continue
 			}
+
 			if out[name], err = add(name, field); err != nil {
 				return err
 			}
 		}
+
 		n.out[key] = out
 	case []any:
 		out := make([]any, len(v))
@@ -289,10 +321,12 @@ func (e *expansion) subschemas(n *node, key string, value any, at position) erro
 				return err
 			}
 		}
+
 		n.out[key] = out
 	default:
 		n.out[key], err = add("", v)
 	}
+
 	return err
 }
 

@@ -46,29 +46,35 @@ func (f *fitter) clean(s object, depth int) error {
 	if depth == 0 {
 		return errTooDeep
 	}
+
 	if list, ok := s["items"].([]any); ok { // a tuple of an earlier draft
 		s["prefixItems"] = list
 		delete(s, "items")
 		if more, ok := s["additionalItems"]; ok {
 			s["items"] = more
 		}
+
 		f.changed = true
 	}
+
 	for keyword, value := range s {
 		keep, err := f.keep(keyword, value, depth)
 		if err != nil {
 			return err
 		}
+
 		if !keep {
 			delete(s, keyword)
 			f.changed = true
 		}
 	}
+
 	list, _ := s["type"].([]any)
 	if _, ok := s["items"]; !ok && (s["type"] == "array" || slices.Contains(list, any("array"))) {
 		s["items"] = object{}
 		f.changed = true
 	}
+
 	return nil
 }
 
@@ -82,6 +88,7 @@ func (f *fitter) keep(keyword string, value any, depth int) (bool, error) {
 		if _, ok = value.(bool); !isMap {
 			return ok, nil
 		}
+
 		return true, f.clean(s, depth-1)
 	case aList:
 		list, _ := value.([]any)
@@ -90,6 +97,7 @@ func (f *fitter) keep(keyword string, value any, depth int) (bool, error) {
 				return true, err
 			}
 		}
+
 		return len(list) > 0, nil
 	case aMap:
 		members, ok := value.(object)
@@ -97,8 +105,10 @@ func (f *fitter) keep(keyword string, value any, depth int) (bool, error) {
 			if err := f.cleanMember(&member, depth-1); err != nil {
 				return true, err
 			}
+
 			members[name] = member
 		}
+
 		return ok, nil
 	case aText:
 		_, ok = value.(string)
@@ -125,6 +135,7 @@ func (f *fitter) keep(keyword string, value any, depth int) (bool, error) {
 	default:
 		ok = true
 	}
+
 	return ok, nil
 }
 
@@ -139,6 +150,7 @@ func (f *fitter) cleanMember(member *any, depth int) error {
 		*member = object{}
 		f.changed = true
 	}
+
 	return nil
 }
 
@@ -149,16 +161,19 @@ func wellNamed(value any, form shape) bool {
 		list = []any{text}
 		ok = true
 	}
+
 	known := map[string]bool{}
 	for _, e := range list {
 		name, isText := e.(string)
 		if !isText || known[name] {
 			return false
 		}
+
 		known[name] = true
 		if form == someTypes && !slices.Contains([]string{"null", "boolean", "object", "array", "number", "string", "integer"}, name) {
 			return false
 		}
 	}
+
 	return ok && (form == someNames || len(list) > 0)
 }

@@ -45,11 +45,13 @@ func (d *document) index(value any, base object) {
 				d.ids[strings.TrimSuffix(id, "#")] = v
 			}
 		}
+
 		for _, key := range []string{"$anchor", "$dynamicAnchor"} {
 			if name, ok := v[key].(string); ok {
 				d.name(name, v, base)
 			}
 		}
+
 		for _, child := range v {
 			d.index(child, base)
 		}
@@ -74,31 +76,38 @@ func (d *document) find(reference string, base object) (any, object, error) {
 			return nil, nil, fmt.Errorf("%w: reference to another document: %.80q", ErrUnsupported, reference)
 		}
 	}
+
 	fragment, err := url.PathUnescape(fragment)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
+
 	if fragment != "" && fragment[0] != '/' {
 		a, ok := d.anchors[fragment]
 		if !ok || a.ambiguous {
 			return nil, nil, fmt.Errorf("%w: reference to no anchor or several: %.80q", ErrUnsupported, reference)
 		}
+
 		return a.schema, a.base, nil
 	}
+
 	var schema any = base
 	if fragment == "" {
 		return schema, base, nil
 	}
+
 	for segment := range strings.SplitSeq(fragment[1:], "/") {
 		segment = strings.ReplaceAll(strings.ReplaceAll(segment, "~1", "/"), "~0", "~")
 		var ok bool
 		if schema, ok = child(schema, segment); !ok {
 			return nil, nil, fmt.Errorf("%w: reference to nothing: %.80q", ErrUnsupported, reference)
 		}
+
 		if o, isObject := schema.(object); isObject && establishesBase(o) {
 			base = o
 		}
 	}
+
 	return schema, base, nil
 }
 
@@ -112,6 +121,7 @@ func child(value any, segment string) (any, bool) {
 			return v[i], true
 		}
 	}
+
 	return nil, false
 }
 

@@ -70,15 +70,18 @@ func Fit(raw json.RawMessage) (Fitted, error) {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
+
 	value, err := decode(raw)
 	root, ok := value.(object)
 	if err != nil || !ok {
 		return Fitted{}, errors.New("it is not a JSON object")
 	}
+
 	f := fitter{root: root}
 	if err := f.fold(); err != nil {
 		return Fitted{}, err
 	}
+
 	f.rename()
 	// References are checked when their targets are final.
 	for _, f.final = range []bool{false, true} {
@@ -86,9 +89,11 @@ func Fit(raw json.RawMessage) (Fitted, error) {
 			return Fitted{}, err
 		}
 	}
+
 	if !f.changed {
 		return Fitted{JSON: raw}, nil
 	}
+
 	text, err := encode(f.root)
 	return Fitted{JSON: text, names: f.names}, err
 }
@@ -103,16 +108,19 @@ func (s *Fitted) Input(input string) string {
 	if !s.Renamed() || json.Unmarshal([]byte(input), &fields) != nil {
 		return input
 	}
+
 	for name, original := range s.names {
 		if value, ok := fields[name]; ok {
 			delete(fields, name)
 			fields[original] = value
 		}
 	}
+
 	text, err := encode(fields)
 	if err != nil {
 		return input
 	}
+
 	return string(text)
 }
 
@@ -153,15 +161,18 @@ func (f *fitter) fold() error {
 	if !mayBeObject(f.root) {
 		return errors.New("it is not of type object")
 	}
+
 	_, ok := f.root["properties"].(object)
 	folded := !ok || f.root["type"] != "object"
 	for _, keyword := range atTop {
 		_, ok := f.root[keyword]
 		folded = folded || ok
 	}
+
 	if !folded {
 		return nil
 	}
+
 	f.changed = true
 	f.properties = map[string][]any{}
 	f.known = map[string]bool{}
@@ -170,9 +181,11 @@ func (f *fitter) fold() error {
 	if err != nil {
 		return err
 	}
+
 	for _, keyword := range append(atTop, "required") {
 		delete(f.root, keyword)
 	}
+
 	f.root["type"] = "object"
 	properties := object{}
 	for name, schemas := range f.properties {
@@ -181,14 +194,17 @@ func (f *fitter) fold() error {
 			properties[name] = object{"anyOf": schemas}
 		}
 	}
+
 	f.root["properties"] = properties
 	if len(required) > 0 {
 		list := make([]any, 0, len(required))
 		for _, name := range slices.Sorted(maps.Keys(required)) {
 			list = append(list, name)
 		}
+
 		f.root["required"] = list
 	}
+
 	return nil
 }
 
@@ -204,17 +220,20 @@ func (f *fitter) add(s object, depth int) (map[string]bool, error) {
 	if depth == 0 {
 		return nil, errTooDeep
 	}
+
 	properties, _ := s["properties"].(object)
 	for name, schema := range properties {
 		text, err := encode(schema)
 		if err != nil {
 			return nil, err
 		}
+
 		if key := name + "\x00" + string(text); !f.known[key] {
 			f.known[key] = true
 			f.properties[name] = append(f.properties[name], schema)
 		}
 	}
+
 	required := map[string]bool{}
 	names, _ := s["required"].([]any)
 	for _, name := range names {
@@ -222,6 +241,7 @@ func (f *fitter) add(s object, depth int) (map[string]bool, error) {
 			required[name] = true
 		}
 	}
+
 	all, _ := s["allOf"].([]any)
 	if ref, ok := s["$ref"].(string); ok && !f.followed[ref] {
 		f.followed[ref] = true
@@ -229,15 +249,18 @@ func (f *fitter) add(s object, depth int) (map[string]bool, error) {
 			all = append(slices.Clip(all), target)
 		}
 	}
+
 	for _, member := range all {
 		if member, ok := member.(object); ok {
 			more, err := f.add(member, depth-1)
 			if err != nil {
 				return nil, err
 			}
+
 			maps.Copy(required, more)
 		}
 	}
+
 	var err error
 	for _, keyword := range []string{"anyOf", "oneOf"} {
 		var common map[string]bool // required by every member; nil before the first
@@ -247,19 +270,24 @@ func (f *fitter) add(s object, depth int) (map[string]bool, error) {
 			if ok && !mayBeObject(member) {
 				continue
 			}
+
 			names := map[string]bool{}
 			if ok {
 				if names, err = f.add(member, depth-1); err != nil {
 					return nil, err
 				}
 			}
+
 			if common == nil {
 				common = names
 			}
+
 			maps.DeleteFunc(common, func(name string, _ bool) bool { return !names[name] })
 		}
+
 		maps.Copy(required, common)
 	}
+
 	return required, nil
 }
 
@@ -268,6 +296,7 @@ func (f *fitter) target(ref string) (any, bool) {
 	if !strings.HasPrefix(ref, "#") {
 		return nil, false
 	}
+
 	d := document{root: f.root}
 	target, _, err := d.find(ref, f.root)
 	return target, err == nil
@@ -290,9 +319,11 @@ func (f *fitter) rename() {
 		if validName.MatchString(original) {
 			continue
 		}
+
 		if f.names == nil {
 			f.names = map[string]string{}
 		}
+
 		base := otherRune.ReplaceAllString(original, "_")
 		base = base[:min(len(base), maxName)]
 		name := base
@@ -302,20 +333,25 @@ func (f *fitter) rename() {
 			if name != "" && !used && !given {
 				break
 			}
+
 			suffixes[base]++
 			suffix := "_" + strconv.Itoa(suffixes[base]+1)
 			name = base[:min(len(base), maxName-len(suffix))] + suffix
 		}
+
 		f.names[name] = original
 	}
+
 	if f.names == nil {
 		return
 	}
+
 	f.changed = true
 	// These keywords name properties too.
 	for _, keyword := range []string{"propertyNames", "dependentRequired", "dependentSchemas", "dependencies", "if", "then", "else"} {
 		delete(f.root, keyword)
 	}
+
 	required, _ := f.root["required"].([]any)
 	for name, original := range f.names {
 		schema := properties[original]
@@ -325,6 +361,7 @@ func (f *fitter) rename() {
 			s["description"] = strings.TrimSpace(strconv.Quote(original) + ". " + text)
 			schema = s
 		}
+
 		delete(properties, original)
 		properties[name] = schema
 		for i := range required {

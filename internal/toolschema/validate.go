@@ -48,6 +48,7 @@ func (b *Budget) Compile(text json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Schema{cost: expanded.peak(), levels: expanded.levels}
 	// The validator is built on first use: it takes more memory than the text, and most tools of a
 	// server are never called.
@@ -66,17 +67,21 @@ func resolve(text json.RawMessage) (resolved *jsonschema.Resolved, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	tree, err := json.Marshal(expanded.root)
 	if err != nil {
 		return nil, err
 	}
+
 	var parsed jsonschema.Schema
 	if err := json.Unmarshal(tree, &parsed); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
+
 	if resolved, err = parsed.Resolve(nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
+
 	return resolved, nil
 }
 
@@ -87,6 +92,7 @@ func (s *Schema) Validate(ctx context.Context, input json.RawMessage) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	done := make(chan error, 1)
 	go func() { done <- s.validate(input) }()
 	select {
@@ -107,10 +113,12 @@ func (s *Schema) validate(input json.RawMessage) (err error) {
 	if limit.Check(input) != nil {
 		return ErrTooLarge
 	}
+
 	var object map[string]any
 	if err := jsonlimit.Unmarshal(input, &object); err != nil {
 		return err
 	}
+
 	values, depth := measure(object)
 	switch {
 	case s.levels > 0 && depth > s.levels:
@@ -118,17 +126,21 @@ func (s *Schema) validate(input json.RawMessage) (err error) {
 	case values > limit.Values || len(input) > maxInputScan/max(s.cost.scan, 1):
 		return ErrTooLarge
 	}
+
 	validator, err := s.validator()
 	if err != nil {
 		return nil // the tool validates what this package cannot
 	}
+
 	if err := validator.Validate(object); err != nil {
 		text := strings.TrimPrefix(err.Error(), "validating root: ")
 		if plain := strings.ReplaceAll(text, "<invalid reflect.Value>", "null"); plain != text {
 			text = plain + " (leave out a property that has no value)"
 		}
+
 		return errors.New(text)
 	}
+
 	return nil
 }
 
@@ -150,6 +162,7 @@ func measure(value any) (values, depth int) {
 			add(child)
 		}
 	}
+
 	return values + 1, depth
 }
 
@@ -182,10 +195,12 @@ func combine(p, q profile, do func(a, b int) int) profile {
 	if len(p) < len(q) {
 		p, q = q, p
 	}
+
 	sum := append(profile(nil), p...)
 	for i, c := range q {
 		sum[i] = cost{do(sum[i].steps, c.steps), do(sum[i].scan, c.scan)}
 	}
+
 	return sum
 }
 
@@ -195,6 +210,7 @@ func (p profile) peak() cost {
 	for _, c := range p {
 		top = cost{max(top.steps, c.steps), max(top.scan, c.scan)}
 	}
+
 	return top
 }
 
@@ -215,6 +231,7 @@ func compareSteps(value any) int {
 			steps += compareSteps(child)
 		}
 	}
+
 	return steps
 }
 
@@ -226,10 +243,12 @@ func patternCost(pattern string) (int, error) {
 	if len(pattern) > maxPattern {
 		return 0, fmt.Errorf("a pattern has more than %d bytes", maxPattern)
 	}
+
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
+
 	return states(parsed), nil
 }
 
@@ -238,8 +257,10 @@ func states(re *syntax.Regexp) int {
 	for _, sub := range re.Sub {
 		n += states(sub)
 	}
+
 	if re.Op == syntax.OpRepeat {
 		n *= max(re.Min, re.Max, 1)
 	}
+
 	return n
 }

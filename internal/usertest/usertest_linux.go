@@ -26,6 +26,7 @@ func AsUnprivileged(t testing.TB, f func()) {
 				err = syscall.Setfsuid(Unprivileged)
 			}
 		}
+
 		if err == nil {
 			f()
 		}
@@ -43,13 +44,16 @@ func Enterable(t testing.TB, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir, err = filepath.EvalSymlinks(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if below, err := filepath.Rel(top, dir); err != nil || !filepath.IsLocal(below) {
 		t.Fatalf("%s is not below %s", dir, top)
 	}
+
 	for ; dir != top; dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil { // this is the purpose
 			t.Fatal(err)

@@ -209,6 +209,7 @@ func (a *Agent) SkillSources() []string {
 	if a.SettingSources == nil {
 		return []string{"user", "project"}
 	}
+
 	return slices.Clone(a.SettingSources)
 }
 
@@ -237,6 +238,7 @@ func SplitKeys(s string) []Secret {
 	for i, part := range parts {
 		keys[i] = Secret(strings.TrimSpace(part))
 	}
+
 	return keys
 }
 
@@ -256,6 +258,7 @@ func (f *File) RelativeTo(dir string) {
 		for j := range f.Agents[i].ExtraUserSkillDirs {
 			join(&f.Agents[i].ExtraUserSkillDirs[j])
 		}
+
 		for j := range f.Agents[i].CustomTools {
 			join(&f.Agents[i].CustomTools[j].Path)
 		}

@@ -46,13 +46,16 @@ func CheckToolName(name string) error {
 	if !toolName.MatchString(name) {
 		return fmt.Errorf("the name %.80q does not consist of 1 to 64 letters, digits, _ and -", name)
 	}
+
 	if strings.HasPrefix(strings.ToLower(name), serverPrefix) {
 		return errors.New("names that begin with " + serverPrefix + " are those of MCP servers")
 	}
+
 	for _, t := range BuiltinTools() {
 		if strings.EqualFold(name, t.Name) {
 			return fmt.Errorf("the name %s is that of the built-in tool %s", name, t.Name)
 		}
 	}
+
 	return nil
 }

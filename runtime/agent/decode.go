@@ -32,6 +32,7 @@ func newDecoder(lookup func(string) (string, bool)) *decoder {
 	if lookup == nil {
 		lookup = func(string) (string, bool) { return "", false }
 	}
+
 	return &decoder{
 		lookup: lookup,
 		places: map[string]place{"": {1, 1}},
@@ -50,6 +51,7 @@ func (d *decoder) place(key string) place {
 		if at, ok := d.places[key]; ok {
 			return at
 		}
+
 		key = parent(key)
 	}
 }
@@ -60,11 +62,13 @@ func (d *decoder) reported(key string) bool {
 	if d.above[key] {
 		return true
 	}
+
 	for ; key != ""; key = parent(key) {
 		if d.faulty[key] {
 			return true
 		}
 	}
+
 	return d.faulty[""]
 }
 
@@ -72,6 +76,7 @@ func (d *decoder) fault(key, format string, args ...any) {
 	if d.form && len(d.faults) >= maxFaults {
 		return
 	}
+
 	d.report(d.place(key), key, format, args...)
 	d.mark(key)
 }
@@ -96,8 +101,10 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 		if to, ok := v.Addr().Interface().(json.Unmarshaler); ok && v.Type().PkgPath() != packagePath {
 			_ = to.UnmarshalJSON([]byte("null")) // by convention without an error
 		}
+
 		return
 	}
+
 	switch to := v.Addr().Interface().(type) {
 	case *Secret:
 		d.secret(n, to, key)
@@ -116,17 +123,21 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 		if v.Type().PkgPath() == packagePath {
 			break
 		}
+
 		text, err := json.Marshal(plain(n))
 		if err == nil {
 			err = to.UnmarshalJSON(text)
 		}
+
 		if wrong, ok := errors.AsType[*jsonlimit.Error](err); ok {
 			d.fault(within(key, wrong.Field), "%s", wrong.Message)
 		} else if err != nil {
 			d.fault(key, "%s", err)
 		}
+
 		return
 	}
+
 	switch v.Kind() {
 	case reflect.String:
 		if d.want(n, key, kindText) {
@@ -175,6 +186,7 @@ func within(key, field string) string {
 	if field == "" || key == "" || field[0] == '[' {
 		return key + field
 	}
+
 	return key + "." + field
 }
 
@@ -182,10 +194,12 @@ func (d *decoder) want(n *yaml.Node, key string, k kind) bool {
 	if kindOf(n) == k {
 		return true
 	}
+
 	hint := ""
 	if kindOf(n) == kindNull {
 		hint = "; omit the key if it is not needed"
 	}
+
 	d.fault(key, "must be %s, not %s%s", wanted[k], nameOf(n), hint)
 	return false
 }
@@ -194,15 +208,18 @@ func (d *decoder) secret(n *yaml.Node, to *Secret, key string) {
 	if !d.want(n, key, kindText) {
 		return
 	}
+
 	if d.form {
 		*to = Secret(n.Value)
 		return
 	}
+
 	value, err := expand(n.Value, d.lookup)
 	if err != nil {
 		d.fault(key, "%s", err)
 		return
 	}
+
 	*to = Secret(value)
 }
 
@@ -212,6 +229,7 @@ func (d *decoder) duration(n *yaml.Node, to *time.Duration, key string) {
 		d.fault(key, `must be a duration such as "90s" or "30m"`)
 		return
 	}
+
 	*to = v
 }
 
@@ -219,12 +237,14 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, key string) {
 	if !d.want(n, key, kindList) {
 		return
 	}
+
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
 		k := element(key, i)
 		if !d.form {
 			d.places[k] = placeOf(item)
 		}
+
 		d.value(item, v.Index(i), k)
 	}
 }
@@ -233,6 +253,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string) {
 	if !d.want(n, key, kindMapping) {
 		return
 	}
+
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, e := range d.unique(n, key) {
 		elem := reflect.New(v.Type().Elem()).Elem()
@@ -245,6 +266,7 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, key string) {
 	if !d.want(n, key, kindMapping) {
 		return
 	}
+
 	names := map[string][]int{}
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -252,15 +274,18 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, key string) {
 			names[name] = f.Index
 		}
 	}
+
 	for _, e := range d.unique(n, key) {
 		k := child(key, e.key)
 		if i, ok := names[e.key]; ok {
 			d.value(e.value, v.FieldByIndex(i), k)
 			continue
 		}
+
 		if d.form {
 			continue
 		}
+
 		hint := ""
 		if near := nearest(e.key, names); near != "" {
 			hint = "; did you mean " + near + "?"
@@ -268,6 +293,7 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, key string) {
 				d.mark(child(key, near)) // do not report that it is missing
 			}
 		}
+
 		d.fault(k, "unknown key%s", hint)
 	}
 }
@@ -285,6 +311,7 @@ func (d *decoder) unique(n *yaml.Node, key string) []entry {
 	if d.form {
 		places = map[string]place{}
 	}
+
 	entries := make([]entry, 0, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		e := entry{key: n.Content[i].Value, value: n.Content[i+1]}
@@ -292,6 +319,7 @@ func (d *decoder) unique(n *yaml.Node, key string) []entry {
 			d.fault(key, "must not have a key of more than %d bytes", maxKey)
 			continue
 		}
+
 		k, at := child(key, e.key), placeOf(n.Content[i])
 		switch before, repeated := places[k]; {
 		case repeated && d.form:
@@ -301,8 +329,10 @@ func (d *decoder) unique(n *yaml.Node, key string) []entry {
 			d.report(at, k, "is repeated, first on line %d", before.line)
 			continue
 		}
+
 		places[k] = at
 		entries = append(entries, e)
 	}
+
 	return entries
 }

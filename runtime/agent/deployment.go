@@ -37,10 +37,12 @@ func (d Deployment) Bytes() int64 {
 	if parts == nil {
 		return 0
 	}
+
 	n, _ := strconv.ParseInt(parts[1], 10, 64) // of at most eight digits
 	if parts[2] == "Gi" {
 		n <<= 10
 	}
+
 	return n << 20
 }
 
@@ -50,6 +52,7 @@ func (d Deployment) MilliCPU() int64 {
 	if parts == nil {
 		return 0
 	}
+
 	n, _ := strconv.ParseInt(parts[1], 10, 64) // of at most eight digits
 	return n
 }
@@ -65,9 +68,11 @@ func (d Deployment) Validate() error {
 	if bytes := d.Bytes(); d.Memory != "" && (bytes < minMemory || bytes > maxMemory) {
 		faults.add("memory", "must be a whole number from %s to %s, such as 512Mi or 2Gi", MemoryText(minMemory), MemoryText(maxMemory))
 	}
+
 	if milli := d.MilliCPU(); d.CPU != "" && (milli < minCPU || milli > maxCPU) {
 		faults.add("cpu", "must be from %s to %s, in thousandths of a processor, such as 500m", CPUText(minCPU), CPUText(maxCPU))
 	}
+
 	number("processes", d.Processes, minProcesses, maxProcesses)
 	number("replicas", d.Replicas, 1, maxReplicas)
 	return faults.err()
@@ -78,6 +83,7 @@ func MemoryText(bytes int64) string {
 	if bytes >= 1<<30 && bytes%(1<<30) == 0 {
 		return fmt.Sprintf("%dGi", bytes>>30)
 	}
+
 	return fmt.Sprintf("%dMi", bytes>>20)
 }
 

@@ -50,6 +50,7 @@ func (s MCPServer) summary() wire.MCPServer {
 	if s.Transport == TransportStdio {
 		return wire.MCPServer{Transport: s.Transport, Command: s.Command, Args: slices.Clone(s.Args), Env: each(s.Env, hide)}
 	}
+
 	return wire.MCPServer{Transport: s.Transport, URL: withoutValues(s.URL), Headers: each(s.Headers, hide)}
 }
 
@@ -59,11 +60,13 @@ func withoutValues(address string) string {
 	if !found {
 		return address
 	}
+
 	parts := strings.Split(query, "&")
 	for i, part := range parts {
 		name, _, _ := strings.Cut(part, "=")
 		parts[i] = name + "=" + redacted
 	}
+
 	return base + "?" + strings.Join(parts, "&")
 }
 
@@ -72,9 +75,11 @@ func each[V, W any](m map[string]V, f func(V) W) map[string]W {
 	if m == nil {
 		return nil
 	}
+
 	out := make(map[string]W, len(m))
 	for k, v := range m {
 		out[k] = f(v)
 	}
+
 	return out
 }

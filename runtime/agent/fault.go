@@ -25,9 +25,11 @@ func (f Fault) Error() string {
 	if f.File != "" {
 		fmt.Fprintf(&b, "%s:%d: ", f.File, f.Line)
 	}
+
 	if f.Key != "" {
 		b.WriteString(f.Key + ": ")
 	}
+
 	b.WriteString(f.Message)
 	return b.String()
 }
@@ -42,6 +44,7 @@ func (fs Faults) Error() string {
 	for i, f := range fs {
 		lines[i] = f.Error()
 	}
+
 	return strings.Join(lines, "\n")
 }
 
@@ -50,6 +53,7 @@ func (fs Faults) err() error {
 	if len(fs) == 0 {
 		return nil
 	}
+
 	return fs
 }
 
@@ -74,6 +78,7 @@ func child(parent, name string) string {
 	case parent == "":
 		return name
 	}
+
 	return parent + "." + name
 }
 
@@ -92,6 +97,7 @@ func nearest[V any](wrong string, known map[string]V) string {
 			return name
 		}
 	}
+
 	return ""
 }
 
@@ -102,9 +108,11 @@ func similar(a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]
 	}
+
 	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
+
 	swapped := len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
 	return swapped || len(a) <= 1 && len(b) <= 1
 }

@@ -17,9 +17,11 @@ func readJSON(data []byte) (*yaml.Node, error) {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			offset = int(syntax.Offset) - 1 // the offset is that of the byte after the error
 		}
+
 		start := cursor{data: data, place: place{1, 1}}
 		return nil, syntaxErrorf(start.to(offset), "%s", err)
 	}
+
 	r := jsonReader{dec: json.NewDecoder(bytes.NewReader(data)), cursor: cursor{data: data, place: place{1, 1}}}
 	r.dec.UseNumber()
 	return r.value(1)
@@ -37,11 +39,13 @@ func (r *jsonReader) next() (json.Token, place, error) {
 	for offset < len(r.cursor.data) && bytes.IndexByte([]byte(" \t\r\n,:"), r.cursor.data[offset]) >= 0 {
 		offset++
 	}
+
 	at := r.cursor.to(offset)
 	tok, err := r.dec.Token()
 	if err != nil {
 		return nil, at, syntaxErrorf(at, "%s", err)
 	}
+
 	return tok, at, nil
 }
 
@@ -50,6 +54,7 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	n := &yaml.Node{Kind: yaml.ScalarNode, Line: at.line, Column: at.column}
 	switch tok := tok.(type) {
 	case nil:
@@ -63,6 +68,7 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 		if _, err = tok.Float64(); err != nil {
 			return nil, syntaxErrorf(at, "number %s is out of range", tok)
 		}
+
 		if _, err := strconv.ParseInt(n.Value, 10, 64); err == nil {
 			n.Tag = string(kindInteger)
 		}
@@ -70,19 +76,24 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 		if depth > maxDepth {
 			return nil, syntaxErrorf(at, "nested deeper than %d levels", maxDepth)
 		}
+
 		n.Kind, n.Tag = yaml.SequenceNode, string(kindList)
 		if tok == '{' {
 			n.Kind, n.Tag = yaml.MappingNode, string(kindMapping)
 		}
+
 		for r.dec.More() {
 			v, err := r.value(depth + 1) // of a map, a key or a value
 			if err != nil {
 				return nil, err
 			}
+
 			n.Content = append(n.Content, v)
 		}
+
 		_, _, err = r.next()
 	}
+
 	return n, err
 }
 
@@ -103,5 +114,6 @@ func (c *cursor) to(offset int) place {
 			c.place.column++
 		}
 	}
+
 	return c.place
 }

@@ -88,6 +88,7 @@ func unmarshalText(name string, data []byte, to any) error {
 	if err := json.Unmarshal(data, asText(to)); err != nil {
 		return fmt.Errorf("decode %s: %w", name, err)
 	}
+
 	return nil
 }
 
@@ -101,6 +102,7 @@ func asText(to any) any {
 			fields[i].Type = reflect.TypeFor[duration]()
 		}
 	}
+
 	return reflect.NewAt(reflect.StructOf(fields), v.UnsafePointer()).Interface()
 }
 

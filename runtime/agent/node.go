@@ -37,8 +37,10 @@ func kindOf(n *yaml.Node) kind {
 		if n.Kind == yaml.SequenceNode && tag == kindList || n.Kind == yaml.MappingNode && tag == kindMapping {
 			return tag
 		}
+
 		return ""
 	}
+
 	var err error
 	switch tag {
 	case kindNull, kindText:
@@ -50,14 +52,17 @@ func kindOf(n *yaml.Node) kind {
 		if tag == kindInteger && n.Decode(new(int64)) == nil {
 			return kindInteger
 		}
+
 		tag = kindNumber
 		_, err = numberOf(n)
 	default:
 		return ""
 	}
+
 	if err != nil {
 		return ""
 	}
+
 	return tag
 }
 
@@ -68,6 +73,7 @@ func numberOf(n *yaml.Node) (float64, error) {
 	if err = n.Decode(&v); err != nil {
 		v, err = strconv.ParseFloat(n.Value, 64)
 	}
+
 	return v, err
 }
 
@@ -98,12 +104,14 @@ func plain(n *yaml.Node) any {
 		for i, item := range n.Content {
 			list[i] = plain(item)
 		}
+
 		return list
 	case kindMapping:
 		fields := make(map[string]any, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			fields[n.Content[i].Value] = plain(n.Content[i+1])
 		}
+
 		return fields
 	default:
 		return n.Value

@@ -39,6 +39,7 @@ func Parse(name string, data []byte, lookup func(string) (string, bool)) (*File,
 	if err != nil {
 		return nil, err
 	}
+
 	return f, nil
 }
 
@@ -58,9 +59,11 @@ func ParseOne(name string, data []byte, lookup func(string) (string, bool)) (*Fi
 	if f != nil && len(f.Agents) != 1 {
 		f = nil
 	}
+
 	if faults, ok := errors.AsType[Faults](err); ok && len(faults) > maxFaults {
 		err = faults[:maxFaults:maxFaults]
 	}
+
 	return f, err
 }
 
@@ -73,16 +76,19 @@ func DecodeForm(data []byte, into any) error {
 	if err := checkForm(data); err != nil {
 		return err
 	}
+
 	root, err := readJSON(data)
 	if err != nil {
 		return err
 	}
+
 	d := newDecoder(nil)
 	d.form = true
 	d.fields(root, reflect.ValueOf(into).Elem(), "")
 	for i := range d.faults {
 		d.faults[i].Line, d.faults[i].Column = 0, 0
 	}
+
 	return d.faults.err()
 }
 
@@ -91,6 +97,7 @@ func checkForm(data []byte) error {
 	if (jsonlimit.Limit{Values: maxValues}).Check(data) != nil {
 		return Faults{{Message: fmt.Sprintf("must have at most %d values", maxValues)}}
 	}
+
 	return nil
 }
 
@@ -103,17 +110,21 @@ func checkImport(root *yaml.Node) error {
 		if strings.ContainsRune(n.Value, 0) {
 			return syntaxErrorf(placeOf(n), "the text must not have the character U+0000")
 		}
+
 		if values++; values > maxValues+1 {
 			return syntaxErrorf(placeOf(n), "the file has more than %d values", maxValues)
 		}
+
 		for i, c := range n.Content {
 			if n.Kind != yaml.MappingNode || i%2 == 1 {
 				stack = append(stack, c)
 				continue
 			}
+
 			if len(c.Value) > maxKey || strings.ContainsRune(c.Value, 0) {
 				return syntaxErrorf(placeOf(c), "a key must have at most %d bytes, and not the character U+0000", maxKey)
 			}
+
 			if list := n.Content[i+1]; n == root && c.Value == "agents" && kindOf(list) == kindList && len(list.Content) != 1 {
 				return Faults{{
 					Line: list.Line, Column: list.Column, Key: "agents",
@@ -122,6 +133,7 @@ func checkImport(root *yaml.Node) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -134,6 +146,7 @@ func (f *File) unavailable() Faults {
 			all.add(element("agents", i)+"."+fault.Key, "%s", fault.Message)
 		}
 	}
+
 	return all
 }
 
@@ -144,17 +157,21 @@ func parse(name string, data []byte, lookup func(string) (string, bool), check f
 	if err == nil {
 		err = check(root)
 	}
+
 	if err != nil {
 		if faults, ok := errors.AsType[Faults](err); ok {
 			faults[0].File = name
 			return nil, faults
 		}
+
 		fault := Fault{File: name, Line: 1, Message: err.Error()}
 		if syntax, ok := errors.AsType[*syntaxError](err); ok {
 			fault.Line, fault.Column = syntax.place.line, syntax.place.column
 		}
+
 		return nil, Faults{fault}
 	}
+
 	d := newDecoder(lookup)
 	f := new(File)
 	d.decode(root, f)
@@ -164,6 +181,7 @@ func parse(name string, data []byte, lookup func(string) (string, bool), check f
 			faults = append(faults, fault)
 		}
 	}
+
 	if len(faults) > 0 && further != nil {
 		for _, fault := range further(f) {
 			known := func(other Fault) bool { // of the value, or of one that it is part of
@@ -175,13 +193,16 @@ func parse(name string, data []byte, lookup func(string) (string, bool), check f
 			}
 		}
 	}
+
 	for i := range faults {
 		at := d.place(faults[i].Key)
 		if faults[i].Line > 0 {
 			at = place{faults[i].Line, faults[i].Column}
 		}
+
 		faults[i].File, faults[i].Line, faults[i].Column = name, at.line, at.column
 	}
+
 	faults.sort()
 	return f, faults.err()
 }
@@ -199,5 +220,6 @@ func read(name string, data []byte) (*yaml.Node, error) {
 	case strings.EqualFold(filepath.Ext(name), ".json"), trimmed[0] == '{' && json.Valid(data):
 		return readJSON(data)
 	}
+
 	return readYAML(data)
 }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"net/url"
@@ -40,30 +39,21 @@ func (a *Agent) Validate() error {
 	return r.faults.err()
 }
 
-// absent is the function has for a value that was not decoded from a file: a zero value means the
-// default.
-func absent(string) bool { return false }
-
 func (f *File) faults(has func(key string) bool) Faults {
 	r := rules{has: has}
 	r.file(f)
 	return r.faults
 }
 
-// rules validate the values of settings. A zero value is valid if it means a default, but not if
-// the file contains the key.
-type rules struct {
-	has    func(key string) bool
-	faults Faults
-}
-
 func (r *rules) file(f *File) {
 	if r.has("auth") && !r.has("auth.apiKey") {
 		r.faults.add("auth.apiKey", "is missing")
 	}
+
 	if f.Auth.APIKeys != nil && len(f.Auth.APIKeys) == 0 {
 		r.faults.add("auth.apiKey", "must not be empty; omit auth to accept every caller")
 	}
+
 	for i, k := range f.Auth.APIKeys {
 		switch {
 		case k == "":
@@ -72,11 +62,13 @@ func (r *rules) file(f *File) {
 			r.faults.add(element("auth.apiKey", i), "must be visible ASCII characters without commas")
 		}
 	}
+
 	r.limits(f.Limits, "limits")
 	r.sandboxLimits(f.Sandbox.Limits)
 	if f.Agents == nil {
 		r.faults.add("agents", "is missing")
 	}
+
 	first := make(map[string]int, len(f.Agents))
 	for i := range f.Agents {
 		key := element("agents", i)
@@ -86,6 +78,7 @@ func (r *rules) file(f *File) {
 			r.faults.add(child(key, "id"), "%q is already the id of %s", id, element("agents", before))
 			continue
 		}
+
 		first[id] = i
 	}
 }
@@ -112,6 +105,7 @@ func (r *rules) agent(a *Agent, key string) {
 	if r.required(at("id"), a.ID) && (len(a.ID) > 63 || !agentID.MatchString(a.ID)) {
 		r.faults.add(at("id"), "%q must consist of lower-case letters and digits with single hyphens between them, at most 63 characters", a.ID)
 	}
+
 	r.required(at("model"), a.Model)
 	r.provider(a.Provider, at("provider"))
 	r.positive(at("maxOutputTokens"), int64(a.MaxOutputTokens))
@@ -119,29 +113,37 @@ func (r *rules) agent(a *Agent, key string) {
 	if t := a.Temperature; t != nil && (math.IsNaN(*t) || *t < 0 || *t > 2) {
 		r.faults.add(at("temperature"), "must be from 0 to 2")
 	}
+
 	r.thinking(a.Thinking, at("thinking"))
 	if a.SystemPrompt != "" && a.SystemPromptFile != "" {
 		r.faults.add(at("systemPromptFile"), "cannot be combined with systemPrompt")
 	}
+
 	r.positive(at("maxTurns"), int64(a.MaxTurns))
 	if a.PermissionMode != "" || r.has(at("permissionMode")) {
 		r.oneOf(at("permissionMode"), a.PermissionMode, permissionModes)
 	}
+
 	for i, s := range a.SettingSources {
 		r.oneOf(element(at("settingSources"), i), s, settingSources)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(a.MCPServers)) {
 		r.server(a.MCPServers[name], name, child(at("mcpServers"), name))
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(a.Subagents)) {
 		r.subagent(a.Subagents[name], name, child(at("subagents"), name))
 	}
+
 	for i, t := range a.CustomTools {
 		r.customTool(t, element(at("customTools"), i))
 	}
+
 	for i, s := range a.SkillArchives {
 		r.skillArchive(s, element(at("skillArchives"), i))
 	}
+
 	r.sandbox(a.Sandbox, at("sandbox"))
 	r.commandEnv(a.CommandEnv, at("commandEnv"))
 	r.limits(Limits{}.Of(a.Limits), at("limits"))
@@ -154,10 +156,12 @@ func (r *rules) commandEnv(env map[string]Secret, key string) {
 		if !variableName.MatchString(name) {
 			r.faults.add(child(key, name), "must have a name of letters, digits and underscores")
 		}
+
 		if strings.ContainsRune(string(env[name]), 0) {
 			r.faults.add(child(key, name), "must not contain a null byte")
 		}
 	}
+
 	if bytes > maxCommandEnv || len(env) > maxSandboxEntries {
 		r.faults.add(key, "must have at most %d variables and %d bytes", maxSandboxEntries, maxCommandEnv)
 	}
@@ -174,17 +178,22 @@ func (r *rules) thinking(t Thinking, key string) {
 		if r.has(key) && !r.has(budget) && t.BudgetTokens == 0 {
 			r.faults.add(budget, "is missing; a model that chooses the amount itself needs type: adaptive")
 		}
+
 		if t.Effort != "" {
 			r.faults.add(effort, "requires type: adaptive")
 		}
+
 		return
 	}
+
 	if !r.oneOf(kind, t.Type, []string{ThinkingAdaptive}) {
 		return
 	}
+
 	if t.BudgetTokens != 0 {
 		r.faults.add(budget, "has no effect with type: adaptive")
 	}
+
 	if len(t.Effort) > maxEffort {
 		r.faults.add(effort, "must have at most %d bytes", maxEffort)
 	}
@@ -198,12 +207,14 @@ func (r *rules) provider(p Provider, key string) {
 		r.faults.add(key, "is missing")
 		return
 	}
+
 	r.required(child(key, "protocol"), p.Protocol)
 	r.notEmpty(child(key, "baseUrl"), string(p.BaseURL))
 	r.notEmpty(child(key, "apiKey"), string(p.APIKey))
 	if p.APIKeyHeader != "" && (p.AuthStyle == AuthBearer || p.AuthStyle == AuthNone) {
 		r.faults.add(child(key, "apiKeyHeader"), "has no effect with authStyle: %s", p.AuthStyle)
 	}
+
 	r.notEmpty(child(key, "apiKeyHeader"), p.APIKeyHeader)
 	if p.StreamUsage != nil && p.Protocol == ProtocolAnthropic {
 		r.faults.add(child(key, "streamUsage"), "has no effect with protocol: %s", p.Protocol)
@@ -214,9 +225,11 @@ func (r *rules) server(s MCPServer, name, key string) {
 	if !serverName.MatchString(name) {
 		r.faults.add(key, "a name must consist of letters, digits, hyphens and single underscores between them")
 	}
+
 	if !r.required(child(key, "transport"), s.Transport) || !r.oneOf(child(key, "transport"), s.Transport, transports) {
 		return
 	}
+
 	r.positive(child(key, "timeout"), int64(s.Timeout))
 	if oauth := child(key, "oauth"); s.OAuth != (OAuth{}) || r.has(oauth) {
 		r.required(child(oauth, "clientId"), s.OAuth.ClientID)
@@ -225,6 +238,7 @@ func (r *rules) server(s MCPServer, name, key string) {
 			r.faults.add(child(oauth, "issuer"), "must be an http or https address")
 		}
 	}
+
 	foreign := func(name string, present bool) {
 		if present {
 			r.faults.add(child(key, name), "has no effect with transport %s", s.Transport)
@@ -238,9 +252,11 @@ func (r *rules) server(s MCPServer, name, key string) {
 		if s.Sandbox.Mode != "" {
 			r.faults.add(child(child(key, "sandbox"), "mode"), "is that of the agent, and cannot be set for a server")
 		}
+
 		r.sandbox(s.Sandbox, child(key, "sandbox"))
 		return
 	}
+
 	r.required(child(key, "url"), s.URL)
 	foreign("command", s.Command != "")
 	foreign("args", len(s.Args) > 0)
@@ -253,6 +269,7 @@ func (r *rules) subagent(s Subagent, name, key string) {
 	if name == "" {
 		r.faults.add(key, "a name must not be empty")
 	}
+
 	r.required(child(key, "description"), s.Description)
 	r.required(child(key, "prompt"), s.Prompt)
 	r.positive(child(key, "maxTurns"), int64(s.MaxTurns))
@@ -274,44 +291,11 @@ func (r *rules) skillArchive(s SkillArchive, key string) {
 	if r.required(child(key, "name"), s.Name) && !archiveName.MatchString(s.Name) {
 		r.faults.add(child(key, "name"), "%q must consist of at most 100 letters, digits, dots, hyphens and underscores, and begin with a letter or digit", s.Name)
 	}
+
 	r.required(child(key, "url"), s.URL)
 	if r.required(child(key, "hash"), s.Hash) && !fileHash.MatchString(s.Hash) {
 		r.faults.add(child(key, "hash"), "must be sha256: and 64 hex digits in lower case")
 	}
-}
-
-func (r *rules) required(key, value string) bool {
-	if value == "" && !r.has(key) {
-		r.faults.add(key, "is missing")
-		return false
-	}
-	return r.notEmpty(key, value)
-}
-
-func (r *rules) notEmpty(key, value string) bool {
-	if value == "" && r.has(key) {
-		r.faults.add(key, "must not be empty")
-		return false
-	}
-	return true
-}
-
-func (r *rules) positive(key string, value int64) {
-	if value < 0 || value == 0 && r.has(key) {
-		r.faults.add(key, "must be greater than zero")
-	}
-}
-
-func (r *rules) oneOf(key, value string, known []string) bool {
-	if slices.Contains(known, value) {
-		return true
-	}
-	r.faults.add(key, "%s", unknownValue(value, known))
-	return false
-}
-
-func unknownValue(value string, known []string) string {
-	return fmt.Sprintf("%q is not one of %s", value, strings.Join(known, ", "))
 }
 
 var (
@@ -329,20 +313,24 @@ func (a *Agent) Check() error {
 	if p := a.Provider.Protocol; !slices.Contains(protocols, p) {
 		faults.add("provider.protocol", "%s", unknownValue(p, protocols))
 	}
+
 	if s := a.Provider.AuthStyle; s != "" && !slices.Contains(authStyles, s) {
 		faults.add("provider.authStyle", "%s", unknownValue(s, authStyles))
 	}
+
 	if b := string(a.Provider.BaseURL); b != "" {
 		if u, err := url.Parse(b); err != nil || !isHTTP(u) {
 			faults.add("provider.baseUrl", "must be an http or https address")
 		}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(a.MCPServers)) {
 		address := a.MCPServers[name].URL
 		if u, err := url.Parse(address); address != "" && (err != nil || !isHTTP(u) || u.User != nil) {
 			faults.add(child(child("mcpServers", name), "url"), "must be an http or https address without a user and a password: send them in headers")
 		}
 	}
+
 	rules := func(key string, list []string) {
 		for i, text := range list {
 			if err := permission.CheckRule(text); err != nil {
@@ -362,11 +350,13 @@ func (a *Agent) Check() error {
 			}
 		}
 	}
+
 	for i, t := range a.CustomTools {
 		if t.Hash != "" && !fileHash.MatchString(t.Hash) {
 			faults.add(child(element("customTools", i), "hash"), "must be sha256: and 64 lower-case hex digits")
 		}
 	}
+
 	return faults.err()
 }
 

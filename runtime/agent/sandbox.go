@@ -58,6 +58,7 @@ func (s Sandbox) In(dir string) Sandbox {
 			}
 		}
 	}
+
 	s.Mode = cmp.Or(s.Mode, SandboxAuto)
 	s.Network = cmp.Or(s.Network, NetworkProxy)
 	return s
@@ -88,9 +89,11 @@ func (r *rules) sandbox(s Sandbox, key string) {
 	if mode := child(key, "mode"); s.Mode != "" || r.has(mode) {
 		r.oneOf(mode, s.Mode, []string{SandboxAuto, SandboxRequired, SandboxOff})
 	}
+
 	if network := child(key, "network"); s.Network != "" || r.has(network) {
 		r.oneOf(network, s.Network, []string{NetworkProxy, NetworkNone, NetworkAll})
 	}
+
 	for _, list := range []struct {
 		name   string
 		values []string
@@ -105,10 +108,12 @@ func (r *rules) sandbox(s Sandbox, key string) {
 			r.faults.add(at, "must have at most %d entries", maxSandboxEntries)
 			continue
 		}
+
 		for i, value := range list.values {
 			list.check(element(at, i), value)
 		}
 	}
+
 	if len(s.Domains) > 0 && (s.Network == NetworkNone || s.Network == NetworkAll) {
 		r.faults.add(child(key, "domains"), "has no effect with network: %s", s.Network)
 	}

@@ -21,6 +21,7 @@ func (s Secret) masked() string {
 	if s == "" {
 		return ""
 	}
+
 	return redacted
 }
 
@@ -53,23 +54,28 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 			out.WriteString(s)
 			return out.String(), nil
 		}
+
 		if i > 0 && s[i-1] == '$' {
 			out.WriteString(s[:i-1] + "${")
 			s = s[i+2:]
 			continue
 		}
+
 		out.WriteString(s[:i])
 		name, rest, closed := strings.Cut(s[i+2:], "}")
 		if !closed {
 			return "", errors.New("${ without }; write $${ for a literal ${")
 		}
+
 		if !isVariable(name) {
 			return "", errors.New("${...} must contain the name of an environment variable; write $${ for a literal ${")
 		}
+
 		value, ok := lookup(name)
 		if !ok {
 			return "", fmt.Errorf("environment variable %s is not set", name)
 		}
+
 		out.WriteString(value)
 		s = rest
 	}
@@ -82,6 +88,7 @@ func isVariable(name string) bool {
 			return false
 		}
 	}
+
 	return name != ""
 }
 
@@ -95,6 +102,7 @@ func (f File) LogValue() slog.Value {
 	for i := range f.Agents {
 		ids[i] = f.Agents[i].ID
 	}
+
 	return slog.GroupValue(slog.String("agents", strings.Join(ids, ",")), slog.Any("auth", f.Auth))
 }
 

@@ -23,9 +23,11 @@ func readYAML(data []byte) (*yaml.Node, error) {
 	if err != nil {
 		return nil, yamlError(data, err)
 	}
+
 	if doc == nil {
 		return nil, errEmpty
 	}
+
 	r := yamlReader{open: map[*yaml.Node]bool{}}
 	return r.value(doc, 1)
 }
@@ -40,12 +42,14 @@ func parseYAML(data []byte) (*yaml.Node, error) {
 	case err != nil:
 		return nil, err
 	}
+
 	switch err := dec.Decode(&second); {
 	case errors.Is(err, io.EOF):
 		return doc.Content[0], nil
 	case err != nil:
 		return nil, err
 	}
+
 	return nil, syntaxErrorf(place{second.Line, second.Column}, "a second document begins here; a configuration is one document")
 }
 
@@ -62,20 +66,24 @@ func yamlError(data []byte, err error) error {
 	if _, ok := errors.AsType[*syntaxError](err); ok {
 		return err
 	}
+
 	message, line := err.Error(), 1
 	if m := yamlMessage.FindStringSubmatch(message); m != nil {
 		message = m[2]
 		line, _ = strconv.Atoi(m[1])
 	}
+
 	if len(data) > maxSearched {
 		return syntaxErrorf(place{line: max(line, 1)}, "%s", message)
 	}
+
 	var ends []int
 	for end := range data {
 		if data[end] == '\n' {
 			ends = append(ends, end+1)
 		}
 	}
+
 	line = 1 + sort.Search(len(ends), func(i int) bool {
 		_, e := parseYAML(data[:ends[i]])
 		return e != nil && e.Error() == err.Error()
@@ -93,29 +101,36 @@ func (r *yamlReader) value(n *yaml.Node, depth int) (*yaml.Node, error) {
 	if depth > maxDepth {
 		return nil, syntaxErrorf(placeOf(n), "nested deeper than %d levels", maxDepth)
 	}
+
 	if len(r.open) > 0 {
 		if r.aliased++; r.aliased > maxAliased {
 			return nil, syntaxErrorf(placeOf(n), "aliases expand to more than %d values", maxAliased)
 		}
 	}
+
 	if n.Kind == yaml.AliasNode {
 		if r.open[n.Alias] {
 			return nil, syntaxErrorf(placeOf(n), "alias *%s is inside the value that it refers to", n.Value)
 		}
+
 		r.open[n.Alias] = true
 		defer delete(r.open, n.Alias)
 		return r.value(n.Alias, depth)
 	}
+
 	if kindOf(n) == kindMapping {
 		return n, r.mapping(n, depth)
 	}
+
 	for i, item := range n.Content {
 		v, err := r.value(item, depth+1)
 		if err != nil {
 			return nil, err
 		}
+
 		n.Content[i] = v
 	}
+
 	return n, nil
 }
 
@@ -129,31 +144,38 @@ func (r *yamlReader) mapping(n *yaml.Node, depth int) error {
 		if err != nil {
 			return err
 		}
+
 		if name.Kind == yaml.AliasNode {
 			at := name
 			copied := *name.Alias
 			name = &copied
 			name.Line, name.Column = at.Line, at.Column
 		}
+
 		if name.Kind != yaml.ScalarNode {
 			return syntaxErrorf(placeOf(n.Content[i]), "a key must be a string")
 		}
+
 		if name.ShortTag() == "!!merge" {
 			merges = append(merges, v)
 			continue
 		}
+
 		seen[name.Value] = true
 		content = append(content, name, v)
 	}
+
 	for _, m := range merges {
 		from := []*yaml.Node{m}
 		if kindOf(m) == kindList {
 			from = m.Content
 		}
+
 		for _, f := range from {
 			if kindOf(f) != kindMapping {
 				return syntaxErrorf(placeOf(m), "<< must refer to a map or a list of maps")
 			}
+
 			for i := 0; i+1 < len(f.Content); i += 2 {
 				if key := f.Content[i]; !seen[key.Value] {
 					seen[key.Value] = true
@@ -162,6 +184,7 @@ func (r *yamlReader) mapping(n *yaml.Node, depth int) error {
 			}
 		}
 	}
+
 	n.Content = content
 	return nil
 }
@@ -174,9 +197,11 @@ func yamlOf(v any) (*yaml.Node, error) {
 	if err == nil {
 		n, err = readJSON(data)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("marshal configuration: %w", err)
 	}
+
 	return n, nil
 }
 
@@ -186,6 +211,7 @@ func styleOf(s string) yaml.Style {
 	if strings.Contains(s, "\n") && !plainBlock.MatchString(s) {
 		return yaml.DoubleQuotedStyle
 	}
+
 	return 0
 }
 

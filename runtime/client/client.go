@@ -70,18 +70,22 @@ func New(cfg Config) (*Client, error) {
 	case base.RawQuery != "" || base.Fragment != "":
 		return nil, errors.New("create runtime client: the base URL has a query or a fragment")
 	}
+
 	c := &Client{base: strings.TrimRight(cfg.BaseURL, "/"), key: cfg.APIKey, reserve: cfg.Reserve}
 	if c.reserve == nil {
 		c.reserve = func(int) error { return nil }
 	}
+
 	if cfg.HTTPClient != nil {
 		c.http = *cfg.HTTPClient
 	} else {
 		c.http.Transport = outbound.Transport()
 	}
+
 	if c.http.CheckRedirect == nil {
 		c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
+
 	return c, nil
 }
 
@@ -127,6 +131,7 @@ func (c *Client) DeleteSession(ctx context.Context, sessionID string) error {
 	case res.StatusCode != http.StatusNoContent:
 		return failure(res, data)
 	}
+
 	return nil
 }
 
@@ -137,6 +142,7 @@ func (c *Client) Transcript(ctx context.Context, sessionID string, after int64, 
 	if limit > 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
+
 	return call[wire.Transcript](ctx, c, http.MethodGet, "/v1/sessions/"+segment(sessionID)+"?"+query.Encode(), nil, maxRun)
 }
 
@@ -157,6 +163,7 @@ func segment(id string) string {
 	case "", ".", "..":
 		return "%20" + id
 	}
+
 	return url.PathEscape(id)
 }
 
@@ -186,22 +193,28 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any, 
 	if err == nil && int64(len(data)) > limit {
 		err = fmt.Errorf("the body is longer than %d bytes", limit)
 	}
+
 	if err != nil {
 		return result, fmt.Errorf("read response of runtime: %w", err)
 	}
+
 	if err := complexity.Check(data); err != nil {
 		return result, fmt.Errorf("read response of runtime: %w", err)
 	}
+
 	if res.StatusCode >= 300 {
 		_ = jsonlimit.Unmarshal(data, &result) // empty if the body has another shape
 		return result, failure(res, data)
 	}
+
 	if err := expect(res, "application/json"); err != nil {
 		return result, err
 	}
+
 	if err := jsonlimit.Unmarshal(data, &result); err != nil {
 		return result, fmt.Errorf("read response of runtime: %w", err)
 	}
+
 	return result, nil
 }
 
@@ -211,6 +224,7 @@ func expect(res *http.Response, want string) error {
 	if err != nil || media != want {
 		return fmt.Errorf("read response of runtime: its type is %q, not %s", res.Header.Get("Content-Type"), want)
 	}
+
 	return nil
 }
 
@@ -224,6 +238,7 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body any
 			return nil, fmt.Errorf("encode request: %w", err)
 		}
 	}
+
 	run, isRun := body.(wire.RunRequest)
 	again := !isRun || run.RunID != nil // a runtime accepts a run with an id once
 	var lost error                      // of the first attempt, which the runtime may have accepted
@@ -234,20 +249,25 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body any
 		if err != nil {
 			return nil, fmt.Errorf("create request: %w", err)
 		}
+
 		req.Header.Set("Accept", accept)
 		if body != nil {
 			req.Header.Set("Content-Type", "application/json")
 		}
+
 		if c.key != "" {
 			req.Header.Set("X-Api-Key", c.key)
 		}
+
 		res, err := c.http.Do(req)
 		if err == nil {
 			return res, nil
 		}
+
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("call runtime: %w", err) // err is the cause of ctx
 		}
+
 		lost = cmp.Or(lost, err)
 		// The runtime may have closed an unused connection in this moment.
 		if !again || !reused || attempt == maxAttempts {
@@ -278,6 +298,7 @@ func (e *Error) Is(target error) bool {
 	if e.Status != http.StatusConflict {
 		return false
 	}
+
 	switch target {
 	case ErrRunIDConflict:
 		return e.Body.Error == wire.RunIDConflict
@@ -286,6 +307,7 @@ func (e *Error) Is(target error) bool {
 	case ErrUnknownSession:
 		return e.Body.Error == wire.UnknownSession
 	}
+
 	return false
 }
 
@@ -298,12 +320,15 @@ func (e *Error) Error() string {
 	case http.StatusText(e.Status) != "":
 		b.WriteString(" " + http.StatusText(e.Status))
 	}
+
 	if e.Body.Reason != "" {
 		b.WriteString(" (" + e.Body.Reason + ")")
 	}
+
 	if e.Body.RequestID != "" {
 		b.WriteString(" (request " + e.Body.RequestID + ")")
 	}
+
 	return excerpt.Head(b.String(), maxText)
 }
 

@@ -45,6 +45,7 @@ func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) i
 			yield(wire.Event{}, err)
 			return
 		}
+
 		defer func() { _ = events.Close() }() // Next has returned the error
 		for {
 			ev, err := events.Next()
@@ -52,11 +53,13 @@ func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) i
 				yield(wire.Event{}, err)
 				return
 			}
+
 			payload, err := wire.DecodeEvent(ev.Type, ev.Data)
 			if err != nil {
 				yield(wire.Event{}, fmt.Errorf("read events of run: %w", err))
 				return
 			}
+
 			more := yield(wire.Event{Payload: payload, More: events.Buffered()}, nil)
 			if events.done || !more {
 				return
@@ -70,10 +73,12 @@ func streaming(res *http.Response) error {
 	if res.StatusCode == http.StatusOK {
 		return expect(res, "text/event-stream")
 	}
+
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxRest))
 	if err != nil {
 		return fmt.Errorf("read response of runtime: %w", err)
 	}
+
 	return failure(res, data)
 }
 
@@ -82,13 +87,16 @@ func streamError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("read events of run: %w", context.Cause(ctx))
 	}
+
 	_, tooLong := errors.AsType[*sse.LimitError](err)
 	if _, refused := errors.AsType[*reserveError](err); refused || tooLong {
 		return fmt.Errorf("read events of run: %w", err)
 	}
+
 	if errors.Is(err, io.EOF) { // the body ended without an error
 		return ErrIncomplete
 	}
+
 	return fmt.Errorf("%w: %w", ErrIncomplete, err)
 }
 
@@ -117,14 +125,17 @@ func (c *Client) Open(ctx context.Context, agentID string, req wire.RunRequest) 
 		cancel()
 		return nil, err
 	}
+
 	s.body = &body{ReadCloser: res.Body, reserve: c.reserve}
 	if res.ProtoMajor != 1 { // other requests use the connection too
 		s.half = nil
 	}
+
 	if err := streaming(res); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
+
 	s.events = sse.NewDecoder(s.body)
 	s.events.SetLimits(maxEvent, maxEvent)
 	s.events.SetNameLimit(maxName)
@@ -140,15 +151,19 @@ func (s *Stream) Next() (sse.Event, error) {
 	if err == nil {
 		err = s.body.hold()
 	}
+
 	if err != nil {
 		return sse.Event{}, streamError(s.ctx, cmp.Or(s.body.refused, err))
 	}
+
 	if !validName(ev.Type) {
 		return sse.Event{}, fmt.Errorf("read events of run: %q is not the name of an event", ev.Type)
 	}
+
 	if err := complexity.Check(ev.Data); err != nil {
 		return sse.Event{}, fmt.Errorf("read events of run: %w", err)
 	}
+
 	s.done = ev.Type == doneEvent
 	return ev, nil
 }
@@ -165,8 +180,10 @@ func (s *Stream) Texts(dst []byte) (texts, events []byte) {
 			if !ok || size == 0 || !bytes.HasPrefix(message[size:], textEnd) {
 				break
 			}
+
 			dst, n = text, n+len(textHead)+size+len(textEnd)
 		}
+
 		events = unread[:n]
 		return n
 	})
@@ -191,6 +208,7 @@ func validName(name string) bool {
 			return false
 		}
 	}
+
 	return name != "" && len(name) <= 64
 }
 
@@ -209,10 +227,12 @@ func (s *Stream) Cancel() error {
 	if s.half == nil {
 		return errors.ErrUnsupported
 	}
+
 	s.cancelled.Store(true)
 	if err := s.half.CloseWrite(); err != nil {
 		return fmt.Errorf("cancel run: %w", err)
 	}
+
 	return nil
 }
 
@@ -225,10 +245,12 @@ func (s *Stream) Close() error {
 		_, _ = io.Copy(io.Discard, io.LimitReader(s.body, maxRest))
 		limit.Stop()
 	}
+
 	defer s.body.release()
 	if err := s.body.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("close event stream: %w", err)
 	}
+
 	return nil
 }
 
@@ -251,6 +273,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if err := b.hold(); err != nil {
 		return 0, err
 	}
+
 	n, err := b.ReadCloser.Read(p)
 	b.n.Add(int64(n))
 	return n, err
@@ -261,11 +284,13 @@ func (b *body) hold() error {
 	if b.events == nil || b.events.BufferSize() == b.reserved {
 		return nil
 	}
+
 	size := b.events.BufferSize()
 	if err := b.reserve(size - b.reserved); err != nil {
 		b.refused = &reserveError{err}
 		return b.refused
 	}
+
 	b.reserved = size
 	return nil
 }
@@ -275,5 +300,6 @@ func (b *body) release() {
 	if b.reserved > 0 {
 		_ = b.reserve(-b.reserved)
 	}
+
 	b.events, b.reserved = nil, 0
 }

@@ -47,9 +47,11 @@ func (f *fill) add(messages []model.Message) int64 {
 	if f.upTo > len(messages) {
 		f.upTo, f.tokens = 0, 0
 	}
+
 	for ; f.upTo < len(messages); f.upTo++ {
 		f.tokens += estimate(&messages[f.upTo])
 	}
+
 	return f.tokens
 }
 
@@ -60,6 +62,7 @@ func estimate(m *model.Message) int64 {
 		b := &m.Content[i]
 		n += model.EstimateTokens(b.Text) + model.EstimateTokens(b.Data) + model.EstimateTokens(b.Input) + imageTokens*int64(len(b.Images))
 	}
+
 	return n
 }
 
@@ -68,6 +71,7 @@ func estimateAll(messages []model.Message) int64 {
 	for i := range messages {
 		n += estimate(&messages[i])
 	}
+
 	return n
 }
 
@@ -78,9 +82,11 @@ func (r *run) compactIfFull(ctx context.Context) error {
 	if r.fill.off || r.fill.add(r.transcript.messages) <= r.window-room {
 		return nil
 	}
+
 	if err := r.awaitFirstAppend(); err != nil {
 		return err
 	}
+
 	return r.compact(ctx)
 }
 
@@ -94,29 +100,36 @@ func (r *run) compact(ctx context.Context) error {
 	if older < r.window/10 {
 		cut, older = 0, 0 // a summary would hardly be shorter
 	}
+
 	recent := shorten(messages[cut:], r.window/2, r.in.Message)
 	if older+estimateAll(messages[cut:])-estimateAll(recent) < r.window/10 {
 		return nil
 	}
+
 	short := &transcript{}
 	if cut > 0 {
 		summary, err := r.summarise(ctx, messages[:cut])
 		if err != nil {
 			return r.continueUncompacted(ctx, err)
 		}
+
 		text := summaryHead + summary
 		if r.question < cut {
 			text += requestHead + r.in.Message
 		}
+
 		short.add(model.UserText(text))
 		recent = shorten(messages[cut:], r.window/2, r.in.Message) // the window may be smaller now
 	}
+
 	for _, m := range recent {
 		short.add(m)
 	}
+
 	if err := r.in.Session.Compact(ctx, short.messages); err != nil {
 		return fmt.Errorf("compact session: %w", err)
 	}
+
 	before := r.fill.tokens
 	r.transcript, r.question, r.fill = short, max(0, r.question-cut), fill{}
 	r.out.Emit(&wire.System{
@@ -132,6 +145,7 @@ func (r *run) continueUncompacted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	r.fill.off = true
 	r.engine.cfg.Logger.Warn("conversation is not summarised", "err", err, "run_id", r.in.RunID)
 	r.out.Emit(&wire.System{
@@ -149,10 +163,12 @@ func recentFrom(messages []model.Message, budget int64) int {
 		if budget -= estimate(&messages[i]); budget < 0 && from > 0 {
 			break
 		}
+
 		if m := &messages[i]; m.Role == model.RoleAssistant || len(m.Content) > 0 && m.Content[0].Type == model.BlockText {
 			from = i
 		}
 	}
+
 	return from
 }
 
@@ -175,10 +191,12 @@ func (r *run) callForSummary(ctx context.Context, messages []model.Message) (str
 	for _, m := range messages {
 		request.add(m)
 	}
+
 	request.add(model.UserText(summaryRequest))
 	if err := r.holdMessages(request.messages); err != nil {
 		return "", err
 	}
+
 	call := r.beginModelCall(ctx, request.messages)
 	var response model.Response
 	err := errPanicked
@@ -189,10 +207,12 @@ func (r *run) callForSummary(ctx context.Context, messages []model.Message) (str
 	if err != nil {
 		return "", err
 	}
+
 	text := strings.TrimSpace(response.Message.Text())
 	if text == "" {
 		return "", &model.Error{Code: model.CodeUnknown, Message: "the response of the model has no text"}
 	}
+
 	return text, nil
 }
 
@@ -217,10 +237,12 @@ func (r *run) recoverRejected(ctx context.Context, response *model.Response, err
 	case aboutImage(err):
 		err = r.dropImages(ctx, response, err)
 	}
+
 	if err == nil {
 		r.outcome.NumTurns--
 		r.engine.metrics.repeat(rejected)
 	}
+
 	return err
 }
 
@@ -231,6 +253,7 @@ func aboutImage(err error) bool {
 	if !ok || upstream.Code != model.CodeInvalidRequest {
 		return false
 	}
+
 	message := strings.ToLower(upstream.Message)
 	return slices.ContainsFunc([]string{"image", "multimodal", "vision", "content must be a string", "content.type"},
 		func(phrase string) bool { return strings.Contains(message, phrase) })
@@ -241,6 +264,7 @@ func (r *run) dropImages(ctx context.Context, response *model.Response, err erro
 	if len(response.Message.Content) > 0 {
 		return err
 	}
+
 	dropped := false
 	plain := &transcript{}
 	for _, m := range r.transcript.messages {
@@ -249,14 +273,18 @@ func (r *run) dropImages(ctx context.Context, response *model.Response, err erro
 			dropped = dropped || m.Content[i].Images != nil
 			m.Content[i].Images = nil
 		}
+
 		plain.add(m)
 	}
+
 	if !dropped {
 		return err
 	}
+
 	if err := r.in.Session.Compact(ctx, plain.messages); err != nil {
 		return fmt.Errorf("remove images from session: %w", err)
 	}
+
 	r.transcript, r.fill = plain, fill{off: r.fill.off}
 	r.out.Emit(&wire.System{
 		Type: "system", Subtype: wire.SystemWarning,
@@ -272,13 +300,16 @@ func (r *run) compactRejected(ctx context.Context, response *model.Response, err
 	if len(response.Message.Content) > 0 || !r.halveWindow(before) {
 		return err
 	}
+
 	r.fill.off = false
 	if err := r.compact(ctx); err != nil {
 		return err
 	}
+
 	if r.fill.add(r.transcript.messages) >= before {
 		return err
 	}
+
 	return nil
 }
 
@@ -288,6 +319,7 @@ func (r *run) halveWindow(rejected int64) bool {
 	if r.rejections >= maxRejections {
 		return false
 	}
+
 	r.rejections++
 	r.window = min(r.window, rejected) / 2
 	return true
@@ -301,6 +333,7 @@ func shorten(messages []model.Message, budget int64, whole string) []model.Messa
 	if total <= budget {
 		return messages
 	}
+
 	// limit is the maximum number of tokens per block with which the total fits into the budget.
 	limit := budget
 	for limit > 16 {
@@ -315,11 +348,14 @@ func shorten(messages []model.Message, budget int64, whole string) []model.Messa
 				}
 			}
 		}
+
 		if sum <= budget {
 			break
 		}
+
 		limit /= 2
 	}
+
 	short := slices.Clone(messages)
 	for i := range short {
 		short[i].Content = slices.Clone(short[i].Content)
@@ -328,11 +364,13 @@ func shorten(messages []model.Message, budget int64, whole string) []model.Messa
 			if imageTokens > limit {
 				b.Images = nil
 			}
+
 			if tokens := model.EstimateTokens(b.Text); tokens > limit && canShorten(b, whole) {
 				b.Text, _ = excerpt.Ends(b.Text, int(int64(len(b.Text))*limit/tokens))
 			}
 		}
 	}
+
 	return short
 }
 

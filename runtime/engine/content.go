@@ -38,11 +38,14 @@ func messagesContent(messages []model.Message, finish string) string {
 		if err != nil || len(message)+len(text) >= maxContent {
 			break
 		}
+
 		if len(text) > 1 {
 			message = append(message, ',')
 		}
+
 		text = append(message, text...)
 	}
+
 	return "[" + string(text)
 }
 
@@ -69,8 +72,10 @@ func traced(m *model.Message, finish string) tracedMessage {
 		default:
 			continue // redacted thinking is opaque
 		}
+
 		t.Parts = append(t.Parts, part)
 	}
+
 	return t
 }
 
@@ -80,5 +85,6 @@ func textContent(text string) string {
 	if err != nil {
 		return ""
 	}
+
 	return string(data)
 }

@@ -141,9 +141,11 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Model == nil {
 		return nil, errors.New("make engine: no model")
 	}
+
 	if cfg.Policy == nil {
 		cfg.Policy = &permission.Policy{}
 	}
+
 	cfg.MaxTurns = cmp.Or(cfg.MaxTurns, 10)
 	cfg.ContextWindow = cmp.Or(cfg.ContextWindow, 200_000)
 	cfg.RunTimeout = cmp.Or(cfg.RunTimeout, 30*time.Minute)
@@ -155,15 +157,18 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+
 	cfg.Name = cmp.Or(cfg.Name, cfg.AgentID)
 	e := &Engine{cfg: cfg, merging: make(chan struct{}, 1), tracer: newTracer(&cfg)}
 	var err error
 	if e.metrics, err = newMetrics(&cfg); err == nil {
 		e.tools, err = newToolset(&cfg)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
+
 	return e, nil
 }
 

@@ -38,9 +38,11 @@ func (b *imageBudget) take(images []model.Image) []model.Image {
 	for _, v := range images {
 		size += len(v.Data)
 	}
+
 	if int(*b)+size > maxMessageImageBytes {
 		return nil
 	}
+
 	*b += imageBudget(size)
 	return images
 }
@@ -54,11 +56,13 @@ func limitImages(images []tool.Image) []model.Image {
 		if size+len(v.Data) > maxImageBytes || len(sent) == maxImages {
 			continue
 		}
+
 		if mediaType := imageType(v.Data); mediaType != "" {
 			size += len(v.Data)
 			sent = append(sent, model.Image{MediaType: mediaType, Data: v.Data})
 		}
 	}
+
 	return sent
 }
 
@@ -68,9 +72,11 @@ func imageType(data []byte) string {
 	if len(data) > 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP" {
 		return "image/webp"
 	}
+
 	size, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || max(size.Width, size.Height) > maxImageSide {
 		return ""
 	}
+
 	return "image/" + format
 }

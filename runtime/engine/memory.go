@@ -33,6 +33,7 @@ func (m *memory) hold(size int) error {
 	if m.reserve == nil || need <= m.reserved && need > m.reserved-memoryStep || need <= 0 && m.reserved == 0 {
 		return nil
 	}
+
 	return m.change(max(0, (need+memoryStep-1)/memoryStep*memoryStep))
 }
 
@@ -40,6 +41,7 @@ func (m *memory) change(need int) error {
 	if err := m.reserve(need - m.reserved); err != nil {
 		return err
 	}
+
 	m.reserved = need
 	return nil
 }
@@ -51,9 +53,11 @@ func (r *run) holdMessages(messages []model.Message) error {
 	for i := range messages {
 		r.memory.messages += 2 * messages[i].Size()
 	}
+
 	if err := r.memory.hold(0); err != nil {
 		return err
 	}
+
 	r.results.release()
 	return nil
 }
@@ -89,6 +93,7 @@ func (m *resultMemory) add(bytes int) error {
 			return err
 		}
 	}
+
 	m.size += bytes
 	m.reserved = need
 	return nil
@@ -104,14 +109,17 @@ func (r *run) observeReserved(ctx context.Context, block *model.Block, emit func
 	if r.results.add(longest) != nil {
 		return result{output: noRoom, isError: true}
 	}
+
 	res := r.observeTool(ctx, block, emit)
 	size := 2 * len(res.output) // with its event
 	for i := range res.images {
 		size += len(res.images[i].Data)
 	}
+
 	if r.results.add(size-longest) != nil {
 		_ = r.results.add(-longest) // it only releases
 		res = result{output: noRoom, isError: true, denials: res.denials, duration: res.duration}
 	}
+
 	return res
 }

@@ -94,9 +94,11 @@ func newMetrics(cfg *Config) (*metrics, error) {
 		}
 		x.kinds = append(x.kinds, tokenKind{count: count, of: of("false"), estimated: of("true")})
 	}
+
 	for _, what := range []string{waitModel, waitTool, waitServer} {
 		x.waits[what] = meter.Of("agent", x.agent, "for", what)
 	}
+
 	return x, m.Err()
 }
 
@@ -114,19 +116,23 @@ func (x *metrics) modelCall(begin, first time.Time, usage *model.Usage, errorTyp
 	if errorType != "" {
 		outcome = errorType
 	}
+
 	x.calls.Record(ctx, time.Since(begin).Seconds(), x.outcomes.Of(x.agent, x.model, outcome))
 	if !first.IsZero() {
 		x.firstToken.Record(ctx, first.Sub(begin).Seconds(), x.of)
 	}
+
 	if errorType != "" && errorType != outcomeCancelled {
 		x.errors.Add(ctx, 1, x.failures.Of(x.agent, x.model, errorType))
 	}
+
 	for _, kind := range x.kinds {
 		if n := kind.count(usage); n > 0 {
 			of := kind.of
 			if usage.Estimated {
 				of = kind.estimated
 			}
+
 			x.tokens.Add(ctx, n, of)
 		}
 	}
@@ -143,6 +149,7 @@ func (x *metrics) toolCall(e *entry, res *result) {
 	if e != nil {
 		name, kind = e.label, e.kind
 	}
+
 	outcome := "ok"
 	switch {
 	case res.denied != nil:
@@ -150,6 +157,7 @@ func (x *metrics) toolCall(e *entry, res *result) {
 	case res.isError:
 		outcome = "error"
 	}
+
 	ctx := context.Background()
 	x.toolCalls.Add(ctx, 1, x.results.Of(x.agent, name, kind, outcome))
 	x.toolTimes.Record(ctx, res.duration.Seconds(), x.toolKinds.Of(x.agent, kind))
@@ -166,5 +174,6 @@ func boundedCode(code model.Code) string {
 	if modelCodes[code] {
 		return string(code)
 	}
+
 	return meter.Other
 }

@@ -20,6 +20,7 @@ func (r *run) callModel(ctx context.Context) (*model.Response, error) {
 	if err := r.holdMessages(r.transcript.messages); err != nil {
 		return &model.Response{}, errors.Join(r.awaitFirstAppend(), err)
 	}
+
 	r.outcome.NumTurns++
 	call := r.beginModelCall(ctx, r.transcript.messages)
 	var response *model.Response
@@ -41,25 +42,32 @@ func (r *run) receive(call *modelCall) (*model.Response, error) {
 				return nil, err
 			}
 		}
+
 		if err == nil {
 			err = c.Add(&part)
 		}
+
 		if err == nil {
 			err = r.memory.hold(c.Size())
 		}
+
 		if err == nil && w.ctx.Err() != nil {
 			err = context.Cause(w.ctx)
 		}
+
 		if err != nil {
 			return r.abortResponse(ctx, w, c, err)
 		}
+
 		if call.first.IsZero() && part.Kind != model.KindUsage {
 			call.first = time.Now()
 		}
+
 		w.timer.Stop() // a slow client does not count as an idle model
 		r.emitPart(&part)
 		w.alive()
 	}
+
 	return r.completeResponse(ctx, w, c)
 }
 
@@ -83,11 +91,13 @@ func (r *run) completeResponse(ctx context.Context, w *watchdog, c *model.Collec
 	if err := r.awaitFirstAppend(); err != nil { // still pending after a response without parts
 		return nil, err
 	}
+
 	response := c.Response()
 	if response.StopReason == "" {
 		err := &model.Error{Code: model.CodeConnection, Message: "the response of the model is incomplete"}
 		return r.abortResponse(ctx, w, c, err)
 	}
+
 	r.record(&response)
 	return &response, nil
 }
@@ -103,6 +113,7 @@ func (r *run) abortResponse(ctx context.Context, w *watchdog, c *model.Collector
 			r.engine.cfg.Logger.Error("append to session", "err", appendErr, "run_id", r.in.RunID)
 		}
 	}
+
 	var upstream *model.Error
 	switch {
 	case ctx.Err() != nil:
@@ -115,6 +126,7 @@ func (r *run) abortResponse(ctx context.Context, w *watchdog, c *model.Collector
 	case !errors.As(err, &upstream):
 		err = &model.Error{Code: model.CodeUnknown, Message: "the model failed", Err: err}
 	}
+
 	return &response, err
 }
 
@@ -135,6 +147,7 @@ func (r *run) emitInit() {
 	if r.in.Init == nil {
 		return
 	}
+
 	r.in.Init.Tools = r.knownTools()
 	r.in.Init.MCPServers = append([]wire.MCPStatus{}, r.servers...)
 	r.out.Emit(&wire.System{Type: "system", Subtype: wire.SystemInit, Init: r.in.Init})
@@ -155,6 +168,7 @@ func (r *run) emitPart(part *model.Part) {
 			r.out.Emit(&r.partial)
 		}
 	}
+
 	if !part.More {
 		r.out.Flush()
 	}
@@ -185,6 +199,7 @@ func (r *run) assistantEvent(response *model.Response) wire.Payload {
 			content = append(content, wire.Block{Type: string(b.Type), ID: b.ID, Name: b.Name, Input: b.Input})
 		}
 	}
+
 	return &wire.Assistant{
 		Type: "assistant", UUID: ids.New(), SessionID: r.in.Session.ID(),
 		Message: wire.AssistantMessage{

@@ -27,6 +27,7 @@ func (e *Engine) resourcesOf(ctx context.Context, lists []*tool.List) resources 
 			found[name] = list.Resources
 		}
 	}
+
 	return found
 }
 
@@ -36,6 +37,7 @@ func (r resources) tools() []tool.Tool {
 	if len(r) == 0 {
 		return nil
 	}
+
 	names := strings.Join(slices.Sorted(maps.Keys(r)), ", ")
 	list := tool.Spec{
 		Name: "ListMcpResources", ReadOnly: true,
@@ -59,10 +61,12 @@ func (r resources) list(ctx context.Context, call tool.Call) (tool.Result, error
 	if err := jsonlimit.Unmarshal(call.Input, &in); err != nil {
 		return tool.Result{}, err
 	}
+
 	servers := slices.Sorted(maps.Keys(r))
 	if in.Server != "" {
 		servers = []string{in.Server}
 	}
+
 	var all tool.Result
 	var parts []string
 	for _, server := range servers {
@@ -72,12 +76,15 @@ func (r resources) list(ctx context.Context, call tool.Call) (tool.Result, error
 			all.Output = strings.Join(append(parts, part.Output), "\n") // with the lists so far
 			return all, err
 		}
+
 		if err != nil {
 			part.Output, part.IsError = err.Error(), true
 		}
+
 		parts = append(parts, part.Output)
 		all.IsError = all.IsError || part.IsError
 	}
+
 	all.Output = strings.Join(parts, "\n")
 	return all, nil
 }
@@ -90,9 +97,11 @@ func (r resources) read(ctx context.Context, call tool.Call) (tool.Result, error
 	if err := jsonlimit.Unmarshal(call.Input, &in); err != nil {
 		return tool.Result{}, err
 	}
+
 	if in.URI == "" {
 		return tool.Result{}, errors.New("uri is missing")
 	}
+
 	return r.of(ctx, call, in.Server, in.URI)
 }
 
@@ -100,5 +109,6 @@ func (r resources) of(ctx context.Context, call tool.Call, server, uri string) (
 	if r[server] == nil {
 		return tool.Result{}, fmt.Errorf("there is no server %.80q with resources: the servers are %s", server, strings.Join(slices.Sorted(maps.Keys(r)), ", "))
 	}
+
 	return r[server](ctx, call, uri)
 }

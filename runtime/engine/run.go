@@ -105,17 +105,20 @@ func (e *Engine) Run(ctx context.Context, in Input, out Output) (*Outcome, error
 	if in.Timeout > 0 {
 		timeout = min(timeout, in.Timeout)
 	}
+
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrRunTimeout)
 	ctx, span := r.startSpan(ctx)
 	err := r.loop(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // err is a consequence of the cancel
 	}
+
 	cancel()
 	r.awaitCalls()
 	if in.spent == nil {
 		r.outcome.Usage, r.outcome.Others = r.spent.total, r.spent.others
 	}
+
 	r.endSpan(span, err)
 	r.memory.release()
 	r.results.release()
@@ -130,15 +133,19 @@ func (e *Engine) newRun(in Input, out Output) *run {
 		r.spent = &spending{model: e.cfg.Request.Model}
 		r.memory.free, r.results.free = freeMemory, freeMemory
 	}
+
 	for _, s := range e.cfg.Servers {
 		r.servers = append(r.servers, wire.MCPStatus{Name: s.Name(), Status: string(s.Status())})
 	}
+
 	if in.log == nil {
 		r.in.log = tool.NewLogQuota(maxLog)
 	}
+
 	if in.MaxTurns > 0 {
 		r.maxTurns = min(r.maxTurns, in.MaxTurns)
 	}
+
 	return r
 }
 
@@ -151,25 +158,31 @@ func (r *run) loop(ctx context.Context) (err error) {
 	if err := r.connectServers(ctx); err != nil {
 		return err
 	}
+
 	r.warnLeftOut()
 	for done := false; !done; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+
 		if err := r.compactIfFull(ctx); err != nil {
 			return err
 		}
+
 		response, err := r.callModel(ctx)
 		if err != nil {
 			if err := r.recoverRejected(ctx, response, err); err != nil {
 				return err
 			}
+
 			continue
 		}
+
 		if done, err = r.handleResponse(ctx, response); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -186,6 +199,7 @@ func (r *run) handleResponse(ctx context.Context, response *model.Response) (boo
 			return false, err
 		}
 	}
+
 	r.out.Emit(r.assistantEvent(response))
 	calls := response.Message.ToolUses()
 	switch {
@@ -193,15 +207,18 @@ func (r *run) handleResponse(ctx context.Context, response *model.Response) (boo
 		if len(calls) == 0 && strings.TrimSpace(r.outcome.Text) == "" {
 			return false, emptyAnswer(response.StopReason)
 		}
+
 		return true, nil
 	case r.outcome.NumTurns >= r.maxTurns:
 		return false, ErrMaxTurns
 	}
+
 	results, err := r.runTools(ctx, calls)
 	// The results are stored even if the run ends here, although ctx is cancelled then.
 	if appendErr := r.appendMessage(context.WithoutCancel(ctx), results); err == nil {
 		err = appendErr
 	}
+
 	return false, err
 }
 
@@ -217,6 +234,7 @@ func emptyAnswer(stopReason string) error {
 	case model.StopRefusal:
 		e.Message = "the model refused to respond"
 	}
+
 	return e
 }
 
@@ -225,6 +243,7 @@ func (r *run) appendMessage(ctx context.Context, m model.Message) error {
 	if err := r.in.Session.Append(ctx, m); err != nil {
 		return fmt.Errorf("append to session: %w", err)
 	}
+
 	r.transcript.add(m)
 	return nil
 }
@@ -237,6 +256,7 @@ func (r *run) appendQuestion(ctx context.Context) {
 	for _, m := range messages {
 		r.transcript.add(m)
 	}
+
 	r.question = len(r.transcript.messages) - 1
 	r.firstAppend = make(chan error, 1)
 	go func(done chan<- error) {
@@ -256,11 +276,13 @@ func (r *run) awaitFirstAppend() error {
 	if r.firstAppend == nil {
 		return nil
 	}
+
 	err := <-r.firstAppend
 	r.firstAppend = nil
 	if err != nil {
 		return fmt.Errorf("append to session: %w", err)
 	}
+
 	return nil
 }
 

@@ -54,14 +54,17 @@ func newTask(subagents []Subagent) (*task, error) {
 		case len(s.Engine.cfg.Subagents) > 0:
 			return nil, fmt.Errorf("subagent %q has subagents of its own", s.Name)
 		}
+
 		t.agents[s.Name] = s.Engine
 		names = append(names, s.Name)
 		fmt.Fprintf(&text, "- %s: %s\n", s.Name, s.Description)
 	}
+
 	enum, err := json.Marshal(names)
 	if err != nil {
 		return nil, err
 	}
+
 	t.spec = tool.Spec{
 		Name: "Task", Description: strings.TrimSuffix(text.String(), "\n"), ReadOnly: true, // the calls of the subagent are checked
 		InputSchema: fmt.Appendf(nil, `{"type":"object","properties":{`+
@@ -98,6 +101,7 @@ func (o taskOutput) Emit(p wire.Payload) {
 			return // the run has the same servers and emits the events about them
 		}
 	}
+
 	o.emit(p)
 }
 
@@ -114,9 +118,11 @@ func (r *run) runTask(ctx context.Context, t *task, call tool.Call, emit func(wi
 	if err := jsonlimit.Unmarshal(call.Input, &in); err != nil { // it matches the schema
 		return result{output: err.Error(), isError: true}
 	}
+
 	if strings.TrimSpace(in.Prompt) == "" {
 		return result{output: "The prompt is empty.", isError: true}
 	}
+
 	outcome, err := t.agents[in.SubagentType].Run(ctx, Input{
 		RunID: r.in.RunID, Session: &taskSession{id: r.in.Session.ID()}, Message: in.Prompt, MaxTurns: r.maxTurns, log: r.in.log, spent: r.spent,
 	}, taskOutput{call.ID, emit})
@@ -124,10 +130,12 @@ func (r *run) runTask(ctx context.Context, t *task, call tool.Call, emit func(wi
 	if fault, ok := errors.AsType[*panicError](err); ok {
 		panic(fault) // for the recovery of tool calls
 	}
+
 	if err != nil {
 		res.isError = true
 		res.output = strings.TrimLeft(fmt.Sprintf("%s\nThe subagent did not finish: %v.", outcome.Text, publicText(err)), "\n")
 	}
+
 	return res
 }
 
@@ -137,6 +145,7 @@ func publicText(err error) string {
 	if upstream, ok := errors.AsType[*model.Error](err); ok {
 		return upstream.Message
 	}
+
 	return err.Error()
 }
 

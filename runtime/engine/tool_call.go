@@ -59,12 +59,14 @@ func (r *run) runTools(ctx context.Context, calls []model.Block) (model.Message,
 	for i := range calls {
 		message.Content[i] = model.Block{Type: model.BlockToolResult, ID: calls[i].ID, Text: interrupted, IsError: true}
 	}
+
 	var budget imageBudget
 	for from := 0; from < len(calls); {
 		to := from + 1
 		for r.readOnly(&calls[from]) && to < len(calls) && r.readOnly(&calls[to]) {
 			to++
 		}
+
 		err := r.runParallel(ctx, calls[from:to], func(i int, res result) {
 			b := &message.Content[from+i]
 			b.Text, b.Images, b.IsError = res.output, budget.take(res.images), res.isError
@@ -72,8 +74,10 @@ func (r *run) runTools(ctx context.Context, calls []model.Block) (model.Message,
 		if err != nil {
 			return message, err
 		}
+
 		from = to
 	}
+
 	return message, nil
 }
 
@@ -101,6 +105,7 @@ func (r *run) runParallel(ctx context.Context, calls []model.Block, store func(i
 			updates <- update{index: i, result: res}
 		}()
 	}
+
 	for left := len(calls); left > 0; {
 		r.out.Flush()
 		u := <-updates
@@ -110,6 +115,7 @@ func (r *run) runParallel(ctx context.Context, calls []model.Block, store func(i
 			if !stopped {
 				r.out.Emit(u.event)
 			}
+
 			continue
 		case !stopped:
 			store(u.index, u.result)
@@ -117,12 +123,15 @@ func (r *run) runParallel(ctx context.Context, calls []model.Block, store func(i
 		case !u.isError:
 			store(u.index, u.result)
 		}
+
 		left--
 	}
+
 	r.out.Flush()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	return nil
 }
 
@@ -139,6 +148,7 @@ func (r *run) emitResult(call *model.Block, res result) {
 			Source: setting, Rule: rule,
 		})
 	}
+
 	r.out.Emit(&wire.ToolResult{Type: "tool_result", Result: wire.ToolResultDetail{
 		ToolUseID: call.ID, ToolName: call.Name, Output: res.output, IsError: res.isError,
 		DurationMs: res.duration.Milliseconds(), Truncated: res.truncated,
@@ -156,6 +166,7 @@ func (r *run) runToolCall(run context.Context, block *model.Block, emit func(wir
 	if run.Err() != nil {
 		return stopped
 	}
+
 	defer func() {
 		if p := recover(); p != nil {
 			r.logPanic("check", block.Name, p)
@@ -167,6 +178,7 @@ func (r *run) runToolCall(run context.Context, block *model.Block, emit func(wir
 	if e == nil {
 		return rejected
 	}
+
 	limit := r.callTimeout(e, call.Input)
 	ctx, cancel := context.WithCancelCause(run)
 	defer cancel(nil)
@@ -184,6 +196,7 @@ func (r *run) runToolCall(run context.Context, block *model.Block, emit func(wir
 		return res
 	case <-ctx.Done():
 	}
+
 	timer := time.NewTimer(stopGrace)
 	defer timer.Stop()
 	select {
@@ -193,6 +206,7 @@ func (r *run) runToolCall(run context.Context, block *model.Block, emit func(wir
 		return r.timeoutResult(result{}, limit)
 	case <-run.Done():
 	}
+
 	timer.Reset(cancelGrace)
 	select {
 	case res := <-done:
@@ -210,6 +224,7 @@ func (r *run) callTimeout(e *entry, input json.RawMessage) time.Duration {
 	case tool.Timed:
 		return t.Timeout(input, r.engine.cfg.ToolTimeout)
 	}
+
 	return r.engine.cfg.ToolTimeout
 }
 
@@ -222,15 +237,19 @@ func (r *run) checkCall(ctx context.Context, block *model.Block, call *tool.Call
 		if len(r.tools.names) > 0 {
 			known = "The tools are: " + strings.Join(r.tools.names, ", ") + "."
 		}
+
 		return nil, result{output: fmt.Sprintf("There is no tool %q. %s", block.Name, known), isError: true}
 	}
+
 	if block.BadInput != "" {
 		err := jsonlimit.Unmarshal([]byte(block.BadInput), &map[string]json.RawMessage{})
 		if err == nil {
 			err = jsonlimit.ErrExceeded
 		}
+
 		return nil, result{output: fmt.Sprintf("The input is not a JSON object: %v.", err), isError: true}
 	}
+
 	limit := r.engine.cfg.ToolTimeout
 	inTime, cancel := context.WithTimeoutCause(ctx, limit, errToolTimeout)
 	defer cancel()
@@ -244,9 +263,11 @@ func (r *run) checkCall(ctx context.Context, block *model.Block, call *tool.Call
 	case errors.Is(err, permission.ErrLongPath):
 		return nil, result{output: err.Error(), isError: true}
 	}
+
 	if err != nil && !r.approved(ctx, block.Name, *call, err) {
 		return nil, result{output: fmt.Sprintf("Permission to use %s was denied: %v.", block.Name, err), isError: true, denied: err}
 	}
+
 	return e, result{}
 }
 
@@ -256,6 +277,7 @@ func (r *run) approved(ctx context.Context, name string, call tool.Call, reason 
 	if approve == nil || errors.Is(reason, permission.ErrDenied) || errors.Is(reason, permission.ErrPlan) {
 		return false
 	}
+
 	defer func() {
 		if p := recover(); p != nil {
 			r.logPanic("Approve", name, p)
@@ -284,6 +306,7 @@ func (r *run) invoke(ctx context.Context, e *entry, call tool.Call, limit time.D
 	if e.schema != nil {
 		err = e.schema.Validate(ctx, call.Input)
 	}
+
 	switch {
 	case errors.Is(context.Cause(ctx), errToolTimeout):
 		return r.timeoutResult(result{}, limit)
@@ -292,6 +315,7 @@ func (r *run) invoke(ctx context.Context, e *entry, call tool.Call, limit time.D
 	case err != nil:
 		return r.limitResult(result{output: fmt.Sprintf("The input does not match the schema of %s: %v.", e.spec.Name, err), isError: true})
 	}
+
 	if t, ok := e.Tool.(*task); ok {
 		res = r.runTask(ctx, t, call, emit)
 	} else {
@@ -301,9 +325,11 @@ func (r *run) invoke(ctx context.Context, e *entry, call tool.Call, limit time.D
 			res.output = strings.TrimLeft(out.Output+"\n"+err.Error(), "\n")
 		}
 	}
+
 	if res.isError && errors.Is(context.Cause(ctx), errToolTimeout) {
 		return r.timeoutResult(res, limit)
 	}
+
 	return r.limitResult(res)
 }
 
@@ -312,6 +338,7 @@ func (r *run) timeoutResult(res result, limit time.Duration) result {
 	if res.output != "" && !strings.HasSuffix(res.output, "\n") {
 		res.output += "\n"
 	}
+
 	res.output += fmt.Sprintf("The call exceeded its time limit of %v and was stopped.", limit)
 	return r.limitResult(res)
 }
@@ -358,6 +385,7 @@ func (c *calls) names() []string {
 	for _, call := range c.running {
 		names = append(names, call.Name)
 	}
+
 	return names
 }
 

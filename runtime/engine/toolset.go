@@ -45,19 +45,24 @@ func newEntry(t tool.Tool, kind string, budget *toolschema.Budget) (*entry, erro
 	if !validName(spec.Name) {
 		return nil, fmt.Errorf("tool name %q is not of the form ^[A-Za-z0-9_-]{1,64}$", spec.Name)
 	}
+
 	if len(spec.InputSchema) == 0 {
 		spec.InputSchema = []byte(`{"type":"object"}`)
 	}
+
 	if err := json.Unmarshal(spec.InputSchema, &map[string]json.RawMessage{}); err != nil {
 		return nil, fmt.Errorf("input schema of tool %q is not a JSON object: %w", spec.Name, err)
 	}
+
 	if _, err := toolschema.Fit(spec.InputSchema); err != nil {
 		return nil, &schemaError{spec.Name, err} // the APIs of models would reject every request with the tool
 	}
+
 	compiled, err := budget.Compile(spec.InputSchema)
 	if err != nil && !errors.Is(err, toolschema.ErrUnsupported) {
 		return nil, &schemaError{spec.Name, err}
 	}
+
 	return &entry{Tool: t, spec: spec, schema: compiled, kind: kind, label: spec.Name}, nil
 }
 
@@ -90,14 +95,18 @@ func newToolset(cfg *Config) (*toolset, error) {
 				s.reject(rejected, cfg.Logger)
 				continue
 			}
+
 			if err != nil {
 				return err
 			}
+
 			if _, ok := s.entries[e.spec.Name]; ok {
 				return fmt.Errorf("two tools are named %q", e.spec.Name)
 			}
+
 			s.add(e)
 		}
+
 		return nil
 	}
 	if len(cfg.Subagents) > 0 {
@@ -105,16 +114,20 @@ func newToolset(cfg *Config) (*toolset, error) {
 		if err == nil {
 			err = add(kindTask, task)
 		}
+
 		if err != nil {
 			return nil, err
 		}
 	}
+
 	if err := add(kindBuiltin, cfg.Builtin...); err != nil {
 		return nil, err
 	}
+
 	if err := add(kindCustom, cfg.Tools...); err != nil {
 		return nil, err
 	}
+
 	s.offer(cfg)
 	return s, nil
 }
@@ -138,6 +151,7 @@ func (s *toolset) offer(cfg *Config) {
 	if m, ok := cfg.Model.(model.ToolLimiter); ok {
 		limit = m.MaxTools(cfg.Request.Model)
 	}
+
 	var surplus []string
 	for _, name := range s.order {
 		switch {
@@ -149,16 +163,19 @@ func (s *toolset) offer(cfg *Config) {
 			s.names = append(s.names, name)
 		}
 	}
+
 	if len(surplus) > 0 {
 		s.order = slices.DeleteFunc(s.order, func(name string) bool { return s.entries[name] == nil })
 		message := fmt.Sprintf("The upstream of the model accepts %d tools: %s", limit, strings.Join(surplus[:min(len(surplus), maxWarnings)], ", "))
 		if more := len(surplus) - maxWarnings; more > 0 {
 			message += fmt.Sprintf(" and %d more", more)
 		}
+
 		message += " are left out. Rules in disallowedTools select others."
 		s.leftOut = append(s.leftOut, message)
 		cfg.Logger.Warn("tools are left out because of their number", "err", message)
 	}
+
 	slices.Sort(s.names)
 	s.offered = make([]model.Tool, len(s.names))
 	for i, name := range s.names {
@@ -183,50 +200,62 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+
 	if last := e.merged.Load(); last != nil && slices.Equal(last.lists, lists) {
 		return last.toolset, nil
 	}
+
 	all := &toolset{entries: maps.Clone(e.tools.entries), order: slices.Clone(e.tools.order), leftOut: slices.Clip(e.tools.leftOut)}
 	for _, t := range e.resourcesOf(ctx, lists).tools() {
 		entry, err := newEntry(t, kindMCP, new(toolschema.Budget))
 		if err != nil {
 			return nil, err
 		}
+
 		if all.entries[entry.spec.Name] == nil { // a tool of the program that embeds the runtime may have the name
 			all.add(entry)
 		}
 	}
+
 	for i, list := range lists {
 		if list == nil {
 			continue
 		}
+
 		all.leftOut = append(all.leftOut, list.LeftOut...)
 		if list.Instructions != "" {
 			all.instructions += fmt.Sprintf("\n\nInstructions of the MCP server %s:\n%s", e.cfg.Servers[i].Name(), list.Instructions)
 		}
+
 		budget := new(toolschema.Budget)
 		first := len(all.order)
 		for _, t := range list.Tools {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
+
 			entry, err := newEntry(t, kindMCP, budget)
 			if rejected, ok := errors.AsType[*schemaError](err); ok {
 				all.reject(rejected, e.cfg.Logger)
 				continue
 			}
+
 			if err == nil && all.entries[entry.spec.Name] != nil {
 				err = fmt.Errorf("two tools are named %q", entry.spec.Name)
 			}
+
 			if err != nil {
 				e.cfg.Logger.Warn("tool of a server is left out", "err", err)
 				continue
 			}
+
 			entry.label = "mcp__" + e.cfg.Servers[i].Name() // a server may have any number of tools, and others later
 			all.add(entry)
 		}
+
 		slices.Sort(all.order[first:])
 	}
+
 	all.offer(&e.cfg)
 	e.merged.Store(&mergedTools{all, lists})
 	return all, nil
@@ -242,6 +271,7 @@ func (r *run) knownTools() []string {
 	if last := r.engine.merged.Load(); last != nil && r.tools == r.engine.tools && !slices.ContainsFunc(r.servers, unconnected) {
 		names = last.names
 	}
+
 	return append([]string{}, names...)
 }
 
@@ -254,6 +284,7 @@ func (r *run) warnLeftOut() {
 	if more := len(messages) - maxWarnings; more > 0 {
 		messages = append(slices.Clone(messages[:maxWarnings]), fmt.Sprintf("%d more tools are left out.", more))
 	}
+
 	for _, message := range messages {
 		r.out.Emit(&wire.System{Type: "system", Subtype: wire.SystemWarning, Message: message})
 	}
@@ -266,6 +297,7 @@ func (r *run) connectServers(ctx context.Context) error {
 	if len(servers) == 0 || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	limit := r.engine.cfg.ConnectTimeout
 	waiting, cancel := context.WithTimeoutCause(ctx, limit, errConnectTimeout)
 	defer cancel()
@@ -282,6 +314,7 @@ func (r *run) connectServers(ctx context.Context) error {
 			connected <- list{i, tools, err}
 		}()
 	}
+
 	lists := make([]*tool.List, len(servers)) // nil for a server that failed
 	defer r.engine.metrics.wait(waitServer)()
 	for range servers {
@@ -295,10 +328,12 @@ func (r *run) connectServers(ctx context.Context) error {
 			if errors.Is(context.Cause(waiting), errConnectTimeout) && errors.Is(l.err, waiting.Err()) {
 				l.err = fmt.Errorf("%w: %v", errConnectTimeout, limit)
 			}
+
 			status.Status, status.Error = string(tool.Failed), l.err.Error()
 			if errors.Is(l.err, tool.ErrStarting) {
 				status.Status = string(tool.Pending)
 			}
+
 			r.engine.cfg.Logger.Warn("MCP server is missing in a run", "mcp_server", status.Name, "err", l.err, "run_id", r.in.RunID)
 		default:
 			lists[l.index] = l.tools
@@ -306,14 +341,18 @@ func (r *run) connectServers(ctx context.Context) error {
 				continue
 			}
 		}
+
 		r.out.Emit(&status)
 	}
+
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	tools, err := r.engine.withServers(ctx, lists)
 	if err == nil {
 		r.tools = tools
 	}
+
 	return err
 }

@@ -63,6 +63,7 @@ func newTracer(cfg *Config) tracer {
 	if p == nil {
 		p = noop.NewTracerProvider()
 	}
+
 	provider, model := attribute.String(attrProvider, cfg.Provider), attribute.String(attrRequestModel, cfg.Request.Model)
 	run := []attribute.KeyValue{attribute.String(attrOperation, "invoke_agent"), provider, model,
 		attribute.String(attrAgentID, cfg.AgentID), attribute.String(attrAgentName, cfg.Name)}
@@ -70,6 +71,7 @@ func newTracer(cfg *Config) tracer {
 	if cfg.Request.MaxOutputTokens > 0 {
 		chat = append(chat, attribute.Int(attrMaxTokens, cfg.Request.MaxOutputTokens))
 	}
+
 	return tracer{
 		Tracer: p.Tracer(scope),
 		run:    []trace.SpanStartOption{trace.WithAttributes(run...)},
@@ -90,9 +92,11 @@ func (r *run) endSpan(span trace.Span, err error) {
 		for key, value := range r.in.Metadata {
 			attributes = append(attributes, attribute.String(attrMetadata+key, value))
 		}
+
 		span.SetAttributes(appendUsage(attributes, r.outcome.Usage)...)
 		failSpan(span, runErrorType(err))
 	}
+
 	span.End()
 }
 
@@ -101,6 +105,7 @@ func runErrorType(err error) string {
 	if err == nil {
 		return ""
 	}
+
 	var upstream *model.Error
 	var cancelled wire.Reason
 	switch {
@@ -113,6 +118,7 @@ func runErrorType(err error) string {
 	case errors.As(err, &cancelled), errors.Is(err, context.Canceled):
 		return outcomeCancelled
 	}
+
 	return wire.ErrorTypeExecution
 }
 
@@ -121,6 +127,7 @@ func failSpan(span trace.Span, errorType string) {
 	if errorType == "" {
 		return
 	}
+
 	span.SetAttributes(attribute.String(attrErrorType, errorType))
 	if errorType != outcomeCancelled {
 		span.SetStatus(codes.Error, errorType)
@@ -154,6 +161,7 @@ func (r *run) beginModelCall(ctx context.Context, messages []model.Message) *mod
 			c.span.SetAttributes(attribute.String(attrSystem, textContent(cfg.Request.System)))
 		}
 	}
+
 	return c
 }
 
@@ -167,6 +175,7 @@ func (c *modelCall) end(response *model.Response, err error) {
 		received := c.response.Response()
 		response = &received
 	}
+
 	response.Usage = c.usage(response, err)
 	c.run.spend(wire.Usage(response.Usage))
 	errorType := ""
@@ -178,14 +187,17 @@ func (c *modelCall) end(response *model.Response, err error) {
 	default:
 		errorType = runErrorType(err)
 	}
+
 	c.run.engine.metrics.modelCall(c.begin, c.first, &response.Usage, errorType)
 	if c.span.IsRecording() {
 		c.span.SetAttributes(c.attributes(response)...)
 		if c.run.engine.cfg.TraceContent && len(response.Message.Content) > 0 {
 			c.span.SetAttributes(attribute.String(attrOutput, messagesContent([]model.Message{response.Message}, response.StopReason)))
 		}
+
 		failSpan(c.span, errorType)
 	}
+
 	c.span.End()
 }
 
@@ -195,9 +207,11 @@ func (c *modelCall) attributes(response *model.Response) []attribute.KeyValue {
 	if c.responder != "" {
 		attributes = append(attributes, attribute.String(attrResponseModel, c.responder))
 	}
+
 	if response.StopReason != "" {
 		attributes = append(attributes, attribute.StringSlice(attrFinishReasons, []string{response.StopReason}))
 	}
+
 	return appendUsage(attributes, wire.Usage(response.Usage))
 }
 
@@ -210,12 +224,15 @@ func appendUsage(attributes []attribute.KeyValue, u wire.Usage) []attribute.KeyV
 	if u.CacheReadInputTokens > 0 {
 		attributes = append(attributes, attribute.Int64(attrCacheRead, u.CacheReadInputTokens))
 	}
+
 	if u.CacheCreationInputTokens > 0 {
 		attributes = append(attributes, attribute.Int64(attrCacheCreation, u.CacheCreationInputTokens))
 	}
+
 	if u.Estimated {
 		attributes = append(attributes, attribute.Bool(attrEstimated, true))
 	}
+
 	return attributes
 }
 
@@ -233,6 +250,7 @@ func (r *run) observeTool(ctx context.Context, block *model.Block, emit func(wir
 		if r.engine.cfg.TraceContent {
 			span.SetAttributes(attribute.String(attrToolResult, excerpt.Shorten(res.output, maxContent)))
 		}
+
 		switch {
 		case res.denied != nil:
 			failSpan(span, "permission_denied")
@@ -242,6 +260,7 @@ func (r *run) observeTool(ctx context.Context, block *model.Block, emit func(wir
 			failSpan(span, "tool_error")
 		}
 	}
+
 	span.End()
 	return res
 }
@@ -251,15 +270,18 @@ func (r *run) startToolSpan(ctx context.Context, e *entry, block *model.Block) (
 	if e != nil {
 		name = e.spec.Name
 	}
+
 	ctx, span := r.engine.tracer.Start(ctx, "execute_tool "+name)
 	if !span.IsRecording() {
 		return ctx, span
 	}
+
 	span.SetAttributes(
 		attribute.String(attrOperation, "execute_tool"), attribute.String(attrToolName, excerpt.Shorten(block.Name, maxValue)),
 		attribute.String(attrToolCallID, excerpt.Shorten(block.ID, maxValue)), attribute.String(attrToolType, "function"))
 	if r.engine.cfg.TraceContent {
 		span.SetAttributes(attribute.String(attrToolArguments, excerpt.Shorten(string(block.Input), maxContent)))
 	}
+
 	return ctx, span
 }

@@ -27,11 +27,13 @@ func (t *transcript) add(m model.Message) {
 		t.merged = false
 		return
 	}
+
 	last := &t.messages[n-1]
 	if !t.merged {
 		last.Content = slices.Clone(last.Content)
 		t.merged = true
 	}
+
 	last.Content = append(last.Content, m.Content...)
 }
 
@@ -45,10 +47,12 @@ func restore(stored []model.Message) *transcript {
 		if i+1 < len(stored) {
 			next = stored[i+1]
 		}
+
 		if missing := missingResults(&stored[i], &next); len(missing) > 0 {
 			t.add(model.Message{Role: model.RoleUser, Content: missing})
 		}
 	}
+
 	return t
 }
 
@@ -60,11 +64,13 @@ func missingResults(m, next *model.Message) []model.Block {
 		if call.Type != model.BlockToolUse {
 			continue
 		}
+
 		isResult := func(b model.Block) bool { return b.Type == model.BlockToolResult && b.ID == call.ID }
 		if !slices.ContainsFunc(next.Content, isResult) {
 			missing = append(missing, model.Block{Type: model.BlockToolResult, ID: call.ID, Text: interrupted, IsError: true})
 		}
 	}
+
 	return missing
 }
 
@@ -82,10 +88,12 @@ func portable(messages []model.Message, origin string) []model.Message {
 			m.Content = withCallIDs(m.Content, foreign)
 			foreign = nil
 		}
+
 		if m.Role != model.RoleAssistant || m.HasOutput() {
 			out = append(out, m)
 		}
 	}
+
 	return out
 }
 
@@ -102,8 +110,10 @@ func withoutThinking(m model.Message) (model.Message, map[string]bool) {
 			calls[b.ID] = true
 			b.ID, b.Extra = portableID(b.ID), nil
 		}
+
 		content = append(content, b)
 	}
+
 	m.Content = content
 	return m, calls
 }
@@ -116,8 +126,10 @@ func withCallIDs(content []model.Block, calls map[string]bool) []model.Block {
 		if b.Type == model.BlockToolResult && calls[b.ID] {
 			b.ID = portableID(b.ID)
 		}
+
 		out[i] = b
 	}
+
 	return out
 }
 
@@ -129,6 +141,7 @@ func portableID(id string) string {
 	if portableForm.MatchString(id) {
 		return id
 	}
+
 	sum := sha256.Sum256([]byte(id))
 	return base32.StdEncoding.EncodeToString(sum[:])[:9]
 }

@@ -28,9 +28,11 @@ func (r *run) spend(u wire.Usage) {
 	if name == s.model {
 		return
 	}
+
 	if s.others == nil {
 		s.others = map[string]wire.Usage{}
 	}
+
 	s.others[name] = s.others[name].Add(u)
 }
 
@@ -42,15 +44,18 @@ func (c *modelCall) usage(response *model.Response, err error) model.Usage {
 	if c.request == nil || received == 0 && u == (model.Usage{}) && rejected(err) {
 		return u
 	}
+
 	u.Estimated = u.Estimated || response.StopReason == ""
 	if u.Estimated || u.Input() == 0 {
 		u.Estimated = true
 		u.InputTokens += max(0, estimateRequest(c.request)-u.Input())
 	}
+
 	if u.Estimated || u.OutputTokens == 0 {
 		u.Estimated = u.Estimated || received > 0
 		u.OutputTokens = max(u.OutputTokens, received)
 	}
+
 	return u
 }
 
@@ -61,6 +66,7 @@ func estimateRequest(req *model.Request) int64 {
 		t := &req.Tools[i]
 		n += model.EstimateTokens(t.Name) + model.EstimateTokens(t.Description) + model.EstimateTokens(t.InputSchema)
 	}
+
 	return n
 }
 
@@ -70,16 +76,19 @@ func rejected(err error) bool {
 	if errors.Is(err, model.ErrUnsent) {
 		return true
 	}
+
 	upstream, ok := errors.AsType[*model.Error](err)
 	if !ok {
 		return false
 	}
+
 	switch upstream.Code {
 	case model.CodeRateLimit, model.CodeAuth, model.CodePromptTooLong, model.CodeInvalidRequest:
 		return true
 	case model.CodeOverloaded:
 		return upstream.Status != 0 // otherwise it is the runtime that lacks memory
 	}
+
 	gateway := upstream.Status == http.StatusBadGateway || upstream.Status == http.StatusGatewayTimeout
 	return upstream.Status >= http.StatusBadRequest && !gateway
 }

@@ -107,22 +107,26 @@ func New(ctx context.Context, cfg Config) (h *Host, err error) {
 	if err != nil {
 		return h, fmt.Errorf("find the working directory: %w", err)
 	}
+
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Hidden, err = cfg.hidden(); err != nil {
 		return h, fmt.Errorf("find hidden files: %w", err)
 	}
+
 	transport := outbound.Transport()
 	transport.Proxy = cfg.Proxy
 	client := &http.Client{Transport: transport}
 	if h.scripts, err = js.New(js.Config{HTTPClient: client, Logger: cfg.Logger}); err != nil {
 		return h, fmt.Errorf("host custom tools: %w", err)
 	}
+
 	boxes, err := confine.New(confine.Config{
 		CWD: cwd, Dir: cfg.PrivateDir, Home: cfg.Home, Hidden: cfg.Hidden, Limits: file.Sandbox.Limits, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return h, fmt.Errorf("host sandboxes: %w", err)
 	}
+
 	servers, err := mcp.New(mcp.Config{
 		CWD: cwd, Dir: cfg.PrivateDir, Env: cfg.ChildEnv, HTTPClient: client,
 		Name: "agenthost", Version: cfg.Version, Logger: cfg.Logger,
@@ -130,6 +134,7 @@ func New(ctx context.Context, cfg Config) (h *Host, err error) {
 	if err != nil {
 		return h, fmt.Errorf("host MCP servers: %w", err)
 	}
+
 	settings := runtime.Config{
 		AllowUnavailable: true, // the API and the log have the reasons
 		Agents:           file.Agents,
@@ -151,12 +156,15 @@ func New(ctx context.Context, cfg Config) (h *Host, err error) {
 	for _, key := range file.Auth.APIKeys {
 		settings.APIKeys = append(settings.APIKeys, string(key))
 	}
+
 	if h.sessions != nil {
 		settings.Sessions = h.sessions
 	}
+
 	if cfg.Configure != nil {
 		cfg.Configure(&settings, servers)
 	}
+
 	h.Runtime, err = runtime.New(ctx, settings)
 	return h, err
 }
@@ -167,15 +175,18 @@ func (c *Config) hidden() ([]string, error) {
 	if files, ok := c.Sessions.(*session.Files); ok {
 		paths = append(paths, files.Dir())
 	}
+
 	if c.StateDir != "" {
 		paths = append(paths, skillDir(c.StateDir))
 	}
+
 	var err error
 	for i := range paths {
 		if paths[i], err = filepath.Abs(paths[i]); err != nil {
 			return nil, err
 		}
 	}
+
 	return paths, nil
 }
 
@@ -185,12 +196,15 @@ func (h *Host) Close() error {
 	if h.Runtime != nil {
 		errs = append(errs, h.Runtime.Close())
 	}
+
 	if h.scripts != nil {
 		errs = append(errs, h.scripts.Close())
 	}
+
 	if h.sessions != nil {
 		errs = append(errs, h.sessions.Close())
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -203,6 +217,7 @@ func skillLoader(dir string, client *http.Client) func(context.Context, agent.Sk
 		if dir == "" {
 			return nil, errors.New("there is no directory for skills")
 		}
+
 		return archive.New(archive.Config{Dir: skillDir(dir), HTTPClient: client})
 	})
 	return func(ctx context.Context, def agent.SkillArchive) (string, error) {
@@ -210,6 +225,7 @@ func skillLoader(dir string, client *http.Client) func(context.Context, agent.Sk
 		if err != nil {
 			return "", fmt.Errorf("load skill %s: %w", def.Name, err)
 		}
+
 		return skills.Load(ctx, def)
 	}
 }
@@ -225,5 +241,6 @@ func ChildEnv(getenv func(string) string) []string {
 			env = append(env, name+"="+v)
 		}
 	}
+
 	return env
 }

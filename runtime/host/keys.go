@@ -21,6 +21,7 @@ func ParseKeys(list string) ([]agent.Secret, error) {
 	if faults, ok := errors.AsType[agent.Faults](file.Validate()); ok {
 		return nil, fmt.Errorf("a key %s", faults[0].Message)
 	}
+
 	return file.Auth.APIKeys, nil
 }
 
@@ -35,15 +36,18 @@ func ReadKeys(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read keys: %w", err)
 	}
+
 	defer func() { _ = f.Close() }() // it was opened for reading
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
 	list := strings.TrimSpace(strings.TrimPrefix(string(text), "\ufeff"))
 	if err == nil && (list == "" || len(text) > maxKeyFile) {
 		err = errors.New("it is empty, or longer than 64 KiB")
 	}
+
 	if err != nil {
 		return "", fmt.Errorf("read keys in %s: %w", path, err)
 	}
+
 	return list, nil
 }
 
@@ -59,10 +63,12 @@ func FollowKeys(ctx context.Context, path, list string, rt *runtime.Runtime, log
 			return
 		case <-tick.C:
 		}
+
 		next, err := ReadKeys(path)
 		if err == nil && next != list {
 			err = replaceKeys(rt, next)
 		}
+
 		switch {
 		case err != nil && err.Error() != failed:
 			failed = err.Error()
@@ -79,9 +85,11 @@ func replaceKeys(rt *runtime.Runtime, list string) error {
 	if err != nil {
 		return err
 	}
+
 	var texts []string
 	for _, key := range valid {
 		texts = append(texts, string(key))
 	}
+
 	return rt.SetAPIKeys(texts)
 }

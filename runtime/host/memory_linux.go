@@ -11,5 +11,6 @@ func protect() error {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_DUMPABLE, 0, 0); errno != 0 {
 		return fmt.Errorf("make process undumpable: %w", errno)
 	}
+
 	return nil
 }

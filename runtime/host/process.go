@@ -60,13 +60,16 @@ func Run(ctx context.Context, p Process) error {
 	if !IsChild(p.Args) {
 		return errors.New("run child: the arguments are not those of a child")
 	}
+
 	if p.Args[1] == js.WorkerArg {
 		return worker.Run(p.Stdin, p.Stdout)
 	}
+
 	p.Logger = cmp.Or(p.Logger, slog.New(slog.DiscardHandler))
 	if p.Signals == nil && ctx.Done() == nil {
 		return errors.New("run child: neither signals nor the context would end it")
 	}
+
 	return p.serve(ctx)
 }
 
@@ -82,22 +85,27 @@ func (p Process) serve(ctx context.Context) error {
 	if err := protect(); err != nil {
 		p.Logger.Warn("protect the memory of the runtime", "err", err)
 	}
+
 	if err := awaitLine(p.Stdin); err != nil {
 		return err
 	}
+
 	listener, err := inherit(agent.DeployedListener)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = listener.Close() }() // the server closes it if it was started
 	file, list, err := p.read()
 	if err != nil {
 		return err
 	}
+
 	sessions, err := session.NewFiles(session.FilesConfig{Dir: file.StateDir, CWD: file.CWD, TTL: file.Limits.WithDefaults().SessionTTL, Logger: p.Logger})
 	if err != nil {
 		return err
 	}
+
 	cfg := Config{
 		File: file, StateDir: file.StateDir, PrivateDir: filepath.Join(file.StateDir, "private"), Sessions: sessions,
 		Hidden: slices.Clone(p.Hidden), Home: p.Getenv("HOME"), ChildEnv: ChildEnv(p.Getenv), Proxy: p.Proxy, Version: p.Version, Logger: p.Logger,
@@ -106,15 +114,19 @@ func (p Process) serve(ctx context.Context) error {
 		if path, err = filepath.Abs(path); err != nil {
 			return errors.Join(err, sessions.Close())
 		}
+
 		cfg.Hidden = append(cfg.Hidden, path)
 	}
+
 	if p.Configure != nil {
 		cfg.Configure = func(c *runtime.Config, _ *mcp.Connector) { p.Configure(c) }
 	}
+
 	h, err := New(first, cfg)
 	if err != nil {
 		return err
 	}
+
 	return errors.Join(p.serveHost(first, h, file, list, listener), h.Close())
 }
 
@@ -123,6 +135,7 @@ func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list 
 	if err := unavailable(file, h.Unavailable()); err != nil {
 		return err
 	}
+
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while it drains
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -140,18 +153,22 @@ func (p Process) read() (*agent.File, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("read configuration: %w", err)
 	}
+
 	none := func(string) (string, bool) { return "", false }
 	file, err := agent.Parse(agent.DeployedFile, data, none)
 	if err != nil {
 		return nil, "", fmt.Errorf("read configuration:\n%w", err)
 	}
+
 	if len(file.Agents) != 1 || file.StateDir == "" || file.CWD == "" {
 		return nil, "", errors.New("read configuration: it is not that of a deployment")
 	}
+
 	var list string
 	if list, err = ReadKeys(agent.DeployedKeys); err == nil {
 		file.Auth.APIKeys, err = ParseKeys(list)
 	}
+
 	return file, list, err
 }
 
@@ -178,11 +195,13 @@ func inherit(descriptor uintptr) (net.Listener, error) {
 	if f == nil {
 		return nil, fmt.Errorf("use inherited listener: %d is not a file", descriptor)
 	}
+
 	defer func() { _ = f.Close() }() // the listener has a copy, which child processes do not inherit
 	listener, err := net.FileListener(f)
 	if err != nil {
 		return nil, fmt.Errorf("use inherited listener: %w", err)
 	}
+
 	return listener, nil
 }
 
@@ -194,5 +213,6 @@ func unavailable(file *agent.File, reasons map[string]error) error {
 			errs = append(errs, fmt.Errorf("agent %s is unavailable: %w", id, reasons[id]))
 		}
 	}
+
 	return errors.Join(errs...)
 }

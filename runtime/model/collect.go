@@ -59,6 +59,7 @@ func (c *Collector) Add(p *Part) error {
 			return err
 		}
 	}
+
 	var t BlockType
 	switch p.Kind {
 	case KindText:
@@ -78,10 +79,12 @@ func (c *Collector) Add(p *Part) error {
 	default:
 		return nil
 	}
+
 	b := c.at(p.Index, t)
 	if b == nil {
 		return &Error{Code: CodeServer, Message: "the response exceeds the limit of 1024 content blocks"}
 	}
+
 	switch p.Kind {
 	case KindToolUse:
 		b.ID, b.Name = p.ID, p.Name
@@ -96,6 +99,7 @@ func (c *Collector) Add(p *Part) error {
 	default:
 		b.buf = append(b.buf, p.Text...)
 	}
+
 	return nil
 }
 
@@ -103,6 +107,7 @@ func (c *Collector) max() int {
 	if c.MaxBytes <= 0 || c.MaxBytes > MaxResponseBytes {
 		return MaxResponseBytes
 	}
+
 	return c.MaxBytes
 }
 
@@ -124,6 +129,7 @@ func (c *Collector) over(p *Part) error {
 	default:
 		return nil
 	}
+
 	return &Error{Code: CodeServer, Message: what}
 }
 
@@ -135,9 +141,11 @@ func (c *Collector) at(index int, t BlockType) *block {
 			return b
 		}
 	}
+
 	if len(c.blocks) == MaxResponseBlocks {
 		return nil
 	}
+
 	c.size += blockBytes
 	c.blocks = append(c.blocks, block{})
 	b := &c.blocks[len(c.blocks)-1]
@@ -157,6 +165,7 @@ func (c *Collector) Response() Response {
 			if len(buf) == 0 {
 				continue
 			}
+
 			b.Text = string(buf)
 		case BlockThinking:
 			b.Text, b.Signature = string(buf), string(c.blocks[i].sig)
@@ -168,16 +177,20 @@ func (c *Collector) Response() Response {
 			if c.stop == "" && len(buf) == 0 {
 				continue
 			}
+
 			var ok bool
 			if b.Input, ok = object(buf); !ok {
 				if c.stop == "" {
 					continue
 				}
+
 				b.Input, b.BadInput = json.RawMessage("{}"), string(buf)
 			}
 		}
+
 		a.Message.Content = append(a.Message.Content, b)
 	}
+
 	return a
 }
 
@@ -189,9 +202,11 @@ func object(raw []byte) (json.RawMessage, bool) {
 	if len(raw) == 0 {
 		return json.RawMessage("{}"), true
 	}
+
 	if raw[0] != '{' {
 		return nil, false
 	}
+
 	out, err := jsonlimit.Limit{Values: MaxResponseBytes}.Compact(raw)
 	return out, err == nil
 }
@@ -203,12 +218,15 @@ func (c *Collector) Collect(parts iter.Seq2[Part, error]) (Response, error) {
 		if err == nil {
 			err = c.Add(&p)
 		}
+
 		if err != nil {
 			return c.Response(), err
 		}
 	}
+
 	if c.stop == "" {
 		return c.Response(), errors.New("the model ended its response without a stop reason")
 	}
+
 	return c.Response(), nil
 }

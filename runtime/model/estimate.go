@@ -35,6 +35,7 @@ func EstimateTokens[T ~string | ~[]byte](text T) int64 {
 			n++
 		}
 	}
+
 	return int64(n) / 4
 }
 
@@ -46,5 +47,6 @@ func (c *Collector) EstimateTokens() int64 {
 		b := &c.blocks[i]
 		n += 1 + EstimateTokens(b.buf) + EstimateTokens(b.sig) + EstimateTokens(b.Name) + EstimateTokens(b.Details)
 	}
+
 	return n
 }

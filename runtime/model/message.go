@@ -37,6 +37,7 @@ func (m Message) Text() string {
 			texts = append(texts, m.Content[i].Text)
 		}
 	}
+
 	return strings.Join(texts, "")
 }
 
@@ -51,6 +52,7 @@ func (m *Message) Size() int {
 			size += len(b.Images[j].MediaType) + len(b.Images[j].Data)
 		}
 	}
+
 	return size
 }
 
@@ -68,6 +70,7 @@ func (m Message) ToolUses() []Block {
 			calls = append(calls, m.Content[i])
 		}
 	}
+
 	return calls
 }
 

@@ -33,10 +33,12 @@ func (c *call) parts() int {
 	if c.tool != toolBash {
 		return 1
 	}
+
 	s := c.script()
 	if s.opaque != nil {
 		return 0
 	}
+
 	return len(s.commands)
 }
 
@@ -44,6 +46,7 @@ func (c *call) script() *script {
 	if c.cachedScript != nil {
 		return c.cachedScript
 	}
+
 	var in struct {
 		Command string `json:"command"`
 	}
@@ -52,10 +55,12 @@ func (c *call) script() *script {
 		c.cachedScript = &script{unreadable: err, opaque: err}
 		return c.cachedScript
 	}
+
 	c.cachedScript = readScript(in.Command)
 	if c.cachedScript.unreadable == nil {
 		c.execute(c.cachedScript.commands)
 	}
+
 	return c.cachedScript
 }
 
@@ -76,15 +81,18 @@ func (c *call) judgedInput() json.RawMessage {
 	default:
 		return c.input
 	}
+
 	fields := map[string]json.RawMessage{}
 	if jsonlimit.Unmarshal(c.input, &fields) != nil {
 		return c.input // unreachable: the input was decoded before
 	}
+
 	for given := range fields {
 		if strings.EqualFold(given, name) { // a tool of an embedder may ignore letter case
 			delete(fields, given)
 		}
 	}
+
 	fields[name] = encode(value)
 	return encode(fields)
 }
@@ -95,6 +103,7 @@ func (c *call) leads() bool {
 	if c.tool != toolWrite && c.tool != toolEdit {
 		return false
 	}
+
 	t := c.target()
 	return t.inReal && t.given != t.real
 }
@@ -114,6 +123,7 @@ func (c *call) hasPath() bool {
 	case toolRead, toolWrite, toolEdit, toolGrep, toolGlob:
 		return true
 	}
+
 	return false
 }
 
@@ -138,8 +148,10 @@ func (c *call) target() *target {
 				t.given = path.Clean(filepath.ToSlash(in.FilePath))
 			}
 		}
+
 		c.cachedTarget = &t
 	}
+
 	return c.cachedTarget
 }
 
@@ -165,6 +177,7 @@ func (c *call) name() (string, bool) {
 		err := jsonlimit.Unmarshal(c.input, &in)
 		return in.Skill, err == nil
 	}
+
 	var in struct {
 		SubagentType string `json:"subagent_type"`
 	}

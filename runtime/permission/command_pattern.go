@@ -21,23 +21,28 @@ func parseCommandPattern(text string) (pattern, error) {
 		return nil, errors.New("a Bash pattern is compared with words after the shell has removed the quotes: " +
 			"it contains no quotes and no substitutions")
 	}
+
 	fields := strings.Fields(text)
 	if slices.ContainsFunc(fields, func(f string) bool { return strings.Trim(f, "|&;<>()") == "" || strings.HasSuffix(f, ";") }) {
 		return nil, errors.New("a Bash pattern is compared with each simple command: it contains no operators")
 	}
+
 	text = strings.Join(fields, " ")
 	var p commandPattern
 	if name, ok := strings.CutSuffix(text, ":*"); ok {
 		if name == "" {
 			return nil, errors.New("a Bash pattern that ends in :* begins with a command")
 		}
+
 		p.lines = append(p.lines, text)
 		text = strings.TrimSpace(name) + " *"
 	}
+
 	p.lines = append(p.lines, text)
 	if bare, ok := strings.CutSuffix(text, " *"); ok {
 		p.lines = append(p.lines, bare)
 	}
+
 	p.words = patternWords(text)
 	return p, nil
 }
@@ -50,14 +55,17 @@ func patternWords(text string) []string {
 		if len(fields) == 0 { // such as "[" or "!"
 			fields = []string{w}
 		}
+
 		words = append(words, fields...)
 	}
+
 	words = slices.DeleteFunc(words, func(w string) bool { return strings.Trim(w, "*") == "" })
 	if len(words) > 0 {
 		if name := baseName(words[0]); name != "" && !strings.Contains(name, "*") {
 			words[0] = name
 		}
 	}
+
 	return words
 }
 
@@ -82,6 +90,7 @@ func (p commandPattern) occursIn(words []string) bool {
 	for _, w := range words {
 		left = consume(w, left)
 	}
+
 	return len(left) == 0
 }
 
@@ -96,9 +105,11 @@ func consume(word string, pattern []string) []string {
 			}
 		}
 	}
+
 	if len(left) > 0 && len(left) == len(pattern) && countsAs(word, left[0]) {
 		left = left[1:]
 	}
+
 	return left
 }
 
@@ -118,6 +129,7 @@ func consumeFields(text string, pattern []string) []string {
 			}
 		}
 	}
+
 	return pattern
 }
 
@@ -133,6 +145,7 @@ func countsAs(word, pattern string) bool {
 	if strings.Contains(word, shell.Hole) || strings.HasPrefix(word, "-") {
 		return overlaps("*"+pattern, word)
 	}
+
 	return matches(pattern, word) || matches("*/"+pattern, word)
 }
 
@@ -157,6 +170,7 @@ func matches(pattern, text string) bool {
 			return false
 		}
 	}
+
 	return strings.Trim(pattern[i:], "*") == ""
 }
 
@@ -165,6 +179,7 @@ func overlaps(pattern, text string) bool {
 	if !strings.Contains(text, shell.Hole) {
 		return matches(pattern, text)
 	}
+
 	// row[i] reports whether the text read so far may match pattern[:i].
 	row, next := make([]bool, len(pattern)+1), make([]bool, len(pattern)+1)
 	row[0] = true
@@ -176,15 +191,19 @@ func overlaps(pattern, text string) bool {
 				reached = reached || row[i]
 				row[i] = reached
 			}
+
 			continue
 		}
+
 		next[0] = false
 		for i := range len(pattern) {
 			next[i+1] = pattern[i] == '*' && row[i+1] || pattern[i] == text[j] && row[i]
 		}
+
 		stars(pattern, next)
 		row, next = next, row
 	}
+
 	return row[len(pattern)]
 }
 
@@ -212,12 +231,14 @@ func readScript(text string) *script {
 		s.opaque = s.unreadable
 		return s
 	}
+
 	s.commands = commands
 	for _, c := range commands {
 		var words []string
 		for _, w := range c.Words {
 			words = append(words, w.Text)
 		}
+
 		s.lines = append(s.lines, spaces.Replace(strings.Join(words, separator)))
 		for _, r := range c.Redirects {
 			words = append(words, r.Target)
@@ -225,8 +246,10 @@ func readScript(text string) *script {
 				s.opaque = opens(r)
 			}
 		}
+
 		s.lists = append(s.lists, words)
 	}
+
 	return s
 }
 
@@ -249,6 +272,7 @@ func opens(r shell.Redirect) *shell.Error {
 	case strings.HasPrefix(r.Target, "/dev/"):
 		return &shell.Error{Construct: "a redirection from a device", Advice: "read a file, or /dev/null"}
 	}
+
 	return nil
 }
 
@@ -273,5 +297,6 @@ func (c *call) explain(reason error) error {
 		return &commandError{reason, fmt.Sprintf("disallowedTools has patterns for Bash, which are compared only with plain commands. "+
 			"This command contains %v", s.opaque)}
 	}
+
 	return &commandError{reason, fmt.Sprintf("no pattern in allowedTools and no permission mode approves a command that contains %v", s.opaque)}
 }

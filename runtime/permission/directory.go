@@ -34,11 +34,13 @@ func newDirectory(cfg Config) directory {
 	if cfg.CWD != "" {
 		d.cwd = path.Clean(filepath.ToSlash(cfg.CWD))
 	}
+
 	for _, p := range append([]string{cfg.AgentHome}, cfg.Protected...) {
 		if p != "" {
 			d.protected = append(d.protected, d.relative(p))
 		}
 	}
+
 	return d
 }
 
@@ -54,16 +56,20 @@ func (d *directory) relative(p string) string {
 	if d.cwd == "" {
 		return path.Clean(p)
 	}
+
 	if !strings.HasPrefix(p, "/") {
 		p = d.cwd + "/" + p
 	}
+
 	p = path.Clean(p)
 	if p == d.cwd {
 		return "."
 	}
+
 	if rest, ok := strings.CutPrefix(p, strings.TrimSuffix(d.cwd, "/")+"/"); ok {
 		return rest
 	}
+
 	return p
 }
 
@@ -71,12 +77,14 @@ func (d *directory) target(p string) target {
 	if longpath.Check(p) != nil {
 		return target{long: true}
 	}
+
 	t := target{text: d.relative(p)}
 	t.inText = !outside(t.text)
 	if d.resolve == nil {
 		t.real, t.inReal = t.text, t.inText
 		return t
 	}
+
 	if resolved, err := d.resolve(p); err == nil {
 		t.real = path.Clean(resolved)
 		t.inReal = !outside(t.real)
@@ -85,6 +93,7 @@ func (d *directory) target(p string) target {
 			t.real = filepath.ToSlash(resolved)
 		}
 	}
+
 	return t
 }
 
@@ -93,6 +102,7 @@ func (d *directory) absolute(p string) string {
 	if strings.HasPrefix(p, "/") {
 		return filepath.FromSlash(p)
 	}
+
 	return filepath.Join(filepath.FromSlash(d.cwd), filepath.FromSlash(p))
 }
 
@@ -102,6 +112,7 @@ func (d *directory) blocks(p string) bool {
 	if d.resolve == nil || d.cwd == "" {
 		return false
 	}
+
 	const special = fs.ModeNamedPipe | fs.ModeSocket | fs.ModeDevice | fs.ModeIrregular
 	info, err := os.Lstat(d.absolute(p))
 	return err == nil && info.Mode()&special != 0

@@ -30,6 +30,7 @@ func parseGlob(text string) (pattern, error) {
 	case strings.HasPrefix(text, "!"):
 		return nil, errors.New("a path pattern has no negation: use the other list")
 	}
+
 	g := glob{text: text}
 	for {
 		switch {
@@ -68,15 +69,18 @@ func (g glob) covers(p string, self bool) bool {
 	case g.anchored:
 		return doublestar.MatchUnvalidated(g.text+"/**", p)
 	}
+
 	for more := true; more; {
 		var name string
 		if name, p, more = strings.Cut(p, "/"); !more && g.inside && !self {
 			return false
 		}
+
 		if g.literal && name == g.text || !g.literal && doublestar.MatchUnvalidated(g.text, name) {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -95,11 +99,13 @@ func (g glob) names(protected string) bool {
 	if !g.anchored {
 		text = "**/" + text
 	}
+
 	for end := range prefixes(text) {
 		if isLiteral(name) && strings.HasSuffix("/"+text[:end], "/"+name) && doublestar.MatchUnvalidated(text[:end], protected) {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -141,6 +147,7 @@ func newHiding(all []ruleLists) hiding {
 				h.all = true
 			}
 		}
+
 		var shown []glob
 		unrestricted := false
 		for _, r := range l.allow {
@@ -150,10 +157,12 @@ func newHiding(all []ruleLists) hiding {
 				unrestricted = true
 			}
 		}
+
 		if shown != nil && !unrestricted {
 			h.only = append(h.only, shown)
 		}
 	}
+
 	return h
 }
 
@@ -169,19 +178,23 @@ func (h *hiding) hides(p string) bool {
 	if !h.any() || h.all {
 		return h.all
 	}
+
 	directory := strings.HasSuffix(p, "/")
 	p = path.Clean(p)
 	if outside(p) || h.denies(p) {
 		return true
 	}
+
 	if directory {
 		return false
 	}
+
 	for _, shown := range h.only {
 		if !slices.ContainsFunc(shown, func(g glob) bool { return g.covers(p, false) }) {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -192,14 +205,17 @@ func fold(p string) string {
 	if isFolded(p) {
 		return p
 	}
+
 	names := strings.Split(foldLetters(p), "/")
 	for i, name := range names {
 		name, _, _ = strings.Cut(name, ":")
 		if trimmed := strings.TrimRight(name, " ."); trimmed != "" {
 			name = trimmed
 		}
+
 		names[i] = name
 	}
+
 	return strings.Join(names, "/")
 }
 
@@ -213,6 +229,7 @@ func isFolded(p string) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -222,9 +239,11 @@ func foldRune(c rune) rune {
 	if unicode.Is(unicode.Cf, c) {
 		return -1
 	}
+
 	least := c
 	for next := unicode.SimpleFold(c); next != c; next = unicode.SimpleFold(next) {
 		least = min(least, next)
 	}
+
 	return unicode.ToLower(least)
 }

@@ -10,5 +10,6 @@ func ProtectedName(name string) bool {
 	case ".", "..", ".gitignore", ".gitattributes", ".dockerignore", ".editorconfig", ".env.example":
 		return false
 	}
+
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(fold(name), ".")
 }

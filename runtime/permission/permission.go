@@ -79,10 +79,12 @@ func New(cfg Config) (*Policy, error) {
 	default:
 		return nil, fmt.Errorf("make policy: unknown permission mode %q", cfg.Mode)
 	}
+
 	lists, err := parseLists(cfg.Allowed, cfg.Disallowed)
 	if err != nil {
 		return nil, fmt.Errorf("make policy: %w", err)
 	}
+
 	p := &Policy{mode: mode, dir: newDirectory(cfg), lists: []ruleLists{lists}}
 	p.hiding = newHiding(p.lists)
 	return p, nil
@@ -95,10 +97,12 @@ func (p *Policy) Narrow(allowed, disallowed []string) (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("narrow policy: %w", err)
 	}
+
 	narrow := *p
 	if len(p.lists) == 0 { // the zero Policy: the new lists must not be first
 		narrow.lists = []ruleLists{{}}
 	}
+
 	narrow.lists = append(slices.Clip(narrow.lists), lists)
 	narrow.hiding = newHiding(narrow.lists)
 	return &narrow, nil
@@ -120,11 +124,13 @@ func (p *Policy) Offers(tool Tool) bool {
 	if p.mode == ModePlan && !tool.ReadOnly {
 		return false
 	}
+
 	for i := range p.lists {
 		if !p.lists[i].offers(tool) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -143,6 +149,7 @@ func (p *Policy) Check(ctx context.Context, tool Tool, input json.RawMessage) (j
 	if ctx.Err() != nil {
 		return input, context.Cause(ctx)
 	}
+
 	return c.judgedInput(), err
 }
 
@@ -150,17 +157,21 @@ func (p *Policy) check(c *call, readOnly bool) error {
 	if c.hasPath() && c.target().long {
 		return ErrLongPath
 	}
+
 	if _, denied := p.denies(c); denied {
 		return c.explain(ErrDenied)
 	}
+
 	if p.mode == ModePlan && !readOnly {
 		return ErrPlan
 	}
+
 	for i := range p.lists {
 		if err := p.lists[i].permits(c); err != nil {
 			return err
 		}
 	}
+
 	listed := len(p.lists) > 0 && p.lists[0].allow != nil
 	switch {
 	case !listed && !readOnly && p.mode != ModeBypass && !p.modeApproves(c):
@@ -168,6 +179,7 @@ func (p *Policy) check(c *call, readOnly bool) error {
 	case (c.tool == toolWrite || c.tool == toolEdit) && p.mode != ModeBypass && !p.mayChange(c):
 		return ErrProtected
 	}
+
 	return nil
 }
 
@@ -179,6 +191,7 @@ func (p *Policy) mayChange(c *call) bool {
 	if protected == "" {
 		return t.text == t.real || p.dir.protects(c.ctx, t.text) == ""
 	}
+
 	return len(p.lists) > 0 && slices.ContainsFunc(p.lists[0].allow, func(r rule) bool {
 		g, ok := r.pattern.(glob)
 		return ok && r.names(c.tool, c.original) && g.allows(c, 0) && g.names(protected)
@@ -194,9 +207,11 @@ func (p *Policy) denies(c *call) (string, bool) {
 			return text, true
 		}
 	}
+
 	if c.tool != toolGrep && c.tool != toolGlob || !p.hiding.any() {
 		return "", false
 	}
+
 	// A search may start in a directory that contains hidden files, but not in a hidden directory.
 	t := c.target()
 	return "", t.inText && t.text != "." && p.hiding.denies(t.text) || t.inReal && t.real != "." && p.hiding.denies(t.real)
@@ -214,6 +229,7 @@ func (p *Policy) Source(err error, tool Tool, input json.RawMessage) (setting, r
 	case errors.Is(err, ErrProtected):
 		return "protectedPaths", ""
 	}
+
 	return "permissionMode", string(p.mode)
 }
 
@@ -229,8 +245,10 @@ func (p *Policy) modeApproves(c *call) bool {
 		if ok {
 			c.execute(commands)
 		}
+
 		return ok
 	}
+
 	return false
 }
 

@@ -17,6 +17,7 @@ func (d *directory) protects(ctx context.Context, p string) string {
 	if outside(p) {
 		return ""
 	}
+
 	outermost := ""
 	found := func(at string) {
 		if at != "" && (outermost == "" || len(at) < len(outermost)) {
@@ -29,20 +30,25 @@ func (d *directory) protects(ctx context.Context, p string) string {
 			break
 		}
 	}
+
 	for _, dir := range d.protected {
 		found(within(dir, p))
 		found(d.leadsTo(dir, p))
 	}
+
 	if outermost != "" {
 		return outermost
 	}
+
 	targets, all := d.linkTargets(ctx)
 	for _, target := range targets {
 		found(within(target, p))
 	}
+
 	if outermost == "" && !all {
 		outermost, _, _ = strings.Cut(p, "/")
 	}
+
 	return outermost
 }
 
@@ -70,6 +76,7 @@ func (d *directory) linkTargets(ctx context.Context) ([]string, bool) {
 	if d.resolve == nil || d.cwd == "" {
 		return nil, true
 	}
+
 	l := d.links
 	select {
 	case l.turn <- struct{}{}:
@@ -77,14 +84,17 @@ func (d *directory) linkTargets(ctx context.Context) ([]string, bool) {
 	case <-ctx.Done():
 		return nil, false
 	}
+
 	started := time.Now()
 	if started.Before(l.until) {
 		return l.targets, l.all
 	}
+
 	l.targets, l.all = d.searchLinks(ctx)
 	if ended := time.Now(); ctx.Err() == nil {
 		l.until = ended.Add(reuse * ended.Sub(started))
 	}
+
 	return l.targets, l.all
 }
 
@@ -100,6 +110,7 @@ func (d *directory) searchLinks(ctx context.Context) ([]string, bool) {
 			if left -= len(name); left < 0 || links > maxLinks || ctx.Err() != nil {
 				return targets, false
 			}
+
 			switch {
 			case entry.IsDir():
 				next = append(next, name)
@@ -111,6 +122,7 @@ func (d *directory) searchLinks(ctx context.Context) ([]string, bool) {
 			}
 		}
 	}
+
 	return targets, true
 }
 
@@ -121,6 +133,7 @@ func entriesOf(dir string) iter.Seq[fs.DirEntry] {
 		if err != nil {
 			return
 		}
+
 		defer func() { _ = f.Close() }() // it was only read
 		for err == nil {
 			var entries []fs.DirEntry
@@ -142,9 +155,11 @@ func prefixes(p string) func(yield func(end int, name string) bool) {
 			if i := strings.IndexByte(p[from:], '/'); i >= 0 {
 				end = from + i
 			}
+
 			if !yield(end, p[from:end]) {
 				return
 			}
+
 			from = end + 1
 		}
 	}
@@ -159,13 +174,16 @@ func within(dir, p string) string {
 	case outside(dir):
 		return ""
 	}
+
 	left := strings.Count(dir, "/")
 	for end := range prefixes(p) {
 		if left == 0 && fold(p[:end]) == fold(dir) {
 			return p[:end]
 		}
+
 		left--
 	}
+
 	return ""
 }
 
@@ -174,9 +192,11 @@ func (d *directory) leadsTo(dir, p string) string {
 	if d.resolve == nil {
 		return ""
 	}
+
 	resolved, err := d.resolve(dir)
 	if err != nil {
 		return ""
 	}
+
 	return within(path.Clean(resolved), p)
 }

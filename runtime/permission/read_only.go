@@ -95,15 +95,18 @@ func (p *Policy) onlyReads(s *script) (shell.Script, bool) {
 	if s.opaque != nil || len(s.commands) == 0 {
 		return nil, false
 	}
+
 	commands := slices.Clone(s.commands)
 	for i, c := range commands {
 		if !p.isReadOnly(c) {
 			return nil, false
 		}
+
 		if c.Words[0].Text == "git" {
 			commands[i].Words = gitWithoutPrograms(c.Words[1:])
 		}
 	}
+
 	return commands, true
 }
 
@@ -113,10 +116,12 @@ func gitWithoutPrograms(args []shell.Word) []shell.Word {
 	if args[0].Text == "--no-pager" {
 		args = args[1:]
 	}
+
 	var words []shell.Word
 	if name := args[0].Text; name == "status" || name == "diff" {
 		words = literals("bash", "-c", withoutFilters, "git "+name)
 	}
+
 	words = append(words, gitPrefix...)
 	words = append(words, args[0])
 	switch args[0].Text {
@@ -127,6 +132,7 @@ func gitWithoutPrograms(args []shell.Word) []shell.Word {
 			words = append(words, shell.Literal(option))
 		}
 	}
+
 	return append(words, args[1:]...)
 }
 
@@ -154,6 +160,7 @@ func literals(texts ...string) []shell.Word {
 	for i, text := range texts {
 		words[i] = shell.Literal(text)
 	}
+
 	return words
 }
 
@@ -176,31 +183,39 @@ func (p *Policy) isReadOnly(c shell.Command) bool {
 			return false
 		}
 	}
+
 	for _, r := range c.Redirects {
 		if r.Operator == "<" && r.Target != devNull && !p.readable(r.Target) {
 			return false
 		}
 	}
+
 	name, args := args[0], args[1:]
 	if name == "find" {
 		return p.isReadOnlyFind(args)
 	}
+
 	if name == "git" {
 		if len(args) > 0 && args[0] == "--no-pager" {
 			args = args[1:]
 		}
+
 		if len(args) == 0 {
 			return false
 		}
+
 		name, args = "git "+args[0], args[1:]
 	}
+
 	use, ok := readOnlyUses[name]
 	if !ok {
 		return false
 	}
+
 	if use.args == takesText {
 		return true
 	}
+
 	parsed, ok := use.parse(args)
 	return ok && (!parsed.deep || !p.hiding.any()) && p.allowsOperands(use.args, parsed)
 }
@@ -238,6 +253,7 @@ func (u readOnlyUse) parse(words []string) (arguments, bool) {
 			default:
 				return a, false
 			}
+
 			a.pattern = a.pattern || name == "regexp" || name == "files"
 			a.deep = a.deep || u.args == takesPattern && name == "recursive"
 		case len(w) > 1 && w[0] == '-':
@@ -245,6 +261,7 @@ func (u readOnlyUse) parse(words []string) (arguments, bool) {
 			if !ok {
 				return a, false
 			}
+
 			if value && u.args != takesCommits { // git takes some values only from the same word
 				i++
 			}
@@ -252,6 +269,7 @@ func (u readOnlyUse) parse(words []string) (arguments, bool) {
 			a.operands = append(a.operands, w)
 		}
 	}
+
 	return a, true
 }
 
@@ -261,6 +279,7 @@ func (u readOnlyUse) letters(cluster string, a *arguments) (value, ok bool) {
 	if u.number && strings.Trim(cluster, "0123456789") == "" {
 		return false, true
 	}
+
 	for i := range len(cluster) {
 		letter := cluster[i : i+1]
 		switch {
@@ -270,8 +289,10 @@ func (u readOnlyUse) letters(cluster string, a *arguments) (value, ok bool) {
 		case !strings.Contains(u.short, letter):
 			return false, false
 		}
+
 		a.deep = a.deep || u.args == takesPattern && letter == "r"
 	}
+
 	return false, true
 }
 
@@ -289,6 +310,7 @@ func (p *Policy) allowsOperands(kind int, a arguments) bool {
 			operands = operands[1:]
 		}
 	}
+
 	for _, operand := range operands {
 		if kind == takesCommits { // commit:path; with ./ or ../ the path is relative to the directory
 			_, path, found := strings.Cut(operand, ":")
@@ -296,10 +318,12 @@ func (p *Policy) allowsOperands(kind int, a arguments) bool {
 				return false
 			}
 		}
+
 		if !p.readable(operand) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -317,8 +341,10 @@ func (p *Policy) isReadOnlyFind(args []string) bool {
 		if !p.readable(args[0]) {
 			return false
 		}
+
 		args = args[1:]
 	}
+
 	for i := 0; i < len(args); i++ {
 		switch word := " " + args[i] + " "; {
 		case strings.Contains(findPlain, word):
@@ -332,5 +358,6 @@ func (p *Policy) isReadOnlyFind(args []string) bool {
 			return false
 		}
 	}
+
 	return true
 }

@@ -53,25 +53,31 @@ func parseRule(text string) (rule, error) {
 	if name == "" {
 		return r, errors.New("it names no tool")
 	}
+
 	if server, ok := strings.CutPrefix(name, "mcp__"); ok {
 		if open, ok := strings.CutSuffix(server, "__*"); ok {
 			name, r.tool, r.server = open, "mcp__"+open+"__", true
 		} else if server != "" && !strings.Contains(server, "__") {
 			r.tool, r.server = name+"__", true
 		}
+
 		if name == "" || name == "mcp__" {
 			return r, errors.New("it names no server")
 		}
 	}
+
 	if strings.ContainsRune(name, '*') {
 		return r, errors.New("a tool name contains * only at the end of mcp__server__*")
 	}
+
 	if strings.ContainsFunc(name, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || strings.ContainsRune("(),", c) }) {
 		return r, errors.New("a rule is a tool name, or a tool name with a pattern in parentheses")
 	}
+
 	if !found {
 		return r, nil
 	}
+
 	inner, closed := strings.CutSuffix(inner, ")")
 	inner = strings.TrimSpace(inner)
 	switch {
@@ -82,6 +88,7 @@ func parseRule(text string) (rule, error) {
 	case strings.ContainsFunc(inner, unicode.IsControl):
 		return r, errors.New("its pattern contains a control character")
 	}
+
 	var err error
 	switch r.tool {
 	case toolRead, toolEdit, toolWrite:
@@ -95,6 +102,7 @@ func parseRule(text string) (rule, error) {
 	default:
 		r.pattern = unsupportedPattern{}
 	}
+
 	return r, err
 }
 
@@ -104,6 +112,7 @@ func (r *rule) names(tool, original string) bool {
 	if r.server {
 		return strings.HasPrefix(tool, r.tool) // a second name has the same prefix
 	}
+
 	return r.tool == tool || original != "" && r.tool == original || r.tool == toolEdit && tool == toolWrite
 }
 
@@ -128,6 +137,7 @@ func parseRules(list string, texts []string) ([]rule, []error) {
 	if texts == nil {
 		return nil, nil
 	}
+
 	rules := make([]rule, 0, len(texts))
 	var errs []error
 	for _, text := range texts {
@@ -135,8 +145,10 @@ func parseRules(list string, texts []string) ([]rule, []error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("parse rule %q of %s: %w", text, list, err))
 		}
+
 		rules = append(rules, r)
 	}
+
 	return rules, errs
 }
 
@@ -162,6 +174,7 @@ func (l *ruleLists) denies(c *call) (string, bool) {
 			return r.text, true
 		}
 	}
+
 	return "", false
 }
 
@@ -170,6 +183,7 @@ func (l *ruleLists) permits(c *call) error {
 	if l.allow == nil {
 		return nil
 	}
+
 	var patterns []pattern
 	for i := range l.allow {
 		switch r := &l.allow[i]; {
@@ -180,18 +194,22 @@ func (l *ruleLists) permits(c *call) error {
 			patterns = append(patterns, r.pattern)
 		}
 	}
+
 	if len(patterns) == 0 {
 		return ErrNotListed
 	}
+
 	parts := c.parts()
 	for part := range parts {
 		if !slices.ContainsFunc(patterns, func(p pattern) bool { return p.allows(c, part) }) {
 			return ErrPattern
 		}
 	}
+
 	if parts == 0 {
 		return c.explain(ErrPattern)
 	}
+
 	return nil
 }
 
@@ -203,6 +221,7 @@ func parseDomain(text string) (pattern, error) {
 	if text == "*" {
 		name, ok = text, true
 	}
+
 	name = strings.TrimSuffix(domain.Lower(strings.TrimSpace(name)), ".")
 	host := strings.TrimPrefix(name, "*.")
 	switch {
@@ -211,6 +230,7 @@ func parseDomain(text string) (pattern, error) {
 	case name != "*" && (!unambiguousHost(host) || strings.Contains(host, ":")):
 		return nil, errors.New("a domain is a host name without a port, in its xn-- form if it is not ASCII; * may be its first label")
 	}
+
 	return site(name), nil
 }
 
@@ -244,10 +264,12 @@ func (c *call) host() (string, bool) {
 	if jsonlimit.Unmarshal(c.input, &in) != nil {
 		return "", false
 	}
+
 	u, err := url.Parse(in.URL)
 	if err != nil || u.User != nil || u.Opaque != "" || !strings.EqualFold(u.Scheme, "http") && !strings.EqualFold(u.Scheme, "https") {
 		return "", false
 	}
+
 	host := strings.TrimSuffix(domain.Lower(u.Hostname()), ".")
 	return host, unambiguousHost(host)
 }

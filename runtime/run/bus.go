@@ -88,6 +88,7 @@ func (b *MemoryBus) get(id ID) Entry {
 	if !time.Now().Before(e.expires) {
 		return Entry{}
 	}
+
 	return e.Entry
 }
 
@@ -98,6 +99,7 @@ func (b *MemoryBus) Put(_ context.Context, id ID, e Entry, ttl time.Duration) (u
 	if b.get(id).Revision != e.Revision {
 		return 0, ErrChanged
 	}
+
 	now := time.Now()
 	if now.Sub(b.swept) >= sweepPeriod {
 		for id, e := range b.entries {
@@ -105,8 +107,10 @@ func (b *MemoryBus) Put(_ context.Context, id ID, e Entry, ttl time.Duration) (u
 				delete(b.entries, id)
 			}
 		}
+
 		b.swept = now
 	}
+
 	b.revision++
 	e.Revision = b.revision
 	b.entries[id] = memoryEntry{e, now.Add(ttl)}
@@ -120,6 +124,7 @@ func (b *MemoryBus) Delete(_ context.Context, id ID, revision uint64) error {
 	if b.get(id).Revision != revision {
 		return ErrChanged
 	}
+
 	delete(b.entries, id)
 	return nil
 }
@@ -132,6 +137,7 @@ func (b *MemoryBus) Notify(_ context.Context, owner, id ID) error {
 	if notified == nil {
 		return ErrUnavailable
 	}
+
 	notified(id)
 	return nil
 }

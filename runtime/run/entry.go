@@ -35,6 +35,7 @@ func (r *Run) createEntry() error {
 		r.entry.over = true
 		return ErrConflict
 	}
+
 	context.AfterFunc(r.ctx, func() {
 		if r.reason() != "" { // otherwise the run has ended
 			_ = r.cancelEntry("")
@@ -50,6 +51,7 @@ func (r *Run) renewEntry() bool {
 	if !r.entry.mu.TryLock() {
 		return false // the next renewal repeats it
 	}
+
 	defer r.entry.mu.Unlock()
 	_ = r.storeEntry() // the next renewal repeats it
 	return r.entry.over
@@ -62,6 +64,7 @@ func (r *Run) readEntry() {
 	if r.entry.over {
 		return
 	}
+
 	if e, err := r.registry.replica.get(r.id); err == nil { // otherwise the next renewal repeats it
 		r.takeEntry(e)
 	}
@@ -75,9 +78,11 @@ func (r *Run) cancelEntry(former wire.Reason) wire.Reason {
 	if r.entry.cancelled == "" {
 		_ = r.storeEntry() // the next renewal repeats it
 	}
+
 	if former == "" && !r.entry.elsewhere {
 		return ""
 	}
+
 	return cmp.Or(r.entry.cancelled, former)
 }
 
@@ -88,6 +93,7 @@ func (r *Run) deleteEntry() {
 	if r.entry.over {
 		return
 	}
+
 	r.entry.over = true
 	p := r.registry.replica
 	remove := func() error {
@@ -111,6 +117,7 @@ func (r *Run) finishEntry(last end) (end, bool) {
 	if r.entry.cancelled != "" {
 		r.entry.last = end{state: wire.StateCancelled, reason: r.entry.cancelled, at: last.at}
 	}
+
 	began, err := time.Now(), error(nil)
 	for {
 		err = r.storeEntry()
@@ -118,6 +125,7 @@ func (r *Run) finishEntry(last end) (end, bool) {
 			break
 		}
 	}
+
 	r.entry.returned = true
 	return r.entry.last, err == nil
 }
@@ -130,6 +138,7 @@ func (r *Run) storeEntry() error {
 		if r.entry.over {
 			return nil
 		}
+
 		e, ttl := Entry{Owner: g.replica.owner, Revision: r.entry.revision}, lease
 		reason := cmp.Or(r.entry.cancelled, r.reason())
 		switch {
@@ -142,6 +151,7 @@ func (r *Run) storeEntry() error {
 		case reason != "":
 			e.State, e.Reason = wire.StateCancelling, reason
 		}
+
 		revision, err := g.replica.put(r.id, e, ttl)
 		if err == nil {
 			r.entry.revision = revision
@@ -149,9 +159,11 @@ func (r *Run) storeEntry() error {
 			r.entry.over = r.entry.last.state != ""
 			return nil
 		}
+
 		if !errors.Is(err, ErrChanged) {
 			return err
 		}
+
 		found, err := g.replica.get(r.id)
 		switch {
 		case errors.Is(err, ErrMalformed) && found.Revision != 0:
@@ -162,6 +174,7 @@ func (r *Run) storeEntry() error {
 			r.takeEntry(found)
 		}
 	}
+
 	return ErrUnavailable
 }
 
@@ -174,10 +187,12 @@ func (r *Run) takeEntry(found Entry) {
 		p.log.Warn("another replica has a run with the same id, which began while the bus was unavailable", "run_id", r.id.String())
 		return
 	}
+
 	r.entry.revision = found.Revision // 0: the bus has lost the entry
 	if found.State != wire.StateCancelling || r.entry.returned {
 		return
 	}
+
 	r.entry.cancelled, r.entry.elsewhere = found.Reason, true
 	r.cancel(found.Reason)
 	if r.entry.last.state != "" {

@@ -88,6 +88,7 @@ func New(cfg Config) *Registry {
 	if cfg.Bus != nil {
 		g.connect()
 	}
+
 	return g
 }
 
@@ -109,10 +110,12 @@ func (g *Registry) Claim(ctx context.Context, id ID) (*Run, error) {
 	if err != nil || g.replica == nil {
 		return r, err
 	}
+
 	if err := r.createEntry(); err != nil {
 		r.remove()
 		return nil, err
 	}
+
 	return r, nil
 }
 
@@ -124,11 +127,13 @@ func (g *Registry) claim(ctx context.Context, id ID) (*Run, error) {
 	if _, ended := g.ended(id); claimed || ended {
 		return nil, ErrConflict
 	}
+
 	r := &Run{registry: g, id: id}
 	if g.replica != nil {
 		r.entry = &entry{}
 		r.entry.mu.Lock() // until createEntry
 	}
+
 	r.ctx, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	r.unbind = context.AfterFunc(ctx, func() { r.Cancel(wire.ReasonDisconnect) })
 	g.claimed[id] = r
@@ -146,6 +151,7 @@ func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error
 	for r != nil && r.awaitEnd() {
 		r = g.claimed[id]
 	}
+
 	if r != nil {
 		response.State, response.Reason = wire.StateCancelling, r.reason()
 		r.cancel(reason)
@@ -153,8 +159,10 @@ func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error
 		if g.replica != nil {
 			response.Reason = r.cancelEntry(response.Reason)
 		}
+
 		return response, nil
 	}
+
 	e, ok := g.ended(id)
 	g.mu.Unlock()
 	switch {
@@ -163,10 +171,12 @@ func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error
 	case !ok:
 		return response, ErrNotFound
 	}
+
 	response.State, response.Reason = e.state, e.reason
 	if e.state != wire.StateCancelled {
 		return response, ErrEnded
 	}
+
 	return response, nil
 }
 
@@ -176,6 +186,7 @@ func (g *Registry) ended(id ID) (end, bool) {
 	if !ok {
 		e, ok = g.older[id]
 	}
+
 	return e, ok && time.Since(e.at) < g.cfg.TerminalTTL
 }
 
@@ -197,6 +208,7 @@ func (g *Registry) Drain(ctx context.Context) error {
 			close(g.idle)
 		}
 	}
+
 	idle := g.idle
 	g.mu.Unlock()
 
@@ -205,10 +217,12 @@ func (g *Registry) Drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
+
 	g.mu.Lock()
 	for _, r := range g.claimed {
 		r.cancel(wire.ReasonShutdown)
 	}
+
 	g.mu.Unlock()
 
 	grace := time.NewTimer(g.cfg.DrainGrace)
@@ -257,6 +271,7 @@ func (r *Run) Start() error {
 	case g.draining:
 		return ErrDraining
 	}
+
 	r.started = true
 	g.active++
 	return nil
@@ -277,6 +292,7 @@ func (r *Run) remove() bool {
 	if r.started || g.claimed[r.id] != r {
 		return false
 	}
+
 	delete(g.claimed, r.id)
 	r.separate()
 	return true
@@ -297,6 +313,7 @@ func (r *Run) awaitEnd() bool {
 	if r.entry == nil || r.entry.ending == nil {
 		return false
 	}
+
 	r.registry.mu.Unlock()
 	<-r.entry.ending
 	r.registry.mu.Lock()
@@ -313,6 +330,7 @@ func (r *Run) Finish(err error) (wire.State, wire.Reason) {
 	if r.awaitEnd(); r.end.state != "" {
 		return r.end.state, r.end.reason
 	}
+
 	r.separate()
 	last := end{state: wire.StateCompleted, reason: r.reason(), at: time.Now()}
 	switch {
@@ -321,6 +339,7 @@ func (r *Run) Finish(err error) (wire.State, wire.Reason) {
 	case err != nil:
 		last.state = wire.StateFailed
 	}
+
 	if g.replica != nil {
 		r.entry.ending = make(chan struct{})
 		g.mu.Unlock()
@@ -330,18 +349,22 @@ func (r *Run) Finish(err error) (wire.State, wire.Reason) {
 		if !stored && len(g.unstored) < maxUnstored {
 			g.unstored[r.id] = r
 		}
+
 		close(r.entry.ending)
 	}
+
 	r.end = last
 	delete(g.claimed, r.id)
 	if r.end.at.Sub(g.since) >= g.cfg.TerminalTTL {
 		g.recent, g.older = map[ID]end{}, g.recent
 		g.since = r.end.at
 	}
+
 	g.recent[r.id] = r.end
 	g.active--
 	if g.active == 0 && g.idle != nil {
 		close(g.idle)
 	}
+
 	return r.end.state, r.end.reason
 }

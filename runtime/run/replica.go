@@ -66,6 +66,7 @@ func (g *Registry) connect() {
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
+
 	p.life, p.end = context.WithCancel(context.Background())
 	g.replica = p
 	p.silent = p.bus.Listen(p.owner, g.notified)
@@ -84,18 +85,22 @@ func (p *replica) call(method func(ctx context.Context) error) error {
 	if !p.available() {
 		return ErrUnavailable
 	}
+
 	ctx, cancel := context.WithTimeout(p.life, callTimeout)
 	defer cancel()
 	if ctx.Err() != nil {
 		return ErrUnavailable
 	}
+
 	err := method(ctx)
 	if err == nil || errors.Is(err, ErrChanged) {
 		return err
 	}
+
 	if p.life.Err() == nil && !errors.Is(err, ErrMalformed) { // the other entries are available
 		p.lose(err)
 	}
+
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
@@ -139,6 +144,7 @@ func (p *replica) lose(err error) {
 	if !p.lost.IsZero() {
 		return
 	}
+
 	p.lost, p.found = time.Now(), make(chan struct{})
 	p.wake <- struct{}{} // maintain has taken the one of the previous loss
 	p.log.Warn("the bus is unavailable: runs of other replicas cannot be cancelled here", "err", err)
@@ -149,12 +155,14 @@ func (p *replica) await() bool {
 	if p.life.Err() != nil {
 		return false
 	}
+
 	p.mu.Lock()
 	lost, found := p.lost, p.found
 	p.mu.Unlock()
 	if lost.IsZero() {
 		return true
 	}
+
 	limit := time.NewTimer(time.Until(lost.Add(patience)))
 	defer limit.Stop()
 	select {
@@ -163,6 +171,7 @@ func (p *replica) await() bool {
 	case <-limit.C:
 	case <-p.life.Done():
 	}
+
 	return false
 }
 
@@ -180,6 +189,7 @@ func (p *replica) maintain(g *Registry) {
 				return
 			}
 		}
+
 		g.renew()
 	}
 }
@@ -200,6 +210,7 @@ func (p *replica) probe() bool {
 			p.mu.Unlock()
 			return true
 		}
+
 		select {
 		case <-p.life.Done():
 			return false
@@ -216,6 +227,7 @@ func (p *replica) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = p.bus.Put(ctx, p.owner, Entry{Owner: p.owner, Revision: e.Revision}, probePeriod)
 	return err
 }
@@ -250,6 +262,7 @@ func (g *Registry) renew() {
 			}
 		})
 	}
+
 	all.Wait()
 }
 
@@ -261,6 +274,7 @@ func (g *Registry) cancelElsewhere(id ID, reason wire.Reason) (wire.CancelRespon
 		if err != nil {
 			return response, err
 		}
+
 		response.State, response.Reason = e.State, e.Reason
 		switch {
 		case e.Revision == 0:
@@ -273,15 +287,18 @@ func (g *Registry) cancelElsewhere(id ID, reason wire.Reason) (wire.CancelRespon
 		case e.State != "":
 			return response, ErrEnded
 		}
+
 		e.State, e.Reason = wire.StateCancelling, reason
 		if _, err = g.replica.put(id, e, lease); err == nil {
 			g.replica.notify(e.Owner, id)
 			response.State = wire.StateCancelling
 			return response, nil
 		}
+
 		if !errors.Is(err, ErrChanged) {
 			return response, err
 		}
 	}
+
 	return response, fmt.Errorf("%w: the entry of the run changes all the time", ErrUnavailable)
 }

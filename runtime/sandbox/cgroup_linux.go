@@ -48,10 +48,12 @@ func findHierarchies() []hierarchy {
 	if err != nil {
 		return nil
 	}
+
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil
 	}
+
 	var result []hierarchy
 	missing := []string{"memory", "pids"}
 	for _, h := range hierarchies(string(mounts), string(own)) {
@@ -59,10 +61,12 @@ func findHierarchies() []hierarchy {
 		if len(h.controllers) == 0 || h.outside && !delegated(h.dir) || h.try() != nil {
 			continue
 		}
+
 		h.sweep()
 		result = append(result, h)
 		missing = slices.DeleteFunc(missing, func(c string) bool { return slices.Contains(h.controllers, c) })
 	}
+
 	return result
 }
 
@@ -76,6 +80,7 @@ func hierarchies(mounts, own string) []hierarchy {
 		if len(mount) < 5 || len(system) < 3 {
 			continue
 		}
+
 		root, point := mount[3], mount[4]
 		switch system[0] {
 		case "cgroup2":
@@ -92,12 +97,14 @@ func hierarchies(mounts, own string) []hierarchy {
 				if !slices.Contains(strings.Split(system[2], ","), controller) {
 					continue
 				}
+
 				if dir, ok := ownGroup(own, controller, root, point); ok {
 					result = append(result, hierarchy{dir: dir, controllers: []string{controller}})
 				}
 			}
 		}
 	}
+
 	return result
 }
 
@@ -113,6 +120,7 @@ func delegated(dir string) bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -123,11 +131,14 @@ func ownGroup(own, controller, root, point string) (string, bool) {
 		if len(fields) != 3 || !slices.Contains(strings.Split(fields[1], ","), controller) {
 			continue
 		}
+
 		if root != "/" && !contains(root, fields[2]) {
 			return "", false
 		}
+
 		return filepath.Join(point, strings.TrimPrefix(fields[2], strings.TrimSuffix(root, "/"))), true
 	}
+
 	return "", false
 }
 
@@ -138,6 +149,7 @@ func (h *hierarchy) try() error {
 		if err != nil {
 			return err
 		}
+
 		h.controllers = slices.DeleteFunc(h.controllers, func(c string) bool { return !slices.Contains(strings.Fields(string(available)), c) })
 		for _, c := range h.controllers {
 			if err := writeFile(filepath.Join(h.dir, "cgroup.subtree_control"), "+"+c); err != nil {
@@ -145,9 +157,11 @@ func (h *hierarchy) try() error {
 			}
 		}
 	}
+
 	if len(h.controllers) == 0 {
 		return errors.New("no controllers")
 	}
+
 	g := &group{}
 	err := g.create(*h, Limits{Memory: 1 << 30, Processes: 100})
 	g.close()
@@ -164,6 +178,7 @@ func (h *hierarchy) sweep() {
 	if err != nil {
 		return
 	}
+
 	for _, entry := range entries {
 		rest, found := strings.CutPrefix(entry.Name(), groupPrefix)
 		id, _, _ := strings.Cut(rest, "-")
@@ -171,6 +186,7 @@ func (h *hierarchy) sweep() {
 		if !found || err != nil || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 			continue
 		}
+
 		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > sweepAge {
 			_ = unix.Rmdir(filepath.Join(h.dir, entry.Name())) // fails while it has processes
 		}
@@ -203,6 +219,7 @@ func newGroup(hierarchies []hierarchy, limits Limits) (*group, error) {
 			return nil, errors.Join(fmt.Errorf("create a control group: %w", err), g.remove(50, true))
 		}
 	}
+
 	return g, nil
 }
 
@@ -211,6 +228,7 @@ func (p Policy) groupLimits() Limits {
 	if p.Nested {
 		return p.Limits
 	}
+
 	return Limits{Memory: cmp.Or(p.Limits.Memory, 2<<30), Processes: cmp.Or(p.Limits.Processes, 1000)}
 }
 
@@ -220,6 +238,7 @@ func (g *group) create(h hierarchy, limits Limits) error {
 	if err != nil {
 		return err
 	}
+
 	g.dirs = append(g.dirs, dir)
 	memory := strconv.FormatUint(limits.Memory, 10)
 	processes := strconv.FormatUint(limits.Processes+launcherThreads, 10)
@@ -235,17 +254,21 @@ func (g *group) create(h hierarchy, limits Limits) error {
 				writeOptional(filepath.Join(dir, "memory.memsw.limit_in_bytes"), memory))
 		}
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if h.unified {
 		g.unified, err = os.Open(dir)
 		return err
 	}
+
 	join, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
 	if err == nil {
 		g.join = append(g.join, join)
 	}
+
 	return err
 }
 
@@ -273,6 +296,7 @@ func (g *group) close() {
 	if g.unified != nil {
 		_ = g.unified.Close()
 	}
+
 	for _, file := range g.join {
 		_ = file.Close()
 	}
@@ -288,17 +312,21 @@ func (g *group) remove(attempts int, kill bool) error {
 			if !errors.Is(e, unix.EBUSY) {
 				return true
 			}
+
 			err = &os.PathError{Op: "remove", Path: dir, Err: e}
 			if kill {
 				killGroup(dir)
 			}
+
 			return false
 		})
 		if len(g.dirs) == 0 {
 			return nil
 		}
+
 		<-time.After(20 * time.Millisecond) // no event reports that a group of version 1 is empty
 	}
+
 	return err
 }
 
@@ -306,10 +334,12 @@ func killGroup(dir string) {
 	if writeFile(filepath.Join(dir, "cgroup.kill"), "1") == nil {
 		return
 	}
+
 	file, err := os.Open(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return
 	}
+
 	defer func() { _ = file.Close() }()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		if pid, err := strconv.Atoi(lines.Text()); err == nil && pid > 0 {
@@ -324,6 +354,7 @@ func writeFile(path, content string) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = file.WriteString(content)
 	return errors.Join(err, file.Close())
 }
@@ -333,5 +364,6 @@ func writeOptional(path, content string) error {
 	if err := writeFile(path, content); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+
 	return nil
 }

@@ -52,11 +52,13 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	if len(cmd.ExtraFiles) > 0 && !s.policy.Nested || cmd.Env == nil {
 		return nil, errors.New("confine the command: it has extra files or no environment")
 	}
+
 	c := &Command{s: s, cmd: cmd}
 	dir := cmp.Or(cmd.Dir, s.policy.Dir)
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = resolved
 	}
+
 	config := launch.Config{
 		Limits:  s.limits(),
 		User:    s.policy.User,
@@ -81,21 +83,26 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 		config.Mounts = append(s.mounts(), s.protection()...)
 		config.Granted = s.granted()
 	}
+
 	if s.proxy != nil {
 		config.ProxyPort = proxyPort
 	}
+
 	if len(s.groups) > 0 {
 		var err error
 		if c.group, err = newGroup(s.groups, s.policy.groupLimits()); err != nil {
 			c.close()
 			return nil, fmt.Errorf("confine the command: %w", err)
 		}
+
 		config.Groups = len(c.group.join)
 	}
+
 	if err := c.open(config); err != nil {
 		c.close()
 		return nil, fmt.Errorf("confine the command: %w", err)
 	}
+
 	cmd.Path = "/proc/self/exe"
 	cmd.Args = []string{Launcher}
 	cmd.Env = append([]string{variable}, launch.Environment...)
@@ -108,6 +115,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 		cmd.SysProcAttr.UseCgroupFD = true
 		cmd.SysProcAttr.CgroupFD = int(c.group.unified.Fd())
 	}
+
 	return c, nil
 }
 
@@ -116,33 +124,40 @@ func (c *Command) open(config launch.Config) error {
 	if err != nil {
 		return fmt.Errorf("create a file in memory: %w", err)
 	}
+
 	file := os.NewFile(uintptr(fd), "sandbox")
 	c.files = append(c.files, file)
 	if _, err := file.Write(config.Append(nil)); err != nil {
 		return err
 	}
+
 	if _, err := file.Seek(0, 0); err != nil {
 		return err
 	}
+
 	ruleset := (*os.File)(nil) // closed in the launcher
 	if config.Ruleset {
 		if ruleset, err = c.s.rules(); err != nil {
 			return err
 		}
 	}
+
 	c.files = append(c.files, ruleset)
 	if c.s.proxy == nil && c.group == nil {
 		return nil
 	}
+
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("create a socket for the launcher: %w", err)
 	}
+
 	c.socket = os.NewFile(uintptr(pair[0]), "launcher")
 	c.files = append(c.files, os.NewFile(uintptr(pair[1]), "launcher"))
 	if c.group != nil {
 		c.files = append(c.files, c.group.join...)
 	}
+
 	return nil
 }
 
@@ -152,6 +167,7 @@ func (c *Command) Started() {
 	if c.s.policy.Nested && c.cmd.Process != nil && c.group != nil {
 		c.group.add(c.cmd.Process.Pid)
 	}
+
 	c.release()
 	if c.socket != nil {
 		c.s.watch(c)
@@ -165,6 +181,7 @@ func (c *Command) release() {
 			_ = file.Close()
 		}
 	}
+
 	c.files = nil
 	if c.group != nil {
 		c.group.close()
@@ -177,6 +194,7 @@ func (c *Command) close() {
 	if c.socket != nil {
 		_ = c.socket.Close()
 	}
+
 	if c.group != nil {
 		_ = c.group.remove(50, true)
 	}
@@ -194,6 +212,7 @@ func (s *Sandbox) limits() []launch.Limit {
 		if s.policy.User == 0 || s.limited("pids") { // the user id may have other processes too
 			processes = 0
 		}
+
 		for resource, value := range map[int]uint64{
 			unix.RLIMIT_AS: l.AddressSpace, unix.RLIMIT_FSIZE: l.FileSize, unix.RLIMIT_NOFILE: l.OpenFiles, unix.RLIMIT_NPROC: processes,
 		} {
@@ -201,8 +220,10 @@ func (s *Sandbox) limits() []launch.Limit {
 				set = append(set, launch.Limit{Resource: resource, Value: value})
 			}
 		}
+
 		return set
 	}
+
 	return []launch.Limit{
 		{Resource: unix.RLIMIT_CORE, Value: noDump},
 		{Resource: unix.RLIMIT_AS, Value: cmp.Or(l.AddressSpace, 16<<30)},
@@ -217,14 +238,17 @@ func (s *Sandbox) environment(env []string) []string {
 	if s.policy.Nested {
 		return env
 	}
+
 	replaced := []string{"HOME=" + s.home(), "TMPDIR=" + s.temporary()}
 	if s.proxy != nil {
 		url := "http://127.0.0.1:" + strconv.Itoa(proxyPort)
 		for _, name := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "PIP_PROXY"} {
 			replaced = append(replaced, name+"="+url)
 		}
+
 		replaced = append(replaced, "NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1")
 	}
+
 	result := slices.DeleteFunc(slices.Clone(env), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
 		return name == launch.Variable || slices.ContainsFunc(replaced, func(r string) bool { return strings.HasPrefix(r, name+"=") })
@@ -245,35 +269,43 @@ func (s *Sandbox) mounts() []launch.Mount {
 	for _, device := range devices {
 		mounts = append(mounts, launch.Mount{Kind: launch.MountDevice, Source: device, Target: device})
 	}
+
 	all := slices.Concat(s.read, s.write)
 	for _, link := range s.links {
 		all = append(all, link[0])
 	}
+
 	if !slices.ContainsFunc(all, func(path string) bool { return contains("/tmp", path) }) {
 		mounts = append(mounts, launch.Mount{Kind: launch.MountWrite, Source: s.tmp, Target: "/tmp"})
 	}
+
 	var paths []launch.Mount
 	read := s.read
 	if s.abi > 0 && !s.policy.Nested { // the names in /etc are visible then, and Landlock permits the listed files only
 		read = outermost(append(slices.Clone(read), "/etc"))
 	}
+
 	for _, path := range read {
 		paths = append(paths, launch.Mount{Kind: launch.MountRead, Source: path, Target: path})
 	}
+
 	for _, path := range s.write {
 		paths = append(paths, launch.Mount{Kind: launch.MountWrite, Source: path, Target: path})
 	}
+
 	slices.SortStableFunc(paths, func(a, b launch.Mount) int { return strings.Compare(a.Target, b.Target) })
 	mounts = append(mounts, paths...)
 	for i, link := range s.links { // sorted: one that another one leads to is after that
 		if slices.ContainsFunc(s.links[:i], func(l [2]string) bool { return contains(l[0], link[0]) }) {
 			continue
 		}
+
 		inside := slices.ContainsFunc(paths, func(m launch.Mount) bool { return contains(m.Target, link[0]) })
 		if !inside {
 			mounts = append(mounts, launch.Mount{Kind: launch.MountLink, Source: link[1], Target: link[0]})
 		}
 	}
+
 	return mounts
 }
 
@@ -282,6 +314,7 @@ func (s *Sandbox) granted() []launch.Grant {
 	if s.abi == 0 || s.policy.Nested {
 		return nil
 	}
+
 	all := accessOf(s.abi)
 	return []launch.Grant{
 		{Path: "/", Access: landlock.AccessFSReadDir},
@@ -297,6 +330,7 @@ func (s *Sandbox) processes() string {
 	if s.policy.Nested && (s.policy.User != 0 || os.Getuid() != 0) {
 		return launch.MountNested
 	}
+
 	return launch.MountProcess
 }
 
@@ -314,5 +348,6 @@ func isolate(c *launch.Config, p Policy) string {
 			flags |= syscall.CLONE_NEWNET
 		}
 	}
+
 	return launch.Variable + "=" + launch.Version + " " + strconv.Itoa(flags)
 }

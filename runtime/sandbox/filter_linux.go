@@ -68,22 +68,26 @@ func newFilter(p Policy, isolated bool, can objects) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the architecture: %w", err)
 	}
+
 	// The kernel uses 32 bits of the argument. One with other bits is equal to no family.
 	var others seccomp.ArgumentConditions
 	for _, family := range can.families {
 		others = append(others, seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: family})
 	}
+
 	denied := seccomp.SyscallGroup{Action: seccomp.ActionErrno, Names: known(info, deniedCalls)}
 	namespaces := p.Nested && isolated
 	if namespaces {
 		denied.Names = slices.DeleteFunc(denied.Names, func(name string) bool { return slices.Contains(launcherCalls, name) })
 	}
+
 	first := prefix(info, namespaces)
 	missing := missingCalls
 	if !p.Nested {
 		missing = append(slices.Clone(missing), "openat2") // its mode is in memory too
 		first = append(first, setuidModes(info)...)
 	}
+
 	noSocket := seccomp.SyscallGroup{Action: seccomp.ActionErrno | seccomp.Action(unix.EAFNOSUPPORT)}
 	if len(others) > 0 {
 		noSocket.NamesWithCondtions = []seccomp.NameWithConditions{{Name: "socket", Conditions: others}}
@@ -91,12 +95,15 @@ func newFilter(p Policy, isolated bool, can objects) ([]byte, error) {
 		noSocket.Names = []string{"socket"}
 		first = append(first, noDatagrams(info)...)
 	}
+
 	if can.proxied {
 		first = append(first, proxiedSockets(info)...)
 	}
+
 	if can.shared {
 		first = append(first, sharedFiles(info)...)
 	}
+
 	if !isolated {
 		missing = slices.Concat(missing, sharedMemory)
 		denied.Names = append(denied.Names, userProcesses...)
@@ -106,6 +113,7 @@ func newFilter(p Policy, isolated bool, can objects) ([]byte, error) {
 			})
 		}
 	}
+
 	policy := seccomp.Policy{DefaultAction: seccomp.ActionAllow, Syscalls: []seccomp.SyscallGroup{
 		denied, noSocket,
 		{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: known(info, missing)},
@@ -121,6 +129,7 @@ func known(info *arch.Info, names []string) []string {
 			result = append(result, name)
 		}
 	}
+
 	return result
 }
 
@@ -130,16 +139,19 @@ func assemble(policy seccomp.Policy, first ...bpf.Instruction) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("assemble the seccomp program: %w", err)
 	}
+
 	program, err := bpf.Assemble(append(first, rest...))
 	if err != nil {
 		return nil, fmt.Errorf("assemble the seccomp program: %w", err)
 	}
+
 	var encoded []byte
 	for _, instruction := range program {
 		encoded = binary.NativeEndian.AppendUint16(encoded, instruction.Op)
 		encoded = append(encoded, instruction.Jt, instruction.Jf)
 		encoded = binary.NativeEndian.AppendUint32(encoded, instruction.K)
 	}
+
 	return encoded, nil
 }
 
@@ -155,6 +167,7 @@ func onCall(info *arch.Info, name string, instructions ...bpf.Instruction) []bpf
 	if !found {
 		return nil
 	}
+
 	return append([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(number), SkipTrue: uint8(len(instructions))}, // few
@@ -224,15 +237,18 @@ func sharedFiles(info *arch.Info) []bpf.Instruction {
 			bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.O_DIRECTORY, SkipTrue: 1}, pass,
 		)...)
 	}
+
 	for name, directory := range map[string]string{"link": "linkat", "unlink": "unlinkat"} {
 		if _, found := info.SyscallNames[name]; found {
 			result = append(result, onCall(info, name, pass)...)
 			continue
 		}
+
 		result = append(result, onCall(info, directory,
 			argument(0), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: atWorkingDirectory, SkipTrue: 1}, pass,
 		)...)
 	}
+
 	return result
 }
 
@@ -250,12 +266,14 @@ func setuidModes(info *arch.Info) []bpf.Instruction {
 			argument(call.mode), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: modes, SkipTrue: 1}, errno(unix.EPERM),
 		)...)
 	}
+
 	for name, flags := range map[string]uint32{"open": 1, "openat": 2} {
 		result = append(result, onCall(info, name,
 			argument(flags), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: creates, SkipTrue: 3},
 			argument(flags+1), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: modes, SkipTrue: 1}, errno(unix.EPERM),
 		)...)
 	}
+
 	return result
 }
 
@@ -267,6 +285,7 @@ func prefix(info *arch.Info, nested bool) []bpf.Instruction {
 	if nested {
 		namespaces = 0
 	}
+
 	newest := slices.Max(slices.Collect(maps.Values(info.SyscallNames)))
 	return slices.Concat(
 		[]bpf.Instruction{

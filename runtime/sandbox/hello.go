@@ -32,6 +32,7 @@ func (p *proxy) checkHello(client net.Conn, buffered *bufio.Reader, host, port s
 			return bytes.NewReader(nil), ""
 		}
 	}
+
 	_ = client.SetReadDeadline(time.Now().Add(helloTimeout))
 	info, read, err := readHello(buffered)
 	_ = client.SetReadDeadline(time.Time{})
@@ -39,9 +40,11 @@ func (p *proxy) checkHello(client net.Conn, buffered *bufio.Reader, host, port s
 	if err != nil {
 		return nil, fmt.Sprintf("the sandbox denied a connection to %s: sandbox.domains permits TLS only, and it does not begin with a message of a TLS client", address)
 	}
+
 	if slices.Contains(info.Extensions, encryptedHello) {
 		return nil, fmt.Sprintf("the sandbox denied a connection to %s: its server name is encrypted, which sandbox.domains cannot permit", address)
 	}
+
 	_, notAddress := netip.ParseAddr(host)
 	switch name := domain.Lower(info.ServerName); {
 	case name == "" && notAddress == nil: // TLS has no name for an address
@@ -50,6 +53,7 @@ func (p *proxy) checkHello(client net.Conn, buffered *bufio.Reader, host, port s
 	case !p.listed(name, port, "443"):
 		return nil, reason(name, port, "443")
 	}
+
 	return bytes.NewReader(read), ""
 }
 
@@ -65,6 +69,7 @@ func readHello(r io.Reader) (*tls.ClientHelloInfo, []byte, error) {
 	if hello == nil {
 		return nil, nil, err
 	}
+
 	return hello, c.read.Bytes(), nil
 }
 

@@ -95,27 +95,33 @@ func (p Policy) check() error {
 	if p.Dir == "" || p.Private == "" {
 		return errors.New("the sandbox needs Dir and Private")
 	}
+
 	for _, path := range slices.Concat([]string{p.Dir, p.Private}, p.Hidden, p.Read, p.Write, p.Protected) {
 		if !filepath.IsAbs(path) {
 			return fmt.Errorf("%s: %w", path, errPath)
 		}
+
 		if strings.ContainsRune(path, 0) {
 			return fmt.Errorf("%q contains a null byte", path)
 		}
 	}
+
 	if p.Nested && p.Network != NetworkAll || p.User != 0 && !p.Nested {
 		return errors.New("a nested command needs the network all, and only a nested one can have another user")
 	}
+
 	switch p.Network {
 	case NetworkProxy, NetworkNone, NetworkAll:
 	default:
 		return fmt.Errorf("network is %q: use proxy, none or all", p.Network)
 	}
+
 	for _, text := range p.Domains {
 		if _, err := domain.Parse(text); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -27,6 +27,7 @@ func (s *Sandbox) protection() []launch.Mount {
 	if s.dir == "" || s.policy.Protects == nil {
 		return nil
 	}
+
 	var mounts []launch.Mount
 	protect := func(path string) {
 		mounts = append(mounts, launch.Mount{Kind: launch.MountProtect, Target: path})
@@ -40,17 +41,21 @@ func (s *Sandbox) protection() []launch.Mount {
 	for _, path := range paths {
 		protect(path)
 	}
+
 	if s.policy.Network == NetworkAll {
 		sockets = nil
 	}
+
 	for _, path := range sockets {
 		mounts = append(mounts, launch.Mount{Kind: launch.MountHide, Target: path})
 	}
+
 	if git := filepath.Join(s.dir, ".git"); !s.isNamed(git) && s.createGitFiles() {
 		mounts = append(mounts, launch.Mount{Kind: launch.MountKeep, Target: git}) // it cannot be renamed
 		protect(filepath.Join(git, "config"))
 		protect(filepath.Join(git, "hooks"))
 	}
+
 	return mounts
 }
 
@@ -66,15 +71,18 @@ func (s *Sandbox) createGitFiles() bool {
 	if err != nil {
 		return false
 	}
+
 	defer func() { _ = root.Close() }()
 	info, err := root.Lstat(".git")
 	if err != nil || !info.IsDir() {
 		return false
 	}
+
 	_ = root.Mkdir(".git/hooks", 0o755)
 	if config, err := root.OpenFile(".git/config", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err == nil {
 		_ = config.Close()
 	}
+
 	return true
 }
 
@@ -88,10 +96,12 @@ func (s *Sandbox) protectedPaths() (paths, sockets []string) {
 			top.protect(target)
 		}
 	}
+
 	dirs, ok := top.list(s.dir)
 	if !ok || len(top.found) > maxProtected {
 		return []string{s.dir}, top.sockets
 	}
+
 	slices.Sort(dirs)
 	for _, dir := range dirs {
 		// Each directory has at most half of what is left: a large one, such as node_modules, does not
@@ -103,14 +113,17 @@ func (s *Sandbox) protectedPaths() (paths, sockets []string) {
 			found = slices.DeleteFunc(found, func(path string) bool { return contains(dir, path) }) // not what links lead to
 			found = append(found, dir)
 		}
+
 		top.found = append(top.found, found...)
 		top.paths -= len(found)
 		top.sockets = append(top.sockets, below.sockets...)
 		top.entries -= top.entries/2 - max(below.entries, 0)
 	}
+
 	if len(top.found) > 2*maxProtected {
 		return []string{s.dir}, top.sockets
 	}
+
 	return outermost(top.found), top.sockets
 }
 
@@ -130,8 +143,10 @@ func (c *scan) walk(dir string) bool {
 		if !ok {
 			return false
 		}
+
 		queue = append(queue, dirs...)
 	}
+
 	return true
 }
 
@@ -142,6 +157,7 @@ func (c *scan) list(dir string) ([]string, bool) {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, true
 	}
+
 	var dirs []string
 	if err == nil {
 		err = unix.Faccessat(fd, ".", unix.X_OK, 0)
@@ -154,6 +170,7 @@ func (c *scan) list(dir string) ([]string, bool) {
 			dirs = append(dirs, c.judge(dir, entries)...)
 		}
 	}
+
 	switch {
 	case errors.Is(err, io.EOF):
 		return dirs, true
@@ -161,6 +178,7 @@ func (c *scan) list(dir string) ([]string, bool) {
 		c.protect(dir)
 		return nil, true
 	}
+
 	return nil, false
 }
 
@@ -188,9 +206,11 @@ func (c *scan) judge(dir string, entries []fs.DirEntry) []string {
 			if e.IsDir() {
 				c.searchSockets(path)
 			}
+
 			if e.Type()&fs.ModeSymlink == 0 {
 				continue
 			}
+
 			if target, ok := follow(path, nil, &c.entries); ok {
 				c.protect(target)
 			}
@@ -198,6 +218,7 @@ func (c *scan) judge(dir string, entries []fs.DirEntry) []string {
 			dirs = append(dirs, path)
 		}
 	}
+
 	return dirs
 }
 
@@ -222,11 +243,13 @@ func isServed(path string) bool {
 	if err != nil {
 		return false
 	}
+
 	defer func() { _ = unix.Close(file) }()
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return true
 	}
+
 	defer func() { _ = unix.Close(fd) }()
 	err = unix.Connect(fd, &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(file)}) // a path may be too long
 	return !errors.Is(err, unix.ECONNREFUSED)

@@ -52,8 +52,10 @@ func newProxy(domains []string) (*proxy, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		p.domains = append(p.domains, d)
 	}
+
 	transport := outbound.Transport()
 	transport.DialContext = p.dial
 	transport.MaxIdleConnsPerHost = 4
@@ -97,10 +99,12 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		if !l.take() {
 			_ = conn.Close()
 			continue
 		}
+
 		stop := context.AfterFunc(l.ctx, func() { _ = conn.Close() })
 		return &accepted{Conn: conn, release: sync.OnceFunc(func() {
 			stop()
@@ -120,9 +124,11 @@ func (l *listener) take() bool {
 			for _, taken := range l.slots[:i] {
 				<-taken
 			}
+
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -142,17 +148,21 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.connect(w, r)
 		return
 	}
+
 	if r.URL.Scheme != "http" || r.URL.Host == "" {
 		http.Error(w, "agenthost sandbox: this is a proxy; use an absolute http URL, or CONNECT for https", http.StatusBadRequest)
 		return
 	}
+
 	host, port := r.URL.Hostname(), r.URL.Port()
 	if port == "" {
 		port = "80"
 	}
+
 	if !p.allowed(w, r, host, port, "80") {
 		return
 	}
+
 	p.forward.ServeHTTP(w, r)
 }
 
@@ -162,9 +172,11 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "agenthost sandbox: CONNECT needs host:port", http.StatusBadRequest)
 		return
 	}
+
 	if !p.allowed(w, r, host, port, "443") {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
 	defer cancel()
 	upstream, err := p.dial(ctx, "tcp", net.JoinHostPort(host, port))
@@ -172,16 +184,19 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, err)
 		return
 	}
+
 	defer func() { _ = upstream.Close() }()
 	client, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		http.Error(w, "agenthost sandbox: CONNECT needs HTTP/1.1", http.StatusHTTPVersionNotSupported)
 		return
 	}
+
 	defer func() { _ = client.Close() }()
 	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
+
 	end := func() { _ = upstream.Close(); _ = client.Close() }
 	defer context.AfterFunc(r.Context(), end)()
 	idle := time.AfterFunc(tunnelIdle, end)
@@ -196,8 +211,10 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
 				end()
 				return
 			}
+
 			request = io.MultiReader(hello, buffered)
 		}
+
 		_, _ = io.Copy(upstream, active{request, idle})
 		if half, ok := upstream.(*net.TCPConn); ok {
 			_ = half.CloseWrite()
@@ -226,6 +243,7 @@ func (p *proxy) allowed(w http.ResponseWriter, r *http.Request, host, port, usua
 	if len(p.domains) == 0 && port == usual || p.listed(host, port, usual) {
 		return true
 	}
+
 	p.deny(w, r, reason(host, port, usual))
 	return false
 }
@@ -241,13 +259,16 @@ func reason(host, port, usual string) string {
 	if ip, err := netip.ParseAddr(host); err == nil && !outbound.IsPublic(ip) && (allowAddress == nil || !allowAddress(ip)) {
 		return privateReason(address)
 	}
+
 	entry := address
 	if port == usual {
 		entry = host
 	}
+
 	if _, err := domain.Parse(entry); err != nil {
 		return fmt.Sprintf("the sandbox denied a connection to %q, which sandbox.domains cannot permit", shorten(address))
 	}
+
 	return fmt.Sprintf("the sandbox denied a connection to %s: add %s to sandbox.domains", address, entry)
 }
 
@@ -263,6 +284,7 @@ func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 		p.deny(w, r, privateReason(r.Host))
 		return
 	}
+
 	http.Error(w, "agenthost sandbox: "+err.Error(), http.StatusBadGateway)
 }
 

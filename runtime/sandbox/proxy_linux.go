@@ -18,6 +18,7 @@ func (s *Sandbox) watch(c *Command) {
 	if err != nil || !ok {
 		return
 	}
+
 	s.served.Go(func() {
 		stop := context.AfterFunc(s.ctx, func() { _ = launcher.Close() })
 		defer stop()
@@ -36,10 +37,12 @@ func (s *Sandbox) watch(c *Command) {
 					defer func() { _ = l.Close() }()
 				}
 			}
+
 			_, _ = launcher.Read(make([]byte, 1))
 		default: // the launcher sends the connections
 			s.proxy.serve(ctx, &passed{UnixConn: launcher}, &c.denied)
 		}
+
 		cancel()
 		switch {
 		case c.group == nil:
@@ -61,6 +64,7 @@ func (p *passed) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		conn, err := net.FileConn(file)
 		_ = file.Close()
 		if err == nil {
@@ -78,16 +82,20 @@ func receive(launcher *net.UnixConn) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if n == 0 {
 		return nil, io.EOF
 	}
+
 	messages, err := unix.ParseSocketControlMessage(control[:n])
 	if err != nil {
 		return nil, err
 	}
+
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil {
 		return nil, err
 	}
+
 	return os.NewFile(uintptr(fds[0]), "launcher"), nil // the buffer has room for one
 }

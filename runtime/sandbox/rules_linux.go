@@ -35,6 +35,7 @@ func accessOf(abi int) uint64 {
 			access |= right
 		}
 	}
+
 	return access
 }
 
@@ -45,6 +46,7 @@ func newScope() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the Landlock ruleset: %w", err)
 	}
+
 	return os.NewFile(uintptr(fd), "ruleset"), nil
 }
 
@@ -56,31 +58,38 @@ func newRuleset(abi int, read, write, sockets []string, network bool) (*os.File,
 	if abi >= abiScope {
 		attributes.Scoped = landlock.ScopeAbstractUnixSocket | landlock.ScopeSignal
 	}
+
 	if !network && abi >= abiNetwork {
 		attributes.HandledAccessNet = landlock.AccessNetBindTCP | landlock.AccessNetConnectTCP
 		if abi >= abiUDP {
 			attributes.HandledAccessNet |= landlock.AccessNetBindUDP | landlock.AccessNetConnectSendUDP
 		}
 	}
+
 	fd, err := landlock.LandlockCreateRuleset(&attributes, 0)
 	if err != nil {
 		return nil, fmt.Errorf("create the Landlock ruleset: %w", err)
 	}
+
 	ruleset := os.NewFile(uintptr(fd), "ruleset")
 	for _, path := range read {
 		err = errors.Join(err, addRule(ruleset, path, accessRead&handled))
 	}
+
 	for _, path := range write {
 		err = errors.Join(err, addRule(ruleset, path, handled&^(landlock.AccessFSMakeBlock|landlock.AccessFSMakeChar|landlock.AccessFSResolveUnix)))
 	}
+
 	for _, path := range sockets {
 		if abi >= abiResolveUnix {
 			err = errors.Join(err, addRule(ruleset, path, landlock.AccessFSResolveUnix))
 		}
 	}
+
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("add rules to the Landlock ruleset: %w", err), ruleset.Close())
 	}
+
 	return ruleset, nil
 }
 
@@ -90,20 +99,25 @@ func addRule(ruleset *os.File, path string, access uint64) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) {
 		return nil
 	}
+
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
+
 	defer func() { _ = unix.Close(fd) }()
 	var info unix.Stat_t
 	if err := unix.Fstat(fd, &info); err != nil {
 		return &os.PathError{Op: "stat", Path: path, Err: err}
 	}
+
 	if info.Mode&unix.S_IFMT != unix.S_IFDIR {
 		access &= accessFile
 	}
+
 	err = landlock.LandlockAddPathBeneathRule(int(ruleset.Fd()), &landlock.PathBeneathAttr{AllowedAccess: access, ParentFd: fd}, 0)
 	if err != nil {
 		return &os.PathError{Op: "permit", Path: path, Err: err}
 	}
+
 	return nil
 }

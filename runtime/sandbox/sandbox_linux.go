@@ -52,17 +52,20 @@ func New(p Policy) (*Sandbox, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
+
 	p.Dir = filepath.Clean(p.Dir)
 	p.Private = filepath.Clean(p.Private)
 	if p.Dir == p.Private || contains(p.Dir, p.Private) || contains(p.Private, p.Dir) {
 		return nil, fmt.Errorf("the private directory %s and the working directory %s are not separate", p.Private, p.Dir)
 	}
+
 	s := &Sandbox{policy: p}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.open(); err != nil {
 		s.Close()
 		return nil, err
 	}
+
 	return s, nil
 }
 
@@ -72,6 +75,7 @@ func (s *Sandbox) open() error {
 			return fmt.Errorf("create the private directory: %w", err)
 		}
 	}
+
 	var err error
 	defaults := slices.Concat(systemPaths, toolchains(s.policy.Path, filepath.Clean(cmp.Or(s.policy.Home, "/root"))))
 	read := append(without(defaults, s.policy.Hidden), s.policy.Read...)
@@ -79,6 +83,7 @@ func (s *Sandbox) open() error {
 	if len(own) == 3 {
 		s.dir = own[0]
 	}
+
 	more, _ := resolve(s.policy.Write, own)
 	more, writeLinks := resolve(s.policy.Write, slices.Concat(own, more))
 	s.write = append(own, more...)
@@ -87,6 +92,7 @@ func (s *Sandbox) open() error {
 			s.named = append(s.named, path)
 		}
 	}
+
 	var readLinks [][2]string
 	s.read, readLinks = resolve(read, s.write)
 	s.links = slices.CompactFunc(slices.SortedFunc(slices.Values(slices.Concat(links, writeLinks, readLinks)), func(a, b [2]string) int {
@@ -98,6 +104,7 @@ func (s *Sandbox) open() error {
 	if s.policy.Network == NetworkAll {
 		s.sockets = slices.Concat(s.read, s.write)
 	}
+
 	// What is inside a writable directory can be read there, and a command may replace it.
 	s.read = slices.DeleteFunc(outermost(s.read), func(path string) bool {
 		return slices.ContainsFunc(s.write, func(dir string) bool { return contains(dir, path) })
@@ -106,13 +113,16 @@ func (s *Sandbox) open() error {
 		if s.policy.User == 0 {
 			break
 		}
+
 		if err := os.Lchown(dir, s.policy.User, s.policy.User); err != nil {
 			return fmt.Errorf("create the private directory: %w", err)
 		}
 	}
+
 	if s.tmp, err = filepath.EvalSymlinks(s.temporary()); err != nil {
 		return err
 	}
+
 	if s.root, err = filepath.EvalSymlinks(filepath.Join(s.policy.Private, "root")); err != nil {
 		return err
 	}
@@ -126,18 +136,22 @@ func (s *Sandbox) open() error {
 			return err
 		}
 	}
+
 	if s.support.Isolated {
 		if s.policy.Nested && s.abi < abiScope {
 			s.abi = 0
 		}
+
 		s.filter, err = newFilter(s.policy, true, objects{families: []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}})
 		return err
 	}
+
 	families := familiesOf(s.policy, s.abi)
 	s.filter, err = newFilter(s.policy, false, objects{families: families, proxied: s.proxy != nil, shared: !s.policy.Nested})
 	if err != nil {
 		return err
 	}
+
 	s.fallback, err = newFilter(s.policy, false, objects{families: families})
 	return err
 }
@@ -148,6 +162,7 @@ func (s *Sandbox) limitGroups() {
 	if s.policy.Nested && set.Memory == 0 && set.Processes == 0 {
 		return
 	}
+
 	s.groups = kernel.groups()
 	s.support.Memory = s.limited("memory")
 	s.support.Processes = s.limited("pids") || s.policy.User != 0 || os.Getuid() != 0 && !s.policy.Nested
@@ -155,6 +170,7 @@ func (s *Sandbox) limitGroups() {
 	if s.policy.Nested {
 		whose = ""
 	}
+
 	if !s.support.Processes {
 		s.support.Reason = strings.TrimPrefix(s.support.Reason+"; the processes "+whose+"are not limited: control groups cannot be created", "; ")
 	}
@@ -176,6 +192,7 @@ func (s *Sandbox) rules() (*os.File, error) {
 	case !s.support.Isolated:
 		read = append(slices.Clone(read), kernelFiles...)
 	}
+
 	network := s.support.Isolated || s.policy.Network == NetworkAll
 	return newRuleset(s.abi, read, append(slices.Clone(s.write), devices...), s.sockets, network)
 }
@@ -186,10 +203,12 @@ func familiesOf(p Policy, abi int) []uint64 {
 	if p.Network != NetworkAll {
 		return nil
 	}
+
 	families := []uint64{unix.AF_INET, unix.AF_INET6}
 	if !p.Nested || abi >= abiResolveUnix { // else every socket file of the system could be connected to
 		families = append(families, unix.AF_UNIX)
 	}
+
 	return families
 }
 
@@ -206,6 +225,7 @@ func (s *Sandbox) Close() {
 	if s.proxy != nil {
 		s.proxy.close()
 	}
+
 	s.served.Wait()
 }
 
@@ -243,13 +263,16 @@ func probe(v variant, abi int) Support {
 		if network == NetworkAll && abi < abiScope {
 			s.Reason = "Landlock of this kernel does not restrict abstract sockets, and the network is that of the system"
 		}
+
 		return s
 	}
+
 	s := Support{Files: abi > 0, Network: abi > 0 || network != NetworkProxy}
 	s.Reason = "namespaces cannot be created: " + err.Error()
 	if abi == 0 {
 		s.Reason += "; the kernel has no Landlock"
 	}
+
 	return s
 }
 
@@ -259,11 +282,13 @@ func tryIsolated(p Policy) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = os.Remove(root) }()
 	fd, err := unix.MemfdCreate("sandbox", unix.MFD_CLOEXEC)
 	if err != nil {
 		return err
 	}
+
 	file := os.NewFile(uintptr(fd), "sandbox")
 	defer func() { _ = file.Close() }()
 	config := launch.Config{User: p.User, Root: root, Mounts: []launch.Mount{{Kind: launch.MountProcess, Target: "/proc"}}}
@@ -271,6 +296,7 @@ func tryIsolated(p Policy) error {
 	if _, err := file.WriteAt(config.Append(nil), 0); err != nil {
 		return err
 	}
+
 	var output strings.Builder
 	cmd := exec.Cmd{
 		Path:       "/proc/self/exe",
@@ -284,7 +310,9 @@ func tryIsolated(p Policy) error {
 		if reason, found := strings.CutPrefix(strings.TrimSpace(output.String()), launch.Prefix); found {
 			return errors.New(reason)
 		}
+
 		return err
 	}
+
 	return nil
 }

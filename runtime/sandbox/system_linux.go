@@ -38,15 +38,18 @@ func toolchains(path, home string) []string {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
+
 		dir = filepath.Clean(dir)
 		if !contains(dir, home) {
 			result = append(result, dir)
 		}
+
 		parent := filepath.Dir(dir)
 		if slices.Contains([]string{"bin", "sbin", "shims"}, filepath.Base(dir)) && !contains(parent, home) && filepath.Base(parent) != ".local" {
 			result = append(result, parent)
 		}
 	}
+
 	return result
 }
 
@@ -69,6 +72,7 @@ func withoutRoot(paths []string) []string {
 			result = append(result, path)
 		}
 	}
+
 	return result
 }
 
@@ -85,11 +89,14 @@ func resolve(paths, writable []string) ([]string, [][2]string) {
 		if !ok {
 			continue
 		}
+
 		if target != path {
 			links = append(links, [2]string{path, target})
 		}
+
 		targets = append(targets, target)
 	}
+
 	return targets, links
 }
 
@@ -100,6 +107,7 @@ func without(paths, hidden []string) (visible []string) {
 	if len(hidden) == 0 {
 		return paths
 	}
+
 	targets := make([]string, len(hidden))
 	for i, path := range hidden {
 		targets[i] = filepath.Clean(path)
@@ -107,6 +115,7 @@ func without(paths, hidden []string) (visible []string) {
 			targets[i] = target
 		}
 	}
+
 	around := func(path string) bool {
 		return slices.ContainsFunc(targets, func(h string) bool { return contains(path, h) })
 	}
@@ -123,6 +132,7 @@ func without(paths, hidden []string) (visible []string) {
 		case inside(target):
 			return
 		}
+
 		entries, _ := os.ReadDir(target) // without an error, what it has is permitted
 		for _, e := range entries {
 			entry := filepath.Join(target, e.Name())
@@ -138,6 +148,7 @@ func without(paths, hidden []string) (visible []string) {
 	for _, path := range paths {
 		add(path)
 	}
+
 	return visible
 }
 
@@ -151,20 +162,25 @@ func follow(path string, writable []string, left *int) (string, bool) {
 		if *left -= 1 + len(next)/64; *left < 0 {
 			return "", false
 		}
+
 		link, err := os.Readlink(next)
 		if err != nil {
 			at = next
 			continue
 		}
+
 		links++
 		if links > maxLinks || slices.ContainsFunc(writable, func(dir string) bool { return contains(dir, at) }) {
 			return "", false
 		}
+
 		if filepath.IsAbs(link) {
 			at = "/"
 		}
+
 		names = append(strings.Split(link, "/"), names...)
 	}
+
 	_, err := os.Lstat(at)
 	return at, err == nil
 }
@@ -183,5 +199,6 @@ func outermost(paths []string) []string {
 			result = append(result, path)
 		}
 	}
+
 	return result
 }

@@ -38,6 +38,7 @@ func ConfineWorker() error {
 	for _, resource := range []int{unix.RLIMIT_CORE, unix.RLIMIT_FSIZE, unix.RLIMIT_NOFILE} { // of new descriptors
 		err = errors.Join(err, os.NewSyscallError("setrlimit", unix.Setrlimit(resource, &unix.Rlimit{})))
 	}
+
 	return errors.Join(err, filterThreads())
 }
 
@@ -49,16 +50,19 @@ func closeInherited() error {
 	if err != nil {
 		return err
 	}
+
 	for _, entry := range entries {
 		fd, err := strconv.Atoi(entry.Name())
 		if err != nil || fd <= 2 {
 			continue
 		}
+
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 		if err == nil && flags&unix.FD_CLOEXEC == 0 {
 			_ = unix.Close(fd)
 		}
 	}
+
 	return nil
 }
 
@@ -70,18 +74,22 @@ func restrictThreads() error {
 	} else if errno != 0 {
 		return fmt.Errorf("set no_new_privs: %w", errno)
 	}
+
 	abi := kernel.landlock()
 	if abi == 0 {
 		return nil
 	}
+
 	ruleset, err := newRuleset(abi, nil, nil, nil, false)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = ruleset.Close() }()
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset.Fd(), 0, 0); errno != 0 {
 		return fmt.Errorf("restrict with Landlock: %w", errno)
 	}
+
 	return nil
 }
 
@@ -91,6 +99,7 @@ func filterThreads() error {
 	if err != nil {
 		return err
 	}
+
 	program := unix.SockFprog{
 		Len:    uint16(len(filter) / unix.SizeofSockFilter),    // the kernel checks it
 		Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0])), // the kernel reads it
@@ -104,6 +113,7 @@ func filterThreads() error {
 	case thread != 0: // the call has failed without an error number
 		return fmt.Errorf("restrict with seccomp: thread %d has another filter", thread)
 	}
+
 	return nil
 }
 
@@ -114,6 +124,7 @@ func newWorkerFilter() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the architecture: %w", err)
 	}
+
 	own := uint64(os.Getpid()) // positive
 	allowed := seccomp.SyscallGroup{Action: seccomp.ActionAllow, Names: known(info, workerCalls)}
 	for _, call := range []seccomp.NameWithConditions{
@@ -132,6 +143,7 @@ func newWorkerFilter() ([]byte, error) {
 			allowed.NamesWithCondtions = append(allowed.NamesWithCondtions, call)
 		}
 	}
+
 	// The C library starts threads with clone if clone3 does not exist.
 	missing := seccomp.SyscallGroup{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: known(info, []string{"clone3"})}
 	return assemble(seccomp.Policy{DefaultAction: seccomp.ActionErrno, Syscalls: []seccomp.SyscallGroup{allowed, missing}})

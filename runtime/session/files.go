@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/filelock"
 	"github.com/seed93082962/agenthost/internal/ids"
 )
 
@@ -97,6 +95,7 @@ func NewFiles(cfg FilesConfig) (*Files, error) {
 	case cfg.TTL < 0:
 		return nil, fmt.Errorf("open session store: TTL %v is negative", cfg.TTL)
 	}
+
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	f := &Files{
@@ -105,6 +104,7 @@ func NewFiles(cfg FilesConfig) (*Files, error) {
 	if err := f.openDirs(); err != nil {
 		return nil, fmt.Errorf("open session store: %w", err)
 	}
+
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
 	f.swept.Go(func() { f.sweep(ctx) })
@@ -116,21 +116,26 @@ func (f *Files) openDirs() error {
 	if err == nil {
 		cwd, err = filepath.EvalSymlinks(cwd)
 	}
+
 	if err != nil {
 		return fmt.Errorf("find working directory: %w", err)
 	}
+
 	f.cfg.CWD = cwd
 	hash := sha256.Sum256([]byte(cwd))
 	f.base = "sessions/" + hex.EncodeToString(hash[:16])
 	if err := os.MkdirAll(f.cfg.Dir, 0o700); err != nil {
 		return err
 	}
+
 	if f.root, err = os.OpenRoot(f.cfg.Dir); err != nil {
 		return err
 	}
+
 	if err = f.root.MkdirAll(f.base, 0o700); err != nil {
 		_ = f.root.Close() // nothing was written
 	}
+
 	return err
 }
 
@@ -139,11 +144,13 @@ func (f *Files) Size(agentID, id string) int64 {
 	if !validFile(id) {
 		return 0
 	}
+
 	for _, path := range f.paths(key{agentID, id}) {
 		if info, err := f.root.Lstat(path); err == nil {
 			return info.Size()
 		}
 	}
+
 	return 0
 }
 
@@ -164,6 +171,7 @@ func (f *Files) Open(_ context.Context, agentID, id string) (Session, error) {
 	if !validAgent(agentID) {
 		return nil, fmt.Errorf("open session: invalid agent id %q", agentID)
 	}
+
 	if k := (key{agentID, id}); validFile(id) {
 		t, err := f.resume(k)
 		switch {
@@ -175,6 +183,7 @@ func (f *Files) Open(_ context.Context, agentID, id string) (Session, error) {
 			return nil, fmt.Errorf("open session %s of agent %s: %w", id, agentID, err)
 		}
 	}
+
 	k := key{agentID, ids.New()}
 	f.acquire(k)
 	return &transcript{store: f, key: k, path: f.paths(k)[0]}, nil
@@ -186,10 +195,12 @@ func (f *Files) Delete(_ context.Context, id string) error {
 	if !validFile(id) {
 		return nil
 	}
+
 	agents, err := f.agents()
 	if err != nil {
 		return fmt.Errorf("delete session %s: %w", id, err)
 	}
+
 	for _, agent := range agents {
 		if err := f.remove(key{agent, id}); errors.Is(err, ErrBusy) {
 			return ErrBusy
@@ -197,6 +208,7 @@ func (f *Files) Delete(_ context.Context, id string) error {
 			return fmt.Errorf("delete session %s of agent %s: %w", id, agent, err)
 		}
 	}
+
 	return nil
 }
 
@@ -209,6 +221,7 @@ func (f *Files) agents() ([]string, error) {
 			names = append(names, e.Name())
 		}
 	}
+
 	return names, err
 }
 
@@ -217,12 +230,14 @@ func (f *Files) remove(k key) error {
 	if !f.acquire(k) {
 		return ErrBusy
 	}
+
 	defer f.release(k)
 	for _, path := range f.paths(k) {
 		if err := f.removeFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -231,151 +246,16 @@ func (f *Files) removeFile(path string) error {
 	if err != nil {
 		return err
 	}
+
 	if err = f.root.Remove(temporary(path)); err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = f.root.Remove(path)
 	}
+
 	if err == nil {
 		err = f.sync(nil, filepath.Dir(path))
 	}
+
 	return errors.Join(err, unlockAndClose(file))
 }
-
-// acquire marks a session as in use. It returns false if it already is.
-func (f *Files) acquire(k key) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, busy := f.inUse[k]; busy {
-		return false
-	}
-	f.inUse[k] = struct{}{}
-	return true
-}
-
-func (f *Files) release(k key) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.inUse, k)
-}
-
-// resume opens a stored session. It returns fs.ErrNotExist if the session is unknown or expired.
-func (f *Files) resume(k key) (_ *transcript, err error) {
-	if !f.acquire(k) {
-		return nil, ErrBusy
-	}
-	defer func() {
-		if err != nil {
-			f.release(k)
-		}
-	}()
-	var path string
-	var file *os.File
-	var info fs.FileInfo
-	for _, path = range f.paths(k) {
-		if file, info, err = f.openLocked(path); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			_ = unlockAndClose(file) // nothing was written
-		}
-	}()
-	if f.expired(info) { // the session is unknown even if its file cannot be removed
-		return nil, errors.Join(f.root.Remove(path), fs.ErrNotExist)
-	}
-	compaction, err := findCompaction(io.NewSectionReader(file, 0, info.Size()), info.Size())
-	if err != nil {
-		return nil, err
-	}
-	c, err := readTranscript(io.NewSectionReader(file, 0, info.Size()), info.Size(), compaction)
-	if err != nil {
-		return nil, err
-	}
-	// The header identifies the session: two names can be equivalent in a file system, and a link
-	// in the directory of one agent can lead to the directory of another.
-	if len(c.messages) == 0 || c.header.ID != k.id || c.header.Agent != k.agent {
-		return nil, fs.ErrNotExist
-	}
-	if c.end < info.Size() {
-		f.cfg.Logger.Warn("transcript ends in an interrupted append, which will be cut off",
-			"session_id", k.id, "agent", k.agent, "bytes", info.Size()-c.end)
-	}
-	return &transcript{
-		store: f, key: k, path: path, resumed: true, messages: c.messages, header: c.header, former: c.header.Version < formatVersion,
-		entries: c.entries, events: c.events, file: file, size: info.Size(), end: c.end, missingNewline: c.missingNewline,
-	}, nil
-}
-
-// createFile creates the file of a session, and its folder if that does not exist.
-func (f *Files) createFile(path string) (*os.File, error) {
-	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL | openFlags
-	file, err := f.root.OpenFile(path, flags, 0o600)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return file, err
-	}
-	if err := f.makeFolder(path); err != nil {
-		return nil, err
-	}
-	return f.root.OpenFile(path, flags, 0o600)
-}
-
-// makeFolder creates the folder of a file if it does not exist.
-func (f *Files) makeFolder(path string) error { return f.root.MkdirAll(filepath.Dir(path), 0o700) }
-
-// openLocked opens and locks the file of a session. The caller must call unlockAndClose.
-func (f *Files) openLocked(path string) (*os.File, fs.FileInfo, error) {
-	file, err := f.root.OpenFile(path, os.O_RDWR|openFlags, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.lockAndVerify(file, path)
-	if err != nil {
-		_ = unlockAndClose(file) // nothing was written
-		return nil, nil, err
-	}
-	return file, info, nil
-}
-
-// lockAndVerify locks an open file and verifies that path is still this regular file. Between the
-// open and the lock, a sweep can have removed it, or a run can have replaced it. The check also
-// rejects symbolic links.
-func (f *Files) lockAndVerify(file *os.File, path string) (fs.FileInfo, error) {
-	if err := lock(file); err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	current, err := f.root.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !current.Mode().IsRegular() || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: not a regular file", ErrDamaged)
-	}
-	if !os.SameFile(info, current) { // the run that has compacted the session may still be active
-		return nil, ErrBusy
-	}
-	return info, nil
-}
-
-const openFlags = filelock.OpenFlags
-
-// lock returns ErrBusy if another open file, of this or another process, has the lock.
-func lock(file *os.File) error {
-	err := filelock.Lock(file)
-	if errors.Is(err, filelock.ErrLocked) {
-		return ErrBusy
-	}
-	return err
-}
-
-// unlockAndClose unlocks a file before it closes it: a child process that is being started shares
-// the lock until its exec, and close would not release it.
-func unlockAndClose(file *os.File) error { return errors.Join(filelock.Unlock(file), file.Close()) }
 
 func (f *Files) expired(info fs.FileInfo) bool { return time.Since(info.ModTime()) >= f.cfg.TTL }

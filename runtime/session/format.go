@@ -87,9 +87,11 @@ func encoded(v any) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
+
 	if b.Len() > maxLine {
 		return nil, fmt.Errorf("%d bytes exceed the limit of %d", b.Len(), maxLine)
 	}
+
 	return b.Bytes(), nil
 }
 
@@ -103,9 +105,11 @@ func findCompaction(r io.Reader, size int64) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("line %d: %w", n, err)
 		}
+
 		if len(text) == 0 {
 			return line, nil
 		}
+
 		if bytes.HasPrefix(text, compactionPrefix) && bytes.HasSuffix(text, []byte{'\n'}) {
 			line = n
 		}
@@ -121,6 +125,7 @@ func readTranscript(r io.Reader, size int64, compaction int) (content, error) {
 		if err != nil {
 			return c, fmt.Errorf("line %d: %w", n, err)
 		}
+
 		complete := bytes.HasSuffix(line, []byte{'\n'})
 		switch {
 		case len(line) == 0:
@@ -131,12 +136,15 @@ func readTranscript(r io.Reader, size int64, compaction int) (content, error) {
 		default:
 			err = c.add(line)
 		}
+
 		if err != nil && !complete { // an interrupted append
 			return c, nil
 		}
+
 		if err != nil {
 			return c, fmt.Errorf("line %d: %w", n, err)
 		}
+
 		c.end += int64(len(line))
 		c.entries = int64(n - 1)
 		c.missingNewline = !complete
@@ -157,9 +165,11 @@ func (h *header) decode(line []byte) error {
 	case v.Version > formatVersion:
 		return fmt.Errorf("%w: version %d, supported up to %d", ErrNewer, v.Version, formatVersion)
 	}
+
 	if err := json.Unmarshal(line, h); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
+
 	return nil
 }
 
@@ -170,6 +180,7 @@ func (c *content) add(line []byte) error {
 		if !json.Valid(line) {
 			return fmt.Errorf("%w: not an event", ErrDamaged)
 		}
+
 		c.events += len(line)
 		return nil
 	case bytes.HasPrefix(line, compactionPrefix):
@@ -177,16 +188,20 @@ func (c *content) add(line []byte) error {
 		if err := json.Unmarshal(line, &to); err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
+
 		c.messages, c.events = to.Compacted, 0
 		return nil
 	}
+
 	var m model.Message
 	if err := json.Unmarshal(line, &m); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
+
 	if m.Role != model.RoleUser && m.Role != model.RoleAssistant {
 		return fmt.Errorf("%w: not a message", ErrDamaged)
 	}
+
 	c.messages = append(c.messages, m)
 	return nil
 }
@@ -211,14 +226,18 @@ func (l *lineReader) next() ([]byte, error) {
 			if len(l.long)+len(part) > maxLine {
 				return nil, fmt.Errorf("%w: longer than %d bytes", ErrDamaged, maxLine)
 			}
+
 			l.long = append(l.long, part...)
 			part, err = l.from.ReadSlice('\n')
 		}
+
 		l.long = append(l.long, part...)
 		part = l.long
 	}
+
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+
 	return part, nil
 }

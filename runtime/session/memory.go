@@ -72,10 +72,12 @@ func (m *Memory) Open(_ context.Context, agentID, id string) (Session, error) {
 		if e.idle == nil {
 			return nil, ErrBusy
 		}
+
 		m.idle.Remove(e.idle)
 		e.idle = nil
 		return &memorySession{store: m, entry: e, resumed: true}, nil
 	}
+
 	e := &entry{key: key{agentID, ids.New()}, created: time.Now().UTC(), bytes: overhead}
 	m.sessions[e.key.id] = e
 	m.bytes += e.bytes
@@ -90,6 +92,7 @@ func (m *Memory) evict() {
 		if m.bytes <= m.cfg.MaxBytes && time.Since(e.lastUsed) < m.cfg.TTL {
 			return
 		}
+
 		m.remove(e)
 	}
 }
@@ -112,6 +115,7 @@ func (m *Memory) Delete(_ context.Context, id string) error {
 	case e.idle == nil:
 		return ErrBusy
 	}
+
 	m.remove(e)
 	return nil
 }
@@ -124,6 +128,7 @@ func (m *Memory) Transcript(_ context.Context, id string, after int64, limit int
 	if !ok || len(e.messages) == 0 || e.idle != nil && time.Since(e.lastUsed) >= m.cfg.TTL {
 		return Transcript{}, ErrUnknown
 	}
+
 	t := Transcript{ID: id, AgentID: e.key.agent, Created: e.created, Total: e.dropped + int64(len(e.entries))}
 	from := min(max(after-e.dropped, 0), int64(len(e.entries)))
 	size := 0
@@ -132,13 +137,16 @@ func (m *Memory) Transcript(_ context.Context, id string, after int64, limit int
 		if entry.Message != nil {
 			n += entry.Message.Size()
 		}
+
 		if i == limit || size > 0 && size+n > maxPage {
 			break
 		}
+
 		size += n
 		entry.Seq = e.dropped + from + int64(i) + 1
 		t.Entries = append(t.Entries, entry)
 	}
+
 	return t, nil
 }
 
@@ -147,6 +155,7 @@ func sizeOf(messages []model.Message) int {
 	for i := range messages {
 		size += messages[i].Size()
 	}
+
 	return size
 }
 
@@ -180,6 +189,7 @@ func (s *memorySession) Record(event json.RawMessage) error {
 	if s.entry.events+len(event) > maxRecorded {
 		return nil
 	}
+
 	s.entry.events += len(event)
 	s.entry.entries = append(s.entry.entries, Entry{Time: time.Now().UTC(), Run: s.run, Event: bytes.Clone(event)})
 	s.addBytes(entryBytes + int64(len(event)))
@@ -213,6 +223,7 @@ func (s *memorySession) Close() error {
 		m.bytes -= s.entry.bytes
 		return nil
 	}
+
 	s.entry.lastUsed = time.Now()
 	s.entry.idle = m.idle.PushFront(s.entry)
 	m.evict()

@@ -36,6 +36,7 @@ func shard(id string) string {
 	if _, err := ids.Parse(id); err != nil {
 		return "" // there are only files of former versions
 	}
+
 	return strings.ToLower(id[7:8] + id[9:10])
 }
 

@@ -18,21 +18,25 @@ func (f *Files) Transcript(ctx context.Context, id string, after int64, limit in
 	if !validFile(id) {
 		return Transcript{}, ErrUnknown
 	}
+
 	agents, err := f.agents()
 	if err != nil {
 		return Transcript{}, fmt.Errorf("read transcript %s: %w", id, err)
 	}
+
 	for _, agent := range agents {
 		for _, path := range f.paths(key{agent, id}) {
 			t, err := f.readFile(ctx, path, after, limit)
 			if err == nil && t.ID == id && t.AgentID == agent {
 				return t, nil
 			}
+
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return Transcript{}, fmt.Errorf("read transcript %s of agent %s: %w", id, agent, err)
 			}
 		}
 	}
+
 	return Transcript{}, ErrUnknown
 }
 
@@ -42,16 +46,20 @@ func (f *Files) readFile(ctx context.Context, path string, after int64, limit in
 	if err != nil {
 		return Transcript{}, err
 	}
+
 	if !info.Mode().IsRegular() {
 		return Transcript{}, fmt.Errorf("%w: not a regular file", ErrDamaged)
 	}
+
 	if f.expired(info) {
 		return Transcript{}, fs.ErrNotExist
 	}
+
 	file, err := f.root.OpenFile(path, os.O_RDONLY|openFlags, 0)
 	if err != nil {
 		return Transcript{}, err
 	}
+
 	defer func() { _ = file.Close() }() // read-only
 	return readPage(ctx, io.LimitReader(file, info.Size()), after, limit)
 }
@@ -66,32 +74,39 @@ func readPage(ctx context.Context, from io.Reader, after int64, limit int) (Tran
 		if err != nil {
 			return t, fmt.Errorf("line %d: %w", n, err)
 		}
+
 		if !bytes.HasSuffix(line, []byte{'\n'}) {
 			return t, nil
 		}
+
 		if n == 1 {
 			var h header
 			if err := h.decode(line); err != nil {
 				return t, fmt.Errorf("line %d: %w", n, err)
 			}
+
 			t.ID, t.AgentID = h.ID, h.Agent
 			t.Created, t.Total = h.Created, h.Dropped
 			continue
 		}
+
 		t.Total++
 		if t.Total <= after {
 			continue
 		}
+
 		full = full || len(t.Entries) >= limit || size > 0 && size+len(line) > maxPage
 		if full { // the further lines are only counted
 			continue
 		}
+
 		if e, ok := decodeEntry(line); ok {
 			e.Seq = t.Total
 			size += len(line)
 			t.Entries = append(t.Entries, e)
 		}
 	}
+
 	return t, ctx.Err()
 }
 
@@ -113,5 +128,6 @@ func decodeEntry(line []byte) (Entry, bool) {
 		err = json.Unmarshal(line, &m)
 		e.Message, e.Time, e.Run = m.Message, m.Time, m.Run
 	}
+
 	return e, err == nil
 }

@@ -33,6 +33,7 @@ func (f *Files) sweep(ctx context.Context) {
 			pause = min(f.cfg.TTL, sweepInterval)
 			w.folders = []string{f.base}
 		}
+
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -60,6 +61,7 @@ func (f *Files) sweepStep(w *walk) bool {
 			f.sweepEntry(w.folder, e)
 		}
 	}
+
 	return true
 }
 
@@ -79,6 +81,7 @@ func (f *Files) agentOf(folder string) string {
 	if parent := filepath.Dir(folder); parent != f.base {
 		folder = parent
 	}
+
 	return filepath.Base(folder)
 }
 
@@ -89,13 +92,16 @@ func (f *Files) sweepEntry(folder string, e fs.DirEntry) {
 	if !isTranscript {
 		id, isTemporary = strings.CutSuffix(e.Name(), newExtension)
 	}
+
 	if !isTranscript && !isTemporary || !validFile(id) || !e.Type().IsRegular() {
 		return
 	}
+
 	info, err := e.Info()
 	if err != nil || !f.expired(info) { // an error means that another process has removed the file
 		return
 	}
+
 	path, k := filepath.Join(folder, e.Name()), key{f.agentOf(folder), id}
 	if isTemporary { // left by a crash: no compaction takes as long as the TTL
 		err = f.root.Remove(path)
@@ -103,6 +109,7 @@ func (f *Files) sweepEntry(folder string, e fs.DirEntry) {
 		err = f.removeExpired(path)
 		f.release(k)
 	}
+
 	if err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, fs.ErrNotExist) {
 		f.cfg.Logger.Warn("cannot remove an expired transcript", "session_id", id, "agent", k.agent, "err", err)
 	}
@@ -114,9 +121,11 @@ func (f *Files) removeExpired(path string) error {
 	if err != nil {
 		return err
 	}
+
 	if f.expired(info) {
 		err = f.root.Remove(path)
 	}
+
 	return errors.Join(err, unlockAndClose(file))
 }
 
@@ -137,24 +146,29 @@ func (w *walk) next() (fs.DirEntry, error) {
 		w.entries = w.entries[1:]
 		return e, nil
 	}
+
 	var err error
 	if w.dir == nil {
 		last := len(w.folders) - 1
 		if last < 0 {
 			return nil, io.EOF
 		}
+
 		w.folder = w.folders[last]
 		w.folders = w.folders[:last]
 		w.dir, err = w.root.OpenFile(w.folder, os.O_RDONLY|openFlags, 0)
 		return nil, err
 	}
+
 	if w.entries, err = w.dir.ReadDir(stepEntries); err == nil {
 		return nil, nil
 	}
+
 	w.close()
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
+
 	return nil, err
 }
 

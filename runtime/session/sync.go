@@ -26,6 +26,7 @@ func (f *Files) sync(file *os.File, folder string) error {
 	if first {
 		f.syncWaiting()
 	}
+
 	return <-r.done
 }
 
@@ -62,6 +63,7 @@ func (f *Files) syncGroup(group []syncRequest) {
 	for _, r := range group {
 		requests <- r
 	}
+
 	close(requests)
 	var workers sync.WaitGroup
 	for range min(len(group), maxSyncs) {
@@ -71,6 +73,7 @@ func (f *Files) syncGroup(group []syncRequest) {
 			}
 		})
 	}
+
 	workers.Wait()
 }
 
@@ -78,6 +81,7 @@ func (f *Files) syncOne(file *os.File) error {
 	if file == nil {
 		return nil
 	}
+
 	return f.syncFile(file)
 }
 
@@ -88,6 +92,7 @@ func (f *Files) syncFolder(path string) {
 		_ = f.syncFile(folder)
 		_ = folder.Close()
 	}
+
 	if !f.linked[path] && path != "." {
 		f.syncFolder(filepath.Dir(path))
 		f.linked[path] = true

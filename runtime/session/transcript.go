@@ -57,11 +57,13 @@ func (t *transcript) Append(_ context.Context, m model.Message) error {
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.add(line); err != nil {
 		return err
 	}
+
 	t.messages = append(t.messages, m)
 	return nil
 }
@@ -71,16 +73,19 @@ func (t *transcript) Record(event json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.events+len(line) > maxRecorded {
 		return nil
 	}
+
 	t.events += len(line)
 	if t.file == nil {
 		t.pending = append(t.pending, line)
 		return nil
 	}
+
 	return t.add(line)
 }
 
@@ -90,10 +95,12 @@ func (t *transcript) Compact(_ context.Context, messages []model.Message) error 
 			return fmt.Errorf("encode messages: message %d: %w", i+1, err)
 		}
 	}
+
 	line, err := encoded(compactionLine{append([]model.Message{}, messages...), time.Now().UTC(), t.run})
 	if err != nil {
 		return fmt.Errorf("encode messages: %w", err)
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -105,12 +112,14 @@ func (t *transcript) Compact(_ context.Context, messages []model.Message) error 
 			t.header.Dropped -= t.entries
 			return fmt.Errorf("replace transcript: %w", err)
 		}
+
 		t.entries = 1
 	default:
 		if err := t.add(line); err != nil {
 			return err
 		}
 	}
+
 	t.messages = slices.Clone(messages)
 	t.events = 0
 	return nil
@@ -125,9 +134,11 @@ func (t *transcript) add(line []byte) error {
 		if err != nil {
 			return fmt.Errorf("encode header: %w", err)
 		}
+
 		if err := t.createFile(); err != nil {
 			return fmt.Errorf("create transcript: %w", err)
 		}
+
 		text = slices.Concat(head, slices.Concat(t.pending...), line)
 	case t.former:
 		if err := t.convert(); err != nil {
@@ -136,18 +147,22 @@ func (t *transcript) add(line []byte) error {
 	case t.missingNewline:
 		text = append([]byte{'\n'}, line...)
 	}
+
 	first := t.end == 0
 	if err := t.write(text); err != nil {
 		if first {
 			err = errors.Join(err, t.removeFile())
 		}
+
 		return fmt.Errorf("write transcript: %w", err)
 	}
+
 	t.entries++
 	if first {
 		t.entries += int64(len(t.pending))
 		t.pending = nil
 	}
+
 	return nil
 }
 
@@ -156,6 +171,7 @@ func (t *transcript) encodeHeader() ([]byte, error) {
 	if t.header.Created.IsZero() {
 		t.header.Created = time.Now().UTC()
 	}
+
 	t.header = header{
 		Format: formatName, Version: formatVersion, ID: t.key.id, Agent: t.key.agent,
 		CWD: t.store.cfg.CWD, Created: t.header.Created, Dropped: t.header.Dropped,
@@ -168,11 +184,13 @@ func (t *transcript) createFile() error {
 	if err != nil {
 		return err
 	}
+
 	t.file, t.newName = file, true
 	// A process that guessed the id could have locked the file first.
 	if err := lock(file); err != nil {
 		return errors.Join(err, t.removeFile())
 	}
+
 	return nil
 }
 
@@ -185,12 +203,14 @@ func (t *transcript) write(b []byte) error {
 			return err
 		}
 	}
+
 	t.unsynced = true
 	n, err := t.file.WriteAt(b, t.end)
 	t.size = t.end + int64(n)
 	if err != nil {
 		return errors.Join(err, t.file.Truncate(t.end))
 	}
+
 	t.end, t.missingNewline = t.size, false
 	return nil
 }
@@ -207,19 +227,23 @@ func (t *transcript) Close() error {
 	if t.file == nil {
 		return nil
 	}
+
 	if len(t.messages) == 0 { // after a compaction to an empty slice
 		return t.removeFile()
 	}
+
 	var err error
 	if t.unsynced || t.newName {
 		folder := ""
 		if t.newName {
 			folder = filepath.Dir(t.path)
 		}
+
 		if err = t.store.sync(t.file, folder); err != nil {
 			err = fmt.Errorf("sync transcript: %w", err)
 		}
 	}
+
 	return errors.Join(err, unlockAndClose(t.file))
 }
 
@@ -229,24 +253,29 @@ func (t *transcript) convert() error {
 	if _, err := io.ReadFull(io.NewSectionReader(t.file, 0, t.end), b); err != nil {
 		return err
 	}
+
 	_, entries, _ := bytes.Cut(b, []byte{'\n'})
 	if t.missingNewline {
 		entries = append(entries, '\n')
 	}
+
 	old := t.path
 	t.path = t.store.paths(t.key)[0]
 	err := t.store.makeFolder(t.path)
 	if err == nil {
 		err = t.replaceFile(entries)
 	}
+
 	if err != nil {
 		t.path = old
 		return err
 	}
+
 	t.former = false
 	if t.path == old {
 		return nil
 	}
+
 	return t.store.root.Remove(old)
 }
 
@@ -258,27 +287,34 @@ func (t *transcript) replaceFile(lines []byte) error {
 	if err != nil {
 		return err
 	}
+
 	root, temporary := t.store.root, temporary(t.path)
 	if err := root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	file, err := root.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
 	if err != nil {
 		return err
 	}
+
 	text := slices.Concat(head, lines)
 	if err = lock(file); err == nil {
 		_, err = file.Write(text)
 	}
+
 	if err == nil {
 		err = t.store.sync(file, "") // without it, a power failure could keep the name and lose the text
 	}
+
 	if err == nil {
 		err = root.Rename(temporary, t.path)
 	}
+
 	if err != nil {
 		return errors.Join(err, root.Remove(temporary), unlockAndClose(file))
 	}
+
 	_ = unlockAndClose(t.file) // the file has been replaced: an error has no effect
 	t.file, t.newName, t.unsynced = file, true, false
 	t.end, t.size, t.missingNewline = int64(len(text)), int64(len(text)), false

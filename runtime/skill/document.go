@@ -55,6 +55,7 @@ func Parse(data []byte) (Document, error) {
 	if err == nil {
 		doc, err = fields(front)
 	}
+
 	doc.Body = strings.ToValidUTF8(string(body), "\uFFFD")
 	return doc, err
 }
@@ -72,6 +73,7 @@ func split(data []byte) (front, body []byte, err error) {
 		} else if len(data) > len(head) {
 			break // the line is longer
 		}
+
 		line := bytes.TrimRight(head[at:end], " \t\r\n")
 		switch fence := string(line) == "---"; {
 		case fence && opened:
@@ -81,11 +83,14 @@ func split(data []byte) (front, body []byte, err error) {
 		case !opened && len(line) > 0:
 			return nil, trimBody(data), errNoFrontmatter
 		}
+
 		at = end
 	}
+
 	if opened {
 		return nil, trimBody(data), errNotClosed
 	}
+
 	return nil, trimBody(data), errNoFrontmatter
 }
 
@@ -96,6 +101,7 @@ func trimBody(body []byte) []byte {
 	if i := bytes.LastIndexByte(body[:len(body)-len(bytes.TrimLeft(body, " \t\r\n"))], '\n'); i >= 0 {
 		body = body[i+1:]
 	}
+
 	return body
 }
 
@@ -107,6 +113,7 @@ func fields(front []byte) (Document, error) {
 		if err = cmp.Or(err, scalarErr); valid && scalarErr == nil {
 			return value
 		}
+
 		return field(front, key)
 	}
 	var doc Document
@@ -114,11 +121,13 @@ func fields(front []byte) (Document, error) {
 	if kind, err := scalar(pairs, keyType); err == nil {
 		doc.Type = oneLine(kind)
 	}
+
 	hidden, _ := scalar(pairs, keyHidden) // any other value has no effect
 	doc.Hidden = hidden == "true"
 	if err != nil {
 		err = fmt.Errorf("the frontmatter is read line by line: %w", err)
 	}
+
 	return doc, err
 }
 
@@ -130,12 +139,15 @@ func parseMap(data []byte) ([]*yaml.Node, error) {
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil, err
 	}
+
 	if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
 		return nil, nil
 	}
+
 	if doc.Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("the frontmatter is not a map")
 	}
+
 	return doc.Content[0].Content, nil
 }
 
@@ -147,16 +159,20 @@ func scalar(pairs []*yaml.Node, key string) (string, error) {
 		if pairs[i].Kind != yaml.ScalarNode || pairs[i].Value != key {
 			continue
 		}
+
 		value := pairs[i+1]
 		if value.Kind == yaml.AliasNode {
 			value = value.Alias
 		}
+
 		if value.Kind != yaml.ScalarNode {
 			return "", fmt.Errorf("%s is not a text", key)
 		}
+
 		err = value.Decode(&text)
 		return text, err
 	}
+
 	return "", nil
 }
 
@@ -167,6 +183,7 @@ func printable(s string) string {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return -1
 		}
+
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD")))
 }
@@ -181,11 +198,13 @@ func field(front []byte, key string) string {
 	if lines == nil {
 		return ""
 	}
+
 	if pairs, err := parseMap([]byte(strings.Join(lines, "\n"))); err == nil {
 		if text, err := scalar(pairs, key); err == nil {
 			return text
 		}
 	}
+
 	lines[0] = lines[0][len(key)+1:]
 	var words []string
 	for _, line := range lines {
@@ -193,13 +212,16 @@ func field(front []byte, key string) string {
 			words = append(words, line)
 		}
 	}
+
 	if len(words) > 0 && opensBlock(words[0]) {
 		words = words[1:]
 	}
+
 	text := unquote(strings.Join(words, " "))
 	if key == keyName && !nameForm.MatchString(text) {
 		return "" // part of another value
 	}
+
 	return text
 }
 
@@ -220,6 +242,7 @@ func linesOf(front, key string) []string {
 			return lines
 		}
 	}
+
 	return lines
 }
 
@@ -233,5 +256,6 @@ func unquote(s string) string {
 	if n := len(s); n >= 2 && s[0] == s[n-1] && (s[0] == '"' || s[0] == '\'') {
 		return s[1 : n-1]
 	}
+
 	return s
 }

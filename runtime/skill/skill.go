@@ -38,6 +38,7 @@ func (s Skill) CheckedBody(check func(path string) error) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read skill %s: %w", s.Name, err)
 	}
+
 	doc, _ := Parse(data) // the scan logged the error
 	return doc.Body, nil
 }
@@ -47,25 +48,31 @@ func (s Skill) read(check func(path string) error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if err := check(target); err != nil {
 		return nil, err
 	}
+
 	var guard *os.Root
 	if s.within != "" {
 		if guard, err = os.OpenRoot(s.within); err != nil {
 			return nil, err
 		}
+
 		defer func() { _ = guard.Close() }()
 	}
+
 	f, _, err := open(guard, s.within, target)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err == nil && len(data) > MaxBytes {
 		err = fmt.Errorf("it is longer than %d bytes", MaxBytes)
 	}
+
 	return data, err
 }
 
@@ -79,26 +86,33 @@ func open(guard *os.Root, within, path string) (*os.File, int64, error) {
 		if err != nil || !filepath.IsLocal(rel) {
 			return nil, 0, errOutside
 		}
+
 		path, lstat, openFile = rel, guard.Lstat, guard.OpenFile
 	}
+
 	info, err := lstat(path)
 	if err != nil {
 		return nil, 0, err
 	}
+
 	if !info.Mode().IsRegular() {
 		return nil, 0, errNoFile
 	}
+
 	f, err := openFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, 0, err
 	}
+
 	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
 		err = errNoFile
 	}
+
 	if err != nil {
 		_ = f.Close()
 		return nil, 0, err
 	}
+
 	return f, info.Size(), nil
 }
 

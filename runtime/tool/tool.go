@@ -127,6 +127,7 @@ func Typed[In any](spec Spec, fn func(ctx context.Context, in In) (Result, error
 		if err != nil {
 			return Result{}, fmt.Errorf("the input does not match: %w", err)
 		}
+
 		return fn(ctx, in)
 	})
 }

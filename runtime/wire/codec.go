@@ -23,9 +23,11 @@ func AppendEvent(dst []byte, p Payload) ([]byte, error) {
 	if err == nil && len(out)-len(dst) > MaxData {
 		err = errTooLong
 	}
+
 	if err != nil {
 		return dst, fmt.Errorf("encode %s event: %w", p.EventName(), err)
 	}
+
 	return out, nil
 }
 
@@ -38,10 +40,12 @@ func appendEvent(dst []byte, p Payload) ([]byte, error) {
 	case *Unknown:
 		return append(dst, p.Data...), nil
 	}
+
 	out, err := appendJSON(dst, p)
 	if err != nil {
 		return dst, err
 	}
+
 	// JSON may be six times as long as its text because of escapes. The room for text is found by
 	// trial; few events are that long.
 	for room := MaxData / 2; len(out)-len(dst) > MaxData && room > 0; room /= 2 {
@@ -49,6 +53,7 @@ func appendEvent(dst []byte, p Payload) ([]byte, error) {
 			return dst, err
 		}
 	}
+
 	return out, nil
 }
 
@@ -60,6 +65,7 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return dst, err
 	}
+
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
@@ -76,10 +82,12 @@ func (b Block) MarshalJSON() ([]byte, error) {
 		if len(b.Input) == 0 {
 			dst = append(dst, "{}"...)
 		}
+
 		dst = append(dst, b.Input...)
 	default:
 		dst = AppendString(append(dst, `,"text":`...), b.Text)
 	}
+
 	return append(dst, '}'), nil
 }
 
@@ -96,6 +104,7 @@ func AppendString(dst []byte, s string) []byte {
 			i++
 			continue
 		}
+
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRuneInString(s[i:])
 			if r != utf8.RuneError || size != 1 {
@@ -103,6 +112,7 @@ func AppendString(dst []byte, s string) []byte {
 				continue
 			}
 		}
+
 		dst = append(dst, s[from:i]...)
 		switch {
 		case c >= utf8.RuneSelf:
@@ -119,9 +129,11 @@ func AppendString(dst []byte, s string) []byte {
 			dst = append(dst, `\u00`...)
 			dst = append(dst, hex[c>>4], hex[c&15])
 		}
+
 		i++
 		from = i
 	}
+
 	dst = append(dst, s[from:]...)
 	return append(dst, '"')
 }
@@ -140,8 +152,10 @@ func shorten(p Payload, room int) Payload {
 			if len(b.Input) > room {
 				b.Input = json.RawMessage("{}") // a truncated object is not valid
 			}
+
 			room -= len(b.Input)
 		}
+
 		return &short
 	case *Result:
 		short := *p
@@ -150,10 +164,12 @@ func shorten(p Payload, room int) Payload {
 			text := take(*p.Result, &room)
 			short.Result = &text
 		}
+
 		short.Errors = slices.Clone(p.Errors)
 		for i := range short.Errors {
 			short.Errors[i] = take(short.Errors[i], &room)
 		}
+
 		short.PermissionDenials = p.PermissionDenials[:min(len(p.PermissionDenials), room/denialBytes)]
 		return &short
 	case *ToolResult:
@@ -200,9 +216,11 @@ func DecodeEvent(name string, data []byte) (Payload, error) {
 	default:
 		return &Unknown{Name: name, Data: append(json.RawMessage(nil), data...)}, nil
 	}
+
 	if err := jsonlimit.Unmarshal(data, p); err != nil {
 		return nil, fmt.Errorf("decode %s event: %w", name, err)
 	}
+
 	return p, nil
 }
 
@@ -218,6 +236,7 @@ func DecodeOutcome(data []byte) (*Result, error) {
 	if err := jsonlimit.Unmarshal(data, &in); err != nil {
 		return nil, fmt.Errorf("decode result event: %w", err)
 	}
+
 	return &in.Result, nil
 }
 
@@ -246,6 +265,7 @@ func DecodeBlocks(data []byte, most int) (Blocks, error) {
 	if block != nil && !found { // it is not one of the blocks, or data is not valid
 		out, _, err = decodeBlocks(data, most, nil, nil)
 	}
+
 	return out, err
 }
 
@@ -260,6 +280,7 @@ func cutText(data []byte) (short, block, text []byte) {
 	if text == nil || !bytes.HasPrefix(after, tail) || bytes.Contains(data, mark) {
 		return data, nil, nil
 	}
+
 	begin, end := len(before)-len(head), len(data)-len(after)+len(tail)
 	return slices.Concat(data[:begin], mark, data[end:]), data[begin:end], text
 }
@@ -272,10 +293,12 @@ func cutString(data, head []byte) (before, text, after []byte) {
 	if begin < len(head) {
 		return data, nil, nil
 	}
+
 	text, n := appendUnquoted([]byte{}, data[begin:])
 	if n < 0 {
 		return data, nil, nil
 	}
+
 	return data[:begin], text, data[begin+n:]
 }
 
@@ -293,6 +316,7 @@ func decodeBlocks(data []byte, most int, cut, cutText []byte) (Blocks, bool, err
 	if err := jsonlimit.Unmarshal(data, &in); err != nil {
 		return Blocks{}, false, fmt.Errorf("decode assistant event: %w", err)
 	}
+
 	out := Blocks{ParentToolUseID: in.ParentToolUseID, Model: in.Message.Model, Usage: in.Usage}
 	var text []byte
 	var found bool
@@ -301,20 +325,24 @@ func decodeBlocks(data []byte, most int, cut, cutText []byte) (Blocks, bool, err
 			out.Blocks, text, found = append(out.Blocks, cut), append(text, cutText...), true
 			continue
 		}
+
 		var block Block
 		if jsonlimit.Unmarshal(raw, &block) != nil || !block.known() {
 			continue
 		}
+
 		block.Input = cleanInput(block.Input)
 		again, err := block.MarshalJSON()
 		if err != nil {
 			return Blocks{}, false, fmt.Errorf("encode block: %w", err)
 		}
+
 		out.Blocks = append(out.Blocks, again)
 		if block.Type == PartialText {
 			text = append(text, block.Text...)
 		}
 	}
+
 	out.Text = string(text)
 	return out, found, nil
 }
@@ -331,6 +359,7 @@ func cleanInput(input json.RawMessage) json.RawMessage {
 	if err != nil || len(clean) == 0 || clean[0] != '{' {
 		return nil
 	}
+
 	return clean
 }
 
@@ -347,6 +376,7 @@ func (b *Block) UnmarshalJSON(data []byte) error {
 	if err := jsonlimit.Unmarshal(data, &in); err != nil {
 		return err
 	}
+
 	*b = Block(in)
 	return nil
 }

@@ -22,6 +22,7 @@ func appendPartial(dst []byte, p *Partial) []byte {
 		dst = append(dst, `,"text":`...)
 		dst = AppendString(dst, p.Text)
 	}
+
 	return append(dst, "}}"...)
 }
 
@@ -42,10 +43,12 @@ func (p *PartialMessage) UnmarshalJSON(data []byte) error {
 	if err := jsonlimit.Unmarshal(data, &in); err != nil {
 		return err
 	}
+
 	p.Partial = Partial{Type: in.Partial.Type, Text: in.Partial.Text, ToolName: in.Partial.ToolName, ToolUseID: in.Partial.ToolUseID}
 	if p.Partial.ToolUseID == "" {
 		p.Partial.ToolUseID = in.Partial.ID
 	}
+
 	return nil
 }
 
@@ -66,10 +69,12 @@ func AppendText(dst, data []byte) ([]byte, int) {
 	if !ok {
 		return dst, 0
 	}
+
 	text, n := appendUnquoted(dst, quoted)
 	if n < 0 || !bytes.HasPrefix(quoted[n:], textTail) {
 		return dst, 0
 	}
+
 	return text, len(textHead) + n + len(textTail)
 }
 
@@ -78,10 +83,12 @@ func AppendPartialText(dst, data []byte) []byte {
 	if text, n := AppendText(dst, data); n == len(data) {
 		return text
 	}
+
 	var p PartialMessage
 	if jsonlimit.Unmarshal(data, &p) != nil || p.Partial.Type != PartialText {
 		return dst
 	}
+
 	return append(dst, p.Partial.Text...)
 }
 
@@ -97,18 +104,22 @@ func appendUnquoted(dst, quoted []byte) ([]byte, int) {
 			i++
 			continue
 		}
+
 		text = append(text, quoted[from:i]...)
 		if c == '"' && utf8.Valid(text[len(dst):]) {
 			return text, i
 		}
+
 		c, size := unescape(quoted[i:])
 		if size == 0 {
 			break
 		}
+
 		text = append(text, c)
 		i += size
 		from = i
 	}
+
 	return dst, -1
 }
 
@@ -118,6 +129,7 @@ func unescape(s []byte) (byte, int) {
 	if len(s) < 2 || s[0] != '\\' {
 		return 0, 0
 	}
+
 	switch s[1] {
 	case '"', '\\':
 		return s[1], 2
@@ -128,10 +140,12 @@ func unescape(s []byte) (byte, int) {
 	case 't':
 		return '\t', 2
 	}
+
 	for c := range byte(0x20) {
 		if c != '\n' && c != '\r' && c != '\t' && bytes.HasPrefix(s, []byte{'\\', 'u', '0', '0', hex[c>>4], hex[c&15]}) {
 			return c, 6
 		}
 	}
+
 	return 0, 0
 }

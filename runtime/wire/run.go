@@ -51,6 +51,7 @@ func (m *Metadata) UnmarshalJSON(data []byte) error {
 	if jsonlimit.Unmarshal(data, &values) != nil {
 		return errors.New("metadata must be an object whose values are strings")
 	}
+
 	*m = values
 	return nil
 }
@@ -76,6 +77,7 @@ func (m StreamMode) MarshalJSON() ([]byte, error) {
 	case StreamRaw, "":
 		return []byte(`"raw"`), nil
 	}
+
 	return nil, fmt.Errorf("unknown stream mode %q", string(m))
 }
 
@@ -93,6 +95,7 @@ func (m *StreamMode) UnmarshalJSON(data []byte) error {
 	default:
 		return errStream
 	}
+
 	return nil
 }
 

@@ -64,22 +64,27 @@ func (e *TranscriptEntry) UnmarshalJSON(data []byte) error {
 	if err := jsonlimit.Unmarshal(data, (*entry)(e)); err != nil {
 		return err
 	}
+
 	for i := range e.Content {
 		e.Content[i].clean()
 	}
+
 	if len(e.Event) == 0 {
 		return nil
 	}
+
 	var event struct {
 		Type string `json:"type"`
 	}
 	if err := jsonlimit.Unmarshal(e.Event, &event); err != nil {
 		return err
 	}
+
 	payload, err := DecodeEvent(event.Type, e.Event)
 	if err != nil {
 		return err
 	}
+
 	e.Event = nil
 	switch p := payload.(type) {
 	case *Unknown, *Done, *PartialMessage: // a session has none
@@ -90,6 +95,7 @@ func (e *TranscriptEntry) UnmarshalJSON(data []byte) error {
 			p.Message.Content[i].Input = cleanInput(p.Message.Content[i].Input)
 		}
 	}
+
 	e.Event, err = AppendEvent(nil, payload)
 	return err
 }

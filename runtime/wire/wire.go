@@ -68,6 +68,7 @@ func add(a, b int64) int64 {
 	if a > 0 && b > math.MaxInt64-a {
 		return math.MaxInt64
 	}
+
 	return a + b
 }
 

@@ -24,6 +24,7 @@ import (
 	"sync"
 
 	"codeberg.org/polyfloyd/go-errorlint/errorlint"
+	"github.com/bombsimon/wsl/v5"
 	"github.com/gordonklaus/ineffassign/pkg/ineffassign"
 	"github.com/gostaticanalysis/nilerr"
 	"github.com/kisielk/errcheck/errcheck"
@@ -48,6 +49,7 @@ func linters() []linter {
 	if err := errcheck.Analyzer.Flags.Set("exclude", "tools/lint/errcheck.txt"); err != nil {
 		panic(err)
 	}
+
 	all := []linter{
 		{errcheck.Analyzer, "errcheck", false},
 		{errorlint.NewAnalyzer(errorlint.WithAllowedErrors([]errorlint.AllowPair{
@@ -57,15 +59,18 @@ func linters() []linter {
 		{nilerr.Analyzer, "nilerr", true},
 		{bodyclose.Analyzer, "bodyclose", false}, // does not detect Close in t.Cleanup
 		{analyzer.NewAnalyzer(), "sqlclosecheck", false},
+		{wsl.NewAnalyzer(&wsl.Configuration{Checks: wsl.CheckSet{wsl.CheckAfterBlock: {}}}), "wsl", false}, // a blank line after a block
 	}
 	for _, a := range vet {
 		all = append(all, linter{a, "vet", true})
 	}
+
 	for _, a := range slices.Concat(staticcheck.Analyzers, simple.Analyzers) {
 		if !a.Doc.NonDefault && a.Doc.Severity != lint.SeverityHint {
 			all = append(all, linter{a.Analyzer, "staticcheck", true})
 		}
 	}
+
 	return all
 }
 
@@ -78,9 +83,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "lint:", err)
 		os.Exit(2)
 	}
+
 	for _, text := range found {
 		fmt.Println(text)
 	}
+
 	if len(found) > 0 {
 		os.Exit(1)
 	}
@@ -94,18 +101,22 @@ func run(dir, tags string, patterns []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	tested := map[string]bool{} // packages whose test variant has the same files
 	for _, p := range loaded {
 		for _, e := range p.Errors {
 			err = errors.Join(err, e)
 		}
+
 		if p.ForTest == p.PkgPath {
 			tested[p.PkgPath] = true
 		}
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	all := linters()
 	var mu sync.Mutex
 	found, used := map[string]bool{}, map[string]bool{}
@@ -115,6 +126,7 @@ func run(dir, tags string, patterns []string) ([]string, error) {
 		if p.ForTest == "" && tested[p.PkgPath] || strings.HasSuffix(p.PkgPath, ".test") {
 			continue
 		}
+
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
@@ -124,13 +136,16 @@ func run(dir, tags string, patterns []string) ([]string, error) {
 			if err = errors.Join(err, failed); failed != nil {
 				return
 			}
+
 			for _, text := range w.reports {
 				found[text] = true
 			}
+
 			objects := w.results[unused.Analyzer.Analyzer].(unused.Result)
 			for _, o := range objects.Used {
 				used[unusedText(o)] = true
 			}
+
 			for _, o := range objects.Unused {
 				if !w.permitted(o.Position, "unused") {
 					found[unusedText(o)] = true
@@ -138,6 +153,7 @@ func run(dir, tags string, patterns []string) ([]string, error) {
 			}
 		})
 	}
+
 	running.Wait()
 	maps.DeleteFunc(found, func(text string, _ bool) bool { return used[text] }) // by another variant of the package
 	return slices.Sorted(maps.Keys(found)), err
@@ -163,6 +179,7 @@ func analyze(p *packages.Package, all []linter) (*analysisOf, error) {
 			return nil, fmt.Errorf("analyze %s with %s: %w", p.PkgPath, l.Name, err)
 		}
 	}
+
 	return w, w.run(unused.Analyzer.Analyzer, linter{})
 }
 
@@ -181,6 +198,7 @@ func permissions(p *packages.Package) map[string]map[int][]string {
 			}
 		}
 	}
+
 	return all
 }
 
@@ -189,13 +207,16 @@ func (w *analysisOf) run(a *analysis.Analyzer, l linter) error {
 	if _, done := w.results[a]; done && a != l.Analyzer {
 		return nil
 	}
+
 	inputs := map[*analysis.Analyzer]any{}
 	for _, needed := range a.Requires {
 		if err := w.run(needed, linter{}); err != nil {
 			return err
 		}
+
 		inputs[needed] = w.results[needed]
 	}
+
 	p := w.pkg
 	pass := &analysis.Pass{
 		Analyzer: a, Fset: p.Fset, Files: p.Syntax, OtherFiles: p.OtherFiles, IgnoredFiles: p.IgnoredFiles, Pkg: p.Types, TypesInfo: p.TypesInfo,
@@ -215,6 +236,7 @@ func (w *analysisOf) run(a *analysis.Analyzer, l linter) error {
 	if p.Module != nil {
 		pass.Module = &analysis.Module{Path: p.Module.Path, Version: p.Module.Version, GoVersion: p.Module.GoVersion}
 	}
+
 	result, err := a.Run(pass)
 	w.results[a] = result
 	return err
@@ -232,6 +254,7 @@ func (w *analysisOf) fact(of factOf, f analysis.Fact) bool {
 	if ok {
 		reflect.ValueOf(f).Elem().Set(reflect.ValueOf(known).Elem())
 	}
+
 	return ok
 }
 
@@ -244,6 +267,7 @@ func (w *analysisOf) report(l linter, d analysis.Diagnostic) {
 	if generated || short && !l.tests || w.permitted(at, l.name) {
 		return
 	}
+
 	w.reports = append(w.reports, fmt.Sprintf("%s: %s (%s %s)", at, d.Message, l.name, l.Name))
 }
 

@@ -22,6 +22,7 @@ func (l *loaded) build(ctx context.Context, dir string, packages []string) (bina
 		if err != nil {
 			return nil, removed, err
 		}
+
 		out, err := exec.CommandContext(ctx, "go", "build", "-gcflags=-e", "-overlay="+overlay, l.dir).CombinedOutput()
 		if err == nil {
 			for i, pkg := range packages {
@@ -30,17 +31,22 @@ func (l *loaded) build(ctx context.Context, dir string, packages []string) (bina
 				if out, err := cmd.CombinedOutput(); err != nil {
 					return nil, removed, fmt.Errorf("build tests of %s: %w: %s", pkg, err, out)
 				}
+
 				if _, err := os.Stat(binary); err != nil {
 					return nil, removed, fmt.Errorf("%s has no tests: %w", pkg, err)
 				}
+
 				binaries = append(binaries, binary)
 			}
+
 			return binaries, removed, nil
 		}
+
 		wrong := l.rejected(out)
 		if len(wrong) == 0 {
 			return nil, removed, fmt.Errorf("build %s: %w: %s", l.dir, err, out)
 		}
+
 		removed = append(removed, wrong...)
 		l.mutants = slices.DeleteFunc(l.mutants, func(m mutant) bool {
 			return slices.ContainsFunc(wrong, func(w mutant) bool { return w.id == m.id })
@@ -59,21 +65,26 @@ func (l *loaded) overlay(dir string) (string, error) {
 				edits = append(edits, m.edits...)
 			}
 		}
+
 		changed := filepath.Join(dir, strconv.Itoa(i)+".go")
 		if err := os.WriteFile(changed, apply(s.text, edits), 0o600); err != nil {
 			return "", err
 		}
+
 		replace[s.path] = changed
 	}
+
 	added := filepath.Join(dir, "switches.go")
 	if err := os.WriteFile(added, fmt.Appendf(nil, switches, l.name, most+1), 0o600); err != nil {
 		return "", err
 	}
+
 	replace[filepath.Join(l.dir, "mutant_switches.go")] = added
 	list, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
+
 	overlay := filepath.Join(dir, "overlay.json")
 	return overlay, errors.Join(os.WriteFile(overlay, list, 0o600))
 }
@@ -90,6 +101,7 @@ func (l *loaded) rejected(out []byte) (wrong []mutant) {
 		if err != nil || err2 != nil {
 			continue
 		}
+
 		var begin, has, leaves []mutant
 		for _, m := range l.mutants {
 			switch {
@@ -102,6 +114,7 @@ func (l *loaded) rejected(out []byte) (wrong []mutant) {
 				leaves = []mutant{m}
 			}
 		}
+
 		switch {
 		case len(begin) > 0:
 			wrong = append(wrong, begin...)
@@ -111,5 +124,6 @@ func (l *loaded) rejected(out []byte) (wrong []mutant) {
 			wrong = append(wrong, leaves...)
 		}
 	}
+
 	return wrong
 }

@@ -54,21 +54,26 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+
 	if flags.NArg() < 1 {
 		return errors.New("name the directory of a package")
 	}
+
 	which, err := regexp.Compile(*chosen)
 	if err != nil {
 		return err
 	}
+
 	reasons, err := readReasons(filepath.Join(*explained, strings.ReplaceAll(filepath.Clean(flags.Arg(0)), "/", "_")+".txt"))
 	if err != nil {
 		return err
 	}
+
 	pkg, err := load(flags.Arg(0), os.ReadFile)
 	if err != nil {
 		return err
 	}
+
 	all := len(pkg.mutants)
 	pkg.mutants = slices.DeleteFunc(pkg.mutants, func(m mutant) bool { return !which.MatchString(m.name) })
 	if *most > 0 && *most < len(pkg.mutants) {
@@ -77,27 +82,33 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		})
 		pkg.mutants = pkg.mutants[:*most]
 	}
+
 	if len(pkg.mutants) == 0 {
 		return fmt.Errorf("none of the %d changes is chosen", all)
 	}
+
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
 	binaries, removed, err := pkg.build(ctx, dir, flags.Args())
 	if err != nil {
 		return err
 	}
+
 	if *verbose {
 		for _, m := range removed {
 			_, _ = fmt.Fprintf(stdout, "does not compile: %s\n", m)
 		}
 	}
+
 	tests, err := measureAll(ctx, binaries, flags.Args(), all+1, *workers, *limit, stdout)
 	if err != nil {
 		return err
 	}
+
 	var mu sync.Mutex
 	counts := map[string]int{}
 	err = each(len(pkg.mutants), *workers, func(i int) error {
@@ -106,15 +117,18 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
+
 		if (outcome == survived || outcome == unseen) && reasons[m.name] {
 			outcome = "explained"
 		}
+
 		mu.Lock()
 		defer mu.Unlock()
 		counts[outcome]++
 		if *verbose || outcome == survived || outcome == unseen {
 			_, err = fmt.Fprintf(stdout, "%s: %s\n", outcome, m)
 		}
+
 		return err
 	})
 	_, printErr := fmt.Fprintf(stdout, "%s: %d of %d changes: %d killed, %d killed by the time limit, %d explained, %d survived, %d not run by a test; %d do not compile\n",
@@ -131,9 +145,11 @@ func readReasons(path string) (map[string]bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = f.Close() }() // read only
 	reasons := map[string]bool{}
 	lines := bufio.NewScanner(f)
@@ -142,5 +158,6 @@ func readReasons(path string) (map[string]bool, error) {
 			reasons[match[1]] = true
 		}
 	}
+
 	return reasons, lines.Err()
 }

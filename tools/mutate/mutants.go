@@ -59,9 +59,11 @@ func load(dir string, read func(path string) ([]byte, error)) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if len(list) != 1 || len(list[0].Errors) > 0 {
 		return nil, fmt.Errorf("load %s: %v", dir, list[0].Errors)
 	}
+
 	pkg := list[0]
 	l := &loaded{name: pkg.Name, dir: filepath.Dir(pkg.CompiledGoFiles[0])}
 	for i, file := range pkg.Syntax {
@@ -69,14 +71,17 @@ func load(dir string, read func(path string) ([]byte, error)) (*loaded, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		l.sources = append(l.sources, source{pkg.CompiledGoFiles[i], text})
 		c := &collector{pkg: pkg, file: file, path: pkg.CompiledGoFiles[i], text: text, next: len(l.mutants), names: map[string]int{}}
 		for _, decl := range file.Decls {
 			c.function = nameOf(decl)
 			ast.PreorderStack(decl, nil, c.visit)
 		}
+
 		l.mutants = append(l.mutants, c.mutants...)
 	}
+
 	return l, nil
 }
 
@@ -86,9 +91,11 @@ func nameOf(decl ast.Decl) string {
 	if !ok {
 		return "var"
 	}
+
 	if f.Recv == nil {
 		return f.Name.Name
 	}
+
 	receiver, _, _ := strings.Cut(strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*"), "[")
 	return receiver + "." + f.Name.Name
 }
@@ -115,6 +122,7 @@ func (c *collector) add(node ast.Node, what string) string {
 	if n := c.names[name]; n > 1 {
 		name += fmt.Sprintf(" (%d)", n)
 	}
+
 	c.mutants = append(c.mutants, mutant{
 		id: id, file: c.path, line: files.Position(node.Pos()).Line, end: files.Position(node.End()).Line, name: name,
 	})
@@ -148,25 +156,30 @@ func (c *collector) typeOf(e ast.Expr) (name string, info types.BasicInfo, ok bo
 	if t == nil {
 		return "", 0, false
 	}
+
 	t, ok = types.Default(t), true
 	name = types.TypeString(t, func(p *types.Package) string {
 		if p == c.pkg.Types {
 			return ""
 		}
+
 		for _, spec := range c.file.Imports {
 			if path, err := strconv.Unquote(spec.Path.Value); err == nil && path == p.Path() {
 				if spec.Name != nil {
 					return spec.Name.Name
 				}
+
 				return p.Name()
 			}
 		}
+
 		ok = false
 		return p.Name()
 	})
 	if basic, isBasic := t.Underlying().(*types.Basic); isBasic {
 		info = basic.Info()
 	}
+
 	return name, info, ok
 }
 
@@ -212,6 +225,7 @@ func (c *collector) visit(node ast.Node, stack []ast.Node) bool {
 			c.wrap(n, "if mutantOn("+c.add(n, becomes(n.Tok.String(), other))+") { "+other+" } else { ", " }")
 		}
 	}
+
 	return true
 }
 
@@ -223,6 +237,7 @@ func negated(e ast.Expr) bool {
 	case *ast.UnaryExpr:
 		return n.Op == token.NOT
 	}
+
 	return false
 }
 
@@ -231,6 +246,7 @@ func isLoop(node ast.Node) bool {
 	case *ast.ForStmt, *ast.RangeStmt:
 		return true
 	}
+
 	return false
 }
 
@@ -244,6 +260,7 @@ func (c *collector) binary(n *ast.BinaryExpr) {
 		if n.Op == token.LOR {
 			function, other = "mutantLogicalOr", "&&"
 		}
+
 		c.wrap(n, function+"("+c.add(n, becomes(n.Op.String(), other))+", ", " })")
 		c.replace(n.OpPos, n.OpPos+2, ",")
 		c.replace(n.Y.Pos(), n.Y.Pos(), "func() bool { return ")
@@ -253,10 +270,12 @@ func (c *collector) binary(n *ast.BinaryExpr) {
 		if c.pkg.TypesInfo.Types[n].Value == nil && c.pkg.TypesInfo.Types[n.X].Value != nil && n.Op != token.SHL && n.Op != token.SHR {
 			operand = n.Y
 		}
+
 		t, info, ok := c.typeOf(operand)
 		if wanted := types.BasicInfo(types.IsNumeric); !known || !ok || info&(wanted|op.also) == 0 {
 			return
 		}
+
 		c.wrap(n, op.function+"["+t+"]("+c.add(n, becomes(n.Op.String(), op.becomes))+", ", ")")
 		c.replace(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), ",")
 	}
@@ -276,25 +295,31 @@ func (c *collector) statement(stmt ast.Stmt, stack []ast.Node) {
 	default: // a part of an if, a for or a switch
 		before, after = "func() { "+before, after+" }()"
 	}
+
 	if n, ok := stmt.(*ast.IncDecStmt); ok {
 		if t, _, ok := c.typeOf(n.X); ok {
 			op, other := " += ", "--"
 			if n.Tok == token.DEC {
 				op, other = " -= ", "++"
 			}
+
 			id := c.add(n, becomes(n.Tok.String(), other))
 			c.replace(n.TokPos, n.End(), op+"mutantNegate["+t+"]("+id+", 1)")
 		}
+
 		return
 	}
+
 	n, isAssign := stmt.(*ast.AssignStmt)
 	if isAssign && n.Tok == token.DEFINE {
 		return
 	}
+
 	c.wrap(stmt, fmt.Sprintf(before, c.add(stmt, "removal")), after)
 	if !isAssign {
 		return
 	}
+
 	t, info, ok := c.typeOf(n.Lhs[0])
 	other := map[token.Token]string{token.ADD_ASSIGN: "-=", token.SUB_ASSIGN: "+="}[n.Tok]
 	if ok && other != "" && info&types.IsNumeric != 0 {
@@ -307,6 +332,7 @@ func excerpt(text string) string {
 	if len(text) > 60 {
 		text = text[:60] + "..."
 	}
+
 	return strconv.Quote(strings.Join(strings.Fields(text), " "))
 }
 
@@ -319,5 +345,6 @@ func apply(text []byte, edits []edit) []byte {
 		out = append(append(out, text[at:e.from]...), e.text...)
 		at = e.to
 	}
+
 	return append(out, text[at:]...)
 }

@@ -41,11 +41,13 @@ func runTests(ctx context.Context, tests []test, limit time.Duration, env ...str
 	if err != nil {
 		return "", nil, err
 	}
+
 	defer func() { _ = os.RemoveAll(tmp) }() // of tests that were killed
 	names := make([]string, len(tests))
 	for i, t := range tests {
 		names[i] = t.name
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tests[0].binary, "-test.run=^("+strings.Join(names, "|")+")$", "-test.failfast", "-test.parallel=8", "-test.timeout="+limit.String())
@@ -67,6 +69,7 @@ func runTests(ctx context.Context, tests []test, limit time.Duration, env ...str
 	case errors.Is(err, exec.ErrWaitDelay):
 		return survived, out.Bytes(), nil // a child holds the output
 	}
+
 	return "", out.Bytes(), err
 }
 
@@ -80,6 +83,7 @@ func list(ctx context.Context, binary, dir string) (all []test, err error) {
 			all = append(all, test{binary: binary, dir: dir, name: name})
 		}
 	}
+
 	return all, err
 }
 
@@ -89,15 +93,18 @@ func (t *test) measure(ctx context.Context, tmp string, mutants int, limit time.
 	if err := os.WriteFile(seen, make([]byte, mutants), 0o600); err != nil {
 		return err
 	}
+
 	begin := time.Now()
 	outcome, out, err := runTests(ctx, []test{*t}, limit, "MUTANT_SEEN="+seen)
 	if err != nil {
 		return err
 	}
+
 	if outcome != survived {
 		t.failure = fmt.Errorf("%s fails without a change: %s: %s", t.name, outcome, out)
 		return nil
 	}
+
 	t.took = time.Since(begin)
 	t.seen, err = os.ReadFile(seen)
 	return err
@@ -120,9 +127,11 @@ func each(n, workers int, f func(i int) error) error {
 			}
 		})
 	}
+
 	for i := range n {
 		numbers <- i
 	}
+
 	close(numbers)
 	wait.Wait()
 	return errors.Join(errs...)
@@ -134,6 +143,7 @@ func measureAll(ctx context.Context, binaries, dirs []string, mutants, workers i
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = os.RemoveAll(tmp) }()
 	var all []test
 	for i, binary := range binaries {
@@ -141,13 +151,16 @@ func measureAll(ctx context.Context, binaries, dirs []string, mutants, workers i
 		if err != nil {
 			return nil, err
 		}
+
 		all = append(all, one...)
 	}
+
 	err = each(len(all), workers, func(i int) error { return all[i].measure(ctx, tmp, mutants, limit) })
 	all = slices.DeleteFunc(all, func(t test) bool {
 		if t.failure != nil {
 			_, _ = fmt.Fprintln(log, t.failure)
 		}
+
 		return t.failure != nil
 	})
 	slices.SortFunc(all, func(a, b test) int { return cmp.Compare(a.took, b.took) })
@@ -171,16 +184,20 @@ func try(ctx context.Context, all []test, m mutant, limit time.Duration) (string
 		if m.id >= len(t.seen) || t.seen[m.id] == 0 {
 			continue
 		}
+
 		if len(next) > 0 && (took+t.took > batch || next[0].binary != t.binary) {
 			if err := run(); err != nil || outcome != survived {
 				return outcome, err
 			}
 		}
+
 		next, took = append(next, t), took+t.took
 	}
+
 	if len(next) > 0 {
 		err := run()
 		return outcome, err
 	}
+
 	return outcome, nil
 }

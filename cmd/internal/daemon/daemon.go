@@ -25,6 +25,7 @@ func (l *Level) UnmarshalText(text []byte) error {
 	if err != nil || level < zerolog.DebugLevel || level > zerolog.ErrorLevel {
 		return fmt.Errorf("%.80q is not a level of the log: use debug, info, warn or error", text)
 	}
+
 	l.Level = level
 	return nil
 }
@@ -35,6 +36,7 @@ func NewLogger(w io.Writer, least Level) *slog.Logger {
 	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly}
 	}
+
 	log := zerolog.New(w).Level(least.Level).With().Timestamp().Logger()
 	return slog.New(zerolog.NewSlogHandler(log))
 }
@@ -56,23 +58,28 @@ func ReadSecret(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is not a regular file", path) // a pipe would be read forever
 	}
+
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = file.Close() }()
 	text, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
 	if err != nil {
 		return "", err
 	}
+
 	secret := strings.TrimPrefix(string(text), "\ufeff")
 	secret = strings.TrimSuffix(strings.TrimSuffix(secret, "\n"), "\r")
 	if secret == "" || len(text) > maxSecret {
 		return "", fmt.Errorf("%s is empty or has more than 64 KiB", path)
 	}
+
 	return secret, nil
 }
 
@@ -81,5 +88,6 @@ func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version
 	}
+
 	return "devel"
 }

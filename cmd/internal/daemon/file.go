@@ -29,11 +29,13 @@ func (o *Origins) readFile(path string, all []setting) {
 		if s.key == "" {
 			continue // the file does not name itself
 		}
+
 		known[s.key] = s.Type.Kind()
 		if s.secret() {
 			known[s.key+"File"] = reflect.String
 		}
 	}
+
 	root, err := parseFile(path)
 	if err != nil {
 		at := agent.Fault{File: path, Line: 1}
@@ -42,9 +44,11 @@ func (o *Origins) readFile(path string, all []setting) {
 			at.Line, _ = strconv.Atoi(m[1])
 			message = m[2]
 		}
+
 		o.add(at, "%s", message)
 		return
 	}
+
 	o.file = map[string]leaf{}
 	o.walk(root, agent.Fault{File: path, Line: root.Line}, known)
 }
@@ -57,6 +61,7 @@ func parseFile(path string) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node
 	if err := d.Decode(&document); errors.Is(err, io.EOF) {
@@ -64,9 +69,11 @@ func parseFile(path string) (*yaml.Node, error) {
 	} else if err != nil {
 		return nil, err
 	}
+
 	if !errors.Is(d.Decode(new(yaml.Node)), io.EOF) {
 		return nil, errors.New("the file has more than one document")
 	}
+
 	return document.Content[0], document.Decode(new(map[string]any)) // which finds repeated keys
 }
 
@@ -75,6 +82,7 @@ func (o *Origins) walk(n *yaml.Node, at agent.Fault, known map[string]reflect.Ki
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
+
 	kind, ok := known[at.Key]
 	switch {
 	case !ok && n.Kind == yaml.MappingNode:
@@ -97,6 +105,7 @@ func (o *Origins) walk(n *yaml.Node, at agent.Fault, known map[string]reflect.Ki
 		if err := errors.Join(err, jsonErr); err != nil {
 			o.add(at, "%v", err)
 		}
+
 		o.file[at.Key] = leaf{string(text), at}
 	}
 }

@@ -24,6 +24,7 @@ func (s setting) names() string {
 	if flag := s.Tag.Get("flag"); flag != "" {
 		all = append([]string{"--" + flag}, all...)
 	}
+
 	all = slices.DeleteFunc(all, func(name string) bool { return name == "" })
 	return strings.Join(slices.Compact(all), ", ")
 }
@@ -34,6 +35,7 @@ func (s setting) describe() string {
 	if value := s.Tag.Get("envDefault"); value != "" {
 		help += " (default " + value + ")"
 	}
+
 	return help
 }
 
@@ -47,6 +49,7 @@ func Help(settings any) string {
 		if s.Tag.Get("help") == "" {
 			continue
 		}
+
 		fmt.Fprintf(&b, "  %s", s.names())
 		column := widest
 		for word := range strings.FieldsSeq(s.describe()) {
@@ -54,10 +57,13 @@ func Help(settings any) string {
 				b.WriteString("\n     ")
 				column = len(word) + 6
 			}
+
 			b.WriteString(" " + word)
 		}
+
 		b.WriteByte('\n')
 	}
+
 	return b.String()
 }
 
@@ -70,5 +76,6 @@ func Table(settings any) string {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(s.names(), ", ", "`, `"), s.describe())
 		}
 	}
+
 	return b.String()
 }

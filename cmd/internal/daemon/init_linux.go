@@ -25,13 +25,16 @@ func Init() error {
 	if undumpable != nil {
 		undumpable = fmt.Errorf("make process undumpable: %w", undumpable)
 	}
+
 	if os.Getpid() != 1 {
 		return undumpable
 	}
+
 	path, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("run as a child of process 1: %w", err)
 	}
+
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM)
 	pid, err := syscall.ForkExec(path, os.Args, &syscall.ProcAttr{
@@ -43,6 +46,7 @@ func Init() error {
 		signal.Reset()
 		return fmt.Errorf("run as a child of process 1: %w", err)
 	}
+
 	moveTerminal(pid)
 	go func() {
 		for s := range signals {

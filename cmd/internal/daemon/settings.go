@@ -44,15 +44,19 @@ func settingsOf(of any) []setting {
 		if name == "" {
 			continue
 		}
+
 		s := setting{StructField: f, key: cmp.Or(f.Tag.Get("key"), name), variable: name}
 		if strings.ToUpper(name) != name {
 			s.variable = ""
 		}
+
 		if s.Type == reflect.TypeFor[File]() {
 			s.key = ""
 		}
+
 		all = append(all, s)
 	}
+
 	return all
 }
 
@@ -87,6 +91,7 @@ func Read(settings any, getenv func(string) string, flags *pflag.FlagSet) *Origi
 			}
 		}
 	}
+
 	texts := map[string]string{}
 	pointers := map[string]any{} // by the name of the field
 	for _, s := range all {
@@ -100,6 +105,7 @@ func Read(settings any, getenv func(string) string, flags *pflag.FlagSet) *Origi
 			}
 		}
 	}
+
 	err := env.ParseWithOptions(settings, env.Options{Environment: texts, FuncMap: parsers})
 	invalid, _ := errors.AsType[env.AggregateError](err)
 	for _, err := range invalid.Errors {
@@ -107,13 +113,16 @@ func Read(settings any, getenv func(string) string, flags *pflag.FlagSet) *Origi
 		if !ok {
 			panic(err) // a field of a type without a parser
 		}
+
 		o.Fault(pointers[fault.Name], "%v", fault.Err)
 	}
+
 	for _, s := range all {
 		if text := texts[s.Tag.Get("env")]; text != "" {
 			o.check(s, pointers[s.Name], text)
 		}
 	}
+
 	return o
 }
 
@@ -126,6 +135,7 @@ func (s setting) renamed() string {
 	if name == "" {
 		name = s.key + " in the file of settings"
 	}
+
 	return fmt.Sprintf("was renamed to %s: %s", name, s.Tag.Get("help"))
 }
 
@@ -134,23 +144,28 @@ func (o *Origins) find(s setting) (string, agent.Fault) {
 	if name := s.Tag.Get("flag"); name != "" && o.flags != nil && o.flags.Changed(name) {
 		return o.flags.Lookup(name).Value.String(), agent.Fault{Key: "--" + name}
 	}
+
 	if s.variable != "" {
 		at := agent.Fault{Key: s.variable}
 		text, path := o.getenv(s.variable), ""
 		if s.secret() {
 			path = o.getenv(s.variable + "_FILE")
 		}
+
 		if text != "" || path != "" {
 			return o.secret(at, "_FILE", text, path), at
 		}
 	}
+
 	value, path := o.file[s.key], o.file[s.key+"File"]
 	if at := cmp.Or(value.at, path.at); at.Line > 0 {
 		if s.secret() {
 			o.Secrets = append(o.Secrets, at.File)
 		}
+
 		return o.secret(at, "File", value.text, path.text), at
 	}
+
 	return "", agent.Fault{Key: s.names()}
 }
 
@@ -159,18 +174,22 @@ func (o *Origins) secret(at agent.Fault, suffix, text, path string) string {
 	if path == "" {
 		return text
 	}
+
 	if text != "" {
 		o.add(at, "%s and %s%s are both set", at.Key, at.Key, suffix)
 		return ""
 	}
+
 	at.Key += suffix
 	text, err := ReadSecret(path)
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
+
 	if err != nil {
 		o.add(at, "%v", err)
 	}
+
 	o.Secrets = append(o.Secrets, path)
 	return text
 }
@@ -180,22 +199,27 @@ func (o *Origins) check(s setting, pointer any, text string) {
 	if options := strings.Fields(s.Tag.Get("options")); len(options) > 0 && !slices.Contains(options, text) {
 		o.Fault(pointer, "%.80q is not one of %s", text, strings.Join(options, ", "))
 	}
+
 	bounds := strings.Fields(s.Tag.Get("range"))
 	if len(bounds) == 0 {
 		return
 	}
+
 	value := reflect.ValueOf(pointer).Elem()
 	if value.Kind() == reflect.String {
 		if least, _ := strconv.Atoi(bounds[0]); utf8.RuneCountInString(text) < least {
 			o.Fault(pointer, "it is shorter than %d characters: openssl rand -hex 32 generates one", least)
 		}
+
 		return
 	}
+
 	for i, bound := range bounds {
 		limit, err := parsers[value.Type()](bound)
 		if err != nil {
 			panic(err) // of a tag
 		}
+
 		if n := reflect.ValueOf(limit).Int(); i == 0 && value.Int() < n || i == 1 && value.Int() > n {
 			o.Fault(pointer, "%s is not from %s to %s", text, bounds[0], bounds[1])
 		}
@@ -213,6 +237,7 @@ func (o *Origins) Fault(field any, format string, args ...any) {
 	if !from.faulty {
 		o.add(from.at, format, args...)
 	}
+
 	from.faulty = true
 }
 
@@ -228,6 +253,7 @@ func (o *Origins) Err() error {
 	if len(o.faults) == 0 {
 		return nil
 	}
+
 	slices.SortStableFunc(o.faults, func(a, b agent.Fault) int { return cmp.Compare(a.Line, b.Line) })
 	return o.faults
 }

@@ -16,6 +16,7 @@ func Notify() chan os.Signal {
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
+
 	return signals
 }
 

@@ -24,6 +24,7 @@ var parsers = map[reflect.Type]env.ParserFunc{
 		if err != nil {
 			return nil, fmt.Errorf("%.80q is neither true nor false", text)
 		}
+
 		return value, nil
 	},
 	reflect.TypeFor[int](): func(text string) (any, error) {
@@ -31,6 +32,7 @@ var parsers = map[reflect.Type]env.ParserFunc{
 		if err != nil {
 			return nil, fmt.Errorf("%.80q is not a whole number", text)
 		}
+
 		return n, nil
 	},
 	reflect.TypeFor[time.Duration](): func(text string) (any, error) {
@@ -38,6 +40,7 @@ var parsers = map[reflect.Type]env.ParserFunc{
 		if err != nil {
 			return nil, fmt.Errorf("%.80q is not a duration such as 90s or 30m", text)
 		}
+
 		return d, nil
 	},
 }
@@ -54,13 +57,16 @@ func (l *List) UnmarshalText(text []byte) error {
 		if json.Unmarshal(text, (*[]string)(l)) != nil {
 			return errors.New("must be a list of texts")
 		}
+
 		return nil
 	}
+
 	for item := range strings.SplitSeq(string(text), ",") {
 		if item = strings.TrimSpace(item); item != "" {
 			*l = append(*l, item)
 		}
 	}
+
 	return nil
 }
 
@@ -73,16 +79,20 @@ func (n *Networks) UnmarshalText(text []byte) error {
 	if err := list.UnmarshalText(text); err != nil {
 		return err
 	}
+
 	for _, item := range list {
 		network, err := netip.ParsePrefix(item)
 		if addr, bare := netip.ParseAddr(item); bare == nil {
 			network, err = addr.Prefix(addr.BitLen())
 		}
+
 		if err != nil {
 			return fmt.Errorf("%.80q is not a network: use a prefix such as 10.0.0.0/8, or an address", item)
 		}
+
 		*n = append(*n, network.Masked())
 	}
+
 	return nil
 }
 
@@ -96,6 +106,7 @@ func (u *URL) UnmarshalText(text []byte) error {
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
 		return errors.New("must be a base URL: http:// or https://, a host, and no query")
 	}
+
 	*u = URL(strings.TrimRight(string(text), "/"))
 	return nil
 }
@@ -122,5 +133,6 @@ func quantity(d agent.Deployment) error {
 	if faults, ok := errors.AsType[agent.Faults](d.Validate()); ok {
 		return errors.New(faults[0].Message)
 	}
+
 	return nil
 }

@@ -22,6 +22,7 @@ func Contain(t testing.TB, binary, dir string, env []string, change func(*exec.C
 	if change != nil {
 		change(cmd)
 	}
+
 	return start(t, cmd, dir, env)
 }
 
@@ -43,6 +44,7 @@ func (p *Process) Children(t testing.TB) (pids []int) {
 		if err != nil {
 			continue // it has ended
 		}
+
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 		if fields[1] == strconv.Itoa(p.Cmd.Process.Pid) {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
@@ -50,6 +52,7 @@ func (p *Process) Children(t testing.TB) (pids []int) {
 			pids = append(pids, pid)
 		}
 	}
+
 	return pids
 }
 

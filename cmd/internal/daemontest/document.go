@@ -24,5 +24,6 @@ func Document(t testing.TB, path string, settings any) {
 		require.NoError(t, os.WriteFile(path, []byte(want), 0o600))
 		return
 	}
+
 	require.Equal(t, want, string(text), "UPDATE=1 go test writes it")
 }

@@ -62,6 +62,7 @@ func Getenv(pairs []string) func(string) string {
 				return pairs[i+1]
 			}
 		}
+
 		return ""
 	}
 }
@@ -86,6 +87,7 @@ func start(t testing.TB, cmd *exec.Cmd, dir string, env []string) *Process {
 	for i := 0; i+1 < len(env); i += 2 {
 		p.Cmd.Env = append(p.Cmd.Env, env[i]+"="+env[i+1])
 	}
+
 	p.Cmd.Stdout, p.Cmd.Stderr = p.Stdout, p.Log
 	acceptHangup()
 	require.NoError(t, p.Cmd.Start())
@@ -146,9 +148,11 @@ func (in *Instance) Await(t testing.TB, o *logtest.Buffer, pattern *regexp.Regex
 		if match := pattern.FindStringSubmatch(text); match != nil {
 			return match
 		}
+
 		if ended == nil {
 			require.FailNow(t, "the server ended before "+pattern.String(), "stdout: %s\nlog: %s\nerror: %v", in.Stdout, in.Log, in.err)
 		}
+
 		select {
 		case <-wrote:
 		case <-ended:
@@ -167,5 +171,6 @@ func Build(path string) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the command: %w\n%s", err, out)
 	}
+
 	return nil
 }

@@ -32,6 +32,7 @@ func (s *settings) archives(stdout, stderr io.Writer) []*cobra.Command {
 			if len(args) != 1 {
 				return errors.New("name one file: hub " + cmd.Use)
 			}
+
 			return nil
 		}
 		cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -41,6 +42,7 @@ func (s *settings) archives(stdout, stderr io.Writer) []*cobra.Command {
 			if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 				err = fmt.Errorf("%w: %w", cause, err)
 			}
+
 			return err
 		}
 		return cmd
@@ -76,10 +78,12 @@ func clientPrograms(dir string) db.Programs {
 			p.Env = append(p.Env, variable)
 		}
 	}
+
 	find := func(name string) string {
 		if dir != "" {
 			return filepath.Join(dir, name)
 		}
+
 		path, _ := child.LookPath(name, p.Env) // "" is an error if it is needed
 		return path
 	}
@@ -91,23 +95,28 @@ func (s *settings) backup(ctx context.Context, file string, programs db.Programs
 	if err := s.requireDatabase(); err != nil {
 		return err
 	}
+
 	log := daemon.NewLogger(stderr, s.Level)
 	files, err := s.openBlobs(ctx, log)
 	if err != nil {
 		return err
 	}
+
 	h, err := s.open(ctx, nil, files, nil, log)
 	if err != nil {
 		return errors.Join(err, files.Close())
 	}
+
 	path, report := file, stdout
 	if file == "-" {
 		path, report = "", stderr
 	}
+
 	m, err := h.Backup(ctx, programs, path, stdout)
 	if err := errors.Join(err, h.Close(), files.Close()); err != nil {
 		return err
 	}
+
 	return describe(report, "the backup has", m)
 }
 
@@ -115,27 +124,33 @@ func (s *settings) restore(ctx context.Context, file string, programs db.Program
 	if err := s.check(); err != nil {
 		return err
 	}
+
 	archive, err := os.Open(file)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = archive.Close() }() // it is only read
 	cfg := hub.Config{DatabaseURL: s.databaseURL(), Logger: daemon.NewLogger(stderr, s.Level)}
 	if cfg.EncryptionKeys, err = s.existingKeys(); err != nil {
 		return err
 	}
+
 	files, err := s.openBlobs(ctx, cfg.Logger)
 	if err != nil {
 		return err
 	}
+
 	cfg.Artifacts = files
 	m, err := hub.Restore(ctx, cfg, programs, archive)
 	if err := errors.Join(err, files.Close()); err != nil {
 		return err
 	}
+
 	if err := describe(stdout, "restored:", m); err != nil {
 		return err
 	}
+
 	_, err = fmt.Fprintln(stdout, "start the hub; if it is on another machine, run hub adopt before")
 	return err
 }
@@ -147,5 +162,6 @@ func describe(w io.Writer, what string, m hub.BackupManifest) error {
 	for _, key := range m.Missing {
 		fmt.Fprintf(w, "warning: the file %s does not exist: upload it again\n", key)
 	}
+
 	return err
 }

@@ -32,6 +32,7 @@ func (s *settings) openBlobs(ctx context.Context, log *slog.Logger) (blobs, erro
 	if path, ok := s.blobDir(); ok {
 		return blob.OpenFolder(path)
 	}
+
 	cfg := s.bucket()
 	if cfg.AccessKeyID == "" {
 		// The standard chain: a profile of the shared files, a web identity, the role of a container
@@ -41,15 +42,19 @@ func (s *settings) openBlobs(ctx context.Context, log *slog.Logger) (blobs, erro
 		if err != nil {
 			return nil, fmt.Errorf("BLOB_URL: find credentials: %w", err)
 		}
+
 		cfg.Credentials = chain.Credentials
 	}
+
 	driver, err := s3blob.New(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("BLOB_URL: %w", err)
 	}
+
 	if err := driver.Check(ctx); err != nil { // it may be reachable later
 		log.Warn("the bucket of BLOB_URL cannot be accessed", "err", err)
 	}
+
 	return driver, nil
 }
 
@@ -58,6 +63,7 @@ func (s *settings) bucket() s3blob.Config {
 	if _, ok := s.blobDir(); ok {
 		return s3blob.Config{}
 	}
+
 	cfg, err := s3blob.ParseURL(s.BlobURL)
 	switch {
 	case !strings.HasPrefix(s.BlobURL, "s3://"):
@@ -67,6 +73,7 @@ func (s *settings) bucket() s3blob.Config {
 	case (s.AccessKeyID == "") != (s.SecretAccessKey == ""):
 		s.Fault(&s.BlobURL, "a bucket needs both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither, for a role")
 	}
+
 	cfg.AccessKeyID, cfg.SecretAccessKey, cfg.SessionToken = s.AccessKeyID, s.SecretAccessKey, s.SessionToken
 	return cfg
 }
@@ -78,5 +85,6 @@ func checkTool(ctx context.Context, fileName, source string) (string, error) {
 	if fault, ok := errors.AsType[*js.FileError](err); ok {
 		return "", &hub.NotToolError{Reason: fault.Reason}
 	}
+
 	return name, err
 }

@@ -27,6 +27,7 @@ func (s *settings) defaultDeployment() agent.Deployment {
 	case deployKubernetes:
 		d.Replicas = int64(s.Replicas)
 	}
+
 	d.Memory, d.CPU = cmp.Or(d.Memory, "1Gi"), cmp.Or(d.CPU, "1000m")
 	return d
 }

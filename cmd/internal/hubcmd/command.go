@@ -30,6 +30,7 @@ func Command(getenv func(string) string, stdout, stderr io.Writer) *cobra.Comman
 			if s.checkOnly {
 				return s.report(stdout)
 			}
+
 			return s.serve(cmd.Context(), daemon.NewLogger(stderr, s.Level), func(h *hub.Hub, addr net.Addr) { welcome(stdout, h, addr) })
 		},
 	}
@@ -54,7 +55,9 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		for cmd.Name() != "hub" {
 			cmd = cmd.Parent()
 		}
+
 		return fmt.Errorf("unknown argument %q; %s --help lists the commands", args[0], cmd.CommandPath())
 	}
+
 	return nil
 }

@@ -84,13 +84,16 @@ func (s *settings) requireDatabase() error {
 	if err := s.check(); err != nil {
 		return err
 	}
+
 	path := s.databaseFile()
 	if path == "" {
 		return nil
 	}
+
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("no database exists: %w; set HUB_DATA_DIR or DATABASE_URL", err)
 	}
+
 	return nil
 }
 
@@ -104,21 +107,26 @@ func (s *settings) offline(stdout, stderr io.Writer, cmd *cobra.Command, do func
 			if len(args) != 1 {
 				return errors.New("name one user: hub " + cmd.Use)
 			}
+
 			return nil
 		}
 	}
+
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if err := s.requireDatabase(); err != nil {
 			return err
 		}
+
 		h, err := s.open(cmd.Context(), nil, nil, nil, daemon.NewLogger(stderr, s.Level))
 		if err != nil {
 			return err
 		}
+
 		line, err := do(cmd.Context(), h, strings.Join(args, ""))
 		if err == nil && line != "" {
 			_, err = fmt.Fprintln(stdout, line)
 		}
+
 		return errors.Join(s.explainKey(err), h.Close())
 	}
 	return cmd

@@ -38,15 +38,18 @@ func (s *settings) checkDeployer() {
 			s.dockerConfig()
 		}
 	}
+
 	if s.Replicas > 1 && s.Deployer != deployKubernetes {
 		s.Fault(&s.Replicas, "several replicas require DEPLOYER=kubernetes")
 	}
+
 	all := s.hidden()
 	for _, list := range []*daemon.List{&s.SandboxRead, &s.SandboxWrite} {
 		for _, path := range *list {
 			if !filepath.IsAbs(path) {
 				s.Fault(list, "%q is not an absolute path", path)
 			}
+
 			for _, hidden := range all {
 				if contains(path, hidden) {
 					s.Fault(list, "%s contains %s, where the hub has data or a secret", path, hidden)
@@ -97,12 +100,14 @@ func (s *settings) gateway(driver deploy.Driver) (deploy.Gateway, error) {
 		if !ok {
 			return nil, errors.New("the deployer is not that of Kubernetes")
 		}
+
 		return cluster.Gateway(s.gatewayParent())
 	case gatewayKong:
 		return kong.New(kong.Config{AdminURL: string(s.GatewayAdmin), AdminKey: s.GatewayKey})
 	case gatewayAPISIX:
 		return apisix.New(apisix.Config{AdminURL: string(s.GatewayAdmin), AdminKey: s.GatewayKey})
 	}
+
 	return nil, nil
 }
 
@@ -113,18 +118,22 @@ func (s *settings) hidden() []string {
 	if path := s.databaseFile(); path != "" {
 		paths = append(paths, path, path+"-wal", path+"-shm", path+"-journal")
 	}
+
 	if path, ok := strings.CutPrefix(s.BlobURL, "file://"); ok {
 		paths = append(paths, path)
 	}
+
 	var all []string
 	for _, path := range paths {
 		if path == "" {
 			continue
 		}
+
 		absolute, err := filepath.Abs(path)
 		s.Invalid(&s.DataDir, err) // there is no current directory
 		all = append(all, absolute)
 	}
+
 	return all
 }
 
@@ -135,6 +144,7 @@ func contains(dir, path string) bool {
 			*p = target
 		}
 	}
+
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
@@ -162,6 +172,7 @@ func localEnv() map[string]bool {
 	for name := range strings.FieldsSeq(runtimeEnv) {
 		names[name] = true
 	}
+
 	return names
 }
 
@@ -178,20 +189,25 @@ func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 	case deployKubernetes:
 		return s.kubernetes(log)
 	}
+
 	driver, err := s.processes(filepath.Join(s.DataDir, "deployments"))
 	if errors.Is(err, errors.ErrUnsupported) {
 		log.Warn("agents cannot be deployed on this system", "err", err)
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	if reason := driver.Unconfined(); reason != "" {
 		log.Warn("process deployments are not completely isolated", "err", reason)
 	}
+
 	if reason := driver.Unlimited(); reason != "" {
 		log.Warn(unlimited, "err", reason)
 	}
+
 	return driver, nil
 }
 
@@ -203,6 +219,7 @@ func (s *settings) processes(dir string) (*process.Driver, error) {
 			env = append(env, name+"="+value)
 		}
 	}
+
 	read := slices.Clone(s.SandboxRead)
 	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		for _, path := range filepath.SplitList(s.getenv(name)) {
@@ -211,6 +228,7 @@ func (s *settings) processes(dir string) (*process.Driver, error) {
 			}
 		}
 	}
+
 	return process.New(process.Config{
 		Dir: dir, Env: env, Default: s.defaultDeployment(), Secrets: s.traceSecrets(), Home: s.getenv("HOME"),
 		Hidden: s.hidden(), Read: read, Write: s.SandboxWrite, Users: s.SandboxUsers,

@@ -35,6 +35,7 @@ func (s *settings) dockerConfig() docker.Config {
 	case s.DockerTLS: // as the command docker finds it
 		cfg.CertDir = cmp.Or(s.DockerCerts, filepath.Join(s.getenv("HOME"), ".docker"))
 	}
+
 	switch s.DockerHub {
 	case "none":
 		cfg.HubContainer = ""
@@ -42,6 +43,7 @@ func (s *settings) dockerConfig() docker.Config {
 		cfg.HubContainer = ownContainer()
 		cfg.HubDetected = true
 	}
+
 	return cfg
 }
 
@@ -52,11 +54,14 @@ func (s *settings) containerEnv(who string) (env []string) {
 		if value == "" {
 			continue
 		}
+
 		if strings.Contains(strings.ToLower(name), "http") && hasPassword(value) {
 			s.Fault(&s.Deployer, "%s has a password, which %s: use a proxy without one", name, who)
 		}
+
 		env = append(env, name+"="+value)
 	}
+
 	return env
 }
 
@@ -77,6 +82,7 @@ func ownContainer() string {
 	if _, err := os.Stat("/.dockerenv"); err != nil {
 		name = ""
 	}
+
 	return containerID(mounts, groups, name)
 }
 
@@ -86,6 +92,7 @@ func containerID(mounts, groups []byte, name string) string {
 			return string(m[1])
 		}
 	}
+
 	return ""
 }
 
@@ -104,6 +111,7 @@ func (s *settings) former(log *slog.Logger) (deploy.Driver, error) {
 	case s.Deployer == deployDocker || s.Deployer == deployKubernetes:
 		return s.formerProcesses(log)
 	}
+
 	return nil, nil //nolint:nilnil // there is none
 }
 
@@ -115,17 +123,21 @@ func (s *settings) formerProcesses(log *slog.Logger) (deploy.Driver, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // there are none
 	}
+
 	if left := slices.DeleteFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }); len(left) > 0 {
 		log.Warn("files of agents that were processes remain: when their processes have ended, copy what is needed, and delete the directory",
 			"file", dir, "entries", len(left))
 	}
+
 	driver, err := process.New(process.Config{Dir: dir})
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, nil //nolint:nilnil // there are none
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	return driver, nil
 }
 
@@ -136,19 +148,23 @@ func (s *settings) docker(log *slog.Logger) (deploy.Driver, error) {
 		log.Warn("the containers of agents reach this address through the gateway of their network: listen on one address, such as a loopback address",
 			"addr", s.Addr)
 	}
+
 	traces := s.containerTraces(log)
 	cfg.Env, cfg.Secrets = append(cfg.Env, traces.env...), traces.secrets
 	driver, err := docker.New(cfg)
 	if err != nil {
 		return nil, err
 	}
+
 	err = driver.Check(context.Background())
 	if errors.Is(err, deploy.ErrUnavailable) {
 		log.Warn("agents cannot be deployed until the Docker engine responds", "err", err)
 		return driver, nil
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, driver.Close())
 	}
+
 	return driver, nil
 }

@@ -36,13 +36,16 @@ address, its proxies and the disk. It changes nothing, whether the hub runs or n
 			if output != "text" && output != "json" {
 				return fmt.Errorf("-o %q is neither text nor json", output)
 			}
+
 			results := s.examine(cmd.Context())
 			if err := printResults(stdout, output, results); err != nil {
 				return err
 			}
+
 			if n := doctor.Failed(results); n > 0 {
 				return fmt.Errorf("%d of %d checks found an error", n, len(results))
 			}
+
 			return nil
 		},
 	}
@@ -57,14 +60,17 @@ func printResults(w io.Writer, format string, results []doctor.Result) error {
 		encoder.SetEscapeHTML(false)
 		return encoder.Encode(results)
 	}
+
 	for _, r := range results {
 		if _, err := fmt.Fprintf(w, "%-8s %-9s %s\n", r.Status, r.Check, r.Fact); err != nil {
 			return err
 		}
+
 		if r.Fix != "" {
 			fmt.Fprintf(w, "%18s fix: %s\n", "", r.Fix)
 		}
 	}
+
 	return nil
 }
 
@@ -75,6 +81,7 @@ func (s *settings) examine(ctx context.Context) []doctor.Result {
 	if doctor.Failed(results) > 0 {
 		return results
 	}
+
 	results = append(results, doctor.Run(ctx,
 		doctor.Check{Name: "modes", Do: s.examineModes},
 		doctor.Check{Name: "disk", Do: s.examineDisk},
@@ -87,6 +94,7 @@ func (s *settings) examine(ctx context.Context) []doctor.Result {
 	for _, c := range closers {
 		_ = c.Close() // it was only read
 	}
+
 	return results
 }
 
@@ -95,9 +103,11 @@ func (s *settings) examineSettings(context.Context) (results []doctor.Result) {
 	if err == nil {
 		return doctor.Fine("the settings are valid")
 	}
+
 	for text := range strings.Lines(err.Error()) {
 		results = append(results, doctor.Fail(strings.TrimSpace(text), "correct the settings of the hub, which hub --help describes")...)
 	}
+
 	return results
 }
 
@@ -106,15 +116,18 @@ func (s *settings) examineModes(context.Context) (results []doctor.Result) {
 	if runtime.GOOS == "windows" {
 		return nil // a mode does not control access there
 	}
+
 	paths := slices.Clone(s.Secrets)
 	if path := s.databaseFile(); path != "" {
 		paths = append(paths, path, path+"-wal")
 	}
+
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 			results = append(results, doctor.Warn(fmt.Sprintf("other users can access %s (mode %v)", path, info.Mode().Perm()), "run chmod 600 "+path)...)
 		}
 	}
+
 	return results
 }
 
@@ -123,14 +136,17 @@ func (s *settings) examineDisk(context.Context) (results []doctor.Result) {
 	if path := s.databaseFile(); path != "" && !contains(s.DataDir, path) {
 		dirs = append(dirs, filepath.Dir(path))
 	}
+
 	if path, ok := s.blobDir(); ok && !contains(s.DataDir, path) {
 		dirs = append(dirs, path)
 	}
+
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) { // a hub creates it
 			results = append(results, doctor.Disk(dir)...)
 		}
 	}
+
 	return append(results, s.examineOwners()...)
 }
 
@@ -141,14 +157,17 @@ func (s *settings) examineOwners() (results []doctor.Result) {
 	if path, ok := s.blobDir(); ok && contains(s.DataDir, path) {
 		paths = append(paths, path)
 	}
+
 	if s.Deployer == deployProcess {
 		paths = append(paths, filepath.Join(s.DataDir, "deployments"))
 	}
+
 	for _, path := range paths {
 		if _, err := os.Stat(path); err == nil {
 			results = append(results, doctor.Writable(path)...)
 		}
 	}
+
 	return results
 }
 
@@ -157,6 +176,7 @@ func (s *settings) blobDir() (string, bool) {
 	if s.BlobURL == "" {
 		return filepath.Join(s.DataDir, "blobs"), true
 	}
+
 	path, ok := strings.CutPrefix(s.BlobURL, "file://")
 	return path, ok && path != ""
 }
@@ -167,9 +187,11 @@ func (s *settings) examineHub(ctx context.Context) []doctor.Result {
 	if addr, lookup := net.ResolveTCPAddr("tcp", s.Addr); lookup == nil && addr.IP.IsUnspecified() || host == "" {
 		host = "localhost" // an unspecified address cannot be called
 	}
+
 	if err != nil || port == "0" {
 		return nil
 	}
+
 	version, err := doctor.Health(ctx, "http://"+net.JoinHostPort(host, port))
 	switch {
 	case errors.Is(err, doctor.ErrNotHub):
@@ -181,6 +203,7 @@ func (s *settings) examineHub(ctx context.Context) []doctor.Result {
 	case version != daemon.Version():
 		return doctor.Warn("the hub at "+s.Addr+" has version "+version+", and this program "+daemon.Version(), "restart the hub after an upgrade")
 	}
+
 	return doctor.Fine("a hub runs at " + s.Addr)
 }
 
@@ -195,21 +218,26 @@ func (s *settings) examineProcesses(context.Context) []doctor.Result {
 	if s.Deployer != deployProcess {
 		return nil
 	}
+
 	dir, err := os.MkdirTemp("", "hub-doctor-")
 	if err != nil {
 		return doctor.Fail(err.Error(), "free space in the directory of temporary files, or set TMPDIR")
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }()
 	driver, err := s.processes(dir)
 	if err != nil {
 		return doctor.Fail(err.Error(), "set DEPLOYER to docker, kubernetes or none, or correct sandbox.*")
 	}
+
 	if reason := driver.Unconfined(); reason != "" {
 		return doctor.Warn("process deployments are not completely isolated: "+reason, "see the sandbox in hub/deploy/README.md, or set DEPLOYER=docker")
 	}
+
 	if reason := driver.Unlimited(); reason != "" {
 		return doctor.Warn(unlimited+": "+reason, "set DEPLOYER to docker or kubernetes")
 	}
+
 	return doctor.Fine("processes are isolated")
 }
 
@@ -233,12 +261,14 @@ func (s *settings) examined(ctx context.Context) (cfg hub.Config, closers []io.C
 	case err != nil:
 		fault("key", err, "correct the file or its mode; without the key of this database, its secrets are lost")
 	}
+
 	files, err := s.blobsToRead(ctx, log)
 	if err != nil {
 		fault("storage", err, "check BLOB_URL and the permissions of its directory")
 	} else {
 		cfg.Artifacts, closers = files, append(closers, files)
 	}
+
 	if s.Deployer == deployDocker || s.Deployer == deployKubernetes {
 		driver, err := s.deployer(log)
 		if err != nil {
@@ -249,13 +279,16 @@ func (s *settings) examined(ctx context.Context) (cfg hub.Config, closers []io.C
 			}
 		}
 	}
+
 	if cfg.Gateway, err = s.gateway(cfg.Deployer); err != nil {
 		cfg.Gateway = nil
 		fault("gateway", err, "check GATEWAY_*")
 	}
+
 	if id, err := os.ReadFile(filepath.Join(s.DataDir, storageFile)); err == nil && s.Deployer == deployProcess {
 		cfg.Machine = machine(strings.TrimSpace(string(id)))
 	}
+
 	return cfg, closers, faults
 }
 
@@ -265,10 +298,12 @@ func (s *settings) blobsToRead(ctx context.Context, log *slog.Logger) (blobs, er
 	if !ok {
 		return s.openBlobs(ctx, log)
 	}
+
 	files, err := blob.OpenFolderToRead(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nothing{&blob.Memory{}}, nil // the first file creates it
 	}
+
 	return files, err
 }
 

@@ -17,11 +17,14 @@ func (s *settings) checkMode() {
 				s.Fault(field, "it has no effect with AUTH_MODE=builtin: set AUTH_MODE=external, or remove it")
 			}
 		}
+
 		if len(s.Admins) > 0 {
 			s.Fault(&s.Admins, "it has no effect with AUTH_MODE=builtin: set AUTH_MODE=external, or remove it")
 		}
+
 		return
 	}
+
 	if strings.Join([]string{s.IDPIssuer, s.IDPClientID, s.IDPSecret, s.IDPCert, s.IDPGroups}, "") != "" {
 		for _, field := range required {
 			if *field == "" {
@@ -29,6 +32,7 @@ func (s *settings) checkMode() {
 			}
 		}
 	}
+
 	for _, admin := range s.Admins {
 		if hub.CheckBootstrapAdmin(admin) != nil {
 			s.Fault(&s.Admins, "%q does not have the form org/username or org/sub:subject", admin)
@@ -41,6 +45,7 @@ func (s *settings) applyExternal(cfg *hub.Config) {
 	if s.AuthMode != modeExternal {
 		return
 	}
+
 	cfg.External, cfg.BootstrapAdmins = true, s.Admins
 	cfg.IdentityProvider = hub.IdentityProvider{
 		Issuer: s.IDPIssuer, ClientID: s.IDPClientID, ClientSecret: s.IDPSecret,

@@ -25,12 +25,15 @@ func (s *settings) existingKeys() ([]string, error) {
 		if _, err := secret.Parse(keys...); err != nil {
 			return nil, fmt.Errorf("PROVIDER_ENCRYPTION_KEY: %w", err)
 		}
+
 		return keys, nil
 	}
+
 	keys, err := readKey(filepath.Join(s.DataDir, keyFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("the encryption key is missing: copy it to that file with mode 0600, or set PROVIDER_ENCRYPTION_KEY: %w", err)
 	}
+
 	return keys, err
 }
 
@@ -41,15 +44,19 @@ func (s *settings) encryptionKeys(log *slog.Logger) ([]string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return keys, err
 	}
+
 	if _, err := os.Stat(s.databaseFile()); err == nil {
 		return nil, fmt.Errorf("%s is missing, and the secrets in the database cannot be decrypted without it: restore it, or set PROVIDER_ENCRYPTION_KEY", path)
 	}
+
 	if err := os.MkdirAll(s.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
+
 	if err := writeNew(path, secret.Generate()); err != nil {
 		return nil, fmt.Errorf("write encryption key: %w", err)
 	}
+
 	log.Info("an encryption key was generated: a backup of the database is useless without it", "file", path)
 	return readKey(path) // a concurrent process may have written it first
 }
@@ -59,17 +66,21 @@ func readKey(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s is readable by other users (mode %v): run chmod 600, and treat the key as disclosed", path, info.Mode().Perm())
 	}
+
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
+
 	keys := strings.Split(string(data), ",")
 	if _, err := secret.Parse(keys...); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+
 	return keys, nil
 }
 
@@ -79,14 +90,17 @@ func writeNew(path, line string) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = os.Remove(f.Name()) }()
 	_, err = f.WriteString(line + "\n")
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
+
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+
 	return syncdir.Sync(filepath.Dir(path)) // after a power cut, a database without its key would be useless
 }
 
@@ -99,18 +113,22 @@ func (s *settings) storageID() (string, error) {
 	if s.Deployer != deployProcess && s.BlobURL != "" {
 		return "", nil
 	}
+
 	path := filepath.Join(s.DataDir, storageFile)
 	id, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = os.MkdirAll(s.DataDir, 0o700); err == nil {
 			err = writeNew(path, ids.New())
 		}
+
 		if err == nil {
 			id, err = os.ReadFile(path) // a concurrent process may have written it first
 		}
 	}
+
 	if err != nil {
 		return "", fmt.Errorf("read id of data directory: %w", err)
 	}
+
 	return strings.TrimSpace(string(id)), nil
 }

@@ -31,21 +31,26 @@ func (s *settings) kubernetesConfig() kubernetes.Config {
 		text, _ := os.ReadFile(namespaceFile)
 		cfg.Namespace = strings.TrimSpace(string(text))
 	}
+
 	if cfg.Namespace == "" {
 		s.Fault(&s.KubeNamespace, "it is required: the hub is not a pod, whose namespace would be the default")
 	}
+
 	if s.Replicas > 1 && s.BusURL == "" {
 		s.Fault(&s.Replicas, "several pods of a runtime require AGENT_BUS_URL, because a cancel would not reach the pod that has the run")
 	}
+
 	if s.Processes != 0 {
 		s.Fault(&s.Processes, "a pod has no limit of processes: omit it")
 	}
+
 	var err error
 	if s.Kubeconfig != "" {
 		cfg.REST, err = clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	} else {
 		cfg.REST, err = rest.InClusterConfig()
 	}
+
 	s.Invalid(&s.Kubeconfig, err)
 	return cfg
 }
@@ -71,5 +76,6 @@ func (s *settings) gatewayParent() kubernetes.GatewayConfig {
 		s.Fault(&s.GatewayParent, "%q is not NAMESPACE/NAME of a Gateway, or NAMESPACE/NAME/LISTENER", s.GatewayParent)
 		return kubernetes.GatewayConfig{}
 	}
+
 	return kubernetes.GatewayConfig{Namespace: parts[0], Name: parts[1], Listener: parts[2]}
 }

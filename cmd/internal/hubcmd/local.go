@@ -33,9 +33,11 @@ func ServeLocal(ctx context.Context, cfg Local) error {
 		if value, ok := own[name]; ok {
 			return value
 		}
+
 		if passed[name] {
 			return cfg.Getenv(name)
 		}
+
 		return ""
 	}}
 	s.read(nil)
@@ -47,5 +49,6 @@ func (cfg Local) authenticate(r *http.Request) (*hub.Caller, error) {
 	if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+cfg.Token)) == 0 {
 		return nil, nil // the hub authenticates the request
 	}
+
 	return &hub.Caller{UserID: cfg.User, UserName: cfg.User, RoleNow: rbac.Admin}, nil
 }

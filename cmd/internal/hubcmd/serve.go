@@ -25,28 +25,35 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files blob.Driver, s
 	if seen != nil {
 		cfg.MeterProvider, cfg.TracerProvider = seen.MeterProvider(), seen.TracerProvider()
 	}
+
 	var err error
 	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
 		return nil, err
 	}
+
 	if addr != nil {
 		cfg.PublicURL = s.publicURL(addr)
 		if cfg.Deployer, err = s.deployer(log); err != nil {
 			return nil, err
 		}
+
 		if cfg.Gateway, err = s.gateway(cfg.Deployer); err != nil {
 			return nil, err
 		}
+
 		if cfg.FormerDeployer, err = s.former(log); err != nil {
 			return nil, err
 		}
+
 		if cfg.StorageID, err = s.storageID(); err != nil {
 			return nil, err
 		}
+
 		if cfg.Deployer != nil && s.Deployer != deployKubernetes { // which every hub reaches
 			cfg.Machine = machine(cfg.StorageID)
 		}
 	}
+
 	cfg.CheckTool = checkTool
 	cfg.Offline = addr == nil
 	cfg.Authenticate = s.authenticate
@@ -59,10 +66,12 @@ func (s *settings) explainKey(err error) error {
 	if !errors.Is(err, secret.ErrUnknownKey) {
 		return err
 	}
+
 	name := "PROVIDER_ENCRYPTION_KEY"
 	if s.EncryptionKeys == "" {
 		name = filepath.Join(s.DataDir, keyFile)
 	}
+
 	return fmt.Errorf("%s has no key that decrypts the secrets of this database: restore the former key, after a new one if there is one: %w", name, err)
 }
 
@@ -71,6 +80,7 @@ func (s *settings) report(stdout io.Writer) error {
 	if err := s.check(); err != nil {
 		return fmt.Errorf("the settings have errors:\n%w", err)
 	}
+
 	_, err := fmt.Fprintln(stdout, "the settings are valid")
 	return err
 }
@@ -80,23 +90,28 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, started func(*hu
 	if err := s.check(); err != nil { // before the port is taken
 		return err
 	}
+
 	// A public URL with https does not protect the connection from the TLS proxy to this listener.
 	if addr, err := net.ResolveTCPAddr("tcp", s.Addr); err == nil && !addr.IP.IsLoopback() {
 		log.Warn("passwords and tokens reach this address without encryption: listen on a loopback address, with a TLS proxy on this machine in front",
 			"addr", addr.String())
 	}
+
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
 		return err // it contains "listen tcp" and the address
 	}
+
 	defer func() { _ = listener.Close() }()          // in case the server was never started
 	if _, err := s.encryptionKeys(log); err != nil { // before a directory is created that is perhaps a typo
 		return err
 	}
+
 	files, err := s.openBlobs(ctx, log)
 	if err != nil {
 		return err
 	}
+
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	seen, err := telemetry.Start(serving, telemetry.Config{
@@ -110,6 +125,7 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, started func(*hu
 	if err != nil {
 		return errors.Join(err, files.Close())
 	}
+
 	server := &httpserve.Server{
 		Handler: h, Listener: listener, Log: log,
 		Drain: h.Drain, DrainTimeout: s.DrainTimeout,
@@ -124,6 +140,7 @@ func setupLink(h *hub.Hub) string {
 	if token := h.SetupToken(); token != "" {
 		return h.PublicURL() + "/console/register#setup=" + token
 	}
+
 	return ""
 }
 
@@ -135,6 +152,7 @@ func welcome(w io.Writer, h *hub.Hub, addr net.Addr) {
 	if token == "" {
 		return
 	}
+
 	fmt.Fprintf(w, `No user exists. Create the first admin in a browser:
 
   %[3]s

@@ -152,6 +152,7 @@ func (s *settings) databaseFile() string {
 	if path, ok := strings.CutPrefix(s.databaseURL(), "sqlite://"); ok {
 		return path
 	}
+
 	return ""
 }
 
@@ -174,6 +175,7 @@ func (s *settings) check() error {
 	if s.OpsKey != "" && s.OpsKey == s.PushKey {
 		s.Fault(&s.PushKey, "it equals OPS_API_KEY: a caller that may push chats could then register identity providers; use two keys")
 	}
+
 	return s.Err()
 }
 
@@ -182,9 +184,11 @@ func (s *settings) checkAddress() {
 	if _, _, err := net.SplitHostPort(s.MetricsAddr); s.MetricsAddr != "" && err != nil {
 		s.Fault(&s.MetricsAddr, "%q is not an address: use host:port, such as 127.0.0.1:9464", s.MetricsAddr)
 	}
+
 	if len(s.MetricsHosts) > 0 && s.MetricsAddr == "" {
 		s.Fault(&s.MetricsHosts, "it has no effect without HUB_METRICS_ADDR")
 	}
+
 	host, _, err := net.SplitHostPort(s.Addr)
 	switch local := loopback(host); {
 	case err != nil:

@@ -20,6 +20,7 @@ func (s *settings) traceSecrets() map[string]agent.Secret {
 	if !s.Traces() || s.OTLPHeaders == "" {
 		return nil
 	}
+
 	return map[string]agent.Secret{"OTEL_EXPORTER_OTLP_HEADERS": agent.Secret(s.OTLPHeaders)}
 }
 
@@ -37,15 +38,18 @@ func (s *settings) containerTraces(log *slog.Logger) (t containerTraces) {
 	if err != nil || !s.Traces() {
 		return t // Check reports the error
 	}
+
 	u, err := url.Parse(text)
 	if err != nil {
 		return t
 	}
+
 	host := u.Hostname()
 	if addr, err := netip.ParseAddr(host); host == "localhost" || err == nil && addr.IsLoopback() {
 		log.Warn("agents export no traces: a container does not reach the loopback address of the receiver", "url", text)
 		return t
 	}
+
 	t.receiver = net.JoinHostPort(host, cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 	t.secrets = s.traceSecrets()
 	t.env = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + text}
@@ -54,5 +58,6 @@ func (s *settings) containerTraces(log *slog.Logger) (t containerTraces) {
 			t.env = append(t.env, name+"="+value)
 		}
 	}
+
 	return t
 }

@@ -38,6 +38,7 @@ func (s *settings) values(cfg *hub.Config) {
 			s.Fault(&s.TrustedProxies, "%q is too wide: its hosts could claim any address in the audit log; list only your proxies", network)
 		}
 	}
+
 	for _, text := range s.CORSOrigins {
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || text != u.Scheme+"://"+u.Host {
@@ -60,10 +61,12 @@ func (s *settings) publicURL(addr net.Addr) string {
 	if s.PublicURL != "" {
 		return string(s.PublicURL)
 	}
+
 	host := addr.String()
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		host = fmt.Sprintf("localhost:%d", tcp.Port) // an unspecified address cannot be called
 	}
+
 	return "http://" + host
 }
 
@@ -73,10 +76,12 @@ func (s *settings) artifactURL() string {
 	if address != "" && !strings.Contains(address, "://") {
 		address = "https://" + address
 	}
+
 	var base daemon.URL
 	if address != "" && base.UnmarshalText([]byte(address)) != nil {
 		s.Fault(&s.CDNHost, "it is not a host or a base URL such as https://cdn.example.com")
 	}
+
 	return string(base)
 }
 

@@ -16,11 +16,13 @@ func (s *settings) readBus(file *agent.File) {
 	if url == "" {
 		return
 	}
+
 	cfg, err := natsbus.Parse(url)
 	if err != nil {
 		s.Fault(&s.BusURL, "%v", err)
 		return
 	}
+
 	s.bus = &cfg
 	s.Secrets = append(s.Secrets, cfg.Secrets()...)
 }
@@ -30,11 +32,13 @@ func (s *settings) openBus(ctx context.Context, log *slog.Logger) (*natsbus.Bus,
 	if s.bus == nil {
 		return nil, nil //nolint:nilnil // a runtime with one replica needs none
 	}
+
 	s.bus.Logger = log
 	bus, err := natsbus.Open(ctx, *s.bus)
 	if err != nil {
 		return nil, fmt.Errorf("open the bus of AGENT_BUS_URL: %w", err)
 	}
+
 	log.Info("connected to the bus")
 	return bus, nil
 }

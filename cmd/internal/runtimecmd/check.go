@@ -37,6 +37,7 @@ func (x *examined) loaded(cfg *runtime.Config, servers *mcp.Connector) {
 			defer x.mu.Unlock()
 			x.tools = append(x.tools, t.Spec().Name)
 		}
+
 		return t, err
 	}
 	cfg.OpenMCP = func(name string, def agent.MCPServer, limits agent.Limits, box tool.Sandbox) (tool.Server, error) {
@@ -44,11 +45,13 @@ func (x *examined) loaded(cfg *runtime.Config, servers *mcp.Connector) {
 		if err == nil {
 			err = errors.Join(servers.CheckCommand(def), s.Close()) // a closed server does not connect
 		}
+
 		if err != nil {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			x.faults = append(x.faults, fmt.Sprintf("mcp server %s: %v", name, err))
 		}
+
 		return s, err
 	}
 }
@@ -59,10 +62,12 @@ func (x *examined) unknownTools(def *agent.Agent) []string {
 	for _, t := range agent.BuiltinTools() {
 		known = append(known, t.Name)
 	}
+
 	lists := [][]string{def.AllowedTools, def.DisallowedTools}
 	for _, sub := range def.Subagents {
 		lists = append(lists, sub.Tools, sub.DisallowedTools)
 	}
+
 	var unknown []string
 	for _, rule := range slices.Concat(lists...) {
 		name, _, _ := strings.Cut(strings.TrimSpace(rule), "(")
@@ -72,10 +77,12 @@ func (x *examined) unknownTools(def *agent.Agent) []string {
 			server, _, _ := strings.Cut(rest, "__") // its tools are known only when it is connected
 			_, ok = def.MCPServers[server]
 		}
+
 		if !ok && !slices.Contains(unknown, name) {
 			unknown = append(unknown, name)
 		}
 	}
+
 	return unknown
 }
 
@@ -88,12 +95,15 @@ func (x *examined) report(file *agent.File, unavailable map[string]error, stdout
 			fmt.Fprintf(stdout, "%s: there is no tool %q\n", file.Agents[i].ID, name)
 		}
 	}
+
 	for _, line := range x.faults {
 		failed = true
 		fmt.Fprintln(stdout, strings.ReplaceAll(line, "\n", "; "))
 	}
+
 	if failed {
 		return errCheck
 	}
+
 	return nil
 }

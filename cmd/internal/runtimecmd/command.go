@@ -39,13 +39,16 @@ func RunChild() error {
 		if err := s.Err(); err != nil {
 			return err
 		}
+
 		bus, err := s.openBus(context.Background(), process.Logger)
 		if err != nil {
 			return err
 		}
+
 		if bus != nil {
 			defer bus.Close()
 		}
+
 		observed, err := telemetry.New(context.Background(), telemetry.Config{
 			Service: service, Version: daemon.Version(), Settings: s.Settings, Logger: process.Logger,
 		})
@@ -58,9 +61,11 @@ func RunChild() error {
 			if bus != nil {
 				c.Bus = bus
 			}
+
 			observe(c, observed, &s.Settings)
 		}
 	}
+
 	return host.Run(context.Background(), process)
 }
 
@@ -77,6 +82,7 @@ func Command(getenv func(string) string, stdout, stderr io.Writer) *cobra.Comman
 			if len(args) > 0 {
 				return fmt.Errorf("unknown argument %q; %s --help lists the flags", args[0], cmd.CommandPath())
 			}
+
 			return nil
 		},
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) { s.read(cmd.Flags()) },
@@ -101,9 +107,11 @@ func (s *settings) start(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	if s.checkOnly {
 		return s.check(ctx, file, stdout)
 	}
+
 	return s.serve(ctx, file, daemon.NewLogger(stderr, s.Level), stdout)
 }
 
@@ -118,21 +126,26 @@ func (s *settings) check(ctx context.Context, file *agent.File, stdout io.Writer
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = rt.Close() }() // there are no runs to wait for
 	if len(file.Agents) == 0 {
 		fmt.Fprintln(stdout, "no agents are configured")
 	}
+
 	unavailable := rt.Unavailable()
 	for i := range file.Agents {
 		id, status := file.Agents[i].ID, "ready"
 		if err := unavailable[id]; err != nil {
 			status = "unavailable: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 		}
+
 		fmt.Fprintf(stdout, "%s: %s\n", id, status)
 	}
+
 	for _, line := range skills {
 		fmt.Fprintln(stdout, line)
 	}
+
 	return found.report(file, unavailable, stdout)
 }
 
@@ -153,10 +166,12 @@ func (f *skillFaults) Handle(_ context.Context, r slog.Record) error {
 	if said["path"] == "" {
 		return nil
 	}
+
 	parts := slices.DeleteFunc([]string{said["path"], r.Message, said["err"], said["hint"]}, func(s string) bool { return s == "" })
 	line := strings.ReplaceAll(strings.Join(parts, ": "), "\n", "; ")
 	if !slices.Contains(*f, line) { // directories of two agents may overlap
 		*f = append(*f, line)
 	}
+
 	return nil
 }

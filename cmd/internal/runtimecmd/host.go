@@ -35,8 +35,10 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, with served, x
 		if with.sessions != nil {
 			_ = with.sessions.Close() // it contains no sessions
 		}
+
 		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
+
 	state, _, noState := s.stateDir(file, cwd)
 	return host.New(ctx, host.Config{
 		File: file, StateDir: state, PrivateDir: s.privateDir(file, cwd, log), Sessions: with.sessions,
@@ -48,10 +50,12 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, with served, x
 					return "", fmt.Errorf("load skill %s: %w", def.Name, noState)
 				}
 			}
+
 			c.Bus = with.bus
 			if with.observed != nil {
 				observe(c, with.observed, &s.Settings)
 			}
+
 			if x != nil {
 				x.loaded(c, servers)
 			}
@@ -72,6 +76,7 @@ func (s *settings) hidden(file *agent.File) []string {
 			paths = append(paths, absolute)
 		}
 	}
+
 	return paths
 }
 
@@ -101,13 +106,16 @@ func (s *settings) stateDir(file *agent.File, cwd string) (string, bool, error) 
 	default:
 		return "", false, noStateError("there is no home directory")
 	}
+
 	var err error
 	if dir, err = filepath.Abs(dir); err != nil {
 		return "", named, fmt.Errorf("find the state directory: %w", err)
 	}
+
 	if !named && below(cwd, dir) {
 		return "", false, noStateError("the state directory would be in the working directory, where agents and the files interface read it")
 	}
+
 	return dir, named, nil
 }
 
@@ -119,17 +127,21 @@ func (s *settings) openSessions(file *agent.File, log *slog.Logger) (host.Sessio
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
+
 	dir, named, err := s.stateDir(file, cwd)
 	if reason, none := errors.AsType[noStateError](err); none {
 		log.Warn("sessions are stored in memory and end with the process", "err", reason)
 		return memory{session.NewMemory(session.MemoryConfig{TTL: limits.SessionTTL})}, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	if named && below(cwd, dir) {
 		log.Warn("the state directory is in the working directory: agents and the files interface can read all sessions", "dir", dir)
 	}
+
 	return session.NewFiles(session.FilesConfig{Dir: dir, CWD: cwd, TTL: limits.SessionTTL, Logger: log})
 }
 
@@ -140,9 +152,11 @@ func (s *settings) privateDir(file *agent.File, cwd string, log *slog.Logger) st
 	if err == nil && !below(cwd, dir) {
 		return filepath.Join(dir, "private")
 	}
+
 	if below(cwd, os.TempDir()) {
 		log.Warn("MCP servers start below the working directory, where agents may be able to change what they run, and commands are not confined; set AGENT_STATE_DIR")
 	}
+
 	return os.TempDir()
 }
 
@@ -157,9 +171,11 @@ func resolved(path string) string {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		return target
 	}
+
 	parent := filepath.Dir(path)
 	if parent == path {
 		return path
 	}
+
 	return filepath.Join(resolved(parent), filepath.Base(path))
 }

@@ -24,11 +24,13 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 	if err != nil {
 		return err // it contains "listen tcp" and the address
 	}
+
 	defer func() { _ = listener.Close() }() // the server closes it if it was started
 	sessions, err := s.openSessions(file, log)
 	if err != nil {
 		return err
 	}
+
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -46,15 +48,18 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 		_ = sessions.Close() // it contains no sessions
 		return err
 	}
+
 	var bus run.Bus
 	if connected != nil {
 		defer connected.Close()
 		bus = connected
 	}
+
 	rt, err := s.newHost(ctx, file, served{sessions, observed, bus}, nil, log)
 	if err != nil {
 		return err
 	}
+
 	defer func() {
 		if err := rt.Close(); err != nil {
 			log.Error("close", "err", err)
@@ -63,10 +68,12 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 	if s.KeyFile != "" {
 		following.Go(func() { host.FollowKeys(serving, s.KeyFile, s.APIKeys, rt.Runtime, log) })
 	}
+
 	addr := listener.Addr()
 	if exposed(addr, file.Auth.APIKeys) {
 		log.Warn("every client that can connect to this address can run agents: set AGENT_HTTP_API_KEY", "addr", addr.String())
 	}
+
 	server := &httpserve.Server{
 		Handler: rt, Listener: listener, Log: log,
 		Drain: rt.Drain, DrainTimeout: s.DrainTimeout, // while runs end, the port rejects new runs with 503 and accepts cancels
@@ -93,11 +100,13 @@ func (s *settings) welcome(w io.Writer, addr net.Addr, file *agent.File, unavail
 		// host.
 		host = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
 	}
+
 	fmt.Fprintf(w, "agenthost runtime %s, listening on http://%s\n", daemon.Version(), host)
 	ready := slices.IndexFunc(file.Agents, func(a agent.Agent) bool { return unavailable[a.ID] == nil })
 	if ready < 0 {
 		return
 	}
+
 	key := ""
 	switch n := len(file.Auth.APIKeys); {
 	case n == 1 && s.APIKeys != "" && s.KeyFile == "":
@@ -105,5 +114,6 @@ func (s *settings) welcome(w io.Writer, addr net.Addr, file *agent.File, unavail
 	case n > 0:
 		key = ` -H "x-api-key: YOUR_KEY"`
 	}
+
 	fmt.Fprintf(w, "Try it:\n\n  curl -N%s -d '{\"message\": \"Hello!\"}' http://%s/v1/agents/%s/runs\n\n", key, host, file.Agents[ready].ID)
 }

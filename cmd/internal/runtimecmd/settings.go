@@ -94,6 +94,7 @@ func (s *settings) readFile() (*agent.File, error) {
 	if err != nil {
 		file = &agent.File{} // to check the settings
 	}
+
 	s.readKeys(file)
 	s.readBus(file)
 	s.workIn(file)
@@ -101,10 +102,12 @@ func (s *settings) readFile() (*agent.File, error) {
 	if err := errors.Join(err, s.Err()); err != nil {
 		return nil, err
 	}
+
 	file.AgentHome = cmp.Or(s.AgentHome, file.AgentHome)
 	for i := range file.Agents {
 		s.lend(&file.Agents[i].Provider)
 	}
+
 	return file, nil
 }
 
@@ -117,9 +120,11 @@ func (s *settings) parseFile() (*agent.File, error) {
 			Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo},
 		}}}, nil
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
+
 	lookup := func(name string) (string, bool) {
 		v := s.getenv(name)
 		switch name { // their values may be in files
@@ -128,6 +133,7 @@ func (s *settings) parseFile() (*agent.File, error) {
 		case "OPENAI_API_KEY":
 			v = s.OpenAIKey
 		}
+
 		return v, v != ""
 	}
 	file, err := agent.Parse(path, data, lookup)
@@ -135,9 +141,11 @@ func (s *settings) parseFile() (*agent.File, error) {
 		// Each error has its own line, so that terminals and editors find file and line.
 		return nil, fmt.Errorf("read configuration:\n%w", err)
 	}
+
 	if path, err = filepath.Abs(path); err != nil { // paths relative to the file must not become relative to its cwd
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
+
 	file.RelativeTo(filepath.Dir(path))
 	return file, nil
 }
@@ -149,18 +157,22 @@ func (s *settings) readKeys(file *agent.File) {
 			s.Fault(&s.APIKeys, "AGENT_HTTP_API_KEY and AGENT_HTTP_API_KEY_FILE are both set")
 			return
 		}
+
 		var err error
 		if s.APIKeys, err = host.ReadKeys(s.KeyFile); err != nil {
 			s.Fault(&s.KeyFile, "%v", err)
 		}
 	}
+
 	if s.APIKeys == "" {
 		return
 	}
+
 	keys, err := host.ParseKeys(s.APIKeys)
 	if err != nil {
 		s.Fault(&s.APIKeys, "%v", err)
 	}
+
 	file.Auth.APIKeys = keys
 }
 
@@ -170,10 +182,12 @@ func (s *settings) workIn(file *agent.File) {
 	if file.CWD == "" {
 		return
 	}
+
 	info, err := os.Stat(file.CWD) // the operator chooses the directory
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a directory", file.CWD)
 	}
+
 	if err != nil {
 		s.Fault(&s.CWD, "open the working directory: %v", err)
 	}
@@ -190,9 +204,11 @@ func (s *settings) lend(p *agent.Provider) {
 	default:
 		return
 	}
+
 	if p.APIKey != "" {
 		return
 	}
+
 	p.BaseURL = cmp.Or(p.BaseURL, agent.Secret(url))
 	if p.AuthStyle != agent.AuthNone {
 		p.APIKey = agent.Secret(key)

@@ -20,11 +20,13 @@ func Start(ctx context.Context, cfg Config, addr string, hosts []string) (*Telem
 	if err != nil || addr == "" {
 		return t, err
 	}
+
 	listening, err := t.Serve(ctx, addr, hosts)
 	if err != nil {
 		t.Shutdown(ctx)
 		return nil, err
 	}
+
 	cfg.Logger.Info("serving metrics", "addr", listening.String())
 	return t, nil
 }
@@ -36,12 +38,14 @@ func (t *Telemetry) Serve(ctx context.Context, addr string, hosts []string) (net
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
+
 	metrics := t.Handler()
 	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !httpapi.AllowsHost(r, hosts) {
 			http.Error(w, "host name not allowed: add it to --allowed-hosts", http.StatusForbidden)
 			return
 		}
+
 		metrics.ServeHTTP(w, r)
 	})
 	server := &http.Server{

@@ -64,13 +64,16 @@ func (s *Settings) Endpoint() (string, error) {
 	if text == "" {
 		return "", nil
 	}
+
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", errors.New("it is not an http or https URL") // which may contain a password
 	}
+
 	if s.OTLPTracesEndpoint == "" {
 		u = u.JoinPath("v1", "traces")
 	}
+
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String(), nil
 }
@@ -90,9 +93,11 @@ func (s *Settings) sampler() (sdktrace.Sampler, error) {
 	default:
 		return nil, fmt.Errorf("%.40q is not supported; use always_on, always_off, traceidratio, or one of them after parentbased_", s.OTLPSampler)
 	}
+
 	if based {
 		sampler = sdktrace.ParentBased(sampler)
 	}
+
 	return sampler, nil
 }
 
@@ -102,6 +107,7 @@ func (s *Settings) ratio() (float64, error) {
 	if err != nil || !(ratio >= 0 && ratio <= 1) { // also NaN
 		return 0, fmt.Errorf("%.40q is not a number from 0 to 1", s.OTLPSamplerArg)
 	}
+
 	return ratio, nil
 }
 
@@ -111,13 +117,16 @@ func (s *Settings) resource(service, version string) ([]attribute.KeyValue, erro
 	if err != nil {
 		return nil, err
 	}
+
 	attributes := []attribute.KeyValue{attribute.String("service.name", service), attribute.String("service.version", version)}
 	for key, value := range given {
 		attributes = append(attributes, attribute.String(key, value))
 	}
+
 	if s.OTLPService != "" {
 		attributes = append(attributes, attribute.String("service.name", s.OTLPService))
 	}
+
 	return attributes, nil // of two with one key, the last one is used
 }
 
@@ -128,12 +137,15 @@ func pairs(list string) (map[string]string, error) {
 		if strings.TrimSpace(pair) == "" {
 			continue
 		}
+
 		key, value, found := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if key = strings.TrimSpace(key); !found || key == "" || err != nil {
 			return nil, errors.New("it is not a list such as key=value,other=value") // values may be secret
 		}
+
 		values[key] = value
 	}
+
 	return values, nil
 }

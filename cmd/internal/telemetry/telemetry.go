@@ -60,12 +60,15 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 	if err == nil && cfg.Metrics {
 		err = t.measure(res)
 	}
+
 	if err == nil && cfg.Settings.Traces() {
 		t.tracers, err = newTracers(ctx, cfg.Settings, res, cfg.Logger)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("set up telemetry: %w", err)
 	}
+
 	return t, nil
 }
 
@@ -75,6 +78,7 @@ func (c *Config) resource(ctx context.Context) (*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attributes...))
 }
 
@@ -90,6 +94,7 @@ func (t *Telemetry) measure(res *resource.Resource) error {
 	if err != nil {
 		return err
 	}
+
 	t.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(res),
 		sdkmetric.WithCardinalityLimit(maxSeries), sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter))
 	return nil
@@ -100,6 +105,7 @@ func (t *Telemetry) MeterProvider() metric.MeterProvider {
 	if t.meters == nil {
 		return nil // and not a nil pointer in an interface
 	}
+
 	return t.meters
 }
 
@@ -108,6 +114,7 @@ func (t *Telemetry) TracerProvider() trace.TracerProvider {
 	if t.tracers == nil {
 		return nil
 	}
+
 	return t.tracers
 }
 
@@ -123,6 +130,7 @@ func (t *Telemetry) Handler() http.Handler {
 			ErrorLog: slog.NewLogLogger(t.log.Handler(), slog.LevelWarn),
 		}))
 	}
+
 	return mux
 }
 
@@ -139,6 +147,7 @@ func (t *Telemetry) Shutdown(ctx context.Context) {
 			t.log.Warn("export the last traces", "err", err)
 		}
 	}
+
 	if t.meters != nil {
 		_ = t.meters.Shutdown(ctx) // a reader that is scraped has nothing to export
 	}

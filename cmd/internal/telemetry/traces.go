@@ -25,14 +25,17 @@ func newTracers(ctx context.Context, s Settings, res *resource.Resource, log *sl
 	if err != nil {
 		return nil, err
 	}
+
 	headers, err := pairs(s.OTLPHeaders)
 	if err != nil {
 		return nil, err
 	}
+
 	sampler, err := s.sampler()
 	if err != nil {
 		return nil, err
 	}
+
 	timeout := time.Duration(cmp.Or(s.OTLPTimeout, 10_000)) * time.Millisecond
 	client, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithHeaders(headers),
 		otlptracehttp.WithTimeout(timeout), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
@@ -41,6 +44,7 @@ func newTracers(ctx context.Context, s Settings, res *resource.Resource, log *sl
 	if err != nil {
 		return nil, err
 	}
+
 	failures := &failureLog{log: log, every: rate.Sometimes{Interval: time.Minute}}
 	handleErrors(failures)
 	limits := sdktrace.NewSpanLimits()
@@ -62,6 +66,7 @@ func (q quiet) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) e
 	if err := q.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		q.failures.report(err)
 	}
+
 	return nil
 }
 

@@ -58,6 +58,7 @@ func Content(size int) []byte {
 	for i := range b {
 		b[i] = byte(i*i>>8 ^ i)
 	}
+
 	return b
 }
 
@@ -84,6 +85,7 @@ func (s *suite) keys(prefix string) (keys []string) {
 		require.NoError(s, err)
 		keys = append(keys, info.Key)
 	}
+
 	slices.Sort(keys)
 	return keys
 }
@@ -113,6 +115,7 @@ func (s *suite) names() {
 		require.Equal(s, []byte{byte(i)}, s.read(key), name)
 		require.Contains(s, s.keys("tools/"), key)
 	}
+
 	require.Len(s, s.keys("tools/"), 10)
 }
 
@@ -132,6 +135,7 @@ func (s *suite) missing() {
 		_, err = s.Stat(s.Context(), key)
 		require.ErrorIs(s, err, blob.ErrNotExist, key)
 	}
+
 	require.NoError(s, s.Delete(s.Context(), Key("b", "a.ts"), time.Now().Add(time.Hour)))
 	require.Equal(s, []byte("x"), s.read(Key("a", "a.ts")))
 }
@@ -158,6 +162,7 @@ func (s *suite) putFails() {
 		require.ErrorIs(s, err, blob.ErrNotExist, name)
 		require.Empty(s, s.keys(""), name)
 	}
+
 	s.store(key, []byte("before"))
 	require.Error(s, s.Put(s.Context(), key, &failing{bytes.NewReader(make([]byte, 100_000)), 70_000, broken}, 100_000))
 	require.Equal(s, []byte("before"), s.read(key))
@@ -175,6 +180,7 @@ func (f *failing) Read(p []byte) (int, error) {
 	if at >= f.after {
 		return 0, f.err
 	}
+
 	return f.Reader.Read(p[:min(int64(len(p)), f.after-at)])
 }
 
@@ -195,6 +201,7 @@ func (s *suite) cancelled() {
 	for _, err = range s.List(ctx, "") {
 		break
 	}
+
 	require.ErrorIs(s, err, context.Canceled)
 	require.Equal(s, []string{key}, s.keys(""))
 }
@@ -223,9 +230,11 @@ func (s *suite) list() {
 	for digit := range strings.SplitSeq("0123456789abcdef", "") {
 		tools = append(tools, Key(digit, "a.ts"), Key(digit, "b.ts"))
 	}
+
 	for _, key := range tools {
 		s.store(key, []byte(key))
 	}
+
 	skill := "skills" + strings.TrimPrefix(Key("a", "c.zip"), "tools")
 	s.store(skill, []byte("skill"))
 	require.Equal(s, tools, s.keys("tools/"))
@@ -260,6 +269,7 @@ func (s *suite) readersSeeWholeBlobs() {
 			}
 		})
 	}
+
 	for range 2 {
 		all.Go(func() {
 			for {
@@ -268,11 +278,13 @@ func (s *suite) readersSeeWholeBlobs() {
 					s.Errorf("open: %v", err)
 					return
 				}
+
 				got, err := io.ReadAll(b.Content)
 				_ = b.Close()
 				if err != nil || !bytes.Equal(got, content[0]) && !bytes.Equal(got, content[1]) {
 					s.Errorf("%d bytes, %v", len(got), err)
 				}
+
 				select {
 				case <-done:
 					return
@@ -281,6 +293,7 @@ func (s *suite) readersSeeWholeBlobs() {
 			}
 		})
 	}
+
 	writers.Wait()
 	close(done)
 	all.Wait()
@@ -301,16 +314,19 @@ func (s *suite) deleteDuringPut() {
 					return
 				default:
 				}
+
 				if err := s.Delete(s.Context(), key, time.Now().Add(-time.Hour)); err != nil {
 					s.Errorf("delete: %v", err)
 				}
 			}
 		})
 	}
+
 	for range 20 {
 		s.store(key, []byte("new"))
 		require.Equal(s, []byte("new"), s.read(key))
 	}
+
 	close(stop)
 	all.Wait()
 	require.Equal(s, []byte("new"), s.read(key))
@@ -326,12 +342,14 @@ func (s *suite) deleteOfTheLastInPath() {
 				if err := s.Put(s.Context(), key, strings.NewReader(name), int64(len(name))); err != nil {
 					s.Errorf("put: %v", err)
 				}
+
 				if err := s.Delete(s.Context(), key, time.Now().Add(time.Hour)); err != nil {
 					s.Errorf("delete: %v", err)
 				}
 			}
 		})
 	}
+
 	all.Wait()
 	require.Empty(s, s.keys(""))
 }

@@ -28,14 +28,17 @@ func (o *object) Read(p []byte) (int, error) {
 	if o.at >= o.size {
 		return 0, io.EOF
 	}
+
 	if len(p) == 0 {
 		return 0, nil
 	}
+
 	if o.body == nil {
 		if err := o.request(); err != nil {
 			return 0, err
 		}
 	}
+
 	o.stall.Reset(o.driver.cfg.Timeout)
 	n, err := o.body.Read(p[:min(int64(len(p)), o.size-o.at)])
 	stopped := !o.stall.Stop()
@@ -48,6 +51,7 @@ func (o *object) Read(p []byte) (int, error) {
 	case err != nil && stopped:
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, errStalled)
 	}
+
 	return n, err
 }
 
@@ -60,18 +64,22 @@ func (o *object) request() error {
 		part := fmt.Sprintf("bytes=%d-", o.at)
 		in.Range = &part
 	}
+
 	out, err := o.driver.client.GetObject(ctx, in)
 	if err != nil {
 		if !o.stall.Stop() {
 			err = fmt.Errorf("%w: %w", context.DeadlineExceeded, errStalled)
 		}
+
 		cancel(nil)
 		return known(err)
 	}
+
 	o.body, o.cancel = out.Body, cancel
 	if o.at > 0 && out.ContentRange == nil {
 		return errors.Join(errors.New("the server ignores the range of a request"), o.Close())
 	}
+
 	return nil
 }
 
@@ -82,13 +90,16 @@ func (o *object) Seek(offset int64, whence int) (int64, error) {
 	case io.SeekEnd:
 		offset += o.size
 	}
+
 	if offset < 0 || whence < io.SeekStart || whence > io.SeekEnd {
 		return 0, errors.New("seek in object: invalid position")
 	}
+
 	if offset != o.at {
 		_ = o.Close() // the rest of the old range is not needed
 		o.at = offset
 	}
+
 	return offset, nil
 }
 
@@ -97,6 +108,7 @@ func (o *object) Close() error {
 	if o.body == nil {
 		return nil
 	}
+
 	o.stall.Stop()
 	o.cancel(nil)
 	err := o.body.Close()

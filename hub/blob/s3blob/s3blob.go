@@ -68,18 +68,22 @@ func ParseURL(address string) (Config, error) {
 	if err != nil || u.Scheme != "s3" || u.Host == "" || u.Fragment != "" {
 		return Config{}, errors.New("it is not an address like s3://bucket/prefix?region=eu-central-1") // without the address: it may have a secret
 	}
+
 	if u.User != nil {
 		return Config{}, errors.New("it must not have credentials: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role")
 	}
+
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return Config{}, errors.New("its query cannot be parsed")
 	}
+
 	for name, values := range query {
 		if name != "region" && name != "endpoint" && name != "virtual_host" || len(values) != 1 {
 			return Config{}, fmt.Errorf("parameter %q: the parameters are region, endpoint and virtual_host, each once", name)
 		}
 	}
+
 	cfg := Config{Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"), Region: query.Get("region"), Endpoint: query.Get("endpoint")}
 	switch query.Get("virtual_host") {
 	case "", "false":
@@ -88,16 +92,20 @@ func ParseURL(address string) (Config, error) {
 	default:
 		return Config{}, errors.New("virtual_host is neither true nor false")
 	}
+
 	if cfg.Endpoint == "" {
 		if cfg.Region == "" {
 			return Config{}, errors.New("it has no region: add ?region=eu-central-1")
 		}
+
 		return cfg, nil
 	}
+
 	e, err := url.Parse(cfg.Endpoint)
 	if err != nil || e.Scheme != "http" && e.Scheme != "https" || e.Host == "" || e.User != nil || strings.Trim(e.Path, "/") != "" || e.RawQuery != "" || e.Fragment != "" {
 		return Config{}, errors.New("the endpoint is not an address like https://s3.example.com")
 	}
+
 	cfg.Region = cmp.Or(cfg.Region, "us-east-1")
 	return cfg, nil
 }
@@ -123,13 +131,16 @@ func New(cfg Config) (*Driver, error) {
 	case cfg.Credentials == nil && (cfg.AccessKeyID == "" || cfg.SecretAccessKey == ""):
 		return nil, errors.New("open bucket: it needs an access key id and a secret access key, or a provider of credentials")
 	}
+
 	if cfg.Prefix != "" {
 		cfg.Prefix = strings.Trim(cfg.Prefix, "/") + "/"
 	}
+
 	if cfg.Credentials == nil {
 		static := aws.Credentials{AccessKeyID: cfg.AccessKeyID, SecretAccessKey: cfg.SecretAccessKey, SessionToken: cfg.SessionToken}
 		cfg.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return static, nil })
 	}
+
 	d := &Driver{cfg: cfg, transport: outbound.Transport()}
 	options := s3.Options{
 		Region:                     cfg.Region,
@@ -147,6 +158,7 @@ func New(cfg Config) (*Driver, error) {
 	if cfg.Endpoint != "" {
 		options.BaseEndpoint = &cfg.Endpoint
 	}
+
 	d.client = s3.New(options)
 	d.presign = s3.NewPresignClient(d.client)
 	return d, nil
@@ -166,6 +178,7 @@ func (d *Driver) Check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find bucket %s: %w", d.cfg.Bucket, err)
 	}
+
 	return nil
 }
 
@@ -180,15 +193,19 @@ func (d *Driver) Put(ctx context.Context, key string, content io.ReadSeeker, siz
 	if err == nil {
 		end, err = content.Seek(0, io.SeekEnd)
 	}
+
 	if err == nil && end-at != size {
 		err = fmt.Errorf("the content has %d bytes, not %d: %w", end-at, size, io.ErrUnexpectedEOF)
 	}
+
 	if err == nil {
 		_, err = content.Seek(at, io.SeekStart)
 	}
+
 	if err != nil {
 		return fmt.Errorf("measure content: %w", err)
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout+time.Duration(size/bytesPerSecond)*time.Second)
 	defer cancel()
 	_, err = d.client.PutObject(ctx, &s3.PutObjectInput{
@@ -206,6 +223,7 @@ func (d *Driver) Stat(ctx context.Context, key string) (blob.Info, error) {
 	if err != nil {
 		return blob.Info{}, known(err)
 	}
+
 	return blob.Info{Key: key, Size: aws.ToInt64(out.ContentLength), Modified: aws.ToTime(out.LastModified)}, nil
 }
 
@@ -215,6 +233,7 @@ func (d *Driver) Open(ctx context.Context, key string) (*blob.Blob, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return &blob.Blob{Info: info, Content: &object{driver: d, ctx: ctx, key: key, size: info.Size}}, nil
 }
 
@@ -225,9 +244,11 @@ func (d *Driver) Delete(ctx context.Context, key string, unmodifiedSince time.Ti
 	if errors.Is(err, blob.ErrNotExist) || err == nil && !info.Modified.Before(unmodifiedSince) {
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
 	_, err = d.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &d.cfg.Bucket, Key: d.key(key)})
@@ -246,6 +267,7 @@ func (d *Driver) List(ctx context.Context, prefix string) iter.Seq2[blob.Info, e
 				yield(blob.Info{}, known(err))
 				return
 			}
+
 			for _, o := range page.Contents {
 				key := strings.TrimPrefix(aws.ToString(o.Key), d.cfg.Prefix)
 				if !yield(blob.Info{Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)}, nil) {
@@ -264,6 +286,7 @@ func (d *Driver) Link(ctx context.Context, key string, expires time.Time) (strin
 	if err != nil {
 		return "", fmt.Errorf("presign link: %w", err)
 	}
+
 	return request.URL, nil
 }
 
@@ -272,18 +295,22 @@ func known(err error) error {
 	if err == nil {
 		return nil
 	}
+
 	code, status := "", 0
 	if failed, ok := errors.AsType[smithy.APIError](err); ok {
 		code = failed.ErrorCode()
 	}
+
 	if response, ok := errors.AsType[*awshttp.ResponseError](err); ok {
 		status = response.HTTPStatusCode()
 	}
+
 	switch {
 	case code == "NoSuchKey" || code == "NotFound": // others with status 404 are about the bucket or the credentials
 		return fmt.Errorf("%w: %w", blob.ErrNotExist, err)
 	case status == http.StatusInsufficientStorage, code == "QuotaExceeded", code == "XMinioStorageFull":
 		return fmt.Errorf("%w: %w", blob.ErrFull, err)
 	}
+
 	return err
 }

@@ -20,6 +20,7 @@ func (s *subject) limits() {
 			require.Contains(s.t, err.Error(), "deployment.memory")
 			continue
 		}
+
 		req := request(s.claim.Key, "first")
 		req.Deployment = d
 		s.applyRequest(1, req)

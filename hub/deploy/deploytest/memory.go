@@ -58,6 +58,7 @@ func Ready(req deploy.Request) (http.Handler, error) {
 			respond(w, http.StatusUnauthorized, wire.ErrorBody{Error: "Unauthorized"})
 			return
 		}
+
 		respond(w, http.StatusOK, []wire.AgentSummary{{ID: req.AgentID, Name: req.AgentID, Model: req.Config.Model, Status: wire.StatusReady}})
 	})
 	mux.HandleFunc("POST /v1/agents/{id}/runs", func(w http.ResponseWriter, r *http.Request) {
@@ -69,10 +70,12 @@ func Ready(req deploy.Request) (http.Handler, error) {
 				err = res.Body.Close()
 			}
 		}
+
 		if err != nil {
 			respond(w, http.StatusBadGateway, wire.ErrorBody{Error: err.Error()})
 			return
 		}
+
 		respond(w, http.StatusOK, wire.RunResponse{State: wire.StateCompleted, Text: "finished"})
 	})
 	return mux, nil
@@ -111,6 +114,7 @@ func (m *Memory) last(key string) (last *run) {
 			last = r
 		}
 	}
+
 	return last
 }
 
@@ -121,6 +125,7 @@ func (m *Memory) Request(key string) deploy.Request {
 	if r := m.last(key); r != nil {
 		return r.request
 	}
+
 	return deploy.Request{}
 }
 
@@ -182,6 +187,7 @@ func (r *run) end(phase deploy.Phase) {
 		r.server.Close()
 		r.server = nil
 	}
+
 	r.Phase, r.URL = phase, ""
 }
 
@@ -192,15 +198,18 @@ func (m *Memory) change(claim deploy.Claim, do func(map[int64]*run) error) error
 	if m.failure != nil {
 		return m.failure
 	}
+
 	if m.claims == nil {
 		m.claims, m.runs = map[string]deploy.Claim{}, map[string]map[int64]*run{}
 	}
+
 	switch last := m.claims[claim.Key]; {
 	case last.Owner != claim.Owner && m.runs[claim.Key] != nil:
 		return deploy.ErrForeign
 	case last.Owner == claim.Owner && claim.Fence < last.Fence:
 		return &deploy.FencedError{Fence: last.Fence}
 	}
+
 	m.claims[claim.Key] = claim
 	return do(m.runs[claim.Key])
 }
@@ -210,24 +219,29 @@ func (m *Memory) Apply(_ context.Context, claim deploy.Claim, revision int64, re
 	if err := m.CheckDeployment(req.Deployment); err != nil {
 		return err
 	}
+
 	return m.change(claim, func(all map[int64]*run) error {
 		if all == nil {
 			all = map[int64]*run{}
 			m.runs[claim.Key] = all
 		}
+
 		r := all[revision]
 		if r == nil {
 			r = &run{Runtime: deploy.Runtime{Revision: revision, Phase: deploy.Stopped}}
 			all[revision] = r
 		}
+
 		if r.server != nil {
 			return nil
 		}
+
 		r.request = req
 		m.applied++
 		if err := m.handle(r); err != nil {
 			return err
 		}
+
 		r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			r.active.Add(1)
 			defer r.active.Add(-1)
@@ -246,10 +260,12 @@ func (m *Memory) handle(r *run) error {
 	if serve == nil {
 		serve = Ready
 	}
+
 	handler, err := serve(r.request)
 	if err == nil {
 		r.handler.Store(handler.ServeHTTP)
 	}
+
 	return err
 }
 
@@ -259,6 +275,7 @@ func (m *Memory) SetKeys(_ context.Context, claim deploy.Claim, keys []agent.Sec
 	for i, key := range keys {
 		list[i] = string(key)
 	}
+
 	return m.change(claim, func(all map[int64]*run) error {
 		for _, r := range all {
 			r.request.Env = maps.Clone(r.request.Env)
@@ -267,6 +284,7 @@ func (m *Memory) SetKeys(_ context.Context, claim deploy.Claim, keys []agent.Sec
 				return err
 			}
 		}
+
 		return nil
 	})
 }
@@ -277,6 +295,7 @@ func later(than time.Time) time.Time {
 	if !now.After(than) {
 		now = than.Add(time.Microsecond)
 	}
+
 	return now
 }
 
@@ -288,13 +307,16 @@ func (m *Memory) Observe(_ context.Context, key string) (deploy.Observed, error)
 	if o.Exists {
 		o.Owner = m.claims[key].Owner
 	}
+
 	for _, revision := range slices.Sorted(maps.Keys(m.runs[key])) {
 		r := m.runs[key][revision]
 		if r.Phase == deploy.Stopping && r.active.Load() == 0 {
 			r.end(deploy.Stopped)
 		}
+
 		o.Runtimes = append(o.Runtimes, r.Runtime)
 	}
+
 	return o, nil
 }
 
@@ -311,6 +333,7 @@ func (m *Memory) Stop(_ context.Context, claim deploy.Claim, revision int64, pat
 				respond(w, http.StatusServiceUnavailable, wire.ErrorBody{Error: "Draining"})
 			})
 		}
+
 		return nil
 	})
 }
@@ -322,6 +345,7 @@ func (m *Memory) Discard(_ context.Context, claim deploy.Claim, revision int64) 
 			r.end(deploy.Stopped)
 			delete(all, revision)
 		}
+
 		return nil
 	})
 }
@@ -332,6 +356,7 @@ func (m *Memory) Delete(_ context.Context, claim deploy.Claim) error {
 		for _, r := range all {
 			r.end(deploy.Stopped)
 		}
+
 		delete(m.runs, claim.Key)
 		return nil
 	})
@@ -344,10 +369,12 @@ func (m *Memory) Logs(_ context.Context, key string, revision int64, tail int) (
 	if errors.Is(m.failure, deploy.ErrUnavailable) {
 		return nil, m.failure
 	}
+
 	r := m.runs[key][revision]
 	if r == nil {
 		return nil, nil
 	}
+
 	return slices.Clone(r.log[max(len(r.log)-tail, 0):]), nil
 }
 
@@ -361,5 +388,6 @@ func (m *Memory) List(_ context.Context, owner string) ([]string, error) {
 			keys = append(keys, key)
 		}
 	}
+
 	return keys, nil
 }

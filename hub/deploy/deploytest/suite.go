@@ -66,80 +66,6 @@ func Suite(t *testing.T, open func(t *testing.T) Harness) {
 	}
 }
 
-type subject struct {
-	t *testing.T
-	Harness
-	driver deploy.Driver
-	claim  deploy.Claim
-}
-
-// request returns the request of the demo agent with a description.
-func request(key, description string) deploy.Request {
-	return deploy.Request{
-		Key: key, AgentID: "helper",
-		Config: agent.Agent{Model: "demo", Description: description, Provider: agent.Provider{Protocol: agent.ProtocolDemo}},
-		Env:    map[string]agent.Secret{"AGENT_HTTP_API_KEY": apiKey},
-	}
-}
-
-func (s *subject) observe() deploy.Observed {
-	s.t.Helper()
-	o, err := s.driver.Observe(s.t.Context(), s.claim.Key)
-	require.NoError(s.t, err)
-	return o
-}
-
-// reach repeats a call until the runtime of a revision has the phase, which is "" for none.
-func (s *subject) reach(phase deploy.Phase, revision int64, call func(context.Context) error) (r deploy.Runtime) {
-	s.t.Helper()
-	require.Eventually(s.t, func() bool {
-		if r = s.observe().Runtime(revision); r.Phase == phase {
-			return true
-		}
-		require.NoError(s.t, call(s.t.Context()))
-		return false
-	}, patience, 20*time.Millisecond)
-	return r
-}
-
-func (s *subject) apply(revision int64) deploy.Runtime {
-	s.t.Helper()
-	return s.applyRequest(revision, request(s.claim.Key, "first"))
-}
-
-func (s *subject) applyRequest(revision int64, req deploy.Request) deploy.Runtime {
-	s.t.Helper()
-	r := s.reach(deploy.Running, revision, func(ctx context.Context) error { return s.driver.Apply(ctx, s.claim, revision, req) })
-	require.NotZero(s.t, r.StartedAt)
-	s.ready(r)
-	return r
-}
-
-func (s *subject) stop(revision int64) {
-	s.t.Helper()
-	s.reach(deploy.Stopped, revision, func(ctx context.Context) error { return s.driver.Stop(ctx, s.claim, revision, 0) })
-}
-
-func (s *subject) delete() {
-	s.t.Helper()
-	require.Eventually(s.t, func() bool {
-		require.NoError(s.t, s.driver.Delete(s.t.Context(), s.claim))
-		return !s.observe().Exists
-	}, patience, 20*time.Millisecond)
-	require.Empty(s.t, s.observe().Runtimes)
-}
-
-// ready waits until the agent of a runtime is ready.
-func (s *subject) ready(r deploy.Runtime) {
-	s.t.Helper()
-	c, err := client.New(client.Config{BaseURL: r.URL, APIKey: apiKey})
-	require.NoError(s.t, err)
-	require.Eventually(s.t, func() bool {
-		agents, err := c.Agents(s.t.Context())
-		return err == nil && len(agents) == 1 && agents[0].ID == "helper" && agents[0].Status == wire.StatusReady
-	}, patience, 20*time.Millisecond)
-}
-
 func (s *subject) life() {
 	first := s.apply(1)
 	require.Equal(s.t, withoutMessages(first), withoutMessages(s.apply(1)), "it is applied already")
@@ -153,15 +79,6 @@ func (s *subject) life() {
 	}, patience, 20*time.Millisecond)
 	s.stop(1)
 	require.True(s.t, s.apply(1).StartedAt.After(first.StartedAt))
-}
-
-// withoutMessages returns runtimes without what a platform reports about their start, which it may
-// change later.
-func withoutMessages(runtimes ...deploy.Runtime) []deploy.Runtime {
-	for i := range runtimes {
-		runtimes[i].Message, runtimes[i].Preparing = "", false
-	}
-	return runtimes
 }
 
 // revision starts a second revision next to the first one, which continues until it is discarded.
@@ -206,11 +123,13 @@ func (s *subject) run(revision int64) (r deploy.Runtime, release func(), result 
 		case entered <- struct{}{}:
 		default: // of a later run
 		}
+
 		select {
 		case <-held:
 		case <-r.Context().Done():
 			return
 		}
+
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"finished"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n") // the runtime may have been killed
 	}))
@@ -218,6 +137,7 @@ func (s *subject) run(revision int64) (r deploy.Runtime, release func(), result 
 		require.NoError(s.t, upstream.Listener.Close())
 		upstream.Listener = s.Listen(s.t)
 	}
+
 	upstream.Start()
 	s.t.Cleanup(upstream.Close)
 	req := request(s.claim.Key, "first")
@@ -229,6 +149,7 @@ func (s *subject) run(revision int64) (r deploy.Runtime, release func(), result 
 		if err != nil {
 			answer.Text = err.Error()
 		}
+
 		result <- answer.Text
 	}()
 	select {
@@ -238,6 +159,7 @@ func (s *subject) run(revision int64) (r deploy.Runtime, release func(), result 
 	case <-time.After(patience):
 		require.Fail(s.t, "the run did not start")
 	}
+
 	return r, sync.OnceFunc(func() { close(held) }), result
 }
 
@@ -246,6 +168,7 @@ func (s *subject) call(ctx context.Context, r deploy.Runtime) (wire.RunResponse,
 	if err != nil {
 		return wire.RunResponse{}, err
 	}
+
 	return c.Complete(ctx, "helper", wire.RunRequest{Message: "hello"})
 }
 
@@ -390,6 +313,7 @@ func (s *subject) concurrent() {
 				break
 			}
 		}
+
 		done <- err
 	}()
 	first := s.apply(1)

@@ -53,6 +53,7 @@ func (f deployment) runtime(revision int64) (r runtimeContainer, found bool) {
 	if i < 0 {
 		return r, false
 	}
+
 	return f.runtimes[i], true
 }
 
@@ -62,22 +63,27 @@ func (f deployment) claim() (owner string, fence int64, known bool) {
 	if n := len(f.claims); n > 0 && f.claims[n-1] != firstClaim(f.claims[n-1].Key) {
 		owner, fence, known = f.claims[n-1].Owner, f.claims[n-1].Fence, true
 	}
+
 	for _, r := range f.runtimes {
 		if !known {
 			owner, known = r.labels[labelOwner], true
 		}
+
 		if r.labels[labelOwner] == owner {
 			fence = max(fence, r.Fence)
 		}
 	}
+
 	for _, v := range f.volumes {
 		if !known {
 			owner, known = v.Labels[labelOwner], true
 		}
+
 		if v.Labels[labelOwner] == owner {
 			fence = max(fence, volumeFence(v))
 		}
 	}
+
 	return owner, fence, known
 }
 
@@ -96,6 +102,7 @@ func (d *Driver) find(ctx context.Context, key string) (f deployment, err error)
 	if err != nil {
 		return f, fault(ctx, "list containers", err)
 	}
+
 	return newDeployment(key, list.Items), nil
 }
 
@@ -106,6 +113,7 @@ func newDeployment(key string, list []container.Summary) (f deployment) {
 		if len(c.Names) == 0 {
 			continue
 		}
+
 		n, ok := parseName(c.Names[0])
 		switch {
 		case !ok || n.Key != key || c.State == container.StateRemoving:
@@ -117,6 +125,7 @@ func newDeployment(key string, list []container.Summary) (f deployment) {
 			f.runtimes = append(f.runtimes, r)
 		}
 	}
+
 	slices.SortFunc(f.claims, func(a, b name) int { return cmp.Compare(a.Fence, b.Fence) })
 	slices.SortFunc(f.runtimes, func(a, b runtimeContainer) int {
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), -cmp.Compare(a.Fence, b.Fence))
@@ -134,6 +143,7 @@ func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do
 	if err := checkKey(claim.Key); err != nil {
 		return err
 	}
+
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	defer d.touch(claim.Key)
@@ -142,14 +152,17 @@ func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do
 		if err := pause(ctx, i); err != nil {
 			return err
 		}
+
 		var f deployment
 		if f, err = d.hold(ctx, claim, create); err == nil && (create || len(f.claims) > 0) {
 			err = do(ctx, f)
 		}
+
 		if !errors.Is(err, errChanged) {
 			return err
 		}
 	}
+
 	return err
 }
 
@@ -158,6 +171,7 @@ func pause(ctx context.Context, attempt int) error {
 	if attempt == 0 {
 		return nil
 	}
+
 	timer := time.NewTimer(min(10*time.Millisecond<<attempt, time.Second))
 	defer timer.Stop()
 	select {
@@ -173,16 +187,20 @@ func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f d
 	if f, err = d.find(ctx, claim.Key); err != nil {
 		return f, err
 	}
+
 	if f.volumes, err = d.volumes(ctx, claim.Key); err != nil {
 		return f, err
 	}
+
 	owner, fence, known := f.claim()
 	if known && owner != claim.Owner && f.foreign(claim.Owner) {
 		return f, deploy.ErrForeign
 	}
+
 	if known && owner == claim.Owner && claim.Fence < fence {
 		return f, &deploy.FencedError{Fence: fence}
 	}
+
 	mine := name{Key: claim.Key, Claim: true, Owner: claim.Owner, Fence: claim.Fence}
 	switch n := len(f.claims); {
 	case n == 0 && !create && !f.exists():
@@ -195,6 +213,7 @@ func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f d
 		_, err := d.engine.ContainerRename(ctx, f.claims[0].String(), client.ContainerRenameOptions{NewName: mine.String()})
 		return f, cmp.Or(fault(ctx, "record claim", moved(err)), errChanged) // it is read again, with concurrent changes
 	}
+
 	return f, d.align(ctx, f, claim.Fence)
 }
 
@@ -205,15 +224,18 @@ func (d *Driver) align(ctx context.Context, f deployment, fence int64) error {
 		if i > 0 && f.runtimes[i-1].Revision == r.Revision {
 			return cmp.Or(d.remove(ctx, r.name.String()), errChanged)
 		}
+
 		if r.Fence != fence {
 			next := r.name
 			next.Fence = fence
 			if err := d.rename(ctx, r.name, next); err != nil {
 				return err
 			}
+
 			f.runtimes[i].name = next
 		}
 	}
+
 	return nil
 }
 
@@ -228,6 +250,7 @@ func (d *Driver) remove(ctx context.Context, id string) error {
 	if gone(err) {
 		return nil
 	}
+
 	return fault(ctx, "remove container", moved(err))
 }
 
@@ -246,11 +269,14 @@ func (d *Driver) createClaim(ctx context.Context, key string) error {
 		if err := d.importClaimImage(ctx); err != nil {
 			return fault(ctx, "import image", err)
 		}
+
 		_, err = d.engine.ContainerCreate(ctx, options)
 	}
+
 	if err := moved(err); err != nil {
 		return fault(ctx, "create record of claim", err)
 	}
+
 	return nil
 }
 
@@ -259,9 +285,11 @@ func (d *Driver) importClaimImage(ctx context.Context) error {
 	if err := tar.NewWriter(&empty).Close(); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
+
 	progress, err := d.engine.ImageImport(ctx, client.ImageImportSource{Source: &empty, SourceName: "-"}, claimImage, client.ImageImportOptions{})
 	if err != nil {
 		return err
 	}
+
 	return readAll(progress)
 }

@@ -41,6 +41,7 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 	if err := d.CheckDeployment(req.Deployment); err != nil {
 		return err
 	}
+
 	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
 		r, found := f.runtime(number)
 		switch {
@@ -49,14 +50,17 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 		case found && r.alive():
 			return d.terminate(ctx, r, 0)
 		}
+
 		data := f.data(claim)
 		n, err := d.place(ctx, claim, number, req, data, r)
 		if err == nil {
 			err = d.checkVolume(ctx, claim, n, data)
 		}
+
 		if err != nil {
 			return err
 		}
+
 		return d.start(ctx, n, req)
 	})
 }
@@ -67,20 +71,24 @@ func (d *Driver) place(ctx context.Context, claim deploy.Claim, number int64, re
 	if err := d.lock(ctx); err != nil {
 		return n, err
 	}
+
 	defer d.unlock()
 	where, err := d.network(ctx, claim.Owner, req.Tenant, r.labels[labelNetwork])
 	if err != nil {
 		return n, err
 	}
+
 	options, err := d.options(claim, number, req, data, where)
 	if err != nil || r.labels[labelSpec] == options.Config.Labels[labelSpec] {
 		return r.name, err
 	}
+
 	if r.id != "" { // it was created with other settings
 		if err := d.remove(ctx, r.name.String()); err != nil {
 			return n, err
 		}
 	}
+
 	return d.create(ctx, options)
 }
 
@@ -101,6 +109,7 @@ func (d *Driver) create(ctx context.Context, options client.ContainerCreateOptio
 	default:
 		err = moved(err)
 	}
+
 	n, _ = parseName(options.Name)
 	return n, fault(ctx, "create container", err)
 }
@@ -114,13 +123,16 @@ func (d *Driver) start(ctx context.Context, n name, req deploy.Request) error {
 			return err
 		}
 	}
+
 	if err := d.deliver(ctx, plain, req); err != nil {
 		return err
 	}
+
 	_, err := d.engine.ContainerStart(ctx, plain.String(), client.ContainerStartOptions{})
 	if gone(err) && d.placeless(ctx, plain) { // another hub has removed its network, which had no container
 		return cmp.Or(d.remove(ctx, plain.String()), errChanged)
 	}
+
 	return fault(ctx, "start container", moved(err))
 }
 
@@ -131,6 +143,7 @@ func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, d
 			return o, fmt.Errorf("the docker deployer has no variable %.100q", name)
 		}
 	}
+
 	port := network.MustParsePort(strconv.Itoa(listenPort) + "/tcp")
 	config := &container.Config{
 		Image: d.cfg.Image,
@@ -145,6 +158,7 @@ func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, d
 	for _, name := range slices.Sorted(maps.Keys(d.cfg.Secrets)) {
 		config.Env = append(config.Env, name+"_FILE="+privateDir+"/"+name)
 	}
+
 	host := &container.HostConfig{
 		NetworkMode:    container.NetworkMode(where.id),
 		ReadonlyRootfs: true,
@@ -159,10 +173,12 @@ func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, d
 		config.ExposedPorts = network.PortSet{port: {}}
 		host.PortBindings = network.PortMap{port: {{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1})}}} // on a free port
 	}
+
 	text, err := json.Marshal([]any{config, host})
 	if err != nil {
 		return o, fmt.Errorf("encode container: %w", err)
 	}
+
 	sum := sha256.Sum256(text)
 	config.Labels = map[string]string{
 		labelKey: claim.Key, labelOwner: claim.Owner, labelRevision: strconv.FormatInt(number, 10), labelTenant: req.Tenant,
@@ -191,13 +207,16 @@ func (d *Driver) deliver(ctx context.Context, n name, req deploy.Request) error 
 	if err != nil {
 		return fmt.Errorf("encode configuration: %w", err)
 	}
+
 	if err := d.copyTo(ctx, n, dataDir, map[string][]byte{"work/": nil, "home/": nil, "state/": nil}); err != nil {
 		return err
 	}
+
 	files := map[string][]byte{agent.DeployedFile: text, agent.DeployedKeys: []byte(req.Env[deploy.EnvAPIKey])}
 	for name, value := range d.cfg.Secrets {
 		files[name] = []byte(value)
 	}
+
 	return d.copyTo(ctx, n, privateDir, files)
 }
 
@@ -210,17 +229,21 @@ func (d *Driver) copyTo(ctx context.Context, n name, dir string, files map[strin
 		if strings.HasSuffix(path, "/") {
 			h.Typeflag, h.Mode = tar.TypeDir, 0o700
 		}
+
 		err := w.WriteHeader(h)
 		if err == nil {
 			_, err = w.Write(text)
 		}
+
 		if err != nil {
 			return fmt.Errorf("write archive: %w", err)
 		}
 	}
+
 	if err := w.Close(); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
+
 	_, err := d.engine.CopyToContainer(ctx, n.String(), client.CopyToContainerOptions{DestinationPath: dir, Content: &archive})
 	return fault(ctx, "copy files to container", moved(err))
 }
@@ -231,12 +254,14 @@ func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.S
 	for i, key := range keys {
 		texts[i] = string(key)
 	}
+
 	file := map[string][]byte{agent.DeployedKeys: []byte(strings.Join(texts, ","))}
 	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
 		var errs []error
 		for _, r := range f.runtimes {
 			errs = append(errs, d.copyTo(ctx, r.name, privateDir, file))
 		}
+
 		return errors.Join(errs...)
 	})
 }

@@ -116,26 +116,33 @@ func New(cfg Config) (*Driver, error) {
 	if cfg.Host == "" || cfg.Image == "" {
 		return nil, errors.New("make docker deployer: Host and Image are required")
 	}
+
 	host, err := url.Parse(cfg.Host)
 	if err != nil || !slices.Contains([]string{"unix", "tcp", "npipe"}, host.Scheme) {
 		return nil, errors.New("make docker deployer: the address of the engine begins with unix://, tcp:// or npipe://")
 	}
+
 	if cfg.HubContainer == "" || cfg.HubDetected {
 		local, err := onThisMachine(host)
 		if err == nil && !local && cfg.HubContainer == "" {
 			err = errRemote
 		}
+
 		if err != nil {
 			return nil, fmt.Errorf("make docker deployer: %w", err)
 		}
+
 		cfg.HubDetected = local && cfg.HubDetected
 	}
+
 	if len(cfg.Subnets) == 0 {
 		cfg.Subnets = []netip.Prefix{defaultSubnet}
 	}
+
 	if err := checkSubnets(cfg.Subnets); err != nil {
 		return nil, err
 	}
+
 	cfg.Default.Memory = cmp.Or(cfg.Default.Memory, "1Gi")
 	cfg.Default.CPU = cmp.Or(cfg.Default.CPU, "1000m")
 	cfg.Default.Processes = cmp.Or(cfg.Default.Processes, 512)
@@ -146,10 +153,12 @@ func New(cfg Config) (*Driver, error) {
 		file := func(name string) string { return filepath.Join(cfg.CertDir, name) }
 		options = append(options, client.WithTLSClientConfig(file("ca.pem"), file("cert.pem"), file("key.pem")))
 	}
+
 	engine, err := client.New(options...)
 	if err != nil {
 		return nil, fmt.Errorf("make docker deployer: %w", err)
 	}
+
 	d := &Driver{cfg: cfg, engine: engine, placing: make(chan struct{}, 1)}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.snapshots.changed, d.snapshots.seen = map[string]time.Time{}, map[string]sighting{}
@@ -178,6 +187,7 @@ func checkKey(key string) error {
 	if !keyPattern.MatchString(key) {
 		return fmt.Errorf("deployment key %.200q is not valid", key)
 	}
+
 	return nil
 }
 

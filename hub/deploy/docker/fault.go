@@ -32,6 +32,7 @@ func fault(ctx context.Context, what string, err error) error {
 	case !responded(err):
 		return fmt.Errorf("%s: %w: the Docker engine cannot be reached", what, deploy.ErrUnavailable)
 	}
+
 	text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
 	return fmt.Errorf("%s: %.*s", what, maxText, text)
 }
@@ -46,6 +47,7 @@ func responded(err error) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -58,5 +60,6 @@ func moved(err error) error {
 	if cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {
 		return fmt.Errorf("%w: %.*s", errChanged, maxText, err.Error())
 	}
+
 	return err
 }

@@ -45,10 +45,12 @@ func (n name) String() string {
 	case n.Claim:
 		return fmt.Sprintf("%s%s.claim.%s.%d", namePrefix, n.Key, hex.EncodeToString([]byte(n.Owner)), n.Fence)
 	}
+
 	text := fmt.Sprintf("%s%s.%d.%d", namePrefix, n.Key, n.Revision, n.Fence)
 	if n.Step != stepNone {
 		text += fmt.Sprintf(".%s.%d", n.Step, n.At.UnixMilli())
 	}
+
 	return text
 }
 
@@ -59,24 +61,30 @@ func parseName(text string) (n name, ok bool) {
 	if !ok || len(parts) < 2 || !keyPattern.MatchString(parts[0]) {
 		return n, false
 	}
+
 	n.Key = parts[0]
 	if parts[1] == "claim" {
 		return parseClaim(n, parts[2:])
 	}
+
 	if len(parts) != 3 && len(parts) != 5 {
 		return n, false
 	}
+
 	revision, err := strconv.ParseInt(parts[1], 10, 64)
 	if err != nil {
 		return n, false
 	}
+
 	n.Revision = revision
 	if n.Fence, err = strconv.ParseInt(parts[2], 10, 64); err != nil {
 		return n, false
 	}
+
 	if len(parts) == 3 {
 		return n, true
 	}
+
 	at, err := strconv.ParseInt(parts[4], 10, 64)
 	n.Step, n.At = step(parts[3]), time.UnixMilli(at)
 	return n, err == nil && (n.Step == stepStop || n.Step == stepCut)
@@ -87,13 +95,16 @@ func parseClaim(n name, parts []string) (name, bool) {
 	if len(parts) == 0 {
 		return n, true
 	}
+
 	if len(parts) != 2 {
 		return n, false
 	}
+
 	owner, err := hex.DecodeString(parts[0])
 	if err != nil {
 		return n, false
 	}
+
 	n.Owner = string(owner)
 	n.Fence, err = strconv.ParseInt(parts[1], 10, 64)
 	return n, err == nil

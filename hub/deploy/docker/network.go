@@ -46,12 +46,14 @@ func (d *Driver) network(ctx context.Context, owner, tenant, present string) (n 
 	if err != nil {
 		return n, err
 	}
+
 	n.published = hub == ""
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %v", owner, tenant, n.published))
 	prefix := networkPrefix + hex.EncodeToString(sum[:8]) + "-"
 	if n.id, err = d.choose(ctx, owner, tenant, prefix, present); err != nil {
 		return n, err
 	}
+
 	if n.id == "" {
 		if n.id, err = d.createNetwork(ctx, prefix, network.CreateRequest{
 			Driver: "bridge",
@@ -62,6 +64,7 @@ func (d *Driver) network(ctx context.Context, owner, tenant, present string) (n 
 			return n, err
 		}
 	}
+
 	return n, d.join(ctx, n.id)
 }
 
@@ -72,23 +75,28 @@ func (d *Driver) choose(ctx context.Context, owner, tenant, prefix, present stri
 	if err != nil {
 		return "", fault(ctx, "list networks", err)
 	}
+
 	members, err := d.members(ctx, ours)
 	if err != nil {
 		return "", err
 	}
+
 	best := ""
 	for _, n := range networks.Items {
 		if !strings.HasPrefix(n.Name, prefix) {
 			continue
 		}
+
 		if n.ID == present {
 			return n.ID, nil
 		}
+
 		// Hubs prefer the same one, so that few are created.
 		if members[n.ID] < maxMembers && (best == "" || n.ID < best) {
 			best = n.ID
 		}
 	}
+
 	return best, nil
 }
 
@@ -98,10 +106,12 @@ func (d *Driver) members(ctx context.Context, filter client.Filters) (map[string
 	if err != nil {
 		return nil, fault(ctx, "list containers", err)
 	}
+
 	members := map[string]int{}
 	for _, c := range list.Items {
 		members[c.Labels[labelNetwork]]++
 	}
+
 	return members, nil
 }
 
@@ -111,10 +121,12 @@ func (d *Driver) createNetwork(ctx context.Context, prefix string, options netwo
 	if err != nil {
 		return "", fault(ctx, "list networks", err)
 	}
+
 	subnet, err := d.freeSubnet(all.Items)
 	if err != nil {
 		return "", err
 	}
+
 	name := prefix + strings.NewReplacer(".", "-", "/", "-").Replace(subnet.String())
 	made, err := d.engine.NetworkCreate(ctx, name, client.NetworkCreateOptions{
 		Driver: options.Driver, Options: options.Options, Labels: options.Labels,
@@ -123,9 +135,11 @@ func (d *Driver) createNetwork(ctx context.Context, prefix string, options netwo
 	if err == nil {
 		return made.ID, nil
 	}
+
 	if again, e := d.engine.NetworkList(ctx, client.NetworkListOptions{}); e == nil && overlaps(subnet, subnets(again.Items)) {
 		return "", errChanged // another hub has taken it
 	}
+
 	return "", fault(ctx, "create network of the tenant", err)
 }
 
@@ -136,6 +150,7 @@ func subnets(networks []network.Summary) (all []netip.Prefix) {
 			all = append(all, c.Subnet)
 		}
 	}
+
 	return all
 }
 
@@ -145,6 +160,7 @@ func (d *Driver) placeless(ctx context.Context, n name) bool {
 	if err != nil || found.Container.Config == nil {
 		return false
 	}
+
 	_, err = d.engine.NetworkInspect(ctx, found.Container.Config.Labels[labelNetwork], client.NetworkInspectOptions{})
 	return gone(err)
 }
@@ -154,6 +170,7 @@ func (d *Driver) leave(ctx context.Context, id string) {
 	if id == "" || d.lock(ctx) != nil {
 		return
 	}
+
 	defer d.unlock()
 	if members, err := d.members(ctx, client.Filters{}.Add("label", labelNetwork+"="+id)); err == nil && len(members) == 0 {
 		d.removeNetwork(ctx, id)
@@ -168,9 +185,11 @@ func (d *Driver) removeNetwork(ctx context.Context, id string) {
 	if err != nil {
 		return
 	}
+
 	if hub != "" {
 		_, _ = d.engine.NetworkDisconnect(ctx, id, client.NetworkDisconnectOptions{Container: hub, Force: true}) // the removal reports it
 	}
+
 	_, _ = d.engine.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
 	d.reach.left(id) // it is read again
 }
@@ -182,6 +201,7 @@ func endpoint(networks map[string]*network.EndpointSettings, id string) (addr ne
 			addr = e.IPAddress
 		}
 	}
+
 	return addr
 }
 
@@ -190,18 +210,22 @@ func (d *Driver) address(ctx context.Context, r runtimeContainer, s *container.N
 	if s == nil {
 		return "", nil
 	}
+
 	for _, b := range s.Ports[network.MustParsePort(strconv.Itoa(listenPort)+"/tcp")] {
 		if b.HostPort != "" {
 			return "http://" + net.JoinHostPort(b.HostIP.String(), b.HostPort), nil
 		}
 	}
+
 	id := r.labels[labelNetwork]
 	addr := endpoint(s.Networks, id)
 	if !addr.IsValid() {
 		return "", nil
 	}
+
 	if err := d.join(ctx, id); err != nil {
 		return "", err
 	}
+
 	return "http://" + net.JoinHostPort(addr.String(), strconv.Itoa(listenPort)), nil
 }

@@ -22,34 +22,42 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 	if err := checkKey(key); err != nil {
 		return o, err
 	}
+
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	f, err := d.recent(ctx, key)
 	if err != nil {
 		return o, err
 	}
+
 	if len(f.runtimes) == 0 {
 		if f.volumes, err = d.volumes(ctx, key); err != nil {
 			return o, err
 		}
 	}
+
 	if o.Exists = f.exists(); !o.Exists {
 		return o, nil
 	}
+
 	o.Owner, _, _ = f.claim()
 	for i, r := range f.runtimes {
 		if i > 0 && f.runtimes[i-1].Revision == r.Revision {
 			continue
 		}
+
 		one, err := d.observe(ctx, r)
 		if gone(err) {
 			continue
 		}
+
 		if err != nil {
 			return o, fault(ctx, "inspect container", err)
 		}
+
 		o.Runtimes = append(o.Runtimes, one)
 	}
+
 	return o, nil
 }
 
@@ -59,20 +67,24 @@ func (d *Driver) observe(ctx context.Context, r runtimeContainer) (o deploy.Runt
 	if o, known := d.sight(r.id, r.shown); known {
 		return o, nil
 	}
+
 	listed := r.alive()
 	found, err := d.engine.ContainerInspect(ctx, r.id, client.ContainerInspectOptions{})
 	if err != nil {
 		return o, err
 	}
+
 	c := found.Container
 	o = deploy.Runtime{Revision: r.Revision, Phase: deploy.Stopped}
 	if c.State == nil {
 		return o, nil
 	}
+
 	r.state = c.State.Status
 	if at, err := time.Parse(time.RFC3339Nano, c.State.StartedAt); err == nil && at.Year() > 1 {
 		o.StartedAt = at.UTC().Truncate(time.Microsecond)
 	}
+
 	switch {
 	case r.alive() && r.Step == stepNone:
 		o.Phase = deploy.Running
@@ -81,12 +93,15 @@ func (d *Driver) observe(ctx context.Context, r runtimeContainer) (o deploy.Runt
 	case r.Step == stepNone && r.state != container.StateCreated:
 		o.Phase, o.Message = deploy.Exited, exit(c.State, c.HostConfig)
 	}
+
 	if r.alive() {
 		o.URL, err = d.address(ctx, r, c.NetworkSettings)
 	}
+
 	if err == nil && listed && o.URL != "" {
 		d.remember(r.id, sighting{shown: r.shown, runtime: o})
 	}
+
 	return o, err
 }
 
@@ -98,6 +113,7 @@ func exit(s *container.State, limits *container.HostConfig) string {
 	case s.Error != "":
 		return s.Error
 	}
+
 	return "exit status " + strconv.Itoa(s.ExitCode)
 }
 
@@ -110,28 +126,34 @@ func (d *Driver) List(ctx context.Context, owner string) (keys []string, err err
 	if err != nil {
 		return nil, fault(ctx, "list containers", err)
 	}
+
 	volumes, err := d.engine.VolumeList(ctx, client.VolumeListOptions{Filters: ours})
 	if err != nil {
 		return nil, fault(ctx, "list volumes", err)
 	}
+
 	members := map[string]int{}
 	for _, c := range containers.Items {
 		members[c.Labels[labelNetwork]]++
 	}
+
 	d.sweep(owner, members)
 	seen := map[string]bool{}
 	add := func(key string) {
 		if !seen[key] && keyPattern.MatchString(key) {
 			keys = append(keys, key)
 		}
+
 		seen[key] = true
 	}
 	for _, c := range containers.Items {
 		add(c.Labels[labelKey])
 	}
+
 	for _, v := range volumes.Items {
 		add(v.Labels[labelKey])
 	}
+
 	return keys, nil
 }
 
@@ -143,28 +165,34 @@ func (d *Driver) Logs(ctx context.Context, key string, number int64, tail int) (
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	f, err := d.find(ctx, key)
 	if err != nil {
 		return nil, err
 	}
+
 	r, found := f.runtime(number)
 	if !found {
 		return nil, nil
 	}
+
 	stream, err := d.engine.ContainerLogs(ctx, r.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(max(tail, 0))})
 	if gone(err) {
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, fault(ctx, "read log", err)
 	}
+
 	var text lastBytes
 	_, err = stdcopy.StdCopy(&text, &text, stream)
 	if err = errors.Join(err, stream.Close()); err != nil {
 		return nil, fault(ctx, "read log", err)
 	}
+
 	return text.lines(tail), nil
 }
 
@@ -178,6 +206,7 @@ func (b *lastBytes) Write(p []byte) (int, error) {
 	if len(b.text) > 2*maxTail {
 		b.text = bytes.Clone(b.text[len(b.text)-maxTail:])
 	}
+
 	return len(p), nil
 }
 
@@ -187,6 +216,7 @@ func (b *lastBytes) lines(n int) []string {
 	if len(text) == 0 {
 		return nil
 	}
+
 	lines := strings.Split(strings.TrimSuffix(strings.ToValidUTF8(string(text), "\uFFFD"), "\n"), "\n")
 	return lines[max(len(lines)-n, 0):]
 }

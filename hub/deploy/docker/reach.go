@@ -31,6 +31,7 @@ func (d *Driver) hub(ctx context.Context) (string, error) {
 	if d.reach.known || d.cfg.HubContainer == "" {
 		return d.reach.hub, nil
 	}
+
 	found, err := d.engine.ContainerInspect(ctx, d.cfg.HubContainer, client.ContainerInspectOptions{})
 	switch {
 	case gone(err) && d.cfg.HubDetected:
@@ -41,6 +42,7 @@ func (d *Driver) hub(ctx context.Context) (string, error) {
 	case found.Container.HostConfig == nil || !found.Container.HostConfig.NetworkMode.IsHost():
 		d.reach.hub = found.Container.ID
 	}
+
 	d.reach.known, d.reach.joined = true, map[string]bool{}
 	return d.reach.hub, nil
 }
@@ -51,21 +53,26 @@ func (d *Driver) join(ctx context.Context, id string) error {
 	if err != nil || hub == "" {
 		return err
 	}
+
 	d.reach.mu.Lock()
 	defer d.reach.mu.Unlock()
 	if d.reach.joined[id] {
 		return nil
 	}
+
 	found, err := d.engine.ContainerInspect(ctx, hub, client.ContainerInspectOptions{})
 	if err == nil && (found.Container.NetworkSettings == nil || !endpoint(found.Container.NetworkSettings.Networks, id).IsValid()) {
 		_, err = d.engine.NetworkConnect(ctx, id, client.NetworkConnectOptions{Container: hub})
 	}
+
 	if gone(err) {
 		return errChanged // the network was removed
 	}
+
 	if err != nil {
 		return fault(ctx, "connect the hub to the network of the tenant", err)
 	}
+
 	d.reach.joined[id] = true
 	return nil
 }
@@ -86,9 +93,11 @@ func (d *Driver) Check(ctx context.Context) error {
 	if untrusted(err) {
 		return fmt.Errorf("connect to the Docker engine: %w", err)
 	}
+
 	if err != nil {
 		return errors.Join(fault(ctx, "connect to the Docker engine", err), err)
 	}
+
 	_, err = d.hub(ctx)
 	return err
 }
@@ -106,16 +115,19 @@ func onThisMachine(host *url.URL) (bool, error) {
 	if host.Scheme != "tcp" {
 		return true, nil
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host.Hostname())
 	if err != nil {
 		return false, fmt.Errorf("find the Docker engine: %w", err)
 	}
+
 	local, err := net.InterfaceAddrs()
 	if err != nil {
 		return false, fmt.Errorf("read the addresses of this machine: %w", err)
 	}
+
 	for _, addr := range addrs {
 		mine := slices.ContainsFunc(local, func(a net.Addr) bool {
 			p, err := netip.ParsePrefix(a.String())
@@ -125,6 +137,7 @@ func onThisMachine(host *url.URL) (bool, error) {
 			return false, nil
 		}
 	}
+
 	return true, nil
 }
 

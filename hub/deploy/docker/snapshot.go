@@ -54,6 +54,7 @@ func (d *Driver) recent(ctx context.Context, key string) (deployment, error) {
 	case <-ctx.Done():
 		return deployment{}, fault(ctx, "list containers", ctx.Err())
 	}
+
 	return newDeployment(key, s.items[key]), s.err
 }
 
@@ -66,11 +67,13 @@ func (d *Driver) snapshot(key string) *snapshot {
 	if s := all.last; s != nil && s.err == nil && time.Since(s.began) < min(ageRatio*s.took, maxAge) && s.began.After(all.changed[key]) {
 		return s
 	}
+
 	if all.next == nil {
 		s := &snapshot{done: make(chan struct{})}
 		all.next = s
 		d.running.Go(func() { d.list(s) })
 	}
+
 	return all.next
 }
 
@@ -94,6 +97,7 @@ func (d *Driver) list(s *snapshot) {
 		s.items[key] = append(s.items[key], c)
 		ids[c.ID] = true
 	}
+
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.last, s.took = s, time.Since(s.began)

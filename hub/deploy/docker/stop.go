@@ -23,6 +23,7 @@ func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, pat
 			_, err := d.enter(ctx, r, stepStop)
 			return err
 		}
+
 		return nil
 	})
 }
@@ -37,6 +38,7 @@ func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) 
 		case r.alive():
 			return d.terminate(ctx, r, 0)
 		}
+
 		return d.remove(ctx, r.name.String())
 	})
 }
@@ -54,20 +56,25 @@ func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 				}
 			}
 		}
+
 		if running {
 			return nil
 		}
+
 		for _, r := range f.runtimes {
 			if err := d.remove(ctx, r.name.String()); err != nil {
 				return err
 			}
 		}
+
 		if err := d.removeVolumes(ctx, f, claim.Owner); err != nil {
 			return err
 		}
+
 		for _, r := range f.runtimes {
 			d.leave(ctx, r.labels[labelNetwork])
 		}
+
 		return nil
 	})
 }
@@ -87,6 +94,7 @@ func (d *Driver) terminate(ctx context.Context, r runtimeContainer, patience tim
 	case r.Step == stepCut && over(d.cfg.Grace/4):
 		return d.kill(ctx, r.name, "SIGKILL")
 	}
+
 	return nil
 }
 
@@ -96,6 +104,7 @@ func (d *Driver) signal(ctx context.Context, r runtimeContainer, next step) erro
 	if err != nil {
 		return err
 	}
+
 	return d.kill(ctx, n, "SIGTERM")
 }
 
@@ -111,5 +120,6 @@ func (d *Driver) kill(ctx context.Context, n name, signal string) error {
 	if cerrdefs.IsConflict(err) { // it has ended
 		return nil
 	}
+
 	return fault(ctx, "signal container", moved(err))
 }

@@ -25,6 +25,7 @@ func checkSubnets(all []netip.Prefix) error {
 			return fmt.Errorf("make docker deployer: subnet %v is not an IPv4 network from /8 to /%d", p, subnetBits)
 		}
 	}
+
 	return nil
 }
 
@@ -37,25 +38,30 @@ func (d *Driver) freeSubnet(networks []network.Summary) (netip.Prefix, error) {
 	if err != nil {
 		return netip.Prefix{}, fmt.Errorf("read the addresses of this machine: %w", err)
 	}
+
 	for _, a := range local {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
 			used = append(used, p)
 		}
 	}
+
 	total := 0
 	for _, p := range d.cfg.Subnets {
 		total += parts(p)
 	}
+
 	first := rand.IntN(total) //nolint:gosec // it is not a secret
 	for i := range total {
 		if p := d.part((first + i) % total); !overlaps(p, used) {
 			return p, nil
 		}
 	}
+
 	names := make([]string, len(d.cfg.Subnets))
 	for i, p := range d.cfg.Subnets {
 		names[i] = p.String()
 	}
+
 	return netip.Prefix{}, fmt.Errorf("all %d networks for tenants in %s are in use: the operator adds a range to docker.subnets", total, strings.Join(names, ", "))
 }
 
@@ -69,11 +75,13 @@ func (d *Driver) part(i int) netip.Prefix {
 			i -= n
 			continue
 		}
+
 		first := p.Addr().As4()
 		var addr [4]byte
 		binary.BigEndian.PutUint32(addr[:], binary.BigEndian.Uint32(first[:])+uint32(i)<<(32-subnetBits)) //nolint:gosec // it is inside the subnet
 		return netip.PrefixFrom(netip.AddrFrom4(addr), subnetBits)
 	}
+
 	return netip.Prefix{}
 }
 
@@ -83,5 +91,6 @@ func overlaps(p netip.Prefix, used []netip.Prefix) bool {
 			return true
 		}
 	}
+
 	return false
 }

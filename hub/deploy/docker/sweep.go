@@ -22,6 +22,7 @@ func (d *Driver) sweep(owner string, members map[string]int) {
 	if !d.sweeping.TryLock() {
 		return
 	}
+
 	d.running.Go(func() {
 		defer d.sweeping.Unlock()
 		ctx, cancel := context.WithTimeout(d.ctx, sweepTimeout)
@@ -39,6 +40,7 @@ func (d *Driver) sweepNetworks(ctx context.Context, owner string, members map[st
 	if err != nil {
 		return
 	}
+
 	for _, n := range list.Items {
 		if members[n.ID] == 0 {
 			d.leave(ctx, n.ID)
@@ -55,29 +57,35 @@ func (d *Driver) sweepClaims(ctx context.Context, owner string) {
 	if all.err != nil {
 		return
 	}
+
 	unused := map[name]time.Time{}
 	for key, items := range all.items {
 		f := newDeployment(key, items)
 		if len(f.runtimes) > 0 {
 			continue
 		}
+
 		for _, n := range f.claims {
 			if n.Owner != owner && n != firstClaim(key) {
 				continue
 			}
+
 			since, known := d.unused[n]
 			if !known {
 				since = time.Now()
 			}
+
 			unused[n] = since
 			if time.Since(since) < unusedFor*d.cfg.Timeout {
 				continue
 			}
+
 			var err error
 			if f.volumes, err = d.volumes(ctx, key); err == nil && !f.exists() {
 				_ = d.remove(ctx, n.String()) // the next sweep repeats it
 			}
 		}
 	}
+
 	d.unused = unused
 }

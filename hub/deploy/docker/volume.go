@@ -36,6 +36,7 @@ func volumeFence(v volume.Volume) int64 {
 	if err != nil {
 		return 0
 	}
+
 	return fence
 }
 
@@ -45,6 +46,7 @@ func (d *Driver) volumes(ctx context.Context, key string) ([]volume.Volume, erro
 	if err != nil {
 		return nil, fault(ctx, "list volumes", err)
 	}
+
 	slices.SortFunc(list.Items, func(a, b volume.Volume) int {
 		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(volumeFence(a), volumeFence(b)), cmp.Compare(a.Name, b.Name))
 	})
@@ -59,6 +61,7 @@ func (f deployment) data(claim deploy.Claim) string {
 			return v.Name
 		}
 	}
+
 	return volumeName(claim)
 }
 
@@ -79,9 +82,11 @@ func (d *Driver) checkVolume(ctx context.Context, claim deploy.Claim, n name, vo
 	if err != nil {
 		return fault(ctx, "inspect volume", moved(err))
 	}
+
 	if l := found.Volume.Labels; l[labelKey] == claim.Key && l[labelOwner] == claim.Owner {
 		return nil
 	}
+
 	return errors.Join(fmt.Errorf("the Docker engine has a volume %s that is not of this deployment: remove it, or copy it to another name", volume),
 		d.remove(ctx, n.String()))
 }
@@ -94,6 +99,7 @@ func (d *Driver) removeVolumes(ctx context.Context, f deployment, owner string) 
 			if v.Labels[labelOwner] != owner || private != (v.Labels[labelRevision] != "") {
 				continue
 			}
+
 			// The engine does not remove the volume of a container that another hub has created
 			// concurrently.
 			_, err := d.engine.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{})
@@ -102,6 +108,7 @@ func (d *Driver) removeVolumes(ctx context.Context, f deployment, owner string) 
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -114,6 +121,7 @@ func (d *Driver) sweepVolumes(ctx context.Context, owner string) {
 	if err != nil {
 		return
 	}
+
 	for _, v := range list.Items {
 		_, _ = d.engine.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{}) // the next sweep repeats it
 	}

@@ -17,9 +17,11 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 	if err := errors.Join(checkEnv(req), d.CheckDeployment(req.Deployment)); err != nil {
 		return err
 	}
+
 	if _, err := d.manifest(claim, number, "").secret(&req); err != nil { // before anything is written
 		return err
 	}
+
 	drift, name := "", revisionName(claim.Key, number)
 	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
 		r, _ := f.revision(number)
@@ -35,15 +37,19 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 				return err
 			}
 		}
+
 		if r.app == nil || r.secret == nil || r.policy == nil {
 			return d.prepare(ctx, claim, r, req)
 		}
+
 		if r.secret.OwnerReferences == nil || r.secret.OwnerReferences[0].UID != r.app.UID { // of a former Deployment
 			if err := d.remove(ctx, secrets, r.secret, nil); err != nil {
 				return err
 			}
+
 			return errChanged
 		}
+
 		if d.cfg.StorageSize != "" && f.data == nil {
 			if err := d.apply(ctx, volumeClaims, d.manifest(claim, number, "").volumeClaim(), nil); err != nil {
 				return err
@@ -51,9 +57,11 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 		} else if f.data != nil && f.data.DeletionTimestamp != nil {
 			return nil // of the former deployment of this name
 		}
+
 		if err := d.launch(ctx, claim, r, req); err != nil {
 			return err
 		}
+
 		d.repairs.add(name, drift)
 		return nil
 	})
@@ -67,30 +75,37 @@ func (d *Driver) prepare(ctx context.Context, claim deploy.Claim, r revision, re
 		if err != nil {
 			return err
 		}
+
 		if err := d.create(ctx, deployments, o); err != nil {
 			return err
 		}
+
 		return errChanged
 	}
+
 	m := d.manifest(claim, r.number, string(r.app.UID))
 	if r.secret == nil {
 		o, err := m.secret(nil)
 		if err != nil {
 			return err
 		}
+
 		if err := d.create(ctx, secrets, o); err != nil {
 			return err
 		}
 	}
+
 	if r.policy == nil {
 		o, err := m.noPolicy()
 		if err != nil {
 			return err
 		}
+
 		if err := d.create(ctx, policies, o); err != nil {
 			return err
 		}
 	}
+
 	return errChanged
 }
 
@@ -102,30 +117,38 @@ func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req
 	if err != nil {
 		return err
 	}
+
 	route, err := m.service()
 	if err != nil {
 		return err
 	}
+
 	rules, err := m.policy()
 	if err != nil {
 		return err
 	}
+
 	app, err := m.deployment(d.cfg.replicas(req.Deployment), req, time.Now())
 	if err != nil {
 		return err
 	}
+
 	if err := d.apply(ctx, policies, rules, r.policy); err != nil {
 		return err
 	}
+
 	if err := d.apply(ctx, services, route, nil); err != nil {
 		return err
 	}
+
 	if err := d.apply(ctx, secrets, request, r.secret); err != nil {
 		return err
 	}
+
 	if r.phase() == deploy.Changed && r.app.Drift == "" {
 		return nil // its pods continue
 	}
+
 	return d.apply(ctx, deployments, app, &r.app.object)
 }
 
@@ -136,6 +159,7 @@ func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.S
 	for i, key := range keys {
 		texts[i] = string(key)
 	}
+
 	data := fields{agent.DeployedKeys: encoded([]byte(strings.Join(texts, ",")))}
 	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
 		var errs []error
@@ -143,14 +167,17 @@ func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.S
 			if r.secret == nil {
 				continue
 			}
+
 			if err := d.patch(ctx, secrets, r.secret, fields{}, fields{"data": data}); err != nil {
 				return err
 			}
+
 			for _, p := range r.pods {
 				p.ResourceVersion = "" // its status changes often
 				errs = append(errs, d.patch(ctx, pods, &p.object, fields{noteKeys: time.Now().UTC().Format(time.RFC3339Nano)}, nil))
 			}
 		}
+
 		return errors.Join(errs...)
 	})
 }

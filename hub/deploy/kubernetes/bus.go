@@ -35,14 +35,17 @@ func (b *Bus) files(key string) (map[string][]byte, error) {
 	if b.Credentials == nil {
 		return b.Files, nil
 	}
+
 	content, err := b.Credentials(claimName(key))
 	if err != nil {
 		return nil, err
 	}
+
 	all := maps.Clone(b.Files)
 	if all == nil {
 		all = map[string][]byte{}
 	}
+
 	all["credentials"] = content
 	return all, nil
 }
@@ -57,9 +60,11 @@ func (b *Bus) url(key string, files map[string][]byte) agent.Secret {
 	for parameter := range files {
 		query.Set(parameter, privateDir+"/"+busFile(parameter))
 	}
+
 	if len(query) > 0 {
 		text += "?" + query.Encode()
 	}
+
 	return agent.Secret(text)
 }
 
@@ -71,16 +76,20 @@ func egress(label string, servers []string) (rules []any) {
 		if err != nil {
 			continue
 		}
+
 		port, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			continue
 		}
+
 		to := labelled(label)
 		if addr, err := netip.ParseAddr(host); err == nil {
 			to = []any{fields{"ipBlock": fields{"cidr": netip.PrefixFrom(addr, addr.BitLen()).String()}}}
 		}
+
 		rules = append(rules, fields{"to": to, "ports": []any{fields{"protocol": "TCP", "port": port}}})
 	}
+
 	return rules
 }
 

@@ -52,15 +52,18 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 		if d.cache.owner != "" {
 			o.LabelSelector += "," + labelOwner + "=" + digest(d.cache.owner)
 		}
+
 		if of == events { // they have no labels
 			o.LabelSelector, o.FieldSelector = "", "involvedObject.kind=Pod,type=Warning"
 		}
+
 		return o
 	}
 	var example runtime.Object = &unstructured.Unstructured{}
 	if onlyMetadata {
 		example = &metav1.PartialObjectMetadata{}
 	}
+
 	source := &informers.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
 			if onlyMetadata {
@@ -68,6 +71,7 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 			} else {
 				list, err = full.List(ctx, ours(o))
 			}
+
 			return list, k.note(err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (w watch.Interface, err error) {
@@ -76,9 +80,11 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 			} else {
 				w, err = full.Watch(ctx, ours(o))
 			}
+
 			if o.SendInitialEvents != nil && apierrors.IsInvalid(err) { // an older server: a list follows
 				return w, err
 			}
+
 			return w, k.note(err)
 		},
 	}
@@ -87,6 +93,7 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 			if e, ok := o.(*event); ok {
 				return []string{e.About.UID}, nil
 			}
+
 			return []string{o.(metav1.Object).GetLabels()[labelKey]}, nil
 		},
 	})
@@ -104,6 +111,7 @@ func (k *kind) note(err error) error {
 		k.failed.Store(nil)
 		return nil
 	}
+
 	k.failed.Store(&err)
 	return err
 }
@@ -128,10 +136,13 @@ func convert(of schema.GroupVersionResource, o any) (any, error) {
 			if err == nil {
 				e.Message = short(strings.Clone(e.Message))
 			}
+
 			return e, err
 		}
+
 		return decode[object](o)
 	}
+
 	return o, nil // it was converted
 }
 
@@ -147,6 +158,7 @@ func (d *Driver) current(ctx context.Context) error {
 			if failed := k.failed.Load(); failed != nil {
 				return fault(ctx, "watch objects", *failed)
 			}
+
 			select {
 			case <-time.After(10 * time.Millisecond):
 			case <-ctx.Done():
@@ -155,10 +167,12 @@ func (d *Driver) current(ctx context.Context) error {
 				return fault(ctx, "watch objects", errClosed)
 			}
 		}
+
 		if failed := k.failed.Load(); failed != nil {
 			return fault(ctx, "watch objects", *failed)
 		}
 	}
+
 	return nil
 }
 
@@ -176,6 +190,7 @@ func (d *Driver) cached(key string) deployment {
 			all[i] = &warned
 		}
 	}
+
 	return group(
 		key, of[workload](d, deployments, index), all, of[object](d, secrets, index),
 		of[service](d, services, index), of[object](d, policies, index), of[object](d, volumeClaims, index),
@@ -188,6 +203,7 @@ func of[T any](d *Driver, kind schema.GroupVersionResource, index string) (all [
 	for _, o := range found {
 		all = append(all, o.(*T))
 	}
+
 	return all
 }
 
@@ -198,6 +214,7 @@ func (d *Driver) List(ctx context.Context, owner string) (keys []string, err err
 	if err := d.current(ctx); err != nil {
 		return nil, err
 	}
+
 	for _, kind := range []schema.GroupVersionResource{deployments, volumeClaims} {
 		for _, o := range d.cache.kinds[kind].GetStore().List() {
 			o := o.(interface{ base() *object }).base()
@@ -207,6 +224,7 @@ func (d *Driver) List(ctx context.Context, owner string) (keys []string, err err
 			}
 		}
 	}
+
 	d.removeRoutes(ctx, owner)
 	d.sweep(owner)
 	slices.Sort(keys)

@@ -12,11 +12,14 @@ func (w *workload) cause() string {
 		if c.Type != "ReplicaFailure" || c.Status != "True" {
 			continue
 		}
+
 		if _, quota, found := strings.Cut(c.Message, "exceeded quota:"); found {
 			return "the quota of the namespace is used up:" + quota
 		}
+
 		return "the cluster rejects its pods: " + c.Message
 	}
+
 	return ""
 }
 
@@ -26,30 +29,37 @@ func (p *pod) cause(cfg *Config) string {
 		if t := c.State.Terminated; t != nil {
 			return t.cause(p.memory(cfg))
 		}
+
 		if t := c.LastState.Terminated; t != nil {
 			return t.cause(p.memory(cfg))
 		}
+
 		if w := c.State.Waiting; w != nil {
 			if text := waiting(w.Reason, w.Message, cfg); text != "" {
 				return text
 			}
 		}
+
 		if c.State.Running != nil {
 			return ""
 		}
 	}
+
 	for _, c := range p.Status.Conditions {
 		if c.Type == "PodScheduled" && c.Status == "False" && c.Reason == "Unschedulable" {
 			return "no node has room for it: " + c.Message
 		}
 	}
+
 	if p.Status.Message != "" || p.Warning == nil {
 		return p.Status.Message
 	}
+
 	switch p.Warning.Reason { // of a container that is being created, whose state has no reason
 	case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
 		return "a volume cannot be mounted: " + p.Warning.Message
 	}
+
 	return p.Warning.Reason + ": " + p.Warning.Message
 }
 
@@ -67,6 +77,7 @@ func (p *pod) preparing(cfg *Config) bool {
 			return false
 		}
 	}
+
 	return len(p.Status.Containers) > 0 && p.cause(cfg) == ""
 }
 
@@ -78,6 +89,7 @@ func waiting(reason, message string, cfg *Config) string {
 	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "RegistryUnavailable", "ImageInspectError":
 		return strings.TrimSuffix(fmt.Sprintf("the image %s cannot be pulled: %s", cfg.Image, message), ": ")
 	}
+
 	return strings.TrimSuffix(reason+": "+message, ": ")
 }
 
@@ -86,6 +98,7 @@ func (p *pod) memory(cfg *Config) string {
 	for _, c := range p.Spec.Containers {
 		return cmp.Or(c.Resources.Limits.Memory, cfg.Default.Memory)
 	}
+
 	return cfg.Default.Memory
 }
 
@@ -99,5 +112,6 @@ func (t *terminated) cause(memory string) string {
 	case t.Reason != "" && t.Reason != "Error" && t.Reason != "Completed":
 		return t.Reason
 	}
+
 	return fmt.Sprintf("exit status %d", t.ExitCode)
 }

@@ -29,6 +29,7 @@ func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do
 	if err := checkKey(claim.Key); err != nil {
 		return err
 	}
+
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	err := errChanged
@@ -36,14 +37,17 @@ func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do
 		if err := pause(ctx, i); err != nil {
 			return err
 		}
+
 		var f deployment
 		if f, err = d.hold(ctx, claim, create); err == nil && (create || f.exists()) {
 			err = do(ctx, f)
 		}
+
 		if !errors.Is(err, errChanged) {
 			return err
 		}
 	}
+
 	return err
 }
 
@@ -52,6 +56,7 @@ func pause(ctx context.Context, attempt int) error {
 	if attempt < 3 { // of the steps of one call
 		return nil
 	}
+
 	timer := time.NewTimer(min(10*time.Millisecond<<attempt, time.Second))
 	defer timer.Stop()
 	select {
@@ -67,10 +72,12 @@ func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f d
 	if f, err = d.find(ctx, claim.Key, ""); err != nil {
 		return f, err
 	}
+
 	record, err := d.objects.Resource(configMaps).Namespace(d.cfg.Namespace).Get(ctx, claimName(claim.Key), metav1.GetOptions{})
 	if err != nil && !gone(err) {
 		return f, fault(ctx, "read claim", err)
 	}
+
 	owner, fence := f.claim()
 	inForce := false // a claim of the record, which has none at first
 	if err == nil {  // otherwise there is none, or someone has deleted it
@@ -78,15 +85,18 @@ func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f d
 		if key := recorded.key(); key != claim.Key {
 			return f, fmt.Errorf("the namespace has a ConfigMap %s of another deployment: delete it there", record.GetName())
 		}
+
 		if inForce = recorded.owner() != ""; inForce {
 			if owner == "" || recorded.owner() == owner {
 				fence = max(fence, recorded.fence())
 			}
+
 			owner = recorded.owner()
 		}
 	} else {
 		record = nil
 	}
+
 	switch {
 	case owner != "" && owner != claim.Owner && f.exists():
 		return f, deploy.ErrForeign
@@ -99,16 +109,19 @@ func (d *Driver) hold(ctx context.Context, claim deploy.Claim, create bool) (f d
 	case inForce && owner == claim.Owner && fence == claim.Fence:
 		return f, d.align(ctx, f, fence)
 	}
+
 	if !inForce || owner != claim.Owner {
 		if err := d.admit(ctx, claim, f); err != nil {
 			return f, err
 		}
 	}
+
 	if inForce && owner != claim.Owner { // its claim is replaced
 		if err := d.raiseFloor(ctx, owner, fence); err != nil {
 			return f, err
 		}
 	}
+
 	return f, cmp.Or(d.record(ctx, claim, record), errChanged) // it is read again, with concurrent changes
 }
 
@@ -142,6 +155,7 @@ func (d *Driver) align(ctx context.Context, f deployment, fence int64) error {
 		if o.fence() == fence {
 			return nil
 		}
+
 		aligned = false
 		return d.patch(ctx, of, o, fields{noteFence: strconv.FormatInt(fence, 10)}, nil)
 	}
@@ -149,17 +163,21 @@ func (d *Driver) align(ctx context.Context, f deployment, fence int64) error {
 		if r.app == nil {
 			continue
 		}
+
 		if err := one(deployments, &r.app.object); err != nil {
 			return err
 		}
+
 		for of, o := range r.parts() {
 			if of == services { // its content never differs between hubs
 				continue
 			}
+
 			if err := one(of, o); err != nil {
 				return err
 			}
 		}
+
 		for _, p := range r.pods {
 			if p.DeletionTimestamp != nil {
 				if err := one(pods, &p.object); err != nil && !errors.Is(err, errChanged) { // it has ended
@@ -168,9 +186,11 @@ func (d *Driver) align(ctx context.Context, f deployment, fence int64) error {
 			}
 		}
 	}
+
 	if !aligned {
 		return errChanged
 	}
+
 	return nil
 }
 
@@ -180,6 +200,7 @@ func (d *Driver) create(ctx context.Context, of schema.GroupVersionResource, o *
 	if !gone(err) { // of the namespace
 		err = moved(err)
 	}
+
 	return fault(ctx, "create "+o.GetKind(), err)
 }
 
@@ -190,10 +211,12 @@ func (d *Driver) apply(ctx context.Context, of schema.GroupVersionResource, o *u
 		o.SetUID(read.UID)
 		o.SetResourceVersion(read.ResourceVersion)
 	}
+
 	_, err := d.objects.Resource(of).Namespace(d.cfg.Namespace).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
 	if read != nil {
 		err = moved(err)
 	}
+
 	return fault(ctx, "apply "+o.GetKind(), err)
 }
 
@@ -206,12 +229,15 @@ func (d *Driver) patch(ctx context.Context, of schema.GroupVersionResource, read
 			maps.Copy(meta, value.(fields))
 			continue
 		}
+
 		body[name] = value
 	}
+
 	text, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode change: %w", err)
 	}
+
 	_, err = d.metadata.Resource(of).Namespace(d.cfg.Namespace).Patch(ctx, read.Name, types.MergePatchType, text, metav1.PatchOptions{FieldManager: manager})
 	return fault(ctx, "change "+of.Resource, moved(err))
 }
@@ -227,5 +253,6 @@ func (d *Driver) remove(ctx context.Context, of schema.GroupVersionResource, rea
 	if gone(err) {
 		return nil
 	}
+
 	return fault(ctx, "remove "+of.Resource, moved(err))
 }

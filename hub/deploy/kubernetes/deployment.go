@@ -33,12 +33,15 @@ func (r revision) parts() map[schema.GroupVersionResource]*object {
 	if r.secret != nil {
 		all[secrets] = r.secret
 	}
+
 	if r.service != nil {
 		all[services] = &r.service.object
 	}
+
 	if r.policy != nil {
 		all[policies] = r.policy
 	}
+
 	return all
 }
 
@@ -49,6 +52,7 @@ func (r revision) orphaned() bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -61,6 +65,7 @@ func (f deployment) revision(number int64) (r revision, found bool) {
 	if i < 0 {
 		return revision{number: number}, false
 	}
+
 	return f.revisions[i], true
 }
 
@@ -71,12 +76,14 @@ func (f deployment) claim() (owner string, fence int64) {
 	if f.data != nil {
 		owner = f.data.owner()
 	}
+
 	for _, r := range f.revisions {
 		if r.app != nil {
 			owner = r.app.owner()
 			fence = max(fence, r.app.fence())
 		}
 	}
+
 	return owner, fence
 }
 
@@ -90,9 +97,11 @@ func group(key string, apps []*workload, all []*pod, secrets []*object, services
 			if !add {
 				return new(revision)
 			}
+
 			i = len(f.revisions)
 			f.revisions = append(f.revisions, revision{number: number})
 		}
+
 		return &f.revisions[i]
 	}
 	for _, o := range apps {
@@ -100,6 +109,7 @@ func group(key string, apps []*workload, all []*pod, secrets []*object, services
 			at(o.revision(), true).app = o
 		}
 	}
+
 	for _, o := range all {
 		switch {
 		case !strings.HasPrefix(o.Name, revisionName(key, o.revision())+"-"): // those of a ReplicaSet
@@ -111,33 +121,42 @@ func group(key string, apps []*workload, all []*pod, secrets []*object, services
 			r.evicted = append(r.evicted, o)
 		}
 	}
+
 	for _, o := range secrets {
 		if !o.named(key) {
 			continue
 		}
+
 		at(o.revision(), len(o.OwnerReferences) == 0).secret = o
 	}
+
 	for _, o := range services {
 		if !o.named(key) {
 			continue
 		}
+
 		at(o.revision(), len(o.OwnerReferences) == 0).service = o
 	}
+
 	for _, o := range policies {
 		if !o.named(key) {
 			continue
 		}
+
 		at(o.revision(), len(o.OwnerReferences) == 0).policy = o
 	}
+
 	for _, o := range volumes {
 		if o.Name == claimName(key) {
 			f.data = o
 		}
 	}
+
 	slices.SortFunc(f.revisions, func(a, b revision) int { return cmp.Compare(a.number, b.number) })
 	for _, r := range f.revisions {
 		slices.SortFunc(r.pods, func(a, b *pod) int { return cmp.Compare(a.Name, b.Name) })
 	}
+
 	return f
 }
 
@@ -147,30 +166,37 @@ func (d *Driver) find(ctx context.Context, key, owner string) (f deployment, err
 	if owner != "" {
 		selector.LabelSelector += "," + labelOwner + "=" + digest(owner)
 	}
+
 	apps, err := list[workload](ctx, d, deployments, selector)
 	if err != nil {
 		return f, err
 	}
+
 	running, err := list[pod](ctx, d, pods, selector)
 	if err != nil {
 		return f, err
 	}
+
 	routes, err := list[service](ctx, d, services, selector)
 	if err != nil {
 		return f, err
 	}
+
 	rules, err := list[object](ctx, d, policies, selector)
 	if err != nil {
 		return f, err
 	}
+
 	requests, err := d.listMetadata(ctx, secrets, selector)
 	if err != nil {
 		return f, err
 	}
+
 	volumes, err := d.listMetadata(ctx, volumeClaims, selector)
 	if err != nil {
 		return f, err
 	}
+
 	return group(key, apps, running, requests, routes, rules, volumes), nil
 }
 
@@ -180,13 +206,16 @@ func list[T any](ctx context.Context, d *Driver, of schema.GroupVersionResource,
 	if err != nil {
 		return nil, fault(ctx, "list "+of.Resource, err)
 	}
+
 	for i := range found.Items {
 		one, err := decode[T](&found.Items[i])
 		if err != nil {
 			return nil, err
 		}
+
 		all = append(all, one)
 	}
+
 	return all, nil
 }
 
@@ -195,10 +224,12 @@ func (d *Driver) listMetadata(ctx context.Context, of schema.GroupVersionResourc
 	if err != nil {
 		return nil, fault(ctx, "list "+of.Resource, err)
 	}
+
 	for _, item := range found.Items {
 		one := &object{ObjectMeta: item.ObjectMeta}
 		one.strip()
 		all = append(all, one)
 	}
+
 	return all, nil
 }

@@ -29,10 +29,12 @@ func drift(u *unstructured.Unstructured) string {
 	case kind == "Deployment":
 		how = extended
 	}
+
 	path := difference(plain(u.Object["spec"]), plain(json.RawMessage(text)), how, []step{{name: "spec"}})
 	if path == nil {
 		return ""
 	}
+
 	return fmt.Sprintf("%s of the %s, %s", short(pathText(path)), kind, managerOf(u, path))
 }
 
@@ -61,44 +63,54 @@ func difference(have, want any, how comparison, path []step) []step {
 		if !ok {
 			return path
 		}
+
 		for _, name := range slices.Sorted(maps.Keys(want)) {
 			next := append(slices.Clip(path), step{name: name})
 			selects := how == complete && (name == "selector" || name == "matchLabels") // one more label selects other pods
 			if selects && !reflect.DeepEqual(have[name], want[name]) {
 				return next
 			}
+
 			if found := difference(have[name], want[name], how, next); found != nil {
 				return found
 			}
 		}
+
 		for _, name := range slices.Sorted(maps.Keys(have)) {
 			if _, wanted := want[name]; how == equal && !wanted {
 				return append(slices.Clip(path), step{name: name})
 			}
 		}
+
 		return nil
 	case []any:
 		have, ok := have.([]any)
 		if !ok || len(have) < len(want) || how != extended && len(have) != len(want) {
 			return path
 		}
+
 		for i, value := range want {
 			value, composed := value.(fields)
 			if !composed {
 				if !reflect.DeepEqual(have, any(want)) {
 					return path
 				}
+
 				return nil
 			}
+
 			if found := differentElement(have, i, value, how, path); found != nil {
 				return found
 			}
 		}
+
 		return nil
 	}
+
 	if reflect.DeepEqual(have, want) || have == nil && want == false { // the API server omits it
 		return nil
 	}
+
 	return path
 }
 
@@ -111,16 +123,19 @@ func differentElement(have []any, index int, want fields, how comparison, path [
 			if difference(one, want, how, path) == nil {
 				return nil
 			}
+
 			if name := want["name"]; name != nil && one["name"] == name {
 				index = i
 			}
 		}
 	}
+
 	next := step{index: index, element: want}
 	one, _ := have[index].(fields)
 	if one != nil {
 		next.element = one
 	}
+
 	return difference(one, want, how, append(slices.Clip(path), next))
 }
 
@@ -137,6 +152,7 @@ func pathText(path []step) string {
 			text.WriteString(s.name)
 		}
 	}
+
 	return text.String()
 }
 
@@ -148,14 +164,18 @@ func managerOf(u *unstructured.Unstructured, path []step) string {
 		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &set) != nil || !manages(set, path) {
 			continue
 		}
+
 		if entry.Manager != manager {
 			return fmt.Sprintf("which %.100q manages", entry.Manager)
 		}
+
 		ours = true
 	}
+
 	if ours {
 		return "which an admission webhook of the cluster changes"
 	}
+
 	return "which someone has removed"
 }
 
@@ -165,6 +185,7 @@ func manages(set map[string]json.RawMessage, path []step) bool {
 	if len(path) == 0 {
 		return true
 	}
+
 	s := path[0]
 	for key, text := range set {
 		form, rest, _ := strings.Cut(key, ":")
@@ -175,12 +196,15 @@ func manages(set map[string]json.RawMessage, path []step) bool {
 		default:
 			continue
 		}
+
 		var next map[string]json.RawMessage
 		if json.Unmarshal(text, &next) != nil {
 			return false
 		}
+
 		return len(next) == 0 || manages(next, path[1:])
 	}
+
 	return false
 }
 
@@ -202,6 +226,7 @@ func (r revision) drift() string {
 	case r.policy == nil:
 		return "the NetworkPolicy is missing"
 	}
+
 	return r.policy.Drift
 }
 
@@ -235,6 +260,7 @@ func (r *repairs) check(revision, drift string) error {
 	if !found || time.Since(last.at) >= min(repairPause<<min(last.count, 10), repairLongest) {
 		return nil
 	}
+
 	return fmt.Errorf("someone changes its objects in the cluster again after each repair: %s", drift)
 }
 
@@ -247,6 +273,7 @@ func (r *repairs) started(revision string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -258,6 +285,7 @@ func (r *repairs) add(revision, drift string) {
 	if r.all == nil {
 		r.all = map[repairKey]repair{}
 	}
+
 	key := repairKey{revision, drift}
 	r.all[key] = repair{at: time.Now(), count: r.all[key].count + 1}
 }

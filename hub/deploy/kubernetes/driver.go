@@ -140,10 +140,12 @@ func New(cfg Config) (*Driver, error) {
 	if cfg.REST == nil || cfg.Namespace == "" || cfg.Image == "" {
 		return nil, errors.New("make kubernetes deployer: REST, Namespace and Image are required")
 	}
+
 	cfg.Default.Replicas = cmp.Or(cfg.Default.Replicas, 1)
 	if cfg.Default.Replicas > 1 && cfg.Bus == nil {
 		return nil, errors.New("make kubernetes deployer: several Replicas need a Bus: a cancel would not reach the pod that has the run")
 	}
+
 	cfg.Default.Memory = cmp.Or(cfg.Default.Memory, "1Gi")
 	cfg.Default.CPU = cmp.Or(cfg.Default.CPU, "1000m")
 	cfg.Grace = cmp.Or(cfg.Grace, 12*time.Second)
@@ -154,20 +156,25 @@ func New(cfg Config) (*Driver, error) {
 			return nil, fmt.Errorf("make kubernetes deployer: %v is not a network that a NetworkPolicy can except", network)
 		}
 	}
+
 	cfg.Internal = append(PrivateNetworks(), cfg.Internal...)
 	if cfg.Default.Bytes() == 0 || cfg.Default.MilliCPU() == 0 {
 		return nil, errors.New("make kubernetes deployer: Default has no memory such as 1Gi, or no cpu such as 500m")
 	}
+
 	for _, text := range []*string{&cfg.Scratch, &cfg.StorageSize} {
 		if *text == "" {
 			continue
 		}
+
 		q, err := resource.ParseQuantity(*text)
 		if err != nil || q.Sign() <= 0 {
 			return nil, fmt.Errorf("make kubernetes deployer: %.100q is not a quantity such as 1Gi", *text)
 		}
+
 		*text = q.String() // as the API server writes it
 	}
+
 	config := rest.CopyConfig(cfg.REST)
 	config.QPS, config.Burst = 100, 200
 	config.Timeout = 0 // it would end watches; each call has a context
@@ -176,12 +183,15 @@ func New(cfg Config) (*Driver, error) {
 	if d.objects, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("make kubernetes deployer: %w", err)
 	}
+
 	if d.metadata, err = metadata.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("make kubernetes deployer: %w", err)
 	}
+
 	if d.logs, err = logClient(config); err != nil {
 		return nil, fmt.Errorf("make kubernetes deployer: %w", err)
 	}
+
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.cache.init(d)
 	return d, nil
@@ -195,6 +205,7 @@ func PrivateNetworks() (all []netip.Prefix) {
 	} {
 		all = append(all, netip.MustParsePrefix(text))
 	}
+
 	return all
 }
 
@@ -218,6 +229,7 @@ func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
 	case wanted.Processes != 0:
 		return errors.New("deployment.processes: the processes of a pod are limited by the nodes of the cluster (podPidsLimit): omit it")
 	}
+
 	return nil
 }
 
@@ -228,6 +240,7 @@ func checkKey(key string) error {
 	if !keyPattern.MatchString(key) {
 		return fmt.Errorf("deployment key %.200q is not valid", key)
 	}
+
 	return nil
 }
 

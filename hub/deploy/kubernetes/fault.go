@@ -38,6 +38,7 @@ func fault(ctx context.Context, what string, err error) error {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s: the Kubernetes API server rejects the credentials of the hub", what)
 	}
+
 	return fmt.Errorf("%s: %s", what, short(err.Error()))
 }
 
@@ -54,6 +55,7 @@ func moved(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("%w: %s", errChanged, short(err.Error()))
 	}
+
 	return err
 }
 
@@ -63,5 +65,6 @@ func statusCode(err error) int32 {
 	if errors.As(err, &status) {
 		return status.Status().Code
 	}
+
 	return 0
 }

@@ -34,9 +34,11 @@ func (d *Driver) floor(ctx context.Context, owner string) (fence int64, o *objec
 	if gone(err) {
 		return 0, nil, nil
 	}
+
 	if err != nil {
 		return 0, nil, fault(ctx, "read fence", err)
 	}
+
 	o = &object{ObjectMeta: found.ObjectMeta}
 	return o.fence(), o, nil
 }
@@ -48,6 +50,7 @@ func (d *Driver) raiseFloor(ctx context.Context, owner string, fence int64) erro
 	if err != nil || fence <= known {
 		return err
 	}
+
 	meta := fields{
 		"name": floorName(owner), "namespace": d.cfg.Namespace,
 		"labels":      fields{labelManager: manager, labelOwner: digest(owner)},
@@ -57,6 +60,7 @@ func (d *Driver) raiseFloor(ctx context.Context, owner string, fence int64) erro
 	if read == nil {
 		return d.create(ctx, configMaps, o)
 	}
+
 	return d.apply(ctx, configMaps, o, read)
 }
 
@@ -67,10 +71,12 @@ func (d *Driver) admit(ctx context.Context, claim deploy.Claim, f deployment) er
 	if f.launched() {
 		return nil // someone has deleted the record; the objects have the fence
 	}
+
 	known, _, err := d.floor(ctx, claim.Owner)
 	if err == nil && claim.Fence <= known {
 		return &deploy.FencedError{Fence: known}
 	}
+
 	return err
 }
 
@@ -80,10 +86,12 @@ func (d *Driver) sweep(owner string) {
 	if !d.sweeping.TryLock() {
 		return
 	}
+
 	if time.Since(d.sweptAt) < sweepEvery*d.cfg.Timeout {
 		d.sweeping.Unlock()
 		return
 	}
+
 	d.watches.Go(func() {
 		defer d.sweeping.Unlock()
 		ctx, cancel := context.WithTimeout(d.ctx, unusedFor*d.cfg.Timeout)
@@ -105,6 +113,7 @@ func (d *Driver) sweepClaims(ctx context.Context, owner string) {
 		if err != nil {
 			return // the next sweep repeats it
 		}
+
 		for _, item := range page.Items {
 			o := &object{ObjectMeta: item.ObjectMeta}
 			key := o.key()
@@ -113,20 +122,24 @@ func (d *Driver) sweepClaims(ctx context.Context, owner string) {
 			if !mine || checkKey(key) != nil || o.Name != claimName(key) || d.cached(key).exists() {
 				continue
 			}
+
 			since, known := d.unused[key]
 			if !known {
 				since = time.Now()
 			}
+
 			unused[key] = since
 			if time.Since(since) >= unusedFor*d.cfg.Timeout {
 				_ = d.removeClaim(ctx, o) // the next sweep repeats it
 			}
 		}
+
 		options.Continue = page.Continue
 		if options.Continue == "" {
 			break
 		}
 	}
+
 	d.unused = unused
 	d.sweepInert(ctx, owner, recorded)
 }
@@ -136,11 +149,13 @@ func (d *Driver) removeClaim(ctx context.Context, record *object) error {
 	if f, err := d.find(ctx, record.key(), ""); err != nil || f.exists() {
 		return err
 	}
+
 	if record.owner() != "" {
 		if err := d.raiseFloor(ctx, record.owner(), record.fence()); err != nil {
 			return err
 		}
 	}
+
 	return d.remove(ctx, configMaps, record, nil)
 }
 
@@ -151,6 +166,7 @@ func (d *Driver) sweepInert(ctx context.Context, owner string, recorded map[stri
 	if err != nil {
 		return
 	}
+
 	for _, o := range d.cache.kinds[deployments].GetStore().List() {
 		app := o.(*workload)
 		key := app.key()

@@ -36,23 +36,28 @@ func (d *Driver) Logs(ctx context.Context, key string, number int64, tail int) (
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	if err := d.current(ctx); err != nil {
 		return nil, err
 	}
+
 	r, _ := d.cached(key).revision(number)
 	for _, p := range slices.Concat(r.current(), r.pods) {
 		if len(p.Status.Containers) == 0 {
 			continue
 		}
+
 		c := p.Status.Containers[0]
 		text, err := d.log(ctx, p.Name, tail, c.RestartCount > 0 && c.State.Terminated == nil)
 		if gone(err) || errors.Is(err, errNoLog) {
 			continue
 		}
+
 		return lines(text, tail), fault(ctx, "read log", err)
 	}
+
 	return nil, nil
 }
 
@@ -66,8 +71,10 @@ func (d *Driver) log(ctx context.Context, name string, tail int, previous bool) 
 		if statusCode(err) == 400 {
 			return nil, errNoLog // it is being created
 		}
+
 		return nil, err
 	}
+
 	var text lastBytes
 	_, err = io.Copy(&text, stream)
 	return text.text, errors.Join(err, stream.Close())
@@ -81,6 +88,7 @@ func (b *lastBytes) Write(p []byte) (int, error) {
 	if len(b.text) > 2*maxTail {
 		b.text = bytes.Clone(b.text[len(b.text)-maxTail:])
 	}
+
 	return len(p), nil
 }
 
@@ -90,6 +98,7 @@ func lines(text []byte, n int) []string {
 	if len(text) == 0 {
 		return nil
 	}
+
 	all := strings.Split(strings.TrimSuffix(strings.ToValidUTF8(string(text), "\uFFFD"), "\n"), "\n")
 	return all[max(len(all)-n, 0):]
 }

@@ -57,12 +57,14 @@ func (m manifest) object(kind string, of schema.GroupVersionResource, spec field
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", kind, err)
 	}
+
 	notes := fields{noteApplied: string(text)}
 	maps.Copy(notes, m.notes)
 	meta := fields{"name": m.name, "namespace": m.cfg.Namespace, "labels": m.labels, "annotations": notes}
 	if kind != "Deployment" {
 		meta["ownerReferences"] = []any{m.owner}
 	}
+
 	return &unstructured.Unstructured{Object: fields{"apiVersion": of.GroupVersion().String(), "kind": kind, "metadata": meta, "spec": spec}}, nil
 }
 
@@ -81,6 +83,7 @@ func (m manifest) deployment(replicas int64, req deploy.Request, started time.Ti
 	if err != nil {
 		return nil, err
 	}
+
 	notes := o.Object["metadata"].(fields)["annotations"].(fields)
 	notes[noteFence] = strconv.FormatInt(m.claim.Fence, 10)
 	notes[noteStopped] = ""
@@ -100,9 +103,11 @@ func (m manifest) pod(req deploy.Request) fields {
 		name, value, _ := strings.Cut(text, "=")
 		env = append(env, fields{"name": name, "value": value})
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(m.cfg.Secrets)) {
 		env = append(env, fields{"name": name + "_FILE", "value": privateDir + "/" + name})
 	}
+
 	args := []any{
 		"--config", privateDir + "/" + agent.DeployedFile, "--addr", fmt.Sprintf("0.0.0.0:%d", listenPort),
 		"--drain-timeout", req.RunLimit().String(),
@@ -112,6 +117,7 @@ func (m manifest) pod(req deploy.Request) fields {
 		args = append(args, "--metrics-addr", fmt.Sprintf("0.0.0.0:%d", metricsPort))
 		ports = append(ports, fields{"name": "metrics", "containerPort": int64(metricsPort), "protocol": "TCP"})
 	}
+
 	probe := func(path string, period, failures int64) fields {
 		return fields{
 			"httpGet":       fields{"path": path, "port": int64(listenPort), "scheme": "HTTP"},
@@ -133,8 +139,10 @@ func (m manifest) pod(req deploy.Request) fields {
 			volumes = append(volumes, scratch(dir))
 			mount = fields{"name": dir, "mountPath": dataDir + "/" + dir}
 		}
+
 		mounts = append(mounts, mount)
 	}
+
 	spec := fields{
 		"automountServiceAccountToken":  false,
 		"enableServiceLinks":            false,
@@ -163,6 +171,7 @@ func (m manifest) pod(req deploy.Request) fields {
 	if m.cfg.RuntimeClass != "" {
 		spec["runtimeClassName"] = m.cfg.RuntimeClass
 	}
+
 	if m.cfg.StorageSize != "" {
 		volumes = append(volumes, fields{"name": "data", "persistentVolumeClaim": fields{"claimName": claimName(m.claim.Key)}})
 		// The volume is one of a node: all pods of the deployment, also of several revisions, are there.
@@ -170,6 +179,7 @@ func (m manifest) pod(req deploy.Request) fields {
 			"labelSelector": fields{"matchLabels": fields{labelKey: m.labels[labelKey]}}, "topologyKey": "kubernetes.io/hostname",
 		}}}}
 	}
+
 	spec["volumes"] = volumes
 	return spec
 }
@@ -214,6 +224,7 @@ func (m manifest) policy() (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	o.Object["metadata"].(fields)["annotations"].(fields)[noteFence] = strconv.FormatInt(m.claim.Fence, 10)
 	return o, nil
 }
@@ -225,6 +236,7 @@ func (m manifest) noPolicy() (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	none := fields{labelKey: m.labels[labelKey], labelRevision: "none"}
 	o.Object["spec"] = fields{"podSelector": fields{"matchLabels": none}, "policyTypes": []any{"Ingress", "Egress"}}
 	return o, nil
@@ -241,11 +253,14 @@ func (m manifest) rules() fields {
 				except = append(except, text)
 			}
 		}
+
 		if len(except) > 0 {
 			block["except"] = except
 		}
+
 		outside = append(outside, fields{"ipBlock": block})
 	}
+
 	dns := []any{
 		fields{
 			"namespaceSelector": fields{"matchLabels": fields{"kubernetes.io/metadata.name": "kube-system"}},
@@ -257,17 +272,21 @@ func (m manifest) rules() fields {
 	for _, protocol := range []string{"UDP", "TCP"} {
 		dnsPorts = append(dnsPorts, fields{"protocol": protocol, "port": int64(53)})
 	}
+
 	to := []any{fields{"to": dns, "ports": dnsPorts}, fields{"to": outside}}
 	if m.cfg.Bus != nil {
 		to = append(to, egress(labelBus, m.cfg.Bus.Servers)...)
 	}
+
 	if m.cfg.Collector != "" {
 		to = append(to, egress(labelCollector, []string{m.cfg.Collector})...)
 	}
+
 	from := []any{admit(labelClient, listenPort)}
 	if m.cfg.Metrics {
 		from = append(from, admit(labelMonitoring, metricsPort))
 	}
+
 	return fields{
 		"podSelector": fields{"matchLabels": m.selector()},
 		"policyTypes": []any{"Ingress", "Egress"},
@@ -291,26 +310,31 @@ func (m manifest) secret(req *deploy.Request) (*unstructured.Unstructured, error
 	if req == nil {
 		return o, nil
 	}
+
 	file := req.File()
 	file.CWD, file.StateDir = dataDir+"/work", dataDir+"/state"
 	data := fields{agent.DeployedKeys: encoded([]byte(req.Env[deploy.EnvAPIKey]))}
 	for name, value := range m.cfg.Secrets {
 		data[name] = encoded([]byte(value))
 	}
+
 	if bus := m.cfg.Bus; bus != nil {
 		files, err := bus.files(m.claim.Key)
 		if err != nil {
 			return nil, err
 		}
+
 		file.Bus = bus.url(m.claim.Key, files)
 		for parameter, content := range files {
 			data[busFile(parameter)] = encoded(content)
 		}
 	}
+
 	text, err := yaml.Marshal(file)
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
+
 	meta["annotations"].(fields)[noteFilled] = "true"
 	data[agent.DeployedFile] = encoded(text)
 	o.Object["data"] = data
@@ -318,10 +342,12 @@ func (m manifest) secret(req *deploy.Request) (*unstructured.Unstructured, error
 	for _, value := range data {
 		size += base64.StdEncoding.DecodedLen(len(value.(string)))
 	}
+
 	if size > maxSecret {
 		return nil, fmt.Errorf("the configuration of the agent has %d KiB with its keys, and a Secret of Kubernetes at most %d KiB: "+
 			"make its prompts and its knowledge shorter", (size+1023)>>10, maxSecret>>10)
 	}
+
 	return o, nil
 }
 
@@ -340,12 +366,14 @@ func (m manifest) volumeClaim() *unstructured.Unstructured {
 	if m.cfg.StorageClass != "" {
 		spec["storageClassName"] = m.cfg.StorageClass
 	}
+
 	labels := fields{}
 	for name, value := range m.labels {
 		if name != labelRevision {
 			labels[name] = value
 		}
 	}
+
 	return &unstructured.Unstructured{Object: fields{
 		"apiVersion": "v1", "kind": "PersistentVolumeClaim",
 		"metadata": fields{"name": claimName(m.claim.Key), "namespace": m.cfg.Namespace, "labels": labels, "annotations": m.notes},
@@ -360,5 +388,6 @@ func checkEnv(req deploy.Request) error {
 			return fmt.Errorf("the kubernetes deployer has no variable %.100q", name)
 		}
 	}
+
 	return nil
 }

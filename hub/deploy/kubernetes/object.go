@@ -164,6 +164,7 @@ func decode[T any](u *unstructured.Unstructured) (*T, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, one); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", u.GetKind(), err)
 	}
+
 	o := any(one).(interface{ base() *object }).base()
 	o.Drift = drift(u)
 	o.strip()
@@ -183,16 +184,19 @@ func (o *object) strip() {
 	for _, owner := range m.OwnerReferences {
 		next.OwnerReferences = append(next.OwnerReferences, metav1.OwnerReference{UID: owner.UID})
 	}
+
 	for _, name := range []string{labelOwner, labelKey, labelRevision} {
 		if value := m.Labels[name]; value != "" {
 			next.Labels[name] = value
 		}
 	}
+
 	for _, name := range []string{noteOwner, noteKey, noteFence, noteStarted, noteStopped, noteFilled} {
 		if value := m.Annotations[name]; value != "" {
 			next.Annotations[name] = value
 		}
 	}
+
 	*m = next
 }
 
@@ -202,5 +206,6 @@ func plain(value any) (decoded any) {
 	if err != nil || json.Unmarshal(text, &decoded) != nil {
 		return nil
 	}
+
 	return decoded
 }

@@ -15,17 +15,20 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 	if err := checkKey(key); err != nil {
 		return o, err
 	}
+
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	if err := d.current(ctx); err != nil {
 		return o, err
 	}
+
 	f := d.cached(key)
 	if !f.exists() { // a watch may be late, and the caller forgets a deployment that does not exist
 		if f, err = d.find(ctx, key, d.cache.owner); err != nil {
 			return o, err
 		}
 	}
+
 	o.Exists = f.exists()
 	o.Owner, _ = f.claim()
 	for _, r := range f.revisions {
@@ -33,12 +36,15 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 		if r.app != nil {
 			one.StartedAt = r.app.started()
 		}
+
 		if one.Phase != deploy.Stopped {
 			one.URL = d.address(r)
 			one.Replicas = d.replicas(r)
 		}
+
 		o.Runtimes = append(o.Runtimes, one)
 	}
+
 	return o, nil
 }
 
@@ -47,11 +53,13 @@ func (d *Driver) replicas(r revision) (urls []string) {
 	if r.app != nil && r.app.Spec.Replicas == 1 || len(r.pods) < 2 || d.cfg.StorageSize != "" {
 		return nil
 	}
+
 	for _, p := range r.pods {
 		if p.Status.PodIP != "" {
 			urls = append(urls, fmt.Sprintf("http://%s:%d", p.Status.PodIP, listenPort))
 		}
 	}
+
 	return urls
 }
 
@@ -66,9 +74,11 @@ func (d *Driver) address(r revision) string {
 	case !d.cfg.PodAddress && r.service != nil:
 		host = r.service.Spec.ClusterIP
 	}
+
 	if host == "" {
 		return ""
 	}
+
 	return fmt.Sprintf("http://%s:%d", host, listenPort)
 }
 
@@ -88,6 +98,7 @@ func (r revision) phase() deploy.Phase {
 	case r.crashed():
 		return deploy.Exited
 	}
+
 	return deploy.Running
 }
 
@@ -111,6 +122,7 @@ func (r revision) eviction() *pod {
 			return p
 		}
 	}
+
 	return nil
 }
 
@@ -120,6 +132,7 @@ func (r revision) crashed() bool {
 	if r.eviction() != nil && r.app.Spec.Replicas == 1 {
 		return true
 	}
+
 	all := r.current()
 	return len(all) > 0 && !slices.ContainsFunc(all, func(p *pod) bool { return !p.crashed() })
 }
@@ -154,9 +167,11 @@ func (r revision) message(cfg *Config) string {
 			text = evicted.eviction(cfg)
 			break
 		}
+
 		for _, p := range r.current() {
 			text = cmp.Or(text, p.cause(cfg))
 		}
+
 		switch {
 		case len(r.current()) == 0:
 			text = r.app.cause()
@@ -172,6 +187,7 @@ func (r revision) message(cfg *Config) string {
 			}
 		}
 	}
+
 	return short(text)
 }
 

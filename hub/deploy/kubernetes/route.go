@@ -42,6 +42,7 @@ func (d *Driver) Gateway(cfg GatewayConfig) (*Gateway, error) {
 	if cfg.Namespace == "" || cfg.Name == "" {
 		return nil, errors.New("make gateway of Kubernetes: Namespace and Name are required")
 	}
+
 	d.unrouted.Lock()
 	d.routed = true
 	d.unrouted.Unlock()
@@ -49,6 +50,7 @@ func (d *Driver) Gateway(cfg GatewayConfig) (*Gateway, error) {
 	if cfg.Listener != "" {
 		parent["sectionName"] = cfg.Listener
 	}
+
 	return &Gateway{d: d, parent: parent}, nil
 }
 
@@ -62,8 +64,10 @@ func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
 		if err := pause(ctx, i); err != nil {
 			return err
 		}
+
 		err = g.put(ctx, owner, r)
 	}
+
 	return err
 }
 
@@ -71,13 +75,16 @@ func (g *Gateway) put(ctx context.Context, owner string, r deploy.Route) error {
 	if err := g.d.current(ctx); err != nil {
 		return err
 	}
+
 	want, err := g.object(owner, r)
 	if err != nil {
 		return err
 	}
+
 	if want == nil {
 		return errors.New("the runtime has no Service yet")
 	}
+
 	have, err := g.d.readRoute(ctx, r.Key)
 	switch {
 	case err != nil:
@@ -89,6 +96,7 @@ func (g *Gateway) put(ctx context.Context, owner string, r deploy.Route) error {
 	case same(have, want):
 		return rejected(have)
 	}
+
 	return g.d.apply(ctx, httpRoutes, want, &object{ObjectMeta: metav1.ObjectMeta{UID: have.GetUID(), ResourceVersion: have.GetResourceVersion()}})
 }
 
@@ -100,6 +108,7 @@ func (g *Gateway) Remove(ctx context.Context, owner, key string) error {
 	if err != nil || have == nil || have.GetAnnotations()[noteOwner] != owner {
 		return err
 	}
+
 	return g.d.removeRoute(ctx, have.GetName(), have)
 }
 
@@ -110,10 +119,12 @@ func (g *Gateway) Routes(ctx context.Context, owner string) (map[string]deploy.R
 	if err := g.d.current(ctx); err != nil {
 		return nil, err
 	}
+
 	found, err := g.d.objects.Resource(httpRoutes).Namespace(g.d.cfg.Namespace).List(ctx, ofOwner(owner))
 	if err != nil {
 		return nil, fault(ctx, "list HTTPRoutes", err)
 	}
+
 	all := make(map[string]deploy.Route, len(found.Items))
 	for i := range found.Items {
 		have := &found.Items[i]
@@ -122,6 +133,7 @@ func (g *Gateway) Routes(ctx context.Context, owner string) (map[string]deploy.R
 			all[key] = g.route(owner, key, have)
 		}
 	}
+
 	return all, nil
 }
 
@@ -131,9 +143,11 @@ func (g *Gateway) route(owner, key string, have *unstructured.Unstructured) depl
 	if err := json.Unmarshal([]byte(have.GetAnnotations()[noteRoute]), &r); err != nil || r.Key != key {
 		return deploy.Route{Key: key}
 	}
+
 	if want, err := g.object(owner, r); err != nil || want == nil || !same(have, want) || rejected(have) != nil {
 		return deploy.Route{Key: key}
 	}
+
 	return r
 }
 
@@ -145,13 +159,16 @@ func (g *Gateway) object(owner string, r deploy.Route) (*unstructured.Unstructur
 			to = &one
 		}
 	}
+
 	if to == nil {
 		return nil, nil
 	}
+
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode route: %w", err)
 	}
+
 	m := g.d.manifest(deploy.Claim{Key: r.Key, Owner: owner}, to.number, string(to.app.UID))
 	m.notes[noteRoute] = string(text)
 	spec := fields{
@@ -167,6 +184,7 @@ func (g *Gateway) object(owner string, r deploy.Route) (*unstructured.Unstructur
 	if r.Host != "" {
 		spec["hostnames"] = []any{r.Host}
 	}
+
 	return &unstructured.Unstructured{Object: fields{
 		"apiVersion": httpRoutes.GroupVersion().String(), "kind": "HTTPRoute",
 		"metadata": fields{
@@ -182,11 +200,13 @@ func same(have, want *unstructured.Unstructured) bool {
 	if len(h) != 1 || h[0].UID != w[0].UID {
 		return false
 	}
+
 	for name, value := range want.GetLabels() {
 		if have.GetLabels()[name] != value {
 			return false
 		}
 	}
+
 	return have.GetAnnotations()[noteRoute] == want.GetAnnotations()[noteRoute] && difference(plain(have.Object["spec"]), plain(want.Object["spec"]), complete, []step{{name: "spec"}}) == nil
 }
 
@@ -206,6 +226,7 @@ func rejected(have *unstructured.Unstructured) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -215,9 +236,11 @@ func (d *Driver) readRoute(ctx context.Context, key string) (*unstructured.Unstr
 	if err != nil {
 		return nil, fault(ctx, "read HTTPRoute", err)
 	}
+
 	if len(found.Items) == 0 {
 		return nil, nil
 	}
+
 	return &found.Items[0], nil
 }
 
@@ -236,13 +259,16 @@ func (d *Driver) removeRoutes(ctx context.Context, owner string) {
 	if d.routed || time.Since(d.unroutedAt) < unroutedEvery {
 		return
 	}
+
 	found, err := d.metadata.Resource(httpRoutes).Namespace(d.cfg.Namespace).List(ctx, ofOwner(owner))
 	if code := statusCode(err); code == http.StatusNotFound || code == http.StatusForbidden {
 		d.routed = true // nothing to remove until the next start
 	}
+
 	if err != nil {
 		return
 	}
+
 	d.unroutedAt = time.Now()
 	for i := range found.Items {
 		one := &found.Items[i]

@@ -33,9 +33,11 @@ func (d *Driver) discard(ctx context.Context, claim deploy.Claim, r revision) er
 	case len(r.pods) > 0 || r.app == nil:
 		return d.terminate(ctx, claim, r, 0)
 	}
+
 	if err := d.own(ctx, r); err != nil {
 		return err
 	}
+
 	return d.remove(ctx, deployments, &r.app.object, nil)
 }
 
@@ -47,9 +49,11 @@ func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 				return err
 			}
 		}
+
 		if len(f.revisions) > 0 || f.data == nil || f.data.DeletionTimestamp != nil {
 			return nil
 		}
+
 		return d.remove(ctx, volumeClaims, f.data, nil)
 	})
 }
@@ -63,33 +67,41 @@ func (d *Driver) terminate(ctx context.Context, claim deploy.Claim, r revision, 
 	case r.app == nil && slices.ContainsFunc(r.pods, func(p *pod) bool { return p.DeletionTimestamp == nil }):
 		return d.adopt(ctx, claim, r)
 	}
+
 	if r.app != nil && r.app.stopped().IsZero() {
 		now := time.Now().UTC().Format(time.RFC3339Nano)
 		if err := d.patch(ctx, deployments, &r.app.object, fields{noteStopped: now}, fields{"spec": fields{"replicas": 0}}); err != nil {
 			return err
 		}
+
 		return d.publish(ctx, r)
 	}
+
 	if err := d.publish(ctx, r); err != nil {
 		return err
 	}
+
 	began := time.Time{}
 	if r.app != nil {
 		began = r.app.stopped()
 	}
+
 	passed := time.Since(began) // a time in the future was stored before the clock was set back
 	if passed >= 0 && passed < max(patience, d.cfg.Grace*3/4) {
 		return nil
 	}
+
 	grace := seconds(d.cfg.Grace / 4)
 	for _, p := range r.pods {
 		if p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds <= grace {
 			continue
 		}
+
 		if err := d.remove(ctx, pods, &p.object, &grace); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -102,12 +114,14 @@ func (d *Driver) adopt(ctx context.Context, claim deploy.Claim, r revision) erro
 	if err != nil {
 		return err
 	}
+
 	notes := o.GetAnnotations()
 	notes[noteStopped] = now.UTC().Format(time.RFC3339Nano)
 	o.SetAnnotations(notes)
 	if err := d.create(ctx, deployments, o); err != nil {
 		return err
 	}
+
 	return errChanged
 }
 
@@ -118,10 +132,12 @@ func (d *Driver) own(ctx context.Context, r revision) error {
 		if len(o.OwnerReferences) > 0 {
 			continue // one of a former Deployment is removed by the cluster
 		}
+
 		if err := d.patch(ctx, of, o, fields{}, fields{"metadata": fields{"ownerReferences": []any{owner}}}); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -131,5 +147,6 @@ func (d *Driver) publish(ctx context.Context, r revision) error {
 	if r.service == nil || r.service.Spec.PublishNotReady || len(r.pods) == 0 {
 		return nil
 	}
+
 	return d.patch(ctx, services, &r.service.object, fields{}, fields{"spec": fields{"publishNotReadyAddresses": true}})
 }

@@ -22,6 +22,7 @@ func (d *Driver) policy(r revision, user int, limits sandbox.Limits) sandbox.Pol
 			path = value
 		}
 	}
+
 	return sandbox.Policy{
 		Dir:     r.of.path(workDir),
 		Private: r.path(privateDir),
@@ -46,21 +47,25 @@ func (d *Driver) confine(r revision, cmd *exec.Cmd, wanted agent.Deployment) (st
 	if err := r.makeDirectories(); err != nil {
 		return nil, clean("create directory of deployment", err)
 	}
+
 	user, err := d.assign(r)
 	if err != nil {
 		return nil, clean("give the deployment its user id", err)
 	}
+
 	limits := sandbox.Limits{Memory: uint64(wanted.Bytes()), Processes: uint64(wanted.Processes)} // neither is negative
 	box, err := sandbox.New(d.policy(r, user, limits))
 	if err != nil {
 		return nil, clean("confine the runtime", err)
 	}
+
 	cmd.Env = cmd.Environ() // without duplicates
 	c, err := box.Confine(cmd)
 	if err != nil {
 		box.Close()
 		return nil, clean("confine the runtime", err)
 	}
+
 	cmd.Env = append(cmd.Env, "HOME="+r.of.path(homeDir), r.mark()) // by which a launcher whose state is lost is found
 	cmd.SysProcAttr = ownSession(cmd.SysProcAttr)
 	return func() {
@@ -82,21 +87,25 @@ func (d *Driver) probe() error {
 	if err != nil {
 		return err
 	}
+
 	f := folder{root: d.cfg.Dir, dir: dir}
 	trial := revision{folder: f, of: f}
 	defer func() { _ = deeptree.Remove(dir) }() // a later start deletes what remains
 	if err := trial.makeDirectories(); err != nil {
 		return err
 	}
+
 	reason, err := d.probeUsers(trial)
 	if err != nil {
 		return err
 	}
+
 	d.users = d.cfg.Users.First != 0 && reason == ""
 	user := 0
 	if d.users {
 		user = d.cfg.Users.First
 	}
+
 	box, err := sandbox.New(d.policy(trial, user, sandbox.Limits{Memory: 1 << 30, Processes: 1000}))
 	if err != nil {
 		return err
@@ -112,11 +121,14 @@ func (d *Driver) probe() error {
 		if !d.users {
 			what += ", and can change the modes of the hub's files"
 		}
+
 		reasons = append(reasons, what+": "+support.Reason)
 	}
+
 	if reason != "" {
 		reasons = append(reasons, "runtimes have the user id of the hub: "+reason)
 	}
+
 	d.unconfined = strings.Join(reasons, "; ")
 	return nil
 }
@@ -130,8 +142,10 @@ func (u *Users) UnmarshalText(text []byte) error {
 		*u = Users{}
 		return nil
 	}
+
 	if n, err := fmt.Sscanf(string(text)+"\n", "%d-%d\n", &u.First, &u.Last); err != nil || n != 2 || u.First < 1 || u.Last < u.First || u.Last >= 1<<31-1 {
 		return fmt.Errorf("%q is not a range of user ids, such as 1900000000-1900065535", text)
 	}
+
 	return nil
 }

@@ -35,11 +35,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -114,30 +112,38 @@ func New(cfg Config) (*Driver, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("make process deployer: Dir is required")
 	}
+
 	if err := supported(); err != nil {
 		return nil, fmt.Errorf("make process deployer: %w", err)
 	}
+
 	var err error
 	if len(cfg.Command) == 0 {
 		executable, err := os.Executable()
 		if err != nil {
 			return nil, fmt.Errorf("make process deployer: find the executable: %w", err)
 		}
+
 		cfg.Command = []string{executable, agent.DeployedArg}
 	}
+
 	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("make process deployer: %w", err)
 	}
+
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make process deployer: %w", err)
 	}
+
 	d := &Driver{cfg: cfg}
 	if err := d.sweep(time.Now()); err != nil {
 		return nil, fmt.Errorf("make process deployer: %w", err)
 	}
+
 	if err := d.probe(); err != nil {
 		return nil, fmt.Errorf("make process deployer: %w", err)
 	}
+
 	cfg.Users = d.cfg.Users
 	cfg.Grace = cmp.Or(cfg.Grace, 12*time.Second)
 	cfg.MaxLog = cmp.Or(cfg.MaxLog, 8<<20)
@@ -156,6 +162,7 @@ func (d *Driver) folder(key string) (folder, error) {
 	if !keyPattern.MatchString(key) {
 		return folder{}, fmt.Errorf("deployment key %.200q is not valid", key)
 	}
+
 	return folder{root: d.cfg.Dir, dir: filepath.Join(d.cfg.Dir, key)}, nil
 }
 
@@ -165,6 +172,7 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 	if err := d.CheckDeployment(req.Deployment); err != nil {
 		return err
 	}
+
 	return d.change(ctx, claim, true, func(f folder) error {
 		r := f.revision(number)
 		s, err := r.load()
@@ -176,9 +184,11 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 		case s.alive():
 			return d.terminate(r, s, 0)
 		}
+
 		if err := r.configure(req, d.cfg.Secrets); err != nil {
 			return err
 		}
+
 		s.StoppedAt, s.CutAt, s.Revision = time.Time{}, time.Time{}, number
 		return d.start(r, &s, d.withDefaults(req.Deployment))
 	})
@@ -190,11 +200,13 @@ func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.S
 	for i, key := range keys {
 		texts[i] = string(key)
 	}
+
 	return d.change(ctx, claim, false, func(f folder) error {
 		all, err := f.revisions()
 		for _, r := range all {
 			err = errors.Join(err, r.setKeys(strings.Join(texts, ",")))
 		}
+
 		return err
 	})
 }
@@ -207,10 +219,12 @@ func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, pat
 		if !ended || err != nil || !r.exists() {
 			return err
 		}
+
 		s, err := r.load()
 		if err != nil || s.PID == 0 && !s.StoppedAt.IsZero() {
 			return err
 		}
+
 		s.PID, s.StoppedAt = 0, cmp.Or(s.StoppedAt, time.Now())
 		return r.save(s)
 	})
@@ -224,13 +238,16 @@ func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) 
 		if !ended || err != nil {
 			return err
 		}
+
 		for _, path := range r.own() {
 			trash, err := f.remove(path)
 			if err != nil {
 				return err
 			}
+
 			d.empty(trash)
 		}
+
 		return nil
 	})
 }
@@ -242,22 +259,27 @@ func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 		if err != nil {
 			return err
 		}
+
 		running := false
 		for _, r := range all {
 			ended, err := d.end(r, 0)
 			if err != nil {
 				return err
 			}
+
 			running = running || !ended
 		}
+
 		if running {
 			return nil
 		}
+
 		killLeft("HOME=" + f.path(homeDir))
 		trash, err := f.remove(f.dir)
 		if err == nil {
 			d.empty(trash)
 		}
+
 		return err
 	})
 }
@@ -268,9 +290,11 @@ func (d *Driver) end(r revision, patience time.Duration) (ended bool, err error)
 	if err != nil {
 		return false, clean("read state of deployment", err)
 	}
+
 	if s.alive() {
 		return false, d.terminate(r, s, patience)
 	}
+
 	s.reap(r)
 	d.release(r)
 	return true, nil
@@ -284,6 +308,7 @@ func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do
 	if err != nil {
 		return err
 	}
+
 	l, err := d.lock(ctx, claim.Key)
 	if err != nil {
 		return clean("lock deployment", err)
@@ -292,99 +317,20 @@ func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do
 	if l.owner != "" && l.owner != claim.Owner && f.exists() {
 		return deploy.ErrForeign
 	}
+
 	if claim.Fence < l.fence && (l.owner == "" || l.owner == claim.Owner) {
 		return &deploy.FencedError{Fence: l.fence}
 	}
+
 	if claim.Fence > l.fence || claim.Owner != l.owner {
 		if err := l.raise(claim); err != nil {
 			return err
 		}
 	}
+
 	if !create && !f.exists() {
 		return nil
 	}
+
 	return do(f)
-}
-
-// Observe returns the state of a deployment. It does not wait for calls that change it. It moves a
-// log that is too large to the older part.
-func (d *Driver) Observe(_ context.Context, key string) (o deploy.Observed, err error) {
-	f, err := d.folder(key)
-	if err != nil || !f.exists() {
-		return o, err
-	}
-	o.Exists, o.Owner = true, d.ownerOf(key)
-	all, err := f.revisions()
-	for _, r := range all {
-		one, failed := d.observe(r)
-		err = errors.Join(err, failed)
-		o.Runtimes = append(o.Runtimes, one)
-	}
-	return o, err
-}
-
-func (d *Driver) observe(r revision) (deploy.Runtime, error) {
-	s, err := r.load()
-	if err != nil {
-		return deploy.Runtime{}, clean("read state of deployment", err)
-	}
-	o := deploy.Runtime{Revision: r.number, StartedAt: s.StartedAt, Phase: deploy.Stopped}
-	var last exit // of this process, if this driver started it
-	if v, _ := d.exits.Load(r.folder); v != nil && v.(exit).birth == s.Birth {
-		last = v.(exit)
-	}
-	alive := s.alive() || last.running && s.PID != 0
-	if alive {
-		o.URL = "http://" + s.Addr
-	}
-	d.rotate(r) // also if it has ended: one that ends soon is started again and again
-	switch {
-	case alive && s.StoppedAt.IsZero():
-		o.Phase = deploy.Running
-	case alive:
-		o.Phase = deploy.Stopping
-	case s.damaged:
-		o.Phase, o.Message = deploy.Exited, "its state file is damaged"
-	case s.StoppedAt.IsZero() && s.PID != 0:
-		o.Phase, o.Message = deploy.Exited, last.note
-	}
-	return o, nil
-}
-
-// List returns the keys of the directories that the owner has claimed.
-func (d *Driver) List(_ context.Context, owner string) ([]string, error) {
-	entries, err := os.ReadDir(d.cfg.Dir)
-	if err != nil {
-		return nil, clean("list deployments", err)
-	}
-	var keys []string
-	for _, e := range entries {
-		if !e.IsDir() || !keyPattern.MatchString(e.Name()) {
-			continue
-		}
-		if d.ownerOf(e.Name()) == owner {
-			keys = append(keys, e.Name())
-		}
-	}
-	return slices.Clip(keys), nil
-}
-
-// ownerOf returns the owner of a deployment. It takes no lock: the owner does not change.
-func (d *Driver) ownerOf(key string) string {
-	var l locked
-	if text, err := readRegular(filepath.Join(d.cfg.Dir, lockDir, key), maxLock); err == nil {
-		l.parse(string(text))
-	}
-	return l.owner
-}
-
-// clean returns an error without the paths of the machine, which users see.
-func clean(what string, err error) error {
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		err = path.Err
-	}
-	if link, ok := errors.AsType[*os.LinkError](err); ok {
-		err = link.Err
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }

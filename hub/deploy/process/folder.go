@@ -46,6 +46,7 @@ func (f folder) revision(number int64) revision {
 			r.folder = f
 		}
 	}
+
 	return r
 }
 
@@ -62,18 +63,22 @@ func (f folder) revisions() (all []revision, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, clean("list revisions", err)
 	}
+
 	for _, e := range entries {
 		if n, err := strconv.ParseInt(e.Name(), 10, 64); err == nil && n > 0 && e.IsDir() && e.Name() == strconv.FormatInt(n, 10) {
 			all = append(all, f.revision(n))
 		}
 	}
+
 	if f.former() {
 		s, err := f.load()
 		if err != nil {
 			return nil, clean("read state of deployment", err)
 		}
+
 		all = append(all, revision{folder: f, of: f, number: s.Revision})
 	}
+
 	slices.SortFunc(all, func(a, b revision) int { return cmp.Compare(a.number, b.number) })
 	return all, nil
 }
@@ -83,6 +88,7 @@ func (r revision) own() []string {
 	if r.folder != r.of {
 		return []string{r.dir}
 	}
+
 	var paths []string
 	entries, _ := os.ReadDir(r.dir) // the removal of the others fails too
 	for _, e := range entries {
@@ -90,9 +96,11 @@ func (r revision) own() []string {
 			paths = append(paths, r.path(e.Name()))
 		}
 	}
+
 	for _, name := range []string{configFile, envFile, keyFile, logFile, olderLog, privateDir, stateFile} {
 		paths = append(paths, r.path(name))
 	}
+
 	return paths
 }
 
@@ -121,32 +129,39 @@ func (r revision) configure(req deploy.Request, secrets map[string]agent.Secret)
 	if err := r.makeDirectories(); err != nil {
 		return clean("create directory of deployment", err)
 	}
+
 	file := req.File()
 	file.CWD, file.StateDir = r.of.path(workDir), r.of.path(stateDir)
 	text, err := yaml.Marshal(file)
 	if err != nil {
 		return fmt.Errorf("encode configuration: %w", err)
 	}
+
 	if err := r.write(configFile, text); err != nil {
 		return clean("write configuration", err)
 	}
+
 	env := map[string]string{}
 	for name, value := range req.Env {
 		if name != deploy.EnvAPIKey {
 			env[name] = string(value)
 		}
 	}
+
 	if text, err = json.Marshal(env); err != nil {
 		return fmt.Errorf("encode environment: %w", err)
 	}
+
 	if err := r.write(envFile, text); err != nil {
 		return clean("write environment", err)
 	}
+
 	for name, value := range secrets {
 		if err := r.write(secretPrefix+name, []byte(value)); err != nil {
 			return clean("write secret", err)
 		}
 	}
+
 	return r.setKeys(string(req.Env[deploy.EnvAPIKey]))
 }
 
@@ -157,10 +172,12 @@ func (r revision) makeDirectories() error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
+
 		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 			return errors.Join(err, fmt.Errorf("%s is not a directory", filepath.Base(dir)))
 		}
 	}
+
 	return nil
 }
 
@@ -169,9 +186,11 @@ func (r revision) setKeys(list string) error {
 	if text, err := readRegular(r.path(keyFile), maxFile); err == nil && string(text) == list {
 		return nil
 	}
+
 	if err := r.write(keyFile, []byte(list)); err != nil {
 		return clean("write keys", err)
 	}
+
 	return nil
 }
 
@@ -181,14 +200,17 @@ func (r revision) env() ([]string, error) {
 	if err != nil {
 		return nil, clean("read environment", err)
 	}
+
 	env := map[string]string{}
 	if err := json.Unmarshal(text, &env); err != nil {
 		return nil, fmt.Errorf("read environment: %w", err)
 	}
+
 	var list []string
 	for name, value := range env {
 		list = append(list, name+"="+value)
 	}
+
 	return list, nil
 }
 
@@ -198,24 +220,30 @@ func (r revision) write(name string, data []byte) error {
 	if err := r.discard("." + name + ".new"); err != nil { // of an interrupted call, or a link of an agent
 		return err
 	}
+
 	out, err := os.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
+
 	_, err = out.Write(data)
 	if err == nil {
 		err = out.Sync()
 	}
+
 	if err == nil {
 		err = r.share(name, out)
 	}
+
 	if err = errors.Join(err, out.Close()); err != nil {
 		_ = os.Remove(temporary)
 		return err
 	}
+
 	if err = os.Rename(temporary, r.path(name)); err != nil && r.discard(name) == nil {
 		err = os.Rename(temporary, r.path(name)) // an agent had put a directory there
 	}
+
 	return err
 }
 
@@ -226,6 +254,7 @@ func (f folder) discard(name string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+
 	return os.Rename(f.path(name), trashOf(f.root, name))
 }
 
@@ -236,8 +265,10 @@ func (f folder) openLog() (*os.File, error) {
 		if err := f.discard(logFile); err != nil {
 			return nil, err
 		}
+
 		log, err = openRegular(f.path(logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY)
 	}
+
 	return log, err
 }
 
@@ -258,5 +289,6 @@ func (f folder) remove(path string) (trash string, err error) {
 	if err := os.Rename(path, trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", clean("delete deployment", err)
 	}
+
 	return trash, nil
 }

@@ -28,25 +28,31 @@ func killOnce(mark []byte) (found bool) {
 	if err != nil {
 		return false
 	}
+
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
+
 		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
 		if err != nil || !bytes.Contains(env, mark) {
 			continue
 		}
+
 		p, err := os.FindProcess(pid) // the same process until it is released: the id may be given to another one
 		if err != nil {
 			continue
 		}
+
 		env, err = os.ReadFile("/proc/" + e.Name() + "/environ")
 		if err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return bytes.Equal(v, mark) }) {
 			found = killGroupOf(p) || found
 		}
+
 		_ = p.Release() // it has no other error than of a second call
 	}
+
 	return found
 }
 
@@ -56,6 +62,7 @@ func killGroupOf(p *os.Process) bool {
 	if group, err := syscall.Getpgid(p.Pid); err == nil && group > 1 && group != syscall.Getpgrp() {
 		_ = syscall.Kill(-group, syscall.SIGKILL) // the error is that of p.Kill
 	}
+
 	return p.Kill() == nil
 }
 
@@ -66,6 +73,7 @@ func killOrphans(pid int, born, mark string) {
 	if now := birth(pid); now != "" && now != born || born == "" || bootOf(born) != boot() {
 		return
 	}
+
 	for _, member := range members(pid) {
 		env, err := os.ReadFile("/proc/" + member + "/environ")
 		if err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return string(v) == mark }) {
@@ -84,11 +92,14 @@ func killMembers(group int) (found bool) {
 		if err != nil || pid == group {
 			continue
 		}
+
 		if of, err := syscall.Getpgid(pid); err == nil && of == group && p.Kill() == nil {
 			found = true
 		}
+
 		_ = p.Release() // it has no other error than of a second call
 	}
+
 	return found
 }
 
@@ -100,10 +111,12 @@ func members(group int) (pids []string) {
 		if err != nil {
 			continue
 		}
+
 		if of, err := syscall.Getpgid(pid); err == nil && of == group {
 			pids = append(pids, e.Name())
 		}
 	}
+
 	return pids
 }
 
@@ -114,20 +127,24 @@ func begins(group int) bool {
 		if err != nil || !bytes.HasPrefix(args, []byte(sandbox.Launcher+"\x00")) {
 			return false
 		}
+
 		status, err := os.ReadFile("/proc/" + pid + "/status")
 		if err != nil {
 			return false
 		}
+
 		for line := range strings.Lines(string(status)) {
 			name, value, _ := strings.Cut(line, ":")
 			if name != "SigIgn" && name != "SigCgt" {
 				continue
 			}
+
 			mask, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
 			if err != nil || mask&(1<<(syscall.SIGTERM-1)) != 0 {
 				return false
 			}
 		}
+
 		return true
 	})
 }
@@ -139,15 +156,18 @@ func birth(pid int) string {
 	if err != nil {
 		return ""
 	}
+
 	// "pid (name) state ...", with the start as the 22nd field. A name may contain any character.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 || bytes.ContainsAny(fields[0], "ZX") {
 		return ""
 	}
+
 	id := boot()
 	if id == "" {
 		return ""
 	}
+
 	return id + "/" + string(fields[19])
 }
 
@@ -157,6 +177,7 @@ func boot() string {
 	if err != nil {
 		return ""
 	}
+
 	return strings.TrimSpace(string(id))
 }
 

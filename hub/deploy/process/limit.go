@@ -14,6 +14,7 @@ func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
 	if reasons := d.unlimited(wanted); len(reasons) > 0 {
 		return errors.New("deployment." + reasons[0] + ": omit it, or use docker or kubernetes")
 	}
+
 	return deploy.OneReplica(d.Backend(), wanted)
 }
 
@@ -27,12 +28,15 @@ func (d *Driver) unlimited(wanted agent.Deployment) (reasons []string) {
 	if wanted.Memory != "" && !d.limits.Memory {
 		reasons = append(reasons, "memory: this system limits no memory of processes, because the hub can create no control groups")
 	}
+
 	if wanted.Processes != 0 && !d.limits.Processes {
 		reasons = append(reasons, "processes: this system limits no number of processes, because the hub can create no control groups")
 	}
+
 	if wanted.CPU != "" {
 		reasons = append(reasons, "cpu: the process deployer limits no processors")
 	}
+
 	return reasons
 }
 
@@ -42,8 +46,10 @@ func (d *Driver) withDefaults(wanted agent.Deployment) agent.Deployment {
 	if d.limits.Memory {
 		wanted.Memory = cmp.Or(wanted.Memory, d.cfg.Default.Memory)
 	}
+
 	if d.limits.Processes {
 		wanted.Processes = cmp.Or(wanted.Processes, d.cfg.Default.Processes)
 	}
+
 	return wanted
 }

@@ -42,6 +42,7 @@ func (d *Driver) lock(ctx context.Context, key string) (*locked, error) {
 		if err != nil || l != nil {
 			return l, err
 		}
+
 		timer := time.NewTimer(lockPause)
 		select {
 		case <-timer.C:
@@ -58,21 +59,25 @@ func tryLock(path string) (*locked, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	ok := false
 	if err = filelock.Lock(f); err == nil {
 		ok, err = same(f, path)
 	} else if errors.Is(err, filelock.ErrLocked) {
 		err = nil
 	}
+
 	if err != nil || !ok {
 		_ = f.Close()
 		return nil, err
 	}
+
 	text, err := io.ReadAll(io.LimitReader(f, maxLock))
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("read fence: %w", err)
 	}
+
 	l := &locked{file: f}
 	l.parse(string(text))
 	return l, nil
@@ -88,6 +93,7 @@ func (l *locked) parse(text string) {
 	if err != nil || n < 0 || len(text) == maxLock {
 		return
 	}
+
 	l.fence, l.owner = n, strings.TrimSpace(owner)
 }
 
@@ -97,10 +103,12 @@ func same(f *os.File, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	now, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+
 	return err == nil && os.SameFile(opened, now), err
 }
 
@@ -112,9 +120,11 @@ func (l *locked) raise(claim deploy.Claim) error {
 	if err == nil {
 		err = l.file.Truncate(int64(len(text)))
 	}
+
 	if err != nil {
 		return clean("write fence", err)
 	}
+
 	l.fence, l.owner = claim.Fence, claim.Owner
 	return nil
 }
@@ -131,36 +141,44 @@ func (d *Driver) sweep(now time.Time) error {
 	if err := os.MkdirAll(locks, 0o700); err != nil {
 		return err
 	}
+
 	trash, err := filepath.Glob(filepath.Join(d.cfg.Dir, trashPrefix+"*"))
 	if err != nil {
 		return err
 	}
+
 	probes, err := filepath.Glob(filepath.Join(d.cfg.Dir, probePrefix+"*"))
 	if err != nil {
 		return err
 	}
+
 	for _, path := range probes {
 		if info, err := os.Stat(path); err == nil && now.Sub(info.ModTime()) > time.Hour { // of a hub that was killed
 			trash = append(trash, path)
 		}
 	}
+
 	for _, path := range trash {
 		d.empty(path)
 	}
+
 	entries, err := os.ReadDir(locks)
 	if err != nil {
 		return err
 	}
+
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || now.Sub(info.ModTime()) < forgetFences || (folder{dir: filepath.Join(d.cfg.Dir, e.Name())}).exists() {
 			continue
 		}
+
 		path := filepath.Join(locks, e.Name())
 		if l, err := tryLock(path); err == nil && l != nil {
 			_ = os.Remove(path) // the next start tries again
 			l.unlock()
 		}
 	}
+
 	return nil
 }

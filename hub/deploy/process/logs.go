@@ -20,6 +20,7 @@ func (d *Driver) Logs(_ context.Context, key string, number int64, tail int) ([]
 	if err != nil {
 		return nil, err
 	}
+
 	r := f.revision(number)
 	var text []byte
 	for _, name := range []string{logFile, olderLog} {
@@ -27,15 +28,18 @@ func (d *Driver) Logs(_ context.Context, key string, number int64, tail int) ([]
 		if err != nil {
 			return nil, clean("read log", err)
 		}
+
 		text = append(part, text...)
 		if bytes.Count(text, []byte("\n")) > tail || len(text) >= maxTail {
 			break
 		}
 	}
+
 	lines := strings.Split(strings.TrimSuffix(strings.ToValidUTF8(string(text), "\uFFFD"), "\n"), "\n")
 	if len(text) == 0 {
 		return nil, nil
 	}
+
 	return lines[max(len(lines)-tail, 0):], nil
 }
 
@@ -45,14 +49,17 @@ func readEnd(path string, n int64) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = f.Close() }() // it was opened for reading
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
+
 	return io.ReadAll(io.NewSectionReader(f, max(info.Size()-n, 0), n))
 }
 
@@ -63,17 +70,21 @@ func (d *Driver) rotate(r revision) {
 	if !r.isLogFull(d.cfg.MaxLog) {
 		return
 	}
+
 	l, err := tryLock(filepath.Join(d.cfg.Dir, lockDir, filepath.Base(r.of.dir)))
 	if err != nil || l == nil {
 		return
 	}
+
 	defer l.unlock()
 	if !r.isLogFull(d.cfg.MaxLog) { // another hub has moved it
 		return
 	}
+
 	if text, err := readEnd(r.path(logFile), d.cfg.MaxLog); err == nil {
 		_ = r.write(olderLog, text) // on a full disk, the older part is lost
 	}
+
 	_ = os.Truncate(r.path(logFile), 0)
 }
 

@@ -17,6 +17,7 @@ func ownSession(a *syscall.SysProcAttr) *syscall.SysProcAttr {
 	if a == nil {
 		a = &syscall.SysProcAttr{}
 	}
+
 	a.Setsid = true
 	return a
 }
@@ -31,6 +32,7 @@ func signalProcess(pid int, kill bool) {
 		_ = syscall.Kill(-pid, syscall.SIGTERM) // it fails only if the group has ended
 		return
 	}
+
 	if !kill || !killMembers(pid) {
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
@@ -43,12 +45,15 @@ func openRegular(path string, flag int) (*os.File, error) {
 	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EISDIR) {
 		return nil, errIrregular
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(errIrregular, f.Close())
 	}
+
 	return f, nil
 }
 
@@ -61,23 +66,28 @@ func openLock(path string) (*os.File, error) {
 			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 				return f, nil
 			}
+
 			_ = f.Close()
 		case errors.Is(err, os.ErrNotExist):
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				return nil, err
 			}
+
 			continue
 		case errors.Is(err, os.ErrPermission):
 			if err := os.Chmod(path, 0o600); err != nil {
 				return nil, err
 			}
+
 			continue
 		case !errors.Is(err, syscall.ELOOP) && !errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.ENXIO):
 			return nil, err
 		}
+
 		if err := os.Rename(path, trashOf(filepath.Dir(filepath.Dir(path)), "lock")); err != nil {
 			return nil, err
 		}
 	}
+
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 }

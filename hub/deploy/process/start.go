@@ -24,19 +24,23 @@ func (d *Driver) start(r revision, s *state, wanted agent.Deployment) error {
 	if err != nil {
 		return err
 	}
+
 	listener, err := d.reserve(r, s.Addr)
 	if err != nil {
 		return fmt.Errorf("listen on a loopback port: %w", err)
 	}
+
 	port, err := listener.File()
 	if err != nil {
 		return fmt.Errorf("listen on a loopback port: %w", err)
 	}
+
 	defer func() { _ = port.Close() }()
 	out, err := r.openLog()
 	if err != nil {
 		return clean("open log", err)
 	}
+
 	defer func() { _ = out.Close() }() // the runtime writes it
 	cmd := &exec.Cmd{
 		Path:       d.cfg.Command[0],
@@ -50,19 +54,23 @@ func (d *Driver) start(r revision, s *state, wanted agent.Deployment) error {
 	for name := range d.cfg.Secrets {
 		cmd.Env = append(cmd.Env, name+"_FILE="+r.path(secretPrefix+name))
 	}
+
 	confirm, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
+
 	started, err := d.confine(r, cmd, wanted)
 	if err != nil {
 		return err
 	}
+
 	err = cmd.Start()
 	started()
 	if err != nil {
 		return clean("start runtime", err)
 	}
+
 	s.PID = cmd.Process.Pid
 	s.Birth = birth(cmd.Process.Pid)
 	s.Addr = listener.Addr().String()
@@ -74,6 +82,7 @@ func (d *Driver) start(r revision, s *state, wanted agent.Deployment) error {
 		_ = confirm.Close() // the runtime ends
 		return err
 	}
+
 	_, _ = io.WriteString(confirm, "\n") // fails if the runtime has ended, which Observe reports
 	_ = confirm.Close()
 	return nil
@@ -94,9 +103,11 @@ func (d *Driver) wait(cmd *exec.Cmd, r revision, born string, wanted agent.Deplo
 	if err != nil {
 		note = err.Error()
 	}
+
 	if wanted.Memory != "" && strings.Contains(note, "killed") {
 		note += ", as if it needed more memory than its limit of " + wanted.Memory
 	}
+
 	d.exits.Store(r.folder, exit{birth: born, note: note})
 }
 
@@ -129,11 +140,13 @@ func (d *Driver) reserve(r revision, addr string) (*net.TCPListener, error) {
 			return l, nil
 		}
 	}
+
 	d.release(r)
 	l, err := listen(addr)
 	if err == nil {
 		d.ports.Store(r.folder, l)
 	}
+
 	return l, err
 }
 
@@ -161,6 +174,7 @@ func listen(addr string) (*net.TCPListener, error) {
 			}
 		}
 	}
+
 	return net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 }
 
@@ -184,6 +198,7 @@ func (d *Driver) terminate(r revision, s state, patience time.Duration) error {
 	default:
 		return nil
 	}
+
 	err := r.save(s)
 	signalProcess(s.PID, false)
 	return err

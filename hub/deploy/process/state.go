@@ -32,6 +32,7 @@ func (s *state) reap(r revision) {
 	if s.PID > 1 {
 		killOrphans(s.PID, s.Birth, r.mark())
 	}
+
 	killLeft(r.mark())
 }
 
@@ -53,9 +54,11 @@ func (f folder) load() (s state, err error) {
 	case err != nil:
 		return state{}, err
 	}
+
 	if err := json.Unmarshal(text, &s); err != nil || !s.valid() {
 		return state{damaged: true}, nil //nolint:nilerr // that is the result
 	}
+
 	return s, nil
 }
 
@@ -67,6 +70,7 @@ func (s *state) valid() bool {
 			return false
 		}
 	}
+
 	return s.Revision >= 0 && s.PID >= 0 && s.PID != 1 && (s.PID == 0 || s.Addr != "")
 }
 
@@ -75,9 +79,11 @@ func (r revision) save(s state) error {
 	if err == nil {
 		err = r.write(stateFile, text)
 	}
+
 	if err != nil {
 		return clean("write state of deployment", err)
 	}
+
 	return nil
 }
 
@@ -91,10 +97,12 @@ func readRegular(path string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = f.Close() }() // it was opened for reading
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(text)) > most {
 		err = errIrregular
 	}
+
 	return text, err
 }

@@ -42,6 +42,7 @@ func New(cfg Config) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return &Gateway{client}, nil
 }
 
@@ -54,6 +55,7 @@ func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
 	if err != nil {
 		return err
 	}
+
 	old, err := g.get(ctx, r.Key)
 	switch {
 	case err != nil:
@@ -64,11 +66,13 @@ func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
 	case old.equal(want):
 		return nil
 	}
+
 	path := routes + "/" + id(r.Key)
 	found, err := g.client.Do(ctx, http.MethodPut, path, want, nil)
 	if err == nil && !found {
 		err = &admin.StatusError{Method: http.MethodPut, Path: path, Status: http.StatusNotFound}
 	}
+
 	return err
 }
 
@@ -81,6 +85,7 @@ func (g *Gateway) get(ctx context.Context, key string) (*entity, error) {
 	if err != nil || !found {
 		return nil, err
 	}
+
 	return e, nil
 }
 
@@ -90,6 +95,7 @@ func (g *Gateway) Remove(ctx context.Context, owner, key string) error {
 	if err != nil || old == nil || !old.owned(owner, key) {
 		return err
 	}
+
 	_, err = g.client.Do(ctx, http.MethodDelete, routes+"/"+url.PathEscape(id(key)), nil, nil)
 	return err
 }
@@ -111,19 +117,23 @@ func (g *Gateway) Routes(ctx context.Context, owner string) (map[string]deploy.R
 		if err == nil && !ok {
 			err = &admin.StatusError{Method: http.MethodGet, Path: routes, Status: http.StatusNotFound}
 		}
+
 		if err != nil {
 			return nil, err
 		}
+
 		for _, e := range found.List {
 			key := e.labels[labelKey]
 			if e.owned(owner, key) && e.id == id(key) {
 				all[key] = e.read(owner, key)
 			}
 		}
+
 		if len(found.List) < pageSize {
 			return all, nil
 		}
 	}
+
 	return nil, admin.ErrTooMany
 }
 
@@ -135,6 +145,7 @@ func (l *entities) UnmarshalJSON(text []byte) error {
 	if string(text) == "{}" {
 		return nil
 	}
+
 	return jsonlimit.Unmarshal(text, (*[]entity)(l))
 }
 
@@ -147,6 +158,7 @@ func id(key string) string {
 	if len(key) <= maxID {
 		return key
 	}
+
 	sum := sha256.Sum256([]byte(key))
 	hash := "." + hex.EncodeToString(sum[:16])
 	return key[:maxID-len(hash)] + hash

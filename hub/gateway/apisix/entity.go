@@ -32,6 +32,7 @@ func (e *entity) UnmarshalJSON(text []byte) error {
 	if err := jsonlimit.Unmarshal(text, &node); err != nil {
 		return err
 	}
+
 	var mark struct {
 		ID     string            `json:"id"`
 		Labels map[string]string `json:"labels"`
@@ -39,6 +40,7 @@ func (e *entity) UnmarshalJSON(text []byte) error {
 	if jsonlimit.Unmarshal(node.Value, &mark) == nil {
 		e.id, e.labels, e.text = mark.ID, mark.Labels, slices.Clone(node.Value)
 	}
+
 	return nil
 }
 
@@ -62,6 +64,7 @@ func routeOf(owner string, r deploy.Route) (admin.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	want := admin.Object{
 		"name": id(r.Key), "uris": []string{r.Path, r.Path + "/*"},
 		"plugins": admin.Object{"proxy-rewrite": admin.Object{"regex_uri": []string{"^" + r.Path + "/?(.*)$", "/$1"}}},
@@ -75,6 +78,7 @@ func routeOf(owner string, r deploy.Route) (admin.Object, error) {
 	if r.Host != "" {
 		want["host"] = r.Host
 	}
+
 	return want, nil
 }
 
@@ -98,6 +102,7 @@ func (e *entity) read(owner, key string) deploy.Route {
 	if jsonlimit.Unmarshal(e.text, &route) != nil || len(route.Upstream.Nodes) != 1 {
 		return changed
 	}
+
 	node := route.Upstream.Nodes[0]
 	found := deploy.Route{
 		Key: key, Host: route.Host,
@@ -109,8 +114,10 @@ func (e *entity) read(owner, key string) deploy.Route {
 			found.Path = uri
 		}
 	}
+
 	if want, err := routeOf(owner, found); err != nil || !e.equal(want) {
 		return changed
 	}
+
 	return found
 }

@@ -47,6 +47,7 @@ func (a *apisix) admin(s *Server, w http.ResponseWriter, r *http.Request) {
 		respond(w, http.StatusUnauthorized, Object{"error_msg": "failed to check token"})
 		return
 	}
+
 	path, found := strings.CutPrefix(r.URL.Path, "/apisix/admin/routes")
 	id := strings.TrimPrefix(path, "/")
 	all := s.entities[routes]
@@ -83,15 +84,18 @@ func (a *apisix) list(w http.ResponseWriter, r *http.Request, all map[string]Obj
 		respond(w, http.StatusBadRequest, Object{"error_msg": "page or page_size is out of range"})
 		return
 	}
+
 	ids := slices.Sorted(maps.Keys(all))
 	var list []Object
 	for _, id := range ids[min((page-1)*size, len(ids)):min(page*size, len(ids))] {
 		list = append(list, a.node(id, all[id]))
 	}
+
 	if list == nil {
 		respond(w, http.StatusOK, Object{"list": Object{}, "total": len(ids)})
 		return
 	}
+
 	respond(w, http.StatusOK, Object{"list": list, "total": len(ids)})
 }
 
@@ -101,6 +105,7 @@ func (a *apisix) put(s *Server, w http.ResponseWriter, r *http.Request, id strin
 		respond(w, http.StatusBadRequest, Object{"error_msg": "invalid request body"})
 		return
 	}
+
 	bad := apisixForms.invalid(e, apisixFields)
 	timeout, _ := e["timeout"].(Object)
 	switch {
@@ -114,15 +119,18 @@ func (a *apisix) put(s *Server, w http.ResponseWriter, r *http.Request, id strin
 	case timeout != nil && len(timeout) != 3:
 		bad = "timeout"
 	}
+
 	if bad != "" {
 		respond(w, http.StatusBadRequest, Object{"error_msg": "invalid configuration: property \"" + bad + "\" validation failed"})
 		return
 	}
+
 	for field, value := range apisixFields {
 		if e[field] == nil && value != nil {
 			e[field] = value
 		}
 	}
+
 	if upstream, _ := e["upstream"].(Object); upstream != nil {
 		for field, value := range (Object{"type": "roundrobin", "scheme": "http", "pass_host": "pass", "hash_on": "vars"}) {
 			if upstream[field] == nil {
@@ -130,11 +138,13 @@ func (a *apisix) put(s *Server, w http.ResponseWriter, r *http.Request, id strin
 			}
 		}
 	}
+
 	e["id"], e["create_time"], e["update_time"] = id, 1, 2
 	status := http.StatusOK
 	if s.entities[routes][id] == nil {
 		status = http.StatusCreated
 	}
+
 	s.entities[routes][id] = clone(e)
 	respond(w, status, a.node(id, e))
 }
@@ -149,33 +159,40 @@ func (a *apisix) match(s *Server, r *http.Request) *match {
 		if e["status"] != 1.0 || e["host"] != nil && e["host"] != host {
 			continue
 		}
+
 		if methods := texts(e["methods"]); len(methods) > 0 && !slices.Contains(methods, r.Method) {
 			continue
 		}
+
 		uris := texts(e["uris"])
 		if uri, ok := e["uri"].(string); ok {
 			uris = append(uris, uri)
 		}
+
 		for _, uri := range uris {
 			prefix, isPrefix := strings.CutSuffix(uri, "*")
 			n := len(prefix)
 			if !isPrefix {
 				n = 1 << 20 // exact ones come first
 			}
+
 			if (uri == path || isPrefix && strings.HasPrefix(path, prefix)) && n > length {
 				best, length = e, n
 			}
 		}
 	}
+
 	if best == nil {
 		return nil
 	}
+
 	plugins, _ := best["plugins"].(Object)
 	if rewrite, ok := plugins["proxy-rewrite"].(Object); ok {
 		if regex := texts(rewrite["regex_uri"]); len(regex) == 2 {
 			path = regexp.MustCompile(regex[0]).ReplaceAllString(path, regex[1])
 		}
 	}
+
 	upstream := best["upstream"].(Object)
 	node := upstream["nodes"].([]any)[0].(Object)
 	address := fmt.Sprintf("%s:%.0f", node["host"], node["port"])
@@ -183,5 +200,6 @@ func (a *apisix) match(s *Server, r *http.Request) *match {
 	if upstream["pass_host"] == "pass" {
 		m.host = r.Host
 	}
+
 	return m
 }

@@ -22,8 +22,10 @@ func Benchmark(b *testing.B, s *Server, g deploy.Gateway) {
 		if err := g.Put(b.Context(), owner, r); err != nil {
 			b.Fatal(err)
 		}
+
 		want[key] = r
 	}
+
 	s.Writes()
 	s.mu.Lock()
 	s.page = deployments
@@ -39,8 +41,10 @@ func Benchmark(b *testing.B, s *Server, g deploy.Gateway) {
 			b.Fatal("the routes are not those that were put: ", err)
 		}
 	}
+
 	if writes := s.Writes(); len(writes) > 0 {
 		b.Fatal(writes)
 	}
+
 	b.ReportMetric(float64(calls.Load())/float64(b.N), "calls/op")
 }

@@ -54,6 +54,7 @@ func (k *kong) admin(s *Server, w http.ResponseWriter, r *http.Request) {
 		respond(w, http.StatusUnauthorized, Object{"message": "Invalid credentials"})
 		return
 	}
+
 	collection, name, one := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	all := s.entities[collection]
 	switch {
@@ -85,21 +86,26 @@ func (k *kong) list(s *Server, w http.ResponseWriter, r *http.Request, all map[s
 		respond(w, http.StatusBadRequest, Object{"message": "size must be an integer between 1 and 1000"})
 		return
 	}
+
 	page, next := []Object{}, any(nil)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if name <= query.Get("offset") || query.Has("tags") && !slices.Contains(texts(all[name]["tags"]), query.Get("tags")) {
 			continue
 		}
+
 		if len(page) == min(size, cmp.Or(s.page, 3)) {
 			next = page[len(page)-1]["name"]
 			break
 		}
+
 		page = append(page, all[name])
 	}
+
 	res := Object{"data": page, "next": nil}
 	if next != nil {
 		res["offset"], res["next"] = next, "http://198.51.100.1"+r.URL.Path+"?offset="+next.(string)
 	}
+
 	respond(w, http.StatusOK, res)
 }
 
@@ -109,9 +115,11 @@ func (k *kong) put(s *Server, w http.ResponseWriter, r *http.Request, collection
 		respond(w, http.StatusBadRequest, Object{"message": "Cannot parse JSON body"})
 		return
 	}
+
 	if e["name"] == nil {
 		e["name"] = name
 	}
+
 	bad := kongForms.invalid(e, kongFields[collection])
 	ref, _ := e["service"].(Object)
 	switch {
@@ -125,10 +133,12 @@ func (k *kong) put(s *Server, w http.ResponseWriter, r *http.Request, collection
 	case ref != nil && k.service(s, ref["id"]) == nil:
 		bad = "service"
 	}
+
 	if bad != "" {
 		respond(w, http.StatusBadRequest, Object{"code": 2, "name": "schema violation", "message": "schema violation (" + bad + ")"})
 		return
 	}
+
 	old := s.entities[collection][name]
 	full := Object{}
 	for field, value := range kongFields[collection] {
@@ -137,11 +147,13 @@ func (k *kong) put(s *Server, w http.ResponseWriter, r *http.Request, collection
 			full[field] = e[field]
 		}
 	}
+
 	s.created++
 	full["id"], full["created_at"], full["updated_at"] = fmt.Sprintf("00000000-0000-4000-8000-%012d", s.created), s.created, s.created
 	if old != nil {
 		full["id"], full["created_at"] = old["id"], old["created_at"]
 	}
+
 	s.entities[collection][name] = clone(full)
 	respond(w, http.StatusOK, full)
 }
@@ -153,6 +165,7 @@ func (k *kong) service(s *Server, id any) Object {
 			return e
 		}
 	}
+
 	return nil
 }
 
@@ -166,6 +179,7 @@ func (k *kong) remove(s *Server, w http.ResponseWriter, collection, name string)
 			}
 		}
 	}
+
 	delete(s.entities[collection], name)
 	respond(w, http.StatusNoContent, nil)
 }
@@ -180,9 +194,11 @@ func (k *kong) match(s *Server, r *http.Request) *match {
 		if hosts := texts(e["hosts"]); len(hosts) > 0 && !slices.Contains(hosts, host) {
 			continue
 		}
+
 		if methods := texts(e["methods"]); len(methods) > 0 && !slices.Contains(methods, r.Method) {
 			continue
 		}
+
 		for _, path := range texts(e["paths"]) {
 			regex, n := matched(path, escaped)
 			if n >= 0 && (regex > rank || regex == rank && n > length) {
@@ -190,26 +206,32 @@ func (k *kong) match(s *Server, r *http.Request) *match {
 			}
 		}
 	}
+
 	if best == nil {
 		return nil
 	}
+
 	ref, _ := best["service"].(Object)
 	service := k.service(s, ref["id"])
 	if service == nil || service["enabled"] == false {
 		return nil
 	}
+
 	path := escaped
 	if best["strip_path"] == true {
 		path = "/" + strings.TrimPrefix(path[length:], "/")
 	}
+
 	if prefix, _ := service["path"].(string); prefix != "" {
 		path = strings.TrimSuffix(prefix, "/") + path
 	}
+
 	host := fmt.Sprintf("%s:%.0f", service["host"], service["port"])
 	m := &match{target: service["protocol"].(string) + "://" + host, path: path, host: host, buffered: best["response_buffering"] == true}
 	if best["preserve_host"] == true {
 		m.host = r.Host
 	}
+
 	return m
 }
 
@@ -221,11 +243,14 @@ func matched(pattern, path string) (regex, length int) {
 		if strings.HasPrefix(path, pattern) {
 			return 0, len(pattern)
 		}
+
 		return 0, -1
 	}
+
 	at := regexp.MustCompile("^(?:" + rest + ")").FindStringIndex(path)
 	if at == nil {
 		return 1, -1
 	}
+
 	return 1, at[1]
 }

@@ -19,6 +19,7 @@ func (s *subject) paths() {
 	for _, path := range []string{"/acme/bot2", "/acme/bot2/v1/agents", "/acme/bo", "/acme", "/acme/", "/acme/bot-x/", "/", "/x/acme/bot/", "/bots/"} {
 		s.misses(path)
 	}
+
 	s.Server.Proxy = strings.Replace(s.Server.Proxy, "localhost", "127.0.0.1", 1)
 	s.misses("/acme/bot/")
 	other := s.route("default-other", "/other")

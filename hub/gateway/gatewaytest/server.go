@@ -60,6 +60,7 @@ func start(t testing.TB, k kind, collections ...string) *Server {
 	for _, name := range collections {
 		s.entities[name] = map[string]Object{}
 	}
+
 	admin, proxy := httptest.NewServer(http.HandlerFunc(s.serveAdmin)), httptest.NewServer(http.HandlerFunc(s.serveProxy))
 	s.Admin, s.Proxy = admin.URL, strings.Replace(proxy.URL, "127.0.0.1", "localhost", 1)
 	end := func(server *httptest.Server) {
@@ -103,6 +104,7 @@ func (s *Server) Writes() (writes []string) {
 			writes = append(writes, call)
 		}
 	}
+
 	s.calls = nil
 	return writes
 }
@@ -121,6 +123,7 @@ func (s *Server) Listings() (n int) {
 			n++
 		}
 	}
+
 	return n
 }
 
@@ -164,6 +167,7 @@ func (s *Server) Get(collection, name string) Object {
 	if e, ok := s.entities[collection][name]; ok {
 		return clone(e)
 	}
+
 	return nil
 }
 
@@ -181,6 +185,7 @@ func (s *Server) serveAdmin(w http.ResponseWriter, r *http.Request) {
 	if fault != nil && fault(w, r) { // without the lock: it may be slow
 		return
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kind.admin(s, w, r)
@@ -194,6 +199,7 @@ func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request) {
 		respond(w, http.StatusNotFound, Object{"message": "no Route matched with those values"})
 		return
 	}
+
 	target, _ := url.Parse(m.target)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
@@ -207,6 +213,7 @@ func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request) {
 				res.Body = io.NopCloser(strings.NewReader(string(text)))
 				return err
 			}
+
 			return nil
 		},
 	}
@@ -219,6 +226,7 @@ func plain(p string) string {
 	if last := p[strings.LastIndex(p, "/"):]; clean != "/" && (last == "/" || last == "/." || last == "/..") {
 		clean += "/"
 	}
+
 	return clean
 }
 
@@ -245,10 +253,12 @@ func (f forms) invalid(e, known Object) string {
 		if _, ok := known[name]; !ok {
 			return name
 		}
+
 		form := f[name]
 		if form == nil || value == nil {
 			continue
 		}
+
 		list, _ := value.([]any)
 		switch value := value.(type) {
 		case string:
@@ -256,10 +266,12 @@ func (f forms) invalid(e, known Object) string {
 		case Object:
 			list = slices.Collect(maps.Values(value))
 		}
+
 		if len(list) == 0 || slices.ContainsFunc(list, func(v any) bool { text, ok := v.(string); return !ok || !form.MatchString(text) }) {
 			return name
 		}
 	}
+
 	return ""
 }
 
@@ -268,5 +280,6 @@ func texts(v any) (all []string) {
 	for _, e := range list {
 		all = append(all, e.(string))
 	}
+
 	return all
 }

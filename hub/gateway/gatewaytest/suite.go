@@ -221,6 +221,7 @@ func (s *subject) middle() {
 				if n++; n > after {
 					return Status(http.StatusInternalServerError)(w, r)
 				}
+
 				return false
 			})
 			_ = call() // it may be complete
@@ -231,6 +232,7 @@ func (s *subject) middle() {
 					require.Equal(s.t, r, s.routes(owner)[r.Key], "%s after %d", name, after)
 				}
 			}
+
 			s.remove(r.Key)
 			require.Len(s.t, s.Server.Names(routes), 1, "%s after %d", name, after)
 			require.LessOrEqual(s.t, len(s.Server.Names(services)), 1, "%s after %d", name, after)
@@ -259,11 +261,14 @@ func (s *subject) many() {
 		if i >= 500 {
 			name = "z" + name[2:]
 		}
+
 		want["acme-"+name] = s.route("acme-"+name, "/acme/"+name)
 	}
+
 	for _, r := range want {
 		s.put(r)
 	}
+
 	require.Equal(s.t, want, s.routes(owner))
 }
 
@@ -285,6 +290,7 @@ func (s *subject) invalid() {
 		change(&r)
 		require.Error(s.t, s.gateway.Put(s.t.Context(), owner, r), "%+v", r)
 	}
+
 	require.Empty(s.t, s.Server.Writes())
 	six := s.route("acme-six", "/acme/six")
 	six.Target = "http://[::1]:8080"
@@ -316,6 +322,7 @@ func (s *subject) faults() {
 					return true
 				}
 			}
+
 			return true
 		},
 		"slow": func(_ http.ResponseWriter, r *http.Request) bool {
@@ -336,6 +343,7 @@ func (s *subject) faults() {
 			if name == "slow" {
 				ctx, cancel = context.WithTimeout(s.t.Context(), 20*time.Millisecond)
 			}
+
 			err := call(ctx)
 			cancel()
 			require.Error(s.t, err, name)
@@ -344,6 +352,7 @@ func (s *subject) faults() {
 			require.Less(s.t, len(err.Error()), 300, name)
 		}
 	}
+
 	s.Server.Fail(nil)
 	require.False(s.t, redirected, "the key does not follow a redirect")
 	require.ErrorContains(s.t, s.Gateway(s.t, "another").Put(s.t.Context(), owner, s.route("acme-bot", "/acme/bot")), "rejected the admin key")
@@ -354,6 +363,7 @@ func (s *subject) faults() {
 		for i := range list {
 			list[i] = item
 		}
+
 		respond(w, http.StatusOK, Object{"data": list[:1], "offset": "again", "list": list, "total": 1 << 30})
 		return true
 	})
@@ -377,6 +387,7 @@ func (s *subject) concurrent() {
 			}
 		})
 	}
+
 	all.Wait()
 	require.Equal(s.t, map[string]deploy.Route{"acme-bot": r}, s.routes(owner))
 	s.reaches("/acme/bot/x", "/x")

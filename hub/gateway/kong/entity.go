@@ -30,6 +30,7 @@ func (e *entity) UnmarshalJSON(text []byte) error {
 	if jsonlimit.Unmarshal(text, &mark) == nil {
 		e.id, e.name, e.tags = mark.ID, mark.Name, mark.Tags
 	}
+
 	return nil
 }
 
@@ -60,6 +61,7 @@ func serviceOf(owner string, r deploy.Route) (admin.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return admin.Object{
 		"name": r.Key, "protocol": target.Scheme, "host": target.Host, "port": target.Port,
 		"retries": 0, "connect_timeout": connectTimeout, "write_timeout": writeTimeout, "read_timeout": r.Timeout.Milliseconds(),
@@ -79,6 +81,7 @@ func routeOf(owner string, r deploy.Route, serviceID string) admin.Object {
 	if r.Host != "" {
 		want["hosts"] = []string{r.Host}
 	}
+
 	return want
 }
 
@@ -99,6 +102,7 @@ func read(owner, name string, s, r *entity) deploy.Route {
 	if s == nil || jsonlimit.Unmarshal(s.text, &service) != nil || jsonlimit.Unmarshal(r.text, &route) != nil {
 		return changed
 	}
+
 	found := deploy.Route{
 		Key: name, Target: admin.Target{Scheme: service.Protocol, Host: service.Host, Port: service.Port}.URL(),
 		Timeout: time.Duration(service.ReadTimeout) * time.Millisecond,
@@ -106,14 +110,17 @@ func read(owner, name string, s, r *entity) deploy.Route {
 	if len(route.Hosts) == 1 {
 		found.Host = route.Hosts[0]
 	}
+
 	for _, path := range route.Paths {
 		if strings.HasPrefix(path, "/") {
 			found.Path = strings.TrimSuffix(path, "/")
 		}
 	}
+
 	want, err := serviceOf(owner, found)
 	if err != nil || !s.equal(want, serviceDefaults) || !r.equal(routeOf(owner, found, s.id), routeDefaults) {
 		return changed
 	}
+
 	return found
 }

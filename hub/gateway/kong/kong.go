@@ -39,6 +39,7 @@ func New(cfg Config) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return &Gateway{client}, nil
 }
 
@@ -52,30 +53,37 @@ func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
 	if err != nil {
 		return err
 	}
+
 	s, err := g.get(ctx, "/services/", r.Key)
 	if err != nil {
 		return err
 	}
+
 	old, err := g.get(ctx, "/routes/", r.Key)
 	if err != nil {
 		return err
 	}
+
 	if s != nil && !s.tagged(owner) || old != nil && !old.tagged(owner) {
 		return deploy.ErrForeignRoute
 	}
+
 	if s == nil || !s.equal(wantService, serviceDefaults) {
 		s = &entity{}
 		if err := g.put(ctx, "/services/"+r.Key, wantService, s); err != nil {
 			return err
 		}
 	}
+
 	if s.id == "" {
 		return errors.New("the gateway returned a service without an id")
 	}
+
 	want := routeOf(owner, r, s.id)
 	if old != nil && old.equal(want, routeDefaults) {
 		return nil
 	}
+
 	return g.put(ctx, "/routes/"+r.Key, want, nil)
 }
 
@@ -85,6 +93,7 @@ func (g *Gateway) put(ctx context.Context, path string, in, out any) error {
 	if err == nil && !found {
 		err = &admin.StatusError{Method: http.MethodPut, Path: path, Status: http.StatusNotFound}
 	}
+
 	return err
 }
 
@@ -95,6 +104,7 @@ func (g *Gateway) get(ctx context.Context, kind, name string) (*entity, error) {
 	if err != nil || !found {
 		return nil, err
 	}
+
 	return e, nil
 }
 
@@ -105,17 +115,21 @@ func (g *Gateway) Remove(ctx context.Context, owner, key string) error {
 	if err == nil && r != nil && r.tagged(owner) {
 		_, err = g.client.Do(ctx, http.MethodDelete, "/routes/"+url.PathEscape(key), nil, nil)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	s, err := g.get(ctx, "/services/", key)
 	if err != nil || s == nil || !s.tagged(owner) {
 		return err
 	}
+
 	_, err = g.client.Do(ctx, http.MethodDelete, "/services/"+url.PathEscape(key), nil, nil)
 	if e, ok := errors.AsType[*admin.StatusError](err); ok && (e.Status == http.StatusBadRequest || e.Status == http.StatusConflict) {
 		return errors.New("the gateway does not delete the service of the deployment: another route, which the hub did not create, uses it")
 	}
+
 	return err
 }
 
@@ -125,17 +139,21 @@ func (g *Gateway) Routes(ctx context.Context, owner string) (map[string]deploy.R
 	if err != nil {
 		return nil, err
 	}
+
 	routes, err := g.list(ctx, "/routes", owner)
 	if err != nil {
 		return nil, err
 	}
+
 	all := make(map[string]deploy.Route, len(routes))
 	for name := range services { // without a route, unless it follows
 		all[name] = deploy.Route{Key: name}
 	}
+
 	for name, r := range routes {
 		all[name] = read(owner, name, services[name], r)
 	}
+
 	return all, nil
 }
 
@@ -153,18 +171,23 @@ func (g *Gateway) list(ctx context.Context, path, owner string) (map[string]*ent
 		if err == nil && !found {
 			err = &admin.StatusError{Method: http.MethodGet, Path: path, Status: http.StatusNotFound}
 		}
+
 		if err != nil {
 			return nil, err
 		}
+
 		for _, e := range page.Data {
 			if e != nil && e.name != "" && e.tagged(owner) {
 				all[e.name] = e
 			}
 		}
+
 		if page.Offset == "" {
 			return all, nil
 		}
+
 		query.Set("offset", page.Offset)
 	}
+
 	return nil, admin.ErrTooMany
 }

@@ -63,6 +63,7 @@ func (s *Service) Routes() []api.Route {
 			if err != nil || found {
 				return settings, err
 			}
+
 			return unconfigured{}, nil
 		})),
 		route(http.MethodPut, "/config", api.Call(http.StatusOK, s.SetSettings)),
@@ -75,9 +76,11 @@ func (s *Service) Routes() []api.Route {
 			if errors.Is(err, label.ErrForm) {
 				return Verification{Reason: ReasonMalformed}, nil
 			}
+
 			if err != nil {
 				return Verification{}, api.Fields{"Label": `must be present: the body must be a label, or {"aigc": label}`}
 			}
+
 			return s.Verify(r.Context(), api.CallerOf(r), l)
 		})),
 	}
@@ -96,6 +99,7 @@ func (o *rawObject) UnmarshalJSON(data []byte) error {
 	if !bytes.HasPrefix(data, []byte("{")) {
 		return &json.UnmarshalTypeError{Value: "another value", Type: reflect.TypeFor[rawObject]()}
 	}
+
 	o.text = bytes.Clone(data)
 	return nil
 }

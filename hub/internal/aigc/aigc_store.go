@@ -60,6 +60,7 @@ func readLabeling(ctx context.Context, q db.Querier, tenantID string) (st *store
 	if k.kid != "" {
 		active = &k
 	}
+
 	return st, active, db.WrapOne("read aigc configuration", err, nil)
 }
 
@@ -73,6 +74,7 @@ func keysOf(ctx context.Context, q db.Querier, tenantID string) ([]Key, error) {
 		if active {
 			k.Status = KeyActive
 		}
+
 		return k, err
 	}, `SELECT kid, created_at, retired_at IS NULL FROM aigc_keys WHERE tenant_id = $1
 		ORDER BY retired_at IS NULL DESC, created_at DESC, kid DESC LIMIT $2`, tenantID, maxListed)
@@ -98,6 +100,7 @@ func retireKey(ctx context.Context, tx db.Querier, tenantID string, now time.Tim
 		err = tx.QueryRowContext(ctx, `UPDATE aigc_keys SET retired_at = $1 WHERE tenant_id = $2 AND retired_at IS NULL RETURNING kid`,
 			db.Micros(now), tenantID).Scan(&kid)
 	}
+
 	return kid, db.WrapOne("retire aigc key", err, nil)
 }
 

@@ -37,6 +37,7 @@ func activeKey(keys []Key) string {
 			return k.KID
 		}
 	}
+
 	return ""
 }
 
@@ -55,6 +56,7 @@ func (s *Service) open(tenantID, kid string, sealed []byte) (label.Key, error) {
 	if err != nil {
 		return label.Key{}, err
 	}
+
 	return label.NewKey(kid, plain)
 }
 
@@ -79,20 +81,25 @@ func (s *Service) RotateKey(ctx context.Context, caller api.Caller) (Rotation, e
 		if err != nil {
 			return err
 		}
+
 		if st == nil {
 			return wire.NotFound.New("Labels are not configured.")
 		}
+
 		previous, err := retireKey(ctx, tx, caller.TenantID, tx.Now)
 		if err != nil {
 			return err
 		}
+
 		if previous == "" {
 			return wire.Conflict.New("There is no key: enable signing first.")
 		}
+
 		k, err := s.addKey(ctx, tx)
 		if err != nil {
 			return err
 		}
+
 		done = Rotation{KID: k.KID, PreviousKID: previous, RotatedAt: k.CreatedAt}
 		tx.Record(actionRotateKey.Record(event(caller, st.CompanyName), rotateDetail{k.KID, previous}))
 		return nil
@@ -117,28 +124,34 @@ func (s *Service) Label(ctx context.Context, tenantID string) (*Marker, error) {
 		if err != nil || st == nil || !st.Enabled {
 			return nil, err
 		}
+
 		l, err := label.New(st.Label, st.ContentProducer, st.ProduceIDPrefix+ids.New())
 		if err != nil {
 			return nil, err
 		}
+
 		marker := &Marker{Label: l, Mode: st.Explicit.Mode, Text: st.Explicit.Text}
 		if !st.Signed || k == nil {
 			return marker, nil
 		}
+
 		if !k.signed {
 			exists, err := markSigned(ctx, s.store.DB.Write(), tenantID, k.kid)
 			if err != nil {
 				return nil, err
 			}
+
 			if !exists {
 				continue // a rotation has deleted the key in the meantime
 			}
 		}
+
 		key, err := s.open(tenantID, k.kid, k.sealed)
 		if err != nil {
 			s.store.Logger.ErrorContext(ctx, "cannot sign a label: rotate the key", "tenant", tenantID, "kid", k.kid, "err", err)
 			return marker, nil
 		}
+
 		marker.Label = l.Sign(key)
 		return marker, nil
 	}
@@ -166,6 +179,7 @@ func (s *Service) Verify(ctx context.Context, caller api.Caller, l label.Label) 
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Verification{}, err
 	}
+
 	v := Verification{KID: l.KeyID()}
 	var keys []label.Key
 	if v.KID != "" {
@@ -173,15 +187,18 @@ func (s *Service) Verify(ctx context.Context, caller api.Caller, l label.Label) 
 		if err != nil {
 			return Verification{}, err
 		}
+
 		if sealed != nil {
 			key, err := s.open(caller.TenantID, v.KID, sealed)
 			if err != nil {
 				v.Reason = ReasonKeyUnreadable
 				return v, nil //nolint:nilerr // it is the result
 			}
+
 			keys = append(keys, key)
 		}
 	}
+
 	err := l.Verify(keys...)
 	switch {
 	case err == nil:
@@ -195,5 +212,6 @@ func (s *Service) Verify(ctx context.Context, caller api.Caller, l label.Label) 
 	default:
 		v.Reason = ReasonMalformed
 	}
+
 	return v, nil
 }

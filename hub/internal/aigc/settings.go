@@ -85,10 +85,12 @@ func (s *Service) Settings(ctx context.Context, caller api.Caller) (Settings, bo
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Settings{}, false, err
 	}
+
 	st, updated, err := readConfig(ctx, s.store.Read(), caller.TenantID)
 	if err != nil || st == nil {
 		return Settings{}, false, err
 	}
+
 	keys, err := keysOf(ctx, s.store.Read(), caller.TenantID)
 	return st.view(keys, updated), err == nil, err
 }
@@ -111,6 +113,7 @@ func (in Input) validate() (stored, error) {
 	if in.Enabled {
 		least = 1
 	}
+
 	st := stored{Labeling: in.Labeling, Signed: in.Signing.Enabled}
 	st.CompanyName = fields.Line("companyName", in.CompanyName, least, maxCompanyName)
 	st.Label = cmp.Or(in.Label, label.Generated)
@@ -120,20 +123,25 @@ func (in Input) validate() (stored, error) {
 	if st.Label != label.Generated && st.Label != label.Possible && st.Label != label.Suspected {
 		fields.Add("label", "must be 1, 2 or 3")
 	}
+
 	if !prefixForm.MatchString(st.ProduceIDPrefix) {
 		fields.Add("produceIdPrefix", "must have at most 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'")
 	}
+
 	switch st.Explicit.Mode {
 	case ModeHint, ModeAppend, ModePrepend, ModeOff:
 	default:
 		fields.Add("explicit.mode", "must be hint, append, prepend or off")
 	}
+
 	if text := st.Explicit.Text; !containsOne(text, "人工智能", "AI") || !containsOne(text, "生成", "合成") {
 		fields.Add("explicit.text", "must contain 人工智能 or AI, and 生成 or 合成")
 	}
+
 	if a := in.Signing.Algorithm; a != "" && a != Algorithm {
 		fields.Add("signing.algorithm", "must be "+Algorithm)
 	}
+
 	return st, fields.Err()
 }
 
@@ -143,6 +151,7 @@ func checkCodes(fields api.Fields, st stored) {
 		if value == "" {
 			return
 		}
+
 		if err := check(value); err != nil {
 			fields.Add(field, "must be valid: "+err.Error())
 		}
@@ -164,6 +173,7 @@ func containsOne(text string, words ...string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -173,37 +183,45 @@ func (s *Service) SetSettings(ctx context.Context, caller api.Caller, in Input) 
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Settings{}, err
 	}
+
 	after, err := in.validate()
 	if err != nil {
 		return Settings{}, err
 	}
+
 	var view Settings
 	err = s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
 		current, updated, err := lockConfig(ctx, tx, caller.TenantID)
 		if err != nil {
 			return err
 		}
+
 		var before stored
 		if current != nil {
 			before = *current
 		}
+
 		detail := compare(before, after)
 		keys, err := keysOf(ctx, tx, caller.TenantID)
 		if err != nil {
 			return err
 		}
+
 		if after.Signed && activeKey(keys) == "" {
 			k, err := s.addKey(ctx, tx)
 			if err != nil {
 				return err
 			}
+
 			detail.KID = k.KID
 			keys = append([]Key{k}, keys[:min(len(keys), maxListed-1)]...)
 		}
+
 		view = after.view(keys, updated)
 		if current != nil && detail == (updateDetail{}) {
 			return store.ErrUnchanged
 		}
+
 		view.UpdatedAt = wire.Time{Time: tx.Now}
 		tx.Record(actionUpdateConfig.Record(event(caller, after.CompanyName), detail))
 		return writeConfig(ctx, tx, caller.TenantID, &after, tx.Now)
@@ -219,13 +237,16 @@ func (s *Service) DeleteSettings(ctx context.Context, caller api.Caller) error {
 		if err != nil || st == nil {
 			return err
 		}
+
 		if err := writeConfig(ctx, tx, caller.TenantID, nil, tx.Now); err != nil {
 			return err
 		}
+
 		kid, err := retireKey(ctx, tx, caller.TenantID, tx.Now)
 		if err != nil {
 			return err
 		}
+
 		tx.Record(actionDeleteConfig.Record(event(caller, st.CompanyName), deleteDetail{st.ContentProducer, kid}))
 		return nil
 	})

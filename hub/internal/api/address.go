@@ -20,14 +20,17 @@ func prefixOf(ip string, bits4, bits6 int) string {
 	if err != nil {
 		return excerpt.Characters(ip, 64) // a Unix socket has no address
 	}
+
 	addr = addr.Unmap().WithZone("")
 	bits := bits6
 	if addr.Is4() {
 		bits = bits4
 	}
+
 	prefix := netip.PrefixFrom(addr, bits).Masked()
 	if prefix.IsSingleIP() {
 		return addr.String()
 	}
+
 	return prefix.String()
 }

@@ -60,10 +60,12 @@ func Bearer(r *http.Request) string {
 	if len(values) != 1 || !isBearer(values[0]) {
 		return ""
 	}
+
 	token := strings.Trim(values[0][len("Bearer "):], " ")
 	if strings.ContainsAny(token, " \t,") {
 		return ""
 	}
+
 	return token
 }
 
@@ -109,6 +111,7 @@ func (c *call) Value(key any) any {
 	if key == (callKey{}) {
 		return c
 	}
+
 	return c.Context.Value(key)
 }
 
@@ -125,6 +128,7 @@ func RemoteIP(r *http.Request) string {
 	if c := callOf(r); c != nil {
 		return c.server.remoteIP(r)
 	}
+
 	return (&server{}).remoteIP(r)
 }
 
@@ -133,19 +137,23 @@ func (s *server) remoteIP(r *http.Request) string {
 	if !ok {
 		return ""
 	}
+
 	for _, line := range slices.Backward(r.Header["X-Forwarded-For"]) {
 		for len(line) > 0 {
 			if !trusted(s.proxies, at) {
 				return at.String()
 			}
+
 			i := strings.LastIndexByte(line, ',')
 			next, ok := parseAddr(strings.Trim(line[i+1:], " \t"))
 			if !ok {
 				return at.String()
 			}
+
 			at, line = next, line[:max(i, 0)]
 		}
 	}
+
 	return at.String()
 }
 
@@ -155,10 +163,12 @@ func (s *server) warnForwarded(r *http.Request) {
 	if s.warned.Load() || r.Header["X-Forwarded-For"] == nil && r.Header["Forwarded"] == nil && r.Header["X-Real-Ip"] == nil {
 		return
 	}
+
 	peer, ok := parseAddr(r.RemoteAddr)
 	if ok && trusted(s.proxies, peer) || !s.warned.CompareAndSwap(false, true) {
 		return
 	}
+
 	s.cfg.Logger.Warn("forwarding headers from an untrusted peer are ignored: if it is a proxy, add it to the trusted proxies", "remote_ip", peer.String())
 }
 
@@ -173,14 +183,17 @@ func parseAddr(s string) (netip.Addr, bool) {
 	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") && strings.Contains(s, ":") {
 		bare = s[1 : len(s)-1]
 	}
+
 	at, err := netip.ParseAddr(bare)
 	if err != nil {
 		withPort, err := netip.ParseAddrPort(s)
 		if err != nil {
 			return netip.Addr{}, false
 		}
+
 		at = withPort.Addr()
 	}
+
 	return at.WithZone("").Unmap(), true
 }
 
@@ -189,11 +202,14 @@ func plainPrefix(p netip.Prefix) (netip.Prefix, error) {
 	if !p.IsValid() {
 		return p, fmt.Errorf("trusted proxy %v: it is not an address range", p)
 	}
+
 	if p.Addr().Is4In6() {
 		if p.Bits() < 96 {
 			return p, fmt.Errorf("trusted proxy %v: it is wider than IPv4", p)
 		}
+
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96), nil
 	}
+
 	return p, nil
 }

@@ -113,42 +113,52 @@ func New(cfg Config, routes ...Route) (http.Handler, error) {
 	if cfg.Translate == nil {
 		cfg.Translate = func(error) *wire.Error { return nil }
 	}
+
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+
 	s := &server{cfg: cfg, rates: newRates(cfg), literals: map[string]bool{}, quiet: map[string]bool{}, cors: map[string]bool{}, budget: budget{used: map[string]int64{}, waiting: map[string]int{}}}
 	var err error
 	if s.metrics, err = newMetrics(cfg.MeterProvider, routes); err != nil {
 		return nil, err
 	}
+
 	if cfg.TracerProvider != nil {
 		s.tracer = cfg.TracerProvider.Tracer(scope)
 	}
+
 	for _, prefix := range cfg.TrustedProxies {
 		prefix, err := plainPrefix(prefix)
 		if err != nil {
 			return nil, err
 		}
+
 		s.proxies = append(s.proxies, prefix)
 	}
+
 	for _, origin := range cfg.CORSOrigins {
 		if err := checkOrigin(origin); err != nil {
 			return nil, err
 		}
+
 		s.cors[origin] = true
 		if err := s.crossOrigin.AddTrustedOrigin(origin); err != nil {
 			return nil, err
 		}
 	}
+
 	if cfg.PublicURL != "" {
 		origin, err := originOf(cfg.PublicURL)
 		if err != nil {
 			return nil, err
 		}
+
 		if err := s.crossOrigin.AddTrustedOrigin(origin); err != nil {
 			return nil, err
 		}
 	}
+
 	return s.handler(routes)
 }
 
@@ -158,9 +168,11 @@ func checkOrigin(origin string) error {
 	if err != nil {
 		return fmt.Errorf("origin %q: it must have the form https://console.example.com, without a wildcard", origin)
 	}
+
 	if origin != want {
 		return fmt.Errorf("origin %q: browsers send it as %s", origin, want)
 	}
+
 	return nil
 }
 
@@ -170,6 +182,7 @@ func originOf(address string) (string, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Contains(u.Host, "*") {
 		return "", errors.New("public URL: it must have the form https://hub.example.com")
 	}
+
 	host := strings.ToLower(u.Host)
 	host = strings.TrimSuffix(host, ":"+map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	return u.Scheme + "://" + strings.TrimSuffix(host, ":"), nil

@@ -51,6 +51,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		c.server.fail(w, r, err)
 		return
 	}
+
 	body := wire.InternalError.New("").Response(httpapi.RequestID(w))
 	_ = httpapi.WriteJSON(w, body.Status, body)
 }
@@ -61,30 +62,37 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if c := callOf(r); c != nil {
 		route = c.route
 	}
+
 	e := s.toError(r, err)
 	if httpapi.Began(w) {
 		s.logError(w, r, e, err)
 		panic(http.ErrAbortHandler)
 	}
+
 	if denied := s.recordDenied(r, route, e, err); denied != nil {
 		err = denied
 		e = s.toError(r, err)
 	}
+
 	body := e.Response(httpapi.RequestID(w))
 	if body.Status >= http.StatusInternalServerError {
 		s.logError(w, r, e, err)
 	}
+
 	if body.Status == http.StatusTooManyRequests {
 		limit := ""
 		if refusal, ok := errors.AsType[*Refusal](err); ok {
 			limit = refusal.Limit
 		}
+
 		s.metrics.limit(r.Context(), limit)
 	}
+
 	h := w.Header()
 	for _, name := range []string{"Etag", "Last-Modified", "Content-Encoding", "Content-Disposition"} {
 		h.Del(name) // of the response that the handler prepared
 	}
+
 	h["Cache-Control"] = noStore
 	switch body.Status {
 	case http.StatusUnauthorized:
@@ -94,6 +102,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		h.Set("Retry-After", strconv.FormatInt(seconds(e.RetryAfter), 10))
 	}
+
 	_ = httpapi.WriteJSON(w, body.Status, body)
 }
 
@@ -108,12 +117,15 @@ func (s *server) recordDenied(r *http.Request, route *Route, e *wire.Error, err 
 		caller.RemoteIP, caller.UserAgent = from.RemoteIP, from.UserAgent
 		r = r.WithContext(rbac.NewContext(r.Context(), caller))
 	}
+
 	if s.cfg.Denied == nil || !refused && (caller.UserID == "" || e.Code != wire.Forbidden) {
 		return nil //nolint:nilerr // err is that of the request
 	}
+
 	if denied, ok := errors.AsType[*rbac.DeniedError](err); ok && len(denied.Roles) == 1 {
 		caller.RoleNow = denied.Roles[0] // it may have changed after authentication
 	}
+
 	return s.cfg.Denied(r, *route, caller, e.Code)
 }
 
@@ -132,6 +144,7 @@ func (s *server) toError(r *http.Request, err error) *wire.Error {
 	if errors.As(err, &refusal) && refusal.Caller != nil {
 		cause = nil
 	}
+
 	switch {
 	case cause == nil && errors.As(err, &coded):
 		return coded
@@ -150,24 +163,29 @@ func (s *server) toError(r *http.Request, err error) *wire.Error {
 		if body.Field != "" {
 			e.Data = wire.ErrorData{Fields: map[string]string{body.Field: strings.TrimPrefix(body.Message, body.Field+" ")}}
 		}
+
 		return e
 	case errors.Is(err, httpapi.ErrTooLarge), errors.As(err, &large):
 		e := &wire.Error{Code: wire.PayloadTooLarge}
 		if c := callOf(r); c != nil {
 			e.Message = "The body is too large: at most " + strconv.FormatInt(c.route.BodyLimit, 10) + " bytes are accepted."
 		}
+
 		return e
 	case errors.Is(err, httpapi.ErrNotFound):
 		return &wire.Error{Code: wire.NotFound}
 	case errors.Is(err, httpapi.ErrMethodNotAllowed):
 		return &wire.Error{Code: wire.MethodNotAllowed}
 	}
+
 	if e := s.cfg.Translate(err); e != nil {
 		return e
 	}
+
 	if clientGone(r, err) {
 		return &wire.Error{Code: wire.Unavailable}
 	}
+
 	return &wire.Error{Code: wire.InternalError, Cause: err}
 }
 
@@ -181,14 +199,17 @@ func (s *server) logError(w http.ResponseWriter, r *http.Request, e *wire.Error,
 	if clientGone(r, err) || errors.Is(err, httpapi.ErrPanic) { // already logged with its stack
 		return
 	}
+
 	level := slog.LevelWarn
 	if e.Code == wire.InternalError {
 		level = slog.LevelError
 	}
+
 	route := "*"
 	if c := callOf(r); c != nil {
 		route = c.route.Path
 	}
+
 	s.cfg.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, "request failed", slog.String("err", err.Error()), slog.String("method", r.Method),
 		slog.String("route", route), slog.String("request_id", httpapi.RequestID(w)))
 }
@@ -202,5 +223,6 @@ func challenge(r *http.Request, code wire.Code) string {
 			return `Bearer error="invalid_token"`
 		}
 	}
+
 	return "Bearer"
 }

@@ -54,6 +54,7 @@ func allowances(caller Caller) []allowance {
 	if caller.UserID == "" {
 		return []allowance{{"address " + AddressOf(caller.RemoteIP), userBytes}, {"", totalBytes}}
 	}
+
 	return []allowance{{"user " + caller.TenantID + "/" + caller.UserID, userBytes}, {"tenant " + caller.TenantID, tenantBytes}, {"", totalBytes}}
 }
 
@@ -67,12 +68,15 @@ func (b *budget) take(ctx context.Context, from []allowance, bytes int64) error 
 	if err != nil && b.waiting[from[0].owner] < maxWaiting {
 		err = b.wait(ctx, from, bytes)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	for _, a := range from {
 		b.used[a.owner] += bytes
 	}
+
 	return nil
 }
 
@@ -87,6 +91,7 @@ func (b *budget) exceeded(from []allowance, bytes int64) error {
 			return errLarge
 		}
 	}
+
 	return nil
 }
 
@@ -106,9 +111,11 @@ func (b *budget) wait(ctx context.Context, from []allowance, bytes int64) error 
 		if err == nil {
 			return nil
 		}
+
 		if b.freed == nil {
 			b.freed = make(chan struct{})
 		}
+
 		freed := b.freed
 		b.mu.Unlock()
 		select {
@@ -118,6 +125,7 @@ func (b *budget) wait(ctx context.Context, from []allowance, bytes int64) error 
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
+
 		b.mu.Lock()
 		if err != nil {
 			return err
@@ -134,6 +142,7 @@ func (b *budget) give(to []allowance, bytes int64) {
 			delete(b.used, a.owner)
 		}
 	}
+
 	if b.freed != nil {
 		close(b.freed)
 		b.freed = nil
@@ -152,6 +161,7 @@ func (c *call) takeMemory(r *http.Request, bytes int64) error {
 	if err := c.reserveMemory(r, c.memory.used+bytes); err != nil {
 		return err
 	}
+
 	c.memory.used += bytes
 	return nil
 }
@@ -162,12 +172,15 @@ func (c *call) reserveMemory(r *http.Request, bytes int64) error {
 	if bytes <= m.bytes {
 		return nil
 	}
+
 	if m.from == nil {
 		m.from = allowances(CallerOf(r))
 	}
+
 	if err := c.server.budget.take(r.Context(), m.from, bytes-m.bytes); err != nil {
 		return err
 	}
+
 	m.bytes = bytes
 	return nil
 }
@@ -184,6 +197,7 @@ func TakeMemory(r *http.Request, bytes int64) error {
 	if c := callOf(r); c != nil {
 		return c.takeMemory(r, bytes)
 	}
+
 	return nil
 }
 
@@ -194,6 +208,7 @@ func TakeLarge(r *http.Request) error {
 	if c := callOf(r); c != nil {
 		return c.reserveMemory(r, largeBytes)
 	}
+
 	return nil
 }
 
@@ -230,6 +245,7 @@ func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, ErrAccessEnded) {
 		return cause
 	}
+
 	return nil
 }
 
@@ -247,10 +263,12 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 	if err := ended(b.ctx); err != nil {
 		return 0, err
 	}
+
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF && ended(b.ctx) != nil { //nolint:errorlint // io.Reader returns it unwrapped
 		err = ended(b.ctx)
 	}
+
 	return n, err
 }
 
@@ -277,6 +295,7 @@ func (g *guardedWriter) SetWriteDeadline(at time.Time) error {
 	if !g.last.IsZero() && (at.IsZero() || at.After(g.last)) {
 		at = g.last
 	}
+
 	return http.NewResponseController(g.ResponseWriter).SetWriteDeadline(at)
 }
 
@@ -287,6 +306,7 @@ func (g *guardedWriter) limit(reading *atomic.Bool) {
 	if g.closed {
 		return
 	}
+
 	g.last = time.Now().Add(lastWrites)
 	control := http.NewResponseController(g.ResponseWriter)
 	_ = control.SetWriteDeadline(g.last) // a writer without deadlines is not a connection

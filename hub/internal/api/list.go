@@ -37,22 +37,27 @@ func (l *List[T]) write(to *httpapi.Document, page *Page, whole any) error {
 	if page != nil {
 		most = maxPageBytes
 	}
+
 	_, _ = to.Write([]byte(begin)) // which is kept
 	sent, err := writeItems(to, items, most)
 	if err != nil || to.Lost() {
 		return err
 	}
+
 	l.Items = []T{}
 	if page != nil && sent > 0 && page.Offset()+sent < l.Total {
 		l.Next = strconv.Itoa(page.Offset() + sent)
 	}
+
 	rest, err := httpapi.Marshal(whole)
 	if err != nil {
 		return err
 	}
+
 	if _, err := to.Write(rest[len(begin):]); err != nil {
 		return err
 	}
+
 	return to.Close()
 }
 
@@ -69,18 +74,23 @@ func writeItems[T any](to *httpapi.Document, items []T, most int) (sent int, err
 		if i > 0 {
 			text.WriteByte(',')
 		}
+
 		if err := encoder.Encode(&items[i]); err != nil {
 			return sent, fmt.Errorf("encode response: %w", err)
 		}
+
 		text.Truncate(text.Len() - 1) // the line break
 		if size += text.Len(); most > 0 && size > most && sent > 0 {
 			break
 		}
+
 		if _, err := to.Write(text.Bytes()); err != nil || to.Lost() {
 			return sent, err
 		}
+
 		sent++
 	}
+
 	return sent, nil
 }
 
@@ -91,12 +101,15 @@ func EncodeItems[T any](w http.ResponseWriter, begin string, items []T, end stri
 	if to.Head() {
 		return to.Close()
 	}
+
 	_, _ = to.Write([]byte(begin)) // which is kept
 	if _, err := writeItems(to, items, 0); err != nil || to.Lost() {
 		return err
 	}
+
 	if _, err := to.Write([]byte(end)); err != nil {
 		return err
 	}
+
 	return to.Close()
 }

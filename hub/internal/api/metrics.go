@@ -60,9 +60,11 @@ func newMetrics(p metric.MeterProvider, routes []Route) (*metrics, error) {
 	for _, limit := range limits {
 		s.limits[limit] = meter.Of("limit", limit)
 	}
+
 	for _, route := range routes {
 		s.methods[route.Method] = s.methods[route.Method] || !route.Prefix
 	}
+
 	return s, m.Err()
 }
 
@@ -72,12 +74,14 @@ func (s *metrics) observe(r *http.Request, route string, status int, took time.D
 	if !s.methods[r.Method] {
 		key.method = meter.Other
 	}
+
 	s.mu.RLock()
 	options, ok := s.options[key]
 	s.mu.RUnlock()
 	if !ok {
 		options = s.add(key)
 	}
+
 	s.duration.Record(context.Background(), took.Seconds(), options...)
 }
 
@@ -94,5 +98,6 @@ func (s *metrics) limit(ctx context.Context, name string) {
 	if !slices.Contains(limits, name) {
 		name = meter.Other
 	}
+
 	s.limited.Add(ctx, 1, s.limits[name])
 }

@@ -26,6 +26,7 @@ func (p Page) Offset() int {
 	if p.After > 0 {
 		return p.After
 	}
+
 	return (p.Number - 1) * p.Size
 }
 
@@ -41,6 +42,7 @@ func Paging(r *http.Request) (Page, error) {
 	if c := callOf(r); c != nil && err == nil {
 		c.page = &page
 	}
+
 	return page, err
 }
 
@@ -49,10 +51,12 @@ func pageOf(r *http.Request) (Page, error) {
 	if r.URL.RawQuery == "" {
 		return first, nil
 	}
+
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return first, wire.InvalidRequest.New("The query string is malformed: escape it as in a URL.")
 	}
+
 	number, validNumber := paging.Number(query.Get("page"))
 	size, validSize := paging.Size(query.Get("page_size"))
 	after, validAfter := paging.Cursor(query.Get("cursor"))
@@ -60,18 +64,23 @@ func pageOf(r *http.Request) (Page, error) {
 	if !validNumber {
 		invalid["page"] = paging.Want
 	}
+
 	if !validSize {
 		invalid["page_size"] = paging.Want
 	}
+
 	if !validAfter {
 		invalid["cursor"] = paging.Want
 	}
+
 	if len(invalid) > 0 {
 		return first, &wire.Error{Code: wire.InvalidRequest, Data: wire.ErrorData{Fields: invalid}, Message: "page, page_size and cursor must be integers of at least 1."}
 	}
+
 	q := query.Get("q")
 	if !utf8.ValidString(q) || strings.ContainsRune(q, 0) || utf8.RuneCountInString(q) > maxQuery {
 		return first, &wire.Error{Code: wire.InvalidRequest, Data: wire.ErrorData{Fields: map[string]string{"q": "must be UTF-8 of at most 200 characters"}}}
 	}
+
 	return Page{Number: int(min(number, maxPage)), Size: size, After: int(min(after, maxPage)), Query: q}, nil
 }

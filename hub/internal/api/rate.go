@@ -58,9 +58,11 @@ func (l *Limiter) Count(key string) Count {
 			clear(l.keys)
 		}
 	}
+
 	if expired(c) {
 		c = counted{began: now}
 	}
+
 	c.n++
 	l.keys[key] = c
 	return Count{Exceeded: c.n > l.most, Remaining: max(0, l.most-c.n), Reset: c.began.Add(rateWindow).Sub(now)}
@@ -73,9 +75,11 @@ func newRates(cfg Config) (r rates) {
 	if cfg.UserRate > 0 {
 		r.user = NewLimiter(cfg.UserRate, cfg.Now)
 	}
+
 	if cfg.AddressRate > 0 {
 		r.address = NewLimiter(cfg.AddressRate, cfg.Now)
 	}
+
 	return r
 }
 
@@ -88,6 +92,7 @@ func (r rates) take(h http.Header, caller Caller) error {
 		if l == nil || key == "" {
 			return Count{}, false
 		}
+
 		c := l.Count(key)
 		policies = append(policies, fmt.Sprintf("%q;q=%d;w=%d", name, l.most, int(rateWindow.Seconds())))
 		states = append(states, fmt.Sprintf("%q;r=%d;t=%d", name, c.Remaining, seconds(c.Reset)))
@@ -97,19 +102,23 @@ func (r rates) take(h http.Header, caller Caller) error {
 	if caller.UserID != "" {
 		userKey = caller.TenantID + "/" + caller.UserID
 	}
+
 	whose, limit := "this user", LimitUser
 	c, exceeded := count(r.user, "user", userKey)
 	if !exceeded {
 		whose, limit = "this address", LimitAddress
 		c, exceeded = count(r.address, "address", AddressOf(caller.RemoteIP))
 	}
+
 	if len(policies) > 0 {
 		h.Set("RateLimit-Policy", strings.Join(policies, ", "))
 		h.Set("RateLimit", strings.Join(states, ", "))
 	}
+
 	if !exceeded {
 		return nil
 	}
+
 	message := "Too many requests of " + whose + " within a minute: wait for the time in Retry-After."
 	return &Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: c.Reset, Message: message}, Limit: limit}
 }
@@ -121,6 +130,7 @@ func TakeRate(w http.ResponseWriter, r *http.Request) error {
 	if c == nil {
 		return nil
 	}
+
 	return c.server.rates.take(w.Header(), CallerOf(r))
 }
 

@@ -78,6 +78,7 @@ func newPattern(route Route) (*pattern, error) {
 	if route.Prefix {
 		return newPrefix(route)
 	}
+
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
 	switch {
 	case !slices.Contains(methods, route.Method):
@@ -95,6 +96,7 @@ func newPattern(route Route) (*pattern, error) {
 	case route.BodyLimit < 0:
 		return invalid("BodyLimit is negative")
 	}
+
 	p := &pattern{Route: &route, segments: split(route.Path)}
 	names := map[string]bool{}
 	for _, segment := range p.segments {
@@ -107,14 +109,18 @@ func newPattern(route Route) (*pattern, error) {
 		case isParam && names[name]:
 			return invalid("two parameters are named " + name)
 		}
+
 		names[name] = names[name] || isParam
 	}
+
 	if route.Category == "" {
 		route.Category = "auth"
 	}
+
 	if route.BodyLimit == 0 {
 		route.BodyLimit = defaultBodyLimit
 	}
+
 	return p, nil
 }
 
@@ -124,6 +130,7 @@ func newPrefix(route Route) (*pattern, error) {
 		!strings.HasPrefix(route.Path, "/") || strings.HasSuffix(route.Path, "/") || strings.ContainsAny(route.Path, ":*%?#") {
 		return nil, fmt.Errorf("route %s: a prefix is Open and has a literal path, no method and a Handle", route.Path)
 	}
+
 	route.Category, route.BodyLimit = cmp.Or(route.Category, "auth"), cmp.Or(route.BodyLimit, defaultBodyLimit)
 	return &pattern{Route: &route}, nil
 }
@@ -133,6 +140,7 @@ func split(path string) []string {
 	if path == "/" {
 		return nil
 	}
+
 	return strings.Split(path[1:], "/")
 }
 
@@ -149,6 +157,7 @@ func byRouterPath(patterns []*pattern) (map[string][]*pattern, error) {
 			}
 		}
 	}
+
 	for at := range most {
 		hasParam := map[string]bool{}
 		for i, p := range patterns {
@@ -156,6 +165,7 @@ func byRouterPath(patterns []*pattern) (map[string][]*pattern, error) {
 				hasParam[paths[i]] = true
 			}
 		}
+
 		for i, p := range patterns {
 			switch {
 			case at >= len(p.segments):
@@ -166,17 +176,20 @@ func byRouterPath(patterns []*pattern) (map[string][]*pattern, error) {
 				} else {
 					p.literals = append(p.literals, param{name, index})
 				}
+
 				paths[i] += fmt.Sprintf("/:%d", at)
 			default:
 				paths[i] += "/" + p.segments[at]
 			}
 		}
 	}
+
 	groups := map[string][]*pattern{}
 	for i, p := range patterns {
 		path := cmp.Or(paths[i], "/")
 		groups[path] = append(groups[path], p)
 	}
+
 	for _, group := range groups {
 		slices.SortFunc(group, func(a, b *pattern) int {
 			// The first segment that is a literal in one and a parameter in the other decides: the
@@ -184,6 +197,7 @@ func byRouterPath(patterns []*pattern) (map[string][]*pattern, error) {
 			return slices.CompareFunc(a.segments, b.segments, func(x, y string) int { return cmp.Compare(rank(x), rank(y)) })
 		})
 	}
+
 	return groups, nil
 }
 
@@ -193,6 +207,7 @@ func rank(segment string) int {
 	if isParam(segment) {
 		return 1
 	}
+
 	return 0
 }
 
@@ -203,11 +218,13 @@ func (p *pattern) matchesParams(ps httprouter.Params) bool {
 			return false
 		}
 	}
+
 	for _, param := range p.params {
 		if !validParam(ps[param.index].Value) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -245,6 +262,7 @@ func ResultOf[In, T any](status int, call func(r *http.Request, in In) (T, error
 		if err != nil {
 			return err
 		}
+
 		result, err := call(r, in)
 		return respond(w, r, status, result, err)
 	}
@@ -256,6 +274,7 @@ func Done(call func(r *http.Request) error) Handler {
 		if err := call(r); err != nil {
 			return err
 		}
+
 		return NoContent(w)
 	}
 }
@@ -285,6 +304,7 @@ func DeleteBy(param string, call func(ctx context.Context, caller Caller, value 
 		if err != nil {
 			return err
 		}
+
 		return call(r.Context(), CallerOf(r), r.PathValue(param), expected)
 	})
 }
@@ -296,6 +316,7 @@ func ListOf[T any](call func(ctx context.Context, caller Caller, page Page) (Lis
 		if err != nil {
 			return List[T]{}, err
 		}
+
 		return call(r.Context(), CallerOf(r), page)
 	})
 }
@@ -313,12 +334,15 @@ func respond[T any](w http.ResponseWriter, r *http.Request, status int, result T
 	if err != nil {
 		return err
 	}
+
 	if v, ok := any(result).(versioned); ok && v.CurrentVersion() > 0 {
 		SetVersion(w, v.CurrentVersion())
 	}
+
 	var page *Page
 	if c := callOf(r); c != nil {
 		page = c.page
 	}
+
 	return encode(w, page, status, result)
 }

@@ -45,20 +45,25 @@ func (s *server) handler(routes []Route) (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		if p.Access != Open && s.cfg.Authenticate == nil {
 			return nil, fmt.Errorf("route %s %s: it needs Config.Authenticate", p.Method, p.Path)
 		}
+
 		if p.Prefix {
 			s.prefixes = append(s.prefixes, p)
 			continue
 		}
+
 		s.patterns = append(s.patterns, p)
 		byMethod[p.Method] = append(byMethod[p.Method], p)
 		for _, segment := range p.segments {
 			s.literals[segment] = s.literals[segment] || !isParam(segment)
 		}
+
 		s.quiet[p.Path] = s.quiet[p.Path] || p.Quiet
 	}
+
 	shell := &httpapi.Shell{
 		Logger:   s.cfg.Logger,
 		Quiet:    func(path string) bool { return s.quiet[path] },
@@ -73,6 +78,7 @@ func (s *server) handler(routes []Route) (http.Handler, error) {
 			byMethod[http.MethodHead] = append(byMethod[http.MethodHead], &head)
 		}
 	}
+
 	s.router = shell.Router()
 	s.router.NotFound = http.HandlerFunc(s.serveUnmatched)
 	s.router.MethodNotAllowed = http.HandlerFunc(s.serveUnmatched)
@@ -81,10 +87,12 @@ func (s *server) handler(routes []Route) (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for path, group := range groups {
 			s.router.Handle(method, path, s.dispatch(group))
 		}
 	}
+
 	return shell.Wrap(s), nil
 }
 
@@ -106,6 +114,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
+
 		s.router.ServeHTTP(w, r)
 	}
 }
@@ -119,6 +128,7 @@ func (s *server) dispatch(group []*pattern) httprouter.Handle {
 				return
 			}
 		}
+
 		s.serveUnmatched(w, r)
 	}
 }
@@ -131,10 +141,12 @@ func (s *server) serveUnmatched(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, httpapi.ErrMethodNotAllowed)
 		return
 	}
+
 	w.Header().Del("Allow") // the router also lists hidden routes
 	if s.servePage(w, r) {
 		return
 	}
+
 	s.fail(w, r, httpapi.ErrNotFound)
 }
 
@@ -144,16 +156,19 @@ func (s *server) servePage(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return false
 	}
+
 	if short, ok := strings.CutSuffix(r.URL.Path, "/"); ok && slices.Contains(s.methods(short), http.MethodGet) {
 		w.Header().Set("Location", "../"+url.PathEscape(path.Base(short))) // the hub may be below a path
 		w.WriteHeader(http.StatusPermanentRedirect)
 		return true
 	}
+
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(http.StatusNotFound)
 	if r.Method == http.MethodGet {
 		_, _ = io.WriteString(w, notFoundPage) // the client may have disconnected
 	}
+
 	return true
 }
 
@@ -169,6 +184,7 @@ func (s *server) methods(path string) []string {
 	if !strings.HasPrefix(path, "/") {
 		return nil
 	}
+
 	segments := split(path)
 	found := map[string]bool{}
 	for _, p := range s.patterns {
@@ -176,9 +192,11 @@ func (s *server) methods(path string) []string {
 			found[p.Method] = true
 		}
 	}
+
 	if found[http.MethodGet] {
 		found[http.MethodHead] = true
 	}
+
 	return slices.Sorted(maps.Keys(found))
 }
 
@@ -191,6 +209,7 @@ func (s *server) logUnmatched(w http.ResponseWriter, r *http.Request) {
 			segments[i] = "*"
 		}
 	}
+
 	httpapi.LogAs(w, strings.Join(segments, "/"))
 }
 
@@ -199,6 +218,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 	if p.Secret {
 		httpapi.LogAs(w, p.Path)
 	}
+
 	httpapi.SetRoute(w, p.Path)
 	r, span := s.startSpan(r, p.Route)
 	c := &call{Context: r.Context(), server: s, route: p.Route}
@@ -210,19 +230,23 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 	for _, param := range p.params {
 		r.SetPathValue(param.name, ps[param.index].Value)
 	}
+
 	from := Caller{RemoteIP: RemoteIP(r), UserAgent: UserAgent(r)}
 	r = r.WithContext(rbac.NewContext(r.Context(), from))
 	r, err := s.authorize(r, p.Route)
 	if caller := CallerOf(r); caller.UserID != "" {
 		httpapi.LogUser(w, caller.TenantID, caller.UserName)
 	}
+
 	if err == nil && p.Rated {
 		err = s.rates.take(w.Header(), CallerOf(r))
 	}
+
 	httpapi.OnLarge(w, func() error { return TakeLarge(r) })
 	if err == nil && p.Large {
 		err = TakeLarge(r)
 	}
+
 	if err == nil {
 		res := w
 		if !p.open(r) && s.cfg.Admit != nil {
@@ -230,8 +254,10 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 			res, r, end = s.admit(w, r, p.Route)
 			defer end() // after the response of an error
 		}
+
 		err = p.Handle(res, limitBody(res, r, p.BodyLimit))
 	}
+
 	if err != nil {
 		s.fail(w, r, err)
 	}
@@ -243,25 +269,31 @@ func (s *server) authorize(r *http.Request, route *Route) (*http.Request, error)
 	if err := s.crossOrigin.Check(r); err != nil {
 		return r, &wire.Error{Code: wire.Forbidden, Message: "Pages of other origins may not send this request: add the origin to the allowed ones.", Cause: err}
 	}
+
 	if route.open(r) {
 		return r, nil
 	}
+
 	caller, err := s.cfg.Authenticate(r)
 	if err != nil {
 		return r, err
 	}
+
 	if caller.RoleNow == "" || caller.UserID == "" {
 		return r, wire.Unauthenticated
 	}
+
 	from := CallerOf(r)
 	caller.RemoteIP, caller.UserAgent = from.RemoteIP, from.UserAgent
 	r = r.WithContext(rbac.NewContext(r.Context(), caller))
 	if caller.MustChangePassword && !route.BeforePasswordChange {
 		return r, wire.PasswordChangeRequired
 	}
+
 	if route.Access == SignedIn {
 		return r, nil
 	}
+
 	return r, route.Group.Check(caller)
 }
 
@@ -270,6 +302,7 @@ func limitBody(w http.ResponseWriter, r *http.Request, limit int64) *http.Reques
 	if r.ContentLength != 0 {
 		r.Body = http.MaxBytesReader(w, r.Body, limit)
 	}
+
 	return r
 }
 
@@ -311,15 +344,18 @@ func (s *server) handleCORS(w http.ResponseWriter, r *http.Request) bool {
 	if !s.cors[origin] {
 		return false
 	}
+
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Expose-Headers", corsResponse)
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}
+
 	methods := s.methods(r.URL.Path)
 	if len(methods) == 0 || httpapi.HasEncodedSlash(r.URL) {
 		return false // the response is 404
 	}
+
 	s.logUnmatched(w, r)
 	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
 	h.Set("Access-Control-Allow-Methods", strings.Join(methods, ", "))

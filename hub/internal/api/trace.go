@@ -19,11 +19,13 @@ func (s *server) startSpan(r *http.Request, route *Route) (*http.Request, trace.
 	if s.tracer == nil || route.Quiet {
 		return r, nil
 	}
+
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	method := r.Method
 	if !s.metrics.methods[method] {
 		method = "_OTHER" // of the semantic conventions of HTTP
 	}
+
 	ctx, span := s.tracer.Start(ctx, method+" "+route.Path, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("http.request.method", method), attribute.String("http.route", route.Path)))
 	return r.WithContext(ctx), span
@@ -35,14 +37,17 @@ func endSpan(span trace.Span, w http.ResponseWriter) {
 	if span == nil {
 		return
 	}
+
 	status := httpapi.StatusOf(w)
 	if status == 0 {
 		status = http.StatusInternalServerError
 	}
+
 	span.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("agenthost.request_id", httpapi.RequestID(w)))
 	if status >= http.StatusInternalServerError {
 		span.SetAttributes(attribute.String("error.type", strconv.Itoa(status)))
 		span.SetStatus(codes.Error, "")
 	}
+
 	span.End()
 }

@@ -57,9 +57,11 @@ func (t *Turns) Do(ctx context.Context, caller Caller, work func() error) error 
 			return context.Cause(ctx)
 		}
 	}
+
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	return work()
 }
 
@@ -70,6 +72,7 @@ func (t *Turns) Waiting(tenantID string) int {
 	if q := t.queues[tenantID]; q != nil {
 		return q.number
 	}
+
 	return 0
 }
 
@@ -82,12 +85,14 @@ func (t *Turns) enter(key string, limit int, owner string) (*queue, error) {
 		q = &queue{turn: make(chan struct{}, 1)}
 		t.queues[key] = q
 	}
+
 	if q.number == limit {
 		return nil, &wire.Error{
 			Code: wire.RateLimited, RetryAfter: 10 * time.Second,
 			Message: fmt.Sprintf("%d %s of %s wait already: try again later.", limit-1, t.noun, owner),
 		}
 	}
+
 	q.number++
 	return q, nil
 }

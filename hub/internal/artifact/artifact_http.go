@@ -45,6 +45,7 @@ func (s *Store) serveSkill(w http.ResponseWriter, r *http.Request) error {
 	if !s.verify(ref, r.URL.Query()) {
 		return errLink
 	}
+
 	return s.serve(w, r, ref, "private, no-store")
 }
 
@@ -57,9 +58,11 @@ func (s *Store) serve(w http.ResponseWriter, r *http.Request, ref Ref, cacheCont
 	if errors.Is(err, blob.ErrNotExist) {
 		return errNoFile
 	}
+
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = b.Close() }() // it was only read
 	status, err := filesafe.Serve(w, r, filesafe.Content{
 		Body: b.Content, Name: ref.Name, Type: "application/octet-stream", Size: b.Size, Modified: b.Modified, ETag: `"` + ref.Hash + `"`, CacheControl: cacheControl,
@@ -72,6 +75,7 @@ func (s *Store) serve(w http.ResponseWriter, r *http.Request, ref Ref, cacheCont
 	case status == http.StatusRequestedRangeNotSatisfiable:
 		return &wire.Error{Code: wire.InvalidRequest, Status: status, Message: "The range is beyond the end of the file."}
 	}
+
 	return nil
 }
 
@@ -81,14 +85,17 @@ func (s *Store) SignedURL(ctx context.Context, ref Ref, ttl time.Duration) (addr
 	if err := ref.check(); err != nil {
 		return "", time.Time{}, fmt.Errorf("sign link: %w", err)
 	}
+
 	expiresAt = s.cfg.Now().Add(ttl).UTC().Truncate(time.Second)
 	address, err = s.cfg.Driver.Link(ctx, ref.Key(), expiresAt)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return s.sign(ref, expiresAt), expiresAt, nil
 	}
+
 	if err != nil {
 		return "", time.Time{}, s.failed("sign link", err)
 	}
+
 	return address, expiresAt, nil
 }
 
@@ -112,6 +119,7 @@ func (s *Store) verify(ref Ref, query url.Values) bool {
 	if err != nil || !s.cfg.Keyring.VerifyMAC(purpose, signed(ref, expires), mac) {
 		return false
 	}
+
 	at, err := strconv.ParseInt(expires, 10, 64)
 	return err == nil && s.cfg.Now().Before(time.Unix(at, 0))
 }

@@ -31,9 +31,11 @@ func (r Ref) check() error {
 	if r.Kind != Tools && r.Kind != Skills {
 		return fmt.Errorf("unknown kind %q", r.Kind)
 	}
+
 	if !isHash(r.Hash) {
 		return fmt.Errorf("hash %q is not a SHA-256 in lower-case hex", r.Hash)
 	}
+
 	return CheckName(r.Name)
 }
 
@@ -44,6 +46,7 @@ func isHash(s string) bool {
 			return false
 		}
 	}
+
 	return len(s) == 64
 }
 
@@ -64,6 +67,7 @@ func CheckName(name string) error {
 	case name[0] == '.' || name[0] == ' ' || strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
 		return fmt.Errorf("the name begins or ends with a dot or a space")
 	}
+
 	return nil
 }
 

@@ -57,12 +57,15 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Driver == nil || cfg.Keyring == nil {
 		return nil, errors.New("create artifact store: Driver and Keyring are required")
 	}
+
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+
 	if cfg.CDN == "" {
 		cfg.CDN = cfg.PublicURL + routePrefix
 	}
+
 	cfg.CDN = strings.TrimRight(cfg.CDN, "/")
 	return &Store{cfg}, nil
 }
@@ -73,10 +76,12 @@ func (s *Store) Put(ctx context.Context, kind Kind, name string, r io.Reader) (R
 	if err != nil {
 		return Ref{}, err
 	}
+
 	defer func() { _ = u.Close() }() // the content is in the driver, or err is returned
 	if _, err := u.ReadFrom(r); err != nil {
 		return Ref{}, err
 	}
+
 	return u.Commit(ctx, kind, name)
 }
 
@@ -85,10 +90,12 @@ func (s *Store) Open(ctx context.Context, ref Ref) (*blob.Blob, error) {
 	if err := ref.check(); err != nil {
 		return nil, fmt.Errorf("open artifact: %w: %w", err, blob.ErrNotExist)
 	}
+
 	b, err := s.cfg.Driver.Open(ctx, ref.Key())
 	if err != nil {
 		return nil, s.failed("open artifact", err)
 	}
+
 	return b, nil
 }
 
@@ -106,6 +113,7 @@ func (s *Store) Exist(ctx context.Context, refs ...Ref) ([]bool, error) {
 				if refs[i].check() != nil {
 					continue
 				}
+
 				info, err := s.cfg.Driver.Stat(ctx, refs[i].Key())
 				exist[i] = err == nil && info.Size == refs[i].Size
 				if !errors.Is(err, blob.ErrNotExist) {
@@ -114,9 +122,11 @@ func (s *Store) Exist(ctx context.Context, refs ...Ref) ([]bool, error) {
 			}
 		})
 	}
+
 	for i := range refs {
 		next <- i
 	}
+
 	close(next)
 	all.Wait()
 	for _, err := range errs {
@@ -124,6 +134,7 @@ func (s *Store) Exist(ctx context.Context, refs ...Ref) ([]bool, error) {
 			return nil, s.failed("find artifact", err)
 		}
 	}
+
 	return exist, nil
 }
 
@@ -140,17 +151,20 @@ func (s *Store) failed(op string, err error) error {
 	if diskspace.IsFull(err) {
 		err = fmt.Errorf("%w: %w", blob.ErrFull, err)
 	}
+
 	switch {
 	case errors.Is(err, blob.ErrNotExist):
 		return fmt.Errorf("%s: %w", op, err)
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s: %w", op, err)
 	}
+
 	e := &wire.Error{Code: wire.Unavailable, RetryAfter: retryAfter, Cause: fmt.Errorf("%s: %w", op, err)}
 	e.Message = "The store of files cannot be reached: try again. If it persists, an operator must check BLOB_URL and the log of the hub."
 	if errors.Is(err, blob.ErrFull) {
 		e.Message = "The store of files is full: an operator must free space."
 	}
+
 	return e
 }
 
@@ -172,9 +186,11 @@ func (s *Store) NewUpload() (*Upload, error) {
 	if err != nil {
 		return nil, s.failed("create temporary file", err)
 	}
+
 	if runtime.GOOS != "windows" { // a killed process leaves no file
 		_ = os.Remove(file.Name()) // Close removes it otherwise
 	}
+
 	return &Upload{store: s, file: file, hash: sha256.New()}, nil
 }
 
@@ -186,6 +202,7 @@ func (u *Upload) Write(p []byte) (int, error) {
 	if err != nil {
 		err = u.store.failed("write temporary file", err)
 	}
+
 	return n, err
 }
 
@@ -196,6 +213,7 @@ func (u *Upload) ReadFrom(r io.Reader) (int64, error) {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = &wire.Error{Code: wire.InvalidRequest, Message: "The upload ended before its end: send it again.", Cause: err}
 	}
+
 	return n, err
 }
 
@@ -215,9 +233,11 @@ func (u *Upload) Commit(ctx context.Context, kind Kind, name string) (Ref, error
 	if err := ref.check(); err != nil {
 		return Ref{}, fmt.Errorf("store artifact: %w", err)
 	}
+
 	if err := u.store.cfg.Driver.Put(ctx, ref.Key(), u.Content(), u.size); err != nil {
 		return Ref{}, u.store.failed("store artifact", err)
 	}
+
 	return ref, nil
 }
 
@@ -227,6 +247,7 @@ func (u *Upload) Close() error {
 	if runtime.GOOS == "windows" {
 		err = errors.Join(err, os.RemoveAll(u.file.Name()))
 	}
+
 	return err
 }
 
@@ -250,15 +271,19 @@ func (s *Store) Sweep(ctx context.Context, grace time.Duration, referenced Refer
 		if err != nil {
 			return err
 		}
+
 		for _, key := range batch {
 			if named[key] {
 				continue
 			}
+
 			if err := s.cfg.Driver.Delete(ctx, key, before); err != nil {
 				return s.failed("delete artifact", err)
 			}
+
 			deleted++
 		}
+
 		batch = batch[:0]
 		return nil
 	}
@@ -267,10 +292,12 @@ func (s *Store) Sweep(ctx context.Context, grace time.Duration, referenced Refer
 			if err != nil {
 				return deleted, s.failed("list artifacts", err)
 			}
+
 			// Files that the store did not create are not touched.
 			if _, ok := ParseKey(info.Key); !ok || !info.Modified.Before(before) {
 				continue
 			}
+
 			if batch = append(batch, info.Key); len(batch) == sweepBatch {
 				if err := flush(); err != nil {
 					return deleted, err
@@ -278,8 +305,10 @@ func (s *Store) Sweep(ctx context.Context, grace time.Duration, referenced Refer
 			}
 		}
 	}
+
 	if len(batch) > 0 {
 		err = flush()
 	}
+
 	return deleted, err
 }

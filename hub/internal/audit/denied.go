@@ -35,6 +35,7 @@ var deniedActions = func() map[string]auditlog.Action[deniedDetail] {
 	for _, category := range []string{"auth", "user", "invite", "provider", "agent", "token", "aigc"} {
 		all[category] = auditlog.Define[deniedDetail](category + ".denied")
 	}
+
 	return all
 }()
 
@@ -47,6 +48,7 @@ func (s *Service) Denied(r *http.Request, route api.Route, caller api.Caller, co
 	if count := s.denials.Count(caller.UserID); count.Exceeded {
 		return &wire.Error{Code: wire.RateLimited, RetryAfter: count.Reset}
 	}
+
 	// The entry is also written if the client disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), recordTimeout)
 	defer cancel()
@@ -60,6 +62,7 @@ func (s *Service) Denied(r *http.Request, route api.Route, caller api.Caller, co
 	case wire.Unauthenticated:
 		category, needs = "auth", needsKey
 	}
+
 	return s.store.Append(ctx, deniedActions[category].Record(event, deniedDetail{
 		Method: route.Method, Route: route.Path, Role: string(caller.RoleNow), Needs: needs,
 	}))

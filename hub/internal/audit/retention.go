@@ -27,6 +27,7 @@ func (s *Service) CheckHeads(ctx context.Context) {
 		if err == nil {
 			now, err = s.log.Clock(ctx)
 		}
+
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -44,6 +45,7 @@ func (s *Service) Prune(ctx context.Context) {
 	if s.retention <= 0 {
 		return
 	}
+
 	for _, tenant := range s.tenants(ctx) {
 		n, err := s.log.Prune(ctx, tenant, s.retention, actionPrune)
 		switch {
@@ -63,5 +65,6 @@ func (s *Service) tenants(ctx context.Context) []string {
 	if err != nil && ctx.Err() == nil {
 		s.store.Logger.Error("list audit logs", "err", err)
 	}
+
 	return all
 }

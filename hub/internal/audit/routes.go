@@ -67,8 +67,10 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 		case "snapshotId":
 			e.Message = badSnapshot
 		}
+
 		e.Data = wire.ErrorData{Fields: map[string]string{param.Param: param.Want}}
 		err = e
 	}
+
 	api.Fail(w, r, err)
 }

@@ -42,6 +42,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Log == nil {
 		return nil, errors.New("create audit service: Store and Log are required")
 	}
+
 	return &Service{store: cfg.Store, log: cfg.Log, retention: cfg.Retention, denials: api.NewLimiter(maxDenials, cfg.Store.Now)}, nil
 }
 
@@ -56,11 +57,14 @@ func (s *Service) Write(ctx context.Context, w io.Writer, tenantID string, follo
 			return nil
 		case <-time.After(followInterval):
 		}
+
 		after, err = s.write(ctx, w, tenantID, after)
 	}
+
 	if follow && ctx.Err() != nil {
 		err = nil // the reader was stopped
 	}
+
 	return err
 }
 
@@ -77,13 +81,17 @@ func (s *Service) write(ctx context.Context, w io.Writer, tenantID string, after
 		if err != nil {
 			return last, fmt.Errorf("read audit log: %w", err)
 		}
+
 		if line, err = entry.AppendNDJSON(line[:0]); err != nil {
 			return last, err
 		}
+
 		if _, err := out.Write(line); err != nil {
 			return last, fmt.Errorf("write audit log: %w", err)
 		}
+
 		last = entry.ID
 	}
+
 	return last, nil
 }

@@ -30,24 +30,30 @@ func (cfg Config) writeArchive(ctx context.Context, m Manifest, dump io.Reader, 
 	if err != nil {
 		return err
 	}
+
 	if err := writeMember(archive, manifestName, int64(len(text)), m.Created); err != nil {
 		return err
 	}
+
 	if _, err := archive.Write(text); err != nil {
 		return writing(err)
 	}
+
 	for _, a := range m.Artifacts {
 		if err := cfg.writeArtifact(ctx, archive, a, m.Created); err != nil {
 			return err
 		}
 	}
+
 	if err := writeMember(archive, databaseName, m.Database.Size, m.Created); err != nil {
 		return err
 	}
+
 	content := newVerified(ctx, dump, m.Database.SHA256)
 	if _, err := io.Copy(archive, content); err != nil {
 		return writing(err)
 	}
+
 	return writing(archive.Close())
 }
 
@@ -56,15 +62,18 @@ func (cfg Config) writeArtifact(ctx context.Context, archive *tar.Writer, a Arti
 	if err != nil {
 		return fmt.Errorf("read artifact: %w", err)
 	}
+
 	defer func() { _ = blob.Close() }() // it was only read
 	if err := writeMember(archive, artifactPrefix+a.Key, a.Size, created); err != nil {
 		return err
 	}
+
 	ref, _ := artifact.ParseKey(a.Key) // which the sizes were listed by
 	n, err := io.Copy(archive, newVerified(ctx, blob.Content, ref.Hash))
 	if err == nil && n != a.Size || errors.Is(err, tar.ErrWriteTooLong) || errors.Is(err, errHash) {
 		return fmt.Errorf("the stored file %s is damaged: upload it again, or delete the tool or skill and the deployments that have it", a.Key)
 	}
+
 	return writing(err)
 }
 
@@ -77,6 +86,7 @@ func writing(err error) error {
 	if err == nil {
 		return nil
 	}
+
 	return fmt.Errorf("write backup: %w", err)
 }
 
@@ -88,44 +98,55 @@ func readArchive(archive *os.File, manifest func(Manifest) error, member func(ke
 	if err != nil {
 		return m, err
 	}
+
 	if _, err := archive.Seek(0, io.SeekStart); err != nil {
 		return m, err
 	}
+
 	r := &reader{tar.NewReader(archive), archive}
 	content, err := r.next(manifestName, -1)
 	if err != nil {
 		return m, err
 	}
+
 	text, err := io.ReadAll(content)
 	if err != nil {
 		return m, damaged(err)
 	}
+
 	if m, err = parseManifest(text, info.Size()); err != nil {
 		return m, err
 	}
+
 	if err := manifest(m); err != nil {
 		return m, err
 	}
+
 	for _, a := range m.Artifacts {
 		content, err := r.next(artifactPrefix+a.Key, a.Size)
 		if err != nil {
 			return m, err
 		}
+
 		ref, _ := artifact.ParseKey(a.Key) // the manifest was checked
 		if err := member(a.Key, content, ref.Hash); err != nil {
 			return m, err
 		}
 	}
+
 	content, err = r.next(databaseName, m.Database.Size)
 	if err != nil {
 		return m, err
 	}
+
 	if err := member("", content, m.Database.SHA256); err != nil {
 		return m, err
 	}
+
 	if _, err := r.tar.Next(); !errors.Is(err, io.EOF) {
 		return m, fmt.Errorf("%w: it does not end after the database", errFormat)
 	}
+
 	return m, nil
 }
 
@@ -141,17 +162,21 @@ func (r *reader) next(name string, size int64) (*io.SectionReader, error) {
 	if err != nil {
 		return nil, damaged(err)
 	}
+
 	wrong := size >= 0 && header.Size != size || size < 0 && header.Size > maxManifest
 	for record := range header.PAXRecords {
 		wrong = wrong || record != "path" && record != "size" // such as those of sparse files
 	}
+
 	if header.Typeflag != tar.TypeReg || header.Name != name || wrong {
 		return nil, fmt.Errorf("%w: a member is %q with %d bytes, in place of %q", errFormat, header.Name, header.Size, name)
 	}
+
 	at, err := r.file.Seek(0, io.SeekCurrent) // archive/tar does not read ahead
 	if err != nil {
 		return nil, err
 	}
+
 	return io.NewSectionReader(r.file, at, header.Size), nil
 }
 
@@ -160,6 +185,7 @@ func damaged(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it is shorter than its manifest", errFormat)
 	}
+
 	return fmt.Errorf("%w: %w", errFormat, err)
 }
 
@@ -182,11 +208,13 @@ func (v *verified) Read(p []byte) (int, error) {
 	if err := context.Cause(v.ctx); err != nil {
 		return 0, err
 	}
+
 	n, err := v.r.Read(p)
 	v.hash.Write(p[:n])
 	if errors.Is(err, io.EOF) && v.want != "" && hex.EncodeToString(v.hash.Sum(nil)) != v.want {
 		err = errHash
 	}
+
 	return n, err
 }
 
@@ -196,8 +224,10 @@ func hashOf(ctx context.Context, f *os.File) (size int64, sum string, err error)
 	if _, err = f.Seek(0, io.SeekStart); err == nil {
 		size, err = io.Copy(io.Discard, content)
 	}
+
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
+
 	return size, hex.EncodeToString(content.hash.Sum(nil)), err
 }

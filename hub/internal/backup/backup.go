@@ -71,6 +71,7 @@ func Write(ctx context.Context, cfg Config, d *db.DB, w io.Writer) (Manifest, er
 	if err != nil {
 		return Manifest{}, fmt.Errorf("create temporary file: %w", err)
 	}
+
 	return cfg.write(ctx, d, dump, w)
 }
 
@@ -79,6 +80,7 @@ func (cfg Config) write(ctx context.Context, d *db.DB, dump *os.File, w io.Write
 	if runtime.GOOS != "windows" { // a killed process leaves no file
 		_ = os.Remove(dump.Name())
 	}
+
 	defer func() {
 		err = errors.Join(err, dump.Close())
 		_ = os.Remove(dump.Name()) // it may be removed already
@@ -96,9 +98,11 @@ func (cfg Config) write(ctx context.Context, d *db.DB, dump *os.File, w io.Write
 	if m, err = cfg.dump(ctx, d, &pacedFile{ctx: ctx, file: dump}); err != nil {
 		return m, err
 	}
+
 	if m.Database.Size, m.Database.SHA256, err = hashOf(ctx, dump); err != nil {
 		return m, fmt.Errorf("read dump: %w", err)
 	}
+
 	return m, cfg.writeArchive(ctx, m, dump, w)
 }
 
@@ -109,6 +113,7 @@ func (cfg Config) protected(ctx context.Context) (_ context.Context, stop func()
 	if err := protect(); err != nil {
 		return nil, nil, err
 	}
+
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -121,6 +126,7 @@ func (cfg Config) protected(ctx context.Context) (_ context.Context, stop func()
 				return
 			case <-tick.C:
 			}
+
 			if err := protect(); err != nil {
 				cancel(err)
 				return
@@ -138,19 +144,23 @@ func (cfg Config) dump(ctx context.Context, d *db.DB, w io.Writer) (m Manifest, 
 		if m.Schema, err = db.Versions(ctx, q); err != nil {
 			return err
 		}
+
 		if m.Keys, err = store.KeyIDs(ctx, q, cfg.Sealed...); err != nil {
 			return err
 		}
+
 		keys, err = cfg.Named(ctx, q)
 		return err
 	})
 	if err != nil {
 		return m, err
 	}
+
 	sizes, err := cfg.sizes(ctx)
 	if err != nil {
 		return m, err
 	}
+
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
 		size, exists := sizes[key]
@@ -158,8 +168,10 @@ func (cfg Config) dump(ctx context.Context, d *db.DB, w io.Writer) (m Manifest, 
 			m.Missing = append(m.Missing, key)
 			continue
 		}
+
 		m.Artifacts = append(m.Artifacts, Artifact{key, size})
 	}
+
 	return m, nil
 }
 
@@ -171,8 +183,10 @@ func (cfg Config) sizes(ctx context.Context) (map[string]int64, error) {
 			if err != nil {
 				return nil, fmt.Errorf("list artifacts: %w", err)
 			}
+
 			sizes[info.Key] = info.Size
 		}
 	}
+
 	return sizes, nil
 }

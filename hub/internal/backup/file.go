@@ -24,10 +24,12 @@ func WriteFile(ctx context.Context, cfg Config, d *db.DB, path string) (m Manife
 	if err := checkReplaced(path); err != nil {
 		return m, err
 	}
+
 	file, err := openPartial(path)
 	if err != nil {
 		return m, fmt.Errorf("create backup: %w", err)
 	}
+
 	defer func() {
 		err = errors.Join(err, file.Close())
 		if err != nil {
@@ -38,15 +40,19 @@ func WriteFile(ctx context.Context, cfg Config, d *db.DB, path string) (m Manife
 	if err != nil {
 		return m, fmt.Errorf("create dump: %w", err)
 	}
+
 	if m, err = cfg.write(ctx, d, dump, &pacedFile{ctx: ctx, file: file}); err != nil {
 		return m, err
 	}
+
 	if err := file.Sync(); err != nil {
 		return m, writing(err)
 	}
+
 	if err := os.Rename(file.Name(), path); err != nil {
 		return m, writing(err)
 	}
+
 	return m, writing(syncdir.Sync(filepath.Dir(path)))
 }
 
@@ -56,14 +62,17 @@ func checkReplaced(path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+
 	if err != nil {
 		return fmt.Errorf("open former backup: %w", err)
 	}
+
 	start := make([]byte, len(manifestName))
 	_, err = io.ReadFull(f, start)
 	if err := errors.Join(err, f.Close()); err != nil || string(start) != manifestName {
 		return fmt.Errorf("%s exists and is not a backup: choose another name", path)
 	}
+
 	return nil
 }
 
@@ -73,15 +82,19 @@ func openPartial(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if err = filelock.Lock(f); errors.Is(err, filelock.ErrLocked) {
 		err = errWritten
 	}
+
 	if err == nil {
 		err = current(f)
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+
 	return f, nil
 }
 
@@ -97,9 +110,11 @@ func replace(path string) (*os.File, error) {
 			return nil, errWritten
 		}
 	}
+
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
@@ -110,9 +125,11 @@ func current(f *os.File) error {
 	if err != nil {
 		return err
 	}
+
 	opened, err := f.Stat()
 	if err == nil && !os.SameFile(named, opened) {
 		err = errors.New("another process has just written this backup")
 	}
+
 	return err
 }

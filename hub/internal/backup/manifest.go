@@ -60,6 +60,7 @@ func (m Manifest) Size() int64 {
 	for _, a := range m.Artifacts {
 		size += a.Size
 	}
+
 	return size
 }
 
@@ -71,24 +72,30 @@ func parseManifest(data []byte, archiveSize int64) (m Manifest, err error) {
 	if err := manifestLimit.Check(data); err != nil {
 		return m, fmt.Errorf("%w: manifest: %w", errFormat, err)
 	}
+
 	if err := json.Unmarshal(data, &m); err != nil {
 		return m, fmt.Errorf("%w: manifest: %w", errFormat, err)
 	}
+
 	if m.Version > formatVersion {
 		return m, fmt.Errorf("the backup has format %d, and this program reads up to %d: restore it with hub %s or a newer one", m.Version, formatVersion, m.Hub)
 	}
+
 	if m.Version < 1 || m.Engine != db.SQLite && m.Engine != db.PostgreSQL || !validMember(m.Database.SHA256, m.Database.Size, archiveSize) {
 		return m, fmt.Errorf("%w: its manifest is not complete", errFormat)
 	}
+
 	rest, last := archiveSize-m.Database.Size, ""
 	for _, a := range m.Artifacts {
 		ref, ok := artifact.ParseKey(a.Key)
 		if !ok || a.Key <= last || !validMember(ref.Hash, a.Size, rest) {
 			return m, fmt.Errorf("%w: artifact %q", errFormat, a.Key)
 		}
+
 		last = a.Key
 		rest -= a.Size // members are not compressed: an archive is longer than their sum
 	}
+
 	return m, nil
 }
 

@@ -31,10 +31,12 @@ func (f *pacedFile) Write(p []byte) (int, error) {
 	if err != nil || f.size-f.onDisk < stepBytes {
 		return n, err
 	}
+
 	began := time.Now()
 	if err := writeBack(f.file, f.onDisk, f.size-f.onDisk); err != nil {
 		return n, err
 	}
+
 	f.onDisk = f.size
 	select {
 	case <-time.After(min(stepPause*time.Since(began), maxPause)):

@@ -13,5 +13,6 @@ func writeBack(f *os.File, offset, size int64) error {
 	if unix.SyncFileRange(int(f.Fd()), offset, size, flags) == nil {
 		return nil
 	}
+
 	return f.Sync() // a sandbox may lack the call
 }

@@ -19,16 +19,20 @@ func Restore(ctx context.Context, cfg Config, archive *os.File) (m Manifest, err
 	if m, err = cfg.verify(ctx, archive); err != nil {
 		return m, err
 	}
+
 	if err := db.CheckEmpty(ctx, cfg.Database); err != nil {
 		return m, err
 	}
+
 	return readArchive(archive, func(Manifest) error { return nil }, func(key string, content *io.SectionReader, hash string) error {
 		if key == "" {
 			return db.Load(ctx, cfg.Database, cfg.Programs, newVerified(ctx, content, hash))
 		}
+
 		if err := cfg.Artifacts.Put(ctx, key, content, content.Size()); err != nil {
 			return fmt.Errorf("store artifact: %w", err)
 		}
+
 		return nil
 	})
 }
@@ -40,6 +44,7 @@ func (cfg Config) verify(ctx context.Context, archive *os.File) (Manifest, error
 		if errors.Is(err, errHash) {
 			return fmt.Errorf("%w: %s: %w", errFormat, cmp.Or(key, databaseName), err)
 		}
+
 		return err
 	})
 }
@@ -50,16 +55,20 @@ func (cfg Config) check(m Manifest) error {
 	if err != nil {
 		return err
 	}
+
 	if m.Engine != engine {
 		return fmt.Errorf("the backup is one of %s, and the database that is configured is %s: restore it to the same engine", m.Engine, engine)
 	}
+
 	if err := db.Known(engine, m.Schema, cfg.Series...); err != nil {
 		return fmt.Errorf("the backup was made by hub %s: %w", m.Hub, err)
 	}
+
 	for _, id := range m.Keys {
 		if !cfg.Keyring.Has(id) {
 			return fmt.Errorf("secrets of the backup are encrypted with the key %s, which is not configured: configure the key of the former hub, first or after the present one", id)
 		}
 	}
+
 	return nil
 }

@@ -30,19 +30,23 @@ func (a *Access) UnmarshalJSON(data []byte) error {
 	if err := jsonlimit.Unmarshal(data, &members); err != nil {
 		return err
 	}
+
 	if err := jsonlimit.Unmarshal(data, &in); err != nil {
 		return err
 	}
+
 	for name := range members {
 		if name != "users" && name != "groups" && name != "everyone" {
 			return &jsonlimit.Error{Field: name, Message: "is unknown: access has users, groups and everyone"}
 		}
 	}
+
 	*a = Access(in)
 	if string(data) != "null" {
 		a.Users = append([]string{}, in.Users...)
 		a.Groups = append([]string{}, in.Groups...)
 	}
+
 	return nil
 }
 
@@ -57,9 +61,11 @@ func (a Access) permits(c api.Caller) bool {
 	if a.Everyone || c.UserID == "" || rbac.AdminWrite.Check(c) == nil {
 		return true
 	}
+
 	if slices.ContainsFunc(a.Groups, func(group string) bool { return slices.Contains(c.Groups, group) }) {
 		return true
 	}
+
 	return slices.ContainsFunc(a.Users, func(user string) bool {
 		// A username in the form of an id is not that of the user with the id. Letters outside ASCII
 		// that fold to one inside are longer: an embedding program may have a user with such a name.
@@ -74,6 +80,7 @@ func (a Agent) shownTo(c api.Caller) Agent {
 	if rbac.AdminWrite.Check(c) == nil {
 		return a
 	}
+
 	return a.shown()
 }
 
@@ -88,6 +95,7 @@ func (a Agent) shown() Agent {
 		sub.Prompt = ""
 		subagents[name] = sub
 	}
+
 	a.Subagents = subagents
 	return a
 }
@@ -98,10 +106,12 @@ func (s *Service) hiddenAgents(ctx context.Context, caller api.Caller) (names []
 	if err != nil || !sn.restricted {
 		return nil, err
 	}
+
 	for i := range sn.agents {
 		if !sn.agents[i].Access.permits(caller) {
 			names = append(names, sn.agents[i].Name)
 		}
 	}
+
 	return names, nil
 }

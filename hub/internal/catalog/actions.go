@@ -106,6 +106,7 @@ func subagentSummaries(all map[string]agent.Subagent) []string {
 		text, _ := json.Marshal(all[name])
 		list = append(list, name+" "+settings.Summary(string(text)))
 	}
+
 	return list
 }
 
@@ -117,6 +118,7 @@ func (a *Agent) settingLines() []string {
 	for _, line := range settings.Lines(a.Deployment) {
 		lines = append(lines, "deployment."+line)
 	}
+
 	slices.Sort(lines)
 	return lines
 }

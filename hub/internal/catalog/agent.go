@@ -67,6 +67,7 @@ func (a Agent) MarshalJSON() ([]byte, error) {
 			env[name] = string(value)
 		}
 	}
+
 	return httpapi.Marshal(struct {
 		plain
 		Description  string   `json:"description"`
@@ -87,13 +88,16 @@ func (d *Definition) forRuntime() agent.Agent {
 	if len(a.Subagents) == 0 {
 		a.Subagents = nil
 	}
+
 	a.MCPServers = nil
 	for _, name := range d.MCPs {
 		if a.MCPServers == nil {
 			a.MCPServers = map[string]agent.MCPServer{}
 		}
+
 		a.MCPServers[name] = agent.MCPServer{Transport: agent.TransportStdio, Command: "c"}
 	}
+
 	return a
 }
 
@@ -110,6 +114,7 @@ func (k *KnowledgeRef) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '"' {
 		return jsonlimit.Unmarshal(data, &k.Name)
 	}
+
 	type plain KnowledgeRef
 	return jsonlimit.Unmarshal(data, (*plain)(k))
 }
@@ -126,6 +131,7 @@ func (s *Service) CreateAgent(ctx context.Context, caller api.Caller, in AgentIn
 		if err := s.insert(ctx, tx, &a, maps.Clone(fields)); err != nil {
 			return typed(err, in.faults)
 		}
+
 		tx.Record(actionCreateAgent.Record(a.event(caller), a.detail()))
 		return nil
 	})
@@ -138,6 +144,7 @@ func typed(err, decoded error) error {
 	if fields, ok := errors.AsType[api.Fields](err); ok {
 		return settings.Err(fields, decoded)
 	}
+
 	return err
 }
 
@@ -151,22 +158,28 @@ func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, fields api
 	if a.Access.isZero() {
 		a.Access = everyone()
 	}
+
 	if err := s.checkReferences(ctx, tx, before, a, fields); err != nil {
 		return err
 	}
+
 	taken, err := exists(ctx, tx, "agents", tx.Caller.TenantID, a.Name)
 	if err != nil {
 		return err
 	}
+
 	if taken {
 		return wire.NameTaken.New("There is an agent " + a.Name + ": choose another name.")
 	}
+
 	if err := a.clearDefault(ctx, tx); err != nil {
 		return err
 	}
+
 	if err := insertRow(ctx, tx, "agents", a.written()); err != nil {
 		return err
 	}
+
 	return s.writeBindings(ctx, tx, before, a)
 }
 
@@ -176,11 +189,13 @@ func (s *Service) writeBindings(ctx context.Context, tx *store.Tx, before Agent,
 	if err := replaceBindings(ctx, tx, before, *a); err != nil {
 		return err
 	}
+
 	if agentSize(a) > agentSize(&before) {
 		if err := s.CheckRoom(ctx, tx.Tx, tx.Caller.TenantID); err != nil {
 			return err
 		}
 	}
+
 	return a.hash(ctx, s, tx)
 }
 
@@ -203,19 +218,24 @@ func (s *Service) edit(ctx context.Context, caller api.Caller, name string, expe
 		if err != nil {
 			return err
 		}
+
 		if err := store.CheckVersion(expected, before.Version); err != nil {
 			return err
 		}
+
 		a = do(before)
 		if err := s.replace(ctx, tx, before, &a, maps.Clone(fields)); err != nil {
 			return err
 		}
+
 		if a.Version == before.Version {
 			return store.ErrUnchanged
 		}
+
 		if detail := updatedAgent(before, a); detail != (agentUpdateDetail{}) {
 			tx.Record(actionUpdateAgent.Record(a.event(caller), detail))
 		}
+
 		recordBindings(tx, before, a)
 		return nil
 	})
@@ -230,19 +250,24 @@ func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Ag
 	if a.Access.isZero() {
 		a.Access = before.Access
 	}
+
 	if err := s.checkReferences(ctx, tx, before, a, fields); err != nil {
 		return err
 	}
+
 	if reflect.DeepEqual(before, *a) {
 		return a.hash(ctx, s, tx)
 	}
+
 	if err := a.clearDefault(ctx, tx); err != nil {
 		return err
 	}
+
 	a.Version, a.UpdatedAt = a.Version+1, wire.Time{Time: tx.Now}
 	if err := updateRow(ctx, tx, "agents", a.written()); err != nil {
 		return err
 	}
+
 	return s.writeBindings(ctx, tx, before, a)
 }
 
@@ -251,10 +276,12 @@ func (a *Agent) clearDefault(ctx context.Context, tx *store.Tx) error {
 	if !a.IsDefault {
 		return nil
 	}
+
 	former, err := clearDefault(ctx, tx, tx.Caller.TenantID, a.ID, tx.Now)
 	for _, f := range former {
 		tx.Record(actionUpdateAgent.Record(f.event(tx.Caller), agentUpdateDetail{IsDefault: auditlog.Diff(true, false)}))
 	}
+
 	return err
 }
 
@@ -266,33 +293,41 @@ func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name strin
 		if err := s.LockAgent(ctx, tx.Tx, caller.TenantID, name); err != nil { // a deploy locks it too
 			return err
 		}
+
 		a, err := readAgent(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
+
 		if err := store.CheckVersion(expected, a.Version); err != nil {
 			return err
 		}
+
 		deployed, err := s.cfg.Deployed(ctx, tx.Tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
+
 		if deployed {
 			return wire.AgentDeployed
 		}
+
 		scenes, err := scenesOfAgent(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
+
 		if len(scenes) > 0 {
 			return &wire.Error{
 				Code: wire.Conflict, Message: "Scenes use this agent: delete the scenes in data.scenes first.", Data: wire.ErrorData{Scenes: scenes},
 			}
 		}
+
 		tx.Record(actionDeleteAgent.Record(a.event(caller), a.detail()))
 		if err := deleteRow(ctx, tx, "agents", a.ID); err != nil {
 			return err
 		}
+
 		return s.cfg.Deleted(ctx, tx, name)
 	})
 }
@@ -306,21 +341,25 @@ func (s *Service) checkReferences(ctx context.Context, tx *store.Tx, before Agen
 	case err != nil:
 		return err
 	}
+
 	for _, b := range bindings {
 		known := refNames(b.refs(&before))
 		for i, name := range refNames(b.refs(a)) {
 			if slices.Contains(known, name) || b.kind == kindTool && s.Tools.builtinNamed(name) != nil {
 				continue
 			}
+
 			found, err := exists(ctx, tx, b.table, tx.Caller.TenantID, name)
 			if err != nil {
 				return err
 			}
+
 			if !found {
 				fields.Add(index(b.table, i), quote(name)+" does not exist")
 			}
 		}
 	}
+
 	definition := a.forRuntime()
 	settings.AddFaults(fields, definition.Check())
 	return fields.Err()

@@ -75,6 +75,7 @@ func (in AgentInput) checked(name string, fields api.Fields) Definition {
 	for _, f := range deployment {
 		fields.Add("deployment."+f.Key, f.Message)
 	}
+
 	a.checkSettings(fields)
 	return a
 }
@@ -88,6 +89,7 @@ func (a *Definition) checkSettings(fields api.Fields) {
 	if a.MaxTurns < 1 || a.MaxTurns > maxTurns {
 		fields.Add("maxTurns", fmt.Sprintf("must be from 1 to %d", maxTurns))
 	}
+
 	a.PermissionMode = cmp.Or(a.PermissionMode, "default")
 	a.AllowedTools = checkList(fields, "allowedTools", a.AllowedTools)
 	a.DisallowedTools = append([]string{}, checkList(fields, "disallowedTools", a.DisallowedTools)...)
@@ -98,17 +100,20 @@ func (a *Definition) checkSettings(fields api.Fields) {
 			fields.Add(index("extraUserSkillDirs", i), "must be an absolute path")
 		}
 	}
+
 	a.Sandbox = checkSandbox(fields, a.Sandbox)
 	a.Subagents = checkSubagents(fields, a.Subagents)
 	for key, remedy := range a.foreign() {
 		fields.Add(key, remedy)
 	}
+
 	definition := a.forRuntime()
 	faults, _ := errors.AsType[agent.Faults](definition.Validate())
 	for _, f := range faults {
 		if f.Key == "id" {
 			f.Key = "name"
 		}
+
 		fields.Add(f.Key, f.Message)
 	}
 }
@@ -133,6 +138,7 @@ func (a *Definition) foreign() map[string]string {
 			all[key] = row.remedy
 		}
 	}
+
 	return all
 }
 
@@ -146,6 +152,7 @@ func checkedName(fields api.Fields, name, given, noun string, check func(api.Fie
 	case given != "" && given != name:
 		fields.Add("name", "cannot be changed: create another "+noun)
 	}
+
 	return name
 }
 
@@ -176,6 +183,7 @@ func checkPrompt(fields api.Fields, field, text string) string {
 	case utf8.RuneCountInString(text) > maxPrompt:
 		fields.Add(field, fmt.Sprintf("must have at most %d characters", maxPrompt))
 	}
+
 	return text
 }
 
@@ -186,10 +194,12 @@ func checkList(fields api.Fields, field string, list []string) []string {
 		fields.Add(field, fmt.Sprintf("must have at most %d elements", maxList))
 		return nil
 	}
+
 	list = slices.Clone(list)
 	for i, v := range list {
 		list[i] = fields.Line(index(field, i), v, 1, maxElement)
 	}
+
 	return list
 }
 
@@ -201,11 +211,14 @@ func checkNames(fields api.Fields, field string, names []string) []string {
 		if name != names[i] || seen[name] {
 			fields.Add(index(field, i), quote(name)+" must not occur twice, and not have surrounding white space")
 		}
+
 		seen[name] = true
 	}
+
 	if checked == nil {
 		return nil
 	}
+
 	return names
 }
 
@@ -217,9 +230,11 @@ func checkKnowledge(fields api.Fields, field string, refs []KnowledgeRef) []Know
 		names = append(names, refs[i].Name)
 		fields.Line(index(field, i)+".description", refs[i].Description, 0, maxDescription)
 	}
+
 	if refs == nil || checkNames(fields, field, names) == nil {
 		return nil
 	}
+
 	return refs
 }
 
@@ -229,6 +244,7 @@ func checkSubagents(fields api.Fields, all map[string]agent.Subagent) map[string
 		fields.Add("subagents", fmt.Sprintf("must have at most %d elements", maxSubagents))
 		return nil
 	}
+
 	checked := make(map[string]agent.Subagent, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		sub, at := all[name], "subagents."+name
@@ -243,8 +259,10 @@ func checkSubagents(fields api.Fields, all map[string]agent.Subagent) map[string
 		if sub.MaxTurns > maxTurns {
 			fields.Add(at+".maxTurns", fmt.Sprintf("must be from 1 to %d", maxTurns))
 		}
+
 		checked[name] = sub
 	}
+
 	return checked
 }
 
@@ -255,10 +273,12 @@ func checkSandbox(fields api.Fields, s agent.Sandbox) agent.Sandbox {
 		if len(list) == 0 {
 			return nil
 		}
+
 		list = slices.Clone(list)
 		for i := range min(len(list), maxList) {
 			list[i] = fields.Line(index("sandbox."+name, i), list[i], 0, maxCommand)
 		}
+
 		return list
 	}
 	s.Read = checked("read", s.Read)

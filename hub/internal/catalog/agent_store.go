@@ -66,6 +66,7 @@ func scanAgent(row db.Scanner) (a Agent, err error) {
 	if a.Access.isZero() {
 		a.Access = everyone() // of an earlier version
 	}
+
 	return a, err
 }
 
@@ -77,10 +78,12 @@ func agentsOf(ctx context.Context, q db.Querier, tenantID, name string) ([]Agent
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
+
 	id := ""
 	if name != "" {
 		id = all[0].ID
 	}
+
 	return all, readBindings(ctx, q, tenantID, id, all)
 }
 
@@ -89,13 +92,16 @@ func readAgent(ctx context.Context, q db.Querier, tenantID, name string) (Agent,
 	if name == "" {
 		return Agent{}, errNoAgent
 	}
+
 	all, err := agentsOf(ctx, q, tenantID, name)
 	if err != nil {
 		return Agent{}, err
 	}
+
 	if len(all) == 0 {
 		return Agent{}, errNoAgent
 	}
+
 	return all[0], nil
 }
 
@@ -119,6 +125,7 @@ func (s *Service) LockAgent(ctx context.Context, tx *sql.Tx, tenantID, name stri
 	if err == nil && n == 0 {
 		err = errNoAgent
 	}
+
 	return err
 }
 
@@ -132,6 +139,7 @@ func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name stri
 	if err == nil && !access.permits(caller) {
 		return false, errNoAgent
 	}
+
 	return enabled, db.WrapOne("read agent", err, errNoAgent)
 }
 
@@ -155,6 +163,7 @@ func readBindings(ctx context.Context, q db.Querier, tenantID, agentID string, a
 			b.set(&agents[i], refs[bound{agents[i].ID, b.kind}])
 		}
 	}
+
 	return err
 }
 
@@ -165,11 +174,13 @@ func replaceBindings(ctx context.Context, tx *store.Tx, before, after Agent) err
 		if slices.Equal(b.refs(&before), refs) {
 			continue
 		}
+
 		_, err := tx.ExecContext(ctx, `DELETE FROM agent_bindings WHERE tenant_id = $1 AND agent_id = $2 AND kind = $3`,
 			tx.Caller.TenantID, after.ID, string(b.kind))
 		if err != nil {
 			return db.Wrap("delete bindings", err)
 		}
+
 		for position, ref := range refs {
 			_, err := tx.ExecContext(ctx, `INSERT INTO agent_bindings (tenant_id, agent_id, kind, name, position, description)
 				VALUES ($1, $2, $3, $4, $5, $6)`, tx.Caller.TenantID, after.ID, string(b.kind), ref.Name, position, ref.Description)
@@ -178,6 +189,7 @@ func replaceBindings(ctx context.Context, tx *store.Tx, before, after Agent) err
 			}
 		}
 	}
+
 	return nil
 }
 

@@ -45,13 +45,16 @@ func (b binding) refs(a *Agent) []KnowledgeRef {
 	if b.names == nil {
 		return a.Knowledge
 	}
+
 	if *b.names(a) == nil {
 		return nil
 	}
+
 	refs := make([]KnowledgeRef, len(*b.names(a)))
 	for i, name := range *b.names(a) {
 		refs[i].Name = name
 	}
+
 	return refs
 }
 
@@ -69,6 +72,7 @@ func refNames(refs []KnowledgeRef) []string {
 	for i, ref := range refs {
 		names[i] = ref.Name
 	}
+
 	return names
 }
 
@@ -79,6 +83,7 @@ func (a *Agent) keepBindings(before Agent) {
 		if refs == nil {
 			refs = b.refs(&before)
 		}
+
 		b.set(a, refs)
 	}
 }
@@ -94,13 +99,16 @@ func (s *Service) bindAgent(ctx context.Context, caller api.Caller, name string,
 	if in.Items == nil {
 		fields.Add("items", "must be a list")
 	}
+
 	checkKnowledge(fields, "items", in.Items)
 	if b.kind != kindKnowledge && slices.ContainsFunc(in.Items, func(r KnowledgeRef) bool { return r.Description != "" }) {
 		fields.Add("items", "must not have descriptions: only knowledge has them")
 	}
+
 	if err := fields.Err(); err != nil {
 		return Agent{}, err
 	}
+
 	a, err := s.edit(ctx, caller, name, expected, api.Fields{}, func(a Agent) Agent {
 		b.set(&a, in.Items)
 		return a
@@ -112,6 +120,7 @@ func (s *Service) bindAgent(ctx context.Context, caller api.Caller, name string,
 			invalid["items["+rest] = reason
 		}
 	}
+
 	return a, err
 }
 
@@ -132,6 +141,7 @@ func refSummaries(refs []KnowledgeRef) []string {
 			all[i] += " " + settings.Summary(ref.Description)
 		}
 	}
+
 	return all
 }
 
@@ -149,6 +159,7 @@ func (s *Service) bindingRoutes() (routes []api.Route) {
 		})
 		routes = append(routes, adminRoute(http.MethodGet, path, get), adminRoute(http.MethodPut, path, put))
 	}
+
 	return routes
 }
 
@@ -168,5 +179,6 @@ func (l bindingList) MarshalJSON() ([]byte, error) {
 	if l.kind == kindKnowledge {
 		return json.Marshal(api.List[KnowledgeRef]{Items: refs, Total: len(refs)})
 	}
+
 	return json.Marshal(api.List[string]{Items: refNames(refs), Total: len(refs)})
 }

@@ -102,13 +102,16 @@ func (c *Components[T, In, P]) list(ctx context.Context, caller api.Caller, page
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return api.List[T]{}, err
 	}
+
 	if c.hidden != nil {
 		hidden, err := c.hidden(ctx, caller)
 		if err != nil {
 			return api.List[T]{}, err
 		}
+
 		and, args = withoutAgents(and, args, hidden)
 	}
+
 	builtin := slices.DeleteFunc(slices.Clone(c.builtin), func(v T) bool {
 		return !strings.Contains(searchText(P(&v).common().Name, P(&v).common().Title), strings.ToLower(page.Query))
 	})
@@ -117,6 +120,7 @@ func (c *Components[T, In, P]) list(ctx context.Context, caller api.Caller, page
 	if err == nil && c.show != nil {
 		err = c.show(ctx, stored, true)
 	}
+
 	return api.List[T]{Items: slices.Concat(builtin[from:to], stored), Total: len(builtin) + total}, err
 }
 
@@ -125,15 +129,18 @@ func (c *Components[T, In, P]) Get(ctx context.Context, caller api.Caller, name 
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return *new(T), err
 	}
+
 	if v := c.builtinNamed(name); v != nil {
 		return *v, nil
 	}
+
 	v, err := c.named(ctx, c.s.store.Read(), caller.TenantID, name)
 	if err == nil && c.permit != nil {
 		if err = c.permit(ctx, caller, v); errors.Is(err, wire.NotFound) {
 			err = c.none
 		}
 	}
+
 	return c.shown(ctx, v, err)
 }
 
@@ -142,6 +149,7 @@ func (c *Components[T, In, P]) builtinNamed(name string) *T {
 	if i < 0 {
 		return nil
 	}
+
 	return &c.builtin[i]
 }
 
@@ -150,9 +158,11 @@ func (c *Components[T, In, P]) shown(ctx context.Context, v T, err error) (T, er
 	if err == nil && c.show != nil {
 		err = c.show(ctx, one, false)
 	}
+
 	if err != nil {
 		return *new(T), err
 	}
+
 	return one[0], nil
 }
 
@@ -162,6 +172,7 @@ func (c *Components[T, In, P]) Create(ctx context.Context, caller api.Caller, in
 	if err == nil {
 		v, err = c.insert(ctx, caller, v)
 	}
+
 	return c.shown(ctx, v, err)
 }
 
@@ -172,6 +183,7 @@ func (c *Components[T, In, P]) applied(in In, v T) (T, error) {
 	if common := P(&v).common(); common.Title == "" {
 		common.Title = common.Name
 	}
+
 	return v, settings.Err(fields, decoded)
 }
 
@@ -187,14 +199,17 @@ func (c *Components[T, In, P]) insert(ctx context.Context, caller api.Caller, in
 				return err
 			}
 		}
+
 		columns, err := c.written(&v)
 		if err != nil {
 			return err
 		}
+
 		tx.Record(c.create(c.event(tx, v), *new(T), v))
 		if err := insertRow(ctx, tx, c.table, columns); err != nil {
 			return err
 		}
+
 		return c.s.CheckRoom(ctx, tx.Tx, caller.TenantID)
 	})
 	return v, err
@@ -209,6 +224,7 @@ func (c *Components[T, In, P]) Replace(ctx context.Context, caller api.Caller, n
 	if _, err := c.applied(in, v); err != nil {
 		return *new(T), err
 	}
+
 	v, err := c.edit(ctx, caller, name, expected, c.update, func(before T) (T, error) { return c.applied(in, before) })
 	return c.shown(ctx, v, err)
 }
@@ -221,33 +237,41 @@ func (c *Components[T, In, P]) edit(ctx context.Context, caller api.Caller, name
 		if err != nil {
 			return err
 		}
+
 		if err := store.CheckVersion(expected, P(&before).common().Version); err != nil {
 			return err
 		}
+
 		if v, err = do(before); err != nil {
 			return err
 		}
+
 		if c.prepare != nil {
 			if err := c.prepare(ctx, tx, before, &v); err != nil {
 				return err
 			}
 		}
+
 		if reflect.DeepEqual(v, before) {
 			return store.ErrUnchanged
 		}
+
 		common := P(&v).common()
 		common.Version, common.UpdatedAt = common.Version+1, wire.Time{Time: tx.Now}
 		columns, err := c.written(&v)
 		if err != nil {
 			return err
 		}
+
 		tx.Record(action(c.event(tx, v), before, v))
 		if err := updateRow(ctx, tx, c.table, columns); err != nil {
 			return err
 		}
+
 		if more, err := grown(c.columns(&before), c.columns(&v)); err != nil || !more {
 			return err
 		}
+
 		return c.s.CheckRoom(ctx, tx.Tx, caller.TenantID)
 	})
 	return v, err
@@ -258,6 +282,7 @@ func (c *Components[T, In, P]) own(ctx context.Context, q db.Querier, tenantID, 
 	if c.builtinNamed(name) != nil {
 		return *new(T), wire.BuiltinReadonly
 	}
+
 	return c.named(ctx, q, tenantID, name)
 }
 
@@ -270,16 +295,20 @@ func (c *Components[T, In, P]) Delete(ctx context.Context, caller api.Caller, na
 		if err != nil {
 			return err
 		}
+
 		if err := store.CheckVersion(expected, P(&v).common().Version); err != nil {
 			return err
 		}
+
 		agents, err := agentsBound(ctx, tx, caller.TenantID, c.kind, name)
 		if err != nil {
 			return err
 		}
+
 		if len(agents) > 0 {
 			return &wire.Error{Code: c.inUse, Data: wire.ErrorData{Agents: agents}}
 		}
+
 		tx.Record(c.remove(c.event(tx, v), v, v))
 		return deleteRow(ctx, tx, c.table, P(&v).common().ID)
 	})

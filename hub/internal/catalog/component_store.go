@@ -25,6 +25,7 @@ func (c *Components[T, In, P]) written(v *T) ([]column, error) {
 	if c.content == nil {
 		return columns, nil
 	}
+
 	digest, err := c.digest(*v)
 	return append(columns, column{"digest", &digest}), err
 }
@@ -41,11 +42,13 @@ func withoutAgents(and string, args []any, names []string) (string, []any) {
 	if len(names) == 0 {
 		return and, args
 	}
+
 	marks := make([]string, len(names))
 	for i, name := range names {
 		args = append(args, name)
 		marks[i] = "$" + strconv.Itoa(2+len(args)) // after the tenant and the query
 	}
+
 	return and + ` AND agent_name NOT IN (` + strings.Join(marks, ", ") + `)`, args
 }
 
@@ -63,6 +66,7 @@ func (c *Components[T, In, P]) page(ctx context.Context, tenantID, query string,
 			columns[i].name = "SUBSTR(" + c.long + ", 1, " + strconv.Itoa(maxListedPrompt+1) + ")"
 		}
 	}
+
 	args = append([]any{tenantID, db.Containing(strings.ToLower(query))}, args...)
 	part := db.Page{Order: c.order, Limit: limit, Offset: offset}
 	return db.List(ctx, c.s.store.Read(), "list "+c.table, c.scan, part, `SELECT `+namesOf(columns)+` FROM `+c.table+`
@@ -81,6 +85,7 @@ func (c *Components[T, In, P]) boundTo(ctx context.Context, q db.Querier, tenant
 	if !slices.ContainsFunc(bindings, bound) {
 		return nil, nil
 	}
+
 	all, err := db.Collect(ctx, q, "read "+c.table+" of agent", c.scan, `SELECT `+namesOf(c.columns(new(T)))+` FROM `+c.table+`
 		WHERE tenant_id = $1 AND name IN (SELECT b.name FROM agent_bindings b WHERE b.tenant_id = $1 AND b.kind = $2 AND b.agent_id = $3)`,
 		tenantID, string(c.kind), a.ID)
@@ -98,6 +103,7 @@ func usedKeys(ctx context.Context, q db.Querier, keys []string) ([]string, error
 		hash, _, _ := strings.Cut(rest, "/")
 		args[i], marks[i] = hash, "$"+strconv.Itoa(i+1)
 	}
+
 	in := strings.Join(marks, ", ")
 	return db.Values[string](ctx, q, "find used artifacts", `SELECT 'tools/' || hash || '/' || file_name FROM tools WHERE hash IN (`+in+`)
 		UNION SELECT 'skills/' || hash || '/' || name || '.zip' FROM skills WHERE hash IN (`+in+`)`, args...)
@@ -129,10 +135,12 @@ func (s *Service) readDigests(ctx context.Context, q db.Querier, tenantID, agent
 			parts[i] += ` AND c.name IN (SELECT b.name FROM agent_bindings b WHERE b.tenant_id = $1 AND b.agent_id = $2 AND b.kind = '` + string(b.kind) + `')`
 		}
 	}
+
 	args := []any{tenantID, agentID}
 	if agentID == "" {
 		args = args[:1]
 	}
+
 	rows, err := db.Collect(ctx, q, "read digests", func(row db.Scanner) (d storedDigest, err error) {
 		err = row.Scan(&d.kind, &d.name, &d.version, &d.text)
 		return d, err
@@ -149,12 +157,15 @@ func (s *Service) readDigests(ctx context.Context, q db.Querier, tenantID, agent
 			all[d.bound] = text
 			continue
 		}
+
 		if err != nil {
 			return nil, nil, err
 		}
+
 		_, all[d.bound], _ = strings.Cut(d.text, " ")
 		outdated = append(outdated, d)
 	}
+
 	return all, outdated, err
 }
 
@@ -164,6 +175,7 @@ func freshDigest[T any, In input[T], P component[T]](ctx context.Context, q db.Q
 	if err != nil {
 		return "", err
 	}
+
 	return c.digest(v)
 }
 
@@ -177,5 +189,6 @@ func storeDigests(ctx context.Context, q db.Querier, tenantID string, all []stor
 			return err
 		}
 	}
+
 	return nil
 }

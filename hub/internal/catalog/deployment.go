@@ -23,36 +23,44 @@ func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.
 		if !p.agent.Enabled {
 			return wire.Conflict.New("The agent is disabled: enable it first.")
 		}
+
 		p.provider, p.settings, err = s.cfg.Providers.Open(ctx, tx, tenantID, p.agent.ProviderID)
 		if err == nil && !p.provider.Enabled {
 			err = wire.Conflict.New("The provider of the agent is disabled: enable it, or choose another.")
 		}
+
 		return err
 	})
 	if err != nil {
 		return agent.Agent{}, err
 	}
+
 	p.servers = slices.DeleteFunc(p.servers, func(v MCP) bool { return !v.Enabled })
 	p.knowledge = slices.DeleteFunc(p.knowledge, func(v Knowledge) bool { return !v.Enabled })
 	config, err := s.config(ctx, p, func(v MCP) (agent.MCPServer, error) { return s.openServer(tenantID, v) })
 	if err != nil {
 		return agent.Agent{}, err
 	}
+
 	for name, sub := range config.Subagents { // of an agent that belongs to this call
 		sub.MCPServers = slices.DeleteFunc(sub.MCPServers, func(server string) bool { _, ok := config.MCPServers[server]; return !ok })
 		config.Subagents[name] = sub
 	}
+
 	// Skills whose archive is missing are part of it: their deployment fails with that reason.
 	for _, v := range p.skills {
 		url, _, err := s.cfg.Artifacts.SignedURL(ctx, v.file(), linkTTL)
 		if err != nil {
 			return agent.Agent{}, err
 		}
+
 		config.SkillArchives = append(config.SkillArchives, agent.SkillArchive{Name: v.Name, URL: url, Hash: v.Hash})
 	}
+
 	if p.agent.Deployment != (agent.Deployment{}) {
 		config.Hub = &agent.Hub{Deployment: p.agent.Deployment}
 	}
+
 	return config, nil
 }
 
@@ -73,18 +81,23 @@ func (s *Service) partsOf(ctx context.Context, tenantID, name string, readProvid
 		if p.agent, err = readAgent(ctx, tx, tenantID, name); err != nil {
 			return err
 		}
+
 		if err = readProvider(tx, &p); err != nil {
 			return err
 		}
+
 		if p.servers, err = s.MCPs.boundTo(ctx, tx, tenantID, p.agent); err != nil {
 			return err
 		}
+
 		if p.knowledge, err = s.Knowledge.boundTo(ctx, tx, tenantID, p.agent); err != nil {
 			return err
 		}
+
 		if p.tools, err = s.Tools.boundTo(ctx, tx, tenantID, p.agent); err != nil {
 			return err
 		}
+
 		p.skills, err = s.Skills.boundTo(ctx, tx, tenantID, p.agent)
 		return err
 	})
@@ -104,35 +117,44 @@ func (s *Service) config(ctx context.Context, p parts, serverOf func(MCP) (agent
 		config.ContextWindow = cmp.Or(config.ContextWindow, model.ContextWindow)
 		config.MaxOutputTokens = cmp.Or(config.MaxOutputTokens, model.MaxOutput)
 	}
+
 	config.MCPServers = nil
 	for _, v := range p.servers {
 		server, err := serverOf(v)
 		if err != nil {
 			return agent.Agent{}, err
 		}
+
 		if config.MCPServers == nil {
 			config.MCPServers = map[string]agent.MCPServer{}
 		}
+
 		config.MCPServers[v.Name] = server
 	}
+
 	for _, ref := range p.agent.Knowledge {
 		i := slices.IndexFunc(p.knowledge, func(v Knowledge) bool { return v.Name == ref.Name })
 		if i < 0 {
 			continue // disabled
 		}
+
 		if config.Datasets == nil {
 			config.Datasets = map[string]string{}
 		}
+
 		config.Datasets[p.knowledge[i].DatasetID] = cmp.Or(ref.Description, p.knowledge[i].Description)
 	}
+
 	if err := s.Tools.show(ctx, p.tools, false); err != nil {
 		return agent.Agent{}, err
 	}
+
 	for _, v := range p.tools {
 		if v.Status == statusReady {
 			config.CustomTools = append(config.CustomTools, agent.CustomTool{Name: v.Name, URL: s.cfg.Artifacts.URL(v.file()), Hash: v.Hash, FileName: v.FileName})
 		}
 	}
+
 	return config, nil
 }
 
@@ -142,11 +164,13 @@ func (s *Service) Link(ctx context.Context, tools []agent.CustomTool, skills []a
 	for i, t := range tools {
 		tools[i].URL = s.cfg.Artifacts.URL(fileOf(artifact.Tools, t.FileName, t.Hash, 0))
 	}
+
 	for i, v := range skills {
 		if skills[i].URL, _, err = s.cfg.Artifacts.SignedURL(ctx, fileOf(artifact.Skills, v.Name+".zip", v.Hash, 0), linkTTL); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -155,9 +179,11 @@ func (s *Service) Artifacts(tools []agent.CustomTool, skills []agent.SkillArchiv
 	for _, t := range tools {
 		keys = append(keys, fileOf(artifact.Tools, t.FileName, t.Hash, 0).Key())
 	}
+
 	for _, v := range skills {
 		keys = append(keys, fileOf(artifact.Skills, v.Name+".zip", v.Hash, 0).Key())
 	}
+
 	return keys
 }
 

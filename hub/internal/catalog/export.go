@@ -27,6 +27,7 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return nil, err
 	}
+
 	p, err := s.partsOf(ctx, caller.TenantID, name, func(tx *sql.Tx, p *parts) (err error) {
 		p.provider, err = s.cfg.Providers.Get(ctx, tx, caller.TenantID, p.agent.ProviderID)
 		p.settings = p.provider.Provider // its secrets are masked
@@ -35,10 +36,12 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	if err != nil {
 		return nil, err
 	}
+
 	config, err := s.config(ctx, p, func(v MCP) (agent.MCPServer, error) { return withoutEmpty(settings.Mask(v.MCPServer)), nil })
 	if err != nil {
 		return nil, err
 	}
+
 	// A secret is written as a mark with the name of a variable, which becomes ${NAME} in the text:
 	// a field of the agent cannot contain a mark that is made here.
 	mark := ids.New()
@@ -49,6 +52,7 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 			return mark + variable("MCP_"+name+"_"+key)
 		})
 	}
+
 	body := config.Provider.Body // it has no variables: its texts are masked
 	config.Provider.Body = nil
 	config.Provider = settings.Replace(config.Provider, func(key, _ string) string { return mark + variable(protocol+"_"+key) })
@@ -56,6 +60,7 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	if p.provider.HasKey {
 		config.Provider.APIKey = agent.Secret(mark + variable(protocol+"_API_KEY"))
 	}
+
 	a := p.agent
 	enabled := a.Enabled
 	config.Hub = &agent.Hub{
@@ -67,6 +72,7 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	if err != nil {
 		return nil, fmt.Errorf("encode agent: %w", err)
 	}
+
 	return regexp.MustCompile(mark+"([A-Z0-9_]+)").ReplaceAll(text, []byte("$${$1}")), nil
 }
 
@@ -76,6 +82,7 @@ func variable(text string) string {
 		if c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
 			return c
 		}
+
 		return '_'
 	}, strings.ToUpper(text))
 }
@@ -87,6 +94,7 @@ func (s *Service) exportAgent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	w.Header().Set("Content-Type", yamlType)
 	w.Header().Set("Content-Disposition", `attachment; filename="agents.yaml"`)
 	out := deadline.NewWriter(w, 0)

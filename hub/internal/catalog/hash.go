@@ -31,13 +31,16 @@ func (a *Agent) hash(ctx context.Context, s *Service, tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
+
 	if err := storeDigests(ctx, tx, tx.Caller.TenantID, outdated); err != nil {
 		return err
 	}
+
 	key, err := hashKey(ctx, tx, tx.Caller.TenantID)
 	if err != nil {
 		return err
 	}
+
 	a.ContentHash, err = contentHash(key, *a, all)
 	return err
 }
@@ -48,6 +51,7 @@ func (c *Components[T, In, P]) digest(v T) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	text, err := digest(content)
 	return strconv.FormatInt(P(&v).common().Version, 10) + " " + text, err
 }
@@ -64,6 +68,7 @@ func contentHash(key string, a Agent, all digests) (string, error) {
 			used[string(b.kind)+"/"+ref.Name] = all[bound{b.kind, ref.Name}]
 		}
 	}
+
 	a.ID = ""
 	a.ContentHash = ""
 	a.Version = 0
@@ -81,6 +86,7 @@ func contentHash(key string, a Agent, all digests) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hash content: %w", err)
 	}
+
 	sum := hmac.New(sha256.New, []byte(key))
 	_, _ = sum.Write(text) // has no error
 	return hashPrefix + hex.EncodeToString(sum.Sum(nil)), nil
@@ -100,6 +106,7 @@ func digest(v any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hash content: %w", err)
 	}
+
 	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }

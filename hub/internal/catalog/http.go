@@ -18,6 +18,7 @@ func adminRoute(method, path string, handle api.Handler) api.Route {
 	if method == http.MethodGet {
 		group = rbac.AdminRead
 	}
+
 	return api.Route{Method: method, Path: path, Group: group, Category: category, Large: method == http.MethodGet, Handle: handle}
 }
 
@@ -41,6 +42,7 @@ func replaceOf[In, T any](
 		if err != nil {
 			return *new(T), err
 		}
+
 		return replace(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, in)
 	})
 }
@@ -69,5 +71,6 @@ func (s *Service) getManifest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || api.NotModified(w, r, m.ContentHash) {
 		return err
 	}
+
 	return api.EncodeItems(w, `{"contentHash":"`+m.ContentHash+`","agents":[`, m.Agents, `]}`)
 }

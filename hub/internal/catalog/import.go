@@ -39,6 +39,7 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Agent{}, false, err
 	}
+
 	var file *agent.File
 	err = s.checks.Do(ctx, caller, func() error {
 		file, err = agent.ParseOne("agents.yaml", text, func(name string) (string, bool) { return "${" + name + "}", true })
@@ -49,19 +50,24 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 	if err != nil && !ok {
 		return Agent{}, false, err
 	}
+
 	for _, f := range faults {
 		fields.Add(excerpt.Shorten(cmp.Or(f.Key, "file"), maxFault), fmt.Sprintf("line %d: %s", f.Line, excerpt.Shorten(f.Message, maxFault)))
 	}
+
 	if file == nil {
 		return Agent{}, false, importFault(fields)
 	}
+
 	in, err := s.importInput(ctx, caller.TenantID, *file, fields)
 	if err != nil {
 		return Agent{}, false, err
 	}
+
 	if len(fields) >= maxFaults {
 		return Agent{}, false, importFault(fields)
 	}
+
 	input := in.checked("", fields)
 	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		a, created = Agent{Definition: input}, false
@@ -72,15 +78,18 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 			if a.Access.isZero() {
 				a.Access = Access{Users: []string{caller.UserID}, Groups: []string{}}
 			}
+
 			err = s.insert(ctx, tx, &a, maps.Clone(fields))
 		case err == nil && !replace:
 			err = wire.NameTaken.New("There is an agent " + in.Name + ": choose another name, or send replace=true.")
 		case err == nil:
 			err = s.replace(ctx, tx, before, &a, maps.Clone(fields))
 		}
+
 		if err != nil {
 			return importFault(err)
 		}
+
 		tx.Record(actionImportAgent.Record(a.event(caller), agentImportDetail{
 			ProviderID: a.ProviderID, Model: a.Model, Sandbox: settings.Recorded(settings.Lines(a.Sandbox)),
 			Settings: settings.Recorded(a.settingLines()), Replaced: !created,
@@ -102,9 +111,11 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 			fields.Add(key, "is not part of an agent of a hub: the hub sets it for each deployment, remove it")
 		}
 	}
+
 	if file.Agents[0].SystemPromptFile != "" {
 		fields["agents[0].systemPromptFile"] = "is a file of another machine: write its text in systemPrompt"
 	}
+
 	d := file.Agents[0]
 	in := AgentInput{Definition: Definition{
 		Name: d.ID, Title: d.Name, Agent: d, Tools: []string{}, Skills: []string{}, Knowledge: []KnowledgeRef{},
@@ -123,15 +134,19 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 		if h.Access != nil {
 			in.Access = Access{Users: append([]string{}, h.Access.Users...), Groups: append([]string{}, h.Access.Groups...), Everyone: h.Access.Everyone}
 		}
+
 		in.Skills, in.Tools = append(in.Skills, h.Skills...), append(in.Tools, h.Tools...)
 	}
+
 	for i, t := range d.CustomTools {
 		if t.Name == "" {
 			fields.Add(index("agents[0].customTools", i)+".name", "is missing")
 			continue
 		}
+
 		in.Tools = append(in.Tools, t.Name)
 	}
+
 	lacks := api.Fields{}
 	faulty := slices.ContainsFunc(slices.Collect(maps.Keys(fields)), func(key string) bool { return strings.HasPrefix(key, "agents[0].provider") })
 	p, err := s.cfg.Providers.Match(ctx, tenantID, d.Provider, lacks)
@@ -140,24 +155,29 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 		if !faulty {
 			fields.Add("agents[0].provider", "the hub has no provider with this protocol and baseUrl")
 		}
+
 		in.ProviderID = provider.Demo // it has a fault
 	case err != nil:
 		return AgentInput{}, err
 	default:
 		in.ProviderID = p.ID
 	}
+
 	for field, reason := range lacks {
 		fields.Add("agents[0].provider."+excerpt.Shorten(field, maxFault), reason)
 	}
+
 	// The limits of the model are those of the provider, unless the agent has others.
 	if model := p.ModelNamed(d.Model); !p.Shared {
 		if in.ContextWindow == model.ContextWindow {
 			in.ContextWindow = 0
 		}
+
 		if in.MaxOutputTokens == model.MaxOutput {
 			in.MaxOutputTokens = 0
 		}
 	}
+
 	in.ID, in.Agent.Name = "", ""
 	in.Provider = agent.Provider{}
 	in.Hub = nil
@@ -189,22 +209,27 @@ func (s *Service) importDatasets(ctx context.Context, tenantID string, d agent.A
 		fields.Add("agents[0].datasets", fmt.Sprintf("must have at most %d elements", maxList))
 		return nil
 	}
+
 	for _, id := range slices.Sorted(maps.Keys(d.Datasets)) {
 		found, _, err := s.Knowledge.page(ctx, tenantID, "", 1, 0, ofDataset, id)
 		if err != nil {
 			return err
 		}
+
 		if len(found) == 0 {
 			fields.Add("agents[0].datasets."+id, "the hub has no knowledge set with this datasetId")
 			continue
 		}
+
 		v := found[0]
 		ref := KnowledgeRef{Name: v.Name}
 		if d.Datasets[id] != v.Description {
 			ref.Description = d.Datasets[id]
 		}
+
 		in.Knowledge = append(in.Knowledge, ref)
 	}
+
 	return nil
 }
 
@@ -214,6 +239,7 @@ func importFault(err error) error {
 	if !ok {
 		return err
 	}
+
 	for key := range fields { // a value that cannot be decoded has one fault
 		if in, ok := strings.CutPrefix(key, "agents[0]."); ok {
 			delete(fields, in)
@@ -222,6 +248,7 @@ func importFault(err error) error {
 			}
 		}
 	}
+
 	return &wire.Error{
 		Code: wire.ArtifactInvalid, Message: "The agent cannot be imported: see data.fields.", Data: wire.ErrorData{Fields: fields},
 	}
@@ -232,14 +259,17 @@ func (s *Service) importAgent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || kind != yamlType {
 		return wire.UnsupportedMedia.New("The body must be YAML: send \"Content-Type: application/yaml\".")
 	}
+
 	text, err := api.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
+
 	a, created, err := s.ImportAgent(r.Context(), api.CallerOf(r), text, r.URL.Query().Get("replace") == "true")
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
 	}
+
 	return api.Result(status, func(*http.Request) (Agent, error) { return a, err })(w, r)
 }

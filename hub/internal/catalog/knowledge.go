@@ -38,6 +38,7 @@ func (in KnowledgeInput) apply(fields api.Fields, v *Knowledge) error {
 	if !datasetID.MatchString(in.DatasetID) {
 		fields.Add("datasetId", "must be 1 to 128 letters, digits and . _ : / -, and begin with a letter or digit")
 	}
+
 	return nil
 }
 

@@ -38,10 +38,12 @@ func (v MCP) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	server, err := httpapi.Marshal(v.MCPServer)
 	if err != nil {
 		return nil, err
 	}
+
 	joined := append(common[:len(common)-1], ',')
 	joined = append(joined, server[1:len(server)-1]...)
 	return fmt.Appendf(joined, `,"enabled":%t}`, v.Enabled), nil
@@ -91,6 +93,7 @@ func (in MCPInput) apply(fields api.Fields, v *MCP) error {
 	if text, err := json.Marshal(settings.Mask(v.withoutColumns())); err != nil || len(text) > maxValues {
 		fields.Add("server", fmt.Sprintf("must have at most %d bytes of settings", maxValues))
 	}
+
 	checkServer(fields, "server", v.MCPServer, "")
 	return in.faults
 }
@@ -172,6 +175,7 @@ func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
 			for i := range all {
 				all[i].MCPServer = settings.Mask(withoutEmpty(all[i].MCPServer))
 			}
+
 			return nil
 		},
 		content: MCP.content,
@@ -190,9 +194,11 @@ func (v MCP) content() ([]any, error) {
 	case v.CWD != "":
 		content = append(content, v.CWD)
 	}
+
 	if rest := settings.Mask(v.withoutColumns()); !reflect.ValueOf(rest).IsZero() {
 		content = append(content, rest)
 	}
+
 	return content, err
 }
 
@@ -201,12 +207,15 @@ func withoutEmpty(s agent.MCPServer) agent.MCPServer {
 	if len(s.Args) == 0 {
 		s.Args = nil
 	}
+
 	if len(s.Env) == 0 {
 		s.Env = nil
 	}
+
 	if len(s.Headers) == 0 {
 		s.Headers = nil
 	}
+
 	return s
 }
 
@@ -222,6 +231,7 @@ func checkServerName(fields api.Fields, field, name string) {
 		fields.Add(field, "must have 1 to 63 characters")
 		return
 	}
+
 	checkServer(fields, name, agent.MCPServer{Transport: agent.TransportStdio, Command: "c"}, field)
 }
 
@@ -238,6 +248,7 @@ func checkServer(fields api.Fields, name string, server agent.MCPServer, field s
 		if key == "" {
 			key = strings.TrimPrefix(f.Key, "mcpServers."+name+".")
 		}
+
 		fields.Add(key, f.Message)
 	}
 }
@@ -247,11 +258,13 @@ func checkArgs(fields api.Fields, args []string) []string {
 		fields.Add("args", fmt.Sprintf("must have at most %d elements", maxList))
 		return nil
 	}
+
 	for i, arg := range args {
 		if len(arg) > maxCommand || strings.ContainsRune(arg, 0) {
 			fields.Add(index("args", i), fmt.Sprintf("must have at most %d bytes, and not U+0000", maxCommand))
 		}
 	}
+
 	return append([]string{}, args...)
 }
 
@@ -262,6 +275,7 @@ func checkPairs(fields api.Fields, field string, pairs map[string]agent.Secret) 
 		fields.Add(field, fmt.Sprintf("must have at most %d elements", maxPairs))
 		return nil
 	}
+
 	checked := make(map[string]agent.Secret, len(pairs))
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		value, at := string(pairs[name]), field+"."+name
@@ -270,17 +284,22 @@ func checkPairs(fields api.Fields, field string, pairs map[string]agent.Secret) 
 			fields.Add(field, quote(name)+" is not a valid name")
 			continue
 		}
+
 		if isHeader {
 			name = http.CanonicalHeaderKey(name)
 		}
+
 		if len(value) > maxValue || strings.ContainsRune(value, 0) || isHeader && !headerValue.MatchString(value) {
 			fields.Add(at, fmt.Sprintf("must have at most %d bytes and no control characters", maxValue))
 		}
+
 		if _, repeated := checked[name]; repeated {
 			fields.Add(at, "must not occur twice")
 		}
+
 		checked[name] = agent.Secret(value)
 	}
+
 	return checked
 }
 

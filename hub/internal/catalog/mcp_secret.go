@@ -44,6 +44,7 @@ func normalArgs(text string) string {
 	if json.Unmarshal([]byte(text), &args) != nil {
 		return text
 	}
+
 	return encodedArgs(args)
 }
 
@@ -52,6 +53,7 @@ func encodedArgs(args []string) string {
 	if err != nil { // never of texts
 		panic(err)
 	}
+
 	return string(text)
 }
 
@@ -71,9 +73,11 @@ func placeOf(tenantID string, v MCP, key string) []byte {
 	if name, ok := strings.CutPrefix(key, "env."); ok {
 		return v.place(envColumn, name, tenantID)
 	}
+
 	if name, ok := strings.CutPrefix(key, "headers."); ok {
 		return v.place(headersColumn, name, tenantID)
 	}
+
 	return v.place(secretsColumn, storedKey(v.MCPServer, key), tenantID)
 }
 
@@ -90,6 +94,7 @@ func storedKey(server agent.MCPServer, key string) string {
 	if issuer := settings.Origin(server.OAuth.Issuer); key == clientSecret && issuer != "" {
 		return key + " " + issuer
 	}
+
 	return key
 }
 
@@ -101,6 +106,7 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 	for _, arg := range v.Args {
 		total += len(arg)
 	}
+
 	size := func(key string) int { return len(key) - strings.IndexByte(key, '.') - 1 } // without env. or headers.
 	same := destination(v.MCPServer) == destination(stored.MCPServer)
 	known := settings.Secrets(stored.MCPServer)
@@ -111,24 +117,29 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 			fields.Add(key, settings.OtherDestination)
 			return ""
 		}
+
 		plain, current, err := s.openSecret(tenantID, stored, key, before)
 		if ok && err == nil && !(current && bytes.Equal(placeOf(tenantID, stored, key), place)) {
 			before = base64.StdEncoding.EncodeToString(s.store.Keyring.Seal([]byte(plain), place))
 		}
+
 		if value == settings.Masked && !ok {
 			fields.Add(key, "has no stored value that "+settings.Masked+" could stand for")
 			return ""
 		}
+
 		if value == settings.Masked || ok && err == nil && plain == value {
 			total += size(key) + len(plain)
 			return before
 		}
+
 		total += size(key) + len(value)
 		return base64.StdEncoding.EncodeToString(s.store.Keyring.Seal([]byte(value), place))
 	})
 	if total > maxValues {
 		fields.Add("server", fmt.Sprintf("must have at most %d bytes of arguments, environment, headers and other secrets", maxValues))
 	}
+
 	return fields.Err()
 }
 
@@ -139,13 +150,16 @@ func (s *Service) openSecret(tenantID string, v MCP, key, sealed string) (plain 
 	if strings.HasPrefix(key, "query.") && secret.KeyID(raw) == "" {
 		return sealed, false, nil
 	}
+
 	if err != nil {
 		return "", false, fmt.Errorf("decode sealed value: %w", err)
 	}
+
 	opened, err := s.store.Keyring.Open(raw, placeOf(tenantID, v, key))
 	if err == nil || key != clientSecret {
 		return string(opened), true, err
 	}
+
 	opened, err = s.store.Keyring.Open(raw, v.place(secretsColumn, key, tenantID))
 	return string(opened), false, err
 }
@@ -158,9 +172,11 @@ func (s *Service) openServer(tenantID string, v MCP) (agent.MCPServer, error) {
 	if len(server.Env) == 0 {
 		server.Env = nil
 	}
+
 	if len(server.Headers) == 0 {
 		server.Headers = nil
 	}
+
 	server = settings.Replace(server, func(key, sealed string) string {
 		plain, _, err := s.openSecret(tenantID, v, key, sealed)
 		if err != nil {
@@ -168,6 +184,7 @@ func (s *Service) openServer(tenantID string, v MCP) (agent.MCPServer, error) {
 				Code: wire.Conflict, Cause: err, Message: "The value " + key + " of MCP server " + v.Name + " cannot be decrypted: set it again.",
 			}
 		}
+
 		return plain
 	})
 	return server, failed
@@ -183,6 +200,7 @@ func (v *MCP) withoutColumns() agent.MCPServer {
 	if _, query, found := strings.Cut(v.URL, "?"); found {
 		rest.URL = "?" + query
 	}
+
 	rest.Args = nil
 	rest.Env, rest.Headers = nil, nil
 	rest.Sandbox = agent.Sandbox{}
@@ -197,6 +215,7 @@ func (f serverSettings) Value() (driver.Value, error) {
 	if reflect.ValueOf(rest).IsZero() {
 		return "", nil
 	}
+
 	text, err := json.Marshal(rest)
 	return string(text), err
 }
@@ -216,6 +235,7 @@ func (f serverSecrets) Value() (driver.Value, error) {
 	for key, value := range settings.Secrets(rest) {
 		sealed[storedKey(rest, key)] = value
 	}
+
 	text, err := json.Marshal(sealed)
 	return string(text), err
 }
@@ -227,6 +247,7 @@ func (f serverSecrets) Scan(src any) error {
 		if key == clientSecret { // the row names another issuer than the sealed one
 			return cmp.Or(sealed[storedKey(f.v.MCPServer, key)], sealed[key], "-")
 		}
+
 		return sealed[key]
 	})
 	return err

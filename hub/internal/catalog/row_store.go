@@ -44,6 +44,7 @@ func namesOf(columns []column) string {
 	for i, c := range columns {
 		all[i] = c.name
 	}
+
 	return strings.Join(all, ", ")
 }
 
@@ -52,6 +53,7 @@ func scanRow(row db.Scanner, columns []column) error {
 	for i, c := range columns {
 		dest[i] = c.field
 	}
+
 	return row.Scan(dest...)
 }
 
@@ -64,6 +66,7 @@ func values(columns []column, first ...any) []any {
 			first = append(first, reflect.ValueOf(c.field).Elem().Interface())
 		}
 	}
+
 	return first
 }
 
@@ -74,11 +77,13 @@ func insertRow(ctx context.Context, tx *store.Tx, table string, columns []column
 	for i := range marks {
 		marks[i] = "$" + strconv.Itoa(i+2)
 	}
+
 	_, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (tenant_id, `+namesOf(columns)+`) VALUES ($1, `+strings.Join(marks, ", ")+`)`,
 		values(columns, tx.Caller.TenantID)...)
 	if db.UniqueViolation(err) {
 		return wire.NameTaken
 	}
+
 	return db.Wrap("insert into "+table, err)
 }
 
@@ -88,6 +93,7 @@ func updateRow(ctx context.Context, tx *store.Tx, table string, columns []column
 	for i, c := range columns[1:] {
 		set[i] = c.name + " = $" + strconv.Itoa(i+3)
 	}
+
 	return db.Exec(ctx, tx, "update "+table, `UPDATE `+table+` SET `+strings.Join(set, ", ")+` WHERE tenant_id = $1 AND id = $2`,
 		values(columns, tx.Caller.TenantID)...)
 }
@@ -127,10 +133,12 @@ func hashKey(ctx context.Context, q db.Querier, tenantID string) (string, error)
 	if err != nil || key != "" {
 		return key, err
 	}
+
 	_, err = db.Affected(ctx, q, "make hash key", `UPDATE catalog_heads SET hash_key = $2 WHERE tenant_id = $1 AND hash_key = ''`, tenantID, rand.Text()+rand.Text())
 	if err != nil {
 		return "", err
 	}
+
 	return db.Value[string](ctx, q, "read hash key", readHashKey, tenantID)
 }
 
@@ -149,6 +157,7 @@ func (s *Service) room(ctx context.Context, tx *sql.Tx, tenantID string) (provid
 	if err != nil {
 		return all, err
 	}
+
 	parts := []string{`SELECT COUNT(*) AS number, COALESCE(SUM(bytes), 0) AS size FROM agents WHERE tenant_id = $1`}
 	for _, table := range []struct {
 		name    string
@@ -161,8 +170,10 @@ func (s *Service) room(ctx context.Context, tx *sql.Tx, tenantID string) (provid
 		for _, c := range table.columns {
 			sizes = append(sizes, `COALESCE(octet_length(CAST(`+c.name+` AS TEXT)), 0)`)
 		}
+
 		parts = append(parts, `SELECT COUNT(*), COALESCE(SUM(`+strings.Join(sizes, " + ")+`), 0) FROM `+table.name+` WHERE tenant_id = $1`)
 	}
+
 	var own provider.Room
 	err = tx.QueryRowContext(ctx, `SELECT CAST(SUM(number) AS BIGINT), CAST(SUM(size) AS BIGINT) FROM (`+strings.Join(parts, ` UNION ALL `)+`) AS tables`, tenantID).
 		Scan(&own.Rows, &own.Bytes)
@@ -178,6 +189,7 @@ func grown(before, after []column) (bool, error) {
 					return 0, err
 				}
 			}
+
 			switch v := v.(type) {
 			case string:
 				sum += len(v)
@@ -185,12 +197,14 @@ func grown(before, after []column) (bool, error) {
 				sum += len(v)
 			}
 		}
+
 		return sum, nil
 	}
 	former, err := size(before)
 	if err != nil {
 		return false, err
 	}
+
 	now, err := size(after)
 	return now > former, err
 }

@@ -59,6 +59,7 @@ func (in SceneInput) apply(fields api.Fields, v *Scene) error {
 	if in.Order < -maxOrder || in.Order > maxOrder {
 		fields.Add("order", fmt.Sprintf("must be from %d to %d", -maxOrder, maxOrder))
 	}
+
 	return nil
 }
 
@@ -115,6 +116,7 @@ func (s *Service) scenes() *Components[Scene, SceneInput, *Scene] {
 			if err == nil && !found {
 				return api.Fields{"agentName": quote(v.AgentName) + " does not exist"}
 			}
+
 			return err
 		},
 		show: func(_ context.Context, all []Scene, list bool) error {
@@ -123,6 +125,7 @@ func (s *Service) scenes() *Components[Scene, SceneInput, *Scene] {
 					all[i].Prompt, all[i].PromptOmitted = "", true
 				}
 			}
+
 			return nil
 		},
 		hidden: s.hiddenAgents,
@@ -146,9 +149,11 @@ func (s *Service) EnabledScene(ctx context.Context, caller api.Caller, name stri
 	if err != nil {
 		return Scene{}, err
 	}
+
 	if enabled, err := s.AgentEnabled(ctx, caller, v.AgentName); !enabled || !v.Enabled {
 		return Scene{}, cmp.Or(err, error(s.Scenes.none))
 	}
+
 	return v, nil
 }
 

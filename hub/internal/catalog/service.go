@@ -93,12 +93,15 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Providers == nil || cfg.Artifacts == nil {
 		return nil, errors.New("make catalog: Store, Providers and Artifacts are required")
 	}
+
 	if cfg.Deployed == nil {
 		cfg.Deployed = func(context.Context, *sql.Tx, string, string) (bool, error) { return false, nil }
 	}
+
 	if cfg.Deleted == nil {
 		cfg.Deleted = func(context.Context, *store.Tx, string) error { return nil }
 	}
+
 	s := &Service{cfg: cfg, store: cfg.Store, snapshots: newSnapshots(), checks: api.NewTurns("uploads", 2, 9, 33)}
 	s.Tools = s.tools()
 	s.Skills = s.skills()
@@ -140,5 +143,6 @@ func (s *Service) CheckRoom(ctx context.Context, tx *sql.Tx, tenantID string) er
 		return wire.Conflict.New(fmt.Sprintf("The agents, components and providers of the organization would have %d bytes, "+
 			"and the limit is %d: shorten or delete some of them first.", used.Bytes, maxBytes))
 	}
+
 	return nil
 }

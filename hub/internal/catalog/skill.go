@@ -53,9 +53,11 @@ func (in SkillInput) apply(fields api.Fields, v *Skill) error {
 	if in.Type != nil && *in.Type != "" {
 		v.Type = *in.Type
 	}
+
 	if v.Type != "" && !isSkillType(v.Type) {
 		fields.Add("type", "must be expert or community")
 	}
+
 	v.Title = textField(fields.Line, "title", in.Title, v.Title, maxTitle)
 	v.Description = textField(fields.Text, "description", in.Description, v.Description, maxDescription)
 	v.DescriptionEN = textField(fields.Text, "descriptionEn", in.DescriptionEN, v.DescriptionEN, maxDescription)
@@ -124,6 +126,7 @@ func (s *Service) skills() *Components[Skill, SkillInput, *Skill] {
 			for i, state := range states {
 				all[i].Status = state
 			}
+
 			return err
 		},
 		create: recordOf(actionCreateSkill, detail), update: recordOf(actionUpdateSkill, updatedSkill), remove: recordOf(actionDeleteSkill, detail),
@@ -135,9 +138,11 @@ func (s *Service) SkillsOf(ctx context.Context, caller api.Caller, kind string, 
 	if kind == "" {
 		return s.Skills.List(ctx, caller, page)
 	}
+
 	if !isSkillType(kind) {
 		return api.List[Skill]{}, wire.InvalidRequest.New("The parameter type must be expert or community.")
 	}
+
 	return s.Skills.list(ctx, caller, page, ofType, kind)
 }
 
@@ -148,9 +153,11 @@ func (s *Service) LinkSkill(ctx context.Context, caller api.Caller, name string)
 	if err != nil {
 		return SkillLink{}, err
 	}
+
 	if v.Status != statusReady {
 		return SkillLink{}, wire.NotFound.New("The archive of the skill is missing: upload it again.")
 	}
+
 	url, expires, err := s.cfg.Artifacts.SignedURL(ctx, v.file(), linkTTL)
 	return SkillLink{URL: url, ExpiresAt: wire.Time{Time: expires}, Hash: v.Hash, Size: v.Size}, err
 }
@@ -163,9 +170,11 @@ func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillIn
 		if isSkillType(found.Type) {
 			v.Type = found.Type
 		}
+
 		if v, err = s.Skills.applied(in, v); err != nil {
 			return err
 		}
+
 		return s.stored(ctx, zip, artifact.Skills, v.file().Name, func(ref artifact.Ref) error {
 			v.Hash, v.Size = hashPrefix+ref.Hash, ref.Size
 			v, err = s.Skills.insert(ctx, caller, v)
@@ -183,16 +192,19 @@ func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name 
 	if _, err := s.Skills.Get(ctx, caller, name); err != nil {
 		return Skill{}, err // before the archive is checked
 	}
+
 	err = s.withArchive(ctx, caller, file, func(found archive.Skill, zip *artifact.Upload) error {
 		if found.Name != name {
 			return wire.ArtifactInvalid.New("The name of the uploaded skill is " + found.Name + " and not " + name + ": create another skill.")
 		}
+
 		return s.stored(ctx, zip, artifact.Skills, name+".zip", func(ref artifact.Ref) error {
 			v, err = s.Skills.edit(ctx, caller, name, expected, recordOf(actionReplaceSkill, replacedSkill), func(v Skill) (Skill, error) {
 				v.Hash, v.Size = hashPrefix+ref.Hash, ref.Size
 				if isSkillType(found.Type) {
 					v.Type = found.Type
 				}
+
 				v.Description = cmp.Or(found.Description, v.Description)
 				return s.Skills.applied(in, v)
 			})
@@ -208,13 +220,16 @@ func (s *Service) withArchive(ctx context.Context, caller api.Caller, file File,
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return err
 	}
+
 	if err := checkExtension(strings.ToLower(file.Name), ".zip", ".tar.gz", ".tgz", ".md"); err != nil {
 		return err
 	}
+
 	zip, err := s.cfg.Artifacts.NewUpload()
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = zip.Close() }() // the content is stored, or not needed
 	var found archive.Skill
 	err = s.checks.Do(ctx, caller, func() (err error) {
@@ -224,20 +239,24 @@ func (s *Service) withArchive(ctx context.Context, caller api.Caller, file File,
 	if e, ok := errors.AsType[*archive.Error](err); ok {
 		return wire.ArtifactInvalid.New("The file is not a skill: " + api.Plain(e.Error()) + ".")
 	}
+
 	if err != nil {
 		return err
 	}
+
 	fields := api.Fields{}
 	found.Description = fields.Text("description", found.Description, 0, maxDescription)
 	if reason, invalid := fields["description"]; invalid {
 		return wire.ArtifactInvalid.New("The description in SKILL.md " + reason + ".")
 	}
+
 	for _, name := range found.Paths {
 		fields.Line("path", name, 1, len(name))
 		if reason, invalid := fields["path"]; invalid {
 			return wire.ArtifactInvalid.New("The file is not a skill: the path " + api.Plain(strconv.Quote(name)) + " " + reason + ".")
 		}
 	}
+
 	return do(found, zip)
 }
 

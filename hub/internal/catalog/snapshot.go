@@ -46,6 +46,7 @@ func manifestOf(agents []Agent, hashOf func(*Agent) string) (Manifest, error) {
 			hashes[a.Name] = hash
 		}
 	}
+
 	var err error
 	m.ContentHash, err = digest(hashes)
 	return m, err
@@ -57,6 +58,7 @@ func (s *Service) Agents(ctx context.Context, caller api.Caller, page api.Page) 
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return api.List[Agent]{}, err
 	}
+
 	sn, err := s.snapshot(ctx, caller.TenantID)
 	return sn.page(caller, page, true), err
 }
@@ -73,10 +75,12 @@ func (s *Service) Agent(ctx context.Context, caller api.Caller, name string) (Ag
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Agent{}, err
 	}
+
 	sn, err := s.snapshot(ctx, caller.TenantID)
 	if err != nil {
 		return Agent{}, err
 	}
+
 	return sn.agent(caller, name)
 }
 
@@ -86,9 +90,11 @@ func (s *Service) EnabledAgent(ctx context.Context, caller api.Caller, name stri
 	if err != nil {
 		return Agent{}, err
 	}
+
 	if a, err := sn.agent(caller, name); err != nil || a.Enabled {
 		return a, err
 	}
+
 	return Agent{}, errNoAgent
 }
 
@@ -103,6 +109,7 @@ func (s *Service) Manifest(ctx context.Context, caller api.Caller) (Manifest, er
 	case !sn.restricted:
 		return sn.shown, nil
 	}
+
 	return manifestOf(slices.DeleteFunc(slices.Clone(sn.agents), func(a Agent) bool { return !a.Access.permits(caller) }), hashForMembers)
 }
 
@@ -126,6 +133,7 @@ func (sn *snapshot) agent(caller api.Caller, name string) (Agent, error) {
 	if !ok || !sn.agents[i].Access.permits(caller) {
 		return Agent{}, errNoAgent
 	}
+
 	return sn.agents[i].shownTo(caller), nil
 }
 
@@ -138,11 +146,14 @@ func (sn *snapshot) page(caller api.Caller, p api.Page, disabled bool) (list api
 		if !a.Enabled && !disabled || !a.Access.permits(caller) || !strings.Contains(sn.search[i], query) {
 			continue
 		}
+
 		if list.Total >= p.Offset() && len(list.Items) < p.Size {
 			list.Items = append(list.Items, a.shownTo(caller))
 		}
+
 		list.Total++
 	}
+
 	return list
 }
 
@@ -166,6 +177,7 @@ func newSnapshots() *snapshots {
 	for i := range s.loading {
 		s.loading[i] = make(chan struct{}, 1)
 	}
+
 	return s
 }
 
@@ -176,6 +188,7 @@ func (s *snapshots) get(tenantID string, version int64) *snapshot {
 	if sn := s.byTenant[tenantID]; sn != nil && sn.version >= version {
 		return sn
 	}
+
 	return nil
 }
 
@@ -187,14 +200,17 @@ func (s *snapshots) put(tenantID string, sn *snapshot) {
 		if old.version > sn.version {
 			return
 		}
+
 		s.size -= old.size
 	}
+
 	s.byTenant[tenantID] = sn
 	s.size += sn.size
 	for id, other := range s.byTenant { // in random order
 		if s.size <= maxCached {
 			break
 		}
+
 		if id != tenantID {
 			delete(s.byTenant, id)
 			s.size -= other.size
@@ -221,9 +237,11 @@ func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, err
 	if err != nil {
 		return &snapshot{}, err
 	}
+
 	if sn := s.snapshots.get(tenantID, version); sn != nil {
 		return sn, nil
 	}
+
 	unlock, err := s.snapshots.lock(ctx, tenantID)
 	if err != nil {
 		return &snapshot{}, err
@@ -232,16 +250,20 @@ func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, err
 	if sn := s.snapshots.get(tenantID, version); sn != nil {
 		return sn, nil
 	}
+
 	sn, outdated, err := s.load(ctx, tenantID)
 	if err != nil {
 		return &snapshot{}, db.Wrap("load catalog", err)
 	}
+
 	if len(outdated) > 0 { // otherwise, a read waits for no change
 		err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error { return storeDigests(ctx, tx, tenantID, outdated) })
 	}
+
 	if err != nil {
 		s.store.Logger.WarnContext(ctx, "digests of components are not stored", "tenant", tenantID, "err", err)
 	}
+
 	s.snapshots.put(tenantID, sn)
 	return sn, nil
 }
@@ -256,12 +278,15 @@ func (s *Service) load(ctx context.Context, tenantID string) (sn *snapshot, outd
 		if sn.version, err = headVersion(ctx, tx, tenantID); err != nil {
 			return err
 		}
+
 		if sn.agents, err = agentsOf(ctx, tx, tenantID, ""); err != nil {
 			return err
 		}
+
 		if all, outdated, err = s.readDigests(ctx, tx, tenantID, ""); err != nil {
 			return err
 		}
+
 		key, err = db.Value[string](ctx, tx, "read hash key", readHashKey, tenantID)
 		return err
 	})
@@ -271,9 +296,11 @@ func (s *Service) load(ctx context.Context, tenantID string) (sn *snapshot, outd
 			return err
 		})
 	}
+
 	if err != nil {
 		return nil, nil, err
 	}
+
 	// The order of the database depends on its locale.
 	slices.SortFunc(sn.agents, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
 	for i := range sn.agents {
@@ -281,16 +308,20 @@ func (s *Service) load(ctx context.Context, tenantID string) (sn *snapshot, outd
 		if a.ContentHash, err = contentHash(key, *a, all); err != nil {
 			return nil, nil, err
 		}
+
 		if a.shownHash, err = contentHash(key, a.shown(), all); err != nil {
 			return nil, nil, err
 		}
+
 		sn.restricted = sn.restricted || !a.Access.Everyone
 		sn.search = append(sn.search, searchText(a.Name, a.Title))
 		sn.size += agentSize(a)
 	}
+
 	if sn.manifest, err = manifestOf(sn.agents, hashForWriters); err != nil {
 		return nil, nil, err
 	}
+
 	sn.shown, err = manifestOf(sn.agents, hashForMembers)
 	return sn, outdated, err
 }
@@ -301,6 +332,7 @@ func (s *Service) readTx(ctx context.Context, do func(*sql.Tx) error) error {
 	if err != nil {
 		return db.Wrap("begin", err)
 	}
+
 	defer func() { _ = tx.Rollback() }() // it has only read
 	return do(tx)
 }
@@ -320,12 +352,15 @@ func agentSize(a *Agent) int {
 	for _, ref := range a.Knowledge {
 		size += element + len(ref.Name) + len(ref.Description)
 	}
+
 	for name, value := range a.CommandEnv {
 		size += element + len(name) + len(value)
 	}
+
 	for name, sub := range a.Subagents {
 		size += fixed + len(name) + len(sub.Prompt) + len(sub.Description) + len(sub.Model)
 		lists(sub.Tools, sub.DisallowedTools, sub.MCPServers, sub.Skills)
 	}
+
 	return size
 }

@@ -66,6 +66,7 @@ func textField(check func(field, value string, least, most int) string, name str
 	if value == nil {
 		return old
 	}
+
 	return check(name, *value, 0, most)
 }
 
@@ -103,6 +104,7 @@ func (s *Service) tools() *Components[Tool, ToolInput, *Tool] {
 			DescriptionEN: t.DescriptionEN, Source: sourceBuiltin, Status: statusReady,
 		}
 	}
+
 	return &Components[Tool, ToolInput, *Tool]{
 		s: s, kind: kindTool, table: "tools", order: "name", path: "/api/v1/admin/tools",
 		none: wire.NotFound.New("There is no such tool."), inUse: wire.ToolInUse, builtin: builtin, early: true,
@@ -115,6 +117,7 @@ func (s *Service) tools() *Components[Tool, ToolInput, *Tool] {
 			for i, state := range states {
 				all[i].Source, all[i].Status = sourceCustom, state
 			}
+
 			return err
 		},
 		create: recordOf(actionCreateTool, detail), remove: recordOf(actionDeleteTool, detail),
@@ -139,17 +142,21 @@ func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) 
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Tool{}, nil, err
 	}
+
 	if s.Tools.builtinNamed(name) != nil {
 		return Tool{}, nil, wire.NotFound.New("A built-in tool has no file.")
 	}
+
 	v, err := s.Tools.named(ctx, s.store.Read(), caller.TenantID, name)
 	if err != nil {
 		return Tool{}, nil, err
 	}
+
 	file, err := s.cfg.Artifacts.Open(ctx, v.file())
 	if errors.Is(err, blob.ErrNotExist) {
 		err = wire.NotFound.New("The file of the tool is missing: upload it again.")
 	}
+
 	return v, file, err
 }
 
@@ -160,13 +167,16 @@ func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in ToolInpu
 	if err != nil {
 		return Tool{}, err
 	}
+
 	if builtinNamed(name) {
 		return Tool{}, wire.NameTaken.New("The name " + name + " is that of a built-in tool: choose another.")
 	}
+
 	v, err := s.Tools.applied(in, Tool{Component: Component{Name: name}, FileName: file.Name})
 	if err != nil {
 		return Tool{}, err
 	}
+
 	err = s.stored(ctx, file.Content, artifact.Tools, file.Name, func(ref artifact.Ref) error {
 		v.Hash, v.Size = hashPrefix+ref.Hash, ref.Size
 		v, err = s.Tools.insert(ctx, caller, v)
@@ -183,9 +193,11 @@ func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name s
 	if err != nil {
 		return Tool{}, err
 	}
+
 	if inFile != name {
 		return Tool{}, wire.ArtifactInvalid.New("The name in the file is " + inFile + " and not " + name + ": create another tool.")
 	}
+
 	err = s.stored(ctx, file.Content, artifact.Tools, file.Name, func(ref artifact.Ref) error {
 		v, err = s.Tools.edit(ctx, caller, name, expected, recordOf(actionReplaceTool, replacedTool), func(v Tool) (Tool, error) {
 			v.FileName, v.Hash, v.Size = ref.Name, hashPrefix+ref.Hash, ref.Size
@@ -206,21 +218,26 @@ func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (n
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return "", err
 	}
+
 	if err := checkFileName(file.Name); err != nil {
 		return "", err
 	}
+
 	if err := checkExtension(file.Name, ".ts", ".mts", ".js", ".mjs"); err != nil {
 		return "", err
 	}
+
 	if s.cfg.CheckTool == nil {
 		return "", errNoCheck
 	}
+
 	err = s.checks.Do(ctx, caller, func() error {
 		var source strings.Builder
 		source.Grow(int(file.Content.Size()))
 		if _, err := io.Copy(&source, file.Content.Content()); err != nil {
 			return err
 		}
+
 		name, err = s.cfg.CheckTool(ctx, file.Name, source.String())
 		return err
 	})
@@ -238,9 +255,11 @@ func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (n
 			"The file is not a tool: the name %s must begin with a letter and consist of at most 64 letters, digits, _ and -.",
 			api.Plain(strconv.Quote(excerpt.Head(name, 80)))))
 	}
+
 	if err := agent.CheckToolName(name); err != nil && !builtinNamed(name) {
 		return "", wire.ArtifactInvalid.New("The file is not a tool: " + err.Error() + ".")
 	}
+
 	return name, nil
 }
 
@@ -275,6 +294,7 @@ func (s *Service) downloadTool(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = blob.Close() }() // it was opened for reading
 	status, err := filesafe.Serve(w, r, filesafe.Content{
 		Body: blob.Content, Name: v.FileName, Type: "application/octet-stream", Size: blob.Size, Modified: blob.Modified,
@@ -288,5 +308,6 @@ func (s *Service) downloadTool(w http.ResponseWriter, r *http.Request) error {
 	case status == http.StatusRequestedRangeNotSatisfiable:
 		return &wire.Error{Code: wire.InvalidRequest, Status: status, Message: "The range is beyond the end of the file."}
 	}
+
 	return nil
 }

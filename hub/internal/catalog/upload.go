@@ -42,6 +42,7 @@ func (f form) field(name string) *string {
 	if value, ok := f.fields[name]; ok {
 		return &value
 	}
+
 	return nil
 }
 
@@ -61,11 +62,13 @@ func (c *Components[T, In, P]) fileRoutes(list api.Handler, most int64, create f
 		if err != nil {
 			return v, err
 		}
+
 		if c.early {
 			if _, err := c.own(r.Context(), c.s.store.Read(), api.CallerOf(r).TenantID, r.PathValue("name")); err != nil {
 				return v, err
 			}
 		}
+
 		err = c.s.withForm(r, most, func(f form) error {
 			v, err = replace(r, expected, f)
 			return err
@@ -82,13 +85,16 @@ func (s *Service) withForm(r *http.Request, most int64, do func(form) error) err
 	if err != nil {
 		return wire.UnsupportedMedia.New(`The body must be a form with the part "file": send "Content-Type: multipart/form-data; boundary=...".`)
 	}
+
 	if err := api.TakeMemory(r, formOverhead); err != nil {
 		return err
 	}
+
 	upload, err := s.cfg.Artifacts.NewUpload()
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = upload.Close() }() // the content is stored, or not needed
 	f := form{File: File{Content: upload}, fields: map[string]string{}}
 	for n := 0; ; n++ {
@@ -96,23 +102,29 @@ func (s *Service) withForm(r *http.Request, most int64, do func(form) error) err
 		if err == io.EOF { //nolint:errorlint // that of a form without its end is wrapped
 			break
 		}
+
 		if err == nil && n == maxParts {
 			err = wire.InvalidRequest.New(fmt.Sprintf("The form has more than %d parts.", maxParts))
 		}
+
 		if err == nil {
 			err = f.readPart(part, most)
 		}
+
 		if err != nil {
 			return formError(err)
 		}
 	}
+
 	if f.Name == "" {
 		return api.Fields{filePart: "must be a file with a name"}
 	}
+
 	// Only after the end of the body, the context of the request ends when the client leaves.
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return formError(err)
 	}
+
 	return do(f)
 }
 
@@ -121,21 +133,27 @@ func (f *form) readPart(part *multipart.Part, most int64) error {
 		if f.Name != "" {
 			return wire.InvalidRequest.New(`The form has several parts "file": send one.`)
 		}
+
 		if f.Name = part.FileName(); f.Name == "" {
 			return api.Fields{filePart: "must be a file with a name"}
 		}
+
 		if _, err := f.Content.ReadFrom(io.LimitReader(part, most+1)); err != nil {
 			return err
 		}
+
 		if f.Content.Size() > most {
 			return wire.PayloadTooLarge.New(fmt.Sprintf("The file is too large: at most %d bytes are accepted.", most))
 		}
+
 		return nil
 	}
+
 	text, err := io.ReadAll(io.LimitReader(part, maxFormField+1))
 	if err == nil && len(text) > maxFormField {
 		err = wire.PayloadTooLarge.New(fmt.Sprintf("A field of the form is too large: at most %d bytes are accepted.", maxFormField))
 	}
+
 	f.fields[part.FormName()] = string(text)
 	return err
 }
@@ -148,6 +166,7 @@ func formError(err error) error {
 	if large || known || invalid {
 		return err
 	}
+
 	return &wire.Error{Code: wire.InvalidRequest, Message: "The form ended early or is malformed: send it again.", Cause: err}
 }
 
@@ -156,11 +175,13 @@ func checkFileName(name string) error {
 	if err := artifact.CheckName(name); err != nil {
 		return wire.ArtifactInvalid.New("The file cannot be stored: " + err.Error() + ".")
 	}
+
 	fields := api.Fields{}
 	fields.Line("name", name, 1, len(name))
 	if reason, invalid := fields["name"]; invalid {
 		return wire.ArtifactInvalid.New("The file cannot be stored: its name " + reason + ".")
 	}
+
 	return nil
 }
 
@@ -169,6 +190,7 @@ func checkExtension(name string, extensions ...string) error {
 	if !slices.ContainsFunc(extensions, func(e string) bool { return strings.HasSuffix(name, e) }) {
 		return wire.ArtifactInvalid.New("The name of the file must end with " + strings.Join(extensions, ", ") + ".")
 	}
+
 	return nil
 }
 
@@ -184,10 +206,12 @@ func statesOf[T any](ctx context.Context, store *artifact.Store, all []T, file f
 	for i, v := range all {
 		files[i] = file(v)
 	}
+
 	exist, err := store.Exist(ctx, files...)
 	if err != nil {
 		return nil, err
 	}
+
 	states := make([]string, len(all))
 	for i := range states {
 		states[i] = statusMissing
@@ -195,6 +219,7 @@ func statesOf[T any](ctx context.Context, store *artifact.Store, all []T, file f
 			states[i] = statusReady
 		}
 	}
+
 	return states, nil
 }
 
@@ -205,13 +230,16 @@ func (s *Service) stored(ctx context.Context, u *artifact.Upload, kind artifact.
 	if err != nil {
 		return err
 	}
+
 	if err := change(ref); err != nil {
 		return err
 	}
+
 	// The row is committed: the upload succeeded even if the file cannot be confirmed now.
 	if exist, err := s.cfg.Artifacts.Exist(ctx, ref); err != nil || exist[0] {
 		return nil //nolint:nilerr // see above
 	}
+
 	_, err = u.Commit(ctx, kind, name)
 	return err
 }
@@ -222,9 +250,11 @@ func (s *Service) Referenced(ctx context.Context, keys []string) (map[string]boo
 	if len(keys) == 0 {
 		return named, nil
 	}
+
 	used, err := usedKeys(ctx, s.store.Read(), keys)
 	for _, key := range used {
 		named[key] = true
 	}
+
 	return named, err
 }

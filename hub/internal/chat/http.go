@@ -46,6 +46,7 @@ func (s *Service) Routes() []api.Route {
 			if err != nil {
 				return Session{}, err
 			}
+
 			return s.AnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
 		})),
 		admin(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listAnyMessages)),
@@ -55,6 +56,7 @@ func (s *Service) Routes() []api.Route {
 			if err != nil {
 				return err
 			}
+
 			return s.DeleteAnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
 		})),
 	})
@@ -70,10 +72,12 @@ func (s *Service) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	session, err := s.CreateSession(r.Context(), api.CallerOf(r), r.PathValue("name"), in)
 	if err != nil {
 		return err
 	}
+
 	return api.Encode(w, http.StatusCreated, session)
 }
 
@@ -82,6 +86,7 @@ func (s *Service) listMessages(r *http.Request) (MessageList, error) {
 	if err != nil {
 		return MessageList{}, err
 	}
+
 	return s.Messages(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"), page)
 }
 
@@ -90,22 +95,27 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	caller := api.CallerOf(r)
 	answer, before, err := s.send(r.Context(), caller, r.PathValue("name"), r.PathValue("id"), in)
 	if err != nil {
 		return err
 	}
+
 	if before == nil {
 		defer answer.Close()
 		return answer.Serve(w)
 	}
+
 	if err := api.TakeLarge(r); err != nil { // for the memory of the answer
 		return err
 	}
+
 	sent, err := s.sent(r.Context(), before)
 	if err != nil {
 		return err
 	}
+
 	return api.Encode(w, http.StatusOK, sent)
 }
 
@@ -119,10 +129,12 @@ func (s *Service) listAllSessions(r *http.Request) (api.List[Session], error) {
 	if err != nil {
 		return api.List[Session]{}, err
 	}
+
 	f, err := filterOf(r)
 	if err != nil {
 		return api.List[Session]{}, err
 	}
+
 	return s.AllSessions(r.Context(), api.CallerOf(r), f, page)
 }
 
@@ -132,6 +144,7 @@ func filterOf(r *http.Request) (Filter, error) {
 	if err != nil {
 		return Filter{}, err
 	}
+
 	f := Filter{Agent: query.Get("agent"), User: query.Get("user"), Source: query.Get("source")}
 	invalid := map[string]string{}
 	for name, value := range map[string]string{"agent": f.Agent, "user": f.User} {
@@ -139,9 +152,11 @@ func filterOf(r *http.Request) (Filter, error) {
 			invalid[name] = "must be UTF-8 of at most 200 characters"
 		}
 	}
+
 	if f.Source != "" && f.Source != SourceHub && f.Source != SourcePush {
 		invalid["source"] = "must be hub or push"
 	}
+
 	for name, at := range map[string]*time.Time{"from": &f.From, "to": &f.To} {
 		if value := query.Get(name); value != "" {
 			if *at, err = time.Parse(time.RFC3339, value); err != nil {
@@ -149,9 +164,11 @@ func filterOf(r *http.Request) (Filter, error) {
 			}
 		}
 	}
+
 	if len(invalid) > 0 {
 		return f, &wire.Error{Code: wire.InvalidRequest, Message: "Some parameters of the query are invalid: see data.fields.", Data: wire.ErrorData{Fields: invalid}}
 	}
+
 	return f, nil
 }
 
@@ -166,6 +183,7 @@ func queryOf(r *http.Request) (url.Values, error) {
 	if err != nil || !utf8.ValidString(query.Get("user")) || strings.ContainsRune(query.Get("user"), 0) {
 		return nil, wire.InvalidRequest.New("The query string is malformed: escape it as in a URL.")
 	}
+
 	return query, nil
 }
 
@@ -174,9 +192,11 @@ func (s *Service) listAnyMessages(r *http.Request) (MessageList, error) {
 	if err != nil {
 		return MessageList{}, err
 	}
+
 	owner, err := ownerOf(r)
 	if err != nil {
 		return MessageList{}, err
 	}
+
 	return s.AnyMessages(r.Context(), api.CallerOf(r), r.PathValue("id"), owner, page)
 }

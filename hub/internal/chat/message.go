@@ -75,10 +75,12 @@ func (m message) view(sessionID string) Message {
 	if m.Failure.Code != "" {
 		v.Error = &m.Failure
 	}
+
 	blocks := relay.Array(relay.TextBlock(m.Text))
 	if m.Content != "" {
 		blocks = relay.StoredBlocks(m.Content)
 	}
+
 	if m.Notice != "" && relay.Generated(m.Text, m.Content) {
 		notice := relay.TextBlock(m.Notice)
 		if m.NoticeAt == aigc.ModePrepend {
@@ -87,6 +89,7 @@ func (m message) view(sessionID string) Message {
 			blocks, v.Text = relay.Array(inner(blocks), notice), relay.Paragraphs(m.Text, m.Notice)
 		}
 	}
+
 	v.Content = blocks
 	return v
 }
@@ -110,6 +113,7 @@ func (s *Service) Messages(ctx context.Context, caller api.Caller, agentName, id
 	if err != nil {
 		return MessageList{}, err
 	}
+
 	return s.messages(ctx, ref, page)
 }
 
@@ -118,6 +122,7 @@ func (s *Service) messages(ctx context.Context, ref reference, page api.Page) (M
 	if err != nil {
 		return MessageList{}, err
 	}
+
 	after := int64(page.Offset())
 	list := MessageList{Items: []Message{}, Total: int(found.Messages)}
 	messages, err := messagesOf(ctx, s.store.Read(), found, after, min(after+int64(page.Size), found.Messages))
@@ -127,8 +132,10 @@ func (s *Service) messages(ctx context.Context, ref reference, page api.Page) (M
 		if size += v.size(); size > maxPageBytes && len(list.Items) > 0 {
 			break
 		}
+
 		list.Items = append(list.Items, v)
 	}
+
 	return list, err
 }
 
@@ -149,5 +156,6 @@ func quoted(text string) int {
 			n += len(`u0000`)
 		}
 	}
+
 	return n
 }

@@ -28,12 +28,15 @@ func scanMessage(row db.Scanner) (message, error) {
 	if err == nil && usage != "" {
 		err = json.Unmarshal([]byte(usage), &m.Usage)
 	}
+
 	if label != "" {
 		m.AIGC = json.RawMessage(label)
 	}
+
 	if budgets != "" {
 		m.Budgets = json.RawMessage(budgets)
 	}
+
 	m.CreatedAt = db.Time(created)
 	return m, err
 }
@@ -58,13 +61,16 @@ func labelsOf(ctx context.Context, q db.Querier, s session, runs []string) (map[
 	if len(runs) == 0 {
 		return labels, nil
 	}
+
 	args := []any{s.TenantID, s.Key}
 	for _, run := range runs {
 		args = append(args, run)
 	}
+
 	for (len(args)-2)%labelWidth > 0 {
 		args = append(args, runs[0])
 	}
+
 	answers, err := db.Collect(ctx, q, "read labels of answers", func(row db.Scanner) (m message, err error) {
 		return m, row.Scan(&m.RunID, (*[]byte)(&m.AIGC), &m.Notice, &m.NoticeAt)
 	}, `SELECT run_id, aigc, notice, notice_at FROM chat_messages
@@ -72,6 +78,7 @@ func labelsOf(ctx context.Context, q db.Querier, s session, runs []string) (map[
 	for _, m := range answers {
 		labels[m.RunID] = m
 	}
+
 	return labels, err
 }
 
@@ -93,6 +100,7 @@ func findSent(ctx context.Context, q db.Querier, s session, clientID string) (*e
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
+
 	return e, db.Wrap("find sent chat message", err)
 }
 
@@ -104,11 +112,14 @@ func readSent(ctx context.Context, q db.Querier, e *earlier) (user, assistant me
 		if err != nil {
 			return user, assistant, err
 		}
+
 		if len(found) == 0 { // a push has replaced it
 			return user, assistant, noSession()
 		}
+
 		*m = found[0]
 	}
+
 	return user, assistant, nil
 }
 
@@ -126,10 +137,12 @@ func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...mess
 		if err != nil {
 			return err
 		}
+
 		args = append(args, s.Key, s.TenantID, m.Seq, m.ID, sql.NullString{String: m.ClientID, Valid: m.ClientID != ""}, m.Role, m.Status,
 			m.Text, m.Content, m.RunID, m.Model, usage, string(m.AIGC), m.Notice, string(m.NoticeAt), m.Started,
 			db.Micros(m.CreatedAt))
 	}
+
 	// only numbers are added
 	return db.Exec(ctx, tx, "insert chat messages", `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
 		text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+db.Rows(1, len(messages), insertArgs), args...)
@@ -139,6 +152,7 @@ func usageText(u *Usage) (string, error) {
 	if u == nil {
 		return "", nil
 	}
+
 	text, err := json.Marshal(u)
 	return string(text), err
 }
@@ -157,6 +171,7 @@ func historyOf(ctx context.Context, q db.Querier, in session, except int64) (his
 	if in.Messages <= 2 { // the first message, for which no query delays the run
 		return nil, "", nil
 	}
+
 	rows, err := q.QueryContext(ctx, `SELECT role, text, role = 'assistant' AND status = 'failed' AND NOT started
 		FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq <> $4 AND seq <> $4 + 1
 			AND seq >= (SELECT MIN(seq) FROM (SELECT seq, SUM(octet_length(text)) OVER (ORDER BY seq DESC) AS total FROM chat_messages
@@ -165,6 +180,7 @@ func historyOf(ctx context.Context, q db.Querier, in session, except int64) (his
 	if err != nil {
 		return nil, "", db.Wrap("read chat history", err)
 	}
+
 	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	var latest []wire.Turn
 	omitted := false // the message of the user, because of its answer
@@ -174,15 +190,19 @@ func historyOf(ctx context.Context, q db.Querier, in session, except int64) (his
 		if err := rows.Scan(&turn.Role, &turn.Content, &neverStarted); err != nil {
 			return nil, "", db.Wrap("read chat history", err)
 		}
+
 		if neverStarted || omitted {
 			omitted = neverStarted
 			continue
 		}
+
 		if size += quoted(turn.Content); size > relay.MaxHistory {
 			break
 		}
+
 		latest = append(latest, turn)
 	}
+
 	slices.Reverse(latest)
 	history, unanswered = alternating(latest)
 	return history, unanswered, db.Wrap("read chat history", rows.Err())
@@ -202,8 +222,10 @@ func alternating(turns []wire.Turn) (out []wire.Turn, unanswered string) {
 			out = append(out, turn)
 		}
 	}
+
 	if last := len(out) - 1; last >= 0 && out[last].Role == roleUser {
 		return out[:last], out[last].Content
 	}
+
 	return out, ""
 }

@@ -28,6 +28,7 @@ func (s *Service) Runs(ctx context.Context, caller api.Caller, page api.Page) (a
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return api.List[Run]{}, err
 	}
+
 	runs, total, err := relay.RunsOf(ctx, s.store.Read(), caller.TenantID, page)
 	list := api.List[Run]{Total: total}
 	for _, r := range runs {
@@ -38,8 +39,10 @@ func (s *Service) Runs(ctx context.Context, caller api.Caller, page api.Page) (a
 		if r.Cancel {
 			run.State = stateCancelling
 		}
+
 		list.Items = append(list.Items, run)
 	}
+
 	return list, err
 }
 
@@ -52,6 +55,7 @@ func (s *Service) CancelRun(ctx context.Context, caller api.Caller, runID string
 		if err != nil {
 			return err
 		}
+
 		event := caller.Event()
 		event.TargetType, event.TargetID, event.TargetName = targetChat, run.SessionID, run.AgentName
 		tx.Record(actionCancelRun.Record(event, cancelRunDetail{Owner: run.UserName, RunID: runID}))
@@ -61,6 +65,7 @@ func (s *Service) CancelRun(ctx context.Context, caller api.Caller, runID string
 	if err == nil {
 		err = s.relay.Requested(ctx, lease)
 	}
+
 	return Cancelling{RunID: runID, State: stateCancelling}, err
 }
 

@@ -30,6 +30,7 @@ func (in SendInput) validate() (SendInput, error) {
 	} else if in.Message != relay.Clean(in.Message) {
 		fields.Add("message", "must be UTF-8 without NUL")
 	}
+
 	in.ClientMessageID = fields.Line("clientMessageId", in.ClientMessageID, 0, maxClientID)
 	return in, fields.Err()
 }
@@ -52,6 +53,7 @@ func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id str
 	if err != nil || before == nil {
 		return answer, nil, err
 	}
+
 	sent, err := s.sent(ctx, before)
 	return nil, sent, err
 }
@@ -62,6 +64,7 @@ func (s *Service) sent(ctx context.Context, e *earlier) (*Sent, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return &Sent{UserMessage: user.view(e.session.ID), AssistantMessage: assistant.view(e.session.ID), Status: assistant.Status}, nil
 }
 
@@ -74,25 +77,31 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 	if err != nil {
 		return nil, nil, err
 	}
+
 	ref, err := s.ownedBy(ctx, caller, agentName, id)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	before, err := s.sentBefore(ctx, ref, in.ClientMessageID)
 	if err != nil || before != nil && (before.started || s.relay.Has(before.runID)) {
 		return nil, before, err
 	}
+
 	endpoint, err := s.cfg.Deployments.Endpoint(ctx, caller.TenantID, agentName)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	m, err := s.newExchange(ctx, ref, in)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	if before != nil {
 		m.assistant.RunID = before.runID
 	}
+
 	answer, err := s.relay.Start(ctx, m.run(), relay.Start{
 		Endpoint: endpoint,
 		Store: func(ctx context.Context, a *relay.Answer) (text string, err error) {
@@ -101,6 +110,7 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 			} else {
 				err = m.begin(ctx, a)
 			}
+
 			return m.user.Text, err
 		},
 		History: func(ctx context.Context) ([]runtimewire.Turn, string, error) {
@@ -115,6 +125,7 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 	case errors.Is(err, relay.ErrStartedBefore):
 		return nil, &earlier{session: m.session, seq: m.user.Seq}, nil
 	}
+
 	return answer, nil, err
 }
 
@@ -123,10 +134,12 @@ func (s *Service) sentBefore(ctx context.Context, ref reference, clientID string
 	if clientID == "" {
 		return nil, nil // no query delays the run
 	}
+
 	found, err := findSession(ctx, s.store.Read(), ref)
 	if err != nil {
 		return nil, err
 	}
+
 	return findSent(ctx, s.store.Read(), found, clientID)
 }
 
@@ -157,10 +170,12 @@ func (s *Service) label(ctx context.Context, tenantID string, answer *message) (
 	if s.cfg.Labels == nil {
 		return "", nil
 	}
+
 	marker, err := s.cfg.Labels.Label(ctx, tenantID)
 	if err != nil || marker == nil {
 		return "", err
 	}
+
 	answer.AIGC, err = json.Marshal(marker.Label)
 	switch marker.Mode {
 	case aigc.ModeHint:
@@ -169,6 +184,7 @@ func (s *Service) label(ctx context.Context, tenantID string, answer *message) (
 		answer.Notice, answer.NoticeAt = marker.Text, marker.Mode
 	case aigc.ModeOff:
 	}
+
 	return hint, err
 }
 
@@ -190,21 +206,26 @@ func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
 		if err != nil {
 			return err
 		}
+
 		if m.user.ClientID != "" {
 			if m.sent, err = findSent(ctx, tx, began, m.user.ClientID); err != nil {
 				return err
 			}
+
 			if m.sent != nil {
 				return errSent
 			}
 		}
+
 		if err := stored.check(); err != nil {
 			return err
 		}
+
 		m.session, m.user.Seq, m.assistant.Seq = began, began.Messages-1, began.Messages
 		if err := a.Reserve(ctx, tx, m.run()); err != nil {
 			return err
 		}
+
 		return insertMessages(ctx, tx, began, m.user, m.assistant)
 	})
 }
@@ -218,29 +239,36 @@ func (m *exchange) restart(ctx context.Context, a *relay.Answer) error {
 		if err != nil {
 			return err
 		}
+
 		found, err := findSent(ctx, tx, locked, clientID)
 		if err == nil && (found == nil || found.runID != m.assistant.RunID) {
 			err = noSession() // a push has replaced it
 		}
+
 		if err != nil {
 			return err
 		}
+
 		running, err := relay.InProgress(ctx, tx, locked.TenantID, locked.Key)
 		if err != nil {
 			return err
 		}
+
 		if running || found.started {
 			m.sent = found
 			return errSent
 		}
+
 		user, assistant, err := readSent(ctx, tx, found)
 		if err != nil {
 			return err
 		}
+
 		m.session, m.user, m.assistant = locked, user, assistant
 		if err := a.Reserve(ctx, tx, m.run()); err != nil {
 			return err
 		}
+
 		return restartAnswer(ctx, tx, locked, assistant)
 	})
 }

@@ -61,11 +61,13 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Catalog == nil || cfg.Deployments == nil {
 		return nil, errors.New("create chat service: Store, Catalog and Deployments are required")
 	}
+
 	cfg.Relay.Store, cfg.Relay.Deployments = cfg.Store, cfg.Deployments
 	r, err := relay.New(cfg.Relay)
 	if err != nil {
 		return nil, err
 	}
+
 	return &Service{cfg: cfg, store: cfg.Store, relay: r}, nil
 }
 
@@ -83,5 +85,6 @@ func (s *Service) enabledAgent(ctx context.Context, caller api.Caller, name stri
 	if err == nil && !enabled {
 		return wire.NotFound.New("There is no such agent.")
 	}
+
 	return err
 }

@@ -67,6 +67,7 @@ func titleOf(message string) string {
 	if short := excerpt.Characters(line, derivedTitle); short != line {
 		return short + "..."
 	}
+
 	return line
 }
 
@@ -75,9 +76,11 @@ func owned(caller api.Caller, agentName, id string) (reference, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return reference{}, err
 	}
+
 	if caller.UserID == "" || caller.TenantID == "" {
 		return reference{}, wire.Unauthenticated
 	}
+
 	return reference{TenantID: caller.TenantID, UserID: caller.UserID, AgentName: agentName, ID: id}, nil
 }
 
@@ -87,6 +90,7 @@ func (s *Service) ownedBy(ctx context.Context, caller api.Caller, agentName, id 
 	if err != nil {
 		return ref, err
 	}
+
 	return ref, s.enabledAgent(ctx, caller, agentName)
 }
 
@@ -96,6 +100,7 @@ func (s *Service) Sessions(ctx context.Context, caller api.Caller, agentName str
 	if err != nil {
 		return api.List[Session]{}, err
 	}
+
 	return s.list(ctx, filter{TenantID: ref.TenantID, UserID: ref.UserID, AgentName: agentName}, page)
 }
 
@@ -105,6 +110,7 @@ func (s *Service) list(ctx context.Context, f filter, page api.Page) (api.List[S
 	for _, session := range sessions {
 		list.Items = append(list.Items, session.view())
 	}
+
 	return list, err
 }
 
@@ -120,11 +126,13 @@ func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentNam
 	if err != nil {
 		return Session{}, err
 	}
+
 	fields := api.Fields{}
 	title := fields.Line("title", in.Title, 0, maxTitle)
 	if err := fields.Err(); err != nil {
 		return Session{}, err
 	}
+
 	now := s.store.Now()
 	created := session{
 		Key: ref.ID, TenantID: ref.TenantID, UserID: ref.UserID, ID: ref.ID, UserName: caller.UserName, AgentName: agentName,
@@ -134,10 +142,12 @@ func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentNam
 		if _, err := insertSession(ctx, tx, created); err != nil {
 			return err
 		}
+
 		sum, err := quotaOf(ctx, tx, created.TenantID, created.UserID)
 		if err != nil {
 			return err
 		}
+
 		return sum.check()
 	})
 	return created.view(), err
@@ -150,6 +160,7 @@ func (s *Service) DeleteSession(ctx context.Context, caller api.Caller, agentNam
 	if err != nil {
 		return err
 	}
+
 	return s.delete(ctx, caller, ref)
 }
 
@@ -160,12 +171,15 @@ func (s *Service) delete(ctx context.Context, caller api.Caller, ref reference) 
 		if err != nil {
 			return err
 		}
+
 		if runID, err = deleteSession(ctx, tx.Tx, deleted); err != nil {
 			return err
 		}
+
 		if err := relay.InsertTranscript(ctx, tx.Tx, deleted.transcript(), tx.Now); err != nil {
 			return err
 		}
+
 		event := caller.Event()
 		event.TargetType, event.TargetID, event.TargetName = targetChat, deleted.ID, deleted.AgentName
 		tx.Record(actionDeleteChat.Record(event, deleteChatDetail{Owner: deleted.UserName, Source: deleted.Source, Messages: deleted.Messages}))
@@ -173,6 +187,7 @@ func (s *Service) delete(ctx context.Context, caller api.Caller, ref reference) 
 			if runID != "" {
 				s.relay.CancelRun(ctx, deleted.TenantID, deleted.AgentName, runID)
 			}
+
 			if deleted.RuntimeSession != "" {
 				s.relay.DeleteTranscripts()
 			}
@@ -201,10 +216,12 @@ func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id s
 	if err != nil {
 		return Cancelling{}, err
 	}
+
 	in, err := findSession(ctx, s.store.Read(), ref)
 	if err != nil {
 		return Cancelling{}, err
 	}
+
 	runID, err := s.relay.Cancel(ctx, in.TenantID, in.Key)
 	return Cancelling{RunID: runID, State: stateCancelling}, err
 }
@@ -223,12 +240,15 @@ func visible(caller api.Caller) (userID string, err error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return "", err
 	}
+
 	if caller.UserID == "" || caller.TenantID == "" {
 		return "", wire.Unauthenticated
 	}
+
 	if rbac.AdminWrite.Check(caller) == nil {
 		return "", nil
 	}
+
 	return caller.UserID, nil
 }
 
@@ -239,6 +259,7 @@ func (s *Service) AllSessions(ctx context.Context, caller api.Caller, f Filter, 
 	if err != nil {
 		return api.List[Session]{}, err
 	}
+
 	return s.list(ctx, filter{
 		TenantID: caller.TenantID, UserID: owner, AgentName: f.Agent, Source: f.Source, User: f.User, From: f.From, To: f.To,
 	}, page)
@@ -251,12 +272,15 @@ func anySession(caller api.Caller, id, userID string) (reference, error) {
 	if err != nil {
 		return reference{}, err
 	}
+
 	if owner != "" && userID != "" && owner != userID {
 		return reference{}, noSession()
 	}
+
 	if owner != "" {
 		userID = owner
 	}
+
 	return reference{TenantID: caller.TenantID, UserID: userID, ID: id}, nil
 }
 
@@ -267,6 +291,7 @@ func (s *Service) AnySession(ctx context.Context, caller api.Caller, id, userID 
 	if err != nil {
 		return Session{}, err
 	}
+
 	found, err := findSession(ctx, s.store.Read(), ref)
 	return found.view(), err
 }
@@ -277,6 +302,7 @@ func (s *Service) AnyMessages(ctx context.Context, caller api.Caller, id, userID
 	if err != nil {
 		return MessageList{}, err
 	}
+
 	return s.messages(ctx, ref, page)
 }
 
@@ -286,6 +312,7 @@ func (s *Service) DeleteAnySession(ctx context.Context, caller api.Caller, id, u
 	if err != nil {
 		return err
 	}
+
 	return s.delete(ctx, caller, ref)
 }
 

@@ -71,6 +71,7 @@ func findSession(ctx context.Context, q db.Querier, ref reference) (session, err
 	case len(found) > 1:
 		return session{}, wire.Conflict.New("Several users have a session with this id: add ?user= with the id of one of them.")
 	}
+
 	return found[0], nil
 }
 
@@ -91,12 +92,15 @@ func (f filter) conditions() *conditions {
 	if f.User != "" {
 		where.add(`user_search LIKE $%d ESCAPE '\'`, db.Containing(strings.ToLower(f.User)))
 	}
+
 	if !f.From.IsZero() {
 		where.add("created_at >= $%d", db.Micros(f.From))
 	}
+
 	if !f.To.IsZero() {
 		where.add("created_at <= $%d", db.Micros(f.To))
 	}
+
 	return where
 }
 
@@ -126,10 +130,12 @@ func deleteSession(ctx context.Context, tx *sql.Tx, s session) (runID string, er
 	if err := db.WrapOne("cancel run of chat session", err, nil); err != nil {
 		return "", err
 	}
+
 	n, err := db.Affected(ctx, tx, "delete chat session", `DELETE FROM chat_sessions WHERE tenant_id = $1 AND key = $2`, s.TenantID, s.Key)
 	if err == nil && n == 0 { // a concurrent call was first
 		err = noSession()
 	}
+
 	return runID, err
 }
 
@@ -172,6 +178,7 @@ func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
 	if err == nil {
 		err = db.Exec(ctx, tx, "delete chat messages", `DELETE FROM chat_messages WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key)
 	}
+
 	return err
 }
 
@@ -202,6 +209,7 @@ func (q quota) check() error {
 	case q.bytes > maxBytes:
 		return wire.Conflict.New(fmt.Sprintf("The chats of a user may have at most %d MiB: delete some of them first.", maxBytes>>20))
 	}
+
 	return nil
 }
 
@@ -217,5 +225,6 @@ func sizeOf(messages ...message) (n int64) {
 	for _, m := range messages {
 		n += messageOverhead + int64(len(m.Text)+len(m.Content))
 	}
+
 	return n
 }

@@ -51,6 +51,7 @@ func (s *Service) Transcript(ctx context.Context, caller api.Caller, agentName, 
 	if err != nil {
 		return TranscriptList{}, err
 	}
+
 	return s.transcript(ctx, ref, page)
 }
 
@@ -60,6 +61,7 @@ func (s *Service) AnyTranscript(ctx context.Context, caller api.Caller, id, user
 	if err != nil {
 		return TranscriptList{}, err
 	}
+
 	return s.transcript(ctx, ref, page)
 }
 
@@ -68,21 +70,26 @@ func (s *Service) transcript(ctx context.Context, ref reference, page Transcript
 	if err != nil {
 		return TranscriptList{}, err
 	}
+
 	after, err := page.after(found)
 	if err != nil {
 		return TranscriptList{}, err
 	}
+
 	t, partial, err := s.relay.ReadTranscript(ctx, found.transcript(), after, page.Size)
 	if err != nil {
 		return TranscriptList{}, err
 	}
+
 	list := TranscriptList{List: api.List[TranscriptEntry]{Total: int(t.Total)}, Partial: partial}
 	if list.Items, err = s.labeled(ctx, found, t.Entries); err != nil {
 		return TranscriptList{}, err
 	}
+
 	if t.Next > 0 {
 		list.Next = cursor(found, t.Next)
 	}
+
 	return list, nil
 }
 
@@ -98,11 +105,13 @@ func (p TranscriptPage) after(s session) (int64, error) {
 	if p.Next == "" {
 		return 0, nil
 	}
+
 	digits, _, _ := strings.Cut(p.Next, "-")
 	seq, err := strconv.ParseInt(digits, 10, 53)
 	if err != nil || seq < 1 || p.Next != cursor(s, seq) {
 		return 0, invalidQuery("cursor", "must be the next of a former response, since which the runtime has not lost the conversation")
 	}
+
 	return seq, nil
 }
 
@@ -115,10 +124,12 @@ func (s *Service) labeled(ctx context.Context, of session, entries []runtimewire
 			runs = append(runs, e.RunID)
 		}
 	}
+
 	answers, err := labelsOf(ctx, s.store.Read(), of, runs)
 	if err != nil {
 		return nil, err
 	}
+
 	var other *message
 	items := make([]TranscriptEntry, 0, len(entries))
 	for _, e := range entries {
@@ -131,13 +142,17 @@ func (s *Service) labeled(ctx context.Context, of session, entries []runtimewire
 					return nil, err
 				}
 			}
+
 			if !found {
 				answer = *other
 			}
+
 			item.label(answer)
 		}
+
 		items = append(items, item)
 	}
+
 	return items, nil
 }
 
@@ -150,6 +165,7 @@ func generated(e runtimewire.TranscriptEntry) bool {
 	case runtimewire.EntryCompaction:
 		return e.Summary != ""
 	}
+
 	var event struct {
 		Parent *string `json:"parent_tool_use_id"`
 	}
@@ -182,13 +198,16 @@ func transcriptPage(r *http.Request) (page TranscriptPage, err error) {
 	if err != nil {
 		return page, err
 	}
+
 	if number, ok := paging.Number(query.Get("page")); !ok || number > 1 {
 		return page, invalidQuery("page", "must be absent: send the next of a former response as cursor")
 	}
+
 	size, ok := paging.Size(query.Get("page_size"))
 	if !ok {
 		return page, invalidQuery("page_size", paging.Want)
 	}
+
 	return TranscriptPage{Size: size, Next: query.Get("cursor")}, nil
 }
 
@@ -197,6 +216,7 @@ func (s *Service) showTranscript(r *http.Request) (TranscriptList, error) {
 	if err != nil {
 		return TranscriptList{}, err
 	}
+
 	return s.Transcript(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"), page)
 }
 
@@ -205,9 +225,11 @@ func (s *Service) showAnyTranscript(r *http.Request) (TranscriptList, error) {
 	if err != nil {
 		return TranscriptList{}, err
 	}
+
 	owner, err := ownerOf(r)
 	if err != nil {
 		return TranscriptList{}, err
 	}
+
 	return s.AnyTranscript(r.Context(), api.CallerOf(r), r.PathValue("id"), owner, page)
 }

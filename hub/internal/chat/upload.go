@@ -70,6 +70,7 @@ func (s *Service) Upload(ctx context.Context, in []Upload) ([]UploadResult, erro
 		all[i] = u.rows()
 		all[i].result = &results[i]
 	}
+
 	// Concurrent uploads lock the sessions in the same order. Sessions with the same id keep theirs.
 	slices.SortStableFunc(all, func(a, b upload) int {
 		return cmp.Or(cmp.Compare(a.session.UserID, b.session.UserID), cmp.Compare(a.session.ID, b.session.ID))
@@ -82,10 +83,12 @@ func (s *Service) Upload(ctx context.Context, in []Upload) ([]UploadResult, erro
 					return err
 				}
 			}
+
 			if err := s.storeUpload(ctx, tx, u, &sum); err != nil {
 				return err
 			}
 		}
+
 		return nil
 	})
 	return results, err
@@ -103,8 +106,10 @@ func (in Upload) rows() (u upload) {
 		if u.session.Title == "" && m.Role == roleUser {
 			u.session.Title = titleOf(m.Text)
 		}
+
 		u.session.LastMessageAt = m.CreatedAt
 	}
+
 	return u
 }
 
@@ -123,10 +128,12 @@ func (u upload) insert(ctx context.Context, tx *sql.Tx) error {
 		for i, m := range u.messages[from:min(from+insertWidth, len(u.messages))] {
 			rows = append(rows, m.row(from+i))
 		}
+
 		if err := insertMessages(ctx, tx, u.session, rows...); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -143,6 +150,7 @@ func (s *Service) storeUpload(ctx context.Context, tx *sql.Tx, u upload, sum *qu
 		_, err := deleteSession(ctx, tx, u.session)
 		return err
 	}
+
 	return u.insert(ctx, tx)
 }
 
@@ -154,6 +162,7 @@ func (u upload) fits(sum *quota, more quota) bool {
 		*u.result = UploadResult{Status: UploadInvalid, Reason: err.Message}
 		return false
 	}
+
 	*sum = next
 	return true
 }
@@ -164,11 +173,13 @@ func (s *Service) replace(ctx context.Context, tx *sql.Tx, u upload, sum *quota)
 	if err != nil {
 		return err
 	}
+
 	now := s.store.Now()
 	running, err := relay.InProgress(ctx, tx, old.TenantID, old.Key)
 	if err != nil {
 		return err
 	}
+
 	u.result.UpdatedAt = old.UpdatedAt
 	switch {
 	case old.Source != SourcePush:
@@ -187,14 +198,18 @@ func (s *Service) replace(ctx context.Context, tx *sql.Tx, u upload, sum *quota)
 		if err := relay.InsertTranscript(ctx, tx, old.transcript(), now); err != nil {
 			return err
 		}
+
 		former := relay.Run{TenantID: old.TenantID, UserID: old.UserID, UserName: old.UserName, AgentName: old.AgentName, SessionKey: old.Key}
 		if err := s.relay.EndFormer(ctx, tx, former); err != nil {
 			return err
 		}
+
 		if err := replaceSession(ctx, tx, u.session); err != nil {
 			return err
 		}
+
 		return u.insert(ctx, tx)
 	}
+
 	return nil
 }

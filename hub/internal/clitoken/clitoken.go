@@ -78,24 +78,29 @@ func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (out I
 	if in.ExpiresInDays != nil && (*in.ExpiresInDays < 1 || *in.ExpiresInDays > maxDays) {
 		fields.Add("expiresInDays", "must be an integer from 1 to 365, or null for a token that does not expire")
 	}
+
 	if err := fields.Err(); err != nil {
 		return out, err
 	}
+
 	raw, hash := token.Random(Prefix)
 	err = s.users.Change(ctx, caller, rbac.AdminWrite, func(tx *store.Tx) error {
 		t := Token{ID: ids.New(), TenantID: caller.TenantID, UserID: caller.UserID, Name: in.Name, Prefix: raw[:shown], CreatedAt: wire.Time{Time: tx.Now}}
 		if err := checkTokens(ctx, tx, t); err != nil {
 			return err
 		}
+
 		if t.ExpiresAt, err = expiryOf(ctx, tx, caller); err != nil {
 			return err
 		}
+
 		if in.ExpiresInDays != nil {
 			expires := tx.Now.Add(time.Duration(*in.ExpiresInDays) * day)
 			if t.ExpiresAt.IsZero() || expires.Before(t.ExpiresAt.Time) {
 				t.ExpiresAt = wire.Time{Time: expires}
 			}
 		}
+
 		out = Issued{ID: t.ID, Name: t.Name, Token: raw, Prefix: t.Prefix, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt}
 		tx.Record(actionIssue.Record(t.target(caller.Event()), issueDetail{Prefix: t.Prefix, ExpiresAt: t.expiry()}))
 		return insertToken(ctx, tx, t, hash)
@@ -119,6 +124,7 @@ func (s *Service) IssueOffline(ctx context.Context, name user.AdminName) (string
 	if err != nil {
 		return "", err
 	}
+
 	return raw, nil
 }
 
@@ -135,6 +141,7 @@ func (s *Service) UserTokens(ctx context.Context, caller api.Caller, id string, 
 	if err != nil {
 		return list, err
 	}
+
 	list.Items, list.Total, err = tokensOf(ctx, s.store.Read(), u.TenantID, u.ID, page)
 	return list, err
 }
@@ -157,11 +164,13 @@ func (s *Service) revokeOf(ctx context.Context, caller api.Caller, id string, gr
 	if err != nil {
 		return err
 	}
+
 	var owner user.User
 	err = s.users.Change(ctx, caller, group, func(tx *store.Tx) (err error) {
 		if owner, err = find(tx); err != nil {
 			return err
 		}
+
 		return revoke(ctx, tx, caller, owner, id)
 	})
 	s.users.Changed(owner.ID)
@@ -176,6 +185,7 @@ func (s *Service) RevokeCaller(ctx context.Context, caller api.Caller) error {
 		if errors.Is(err, wire.NotFound) {
 			return wire.TokenRevoked
 		}
+
 		return err
 	})
 	s.users.Changed(caller.UserID)
@@ -187,6 +197,7 @@ func revoke(ctx context.Context, tx *store.Tx, caller api.Caller, owner user.Use
 	if err != nil {
 		return err
 	}
+
 	tx.Record(actionRevoke.Record(t.target(caller.Event()), revokeDetail{Owner: owner.Username, Prefix: t.Prefix, ExpiresAt: t.expiry()}))
 	return nil
 }
@@ -224,6 +235,7 @@ func (t Token) expiry() *string {
 	if t.ExpiresAt.IsZero() {
 		return nil
 	}
+
 	text := t.ExpiresAt.String()
 	return &text
 }

@@ -22,6 +22,7 @@ func scan(row db.Scanner) (t Token, err error) {
 	if ip.String != "" {
 		t.LastUsedIP = &ip.String
 	}
+
 	return t, err
 }
 
@@ -42,9 +43,11 @@ func checkTokens(ctx context.Context, tx *store.Tx, t Token) error {
 	if err != nil {
 		return err
 	}
+
 	if valid >= maxValid {
 		return wire.Conflict.New(fmt.Sprintf("You have %d CLI tokens: revoke some of them first.", maxValid))
 	}
+
 	return db.Exec(ctx, tx, "delete tokens",
 		`DELETE FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NOT NULL AND id NOT IN
 		(SELECT id FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT $3)`,

@@ -61,10 +61,12 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Sessions == nil || cfg.External == nil {
 		return nil, errors.New("create console: Sessions and External are required")
 	}
+
 	public, err := url.Parse(cfg.PublicURL)
 	if err != nil {
 		return nil, fmt.Errorf("create console: %w", err)
 	}
+
 	// The files are compressed once, when the first page is requested.
 	return &Service{cfg: cfg, public: public, site: sync.OnceValue(func() *site {
 		return newSite(strings.TrimRight(public.Path, "/"))

@@ -26,6 +26,7 @@ func (s *Service) ofPages(handle api.Handler) api.Handler {
 		if site != "same-origin" && (site != "" || r.Header.Get("Origin") != s.public.Scheme+"://"+s.public.Host) {
 			return wire.Forbidden.New("Only pages of this hub may send this request.")
 		}
+
 		return handle(w, r)
 	}
 }
@@ -44,20 +45,24 @@ func (s *Service) checkReplaced(r *http.Request, in signInInput) error {
 	if in.Replace {
 		return nil
 	}
+
 	refresh, err := s.refreshToken(r)
 	if err != nil {
 		return nil //nolint:nilerr // the browser has no session
 	}
+
 	login := session.Name{Name: wire.Name{Username: in.Username, OrgID: api.DefaultTenant}}
 	if s.cfg.ExternalMode {
 		if login, err = s.cfg.External.CodeUser(r.Context(), in.Code, s.cfg.External.Browser(r)); err != nil {
 			return err
 		}
 	}
+
 	current, err := s.cfg.Sessions.UserOf(r.Context(), refresh)
 	if err != nil || current.OrgID == "" || current.Is(login) {
 		return err
 	}
+
 	return &wire.Error{
 		Code: wire.Conflict, Message: "This browser is signed in as another user: ask before you send the login with replace.",
 		Data: wire.ErrorData{Session: &current.Name, Login: &login.Name},
@@ -69,9 +74,11 @@ func (s *Service) signIn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	if err := s.checkReplaced(r, in); err != nil {
 		return err
 	}
+
 	var signIn session.SignIn
 	if s.cfg.ExternalMode {
 		signIn, err = s.cfg.External.Exchange(r.Context(), api.CallerOf(r), in.Code, s.cfg.External.Browser(r))
@@ -79,9 +86,11 @@ func (s *Service) signIn(w http.ResponseWriter, r *http.Request) error {
 		in.DeviceToken = s.cfg.Sessions.Devices(r)
 		signIn, err = s.cfg.Sessions.Login(r.Context(), api.CallerOf(r), in.LoginInput)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	return s.respond(w, r, signIn)
 }
 
@@ -90,10 +99,12 @@ func (s *Service) refresh(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	signIn, err := s.cfg.Sessions.RefreshPage(r.Context(), api.CallerOf(r), refresh)
 	if err != nil { // the cookie stays: another tab may have replaced it at the same time
 		return err
 	}
+
 	return s.respond(w, r, signIn)
 }
 
@@ -102,9 +113,11 @@ func (s *Service) signOut(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	if err := s.cfg.Sessions.Logout(r.Context(), api.CallerOf(r), "", refresh); err != nil {
 		return err
 	}
+
 	http.SetCookie(w, s.cookie("", -1))
 	return api.NoContent(w)
 }
@@ -114,6 +127,7 @@ func (s *Service) respond(w http.ResponseWriter, r *http.Request, in session.Sig
 		http.SetCookie(w, s.cookie(in.RefreshToken, int(in.RefreshExpiresIn)))
 		s.cfg.Sessions.SetDevice(w, r, in)
 	}
+
 	return api.Encode(w, http.StatusOK, Session{
 		AccessToken: in.AccessToken, TokenType: in.TokenType, ExpiresIn: in.ExpiresIn, User: in.User, MustChangePassword: in.MustChangePassword,
 	})
@@ -125,6 +139,7 @@ func (s *Service) refreshToken(r *http.Request) (session.RefreshInput, error) {
 	if err != nil || cookie.Value == "" {
 		return session.RefreshInput{}, wire.Unauthenticated.New("This browser has no session: sign in.")
 	}
+
 	return session.RefreshInput{RefreshToken: cookie.Value}, nil
 }
 
@@ -135,6 +150,7 @@ func (s *Service) cookieName() string {
 	if s.public.Scheme == "https" {
 		return "__Host-hub-session"
 	}
+
 	return "hub-session" + s.public.Port()
 }
 
@@ -146,5 +162,6 @@ func (s *Service) cookie(value string, maxAge int) *http.Cookie {
 		c.Secure = false
 		c.Path = strings.TrimRight(s.public.Path, "/") + sessionPath
 	}
+
 	return c
 }

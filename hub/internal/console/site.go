@@ -76,10 +76,12 @@ func newSite(root string) *site {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+
 		content, err := web.ReadFile(name)
 		if err != nil {
 			return err
 		}
+
 		sum.Write([]byte(name))
 		sum.Write(content)
 		s.files[strings.TrimPrefix(name, "web/")] = newFile(kindOf(name), content)
@@ -119,6 +121,7 @@ func kindOf(name string) string {
 	case ".css":
 		return "text/css; charset=utf-8"
 	}
+
 	return "text/plain; charset=utf-8"
 }
 
@@ -126,6 +129,7 @@ func (s *Service) page(w http.ResponseWriter, r *http.Request) error {
 	if !wantsPage(r) {
 		return wire.NotFound
 	}
+
 	w.Header().Set("Content-Security-Policy", s.scripts(r.Host)+policy)
 	return s.site().page.serve(w, r)
 }
@@ -140,12 +144,14 @@ func (s *Service) scripts(host string) string {
 	if !namedHost.MatchString(host) {
 		return "script-src 'self'"
 	}
+
 	root := &url.URL{Path: strings.TrimRight(s.public.Path, "/") + assetsPath}
 	below := strings.NewReplacer(";", "%3B", ",", "%2C").Replace(root.EscapedPath())
 	sources := "script-src " + host + below
 	if s.public.Host != host && namedHost.MatchString(s.public.Host) {
 		sources += " " + s.public.Scheme + "://" + s.public.Host + below
 	}
+
 	return sources
 }
 
@@ -155,6 +161,7 @@ func (s *Service) asset(w http.ResponseWriter, r *http.Request) error {
 	if !ok || r.PathValue("version") != s.site().version {
 		return wire.NotFound
 	}
+
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	return f.serve(w, r)
 }
@@ -167,10 +174,12 @@ func (f file) serve(w http.ResponseWriter, r *http.Request) error {
 		h.Set("Content-Encoding", "gzip")
 		body = f.zipped
 	}
+
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // the client may have disconnected
 	}
+
 	return nil
 }
 
@@ -181,5 +190,6 @@ func acceptsGzip(r *http.Request) bool {
 			return true
 		}
 	}
+
 	return false
 }

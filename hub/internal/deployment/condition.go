@@ -52,6 +52,7 @@ func (w *worker) noteServers(ctx context.Context, d deployment, v *view, seen *s
 	if time.Since(seen.servers) < serversEvery*w.s.cfg.WatchEvery {
 		return
 	}
+
 	seen.servers = time.Now()
 	states, err := w.servers(ctx, d, v.RuntimeURL)
 	switch {
@@ -77,6 +78,7 @@ func (w *worker) condition(v *view, kind string, status bool, message string) {
 		v.Conditions = append(v.Conditions, c)
 		return
 	}
+
 	if v.Conditions[i].Status != status || v.Conditions[i].Message != message {
 		v.Conditions[i] = c
 	}
@@ -98,19 +100,23 @@ func (w *worker) servers(ctx context.Context, d deployment, url string) (faults 
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	runtime, err := w.runtime(url, c.APIKey)
 	if err != nil {
 		return nil, err
 	}
+
 	detail, err := runtime.Agent(ctx, d.AgentName)
 	for _, name := range slices.Sorted(maps.Keys(detail.MCPServers)) {
 		fault := ""
 		if server := detail.MCPServers[name]; server.Status != "connected" {
 			fault = strings.TrimSuffix(name+" is "+server.Status+": "+firstLine(server.Error), ": ")
 		}
+
 		faults = append(faults, fault)
 	}
+
 	return faults, err
 }

@@ -23,134 +23,16 @@ const (
 	desiredAbsent  = "absent"
 )
 
-// States of a deployment.
-const (
-	StateNotDeployed = "not_deployed"
-	StateDeploying   = "deploying" // the driver gets the request
-	StateStarting    = "starting"  // the runtime runs, but its agent is not ready; or it will be started again
-	StateRunning     = "running"
-	StateUnhealthy   = "unhealthy" // it was running, and no longer responds
-	StateStopping    = "stopping"
-	StateStopped     = "stopped"
-	StateFailed      = "failed" // it is started again each minute if it was ready before, otherwise by a user
-	StateDeleting    = "deleting"
-)
-
-// Values of Status.Health.
-const (
-	healthUnknown   = "unknown"
-	healthHealthy   = "healthy"
-	healthUnhealthy = "unhealthy"
-)
-
-// Status is the state of the deployment of an agent.
-type Status struct {
-	AgentName     string      `json:"agentName"`
-	DeploymentKey string      `json:"deploymentKey"`
-	Desired       string      `json:"desired"`
-	State         string      `json:"state"`
-	Health        string      `json:"health"`
-	RuntimeURL    string      `json:"runtimeUrl,omitempty"`
-	APIKey        string      `json:"apiKey,omitempty"`
-	PublicURL     string      `json:"publicUrl"`
-	Backend       string      `json:"backend"`
-	Revision      int64       `json:"revision,omitempty"`        // that was deployed last
-	Serving       int64       `json:"servingRevision,omitempty"` // that has the runs
-	SpecHash      string      `json:"specHash,omitempty"`
-	ConfigDrift   bool        `json:"configDrift"` // the configuration of the agent differs from the deployed one
-	RestartCount  int         `json:"restartCount"`
-	Conditions    []Condition `json:"conditions"`
-	StartedAt     wire.Time   `json:"startedAt,omitzero"`
-	DeployedAt    wire.Time   `json:"deployedAt,omitzero"`
-	DeployedBy    string      `json:"deployedBy,omitempty"`
-	Error         string      `json:"error,omitempty"`
-}
-
-// Status returns the status of an agent's deployment. It fails with wire.NotFound if the tenant has
-// no such agent.
-func (s *Service) Status(ctx context.Context, caller api.Caller, name string) (Status, error) {
-	if err := s.allow(caller, rbac.AdminRead); err != nil {
-		return Status{}, err
-	}
-	if rbac.AdminWrite.Check(caller) != nil {
-		if err := s.exists(ctx, caller, name); err != nil { // or the caller has no access
-			return Status{}, err
-		}
-	}
-	d, err := readDeployment(ctx, s.store.Read(), caller.TenantID, name)
-	if errors.Is(err, errNoDeployment) {
-		return Status{
-			AgentName: name, DeploymentKey: deploymentKey(caller.TenantID, name), Desired: desiredAbsent, State: StateNotDeployed, Health: healthUnknown,
-			PublicURL: s.publicURL(caller.TenantID, name), Backend: s.driver.Backend(), Conditions: []Condition{},
-		}, s.exists(ctx, caller, name)
-	}
-	if err != nil {
-		return Status{}, err
-	}
-	return s.status(ctx, caller, d)
-}
-
-// exists returns wire.NotFound if the caller has no access to such an agent.
-func (s *Service) exists(ctx context.Context, caller api.Caller, name string) error {
-	_, err := s.cfg.Catalog.AgentEnabled(ctx, caller, name)
-	return err
-}
-
-// status returns the status of a deployment, with its drift from the configuration.
-func (s *Service) status(ctx context.Context, caller api.Caller, d deployment) (Status, error) {
-	config, err := s.cfg.Catalog.Deployment(ctx, d.TenantID, d.AgentName)
-	if errors.Is(err, wire.NotFound) {
-		return Status{}, err
-	}
-	if err != nil { // such as a provider without a key: the deployment continues without it
-		s.store.Logger.Warn("read configuration of agent", "tenant", d.TenantID, "agent", d.AgentName, "err", err)
-		return s.compared(ctx, caller, d, nil)
-	}
-	return s.compared(ctx, caller, d, &config)
-}
-
-// compared returns the status of a deployment. It has drifted unless the configuration is the
-// deployed one.
-func (s *Service) compared(ctx context.Context, caller api.Caller, d deployment, config *agent.Agent) (Status, error) {
-	c, err := s.open(d)
-	if err != nil {
-		return Status{}, err
-	}
-	drift := true
-	if config != nil {
-		hash, err := hashOf(newRequest(d.Key, d.AgentName, *config), c.Salt)
-		if err != nil {
-			return Status{}, err
-		}
-		drift = hash != d.SpecHash
-	}
-	st := Status{
-		AgentName: d.AgentName, DeploymentKey: d.Key, Desired: d.Desired, State: d.State, Health: d.Health, RuntimeURL: d.RuntimeURL,
-		PublicURL: s.publicURL(d.TenantID, d.AgentName), Backend: s.driver.Backend(),
-		Revision: d.Revision, Serving: d.Serving, SpecHash: d.SpecHash, ConfigDrift: drift, RestartCount: d.RestartCount, Conditions: []Condition{},
-		StartedAt: wire.Time{Time: d.StartedAt}, DeployedAt: wire.Time{Time: d.DeployedAt}, DeployedBy: d.DeployedBy, Error: d.Error,
-	}
-	for _, c := range d.Conditions {
-		st.Conditions = append(st.Conditions, Condition{Type: c.Type, Status: c.Status, Code: c.Code, Message: c.Message, ChangedAt: wire.Time{Time: c.ChangedAt}})
-	}
-	if !s.readsKeys(caller.RoleNow) {
-		return st, nil
-	}
-	if err := s.revealKey(ctx, caller, d); err != nil {
-		return Status{}, err
-	}
-	st.APIKey = string(c.APIKey)
-	return st, nil
-}
-
 // allow returns an error if the caller lacks the permission, or if there is no driver.
 func (s *Service) allow(caller api.Caller, group rbac.Group) error {
 	if err := group.Check(caller); err != nil {
 		return err
 	}
+
 	if s.driver == nil {
 		return wire.DeployerUnavailable.New("This hub has no deployer: configure one with DEPLOYER.")
 	}
+
 	return nil
 }
 
@@ -168,14 +50,17 @@ func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return Status{}, err
 	}
+
 	config, err := s.cfg.Catalog.Deployment(ctx, caller.TenantID, name)
 	if err != nil {
 		return Status{}, err
 	}
+
 	d, err := s.changeAgent(ctx, caller, name, func(tx *store.Tx) (deployment, error) { return s.deploy(ctx, tx, name, config, in.Force) })
 	if err != nil {
 		return Status{}, err
 	}
+
 	return s.compared(ctx, caller, d, &config)
 }
 
@@ -198,6 +83,7 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 	if err != nil && !created {
 		return d, err
 	}
+
 	c := newContent()
 	switch {
 	case created:
@@ -206,6 +92,7 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 		if d.Fence, err = nextFence(ctx, tx); err != nil {
 			return d, err
 		}
+
 	case d.Desired == desiredAbsent: // it gets a new key
 		d.Rotation = ""
 		if err := deleteReaders(ctx, tx, d.TenantID, d.KeyDigest); err != nil {
@@ -216,21 +103,26 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 			return d, err
 		}
 	}
+
 	request := newRequest(d.Key, name, config)
 	hash, err := hashOf(request, c.Salt)
 	if err != nil {
 		return d, err
 	}
+
 	failed := d.State == StateFailed || d.Rollout != nil && d.Rollout.State == StateFailed
 	if !created && !force && d.Desired == desiredRunning && d.SpecHash == hash && !failed {
 		return d, nil
 	}
+
 	if err := s.permit(request.Deployment); err != nil {
 		return d, err
 	}
+
 	if err := s.seal(&d, c); err != nil {
 		return d, err
 	}
+
 	d.SpecHash = hash
 	tx.Record(actionDeploy.Record(d.event(tx.Caller), deployDetail{DeploymentKey: d.Key, SpecHash: hash, Force: force}))
 	return s.revise(ctx, tx, d, request)
@@ -279,11 +171,13 @@ func (s *Service) Delete(ctx context.Context, caller api.Caller, name string) er
 		if err := deleteRevisions(ctx, tx, d); err != nil {
 			return d, err
 		}
+
 		return updateDesired(ctx, tx, d)
 	})
 	if errors.Is(err, wire.AgentNotDeployed) {
 		return nil
 	}
+
 	return err
 }
 
@@ -294,12 +188,14 @@ func (s *Service) changeState(ctx context.Context, caller api.Caller, name strin
 		if !apply(&d) {
 			return before, nil
 		}
+
 		tx.Record(action.Record(d.event(caller), keyDetail{d.Key}))
 		return updateDesired(ctx, tx, d)
 	})
 	if err != nil {
 		return Status{}, err
 	}
+
 	return s.status(ctx, caller, d)
 }
 
@@ -309,13 +205,16 @@ func (s *Service) change(ctx context.Context, caller api.Caller, name string, do
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return d, err
 	}
+
 	err = s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) (err error) {
 		if d, err = lockDeployment(ctx, tx, caller.TenantID, name); err != nil {
 			return err
 		}
+
 		if d.Desired == desiredAbsent {
 			return errNoDeployment
 		}
+
 		tx.AfterCommit(func() { s.changed(d) })
 		d, err = do(ctx, tx, d)
 		return err
@@ -329,9 +228,11 @@ func (s *Service) missing(ctx context.Context, tenantID, name string, err error)
 	if !errors.Is(err, errNoDeployment) {
 		return err
 	}
+
 	if err := s.exists(ctx, api.Caller{TenantID: tenantID}, name); err != nil {
 		return err
 	}
+
 	return wire.AgentNotDeployed
 }
 
@@ -344,25 +245,31 @@ func (s *Service) Logs(ctx context.Context, caller api.Caller, name string, tail
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return nil, err
 	}
+
 	if tail < 1 || tail > maxTail {
 		return nil, wire.InvalidRequest.New(fmt.Sprintf("tail must be from 1 to %d.", maxTail))
 	}
+
 	d, err := readDeployment(ctx, s.store.Read(), caller.TenantID, name)
 	if err == nil { // of a deployment that is being deleted, the agent may be gone
 		err = s.exists(ctx, caller, name)
 	}
+
 	if err != nil {
 		return nil, s.missing(ctx, caller.TenantID, name, err)
 	}
+
 	lines, err := s.driver.Logs(ctx, d.Key, d.Revision, tail)
 	if main := d.main(); err == nil && len(lines) < tail && main != d.Revision {
 		var serving []string
 		serving, err = s.driver.Logs(ctx, d.Key, main, tail-len(lines))
 		lines = append(serving, lines...)
 	}
+
 	if errors.Is(err, deploy.ErrUnavailable) {
 		return nil, &wire.Error{Code: wire.DeployerUnavailable, Cause: err}
 	}
+
 	return lines, err
 }
 

@@ -40,10 +40,12 @@ func (s *Service) postDeploy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	status, err := s.Deploy(r.Context(), api.CallerOf(r), r.PathValue("name"), in)
 	if err != nil {
 		return err
 	}
+
 	return api.Encode(w, http.StatusAccepted, status)
 }
 
@@ -52,10 +54,12 @@ func (s *Service) postRollback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	status, err := s.Rollback(r.Context(), api.CallerOf(r), r.PathValue("name"), in)
 	if err != nil {
 		return err
 	}
+
 	return api.Encode(w, http.StatusAccepted, status)
 }
 
@@ -75,6 +79,7 @@ func (s *Service) getLogs(r *http.Request) (logs, error) {
 			return logs{}, wire.InvalidRequest.New("tail must be a number.")
 		}
 	}
+
 	lines, err := s.Logs(r.Context(), api.CallerOf(r), r.PathValue("name"), tail)
 	return logs{append([]string{}, lines...)}, err
 }

@@ -40,9 +40,11 @@ func (s *Service) Endpoint(ctx context.Context, tenantID, agentName string) (End
 	if err != nil {
 		return Endpoint{}, s.missing(ctx, tenantID, agentName, err)
 	}
+
 	if errors.Is(e.err, errNoDeployment) {
 		return Endpoint{}, s.missing(ctx, tenantID, agentName, e.err)
 	}
+
 	return e.endpoint, e.err
 }
 
@@ -53,25 +55,31 @@ func (s *Service) Models(ctx context.Context, q db.Querier, tenantID, agentName 
 	if errors.Is(err, errNoDeployment) {
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	for _, number := range append([]int64{d.Serving, d.Revision}, d.Draining...) {
 		if number == 0 {
 			continue
 		}
+
 		request, err := s.request(ctx, q, d, number)
 		if db.Unavailable(err) {
 			return nil, err
 		}
+
 		if err != nil {
 			return nil, nil //nolint:nilerr // without its key, or of an older version
 		}
+
 		models = append(models, request.Config.Model)
 		for _, subagent := range request.Config.Subagents {
 			models = append(models, cmp.Or(subagent.Model, request.Config.Model))
 		}
 	}
+
 	return models, nil
 }
 
@@ -82,12 +90,14 @@ func (s *Service) Draining(ctx context.Context, key, apiKey, url string) (urls [
 	if s.driver == nil {
 		return nil, nil
 	}
+
 	all, err := s.drains.do(ctx, key, func(ctx context.Context) ([]string, error) { return s.runtimes(ctx, key, apiKey) })
 	for _, other := range all {
 		if other != "" && other != url {
 			urls = append(urls, other)
 		}
 	}
+
 	return urls, err
 }
 
@@ -97,15 +107,18 @@ func (s *Service) Replicas(ctx context.Context, key string) (urls []string, err 
 	if s.driver == nil {
 		return nil, nil
 	}
+
 	obs, err := s.driver.Observe(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("find replicas: %w", err)
 	}
+
 	for _, r := range obs.Runtimes {
 		if alive(r) {
 			urls = append(urls, r.Replicas...)
 		}
 	}
+
 	return urls, nil
 }
 
@@ -116,18 +129,22 @@ func (s *Service) runtimes(ctx context.Context, key, apiKey string) (urls []stri
 	if err == nil && len(d.Draining) == 0 {
 		return []string{d.RuntimeURL}, nil
 	}
+
 	if err != nil && !errors.Is(err, errNoDeployment) {
 		return nil, err
 	}
+
 	obs, err := s.driver.Observe(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("find runtimes: %w", err)
 	}
+
 	for _, r := range obs.Runtimes {
 		if alive(r) {
 			urls = append(urls, r.URL)
 		}
 	}
+
 	return urls, nil
 }
 
@@ -152,9 +169,11 @@ func (s *shared) do(ctx context.Context, key string, call func(context.Context) 
 		if s.calls == nil {
 			s.calls = map[string]*sharedCall{}
 		}
+
 		c = &sharedCall{done: make(chan struct{}), err: errors.New("the call has ended early")}
 		s.calls[key] = c
 	}
+
 	s.mu.Unlock()
 	if found {
 		select {
@@ -164,6 +183,7 @@ func (s *shared) do(ctx context.Context, key string, call func(context.Context) 
 			return nil, context.Cause(ctx)
 		}
 	}
+
 	defer func() { // also after a panic
 		s.mu.Lock()
 		delete(s.calls, key)
@@ -183,6 +203,7 @@ func (s *Service) Authorize(ctx context.Context, tenantID, agentName, apiKey str
 	if apiKey == "" { // whatever a row has
 		return Endpoint{}, wire.Unauthenticated
 	}
+
 	sum := digest(agent.Secret(apiKey))
 	e, err := s.endpoints.get(endpointKey{digest: [sha256.Size]byte(sum)}, func() (endpointEntry, error) {
 		d, err := findDeployment(ctx, s.store.Read(), sum)
@@ -191,12 +212,15 @@ func (s *Service) Authorize(ctx context.Context, tenantID, agentName, apiKey str
 	if errors.Is(err, errNoDeployment) {
 		return Endpoint{}, wire.Unauthenticated
 	}
+
 	if err != nil {
 		return Endpoint{}, err
 	}
+
 	if e.agentRef != (agentRef{tenantID, agentName}) || errors.Is(e.err, errNoDeployment) {
 		return Endpoint{}, wire.Unauthenticated
 	}
+
 	return e.endpoint, e.err
 }
 
@@ -205,6 +229,7 @@ func (s *Service) entryOf(d deployment) endpointEntry {
 	if d.Key != "" {
 		e.endpoint, e.err = s.endpointOf(d)
 	}
+
 	return e
 }
 
@@ -217,10 +242,12 @@ func (s *Service) endpointOf(d deployment) (Endpoint, error) {
 	case d.RuntimeURL == "" || d.State != StateRunning && d.State != StateUnhealthy:
 		return Endpoint{}, wire.Unavailable.New("The agent is not running yet: its deployment is " + d.State + ".")
 	}
+
 	content, err := s.open(d)
 	if err != nil {
 		return Endpoint{}, err
 	}
+
 	return Endpoint{URL: d.RuntimeURL, APIKey: content.APIKey, AgentID: d.AgentName, Key: d.Key}, nil
 }
 
@@ -230,9 +257,11 @@ func (s *Service) Deployed(ctx context.Context, q db.Querier, tenantID, agentNam
 	if errors.Is(err, errNoDeployment) {
 		return false, nil
 	}
+
 	if err != nil {
 		return false, fmt.Errorf("check deployment: %w", err)
 	}
+
 	return d.Desired != desiredAbsent, nil
 }
 
@@ -272,19 +301,23 @@ func (c *endpointCache) get(key endpointKey, read func() (endpointEntry, error))
 	if ok && now.Sub(e.readAt) < endpointTTL {
 		return e, nil
 	}
+
 	e, err := read()
 	if err != nil {
 		return e, err
 	}
+
 	e.readAt = now
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.changes != changes {
 		return e, nil
 	}
+
 	if len(c.entries) >= maxEndpoints {
 		clear(c.entries)
 	}
+
 	c.entries[key] = e
 	return e, nil
 }

@@ -55,6 +55,7 @@ func (s *Service) seal(d *deployment, c content) error {
 	if err != nil {
 		return fmt.Errorf("seal deployment: %w", err)
 	}
+
 	d.Sealed, d.KeyDigest = s.store.Keyring.Seal(text, sealedColumn.Place(d.Key, d.TenantID)), digest(c.APIKey)
 	return nil
 }
@@ -64,9 +65,11 @@ func (s *Service) open(d deployment) (c content, err error) {
 	if err == nil {
 		err = json.Unmarshal(text, &c)
 	}
+
 	if err != nil {
 		return c, fmt.Errorf("open deployment %s: %w", d.Key, err)
 	}
+
 	return c, nil
 }
 
@@ -97,6 +100,7 @@ func (s *Service) RotateKey(ctx context.Context, caller api.Caller, name string)
 	if err != nil {
 		return Status{}, err
 	}
+
 	return s.status(ctx, caller, d)
 }
 
@@ -107,15 +111,18 @@ func (s *Service) RotateKeysReadBy(ctx context.Context, tx *store.Tx, caller api
 	if s.readsKeys(role) {
 		return nil
 	}
+
 	// A user who reads a key at this moment has the lock, or finds the access ended.
 	all, err := lockDeploymentsOf(ctx, tx, tenantID)
 	if err != nil {
 		return err
 	}
+
 	names, err := readKeysOf(ctx, tx, tenantID, userID)
 	if err != nil {
 		return err
 	}
+
 	for _, d := range all {
 		if slices.Contains(names, d.AgentName) {
 			if _, err := s.rotateKey(ctx, tx, caller, d); err != nil {
@@ -123,6 +130,7 @@ func (s *Service) RotateKeysReadBy(ctx context.Context, tx *store.Tx, caller api
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -136,14 +144,17 @@ func (s *Service) rotateKey(ctx context.Context, tx *store.Tx, caller api.Caller
 	if d.Rotation == rotationOffered {
 		return d, nil
 	}
+
 	c, err := s.open(d)
 	if err != nil {
 		return d, err
 	}
+
 	c.NextKey, d.Rotation = newAPIKey(), rotationOffered
 	if err := s.seal(&d, c); err != nil {
 		return d, err
 	}
+
 	tx.Record(actionRotateKey.Record(d.event(caller), keyDetail{d.Key}))
 	return d, updateKey(ctx, tx, d)
 }
@@ -155,11 +166,13 @@ func (s *Service) replaceKey(ctx context.Context, tx *store.Tx, d *deployment) e
 	if err != nil {
 		return err
 	}
+
 	c = content{APIKey: newAPIKey(), Salt: c.Salt}
 	d.Rotation = ""
 	if err := s.seal(d, c); err != nil {
 		return err
 	}
+
 	d.Serving, d.Draining = 0, []int64{}
 	return s.repeat(ctx, tx, d, d.Revision, d.Revision+1)
 }
@@ -172,27 +185,34 @@ func (s *Service) EndTenant(ctx context.Context, tx *store.Tx, tenantID string, 
 	if err != nil {
 		return n, err
 	}
+
 	for _, d := range all {
 		if d.Desired == desiredAbsent {
 			continue
 		}
+
 		if err := deleteReaders(ctx, tx, d.TenantID, d.KeyDigest); err != nil {
 			return n, err
 		}
+
 		d.begin(StateDeploying)
 		err := s.replaceKey(ctx, tx, &d)
 		if err != nil { // it can only be deleted and deployed again
 			s.store.Logger.Warn("the key of a deployment cannot be replaced: it stops", "deployment", d.Key, "err", err)
 		}
+
 		if stop || err != nil || d.Desired == desiredStopped {
 			d.Desired, d.State = desiredStopped, StateStopping
 		}
+
 		if _, err := updateDesired(ctx, tx, d); err != nil {
 			return n, err
 		}
+
 		tx.AfterCommit(func() { s.changed(d) })
 		n++
 	}
+
 	return n, nil
 }
 
@@ -201,15 +221,18 @@ func (s *Service) revealKey(ctx context.Context, caller api.Caller, d deployment
 	if caller.UserID == "" || d.KeyDigest == nil { // an old row is indexed with the reader anyone
 		return nil
 	}
+
 	known, err := hasRead(ctx, s.store.Read(), d, caller.UserID)
 	if err != nil || known {
 		return err
 	}
+
 	return s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		// The lock orders this with the end of the deployment, which deletes the readers.
 		if _, err := lockDeployment(ctx, tx, d.TenantID, d.AgentName); err != nil && !errors.Is(err, errNoDeployment) {
 			return err
 		}
+
 		return insertReader(ctx, tx, d, caller.UserID)
 	})
 }
@@ -220,6 +243,7 @@ func (c content) keys() []agent.Secret {
 	if c.NextKey != "" {
 		return []agent.Secret{c.APIKey, c.NextKey}
 	}
+
 	return []agent.Secret{c.APIKey}
 }
 
@@ -230,21 +254,26 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs deploy.Observed) 
 	if err != nil {
 		return false, err
 	}
+
 	claim, err := w.claim()
 	if err != nil {
 		return false, err
 	}
+
 	former, main := d.KeyDigest, obs.Runtime(d.main())
 	if w.rotation != d.Rotation {
 		w.rotation, w.rotatedAt, w.restarts = d.Rotation, time.Now(), 0
 	}
+
 	replaced := d.Rotation == rotationReplaced
 	if replaced && main.Phase == deploy.Running && time.Since(w.rotatedAt) < formerKeyFor {
 		return false, nil
 	}
+
 	if err := w.s.driver.SetKeys(ctx, claim, c.keys()); err != nil {
 		return false, err
 	}
+
 	if main.Phase == deploy.Running {
 		followed := false
 		if replaced {
@@ -253,6 +282,7 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs deploy.Observed) 
 		} else {
 			followed = w.probe(ctx, d, main.URL, c.NextKey) == nil
 		}
+
 		starting := d.Serving != d.Revision && (d.Rollout == nil || d.Rollout.State != StateFailed)
 		switch {
 		case !followed && (starting || time.Since(w.rotatedAt) < w.s.cfg.StartTimeout<<min(w.restarts, maxRestarts)):
@@ -263,6 +293,7 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs deploy.Observed) 
 			return w.saveKey(ctx, d, former, w.s.restart)
 		}
 	}
+
 	if replaced {
 		c.Former, d.Rotation = "", ""
 	} else {
@@ -270,9 +301,11 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs deploy.Observed) 
 		c.APIKey, c.NextKey = c.NextKey, ""
 		d.Rotation = rotationReplaced
 	}
+
 	if err := w.s.seal(&d, c); err != nil {
 		return false, err
 	}
+
 	return w.saveKey(ctx, d, former, nil)
 }
 
@@ -287,10 +320,12 @@ func (s *Service) restart(ctx context.Context, tx *sql.Tx, d *deployment) error 
 	if err != nil {
 		return err
 	}
+
 	d.Rollout = nil
 	if d.main() != d.Revision && d.SpecHash == serving.SpecHash {
 		return nil
 	}
+
 	return s.repeat(ctx, tx, d, serving.Number, d.Revision+1)
 }
 
@@ -305,6 +340,7 @@ func (w *worker) saveKey(ctx context.Context, d deployment, former []byte, first
 				return err
 			}
 		}
+
 		stored, err := saveKeyHeld(ctx, tx, d)
 		switch {
 		case err != nil:
@@ -314,11 +350,13 @@ func (w *worker) saveKey(ctx context.Context, d deployment, former []byte, first
 		case string(former) == string(d.KeyDigest):
 			return nil
 		}
+
 		return deleteReaders(ctx, tx, d.TenantID, former)
 	})
 	w.s.endpoints.forget(d.agentRef())
 	if errors.Is(err, errChanged) {
 		return false, nil
 	}
+
 	return err == nil, err
 }

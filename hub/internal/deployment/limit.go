@@ -28,6 +28,7 @@ func (s *Service) checkDeployment(wanted agent.Deployment) error {
 				row.name, row.text(row.wanted), row.text(row.most), row.name)
 		}
 	}
+
 	return s.driver.CheckDeployment(wanted)
 }
 
@@ -36,6 +37,7 @@ func (s *Service) permit(wanted agent.Deployment) error {
 	if err := s.checkDeployment(wanted); err != nil {
 		return wire.Conflict.New("The agent cannot be deployed: " + err.Error() + ".")
 	}
+
 	return nil
 }
 

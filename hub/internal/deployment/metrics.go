@@ -58,14 +58,17 @@ func newMetrics(p metric.MeterProvider, workers func() []*worker) (*metrics, err
 			for _, state := range allStates {
 				count[state] = 0
 			}
+
 			for _, w := range all {
 				if state, ok := w.state.Load().(string); ok {
 					count[state]++
 				}
 			}
+
 			for state, n := range count {
 				o.ObserveFloat64(states, float64(n), meter.Of("state", state))
 			}
+
 			o.ObserveFloat64(leases, float64(len(all)), meter.Of("holder", "this"))
 			o.ObserveFloat64(leases, float64(s.others.Load()), meter.Of("holder", "other"))
 			if at := s.polledAt.Load(); at > 0 {
@@ -73,6 +76,7 @@ func newMetrics(p metric.MeterProvider, workers func() []*worker) (*metrics, err
 			}
 		}, states, leases, polled)
 	}
+
 	return s, m.Err()
 }
 
@@ -88,6 +92,7 @@ func (w *worker) observeState(ctx context.Context, d deployment, v view) {
 		if !w.s.metrics.agents.Admit(d.Key) {
 			tenantID, agentName = meter.Other, meter.Other
 		}
+
 		w.s.metrics.restarts.Add(ctx, int64(n), meter.Of("tenant", tenantID, "agent", agentName))
 	}
 }
@@ -108,9 +113,11 @@ func (w *worker) called(ctx context.Context, name string, revision int64, do fun
 	case err != nil:
 		outcome = "error"
 	}
+
 	if err != nil {
 		span.SetStatus(codes.Error, outcome)
 	}
+
 	w.s.metrics.calls.Record(context.WithoutCancel(ctx), time.Since(began).Seconds(), meter.Of("call", name, "outcome", outcome))
 	return err
 }

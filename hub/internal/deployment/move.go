@@ -19,6 +19,7 @@ func (w *worker) servedByFormer(ctx context.Context, d deployment, obs deploy.Ob
 	if w.s.cfg.Former == nil || d.Serving == 0 || d.RuntimeURL == "" || obs.Runtime(d.Serving).URL == d.RuntimeURL {
 		return false
 	}
+
 	former, err := w.s.cfg.Former.Observe(ctx, d.Key)
 	return err == nil && former.Owner == w.owner && slices.ContainsFunc(former.Runtimes, func(r deploy.Runtime) bool {
 		return r.Phase == deploy.Running && r.URL == d.RuntimeURL
@@ -32,6 +33,7 @@ func (r *reconciler) stopFormer(ctx context.Context, former deploy.Driver) error
 	if err != nil {
 		return err
 	}
+
 	moved := map[string]time.Time{}
 	var errs []error
 	for _, key := range keys {
@@ -40,25 +42,30 @@ func (r *reconciler) stopFormer(ctx context.Context, former deploy.Driver) error
 			errs = append(errs, err)
 			continue
 		}
+
 		url, err := servingURL(ctx, r.s.store.DB.Read(), key)
 		if err != nil {
 			return err
 		}
+
 		for _, one := range obs.Runtimes {
 			if !mayRun(one) || one.URL == url && url != "" {
 				continue
 			}
+
 			name := fmt.Sprint(key, " ", one.Revision)
 			since, known := r.moved[name]
 			if !known {
 				since = time.Now()
 			}
+
 			moved[name] = since
 			if time.Since(since) >= formerKeyFor { // other hubs no longer send runs to it
 				errs = append(errs, r.endFormer(ctx, former, key, one.Revision))
 			}
 		}
 	}
+
 	r.moved = moved
 	return errors.Join(errs...)
 }
@@ -72,5 +79,6 @@ func (r *reconciler) endFormer(ctx context.Context, former deploy.Driver, key st
 	if err != nil {
 		return err
 	}
+
 	return former.Stop(ctx, claim, revision, agent.Limits{}.WithDefaults().RunTimeout)
 }

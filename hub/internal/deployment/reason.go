@@ -20,13 +20,16 @@ func (w *worker) reason(ctx context.Context, r deploy.Runtime) string {
 	if err != nil {
 		messages = []string{"its log cannot be read"}
 	}
+
 	messages = latest(messages)
 	if r.Message != "" {
 		messages = append([]string{r.Message}, messages...)
 	}
+
 	if len(messages) == 0 {
 		messages = []string{"see its log"}
 	}
+
 	return bounded(strings.Join(messages, "\n"))
 }
 
@@ -38,6 +41,7 @@ func latest(messages []string) []string {
 			last = append(last, message)
 		}
 	}
+
 	slices.Reverse(last)
 	return last
 }
@@ -64,14 +68,17 @@ func logMessages(lines []string) (messages []string) {
 			if entry.Panic != nil || !slices.Contains([]string{"warn", "error", "fatal"}, entry.Level) {
 				continue
 			}
+
 			if entry.Err != "" {
 				entry.Message += ": " + firstLine(entry.Err)
 			}
+
 			messages = append(messages, entry.Message)
 		case i >= len(lines)-errorLines && slices.ContainsFunc(endings, begins):
 			messages = append(messages, line)
 		}
 	}
+
 	return messages
 }
 
@@ -88,9 +95,11 @@ func bounded(s string) string {
 	if len(s) > maxError {
 		s = s[len(s)-maxError:]
 	}
+
 	lines := strings.Split(strings.ToValidUTF8(s, ""), "\n")
 	for i := range lines {
 		lines[i] = api.Plain(lines[i])
 	}
+
 	return strings.Join(lines, "\n")
 }

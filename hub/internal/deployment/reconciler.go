@@ -75,6 +75,7 @@ func (r *reconciler) wake(key string) {
 		w.wake()
 		return
 	}
+
 	select {
 	case r.wakeups <- struct{}{}:
 	default: // it will see this change too
@@ -89,6 +90,7 @@ func (r *reconciler) run(ctx context.Context) {
 		if err := r.poll(ctx); err != nil && ctx.Err() == nil {
 			r.s.store.Logger.Warn("reconcile deployments", "err", err)
 		}
+
 		select {
 		case <-tick.C:
 		case <-r.wakeups:
@@ -104,6 +106,7 @@ func (r *reconciler) end(ctx context.Context) {
 	for _, key := range r.keys() {
 		r.release(key)
 	}
+
 	r.running.Wait()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -120,13 +123,16 @@ func (r *reconciler) poll(ctx context.Context) error {
 	if err := r.renew(ctx); err != nil {
 		return err
 	}
+
 	if r.owner == "" {
 		owner, err := readOwner(ctx, r.s.store.DB.Read())
 		if err != nil {
 			return err
 		}
+
 		r.owner = owner
 	}
+
 	now := time.Now()
 	var known []string // on the platform, before the rows are read
 	list := now.Sub(r.listedAt) >= r.s.cfg.LeaseTime
@@ -135,17 +141,21 @@ func (r *reconciler) poll(ctx context.Context) error {
 		if err != nil && !errors.Is(err, deploy.ErrUnavailable) {
 			r.s.store.Logger.Warn("list deployments", "err", err)
 		}
+
 		known, r.listedAt = keys, now
 	}
+
 	all, err := readLeases(ctx, r.s.store.DB.Read(), r.s.cfg.Machine)
 	if err != nil {
 		return err
 	}
+
 	if slices.ContainsFunc(all, func(h held) bool { return !h.current && !r.closed[h.Key] }) {
 		if r.closed, err = r.s.upgrade(ctx, r.closed); err != nil {
 			return err
 		}
 	}
+
 	others := make(map[string]sighting, len(r.others))
 	rows := make(map[string]bool, len(all))
 	for _, h := range all {
@@ -154,14 +164,17 @@ func (r *reconciler) poll(ctx context.Context) error {
 			r.hold(ctx, h)
 			continue
 		}
+
 		r.release(h.Key)
 		if !h.current && r.closed[h.Key] && h.wanted { // its runtime continues, and a hub with the key continues the deployment
 			continue
 		}
+
 		seen, ok := r.others[h.Key]
 		if !ok || seen.lease != h.lease {
 			seen = sighting{h.lease, now}
 		}
+
 		others[h.Key] = seen
 		// A hub that starts on SQLite is the only one: the former one has ended, or is fenced.
 		alone := !r.polled && r.s.store.DB.Engine() == db.SQLite
@@ -169,12 +182,15 @@ func (r *reconciler) poll(ctx context.Context) error {
 			if err := r.take(ctx, h); err != nil {
 				return err
 			}
+
 			delete(others, h.Key)
 		}
 	}
+
 	if !r.polled && r.s.cfg.Gateway != nil { // with all workers, so that it needs only one listing
 		r.running.Go(func() { r.inspectRoutes(r.ctx, r.owner) })
 	}
+
 	r.others, r.polled = others, true
 	r.s.metrics.others.Store(int64(len(others)))
 	r.s.metrics.polledAt.Store(now.UnixMilli())
@@ -183,11 +199,13 @@ func (r *reconciler) poll(ctx context.Context) error {
 			r.release(key)
 		}
 	}
+
 	if list && r.s.cfg.Former != nil {
 		if err := r.stopFormer(ctx, r.s.cfg.Former); err != nil {
 			r.s.store.Logger.Warn("stop runtimes of the former deployer", "err", err)
 		}
 	}
+
 	return r.stopUnknown(ctx, known, rows)
 }
 
@@ -211,15 +229,18 @@ func (r *reconciler) renew(ctx context.Context) error {
 	if len(r.keys()) == 0 || now.Sub(r.renewedAt) < r.s.cfg.LeaseTime/3 {
 		return nil
 	}
+
 	mine, err := renewLeases(ctx, r.s.store.DB.Write(), r.id)
 	if err != nil {
 		return err
 	}
+
 	r.renewedAt = now
 	renewed := map[string]int64{}
 	for _, h := range mine {
 		renewed[h.Key] = h.Fence
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, w := range r.workers {
@@ -227,6 +248,7 @@ func (r *reconciler) renew(ctx context.Context) error {
 			w.renewed(now)
 		}
 	}
+
 	return nil
 }
 
@@ -239,6 +261,7 @@ func (r *reconciler) take(ctx context.Context, h held) error {
 		if err != nil {
 			return err
 		}
+
 		mine.Holder, mine.Fence = r.id, fence
 		taken, err = takeLease(ctx, tx, h, r.id, r.s.cfg.Machine, fence)
 		return err
@@ -246,6 +269,7 @@ func (r *reconciler) take(ctx context.Context, h held) error {
 	if err != nil || !taken {
 		return err
 	}
+
 	r.s.metrics.leases.Add(ctx, 1, leaseTaken)
 	r.s.store.Logger.Info("deployment is controlled by this hub", slog.String("deployment", h.Key))
 	r.start(mine, now)
@@ -262,12 +286,15 @@ func (r *reconciler) hold(ctx context.Context, h held) {
 		if w.edition.Load() < h.Edition {
 			w.wake()
 		}
+
 		return
 	}
+
 	now := time.Now()
 	if ok, err := beat(ctx, r.s.store.DB.Write(), h); err != nil || !ok {
 		return // the next poll repeats it
 	}
+
 	r.start(h, now)
 }
 
@@ -298,15 +325,18 @@ func (r *reconciler) stopUnknown(ctx context.Context, keys []string, rows map[st
 		if rows[key] {
 			continue
 		}
+
 		obs, err := r.s.driver.Observe(ctx, key)
 		if err != nil || !slices.ContainsFunc(obs.Runtimes, mayRun) {
 			continue
 		}
+
 		r.s.store.Logger.Warn("runtimes that the database does not know are stopped: was it restored from a backup?", "deployment", key)
 		if err := r.stopAll(ctx, key, obs.Runtimes, 0); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -318,20 +348,24 @@ func (r *reconciler) stopAll(ctx context.Context, key string, all []deploy.Runti
 		if claim.Fence, err = raiseFence(ctx, tx, known); err != nil {
 			return err
 		}
+
 		exists, err = hasKey(ctx, tx, key)
 		return err
 	})
 	if err != nil || exists {
 		return err
 	}
+
 	for _, one := range all {
 		err := r.s.driver.Stop(ctx, claim, one.Revision, 0)
 		if fenced, ok := errors.AsType[*deploy.FencedError](err); ok && known == 0 {
 			return r.stopAll(ctx, key, all, fenced.Fence)
 		}
+
 		if err != nil {
 			r.s.store.Logger.Warn("stop unknown runtime", "deployment", key, "err", err)
 		}
 	}
+
 	return nil
 }

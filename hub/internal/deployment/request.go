@@ -20,6 +20,7 @@ func newRequest(key, agentName string, config agent.Agent) deploy.Request {
 	if config.Hub != nil {
 		r.Deployment = config.Hub.Deployment
 	}
+
 	config.Hub = nil
 	r.Config = config
 	return r
@@ -45,13 +46,16 @@ func hashOf(r deploy.Request, salt string) (string, error) {
 	for _, t := range r.CustomTools {
 		content.Tools = append(content.Tools, tool{Name: t.Name, Hash: t.Hash, FileName: t.FileName})
 	}
+
 	for _, a := range r.Skills {
 		content.Skills = append(content.Skills, agent.SkillArchive{Name: a.Name, Hash: a.Hash})
 	}
+
 	text, err := json.Marshal(content)
 	if err != nil {
 		return "", fmt.Errorf("hash configuration: %w", err)
 	}
+
 	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }

@@ -41,24 +41,29 @@ func (s *Service) Revisions(ctx context.Context, caller api.Caller, name string)
 	if err := s.allow(caller, rbac.AdminRead); err != nil {
 		return list, err
 	}
+
 	if rbac.AdminWrite.Check(caller) != nil {
 		if err := s.exists(ctx, caller, name); err != nil { // or the caller has no access
 			return list, err
 		}
 	}
+
 	d, err := readDeployment(ctx, s.store.Read(), caller.TenantID, name)
 	if err == nil && d.Desired == desiredAbsent {
 		err = errNoDeployment
 	}
+
 	if err != nil {
 		return list, s.missing(ctx, caller.TenantID, name, err)
 	}
+
 	all, err := readRevisions(ctx, s.store.Read(), d)
 	for _, r := range all[:min(len(all), maxRevisions)] {
 		list.Items = append(list.Items, Revision{
 			Revision: r.Number, DeployedAt: wire.Time{Time: r.DeployedAt}, DeployedBy: r.DeployedBy, SpecHash: r.SpecHash, Ready: r.Ready, Changes: r.Changes,
 		})
 	}
+
 	list.Total = len(list.Items)
 	return list, err
 }
@@ -75,16 +80,20 @@ func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, 
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return Status{}, err
 	}
+
 	if enabled, err := s.cfg.Catalog.AgentEnabled(ctx, caller, name); err != nil || !enabled {
 		if err == nil {
 			err = wire.Conflict.New("The agent is disabled: enable it first.")
 		}
+
 		return Status{}, err
 	}
+
 	d, err := s.changeAgent(ctx, caller, name, func(tx *store.Tx) (deployment, error) { return s.rollback(ctx, tx, name, in) })
 	if err != nil {
 		return Status{}, s.missing(ctx, caller.TenantID, name, err)
 	}
+
 	return s.status(ctx, caller, d)
 }
 
@@ -93,17 +102,21 @@ func (s *Service) rollback(ctx context.Context, tx *store.Tx, name string, in Ro
 	if err != nil {
 		return d, err
 	}
+
 	if d.Desired == desiredAbsent {
 		return d, errNoDeployment
 	}
+
 	all, err := readRevisions(ctx, tx, d)
 	if err != nil {
 		return d, err
 	}
+
 	i := slices.IndexFunc(all, func(r revision) bool {
 		if in.Revision != nil {
 			return r.Number == *in.Revision
 		}
+
 		return r.Ready && r.Number < d.Revision
 	})
 	switch {
@@ -112,13 +125,16 @@ func (s *Service) rollback(ctx context.Context, tx *store.Tx, name string, in Ro
 	case i < 0:
 		return d, wire.Conflict.New("No earlier revision was ready.")
 	}
+
 	request, err := s.requestOf(all[i])
 	if err == nil {
 		err = s.permit(request.Deployment)
 	}
+
 	if err != nil {
 		return d, err
 	}
+
 	d.SpecHash = all[i].SpecHash
 	tx.Record(actionRollback.Record(d.event(tx.Caller), rollbackDetail{DeploymentKey: d.Key, SpecHash: d.SpecHash, Revision: all[i].Number}))
 	return s.revise(ctx, tx, d, request)
@@ -131,16 +147,20 @@ func (s *Service) revise(ctx context.Context, tx *store.Tx, d deployment, reques
 		if err == nil {
 			err = wire.DeployerUnavailable.New("Deployments of this database run on another machine: this hub cannot reach them.")
 		}
+
 		return d, err
 	}
+
 	var changes []string
 	if former, err := s.request(ctx, tx, d, d.Revision); err == nil {
 		changes = changesOf(former, request)
 	}
+
 	if d.Serving == 0 || d.Desired != desiredRunning || d.State == StateFailed {
 		d.begin(StateDeploying)
 		d.Serving = 0
 	}
+
 	d.Desired = desiredRunning
 	d.Machine = s.cfg.Machine
 	d.Revision++
@@ -156,9 +176,11 @@ func (s *Service) revise(ctx context.Context, tx *store.Tx, d deployment, reques
 	} else {
 		d, err = updateDesired(ctx, tx, d)
 	}
+
 	if err != nil {
 		return d, err
 	}
+
 	tx.AfterCommit(func() { s.changed(d) })
 	return d, s.storeRevision(ctx, tx, d, request, changes)
 }
@@ -169,6 +191,7 @@ func (s *Service) storeRevision(ctx context.Context, q db.Querier, d deployment,
 	if err != nil {
 		return fmt.Errorf("seal revision: %w", err)
 	}
+
 	r := revision{
 		Key: d.Key, TenantID: d.TenantID, Number: d.Revision, SpecHash: d.SpecHash, Changes: changes, Ready: d.Serving == d.Revision,
 		DeployedAt: d.DeployedAt, DeployedBy: d.DeployedBy,
@@ -177,6 +200,7 @@ func (s *Service) storeRevision(ctx context.Context, q db.Querier, d deployment,
 	if err := insertRevision(ctx, q, r, s.cfg.Catalog.Artifacts(request.CustomTools, request.Skills)); err != nil {
 		return err
 	}
+
 	return pruneRevisions(ctx, q, d)
 }
 
@@ -186,10 +210,12 @@ func (s *Service) repeat(ctx context.Context, q db.Querier, d *deployment, numbe
 	if err != nil {
 		return err
 	}
+
 	request, err := s.requestOf(former)
 	if err != nil {
 		return err
 	}
+
 	d.Revision, d.SpecHash = next, former.SpecHash
 	return s.storeRevision(ctx, q, *d, request, nil)
 }
@@ -200,6 +226,7 @@ func (s *Service) request(ctx context.Context, q db.Querier, d deployment, numbe
 	if err != nil {
 		return deploy.Request{}, err
 	}
+
 	return s.requestOf(r)
 }
 
@@ -208,9 +235,11 @@ func (s *Service) requestOf(r revision) (request deploy.Request, err error) {
 	if err == nil {
 		err = json.Unmarshal(text, &request)
 	}
+
 	if err != nil {
 		return request, fmt.Errorf("open revision %d of deployment %s: %w", r.Number, r.Key, err)
 	}
+
 	request.Tenant = r.TenantID
 	return request, nil
 }
@@ -224,11 +253,13 @@ func changesOf(former, next deploy.Request) (names []string) {
 			names = append(names, name)
 		}
 	}
+
 	for name, part := range after {
 		if !reflect.DeepEqual(part, before[name]) {
 			names = append(names, name)
 		}
 	}
+
 	slices.Sort(names)
 	return names
 }
@@ -240,12 +271,15 @@ func parts(r deploy.Request) map[string]any {
 	if err = errors.Join(err, json.Unmarshal(text, &parts)); err != nil {
 		return nil
 	}
+
 	for _, t := range r.CustomTools {
 		parts["tool "+t.Name] = t.Hash + t.FileName
 	}
+
 	for _, v := range r.Skills {
 		parts["skill "+v.Name] = v.Hash
 	}
+
 	parts["deployment"] = r.Deployment
 	return parts
 }
@@ -261,6 +295,7 @@ func (s *Service) upgrade(ctx context.Context, known map[string]bool) (closed ma
 		if err != nil {
 			return err
 		}
+
 		for _, d := range all {
 			former, err := s.openFormer(d)
 			if err != nil {
@@ -268,12 +303,15 @@ func (s *Service) upgrade(ctx context.Context, known map[string]bool) (closed ma
 				if !known[d.Key] {
 					s.store.Logger.Warn("open deployment of an older version", "deployment", d.Key, "err", err)
 				}
+
 				continue
 			}
+
 			if err := s.upgradeOne(ctx, tx, d, former); err != nil {
 				return err
 			}
 		}
+
 		return nil
 	})
 	return closed, err
@@ -290,6 +328,7 @@ func (s *Service) openFormer(d deployment) (c formerContent, err error) {
 	if err != nil {
 		return c, err
 	}
+
 	return c, json.Unmarshal(text, &c)
 }
 
@@ -298,9 +337,11 @@ func (s *Service) upgradeOne(ctx context.Context, tx *store.Tx, d deployment, fo
 	if err := s.seal(&d, former.content); err != nil {
 		return err
 	}
+
 	if d.State == StateRunning || d.State == StateUnhealthy {
 		d.Serving = d.Revision
 	}
+
 	d.former = false
 	if former.Request.Key != "" && d.Desired != desiredAbsent {
 		former.Request.Env = nil
@@ -308,9 +349,11 @@ func (s *Service) upgradeOne(ctx context.Context, tx *store.Tx, d deployment, fo
 			return err
 		}
 	}
+
 	d, err := updateDesired(ctx, tx, d)
 	if err != nil || indexed {
 		return err
 	}
+
 	return insertReader(ctx, tx, d, anyone)
 }

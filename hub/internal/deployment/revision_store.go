@@ -43,6 +43,7 @@ func scanRevision(row db.Scanner) (r revision, err error) {
 	if err = row.Scan(&r.Key, &r.TenantID, &r.Number, &r.SpecHash, &r.Sealed, &changes, &r.Ready, &deployed, &r.DeployedBy); err != nil {
 		return r, err
 	}
+
 	r.DeployedAt = db.Time(deployed)
 	return r, json.Unmarshal([]byte(changes), &r.Changes)
 }
@@ -56,6 +57,7 @@ func readRevision(ctx context.Context, q db.Querier, d deployment, number int64)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, errNoRevision
 	}
+
 	return r, db.Wrap("read revision", err)
 }
 
@@ -79,6 +81,7 @@ func insertRevision(ctx context.Context, q db.Querier, r revision, artifacts []s
 				artifact, id)
 		}
 	}
+
 	return err
 }
 
@@ -97,6 +100,7 @@ func pruneRevisions(ctx context.Context, q db.Querier, d deployment) error {
 		args = append(args, number)
 		kept += ", $" + strconv.Itoa(len(args))
 	}
+
 	_, err := db.Affected(ctx, q, "prune revisions", `DELETE FROM deployment_revisions WHERE tenant_id = $4 AND key = $1 AND revision NOT IN (`+kept+`) AND (
 			revision NOT IN (SELECT n.revision FROM deployment_revisions n WHERE n.key = $1 ORDER BY n.revision DESC LIMIT $2)
 			OR (SELECT SUM(n.size) FROM deployment_revisions n WHERE n.key = $1 AND n.revision >= deployment_revisions.revision) > $3)`, args...)
@@ -115,15 +119,18 @@ func (s *Service) Referenced(ctx context.Context, keys []string) (map[string]boo
 	if len(keys) == 0 {
 		return named, nil
 	}
+
 	args, marks := make([]any, len(keys)), make([]string, len(keys))
 	for i, key := range keys {
 		args[i], marks[i] = key, "$"+strconv.Itoa(i+1)
 	}
+
 	used, err := db.Collect(ctx, s.store.Read(), "find artifacts of revisions", func(row db.Scanner) (key string, err error) { return key, row.Scan(&key) },
 		`SELECT DISTINCT artifact FROM deployment_files WHERE artifact IN (`+strings.Join(marks, ", ")+`)`, args...)
 	for _, key := range used {
 		named[key] = true
 	}
+
 	return named, err
 }
 

@@ -48,23 +48,28 @@ func gatewayHost(cfg Config) (string, error) {
 	if err != nil || u.Hostname() == "" || u.Path != "" {
 		return "", fmt.Errorf("GatewayURL %q is not a base URL without a path, which Gateway requires", cfg.GatewayURL)
 	}
+
 	hub, err := url.Parse(cfg.PublicURL)
 	if err != nil {
 		return "", fmt.Errorf("PublicURL is not a URL: %w", err)
 	}
+
 	host := strings.ToLower(u.Hostname())
 	addr, err := netip.ParseAddr(host)
 	isAddress := err == nil
 	if !isAddress && !deploy.IsHost(host) {
 		return "", fmt.Errorf("GatewayURL: the host %q is not a name of letters, digits, hyphens and dots, which Gateway requires", host)
 	}
+
 	machine := host == "localhost" || addr.IsLoopback() // which may have both on different ports
 	if host == strings.TrimSuffix(strings.ToLower(hub.Hostname()), ".") && (!machine || u.Port() == hub.Port()) {
 		return "", fmt.Errorf("GatewayURL and PublicURL have the same host %q, where an agent could take the paths of the hub: use another host name", host)
 	}
+
 	if isAddress {
 		return "", nil
 	}
+
 	return host, nil
 }
 
@@ -99,6 +104,7 @@ func (w *worker) route(ctx context.Context, d deployment, v *view) deploy.Route 
 	if v.State != StateRunning || v.RuntimeURL == "" || w.s.cfg.Gateway == nil {
 		return deploy.Route{}
 	}
+
 	p := &w.published
 	if p.revision != v.Serving {
 		request, err := w.s.request(ctx, w.s.store.Read(), d, v.Serving) // otherwise, the default limit
@@ -108,6 +114,7 @@ func (w *worker) route(ctx context.Context, d deployment, v *view) deploy.Route 
 			p.revision = v.Serving
 		}
 	}
+
 	return deploy.Route{
 		Key: d.Key, Host: w.s.gatewayHost, Path: strings.TrimPrefix(w.s.publicURL(d.TenantID, d.AgentName), w.s.cfg.GatewayURL),
 		Target: v.RuntimeURL, Timeout: p.limit,
@@ -123,13 +130,16 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted depl
 		v.removeCondition(conditionRouted)
 		return idlePause, nil
 	}
+
 	l := w.listed.Load()
 	if l != nil && l.begin.After(p.at) {
 		p.route, p.known, p.at = l.route, true, l.begin
 	}
+
 	if wanted != p.wanted {
 		p.wanted, p.since = wanted, time.Now()
 	}
+
 	switch {
 	case l == nil: // the first listing wakes the worker
 		return w.s.inspectEvery(), nil
@@ -140,26 +150,32 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted depl
 	case wanted == (deploy.Route{}) && !p.known && d.Desired == desiredRunning && !d.Purge:
 		return w.s.inspectEvery(), nil // the next listing has it
 	}
+
 	if d.Edition != p.edition { // a user changed the deployment
 		p.failures, p.retryAt = 0, time.Time{}
 	}
+
 	if pause := time.Until(p.retryAt); pause > 0 {
 		return pause, nil
 	}
+
 	select {
 	case w.s.gatewayCalls <- struct{}{}:
 	default:
 		return w.s.cfg.WatchEvery, nil // other deployments have all of them
 	}
+
 	err := w.callGateway(ctx, d.Key, wanted)
 	<-w.s.gatewayCalls
 	if lost(err) {
 		return 0, err
 	}
+
 	p.route, p.known, p.at = wanted, err == nil, time.Now()
 	if err == nil {
 		return 0, nil // the next step notes it
 	}
+
 	pause := min(w.s.cfg.Backoff<<min(p.failures, 10), maxBackoff)
 	p.edition, p.retryAt = d.Edition, p.at.Add(pause)
 	p.failures++
@@ -173,11 +189,13 @@ func (w *worker) callGateway(ctx context.Context, key string, wanted deploy.Rout
 	if _, err := w.claim(); err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	if wanted == (deploy.Route{}) {
 		return w.s.cfg.Gateway.Remove(ctx, w.owner, key)
 	}
+
 	return w.s.cfg.Gateway.Put(ctx, w.owner, wanted)
 }
 
@@ -186,6 +204,7 @@ func logged(err error) string {
 	if cause := errors.Unwrap(err); cause != nil {
 		return err.Error() + ": " + cause.Error()
 	}
+
 	return err.Error()
 }
 
@@ -195,6 +214,7 @@ func (w *worker) noteRoute(v *view, route deploy.Route) {
 		v.removeCondition(conditionRouted)
 		return
 	}
+
 	w.condition(v, conditionRouted, true, "")
 }
 
@@ -211,6 +231,7 @@ func (s *Service) retireAfter() time.Duration {
 	if s.cfg.Gateway == nil {
 		return formerKeyFor
 	}
+
 	return max(formerKeyFor, settled*s.cfg.WatchEvery)
 }
 
@@ -235,6 +256,7 @@ func (r *reconciler) inspectRoutes(ctx context.Context, owner string) {
 				pause = min(2*pause, max(every, maxBackoff))
 			}
 		}
+
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -251,6 +273,7 @@ func (r *reconciler) unlisted() bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -273,20 +296,25 @@ func (r *reconciler) inspect(ctx context.Context, owner string) error {
 		case former == nil:
 			w.listed.Store(&listing{})
 		}
+
 		if former == nil || err == nil && former.route != routes[key] {
 			w.wake()
 		}
 	}
+
 	if err != nil {
 		return err
 	}
+
 	keys, err := readKeys(ctx, r.s.store.DB.Read()) // after the routes: one that has a row by now has it
 	if err != nil {
 		return err
 	}
+
 	for _, key := range keys {
 		delete(routes, key)
 	}
+
 	return r.removeUnowned(ctx, owner, routes)
 }
 
@@ -298,18 +326,23 @@ func (r *reconciler) removeUnowned(ctx context.Context, owner string, routes map
 		if left--; left < 0 {
 			break
 		}
+
 		has, err := hasKey(ctx, r.s.store.DB.Read(), key)
 		if err != nil {
 			return err
 		}
+
 		if has {
 			continue
 		}
+
 		if err := r.s.cfg.Gateway.Remove(ctx, owner, key); err != nil {
 			r.s.store.Logger.Warn("remove route without a deployment", "deployment", key, "err", logged(err))
 			continue
 		}
+
 		r.s.store.Logger.Info("removed route without a deployment", "deployment", key)
 	}
+
 	return nil
 }

@@ -136,10 +136,12 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Catalog == nil {
 		return nil, errors.New("create deploy service: Store and Catalog are required")
 	}
+
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
 	if cfg.PublicURL == "" && !cfg.Offline {
 		return nil, errors.New("create deploy service: PublicURL is required")
 	}
+
 	cfg.GatewayURL = strings.TrimRight(cmp.Or(cfg.GatewayURL, cfg.PublicURL+"/runtime"), "/")
 	host := ""
 	if cfg.Gateway != nil {
@@ -148,6 +150,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 			return nil, fmt.Errorf("create deploy service: %w", err)
 		}
 	}
+
 	cfg.LeaseTime = cmp.Or(cfg.LeaseTime, 4*time.Second)
 	cfg.Backoff = cmp.Or(cfg.Backoff, 500*time.Millisecond)
 	cfg.RetryEvery = cmp.Or(cfg.RetryEvery, time.Minute)
@@ -165,25 +168,32 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		if err == nil && elsewhere {
 			err = ErrOtherMachine
 		}
+
 		if err != nil {
 			return nil, fmt.Errorf("create deploy service: %w", err)
 		}
+
 		if d, ok := cfg.Driver.(interface{ Own(owner string) }); ok {
 			owner, err := readOwner(ctx, s.store.Read())
 			if err != nil {
 				return nil, fmt.Errorf("create deploy service: %w", err)
 			}
+
 			d.Own(owner)
 		}
+
 		s.driver = cfg.Driver
 		s.reconciler = newReconciler(s)
 	}
+
 	if err := s.observe(); err != nil {
 		return nil, fmt.Errorf("create deploy service: %w", err)
 	}
+
 	if s.reconciler != nil {
 		go s.reconciler.run(s.reconciler.ctx)
 	}
+
 	return s, nil
 }
 
@@ -193,6 +203,7 @@ func (s *Service) observe() (err error) {
 	if s.reconciler != nil {
 		workers = s.reconciler.all
 	}
+
 	s.metrics, err = newMetrics(s.store.MeterProvider, workers)
 	return err
 }
@@ -203,10 +214,12 @@ func (s *Service) Close() error {
 	if s.reconciler != nil {
 		s.reconciler.close()
 	}
+
 	s.client.CloseIdleConnections()
 	if g, ok := s.cfg.Gateway.(interface{ CloseIdleConnections() }); ok {
 		g.CloseIdleConnections()
 	}
+
 	return nil
 }
 
@@ -218,6 +231,7 @@ func (s *Service) Adopt(ctx context.Context) (n int, err error) {
 		if n = len(keys); err != nil || n == 0 {
 			return err
 		}
+
 		slices.Sort(keys)
 		tx.Record(actionAdopt.Record(auditlog.Event{TenantID: api.SystemTenant}, adoptDetail{Count: n, DeploymentKeys: keys[:min(n, maxAdopted)]}))
 		return nil
@@ -234,6 +248,7 @@ func (s *Service) publicURL(tenantID, agentName string) string {
 	if s.cfg.External {
 		return s.cfg.GatewayURL + "/" + tenantID + "/" + agentName
 	}
+
 	return s.cfg.GatewayURL + "/" + agentName
 }
 

@@ -5,13 +5,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
-
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 const (
@@ -34,14 +31,17 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 		rollout := *v.Rollout
 		v.Rollout = &rollout
 	}
+
 	obs, err := w.s.driver.Observe(ctx, d.Key)
 	if err != nil {
 		v.Error = text(err)
 		return v, w.s.cfg.WatchEvery, nil
 	}
+
 	if obs.Owner != "" && obs.Owner != w.owner { // Apply fails with ErrForeign
 		obs = deploy.Observed{}
 	}
+
 	if d.Rotation != "" && !d.Purge {
 		changed, err := w.rotate(ctx, d, obs)
 		switch {
@@ -53,12 +53,14 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 			w.s.store.Logger.Warn("rotate key of deployment", "deployment", d.Key, "err", err)
 		}
 	}
+
 	switch {
 	case d.Purge:
 		return w.purge(ctx, d, v, obs)
 	case d.Desired == desiredStopped:
 		return w.halt(ctx, d, v, obs)
 	}
+
 	return w.advance(ctx, d, v, obs)
 }
 
@@ -69,20 +71,24 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs deploy.Obs
 	if _, err := w.publish(ctx, d, &v, deploy.Route{}); err != nil {
 		return v, 0, err
 	}
+
 	switch {
 	case obs.Exists || !w.purged:
 		err := w.call(ctx, "delete", 0, w.s.driver.Delete)
 		if lost(err) {
 			return v, 0, err
 		}
+
 		if errors.Is(err, deploy.ErrForeign) && !obs.Exists {
 			err = nil // that of another database is not deleted
 		}
+
 		v.Error = ""
 		if err != nil {
 			v.Error = text(err)
 			return v, w.s.cfg.WatchEvery, nil
 		}
+
 		w.purged = true
 		return v, w.soon(), nil
 	case d.Desired == desiredAbsent:
@@ -91,6 +97,7 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs deploy.Obs
 		})
 		return d.view, 0, err // the next round finds no row, or the one of a new deployment
 	}
+
 	w.purged = false
 	return d.view, 0, endPurge(ctx, w.s.store.DB.Write(), d)
 }
@@ -101,25 +108,30 @@ func (w *worker) halt(ctx context.Context, d deployment, v view, obs deploy.Obse
 	if err != nil {
 		return v, 0, err
 	}
+
 	w.condition(&v, conditionReady, false, "The deployment is stopped.")
 	v.removeCondition(conditionServers)
 	if !slices.ContainsFunc(obs.Runtimes, mayRun) {
 		v.State, v.Error = StateStopped, ""
 		return v, min(idlePause, pause), nil
 	}
+
 	v.State = StateStopping
 	for _, r := range obs.Runtimes {
 		if !mayRun(r) {
 			continue
 		}
+
 		err := w.end(ctx, r.Revision, 0)
 		if lost(err) {
 			return v, 0, err
 		}
+
 		if err != nil {
 			v.Error = text(err)
 		}
 	}
+
 	return v, w.soon(), nil
 }
 
@@ -141,6 +153,7 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs deploy.O
 			return v, 0, err
 		}
 	}
+
 	switch {
 	case v.Serving == 0 && v.State == StateRunning:
 		v.Serving = d.Revision
@@ -152,15 +165,19 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs deploy.O
 		if err != nil {
 			return v, 0, err
 		}
+
 		pause = min(pause, next)
 	}
+
 	if w.s.cfg.Gateway != nil && (v.Serving != d.Serving || v.State != d.State) {
 		return v, 0, nil // it is stored before the gateway is called, which may be slow
 	}
+
 	published, err := w.publish(ctx, d, &v, w.route(ctx, d, &v))
 	if err != nil {
 		return v, 0, err
 	}
+
 	next, err := w.retire(ctx, d, &v, obs)
 	return v, min(pause, published, next), err
 }
@@ -171,14 +188,17 @@ func (w *worker) roll(ctx context.Context, d deployment, v *view, obs deploy.Obs
 		w.condition(v, conditionProgressing, true, "The revision starts when the runs of an earlier one have ended.")
 		return w.s.cfg.WatchEvery, nil
 	}
+
 	if v.Rollout == nil {
 		v.Rollout = &attempt{State: StateDeploying, Health: healthUnknown}
 		w.condition(v, conditionProgressing, true, "The revision starts.")
 	}
+
 	pause, err := w.bring(ctx, d, v, v.Rollout, d.Revision, obs)
 	if err != nil || v.Rollout.State != StateRunning {
 		return pause, err
 	}
+
 	v.Draining = append(v.Draining, v.Serving)
 	v.attempt, v.Serving, v.Rollout = *v.Rollout, d.Revision, nil
 	v.removeCondition(conditionServers) // of the former one
@@ -197,6 +217,7 @@ func (w *worker) retire(ctx context.Context, d deployment, v *view, obs deploy.O
 		if r.Revision == v.Serving || r.Revision == d.Revision {
 			continue
 		}
+
 		pause = w.s.cfg.WatchEvery
 		served := slices.Contains(v.Draining, r.Revision) && alive(r)
 		var err error
@@ -212,16 +233,20 @@ func (w *worker) retire(ctx context.Context, d deployment, v *view, obs deploy.O
 		case time.Since(seen.retired) >= w.s.retireAfter():
 			err = w.end(ctx, r.Revision, seen.runLimit)
 		}
+
 		if lost(err) {
 			return 0, err
 		}
+
 		if err != nil {
 			w.s.store.Logger.Warn("end former revision", "deployment", d.Key, "revision", r.Revision, "err", err)
 		}
+
 		if served {
 			draining = append(draining, r.Revision)
 		}
 	}
+
 	v.Draining = append([]int64{}, draining...)
 	return pause, nil
 }
@@ -245,19 +270,23 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 		w.failed(v, a, "The runtime ended: "+w.reason(ctx, r))
 		return 0, nil
 	}
+
 	if r.Phase == deploy.Exited {
 		v.RestartCount++
 	}
+
 	a.State = StateStarting
 	if r.Phase == "" {
 		a.State = StateDeploying
 	}
+
 	former := a.RuntimeURL
 	a.Health, a.RuntimeURL = healthUnknown, ""
 	w.note(v, a, conditionReady, false, "The runtime is not running.")
 	if former != "" {
 		return 0, nil // it is stored before the driver is called, which may be slow: no run is sent there
 	}
+
 	err := w.call(ctx, "apply", revision, func(ctx context.Context, claim deploy.Claim) error { return w.apply(ctx, d, claim, revision) })
 	switch {
 	case lost(err):
@@ -270,6 +299,7 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 		w.failed(v, a, text(err))
 		return 0, nil
 	}
+
 	return w.soon(), nil
 }
 
@@ -285,6 +315,7 @@ func (w *worker) mustEnd(ctx context.Context, revision int64) error {
 	if err := w.end(ctx, revision, 0); lost(err) {
 		return err
 	}
+
 	return nil
 }
 
@@ -294,99 +325,8 @@ func (w *worker) call(ctx context.Context, name string, revision int64, do func(
 	if err != nil {
 		return err
 	}
+
 	return w.called(ctx, name, revision, func(ctx context.Context) error { return do(ctx, claim) })
 }
 
 func lost(err error) bool { return errors.Is(err, errLost) || errors.Is(err, deploy.ErrFenced) }
-
-// watch checks whether the agent of a runtime is ready.
-func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r deploy.Runtime) (time.Duration, error) {
-	same := a.RuntimeURL == r.URL // otherwise, it was started again by another program
-	a.RuntimeURL, a.StartedAt = r.URL, r.StartedAt
-	w.note(v, a, conditionApplied, true, "")
-	was := (a.State == StateRunning || a.State == StateUnhealthy) && same
-	var key agent.Secret
-	if !was {
-		c, err := w.s.open(d)
-		if err != nil {
-			return 0, err
-		}
-		key = c.APIKey
-	}
-	err := w.probe(ctx, d, r.URL, key)
-	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
-	}
-	if err != nil && r.Message != "" {
-		err = errors.New(r.Message)
-	}
-	seen := w.seen(r)
-	seen.prepare(r, w.s.cfg.PrepareTimeout)
-	age := time.Since(seen.since) // times of the platform may be those of a clock that was set
-	switch {
-	case err == nil:
-		seen.misses = 0
-		a.State = StateRunning
-		a.Health = healthHealthy
-		a.Error = ""
-		a.RetryAt = time.Time{}
-		// The start is also compared, because another hub may have observed the runtime before.
-		if max(age, w.s.store.Now().Sub(r.StartedAt)) >= stableAfter {
-			a.Failures = 0
-		}
-		w.note(v, a, conditionReady, true, "")
-		if a == &v.attempt {
-			w.noteServers(ctx, d, v, seen)
-		}
-		return w.s.cfg.WatchEvery, nil
-	case was:
-		if seen.misses++; seen.misses == 1 {
-			seen.missed = time.Now()
-		}
-		if seen.misses < maxMisses {
-			return w.s.cfg.WatchEvery, nil
-		}
-		a.State, a.Health, a.Error = StateUnhealthy, healthUnhealthy, text(err)
-		w.note(v, a, conditionReady, false, text(err))
-		if time.Since(seen.missed) < w.s.cfg.StartTimeout {
-			return w.s.cfg.WatchEvery, nil
-		}
-		v.RestartCount++
-		err = fmt.Errorf("The runtime did not respond for %v: %s", w.s.cfg.StartTimeout, text(err)) //nolint:staticcheck // for the user
-	case age < w.s.cfg.StartTimeout:
-		a.State, a.Health = StateStarting, healthUnknown
-		w.note(v, a, conditionReady, false, text(err))
-		return w.soon(), nil
-	default:
-		err = fmt.Errorf("The agent was not ready after %v: %s", w.s.cfg.StartTimeout, text(err)) //nolint:staticcheck // for the user
-	}
-	w.failed(v, a, err.Error())
-	return 0, w.mustEnd(ctx, r.Revision) // it is killed if it does not end, and then started again
-}
-
-// served reports whether an attempt is that of the revision that serves, which was ready once.
-func (v *view) served(a *attempt) bool { return v.Serving != 0 && a == &v.attempt }
-
-// failed counts a failure. The next attempt is made after a pause. After too many of them, only a
-// revision that was ready once is started again: the cause may be outside of it.
-func (w *worker) failed(v *view, a *attempt, message string) {
-	a.Failures++
-	a.Error, a.Health, a.RuntimeURL = message, healthUnknown, ""
-	w.note(v, a, conditionReady, false, message)
-	if a == &v.attempt {
-		v.removeCondition(conditionServers)
-	}
-	if a.Failures >= maxFailures {
-		a.State = StateFailed
-		if v.served(a) {
-			a.RetryAt = w.s.store.Now().Add(w.s.cfg.RetryEvery)
-			return
-		}
-		w.condition(v, conditionProgressing, false, "The revision did not become ready: "+message)
-		return
-	}
-	a.RetryAt = w.s.store.Now().Add(min(w.s.cfg.Backoff<<(a.Failures-1), maxBackoff))
-	if a.State != StateDeploying {
-		a.State = StateStarting
-	}
-}

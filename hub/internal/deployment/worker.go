@@ -65,6 +65,7 @@ func (w *worker) seen(r deploy.Runtime) *sighted {
 		s = &sighted{started: r.StartedAt, since: time.Now()}
 		w.runtimes[r.Revision] = s
 	}
+
 	return s
 }
 
@@ -78,6 +79,7 @@ func (s *sighted) prepare(r deploy.Runtime, most time.Duration) {
 	case s.prepared.IsZero():
 		s.prepared = now
 	}
+
 	if now.Sub(s.prepared) < most {
 		s.since, s.missed = now, now
 	}
@@ -114,6 +116,7 @@ func (w *worker) claim() (deploy.Claim, error) {
 	if time.Since(*w.validAt.Load()) >= w.s.cfg.LeaseTime*3/4 {
 		return deploy.Claim{}, errLost
 	}
+
 	return deploy.Claim{Key: w.key, Fence: w.lease.Fence, Owner: w.owner}, nil
 }
 
@@ -138,6 +141,7 @@ func (w *worker) run() {
 			w.s.store.Logger.Warn("reconcile deployment", "deployment", w.key, "err", err)
 			pause = time.Second
 		}
+
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -145,6 +149,7 @@ func (w *worker) run() {
 			w.quick = 0
 		case <-ctx.Done():
 		}
+
 		timer.Stop()
 	}
 }
@@ -160,35 +165,43 @@ func (w *worker) round(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	w.edition.Store(d.Edition)
 	v, pause, err := w.step(ctx, d)
 	if fenced, ok := errors.AsType[*deploy.FencedError](err); ok {
 		return 0, w.restore(ctx, d, fenced.Fence)
 	}
+
 	if err != nil {
 		return 0, err
 	}
+
 	if reflect.DeepEqual(v, d.view) {
 		w.observeState(ctx, d, v)
 		return pause, nil
 	}
+
 	if v.State != d.State {
 		w.quick = 0
 	}
+
 	stored := false
 	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		if stored, err = saveView(ctx, tx, d, v); err == nil && stored {
 			err = setReady(ctx, tx, d, v.Serving)
 		}
+
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
+
 	w.s.endpoints.forget(d.agentRef())
 	if !stored {
 		return 0, nil // a user changed the deployment
 	}
+
 	w.observeState(ctx, d, v)
 	return pause, nil
 }
@@ -218,13 +231,16 @@ func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
 	if err != nil {
 		return err
 	}
+
 	if !obs.Exists {
 		return w.raise(ctx, d, known)
 	}
+
 	next := d.Revision
 	for _, r := range obs.Runtimes {
 		next = max(next, r.Revision)
 	}
+
 	w.condition(&d.view, conditionRestored, true, restoredMessage)
 	d.Rollout, d.Serving = nil, 0
 	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
@@ -232,15 +248,18 @@ func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
 		if err != nil {
 			return err
 		}
+
 		d := d
 		if err := w.s.repeat(ctx, tx, &d, d.Revision, next+1); err != nil && !errors.Is(err, errNoRevision) { // a deployment that is deleted has none
 			return err
 		}
+
 		return restoreLease(ctx, tx, d, fence)
 	})
 	if err != nil {
 		return err
 	}
+
 	w.s.store.Logger.Warn("the platform knows a later state of a deployment than the database: was it restored from a backup?",
 		"deployment", d.Key, "fence", known)
 	return errLost // the next worker has the new fence
@@ -254,6 +273,7 @@ func (w *worker) raise(ctx context.Context, d deployment, known int64) error {
 		if err != nil {
 			return err
 		}
+
 		return restoreLease(ctx, tx, d, fence)
 	})
 	return cmp.Or(err, errLost) // the next worker has the new fence
@@ -280,16 +300,20 @@ func (w *worker) probe(ctx context.Context, d deployment, url string, key agent.
 	if err != nil {
 		return err
 	}
+
 	if err := runtime.Ready(ctx); err != nil {
 		return fmt.Errorf("the runtime is not ready: %w", err)
 	}
+
 	if key == "" {
 		return nil
 	}
+
 	agents, err := runtime.Agents(ctx)
 	if err != nil {
 		return fmt.Errorf("the runtime does not list its agents: %w", err)
 	}
+
 	for _, a := range agents {
 		switch {
 		case a.ID != d.AgentName:
@@ -299,6 +323,7 @@ func (w *worker) probe(ctx context.Context, d deployment, url string, key agent.
 			return nil
 		}
 	}
+
 	return errors.New("another runtime responds at this address")
 }
 
@@ -308,20 +333,25 @@ func (w *worker) apply(ctx context.Context, d deployment, claim deploy.Claim, re
 	if err != nil {
 		return err
 	}
+
 	request, err := w.s.request(ctx, w.s.store.Read(), d, revision)
 	if err != nil {
 		return err
 	}
+
 	if err := w.s.checkDeployment(request.Deployment); err != nil {
 		return err
 	}
+
 	if err := w.s.cfg.Catalog.Link(ctx, request.CustomTools, request.Skills); err != nil {
 		return err
 	}
+
 	keys := make([]string, len(c.keys()))
 	for i, key := range c.keys() {
 		keys[i] = string(key)
 	}
+
 	request.Env = map[string]agent.Secret{deploy.EnvAPIKey: agent.Secret(strings.Join(keys, ","))}
 	return w.s.driver.Apply(ctx, claim, revision, request)
 }

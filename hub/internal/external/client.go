@@ -98,16 +98,20 @@ func (in ClientInput) validate() error {
 	if in.ClientSecret != nil {
 		faults.AddError("clientSecret", checkCredential(*in.ClientSecret, maxSecret))
 	}
+
 	if in.Cert != nil && *in.Cert != "" {
 		_, err := parseCert(*in.Cert)
 		faults.AddError("cert", err)
 	}
+
 	if in.Issuer != nil {
 		faults.AddError("issuer", checkIssuer(*in.Issuer))
 	}
+
 	if in.Provider != nil && *in.Provider != providerOIDC && *in.Provider != providerCasdoor {
 		faults.Add("provider", "must be oidc or casdoor")
 	}
+
 	in.checkClaims(faults)
 	return faults.Err()
 }
@@ -126,6 +130,7 @@ func checkCredential(s string, most int) error {
 	if s == "" || len(s) > most || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return fmt.Errorf("must be 1 to %d printable ASCII characters", most)
 	}
+
 	return nil
 }
 
@@ -135,6 +140,7 @@ func checkIssuer(issuer string) error {
 	if err != nil || len(issuer) > maxIssuer || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(issuer, "#") || !isSafe(u) {
 		return errors.New("must be an https URL without query and fragment (http only on a loopback address)")
 	}
+
 	return nil
 }
 
@@ -180,6 +186,7 @@ func (c client) roleOf(all claims) rbac.Role {
 	if c.RoleClaim == nil {
 		return ""
 	}
+
 	values := all.texts(c.RoleClaim.Name)
 	for _, role := range []rbac.Role{rbac.Admin, rbac.Maintainer} {
 		for _, value := range values {
@@ -188,6 +195,7 @@ func (c client) roleOf(all claims) rbac.Role {
 			}
 		}
 	}
+
 	return rbac.Member
 }
 
@@ -197,14 +205,17 @@ func (c client) groupsOf(all claims) (groups []string) {
 	if c.GroupsClaim == "" {
 		return nil
 	}
+
 	size := 0
 	for _, name := range all.texts(c.GroupsClaim) {
 		if len(groups) == maxGroups || !isPlain(name, maxClaimValue) || size+len(name) > maxGroupsSize {
 			continue
 		}
+
 		size += len(name)
 		groups = append(groups, name)
 	}
+
 	slices.Sort(groups)
 	return slices.Compact(groups)
 }
@@ -220,6 +231,7 @@ func (in ClientInput) checkClaims(faults api.Fields) {
 	if r := in.RequiredClaim; r != nil && r.Name != "" {
 		faults.AddError("requiredClaim", checkRule(r.Name, r.Values))
 	}
+
 	if r := in.RoleClaim; r != nil && r.Name != "" {
 		faults.AddError("roleClaim", checkRule(r.Name, slices.Collect(maps.Keys(r.Map))))
 		for _, role := range r.Map {
@@ -228,6 +240,7 @@ func (in ClientInput) checkClaims(faults api.Fields) {
 			}
 		}
 	}
+
 	if in.GroupsClaim != nil {
 		faults.AddError("groupsClaim", checkGroupsClaim(*in.GroupsClaim))
 	}
@@ -237,6 +250,7 @@ func checkGroupsClaim(name string) error {
 	if name != "" && !isPlain(name, maxClaimName) {
 		return errors.New("must have at most 128 bytes, without control characters")
 	}
+
 	return nil
 }
 
@@ -244,9 +258,11 @@ func checkRule(name string, values []string) error {
 	if !isPlain(name, maxClaimName) {
 		return errors.New("must have a name of at most 128 bytes without control characters")
 	}
+
 	if len(values) < 1 || len(values) > maxClaimValues || slices.ContainsFunc(values, func(v string) bool { return !isPlain(v, maxClaimValue) }) {
 		return errors.New("must have 1 to 100 values of at most 255 bytes without control characters")
 	}
+
 	return nil
 }
 
@@ -259,6 +275,7 @@ func named[T any](rule *T, name string) *T {
 	if name == "" {
 		return nil
 	}
+
 	return rule
 }
 
@@ -267,6 +284,7 @@ func ruleText[T any](rule *T) string {
 	if rule == nil {
 		return ""
 	}
+
 	text, _ := json.Marshal(rule) // it has only texts
 	return string(text)
 }
@@ -279,12 +297,15 @@ func (in *ClientInput) UnmarshalJSON(data []byte) error {
 	if err := strict.Unmarshal(data, &exact); err != nil {
 		return err
 	}
+
 	if err := json.Unmarshal(data, &folded); err != nil {
 		return err
 	}
+
 	if !reflect.DeepEqual(exact, folded) {
 		return errors.New("a member is not spelled exactly as in the documentation")
 	}
+
 	*in = ClientInput(exact)
 	return nil
 }

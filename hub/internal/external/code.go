@@ -12,5 +12,6 @@ func (s *Service) CodeUser(ctx context.Context, code, browser string) (session.N
 	if code == "" {
 		return session.Name{}, api.Fields{"code": "must not be empty"}
 	}
+
 	return readCode(ctx, s.store.Read(), hash(code), hash(browser), s.store.Now())
 }

@@ -111,12 +111,15 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Logins && (cfg.Sessions == nil || cfg.PublicURL == "" && !cfg.Offline) {
 		return nil, errors.New("make external service: Store, and for logins Sessions and PublicURL are required")
 	}
+
 	if cfg.HasData == nil {
 		cfg.HasData = func(context.Context, *store.Tx, string) (bool, error) { return false, nil }
 	}
+
 	if cfg.EndDeployments == nil {
 		cfg.EndDeployments = func(context.Context, *store.Tx, string, bool) (int, error) { return 0, nil }
 	}
+
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
 	s := &Service{
 		cfg: cfg, store: cfg.Store, http: newHTTPClient(), admins: map[admin]bool{}, providers: map[string]*idp{},
@@ -127,19 +130,23 @@ func New(cfg Config) (*Service, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make external service: bootstrap admin %q: %w", text, err)
 		}
+
 		s.admins[a] = true
 	}
+
 	if cfg.Global != (GlobalClient{}) {
 		var err error
 		if s.global, err = s.globalClient(); err != nil {
 			return nil, fmt.Errorf("make external service: global client: %w", err)
 		}
 	}
+
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	if !cfg.Offline {
 		s.running.Go(func() { s.sweep(background) })
 	}
+
 	return s, nil
 }
 
@@ -157,6 +164,7 @@ func parseAdmin(text string) (admin, error) {
 	case bySubject:
 		return admin{org: org, subject: subject}, nil
 	}
+
 	return admin{org: org, username: name}, nil
 }
 
@@ -172,9 +180,11 @@ func (s *Service) Routes() []api.Route {
 	if s.cfg.Logins {
 		all = s.loginRoutes()
 	}
+
 	if s.cfg.OpsKey != "" {
 		all = append(all, s.clientRoutes()...)
 	}
+
 	return all
 }
 
@@ -188,6 +198,7 @@ func (s *Service) sweep(ctx context.Context) {
 		if err := deleteExpired(ctx, s.store.DB.Write(), s.store.Now()); err != nil && ctx.Err() == nil {
 			s.store.Logger.Warn("deleting expired rows failed", "err", err)
 		}
+
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

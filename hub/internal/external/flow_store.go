@@ -71,6 +71,7 @@ func deleteLogins(ctx context.Context, tx *store.Tx, org string) error {
 	if err := db.Exec(ctx, tx, "delete logins", `DELETE FROM login_flows WHERE org = $1`, org); err != nil {
 		return err
 	}
+
 	return db.Exec(ctx, tx, "delete login codes", `DELETE FROM login_codes WHERE tenant_id = $1`, org)
 }
 
@@ -93,5 +94,6 @@ func deleteExpired(ctx context.Context, q db.Querier, now time.Time) error {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -36,6 +36,7 @@ func (s *Service) mode(r *http.Request) (wire.Mode, error) {
 	if errors.Is(err, wire.NotFound) {
 		err = nil
 	}
+
 	return wire.Mode{Mode: "external", DefaultOrg: org}, err
 }
 
@@ -49,6 +50,7 @@ func (s *Service) orgCheck(r *http.Request) (orgBody, error) {
 	if err != nil {
 		return orgBody{}, err
 	}
+
 	org, _, err := s.CheckOrg(r.Context(), query.Get("org"))
 	return orgBody{Org: org, Registered: true}, err
 }
@@ -59,11 +61,13 @@ func one(r *http.Request, names ...string) (url.Values, error) {
 	if err != nil {
 		return nil, wire.InvalidRequest.New("The query cannot be parsed.")
 	}
+
 	for _, name := range names {
 		if len(query[name]) > 1 {
 			return nil, wire.InvalidRequest.New("The query parameter " + name + " is repeated.")
 		}
 	}
+
 	return query, nil
 }
 
@@ -72,14 +76,17 @@ func (s *Service) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	in := LoginInput{Org: query.Get("org"), ReturnTo: query.Get("return_to"), Browser: s.Browser(r), Devices: s.cfg.Sessions.Devices(r)}
 	if s.startedElsewhere(r) && !confirmed(query.Get("confirm"), in) {
 		return s.askToConfirm(w, r, in)
 	}
+
 	location, browser, err := s.StartLogin(r.Context(), api.CallerOf(r), in)
 	if err != nil {
 		return err
 	}
+
 	http.SetCookie(w, s.cookie(browser))
 	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusFound)
@@ -90,21 +97,25 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet { // HEAD must not complete the login
 		return wire.MethodNotAllowed
 	}
+
 	query, err := one(r, "state", "code", "iss", "error")
 	if err != nil {
 		return err
 	}
+
 	result, err := s.Callback(r.Context(), api.CallerOf(r), CallbackInput{
 		Org: r.PathValue("org"), State: query.Get("state"), Code: query.Get("code"), Issuer: query.Get("iss"), Error: query.Get("error"), Browser: s.Browser(r), Devices: s.cfg.Sessions.Devices(r),
 	})
 	if err != nil {
 		return err
 	}
+
 	if result.Location != "" {
 		w.Header().Set("Location", result.Location)
 		w.WriteHeader(http.StatusSeeOther)
 		return nil
 	}
+
 	s.cfg.Sessions.SetDevice(w, r, result.SignIn)
 	return api.Encode(w, http.StatusOK, result.SignIn)
 }
@@ -126,6 +137,7 @@ func (s *Service) cookieName() string {
 	if s.secure() {
 		return "__Host-hub_login"
 	}
+
 	return "hub_login"
 }
 
@@ -144,6 +156,7 @@ func (s *Service) Browser(r *http.Request) string {
 	if len(cookies) != 1 {
 		return ""
 	}
+
 	return cookies[0].Value
 }
 
@@ -159,9 +172,11 @@ func (s *Service) startedElsewhere(r *http.Request) bool {
 	default:
 		return true
 	}
+
 	if referer := r.Header.Get("Referer"); referer != "" {
 		return referer != s.cfg.PublicURL && !strings.HasPrefix(referer, s.cfg.PublicURL+"/")
 	}
+
 	return len(r.CookiesNamed(s.cookieName())) > 0
 }
 
@@ -181,19 +196,23 @@ func (s *Service) askToConfirm(w http.ResponseWriter, r *http.Request, in LoginI
 	if fault := checkReturnTo(in.ReturnTo); fault != "" {
 		return api.Fields{"return_to": fault}
 	}
+
 	org, _, err := s.CheckOrg(r.Context(), in.Org)
 	if err != nil {
 		return err
 	}
+
 	if !isToken(in.Browser) {
 		in.Browser = newToken()
 	}
+
 	query := url.Values{"confirm": {confirmation(in.Browser, in)}}
 	for name, value := range map[string]string{"org": in.Org, "return_to": in.ReturnTo} {
 		if value != "" {
 			query.Set(name, value)
 		}
 	}
+
 	http.SetCookie(w, s.cookie(in.Browser))
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, err = fmt.Fprintf(w, `<!DOCTYPE html>
@@ -227,9 +246,11 @@ func (s *Service) withOpsKey(handle api.Handler) api.Handler {
 		if len(keys) == 0 || len(keys) == 1 && keys[0] == "" {
 			return wire.Unauthenticated.New(message)
 		}
+
 		if len(keys) > 1 || !s.isOpsKey(keys[0]) {
 			return api.WrongKey(message)
 		}
+
 		return handle(w, r)
 	}
 }
@@ -239,14 +260,17 @@ func (s *Service) upsertClient(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	client, created, err := s.UpsertClient(r.Context(), api.CallerOf(r), in)
 	if err != nil {
 		return err
 	}
+
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
 	}
+
 	return api.Encode(w, status, client)
 }
 
@@ -254,13 +278,16 @@ func (s *Service) backchannelLogout(w http.ResponseWriter, r *http.Request) erro
 	if err := r.ParseForm(); err != nil {
 		return err
 	}
+
 	tokens := r.PostForm["logout_token"]
 	if len(tokens) != 1 || tokens[0] == "" {
 		return wire.InvalidRequest.New("Send one logout_token as application/x-www-form-urlencoded.")
 	}
+
 	if err := s.BackchannelLogout(r.Context(), api.CallerOf(r), tokens[0]); err != nil {
 		return err
 	}
+
 	w.WriteHeader(http.StatusOK)
 	return nil
 }

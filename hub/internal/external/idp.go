@@ -93,10 +93,12 @@ func (s *Service) provider(issuer string) *idp {
 			oldest := slices.MinFunc(slices.Collect(maps.Values(s.providers)), func(a, b *idp) int { return a.used.Compare(b.used) })
 			delete(s.providers, oldest.issuer)
 		}
+
 		p = &idp{issuer: issuer, slots: make(chan struct{}, maxCalls), verify: make(chan struct{}, 1)}
 		p.meta.fetching, p.keys.fetching = make(chan struct{}, 1), make(chan struct{}, 1)
 		s.providers[issuer] = p
 	}
+
 	p.used = time.Now()
 	return p
 }
@@ -120,21 +122,26 @@ func (s *Service) metadata(ctx context.Context, p *idp) (metadata, error) {
 			if _, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
 				failed = upstreamFailed
 			}
+
 			// The text of the library's errors may contain the body of the response.
 			return m, failed(fmt.Errorf("discover %s: %s", p.issuer, excerpt.Characters(api.Plain(err.Error()), maxCause)))
 		}
+
 		if err := provider.Claims(&m); err != nil {
 			return m, upstreamFailed(fmt.Errorf("discover %s: %w", p.issuer, err))
 		}
+
 		for _, endpoint := range []string{m.AuthURL, m.TokenURL, m.KeysURL, cmp.Or(m.UserinfoURL, m.TokenURL)} {
 			if !isEndpoint(endpoint, p.issuer) {
 				return m, upstreamFailed(fmt.Errorf("discover %s: the endpoint %q is not an https URL", p.issuer, excerpt.Characters(endpoint, maxCause)))
 			}
 		}
+
 		m.Algorithms = slices.DeleteFunc(m.Algorithms, func(alg string) bool { return !slices.Contains(algorithms, alg) })
 		if len(m.Algorithms) == 0 {
 			m.Algorithms = []string{oidc.RS256}
 		}
+
 		return m, nil
 	})
 	return m, err
@@ -154,6 +161,7 @@ func (m metadata) authStyle() oauth2.AuthStyle {
 	if len(m.AuthMethods) == 0 || slices.Contains(m.AuthMethods, "client_secret_basic") {
 		return oauth2.AuthStyleInHeader
 	}
+
 	return oauth2.AuthStyleInParams
 }
 
@@ -180,6 +188,7 @@ func (r *remembered[T]) known(now time.Time, life time.Duration) (value T, n int
 	if age := now.Sub(r.at); !r.at.IsZero() && age >= 0 && age < life {
 		return r.value, r.fetches, nil, true
 	}
+
 	age := now.Sub(r.failedAt)
 	return value, r.fetches, r.failure, r.failure != nil && age >= 0 && age < r.pause
 }
@@ -190,15 +199,18 @@ func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration,
 	if value, n, err, ok := r.known(s.store.Now(), life); ok {
 		return value, n, err
 	}
+
 	select {
 	case r.fetching <- struct{}{}:
 		defer func() { <-r.fetching }()
 	case <-ctx.Done():
 		return value, 0, context.Cause(ctx)
 	}
+
 	if value, n, err, ok := r.known(s.store.Now(), life); ok { // after the request of another caller
 		return value, n, err
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	value, err = fetch(ctx)
@@ -209,6 +221,7 @@ func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration,
 		r.failedAt, r.pause = s.store.Now(), min(max(firstPause, 2*r.pause), maxPause)
 		return value, r.fetches, err
 	}
+
 	r.value, r.at, r.pause = value, s.store.Now(), 0
 	r.fetches++
 	return value, r.fetches, nil

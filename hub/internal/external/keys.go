@@ -46,10 +46,12 @@ func parseCert(text string) (crypto.PublicKey, error) {
 	if len(text) > maxCert {
 		return nil, errors.New("is too large")
 	}
+
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
 		return nil, errors.New("must be a certificate or a public key in PEM")
 	}
+
 	var key crypto.PublicKey
 	var err error
 	switch block.Type {
@@ -63,12 +65,15 @@ func parseCert(text string) (crypto.PublicKey, error) {
 	default:
 		return nil, errors.New("must be a certificate or a public key in PEM, not a " + block.Type)
 	}
+
 	if err != nil {
 		return nil, errors.New("must be a certificate or a public key in PEM")
 	}
+
 	if len(algorithmsOf(key)) == 0 {
 		return nil, errors.New("must have an RSA key of 2048 to 8192 bits, an ECDSA key or an Ed25519 key")
 	}
+
 	return key, nil
 }
 
@@ -91,6 +96,7 @@ func algorithmsOf(key crypto.PublicKey) []string {
 	case ed25519.PublicKey:
 		return []string{"EdDSA"}
 	}
+
 	return nil
 }
 
@@ -102,6 +108,7 @@ func (s *Service) keysOf(ctx context.Context, p *idp, url string, life time.Dura
 		if err != nil {
 			return nil, unavailable(fmt.Errorf("read keys of %s: %w", p.issuer, err))
 		}
+
 		return keys, nil
 	})
 }
@@ -111,29 +118,36 @@ func (s *Service) fetchKeys(ctx context.Context, url string) ([]publicKey, error
 	if err != nil {
 		return nil, err
 	}
+
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := jsonlimit.Unmarshal(body, &set); err != nil {
 		return nil, err
 	}
+
 	var keys []publicKey
 	for _, raw := range set.Keys {
 		if len(keys) == maxKeys {
 			break
 		}
+
 		var k jose.JSONWebKey
 		if jsonlimit.Unmarshal(raw, &k) != nil || k.Use != "" && k.Use != "sig" || len(algorithmsOf(k.Key)) == 0 {
 			continue // of another type or for another use
 		}
+
 		if k.KeyID != "" && slices.ContainsFunc(keys, func(known publicKey) bool { return known.id == k.KeyID }) {
 			continue // the first key of an id counts
 		}
+
 		keys = append(keys, publicKey{k.KeyID, k.Algorithm, k.Key})
 	}
+
 	if len(keys) == 0 {
 		return nil, errors.New("there is no usable key")
 	}
+
 	return keys, nil
 }
 
@@ -143,18 +157,22 @@ func (s *Service) getJSON(ctx context.Context, url, token string) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
+
 	req.Header.Set("Accept", "application/json")
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+
 	res, err := s.http.Do(req)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the response has status %d", res.StatusCode)
 	}
+
 	return io.ReadAll(res.Body)
 }
 
@@ -179,6 +197,7 @@ func candidates(header jose.Header, keys []publicKey) []publicKey {
 			unnamed = append(unnamed, k)
 		}
 	}
+
 	all := append(named, unnamed...)
 	return all[:min(len(all), maxCandidates)]
 }
@@ -189,13 +208,16 @@ func parseToken(raw string, algs []string) (*jose.JSONWebSignature, error) {
 	for i, alg := range algs {
 		permitted[i] = jose.SignatureAlgorithm(alg)
 	}
+
 	if len(raw) > maxToken {
 		return nil, errNotSigned
 	}
+
 	jws, err := jose.ParseSignedCompact(raw, permitted)
 	if err != nil {
 		return nil, errNotSigned
 	}
+
 	return jws, nil
 }
 
@@ -205,6 +227,7 @@ func (s *Service) checkSignature(raw string, algs []string, keys []publicKey) (j
 	if err != nil {
 		return jose.Header{}, nil, err
 	}
+
 	header := jws.Signatures[0].Protected
 	for _, k := range candidates(header, keys) {
 		s.checks.Add(1)
@@ -212,5 +235,6 @@ func (s *Service) checkSignature(raw string, algs []string, keys []publicKey) (j
 			return header, payload, nil
 		}
 	}
+
 	return header, nil, errSignature
 }

@@ -37,9 +37,11 @@ func (l *networkLimit) take(party string, n int) time.Duration {
 		l.began = now
 		clear(l.parties)
 	}
+
 	if l.parties[party]+n > maxEvents {
 		return l.began.Add(limitWindow).Sub(now)
 	}
+
 	l.parties[party] += n
 	return 0
 }
@@ -58,12 +60,15 @@ func (s *Service) admitStart(ctx context.Context, from api.Caller, in LoginInput
 	if wait == 0 {
 		return nil
 	}
+
 	device, err := s.cfg.Sessions.DeviceIn(ctx, in.Org, in.Devices)
 	if err != nil {
 		return err
 	}
+
 	if device != "" && s.starts.take("device "+device, 1) == 0 {
 		return nil
 	}
+
 	return &wire.Error{Code: wire.RateLimited, RetryAfter: wait}
 }

@@ -34,10 +34,12 @@ func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw st
 	if wait := s.logouts.take(api.NetworkOf(from.RemoteIP), rejectedLogout); wait > 0 {
 		return &wire.Error{Code: wire.RateLimited, RetryAfter: wait}
 	}
+
 	clients, err := s.clientsOfToken(ctx, raw)
 	if err != nil {
 		return err
 	}
+
 	token := &proof{raw: raw, again: keysAgainForLogout, known: map[string]verdict{}}
 	done, fault := false, error(errLogoutToken)
 	for _, c := range clients { // the fault of one organization does not prevent the logout of another
@@ -46,19 +48,24 @@ func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw st
 			s.store.Logger.Debug("logout token rejected", "tenant", c.Org, "err", err)
 			continue
 		}
+
 		if err == nil {
 			err = s.logout(ctx, from, out)
 		}
+
 		if err != nil {
 			s.store.Logger.Warn("logout failed", "tenant", c.Org, "err", err)
 			fault = err
 			continue
 		}
+
 		done = true
 	}
+
 	if !done {
 		return fault
 	}
+
 	s.logouts.give(api.NetworkOf(from.RemoteIP), rejectedLogout-1)
 	return nil
 }
@@ -69,25 +76,31 @@ func (s *Service) clientsOfToken(ctx context.Context, raw string) ([]client, err
 	if err != nil {
 		return nil, errLogoutToken
 	}
+
 	all, err := parseClaims(jws.UnsafePayloadWithoutVerification())
 	if err != nil {
 		return nil, errLogoutToken
 	}
+
 	audience := all.texts("aud")
 	if len(audience) != 1 {
 		return nil, errLogoutToken
 	}
+
 	issuer := all.text("iss")
 	if strings.ContainsRune(issuer+audience[0], 0) {
 		return nil, errLogoutToken
 	}
+
 	clients, err := clientsByID(ctx, s.store.Read(), issuer, audience[0])
 	if err != nil {
 		return nil, err
 	}
+
 	if g := s.global; g != nil && g.Issuer == issuer && g.ClientID == audience[0] {
 		clients = append(clients, *g)
 	}
+
 	return clients, nil
 }
 
@@ -97,28 +110,34 @@ func (s *Service) logoutOf(ctx context.Context, c client, token *proof) (out log
 	if err != nil {
 		return out, err
 	}
+
 	typ, _ := header.ExtraHeaders[jose.HeaderType].(string)
 	if typ != "" && !strings.EqualFold(typ, "logout+jwt") && !strings.EqualFold(typ, "JWT") {
 		return out, errors.New("the token is not a logout token")
 	}
+
 	events, _ := all["events"].(map[string]any)
 	if _, ok := events[logoutEvent].(map[string]any); !ok {
 		return out, errors.New("the token has no logout event")
 	}
+
 	if _, has := all["nonce"]; has {
 		return out, errors.New("the token has a nonce: it is an ID token")
 	}
+
 	expires, ok := all.seconds("exp")
 	id := all.text("jti")
 	if !ok || expires.After(s.store.Now().Add(maxLogoutLife)) || id == "" {
 		return out, errors.New("the token has no identifier, or is valid for too long")
 	}
+
 	out.ExternalLogout = session.ExternalLogout{
 		TenantID: c.Org, Issuer: c.Issuer, Subject: all.text("sub"), SessionID: all.text("sid"), Tokens: c.LogoutRevokesTokens,
 	}
 	if out.Subject == "" && out.SessionID == "" || strings.ContainsRune(out.Subject+out.SessionID, 0) {
 		return out, errors.New("the token names neither a user nor a session")
 	}
+
 	// Not the text of the token: the same one can be encoded in several forms.
 	out.key, out.expires = hash(strings.Join([]string{c.Org, c.Issuer, c.ClientID, id}, "\x00")), expires
 	return out, nil
@@ -136,12 +155,15 @@ func (s *Service) logout(ctx context.Context, from api.Caller, out logoutToken) 
 	if err != nil || used {
 		return err
 	}
+
 	// Logins that the console has not completed end too.
 	if err := deleteCodes(ctx, s.store.DB.Write(), out.ExternalLogout); err != nil {
 		return err
 	}
+
 	if err := s.cfg.Sessions.EndExternalSessions(ctx, from, out.ExternalLogout); err != nil {
 		return err
 	}
+
 	return insertLogoutToken(ctx, s.store.DB.Write(), out.key, out.expires.Add(tokenSkew))
 }

@@ -47,6 +47,7 @@ func parseClaims(payload []byte) (all claims, err error) {
 	if err := (jsonlimit.Limit{Values: maxClaimsJSON, Depth: maxNesting}).Check(payload); err != nil {
 		return nil, err
 	}
+
 	err = strict.Unmarshal(payload, &all)
 	return all, err
 }
@@ -69,9 +70,11 @@ func (c claims) texts(name string) (all []string) {
 			if !ok {
 				return nil
 			}
+
 			all = append(all, text)
 		}
 	}
+
 	return all
 }
 
@@ -80,6 +83,7 @@ func (c claims) seconds(name string) (time.Time, bool) {
 	if !ok || n < 0 || n > 1<<40 {
 		return time.Time{}, false
 	}
+
 	return time.Unix(int64(n), 0), true
 }
 
@@ -105,27 +109,34 @@ func (s *Service) verify(ctx context.Context, c client, p *proof) (jose.Header, 
 	if err != nil {
 		return header, nil, err
 	}
+
 	if all.text("iss") != c.Issuer {
 		return header, nil, errors.New("the token is that of another issuer")
 	}
+
 	audience := all.texts("aud")
 	if !slices.Contains(audience, c.ClientID) {
 		return header, nil, errors.New("the token is for another client")
 	}
+
 	now := s.store.Now()
 	if expires, ok := all.seconds("exp"); !ok || !now.Before(expires) {
 		return header, nil, errors.New("the token has no expiry, or has expired")
 	}
+
 	latest := now.Add(tokenSkew)
 	if issued, ok := all.seconds("iat"); !ok || issued.After(latest) {
 		return header, nil, errors.New("the token has no time of issue, or one in the future")
 	}
+
 	if from, ok := all.seconds("nbf"); ok && from.After(latest) {
 		return header, nil, errors.New("the token is not valid yet")
 	}
+
 	if azp := all.text("azp"); azp != "" && azp != c.ClientID || azp == "" && len(audience) > 1 {
 		return header, nil, errors.New("the token was issued to another client")
 	}
+
 	return header, all, nil
 }
 
@@ -139,11 +150,14 @@ func (s *Service) signed(ctx context.Context, c client, t *proof) (jose.Header, 
 		if err != nil {
 			return jose.Header{}, nil, err
 		}
+
 		if key, err = parseCert(cert); err != nil {
 			return jose.Header{}, nil, err
 		}
+
 		by = "certificate " + cert
 	}
+
 	v, ok := t.known[by]
 	if !ok {
 		var payload []byte
@@ -151,8 +165,10 @@ func (s *Service) signed(ctx context.Context, c client, t *proof) (jose.Header, 
 		if v.err == nil {
 			v.claims, v.err = parseClaims(payload)
 		}
+
 		t.known[by] = v
 	}
+
 	return v.header, v.claims, v.err
 }
 
@@ -167,6 +183,7 @@ func (s *Service) signedBy(ctx context.Context, c client, key crypto.PublicKey, 
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+
 		header, payload, err = s.checkSignature(t.raw, algs, keys)
 		return err
 	}
@@ -174,24 +191,30 @@ func (s *Service) signedBy(ctx context.Context, c client, key crypto.PublicKey, 
 		err = check(algorithmsOf(key), []publicKey{{key: key}})
 		return header, payload, err
 	}
+
 	meta, err := s.metadata(ctx, p)
 	if err != nil {
 		return header, nil, err
 	}
+
 	keys, fetched, err := s.keysOf(ctx, p, meta.KeysURL, keysLife)
 	if err != nil {
 		return header, nil, err
 	}
+
 	if err = check(meta.Algorithms, keys); !errors.Is(err, errSignature) {
 		return header, payload, err
 	}
+
 	keys, fetches, failed := s.keysOf(ctx, p, meta.KeysURL, t.again) // a new key may have been published
 	if failed != nil {
 		return header, nil, failed
 	}
+
 	if fetches == fetched {
 		return header, nil, err
 	}
+
 	err = check(meta.Algorithms, keys)
 	return header, payload, err
 }
@@ -202,29 +225,37 @@ func (s *Service) user(ctx context.Context, c client, f flow, raw string) (u use
 	if err != nil {
 		return u, nil, err
 	}
+
 	if typ, _ := header.ExtraHeaders[jose.HeaderType].(string); typ != "" && !strings.EqualFold(typ, "JWT") {
 		return u, nil, errors.New("the token is not an ID token")
 	}
+
 	if subtle.ConstantTimeCompare(hash(all.text("nonce")), f.nonceHash) == 0 {
 		return u, nil, errors.New("the token belongs to another login")
 	}
+
 	if err := checkKind(all); err != nil {
 		return u, nil, err
 	}
+
 	if _, owned := all["owner"]; !owned && c.Provider == providerCasdoor {
 		return u, nil, errors.New("the token does not name the organization of the user")
 	}
+
 	subject := all.text("sub")
 	if !isSubject(subject) {
 		return u, nil, errors.New("the token has no usable subject")
 	}
+
 	u = user.External{TenantID: c.Org, Issuer: c.Issuer, Subject: subject, SessionID: all.text("sid")}
 	if s.admins[admin{org: c.Org, subject: subject}] {
 		u.Admin, u.AdminKey = true, subjectKey+subject
 	}
+
 	if u.SessionID != "" && !isSubject(u.SessionID) {
 		return u, nil, errors.New("the token has no usable session")
 	}
+
 	return u, all, checkOwner(all, c)
 }
 
@@ -255,6 +286,7 @@ func checkKind(all claims) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -265,6 +297,7 @@ func checkOwner(all claims, c client) error {
 	if _, owned := all["owner"]; owned && all.text("owner") != c.Org {
 		return fmt.Errorf("the user belongs to another organization than %s", c.Org)
 	}
+
 	return nil
 }
 
@@ -286,21 +319,26 @@ func (s *Service) userinfo(ctx context.Context, c client, url, token string, all
 	if err != nil {
 		return unavailable(fmt.Errorf("read userinfo of %s: %w", c.Issuer, err))
 	}
+
 	more, err := parseClaims(body)
 	if err != nil {
 		return upstreamFailed(fmt.Errorf("read userinfo of %s: %w", c.Issuer, err))
 	}
+
 	if more.text("sub") != all.text("sub") { // OpenID Connect Core 1.0, section 5.3.2
 		return errors.New("the userinfo is that of another user")
 	}
+
 	if err := checkOwner(more, c); err != nil {
 		return err
 	}
+
 	for name, value := range more {
 		if _, known := all[name]; !known {
 			all[name] = value
 		}
 	}
+
 	return nil
 }
 

@@ -34,17 +34,20 @@ func (run *directRun) awaitBody(r *http.Request, of caller) error {
 		if run.over {
 			return errOver
 		}
+
 		return run.direct.Begin(client)
 	}
 	if r.ContentLength == 0 {
 		return run.begin()
 	}
+
 	ctx, cancel := context.WithTimeoutCause(client, cancelWait, errBodies)
 	defer cancel()
 	release, err := run.service.bodies.take(ctx, of, maxBodies)
 	if err != nil {
 		return err
 	}
+
 	run.received = sync.OnceFunc(release)
 	return nil
 }
@@ -72,17 +75,21 @@ func (b *runRequest) Read(p []byte) (int, error) {
 	if b.complete {
 		return b.body.Read(p)
 	}
+
 	_, err := b.body.Peek(2) // one to return, and one to hold
 	if err == nil {
 		return b.body.Read(p[:min(len(p), b.body.Buffered()-1)])
 	}
+
 	if err != io.EOF { //nolint:errorlint // bufio returns it unwrapped
 		return 0, err
 	}
+
 	b.run.received()
 	if err := b.run.begin(); err != nil {
 		return 0, err
 	}
+
 	b.run.mu.Lock()
 	b.run.sent = true
 	b.run.mu.Unlock()

@@ -66,8 +66,10 @@ func (c *places) enterCancel(ctx context.Context, tenant, deployment string) (le
 			leave()
 			return nil, err
 		}
+
 		taken = append(taken, release)
 	}
+
 	return leave, nil
 }
 
@@ -95,6 +97,7 @@ func (c *places) share(of caller, most int) *share {
 		found = &share{places: make(chan struct{}, most)}
 		c.shares[of] = found
 	}
+
 	found.users++
 	return found
 }
@@ -137,25 +140,30 @@ func (s *Service) cancel(w http.ResponseWriter, r *http.Request, tenant string, 
 		if res.StatusCode == http.StatusNotFound {
 			return errUnknownRun
 		}
+
 		return nil
 	}
 	err = s.forward(w, r, x)
 	if err == nil || r.Context().Err() != nil {
 		return err
 	}
+
 	unknown := errors.Is(err, errUnknownRun) // otherwise, the runtime that serves does not respond
 	urls, failed := s.cfg.Draining(r.Context(), x.target)
 	if failed != nil {
 		if unknown {
 			err = failed
 		}
+
 		return err
 	}
+
 	x.within = formerPatience
 	x.check = func(res *http.Response) error {
 		if res.StatusCode != http.StatusAccepted && res.StatusCode != http.StatusConflict {
 			return errUnknownRun
 		}
+
 		return nil
 	}
 	for _, x.target.URL = range urls {
@@ -163,8 +171,10 @@ func (s *Service) cancel(w http.ResponseWriter, r *http.Request, tenant string, 
 			return nil
 		}
 	}
+
 	if !unknown {
 		return err
 	}
+
 	return s.forward(w, r, last)
 }

@@ -60,6 +60,7 @@ func (s *Service) forwardRun(w http.ResponseWriter, r *http.Request, x exchange,
 	if err := s.runs.enter(run); err != nil {
 		return err
 	}
+
 	defer s.runs.leave(run)
 	run.direct = s.cfg.Usage.NewDirect(tenant, agent)
 	run.count = sync.OnceFunc(func() {
@@ -75,6 +76,7 @@ func (s *Service) forwardRun(w http.ResponseWriter, r *http.Request, x exchange,
 	if err := run.awaitBody(r, caller{tenant, x.target.Key}); err != nil {
 		return err
 	}
+
 	defer run.received()
 	x.run = run
 	x.request = func(h http.Header) { h["Te"] = []string{"trailers"} }
@@ -113,12 +115,14 @@ func (run *directRun) cancel(cause error) {
 	case <-run.ended:
 	case <-time.After(knownWithin):
 	}
+
 	run.mu.Lock()
 	id := run.id
 	run.mu.Unlock()
 	if id == "" {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
 	defer cancel()
 	if run.service.cancelRun(ctx, run.target, id) {
@@ -138,6 +142,7 @@ func (run *directRun) result() (started bool, report string) {
 	if run.report == "" && run.response != nil {
 		run.report = run.response.Trailer.Get(wire.UsageHeader)
 	}
+
 	return run.id != "" || run.sent && run.response == nil, run.report
 }
 
@@ -162,12 +167,14 @@ func (b *runBody) Read(p []byte) (int, error) {
 	if kept > 0 {
 		defer time.AfterFunc(endWithin, func() { b.run.hangUp(errOpen) }).Stop()
 	}
+
 	n, err := b.ReadCloser.Read(p[kept:])
 	b.note(p[kept : kept+n])
 	n, b.kept = n+kept, ""
 	if err != nil && string(b.tail[:]) == lastEvent {
 		err = io.EOF // the stream is complete: what failed is its trailer
 	}
+
 	switch {
 	case err != nil:
 		b.end = true
@@ -176,6 +183,7 @@ func (b *runBody) Read(p []byte) (int, error) {
 		b.kept = lastEvent[len(lastEvent)-1:]
 		n--
 	}
+
 	return n, err
 }
 
@@ -193,6 +201,7 @@ func (b *runBody) Close() error {
 		go b.run.cancel(context.Canceled) // ends with the response
 		_, _ = io.Copy(io.Discard, b.ReadCloser)
 	}
+
 	return b.ReadCloser.Close()
 }
 
@@ -202,12 +211,14 @@ func (s *Service) cancelRun(ctx context.Context, target Target, id string) bool 
 	if err != nil {
 		return false
 	}
+
 	req.Header.Set("X-Api-Key", target.APIKey)
 	req.Header["Idempotency-Key"] = nil // not sent: the request is sent again if an unused connection was closed
 	res, err := s.cfg.Transport.RoundTrip(req)
 	if err != nil {
 		return false
 	}
+
 	_ = res.Body.Close() // it is not needed
 	return res.StatusCode == http.StatusAccepted || res.StatusCode == http.StatusConflict
 }

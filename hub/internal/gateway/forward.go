@@ -89,12 +89,14 @@ func (s *Service) forward(w http.ResponseWriter, r *http.Request, x exchange) er
 		defer res.timer.Stop()
 		ctx = slow
 	}
+
 	defer res.end()
 	out := r.WithContext(context.WithValue(ctx, responseKey{}, res))
 	out.Body = requestBody{r.Body}
 	if x.run != nil {
 		out.Body = &runRequest{Closer: out.Body, body: bufio.NewReader(out.Body), run: x.run}
 	}
+
 	s.proxy.ServeHTTP(res, out)
 	return s.failed(r, res.failure)
 }
@@ -104,18 +106,23 @@ func (s *Service) failed(r *http.Request, err error) error {
 	if err == nil {
 		return nil
 	}
+
 	if r.Context().Err() != nil { // the client disconnected, or the hub is closing
 		return fmt.Errorf("forward request: %w", context.Cause(r.Context()))
 	}
+
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge
 	}
+
 	if refused, ok := errors.AsType[*wire.Error](err); ok { // before the end of the body
 		return refused
 	}
+
 	if incomplete, ok := errors.AsType[*httpapi.BodyError](err); ok {
 		return incomplete
 	}
+
 	s.count(err)
 	e := wire.UpstreamFailed.New("The runtime of the agent did not respond as expected: see its logs, and deploy it again if it does not recover.")
 	e.Cause = err
@@ -131,6 +138,7 @@ func (b requestBody) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF { //nolint:errorlint // io.Reader returns it unwrapped
 		err = fmt.Errorf("%w: %w", &httpapi.BodyError{Message: "the body could not be read to its end"}, err)
 	}
+
 	return n, err
 }
 
@@ -157,6 +165,7 @@ func (w *response) rewrite(out *http.Request) {
 	if base != "" {
 		base = "/" + base
 	}
+
 	out.URL.Scheme, out.URL.Host, out.Host = scheme, host, host
 	out.URL.RawPath = base + w.path
 	out.URL.Path, _ = url.PathUnescape(out.URL.RawPath) // it is from a parsed URL
@@ -164,6 +173,7 @@ func (w *response) rewrite(out *http.Request) {
 	for _, name := range withheld {
 		delete(out.Header, name)
 	}
+
 	out.Header[httpapi.RequestIDHeader] = []string{httpapi.RequestID(w.ResponseWriter)}
 	w.request(out.Header)
 }
@@ -173,18 +183,22 @@ func (w *response) accept(res *http.Response) error {
 	if res.StatusCode == http.StatusSwitchingProtocols || res.StatusCode >= 300 && res.StatusCode < 400 && res.StatusCode != http.StatusNotModified {
 		return fmt.Errorf("the runtime responded with status %d", res.StatusCode)
 	}
+
 	res.Trailer = nil
 	if w.run != nil {
 		w.run.accept(res)
 	}
+
 	retain(res.Header, passed)
 	if caching := res.Header["Cache-Control"]; len(caching) != 1 || !slices.Contains(uncached, caching[0]) {
 		delete(res.Header, "Cache-Control")
 	}
+
 	err := w.check(res) // may read the body
 	if w.timer != nil && !w.timer.Stop() {
 		return errSlow
 	}
+
 	return err
 }
 
@@ -196,13 +210,16 @@ func (w *response) WriteHeader(status int) {
 	if status < http.StatusOK {
 		return
 	}
+
 	h := w.ResponseWriter.Header()
 	for name, values := range w.header {
 		if name == "Vary" { // that of the hub also applies
 			values = append(h[name], values...)
 		}
+
 		h[name] = values
 	}
+
 	w.began = true
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -219,6 +236,7 @@ func (w *response) end() {
 	if !w.began {
 		return
 	}
+
 	_ = w.body.Flush() // the connection is closed after an error
 	_ = w.body.Clear()
 }
@@ -232,10 +250,12 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if err := responseOf(r.Context()).accept(res); err != nil {
 		_ = res.Body.Close() // it is not needed
 		return nil, err
 	}
+
 	return res, nil
 }
 
@@ -251,6 +271,7 @@ func (b *buffers) Get() []byte {
 	if p, ok := b.pool.Get().(*[bufferSize]byte); ok {
 		return p[:]
 	}
+
 	return make([]byte, bufferSize)
 }
 

@@ -115,22 +115,27 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Target == nil || cfg.Authorize == nil {
 		return nil, errors.New("create gateway: Store, Target and Authorize are required")
 	}
+
 	if cfg.Draining == nil {
 		cfg.Draining = func(context.Context, Target) ([]string, error) { return nil, nil }
 	}
+
 	if cfg.Enabled == nil {
 		cfg.Enabled = func(context.Context, api.Caller, string) (bool, error) { return true, nil }
 	}
+
 	if cfg.Transport == nil {
 		transport := outbound.Transport()
 		transport.ReadBufferSize = runtimewire.MaxTrailer
 		cfg.Transport = transport
 	}
+
 	cfg.Transport = outbound.Traced(cfg.Transport)
 	failures, err := newMetrics(cfg.Store.MeterProvider)
 	if err != nil {
 		return nil, fmt.Errorf("create gateway: %w", err)
 	}
+
 	return &Service{
 		cfg: cfg, proxy: newProxy(cfg), cancels: places{shares: map[caller]*share{}}, bodies: places{shares: map[caller]*share{}},
 		runs:   runs{open: map[*directRun]bool{}},
@@ -150,13 +155,16 @@ func (s *Service) Detail(ctx context.Context, caller api.Caller, agent string) (
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Target{}, err
 	}
+
 	enabled, err := s.cfg.Enabled(ctx, caller, agent)
 	if err == nil && !enabled {
 		err = wire.NotFound
 	}
+
 	if err != nil {
 		return Target{}, err
 	}
+
 	return s.cfg.Target(ctx, caller.TenantID, agent)
 }
 
@@ -165,9 +173,11 @@ func (s *Service) Target(ctx context.Context, caller api.Caller, agent string) (
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Target{}, err
 	}
+
 	if _, err := s.cfg.Enabled(ctx, caller, agent); err != nil {
 		return Target{}, err
 	}
+
 	return s.cfg.Target(ctx, caller.TenantID, agent)
 }
 
@@ -176,10 +186,12 @@ func (s *Service) File(ctx context.Context, caller api.Caller, agent, path strin
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Target{}, err
 	}
+
 	target, err := s.cfg.Target(ctx, caller.TenantID, agent)
 	if err != nil {
 		return Target{}, err
 	}
+
 	event := caller.Event()
 	event.TargetType, event.TargetID, event.TargetName = "agent", agent, agent
 	detail := readFileDetail{api.Plain(strings.ToValidUTF8(excerpt.Head(path, maxPath), ""))}

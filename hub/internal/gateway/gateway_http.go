@@ -44,27 +44,33 @@ func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 	if tenant == "" {
 		tenant, rest, _ = strings.Cut(rest, "/")
 	}
+
 	agent, path, found := strings.Cut(rest, "/")
 	keys := r.Header["X-Api-Key"]
 	if len(tenant) > maxName || len(agent) > maxName || len(keys) != 1 {
 		return errNoKey
 	}
+
 	target, err := s.cfg.Authorize(r.Context(), tenant, agent, keys[0])
 	if errors.Is(err, wire.Unauthenticated) {
 		return errNoKey
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if !found || !isPlain(path) {
 		return wire.NotFound
 	}
+
 	cancel := r.Method == http.MethodPost && isCancel(path)
 	if r.Method == http.MethodPost && !cancel { // in every protocol, this begins a run
 		if err := api.TakeRate(w, r); err != nil {
 			return err
 		}
 	}
+
 	w.Header().Set("Content-Security-Policy", sandbox)
 	x := exchange{
 		target: target, path: "/" + path, query: r.URL.RawQuery,
@@ -77,6 +83,7 @@ func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 	case r.Method == http.MethodPost && s.cfg.Usage != nil:
 		return s.forwardRun(w, r, x, tenant, agent)
 	}
+
 	return s.forward(w, r, x)
 }
 
@@ -87,6 +94,7 @@ func isPlain(path string) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -95,6 +103,7 @@ func (s *Service) showDetail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	return s.read(w, r, target, "/v1/agents/"+url.PathEscape(target.AgentID), recode[runtimewire.AgentDetail])
 }
 
@@ -103,6 +112,7 @@ func (s *Service) listFiles(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	return s.read(w, r, target, "/v1/files", recodeFiles)
 }
 
@@ -111,6 +121,7 @@ func (s *Service) readFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	return s.read(w, r, target, "/v1/files/content", nil)
 }
 
@@ -121,6 +132,7 @@ func (s *Service) read(w http.ResponseWriter, r *http.Request, target Target, pa
 	if decode == nil {
 		understood = append(understood, conditions...)
 	}
+
 	return s.forward(w, r, exchange{
 		target: target, path: path, query: r.URL.RawQuery, within: patience,
 		request: func(h http.Header) {
@@ -146,5 +158,6 @@ func checkRead(res *http.Response, decode func(*http.Response) error) error {
 	case code != http.StatusOK:
 		return errors.New("the runtime responded with status " + res.Status)
 	}
+
 	return decode(res)
 }

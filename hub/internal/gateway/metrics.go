@@ -29,5 +29,6 @@ func (s *Service) count(err error) {
 	case network && op.Op == "dial":
 		kind = "unreachable"
 	}
+
 	s.errors.Add(context.Background(), 1, meter.Of("kind", kind))
 }

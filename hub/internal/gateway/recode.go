@@ -31,19 +31,24 @@ func recode[T any](res *http.Response) error {
 	if res.Request.Method == http.MethodHead {
 		return replace(res, nil)
 	}
+
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxJSON+1))
 	if err == nil && len(data) > maxJSON {
 		err = fmt.Errorf("it is longer than %d bytes", maxJSON)
 	}
+
 	if err == nil {
 		err = jsonValues.Check(data)
 	}
+
 	if err == nil {
 		err = jsonlimit.Unmarshal(data, &value)
 	}
+
 	if err != nil {
 		return fmt.Errorf("decode response of runtime: %w", err)
 	}
+
 	return replace(res, value)
 }
 
@@ -53,6 +58,7 @@ func recodeError(res *http.Response) error {
 	if recode[wire.ErrorBody](res) == nil {
 		return nil
 	}
+
 	return replace(res, wire.ErrorBody{Error: http.StatusText(res.StatusCode)})
 }
 
@@ -63,10 +69,12 @@ func replace(res *http.Response, value any) error {
 	if res.Request.Method == http.MethodHead {
 		return nil
 	}
+
 	var text bytes.Buffer
 	if err := encode(&text, value); err != nil {
 		return err
 	}
+
 	res.Body, res.ContentLength = io.NopCloser(&text), int64(text.Len())
 	res.Header.Set("Content-Length", strconv.Itoa(text.Len()))
 	return nil
@@ -79,6 +87,7 @@ func encode(text *bytes.Buffer, value any) error {
 	if err := encoder.Encode(value); err != nil {
 		return fmt.Errorf("encode response of runtime: %w", err)
 	}
+
 	return nil
 }
 
@@ -87,6 +96,7 @@ func plain(res *http.Response) {
 	for _, name := range []string{"Content-Disposition", "Content-Encoding", "Content-Length", "Etag", "Last-Modified"} {
 		res.Header.Del(name)
 	}
+
 	res.Header.Set("Content-Type", "application/json")
 	res.ContentLength, res.Uncompressed = -1, false
 }
@@ -120,6 +130,7 @@ func recodeFiles(res *http.Response) error {
 	if res.Request.Method == http.MethodHead {
 		return replace(res, nil)
 	}
+
 	f := &files{Closer: res.Body, stream: jsonlimit.NewStream(res.Body, maxEntry)}
 	f.err = f.stream.Enter('{')
 	f.text.WriteByte('{')
@@ -127,6 +138,7 @@ func recodeFiles(res *http.Response) error {
 	if f.err != nil && !errors.Is(f.err, io.EOF) {
 		return fmt.Errorf("decode listing of runtime: %w", f.err)
 	}
+
 	plain(res)
 	res.Body = f
 	return nil
@@ -138,6 +150,7 @@ func (f *files) Read(p []byte) (int, error) {
 	if f.text.Len() == 0 {
 		return 0, f.err
 	}
+
 	return f.text.Read(p)
 }
 
@@ -168,6 +181,7 @@ func (f *files) end() error {
 	case !f.listed:
 		return errors.New("it has no entries")
 	}
+
 	f.text.WriteString("}\n")
 	return io.EOF
 }
@@ -178,13 +192,16 @@ func (f *files) entry() error {
 	if err != nil {
 		return err
 	}
+
 	if f.count++; f.count > maxEntries {
 		return jsonlimit.ErrExceeded
 	}
+
 	var one file
 	if jsonlimit.Unmarshal(raw, &one) == nil && one.Name != "" {
 		return f.append("", one)
 	}
+
 	return nil
 }
 
@@ -194,19 +211,23 @@ func (f *files) member() error {
 	if err != nil {
 		return err
 	}
+
 	if name == "entries" {
 		f.text.WriteString(f.after + `"entries":[`)
 		f.inside, f.listed, f.after = true, true, ""
 		return f.stream.Enter('[')
 	}
+
 	raw, err := f.stream.Value()
 	if name != "path" || err != nil {
 		return err
 	}
+
 	var path string
 	if err := jsonlimit.Unmarshal(raw, &path); err != nil {
 		return err
 	}
+
 	return f.append(`"path":`, path)
 }
 

@@ -25,6 +25,7 @@ func (r *runs) enter(run *directRun) error {
 	if r.closed {
 		return errShutdown
 	}
+
 	r.open[run] = true
 	return nil
 }
@@ -54,6 +55,7 @@ func (s *Service) Shutdown(ctx context.Context) {
 	for _, run := range all {
 		cancels.Go(func() { run.cancel(errShutdown) })
 	}
+
 	for _, run := range all {
 		select {
 		case <-run.counted:

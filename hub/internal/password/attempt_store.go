@@ -25,6 +25,7 @@ func readTimes(ctx context.Context, q db.Querier, a Attempt) (t attemptTimes, er
 	if !a.limitsAccount() {
 		account = "" // no row
 	}
+
 	err = q.QueryRowContext(ctx, `SELECT
 			COALESCE((SELECT at1 FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2), 0),
 			COALESCE((SELECT began FROM login_accounts WHERE account_fold = $3 AND failures >= $6), 0),
@@ -70,6 +71,7 @@ func addAccountFailure(ctx context.Context, tx *store.Tx, a Attempt, now time.Ti
 	if failures, err = addFailure(ctx, tx, accounts, a.account, now); err != nil {
 		return 0, 0, err
 	}
+
 	minute := now.Unix() / 60
 	inMinute, err = db.Value[int64](ctx, tx, "count login attempt", `UPDATE login_accounts
 		SET in_minute = CASE WHEN minute = $1 THEN in_minute + 1 ELSE 1 END, minute = $1 WHERE account_fold = $2 RETURNING in_minute`, minute, a.account)
@@ -84,6 +86,7 @@ func deleteUnlocked(ctx context.Context, tx *store.Tx, a Attempt, now time.Time)
 		return db.Exec(ctx, tx, "clear login attempts", `DELETE FROM login_accounts
 			WHERE account_fold = $1 AND (failures < $2 OR began <= $3 OR began > $4)`, a.deviceAccount(), maxOfDevice, from, to)
 	}
+
 	return db.Exec(ctx, tx, "clear login attempts", `DELETE FROM login_attempts
 		WHERE account_fold = $1 AND remote_ip = $2 AND (at1 <= $3 OR at1 > $4)`, a.account, a.address, from, to)
 }
@@ -94,6 +97,7 @@ func deleteAttempts(ctx context.Context, tx *store.Tx, account string) error {
 	if err != nil {
 		return err
 	}
+
 	return db.Exec(ctx, tx, "clear login attempts", `DELETE FROM login_accounts WHERE account_fold = $1`, account)
 }
 
@@ -106,5 +110,6 @@ func deleteOld(ctx context.Context, q db.Querier, before time.Time) error {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -113,6 +113,7 @@ func (s *Service) check(ctx context.Context, q db.Querier, a Attempt) error {
 	if err == nil && wait > 0 {
 		err = rejected(wait)
 	}
+
 	return err
 }
 
@@ -126,16 +127,19 @@ func (s *Service) wait(ctx context.Context, q db.Querier, a Attempt) (wait time.
 	if err != nil {
 		return 0, err
 	}
+
 	from, to := window(s.store.Now())
 	reached := []int64{times.address, times.account, times.network}
 	if a.device != "" {
 		reached = []int64{times.device}
 	}
+
 	for _, since := range reached {
 		if since > from && since <= to {
 			wait = max(wait, db.Time(since).Sub(db.Time(from)))
 		}
 	}
+
 	return wait, nil
 }
 
@@ -153,6 +157,7 @@ func (c Counted) Err(why error) error {
 	if c.late > 0 {
 		return rejected(c.late)
 	}
+
 	return why
 }
 
@@ -161,6 +166,7 @@ func (c Counted) Sampled() int {
 	if c.Entries > 1 {
 		return c.Entries
 	}
+
 	return 0
 }
 
@@ -175,31 +181,38 @@ func (s *Service) Count(ctx context.Context, tx *store.Tx, a Attempt) (c Counted
 		if err != nil {
 			return c, err
 		}
+
 		within = n <= maxOfDevice
 	} else if a.account != "" {
 		if within, err = addAddressFailure(ctx, tx, a, now); err != nil {
 			return c, err
 		}
 	}
+
 	if a.account != "" {
 		n, inMinute, err := addAccountFailure(ctx, tx, a, now)
 		if err != nil {
 			return c, err
 		}
+
 		within = within && (n <= maxFailures || a.device != "" || !a.limitsAccount())
 		c.Entries = entries(inMinute)
 	}
+
 	if a.device == "" {
 		n, err := addFailure(ctx, tx, networks, a.network, now)
 		if err != nil {
 			return c, err
 		}
+
 		within = within && n <= maxFailures
 	}
+
 	if !within {
 		c.late, err = s.wait(ctx, tx, a)
 		c.late = max(c.late, time.Second) // the limit may have ended in the meantime
 	}
+
 	return c, err
 }
 
@@ -211,6 +224,7 @@ func entries(n int64) int {
 	case n%sample == 0:
 		return sample
 	}
+
 	return 0
 }
 
@@ -222,6 +236,7 @@ func (s *Service) Clear(ctx context.Context, tx *store.Tx, a Attempt) error {
 	if err := deleteUnlocked(ctx, tx, a, s.store.Now()); err != nil {
 		return err
 	}
+
 	return s.check(ctx, tx, a)
 }
 
@@ -243,6 +258,7 @@ func Fold(username string) string {
 		if 'A' <= r && r <= 'Z' {
 			return r + 'a' - 'A'
 		}
+
 		return r
 	}, username)
 }

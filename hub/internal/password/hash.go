@@ -95,6 +95,7 @@ func Check(username, password string) string {
 	case isCommon(password):
 		return "must not be one of the 10,000 most common passwords"
 	}
+
 	return ""
 }
 
@@ -137,6 +138,7 @@ func (s *Service) Hash(ctx context.Context, p Party, password string) (string, e
 	if err != nil {
 		return "", err
 	}
+
 	return encodeHash(s.cost, salt, key), nil
 }
 
@@ -147,14 +149,17 @@ func (s *Service) Verify(ctx context.Context, p Party, stored, password string) 
 	if !known {
 		stored = s.decoy
 	}
+
 	h, err := decodeHash(stored)
 	if err != nil {
 		return false, err
 	}
+
 	got, err := s.derive(ctx, p, password, h.salt, h.cost, uint32(len(h.key))) // decodeHash bounds it
 	if err != nil {
 		return false, err
 	}
+
 	return subtle.ConstantTimeCompare(got, h.key) == 1 && known, nil
 }
 
@@ -184,18 +189,22 @@ func decodeHash(text string) (h decoded, err error) {
 	if len(fields) != 6 || fields[0] != "" || fields[1] != "argon2id" || fields[2] != fmt.Sprintf("v=%d", argon2.Version) {
 		return h, errHash
 	}
+
 	if _, err = fmt.Sscanf(fields[3], "m=%d,t=%d,p=%d", &h.cost.Memory, &h.cost.Passes, &h.cost.Threads); err != nil {
 		return h, errHash
 	}
+
 	h.salt, err = b64.DecodeString(fields[4])
 	if err == nil {
 		h.key, err = b64.DecodeString(fields[5])
 	}
+
 	const mostMemory, mostPasses = 1 << 20, 100
 	if err != nil || len(h.salt) < 8 || len(h.key) < 16 || len(h.key) > 64 ||
 		h.cost.Memory < 8 || h.cost.Memory > mostMemory || h.cost.Passes < 1 || h.cost.Passes > mostPasses || h.cost.Threads < 1 {
 		return h, errHash
 	}
+
 	return h, nil
 }
 
@@ -214,13 +223,16 @@ var commonPasswords = sync.OnceValue(func() map[string]bool {
 	if err == nil {
 		text, err = io.ReadAll(list)
 	}
+
 	if err != nil {
 		panic(err) // the list is part of the program
 	}
+
 	all := map[string]bool{}
 	for _, word := range strings.Fields(string(text)) {
 		all[word] = true
 	}
+
 	return all
 })
 

@@ -62,6 +62,7 @@ func (q *queue) acquire(ctx context.Context, p Party) (release func(), err error
 	if err := q.enter(p); err != nil {
 		return nil, err
 	}
+
 	patience := time.NewTimer(maxHashWait)
 	defer patience.Stop()
 	select {
@@ -75,6 +76,7 @@ func (q *queue) acquire(ctx context.Context, p Party) (release func(), err error
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
+
 	q.leave(p)
 	return nil, err
 }
@@ -91,9 +93,11 @@ func (p Party) places() []place {
 	if p.known {
 		class, most = "known", maxKnown
 	}
+
 	if p.account == "" {
 		return nil
 	}
+
 	return []place{
 		{name: class + " account " + p.account, most: maxOfAccount, full: errShareUsed},
 		{name: class + " network " + p.network, most: maxOfNetwork, full: errShareUsed},
@@ -111,9 +115,11 @@ func (q *queue) enter(p Party) error {
 			return place.full
 		}
 	}
+
 	for _, place := range p.places() {
 		q.used[place.name]++
 	}
+
 	return nil
 }
 

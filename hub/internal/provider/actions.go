@@ -83,9 +83,11 @@ func compare(before, after row, from, to agent.Provider) updateDetail {
 	if detail.Settings == nil && detail.Values == nil && !sameJSON(from.Body, to.Body) {
 		detail.Values = []string{"body"} // of another structure, whose lines are the same
 	}
+
 	if !slices.Equal(before.Models, after.Models) {
 		detail.Models = &auditlog.Change[[]string]{From: modelIDs(before.Models), To: modelIDs(after.Models)}
 	}
+
 	return detail
 }
 
@@ -107,5 +109,6 @@ func modelIDs(models []Model) []string {
 	for _, m := range models[:min(len(models), maxRecorded)] {
 		all = append(all, m.ID)
 	}
+
 	return all
 }

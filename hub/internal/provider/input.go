@@ -81,32 +81,39 @@ func clean(fields api.Fields, p agent.Provider) agent.Provider {
 	default:
 		fields.Add("protocol", "must be anthropic or openai")
 	}
+
 	p.AuthStyle = cmp.Or(p.AuthStyle, style)
 	address, fault := cleanURL(cmp.Or(strings.TrimSpace(string(p.BaseURL)), vendor))
 	if fault != "" {
 		fields.Add("baseUrl", fault)
 		address = vendor
 	}
+
 	p.BaseURL = agent.Secret(address)
 	// A header can carry the key.
 	visible := !strings.ContainsFunc(string(p.APIKey), func(r rune) bool { return r <= ' ' || r > '~' })
 	if !visible || len(p.APIKey) > maxKey {
 		fields.Add("apiKey", fmt.Sprintf("must be at most %d visible ASCII characters without spaces", maxKey))
 	}
+
 	if text, err := json.Marshal(withoutColumns(p)); err != nil || len(text) > maxSettings {
 		fields.Add("headers", fmt.Sprintf("must have at most %d bytes together with the query and the body", maxSettings))
 	}
+
 	headers := make(map[string]agent.Secret, len(p.Headers))
 	for name, value := range p.Headers {
 		name = http.CanonicalHeaderKey(name)
 		if _, repeated := headers[name]; repeated {
 			fields.Add("headers."+name, "must not occur twice")
 		}
+
 		headers[name] = value
 	}
+
 	if p.Headers != nil {
 		p.Headers = headers
 	}
+
 	p.APIKeyHeader = http.CanonicalHeaderKey(p.APIKeyHeader)
 	checkRuntime(fields, p)
 	return p
@@ -121,6 +128,7 @@ func checkRuntime(fields api.Fields, p agent.Provider) {
 			fields.Add(strings.TrimPrefix(f.Key, "provider."), f.Message)
 		}
 	}
+
 	try := func(field string, part agent.Provider) {
 		part.Protocol = p.Protocol
 		part.BaseURL = "https://a.example"
@@ -132,9 +140,11 @@ func checkRuntime(fields api.Fields, p agent.Provider) {
 	for name, value := range p.Headers {
 		try("headers."+name, agent.Provider{Headers: map[string]agent.Secret{name: value}})
 	}
+
 	for name, value := range p.Body {
 		try("body."+name, agent.Provider{Body: map[string]any{name: value}})
 	}
+
 	try("apiKeyHeader", agent.Provider{APIKeyHeader: p.APIKeyHeader})
 }
 
@@ -143,6 +153,7 @@ func checkModels(fields api.Fields, models []Model) []Model {
 		fields.Add("models", fmt.Sprintf("must have at most %d models", maxModels))
 		return nil
 	}
+
 	seen := map[string]bool{}
 	clean := make([]Model, 0, len(models))
 	for i, m := range models {
@@ -152,14 +163,17 @@ func checkModels(fields api.Fields, models []Model) []Model {
 		if seen[m.ID] {
 			fields.Add(at+"id", "must not occur twice")
 		}
+
 		seen[m.ID] = true
 		for name, n := range map[string]int{"contextWindow": m.ContextWindow, "maxOutput": m.MaxOutput} {
 			if n < 0 || n > maxTokens {
 				fields.Add(at+name, fmt.Sprintf("must be a number of tokens from 0 to %d", maxTokens))
 			}
 		}
+
 		clean = append(clean, m)
 	}
+
 	return clean
 }
 
@@ -180,6 +194,7 @@ func cleanURL(text string) (clean, fault string) {
 	case strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", "must have a query of visible ASCII characters: escape the others"
 	}
+
 	host, port := domain.Lower(u.Hostname()), u.Port()
 	if addr, err := netip.ParseAddr(host); err == nil && addr.Zone() == "" {
 		host = addr.String()
@@ -189,16 +204,20 @@ func cleanURL(text string) (clean, fault string) {
 	} else if len(host) > 253 || !hostName.MatchString(host) {
 		return "", "must have a host name in ASCII, or an address like 192.0.2.1 or [2001:db8::1]"
 	}
+
 	if n, err := strconv.ParseUint(port, 10, 16); strings.HasSuffix(u.Host, ":") || port != "" && (err != nil || n == 0) {
 		return "", "must have a port from 1 to 65535"
 	}
+
 	if port != "" && port != map[string]string{"http": "80", "https": "443"}[u.Scheme] {
 		host += ":" + port
 	}
+
 	clean = u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")
 	if u.RawQuery != "" {
 		clean += "?" + u.RawQuery
 	}
+
 	return clean, ""
 }
 
@@ -243,6 +262,7 @@ func builtin(id string) (row, bool) {
 	if i := slices.IndexFunc(all, func(p row) bool { return p.ID == id }); i >= 0 {
 		return all[i], true
 	}
+
 	return row{}, false
 }
 

@@ -43,9 +43,11 @@ func (k *KeyChange) UnmarshalJSON(data []byte) error {
 		k.Remove = true
 		return nil
 	}
+
 	if err := jsonlimit.Unmarshal(data, &k.Value); err != nil {
 		return errors.New("must be a string or null") // that of encoding/json may quote the key
 	}
+
 	return nil
 }
 
@@ -55,14 +57,17 @@ func (s *Service) seal(p *row, open agent.Provider) error {
 	if open.APIKey != "" {
 		p.sealedKey = s.store.Keyring.Seal([]byte(open.APIKey), sealedKey.Place(p.ID, p.tenantID, string(p.BaseURL)))
 	}
+
 	rest := withoutColumns(open)
 	if reflect.ValueOf(rest).IsZero() {
 		return nil
 	}
+
 	text, err := json.Marshal(rest)
 	if err != nil {
 		return fmt.Errorf("encode settings of provider: %w", err)
 	}
+
 	p.sealedSettings = s.store.Keyring.Seal(text, sealedSettings.Place(p.ID, p.tenantID, string(p.BaseURL)))
 	return nil
 }
@@ -77,6 +82,7 @@ func withoutColumns(p agent.Provider) agent.Provider {
 	if found {
 		p.BaseURL = agent.Secret("?" + query)
 	}
+
 	return p
 }
 
@@ -93,12 +99,15 @@ func (s *Service) open(p row) (agent.Provider, error) {
 			open.AuthStyle = p.AuthStyle
 			open.BaseURL = p.BaseURL + withoutColumns(open).BaseURL
 		}
+
 		errs[0] = err
 	}
+
 	if p.sealedKey != nil {
 		key, err := s.store.Keyring.Open(p.sealedKey, sealedKey.Place(p.ID, p.tenantID, string(p.BaseURL)))
 		open.APIKey, errs[1] = agent.Secret(key), err
 	}
+
 	return open, errors.Join(errs[:]...)
 }
 
@@ -110,6 +119,7 @@ func (s *Service) usable(p row) (agent.Provider, error) {
 			Code: wire.Conflict, Message: "The stored secrets of provider " + p.Name + " cannot be opened: enter the key again, and headers, query and body.", Cause: err,
 		}
 	}
+
 	return open, nil
 }
 
@@ -125,6 +135,7 @@ func (s *Service) view(p row) Provider {
 	if v.Models == nil {
 		v.Models = []Model{}
 	}
+
 	switch {
 	case err != nil:
 		v.KeyState = KeyUnreadable
@@ -136,6 +147,7 @@ func (s *Service) view(p row) Provider {
 	default:
 		v.KeyState = KeyMissing
 	}
+
 	return v
 }
 
@@ -144,6 +156,7 @@ func mask(key string) string {
 	if len(key) < minMasked {
 		return "****"
 	}
+
 	return key[:4] + "..." + key[len(key)-4:]
 }
 
@@ -161,9 +174,11 @@ func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (
 		if err != nil {
 			return err
 		}
+
 		if p.sealedKey == nil {
 			return wire.NotFound.New("The provider has no key.")
 		}
+
 		tx.Record(actionRevealKey.Record(p.event(caller.Event()), auditlog.None{}))
 		open, err := s.usable(p)
 		key = string(open.APIKey)
@@ -172,6 +187,7 @@ func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (
 	if err != nil {
 		return RevealedKey{}, err
 	}
+
 	return RevealedKey{key}, nil
 }
 
@@ -182,6 +198,7 @@ func (s *Service) Get(ctx context.Context, q db.Querier, tenantID, id string) (P
 	if err != nil {
 		return Provider{}, err
 	}
+
 	return s.view(p), nil
 }
 
@@ -190,6 +207,7 @@ func find(ctx context.Context, q db.Querier, tenantID, id string) (row, error) {
 	if p, ok := builtin(id); ok {
 		return p, nil
 	}
+
 	return providerByID(ctx, q, tenantID, id)
 }
 
@@ -200,6 +218,7 @@ func (s *Service) Reserve(ctx context.Context, tx *sql.Tx, tenantID, id string) 
 	if _, ok := builtin(id); ok {
 		return nil
 	}
+
 	_, err := lockProvider(ctx, tx, tenantID, id)
 	return err
 }
@@ -211,6 +230,7 @@ func (s *Service) Open(ctx context.Context, q db.Querier, tenantID, id string) (
 	if err != nil {
 		return Provider{}, agent.Provider{}, err
 	}
+
 	open, err := s.usable(p)
 	return s.view(p), open, err
 }
@@ -228,6 +248,7 @@ func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provide
 	} else if want = clean(invalid, want); invalid["protocol"] != "" || invalid["baseUrl"] != "" {
 		return Provider{}, missing
 	}
+
 	base, _, _ := strings.Cut(string(want.BaseURL), "?")
 	var best row
 	var lacks api.Fields
@@ -239,6 +260,7 @@ func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provide
 		if err != nil || open.APIKey == "" && p.AuthStyle != agent.AuthNone {
 			score++
 		}
+
 		if least < 0 || score < least {
 			best, lacks, least = p, differences, score
 		}
@@ -246,17 +268,21 @@ func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provide
 	if err := eachProviderAt(ctx, s.store.Read(), tenantID, want.Protocol, base, compare); err != nil {
 		return Provider{}, err
 	}
+
 	for _, p := range builtins() {
 		if p.Protocol == want.Protocol && string(p.BaseURL) == base {
 			compare(p)
 		}
 	}
+
 	if least < 0 {
 		return Provider{}, missing
 	}
+
 	for field, reason := range lacks {
 		faults.Add(field, reason)
 	}
+
 	return s.view(best), nil
 }
 
@@ -272,16 +298,19 @@ func differences(want, have agent.Provider) api.Fields {
 		if before, ok := stored[key]; ok && (strings.Contains(value, "${") || value == settings.Masked) {
 			return before
 		}
+
 		return value
 	})
 	known := map[string]bool{}
 	for _, line := range settings.Lines(have) {
 		known[line] = true
 	}
+
 	for _, line := range settings.Lines(want) {
 		if field, _, _ := strings.Cut(line, ": "); !known[line] && line != "streamUsage: true" {
 			differ(field)
 		}
 	}
+
 	return faults
 }

@@ -85,15 +85,18 @@ func (s *Service) Probe(ctx context.Context, caller api.Caller, in ProbeInput) (
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return ProbeResult{}, err
 	}
+
 	fields := api.Fields{}
 	settings.AddFaults(fields, in.faults)
 	to := settings.Restore(fields, clean(fields, in.Provider), agent.Provider{}) // nothing is stored
 	if to.APIKey == settings.Masked {
 		fields.Add("apiKey", "has no stored value that "+settings.Masked+" could stand for")
 	}
+
 	if err := settings.Err(fields, in.faults); err != nil {
 		return ProbeResult{}, err
 	}
+
 	event := caller.Event()
 	event.TargetType = targetProvider
 	return s.probe(ctx, event, to, nil)
@@ -104,10 +107,12 @@ func (s *Service) ProbeProvider(ctx context.Context, caller api.Caller, id strin
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return ProbeResult{}, err
 	}
+
 	p, err := find(ctx, s.store.Read(), caller.TenantID, id)
 	if err != nil {
 		return ProbeResult{}, err
 	}
+
 	to, openErr := s.open(p)
 	return s.probe(ctx, p.event(caller.Event()), to, openErr)
 }
@@ -123,6 +128,7 @@ func (s *Service) probe(ctx context.Context, event auditlog.Event, to agent.Prov
 	if err := s.store.DB.Tx(ctx, func(*sql.Tx) error { return nil }); err != nil {
 		return ProbeResult{}, err
 	}
+
 	result := ProbeResult{OK: true, Message: "The demo model is part of the runtime and needs no connection."}
 	switch {
 	case openErr != nil:
@@ -134,10 +140,12 @@ func (s *Service) probe(ctx context.Context, event auditlog.Event, to agent.Prov
 		cancel()
 		result.LatencyMS = time.Since(began).Milliseconds()
 	}
+
 	result.CheckedAt = wire.Time{Time: s.store.Now()}
 	if event.Status = auditlog.Success; !result.OK {
 		event.Status = auditlog.Failure
 	}
+
 	base, _, _ := strings.Cut(string(to.BaseURL), "?")
 	detail := probeDetail{
 		Protocol: to.Protocol, AuthStyle: to.AuthStyle, BaseURL: base, HTTPStatus: result.HTTPStatus, ErrorCode: result.ErrorCode,
@@ -152,6 +160,7 @@ func (s *Service) probe(ctx context.Context, event auditlog.Event, to agent.Prov
 	if err != nil {
 		return ProbeResult{}, err
 	}
+
 	return result, nil
 }
 
@@ -163,9 +172,11 @@ func (s *Service) beginProbe(tenantID string) (end func(), err error) {
 	for _, n := range s.probes {
 		running += n
 	}
+
 	if running >= maxProbes || s.probes[tenantID] >= maxTenantProbes {
 		return nil, &wire.Error{Code: wire.RateLimited, Message: "Too many probes are running: wait until they end.", RetryAfter: 5 * time.Second}
 	}
+
 	s.probes[tenantID]++
 	return func() {
 		s.mu.Lock()
@@ -193,6 +204,7 @@ func probeClient(private bool) *http.Client {
 	if private {
 		allow = outbound.IsPrivate
 	}
+
 	client := outbound.Public(allow)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return client
@@ -204,16 +216,19 @@ func (s *Service) connect(ctx context.Context, to agent.Provider) ProbeResult {
 	if err != nil {
 		return failed(ProbeConnectFailed)
 	}
+
 	res, err := s.client.Do(req)
 	if err != nil {
 		return failed(codeOf(err))
 	}
+
 	defer func() { _ = res.Body.Close() }() // the response was read, or is not needed
 	result := readModels(res, settings.Secrets(to))
 	result.HTTPStatus = res.StatusCode
 	if ctx.Err() != nil && !result.OK && result.ErrorCode == ProbeInvalidResponse {
 		result.ErrorCode, result.Message = ProbeTimeout, probeMessages[ProbeTimeout]
 	}
+
 	return result
 }
 
@@ -223,25 +238,30 @@ func listRequest(ctx context.Context, to agent.Provider) (*http.Request, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	if to.Protocol == agent.ProtocolAnthropic {
 		u = u.JoinPath("v1", "models")
 		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&limit=1000", "&")
 	} else {
 		u = u.JoinPath("models")
 	}
+
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return nil, err
 	}
+
 	req.Close = true // the next probe looks the name up again
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "agenthost")
 	if to.Protocol == agent.ProtocolAnthropic {
 		req.Header.Set("Anthropic-Version", "2023-06-01")
 	}
+
 	for name, value := range to.Headers {
 		req.Header.Set(name, string(value))
 	}
+
 	switch {
 	case to.APIKey == "" || to.AuthStyle == agent.AuthNone:
 	case to.AuthStyle == agent.AuthBearer:
@@ -249,6 +269,7 @@ func listRequest(ctx context.Context, to agent.Provider) (*http.Request, error) 
 	default:
 		req.Header.Set(cmp.Or(to.APIKeyHeader, "X-Api-Key"), string(to.APIKey))
 	}
+
 	return req, nil
 }
 
@@ -267,6 +288,7 @@ func readModels(res *http.Response, secrets map[string]string) ProbeResult {
 	default:
 		return failed(ProbeServerError)
 	}
+
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxModelList+1))
 	var list struct {
 		Data *[]struct {
@@ -277,19 +299,24 @@ func readModels(res *http.Response, secrets map[string]string) ProbeResult {
 	if err != nil || len(body) > maxModelList || jsonlimit.Unmarshal(body, &list) != nil || list.Data == nil {
 		return failed(ProbeInvalidResponse)
 	}
+
 	models := []Model{}
 	for _, m := range *list.Data {
 		if len(models) == maxModels {
 			break
 		}
+
 		if !isName(m.ID, secrets) {
 			continue
 		}
+
 		if !isName(m.DisplayName, secrets) {
 			m.DisplayName = ""
 		}
+
 		models = append(models, Model{ID: m.ID, DisplayName: m.DisplayName})
 	}
+
 	return ProbeResult{OK: true, Message: "The server accepts the configuration.", Models: models}
 }
 
@@ -299,11 +326,13 @@ func isName(text string, secrets map[string]string) bool {
 	if text == "" || utf8.RuneCountInString(text) > maxModelID || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return false
 	}
+
 	for _, secret := range secrets {
 		if text == secret || len(secret) >= minEchoed && strings.Contains(text, secret) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -326,6 +355,7 @@ func codeOf(err error) string {
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &cert), errors.As(err, &alert):
 		return ProbeTLSFailed
 	}
+
 	return ProbeConnectFailed
 }
 

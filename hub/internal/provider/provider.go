@@ -85,13 +85,16 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("create provider service: Store is required")
 	}
+
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, defaultProbeTimeout)
 	if cfg.InUse == nil {
 		cfg.InUse = func(context.Context, *sql.Tx, string, string) ([]string, error) { return nil, nil }
 	}
+
 	if cfg.CheckRoom == nil {
 		cfg.CheckRoom = func(context.Context, *sql.Tx, string) error { return nil }
 	}
+
 	return &Service{cfg: cfg, store: cfg.Store, client: probeClient(cfg.ProbePrivate), probes: map[string]int{}}, nil
 }
 
@@ -149,6 +152,7 @@ func (p Provider) ModelNamed(id string) Model {
 			return m
 		}
 	}
+
 	return Model{}
 }
 
@@ -168,6 +172,7 @@ func (p row) Bytes() int {
 	for _, m := range p.Models {
 		size += element + len(m.ID) + len(m.DisplayName)
 	}
+
 	return size
 }
 
@@ -188,6 +193,7 @@ func (s *Service) list(ctx context.Context, caller api.Caller, page api.Page, al
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return api.List[Provider]{}, err
 	}
+
 	text := fold(page.Query)
 	shared := matchingBuiltins(text)
 	skip := min(page.Offset(), len(shared))
@@ -197,6 +203,7 @@ func (s *Service) list(ctx context.Context, caller api.Caller, page api.Page, al
 	for _, p := range slices.Concat(found, own) {
 		list.Items = append(list.Items, s.view(p))
 	}
+
 	return list, err
 }
 
@@ -205,6 +212,7 @@ func (s *Service) Provider(ctx context.Context, caller api.Caller, id string) (P
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Provider{}, err
 	}
+
 	return s.Get(ctx, s.store.Read(), caller.TenantID, id)
 }
 
@@ -214,15 +222,18 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Provider{}, err
 	}
+
 	fields := api.Fields{}
 	p, open := in.validate(fields)
 	if in.APIKey.Value == settings.Masked {
 		fields.Add("apiKey", "has no stored value that "+settings.Masked+" could stand for")
 	}
+
 	open = settings.Restore(fields, open, agent.Provider{}) // there is nothing to restore
 	if err := settings.Err(fields, in.faults); err != nil {
 		return Provider{}, err
 	}
+
 	open.APIKey = agent.Secret(in.APIKey.Value)
 	p.ID = ids.New()
 	p.tenantID = caller.TenantID
@@ -230,6 +241,7 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 	if err := s.seal(&p, open); err != nil {
 		return Provider{}, err
 	}
+
 	err := s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
 		p.CreatedAt = wire.Time{Time: tx.Now}
 		p.UpdatedAt = p.CreatedAt
@@ -240,6 +252,7 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 		if err := insertProvider(ctx, tx, p); err != nil {
 			return err
 		}
+
 		return s.cfg.CheckRoom(ctx, tx.Tx, caller.TenantID)
 	})
 	return s.view(p), err
@@ -252,6 +265,7 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 	if err := checkWrite(caller, id); err != nil {
 		return Provider{}, err
 	}
+
 	invalid := api.Fields{}
 	want, settled := in.validate(invalid)
 	var after row
@@ -260,9 +274,11 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 		if err != nil {
 			return err
 		}
+
 		if err := store.CheckVersion(expected, before.Version); err != nil {
 			return err
 		}
+
 		stored, keyErr := s.open(before)
 		fields := maps.Clone(invalid)
 		same := settings.Origin(string(before.BaseURL)) == settings.Origin(string(want.BaseURL))
@@ -270,12 +286,15 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 		if in.APIKey.Value == settings.Masked || in.APIKey.Value != "" && stored.APIKey != "" && in.APIKey.Value == mask(string(stored.APIKey)) {
 			in.APIKey.Value = "" // what responses have in place of it
 		}
+
 		if !same && before.sealedKey != nil && in.APIKey == (KeyChange{}) {
 			fields.Add("apiKey", settings.OtherDestination)
 		}
+
 		if err := settings.Err(fields, in.faults); err != nil {
 			return err
 		}
+
 		open.APIKey = stored.APIKey // it remains, at the same origin
 		switch {
 		case in.APIKey.Remove:
@@ -283,6 +302,7 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 		case in.APIKey.Value != "":
 			open.APIKey = agent.Secret(in.APIKey.Value)
 		}
+
 		after = before
 		after.Name = want.Name
 		after.Provider.Provider = want.Provider.Provider
@@ -297,21 +317,26 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 		case in.APIKey.Value != "" && (keyErr != nil || stored.APIKey != open.APIKey):
 			detail.APIKey = keyReplaced
 		}
+
 		if reflect.ValueOf(detail).IsZero() {
 			return store.ErrUnchanged
 		}
+
 		if err := s.seal(&after, open); err != nil {
 			return err
 		}
+
 		if open.APIKey == "" && detail.APIKey == "" {
 			after.sealedKey = before.sealedKey // none, or one that cannot be opened
 		}
+
 		after.Version++
 		after.UpdatedAt = wire.Time{Time: tx.Now}
 		tx.Record(actionUpdate.Record(after.event(caller.Event()), detail))
 		if err := updateProvider(ctx, tx, after); err != nil || after.Bytes() <= before.Bytes() {
 			return err
 		}
+
 		return s.cfg.CheckRoom(ctx, tx.Tx, caller.TenantID)
 	})
 	return s.view(after), err
@@ -324,6 +349,7 @@ func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id stri
 	if err := checkWrite(caller, id); err != nil {
 		return err
 	}
+
 	return s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
 		// The row is deleted first: it excludes every Reserve until the transaction ends, and the
 		// agents of those that committed before are visible to InUse.
@@ -331,19 +357,23 @@ func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id stri
 		if err != nil {
 			return err
 		}
+
 		if err := store.CheckVersion(expected, p.Version); err != nil {
 			return err
 		}
+
 		agents, err := s.cfg.InUse(ctx, tx.Tx, caller.TenantID, p.ID)
 		if err != nil {
 			return err
 		}
+
 		if len(agents) > 0 {
 			return &wire.Error{
 				Code: wire.InUse, Message: "Agents use this provider: give the agents in data.agents another one first.",
 				Data: wire.ErrorData{Agents: slices.Sorted(slices.Values(agents))},
 			}
 		}
+
 		tx.Record(actionDelete.Record(p.event(caller.Event()), deleteDetail{p.Protocol, string(p.BaseURL)}))
 		return nil
 	})
@@ -354,9 +384,11 @@ func checkWrite(caller api.Caller, id string) error {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return err
 	}
+
 	if _, ok := builtin(id); ok {
 		return wire.BuiltinReadonly.New("Built-in providers cannot be changed: create your own.")
 	}
+
 	return nil
 }
 

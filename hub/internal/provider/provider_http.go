@@ -29,6 +29,7 @@ func (s *Service) Routes() []api.Route {
 			if err != nil {
 				return Provider{}, err
 			}
+
 			return s.UpdateProvider(r.Context(), api.CallerOf(r), r.PathValue("id"), expected, in)
 		})),
 		write(http.MethodDelete, "/:id", api.DeleteBy("id", s.DeleteProvider)),

@@ -57,6 +57,7 @@ func eachProviderAt(ctx context.Context, q db.Querier, tenantID, protocol, baseU
 		if err == nil {
 			do(p)
 		}
+
 		return struct{}{}, err
 	}, `SELECT `+columns+` FROM providers
 		WHERE tenant_id = $1 AND protocol = $2 AND base_url = $3 AND enabled ORDER BY created_at, id LIMIT $4`, tenantID, protocol, baseURL, maxMatched)
@@ -114,6 +115,7 @@ func written(what string, err error) error {
 	if db.UniqueViolation(err) {
 		return &wire.Error{Code: wire.NameTaken, Message: "Another provider has this name, in this or another letter case: choose another.", Cause: err}
 	}
+
 	return db.Wrap(what, err)
 }
 

@@ -29,11 +29,13 @@ func (s *Service) Admit(ctx context.Context, caller api.Caller, group rbac.Group
 	if caller.Kind == api.Own { // the hub does not know when that access ends
 		return ctx, func() {}
 	}
+
 	ctx = db.WithCheck(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		all, err := user.ReadAccess(ctx, tx, s.store.Now(), user.CredentialOf(caller))
 		if err != nil {
 			return err
 		}
+
 		return all[user.CredentialOf(caller)].Check(caller, group)
 	})
 	ctx, end := context.WithCancelCause(ctx)
@@ -97,6 +99,7 @@ func (w *watcher) tenantChanged(tenantID string) {
 			due = append(due, one)
 		}
 	}
+
 	w.mu.Unlock()
 	if err := w.check(context.Background(), due); err != nil {
 		w.s.store.Logger.Warn("checking requests in progress failed", "tenant", tenantID, "err", err)
@@ -117,10 +120,12 @@ func (w *watcher) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+
 		err := w.check(ctx, due)
 		if err != nil && !failing && ctx.Err() == nil { // once, not twice a second
 			w.s.store.Logger.Warn("checking requests in progress failed", "err", err)
 		}
+
 		failing = err != nil
 	}
 }
@@ -134,6 +139,7 @@ func (w *watcher) due(before time.Time) (due []*watched) {
 			due = append(due, one)
 		}
 	}
+
 	clear(w.changed)
 	return due
 }
@@ -150,8 +156,10 @@ func (w *watcher) check(ctx context.Context, due []*watched) error {
 		if requests[id] == nil {
 			ids = append(ids, id)
 		}
+
 		requests[id] = append(requests[id], one)
 	}
+
 	for len(ids) > 0 {
 		some := ids[:min(len(ids), user.MaxAccesses)]
 		ids = ids[len(some):]
@@ -159,6 +167,7 @@ func (w *watcher) check(ctx context.Context, due []*watched) error {
 		if err != nil {
 			return err
 		}
+
 		for _, id := range some {
 			for _, one := range requests[id] {
 				if err := all[id].Check(one.caller, one.group); err != nil {
@@ -167,6 +176,7 @@ func (w *watcher) check(ctx context.Context, due []*watched) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -176,6 +186,7 @@ func codeOf(err error) wire.Code {
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return e.Code
 	}
+
 	errors.As(err, &code)
 	return code
 }

@@ -26,6 +26,7 @@ func (s *Service) AuthenticateToken(ctx context.Context, from api.Caller, raw st
 	if raw == "" {
 		return api.Caller{}, wire.Unauthenticated
 	}
+
 	var (
 		st  *state
 		err error
@@ -35,9 +36,11 @@ func (s *Service) AuthenticateToken(ctx context.Context, from api.Caller, raw st
 	} else {
 		st, err = s.sessionState(ctx, raw)
 	}
+
 	if err != nil {
 		return api.Caller{}, err
 	}
+
 	switch {
 	case st.foreign:
 		return api.Caller{}, user.ErrOtherMode
@@ -50,6 +53,7 @@ func (s *Service) AuthenticateToken(ctx context.Context, from api.Caller, raw st
 	case st.expired(s.store.Now()):
 		return api.Caller{}, wire.TokenExpired
 	}
+
 	s.touch(from.RemoteIP, st)
 	caller := st.caller
 	caller.RemoteIP, caller.UserAgent = from.RemoteIP, from.UserAgent
@@ -69,16 +73,20 @@ func (s *Service) sessionState(ctx context.Context, raw string) (*state, error) 
 	case !s.store.Now().Before(claims.ExpiresAt): // Verify permits a difference of clocks
 		return nil, &wire.Error{Code: wire.TokenExpired, Cause: token.ErrExpired}
 	}
+
 	st, err := s.state(claims.Session, func(st *state) error { return s.readSession(ctx, claims.Session, st) })
 	if err != nil {
 		return nil, err
 	}
+
 	if err := s.keys.Follow(ctx, st.signing, st.read); err != nil {
 		return nil, err
 	}
+
 	if st.caller.UserID != claims.Subject || !s.keys.Accepts(claims.Key) {
 		return nil, wire.Unauthenticated
 	}
+
 	return st, nil
 }
 
@@ -87,12 +95,14 @@ func (s *Service) cliState(ctx context.Context, raw string) (*state, error) {
 	if len(raw) > token.MaxLength {
 		return nil, wire.Unauthenticated
 	}
+
 	hash := token.Hash(raw)
 	return s.state(string(hash), func(st *state) error {
 		found, err := clitoken.Find(ctx, s.store.Read(), hash)
 		if err != nil {
 			return err
 		}
+
 		st.fill(s, found.User, found.Revoked, found.LastUsed)
 		st.expires = found.ExpiresAt.Time
 		st.caller.Kind, st.caller.TokenID = api.CLI, found.ID
@@ -107,10 +117,12 @@ func (s *Service) state(key string, read func(*state) error) (*state, error) {
 	if st != nil {
 		return st, nil
 	}
+
 	st = &state{readAt: now}
 	if err := read(st); err != nil {
 		return nil, err
 	}
+
 	s.states.put(key, st, changes)
 	return st, nil
 }

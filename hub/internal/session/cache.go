@@ -56,6 +56,7 @@ func (c *stateCache) get(key string, now time.Time) (st *state, changes uint64) 
 	if st != nil && (now.Before(st.readAt) || now.Sub(st.readAt) >= stateTTL) {
 		st = nil
 	}
+
 	return st, c.changes
 }
 
@@ -67,12 +68,15 @@ func (c *stateCache) put(key string, st *state, changes uint64) {
 	if c.changes != changes {
 		return
 	}
+
 	if len(c.states) >= maxStates {
 		maps.DeleteFunc(c.states, func(_ string, old *state) bool { return st.readAt.Sub(old.readAt) >= stateTTL })
 	}
+
 	if len(c.states) >= maxStates {
 		clear(c.states)
 	}
+
 	c.states[key] = st
 }
 

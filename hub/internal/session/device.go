@@ -37,6 +37,7 @@ func (s *Service) deviceToken(u user.User, id string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("create device token: %w", err)
 	}
+
 	return encodeDevice(payload) + "." + encodeDevice(s.store.Keyring.MAC(devicePurpose, payload)), nil
 }
 
@@ -49,10 +50,12 @@ func (s *Service) openDevice(token string) (d device, ok bool) {
 	if err != nil || len(payload) > maxDevicePayload {
 		return d, false
 	}
+
 	mac, err := base64.RawURLEncoding.Strict().DecodeString(signature)
 	if err != nil || !s.store.Keyring.VerifyMAC(devicePurpose, payload, mac) {
 		return d, false
 	}
+
 	return d, jsonlimit.Unmarshal(payload, &d) == nil
 }
 
@@ -61,6 +64,7 @@ func deviceTokens(held string) []string {
 	if held == "" || len(held) > maxDeviceTokens {
 		return nil
 	}
+
 	all := strings.Split(held, deviceSeparator)
 	return all[:min(len(all), maxDevices)]
 }
@@ -73,17 +77,21 @@ func (s *Service) deviceOf(ctx context.Context, held string, wanted func(user.Us
 		if !ok {
 			continue
 		}
+
 		u, err := user.ByID(ctx, s.store.Read(), d.TenantID, d.UserID)
 		if errors.Is(err, user.ErrNone) {
 			continue
 		}
+
 		if err != nil {
 			return "", err
 		}
+
 		if u.DeviceEpoch == d.Epoch && wanted(u) {
 			id = d.ID
 		}
 	}
+
 	return id, nil
 }
 
@@ -94,6 +102,7 @@ func (s *Service) AddDevice(held, token string) string {
 	if !ok {
 		return held
 	}
+
 	others := slices.DeleteFunc(deviceTokens(held), func(token string) bool {
 		d, ok := s.openDevice(token)
 		return !ok || d.UserID == added.UserID

@@ -15,6 +15,7 @@ func (s *Service) Devices(r *http.Request) string {
 	if len(cookies) != 1 {
 		return ""
 	}
+
 	return cookies[0].Value
 }
 
@@ -43,5 +44,6 @@ func (s *Service) deviceCookie() *http.Cookie {
 			c.Name += public.Port()
 		}
 	}
+
 	return c
 }

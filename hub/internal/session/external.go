@@ -19,6 +19,7 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 	if err := s.keys.Ready(ctx); err != nil {
 		return SignIn{}, err
 	}
+
 	var u user.User
 	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
 		if e.Registered != nil {
@@ -26,16 +27,20 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 				return err
 			}
 		}
+
 		var created bool
 		if u, created, err = s.users.Enter(ctx, tx, from, e); err != nil {
 			return err
 		}
+
 		if !u.Active() {
 			return wire.AccountDisabled
 		}
+
 		if signIn, err = s.begin(ctx, tx, u, from, origin{provider: e.SessionID}); err != nil {
 			return err
 		}
+
 		detail := externalLoginDetail{SessionID: signIn.session, Issuer: e.Issuer, Created: created, Role: string(u.Role), Groups: u.Groups}
 		tx.Record(actionExternalLogin.Record(u.Event(from), detail))
 		return nil
@@ -45,9 +50,11 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 		failed.Status = auditlog.Failure
 		return SignIn{}, s.rejectExternal(ctx, ExternalAttempt{from: from, attempt: password.AttemptOf(from, "")}, failed, string(wire.AccountDisabled), wire.AccountDisabled)
 	}
+
 	if err == nil { // the role and the groups may be others than before
 		s.forget(u.ID)
 	}
+
 	return signIn, err
 }
 
@@ -72,6 +79,7 @@ func (s *Service) StartExternal(ctx context.Context, from api.Caller, org, devic
 	if err != nil {
 		return a, err
 	}
+
 	a = ExternalAttempt{from: from, org: org, attempt: password.AttemptOf(from, "").On(device)}
 	return a, s.passwords.Start(ctx, a.attempt)
 }
@@ -94,6 +102,7 @@ func (s *Service) rejectExternal(ctx context.Context, a ExternalAttempt, e audit
 	if err != nil {
 		return err
 	}
+
 	return counted.Err(fault)
 }
 
@@ -103,6 +112,7 @@ func (s *Service) recordFailure(ctx context.Context, a password.Attempt, e audit
 		if counted, err = s.passwords.Count(ctx, tx, a); err == nil {
 			user.RecordFailure(tx, e, reason, counted)
 		}
+
 		return err
 	})
 	return counted, err
@@ -126,6 +136,7 @@ func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out 
 	if out.Subject == "" && out.SessionID == "" {
 		return errors.New("end external sessions: neither a subject nor a session is given")
 	}
+
 	var users []user.User
 	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
 		users = nil
@@ -134,43 +145,52 @@ func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out 
 				return err
 			}
 		}
+
 		ended, err := endProviderSessions(ctx, tx, out)
 		if err != nil {
 			return err
 		}
+
 		if out.Tokens && out.Subject != "" { // also of a user without a session
 			u, err := user.BySubject(ctx, tx, out.TenantID, out.Issuer, out.Subject)
 			if err != nil && !errors.Is(err, user.ErrNone) {
 				return err
 			}
+
 			if err == nil {
 				ended[u.ID] += 0
 			}
 		}
+
 		for id, n := range ended {
 			u, err := user.ByID(ctx, tx, out.TenantID, id)
 			if err != nil {
 				return err
 			}
+
 			revoked := 0
 			if out.Tokens {
 				if revoked, err = user.RevokeTokens(ctx, tx, u); err != nil {
 					return err
 				}
 			}
+
 			if n+revoked == 0 {
 				continue
 			}
+
 			users = append(users, u)
 			e := u.Target(from.Event())
 			e.TenantID = u.TenantID
 			tx.Record(actionBackchannelLogout.Record(e, backchannelLogoutDetail{Issuer: out.Issuer, SessionsEnded: n, TokensRevoked: revoked}))
 		}
+
 		return nil
 	})
 	for _, u := range users {
 		s.forget(u.ID)
 	}
+
 	return err
 }
 
@@ -182,6 +202,7 @@ func (s *Service) EndOrganization(ctx context.Context, tx *store.Tx, tenantID, k
 	if err := user.LockTenant(ctx, tx.Tx, tenantID); err != nil {
 		return user.EndedAccess{}, err
 	}
+
 	tx.AfterCommit(func() {
 		s.states.forgetTenant(tenantID)
 		if s.watcher != nil { // not offline

@@ -29,9 +29,11 @@ func (in LoginInput) validate() error {
 	if in.Username == "" {
 		fields.Add("username", "must not be empty")
 	}
+
 	if in.Password == "" {
 		fields.Add("password", "must not be empty")
 	}
+
 	return fields.Err()
 }
 
@@ -45,9 +47,11 @@ func (s *Service) Login(ctx context.Context, from api.Caller, in LoginInput) (si
 	if err := in.validate(); err != nil {
 		return SignIn{}, err
 	}
+
 	if err := s.keys.Ready(ctx); err != nil {
 		return SignIn{}, err
 	}
+
 	const tries = 3 // the user may be changed while the password is hashed
 	for range tries {
 		signIn, err := s.tryLogin(ctx, from, in)
@@ -55,6 +59,7 @@ func (s *Service) Login(ctx context.Context, from api.Caller, in LoginInput) (si
 			return signIn, err
 		}
 	}
+
 	return SignIn{}, wire.InvalidCredentials
 }
 
@@ -65,18 +70,22 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 	if err != nil {
 		return signIn, err
 	}
+
 	attempt := password.AttemptOf(from, in.Username).On(device)
 	if err := s.passwords.Start(ctx, attempt); err != nil { // before the user is read: a response for every name
 		return signIn, err
 	}
+
 	u, err := user.ByName(ctx, s.store.Read(), api.DefaultTenant, in.Username)
 	if err != nil && !errors.Is(err, user.ErrNone) {
 		return signIn, err
 	}
+
 	right, err := s.passwords.Verify(ctx, attempt.Party(), u.PasswordHash, in.Password)
 	if err != nil {
 		return signIn, err
 	}
+
 	right = right && !u.ResetExpired(s.store.Now())
 	switch {
 	case !right:
@@ -84,12 +93,14 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 	case !u.Active():
 		return signIn, s.rejectLogin(ctx, from, u, attempt, in.Username, wire.AccountDisabled)
 	}
+
 	hash := u.PasswordHash
 	if s.passwords.Outdated(hash) {
 		if hash, err = s.passwords.Hash(ctx, attempt.Party(), in.Password); err != nil {
 			return signIn, err
 		}
 	}
+
 	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		// The password and the status cannot change between the check and the session. The name or
 		// the role may have changed with the password.
@@ -97,21 +108,26 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 		if errors.Is(err, user.ErrNone) {
 			return errUserChanged
 		}
+
 		if err != nil {
 			return err
 		}
+
 		if err := s.passwords.Clear(ctx, tx, attempt); err != nil {
 			return err
 		}
+
 		if signIn, err = s.begin(ctx, tx, now, from, origin{device: device}); err != nil {
 			return err
 		}
+
 		tx.Record(actionLogin.Record(now.Event(from), sessionDetail{SessionID: signIn.session}))
 		return nil
 	})
 	if signIn.evicted > 0 {
 		s.forget(u.ID)
 	}
+
 	return signIn, err
 }
 
@@ -129,6 +145,7 @@ func (s *Service) rejectLogin(ctx context.Context, from api.Caller, u user.User,
 	if err != nil {
 		return err
 	}
+
 	return counted.Err(why)
 }
 
@@ -147,12 +164,15 @@ func (in ChangePasswordInput) validate(caller api.Caller) error {
 	if in.OldPassword == "" {
 		fields.Add("old_password", "must not be empty")
 	}
+
 	if fault := password.Check(caller.UserName, in.NewPassword); fault != "" {
 		fields.Add("new_password", fault)
 	}
+
 	if caller.MustChangePassword && in.NewPassword == in.OldPassword {
 		fields.Add("new_password", "must differ from the old password")
 	}
+
 	return fields.Err()
 }
 
@@ -161,6 +181,7 @@ func checkSession(caller api.Caller) error {
 	if caller.Kind != api.Session {
 		return wire.Forbidden.New("A CLI token cannot change a password: sign in with it.")
 	}
+
 	return nil
 }
 
@@ -170,49 +191,62 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 	if err := checkSession(caller); err != nil {
 		return err
 	}
+
 	if err := in.validate(caller); err != nil {
 		return err
 	}
+
 	own, err := s.state(caller.SessionID, func(st *state) error { return s.readSession(ctx, caller.SessionID, st) })
 	if err != nil {
 		return err
 	}
+
 	attempt := password.AttemptOf(caller, caller.UserName).On(own.device) // a session is on its device
 	if err := s.passwords.Start(ctx, attempt); err != nil {
 		return err
 	}
+
 	u, err := user.ByID(ctx, s.store.Read(), caller.TenantID, caller.UserID)
 	if errors.Is(err, user.ErrNone) {
 		return wire.TokenRevoked
 	}
+
 	if err != nil {
 		return err
 	}
+
 	right, err := s.passwords.Verify(ctx, attempt.Party(), u.PasswordHash, in.OldPassword)
 	if err != nil {
 		return err
 	}
+
 	if !right {
 		return s.rejectChange(ctx, caller, u, attempt, own.device)
 	}
+
 	hash, err := s.passwords.Hash(ctx, attempt.Party(), in.NewPassword)
 	if err != nil {
 		return err
 	}
+
 	err = s.users.Change(ctx, caller, rbac.Group{}, func(tx *store.Tx) error {
 		changed, err := user.ChangePassword(ctx, tx, u, hash)
 		if err != nil {
 			return err
 		}
+
 		if !changed {
 			return wire.Conflict.New("The account was changed concurrently: try again.")
 		}
+
 		if err := s.passwords.Clear(ctx, tx, attempt); err != nil {
 			return err
 		}
+
 		if err := clearWrongPasswords(ctx, tx, u); err != nil {
 			return err
 		}
+
 		ended, err := user.EndSessions(ctx, tx, u, caller.SessionID, user.EndedByPassword)
 		tx.Record(actionChangePassword.Record(u.Event(caller), changePasswordDetail{SessionsEnded: len(ended)}))
 		return err
@@ -236,30 +270,37 @@ func (s *Service) rejectChange(ctx context.Context, caller api.Caller, u user.Us
 		if counted, err = s.passwords.Count(ctx, tx, attempt); err != nil {
 			return err
 		}
+
 		sessions, err := countWrongPassword(ctx, tx, caller, device)
 		if err != nil {
 			return err
 		}
+
 		live = len(sessions)
 		for _, end := range sessions {
 			if end {
 				ended++
 			}
 		}
+
 		if counted.Entries > 0 || ended > 0 {
 			detail := changePasswordDetail{Reason: string(wire.InvalidCredentials), Attempts: counted.Sampled(), SessionsEnded: ended}
 			tx.Record(actionChangePassword.Record(e, detail))
 		}
+
 		return nil
 	})
 	if ended > 0 {
 		s.forget(u.ID)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if live == 0 { // the session has ended, and the password is not judged
 		return wire.TokenRevoked
 	}
+
 	return counted.Err(wire.InvalidCredentials.New("The old password is wrong."))
 }

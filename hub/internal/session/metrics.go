@@ -57,10 +57,12 @@ func (s metrics) login(ctx context.Context, method string, err error) {
 				outcome = string(code)
 			}
 		}
+
 		if _, invalid := errors.AsType[api.Fields](err); invalid {
 			outcome = string(wire.ValidationFailed)
 		}
 	}
+
 	s.logins.Add(ctx, 1, meter.Of("method", method, "outcome", outcome))
 }
 
@@ -70,5 +72,6 @@ func (s metrics) reject(ctx context.Context, err error) {
 		s.login(ctx, byProvider, err)
 		return
 	}
+
 	s.logins.Add(ctx, 1, meter.Of("method", byProvider, "outcome", outcomeRejected))
 }

@@ -23,27 +23,34 @@ func (s *Service) RefreshPage(ctx context.Context, from api.Caller, in RefreshIn
 	if in.RefreshToken == "" {
 		return SignIn{}, api.Fields{"refresh_token": "must not be empty"}
 	}
+
 	if err := s.keys.Ready(ctx); err != nil {
 		return SignIn{}, err
 	}
+
 	f, err := readFamily(ctx, s.store.Read(), hashOf(in.RefreshToken))
 	if err != nil {
 		return SignIn{}, err
 	}
+
 	if count := s.pages.Count(f.session); count.Exceeded {
 		return SignIn{}, &wire.Error{Code: wire.RateLimited, RetryAfter: count.Reset}
 	}
+
 	now := s.store.Now()
 	age := now.Sub(f.issued)
 	if !f.rotated.IsZero() || age > pageRotation || age < -clockDifference {
 		return s.Refresh(ctx, from, in)
 	}
+
 	if !s.users.Signs(f.user) {
 		return SignIn{}, user.ErrOtherMode
 	}
+
 	if err := f.usable(now); err != nil {
 		return SignIn{}, err
 	}
+
 	return s.access(f.user, f.session, now, f.limit)
 }
 
@@ -54,12 +61,15 @@ func (s *Service) UserOf(ctx context.Context, in RefreshInput) (Name, error) {
 	if errors.Is(err, wire.Unauthenticated) {
 		return Name{}, nil
 	}
+
 	if err != nil {
 		return Name{}, err
 	}
+
 	if f.usable(s.store.Now()) != nil {
 		return Name{}, nil //nolint:nilerr // it has ended
 	}
+
 	return nameOf(f.user), nil
 }
 

@@ -36,9 +36,11 @@ func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in Pr
 	if caller.Kind != api.Session {
 		return out, wire.Forbidden.New("A CLI token cannot sign a program in: sign in to the console.")
 	}
+
 	if hash, err := base64.RawURLEncoding.Strict().DecodeString(in.Challenge); err != nil || len(hash) != sha256.Size {
 		return out, api.Fields{"code_challenge": "must be a SHA-256 hash in base64url without padding"}
 	}
+
 	random, _ := token.Random("rt_")
 	code := random + "-" + caller.SessionID
 	err = s.users.Change(ctx, caller, rbac.Group{}, func(tx *store.Tx) error {
@@ -46,21 +48,26 @@ func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in Pr
 		if err != nil {
 			return err
 		}
+
 		own, err := readOrigin(ctx, tx, caller)
 		if err != nil {
 			return err
 		}
+
 		own.id = ids.New() // on the device of the caller
 		own.idle = earlier(tx.Now.Add(codeLife), own.limit)
 		if err := insertSession(ctx, tx, u, own, caller); err != nil {
 			return err
 		}
+
 		if err := insertRefreshToken(ctx, tx, boundHash(code, in.Challenge), own.id); err != nil {
 			return err
 		}
+
 		if err := deleteCodes(ctx, tx, u); err != nil {
 			return err
 		}
+
 		tx.Record(actionAuthorize.Record(u.Event(caller), sessionDetail{SessionID: own.id}))
 		out = wire.ProgramCode{Code: code, ExpiresIn: seconds(own.idle.Sub(tx.Now))}
 		return nil
@@ -79,6 +86,7 @@ func (in RefreshInput) hash() []byte {
 	if in.Verifier == "" {
 		return hashOf(in.RefreshToken)
 	}
+
 	challenge := sha256.Sum256([]byte(in.Verifier))
 	return boundHash(in.RefreshToken, base64.RawURLEncoding.EncodeToString(challenge[:]))
 }
@@ -92,5 +100,6 @@ func hashOf(raw string) []byte {
 	if strings.Contains(raw, ".") {
 		return nil
 	}
+
 	return token.Hash(raw)
 }

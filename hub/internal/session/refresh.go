@@ -57,6 +57,7 @@ func (f family) usable(now time.Time) error {
 	case expired:
 		return wire.TokenExpired
 	}
+
 	return nil
 }
 
@@ -66,20 +67,25 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 	if in.RefreshToken == "" {
 		return SignIn{}, api.Fields{"refresh_token": "must not be empty"}
 	}
+
 	if err := s.keys.Ready(ctx); err != nil {
 		return SignIn{}, err
 	}
+
 	hash := in.hash()
 	f, err := readFamily(ctx, s.store.Read(), hash) // an unknown token does not begin a transaction
 	if err != nil {
 		return SignIn{}, err
 	}
+
 	if !s.users.Signs(f.user) {
 		return SignIn{}, user.ErrOtherMode
 	}
+
 	if !f.rotated.IsZero() {
 		return SignIn{}, s.rejectReuse(ctx, from, f)
 	}
+
 	exchange := in.Verifier != ""
 	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if exchange { // may evict sessions
@@ -87,49 +93,61 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 				return err
 			}
 		}
+
 		rotated, err := rotateRefreshToken(ctx, tx, hash)
 		if err != nil {
 			return err
 		}
+
 		if !rotated {
 			return wire.RefreshReused // another call was first
 		}
+
 		f, err := readFamily(ctx, tx, hash)
 		if err != nil {
 			return err
 		}
+
 		if err := f.usable(tx.Now); err != nil {
 			return err
 		}
+
 		if exchange {
 			live, err := isLive(ctx, tx, f.user, authorizer(in.RefreshToken))
 			if err != nil {
 				return err
 			}
+
 			if !live {
 				return wire.TokenRevoked
 			}
 		}
+
 		if err := checkRefreshRate(ctx, tx, f.session); err != nil {
 			return err
 		}
+
 		// The session may have ended since it was read.
 		extended, err := extendSession(ctx, tx, f.user.TenantID, f.session, from)
 		if err != nil {
 			return err
 		}
+
 		if !extended {
 			return wire.TokenRevoked
 		}
+
 		if signIn, err = s.newTokens(ctx, tx, f.user, origin{id: f.session, limit: f.limit, device: f.device}); err != nil || !exchange {
 			return err
 		}
+
 		signIn.evicted, err = evictSessions(ctx, tx, f.user, f.session)
 		return err
 	})
 	if signIn.evicted > 0 {
 		s.forget(f.user.ID)
 	}
+
 	return signIn, err
 }
 
@@ -146,6 +164,7 @@ func (s *Service) checkReuse(ctx context.Context, from api.Caller, raw string) e
 	if raw == "" {
 		return nil
 	}
+
 	f, err := readFamily(ctx, s.store.Read(), hashOf(raw))
 	switch {
 	case errors.Is(err, wire.Unauthenticated):
@@ -155,6 +174,7 @@ func (s *Service) checkReuse(ctx context.Context, from api.Caller, raw string) e
 	case f.isReused(s.store.Now()):
 		return s.rejectReuse(ctx, from, f)
 	}
+
 	return nil
 }
 
@@ -163,6 +183,7 @@ func (s *Service) rejectReuse(ctx context.Context, from api.Caller, f family) er
 	if !f.isReused(s.store.Now()) {
 		return wire.RefreshReused
 	}
+
 	ctx, cancel := password.Detached(ctx)
 	defer cancel()
 	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
@@ -170,6 +191,7 @@ func (s *Service) rejectReuse(ctx context.Context, from api.Caller, f family) er
 		if err != nil || !ended {
 			return err
 		}
+
 		e := target(f.user.Event(from), f.session, f.user.Username)
 		e.Status = auditlog.Failure
 		tx.Record(actionRefreshReuse.Record(e, sessionDetail{SessionID: f.session}))
@@ -179,6 +201,7 @@ func (s *Service) rejectReuse(ctx context.Context, from api.Caller, f family) er
 	if err != nil {
 		return err
 	}
+
 	return wire.RefreshReused
 }
 
@@ -190,6 +213,7 @@ func checkRefreshRate(ctx context.Context, tx *store.Tx, session string) error {
 	if err != nil || first.IsZero() {
 		return err
 	}
+
 	return &wire.Error{Code: wire.RateLimited, RetryAfter: min(first.Sub(from), time.Minute)}
 }
 
@@ -205,13 +229,16 @@ func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in
 		if err := s.logoutCaller(ctx, caller); err != nil && reuse == nil {
 			return err
 		}
+
 		return reuse
 	case in.RefreshToken == "":
 		return err
 	}
+
 	if disabled, ok := errors.AsType[*api.Refusal](err); ok && disabled.Caller != nil { // is recorded as denied
 		return err
 	}
+
 	f, err := readFamily(ctx, s.store.Read(), hashOf(in.RefreshToken)) // also if the access token has expired
 	switch {
 	case err != nil:
@@ -221,6 +248,7 @@ func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in
 	case !f.user.Active():
 		return f.usable(s.store.Now())
 	}
+
 	return s.logoutSession(ctx, from, f.user, f.session)
 }
 
@@ -229,6 +257,7 @@ func (s *Service) logoutCaller(ctx context.Context, caller api.Caller) error {
 	if caller.Kind == api.CLI {
 		return s.cliTokens.RevokeCaller(ctx, caller)
 	}
+
 	return s.logoutSession(ctx, caller, user.Self(caller), caller.SessionID)
 }
 
@@ -238,9 +267,11 @@ func (s *Service) logoutSession(ctx context.Context, from api.Caller, u user.Use
 		if err != nil {
 			return err
 		}
+
 		if !ended {
 			return wire.TokenRevoked
 		}
+
 		tx.Record(actionLogout.Record(target(u.Event(from), session, u.Username), sessionDetail{SessionID: session}))
 		return nil
 	})

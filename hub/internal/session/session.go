@@ -92,6 +92,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Users == nil || cfg.Passwords == nil || cfg.CLITokens == nil || cfg.Keys == nil && !cfg.Offline {
 		return nil, errors.New("create session service: Store, Users, Passwords, CLITokens and Keys are required")
 	}
+
 	s := &Service{
 		cfg: cfg, store: cfg.Store, users: cfg.Users, passwords: cfg.Passwords, keys: cfg.Keys, cliTokens: cfg.CLITokens,
 		pages: api.NewLimiter(maxPageRefreshes, cfg.Store.Now), states: newStateCache(), stop: func() {},
@@ -100,6 +101,7 @@ func New(cfg Config) (*Service, error) {
 	if s.metrics, err = newMetrics(cfg.Store.MeterProvider, cfg.Passwords.Load); err != nil {
 		return nil, fmt.Errorf("create session service: %w", err)
 	}
+
 	if !cfg.Offline {
 		background, stop := context.WithCancel(context.Background())
 		s.stop = stop
@@ -108,6 +110,7 @@ func New(cfg Config) (*Service, error) {
 		s.running.Go(func() { s.watcher.run(background) })
 		s.running.Go(func() { s.worker.run(background) })
 	}
+
 	cfg.Users.OnChange(s.forget)
 	return s, nil
 }
@@ -118,6 +121,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	if s.keys == nil {
 		return nil
 	}
+
 	return s.keys.Opened(ctx)
 }
 
@@ -156,10 +160,12 @@ func (s *Service) begin(ctx context.Context, tx *store.Tx, u user.User, from api
 	if err := insertSession(ctx, tx, u, o, from); err != nil {
 		return SignIn{}, err
 	}
+
 	signIn, err := s.newTokens(ctx, tx, u, o)
 	if err != nil {
 		return SignIn{}, err
 	}
+
 	signIn.evicted, err = evictSessions(ctx, tx, u, o.id)
 	return signIn, err
 }
@@ -171,10 +177,12 @@ func (s *Service) newTokens(ctx context.Context, tx *store.Tx, u user.User, o or
 	if err := insertRefreshToken(ctx, tx, hash, o.id); err != nil {
 		return SignIn{}, err
 	}
+
 	device, err := s.deviceToken(u, o.device)
 	if err != nil {
 		return SignIn{}, err
 	}
+
 	signIn, err := s.access(u, o.id, tx.Now, o.limit)
 	signIn.RefreshToken = refresh
 	signIn.RefreshExpiresIn = seconds(earlier(tx.Now.Add(sessionIdle), o.limit).Sub(tx.Now))
@@ -192,6 +200,7 @@ func (s *Service) access(u user.User, session string, now, limit time.Time) (Sig
 	if err != nil {
 		return SignIn{}, err
 	}
+
 	login := wire.Login{
 		AccessToken: access, TokenType: "Bearer", ExpiresIn: seconds(expires.Sub(now)),
 		User:               wire.LoginUser{ID: u.ID, Username: u.Username, DisplayName: u.DisplayName, Role: u.Role, TenantID: u.TenantID, OrgID: u.TenantID},
@@ -204,6 +213,7 @@ func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}
+
 	return a
 }
 
@@ -225,6 +235,7 @@ func signInNew[In any](ctx context.Context, s *Service, from api.Caller, in In,
 	if err := s.keys.Ready(ctx); err != nil {
 		return SignIn{}, err
 	}
+
 	err = create(ctx, from, in, func(ctx context.Context, tx *store.Tx, u user.User) (err error) {
 		signIn, err = s.begin(ctx, tx, u, from, origin{})
 		return err
@@ -244,6 +255,7 @@ func (s *Service) UserSessions(ctx context.Context, caller api.Caller, id string
 	if err != nil {
 		return list, err
 	}
+
 	list.Items, list.Total, err = s.liveSessions(ctx, caller, u.ID, page)
 	return list, err
 }
@@ -254,14 +266,17 @@ func (s *Service) RevokeSession(ctx context.Context, caller api.Caller, id strin
 	if err != nil {
 		return err
 	}
+
 	err = s.users.Change(ctx, caller, rbac.Group{}, func(tx *store.Tx) error {
 		ended, err := endSession(ctx, tx, caller.TenantID, caller.UserID, id, user.EndedByRevoke)
 		if err != nil {
 			return err
 		}
+
 		if !ended {
 			return wire.NotFound.New("You have no such session, or it has ended.")
 		}
+
 		tx.Record(actionRevokeSession.Record(target(caller.Event(), id, caller.UserName), sessionDetail{SessionID: id}))
 		return nil
 	})
@@ -277,10 +292,12 @@ func (s *Service) EndUserSessions(ctx context.Context, caller api.Caller, id str
 		if u, err = user.Of(ctx, tx, caller, id); err != nil {
 			return err
 		}
+
 		ended, err := user.EndSessions(ctx, tx, u, "", user.EndedByRevoke)
 		for _, id := range ended {
 			tx.Record(actionRevokeSession.Record(target(caller.Event(), id, u.Username), sessionDetail{SessionID: id}))
 		}
+
 		return err
 	})
 	s.forget(u.ID)

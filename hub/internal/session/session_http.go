@@ -36,6 +36,7 @@ func (s *Service) Routes() []api.Route {
 	if s.cfg.External {
 		return append(all, api.Route{Method: http.MethodPost, Path: "/auth/login", Access: api.Open, Hidden: true, Handle: notFound})
 	}
+
 	return slices.Concat(all, []api.Route{
 		{Method: http.MethodPost, Path: "/auth/setup", Access: api.Open, Category: auth, Handle: api.Call(http.StatusCreated, s.Setup)},
 		{Method: http.MethodGet, Path: "/auth/login", Access: api.Open, Hidden: true, Handle: notFound},
@@ -53,9 +54,11 @@ func (s *Service) logout(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	if err := s.Logout(r.Context(), api.CallerOf(r), api.Bearer(r), in); err != nil {
 		return err
 	}
+
 	return api.NoContent(w)
 }
 
@@ -64,12 +67,15 @@ func (s *Service) changePassword(w http.ResponseWriter, r *http.Request) error {
 	if err := checkSession(caller); err != nil { // before the body
 		return err
 	}
+
 	in, err := api.Decode[ChangePasswordInput](w, r)
 	if err != nil {
 		return err
 	}
+
 	if err := s.ChangePassword(r.Context(), caller, in); err != nil {
 		return err
 	}
+
 	return api.NoContent(w)
 }

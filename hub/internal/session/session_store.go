@@ -63,6 +63,7 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 	if err != nil {
 		return db.WrapOne("read session", err, wire.TokenRevoked)
 	}
+
 	st.fill(s, u, revoked.Valid, lastUsed)
 	st.endedByDisable = why.String == user.EndedByDisable
 	st.expires = db.Time(min(idle, expires))
@@ -99,6 +100,7 @@ func evictSessions(ctx context.Context, tx *store.Tx, u user.User, id string) (e
 	if err != nil || all <= maxSessions { // nearly always
 		return 0, err
 	}
+
 	const live = `tenant_id = $6 AND user_id = $1 AND id <> $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3 AND idle_until > created_at + $7`
 	n, err := db.Affected(ctx, tx, "evict sessions", `UPDATE sessions SET revoked_at = $3, revoked_why = $4 WHERE `+live+`
 		AND id NOT IN (SELECT id FROM sessions WHERE `+live+` ORDER BY created_at DESC, id DESC LIMIT $5)`,
@@ -106,6 +108,7 @@ func evictSessions(ctx context.Context, tx *store.Tx, u user.User, id string) (e
 	if err != nil {
 		return 0, err
 	}
+
 	const ended = `tenant_id = $5 AND user_id = $1 AND id <> $2 AND (revoked_at IS NOT NULL OR idle_until <= $3 OR expires_at <= $3)`
 	err = db.Exec(ctx, tx, "delete sessions", `DELETE FROM sessions WHERE `+ended+`
 		AND id NOT IN (SELECT id FROM sessions WHERE `+ended+` ORDER BY created_at DESC, id DESC LIMIT $4)`,
@@ -202,10 +205,12 @@ func endProviderSessions(ctx context.Context, tx *store.Tx, out ExternalLogout) 
 		if err = row.Scan(&user, &live); err != nil {
 			return false, err
 		}
+
 		ended[user] += 0
 		if live {
 			ended[user]++
 		}
+
 		return live, nil
 	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2 WHERE tenant_id = $3 AND revoked_at IS NULL
 			AND ($4 = '' OR provider_session = $4 OR $6 <> '' AND provider_session IS NULL)

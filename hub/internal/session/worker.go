@@ -49,6 +49,7 @@ func (w *worker) keep(u use, at seen) {
 	if known, ok := w.uses[u]; ok && known.at > at.at || !ok && len(w.uses) >= maxUses {
 		return
 	}
+
 	w.uses[u] = at
 }
 
@@ -85,10 +86,12 @@ func (w *worker) flush(ctx context.Context) {
 			for u, at := range uses {
 				w.keep(u, at)
 			}
+
 			w.mu.Unlock()
 			w.s.store.Logger.Warn("writing last use failed", "err", err)
 			return
 		}
+
 		delete(uses, u)
 	}
 }
@@ -99,6 +102,7 @@ func (w *worker) record(ctx context.Context, u use, at seen) error {
 	if u.session != "" {
 		return recordUse(ctx, w.s.store.DB.Write(), u.session, at.at, after)
 	}
+
 	return clitoken.RecordUse(ctx, w.s.store.DB.Write(), u.token, at.remoteIP, at.at, after)
 }
 

@@ -72,6 +72,7 @@ func replace(v reflect.Value, key string, any bool, do func(key, secret string) 
 		if !v.IsNil() {
 			fresh.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
 		}
+
 		for i := range v.Len() {
 			fresh.Index(i).Set(replace(v.Index(i), position(key, i, v.Len(), any), any, do))
 		}
@@ -79,11 +80,13 @@ func replace(v reflect.Value, key string, any bool, do func(key, secret string) 
 		if !v.IsNil() {
 			fresh.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
 		}
+
 		chosen := any || v.Type().Elem().Kind() == reflect.Interface // its values have paths too
 		for name, value := range v.Seq2() {
 			fresh.SetMapIndex(name, replace(value, join(key, quoted(name.String(), chosen)), any, do))
 		}
 	}
+
 	return fresh
 }
 
@@ -93,12 +96,14 @@ func replaceQuery(address string, do func(key, secret string) string) string {
 	if !found {
 		return address
 	}
+
 	parts := strings.Split(query, "&")
 	count := map[string]int{}
 	for _, part := range parts {
 		name, _, _ := strings.Cut(part, "=")
 		count[name]++
 	}
+
 	seen := map[string]int{}
 	for i, part := range parts {
 		name, value, _ := strings.Cut(part, "=")
@@ -106,9 +111,11 @@ func replaceQuery(address string, do func(key, secret string) string) string {
 		if count[name] > 1 {
 			key = position(key, seen[name], count[name], true)
 		}
+
 		seen[name]++
 		parts[i] = name + "=" + do(key, value)
 	}
+
 	return base + "?" + strings.Join(parts, "&")
 }
 
@@ -118,6 +125,7 @@ func position(key string, i, n int, secret bool) string {
 	if secret {
 		return fmt.Sprintf("%s[%d/%d]", key, i, n)
 	}
+
 	return key + "[" + strconv.Itoa(i) + "]"
 }
 
@@ -126,6 +134,7 @@ func quoted(name string, chosen bool) string {
 	if chosen && strings.ContainsAny(name, `.[]"`) {
 		return strconv.Quote(name)
 	}
+
 	return name
 }
 
@@ -136,6 +145,7 @@ func Origin(address string) string {
 	if err != nil || u.Host == "" {
 		return address
 	}
+
 	return domain.Lower(u.Scheme + "://" + u.Host)
 }
 
@@ -145,11 +155,13 @@ func RestoreAt[T any](fields api.Fields, v, stored T, same bool) T {
 	if same {
 		return Restore(fields, v, stored)
 	}
+
 	return Replace(v, func(key, secret string) string {
 		if secret == Masked {
 			fields.Add(key, OtherDestination)
 			return ""
 		}
+
 		return secret
 	})
 }
@@ -162,6 +174,7 @@ func join(key, name string) string {
 	if key == "" || name == "" { // an embedded struct has no name
 		return key + name
 	}
+
 	return key + "." + name
 }
 
@@ -186,10 +199,12 @@ func Restore[T any](fields api.Fields, v, stored T) T {
 		if secret != Masked {
 			return secret
 		}
+
 		before, ok := known[key]
 		if !ok {
 			fields.Add(key, "has no stored value that "+Masked+" could stand for")
 		}
+
 		return before
 	})
 }
@@ -202,6 +217,7 @@ func Replaced[T any](from, to T) (keys []string) {
 			keys = append(keys, key)
 		}
 	}
+
 	slices.Sort(keys)
 	return keys
 }
@@ -221,6 +237,7 @@ func NotObject(err error) error {
 	if !ok || faults[0].Key != "" {
 		return nil
 	}
+
 	return errors.New("the body " + faults[0].Message)
 }
 
@@ -230,6 +247,7 @@ func Err(fields api.Fields, decoded error) error {
 	if decoded == nil {
 		return fields.Err()
 	}
+
 	return &wire.Error{
 		Code: wire.InvalidRequest, Message: "The request cannot be parsed: see data.fields.", Data: wire.ErrorData{Fields: fields},
 	}
@@ -243,12 +261,14 @@ func Lines(v any) []string {
 	if err != nil {
 		return lines
 	}
+
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber() // as it is written
 	var tree any
 	if decoder.Decode(&tree) != nil {
 		return lines
 	}
+
 	var add func(key string, value any)
 	add = func(key string, value any) {
 		switch value := value.(type) {
@@ -256,6 +276,7 @@ func Lines(v any) []string {
 			if len(value) == 0 && key != "" {
 				lines = append(lines, key+": {}")
 			}
+
 			for _, name := range slices.Sorted(maps.Keys(value)) {
 				add(join(key, name), value[name])
 			}
@@ -263,6 +284,7 @@ func Lines(v any) []string {
 			if len(value) == 0 {
 				lines = append(lines, key+": []")
 			}
+
 			for _, element := range value {
 				add(key, element)
 			}
@@ -280,6 +302,7 @@ func Changed(from, to []string) *auditlog.Change[[]string] {
 	if change != nil {
 		change.From, change.To = Recorded(from), Recorded(to)
 	}
+
 	return change
 }
 
@@ -297,6 +320,7 @@ func Recorded(list []string) []string {
 			return append(slices.Clone(list[:i]), fmt.Sprintf("and %d more: %s", len(list)-i, Summary(strings.Join(list[i:], "\n"))))
 		}
 	}
+
 	return list
 }
 

@@ -64,6 +64,7 @@ func (s *Store) Change(ctx context.Context, c Change, do func(tx *Tx) error) err
 			return err
 		}
 	}
+
 	var tx *Tx
 	var failed error // of the audit log
 	err := s.DB.Tx(ctx, func(sqlTx *sql.Tx) error {
@@ -73,28 +74,35 @@ func (s *Store) Change(ctx context.Context, c Change, do func(tx *Tx) error) err
 				return err
 			}
 		}
+
 		if err := do(tx); err != nil {
 			return err
 		}
+
 		if len(tx.records) == 0 {
 			return nil
 		}
+
 		failed = db.Wrap("record", s.Audit.AppendTx(ctx, sqlTx, tx.records...))
 		return failed
 	})
 	if errors.Is(err, ErrUnchanged) {
 		return nil
 	}
+
 	if err != nil {
 		if errors.Is(err, failed) {
 			s.metrics.appended(ctx, 0, failed)
 		}
+
 		return err
 	}
+
 	s.metrics.appended(ctx, len(tx.records), nil)
 	for _, do := range tx.after {
 		do()
 	}
+
 	return nil
 }
 
@@ -104,5 +112,6 @@ func CheckVersion(expected *int64, stored int64) error {
 	if expected != nil && *expected != stored {
 		return wire.PreconditionFailed
 	}
+
 	return nil
 }

@@ -52,11 +52,13 @@ func (s *Store) Join(ctx context.Context) error {
 				return err
 			}
 		}
+
 		return insertHub(ctx, tx, s.HubID, s.member.beat)
 	})
 	if err != nil {
 		return fmt.Errorf("join hubs: %w", err)
 	}
+
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.member.stop = stop
 	s.member.running.Go(func() { s.stay(background) })
@@ -69,6 +71,7 @@ func (s *Store) Leave() {
 	if s.member.stop == nil {
 		return
 	}
+
 	s.member.stop()
 	s.member.running.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
@@ -88,9 +91,11 @@ func (s *Store) stay(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+
 		if err := s.look(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.Warn("renew hub", "err", err)
 		}
+
 		timer.Reset(s.lookEvery()) // a look after a late one is not early
 	}
 }
@@ -103,6 +108,7 @@ func (s *Store) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	s.member.beat++
 	switch _, joined := beats[s.HubID]; {
 	case !joined:
@@ -111,9 +117,11 @@ func (s *Store) look(ctx context.Context) error {
 	case len(beats) > 1:
 		err = renewHub(ctx, s.DB.Write(), s.HubID, s.member.beat)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	return s.removeSilent(ctx, beats)
 }
 
@@ -125,21 +133,26 @@ func (s *Store) removeSilent(ctx context.Context, beats map[string]int64) error 
 		if id == s.HubID {
 			continue
 		}
+
 		seen := silence{beat: beat}
 		if last, ok := former[id]; ok && last.beat == beat {
 			seen.looks = last.looks + 1
 		}
+
 		s.member.others[id] = seen
 		if time.Duration(seen.looks)*s.lookEvery() < s.leaseTime {
 			continue
 		}
+
 		removed, err := removeHub(ctx, s.DB, id, beat)
 		if err != nil {
 			return err
 		}
+
 		if removed {
 			s.Logger.Info("a hub that was silent was removed", "hub", id)
 		}
 	}
+
 	return nil
 }

@@ -28,10 +28,12 @@ func (s *Store) Own(ctx context.Context, tx *sql.Tx) error {
 	if s.DB.Engine() == db.PostgreSQL { // a beat does not wait for this lock, and a removal does
 		query = `SELECT set_config('idle_in_transaction_session_timeout', '4s', true) FROM hubs WHERE id = $1 FOR KEY SHARE`
 	}
+
 	_, err := db.Value[string](ctx, tx, "read hub", query, s.HubID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrRemoved
 	}
+
 	return err
 }
 
@@ -67,6 +69,7 @@ func removeHub(ctx context.Context, d *db.DB, id string, beat int64) (bool, erro
 	if d.Engine() == db.PostgreSQL {
 		query += ` FOR UPDATE SKIP LOCKED`
 	}
+
 	n, err := db.Affected(ctx, d.Write(), "remove hub", `DELETE FROM hubs WHERE id IN (`+query+`)`, id, beat)
 	return n == 1, err
 }

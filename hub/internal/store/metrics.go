@@ -24,6 +24,7 @@ func newMetrics(p metric.MeterProvider) (metrics, error) {
 	if err := m.Err(); err != nil {
 		return metrics{}, err
 	}
+
 	s.failures.Add(context.Background(), 0) // an alert needs the series before the first failure
 	return s, nil
 }

@@ -50,6 +50,7 @@ func (c Sealed) normal(bound []string) []string {
 	if c.Normal == nil {
 		return bound
 	}
+
 	return c.Normal(bound)
 }
 
@@ -77,6 +78,7 @@ func (s *Store) Rebind(ctx context.Context, columns ...Sealed) (int, error) {
 			unbound = append(unbound, c)
 		}
 	}
+
 	return s.resealAll(ctx, s.Keyring.Rebind, unbound)
 }
 
@@ -92,6 +94,7 @@ func (s *Store) resealAll(ctx context.Context, do reseal, columns []Sealed) (int
 			failed = errors.Join(failed, fmt.Errorf("seal %s.%s: %w", c.Table, c.Column, err))
 		}
 	}
+
 	return total, failed
 }
 
@@ -105,24 +108,30 @@ func (s *Store) resealColumn(ctx context.Context, do reseal, c Sealed) (int, err
 		if err != nil || len(rows) == 0 {
 			return total, errors.Join(failed, err)
 		}
+
 		for _, row := range rows {
 			fresh, n, err := resealRow(do, c, row)
 			if err != nil {
 				s.Logger.ErrorContext(ctx, "a secret cannot be sealed again: "+c.Advice, "table", c.Table, "column", c.Column, "id", row.id, "err", err)
 			}
+
 			if err != nil && c.Required {
 				failed = fmt.Errorf("row %s: %w", row.id, err)
 			}
+
 			if n > 0 {
 				replaced, err := s.replaceSealed(ctx, c, row, fresh)
 				if err != nil {
 					return total, err
 				}
+
 				if !replaced {
 					break
 				}
+
 				total += n
 			}
+
 			after = row.id
 		}
 	}
@@ -142,12 +151,15 @@ func resealRow(do reseal, c Sealed, row sealedRow) ([]byte, int, error) {
 		if fresh == nil {
 			return nil, 0, err
 		}
+
 		return fresh, 1, err
 	}
+
 	values := map[string]string{}
 	if err := json.Unmarshal(row.value, &values); err != nil {
 		return nil, 0, err
 	}
+
 	n := 0
 	var failed error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -155,15 +167,18 @@ func resealRow(do reseal, c Sealed, row sealedRow) ([]byte, int, error) {
 		if err != nil {
 			sealed = []byte(values[name]) // it cannot be opened either
 		}
+
 		one, err := resealValue(do, c, row, sealed, name)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("value %s: %w", name, err))
 		}
+
 		if one != nil {
 			values[name] = base64.StdEncoding.EncodeToString(one)
 			n++
 		}
 	}
+
 	fresh, err := json.Marshal(values)
 	return fresh, n, errors.Join(failed, err)
 }
@@ -174,6 +189,7 @@ func resealValue(do reseal, c Sealed, row sealedRow, sealed []byte, name string)
 	if c.Named {
 		column += "/" + name
 	}
+
 	bound := c.normal(row.bound)
 	place := secret.AAD(c.Table, column, row.id, bound...)
 	var former [][]byte
@@ -182,6 +198,7 @@ func resealValue(do reseal, c Sealed, row sealedRow, sealed []byte, name string)
 			former = append(former, secret.AAD(c.Table, column, row.id, bound[:n]...))
 		}
 	}
+
 	return do(sealed, place, former...)
 }
 
@@ -194,6 +211,7 @@ func sealedRows(ctx context.Context, q db.Querier, c Sealed, after string) ([]se
 		for i := range r.bound {
 			dest = append(dest, &r.bound[i])
 		}
+
 		err = row.Scan(dest...)
 		return r, err
 	}, `SELECT `+columns+` FROM `+c.Table+` WHERE `+c.ID+` > $1 AND `+c.Column+` IS NOT NULL ORDER BY `+c.ID+` LIMIT $2`, after, resealBatch)
@@ -208,17 +226,21 @@ func KeyIDs(ctx context.Context, q db.Querier, columns ...Sealed) ([]string, err
 			if err != nil {
 				return nil, fmt.Errorf("read keys of %s.%s: %w", c.Table, c.Column, err)
 			}
+
 			if len(rows) == 0 {
 				break
 			}
+
 			for _, row := range rows {
 				for _, sealed := range c.values(row) {
 					ids[secret.KeyID(sealed)] = true
 				}
+
 				after = row.id
 			}
 		}
 	}
+
 	delete(ids, "") // values that no key opens
 	return slices.Sorted(maps.Keys(ids)), nil
 }
@@ -228,15 +250,18 @@ func (c Sealed) values(row sealedRow) (all [][]byte) {
 	if !c.Named {
 		return [][]byte{row.value}
 	}
+
 	var texts map[string]string
 	if json.Unmarshal(row.value, &texts) != nil {
 		return nil
 	}
+
 	for _, text := range texts {
 		if value, err := base64.StdEncoding.DecodeString(text); err == nil {
 			all = append(all, value)
 		}
 	}
+
 	return all
 }
 
@@ -246,6 +271,7 @@ func (s *Store) replaceSealed(ctx context.Context, c Sealed, row sealedRow, fres
 	if c.Named { // the column is TEXT
 		former, value = string(row.value), string(fresh)
 	}
+
 	n, err := db.Affected(ctx, s.DB.Write(), "seal again",
 		`UPDATE `+c.Table+` SET `+c.Column+` = $1 WHERE `+c.ID+` = $2 AND `+c.Column+` = $3`, value, row.id, former)
 	return n > 0, err

@@ -96,10 +96,12 @@ func New(cfg Config) (*Store, error) {
 	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil {
 		return nil, errors.New("create store: DB, Keyring and Audit are required")
 	}
+
 	made, err := newMetrics(cfg.MeterProvider)
 	if err != nil {
 		return nil, fmt.Errorf("create store: %w", err)
 	}
+
 	s := &Store{
 		DB: cfg.DB, Keyring: cfg.Keyring, Audit: cfg.Audit, Logger: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 		MeterProvider: meter.Provider(cfg.MeterProvider), TracerProvider: cfg.TracerProvider, clock: cfg.Now, metrics: made,
@@ -108,9 +110,11 @@ func New(cfg Config) (*Store, error) {
 	if s.TracerProvider == nil {
 		s.TracerProvider = noop.NewTracerProvider()
 	}
+
 	if s.clock == nil {
 		s.clock = time.Now
 	}
+
 	return s, nil
 }
 

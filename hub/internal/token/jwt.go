@@ -95,6 +95,7 @@ func (k *Keys) Sign(c Claims) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("sign access token: %w", err)
 	}
+
 	return signed, nil
 }
 
@@ -104,6 +105,7 @@ func (k *Keys) Verify(ctx context.Context, raw string) (Claims, error) {
 	if len(raw) > MaxLength {
 		return Claims{}, ErrInvalid
 	}
+
 	parser := jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}), jwt.WithStrictDecoding(),
 		jwt.WithIssuer(k.issuer), jwt.WithAudience(audience),
@@ -120,14 +122,17 @@ func (k *Keys) Verify(ctx context.Context, raw string) (Claims, error) {
 		if !ok || len(t.Header) != 3 || t.Header["typ"] != tokenType {
 			return nil, ErrInvalid
 		}
+
 		public, err := k.public(ctx, id)
 		if err != nil {
 			unknown = err
 			return nil, err
 		}
+
 		if public == nil {
 			return nil, ErrInvalid
 		}
+
 		kid = id
 		return public, nil
 	})
@@ -139,6 +144,7 @@ func (k *Keys) Verify(ctx context.Context, raw string) (Claims, error) {
 	case errors.Is(err, jwt.ErrTokenExpired) && !isForeign(err):
 		return Claims{}, ErrExpired
 	}
+
 	return Claims{}, ErrInvalid
 }
 
@@ -152,6 +158,7 @@ func isForeign(err error) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -190,12 +197,14 @@ func (k *Keys) Public(ctx context.Context) (JWKS, error) {
 	if err := k.reload(ctx); err != nil {
 		return JWKS{}, err
 	}
+
 	set := JWKS{Keys: []JWK{}}
 	for _, key := range k.published() {
 		set.Keys = append(set.Keys, JWK{
 			Type: "OKP", Curve: "Ed25519", ID: key.id, Use: "sig", Algorithm: "EdDSA", X: base64.RawURLEncoding.EncodeToString(key.public),
 		})
 	}
+
 	return set, nil
 }
 

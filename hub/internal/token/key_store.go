@@ -20,6 +20,7 @@ func insertInstance(ctx context.Context, tx *store.Tx, id string) (stored string
 	if err == nil {
 		err = tx.QueryRowContext(ctx, `SELECT value FROM instance WHERE name = $1`, hubRow).Scan(&stored)
 	}
+
 	return stored, err
 }
 

@@ -76,15 +76,19 @@ func New(ctx context.Context, s *store.Store) (*Keys, error) {
 	if err != nil {
 		return nil, db.Wrap("read instance id", err)
 	}
+
 	if err := k.load(ctx); err != nil {
 		return nil, err
 	}
+
 	if k.shut != nil { // an incorrect keyring is an error at the start, not at the first sign-in
 		return nil, k.shut
 	}
+
 	if k.signer().id == "" {
 		return k, k.rotate(ctx, "")
 	}
+
 	return k, nil
 }
 
@@ -110,13 +114,16 @@ func (k *Keys) public(ctx context.Context, id string) (ed25519.PublicKey, error)
 		if ok && (key.expires.IsZero() || k.store.Now().Before(key.expires)) {
 			return key.public, nil
 		}
+
 		if ok || !isID(id) {
 			break
 		}
+
 		if err := k.search(ctx); err != nil {
 			return nil, err
 		}
 	}
+
 	return nil, nil
 }
 
@@ -129,6 +136,7 @@ func (k *Keys) search(ctx context.Context) error {
 	if age := now.Sub(k.searchedAt); age >= 0 && age < keySearch {
 		return k.searchErr
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), searchWithin) // other callers wait for the result too
 	defer cancel()
 	k.searchErr = k.load(ctx)
@@ -146,6 +154,7 @@ func (k *Keys) Follow(ctx context.Context, current string, read uint64) error {
 	if current == known || read <= loaded {
 		return nil
 	}
+
 	return k.load(ctx)
 }
 
@@ -172,6 +181,7 @@ func (k *Keys) published() []signingKey {
 			all = append(all, key)
 		}
 	}
+
 	slices.SortFunc(all, func(a, b signingKey) int { return a.created.Compare(b.created) })
 	return all
 }
@@ -184,6 +194,7 @@ func (k *Keys) reload(ctx context.Context) error {
 	if age >= 0 && age < keyReload {
 		return nil
 	}
+
 	return k.load(ctx)
 }
 
@@ -195,17 +206,21 @@ func (k *Keys) Ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if err := k.Follow(ctx, current, read); err != nil {
 		return err
 	}
+
 	if err := k.renew(ctx); err != nil {
 		return err
 	}
+
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	if !k.signing.expires.IsZero() && k.signing.expires.Before(k.store.Now().Add(Life)) {
 		return k.shut
 	}
+
 	return nil
 }
 
@@ -214,6 +229,7 @@ func (k *Keys) Opened(ctx context.Context) error {
 	if err := k.reload(ctx); err != nil {
 		return err
 	}
+
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.shut
@@ -228,11 +244,13 @@ func (k *Keys) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if read < k.loadedAs {
 		return nil // a later load has ended
 	}
+
 	keys := map[string]signingKey{}
 	var signing signingKey
 	var current string
@@ -241,20 +259,24 @@ func (k *Keys) load(ctx context.Context) error {
 		if !key.retired {
 			current = key.id
 		}
+
 		if key.shut != nil {
 			shut = key.shut
 			if known, ok := k.keys[key.id]; ok {
 				key.public = known.public
 			}
+
 			if len(key.public) != ed25519.PublicKeySize {
 				continue
 			}
 		}
+
 		keys[key.id] = key
 		if key.private != nil {
 			signing = key
 		}
 	}
+
 	if shut != nil {
 		if signing.id == "" { // the known key continues to sign, with its current expiry
 			signing = k.signing
@@ -263,11 +285,13 @@ func (k *Keys) load(ctx context.Context) error {
 				signing.expires = at
 			}
 		}
+
 		if age := at.Sub(k.warnedAt); age < 0 || age >= keyReload {
 			k.warnedAt = at
 			k.store.Logger.Warn("a signing key cannot be opened: give this replica the keys that the others have", "err", shut)
 		}
 	}
+
 	k.keys = keys
 	k.signing = signing
 	k.current = current
@@ -286,6 +310,7 @@ func (k *Keys) scan(row db.Scanner) (key signingKey, err error) {
 	if err := row.Scan(&key.id, (*[]byte)(&key.public), &sealed, &created, &retired, &expires); err != nil {
 		return key, err
 	}
+
 	key.created, key.expires, key.retired = db.Time(created), db.NullTime(expires), retired.Valid
 	switch {
 	case len(key.public) != ed25519.PublicKeySize:
@@ -293,6 +318,7 @@ func (k *Keys) scan(row db.Scanner) (key signingKey, err error) {
 	case !retired.Valid:
 		key.private, key.shut = k.open(key, sealed)
 	}
+
 	return key, nil
 }
 
@@ -301,13 +327,16 @@ func (k *Keys) open(key signingKey, sealed []byte) (ed25519.PrivateKey, error) {
 	if err == nil && len(seed) != ed25519.SeedSize {
 		err = secret.ErrCorrupt
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("open signing key %s: %w", key.id, err)
 	}
+
 	private := ed25519.NewKeyFromSeed(seed)
 	if !key.public.Equal(private.Public()) {
 		return nil, fmt.Errorf("open signing key %s: %w", key.id, errKeyPair)
 	}
+
 	return private, nil
 }
 

@@ -20,6 +20,7 @@ func (k *Keys) Sweep(ctx context.Context) error {
 	if err := k.renew(ctx); err != nil {
 		return err
 	}
+
 	return deleteExpired(ctx, k.store.DB.Write(), k.store.Now())
 }
 
@@ -28,15 +29,19 @@ func (k *Keys) renew(ctx context.Context) error {
 	if err := k.reload(ctx); err != nil {
 		return err
 	}
+
 	if _, due := k.due(); !due {
 		return nil
 	}
+
 	if err := k.load(ctx); err != nil { // another replica may have rotated it
 		return err
 	}
+
 	if former, due := k.due(); due {
 		return k.rotate(ctx, former)
 	}
+
 	return nil
 }
 
@@ -55,6 +60,7 @@ func newKey(keyring *secret.Keyring) (signingKey, error) {
 	if err != nil {
 		return signingKey{}, fmt.Errorf("create signing key: %w", err)
 	}
+
 	id := ids.New()
 	return signingKey{id: id, public: public, sealed: keyring.Seal(private.Seed(), sealedKey.Place(id))}, nil
 }
@@ -66,20 +72,24 @@ func (k *Keys) rotate(ctx context.Context, former string) error {
 	if err != nil {
 		return err
 	}
+
 	err = k.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if err := lockKeys(ctx, tx); err != nil {
 			return err
 		}
+
 		if former != "" {
 			if err := retireKey(ctx, tx, former, k.store.Now()); err != nil {
 				return err
 			}
 		}
+
 		return insertFirstKey(ctx, tx, key, k.store.Now())
 	})
 	if err != nil {
 		return db.Wrap("store signing key", err)
 	}
+
 	return k.load(ctx)
 }
 
@@ -99,20 +109,25 @@ func Retire(ctx context.Context, s *store.Store) error {
 	if err != nil {
 		return err
 	}
+
 	err = s.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if err := lockKeys(ctx, tx); err != nil {
 			return err
 		}
+
 		if err := checkKeyring(ctx, tx, s); err != nil {
 			return err
 		}
+
 		former, err := deleteKeys(ctx, tx)
 		if err != nil {
 			return err
 		}
+
 		if err := insertFirstKey(ctx, tx, key, tx.Now); err != nil {
 			return db.Wrap("store signing key", err)
 		}
+
 		e := auditlog.Event{TenantID: api.SystemTenant, TargetType: "signing_key", TargetID: key.id}
 		tx.Record(actionRetireKey.Record(e, retireKeyDetail{Retired: former}))
 		return nil
@@ -120,6 +135,7 @@ func Retire(ctx context.Context, s *store.Store) error {
 	if err != nil {
 		return fmt.Errorf("retire signing key: %w", err)
 	}
+
 	return nil
 }
 
@@ -128,6 +144,7 @@ func (k *Keys) Retire(ctx context.Context) error {
 	if err := Retire(ctx, k.store); err != nil {
 		return err
 	}
+
 	return k.load(ctx)
 }
 
@@ -140,5 +157,6 @@ func checkKeyring(ctx context.Context, tx *store.Tx, s *store.Store) error {
 			return key.shut
 		}
 	}
+
 	return err
 }

@@ -25,6 +25,7 @@ func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) error
 	if s.store.DB.Engine() != db.PostgreSQL {
 		return nil
 	}
+
 	return lockBudgets(ctx, tx, r, key)
 }
 
@@ -47,6 +48,7 @@ func (s *Service) Free(ctx context.Context, q db.Querier, r Run) (bool, error) {
 			return false, err
 		}
 	}
+
 	return len(models) > 0, err
 }
 
@@ -59,22 +61,27 @@ func (s *Service) Refusal(ctx context.Context, tx *sql.Tx, r Run, ofAgent, ofUse
 	if err != nil {
 		return err
 	}
+
 	reserves, err := countReserves(ctx, tx, r)
 	if err != nil {
 		return err
 	}
+
 	for _, b := range budgets {
 		if b.Unit == InCost && r.Free {
 			continue
 		}
+
 		others := ofAgent + reserves
 		if b.Kind == OfUser {
 			others = ofUser
 		}
+
 		if err := b.admit(int64(others), now); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -83,10 +90,12 @@ func (b budget) admit(others int64, now time.Time) error {
 	if b.Hard == 0 {
 		return nil
 	}
+
 	whose := "The agent has a budget for each " + b.Period
 	if b.Kind == OfUser {
 		whose = "You have a budget for each " + b.Period
 	}
+
 	switch runs := (b.Hard - b.Spent) / b.Reserve; { // that have a reserve: see admits
 	case runs > others:
 		return nil
@@ -94,6 +103,7 @@ func (b budget) admit(others int64, now time.Time) error {
 		message := whose + ", and the rest is reserved by answers in progress: send the message again when one of them has ended."
 		return &api.Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: reservedFor, Message: message}, Limit: api.LimitBudget}
 	}
+
 	resets := b.resets(now)
 	message := fmt.Sprintf("%s, which is used up: it resets at %s.", whose, resets.Format(time.RFC3339))
 	return &api.Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: resets.Sub(now), Message: message}, Limit: api.LimitBudget}
@@ -106,6 +116,7 @@ func (s *Service) warnings(ctx context.Context, tx *sql.Tx, runs []Run, now time
 	if err != nil || len(exceeded) == 0 {
 		return nil, err
 	}
+
 	all := map[string][]Budget{}
 	for _, r := range runs {
 		for _, id := range []budgetID{{r.TenantID, OfAgent, r.AgentName}, {r.TenantID, OfUser, r.UserID}} {
@@ -114,5 +125,6 @@ func (s *Service) warnings(ctx context.Context, tx *sql.Tx, runs []Run, now time
 			}
 		}
 	}
+
 	return all, nil
 }

@@ -65,6 +65,7 @@ func (b budget) scale() float64 {
 	if b.Unit == InCost {
 		return 1e9
 	}
+
 	return 1
 }
 
@@ -74,6 +75,7 @@ func (b budget) resets(now time.Time) time.Time {
 	if b.Period == PerDay {
 		return time.Date(year, month, day+1, 0, 0, 0, 0, time.UTC)
 	}
+
 	return time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
 }
 
@@ -82,6 +84,7 @@ func (b budget) view(now time.Time) Budget {
 		if n == 0 {
 			return nil
 		}
+
 		return new(float64(n) / b.scale())
 	}
 	return Budget{
@@ -104,17 +107,21 @@ func (in Limits) row(tenantID, kind, name string) (budget, error) {
 	if in.Period != PerDay && in.Period != PerMonth {
 		fields.Add("period", "must be day or month")
 	}
+
 	if in.Unit != InTokens && in.Unit != InCost {
 		fields.Add("unit", "must be tokens or cost")
 	}
+
 	most := float64(maxLimit)
 	if in.Unit == InCost {
 		most = maxCost
 	}
+
 	amount := func(name string, value *float64) int64 {
 		if value == nil {
 			return 0
 		}
+
 		n := math.Round(*value * b.scale())
 		switch {
 		case n < 1 || *value > most:
@@ -122,6 +129,7 @@ func (in Limits) row(tenantID, kind, name string) (budget, error) {
 		case in.Unit == InTokens && n != *value:
 			fields.Add(name, "must be a whole number of tokens")
 		}
+
 		return int64(n)
 	}
 	b.Soft, b.Hard, b.Reserve = amount("soft", in.Soft), amount("hard", in.Hard), amount("reserve", in.Reserve)
@@ -137,6 +145,7 @@ func (in Limits) row(tenantID, kind, name string) (budget, error) {
 	case in.Hard != nil && in.Reserve == nil:
 		b.Reserve = max(1, b.Hard/reservePart)
 	}
+
 	return b, fields.Err()
 }
 
@@ -166,12 +175,14 @@ func (s *Service) Budgets(ctx context.Context, caller api.Caller, page api.Page)
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return api.List[Budget]{}, err
 	}
+
 	now := s.store.Now()
 	rows, total, err := listBudgets(ctx, s.store.Read(), caller.TenantID, page, now)
 	list := api.List[Budget]{Total: total}
 	for _, b := range rows {
 		list.Items = append(list.Items, b.view(now))
 	}
+
 	return list, err
 }
 
@@ -180,6 +191,7 @@ func (s *Service) Budget(ctx context.Context, caller api.Caller, kind, name stri
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Budget{}, err
 	}
+
 	now := s.store.Now()
 	b, err := readBudget(ctx, s.store.Read(), caller.TenantID, kind, name, now)
 	return b.view(now), err
@@ -193,21 +205,26 @@ func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name s
 	if kind != OfAgent && kind != OfUser {
 		return Budget{}, noBudget()
 	}
+
 	b, err := in.row(caller.TenantID, kind, name)
 	if err != nil {
 		return Budget{}, err
 	}
+
 	if kind == OfAgent && s.agent != nil {
 		if _, err := s.agent(ctx, caller, name); err != nil {
 			return Budget{}, err
 		}
 	}
+
 	if kind == OfUser && s.user != nil {
 		if b.Name, err = s.user(ctx, caller, name); err != nil {
 			return Budget{}, err
 		}
+
 		name = b.Name
 	}
+
 	var stored budget
 	now := s.store.Now()
 	err = s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminOnly}, func(tx *store.Tx) error {
@@ -215,17 +232,21 @@ func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name s
 		if err != nil {
 			return err
 		}
+
 		if before == b {
 			stored, err = readBudget(ctx, tx, caller.TenantID, kind, name, now)
 			return cmp.Or(err, store.ErrUnchanged)
 		}
+
 		if err := writeBudget(ctx, tx, b, now); err != nil {
 			return err
 		}
+
 		from, to := before.view(now), b.view(now)
 		if before.Soft+before.Hard == 0 { // there was none
 			from = Budget{}
 		}
+
 		tx.Record(actionUpdateBudget.Record(b.event(caller), updateBudgetDetail{
 			Period: auditlog.Diff(from.Period, to.Period), Unit: auditlog.Diff(from.Unit, to.Unit), Soft: diff(from.Soft, to.Soft),
 			Hard: diff(from.Hard, to.Hard), Reserve: diff(from.Reserve, to.Reserve),
@@ -241,6 +262,7 @@ func diff(from, to *float64) *auditlog.Change[float64] {
 		if n == nil {
 			return 0
 		}
+
 		return *n
 	}
 	return auditlog.Diff(value(from), value(to))
@@ -261,6 +283,7 @@ func (s *Service) DropBudget(ctx context.Context, tx *store.Tx, kind, name strin
 	if err := dropBudget(ctx, tx, kind, name); !errors.Is(err, wire.NotFound) {
 		return err
 	}
+
 	return nil
 }
 
@@ -270,6 +293,7 @@ func dropBudget(ctx context.Context, tx *store.Tx, kind, name string) error {
 	if err := deleteBudget(ctx, tx, tx.Caller.TenantID, kind, name); err != nil {
 		return err
 	}
+
 	tx.Record(actionDeleteBudget.Record(budget{Kind: kind, Name: name}.event(tx.Caller), deleteBudgetDetail{}))
 	return nil
 }

@@ -71,6 +71,7 @@ func deleteBudget(ctx context.Context, tx db.Querier, tenantID, kind, name strin
 	if err == nil && n == 0 {
 		err = noBudget()
 	}
+
 	return err
 }
 
@@ -100,6 +101,7 @@ func admits(r Run, ofAgent, ofUser string, next int, now time.Time) (condition s
 	if r.Free {
 		limiting = "AND b.unit <> 'cost'"
 	}
+
 	// An engine may compute the quotient of a budget without a hard limit, which has no reserve.
 	affords := func(kind, name, others string) string {
 		return `NOT EXISTS (SELECT 1 FROM usage_budgets AS b WHERE b.tenant_id = ` + tenant + ` AND b.kind = '` + kind + `' AND b.name = ` + name + `
@@ -132,6 +134,7 @@ func exceededBudgets(ctx context.Context, q db.Querier, runs []Run, now time.Tim
 		ids[budgetID{r.TenantID, OfAgent, r.AgentName}] = true
 		ids[budgetID{r.TenantID, OfUser, r.UserID}] = true
 	}
+
 	today, month := periods(now)
 	exceeded := map[budgetID]budget{}
 	for some := range slices.Chunk(slices.Collect(maps.Keys(ids)), insertWidth) {
@@ -139,16 +142,19 @@ func exceededBudgets(ctx context.Context, q db.Querier, runs []Run, now time.Tim
 		for _, id := range some {
 			args = append(args, id.tenantID, id.kind, id.name)
 		}
+
 		budgets, err := db.Collect(ctx, q, "read exceeded budgets", scanBudget, selectBudgets+`WHERE b.soft > 0 AND (b.tenant_id, b.kind, b.name) IN (VALUES `+
 			db.Rows(3, len(some), 3)+`)`, args...)
 		if err != nil {
 			return nil, err
 		}
+
 		for _, b := range budgets {
 			if b.Spent >= b.Soft {
 				exceeded[budgetID{b.TenantID, b.Kind, b.Name}] = b
 			}
 		}
 	}
+
 	return exceeded, nil
 }

@@ -44,33 +44,41 @@ func (d *Direct) Begin(ctx context.Context) error {
 	if s.direct.full() {
 		return &wire.Error{Code: wire.Unavailable, RetryAfter: settleEvery, Message: "The database takes no tokens of runs at present: try again."}
 	}
+
 	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		d.held = false
 		err := s.store.Own(ctx, tx)
 		if err == nil {
 			err = s.lockAgent(ctx, tx, d.run)
 		}
+
 		if err != nil {
 			return err
 		}
+
 		d.held, err = s.insertReserve(ctx, tx, d.run)
 		if err != nil || d.held {
 			return err
 		}
+
 		if d.run.Free, err = s.Free(ctx, tx, d.run); err != nil {
 			return err
 		}
+
 		if d.run.Free {
 			d.held, err = s.insertReserve(ctx, tx, d.run)
 		}
+
 		if err != nil || d.held {
 			return err
 		}
+
 		return s.refuseDirect(ctx, tx, d.run)
 	})
 	if err != nil && d.held { // the outcome of the COMMIT may be unknown
 		s.direct.retry(d)
 	}
+
 	return err
 }
 
@@ -80,9 +88,11 @@ func (s *Service) refuseDirect(ctx context.Context, tx *sql.Tx, r Run) error {
 	if err == nil {
 		err = s.Refusal(ctx, tx, r, answers, 0)
 	}
+
 	if err == nil { // a period or a run has ended in between
 		err = &api.Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: reservedFor}, Limit: api.LimitBudget}
 	}
+
 	return err
 }
 
@@ -97,6 +107,7 @@ func (d *Direct) End(ctx context.Context, started bool, report string) {
 	if report != "" && err != nil {
 		d.log(err)
 	}
+
 	d.end(ctx)
 }
 
@@ -106,9 +117,11 @@ func (d *Direct) read(report string) error {
 	if len(report) > runtimewire.MaxUsage {
 		return fmt.Errorf("the runtime reported its tokens in %d bytes", len(report))
 	}
+
 	if err := jsonlimit.Unmarshal([]byte(report), &in); err != nil {
 		return fmt.Errorf("read tokens: %w", err)
 	}
+
 	d.run.Model, d.run.Tokens, d.run.Others = cleanModel(in.Model), in.Usage, OfModels(in.Others)
 	return nil
 }
@@ -119,15 +132,18 @@ func (d *Direct) end(ctx context.Context) {
 	if !d.held && !d.counts {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
 	err := d.service.storeEnds(ctx, d)
 	for db.Unavailable(err) && pause(ctx) {
 		err = d.service.storeEnds(ctx, d)
 	}
+
 	if err == nil {
 		return
 	}
+
 	d.log(err)
 	// Counts that the database has rejected would be rejected again.
 	d.counts = d.counts && (ctx.Err() != nil || db.Unavailable(err))
@@ -154,24 +170,29 @@ func (s *Service) storeEnds(ctx context.Context, all ...*Direct) error {
 			runs = append(runs, d.run)
 		}
 	}
+
 	var counted []Run
 	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		for _, d := range all {
 			if !d.held {
 				continue
 			}
+
 			if err := deleteReserve(ctx, tx, d.run); err != nil {
 				return err
 			}
 		}
+
 		if len(runs) > 0 {
 			counted, _, err = s.Record(ctx, tx, runs...)
 		}
+
 		return err
 	})
 	if err != nil {
 		return err
 	}
+
 	s.Observe(counted...)
 	return nil
 }

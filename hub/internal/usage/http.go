@@ -29,10 +29,12 @@ func (s *Service) Routes() []api.Route {
 			if err != nil {
 				return Report{}, err
 			}
+
 			in, err := s.query(r)
 			if err != nil {
 				return Report{}, err
 			}
+
 			return s.Report(r.Context(), api.CallerOf(r), in, page)
 		})),
 		read("/export", s.export),
@@ -55,16 +57,19 @@ func (s *Service) export(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	report, err := s.Report(r.Context(), api.CallerOf(r), in, api.Page{Number: 1, Size: maxRows})
 	if err != nil {
 		return err
 	}
+
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
 	w.Header().Set("Content-Disposition", `attachment; filename="usage-`+report.From+"-"+report.To+`.csv"`)
 	text := report.csv(in.By)
 	if r.URL.Query().Get("bom") == "true" {
 		text = append([]byte("\uFEFF"), text...) // by which spreadsheets recognize UTF-8
 	}
+
 	_, err = w.Write(text)
 	return err
 }
@@ -78,20 +83,24 @@ func (s *Service) query(r *http.Request) (Query, error) {
 	if err != nil {
 		return Query{}, wire.InvalidRequest.New("The query string is malformed: escape it as in a URL.")
 	}
+
 	in := Query{By: []string{ByDay}, Agent: values.Get("agent"), User: values.Get("user"), Model: values.Get("model")}
 	if by := values.Get("by"); by != "" {
 		in.By = strings.Split(by, ",")
 	}
+
 	fields := map[string]string{}
 	day := func(name string, otherwise time.Time) time.Time {
 		value := values.Get(name)
 		if value == "" {
 			return otherwise
 		}
+
 		at, err := time.Parse(time.DateOnly, value)
 		if err != nil || at.Year() < 1970 {
 			fields[name] = "must be a day in the form of 2006-01-02"
 		}
+
 		return at
 	}
 	in.To = day("to", s.store.Now())
@@ -99,5 +108,6 @@ func (s *Service) query(r *http.Request) (Query, error) {
 	if values.Get("to") == "" && in.From.After(in.To) {
 		in.To = in.From // it can be the present day of the client
 	}
+
 	return in, invalid(fields)
 }

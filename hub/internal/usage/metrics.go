@@ -44,9 +44,11 @@ func (s *metrics) of(r Run) (agentKey, *meter.Names) {
 	if s.models[key] == nil && len(s.models) >= maxAgents {
 		key = agentKey{meter.Other, meter.Other}
 	}
+
 	if s.models[key] == nil {
 		s.models[key] = meter.NewNames(maxAgentModels)
 	}
+
 	return key, s.models[key]
 }
 
@@ -68,10 +70,12 @@ func (s *Service) observe(r Run) {
 			if n == 0 {
 				continue
 			}
+
 			model := p.model
 			if !models.Admit(model) {
 				model = meter.Other
 			}
+
 			series := meter.Of("tenant", agent.tenantID, "agent", agent.agentName, "model", model, "type", kind, "estimated", strconv.FormatBool(p.counts.Estimates > 0))
 			s.metrics.tokens.Add(context.Background(), n, series)
 		}

@@ -24,12 +24,14 @@ func OfModels(reported map[string]wire.Usage) map[string]wire.Usage {
 		name := cleanModel(model)
 		cleaned[name] = cleaned[name].Add(tokens)
 	}
+
 	most := slices.SortedFunc(maps.Keys(cleaned), func(a, b string) int {
 		return cmp.Or(cmp.Compare(tokensIn(cleaned[b]), tokensIn(cleaned[a])), cmp.Compare(a, b))
 	})
 	for _, model := range most[min(len(most), maxModels):] {
 		delete(cleaned, model)
 	}
+
 	return cleaned
 }
 

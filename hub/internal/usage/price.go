@@ -34,6 +34,7 @@ func (p Price) check(name string) error {
 			return fmt.Errorf("price of model %q: a price is a number from 0 to %d for a million tokens", name, maxPrice)
 		}
 	}
+
 	return nil
 }
 
@@ -45,14 +46,17 @@ func ParsePrices(text string) (map[string]Price, error) {
 	if err := decoder.Decode(&prices); err != nil {
 		return nil, fmt.Errorf("parse prices: %w", err)
 	}
+
 	if decoder.More() {
 		return nil, errors.New("parse prices: there is text after the object")
 	}
+
 	for name, price := range prices {
 		if err := price.check(name); err != nil {
 			return nil, err
 		}
 	}
+
 	return prices, nil
 }
 
@@ -83,11 +87,13 @@ func priceOf(prices map[string]Price, model string) (price Price, known bool) {
 	if price, ok := prices[model]; ok {
 		return price, true
 	}
+
 	for n := len(model); n >= 0; n-- {
 		if price, ok := prices[model[:n]+"*"]; ok {
 			return price, true
 		}
 	}
+
 	return Price{}, false
 }
 
@@ -105,6 +111,7 @@ func Unpriced(ctx context.Context, q db.Querier, prices map[string]Price, now ti
 			models = append(models, model)
 		}
 	}
+
 	return models, err
 }
 
@@ -131,5 +138,6 @@ func DefaultPrices() map[string]Price {
 		price.CacheRead, price.CacheWrite = price.Input/10, price.Input*1.25
 		prices[name+"*"] = price
 	}
+
 	return prices
 }

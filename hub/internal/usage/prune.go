@@ -11,6 +11,7 @@ func (s *Service) Prune(ctx context.Context) {
 	if s.retention <= 0 {
 		return
 	}
+
 	before := s.store.Now().Add(-s.retention)
 	var total int64
 	for {
@@ -27,6 +28,7 @@ func (s *Service) Prune(ctx context.Context) {
 		case total > 0:
 			s.store.Logger.Info("usage of runs was pruned", "rows", total)
 		}
+
 		return
 	}
 }

@@ -45,19 +45,23 @@ func (in Query) validate() error {
 	case days >= maxDays:
 		fields["from"] = fmt.Sprintf("must be at most %d days before to", maxDays)
 	}
+
 	for _, group := range in.By {
 		if !slices.Contains(allGroups, group) {
 			fields["by"] = "must be a list of day, agent, user and model with commas between them"
 		}
 	}
+
 	if len(in.By) == 0 {
 		fields["by"] = "must not be empty"
 	}
+
 	for name, value := range map[string]string{"agent": in.Agent, "user": in.User, "model": in.Model} {
 		if !utf8.ValidString(value) || strings.ContainsRune(value, 0) || len(value) > 1000 {
 			fields[name] = "must be UTF-8 of at most 1000 bytes without NUL"
 		}
 	}
+
 	return invalid(fields)
 }
 
@@ -66,6 +70,7 @@ func invalid(fields map[string]string) error {
 	if len(fields) == 0 {
 		return nil
 	}
+
 	const message = "Some parameters of the query are invalid: see data.fields."
 	return &wire.Error{Code: wire.InvalidRequest, Message: message, Data: wire.ErrorData{Fields: fields}}
 }
@@ -80,6 +85,7 @@ func (in Query) slice() string {
 	case user:
 		return sliceUser
 	}
+
 	return sliceAgent
 }
 
@@ -92,6 +98,7 @@ func (in Query) weeks() (first, after int64) {
 		first = dayOf(in.From)
 		return first, first
 	}
+
 	return first, after
 }
 
@@ -122,16 +129,20 @@ func (s *Service) Report(ctx context.Context, caller api.Caller, in Query, page 
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Report{}, err
 	}
+
 	if err := in.validate(); err != nil {
 		return Report{}, err
 	}
+
 	found, err := readRows(ctx, s.store.Read(), caller.TenantID, in, page.Size, page.Offset())
 	if err != nil {
 		return Report{}, err
 	}
+
 	if found.Total > maxRows {
 		return Report{}, wire.InvalidRequest.New(fmt.Sprintf("The report has more than %d rows: choose fewer days or groups, or one agent or user.", maxRows))
 	}
+
 	found.From, found.To = dateOf(dayOf(in.From)), dateOf(dayOf(in.To))
 	return found, nil
 }
@@ -144,10 +155,12 @@ func (r Report) csv(by []string) []byte {
 			if i > 0 {
 				out = append(out, ',')
 			}
+
 			out = append(out, '"')
 			out = append(out, strings.ReplaceAll(field, `"`, `""`)...)
 			out = append(out, '"')
 		}
+
 		out = append(out, "\r\n"...)
 	}
 	columns := []struct {
@@ -174,6 +187,7 @@ func (r Report) csv(by []string) []byte {
 			record = append(record, c.name)
 		}
 	}
+
 	write(record)
 	for _, row := range r.Items {
 		record = record[:0]
@@ -182,8 +196,10 @@ func (r Report) csv(by []string) []byte {
 				record = append(record, c.value(row))
 			}
 		}
+
 		write(record)
 	}
+
 	return out
 }
 
@@ -201,5 +217,6 @@ func cell(text string) string {
 	if text == "" || unicode.IsLetter(first) || unicode.IsDigit(first) {
 		return text
 	}
+
 	return "'" + text
 }

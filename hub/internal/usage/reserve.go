@@ -54,6 +54,7 @@ func (s *Service) Settle(ctx context.Context) {
 			s.endLast(context.WithoutCancel(ctx))
 			return
 		}
+
 		s.endAgain(ctx)
 		if err := s.endFree(ctx); err != nil && ctx.Err() == nil {
 			s.store.Logger.Warn("count runs of hubs that have ended", "err", err)
@@ -70,18 +71,21 @@ func (s *Service) endFree(ctx context.Context) error {
 		if err != nil || !found {
 			return err
 		}
+
 		var counted []Run
 		err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 			runs, err := claimFreeReserves(ctx, tx)
 			if err != nil || len(runs) == 0 {
 				return err
 			}
+
 			counted, _, err = s.Record(ctx, tx, runs...)
 			return err
 		})
 		if err != nil {
 			return err
 		}
+
 		s.Observe(counted...)
 	}
 }
@@ -99,13 +103,16 @@ func (s *Service) endAgain(ctx context.Context) bool {
 			s.direct.retry(all...)
 			return false
 		}
+
 		if err != nil { // the counts of one of them are rejected
 			for _, d := range some {
 				d.end(ctx)
 			}
 		}
+
 		all = all[len(some):]
 	}
+
 	return true
 }
 
@@ -115,6 +122,7 @@ func (s *Service) endLast(ctx context.Context) {
 	defer cancel()
 	for !s.endAgain(ctx) && pause(ctx) {
 	}
+
 	if lost := len(s.direct.take()); lost > 0 {
 		s.store.Logger.Error("runs outside of chats are not counted: the database is unavailable at the end of the hub", "runs", lost)
 	}

@@ -14,6 +14,7 @@ func (s *Service) lockAgent(ctx context.Context, tx *sql.Tx, r Run) error {
 	if s.store.DB.Engine() != db.PostgreSQL {
 		return nil
 	}
+
 	return db.Exec(ctx, tx, "lock budget", `SELECT pg_advisory_xact_lock(hashtext($3)) IS NULL WHERE EXISTS (SELECT 1 FROM usage_budgets
 		WHERE tenant_id = $1 AND kind = 'agent' AND name = $2 AND hard > 0)`, r.TenantID, r.AgentName, lockKey(r))
 }

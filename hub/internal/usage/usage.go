@@ -89,23 +89,29 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("create usage service: Store is required")
 	}
+
 	s := &Service{store: cfg.Store, prices: DefaultPrices(), retention: cfg.Retention, agent: cfg.Agent, user: cfg.User, answers: cfg.Answers, models: cfg.Models}
 	if s.models == nil {
 		s.models = func(context.Context, db.Querier, string, string) ([]string, error) { return nil, nil }
 	}
+
 	if s.answers == nil {
 		s.answers = func(string, string, int) (string, []any) { return "0", nil }
 	}
+
 	var err error
 	if s.metrics, err = newMetrics(cfg.Store.MeterProvider); err != nil {
 		return nil, fmt.Errorf("create usage service: %w", err)
 	}
+
 	for name, price := range cfg.Prices {
 		if err := price.check(name); err != nil {
 			return nil, err
 		}
+
 		s.prices[name] = price
 	}
+
 	return s, nil
 }
 
@@ -133,70 +139,6 @@ type Run struct {
 	cost Amount // the least cost of one that is Unreported
 }
 
-// Bounds of counts: a runtime is not trusted, and sums must not overflow.
-const (
-	maxTokens = 1_000_000_000             // of one count of a run
-	maxSum    = 1_000_000_000_000_000_000 // of each sum, which remains at this number
-)
-
-// Counts are those of some runs.
-type Counts struct {
-	Runs             int64  `json:"runs"`
-	InputTokens      int64  `json:"inputTokens"` // without those of the cache
-	CacheReadTokens  int64  `json:"cacheReadTokens"`
-	CacheWriteTokens int64  `json:"cacheWriteTokens"`
-	OutputTokens     int64  `json:"outputTokens"`
-	ReasoningTokens  int64  `json:"reasoningTokens"` // a part of OutputTokens
-	Cost             Amount `json:"cost"`
-
-	// Estimates are those in the tokens and the cost: of each run, one for each model whose tokens are
-	// estimated.
-	Estimates int64 `json:"estimates,omitempty"`
-}
-
-// bounded returns counts of a runtime between 0 and most.
-func bounded(u runtimewire.Usage, most int64) runtimewire.Usage {
-	for _, n := range []*int64{&u.InputTokens, &u.CacheReadInputTokens, &u.CacheCreationInputTokens, &u.OutputTokens, &u.ReasoningTokens} {
-		*n = min(max(*n, 0), most)
-	}
-	return u
-}
-
-func countsOf(u runtimewire.Usage) Counts {
-	c := Counts{
-		InputTokens: u.InputTokens, CacheReadTokens: u.CacheReadInputTokens, CacheWriteTokens: u.CacheCreationInputTokens,
-		OutputTokens: u.OutputTokens, ReasoningTokens: u.ReasoningTokens,
-	}
-	if u.Estimated {
-		c.Estimates = 1
-	}
-	return c
-}
-
-// fields returns the counts in the order of countColumns.
-func (c *Counts) fields() []*int64 {
-	return []*int64{
-		&c.Runs, &c.InputTokens, &c.CacheReadTokens, &c.CacheWriteTokens, &c.OutputTokens, &c.ReasoningTokens, (*int64)(&c.Cost), &c.Estimates,
-	}
-}
-
-// add returns the sum of c and more, each count up to maxSum.
-func (c Counts) add(more Counts) Counts {
-	sums, others := c.fields(), more.fields()
-	for i, sum := range sums {
-		*sum = min(*sum+*others[i], maxSum)
-	}
-	return c
-}
-
-// negative returns counts that subtract c.
-func (c Counts) negative() Counts {
-	for _, n := range c.fields() {
-		*n = -*n
-	}
-	return c
-}
-
 // part is the use of one model by a run: a row of usage_runs.
 type part struct {
 	run    Run
@@ -216,6 +158,7 @@ func (s *Service) parts(r Run) []part {
 	if r.Unreported {
 		most = maxLimit // of a reserve
 	}
+
 	rest := bounded(r.Tokens, most)
 	var others []part
 	for _, model := range slices.Sorted(maps.Keys(r.Others)) {
@@ -223,6 +166,7 @@ func (s *Service) parts(r Run) []part {
 		if model == r.Model {
 			continue
 		}
+
 		rest.InputTokens -= u.InputTokens
 		rest.OutputTokens -= u.OutputTokens
 		rest.CacheCreationInputTokens -= u.CacheCreationInputTokens
@@ -230,6 +174,7 @@ func (s *Service) parts(r Run) []part {
 		rest.ReasoningTokens -= u.ReasoningTokens
 		others = append(others, part{run: r, model: model, counts: countsOf(u)})
 	}
+
 	own := part{run: r, model: r.Model, counts: countsOf(bounded(rest, most))}
 	own.counts.Runs = 1
 	all := append([]part{own}, others...)
@@ -239,6 +184,7 @@ func (s *Service) parts(r Run) []part {
 		all[i].counts.Cost = price.of(all[i].counts)
 		lacking -= all[i].counts.Cost
 	}
+
 	all[0].counts.Cost += max(0, lacking)
 	return all
 }
@@ -252,10 +198,12 @@ func settle(ctx context.Context, q db.Querier, runs []Run, now time.Time) ([]Run
 		if !r.Unreported {
 			continue
 		}
+
 		budgets, err := budgetsOf(ctx, q, *r, now)
 		if err != nil {
 			return nil, err
 		}
+
 		r.Tokens = bounded(r.Tokens, maxTokens)
 		r.Tokens.Estimated = true
 		for _, b := range budgets {
@@ -263,10 +211,12 @@ func settle(ctx context.Context, q db.Querier, runs []Run, now time.Time) ([]Run
 				r.cost = max(r.cost, Amount(b.Reserve))
 				continue
 			}
+
 			known := r.Tokens.InputTokens + r.Tokens.CacheReadInputTokens + r.Tokens.CacheCreationInputTokens + r.Tokens.OutputTokens
 			r.Tokens.InputTokens += max(0, b.Reserve-known)
 		}
 	}
+
 	return settled, nil
 }
 
@@ -308,30 +258,37 @@ func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) ([]Run, m
 	if err != nil {
 		return nil, nil, err
 	}
+
 	sums := map[key]sum{}
 	uncounted, err := s.replace(ctx, tx, settled, sums)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	var all []part
 	for _, r := range uncounted {
 		all = append(all, s.parts(r)...)
 	}
+
 	counted, err := insertRuns(ctx, tx, all, now)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	for _, p := range all {
 		if counted[p.id()] {
 			p.addTo(sums, dayOf(now))
 		}
 	}
+
 	if err := addSums(ctx, tx, "usage_days", sums); err != nil {
 		return nil, nil, err
 	}
+
 	if err := addSums(ctx, tx, "usage_weeks", ofWeeks(sums)); err != nil {
 		return nil, nil, err
 	}
+
 	warnings, err := s.warnings(ctx, tx, runs, now)
 	return settled, warnings, err
 }
@@ -343,26 +300,31 @@ func (s *Service) replace(ctx context.Context, tx *sql.Tx, runs []Run, sums map[
 	if err != nil {
 		return nil, err
 	}
+
 	for _, r := range runs {
 		id := partID{tenantID: r.TenantID, runID: r.ID}
 		unreported, found := counted[id]
 		if found && (!unreported || r.Unreported) {
 			continue
 		}
+
 		counted[id] = r.Unreported
 		uncounted = append(uncounted, r)
 		if !found {
 			continue
 		}
+
 		former, err := deleteRun(ctx, tx, r)
 		if err != nil {
 			return nil, err
 		}
+
 		for _, p := range former {
 			p.counts = p.counts.negative()
 			p.addTo(sums, p.day)
 		}
 	}
+
 	return uncounted, nil
 }
 
@@ -378,6 +340,7 @@ func (p part) addTo(sums map[key]sum, day int64) {
 		if k.userID != "" {
 			one.userName = p.run.UserName
 		}
+
 		sums[k] = one
 	}
 }

@@ -26,6 +26,7 @@ func insertRuns(ctx context.Context, tx *sql.Tx, parts []part, now time.Time) (m
 			args = append(args, p.run.TenantID, p.run.ID, p.model, p.run.AgentName, p.run.UserID, db.Micros(now),
 				c.InputTokens, c.CacheReadTokens, c.CacheWriteTokens, c.OutputTokens, c.ReasoningTokens, int64(c.Cost), c.Estimates, p.run.Unreported && c.Runs > 0)
 		}
+
 		ids, err := db.Collect(ctx, tx, "insert usage of runs", func(row db.Scanner) (id partID, err error) {
 			return id, row.Scan(&id.tenantID, &id.runID, &id.model)
 		}, `INSERT INTO usage_runs (tenant_id, run_id, model, agent_name, user_id, ended_at,
@@ -34,10 +35,12 @@ func insertRuns(ctx context.Context, tx *sql.Tx, parts []part, now time.Time) (m
 		if err != nil {
 			return nil, err
 		}
+
 		for _, id := range ids {
 			inserted[id] = true
 		}
 	}
+
 	return inserted, nil
 }
 
@@ -49,6 +52,7 @@ func findRuns(ctx context.Context, tx *sql.Tx, runs []Run) (map[partID]bool, err
 		for _, r := range some {
 			args = append(args, r.TenantID, r.ID)
 		}
+
 		_, err := db.Collect(ctx, tx, "find counted runs", func(row db.Scanner) (id partID, err error) {
 			var unreported bool
 			err = row.Scan(&id.tenantID, &id.runID, &unreported)
@@ -59,6 +63,7 @@ func findRuns(ctx context.Context, tx *sql.Tx, runs []Run) (map[partID]bool, err
 			return nil, err
 		}
 	}
+
 	return found, nil
 }
 
@@ -75,6 +80,7 @@ func deleteRun(ctx context.Context, tx *sql.Tx, r Run) ([]part, error) {
 		if unreported { // the part of the agent's model
 			c.Runs = 1
 		}
+
 		return p, err
 	}, `DELETE FROM usage_runs WHERE tenant_id = $1 AND run_id = $2 RETURNING model, ended_at, unreported,
 		input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost, estimates`, r.TenantID, r.ID)
@@ -96,6 +102,7 @@ func eachCount(of func(column string) string) string {
 	for _, column := range countColumns {
 		all = append(all, of(column))
 	}
+
 	return strings.Join(all, ", ")
 }
 
@@ -118,6 +125,7 @@ func addSums(ctx context.Context, tx *sql.Tx, table string, sums map[key]sum) er
 				args = append(args, *n)
 			}
 		}
+
 		err := db.Exec(ctx, tx, "add usage", `INSERT INTO `+table+` AS d (tenant_id, slice, day, agent_name, user_id, model, user_name,
 				`+strings.Join(countColumns, ", ")+`)
 			VALUES `+db.Rows(1, len(keys), len(args)/len(keys))+`
@@ -126,6 +134,7 @@ func addSums(ctx context.Context, tx *sql.Tx, table string, sums map[key]sum) er
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -137,6 +146,7 @@ func ofWeeks(days map[key]sum) map[key]sum {
 		one.counts = weeks[k].counts.add(one.counts)
 		weeks[k] = one
 	}
+
 	return weeks
 }
 
@@ -153,10 +163,12 @@ func scanRow(row db.Scanner) (r numberedRow, err error) {
 	for _, n := range r.fields() {
 		into = append(into, n)
 	}
+
 	err = row.Scan(into...)
 	if day > 0 {
 		r.Day = dateOf(day)
 	}
+
 	return r, err
 }
 
@@ -177,6 +189,7 @@ func readRows(ctx context.Context, q db.Querier, tenantID string, in Query, limi
 			groups = append(groups, group.column)
 		}
 	}
+
 	from, after := dayOf(in.From), dayOf(in.To)+1
 	firstWeek, afterWeeks := in.weeks()
 	args := []any{
@@ -189,6 +202,7 @@ func readRows(ctx context.Context, q db.Querier, tenantID string, in Query, limi
 			fmt.Fprintf(&filters, " AND %s = $%d", filter.column, len(args))
 		}
 	}
+
 	// The days between the range and the weeks are added or subtracted.
 	source := func(table, sign, days string) string {
 		signed := eachCount(func(column string) string { return sign + column + ` AS ` + column })
@@ -198,13 +212,16 @@ func readRows(ctx context.Context, q db.Querier, tenantID string, in Query, limi
 	if firstWeek < from {
 		before = "-"
 	}
+
 	if after < afterWeeks {
 		behind = "-"
 	}
+
 	var counted []string
 	for _, column := range countColumns {
 		counted = append(counted, sumOf(column)+` <> 0`)
 	}
+
 	used := strings.Join(counted, " OR ")
 	const order = ` ORDER BY number, day, cost DESC, output_tokens DESC, agent_name, user_id, model`
 	counts := strings.Join(countColumns, ", ")
@@ -222,10 +239,12 @@ func readRows(ctx context.Context, q db.Querier, tenantID string, in Query, limi
 	if err != nil || len(all) == 0 {
 		return Report{}, err
 	}
+
 	rows := []Row{} // not nil: it is an array in JSON
 	for _, r := range all[:len(all)-1] {
 		rows = append(rows, r.Row)
 	}
+
 	last := all[len(all)-1]
 	return Report{List: api.List[Row]{Items: rows, Total: last.number}, Totals: last.Counts}, nil
 }

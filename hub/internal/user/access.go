@@ -54,6 +54,7 @@ func (a Access) Check(caller api.Caller, group rbac.Group) error {
 	case group.IsZero():
 		return nil
 	}
+
 	return group.Check(api.Caller{RoleNow: a.role})
 }
 
@@ -72,22 +73,26 @@ func (s *Service) Change(ctx context.Context, caller api.Caller, group rbac.Grou
 	if caller.Kind == api.Own {
 		return errOwn
 	}
+
 	ctx = db.WithCheck(ctx, nil) // do may end the access of the caller, which is checked before
 	return s.store.Change(ctx, store.Change{Caller: caller, Lock: LockTenant}, func(tx *store.Tx) error {
 		// A new password, which ends sessions and tokens, takes effect before or after the whole change.
 		if err := lockUser(ctx, tx, caller.TenantID, caller.UserID); err != nil {
 			return err
 		}
+
 		id := CredentialOf(caller)
 		all, err := ReadAccess(ctx, tx, tx.Now, id)
 		if err != nil {
 			return err
 		}
+
 		refused := all[id].Check(caller, group)
 		err = do(tx)
 		if refused != nil && !errors.Is(err, wire.LastAdmin) {
 			return refused
 		}
+
 		return err
 	})
 }

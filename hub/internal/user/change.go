@@ -28,16 +28,19 @@ func (s *Service) CreateUser(ctx context.Context, caller api.Caller, in Input) (
 	if s.cfg.External {
 		return User{}, errNoPasswords
 	}
+
 	fields := api.Fields{}
 	checkRole(fields, in.Role)
 	u := checkAccount(fields, in.Username, in.Password, "displayName", in.DisplayName)
 	if err := fields.Err(); err != nil {
 		return User{}, err
 	}
+
 	hash, err := s.passwords.Hash(ctx, password.Known("user "+caller.UserID, caller), in.Password)
 	if err != nil {
 		return User{}, err
 	}
+
 	err = s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		u = newUser(tx, u, caller.TenantID, rbac.Role(in.Role), hash)
 		u.MustChange = true
@@ -67,6 +70,7 @@ func insertNamed(ctx context.Context, tx *store.Tx, u User) error {
 	if db.UniqueViolation(err) {
 		return &wire.Error{Code: wire.NameTaken, Message: "The username is taken, in this or another letter case: choose another.", Cause: err}
 	}
+
 	return err
 }
 
@@ -83,12 +87,15 @@ func (in Update) check() error {
 	if in.Role != nil {
 		checkRole(faults, *in.Role)
 	}
+
 	if in.Status != nil && *in.Status != Active && *in.Status != disabled {
 		faults.Add("status", "must be active or disabled")
 	}
+
 	if in.DisplayName != nil {
 		*in.DisplayName = checkDisplayName(faults, "displayName", *in.DisplayName)
 	}
+
 	return faults.Err()
 }
 
@@ -97,12 +104,15 @@ func (in Update) of(u User) User {
 	if in.Role != nil {
 		u.Role = rbac.Role(*in.Role)
 	}
+
 	if in.Status != nil {
 		u.Status = *in.Status
 	}
+
 	if in.DisplayName != nil {
 		u.DisplayName = *in.DisplayName
 	}
+
 	return u
 }
 
@@ -111,15 +121,18 @@ func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, 
 	if err := in.check(); err != nil {
 		return User{}, err
 	}
+
 	err = s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		before, err := Of(ctx, tx, caller, id)
 		if err != nil {
 			return err
 		}
+
 		after = in.of(before)
 		if after.Role == before.Role && after.Status == before.Status && after.DisplayName == before.DisplayName {
 			return nil
 		}
+
 		after.UpdatedAt = wire.Time{Time: tx.Now}
 		return s.replace(ctx, tx, before, after)
 	})
@@ -136,30 +149,37 @@ func (s *Service) replace(ctx context.Context, tx *store.Tx, before, after User)
 			return err
 		}
 	}
+
 	if err := update(ctx, tx, after); err != nil {
 		return err
 	}
+
 	ended := 0
 	if after.Status != before.Status && !after.Active() {
 		live, err := EndSessions(ctx, tx, after, "", EndedByDisable)
 		if err != nil {
 			return err
 		}
+
 		ended = len(live)
 	}
+
 	recordChange(tx, before.Target(tx.Caller.Event()), before, after, ended)
 	if after.Role != before.Role || after.Status != before.Status {
 		role := after.Role
 		if !after.Active() {
 			role = ""
 		}
+
 		if err := s.cfg.Withdraw(ctx, tx, tx.Caller, after.TenantID, after.ID, role); err != nil {
 			return err
 		}
 	}
+
 	if demoted {
 		return revokeInvites(ctx, tx, before)
 	}
+
 	return nil
 }
 
@@ -168,9 +188,11 @@ func recordChange(tx *store.Tx, e auditlog.Event, before, after User, ended int)
 	if role := auditlog.Diff(string(before.Role), string(after.Role)); role != nil {
 		tx.Record(actionUpdateRole.Record(e, updateRoleDetail{Role: *role}))
 	}
+
 	if status := auditlog.Diff(before.Status, after.Status); status != nil {
 		tx.Record(actionUpdateStatus.Record(e, updateStatusDetail{Status: *status, SessionsEnded: ended}))
 	}
+
 	if name := auditlog.Diff(before.DisplayName, after.DisplayName); name != nil {
 		tx.Record(actionUpdateProfile.Record(e, updateProfileDetail{DisplayName: *name}))
 	}
@@ -183,21 +205,26 @@ func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) 
 		if gone, err = Of(ctx, tx, caller, id); err != nil {
 			return err
 		}
+
 		tx.Record(actionDeleteUser.Record(gone.Target(caller.Event()), deleteUserDetail{Role: string(gone.Role)}))
 		if gone.administers() {
 			if err := s.checkOtherAdmins(ctx, tx, gone); err != nil {
 				return err
 			}
+
 			if err := revokeInvites(ctx, tx, gone); err != nil {
 				return err
 			}
 		}
+
 		if err := remove(ctx, tx, gone); err != nil {
 			return err
 		}
+
 		if err := s.cfg.Withdraw(ctx, tx, caller, gone.TenantID, gone.ID, ""); err != nil {
 			return err
 		}
+
 		return s.cfg.Deleted(ctx, tx, gone.ID)
 	})
 	s.Changed(gone.ID)
@@ -210,6 +237,7 @@ func (s *Service) checkOtherAdmins(ctx context.Context, tx *store.Tx, u User) er
 	if err == nil && n < 1 {
 		return wire.LastAdmin
 	}
+
 	return err
 }
 
@@ -220,6 +248,7 @@ func revokeInvites(ctx context.Context, tx *store.Tx, u User) error {
 	for _, i := range invites {
 		tx.Record(i.revoked(tx.Caller.Event()))
 	}
+
 	return err
 }
 
@@ -234,24 +263,29 @@ func (s *Service) ResetUserPassword(ctx context.Context, caller api.Caller, id s
 	if s.cfg.External {
 		return "", errNoPasswords
 	}
+
 	named, err := Of(ctx, s.store.Read(), caller, id) // before a password is hashed
 	if err != nil {
 		return "", err
 	}
+
 	// The holder of a stolen CLI token must not get the password of its owner.
 	if caller.Kind == api.CLI && caller.UserID == named.ID {
 		return "", wire.Forbidden.New("A CLI token cannot reset the password of its own user: sign in with it, or ask another administrator.")
 	}
+
 	given = rand.Text() // 26 letters and digits, at least 128 bits
 	hash, err := s.passwords.Hash(ctx, password.Known("user "+caller.UserID, caller), given)
 	if err != nil {
 		return "", err
 	}
+
 	err = s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		u, err := Of(ctx, tx, caller, id)
 		if err != nil {
 			return err
 		}
+
 		return resetPassword(ctx, tx, u, hash, caller.Event(), resetPasswordDetail{})
 	})
 	s.Changed(named.ID)
@@ -265,25 +299,31 @@ func resetPassword(ctx context.Context, tx *store.Tx, u User, hash string, e aud
 	if u.AuthSource != sourceBuiltin {
 		return errNoPasswords
 	}
+
 	if err := setPassword(ctx, tx, u, hash); err != nil {
 		return err
 	}
+
 	ended, err := EndSessions(ctx, tx, u, "", EndedByPassword)
 	if err != nil {
 		return err
 	}
+
 	detail.SessionsEnded = len(ended)
 	if detail.TokensRevoked, err = RevokeTokens(ctx, tx, u); err != nil {
 		return err
 	}
+
 	invites, err := revokeInvitesOf(ctx, tx, u)
 	if err != nil {
 		return err
 	}
+
 	detail.InvitesRevoked = len(invites)
 	tx.Record(actionResetPassword.Record(u.Target(e), detail))
 	for _, i := range invites {
 		tx.Record(i.revoked(e))
 	}
+
 	return password.Forget(ctx, tx, u.Username)
 }

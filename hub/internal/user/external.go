@@ -50,15 +50,18 @@ func (s *Service) Enter(ctx context.Context, tx *store.Tx, from api.Caller, e Ex
 	if errors.Is(err, ErrNone) {
 		u, created, err = createExternal(ctx, tx, e)
 	}
+
 	if err != nil || !u.Active() || e.Role == "" || e.Role == u.Role {
 		return u, created, err
 	}
+
 	// The last admin may lose the role too: the provider decides who is one.
 	before := u
 	u.Role, u.UpdatedAt = e.Role, wire.Time{Time: tx.Now}
 	if err := update(ctx, tx, u); err != nil {
 		return u, created, err
 	}
+
 	recordChange(tx, u.Event(from), before, u, 0)
 	caller := from
 	caller.TenantID, caller.UserID, caller.UserName = u.TenantID, u.ID, u.Username
@@ -71,13 +74,16 @@ func createExternal(ctx context.Context, tx *store.Tx, e External) (u User, crea
 	if err := insertTenant(ctx, tx, e.TenantID, tx.Now); err != nil {
 		return u, false, err
 	}
+
 	if err := LockTenant(ctx, tx.Tx, e.TenantID); err != nil {
 		return u, false, err
 	}
+
 	u, err = BySubject(ctx, tx, e.TenantID, e.Issuer, e.Subject)
 	if !errors.Is(err, ErrNone) {
 		return u, false, err
 	}
+
 	u = User{
 		ID: ids.New(), TenantID: e.TenantID, Username: externalUsername(e.Username), Role: rbac.Member, Status: Active, AuthSource: sourceExternal, Groups: e.Groups,
 		Issuer: e.Issuer, Subject: e.Subject, LastLoginAt: wire.Time{Time: tx.Now}, CreatedAt: wire.Time{Time: tx.Now}, UpdatedAt: wire.Time{Time: tx.Now},
@@ -90,10 +96,12 @@ func createExternal(ctx context.Context, tx *store.Tx, e External) (u User, crea
 		if err != nil {
 			return u, false, err
 		}
+
 		if first {
 			u.Role = rbac.Admin
 		}
 	}
+
 	_, err = ByName(ctx, tx, e.TenantID, u.Username)
 	switch {
 	case err == nil, u.Username != e.Username: // of another subject, or of a user with another name at the provider
@@ -101,6 +109,7 @@ func createExternal(ctx context.Context, tx *store.Tx, e External) (u User, crea
 	case !errors.Is(err, ErrNone):
 		return u, false, err
 	}
+
 	u.DisplayName, u.Email = externalDisplayName(e, u.Username), externalEmail(e.Email)
 	return u, true, insert(ctx, tx, u)
 }
@@ -111,12 +120,14 @@ func externalUsername(name string) string {
 		if r < 0x80 && usernameForm.MatchString("a"+string(r)) {
 			return r
 		}
+
 		return '-'
 	}, name)
 	name = strings.TrimLeft(excerpt.Characters(name, maxUsername), "._@-")
 	if name == "" {
 		return "user"
 	}
+
 	return name
 }
 
@@ -135,6 +146,7 @@ func externalDisplayName(u External, username string) string {
 	if faults.Err() != nil {
 		return username
 	}
+
 	return name
 }
 
@@ -146,5 +158,6 @@ func externalEmail(email string) string {
 	if faults.Err() != nil {
 		return ""
 	}
+
 	return email
 }

@@ -48,6 +48,7 @@ func (i Invite) status(now time.Time) string {
 	case !now.Before(i.ExpiresAt.Time):
 		return "expired"
 	}
+
 	return "pending"
 }
 
@@ -57,6 +58,7 @@ func (s *Service) Invites(ctx context.Context, caller api.Caller, page api.Page)
 	for i, invite := range list.Items {
 		list.Items[i].Status = invite.status(s.store.Now())
 	}
+
 	return list, err
 }
 
@@ -66,17 +68,20 @@ func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in wire.C
 	if s.cfg.External {
 		return i, errNoPasswords
 	}
+
 	fields := api.Fields{}
 	checkRole(fields, string(in.Role))
 	in.Note = fields.Text("note", in.Note, 0, maxInviteNote)
 	if err := fields.Err(); err != nil {
 		return i, err
 	}
+
 	raw, hash := token.Random("inv_")
 	err = s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		if err := checkOpenInvites(ctx, tx, caller.TenantID); err != nil {
 			return err
 		}
+
 		i = Invite{
 			ID: ids.New(), TenantID: caller.TenantID, Role: in.Role, Note: in.Note, CreatedByID: caller.UserID, CreatedBy: caller.UserName,
 			CreatedAt: wire.Time{Time: tx.Now}, ExpiresAt: wire.Time{Time: tx.Now.Add(inviteTTL)}, Status: "pending",
@@ -95,6 +100,7 @@ func (s *Service) RevokeInvite(ctx context.Context, caller api.Caller, id string
 	if err != nil {
 		return err
 	}
+
 	return s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		i, ended, err := revokeInvite(ctx, tx, caller.TenantID, id)
 		switch {
@@ -105,6 +111,7 @@ func (s *Service) RevokeInvite(ctx context.Context, caller api.Caller, id string
 		case !ended:
 			return store.ErrUnchanged
 		}
+
 		tx.Record(i.revoked(caller.Event()))
 		return nil
 	})
@@ -139,29 +146,35 @@ func (s *Service) Register(ctx context.Context, from api.Caller, in wire.Registe
 	if in.Token == "" {
 		fields.Add("token", "must be the token of an invitation")
 	}
+
 	u := checkAccount(fields, in.Username, in.Password, "display_name", in.DisplayName)
 	if err := fields.Err(); err != nil {
 		return err
 	}
+
 	// Without a valid invitation, no password is hashed and the names in use are not revealed.
 	i, err := pendingInvite(ctx, s.store.Read(), in.Token, s.store.Now())
 	if err != nil {
 		return err
 	}
+
 	hash, err := s.passwords.Hash(ctx, password.Known("invite "+i.ID, from), in.Password)
 	if err != nil {
 		return err
 	}
+
 	return s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		i, err := useInvite(ctx, tx, in.Token, u.Username)
 		if err != nil {
 			return err
 		}
+
 		u = newUser(tx, u, i.TenantID, i.Role, hash)
 		u.LastLoginAt = u.CreatedAt
 		if err := insertNamed(ctx, tx, u); err != nil {
 			return err
 		}
+
 		tx.Record(actionRegister.Record(u.Event(from), registerDetail{InviteID: i.ID, Role: string(u.Role)}))
 		return signIn(ctx, tx, u)
 	})

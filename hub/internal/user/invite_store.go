@@ -40,9 +40,11 @@ func checkOpenInvites(ctx context.Context, tx *store.Tx, tenantID string) error 
 	if err != nil {
 		return err
 	}
+
 	if open >= maxInvites {
 		return wire.Conflict.New(fmt.Sprintf("There are %d open invitations: revoke some of them first.", maxInvites))
 	}
+
 	return nil
 }
 
@@ -79,9 +81,11 @@ func revokeInvite(ctx context.Context, tx *store.Tx, tenantID, id string) (i Inv
 	if ended = err == nil; ended {
 		return i, true, nil
 	}
+
 	if errors.Is(err, sql.ErrNoRows) {
 		i, err = scanInvite(tx.QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invites WHERE tenant_id = $1 AND id = $2`, tenantID, id))
 	}
+
 	return i, false, db.WrapOne("revoke invite", err, wire.NotFound.New("There is no such invitation."))
 }
 

@@ -40,11 +40,14 @@ func checkAccount(faults api.Fields, username, given, displayField, display stri
 	if !usernameForm.MatchString(username) {
 		faults.Add("username", "must be 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-', and begin with a letter or digit")
 	}
+
 	if fault := password.Check(username, given); fault != "" {
 		faults.Add("password", fault)
 	}
+
 	if display != "" {
 		u.DisplayName = checkDisplayName(faults, displayField, display)
 	}
+
 	return u
 }

@@ -26,32 +26,38 @@ func (s *Service) ResetPassword(ctx context.Context, username string) (given str
 		if errors.Is(err, ErrNone) {
 			err = ErrNoUser
 		}
+
 		return fmt.Errorf("reset password of %q: %w", username, err)
 	}
 	if s.cfg.External {
 		return "", fault(errNoPasswords)
 	}
+
 	named, err := ByName(ctx, s.store.Read(), api.DefaultTenant, username)
 	if err != nil {
 		return "", fault(err)
 	}
+
 	given = rand.Text() // 26 letters and digits, at least 128 bits
 	hash, err := s.passwords.Hash(ctx, password.Party{}, given)
 	if err != nil {
 		return "", err
 	}
+
 	// No CLI token can be issued between the new password and the revocation of the tokens.
 	err = s.operate(ctx, named.TenantID, func(tx *store.Tx) error {
 		u, err := ByID(ctx, tx, named.TenantID, named.ID)
 		if err != nil {
 			return err
 		}
+
 		return resetPassword(ctx, tx, u, hash, auditlog.Event{TenantID: u.TenantID}, resetPasswordDetail{Offline: true})
 	})
 	s.Changed(named.ID)
 	if err != nil {
 		return "", fault(err)
 	}
+
 	return given, nil
 }
 
@@ -75,10 +81,12 @@ func ParseAdminName(text string) (n AdminName) {
 	if org, name, ok := strings.Cut(text, "/"); ok && !strings.HasPrefix(text, "sub:") {
 		n.TenantID, text = org, name
 	}
+
 	if subject, ok := strings.CutPrefix(text, "sub:"); ok {
 		n.Subject = subject
 		return n
 	}
+
 	n.Username = text
 	return n
 }
@@ -92,6 +100,7 @@ func (s *Service) ForAdmin(ctx context.Context, what string, name AdminName, do 
 		if !u.administers() {
 			return ErrNotAdmin
 		}
+
 		return do(tx, u)
 	})
 }
@@ -104,6 +113,7 @@ func (s *Service) RestoreAdmin(ctx context.Context, name AdminName) error {
 		if before.administers() {
 			return store.ErrUnchanged
 		}
+
 		after := before
 		after.Role = rbac.Admin
 		after.Status = Active
@@ -120,24 +130,30 @@ func (s *Service) forNamed(ctx context.Context, what string, name AdminName, do 
 		if name.Subject != "" {
 			find = func() (User, error) { return BySubject(ctx, tx, name.TenantID, name.Issuer, name.Subject) }
 		}
+
 		u, err := find()
 		if err == nil && (!s.Signs(u) || s.cfg.External && u.Issuer != name.Issuer) {
 			err = ErrNone // of another mode, or of a former issuer
 		}
+
 		if err != nil {
 			return err
 		}
+
 		return do(tx, u)
 	})
 	if err == nil {
 		return nil
 	}
+
 	if errors.Is(err, ErrNone) {
 		err = fmt.Errorf("%w who signs in at this hub: users have to sign in once before", ErrNoUser)
 	}
+
 	user := name.Username
 	if name.Subject != "" {
 		user = "sub:" + name.Subject
 	}
+
 	return fmt.Errorf("%s %q of %s: %w", what, user, name.TenantID, err)
 }

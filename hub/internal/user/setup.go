@@ -49,18 +49,21 @@ func (s *Service) prepareSetup(ctx context.Context) error {
 	if err != nil || !required {
 		return err
 	}
+
 	if s.cfg.SetupToken == "" {
 		s.setup, _ = token.Random("")
 		s.setupRow = setupRow(setupTokenRow, s.setup)
 	} else {
 		s.setupRow = setupRow(givenTokenRow, s.cfg.SetupToken)
 	}
+
 	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if s.cfg.SetupToken != "" { // tokens of former configurations are no longer valid
 			if err := deleteGivenTokens(ctx, tx, s.setupRow); err != nil {
 				return err
 			}
 		}
+
 		return insertSetupToken(ctx, tx, s.setupRow, s.store.Now().Add(setupTokenLife))
 	})
 	return db.Wrap("store setup token", err)
@@ -71,6 +74,7 @@ func (s *Service) renewSetup(ctx context.Context) error {
 	if s.setupRow == "" {
 		return nil
 	}
+
 	return renewSetupToken(ctx, s.store.DB.Write(), s.setupRow, s.store.Now())
 }
 
@@ -80,33 +84,41 @@ func (s *Service) Setup(ctx context.Context, from api.Caller, in wire.SetupReque
 	if err != nil {
 		return err
 	}
+
 	if !required {
 		return wire.AlreadyInitialized
 	}
+
 	if err := s.allowSetup(ctx, from, in); err != nil {
 		return err
 	}
+
 	faults := api.Fields{}
 	u := checkAccount(faults, cmp.Or(in.Username, firstUsername), in.Password, "display_name", in.DisplayName)
 	if err := faults.Err(); err != nil {
 		return err
 	}
+
 	hash, err := s.passwords.Hash(ctx, password.Known("setup", from), in.Password)
 	if err != nil {
 		return err
 	}
+
 	return s.operate(ctx, api.DefaultTenant, func(tx *store.Tx) error {
 		if err := checkSetup(ctx, tx); err != nil {
 			return err
 		}
+
 		u = newUser(tx, u, api.DefaultTenant, rbac.Admin, hash)
 		u.LastLoginAt = u.CreatedAt
 		if err := insert(ctx, tx, u); err != nil {
 			return err
 		}
+
 		if err := deleteSetupTokens(ctx, tx); err != nil {
 			return err
 		}
+
 		tx.Record(actionSetup.Record(u.Event(from), auditlog.None{}))
 		return signIn(ctx, tx, u)
 	})
@@ -118,6 +130,7 @@ func checkSetup(ctx context.Context, tx *store.Tx) error {
 	if err == nil && !required {
 		return wire.AlreadyInitialized
 	}
+
 	return err
 }
 
@@ -128,15 +141,18 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in wire.Setup
 	if in.SetupToken == "" {
 		return wire.Unauthenticated.New("Give the setup_token that the hub has printed at its start.")
 	}
+
 	ctx, cancel := password.Detached(ctx)
 	defer cancel()
 	attempt := password.SetupOf(from)
 	if err := s.passwords.Start(ctx, attempt); err != nil {
 		return err
 	}
+
 	if known, err := setupTokenKnown(ctx, s.store.Read(), in.SetupToken, s.store.Now()); err != nil || known {
 		return err
 	}
+
 	e := from.Event()
 	e.TenantID, e.TargetType, e.Status = api.DefaultTenant, targetUser, auditlog.Failure
 	e.UserName = AuditName(cmp.Or(in.Username, firstUsername))
@@ -145,14 +161,17 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in wire.Setup
 		if err := checkSetup(ctx, tx); err != nil { // the first user deletes the tokens
 			return err
 		}
+
 		if counted, err = s.passwords.Count(ctx, tx, attempt); err == nil {
 			RecordFailure(tx, e, "invalid_setup_token", counted)
 		}
+
 		return err
 	})
 	if err != nil {
 		return err
 	}
+
 	return counted.Err(wire.InvalidCredentials.New("Incorrect setup token: use the one that the hub printed at its last start."))
 }
 
@@ -161,6 +180,7 @@ func (s *Service) Mode(ctx context.Context) (wire.Mode, error) {
 	if s.cfg.External {
 		return wire.Mode{Mode: s.source()}, nil
 	}
+
 	required, err := setupRequired(ctx, s.store.Read())
 	return wire.Mode{Mode: s.source(), SetupRequired: required}, err
 }
@@ -173,6 +193,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if err := s.renewSetup(ctx); err != nil {
 		return err
 	}
+
 	return deleteInvites(ctx, s.store.DB.Write(), s.store.Now().Add(-KeepShown))
 }
 

@@ -37,6 +37,7 @@ func renewSetupToken(ctx context.Context, q db.Querier, row string, now time.Tim
 	if err != nil {
 		return err
 	}
+
 	return db.Exec(ctx, q, "delete setup tokens",
 		`DELETE FROM instance WHERE substr(name, 1, 12) = $1 AND value <= $2`, setupTokenRow, setupExpiry(now))
 }

@@ -91,25 +91,31 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Passwords == nil {
 		return nil, errors.New("create user service: Store and Passwords are required")
 	}
+
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
 	if cfg.Withdraw == nil {
 		cfg.Withdraw = func(context.Context, *store.Tx, api.Caller, string, string, rbac.Role) error { return nil }
 	}
+
 	if cfg.Deleted == nil {
 		cfg.Deleted = func(context.Context, *store.Tx, string) error { return nil }
 	}
+
 	s := &Service{cfg: cfg, store: cfg.Store, passwords: cfg.Passwords, onChange: func(string) {}}
 	if cfg.Offline {
 		return s, nil
 	}
+
 	if err := insertTenant(ctx, s.store.DB.Write(), api.DefaultTenant, s.store.Now()); err != nil {
 		return nil, fmt.Errorf("create user service: %w", err)
 	}
+
 	if !cfg.External {
 		if err := s.prepareSetup(ctx); err != nil {
 			return nil, fmt.Errorf("create user service: %w", err)
 		}
 	}
+
 	return s, nil
 }
 
@@ -211,6 +217,7 @@ func (s *Service) source() string {
 	if s.cfg.External {
 		return sourceExternal
 	}
+
 	return sourceBuiltin
 }
 
@@ -231,6 +238,7 @@ func ParseID(text string) (string, error) {
 	if err != nil {
 		return "", wire.NotFound
 	}
+
 	return id.String(), nil
 }
 
@@ -240,10 +248,12 @@ func Of(ctx context.Context, q db.Querier, caller api.Caller, id string) (User, 
 	if err != nil {
 		return User{}, err
 	}
+
 	u, err := ByID(ctx, q, caller.TenantID, id)
 	if errors.Is(err, ErrNone) {
 		return User{}, wire.NotFound.New("There is no such user.")
 	}
+
 	return u, err
 }
 
@@ -275,6 +285,7 @@ func (s *Service) Routes() []api.Route {
 	if s.cfg.External {
 		return all
 	}
+
 	return slices.Concat(all, []api.Route{
 		{Method: http.MethodGet, Path: "/auth/mode", Access: api.Open, Handle: api.Result(http.StatusOK, func(r *http.Request) (wire.Mode, error) { return s.Mode(r.Context()) })},
 		{Method: http.MethodGet, Path: "/auth/invite/:token", Access: api.Open, Secret: true, Handle: api.Result(http.StatusOK, func(r *http.Request) (wire.InviteCheck, error) {

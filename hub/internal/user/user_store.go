@@ -31,9 +31,11 @@ func Scan(row db.Scanner, more ...any) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
+
 	if u.Role, err = rbac.ParseRole(role); err != nil {
 		return User{}, fmt.Errorf("read role of user %s: %w", u.ID, err)
 	}
+
 	return u, nil
 }
 
@@ -173,12 +175,14 @@ func EndSessions(ctx context.Context, tx *store.Tx, u User, except, why string) 
 	if err != nil {
 		return nil, err
 	}
+
 	// Expired sessions end too: a concurrent refresh must not extend one.
 	_, err = db.Collect(ctx, tx, "end sessions", func(row db.Scanner) (alive bool, err error) {
 		var id string
 		if err = row.Scan(&id, &alive); alive {
 			live = append(live, id)
 		}
+
 		return alive, err
 	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2
 		WHERE tenant_id = $5 AND user_id = $3 AND id <> $4 AND revoked_at IS NULL RETURNING id, idle_until > $1 AND expires_at > $1`,
@@ -208,11 +212,13 @@ func EndExternalAccess(ctx context.Context, tx *store.Tx, tenantID, keepIssuer s
 		tenantID, sourceExternal, keepIssuer, db.Micros(tx.Now), endedByOrganization); err != nil {
 		return ended, err
 	}
+
 	err = db.Exec(ctx, tx, "revoke devices", `UPDATE members SET device_epoch = device_epoch + 1
 		WHERE tenant_id = $1 AND auth_source = $2 AND issuer <> $3`, tenantID, sourceExternal, keepIssuer)
 	if err != nil {
 		return ended, err
 	}
+
 	ended.Tokens, err = liveRows(ctx, tx, "revoke tokens", `UPDATE cli_tokens SET revoked_at = $4
 		WHERE tenant_id = $1 AND `+users+` AND revoked_at IS NULL RETURNING expires_at IS NULL OR expires_at > $4`,
 		tenantID, sourceExternal, keepIssuer, db.Micros(tx.Now))
@@ -228,6 +234,7 @@ func liveRows(ctx context.Context, tx *store.Tx, what, query string, args ...any
 			live++
 		}
 	}
+
 	return live, err
 }
 
@@ -238,6 +245,7 @@ func ReadAccess(ctx context.Context, q db.Querier, now time.Time, ids ...string)
 	if len(ids) > 1 {
 		n = MaxAccesses
 	}
+
 	marks := make([]string, n)
 	args := make([]any, n)
 	for i := range n {
@@ -246,6 +254,7 @@ func ReadAccess(ctx context.Context, q db.Querier, now time.Time, ids ...string)
 			args[i] = ids[i]
 		}
 	}
+
 	in := strings.Join(marks, ", ")
 	found, err := db.Collect(ctx, q, "read access", func(row db.Scanner) (a Access, err error) {
 		var (
@@ -255,6 +264,7 @@ func ReadAccess(ctx context.Context, q db.Querier, now time.Time, ids ...string)
 		if err := row.Scan(&a.id, &a.userID, &role, &status, &revoked, &a.why, &idle, &expires); err != nil {
 			return a, err
 		}
+
 		passed := func(t sql.NullInt64) bool { return t.Valid && !now.Before(db.Time(t.Int64)) }
 		a.disabled = status != Active
 		a.revoked = revoked.Valid
@@ -269,5 +279,6 @@ func ReadAccess(ctx context.Context, q db.Querier, now time.Time, ids ...string)
 	for _, a := range found {
 		all[a.id] = a
 	}
+
 	return all, err
 }

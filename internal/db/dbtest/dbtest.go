@@ -43,6 +43,7 @@ func Parallel(n int) error {
 	if chosen {
 		return nil
 	}
+
 	return flag.Set("test.parallel", strconv.Itoa(n*runtime.GOMAXPROCS(0)))
 }
 
@@ -60,6 +61,7 @@ func PostgreSQL(t testing.TB, series ...db.Series) string {
 	if len(series) == 0 {
 		return pgtest.URL(t)
 	}
+
 	return pgtest.Copy(t, key(series), func(url string) error { return migrate(url, series) })
 }
 
@@ -73,6 +75,7 @@ func SQLite(t testing.TB, series ...db.Series) string {
 			t.Fatal(err)
 		}
 	}
+
 	return "sqlite://" + path
 }
 
@@ -89,17 +92,21 @@ func template(t testing.TB, series []db.Series) []byte {
 	if file, ok := templates.files[key(series)]; ok {
 		return file
 	}
+
 	path := filepath.Join(t.TempDir(), "template.db")
 	if err := migrate("sqlite://"+path, series); err != nil {
 		t.Fatal(err)
 	}
+
 	file, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if templates.files == nil {
 		templates.files = map[string][]byte{}
 	}
+
 	templates.files[key(series)] = file
 	return file
 }
@@ -110,6 +117,7 @@ func key(series []db.Series) string {
 	for _, s := range series {
 		names = append(names, s.Name)
 	}
+
 	return strings.Join(names, " ")
 }
 
@@ -119,6 +127,7 @@ func migrate(url string, series []db.Series) error {
 	if err != nil {
 		return err
 	}
+
 	return errors.Join(d.Migrate(ctx, series...), d.Close())
 }
 
@@ -137,6 +146,7 @@ func Open(t testing.TB, url string, series ...db.Series) *db.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -145,5 +155,6 @@ func Open(t testing.TB, url string, series ...db.Series) *db.DB {
 	if err := d.Migrate(t.Context(), series...); err != nil {
 		t.Fatal(err)
 	}
+
 	return d
 }

@@ -30,23 +30,29 @@ func New(p agent.Provider, client *http.Client) (model.Model, error) {
 		if base == "" {
 			return nil, errors.New("the provider has no API key: set its apiKey")
 		}
+
 		p.AuthStyle = agent.AuthNone // a private upstream may need none
 	}
+
 	header := make(map[string]string, len(p.Headers))
 	for name, value := range p.Headers {
 		header[name] = string(value)
 	}
+
 	var body map[string]json.RawMessage
 	for name, value := range p.Body {
 		raw, err := json.Marshal(value)
 		if err != nil {
 			return nil, fmt.Errorf("encode the provider's body field %s: %w", name, err)
 		}
+
 		if body == nil {
 			body = map[string]json.RawMessage{}
 		}
+
 		body[name] = raw
 	}
+
 	switch p.Protocol {
 	case agent.ProtocolDemo:
 		return demo.New(demo.Config{}), nil
@@ -62,5 +68,6 @@ func New(p agent.Provider, client *http.Client) (model.Model, error) {
 			NoStreamUsage: p.StreamUsage != nil && !*p.StreamUsage,
 		})
 	}
+
 	return nil, fmt.Errorf("the provider's protocol %q is unknown", p.Protocol)
 }

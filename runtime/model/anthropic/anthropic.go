@@ -105,6 +105,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return &Client{upstream: up, vendor: upstream.HasDomain(base, "anthropic.com"), thinks: upstream.RequiresThinking(base)}, nil
 }
 

@@ -38,6 +38,7 @@ func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 	if inc, ok := scanIncrement(ev.Data); ok {
 		return d.appendIncrement(parts, inc), nil
 	}
+
 	return d.decodeAny(parts, ev)
 }
 
@@ -46,13 +47,16 @@ func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) ([]model.Part, err
 	if len(bytes.TrimSpace(ev.Data)) == 0 {
 		return parts, nil // a keepalive of some servers
 	}
+
 	if fault := upstream.FaultIn(ev); fault != nil {
 		return parts, fault
 	}
+
 	var e event
 	if err := json.Unmarshal(ev.Data, &e); err != nil && !ignorable(ev, &e, err) {
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent an event that cannot be read", Err: err}
 	}
+
 	return d.appendEvent(parts, &e)
 }
 
@@ -76,15 +80,19 @@ func (d *decoder) appendEvent(parts []model.Part, e *event) ([]model.Part, error
 		if fault := upstream.Interrupted(d.stop); fault != nil {
 			return parts, fault
 		}
+
 		stop := cmp.Or(d.stop, model.StopEndTurn)
 		if d.stop == "" && d.tools {
 			stop = model.StopToolUse
 		}
+
 		if d.orphan {
 			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent the input of a tool call that it did not start"}
 		}
+
 		return append(d.endBlock(parts), model.Part{Kind: model.KindStop, StopReason: stop}), nil
 	}
+
 	return parts, nil // ping, and later additions to the API, which asks clients to ignore them
 }
 
@@ -105,11 +113,14 @@ func ignorable(ev sse.Event, e *event, err error) bool {
 		case "content_block_delta":
 			return !slices.Contains(known, e.Delta.Type)
 		}
+
 		return !slices.Contains(known, e.Type)
 	}
+
 	if ev.Type == "" {
 		return string(bytes.TrimSpace(ev.Data)) == "[DONE]" // some gateways end every stream with it
 	}
+
 	return !slices.Contains(known, ev.Type)
 }
 
@@ -120,12 +131,14 @@ func (d *decoder) appendContent(parts []model.Part, content json.RawMessage) ([]
 	if json.Unmarshal(content, &blocks) != nil && json.Unmarshal(content, &whole) == nil {
 		blocks = []contentBlock{{Type: "text", Text: whole}}
 	}
+
 	for i := range blocks {
 		var err error
 		if parts, err = d.startBlock(parts, i, &blocks[i]); err != nil {
 			return parts, err
 		}
 	}
+
 	return d.endBlock(parts), nil
 }
 
@@ -133,6 +146,7 @@ func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]
 	if len(d.blocks) == model.MaxResponseBlocks {
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many content blocks"}
 	}
+
 	parts = d.endBlock(parts)
 	d.blocks = append(d.blocks, openBlock{index: index, call: b.Type == "tool_use", unknown: !slices.Contains(known, b.Type)})
 	switch b.Type {
@@ -147,6 +161,7 @@ func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]
 		if b.Name == "" {
 			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent a tool call without a name"}
 		}
+
 		d.tools = true
 		at := len(d.blocks) - 1
 		parts = append(parts, model.Part{Kind: model.KindToolUse, Index: at, ID: d.ids.Unique(b.ID), Name: b.Name})
@@ -154,6 +169,7 @@ func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]
 		// endBlock decides which of the two it is.
 		d.whole, d.wholeAt = b.Input, at
 	}
+
 	return parts, nil
 }
 
@@ -168,6 +184,7 @@ func (d *decoder) appendDelta(parts []model.Part, index int, b *delta) []model.P
 	case "input_json_delta":
 		return d.appendIncrement(parts, increment{model.KindToolInput, index, string(b.PartialJSON)})
 	}
+
 	return parts
 }
 
@@ -175,6 +192,7 @@ func (d *decoder) appendIncrement(parts []model.Part, inc increment) []model.Par
 	if inc.text == "" {
 		return parts
 	}
+
 	at := d.at(inc.index)
 	switch input := inc.kind == model.KindToolInput; {
 	case input && (at < 0 || !d.blocks[at].call):
@@ -188,6 +206,7 @@ func (d *decoder) appendIncrement(parts []model.Part, inc increment) []model.Par
 	case input && d.wholeAt == at:
 		d.whole = nil
 	}
+
 	return d.joiner.Append(parts, inc.kind, at, inc.text)
 }
 
@@ -198,6 +217,7 @@ func (d *decoder) at(index int) int {
 			return i
 		}
 	}
+
 	return -1
 }
 
@@ -209,10 +229,12 @@ func (d *decoder) endBlock(parts []model.Part) []model.Part {
 	if d.whole == nil || json.Unmarshal(d.whole, &input) != nil {
 		input = text(d.whole)
 	}
+
 	d.whole = nil
 	if isEmpty(input) {
 		return parts
 	}
+
 	return append(parts, model.Part{Kind: model.KindToolInput, Index: d.wholeAt, Text: string(input)})
 }
 
@@ -238,6 +260,7 @@ func (d *decoder) appendUsage(parts []model.Part, u usage, final bool) []model.P
 	if sum == d.usage {
 		return parts
 	}
+
 	d.usage = sum
 	return append(parts, model.Part{Kind: model.KindUsage, Usage: sum})
 }

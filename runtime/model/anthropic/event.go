@@ -86,6 +86,7 @@ func scanIncrement(data []byte) (increment, bool) {
 			return increment{}, false
 		}
 	}
+
 	return inc, typed && indexed && filled && s.Done()
 }
 
@@ -98,14 +99,18 @@ func scanDelta(s *jsonscan.Scanner, inc *increment) {
 			inc.kind = deltaKinds[string(s.Raw())]
 			continue
 		}
+
 		if field != 0 {
 			s.Fail()
 		}
+
 		if field = fieldKinds[string(key)]; field == 0 { // a second type, or an unknown field
 			s.Fail()
 		}
+
 		inc.text = s.Text()
 	}
+
 	if field == 0 || inc.kind != field {
 		s.Fail()
 	}

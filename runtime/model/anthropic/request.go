@@ -84,6 +84,7 @@ func (c *Client) request(req *model.Request) *request {
 	if r.MaxTokens <= 0 {
 		r.MaxTokens = defaultMaxOutputTokens
 	}
+
 	switch budget := req.Thinking.BudgetTokens; {
 	case req.Thinking.Adaptive:
 		r.Thinking = &thinking{Type: "adaptive"}
@@ -95,12 +96,15 @@ func (c *Client) request(req *model.Request) *request {
 	default:
 		r.Temperature = req.Temperature
 	}
+
 	if req.Thinking.Effort != "" {
 		r.OutputConfig = &outputConfig{Effort: req.Thinking.Effort}
 	}
+
 	if !blank(req.System) {
 		r.System = []block{{Type: "text", Text: req.System, CacheControl: ephemeral()}}
 	}
+
 	markMessages(r.Messages)
 	return r
 }
@@ -112,6 +116,7 @@ func toolList(offered []model.Tool) any {
 	for i, t := range offered {
 		list[i] = tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema}
 	}
+
 	list[len(list)-1].CacheControl = ephemeral()
 	return list
 }
@@ -126,6 +131,7 @@ func markMessages(list []message) {
 		if i < len(list)-1 && list[i].Role != model.RoleUser {
 			continue
 		}
+
 		if mark(list[i].Content) {
 			marks++
 		}
@@ -140,6 +146,7 @@ func mark(content []block) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -154,6 +161,7 @@ func (c *Client) messages(history []model.Message) []message {
 		if m.Role == model.RoleAssistant {
 			content = c.endsWithOutput(content)
 		}
+
 		switch n := len(list); {
 		case len(content) == 0:
 		case n > 0 && list[n-1].Role == m.Role:
@@ -162,6 +170,7 @@ func (c *Client) messages(history []model.Message) []message {
 			list = append(list, message{Role: m.Role, Content: content})
 		}
 	}
+
 	return list
 }
 
@@ -172,9 +181,11 @@ func (c *Client) endsWithOutput(content []block) []block {
 	for len(content) > 0 && isThinking(content[len(content)-1]) {
 		content = content[:len(content)-1]
 	}
+
 	if c.thinks && len(content) > 0 && !slices.ContainsFunc(content, isThinking) {
 		content = slices.Insert(content, 0, thinkingBlock(upstream.NoThinking, ""))
 	}
+
 	return content
 }
 
@@ -192,6 +203,7 @@ func startedWithoutThinking(list []message) bool {
 	for start > 0 && (list[start-1].Role == model.RoleAssistant || list[start-1].Content[0].Type == "tool_result") {
 		start--
 	}
+
 	return start < len(list) && !isThinking(list[start].Content[0])
 }
 
@@ -216,6 +228,7 @@ func (c *Client) blocks(content []model.Block, unsigned bool) []block {
 			list = append(list, c.result(b))
 		}
 	}
+
 	for i := range content {
 		switch b := &content[i]; b.Type {
 		case model.BlockText:
@@ -233,10 +246,12 @@ func (c *Client) blocks(content []model.Block, unsigned bool) []block {
 			if len(input) == 0 {
 				input = json.RawMessage("{}")
 			}
+
 			list = append(list, block{Type: "tool_use", ID: c.toolID(b.ID), Name: b.Name, Input: input})
 		case model.BlockToolResult: // appended above
 		}
 	}
+
 	return list
 }
 
@@ -250,13 +265,16 @@ func (c *Client) result(b *model.Block) block {
 		if !blank(b.Text) {
 			list = append(list, block{Type: "text", Text: b.Text})
 		}
+
 		for _, v := range b.Images {
 			list = append(list, block{Type: "image", Source: &imageSource{Type: "base64", MediaType: v.MediaType, Data: v.Data}})
 		}
+
 		r.Content = list
 	case b.Text != "":
 		r.Content = b.Text
 	}
+
 	return r
 }
 
@@ -269,6 +287,7 @@ func (c *Client) toolID(id string) string {
 	if !c.vendor || toolID.MatchString(id) {
 		return id
 	}
+
 	sum := sha256.Sum256([]byte(id))
 	return "toolu_" + hex.EncodeToString(sum[:12])
 }

@@ -47,5 +47,6 @@ func (u *usage) sum() model.Usage {
 	if thinking > sum.OutputTokens {
 		sum.OutputTokens += thinking
 	}
+
 	return sum
 }

@@ -59,6 +59,7 @@ func (s *stream) play(segments []segment) {
 	if !s.send(model.Part{Kind: model.KindUsage, Usage: s.usage, More: true}) {
 		return
 	}
+
 	reason := model.StopEndTurn
 	for i, seg := range segments {
 		last := i == len(segments)-1
@@ -68,12 +69,14 @@ func (s *stream) play(segments []segment) {
 				return
 			}
 		}
+
 		runes := max(wordRunes, len(seg.text)/maxTokens)
 		for rest := seg.text; rest != ""; {
 			if s.full() {
 				s.finish(model.StopMaxTokens)
 				return
 			}
+
 			var token string
 			token, rest = cut(rest, runes)
 			if !s.token(model.Part{Kind: seg.kind, Index: i, Text: token}, last && rest == "") {
@@ -81,6 +84,7 @@ func (s *stream) play(segments []segment) {
 			}
 		}
 	}
+
 	s.finish(reason)
 }
 
@@ -100,6 +104,7 @@ func (s *stream) token(p model.Part, last bool) bool {
 		case <-s.ctx.Done():
 		}
 	}
+
 	s.usage.OutputTokens++
 	p.More = s.delay == 0 || last || s.full()
 	return s.send(p)
@@ -111,6 +116,7 @@ func (s *stream) send(p model.Part) bool {
 		s.yield(model.Part{}, context.Cause(s.ctx))
 		return false
 	}
+
 	return s.yield(p, nil)
 }
 
@@ -130,9 +136,11 @@ func cut(text string, most int) (token, rest string) {
 		if runes == most || word && most == wordRunes && unicode.IsSpace(r) {
 			return text[:i], text[i:]
 		}
+
 		word = word || !unicode.IsSpace(r)
 		runes++
 	}
+
 	return text, ""
 }
 
@@ -145,9 +153,11 @@ func inputTokens(req *model.Request) int64 {
 			n += len(b.Text) + len(b.Name) + len(b.Input)
 		}
 	}
+
 	for i := range req.Tools {
 		t := &req.Tools[i]
 		n += len(t.Name) + len(t.Description) + len(t.InputSchema)
 	}
+
 	return int64(n/4 + 1)
 }

@@ -28,18 +28,22 @@ func respond(req *model.Request) []segment {
 	if len(req.Messages) == 0 {
 		return text(intro)
 	}
+
 	last := req.Messages[len(req.Messages)-1]
 	if results := results(req, last); results != "" {
 		return text(results)
 	}
+
 	message := strings.TrimSpace(last.Text())
 	if rest, ok := command(message, "/tool"); ok {
 		return call(req, rest)
 	}
+
 	if rest, ok := command(message, "/think"); ok {
 		return append([]segment{{kind: model.KindThinking, text: "The user wants to see me think about this: " + quote(rest)}},
 			text(echo(rest))...)
 	}
+
 	return text(echo(message))
 }
 
@@ -49,6 +53,7 @@ func echo(message string) string {
 	if message == "" {
 		return intro
 	}
+
 	return intro + " You wrote: " + quote(message)
 }
 
@@ -58,6 +63,7 @@ func command(message, name string) (string, bool) {
 	if !ok || rest != "" && !unicode.IsSpace(rune(rest[0])) {
 		return "", false
 	}
+
 	return strings.TrimSpace(rest), true
 }
 
@@ -68,6 +74,7 @@ func quote(s string) string {
 	if n := utf8.RuneCountInString(s[len(head):]); n > 0 {
 		more = fmt.Sprintf("... (and %d characters more)", n)
 	}
+
 	return strings.ToValidUTF8(head, "\uFFFD") + more
 }
 
@@ -77,19 +84,23 @@ func call(req *model.Request, args string) []segment {
 	if i := strings.IndexFunc(args, func(r rune) bool { return unicode.IsSpace(r) || r == '{' }); i >= 0 {
 		name, input = args[:i], strings.TrimSpace(args[i:])
 	}
+
 	switch {
 	case name == "":
 		return text(howTo + ". " + offered(req))
 	case !slices.ContainsFunc(req.Tools, func(t model.Tool) bool { return t.Name == name }):
 		return text(fmt.Sprintf("There is no tool named %q. ", quote(name)) + offered(req))
 	}
+
 	var compact bytes.Buffer
 	if input == "" {
 		input = "{}"
 	}
+
 	if input[0] != '{' || json.Compact(&compact, []byte(input)) != nil {
 		return text("That is not a JSON object. " + howTo)
 	}
+
 	return []segment{
 		{kind: model.KindText, text: "I call the tool " + name + "."},
 		{kind: model.KindToolInput, id: callID(req), name: name, text: compact.String()},
@@ -100,10 +111,12 @@ func offered(req *model.Request) string {
 	if len(req.Tools) == 0 {
 		return "No tools are offered here."
 	}
+
 	names := make([]string, len(req.Tools))
 	for i := range req.Tools {
 		names[i] = req.Tools[i].Name
 	}
+
 	return "The tools are: " + strings.Join(names, ", ") + "."
 }
 
@@ -124,16 +137,20 @@ func results(req *model.Request, last model.Message) string {
 		if b.Type != model.BlockToolResult {
 			continue
 		}
+
 		verb := "returned"
 		if b.IsError {
 			verb = "failed"
 		}
+
 		if strings.TrimSpace(b.Text) == "" {
 			texts = append(texts, fmt.Sprintf("%s %s no output.", toolName(req, b.ID), verb))
 			continue
 		}
+
 		texts = append(texts, fmt.Sprintf("%s %s: %s", toolName(req, b.ID), verb, quote(b.Text)))
 	}
+
 	return strings.Join(texts, "\n\n")
 }
 
@@ -145,5 +162,6 @@ func toolName(req *model.Request, id string) string {
 			}
 		}
 	}
+
 	return "The tool"
 }

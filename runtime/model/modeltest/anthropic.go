@@ -40,9 +40,11 @@ func (anthropic) failure(status int, message string) []byte {
 	case status >= 500:
 		kind, text = "api_error", "Internal server error"
 	}
+
 	if message != "" {
 		text = message
 	}
+
 	return fmt.Appendf(nil, `{"type":"error","error":{"type":%s,"message":%s},"request_id":"req_modeltest"}`,
 		quote(kind), quote(text))
 }
@@ -92,6 +94,7 @@ func (e *anthropicEncoder) signature(s string) []byte {
 		b = e.block(kindThinking, `{"type":"thinking","thinking":"","signature":""}`)
 		e.open = kindSignature // more thinking makes a new block
 	}
+
 	return e.delta(b, `{"type":"signature_delta","signature":`+quote(s)+`}`)
 }
 
@@ -116,6 +119,7 @@ func (e *anthropicEncoder) fail(errorType string) []byte {
 	case "api_error":
 		text = "Internal server error"
 	}
+
 	return anthropicEvent(nil, "error", `{"type":"error","error":{"details":null,"type":`+quote(errorType)+`,"message":`+quote(text)+
 		`},"request_id":"req_modeltest"}`)
 }
@@ -131,6 +135,7 @@ func (e *anthropicEncoder) block(k kind, content string) []byte {
 	if e.open == k {
 		return nil
 	}
+
 	b := e.close()
 	e.index++
 	e.open = k
@@ -147,6 +152,7 @@ func (e *anthropicEncoder) close() []byte {
 	if e.open == 0 {
 		return nil
 	}
+
 	e.open = 0
 	return anthropicEvent(nil, "content_block_stop", fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, e.index))
 }

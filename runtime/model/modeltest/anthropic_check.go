@@ -83,6 +83,7 @@ func anthropicFields(blockType string) []string {
 	case "tool_result":
 		return []string{"type", "tool_use_id", "content", "is_error", "cache_control"}
 	}
+
 	return nil
 }
 
@@ -107,6 +108,7 @@ func endpoint(r *Request, path, notFound string) *refusal {
 	case !json.Valid(r.Body):
 		return bad("The request body is not valid JSON")
 	}
+
 	return nil
 }
 
@@ -121,6 +123,7 @@ func (anthropic) check(r *Request) (bool, *refusal) {
 	if refused := endpoint(r, "/v1/messages", "Not Found"); refused != nil {
 		return false, refused
 	}
+
 	return checkMessages(r, false)
 }
 
@@ -130,22 +133,27 @@ func checkMessages(r *Request, unsigned bool) (bool, *refusal) {
 	if r.Header.Get("Anthropic-Version") == "" {
 		return false, bad("anthropic-version: header is required")
 	}
+
 	var q anthropicRequest
 	if err := decode(r.Body, &q); err != nil {
 		return false, bad("%v: Extra inputs are not permitted, or not of their type", err)
 	}
+
 	c := anthropicChecker{unsigned: unsigned}
 	if q.Thinking != nil {
 		c.thinking = q.Thinking.Type
 	}
+
 	for _, check := range []func(*anthropicRequest) *refusal{c.thinks, c.settings, c.tools, c.system, c.messages} {
 		if refused := check(&q); refused != nil {
 			return false, refused
 		}
 	}
+
 	if c.cached > 4 {
 		return false, bad("A maximum of 4 blocks with cache_control may be provided. Found %d.", c.cached)
 	}
+
 	return false, nil
 }
 
@@ -172,6 +180,7 @@ func (c *anthropicChecker) settings(q *anthropicRequest) *refusal {
 	case c.on() && q.Temperature != nil && *q.Temperature != 1:
 		return bad("`temperature` may only be set to 1 when thinking is enabled or in adaptive mode.")
 	}
+
 	return nil
 }
 
@@ -187,6 +196,7 @@ func (c *anthropicChecker) thinks(q *anthropicRequest) *refusal {
 		!slices.Contains([]string{"", "low", "medium", "high", "xhigh", "max"}, output.Effort)) {
 		return bad("output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
 	}
+
 	switch {
 	case c.thinking == "" || c.thinking == "disabled":
 	case !c.on():
@@ -199,6 +209,7 @@ func (c *anthropicChecker) thinks(q *anthropicRequest) *refusal {
 	case q.Thinking.Budget >= q.MaxTokens:
 		return bad("`max_tokens` must be greater than `thinking.budget_tokens`.")
 	}
+
 	return nil
 }
 
@@ -209,9 +220,11 @@ func (c *anthropicChecker) tools(q *anthropicRequest) *refusal {
 		if !anthropicToolName.MatchString(t.Name) {
 			return bad("tools.%d.custom.name: String should match pattern '%s'", i, anthropicToolName)
 		}
+
 		if names[t.Name] {
 			return bad("tools: Tool names must be unique.")
 		}
+
 		names[t.Name] = true
 		if t.Type == "" || t.Type == "custom" {
 			if refused := anthropicSchema(i, t.InputSchema); refused != nil {
@@ -219,6 +232,7 @@ func (c *anthropicChecker) tools(q *anthropicRequest) *refusal {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -226,22 +240,28 @@ func (c *anthropicChecker) system(q *anthropicRequest) *refusal {
 	if len(q.System) == 0 {
 		return nil
 	}
+
 	blocks, wrong := anthropicContent(q.System)
 	if wrong != "" {
 		return bad("system: %s", wrong)
 	}
+
 	if q.System[0] == '"' {
 		return nil // the API accepts an empty string
 	}
+
 	for i, b := range blocks {
 		if b.Type != "text" {
 			return bad("system.%d.type: Input should be 'text'", i)
 		}
+
 		if b.Text == "" {
 			return bad("system: text content blocks must be non-empty")
 		}
+
 		c.cache(b.CacheControl)
 	}
+
 	return nil
 }
 
@@ -261,25 +281,31 @@ func anthropicContent(raw json.RawMessage) (blocks []anthropicBlock, wrong strin
 		if err := json.Unmarshal(raw, &text); err != nil {
 			return nil, err.Error()
 		}
+
 		return []anthropicBlock{{Type: "text", Text: text}}, ""
 	}
+
 	var fields []map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, "Input should be a valid array"
 	}
+
 	if err := json.Unmarshal(raw, &blocks); err != nil {
 		return nil, err.Error()
 	}
+
 	for i := range blocks {
 		known := anthropicFields(blocks[i].Type)
 		if known == nil {
 			return nil, fmt.Sprintf("%d: Input tag '%s' does not match any of the expected tags", i, blocks[i].Type)
 		}
+
 		for name := range fields[i] {
 			if !slices.Contains(known, name) {
 				return nil, fmt.Sprintf("%d.%s.%s: Extra inputs are not permitted", i, blocks[i].Type, name)
 			}
 		}
 	}
+
 	return blocks, ""
 }

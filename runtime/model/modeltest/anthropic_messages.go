@@ -17,6 +17,7 @@ func (c *anthropicChecker) messages(q *anthropicRequest) *refusal {
 	if len(q.Messages) == 0 {
 		return bad("messages: at least one message is required")
 	}
+
 	c.all = q.Messages
 	var calls []string // of the previous message, without a result so far
 	begun := false     // the turn of the assistant
@@ -24,34 +25,42 @@ func (c *anthropicChecker) messages(q *anthropicRequest) *refusal {
 		if refused := c.role(q, i); refused != nil {
 			return refused
 		}
+
 		blocks, wrong := anthropicContent(m.Content)
 		if wrong != "" {
 			return bad("messages.%d.content.%s", i, wrong)
 		}
+
 		if len(blocks) == 0 {
 			return bad("messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
 		}
+
 		if refused := c.results(i, m.Role, blocks, calls); refused != nil {
 			return refused
 		}
+
 		calls = nil
 		if refused := c.assistant(i, m.Role, blocks, begun); refused != nil {
 			return refused
 		}
+
 		begun = m.Role == "assistant" || blocks[0].Type == "tool_result"
 		for j := range blocks {
 			b := &blocks[j]
 			if refused := c.block(i, j, m.Role, b); refused != nil {
 				return refused
 			}
+
 			if b.Type == "tool_use" {
 				calls = append(calls, b.ID)
 			}
 		}
 	}
+
 	if q.Messages[len(q.Messages)-1].Role != "user" {
 		return bad("This model does not support assistant message prefill. The conversation must end with a user message.")
 	}
+
 	return nil
 }
 
@@ -61,6 +70,7 @@ func (c *anthropicChecker) assistant(i int, role string, blocks []anthropicBlock
 	if role != "assistant" {
 		return nil
 	}
+
 	thinks := func(b anthropicBlock) bool { return b.Type == "thinking" || b.Type == "redacted_thinking" }
 	text := func(b anthropicBlock) bool { return b.Type == "thinking" && b.Thinking != nil && *b.Thinking != "" }
 	switch {
@@ -73,6 +83,7 @@ func (c *anthropicChecker) assistant(i int, role string, blocks []anthropicBlock
 			"a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).",
 			i, blocks[0].Type)
 	}
+
 	return nil
 }
 
@@ -84,6 +95,7 @@ func (c *anthropicChecker) current(i int) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -97,6 +109,7 @@ func (c *anthropicChecker) role(q *anthropicRequest, i int) *refusal {
 	case i > 0 && role == q.Messages[i-1].Role:
 		return bad("messages: roles must alternate between \"user\" and \"assistant\", but found multiple %q roles in a row", role)
 	}
+
 	return nil
 }
 
@@ -107,6 +120,7 @@ func (c *anthropicChecker) results(i int, role string, blocks []anthropicBlock, 
 		if blocks[j].Type != "tool_result" {
 			continue
 		}
+
 		id := blocks[j].ToolUseID
 		switch {
 		case role != "user":
@@ -119,13 +133,16 @@ func (c *anthropicChecker) results(i int, role string, blocks []anthropicBlock, 
 		case j != len(given):
 			return bad("messages.%d: `tool_result` blocks must come first in the content of a message", i)
 		}
+
 		given = append(given, id)
 	}
+
 	missing := slices.DeleteFunc(slices.Clone(calls), func(id string) bool { return slices.Contains(given, id) })
 	if len(missing) > 0 {
 		return bad("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. "+
 			"Each `tool_use` block must have a corresponding `tool_result` block in the next message.", i-1, strings.Join(missing, ", "))
 	}
+
 	return nil
 }
 
@@ -136,16 +153,20 @@ func (c *anthropicChecker) block(i, j int, role string, b *anthropicBlock) *refu
 		if b.Text == "" {
 			return bad("messages: text content blocks must be non-empty")
 		}
+
 		if strings.TrimSpace(b.Text) == "" {
 			return bad("messages: text content blocks must contain non-whitespace text")
 		}
+
 		return nil
 	case "tool_result":
 		return c.result(i, j, b)
 	}
+
 	if b.Type != "image" && role != "assistant" {
 		return bad("messages.%d: `%s` blocks can only be in `assistant` messages", i, b.Type)
 	}
+
 	switch {
 	case b.Type == "thinking" && b.Thinking == nil:
 		return bad("messages.%d.content.%d.thinking.thinking: Field required", i, j)
@@ -164,6 +185,7 @@ func (c *anthropicChecker) block(i, j int, role string, b *anthropicBlock) *refu
 	case len(b.Input) == 0 || b.Input[0] != '{':
 		return bad("messages.%d.content.%d.tool_use.input: Input should be a valid dictionary", i, j)
 	}
+
 	c.used = append(c.used, b.ID)
 	return nil
 }
@@ -173,10 +195,12 @@ func (c *anthropicChecker) result(i, j int, b *anthropicBlock) *refusal {
 	if !present(b.Content) || b.Content[0] == '"' {
 		return nil
 	}
+
 	blocks, wrong := anthropicContent(b.Content)
 	if wrong != "" {
 		return bad("messages.%d.content.%d.tool_result.content.%s", i, j, wrong)
 	}
+
 	for k := range blocks {
 		switch blocks[k].Type {
 		case "text":
@@ -187,14 +211,17 @@ func (c *anthropicChecker) result(i, j int, b *anthropicBlock) *refusal {
 			if b.IsError {
 				return bad("messages.%d.content.%d.tool_result: all content must be type `text` if `is_error` is true", i, j)
 			}
+
 			if refused := c.image(blocks[k].Source); refused != nil {
 				return bad("messages.%d.content.%d.tool_result.content.%d.%s", i, j, k, refused.message)
 			}
 		default:
 			return bad("messages.%d.content.%d.tool_result.content.%d.type: Input should be 'text' or 'image'", i, j, k)
 		}
+
 		c.cache(blocks[k].CacheControl)
 	}
+
 	return nil
 }
 
@@ -220,27 +247,34 @@ func (c *anthropicChecker) image(source json.RawMessage) *refusal {
 	if json.Unmarshal(source, &s) != nil || s.Type != "base64" {
 		return bad("image.source: Input should be 'base64'")
 	}
+
 	if !slices.Contains(imageTypes, s.MediaType) {
 		return bad("image.source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'")
 	}
+
 	data, err := base64.StdEncoding.Strict().DecodeString(s.Data)
 	if err != nil || s.Data == "" {
 		return bad("image.source.base64: invalid base64 data")
 	}
+
 	if len(s.Data) > maxImageData {
 		return bad("image.source.base64: image exceeds 5 MB maximum: %d bytes > %d bytes", len(s.Data), maxImageData)
 	}
+
 	isWebP := len(data) > 12 && string(data[8:12]) == "WEBP"
 	if isWebP && s.MediaType == "image/webp" {
 		return c.sides(0)
 	}
+
 	size, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
 		return bad("Could not process image")
 	}
+
 	if "image/"+format != s.MediaType {
 		return bad("image.source.base64.data: The image was specified using the %s media type, but the image appears to be a image/%s image", s.MediaType, format)
 	}
+
 	return c.sides(max(size.Width, size.Height))
 }
 
@@ -254,5 +288,6 @@ func (c *anthropicChecker) sides(side int) *refusal {
 	case c.images > manyImages && c.side > maxManySide:
 		return bad("image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image requests: %d pixels", maxManySide)
 	}
+
 	return nil
 }

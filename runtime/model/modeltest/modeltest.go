@@ -68,6 +68,7 @@ func New(p Protocol, replies ...Reply) *Upstream {
 	for _, r := range replies {
 		u.replies = append(u.replies, r.compiled(u.wire))
 	}
+
 	return u
 }
 
@@ -109,10 +110,12 @@ func (u *Upstream) Await(tb testing.TB, n int) *Request {
 			u.mu.Unlock()
 			return r
 		}
+
 		u.mu.Unlock()
 		if n <= first {
 			tb.Fatalf("modeltest: request %d is no longer stored, the first stored one is %d", n, first+1)
 		}
+
 		select {
 		case <-came:
 		case <-limit.C:
@@ -137,6 +140,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		usage, refused = u.wire.check(req)
 	}
+
 	n, reply, ok := u.record(req, err == nil && refused == nil)
 	switch {
 	case refused != nil:
@@ -150,6 +154,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for reply.choose != nil { // which may block
 			reply = reply.choose(req).compiled(u.wire)
 		}
+
 		reply.serve(w, r, u, req, usage)
 	}
 }
@@ -165,6 +170,7 @@ func (u *Upstream) record(r *Request, valid bool) (n int, reply Reply, ok bool) 
 		u.requests[0] = nil
 		u.requests = u.requests[1:]
 	}
+
 	close(u.came)
 	u.came = make(chan struct{})
 	if ok = valid && len(u.replies) > 0; ok {
@@ -172,6 +178,7 @@ func (u *Upstream) record(r *Request, valid bool) (n int, reply Reply, ok bool) 
 			u.replies = u.replies[1:]
 		}
 	}
+
 	return u.count, reply, ok
 }
 

@@ -35,9 +35,11 @@ func (openai) failure(status int, message string) []byte {
 	case status >= 500:
 		kind, text = "server_error", "The server had an error while processing your request. Sorry about that!"
 	}
+
 	if message != "" {
 		text = message
 	}
+
 	return openaiError(kind, text, code)
 }
 
@@ -63,6 +65,7 @@ func (e *openaiEncoder) chunk(b []byte, choices, usage string) []byte {
 		b = append(b, `,"usage":`...)
 		b = append(b, usage...)
 	}
+
 	return append(b, "}\n\n"...)
 }
 
@@ -106,6 +109,7 @@ func (e *openaiEncoder) fail(errorType string) []byte {
 	case "rate_limit_error":
 		kind, text, code = "requests", "Rate limit reached for requests.", `"rate_limit_exceeded"`
 	}
+
 	return fmt.Appendf(nil, "data: %s\n\n", openaiError(kind, text, code))
 }
 
@@ -120,6 +124,7 @@ func (e *openaiEncoder) stop(reason string, u model.Usage) []byte {
 	case model.StopRefusal:
 		reason = "content_filter"
 	}
+
 	b := e.chunk(nil, `[{"index":0,"delta":{},"logprobs":null,"finish_reason":`+quote(reason)+`}]`, "null")
 	if e.usage {
 		prompt := u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens
@@ -127,5 +132,6 @@ func (e *openaiEncoder) stop(reason string, u model.Usage) []byte {
 			`"prompt_tokens_details":{"cached_tokens":%d},"completion_tokens_details":{"reasoning_tokens":%d}}`,
 			prompt, u.OutputTokens, prompt+u.OutputTokens, u.CacheReadInputTokens, u.ReasoningTokens))
 	}
+
 	return append(b, "data: [DONE]\n\n"...)
 }

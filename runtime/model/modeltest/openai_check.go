@@ -54,13 +54,16 @@ func (openai) check(r *Request) (bool, *refusal) {
 	if refused != nil {
 		return usage, refused
 	}
+
 	q, refused := newProfileRequest(r)
 	if refused == nil {
 		refused = longCallIDs(r, q)
 	}
+
 	if refused == nil {
 		refused = onlyFields(append([]string{"reasoning_content"}, openaiMessageFields...), openaiCallFields, openaiUnknown)(r, q)
 	}
+
 	return usage, refused
 }
 
@@ -69,15 +72,18 @@ func checkChat(r *Request, path string) (bool, *refusal) {
 	if refused := endpoint(r, path, fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.Path)); refused != nil {
 		return false, refused
 	}
+
 	var q openaiRequest
 	if err := json.Unmarshal(r.Body, &q); err != nil {
 		return false, bad("We could not parse the JSON body of your request: %v", err)
 	}
+
 	for _, check := range []func(*openaiRequest) *refusal{openaiSettings, openaiTools, openaiMessages} {
 		if refused := check(&q); refused != nil {
 			return false, refused
 		}
 	}
+
 	return q.StreamOptions.IncludeUsage, nil
 }
 
@@ -94,6 +100,7 @@ func openaiSettings(q *openaiRequest) *refusal {
 	case q.MaxTokens != nil && *q.MaxTokens < 1, q.MaxCompletionTokens != nil && *q.MaxCompletionTokens < 1:
 		return bad("Invalid 'max_tokens': integer below minimum value. Expected a value >= 1.")
 	}
+
 	return nil
 }
 
@@ -101,9 +108,11 @@ func openaiTools(q *openaiRequest) *refusal {
 	if q.Tools != nil && len(q.Tools) == 0 {
 		return bad("Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead.")
 	}
+
 	if len(q.Tools) > 128 {
 		return bad("Invalid 'tools': array too long. Expected an array with maximum length 128.")
 	}
+
 	for i, t := range q.Tools {
 		switch {
 		case t.Type != "function":
@@ -111,12 +120,14 @@ func openaiTools(q *openaiRequest) *refusal {
 		case !openaiToolName.MatchString(t.Function.Name):
 			return bad("Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern '%s'.", i, openaiToolName)
 		}
+
 		if present(t.Function.Parameters) {
 			if refused := openaiSchema(t.Function.Name, t.Function.Parameters); refused != nil {
 				return refused
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -128,9 +139,11 @@ func openaiMessages(q *openaiRequest) *refusal {
 		if m.Role != "tool" && len(open) > 0 {
 			return openaiUnanswered(open)
 		}
+
 		if refused := m.check(i, last); refused != nil {
 			return refused
 		}
+
 		switch m.Role {
 		case "system", "developer":
 			continue
@@ -139,20 +152,25 @@ func openaiMessages(q *openaiRequest) *refusal {
 			if j < 0 {
 				return bad("Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
 			}
+
 			open = slices.Delete(open, j, j+1)
 		case "assistant":
 			for _, call := range m.ToolCalls {
 				open = append(open, call.ID)
 			}
 		}
+
 		last = m.Role
 	}
+
 	if len(open) > 0 {
 		return openaiUnanswered(open)
 	}
+
 	if last != "user" && last != "tool" {
 		return bad("modeltest: messages: the conversation must end with a user or tool message")
 	}
+
 	return nil
 }
 
@@ -167,6 +185,7 @@ func (m *openaiMessage) check(i int, last string) *refusal {
 	if refused != nil {
 		return refused
 	}
+
 	switch m.Role {
 	case "system", "developer":
 		if last != "" {
@@ -184,13 +203,16 @@ func (m *openaiMessage) check(i int, last string) *refusal {
 		if last == "" {
 			return bad("modeltest: messages[%d]: the conversation must begin with a user message", i)
 		}
+
 		if text == "" && len(m.ToolCalls) == 0 {
 			return bad("Invalid value for 'content': expected a string, got null. (messages[%d])", i)
 		}
+
 		return m.calls(i)
 	default:
 		return bad("Invalid value: '%s'. Supported values are: 'system', 'assistant', 'user', 'tool', and 'developer'. (messages[%d].role)", m.Role, i)
 	}
+
 	return nil
 }
 
@@ -199,10 +221,12 @@ func (m *openaiMessage) text(i int) (string, *refusal) {
 	if !present(m.Content) {
 		return "", nil
 	}
+
 	var text string
 	if json.Unmarshal(m.Content, &text) == nil {
 		return text, nil
 	}
+
 	var parts []struct {
 		Type     string `json:"type"`
 		Text     string `json:"text"`
@@ -213,25 +237,31 @@ func (m *openaiMessage) text(i int) (string, *refusal) {
 	if json.Unmarshal(m.Content, &parts) != nil {
 		return "", bad("Invalid type for 'messages[%d].content': expected one of a string or array of objects.", i)
 	}
+
 	for _, p := range parts {
 		if p.Type == "image_url" {
 			media, data, ok := strings.Cut(strings.TrimPrefix(p.ImageURL.URL, "data:"), ";base64,")
 			if _, err := base64.StdEncoding.Strict().DecodeString(data); !ok || err != nil || !slices.Contains(imageTypes, media) {
 				return "", bad("Invalid 'messages[%d].content': You uploaded an unsupported image.", i)
 			}
+
 			if m.Role != "user" {
 				return "", bad("Invalid 'messages[%d]'. Image URLs are only allowed for messages with role 'user', but this message with role '%s' contains an image URL.", i, m.Role)
 			}
 		}
+
 		if p.Type != "text" {
 			text += p.Type
 			continue
 		}
+
 		if p.Text == "" {
 			return "", bad("modeltest: messages[%d]: a text part must not be empty", i)
 		}
+
 		text += p.Text
 	}
+
 	return text, nil
 }
 
@@ -239,6 +269,7 @@ func (m *openaiMessage) calls(i int) *refusal {
 	if m.ToolCalls != nil && len(m.ToolCalls) == 0 {
 		return bad("Invalid 'messages[%d].tool_calls': empty array. Expected an array with minimum length 1, but got an empty array instead.", i)
 	}
+
 	var ids []string
 	for j, c := range m.ToolCalls {
 		switch {
@@ -255,7 +286,9 @@ func (m *openaiMessage) calls(i int) *refusal {
 		case json.Unmarshal([]byte(*c.Function.Arguments), &map[string]json.RawMessage{}) != nil: // Ollama and chat templates parse them
 			return bad("modeltest: messages[%d].tool_calls[%d].function.arguments: not a JSON object", i, j)
 		}
+
 		ids = append(ids, c.ID)
 	}
+
 	return nil
 }

@@ -64,6 +64,7 @@ func profileOf(p Protocol) (format, bool) {
 	if s.path == "" {
 		s.path = "/v1"
 	}
+
 	return s, ok
 }
 
@@ -74,16 +75,19 @@ func (p profile) check(r *Request) (bool, *refusal) {
 	if p.protocol == Azure && strings.HasPrefix(r.Path, "/openai/v1/") {
 		path = "/openai/v1" // the newer form, without an api-version
 	}
+
 	usage, refused := checkChat(r, path+"/chat/completions")
 	if refused != nil {
 		return usage, refused
 	}
+
 	q, refused := newProfileRequest(r)
 	for _, check := range p.rules {
 		if refused == nil {
 			refused = check(r, q)
 		}
 	}
+
 	return usage, refused
 }
 
@@ -101,6 +105,7 @@ func (messagesProfile) check(r *Request) (bool, *refusal) {
 	if refused := endpoint(r, "/anthropic/v1/messages", "Not Found"); refused != nil {
 		return false, refused
 	}
+
 	return checkMessages(r, true)
 }
 
@@ -123,6 +128,7 @@ func (e *profileEncoder) begin(u model.Usage) []byte {
 	case OpenRouter:
 		return append([]byte(": OPENROUTER PROCESSING\n\n"), e.openaiEncoder.begin(u)...)
 	}
+
 	return e.openaiEncoder.begin(u)
 }
 
@@ -137,6 +143,7 @@ func (e *profileEncoder) thinking(s string) []byte {
 	case e.profile.thinking == "":
 		return nil
 	}
+
 	return e.delta(`{"content":null,` + quote(e.profile.thinking) + `:` + text + `}`)
 }
 
@@ -144,15 +151,18 @@ func (e *profileEncoder) completeCall(id, name, input string) ([]byte, bool) {
 	if !e.profile.complete {
 		return nil, false
 	}
+
 	e.index++
 	extra, index := "", e.index
 	if e.profile.protocol == Gemini && !e.signed {
 		e.signed = true
 		extra = `,"extra_content":{"google":{"thought_signature":` + quote(thoughtSignature(id)) + `}}`
 	}
+
 	if e.profile.zeroIndex {
 		index = 0
 	}
+
 	return e.delta(fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":%s,"type":"function","function":{"name":%s,"arguments":%s}%s}]}`,
 		index, quote(id), quote(name), quote(input), extra)), true
 }
@@ -161,6 +171,7 @@ func (e *profileEncoder) stop(reason string, u model.Usage) []byte {
 	if e.profile.protocol == Ollama && reason == model.StopToolUse {
 		reason = model.StopEndTurn
 	}
+
 	end := e.openaiEncoder.stop(reason, u)
 	switch e.profile.protocol {
 	case Azure: // of the asynchronous content filter: a choice without a delta
@@ -173,6 +184,7 @@ func (e *profileEncoder) stop(reason string, u model.Usage) []byte {
 		head, tail, _ := bytes.Cut(end, []byte("}\n\n"))
 		return slices.Concat(head, []byte(counts+"\n\n"), tail)
 	}
+
 	return end
 }
 

@@ -38,18 +38,21 @@ func newProfileRequest(r *Request) (*profileRequest, *refusal) {
 	if err := errors.Join(json.Unmarshal(r.Body, q), json.Unmarshal(r.Body, &q.settings)); err != nil {
 		return q, bad("invalid body: %v", err)
 	}
+
 	q.roles = make([]string, len(q.Messages))
 	q.calls = make([][]profileCall, len(q.Messages))
 	for i, m := range q.Messages {
 		if err := json.Unmarshal(m["role"], &q.roles[i]); err != nil {
 			return q, bad("messages[%d].role: %v", i, err)
 		}
+
 		if present(m["tool_calls"]) {
 			if err := json.Unmarshal(m["tool_calls"], &q.calls[i]); err != nil {
 				return q, bad("messages[%d].tool_calls: %v", i, err)
 			}
 		}
 	}
+
 	return q, nil
 }
 
@@ -60,6 +63,7 @@ func onlyTexts(_ *Request, q *profileRequest) *refusal {
 			return bad("Failed to deserialize the JSON body into the target type: messages[%d]: unknown variant `image_url`, expected `text`", i)
 		}
 	}
+
 	return nil
 }
 
@@ -71,13 +75,16 @@ func reasoningOfTurns(_ *Request, q *profileRequest) *refusal {
 		for ; end < len(q.Messages) && q.roles[end] != "user"; end++ {
 			called = called || len(q.calls[end]) > 0
 		}
+
 		for i := start; called && i < end; i++ {
 			if q.roles[i] == "assistant" && !q.reasons(i) {
 				return bad("The `reasoning_content` in the thinking mode must be passed back to the API.")
 			}
 		}
+
 		start = end
 	}
+
 	return nil
 }
 
@@ -92,6 +99,7 @@ func reasoningOfMessages(_ *Request, q *profileRequest) *refusal {
 				"but assistant message at index %d is missing reasoning_content", i)
 		}
 	}
+
 	return nil
 }
 
@@ -113,6 +121,7 @@ func thoughtSignatures(_ *Request, q *profileRequest) *refusal {
 				"`default_api:%s`, position %d.", calls[0].Function.Name, i)
 		}
 	}
+
 	return nil
 }
 
@@ -122,6 +131,7 @@ func noUserAfterTool(_ *Request, q *profileRequest) *refusal {
 			return bad("Unexpected role 'user' after role 'tool'")
 		}
 	}
+
 	return nil
 }
 
@@ -133,15 +143,18 @@ func shortCallIDs(_ *Request, q *profileRequest) *refusal {
 		for _, c := range calls {
 			ids = append(ids, c.ID)
 		}
+
 		if raw := q.Messages[i]["tool_call_id"]; present(raw) {
 			ids = append(ids, strings.Trim(string(raw), `"`))
 		}
+
 		for _, id := range ids {
 			if !shortCallID.MatchString(id) {
 				return bad("Tool call id was %s but must be a-z, A-Z, 0-9, with a length of 9.", id)
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -154,6 +167,7 @@ func longCallIDs(_ *Request, q *profileRequest) *refusal {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -164,6 +178,7 @@ func contentOrCalls(_ *Request, q *profileRequest) *refusal {
 			return bad("invalid message content type: <nil>")
 		}
 	}
+
 	return nil
 }
 
@@ -173,6 +188,7 @@ func contentKey(_ *Request, q *profileRequest) *refusal {
 			return bad("messages[%d].content: Field required", i)
 		}
 	}
+
 	return nil
 }
 
@@ -183,6 +199,7 @@ func completeDetails(_ *Request, q *profileRequest) *refusal {
 		if !present(m["reasoning"]) && !present(m["reasoning_details"]) {
 			continue
 		}
+
 		var text string
 		var details []struct {
 			Type  string `json:"type"`
@@ -192,10 +209,12 @@ func completeDetails(_ *Request, q *profileRequest) *refusal {
 		if json.Unmarshal(m["reasoning"], &text) != nil || json.Unmarshal(m["reasoning_details"], &details) != nil {
 			return bad("messages[%d]: reasoning_details are missing", i)
 		}
+
 		if len(details) != 1 || details[0].Text != text || details[0].Index == nil {
 			return bad("messages[%d]: reasoning_details were changed", i)
 		}
 	}
+
 	return nil
 }
 
@@ -203,6 +222,7 @@ func apiKeyHeader(r *Request, _ *profileRequest) *refusal {
 	if r.Header.Get("Api-Key") == "" || r.Header.Get("Authorization") != "" {
 		return &refusal{http.StatusUnauthorized, "Access denied due to invalid subscription key."}
 	}
+
 	return nil
 }
 
@@ -211,6 +231,7 @@ func apiVersion(r *Request, _ *profileRequest) *refusal {
 	if !strings.HasPrefix(r.Path, "/openai/v1/") && !strings.Contains(r.Query, "api-version=") {
 		return &refusal{http.StatusNotFound, "Resource not found"}
 	}
+
 	return nil
 }
 
@@ -219,6 +240,7 @@ func noMaxTokens(_ *Request, q *profileRequest) *refusal {
 	if present(q.settings["max_tokens"]) {
 		return bad("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")
 	}
+
 	return nil
 }
 
@@ -236,6 +258,7 @@ func shortDescriptions(_ *Request, q *profileRequest) *refusal {
 				"a string with length %d instead.", i, n)
 		}
 	}
+
 	return nil
 }
 
@@ -286,6 +309,7 @@ func onlySettings(known []string) rule {
 				return &refusal{http.StatusUnprocessableEntity, "body." + field + ": Extra inputs are not permitted"}
 			}
 		}
+
 		return nil
 	}
 }
@@ -300,6 +324,7 @@ func onlyFields(message, call []string, refuse unknown) rule {
 					return refuse(place, field)
 				}
 			}
+
 			var calls []map[string]json.RawMessage
 			_ = json.Unmarshal(m["tool_calls"], &calls) // was decoded before
 			for j, c := range calls {
@@ -308,6 +333,7 @@ func onlyFields(message, call []string, refuse unknown) rule {
 				}
 			}
 		}
+
 		return nil
 	}
 }
@@ -318,6 +344,7 @@ func firstUnknown(fields map[string]json.RawMessage, prefix string, known []stri
 		if !slices.Contains(known, prefix+field) {
 			return prefix + field, true
 		}
+
 		var inner map[string]json.RawMessage
 		if prefix == "" && field == "function" && json.Unmarshal(value, &inner) == nil {
 			if field, ok := firstUnknown(inner, "function.", known); ok {
@@ -325,5 +352,6 @@ func firstUnknown(fields map[string]json.RawMessage, prefix string, known []stri
 			}
 		}
 	}
+
 	return "", false
 }

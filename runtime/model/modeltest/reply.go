@@ -36,6 +36,7 @@ func Status(code int, header ...string) Reply {
 	if len(header)%2 != 0 {
 		panic("modeltest: a header of Status has no value")
 	}
+
 	return Reply{status: code, header: header}
 }
 
@@ -62,6 +63,7 @@ func (r Reply) compiled(f format) Reply {
 		r.script = compile(f.encoder(false), r.steps, r.burst)
 		r.usageScript = compile(f.encoder(true), r.steps, r.burst)
 	}
+
 	return r
 }
 
@@ -69,6 +71,7 @@ func (r Reply) serve(w http.ResponseWriter, hr *http.Request, u *Upstream, req *
 	for i := 0; i+1 < len(r.header); i += 2 {
 		w.Header().Set(r.header[i], r.header[i+1])
 	}
+
 	switch {
 	case r.raw:
 		w.WriteHeader(r.status)
@@ -99,18 +102,21 @@ func play(ctx context.Context, w http.ResponseWriter, u *Upstream, req *Request,
 			if err == nil {
 				err = out.Flush()
 			}
+
 			ok = err == nil && (ctx.Err() == nil || i == len(script)-1)
 		case opDrop:
 			panic(http.ErrAbortHandler)
 		default:
 			ok = await(ctx, u.closed, o)
 		}
+
 		if !ok {
 			select {
 			case <-u.closed:
 			default:
 				req.gone = true
 			}
+
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -124,6 +130,7 @@ func await(ctx context.Context, closed <-chan struct{}, o *op) bool {
 		defer t.Stop()
 		timeout = t.C
 	}
+
 	select {
 	case <-timeout:
 	case <-o.gate:
@@ -132,5 +139,6 @@ func await(ctx context.Context, closed <-chan struct{}, o *op) bool {
 	case <-closed:
 		return false
 	}
+
 	return true
 }

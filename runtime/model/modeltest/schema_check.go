@@ -18,20 +18,24 @@ func anthropicSchema(i int, raw json.RawMessage) *refusal {
 	if json.Unmarshal(raw, &schema) != nil || schema["type"] != "object" {
 		return bad("tools.%d.custom.input_schema.type: Input should be 'object'", i)
 	}
+
 	for _, keyword := range []string{"oneOf", "allOf", "anyOf"} {
 		if _, ok := schema[keyword]; ok {
 			return bad("tools.%d.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level", i)
 		}
 	}
+
 	properties, _ := schema["properties"].(map[string]any)
 	for name := range properties {
 		if !propertyName.MatchString(name) {
 			return bad("tools.%d.custom.input_schema.properties: Property keys should match pattern '%s'", i, propertyName)
 		}
 	}
+
 	if wrong := invalidSchema(schema, nil, false); wrong != "" {
 		return bad("tools.%d.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 (%s)", i, wrong)
 	}
+
 	return nil
 }
 
@@ -41,17 +45,21 @@ func openaiSchema(name string, raw json.RawMessage) *refusal {
 	if json.Unmarshal(raw, &schema) != nil || schema["type"] != "object" {
 		return bad("Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"'.", name)
 	}
+
 	for _, keyword := range []string{"oneOf", "anyOf", "allOf", "enum", "not"} {
 		if _, ok := schema[keyword]; ok {
 			return bad("Invalid schema for function '%s': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.", name)
 		}
 	}
+
 	if schema["properties"] == nil {
 		return bad("Invalid schema for function '%s': In context=(), object schema missing properties.", name)
 	}
+
 	if wrong := invalidSchema(schema, nil, true); wrong != "" {
 		return bad("Invalid schema for function '%s': %s.", name, wrong)
 	}
+
 	return nil
 }
 
@@ -63,8 +71,10 @@ func invalidSchema(v any, path []string, items bool) string {
 		if _, ok := v.(bool); ok {
 			return ""
 		}
+
 		return fmt.Sprintf("In context=(%s), %v is not of type 'object', 'boolean'", strings.Join(path, ", "), v)
 	}
+
 	at := func(keyword string) []string { return append(slices.Clip(path), "'"+keyword+"'") }
 	for keyword, value := range schema {
 		list, isList := value.([]any)
@@ -75,6 +85,7 @@ func invalidSchema(v any, path []string, items bool) string {
 			if !isList {
 				list = []any{value}
 			}
+
 			for _, t := range list {
 				valid = valid && slices.Contains([]any{"null", "boolean", "object", "array", "number", "string", "integer"}, t)
 			}
@@ -105,13 +116,16 @@ func invalidSchema(v any, path []string, items bool) string {
 				return wrong
 			}
 		}
+
 		if !valid {
 			return fmt.Sprintf("In context=(%s), %v is not valid under any of the given schemas", strings.Join(at(keyword), ", "), value)
 		}
 	}
+
 	types, _ := schema["type"].([]any)
 	if items && schema["items"] == nil && (schema["type"] == "array" || slices.Contains(types, any("array"))) {
 		return fmt.Sprintf("In context=(%s), array schema missing items", strings.Join(path, ", "))
 	}
+
 	return ""
 }

@@ -49,9 +49,11 @@ func formatOf(p Protocol) format {
 	case DeepSeekMessages:
 		return messagesProfile{}
 	}
+
 	if f, ok := profileOf(p); ok {
 		return f
 	}
+
 	panic("modeltest: unknown protocol " + string(p))
 }
 
@@ -93,18 +95,22 @@ func compile(enc encoder, steps []Step, burst bool) []op {
 			reason = model.StopToolUse
 		}
 	}
+
 	for i := range steps {
 		if c.step(&steps[i]) {
 			return c.ops
 		}
+
 		if steps[i].kind == kindStop {
 			reason = ""
 		}
 	}
+
 	if reason != "" {
 		c.begin()
 		c.write(enc.stop(reason, c.usage))
 	}
+
 	return c.ops
 }
 
@@ -132,6 +138,7 @@ func (c *compiler) step(s *Step) bool {
 		c.begin()
 		return true
 	}
+
 	c.begin()
 	switch s.kind {
 	case kindText:
@@ -151,6 +158,7 @@ func (c *compiler) step(s *Step) bool {
 				return false
 			}
 		}
+
 		c.write(c.enc.toolCall(s.id, s.name))
 		c.each(s.texts, c.enc.toolInput)
 	case kindToolInput:
@@ -167,6 +175,7 @@ func (c *compiler) step(s *Step) bool {
 	default:
 		panic("modeltest: a Step was not made by this package")
 	}
+
 	return false
 }
 
@@ -182,6 +191,7 @@ func (c *compiler) each(texts []string, encode func(string) []byte) {
 		if c.pace > 0 {
 			c.ops = append(c.ops, op{kind: opWait, wait: c.pace})
 		}
+
 		c.write(encode(s))
 	}
 }
@@ -190,10 +200,12 @@ func (c *compiler) write(data []byte) {
 	if len(data) == 0 {
 		return
 	}
+
 	if n := len(c.ops); c.burst && n > 0 && c.ops[n-1].kind == opWrite {
 		c.ops[n-1].data = append(c.ops[n-1].data, data...)
 		return
 	}
+
 	c.ops = append(c.ops, op{kind: opWrite, data: data})
 }
 
@@ -205,6 +217,7 @@ func quote(s string) string {
 	if err := enc.Encode(s); err != nil {
 		panic(err)
 	}
+
 	return string(bytes.TrimRight(b.Bytes(), "\n"))
 }
 

@@ -38,20 +38,24 @@ func (c *calls) add(parts []model.Part, joiner *upstream.Joiner, d *toolDelta) (
 	if i < 0 && d.empty() {
 		return parts, nil // some servers send an empty call with every chunk
 	}
+
 	if i < 0 {
 		if len(c.list) == model.MaxResponseBlocks {
 			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many tool calls"}
 		}
+
 		c.list = append(c.list, toolCall{index: -1})
 		i = len(c.list) - 1
 		if d.Index != nil {
 			c.list[i].index = *d.Index
 		}
 	}
+
 	call := &c.list[i]
 	if call.sent == "" {
 		call.sent = d.ID
 	}
+
 	fresh := c.mergeExtra(call, d.Extra)
 	input := string(d.Function.Arguments)
 	call.input.add(input)
@@ -60,9 +64,11 @@ func (c *calls) add(parts []model.Part, joiner *upstream.Joiner, d *toolDelta) (
 			if c.held += len(d.ID) + len(input); c.held > maxHeld {
 				return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too much of tool calls without a name"}
 			}
+
 			call.early = append(call.early, input...)
 			return parts, nil
 		}
+
 		call.name = d.Function.Name
 		call.id = c.ids.Unique(call.sent)
 		parts = append(joiner.Flush(parts),
@@ -71,17 +77,21 @@ func (c *calls) add(parts []model.Part, joiner *upstream.Joiner, d *toolDelta) (
 		call.early = nil
 		fresh = len(call.extra) > 0
 	}
+
 	if fresh {
 		text, err := json.Marshal(call.extra)
 		if err != nil {
 			return parts, err
 		}
+
 		c.held += len(text) // each part has all fields again
 		parts = append(parts, model.Part{Kind: model.KindToolExtra, Index: indexTools + i, Text: string(text)})
 	}
+
 	if c.held > maxHeld {
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too much of unknown fields of tool calls"}
 	}
+
 	return joiner.Append(parts, model.KindToolInput, indexTools+i, input), nil
 }
 
@@ -93,13 +103,16 @@ func (c *calls) mergeExtra(call *toolCall, extra map[string]json.RawMessage) boo
 		if before, ok := call.extra[name]; ok && bytes.Equal(before, value) {
 			continue
 		}
+
 		if call.extra == nil {
 			call.extra = map[string]json.RawMessage{}
 		}
+
 		call.extra[name] = value
 		c.held += len(name) + len(value)
 		changed = true
 	}
+
 	return changed
 }
 
@@ -112,14 +125,17 @@ func (c *calls) find(d *toolDelta) int {
 			}
 		}
 	}
+
 	for i, call := range slices.Backward(c.list) {
 		counted := d.Index != nil && call.index >= 0
 		if counted && *d.Index != call.index {
 			continue
 		}
+
 		if d.Function.Name == "" || call.name == "" {
 			return i // a continuation: some servers make up a new id for every fragment
 		}
+
 		// A second name begins another call, unless it repeats that of a call whose input is not
 		// complete: some servers number every call 0, others repeat id and name in every fragment.
 		repeats := d.Function.Name == call.name && (d.ID == call.sent || d.ID == "" && counted)
@@ -127,6 +143,7 @@ func (c *calls) find(d *toolDelta) int {
 			return i
 		}
 	}
+
 	return -1
 }
 
@@ -191,17 +208,21 @@ func (d *details) add(fragments []json.RawMessage) error {
 		if d.size += len(raw); d.size > maxDetails || len(d.entries) == model.MaxResponseBlocks {
 			return &model.Error{Code: model.CodeServer, Message: "upstream sent too many reasoning details"}
 		}
+
 		var fields map[string]json.RawMessage
 		if json.Unmarshal(raw, &fields) != nil || fields == nil {
 			continue // not an object: no server is known to send one
 		}
+
 		n := len(d.entries)
 		if n == 0 || !sameEntry(d.entries[n-1].fields, fields) {
 			d.entries = append(d.entries, &entry{map[string]json.RawMessage{}, map[string]*strings.Builder{}})
 			n++
 		}
+
 		d.entries[n-1].merge(fields)
 	}
+
 	return nil
 }
 
@@ -215,6 +236,7 @@ func (e *entry) merge(fragment map[string]json.RawMessage) {
 		if _, ok := e.fields[name]; ok && string(value) == "null" {
 			continue
 		}
+
 		var text string
 		switch name {
 		case "text", "summary", "data":
@@ -222,12 +244,14 @@ func (e *entry) merge(fragment map[string]json.RawMessage) {
 				if e.texts[name] == nil {
 					e.texts[name] = &strings.Builder{}
 				}
+
 				e.texts[name].WriteString(text)
 				value = nil // encoded at the end
 			} else {
 				delete(e.texts, name)
 			}
 		}
+
 		e.fields[name] = value
 	}
 }
@@ -238,11 +262,13 @@ func (d *details) json(list []toolCall) string {
 	if len(d.entries) == 0 {
 		return ""
 	}
+
 	all := make([]map[string]json.RawMessage, len(d.entries))
 	ids := map[string][]string{} // the ids of the calls, by the ids that upstream sent
 	for _, call := range list {
 		ids[call.sent] = append(ids[call.sent], call.id)
 	}
+
 	for i, e := range d.entries {
 		var sent string
 		if json.Unmarshal(e.fields["id"], &sent) == nil && sent != "" && len(ids[sent]) > 0 {
@@ -250,22 +276,28 @@ func (d *details) json(list []toolCall) string {
 			if len(ids[sent]) > 1 { // several calls with one id: their entries have the same order
 				ids[sent] = ids[sent][1:]
 			}
+
 			if encoded, err := json.Marshal(own); err == nil && own != sent {
 				e.fields["id"] = encoded
 			}
 		}
+
 		for name, text := range e.texts {
 			encoded, err := json.Marshal(text.String())
 			if err != nil {
 				return ""
 			}
+
 			e.fields[name] = encoded
 		}
+
 		all[i] = e.fields
 	}
+
 	data, err := json.Marshal(all)
 	if err != nil {
 		return ""
 	}
+
 	return string(data)
 }

@@ -66,10 +66,12 @@ func (d *delta) drop(k kinds) {
 	if k.text {
 		d.Content.Text, d.Refusal = "", ""
 	}
+
 	if k.thinking {
 		d.Content.Thinking, d.ReasoningDetails = "", nil
 		d.ReasoningContent, d.Reasoning = nil, nil
 	}
+
 	if k.calls {
 		d.ToolCalls, d.FunctionCall = nil, nil
 	}
@@ -100,28 +102,34 @@ func (t *toolDelta) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, (*known)(t)); err != nil {
 		return err
 	}
+
 	call, err := unknownFields(raw, "index", "id", "type", "function")
 	if err != nil {
 		return err
 	}
+
 	var fields struct {
 		Function json.RawMessage `json:"function"`
 	}
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return err
 	}
+
 	function, err := unknownFields(fields.Function, "name", "arguments")
 	if err != nil {
 		return err
 	}
+
 	if len(function) > 0 {
 		if call == nil {
 			call = map[string]json.RawMessage{}
 		}
+
 		if call["function"], err = json.Marshal(function); err != nil {
 			return err
 		}
 	}
+
 	t.Extra = call
 	return nil
 }
@@ -132,22 +140,27 @@ func unknownFields(raw json.RawMessage, known ...string) (map[string]json.RawMes
 	if len(raw) == 0 {
 		return nil, nil
 	}
+
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &all); err != nil {
 		return nil, err
 	}
+
 	for name, value := range all {
 		drop := string(value) == "null"
 		for _, k := range known {
 			drop = drop || strings.EqualFold(k, name)
 		}
+
 		if drop {
 			delete(all, name)
 		}
 	}
+
 	if len(all) == 0 {
 		return nil, nil
 	}
+
 	return all, nil
 }
 
@@ -162,6 +175,7 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	if len(raw) == 0 || raw[0] != '[' {
 		return (*text)(&c.Text).UnmarshalJSON(raw)
 	}
+
 	var pieces []struct {
 		Type     string  `json:"type"`
 		Text     text    `json:"text"`
@@ -170,6 +184,7 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &pieces); err != nil {
 		return err
 	}
+
 	c.IsList = true
 	for _, p := range pieces {
 		switch p.Type {
@@ -179,6 +194,7 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 			c.Thinking += p.Thinking.Text
 		}
 	}
+
 	return nil
 }
 
@@ -190,9 +206,11 @@ func (r *reasoning) UnmarshalJSON(raw []byte) error {
 	if len(raw) > 0 && raw[0] == '{' {
 		raw = slices.Concat([]byte{'['}, raw, []byte{']'})
 	}
+
 	if len(raw) == 0 || raw[0] != '[' {
 		return (*text)(r).UnmarshalJSON(raw)
 	}
+
 	var pieces []struct {
 		Text text `json:"text"`
 	}
@@ -200,6 +218,7 @@ func (r *reasoning) UnmarshalJSON(raw []byte) error {
 	for _, p := range pieces {
 		*r += reasoning(p.Text)
 	}
+
 	return err
 }
 
@@ -212,6 +231,7 @@ func (a *arguments) UnmarshalJSON(raw []byte) error {
 		*a = arguments(bytes.Clone(raw))
 		return nil
 	}
+
 	return (*text)(a).UnmarshalJSON(raw)
 }
 
@@ -226,6 +246,7 @@ func (inc *increment) index() int {
 	if inc.kind == model.KindThinking {
 		return indexThinking
 	}
+
 	return indexText
 }
 
@@ -242,11 +263,13 @@ func scanChunk(data []byte) (increment, bool) {
 			if choices {
 				return increment{}, false
 			}
+
 			choices = true
 			s.Open('[')
 			if s.Elem() {
 				scanChoice(&s, &inc)
 			}
+
 			if s.Elem() {
 				return increment{}, false
 			}
@@ -262,9 +285,11 @@ func scanChunk(data []byte) (increment, bool) {
 			s.Skip()
 		}
 	}
+
 	if inc.kind == 0 || !s.Done() {
 		return increment{}, false
 	}
+
 	return inc, true
 }
 
@@ -316,26 +341,32 @@ func scanDelta(s *jsonscan.Scanner, inc *increment) {
 			if !s.Null() {
 				s.Fail()
 			}
+
 			continue
 		default:
 			s.Skip()
 			continue
 		}
+
 		if seen&bit != 0 {
 			s.Fail()
 		}
+
 		seen |= bit
 		if s.Null() {
 			continue
 		}
+
 		inc.reasons = inc.reasons || field == model.KindThinking
 		text := s.Text()
 		if text == "" {
 			continue
 		}
+
 		if inc.kind != 0 {
 			s.Fail() // two increments in one chunk
 		}
+
 		inc.kind, inc.text = field, text
 	}
 }

@@ -52,6 +52,7 @@ func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 		d.behind = d.behind || inc.text != ""
 		return d.joiner.Append(parts, inc.kind, inc.index(), inc.text), nil
 	}
+
 	return d.decodeAny(parts, ev)
 }
 
@@ -63,17 +64,21 @@ func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) ([]model.Part, err
 	case len(data) == 0:
 		return parts, nil // a keepalive of some servers
 	}
+
 	var c chunk
 	err := json.Unmarshal(ev.Data, &c)
 	if fault := upstream.FaultIn(ev); fault != nil {
 		return parts, fault
 	}
+
 	if err != nil {
 		if ev.Type != "" && ev.Type != "message" {
 			return parts, nil // an event type of a gateway
 		}
+
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent a chunk that cannot be read", Err: err}
 	}
+
 	return d.appendChunk(parts, &c)
 }
 
@@ -83,14 +88,17 @@ func (d *decoder) appendChunk(parts []model.Part, c *chunk) ([]model.Part, error
 		if c.Choices[i].Index > 0 {
 			continue // the request asks for one choice
 		}
+
 		var err error
 		if parts, err = d.appendChoice(parts, &c.Choices[i]); err != nil {
 			return parts, err
 		}
 	}
+
 	if c.XGroq.Error != "" {
 		return parts, &upstream.Fault{Type: "server_error", Message: string(c.XGroq.Error)}
 	}
+
 	return d.appendUsage(d.appendUsage(parts, c.XGroq.Usage), c.Usage), nil
 }
 
@@ -101,8 +109,10 @@ func (d *decoder) appendDone(parts []model.Part) ([]model.Part, error) {
 		if !d.shaped || !d.calls.complete() {
 			return parts, upstream.ErrEnded
 		}
+
 		d.stop = d.stopReason("stop")
 	}
+
 	return d.appendStop(parts), nil
 }
 
@@ -115,6 +125,7 @@ func (d *decoder) End(parts []model.Part) []model.Part {
 	if d.stop == "" {
 		return parts
 	}
+
 	return d.appendStop(parts)
 }
 
@@ -123,10 +134,12 @@ func (d *decoder) appendStop(parts []model.Part) []model.Part {
 	if text := d.details.json(d.calls.list); text != "" {
 		parts = append(parts, model.Part{Kind: model.KindThinkingDetails, Index: indexThinking, Text: text})
 	}
+
 	if d.behind && d.usage != (model.Usage{}) { // totals of the beginning are not final
 		d.usage.Estimated = true
 		parts = append(parts, model.Part{Kind: model.KindUsage, Usage: d.usage})
 	}
+
 	return append(parts, model.Part{Kind: model.KindStop, StopReason: d.stop})
 }
 
@@ -139,6 +152,7 @@ func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, err
 			return parts, err
 		}
 	}
+
 	// Some servers send everything so far as a message, next to each delta (Perplexity) or with the
 	// finish reason (MiniMax). Kinds of content that have come are ignored.
 	if c.Message != nil && (c.Delta == nil || c.FinishReason != "") {
@@ -147,12 +161,14 @@ func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, err
 		if c.Delta != nil {
 			c.Message.drop(d.wholes)
 		}
+
 		d.wholes.add(c.Message)
 		var err error
 		if parts, err = d.appendDelta(parts, c.Message); err != nil {
 			return parts, err
 		}
 	}
+
 	parts = d.appendUsage(parts, c.Usage)
 	native, _ := c.Native.(string)
 	for _, reason := range []string{c.FinishReason, native} {
@@ -160,6 +176,7 @@ func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, err
 			return parts, fault
 		}
 	}
+
 	switch {
 	case c.FinishReason == "":
 		return parts, nil
@@ -169,6 +186,7 @@ func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, err
 		return parts, &model.Error{Code: model.CodeServer,
 			Message: "upstream sent a response that is not a chat completion: its choices have neither delta nor message"}
 	}
+
 	d.stop = d.stopReason(c.FinishReason)
 	return parts, nil
 }
@@ -185,9 +203,11 @@ func (d *decoder) appendDelta(parts []model.Part, c *delta) ([]model.Part, error
 	case c.Content.IsList && thinking != "":
 		parts = d.appendField(parts, fieldContent)
 	}
+
 	if err := d.details.add(c.ReasoningDetails); err != nil {
 		return parts, err
 	}
+
 	d.behind = d.behind || thinking+c.Content.Text+string(c.Refusal) != "" || len(c.ToolCalls) > 0
 	parts = d.joiner.Append(parts, model.KindThinking, indexThinking, thinking)
 	parts = d.joiner.Append(parts, model.KindText, indexText, c.Content.Text)
@@ -196,12 +216,14 @@ func (d *decoder) appendDelta(parts []model.Part, c *delta) ([]model.Part, error
 	if f := c.FunctionCall; f != nil && len(c.ToolCalls) == 0 {
 		c.ToolCalls = []toolDelta{{Index: new(count), Function: *f}}
 	}
+
 	for i := range c.ToolCalls {
 		var err error
 		if parts, err = d.calls.add(parts, &d.joiner, &c.ToolCalls[i]); err != nil {
 			return parts, err
 		}
 	}
+
 	return parts, nil
 }
 
@@ -210,6 +232,7 @@ func (d *decoder) appendField(parts []model.Part, name string) []model.Part {
 	if d.field != "" {
 		return parts
 	}
+
 	d.field = name
 	return append(parts, model.Part{Kind: model.KindThinkingField, Index: indexThinking, Name: name})
 }
@@ -227,6 +250,7 @@ func (d *decoder) stopReason(finish string) string {
 		case d.refused:
 			return model.StopRefusal
 		}
+
 		return model.StopEndTurn
 	case "tool_calls", "function_call", "tool_call", "tool_use":
 		return model.StopToolUse
@@ -235,6 +259,7 @@ func (d *decoder) stopReason(finish string) string {
 	case "content_filter", "safety", "refusal", "sensitive", "recitation", "prohibited_content", "blocklist", "spii":
 		return model.StopRefusal
 	}
+
 	return finish
 }
 
@@ -243,11 +268,13 @@ func (d *decoder) appendUsage(parts []model.Part, u *usage) []model.Part {
 	if u == nil {
 		return parts
 	}
+
 	sum := u.sum()
 	d.behind = d.behind && sum == model.Usage{}
 	if sum == d.usage {
 		return parts
 	}
+
 	d.usage = sum
 	return append(parts, model.Part{Kind: model.KindUsage, Usage: sum})
 }

@@ -100,6 +100,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.KeyHeader != "" {
 		style = upstream.AuthAPIKey
 	}
+
 	up, err := upstream.New(upstream.Config{
 		Name:       "openai",
 		BaseURL:    base,
@@ -117,6 +118,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return &Client{
 		upstream:      up,
 		noStreamUsage: cfg.NoStreamUsage,
@@ -145,6 +147,7 @@ func maxTools(base string) int {
 			return limit
 		}
 	}
+
 	return 0
 }
 
@@ -157,6 +160,7 @@ func (c *Client) MaxTools(name string) int {
 	if c.vendor || c.maxTools == 0 && (proprietary || reasons(name)) {
 		return 128
 	}
+
 	return c.maxTools
 }
 

@@ -86,12 +86,14 @@ func (c *Client) request(req *model.Request) *request {
 	if !c.noStreamUsage {
 		r.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
+
 	limit := max(req.MaxOutputTokens, 0)
 	if c.vendor || reasons(req.Model) {
 		r.MaxCompletionTokens = limit
 	} else {
 		r.MaxTokens = limit
 	}
+
 	return r
 }
 
@@ -105,8 +107,10 @@ func toolList(offered []model.Tool, vendor bool) any {
 		if vendor && utf8.RuneCountInString(t.Description) > maxDescription {
 			t.Description = excerpt.Characters(t.Description, maxDescription-len("...")) + "..."
 		}
+
 		list[i] = tool{Type: "function", Function: function{Name: t.Name, Description: t.Description, Parameters: t.InputSchema}}
 	}
+
 	return list
 }
 
@@ -117,6 +121,7 @@ func reasons(name string) bool {
 	if rest, ok := strings.CutPrefix(name, "gpt-"); ok {
 		return len(rest) > 0 && '5' <= rest[0] && rest[0] <= '9'
 	}
+
 	return len(name) > 1 && name[0] == 'o' && '1' <= name[1] && name[1] <= '9'
 }
 
@@ -125,12 +130,15 @@ func (c *Client) messages(req *model.Request) []message {
 	if strings.TrimSpace(req.System) != "" {
 		list = append(list, message{Role: "system", Content: req.System})
 	}
+
 	for _, m := range req.Messages {
 		list = c.appendMessage(list, m)
 	}
+
 	if c.requiresReasoning(req) {
 		fillReasoning(list)
 	}
+
 	return list
 }
 
@@ -164,6 +172,7 @@ func (c *Client) appendMessage(list []message, m model.Message) []message {
 			if len(b.Images) == 0 || b.IsError {
 				continue
 			}
+
 			images = append(images, piece{Type: "text", Text: fmt.Sprintf("The images of result %d:", results)})
 			for _, v := range b.Images {
 				address := "data:" + v.MediaType + ";base64," + base64.StdEncoding.EncodeToString(v.Data)
@@ -173,12 +182,15 @@ func (c *Client) appendMessage(list []message, m model.Message) []message {
 			if !c.vendor {
 				thoughts = addThinking(&own, thoughts, b)
 			}
+
 		case model.BlockRedacted: // another format's
 		}
 	}
+
 	if len(texts) == 0 && own.ToolCalls == nil && images == nil {
 		return list
 	}
+
 	// One string where possible: not every server accepts a list.
 	text := strings.Join(texts, "\n\n")
 	switch {
@@ -191,13 +203,16 @@ func (c *Client) appendMessage(list []message, m model.Message) []message {
 	case len(texts) > 0:
 		own.Content = text
 	}
+
 	if n := len(list); own.Role == "user" && n > 0 && list[n-1].Role == "tool" {
 		between := bridge
 		if images != nil {
 			between = imageBridge
 		}
+
 		list = append(list, message{Role: "assistant", Content: between})
 	}
+
 	return append(list, own)
 }
 
@@ -212,9 +227,11 @@ func addThinking(m *message, thoughts []string, b *model.Block) []string {
 	case fieldContent:
 		thoughts = append(thoughts, b.Text)
 	}
+
 	if len(b.Details) > 0 {
 		m.ReasoningDetails = b.Details
 	}
+
 	return thoughts
 }
 
@@ -222,6 +239,7 @@ func joined(before *string, text string) *string {
 	if before != nil {
 		text = *before + text
 	}
+
 	return &text
 }
 
@@ -230,9 +248,11 @@ func contentPieces(thoughts []string, text string) []piece {
 	for _, t := range thoughts {
 		list = append(list, piece{Type: "thinking", Thinking: []piece{{Type: "text", Text: t}}})
 	}
+
 	if text != "" {
 		list = append(list, piece{Type: "text", Text: text})
 	}
+
 	return list
 }
 
@@ -245,6 +265,7 @@ func (c *Client) call(b *model.Block) any {
 	if c.vendor || len(b.Extra) == 0 || json.Unmarshal(b.Extra, &extra) != nil {
 		return own
 	}
+
 	fields := map[string]any{"id": own.ID, "type": own.Type}
 	function := map[string]any{"name": own.Function.Name, "arguments": own.Function.Arguments}
 	for name, value := range extra {
@@ -258,6 +279,7 @@ func (c *Client) call(b *model.Block) any {
 			fields[name] = value
 		}
 	}
+
 	fields["function"] = function
 	return fields
 }
@@ -269,6 +291,7 @@ func output(b *model.Block) string {
 	if b.IsError && (len(b.Text) < len(word) || !strings.EqualFold(b.Text[:len(word)], word)) {
 		return strings.TrimSpace("Error: " + b.Text)
 	}
+
 	return b.Text
 }
 
@@ -280,10 +303,12 @@ func (c *Client) requiresReasoning(req *model.Request) bool {
 	if c.thinks {
 		return true
 	}
+
 	name := strings.ToLower(req.Model)
 	if c.vendor || !strings.Contains(name, "deepseek") && !strings.Contains(name, "kimi") {
 		return false
 	}
+
 	return slices.ContainsFunc(req.Messages, func(m model.Message) bool {
 		return slices.ContainsFunc(m.Content, func(b model.Block) bool { return b.Field == fieldReasoningContent })
 	})

@@ -42,9 +42,11 @@ func (u *usage) sum() model.Usage {
 	if cached > prompt {
 		prompt += cached
 	}
+
 	if thinking > completion {
 		completion += thinking
 	}
+
 	switch rest := int64(u.TotalTokens) - prompt - completion; {
 	case rest <= 0:
 	case prompt == 0, rest == cached && rest != thinking:
@@ -55,6 +57,7 @@ func (u *usage) sum() model.Usage {
 	default:
 		completion += rest
 	}
+
 	return model.Usage{
 		InputTokens:          prompt - cached,
 		OutputTokens:         completion,

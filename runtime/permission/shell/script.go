@@ -82,6 +82,7 @@ func checkName(w Word, shape string) *Error {
 	case slices.Contains(builtins, w.Text):
 		return &Error{fmt.Sprintf("%s, which changes the shell itself", w.Text), "use only programs, cd, echo, pwd, true, false and exit"}
 	}
+
 	return nil
 }
 
@@ -92,8 +93,10 @@ func (s Script) String() string {
 		if i > 0 {
 			b.WriteString(" " + c.After + " ")
 		}
+
 		c.write(&b, len(s) > 1)
 	}
+
 	return b.String()
 }
 
@@ -102,19 +105,24 @@ func (c *Command) write(b *strings.Builder, several bool) {
 	if program && several { // exec replaces the shell
 		b.WriteByte('(')
 	}
+
 	if program {
 		b.WriteString("'exec' -- ")
 	}
+
 	for i, w := range c.Words {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
+
 		w.write(b)
 	}
+
 	for _, r := range c.Redirects {
 		b.WriteString(" " + r.Descriptor + r.Operator)
 		quote(b, r.Target)
 	}
+
 	if program && several {
 		b.WriteByte(')')
 	}
@@ -127,9 +135,11 @@ func (w Word) write(b *strings.Builder) {
 		if before != "" {
 			quote(b, before)
 		}
+
 		b.WriteString(glob)
 		text = after
 	}
+
 	if text != "" || len(w.globs) == 0 {
 		quote(b, text)
 	}

@@ -121,6 +121,7 @@ func writers(t *testing.T, open func(*testing.T) run.Bus) {
 				}
 			})
 		}
+
 		all.Wait()
 		require.Len(t, won, 1)
 		e.Revision = won[0]

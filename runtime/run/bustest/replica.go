@@ -46,12 +46,14 @@ func cancelAnywhere(t *testing.T, open func(*testing.T) run.Bus) {
 		case <-time.After(Limit):
 			require.Fail(t, "the run is not cancelled")
 		}
+
 		require.Equal(t, error(wire.ReasonClientRequest), context.Cause(r.Context()))
 		for _, g := range []*run.Registry{owner, other, third} {
 			response, err = g.Cancel(r.ID(), wire.ReasonClientRequest)
 			require.NoError(t, err)
 			require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}, response)
 		}
+
 		state, reason := r.Finish(nil)
 		require.Equal(t, wire.StateCancelled, state, "a cancelled run never completes")
 		require.Equal(t, wire.ReasonClientRequest, reason)
@@ -61,6 +63,7 @@ func cancelAnywhere(t *testing.T, open func(*testing.T) run.Bus) {
 			require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelled, Reason: wire.ReasonClientRequest}, response)
 		}
 	}
+
 	for want, cause := range map[wire.State]error{wire.StateCompleted: nil, wire.StateFailed: errors.New("failed")} {
 		r := start(t, owner)
 		state, _ := r.Finish(cause)
@@ -70,9 +73,11 @@ func cancelAnywhere(t *testing.T, open func(*testing.T) run.Bus) {
 			require.ErrorIs(t, err, run.ErrEnded)
 			require.Equal(t, wire.CancelResponse{RunID: r.ID().String(), State: want}, response)
 		}
+
 		state, _ = r.Finish(errors.New("again"))
 		require.Equal(t, want, state, "the first end stays")
 	}
+
 	_, err := other.Cancel(ids.Random(), wire.ReasonClientRequest)
 	require.ErrorIs(t, err, run.ErrNotFound)
 }
@@ -99,6 +104,7 @@ func conflicts(t *testing.T, open func(*testing.T) run.Bus) {
 			}
 		})
 	}
+
 	all.Wait()
 	require.Len(t, won, 1)
 	won[0].Release()
@@ -113,6 +119,7 @@ func release(t *testing.T, open func(*testing.T) run.Bus) {
 			_, err = one.Cancel(id, wire.ReasonClientRequest)
 			require.NoError(t, err)
 		}
+
 		r.Release()
 		_, err = two.Cancel(id, wire.ReasonClientRequest)
 		require.ErrorIs(t, err, run.ErrNotFound, "a run that never started leaves nothing")
@@ -131,6 +138,7 @@ func (b *faulty) Get(ctx context.Context, id run.ID) (run.Entry, error) {
 	if b.away.Load() {
 		return run.Entry{}, errAway
 	}
+
 	return b.Bus.Get(ctx, id)
 }
 
@@ -138,6 +146,7 @@ func (b *faulty) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Durat
 	if b.away.Load() {
 		return 0, errAway
 	}
+
 	return b.Bus.Put(ctx, id, e, ttl)
 }
 
@@ -145,6 +154,7 @@ func (b *faulty) Notify(ctx context.Context, owner, id run.ID) error {
 	if b.deaf.Load() || b.away.Load() {
 		return errAway
 	}
+
 	return b.Bus.Notify(ctx, owner, id)
 }
 
@@ -159,6 +169,7 @@ func lostNotification(t *testing.T, open func(*testing.T) run.Bus) {
 		require.NoError(t, err)
 		require.Equal(t, wire.StateCancelling, response.State)
 	}
+
 	require.NoError(t, ended.Context().Err())
 	state, reason := ended.Finish(nil)
 	require.Equal(t, wire.StateCancelled, state)
@@ -198,6 +209,7 @@ func raceWithEnd(t *testing.T, open func(*testing.T) run.Bus) {
 				}
 			})
 		}
+
 		var state wire.State
 		all.Go(func() { state, _ = r.Finish(nil) })
 		all.Wait()
@@ -246,6 +258,7 @@ func terminalExpiry(t *testing.T, open func(*testing.T) run.Bus) {
 			return errors.Is(err, run.ErrNotFound)
 		})
 	}
+
 	again, err := other.Claim(t.Context(), r.ID())
 	require.NoError(t, err, "the id may be used again")
 	again.Release()
@@ -331,10 +344,12 @@ func manyRuns(t *testing.T, open func(*testing.T) run.Bus) {
 			if _, err := other.Cancel(r.ID(), wire.ReasonClientRequest); err != nil {
 				t.Error(err)
 			}
+
 			if state, _ := r.Finish(nil); state != wire.StateCancelled {
 				t.Error(state)
 			}
 		})
 	}
+
 	all.Wait()
 }

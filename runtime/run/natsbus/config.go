@@ -64,40 +64,49 @@ func Parse(text string) (Config, error) {
 	if len(text) > maxURL {
 		return cfg, errors.New("the URL has more than 8 KiB")
 	}
+
 	// Package url rejects several hosts: it parses the URL of the first one.
 	scheme, rest, _ := strings.Cut(text, "://")
 	authority, query := rest, ""
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		authority, query = rest[:i], rest[i:]
 	}
+
 	user, hosts := "", authority
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
 		user, hosts = authority[:i+1], authority[i+1:]
 	}
+
 	if scheme != "nats" && scheme != "tls" || hosts == "" {
 		return cfg, errors.New("the URL must begin with nats:// or tls:// and a host")
 	}
+
 	for host := range strings.SplitSeq(hosts, ",") {
 		server := scheme + "://" + user + host
 		u, err := url.Parse(server)
 		if err != nil || u.Hostname() == "" {
 			return cfg, errors.New("the URL has a host or a user that is malformed; special characters of a password are written as %XX")
 		}
+
 		cfg.Servers = append(cfg.Servers, server)
 	}
+
 	u, err := url.Parse(query)
 	if err != nil || u.Fragment != "" {
 		return cfg, errors.New("the path or the query of the URL is malformed")
 	}
+
 	path, scope, scoped := strings.Cut(strings.Trim(u.Path, "/"), "/")
 	if scoped && scope == "" {
 		return cfg, errors.New("the path of the URL is malformed")
 	}
+
 	cfg.Bucket, cfg.Scope = cmp.Or(path, DefaultBucket), scope
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return cfg, errors.New("the query of the URL is malformed")
 	}
+
 	for name, paths := range values {
 		field, ok := map[string]*string{
 			"credentials": &cfg.CredentialsFile, "nkey": &cfg.SeedFile,
@@ -106,8 +115,10 @@ func Parse(text string) (Config, error) {
 		if !ok || len(paths) != 1 || paths[0] == "" {
 			return cfg, fmt.Errorf("the query of the URL has %q, which must be one path of credentials, nkey, ca, cert or key", name)
 		}
+
 		*field = paths[0]
 	}
+
 	return cfg, cfg.check()
 }
 
@@ -124,6 +135,7 @@ func (c *Config) check() error {
 	case (c.CertFile == "") != (c.KeyFile == ""):
 		return errors.New("a certificate needs a key, and a key a certificate")
 	}
+
 	return nil
 }
 
@@ -132,6 +144,7 @@ func (c *Config) part() string {
 	if c.Scope == "" {
 		return c.Bucket
 	}
+
 	return c.Bucket + "." + c.Scope
 }
 
@@ -143,6 +156,7 @@ func (c *Config) Secrets() []string {
 			paths = append(paths, path)
 		}
 	}
+
 	return paths
 }
 
@@ -151,6 +165,7 @@ func (c *Config) connect(refused func(error)) (*nats.Conn, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+
 	options := []nats.Option{
 		nats.Name("agenthost runtime"), nats.PingInterval(pingInterval), nats.FlusherTimeout(writeTimeout),
 		nats.Timeout(connectTimeout / time.Duration(len(c.Servers))), // they are tried one after another
@@ -170,19 +185,24 @@ func (c *Config) connect(refused func(error)) (*nats.Conn, error) {
 	if c.CredentialsFile != "" {
 		options = append(options, nats.UserCredentials(c.CredentialsFile))
 	}
+
 	if c.SeedFile != "" {
 		seed, err := nats.NkeyOptionFromSeed(c.SeedFile)
 		if err != nil {
 			return nil, err
 		}
+
 		options = append(options, seed)
 	}
+
 	if c.CAFile != "" {
 		options = append(options, nats.RootCAs(c.CAFile))
 	}
+
 	if c.CertFile != "" {
 		options = append(options, nats.ClientCert(c.CertFile, c.KeyFile))
 	}
+
 	all := nats.GetDefaultOptions()
 	all.Servers = c.Servers // nats.Connect would split a URL at the commas of a password
 	for _, option := range options {
@@ -190,5 +210,6 @@ func (c *Config) connect(refused func(error)) (*nats.Conn, error) {
 			return nil, err
 		}
 	}
+
 	return all.Connect()
 }

@@ -22,16 +22,20 @@ func NewIssuer(seed []byte, account, bucket string) (*Issuer, error) {
 	if err != nil {
 		return nil, errors.New("the seed of the NATS account is malformed")
 	}
+
 	public, err := signer.PublicKey()
 	if err != nil || !nkeys.IsValidPublicAccountKey(public) {
 		return nil, errors.New("the seed is not one of a NATS account: it begins with SA")
 	}
+
 	if account == "" {
 		account = public
 	}
+
 	if !nkeys.IsValidPublicAccountKey(account) || !bucketName.MatchString(bucket) {
 		return nil, errors.New("the public key of the NATS account, or the bucket, is malformed")
 	}
+
 	return &Issuer{bucket: bucket, account: account, signer: signer}, nil
 }
 
@@ -48,20 +52,24 @@ func (i *Issuer) Credentials(scope string) ([]byte, error) {
 	if !bucketName.MatchString(scope) {
 		return nil, errors.New("issue credentials: the scope is malformed")
 	}
+
 	user, err := nkeys.CreateUser()
 	if err != nil {
 		return nil, fmt.Errorf("issue credentials: %w", err)
 	}
+
 	public, err := user.PublicKey()
 	if err != nil {
 		return nil, fmt.Errorf("issue credentials: %w", err)
 	}
+
 	part := i.bucket + "." + scope + ".>"
 	claims := jwt.NewUserClaims(public)
 	claims.Name = scope
 	if signer, err := i.signer.PublicKey(); err != nil || signer != i.account {
 		claims.IssuerAccount = i.account
 	}
+
 	claims.Sub.Allow.Add("agenthost."+part, "_INBOX."+part)
 	claims.Pub.Allow.Add("agenthost."+part, "_INBOX."+part, "$KV."+part,
 		"$JS.API.STREAM.INFO.KV_"+i.bucket, "$JS.API.STREAM.MSG.GET.KV_"+i.bucket)
@@ -69,13 +77,16 @@ func (i *Issuer) Credentials(scope string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("issue credentials: %w", err)
 	}
+
 	seed, err := user.Seed()
 	if err != nil {
 		return nil, fmt.Errorf("issue credentials: %w", err)
 	}
+
 	file, err := jwt.FormatUserConfig(text, seed)
 	if err != nil {
 		return nil, fmt.Errorf("issue credentials: %w", err)
 	}
+
 	return file, nil
 }

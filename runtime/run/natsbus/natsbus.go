@@ -88,6 +88,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	ctx, refuse := context.WithCancelCause(ctx) // a request without permission has no response
@@ -96,6 +97,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
+
 	b := &Bus{conn: conn, bucket: cfg.Bucket, log: cfg.Logger}
 	b.entries = "$KV." + cfg.part() + "."
 	b.owners = "agenthost." + cfg.part() + "."
@@ -103,16 +105,20 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if b.js, err = jetstream.New(conn); err == nil {
 		err = b.open(ctx)
 	}
+
 	if err == nil {
 		err = b.try(ctx)
 	}
+
 	if err != nil {
 		conn.Close()
 		if cause := context.Cause(ctx); errors.Is(cause, nats.ErrPermissionViolation) {
 			err = cause
 		}
+
 		return nil, fmt.Errorf("open bucket %s of NATS: %w", b.bucket, err)
 	}
+
 	return b, nil
 }
 
@@ -128,9 +134,11 @@ func (b *Bus) open(ctx context.Context) error {
 			stream, err = b.js.Stream(ctx, "KV_"+b.bucket)
 		}
 	}
+
 	if err != nil {
 		return err
 	}
+
 	return check(stream.CachedInfo().Config)
 }
 
@@ -144,6 +152,7 @@ func check(bucket jetstream.StreamConfig) error {
 	case bucket.MaxAge != 0 && bucket.MaxAge < minAge:
 		return fmt.Errorf("it has a TTL of %v, less than the %v for which the states of ended runs are stored", bucket.MaxAge, minAge)
 	}
+
 	return nil
 }
 
@@ -155,9 +164,11 @@ func (b *Bus) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if _, err = b.Get(ctx, id); err != nil {
 		return err
 	}
+
 	return b.Delete(ctx, id, revision)
 }
 
@@ -179,10 +190,12 @@ func (b *Bus) last(ctx context.Context, id run.ID) (message, error) {
 	if err != nil {
 		return m, err
 	}
+
 	reply, err := b.conn.RequestWithContext(ctx, b.read, query)
 	if err != nil {
 		return m, b.repair(ctx, err)
 	}
+
 	var body struct {
 		Message message             `json:"message"`
 		Error   *jetstream.APIError `json:"error"`
@@ -190,12 +203,14 @@ func (b *Bus) last(ctx context.Context, id run.ID) (message, error) {
 	if err := jsonlimit.Unmarshal(reply.Data, &body); err != nil {
 		return m, fmt.Errorf("decode message: %w", err)
 	}
+
 	switch {
 	case body.Error == nil:
 		return body.Message, nil
 	case body.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
 		return m, nil
 	}
+
 	return m, b.repair(ctx, body.Error)
 }
 
@@ -206,6 +221,7 @@ func (b *Bus) repair(ctx context.Context, err error) error {
 	if ok && missing.ErrorCode == jetstream.JSErrCodeStreamNotFound || errors.Is(err, jetstream.ErrNoStreamResponse) {
 		return errors.Join(err, b.open(ctx))
 	}
+
 	return err
 }
 
@@ -215,20 +231,25 @@ func (b *Bus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
 	if err != nil {
 		return run.Entry{}, fmt.Errorf("read entry: %w", err)
 	}
+
 	if len(m.Data) == 0 { // there is no message, or a marker
 		return run.Entry{}, nil
 	}
+
 	var stored entry
 	if err := jsonlimit.Unmarshal(m.Data, &stored); err != nil {
 		return run.Entry{Revision: m.Seq}, fmt.Errorf("read entry: %w: %w", run.ErrMalformed, err)
 	}
+
 	owner, err := ids.Parse(stored.Owner)
 	if err != nil {
 		return run.Entry{Revision: m.Seq}, fmt.Errorf("read entry: %w: owner: %w", run.ErrMalformed, err)
 	}
+
 	if !slices.Contains(states, stored.State) || !slices.Contains(reasons, stored.Reason) {
 		return run.Entry{}, fmt.Errorf("read entry: %w: state %.40q or reason %.40q", run.ErrMalformed, stored.State, stored.Reason)
 	}
+
 	return run.Entry{Owner: owner, State: stored.State, Reason: stored.Reason, Revision: m.Seq}, nil
 }
 
@@ -238,6 +259,7 @@ func (b *Bus) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Duration
 	if err != nil {
 		return 0, fmt.Errorf("store entry: %w", err)
 	}
+
 	revision, err := b.put(ctx, id, data, e.Revision, ttl)
 	if errors.Is(err, run.ErrChanged) && e.Revision == 0 {
 		var m message
@@ -248,9 +270,11 @@ func (b *Bus) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Duration
 			}
 		}
 	}
+
 	if err != nil {
 		return 0, fmt.Errorf("store entry: %w", err)
 	}
+
 	return revision, nil
 }
 
@@ -262,12 +286,14 @@ func (b *Bus) put(ctx context.Context, id run.ID, data []byte, revision uint64, 
 	if err == nil {
 		return ack.Sequence, nil
 	}
+
 	if fault, ok := errors.AsType[*jetstream.APIError](err); ok {
 		switch fault.ErrorCode {
 		case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant: // the second in clusters
 			return 0, run.ErrChanged
 		}
 	}
+
 	return 0, b.repair(ctx, err)
 }
 
@@ -276,6 +302,7 @@ func (b *Bus) Delete(ctx context.Context, id run.ID, revision uint64) error {
 	if _, err := b.put(ctx, id, nil, revision, markerTTL); err != nil {
 		return fmt.Errorf("delete entry: %w", err)
 	}
+
 	return nil
 }
 
@@ -284,6 +311,7 @@ func (b *Bus) Notify(ctx context.Context, owner, id run.ID) error {
 	if _, err := b.conn.RequestWithContext(ctx, b.owners+owner.String(), []byte(id.String())); err != nil {
 		return fmt.Errorf("notify owner: %w", err)
 	}
+
 	return nil
 }
 
@@ -294,6 +322,7 @@ func (b *Bus) Listen(owner run.ID, notified func(run.ID)) func() {
 		if err != nil {
 			return
 		}
+
 		notified(id)
 		if err := m.Respond(nil); err != nil {
 			b.log.Debug("respond to a notification", "err", err)
@@ -303,5 +332,6 @@ func (b *Bus) Listen(owner run.ID, notified func(run.ID)) func() {
 		b.log.Warn("notifications are not received", "err", err)
 		return func() {}
 	}
+
 	return func() { _ = sub.Unsubscribe() } // it fails only if the connection is closed
 }

@@ -17,6 +17,7 @@ func compact(t *testing.T, s session.Session, texts ...string) {
 	for _, text := range texts {
 		messages = append(messages, model.UserText(text))
 	}
+
 	require.NoError(t, s.Compact(t.Context(), messages))
 }
 
@@ -52,6 +53,7 @@ func compaction(t *testing.T, store session.Store) {
 			require.True(t, s.Resumed())
 			require.Equal(t, []string{"second", "third"}, texts(s))
 		}
+
 		require.NoError(t, s.Close())
 	})
 	t.Run("of a new session", func(t *testing.T) {
@@ -69,6 +71,7 @@ func compaction(t *testing.T, store session.Store) {
 			for _, text := range stored {
 				appendText(t, s, text)
 			}
+
 			compact(t, s)
 			require.Empty(t, s.Messages())
 			require.NoError(t, s.Close())

@@ -27,18 +27,22 @@ func concurrentSessions(t *testing.T, store session.Store) {
 				if !assertNoError(t, err) {
 					return
 				}
+
 				id = s.ID()
 				want = append(want, fmt.Sprint(i, n))
 				if !assertNoError(t, s.Append(t.Context(), model.UserText(want[n]))) {
 					return
 				}
+
 				if got := texts(s); !slices.Equal(want, got) {
 					t.Errorf("got %q, want %q", got, want)
 				}
+
 				assertNoError(t, s.Close())
 			}
 		})
 	}
+
 	wg.Wait()
 }
 
@@ -57,12 +61,15 @@ func concurrentOpens(t *testing.T, store session.Store) {
 				if errors.Is(err, session.ErrBusy) {
 					continue
 				}
+
 				if !assertNoError(t, err) {
 					return
 				}
+
 				if active.Add(1) != 1 {
 					t.Error("two runs have the session open")
 				}
+
 				assertNoError(t, s.Append(t.Context(), model.UserText("x")))
 				appended.Add(1)
 				active.Add(-1)
@@ -70,6 +77,7 @@ func concurrentOpens(t *testing.T, store session.Store) {
 			}
 		})
 	}
+
 	wg.Wait()
 	again := open(t, store, "a", s.ID())
 	require.Len(t, again.Messages(), int(appended.Load())+1)
@@ -92,9 +100,11 @@ func concurrentCompactions(t *testing.T, store session.Store) {
 				if errors.Is(err, session.ErrBusy) {
 					continue
 				}
+
 				if !assertNoError(t, err) {
 					return
 				}
+
 				n, err := strconv.Atoi(s.Messages()[0].Text())
 				assertNoError(t, err)
 				assertNoError(t, s.Compact(t.Context(), []model.Message{model.UserText(strconv.Itoa(n + 1))}))
@@ -103,6 +113,7 @@ func concurrentCompactions(t *testing.T, store session.Store) {
 			}
 		})
 	}
+
 	wg.Wait()
 	again := open(t, store, "a", s.ID())
 	require.Equal(t, []string{strconv.Itoa(int(compactions.Load()))}, texts(again))
@@ -125,17 +136,21 @@ func concurrentDeletions(t *testing.T, store session.Store) {
 				if errors.Is(err, session.ErrBusy) {
 					continue
 				}
+
 				if !assertNoError(t, err) {
 					return
 				}
+
 				if !again.Resumed() && again.ID() == s.ID() {
 					t.Error("a new session has the id of a deleted one")
 				}
+
 				assertNoError(t, again.Append(t.Context(), model.UserText("x")))
 				assertNoError(t, again.Close())
 			}
 		})
 	}
+
 	wg.Go(func() {
 		defer deleted.Store(true)
 		for {
@@ -158,5 +173,6 @@ func assertNoError(t *testing.T, err error) bool {
 	if err != nil {
 		t.Error(err)
 	}
+
 	return err == nil
 }

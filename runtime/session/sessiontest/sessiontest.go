@@ -104,6 +104,7 @@ func conversation(t *testing.T, store session.Store) {
 		for _, m := range messages {
 			require.NoError(t, s.Append(t.Context(), m))
 		}
+
 		require.Equal(t, messages, s.Messages())
 		require.NoError(t, s.Close())
 		again := open(t, store, "a", s.ID())
@@ -212,5 +213,6 @@ func texts(s session.Session) []string {
 	for _, m := range s.Messages() {
 		all = append(all, m.Text())
 	}
+
 	return all
 }

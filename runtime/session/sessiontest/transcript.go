@@ -24,6 +24,7 @@ func entries(t *testing.T, store session.Store, id string, after int64, limit in
 			require.Greater(t, e.Seq, found.Entries[i-1].Seq)
 			require.False(t, e.Time.Before(found.Entries[i-1].Time))
 		}
+
 		switch {
 		case e.Message != nil:
 			all = append(all, e.Message.Text())
@@ -33,6 +34,7 @@ func entries(t *testing.T, store session.Store, id string, after int64, limit in
 			all = append(all, "compacted to "+e.Compacted[0].Text())
 		}
 	}
+
 	return all, found
 }
 
@@ -56,6 +58,7 @@ func transcript(t *testing.T, store session.Store) {
 		for _, at := range []time.Time{found.Created, found.Entries[0].Time, found.Entries[2].Time} {
 			require.WithinRange(t, at, began, time.Now())
 		}
+
 		require.NoError(t, s.Close())
 		again := open(t, store, "a", s.ID())
 		require.Equal(t, []string{"one"}, texts(again), "events are no messages")
@@ -78,6 +81,7 @@ func transcript(t *testing.T, store session.Store) {
 		for n := range 10 {
 			appendText(t, s, fmt.Sprint(n))
 		}
+
 		require.NoError(t, s.Close())
 		for after, want := range map[int64][]string{0: {"0", "1", "2"}, 4: {"4", "5", "6"}, 8: {"8", "9"}, 10: nil, 1 << 40: nil} {
 			all, found := entries(t, store, s.ID(), after, 3)
@@ -93,6 +97,7 @@ func transcript(t *testing.T, store session.Store) {
 		for range 3 {
 			appendText(t, s, strings.Repeat("x", 5<<20))
 		}
+
 		require.NoError(t, s.Close())
 		for after := range int64(3) {
 			_, found := entries(t, store, s.ID(), after, 10)
@@ -120,6 +125,7 @@ func transcript(t *testing.T, store session.Store) {
 		for range 20 {
 			record(t, s, event)
 		}
+
 		_, found := entries(t, store, s.ID(), 0, 1)
 		require.InDelta(t, 16, found.Total, 1)
 		compact(t, s, "summary")
@@ -139,6 +145,7 @@ func transcript(t *testing.T, store session.Store) {
 		for range 100 {
 			record(t, s, `{}`)
 		}
+
 		both.Wait()
 		require.NoError(t, s.Close())
 		_, found := entries(t, store, s.ID(), 0, 1)

@@ -53,16 +53,20 @@ func New(cfg Config) (*Store, error) {
 	if err != nil || cfg.Dir == "" {
 		return nil, errors.New("make skill store: Dir is required")
 	}
+
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make skill store: %w", err)
 	}
+
 	s := &Store{dir: dir, http: cfg.HTTPClient}
 	if s.http == nil {
 		s.http = &http.Client{Transport: outbound.Transport()}
 	}
+
 	if err := s.sweep(time.Now()); err != nil {
 		return nil, err
 	}
+
 	return s, nil
 }
 
@@ -71,15 +75,18 @@ func (s *Store) sweep(now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("make skill store: %w", err)
 	}
+
 	for _, e := range entries {
 		limit := unusedFor
 		if strings.HasPrefix(e.Name(), temporary) {
 			limit = staleAfter
 		}
+
 		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > limit {
 			_ = os.RemoveAll(filepath.Join(s.dir, e.Name())) // the next start tries again
 		}
 	}
+
 	return nil
 }
 
@@ -92,6 +99,7 @@ func (s *Store) Load(ctx context.Context, def agent.SkillArchive) (string, error
 	if err != nil {
 		return "", fmt.Errorf("load skill %s: %w", def.Name, err)
 	}
+
 	return dir, nil
 }
 
@@ -100,9 +108,11 @@ func (s *Store) load(ctx context.Context, def agent.SkillArchive) (string, error
 	if err != nil || len(sum) != sha256.Size || !strings.HasPrefix(def.Hash, "sha256:") {
 		return "", errors.New("its hash is not sha256: and 64 hex digits")
 	}
+
 	if !filepath.IsLocal(def.Name) || strings.ContainsAny(def.Name, `/\`) || def.Name == "." {
 		return "", errors.New("its name is not that of a directory")
 	}
+
 	parent := filepath.Join(s.dir, hex.EncodeToString(sum))
 	dir := filepath.Join(parent, def.Name)
 	now := time.Now()
@@ -110,28 +120,35 @@ func (s *Store) load(ctx context.Context, def agent.SkillArchive) (string, error
 		_ = os.Chtimes(parent, now, now) // otherwise it is downloaded again some day
 		return dir, nil
 	}
+
 	work, err := os.MkdirTemp(s.dir, temporary)
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = os.RemoveAll(work) }() // the next New tries again
 	packed := filepath.Join(work, "packed")
 	if err := s.download(ctx, def, packed); err != nil {
 		return "", err
 	}
+
 	unpacked := filepath.Join(work, "unpacked")
 	if err := unpack(ctx, packed, unpacked); err != nil {
 		return "", fmt.Errorf("unpack archive: %w", err)
 	}
+
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return "", err
 	}
+
 	if err := os.Rename(unpacked, dir); err != nil {
 		if _, other := os.Stat(dir); other == nil {
 			return dir, nil // another process was faster
 		}
+
 		return "", err
 	}
+
 	return dir, nil
 }
 
@@ -141,29 +158,35 @@ func (s *Store) download(ctx context.Context, def agent.SkillArchive, path strin
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
 		return errors.New("its url is not an http or https address")
 	}
+
 	where := at.Scheme + "://" + at.Host + at.Path // without the query, which can be a signature
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, def.URL, nil)
 	if err != nil {
 		return errors.New("its url is not an http or https address")
 	}
+
 	resp, err := s.http.Do(req)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
+
 		return fmt.Errorf("get %s: %w", where, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("get %s: status %s", where, resp.Status)
 	}
+
 	hash, err := save(path, resp.Body)
 	if err != nil {
 		return fmt.Errorf("get %s: %w", where, err)
 	}
+
 	if hash != def.Hash {
 		return fmt.Errorf("get %s: the hash is %s, want %s", where, hash, def.Hash)
 	}
+
 	return nil
 }
 
@@ -173,13 +196,16 @@ func save(path string, from io.Reader) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(from, skillzip.MaxPacked+1))
 	if err := errors.Join(err, f.Close()); err != nil {
 		return "", err
 	}
+
 	if n > skillzip.MaxPacked {
 		return "", fmt.Errorf("the archive is larger than %d bytes", skillzip.MaxPacked)
 	}
+
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }

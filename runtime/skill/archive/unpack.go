@@ -17,24 +17,29 @@ func unpack(ctx context.Context, packed, dir string) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = in.Close() }() // it was opened for reading
 	info, err := in.Stat()
 	if err != nil {
 		return err
 	}
+
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
+
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = root.Close() }() // its files are closed
 	to := destination{root: root, made: map[string]bool{}}
 	archive := skillzip.Reader{Limit: skillzip.MaxUnpacked, Visit: func(e skillzip.Entry) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+
 		return to.unpack(e)
 	}}
 	return archive.Zip(in, info.Size())
@@ -50,20 +55,25 @@ func (d *destination) unpack(e skillzip.Entry) error {
 	if e.Name == "" {
 		return nil
 	}
+
 	if e.Dir {
 		return d.mkdir(e.Name)
 	}
+
 	if err := d.mkdir(path.Dir(e.Name)); err != nil {
 		return err
 	}
+
 	mode := fs.FileMode(0o600)
 	if e.Executable {
 		mode = 0o700
 	}
+
 	out, err := d.root.OpenFile(e.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return err
 	}
+
 	_, err = io.Copy(out, e.Content)
 	return errors.Join(err, out.Close())
 }
@@ -73,6 +83,7 @@ func (d *destination) mkdir(name string) error {
 	if d.made[name] {
 		return nil
 	}
+
 	d.made[name] = true
 	return d.root.MkdirAll(name, 0o700)
 }

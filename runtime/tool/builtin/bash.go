@@ -54,6 +54,7 @@ func (in *bashInput) limit(fallback time.Duration) (time.Duration, error) {
 	case *in.Timeout >= float64(maxBashTimeout.Milliseconds()):
 		return maxBashTimeout, nil
 	}
+
 	return time.Duration(*in.Timeout * float64(time.Millisecond)), nil
 }
 
@@ -68,6 +69,7 @@ func newBash(cfg *Config) tool.Tool {
 	if cfg.Sandbox != nil {
 		confined = "\n" + cfg.Sandbox.Summary()
 	}
+
 	return bash{tool.Typed(tool.Spec{
 		Name: "Bash",
 		Description: `Runs a command with bash in the working directory, and returns what it writes to stdout and stderr, in the order of the writes.
@@ -92,12 +94,14 @@ func utf8Locale(env []string) []string {
 		if name != "LANG" && !strings.HasPrefix(name, "LC_") {
 			continue
 		}
+
 		language, charset, _ := strings.Cut(locale, ".")
 		charset, _, _ = strings.Cut(strings.ToLower(charset), "@")
 		if charset != "utf-8" && charset != "utf8" && (language != "C" && language != "POSIX" || charset != "") && locale != "" {
 			result[i] = name + "=C.UTF-8"
 		}
 	}
+
 	return result
 }
 
@@ -107,6 +111,7 @@ func (bash) Timeout(input json.RawMessage, limit time.Duration) time.Duration {
 	if err := jsonlimit.Unmarshal(input, &in); err != nil {
 		return limit // the call returns the error
 	}
+
 	limit, _ = in.limit(limit)
 	return limit
 }
@@ -115,22 +120,28 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 	if strings.TrimSpace(in.Command) == "" {
 		return tool.Result{}, errors.New("the command is empty")
 	}
+
 	if len(in.Command) > maxCommand {
 		return tool.Result{}, fmt.Errorf("the command has %d bytes, at most %d are allowed: write it to a file and run the file", len(in.Command), maxCommand)
 	}
+
 	if strings.ContainsRune(in.Command, 0) {
 		return tool.Result{}, errors.New("the command contains a null byte")
 	}
+
 	if _, err := in.limit(0); err != nil {
 		return tool.Result{}, err
 	}
+
 	if ctx.Err() != nil {
 		return tool.Result{}, context.Cause(ctx)
 	}
+
 	room := bashNoteRoom
 	if c.Sandbox != nil {
 		room += min(sandboxNoteRoom, c.MaxOutput/2)
 	}
+
 	output := headTail{limit: c.MaxOutput - room}
 	cmd := &exec.Cmd{
 		Path: c.BashPath, Args: append(slices.Clone(bashArgs), in.Command), Dir: c.Dir.Path(),
@@ -142,6 +153,7 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
+
 	select {
 	case <-p.Done():
 	case <-ctx.Done():
@@ -151,6 +163,7 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 		text = withLine(text, c.sandboxNote(denied(), text, false, room))
 		return tool.Result{Output: text, Truncated: truncated}, fmt.Errorf("the command was stopped: %w", context.Cause(ctx))
 	}
+
 	text, truncated := output.text()
 	res := tool.Result{Output: text, Truncated: truncated}
 	if exit, ok := errors.AsType[*exec.ExitError](p.Err()); ok {
@@ -159,12 +172,14 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 		if signal := child.SignalName(exit); signal != "" {
 			status = "Killed by signal " + signal
 		}
+
 		res.Output = withLine(withLine(text, c.sandboxNote(denied(), text, true, room)), status)
 	} else if err := p.Err(); err != nil && !errors.Is(err, exec.ErrWaitDelay) { // a process outside the group holds the output
 		return res, fmt.Errorf("run the command: %w", err)
 	} else {
 		res.Output = withLine(text, c.sandboxNote(denied(), text, false, room))
 	}
+
 	res.Output = cmp.Or(res.Output, "(no output)")
 	return res, nil
 }
@@ -178,6 +193,7 @@ func (c *Config) start(cmd *exec.Cmd) (*child.Process, func() []string, error) {
 		p, err = child.Start(cmd)
 		return p, func() []string { return nil }, err
 	}
+
 	denied, err := c.Sandbox.Start(cmd, func() (err error) {
 		p, err = child.Start(cmd)
 		return err
@@ -192,11 +208,13 @@ func (c *Config) sandboxNote(denied []string, output string, failed bool, room i
 	if c.Sandbox == nil {
 		return ""
 	}
+
 	denied = slices.DeleteFunc(denied, func(reason string) bool { return strings.Contains(output, reason) })
 	lower := strings.ToLower(output)
 	if failed && slices.ContainsFunc(denialWords, func(word string) bool { return strings.Contains(lower, word) }) {
 		denied = append(denied, c.Sandbox.Summary())
 	}
+
 	return excerpt.Shorten(strings.Join(denied, "\n"), room-bashNoteRoom)
 }
 
@@ -211,6 +229,7 @@ func withLine(text, line string) string {
 	if line == "" {
 		return text
 	}
+
 	return strings.TrimLeft(strings.TrimSuffix(text, "\n")+"\n"+line, "\n")
 }
 
@@ -231,6 +250,7 @@ func (h *headTail) Write(p []byte) (int, error) {
 	if len(h.partial) > 0 {
 		p = append(h.partial, p...)
 	}
+
 	whole := wholeRunes(p)
 	h.append(p[:whole])
 	h.partial = bytes.Clone(p[whole:])
@@ -241,6 +261,7 @@ func (h *headTail) append(p []byte) {
 	if !utf8.Valid(p) || bytes.IndexByte(p, 0) >= 0 {
 		p = bytes.ReplaceAll(bytes.ToValidUTF8(p, []byte("\uFFFD")), []byte{0}, []byte("\uFFFD"))
 	}
+
 	h.total += int64(len(p))
 	half := h.limit / 2
 	n := min(half-len(h.head), len(p))
@@ -263,14 +284,17 @@ func (h *headTail) text() (string, bool) {
 		h.append([]byte("\uFFFD"))
 		h.partial = nil
 	}
+
 	tail := slices.Concat(h.tail[h.oldest:], h.tail[:h.oldest])
 	if h.total == int64(len(h.head)+len(tail)) {
 		return string(h.head) + string(tail), false
 	}
+
 	head := h.head[:wholeRunes(h.head)]
 	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
 		tail = tail[1:]
 	}
+
 	omitted := h.total - int64(len(head)+len(tail))
 	return fmt.Sprintf("%s\n[%d bytes cut]\n%s", head, omitted, tail), true
 }
@@ -282,8 +306,10 @@ func wholeRunes(p []byte) int {
 			if utf8.FullRune(last) {
 				break
 			}
+
 			return len(p) - back
 		}
 	}
+
 	return len(p)
 }

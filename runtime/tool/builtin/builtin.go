@@ -63,20 +63,24 @@ func Tools(c Config) ([]tool.Tool, error) {
 	if c.Dir == nil {
 		return nil, errors.New("make built-in tools: no working directory")
 	}
+
 	c.MaxOutput = cmp.Or(c.MaxOutput, 100_000)
 	c.BashPath = cmp.Or(c.BashPath, "/bin/bash")
 	if c.Hides == nil {
 		c.Hides = func(string) bool { return false }
 	}
+
 	if c.DeniesRead == nil {
 		c.DeniesRead = func(string) bool { return false }
 	}
+
 	tools := []tool.Tool{
 		newRead(&c), newWrite(&c), newEdit(&c), newGlob(&c), newGrep(&c), newBash(&c), newWebFetch(&c), newTodoWrite(&c),
 	}
 	if len(c.Skills) > 0 {
 		tools = append(tools, newSkill(&c))
 	}
+
 	return tools, nil
 }
 
@@ -112,11 +116,14 @@ func pathError(dir *filesafe.Dir, path string, err error) error {
 		if info, err := dir.Stat(path); err == nil && info.IsDir() {
 			return fmt.Errorf("%s is a directory: use Glob to list it", name)
 		}
+
 		return fmt.Errorf("%s is not a regular file", name)
 	}
+
 	if inner, ok := errors.AsType[*fs.PathError](err); ok { // without its path, which may differ
 		err = inner.Err
 	}
+
 	return fmt.Errorf("%s: %w", name, err)
 }
 
@@ -135,13 +142,16 @@ func skillDirs(dir *filesafe.Dir, skills []skill.Skill) []skillDir {
 		if s.Source != skill.User {
 			continue
 		}
+
 		path := filepath.Clean(s.Dir())
 		resolved, err := filepath.EvalSymlinks(path)
 		if err != nil || below(dir.Path(), path) || below(dir.Path(), resolved) {
 			continue
 		}
+
 		dirs = append(dirs, skillDir{path, resolved})
 	}
+
 	return dirs
 }
 
@@ -157,17 +167,21 @@ func openForRead(dir *filesafe.Dir, skills []skillDir, path string) (*os.File, e
 	if err == nil {
 		return f, nil
 	}
+
 	if !errors.Is(err, filesafe.ErrOutside) || !filepath.IsAbs(path) {
 		return nil, pathError(dir, path, err)
 	}
+
 	for _, s := range skills {
 		if !below(s.path, path) && !below(s.real, path) {
 			continue
 		}
+
 		if f, err := s.open(path); err == nil || !errors.Is(err, filesafe.ErrOutside) {
 			return f, err
 		}
 	}
+
 	return nil, pathError(dir, path, err)
 }
 
@@ -177,14 +191,17 @@ func (s skillDir) open(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s does not exist: the directory of the skill was removed", display(path))
 	}
+
 	defer func() { _ = dir.Close() }() // the file stays open
 	if dir.Path() != s.real {
 		return nil, filesafe.ErrOutside
 	}
+
 	f, err := dir.Open(path)
 	if err != nil && !errors.Is(err, filesafe.ErrOutside) {
 		err = pathError(dir, path, err)
 	}
+
 	return f, err
 }
 
@@ -205,14 +222,17 @@ func appendLine(out []byte, line []byte, more int64) []byte {
 		more += int64(len(line) - len(head))
 		line = head
 	}
+
 	if utf8.Valid(line) {
 		out = append(out, line...)
 	} else {
 		out = append(out, strings.ToValidUTF8(string(line), "\uFFFD")...)
 	}
+
 	if more > 0 {
 		out = fmt.Appendf(out, " [%d bytes of this line cut]", more)
 	}
+
 	return out
 }
 
@@ -222,6 +242,7 @@ func display(path string) string {
 	if strings.ContainsFunc(path, unicode.IsControl) {
 		return strconv.Quote(path)
 	}
+
 	return path
 }
 
@@ -230,5 +251,6 @@ func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
+
 	return strconv.Itoa(n) + " " + noun + "s"
 }

@@ -45,16 +45,19 @@ Do not include the line numbers of Read. Lines keep their ends, and new lines ge
 		if c.hidesPath(in.FilePath) { // any other result would depend on its content
 			return tool.Result{}, fmt.Errorf("Edit cannot change %s, because a rule denies reading it", display(in.FilePath)) //nolint:staticcheck // the name of the tool
 		}
+
 		switch in.OldString {
 		case "":
 			return tool.Result{}, emptyOldString(c.Dir, in.FilePath)
 		case in.NewString:
 			return tool.Result{}, errors.New("old_string and new_string are the same")
 		}
+
 		defer lock(c.Dir, in.FilePath)()
 		if ctx.Err() != nil {
 			return tool.Result{}, context.Cause(ctx)
 		}
+
 		return edit(c, in)
 	})
 }
@@ -66,6 +69,7 @@ func emptyOldString(dir *filesafe.Dir, path string) error {
 	} else if err != nil {
 		return pathError(dir, path, err)
 	}
+
 	return errors.New("old_string is empty: set it to the text to replace, or use Write to replace the whole file")
 }
 
@@ -75,6 +79,7 @@ func edit(c *Config, in editInput) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
+
 	before, after := []byte(in.OldString), []byte(in.NewString)
 	at, n := 0, 0
 	for o := range occurrences(data, before) {
@@ -82,6 +87,7 @@ func edit(c *Config, in editInput) (tool.Result, error) {
 			at = o.from
 		}
 	}
+
 	switch {
 	case n == 0:
 		return tool.Result{}, fmt.Errorf("old_string is not in %s%s", name, hint(data, before))
@@ -91,14 +97,17 @@ func edit(c *Config, in editInput) (tool.Result, error) {
 	case len(data)+n*(len(after)+bytes.Count(after, []byte("\n"))-len(before)) > maxEdit:
 		return tool.Result{}, fmt.Errorf("%s would become larger than 10 MiB", name)
 	}
+
 	data, first := replace(data, before, after)
 	if err := c.write(in.FilePath, data); err != nil {
 		return tool.Result{}, err
 	}
+
 	shown := ""
 	if n > 1 {
 		shown = ", here is the first"
 	}
+
 	out := fmt.Appendf(nil, "Replaced %s in %s%s:\n", plural(n, "occurrence"), name, shown)
 	return c.result(string(appendChange(out, data, at, at+first))), nil
 }
@@ -108,23 +117,27 @@ func readWhole(dir *filesafe.Dir, path string) ([]byte, error) {
 	if err != nil {
 		return nil, pathError(dir, path, err)
 	}
+
 	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, pathError(dir, path, err)
 	}
+
 	size := info.Size()
 	var data []byte
 	if size <= maxEdit {
 		data, err = io.ReadAll(io.LimitReader(f, maxEdit+1))
 		size = int64(len(data))
 	}
+
 	switch {
 	case err != nil:
 		return nil, pathError(dir, path, err)
 	case size > maxEdit:
 		return nil, fmt.Errorf("%s is larger than the 10 MiB that Edit can change", display(path))
 	}
+
 	return data, nil
 }
 
@@ -141,6 +154,7 @@ func lock(dir *filesafe.Dir, path string) func() {
 	if rel, err := dir.Resolve(path); err == nil || errors.Is(err, fs.ErrNotExist) {
 		path = rel
 	}
+
 	m := &locks[maphash.String(lockSeed, filepath.Join(dir.Path(), path))%uint64(len(locks))]
 	m.Lock()
 	return m.Unlock
@@ -152,16 +166,20 @@ func hint(data, text []byte) string {
 	if bytes.Contains(unix(data), unix(text)) {
 		return `, but it is with other line ends: use \n, which is found with each of them`
 	}
+
 	if line, ok := lineWithoutSpace(data, text); ok {
 		return fmt.Sprintf(", but line %d differs only in white space: "+
 			"read the lines again, and copy tabs, spaces and line ends exactly", line)
 	}
+
 	if bare := withoutLineNumbers(text); bare != nil && bytes.Contains(unix(data), bare) {
 		return ", but it is without the line numbers: they are in the output of Read, not in the file"
 	}
+
 	if bytes.Contains(text, []byte("\uFFFD")) {
 		return ": U+FFFD replaces bytes that are not UTF-8, choose a text without it"
 	}
+
 	return ": read the file again, and copy the text exactly"
 }
 
@@ -175,15 +193,18 @@ func lineWithoutSpace(data, text []byte) (int, bool) {
 				rest = append(rest, c)
 			}
 		}
+
 		return rest
 	}
 	if text = removeSpace(text); len(text) == 0 {
 		return 0, false
 	}
+
 	at := bytes.Index(removeSpace(data), text)
 	if at < 0 {
 		return 0, false
 	}
+
 	var line int
 	for line = 1; ; line++ { // at does not count white space
 		row, rest, _ := bytes.Cut(data, []byte("\n"))
@@ -191,6 +212,7 @@ func lineWithoutSpace(data, text []byte) (int, bool) {
 			at, data = at-size, rest
 			continue
 		}
+
 		return line, true
 	}
 }
@@ -203,8 +225,10 @@ func withoutLineNumbers(text []byte) []byte {
 		if number = bytes.TrimLeft(number, " "); !ok || len(number) == 0 || strings.Trim(string(number), "0123456789") != "" {
 			return nil
 		}
+
 		bare = append(bare, rest)
 	}
+
 	return bytes.Join(bare, []byte("\n"))
 }
 
@@ -220,14 +244,17 @@ func lineList(data, text []byte) string {
 				lines[maxListedLines-1] += " and more"
 				break
 			}
+
 			lines = append(lines, strconv.Itoa(line))
 			last = line
 		}
 	}
+
 	word := "line "
 	if len(lines) > 1 {
 		word = "lines "
 	}
+
 	return word + strings.Join(lines, ", ")
 }
 
@@ -239,6 +266,7 @@ func appendChange(out, data []byte, from, to int) []byte {
 			break
 		}
 	}
+
 	start++
 	number := 1 + bytes.Count(data[:start], []byte("\n"))
 	rows := bytes.Count(data[start:to], []byte("\n")) + 1 + editContext
@@ -248,6 +276,7 @@ func appendChange(out, data []byte, from, to int) []byte {
 		out = fmt.Appendf(out, "%6d\t", number)
 		out = append(appendLine(out, bytes.TrimSuffix(row, []byte("\r")), 0), '\n')
 	}
+
 	return out
 }
 
@@ -271,19 +300,23 @@ To change part of a file, use Edit. Read an existing file before you replace it.
 		if ctx.Err() != nil {
 			return tool.Result{}, context.Cause(ctx)
 		}
+
 		verb := "Created"
 		if c.hidesPath(in.FilePath) { // the result must not depend on whether it exists
 			verb = "Wrote"
 		} else if _, err := c.Dir.Stat(in.FilePath); err == nil {
 			verb = "Updated"
 		}
+
 		if err := c.write(in.FilePath, []byte(in.Content)); err != nil {
 			return tool.Result{}, err
 		}
+
 		lines := strings.Count(in.Content, "\n")
 		if in.Content != "" && !strings.HasSuffix(in.Content, "\n") {
 			lines++
 		}
+
 		size := plural(len(in.Content), "byte") + ", " + plural(lines, "line")
 		return c.result(fmt.Sprintf("%s %s (%s).", verb, display(in.FilePath), size)), nil
 	})
@@ -299,15 +332,19 @@ func (c *Config) write(path string, data []byte) error {
 	case rel == "." || os.IsPathSeparator(path[len(path)-1]):
 		return pathError(c.Dir, path, filesafe.ErrNotFile)
 	}
+
 	absolute := path
 	if !filepath.IsAbs(path) {
 		absolute = filepath.Join(c.Dir.Path(), path)
 	}
+
 	if filepath.Clean(absolute) != filepath.Join(c.Dir.Path(), rel) {
 		return fmt.Errorf("%s leads through a link to %s: use that path", display(path), display(rel))
 	}
+
 	if err := c.Dir.WriteResolved(rel, data, newFileMode); err != nil {
 		return pathError(c.Dir, path, err)
 	}
+
 	return nil
 }

@@ -45,24 +45,29 @@ The paths are relative to the working directory. Hidden files are included. .git
 		if err != nil {
 			return tool.Result{}, err
 		}
+
 		in.Path = cmp.Or(in.Path, ".")
 		if root, err := c.searchRoot(in.Path); err != nil {
 			return tool.Result{}, err
 		} else if root.file {
 			return tool.Result{}, fmt.Errorf("%s is a file: set path to a directory", display(in.Path))
 		}
+
 		info, err := c.Dir.Stat(base)
 		if err == nil && info.Mode().IsRegular() || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return tool.Result{Output: noFiles}, nil
 		}
+
 		start, err := c.searchRoot(base)
 		if err != nil {
 			return tool.Result{}, err
 		}
+
 		newest, total, err := c.glob(ctx, start, pattern)
 		if err != nil {
 			return tool.Result{}, err
 		}
+
 		return c.globResult(newest, total), nil
 	})
 }
@@ -73,16 +78,19 @@ func (c *Config) globBase(in globInput) (base, pattern string, err error) {
 	if err := checkPattern(pattern); err != nil {
 		return "", "", err
 	}
+
 	for part := range strings.SplitSeq(pattern, "/") {
 		if part == ".." {
 			return "", "", fmt.Errorf("the pattern %s contains ..: set path to the directory instead", display(in.Pattern))
 		}
 	}
+
 	base, pattern = doublestar.SplitPattern(path.Clean(pattern))
 	base = filepath.FromSlash(base)
 	if !filepath.IsAbs(base) {
 		base = filepath.Join(cmp.Or(in.Path, "."), base)
 	}
+
 	return base, pattern, nil
 }
 
@@ -91,9 +99,11 @@ func checkPattern(pattern string) error {
 	if len(pattern) > maxPattern {
 		return fmt.Errorf("the pattern is longer than %d bytes", maxPattern)
 	}
+
 	if pattern == "" || strings.IndexByte(pattern, 0) >= 0 || !doublestar.ValidatePattern(pattern) {
 		return fmt.Errorf("%q is not a valid pattern: check for unclosed brackets and braces", pattern)
 	}
+
 	alternatives := 1
 	groups := strings.Split(pattern, "{")
 	for _, group := range groups[1:] {
@@ -101,6 +111,7 @@ func checkPattern(pattern string) error {
 			return fmt.Errorf("the braces of the pattern expand to more than %d patterns: use fewer alternatives", maxAlternatives)
 		}
 	}
+
 	return nil
 }
 
@@ -110,19 +121,23 @@ func (c *Config) glob(ctx context.Context, start searchRoot, pattern string) (fi
 	if !strings.Contains(pattern, "**") {
 		depth = strings.Count(pattern, "/") // including slashes in braces
 	}
+
 	var newest files
 	var total int
 	for entry, err := range c.walk(ctx, start.real, depth) {
 		if err != nil {
 			return nil, 0, c.walkError(ctx, start, err)
 		}
+
 		rel := relative(start.real, entry.Name)
 		if !doublestar.MatchUnvalidated(pattern, rel) || c.hidesFound(start, entry) {
 			continue
 		}
+
 		total++
 		newest.add(file{entry.Name, entry.ModTime})
 	}
+
 	newest.cut()
 	return newest, total, nil
 }
@@ -131,6 +146,7 @@ func (c *Config) globResult(newest files, total int) tool.Result {
 	if total == 0 {
 		return tool.Result{Output: noFiles}
 	}
+
 	var out strings.Builder
 	for i, f := range newest {
 		name := display(f.name)
@@ -138,11 +154,14 @@ func (c *Config) globResult(newest files, total int) tool.Result {
 			newest = newest[:i]
 			break
 		}
+
 		out.WriteString(name + "\n")
 	}
+
 	if len(newest) < total {
 		fmt.Fprintf(&out, "[Only the %d most recently modified of %d files. Use a narrower pattern or path.]\n", len(newest), total)
 	}
+
 	res := c.result(out.String())
 	res.Truncated = len(newest) < total
 	return res

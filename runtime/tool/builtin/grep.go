@@ -63,17 +63,21 @@ The paths are relative to the working directory. Binary files, .git directories 
 		if err != nil {
 			return tool.Result{}, err
 		}
+
 		included, err := globFilter(in.Glob)
 		if err != nil {
 			return tool.Result{}, err
 		}
+
 		g := grep{config: c, ctx: ctx, included: included, mode: cmp.Or(in.OutputMode, modeFiles), limit: defaultHeadLimit, numbers: true}
 		if in.HeadLimit != nil {
 			g.limit = *in.HeadLimit
 		}
+
 		if in.Numbers != nil {
 			g.numbers = *in.Numbers
 		}
+
 		g.scan = scanner{match: match, emit: g.line}
 		switch g.mode {
 		case modeContent:
@@ -83,6 +87,7 @@ The paths are relative to the working directory. Binary files, .git directories 
 		default:
 			return tool.Result{}, fmt.Errorf("output_mode cannot be %q: use %s, %s or %s", in.OutputMode, modeContent, modeFiles, modeCount)
 		}
+
 		return g.search(cmp.Or(in.Path, "."))
 	})
 }
@@ -113,12 +118,15 @@ func (g *grep) search(given string) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
+
 	if start.file {
 		if err := g.searchFile(start.real); err != nil && !errors.Is(err, errLimit) {
 			return tool.Result{}, g.config.walkError(g.ctx, start, err)
 		}
+
 		return g.result(), nil
 	}
+
 	for entry, err := range g.config.walk(g.ctx, start.real, unlimited) {
 		if err == nil && entry.Type == filesafe.TypeFile && g.included(entry.Name, relative(start.real, entry.Name)) &&
 			!g.config.hidesFound(start, entry) {
@@ -127,13 +135,16 @@ func (g *grep) search(given string) (tool.Result, error) {
 				err = nil
 			}
 		}
+
 		if errors.Is(err, errLimit) {
 			break
 		}
+
 		if err != nil {
 			return tool.Result{}, g.config.walkError(g.ctx, start, err)
 		}
 	}
+
 	return g.result(), nil
 }
 
@@ -142,18 +153,22 @@ func (g *grep) result() tool.Result {
 	if len(g.out) == 0 {
 		return tool.Result{Output: "No matches found."}
 	}
+
 	if !over {
 		return g.config.result(string(g.out))
 	}
+
 	// The last line is over the limit.
 	g.out = g.out[:strings.LastIndexByte(string(g.out[:len(g.out)-1]), '\n')+1]
 	if g.count--; g.groups {
 		g.out = []byte(strings.TrimSuffix(string(g.out), "--\n"))
 	}
+
 	unit := "lines"
 	if g.mode != modeContent {
 		unit = "files"
 	}
+
 	g.out = fmt.Appendf(g.out, "[Only the first %d %s. Use a narrower pattern, path or glob, or another head_limit.]\n", g.count, unit)
 	res := g.config.result(string(g.out))
 	res.Truncated = true
@@ -166,18 +181,22 @@ func (g *grep) searchFile(name string) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = f.Close() }() // it was only read
 	g.name, g.last, g.found = display(name), 0, 0
 	if err = g.scan.file(g.ctx, f); err != nil && !errors.Is(err, errLimit) {
 		return err
 	}
+
 	if g.mode == modeContent || g.found == 0 {
 		return err
 	}
+
 	g.out = append(g.out, g.name...)
 	if g.mode == modeCount {
 		g.out = fmt.Appendf(g.out, ":%d", g.found)
 	}
+
 	g.out = append(g.out, '\n')
 	return g.checkLimit()
 }
@@ -189,23 +208,29 @@ func (g *grep) line(number int, text []byte, more int64, match bool) error {
 		if g.mode == modeFiles {
 			return errLimit
 		}
+
 		return nil
 	}
+
 	if g.scan.before+g.scan.after > 0 {
 		if g.groups && (g.last == 0 || number != g.last+1) {
 			g.out = append(g.out, "--\n"...)
 		}
+
 		g.groups = true
 	}
+
 	g.last = number
 	mark := byte('-')
 	if match {
 		mark = ':'
 	}
+
 	g.out = append(append(g.out, g.name...), mark)
 	if g.numbers {
 		g.out = append(fmt.Appendf(g.out, "%d", number), mark)
 	}
+
 	g.out = append(appendLine(g.out, text, more), '\n')
 	return g.checkLimit()
 }
@@ -217,6 +242,7 @@ func (g *grep) checkLimit() error {
 	if g.limit > 0 && g.count > g.limit || len(g.out) > g.config.MaxOutput-noteRoom {
 		return errLimit
 	}
+
 	return nil
 }
 
@@ -227,10 +253,12 @@ func globFilter(glob string) (func(paths ...string) bool, error) {
 	if glob == "" {
 		return func(...string) bool { return true }, nil
 	}
+
 	glob, negated := strings.CutPrefix(glob, "!")
 	if err := checkPattern(glob); err != nil {
 		return nil, fmt.Errorf("glob: %w", err)
 	}
+
 	anchored := strings.Contains(glob, "/")
 	glob = path.Clean(strings.TrimPrefix(glob, "/"))
 	return func(paths ...string) bool {
@@ -238,10 +266,12 @@ func globFilter(glob string) (func(paths ...string) bool, error) {
 			if !anchored {
 				name = path.Base(name)
 			}
+
 			if doublestar.MatchUnvalidated(glob, name) {
 				return !negated
 			}
 		}
+
 		return negated
 	}, nil
 }

@@ -39,15 +39,18 @@ func markdown(ctx context.Context, source, at string) (webPage, error) {
 		if n%stepsPerCheck == 0 && ctx.Err() != nil {
 			return webPage{}, context.Cause(ctx)
 		}
+
 		if t.size >= maxNodes {
 			text, err := render(ctx, t.open[0])
 			return webPage{title: t.title, text: text, more: true}, err
 		}
+
 		switch z.Next() {
 		case html.ErrorToken:
 			if err := z.Err(); !errors.Is(err, io.EOF) {
 				return webPage{}, fmt.Errorf("read HTML: %w", err)
 			}
+
 			t.flush()
 			text, err := render(ctx, t.open[0])
 			return webPage{title: t.title, text: text}, err
@@ -74,11 +77,13 @@ func attributes(z *html.Tokenizer, more bool) map[string]string {
 			if all == nil {
 				all = map[string]string{}
 			}
+
 			if all[string(key)] == "" {
 				all[string(key)] = string(value)
 			}
 		}
 	}
+
 	return all
 }
 
@@ -97,12 +102,14 @@ func render(ctx context.Context, root *html.Node) (string, error) {
 		if steps++; steps%stepsPerCheck == 0 && ctx.Err() != nil {
 			return converter.RenderSuccess
 		}
+
 		return converter.RenderTryNext
 	}, converter.PriorityEarly)
 	text, err := c.ConvertNode(root)
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
+
 	return string(text), err
 }
 
@@ -123,6 +130,7 @@ func (base) Init(c *converter.Converter) error {
 			c.Register.TagType(name.String(), converter.TagTypeBlock, converter.PriorityStandard)
 		}
 	}
+
 	c.Register.PreRenderer(func(_ converter.Context, root *html.Node) {
 		collapse.Collapse(root, &collapse.DomFuncs{IsBlockNode: func(n *html.Node) bool { return kinds[atom.Lookup([]byte(n.Data))] >= block }})
 	}, converter.PriorityLate)
@@ -174,6 +182,7 @@ func kindsOf(names map[kind][]atom.Atom) map[atom.Atom]kind {
 			all[name] = k
 		}
 	}
+
 	return all
 }
 
@@ -195,5 +204,6 @@ func nameOf(a atom.Atom) atom.Atom {
 		atom.Menu, atom.Nav, atom.Search, atom.Section, atom.Summary:
 		return atom.Div
 	}
+
 	return a
 }

@@ -24,6 +24,7 @@ func (t *tree) escaped(text []byte) []byte {
 		word := bytes.TrimLeft(text, space)
 		mark = len(text) - len(word) + blockMark(word[:len(word)-len(bytes.TrimLeftFunc(word, func(r rune) bool { return !strings.ContainsRune(space, r) }))])
 	}
+
 	inLink, inCell := t.find(atom.A) > 0, t.find(atom.Td) > 0
 	inHeading := t.find(atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6) > 0
 	for i, c := range text {
@@ -31,6 +32,7 @@ func (t *tree) escaped(text []byte) []byte {
 		if i+1 < len(text) {
 			next = text[i+1]
 		}
+
 		switch {
 		case c == '*' || c == '`' || c == '\\' || i == mark,
 			c == '_' && (i == 0 || isSpace(text[i-1]) || isSpace(next)), // not within a word
@@ -38,8 +40,10 @@ func (t *tree) escaped(text []byte) []byte {
 			(c == '[' || c == ']') && inLink, c == '|' && inCell, c == '#' && inHeading:
 			out = append(out, '\\')
 		}
+
 		out = append(out, c)
 	}
+
 	return out
 }
 
@@ -57,6 +61,7 @@ func blockMark(word []byte) int {
 	case len(rest) == 1 && len(word) > 1 && (rest[0] == '.' || rest[0] == ')'):
 		return len(word) - 1
 	}
+
 	return -1 << 30
 }
 
@@ -66,6 +71,7 @@ func listStart(value string) string {
 	if err != nil || n < 0 || n > 999_999 {
 		n = 1
 	}
+
 	return strconv.Itoa(n)
 }
 
@@ -74,6 +80,7 @@ func span(value string) int {
 	if err != nil {
 		return 1
 	}
+
 	return min(max(n, 1), 1000)
 }
 
@@ -86,6 +93,7 @@ func languageOf(class string) []html.Attribute {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -93,6 +101,7 @@ func (t *tree) setBase(href string) {
 	if t.based || t.base == nil || href == "" || len(href) > maxLinkURL {
 		return
 	}
+
 	if u, err := t.base.Parse(strings.TrimSpace(href)); err == nil {
 		t.base, t.based = u, true
 	}
@@ -105,19 +114,24 @@ func (t *tree) resolve(ref string) string {
 	if ref == "" || len(ref) > maxLinkURL {
 		return ""
 	}
+
 	if scheme, _, ok := strings.Cut(ref, ":"); ok && slices.Contains([]string{"data", "javascript", "blob"}, strings.ToLower(scheme)) {
 		return ""
 	}
+
 	if t.linkWork -= len(ref) + maxLinkURL/16; t.linkWork < 0 || t.base == nil {
 		return ref
 	}
+
 	u, err := t.base.Parse(ref)
 	if err != nil {
 		return ""
 	}
+
 	whole := u.String()
 	if t.linkWork -= len(whole); t.linkWork < 0 {
 		return ref
 	}
+
 	return whole
 }

@@ -40,19 +40,12 @@ type tree struct {
 	linkWork int
 }
 
-// columns are the columns of an open table.
-type columns struct {
-	next    int // of the next cell in the open row
-	most    int // cells of a row
-	rows    int
-	covered []int // by column: rows, with the open one, in which a cell before covers it
-}
-
 func newTree(at string) *tree {
 	t := &tree{open: []*html.Node{element(atom.Div)}, ignored: map[atom.Atom]int{}, linkWork: maxLinks}
 	if base, err := url.Parse(at); err == nil && len(at) <= maxLinkURL {
 		t.base = base
 	}
+
 	return t
 }
 
@@ -67,6 +60,7 @@ func (t *tree) find(names ...atom.Atom) int {
 			return i + 1
 		}
 	}
+
 	return 0
 }
 
@@ -88,8 +82,10 @@ func (t *tree) start(a atom.Atom, attrs map[string]string) {
 		if a == t.skipped {
 			t.skipping++
 		}
+
 		return
 	}
+
 	name := nameOf(a)
 	switch kinds[name] {
 	case unread:
@@ -143,8 +139,10 @@ func (t *tree) push(name atom.Atom, attrs map[string]string) bool {
 		if t.inText(t.open[i], name, attrs) {
 			return false
 		}
+
 		t.pop(i)
 	}
+
 	node := element(name)
 	switch kinds[name] {
 	case inline:
@@ -152,14 +150,17 @@ func (t *tree) push(name atom.Atom, attrs map[string]string) bool {
 		if i > 0 && name != atom.A {
 			return false
 		}
+
 		if i > 0 {
 			t.pop(i)
 		}
+
 		if name == atom.A {
 			href := t.resolve(attrs["href"])
 			if href == "" {
 				return false
 			}
+
 			node.Attr = []html.Attribute{{Key: "href", Val: href}}
 		}
 	case leaf:
@@ -167,12 +168,14 @@ func (t *tree) push(name atom.Atom, attrs map[string]string) bool {
 		if name != atom.P {
 			t.layOut()
 		}
+
 		node.Attr = languageOf(attrs["class"])
 	case list:
 		t.closeLeaf()
 		if t.lists() >= maxLists {
 			return false
 		}
+
 		t.layOut()
 		node.Attr = []html.Attribute{{Key: "start", Val: listStart(attrs["start"])}}
 	case item:
@@ -193,13 +196,16 @@ func (t *tree) push(name atom.Atom, attrs map[string]string) bool {
 	default:
 		t.closeLeaf()
 	}
+
 	if len(t.open) > maxDepth {
 		return false
 	}
+
 	t.append(node)
 	if name == atom.Table {
 		t.tables = append(t.tables, &columns{})
 	}
+
 	return true
 }
 
@@ -211,75 +217,17 @@ func (t *tree) inText(outer *html.Node, name atom.Atom, attrs map[string]string)
 		if name == atom.Code && outer.FirstChild == nil && len(outer.Attr) == 0 {
 			outer.Attr = languageOf(attrs["class"])
 		}
+
 		return true
 	case outer.DataAtom == atom.Pre && (name == atom.Div || name == atom.P): // a line, in some highlighters
 		if outer.LastChild != nil && !strings.HasSuffix(outer.LastChild.Data, "\n") {
 			t.text.WriteByte('\n')
 		}
+
 		return true
 	}
+
 	return false
-}
-
-// pushCell opens a cell or a row of the open table.
-func (t *tree) pushCell(name atom.Atom, attrs map[string]string) bool {
-	i := t.find(atom.Table)
-	if i == 0 {
-		return t.push(atom.Div, nil)
-	}
-	if name == atom.Tr || t.find(atom.Tr) < i {
-		t.pop(i + 1)
-		t.append(element(atom.Tr))
-		if name == atom.Tr {
-			return true
-		}
-	}
-	t.pop(i + 2)
-	t.cover()
-	at := t.tables[len(t.tables)-1]
-	if at.next >= maxColumns || at.next*at.rows > maxNodes {
-		return false
-	}
-	wide, high := span(attrs["colspan"]), span(attrs["rowspan"])
-	for c := at.next; c < min(at.next+wide, maxColumns); c++ {
-		for len(at.covered) <= c {
-			at.covered = append(at.covered, 0)
-		}
-		at.covered[c] = high
-	}
-	at.covered[at.next]--
-	at.next++
-	t.append(element(atom.Td))
-	return true
-}
-
-// cover appends the cells at the next column that other cells cover.
-func (t *tree) cover() {
-	at := t.tables[len(t.tables)-1]
-	for ; at.next < len(at.covered) && at.covered[at.next] > 0; at.next++ {
-		at.covered[at.next]--
-		t.append(element(atom.Td))
-		t.pop(len(t.open) - 1)
-	}
-}
-
-// layOut marks the open tables as layout of the page: Markdown has no blocks in cells.
-func (t *tree) layOut() {
-	for _, n := range t.open {
-		if n.DataAtom == atom.Table && n.Attr == nil {
-			n.Attr = []html.Attribute{{Key: "role", Val: "presentation"}}
-		}
-	}
-}
-
-func (t *tree) lists() int {
-	var n int
-	for _, e := range t.open {
-		if kinds[e.DataAtom] == list {
-			n++
-		}
-	}
-	return n
 }
 
 // closeLeaf closes the open paragraph or heading, with what is open in it.
@@ -299,11 +247,13 @@ func (t *tree) append(n *html.Node) {
 	case kinds[top.DataAtom] == grid && k != row && k != heading, kinds[top.DataAtom] == row && k != cell:
 		t.pushCell(atom.Td, nil)
 	}
+
 	t.size++
 	t.open[len(t.open)-1].AppendChild(n)
 	if k != transparent {
 		t.open = append(t.open, n)
 	}
+
 	if k >= block {
 		t.begun = false
 	}
@@ -323,17 +273,21 @@ func (t *tree) pop(i int) {
 			} else {
 				t.size -= wider
 			}
+
 			at.rows++
 			at.next = 0
 		case grid:
 			if t.tables[len(t.tables)-1].most < 2 && n.Attr == nil {
 				n.Attr = []html.Attribute{{Key: "role", Val: "presentation"}}
 			}
+
 			t.tables = t.tables[:len(t.tables)-1]
 		}
+
 		if kinds[n.DataAtom] >= block {
 			t.begun = false
 		}
+
 		t.open = t.open[:len(t.open)-1]
 	}
 }
@@ -345,8 +299,10 @@ func (t *tree) end(a atom.Atom) {
 				t.skipped = 0
 			}
 		}
+
 		return
 	}
+
 	switch name := nameOf(a); {
 	case a == atom.Title:
 		t.inTitle = false
@@ -363,6 +319,7 @@ func (t *tree) end(a atom.Atom) {
 		case grid:
 			within = []atom.Atom{name}
 		}
+
 		if i := t.find(within...); i > 0 && t.open[i].DataAtom == name {
 			t.flush()
 			t.pop(i)
@@ -376,11 +333,13 @@ func (t *tree) flush() {
 	if len(text) == 0 {
 		return
 	}
+
 	defer t.text.Reset()
 	i := t.find(atom.Pre, atom.Code)
 	if i == 0 && !t.begun && len(bytes.TrimSpace(text)) == 0 {
 		return
 	}
+
 	switch {
 	case i == 0:
 		text = t.escaped(text)
@@ -390,6 +349,7 @@ func (t *tree) flush() {
 			text = bytes.TrimLeft(text, "\n")
 		}
 	}
+
 	t.append(&html.Node{Type: html.TextNode, Data: string(text)})
 	t.begun = true
 }

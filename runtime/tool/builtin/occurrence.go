@@ -14,6 +14,7 @@ func occurrences(data, text []byte) iter.Seq[occurrence] {
 	if bytes.IndexByte(text, '\n') < 0 || bytes.IndexByte(text, '\r') >= 0 {
 		return exact(data, text)
 	}
+
 	plain := bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	return func(yield func(occurrence) bool) {
 		at, removed := 0, 0 // of data, and how many "\r" plain lacks before it
@@ -23,6 +24,7 @@ func occurrences(data, text []byte) iter.Seq[occurrence] {
 				if next < 0 || at+next-removed >= offset {
 					return offset + removed
 				}
+
 				at += next + len("\r\n")
 				removed++
 			}
@@ -43,6 +45,7 @@ func exact(data, text []byte) iter.Seq[occurrence] {
 			if next < 0 {
 				return
 			}
+
 			from := at + next
 			at = from + len(text)
 			if !yield(occurrence{from, at}) {
@@ -61,6 +64,7 @@ func replace(data, text, replacement []byte) ([]byte, int) {
 	if !literal {
 		ends.origins = originsOf(text, replacement)
 	}
+
 	at := 0
 	var changed []byte
 	var first int
@@ -72,11 +76,14 @@ func replace(data, text, replacement []byte) ([]byte, int) {
 		} else {
 			changed = ends.appendLines(changed, o, replacement)
 		}
+
 		if at == 0 && first == 0 {
 			first = len(changed) - before
 		}
+
 		at = o.to
 	}
+
 	return append(changed, data[at:]...), first
 }
 
@@ -95,10 +102,12 @@ func originsOf(text, replacement []byte) origins {
 		if !bytes.Equal(text[i+1:], replacement[k+1:]) {
 			return o
 		}
+
 		o.same = lines
 		if i < 0 || k < 0 {
 			return o
 		}
+
 		text, replacement = text[:i], replacement[:k]
 	}
 }
@@ -108,6 +117,7 @@ func (o origins) of(i int) int {
 	if i >= o.new-o.same {
 		return i - o.new + o.old
 	}
+
 	return max(0, min(i, o.old-o.same-1))
 }
 
@@ -128,12 +138,14 @@ func (l *lineEnds) appendLines(out []byte, o occurrence, replacement []byte) []b
 			l.crlf = append(l.crlf, bytes.HasSuffix(line, []byte("\r\n")))
 		}
 	}
+
 	for i := 0; ; i++ {
 		line, rest, more := bytes.Cut(replacement, []byte("\n"))
 		out = append(out, line...)
 		if !more {
 			return out
 		}
+
 		switch {
 		case l.origins.old == 0:
 			out = append(out, l.after(o.from)...)
@@ -142,6 +154,7 @@ func (l *lineEnds) appendLines(out []byte, o occurrence, replacement []byte) []b
 		default:
 			out = append(out, '\n')
 		}
+
 		replacement = rest
 	}
 }
@@ -151,15 +164,18 @@ func (l *lineEnds) after(at int) string {
 	if l.next >= at {
 		return l.end
 	}
+
 	last := bytes.IndexByte(l.data[at:], '\n') + at
 	l.next = last
 	if last < at {
 		last = bytes.LastIndexByte(l.data, '\n')
 		l.next = len(l.data)
 	}
+
 	l.end = "\n"
 	if last > 0 && l.data[last-1] == '\r' {
 		l.end = "\r\n"
 	}
+
 	return l.end
 }

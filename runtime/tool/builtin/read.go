@@ -41,12 +41,14 @@ Read a file before you change it. Binary files and directories cannot be read; u
 		if err != nil {
 			return tool.Result{}, err
 		}
+
 		defer func() { _ = f.Close() }() // it was only read
 		p := page{in: bufio.NewReaderSize(f, 64<<10), limit: c.MaxOutput - noteRoom}
 		res, err := p.read(ctx, display(in.FilePath), max(in.Offset, 1), max(cmp.Or(in.Limit, defaultLines), 1))
 		if err != nil {
 			return tool.Result{}, err
 		}
+
 		whole := c.result(res.Output)
 		whole.Truncated = whole.Truncated || res.Truncated
 		return whole, nil
@@ -77,13 +79,16 @@ func (p *page) read(ctx context.Context, name string, first, limit int) (tool.Re
 			err = p.skip(ctx)
 		}
 	}
+
 	if errors.Is(err, io.EOF) && number == 0 {
 		return tool.Result{Output: name + " is empty."}, nil
 	}
+
 	for count := 0; err == nil; count, number = count+1, number+1 {
 		if err = p.next(ctx); err != nil {
 			break
 		}
+
 		before := len(p.out)
 		p.out = fmt.Appendf(p.out, "%6d\t", number)
 		p.out = append(appendLine(p.out, p.line, p.more), '\n')
@@ -91,6 +96,7 @@ func (p *page) read(ctx context.Context, name string, first, limit int) (tool.Re
 			return p.result(p.out[:before], fmt.Sprintf("[The file continues. Use offset %d to read on.]\n", number)), nil
 		}
 	}
+
 	switch {
 	case errors.Is(err, errBinary):
 		return tool.Result{}, fmt.Errorf("%s is a binary file, which Read cannot return", name)
@@ -99,6 +105,7 @@ func (p *page) read(ctx context.Context, name string, first, limit int) (tool.Re
 	case len(p.out) == 0:
 		return tool.Result{Output: fmt.Sprintf("%s has only %s: offset %d is after its end.", name, plural(number-1, "line"), first)}, nil
 	}
+
 	return p.result(p.out, ""), nil
 }
 
@@ -106,6 +113,7 @@ func (p *page) result(out []byte, more string) tool.Result {
 	if p.crlf {
 		out = append(out, "[Lines of this file end in \\r\\n.]\n"...)
 	}
+
 	return tool.Result{Output: string(append(out, more...)), Truncated: more != ""}
 }
 
@@ -117,15 +125,19 @@ func (p *page) next(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+
 		if bytes.IndexByte(part, 0) >= 0 {
 			return errBinary
 		}
+
 		if errors.Is(err, io.EOF) && (got || len(part) > 0) {
 			err = nil
 		}
+
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return err
 		}
+
 		ended := len(part) > 0 && part[len(part)-1] == '\n'
 		if ended {
 			part = part[:len(part)-1]
@@ -133,6 +145,7 @@ func (p *page) next(ctx context.Context) error {
 				part, p.crlf = part[:len(part)-1], true
 			}
 		}
+
 		// One byte more than the maximum makes appendLine truncate the line.
 		keep := min(max(maxLine+1-len(p.line), 0), len(part))
 		p.line = append(p.line, part[:keep]...)
@@ -150,9 +163,11 @@ func (p *page) skip(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+
 		if err == nil {
 			_, err = p.in.Peek(1)
 		}
+
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return err
 		}

@@ -44,11 +44,13 @@ func (s *scanner) file(ctx context.Context, r io.Reader) error {
 	if s.reader == nil {
 		s.reader = bufio.NewReaderSize(r, maxSearched)
 	}
+
 	s.reader.Reset(r)
 	s.above = s.above[:0]
 	if start, _ := s.reader.Peek(maxSearched); bytes.IndexByte(start, 0) >= 0 { // an error is returned by the next read
 		return nil
 	}
+
 	owed := 0 // lines of context after the last match
 	for number := 1; ; number++ {
 		text, more, err := s.next(ctx)
@@ -56,12 +58,15 @@ func (s *scanner) file(ctx context.Context, r io.Reader) error {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
+
 			return err
 		}
+
 		match := s.match.line(ctx, text)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+
 		text = bytes.TrimSuffix(text, []byte("\r"))
 		switch {
 		case match:
@@ -71,6 +76,7 @@ func (s *scanner) file(ctx context.Context, r io.Reader) error {
 					return err
 				}
 			}
+
 			s.above = s.above[:0]
 		case owed > 0:
 			owed--
@@ -80,6 +86,7 @@ func (s *scanner) file(ctx context.Context, r io.Reader) error {
 		default:
 			continue
 		}
+
 		if err := s.emit(number, text, more, match); err != nil {
 			return err
 		}
@@ -93,6 +100,7 @@ func (s *scanner) next(ctx context.Context) ([]byte, int64, error) {
 	if errors.Is(err, bufio.ErrBufferFull) {
 		text = bytes.Clone(text)
 	}
+
 	var more int64
 	for errors.Is(err, bufio.ErrBufferFull) && ctx.Err() == nil {
 		var rest []byte
@@ -102,9 +110,11 @@ func (s *scanner) next(ctx context.Context) ([]byte, int64, error) {
 			return nil, 0, io.EOF
 		}
 	}
+
 	if errors.Is(err, io.EOF) && len(text) > 0 {
 		err = nil
 	}
+
 	return bytes.TrimSuffix(text, []byte("\n")), more, err
 }
 
@@ -115,6 +125,7 @@ func (s *scanner) keep(text []byte, more int64) {
 		oldest = s.above[0]
 		s.above = append(s.above[:0], s.above[1:]...)
 	}
+
 	shown := text[:min(len(text), maxLine+1)]
 	s.above = append(s.above, line{append(oldest.text[:0], shown...), more + int64(len(text)-len(shown))})
 }
@@ -129,31 +140,38 @@ func newMatcher(pattern string, ignoreCase bool) (*matcher, error) {
 	if len(pattern) > maxRegexp {
 		return nil, fmt.Errorf("the pattern is longer than %d bytes", maxRegexp)
 	}
+
 	flags := syntax.Perl
 	if ignoreCase {
 		flags |= syntax.FoldCase
 	}
+
 	tree, err := syntax.Parse(pattern, flags)
 	if syntaxErr, ok := errors.AsType[*syntax.Error](err); ok {
 		return nil, fmt.Errorf("the pattern is not a regular expression in RE2 syntax: %s: %s", syntaxErr.Code, display(syntaxErr.Expr))
 	} else if err != nil {
 		return nil, err
 	}
+
 	if matchesNewline(tree) {
 		return nil, errors.New("the pattern contains a line break, but matches are within one line: " +
 			"search for one of its lines, and use -A for the lines after it")
 	}
+
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil || len(program.Inst) > maxProgram {
 		return nil, errors.New("the pattern is too large: use fewer repetitions")
 	}
+
 	if ignoreCase {
 		pattern = "(?i:" + pattern + ")"
 	}
+
 	re, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("the pattern is not a regular expression in RE2 syntax: %w", err)
 	}
+
 	return &matcher{re: re, size: len(program.Inst)}, nil
 }
 
@@ -171,6 +189,7 @@ func (m *matcher) part(ctx context.Context, text []byte) bool {
 	if len(text)*m.size < longMatch {
 		return m.re.Match(text)
 	}
+
 	return m.re.MatchReader(&runes{bytes.NewReader(text), ctx})
 }
 
@@ -184,5 +203,6 @@ func (r *runes) ReadRune() (rune, int, error) {
 	if r.ctx.Err() != nil {
 		return 0, 0, r.ctx.Err()
 	}
+
 	return r.Reader.ReadRune()
 }

@@ -49,6 +49,7 @@ Have one task in_progress at a time. Mark a task completed as soon as it is done
 			if strings.TrimSpace(item.Content) == "" {
 				return tool.Result{}, fmt.Errorf("task %d has no content", i+1)
 			}
+
 			var mark string
 			switch item.Status {
 			case "pending":
@@ -61,11 +62,14 @@ Have one task in_progress at a time. Mark a task completed as soon as it is done
 			default:
 				return tool.Result{}, fmt.Errorf("task %d has the status %q: use pending, in_progress or completed", i+1, item.Status)
 			}
+
 			fmt.Fprintf(&list, "\n%s %s", mark, item.Content)
 		}
+
 		if len(in.Todos) == 0 {
 			return tool.Result{Output: "The list is empty now."}, nil
 		}
+
 		return c.result(fmt.Sprintf("The list has %d of %s completed.%s", done, plural(len(in.Todos), "task"), &list)), nil
 	})
 }

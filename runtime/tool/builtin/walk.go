@@ -36,13 +36,16 @@ func (c *Config) walk(ctx context.Context, start string, depth int) iter.Seq2[fi
 					yield(filesafe.Entry{}, context.Cause(ctx))
 					return
 				}
+
 				if err != nil {
 					if at.name == start {
 						yield(filesafe.Entry{}, err)
 						return
 					}
+
 					break
 				}
+
 				name := entry.Name
 				entry.Name = path.Join(at.name, name)
 				switch {
@@ -56,6 +59,7 @@ func (c *Config) walk(ctx context.Context, start string, depth int) iter.Seq2[fi
 					}
 				}
 			}
+
 			slices.Reverse(pending[first:]) // the last directory is read next
 		}
 	}
@@ -65,6 +69,7 @@ func leadsToFile(dir *filesafe.Dir, link filesafe.Entry) bool {
 	if link.Target == "" {
 		return false
 	}
+
 	info, err := dir.Stat(link.Target)
 	return err == nil && info.Mode().IsRegular()
 }
@@ -81,17 +86,21 @@ func (c *Config) searchRoot(given string) (searchRoot, error) {
 	if (err != nil || !info.IsDir()) && c.hidesPath(given) { // the same error if it does not exist
 		return searchRoot{}, fmt.Errorf("%s: a rule denies reading it", display(given))
 	}
+
 	if err != nil {
 		return searchRoot{}, pathError(c.Dir, given, err)
 	}
+
 	root := searchRoot{given: given, file: info.Mode().IsRegular()}
 	if !root.file && !info.IsDir() {
 		return searchRoot{}, pathError(c.Dir, given, &fs.PathError{Op: "search", Path: given, Err: filesafe.ErrNotFile})
 	}
+
 	resolved, err := c.Dir.Resolve(given)
 	if err != nil {
 		return searchRoot{}, pathError(c.Dir, given, err)
 	}
+
 	root.real = filepath.ToSlash(resolved)
 	return root, nil
 }
@@ -102,6 +111,7 @@ func (c *Config) hidesFound(root searchRoot, entry filesafe.Entry) bool {
 	if c.Hides(entry.Name) || entry.Target != "" && c.Hides(entry.Target) {
 		return true
 	}
+
 	given := path.Join(c.relativeToDir(root.given), relative(root.real, entry.Name))
 	return given != entry.Name && filepath.IsLocal(given) && c.Hides(given)
 }
@@ -112,6 +122,7 @@ func (c *Config) hidesPath(given string) bool {
 	if rel := path.Clean(c.relativeToDir(given)); filepath.IsLocal(rel) && c.Hides(rel) {
 		return true
 	}
+
 	resolved, _ := c.Dir.Resolve(given)
 	return resolved != "" && c.Hides(filepath.ToSlash(resolved))
 }
@@ -121,6 +132,7 @@ func (c *Config) relativeToDir(given string) string {
 	if filepath.IsAbs(given) {
 		given, _ = filepath.Rel(c.Dir.Path(), given)
 	}
+
 	return filepath.ToSlash(given)
 }
 
@@ -133,6 +145,7 @@ func relative(dir, name string) string {
 	case name:
 		return "."
 	}
+
 	return strings.TrimPrefix(name, dir+"/")
 }
 
@@ -141,5 +154,6 @@ func (c *Config) walkError(ctx context.Context, root searchRoot, err error) erro
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	return pathError(c.Dir, root.given, err)
 }

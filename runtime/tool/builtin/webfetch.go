@@ -36,6 +36,7 @@ func newWebFetch(cfg *Config) tool.Tool {
 	if f.client == nil {
 		f.client = outbound.Public(nil)
 	}
+
 	return tool.Typed(tool.Spec{
 		Name: "WebFetch",
 		Description: `Fetches a page of the public web and returns it as text: HTML as Markdown; JSON, XML and plain text unchanged.
@@ -55,10 +56,12 @@ func (f fetcher) fetch(ctx context.Context, in webFetchInput) (tool.Result, erro
 	if err := checkURL(in.URL); err != nil {
 		return tool.Result{}, err
 	}
+
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, in.URL, http.NoBody)
 	if err != nil {
 		return tool.Result{}, errors.New("the URL is malformed")
 	}
+
 	r.Header.Set("User-Agent", "agenthost/1")
 	r.Header.Set("Accept", "text/markdown, text/html, text/plain;q=0.9, application/json;q=0.9, application/xml;q=0.8, */*;q=0.1")
 	client := *f.client
@@ -71,6 +74,7 @@ func (f fetcher) fetch(ctx context.Context, in webFetchInput) (tool.Result, erro
 	if to, err := res.Location(); err == nil && res.StatusCode/100 == 3 {
 		return tool.Result{Output: fmt.Sprintf("%s redirects to another host or port: %s\nCall WebFetch with that URL to fetch it.", in.URL, to.Redacted())}, nil
 	}
+
 	return f.result(ctx, res)
 }
 
@@ -78,6 +82,7 @@ func checkURL(s string) error {
 	if len(s) > maxURL {
 		return fmt.Errorf("the URL has %d bytes, at most %d are allowed", len(s), maxURL)
 	}
+
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
@@ -87,6 +92,7 @@ func checkURL(s string) error {
 	case u.User != nil:
 		return errors.New("the URL must not contain a user name or password")
 	}
+
 	return nil
 }
 
@@ -98,12 +104,15 @@ func sameAuthority(next func(*http.Request, []*http.Request) error) func(*http.R
 		if authority(r.URL) != authority(via[0].URL) || r.URL.User != nil {
 			return http.ErrUseLastResponse
 		}
+
 		if next != nil {
 			return next(r, via)
 		}
+
 		if len(via) >= 10 { // the default of http.Client
 			return errors.New("stopped after 10 redirects")
 		}
+
 		return nil
 	}
 }
@@ -113,6 +122,7 @@ func authority(u *url.URL) string {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
+
 	return domain.Lower(strings.TrimSuffix(u.Hostname(), ".")) + ":" + port
 }
 
@@ -120,12 +130,15 @@ func fetchError(ctx context.Context, location string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("fetch %s: %w", location, context.Cause(ctx))
 	}
+
 	if errors.Is(err, outbound.ErrAddress) {
 		return fmt.Errorf("fetch %s: %w", location, outbound.ErrAddress)
 	}
+
 	if wrapped, ok := errors.AsType[*url.Error](err); ok { // its text repeats the URL
 		err = wrapped.Err
 	}
+
 	return fmt.Errorf("fetch %s: %w", location, err)
 }
 
@@ -135,6 +148,7 @@ func (f fetcher) result(ctx context.Context, res *http.Response) (tool.Result, e
 	if err != nil {
 		return tool.Result{}, fetchError(ctx, at, err)
 	}
+
 	more := len(body) > maxPage
 	body = body[:min(len(body), maxPage)]
 	contentType := cmp.Or(res.Header.Get("Content-Type"), http.DetectContentType(body))
@@ -146,31 +160,38 @@ func (f fetcher) result(ctx context.Context, res *http.Response) (tool.Result, e
 			if res.ContentLength >= 0 || !more {
 				size = plural(int(max(res.ContentLength, int64(len(body)))), "byte")
 			}
+
 			return tool.Result{}, fmt.Errorf("fetch %s: the response is %s of %q, which is not text", at, size, cmp.Or(kind, contentType))
 		}
+
 		body = nil
 	}
+
 	p := webPage{text: decode(body, contentType)}
 	if kind == "text/html" || kind == "application/xhtml+xml" {
 		if p, err = markdown(ctx, p.text, at); err != nil {
 			return tool.Result{}, fetchError(ctx, at, err)
 		}
 	}
+
 	if failed {
 		text, truncated := excerpt.Ends(p.text, maxFailure)
 		status := strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode)))
 		return tool.Result{Output: fmt.Sprintf("%s returned %s.\n\n%s", at, status, text), IsError: true, Truncated: truncated || more}, nil
 	}
+
 	head, foot := "URL: "+at+"\n", ""
 	if p.title != "" {
 		head += "Title: " + p.title + "\n"
 	}
+
 	switch {
 	case more:
 		foot = "\n[The page is longer than 1 MiB. The rest was not read.]"
 	case p.more:
 		foot = fmt.Sprintf("\n[The page has more than %d elements. The rest was not read.]", maxNodes)
 	}
+
 	more = more || p.more
 	text, truncated := excerpt.Ends(cmp.Or(p.text, "(the page is empty)"), max(f.maxOutput-len(head)-len(foot)-1, 0))
 	return tool.Result{Output: strings.ToValidUTF8(head, "\uFFFD") + "\n" + text + foot, Truncated: truncated || more}, nil
@@ -197,6 +218,7 @@ func decode(body []byte, contentType string) string {
 			body = decoded
 		}
 	}
+
 	decoded := strings.ToValidUTF8(strings.TrimPrefix(string(body), "\uFEFF"), "\uFFFD")
 	return strings.ReplaceAll(decoded, "\x00", "\uFFFD")
 }

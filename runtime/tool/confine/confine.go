@@ -63,13 +63,16 @@ func New(cfg Config) (*Opener, error) {
 	if !filepath.IsAbs(cfg.CWD) {
 		return nil, errors.New("confine: CWD is not absolute")
 	}
+
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+
 	dir, err := filepath.Abs(cmp.Or(cfg.Dir, os.TempDir()))
 	if err != nil {
 		return nil, fmt.Errorf("confine: find the directory of sandboxes: %w", err)
 	}
+
 	return &Opener{cfg, privatedir.New(dir, "agenthost-sandbox-", cfg.Logger)}, nil
 }
 
@@ -86,14 +89,17 @@ func (o *Opener) Open(policy agent.Sandbox, protected, env []string) (tool.Sandb
 		state.Reason = "the working directory contains the directory of temporary files"
 		return nil, state, nil
 	}
+
 	if repository := o.repository(env); repository != "" {
 		policy.Read = append(slices.Clone(policy.Read), repository)
 		note = " The repository of the working directory is " + repository + ", which can be read: to change it, an operator adds it to sandbox.write."
 	}
+
 	private, err := o.dirs.Create()
 	if err != nil {
 		return nil, state, fmt.Errorf("open sandbox: %w", err)
 	}
+
 	l := o.cfg.Limits
 	s, err := sandbox.New(sandbox.Policy{
 		Dir: o.cfg.CWD, Private: private, Home: o.cfg.Home, Hidden: o.cfg.Hidden, Read: policy.Read, Write: policy.Write, Path: path(env),
@@ -108,21 +114,25 @@ func (o *Opener) Open(policy agent.Sandbox, protected, env []string) (tool.Sandb
 		o.dirs.Delete(private)
 		return nil, state, fmt.Errorf("open sandbox: %w", err)
 	}
+
 	b := &box{s: s, dirs: o.dirs, private: private, summary: summary(policy) + note}
 	support := s.Support()
 	state.Files = support.Files
 	if support.Files && !support.Isolated {
 		state.Mode = wire.SandboxPartial
 	}
+
 	state.Network = support.Network && policy.Network != agent.NetworkAll
 	state.Reason = support.Reason
 	if policy.Network == agent.NetworkAll {
 		state.Reason = strings.TrimPrefix(state.Reason+"; the network is all", "; ")
 	}
+
 	if !state.Files && !state.Network {
 		b.Close()
 		return nil, state, nil
 	}
+
 	return b, state, nil
 }
 
@@ -133,6 +143,7 @@ func path(env []string) string {
 			return value
 		}
 	}
+
 	return ""
 }
 
@@ -147,6 +158,7 @@ func summary(policy agent.Sandbox) string {
 	case len(policy.Domains) > 0:
 		network = "connects through an HTTP proxy to the hosts in sandbox.domains"
 	}
+
 	return "The command runs in a sandbox: it reads the files of the system and of the programs on PATH, changes only the working directory, $HOME and $TMPDIR, and " +
 		network + ". In the working directory, existing names that begin with a dot are read-only. An operator permits more with sandbox.read, sandbox.write, sandbox.network and sandbox.domains of the agent."
 }

@@ -26,31 +26,38 @@ func (o *Opener) repository(env []string) string {
 	if err != nil {
 		return ""
 	}
+
 	if info, err := os.Lstat(filepath.Join(cwd, ".git")); err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
+
 	git, end := o.openGit(env)
 	if git == nil {
 		return ""
 	}
+
 	defer end()
 	dir, ok := git("-C", cwd, "rev-parse", "--path-format=absolute", "--git-common-dir")
 	dir, err = filepath.EvalSymlinks(strings.TrimSuffix(dir, "\n"))
 	if !ok || err != nil || !filepath.IsAbs(dir) {
 		return ""
 	}
+
 	worktrees, _ := git("--git-dir", dir, "worktree", "list", "--porcelain", "-z")
 	if slices.Contains(strings.Split(worktrees, "\x00"), "worktree "+cwd) {
 		return dir
 	}
+
 	work, ok := git("--git-dir", dir, "config", "--get", "core.worktree")
 	work = strings.TrimSuffix(work, "\n")
 	if !filepath.IsAbs(work) {
 		work = filepath.Join(dir, work)
 	}
+
 	if work, err = filepath.EvalSymlinks(work); ok && err == nil && work == cwd {
 		return dir
 	}
+
 	return ""
 }
 
@@ -69,13 +76,16 @@ func (o *Opener) openGit(env []string) (func(args ...string) (string, bool), fun
 			deleteAll()
 			return nil, nil
 		}
+
 		dirs = append(dirs, dir)
 	}
+
 	s, err := sandbox.New(sandbox.Policy{Dir: dirs[0], Private: dirs[1], Read: []string{"/"}, Path: path(env), Network: sandbox.NetworkNone})
 	if err != nil || !s.Support().Files {
 		deleteAll()
 		return nil, nil
 	}
+
 	run := func(args ...string) (string, bool) {
 		output := new(bounded)
 		cmd := &exec.Cmd{
@@ -86,11 +96,13 @@ func (o *Opener) openGit(env []string) (func(args ...string) (string, bool), fun
 		if err != nil {
 			return "", false
 		}
+
 		p, err := child.Start(cmd)
 		c.Started()
 		if err != nil {
 			return "", false
 		}
+
 		timer := time.AfterFunc(gitTimeout, p.Kill)
 		defer timer.Stop()
 		<-p.Done()

@@ -54,6 +54,7 @@ func (c custom) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	case ctx.Err() != nil:
 		return tool.Result{}, fmt.Errorf("%s was stopped: %w", c.program.spec.Name, context.Cause(ctx))
 	}
+
 	return tool.Result{}, fmt.Errorf("%s has no result: %w", c.program.spec.Name, err)
 }
 
@@ -61,6 +62,7 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 	if len(call.Input) > maxInput {
 		return tool.Result{}, fmt.Errorf("the input is larger than %d bytes", maxInput)
 	}
+
 	if prog.cold.Load() || prog.failed.Load() {
 		select {
 		case h.suspects <- struct{}{}:
@@ -69,6 +71,7 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 			return tool.Result{}, fmt.Errorf("wait for a worker: %w", context.Cause(ctx))
 		}
 	}
+
 	p, err := h.acquire(ctx, prog)
 	if err != nil {
 		return tool.Result{}, err
@@ -79,6 +82,7 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 			return tool.Result{}, err
 		}
 	}
+
 	p.ready = slices.DeleteFunc(p.ready, func(other *program) bool { return other == prog })
 	p.last = prog
 	j := &job{id: h.calls.Add(1), program: prog}
@@ -91,15 +95,18 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 	if err == nil {
 		err = ctx.Err()
 	}
+
 	prog.failed.Store(err != nil)
 	if err != nil {
 		return tool.Result{}, err
 	}
+
 	var head frame.Result
 	if err := jsonlimit.Unmarshal(answer.head, &head); err != nil || answer.kind != frame.KindResult || head.Call != j.id {
 		p.kill()
 		return tool.Result{}, fmt.Errorf("%w: not the result of this call", frame.ErrMalformed)
 	}
+
 	result := tool.Result{Output: strings.ToValidUTF8(answer.body, "\uFFFD"), IsError: head.IsError, Truncated: head.Truncated}
 	return h.cut(result), nil
 }
@@ -109,9 +116,11 @@ func (h *Host) cut(r tool.Result) tool.Result {
 	if output := excerpt.Head(r.Output, h.cfg.MaxOutput); len(output) < len(r.Output) {
 		r.Output, r.Truncated = output, true
 	}
+
 	if r.Truncated {
 		r.Output += fmt.Sprintf("\n[the result is longer than %d bytes and ends here]", h.cfg.MaxOutput)
 	}
+
 	return r
 }
 
@@ -134,11 +143,13 @@ func (l *logWriter) write(h frame.Log, text string) {
 	if l.lines > maxLines {
 		return
 	}
+
 	text = strings.ToValidUTF8(excerpt.Head(text, maxLineBytes), "\uFFFD")
 	if l.lines++; l.lines > maxLines || !l.quota.Take(len(text)) {
 		l.lines = maxLines + 1
 		l.log.InfoContext(l.ctx, "a custom tool wrote too much, the rest is left out", l.attrs...)
 		return
 	}
+
 	l.log.InfoContext(l.ctx, "output of a custom tool", append(slices.Clip(l.attrs), "console", h.Level, "line", text)...)
 }

@@ -32,12 +32,15 @@ func (f *fetches) add(ctx context.Context, id int, do func(context.Context)) boo
 	if f.closed {
 		return true // the job has ended
 	}
+
 	if f.cancels == nil {
 		f.cancels = map[int]context.CancelFunc{}
 	}
+
 	if len(f.cancels) >= frame.MaxFetches || f.cancels[id] != nil {
 		return false
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	f.cancels[id] = cancel
 	f.group.Go(func() {
@@ -63,6 +66,7 @@ func (f *fetches) end() {
 	for _, cancel := range f.cancels {
 		cancel()
 	}
+
 	f.mu.Unlock()
 	f.group.Wait()
 }
@@ -75,6 +79,7 @@ func (p *process) fetch(j *job, f frame.Fetch, body string) {
 	if j.program == nil || f.Call != j.id {
 		return
 	}
+
 	started := j.fetches.add(j.ctx, f.Fetch, func(ctx context.Context) {
 		answer, content, err := p.host.fetch(ctx, f, body)
 		j.fetches.giveUp(f.Fetch) // before any response, after which the worker can send the next request
@@ -82,6 +87,7 @@ func (p *process) fetch(j *job, f frame.Fetch, body string) {
 			fail(err.Error())
 			return
 		}
+
 		answer.Call, answer.Fetch = f.Call, f.Fetch
 		_ = p.out.Write(frame.KindFetched, answer, content)
 	})
@@ -103,15 +109,18 @@ func (h *Host) fetch(ctx context.Context, f frame.Fetch, body string) (frame.Fet
 	if err != nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
 		return answer, "", fmt.Errorf("%.200q is not an http or https address", f.URL)
 	}
+
 	if body == "" {
 		req.Body, req.GetBody = http.NoBody, nil
 	}
+
 	req.Header.Set("User-Agent", "agenthost")
 	for _, field := range f.Headers {
 		if name := http.CanonicalHeaderKey(field[0]); !slices.Contains(notForScripts, name) && !strings.HasPrefix(name, "Proxy-") {
 			req.Header.Set(name, field[1])
 		}
 	}
+
 	client := *h.cfg.Client
 	switch f.Redirect {
 	case "manual":
@@ -119,11 +128,13 @@ func (h *Host) fetch(ctx context.Context, f frame.Fetch, body string) (frame.Fet
 	case "error":
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return errRedirected }
 	}
+
 	resp, err := client.Do(req)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
+
 		return answer, "", err
 	}
 	defer resp.Body.Close()
@@ -131,9 +142,11 @@ func (h *Host) fetch(ctx context.Context, f frame.Fetch, body string) (frame.Fet
 	if err != nil {
 		return answer, "", fmt.Errorf("read the response: %w", err)
 	}
+
 	if len(text) > frame.MaxFetchBody {
 		return answer, "", fmt.Errorf("the response is larger than %d bytes", frame.MaxFetchBody)
 	}
+
 	answer = frame.Fetched{URL: resp.Request.URL.String(), Status: resp.StatusCode}
 	_, answer.StatusText, _ = strings.Cut(resp.Status, " ")
 	for name, values := range resp.Header {
@@ -141,5 +154,6 @@ func (h *Host) fetch(ctx context.Context, f frame.Fetch, body string) (frame.Fet
 			answer.Headers = append(answer.Headers, [2]string{name, value})
 		}
 	}
+
 	return answer, string(text), nil
 }

@@ -99,8 +99,10 @@ func New(cfg Config) (*Host, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find executable: %w", err)
 		}
+
 		cfg.Command = []string{self, WorkerArg}
 	}
+
 	cfg.MemoryLimit = cmp.Or(cfg.MemoryLimit, 64<<20)
 	cfg.MaxOutput = cmp.Or(cfg.MaxOutput, 1<<20)
 	cfg.Workers = cmp.Or(cfg.Workers, max(runtime.GOMAXPROCS(0), spare))
@@ -114,12 +116,15 @@ func New(cfg Config) (*Host, error) {
 	case cfg.Workers < 1:
 		return nil, fmt.Errorf("%d workers are not enough", cfg.Workers)
 	}
+
 	if cfg.HTTPClient == nil {
 		cfg.HTTPClient = &http.Client{Transport: outbound.Transport()}
 	}
+
 	if cfg.Client == nil {
 		cfg.Client = outbound.Public(nil)
 	}
+
 	h := &Host{
 		cfg: cfg, suspects: make(chan struct{}, max(cfg.Workers-1, 1)), programs: map[string]*program{}, all: map[*process]struct{}{},
 		limits: loadLimits{load: 10 * time.Second, build: cfg.LoadTime, warm: 500 * time.Millisecond, cold: 5 * time.Second},
@@ -136,15 +141,18 @@ func (h *Host) Close() error {
 	for p := range h.all {
 		all = append(all, p)
 	}
+
 	for _, w := range h.waiters {
 		close(w)
 	}
+
 	h.waiters = nil
 	h.mu.Unlock()
 	h.cancel()
 	for _, p := range all {
 		p.kill()
 	}
+
 	h.group.Wait()
 	h.cfg.HTTPClient.CloseIdleConnections()
 	h.cfg.Client.CloseIdleConnections()

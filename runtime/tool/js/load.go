@@ -37,6 +37,7 @@ func (h *Host) Load(ctx context.Context, def agent.CustomTool) (tool.Tool, error
 	if err != nil {
 		return nil, fmt.Errorf("load custom tool %s: %w", nameOf(def), err)
 	}
+
 	return t, nil
 }
 
@@ -47,6 +48,7 @@ func nameOf(def agent.CustomTool) string {
 	case def.Path != "":
 		return filepath.Base(def.Path)
 	}
+
 	return def.FileName
 }
 
@@ -55,25 +57,31 @@ func (h *Host) load(ctx context.Context, def agent.CustomTool) (tool.Tool, error
 	if err != nil {
 		return nil, err
 	}
+
 	if err := checkExtension(file); err != nil {
 		return nil, err
 	}
+
 	sum := sha256.Sum256(source)
 	hash := "sha256:" + hex.EncodeToString(sum[:])
 	if def.Hash != "" && def.Hash != hash {
 		return nil, fmt.Errorf("its hash is %s, want %s", hash, def.Hash)
 	}
+
 	text, err := textOf(file, string(source))
 	if err != nil {
 		return nil, err
 	}
+
 	prog, err := h.program(ctx, hash+" "+file, file, text)
 	if err != nil {
 		return nil, err
 	}
+
 	if def.Name != "" && def.Name != prog.spec.Name {
 		return nil, fmt.Errorf("the name in %s is %q", file, prog.spec.Name)
 	}
+
 	return custom{h, prog}, nil
 }
 
@@ -81,6 +89,7 @@ func checkExtension(file string) error {
 	if !slices.Contains(extensions, path.Ext(file)) {
 		return &FileError{fmt.Sprintf("%q is not a .ts, .mts, .js or .mjs file", file)}
 	}
+
 	return nil
 }
 
@@ -89,6 +98,7 @@ func textOf(file, source string) (string, error) {
 	if !utf8.ValidString(source) {
 		return "", &FileError{file + " is not UTF-8"}
 	}
+
 	return strings.TrimPrefix(source, "\uFEFF"), nil
 }
 
@@ -100,40 +110,49 @@ func (h *Host) source(ctx context.Context, def agent.CustomTool) (string, []byte
 		if err != nil {
 			return "", nil, fmt.Errorf("read file: %w", err)
 		}
+
 		defer func() { _ = f.Close() }() // it was opened for reading
 		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 			return "", nil, fmt.Errorf("%s is not a file", def.Path)
 		}
+
 		source, err = bounded(f)
 		return filepath.Base(def.Path), source, err
 	}
+
 	at, err := url.Parse(def.URL)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" {
 		return "", nil, errors.New("its url is not an http or https address")
 	}
+
 	file := path.Base(path.Clean("/" + def.FileName))
 	if def.FileName == "" {
 		file = path.Base(at.Path)
 	}
+
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, def.URL, nil)
 	if err != nil {
 		return "", nil, errors.New("its url is not an http or https address")
 	}
+
 	where := at.Scheme + "://" + at.Host + at.Path // without the query, which can be a signature
 	resp, err := h.cfg.HTTPClient.Do(req)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
+
 		return "", nil, fmt.Errorf("get %s: %w", where, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return "", nil, fmt.Errorf("get %s: status %s", where, resp.Status)
 	}
+
 	if source, err = bounded(resp.Body); err != nil {
 		return "", nil, fmt.Errorf("get %s: %w", where, err)
 	}
+
 	return file, source, nil
 }
 
@@ -142,6 +161,7 @@ func bounded(r io.Reader) ([]byte, error) {
 	if err == nil && len(source) > maxSource {
 		err = fmt.Errorf("the file is larger than %d bytes", maxSource)
 	}
+
 	return source, err
 }
 
@@ -154,6 +174,7 @@ func (h *Host) program(ctx context.Context, id, file, source string) (*program, 
 			prog = &program{id: id, file: file, ready: make(chan struct{})}
 			h.programs[id] = prog
 		}
+
 		h.mu.Unlock()
 		if known {
 			select {
@@ -161,11 +182,14 @@ func (h *Host) program(ctx context.Context, id, file, source string) (*program, 
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
+
 			if prog.err == nil {
 				return prog, nil
 			}
+
 			continue // the context of the other caller may have ended
 		}
+
 		err := retry(ctx, func() error { return h.build(ctx, prog, source) })
 		h.mu.Lock()
 		if prog.err = err; err != nil {
@@ -175,11 +199,13 @@ func (h *Host) program(ctx context.Context, id, file, source string) (*program, 
 			h.warmIdle()
 			h.startSpares()
 		}
+
 		h.mu.Unlock()
 		close(prog.ready)
 		if err != nil {
 			return nil, err
 		}
+
 		return prog, nil
 	}
 }
@@ -199,12 +225,15 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 	if err != nil {
 		return err
 	}
+
 	if built.Description == "" {
 		return &FileError{prog.file + ": the description is empty"}
 	}
+
 	if err := agent.CheckToolName(built.Name); err != nil {
 		return &FileError{prog.file + ": " + err.Error()}
 	}
+
 	prog.code, prog.source = code, built.Map
 	prog.spec = tool.Spec{Name: built.Name, Description: built.Description, InputSchema: built.InputSchema}
 	return nil
@@ -217,6 +246,7 @@ func (h *Host) read(ctx context.Context, kind byte, file, source string) (frame.
 	if err != nil {
 		return built, "", err
 	}
+
 	defer h.release(p)
 	ctx, cancel := context.WithTimeoutCause(ctx, h.limits.build, errLoadTime)
 	defer cancel()
@@ -235,13 +265,16 @@ func (h *Host) read(ctx context.Context, kind byte, file, source string) (frame.
 	case err != nil:
 		return built, "", &FileError{fmt.Sprintf("%s did not load: %s", file, p.endReason())}
 	}
+
 	if err := jsonlimit.Unmarshal(answer.head, &built); err != nil || answer.kind != frame.KindBuilt {
 		p.kill()
 		return built, "", &FileError{file + " did not load: the response of its worker is malformed"}
 	}
+
 	if built.Error != "" {
 		return built, "", &FileError{firstLine(built.Error)}
 	}
+
 	return built, answer.body, nil
 }
 
@@ -264,16 +297,19 @@ func NameOf(ctx context.Context, cfg Config, file, source string) (name string, 
 	if err := checkExtension(file); err != nil {
 		return "", err
 	}
+
 	text, err := textOf(file, source)
 	if err != nil {
 		return "", err
 	}
+
 	cfg.Workers = 1
 	cfg.Env = append([]string{"GOMAXPROCS=2"}, cfg.Env...)
 	h, err := New(cfg)
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { err = errors.Join(err, h.Close()) }()
 	h.parses = true
 	err = retry(ctx, func() error {

@@ -21,12 +21,14 @@ func (h *Host) acquire(ctx context.Context, prog *program) (*process, error) {
 		h.mu.Unlock()
 		return nil, ErrClosed
 	}
+
 	if len(h.idle) > 0 {
 		i := slices.IndexFunc(h.idle, func(p *process) bool { return slices.Contains(p.ready, prog) })
 		p := h.takeIdle(max(i, 0))
 		h.mu.Unlock()
 		return p, nil
 	}
+
 	if len(h.all)+h.starting < h.cfg.Workers {
 		h.starting++
 		h.group.Add(1) // Close waits for the start
@@ -34,6 +36,7 @@ func (h *Host) acquire(ctx context.Context, prog *program) (*process, error) {
 		defer h.group.Done()
 		return h.start()
 	}
+
 	turn := make(chan *process, 1)
 	h.waiters = append(h.waiters, turn)
 	h.mu.Unlock()
@@ -43,14 +46,17 @@ func (h *Host) acquire(ctx context.Context, prog *program) (*process, error) {
 		if p == nil {
 			return h.acquire(ctx, prog) // the host is closed, or a process can be started
 		}
+
 		return p, nil
 	case <-ctx.Done():
 	}
+
 	h.mu.Lock()
 	i := slices.Index(h.waiters, turn)
 	if i >= 0 {
 		h.waiters = slices.Delete(h.waiters, i, i+1)
 	}
+
 	h.mu.Unlock()
 	if i < 0 {
 		if p := <-turn; p != nil {
@@ -59,6 +65,7 @@ func (h *Host) acquire(ctx context.Context, prog *program) (*process, error) {
 			h.wakeOne()
 		}
 	}
+
 	return nil, fmt.Errorf("wait for a worker: %w", context.Cause(ctx))
 }
 
@@ -69,11 +76,13 @@ func (h *Host) release(p *process) {
 	if _, alive := h.all[p]; !alive || h.closed {
 		return
 	}
+
 	if len(h.waiters) > 0 {
 		h.waiters[0] <- p
 		h.waiters = h.waiters[1:]
 		return
 	}
+
 	p.unused.Reset(idleTime)
 	h.idle = append(h.idle, p)
 	h.warmIdle()
@@ -107,6 +116,7 @@ func (h *Host) start() (*process, error) {
 		h.wakeOne()
 		return nil, err
 	}
+
 	h.all[p] = struct{}{}
 	p.unused = time.AfterFunc(idleTime, func() { h.retire(p) })
 	p.unused.Stop()
@@ -117,6 +127,7 @@ func (h *Host) start() (*process, error) {
 		p.kill()
 		return nil, ErrClosed
 	}
+
 	return p, nil
 }
 
@@ -137,15 +148,18 @@ func (h *Host) gone(p *process) {
 	if h.failed++; p.proved.Load() {
 		h.failed = 0
 	}
+
 	again := h.mayStart()
 	if again {
 		h.starting++
 	}
+
 	h.mu.Unlock()
 	if !again {
 		h.wakeOne()
 		return
 	}
+
 	h.group.Go(h.startSpare)
 }
 
@@ -171,6 +185,7 @@ func (h *Host) startSpare() {
 		h.cfg.Logger.Warn("worker of custom tools did not start", "err", err)
 		return
 	}
+
 	h.release(p)
 }
 
@@ -182,6 +197,7 @@ func (h *Host) retire(p *process) {
 		h.mu.Unlock()
 		return
 	}
+
 	h.idle = slices.Delete(h.idle, i, i+1)
 	h.mu.Unlock()
 	p.kill()
@@ -199,11 +215,13 @@ func (h *Host) warmIdle() {
 			i++
 			continue
 		}
+
 		p := h.takeIdle(i)
 		h.group.Go(func() {
 			if err := h.warm(h.ctx, p, prog, h.limits.warm); err != nil {
 				h.cfg.Logger.Debug("custom tool was not loaded in advance", "tool", prog.spec.Name, "err", err)
 			}
+
 			h.release(p)
 		})
 	}
@@ -216,6 +234,7 @@ func (h *Host) nextWarm(p *process) *program {
 	if p.last != nil && wanted(p.last) {
 		return p.last
 	}
+
 	if len(p.ready) < maxWarm {
 		for _, prog := range slices.Backward(h.order) {
 			if wanted(prog) {
@@ -223,6 +242,7 @@ func (h *Host) nextWarm(p *process) *program {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -239,10 +259,12 @@ func (h *Host) warm(ctx context.Context, p *process, prog *program, limit time.D
 		head.Evict = p.ready[0].id
 		p.ready = p.ready[1:]
 	}
+
 	answer, err := p.do(limited, j, func() error {
 		if err := p.learn(prog); err != nil {
 			return err
 		}
+
 		return p.out.Write(frame.KindWarm, head, "")
 	})
 	var warmed frame.Warmed
@@ -250,6 +272,7 @@ func (h *Host) warm(ctx context.Context, p *process, prog *program, limit time.D
 		p.kill()
 		err = fmt.Errorf("%w: not the answer to a warm-up", frame.ErrMalformed)
 	}
+
 	switch {
 	case err == nil && warmed.Error == "":
 		p.ready = append(p.ready, prog)
@@ -263,8 +286,10 @@ func (h *Host) warm(ctx context.Context, p *process, prog *program, limit time.D
 	case limited.Err() != nil:
 		err = context.Cause(limited)
 	}
+
 	if !prog.cold.Swap(true) {
 		h.cfg.Logger.Warn("custom tool is no longer loaded in advance", "tool", prog.spec.Name, "err", err)
 	}
+
 	return err
 }

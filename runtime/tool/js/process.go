@@ -63,12 +63,14 @@ func (h *Host) newProcess() (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
+
 	stdout, theirOut, err := os.Pipe()
 	if err != nil {
 		_ = theirIn.Close()
 		_ = stdin.Close()
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
+
 	p := &process{
 		host: h, stdin: stdin, stdout: stdout, stderr: &head{}, out: frame.NewWriter(stdin),
 		known: map[string]bool{}, ended: make(chan struct{}),
@@ -85,13 +87,16 @@ func (h *Host) newProcess() (*process, error) {
 		_ = stdout.Close()
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
+
 	most := frame.Limits{Memory: uintptr(h.cfg.MemoryLimit), Output: h.cfg.MaxOutput} // New accepts at most 1 GiB
 	if h.parses {
 		most.CPU = seconds(h.limits.build)
 	}
+
 	if err := p.out.Write(frame.KindSetup, most, ""); err != nil {
 		p.kill() // the reader, which is started later, reports the end
 	}
+
 	return p, nil
 }
 
@@ -107,12 +112,15 @@ func (p *process) read() {
 	if exit := p.child.Err(); exit != nil {
 		p.cause = fmt.Errorf("the worker ended: %w", exit)
 	}
+
 	if errors.Is(err, frame.ErrMalformed) {
 		p.cause = err
 	}
+
 	if said := p.stderr.String(); said != "" {
 		p.host.cfg.Logger.Warn("worker of custom tools ended", "cause", p.cause, "stderr", said)
 	}
+
 	p.host.gone(p) // before ended is closed: the next acquire must not return this process
 	close(p.ended)
 }
@@ -122,32 +130,38 @@ func (p *process) frames() error {
 	if p.host.parses {
 		in = frame.NewReader(io.LimitReader(p.stdout, maxNamed))
 	}
+
 	for {
 		kind, head, body, err := in.Read()
 		if err != nil {
 			return err
 		}
+
 		if kind == frame.KindUnconfined {
 			p.host.unconfined.Do(func() {
 				p.host.cfg.Logger.Warn("workers of custom tools are not confined by the kernel", "err", excerpt.Head(string(body), 1<<10))
 			})
 			continue
 		}
+
 		p.mu.Lock()
 		j := p.job
 		p.mu.Unlock()
 		if j == nil {
 			continue // after the end of a job
 		}
+
 		j.heard.Store(true)
 		if p.host.parses && kind != frame.KindBuilt {
 			return fmt.Errorf("%w: kind %q, and nothing runs", frame.ErrMalformed, kind)
 		}
+
 		switch kind {
 		case frame.KindResult, frame.KindBuilt, frame.KindWarmed:
 			if !p.proved.Swap(true) {
 				p.host.workerProved()
 			}
+
 			select {
 			case j.answer <- reply{kind, append([]byte(nil), head...), string(body)}:
 			default:
@@ -166,6 +180,7 @@ func (p *process) frames() error {
 		default:
 			err = fmt.Errorf("%w: kind %q", frame.ErrMalformed, kind)
 		}
+
 		if err != nil {
 			return err
 		}
@@ -177,6 +192,7 @@ func (p *process) learn(prog *program) error {
 	if p.known[prog.id] {
 		return nil
 	}
+
 	p.known[prog.id] = true
 	return p.out.Write(frame.KindProgram, frame.Program{ID: prog.id, File: prog.file, Map: prog.source}, prog.code)
 }
@@ -200,6 +216,7 @@ func (p *process) do(ctx context.Context, j *job, write func() error) (reply, er
 		if !unlisten() {
 			<-stopped
 		}
+
 		cancel()
 		p.endFetches(j)
 	}()
@@ -208,6 +225,7 @@ func (p *process) do(ctx context.Context, j *job, write func() error) (reply, er
 		<-p.ended
 		return reply{}, fmt.Errorf("%w: %w", errNotSent, p.cause)
 	}
+
 	select {
 	case r := <-j.answer:
 		return r, nil
@@ -215,6 +233,7 @@ func (p *process) do(ctx context.Context, j *job, write func() error) (reply, er
 		if p.unread && !j.heard.Load() { // no other frame was written after this one
 			return reply{}, fmt.Errorf("%w: %w", errNotSent, p.cause)
 		}
+
 		return reply{}, p.cause
 	}
 }
@@ -227,6 +246,7 @@ func retry(ctx context.Context, do func() error) error {
 	for more := 2; more > 0 && errors.Is(err, errNotSent) && ctx.Err() == nil; more-- {
 		err = do()
 	}
+
 	return err
 }
 
@@ -252,9 +272,11 @@ func (p *process) stop(j *job, over <-chan struct{}) {
 		if p.job == j {
 			p.kill()
 		}
+
 		p.mu.Unlock()
 		timer.Reset(killTime)
 	}
+
 	select {
 	case <-sent:
 	case <-timer.C:
@@ -310,5 +332,6 @@ func (p *process) endReason() string {
 			}
 		}
 	}
+
 	return p.cause.Error()
 }

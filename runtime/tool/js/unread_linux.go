@@ -13,9 +13,11 @@ func unread(pipe *os.File) bool {
 	if err != nil {
 		return false
 	}
+
 	left := 0
 	if conn.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) != nil || err != nil {
 		return false
 	}
+
 	return left > 0
 }

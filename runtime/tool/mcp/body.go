@@ -33,6 +33,7 @@ func (w *web) received(req *http.Request, resp *http.Response, free func()) io.R
 		b.events = sse.NewDecoder(io.MultiReader(resp.Body, strings.NewReader("\n\n")))
 		b.events.SetLimits(maxMessage+16, maxMessage)
 	}
+
 	return b
 }
 
@@ -43,12 +44,14 @@ func (w *web) reply(req *http.Request, resp *http.Response, data []byte) {
 	if target == nil { // an sse server that sends requests before it has received one
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(req.Context(), replyTime)
 	defer cancel()
 	post, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(data))
 	if err != nil {
 		return
 	}
+
 	post.Header.Set("Content-Type", "application/json")
 	post.Header.Set("Accept", "application/json, text/event-stream")
 	for _, name := range []string{"Mcp-Session-Id", "Mcp-Protocol-Version"} {
@@ -56,6 +59,7 @@ func (w *web) reply(req *http.Request, resp *http.Response, data []byte) {
 			post.Header.Set(name, v)
 		}
 	}
+
 	if answer, err := w.client.Do(post); err == nil {
 		answer.Body.Close()
 	}
@@ -82,9 +86,11 @@ func (b *body) Read(p []byte) (int, error) {
 			b.err = b.wholeMessage()
 		}
 	}
+
 	if b.ready.Len() > 0 {
 		return b.ready.Read(p)
 	}
+
 	return 0, b.err
 }
 
@@ -100,18 +106,22 @@ func (b *body) wholeMessage() error {
 	if err != nil {
 		return err
 	}
+
 	if len(data) > maxMessage {
 		b.web.end(errTooLarge)
 		return errTooLarge
 	}
+
 	if b.failed {
 		if msg := rejection(data); msg != nil {
 			encoded, err := jsonrpc.EncodeMessage(msg)
 			b.ready.Write(encoded)
 			return cmp.Or(err, io.EOF)
 		}
+
 		return io.EOF
 	}
+
 	messages, err := b.web.filter.incoming(data, b.reply)
 	for _, msg := range messages {
 		if _, ok := msg.(*jsonrpc.Response); ok { // the SDK reads one message
@@ -120,6 +130,7 @@ func (b *body) wholeMessage() error {
 			return cmp.Or(err, io.EOF)
 		}
 	}
+
 	b.web.end(cmp.Or(err, errNoResponse))
 	return io.EOF
 }
@@ -134,11 +145,14 @@ func (b *body) nextEvent() error {
 			b.web.end(errTooLarge)
 			return err
 		}
+
 		if id := b.events.LastEventID(); id != b.lastID {
 			return cmp.Or(b.append(sse.Event{ID: id}), err)
 		}
+
 		return err
 	}
+
 	out := sse.Event{Type: ev.Type, ID: ev.ID}
 	switch {
 	case ev.Type == "endpoint" && b.web.sse:
@@ -147,19 +161,23 @@ func (b *body) nextEvent() error {
 	case ev.Type != "" && ev.Type != "message" || len(ev.Data) == 0:
 		return nil
 	}
+
 	messages, err := b.web.filter.incoming(ev.Data, b.reply)
 	if err != nil {
 		b.web.end(err)
 		return err
 	}
+
 	for _, msg := range messages {
 		if out.Data, err = jsonrpc.EncodeMessage(msg); err != nil {
 			return err
 		}
+
 		if err := b.append(out); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -168,6 +186,7 @@ func (b *body) append(ev sse.Event) error {
 	if retry, ok := b.events.Retry(); ok {
 		ev.Retry = min(max(retry, minRetry), maxRetry)
 	}
+
 	data, err := sse.AppendEvent(nil, ev)
 	b.ready.Write(data)
 	b.lastID = ev.ID

@@ -22,6 +22,7 @@ func render(answer *sdk.CallToolResult) tool.Result {
 	if answer.NeedsInput() {
 		return needsInput
 	}
+
 	var out output
 	for _, c := range answer.Content {
 		switch c := c.(type) {
@@ -40,11 +41,13 @@ func render(answer *sdk.CallToolResult) tool.Result {
 			out.parts = append(out.parts, "[content of an unknown type]")
 		}
 	}
+
 	if !out.texts && answer.StructuredContent != nil {
 		if data, err := json.Marshal(answer.StructuredContent); err == nil {
 			out.parts = append(out.parts, string(data))
 		}
 	}
+
 	result := out.result()
 	result.IsError = answer.IsError
 	return result

@@ -113,6 +113,7 @@ func (f *filter) progressed(params json.RawMessage) {
 	if jsonlimit.Unmarshal(params, &p) != nil {
 		return
 	}
+
 	f.mu.Lock()
 	call := f.progress[p.ProgressToken]
 	f.mu.Unlock()
@@ -141,6 +142,7 @@ func (f *filter) noteTasks(page json.RawMessage) {
 	if !bytes.Contains(page, []byte(`"taskSupport"`)) {
 		return
 	}
+
 	var list struct {
 		Tools jsonlimit.List[struct {
 			Name      string `json:"name"`
@@ -165,14 +167,17 @@ func (f *filter) outgoing(msg jsonrpc.Message) error {
 	if !ok {
 		return nil
 	}
+
 	if !slices.Contains(sentMethods, req.Method) {
 		return fmt.Errorf("the method %q is not in use", req.Method)
 	}
+
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if id, ok := req.ID.Raw().(int64); ok {
 		f.calls[id] = req.Method
 	}
+
 	if req.Method == methodCancel {
 		var params struct {
 			RequestID int64 `json:"requestId"`
@@ -181,6 +186,7 @@ func (f *filter) outgoing(msg jsonrpc.Message) error {
 			delete(f.calls, params.RequestID)
 		}
 	}
+
 	return nil
 }
 
@@ -202,22 +208,26 @@ func (f *filter) incoming(data []byte, reply func([]byte)) ([]jsonrpc.Message, e
 	if complexity.Check(data) != nil {
 		return nil, errComplex
 	}
+
 	parts := []json.RawMessage{data}
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' {
 		if err := json.Unmarshal(data, &parts); err != nil || len(parts) > maxBatch {
 			return nil, errNotJSONRPC
 		}
 	}
+
 	var passed []jsonrpc.Message
 	for _, part := range parts {
 		msg, err := f.message(part, reply)
 		if err != nil {
 			return nil, err
 		}
+
 		if msg != nil {
 			passed = append(passed, msg)
 		}
 	}
+
 	return passed, nil
 }
 
@@ -229,14 +239,17 @@ func (f *filter) message(data []byte, reply func([]byte)) (jsonrpc.Message, erro
 	if err != nil || string(members["jsonrpc"]) != `"2.0"` {
 		return nil, errNotJSONRPC
 	}
+
 	e := envelope{ID: members["id"], Method: members["method"], Params: members["params"], Result: members["result"], Error: members["error"]}
 	if e.Method == nil {
 		return f.response(&e), nil
 	}
+
 	var method string
 	if jsonlimit.Unmarshal(e.Method, &method) != nil {
 		return nil, errNotJSONRPC
 	}
+
 	answerable := len(e.ID) > 0 && len(e.ID) <= maxID && (e.ID[0] == '"' || e.ID[0] == '-' || e.ID[0] >= '0' && e.ID[0] <= '9')
 	switch {
 	case e.ID == nil && method == methodChanged && !f.pending.Swap(true):
@@ -252,6 +265,7 @@ func (f *filter) message(data []byte, reply func([]byte)) (jsonrpc.Message, erro
 	default:
 		f.log.Debug("message of the server dropped", "method", excerpt.Shorten(method, 80))
 	}
+
 	return nil, nil
 }
 
@@ -265,9 +279,11 @@ func (f *filter) response(e *envelope) jsonrpc.Message {
 	if err == nil && waiting {
 		delete(f.calls, key)
 	}
+
 	if method == methodList {
 		f.listed += len(e.Result)
 	}
+
 	large := f.listed > maxListing
 	f.mu.Unlock()
 	switch {
@@ -281,15 +297,18 @@ func (f *filter) response(e *envelope) jsonrpc.Message {
 	case len(e.Result) == 0 || e.Result[0] != '{': // every result is an object
 		return &jsonrpc.Response{ID: id, Error: internalError("the response has no result")}
 	}
+
 	if kind := unknownKind(e.Result); kind != "" {
 		return &jsonrpc.Response{ID: id, Error: internalError(fmt.Sprintf("the server sent a result of the unknown type %.80q", kind))}
 	}
+
 	switch method {
 	case methodList:
 		f.noteTasks(e.Result)
 	case methodCall:
 		e.Result = readable(e.Result)
 	}
+
 	return &jsonrpc.Response{ID: id, Result: e.Result}
 }
 
@@ -299,16 +318,19 @@ func unknownKind(result json.RawMessage) string {
 	if !bytes.Contains(result, []byte(`esultType`)) {
 		return ""
 	}
+
 	members, err := jsonlimit.Members(result)
 	if err != nil {
 		return ""
 	}
+
 	var kind any
 	_ = json.Unmarshal(members["resultType"], &kind) // nil without one
 	switch kind {
 	case nil, "complete", "input_required":
 		return ""
 	}
+
 	return fmt.Sprint(kind)
 }
 
@@ -318,11 +340,13 @@ func rejection(data []byte) jsonrpc.Message {
 	if complexity.Check(data) != nil {
 		return nil
 	}
+
 	members, err := jsonlimit.Members(data)
 	failure := members["error"]
 	if err != nil || len(failure) == 0 || failure[0] != '{' {
 		return nil
 	}
+
 	id, _ := jsonrpc.MakeID(0.0) // a float64 is an id
 	return &jsonrpc.Response{ID: id, Error: wireError(failure)}
 }
@@ -337,20 +361,25 @@ func wireError(data json.RawMessage) *jsonrpc.Error {
 	if jsonlimit.Unmarshal(data, &e) != nil {
 		return internalError("the response has a malformed error")
 	}
+
 	code, err := strconv.ParseInt(string(e.Code), 10, 64)
 	if err != nil {
 		code = jsonrpc.CodeInternalError
 	}
+
 	if code >= -32005 && code <= -32003 { // the SDK uses these itself, for a connection that is closing
 		code = codeServer
 	}
+
 	if code == sdk.CodeURLElicitationRequired {
 		code = codeServer
 		e.Message = "the server requires that the user opens a web page first, which is not possible here: " + e.Message
 	}
+
 	if code != sdk.CodeUnsupportedProtocolVersion || len(e.Data) > maxErrorText {
 		e.Data = nil // the SDK reads it only there
 	}
+
 	return &jsonrpc.Error{Code: code, Message: excerpt.Shorten(e.Message, maxErrorText), Data: e.Data}
 }
 

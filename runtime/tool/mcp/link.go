@@ -104,14 +104,17 @@ func (s *server) dial(ctx context.Context) (*link, *listing, error) {
 			s.log.Debug("the newest protocol was rejected too", "err", s.words(second))
 		}
 	}
+
 	if err != nil {
 		return nil, nil, err
 	}
+
 	found, err := s.list(ctx, l)
 	if err != nil {
 		l.end(err)
 		return nil, nil, fmt.Errorf("list tools: %w", err)
 	}
+
 	return l, found, nil
 }
 
@@ -123,6 +126,7 @@ func rejectsInitialize(err error) bool {
 		outage := []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 		return !isCredential(r.status) && !slices.Contains(outage, r.status)
 	}
+
 	answer, ok := errors.AsType[*jsonrpc.Error](err)
 	return ok && answer.Code != codeRejected
 }
@@ -131,6 +135,7 @@ func (s *server) dialVersion(ctx context.Context, version string) (*link, error)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+
 	l := &link{listing: make(chan struct{}, 1), filter: newFilter(s.log), runs: map[string]*use{}}
 	l.life, l.end = context.WithCancelCause(context.Background())
 	c, err := s.openEndpoint(l)
@@ -138,6 +143,7 @@ func (s *server) dialVersion(ctx context.Context, version string) (*link, error)
 		l.end(err)
 		return nil, err
 	}
+
 	stop := context.AfterFunc(ctx, func() { l.end(context.Cause(ctx)) })
 	transport := &recordingTransport{Transport: c.transport()}
 	l.session, err = contain(s.log, func() (*sdk.ClientSession, error) {
@@ -147,14 +153,17 @@ func (s *server) dialVersion(ctx context.Context, version string) (*link, error)
 		<-l.life.Done()
 		err = context.Cause(l.life)
 	}
+
 	if err != nil {
 		err = c.explain(err)
 		l.end(err)
 	}
+
 	s.work.Go(func() { s.supervise(l, c, transport) }) // also after a failure: the caller does not wait for the cleanup
 	if err != nil {
 		return nil, err
 	}
+
 	return l, nil
 }
 
@@ -172,12 +181,14 @@ func (s *server) supervise(l *link, c endpoint, transport *recordingTransport) {
 		case <-l.life.Done():
 		}
 	}
+
 	l.end(cmp.Or(l.filter.refused(), errLost))
 	s.log.Debug("the connection to an MCP server has ended", "cause", s.words(context.Cause(l.life)))
 	c.terminate()
 	if l.session != nil {
 		l.session.Close() //nolint:errcheck // the link has ended
 	}
+
 	transport.close()
 	c.release()
 	l.mu.Lock()
@@ -203,6 +214,7 @@ func (l *link) use(call tool.Call) func() {
 		u = &use{run: call.RunID, log: call.Log}
 		l.runs[call.RunID] = u
 	}
+
 	u.calls++
 	l.last = u
 	return func() {
@@ -228,9 +240,11 @@ func (l *link) user() *use {
 			return u
 		}
 	}
+
 	if len(l.runs) == 0 && l.last != nil && time.Since(l.last.ended) < lateTime {
 		return l.last
 	}
+
 	return nil
 }
 
@@ -241,6 +255,7 @@ func (l *link) begin(call func()) bool {
 	if !l.over {
 		l.calls.Go(call)
 	}
+
 	return !l.over
 }
 
@@ -253,6 +268,7 @@ func (l *link) probe() {
 	if l.over || l.probing != nil {
 		return
 	}
+
 	answered := make(chan struct{})
 	l.probing = answered
 	l.calls.Go(func() {
@@ -261,6 +277,7 @@ func (l *link) probe() {
 		if err := l.session.Ping(l.life, nil); isRefusal(err) { // any other response is sufficient, even an error
 			l.end(err)
 		}
+
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.probing = nil
@@ -281,9 +298,11 @@ func (l *link) awaitProbe(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+
 	if l.life.Err() != nil {
 		return fmt.Errorf("%w: %w", sdk.ErrConnectionClosed, context.Cause(l.life))
 	}
+
 	return nil
 }
 
@@ -300,6 +319,7 @@ func (s *server) client(l *link) *sdk.Client {
 			if method != methodChanged { // the filter passes no other notification
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
 			}
+
 			l.filter.pending.Store(false) // before the SDK drops its cache: a later change is not lost
 			return next(ctx, method, req)
 		}
@@ -338,17 +358,20 @@ func do[T any](ctx context.Context, l *link, send func(context.Context) (T, erro
 		if errors.Is(err, errPanic) {
 			l.end(err)
 		}
+
 		done <- outcome{answer, err}
 	}) {
 		cancel()
 		return answer, fmt.Errorf("%w: %w", sdk.ErrConnectionClosed, context.Cause(l.life))
 	}
+
 	select {
 	case o := <-done:
 		time.AfterFunc(drainTime, cancel)
 		if o.err != nil && l.life.Err() != nil && !notSent(o.err) { // return the cause, not its consequence
 			o.err = context.Cause(l.life)
 		}
+
 		return o.answer, o.err
 	case <-ctx.Done():
 		cancel()
@@ -356,11 +379,13 @@ func do[T any](ctx context.Context, l *link, send func(context.Context) (T, erro
 	case <-l.life.Done():
 		cancel()
 	}
+
 	select { // a blocked write ends with the link, and its error shows whether the message was sent
 	case o := <-done:
 		if o.err == nil || notSent(o.err) {
 			return o.answer, o.err
 		}
+
 		return answer, context.Cause(l.life)
 	case <-ctx.Done():
 		return answer, context.Cause(ctx)

@@ -56,10 +56,12 @@ func (s *server) setTools(found *listing) {
 		s.tools.Instructions == found.instructions && found.resources == (s.tools.Resources != nil) {
 		return
 	}
+
 	s.tools = &tool.List{Tools: make([]tool.Tool, len(found.specs)), LeftOut: found.leftOut, Instructions: found.instructions}
 	for i, v := range found.specs {
 		s.tools.Tools[i] = &remote{s, v}
 	}
+
 	if found.resources {
 		s.tools.Resources = s.resources
 	}
@@ -77,32 +79,40 @@ func (s *server) list(ctx context.Context, l *link) (*listing, error) {
 		if err != nil {
 			return "", false, err
 		}
+
 		for _, t := range page.Tools {
 			c.add(t, l.filter.requiresTask(t.Name))
 		}
+
 		return page.NextCursor, !c.full, nil
 	})
 	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code == jsonrpc.CodeMethodNotFound && (offers == nil || offers.Tools == nil) {
 		complete, err = true, nil // the server declares that it has no tools
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	found := &listing{
 		specs: c.finish(), leftOut: c.reasons, instructions: s.shownInstructions(l), resources: offers != nil && offers.Resources != nil,
 	}
 	if more := c.left - len(c.reasons); more > 0 {
 		found.leftOut = append(found.leftOut, fmt.Sprintf("%d more tools of the MCP server %q are left out.", more, s.name))
 	}
+
 	if !complete {
 		found.leftOut = append(found.leftOut, fmt.Sprintf("The MCP server %q lists more tools than can be offered; the rest is left out.", s.name))
 	}
+
 	for i, reason := range found.leftOut {
 		found.leftOut[i] = s.hide(reason)
 	}
+
 	if len(found.leftOut) > 0 {
 		s.log.Warn("tools of an MCP server are left out", "count", c.left, "more", !complete, "reasons", found.leftOut)
 	}
+
 	return found, nil
 }
 
@@ -114,6 +124,7 @@ func (s *server) shownInstructions(l *link) string {
 	if !s.instructions {
 		return ""
 	}
+
 	return excerpt.Shorten(strings.TrimSpace(strings.ToValidUTF8(l.session.InitializeResult().Instructions, "\uFFFD")), maxInstructions)
 }
 
@@ -142,12 +153,14 @@ func (c *collection) add(t *sdk.Tool, requiresTask bool) {
 	if c.full {
 		return
 	}
+
 	full := prefix(c.server) + t.Name
 	if ui, ok := t.Meta["ui"].(map[string]any); ok {
 		if visible, ok := ui["visibility"].([]any); ok && !slices.Contains(visible, any("model")) {
 			return // only the user interface of the server calls it
 		}
 	}
+
 	switch {
 	case len(c.specs)+len(c.mapped) == maxTools:
 		c.full = true
@@ -162,26 +175,31 @@ func (c *collection) add(t *sdk.Tool, requiresTask bool) {
 		c.leaveOut(t.Name, "can only be called as a task, which this client does not support")
 		return
 	}
+
 	schema, err := objectSchema(t.InputSchema)
 	if err != nil {
 		c.leaveOut(t.Name, err.Error())
 		return
 	}
+
 	if c.schemas+len(schema) > maxSchemas {
 		c.full = true
 		return
 	}
+
 	c.schemas += len(schema)
 	c.names[full] = true
 	description := t.Description
 	if description == "" {
 		description = t.Title
 	}
+
 	offered := spec{tool.Spec{Name: full, Description: excerpt.Shorten(description, maxDescription), InputSchema: schema}, t.Name}
 	if modelName.MatchString(full) {
 		c.specs = append(c.specs, offered)
 		return
 	}
+
 	offered.Original = full
 	c.mapped = append(c.mapped, offered)
 }
@@ -194,13 +212,16 @@ func (c *collection) finish() []spec {
 		if c.names[v.Name] { // another tool has it
 			v.Name = hashedName(c.server, v.remote)
 		}
+
 		if v.Name == "" || c.names[v.Name] {
 			c.leaveOut(v.remote, "has a name for which there is no other one that models accept")
 			continue
 		}
+
 		c.names[v.Name] = true
 		c.specs = append(c.specs, v)
 	}
+
 	slices.SortFunc(c.specs, func(a, b spec) int { return strings.Compare(a.Name, b.Name) })
 	return c.specs
 }
@@ -212,10 +233,12 @@ func objectSchema(schema any) (json.RawMessage, error) {
 	if schema == nil || schema == true { // any arguments
 		m, ok = map[string]any{}, true
 	}
+
 	types, several := m["type"].([]any)
 	if kind, there := m["type"]; !ok || there && kind != nil && kind != "object" && !(several && slices.Contains(types, any("object"))) {
 		return nil, errors.New("has a schema that is not of type object")
 	}
+
 	m["type"] = "object"
 	return json.Marshal(m)
 }
@@ -238,6 +261,7 @@ func mappedName(server, tool string) string {
 	if len(name) > maxName {
 		return hashedName(server, tool)
 	}
+
 	return name
 }
 
@@ -247,6 +271,7 @@ func hashedName(server, tool string) string {
 	if room < 1 {
 		return ""
 	}
+
 	sum := sha256.Sum256([]byte(tool))
 	short := modelCharacters.Replace(tool)
 	return prefix(server) + short[:min(len(short), room)] + "_" + hex.EncodeToString(sum[:])[:hashLength]
@@ -263,21 +288,25 @@ func readable(result json.RawMessage) json.RawMessage {
 	if decodes(result) {
 		return result
 	}
+
 	var fields map[string]json.RawMessage
 	var content []json.RawMessage
 	if jsonlimit.Unmarshal(result, &fields) != nil || jsonlimit.Unmarshal(fields["content"], &content) != nil || len(content) > maxRepaired {
 		return result
 	}
+
 	for i, block := range content {
 		if !decodes(fmt.Appendf(nil, `{"content":[%s]}`, block)) {
 			content[i] = fmt.Appendf(nil, `{"type":"text","text":"[%s that cannot be decoded]"}`, kind(block))
 		}
 	}
+
 	fields["content"], _ = json.Marshal(content) //nolint:errcheck // each block is valid JSON
 	repaired, err := json.Marshal(fields)
 	if err != nil || !decodes(repaired) {
 		return result
 	}
+
 	return repaired
 }
 
@@ -295,5 +324,6 @@ func kind(block json.RawMessage) string {
 	if jsonlimit.Unmarshal(block, &b) == nil && slices.Contains([]string{"text", "image", "audio", "resource"}, b.Type) {
 		return b.Type
 	}
+
 	return "content"
 }

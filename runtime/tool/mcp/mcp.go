@@ -111,22 +111,27 @@ func New(cfg Config) (*Connector, error) {
 			return nil, errors.New("mcp: an entry of Env is not NAME=value")
 		}
 	}
+
 	if cfg.CWD != "" && !filepath.IsAbs(cfg.CWD) {
 		return nil, errors.New("mcp: CWD is not absolute")
 	}
+
 	cfg.Env = slices.Clone(cfg.Env)
 	cfg.Name = cmp.Or(cfg.Name, "agenthost")
 	cfg.Version = cmp.Or(cfg.Version, "0")
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+
 	dir, err := filepath.Abs(cmp.Or(cfg.Dir, os.TempDir()))
 	if err == nil && cfg.CWD == "" {
 		cfg.CWD, err = os.Getwd()
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("mcp: find the working directory: %w", err)
 	}
+
 	return &Connector{cfg, privatedir.New(dir, "agenthost-mcp-", cfg.Logger)}, nil
 }
 
@@ -155,6 +160,7 @@ func (c *Connector) Open(name string, def agent.MCPServer, limits agent.Limits, 
 		return nil, fmt.Errorf("open mcp server %.80q: a name has letters, digits, hyphens and single underscores between them, at most %d",
 			name, maxName-1-len(prefix("")))
 	}
+
 	s := &server{
 		cfg: c.cfg, name: name, limits: limits.WithDefaults(), slow: def.Transport == agent.TransportStdio,
 		timeout: def.Timeout, instructions: def.Instructions,
@@ -169,9 +175,11 @@ func (c *Connector) Open(name string, def agent.MCPServer, limits agent.Limits, 
 	default:
 		err = fmt.Errorf("unknown transport %.80q", def.Transport)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("open mcp server %s: %w", name, err)
 	}
+
 	return s, nil
 }
 

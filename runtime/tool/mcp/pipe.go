@@ -61,12 +61,15 @@ func (p *pipe) decode() {
 			if skipped == 0 {
 				p.filter.log.Warn("lines on the stdout of an MCP server are not messages, and are skipped", "line", excerpt.Shorten(p.hide(string(text)), 200))
 			}
+
 			skipped += len(line)
 			text = nil
 		}
+
 		if len(text) == 0 && err == nil {
 			continue
 		}
+
 		v := value{data: text}
 		switch {
 		case len(text) == 0 || errors.Is(err, errTooLarge):
@@ -76,11 +79,13 @@ func (p *pipe) decode() {
 		case !json.Valid(text):
 			v.err = errNotJSONRPC
 		}
+
 		select {
 		case p.values <- v:
 		case <-p.closed:
 			return
 		}
+
 		if v.err != nil {
 			return
 		}
@@ -100,11 +105,13 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 		case <-p.closed:
 			return nil, io.EOF
 		}
+
 		if errors.Is(v.err, errNotJSONRPC) || errors.Is(v.err, errTooLarge) {
 			return nil, p.filter.refuse(v.err)
 		} else if v.err != nil {
 			return nil, v.err
 		}
+
 		var written error
 		var err error
 		p.queue, err = p.filter.incoming(v.data, func(reply []byte) {
@@ -118,6 +125,7 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, written
 		}
 	}
+
 	next := p.queue[0]
 	p.queue = p.queue[1:]
 	return next, nil
@@ -127,16 +135,20 @@ func (p *pipe) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+
 	if err := p.filter.outgoing(msg); err != nil {
 		return err
 	}
+
 	data, err := jsonrpc.EncodeMessage(msg)
 	if err == nil {
 		err = p.write(data)
 	}
+
 	if err != nil {
 		p.filter.failed(msg)
 	}
+
 	return err
 }
 
@@ -156,6 +168,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		if len(line) > maxMessage+1 {
 			return nil, errTooLarge
 		}
+
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err
 		}

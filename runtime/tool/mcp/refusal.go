@@ -43,6 +43,7 @@ func (w *web) sessionUnknown(req *http.Request, msg jsonrpc.Message, resp *http.
 	if !w.sse && req.Header.Get("Mcp-Session-Id") == "" {
 		return false
 	}
+
 	switch resp.StatusCode {
 	case http.StatusNotFound:
 		return true
@@ -50,6 +51,7 @@ func (w *web) sessionUnknown(req *http.Request, msg jsonrpc.Message, resp *http.
 	default:
 		return false
 	}
+
 	head := readHead(resp)
 	var body struct {
 		ID    json.RawMessage `json:"id"`
@@ -60,6 +62,7 @@ func (w *web) sessionUnknown(req *http.Request, msg jsonrpc.Message, resp *http.
 	if jsonlimit.Unmarshal(head, &body) == nil {
 		return body.Error.Message == noSession || unknownSession.MatchString(body.Error.Message) && !hasID(msg, body.ID)
 	}
+
 	return unknownSession.Match(head)
 }
 
@@ -84,6 +87,7 @@ func (w *web) refusalOf(req *http.Request, resp *http.Response) error {
 	if resp.StatusCode < 400 || req.Method != http.MethodPost && (req.Method != http.MethodGet || !w.sse) {
 		return nil
 	}
+
 	head := readHead(resp)
 	if isCredential(resp.StatusCode) {
 		if w.oauth.ClientID != "" {
@@ -92,6 +96,7 @@ func (w *web) refusalOf(req *http.Request, resp *http.Response) error {
 	} else if rejection(head) != nil {
 		return nil
 	}
+
 	r := &refusal{status: resp.StatusCode}
 	var object struct {
 		Error       json.RawMessage `json:"error"`
@@ -109,6 +114,7 @@ func (w *web) refusalOf(req *http.Request, resp *http.Response) error {
 	} else if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "" || kind == "text/plain" {
 		r.text = string(head)
 	}
+
 	r.text = excerpt.Shorten(words(strings.ToValidUTF8(r.text, "\uFFFD")), maxRefusal)
 	return r
 }
@@ -121,12 +127,14 @@ func (r *refusal) Error() string {
 	if r.text != "" {
 		text += ": " + r.text
 	}
+
 	switch r.status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		text += " (configure headers or oauth of the server)"
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		text += " (check the path of url, and that transport is that of the server)"
 	}
+
 	return text
 }
 

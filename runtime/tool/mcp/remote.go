@@ -40,10 +40,12 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 			defer done()
 			params.SetProgressToken(token)
 		}
+
 		answer, err := l.session.CallTool(ctx, params)
 		if err != nil {
 			return tool.Result{}, err
 		}
+
 		return render(answer), nil
 	})
 }
@@ -55,10 +57,12 @@ func traceMeta(ctx context.Context) sdk.Meta {
 	if len(carrier) == 0 {
 		return nil
 	}
+
 	meta := sdk.Meta{}
 	for name, value := range carrier {
 		meta[name] = value
 	}
+
 	return meta
 }
 
@@ -71,11 +75,13 @@ func (s *server) call(ctx context.Context, call tool.Call, send func(context.Con
 		if err == nil {
 			err = l.awaitProbe(ctx)
 		}
+
 		if err == nil {
 			done := l.use(call)
 			answer, err = do(ctx, l, func(ctx context.Context) (tool.Result, error) { return send(ctx, l) })
 			done()
 		}
+
 		switch {
 		case err == nil:
 			return answer, nil
@@ -83,6 +89,7 @@ func (s *server) call(ctx context.Context, call tool.Call, send func(context.Con
 			if l != nil && timedOut(ctx) {
 				l.probe()
 			}
+
 			return tool.Result{}, context.Cause(ctx)
 		case l == nil:
 			return s.failed("", err), nil
@@ -92,10 +99,12 @@ func (s *server) call(ctx context.Context, call tool.Call, send func(context.Con
 				continue
 			}
 		}
+
 		failed := s.failed(meaning(l, err), err)
 		if l.session.ID() != "" && isRefusal(err) { // the session may be the reason
 			l.probe()
 		}
+
 		return failed, nil
 	}
 }
@@ -108,6 +117,7 @@ func meaning(l *link, err error) string {
 	case l.life.Err() != nil || errors.Is(err, io.EOF):
 		return "the connection was lost during the call, which may or may not have been executed: "
 	}
+
 	return "the call failed: "
 }
 
@@ -120,9 +130,11 @@ func notSent(err error) bool {
 	if errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, errSessionGone) {
 		return true
 	}
+
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
 	}
+
 	return isBrokenPipe(err)
 }
 

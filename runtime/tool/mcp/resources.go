@@ -29,10 +29,12 @@ func (s *server) resources(ctx context.Context, call tool.Call, uri string) (too
 	if len(uri) > maxURI {
 		return tool.Result{}, fmt.Errorf("the uri is longer than %d bytes", maxURI)
 	}
+
 	return s.call(ctx, call, func(ctx context.Context, l *link) (tool.Result, error) {
 		if uri != "" {
 			return readResource(ctx, l, uri, call.Progress)
 		}
+
 		return s.listResources(ctx, l)
 	})
 }
@@ -44,6 +46,7 @@ func readResource(ctx context.Context, l *link, uri string, progress func()) (to
 		defer done()
 		params.SetProgressToken(token)
 	}
+
 	answer, err := uncached(ctx, func(ctx context.Context) (*sdk.ReadResourceResult, error) {
 		return l.session.ReadResource(ctx, params)
 	})
@@ -55,13 +58,16 @@ func readResource(ctx context.Context, l *link, uri string, progress func()) (to
 	case len(answer.Contents) > maxContents:
 		return tool.Result{}, fmt.Errorf("the resource has more than %d contents", maxContents)
 	}
+
 	var out output
 	for _, c := range answer.Contents {
 		if len(answer.Contents) > 1 && c != nil {
 			out.parts = append(out.parts, "["+words("resource", c.URI, c.MIMEType)+"]")
 		}
+
 		out.resource(c)
 	}
+
 	return out.result(), nil
 }
 
@@ -101,16 +107,19 @@ func (s *server) listResources(ctx context.Context, l *link) (tool.Result, error
 		if err != nil {
 			return "", false, err
 		}
+
 		for _, r := range page.Resources {
 			if r != nil && !full {
 				add(listed{URI: r.URI, Name: r.Name, Description: r.Description, MIMEType: r.MIMEType, Size: r.Size})
 			}
 		}
+
 		return page.NextCursor, !full, nil
 	})
 	if err != nil {
 		return tool.Result{}, err
 	}
+
 	if complete {
 		complete, err = eachPage(func(cursor string) (next string, more bool, err error) {
 			page, err := uncached(ctx, func(ctx context.Context) (*sdk.ListResourceTemplatesResult, error) {
@@ -119,26 +128,32 @@ func (s *server) listResources(ctx context.Context, l *link) (tool.Result, error
 			if err != nil {
 				return "", false, err
 			}
+
 			for _, r := range page.ResourceTemplates {
 				if r != nil && !full {
 					add(listed{URITemplate: r.URITemplate, Name: r.Name, Description: r.Description, MIMEType: r.MIMEType})
 				}
 			}
+
 			return page.NextCursor, !full, nil
 		})
 		if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code == jsonrpc.CodeMethodNotFound {
 			complete, err = true, nil // the server has no templates
 		}
 	}
+
 	if err != nil {
 		return tool.Result{}, err
 	}
+
 	if count == 0 {
 		fmt.Fprintf(&list, "The MCP server %s lists no resources.", s.name)
 	}
+
 	if !complete {
 		fmt.Fprintf(&list, "The MCP server %s lists more resources; the rest is left out.", s.name)
 	}
+
 	return tool.Result{Output: strings.ToValidUTF8(strings.TrimSpace(list.String()), "\uFFFD"), Truncated: !complete}, nil
 }
 
@@ -152,12 +167,15 @@ func eachPage(page func(cursor string) (next string, more bool, err error)) (boo
 		if err != nil || !more {
 			return false, err
 		}
+
 		if next == "" {
 			return true, nil
 		}
+
 		if cursors[next] || len(cursors) >= maxPages || len(next) > maxCursor {
 			return false, nil
 		}
+
 		cursor = next
 	}
 }
@@ -175,6 +193,7 @@ func takeResults(next sdk.MethodHandler) sdk.MethodHandler {
 			*taken = result
 			return nil, errTaken
 		}
+
 		return result, err
 	}
 }
@@ -186,5 +205,6 @@ func uncached[R sdk.Result](ctx context.Context, send func(context.Context) (R, 
 	if errors.Is(err, errTaken) {
 		return taken.(R), nil
 	}
+
 	return result, err
 }

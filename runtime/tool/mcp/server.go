@@ -80,6 +80,7 @@ func (s *server) Status() tool.Status {
 	case s.failure != nil:
 		return tool.Failed
 	}
+
 	return tool.Pending
 }
 
@@ -89,6 +90,7 @@ func (s *server) Fault() error {
 	if s.failure == nil {
 		return nil
 	}
+
 	return s.fault("", s.failure)
 }
 
@@ -98,6 +100,7 @@ func (s *server) Tools(ctx context.Context) (*tool.List, error) {
 		if err == nil && l.stale.Load() {
 			err = s.relist(ctx, l)
 		}
+
 		switch {
 		case err == nil:
 			return s.listed(), nil
@@ -129,12 +132,15 @@ func (s *server) words(err error) string {
 	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code != codeRejected {
 		text = answer.Message
 	}
+
 	if r, ok := errors.AsType[*refusal](err); ok {
 		text = r.Error()
 	}
+
 	if failed, ok := errors.AsType[*url.Error](err); ok { // its own text holds the URL
 		text = failed.Err.Error()
 	}
+
 	return excerpt.Shorten(s.hide(text), maxErrorText)
 }
 
@@ -147,6 +153,7 @@ func (s *server) connect(ctx context.Context) (*link, error) {
 	if s.link != nil && s.link.life.Err() != nil {
 		s.link = nil
 	}
+
 	var err error
 	switch {
 	case s.closed:
@@ -154,13 +161,16 @@ func (s *server) connect(ctx context.Context) (*link, error) {
 	case s.link == nil && s.attempt == nil && time.Now().Before(s.retryAt):
 		err = s.failure
 	}
+
 	if l := s.link; l != nil || err != nil {
 		s.mu.Unlock()
 		return l, err
 	}
+
 	if s.attempt == nil {
 		s.begin()
 	}
+
 	a := s.attempt
 	a.waiters++
 	s.mu.Unlock()
@@ -173,6 +183,7 @@ func (s *server) connect(ctx context.Context) (*link, error) {
 	case <-a.waiting:
 		err = fmt.Errorf("%w, for at most %v", tool.ErrStarting, s.limits.MCPStartTimeout)
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// After a time limit, the attempt continues: its link, or its failure, is available to the next
@@ -182,6 +193,7 @@ func (s *server) connect(ctx context.Context) (*link, error) {
 		s.attempt = nil
 		a.cancel(errAbandoned)
 	}
+
 	return nil, err
 }
 
@@ -202,6 +214,7 @@ func (s *server) begin() {
 		context.AfterFunc(ctx, func() { late.Stop() })
 		limit = s.limits.MCPStartTimeout
 	}
+
 	s.work.Go(func() {
 		defer cancel(nil)
 		timed, stop := context.WithTimeoutCause(ctx, limit, errTimeout)
@@ -220,24 +233,29 @@ func (s *server) finish(a *attempt, l *link, found *listing, err error) {
 		if l != nil {
 			l.end(errAbandoned)
 		}
+
 		a.err = errAbandoned
 		if s.closed {
 			a.err = errClosed
 		}
+
 		return
 	}
+
 	s.attempt = nil
 	if err != nil {
 		level := slog.LevelWarn
 		if s.failure != nil && s.words(s.failure) == s.words(err) {
 			level = slog.LevelDebug // the log has it
 		}
+
 		s.log.Log(context.Background(), level, "connecting an MCP server failed", "err", s.words(err))
 		s.pause = min(max(2*s.pause, minPause), maxPause)
 		s.retryAt = time.Now().Add(s.pause)
 		s.failure, a.err = err, err
 		return
 	}
+
 	s.pause, s.retryAt, s.failure = 0, time.Time{}, nil
 	s.started = true
 	s.link, a.link = l, l
@@ -252,9 +270,11 @@ func (s *server) relist(ctx context.Context, l *link) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+
 	if time.Now().Before(l.relistAt) || !l.stale.Swap(false) { // another caller has listed them, or has just failed
 		return nil
 	}
+
 	timed, stop := context.WithTimeoutCause(ctx, s.limits.MCPConnectTimeout, errTimeout)
 	defer stop()
 	found, err := s.list(timed, l)
@@ -264,10 +284,12 @@ func (s *server) relist(ctx context.Context, l *link) error {
 		s.setTools(found)
 		return nil
 	}
+
 	l.stale.Store(true)
 	if ctx.Err() != nil || l.life.Err() != nil {
 		return err
 	}
+
 	l.relistAt = time.Now().Add(maxPause)
 	s.log.Warn("listing the tools of an MCP server again failed", "err", s.words(err))
 	return nil
@@ -281,10 +303,12 @@ func (s *server) Close() error {
 			s.attempt.cancel(errClosed)
 			s.attempt = nil
 		}
+
 		if s.link != nil {
 			s.link.end(errClosed)
 		}
 	}
+
 	s.mu.Unlock()
 	s.work.Wait()
 	return nil
@@ -304,19 +328,23 @@ func newRedactor(def agent.MCPServer) func(string) string {
 	for _, v := range def.Env {
 		secrets = append(secrets, string(v))
 	}
+
 	for _, v := range def.Headers { // abc of "Bearer abc" is redacted too
 		secrets = append(append(secrets, string(v)), strings.Fields(string(v))...)
 	}
+
 	secrets = append(secrets, string(def.OAuth.ClientSecret))
 	if u, err := url.Parse(def.URL); err == nil && def.URL != "" {
 		password, _ := u.User.Password()
 		secrets = append(secrets, def.URL, u.String(), u.Redacted(), u.RawQuery, password)
 	}
+
 	secrets = slices.DeleteFunc(secrets, func(v string) bool { return len(v) < minSecret || v == "Bearer" || v == "Basic" })
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // a URL before its query
 	var pairs []string
 	for _, v := range secrets {
 		pairs = append(pairs, v, "***")
 	}
+
 	return strings.NewReplacer(pairs...).Replace
 }

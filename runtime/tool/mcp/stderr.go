@@ -49,6 +49,7 @@ func (w *lines) Write(p []byte) (int, error) {
 			w.flush()
 		}
 	}
+
 	return n, nil
 }
 
@@ -66,6 +67,7 @@ func (w *lines) flush() {
 		w.full = u.run
 		w.log.Info("an MCP server wrote too much to stderr, the rest of this run is left out", "run_id", u.run)
 	}
+
 	if text = strings.TrimSpace(text); text != "" {
 		w.last = append(w.last[max(0, len(w.last)+1-quotedLines):], excerpt.Shorten(text, quotedBytes))
 	}
@@ -76,6 +78,7 @@ func (w *lines) logInMinute(text string, about ...any) {
 	if now := time.Now(); now.Sub(w.since) >= logTime {
 		w.since, w.logged = now, 0
 	}
+
 	before := w.logged
 	switch w.logged += len(text) + 1; {
 	case w.logged <= maxLogged:
@@ -92,5 +95,6 @@ func (w *lines) end() string {
 	if len(w.rest) > 0 {
 		w.flush()
 	}
+
 	return strings.Join(w.last, " | ")
 }

@@ -38,25 +38,31 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Sandbox, log *slog.Logge
 	if def.URL != "" || len(def.Headers) > 0 {
 		return nil, errors.New("url and headers are not allowed with transport stdio")
 	}
+
 	if def.Command == "" {
 		return nil, errors.New("command is missing")
 	}
+
 	for _, v := range append([]string{def.Command, def.CWD}, def.Args...) {
 		if strings.ContainsRune(v, 0) {
 			return nil, errors.New("command, args and cwd must not contain a NUL")
 		}
 	}
+
 	if isPath := strings.ContainsFunc(def.Command, isSeparator); isPath && def.CWD == "" && !filepath.IsAbs(def.Command) {
 		return nil, fmt.Errorf("command %.80q is relative, and the server starts in a private empty directory: set cwd", def.Command)
 	}
+
 	var own []string
 	for _, name := range slices.Sorted(maps.Keys(def.Env)) {
 		value := string(def.Env[name])
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
 			return nil, fmt.Errorf("the variable %.80q is not valid in an environment", name)
 		}
+
 		own = append(own, name+"="+value)
 	}
+
 	name := def.Command
 	args := slices.Clone(def.Args)
 	cwd := def.CWD
@@ -73,17 +79,20 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Sandbox, log *slog.Logge
 			if err != nil {
 				return nil, err
 			}
+
 			release = func() { c.dirs.Delete(private) }
 			dir, base = private, withoutDir(base, c.cfg.CWD, private)
 		} else if !filepath.IsAbs(dir) {
 			dir = filepath.Join(c.cfg.CWD, dir)
 		}
+
 		env := merge(base, own)
 		path, err := child.LookPath(name, env)
 		if err == nil {
 			if !filepath.IsAbs(path) {
 				path = filepath.Join(dir, path)
 			}
+
 			var started *command
 			started, err = start(l, &exec.Cmd{Path: path, Args: append([]string{name}, args...), Env: env, Dir: dir}, box, &lines{log: log, hide: hide, user: l.user})
 			if err == nil {
@@ -91,6 +100,7 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Sandbox, log *slog.Logge
 				return started, nil
 			}
 		}
+
 		release()
 		return nil, err
 	}, nil
@@ -101,22 +111,27 @@ func (c *Connector) CheckCommand(def agent.MCPServer) error {
 	if def.Transport != agent.TransportStdio {
 		return nil
 	}
+
 	var own []string
 	for name, value := range def.Env {
 		own = append(own, name+"="+string(value))
 	}
+
 	path, err := child.LookPath(def.Command, merge(c.cfg.Env, own))
 	if err != nil {
 		return err
 	}
+
 	if !filepath.IsAbs(path) && !filepath.IsAbs(def.CWD) {
 		path = filepath.Join(c.cfg.CWD, def.CWD, path)
 	} else if !filepath.IsAbs(path) {
 		path = filepath.Join(def.CWD, path)
 	}
+
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("find executable %q: %w", def.Command, err)
 	}
+
 	return nil
 }
 
@@ -130,6 +145,7 @@ func merge(base, own []string) []string {
 		name, _, _ := strings.Cut(entry, "=")
 		env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") }), entry)
 	}
+
 	return env
 }
 
@@ -171,10 +187,12 @@ func start(l *link, cmd *exec.Cmd, box tool.Sandbox, stderr *lines) (*command, e
 	} else {
 		c.denied, err = box.Start(cmd, launch)
 	}
+
 	if err != nil {
 		closeAll(feedEnd, out)
 		return nil, err
 	}
+
 	return c, nil
 }
 
@@ -197,18 +215,22 @@ func (c *command) explain(err error) error {
 	} else if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, sdk.ErrConnectionClosed) && !isBrokenPipe(err) {
 		return err
 	}
+
 	select { // the pipe closes before the end of the process is known, and a descendant may hold its stderr
 	case <-c.process.Done():
 	case <-time.After(termGrace + closeGrace):
 		return c.withStderr(errors.New("the command closed its stdout before it responded"))
 	}
+
 	ended := errors.New("the command ended before it responded")
 	if err := c.process.Err(); err != nil {
 		ended = fmt.Errorf("%w: %w", ended, err)
 	}
+
 	if c.private {
 		ended = fmt.Errorf("%w (without cwd, it starts in an empty directory)", ended)
 	}
+
 	return c.withStderr(ended)
 }
 
@@ -218,9 +240,11 @@ func (c *command) withStderr(err error) error {
 	if last := c.stderr.end(); last != "" {
 		err = fmt.Errorf("%w; its stderr ends with: %s", err, last)
 	}
+
 	if c.box == nil {
 		return err
 	}
+
 	return fmt.Errorf("%w; %s", err, strings.Join(append(c.denied(), c.box.Summary()), "; "))
 }
 
@@ -233,6 +257,7 @@ func (c *command) terminate() {
 	case <-timer.C:
 		c.process.Stop(termGrace)
 	}
+
 	closeAll(c.out)
 }
 
@@ -256,10 +281,12 @@ func (f *stdinWriter) Write(p []byte) (int, error) {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				err = errors.New("the server does not read its input")
 			}
+
 			f.end(err)
 			return n, err
 		}
 	}
+
 	return n, nil
 }
 
@@ -271,6 +298,7 @@ func withoutDir(env []string, edited, private string) []string {
 	if edited == "" || filepath.Dir(edited) == edited {
 		return env
 	}
+
 	changed := slices.Clone(env)
 	for i, entry := range changed {
 		name, value, _ := strings.Cut(entry, "=")
@@ -284,6 +312,7 @@ func withoutDir(env []string, edited, private string) []string {
 			changed[i] = name + "=" + strings.Join(dirs, string(filepath.ListSeparator))
 		}
 	}
+
 	return changed
 }
 
@@ -293,17 +322,21 @@ func within(path, dir string) bool {
 	if !filepath.IsAbs(path) {
 		return true
 	}
+
 	for {
 		if resolved, err := filepath.EvalSymlinks(path); err == nil {
 			path = resolved
 		}
+
 		if same(path, dir) {
 			return true
 		}
+
 		parent := filepath.Dir(path)
 		if parent == path {
 			return false
 		}
+
 		path = parent
 	}
 }

@@ -47,26 +47,32 @@ func overHTTP(cfg Config, def agent.MCPServer) (func(*link) (endpoint, error), e
 	if def.Command != "" || len(def.Args) > 0 || len(def.Env) > 0 {
 		return nil, fmt.Errorf("command, args and env are not allowed with transport %s", def.Transport)
 	}
+
 	u, err := url.Parse(def.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return nil, errors.New("url is not an http or https address") // without the url, which may contain a secret
 	}
+
 	header := http.Header{}
 	for name, value := range def.Headers {
 		if !isToken(name) || !isFieldValue(string(value)) {
 			return nil, fmt.Errorf("the header %.80q is not valid", name)
 		}
+
 		header.Set(name, string(value))
 	}
+
 	return func(l *link) (endpoint, error) {
 		w := &web{oauth: def.OAuth, url: def.URL, sse: def.Transport == agent.TransportSSE, origin: originOf(u), header: header, life: l.life, end: l.end, filter: l.filter}
 		if cfg.HTTPClient != nil {
 			w.base, w.jar = cfg.HTTPClient.Transport, cfg.HTTPClient.Jar
 		}
+
 		if w.base == nil {
 			own := outbound.Transport()
 			w.base, w.idle = own, own.CloseIdleConnections
 		}
+
 		return w, nil
 	}, nil
 }
@@ -93,10 +99,12 @@ func (w *web) transport() sdk.Transport {
 	if w.sse {
 		return &sdk.SSEClientTransport{Endpoint: w.url, HTTPClient: w.client, MaxEventSize: 2 * maxMessage}
 	}
+
 	t := &sdk.StreamableClientTransport{Endpoint: w.url, HTTPClient: w.client, MaxEventSize: 2 * maxMessage}
 	if w.oauth.ClientID != "" {
 		t.OAuthHandler = w.credentials()
 	}
+
 	return t
 }
 
@@ -107,6 +115,7 @@ func (w *web) credentials() auth.OAuthHandler {
 	if issuer, err := url.Parse(w.oauth.Issuer); err == nil && w.oauth.Issuer != "" {
 		allowed = append(allowed, originOf(issuer))
 	}
+
 	handler, err := extauth.NewClientCredentialsHandler(&extauth.ClientCredentialsHandlerConfig{
 		Credentials: &oauthex.ClientCredentials{
 			ClientID:         w.oauth.ClientID,
@@ -123,6 +132,7 @@ func (w *web) credentials() auth.OAuthHandler {
 		w.end(err)
 		return nil
 	}
+
 	return handler
 }
 
@@ -140,6 +150,7 @@ func (t tokenRequests) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, fmt.Errorf("%w or of the issuer of oauth", errOtherOrigin)
 	}
+
 	return t.web.base.RoundTrip(req)
 }
 
@@ -164,6 +175,7 @@ func (w *web) redirect(req *http.Request, via []*http.Request) error {
 	case len(via) >= 5:
 		return errors.New("too many redirects")
 	}
+
 	return nil
 }
 
@@ -174,15 +186,18 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, errOtherOrigin
 	}
+
 	msg, err := w.sent(req)
 	if err != nil {
 		closeBody(req)
 		return nil, err
 	}
+
 	resp, err := w.exchange(req, msg)
 	if err != nil || resp.StatusCode/100 != 2 {
 		w.filter.failed(msg)
 	}
+
 	return resp, err
 }
 
@@ -197,18 +212,22 @@ func (w *web) sent(req *http.Request) (jsonrpc.Message, error) {
 	if req.Method != http.MethodPost {
 		return nil, nil
 	}
+
 	copied, err := req.GetBody()
 	if err != nil {
 		return nil, err
 	}
+
 	data, err := io.ReadAll(copied) // the SDK holds it in memory anyway
 	if err != nil {
 		return nil, err
 	}
+
 	msg, err := jsonrpc.DecodeMessage(data)
 	if err != nil {
 		return nil, err
 	}
+
 	w.target.Store(req.URL)
 	return msg, w.filter.outgoing(msg)
 }
@@ -223,6 +242,7 @@ func (w *web) exchange(req *http.Request, msg jsonrpc.Message) (*http.Response, 
 		ctx, cancel = context.WithCancel(req.Context())
 		stop = context.AfterFunc(w.life, cancel)
 	}
+
 	free := func() { stop(); cancel() }
 
 	late := func() bool { return false }
@@ -230,12 +250,14 @@ func (w *web) exchange(req *http.Request, msg jsonrpc.Message) (*http.Response, 
 		timer := time.AfterFunc(headerTime, cancel)
 		late = func() bool { return !timer.Stop() }
 	}
+
 	resp, err := w.base.RoundTrip(w.withHeaders(ctx, req))
 	switch {
 	case late() && req.Context().Err() == nil && w.life.Err() == nil: // the server is treated as one without a stream
 		if err == nil {
 			resp.Body.Close()
 		}
+
 		free()
 		return &http.Response{StatusCode: http.StatusMethodNotAllowed, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 	case err != nil:
@@ -246,11 +268,13 @@ func (w *web) exchange(req *http.Request, msg jsonrpc.Message) (*http.Response, 
 		free()
 		return nil, errSessionGone
 	}
+
 	if refused := w.refusalOf(req, resp); refused != nil {
 		resp.Body.Close()
 		free()
 		return nil, refused
 	}
+
 	resp.Body = w.received(req, resp, free)
 	return resp, nil
 }
@@ -266,6 +290,7 @@ func (w *web) withHeaders(ctx context.Context, req *http.Request) *http.Request 
 	if host := w.header.Get("Host"); host != "" {
 		req.Host = host
 	}
+
 	return req
 }
 
@@ -279,6 +304,7 @@ func originOf(u *url.URL) string {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
+
 	return domain.Lower(u.Scheme + "://" + u.Hostname() + ":" + port)
 }
 

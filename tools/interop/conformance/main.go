@@ -38,30 +38,37 @@ func run(ctx context.Context, address string) error {
 			return err
 		}
 	}
+
 	connector, err := mcp.New(mcp.Config{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		return err
 	}
+
 	def := agent.MCPServer{Transport: agent.TransportHTTP, URL: address}
 	if given.ClientSecret != "" {
 		issuer, err := issuerOf(ctx, address)
 		if err != nil {
 			return err
 		}
+
 		def.OAuth = agent.OAuth{ClientID: given.ClientID, ClientSecret: given.ClientSecret, Issuer: issuer}
 	}
+
 	server, err := connector.Open("test", def, agent.Limits{}, nil)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = server.Close() }() // the program ends
 	list, err := server.Tools(ctx)
 	if err != nil {
 		return err
 	}
+
 	for _, left := range list.LeftOut {
 		fmt.Fprintln(os.Stderr, left)
 	}
+
 	for _, t := range list.Tools {
 		input := inputOf(t.Spec().InputSchema, list.Tools[0].Spec().InputSchema)
 		for _, c := range given.ToolCalls {
@@ -69,12 +76,15 @@ func run(ctx context.Context, address string) error {
 				input = c.Arguments
 			}
 		}
+
 		result, err := t.Call(ctx, tool.Call{ID: "t1", Input: input})
 		if err != nil {
 			return err
 		}
+
 		fmt.Fprintln(os.Stderr, t.Spec().Name, result.IsError, result.Output)
 	}
+
 	return nil
 }
 
@@ -84,11 +94,13 @@ func issuerOf(ctx context.Context, server string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	u.Path = "/.well-known/oauth-protected-resource" + u.Path
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return "", err
 	}
+
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return "", err
@@ -100,6 +112,7 @@ func issuerOf(ctx context.Context, server string) (string, error) {
 	if err := json.NewDecoder(resp.Body).Decode(&resource); err != nil || len(resource.Servers) == 0 {
 		return "", fmt.Errorf("the server names no authorization server: %w", err)
 	}
+
 	return resource.Servers[0], nil
 }
 
@@ -118,10 +131,12 @@ func inputOf(schema, first json.RawMessage) json.RawMessage {
 		case "string":
 			input[name] = "text"
 		}
+
 		if name == "schema" {
 			input[name] = first
 		}
 	}
+
 	data, _ := json.Marshal(input) //nolint:errcheck // numbers and texts
 	return data
 }

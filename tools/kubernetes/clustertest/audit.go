@@ -33,6 +33,7 @@ func (c *Cluster) Calls(tb testing.TB, user string) (calls []Call) {
 		if json.Unmarshal(line, &event) != nil || event.User.Username != user || event.ObjectRef.Resource == "" {
 			continue // the last line may be incomplete
 		}
+
 		call := Call{
 			Verb: event.Verb, Group: event.ObjectRef.APIGroup, Resource: event.ObjectRef.Resource,
 			Namespace: event.ObjectRef.Namespace, Status: event.Status.Code,
@@ -40,7 +41,9 @@ func (c *Cluster) Calls(tb testing.TB, user string) (calls []Call) {
 		if event.ObjectRef.Subresource != "" {
 			call.Resource += "/" + event.ObjectRef.Subresource
 		}
+
 		calls = append(calls, call)
 	}
+
 	return calls
 }

@@ -27,6 +27,7 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "cluster"}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
@@ -35,6 +36,7 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	cert, err := x509.ParseCertificate(der)
 	return &authority{cert: cert, key: key}, err
 }
@@ -50,10 +52,12 @@ func (a *authority) issue(name, group string, addresses ...string) (cert, key []
 	if err != nil {
 		return nil, nil, err
 	}
+
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		return nil, nil, err
 	}
+
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
@@ -62,6 +66,7 @@ func (a *authority) issue(name, group string, addresses ...string) (cert, key []
 	if group != "" {
 		template.Subject.Organization = []string{group}
 	}
+
 	for _, address := range addresses {
 		if parsed := net.ParseIP(address); parsed != nil {
 			template.IPAddresses = append(template.IPAddresses, parsed)
@@ -69,14 +74,17 @@ func (a *authority) issue(name, group string, addresses ...string) (cert, key []
 			template.DNSNames = append(template.DNSNames, address)
 		}
 	}
+
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &private.PublicKey, a.key)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	encoded, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}), nil
 }
@@ -87,9 +95,11 @@ func (a *authority) write(dir, name, user, group string, addresses ...string) er
 	if err != nil {
 		return fmt.Errorf("issue %s: %w", name, err)
 	}
+
 	if err := os.WriteFile(filepath.Join(dir, name+".crt"), cert, 0o600); err != nil {
 		return err
 	}
+
 	return os.WriteFile(filepath.Join(dir, name+".key"), key, 0o600)
 }
 
@@ -99,10 +109,12 @@ func (a *authority) server(address string) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return nil, err
 	}
+
 	clients := x509.NewCertPool()
 	clients.AddCert(a.cert)
 	return &tls.Config{

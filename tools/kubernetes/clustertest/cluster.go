@@ -55,6 +55,7 @@ func Start(tb testing.TB) *Cluster {
 	if os.Getenv(envInside) == "" {
 		tb.Fatal("TestMain must call cluster.Main")
 	}
+
 	shared.once.Do(func() { shared.cluster, shared.err = start() })
 	require.NoError(tb, shared.err)
 	return shared.cluster
@@ -116,6 +117,7 @@ func start() (c *Cluster, err error) {
 	if err := os.MkdirAll(pki, 0o700); err != nil {
 		return nil, err
 	}
+
 	c = &Cluster{processes: map[string]*process{}}
 	defer func() {
 		if err != nil {
@@ -126,27 +128,34 @@ func start() (c *Cluster, err error) {
 	if c.authority, err = newAuthority(); err != nil {
 		return c, err
 	}
+
 	if err := c.writeFiles(); err != nil {
 		return c, err
 	}
+
 	if c.config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig()); err != nil {
 		return c, err
 	}
+
 	c.config.QPS, c.config.Burst = 1000, 1000
 	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
 		return c, err
 	}
+
 	if err := c.startProcess("etcd", "--data-dir", scratch+"/etcd", "--unsafe-no-fsync",
 		"--listen-client-urls", "http://127.0.0.1:2379", "--advertise-client-urls", "http://127.0.0.1:2379",
 		"--listen-peer-urls", "http://127.0.0.1:2380"); err != nil {
 		return c, err
 	}
+
 	if err := c.startAPIServer(); err != nil {
 		return c, err
 	}
+
 	if err := c.startControllers(); err != nil {
 		return c, err
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	c.background = cancel
 	c.done.Go(func() { c.forwardServices(ctx) })
@@ -166,6 +175,7 @@ func (c *Cluster) writeFiles() error {
 	if err != nil {
 		return err
 	}
+
 	config.AuthInfos = map[string]*api.AuthInfo{"admin": {ClientCertificateData: cert, ClientKeyData: key}}
 	return errors.Join(
 		os.WriteFile(pki+"/ca.crt", a.pem(), 0o600),
@@ -199,6 +209,7 @@ func (c *Cluster) startAPIServer() error {
 	if err != nil {
 		return err
 	}
+
 	return wait(func(ctx context.Context) error {
 		return c.client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
@@ -225,6 +236,7 @@ func (c *Cluster) startControllers() error {
 	if err != nil {
 		return err
 	}
+
 	return wait(func(ctx context.Context) error { return c.accountExists(ctx, "default") })
 }
 
@@ -234,6 +246,7 @@ func (c *Cluster) startProcess(name string, args ...string) error {
 	if err == nil {
 		c.processes[name] = p
 	}
+
 	return err
 }
 
@@ -242,6 +255,7 @@ func (c *Cluster) stop() {
 	if c.background != nil {
 		c.background()
 	}
+
 	c.done.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -258,6 +272,7 @@ func (c *Cluster) logs() error {
 	for name, p := range c.processes {
 		errs = append(errs, fmt.Errorf("%s: %s", name, p.tail()))
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -277,6 +292,7 @@ func waitContext(ctx context.Context, f func(ctx context.Context) error) error {
 			tick.Stop()
 			return nil
 		}
+
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

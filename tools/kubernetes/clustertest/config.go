@@ -18,9 +18,11 @@ func (c *container) user() int64 {
 	if s := c.spec.SecurityContext; s != nil && s.RunAsUser != nil {
 		return *s.RunAsUser
 	}
+
 	if s := c.pod.spec.SecurityContext; s != nil && s.RunAsUser != nil {
 		return *s.RunAsUser
 	}
+
 	return imageUser
 }
 
@@ -28,6 +30,7 @@ func (c *container) nonRoot() bool {
 	if s := c.spec.SecurityContext; s != nil && s.RunAsNonRoot != nil {
 		return *s.RunAsNonRoot
 	}
+
 	s := c.pod.spec.SecurityContext
 	return s != nil && s.RunAsNonRoot != nil && *s.RunAsNonRoot
 }
@@ -46,52 +49,66 @@ func (c *container) sandbox() (s sandbox, err error) {
 			return s, err
 		}
 	}
+
 	if err := os.WriteFile(s.Message, nil, 0o600); err != nil {
 		return s, err
 	}
+
 	if err := os.Chmod(s.Message, 0o666); err != nil { //nolint:gosec // G302: of any user, as with a kubelet
 		return s, err
 	}
+
 	if s.Dir == "" {
 		s.Dir = "/"
 	}
+
 	if p := c.pod.spec.SecurityContext; p != nil {
 		if p.RunAsGroup != nil {
 			s.GroupID = int(*p.RunAsGroup)
 		}
+
 		if p.FSGroup != nil {
 			s.Groups = append(s.Groups, int(*p.FSGroup))
 		}
 	}
+
 	if own := c.spec.SecurityContext; own != nil {
 		if own.RunAsGroup != nil {
 			s.GroupID = int(*own.RunAsGroup)
 		}
+
 		s.ReadOnly = own.ReadOnlyRootFilesystem != nil && *own.ReadOnlyRootFilesystem
 		s.Locked = own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation
 		s.Drop = own.Capabilities != nil && slices.Contains(own.Capabilities.Drop, "ALL")
 	}
+
 	variables, err := c.environment()
 	if err != nil {
 		return s, err
 	}
+
 	s.Args = c.spec.Command
 	if len(s.Args) == 0 {
 		s.Args = []string{"/usr/local/bin/" + filepath.Base(image)}
 	}
+
 	s.Args = slices.Concat(s.Args, c.spec.Args)
 	for i, arg := range s.Args {
 		s.Args[i] = expand(arg, variables)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		s.Env = append(s.Env, name+"="+variables[name])
 	}
+
 	for _, m := range c.spec.VolumeMounts {
 		if err := c.pod.createSubPath(m); err != nil {
 			return s, err
 		}
+
 		s.Mounts = append(s.Mounts, mount{filepath.Join(c.pod.volumeDir(m.Name), m.SubPath), m.MountPath, m.ReadOnly})
 	}
+
 	return s, nil
 }
 
@@ -100,6 +117,7 @@ func expand(text string, variables map[string]string) string {
 	for name, value := range variables {
 		text = strings.ReplaceAll(text, "$("+name+")", value)
 	}
+
 	return text
 }
 
@@ -114,19 +132,24 @@ func (c *container) environment() (map[string]string, error) {
 		if from.ConfigMapRef == nil {
 			return nil, errors.New("the stand-in for a kubelet has variables of ConfigMaps only")
 		}
+
 		values, err := c.pod.configMap(from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
 		if err != nil {
 			return nil, err
 		}
+
 		for name, value := range values {
 			all[from.Prefix+name] = value
 		}
 	}
+
 	for _, v := range c.spec.Env {
 		if v.ValueFrom != nil {
 			return nil, fmt.Errorf("the stand-in for a kubelet has no source of variable %s", v.Name)
 		}
+
 		all[v.Name] = expand(v.Value, all)
 	}
+
 	return all, nil
 }

@@ -50,15 +50,19 @@ func (c *container) run(ctx context.Context, stop <-chan struct{}) {
 			if !c.sleep(ctx, stop, max(pause, first)) {
 				return
 			}
+
 			continue
 		}
+
 		c.execute(ctx, stop)
 		if closed(stop) || ctx.Err() != nil {
 			return
 		}
+
 		if pause == 0 {
 			continue
 		}
+
 		c.wait("CrashLoopBackOff", fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)",
 			pause, c.spec.Name, c.pod.name, c.pod.namespace, c.pod.uid))
 		c.pod.event(core.EventTypeWarning, "BackOff", "Back-off restarting failed container "+c.spec.Name+" in pod "+c.pod.name)
@@ -73,12 +77,15 @@ func (c *container) check() (reason string, err error) {
 	if _, found := c.pod.node.images[c.spec.Image]; !found {
 		return "ErrImagePull", fmt.Errorf("failed to pull and unpack image %q: failed to resolve reference %[1]q: %[1]s: not found", c.spec.Image)
 	}
+
 	if user := c.user(); user == 0 && c.nonRoot() {
 		return "CreateContainerConfigError", errors.New("container has runAsNonRoot and image will run as root")
 	}
+
 	if _, err := c.environment(); err != nil {
 		return "CreateContainerConfigError", err
 	}
+
 	return "", nil
 }
 
@@ -90,6 +97,7 @@ func (c *container) fail(reason string, err error) {
 		c.pod.event(core.EventTypeWarning, "Failed", "Error: "+err.Error())
 		return
 	}
+
 	c.pod.event(core.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %s", c.spec.Image, err))
 	c.pod.event(core.EventTypeWarning, "Failed", "Error: ErrImagePull")
 	c.wait("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %s", c.spec.Image, err))
@@ -101,6 +109,7 @@ func (c *container) wait(reason, message string) {
 	if c.state.Terminated != nil {
 		c.last = c.state
 	}
+
 	c.state = core.ContainerState{Waiting: &core.ContainerStateWaiting{Reason: reason, Message: message}}
 	c.mu.Unlock()
 	notify(c.pod.dirty)
@@ -115,6 +124,7 @@ func (c *container) sleep(ctx context.Context, stop <-chan struct{}, pause time.
 	case <-stop:
 	case <-ctx.Done():
 	}
+
 	return false
 }
 
@@ -135,15 +145,18 @@ func (c *container) execute(ctx context.Context, stop <-chan struct{}) {
 	if err == nil {
 		output, cmd.Stdout, err = os.Pipe()
 	}
+
 	if err == nil {
 		cmd.Stderr = cmd.Stdout
 		err = cmd.Start()
 		_ = cmd.Stdout.(*os.File).Close()
 	}
+
 	if err != nil {
 		c.ended(begin, 128, "StartError", err.Error())
 		return
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	helpers.Go(func() { c.copyLog(output) })
@@ -154,6 +167,7 @@ func (c *container) execute(ctx context.Context, stop <-chan struct{}) {
 	if c.state.Terminated != nil {
 		c.last = c.state
 	}
+
 	c.state = core.ContainerState{Running: &core.ContainerStateRunning{StartedAt: begin}}
 	c.mu.Unlock()
 	notify(c.pod.dirty)
@@ -172,10 +186,12 @@ func (c *container) execute(ctx context.Context, stop <-chan struct{}) {
 		if status.Signaled() {
 			code = 128 + int32(status.Signal()) //nolint:gosec // G115: at most 64
 		}
+
 		if box.outOfMemory() {
 			reason = "OOMKilled"
 		}
 	}
+
 	c.ended(begin, code, reason, c.message(box, code))
 }
 
@@ -210,6 +226,7 @@ func (c *container) preStop() time.Duration {
 	if l := c.spec.Lifecycle; l != nil && l.PreStop != nil && l.PreStop.Sleep != nil {
 		return time.Duration(l.PreStop.Sleep.Seconds) * time.Second
 	}
+
 	return 0
 }
 
@@ -240,8 +257,10 @@ func (c *container) message(box sandbox, code int32) string {
 		for i, line := range lines {
 			_, lines[i], _ = strings.Cut(line, " ")
 		}
+
 		text = []byte(strings.Join(lines, "\n"))
 	}
+
 	return string(text[max(len(text)-most, 0):])
 }
 
@@ -261,12 +280,14 @@ func (c *container) copyLog(output *os.File) {
 	if err != nil {
 		return
 	}
+
 	defer func() { _ = log.Close() }()
 	for r := bufio.NewReader(output); ; {
 		line, err := r.ReadString('\n')
 		if line != "" {
 			_, _ = fmt.Fprintf(log, "%s %s\n", time.Now().UTC().Format(time.RFC3339Nano), strings.TrimSuffix(line, "\n"))
 		}
+
 		if err != nil {
 			return
 		}
@@ -282,14 +303,17 @@ func (c *container) command() (*exec.Cmd, sandbox, error) {
 	if err != nil {
 		return nil, box, err
 	}
+
 	text, err := json.Marshal(box)
 	if err != nil {
 		return nil, box, err
 	}
+
 	path := filepath.Join(c.dir, "sandbox.json")
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return nil, box, err
 	}
+
 	cmd := exec.CommandContext(context.Background(), "/proc/self/exe")
 	cmd.Env = []string{envContainer + "=" + path}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS}

@@ -17,11 +17,13 @@ func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "container is not found", http.StatusNotFound)
 		return
 	}
+
 	query := r.URL.Query()
 	former := 0
 	if query.Get("previous") == "true" {
 		former = 1
 	}
+
 	c.mu.Lock()
 	path, missing := c.logFile(former), c.attempt-former < 1
 	c.mu.Unlock()
@@ -29,10 +31,12 @@ func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("container %q in pod %q is waiting to start", c.spec.Name, c.pod.name), http.StatusBadRequest)
 		return
 	}
+
 	most := -1
 	if text := query.Get("tailLines"); text != "" {
 		most, _ = strconv.Atoi(text)
 	}
+
 	for _, line := range tail(path, most) {
 		_, text, _ := strings.Cut(line, " ") // after its time
 		if _, err := io.WriteString(w, text+"\n"); err != nil {
@@ -48,12 +52,14 @@ func (n *Node) find(namespace, name, container string) *container {
 		if p.namespace != namespace || p.name != name {
 			continue
 		}
+
 		for _, c := range p.containers {
 			if c.spec.Name == container {
 				return c
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -63,6 +69,7 @@ func tail(path string, most int) []string {
 	if err != nil {
 		return nil
 	}
+
 	defer func() { _ = f.Close() }()
 	var lines []string
 	for r := bufio.NewReader(f); ; {
@@ -70,6 +77,7 @@ func tail(path string, most int) []string {
 		if err != nil {
 			return lines
 		}
+
 		lines = append(lines, strings.TrimSuffix(line, "\n"))
 		if most >= 0 && len(lines) > most {
 			lines = lines[1:]

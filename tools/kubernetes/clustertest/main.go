@@ -45,9 +45,11 @@ func Main(m *testing.M) {
 	default:
 		code, err = enter()
 	}
+
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 	}
+
 	os.Exit(code)
 }
 
@@ -56,6 +58,7 @@ func enter() (code int, err error) {
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return 1, err
 	}
+
 	id := fmt.Sprint(os.Getpid())
 	cmd := exec.CommandContext(context.Background(), "/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), envInside+"="+id)
@@ -68,9 +71,11 @@ func enter() (code int, err error) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return max(exit.ExitCode(), 1), nil
 	}
+
 	if err != nil {
 		return 1, err
 	}
+
 	return 0, nil
 }
 
@@ -88,6 +93,7 @@ func prepare() error {
 			return fmt.Errorf("mount %s: %w", m.target, err)
 		}
 	}
+
 	return ip("link set lo up",
 		"link add "+bridge+" type bridge",
 		"addr add "+gateway+"/16 dev "+bridge,
@@ -111,11 +117,13 @@ func ipIn(netns string, commands ...string) error {
 	if netns != "" {
 		args = append([]string{"-netns", netns}, args...)
 	}
+
 	cmd := exec.CommandContext(context.Background(), "ip", args...)
 	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("ip %s: %w: %s", strings.Join(commands, "; "), err, out)
 	}
+
 	return nil
 }
 
@@ -127,5 +135,6 @@ func removeGroups(dir string) {
 			removeGroups(filepath.Join(dir, e.Name()))
 		}
 	}
+
 	_ = os.Remove(dir)
 }

@@ -33,6 +33,7 @@ func (c *Cluster) PrepareNamespace(tb testing.TB, namespace *core.Namespace) {
 	if namespace.Annotations == nil {
 		namespace.Annotations = map[string]string{}
 	}
+
 	namespace.Annotations["scheduler.alpha.kubernetes.io/node-selector"] = labelNamespace + "=" + name
 	_, err := c.client.CoreV1().Namespaces().Create(tb.Context(), namespace, meta.CreateOptions{})
 	require.NoError(tb, err)
@@ -47,8 +48,10 @@ func (c *Cluster) accountExists(ctx context.Context, namespace string) error {
 	if _, err := c.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", meta.GetOptions{}); err != nil {
 		return fmt.Errorf("get service account: %w", err)
 	}
+
 	if _, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, "kube-root-ca.crt", meta.GetOptions{}); err != nil {
 		return fmt.Errorf("get certificate: %w", err)
 	}
+
 	return nil
 }

@@ -104,16 +104,20 @@ func (n *Node) copyImages() error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
+
 		target := filepath.Join(dir, filepath.Base(source))
 		text, err := os.ReadFile(source)
 		if err != nil {
 			return fmt.Errorf("read image %s: %w", image, err)
 		}
+
 		if err := os.WriteFile(target, text, 0o755); err != nil { //nolint:gosec // G306: containers execute it
 			return err
 		}
+
 		n.images[image] = target
 	}
+
 	return nil
 }
 
@@ -152,6 +156,7 @@ func (n *Node) unregister(tb testing.TB) {
 		if err := pods.DeleteCollection(ctx, *now, meta.ListOptions{FieldSelector: "spec.nodeName=" + n.Name}); err != nil {
 			return err
 		}
+
 		return n.cluster.client.CoreV1().Nodes().Delete(ctx, n.Name, *now)
 	}))
 	require.NoError(tb, os.RemoveAll(n.dir))
@@ -188,6 +193,7 @@ func (n *Node) watch(ctx context.Context) {
 				if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 					o = last.Obj
 				}
+
 				n.remove(o.(*core.Pod).UID)
 			},
 		},
@@ -203,10 +209,12 @@ func (n *Node) update(ctx context.Context, object *core.Pod) {
 		if object.Status.Phase == core.PodSucceeded || object.Status.Phase == core.PodFailed {
 			return // it was removed from this node after its end
 		}
+
 		p = newPod(n, object)
 		n.pods[object.UID] = p
 		n.done.Go(func() { p.run(context.WithoutCancel(ctx)) })
 	}
+
 	p.set(object)
 }
 
@@ -238,5 +246,6 @@ func (n *Node) Kill(podName, container string) bool {
 			return p.crash(container)
 		}
 	}
+
 	return false
 }

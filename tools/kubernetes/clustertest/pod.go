@@ -50,6 +50,7 @@ func newPod(n *Node, object *core.Pod) *pod {
 	for i := range object.Spec.Containers {
 		p.containers = append(p.containers, newContainer(p, &object.Spec.Containers[i]))
 	}
+
 	return p
 }
 
@@ -76,6 +77,7 @@ func (p *pod) crash(name string) bool {
 			return c.signalKill()
 		}
 	}
+
 	return false
 }
 
@@ -98,6 +100,7 @@ func (p *pod) run(ctx context.Context) {
 	if p.prepare(ctx) {
 		p.runContainers(ctx)
 	}
+
 	for p.latest().DeletionTimestamp == nil { // it has ended; its object remains
 		select {
 		case <-p.changed:
@@ -105,6 +108,7 @@ func (p *pod) run(ctx context.Context) {
 			return
 		}
 	}
+
 	_ = p.report(ctx) // the object is deleted also without its last status
 	p.deleteObject(ctx)
 }
@@ -115,6 +119,7 @@ func (p *pod) prepare(ctx context.Context) bool {
 		p.setProblem(err)
 		return false
 	}
+
 	for tick := time.NewTicker(200 * time.Millisecond); ; {
 		err := p.syncVolumes(ctx)
 		p.setProblem(err)
@@ -122,11 +127,13 @@ func (p *pod) prepare(ctx context.Context) bool {
 			tick.Stop()
 			return true
 		}
+
 		select {
 		case <-tick.C:
 		case <-p.killed:
 			return false
 		}
+
 		if p.latest().DeletionTimestamp != nil {
 			return false
 		}
@@ -138,6 +145,7 @@ func (p *pod) setProblem(err error) {
 	if err != nil {
 		text = err.Error()
 	}
+
 	p.mu.Lock()
 	changed := p.problem != text
 	p.problem = text
@@ -146,6 +154,7 @@ func (p *pod) setProblem(err error) {
 	if changed && err != nil {
 		p.event(core.EventTypeWarning, "FailedMount", "MountVolume.SetUp failed: "+text)
 	}
+
 	notify(p.dirty)
 }
 
@@ -155,10 +164,12 @@ func (p *pod) createNetwork() error {
 	if err := ip("netns add " + p.netns); err != nil {
 		return err
 	}
+
 	if err := ip("link add "+link+" type veth peer name eth0 netns "+p.netns,
 		"link set "+link+" master "+bridge+" up"); err != nil {
 		return err
 	}
+
 	return ipIn(p.netns, "link set lo up", "addr add "+p.address+"/16 dev eth0", "link set eth0 up", "route add default via "+gateway)
 }
 
@@ -177,6 +188,7 @@ func (p *pod) runContainers(ctx context.Context) {
 	for _, c := range p.containers {
 		running.Go(func() { c.run(ctx, stop) })
 	}
+
 	ended := make(chan struct{})
 	go func() { running.Wait(); close(ended) }()
 
@@ -198,15 +210,18 @@ func (p *pod) runContainers(ctx context.Context) {
 		case <-ended:
 			return
 		}
+
 		object := p.latest()
 		if object.DeletionTimestamp == nil {
 			p.setProblem(p.syncVolumes(ctx))
 			continue
 		}
+
 		if stopping.IsZero() {
 			stopping = time.Now()
 			close(stop)
 		}
+
 		grace := time.Duration(*object.DeletionGracePeriodSeconds) * time.Second // a later request may shorten it
 		deadline = time.After(time.Until(stopping.Add(grace)))
 	}
@@ -224,6 +239,7 @@ func (p *pod) deleteObject(ctx context.Context) {
 			tick.Stop()
 			return
 		}
+
 		select {
 		case <-tick.C:
 		case <-p.killed:

@@ -23,16 +23,19 @@ func (c *container) probe(ctx context.Context, unhealthy chan struct{}) {
 			if !healthy {
 				notify(unhealthy)
 			}
+
 			return false
 		})
 		if !started {
 			return
 		}
+
 		c.mu.Lock()
 		c.started = true
 		c.mu.Unlock()
 		notify(c.pod.dirty)
 	}
+
 	var probing sync.WaitGroup
 	if p := c.spec.LivenessProbe; p != nil {
 		probing.Go(func() {
@@ -40,10 +43,12 @@ func (c *container) probe(ctx context.Context, unhealthy chan struct{}) {
 				if !healthy {
 					notify(unhealthy)
 				}
+
 				return healthy
 			})
 		})
 	}
+
 	if p := c.spec.ReadinessProbe; p != nil {
 		probing.Go(func() {
 			c.repeat(ctx, p, "Readiness", func(healthy bool) bool {
@@ -55,6 +60,7 @@ func (c *container) probe(ctx context.Context, unhealthy chan struct{}) {
 			})
 		})
 	}
+
 	probing.Wait()
 }
 
@@ -69,19 +75,23 @@ func (c *container) repeat(ctx context.Context, p *core.Probe, name string, f fu
 		case <-ctx.Done():
 			return
 		}
+
 		err := c.probeOnce(ctx, p)
 		if ctx.Err() != nil {
 			return
 		}
+
 		if err == nil {
 			successes, failures = successes+1, 0
 		} else {
 			successes, failures = 0, failures+1
 			c.pod.event(core.EventTypeWarning, "Unhealthy", name+" probe failed: "+err.Error())
 		}
+
 		if successes == p.SuccessThreshold && !f(true) || failures == p.FailureThreshold && !f(false) {
 			return
 		}
+
 		timer.Reset(time.Duration(p.PeriodSeconds) * time.Second)
 	}
 }
@@ -93,21 +103,25 @@ func (c *container) probeOnce(ctx context.Context, p *core.Probe) error {
 	if p.HTTPGet == nil {
 		return fmt.Errorf("the stand-in for a kubelet has no such probe")
 	}
+
 	url := strings.ToLower(string(p.HTTPGet.Scheme)) + "://" + net.JoinHostPort(c.pod.address, c.port(p.HTTPGet.Port)) + p.HTTPGet.Path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
+
 	request.Header.Set("User-Agent", "kube-probe/1.36")
 	transport := &http.Transport{DisableKeepAlives: true}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
 		return err
 	}
+
 	_ = response.Body.Close()
 	if response.StatusCode < 200 || response.StatusCode >= 400 {
 		return fmt.Errorf("HTTP probe failed with statuscode: %d", response.StatusCode)
 	}
+
 	return nil
 }
 
@@ -117,5 +131,6 @@ func (c *container) port(port intstr.IntOrString) string {
 			return fmt.Sprint(named.ContainerPort)
 		}
 	}
+
 	return port.String()
 }

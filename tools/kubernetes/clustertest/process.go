@@ -28,17 +28,20 @@ func startProcess(name string, args ...string) (*process, error) {
 			return nil, fmt.Errorf("%w: run make test-kubernetes, which builds what is missing", err)
 		}
 	}
+
 	p := &process{cmd: exec.CommandContext(context.Background(), path, args...), log: filepath.Join(scratch, name+".log")}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = log.Close() }()
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = []string{"PATH=/usr/sbin:/usr/bin", "HOME=" + scratch}
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
+
 	return p, nil
 }
 
@@ -47,10 +50,12 @@ func (p *process) stop(signal syscall.Signal) error {
 	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
+
 	err := p.cmd.Wait()
 	if _, exited := errors.AsType[*exec.ExitError](err); exited {
 		return nil
 	}
+
 	return err
 }
 

@@ -50,6 +50,7 @@ func (s sandbox) outOfMemory() bool {
 			return count != "0"
 		}
 	}
+
 	return false
 }
 
@@ -61,10 +62,12 @@ func enterContainer(path string) error {
 	if err != nil {
 		return err
 	}
+
 	var s sandbox
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
+
 	if s.Memory > 0 {
 		err = errors.Join(
 			os.WriteFile(filepath.Join(s.Group, "memory.limit_in_bytes"), []byte(strconv.FormatInt(s.Memory, 10)), 0o600),
@@ -74,18 +77,23 @@ func enterContainer(path string) error {
 			return fmt.Errorf("limit memory: %w", err)
 		}
 	}
+
 	if err := s.enterNetwork(); err != nil {
 		return fmt.Errorf("enter network: %w", err)
 	}
+
 	if err := s.enterRoot(); err != nil {
 		return fmt.Errorf("enter root: %w", err)
 	}
+
 	if err := s.dropPrivileges(); err != nil {
 		return fmt.Errorf("drop privileges: %w", err)
 	}
+
 	if err := syscall.Chdir(s.Dir); err != nil {
 		return fmt.Errorf("enter working directory: %w", err)
 	}
+
 	return fmt.Errorf("exec %s: %w", s.Args[0], syscall.Exec(s.Args[0], s.Args, s.Env)) //nolint:gosec // G204: the program of a test
 }
 
@@ -94,9 +102,11 @@ func (s sandbox) enterNetwork() error {
 	if err != nil {
 		return err
 	}
+
 	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
 		return err
 	}
+
 	return unix.Sethostname([]byte(s.Host))
 }
 
@@ -106,43 +116,55 @@ func (s sandbox) enterRoot() error {
 	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
+
 	if err := unix.Mount("tmpfs", s.Root, "tmpfs", 0, "mode=755"); err != nil {
 		return err
 	}
+
 	var binds []mount
 	for _, dir := range []string{"bin", "lib", "lib32", "lib64", "libexec", "sbin", "share"} {
 		binds = append(binds, mount{"/usr/" + dir, "/usr/" + dir, true})
 	}
+
 	for _, dir := range []string{"/etc/ssl", "/etc/alternatives"} {
 		binds = append(binds, mount{dir, dir, true})
 	}
+
 	binds = append(binds, mount{s.Image, "/usr/local/bin/" + filepath.Base(s.Image), true}, mount{s.Message, "/dev/termination-log", false})
 	for _, device := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 		binds = append(binds, mount{"/dev/" + device, "/dev/" + device, false})
 	}
+
 	for _, b := range append(binds, s.Mounts...) {
 		if err := s.bind(b); err != nil {
 			return fmt.Errorf("mount %s: %w", b.Target, err)
 		}
 	}
+
 	if err := s.writeFiles(); err != nil {
 		return err
 	}
+
 	if err := unix.Mount("proc", s.Root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return err
 	}
+
 	if err := unix.Chdir(s.Root); err != nil {
 		return err
 	}
+
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return err
 	}
+
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return err
 	}
+
 	if !s.ReadOnly {
 		return nil
 	}
+
 	return unix.Mount("none", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 }
 
@@ -152,24 +174,30 @@ func (s sandbox) bind(m mount) error {
 	if os.IsNotExist(err) {
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
+
 	target := filepath.Join(s.Root, m.Target)
 	if info.IsDir() {
 		err = os.MkdirAll(target, 0o755)
 	} else if err = os.MkdirAll(filepath.Dir(target), 0o755); err == nil {
 		err = os.WriteFile(target, nil, 0o600)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if err := unix.Mount(m.Source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return err
 	}
+
 	if !m.ReadOnly {
 		return nil
 	}
+
 	return unix.Mount("none", target, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 }
 
@@ -179,15 +207,18 @@ func (s sandbox) writeFiles() error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
+
 		if err := os.Chmod(dir, mode); err != nil {
 			return err
 		}
 	}
+
 	for _, name := range []string{"bin", "lib", "lib64", "sbin"} {
 		if err := os.Symlink("usr/"+name, filepath.Join(s.Root, name)); err != nil {
 			return err
 		}
 	}
+
 	for name, text := range map[string]string{
 		"passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n", "group": "root:x:0:\n",
 		"hosts": "127.0.0.1 localhost\n", "resolv.conf": "nameserver " + gateway + "\n",
@@ -196,6 +227,7 @@ func (s sandbox) writeFiles() error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -206,10 +238,12 @@ func (s sandbox) dropPrivileges() error {
 			return err
 		}
 	}
+
 	if s.Locked {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			return err
 		}
 	}
+
 	return errors.Join(syscall.Setgroups(s.Groups), syscall.Setgid(s.GroupID), syscall.Setuid(s.User))
 }

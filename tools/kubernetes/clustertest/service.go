@@ -46,6 +46,7 @@ func (c *Cluster) forwardServices(ctx context.Context) {
 			panic(err) // the informer was stopped
 		}
 	}
+
 	factory.Start(ctx.Done())
 	defer factory.Shutdown()
 	defer f.close()
@@ -58,6 +59,7 @@ func (c *Cluster) forwardServices(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+
 		f.sync()
 	}
 }
@@ -68,11 +70,13 @@ func (f *forwarder) sync() {
 	if err != nil {
 		return
 	}
+
 	wanted := map[string]bool{}
 	for _, s := range services {
 		if s.Spec.ClusterIP == "" || s.Spec.ClusterIP == core.ClusterIPNone {
 			continue
 		}
+
 		for _, port := range s.Spec.Ports {
 			address := net.JoinHostPort(s.Spec.ClusterIP, fmt.Sprint(port.Port))
 			if targets := f.endpoints(s, port); len(targets) > 0 {
@@ -82,6 +86,7 @@ func (f *forwarder) sync() {
 			}
 		}
 	}
+
 	for address, listener := range f.listeners {
 		if !wanted[address] {
 			_ = listener.Close()
@@ -97,11 +102,13 @@ func (f *forwarder) endpoints(s *core.Service, port core.ServicePort) (addresses
 	if err != nil {
 		return nil
 	}
+
 	for _, slice := range all {
 		for _, p := range slice.Ports {
 			if p.Name != nil && *p.Name != port.Name || p.Port == nil {
 				continue
 			}
+
 			for _, e := range slice.Endpoints {
 				if e.Conditions.Ready == nil || *e.Conditions.Ready {
 					addresses = append(addresses, net.JoinHostPort(e.Addresses[0], fmt.Sprint(*p.Port)))
@@ -109,6 +116,7 @@ func (f *forwarder) endpoints(s *core.Service, port core.ServicePort) (addresses
 			}
 		}
 	}
+
 	return addresses
 }
 
@@ -116,16 +124,20 @@ func (f *forwarder) listen(host, address string) {
 	if f.listeners[address] != nil {
 		return
 	}
+
 	if !f.addresses[host] {
 		if ip("addr add "+host+"/32 dev lo") != nil {
 			return
 		}
+
 		f.addresses[host] = true
 	}
+
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return
 	}
+
 	f.listeners[address] = listener
 	f.serving.Go(func() {
 		for {
@@ -133,6 +145,7 @@ func (f *forwarder) listen(host, address string) {
 			if err != nil {
 				return
 			}
+
 			f.serving.Go(func() { f.forward(conn.(*net.TCPConn), address) })
 		}
 	})
@@ -145,6 +158,7 @@ func (f *forwarder) forward(client *net.TCPConn, address string) {
 	if !found {
 		return
 	}
+
 	var server net.Conn
 	for _, target := range targets.([]string) {
 		var err error
@@ -152,10 +166,12 @@ func (f *forwarder) forward(client *net.TCPConn, address string) {
 			break
 		}
 	}
+
 	if server == nil {
 		_ = client.SetLinger(0)
 		return
 	}
+
 	defer func() { _ = server.Close() }()
 	var copying sync.WaitGroup
 	copying.Go(func() {
@@ -171,5 +187,6 @@ func (f *forwarder) close() {
 	for _, listener := range f.listeners {
 		_ = listener.Close()
 	}
+
 	f.serving.Wait()
 }

@@ -18,6 +18,7 @@ func (p *pod) publish(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+
 		for p.report(ctx) != nil {
 			select {
 			case <-time.After(pause):
@@ -37,14 +38,17 @@ func (p *pod) report(ctx context.Context) error {
 	if apierrors.IsNotFound(err) || err == nil && object.UID != p.uid {
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
+
 	p.fill(&object.Status)
 	_, err = pods.UpdateStatus(ctx, object, meta.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
 		return nil
 	}
+
 	return err
 }
 
@@ -68,9 +72,11 @@ func (p *pod) fill(s *core.PodStatus) {
 			failed++
 		}
 	}
+
 	if ready {
 		s.PodIP, s.PodIPs = p.address, []core.PodIP{{IP: p.address}}
 	}
+
 	switch {
 	case !ready || running > 0 && p.waits():
 		s.Phase = core.PodPending
@@ -81,6 +87,7 @@ func (p *pod) fill(s *core.PodStatus) {
 	default:
 		s.Phase = core.PodSucceeded
 	}
+
 	setCondition(s, core.PodReadyToStartContainers, ready, "")
 	setCondition(s, core.PodInitialized, true, "")
 	setCondition(s, core.ContainersReady, containersReady, "ContainersNotReady")
@@ -97,6 +104,7 @@ func (p *pod) waits() bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -105,15 +113,18 @@ func setCondition(s *core.PodStatus, kind core.PodConditionType, is bool, reason
 	if is {
 		status, reason = core.ConditionTrue, ""
 	}
+
 	for i := range s.Conditions {
 		if c := &s.Conditions[i]; c.Type == kind {
 			if c.Status != status {
 				c.LastTransitionTime = meta.Now()
 			}
+
 			c.Status, c.Reason = status, reason
 			return
 		}
 	}
+
 	s.Conditions = append(s.Conditions, core.PodCondition{Type: kind, Status: status, Reason: reason, LastTransitionTime: meta.Now()})
 }
 
@@ -130,5 +141,6 @@ func (c *container) status() core.ContainerStatus {
 	if c.attempt > 0 {
 		s.ContainerID, s.ImageID = c.id(), c.spec.Image+"@sha256:0"
 	}
+
 	return s
 }

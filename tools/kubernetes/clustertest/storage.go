@@ -48,12 +48,14 @@ func (c *Cluster) provideVolumes(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+
 		pending, _ := claims.List(labels.Everything())
 		for _, claim := range pending {
 			if claim.Status.Phase == core.ClaimPending && claim.Spec.StorageClassName != nil && *claim.Spec.StorageClassName == StorageClass {
 				c.createVolume(ctx, claim)
 			}
 		}
+
 		all, _ := volumes.List(labels.Everything())
 		for _, v := range all {
 			if v.Status.Phase == core.VolumeReleased && v.DeletionTimestamp == nil {

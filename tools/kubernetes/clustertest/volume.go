@@ -23,6 +23,7 @@ func (p *pod) volumeDir(name string) string {
 			return filepath.Join(p.dir, "claims", name)
 		}
 	}
+
 	return filepath.Join(p.dir, "volumes", name)
 }
 
@@ -38,6 +39,7 @@ func (p *pod) syncVolumes(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("volume %q: %w", v.Name, err))
 		}
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -56,6 +58,7 @@ func (p *pod) syncVolume(ctx context.Context, v *core.Volume) error {
 	case v.Projected != nil:
 		return p.syncFiles(ctx, dir, *v.Projected.DefaultMode, v.Projected.Sources)
 	}
+
 	return errors.New("the stand-in for a kubelet has no volumes of this kind")
 }
 
@@ -64,15 +67,19 @@ func (p *pod) createDir(dir string, mode fs.FileMode) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
+
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+
 	if group, found := p.group(); found {
 		if err := os.Chown(dir, 0, group); err != nil {
 			return err
 		}
+
 		mode |= 0o770 | fs.ModeSetgid
 	}
+
 	return os.Chmod(dir, mode)
 }
 
@@ -81,13 +88,16 @@ func (p *pod) createSubPath(m core.VolumeMount) error {
 	if m.SubPath == "" {
 		return nil
 	}
+
 	volume, err := filepath.EvalSymlinks(p.volumeDir(m.Name))
 	if err != nil {
 		return err
 	}
+
 	if _, err := os.Stat(filepath.Join(volume, m.SubPath)); err == nil {
 		return nil
 	}
+
 	return p.createDir(filepath.Join(volume, m.SubPath), 0o750)
 }
 
@@ -97,6 +107,7 @@ func (p *pod) group() (id int, found bool) {
 	if s == nil || s.FSGroup == nil {
 		return 0, false
 	}
+
 	return int(*s.FSGroup), true
 }
 
@@ -106,19 +117,24 @@ func (p *pod) mountClaim(ctx context.Context, name, path string) error {
 	if err != nil {
 		return err
 	}
+
 	if claim.Status.Phase != core.ClaimBound {
 		return fmt.Errorf("claim %q is not bound", name)
 	}
+
 	dir := volumeFolder(string(claim.UID))
 	if err := p.createDir(dir, 0o755); err != nil {
 		return err
 	}
+
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
+
 	if err := os.Symlink(dir, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+
 	return nil
 }
 
@@ -137,34 +153,42 @@ func (p *pod) syncFiles(ctx context.Context, dir string, mode int32, sources []c
 			return err
 		}
 	}
+
 	if current, err := os.ReadDir(filepath.Join(dir, "..data")); err == nil && sameFiles(filepath.Join(dir, "..data"), current, files) {
 		return nil
 	}
+
 	version := fmt.Sprintf("..%s", time.Now().UTC().Format("2006_01_02_15_04_05.000000000"))
 	if err := p.writeVersion(filepath.Join(dir, version), files); err != nil {
 		return err
 	}
+
 	former, _ := os.Readlink(filepath.Join(dir, "..data"))
 	if err := os.Symlink(version, filepath.Join(dir, "..data_tmp")); err != nil {
 		return err
 	}
+
 	if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
 		return err
 	}
+
 	for name := range files {
 		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
+
 	if former == "" {
 		return nil
 	}
+
 	entries, err := os.ReadDir(filepath.Join(dir, former))
 	for _, e := range entries {
 		if _, found := files[e.Name()]; !found {
 			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}
+
 	return errors.Join(err, os.RemoveAll(filepath.Join(dir, former)))
 }
 
@@ -172,23 +196,28 @@ func (p *pod) writeVersion(dir string, files map[string]file) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+
 	group, owned := p.group()
 	for name, f := range files {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(f.text), 0o600); err != nil {
 			return err
 		}
+
 		mode := fs.FileMode(f.mode) //nolint:gosec // G115: of nine bits
 		if owned {
 			if err := os.Chown(path, 0, group); err != nil {
 				return err
 			}
+
 			mode |= 0o440
 		}
+
 		if err := os.Chmod(path, mode); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -196,12 +225,14 @@ func sameFiles(dir string, current []fs.DirEntry, files map[string]file) bool {
 	if len(current) != len(files) {
 		return false
 	}
+
 	for name, f := range files {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || string(text) != f.text {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -222,6 +253,7 @@ func (p *pod) project(ctx context.Context, source core.VolumeProjection, mode in
 			if item.FieldRef.FieldPath != "metadata.namespace" {
 				return fmt.Errorf("the stand-in for a kubelet has no field %s", item.FieldRef.FieldPath)
 			}
+
 			files[item.Path] = file{p.namespace, mode}
 		}
 	case source.ServiceAccountToken != nil:
@@ -229,22 +261,27 @@ func (p *pod) project(ctx context.Context, source core.VolumeProjection, mode in
 	default:
 		err = errors.New("the stand-in for a kubelet has no such source")
 	}
+
 	for name, text := range values {
 		if len(items) == 0 {
 			files[name] = file{text, mode}
 		}
 	}
+
 	for _, item := range items {
 		text, found := values[item.Key]
 		if !found {
 			return errors.Join(err, fmt.Errorf("references non-existent secret key: %s", item.Key))
 		}
+
 		own := mode
 		if item.Mode != nil {
 			own = *item.Mode
 		}
+
 		files[item.Path] = file{text, own}
 	}
+
 	return err
 }
 
@@ -254,6 +291,7 @@ func (p *pod) projectToken(ctx context.Context, source *core.ServiceAccountToken
 		files[source.Path] = file{string(text), mode}
 		return nil
 	}
+
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{
 		ExpirationSeconds: source.ExpirationSeconds,
 		BoundObjectRef:    &authentication.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: p.name, UID: p.uid},
@@ -261,11 +299,13 @@ func (p *pod) projectToken(ctx context.Context, source *core.ServiceAccountToken
 	if source.Audience != "" {
 		request.Spec.Audiences = []string{source.Audience}
 	}
+
 	accounts := p.node.cluster.client.CoreV1().ServiceAccounts(p.namespace)
 	token, err := accounts.CreateToken(ctx, p.spec.ServiceAccountName, request, meta.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("create token: %w", err)
 	}
+
 	files[source.Path] = file{token.Status.Token, mode}
 	return os.WriteFile(filepath.Join(p.dir, "token"), []byte(token.Status.Token), 0o600)
 }
@@ -278,10 +318,12 @@ func (p *pod) secret(name string, optional *bool) (map[string]string, error) {
 	if err != nil {
 		return nil, ignoreOptional(err, optional)
 	}
+
 	values := map[string]string{}
 	for key, value := range object.Data {
 		values[key] = string(value)
 	}
+
 	return values, nil
 }
 
@@ -292,10 +334,12 @@ func (p *pod) configMap(name string, optional *bool) (map[string]string, error) 
 	if err != nil {
 		return nil, ignoreOptional(err, optional)
 	}
+
 	values := maps.Clone(object.Data)
 	for key, value := range object.BinaryData {
 		values[key] = string(value)
 	}
+
 	return values, nil
 }
 
@@ -303,5 +347,6 @@ func ignoreOptional(err error, optional *bool) error {
 	if optional != nil && *optional && apierrors.IsNotFound(err) {
 		return nil
 	}
+
 	return err
 }

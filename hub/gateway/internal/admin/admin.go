@@ -41,6 +41,7 @@ func New(base, header, key string) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("the admin URL is not a base URL: use http:// or https://, a host, and no user or query")
 	}
+
 	return &Client{
 		base: strings.TrimRight(base, "/"), header: header, key: key,
 		http: &http.Client{
@@ -63,23 +64,29 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) (foun
 		if err != nil {
 			return false, fmt.Errorf("encode request of the gateway: %w", err)
 		}
+
 		body = bytes.NewReader(text)
 	}
+
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return false, fmt.Errorf("call the gateway: %w", err)
 	}
+
 	req.Header.Set("Accept", "application/json")
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+
 	if c.key != "" {
 		req.Header.Set(c.header, c.key)
 	}
+
 	res, err := c.http.Do(req)
 	if err != nil {
 		return false, failed(ctx, "the admin interface of the gateway cannot be reached", err)
 	}
+
 	defer func() { _ = res.Body.Close() }() // it was read
 	text, err := io.ReadAll(res.Body)
 	switch {
@@ -94,9 +101,11 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) (foun
 	case out == nil:
 		return true, nil
 	}
+
 	if err := jsonlimit.Unmarshal(text, out); err != nil {
 		return false, errors.New("the gateway responded with JSON of another form")
 	}
+
 	return true, nil
 }
 
@@ -114,9 +123,11 @@ func failed(ctx context.Context, text string, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the URL, which may be long
 	}
+
 	if ctx.Err() != nil {
 		text = "the admin interface of the gateway did not respond in time"
 	}
+
 	return &callError{text, err}
 }
 

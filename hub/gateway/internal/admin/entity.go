@@ -21,13 +21,16 @@ func Equal(entity json.RawMessage, want, defaults Object, set ...string) bool {
 	if err != nil {
 		return false
 	}
+
 	var a, b Object
 	if jsonlimit.Unmarshal(entity, &a) != nil || jsonlimit.Unmarshal(text, &b) != nil {
 		return false
 	}
+
 	for _, name := range set {
 		delete(a, name)
 	}
+
 	sortTexts(a)
 	sortTexts(b)
 	return equal(a, b, defaults)
@@ -43,6 +46,7 @@ func equal(has, want, defaults any) bool {
 			_, found := object[name]
 			ok = ok && found
 		}
+
 		for name, value := range object {
 			wanted, found := want[name]
 			switch {
@@ -54,11 +58,13 @@ func equal(has, want, defaults any) bool {
 				ok = ok && isEmpty(value)
 			}
 		}
+
 		return ok
 	case []any:
 		list, ok := has.([]any)
 		return ok && slices.EqualFunc(list, want, func(a, b any) bool { return equal(a, b, nil) })
 	}
+
 	return reflect.DeepEqual(has, want)
 }
 
@@ -72,6 +78,7 @@ func isEmpty(value any) bool {
 	case []any:
 		return !slices.ContainsFunc(value, func(v any) bool { return !isEmpty(v) })
 	}
+
 	return reflect.ValueOf(value).IsZero()
 }
 

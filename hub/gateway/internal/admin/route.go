@@ -27,6 +27,7 @@ func joined(t Target) string {
 	if ipv6.MatchString(host) {
 		host = "[" + host + "]"
 	}
+
 	return host + ":" + strconv.Itoa(t.Port)
 }
 
@@ -47,6 +48,7 @@ func Parse(r deploy.Route) (t Target, err error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
 		return t, fmt.Errorf("route %.200q: the target %.200q is not the base URL of a runtime", r.Key, r.Target)
 	}
+
 	t = Target{Scheme: u.Scheme, Host: u.Hostname()}
 	n, err := strconv.ParseUint(u.Port(), 10, 16)
 	t.Port = int(n)
@@ -60,5 +62,6 @@ func Parse(r deploy.Route) (t Target, err error) {
 	case r.Timeout <= 0 || r.Timeout > maxTimeout || r.Timeout%time.Second != 0:
 		return t, fmt.Errorf("route %.200q: the timeout %v is not a number of seconds up to %v", r.Key, r.Timeout, maxTimeout)
 	}
+
 	return t, nil
 }

@@ -64,12 +64,15 @@ func New(kind Kind, producer, produceID string) (Label, error) {
 	if kind != Generated && kind != Possible && kind != Suspected {
 		return Label{}, fmt.Errorf("label kind %q: must be 1, 2 or 3", string(kind))
 	}
+
 	if err := CheckProducer(producer); err != nil {
 		return Label{}, err
 	}
+
 	if err := checkID(produceID); err != nil {
 		return Label{}, fmt.Errorf("produce id: %w", err)
 	}
+
 	return Label{
 		Label: kind, ContentProducer: producer, ProduceID: produceID,
 		ContentPropagator: producer, PropagateID: produceID,
@@ -85,6 +88,7 @@ func checkID(id string) error {
 	case !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return errors.New("contains a character that is not printable")
 	}
+
 	return nil
 }
 
@@ -101,10 +105,12 @@ func Parse(data []byte) (Label, error) {
 	if !utf8.Valid(data) || !json.Valid(data) || p.next() != json.Delim('{') {
 		return Label{}, errors.New("parse label: the text is not a JSON object")
 	}
+
 	l, err := p.label(true)
 	if err != nil {
 		return Label{}, fmt.Errorf("parse label: %w", err)
 	}
+
 	return l, nil
 }
 
@@ -139,12 +145,15 @@ func (p *parser) label(outer bool) (l Label, err error) {
 		if !plain {
 			return Label{}, ErrForm
 		}
+
 		if outer && (name == "aigc" || name == "AIGC") && len(members) == wanted && value == json.Delim('{') {
 			if l, err = p.label(false); err == nil && p.decoder.More() {
 				err = ErrForm
 			}
+
 			return l, err
 		}
+
 		text, isText := value.(string)
 		switch {
 		case target != nil && isText:
@@ -156,6 +165,7 @@ func (p *parser) label(outer bool) (l Label, err error) {
 			return Label{}, ErrForm
 		}
 	}
+
 	p.next() // }
 	switch len(members) {
 	case 0:
@@ -163,6 +173,7 @@ func (p *parser) label(outer bool) (l Label, err error) {
 	case wanted:
 		return Label{}, errors.New("the object has no label")
 	}
+
 	return Label{}, ErrForm
 }
 
@@ -175,12 +186,14 @@ func (l Label) signed() []byte {
 		if i > 0 {
 			b.WriteByte(',')
 		}
+
 		fmt.Fprintf(&b, "%q:", field[0])
 		encoder := json.NewEncoder(&b)
 		encoder.SetEscapeHTML(false)
 		_ = encoder.Encode(field[1]) // a string always has a JSON form
 		b.Truncate(b.Len() - 1)      // the newline of Encode
 	}
+
 	return b.Bytes()
 }
 
@@ -209,9 +222,11 @@ func NewKey(id string, secret []byte) (Key, error) {
 	if !keyID.MatchString(id) {
 		return Key{}, fmt.Errorf("label key id %q: must be 1 to 64 letters, digits, - and _", id)
 	}
+
 	if len(secret) < MinSecret {
 		return Key{}, fmt.Errorf("label key %s: the secret has %d bytes, at least %d are required", id, len(secret), MinSecret)
 	}
+
 	return Key{ID: id, secret: secret}, nil
 }
 
@@ -247,15 +262,18 @@ func (l Label) signature() (kid string, sum []byte, err error) {
 	if l.ReservedCode1 == "" {
 		return "", nil, ErrUnsigned
 	}
+
 	parts := strings.Split(l.ReservedCode1, ".")
 	if len(parts) != 3 || parts[0] != signatureVersion || !keyID.MatchString(parts[1]) {
 		return "", nil, ErrMalformed
 	}
+
 	sum, err = base64.RawURLEncoding.DecodeString(parts[2])
 	// DecodeString ignores line breaks and unused bits. Only one text is accepted for a signature.
 	if err != nil || len(sum) != sha256.Size || base64.RawURLEncoding.EncodeToString(sum) != parts[2] {
 		return "", nil, ErrMalformed
 	}
+
 	return parts[1], sum, nil
 }
 
@@ -266,14 +284,17 @@ func (l Label) Verify(keys ...Key) error {
 	if err != nil {
 		return err
 	}
+
 	for _, k := range keys {
 		if k.ID == kid {
 			if !hmac.Equal(sum, k.sum(l)) {
 				return ErrMismatch
 			}
+
 			return nil
 		}
 	}
+
 	return ErrUnknownKey
 }
 
@@ -288,18 +309,22 @@ func CheckUSCC(code string) error {
 	if len(code) != 18 {
 		return fmt.Errorf("unified social credit code: has %d characters, must have 18", len(code))
 	}
+
 	sum, weight := 0, 1
 	for i := range 17 {
 		value := strings.IndexByte(usccDigits, code[i])
 		if value < 0 {
 			return fmt.Errorf("unified social credit code: character %d must be a digit or an upper-case letter other than I, O, S, V, Z", i+1)
 		}
+
 		sum += value * weight
 		weight = weight * 3 % 31
 	}
+
 	if want := usccDigits[(31-sum%31)%31]; code[17] != want {
 		return errors.New("unified social credit code: the check digit (the last character) does not match")
 	}
+
 	return nil
 }
 
@@ -325,9 +350,11 @@ func CheckProducer(code string) error {
 	case strings.Trim(code[usccEnd+1:], "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
 		return errors.New("content producer: the last 4 characters must be digits or upper-case letters")
 	}
+
 	if err := CheckUSCC(code[usccStart:usccEnd]); err != nil {
 		return fmt.Errorf("content producer: %w", err)
 	}
+
 	return nil
 }
 
@@ -337,5 +364,6 @@ func ProducerUSCC(code string) string {
 	if len(code) != producerLength {
 		return ""
 	}
+
 	return code[usccStart:usccEnd]
 }

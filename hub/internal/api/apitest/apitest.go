@@ -54,9 +54,11 @@ func NewStore(t testing.TB, d *db.DB, cfg store.Config) *store.Store {
 	if cfg.Audit == nil {
 		cfg.Audit = NewAudit(t, d)
 	}
+
 	if cfg.Keyring == nil {
 		cfg.Keyring = Keyring(t, secret.Generate())
 	}
+
 	s, err := store.New(cfg)
 	require.NoError(t, err)
 	return s
@@ -110,9 +112,11 @@ func Serve(t testing.TB, cfg Config, routes []api.Route) *Server {
 			if db.Unavailable(err) {
 				return &wire.Error{Code: wire.Unavailable, RetryAfter: time.Second, Cause: err}
 			}
+
 			if cfg.Translate != nil {
 				return cfg.Translate(err)
 			}
+
 			return nil
 		},
 	}, routes...)
@@ -120,6 +124,7 @@ func Serve(t testing.TB, cfg Config, routes []api.Route) *Server {
 	if cfg.Wrap != nil {
 		handler = cfg.Wrap(handler)
 	}
+
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	s.URL, s.client = server.URL, server.Client()
@@ -132,6 +137,7 @@ func authenticate(r *http.Request) (api.Caller, error) {
 	if len(part) != 3 {
 		return api.Caller{}, wire.Unauthenticated
 	}
+
 	return api.Caller{
 		TenantID: part[0], OrgID: part[0], UserID: "id-" + part[1], UserName: part[1], RoleNow: rbac.Role(part[2]), Kind: api.Session, SessionID: "session-" + part[1],
 		RemoteIP: api.RemoteIP(r), UserAgent: api.UserAgent(r),
@@ -146,6 +152,7 @@ func (s *Server) Audit(tenant string) []string {
 		require.NoError(s.t, err)
 		all = append(all, strings.TrimSpace(e.Action+" "+e.TargetName+" "+string(e.Detail)))
 	}
+
 	return all
 }
 
@@ -162,6 +169,7 @@ func (s *Server) As(tenant, user string, role rbac.Role) *Client {
 	if role != "" {
 		c.token = tenant + "/" + user + "/" + string(role)
 	}
+
 	return c
 }
 
@@ -212,17 +220,21 @@ func (c *Client) Request(method, path string, body any, headers ...string) *http
 		require.NoError(c.t, err)
 		content, isJSON = bytes.NewReader(text), true
 	}
+
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.URL+path, content)
 	require.NoError(c.t, err)
 	if isJSON {
 		req.Header.Set("Content-Type", "application/json")
 	}
+
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
+
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
+
 	return req
 }
 
@@ -242,6 +254,7 @@ func (r Response) Want(status int) Object {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 		require.NoError(r.t, json.Unmarshal([]byte(r.Text), &body), "%s", r.Text)
 	}
+
 	return body
 }
 
@@ -255,6 +268,7 @@ func (r Response) Items() []Object {
 	for i, item := range items {
 		all[i] = item.(Object)
 	}
+
 	return all
 }
 

@@ -52,10 +52,12 @@ func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writ
 	if size > skillzip.MaxPacked {
 		return Skill{}, &Error{Reason: fmt.Sprintf("the file is larger than %d MiB", skillzip.MaxPacked>>20)}
 	}
+
 	s, err := newSpool(tempDir, size)
 	if err != nil {
 		return Skill{}, err
 	}
+
 	defer func() { err = errors.Join(err, s.close()) }()
 	content := io.NewSectionReader(in, 0, size)
 	head := make([]byte, 4)
@@ -63,6 +65,7 @@ func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writ
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Skill{}, fmt.Errorf("read upload: %w", err)
 	}
+
 	folder := strings.TrimSuffix(strings.TrimSuffix(path.Base(fileName), path.Ext(fileName)), ".tar")
 	switch head := string(head[:n]); {
 	case strings.HasPrefix(head, "PK"):
@@ -73,21 +76,26 @@ func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writ
 		folder = ""
 		err = s.readDocument(content)
 	}
+
 	if err != nil {
 		return Skill{}, err
 	}
+
 	if root, err := s.strip(); err != nil {
 		return Skill{}, err
 	} else if root != "" {
 		folder = root
 	}
+
 	result, err := s.parse(folder)
 	if err != nil {
 		return Skill{}, err
 	}
+
 	for _, f := range s.files {
 		result.Paths = append(result.Paths, f.name)
 	}
+
 	return result, s.write(out)
 }
 
@@ -96,13 +104,16 @@ func (s *spool) readDocument(in io.Reader) error {
 	if err := s.reader.File(document, in); err != nil {
 		return err
 	}
+
 	buffer := make([]byte, min(s.size, skill.MaxBytes))
 	if _, err := io.ReadFull(s.open(s.files[0]), buffer); err != nil {
 		return fmt.Errorf("read spool: %w", err)
 	}
+
 	if len(buffer) == 0 || !utf8.Valid(buffer) && s.size <= skill.MaxBytes || bytes.ContainsFunc(buffer, isBinary) {
 		return &Error{Reason: "the file is not a .zip, a .tar.gz or a SKILL.md in UTF-8"}
 	}
+
 	return nil
 }
 
@@ -116,28 +127,35 @@ func (s *spool) strip() (folder string, err error) {
 		if !isDocument(path.Base(f.name)) {
 			continue
 		}
+
 		depth, least := strings.Count(f.name, "/"), strings.Count(found, "/")
 		if found != "" && depth == least {
 			return "", &Error{Entry: f.name, Reason: "is a second SKILL.md: upload one skill at a time"}
 		}
+
 		if found == "" || depth < least {
 			found = f.name
 		}
 	}
+
 	if found == "" || strings.Count(found, "/") > 1 {
 		return "", &Error{Reason: "the archive must have a SKILL.md at its root or in one folder"}
 	}
+
 	prefix := found[:len(found)-len(document)]
 	for i, f := range s.files {
 		name, inside := strings.CutPrefix(f.name, prefix)
 		if !inside {
 			return "", &Error{Entry: f.name, Reason: "is outside of the folder with SKILL.md"}
 		}
+
 		if f.name == found {
 			name = document
 		}
+
 		s.files[i].name = name
 	}
+
 	return strings.TrimSuffix(prefix, "/"), nil
 }
 
@@ -153,25 +171,32 @@ func (s *spool) parse(folder string) (Skill, error) {
 		if f.name != document {
 			continue
 		}
+
 		if f.size > skill.MaxBytes {
 			return Skill{}, &Error{Entry: f.name, Reason: fmt.Sprintf("is larger than %d bytes", skill.MaxBytes)}
 		}
+
 		data := make([]byte, f.size)
 		if _, err := io.ReadFull(s.open(f), data); err != nil {
 			return Skill{}, fmt.Errorf("read spool: %w", err)
 		}
+
 		doc, problem := skill.Parse(data)
 		if doc.Name == "" {
 			doc.Name = folder
 		}
+
 		if !namePattern.MatchString(doc.Name) {
 			reason := fmt.Sprintf("has the name %.80q in its front matter or folder: it must consist of 1 to 64 letters, digits, _ and -", doc.Name)
 			if problem != nil {
 				reason += "; " + problem.Error()
 			}
+
 			return Skill{}, &Error{Entry: f.name, Reason: reason}
 		}
+
 		return Skill{Name: doc.Name, Description: doc.Description, Type: doc.Type}, nil
 	}
+
 	return Skill{}, &Error{Reason: "the archive has no SKILL.md"}
 }

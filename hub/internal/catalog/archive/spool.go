@@ -39,9 +39,11 @@ func newSpool(dir string, packed int64) (*spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make spool: %w", err)
 	}
+
 	if runtime.GOOS != "windows" { // a killed process leaves no file
 		_ = os.Remove(f.Name()) // close removes it otherwise
 	}
+
 	s := &spool{file: f, buffer: make([]byte, 32<<10)}
 	s.reader = skillzip.Reader{Limit: min(skillzip.MaxUnpacked, freeSize+maxRatio*packed), Visit: s.add}
 	return s, nil
@@ -53,6 +55,7 @@ func (s *spool) close() error {
 	if runtime.GOOS == "windows" {
 		err = errors.Join(err, os.Remove(s.file.Name()))
 	}
+
 	return err
 }
 
@@ -61,10 +64,12 @@ func (s *spool) add(e skillzip.Entry) error {
 	if e.Name == "" || e.Dir || isForeign(e.Name) {
 		return nil
 	}
+
 	n, err := io.CopyBuffer(onlyWriter{s.file}, e.Content, s.buffer)
 	if err != nil {
 		return err
 	}
+
 	s.files = append(s.files, file{e.Name, s.size, n, e.Executable})
 	s.size += n
 	return nil
@@ -94,16 +99,20 @@ func (s *spool) write(out io.Writer) error {
 		if f.executable {
 			header.SetMode(0o755)
 		}
+
 		entry, err := w.CreateHeader(header)
 		if err != nil {
 			return fmt.Errorf("write zip: %w", err)
 		}
+
 		if _, err := io.CopyBuffer(entry, s.open(f), s.buffer); err != nil {
 			return fmt.Errorf("write zip: %w", err)
 		}
 	}
+
 	if err := w.Close(); err != nil {
 		return fmt.Errorf("write zip: %w", err)
 	}
+
 	return nil
 }

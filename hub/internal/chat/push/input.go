@@ -39,16 +39,19 @@ func (s *Sessions) UnmarshalJSON(data []byte) error {
 	if all == nil {
 		return err
 	}
+
 	*s = Sessions{}
 	for raw := range all {
 		var one Session
 		if err := jsonlimit.Unmarshal(raw, &one); err != nil {
 			return err
 		}
+
 		if *s = append(*s, one); len(*s) > maxSessions {
 			break
 		}
 	}
+
 	return nil
 }
 
@@ -74,17 +77,20 @@ func (m *Messages) UnmarshalJSON(data []byte) error {
 	if all == nil {
 		return err
 	}
+
 	*m = Messages{}
 	for raw := range all {
 		var one Message
 		if err := jsonlimit.Unmarshal(raw, &one); err != nil {
 			return err
 		}
+
 		*m = append(*m, one)
 		if one.ID == "" || one.Role == "" || one.CreatedAt == "" || len(one.Content) == 0 {
 			break
 		}
 	}
+
 	return nil
 }
 
@@ -93,6 +99,7 @@ func elements(data []byte) (iter.Seq[[]byte], error) {
 	if data[0] != '[' {
 		return nil, json.Unmarshal(data, new([]any)) // nil for null, otherwise an error that names the type
 	}
+
 	return jsonlimit.Elements(data), nil
 }
 
@@ -116,26 +123,33 @@ func (in Session) check() (chat.Upload, error) {
 	if err == nil {
 		u.CreatedAt, err = parseTime("created_at", in.CreatedAt)
 	}
+
 	if err == nil {
 		u.UpdatedAt, err = parseTime("updated_at", in.UpdatedAt)
 	}
+
 	if err != nil {
 		return u, err
 	}
+
 	known := make(map[string]bool, len(in.Messages))
 	for i, message := range in.Messages {
 		u.Messages[i], err = message.check()
 		if err == nil && known[message.ID] {
 			err = fmt.Errorf("id %q occurs twice", message.ID)
 		}
+
 		if err != nil {
 			return u, fmt.Errorf("messages[%d]: %w", i, err)
 		}
+
 		known[message.ID] = true
 	}
+
 	if reason := checkLine(in.UserName, maxUserName); in.UserName != "" && reason != "" {
 		return u, fmt.Errorf("user_name %s", reason)
 	}
+
 	return u, nil
 }
 
@@ -144,17 +158,21 @@ func (in Message) check() (chat.UploadedMessage, error) {
 	if err := checkID(in.ID); err != nil {
 		return m, err
 	}
+
 	if in.Role != wire.RoleUser && in.Role != wire.RoleAssistant {
 		return m, fmt.Errorf("role must be %s or %s", wire.RoleUser, wire.RoleAssistant)
 	}
+
 	fields := api.Fields{}
 	if m.Model = fields.Line("model", in.Model, 0, maxModel); len(fields) > 0 {
 		return m, fmt.Errorf("model %s", fields["model"])
 	}
+
 	var err error
 	if m.CreatedAt, err = parseTime("created_at", in.CreatedAt); err != nil {
 		return m, err
 	}
+
 	m.Text, m.Content, err = parseContent(in.Content)
 	return m, err
 }
@@ -165,9 +183,11 @@ func checkID(id string) error {
 	if strings.Contains(id, "/") || id == "." || id == ".." {
 		reason = "must not be a path"
 	}
+
 	if reason != "" {
 		return errors.New("id " + reason)
 	}
+
 	return nil
 }
 
@@ -177,6 +197,7 @@ func checkLine(text string, most int) string {
 	if fields.Line("", text, 1, most) != text && len(fields) == 0 {
 		return "must not begin or end with white space"
 	}
+
 	return fields[""]
 }
 
@@ -186,10 +207,12 @@ func parseTime(field, value string) (time.Time, error) {
 	if err != nil {
 		return t, fmt.Errorf("%s must be a time in the form of RFC 3339, such as 2006-01-02T15:04:05Z", field)
 	}
+
 	t = t.UTC().Truncate(time.Microsecond)
 	if year := t.Year(); year < 1970 || year > 9999 {
 		return t, fmt.Errorf("%s must be in the years 1970 to 9999", field)
 	}
+
 	return t, nil
 }
 
@@ -198,9 +221,11 @@ func parseContent(content json.RawMessage) (text, blocks string, err error) {
 	if bytes.HasPrefix(content, []byte(`"`)) && jsonlimit.Unmarshal(content, &text) == nil {
 		return relay.Clean(text), "", nil
 	}
+
 	if !bytes.HasPrefix(content, []byte("[")) {
 		return "", "", errors.New("content must be a string or an array of blocks")
 	}
+
 	var texts []string
 	stored := []byte{'['}
 	n := 0
@@ -209,15 +234,19 @@ func parseContent(content json.RawMessage) (text, blocks string, err error) {
 		if err != nil {
 			return "", "", relay.At(n, err)
 		}
+
 		if block.Text != "" {
 			texts = append(texts, relay.Clean(block.Text))
 		}
+
 		if n++; n > 1 {
 			stored = append(stored, ',')
 		}
+
 		if stored = append(stored, block.JSON...); len(stored) > maxContent {
 			return "", "", fmt.Errorf("content must have at most %d bytes with all members of its blocks", maxContent)
 		}
 	}
+
 	return strings.Join(texts, "\n\n"), relay.Clean(string(append(stored, ']'))), nil
 }

@@ -32,5 +32,6 @@ func (s metrics) count(ctx context.Context, tenantID, agentName, outcome string)
 	if agentName == "" || !s.agents.Admit(tenantID+"/"+agentName) {
 		tenantID, agentName = meter.Other, meter.Other
 	}
+
 	s.sessions.Add(ctx, 1, meter.Of("tenant", tenantID, "agent", agentName, "outcome", outcome))
 }

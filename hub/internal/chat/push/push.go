@@ -57,13 +57,16 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Chats == nil || cfg.Catalog == nil {
 		return nil, errors.New("create push service: Chats and Catalog are required")
 	}
+
 	if cfg.ResolveOrg == nil {
 		cfg.ResolveOrg = func(context.Context, string) (string, error) { return "default", nil }
 	}
+
 	made, err := newMetrics(cfg.MeterProvider)
 	if err != nil {
 		return nil, fmt.Errorf("create push service: %w", err)
 	}
+
 	return &Service{cfg: cfg, metrics: made}, nil
 }
 
@@ -89,19 +92,24 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) error {
 		if len(keys) != 1 || !s.validKey(keys[0]) {
 			return api.WrongKey("The key in " + keyHeader + " is not valid.")
 		}
+
 		store = func(in Input) (Result, error) { return s.PushAll(r.Context(), in) }
 	}
+
 	if err := api.TakeLarge(r); err != nil {
 		return err
 	}
+
 	in, err := api.DecodeLists[Input](w, r)
 	if err != nil {
 		return err
 	}
+
 	result, err := store(in)
 	if err != nil {
 		return err
 	}
+
 	return api.Encode(w, http.StatusOK, result)
 }
 
@@ -134,15 +142,18 @@ func (s *Service) Push(ctx context.Context, caller api.Caller, in Input) (Result
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Result{}, err
 	}
+
 	if err := in.validate(false); err != nil {
 		return Result{}, err
 	}
+
 	member := rbac.AdminWrite.Check(caller) != nil
 	for _, session := range in.Sessions {
 		if member && session.UserName != "" && session.UserName != caller.UserName {
 			return Result{}, api.Denied(caller, wire.Forbidden.New("You may push only your own sessions: omit user_name."))
 		}
 	}
+
 	return s.store(ctx, caller, in.Sessions, func(u *chat.Upload) {
 		u.UserID, u.UserName = caller.UserID, cmp.Or(u.UserName, caller.UserName)
 	})
@@ -154,10 +165,12 @@ func (s *Service) PushAll(ctx context.Context, in Input) (Result, error) {
 	if err := in.validate(true); err != nil {
 		return Result{}, err
 	}
+
 	tenantID, err := s.cfg.ResolveOrg(ctx, in.Org)
 	if err != nil {
 		return Result{}, err
 	}
+
 	return s.store(ctx, api.Caller{TenantID: tenantID}, in.Sessions, func(u *chat.Upload) { u.UserID = u.UserName })
 }
 
@@ -169,11 +182,13 @@ func (in Input) validate(named bool) error {
 	case len(in.Sessions) > maxSessions:
 		fields.Add("sessions", fmt.Sprintf("must have at most %d sessions", maxSessions))
 	}
+
 	for i, session := range in.Sessions {
 		if named && session.UserName == "" {
 			fields.Add(fmt.Sprintf("sessions[%d].user_name", i), "must not be empty")
 		}
 	}
+
 	return fields.Err()
 }
 
@@ -193,35 +208,43 @@ func (s *Service) store(ctx context.Context, caller api.Caller, in Sessions, own
 				if err != nil && !errors.Is(err, wire.NotFound) {
 					return Result{}, err
 				}
+
 				known[in[i].AgentName] = err == nil
 			}
+
 			if !known[in[i].AgentName] {
 				reason = errors.New("there is no agent with this agent_name")
 			}
 		}
+
 		if reason != nil {
 			result.Results[i].Status, result.Results[i].Error = chat.UploadInvalid, reason.Error()
 			continue
 		}
+
 		u.TenantID = caller.TenantID
 		own(&u)
 		valid, places = append(valid, u), append(places, i)
 	}
+
 	if len(valid) > 0 {
 		stored, err := s.cfg.Chats.Upload(ctx, valid)
 		if err != nil {
 			return Result{}, err
 		}
+
 		for i, one := range stored {
 			r := &result.Results[places[i]]
 			r.Status, r.Error, r.ServerUpdatedAt = one.Status, one.Reason, wire.Time{Time: one.UpdatedAt}
 		}
 	}
+
 	for i, one := range result.Results {
 		agentName := in[i].AgentName
 		if !known[agentName] {
 			agentName = ""
 		}
+
 		s.metrics.count(ctx, caller.TenantID, agentName, one.Status)
 		switch one.Status {
 		case chat.UploadCreated:
@@ -234,5 +257,6 @@ func (s *Service) store(ctx context.Context, caller api.Caller, in Sessions, own
 			result.Failed++
 		}
 	}
+
 	return result, nil
 }

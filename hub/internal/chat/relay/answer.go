@@ -108,16 +108,19 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = stream.Close() }() // it sends the last events; OnError has the error
 	if err := a.forward(stream); err != nil {
 		a.cancel(cmp.Or(a.denied(), err))
 		a.awaitUsage()
 	}
+
 	end := a.ending()
 	saved, err := a.finish(end)
 	if err != nil {
 		end, a.reported = failed(kindHub, wire.Unavailable, "The answer could not be stored."), false
 	}
+
 	a.queueLast(stream, end, saved)
 	return nil
 }
@@ -129,6 +132,7 @@ func (a *Answer) denied() error {
 	if a.reported || a.ctx.Err() != nil {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(a.ctx, writeWithin)
 	defer cancel()
 	err := a.relay.store.DB.Tx(ctx, func(*sql.Tx) error { return nil }) // the check of the context
@@ -136,6 +140,7 @@ func (a *Answer) denied() error {
 	if _, ok := errors.AsType[wire.Code](err); !ok && !coded {
 		return nil
 	}
+
 	return fmt.Errorf("%w: %w", api.ErrAccessEnded, err)
 }
 
@@ -148,21 +153,26 @@ func (a *Answer) forward(stream *sse.Stream) error {
 		if err := a.relayTexts(stream); err != nil {
 			return err
 		}
+
 		if a.text.responded && !a.answered {
 			a.answered = true
 			a.relay.metrics.firstToken(a)
 			a.span.AddEvent("first token")
 		}
+
 		if !a.events.Buffered() {
 			_ = stream.Flush() // OnError has the error, here and below
 		}
+
 		ev, err := a.events.Next()
 		if err != nil || ev.Type == doneEvent {
 			return err
 		}
+
 		if ev.Type != hubEvent { // the hub's own events must be genuine
 			err = a.relayEvent(stream, ev)
 		}
+
 		if err != nil {
 			return err
 		}
@@ -176,6 +186,7 @@ func (a *Answer) awaitUsage() {
 		if err != nil {
 			return
 		}
+
 		switch ev.Type {
 		case "result", "cancelled", "error":
 			_ = a.note(ev) // the answer is too large in any case
@@ -193,6 +204,7 @@ func (a *Answer) relayTexts(stream *sse.Stream) error {
 	if err == nil && len(events) > 0 {
 		_ = stream.QueueEvents(events)
 	}
+
 	return err
 }
 
@@ -202,9 +214,11 @@ func (a *Answer) relayEvent(stream *sse.Stream, ev sse.Event) error {
 	if err := a.note(ev); err != nil {
 		return err
 	}
+
 	if a.ctx.Err() != nil && ev.Type == "cancelled" {
 		return nil
 	}
+
 	_ = stream.Queue(sse.Event{Type: ev.Type, Data: ev.Data})
 	a.reported = a.text.end != nil
 	return nil
@@ -223,12 +237,14 @@ func (a *Answer) cancelRun() {
 	default:
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(a.line, within)
 	defer cancel()
 	err := a.events.Cancel()
 	if errors.Is(err, errors.ErrUnsupported) {
 		_, err = a.runtime.Cancel(ctx, a.run.ID)
 	}
+
 	if err == nil {
 		<-ctx.Done()
 	}
@@ -249,19 +265,23 @@ func (a *Answer) progress(now time.Time) (c content, due, begun bool) {
 	if !a.begun || a.end != nil {
 		return content{}, false, false
 	}
+
 	var received int64
 	if a.events != nil {
 		received = a.events.Received()
 	}
+
 	if received != a.received {
 		a.received, a.progressed = received, now
 	}
+
 	switch {
 	case now.Sub(a.progressed) > a.relay.cfg.IdleTimeout:
 		a.cancel(errIdle)
 	case now.Sub(a.began) > a.relay.cfg.RunTimeout, received > maxReceived:
 		a.cancel(errEndless)
 	}
+
 	c, due = a.text.due()
 	return c, due, true
 }
@@ -279,6 +299,7 @@ func (a *Answer) ending() Ending {
 	if a.reported {
 		return *a.text.end
 	}
+
 	return endingOf(context.Cause(a.ctx))
 }
 
@@ -289,13 +310,16 @@ func (a *Answer) finish(end Ending) (saved bool, err error) {
 	if a.end != nil {
 		return false, nil
 	}
+
 	defer a.relay.open.Done()
 	if a.unwatch != nil {
 		a.unwatch()
 	}
+
 	if a.events != nil {
 		_ = a.events.Close() // the run has ended, or ends now
 	}
+
 	a.hangUp()
 	a.conclude(end)
 	late := time.NewTimer(writeWithin)
@@ -315,6 +339,7 @@ func (a *Answer) conclude(end Ending) {
 	if end.Status != StatusFailed { // the status is the reason
 		end.Failure = Failure{}
 	}
+
 	a.mu.Lock()
 	a.end, a.concluded = &end, time.Now()
 	a.final = a.text.content()
@@ -341,6 +366,7 @@ func (a *Answer) nextSession() string {
 	case a.continues != "" && used != a.continues, a.seeded && !a.text.responded:
 		return ""
 	}
+
 	return used
 }
 

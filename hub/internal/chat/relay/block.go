@@ -40,6 +40,7 @@ func decodeBlock(data []byte, inside bool) (Block, error) {
 	if err := blockLimit.Check(data); err != nil {
 		return Block{}, err
 	}
+
 	var head struct {
 		Type string `json:"type"`
 	}
@@ -47,18 +48,22 @@ func decodeBlock(data []byte, inside bool) (Block, error) {
 	if fault, ok := errors.AsType[*jsonlimit.Error](err); ok && fault.Field != "" && fault.Field != "type" {
 		return Block{}, err
 	}
+
 	if err != nil || head.Type == "" {
 		return Block{}, errNoBlock
 	}
+
 	block := Block{Type: head.Type}
 	form := formOf(head.Type)
 	if form == nil {
 		block.JSON, err = blockLimit.Compact(data)
 		return block, err
 	}
+
 	if err := jsonlimit.Unmarshal(data, form); err != nil {
 		return Block{}, err
 	}
+
 	switch form := form.(type) {
 	case *textBlock:
 		block.Text = form.Text
@@ -66,10 +71,12 @@ func decodeBlock(data []byte, inside bool) (Block, error) {
 		if inside {
 			return Block{}, &jsonlimit.Error{Field: "type", Message: "must not be " + blockSubagentMessage + " inside of another one"}
 		}
+
 		if err := form.decode(); err != nil {
 			return Block{}, err
 		}
 	}
+
 	block.JSON, err = encodeBlock(form)
 	return block, err
 }
@@ -90,6 +97,7 @@ func formOf(kind string) any {
 	case wire.SystemPermissionDenied, wire.SystemMCPStatus, wire.SystemWarning, wire.SystemCompactBoundary:
 		return new(systemBlock)
 	}
+
 	return nil
 }
 
@@ -100,6 +108,7 @@ func encodeBlock(form any) ([]byte, error) {
 	if err := encoder.Encode(form); err != nil {
 		return nil, fmt.Errorf("encode block: %w", err)
 	}
+
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
@@ -131,6 +140,7 @@ func (o *object) UnmarshalJSON(data []byte) error {
 	case data[0] != '{':
 		return &jsonlimit.Error{Message: "must be an object"}
 	}
+
 	compact, err := blockLimit.Compact(data)
 	o.RawMessage = compact
 	return err
@@ -141,6 +151,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 	if o.RawMessage == nil {
 		return []byte("{}"), nil
 	}
+
 	return o.RawMessage, nil
 }
 
@@ -168,19 +179,23 @@ func (b *toolResultBlock) UnmarshalJSON(data []byte) error {
 	if err := jsonlimit.Unmarshal(data, &in); err != nil || b.Output != "" || len(in.Content) == 0 {
 		return err
 	}
+
 	if jsonlimit.Unmarshal(in.Content, &b.Output) == nil {
 		return nil
 	}
+
 	var blocks jsonlimit.List[textBlock]
 	if err := jsonlimit.Unmarshal(in.Content, &blocks); err != nil {
 		return &jsonlimit.Error{Field: "content", Message: "must be a string or an array of blocks"}
 	}
+
 	var texts []string
 	for _, text := range blocks.Items {
 		if text.Type == wire.PartialText {
 			texts = append(texts, text.Text)
 		}
 	}
+
 	b.Output = strings.Join(texts, "\n\n")
 	return nil
 }
@@ -197,13 +212,16 @@ func (b *subagentBlock) decode() error {
 	if b.Content == nil {
 		b.Content = []json.RawMessage{}
 	}
+
 	for i, raw := range b.Content {
 		inner, err := decodeBlock(raw, true)
 		if err != nil {
 			return At(i, err)
 		}
+
 		b.Content[i] = inner.JSON
 	}
+
 	return nil
 }
 
@@ -214,6 +232,7 @@ func At(index int, err error) error {
 	if fault, ok := errors.AsType[*jsonlimit.Error](err); ok && fault.Field != "" {
 		field, message = field+"."+fault.Field, fault.Message
 	}
+
 	return &jsonlimit.Error{Field: field, Message: message}
 }
 
@@ -247,6 +266,7 @@ func StoredBlocks(content string) []byte {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
+
 		out = append(out, block...)
 	}
 	faults := 0
@@ -254,25 +274,30 @@ func StoredBlocks(content string) []byte {
 		data = nil
 		faults++
 	}
+
 	for raw := range jsonlimit.Elements(data) {
 		if isText(raw) {
 			add(raw)
 			continue
 		}
+
 		block, err := DecodeBlock(raw)
 		if err == nil {
 			add(block.JSON)
 			continue
 		}
+
 		if faults++; faults == maxFaults {
 			break
 		}
 	}
+
 	if faults > 0 {
 		if warning, err := encodeBlock(unreadable); err == nil {
 			add(warning)
 		}
 	}
+
 	return append(out, ']')
 }
 
@@ -286,10 +311,13 @@ func isText(block []byte) bool {
 		for escapes < end && rest[end-1-escapes] == '\\' {
 			escapes++
 		}
+
 		if end < 0 || escapes%2 == 0 {
 			return end == len(rest)-2
 		}
+
 		rest = rest[end+1:]
 	}
+
 	return false
 }

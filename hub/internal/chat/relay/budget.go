@@ -40,11 +40,13 @@ func (a *account) reserve(bytes int) error {
 	if more > 0 && (b.used+more > maxMemory || b.byTenant[a.tenant]+more > maxTenantMemory) {
 		return errMemory
 	}
+
 	a.used += bytes
 	b.used += more
 	if b.byTenant[a.tenant] += more; b.byTenant[a.tenant] == 0 {
 		delete(b.byTenant, a.tenant)
 	}
+
 	return nil
 }
 

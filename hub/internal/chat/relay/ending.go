@@ -73,6 +73,7 @@ func endingOf(cause error) Ending {
 	case errors.Is(cause, errSlow):
 		return failed(kindSlow, wire.UpstreamFailed, "The runtime of the agent does not respond.")
 	}
+
 	return failed(kindLost, wire.UpstreamFailed, "The connection to the runtime of the agent was lost.")
 }
 
@@ -123,20 +124,24 @@ func (a *Answer) queueLast(stream *sse.Stream, end Ending, saved bool) {
 	if Generated(a.final.text, a.final.blocks) {
 		a.queueNotice(stream, aigc.ModeAppend)
 	}
+
 	if !a.reported && end.Status == StatusCancelled {
 		reason := runtimewire.ReasonClientRequest
 		if errors.Is(context.Cause(a.ctx), errShutdown) {
 			reason = runtimewire.ReasonShutdown
 		}
+
 		queue(stream, "cancelled", runtimewire.Cancelled{Type: "cancelled", RunID: a.run.ID, Reason: reason, Usage: a.text.usage})
 	} else if !a.reported {
 		queue(stream, "error", runtimewire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID, Usage: a.text.usage})
 	}
+
 	if saved {
 		queue(stream, hubEvent, savedEvent{
 			Type: "hub.saved", MessageID: a.run.MessageID, Status: end.Status, Usage: a.recorded.Tokens, AIGC: a.run.Label, Budgets: a.budgets,
 		})
 	}
+
 	queue(stream, doneEvent, struct{}{})
 }
 

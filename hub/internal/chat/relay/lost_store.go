@@ -21,12 +21,15 @@ func (r *Relay) endFormer(ctx context.Context, tx *sql.Tx, in Run) (former usage
 	if errors.Is(err, sql.ErrNoRows) {
 		return former, nil
 	}
+
 	if err != nil {
 		return former, db.Wrap("delete former chat run", err)
 	}
+
 	if err := countPartial(ctx, tx, in.TenantID, in.SessionKey, lost.ID); err != nil {
 		return former, err
 	}
+
 	return r.countLost(ctx, tx, lost, in.SessionKey)
 }
 
@@ -43,14 +46,17 @@ func (r *Relay) countLost(ctx context.Context, tx *sql.Tx, lost usage.Run, sessi
 	if r.cfg.Usage == nil {
 		return lost, nil
 	}
+
 	counted, _, err := r.cfg.Usage.Record(ctx, tx, lost)
 	if err != nil {
 		return lost, err
 	}
+
 	text, err := json.Marshal(counted[0].Tokens)
 	if err != nil {
 		return lost, fmt.Errorf("encode usage: %w", err)
 	}
+
 	return counted[0], db.Exec(ctx, tx, "save usage of answer", `UPDATE chat_messages SET usage = $1
 		WHERE tenant_id = $2 AND session_key = $3 AND run_id = $4 AND status = 'partial'`, string(text), lost.TenantID, sessionKey, lost.ID)
 }
@@ -65,17 +71,21 @@ func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, hubID string)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) { // of a deleted chat
 		return counted, db.Wrap("lock chat session", err)
 	}
+
 	n, err := db.Affected(ctx, tx, "end chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND (hub_id = $3 OR `+store.Free+`)`,
 		l.TenantID, l.RunID, hubID)
 	if err != nil || n == 0 {
 		return counted, err
 	}
+
 	if err := countPartial(ctx, tx, l.TenantID, l.SessionKey, l.RunID); err != nil {
 		return counted, err
 	}
+
 	if counted, err = r.countLost(ctx, tx, lost, l.SessionKey); err != nil || !l.Cancel {
 		return counted, err
 	}
+
 	return counted, db.Exec(ctx, tx, "cancel chat answer", `UPDATE chat_messages SET status = 'cancelled'
 		WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial'`, l.TenantID, l.SessionKey, l.RunID)
 }
@@ -86,15 +96,18 @@ func saveLate(ctx context.Context, tx *sql.Tx, a *Answer) (saved bool, err error
 	if a.saved || a.text.end == nil || a.end.Status != StatusCompleted {
 		return a.saved, nil
 	}
+
 	tokens, err := json.Marshal(a.recorded.Tokens)
 	if err != nil {
 		return false, fmt.Errorf("encode usage: %w", err)
 	}
+
 	r := a.run
 	err = db.Exec(ctx, tx, "lock chat session", `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey)
 	if err != nil {
 		return false, err
 	}
+
 	const partial = `tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND run_id = $5 AND status = 'partial'`
 	err = db.Exec(ctx, tx, "update chat session", `UPDATE chat_sessions SET size = size + (SELECT COALESCE(SUM($6 - octet_length(text) - octet_length(content)), 0)
 		FROM chat_messages WHERE `+partial+` AND NOT EXISTS (SELECT 1 FROM chat_runs WHERE run_id = $5)) WHERE tenant_id = $1 AND key = $2`,
@@ -102,6 +115,7 @@ func saveLate(ctx context.Context, tx *sql.Tx, a *Answer) (saved bool, err error
 	if err != nil {
 		return false, err
 	}
+
 	n, err := db.Affected(ctx, tx, "save late answer", `UPDATE chat_messages SET text = $6, content = $7, status = $8, model = $9, usage = $10, started = TRUE
 		WHERE `+partial+` AND NOT EXISTS (SELECT 1 FROM chat_runs WHERE run_id = $5)`,
 		r.TenantID, r.SessionKey, r.Seq, r.MessageID, r.ID, a.final.text, a.final.blocks, a.end.Status, a.text.model, string(tokens))

@@ -85,15 +85,18 @@ func (s *metrics) of(r Run) *agentSeries {
 	if found := s.agents[key]; found != nil {
 		return found
 	}
+
 	if len(s.agents) >= maxAgents {
 		key = agentKey{meter.Other, meter.Other}
 	}
+
 	if s.agents[key] == nil {
 		attributes := []attribute.KeyValue{attribute.String("tenant", key.tenantID), attribute.String("agent", key.agentName)}
 		s.agents[key] = &agentSeries{
 			attributes: attributes, histogram: []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attributes...))},
 		}
 	}
+
 	return s.agents[key]
 }
 
@@ -112,10 +115,12 @@ func (s *metrics) end(a *Answer) {
 	if !a.begun {
 		return // the message was not stored
 	}
+
 	ctx, agent := context.Background(), s.of(a.run)
 	s.ended.Add(ctx, 1, agent.with(attribute.String("outcome", a.end.Status)))
 	if a.end.kind != "" {
 		s.failures.Add(ctx, 1, agent.with(attribute.String("kind", a.end.kind)))
 	}
+
 	s.duration.Record(ctx, a.concluded.Sub(a.began).Seconds(), agent.histogram...)
 }

@@ -23,6 +23,7 @@ func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, l
 	if t.RuntimeSession == "" {
 		return found, false, noTranscript()
 	}
+
 	memory := &account{budget: &r.memory, tenant: t.TenantID}
 	context.AfterFunc(ctx, memory.release)
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
@@ -31,26 +32,32 @@ func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, l
 	if err != nil {
 		return found, false, err
 	}
+
 	parts := 0
 	for _, runtime := range all {
 		part, err := runtime.Transcript(ctx, t.RuntimeSession, after, limit)
 		if failure, ok := errors.AsType[*client.Error](err); ok && (failure.Status == http.StatusNotFound || failure.Status == http.StatusMethodNotAllowed) {
 			continue // a runtime of a former version has no such route
 		}
+
 		if errors.Is(err, errMemory) {
 			return found, false, &wire.Error{Code: wire.Unavailable, Message: "The transcript needs too much memory: try again, with a lower page_size.", Cause: err}
 		}
+
 		if err != nil {
 			return found, false, unreachable(err)
 		}
+
 		part.Entries = part.Entries[:min(len(part.Entries), limit)]
 		if parts++; parts == 1 || part.Total > found.Total {
 			found = part
 		}
 	}
+
 	if parts == 0 {
 		return found, false, noTranscript()
 	}
+
 	return found, parts > 1, nil
 }
 
@@ -70,21 +77,26 @@ func (r *Relay) replicasOf(ctx context.Context, tenantID, agentName string, memo
 	if err != nil {
 		return nil, err
 	}
+
 	urls, err := r.cfg.Deployments.Replicas(ctx, endpoint.Key)
 	if err != nil {
 		return nil, unreachable(err)
 	}
+
 	if len(urls) == 0 {
 		urls = []string{endpoint.URL}
 	}
+
 	reading := &http.Client{Transport: reserving{r.http.Transport, memory}}
 	for _, url := range urls {
 		one, err := client.New(client.Config{BaseURL: url, APIKey: string(endpoint.APIKey), HTTPClient: reading})
 		if err != nil {
 			return nil, wrongAddress(err)
 		}
+
 		all = append(all, one)
 	}
+
 	return all, nil
 }
 
@@ -105,6 +117,7 @@ func (t reserving) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		res.Body = reservingBody{res.Body, t.memory}
 	}
+
 	return res, err
 }
 
@@ -120,5 +133,6 @@ func (b reservingBody) Read(p []byte) (int, error) {
 	if refused := b.memory.reserve(transcriptMemory * n); refused != nil {
 		return 0, refused
 	}
+
 	return n, err
 }

@@ -119,6 +119,7 @@ func New(cfg Config) (*Relay, error) {
 	if cfg.Store == nil || cfg.Deployments == nil {
 		return nil, errors.New("create relay: Store and Deployments are required")
 	}
+
 	cfg.OpenTimeout = cmp.Or(cfg.OpenTimeout, 30*time.Second)
 	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, time.Minute)
 	cfg.EndTimeout = cmp.Or(cfg.EndTimeout, 5*time.Second)
@@ -137,6 +138,7 @@ func New(cfg Config) (*Relay, error) {
 	if r.metrics, err = newMetrics(r); err != nil {
 		return nil, fmt.Errorf("create relay: %w", err)
 	}
+
 	save, stopSave := context.WithCancel(context.Background())
 	sweep, stop := context.WithCancel(context.Background())
 	r.stopSave, r.stop = stopSave, stop
@@ -144,6 +146,7 @@ func New(cfg Config) (*Relay, error) {
 	if !cfg.Offline {
 		r.sweeping.Go(func() { r.sweep(sweep) })
 	}
+
 	return r, nil
 }
 
@@ -157,6 +160,7 @@ func (r *Relay) Shutdown(ctx context.Context) {
 	for _, a := range all {
 		a.cancel(errShutdown)
 	}
+
 	for _, a := range all {
 		select {
 		case <-a.done:
@@ -200,6 +204,7 @@ func (r *Relay) enter(a *Answer) error {
 	case r.unsaved >= maxUnsaved:
 		return &wire.Error{Code: wire.Unavailable, RetryAfter: limitedFor, Message: "The database takes no answers at present: try again."}
 	}
+
 	r.open.Add(1)
 	r.answers[a.run.ID] = a
 	return nil
@@ -213,6 +218,7 @@ func (r *Relay) remove(a *Answer) {
 	if a.end != nil {
 		r.unsaved--
 	}
+
 	endSpan(a)
 	close(a.done)
 }
@@ -242,6 +248,7 @@ func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (runID 
 	if err != nil {
 		return "", err
 	}
+
 	return found.RunID, r.Requested(ctx, found)
 }
 
@@ -252,6 +259,7 @@ func (r *Relay) Requested(ctx context.Context, l Lease) error {
 			return err
 		}
 	}
+
 	r.CancelRun(ctx, l.TenantID, l.AgentName, l.RunID)
 	return nil
 }
@@ -266,6 +274,7 @@ func (r *Relay) CancelRun(ctx context.Context, tenantID, agentName, runID string
 	if err == nil {
 		_, err = runtime.Cancel(ctx, runID)
 	}
+
 	if a := r.find(runID); err != nil && a != nil {
 		a.cancel(errCancelled)
 	}
@@ -277,6 +286,7 @@ func (r *Relay) runtimeOf(ctx context.Context, tenantID, agentName string) (*cli
 	if err != nil {
 		return nil, err
 	}
+
 	return r.client(endpoint, nil)
 }
 
@@ -286,6 +296,7 @@ func (r *Relay) client(e deployment.Endpoint, reserve func(bytes int) error) (*c
 	if err != nil {
 		return nil, wrongAddress(err)
 	}
+
 	return c, nil
 }
 

@@ -27,9 +27,11 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former usa
 	if err := relay.store.Own(ctx, tx); err != nil {
 		return former, err
 	}
+
 	if err := lockUser(ctx, tx, r, relay); err != nil {
 		return former, err
 	}
+
 	limits := relay.cfg
 	args := []any{r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.store.HubID, limits.UserAnswers, limits.AgentAnswers}
 	counted := r.usage()
@@ -39,6 +41,7 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former usa
 			condition, more := limits.Usage.Admitted(counted, "running.held_of_agent", "running.held_of_user", len(args)+1)
 			admitted, all = " AND "+condition, append(slices.Clip(args), more...)
 		}
+
 		n, err := db.Affected(ctx, tx, "insert chat run", `INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, hub_id)
 			SELECT $1, $2, $3, $4, $5, $6 FROM (
 				SELECT (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND user_id = $4 AND NOT `+store.Free+`) AS of_user,
@@ -49,31 +52,39 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former usa
 		if err != nil || n == 1 {
 			return former, err
 		}
+
 		ended, err := relay.endFormer(ctx, tx, r)
 		if err != nil {
 			return former, err
 		}
+
 		if ended.ID != "" {
 			former = ended
 			continue
 		}
+
 		if limits.Usage == nil || counted.Free {
 			break
 		}
+
 		if counted.Free, err = limits.Usage.Free(ctx, tx, counted); err != nil {
 			return former, err
 		}
+
 		if !counted.Free {
 			break
 		}
 	}
+
 	running, err := InProgress(ctx, tx, r.TenantID, r.SessionKey)
 	if err != nil {
 		return former, err
 	}
+
 	if running {
 		return former, inProgress()
 	}
+
 	return former, tooMany(ctx, tx, r, counted, limits)
 }
 
@@ -87,6 +98,7 @@ func lockUser(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) error {
 	case relay.store.DB.Engine() == db.PostgreSQL:
 		return db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, key)
 	}
+
 	return nil
 }
 
@@ -125,13 +137,16 @@ func tooMany(ctx context.Context, tx *sql.Tx, r Run, counted usage.Run, limits C
 	if err == nil && limits.Usage != nil {
 		err = limits.Usage.Refusal(ctx, tx, counted, n.heldOfAgent, n.heldOfUser)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	message := "Too many answers of the agent are in progress: send the message again later."
 	if n.ofUser >= limits.UserAnswers {
 		message = "Too many of your answers are in progress: wait for the end of one of them."
 	}
+
 	return &api.Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: limitedFor, Message: message}, Limit: api.LimitAnswers}
 }
 
@@ -184,6 +199,7 @@ func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string) (r R
 	if err != nil {
 		return r, err
 	}
+
 	r, err = scanRun(tx.QueryRowContext(ctx, selectRuns+` WHERE r.tenant_id = $1 AND r.run_id = $2`, tenantID, runID))
 	return r, db.WrapOne("read chat run", err, wire.NotFound.New("There is no answer in progress with this id of a run."))
 }
@@ -239,6 +255,7 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, hubID string, now ti
 	if err != nil {
 		return false, fmt.Errorf("encode usage: %w", err)
 	}
+
 	r, next := a.run, a.nextSession()
 	n, err := db.Affected(ctx, tx, "update chat session", `UPDATE chat_sessions SET updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
 			runtime_session = $2, size = size + $5
@@ -246,6 +263,7 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, hubID string, now ti
 	if err != nil {
 		return false, err
 	}
+
 	deleted := n == 0
 	if deleted || a.text.runtimeSession != next {
 		unused := Transcript{TenantID: r.TenantID, AgentName: r.AgentName, RuntimeSession: a.text.runtimeSession}
@@ -253,19 +271,23 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, hubID string, now ti
 			return false, err
 		}
 	}
+
 	n, err = db.Affected(ctx, tx, "delete chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND hub_id = $3`,
 		r.TenantID, r.ID, hubID)
 	if err != nil {
 		return false, err
 	}
+
 	if deleted { // its run counts in any case
 		return false, nil
 	}
+
 	if n == 0 {
 		saved, err = db.Value[bool](ctx, tx, "read answer", `SELECT EXISTS (SELECT 1 FROM chat_messages
 			WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND status = $5)`, r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.end.Status)
 		return saved, cmp.Or(err, errNotOwned)
 	}
+
 	n, err = db.Affected(ctx, tx, "save answer", `UPDATE chat_messages SET text = $1, content = $2, status = $3, model = $4, usage = $5,
 			error_code = $6, error_message = $7, started = $12
 		WHERE tenant_id = $8 AND session_key = $9 AND seq = $10 AND id = $11 AND status = 'partial'`,
@@ -280,6 +302,7 @@ func saveUsage(ctx context.Context, tx *sql.Tx, a *Answer) error {
 	if err != nil {
 		return fmt.Errorf("encode usage: %w", err)
 	}
+
 	return db.Exec(ctx, tx, "save usage of answer", `UPDATE chat_messages SET usage = $1
 		WHERE tenant_id = $2 AND session_key = $3 AND seq = $4 AND id = $5`, string(text), a.run.TenantID, a.run.SessionKey, a.run.Seq, a.run.MessageID)
 }
@@ -290,6 +313,7 @@ func saveBudgets(ctx context.Context, tx *sql.Tx, a *Answer) error {
 	if err != nil {
 		return fmt.Errorf("encode budgets: %w", err)
 	}
+
 	return db.Exec(ctx, tx, "save budgets", `UPDATE chat_messages SET budgets = $1
 		WHERE tenant_id = $2 AND session_key = $3 AND seq = $4 AND id = $5`, string(text), a.run.TenantID, a.run.SessionKey, a.run.Seq, a.run.MessageID)
 }

@@ -66,19 +66,23 @@ func (r *Relay) saveProgress(ctx context.Context) {
 		if begun {
 			open = append(open, a)
 		}
+
 		if grown {
 			due = append(due, partial{a, content})
 		}
 	}
+
 	if len(open) == 0 {
 		return
 	}
+
 	within, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
 	owned, err := runsOfHub(within, r.store.Read(), r.store.HubID)
 	if err != nil {
 		r.store.Logger.Warn("reading the answers of the hub failed", "err", err)
 	}
+
 	for _, a := range open {
 		requested, ok := owned[a.run.ID]
 		switch {
@@ -89,6 +93,7 @@ func (r *Relay) saveProgress(ctx context.Context) {
 			a.cancel(errCancelled)
 		}
 	}
+
 	var batch []partial
 	size := 0
 	for i, p := range due {
@@ -108,16 +113,19 @@ func (r *Relay) savePartials(ctx context.Context, batch []partial) {
 		if err := r.store.Own(ctx, tx); err != nil {
 			return err
 		}
+
 		for _, p := range batch {
 			if err := savePartial(ctx, tx, p, r.store.HubID); err != nil {
 				return err
 			}
 		}
+
 		return nil
 	})
 	if err == nil {
 		return
 	}
+
 	r.store.Logger.Warn("storing partial answers failed", "err", err)
 	for _, p := range batch {
 		p.unsaved()
@@ -138,6 +146,7 @@ func (r *Relay) saveEnded(ctx context.Context) {
 			r.stored(all, err)
 			return
 		}
+
 		if err == nil || len(batch) == 1 {
 			r.stored(batch, err)
 		} else {
@@ -145,6 +154,7 @@ func (r *Relay) saveEnded(ctx context.Context) {
 				r.stored(one, r.saveBatch(ctx, one))
 			}
 		}
+
 		all = all[len(batch):]
 	}
 }
@@ -161,20 +171,24 @@ func (r *Relay) saveBatch(ctx context.Context, batch []*Answer) error {
 	for _, a := range batch {
 		a.recorded = a.counted()
 	}
+
 	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		if err := r.store.Own(ctx, tx); err != nil {
 			return err
 		}
+
 		for _, a := range batch {
 			if a.saved, err = saveAnswer(ctx, tx, a, r.store.HubID, r.store.Now()); err != nil {
 				return err
 			}
 		}
+
 		return r.recordUsage(ctx, tx, batch)
 	})
 	if len(batch) == 1 && errors.Is(err, errNotOwned) {
 		return r.saveAlone(ctx, batch)
 	}
+
 	return err
 }
 
@@ -187,6 +201,7 @@ func (r *Relay) saveAlone(ctx context.Context, one []*Answer) error {
 		if a.saved, err = saveLate(ctx, tx, a); err != nil {
 			return err
 		}
+
 		return r.recordUsage(ctx, tx, one)
 	})
 }
@@ -197,6 +212,7 @@ func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) er
 	if r.cfg.Usage == nil {
 		return nil
 	}
+
 	var runs []usage.Run
 	var started []*Answer
 	for _, a := range batch {
@@ -204,10 +220,12 @@ func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) er
 			runs, started = append(runs, a.counted()), append(started, a)
 		}
 	}
+
 	counted, warnings, err := r.cfg.Usage.Record(ctx, tx, runs...)
 	if err != nil {
 		return err
 	}
+
 	for i, a := range started {
 		a.recorded, a.budgets = counted[i], warnings[a.run.ID]
 		if a.saved && a.recorded.Unreported {
@@ -215,12 +233,14 @@ func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) er
 				return err
 			}
 		}
+
 		if a.saved && len(a.budgets) > 0 {
 			if err := saveBudgets(ctx, tx, a); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -233,6 +253,7 @@ func (a *Answer) counted() usage.Run {
 	if run.Unreported {
 		run.Tokens.OutputTokens += int64(len(a.text.pending)) / 4
 	}
+
 	run.Tokens.Estimated = run.Tokens.Estimated || run.Unreported
 	return run
 }
@@ -244,6 +265,7 @@ func (r *Relay) stored(batch []*Answer, err error) {
 	if err != nil {
 		r.store.Logger.Warn("storing answers failed", "err", err)
 	}
+
 	for _, a := range batch {
 		if unavailable(err) {
 			r.mu.Lock()
@@ -251,12 +273,14 @@ func (r *Relay) stored(batch []*Answer, err error) {
 			r.mu.Unlock()
 			continue
 		}
+
 		a.saved, a.err = a.saved && err == nil, err
 		a.memory.release()
 		r.metrics.end(a)
 		if a.started && r.cfg.Usage != nil {
 			r.cfg.Usage.Observe(a.recorded)
 		}
+
 		r.remove(a) // before the message may be sent again
 	}
 }

@@ -53,11 +53,13 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	if err == nil {
 		err = r.enter(a)
 	}
+
 	if err != nil {
 		a.cancel(nil)
 		a.span.End()
 		return nil, err
 	}
+
 	message, err := in.Store(ctx, a)
 	if err != nil {
 		if errors.Is(err, db.ErrUnavailable) { // the outcome of the COMMIT may be unknown
@@ -65,10 +67,12 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 		} else {
 			r.remove(a)
 		}
+
 		a.cancel(nil)
 		r.open.Done()
 		return nil, err
 	}
+
 	a.mu.Lock()
 	a.begun = true
 	a.mu.Unlock()
@@ -76,16 +80,19 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	if a.former.ID != "" { // it may still use the session of the runtime
 		r.CancelRun(ctx, a.run.TenantID, a.run.AgentName, a.former.ID)
 	}
+
 	switch err := a.open(runtime, in, message); {
 	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed, or a lost connection, has started it
 		a.started = true
 		if _, err := a.finish(failed(kindLost, wire.UpstreamFailed, "The answer was lost: its hub was killed, or the connection to the runtime was lost.")); err != nil {
 			return nil, err
 		}
+
 		return nil, ErrStartedBefore
 	case err != nil:
 		return nil, a.rejected(err)
 	}
+
 	a.runtime = runtime
 	a.unwatch = context.AfterFunc(a.ctx, a.cancelRun)
 	return a, nil
@@ -111,6 +118,7 @@ func (a *Answer) open(runtime *client.Client, in Start, message string) error {
 	if err != nil {
 		return err
 	}
+
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		events, err := runtime.Open(a.line, in.Endpoint.AgentID, request)
 		a.mu.Lock()
@@ -121,15 +129,19 @@ func (a *Answer) open(runtime *client.Client, in Start, message string) error {
 			if err := forgetRuntimeSession(a.ctx, a.relay.store.DB.Write(), a.run); err != nil {
 				return err
 			}
+
 			a.continues = ""
 			if request, err = a.request(in, message); err != nil {
 				return err
 			}
+
 			continue
 		}
+
 		if !errors.Is(err, client.ErrSessionBusy) || time.Since(a.began) > busyWait {
 			return err
 		}
+
 		select {
 		case <-a.ctx.Done():
 		case <-time.After(pause):
@@ -145,6 +157,7 @@ func (a *Answer) request(in Start, message string) (runtimewire.RunRequest, erro
 		request.SessionID, request.RequireSession = &a.continues, true
 		return request, nil
 	}
+
 	history, unanswered, err := in.History(a.ctx)
 	request.History, request.Message = history, Paragraphs(unanswered, message)
 	a.seeded = len(history) > 0
@@ -152,6 +165,7 @@ func (a *Answer) request(in Start, message string) (runtimewire.RunRequest, erro
 	for _, turn := range history {
 		size += len(turn.Content)
 	}
+
 	return request, cmp.Or(err, a.holdHistory(size))
 }
 
@@ -168,6 +182,7 @@ func (a *Answer) holdHistory(size int) error {
 	if err := a.memory.reserve(historyCopies * (size - a.history)); err != nil {
 		return err
 	}
+
 	a.history = size
 	return nil
 }
@@ -187,6 +202,7 @@ func (a *Answer) rejected(err error) error {
 	if ok {
 		kind = kindRejected
 	}
+
 	switch {
 	case context.Cause(a.ctx) != nil:
 		end := endingOf(context.Cause(a.ctx))
@@ -206,6 +222,7 @@ func (a *Answer) rejected(err error) error {
 	case ok:
 		e.Message = "The runtime of the agent rejected the message: look at its deployment."
 	}
+
 	_, _ = a.finish(failed(kind, e.Code, cmp.Or(e.Message, e.Code.Error()))) // the error is logged
 	return e
 }

@@ -29,10 +29,12 @@ func (r *Relay) sweep(ctx context.Context) {
 		case <-tick:
 		case <-r.deleted:
 		}
+
 		var err error
 		if free, err = r.endFree(ctx, free, every); err != nil && ctx.Err() == nil {
 			r.store.Logger.Warn("ending the answers of other hubs failed", "err", err)
 		}
+
 		if err := r.deleteTranscripts(ctx); err != nil && ctx.Err() == nil {
 			r.store.Logger.Warn("deleting transcripts failed", "err", err)
 		}
@@ -54,18 +56,22 @@ func (r *Relay) endFree(ctx context.Context, seen map[string]time.Time, after ti
 		if r.Has(l.RunID) {
 			continue
 		}
+
 		still[l.RunID] = time.Now()
 		if since, ok := seen[l.RunID]; ok {
 			still[l.RunID] = since
 		}
+
 		if err != nil || time.Since(still[l.RunID]) < after {
 			continue
 		}
+
 		var ended bool
 		if ended, err = r.endRun(ctx, l, r.store.HubID); ended {
 			cancels = append(cancels, l)
 		}
 	}
+
 	inParallel(cancels, func(l Lease) {
 		if ctx.Err() == nil {
 			r.CancelRun(ctx, l.TenantID, l.AgentName, l.RunID)
@@ -85,6 +91,7 @@ func inParallel[T any](items []T, f func(T)) {
 			f(item)
 		})
 	}
+
 	calls.Wait()
 }
 
@@ -98,6 +105,7 @@ func (r *Relay) endRun(ctx context.Context, l Lease, hubID string) (ended bool, 
 	if err == nil {
 		r.observe(counted)
 	}
+
 	return counted.ID != "", err
 }
 
@@ -118,11 +126,13 @@ func (r *Relay) deleteTranscripts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	byAgent := map[[2]string][]Transcript{}
 	for _, t := range all {
 		agent := [2]string{t.TenantID, t.AgentName}
 		byAgent[agent] = append(byAgent[agent], t)
 	}
+
 	inParallel(slices.Collect(maps.Values(byAgent)), func(transcripts []Transcript) {
 		if err := r.deleteTranscriptsOf(ctx, transcripts); err != nil && ctx.Err() == nil {
 			r.store.Logger.Warn("deleting transcripts failed", "err", err)
@@ -142,16 +152,19 @@ func (r *Relay) deleteTranscriptsOf(ctx context.Context, transcripts []Transcrip
 		for i := 0; i < len(all) && err == nil; i++ {
 			err = all[i].DeleteSession(ctx, t.RuntimeSession)
 		}
+
 		switch {
 		case errors.Is(err, client.ErrSessionBusy):
 			continue
 		case err != nil && !errors.Is(err, wire.AgentNotDeployed) && !errors.Is(err, wire.NotFound):
 			return nil // it is stopped or does not respond: the transcripts are due again
 		}
+
 		if err := deleteTranscript(ctx, r.store.DB.Write(), t); err != nil { // without a deployment, its files are deleted
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -16,6 +16,7 @@ func startSpan(ctx context.Context, r Run) (context.Context, trace.Span) {
 	if !parent.IsRecording() {
 		return ctx, noop.Span{}
 	}
+
 	return parent.TracerProvider().Tracer(scope).Start(ctx, "invoke_agent "+r.AgentName, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(
 			attribute.String("gen_ai.operation.name", "invoke_agent"), attribute.String("gen_ai.agent.name", r.AgentName),
@@ -28,12 +29,14 @@ func endSpan(a *Answer) {
 	if !a.span.IsRecording() {
 		return
 	}
+
 	a.span.SetAttributes(attribute.String("agenthost.run.id", a.run.ID))
 	if a.end == nil {
 		a.span.SetStatus(codes.Error, "the message was not stored")
 		a.span.End()
 		return
 	}
+
 	used := a.text.usage // tokens that were read from a cache or written to it are input tokens in the conventions
 	a.span.SetAttributes(
 		attribute.String("agenthost.outcome", a.end.Status), attribute.String("gen_ai.response.model", a.text.model),
@@ -43,5 +46,6 @@ func endSpan(a *Answer) {
 		a.span.SetAttributes(attribute.String("error.type", a.end.kind))
 		a.span.SetStatus(codes.Error, "")
 	}
+
 	a.span.End()
 }

@@ -74,6 +74,7 @@ func (t *transcript) note(ev sse.Event, reserve func(size int) error) error {
 			t.payload(payload)
 		}
 	}
+
 	return t.check(reserve)
 }
 
@@ -82,6 +83,7 @@ func (t *transcript) noteTexts(pending []byte, reserve func(size int) error) err
 	if len(pending) == len(t.pending) {
 		return nil
 	}
+
 	t.pending, t.changed, t.responded = pending, true, true
 	return t.check(reserve)
 }
@@ -92,13 +94,16 @@ func (t *transcript) check(reserve func(size int) error) error {
 	if size > maxAnswer {
 		return errTooLong
 	}
+
 	// Text that will be stored exists twice for a while. Small amounts are reserved together.
 	if want := 2 * size; want > t.reserved || want < t.reserved/4 {
 		if err := reserve(want + want/4 - t.reserved); err != nil {
 			return err
 		}
+
 		t.reserved = want + want/4
 	}
+
 	return nil
 }
 
@@ -111,14 +116,17 @@ func (t *transcript) assistant(m runtimewire.Blocks) {
 		t.addAside(subagentBlock{Type: blockSubagentMessage, ParentToolUseID: *m.ParentToolUseID, Content: m.Blocks})
 		return
 	}
+
 	t.pending = nil
 	for _, block := range m.Blocks {
 		t.block(block)
 	}
+
 	if m.Text != "" {
 		if len(t.text) > 0 {
 			t.text = append(t.text, "\n\n"...)
 		}
+
 		t.text = append(t.text, m.Text...)
 	}
 }
@@ -129,6 +137,7 @@ func (t *transcript) addOther(model string, used runtimewire.Usage) {
 	if all == nil {
 		all = map[string]runtimewire.Usage{}
 	}
+
 	all[model] = all[model].Add(used)
 	t.others = usage.OfModels(all)
 }
@@ -146,6 +155,7 @@ func (t *transcript) block(raw []byte) {
 	if len(t.blocks) > 0 {
 		t.blocks = append(t.blocks, ',')
 	}
+
 	t.blocks = append(t.blocks, raw...)
 	t.count++
 }
@@ -156,6 +166,7 @@ func (t *transcript) addAside(block any) {
 	if err != nil || t.aside+len(raw) > maxAside {
 		return
 	}
+
 	t.aside += len(raw)
 	t.block(raw)
 	t.changed = true
@@ -193,6 +204,7 @@ func (t *transcript) toolResult(p *runtimewire.ToolResult) {
 		t.addAside(block)
 		return
 	}
+
 	if raw, err := encodeBlock(block); err == nil {
 		t.block(raw)
 		t.changed = true
@@ -207,15 +219,18 @@ func (t *transcript) payload(payload runtimewire.Payload) {
 	case *runtimewire.ToolResult:
 		t.toolResult(p)
 	}
+
 	if t.end != nil {
 		return
 	}
+
 	switch p := payload.(type) {
 	case *runtimewire.Result:
 		end := &Ending{Status: StatusCompleted}
 		if p.IsError {
 			end = failureOf(p.ErrorType, append(p.Errors, p.Subtype)[0])
 		}
+
 		t.finish(end, p.Usage, p.Others)
 	case *runtimewire.Cancelled:
 		t.finish(&Ending{Status: StatusCancelled}, cmp.Or(p.Usage, t.usage), p.Others) // a runtime of a former version has no usage
@@ -228,6 +243,7 @@ func failureOf(code, message string) *Ending {
 	if code == "" {
 		code = string(wire.UpstreamFailed)
 	}
+
 	end := failed(kindRun, wire.Code(Clean(excerpt.Head(code, maxModel))), Clean(excerpt.Head(message, maxFailure)))
 	return &end
 }
@@ -247,11 +263,13 @@ func Generated(text, blocks string) bool {
 	if text != "" || blocks == "" || jsonlimit.Unmarshal([]byte(blocks), &all) != nil {
 		return text != ""
 	}
+
 	for _, block := range all {
 		if !slices.Contains(systemBlocks, block.Type) {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -262,6 +280,7 @@ func (t *transcript) due() (c content, due bool) {
 	if !t.changed || size < t.stored+t.stored/4 {
 		return content{}, false
 	}
+
 	t.changed, t.stored = false, size
 	return t.content(), true
 }
@@ -273,6 +292,7 @@ func (t *transcript) content() content {
 	if plain := t.count == 1 && pending == "" && bytes.Equal(t.blocks, TextBlock(string(t.text))); t.count > 0 && !plain {
 		c.blocks = Clean(string(Array(t.blocks, TextBlock(pending))))
 	}
+
 	return c
 }
 
@@ -286,6 +306,7 @@ func TextBlock(text string) []byte {
 	if text == "" {
 		return nil
 	}
+
 	return append(runtimewire.AppendString([]byte(`{"type":"text","text":`), text), '}')
 }
 
@@ -297,9 +318,11 @@ func Array(blocks ...[]byte) []byte {
 			if len(out) > 1 {
 				out = append(out, ',')
 			}
+
 			out = append(out, block...)
 		}
 	}
+
 	return append(out, ']')
 }
 
@@ -308,5 +331,6 @@ func Paragraphs(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
 	}
+
 	return a + "\n\n" + b
 }

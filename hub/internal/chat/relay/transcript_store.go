@@ -28,6 +28,7 @@ func InsertTranscript(ctx context.Context, tx *sql.Tx, t Transcript, now time.Ti
 	if t.RuntimeSession == "" {
 		return nil
 	}
+
 	return db.Exec(ctx, tx, "insert deleted transcript", `INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until)
 		VALUES ($1, $2, $3, $4, $5) ON CONFLICT (tenant_id, agent_name, runtime_session) DO UPDATE SET due_at = excluded.due_at`,
 		t.TenantID, t.AgentName, t.RuntimeSession, db.Micros(now), db.Micros(now.Add(keptTranscript)))
@@ -40,6 +41,7 @@ func claimTranscripts(ctx context.Context, q db.Querier, now time.Time) ([]Trans
 	if err != nil {
 		return nil, err
 	}
+
 	return db.Collect(ctx, q, "claim deleted transcripts", func(row db.Scanner) (t Transcript, err error) {
 		return t, row.Scan(&t.TenantID, &t.AgentName, &t.RuntimeSession)
 	}, `UPDATE chat_transcripts SET due_at = $1 WHERE due_at <= $2 AND (tenant_id, agent_name, runtime_session) IN

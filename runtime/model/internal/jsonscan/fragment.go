@@ -21,9 +21,11 @@ func (f *Fragment) UnmarshalJSON(raw []byte) error {
 	if string(raw) == "null" {
 		return nil
 	}
+
 	if len(raw) == 0 || raw[0] != '"' {
 		return &json.UnmarshalTypeError{Value: "value", Type: reflect.TypeFor[string]()}
 	}
+
 	text, _ := unquote(raw[1 : len(raw)-1]) // encoding/json has checked the escapes
 	*f = Fragment(text)
 	return nil
@@ -38,23 +40,28 @@ func unquote(body []byte) (string, bool) {
 			out = append(out, body...)
 			break
 		}
+
 		out = append(out, body[:i]...)
 		if body = body[i+1:]; len(body) == 0 {
 			return "", false
 		}
+
 		c := body[0]
 		body = body[1:]
 		if c != 'u' {
 			if c = unescape(c); c == 0 {
 				return "", false
 			}
+
 			out = append(out, c)
 			continue
 		}
+
 		r, ok := hex4(body)
 		if !ok {
 			return "", false
 		}
+
 		body = body[4:]
 		if utf16.IsSurrogate(r) && bytes.HasPrefix(body, []byte(`\u`)) {
 			low, _ := hex4(body[2:])
@@ -63,8 +70,10 @@ func unquote(body []byte) (string, bool) {
 				body = body[6:]
 			}
 		}
+
 		out = appendRune(out, r)
 	}
+
 	return string(out), true
 }
 
@@ -73,6 +82,7 @@ func hex4(b []byte) (rune, bool) {
 	if len(b) < 4 {
 		return 0, false
 	}
+
 	n, err := strconv.ParseUint(string(b[:4]), 16, 16)
 	return rune(n), err == nil
 }
@@ -93,6 +103,7 @@ func unescape(c byte) byte {
 	case 't':
 		return '\t'
 	}
+
 	return 0
 }
 
@@ -101,6 +112,7 @@ func appendRune(out []byte, r rune) []byte {
 	if utf16.IsSurrogate(r) {
 		return append(out, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)
 	}
+
 	return append(out, string(r)...)
 }
 
@@ -122,5 +134,6 @@ func (c *Count) UnmarshalJSON(raw []byte) error {
 	} else if f, _ := n.Float64(); f > 0 { // infinite if it is out of range
 		*c = Count(min(math.Ceil(f), maxCount))
 	}
+
 	return nil
 }

@@ -63,6 +63,7 @@ func (s *Scanner) Elem() bool {
 			s.failed = true
 		}
 	}
+
 	s.first = false
 	return !s.failed
 }
@@ -76,33 +77,40 @@ func (s *Scanner) Key() []byte {
 		s.first = false
 		return nil
 	}
+
 	if !s.first {
 		s.take(',')
 		c = s.peek()
 	}
+
 	s.first = false
 	if c != '"' || s.failed {
 		s.failed = true
 		return nil
 	}
+
 	start := s.pos + 1
 	end := start
 	for end < len(s.data) && keyByte[s.data[end]] {
 		end++
 	}
+
 	if end == start || end == len(s.data) || s.data[end] != '"' {
 		s.failed = true
 		return nil
 	}
+
 	s.pos = end + 1
 	if s.pos < len(s.data) && s.data[s.pos] == ':' {
 		s.pos++
 	} else {
 		s.take(':')
 	}
+
 	if s.failed {
 		return nil
 	}
+
 	return s.data[start:end]
 }
 
@@ -111,6 +119,7 @@ var keyByte = func() (set [256]bool) {
 	for _, c := range "abcdefghijklmnopqrstuvwxyz0123456789_" {
 		set[c] = true
 	}
+
 	return set
 }()
 
@@ -120,10 +129,12 @@ func (s *Scanner) Text() string {
 	if plain {
 		return string(body)
 	}
+
 	text, ok := unquote(body)
 	if !ok {
 		s.failed = true
 	}
+
 	return text
 }
 
@@ -134,6 +145,7 @@ func (s *Scanner) Raw() []byte {
 		s.failed = true
 		return nil
 	}
+
 	return body
 }
 
@@ -144,6 +156,7 @@ func (s *Scanner) body() ([]byte, bool) {
 		s.failed = true
 		return nil, false
 	}
+
 	start := s.pos + 1
 	plain := true
 	for i := start; i < len(s.data) && s.data[i] >= ' '; i++ {
@@ -156,6 +169,7 @@ func (s *Scanner) body() ([]byte, bool) {
 			i++ // a quote after a backslash is not the end; unquote checks the escape
 		}
 	}
+
 	s.failed = true
 	return nil, false
 }
@@ -166,6 +180,7 @@ func (s *Scanner) Null() bool {
 		s.literal("null")
 		return !s.failed
 	}
+
 	return false
 }
 
@@ -176,11 +191,13 @@ func (s *Scanner) Int() int {
 	if len(digits) > 9 {
 		s.failed = true
 	}
+
 	n, err := strconv.Atoi(string(digits))
 	if s.failed || err != nil {
 		s.failed = true
 		return 0
 	}
+
 	return n
 }
 
@@ -224,10 +241,12 @@ func (s *Scanner) number() []byte {
 	for s.pos < len(s.data) && s.data[s.pos]-'0' <= 9 {
 		s.pos++
 	}
+
 	digits := s.pos - start
 	if digits == 0 || digits > 1 && s.data[start] == '0' || s.pos < len(s.data) && numeric(s.data[s.pos]) {
 		s.failed = true
 	}
+
 	return s.data[start:s.pos]
 }
 
@@ -241,6 +260,7 @@ func (s *Scanner) literal(w string) {
 		s.pos = end
 		return
 	}
+
 	s.failed = true
 }
 
@@ -249,6 +269,7 @@ func (s *Scanner) take(c byte) {
 		s.failed = true
 		return
 	}
+
 	s.pos++
 }
 
@@ -259,11 +280,14 @@ func (s *Scanner) peek() byte {
 		if c > ' ' {
 			return c
 		}
+
 		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
 			s.failed = true
 			return 0
 		}
+
 		s.pos++
 	}
+
 	return 0
 }

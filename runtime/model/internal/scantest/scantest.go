@@ -24,6 +24,7 @@ func (g Generator) One(name string, values []string) string {
 	if v != "" && name != "" {
 		v = `"` + name + `":` + v
 	}
+
 	return v
 }
 
@@ -36,6 +37,7 @@ func (g Generator) Object(fields ...string) string {
 			out = append(out, f)
 		}
 	}
+
 	return "{" + strings.Join(out, ",") + "}"
 }
 
@@ -55,6 +57,7 @@ func Run(
 		for i := range events {
 			events[i] = event(g)
 		}
+
 		fast, fastErr := decode(events, true)
 		slow, slowErr := decode(events, false)
 		require.Equal(t, fmt.Sprint(slowErr), fmt.Sprint(fastErr), "%q", events)
@@ -64,6 +67,7 @@ func Run(
 			checkResponse(t, events, fast)
 		}
 	}
+
 	require.Negative(t, complete, "more of the streams must be complete")
 }
 
@@ -98,13 +102,16 @@ func joined(parts []model.Part) []model.Part {
 		if p.Kind == model.KindToolUse && len(p.ID) == 9 {
 			p.ID = "generated"
 		}
+
 		n := len(out)
 		increment := p.Kind == model.KindText || p.Kind == model.KindThinking || p.Kind == model.KindToolInput
 		if increment && n > 0 && p.Kind == out[n-1].Kind && p.Index == out[n-1].Index && p.Text != "" {
 			out[n-1].Text += p.Text
 			continue
 		}
+
 		out = append(out, p)
 	}
+
 	return out
 }

@@ -26,6 +26,7 @@ func (c *Client) check(resp *http.Response, cancel context.CancelFunc) error {
 	if status == http.StatusOK && (media == "text/event-stream" || media == "" && err != nil && resp.Header.Get("Content-Type") == "") {
 		return nil
 	}
+
 	var head []byte
 	within(errorWait, cancel, func() { head, _ = io.ReadAll(io.LimitReader(resp.Body, errorBytes)) })
 	fault := ParseFault(head)
@@ -34,12 +35,15 @@ func (c *Client) check(resp *http.Response, cancel context.CancelFunc) error {
 		if fault.reported() {
 			return c.reported(fault, status)
 		}
+
 		if err != nil {
 			media = "an unknown type"
 		}
+
 		return &model.Error{Code: model.CodeServer, Status: status,
 			Message: c.safe(fmt.Sprintf("upstream responded with %s, not an event stream", media))}
 	}
+
 	code := statusCode(status)
 	switch {
 	case status >= 400 && status < 500 && (fault.Code == "rate_limit_exceeded" || fault.Type == "rate_limit_error"):
@@ -47,6 +51,7 @@ func (c *Client) check(resp *http.Response, cancel context.CancelFunc) error {
 	case code == model.CodeInvalidRequest && fault.tooLong():
 		code = model.CodePromptTooLong
 	}
+
 	return &model.Error{
 		Code:       code,
 		Status:     status,
@@ -60,6 +65,7 @@ func (c *Client) fault(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	var (
 		fault *Fault
 		coded *model.Error
@@ -94,9 +100,11 @@ func (c *Client) message(code model.Code, status int, text string) string {
 	if code == model.CodeAuth && status != http.StatusForbidden {
 		return "upstream did not accept the API key" // messages of this kind often show a part of the key
 	}
+
 	if text = c.safe(text); text != "" {
 		return text
 	}
+
 	switch {
 	case status == http.StatusOK:
 		return "upstream returned an error without a message"
@@ -105,6 +113,7 @@ func (c *Client) message(code model.Code, status int, text string) string {
 	case status >= 300 && status < 400:
 		return fmt.Sprintf("upstream responded with a redirect (status %d)", status)
 	}
+
 	return fmt.Sprintf("upstream responded with status %d", status)
 }
 
@@ -149,18 +158,22 @@ func (f *Fault) code() model.Code {
 			return model.CodeServer
 		}
 	}
+
 	if f.tooLong() {
 		return model.CodePromptTooLong
 	}
+
 	if f.Status != 0 {
 		return statusCode(f.Status)
 	}
+
 	for _, word := range []string{f.Type, f.Code} {
 		switch word {
 		case "invalid_request_error", "not_found_error", "billing_error", "BadRequestError":
 			return model.CodeInvalidRequest
 		}
 	}
+
 	return model.CodeUnknown
 }
 
@@ -171,10 +184,12 @@ func (f *Fault) tooLong() bool {
 	case "context_length_exceeded", "string_above_max_length":
 		return true
 	}
+
 	switch f.Type {
 	case "request_too_large", "exceed_context_size_error", "context_length_exceeded":
 		return true
 	}
+
 	text := strings.ToLower(f.Message)
 	return slices.ContainsFunc(tooLongPhrases, func(phrase string) bool { return strings.Contains(text, phrase) })
 }
@@ -216,6 +231,7 @@ func (c *Client) safe(text string) string {
 	for _, key := range c.secrets {
 		text = strings.ReplaceAll(text, key, "[redacted]")
 	}
+
 	text = excerpt.Head(text, maxSearch) // contains no part of a secret
 	// Control, format (text direction) and separator characters are removed; white space becomes
 	// one space.
@@ -227,8 +243,10 @@ func (c *Client) safe(text string) string {
 	for _, host := range c.hosts {
 		text = strings.ReplaceAll(text, host, "[address]")
 	}
+
 	if utf8.RuneCountInString(text) > maxMessage {
 		text = excerpt.Characters(text, maxMessage-len("...")) + "..."
 	}
+
 	return text
 }

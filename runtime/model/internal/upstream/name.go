@@ -13,6 +13,7 @@ func (n *Name) Set(raw json.RawMessage) {
 	if n.Named == nil || len(raw) == 0 {
 		return
 	}
+
 	var name string
 	if json.Unmarshal(raw, &name) == nil && name != "" {
 		n.Named(name)

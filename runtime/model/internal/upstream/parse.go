@@ -54,6 +54,7 @@ func document(v any) map[string]any {
 	if list, ok := v.([]any); ok && len(list) > 0 {
 		v = list[0]
 	}
+
 	doc, _ := v.(map[string]any)
 	return doc
 }
@@ -63,29 +64,35 @@ func newFault(v any, depth int) *Fault {
 	if depth == 0 || doc == nil {
 		return &Fault{}
 	}
+
 	if inner, ok := doc["error"].(map[string]any); ok {
 		return newFault(inner, depth-1)
 	}
+
 	f := &Fault{Type: cmp.Or(scalar(doc["error_type"]), scalar(doc["type"])), Code: scalar(doc["code"])}
 	for _, name := range []string{"code", "raw_status_code", "http_code", "status"} {
 		if n, err := strconv.Atoi(scalar(doc[name])); err == nil && n >= http.StatusBadRequest && n < 600 && f.Status == 0 {
 			f.Status = n
 		}
 	}
+
 	for _, name := range []string{"message", "error_message", "error", "detail", "errors"} {
 		if f.Message == "" {
 			f.Message = reason(doc[name], depth)
 		}
 	}
+
 	if base, code := miniMax(doc); code != "" {
 		f.Type = miniMaxType(code)
 		f.Code = code
 		f.Message = scalar(base["status_msg"])
 	}
+
 	metadata, _ := doc["metadata"].(map[string]any)
 	if inner := reason(metadata["raw"], depth); inner != "" && !strings.Contains(f.Message, inner) {
 		f.Message = strings.TrimPrefix(f.Message+": "+inner, ": ")
 	}
+
 	return f
 }
 
@@ -96,6 +103,7 @@ func miniMax(doc map[string]any) (map[string]any, string) {
 	if code == "0" {
 		code = ""
 	}
+
 	return base, code
 }
 
@@ -113,6 +121,7 @@ func miniMaxType(code string) string {
 	case "1001":
 		return "timeout_error"
 	}
+
 	return "invalid_request_error"
 }
 
@@ -127,6 +136,7 @@ func reason(v any, depth int) string {
 			_ = json.Unmarshal([]byte(v), &inner) // nil for a text that only begins with a brace
 			return cmp.Or(newFault(inner, depth-1).Message, v)
 		}
+
 		return v
 	case float64:
 		return scalar(v)
@@ -140,18 +150,23 @@ func reason(v any, depth int) string {
 			if text == "" {
 				continue
 			}
+
 			place, _ := field["loc"].([]any)
 			for i, part := range slices.Backward(place) {
 				separator := "."
 				if i == len(place)-1 {
 					separator = ": "
 				}
+
 				text = fmt.Sprint(part) + separator + text
 			}
+
 			texts = append(texts, text)
 		}
+
 		return strings.Join(texts, "; ")
 	}
+
 	return ""
 }
 
@@ -163,6 +178,7 @@ func scalar(v any) string {
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
+
 	return ""
 }
 
@@ -172,6 +188,7 @@ func FaultIn(ev sse.Event) *Fault {
 	if ev.Type != "error" && !bytes.Contains(ev.Data, []byte("error")) && !bytes.Contains(ev.Data, []byte("base_resp")) {
 		return nil // nearly every event
 	}
+
 	var v any
 	_ = json.Unmarshal(ev.Data, &v) // nil for anything but JSON
 	doc := document(v)
@@ -195,10 +212,12 @@ func FaultIn(ev sse.Event) *Fault {
 			}
 		}
 	}
+
 	f := newFault(v, maxParse)
 	if doc == nil {
 		f.Message = string(ev.Data) // plain text
 	}
+
 	return f
 }
 
@@ -210,6 +229,7 @@ func Interrupted(reason string) *Fault {
 		if unicode.IsLetter(r) {
 			return unicode.ToLower(r)
 		}
+
 		return -1
 	}, reason)
 	for _, failure := range failures {
@@ -217,6 +237,7 @@ func Interrupted(reason string) *Fault {
 			return &Fault{Type: "server_error", Message: "upstream interrupted its response: " + reason}
 		}
 	}
+
 	return nil
 }
 
@@ -252,6 +273,7 @@ func (l *errorLine) write(data []byte) {
 			if end >= 0 {
 				line = data[:end]
 			}
+
 			l.text = append(l.text, line[:min(len(line), maxErrorLine-len(l.text))]...)
 			data = data[len(line):]
 			if end >= 0 {

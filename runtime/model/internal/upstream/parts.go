@@ -26,6 +26,7 @@ func (j *Joiner) Append(parts []model.Part, kind model.Kind, index int, text str
 	if text == "" {
 		return parts
 	}
+
 	if j.rest != "" {
 		if j.kind != kind || j.index != index {
 			parts = j.Flush(parts)
@@ -34,14 +35,17 @@ func (j *Joiner) Append(parts []model.Part, kind model.Kind, index int, text str
 			j.rest = ""
 		}
 	}
+
 	if !utf8.ValidString(text) {
 		n := len(text) - incomplete(text)
 		j.kind, j.index, j.rest = kind, index, strings.Clone(text[n:])
 		text = valid(text[:n])
 	}
+
 	if text == "" {
 		return parts
 	}
+
 	return append(parts, model.Part{Kind: kind, Index: index, Text: text})
 }
 
@@ -50,6 +54,7 @@ func (j *Joiner) Flush(parts []model.Part) []model.Part {
 	if j.rest == "" {
 		return parts
 	}
+
 	j.rest = ""
 	return append(parts, model.Part{Kind: j.kind, Index: j.index, Text: "\uFFFD"})
 }
@@ -61,15 +66,18 @@ func incomplete(text string) int {
 			return 3 // the first half of a pair
 		}
 	}
+
 	for n := 1; n <= 3 && n <= len(text); n++ {
 		tail := text[len(text)-n:]
 		if utf8.RuneStart(tail[0]) {
 			if tail[0] >= utf8.RuneSelf && !utf8.FullRuneInString(tail) {
 				return n
 			}
+
 			return 0
 		}
 	}
+
 	return 0
 }
 
@@ -78,6 +86,7 @@ func surrogate(text string) (rune, bool) {
 	if len(text) < 3 || text[0] != 0xED || text[1] < 0xA0 || text[1] > 0xBF || text[2]&0xC0 != 0x80 {
 		return 0, false
 	}
+
 	return 0xD000 | rune(text[1]&0x3F)<<6 | rune(text[2]&0x3F), true
 }
 
@@ -92,13 +101,16 @@ func valid(text string) string {
 			if r != utf8.RuneError {
 				text = text[3:]
 			}
+
 			out.WriteRune(r)
 			continue
 		}
+
 		r, size := utf8.DecodeRuneInString(text)
 		out.WriteRune(r)
 		text = text[size:]
 	}
+
 	return out.String()
 }
 
@@ -122,6 +134,7 @@ func (in *inputs) restore(parts []model.Part, n int, reserve func(int) error) ([
 	if len(in.renamed) == 0 {
 		return parts, nil
 	}
+
 	added := slices.Clone(parts[n:])
 	parts = parts[:n]
 	for _, p := range added {
@@ -135,14 +148,17 @@ func (in *inputs) restore(parts []model.Part, n int, reserve func(int) error) ([
 			if i < 0 {
 				break
 			}
+
 			if in.size+len(p.Text) > model.MaxResponseBytes {
 				return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too much input of tool calls"}
 			}
+
 			if reserve != nil {
 				if err := reserve(len(p.Text)); err != nil {
 					return parts, err
 				}
 			}
+
 			in.size += len(p.Text)
 			in.open[i].text = append(in.open[i].text, p.Text...)
 			continue
@@ -153,8 +169,10 @@ func (in *inputs) restore(parts []model.Part, n int, reserve func(int) error) ([
 				}
 			}
 		}
+
 		parts = append(parts, p)
 	}
+
 	return parts, nil
 }
 
@@ -183,9 +201,11 @@ func (c *CallIDs) Unique(id string) string {
 			}
 		}
 	}
+
 	for id == "" || c.used[id] {
 		id = rand.Text()[:idLength]
 	}
+
 	c.used[id] = true
 	return id
 }

@@ -46,9 +46,11 @@ func (c *Client) encodeBody(request any, tools []model.Tool) (*body, map[string]
 			data, err = encode(all)
 		}
 	}
+
 	if err != nil || len(tools) == 0 {
 		return &body{data: data}, nil, err
 	}
+
 	same := func(a, b model.Tool) bool { // fast for tools that share their texts
 		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.InputSchema, b.InputSchema)
 	}
@@ -61,24 +63,31 @@ func (c *Client) encodeBody(request any, tools []model.Tool) (*body, map[string]
 			if err != nil {
 				continue
 			}
+
 			if schema.Renamed() {
 				last.renamed[t.Name] = &schema
 			}
+
 			t.InputSchema = schema.JSON
 			offered = append(offered, t)
 		}
+
 		if len(offered) > 0 {
 			list, err := encode(c.list(offered))
 			if err != nil {
 				return nil, nil, err
 			}
+
 			last.json = fmt.Appendf(nil, `{"tools":%s,`, list)
 		}
+
 		c.tools.Store(last)
 	}
+
 	if len(last.json) > 0 {
 		data = data[len("{"):]
 	}
+
 	return &body{head: last.json, data: data}, last.renamed, nil
 }
 
@@ -98,6 +107,7 @@ func (b *body) open() (io.ReadCloser, error) {
 	if b.data == nil {
 		return nil, errReleased
 	}
+
 	return &bodyReader{body: b, parts: net.Buffers{b.head, b.data}}, nil
 }
 

@@ -69,6 +69,7 @@ func (c *Client) Stream(ctx context.Context, req *model.Request, fields any, dec
 		yield(model.Part{}, fmt.Errorf("%s: encode model request: %w: %w", c.name, model.ErrUnsent, err))
 		return
 	}
+
 	// Cancelling closes the connection immediately. Closing the body could wait to see whether the
 	// connection can be used again.
 	call, cancel := context.WithCancel(ctx)
@@ -78,6 +79,7 @@ func (c *Client) Stream(ctx context.Context, req *model.Request, fields any, dec
 		yield(model.Part{}, err)
 		return
 	}
+
 	defer func() { cancel(); _ = resp.Body.Close() }()
 
 	r := &response{ctx: ctx, cancel: cancel, body: resp.Body, req: req, dec: dec, left: finishWait}
@@ -94,6 +96,7 @@ func (c *Client) Stream(ctx context.Context, req *model.Request, fields any, dec
 		if ctx.Err() != nil {
 			runtime.Gosched() // calls that were cancelled at the same time close their connections first
 		}
+
 		yield(model.Part{}, c.fault(ctx, err))
 	}
 }
@@ -104,6 +107,7 @@ func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body
 	if err != nil && !body.read.Load() {
 		err = fmt.Errorf("%w: %w", model.ErrUnsent, err)
 	}
+
 	switch {
 	case err != nil && ctx.Err() != nil && errors.Is(err, model.ErrUnsent):
 		return nil, fmt.Errorf("%w: %w", model.ErrUnsent, context.Cause(ctx))
@@ -112,17 +116,21 @@ func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body
 	case err != nil:
 		return nil, &model.Error{Code: model.CodeConnection, Message: "the connection to upstream failed", Err: err}
 	}
+
 	if alive != nil {
 		alive()
 	}
+
 	if err := c.check(resp, cancel); err != nil {
 		cancel()
 		_ = resp.Body.Close()
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
+
 		return nil, err
 	}
+
 	return resp, nil
 }
 
@@ -133,6 +141,7 @@ func (c *Client) send(ctx context.Context, body *body) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	req.Header = maps.Clone(c.header)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // without a trace, it sets nothing
 	req.ContentLength = body.size()
@@ -140,10 +149,12 @@ func (c *Client) send(ctx context.Context, body *body) (*http.Response, error) {
 	if req.Body, err = body.open(); err != nil {
 		return nil, err
 	}
+
 	resp, err := c.http.Do(req)
 	if where, ok := errors.AsType[*url.Error](err); ok {
 		err = where.Err // without the address: its query may contain a secret
 	}
+
 	return resp, err
 }
 
@@ -182,12 +193,15 @@ func (r *response) Read(p []byte) (int, error) {
 		if err := r.req.Reserve(size - r.held); err != nil {
 			return 0, err
 		}
+
 		r.held = size
 	}
+
 	n, err := r.body.Read(p)
 	if n > 0 && r.req.Alive != nil {
 		r.req.Alive()
 	}
+
 	r.line.write(p[:n])
 	return n, err
 }
@@ -205,10 +219,12 @@ func (r *response) relay(yield func(model.Part, error) bool) (bool, error) {
 		if whole {
 			err = nil
 		}
+
 		keep := 0
 		if n > 0 && !whole && err == nil && r.events.Buffered() {
 			keep = 1
 		}
+
 		for i := range r.parts[:n-keep] {
 			p := &r.parts[i]
 			p.More = i < n-1
@@ -216,12 +232,15 @@ func (r *response) relay(yield func(model.Part, error) bool) (bool, error) {
 				return p.Kind == model.KindStop, nil
 			}
 		}
+
 		if whole || err != nil {
 			return whole, err
 		}
+
 		if keep == 1 {
 			r.parts[0] = r.parts[n-1]
 		}
+
 		clear(r.parts[keep:]) // a text may be large, and the wait for the next event long
 		r.parts = r.parts[:keep]
 	}
@@ -239,20 +258,25 @@ func (r *response) read() error {
 	} else {
 		ev, err = r.events.Next()
 	}
+
 	if err != nil {
 		return r.end(err)
 	}
+
 	if complexity.Check(ev.Data) != nil {
 		return &model.Error{Code: model.CodeServer, Message: "upstream sent an event with too many values"}
 	}
+
 	n := len(r.parts)
 	r.parts, err = r.dec.Decode(r.parts, ev)
 	if len(r.parts) > n {
 		r.left = finishWait // the response continues
 	}
+
 	if err == nil {
 		r.parts, err = r.inputs.restore(r.parts, n, r.req.Reserve)
 	}
+
 	return err
 }
 
@@ -261,21 +285,26 @@ func (r *response) end(err error) error {
 	if r.ctx.Err() != nil {
 		return err
 	}
+
 	n := len(r.parts)
 	r.parts = r.dec.End(r.parts)
 	var failed error
 	if r.parts, failed = r.inputs.restore(r.parts, n, r.req.Reserve); failed != nil {
 		return failed
 	}
+
 	if r.line.text != nil {
 		fault := ParseFault(r.line.text)
 		if !fault.reported() {
 			fault.Message = string(r.line.text)
 		}
+
 		return fault
 	}
+
 	if errors.Is(err, io.EOF) {
 		return ErrEnded
 	}
+
 	return err
 }

@@ -83,9 +83,11 @@ func New(cfg Config) (*Client, error) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
 		return fail("base URL is not an absolute http or https URL")
 	}
+
 	if u.User != nil || u.Fragment != "" {
 		return fail("base URL has a user or a fragment")
 	}
+
 	header := http.Header{
 		"Accept":       {"text/event-stream"},
 		"Content-Type": {"application/json"},
@@ -97,14 +99,17 @@ func New(cfg Config) (*Client, error) {
 	if err := addCustom(header, cfg.Custom); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
+
 	switch cfg.AuthStyle {
 	case AuthAPIKey, AuthBearer:
 		if cfg.APIKey == "" && cfg.KeyNeeded {
 			return fail("API key is missing")
 		}
+
 		if strings.ContainsFunc(cfg.APIKey, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 			return fail("API key contains a character that no header can carry")
 		}
+
 		switch {
 		case cfg.APIKey == "":
 		case cfg.AuthStyle == AuthAPIKey:
@@ -112,6 +117,7 @@ func New(cfg Config) (*Client, error) {
 			if !headerName.MatchString(name) {
 				return fail("the header of the API key has an invalid name")
 			}
+
 			header[name] = []string{cfg.APIKey}
 		default:
 			header["Authorization"] = []string{"Bearer " + cfg.APIKey}
@@ -126,18 +132,21 @@ func New(cfg Config) (*Client, error) {
 			return fail(fmt.Sprintf("body field %s cannot be set", name))
 		}
 	}
+
 	c := &Client{name: cfg.Name, url: u.JoinPath(cfg.Path).String(), header: header, body: cfg.Body, list: cfg.Tools}
 	for _, value := range append(slices.Collect(maps.Values(cfg.Custom)), cfg.APIKey) {
 		if len(value) >= minSecret {
 			c.secrets = append(c.secrets, value)
 		}
 	}
+
 	slices.SortFunc(c.secrets, func(a, b string) int { return len(b) - len(a) })
 	for _, host := range []string{u.Host, u.Hostname()} {
 		if strings.ContainsAny(host, ".:") { // a name without a dot may be any word
 			c.hosts = append(c.hosts, host)
 		}
 	}
+
 	if cfg.HTTPClient != nil {
 		copied := *cfg.HTTPClient
 		c.http = &copied
@@ -145,6 +154,7 @@ func New(cfg Config) (*Client, error) {
 		c.own = outbound.Transport()
 		c.http = &http.Client{Transport: c.own}
 	}
+
 	// An API does not redirect, and the key must not be sent to the target of a redirect.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
@@ -166,14 +176,18 @@ func addCustom(header http.Header, custom map[string]string) error {
 			"Transfer-Encoding", "Trailer", "Upgrade":
 			return fmt.Errorf("header %s cannot be set", canonical)
 		}
+
 		if !headerName.MatchString(name) {
 			return fmt.Errorf("header %q has an invalid name", name)
 		}
+
 		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 			return fmt.Errorf("header %s has an invalid value", canonical)
 		}
+
 		header[canonical] = []string{value}
 	}
+
 	return nil
 }
 
@@ -194,6 +208,7 @@ func HasDomain(base string, domains ...string) bool {
 	if err != nil {
 		return false
 	}
+
 	host := domain.Lower(u.Hostname())
 	return slices.ContainsFunc(domains, func(d string) bool { return host == d || strings.HasSuffix(host, "."+d) })
 }

@@ -63,6 +63,7 @@ func changeAttributes(directory int, path string, flags int, set, remove uint64)
 	if err != nil {
 		return err
 	}
+
 	attributes := struct{ set, remove, propagation, userNamespace uint64 }{set: set, remove: remove}
 	_, _, errno := syscall.RawSyscall6(callMountSetattr, uintptr(directory), uintptr(unsafe.Pointer(name)), uintptr(flags), // the argument of a system call
 		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0) // the argument of a system call
@@ -92,6 +93,7 @@ func openWithoutLinks(path string, flags uint64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	how := struct{ flags, mode, resolve uint64 }{flags: openPath | syscall.O_CLOEXEC | flags, resolve: resolveNoLinks}
 	current := directoryFDCurrent
 	fd, _, errno := syscall.RawSyscall6(callOpenAt2, uintptr(current), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0) // the argument of a system call
@@ -152,6 +154,7 @@ func failed(errno syscall.Errno) error {
 	if errno == 0 {
 		return nil
 	}
+
 	return errno
 }
 
@@ -161,6 +164,7 @@ func startLoopback() error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = syscall.Close(fd) }()
 	request := struct { // struct ifreq
 		name  [interfaceNameSize]byte
@@ -176,9 +180,11 @@ func listen(port int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		return 0, err
 	}
+
 	return fd, syscall.Listen(fd, 128)
 }
 
@@ -228,6 +234,7 @@ func reportedSignal() syscall.Signal {
 	if n, err := syscall.Pread(ConfigFD, b[:], 0); err != nil || n < len(b) || b[0] != signalMark {
 		return 0
 	}
+
 	return syscall.Signal(b[1])
 }
 
@@ -237,6 +244,7 @@ func raise(signal syscall.Signal) {
 	if signal == 0 || prctl(prctlSetDumpable, 0) != nil {
 		return
 	}
+
 	setHandler(signal, handlerDefault)
 	if syscall.Kill(syscall.Getpid(), signal) == nil {
 		_ = syscall.Nanosleep(&syscall.Timespec{Sec: 10}, nil) // until another thread has received it

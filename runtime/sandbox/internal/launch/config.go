@@ -165,19 +165,23 @@ func (x *codec) string(s *string) {
 		x.written = append(x.written, *s...)
 		return
 	}
+
 	*s = ""
 	for i := 0; x.ok && i < len(x.rest) && i < 20; i++ {
 		if x.rest[i] != ':' {
 			continue
 		}
+
 		n, err := strconv.Atoi(x.rest[:i])
 		if err != nil || n < 0 || n > len(x.rest)-i-1 {
 			break
 		}
+
 		*s = x.rest[i+1 : i+1+n]
 		x.rest = x.rest[i+1+n:]
 		return
 	}
+
 	x.ok = false
 }
 
@@ -215,6 +219,7 @@ func list[T any](x *codec, values *[]T, each func(*T)) {
 		if !x.writing {
 			*values = append(*values, *new(T))
 		}
+
 		each(&(*values)[i])
 	}
 }

@@ -30,52 +30,65 @@ func launch(variable string) int {
 			break
 		}
 	}
+
 	if version != Version {
 		return fail(errors.New("the program was replaced while it was running"))
 	}
+
 	if flags != "" {
 		return enter(flags)
 	}
+
 	encoded, err := readAll(ConfigFD)
 	if err != nil {
 		return fail(wrap("read the configuration", err))
 	}
+
 	c, ok := decode(encoded)
 	if !ok {
 		return fail(errors.New("the configuration is malformed"))
 	}
+
 	children := openChildren() // the restrictions apply to what is opened later
 	reserveHeap()
 	notifications := c.startAnswering()
 	if err := c.prepare(); err != nil {
 		return fail(err)
 	}
+
 	if err := c.restrict(notifications); err != nil {
 		return fail(err)
 	}
+
 	if c.Path == "" {
 		return 0
 	}
+
 	attributes := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{}}
 	for i := range c.Extra {
 		attributes.Files = append(attributes.Files, ExtraFD+uintptr(i))
 	}
+
 	if !c.Namespaces {
 		attributes.Sys.Pdeathsig = syscall.SIGKILL // the command does not outlive a launcher that is killed
 	}
+
 	pid, err := syscall.ForkExec(c.Path, c.Args, attributes)
 	if err != nil {
 		return fail(wrap("start "+c.Path, err))
 	}
+
 	for i := range c.Extra {
 		_ = syscall.Close(ExtraFD + i)
 	}
+
 	ignoreSignals()
 	status, signal := wait(pid)
 	if c.Namespaces { // the kernel kills the processes of the namespace with its process 1
 		report(signal)
 		return status
 	}
+
 	killOrphans(children)
 	raise(signal)
 	return status
@@ -100,30 +113,37 @@ func enter(flags string) int {
 	if err != nil {
 		return fail(wrap("read the flags", err))
 	}
+
 	sys := syscall.SysProcAttr{Cloneflags: uintptr(namespaces), Pdeathsig: syscall.SIGKILL}
 	if namespaces&syscall.CLONE_NEWUSER != 0 {
 		sys.AmbientCaps = []uintptr{capSetpcap, capNetAdmin, capSysAdmin} // in the namespaces
 	}
+
 	children := -1
 	if namespaces == 0 {
 		if err := prctl(prctlSubreaper, 1); err != nil {
 			return fail(wrap("adopt orphans", err))
 		}
+
 		children = openChildren()
 	}
+
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{"agenthost-sandbox"},
 		&syscall.ProcAttr{Env: append([]string{Variable + "=" + Version}, Environment...), Files: []uintptr{0, 1, 2}, Sys: &sys})
 	if err != nil {
 		return fail(wrap("create namespaces", err))
 	}
+
 	ignoreSignals()
 	status, signal := wait(pid)
 	if reported := reportedSignal(); reported != 0 {
 		signal = reported
 	}
+
 	if namespaces == 0 {
 		killOrphans(children)
 	}
+
 	raise(signal)
 	return status
 }
@@ -135,6 +155,7 @@ func (c *Config) prepare() error {
 			return wrap("join the control group", err)
 		}
 	}
+
 	// It is the launcher that maps its user: the files of a child in /proc belong to root if the
 	// memory of the parent is protected, and an ordinary user could not write them.
 	if c.UserMap != "" {
@@ -144,46 +165,55 @@ func (c *Config) prepare() error {
 			}
 		}
 	}
+
 	// The memory and the environment of the launcher cannot be read through /proc.
 	if err := prctl(prctlSetDumpable, 0); err != nil {
 		return wrap("protect the launcher", err)
 	}
+
 	if c.Loopback {
 		if err := startLoopback(); err != nil {
 			return wrap("start the loopback interface", err)
 		}
 	}
+
 	if !c.Namespaces {
 		if err := prctl(prctlSubreaper, 1); err != nil {
 			return wrap("adopt orphans", err)
 		}
 	}
+
 	if c.Root != "" {
 		if err := c.mountRoot(); err != nil {
 			return err
 		}
 	}
+
 	if c.ProxyPort != 0 && c.NotifyCall == 0 {
 		listener, err := listen(c.ProxyPort)
 		if err != nil {
 			return wrap("listen for the proxy", err)
 		}
+
 		if err := send(ProxyFD, listener); err != nil {
 			return wrap("pass on the listener for the proxy", err)
 		}
 	}
+
 	for _, l := range c.Limits {
 		limit := syscall.Rlimit{Cur: l.Value, Max: l.Value}
 		var old syscall.Rlimit
 		if err := syscall.Getrlimit(l.Resource, &old); err != nil {
 			return wrap("read limit "+strconv.Itoa(l.Resource), err)
 		}
+
 		limit.Cur = min(limit.Cur, old.Max)
 		limit.Max = min(limit.Max, old.Max)
 		if err := syscall.Setrlimit(l.Resource, &limit); err != nil {
 			return wrap("set limit "+strconv.Itoa(l.Resource), err)
 		}
 	}
+
 	return wrap("close descriptors", closeOnExec(3))
 }
 
@@ -193,42 +223,52 @@ func (c *Config) restrict(notifications chan<- int) error {
 	if err := prctl(prctlNoNewPrivileges, 1); err != nil {
 		return wrap("set no_new_privs", err)
 	}
+
 	if err := dropBounding(); err != nil {
 		return wrap("drop capabilities", err)
 	}
+
 	if c.User != 0 {
 		if err := setUser(uintptr(c.User)); err != nil {
 			return wrap("change the user", err)
 		}
+
 		if err := prctl(prctlParentDeath, uintptr(syscall.SIGKILL)); err != nil { // the change has removed the signal
 			return wrap("end with the parent", err)
 		}
 	}
+
 	if err := clearCapabilities(); err != nil {
 		return wrap("drop capabilities", err)
 	}
+
 	if c.Ruleset {
 		for _, g := range c.Granted {
 			if err := g.add(); err != nil {
 				return wrap("grant "+g.Path, err)
 			}
 		}
+
 		if err := restrictWith(RulesetFD); err != nil {
 			return wrap("restrict with Landlock", err)
 		}
 	}
+
 	if len(c.Filter) == 0 {
 		return nil
 	}
+
 	if c.NotifyCall == 0 {
 		return wrap("restrict with seccomp", filterCalls(c.Filter))
 	}
+
 	fd, err := filterAndNotify(c.NotifyCall, c.Filter)
 	if errors.Is(err, syscall.EBUSY) { // another filter has a descriptor
 		err = filterCalls(c.Fallback)
 	} else if err == nil {
 		notifications <- fd
 	}
+
 	return wrap("restrict with seccomp", err)
 }
 
@@ -237,6 +277,7 @@ func (g Grant) add() error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = syscall.Close(fd) }()
 	return addPath(RulesetFD, fd, g.Access)
 }
@@ -247,12 +288,15 @@ func setUser(id uintptr) error {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
 		return errno
 	}
+
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESGID, id, id, id); errno != 0 {
 		return errno
 	}
+
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, id, id, id); errno != 0 {
 		return errno
 	}
+
 	return nil
 }
 
@@ -264,101 +308,15 @@ func dropBounding() error {
 		if errors.Is(err, syscall.EINVAL) {
 			return nil // there is no further capability
 		}
+
 		if errors.Is(err, syscall.EPERM) {
 			return nil // an ordinary user without a namespace has none to lose
 		}
+
 		if err != nil {
 			return err
 		}
 	}
-}
-
-// wait waits for pid, and for all orphans until then. It returns the exit code of a shell: 128 and
-// the number of the signal, which is returned too, for a process that a signal has ended.
-func wait(pid int) (int, syscall.Signal) {
-	for {
-		var status syscall.WaitStatus
-		ended, err := syscall.Wait4(-1, &status, 0, nil)
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if err != nil {
-			return fail(wrap("wait for the command", err)), 0
-		}
-		if ended != pid {
-			continue
-		}
-		if status.Signaled() {
-			return 128 + int(status.Signal()), status.Signal()
-		}
-		return status.ExitStatus(), 0
-	}
-}
-
-// openChildren opens the list of the children of this process, which is also the parent of orphans.
-func openChildren() int {
-	pid := strconv.Itoa(syscall.Getpid())
-	fd, err := syscall.Open("/proc/"+pid+"/task/"+pid+"/children", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return -1 // a kernel without CONFIG_PROC_CHILDREN
-	}
-	return fd
-}
-
-// killOrphans kills the children of the process until there are none.
-func killOrphans(list int) {
-	for {
-		if _, err := syscall.Seek(list, 0, 0); err != nil {
-			return
-		}
-		children, err := readAll(list)
-		if err != nil || children == "" {
-			return
-		}
-		id := 0
-		for _, c := range children { // numbers, each with a space after it
-			if c != ' ' {
-				id = id*10 + int(c-'0')
-				continue
-			}
-			if id > 0 {
-				_ = syscall.Kill(id, syscall.SIGKILL)
-			}
-			id = 0
-		}
-		var status syscall.WaitStatus
-		if _, err := syscall.Wait4(-1, &status, 0, nil); errors.Is(err, syscall.ECHILD) {
-			return
-		}
-	}
-}
-
-func readAll(fd int) (string, error) {
-	var b []byte
-	chunk := make([]byte, 4096)
-	for {
-		n, err := syscall.Read(fd, chunk)
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		if n == 0 {
-			return string(b), nil
-		}
-		b = append(b, chunk[:n]...)
-	}
-}
-
-func writeFile(path, content string) error {
-	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	_, err = syscall.Write(fd, []byte(content)) // at once: each write replaces the content
-	_ = syscall.Close(fd)
-	return err
 }
 
 func fail(err error) int {
@@ -380,5 +338,6 @@ func wrap(step string, err error) error {
 	if err == nil {
 		return nil
 	}
+
 	return &stepError{step: step, cause: err}
 }

@@ -13,12 +13,15 @@ func (c *Config) mountRoot() error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return wrap("separate the mounts", err)
 	}
+
 	if err := syscall.Mount("tmpfs", c.Root, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=0755,size=1m"); err != nil {
 		return wrap("mount the root", err)
 	}
+
 	if err := syscall.Chdir(c.Root); err != nil {
 		return wrap("enter the root", err)
 	}
+
 	// All places are created before anything is mounted: in what is mounted, a command may have
 	// created links that lead out of the new root.
 	sources := make([]int, len(c.Mounts))
@@ -28,20 +31,25 @@ func (c *Config) mountRoot() error {
 			return wrap("create "+m.Target, err)
 		}
 	}
+
 	for i, m := range c.Mounts {
 		if err := m.mount(m.Target[1:], sources[i]); err != nil {
 			return wrap("mount "+m.Target, err)
 		}
 	}
+
 	if err := syscall.PivotRoot(".", "."); err != nil { // stacks the former root on the new one
 		return wrap("change the root", err)
 	}
+
 	if err := syscall.Unmount(".", syscall.MNT_DETACH); err != nil {
 		return wrap("unmount the former root", err)
 	}
+
 	if err := syscall.Chdir("/"); err != nil {
 		return wrap("enter the root", err)
 	}
+
 	return wrap("protect the root", setAttributes("/", 0, mountReadOnly))
 }
 
@@ -54,6 +62,7 @@ func (m Mount) place(target string) (int, error) {
 	if m.isAgain() {
 		return noSource, nil
 	}
+
 	directory := m.Kind == MountTmpfs || m.Kind == MountProcess || m.Kind == MountNested
 	var err error
 	if !directory && m.Kind != MountLink {
@@ -62,24 +71,30 @@ func (m Mount) place(target string) (int, error) {
 		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ELOOP) {
 			return noSource, nil
 		}
+
 		if err != nil {
 			return noSource, err
 		}
+
 		var info syscall.Stat_t
 		if err := syscall.Fstat(source, &info); err != nil {
 			return noSource, err
 		}
+
 		directory = info.Mode&syscall.S_IFMT == syscall.S_IFDIR
 	}
+
 	if err := makeParents(target); err != nil {
 		return noSource, err
 	}
+
 	switch {
 	case m.Kind == MountLink:
 		return noSource, syscall.Symlink(m.Source, target)
 	case directory:
 		return source, makeDirectory(target)
 	}
+
 	return source, makeFile(target)
 }
 
@@ -96,16 +111,20 @@ func (m Mount) mount(target string, source int) error {
 		// A process of root may change the settings of the kernel below /proc/sys without a capability.
 		return syscall.Mount("proc", target, "proc", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 	}
+
 	if m.isAgain() {
 		return m.mountAgain(target)
 	}
+
 	if source == noSource {
 		return nil
 	}
+
 	defer func() { _ = syscall.Close(source) }()
 	if err := syscall.Mount("/proc/self/fd/"+strconv.Itoa(source), target, "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
 		return err
 	}
+
 	switch m.Kind {
 	case MountRead:
 		return setAttributes(target, atRecursive, mountReadOnly|mountNoSetuid|mountNoDevices)
@@ -116,6 +135,7 @@ func (m Mount) mount(target string, source int) error {
 		// from a command of root, cannot be changed.
 		return setAttributes(target, 0, mountReadOnly|mountNoSetuid|mountNoExecute)
 	}
+
 	return errors.New("unknown kind " + m.Kind)
 }
 
@@ -131,34 +151,42 @@ func (m Mount) mountAgain(target string) error {
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = syscall.Close(at) }()
 	source := at
 	if m.Kind == MountHide {
 		if source, err = openWithoutLinks("dev/null", 0); err != nil {
 			return err
 		}
+
 		defer func() { _ = syscall.Close(source) }()
 	}
+
 	tree, err := cloneTree(source)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = syscall.Close(tree) }()
 	set, remove := uint64(mountReadOnly), uint64(0)
 	if m.Kind == MountKeep {
 		set, remove = remove, set
 	}
+
 	if err := changeAttributes(tree, "", atEmptyPath|atRecursive, set, remove); err != nil {
 		return err
 	}
+
 	err = attachTree(tree, at)
 	var info syscall.Stat_t
 	if syscall.Fstat(at, &info) == nil && info.Mode&syscall.S_IFMT == syscall.S_IFLNK {
 		return nil // not each kernel can mount on a link, which can be replaced then
 	}
+
 	return err
 }
 
@@ -170,6 +198,7 @@ func makeParents(path string) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -177,6 +206,7 @@ func makeDirectory(path string) error {
 	if err := syscall.Mkdir(path, 0o755); !errors.Is(err, syscall.EEXIST) {
 		return err
 	}
+
 	return nil
 }
 
@@ -185,8 +215,10 @@ func makeFile(path string) error {
 	if errors.Is(err, syscall.EEXIST) {
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
+
 	return syscall.Close(fd)
 }

@@ -47,6 +47,7 @@ func (f sharedFiles) execute(n *notification) (int, error) {
 	case n.call == syscall.SYS_UNLINKAT:
 		return -1, f.unlink(n.sharedName(1))
 	}
+
 	return -1, errElsewhere
 }
 
@@ -55,6 +56,7 @@ func (n *notification) openFlags() int {
 	if oldCalls && n.call == callOpen {
 		return int(n.args[1]) // 32 bits
 	}
+
 	return int(n.args[2]) // 32 bits
 }
 
@@ -66,17 +68,20 @@ func (n *notification) sharedName(argument int) string {
 	if size < len(sharedDirectory) || string(text[:len(sharedDirectory)]) != sharedDirectory {
 		return ""
 	}
+
 	for i := len(sharedDirectory); i < size; i++ {
 		switch name := text[len(sharedDirectory):i]; text[i] {
 		case 0:
 			if string(name) == "." || string(name) == ".." {
 				return ""
 			}
+
 			return string(name)
 		case '/':
 			return ""
 		}
 	}
+
 	return ""
 }
 
@@ -85,6 +90,7 @@ func (f sharedFiles) open(name string, flags int) (int, error) {
 	if name == "" {
 		return -1, errElsewhere
 	}
+
 	file, found := f[name]
 	switch {
 	case found && flags&syscall.O_CREAT != 0 && flags&syscall.O_EXCL != 0:
@@ -98,8 +104,10 @@ func (f sharedFiles) open(name string, flags int) (int, error) {
 		if file, err = newMemory(); err != nil {
 			return -1, err
 		}
+
 		f[name] = file
 	}
+
 	const kept = syscall.O_ACCMODE | syscall.O_TRUNC | syscall.O_APPEND | syscall.O_NONBLOCK
 	return syscall.Open("/proc/self/fd/"+strconv.Itoa(file), flags&kept|syscall.O_CLOEXEC, 0)
 }
@@ -109,20 +117,25 @@ func (f sharedFiles) link(from, to string) error {
 	if from == "" || to == "" {
 		return errElsewhere
 	}
+
 	file, found := f[from]
 	if !found {
 		return syscall.ENOENT
 	}
+
 	if _, found := f[to]; found {
 		return syscall.EEXIST
 	}
+
 	if len(f) >= maxShared {
 		return syscall.ENOSPC
 	}
+
 	again, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(file), syscall.F_DUPFD_CLOEXEC, 0)
 	if errno != 0 {
 		return errno
 	}
+
 	f[to] = int(again)
 	return nil
 }
@@ -132,10 +145,12 @@ func (f sharedFiles) unlink(name string) error {
 	if name == "" {
 		return errElsewhere
 	}
+
 	file, found := f[name]
 	if !found {
 		return syscall.ENOENT
 	}
+
 	delete(f, name)
 	return syscall.Close(file)
 }
@@ -147,6 +162,7 @@ func newMemory() (int, error) {
 	if oldCalls {
 		call = 319
 	}
+
 	name := [...]byte{'s', 'h', 'm', 0}
 	fd, _, errno := syscall.RawSyscall(call, uintptr(unsafe.Pointer(&name)), closeOnExecute, 0) // the argument of a system call
 	return int(fd), failed(errno)

@@ -44,6 +44,7 @@ func filterAndNotify(call int, program []byte) (int, error) {
 	if errno == syscall.EINVAL {
 		fd, _, errno = syscall.RawSyscall(uintptr(call), seccompSetFilter, seccompListener, uintptr(unsafe.Pointer(&f))) // the argument of a system call
 	}
+
 	return int(fd), failed(errno)
 }
 
@@ -53,6 +54,7 @@ func (c *Config) startAnswering() chan<- int {
 	if c.NotifyCall == 0 {
 		return nil
 	}
+
 	started, descriptors := make(chan struct{}), make(chan int)
 	files := sharedFiles{}
 	go func() {
@@ -61,6 +63,7 @@ func (c *Config) startAnswering() chan<- int {
 		fd := <-descriptors
 		for c.answer(fd, files) {
 		}
+
 		_ = syscall.Close(fd) // the calls fail
 	}()
 	<-started
@@ -74,17 +77,21 @@ func (c *Config) answer(listener int, files sharedFiles) bool {
 	if errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.ENOENT) {
 		return true // the thread of the command has ended
 	}
+
 	if err != nil {
 		return false
 	}
+
 	given, err := c.execute(&n, listener, files)
 	if given {
 		return true
 	}
+
 	flags := uint32(0)
 	if errors.Is(err, errElsewhere) {
 		flags = notifyContinue
 	}
+
 	result, _ := errors.AsType[syscall.Errno](err) // 0 to continue
 	response := struct {
 		id     uint64
@@ -106,12 +113,15 @@ func (c *Config) execute(n *notification, listener int, files sharedFiles) (bool
 		if n.isProxy(c.ProxyPort) {
 			return false, nil
 		}
+
 		return false, syscall.ENETUNREACH
 	}
+
 	fd, err := files.execute(n)
 	if fd < 0 || err != nil {
 		return false, err
 	}
+
 	defer func() { _ = syscall.Close(fd) }()
 	err = n.give(listener, fd, uint32(n.openFlags()&syscall.O_CLOEXEC)) // a flag
 	return err == nil, err
@@ -124,10 +134,12 @@ func (n *notification) connection(listener int) error {
 	if err != nil {
 		return syscall.EMFILE
 	}
+
 	defer func() { _ = syscall.Close(pair[0]); _ = syscall.Close(pair[1]) }()
 	if err := syscall.Sendmsg(ProxyFD, []byte{0}, syscall.UnixRights(pair[1]), nil, messageNoSignal); err != nil {
 		return syscall.ENETUNREACH
 	}
+
 	return n.give(listener, pair[0], uint32(kind&syscall.SOCK_CLOEXEC)) // a flag
 }
 
@@ -147,11 +159,13 @@ func (n *notification) read(argument int, b []byte) int {
 	if err != nil {
 		return 0
 	}
+
 	defer func() { _ = syscall.Close(memory) }()
 	size, err := syscall.Pread(memory, b, int64(n.args[argument])) // an address of the process
 	if err != nil {
 		return 0
 	}
+
 	return size
 }
 
@@ -163,12 +177,14 @@ func (n *notification) isProxy(port int) bool {
 	if size < 8 || int(address[2])<<8|int(address[3]) != port {
 		return false
 	}
+
 	switch *(*uint16)(unsafe.Pointer(&address[0])) { // in the order of the processor
 	case syscall.AF_INET:
 		return [4]byte(address[4:8]) == [4]byte{127, 0, 0, 1}
 	case syscall.AF_INET6:
 		return size == len(address) && [16]byte(address[8:24]) == [16]byte{10: 0xff, 11: 0xff, 12: 127, 15: 1}
 	}
+
 	return false
 }
 

@@ -29,6 +29,7 @@ func bundle(file, source string) (string, frame.SourceMap, error) {
 			case a.Path == ours:
 				return api.OnResolveResult{Path: ours, Namespace: ours}, nil
 			}
+
 			return api.OnResolveResult{}, fmt.Errorf("cannot import %q: a tool is one file and can import only %q", a.Path, ours)
 		})
 		b.OnLoad(api.OnLoadOptions{Filter: ".*"}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
@@ -39,6 +40,7 @@ func bundle(file, source string) (string, frame.SourceMap, error) {
 			case a.Namespace == ours:
 				contents, as = `export const defineTool = globalThis.defineTool;`, api.LoaderJS
 			}
+
 			return api.OnLoadResult{Contents: &contents, Loader: as}, nil
 		})
 	}}
@@ -52,6 +54,7 @@ func bundle(file, source string) (string, frame.SourceMap, error) {
 	if len(result.Errors) > 0 {
 		return "", frame.SourceMap{}, errors.New(buildErrors(result.Errors, file))
 	}
+
 	var mappings frame.SourceMap
 	var script string
 	for _, out := range result.OutputFiles {
@@ -59,6 +62,7 @@ func bundle(file, source string) (string, frame.SourceMap, error) {
 			script = string(out.Contents)
 			continue
 		}
+
 		var m struct {
 			Sources  []string `json:"sources"`
 			Mappings string   `json:"mappings"`
@@ -66,8 +70,10 @@ func bundle(file, source string) (string, frame.SourceMap, error) {
 		if err := json.Unmarshal(out.Contents, &m); err != nil {
 			return "", frame.SourceMap{}, fmt.Errorf("read source map: %w", err)
 		}
+
 		mappings = frame.SourceMap{Mappings: m.Mappings, File: slices.Index(m.Sources, toolSpace+":"+file)}
 	}
+
 	return script, mappings, nil
 }
 
@@ -79,10 +85,13 @@ func buildErrors(errs []api.Message, file string) string {
 			lines = append(lines, fmt.Sprintf("%s:%d:%d: %s", file, at.Line, at.Column+1, e.Text))
 			continue
 		}
+
 		lines = append(lines, e.Text)
 	}
+
 	if more := len(errs) - len(lines); more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
+
 	return strings.Join(lines, "; ")
 }

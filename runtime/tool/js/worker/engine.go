@@ -33,6 +33,7 @@ func compileSurroundings() (surroundings, error) {
 	if s.prelude, err = compileFolder("prelude", "(function () {", "})()"); err != nil {
 		return s, err
 	}
+
 	s.library, err = compileFolder("library", "(function (kit) {", "})")
 	return s, err
 }
@@ -46,18 +47,22 @@ func compileFolder(folder, start, end string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, name := range names {
 		text, err := scripts.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
+
 		source.Write(text)
 	}
+
 	source.WriteString(end)
 	code, err := compile(source.String())
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", folder, err)
 	}
+
 	return code, nil
 }
 
@@ -67,6 +72,7 @@ func compile(source string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = vm.Close() }()
 	return vm.Compile(source, quickjs.EvalGlobal)
 }
@@ -89,6 +95,7 @@ func newEngine(around surroundings, memory uintptr) (*engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start engine: %w", err)
 	}
+
 	s := &engine{vm: vm}
 	vm.SetMemoryLimit(memory)
 	vm.SetMaxStackSize(maxDepth)
@@ -98,21 +105,26 @@ func newEngine(around surroundings, memory uintptr) (*engine, error) {
 		if ok {
 			op, ok = args[0].(string)
 		}
+
 		if ok && op == "library" {
 			return nil, s.addLibrary(around.library)
 		}
+
 		if !ok || s.host == nil {
 			return nil, errOutside
 		}
+
 		return s.host(op, args[1:])
 	})
 	if err == nil {
 		s.enter, err = vm.EvalBytecodeValue(around.prelude)
 	}
+
 	if err != nil {
 		_ = vm.Close()
 		return nil, fmt.Errorf("start engine: %w", err)
 	}
+
 	return s, nil
 }
 
@@ -136,6 +148,7 @@ func (s *engine) load(code []byte, output int) error {
 	if _, err := s.enter.Call(quickjs.UndefinedValue, "load", file, output); err != nil {
 		return err
 	}
+
 	_, err = s.vm.ExecutePendingJobs()
 	return err
 }
@@ -146,6 +159,7 @@ func (s *engine) call(what string, args ...any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	_, err = s.vm.ExecutePendingJobs()
 	return answer, err
 }
@@ -166,6 +180,7 @@ func (s *engine) close() {
 	if s.closed {
 		return
 	}
+
 	s.closed = true
 	s.enter.Free()
 	_ = s.vm.Close()

@@ -27,15 +27,18 @@ func limitProcess(most frame.Limits) error {
 	if err != nil {
 		return fmt.Errorf("read memory of the process: %w", err)
 	}
+
 	rlimits := map[int]uint64{unix.RLIMIT_AS: has + uint64(most.Memory)*3 + ownMemory}
 	if most.CPU > 0 {
 		rlimits[unix.RLIMIT_CPU] = most.CPU
 	}
+
 	for what, value := range rlimits {
 		if err := unix.Setrlimit(what, &unix.Rlimit{Cur: value, Max: value}); err != nil {
 			return fmt.Errorf("limit resource %d: %w", what, err)
 		}
 	}
+
 	return nil
 }
 
@@ -44,10 +47,12 @@ func addressSpace() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	fields := strings.Fields(string(text))
 	if len(fields) == 0 {
 		return 0, errors.New("statm is empty")
 	}
+
 	pages, err := strconv.ParseUint(fields[0], 10, 64)
 	return pages * uint64(max(os.Getpagesize(), 0)), err
 }

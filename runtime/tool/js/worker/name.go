@@ -23,6 +23,7 @@ func (w *worker) name(h frame.Build, source string) {
 	if built.Name, err = nameIn(h.File, source); err != nil {
 		built.Error = excerpt.Head(err.Error(), frame.MaxDefinition)
 	}
+
 	w.write(frame.KindBuilt, built, "")
 }
 
@@ -31,6 +32,7 @@ func nameIn(file, source string) (string, error) {
 	if _, _, err := bundle(file, source); err != nil { // an import, or syntax that cannot be compiled
 		return "", err
 	}
+
 	stripped := api.Transform(source, api.TransformOptions{
 		Loader: loaderOf(file), Target: api.ES2023, Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsNone,
 		LogLevel: api.LogLevelSilent, TsconfigRaw: `{}`,
@@ -38,15 +40,18 @@ func nameIn(file, source string) (string, error) {
 	if len(stripped.Errors) > 0 {
 		return "", errors.New(buildErrors(stripped.Errors, file))
 	}
+
 	tree, err := js.Parse(parse.NewInputBytes(stripped.Code), js.Options{})
 	if err != nil {
 		return "", fmt.Errorf("%s: the name cannot be found: %s", file, firstLine(err))
 	}
+
 	name, ok := readModule(tree).name()
 	if !ok || !written(source, name) {
 		return "", fmt.Errorf("%s: the name must be a literal: export default {name: \"word_count\", ...}, "+
 			"or defineTool of such an object, or a constant of the file for the object or the text", file)
 	}
+
 	return name, nil
 }
 
@@ -59,6 +64,7 @@ func loaderOf(file string) api.Loader {
 	if ext := path.Ext(file); ext == ".ts" || ext == ".mts" {
 		return api.LoaderTS
 	}
+
 	return api.LoaderJS
 }
 
@@ -91,6 +97,7 @@ func readModule(tree *js.AST) module {
 			m.export(s)
 		}
 	}
+
 	return m
 }
 
@@ -98,6 +105,7 @@ func (m *module) declare(s *js.VarDecl) {
 	if s.TokenType != js.ConstToken {
 		return
 	}
+
 	for _, element := range s.List {
 		if v, ok := element.Binding.(*js.Var); ok {
 			m.constants[string(v.Name())] = element.Default
@@ -109,9 +117,11 @@ func (m *module) export(s *js.ExportStmt) {
 	if declared, ok := s.Decl.(*js.VarDecl); ok {
 		m.declare(declared)
 	}
+
 	if s.Default {
 		m.exported = s.Decl
 	}
+
 	for _, alias := range s.List {
 		if s.Module == nil && string(alias.Binding) == "default" {
 			m.exported = &js.Var{Data: alias.Name}
@@ -127,12 +137,15 @@ func (m module) name() (string, bool) {
 		if !known || !m.defines[string(callee.Name())] || call.Optional || len(call.Args.List) != 1 || call.Args.List[0].Rest {
 			return "", false
 		}
+
 		exported = m.resolve(call.Args.List[0].Value)
 	}
+
 	object, ok := exported.(*js.ObjectExpr)
 	if !ok {
 		return "", false
 	}
+
 	text, ok := literal(m.resolve(nameOf(object)))
 	return text, ok
 }
@@ -147,6 +160,7 @@ func nameOf(object *js.ObjectExpr) js.IExpr {
 		if isMethod {
 			key = &method.Name.PropertyName
 		}
+
 		switch {
 		case property.Spread, key != nil && key.Computed != nil, key == nil:
 			value = nil // it may have a name
@@ -154,6 +168,7 @@ func nameOf(object *js.ObjectExpr) js.IExpr {
 			value = property.Value
 		}
 	}
+
 	return value
 }
 
@@ -172,6 +187,7 @@ func (m module) resolve(e js.IExpr) js.IExpr {
 			return e
 		}
 	}
+
 	return nil
 }
 
@@ -188,5 +204,6 @@ func literal(e js.IExpr) (string, bool) {
 			return string(bytes.Trim(v.Tail, "`")), true
 		}
 	}
+
 	return "", false
 }

@@ -65,22 +65,27 @@ func (r *run) execute(input string) {
 			_, err = r.engine.call("stop")
 			continue
 		}
+
 		var wait time.Duration
 		if wait, err = r.tick(); err != nil || r.result != nil {
 			continue
 		}
+
 		if wait < 0 && r.waiting == 0 {
 			err = errNoResult
 			continue
 		}
+
 		var timer <-chan time.Time
 		if wait >= 0 {
 			timer = time.After(wait)
 		}
+
 		stops := r.stops
 		if stopping {
 			stops = nil
 		}
+
 		select {
 		case a := <-r.answers:
 			err = r.deliver(a)
@@ -90,9 +95,11 @@ func (r *run) execute(input string) {
 			err = errStopped
 		}
 	}
+
 	if r.result == nil {
 		r.result, r.text = &frame.Result{IsError: true}, err.Error()
 	}
+
 	r.result.Call = r.head.Call
 }
 
@@ -102,15 +109,18 @@ func (r *run) tick() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	switch ms := next.(type) {
 	case int:
 		if ms < 0 {
 			return -1, nil
 		}
+
 		return time.Duration(ms) * time.Millisecond, nil
 	case float64:
 		return time.Duration(math.Ceil(ms)) * time.Millisecond, nil
 	}
+
 	return -1, nil
 }
 
@@ -119,6 +129,7 @@ func (r *run) stop() {
 	if r.stopped.Swap(true) {
 		return
 	}
+
 	close(r.stops)
 	go func() {
 		for wait := stopGrace; ; wait = interruptEvery {
@@ -160,6 +171,7 @@ func (r *run) host(op string, args []any) (any, error) {
 	default:
 		return nil, fmt.Errorf("unknown operation %q", op)
 	}
+
 	return nil, nil
 }
 
@@ -169,6 +181,7 @@ func arg[T any](args []any, i int) (T, bool) {
 	if i < len(args) {
 		value, ok = args[i].(T)
 	}
+
 	return value, ok
 }
 
@@ -181,15 +194,19 @@ func (r *run) fetch(args []any) (any, error) {
 	if err := json.Unmarshal([]byte(text), &h); err != nil {
 		return nil, fmt.Errorf("fetch failed: %w", err)
 	}
+
 	if binary {
 		body = bytesOfBinary(body)
 	}
+
 	if len(text) > maxFetchHead {
 		return nil, fmt.Errorf("fetch failed: address and headers are limited to %d bytes", maxFetchHead)
 	}
+
 	if len(body) > frame.MaxFetchBody {
 		return nil, fmt.Errorf("fetch failed: a body is limited to %d bytes", frame.MaxFetchBody)
 	}
+
 	r.fetches++
 	r.waiting++
 	h.Call, h.Fetch = r.head.Call, r.fetches
@@ -218,14 +235,17 @@ func (r *run) deliver(a answer) error {
 	if err != nil {
 		return err
 	}
+
 	binary := !utf8.ValidString(a.body)
 	if binary {
 		a.body = binaryOfBytes(a.body)
 	}
+
 	known, err := r.engine.call("fetched", string(text), a.body, binary)
 	if known == true {
 		r.waiting--
 	}
+
 	return err
 }
 
@@ -236,6 +256,7 @@ func binaryOfBytes(bytes string) string {
 	for i := range len(bytes) {
 		b.WriteRune(rune(bytes[i]))
 	}
+
 	return b.String()
 }
 
@@ -244,5 +265,6 @@ func bytesOfBinary(text string) string {
 	for _, c := range text {
 		bytes = append(bytes, byte(c&0xff))
 	}
+
 	return string(bytes)
 }

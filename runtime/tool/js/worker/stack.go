@@ -35,6 +35,7 @@ func placesOf(m frame.SourceMap) places {
 			if !ok || len(fields) < 4 {
 				continue
 			}
+
 			column += fields[0]
 			source += fields[1]
 			fileLine += fields[2]
@@ -43,8 +44,10 @@ func placesOf(m frame.SourceMap) places {
 				row = append(row, place{column, fileLine, fileColumn})
 			}
 		}
+
 		all = append(all, row)
 	}
+
 	return all
 }
 
@@ -58,16 +61,20 @@ func digits(segment string) ([]int, bool) {
 		if digit < 0 || shift > 30 {
 			return nil, false
 		}
+
 		value |= (digit & 31) << shift
 		if shift += 5; digit&32 != 0 {
 			continue
 		}
+
 		if value&1 != 0 {
 			value = -value
 		}
+
 		fields = append(fields, value/2)
 		value, shift = 0, 0
 	}
+
 	return fields, shift == 0
 }
 
@@ -76,11 +83,13 @@ func (p places) at(line, column int) (fileLine, fileColumn int, ok bool) {
 	if line < 1 || line > len(p) || len(p[line-1]) == 0 {
 		return 0, 0, false
 	}
+
 	row := p[line-1]
 	i, exact := slices.BinarySearchFunc(row, column-1, func(a place, c int) int { return a.column - c })
 	if !exact && i > 0 {
 		i--
 	}
+
 	return row[i].fileLine + 1, row[i].fileColumn + 1, true
 }
 
@@ -100,6 +109,7 @@ func withStack(text, stack string, lines places, file string) string {
 			break
 		}
 	}
+
 	return b.String()
 }
 
@@ -108,6 +118,7 @@ func placed(text, stack string, lines places, file string) string {
 	for _, at := range framesOf(stack, lines) {
 		return fmt.Sprintf("%s:%d:%d: %s", file, at.fileLine, at.fileColumn, text)
 	}
+
 	return file + ": " + text
 }
 
@@ -120,6 +131,7 @@ func framesOf(stack string, lines places) iter.Seq2[string, place] {
 			if m == nil {
 				continue
 			}
+
 			line, _ := strconv.Atoi(m[2])
 			column, _ := strconv.Atoi(m[3])
 			fileLine, fileColumn, ok := lines.at(line, column)
@@ -134,6 +146,7 @@ func orAnonymous(name string) string {
 	if name == "" || name == "<eval>" {
 		return "<anonymous>"
 	}
+
 	return name
 }
 
@@ -143,12 +156,15 @@ func describe(err error, lines places, file string) string {
 	if !errors.As(err, &e) {
 		return err.Error()
 	}
+
 	text := cmp.Or(e.Message, e.Error())
 	if e.Message != "" && e.Name != "" {
 		text = e.Name + ": " + e.Message
 	}
+
 	if line, column, ok := lines.at(e.LineNumber, e.ColumnNumber); ok {
 		return fmt.Sprintf("%s:%d:%d: %s", file, line, column, text)
 	}
+
 	return placed(text, e.Stack, lines, file)
 }

@@ -39,9 +39,11 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+
 		if err == nil {
 			err = w.handle(kind, head, body)
 		}
+
 		if err != nil {
 			return fmt.Errorf("read from host: %w", err)
 		}
@@ -76,12 +78,15 @@ func (w *worker) handle(kind byte, head, body []byte) error {
 		if err := json.Unmarshal(head, &w.limits); err != nil {
 			return err
 		}
+
 		if err := limitProcess(w.limits); err != nil {
 			return err
 		}
+
 		if err := sandbox.ConfineWorker(); err != nil {
 			w.write(frame.KindUnconfined, struct{}{}, err.Error())
 		}
+
 		return nil
 	case frame.KindBuild:
 		return frame.Decode(head, func(h frame.Build) { w.tasks <- func() { w.build(h, text) } })
@@ -103,6 +108,7 @@ func (w *worker) handle(kind byte, head, body []byte) error {
 	case frame.KindFetched:
 		return frame.Decode(head, func(h frame.Fetched) { w.running(h.Call, func(r *run) { r.fetched(h, body) }) })
 	}
+
 	return fmt.Errorf("%w: kind %q", frame.ErrMalformed, kind)
 }
 
@@ -137,6 +143,7 @@ func (w *worker) work() {
 	for task := range w.tasks {
 		task()
 	}
+
 	for _, c := range w.programs {
 		if c.ready != nil {
 			c.ready.close()
@@ -150,9 +157,11 @@ func (w *worker) build(h frame.Build, source string) {
 	if err != nil {
 		built.Error = excerpt.Head(err.Error(), frame.MaxDefinition)
 	}
+
 	if len(built.Map.Mappings) > maxMap {
 		built.Map = frame.SourceMap{}
 	}
+
 	w.write(frame.KindBuilt, built, string(code))
 }
 
@@ -162,11 +171,13 @@ func (w *worker) learn(h frame.Build, source string) (frame.Built, []byte, error
 	if err != nil {
 		return built, nil, err
 	}
+
 	lines := placesOf(mappings)
 	code, err := compile("(function () {" + script + "\n})")
 	if err != nil {
 		return built, nil, errors.New(describe(err, lines, h.File))
 	}
+
 	s, err := w.newEngine()
 	if err != nil {
 		return built, nil, err
@@ -182,9 +193,11 @@ func (w *worker) learn(h frame.Build, source string) (frame.Built, []byte, error
 	case r.result.IsError:
 		return built, nil, errors.New(placed(r.text, r.stack, lines, h.File))
 	}
+
 	if err := json.Unmarshal([]byte(r.text), &built); err != nil {
 		return built, nil, errors.New(h.File + ": name, description and inputSchema cannot be written as JSON")
 	}
+
 	built.Map = mappings
 	return built, code, nil
 }
@@ -196,6 +209,7 @@ func (w *worker) newEngine() (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return newEngine(around, max(w.limits.Memory/4, 4<<20))
 }
 
@@ -205,16 +219,19 @@ func (w *worker) open(c *program) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	r := &run{worker: w, engine: s}
 	s.host = r.host
 	err = s.load(c.code, w.limits.Output)
 	if err == nil && (r.result == nil || r.result.IsError) {
 		err = fmt.Errorf("load the file again: %s", r.text)
 	}
+
 	if err != nil {
 		s.close()
 		return nil, err
 	}
+
 	s.vm.SetMemoryLimit(w.limits.Memory)
 	return s, nil
 }
@@ -225,16 +242,19 @@ func (w *worker) warm(h frame.Warm) {
 		c.ready.close()
 		c.ready = nil
 	}
+
 	var err error
 	if c := w.programs[h.Program]; c == nil {
 		err = errUnknownProgram
 	} else if c.ready == nil { // otherwise it was made for a call that ended early
 		c.ready, err = w.open(c)
 	}
+
 	warmed := frame.Warmed{Call: h.Call}
 	if err != nil {
 		warmed.Error = excerpt.Head(err.Error(), frame.MaxDefinition)
 	}
+
 	w.write(frame.KindWarmed, warmed, "")
 }
 
@@ -246,6 +266,7 @@ func (w *worker) call(h frame.Call, input string) {
 		w.write(frame.KindResult, frame.Result{Call: h.Call, IsError: true}, "the worker has no engine for the tool")
 		return
 	}
+
 	s := c.ready
 	c.ready = nil
 	r := newRun(w, s, h)
@@ -257,6 +278,7 @@ func (w *worker) call(h frame.Call, input string) {
 	if r.stack != "" {
 		r.text = withStack(r.text, r.stack, placesOf(c.Map), c.File)
 	}
+
 	w.write(frame.KindResult, r.result, r.text)
 	s.close()
 }

@@ -158,10 +158,12 @@ func (w *Writer) Write(kind byte, head any, body string) error {
 	if err != nil {
 		return fmt.Errorf("encode frame: %w", err)
 	}
+
 	headSize, size := len(text), frameOverhead+len(text)+len(body)
 	if headSize > maxFrame || size > maxFrame {
 		return fmt.Errorf("%w: length %d", ErrMalformed, size)
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	buf := binary.BigEndian.AppendUint32(w.buf[:0], uint32(size))
@@ -172,6 +174,7 @@ func (w *Writer) Write(kind byte, head any, body string) error {
 	if w.buf = buf; cap(buf) > 64<<10 { // large buffers are rare and are not retained
 		w.buf = nil
 	}
+
 	_, err = w.w.Write(buf)
 	return err
 }
@@ -191,21 +194,26 @@ func (r *Reader) Read() (kind byte, head, body []byte, err error) {
 	if _, err := io.ReadFull(r.r, size[:]); err != nil {
 		return 0, nil, nil, err
 	}
+
 	n := binary.BigEndian.Uint32(size[:])
 	if n < frameOverhead || n > maxFrame {
 		return 0, nil, nil, fmt.Errorf("%w: length %d", ErrMalformed, n)
 	}
+
 	if cap(r.buf) < int(n) || cap(r.buf) > 64<<10 && n < 4<<10 {
 		r.buf = make([]byte, n)
 	}
+
 	buf := r.buf[:n]
 	if _, err := io.ReadFull(r.r, buf); err != nil {
 		return 0, nil, nil, err
 	}
+
 	headLen := binary.BigEndian.Uint32(buf[1:])
 	if headLen > n-frameOverhead {
 		return 0, nil, nil, fmt.Errorf("%w: a head of %d in %d bytes", ErrMalformed, headLen, n)
 	}
+
 	rest := buf[frameOverhead:]
 	return buf[0], rest[:headLen], rest[headLen:], nil
 }
@@ -216,6 +224,7 @@ func Decode[Head any](text []byte, do func(Head)) error {
 	if err := jsonlimit.Unmarshal(text, &head); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
+
 	do(head)
 	return nil
 }
