@@ -28,7 +28,7 @@ func (o *org) private(request string, a response) {
 // withoutObjects are the routes without a parameter that name no object of an organization, with
 // the reason. All other routes without a parameter are in references, or are lists.
 var withoutObjects = map[string]string{
-	"GET /health": "of the process", "GET /health/ready": "of the process", "GET /openapi.yaml": "a constant", "GET /docs": "a constant",
+	"GET /health": "of the process", "GET /health/ready": "of the process", "GET /openapi.yaml": "a constant", "GET /openapi.json": "a constant", "GET /docs": "a constant",
 	"GET /": "a constant", "GET /console": "a constant", "POST /console/session": "package external",
 	"POST /console/session/refresh": "the credential names the session", "DELETE /console/session": "the credential names the session",
 	"GET /.well-known/jwks.json": "public keys", "GET /auth/mode": "public", "GET /auth/org-check": "public", "GET /auth/login": "package external",

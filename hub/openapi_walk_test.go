@@ -137,7 +137,7 @@ func (c *contract) firstRun() {
 	c.ok(200, "GET", "/health", "", "")
 	c.ok(200, "GET", "/health/ready", "", "")
 	c.ok(200, "GET", "/.well-known/jwks.json", "", "")
-	for _, path := range []string{"/openapi.yaml", "/docs", "/", "/console", "/console/login", "/console/agents/a", "/console/agents/a/logs"} {
+	for _, path := range []string{"/openapi.yaml", "/openapi.json", "/docs", "/", "/console", "/console/login", "/console/agents/a", "/console/agents/a/logs"} {
 		require.Equal(c.t, 200, c.send("GET", path, "", "").status)
 	}
 	for _, path := range []string{"/", "/console", "/console/login", "/console/agents/a", "/console/agents/a/logs"} {

@@ -29,6 +29,7 @@ POST   /console/session/refresh                  anyone
 GET    /health                                   anyone
 GET    /health/ready                             anyone
 GET    /openapi.yaml                             anyone
+GET    /openapi.json                             anyone
 GET    /docs                                     anyone
 *      /runtime                                  anyone
 GET    /api/v1/agents/:name/detail               admin maintainer member

@@ -30,6 +30,7 @@ func (h *Hub) healthRoutes() []api.Route {
 		{Method: http.MethodGet, Path: "/health", Access: api.Open, Quiet: true, Handle: h.health},
 		{Method: http.MethodGet, Path: "/health/ready", Access: api.Open, Quiet: true, Handle: h.ready},
 		{Method: http.MethodGet, Path: "/openapi.yaml", Access: api.Open, Handle: docs.ServeYAML},
+		{Method: http.MethodGet, Path: "/openapi.json", Access: api.Open, Handle: docs.ServeJSON},
 		{Method: http.MethodGet, Path: "/docs", Access: api.Open, Handle: docs.ServePage},
 	}
 }

@@ -80,7 +80,7 @@ func (c *contract) agents() {
 			require.Equal(c.t, "application/json", res.header.Get("Content-Type"))
 		}
 		require.Equal(c.t, 404, c.call(b, method, "/", "", "Accept", "application/json").status)
-		for _, path := range []string{"/openapi.yaml", "/docs", "/"} {
+		for _, path := range []string{"/openapi.yaml", "/openapi.json", "/docs", "/"} {
 			require.Equal(c.t, 200, c.call(b, method, path, "").status, path)
 		}
 	}

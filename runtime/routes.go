@@ -35,6 +35,8 @@ func (rt *Runtime) routes() []route {
 		{"HEAD", "/health/ready", rt.ready},
 		{"GET", "/openapi.yaml", documented(docs.ServeYAML)},
 		{"HEAD", "/openapi.yaml", documented(docs.ServeYAML)},
+		{"GET", "/openapi.json", documented(docs.ServeJSON)},
+		{"HEAD", "/openapi.json", documented(docs.ServeJSON)},
 		{"GET", "/docs", documented(docs.ServePage)},
 		{"HEAD", "/docs", documented(docs.ServePage)},
 		{"GET", "/v1/agents", rt.listAgents},

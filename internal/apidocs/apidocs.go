@@ -3,28 +3,45 @@
 //
 //	docs := apidocs.New(document)
 //	mux.HandleFunc("GET /openapi.yaml", docs.ServeYAML)
+//	mux.HandleFunc("GET /openapi.json", docs.ServeJSON)
 //	mux.HandleFunc("GET /docs", docs.ServePage)
 package apidocs
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
-// Docs is a document in both forms.
+// Docs is a document in its forms.
 type Docs struct {
-	document []byte
-	page     func() ([]byte, error)
+	document   []byte
+	json, page func() ([]byte, error)
 }
 
-// New returns the document and its page, which is rendered for the first request. The document is
-// OpenAPI 3 in YAML.
+// New returns a document, which is OpenAPI 3 in YAML. Its other forms are made once, for the first
+// request.
 func New(document []byte) *Docs {
-	return &Docs{document, sync.OnceValues(func() ([]byte, error) { return render(document) })}
+	return &Docs{
+		document: document,
+		json:     sync.OnceValues(func() ([]byte, error) { return convert(document) }),
+		page:     sync.OnceValues(func() ([]byte, error) { return render(document) }),
+	}
+}
+
+func convert(document []byte) ([]byte, error) {
+	var value map[string]any
+	if err := yaml.Unmarshal(document, &value); err != nil {
+		return nil, fmt.Errorf("read OpenAPI document: %w", err)
+	}
+
+	return json.Marshal(value)
 }
 
 func render(document []byte) ([]byte, error) {
@@ -44,6 +61,17 @@ func render(document []byte) ([]byte, error) {
 // ServeYAML responds with the document.
 func (d *Docs) ServeYAML(w http.ResponseWriter, r *http.Request) error {
 	return serve(w, r, "application/yaml", d.document)
+}
+
+// ServeJSON responds with the document in JSON. It returns an error, and writes nothing, if the
+// document has no such form.
+func (d *Docs) ServeJSON(w http.ResponseWriter, r *http.Request) error {
+	document, err := d.json()
+	if err != nil {
+		return err
+	}
+
+	return serve(w, r, "application/json", document)
 }
 
 // ServePage responds with the page. Its link to the document is relative: both have the same parent

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -54,6 +55,33 @@ func TestPageShowsTheDocument(t *testing.T) {
 	w = httptest.NewRecorder()
 	require.NoError(t, docs.ServeYAML(w, httptest.NewRequest(http.MethodGet, "/openapi.yaml", nil)))
 	require.Equal(t, small, w.Body.String())
+}
+
+// The JSON form of a document has the values of its source, and is made once.
+func TestJSONIsTheDocument(t *testing.T) {
+	for _, file := range []string{"../../hub/openapi.yaml", "../../runtime/openapi.yaml"} {
+		document, err := os.ReadFile(file)
+		require.NoError(t, err)
+		docs := apidocs.New(document)
+		w := httptest.NewRecorder()
+		require.NoError(t, docs.ServeJSON(w, httptest.NewRequest(http.MethodGet, "/openapi.json", nil)))
+		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		require.Equal(t, strconv.Itoa(w.Body.Len()), w.Header().Get("Content-Length"))
+		require.True(t, json.Valid(w.Body.Bytes()), file)
+		require.Equal(t, decoded(t, document), decoded(t, w.Body.Bytes()), file)
+		requests := testing.AllocsPerRun(10, func() {
+			require.NoError(t, docs.ServeJSON(httptest.NewRecorder(), httptest.NewRequest(http.MethodHead, "/openapi.json", nil)))
+		})
+		require.Less(t, requests, 100.0, "%s is converted for each request", file)
+	}
+}
+
+// decoded returns the value of a text in YAML or JSON.
+func decoded(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	var value map[string]any
+	require.NoError(t, yaml.Unmarshal(text, &value))
+	return value
 }
 
 func TestHeadHasNoBody(t *testing.T) {
@@ -165,6 +193,9 @@ func TestInvalidDocuments(t *testing.T) {
 		require.ErrorContains(t, err, "OpenAPI document", document)
 		require.Empty(t, w.Body.String())
 	}
+
+	require.ErrorContains(t, apidocs.New([]byte("a: [")).ServeJSON(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/openapi.json", nil)),
+		"OpenAPI document")
 }
 
 // Generators of clients read the documents as they are: they do not know merge keys, need the type
