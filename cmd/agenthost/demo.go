@@ -84,7 +84,7 @@ func (d *dev) startAgents(ctx context.Context) error {
 		}
 
 		state, err := d.client.Deployments.Get(ctx, agent.Name)
-		if err == nil && state.State == client.Stopped {
+		if err == nil && state.State == wire.StateStopped {
 			_, err = d.client.Deployments.Start(ctx, agent.Name)
 		}
 
@@ -103,6 +103,6 @@ func (d *dev) deployAgent(ctx context.Context, agent string) error {
 		return fmt.Errorf("deploy %s: %w", agent, err)
 	}
 
-	_, err = awaitDeployment(ctx, d.client, state, func(client.Deployment) {})
+	_, err = awaitDeployment(ctx, d.client, state, func(wire.Deployment) {})
 	return err
 }

@@ -10,20 +10,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-var deploymentColumns = []column[client.Deployment]{
-	{"agent", func(d client.Deployment) string { return d.AgentName }},
-	{"state", func(d client.Deployment) string { return d.State }},
-	{"health", func(d client.Deployment) string { return d.Health }},
-	{"revision", func(d client.Deployment) string { return number(d.Revision) }},
-	{"serving revision", func(d client.Deployment) string { return number(d.ServingRevision) }},
-	{"changed since", func(d client.Deployment) string { return yes(d.ConfigDrift) }},
-	{"restarts", func(d client.Deployment) string { return strconv.FormatInt(d.RestartCount, 10) }},
-	{"public URL", func(d client.Deployment) string { return d.PublicURL }},
-	{"deployed", func(d client.Deployment) string { return day(d.DeployedAt) }},
-	{"deployed by", func(d client.Deployment) string { return d.DeployedBy }},
-	{"error", func(d client.Deployment) string { return d.Error }},
+var deploymentColumns = []column[wire.Deployment]{
+	{"agent", func(d wire.Deployment) string { return d.AgentName }},
+	{"state", func(d wire.Deployment) string { return d.State }},
+	{"health", func(d wire.Deployment) string { return d.Health }},
+	{"revision", func(d wire.Deployment) string { return number(d.Revision) }},
+	{"serving revision", func(d wire.Deployment) string { return number(d.ServingRevision) }},
+	{"changed since", func(d wire.Deployment) string { return yes(d.ConfigDrift) }},
+	{"restarts", func(d wire.Deployment) string { return strconv.Itoa(d.RestartCount) }},
+	{"public URL", func(d wire.Deployment) string { return d.PublicURL }},
+	{"deployed", func(d wire.Deployment) string { return day(d.DeployedAt.Time) }},
+	{"deployed by", func(d wire.Deployment) string { return d.DeployedBy }},
+	{"error", func(d wire.Deployment) string { return d.Error }},
 }
 
 func number(n int64) string {
@@ -45,11 +46,11 @@ func (a *app) deploy(ctx context.Context, c *client.Client, agent string, wait, 
 }
 
 // follow prints the states of a deployment until it runs, unless wait is false.
-func (a *app) follow(ctx context.Context, c *client.Client, state client.Deployment, wait bool) error {
+func (a *app) follow(ctx context.Context, c *client.Client, state wire.Deployment, wait bool) error {
 	if wait {
 		last := ""
 		var err error
-		state, err = awaitDeployment(ctx, c, state, func(now client.Deployment) {
+		state, err = awaitDeployment(ctx, c, state, func(now wire.Deployment) {
 			line := now.State
 			for _, condition := range now.Conditions {
 				if !condition.Status && condition.Message != "" {
@@ -163,11 +164,11 @@ func (a *app) rollbackCommand() *cobra.Command {
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			if list {
 				return printList(a, c.Deployments.Revisions(ctx, args[0]),
-					column[client.Revision]{"revision", func(r client.Revision) string { return number(r.Revision) }},
-					column[client.Revision]{"deployed", func(r client.Revision) string { return day(r.DeployedAt) }},
-					column[client.Revision]{"by", func(r client.Revision) string { return r.DeployedBy }},
-					column[client.Revision]{"ready", func(r client.Revision) string { return yes(r.Ready) }},
-					column[client.Revision]{"changes", func(r client.Revision) string { return fmt.Sprint(r.Changes) }},
+					column[wire.Revision]{"revision", func(r wire.Revision) string { return number(r.Revision) }},
+					column[wire.Revision]{"deployed", func(r wire.Revision) string { return day(r.DeployedAt.Time) }},
+					column[wire.Revision]{"by", func(r wire.Revision) string { return r.DeployedBy }},
+					column[wire.Revision]{"ready", func(r wire.Revision) string { return yes(r.Ready) }},
+					column[wire.Revision]{"changes", func(r wire.Revision) string { return fmt.Sprint(r.Changes) }},
 				)
 			}
 

@@ -6,13 +6,14 @@ import (
 	"fmt"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // awaitDeployment waits until the last revision serves, and calls changed with each state.
-func awaitDeployment(ctx context.Context, c *client.Client, state client.Deployment, changed func(client.Deployment)) (client.Deployment, error) {
+func awaitDeployment(ctx context.Context, c *client.Client, state wire.Deployment, changed func(wire.Deployment)) (wire.Deployment, error) {
 	for {
 		changed(state)
-		if state.State == client.Running && state.Revision == state.ServingRevision {
+		if state.State == wire.StateRunning && state.Revision == state.ServingRevision {
 			return state, nil
 		}
 
@@ -30,8 +31,8 @@ func awaitDeployment(ctx context.Context, c *client.Client, state client.Deploym
 }
 
 // failureOf returns why the last revision will not become ready, or "".
-func failureOf(state client.Deployment) string {
-	if state.State == client.Failed || state.State == client.Stopped || state.State == client.NotDeployed {
+func failureOf(state wire.Deployment) string {
+	if state.State == wire.StateFailed || state.State == wire.StateStopped || state.State == wire.StateNotDeployed {
 		if state.Error != "" {
 			return state.Error
 		}

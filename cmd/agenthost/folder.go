@@ -189,7 +189,7 @@ func (d *dev) deployOne(ctx context.Context, a *agent.Agent, skills []string) er
 	}
 
 	state, err := d.client.Deployments.Get(ctx, a.ID)
-	if err != nil || state.State == client.Running && !state.ConfigDrift && state.Revision == state.ServingRevision {
+	if err != nil || state.State == wire.StateRunning && !state.ConfigDrift && state.Revision == state.ServingRevision {
 		return err
 	}
 

@@ -49,20 +49,13 @@ func (a Agents) Import(ctx context.Context, file string, replace bool) (Agent, e
 
 const yamlMedia = "application/yaml"
 
-// Kinds of objects that agents mount by name.
-const (
-	MountedTools  = "tools"
-	MountedSkills = "skills"
-	MountedMCPs   = "mcps"
-)
-
-// Mounted yields the names of the tools, skills or MCP servers that an agent mounts.
+// Mounted yields the names of the components of a kind, tools, skills or mcps, that an agent mounts.
 func (a Agents) Mounted(ctx context.Context, name, kind string) iter.Seq2[string, error] {
 	return whole[string](ctx, a.c, a.path+"/"+segment(name)+"/"+segment(kind))
 }
 
-// Mount replaces the tools, skills or MCP servers that an agent mounts, as [Collection.Update]
-// does.
+// Mount replaces the components of a kind, tools, skills or mcps, that an agent mounts, as
+// [Collection.Update] does.
 func (a Agents) Mount(ctx context.Context, name, kind string, version int64, items []string) error {
 	return mount(ctx, a.c, a.path+"/"+segment(name)+"/"+segment(kind), version, items)
 }

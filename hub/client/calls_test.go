@@ -140,22 +140,22 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 		return nil, err
 	},
 	"GET /api/v1/admin/agents/{name}/tools": func(ctx context.Context, c *client.Client) (any, error) {
-		return first(c.Agents.Mounted(ctx, "x", client.MountedTools))
+		return first(c.Agents.Mounted(ctx, "x", "tools"))
 	},
 	"PUT /api/v1/admin/agents/{name}/tools": func(ctx context.Context, c *client.Client) (any, error) {
-		return nil, c.Agents.Mount(ctx, "x", client.MountedTools, 1, nil)
+		return nil, c.Agents.Mount(ctx, "x", "tools", 1, nil)
 	},
 	"GET /api/v1/admin/agents/{name}/skills": func(ctx context.Context, c *client.Client) (any, error) {
-		return first(c.Agents.Mounted(ctx, "x", client.MountedSkills))
+		return first(c.Agents.Mounted(ctx, "x", "skills"))
 	},
 	"PUT /api/v1/admin/agents/{name}/skills": func(ctx context.Context, c *client.Client) (any, error) {
-		return nil, c.Agents.Mount(ctx, "x", client.MountedSkills, 0, []string{"y"})
+		return nil, c.Agents.Mount(ctx, "x", "skills", 0, []string{"y"})
 	},
 	"GET /api/v1/admin/agents/{name}/mcps": func(ctx context.Context, c *client.Client) (any, error) {
-		return first(c.Agents.Mounted(ctx, "x", client.MountedMCPs))
+		return first(c.Agents.Mounted(ctx, "x", "mcps"))
 	},
 	"PUT /api/v1/admin/agents/{name}/mcps": func(ctx context.Context, c *client.Client) (any, error) {
-		return nil, c.Agents.Mount(ctx, "x", client.MountedMCPs, 0, []string{"y"})
+		return nil, c.Agents.Mount(ctx, "x", "mcps", 0, []string{"y"})
 	},
 	"GET /api/v1/admin/agents/{name}/knowledge": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Agents.Knowledge(ctx, "x")) },
 	"PUT /api/v1/admin/agents/{name}/knowledge": func(ctx context.Context, c *client.Client) (any, error) {

@@ -37,7 +37,7 @@ func Example() {
 		panic(err)
 	}
 	deployment, err := c.Deployments.Deploy(ctx, "helper", false)
-	for err == nil && deployment.State != client.Running {
+	for err == nil && deployment.State != wire.StateRunning {
 		deployment, err = c.Deployments.Wait(ctx, "helper", deployment)
 	}
 	if err != nil {

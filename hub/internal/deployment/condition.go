@@ -26,15 +26,6 @@ const (
 	conditionServers = "McpServersReady"
 )
 
-// Condition is one aspect of the state of a deployment.
-type Condition struct {
-	Type      string    `json:"type"` // applied, ready, Progressing, Routed, McpServersReady or restored
-	Status    bool      `json:"status"`
-	Code      wire.Code `json:"code,omitempty"` // gateway_failed
-	Message   string    `json:"message,omitempty"`
-	ChangedAt wire.Time `json:"changedAt"`
-}
-
 // note sets a condition of the revision that serves. Of the revision next to it, it reports only
 // why that is not ready.
 func (w *worker) note(v *view, a *attempt, kind string, status bool, message string) {
@@ -67,13 +58,13 @@ func (w *worker) noteServers(ctx context.Context, d deployment, v *view, seen *s
 }
 
 func (v *view) removeCondition(kind string) {
-	v.Conditions = slices.DeleteFunc(v.Conditions, func(c condition) bool { return c.Type == kind })
+	v.Conditions = slices.DeleteFunc(v.Conditions, func(c wire.Condition) bool { return c.Type == kind })
 }
 
 // condition sets a condition.
 func (w *worker) condition(v *view, kind string, status bool, message string) {
-	c := condition{Type: kind, Status: status, Message: message, ChangedAt: w.s.store.Now()}
-	i := slices.IndexFunc(v.Conditions, func(c condition) bool { return c.Type == kind })
+	c := wire.Condition{Type: kind, Status: status, Message: message, ChangedAt: wire.Time{Time: w.s.store.Now()}}
+	i := slices.IndexFunc(v.Conditions, func(c wire.Condition) bool { return c.Type == kind })
 	if i < 0 {
 		v.Conditions = append(v.Conditions, c)
 		return

@@ -36,29 +36,24 @@ func (s *Service) allow(caller api.Caller, group rbac.Group) error {
 	return nil
 }
 
-// Options are the options of a deploy.
-type Options struct {
-	Force bool `json:"force"` // redeploys an unchanged configuration
-}
-
 // Deploy deploys the current configuration of an agent, and starts it if it is stopped. It has no
 // effect on a running deployment of the same configuration, unless forced. A revision that serves
 // continues until the new one is ready. Deploy does not wait for the runtime. It fails with
 // wire.Conflict if the agent may not use what its deployment settings have, and with
 // wire.DeploymentKeyTaken if the agent of another organization has the key.
-func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in Options) (Status, error) {
+func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in wire.DeployRequest) (wire.Deployment, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
-		return Status{}, err
+		return wire.Deployment{}, err
 	}
 
 	config, err := s.cfg.Catalog.Deployment(ctx, caller.TenantID, name)
 	if err != nil {
-		return Status{}, err
+		return wire.Deployment{}, err
 	}
 
 	d, err := s.changeAgent(ctx, caller, name, func(tx *store.Tx) (deployment, error) { return s.deploy(ctx, tx, name, config, in.Force) })
 	if err != nil {
-		return Status{}, err
+		return wire.Deployment{}, err
 	}
 
 	return s.compared(ctx, caller, d, &config)
@@ -110,7 +105,7 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 		return d, err
 	}
 
-	failed := d.State == StateFailed || d.Rollout != nil && d.Rollout.State == StateFailed
+	failed := d.State == wire.StateFailed || d.Rollout != nil && d.Rollout.State == wire.StateFailed
 	if !created && !force && d.Desired == desiredRunning && d.SpecHash == hash && !failed {
 		return d, nil
 	}
@@ -130,22 +125,22 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 
 // Stop stops the runtime of an agent's deployment. It fails with wire.AgentNotDeployed if there is
 // none.
-func (s *Service) Stop(ctx context.Context, caller api.Caller, name string) (Status, error) {
+func (s *Service) Stop(ctx context.Context, caller api.Caller, name string) (wire.Deployment, error) {
 	return s.changeState(ctx, caller, name, actionStop, func(d *deployment) bool {
 		changed := d.Desired != desiredStopped
 		d.Desired = desiredStopped
-		d.begin(StateStopping)
+		d.begin(wire.StateStopping)
 		return changed
 	})
 }
 
 // Start starts the runtime of a stopped or failed deployment, with the configuration that was
 // deployed. It fails with wire.AgentNotDeployed if there is none.
-func (s *Service) Start(ctx context.Context, caller api.Caller, name string) (Status, error) {
+func (s *Service) Start(ctx context.Context, caller api.Caller, name string) (wire.Deployment, error) {
 	return s.changeState(ctx, caller, name, actionStart, func(d *deployment) bool {
-		changed := d.Desired != desiredRunning || d.State == StateFailed
+		changed := d.Desired != desiredRunning || d.State == wire.StateFailed
 		d.Desired = desiredRunning
-		d.begin(StateStarting)
+		d.begin(wire.StateStarting)
 		return changed
 	})
 }
@@ -165,7 +160,7 @@ func (s *Service) Delete(ctx context.Context, caller api.Caller, name string) er
 	_, err := s.change(ctx, caller, name, func(ctx context.Context, tx *store.Tx, d deployment) (deployment, error) {
 		d.Desired = desiredAbsent
 		d.Purge = true
-		d.begin(StateDeleting)
+		d.begin(wire.StateDeleting)
 		d.Serving = 0
 		tx.Record(actionUndeploy.Record(d.event(caller), keyDetail{d.Key}))
 		if err := deleteRevisions(ctx, tx, d); err != nil {
@@ -182,7 +177,7 @@ func (s *Service) Delete(ctx context.Context, caller api.Caller, name string) er
 }
 
 // changeState changes the desired state of a deployment, unless apply reports that it is reached.
-func (s *Service) changeState(ctx context.Context, caller api.Caller, name string, action auditlog.Action[keyDetail], apply func(*deployment) bool) (Status, error) {
+func (s *Service) changeState(ctx context.Context, caller api.Caller, name string, action auditlog.Action[keyDetail], apply func(*deployment) bool) (wire.Deployment, error) {
 	d, err := s.change(ctx, caller, name, func(ctx context.Context, tx *store.Tx, before deployment) (deployment, error) {
 		d := before
 		if !apply(&d) {
@@ -193,7 +188,7 @@ func (s *Service) changeState(ctx context.Context, caller api.Caller, name strin
 		return updateDesired(ctx, tx, d)
 	})
 	if err != nil {
-		return Status{}, err
+		return wire.Deployment{}, err
 	}
 
 	return s.status(ctx, caller, d)

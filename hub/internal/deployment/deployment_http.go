@@ -15,8 +15,10 @@ func (s *Service) Routes() []api.Route {
 	route := func(method, path string, group rbac.Group, handle func(http.ResponseWriter, *http.Request) error) api.Route {
 		return api.Route{Method: method, Path: "/api/v1/admin/agents/:name/deploy" + path, Group: group, Category: "agent", Large: path == "/logs" || path == "/revisions", Handle: handle}
 	}
-	result := func(status int, call func(context.Context, api.Caller, string) (Status, error)) func(http.ResponseWriter, *http.Request) error {
-		return api.Result(status, func(r *http.Request) (Status, error) { return call(r.Context(), api.CallerOf(r), r.PathValue("name")) })
+	result := func(status int, call func(context.Context, api.Caller, string) (wire.Deployment, error)) func(http.ResponseWriter, *http.Request) error {
+		return api.Result(status, func(r *http.Request) (wire.Deployment, error) {
+			return call(r.Context(), api.CallerOf(r), r.PathValue("name"))
+		})
 	}
 	return []api.Route{
 		route(http.MethodGet, "", rbac.AdminRead, result(http.StatusOK, s.Status)),
@@ -28,7 +30,7 @@ func (s *Service) Routes() []api.Route {
 		route(http.MethodPost, "/start", rbac.AdminWrite, result(http.StatusAccepted, s.Start)),
 		route(http.MethodPost, "/rotate-key", rbac.AdminWrite, result(http.StatusAccepted, s.RotateKey)),
 		route(http.MethodPost, "/rollback", rbac.AdminWrite, s.postRollback),
-		route(http.MethodGet, "/revisions", rbac.AdminRead, api.Result(http.StatusOK, func(r *http.Request) (api.List[Revision], error) {
+		route(http.MethodGet, "/revisions", rbac.AdminRead, api.Result(http.StatusOK, func(r *http.Request) (api.List[wire.Revision], error) {
 			return s.Revisions(r.Context(), api.CallerOf(r), r.PathValue("name"))
 		})),
 		route(http.MethodGet, "/logs", rbac.AdminWrite, api.Result(http.StatusOK, s.getLogs)),
@@ -36,7 +38,7 @@ func (s *Service) Routes() []api.Route {
 }
 
 func (s *Service) postDeploy(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.DecodeOptional[Options](w, r)
+	in, err := api.DecodeOptional[wire.DeployRequest](w, r)
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ func (s *Service) postDeploy(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) postRollback(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.DecodeOptional[RollbackInput](w, r)
+	in, err := api.DecodeOptional[wire.RollbackRequest](w, r)
 	if err != nil {
 		return err
 	}
@@ -66,20 +68,15 @@ func (s *Service) postRollback(w http.ResponseWriter, r *http.Request) error {
 // defaultTail is the number of log lines without a parameter.
 const defaultTail = 200
 
-// logs is the response with log lines, oldest first.
-type logs struct {
-	Lines []string `json:"lines"`
-}
-
-func (s *Service) getLogs(r *http.Request) (logs, error) {
+func (s *Service) getLogs(r *http.Request) (wire.Log, error) {
 	tail := defaultTail
 	if text := r.URL.Query().Get("tail"); text != "" {
 		var err error
 		if tail, err = strconv.Atoi(text); err != nil {
-			return logs{}, wire.InvalidRequest.New("tail must be a number.")
+			return wire.Log{}, wire.InvalidRequest.New("tail must be a number.")
 		}
 	}
 
 	lines, err := s.Logs(r.Context(), api.CallerOf(r), r.PathValue("name"), tail)
-	return logs{append([]string{}, lines...)}, err
+	return wire.Log{Lines: append([]string{}, lines...)}, err
 }

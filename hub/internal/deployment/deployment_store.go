@@ -40,7 +40,7 @@ type view struct {
 	former       bool     // an older version created the row, whose revisions are not stored yet: serving is NULL
 	Rollout      *attempt // of the revision next to Serving; nil: it is Serving, or was not tried yet
 	Draining     []int64  // revisions that served, and whose runs continue
-	Conditions   []condition
+	Conditions   []wire.Condition
 	RestartCount int
 }
 
@@ -54,15 +54,6 @@ type attempt struct {
 	RetryAt    time.Time `json:"retryAt,omitzero"`
 	Counted    time.Time `json:"counted,omitzero"` // the start of the last runtime whose end is in Failures
 	StartedAt  time.Time `json:"startedAt,omitzero"`
-}
-
-// condition is the stored form of a Condition.
-type condition struct {
-	Type      string    `json:"type"`
-	Status    bool      `json:"status"`
-	Code      wire.Code `json:"code,omitempty"`
-	Message   string    `json:"message,omitempty"`
-	ChangedAt time.Time `json:"changedAt"`
 }
 
 var errNoDeployment = errors.New("there is no deployment")
@@ -108,7 +99,7 @@ const setView = `state = $1, health = $2, runtime_url = $3, error = $4, failures
 func (v view) values() []any {
 	return []any{
 		v.State, v.Health, v.RuntimeURL, v.Error, v.Failures, db.NullMicros(v.RetryAt), db.NullMicros(v.Counted), db.NullMicros(v.StartedAt),
-		sql.NullInt64{Int64: v.Serving, Valid: !v.former}, v.rollout(), encoded(append([]int64{}, v.Draining...)), encoded(append([]condition{}, v.Conditions...)), v.RestartCount,
+		sql.NullInt64{Int64: v.Serving, Valid: !v.former}, v.rollout(), encoded(append([]int64{}, v.Draining...)), encoded(append([]wire.Condition{}, v.Conditions...)), v.RestartCount,
 	}
 }
 

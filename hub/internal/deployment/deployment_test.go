@@ -276,9 +276,9 @@ func TestPermissionsAndTenants(t *testing.T) {
 		}
 		nobody := api.Caller{TenantID: "default"}
 		for name, call := range map[string]func() error{
-			"deploy": func() error { _, err := h.Deploy(t.Context(), bob.Caller, "helper", deployment.Options{}); return err },
+			"deploy": func() error { _, err := h.Deploy(t.Context(), bob.Caller, "helper", wire.DeployRequest{}); return err },
 			"rollback": func() error {
-				_, err := h.Rollback(t.Context(), bob.Caller, "helper", deployment.RollbackInput{})
+				_, err := h.Rollback(t.Context(), bob.Caller, "helper", wire.RollbackRequest{})
 				return err
 			},
 			"logs":      func() error { _, err := h.Logs(t.Context(), bob.Caller, "helper", 1); return err },
@@ -324,7 +324,7 @@ func TestConcurrentDeploysAreOne(t *testing.T) {
 		var all sync.WaitGroup
 		errs := make([]error, 8)
 		for i := range errs {
-			all.Go(func() { _, errs[i] = h.Deploy(t.Context(), h.ada.Caller, "helper", deployment.Options{}) })
+			all.Go(func() { _, errs[i] = h.Deploy(t.Context(), h.ada.Caller, "helper", wire.DeployRequest{}) })
 		}
 		all.Wait()
 		require.NoError(t, errors.Join(errs...))

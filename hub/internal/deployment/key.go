@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/wire"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
@@ -93,12 +94,12 @@ func digest(key agent.Secret) []byte {
 // RotateKey replaces the API key of a deployment without ending its runs. The former key is valid
 // until the runtime accepts the new one. It has no effect while a rotation is in progress. It fails
 // with wire.AgentNotDeployed if there is no deployment.
-func (s *Service) RotateKey(ctx context.Context, caller api.Caller, name string) (Status, error) {
+func (s *Service) RotateKey(ctx context.Context, caller api.Caller, name string) (wire.Deployment, error) {
 	d, err := s.change(ctx, caller, name, func(ctx context.Context, tx *store.Tx, d deployment) (deployment, error) {
 		return s.rotateKey(ctx, tx, caller, d)
 	})
 	if err != nil {
-		return Status{}, err
+		return wire.Deployment{}, err
 	}
 
 	return s.status(ctx, caller, d)
@@ -195,14 +196,14 @@ func (s *Service) EndTenant(ctx context.Context, tx *store.Tx, tenantID string, 
 			return n, err
 		}
 
-		d.begin(StateDeploying)
+		d.begin(wire.StateDeploying)
 		err := s.replaceKey(ctx, tx, &d)
 		if err != nil { // it can only be deleted and deployed again
 			s.store.Logger.Warn("the key of a deployment cannot be replaced: it stops", "deployment", d.Key, "err", err)
 		}
 
 		if stop || err != nil || d.Desired == desiredStopped {
-			d.Desired, d.State = desiredStopped, StateStopping
+			d.Desired, d.State = desiredStopped, wire.StateStopping
 		}
 
 		if _, err := updateDesired(ctx, tx, d); err != nil {
@@ -283,7 +284,7 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs deploy.Observed) 
 			followed = w.probe(ctx, d, main.URL, c.NextKey) == nil
 		}
 
-		starting := d.Serving != d.Revision && (d.Rollout == nil || d.Rollout.State != StateFailed)
+		starting := d.Serving != d.Revision && (d.Rollout == nil || d.Rollout.State != wire.StateFailed)
 		switch {
 		case !followed && (starting || time.Since(w.rotatedAt) < w.s.cfg.StartTimeout<<min(w.restarts, maxRestarts)):
 			return false, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
@@ -228,7 +229,7 @@ func TestARowThatIsInsertedInTheMeantime(t *testing.T) {
 		require.NoError(t, w.driver.Apply(t.Context(), claim, 7, deploy.Request{}))
 		inserted := make(chan error, 1)
 		late := &observer{Driver: w.driver, first: func() {
-			_, err := first.Deploy(t.Context(), first.ada.Caller, "helper", deployment.Options{})
+			_, err := first.Deploy(t.Context(), first.ada.Caller, "helper", wire.DeployRequest{})
 			inserted <- err
 		}}
 		w.start(func(c *deployment.Config) { c.Driver, c.LeaseTime = late, time.Second })

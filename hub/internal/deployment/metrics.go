@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/wire"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -81,7 +82,7 @@ func newMetrics(p metric.MeterProvider, workers func() []*worker) (*metrics, err
 }
 
 var allStates = []string{
-	StateDeploying, StateStarting, StateRunning, StateUnhealthy, StateStopping, StateStopped, StateFailed, StateDeleting,
+	wire.StateDeploying, wire.StateStarting, wire.StateRunning, wire.StateUnhealthy, wire.StateStopping, wire.StateStopped, wire.StateFailed, wire.StateDeleting,
 }
 
 // observeState records the state of a deployment that was stored.

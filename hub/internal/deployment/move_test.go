@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
@@ -24,7 +25,7 @@ func moved(t *testing.T, w *world, change ...func(*deployment.Config)) (h *hub, 
 	t.Helper()
 	first := w.start()
 	first.ada.Post(path, nil).Want(http.StatusAccepted)
-	former, _ = first.reach(deployment.StateRunning)["runtimeUrl"].(string)
+	former, _ = first.reach(wire.StateRunning)["runtimeUrl"].(string)
 	require.NoError(t, first.Close())
 	ready = new(atomic.Bool)
 	next = &deploytest.Memory{Serve: readyAfter(ready)}
@@ -82,7 +83,7 @@ func TestMoveToAnotherPlatform(t *testing.T) {
 				ready.Store(true)
 				require.Eventually(t, func() bool { return h.endpoint() != former }, patience, time.Millisecond)
 				next.Kill(key) // also while the former one does not end
-				h.until(func(s apitest.Object) bool { return s["restartCount"] == 1.0 && s["state"] == deployment.StateRunning })
+				h.until(func(s apitest.Object) bool { return s["restartCount"] == 1.0 && s["state"] == wire.StateRunning })
 				require.Equal(t, []int64{1}, w.alive())
 				require.Eventually(t, func() bool { return f.count("Stop") > 0 }, patience, time.Millisecond)
 				require.Greater(t, time.Since(served), 3*time.Second, "other hubs may send runs to it")
@@ -103,10 +104,10 @@ func TestFormerRuntimeEndsDuringTheMove(t *testing.T) {
 		require.NoError(t, w.driver.Apply(t.Context(), draining, 2, deploy.Request{}))
 		w.driver.KillRevision(key, 1)
 		h.until(func(s apitest.Object) bool {
-			return s["state"] == deployment.StateStarting && s["runtimeUrl"] != former
+			return s["state"] == wire.StateStarting && s["runtimeUrl"] != former
 		})
 		ready.Store(true)
-		h.reach(deployment.StateRunning)
+		h.reach(wire.StateRunning)
 		require.NotEqual(t, former, h.endpoint())
 	})
 }
@@ -117,12 +118,12 @@ func TestFormerRuntimeEndsAfterAFailure(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h, _, ready, former := moved(t, w, func(c *deployment.Config) { c.StartTimeout = 10 * time.Millisecond })
 		s := h.until(func(s apitest.Object) bool { return condition(s, "Progressing")["status"] == false })
-		require.Equal(t, []any{deployment.StateRunning, former}, []any{s["state"], s["runtimeUrl"]})
+		require.Equal(t, []any{wire.StateRunning, former}, []any{s["state"], s["runtimeUrl"]})
 		ready.Store(true)
 		w.driver.Kill(key)
-		h.until(func(s apitest.Object) bool { return s["state"] == deployment.StateRunning && s["runtimeUrl"] != former })
+		h.until(func(s apitest.Object) bool { return s["state"] == wire.StateRunning && s["runtimeUrl"] != former })
 		s = h.ada.Post(path, nil).Want(http.StatusAccepted)
-		require.Equal(t, []any{deployment.StateRunning, 1.0}, []any{s["state"], s["revision"]})
+		require.Equal(t, []any{wire.StateRunning, 1.0}, []any{s["state"], s["revision"]})
 	})
 }
 
@@ -134,7 +135,7 @@ func TestErrorOfTheFormerPlatform(t *testing.T) {
 		h, _, ready, former := moved(t, w, func(c *deployment.Config) { c.Former, c.Store.Logger = f, slog.New(slog.NewTextHandler(log, nil)) })
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), "stop runtimes of the former deployer") }, patience, pause)
 		ready.Store(true)
-		h.until(func(s apitest.Object) bool { return s["state"] == deployment.StateRunning && s["runtimeUrl"] != former })
+		h.until(func(s apitest.Object) bool { return s["state"] == wire.StateRunning && s["runtimeUrl"] != former })
 		f.set("Observe "+key, errors.New("not found"))
 		claim := deploy.Claim{Key: "other", Owner: w.owner()} // without a row
 		require.NoError(t, w.driver.Apply(t.Context(), claim, 1, deploy.Request{}))
@@ -162,7 +163,7 @@ func TestForeignRuntimeDuringTheMove(t *testing.T) {
 		t.Cleanup(next.Close)
 		h = w.start(func(c *deployment.Config) { c.Driver, c.Former = next, w.driver })
 		s := h.until(func(s apitest.Object) bool { return s["runtimeUrl"] != former })
-		require.NotEqual(t, deployment.StateRunning, s["state"])
+		require.NotEqual(t, wire.StateRunning, s["state"])
 		require.Equal(t, []int64{1}, w.alive())
 	})
 }
@@ -195,7 +196,7 @@ func TestRuntimeThatIsGoneHasNoRuns(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start()
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
-		former, _ := h.reach(deployment.StateRunning)["runtimeUrl"].(string)
+		former, _ := h.reach(wire.StateRunning)["runtimeUrl"].(string)
 		release, entered := make(chan struct{}), make(chan struct{}, 10)
 		w.driver.Serve = func(req deploy.Request) (http.Handler, error) { // it takes the driver time
 			entered <- struct{}{}
@@ -207,6 +208,6 @@ func TestRuntimeThatIsGoneHasNoRuns(t *testing.T) {
 		_, err := h.Endpoint(t.Context(), "default", "helper")
 		close(release)
 		require.ErrorContains(t, err, "The agent is not running yet")
-		require.NotEqual(t, former, h.reach(deployment.StateRunning)["runtimeUrl"])
+		require.NotEqual(t, former, h.reach(wire.StateRunning)["runtimeUrl"])
 	})
 }

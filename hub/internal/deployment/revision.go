@@ -25,19 +25,9 @@ const (
 	maxRevisionBytes = 4 << 20
 )
 
-// Revision is a configuration that was deployed.
-type Revision struct {
-	Revision   int64     `json:"revision"`
-	DeployedAt wire.Time `json:"deployedAt"`
-	DeployedBy string    `json:"deployedBy"`
-	SpecHash   string    `json:"specHash"`
-	Ready      bool      `json:"ready"`   // its agent has been ready
-	Changes    []string  `json:"changes"` // the settings, tools and skills that the revision before it has otherwise
-}
-
 // Revisions returns the last revisions of an agent's deployment, the last one first. It fails with
 // wire.AgentNotDeployed if there is none.
-func (s *Service) Revisions(ctx context.Context, caller api.Caller, name string) (list api.List[Revision], err error) {
+func (s *Service) Revisions(ctx context.Context, caller api.Caller, name string) (list api.List[wire.Revision], err error) {
 	if err := s.allow(caller, rbac.AdminRead); err != nil {
 		return list, err
 	}
@@ -59,7 +49,7 @@ func (s *Service) Revisions(ctx context.Context, caller api.Caller, name string)
 
 	all, err := readRevisions(ctx, s.store.Read(), d)
 	for _, r := range all[:min(len(all), maxRevisions)] {
-		list.Items = append(list.Items, Revision{
+		list.Items = append(list.Items, wire.Revision{
 			Revision: r.Number, DeployedAt: wire.Time{Time: r.DeployedAt}, DeployedBy: r.DeployedBy, SpecHash: r.SpecHash, Ready: r.Ready, Changes: r.Changes,
 		})
 	}
@@ -68,17 +58,12 @@ func (s *Service) Revisions(ctx context.Context, caller api.Caller, name string)
 	return list, err
 }
 
-// RollbackInput names the revision of a rollback.
-type RollbackInput struct {
-	Revision *int64 `json:"revision"` // nil: the last one before the present one that was ready
-}
-
 // Rollback deploys the configuration of an earlier revision again, as a new revision. It fails with
 // wire.AgentNotDeployed if the agent has no deployment, and with wire.Conflict if the revision is
 // not stored, its agent may not use what its deployment settings have, or the agent is disabled.
-func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, in RollbackInput) (Status, error) {
+func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, in wire.RollbackRequest) (wire.Deployment, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
-		return Status{}, err
+		return wire.Deployment{}, err
 	}
 
 	if enabled, err := s.cfg.Catalog.AgentEnabled(ctx, caller, name); err != nil || !enabled {
@@ -86,18 +71,18 @@ func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, 
 			err = wire.Conflict.New("The agent is disabled: enable it first.")
 		}
 
-		return Status{}, err
+		return wire.Deployment{}, err
 	}
 
 	d, err := s.changeAgent(ctx, caller, name, func(tx *store.Tx) (deployment, error) { return s.rollback(ctx, tx, name, in) })
 	if err != nil {
-		return Status{}, s.missing(ctx, caller.TenantID, name, err)
+		return wire.Deployment{}, s.missing(ctx, caller.TenantID, name, err)
 	}
 
 	return s.status(ctx, caller, d)
 }
 
-func (s *Service) rollback(ctx context.Context, tx *store.Tx, name string, in RollbackInput) (deployment, error) {
+func (s *Service) rollback(ctx context.Context, tx *store.Tx, name string, in wire.RollbackRequest) (deployment, error) {
 	d, err := lockDeployment(ctx, tx, tx.Caller.TenantID, name)
 	if err != nil {
 		return d, err
@@ -156,8 +141,8 @@ func (s *Service) revise(ctx context.Context, tx *store.Tx, d deployment, reques
 		changes = changesOf(former, request)
 	}
 
-	if d.Serving == 0 || d.Desired != desiredRunning || d.State == StateFailed {
-		d.begin(StateDeploying)
+	if d.Serving == 0 || d.Desired != desiredRunning || d.State == wire.StateFailed {
+		d.begin(wire.StateDeploying)
 		d.Serving = 0
 	}
 
@@ -338,7 +323,7 @@ func (s *Service) upgradeOne(ctx context.Context, tx *store.Tx, d deployment, fo
 		return err
 	}
 
-	if d.State == StateRunning || d.State == StateUnhealthy {
+	if d.State == wire.StateRunning || d.State == wire.StateUnhealthy {
 		d.Serving = d.Revision
 	}
 

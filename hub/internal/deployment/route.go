@@ -101,7 +101,7 @@ func (p *published) done() bool { return p.known && p.route == p.wanted }
 
 // route returns the route of a deployment that is ready, and otherwise the zero Route.
 func (w *worker) route(ctx context.Context, d deployment, v *view) deploy.Route {
-	if v.State != StateRunning || v.RuntimeURL == "" || w.s.cfg.Gateway == nil {
+	if v.State != wire.StateRunning || v.RuntimeURL == "" || w.s.cfg.Gateway == nil {
 		return deploy.Route{}
 	}
 

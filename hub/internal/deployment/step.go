@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -112,11 +113,11 @@ func (w *worker) halt(ctx context.Context, d deployment, v view, obs deploy.Obse
 	w.condition(&v, conditionReady, false, "The deployment is stopped.")
 	v.removeCondition(conditionServers)
 	if !slices.ContainsFunc(obs.Runtimes, mayRun) {
-		v.State, v.Error = StateStopped, ""
+		v.State, v.Error = wire.StateStopped, ""
 		return v, min(idlePause, pause), nil
 	}
 
-	v.State = StateStopping
+	v.State = wire.StateStopping
 	for _, r := range obs.Runtimes {
 		if !mayRun(r) {
 			continue
@@ -155,7 +156,7 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs deploy.O
 	}
 
 	switch {
-	case v.Serving == 0 && v.State == StateRunning:
+	case v.Serving == 0 && v.State == wire.StateRunning:
 		v.Serving = d.Revision
 		w.condition(&v, conditionProgressing, true, "")
 	case v.Serving == d.Revision && !moving:
@@ -190,12 +191,12 @@ func (w *worker) roll(ctx context.Context, d deployment, v *view, obs deploy.Obs
 	}
 
 	if v.Rollout == nil {
-		v.Rollout = &attempt{State: StateDeploying, Health: healthUnknown}
+		v.Rollout = &attempt{State: wire.StateDeploying, Health: healthUnknown}
 		w.condition(v, conditionProgressing, true, "The revision starts.")
 	}
 
 	pause, err := w.bring(ctx, d, v, v.Rollout, d.Revision, obs)
-	if err != nil || v.Rollout.State != StateRunning {
+	if err != nil || v.Rollout.State != wire.StateRunning {
 		return pause, err
 	}
 
@@ -255,9 +256,9 @@ func (w *worker) retire(ctx context.Context, d deployment, v *view, obs deploy.O
 func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, revision int64, obs deploy.Observed) (time.Duration, error) {
 	r, now := obs.Runtime(revision), w.s.store.Now()
 	switch {
-	case a.State == StateFailed && mayRun(r): // what still runs of it
+	case a.State == wire.StateFailed && mayRun(r): // what still runs of it
 		return w.s.cfg.WatchEvery, w.mustEnd(ctx, revision)
-	case a.State == StateFailed && !v.served(a):
+	case a.State == wire.StateFailed && !v.served(a):
 		return idlePause, nil
 	case now.Before(a.RetryAt) && a.RetryAt.Sub(now) <= max(maxBackoff, w.s.cfg.RetryEvery): // a later time was stored before the clock was set back
 		return min(a.RetryAt.Sub(now), w.s.cfg.WatchEvery), nil
@@ -275,9 +276,9 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 		v.RestartCount++
 	}
 
-	a.State = StateStarting
+	a.State = wire.StateStarting
 	if r.Phase == "" {
-		a.State = StateDeploying
+		a.State = wire.StateDeploying
 	}
 
 	former := a.RuntimeURL

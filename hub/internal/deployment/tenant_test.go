@@ -80,7 +80,7 @@ func TestDeploymentsOfATenantEnd(t *testing.T) {
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		h.reach("not_deployed")
 		require.Zero(t, h.endTenant(true))
-		var d deployment.Options
+		var d wire.DeployRequest
 		h.ada.Post(path, d).Want(http.StatusAccepted)
 		h.reach("running")
 	})

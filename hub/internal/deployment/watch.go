@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/wire"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -16,7 +17,7 @@ func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r
 	same := a.RuntimeURL == r.URL // otherwise, it was started again by another program
 	a.RuntimeURL, a.StartedAt = r.URL, r.StartedAt
 	w.note(v, a, conditionApplied, true, "")
-	was := (a.State == StateRunning || a.State == StateUnhealthy) && same
+	was := (a.State == wire.StateRunning || a.State == wire.StateUnhealthy) && same
 	var key agent.Secret
 	if !was {
 		c, err := w.s.open(d)
@@ -42,7 +43,7 @@ func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r
 	switch {
 	case err == nil:
 		seen.misses = 0
-		a.State = StateRunning
+		a.State = wire.StateRunning
 		a.Health = healthHealthy
 		a.Error = ""
 		a.RetryAt = time.Time{}
@@ -66,7 +67,7 @@ func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r
 			return w.s.cfg.WatchEvery, nil
 		}
 
-		a.State, a.Health, a.Error = StateUnhealthy, healthUnhealthy, text(err)
+		a.State, a.Health, a.Error = wire.StateUnhealthy, healthUnhealthy, text(err)
 		w.note(v, a, conditionReady, false, text(err))
 		if time.Since(seen.missed) < w.s.cfg.StartTimeout {
 			return w.s.cfg.WatchEvery, nil
@@ -75,7 +76,7 @@ func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r
 		v.RestartCount++
 		err = fmt.Errorf("The runtime did not respond for %v: %s", w.s.cfg.StartTimeout, text(err)) //nolint:staticcheck // for the user
 	case age < w.s.cfg.StartTimeout:
-		a.State, a.Health = StateStarting, healthUnknown
+		a.State, a.Health = wire.StateStarting, healthUnknown
 		w.note(v, a, conditionReady, false, text(err))
 		return w.soon(), nil
 	default:
@@ -100,7 +101,7 @@ func (w *worker) failed(v *view, a *attempt, message string) {
 	}
 
 	if a.Failures >= maxFailures {
-		a.State = StateFailed
+		a.State = wire.StateFailed
 		if v.served(a) {
 			a.RetryAt = w.s.store.Now().Add(w.s.cfg.RetryEvery)
 			return
@@ -111,7 +112,7 @@ func (w *worker) failed(v *view, a *attempt, message string) {
 	}
 
 	a.RetryAt = w.s.store.Now().Add(min(w.s.cfg.Backoff<<(a.Failures-1), maxBackoff))
-	if a.State != StateDeploying {
-		a.State = StateStarting
+	if a.State != wire.StateDeploying {
+		a.State = wire.StateStarting
 	}
 }
