@@ -119,7 +119,7 @@ func (x *execution) execute(out engine.Output) *result {
 func (x *execution) close() {
 	_ = x.closeSession() // which logs it
 	x.memory.release()
-	_, _ = x.run.Finish(errors.New("the run was not executed"))
+	_, _ = x.run.Finish(errors.New("the run was not executed"), nil)
 }
 
 // closeSession closes the session on the first call.
@@ -159,34 +159,21 @@ type result struct {
 	internal   bool          // the runtime failed, not the run
 }
 
-// end ends the run. It is the only place that determines the state of the run, the reason of a
-// cancelled one and the error of a failed one.
+// end ends the run, records the end in the session and closes it before the client can see the end
+// and resume the session.
 func (x *execution) end(outcome *engine.Outcome, err error) *result {
-	x.recordEnd(outcome, err)
-	// The session is closed before a client can see the end of the run and resume the session.
-	if closeErr := x.closeSession(); err == nil {
-		err = closeErr
-	}
+	state, reason := x.run.Finish(err, func(state wire.State, reason wire.Reason) error {
+		x.record(x.result(outcome, err, state, reason).event())
+		closeErr := x.closeSession()
+		if err == nil {
+			err = closeErr
+		}
 
-	state, reason := x.run.Finish(err)
+		return closeErr
+	})
 	res := x.result(outcome, err, state, reason)
 	x.log(res, err)
 	return res
-}
-
-// recordEnd stores the end of the run in the session. A cancel after that, while the session is
-// closed, is not recorded.
-func (x *execution) recordEnd(outcome *engine.Outcome, err error) {
-	state, reason := wire.StateCompleted, wire.Reason("")
-	switch {
-	case x.run.Context().Err() != nil:
-		state = wire.StateCancelled
-		reason, _ = errors.AsType[wire.Reason](context.Cause(x.run.Context()))
-	case err != nil:
-		state = wire.StateFailed
-	}
-
-	x.record(x.result(outcome, err, state, reason).event())
 }
 
 // result returns the result of a run that ended in this way.

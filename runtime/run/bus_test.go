@@ -43,7 +43,7 @@ func TestLease(t *testing.T) {
 		<-time.After(31 * time.Second)
 		_, err = other.Cancel(r.ID(), wire.ReasonClientRequest)
 		require.ErrorIs(t, err, run.ErrNotFound)
-		state, _ := r.Finish(nil)
+		state, _ := r.Finish(nil, nil)
 		require.Equal(t, wire.StateCompleted, state)
 	})
 }
@@ -63,7 +63,7 @@ func TestLeasesOfManyRuns(t *testing.T) {
 		for _, r := range runs {
 			_, err := other.Claim(t.Context(), r.ID())
 			require.ErrorIs(t, err, run.ErrConflict)
-			r.Finish(nil)
+			r.Finish(nil, nil)
 		}
 	})
 }
@@ -76,7 +76,7 @@ func TestEndedRunsOfReplicasExpire(t *testing.T) {
 		defer owner.Close()
 		defer other.Close()
 		r := started(t, owner)
-		r.Finish(errFailed)
+		r.Finish(errFailed, nil)
 		<-time.After(5*time.Minute - time.Nanosecond)
 		for _, g := range []*run.Registry{owner, other} {
 			_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
@@ -112,10 +112,10 @@ func TestTwoRunsWithOneID(t *testing.T) {
 		<-time.After(time.Minute)
 		require.True(t, other.Available())
 		require.Equal(t, 1, strings.Count(logs.String(), "another replica has a run with the same id"))
-		second.Finish(nil)
+		second.Finish(nil, nil)
 		_, err = owner.Cancel(id, wire.ReasonClientRequest)
 		require.NoError(t, err)
-		state, _ := first.Finish(nil)
+		state, _ := first.Finish(nil, nil)
 		require.Equal(t, wire.StateCancelled, state)
 	})
 }
@@ -131,7 +131,7 @@ func TestAFullBus(t *testing.T) {
 		begin := time.Now()
 		for range 100 {
 			r := started(t, g)
-			r.Finish(nil)
+			r.Finish(nil, nil)
 			_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
 			require.ErrorIs(t, err, run.ErrEnded)
 		}
@@ -166,7 +166,7 @@ func TestAFrozenBus(t *testing.T) {
 			_, err = owner.Cancel(ids.Random(), wire.ReasonClientRequest)
 			require.ErrorIs(t, err, run.ErrUnavailable)
 		})
-		within(5*time.Second, func() { ended.Finish(nil) })
+		within(5*time.Second, func() { ended.Finish(nil, nil) })
 		require.NoError(t, before.Context().Err())
 
 		cut.frozen.Store(false)
@@ -183,8 +183,8 @@ func TestAFrozenBus(t *testing.T) {
 		go owner.Cancel(ids.Random(), wire.ReasonClientRequest)
 		synctest.Wait()
 		within(0, owner.Close)
-		within(0, func() { late.Finish(nil) })
-		within(0, func() { before.Finish(nil) })
+		within(0, func() { late.Finish(nil, nil) })
+		within(0, func() { before.Finish(nil, nil) })
 	})
 }
 
@@ -199,7 +199,7 @@ func TestABusWithoutMajority(t *testing.T) {
 		defer other.Close()
 		continued, ended := started(t, owner), started(t, owner)
 		cut.minority.Store(true)
-		state, _ := ended.Finish(nil)
+		state, _ := ended.Finish(nil, nil)
 		require.Equal(t, wire.StateCompleted, state)
 		for range 100 {
 			require.False(t, owner.Available())
@@ -215,7 +215,7 @@ func TestABusWithoutMajority(t *testing.T) {
 		_, err = other.Cancel(continued.ID(), wire.ReasonClientRequest)
 		require.NoError(t, err)
 		require.Error(t, continued.Context().Err())
-		continued.Finish(nil)
+		continued.Finish(nil, nil)
 	})
 }
 
@@ -229,7 +229,7 @@ func TestALateEndIsStoredOnce(t *testing.T) {
 		defer g.Close()
 		r := started(t, g)
 		cut.full.Store(true)
-		r.Finish(nil)
+		r.Finish(nil, nil)
 		<-time.After(time.Minute)
 		require.Zero(t, cut.ends.Load())
 		require.Contains(t, logs.String(), "the bus is unavailable")
@@ -251,10 +251,10 @@ func TestConcurrentEnds(t *testing.T) {
 		started(t, g)
 		cut.frozen.Store(true)
 		for range 4 {
-			go r.Finish(nil)
+			go r.Finish(nil, nil)
 		}
 		<-time.After(time.Minute)
-		state, _ := r.Finish(errFailed)
+		state, _ := r.Finish(errFailed, nil)
 		require.Equal(t, wire.StateCompleted, state)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -294,14 +294,14 @@ func TestARenewalDuringTheEnd(t *testing.T) {
 	putCancel(t, bus, r.ID())
 	ended := make(chan wire.State, 1)
 	go func() {
-		state, _ := r.Finish(nil)
+		state, _ := r.Finish(nil, nil)
 		ended <- state
 	}()
 	<-ending
 	_, err := g.Cancel(unknown, wire.ReasonClientRequest) // the entries are renewed after this outage
 	require.ErrorIs(t, err, run.ErrUnavailable)
 	require.Equal(t, wire.StateCancelled, <-ended)
-	other.Finish(nil)
+	other.Finish(nil, nil)
 }
 
 var errCut = errors.New("the bus is cut")

@@ -53,7 +53,7 @@ func TestSeparatedContexts(t *testing.T) {
 	released.Release()
 	require.Error(t, released.Context().Err())
 	require.Equal(t, 1, ctx.waiting)
-	ended.Finish(nil)
+	ended.Finish(nil, nil)
 	require.Equal(t, 0, ctx.waiting)
 }
 
@@ -84,7 +84,7 @@ func TestAFailedClaimDuringARenewal(t *testing.T) {
 		<-time.After(4 * time.Second)
 		_, err = owner.Claim(t.Context(), first.ID())
 		require.ErrorIs(t, err, run.ErrConflict)
-		renewed.Finish(nil)
+		renewed.Finish(nil, nil)
 		synctest.Wait()
 		require.Equal(t, 1, held.putsOf(first.ID()))
 		require.Empty(t, logs.String())

@@ -13,14 +13,15 @@ import (
 // entry is what the owner of a run knows of its entry on the bus. Its lock is taken before that of
 // the registry, except by claim.
 type entry struct {
-	ending chan struct{} // not nil while Finish stores the end, and closed after that; guarded by registry.mu
+	ending chan struct{} // not nil while Run.decide stores the end, and closed after that; guarded by registry.mu
 
 	mu        sync.Mutex // guards the fields below
 	revision  uint64
 	cancelled wire.Reason // the reason in the entry, which is the first one
 	elsewhere bool        // another replica has stored it
-	last      end         // from the begin of Finish
-	returned  bool        // Finish has returned last
+	last      end         // from the begin of finishEntry
+	returned  bool        // finishEntry has returned last
+	closed    bool        // nothing of the run is active
 	over      bool        // nothing more is stored
 }
 
@@ -110,10 +111,14 @@ func (r *Run) deleteEntry() {
 // finishEntry stores the end of the run. It returns the end, which is that of a cancel that another
 // replica has stored before, and reports whether it was stored. An unavailable bus is awaited for
 // at most patience. An entry that only a newer version can read is not replaced.
-func (r *Run) finishEntry(last end) (end, bool) {
+func (r *Run) finishEntry(last end, closed bool) (end, bool) {
 	r.entry.mu.Lock()
 	defer r.entry.mu.Unlock()
-	r.entry.last = last
+	if r.entry.returned {
+		r.entry.over = false // of the former end
+	}
+
+	r.entry.last, r.entry.closed = last, closed
 	if r.entry.cancelled != "" {
 		r.entry.last = end{state: wire.StateCancelled, reason: r.entry.cancelled, at: last.at}
 	}
@@ -142,6 +147,8 @@ func (r *Run) storeEntry() error {
 		e, ttl := Entry{Owner: g.replica.owner, Revision: r.entry.revision}, lease
 		reason := cmp.Or(r.entry.cancelled, r.reason())
 		switch {
+		case r.entry.last.state == wire.StateCancelled && !r.entry.closed:
+			e.State, e.Reason = wire.StateCancelling, r.entry.last.reason
 		case r.entry.last.state != "":
 			e.State, e.Reason = r.entry.last.state, r.entry.last.reason
 			if ttl = g.cfg.TerminalTTL - time.Since(r.entry.last.at); ttl <= 0 {
@@ -156,7 +163,7 @@ func (r *Run) storeEntry() error {
 		if err == nil {
 			r.entry.revision = revision
 			r.entry.cancelled = e.Reason
-			r.entry.over = r.entry.last.state != ""
+			r.entry.over = e.State != "" && e.State != wire.StateCancelling
 			return nil
 		}
 

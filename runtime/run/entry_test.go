@@ -91,7 +91,7 @@ func TestOwnCancelsAreStored(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, wire.StateCancelling, e.State)
 			require.Equal(t, reason, e.Reason)
-			state, _ := r.Finish(nil)
+			state, _ := r.Finish(nil, nil)
 			require.Equal(t, wire.StateCancelled, state)
 			response, err := other.Cancel(r.ID(), wire.ReasonClientRequest)
 			require.NoError(t, err)
@@ -108,16 +108,16 @@ func TestPutsOfARun(t *testing.T) {
 		g := run.New(run.Config{Bus: bus})
 		defer g.Close()
 		short, long, cancelled := started(t, g), started(t, g), started(t, g)
-		short.Finish(nil)
+		short.Finish(nil, nil)
 		for range 3 {
 			_, err := g.Cancel(cancelled.ID(), wire.ReasonClientRequest)
 			require.NoError(t, err)
 		}
-		cancelled.Finish(nil)
+		cancelled.Finish(nil, nil)
 		synctest.Wait()
 		require.Equal(t, 2, bus.putsOf(short.ID()))
 		<-time.After(12 * time.Second)
-		long.Finish(nil)
+		long.Finish(nil, nil)
 		<-time.After(time.Minute)
 		require.Equal(t, 2, bus.putsOf(short.ID()))
 		require.Equal(t, 4, bus.putsOf(long.ID()))
@@ -147,7 +147,7 @@ func TestACancelReadDuringTheEnd(t *testing.T) {
 	}()
 	<-reading
 	go func() {
-		state, _ := r.Finish(nil)
+		state, _ := r.Finish(nil, nil)
 		ended <- state
 	}()
 	<-r.Context().Done()
@@ -171,7 +171,7 @@ func TestACancelWhileTheEndIsStored(t *testing.T) {
 		g := run.New(run.Config{Bus: held})
 		defer g.Close()
 		r := started(t, g)
-		go r.Finish(errFailed)
+		go r.Finish(errFailed, nil)
 		synctest.Wait()
 		response := make(chan wire.CancelResponse, 1)
 		go func() {
@@ -220,8 +220,8 @@ func TestMalformedEntries(t *testing.T) {
 		require.Empty(t, e.State, "the owner has replaced it")
 		require.NoError(t, damaged.Context().Err())
 		require.True(t, owner.Available())
-		damaged.Finish(nil)
-		whole.Finish(nil)
+		damaged.Finish(nil, nil)
+		whole.Finish(nil, nil)
 	})
 }
 
@@ -238,7 +238,7 @@ func TestEntriesOfANewerVersion(t *testing.T) {
 		stored, err := bus.Get(t.Context(), r.ID())
 		require.NoError(t, err)
 		begin := time.Now()
-		state, _ := r.Finish(nil)
+		state, _ := r.Finish(nil, nil)
 		require.Equal(t, wire.StateCompleted, state)
 		require.Equal(t, begin, time.Now())
 		require.True(t, g.Available())
@@ -280,7 +280,7 @@ func TestCloseWaits(t *testing.T) {
 		}
 		close(renewed)
 		<-closed
-		r.Finish(nil)
+		r.Finish(nil, nil)
 		require.Empty(t, logs.String())
 	})
 }
@@ -302,8 +302,8 @@ func TestALostNotification(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, logs.String(), "notify the owner of a run")
 		require.True(t, other.Available())
-		known.Finish(nil)
-		lost.Finish(nil)
+		known.Finish(nil, nil)
+		lost.Finish(nil, nil)
 	})
 }
 
@@ -340,11 +340,11 @@ func TestChangingEntries(t *testing.T) {
 				require.Equal(t, err == nil, response.State == wire.StateCancelling)
 				require.Equal(t, err == nil, cancelled.Context().Err() != nil)
 				left = test.changes
-				state, _ := ended.Finish(nil)
+				state, _ := ended.Finish(nil, nil)
 				require.Equal(t, wire.StateCompleted, state)
 				_, err = other.Cancel(ended.ID(), wire.ReasonClientRequest)
 				require.ErrorIs(t, err, run.ErrEnded)
-				cancelled.Finish(nil)
+				cancelled.Finish(nil, nil)
 			})
 		})
 	}
@@ -364,7 +364,7 @@ func TestACancelOnAFullBus(t *testing.T) {
 		require.ErrorIs(t, err, run.ErrUnavailable)
 		require.ErrorIs(t, err, errCut)
 		require.NoError(t, r.Context().Err())
-		state, _ := r.Finish(nil)
+		state, _ := r.Finish(nil, nil)
 		require.Equal(t, wire.StateCompleted, state)
 	})
 }

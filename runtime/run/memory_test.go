@@ -28,7 +28,7 @@ func TestMemoryOfLateEnds(t *testing.T) {
 				defer g.Close()
 				r := started(t, g)
 				stored := weak.Make(r)
-				r.Finish(nil)
+				r.Finish(nil, nil)
 				r = nil
 				synctest.Wait()
 				runtime.GC()
@@ -38,7 +38,7 @@ func TestMemoryOfLateEnds(t *testing.T) {
 				r = started(t, g)
 				late := weak.Make(r)
 				cut.full.Store(true)
-				r.Finish(nil)
+				r.Finish(nil, nil)
 				runtime.GC()
 				require.NotNil(t, late.Value(), "it waits")
 				r = nil
@@ -61,7 +61,7 @@ func TestManyLateEnds(t *testing.T) {
 		defer g.Close()
 		cut.away.Store(true)
 		for range 10_001 {
-			started(t, g).Finish(nil)
+			started(t, g).Finish(nil, nil)
 		}
 		cut.away.Store(false)
 		<-time.After(time.Minute)

@@ -3,11 +3,11 @@
 //
 // A run is claimed under its id, started, and finished:
 //
-//	r, err := registry.Claim(ctx, id)  // ErrConflict: the id is in use, or was until recently
-//	defer r.Release()                  // removes the run if it was not started
-//	if err := r.Start(); err != nil {} // ErrTooMany, ErrDraining
-//	err = execute(r.Context())         // is done when the run is cancelled
-//	state, reason := r.Finish(err)     // cancelled, if the run was cancelled
+//	r, err := registry.Claim(ctx, id)       // ErrConflict: the id is in use, or was until recently
+//	defer r.Release()                       // removes the run if it was not started
+//	if err := r.Start(); err != nil {}      // ErrTooMany, ErrDraining
+//	err = execute(r.Context())              // is done when the run is cancelled
+//	state, reason := r.Finish(err, persist) // cancelled, if the run was
 //
 // Registries with one [Bus] are those of replicas: an id is in use if it is at any of them, each of
 // them cancels the runs of all, and has the states of their ended ones.
@@ -148,11 +148,11 @@ func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error
 	response := wire.CancelResponse{RunID: id.String()}
 	g.mu.Lock()
 	r := g.claimed[id]
-	for r != nil && r.awaitEnd() {
+	if r != nil && r.awaitEnd() {
 		r = g.claimed[id]
 	}
 
-	if r != nil {
+	if r != nil && r.end.state == "" {
 		response.State, response.Reason = wire.StateCancelling, r.reason()
 		r.cancel(reason)
 		g.mu.Unlock()
@@ -164,6 +164,14 @@ func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error
 	}
 
 	e, ok := g.ended(id)
+	if r != nil {
+		e, ok = r.end, true
+	}
+
+	if r != nil && e.state == wire.StateCancelled {
+		e.state = wire.StateCancelling // a part of it is active
+	}
+
 	g.mu.Unlock()
 	switch {
 	case !ok && g.replica != nil:
@@ -173,7 +181,7 @@ func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error
 	}
 
 	response.State, response.Reason = e.state, e.reason
-	if e.state != wire.StateCancelled {
+	if e.reason == "" {
 		return response, ErrEnded
 	}
 
@@ -233,138 +241,4 @@ func (g *Registry) Drain(ctx context.Context) error {
 	case <-grace.C:
 		return errors.New("drain runs: some runs did not end after the cancel")
 	}
-}
-
-// Run is the entry of one run in the registry, from the claim of its id to its end.
-type Run struct {
-	registry *Registry
-	id       ID
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	unbind   func() bool // separates the run from the context of its caller
-	started  bool
-	end      end    // the zero value: the run is not finished
-	entry    *entry // nil without a bus
-}
-
-// ID returns the id under which the run was claimed.
-func (r *Run) ID() ID { return r.id }
-
-// Context is done when the run was cancelled, with the [wire.Reason] as its cause, and after
-// Finish.
-func (r *Run) Context() context.Context { return r.ctx }
-
-// reason returns the reason of the cancel, or "" if the run was not cancelled.
-func (r *Run) reason() wire.Reason {
-	reason, _ := errors.AsType[wire.Reason](context.Cause(r.ctx))
-	return reason
-}
-
-// Start starts the run. It is active until Finish.
-func (r *Run) Start() error {
-	g := r.registry
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case g.active >= g.cfg.MaxActive:
-		return ErrTooMany
-	case g.draining:
-		return ErrDraining
-	}
-
-	r.started = true
-	g.active++
-	return nil
-}
-
-// Release removes a run that was claimed but not started. After Start it does nothing.
-func (r *Run) Release() {
-	if r.remove() && r.registry.replica != nil {
-		r.deleteEntry()
-	}
-}
-
-// remove removes a run that was not started from this replica, and reports whether it did.
-func (r *Run) remove() bool {
-	g := r.registry
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if r.started || g.claimed[r.id] != r {
-		return false
-	}
-
-	delete(g.claimed, r.id)
-	r.separate()
-	return true
-}
-
-// separate ends the context of the run, after which it cannot be cancelled.
-func (r *Run) separate() {
-	r.unbind()
-	r.cancel(nil)
-}
-
-// Cancel cancels the run with that reason. The first reason wins. After Finish it does nothing.
-func (r *Run) Cancel(reason wire.Reason) { r.cancel(reason) }
-
-// awaitEnd waits until Finish has stored the end, and reports whether Finish was called. The caller
-// holds mu of the registry, which is unlocked while it waits.
-func (r *Run) awaitEnd() bool {
-	if r.entry == nil || r.entry.ending == nil {
-		return false
-	}
-
-	r.registry.mu.Unlock()
-	<-r.entry.ending
-	r.registry.mu.Lock()
-	return true
-}
-
-// Finish ends a started run, all goroutines of which must have ended. It returns the final state,
-// and the reason of a cancel: the run is cancelled if it was cancelled before, otherwise failed if
-// err is not nil. Further calls return the same.
-func (r *Run) Finish(err error) (wire.State, wire.Reason) {
-	g := r.registry
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if r.awaitEnd(); r.end.state != "" {
-		return r.end.state, r.end.reason
-	}
-
-	r.separate()
-	last := end{state: wire.StateCompleted, reason: r.reason(), at: time.Now()}
-	switch {
-	case last.reason != "":
-		last.state = wire.StateCancelled
-	case err != nil:
-		last.state = wire.StateFailed
-	}
-
-	if g.replica != nil {
-		r.entry.ending = make(chan struct{})
-		g.mu.Unlock()
-		stored := false
-		last, stored = r.finishEntry(last)
-		g.mu.Lock()
-		if !stored && len(g.unstored) < maxUnstored {
-			g.unstored[r.id] = r
-		}
-
-		close(r.entry.ending)
-	}
-
-	r.end = last
-	delete(g.claimed, r.id)
-	if r.end.at.Sub(g.since) >= g.cfg.TerminalTTL {
-		g.recent, g.older = map[ID]end{}, g.recent
-		g.since = r.end.at
-	}
-
-	g.recent[r.id] = r.end
-	g.active--
-	if g.active == 0 && g.idle != nil {
-		close(g.idle)
-	}
-
-	return r.end.state, r.end.reason
 }

@@ -36,7 +36,7 @@ func TestARunEndsInTheStateOfItsError(t *testing.T) {
 			g := run.New(run.Config{})
 			r := started(t, g)
 			require.NoError(t, r.Context().Err())
-			got, reason := r.Finish(err)
+			got, reason := r.Finish(err, nil)
 			require.Equal(t, state, got)
 			require.Empty(t, reason)
 			require.Error(t, r.Context().Err(), "the context of an ended run is over")
@@ -44,7 +44,7 @@ func TestARunEndsInTheStateOfItsError(t *testing.T) {
 			require.ErrorIs(t, cancelErr, run.ErrEnded)
 			require.Equal(t, wire.CancelResponse{RunID: r.ID().String(), State: state}, answer)
 			r.Cancel(wire.ReasonShutdown)
-			got, reason = r.Finish(errFailed)
+			got, reason = r.Finish(errFailed, nil)
 			require.Equal(t, state, got, "the first end stays")
 			require.Empty(t, reason)
 		})
@@ -65,7 +65,7 @@ func TestCancelResponses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}, answer)
 
-	state, reason := r.Finish(nil)
+	state, reason := r.Finish(nil, nil)
 	require.Equal(t, wire.StateCancelled, state, "a cancelled run never completes")
 	require.Equal(t, wire.ReasonClientRequest, reason)
 	answer, err = g.Cancel(r.ID(), wire.ReasonClientRequest)
@@ -86,7 +86,7 @@ func TestTheFirstReasonWins(t *testing.T) {
 				r.Cancel(first)
 				r.Cancel(second)
 				require.Equal(t, error(first), context.Cause(r.Context()))
-				state, reason := r.Finish(errFailed)
+				state, reason := r.Finish(errFailed, nil)
 				require.Equal(t, wire.StateCancelled, state)
 				require.Equal(t, first, reason)
 				answer, err := g.Cancel(r.ID(), second)
@@ -107,16 +107,16 @@ func TestTheEndOfTheCallersContextIsADisconnect(t *testing.T) {
 	ended, err := g.Claim(ctx, ids.Random())
 	require.NoError(t, err)
 	require.NoError(t, ended.Start())
-	ended.Finish(nil)
+	ended.Finish(nil, nil)
 
 	leave()
 	<-r.Context().Done()
 	require.Equal(t, error(wire.ReasonDisconnect), context.Cause(r.Context()))
 	require.Equal(t, "value", r.Context().Value(key{}))
-	state, reason := ended.Finish(nil)
+	state, reason := ended.Finish(nil, nil)
 	require.Equal(t, wire.StateCompleted, state)
 	require.Empty(t, reason)
-	r.Finish(nil)
+	r.Finish(nil, nil)
 }
 
 func TestEndedRunsExpire(t *testing.T) {
@@ -124,7 +124,7 @@ func TestEndedRunsExpire(t *testing.T) {
 		g := run.New(run.Config{})
 		r, long := started(t, g), started(t, g)
 		<-time.After(time.Hour) // an active run never expires, and its time counts from the end
-		r.Finish(nil)
+		r.Finish(nil, nil)
 
 		<-time.After(5*time.Minute - time.Nanosecond)
 		_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
@@ -141,7 +141,7 @@ func TestEndedRunsExpire(t *testing.T) {
 
 		_, err = g.Cancel(long.ID(), wire.ReasonClientRequest)
 		require.NoError(t, err)
-		long.Finish(nil)
+		long.Finish(nil, nil)
 	})
 }
 
@@ -153,7 +153,7 @@ func TestEndedRunsExpireOneByOne(t *testing.T) {
 		for range 12 {
 			<-time.After(time.Minute)
 			all = append(all, started(t, g))
-			all[len(all)-1].Finish(nil)
+			all[len(all)-1].Finish(nil, nil)
 			for i, r := range all {
 				want := run.ErrNotFound
 				if len(all)-i <= 5 {
@@ -185,7 +185,7 @@ func TestMemoryOfEndedRunsIsBounded(t *testing.T) {
 		end := func(waves int) uint64 {
 			for range waves {
 				for range 2000 {
-					started(t, g).Finish(nil)
+					started(t, g).Finish(nil, nil)
 				}
 				<-time.After(time.Second)
 			}
@@ -207,7 +207,7 @@ func TestTerminalTTLIsConfigurable(t *testing.T) {
 		var runs []*run.Run
 		for range 3000 {
 			runs = append(runs, started(t, g))
-			runs[len(runs)-1].Finish(errFailed)
+			runs[len(runs)-1].Finish(errFailed, nil)
 		}
 		<-time.After(time.Second)
 		for _, r := range runs {
@@ -215,7 +215,7 @@ func TestTerminalTTLIsConfigurable(t *testing.T) {
 			require.ErrorIs(t, err, run.ErrNotFound)
 		}
 		last := started(t, g)
-		last.Finish(errFailed)
+		last.Finish(errFailed, nil)
 		_, err := g.Cancel(last.ID(), wire.ReasonClientRequest)
 		require.ErrorIs(t, err, run.ErrEnded)
 	})
@@ -255,10 +255,10 @@ func TestConcurrencyIsLimited(t *testing.T) {
 	third, err := g.Claim(t.Context(), ids.Random())
 	require.NoError(t, err)
 	require.ErrorIs(t, third.Start(), run.ErrTooMany)
-	first.Finish(nil)
+	first.Finish(nil, nil)
 	require.NoError(t, third.Start())
-	second.Finish(nil)
-	third.Finish(nil)
+	second.Finish(nil, nil)
+	third.Finish(nil, nil)
 }
 
 func TestAThousandRunsByDefault(t *testing.T) {
@@ -271,11 +271,11 @@ func TestAThousandRunsByDefault(t *testing.T) {
 	require.NoError(t, err)
 	defer more.Release()
 	require.ErrorIs(t, more.Start(), run.ErrTooMany)
-	all[0].Finish(nil)
+	all[0].Finish(nil, nil)
 	require.NoError(t, more.Start(), "there is a place again")
-	more.Finish(nil)
+	more.Finish(nil, nil)
 	for _, r := range all[1:] {
-		r.Finish(nil)
+		r.Finish(nil, nil)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestTimesByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := run.New(run.Config{})
 		r := started(t, g)
-		r.Finish(nil)
+		r.Finish(nil, nil)
 		<-time.After(5*time.Minute - time.Nanosecond)
 		_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
 		require.ErrorIs(t, err, run.ErrEnded)
@@ -309,19 +309,19 @@ func TestDrain(t *testing.T) {
 		require.ErrorIs(t, claimed.Start(), run.ErrDraining)
 		claimed.Release()
 		require.NoError(t, slow.Context().Err(), "runs in flight go on")
-		state, _ := quick.Finish(nil)
+		state, _ := quick.Finish(nil, nil)
 		require.Equal(t, wire.StateCompleted, state)
 
 		<-ctx.Done()
 		synctest.Wait()
 		require.Equal(t, error(wire.ReasonShutdown), context.Cause(slow.Context()))
-		state, _ = slow.Finish(nil)
+		state, _ = slow.Finish(nil, nil)
 		require.Equal(t, wire.StateCancelled, state)
 
 		begin := time.Now()
 		require.Error(t, <-drained, "one run does not end")
 		require.Equal(t, 10*time.Second, time.Since(begin))
-		stuck.Finish(errFailed)
+		stuck.Finish(errFailed, nil)
 		require.NoError(t, g.Drain(t.Context()), "a second drain finds nothing left")
 	})
 }
@@ -337,7 +337,7 @@ func BenchmarkRun(b *testing.B) {
 		if err := r.Start(); err != nil {
 			b.Fatal(err)
 		}
-		r.Finish(nil)
+		r.Finish(nil, nil)
 	}
 }
 
@@ -353,7 +353,7 @@ func ExampleRegistry() {
 	}
 	answer, _ := registry.Cancel(r.ID(), wire.ReasonClientRequest)
 	fmt.Println(answer.State, context.Cause(r.Context()))
-	fmt.Println(r.Finish(nil))
+	fmt.Println(r.Finish(nil, nil))
 	// Output:
 	// cancelling client_request
 	// cancelled client_request

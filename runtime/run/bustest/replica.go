@@ -29,7 +29,7 @@ func start(t *testing.T, g *run.Registry) *run.Run {
 	r, err := g.Claim(t.Context(), ids.Random())
 	require.NoError(t, err)
 	require.NoError(t, r.Start())
-	t.Cleanup(func() { _, _ = r.Finish(nil) })
+	t.Cleanup(func() { _, _ = r.Finish(nil, nil) })
 	return r
 }
 
@@ -54,7 +54,7 @@ func cancelAnywhere(t *testing.T, open func(*testing.T) run.Bus) {
 			require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}, response)
 		}
 
-		state, reason := r.Finish(nil)
+		state, reason := r.Finish(nil, nil)
 		require.Equal(t, wire.StateCancelled, state, "a cancelled run never completes")
 		require.Equal(t, wire.ReasonClientRequest, reason)
 		for _, g := range []*run.Registry{owner, other, third} {
@@ -66,7 +66,7 @@ func cancelAnywhere(t *testing.T, open func(*testing.T) run.Bus) {
 
 	for want, cause := range map[wire.State]error{wire.StateCompleted: nil, wire.StateFailed: errors.New("failed")} {
 		r := start(t, owner)
-		state, _ := r.Finish(cause)
+		state, _ := r.Finish(cause, nil)
 		require.Equal(t, want, state)
 		for _, g := range []*run.Registry{owner, other, third} {
 			response, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
@@ -74,7 +74,7 @@ func cancelAnywhere(t *testing.T, open func(*testing.T) run.Bus) {
 			require.Equal(t, wire.CancelResponse{RunID: r.ID().String(), State: want}, response)
 		}
 
-		state, _ = r.Finish(errors.New("again"))
+		state, _ = r.Finish(errors.New("again"), nil)
 		require.Equal(t, want, state, "the first end stays")
 	}
 
@@ -87,7 +87,7 @@ func conflicts(t *testing.T, open func(*testing.T) run.Bus) {
 	r := start(t, one)
 	_, err := two.Claim(t.Context(), r.ID())
 	require.ErrorIs(t, err, run.ErrConflict)
-	_, _ = r.Finish(nil)
+	_, _ = r.Finish(nil, nil)
 	_, err = two.Claim(t.Context(), r.ID())
 	require.ErrorIs(t, err, run.ErrConflict, "its state is stored")
 
@@ -171,7 +171,7 @@ func lostNotification(t *testing.T, open func(*testing.T) run.Bus) {
 	}
 
 	require.NoError(t, ended.Context().Err())
-	state, reason := ended.Finish(nil)
+	state, reason := ended.Finish(nil, nil)
 	require.Equal(t, wire.StateCancelled, state)
 	require.Equal(t, wire.ReasonClientRequest, reason)
 	Await(t, func() bool { return renewed.Context().Err() != nil })
@@ -211,7 +211,7 @@ func raceWithEnd(t *testing.T, open func(*testing.T) run.Bus) {
 		}
 
 		var state wire.State
-		all.Go(func() { state, _ = r.Finish(nil) })
+		all.Go(func() { state, _ = r.Finish(nil, nil) })
 		all.Wait()
 		if state == wire.StateCompleted {
 			require.Equal(t, 3, rejected)
@@ -232,14 +232,14 @@ func firstReason(t *testing.T, open func(*testing.T) run.Bus) {
 		response, err = other.Cancel(r.ID(), wire.ReasonClientRequest)
 		require.NoError(t, err)
 		require.Equal(t, reason, response.Reason)
-		_, last := r.Finish(nil)
+		_, last := r.Finish(nil, nil)
 		require.Equal(t, reason, last)
 
 		r = start(t, owner)
 		_, err = other.Cancel(r.ID(), wire.ReasonClientRequest)
 		require.NoError(t, err)
 		r.Cancel(reason)
-		_, last = r.Finish(nil)
+		_, last = r.Finish(nil, nil)
 		require.Equal(t, wire.ReasonClientRequest, last)
 	}
 }
@@ -249,7 +249,7 @@ func terminalExpiry(t *testing.T, open func(*testing.T) run.Bus) {
 	t.Cleanup(owner.Close)
 	other := replica(t, open(t))
 	r := start(t, owner)
-	_, _ = r.Finish(nil)
+	_, _ = r.Finish(nil, nil)
 	_, err := other.Cancel(r.ID(), wire.ReasonClientRequest)
 	require.ErrorIs(t, err, run.ErrEnded)
 	for _, g := range []*run.Registry{other, owner} {
@@ -304,7 +304,7 @@ func cancelBeforeOutage(t *testing.T, open func(*testing.T) run.Bus) {
 	bus.away.Store(true)
 	ended := make(chan wire.State)
 	go func() {
-		state, _ := r.Finish(nil)
+		state, _ := r.Finish(nil, nil)
 		ended <- state
 	}()
 	Await(t, func() bool { return !owner.Available() })
@@ -318,9 +318,9 @@ func longOutage(t *testing.T, open func(*testing.T) run.Bus) {
 	owner, other := replica(t, bus), replica(t, open(t))
 	first, second := start(t, owner), start(t, owner)
 	bus.away.Store(true)
-	state, _ := first.Finish(nil)
+	state, _ := first.Finish(nil, nil)
 	require.Equal(t, wire.StateCompleted, state)
-	state, _ = second.Finish(nil)
+	state, _ = second.Finish(nil, nil)
 	require.Equal(t, wire.StateCompleted, state)
 	_, err := owner.Cancel(first.ID(), wire.ReasonClientRequest)
 	require.ErrorIs(t, err, run.ErrEnded)
@@ -345,7 +345,7 @@ func manyRuns(t *testing.T, open func(*testing.T) run.Bus) {
 				t.Error(err)
 			}
 
-			if state, _ := r.Finish(nil); state != wire.StateCancelled {
+			if state, _ := r.Finish(nil, nil); state != wire.StateCancelled {
 				t.Error(state)
 			}
 		})

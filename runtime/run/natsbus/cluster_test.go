@@ -182,13 +182,13 @@ func TestAFrozenServer(t *testing.T) {
 			if _, err := owner.Cancel(r.ID(), wire.ReasonClientRequest); err != nil {
 				t.Error(err)
 			}
-			if state, _ := r.Finish(nil); state != wire.StateCancelled {
+			if state, _ := r.Finish(nil, nil); state != wire.StateCancelled {
 				t.Error(state)
 			}
 		})
 	}
 	all.Go(func() {
-		if state, _ := ended.Finish(nil); state != wire.StateCompleted {
+		if state, _ := ended.Finish(nil, nil); state != wire.StateCompleted {
 			t.Error(state)
 		}
 	})
@@ -209,7 +209,7 @@ func TestAFrozenServer(t *testing.T) {
 		return err == nil
 	})
 	bustest.Await(t, func() bool { return before.Context().Err() != nil })
-	before.Finish(nil)
+	before.Finish(nil, nil)
 }
 
 // kill ends the server at once.
@@ -268,7 +268,7 @@ func TestNoMajority(t *testing.T) {
 		require.ErrorIs(t, err, run.ErrUnavailable)
 	})
 	bounded(t, func() {
-		state, _ := ended.Finish(nil)
+		state, _ := ended.Finish(nil, nil)
 		require.Equal(t, wire.StateCompleted, state)
 	})
 	require.NoError(t, continued.Context().Err(), "runs continue")
@@ -290,7 +290,7 @@ func TestNoMajority(t *testing.T) {
 		return err == nil
 	})
 	bustest.Await(t, func() bool { return continued.Context().Err() != nil })
-	state, reason := continued.Finish(nil)
+	state, reason := continued.Finish(nil, nil)
 	require.Equal(t, wire.StateCancelled, state)
 	require.Equal(t, wire.ReasonClientRequest, reason)
 }
@@ -320,7 +320,7 @@ func TestLossOfTheLeader(t *testing.T) {
 				require.NoError(t, runs[i].Start())
 			}
 			ended := runs[0]
-			ended.Finish(nil)
+			ended.Finish(nil, nil)
 			runs = runs[1:]
 
 			stream, err := js.Stream(t.Context(), "KV_coder")
@@ -357,7 +357,7 @@ func TestLossOfTheLeader(t *testing.T) {
 			bustest.Await(t, owner.Available)
 			for _, r := range runs {
 				bustest.Await(t, func() bool { return r.Context().Err() != nil })
-				state, _ := r.Finish(nil)
+				state, _ := r.Finish(nil, nil)
 				require.Equal(t, wire.StateCancelled, state)
 			}
 			bustest.Await(t, func() bool {

@@ -114,7 +114,7 @@ func TestScopesAreSeparate(t *testing.T) {
 	_, err = other.Cancel(r.ID(), wire.ReasonClientRequest)
 	require.NoError(t, err)
 	require.Error(t, r.Context().Err())
-	r.Finish(nil)
+	r.Finish(nil, nil)
 	// The states of runs are not secret: the request that reads them has no subject of a scope.
 	m, err := conn.Request("$JS.API.STREAM.MSG.GET.KV_agents", []byte(`{"last_by_subj": "$KV.agents.one.`+r.ID().String()+`"}`), bustest.Limit)
 	require.NoError(t, err)
@@ -174,12 +174,12 @@ func TestResponseInPlaceOfAnEntry(t *testing.T) {
 		return err == nil && answer.State == wire.StateCancelling
 	}, bustest.Limit, time.Millisecond, "the owner has stored it again")
 	require.NoError(t, runs[1].Context().Err())
-	runs[1].Finish(nil)
+	runs[1].Finish(nil, nil)
 	answer, err := other.Cancel(runs[1].ID(), wire.ReasonClientRequest)
 	require.ErrorIs(t, err, run.ErrEnded)
 	require.Equal(t, wire.StateCompleted, answer.State)
-	runs[0].Finish(nil)
-	runs[2].Finish(nil)
+	runs[0].Finish(nil, nil)
+	runs[2].Finish(nil, nil)
 }
 
 func TestInvalidIssuers(t *testing.T) {

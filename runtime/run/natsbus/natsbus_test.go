@@ -130,7 +130,7 @@ func TestRestart(t *testing.T) {
 				return r
 			}
 			before, ended := begin(), begin()
-			ended.Finish(nil)
+			ended.Finish(nil, nil)
 
 			// The request is stored as another replica does, without a notification.
 			late := begin()
@@ -151,7 +151,7 @@ func TestRestart(t *testing.T) {
 					return errors.Is(err, run.ErrUnavailable)
 				})
 				go func() {
-					state, _ := late.Finish(nil)
+					state, _ := late.Finish(nil, nil)
 					finished <- state
 				}()
 				bustest.Await(t, func() bool { return !owner.Available() })
@@ -168,7 +168,7 @@ func TestRestart(t *testing.T) {
 				return err == nil
 			})
 			bustest.Await(t, func() bool { return before.Context().Err() != nil })
-			state, _ := before.Finish(nil)
+			state, _ := before.Finish(nil, nil)
 			require.Equal(t, wire.StateCancelled, state)
 			_, err = other.Cancel(ended.ID(), wire.ReasonClientRequest)
 			if kept {
@@ -320,7 +320,7 @@ func TestPermissions(t *testing.T) {
 	_, err = other.Cancel(r.ID(), wire.ReasonClientRequest)
 	require.NoError(t, err)
 	require.Error(t, r.Context().Err(), "the notification has arrived")
-	r.Finish(nil)
+	r.Finish(nil, nil)
 
 	refused("coder", "writer", "_INBOX.writer.")
 	for i, subject := range all.Publish.Allow[2:] { // those that Open needs
@@ -346,7 +346,7 @@ func BenchmarkCancel(b *testing.B) {
 		<-r.Context().Done()
 		took = append(took, time.Since(begin))
 		require.NoError(b, err)
-		r.Finish(nil)
+		r.Finish(nil, nil)
 	}
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "us-p50")
@@ -361,6 +361,6 @@ func BenchmarkRun(b *testing.B) {
 		r, err := g.Claim(b.Context(), ids.Random())
 		require.NoError(b, err)
 		require.NoError(b, r.Start())
-		r.Finish(nil)
+		r.Finish(nil, nil)
 	}
 }
