@@ -256,7 +256,7 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 	h.deploys, err = deployment.New(ctx, deployment.Config{
 		Store: h.store, Catalog: h.catalog, Driver: h.cfg.Deployer, PublicURL: h.cfg.PublicURL, GatewayURL: h.cfg.GatewayURL,
 		Gateway: h.cfg.Gateway, Former: h.cfg.FormerDeployer, PrepareTimeout: h.cfg.PrepareTimeout, Most: h.cfg.MaxDeployment,
-		External: h.cfg.External, HideAPIKey: h.cfg.HideRuntimeKeys, LeaseTime: h.cfg.LeaseTime, Machine: h.cfg.Machine, Offline: h.cfg.Offline,
+		External: h.cfg.External, HideAPIKey: h.cfg.HideRuntimeKeys, Machine: h.cfg.Machine, Offline: h.cfg.Offline,
 	})
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
+	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
@@ -51,12 +52,12 @@ func BenchmarkUnchanged(b *testing.B) {
 		"PostgreSQL": func(t testing.TB) string { return dbtest.PostgreSQL(t) },
 	} {
 		b.Run(engine, func(b *testing.B) {
-			d := dbtest.Open(b, url(b), apitest.Audit(), provider.Migrations, catalog.Migrations, deployment.Migrations)
+			d := dbtest.Open(b, url(b), apitest.Audit(), store.Migrations, provider.Migrations, catalog.Migrations, deployment.Migrations)
 			w := &world{t: b, db: d, keys: []string{secret.Generate()}, driver: &deploytest.Memory{}}
 			b.Cleanup(w.driver.Close)
 			w.openCatalog()
 			driver := &tallied{Driver: w.driver}
-			h := w.start(func(c *deployment.Config) { c.Driver, c.LeaseTime, c.WatchEvery, c.Backoff = driver, 0, 0, 0 })
+			h := w.start(func(c *deployment.Config) { c.Driver, c.WatchEvery, c.Backoff = driver, 0, 0 })
 			for i := range n {
 				name := fmt.Sprint("helper-", i)
 				w.agent("default", name)

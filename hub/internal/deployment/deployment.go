@@ -83,8 +83,8 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 	switch {
 	case created:
 		d = deployment{Key: deploymentKey(tx.Caller.TenantID, name), TenantID: tx.Caller.TenantID, AgentName: name}
-		d.Holder = s.reconciler.id
-		if d.Fence, err = nextFence(ctx, tx); err != nil {
+		d.HubID = s.store.HubID
+		if d.Fence, err = nextFence(ctx, tx, 0); err != nil {
 			return d, err
 		}
 

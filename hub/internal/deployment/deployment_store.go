@@ -28,11 +28,13 @@ type deployment struct {
 	DeployedBy string
 	Machine    string
 
+	HubID string // of the hub that controls it, see [store.Free]
+	Fence int64
+
 	view
-	lease
 }
 
-// view is what the holder of the lease observed.
+// view is what the hub that controls the deployment observed.
 type view struct {
 	attempt // of Serving, or of the revision if none serves
 
@@ -62,7 +64,7 @@ var errNoDeployment = errors.New("there is no deployment")
 const columns = `key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, key_digest, rotation, deployed_at, deployed_by, machine,
 	state, health, runtime_url, error, failures, retry_at, counted, started_at,
 	serving, rollout, draining, conditions, restart_count,
-	lease_holder, lease_fence, lease_beat`
+	hub_id, lease_fence`
 
 func scanDeployment(row db.Scanner) (deployment, error) {
 	var (
@@ -76,7 +78,7 @@ func scanDeployment(row db.Scanner) (deployment, error) {
 		&deployed, &d.DeployedBy, &d.Machine,
 		&d.State, &d.Health, &d.RuntimeURL, &d.Error, &d.Failures, &retry, &counted, &started,
 		&serving, &rollout, &draining, &conditions, &d.RestartCount,
-		&d.Holder, &d.Fence, &d.Beat)
+		&d.HubID, &d.Fence)
 	if err != nil {
 		return d, err
 	}
@@ -91,15 +93,17 @@ func scanDeployment(row db.Scanner) (deployment, error) {
 	return d, errors.Join(err, json.Unmarshal([]byte(draining), &d.Draining), json.Unmarshal([]byte(conditions), &d.Conditions))
 }
 
-// setView assigns the columns of a view, which are the arguments from $1 on.
-const setView = `state = $1, health = $2, runtime_url = $3, error = $4, failures = $5, retry_at = $6, counted = $7, started_at = $8,
-	serving = $9, rollout = $10, draining = $11, conditions = $12, restart_count = $13`
+// setRow assigns the columns that change, which are the arguments from $1 on.
+const setRow = `state = $1, health = $2, runtime_url = $3, error = $4, failures = $5, retry_at = $6, counted = $7, started_at = $8,
+	serving = $9, rollout = $10, draining = $11, conditions = $12, restart_count = $13, desired = $14, revision = $15, purge = $16,
+	spec_hash = $17, sealed = $18, key_digest = $19, rotation = $20, deployed_at = $21, deployed_by = $22, machine = $23, lease_fence = $24`
 
-// values returns the arguments of setView.
-func (v view) values() []any {
+// values returns the arguments of setRow.
+func (d deployment) values() []any {
 	return []any{
-		v.State, v.Health, v.RuntimeURL, v.Error, v.Failures, db.NullMicros(v.RetryAt), db.NullMicros(v.Counted), db.NullMicros(v.StartedAt),
-		sql.NullInt64{Int64: v.Serving, Valid: !v.former}, v.rollout(), encoded(append([]int64{}, v.Draining...)), encoded(append([]wire.Condition{}, v.Conditions...)), v.RestartCount,
+		d.State, d.Health, d.RuntimeURL, d.Error, d.Failures, db.NullMicros(d.RetryAt), db.NullMicros(d.Counted), db.NullMicros(d.StartedAt),
+		sql.NullInt64{Int64: d.Serving, Valid: !d.former}, d.rollout(), encoded(append([]int64{}, d.Draining...)), encoded(append([]wire.Condition{}, d.Conditions...)),
+		d.RestartCount, d.Desired, d.Revision, d.Purge, d.SpecHash, d.Sealed, orNull(d.KeyDigest), d.Rotation, db.Micros(d.DeployedAt), d.DeployedBy, d.Machine, d.Fence,
 	}
 }
 
@@ -150,10 +154,10 @@ func lockDeployment(ctx context.Context, q db.Querier, tenantID, agentName strin
 func insertDeployment(ctx context.Context, q db.Querier, d deployment) error {
 	n, err := db.Affected(ctx, q, "insert deployment", `INSERT INTO deployments
 			(key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, key_digest, linked_at, deployed_at, deployed_by, machine,
-			state, health, serving, lease_holder, lease_fence)
+			state, health, serving, hub_id, lease_fence)
 		VALUES ($1, $2, $3, $4, 1, $5, FALSE, $6, $7, $8, $9, $9, $10, $11, $12, $13, 0, $14, $15) ON CONFLICT DO NOTHING`,
 		d.Key, d.TenantID, d.AgentName, d.Desired, d.Revision, d.SpecHash, d.Sealed, d.KeyDigest, db.Micros(d.DeployedAt), d.DeployedBy, d.Machine,
-		d.State, d.Health, d.Holder, d.Fence)
+		d.State, d.Health, d.HubID, d.Fence)
 	if err == nil && n == 0 {
 		return wire.DeploymentKeyTaken
 	}
@@ -163,11 +167,8 @@ func insertDeployment(ctx context.Context, q db.Querier, d deployment) error {
 
 // updateDesired stores a change of a user, which has the next edition, and returns the row.
 func updateDesired(ctx context.Context, q db.Querier, d deployment) (deployment, error) {
-	args := append(d.values(), d.Desired, d.Revision, d.Purge, d.SpecHash, d.Sealed, orNull(d.KeyDigest), d.Rotation, db.Micros(d.DeployedAt), d.DeployedBy, d.Machine,
-		d.TenantID, d.AgentName)
-	return oneDeployment(q.QueryRowContext(ctx, `UPDATE deployments SET `+setView+`, edition = edition + 1, desired = $14, revision = $15, purge = $16,
-			spec_hash = $17, sealed = $18, key_digest = $19, rotation = $20, deployed_at = $21, deployed_by = $22, machine = $23
-		WHERE tenant_id = $24 AND agent_name = $25 RETURNING `+columns, args...))
+	return oneDeployment(q.QueryRowContext(ctx, `UPDATE deployments SET `+setRow+`, edition = edition + 1
+		WHERE tenant_id = $25 AND agent_name = $26 RETURNING `+columns, append(d.values(), d.TenantID, d.AgentName)...))
 }
 
 // lockDeploymentsOf returns the deployments of a tenant for a transaction that changes them.
@@ -199,15 +200,6 @@ func updateKey(ctx context.Context, q db.Querier, d deployment) error {
 	_, err := db.Affected(ctx, q, "update key of deployment", `UPDATE deployments SET sealed = $1, key_digest = $2, rotation = $3, edition = edition + 1
 		WHERE tenant_id = $4 AND agent_name = $5`, d.Sealed, d.KeyDigest, d.Rotation, d.TenantID, d.AgentName)
 	return err
-}
-
-// saveKeyHeld stores a step of a rotation for the holder of the lease, unless a user changed the
-// deployment since it was read. It reports whether it was stored.
-func saveKeyHeld(ctx context.Context, q db.Querier, d deployment) (bool, error) {
-	n, err := db.Affected(ctx, q, "save key of deployment", `UPDATE deployments SET sealed = $1, key_digest = $2, rotation = $3, revision = $4, spec_hash = $5, rollout = $6
-		WHERE key = $7 AND lease_holder = $8 AND lease_fence = $9 AND edition = $10`,
-		d.Sealed, d.KeyDigest, d.Rotation, d.Revision, d.SpecHash, d.rollout(), d.Key, d.Holder, d.Fence, d.Edition)
-	return n == 1, err
 }
 
 func hasRead(ctx context.Context, q db.Querier, d deployment, userID string) (bool, error) {
@@ -248,7 +240,6 @@ func lockFormer(ctx context.Context, q db.Querier) ([]deployment, error) {
 }
 
 // The statements below serve the reconciler, which handles the deployments of all tenants.
-// A statement that changes a row names the lease, and has no effect without it.
 
 // readKeys returns the keys of all deployments.
 func readKeys(ctx context.Context, q db.Querier) ([]string, error) {

@@ -56,7 +56,7 @@ func TestRememberedEndpointsAreBounded(t *testing.T) {
 	require.NoError(t, h.Close())
 	w.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4096)
 		INSERT INTO deployments (key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, linked_at, deployed_at, deployed_by, machine,
-			state, health, serving, lease_holder, lease_fence)
+			state, health, serving, hub_id, lease_fence)
 		SELECT 'many-' || i, 'many', 'agent' || i, 'stopped', 1, 1, FALSE, '', sealed, 0, 0, '', '', 'stopped', 'unknown', 0, '', 0 FROM deployments, n`)
 	other := w.start(func(c *deployment.Config) { c.Driver = nil })
 	e, err := other.Endpoint(t.Context(), "default", "helper")

@@ -256,11 +256,6 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs deploy.Observed) 
 		return false, err
 	}
 
-	claim, err := w.claim()
-	if err != nil {
-		return false, err
-	}
-
 	former, main := d.KeyDigest, obs.Runtime(d.main())
 	if w.rotation != d.Rotation {
 		w.rotation, w.rotatedAt, w.restarts = d.Rotation, time.Now(), 0
@@ -271,7 +266,7 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs deploy.Observed) 
 		return false, nil
 	}
 
-	if err := w.s.driver.SetKeys(ctx, claim, c.keys()); err != nil {
+	if err := w.s.driver.SetKeys(ctx, w.ref, c.keys()); err != nil {
 		return false, err
 	}
 
@@ -330,11 +325,10 @@ func (s *Service) restart(ctx context.Context, tx *sql.Tx, d *deployment) error 
 	return s.repeat(ctx, tx, d, serving.Number, d.Revision+1)
 }
 
-// saveKey stores a step of a rotation and what first stores, unless the lease was lost or a user
-// changed the deployment.
+// saveKey stores a step of a rotation and what first stores, unless this hub has lost the
+// deployment or a user changed it.
 func (w *worker) saveKey(ctx context.Context, d deployment, former []byte, first func(context.Context, *sql.Tx, *deployment) error) (bool, error) {
-	errChanged := errors.New("the deployment was changed")
-	err := w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+	err := w.own(ctx, func(tx *sql.Tx) error {
 		d := d
 		if first != nil {
 			if err := first(ctx, tx, &d); err != nil {
@@ -342,14 +336,8 @@ func (w *worker) saveKey(ctx context.Context, d deployment, former []byte, first
 			}
 		}
 
-		stored, err := saveKeyHeld(ctx, tx, d)
-		switch {
-		case err != nil:
+		if err := saveHeld(ctx, tx, d); err != nil || string(former) == string(d.KeyDigest) {
 			return err
-		case !stored:
-			return errChanged
-		case string(former) == string(d.KeyDigest):
-			return nil
 		}
 
 		return deleteReaders(ctx, tx, d.TenantID, former)

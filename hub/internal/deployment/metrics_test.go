@@ -155,7 +155,7 @@ func TestMetricsOfADeploymentThatDoesNotChange(t *testing.T) {
 		first.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		first.reach("stopped")
 		require.NoError(t, first.Close())
-		second, metrics := w.measured(func(c *deployment.Config) { c.LeaseTime = time.Hour }) // no lease is lost by time
+		second, metrics := w.measured()
 		require.Eventually(t, func() bool { return metrics()["s state=stopped"] == 1 }, patience, pause)
 		second.ada.Delete(path).Want(http.StatusNoContent)
 		second.reach("not_deployed")

@@ -73,7 +73,7 @@ func (r *reconciler) stopFormer(ctx context.Context, former deploy.Driver) error
 func (r *reconciler) endFormer(ctx context.Context, former deploy.Driver, key string, revision int64) error {
 	claim := deploy.Claim{Key: key, Owner: r.owner}
 	err := r.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		claim.Fence, err = nextFence(ctx, tx)
+		claim.Fence, err = nextFence(ctx, tx, 0)
 		return err
 	})
 	if err != nil {

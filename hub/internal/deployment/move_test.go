@@ -67,7 +67,7 @@ func TestMoveToAnotherPlatform(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
 				f := w.failing()
-				h, next, ready, former := moved(t, w, func(c *deployment.Config) { c.Former, c.LeaseTime = f, lease/3 })
+				h, next, ready, former := moved(t, w, func(c *deployment.Config) { c.Former = f })
 				if deploysAgain {
 					h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
 				} else {

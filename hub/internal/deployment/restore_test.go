@@ -45,7 +45,7 @@ func TestRestoredDatabase(t *testing.T) {
 		require.NoError(t, h.Close())
 		require.NoError(t, w.driver.Stop(t.Context(), deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()}, 100, 0)) // of the lost hub
 		w.exec(`DELETE FROM deployments WHERE agent_name = 'later'`)
-		w.exec(`UPDATE deployments SET revision = 1, serving = 1, draining = '[]', lease_fence = 1, lease_holder = 'gone'`)
+		w.exec(`UPDATE deployments SET revision = 1, serving = 1, draining = '[]', lease_fence = 1`)
 		w.exec(`UPDATE deployment_fence SET value = 1`)
 
 		ready := new(atomic.Bool)
@@ -312,7 +312,7 @@ func (o *outdated) Apply(context.Context, deploy.Claim, int64, deploy.Request) e
 
 func (o *outdated) Observe(context.Context, string) (deploy.Observed, error) {
 	if o.fenced.Load() {
-		o.w.exec(`UPDATE deployments SET lease_holder = 'another', lease_fence = lease_fence + 1`)
+		o.w.give("another")
 	}
 	return deploy.Observed{Exists: o.fenced.Load()}, nil
 }
@@ -322,7 +322,7 @@ func TestRestoreWithoutTheLease(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		log := &logtest.Buffer{}
 		h := w.start(func(c *deployment.Config) {
-			c.Driver, c.LeaseTime, c.Store.Logger = &outdated{Driver: w.driver, w: w}, time.Hour, slog.New(slog.NewTextHandler(log, nil))
+			c.Driver, c.Store = &outdated{Driver: w.driver, w: w}, w.store(forever, logs(log))
 		})
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), "is controlled by another hub") }, patience, pause)

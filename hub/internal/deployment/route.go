@@ -186,10 +186,6 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted depl
 }
 
 func (w *worker) callGateway(ctx context.Context, key string, wanted deploy.Route) error {
-	if _, err := w.claim(); err != nil {
-		return err
-	}
-
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	if wanted == (deploy.Route{}) {

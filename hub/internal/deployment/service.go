@@ -8,10 +8,11 @@
 //	defer service.Close()
 //	endpoint, err := service.Endpoint(ctx, tenant, "helper")
 //
-// Several hubs may share a database. Each deployment has a lease, and only its holder acts on the
-// deployment. A hub that was frozen for longer than its lease cannot change a row or a runtime:
-// each write to the database names the lease, and each call of the driver has its fencing number. A
-// gateway has no fence: what such a hub writes there is reversed after the next listing, in 10 s.
+// Several hubs may share a database. Each deployment has one that controls it, and which is in the
+// table of hubs: see [store.Store.Join]. A hub that was frozen and removed from the table cannot
+// change a row or a runtime: each write to the database requires its own row there, and each call
+// of the driver has a fencing number. A gateway has no fence: what such a hub writes there is
+// reversed after the next listing, in 10 s.
 //
 // A runtime is not trusted: a probe takes at most 3 s and reads at most 128 KiB of a response.
 package deployment
@@ -77,10 +78,6 @@ type Config struct {
 	// HideAPIKey removes the API key of a deployment from its status for members.
 	HideAPIKey bool
 
-	// LeaseTime is how long a hub may be silent before another one takes over its deployments. All
-	// hubs need the same value. Defaults to 4 s.
-	LeaseTime time.Duration
-
 	// Backoff is the pause after the first failure of a runtime. It doubles with each further one,
 	// up to a minute. Defaults to 500 ms.
 	Backoff time.Duration
@@ -89,7 +86,8 @@ type Config struct {
 	// ready before. Defaults to a minute.
 	RetryEvery time.Duration
 
-	// WatchEvery is the pause between two probes of a running deployment. Defaults to 1 s.
+	// WatchEvery is the pause between two probes of a running deployment, and between two looks for
+	// deployments that are free. Defaults to 1 s.
 	WatchEvery time.Duration
 
 	// StartTimeout is how long a runtime may take until its agent is ready. Defaults to a minute.
@@ -151,7 +149,6 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		}
 	}
 
-	cfg.LeaseTime = cmp.Or(cfg.LeaseTime, 4*time.Second)
 	cfg.Backoff = cmp.Or(cfg.Backoff, 500*time.Millisecond)
 	cfg.RetryEvery = cmp.Or(cfg.RetryEvery, time.Minute)
 	cfg.WatchEvery = cmp.Or(cfg.WatchEvery, time.Second)
@@ -208,7 +205,7 @@ func (s *Service) observe() (err error) {
 	return err
 }
 
-// Close ends the reconciler and returns its leases. The runtimes continue.
+// Close ends the reconciler. The runtimes continue.
 func (s *Service) Close() error {
 	s.metrics.stop()
 	if s.reconciler != nil {

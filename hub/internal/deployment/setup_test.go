@@ -90,6 +90,7 @@ type hub struct {
 	*world
 	*deployment.Service
 	server *apitest.Server
+	member *store.Store
 	ada    *apitest.Client // a maintainer of the tenant default
 }
 
@@ -101,7 +102,7 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 
 func newWorld(t *testing.T, url string) *world {
 	t.Helper()
-	d := dbtest.Open(t, url, apitest.Audit(), provider.Migrations, catalog.Migrations, deployment.Migrations)
+	d := dbtest.Open(t, url, apitest.Audit(), store.Migrations, provider.Migrations, catalog.Migrations, deployment.Migrations)
 	w := &world{t: t, db: d, keys: []string{secret.Generate()}, driver: &deploytest.Memory{}}
 	w.openCatalog()
 	w.agent("default", "helper")
@@ -127,25 +128,40 @@ func (w *world) openCatalog() {
 }
 
 // store returns a store with the keys of the world.
-func (w *world) store() *store.Store {
+func (w *world) store(change ...func(*store.Config)) *store.Store {
 	w.t.Helper()
-	return apitest.NewStore(w.t, w.db, store.Config{Keyring: apitest.Keyring(w.t, w.keys...)})
+	cfg := store.Config{Keyring: apitest.Keyring(w.t, w.keys...), LeaseTime: lease}
+	for _, f := range change {
+		f(&cfg)
+	}
+	return apitest.NewStore(w.t, w.db, cfg)
 }
 
 // lease is the time after which another hub takes a deployment.
 const lease = 600 * time.Millisecond
+
+// forever makes hubs remain that are silent.
+func forever(c *store.Config) { c.LeaseTime = time.Hour }
+
+// Close ends the hub.
+func (h *hub) Close() error {
+	err := h.Service.Close()
+	h.member.Leave()
+	return err
+}
 
 // start starts a hub, until the test ends.
 func (w *world) start(change ...func(*deployment.Config)) *hub {
 	w.t.Helper()
 	cfg := deployment.Config{
 		Store: w.store(), Catalog: w.catalog, Driver: w.driver, PublicURL: "https://hub.example.com",
-		LeaseTime: lease, Backoff: time.Millisecond, WatchEvery: 50 * time.Millisecond,
+		Backoff: time.Millisecond, WatchEvery: 50 * time.Millisecond,
 	}
 	for _, f := range change {
 		f(&cfg)
 	}
-	h := &hub{world: w}
+	h := &hub{world: w, member: cfg.Store}
+	apitest.Join(w.t, cfg.Store)
 	var err error
 	h.Service, err = deployment.New(w.t.Context(), cfg)
 	require.NoError(w.t, err)

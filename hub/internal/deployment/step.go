@@ -93,14 +93,16 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs deploy.Obs
 		w.purged = true
 		return v, w.soon(), nil
 	case d.Desired == desiredAbsent:
-		err := w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		err := w.own(ctx, func(tx *sql.Tx) error {
 			return errors.Join(deleteHeld(ctx, tx, d), deleteReaders(ctx, tx, d.TenantID, d.KeyDigest))
 		})
 		return d.view, 0, err // the next round finds no row, or the one of a new deployment
 	}
 
 	w.purged = false
-	return d.view, 0, endPurge(ctx, w.s.store.DB.Write(), d)
+	d.Purge, d.RestartCount, d.RuntimeURL = false, 0, ""
+	d.StartedAt, d.Counted = time.Time{}, time.Time{}
+	return d.view, 0, w.own(ctx, func(tx *sql.Tx) error { return saveHeld(ctx, tx, d) })
 }
 
 // halt removes the route and stops all runtimes, also if the route is not removed.
@@ -320,14 +322,9 @@ func (w *worker) mustEnd(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// call calls the driver, unless another hub may have taken the lease.
+// call calls the driver, and records the call.
 func (w *worker) call(ctx context.Context, name string, revision int64, do func(context.Context, deploy.Claim) error) error {
-	claim, err := w.claim()
-	if err != nil {
-		return err
-	}
-
-	return w.called(ctx, name, revision, func(ctx context.Context) error { return do(ctx, claim) })
+	return w.called(ctx, name, revision, func(ctx context.Context) error { return do(ctx, w.ref) })
 }
 
 func lost(err error) bool { return errors.Is(err, errLost) || errors.Is(err, deploy.ErrFenced) }

@@ -1,7 +1,6 @@
 package deployment
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -18,20 +17,19 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// worker brings one deployment to its desired state while this hub has the lease.
+// worker brings one deployment to its desired state while this hub controls it.
 type worker struct {
 	s       *Service
 	key     string
 	owner   string
-	lease   lease
+	ref     deploy.Claim // for calls of the driver in this round
 	wakeups chan struct{}
 	ctx     context.Context // of run
 	stop    context.CancelFunc
 	done    chan struct{}
 
-	validAt atomic.Pointer[time.Time] // before the last renewal of the lease
-	edition atomic.Int64              // of the row that the worker knows
-	state   atomic.Value              // of the deployment, a string, for metrics
+	edition atomic.Int64 // of the row that the worker knows
+	state   atomic.Value // of the deployment, a string, for metrics
 
 	quick    int // steps since the last change
 	runtimes map[int64]*sighted
@@ -85,10 +83,9 @@ func (s *sighted) prepare(r deploy.Runtime, most time.Duration) {
 	}
 }
 
-func newWorker(s *Service, h held, owner string, now time.Time) *worker {
-	w := &worker{s: s, key: h.Key, owner: owner, lease: h.lease, wakeups: make(chan struct{}, 1), done: make(chan struct{}), runtimes: map[int64]*sighted{}}
+func newWorker(s *Service, key, owner string) *worker {
+	w := &worker{s: s, key: key, owner: owner, wakeups: make(chan struct{}, 1), done: make(chan struct{}), runtimes: map[int64]*sighted{}}
 	w.ctx, w.stop = context.WithCancel(context.Background())
-	w.renewed(now)
 	return w
 }
 
@@ -108,25 +105,14 @@ func (w *worker) wake() {
 	}
 }
 
-func (w *worker) renewed(at time.Time) { w.validAt.Store(&at) }
-
-// claim returns the claim for a call of the driver, or errLost if another hub may have taken the
-// lease.
-func (w *worker) claim() (deploy.Claim, error) {
-	if time.Since(*w.validAt.Load()) >= w.s.cfg.LeaseTime*3/4 {
-		return deploy.Claim{}, errLost
-	}
-
-	return deploy.Claim{Key: w.key, Fence: w.lease.Fence, Owner: w.owner}, nil
-}
-
 func (w *worker) run() {
 	ctx := w.ctx
 	defer w.stop()
 	defer close(w.done)
 	defer func() {
-		if w.s.reconciler.ctx.Err() == nil { // otherwise, this hub ends, which returns the lease
+		if w.s.reconciler.ctx.Err() == nil { // otherwise, this hub ends
 			w.s.metrics.leases.Add(context.WithoutCancel(ctx), 1, leaseLost)
+			w.s.store.Logger.Info("deployment was deleted, or is controlled by another hub", "deployment", w.key)
 		}
 	}()
 	for {
@@ -135,7 +121,6 @@ func (w *worker) run() {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errLost), errors.Is(err, deploy.ErrFenced):
-			w.s.store.Logger.Info("deployment was deleted, or is controlled by another hub", "deployment", w.key, "err", err)
 			return
 		case err != nil:
 			w.s.store.Logger.Warn("reconcile deployment", "deployment", w.key, "err", err)
@@ -161,13 +146,19 @@ const roundTimeout = 30 * time.Second
 func (w *worker) round(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
-	d, err := readHeld(ctx, w.s.store.Read(), w.key, w.lease)
+	d, err := readHeld(ctx, w.s.store.Read(), w.key, w.s.store.HubID)
 	if err != nil {
 		return 0, err
 	}
 
+	w.ref = deploy.Claim{Key: w.key, Fence: d.Fence, Owner: w.owner}
+
 	w.edition.Store(d.Edition)
 	v, pause, err := w.step(ctx, d)
+	if errors.Is(err, errChanged) { // by a user
+		return 0, nil
+	}
+
 	if fenced, ok := errors.AsType[*deploy.FencedError](err); ok {
 		return 0, w.restore(ctx, d, fenced.Fence)
 	}
@@ -185,21 +176,22 @@ func (w *worker) round(ctx context.Context) (time.Duration, error) {
 		w.quick = 0
 	}
 
-	stored := false
-	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		if stored, err = saveView(ctx, tx, d, v); err == nil && stored {
-			err = setReady(ctx, tx, d, v.Serving)
+	next := d
+	next.view = v
+	err = w.own(ctx, func(tx *sql.Tx) error {
+		if err := saveHeld(ctx, tx, next); err != nil {
+			return err
 		}
 
-		return err
+		return setReady(ctx, tx, d, v.Serving)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errChanged) {
 		return 0, err
 	}
 
 	w.s.endpoints.forget(d.agentRef())
-	if !stored {
-		return 0, nil // a user changed the deployment
+	if err != nil {
+		return 0, nil //nolint:nilerr // the next round reads the change
 	}
 
 	w.observeState(ctx, d, v)
@@ -224,16 +216,12 @@ const restoredMessage = "The platform knows a later state of this deployment tha
 	"changes. The hub controls the deployment again, with the configuration in the database."
 
 // restore is called if the database is older than the platform: it was restored from a backup, and
-// its fences are too low. It takes a higher fence than the one the platform knows, if this hub has
-// the lease in the database. The next worker applies the request of the database.
+// its fences are too low. It takes a higher fence than the one the platform knows, if this hub
+// controls the deployment. The next round applies the request of the database.
 func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
 	obs, err := w.s.driver.Observe(ctx, d.Key)
 	if err != nil {
 		return err
-	}
-
-	if !obs.Exists {
-		return w.raise(ctx, d, known)
 	}
 
 	next := d.Revision
@@ -241,42 +229,33 @@ func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
 		next = max(next, r.Revision)
 	}
 
-	w.condition(&d.view, conditionRestored, true, restoredMessage)
-	d.Rollout, d.Serving = nil, 0
-	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
-		fence, err := raiseFence(ctx, tx, known)
-		if err != nil {
-			return err
-		}
-
-		d := d
-		if err := w.s.repeat(ctx, tx, &d, d.Revision, next+1); err != nil && !errors.Is(err, errNoRevision) { // a deployment that is deleted has none
-			return err
-		}
-
-		return restoreLease(ctx, tx, d, fence)
-	})
-	if err != nil {
-		return err
+	if obs.Exists {
+		w.condition(&d.view, conditionRestored, true, restoredMessage)
+		d.Rollout, d.Serving = nil, 0
 	}
 
-	w.s.store.Logger.Warn("the platform knows a later state of a deployment than the database: was it restored from a backup?",
-		"deployment", d.Key, "fence", known)
-	return errLost // the next worker has the new fence
-}
-
-// raise takes a higher fence than known for a deployment that does not exist on the platform, where
-// others were deleted, and changes nothing else.
-func (w *worker) raise(ctx context.Context, d deployment, known int64) error {
-	err := w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
-		fence, err := raiseFence(ctx, tx, known)
-		if err != nil {
+	err = w.own(ctx, func(tx *sql.Tx) error {
+		d := d
+		var err error
+		if d.Fence, err = nextFence(ctx, tx, known); err != nil {
 			return err
 		}
 
-		return restoreLease(ctx, tx, d, fence)
+		if obs.Exists {
+			err = w.s.repeat(ctx, tx, &d, d.Revision, next+1)
+			if err != nil && !errors.Is(err, errNoRevision) { // a deployment that is deleted has none
+				return err
+			}
+		}
+
+		return saveHeld(ctx, tx, d)
 	})
-	return cmp.Or(err, errLost) // the next worker has the new fence
+	if err == nil && obs.Exists {
+		w.s.store.Logger.Warn("the platform knows a later state of a deployment than the database: was it restored from a backup?",
+			"deployment", d.Key, "fence", known)
+	}
+
+	return err
 }
 
 // A runtime is not trusted: a probe takes at most probeTimeout, and maxProbe bounds each response

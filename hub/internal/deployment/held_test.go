@@ -15,8 +15,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
+	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
@@ -25,7 +25,7 @@ func TestAnotherHubTakesOver(t *testing.T) {
 		first := w.start()
 		first.ada.Post(path, nil).Want(http.StatusAccepted)
 		started := first.reach("running")["startedAt"]
-		second := w.start(func(c *deployment.Config) { c.LeaseTime = time.Hour }) // a lease that was returned is free
+		second := w.start(func(c *deployment.Config) { c.Store = w.store(forever) })
 		require.Equal(t, started, second.ada.Get(path).Want(http.StatusOK)["startedAt"])
 		require.NoError(t, first.Close())
 		second.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
@@ -33,34 +33,36 @@ func TestAnotherHubTakesOver(t *testing.T) {
 	})
 }
 
-// A lease of a hub that was killed is taken when the only hub on SQLite starts, and otherwise after
-// the lease time.
+// A deployment of a hub that was killed is free when another hub has removed that.
 func TestAHubWasKilled(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		first := w.start()
 		first.ada.Post(path, nil).Want(http.StatusAccepted)
 		first.reach("running")
+		w.give("killed")
 		require.NoError(t, first.Close())
-		w.exec(`UPDATE deployments SET lease_holder = 'killed'`)
-		next := w.start(func(c *deployment.Config) {
-			if w.db.Engine() == db.SQLite {
-				c.LeaseTime = time.Hour
-			}
-		})
+		next := w.start()
 		next.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		next.reach("stopped")
 	})
 }
 
-// The first hub is frozen in a call of the driver, after it has checked its lease. It looks at its
-// leases so seldom that it does not notice that it has lost this one.
+// give gives the deployment to a hub, which is silent unless it has joined.
+func (w *world) give(hubID string) {
+	w.t.Helper()
+	w.exec(`INSERT INTO hubs (id, beat) VALUES ('` + hubID + `', 0) ON CONFLICT DO NOTHING`)
+	w.exec(`UPDATE deployments SET hub_id = '` + hubID + `', lease_fence = lease_fence + 1`)
+}
+
+// The first hub is frozen in a call of the driver, and does not notice that it was removed.
 func TestFormerHolderIsFenced(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		frozen := &freezer{Driver: w.driver, resume: make(chan struct{}), entered: make(chan struct{}), result: make(chan error, 1)}
-		first := w.start(func(c *deployment.Config) { c.Driver, c.LeaseTime = frozen, time.Hour })
+		first := w.start(func(c *deployment.Config) { c.Driver = frozen })
 		first.ada.Post(path, nil).Want(http.StatusAccepted)
 		<-frozen.entered
 		second := w.start()
+		w.give(second.member.HubID)
 		second.reach("running")
 		close(frozen.resume)
 		require.ErrorIs(t, <-frozen.result, deploy.ErrFenced)
@@ -97,68 +99,30 @@ func (w *world) fence() (fence int64) {
 	return fence
 }
 
-// A hub takes a lease whose beat has not changed for the lease time, and no other one.
-func TestALeaseLastsWhileItBeats(t *testing.T) {
+// A hub that was removed changes nothing until it controls the deployment again.
+func TestAHubThatWasRemovedChangesNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		watched := &beating{Driver: w.driver, w: w}
-		second := w.start(func(c *deployment.Config) { c.Driver, c.LeaseTime = watched, 100*time.Millisecond })
-		listed := func(times int64) {
-			t.Helper()
-			before := watched.lists.Load()
-			require.Eventually(t, func() bool { return watched.lists.Load() >= before+times }, patience, pause)
-		}
-		listed(2)                                                                // the first poll has ended, which takes all leases on SQLite
-		first := w.start(func(c *deployment.Config) { c.LeaseTime = time.Hour }) // it renews no lease in this test
-		first.ada.Post(path, nil).Want(http.StatusAccepted)
-		fence := w.fence()
-		listed(5)
-		require.Equal(t, fence, w.fence())
-		watched.ended.Store(true)
-		require.Eventually(t, func() bool { return w.fence() > fence }, patience, pause)
-		second.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
-		second.reach("stopped")
-	})
-}
-
-// beating is a driver that renews the leases of other hubs, until it has ended. A reconciler calls
-// List before it reads the leases, once in the lease time.
-type beating struct {
-	deploy.Driver
-	w     *world
-	lists atomic.Int64
-	ended atomic.Bool
-}
-
-func (b *beating) List(ctx context.Context, owner string) ([]string, error) {
-	if !b.ended.Load() {
-		// Also after the end of a poll, whose time is limited: without it, the lease would pass.
-		if _, err := b.w.db.Write().ExecContext(context.WithoutCancel(ctx), `UPDATE deployments SET lease_beat = lease_beat + 1`); err != nil {
-			return nil, err
-		}
-	}
-	b.lists.Add(1)
-	return b.Driver.List(ctx, owner)
-}
-
-// A hub that could not renew its leases for most of the lease time does not call the driver:
-// another hub may have taken them.
-func TestAHubThatDoesNotRenewChangesNothing(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		held, log := holds(t, w), &logtest.Buffer{}
-		h := w.start(func(c *deployment.Config) { c.Driver, c.Store.Logger = held, slog.New(slog.NewTextHandler(log, nil)) })
+		log := &logtest.Buffer{}
+		h := w.start(func(c *deployment.Config) { c.Store = w.store(forever, logs(log)) })
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		h.reach("running")
-		held.begin()
-		w.driver.Kill(key)
+		w.give("another")
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), "is controlled by another hub") }, patience, pause)
+		w.driver.Kill(key)
+		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
+		require.Equal(t, "running", h.ada.Get(path).Want(http.StatusOK)["state"])
 		require.Equal(t, 1, w.driver.Applied())
-		held.end()
+		w.exec(`DELETE FROM hubs WHERE id = 'another'`)
 		h.until(func(s apitest.Object) bool { return s["state"] == "running" && s["restartCount"] == 1.0 })
 	})
 }
 
-// A hub that could not renew its leases for most of the lease time does not change the gateway.
-func TestAHubThatDoesNotRenewChangesNoRoute(t *testing.T) {
+func logs(log *logtest.Buffer) func(*store.Config) {
+	return func(c *store.Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }
+}
+
+// A hub that was removed does not change the gateway.
+func TestAHubThatWasRemovedChangesNoRoute(t *testing.T) {
 	for name, change := range map[string]func(h *hub){
 		"crash":  func(h *hub) { h.world.driver.Kill(key) },
 		"stop":   func(h *hub) { h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted) },
@@ -166,61 +130,24 @@ func TestAHubThatDoesNotRenewChangesNoRoute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onGateways(t, func(t *testing.T, w *routed) {
-				held, log := holds(t, w.world), &logtest.Buffer{}
-				h := w.open(func(c *deployment.Config) {
-					c.Driver, c.Backoff, c.Store.Logger = held, time.Minute, slog.New(slog.NewTextHandler(log, nil))
-				})
+				log, f := &logtest.Buffer{}, w.failing()
+				h := w.open(func(c *deployment.Config) { c.Driver, c.Backoff, c.Store = f, time.Minute, w.store(forever, logs(log)) })
 				w.deploy(h)
-				held.begin()
+				w.give("another")
+				require.Eventually(t, func() bool { return strings.Contains(log.String(), "is controlled by another hub") }, patience, pause)
 				w.gateway.Writes()
 				change(h)
-				require.Eventually(t, func() bool { return strings.Contains(log.String(), "is controlled by another hub") }, patience, pause)
+				f.await(t, "List", 2)
 				require.Empty(t, w.gateway.Writes())
 			})
 		})
 	}
 }
 
-// holding is a driver that holds the reconciler in a call of List.
-type holding struct {
-	deploy.Driver
-	t       testing.TB
-	hold    atomic.Bool
-	resume  chan struct{}
-	entered atomic.Pointer[time.Time]
-}
-
-// holds returns a driver that holds nothing yet.
-func holds(t *testing.T, w *world) *holding {
-	return &holding{Driver: w.driver, t: t, resume: make(chan struct{})}
-}
-
-// begin returns when a call was held for the lease time.
-func (d *holding) begin() {
-	d.t.Helper()
-	d.t.Cleanup(d.end) // before the hub is closed, which waits for the call
-	d.hold.Store(true)
-	require.Eventually(d.t, func() bool { return d.entered.Load() != nil && time.Since(*d.entered.Load()) > lease }, patience, pause)
-}
-
-func (d *holding) end() {
-	if d.hold.CompareAndSwap(true, false) {
-		close(d.resume)
-	}
-}
-
-func (d *holding) List(ctx context.Context, owner string) ([]string, error) {
-	if d.hold.Load() {
-		d.entered.CompareAndSwap(nil, new(time.Now()))
-		<-d.resume
-	}
-	return d.Driver.List(ctx, owner)
-}
-
 // A runtime without a row is stopped, unless there is a row when that is decided.
 func TestARowThatIsInsertedInTheMeantime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		first := w.start(func(c *deployment.Config) { c.LeaseTime = time.Hour }) // it lists the platform only once
+		first := w.start(func(c *deployment.Config) { c.WatchEvery = time.Hour }) // it lists the platform only once
 		first.ada.Post(path, nil).Want(http.StatusAccepted)
 		first.reach("running")
 		claim := deploy.Claim{Key: key, Fence: w.fence(), Owner: w.owner()}
@@ -232,7 +159,7 @@ func TestARowThatIsInsertedInTheMeantime(t *testing.T) {
 			_, err := first.Deploy(t.Context(), first.ada.Caller, "helper", wire.DeployRequest{})
 			inserted <- err
 		}}
-		w.start(func(c *deployment.Config) { c.Driver, c.LeaseTime = late, time.Second })
+		w.start(func(c *deployment.Config) { c.Driver = late })
 		require.Eventually(t, func() bool { return len(inserted) > 0 }, patience, pause)
 		require.NoError(t, <-inserted)
 		require.Eventually(t, func() bool { return late.lists.Load() > 1 }, patience, pause)

@@ -1,0 +1,114 @@
+package deployment
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/internal/db"
+)
+
+// free is the condition of rows that a hub may take. A deployment of an older version that should
+// run, and that upgrade could not open, remains: its runtime continues, and a hub with the key
+// continues the deployment.
+const free = store.Free + ` AND (desired <> 'running' OR key_digest IS NOT NULL AND serving IS NOT NULL)`
+
+// held is the part of a row that a reconciler polls.
+type held struct {
+	Key     string
+	Edition int64
+	HubID   string
+	Fence   int64
+	current bool // it is not a row of an older version
+	free    bool // a hub may take it
+}
+
+// readRows returns the rows of all deployments that a machine can have. A hub without one can have
+// all.
+func readRows(ctx context.Context, q db.Querier, machine string) ([]held, error) {
+	return db.Collect(ctx, q, "read owners of deployments", func(row db.Scanner) (held, error) {
+		var h held
+		return h, row.Scan(&h.Key, &h.Edition, &h.HubID, &h.Fence, &h.current, &h.free)
+	}, `SELECT key, edition, hub_id, lease_fence, key_digest IS NOT NULL AND serving IS NOT NULL, `+free+` FROM deployments
+		WHERE machine IN ('', $1) OR $1 = ''`, machine)
+}
+
+// onAnotherMachine reports whether there are deployments that only another machine has.
+func onAnotherMachine(ctx context.Context, q db.Querier, machine string) (found bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE machine NOT IN ('', $1) AND $1 <> '')`, machine).Scan(&found)
+	return found, db.Wrap("read machines of deployments", err)
+}
+
+// nextFence returns a fence that is higher than all others, and than one that a platform knows.
+func nextFence(ctx context.Context, q db.Querier, known int64) (fence int64, err error) {
+	err = q.QueryRowContext(ctx, `UPDATE deployment_fence SET value = CASE WHEN value < $1 THEN $1 ELSE value END + 1 RETURNING value`, known).Scan(&fence)
+	return fence, db.Wrap("increment fence", err)
+}
+
+// readOwner returns the identifier of the database on a platform.
+func readOwner(ctx context.Context, q db.Querier) (owner string, err error) {
+	return owner, db.Wrap("read owner of deployments", q.QueryRowContext(ctx, `SELECT owner FROM deployment_fence`).Scan(&owner))
+}
+
+// takeFree makes a hub, on a machine, the one of all deployments that are free, and returns their
+// keys.
+func takeFree(ctx context.Context, q db.Querier, hubID, machine string, fence int64) ([]string, error) {
+	return db.Values[string](ctx, q, "take deployments", `UPDATE deployments SET hub_id = $1, machine = $2, lease_fence = $3
+		WHERE `+free+` AND (machine IN ('', $2) OR $2 = '') RETURNING key`, hubID, machine, fence)
+}
+
+// leaveMachines makes the deployments of all machines those of the next hub that starts, and
+// returns their keys.
+func leaveMachines(ctx context.Context, q db.Querier) ([]string, error) {
+	return db.Values[string](ctx, q, "adopt deployments", `UPDATE deployments SET machine = '' WHERE machine <> '' RETURNING key`)
+}
+
+// readHeld returns a deployment of a hub that is in the table of hubs, and otherwise errLost.
+func readHeld(ctx context.Context, q db.Querier, key, hubID string) (deployment, error) {
+	d, err := oneDeployment(q.QueryRowContext(ctx, `SELECT `+columns+` FROM deployments
+		WHERE key = $1 AND hub_id = $2 AND NOT `+store.Free, key, hubID))
+	if errors.Is(err, errNoDeployment) {
+		return d, errLost
+	}
+
+	return d, err
+}
+
+// errChanged reports that a row is no longer the one that was read: a user has changed it, or
+// another hub has taken it.
+var errChanged = errors.New("the deployment was changed")
+
+// own makes a change of rows that this hub has. It fails with store.ErrRemoved if this hub was
+// removed.
+func (w *worker) own(ctx context.Context, change func(*sql.Tx) error) error {
+	return w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		if err := w.s.store.Own(ctx, tx); err != nil {
+			return err
+		}
+
+		return change(tx)
+	})
+}
+
+// saveHeld stores the next state of a row. It fails with errChanged.
+func saveHeld(ctx context.Context, q db.Querier, next deployment) error {
+	n, err := db.Affected(ctx, q, "save deployment", `UPDATE deployments SET `+setRow+` WHERE key = $25 AND hub_id = $26 AND edition = $27`,
+		append(next.values(), next.Key, next.HubID, next.Edition)...)
+	if err == nil && n == 0 {
+		return errChanged
+	}
+
+	return err
+}
+
+// deleteHeld deletes a row whose deployment is gone. It fails with errChanged.
+func deleteHeld(ctx context.Context, q db.Querier, d deployment) error {
+	n, err := db.Affected(ctx, q, "delete deployment", `DELETE FROM deployments WHERE key = $1 AND hub_id = $2 AND edition = $3`,
+		d.Key, d.HubID, d.Edition)
+	if err == nil && n == 0 {
+		return errChanged
+	}
+
+	return err
+}
