@@ -99,10 +99,10 @@ func (s span) of(size int64) string {
 	return string(strconv.AppendInt(append(b, '/'), size, 10))
 }
 
-// parseRange parses a Range header with one range for a file of the given size. Malformed headers,
-// other units and several ranges do not count, as RFC 9110 section 14.2 permits; satisfiable is
-// false for a well-formed range without bytes of the file.
-func parseRange(header string, size int64) (part span, counts, satisfiable bool) {
+// parseRange parses a Range header with one range for a file of the given size. The first bool
+// reports whether the header counts: malformed ones, other units and several ranges do not, as
+// RFC 9110 section 14.2 permits. The second one is false for a range without bytes of the file.
+func parseRange(header string, size int64) (span, bool, bool) {
 	unit, set, ok := strings.Cut(header, "=")
 	if !ok || !strings.EqualFold(unit, "bytes") {
 		return span{}, false, false

@@ -106,9 +106,10 @@ func (d *Dir) follow(at, rest string) (string, error) {
 	return rel, nil
 }
 
-// start returns where the resolution of a path in the directory at starts. A path that begins with
-// the path of d starts there, even if directories above it cannot be searched.
-func (d *Dir) start(at, path string) (from, rest string) {
+// start returns where the resolution of a path in the directory at starts, and the rest of the
+// path. A path that begins with the path of d starts there, even if directories above it cannot be
+// searched.
+func (d *Dir) start(at, path string) (string, string) {
 	const separator = string(filepath.Separator)
 	if after, ok := strings.CutPrefix(path, d.path); ok && (after == "" || os.IsPathSeparator(after[0])) {
 		return d.path, after
@@ -140,9 +141,9 @@ func wouldBe(rel, after string) string {
 	return rel
 }
 
-// cut splits a path after its first element. deeper reports whether a separator follows: then the
+// cut splits a path after its first element. It reports whether a separator follows: then the
 // element must be a directory.
-func cut(path string) (part, after string, deeper bool) {
+func cut(path string) (string, string, bool) {
 	for i := range len(path) {
 		if os.IsPathSeparator(path[i]) {
 			return path[:i], path[i+1:], true

@@ -127,9 +127,10 @@ func (h *Hub) openStore(ctx context.Context) error {
 }
 
 // openSignIn opens users and the ways in which they sign in.
-func (h *Hub) openSignIn(ctx context.Context) (err error) {
+func (h *Hub) openSignIn(ctx context.Context) error {
 	cfg := h.cfg
 	passwords := password.New(password.Config{Store: h.store, Cost: cfg.passwordCost})
+	var err error
 	if !cfg.Offline {
 		if h.keys, err = token.New(ctx, h.store); err != nil {
 			return err
@@ -195,7 +196,8 @@ func (h *Hub) organizationHasData(ctx context.Context, tx *store.Tx, tenantID st
 }
 
 // openCatalog opens agents and what they consist of.
-func (h *Hub) openCatalog(context.Context) (err error) {
+func (h *Hub) openCatalog(context.Context) error {
+	var err error
 	h.providers, err = provider.New(provider.Config{
 		Store: h.store, ProbePrivate: h.cfg.ProbePrivate,
 		InUse: func(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error) {
@@ -237,7 +239,8 @@ func (h *Hub) openCatalog(context.Context) (err error) {
 }
 
 // openUsage opens the counts of runs.
-func (h *Hub) openUsage(context.Context) (err error) {
+func (h *Hub) openUsage(context.Context) error {
+	var err error
 	h.usage, err = usage.New(usage.Config{
 		Store: h.store, Prices: h.cfg.Prices, Retention: h.cfg.UsageRetention, Agent: h.catalog.AgentEnabled, Answers: relay.AnswersOf,
 		User: func(ctx context.Context, caller api.Caller, id string) (string, error) {
@@ -252,7 +255,8 @@ func (h *Hub) openUsage(context.Context) (err error) {
 }
 
 // openDeployments opens the deployments and the proxy of their runtimes.
-func (h *Hub) openDeployments(ctx context.Context) (err error) {
+func (h *Hub) openDeployments(ctx context.Context) error {
+	var err error
 	h.deploys, err = deployment.New(ctx, deployment.Config{
 		Store: h.store, Catalog: h.catalog, Driver: h.cfg.Deployer, PublicURL: h.cfg.PublicURL, GatewayURL: h.cfg.GatewayURL,
 		Gateway: h.cfg.Gateway, Former: h.cfg.FormerDeployer, PrepareTimeout: h.cfg.PrepareTimeout, Most: h.cfg.MaxDeployment,
@@ -286,8 +290,9 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 }
 
 // openChats opens chats, their labels and push.
-func (h *Hub) openChats(context.Context) (err error) {
+func (h *Hub) openChats(context.Context) error {
 	h.aigc = aigc.New(h.store)
+	var err error
 	h.chat, err = chat.New(chat.Config{
 		Store: h.store, Catalog: h.catalog, Deployments: h.deploys, Labels: h.aigc,
 		Relay: relay.Config{Usage: h.usage, UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers, Offline: h.cfg.Offline},
@@ -306,7 +311,8 @@ func (h *Hub) openChats(context.Context) (err error) {
 }
 
 // openAPI makes the handler of all routes.
-func (h *Hub) openAPI(context.Context) (err error) {
+func (h *Hub) openAPI(context.Context) error {
+	var err error
 	h.console, err = console.New(console.Config{
 		Sessions: h.sessions, External: h.external, ExternalMode: h.cfg.External, PublicURL: h.cfg.PublicURL,
 	})

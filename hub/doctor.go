@@ -325,7 +325,8 @@ func (x *examined) gateway(ctx context.Context) []doctor.Result {
 }
 
 // chain returns the text of an error and of what it wraps, which the text may not contain.
-func chain(err error) (texts []string) {
+func chain(err error) []string {
+	var texts []string
 	for ; err != nil; err = errors.Unwrap(err) {
 		if n := len(texts); n == 0 || !strings.Contains(texts[n-1], err.Error()) {
 			texts = append(texts, err.Error())

@@ -52,8 +52,9 @@ func (h *Hub) RestoreAdmin(ctx context.Context, user string) error {
 }
 
 // adminName returns the user with the current issuer of the organization.
-func (h *Hub) adminName(ctx context.Context, text string) (n user.AdminName, err error) {
-	n = user.ParseAdminName(text)
+func (h *Hub) adminName(ctx context.Context, text string) (user.AdminName, error) {
+	n := user.ParseAdminName(text)
+	var err error
 	if h.cfg.External {
 		_, n.Issuer, err = h.external.CheckOrg(ctx, n.TenantID)
 	}

@@ -14,8 +14,9 @@ const storageRow = "storage"
 
 // replaceStorage stores the id of the local storage of this hub. It returns that of the hub that
 // started before, or "" if this is the first.
-func (h *Hub) replaceStorage(ctx context.Context, id string) (former string, err error) {
-	err = h.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+func (h *Hub) replaceStorage(ctx context.Context, id string) (string, error) {
+	var former string
+	err := h.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		err := tx.QueryRowContext(ctx, `SELECT value FROM instance WHERE name = $1`, storageRow).Scan(&former)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) || former == id {
 			return err

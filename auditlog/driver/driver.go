@@ -36,8 +36,8 @@ func Matches(f auditlog.Filter, e auditlog.Entry) bool {
 // Micros returns the time range of a filter as inclusive Unix microseconds. A missing bound is the
 // smallest or the largest int64. A bound between two microseconds moves into the range, because
 // entries have whole microseconds.
-func Micros(f auditlog.Filter) (from, to int64) {
-	from, to = math.MinInt64, math.MaxInt64
+func Micros(f auditlog.Filter) (int64, int64) {
+	from, to := int64(math.MinInt64), int64(math.MaxInt64)
 	if !f.From.IsZero() {
 		from = micros(f.From)
 		if f.From.Nanosecond()%1000 != 0 && from < math.MaxInt64 {

@@ -56,8 +56,8 @@ func (a *app) filesCommand() *cobra.Command {
 	)
 }
 
-// agentPath splits AGENT:PATH.
-func agentPath(text string) (agent, name string, err error) {
+// agentPath splits AGENT:PATH into the name of the agent and the path.
+func agentPath(text string) (string, string, error) {
 	agent, name, ok := strings.Cut(text, ":")
 	if !ok || agent == "" || name == "" {
 		return "", "", usage("%q is not of the form AGENT:PATH", text)

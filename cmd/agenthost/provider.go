@@ -25,7 +25,7 @@ var keyed = []keyedProvider{
 
 // provider returns the id and the default model of the provider of the environment, which it
 // creates or changes, or those of the demo model.
-func (d *dev) provider(ctx context.Context) (id, model string, err error) {
+func (d *dev) provider(ctx context.Context) (string, string, error) {
 	for _, kind := range keyed {
 		if key := d.getenv(kind.key); key != "" {
 			p, err := d.setProvider(ctx, client.ProviderRequest{Name: kind.name, Protocol: kind.protocol, BaseURL: d.getenv(kind.url), APIKey: key})

@@ -123,8 +123,9 @@ func (r reader) Read(p []byte) (int, error) {
 }
 
 // rename moves a file to its key, and writes the names of the path to the disk.
-func (f *Folder) rename(temp, key string) (err error) {
+func (f *Folder) rename(temp, key string) error {
 	dir := path.Dir(key)
+	var err error
 	for range tries {
 		if err = f.root.MkdirAll(dir, 0o700); err == nil {
 			err = f.root.Rename(temp, key)

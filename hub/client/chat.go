@@ -45,11 +45,11 @@ func (s Chats) Transcript(ctx context.Context, agent, session string) iter.Seq2[
 }
 
 // Cancel cancels the answer in progress of a session and returns the id of its run.
-func (s Chats) Cancel(ctx context.Context, agent, session string) (runID string, err error) {
+func (s Chats) Cancel(ctx context.Context, agent, session string) (string, error) {
 	return cancelRun(ctx, s.c, chatPath(agent)+"/"+segment(session)+"/cancel")
 }
 
-func cancelRun(ctx context.Context, c *Client, path string) (runID string, err error) {
+func cancelRun(ctx context.Context, c *Client, path string) (string, error) {
 	body, err := send[struct {
 		RunID string `json:"runId"`
 	}](ctx, c, http.MethodPost, path, nil)

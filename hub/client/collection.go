@@ -33,9 +33,10 @@ func newCollection[T, U any](c *Client, path string) Collection[T, U] {
 
 // Update changes an object. A version other than 0 is that of the object which the caller has read:
 // if the stored one is another, the error is [PreconditionFailed].
-func (s Collection[T, U]) Update(ctx context.Context, name string, version int64, update U) (result T, err error) {
+func (s Collection[T, U]) Update(ctx context.Context, name string, version int64, update U) (T, error) {
 	r, err := jsonRequest(http.MethodPut, s.path+"/"+segment(name), update)
 	if err != nil {
+		var result T
 		return result, err
 	}
 

@@ -84,8 +84,9 @@ func (c *Client) open(ctx context.Context, path string, offset int64, public boo
 	return file, nil
 }
 
-// contentRange parses "bytes 5-9/10".
-func contentRange(value string) (first, size int64, ok bool) {
+// contentRange returns the first byte and the size in "bytes 5-9/10", or a size of -1 if it is not
+// known.
+func contentRange(value string) (int64, int64, bool) {
 	rest, ok := strings.CutPrefix(value, "bytes ")
 	span, total, found := strings.Cut(rest, "/")
 	begin, _, dash := strings.Cut(span, "-")
@@ -94,6 +95,7 @@ func contentRange(value string) (first, size int64, ok bool) {
 		return 0, 0, false
 	}
 
+	var size int64
 	if size, err = strconv.ParseInt(total, 10, 64); err != nil {
 		size = -1
 	}

@@ -19,7 +19,7 @@ func (p Providers) RuntimeConfig(ctx context.Context) iter.Seq2[Provider, error]
 }
 
 // RevealKey returns the key of a provider. The audit log records it.
-func (p Providers) RevealKey(ctx context.Context, id string) (key string, err error) {
+func (p Providers) RevealKey(ctx context.Context, id string) (string, error) {
 	body, err := send[struct {
 		APIKey string `json:"apiKey"`
 	}](ctx, p.c, http.MethodPost, p.path+"/"+segment(id)+"/reveal-key", nil)

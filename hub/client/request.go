@@ -79,9 +79,10 @@ func get[T any](ctx context.Context, c *Client, path string, query url.Values) (
 }
 
 // send sends a request with a JSON body, unless it is nil, and decodes the response.
-func send[T any](ctx context.Context, c *Client, method, path string, body any) (result T, err error) {
+func send[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
 	r, err := jsonRequest(method, path, body)
 	if err != nil {
+		var result T
 		return result, err
 	}
 
@@ -104,16 +105,19 @@ func done(ctx context.Context, c *Client, method, path string, body any) error {
 }
 
 // decode sends a request and decodes the JSON response.
-func decode[T any](ctx context.Context, c *Client, r request) (result T, err error) {
+func decode[T any](ctx context.Context, c *Client, r request) (T, error) {
 	data, err := c.read(ctx, r, jsonMedia)
 	if err != nil {
+		var result T
 		return result, err
 	}
 
 	if err := complexity.Check(data); err != nil {
+		var result T
 		return result, fmt.Errorf("read response of hub: %w", err)
 	}
 
+	var result T
 	if err := jsonlimit.Unmarshal(data, &result); err != nil {
 		return result, fmt.Errorf("read response of hub: %w", err)
 	}

@@ -87,9 +87,10 @@ func (c *Client) Artifact(ctx context.Context, link string, offset int64) (*File
 }
 
 // upload sends a file as a form.
-func upload[T any](ctx context.Context, c *Client, method, path string, version int64, file Upload) (result T, err error) {
+func upload[T any](ctx context.Context, c *Client, method, path string, version int64, file Upload) (T, error) {
 	size, err := file.Content.Seek(0, io.SeekEnd)
 	if err != nil {
+		var result T
 		return result, fmt.Errorf("read %s: %w", file.FileName, err)
 	}
 

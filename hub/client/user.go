@@ -44,7 +44,7 @@ func (u Users) Delete(ctx context.Context, id string) error {
 }
 
 // ResetPassword returns a new password, which the user must change at the next sign-in.
-func (u Users) ResetPassword(ctx context.Context, id string) (password string, err error) {
+func (u Users) ResetPassword(ctx context.Context, id string) (string, error) {
 	body, err := send[struct {
 		Password string `json:"password"`
 	}](ctx, u.c, http.MethodPost, usersPath+"/"+segment(id)+"/reset-password", nil)

@@ -33,9 +33,9 @@ type Server struct {
 // hurry is the key of the context that ends with the second signal.
 type hurry struct{}
 
-// Signals returns a context that ends with the first signal. With the second one, second ends too,
-// and [Server.Serve] cancels what it waits for.
-func Signals(parent context.Context, signals <-chan os.Signal) (first, second context.Context) {
+// Signals returns a context that ends with the first signal, and one that ends with the second
+// signal, with which [Server.Serve] cancels what it waits for.
+func Signals(parent context.Context, signals <-chan os.Signal) (context.Context, context.Context) {
 	second, endSecond := context.WithCancel(parent)
 	first, endFirst := context.WithCancel(context.WithValue(parent, hurry{}, second))
 	go func() {

@@ -145,7 +145,8 @@ func (s *Schema) validate(input json.RawMessage) (err error) {
 }
 
 // measure returns the number of values and keys in a JSON value, and the depth of its nesting.
-func measure(value any) (values, depth int) {
+func measure(value any) (int, int) {
+	values, depth := 0, 0
 	add := func(child any) {
 		v, d := measure(child)
 		values += v

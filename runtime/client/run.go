@@ -168,10 +168,11 @@ func (s *Stream) Next() (sse.Event, error) {
 	return ev, nil
 }
 
-// Texts appends the texts of the next events to dst, and returns the bytes of these events, which
-// are valid until the next call of Next. It ends at the first event that is not yet in memory, or
+// Texts appends the texts of the next events to dst, and returns it and the bytes of these events,
+// which are valid until the next call of Next. It ends at the first event that is not yet in memory, or
 // is not a partial message with text in exactly the form that a runtime writes.
-func (s *Stream) Texts(dst []byte) (texts, events []byte) {
+func (s *Stream) Texts(dst []byte) ([]byte, []byte) {
+	var events []byte
 	s.events.Take(func(unread []byte) int {
 		n := 0
 		for {
@@ -193,10 +194,10 @@ func (s *Stream) Texts(dst []byte) (texts, events []byte) {
 // The bytes before and after the data of the event of a partial message.
 var textHead, textEnd = aroundData()
 
-func aroundData() (head, end []byte) {
+func aroundData() ([]byte, []byte) {
 	const data = "{}"
 	event, _ := sse.AppendEvent(nil, sse.Event{Type: (*wire.PartialMessage)(nil).EventName(), Data: []byte(data)}) // the name is valid
-	head, end, _ = bytes.Cut(event, []byte(data))
+	head, end, _ := bytes.Cut(event, []byte(data))
 	return head, end
 }
 

@@ -62,7 +62,7 @@ func Parse(data []byte) (Document, error) {
 
 // split separates frontmatter and body. The frontmatter includes its first line, so that a YAML
 // error has the line number of the file.
-func split(data []byte) (front, body []byte, err error) {
+func split(data []byte) ([]byte, []byte, error) {
 	data = bytes.TrimPrefix(data, []byte(bom))
 	head := data[:min(len(data), maxFrontmatter)]
 	opened := false

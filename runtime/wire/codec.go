@@ -273,8 +273,9 @@ func DecodeBlocks(data []byte, most int) (Blocks, error) {
 var mark = []byte(`"\u0000"`)
 
 // cutText cuts the first block with text from data, if the block has the form that the encoder
-// writes and data has no mark. It returns data with the mark in place of the block.
-func cutText(data []byte) (short, block, text []byte) {
+// writes and data has no mark. It returns data with the mark in place of the block, the block, and
+// its text.
+func cutText(data []byte) ([]byte, []byte, []byte) {
 	head, tail := []byte(`{"type":"text","text":"`), []byte(`"}`)
 	before, text, after := cutString(data, head)
 	if text == nil || !bytes.HasPrefix(after, tail) || bytes.Contains(data, mark) {
@@ -285,10 +286,10 @@ func cutText(data []byte) (short, block, text []byte) {
 	return slices.Concat(data[:begin], mark, data[end:]), data[begin:end], text
 }
 
-// cutString returns the text of the first string whose first quote ends head, and data before and
-// after the text. The text is nil unless it has the form that the encoder writes. encoding/json
+// cutString returns data before the first string whose first quote ends head, the text of this
+// string, and data after it. The text is nil unless it has the form that the encoder writes. encoding/json
 // reads a long string two to six times.
-func cutString(data, head []byte) (before, text, after []byte) {
+func cutString(data, head []byte) ([]byte, []byte, []byte) {
 	begin := bytes.Index(data, head) + len(head)
 	if begin < len(head) {
 		return data, nil, nil

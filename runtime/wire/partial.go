@@ -55,7 +55,7 @@ func (p *PartialMessage) UnmarshalJSON(data []byte) error {
 // The bytes before and after the text of a partial message with text, as the encoder writes them.
 var textHead, textTail = aroundText()
 
-func aroundText() (head, tail []byte) {
+func aroundText() ([]byte, []byte) {
 	encoded := appendPartial(nil, &Partial{Type: PartialText})
 	quotes := bytes.LastIndex(encoded, []byte(`""`))
 	return encoded[:quotes+1], encoded[quotes+1:]

@@ -48,7 +48,8 @@ func (s *settings) dockerConfig() docker.Config {
 }
 
 // containerEnv returns the environment of containers. who sees it is part of a fault.
-func (s *settings) containerEnv(who string) (env []string) {
+func (s *settings) containerEnv(who string) []string {
+	var env []string
 	for name := range strings.FieldsSeq(shownEnv) {
 		value := s.getenv(name)
 		if value == "" {

@@ -98,12 +98,13 @@ func (s *settings) examine(ctx context.Context) []doctor.Result {
 	return results
 }
 
-func (s *settings) examineSettings(context.Context) (results []doctor.Result) {
+func (s *settings) examineSettings(context.Context) []doctor.Result {
 	err := s.check()
 	if err == nil {
 		return doctor.Fine("the settings are valid")
 	}
 
+	var results []doctor.Result
 	for text := range strings.Lines(err.Error()) {
 		results = append(results, doctor.Fail(strings.TrimSpace(text), "correct the settings of the hub, which hub --help describes")...)
 	}
@@ -112,7 +113,7 @@ func (s *settings) examineSettings(context.Context) (results []doctor.Result) {
 }
 
 // examineModes reports files of secrets that other users can read.
-func (s *settings) examineModes(context.Context) (results []doctor.Result) {
+func (s *settings) examineModes(context.Context) []doctor.Result {
 	if runtime.GOOS == "windows" {
 		return nil // a mode does not control access there
 	}
@@ -122,6 +123,7 @@ func (s *settings) examineModes(context.Context) (results []doctor.Result) {
 		paths = append(paths, path, path+"-wal")
 	}
 
+	var results []doctor.Result
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 			results = append(results, doctor.Warn(fmt.Sprintf("other users can access %s (mode %v)", path, info.Mode().Perm()), "run chmod 600 "+path)...)
@@ -131,7 +133,7 @@ func (s *settings) examineModes(context.Context) (results []doctor.Result) {
 	return results
 }
 
-func (s *settings) examineDisk(context.Context) (results []doctor.Result) {
+func (s *settings) examineDisk(context.Context) []doctor.Result {
 	dirs := []string{s.DataDir}
 	if path := s.databaseFile(); path != "" && !contains(s.DataDir, path) {
 		dirs = append(dirs, filepath.Dir(path))
@@ -141,6 +143,7 @@ func (s *settings) examineDisk(context.Context) (results []doctor.Result) {
 		dirs = append(dirs, path)
 	}
 
+	var results []doctor.Result
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) { // a hub creates it
 			results = append(results, doctor.Disk(dir)...)
@@ -152,7 +155,7 @@ func (s *settings) examineDisk(context.Context) (results []doctor.Result) {
 
 // examineOwners reports directories in the data directory that this user cannot change, such as
 // those of a hub that was started by root once.
-func (s *settings) examineOwners() (results []doctor.Result) {
+func (s *settings) examineOwners() []doctor.Result {
 	var paths []string
 	if path, ok := s.blobDir(); ok && contains(s.DataDir, path) {
 		paths = append(paths, path)
@@ -162,6 +165,7 @@ func (s *settings) examineOwners() (results []doctor.Result) {
 		paths = append(paths, filepath.Join(s.DataDir, "deployments"))
 	}
 
+	var results []doctor.Result
 	for _, path := range paths {
 		if _, err := os.Stat(path); err == nil {
 			results = append(results, doctor.Writable(path)...)
@@ -243,10 +247,12 @@ func (s *settings) examineProcesses(context.Context) []doctor.Result {
 
 // examined returns the configuration of the hub without the parts that cannot be made, the parts to
 // close, and why others are missing.
-func (s *settings) examined(ctx context.Context) (cfg hub.Config, closers []io.Closer, faults []doctor.Result) {
+func (s *settings) examined(ctx context.Context) (hub.Config, []io.Closer, []doctor.Result) {
 	log := slog.New(slog.DiscardHandler)
+	var cfg hub.Config
 	s.values(&cfg)
 	cfg.PublicURL = string(s.PublicURL)
+	var faults []doctor.Result
 	fault := func(check string, err error, fix string) {
 		r := doctor.Fail(err.Error(), fix)[0]
 		r.Check = check
@@ -263,6 +269,7 @@ func (s *settings) examined(ctx context.Context) (cfg hub.Config, closers []io.C
 	}
 
 	files, err := s.blobsToRead(ctx, log)
+	var closers []io.Closer
 	if err != nil {
 		fault("storage", err, "check BLOB_URL and the permissions of its directory")
 	} else {

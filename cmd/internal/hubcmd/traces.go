@@ -33,23 +33,24 @@ type containerTraces struct {
 
 // containerTraces returns nothing if the hub exports no traces, or to an address of its own
 // machine, which a container does not reach.
-func (s *settings) containerTraces(log *slog.Logger) (t containerTraces) {
+func (s *settings) containerTraces(log *slog.Logger) containerTraces {
 	text, err := s.Endpoint()
 	if err != nil || !s.Traces() {
-		return t // Check reports the error
+		return containerTraces{} // Check reports the error
 	}
 
 	u, err := url.Parse(text)
 	if err != nil {
-		return t
+		return containerTraces{}
 	}
 
 	host := u.Hostname()
 	if addr, err := netip.ParseAddr(host); host == "localhost" || err == nil && addr.IsLoopback() {
 		log.Warn("agents export no traces: a container does not reach the loopback address of the receiver", "url", text)
-		return t
+		return containerTraces{}
 	}
 
+	var t containerTraces
 	t.receiver = net.JoinHostPort(host, cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 	t.secrets = s.traceSecrets()
 	t.env = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + text}

@@ -89,7 +89,8 @@ func (s *settings) artifactURL() string {
 type prices map[string]hub.Price
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (p *prices) UnmarshalText(text []byte) (err error) {
+func (p *prices) UnmarshalText(text []byte) error {
+	var err error
 	*p, err = hub.ParsePrices(string(text))
 	return err
 }

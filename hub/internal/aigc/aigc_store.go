@@ -21,8 +21,10 @@ var sealedSecret = store.Sealed{
 func Sealed() []store.Sealed { return []store.Sealed{sealedSecret} }
 
 // scanConfig reads the columns config and updated_at. The configuration is nil if there is none.
-func scanConfig(row db.Scanner) (st *stored, updated wire.Time, err error) {
-	err = row.Scan(db.JSON{V: &st}, &updated)
+func scanConfig(row db.Scanner) (*stored, wire.Time, error) {
+	var st *stored
+	var updated wire.Time
+	err := row.Scan(db.JSON{V: &st}, &updated)
 	return st, updated, db.WrapOne("read aigc configuration", err, nil)
 }
 
@@ -52,11 +54,13 @@ type signingKey struct {
 }
 
 // readLabeling returns the configuration of the tenant, or nil, and its active key, or nil.
-func readLabeling(ctx context.Context, q db.Querier, tenantID string) (st *stored, active *signingKey, err error) {
+func readLabeling(ctx context.Context, q db.Querier, tenantID string) (*stored, *signingKey, error) {
 	var k signingKey
-	err = q.QueryRowContext(ctx, `SELECT c.config, COALESCE(k.kid, ''), k.secret_enc, COALESCE(k.signed, FALSE) FROM aigc_configs c
+	var st *stored
+	err := q.QueryRowContext(ctx, `SELECT c.config, COALESCE(k.kid, ''), k.secret_enc, COALESCE(k.signed, FALSE) FROM aigc_configs c
 		LEFT JOIN aigc_keys k ON k.tenant_id = c.tenant_id AND k.retired_at IS NULL WHERE c.tenant_id = $1`, tenantID).
 		Scan(db.JSON{V: &st}, &k.kid, &k.sealed, &k.signed)
+	var active *signingKey
 	if k.kid != "" {
 		active = &k
 	}
@@ -81,8 +85,9 @@ func keysOf(ctx context.Context, q db.Querier, tenantID string) ([]Key, error) {
 }
 
 // readSecret returns the sealed secret of a key of the tenant, active or not, or nil.
-func readSecret(ctx context.Context, q db.Querier, tenantID, kid string) (sealed []byte, err error) {
-	err = q.QueryRowContext(ctx, `SELECT secret_enc FROM aigc_keys WHERE tenant_id = $1 AND kid = $2`, tenantID, kid).Scan(&sealed)
+func readSecret(ctx context.Context, q db.Querier, tenantID, kid string) ([]byte, error) {
+	var sealed []byte
+	err := q.QueryRowContext(ctx, `SELECT secret_enc FROM aigc_keys WHERE tenant_id = $1 AND kid = $2`, tenantID, kid).Scan(&sealed)
 	return sealed, db.WrapOne("read aigc key", err, nil)
 }
 
@@ -94,8 +99,9 @@ func insertKey(ctx context.Context, q db.Querier, tenantID, kid string, sealed [
 
 // retireKey retires the active key of the locked tenant, or deletes it if it signed nothing, and
 // returns its id, or "" if there is none.
-func retireKey(ctx context.Context, tx db.Querier, tenantID string, now time.Time) (kid string, err error) {
-	err = tx.QueryRowContext(ctx, `DELETE FROM aigc_keys WHERE tenant_id = $1 AND retired_at IS NULL AND NOT signed RETURNING kid`, tenantID).Scan(&kid)
+func retireKey(ctx context.Context, tx db.Querier, tenantID string, now time.Time) (string, error) {
+	var kid string
+	err := tx.QueryRowContext(ctx, `DELETE FROM aigc_keys WHERE tenant_id = $1 AND retired_at IS NULL AND NOT signed RETURNING kid`, tenantID).Scan(&kid)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = tx.QueryRowContext(ctx, `UPDATE aigc_keys SET retired_at = $1 WHERE tenant_id = $2 AND retired_at IS NULL RETURNING kid`,
 			db.Micros(now), tenantID).Scan(&kid)

@@ -64,11 +64,12 @@ func (l *List[T]) write(to *httpapi.Document, page *Page, whole any) error {
 // writeItems writes the items, with commas between them, one by one. It stops before the item with
 // which they have more than most bytes, unless it is the first one or most is 0. It returns their
 // number.
-func writeItems[T any](to *httpapi.Document, items []T, most int) (sent int, err error) {
+func writeItems[T any](to *httpapi.Document, items []T, most int) (int, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	size := 0
+	var sent int
 	for i := range items {
 		text.Reset()
 		if i > 0 {

@@ -71,7 +71,8 @@ func (l *Limiter) Count(key string) Count {
 // rates are the limiters of routes that are Rated. They are nil without a limit.
 type rates struct{ user, address *Limiter }
 
-func newRates(cfg Config) (r rates) {
+func newRates(cfg Config) rates {
+	var r rates
 	if cfg.UserRate > 0 {
 		r.user = NewLimiter(cfg.UserRate, cfg.Now)
 	}

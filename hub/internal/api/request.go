@@ -55,7 +55,8 @@ func DecodeOptional[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 }
 
 // decode takes the memory of the values of a body, and decodes it.
-func decode[T any](r *http.Request, data []byte) (zero T, err error) {
+func decode[T any](r *http.Request, data []byte) (T, error) {
+	var zero T
 	if c := callOf(r); c != nil {
 		if err := c.takeMemory(r, valueBytes*int64(httpapi.CountValues(data))); err != nil {
 			return zero, err
@@ -135,17 +136,20 @@ func isJSON(kind string) bool {
 	return kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")
 }
 
-func parse[T any](data []byte, into func(data []byte, v any) error) (value T, err error) {
+func parse[T any](data []byte, into func(data []byte, v any) error) (T, error) {
 	if hasNUL(data) {
+		var value T
 		return value, wire.InvalidRequest.New("The body must not contain the character U+0000.")
 	}
 
 	var v *T // nil for null
 	if err := into(data, &v); err != nil {
+		var value T
 		return value, err
 	}
 
 	if v == nil {
+		var value T
 		return value, &httpapi.BodyError{Message: "the body must be an object, not null"}
 	}
 

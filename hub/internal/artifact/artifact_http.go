@@ -79,15 +79,15 @@ func (s *Store) serve(w http.ResponseWriter, r *http.Request, ref Ref, cacheCont
 	return nil
 }
 
-// SignedURL returns an address that serves a file without a credential until expiresAt, after ttl
-// in whole seconds. The driver signs it if clients can reach it, and otherwise the hub.
-func (s *Store) SignedURL(ctx context.Context, ref Ref, ttl time.Duration) (address string, expiresAt time.Time, err error) {
+// SignedURL returns an address that serves a file without a credential, and when it expires: after
+// ttl, in whole seconds. The driver signs it if clients can reach it, and otherwise the hub.
+func (s *Store) SignedURL(ctx context.Context, ref Ref, ttl time.Duration) (string, time.Time, error) {
 	if err := ref.check(); err != nil {
 		return "", time.Time{}, fmt.Errorf("sign link: %w", err)
 	}
 
-	expiresAt = s.cfg.Now().Add(ttl).UTC().Truncate(time.Second)
-	address, err = s.cfg.Driver.Link(ctx, ref.Key(), expiresAt)
+	expiresAt := s.cfg.Now().Add(ttl).UTC().Truncate(time.Second)
+	address, err := s.cfg.Driver.Link(ctx, ref.Key(), expiresAt)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return s.sign(ref, expiresAt), expiresAt, nil
 	}

@@ -263,9 +263,10 @@ const sweepBatch = 500
 // uploaded while Sweep runs is not deleted. A caller that inserts a row confirms with [Store.Exist]
 // afterwards that the blob is still there, and commits the upload again if it is not: on S3 a blob
 // can be deleted in the moment in which it is uploaded.
-func (s *Store) Sweep(ctx context.Context, grace time.Duration, referenced Referenced) (deleted int, err error) {
+func (s *Store) Sweep(ctx context.Context, grace time.Duration, referenced Referenced) (int, error) {
 	before := s.cfg.Now().Add(-grace)
 	var batch []string
+	var deleted int
 	flush := func() error {
 		named, err := referenced(ctx, batch)
 		if err != nil {
@@ -306,6 +307,7 @@ func (s *Store) Sweep(ctx context.Context, grace time.Duration, referenced Refer
 		}
 	}
 
+	var err error
 	if len(batch) > 0 {
 		err = flush()
 	}

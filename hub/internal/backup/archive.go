@@ -93,28 +93,29 @@ func writing(err error) error {
 // readArchive reads an archive, calls manifest with its manifest, and member for each further
 // member. Every member is the next one of the manifest, has its size, and is a regular file. What
 // member does not read is skipped.
-func readArchive(archive *os.File, manifest func(Manifest) error, member func(key string, content *io.SectionReader, hash string) error) (m Manifest, err error) {
+func readArchive(archive *os.File, manifest func(Manifest) error, member func(key string, content *io.SectionReader, hash string) error) (Manifest, error) {
 	info, err := archive.Stat()
 	if err != nil {
-		return m, err
+		return Manifest{}, err
 	}
 
 	if _, err := archive.Seek(0, io.SeekStart); err != nil {
-		return m, err
+		return Manifest{}, err
 	}
 
 	r := &reader{tar.NewReader(archive), archive}
 	content, err := r.next(manifestName, -1)
 	if err != nil {
-		return m, err
+		return Manifest{}, err
 	}
 
 	text, err := io.ReadAll(content)
 	if err != nil {
-		return m, damaged(err)
+		return Manifest{}, damaged(err)
 	}
 
-	if m, err = parseManifest(text, info.Size()); err != nil {
+	m, err := parseManifest(text, info.Size())
+	if err != nil {
 		return m, err
 	}
 
@@ -219,8 +220,10 @@ func (v *verified) Read(p []byte) (int, error) {
 }
 
 // hashOf returns the size and the SHA-256 of a file, and seeks to its start.
-func hashOf(ctx context.Context, f *os.File) (size int64, sum string, err error) {
+func hashOf(ctx context.Context, f *os.File) (int64, string, error) {
 	content := newVerified(ctx, f, "")
+	var err error
+	var size int64
 	if _, err = f.Seek(0, io.SeekStart); err == nil {
 		size, err = io.Copy(io.Discard, content)
 	}

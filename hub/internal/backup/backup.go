@@ -106,9 +106,9 @@ func (cfg Config) write(ctx context.Context, d *db.DB, dump *os.File, w io.Write
 	return m, cfg.writeArchive(ctx, m, dump, w)
 }
 
-// protected protects all artifacts until stop is called. The context ends if the protection cannot
-// be extended.
-func (cfg Config) protected(ctx context.Context) (_ context.Context, stop func(), err error) {
+// protected protects all artifacts until the returned function is called. The context ends if the
+// protection cannot be extended.
+func (cfg Config) protected(ctx context.Context) (context.Context, func(), error) {
 	protect := func() error { return db.Wrap("protect artifacts", cfg.Protect(ctx, cfg.Now().Add(protection))) }
 	if err := protect(); err != nil {
 		return nil, nil, err
@@ -137,10 +137,10 @@ func (cfg Config) protected(ctx context.Context) (_ context.Context, stop func()
 }
 
 // dump writes the dump, and returns the manifest without its size and hash.
-func (cfg Config) dump(ctx context.Context, d *db.DB, w io.Writer) (m Manifest, err error) {
-	m = Manifest{Version: formatVersion, Hub: cfg.Version, Created: cfg.Now().UTC().Truncate(time.Second), Engine: d.Engine(), Artifacts: []Artifact{}}
+func (cfg Config) dump(ctx context.Context, d *db.DB, w io.Writer) (Manifest, error) {
+	m := Manifest{Version: formatVersion, Hub: cfg.Version, Created: cfg.Now().UTC().Truncate(time.Second), Engine: d.Engine(), Artifacts: []Artifact{}}
 	var keys []string
-	err = d.Dump(ctx, cfg.Programs, w, func(q db.Querier) (err error) {
+	err := d.Dump(ctx, cfg.Programs, w, func(q db.Querier) (err error) {
 		if m.Schema, err = db.Versions(ctx, q); err != nil {
 			return err
 		}

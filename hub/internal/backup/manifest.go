@@ -68,11 +68,12 @@ func (m Manifest) Size() int64 {
 var errFormat = errors.New("the file is not a backup of a hub, or is damaged")
 
 // parseManifest reads the manifest of an archive of archiveSize bytes.
-func parseManifest(data []byte, archiveSize int64) (m Manifest, err error) {
+func parseManifest(data []byte, archiveSize int64) (Manifest, error) {
 	if err := manifestLimit.Check(data); err != nil {
-		return m, fmt.Errorf("%w: manifest: %w", errFormat, err)
+		return Manifest{}, fmt.Errorf("%w: manifest: %w", errFormat, err)
 	}
 
+	var m Manifest
 	if err := json.Unmarshal(data, &m); err != nil {
 		return m, fmt.Errorf("%w: manifest: %w", errFormat, err)
 	}

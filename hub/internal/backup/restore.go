@@ -15,8 +15,9 @@ import (
 // archive is complete and of a version that this program reads, the keyring has all of its keys,
 // and the database does not exist. The database comes last: a restore that was interrupted can be
 // repeated.
-func Restore(ctx context.Context, cfg Config, archive *os.File) (m Manifest, err error) {
-	if m, err = cfg.verify(ctx, archive); err != nil {
+func Restore(ctx context.Context, cfg Config, archive *os.File) (Manifest, error) {
+	m, err := cfg.verify(ctx, archive)
+	if err != nil {
 		return m, err
 	}
 

@@ -101,12 +101,13 @@ func (a Agent) shown() Agent {
 }
 
 // hiddenAgents returns the names of the agents that do not exist for the caller.
-func (s *Service) hiddenAgents(ctx context.Context, caller api.Caller) (names []string, err error) {
+func (s *Service) hiddenAgents(ctx context.Context, caller api.Caller) ([]string, error) {
 	sn, err := s.snapshot(ctx, caller.TenantID)
 	if err != nil || !sn.restricted {
 		return nil, err
 	}
 
+	var names []string
 	for i := range sn.agents {
 		if !sn.agents[i].Access.permits(caller) {
 			names = append(names, sn.agents[i].Name)

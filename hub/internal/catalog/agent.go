@@ -212,8 +212,9 @@ func (s *Service) UpdateAgent(ctx context.Context, caller api.Caller, name strin
 // edit stores what do returns for an agent. Without a difference, nothing is stored. It fails with
 // the fields and further faults.
 func (s *Service) edit(ctx context.Context, caller api.Caller, name string, expected *int64, fields api.Fields,
-	do func(before Agent) Agent) (a Agent, err error) {
-	err = s.change(ctx, caller, func(tx *store.Tx) error {
+	do func(before Agent) Agent) (Agent, error) {
+	var a Agent
+	err := s.change(ctx, caller, func(tx *store.Tx) error {
 		before, err := readAgent(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err

@@ -61,8 +61,9 @@ func (a *Agent) written() []column {
 }
 
 // scanAgent reads an agent without bindings and hash.
-func scanAgent(row db.Scanner) (a Agent, err error) {
-	err = scanRow(row, a.columns())
+func scanAgent(row db.Scanner) (Agent, error) {
+	var a Agent
+	err := scanRow(row, a.columns())
 	if a.Access.isZero() {
 		a.Access = everyone() // of an earlier version
 	}
@@ -132,9 +133,10 @@ func (s *Service) LockAgent(ctx context.Context, tx *sql.Tx, tenantID, name stri
 // AgentEnabled reports whether an agent is enabled. It fails with wire.NotFound if the tenant of
 // the caller has no such agent, or the caller has no access to it. A caller without a user is the
 // hub.
-func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name string) (enabled bool, err error) {
+func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name string) (bool, error) {
 	access := everyone()
-	err = s.store.Read().QueryRowContext(ctx, `SELECT enabled, access FROM agents WHERE tenant_id = $1 AND name = $2`, caller.TenantID, name).
+	var enabled bool
+	err := s.store.Read().QueryRowContext(ctx, `SELECT enabled, access FROM agents WHERE tenant_id = $1 AND name = $2`, caller.TenantID, name).
 		Scan(&enabled, db.JSON{V: &access, Zero: ""})
 	if err == nil && !access.permits(caller) {
 		return false, errNoAgent

@@ -146,7 +146,8 @@ func refSummaries(refs []KnowledgeRef) []string {
 }
 
 // bindingRoutes returns the routes of the bindings of an agent.
-func (s *Service) bindingRoutes() (routes []api.Route) {
+func (s *Service) bindingRoutes() []api.Route {
+	var routes []api.Route
 	for _, b := range bindings {
 		path := "/api/v1/admin/agents/:name/" + b.table
 		get := api.Result(http.StatusOK, func(r *http.Request) (bindingList, error) {

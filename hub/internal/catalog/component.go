@@ -188,8 +188,9 @@ func (c *Components[T, In, P]) applied(in In, v T) (T, error) {
 }
 
 // insert stores a new component.
-func (c *Components[T, In, P]) insert(ctx context.Context, caller api.Caller, in T) (v T, err error) {
-	err = c.s.change(ctx, caller, func(tx *store.Tx) error {
+func (c *Components[T, In, P]) insert(ctx context.Context, caller api.Caller, in T) (T, error) {
+	var v T
+	err := c.s.change(ctx, caller, func(tx *store.Tx) error {
 		v = in
 		common := P(&v).common()
 		common.ID, common.Version = ids.New(), 1
@@ -231,8 +232,9 @@ func (c *Components[T, In, P]) Replace(ctx context.Context, caller api.Caller, n
 
 // edit stores what do returns for a component, and records it as an action.
 func (c *Components[T, In, P]) edit(ctx context.Context, caller api.Caller, name string, expected *int64,
-	action record[T], do func(before T) (T, error)) (v T, err error) {
-	err = c.s.change(ctx, caller, func(tx *store.Tx) error {
+	action record[T], do func(before T) (T, error)) (T, error) {
+	var v T
+	err := c.s.change(ctx, caller, func(tx *store.Tx) error {
 		before, err := c.own(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err

@@ -52,8 +52,9 @@ func withoutAgents(and string, args []any, names []string) (string, []any) {
 	return and + ` AND agent_name NOT IN (` + strings.Join(marks, ", ") + `)`, args
 }
 
-func (c *Components[T, In, P]) scan(row db.Scanner) (v T, err error) {
-	err = scanRow(row, c.columns(&v))
+func (c *Components[T, In, P]) scan(row db.Scanner) (T, error) {
+	var v T
+	err := scanRow(row, c.columns(&v))
 	return v, err
 }
 
@@ -127,7 +128,7 @@ type storedDigest struct {
 // readDigests returns the digests of the components that an agent is bound to, or of all components
 // of a tenant for "". It computes those that are not stored or are those of another version of the
 // row, and returns them in addition.
-func (s *Service) readDigests(ctx context.Context, q db.Querier, tenantID, agentID string) (all digests, outdated []storedDigest, err error) {
+func (s *Service) readDigests(ctx context.Context, q db.Querier, tenantID, agentID string) (digests, []storedDigest, error) {
 	parts := make([]string, len(bindings))
 	for i, b := range bindings {
 		parts[i] = `SELECT '` + string(b.kind) + `', c.name, c.version, ` + b.digest + ` FROM ` + b.table + ` c WHERE c.tenant_id = $1`
@@ -145,7 +146,8 @@ func (s *Service) readDigests(ctx context.Context, q db.Querier, tenantID, agent
 		err = row.Scan(&d.kind, &d.name, &d.version, &d.text)
 		return d, err
 	}, strings.Join(parts, ` UNION ALL `), args...)
-	all = digests{}
+	all := digests{}
+	var outdated []storedDigest
 	for _, d := range rows {
 		text, current := strings.CutPrefix(d.text, strconv.FormatInt(d.version, 10)+" ")
 		switch {

@@ -76,7 +76,9 @@ type parts struct {
 }
 
 // partsOf reads the parts of an agent from one state of the database.
-func (s *Service) partsOf(ctx context.Context, tenantID, name string, readProvider func(*sql.Tx, *parts) error) (p parts, err error) {
+func (s *Service) partsOf(ctx context.Context, tenantID, name string, readProvider func(*sql.Tx, *parts) error) (parts, error) {
+	var p parts
+	var err error
 	err = s.readTx(ctx, func(tx *sql.Tx) error {
 		if p.agent, err = readAgent(ctx, tx, tenantID, name); err != nil {
 			return err
@@ -160,11 +162,12 @@ func (s *Service) config(ctx context.Context, p parts, serverOf func(MCP) (agent
 
 // Link sets the URLs of tools and skills that were part of a deployment. Their files may be those
 // of an earlier version of the catalog.
-func (s *Service) Link(ctx context.Context, tools []agent.CustomTool, skills []agent.SkillArchive) (err error) {
+func (s *Service) Link(ctx context.Context, tools []agent.CustomTool, skills []agent.SkillArchive) error {
 	for i, t := range tools {
 		tools[i].URL = s.cfg.Artifacts.URL(fileOf(artifact.Tools, t.FileName, t.Hash, 0))
 	}
 
+	var err error
 	for i, v := range skills {
 		if skills[i].URL, _, err = s.cfg.Artifacts.SignedURL(ctx, fileOf(artifact.Skills, v.Name+".zip", v.Hash, 0), linkTTL); err != nil {
 			return err
@@ -175,7 +178,8 @@ func (s *Service) Link(ctx context.Context, tools []agent.CustomTool, skills []a
 }
 
 // Artifacts returns the keys of the files of tools and skills.
-func (s *Service) Artifacts(tools []agent.CustomTool, skills []agent.SkillArchive) (keys []string) {
+func (s *Service) Artifacts(tools []agent.CustomTool, skills []agent.SkillArchive) []string {
+	var keys []string
 	for _, t := range tools {
 		keys = append(keys, fileOf(artifact.Tools, t.FileName, t.Hash, 0).Key())
 	}

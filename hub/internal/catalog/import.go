@@ -35,12 +35,13 @@ const (
 // in the file, a new agent is visible to the caller and to users who may change agents, and a
 // replaced one keeps its access. A file that cannot be imported is wire.ArtifactInvalid, with all
 // faults. Two files are parsed at a time.
-func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byte, replace bool) (a Agent, created bool, err error) {
+func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byte, replace bool) (Agent, bool, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Agent{}, false, err
 	}
 
 	var file *agent.File
+	var err error
 	err = s.checks.Do(ctx, caller, func() error {
 		file, err = agent.ParseOne("agents.yaml", text, func(name string) (string, bool) { return "${" + name + "}", true })
 		return err
@@ -69,6 +70,8 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 	}
 
 	input := in.checked("", fields)
+	var a Agent
+	var created bool
 	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		a, created = Agent{Definition: input}, false
 		before, err := readAgent(ctx, tx, caller.TenantID, in.Name)

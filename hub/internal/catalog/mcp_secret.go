@@ -145,7 +145,7 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 
 // openSecret returns a secret of v in clear text, and whether it is sealed as now. Earlier versions
 // did not seal the query of a URL, nor bind the secret of a client to its issuer.
-func (s *Service) openSecret(tenantID string, v MCP, key, sealed string) (plain string, current bool, err error) {
+func (s *Service) openSecret(tenantID string, v MCP, key, sealed string) (string, bool, error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if strings.HasPrefix(key, "query.") && secret.KeyID(raw) == "" {
 		return sealed, false, nil

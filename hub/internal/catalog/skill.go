@@ -164,7 +164,9 @@ func (s *Service) LinkSkill(ctx context.Context, caller api.Caller, name string)
 
 // CreateSkill creates a skill from a .zip, a .tar.gz or a SKILL.md. It fails with
 // wire.ArtifactInvalid, and with wire.NameTaken.
-func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillInput, file File) (v Skill, err error) {
+func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillInput, file File) (Skill, error) {
+	var v Skill
+	var err error
 	err = s.withArchive(ctx, caller, file, func(found archive.Skill, zip *artifact.Upload) error {
 		v = Skill{Component: Component{Name: found.Name, Description: found.Description}, Type: typeCommunity}
 		if isSkillType(found.Type) {
@@ -188,11 +190,13 @@ func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillIn
 // ReplaceSkillFile replaces the archive of a skill. The name in the new one must be that of the
 // skill, or it fails with wire.ArtifactInvalid. The type and the description are those of the
 // input, otherwise those of the front matter if it has them.
-func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name string, expected *int64, in SkillInput, file File) (v Skill, err error) {
+func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name string, expected *int64, in SkillInput, file File) (Skill, error) {
 	if _, err := s.Skills.Get(ctx, caller, name); err != nil {
 		return Skill{}, err // before the archive is checked
 	}
 
+	var v Skill
+	var err error
 	err = s.withArchive(ctx, caller, file, func(found archive.Skill, zip *artifact.Upload) error {
 		if found.Name != name {
 			return wire.ArtifactInvalid.New("The name of the uploaded skill is " + found.Name + " and not " + name + ": create another skill.")

@@ -139,8 +139,9 @@ func (sn *snapshot) agent(caller api.Caller, name string) (Agent, error) {
 
 // page returns a page of the agents of the caller that the page's query finds, with or without
 // disabled ones.
-func (sn *snapshot) page(caller api.Caller, p api.Page, disabled bool) (list api.List[Agent]) {
+func (sn *snapshot) page(caller api.Caller, p api.Page, disabled bool) api.List[Agent] {
 	query := strings.ToLower(p.Query)
+	var list api.List[Agent]
 	for i := range sn.agents {
 		a := &sn.agents[i]
 		if !a.Enabled && !disabled || !a.Access.permits(caller) || !strings.Contains(sn.search[i], query) {
@@ -218,8 +219,9 @@ func (s *snapshots) put(tenantID string, sn *snapshot) {
 	}
 }
 
-// lock waits until no other snapshot of the tenant is being loaded.
-func (s *snapshots) lock(ctx context.Context, tenantID string) (unlock func(), err error) {
+// lock waits until no other snapshot of the tenant is being loaded. It returns the function that
+// unlocks.
+func (s *snapshots) lock(ctx context.Context, tenantID string) (func(), error) {
 	slot := s.loading[maphash.String(s.seed, tenantID)%loaders]
 	select {
 	case slot <- struct{}{}:
@@ -270,10 +272,12 @@ func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, err
 
 // load reads the snapshot of a tenant from one state of the database, and the digests that are not
 // stored.
-func (s *Service) load(ctx context.Context, tenantID string) (sn *snapshot, outdated []storedDigest, err error) {
-	sn = &snapshot{}
+func (s *Service) load(ctx context.Context, tenantID string) (*snapshot, []storedDigest, error) {
+	sn := &snapshot{}
 	var all digests
 	var key string
+	var outdated []storedDigest
+	var err error
 	err = s.readTx(ctx, func(tx *sql.Tx) error {
 		if sn.version, err = headVersion(ctx, tx, tenantID); err != nil {
 			return err

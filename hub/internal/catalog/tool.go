@@ -188,7 +188,7 @@ func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in ToolInpu
 
 // ReplaceToolFile replaces the file of a tool. The name in the new file must be that of the tool,
 // or it fails with wire.ArtifactInvalid.
-func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name string, expected *int64, file File) (v Tool, err error) {
+func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name string, expected *int64, file File) (Tool, error) {
 	inFile, err := s.toolName(ctx, caller, file)
 	if err != nil {
 		return Tool{}, err
@@ -198,6 +198,7 @@ func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name s
 		return Tool{}, wire.ArtifactInvalid.New("The name in the file is " + inFile + " and not " + name + ": create another tool.")
 	}
 
+	var v Tool
 	err = s.stored(ctx, file.Content, artifact.Tools, file.Name, func(ref artifact.Ref) error {
 		v, err = s.Tools.edit(ctx, caller, name, expected, recordOf(actionReplaceTool, replacedTool), func(v Tool) (Tool, error) {
 			v.FileName, v.Hash, v.Size = ref.Name, hashPrefix+ref.Hash, ref.Size
@@ -214,7 +215,7 @@ var errNoCheck = wire.Unavailable.New("This hub cannot check the files of tools:
 var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // toolName returns the name in the file of a tool. The check of the file ends with ctx.
-func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (name string, err error) {
+func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (string, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return "", err
 	}
@@ -231,6 +232,8 @@ func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (n
 		return "", errNoCheck
 	}
 
+	var name string
+	var err error
 	err = s.checks.Do(ctx, caller, func() error {
 		var source strings.Builder
 		source.Grow(int(file.Content.Size()))

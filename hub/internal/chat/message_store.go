@@ -105,7 +105,9 @@ func findSent(ctx context.Context, q db.Querier, s session, clientID string) (*e
 }
 
 // readSent returns a message that was sent before, and its answer.
-func readSent(ctx context.Context, q db.Querier, e *earlier) (user, assistant message, err error) {
+func readSent(ctx context.Context, q db.Querier, e *earlier) (message, message, error) {
+	var user message
+	var assistant message
 	for i, m := range []*message{&user, &assistant} {
 		seq := e.seq + int64(i)
 		found, err := messagesOf(ctx, q, e.session, seq-1, seq)
@@ -164,10 +166,10 @@ func restartAnswer(ctx context.Context, tx *sql.Tx, in session, m message) error
 }
 
 // historyOf returns the latest messages of a session except the one with the seq and its answer,
-// for a run that continues no session of the runtime. unanswered has the last messages of the user
-// if they have no answer, with which a history cannot end. Messages that no runtime accepted are
+// for a run that continues no session of the runtime. The text is that of the last messages of
+// the user if they have no answer, with which a history cannot end. Messages that no runtime accepted are
 // omitted, as from a session of a runtime. Notices are not stored as a part of the text.
-func historyOf(ctx context.Context, q db.Querier, in session, except int64) (history []wire.Turn, unanswered string, err error) {
+func historyOf(ctx context.Context, q db.Querier, in session, except int64) ([]wire.Turn, string, error) {
 	if in.Messages <= 2 { // the first message, for which no query delays the run
 		return nil, "", nil
 	}
@@ -204,14 +206,15 @@ func historyOf(ctx context.Context, q db.Querier, in session, except int64) (his
 	}
 
 	slices.Reverse(latest)
-	history, unanswered = alternating(latest)
+	history, unanswered := alternating(latest)
 	return history, unanswered, db.Wrap("read chat history", rows.Err())
 }
 
 // alternating returns turns that begin with the user, end with the assistant, and alternate, as a
 // runtime requires, and the text of the user after them. Consecutive turns of one role become one.
 // Empty turns are omitted.
-func alternating(turns []wire.Turn) (out []wire.Turn, unanswered string) {
+func alternating(turns []wire.Turn) ([]wire.Turn, string) {
+	var out []wire.Turn
 	for _, turn := range turns {
 		last := len(out) - 1
 		switch {

@@ -166,7 +166,7 @@ func (s *Service) newExchange(ctx context.Context, ref reference, input SendInpu
 
 // label sets the label and the notice of a new answer. It returns a notice that the answer does not
 // contain.
-func (s *Service) label(ctx context.Context, tenantID string, answer *message) (hint string, err error) {
+func (s *Service) label(ctx context.Context, tenantID string, answer *message) (string, error) {
 	if s.cfg.Labels == nil {
 		return "", nil
 	}
@@ -177,6 +177,7 @@ func (s *Service) label(ctx context.Context, tenantID string, answer *message) (
 	}
 
 	answer.AIGC, err = json.Marshal(marker.Label)
+	var hint string
 	switch marker.Mode {
 	case aigc.ModeHint:
 		hint = marker.Text

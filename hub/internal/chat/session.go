@@ -236,7 +236,7 @@ type Filter struct {
 
 // visible returns the owner whose sessions the caller may see: a member only its own, others those
 // of all users, which is "".
-func visible(caller api.Caller) (userID string, err error) {
+func visible(caller api.Caller) (string, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return "", err
 	}

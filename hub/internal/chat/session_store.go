@@ -125,8 +125,9 @@ func userSearch(name, id string) string { return strings.ToLower(name + "\n" + i
 
 // deleteSession deletes a session with its messages. It returns the id of the run in progress, if
 // there is one, whose hub cancels it. The run remains until it has ended.
-func deleteSession(ctx context.Context, tx *sql.Tx, s session) (runID string, err error) {
-	err = tx.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2 RETURNING run_id`, s.TenantID, s.Key).Scan(&runID)
+func deleteSession(ctx context.Context, tx *sql.Tx, s session) (string, error) {
+	var runID string
+	err := tx.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2 RETURNING run_id`, s.TenantID, s.Key).Scan(&runID)
 	if err := db.WrapOne("cancel run of chat session", err, nil); err != nil {
 		return "", err
 	}
@@ -141,8 +142,9 @@ func deleteSession(ctx context.Context, tx *sql.Tx, s session) (runID string, er
 
 // advanceSession reserves the next two seqs of a session, whose row it locks, and returns it, and
 // the bytes that its user has stored. size is that of both messages.
-func advanceSession(ctx context.Context, tx *sql.Tx, ref reference, title string, size int64, now time.Time) (s session, stored quota, err error) {
-	s, err = scanSession(withBytes{tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $2,
+func advanceSession(ctx context.Context, tx *sql.Tx, ref reference, title string, size int64, now time.Time) (session, quota, error) {
+	var stored quota
+	s, err := scanSession(withBytes{tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $2,
 			last_message_at = $1, updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
 			title = CASE WHEN title = '' THEN $3 ELSE title END
 		WHERE tenant_id = $4 AND user_id = $5 AND id = $6 AND agent_name = $7 RETURNING `+sessionColumns+`,
@@ -214,14 +216,16 @@ func (q quota) check() error {
 }
 
 // quotaOf returns what a user has stored.
-func quotaOf(ctx context.Context, q db.Querier, tenantID, userID string) (sum quota, err error) {
-	err = q.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(SUM(size), 0) FROM chat_sessions WHERE tenant_id = $1 AND user_id = $2`, tenantID, userID).
+func quotaOf(ctx context.Context, q db.Querier, tenantID, userID string) (quota, error) {
+	var sum quota
+	err := q.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(SUM(size), 0) FROM chat_sessions WHERE tenant_id = $1 AND user_id = $2`, tenantID, userID).
 		Scan(&sum.sessions, &sum.bytes)
 	return sum, db.Wrap("count chats of user", err)
 }
 
 // sizeOf returns the number of bytes that messages count for.
-func sizeOf(messages ...message) (n int64) {
+func sizeOf(messages ...message) int64 {
+	var n int64
 	for _, m := range messages {
 		n += messageOverhead + int64(len(m.Text)+len(m.Content))
 	}

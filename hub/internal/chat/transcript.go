@@ -193,19 +193,19 @@ func (e *TranscriptEntry) label(answer message) {
 }
 
 // transcriptPage parses page_size and cursor.
-func transcriptPage(r *http.Request) (page TranscriptPage, err error) {
+func transcriptPage(r *http.Request) (TranscriptPage, error) {
 	query, err := queryOf(r)
 	if err != nil {
-		return page, err
+		return TranscriptPage{}, err
 	}
 
 	if number, ok := paging.Number(query.Get("page")); !ok || number > 1 {
-		return page, invalidQuery("page", "must be absent: send the next of a former response as cursor")
+		return TranscriptPage{}, invalidQuery("page", "must be absent: send the next of a former response as cursor")
 	}
 
 	size, ok := paging.Size(query.Get("page_size"))
 	if !ok {
-		return page, invalidQuery("page_size", paging.Want)
+		return TranscriptPage{}, invalidQuery("page_size", paging.Want)
 	}
 
 	return TranscriptPage{Size: size, Next: query.Get("cursor")}, nil

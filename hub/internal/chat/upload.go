@@ -94,7 +94,8 @@ func (s *Service) Upload(ctx context.Context, in []Upload) ([]UploadResult, erro
 	return results, err
 }
 
-func (in Upload) rows() (u upload) {
+func (in Upload) rows() upload {
+	var u upload
 	u.session = session{
 		Key: ids.New(), TenantID: in.TenantID, UserID: in.UserID, ID: in.ID, UserName: in.UserName, AgentName: in.AgentName,
 		Title: excerpt.Characters(strings.TrimSpace(in.Title), maxTitle), Source: SourcePush, Messages: int64(len(in.Messages)),

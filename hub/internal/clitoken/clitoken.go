@@ -72,7 +72,7 @@ type Input struct {
 
 // Issue creates a CLI token of the caller. A caller with a CLI token may do so too, for at most as
 // long as its own is valid.
-func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (out Issued, err error) {
+func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (Issued, error) {
 	fields := api.Fields{}
 	in.Name = fields.Line("name", in.Name, 1, maxName)
 	if in.ExpiresInDays != nil && (*in.ExpiresInDays < 1 || *in.ExpiresInDays > maxDays) {
@@ -80,10 +80,12 @@ func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (out I
 	}
 
 	if err := fields.Err(); err != nil {
-		return out, err
+		return Issued{}, err
 	}
 
 	raw, hash := token.Random(Prefix)
+	var out Issued
+	var err error
 	err = s.users.Change(ctx, caller, rbac.AdminWrite, func(tx *store.Tx) error {
 		t := Token{ID: ids.New(), TenantID: caller.TenantID, UserID: caller.UserID, Name: in.Name, Prefix: raw[:shown], CreatedAt: wire.Time{Time: tx.Now}}
 		if err := checkTokens(ctx, tx, t); err != nil {
@@ -130,20 +132,20 @@ func (s *Service) IssueOffline(ctx context.Context, name user.AdminName) (string
 
 // Tokens returns the CLI tokens of the caller that were not revoked, the newest first. Expired
 // tokens are included.
-func (s *Service) Tokens(ctx context.Context, caller api.Caller, page api.Page) (list api.List[Token], err error) {
-	list.Items, list.Total, err = tokensOf(ctx, s.store.Read(), caller.TenantID, caller.UserID, page)
-	return list, err
+func (s *Service) Tokens(ctx context.Context, caller api.Caller, page api.Page) (api.List[Token], error) {
+	items, total, err := tokensOf(ctx, s.store.Read(), caller.TenantID, caller.UserID, page)
+	return api.List[Token]{Items: items, Total: total}, err
 }
 
 // UserTokens returns the CLI tokens of a user that were not revoked, the newest first.
-func (s *Service) UserTokens(ctx context.Context, caller api.Caller, id string, page api.Page) (list api.List[Token], err error) {
+func (s *Service) UserTokens(ctx context.Context, caller api.Caller, id string, page api.Page) (api.List[Token], error) {
 	u, err := user.Of(ctx, s.store.Read(), caller, id)
 	if err != nil {
-		return list, err
+		return api.List[Token]{}, err
 	}
 
-	list.Items, list.Total, err = tokensOf(ctx, s.store.Read(), u.TenantID, u.ID, page)
-	return list, err
+	items, total, err := tokensOf(ctx, s.store.Read(), u.TenantID, u.ID, page)
+	return api.List[Token]{Items: items, Total: total}, err
 }
 
 // Revoke revokes a CLI token of the caller.

@@ -16,9 +16,10 @@ import (
 // columns are the columns that scan reads, in its order.
 const columns = `id, tenant_id, user_id, name, prefix, created_at, expires_at, last_used_at, last_used_ip`
 
-func scan(row db.Scanner) (t Token, err error) {
+func scan(row db.Scanner) (Token, error) {
 	var ip sql.NullString
-	err = row.Scan(&t.ID, &t.TenantID, &t.UserID, &t.Name, &t.Prefix, &t.CreatedAt, &t.ExpiresAt, &t.LastUsedAt, &ip)
+	var t Token
+	err := row.Scan(&t.ID, &t.TenantID, &t.UserID, &t.Name, &t.Prefix, &t.CreatedAt, &t.ExpiresAt, &t.LastUsedAt, &ip)
 	if ip.String != "" {
 		t.LastUsedIP = &ip.String
 	}
@@ -56,8 +57,9 @@ func checkTokens(ctx context.Context, tx *store.Tx, t Token) error {
 
 // expiryOf returns when the CLI token of the caller expires, or the zero time for never and for a
 // session.
-func expiryOf(ctx context.Context, tx *store.Tx, caller api.Caller) (expires wire.Time, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT expires_at FROM cli_tokens WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.TokenID).
+func expiryOf(ctx context.Context, tx *store.Tx, caller api.Caller) (wire.Time, error) {
+	var expires wire.Time
+	err := tx.QueryRowContext(ctx, `SELECT expires_at FROM cli_tokens WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.TokenID).
 		Scan(&expires)
 	return expires, db.WrapOne("read token", err, nil)
 }
@@ -87,8 +89,10 @@ type State struct {
 }
 
 // Find returns the state of a token by its hash, or wire.Unauthenticated.
-func Find(ctx context.Context, q db.Querier, hash []byte) (s State, err error) {
+func Find(ctx context.Context, q db.Querier, hash []byte) (State, error) {
 	var revoked, used sql.NullInt64
+	var s State
+	var err error
 	s.User, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, t.id, t.revoked_at, t.expires_at, t.last_used_at
 		FROM cli_tokens t JOIN members m ON m.id = t.user_id AND m.tenant_id = t.tenant_id WHERE t.token_hash = $1`, hash),
 		&s.ID, &revoked, &s.ExpiresAt, &used)

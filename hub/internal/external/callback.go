@@ -123,10 +123,10 @@ const (
 )
 
 // authenticate exchanges the code and verifies the token of the user.
-func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in CallbackInput) (u user.External, err error) {
+func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in CallbackInput) (user.External, error) {
 	attempt, err := s.cfg.Sessions.StartExternal(ctx, from, f.org, in.Devices)
 	if err != nil {
-		return u, err
+		return user.External{}, err
 	}
 
 	reject := func(reason string, cause error) error {
@@ -139,44 +139,44 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 	}
 
 	if arrived != f.callback {
-		return u, reject(reasonMixUp, errors.New("the response arrived at the redirect URI of another client"))
+		return user.External{}, reject(reasonMixUp, errors.New("the response arrived at the redirect URI of another client"))
 	}
 
 	c, err := s.clientFor(ctx, f.org)
 	if errors.Is(err, wire.NotFound) || err == nil && (c.Issuer != f.issuer || c.ClientID != f.clientID || c.callback() != f.callback) {
-		return u, reject(reasonChanged, errors.New("the client was changed during the login"))
+		return user.External{}, reject(reasonChanged, errors.New("the client was changed during the login"))
 	}
 
 	if err != nil {
-		return u, err
+		return user.External{}, err
 	}
 
 	p := s.provider(c.Issuer)
 	end, err := p.begin()
 	if err != nil {
-		return u, err
+		return user.External{}, err
 	}
 	defer end()
 	m, err := s.metadata(ctx, p)
 	if err != nil {
-		return u, err
+		return user.External{}, err
 	}
 
 	if in.Issuer != "" && in.Issuer != c.Issuer || in.Issuer == "" && m.SendsIssuer { // RFC 9207, section 2.4
-		return u, reject(reasonIssuer, errors.New("the response is that of another issuer"))
+		return user.External{}, reject(reasonIssuer, errors.New("the response is that of another issuer"))
 	}
 
 	if in.Error != "" || in.Code == "" {
-		return u, reject(reasonDenied, errors.New("the identity provider returned an error"))
+		return user.External{}, reject(reasonDenied, errors.New("the identity provider returned an error"))
 	}
 
 	token, err := s.exchange(ctx, c, m, f, in.Code)
 	if err != nil && isRejection(err) {
-		return u, reject(reasonCode, err)
+		return user.External{}, reject(reasonCode, err)
 	}
 
 	if err != nil {
-		return u, err
+		return user.External{}, err
 	}
 
 	raw, _ := token.Extra("id_token").(string)

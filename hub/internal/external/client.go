@@ -201,12 +201,13 @@ func (c client) roleOf(all claims) rbac.Role {
 
 // groupsOf returns the groups in the claims, sorted. Names that are too long, and those beyond the
 // bounds, are left out: a group only grants access.
-func (c client) groupsOf(all claims) (groups []string) {
+func (c client) groupsOf(all claims) []string {
 	if c.GroupsClaim == "" {
 		return nil
 	}
 
 	size := 0
+	var groups []string
 	for _, name := range all.texts(c.GroupsClaim) {
 		if len(groups) == maxGroups || !isPlain(name, maxClaimValue) || size+len(name) > maxGroupsSize {
 			continue

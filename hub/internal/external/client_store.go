@@ -16,8 +16,9 @@ var errNoClient = errors.New("no such client")
 const clientColumns = `org, provider, issuer, client_id, client_secret_enc, cert_enc, is_default, required_claim, role_claim, groups_claim, logout_revokes_tokens,
 	created_at, updated_at`
 
-func scanClient(row db.Scanner) (c client, err error) {
-	err = row.Scan(&c.Org, &c.Provider, &c.Issuer, &c.ClientID, &c.secretEnc, &c.certEnc, &c.IsDefault,
+func scanClient(row db.Scanner) (client, error) {
+	var c client
+	err := row.Scan(&c.Org, &c.Provider, &c.Issuer, &c.ClientID, &c.secretEnc, &c.certEnc, &c.IsDefault,
 		db.JSON{V: &c.RequiredClaim}, db.JSON{V: &c.RoleClaim}, &c.GroupsClaim, &c.LogoutRevokesTokens, &c.CreatedAt, &c.UpdatedAt)
 	return c, err
 }
@@ -90,8 +91,9 @@ func deleteClient(ctx context.Context, tx *store.Tx, org string) error {
 type owner struct{ issuer, clientID string }
 
 // ownerOf returns the zero owner if the organization was never registered.
-func ownerOf(ctx context.Context, q db.Querier, org string) (o owner, err error) {
-	err = q.QueryRowContext(ctx, `SELECT issuer, client_id FROM org_owners WHERE org = $1`, org).Scan(&o.issuer, &o.clientID)
+func ownerOf(ctx context.Context, q db.Querier, org string) (owner, error) {
+	var o owner
+	err := q.QueryRowContext(ctx, `SELECT issuer, client_id FROM org_owners WHERE org = $1`, org).Scan(&o.issuer, &o.clientID)
 	return o, db.WrapOne("read owner of organization", err, nil)
 }
 

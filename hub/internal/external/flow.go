@@ -92,7 +92,7 @@ type LoginInput struct {
 
 // StartLogin returns the address of the identity provider to which the browser has to go, and the
 // cookie that it has to have at the callback.
-func (s *Service) StartLogin(ctx context.Context, from api.Caller, in LoginInput) (location, browser string, err error) {
+func (s *Service) StartLogin(ctx context.Context, from api.Caller, in LoginInput) (string, string, error) {
 	if fault := checkReturnTo(in.ReturnTo); fault != "" {
 		return "", "", api.Fields{"return_to": fault}
 	}
@@ -122,7 +122,7 @@ func (s *Service) StartLogin(ctx context.Context, from api.Caller, in LoginInput
 		return "", "", err
 	}
 
-	browser = in.Browser
+	browser := in.Browser
 	if !isToken(browser) {
 		browser = newToken()
 	}

@@ -26,9 +26,10 @@ func insertFlow(ctx context.Context, q db.Querier, f flow) error {
 
 // takeFlow deletes the login and returns it. One of several concurrent calls succeeds. The login of
 // another browser remains.
-func takeFlow(ctx context.Context, q db.Querier, state, browser []byte, now time.Time) (f flow, err error) {
+func takeFlow(ctx context.Context, q db.Querier, state, browser []byte, now time.Time) (flow, error) {
+	var f flow
 	f.stateHash, f.browserHash = state, browser
-	err = q.QueryRowContext(ctx, `DELETE FROM login_flows WHERE state_hash = $1 AND browser_hash = $2 AND expires_at > $3
+	err := q.QueryRowContext(ctx, `DELETE FROM login_flows WHERE state_hash = $1 AND browser_hash = $2 AND expires_at > $3
 		RETURNING org, issuer, client_id, callback, nonce_hash, verifier_enc, return_to`, state, browser, db.Micros(now)).
 		Scan(&f.org, &f.issuer, &f.clientID, &f.callback, &f.nonceHash, &f.verifierEnc, &f.returnTo)
 	return f, db.WrapOne("take login", err, errNoFlow)
@@ -46,16 +47,18 @@ func insertCode(ctx context.Context, q db.Querier, code, browser []byte, u user.
 func storable(s string) string { return api.Plain(strings.ToValidUTF8(s, "")) }
 
 // takeCode deletes the code and returns its user. One of several concurrent calls succeeds.
-func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.Time) (u user.External, err error) {
-	err = q.QueryRowContext(ctx, `DELETE FROM login_codes WHERE code_hash = $1 AND browser_hash = $2 AND expires_at > $3
+func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.Time) (user.External, error) {
+	var u user.External
+	err := q.QueryRowContext(ctx, `DELETE FROM login_codes WHERE code_hash = $1 AND browser_hash = $2 AND expires_at > $3
 		RETURNING tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, admin_key, role, group_names`, code, browser, db.Micros(now)).
 		Scan(&u.TenantID, &u.Issuer, &u.Subject, &u.SessionID, &u.Username, &u.DisplayName, &u.Email, &u.Admin, &u.AdminKey, &u.Role, db.JSON{V: &u.Groups})
 	return u, db.WrapOne("take login code", err, errCode)
 }
 
 // readCode returns the user of a code.
-func readCode(ctx context.Context, q db.Querier, code, browser []byte, now time.Time) (n session.Name, err error) {
-	err = q.QueryRowContext(ctx, `SELECT tenant_id, issuer, subject, username FROM login_codes WHERE code_hash = $1 AND browser_hash = $2 AND expires_at > $3`,
+func readCode(ctx context.Context, q db.Querier, code, browser []byte, now time.Time) (session.Name, error) {
+	var n session.Name
+	err := q.QueryRowContext(ctx, `SELECT tenant_id, issuer, subject, username FROM login_codes WHERE code_hash = $1 AND browser_hash = $2 AND expires_at > $3`,
 		code, browser, db.Micros(now)).Scan(&n.OrgID, &n.Issuer, &n.Subject, &n.Username)
 	return n, db.WrapOne("read login code", err, errCode)
 }

@@ -104,7 +104,7 @@ func (s *Service) provider(issuer string) *idp {
 }
 
 // begin takes a slot of the provider, or fails with 503 if too many requests wait for it.
-func (p *idp) begin() (end func(), err error) {
+func (p *idp) begin() (func(), error) {
 	select {
 	case p.slots <- struct{}{}:
 		return func() { <-p.slots }, nil
@@ -182,7 +182,7 @@ type remembered[T any] struct {
 
 // known returns the value, and how often it was fetched, if it is not older than life, or the error
 // of a request that is not repeated yet.
-func (r *remembered[T]) known(now time.Time, life time.Duration) (value T, n int, err error, ok bool) {
+func (r *remembered[T]) known(now time.Time, life time.Duration) (T, int, error, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if age := now.Sub(r.at); !r.at.IsZero() && age >= 0 && age < life {
@@ -190,16 +190,18 @@ func (r *remembered[T]) known(now time.Time, life time.Duration) (value T, n int
 	}
 
 	age := now.Sub(r.failedAt)
+	var value T
 	return value, r.fetches, r.failure, r.failure != nil && age >= 0 && age < r.pause
 }
 
 // get returns the value, or fetches it if it is older than life. It also returns how often the
 // value was fetched. The request continues for the other callers if ctx ends.
-func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration, fetch func(context.Context) (T, error)) (value T, n int, err error) {
+func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration, fetch func(context.Context) (T, error)) (T, int, error) {
 	if value, n, err, ok := r.known(s.store.Now(), life); ok {
 		return value, n, err
 	}
 
+	var value T
 	select {
 	case r.fetching <- struct{}{}:
 		defer func() { <-r.fetching }()
@@ -213,7 +215,7 @@ func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration,
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	value, err = fetch(ctx)
+	value, err := fetch(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failure = err

@@ -105,32 +105,33 @@ func (s *Service) clientsOfToken(ctx context.Context, raw string) ([]client, err
 }
 
 // logoutOf verifies a logout token (section 2.6).
-func (s *Service) logoutOf(ctx context.Context, c client, token *proof) (out logoutToken, err error) {
+func (s *Service) logoutOf(ctx context.Context, c client, token *proof) (logoutToken, error) {
 	header, all, err := s.verify(ctx, c, token)
 	if err != nil {
-		return out, err
+		return logoutToken{}, err
 	}
 
 	typ, _ := header.ExtraHeaders[jose.HeaderType].(string)
 	if typ != "" && !strings.EqualFold(typ, "logout+jwt") && !strings.EqualFold(typ, "JWT") {
-		return out, errors.New("the token is not a logout token")
+		return logoutToken{}, errors.New("the token is not a logout token")
 	}
 
 	events, _ := all["events"].(map[string]any)
 	if _, ok := events[logoutEvent].(map[string]any); !ok {
-		return out, errors.New("the token has no logout event")
+		return logoutToken{}, errors.New("the token has no logout event")
 	}
 
 	if _, has := all["nonce"]; has {
-		return out, errors.New("the token has a nonce: it is an ID token")
+		return logoutToken{}, errors.New("the token has a nonce: it is an ID token")
 	}
 
 	expires, ok := all.seconds("exp")
 	id := all.text("jti")
 	if !ok || expires.After(s.store.Now().Add(maxLogoutLife)) || id == "" {
-		return out, errors.New("the token has no identifier, or is valid for too long")
+		return logoutToken{}, errors.New("the token has no identifier, or is valid for too long")
 	}
 
+	var out logoutToken
 	out.ExternalLogout = session.ExternalLogout{
 		TenantID: c.Org, Issuer: c.Issuer, Subject: all.text("sub"), SessionID: all.text("sid"), Tokens: c.LogoutRevokesTokens,
 	}

@@ -109,7 +109,7 @@ func (s *Service) ResolveOrg(ctx context.Context, org string) (string, error) {
 
 // CheckOrg returns the organization that a login without or with this organization is for, and its
 // issuer, or wire.NotFound.
-func (s *Service) CheckOrg(ctx context.Context, org string) (name, issuer string, err error) {
+func (s *Service) CheckOrg(ctx context.Context, org string) (string, string, error) {
 	c, err := s.clientFor(ctx, org)
 	return c.Org, c.Issuer, err
 }
@@ -171,16 +171,17 @@ func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string)
 // endAccess ends the sessions and CLI tokens of the users of an organization, except those of an
 // issuer, and its unfinished logins. It replaces the keys of its deployments, and stops them if
 // stop is true.
-func (s *Service) endAccess(ctx context.Context, tx *store.Tx, org, keepIssuer string, stop bool) (d accessDetail, err error) {
+func (s *Service) endAccess(ctx context.Context, tx *store.Tx, org, keepIssuer string, stop bool) (accessDetail, error) {
 	if err := deleteLogins(ctx, tx, org); err != nil || s.cfg.Sessions == nil {
-		return d, err
+		return accessDetail{}, err
 	}
 
 	ended, err := s.cfg.Sessions.EndOrganization(ctx, tx, org, keepIssuer)
 	if err != nil {
-		return d, err
+		return accessDetail{}, err
 	}
 
+	var d accessDetail
 	d.SessionsEnded, d.TokensRevoked = ended.Sessions, ended.Tokens
 	if s.cfg.Logins || org != api.DefaultTenant { // in built-in mode, that tenant belongs to users with passwords
 		d.DeploymentsEnded, err = s.cfg.EndDeployments(ctx, tx, org, stop)
@@ -190,8 +191,9 @@ func (s *Service) endAccess(ctx context.Context, tx *store.Tx, org, keepIssuer s
 }
 
 // Clients returns a page of the registered organizations, by name.
-func (s *Service) Clients(ctx context.Context, page api.Page) (list api.List[TenantClient], err error) {
+func (s *Service) Clients(ctx context.Context, page api.Page) (api.List[TenantClient], error) {
 	clients, total, err := clientsOf(ctx, s.store.Read(), page)
+	var list api.List[TenantClient]
 	list.Total = total
 	for _, c := range clients {
 		list.Items = append(list.Items, c.view())

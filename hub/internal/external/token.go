@@ -43,12 +43,13 @@ type claims map[string]any
 
 // parseClaims returns the claims of a payload, in which each name occurs once in its object:
 // readers of JSON differ in which of two values they take.
-func parseClaims(payload []byte) (all claims, err error) {
+func parseClaims(payload []byte) (claims, error) {
 	if err := (jsonlimit.Limit{Values: maxClaimsJSON, Depth: maxNesting}).Check(payload); err != nil {
 		return nil, err
 	}
 
-	err = strict.Unmarshal(payload, &all)
+	var all claims
+	err := strict.Unmarshal(payload, &all)
 	return all, err
 }
 
@@ -58,7 +59,8 @@ func (c claims) text(name string) string {
 }
 
 // texts returns the values of a claim that is a text, a truth value or a list of texts.
-func (c claims) texts(name string) (all []string) {
+func (c claims) texts(name string) []string {
+	var all []string
 	switch value := c[name].(type) {
 	case string:
 		return []string{value}
@@ -173,9 +175,12 @@ func (s *Service) signed(ctx context.Context, c client, t *proof) (jose.Header, 
 }
 
 // signedBy verifies the signature with a key, or with the published keys of the issuer if key is
-// nil. They are read again if none of them made it.
-func (s *Service) signedBy(ctx context.Context, c client, key crypto.PublicKey, t *proof) (header jose.Header, payload []byte, err error) {
+// nil. They are read again if none of them made it. It returns the header and the payload.
+func (s *Service) signedBy(ctx context.Context, c client, key crypto.PublicKey, t *proof) (jose.Header, []byte, error) {
 	p := s.provider(c.Issuer)
+	var header jose.Header
+	var payload []byte
+	var err error
 	check := func(algs []string, keys []publicKey) error {
 		select {
 		case p.verify <- struct{}{}:
@@ -220,34 +225,34 @@ func (s *Service) signedBy(ctx context.Context, c client, key crypto.PublicKey, 
 }
 
 // user returns the user of the ID token of a login.
-func (s *Service) user(ctx context.Context, c client, f flow, raw string) (u user.External, all claims, err error) {
+func (s *Service) user(ctx context.Context, c client, f flow, raw string) (user.External, claims, error) {
 	header, all, err := s.verify(ctx, c, &proof{raw: raw, again: keysAgainForLogin, known: map[string]verdict{}})
 	if err != nil {
-		return u, nil, err
+		return user.External{}, nil, err
 	}
 
 	if typ, _ := header.ExtraHeaders[jose.HeaderType].(string); typ != "" && !strings.EqualFold(typ, "JWT") {
-		return u, nil, errors.New("the token is not an ID token")
+		return user.External{}, nil, errors.New("the token is not an ID token")
 	}
 
 	if subtle.ConstantTimeCompare(hash(all.text("nonce")), f.nonceHash) == 0 {
-		return u, nil, errors.New("the token belongs to another login")
+		return user.External{}, nil, errors.New("the token belongs to another login")
 	}
 
 	if err := checkKind(all); err != nil {
-		return u, nil, err
+		return user.External{}, nil, err
 	}
 
 	if _, owned := all["owner"]; !owned && c.Provider == providerCasdoor {
-		return u, nil, errors.New("the token does not name the organization of the user")
+		return user.External{}, nil, errors.New("the token does not name the organization of the user")
 	}
 
 	subject := all.text("sub")
 	if !isSubject(subject) {
-		return u, nil, errors.New("the token has no usable subject")
+		return user.External{}, nil, errors.New("the token has no usable subject")
 	}
 
-	u = user.External{TenantID: c.Org, Issuer: c.Issuer, Subject: subject, SessionID: all.text("sid")}
+	u := user.External{TenantID: c.Org, Issuer: c.Issuer, Subject: subject, SessionID: all.text("sid")}
 	if s.admins[admin{org: c.Org, subject: subject}] {
 		u.Admin, u.AdminKey = true, subjectKey+subject
 	}

@@ -59,13 +59,14 @@ func (s *Service) adopt(ctx context.Context, tx *store.Tx, in ClientInput, befor
 // UpsertClient registers the client of an organization or changes it, and reports whether it is
 // new. The first one is the default. It fails with wire.Conflict if the organization has data that
 // belong to another issuer, unless Adopt is true: the access of the users of that issuer then ends.
-func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientInput) (view TenantClient, created bool, err error) {
+func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientInput) (TenantClient, bool, error) {
 	if err := in.validate(); err != nil {
-		return view, false, err
+		return TenantClient{}, false, err
 	}
 
 	var after client
-	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+	var created bool
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if err := lockClients(ctx, tx); err != nil {
 			return err
 		}
@@ -114,9 +115,9 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 	return after.view(), created, err
 }
 
-// apply returns the client with the input applied.
-func (s *Service) apply(tx *store.Tx, in ClientInput, before client, created bool) (after client, d clientDetail, err error) {
-	after = before
+// apply returns the client with the input applied, and what the audit log says of it.
+func (s *Service) apply(tx *store.Tx, in ClientInput, before client, created bool) (client, clientDetail, error) {
+	after := before
 	if created {
 		after.TenantClient = TenantClient{Org: in.Org, Provider: providerOIDC, Issuer: s.cfg.Global.Issuer, CreatedAt: wire.Time{Time: tx.Now}}
 	}
@@ -131,10 +132,11 @@ func (s *Service) apply(tx *store.Tx, in ClientInput, before client, created boo
 	}
 
 	if after.Issuer == "" {
-		return after, d, api.Fields{"issuer": "is required, because the hub has no global client"}
+		return after, clientDetail{}, api.Fields{"issuer": "is required, because the hub has no global client"}
 	}
 
 	moved := after.Issuer != before.Issuer || after.Provider != before.Provider
+	var d clientDetail
 	switch {
 	case in.ClientSecret != nil:
 		old, err := s.store.Keyring.Open(before.secretEnc, sealedSecret.Place(in.Org, after.Issuer))
@@ -179,9 +181,9 @@ func (s *Service) apply(tx *store.Tx, in ClientInput, before client, created boo
 	return after, d, nil
 }
 
-func (s *Service) applyCert(cert string, c *client) (changed bool) {
+func (s *Service) applyCert(cert string, c *client) bool {
 	if cert == "" {
-		changed = c.certEnc != nil
+		changed := c.certEnc != nil
 		c.certEnc = nil
 		return changed
 	}

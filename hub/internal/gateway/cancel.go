@@ -43,12 +43,13 @@ type share struct {
 	users  int           // that have a place or wait for one
 }
 
-// enterCancel waits until a cancel of a deployment may be forwarded. The caller must call leave.
-func (c *places) enterCancel(ctx context.Context, tenant, deployment string) (leave func(), err error) {
+// enterCancel waits until a cancel of a deployment may be forwarded. The caller must call the
+// returned function.
+func (c *places) enterCancel(ctx context.Context, tenant, deployment string) (func(), error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cancelWait, errCancels)
 	defer cancel()
 	var taken []func()
-	leave = func() {
+	leave := func() {
 		for _, release := range slices.Backward(taken) {
 			release()
 		}
@@ -73,8 +74,8 @@ func (c *places) enterCancel(ctx context.Context, tenant, deployment string) (le
 	return leave, nil
 }
 
-// take takes one of the places of a share. The caller must call release.
-func (c *places) take(ctx context.Context, of caller, most int) (release func(), err error) {
+// take takes one of the places of a share. The caller must call the returned function.
+func (c *places) take(ctx context.Context, of caller, most int) (func(), error) {
 	share := c.share(of, most)
 	select {
 	case share.places <- struct{}{}:

@@ -136,7 +136,7 @@ func (run *directRun) cancel(cause error) {
 // result returns what was learned of a run whose response has ended: whether the runtime has
 // perhaps accepted the run, and its report, or "". There is none if the runtime has ended before
 // the run.
-func (run *directRun) result() (started bool, report string) {
+func (run *directRun) result() (bool, string) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	if run.report == "" && run.response != nil {

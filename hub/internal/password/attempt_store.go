@@ -20,13 +20,14 @@ type attemptTimes struct {
 }
 
 // readTimes reads the failures that limit an attempt.
-func readTimes(ctx context.Context, q db.Querier, a Attempt) (t attemptTimes, err error) {
+func readTimes(ctx context.Context, q db.Querier, a Attempt) (attemptTimes, error) {
 	account := a.account
 	if !a.limitsAccount() {
 		account = "" // no row
 	}
 
-	err = q.QueryRowContext(ctx, `SELECT
+	var t attemptTimes
+	err := q.QueryRowContext(ctx, `SELECT
 			COALESCE((SELECT at1 FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2), 0),
 			COALESCE((SELECT began FROM login_accounts WHERE account_fold = $3 AND failures >= $6), 0),
 			COALESCE((SELECT began FROM login_networks WHERE network = $4 AND failures >= $6), 0),
@@ -38,7 +39,7 @@ func readTimes(ctx context.Context, q db.Querier, a Attempt) (t attemptTimes, er
 
 // addAddressFailure counts a failure of the account from the address. It reports false if the
 // account was locked there.
-func addAddressFailure(ctx context.Context, tx *store.Tx, a Attempt, now time.Time) (counted bool, err error) {
+func addAddressFailure(ctx context.Context, tx *store.Tx, a Attempt, now time.Time) (bool, error) {
 	from, to := window(now)
 	n, err := db.Affected(ctx, tx, "count login attempt", `INSERT INTO login_attempts AS l (account_fold, remote_ip, at1, at2, at3, at4, at5)
 		VALUES ($1, $2, 0, 0, 0, 0, $3)
@@ -56,7 +57,7 @@ var (
 )
 
 // addFailure counts a failure, and returns the number of those of its window.
-func addFailure(ctx context.Context, tx *store.Tx, c counter, value string, now time.Time) (failures int64, err error) {
+func addFailure(ctx context.Context, tx *store.Tx, c counter, value string, now time.Time) (int64, error) {
 	from, to := window(now)
 	return db.Value[int64](ctx, tx, "count failure in "+c.table, `INSERT INTO `+c.table+` AS l (`+c.column+`, began, failures) VALUES ($1, $2, 1)
 		ON CONFLICT (`+c.column+`) DO UPDATE SET
@@ -67,13 +68,14 @@ func addFailure(ctx context.Context, tx *store.Tx, c counter, value string, now 
 
 // addAccountFailure is [addFailure] for the account of the attempt. It also returns the number of
 // failures within a minute.
-func addAccountFailure(ctx context.Context, tx *store.Tx, a Attempt, now time.Time) (failures, inMinute int64, err error) {
-	if failures, err = addFailure(ctx, tx, accounts, a.account, now); err != nil {
+func addAccountFailure(ctx context.Context, tx *store.Tx, a Attempt, now time.Time) (int64, int64, error) {
+	failures, err := addFailure(ctx, tx, accounts, a.account, now)
+	if err != nil {
 		return 0, 0, err
 	}
 
 	minute := now.Unix() / 60
-	inMinute, err = db.Value[int64](ctx, tx, "count login attempt", `UPDATE login_accounts
+	inMinute, err := db.Value[int64](ctx, tx, "count login attempt", `UPDATE login_accounts
 		SET in_minute = CASE WHEN minute = $1 THEN in_minute + 1 ELSE 1 END, minute = $1 WHERE account_fold = $2 RETURNING in_minute`, minute, a.account)
 	return failures, inMinute, err
 }

@@ -97,9 +97,9 @@ func Detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 }
 
-// window returns the range of the times of failures that count: after from and at most to. A
-// failure later than to was stored with an incorrect clock, and would lock the account until then.
-func window(now time.Time) (from, to int64) {
+// window returns the range of the times of failures that count: after the first and at most the
+// second. A later failure was stored with an incorrect clock, and would lock the account until then.
+func window(now time.Time) (int64, int64) {
 	return db.Micros(now.Add(-Window)), db.Micros(now.Add(Window))
 }
 
@@ -122,7 +122,7 @@ func rejected(wait time.Duration) error {
 }
 
 // wait returns the time until no limit of the attempt is reached.
-func (s *Service) wait(ctx context.Context, q db.Querier, a Attempt) (wait time.Duration, err error) {
+func (s *Service) wait(ctx context.Context, q db.Querier, a Attempt) (time.Duration, error) {
 	times, err := readTimes(ctx, q, a)
 	if err != nil {
 		return 0, err
@@ -134,6 +134,7 @@ func (s *Service) wait(ctx context.Context, q db.Querier, a Attempt) (wait time.
 		reached = []int64{times.device}
 	}
 
+	var wait time.Duration
 	for _, since := range reached {
 		if since > from && since <= to {
 			wait = max(wait, db.Time(since).Sub(db.Time(from)))
@@ -172,10 +173,12 @@ func (c Counted) Sampled() int {
 
 // Count counts a failure. Rows of addresses are locked before rows of accounts, and these before
 // rows of networks.
-func (s *Service) Count(ctx context.Context, tx *store.Tx, a Attempt) (c Counted, err error) {
+func (s *Service) Count(ctx context.Context, tx *store.Tx, a Attempt) (Counted, error) {
 	now := s.store.Now()
 	within := true
+	var c Counted
 	c.Entries = 1
+	var err error
 	if a.device != "" {
 		n, err := addFailure(ctx, tx, accounts, a.deviceAccount(), now)
 		if err != nil {

@@ -81,7 +81,7 @@ func New(cfg Config) *Service {
 }
 
 // Load returns the number of hashes that are computed and of those that wait.
-func (s *Service) Load() (computed, waiting int) { return s.queue.load() }
+func (s *Service) Load() (int, int) { return s.queue.load() }
 
 // Check returns the fault of a new password of a user, or "". Every character is permitted and
 // counts as one.
@@ -184,16 +184,18 @@ type decoded struct {
 
 // decodeHash parses a PHC string of argon2id. It rejects a cost above 1 GiB or 100 passes as
 // damage.
-func decodeHash(text string) (h decoded, err error) {
+func decodeHash(text string) (decoded, error) {
 	fields := strings.Split(text, "$")
 	if len(fields) != 6 || fields[0] != "" || fields[1] != "argon2id" || fields[2] != fmt.Sprintf("v=%d", argon2.Version) {
+		return decoded{}, errHash
+	}
+
+	var h decoded
+	if _, err := fmt.Sscanf(fields[3], "m=%d,t=%d,p=%d", &h.cost.Memory, &h.cost.Passes, &h.cost.Threads); err != nil {
 		return h, errHash
 	}
 
-	if _, err = fmt.Sscanf(fields[3], "m=%d,t=%d,p=%d", &h.cost.Memory, &h.cost.Passes, &h.cost.Threads); err != nil {
-		return h, errHash
-	}
-
+	var err error
 	h.salt, err = b64.DecodeString(fields[4])
 	if err == nil {
 		h.key, err = b64.DecodeString(fields[5])

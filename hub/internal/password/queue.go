@@ -50,21 +50,22 @@ func newQueue(slots int) *queue {
 }
 
 // load returns the hashes that are computed and that wait, without those of parties without limits.
-func (q *queue) load() (computed, waiting int) {
+func (q *queue) load() (int, int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	computed = len(q.slots)
+	computed := len(q.slots)
 	return computed, max(0, q.used["known"]+q.used["stranger"]-computed)
 }
 
-// acquire waits for a slot. The caller calls release.
-func (q *queue) acquire(ctx context.Context, p Party) (release func(), err error) {
+// acquire waits for a slot. The caller calls the returned function.
+func (q *queue) acquire(ctx context.Context, p Party) (func(), error) {
 	if err := q.enter(p); err != nil {
 		return nil, err
 	}
 
 	patience := time.NewTimer(maxHashWait)
 	defer patience.Stop()
+	var err error
 	select {
 	case q.slots <- struct{}{}:
 		return func() {

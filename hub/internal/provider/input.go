@@ -54,12 +54,13 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 
 // validate returns the row that in describes, without its sealed columns, and its settings with the
 // secrets of in. It adds the faults.
-func (in Input) validate(fields api.Fields) (p row, open agent.Provider) {
+func (in Input) validate(fields api.Fields) (row, agent.Provider) {
 	settings.AddFaults(fields, in.faults)
+	var p row
 	p.Name = fields.Line("name", in.Name, 1, maxName)
 	p.Models = checkModels(fields, in.Models)
 	p.Enabled = in.Enabled == nil || *in.Enabled
-	open = in.Provider
+	open := in.Provider
 	open.APIKey = agent.Secret(in.APIKey.Value)
 	open = clean(fields, open)
 	base, _, _ := strings.Cut(string(open.BaseURL), "?")
@@ -184,7 +185,7 @@ var hostName = regexp.MustCompile(`^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.
 // cleanURL returns a base URL in the form in which base URLs are stored and compared: scheme and
 // host in lower case, without a default port and a trailing slash, and with its query. Otherwise it
 // returns the fault.
-func cleanURL(text string) (clean, fault string) {
+func cleanURL(text string) (string, string) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || len(text) > maxURL || u.Opaque != "" || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
@@ -213,7 +214,7 @@ func cleanURL(text string) (clean, fault string) {
 		host += ":" + port
 	}
 
-	clean = u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")
+	clean := u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")
 	if u.RawQuery != "" {
 		clean += "?" + u.RawQuery
 	}

@@ -165,7 +165,7 @@ func (s *Service) probe(ctx context.Context, event auditlog.Event, to agent.Prov
 }
 
 // beginProbe returns a function that ends a probe of the tenant, or wire.RateLimited.
-func (s *Service) beginProbe(tenantID string) (end func(), err error) {
+func (s *Service) beginProbe(tenantID string) (func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	running := 0

@@ -29,8 +29,9 @@ func Sealed() []store.Sealed { return []store.Sealed{sealedKey, sealedSettings} 
 // columns are the columns that scanProvider reads, in its order.
 const columns = `id, tenant_id, name, protocol, auth_style, base_url, api_key_enc, settings_enc, models, enabled, version, created_at, updated_at`
 
-func scanProvider(from db.Scanner) (p row, err error) {
-	err = from.Scan(&p.ID, &p.tenantID, &p.Name, &p.Protocol, &p.AuthStyle, &p.BaseURL, &p.sealedKey, &p.sealedSettings,
+func scanProvider(from db.Scanner) (row, error) {
+	var p row
+	err := from.Scan(&p.ID, &p.tenantID, &p.Name, &p.Protocol, &p.AuthStyle, &p.BaseURL, &p.sealedKey, &p.sealedSettings,
 		db.JSON{V: &p.Models}, &p.Enabled, &p.Version, &p.CreatedAt, &p.UpdatedAt)
 	return p, err
 }
@@ -68,8 +69,9 @@ func eachProviderAt(ctx context.Context, q db.Querier, tenantID, protocol, baseU
 type Room struct{ Rows, Bytes int }
 
 // Room returns what the providers of a tenant need.
-func (s *Service) Room(ctx context.Context, tx *sql.Tx, tenantID string) (r Room, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(1024 + octet_length(name) + octet_length(base_url) + octet_length(models)
+func (s *Service) Room(ctx context.Context, tx *sql.Tx, tenantID string) (Room, error) {
+	var r Room
+	err := tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(1024 + octet_length(name) + octet_length(base_url) + octet_length(models)
 			+ COALESCE(octet_length(api_key_enc), 0) + COALESCE(octet_length(settings_enc), 0)), 0) AS BIGINT)
 		FROM providers WHERE tenant_id = $1`, tenantID).Scan(&r.Rows, &r.Bytes)
 	return r, db.Wrap("measure providers", err)

@@ -131,9 +131,10 @@ func (w *watcher) run(ctx context.Context) {
 }
 
 // due returns the requests that began before the time, and those of changed users.
-func (w *watcher) due(before time.Time) (due []*watched) {
+func (w *watcher) due(before time.Time) []*watched {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var due []*watched
 	for one := range w.open {
 		if one.began.Before(before) || w.changed[one.caller.UserID] {
 			due = append(due, one)

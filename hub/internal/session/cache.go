@@ -48,11 +48,11 @@ type stateCache struct {
 
 func newStateCache() *stateCache { return &stateCache{states: map[string]*state{}} }
 
-// get also returns the number of changes so far, for put.
-func (c *stateCache) get(key string, now time.Time) (st *state, changes uint64) {
+// get returns the state, or nil. It also returns the number of changes so far, for put.
+func (c *stateCache) get(key string, now time.Time) (*state, uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	st = c.states[key]
+	st := c.states[key]
 	if st != nil && (now.Before(st.readAt) || now.Sub(st.readAt) >= stateTTL) {
 		st = nil
 	}

@@ -43,20 +43,22 @@ func (s *Service) deviceToken(u user.User, id string) (string, error) {
 
 func encodeDevice(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// openDevice returns the content of a device token that a hub signed.
-func (s *Service) openDevice(token string) (d device, ok bool) {
+// openDevice returns the content of a device token, and reports whether a hub signed it.
+func (s *Service) openDevice(token string) (device, bool) {
 	encoded, signature, _ := strings.Cut(token, ".")
 	payload, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
 	if err != nil || len(payload) > maxDevicePayload {
-		return d, false
+		return device{}, false
 	}
 
 	mac, err := base64.RawURLEncoding.Strict().DecodeString(signature)
 	if err != nil || !s.store.Keyring.VerifyMAC(devicePurpose, payload, mac) {
-		return d, false
+		return device{}, false
 	}
 
-	return d, jsonlimit.Unmarshal(payload, &d) == nil
+	var d device
+	ok := jsonlimit.Unmarshal(payload, &d) == nil
+	return d, ok
 }
 
 // deviceTokens returns the device tokens of a browser.
@@ -71,7 +73,8 @@ func deviceTokens(held string) []string {
 
 // deviceOf returns the id of the device in the tokens whose user is the wanted one, or "". The work
 // depends only on the tokens, not on the name of a login.
-func (s *Service) deviceOf(ctx context.Context, held string, wanted func(user.User) bool) (id string, err error) {
+func (s *Service) deviceOf(ctx context.Context, held string, wanted func(user.User) bool) (string, error) {
+	var id string
 	for _, token := range deviceTokens(held) {
 		d, ok := s.openDevice(token)
 		if !ok {

@@ -74,13 +74,13 @@ func (s *Service) DeviceIn(ctx context.Context, org, devices string) (string, er
 // StartExternal returns an attempt to sign in to an organization. It fails with 429 if too many
 // logins from the network have failed, or with a device token of one of its users, too many on that
 // device. Each failure is given to [Service.RejectExternal].
-func (s *Service) StartExternal(ctx context.Context, from api.Caller, org, devices string) (a ExternalAttempt, err error) {
+func (s *Service) StartExternal(ctx context.Context, from api.Caller, org, devices string) (ExternalAttempt, error) {
 	device, err := s.DeviceIn(ctx, org, devices)
 	if err != nil {
-		return a, err
+		return ExternalAttempt{}, err
 	}
 
-	a = ExternalAttempt{from: from, org: org, attempt: password.AttemptOf(from, "").On(device)}
+	a := ExternalAttempt{from: from, org: org, attempt: password.AttemptOf(from, "").On(device)}
 	return a, s.passwords.Start(ctx, a.attempt)
 }
 
@@ -107,8 +107,9 @@ func (s *Service) rejectExternal(ctx context.Context, a ExternalAttempt, e audit
 }
 
 // recordFailure counts and records a sign-in that failed.
-func (s *Service) recordFailure(ctx context.Context, a password.Attempt, e auditlog.Event, reason string) (counted password.Counted, err error) {
-	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
+func (s *Service) recordFailure(ctx context.Context, a password.Attempt, e auditlog.Event, reason string) (password.Counted, error) {
+	var counted password.Counted
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
 		if counted, err = s.passwords.Count(ctx, tx, a); err == nil {
 			user.RecordFailure(tx, e, reason, counted)
 		}

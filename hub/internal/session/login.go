@@ -63,44 +63,45 @@ func (s *Service) Login(ctx context.Context, from api.Caller, in LoginInput) (si
 	return SignIn{}, wire.InvalidCredentials
 }
 
-func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) (signIn SignIn, err error) {
+func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) (SignIn, error) {
 	device, err := s.deviceOf(ctx, in.DeviceToken, func(u user.User) bool {
 		return u.TenantID == api.DefaultTenant && password.Fold(u.Username) == password.Fold(in.Username)
 	})
 	if err != nil {
-		return signIn, err
+		return SignIn{}, err
 	}
 
 	attempt := password.AttemptOf(from, in.Username).On(device)
 	if err := s.passwords.Start(ctx, attempt); err != nil { // before the user is read: a response for every name
-		return signIn, err
+		return SignIn{}, err
 	}
 
 	u, err := user.ByName(ctx, s.store.Read(), api.DefaultTenant, in.Username)
 	if err != nil && !errors.Is(err, user.ErrNone) {
-		return signIn, err
+		return SignIn{}, err
 	}
 
 	right, err := s.passwords.Verify(ctx, attempt.Party(), u.PasswordHash, in.Password)
 	if err != nil {
-		return signIn, err
+		return SignIn{}, err
 	}
 
 	right = right && !u.ResetExpired(s.store.Now())
 	switch {
 	case !right:
-		return signIn, s.rejectLogin(ctx, from, u, attempt, in.Username, wire.InvalidCredentials)
+		return SignIn{}, s.rejectLogin(ctx, from, u, attempt, in.Username, wire.InvalidCredentials)
 	case !u.Active():
-		return signIn, s.rejectLogin(ctx, from, u, attempt, in.Username, wire.AccountDisabled)
+		return SignIn{}, s.rejectLogin(ctx, from, u, attempt, in.Username, wire.AccountDisabled)
 	}
 
 	hash := u.PasswordHash
 	if s.passwords.Outdated(hash) {
 		if hash, err = s.passwords.Hash(ctx, attempt.Party(), in.Password); err != nil {
-			return signIn, err
+			return SignIn{}, err
 		}
 	}
 
+	var signIn SignIn
 	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		// The password and the status cannot change between the check and the session. The name or
 		// the role may have changed with the password.

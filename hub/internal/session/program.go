@@ -32,18 +32,19 @@ type ProgramInput struct {
 // only with the verifier, while the session of the caller continues. The session ends no later
 // than that of the caller would, and with the session at the identity provider. The newest
 // maxCodes codes of a user are valid.
-func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in ProgramInput) (out wire.ProgramCode, err error) {
+func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in ProgramInput) (wire.ProgramCode, error) {
 	if caller.Kind != api.Session {
-		return out, wire.Forbidden.New("A CLI token cannot sign a program in: sign in to the console.")
+		return wire.ProgramCode{}, wire.Forbidden.New("A CLI token cannot sign a program in: sign in to the console.")
 	}
 
 	if hash, err := base64.RawURLEncoding.Strict().DecodeString(in.Challenge); err != nil || len(hash) != sha256.Size {
-		return out, api.Fields{"code_challenge": "must be a SHA-256 hash in base64url without padding"}
+		return wire.ProgramCode{}, api.Fields{"code_challenge": "must be a SHA-256 hash in base64url without padding"}
 	}
 
 	random, _ := token.Random("rt_")
 	code := random + "-" + caller.SessionID
-	err = s.users.Change(ctx, caller, rbac.Group{}, func(tx *store.Tx) error {
+	var out wire.ProgramCode
+	err := s.users.Change(ctx, caller, rbac.Group{}, func(tx *store.Tx) error {
 		u, err := user.ByID(ctx, tx, caller.TenantID, caller.UserID)
 		if err != nil {
 			return err

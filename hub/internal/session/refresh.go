@@ -63,7 +63,7 @@ func (f family) usable(now time.Time) error {
 
 // Refresh returns the next pair of tokens of a session. One of several calls with the same token
 // succeeds.
-func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput) (signIn SignIn, err error) {
+func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput) (SignIn, error) {
 	if in.RefreshToken == "" {
 		return SignIn{}, api.Fields{"refresh_token": "must not be empty"}
 	}
@@ -87,6 +87,7 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 	}
 
 	exchange := in.Verifier != ""
+	var signIn SignIn
 	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if exchange { // may evict sessions
 			if err := user.LockTenant(ctx, tx.Tx, f.user.TenantID); err != nil {

@@ -231,12 +231,13 @@ func (s *Service) Register(ctx context.Context, from api.Caller, in wire.Registe
 
 // signInNew calls create, and signs the new user in.
 func signInNew[In any](ctx context.Context, s *Service, from api.Caller, in In,
-	create func(context.Context, api.Caller, In, user.SignIn) error) (signIn SignIn, err error) {
+	create func(context.Context, api.Caller, In, user.SignIn) error) (SignIn, error) {
 	if err := s.keys.Ready(ctx); err != nil {
 		return SignIn{}, err
 	}
 
-	err = create(ctx, from, in, func(ctx context.Context, tx *store.Tx, u user.User) (err error) {
+	var signIn SignIn
+	err := create(ctx, from, in, func(ctx context.Context, tx *store.Tx, u user.User) (err error) {
 		signIn, err = s.begin(ctx, tx, u, from, origin{})
 		return err
 	})
@@ -244,20 +245,20 @@ func signInNew[In any](ctx context.Context, s *Service, from api.Caller, in In,
 }
 
 // Sessions returns the live sessions of the caller, the last used first.
-func (s *Service) Sessions(ctx context.Context, caller api.Caller, page api.Page) (list api.List[wire.Session], err error) {
-	list.Items, list.Total, err = s.liveSessions(ctx, caller, caller.UserID, page)
-	return list, err
+func (s *Service) Sessions(ctx context.Context, caller api.Caller, page api.Page) (api.List[wire.Session], error) {
+	items, total, err := s.liveSessions(ctx, caller, caller.UserID, page)
+	return api.List[wire.Session]{Items: items, Total: total}, err
 }
 
 // UserSessions returns the live sessions of a user, the last used first.
-func (s *Service) UserSessions(ctx context.Context, caller api.Caller, id string, page api.Page) (list api.List[wire.Session], err error) {
+func (s *Service) UserSessions(ctx context.Context, caller api.Caller, id string, page api.Page) (api.List[wire.Session], error) {
 	u, err := user.Of(ctx, s.store.Read(), caller, id)
 	if err != nil {
-		return list, err
+		return api.List[wire.Session]{}, err
 	}
 
-	list.Items, list.Total, err = s.liveSessions(ctx, caller, u.ID, page)
-	return list, err
+	items, total, err := s.liveSessions(ctx, caller, u.ID, page)
+	return api.List[wire.Session]{Items: items, Total: total}, err
 }
 
 // RevokeSession ends a session of the caller.

@@ -27,10 +27,11 @@ type origin struct {
 const deviceColumn = `CASE WHEN s.device = '' THEN s.id ELSE s.device END`
 
 // readOrigin returns the origin of the session of the caller.
-func readOrigin(ctx context.Context, tx *store.Tx, caller api.Caller) (o origin, err error) {
+func readOrigin(ctx context.Context, tx *store.Tx, caller api.Caller) (origin, error) {
 	var idle, limit int64
 	var provider sql.NullString
-	err = tx.QueryRowContext(ctx, `SELECT id, idle_until, expires_at, provider_session, `+deviceColumn+`, wrong_passwords
+	var o origin
+	err := tx.QueryRowContext(ctx, `SELECT id, idle_until, expires_at, provider_session, `+deviceColumn+`, wrong_passwords
 		FROM sessions s WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.SessionID).
 		Scan(&o.id, &idle, &limit, &provider, &o.device, &o.wrong)
 	o.idle = db.Time(idle)
@@ -73,7 +74,7 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 
 // liveSessions returns a page of the live sessions of a user of the caller's tenant, the last used
 // first, and the number of all.
-func (s *Service) liveSessions(ctx context.Context, caller api.Caller, userID string, page api.Page) (items []wire.Session, total int, err error) {
+func (s *Service) liveSessions(ctx context.Context, caller api.Caller, userID string, page api.Page) ([]wire.Session, int, error) {
 	part := db.Page{Order: `last_used_at DESC, id DESC`, Limit: page.Size, Offset: page.Offset()}
 	return db.List(ctx, s.store.Read(), "list sessions", func(row db.Scanner) (item wire.Session, err error) {
 		err = row.Scan(&item.ID, &item.CreatedAt, &item.LastUsedAt, &item.RemoteIP, &item.UserAgent)
@@ -95,7 +96,7 @@ func extendSession(ctx context.Context, tx *store.Tx, tenantID, id string, from 
 // evictSessions ends the oldest live sessions of a user beyond maxSessions, and deletes the oldest
 // ended ones beyond as many. The session with the given id stays. Codes of programs do not count.
 // The row of the user is locked.
-func evictSessions(ctx context.Context, tx *store.Tx, u user.User, id string) (evicted int, err error) {
+func evictSessions(ctx context.Context, tx *store.Tx, u user.User, id string) (int, error) {
 	all, err := db.Value[int](ctx, tx, "count sessions", `SELECT COUNT(*) FROM sessions WHERE tenant_id = $1 AND user_id = $2`, u.TenantID, u.ID)
 	if err != nil || all <= maxSessions { // nearly always
 		return 0, err
@@ -178,13 +179,15 @@ func refreshBefore(ctx context.Context, tx *store.Tx, session string, from, to t
 }
 
 // readFamily reads the session and the user of a refresh token.
-func readFamily(ctx context.Context, q db.Querier, hash []byte) (f family, err error) {
+func readFamily(ctx context.Context, q db.Querier, hash []byte) (family, error) {
 	var (
 		revoked, rotated sql.NullInt64
 		idle, limit      int64
 		issued           int64
 		why              sql.NullString
 	)
+	var f family
+	var err error
 	f.user, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, s.id, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, t.created_at, t.rotated_at, `+deviceColumn+`
 		FROM refresh_tokens t JOIN sessions s ON s.id = t.session_id JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE t.hash = $1`, hash),
 		&f.session, &revoked, &why, &idle, &limit, &issued, &rotated, &f.device)

@@ -210,8 +210,9 @@ func Restore[T any](fields api.Fields, v, stored T) T {
 }
 
 // Replaced returns the keys of the secrets of from that have another value in to, sorted.
-func Replaced[T any](from, to T) (keys []string) {
+func Replaced[T any](from, to T) []string {
 	after := Secrets(to)
+	var keys []string
 	for key, before := range Secrets(from) {
 		if secret, ok := after[key]; ok && secret != before {
 			keys = append(keys, key)

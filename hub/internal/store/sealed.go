@@ -246,7 +246,7 @@ func KeyIDs(ctx context.Context, q db.Querier, columns ...Sealed) ([]string, err
 }
 
 // values returns the sealed values of a row, without those that no program sealed.
-func (c Sealed) values(row sealedRow) (all [][]byte) {
+func (c Sealed) values(row sealedRow) [][]byte {
 	if !c.Named {
 		return [][]byte{row.value}
 	}
@@ -256,6 +256,7 @@ func (c Sealed) values(row sealedRow) (all [][]byte) {
 		return nil
 	}
 
+	var all [][]byte
 	for _, text := range texts {
 		if value, err := base64.StdEncoding.DecodeString(text); err == nil {
 			all = append(all, value)

@@ -163,10 +163,10 @@ func isForeign(err error) bool {
 }
 
 // Random returns a token of 256 random bits, such as a refresh token, and the hash that is stored.
-func Random(prefix string) (raw string, hash []byte) {
+func Random(prefix string) (string, []byte) {
 	var b [32]byte
 	rand.Read(b[:])
-	raw = prefix + hex.EncodeToString(b[:])
+	raw := prefix + hex.EncodeToString(b[:])
 	return raw, Hash(raw)
 }
 

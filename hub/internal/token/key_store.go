@@ -15,8 +15,9 @@ import (
 const hubRow = "id"
 
 // insertInstance stores the id of the hub, unless it is stored, and returns it.
-func insertInstance(ctx context.Context, tx *store.Tx, id string) (stored string, err error) {
-	_, err = tx.ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, hubRow, id)
+func insertInstance(ctx context.Context, tx *store.Tx, id string) (string, error) {
+	_, err := tx.ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, hubRow, id)
+	var stored string
 	if err == nil {
 		err = tx.QueryRowContext(ctx, `SELECT value FROM instance WHERE name = $1`, hubRow).Scan(&stored)
 	}

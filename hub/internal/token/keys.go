@@ -301,12 +301,13 @@ func (k *Keys) load(ctx context.Context) error {
 	return nil
 }
 
-func (k *Keys) scan(row db.Scanner) (key signingKey, err error) {
+func (k *Keys) scan(row db.Scanner) (signingKey, error) {
 	var (
 		sealed           []byte
 		created          int64
 		retired, expires sql.NullInt64
 	)
+	var key signingKey
 	if err := row.Scan(&key.id, (*[]byte)(&key.public), &sealed, &created, &retired, &expires); err != nil {
 		return key, err
 	}

@@ -48,7 +48,7 @@ func (k *Keys) renew(ctx context.Context) error {
 // due returns the id of the signing key, "" for none, and reports whether it must be rotated. A
 // replica that cannot open the current key leaves the rotation to the other replicas, because they
 // could not open a key that it sealed.
-func (k *Keys) due() (former string, due bool) {
+func (k *Keys) due() (string, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.signing.id, k.shut == nil && !k.store.Now().Before(k.signing.created.Add(keyLife))

@@ -35,7 +35,7 @@ func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) error
 // limit that was changed while Lock waited applies. Each run in progress counts with the reserve of
 // the budget. ofAgent and ofUser are expressions of SQL for the numbers of those that the caller
 // has stored, in all hubs; runs of [Direct.Begin] count in addition.
-func (s *Service) Admitted(r Run, ofAgent, ofUser string, next int) (condition string, args []any) {
+func (s *Service) Admitted(r Run, ofAgent, ofUser string, next int) (string, []any) {
 	return admits(r, ofAgent, ofUser, next, s.store.Now())
 }
 

@@ -25,15 +25,16 @@ func spentOf(today, month string) string {
 var selectBudgets = `SELECT b.tenant_id, b.kind, b.name, b.period, b.unit, b.soft, b.hard, b.reserve, b.updated_at, ` +
 	spentOf("$1", "$2") + ` AS spent FROM usage_budgets AS b `
 
-func scanBudget(row db.Scanner) (b budget, err error) {
+func scanBudget(row db.Scanner) (budget, error) {
 	var updated int64
-	err = row.Scan(&b.TenantID, &b.Kind, &b.Name, &b.Period, &b.Unit, &b.Soft, &b.Hard, &b.Reserve, &updated, &b.Spent)
+	var b budget
+	err := row.Scan(&b.TenantID, &b.Kind, &b.Name, &b.Period, &b.Unit, &b.Soft, &b.Hard, &b.Reserve, &updated, &b.Spent)
 	b.UpdatedAt = db.Time(updated)
 	return b, err
 }
 
-// periods returns the first arguments of selectBudgets.
-func periods(now time.Time) (today, month int64) {
+// periods returns the first arguments of selectBudgets: today and the first day of the month.
+func periods(now time.Time) (int64, int64) {
 	return dayOf(now), dayOf(time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC))
 }
 
@@ -51,9 +52,10 @@ func readBudget(ctx context.Context, q db.Querier, tenantID, kind, name string, 
 
 // lockBudget locks a budget until the transaction ends and returns it, with zero limits if there is
 // none.
-func lockBudget(ctx context.Context, tx db.Querier, b budget) (before budget, err error) {
+func lockBudget(ctx context.Context, tx db.Querier, b budget) (budget, error) {
+	var before budget
 	before = b
-	err = tx.QueryRowContext(ctx, `INSERT INTO usage_budgets (tenant_id, kind, name, period, unit, soft, hard, reserve, updated_at)
+	err := tx.QueryRowContext(ctx, `INSERT INTO usage_budgets (tenant_id, kind, name, period, unit, soft, hard, reserve, updated_at)
 		VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0) ON CONFLICT (tenant_id, kind, name) DO UPDATE SET name = excluded.name
 		RETURNING period, unit, soft, hard, reserve`, b.TenantID, b.Kind, b.Name, b.Period, b.Unit).
 		Scan(&before.Period, &before.Unit, &before.Soft, &before.Hard, &before.Reserve)
@@ -92,9 +94,9 @@ const tokensOf = `d.input_tokens + d.cache_read_tokens + d.cache_write_tokens + 
 // admits returns a condition of SQL that holds if no budget of a run lacks a reserve for it, and
 // its arguments. ofAgent and ofUser are expressions for the numbers of runs in progress without
 // those of usage_reserves.
-func admits(r Run, ofAgent, ofUser string, next int, now time.Time) (condition string, args []any) {
+func admits(r Run, ofAgent, ofUser string, next int, now time.Time) (string, []any) {
 	today, month := periods(now)
-	args = []any{r.TenantID, r.AgentName, r.UserID, today, month}
+	args := []any{r.TenantID, r.AgentName, r.UserID, today, month}
 	at := func(i int) string { return fmt.Sprintf("$%d", next+i) }
 	tenant, agent, user := at(0), at(1), at(2)
 	limiting := ""

@@ -83,7 +83,7 @@ func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 
 // priceOf returns the price of a model, that of its name or of the longest prefix, and whether
 // there is one.
-func priceOf(prices map[string]Price, model string) (price Price, known bool) {
+func priceOf(prices map[string]Price, model string) (Price, bool) {
 	if price, ok := prices[model]; ok {
 		return price, true
 	}
@@ -102,10 +102,11 @@ const unpricedDays = 30
 
 // Unpriced returns the models of recent runs of all tenants that have no price, neither one of the
 // given nor a default: budgets in cost do not limit them.
-func Unpriced(ctx context.Context, q db.Querier, prices map[string]Price, now time.Time) (models []string, err error) {
+func Unpriced(ctx context.Context, q db.Querier, prices map[string]Price, now time.Time) ([]string, error) {
 	used, err := recentModels(ctx, q, dayOf(now)-unpricedDays)
 	all := DefaultPrices()
 	maps.Copy(all, prices)
+	var models []string
 	for _, model := range used {
 		if _, known := priceOf(all, model); !known {
 			models = append(models, model)

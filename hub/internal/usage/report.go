@@ -91,9 +91,9 @@ func (in Query) slice() string {
 
 // weeks returns the first day of the weeks that are the closest to the range, and the day after
 // them. Reports by day have none.
-func (in Query) weeks() (first, after int64) {
+func (in Query) weeks() (int64, int64) {
 	nearest := func(day int64) int64 { return (day + weekDays/2) / weekDays * weekDays }
-	first, after = nearest(dayOf(in.From)), nearest(dayOf(in.To)+1)
+	first, after := nearest(dayOf(in.From)), nearest(dayOf(in.To)+1)
 	if first >= after || slices.Contains(in.By, ByDay) {
 		first = dayOf(in.From)
 		return first, first

@@ -295,12 +295,13 @@ func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) ([]Run, m
 
 // replace returns the runs that are not counted. Those that were counted without a report, and now
 // have one, are among them: their former counts are deleted, and subtracted from the sums.
-func (s *Service) replace(ctx context.Context, tx *sql.Tx, runs []Run, sums map[key]sum) (uncounted []Run, err error) {
+func (s *Service) replace(ctx context.Context, tx *sql.Tx, runs []Run, sums map[key]sum) ([]Run, error) {
 	counted, err := findRuns(ctx, tx, runs)
 	if err != nil {
 		return nil, err
 	}
 
+	var uncounted []Run
 	for _, r := range runs {
 		id := partID{tenantID: r.TenantID, runID: r.ID}
 		unreported, found := counted[id]

@@ -157,14 +157,15 @@ const maxRows = 50_000
 var sums = eachCount(sumOf)
 
 // scanRow reads a number, the columns of the dimensions, the user name, and sums.
-func scanRow(row db.Scanner) (r numberedRow, err error) {
+func scanRow(row db.Scanner) (numberedRow, error) {
 	var day int64
+	var r numberedRow
 	into := []any{&r.number, &day, &r.AgentName, &r.UserID, &r.Model, &r.UserName}
 	for _, n := range r.fields() {
 		into = append(into, n)
 	}
 
-	err = row.Scan(into...)
+	err := row.Scan(into...)
 	if day > 0 {
 		r.Day = dateOf(day)
 	}
@@ -256,7 +257,9 @@ func recentModels(ctx context.Context, q db.Querier, since int64) ([]string, err
 
 // deleteRuns deletes some rows of runs that have ended before a time, the oldest first, in a
 // transaction, and returns their number.
-func deleteRuns(ctx context.Context, d *db.DB, before time.Time) (n int64, err error) {
+func deleteRuns(ctx context.Context, d *db.DB, before time.Time) (int64, error) {
+	var n int64
+	var err error
 	err = d.Tx(ctx, func(tx *sql.Tx) error {
 		n, err = db.Affected(ctx, tx, "prune usage of runs", `DELETE FROM usage_runs WHERE (tenant_id, run_id, model) IN (
 			SELECT tenant_id, run_id, model FROM usage_runs WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)`, db.Micros(before), pruneRows)

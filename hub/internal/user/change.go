@@ -117,12 +117,13 @@ func (in Update) of(u User) User {
 }
 
 // UpdateUser changes a user. It fails with wire.LastAdmin if no active admin would remain.
-func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, in Update) (after User, err error) {
+func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, in Update) (User, error) {
 	if err := in.check(); err != nil {
 		return User{}, err
 	}
 
-	err = s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
+	var after User
+	err := s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		before, err := Of(ctx, tx, caller, id)
 		if err != nil {
 			return err
@@ -259,7 +260,7 @@ type oneTimePassword struct {
 
 // ResetUserPassword returns a new password of a user, which the user must change. It ends the
 // sessions of the user and revokes the CLI tokens and the open invitations that the user created.
-func (s *Service) ResetUserPassword(ctx context.Context, caller api.Caller, id string) (given string, err error) {
+func (s *Service) ResetUserPassword(ctx context.Context, caller api.Caller, id string) (string, error) {
 	if s.cfg.External {
 		return "", errNoPasswords
 	}
@@ -274,7 +275,7 @@ func (s *Service) ResetUserPassword(ctx context.Context, caller api.Caller, id s
 		return "", wire.Forbidden.New("A CLI token cannot reset the password of its own user: sign in with it, or ask another administrator.")
 	}
 
-	given = rand.Text() // 26 letters and digits, at least 128 bits
+	given := rand.Text() // 26 letters and digits, at least 128 bits
 	hash, err := s.passwords.Hash(ctx, password.Known("user "+caller.UserID, caller), given)
 	if err != nil {
 		return "", err

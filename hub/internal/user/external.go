@@ -45,8 +45,9 @@ type External struct {
 
 // Enter records the login of a user in the transaction that starts the session, and reports whether
 // it is the first one, which creates the user. A disabled user does not change.
-func (s *Service) Enter(ctx context.Context, tx *store.Tx, from api.Caller, e External) (u User, created bool, err error) {
-	u, err = recordExternal(ctx, tx, e)
+func (s *Service) Enter(ctx context.Context, tx *store.Tx, from api.Caller, e External) (User, bool, error) {
+	u, err := recordExternal(ctx, tx, e)
+	var created bool
 	if errors.Is(err, ErrNone) {
 		u, created, err = createExternal(ctx, tx, e)
 	}
@@ -70,16 +71,16 @@ func (s *Service) Enter(ctx context.Context, tx *store.Tx, from api.Caller, e Ex
 
 // createExternal creates the user of a first login. Concurrent first logins of a user wait for the
 // tenant and find the user of the first one.
-func createExternal(ctx context.Context, tx *store.Tx, e External) (u User, created bool, err error) {
+func createExternal(ctx context.Context, tx *store.Tx, e External) (User, bool, error) {
 	if err := insertTenant(ctx, tx, e.TenantID, tx.Now); err != nil {
-		return u, false, err
+		return User{}, false, err
 	}
 
 	if err := LockTenant(ctx, tx.Tx, e.TenantID); err != nil {
-		return u, false, err
+		return User{}, false, err
 	}
 
-	u, err = BySubject(ctx, tx, e.TenantID, e.Issuer, e.Subject)
+	u, err := BySubject(ctx, tx, e.TenantID, e.Issuer, e.Subject)
 	if !errors.Is(err, ErrNone) {
 		return u, false, err
 	}

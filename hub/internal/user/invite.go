@@ -53,31 +53,32 @@ func (i Invite) status(now time.Time) string {
 }
 
 // Invites returns the invitations of the tenant, the newest first.
-func (s *Service) Invites(ctx context.Context, caller api.Caller, page api.Page) (list api.List[Invite], err error) {
-	list.Items, list.Total, err = invitesOf(ctx, s.store.Read(), caller.TenantID, page)
-	for i, invite := range list.Items {
-		list.Items[i].Status = invite.status(s.store.Now())
+func (s *Service) Invites(ctx context.Context, caller api.Caller, page api.Page) (api.List[Invite], error) {
+	items, total, err := invitesOf(ctx, s.store.Read(), caller.TenantID, page)
+	for i, invite := range items {
+		items[i].Status = invite.status(s.store.Now())
 	}
 
-	return list, err
+	return api.List[Invite]{Items: items, Total: total}, err
 }
 
 // CreateInvite creates an invitation. It fails with wire.Conflict if the tenant has too many open
 // ones, and in external mode.
-func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in wire.CreateInviteRequest) (i Invite, err error) {
+func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in wire.CreateInviteRequest) (Invite, error) {
 	if s.cfg.External {
-		return i, errNoPasswords
+		return Invite{}, errNoPasswords
 	}
 
 	fields := api.Fields{}
 	checkRole(fields, string(in.Role))
 	in.Note = fields.Text("note", in.Note, 0, maxInviteNote)
 	if err := fields.Err(); err != nil {
-		return i, err
+		return Invite{}, err
 	}
 
 	raw, hash := token.Random("inv_")
-	err = s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
+	var i Invite
+	err := s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		if err := checkOpenInvites(ctx, tx, caller.TenantID); err != nil {
 			return err
 		}

@@ -75,9 +75,10 @@ func oneInvite(row db.Scanner) (Invite, error) {
 }
 
 // revokeInvite revokes a pending invite. It returns the invite, and whether it was pending.
-func revokeInvite(ctx context.Context, tx *store.Tx, tenantID, id string) (i Invite, ended bool, err error) {
-	i, err = scanInvite(tx.QueryRowContext(ctx, `UPDATE invites SET revoked_at = $1
+func revokeInvite(ctx context.Context, tx *store.Tx, tenantID, id string) (Invite, bool, error) {
+	i, err := scanInvite(tx.QueryRowContext(ctx, `UPDATE invites SET revoked_at = $1
 		WHERE tenant_id = $2 AND id = $3 AND used_at IS NULL AND revoked_at IS NULL RETURNING `+inviteColumns, db.Micros(tx.Now), tenantID, id))
+	var ended bool
 	if ended = err == nil; ended {
 		return i, true, nil
 	}

@@ -21,7 +21,7 @@ var ErrNoUser = errors.New("no such user")
 // ResetPassword sets and returns a new password of a user, ends all sessions and revokes the CLI
 // tokens and invites. It is for the operator of the hub. It takes effect in running hubs within 2
 // seconds. It fails in external mode, in which the user could not change the password.
-func (s *Service) ResetPassword(ctx context.Context, username string) (given string, err error) {
+func (s *Service) ResetPassword(ctx context.Context, username string) (string, error) {
 	fault := func(err error) error {
 		if errors.Is(err, ErrNone) {
 			err = ErrNoUser
@@ -38,7 +38,7 @@ func (s *Service) ResetPassword(ctx context.Context, username string) (given str
 		return "", fault(err)
 	}
 
-	given = rand.Text() // 26 letters and digits, at least 128 bits
+	given := rand.Text() // 26 letters and digits, at least 128 bits
 	hash, err := s.passwords.Hash(ctx, password.Party{}, given)
 	if err != nil {
 		return "", err
@@ -76,7 +76,8 @@ type AdminName struct {
 
 // ParseAdminName reads organization/username, organization/sub:subject, or only the last part for
 // [api.DefaultTenant].
-func ParseAdminName(text string) (n AdminName) {
+func ParseAdminName(text string) AdminName {
+	var n AdminName
 	n.TenantID = api.DefaultTenant
 	if org, name, ok := strings.Cut(text, "/"); ok && !strings.HasPrefix(text, "sub:") {
 		n.TenantID, text = org, name

@@ -222,9 +222,9 @@ func (s *Service) source() string {
 }
 
 // Users returns the users of the tenant, the oldest first.
-func (s *Service) Users(ctx context.Context, caller api.Caller, page api.Page) (list api.List[User], err error) {
-	list.Items, list.Total, err = usersOf(ctx, s.store.Read(), caller.TenantID, page)
-	return list, err
+func (s *Service) Users(ctx context.Context, caller api.Caller, page api.Page) (api.List[User], error) {
+	items, total, err := usersOf(ctx, s.store.Read(), caller.TenantID, page)
+	return api.List[User]{Items: items, Total: total}, err
 }
 
 // User returns a user of the tenant.

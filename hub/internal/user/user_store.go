@@ -170,13 +170,14 @@ func useBootstrap(ctx context.Context, tx *store.Tx, tenantID, key string) (bool
 
 // EndSessions ends all sessions of a user but one ("" for none), and returns the ids of the live
 // ones. It revokes the device tokens of the user. Call [Service.Changed] after the commit.
-func EndSessions(ctx context.Context, tx *store.Tx, u User, except, why string) (live []string, err error) {
-	err = db.Exec(ctx, tx, "revoke devices", `UPDATE members SET device_epoch = device_epoch + 1 WHERE tenant_id = $1 AND id = $2`, u.TenantID, u.ID)
+func EndSessions(ctx context.Context, tx *store.Tx, u User, except, why string) ([]string, error) {
+	err := db.Exec(ctx, tx, "revoke devices", `UPDATE members SET device_epoch = device_epoch + 1 WHERE tenant_id = $1 AND id = $2`, u.TenantID, u.ID)
 	if err != nil {
 		return nil, err
 	}
 
 	// Expired sessions end too: a concurrent refresh must not extend one.
+	var live []string
 	_, err = db.Collect(ctx, tx, "end sessions", func(row db.Scanner) (alive bool, err error) {
 		var id string
 		if err = row.Scan(&id, &alive); alive {
@@ -205,8 +206,10 @@ type EndedAccess struct {
 
 // EndExternalAccess ends the sessions and CLI tokens of the users of a tenant who sign in with an
 // identity provider, except those of an issuer.
-func EndExternalAccess(ctx context.Context, tx *store.Tx, tenantID, keepIssuer string) (ended EndedAccess, err error) {
+func EndExternalAccess(ctx context.Context, tx *store.Tx, tenantID, keepIssuer string) (EndedAccess, error) {
 	const users = `user_id IN (SELECT id FROM members WHERE tenant_id = $1 AND auth_source = $2 AND issuer <> $3)`
+	var ended EndedAccess
+	var err error
 	if ended.Sessions, err = liveRows(ctx, tx, "end sessions", `UPDATE sessions SET revoked_at = $4, revoked_why = $5
 		WHERE tenant_id = $1 AND `+users+` AND revoked_at IS NULL RETURNING idle_until > $4 AND expires_at > $4`,
 		tenantID, sourceExternal, keepIssuer, db.Micros(tx.Now), endedByOrganization); err != nil {
@@ -227,8 +230,9 @@ func EndExternalAccess(ctx context.Context, tx *store.Tx, tenantID, keepIssuer s
 
 // liveRows runs a statement that returns for each row whether it was live, and returns their
 // number.
-func liveRows(ctx context.Context, tx *store.Tx, what, query string, args ...any) (live int, err error) {
+func liveRows(ctx context.Context, tx *store.Tx, what, query string, args ...any) (int, error) {
 	all, err := db.Values[bool](ctx, tx, what, query, args...)
+	var live int
 	for _, alive := range all {
 		if alive {
 			live++

@@ -130,7 +130,7 @@ const (
 
 // cut returns the first token of a text and the rest. A token is a word with the white space before
 // it, limited to most runes. The tokens of a long text are not split at words.
-func cut(text string, most int) (token, rest string) {
+func cut(text string, most int) (string, string) {
 	word, runes := false, 0
 	for i, r := range text {
 		if runes == most || word && most == wordRunes && unicode.IsSpace(r) {

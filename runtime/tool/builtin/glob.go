@@ -73,8 +73,8 @@ The paths are relative to the working directory. Hidden files are included. .git
 }
 
 // globBase splits a pattern into a directory and the pattern for files below it.
-func (c *Config) globBase(in globInput) (base, pattern string, err error) {
-	pattern = filepath.ToSlash(in.Pattern)
+func (c *Config) globBase(in globInput) (string, string, error) {
+	pattern := filepath.ToSlash(in.Pattern)
 	if err := checkPattern(pattern); err != nil {
 		return "", "", err
 	}
@@ -85,7 +85,7 @@ func (c *Config) globBase(in globInput) (base, pattern string, err error) {
 		}
 	}
 
-	base, pattern = doublestar.SplitPattern(path.Clean(pattern))
+	base, pattern := doublestar.SplitPattern(path.Clean(pattern))
 	base = filepath.FromSlash(base)
 	if !filepath.IsAbs(base) {
 		base = filepath.Join(cmp.Or(in.Path, "."), base)

@@ -57,7 +57,7 @@ func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 // Do sends a request with the JSON of in, unless in is nil, and decodes the response into out,
 // unless out is nil. It reports whether the entity was found. Bodies of errors and addresses are
 // not part of the text of the error: a condition displays it.
-func (c *Client) Do(ctx context.Context, method, path string, in, out any) (found bool, err error) {
+func (c *Client) Do(ctx context.Context, method, path string, in, out any) (bool, error) {
 	var body io.Reader = http.NoBody
 	if in != nil {
 		text, err := json.Marshal(in)

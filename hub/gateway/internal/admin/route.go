@@ -43,13 +43,13 @@ var (
 const maxTimeout = 24 * 24 * time.Hour
 
 // Parse returns the target of a route whose values were checked.
-func Parse(r deploy.Route) (t Target, err error) {
+func Parse(r deploy.Route) (Target, error) {
 	u, err := url.Parse(r.Target)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return t, fmt.Errorf("route %.200q: the target %.200q is not the base URL of a runtime", r.Key, r.Target)
+		return Target{}, fmt.Errorf("route %.200q: the target %.200q is not the base URL of a runtime", r.Key, r.Target)
 	}
 
-	t = Target{Scheme: u.Scheme, Host: u.Hostname()}
+	t := Target{Scheme: u.Scheme, Host: u.Hostname()}
 	n, err := strconv.ParseUint(u.Port(), 10, 16)
 	t.Port = int(n)
 	switch {

@@ -126,18 +126,21 @@ func (p *parser) next() json.Token {
 }
 
 // name returns the name of the next member, and whether it is written without escapes.
-func (p *parser) name() (name string, plain bool) {
+func (p *parser) name() (string, bool) {
+	var name string
 	name, _ = p.next().(string)
 	return name, bytes.HasSuffix(p.data[:p.decoder.InputOffset()], []byte(`"`+name+`"`))
 }
 
 // label reads an object after its {. The outer one may be the wrapper of a label.
-func (p *parser) label(outer bool) (l Label, err error) {
+func (p *parser) label(outer bool) (Label, error) {
+	var l Label
 	members := map[string]*string{
 		"Label": (*string)(&l.Label), "ContentProducer": &l.ContentProducer, "ProduceID": &l.ProduceID, "ReservedCode1": &l.ReservedCode1,
 		"ContentPropagator": &l.ContentPropagator, "PropagateID": &l.PropagateID, "ReservedCode2": &l.ReservedCode2,
 	}
 	wanted := len(members)
+	var err error
 	for p.decoder.More() {
 		name, plain := p.name()
 		target := members[name]
@@ -258,7 +261,8 @@ func (l Label) KeyID() string {
 	return id
 }
 
-func (l Label) signature() (kid string, sum []byte, err error) {
+// signature returns the id of the key and the signature.
+func (l Label) signature() (string, []byte, error) {
 	if l.ReservedCode1 == "" {
 		return "", nil, ErrUnsigned
 	}
@@ -268,7 +272,7 @@ func (l Label) signature() (kid string, sum []byte, err error) {
 		return "", nil, ErrMalformed
 	}
 
-	sum, err = base64.RawURLEncoding.DecodeString(parts[2])
+	sum, err := base64.RawURLEncoding.DecodeString(parts[2])
 	// DecodeString ignores line breaks and unused bits. Only one text is accepted for a signature.
 	if err != nil || len(sum) != sha256.Size || base64.RawURLEncoding.EncodeToString(sum) != parts[2] {
 		return "", nil, ErrMalformed

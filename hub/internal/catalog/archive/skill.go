@@ -121,7 +121,7 @@ func isBinary(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) 
 
 // strip removes the folder that SKILL.md is in from all names, and returns it. A SKILL.md below
 // that folder belongs to the skill.
-func (s *spool) strip() (folder string, err error) {
+func (s *spool) strip() (string, error) {
 	found := ""
 	for _, f := range s.files {
 		if !isDocument(path.Base(f.name)) {

@@ -217,7 +217,8 @@ func parseTime(field, value string) (time.Time, error) {
 }
 
 // parseContent returns the text of content, and its blocks if it is not a text.
-func parseContent(content json.RawMessage) (text, blocks string, err error) {
+func parseContent(content json.RawMessage) (string, string, error) {
+	var text string
 	if bytes.HasPrefix(content, []byte(`"`)) && jsonlimit.Unmarshal(content, &text) == nil {
 		return relay.Clean(text), "", nil
 	}

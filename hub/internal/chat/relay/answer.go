@@ -257,9 +257,10 @@ func (a *Answer) note(ev sse.Event) error {
 	return a.text.note(ev, a.memory.reserve)
 }
 
-// progress cancels an answer whose runtime sends nothing or too much. It returns the content if it
-// should be stored, and reports whether the answer is in the database and in progress.
-func (a *Answer) progress(now time.Time) (c content, due, begun bool) {
+// progress cancels an answer whose runtime sends nothing or too much. It returns the content,
+// and reports whether it should be stored, and whether the answer is in the database and in
+// progress.
+func (a *Answer) progress(now time.Time) (content, bool, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.begun || a.end != nil {
@@ -282,7 +283,7 @@ func (a *Answer) progress(now time.Time) (c content, due, begun bool) {
 		a.cancel(errEndless)
 	}
 
-	c, due = a.text.due()
+	c, due := a.text.due()
 	return c, due, true
 }
 
@@ -306,7 +307,7 @@ func (a *Answer) ending() Ending {
 // finish closes the connection to the runtime, which cancels a run in progress, and stores the
 // answer, once. It reports whether the answer is stored. If the database is unavailable, it returns
 // after writeWithin, and the relay continues to try.
-func (a *Answer) finish(end Ending) (saved bool, err error) {
+func (a *Answer) finish(end Ending) (bool, error) {
 	if a.end != nil {
 		return false, nil
 	}

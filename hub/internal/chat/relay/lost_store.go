@@ -14,20 +14,20 @@ import (
 
 // endFormer ends the run of a session that no hub has, and returns it as it counts. Without
 // one, the result has no id.
-func (r *Relay) endFormer(ctx context.Context, tx *sql.Tx, in Run) (former usage.Run, err error) {
+func (r *Relay) endFormer(ctx context.Context, tx *sql.Tx, in Run) (usage.Run, error) {
 	lost := in.usage()
-	err = tx.QueryRowContext(ctx, `DELETE FROM chat_runs WHERE tenant_id = $1 AND session_key = $2 AND `+store.Free+` RETURNING run_id`,
+	err := tx.QueryRowContext(ctx, `DELETE FROM chat_runs WHERE tenant_id = $1 AND session_key = $2 AND `+store.Free+` RETURNING run_id`,
 		in.TenantID, in.SessionKey).Scan(&lost.ID)
 	if errors.Is(err, sql.ErrNoRows) {
-		return former, nil
+		return usage.Run{}, nil
 	}
 
 	if err != nil {
-		return former, db.Wrap("delete former chat run", err)
+		return usage.Run{}, db.Wrap("delete former chat run", err)
 	}
 
 	if err := countPartial(ctx, tx, in.TenantID, in.SessionKey, lost.ID); err != nil {
-		return former, err
+		return usage.Run{}, err
 	}
 
 	return r.countLost(ctx, tx, lost, in.SessionKey)
@@ -64,25 +64,26 @@ func (r *Relay) countLost(ctx context.Context, tx *sql.Tx, lost usage.Run, sessi
 // endLease ends a run that no hub has, or that is one of the hub with the id. The answer stays
 // partial, or is cancelled if that was requested. It returns the run as it counts, without an id if
 // it was ended before.
-func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, hubID string) (counted usage.Run, err error) {
+func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, hubID string) (usage.Run, error) {
 	lost := usage.Run{ID: l.RunID, TenantID: l.TenantID, AgentName: l.AgentName, UserID: l.UserID}
-	err = tx.QueryRowContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2 RETURNING user_name`,
+	err := tx.QueryRowContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2 RETURNING user_name`,
 		l.TenantID, l.SessionKey).Scan(&lost.UserName)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) { // of a deleted chat
-		return counted, db.Wrap("lock chat session", err)
+		return usage.Run{}, db.Wrap("lock chat session", err)
 	}
 
 	n, err := db.Affected(ctx, tx, "end chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND (hub_id = $3 OR `+store.Free+`)`,
 		l.TenantID, l.RunID, hubID)
 	if err != nil || n == 0 {
-		return counted, err
+		return usage.Run{}, err
 	}
 
 	if err := countPartial(ctx, tx, l.TenantID, l.SessionKey, l.RunID); err != nil {
-		return counted, err
+		return usage.Run{}, err
 	}
 
-	if counted, err = r.countLost(ctx, tx, lost, l.SessionKey); err != nil || !l.Cancel {
+	counted, err := r.countLost(ctx, tx, lost, l.SessionKey)
+	if err != nil || !l.Cancel {
 		return counted, err
 	}
 
@@ -92,7 +93,7 @@ func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, hubID string)
 
 // saveLate stores an answer whose run has completed while the hub was not in the table of hubs:
 // another hub has ended it, and no later one has its run. It reports whether the answer is stored.
-func saveLate(ctx context.Context, tx *sql.Tx, a *Answer) (saved bool, err error) {
+func saveLate(ctx context.Context, tx *sql.Tx, a *Answer) (bool, error) {
 	if a.saved || a.text.end == nil || a.end.Status != StatusCompleted {
 		return a.saved, nil
 	}

@@ -19,9 +19,9 @@ const readWithin = 15 * time.Second
 // the runtime does not have it. If several replicas have a part of the conversation, the transcript
 // is that of the replica with the most entries, and partial. Its memory is that of the answers of
 // the tenant, until ctx ends.
-func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, limit int) (found runtimewire.Transcript, partial bool, err error) {
+func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, limit int) (runtimewire.Transcript, bool, error) {
 	if t.RuntimeSession == "" {
-		return found, false, noTranscript()
+		return runtimewire.Transcript{}, false, noTranscript()
 	}
 
 	memory := &account{budget: &r.memory, tenant: t.TenantID}
@@ -30,10 +30,11 @@ func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, l
 	defer cancel()
 	all, err := r.replicasOf(ctx, t.TenantID, t.AgentName, memory)
 	if err != nil {
-		return found, false, err
+		return runtimewire.Transcript{}, false, err
 	}
 
 	parts := 0
+	var found runtimewire.Transcript
 	for _, runtime := range all {
 		part, err := runtime.Transcript(ctx, t.RuntimeSession, after, limit)
 		if failure, ok := errors.AsType[*client.Error](err); ok && (failure.Status == http.StatusNotFound || failure.Status == http.StatusMethodNotAllowed) {
@@ -72,7 +73,7 @@ func noTranscript() error {
 
 // replicasOf returns the clients of all processes of an agent's runtime that may have one of its
 // conversations.
-func (r *Relay) replicasOf(ctx context.Context, tenantID, agentName string, memory *account) (all []*client.Client, err error) {
+func (r *Relay) replicasOf(ctx context.Context, tenantID, agentName string, memory *account) ([]*client.Client, error) {
 	endpoint, err := r.cfg.Deployments.Endpoint(ctx, tenantID, agentName)
 	if err != nil {
 		return nil, err
@@ -88,6 +89,7 @@ func (r *Relay) replicasOf(ctx context.Context, tenantID, agentName string, memo
 	}
 
 	reading := &http.Client{Transport: reserving{r.http.Transport, memory}}
+	var all []*client.Client
 	for _, url := range urls {
 		one, err := client.New(client.Config{BaseURL: url, APIKey: string(endpoint.APIKey), HTTPClient: reading})
 		if err != nil {

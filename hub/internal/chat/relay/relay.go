@@ -239,9 +239,9 @@ const cancelWithin = 5 * time.Second
 // Cancel cancels the answer in progress of a session, which may be relayed by another hub, and
 // returns the id of its run. One that no hub relays ends immediately, or when its hub has been
 // removed. It fails with wire.Conflict if there is none.
-func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (runID string, err error) {
+func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (string, error) {
 	var found Lease
-	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		found, err = requestCancel(ctx, tx, tenantID, sessionKey)
 		return err
 	})

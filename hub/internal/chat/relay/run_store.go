@@ -23,18 +23,19 @@ import (
 // insertRun stores a run of a session whose row is locked, unless too many answers of the user or
 // of the agent are in progress, in all hubs. It returns a former run that no hub has, or one
 // without an id. Transactions of one user wait for each other.
-func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former usage.Run, err error) {
+func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (usage.Run, error) {
 	if err := relay.store.Own(ctx, tx); err != nil {
-		return former, err
+		return usage.Run{}, err
 	}
 
 	if err := lockUser(ctx, tx, r, relay); err != nil {
-		return former, err
+		return usage.Run{}, err
 	}
 
 	limits := relay.cfg
 	args := []any{r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.store.HubID, limits.UserAnswers, limits.AgentAnswers}
 	counted := r.usage()
+	var former usage.Run
 	for {
 		all, admitted := args, ""
 		if limits.Usage != nil {
@@ -117,8 +118,9 @@ func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string) (b
 type running struct{ heldOfAgent, heldOfUser, ofUser int }
 
 // runningOf returns the answers of the agent and of the user of a run.
-func runningOf(ctx context.Context, tx *sql.Tx, r Run) (n running, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT COUNT(CASE WHEN agent_name = $2 THEN 1 END), COUNT(CASE WHEN user_id = $3 THEN 1 END),
+func runningOf(ctx context.Context, tx *sql.Tx, r Run) (running, error) {
+	var n running
+	err := tx.QueryRowContext(ctx, `SELECT COUNT(CASE WHEN agent_name = $2 THEN 1 END), COUNT(CASE WHEN user_id = $3 THEN 1 END),
 			COUNT(CASE WHEN user_id = $3 AND NOT `+store.Free+` THEN 1 END)
 		FROM chat_runs WHERE tenant_id = $1 AND (agent_name = $2 OR user_id = $3)`, r.TenantID, r.AgentName, r.UserID).
 		Scan(&n.heldOfAgent, &n.heldOfUser, &n.ofUser)
@@ -127,7 +129,7 @@ func runningOf(ctx context.Context, tx *sql.Tx, r Run) (n running, err error) {
 
 // AnswersOf returns an expression of SQL for the number of answers of an agent that hold a reserve,
 // in all hubs, and the arguments of its placeholders, which begin with the number next.
-func AnswersOf(tenantID, agentName string, next int) (count string, args []any) {
+func AnswersOf(tenantID, agentName string, next int) (string, []any) {
 	return fmt.Sprintf(`(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $%d AND agent_name = $%d)`, next, next+1), []any{tenantID, agentName}
 }
 
@@ -161,8 +163,10 @@ type Lease struct {
 // leaseColumns are the columns that scanLease reads, in its order.
 const leaseColumns = `run_id, tenant_id, session_key, user_id, agent_name, hub_id, cancel, ` + store.Free
 
-func scanLease(row db.Scanner) (l Lease, err error) {
-	return l, row.Scan(&l.RunID, &l.TenantID, &l.SessionKey, &l.UserID, &l.AgentName, &l.HubID, &l.Cancel, &l.free)
+func scanLease(row db.Scanner) (Lease, error) {
+	var l Lease
+	err := row.Scan(&l.RunID, &l.TenantID, &l.SessionKey, &l.UserID, &l.AgentName, &l.HubID, &l.Cancel, &l.free)
+	return l, err
 }
 
 // RunInProgress is a run with the session and the user of its answer.
@@ -178,29 +182,30 @@ type RunInProgress struct {
 const selectRuns = `SELECT r.run_id, r.tenant_id, r.session_key, s.user_id, r.agent_name, r.hub_id, r.cancel, s.user_name, s.id, s.last_message_at
 	FROM chat_runs AS r JOIN chat_sessions AS s ON s.key = r.session_key AND s.tenant_id = r.tenant_id`
 
-func scanRun(row db.Scanner) (r RunInProgress, err error) {
+func scanRun(row db.Scanner) (RunInProgress, error) {
 	var started sql.NullInt64
-	err = row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.UserID, &r.AgentName, &r.HubID, &r.Cancel, &r.UserName, &r.SessionID, &started)
+	var r RunInProgress
+	err := row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.UserID, &r.AgentName, &r.HubID, &r.Cancel, &r.UserName, &r.SessionID, &started)
 	r.StartedAt = db.NullTime(started)
 	return r, err
 }
 
 // RunsOf returns a page of the runs in progress of a tenant, in all hubs, the oldest first, and the
 // number of all.
-func RunsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) (runs []RunInProgress, total int, err error) {
+func RunsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) ([]RunInProgress, int, error) {
 	part := db.Page{Order: `last_message_at, run_id`, Limit: page.Size, Offset: page.Offset()}
 	return db.List(ctx, q, "list chat runs", scanRun, part, selectRuns+` WHERE r.tenant_id = $1 AND NOT `+store.Free, tenantID)
 }
 
 // RequestCancel marks a run, for the hub that relays it. It fails with wire.NotFound if there is
 // none with the id. After the commit, the caller calls [Relay.Requested].
-func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string) (r RunInProgress, err error) {
-	err = db.Exec(ctx, tx, "cancel chat run", `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND run_id = $2`, tenantID, runID)
+func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string) (RunInProgress, error) {
+	err := db.Exec(ctx, tx, "cancel chat run", `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND run_id = $2`, tenantID, runID)
 	if err != nil {
-		return r, err
+		return RunInProgress{}, err
 	}
 
-	r, err = scanRun(tx.QueryRowContext(ctx, selectRuns+` WHERE r.tenant_id = $1 AND r.run_id = $2`, tenantID, runID))
+	r, err := scanRun(tx.QueryRowContext(ctx, selectRuns+` WHERE r.tenant_id = $1 AND r.run_id = $2`, tenantID, runID))
 	return r, db.WrapOne("read chat run", err, wire.NotFound.New("There is no answer in progress with this id of a run."))
 }
 
@@ -250,7 +255,7 @@ var errNotOwned = errors.New("the hub does not have the run of the session")
 
 // saveAnswer stores an answer that has ended and releases the session. It reports whether the end
 // is stored and the session still exists. With errNotOwned it changes nothing.
-func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, hubID string, now time.Time) (saved bool, err error) {
+func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, hubID string, now time.Time) (bool, error) {
 	usage, err := json.Marshal(a.recorded.Tokens)
 	if err != nil {
 		return false, fmt.Errorf("encode usage: %w", err)
@@ -283,6 +288,7 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, hubID string, now ti
 	}
 
 	if n == 0 {
+		var saved bool
 		saved, err = db.Value[bool](ctx, tx, "read answer", `SELECT EXISTS (SELECT 1 FROM chat_messages
 			WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND status = $5)`, r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.end.Status)
 		return saved, cmp.Or(err, errNotOwned)

@@ -96,9 +96,9 @@ func inParallel[T any](items []T, f func(T)) {
 }
 
 // endRun ends a run that no hub relays, see endLease.
-func (r *Relay) endRun(ctx context.Context, l Lease, hubID string) (ended bool, err error) {
+func (r *Relay) endRun(ctx context.Context, l Lease, hubID string) (bool, error) {
 	var counted usage.Run
-	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		counted, err = r.endLease(ctx, tx, l, hubID)
 		return err
 	})

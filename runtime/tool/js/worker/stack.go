@@ -79,7 +79,7 @@ func digits(segment string) ([]int, bool) {
 }
 
 // at returns the place in the file for a place in the script. Both are counted from 1.
-func (p places) at(line, column int) (fileLine, fileColumn int, ok bool) {
+func (p places) at(line, column int) (int, int, bool) {
 	if line < 1 || line > len(p) || len(p[line-1]) == 0 {
 		return 0, 0, false
 	}

@@ -188,8 +188,8 @@ type Reader struct {
 // NewReader returns a Reader.
 func NewReader(r io.Reader) *Reader { return &Reader{r: bufio.NewReaderSize(r, 16<<10)} }
 
-// Read returns the next frame.
-func (r *Reader) Read() (kind byte, head, body []byte, err error) {
+// Read returns the kind, the head and the body of the next frame.
+func (r *Reader) Read() (byte, []byte, []byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r.r, size[:]); err != nil {
 		return 0, nil, nil, err
