@@ -24,7 +24,7 @@ export GOFLAGS     += '-toolexec=env GOGC=400'
 # make test uses it for the packages that own memory which goroutines share; the other packages call
 # them, or share it in the database. make race uses it for all.
 RACED := sse auditlog/memaudit hub/internal/api hub/internal/chat/... internal/db hub/internal/deployment hub/internal/gateway hub/internal/password \
-	runtime runtime/client runtime/engine runtime/model/internal/upstream runtime/run runtime/tool/mcp
+	runtime runtime/client runtime/internal/engine runtime/model/internal/upstream runtime/run runtime/tool/mcp
 MODULE   := $(shell sed -n 's/^module //p' go.mod)
 empty    :=
 anyOf     = ^$(MODULE)/($(subst /...,(/.*)?,$(subst $(empty) $(empty),|,$(strip $(1)))))$$
@@ -32,8 +32,8 @@ IS_RACED := $(call anyOf,$(RACED))
 
 # The packages whose tests take longest start first. Otherwise, the last one runs while a processor
 # is idle. The tests of s3blob compile a server of S3 if it is not in the cache.
-SLOW    := hub cmd/hub hub/internal/console hub/blob/s3blob auditlog/sqlaudit cmd/runtime runtime/tool/js runtime/sandbox filesafe hub/internal/session \
-	hub/internal/deployment hub/internal/chat runtime/tool/mcp runtime runtime/engine
+SLOW    := hub cmd/hub hub/internal/console hub/blob/s3blob auditlog/sqlaudit cmd/runtime runtime/tool/js internal/sandbox filesafe hub/internal/session \
+	hub/internal/deployment hub/internal/chat runtime/tool/mcp runtime runtime/internal/engine
 IS_SLOW := $(call anyOf,$(SLOW))
 
 # The race detector does not observe the memory of C code that was translated to Go, which is

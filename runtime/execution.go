@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
-	"github.com/seed93082962/agenthost/runtime/engine"
+	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/skill"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/engine"
-	"github.com/seed93082962/agenthost/runtime/permission"
-	"github.com/seed93082962/agenthost/runtime/skill"
+	"github.com/seed93082962/agenthost/runtime/internal/engine"
+	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )

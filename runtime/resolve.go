@@ -12,14 +12,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/skill"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/engine"
+	"github.com/seed93082962/agenthost/runtime/internal/builtin"
+	"github.com/seed93082962/agenthost/runtime/internal/engine"
+	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/adapter"
-	"github.com/seed93082962/agenthost/runtime/permission"
-	"github.com/seed93082962/agenthost/runtime/skill"
 	"github.com/seed93082962/agenthost/runtime/tool"
-	"github.com/seed93082962/agenthost/runtime/tool/builtin"
 )
 
 // resolve returns the engine of an agent, or the reason why the agent is unavailable. It opens the

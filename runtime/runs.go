@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/ids"
-	"github.com/seed93082962/agenthost/runtime/engine"
+	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"

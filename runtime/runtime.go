@@ -35,8 +35,8 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/internal/skill"
 	"github.com/seed93082962/agenthost/runtime/run"
-	"github.com/seed93082962/agenthost/runtime/skill"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 

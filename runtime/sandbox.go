@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/skill"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/permission"
-	"github.com/seed93082962/agenthost/runtime/skill"
+	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )

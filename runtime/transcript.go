@@ -13,7 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
-	"github.com/seed93082962/agenthost/runtime/engine"
+	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/wire"

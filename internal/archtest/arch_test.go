@@ -153,7 +153,7 @@ func TestLibraries(t *testing.T) {
 			})
 			for _, d := range f.Decls {
 				// The launcher of sandboxes runs before the init functions of other packages.
-				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" && p.name != "runtime/sandbox/internal/launch" {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" && p.name != "internal/sandbox/internal/launch" {
 					t.Errorf("%s has an init function, which runs in every importing program: initialize in New", p.name)
 				}
 			}

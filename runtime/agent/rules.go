@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed93082962/agenthost/runtime/permission"
+	"github.com/seed93082962/agenthost/runtime/internal/permission"
 )
 
 var (

@@ -76,7 +76,7 @@ type SandboxSettings struct {
 }
 
 // SandboxLimits bound one confined command with its descendants. A zero field has its default,
-// which runtime/sandbox defines.
+// which internal/sandbox defines.
 type SandboxLimits struct {
 	MaxMemoryBytes       int64 `json:"maxMemoryBytes,omitzero"`       // where a cgroup can be used. Defaults to 2 GiB.
 	MaxProcesses         int64 `json:"maxProcesses,omitzero"`         // Defaults to 1000.

@@ -18,9 +18,9 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/internal/builtin"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool"
-	"github.com/seed93082962/agenthost/runtime/tool/builtin"
 )
 
 // fetch is WebFetch under another name, with a client that connects to loopback addresses. The

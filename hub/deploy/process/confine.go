@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/deeptree"
+	"github.com/seed93082962/agenthost/internal/sandbox"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
 // policy is what the processes of a deployment can reach. The runtime confines its commands

@@ -43,8 +43,8 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/internal/sandbox"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
 // Config configures [New].

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/seed93082962/agenthost/runtime/sandbox"
+	"github.com/seed93082962/agenthost/internal/sandbox"
 )
 
 // killLeft kills the processes that a runtime has left in sessions of their own, such as the

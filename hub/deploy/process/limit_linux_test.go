@@ -12,8 +12,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/process"
+	"github.com/seed93082962/agenthost/internal/sandbox"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
 // groupFile returns the content of a file in a control group of a process, of version 1 or 2.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/seed93082962/agenthost/runtime/sandbox"
+	"github.com/seed93082962/agenthost/internal/sandbox"
 )
 
 // usersLock is the lock of the directory during the choice of a user id. It is not a key.

@@ -21,9 +21,9 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/privatedir"
+	"github.com/seed93082962/agenthost/internal/sandbox"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/permission"
-	"github.com/seed93082962/agenthost/runtime/sandbox"
+	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/child"
-	"github.com/seed93082962/agenthost/runtime/sandbox"
+	"github.com/seed93082962/agenthost/internal/sandbox"
 )
 
 const (

@@ -20,8 +20,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/skill"
 	"github.com/seed93082962/agenthost/internal/skillzip"
-	"github.com/seed93082962/agenthost/runtime/skill"
 )
 
 const (

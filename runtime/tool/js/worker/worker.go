@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
-	"github.com/seed93082962/agenthost/runtime/sandbox"
+	"github.com/seed93082962/agenthost/internal/sandbox"
 	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
 

@@ -1,0 +1,400 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/runtime/internal/permission"
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// stopGrace is the time that a tool has to stop after its timeout. After that the run continues
+// without its result, but does not end before the tool returns.
+const stopGrace = 5 * time.Second
+
+// cancelGrace is the time that a tool has to return its result after the run was cancelled.
+const cancelGrace = time.Second
+
+// maxParallel limits the number of calls of one response that run in parallel.
+const maxParallel = 16
+
+var errToolTimeout = fmt.Errorf("tool call took too long: %w", context.DeadlineExceeded)
+
+// result is the result of one call.
+type result struct {
+	output    string
+	isError   bool
+	truncated bool
+	images    []model.Image
+	duration  time.Duration
+	denied    error // the reason, if the call was denied
+
+	denials []wire.PermissionDenial // of the subagent that was called
+}
+
+// update is an event of a subagent, or the result of a call.
+type update struct {
+	index int
+	event wire.Payload // nil: result is valid
+	result
+}
+
+// runTools runs the calls of one response and emits an event when each call ends. Adjacent calls of
+// read-only tools run in parallel, the others one after another. The returned message has a result
+// for each call, in the order of the calls, even if there is an error.
+func (r *run) runTools(ctx context.Context, calls []model.Block) (model.Message, error) {
+	message := model.Message{Role: model.RoleUser, Content: make([]model.Block, len(calls))}
+	for i := range calls {
+		message.Content[i] = model.Block{Type: model.BlockToolResult, ID: calls[i].ID, Text: interrupted, IsError: true}
+	}
+
+	var budget imageBudget
+	for from := 0; from < len(calls); {
+		to := from + 1
+		for r.readOnly(&calls[from]) && to < len(calls) && r.readOnly(&calls[to]) {
+			to++
+		}
+
+		err := r.runParallel(ctx, calls[from:to], func(i int, res result) {
+			b := &message.Content[from+i]
+			b.Text, b.Images, b.IsError = res.output, budget.take(res.images), res.isError
+		})
+		if err != nil {
+			return message, err
+		}
+
+		from = to
+	}
+
+	return message, nil
+}
+
+func (r *run) readOnly(call *model.Block) bool {
+	e := r.tools.entries[call.Name]
+	return e != nil && e.spec.ReadOnly
+}
+
+// runParallel runs the calls in parallel. It passes their results to store and emits their events
+// as the calls end. If ctx ends, it still waits for the calls, and stores the results of those that
+// succeeded.
+func (r *run) runParallel(ctx context.Context, calls []model.Block, store func(int, result)) error {
+	updates := make(chan update, len(calls))
+	slots := make(chan struct{}, maxParallel)
+	for i := range calls {
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			res := r.observeReserved(ctx, &calls[i], func(p wire.Payload) {
+				select {
+				case updates <- update{index: i, event: p}:
+				case <-ctx.Done():
+				}
+			})
+			updates <- update{index: i, result: res}
+		}()
+	}
+
+	for left := len(calls); left > 0; {
+		r.out.Flush()
+		u := <-updates
+		stopped := ctx.Err() != nil
+		switch {
+		case u.event != nil:
+			if !stopped {
+				r.out.Emit(u.event)
+			}
+
+			continue
+		case !stopped:
+			store(u.index, u.result)
+			r.emitResult(&calls[u.index], u.result)
+		case !u.isError:
+			store(u.index, u.result)
+		}
+
+		left--
+	}
+
+	r.out.Flush()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+
+	return nil
+}
+
+// emitResult emits the events of a completed call.
+func (r *run) emitResult(call *model.Block, res result) {
+	r.outcome.Denials = append(r.outcome.Denials, res.denials...)
+	if res.denied != nil {
+		denial := wire.PermissionDenial{ToolName: call.Name, ToolUseID: call.ID, Reason: res.denied.Error()}
+		setting, rule := r.engine.cfg.Policy.Source(res.denied, r.tools.entries[call.Name].permissionTool(), call.Input)
+		r.outcome.Denials = append(r.outcome.Denials, denial)
+		r.out.Emit(&wire.System{
+			Type: "system", Subtype: wire.SystemPermissionDenied,
+			ToolName: denial.ToolName, ToolUseID: denial.ToolUseID, Reason: denial.Reason,
+			Source: setting, Rule: rule,
+		})
+	}
+
+	r.out.Emit(&wire.ToolResult{Type: "tool_result", Result: wire.ToolResultDetail{
+		ToolUseID: call.ID, ToolName: call.Name, Output: res.output, IsError: res.isError,
+		DurationMs: res.duration.Milliseconds(), Truncated: res.truncated,
+	}})
+}
+
+// unlimited is the timeout of a call that has no limit other than the end of the run.
+const unlimited = time.Duration(math.MaxInt64)
+
+// runToolCall checks one tool call and runs it with its timeout. If the tool is still running
+// stopGrace after the timeout, the run continues without its result, but does not end before the
+// tool returns. The events of a subagent are passed to emit.
+func (r *run) runToolCall(run context.Context, block *model.Block, emit func(wire.Payload)) (res result) {
+	stopped := result{output: interrupted, isError: true}
+	if run.Err() != nil {
+		return stopped
+	}
+
+	defer func() {
+		if p := recover(); p != nil {
+			r.logPanic("check", block.Name, p)
+			res = result{output: "The call could not be checked because of an internal error.", isError: true}
+		}
+	}()
+	call := tool.Call{ID: block.ID, Input: block.Input, RunID: r.in.RunID, SessionID: r.in.Session.ID(), Log: r.in.log}
+	e, rejected := r.checkCall(run, block, &call)
+	if e == nil {
+		return rejected
+	}
+
+	limit := r.callTimeout(e, call.Input)
+	ctx, cancel := context.WithCancelCause(run)
+	defer cancel(nil)
+	timeout := time.AfterFunc(limit, func() { cancel(errToolTimeout) })
+	defer timeout.Stop()
+	call.Progress = func() { timeout.Reset(limit) }
+	done := make(chan result, 1)
+	r.calls.add(block)
+	go func() {
+		defer r.calls.done(block)
+		done <- r.invoke(ctx, e, call, limit, emit)
+	}()
+	select {
+	case res := <-done:
+		return res
+	case <-ctx.Done():
+	}
+
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case res := <-done:
+		return res
+	case <-timer.C:
+		return r.timeoutResult(result{}, limit)
+	case <-run.Done():
+	}
+
+	timer.Reset(cancelGrace)
+	select {
+	case res := <-done:
+		return res
+	case <-timer.C:
+		return stopped
+	}
+}
+
+// callTimeout returns the time that a call may take.
+func (r *run) callTimeout(e *entry, input json.RawMessage) time.Duration {
+	switch t := e.Tool.(type) {
+	case *task:
+		return unlimited
+	case tool.Timed:
+		return t.Timeout(input, r.engine.cfg.ToolTimeout)
+	}
+
+	return r.engine.cfg.ToolTimeout
+}
+
+// checkCall returns the tool if the call may run, and otherwise the result of the rejected call. It
+// sets the input of call to the form that the policy checked. The input in block is unchanged.
+func (r *run) checkCall(ctx context.Context, block *model.Block, call *tool.Call) (*entry, result) {
+	e, ok := r.tools.entries[block.Name]
+	if !ok {
+		known := "There are no tools."
+		if len(r.tools.names) > 0 {
+			known = "The tools are: " + strings.Join(r.tools.names, ", ") + "."
+		}
+
+		return nil, result{output: fmt.Sprintf("There is no tool %q. %s", block.Name, known), isError: true}
+	}
+
+	if block.BadInput != "" {
+		err := jsonlimit.Unmarshal([]byte(block.BadInput), &map[string]json.RawMessage{})
+		if err == nil {
+			err = jsonlimit.ErrExceeded
+		}
+
+		return nil, result{output: fmt.Sprintf("The input is not a JSON object: %v.", err), isError: true}
+	}
+
+	limit := r.engine.cfg.ToolTimeout
+	inTime, cancel := context.WithTimeoutCause(ctx, limit, errToolTimeout)
+	defer cancel()
+	var err error
+	call.Input, err = r.engine.cfg.Policy.Check(inTime, e.permissionTool(), call.Input)
+	switch {
+	case ctx.Err() != nil:
+		return nil, result{output: interrupted, isError: true}
+	case errors.Is(err, errToolTimeout):
+		return nil, r.timeoutResult(result{}, limit)
+	case errors.Is(err, permission.ErrLongPath):
+		return nil, result{output: err.Error(), isError: true}
+	}
+
+	if err != nil && !r.approved(ctx, block.Name, *call, err) {
+		return nil, result{output: fmt.Sprintf("Permission to use %s was denied: %v.", block.Name, err), isError: true, denied: err}
+	}
+
+	return e, result{}
+}
+
+// approved reports whether Approve allows a call that the policy does not allow.
+func (r *run) approved(ctx context.Context, name string, call tool.Call, reason error) (ok bool) {
+	approve := r.engine.cfg.Approve
+	if approve == nil || errors.Is(reason, permission.ErrDenied) || errors.Is(reason, permission.ErrPlan) {
+		return false
+	}
+
+	defer func() {
+		if p := recover(); p != nil {
+			r.logPanic("Approve", name, p)
+			ok = false
+		}
+	}()
+	return approve(ctx, ApprovalRequest{
+		AgentID: r.engine.cfg.AgentID, RunID: call.RunID, SessionID: call.SessionID,
+		ToolUseID: call.ID, ToolName: name, Input: call.Input, Reason: reason,
+	})
+}
+
+func (r *run) logPanic(where, name string, value any) {
+	r.engine.cfg.Logger.Error("tool call panicked", "in", where, "tool", name, "panic", value, "run_id", r.in.RunID, "stack", string(debug.Stack()))
+}
+
+// invoke validates the input and calls the tool. A panic of the tool is an error result.
+func (r *run) invoke(ctx context.Context, e *entry, call tool.Call, limit time.Duration, emit func(wire.Payload)) (res result) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.logPanic("call", e.spec.Name, p)
+			res = result{output: "The tool failed with an internal error.", isError: true}
+		}
+	}()
+	var err error
+	if e.schema != nil {
+		err = e.schema.Validate(ctx, call.Input)
+	}
+
+	switch {
+	case errors.Is(context.Cause(ctx), errToolTimeout):
+		return r.timeoutResult(result{}, limit)
+	case ctx.Err() != nil:
+		return result{output: interrupted, isError: true}
+	case err != nil:
+		return r.limitResult(result{output: fmt.Sprintf("The input does not match the schema of %s: %v.", e.spec.Name, err), isError: true})
+	}
+
+	if t, ok := e.Tool.(*task); ok {
+		res = r.runTask(ctx, t, call, emit)
+	} else {
+		out, err := e.Call(ctx, call)
+		res = result{output: out.Output, isError: out.IsError || err != nil, truncated: out.Truncated, images: limitImages(out.Images)}
+		if err != nil && !errors.Is(context.Cause(ctx), errToolTimeout) {
+			res.output = strings.TrimLeft(out.Output+"\n"+err.Error(), "\n")
+		}
+	}
+
+	if res.isError && errors.Is(context.Cause(ctx), errToolTimeout) {
+		return r.timeoutResult(res, limit)
+	}
+
+	return r.limitResult(res)
+}
+
+func (r *run) timeoutResult(res result, limit time.Duration) result {
+	res.isError = true
+	if res.output != "" && !strings.HasSuffix(res.output, "\n") {
+		res.output += "\n"
+	}
+
+	res.output += fmt.Sprintf("The call exceeded its time limit of %v and was stopped.", limit)
+	return r.limitResult(res)
+}
+
+// limitResult truncates an output to MaxToolOutput.
+func (r *run) limitResult(res result) result {
+	var cut bool
+	res.output, cut = excerpt.Ends(res.output, r.engine.cfg.MaxToolOutput)
+	res.truncated = res.truncated || cut
+	return res
+}
+
+// stopWarning is how long a stopped run waits for its tools before it logs their names. The warning
+// is logged ten seconds after the cancel, because the run has already waited for cancelGrace.
+const stopWarning = 10*time.Second - cancelGrace
+
+// calls are the running tool calls.
+type calls struct {
+	wait sync.WaitGroup
+
+	mu      sync.Mutex // guards running
+	running []*model.Block
+}
+
+func (c *calls) add(call *model.Block) {
+	c.wait.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = append(c.running, call)
+}
+
+func (c *calls) done(call *model.Block) {
+	c.mu.Lock()
+	c.running = slices.DeleteFunc(c.running, func(b *model.Block) bool { return b == call })
+	c.mu.Unlock()
+	c.wait.Done()
+}
+
+// names returns the names of the tools that are running.
+func (c *calls) names() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for _, call := range c.running {
+		names = append(names, call.Name)
+	}
+
+	return names
+}
+
+// awaitCalls waits for the first append to the session and for all tool calls of the run.
+func (r *run) awaitCalls() {
+	_ = r.awaitFirstAppend() // the run failed for another reason
+	warn := time.AfterFunc(stopWarning, func() {
+		r.engine.cfg.Logger.Warn("run waits for tool calls that do not stop", "run_id", r.in.RunID, "tools", r.calls.names())
+	})
+	defer warn.Stop()
+	r.calls.wait.Wait()
+}
