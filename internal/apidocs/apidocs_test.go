@@ -199,40 +199,71 @@ func TestInvalidDocuments(t *testing.T) {
 }
 
 // Generators of clients read the documents as they are: they do not know merge keys, need the type
-// of each enum, and declare schemas and responses in one name space.
+// of each enum and constant and a name for its empty value, and read "off" as YAML 1.1 does. They make
+// types of components, and of operations with a suffix, in one name space.
 func TestGeneratorsReadBothDocuments(t *testing.T) {
 	for _, file := range []string{"../../hub/openapi.yaml", "../../runtime/openapi.yaml"} {
 		document, err := os.ReadFile(file)
 		require.NoError(t, err)
 		var root yaml.Node
 		require.NoError(t, yaml.Unmarshal(document, &root))
-		enums := 0
-		var walk func(n *yaml.Node)
-		walk = func(n *yaml.Node) {
-			for _, child := range n.Content {
-				walk(child)
+		enums, types := 0, map[string]string{}
+		declare := func(name, as string) {
+			key := strings.ToLower(strings.ReplaceAll(name, ".", ""))
+			require.Empty(t, types[key], "%s: %s is the type of two things, one is %s", file, name, as)
+			types[key] = as
+		}
+		requireTyped := func(values map[string]*yaml.Node, hidden bool) {
+			enum := values["enum"]
+			for _, key := range []string{"enum", "const"} {
+				if n := values[key]; n != nil && (key == "enum") == (n.Kind == yaml.SequenceNode) && !hidden {
+					require.NotNil(t, values["type"], "%s:%d has no type", file, n.Line)
+				}
 			}
+			if enum == nil || enum.Kind != yaml.SequenceNode {
+				return
+			}
+			enums++
+			for _, value := range enum.Content {
+				require.False(t, value.Value == "" && values["x-enum-varnames"] == nil, "%s:%d has no name", file, enum.Line)
+			}
+		}
+		var walk func(n *yaml.Node, hidden bool)
+		walk = func(n *yaml.Node, hidden bool) {
+			require.False(t, n.Kind == yaml.ScalarNode && n.Style == 0 && notYAML11.MatchString(n.Value), "%s:%d is a boolean in YAML 1.1", file, n.Line)
 			if n.Kind != yaml.MappingNode {
+				for _, child := range n.Content {
+					walk(child, hidden)
+				}
 				return
 			}
 			values := map[string]*yaml.Node{}
 			for i := 0; i < len(n.Content); i += 2 {
-				require.NotEqual(t, "!!merge", n.Content[i].Tag, "%s:%d", file, n.Line)
-				values[n.Content[i].Value] = n.Content[i+1]
+				key, value := n.Content[i], n.Content[i+1]
+				require.NotEqual(t, "!!merge", key.Tag, "%s:%d", file, n.Line)
+				values[key.Value] = value
+				walk(key, hidden)
+				walk(value, hidden || key.Value == "not") // a condition only
 			}
-			if enum := values["enum"]; enum != nil && enum.Kind == yaml.SequenceNode {
-				enums++
-				require.NotNil(t, values["type"], "%s:%d has no type", file, enum.Line)
+			requireTyped(values, hidden)
+			if id := values["operationId"]; id != nil {
+				declare(id.Value+"Response", "an operation")
 			}
 		}
-		walk(&root)
+		walk(&root, false)
 		require.Greater(t, enums, 25)
 		var named struct {
-			Components struct{ Schemas, Responses map[string]yaml.Node }
+			Components map[string]map[string]yaml.Node
 		}
 		require.NoError(t, yaml.Unmarshal(document, &named))
-		for name := range named.Components.Schemas {
-			require.NotContains(t, named.Components.Responses, name, file)
+		delete(named.Components, "securitySchemes")
+		for section, components := range named.Components {
+			for name := range components {
+				declare(name, section)
+			}
 		}
 	}
 }
+
+// notYAML11 matches plain texts that are booleans in YAML 1.1 only.
+var notYAML11 = regexp.MustCompile(`(?i)^(on|off|yes|no|y|n)$`)
