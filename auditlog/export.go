@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/seed93082962/agenthost/internal/deadline"
+	"github.com/seed93082962/agenthost/internal/leaf/deadline"
 )
 
 // exportPiece is how many bytes of an export are written together.

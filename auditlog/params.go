@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/paging"
+	"github.com/seed93082962/agenthost/internal/leaf/paging"
 )
 
 // ParamError reports an invalid query parameter: page, page_size, cursor, from, to, snapshotId,

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
 // maxActionName bounds the name of an action, in bytes.
@@ -387,5 +385,13 @@ func cut(s string, most int) string {
 		s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	}
 
-	return excerpt.Characters(s, most)
+	for i := range s {
+		if most == 0 {
+			return s[:i]
+		}
+
+		most--
+	}
+
+	return s
 }

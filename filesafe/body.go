@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/deadline"
+	"github.com/seed93082962/agenthost/internal/leaf/deadline"
 )
 
 const (

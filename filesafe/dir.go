@@ -38,7 +38,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/seed93082962/agenthost/internal/longpath"
+	"github.com/seed93082962/agenthost/internal/leaf/longpath"
 )
 
 // Methods of [Dir] return an [*fs.PathError]. It wraps one of these errors, [fs.ErrNotExist],

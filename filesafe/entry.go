@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/instant"
+	"github.com/seed93082962/agenthost/internal/leaf/instant"
 )
 
 // Entry is an entry of a listing. Its JSON form has the keys name, type, size and mtime, and mime

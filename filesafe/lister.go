@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/longpath"
+	"github.com/seed93082962/agenthost/internal/leaf/longpath"
 )
 
 // level is one directory on the current path.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/seed93082962/agenthost/internal/longpath"
+	"github.com/seed93082962/agenthost/internal/leaf/longpath"
 )
 
 // maxLinks is the largest number of links in the resolution of one path, as on Linux.

@@ -1,15 +1,11 @@
 package runtime_test
 
 import (
-	"context"
 	"net/http"
-	"net/http/httptest"
-	"testing"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
 // conversation is the input of one golden file.
@@ -203,20 +199,9 @@ is made on the quay, where it has been made for three hundred years. In the even
 Whoever was counted in the morning is counted again, and the lamps are lit from the quay up to the church on the hill.
 `
 
-// serveMCP serves one tool until the test ends.
-func serveMCP(t *testing.T) string {
-	server := sdk.NewServer(&sdk.Implementation{Name: "weather", Version: "1"}, nil)
-	type input struct {
-		Place string `json:"place" jsonschema:"name of a town"`
-	}
-	sdk.AddTool(server, &sdk.Tool{Name: "now", Description: "The weather in a place."},
-		func(_ context.Context, _ *sdk.CallToolRequest, in input) (*sdk.CallToolResult, any, error) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: in.Place + ": rain, 9 °C"}}}, nil, nil
-		})
-	front := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
-	t.Cleanup(func() {
-		front.CloseClientConnections()
-		front.Close()
-	})
-	return front.URL
+// weather is a server with one tool.
+func weather() tool.Server {
+	return &shelf{name: "weather", state: tool.Pending, list: &tool.List{Tools: []tool.Tool{answering("mcp__weather__now", "The weather in a place.",
+		`{"additionalProperties":false,"properties":{"place":{"description":"name of a town","type":"string"}},"required":["place"],"type":"object"}`,
+		func(input map[string]string) string { return input["place"] + ": rain, 9 °C" })}}}
 }

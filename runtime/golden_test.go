@@ -20,17 +20,14 @@ import (
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
-	"github.com/seed93082962/agenthost/runtime/tool/mcp"
+	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/sse"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens")
 
-// Addresses in definitions. The servers of a test handle their requests.
-const (
-	modelURL = "https://model.example"
-	mcpURL   = "https://mcp.example/mcp"
-)
+// modelURL is the address in definitions. The server of a test handles its requests.
+const modelURL = "https://model.example"
 
 // TestConversations compares complete conversations with the files in testdata/conversations: the
 // requests of the client, the requests to the model, its responses, and the responses to the
@@ -70,9 +67,6 @@ func (c *conversation) record(t *testing.T) []byte {
 	}
 	up := modeltest.Start(t, protocol, c.replies...)
 	definition := strings.ReplaceAll(c.agents, modelURL, strings.TrimSuffix(up.URL, "/v1"))
-	if strings.Contains(definition, mcpURL) {
-		definition = strings.ReplaceAll(definition, mcpURL, serveMCP(t))
-	}
 	file, err := agent.Parse("agents.yaml", []byte(definition), nil)
 	require.NoError(t, err)
 
@@ -88,10 +82,9 @@ func (c *conversation) record(t *testing.T) []byte {
 	calls := &recorder{next: &http.Transport{}}
 	t.Cleanup(calls.next.CloseIdleConnections)
 	b := serve(t, up, func(cfg *runtime.Config) {
-		connector, err := mcp.New(mcp.Config{})
-		require.NoError(t, err)
 		cfg.Agents, cfg.CWD, cfg.Limits = file.Agents, on.cwd, file.Limits
-		cfg.HTTPClient, cfg.OpenMCP = &http.Client{Transport: calls}, connector.Open
+		cfg.HTTPClient = &http.Client{Transport: calls}
+		cfg.OpenMCP = func(string, agent.MCPServer, agent.Limits, tool.Sandbox) (tool.Server, error) { return weather(), nil }
 	})
 	for _, a := range file.Agents {
 		if len(a.MCPServers) > 0 { // they connect when the runtime starts

@@ -3,14 +3,11 @@ package runtime_test
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/runtime"
@@ -18,7 +15,6 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool"
-	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -77,18 +73,12 @@ func TestTheToolsOfAnAgent(t *testing.T) {
 
 // TestBuiltinTools compares the list in package agent with the tools of a running agent.
 func TestBuiltinTools(t *testing.T) {
-	books := sdk.NewServer(&sdk.Implementation{Name: "books", Version: "1"}, nil)
-	books.AddResource(&sdk.Resource{URI: "book://a", Name: "a"}, nil)
-	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return books }, nil))
-	t.Cleanup(web.Close) // after the runtime, which holds a connection
-	connector, err := mcp.New(mcp.Config{})
-	require.NoError(t, err)
+	books := &shelf{name: "books", list: &tool.List{Resources: func(context.Context, tool.Call, string) (tool.Result, error) { return tool.Result{}, nil }}}
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Hi.")))
 	b := serve(t, up, func(c *runtime.Config) {
 		writeFile(t, c.CWD, ".agents/skills/letters/SKILL.md", skillFile("letters", "How to write letters"))
 		c.Agents[0].Subagents = map[string]agent.Subagent{"reviewer": {Description: "Reviews", Prompt: "You review."}}
-		c.Agents[0].MCPServers = map[string]agent.MCPServer{"books": {Transport: agent.TransportHTTP, URL: web.URL}}
-		c.OpenMCP = connector.Open
+		openShelves(c, books)
 	})
 	b.open(t.Context(), t, hello).until("done")
 	var names []string

@@ -15,7 +15,6 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/tool/confine"
-	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -51,9 +50,7 @@ func serveConfined(t *testing.T, change func(c *confined, cfg *runtime.Config)) 
 		cfg.ChildEnv = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + c.home, "LANG=C.UTF-8"}
 		boxes, err := confine.New(confine.Config{CWD: c.cwd, Dir: c.private, Home: c.home})
 		require.NoError(t, err)
-		servers, err := mcp.New(mcp.Config{CWD: c.cwd, Dir: c.private, Env: cfg.ChildEnv})
-		require.NoError(t, err)
-		cfg.OpenSandbox, cfg.OpenMCP = boxes.Open, servers.Open
+		cfg.OpenSandbox = boxes.Open
 		cfg.Agents[0].PermissionMode = "bypassPermissions"
 		if change != nil {
 			change(c, cfg)
@@ -256,61 +253,6 @@ func TestSkillsAreReadable(t *testing.T) {
 	require.Equal(t, outcome{Output: "hello\n"}, c.bash(t, skill+"/greet.sh"))
 	require.True(t, c.bash(t, "echo x >"+skill+"/SKILL.md").IsError)
 	require.NotContains(t, c.bash(t, "cat "+c.home+"/.agents/notes").Output, "planted")
-}
-
-// A stdio server has what its entry adds, and a home of its own, which outlives its process.
-func TestStdioServersAreConfined(t *testing.T) {
-	self, err := os.Executable()
-	require.NoError(t, err)
-	c := serveConfined(t, func(c *confined, cfg *runtime.Config) {
-		cfg.Agents[0].MCPServers = map[string]agent.MCPServer{
-			"plain": {Transport: agent.TransportStdio, Command: self, Args: []string{mcpRole}},
-			"more": {Transport: agent.TransportStdio, Command: self, Args: []string{mcpRole},
-				Sandbox: agent.Sandbox{Read: []string{"../data"}, Network: agent.NetworkNone}},
-			"place": {Transport: agent.TransportStdio, Command: self, Args: []string{mcpRole, c.home + "/.ssh/id_rsa"}, CWD: "../data"},
-			"lost":  {Transport: agent.TransportStdio, Command: "cat", Args: []string{c.home + "/.ssh"}},
-		}
-	})
-	execute := func(server, script string) outcome {
-		return c.run(t, toolCall("t1", "mcp__"+server+"__execute", map[string]string{"command": script}))["t1"]
-	}
-	for script, want := range map[string][3]bool{ // of plain, more, place
-		"cat ../keys":                         {},
-		"cat " + c.cwd + "/own":               {true, true, true},
-		"cat " + c.cwd + "/../data/file":      {false, true, true},
-		"echo >" + c.cwd + "/../data/new":     {false, false, true},
-		"cat " + c.home + "/.ssh/id_rsa":      {false, false, true}, // its arguments name the file
-		"test -n \"$http_proxy\"":             {true, false, true},
-		"cat /proc/$PPID/environ | grep HOME": {true, true, true},
-	} {
-		for i, server := range []string{"plain", "more", "place"} {
-			got := execute(server, script)
-			require.Equal(t, want[i], !got.IsError, "%s: %s: %s", server, script, got.Output)
-		}
-	}
-	require.True(t, c.bash(t, "cat ../data/file").IsError, "what a server may read, the commands of its agent may not")
-
-	homes := map[string]bool{}
-	for _, server := range []string{"plain", "more"} {
-		home := execute(server, "cd; pwd; pwd >cache").Output
-		require.Contains(t, home, c.private)
-		homes[home] = true
-		require.True(t, execute(server, "kill -9 $PPID").IsError)
-		require.Equal(t, home, execute(server, "cat ~/cache").Output, "it has started again")
-	}
-	homes[c.bash(t, "cd; pwd").Output] = true
-	require.Len(t, homes, 3)
-	for home := range homes {
-		require.True(t, c.bash(t, "cat '"+strings.TrimSpace(home)+"/cache'").IsError)
-	}
-	var lost string
-	for _, ev := range c.open(t.Context(), t, hello).rest() {
-		if ev.data["name"] == "lost" && ev.data["error"] != nil {
-			lost, _ = ev.data["error"].(string)
-		}
-	}
-	require.Contains(t, lost, "the command ended before it responded: exit status 1")
-	require.Contains(t, lost, "An operator permits more with sandbox.read")
 }
 
 // A kernel without namespaces and Landlock confines nothing. The detail says so, and an agent that

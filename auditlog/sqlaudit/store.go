@@ -74,7 +74,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/driver"
-	"github.com/seed93082962/agenthost/internal/migrate"
+	"github.com/seed93082962/agenthost/internal/leaf/migrate"
 )
 
 // The engines.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
-	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/internal/db/pgtest"
 )
 
 // created are the names of providers that a hub has acknowledged.

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/instant"
+	"github.com/seed93082962/agenthost/internal/leaf/instant"
 )
 
 // Time is a time in the JSON form of the hub: RFC 3339 in UTC with six sub-second digits, truncated

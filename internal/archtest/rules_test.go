@@ -16,10 +16,10 @@ const (
 
 // arrows lists the packages of this module that each package may import.
 var arrows = []rule{
-	{"sse filesafe", "internal/deadline internal/instant internal/longpath", "a leaf is small enough to be reviewed"},
+	{"sse filesafe", "internal/leaf/...", "a leaf is small enough to be reviewed"},
 	{"rbac", "", "permissions do not depend on a server"},
-	{"auditlog", "internal/paging internal/deadline internal/excerpt", "the log depends neither on its database nor on the logged actions"},
-	{"auditlog/...", "auditlog auditlog/driver internal/migrate internal/sqlerr", "a store on any *sql.DB, also that of other servers"},
+	{"auditlog", "internal/leaf/...", "the log depends neither on its database nor on the logged actions"},
+	{"auditlog/...", "auditlog auditlog/driver internal/leaf/...", "a store on any *sql.DB, also that of other servers"},
 
 	{"runtime", formats + " runtime/internal/engine runtime/model runtime/model/adapter runtime/internal/permission runtime/run runtime/session runtime/tool " +
 		"runtime/internal/builtin sse filesafe internal/...", "sandboxed tools and MCP are set in Config: an embedder without them links neither"},
@@ -33,7 +33,7 @@ var arrows = []rule{
 	{"runtime/model/...", "runtime/model runtime/model/internal/... sse internal/...", "an adapter translates one wire format and does not depend on runs"},
 	{"runtime/model/adapter", "runtime/agent runtime/model runtime/model/anthropic runtime/model/openai runtime/model/demo",
 		"the only place that knows every protocol"},
-	{"runtime/internal/permission/...", "runtime/internal/permission/... internal/domain internal/jsonlimit internal/longpath", "rules apply to the name and the JSON input of any tool"},
+	{"runtime/internal/permission/...", "runtime/internal/permission/... internal/domain internal/jsonlimit internal/leaf/longpath", "rules apply to the name and the JSON input of any tool"},
 	{"runtime/run", "runtime/wire internal/...", "the registry does not depend on the execution of runs"},
 	{"runtime/run/natsbus", "runtime/run runtime/wire internal/...", "only an embedder with replicas links the client of a bus"},
 	{"runtime/session", "runtime/model internal/...", "a transcript is made of the model's messages"},
@@ -134,13 +134,13 @@ var unreachable = []rule{
 // forbidden lists names of the standard library that a library must not use. A * at the end matches
 // any rest. An exception is a package after "except".
 var forbidden = []rule{
-	{"except internal/pgtest", "os.Getenv os.LookupEnv os.Environ os.ExpandEnv os.UserHomeDir os.UserConfigDir os.UserCacheDir exec.LookPath",
+	{"except internal/db/pgtest", "os.Getenv os.LookupEnv os.Environ os.ExpandEnv os.UserHomeDir os.UserConfigDir os.UserCacheDir exec.LookPath",
 		"the environment belongs to the command, which passes it on"},
 	{"", "http.ProxyFromEnvironment http.DefaultTransport http.DefaultClient http.Get http.Head http.Post http.PostForm",
 		"they have no timeout, and a proxy from the environment"},
 	{"except hub/deploy/process", "http.ListenAndServe* http.Serve http.ServeTLS net.Listen net.ListenConfig net.ListenIP net.ListenMulticastUDP net.ListenPacket " +
 		"net.ListenTCP net.ListenUDP net.ListenUnix net.ListenUnixgram", "the caller decides where to listen"},
-	{"except internal/pgtest", "os.Exit signal.* os.Stdin os.Stdout os.Stderr fmt.Print*", "the process and the terminal belong to the command"},
+	{"except internal/db/pgtest", "os.Exit signal.* os.Stdin os.Stdout os.Stderr fmt.Print*", "the process and the terminal belong to the command"},
 	{"", "log.Print* log.Fatal* log.Panic* slog.Debug* slog.Info* slog.Warn* slog.Error* slog.SetDefault http.Handle http.HandleFunc",
 		"a library logs to the *slog.Logger of its Config, and returns handlers"},
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
-	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/internal/db/pgtest"
 )
 
 func sqlite(t testing.TB) string { return dbtest.SQLite(t) }

@@ -65,7 +65,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/seed93082962/agenthost/internal/diskspace"
-	"github.com/seed93082962/agenthost/internal/migrate"
+	"github.com/seed93082962/agenthost/internal/leaf/migrate"
 )
 
 // Engine is a database engine. Its value is the directory of its migrations in a [Series].

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/seed93082962/agenthost/internal/migrate"
+	"github.com/seed93082962/agenthost/internal/leaf/migrate"
 	"github.com/seed93082962/agenthost/internal/syncdir"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 
-	"github.com/seed93082962/agenthost/internal/sqlerr"
+	"github.com/seed93082962/agenthost/internal/leaf/sqlerr"
 )
 
 // ErrUnavailable is wrapped by errors that describe the state of the database and not a fault of

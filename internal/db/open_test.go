@@ -13,8 +13,8 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db/pgtest"
 	"github.com/seed93082962/agenthost/internal/logtest"
-	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
 const secret = "hunter2SECRET"

@@ -17,7 +17,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
-	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/internal/db/pgtest"
 )
 
 // requireUnavailable runs every entry point against a database that cannot be used.

@@ -127,7 +127,7 @@ const module = "github.com/seed93082962/agenthost/"
 
 func listPackages(t *testing.T) packages {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Name}} {{.ImportPath}}", "std", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Name}} {{.ImportPath}}", "std", "work")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/seed93082962/agenthost/internal/deadline"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/leaf/deadline"
 )
 
 // maxValues bounds the values of a body.

@@ -25,8 +25,14 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// The test binary is the program with a deployment.
+// The test binary is the program with a deployment, and the stdio server of the tests.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == serverRole {
+		if err := serveStdio(); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
 	if !host.IsChild(os.Args) {
 		os.Exit(m.Run())
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/instant"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/leaf/instant"
 )
 
 // Transcript is the body of GET /v1/sessions/:sessionId: what happened in a session, in pages.

@@ -2,16 +2,27 @@ module github.com/seed93082962/agenthost/tools/compare
 
 go 1.26.0
 
-replace github.com/seed93082962/agenthost => ../..
-
 require (
 	github.com/anthropics/anthropic-sdk-go v1.84.0
 	github.com/gin-contrib/sse v1.1.2
 	github.com/launchdarkly/eventsource v1.11.0
 	github.com/openai/openai-go/v3 v3.95.0
 	github.com/r3labs/sse/v2 v2.10.0
-	github.com/seed93082962/agenthost v0.0.0-00010101000000-000000000000
 	github.com/tmaxmax/go-sse v0.11.0
+)
+
+require (
+	cloud.google.com/go/compute/metadata v0.9.0 // indirect
+	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.20 // indirect
+	github.com/google/jsonschema-go v0.4.3 // indirect
+	github.com/modelcontextprotocol/go-sdk v1.8.0 // indirect
+	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.71.0 // indirect
+	golang.org/x/oauth2 v0.37.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+	google.golang.org/api v0.278.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect
+	google.golang.org/grpc v1.84.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 require (
@@ -24,6 +35,10 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/invopop/jsonschema v0.14.0 // indirect
 	github.com/pb33f/ordered-map/v2 v2.3.1 // indirect
+	github.com/seed93082962/agenthost v0.1.0
+	github.com/seed93082962/agenthost/internal v0.1.0 // indirect
+	github.com/seed93082962/agenthost/internal/leaf v0.1.0 // indirect
+	github.com/seed93082962/agenthost/runtime v0.1.0
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1 // indirect
 	github.com/tidwall/gjson v1.20.0 // indirect
 	github.com/tidwall/match v1.1.1 // indirect
@@ -39,3 +54,11 @@ require (
 	golang.org/x/sync v0.24.0 // indirect
 	gopkg.in/cenkalti/backoff.v1 v1.1.0 // indirect
 )
+
+replace github.com/seed93082962/agenthost => ../..
+
+replace github.com/seed93082962/agenthost/internal => ../../internal
+
+replace github.com/seed93082962/agenthost/internal/leaf => ../../internal/leaf
+
+replace github.com/seed93082962/agenthost/runtime => ../../runtime

@@ -2,12 +2,7 @@ module github.com/seed93082962/agenthost/tools/interop
 
 go 1.26.0
 
-replace github.com/seed93082962/agenthost => ../..
-
-require (
-	github.com/seed93082962/agenthost v0.0.0-00010101000000-000000000000
-	github.com/stretchr/testify v1.12.1
-)
+require github.com/stretchr/testify v1.12.1
 
 require (
 	github.com/JohannesKaufmann/dom v0.3.1 // indirect
@@ -19,6 +14,11 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/julienschmidt/httprouter v1.3.0 // indirect
 	github.com/modelcontextprotocol/go-sdk v1.8.0 // indirect
+	github.com/seed93082962/agenthost v0.1.0 // indirect
+	github.com/seed93082962/agenthost/internal v0.1.0
+	github.com/seed93082962/agenthost/internal/leaf v0.1.0 // indirect
+	github.com/seed93082962/agenthost/runtime v0.1.0
+	github.com/seed93082962/agenthost/runtime/tool/mcp v0.1.0
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
@@ -33,3 +33,13 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 )
+
+replace github.com/seed93082962/agenthost => ../..
+
+replace github.com/seed93082962/agenthost/internal => ../../internal
+
+replace github.com/seed93082962/agenthost/internal/leaf => ../../internal/leaf
+
+replace github.com/seed93082962/agenthost/runtime => ../../runtime
+
+replace github.com/seed93082962/agenthost/runtime/tool/mcp => ../../runtime/tool/mcp

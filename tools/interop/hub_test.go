@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 var buildHub = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(built, "hub")
 	cmd := exec.Command("go", "build", "-o", path, "./cmd/hub")
-	cmd.Dir = filepath.Join("..", "..")
+	cmd.Dir, cmd.Env = filepath.Join("..", ".."), append(os.Environ(), "GOWORK=") // go.work
 	cmd.Stderr = os.Stderr
 	return path, cmd.Run()
 })

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 
-	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/internal/db/pgtest"
 	"github.com/seed93082962/agenthost/tools/kubernetes/clustertest"
 )
 

@@ -36,7 +36,7 @@ func build(name string) (string, error) {
 	dir := filepath.Join(os.TempDir(), "agenthost-kubernetes")
 	path := filepath.Join(dir, name)
 	cmd := exec.CommandContext(context.Background(), "go", "build", "-o", path, "./cmd/"+name)
-	cmd.Dir = filepath.Join("..", "..")
+	cmd.Dir, cmd.Env = filepath.Join("..", ".."), append(os.Environ(), "GOWORK=") // go.work
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", name, err, out)
 	}

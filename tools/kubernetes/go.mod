@@ -2,8 +2,6 @@ module github.com/seed93082962/agenthost/tools/kubernetes
 
 go 1.26.0
 
-replace github.com/seed93082962/agenthost => ../..
-
 require (
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/stretchr/testify v1.12.1
@@ -40,6 +38,7 @@ require (
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/nats-io/jwt/v2 v2.8.2 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	go.opentelemetry.io/otel v1.47.0 // indirect
@@ -67,7 +66,14 @@ require (
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
-	github.com/seed93082962/agenthost v0.0.0
+	github.com/seed93082962/agenthost v0.1.0 // indirect
+	github.com/seed93082962/agenthost/hub v0.1.0
+	github.com/seed93082962/agenthost/hub/deploy/kubernetes v0.1.0
+	github.com/seed93082962/agenthost/internal v0.1.0 // indirect
+	github.com/seed93082962/agenthost/internal/db v0.1.0
+	github.com/seed93082962/agenthost/internal/leaf v0.1.0 // indirect
+	github.com/seed93082962/agenthost/internal/otlptest v0.1.0
+	github.com/seed93082962/agenthost/runtime v0.1.0
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
@@ -87,3 +93,19 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.0 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
+
+replace github.com/seed93082962/agenthost => ../..
+
+replace github.com/seed93082962/agenthost/hub => ../../hub
+
+replace github.com/seed93082962/agenthost/hub/deploy/kubernetes => ../../hub/deploy/kubernetes
+
+replace github.com/seed93082962/agenthost/internal => ../../internal
+
+replace github.com/seed93082962/agenthost/internal/db => ../../internal/db
+
+replace github.com/seed93082962/agenthost/internal/leaf => ../../internal/leaf
+
+replace github.com/seed93082962/agenthost/internal/otlptest => ../../internal/otlptest
+
+replace github.com/seed93082962/agenthost/runtime => ../../runtime

@@ -35,7 +35,7 @@ import (
 
 	_ "sigs.k8s.io/gateway-api/apis/v1" // the module has the definition of HTTPRoute
 
-	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/internal/db/pgtest"
 	"github.com/seed93082962/agenthost/tools/kubernetes/clustertest"
 )
 

@@ -2,16 +2,15 @@ module github.com/seed93082962/agenthost/tools/soak
 
 go 1.26.0
 
-replace github.com/seed93082962/agenthost => ../..
-
 require (
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
-	github.com/seed93082962/agenthost v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
 )
+
+require github.com/nats-io/nats.go v1.55.0 // indirect
 
 require (
 	github.com/JohannesKaufmann/dom v0.3.1 // indirect
@@ -36,6 +35,11 @@ require (
 	github.com/oasdiff/yaml v0.1.1 // indirect
 	github.com/oasdiff/yaml3 v0.0.14 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
+	github.com/seed93082962/agenthost v0.1.0
+	github.com/seed93082962/agenthost/internal v0.1.0
+	github.com/seed93082962/agenthost/internal/db v0.1.0
+	github.com/seed93082962/agenthost/internal/leaf v0.1.0 // indirect
+	github.com/seed93082962/agenthost/runtime v0.1.0
 	go.opentelemetry.io/otel v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
@@ -48,3 +52,13 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 )
+
+replace github.com/seed93082962/agenthost => ../..
+
+replace github.com/seed93082962/agenthost/internal => ../../internal
+
+replace github.com/seed93082962/agenthost/internal/db => ../../internal/db
+
+replace github.com/seed93082962/agenthost/internal/leaf => ../../internal/leaf
+
+replace github.com/seed93082962/agenthost/runtime => ../../runtime

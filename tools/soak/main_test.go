@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(binaries)
 		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binaries, "./cmd/runtime", "./cmd/hub")
-		build.Dir, build.Stderr = filepath.Join("..", ".."), os.Stderr
+		build.Dir, build.Env, build.Stderr = filepath.Join("..", ".."), append(os.Environ(), "GOWORK="), os.Stderr
 		err = errors.Join(err, build.Run())
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "soak:", err)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/internal/paging"
+	"github.com/seed93082962/agenthost/internal/leaf/paging"
 )
 
 // maxPage is the largest number of a page, so that its offset does not overflow. No list is as

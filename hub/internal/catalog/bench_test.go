@@ -15,7 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
-	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/internal/db/pgtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/chat"
 	pushes "github.com/seed93082962/agenthost/hub/internal/chat/push"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/db/pgtest"
 	"github.com/seed93082962/agenthost/internal/ids"
-	"github.com/seed93082962/agenthost/internal/pgtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
 

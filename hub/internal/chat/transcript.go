@@ -14,7 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
-	"github.com/seed93082962/agenthost/internal/paging"
+	"github.com/seed93082962/agenthost/internal/leaf/paging"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/internal/deadline"
 	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/leaf/deadline"
 )
 
 // exchange is a request that is forwarded to a runtime.

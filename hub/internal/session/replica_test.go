@@ -18,7 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
-	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/internal/db/pgtest"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
 

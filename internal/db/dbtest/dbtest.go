@@ -27,7 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed93082962/agenthost/internal/db"
-	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/internal/db/pgtest"
 )
 
 // Main runs the tests, stops the PostgreSQL server that they started, fails if goroutines remain,

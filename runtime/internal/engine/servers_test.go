@@ -12,13 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/model/demo"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/tool"
-	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -194,38 +192,6 @@ func TestAServerThatDoesNotConnect(t *testing.T) {
 		require.ErrorIs(t, s.run(ctx, t, "").err, cause, "a cancel ends the wait")
 		require.Equal(t, time.Second, time.Since(begin))
 	})
-}
-
-// The wait of a run and the attempt to connect have the same timeout. After it the server has
-// failed, and the next run receives the error without waiting.
-func TestOnlyTheFirstRunWaitsForASilentServer(t *testing.T) {
-	const limit = 500 * time.Millisecond
-	connector, err := mcp.New(mcp.Config{Env: []string{"PATH=/usr/bin:/bin"}})
-	require.NoError(t, err)
-	silent, err := connector.Open("silent", agent.MCPServer{Transport: agent.TransportStdio, Command: "sleep", Args: []string{"600"}},
-		agent.Limits{MCPConnectTimeout: limit, MCPStartTimeout: limit}, nil)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, silent.Close()) }()
-	s := newSetup(demo.New(demo.Config{Delay: -1}))
-	s.Servers, s.ConnectTimeout = []tool.Server{silent}, limit
-	e, err := engine.New(s.Config)
-	require.NoError(t, err)
-	var reported []string
-	for range 2 {
-		held, err := s.store.Open(t.Context(), "agent", "")
-		require.NoError(t, err)
-		in := s.input
-		in.Session = held
-		for ev, err := range start(e, in).Events(t.Context()) {
-			require.NoError(t, err)
-			if p, ok := ev.Payload.(*wire.System); ok {
-				reported = append(reported, p.Error)
-			}
-		}
-		require.NoError(t, held.Close())
-	}
-	require.Len(t, reported, 2)
-	require.Equal(t, "mcp server silent: the server did not respond in time", reported[1], "not that of a wait of its own")
 }
 
 func TestPolicyHoldsForServers(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/seed93082962/agenthost/internal/longpath"
+	"github.com/seed93082962/agenthost/internal/leaf/longpath"
 )
 
 // directory is the working directory.

@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(binaries)
 		build := exec.Command("go", "build", "-o", binaries, "./cmd/hub", "./cmd/runtime")
-		build.Dir, build.Stderr = filepath.Join("..", "..", ".."), os.Stderr
+		build.Dir, build.Env, build.Stderr = filepath.Join("..", "..", ".."), append(os.Environ(), "GOWORK="), os.Stderr
 		storage := exec.Command("go", "install", "github.com/versity/versitygw/cmd/versitygw@"+gatewayVersion)
 		storage.Env, storage.Stderr = append(os.Environ(), "GOBIN="+binaries, "GOFLAGS=", "CGO_ENABLED=0"), os.Stderr
 		if err := errors.Join(build.Run(), storage.Run()); err != nil {

@@ -83,7 +83,7 @@ func buildShifted(t *testing.T) (program string) {
 	require.NoError(t, os.WriteFile(overlay, must(json.Marshal(object{"Replace": replaced})), 0o600))
 	program = filepath.Join(binaries, "hub-with-clock")
 	build := exec.Command("go", "build", "-overlay", overlay, "-o", program, "./cmd/hub")
-	build.Dir = filepath.Join("..", "..", "..")
+	build.Dir, build.Env = filepath.Join("..", "..", ".."), append(os.Environ(), "GOWORK=")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return program
