@@ -122,7 +122,7 @@ func (a *app) followAudit(ctx context.Context, c *client.Client, filter client.A
 
 	a.note("Entries after %s:", last)
 	for {
-		lines, err := c.Audit.Export(ctx, filter, client.NDJSON, last)
+		lines, err := c.Audit.Export(ctx, filter, "ndjson", last)
 		if err == nil {
 			last, err = a.printEntries(lines, last)
 		}
@@ -185,7 +185,7 @@ func (a *app) auditExportCommand() *cobra.Command {
 				return err
 			}
 
-			if format != client.NDJSON && format != client.CSV {
+			if format != "ndjson" && format != "csv" {
 				return usage("--format %q is not ndjson or csv", format)
 			}
 
@@ -198,7 +198,7 @@ func (a *app) auditExportCommand() *cobra.Command {
 		},
 	})
 	filter.flags(cmd)
-	cmd.Flags().StringVar(&format, "format", client.NDJSON, "`format`: ndjson or csv")
+	cmd.Flags().StringVar(&format, "format", "ndjson", "`format`: ndjson or csv")
 	cmd.Flags().StringVar(&after, "after", "", "`id` of the last entry of an earlier export")
 	return cmd
 }

@@ -62,8 +62,8 @@ func (a *app) budgetCommand(verb, short, flags string, run func(ctx context.Cont
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			kind, name := args[0], args[1]
 			switch kind {
-			case client.AgentBudget:
-			case client.UserBudget:
+			case "agent":
+			case "user":
 				user, err := findUser(ctx, c, name)
 				if err != nil {
 					return err
@@ -77,12 +77,12 @@ func (a *app) budgetCommand(verb, short, flags string, run func(ctx context.Cont
 			return run(ctx, c, kind, name)
 		},
 	})
-	kinds := cobra.FixedCompletions([]string{client.AgentBudget, client.UserBudget}, cobra.ShellCompDirectiveNoFileComp)
+	kinds := cobra.FixedCompletions([]string{"agent", "user"}, cobra.ShellCompDirectiveNoFileComp)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case len(args) == 0:
 			return kinds(cmd, args, prefix)
-		case args[0] == client.UserBudget:
+		case args[0] == "user":
 			return a.completeFlag(userNames)(cmd, args, prefix)
 		}
 

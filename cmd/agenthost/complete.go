@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // maxNames bounds the names that are completed.
@@ -45,15 +46,15 @@ func providerIDs(ctx context.Context, c *client.Client) ([]string, error) {
 }
 
 func userNames(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Users.List(ctx), func(u client.User) string { return u.Username })
+	return collect(c.Users.List(ctx), func(u wire.User) string { return u.Username })
 }
 
 func inviteIDs(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Invites.List(ctx), func(i client.Invite) string { return i.ID + "\t" + i.Note })
+	return collect(c.Invites.List(ctx), func(i wire.Invite) string { return i.ID + "\t" + i.Note })
 }
 
 func tokenIDs(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Tokens.List(ctx), func(t client.Token) string { return t.ID + "\t" + t.Name })
+	return collect(c.Tokens.List(ctx), func(t wire.Token) string { return t.ID + "\t" + t.Name })
 }
 
 // completeHubs completes the name of a known hub.

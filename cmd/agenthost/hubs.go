@@ -204,6 +204,9 @@ func (a *app) selected() (string, *hub, error) {
 	return "", nil, errSignedOut
 }
 
+// refresher exchanges the refresh token of credentials for new ones.
+type refresher = func(context.Context, client.Credentials) (client.Credentials, error)
+
 // connect returns a client of the selected hub. Renewed credentials are stored.
 func (a *app) connect() (*client.Client, error) {
 	name, h, err := a.selected()
@@ -211,7 +214,7 @@ func (a *app) connect() (*client.Client, error) {
 		return nil, err
 	}
 
-	return a.newClient(h, func(ctx context.Context, old client.Credentials, refresh client.Refresh) (renewed client.Credentials, err error) {
+	return a.newClient(h, func(ctx context.Context, old client.Credentials, refresh refresher) (renewed client.Credentials, err error) {
 		err = a.changeHubs(ctx, func(known *hubs) error {
 			stored := known.Hubs[name]
 			if stored == nil {
@@ -235,7 +238,7 @@ func (a *app) connect() (*client.Client, error) {
 	})
 }
 
-func (a *app) newClient(h *hub, renew func(context.Context, client.Credentials, client.Refresh) (client.Credentials, error)) (*client.Client, error) {
+func (a *app) newClient(h *hub, renew func(context.Context, client.Credentials, refresher) (client.Credentials, error)) (*client.Client, error) {
 	c, err := client.New(client.Config{
 		BaseURL: h.URL, Token: h.Token, Credentials: h.Credentials, UserAgent: "agenthost/" + daemon.Version(), Renew: renew, HTTPClient: httpClient(),
 		OpsKey:  a.getenv("AGENTHOST_OPS_KEY"),

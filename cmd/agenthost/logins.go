@@ -14,8 +14,8 @@ var loginColumns = []column[wire.Session]{
 	{"id", func(s wire.Session) string { return s.ID }},
 	{"program", func(s wire.Session) string { return s.UserAgent }},
 	{"address", func(s wire.Session) string { return s.RemoteIP }},
-	{"since", func(s wire.Session) string { return day(s.CreatedAt.Time) }},
-	{"last used", func(s wire.Session) string { return day(s.LastUsedAt.Time) }},
+	{"since", func(s wire.Session) string { return day(s.CreatedAt) }},
+	{"last used", func(s wire.Session) string { return day(s.LastUsedAt) }},
 	{"this one", func(s wire.Session) string { return yes(s.Current) }},
 }
 

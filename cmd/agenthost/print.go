@@ -195,20 +195,16 @@ func (a *app) result(format string, args ...any) error {
 	return err
 }
 
-func day(t time.Time) string {
+// day returns a time of the hub in the zone of the user.
+func day[T interface {
+	IsZero() bool
+	Local() time.Time
+}](t T) string {
 	if t.IsZero() {
 		return ""
 	}
 
 	return t.Local().Format("2006-01-02 15:04")
-}
-
-func dayOf(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-
-	return day(*t)
 }
 
 func yes(b bool) string {

@@ -66,7 +66,7 @@ func TestScripts(t *testing.T) {
 	p := startDev(t, dir, nil)
 	defer end(t, p)
 	c := setUp(t, p, dir)
-	token, err := c.Tokens.Issue(t.Context(), client.IssueTokenRequest{Name: "scripts"})
+	token, err := c.Tokens.Issue(t.Context(), wire.IssueTokenRequest{Name: "scripts"})
 	require.NoError(t, err)
 	t.Run("all", func(t *testing.T) { // it waits for the scripts
 		runScripts(t, p.URL, token.Token)

@@ -6,25 +6,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-var tokenColumns = []column[client.Token]{
-	{"id", func(t client.Token) string { return t.ID }},
-	{"name", func(t client.Token) string { return t.Name }},
-	{"prefix", func(t client.Token) string { return t.Prefix }},
-	{"created", func(t client.Token) string { return day(t.CreatedAt) }},
-	{"expires", func(t client.Token) string { return dayOf(t.ExpiresAt) }},
-	{"last used", func(t client.Token) string { return dayOf(t.LastUsedAt) }},
+var tokenColumns = []column[wire.Token]{
+	{"id", func(t wire.Token) string { return t.ID }},
+	{"name", func(t wire.Token) string { return t.Name }},
+	{"prefix", func(t wire.Token) string { return t.Prefix }},
+	{"created", func(t wire.Token) string { return day(t.CreatedAt) }},
+	{"expires", func(t wire.Token) string { return day(t.ExpiresAt) }},
+	{"last used", func(t wire.Token) string { return day(t.LastUsedAt) }},
 }
 
 func (a *app) tokensCommand() *cobra.Command {
-	var days int64
+	var days int
 	create := a.command(action{
 		use: "create NAME", short: "Issue a CLI token", args: []string{"NAME"},
 		long:    "Issues a token for programs with the role of the user, and prints it once. With --quiet, it prints only the token.",
 		example: "  agenthost tokens create ci --days 90\n  AGENTHOST_TOKEN=$(agenthost tokens create ci -q)",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			req := client.IssueTokenRequest{Name: args[0]}
+			req := wire.IssueTokenRequest{Name: args[0]}
 			if days > 0 {
 				req.ExpiresInDays = &days
 			}
@@ -35,14 +36,14 @@ func (a *app) tokensCommand() *cobra.Command {
 			}
 
 			return printOne(a, token,
-				column[client.NewToken]{"token", func(t client.NewToken) string { return t.Token }},
-				column[client.NewToken]{"id", func(t client.NewToken) string { return t.ID }},
-				column[client.NewToken]{"name", func(t client.NewToken) string { return t.Name }},
-				column[client.NewToken]{"expires", func(t client.NewToken) string { return dayOf(t.ExpiresAt) }},
+				column[wire.NewToken]{"token", func(t wire.NewToken) string { return t.Token }},
+				column[wire.NewToken]{"id", func(t wire.NewToken) string { return t.ID }},
+				column[wire.NewToken]{"name", func(t wire.NewToken) string { return t.Name }},
+				column[wire.NewToken]{"expires", func(t wire.NewToken) string { return day(t.ExpiresAt) }},
 			)
 		},
 	})
-	create.Flags().Int64Var(&days, "days", 0, "`number` of days that the token is valid (default until it is revoked)")
+	create.Flags().IntVar(&days, "days", 0, "`number` of days that the token is valid (default until it is revoked)")
 	return group("tokens", "Issue, list and revoke CLI tokens of the user", "  agenthost tokens create ci --days 90",
 		create,
 		a.command(action{

@@ -10,22 +10,23 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
-var userColumns = []column[client.User]{
-	{"user", func(u client.User) string { return u.Username }},
-	{"name", func(u client.User) string { return u.DisplayName }},
-	{"role", func(u client.User) string { return string(u.Role) }},
-	{"status", func(u client.User) string { return u.Status }},
-	{"last login", func(u client.User) string { return dayOf(u.LastLoginAt) }},
-	{"id", func(u client.User) string { return u.ID }},
+var userColumns = []column[wire.User]{
+	{"user", func(u wire.User) string { return u.Username }},
+	{"name", func(u wire.User) string { return u.DisplayName }},
+	{"role", func(u wire.User) string { return string(u.Role) }},
+	{"status", func(u wire.User) string { return u.Status }},
+	{"last login", func(u wire.User) string { return day(u.LastLoginAt) }},
+	{"id", func(u wire.User) string { return u.ID }},
 }
 
 // findUser returns the user with a name in any letter case, or with an id.
-func findUser(ctx context.Context, c *client.Client, name string) (client.User, error) {
+func findUser(ctx context.Context, c *client.Client, name string) (wire.User, error) {
 	for user, err := range c.Users.List(ctx) {
 		if err != nil {
-			return client.User{}, err
+			return wire.User{}, err
 		}
 
 		if strings.EqualFold(user.Username, name) || user.ID == name {
@@ -33,33 +34,33 @@ func findUser(ctx context.Context, c *client.Client, name string) (client.User, 
 		}
 	}
 
-	return client.User{}, fmt.Errorf("%w: no user has the name %q", errNotFound, name)
+	return wire.User{}, fmt.Errorf("%w: no user has the name %q", errNotFound, name)
 }
 
 var userKind = kind{group: "users", one: "user", example: "mia", names: userNames}
 
 func (a *app) usersCommand() *cobra.Command {
-	tokens := func(ctx context.Context, c *client.Client, user client.User) error {
+	tokens := func(ctx context.Context, c *client.Client, user wire.User) error {
 		return printList(a, c.Users.Tokens(ctx, user.ID), tokenColumns...)
 	}
-	sessions := func(ctx context.Context, c *client.Client, user client.User) error {
+	sessions := func(ctx context.Context, c *client.Client, user wire.User) error {
 		return printList(a, c.Users.Sessions(ctx, user.ID), loginColumns...)
 	}
 	return group("users", "List and change the users of the organization", "  agenthost users list\n  agenthost users set mia --role maintainer",
-		listCommand(a, userKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.User, error] { return c.Users.List(ctx) }, userColumns),
+		listCommand(a, userKind, func(ctx context.Context, c *client.Client) iter.Seq2[wire.User, error] { return c.Users.List(ctx) }, userColumns),
 		getCommand(a, userKind, findUser, userColumns),
 		a.createUserCommand(), a.setUserCommand(),
-		a.userCommand("reset-password", "Print a new password for a user, who must change it", func(ctx context.Context, c *client.Client, user client.User) error {
-			password, err := c.Users.ResetPassword(ctx, user.ID)
+		a.userCommand("reset-password", "Print a new password for a user, who must change it", func(ctx context.Context, c *client.Client, user wire.User) error {
+			given, err := c.Users.ResetPassword(ctx, user.ID)
 			if err != nil {
 				return err
 			}
 
-			_, err = fmt.Fprintln(a.stdout, password)
+			_, err = fmt.Fprintln(a.stdout, given.Password)
 			return err
 		}),
 		a.userCommand("logins", "List the sign-ins of a user", sessions),
-		a.userCommand("sign-out", "End all sign-ins of a user", func(ctx context.Context, c *client.Client, user client.User) error {
+		a.userCommand("sign-out", "End all sign-ins of a user", func(ctx context.Context, c *client.Client, user wire.User) error {
 			if err := c.Users.EndSessions(ctx, user.ID); err != nil {
 				return err
 			}
@@ -95,7 +96,7 @@ func (a *app) usersCommand() *cobra.Command {
 }
 
 // userCommand returns a command for a user.
-func (a *app) userCommand(verb, short string, run func(context.Context, *client.Client, client.User) error) *cobra.Command {
+func (a *app) userCommand(verb, short string, run func(context.Context, *client.Client, wire.User) error) *cobra.Command {
 	return a.command(action{
 		use: verb + " USER", short: short, args: []string{"USER"}, complete: userNames, example: "  agenthost users " + verb + " mia",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
@@ -112,7 +113,7 @@ func (a *app) userCommand(verb, short string, run func(context.Context, *client.
 var roles = cobra.FixedCompletions([]string{"admin", "maintainer", "member"}, cobra.ShellCompDirectiveNoFileComp)
 
 func (a *app) createUserCommand() *cobra.Command {
-	var req client.CreateUserRequest
+	var req wire.CreateUserRequest
 	cmd := a.command(action{
 		use: "create USER", short: "Create a user with a first password", args: []string{"USER"},
 		long:    "Creates a user, whose first password it reads from the terminal or from a line of stdin. The user must change it.",
@@ -138,12 +139,25 @@ func (a *app) createUserCommand() *cobra.Command {
 }
 
 func (a *app) setUserCommand() *cobra.Command {
-	var req client.ChangeUserRequest
+	var role, status, name string
 	cmd := a.command(action{
 		use: "set USER", short: "Change the role, the status or the name of a user", args: []string{"USER"}, complete: userNames,
 		example: "  agenthost users set mia --role maintainer\n  agenthost users set mia --status disabled",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			if req == (client.ChangeUserRequest{}) {
+			var req wire.ChangeUserRequest
+			if role != "" {
+				req.Role = new(rbac.Role(role))
+			}
+
+			if status != "" {
+				req.Status = &status
+			}
+
+			if name != "" {
+				req.DisplayName = &name
+			}
+
+			if req == (wire.ChangeUserRequest{}) {
 				return usage("nothing to change: use --role, --status or --name")
 			}
 
@@ -159,9 +173,9 @@ func (a *app) setUserCommand() *cobra.Command {
 			return printOne(a, user, userColumns...)
 		},
 	})
-	cmd.Flags().StringVar((*string)(&req.Role), "role", "", "`role`: admin, maintainer or member")
-	cmd.Flags().StringVar(&req.Status, "status", "", "active or disabled")
-	cmd.Flags().StringVar(&req.DisplayName, "name", "", "display `name`")
+	cmd.Flags().StringVar(&role, "role", "", "`role`: admin, maintainer or member")
+	cmd.Flags().StringVar(&status, "status", "", "active or disabled")
+	cmd.Flags().StringVar(&name, "name", "", "display `name`")
 	_ = cmd.RegisterFlagCompletionFunc("role", roles)
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"active", "disabled"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -178,10 +192,10 @@ func (a *app) invitesCommand() *cobra.Command {
 			}
 
 			return printOne(a, invite,
-				column[client.Invite]{"link", func(i client.Invite) string { return i.URL }},
-				column[client.Invite]{"id", func(i client.Invite) string { return i.ID }},
-				column[client.Invite]{"role", func(i client.Invite) string { return string(i.Role) }},
-				column[client.Invite]{"expires", func(i client.Invite) string { return day(i.ExpiresAt) }},
+				column[wire.NewInvite]{"link", func(i wire.NewInvite) string { return i.URL }},
+				column[wire.NewInvite]{"id", func(i wire.NewInvite) string { return i.ID }},
+				column[wire.NewInvite]{"role", func(i wire.NewInvite) string { return string(i.Role) }},
+				column[wire.NewInvite]{"expires", func(i wire.NewInvite) string { return day(i.ExpiresAt) }},
 			)
 		},
 	})
@@ -194,12 +208,12 @@ func (a *app) invitesCommand() *cobra.Command {
 			use: "list", short: "List the invitations", example: "  agenthost invites list",
 			run: func(ctx context.Context, c *client.Client, _ []string) error {
 				return printList(a, c.Invites.List(ctx),
-					column[client.Invite]{"id", func(i client.Invite) string { return i.ID }},
-					column[client.Invite]{"role", func(i client.Invite) string { return string(i.Role) }},
-					column[client.Invite]{"status", func(i client.Invite) string { return i.Status }},
-					column[client.Invite]{"expires", func(i client.Invite) string { return day(i.ExpiresAt) }},
-					column[client.Invite]{"used by", func(i client.Invite) string { return i.UsedBy }},
-					column[client.Invite]{"note", func(i client.Invite) string { return i.Note }},
+					column[wire.Invite]{"id", func(i wire.Invite) string { return i.ID }},
+					column[wire.Invite]{"role", func(i wire.Invite) string { return string(i.Role) }},
+					column[wire.Invite]{"status", func(i wire.Invite) string { return i.Status }},
+					column[wire.Invite]{"expires", func(i wire.Invite) string { return day(i.ExpiresAt) }},
+					column[wire.Invite]{"used by", func(i wire.Invite) string { return i.UsedBy }},
+					column[wire.Invite]{"note", func(i wire.Invite) string { return i.Note }},
 				)
 			},
 		}),

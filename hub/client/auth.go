@@ -6,17 +6,6 @@ import (
 	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/rbac"
-)
-
-// Role is the role of a user.
-type Role = rbac.Role
-
-// Roles. A maintainer changes agents, an admin also users.
-const (
-	Admin      Role = "admin"
-	Maintainer Role = "maintainer"
-	Member     Role = "member"
 )
 
 // Auth signs the caller in and out.
@@ -50,12 +39,8 @@ func (a Auth) Setup(ctx context.Context, req wire.SetupRequest) (wire.Login, err
 
 // Login signs the client in with a password.
 func (a Auth) Login(ctx context.Context, username, password string) (wire.Login, error) {
-	body := map[string]string{"username": username, "password": password}
-	if device := a.c.Credentials().DeviceToken; device != "" {
-		body["device_token"] = device
-	}
-
-	return a.signIn(ctx, "/auth/login", body)
+	device := a.c.Credentials().DeviceToken
+	return a.signIn(ctx, "/auth/login", wire.LoginRequest{Username: username, Password: password, DeviceToken: device})
 }
 
 // Register creates the account of an invited user, and signs the client in.
@@ -72,22 +57,17 @@ func (a Auth) Refresh(ctx context.Context) error {
 // Authorize begins a session of the caller for a program on the same computer, as the console does
 // for agenthost login. The challenge is the SHA-256 hash of a verifier in base64url.
 func (a Auth) Authorize(ctx context.Context, challenge string) (wire.ProgramCode, error) {
-	return send[wire.ProgramCode](ctx, a.c, http.MethodPost, "/auth/sessions", map[string]string{"code_challenge": challenge})
+	return send[wire.ProgramCode](ctx, a.c, http.MethodPost, "/auth/sessions", wire.AuthorizeProgramRequest{Challenge: challenge})
 }
 
 // Redeem signs the client in with the code of [Auth.Authorize] and the verifier.
 func (a Auth) Redeem(ctx context.Context, code, verifier string) (wire.Login, error) {
-	return a.signIn(ctx, "/auth/refresh", map[string]string{"refresh_token": code, "code_verifier": verifier})
+	return a.signIn(ctx, "/auth/refresh", wire.RefreshRequest{RefreshToken: code, Verifier: verifier})
 }
 
 // Logout ends the session of the client. A CLI token is revoked.
 func (a Auth) Logout(ctx context.Context) error {
-	body := map[string]string{}
-	if token := a.c.Credentials().RefreshToken; token != "" {
-		body["refresh_token"] = token
-	}
-
-	err := done(ctx, a.c, http.MethodPost, "/auth/logout", body)
+	err := done(ctx, a.c, http.MethodPost, "/auth/logout", wire.LogoutRequest{RefreshToken: a.c.Credentials().RefreshToken})
 	if err == nil {
 		a.c.SetCredentials(Credentials{DeviceToken: a.c.Credentials().DeviceToken})
 	}
@@ -97,10 +77,10 @@ func (a Auth) Logout(ctx context.Context) error {
 
 // ChangePassword changes the password of the caller.
 func (a Auth) ChangePassword(ctx context.Context, old, new string) error {
-	return done(ctx, a.c, http.MethodPost, "/auth/change-password", map[string]string{"old_password": old, "new_password": new})
+	return done(ctx, a.c, http.MethodPost, "/auth/change-password", wire.ChangePasswordRequest{OldPassword: old, NewPassword: new})
 }
 
-// CheckInvite returns the role that an invitation gives, or [InviteInvalid].
+// CheckInvite returns the role that an invitation gives, or [wire.InviteInvalid].
 func (a Auth) CheckInvite(ctx context.Context, token string) (wire.InviteCheck, error) {
 	return get[wire.InviteCheck](ctx, a.c, "/auth/invite/"+segment(token), nil)
 }

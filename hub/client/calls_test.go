@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 const (
@@ -85,16 +86,15 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 
 	"GET /api/v1/admin/users": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Users.List(ctx)) },
 	"POST /api/v1/admin/users": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Users.Create(ctx, client.CreateUserRequest{Username: "ada", Password: "correct horse", Role: client.Member})
+		return c.Users.Create(ctx, wire.CreateUserRequest{Username: "ada", Password: "correct horse", Role: rbac.Member})
 	},
 	"GET /api/v1/admin/users/{id}": func(ctx context.Context, c *client.Client) (any, error) { return c.Users.Get(ctx, uuid) },
 	"PATCH /api/v1/admin/users/{id}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Users.Update(ctx, uuid, client.ChangeUserRequest{Role: client.Admin, Status: "active"})
+		return c.Users.Update(ctx, uuid, wire.ChangeUserRequest{Role: new(rbac.Admin), Status: new("active")})
 	},
 	"DELETE /api/v1/admin/users/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Users.Delete(ctx, uuid) },
 	"POST /api/v1/admin/users/{id}/reset-password": func(ctx context.Context, c *client.Client) (any, error) {
-		_, err := c.Users.ResetPassword(ctx, uuid)
-		return nil, err
+		return c.Users.ResetPassword(ctx, uuid)
 	},
 	"GET /api/v1/admin/users/{id}/sessions":    func(ctx context.Context, c *client.Client) (any, error) { return first(c.Users.Sessions(ctx, uuid)) },
 	"DELETE /api/v1/admin/users/{id}/sessions": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Users.EndSessions(ctx, uuid) },
@@ -104,11 +104,11 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	},
 	"GET /api/v1/admin/invites": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Invites.List(ctx)) },
 	"POST /api/v1/admin/invites": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Invites.Create(ctx, wire.CreateInviteRequest{Role: client.Member, Note: "x"})
+		return c.Invites.Create(ctx, wire.CreateInviteRequest{Role: rbac.Member, Note: "x"})
 	},
 	"DELETE /api/v1/admin/invites/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Invites.Revoke(ctx, uuid) },
 	"POST /api/v1/cli/issue-token": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Tokens.Issue(ctx, client.IssueTokenRequest{Name: "ci", ExpiresInDays: new(int64(3))})
+		return c.Tokens.Issue(ctx, wire.IssueTokenRequest{Name: "ci", ExpiresInDays: new(3)})
 	},
 	"GET /api/v1/cli/tokens":         func(ctx context.Context, c *client.Client) (any, error) { return first(c.Tokens.List(ctx)) },
 	"DELETE /api/v1/cli/tokens/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Tokens.Revoke(ctx, uuid) },
@@ -321,19 +321,19 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	},
 	"GET /api/v1/admin/budgets": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Budgets.List(ctx)) },
 	"GET /api/v1/admin/budgets/{kind}/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Budgets.Get(ctx, client.AgentBudget, "x")
+		return c.Budgets.Get(ctx, "agent", "x")
 	},
 	"DELETE /api/v1/admin/budgets/{kind}/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return nil, c.Budgets.Delete(ctx, client.UserBudget, uuid)
+		return nil, c.Budgets.Delete(ctx, "user", uuid)
 	},
 	"PUT /api/v1/admin/budgets/{kind}/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Budgets.Set(ctx, client.AgentBudget, "x", client.BudgetRequest{Period: "day", Unit: "tokens", Hard: new(5.0)})
+		return c.Budgets.Set(ctx, "agent", "x", client.BudgetRequest{Period: "day", Unit: "tokens", Hard: new(5.0)})
 	},
 	"GET /api/v1/admin/audit-logs": func(ctx context.Context, c *client.Client) (any, error) {
 		return first(c.Audit.List(ctx, client.AuditFilter{Category: "user"}))
 	},
 	"GET /api/v1/admin/audit-logs/export": func(ctx context.Context, c *client.Client) (any, error) {
-		return closed(c.Audit.Export(ctx, client.AuditFilter{}, client.NDJSON, "3"))
+		return closed(c.Audit.Export(ctx, client.AuditFilter{}, "ndjson", "3"))
 	},
 	"GET /api/v1/admin/audit-logs/verify": func(ctx context.Context, c *client.Client) (any, error) { return c.Audit.Verify(ctx, "") },
 }

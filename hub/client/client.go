@@ -51,7 +51,7 @@ type Config struct {
 	Credentials Credentials
 	// Renew replaces expired credentials. It calls refresh, or returns credentials that another
 	// process has refreshed and stored. Defaults to a call of refresh.
-	Renew func(ctx context.Context, old Credentials, refresh Refresh) (Credentials, error)
+	Renew func(ctx context.Context, old Credentials, refresh func(context.Context, Credentials) (Credentials, error)) (Credentials, error)
 	// OpsKey is the key of the operations interface, for TenantClients.
 	OpsKey string
 	// PushKey is the key of [Client.Push], in place of a token.
@@ -126,7 +126,7 @@ func New(cfg Config) (*Client, error) {
 	}
 
 	if c.cfg.Renew == nil {
-		c.cfg.Renew = func(ctx context.Context, old Credentials, refresh Refresh) (Credentials, error) {
+		c.cfg.Renew = func(ctx context.Context, old Credentials, refresh func(context.Context, Credentials) (Credentials, error)) (Credentials, error) {
 			return refresh(ctx, old)
 		}
 	}

@@ -90,7 +90,7 @@ func TestAuditExportAndVerify(t *testing.T) {
 	check, err := c.Audit.Verify(t.Context(), "")
 	require.NoError(t, err)
 	require.True(t, check.OK)
-	export, err := c.Audit.Export(t.Context(), client.AuditFilter{}, client.NDJSON, "")
+	export, err := c.Audit.Export(t.Context(), client.AuditFilter{}, "ndjson", "")
 	require.NoError(t, err)
 	text, err := io.ReadAll(export)
 	require.NoError(t, errors.Join(err, export.Close()))
@@ -105,7 +105,7 @@ func TestCredentialsAreRenewed(t *testing.T) {
 	var renewals atomic.Int32
 	second := open(t, client.Config{
 		BaseURL: url, Credentials: old,
-		Renew: func(ctx context.Context, old client.Credentials, refresh client.Refresh) (client.Credentials, error) {
+		Renew: func(ctx context.Context, old client.Credentials, refresh func(context.Context, client.Credentials) (client.Credentials, error)) (client.Credentials, error) {
 			renewals.Add(1)
 			return refresh(ctx, old)
 		},
@@ -132,7 +132,7 @@ func TestARenewalIsNotWaitedForLongerThanTheContext(t *testing.T) {
 	renewing, finish := make(chan struct{}), make(chan struct{})
 	c := open(t, client.Config{
 		BaseURL: base, Credentials: client.Credentials{AccessToken: "old", RefreshToken: "r", ExpiresAt: time.Now()},
-		Renew: func(context.Context, client.Credentials, client.Refresh) (client.Credentials, error) {
+		Renew: func(context.Context, client.Credentials, func(context.Context, client.Credentials) (client.Credentials, error)) (client.Credentials, error) {
 			close(renewing)
 			<-finish
 			return client.Credentials{}, wire.TokenRevoked

@@ -19,9 +19,6 @@ type Credentials struct {
 	DeviceToken string `json:"deviceToken,omitempty"`
 }
 
-// Refresh exchanges the refresh token for new credentials.
-type Refresh func(ctx context.Context, old Credentials) (Credentials, error)
-
 // early is the time before its end at which an access token is replaced.
 const early = 10 * time.Second
 
@@ -71,9 +68,9 @@ func (c *Client) renew(ctx context.Context, old Credentials) (Credentials, error
 	return renewed, nil
 }
 
-// refresh is the [Refresh] of this hub.
+// refresh exchanges the refresh token for new credentials.
 func (c *Client) refresh(ctx context.Context, old Credentials) (Credentials, error) {
-	r, err := jsonRequest(http.MethodPost, "/auth/refresh", map[string]string{"refresh_token": old.RefreshToken})
+	r, err := jsonRequest(http.MethodPost, "/auth/refresh", wire.RefreshRequest{RefreshToken: old.RefreshToken})
 	if err != nil {
 		return old, err
 	}

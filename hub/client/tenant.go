@@ -5,6 +5,8 @@ import (
 	"iter"
 	"net/http"
 	"time"
+
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 // TenantClients registers identity providers of organizations. It requires [Config.OpsKey].
@@ -35,8 +37,8 @@ type RequiredClaim struct {
 
 // RoleClaim is a claim that decides the role at each login.
 type RoleClaim struct {
-	Name string          `json:"name"`
-	Map  map[string]Role `json:"map,omitzero"`
+	Name string               `json:"name"`
+	Map  map[string]rbac.Role `json:"map,omitzero"`
 }
 
 // TenantClient is the identity provider application of an organization.

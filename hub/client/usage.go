@@ -64,14 +64,9 @@ func (c *Client) export(ctx context.Context, path, media string) (io.ReadCloser,
 	return res.Body, nil
 }
 
-// Budgets reads and changes limits of tokens and cost.
+// Budgets reads and changes limits of tokens and cost. The kind of a budget is agent, with the name
+// of the agent, or user, with the id of the user.
 type Budgets struct{ c *Client }
-
-// Kinds of a [Budget].
-const (
-	AgentBudget = "agent" // the name is that of the agent
-	UserBudget  = "user"  // the name is the id of the user
-)
 
 func budgetPath(kind, name string) string {
 	return "/api/v1/admin/budgets/" + segment(kind) + "/" + segment(name)

@@ -22,14 +22,12 @@ import (
 // untyped are schemas without a type of this package.
 var untyped = []string{
 	"AIGCLabel", "AIGCRequest", "AIGCSettings", "Agent", "AgentAccess", "AgentAccessRequest", "AgentDeployment", "AgentDeploymentRequest",
-	"AgentLimits", "AgentLimitsRequest", "AgentRequest", "AgentUpdate", "AuditEntry", "AuditHead", "AuditLine", "AuthorizeProgramRequest",
-	"BindingsRequest", "Budget", "BudgetRequest", "ChangePasswordRequest", "ChangeUserRequest", "ChatMessage", "ChatMessageRequest",
-	"ChatPushRequest", "ChatRun", "ChatSession", "ChatSessionRequest", "CreateUserRequest", "Deployment", "ExchangeRequest", "Invite",
-	"IssueTokenRequest", "Knowledge", "KnowledgeBindingsRequest", "KnowledgeRef", "KnowledgeRequest", "KnowledgeUpdate", "ListedScene",
-	"LoginRequest", "LogoutRequest", "MCP", "MCPRequest", "MCPUpdate", "Manifest", "NewInvite", "ProbeRequest", "Provider", "ProviderRequest",
-	"RefreshRequest", "Revision", "Sandbox", "SandboxRequest", "Scene", "SceneRequest", "SceneUpdate", "ServerSandbox", "ServerSandboxRequest",
-	"Skill", "SkillUpdate", "Subagent", "TenantClient", "TenantClientRequest", "Thinking", "ThinkingRequest", "Token", "Tool", "ToolUpdate",
-	"UsageCounts", "UsageRow", "User",
+	"AgentLimits", "AgentLimitsRequest", "AgentRequest", "AgentUpdate", "AuditEntry", "AuditHead", "AuditLine", "BindingsRequest",
+	"Budget", "BudgetRequest", "ChatMessage", "ChatMessageRequest", "ChatPushRequest", "ChatRun", "ChatSession", "ChatSessionRequest",
+	"Knowledge", "KnowledgeBindingsRequest", "KnowledgeRef", "KnowledgeRequest", "KnowledgeUpdate", "ListedScene", "MCP", "MCPRequest",
+	"MCPUpdate", "Manifest", "ProbeRequest", "Provider", "ProviderRequest", "Sandbox", "SandboxRequest", "Scene", "SceneRequest",
+	"SceneUpdate", "ServerSandbox", "ServerSandboxRequest", "Skill", "SkillUpdate", "Subagent", "TenantClient", "TenantClientRequest",
+	"Thinking", "ThinkingRequest", "Tool", "ToolUpdate", "UsageCounts", "UsageRow",
 }
 
 // forms are schemas of other bodies than JSON, and variants are schemas of a type with fewer or

@@ -62,20 +62,62 @@ type Session struct {
 	Current bool `json:"current"`
 }
 
-// Login is the response to a sign-in or a refresh.
-type Login struct {
+// Access is an access token and its user.
+type Access struct {
 	AccessToken string `json:"access_token"`
 	TokenType   string `json:"token_type"`
 	// Seconds. Less than 900 if the session ends earlier.
-	ExpiresIn int64 `json:"expires_in"`
+	ExpiresIn int64     `json:"expires_in"`
+	User      LoginUser `json:"user"`
+	// An admin set or reset the password. Until it is changed, the session may call only change-
+	// password, logout, refresh and userinfo.
+	MustChangePassword bool `json:"must_change_password,omitempty"`
+}
+
+// Login is the response to a sign-in or a refresh.
+type Login struct {
+	Access
 	// Opaque.
 	RefreshToken string `json:"refresh_token"`
 	// Seconds.
 	RefreshExpiresIn int64 `json:"refresh_expires_in"`
 	// Proves at the next login that the user has signed in on this device.
-	DeviceToken string    `json:"device_token"`
-	User        LoginUser `json:"user"`
-	// An admin set or reset the password. Until it is changed, the session may call only change-
-	// password, logout, refresh and userinfo.
-	MustChangePassword bool `json:"must_change_password,omitempty"`
+	DeviceToken string `json:"device_token"`
+}
+
+// LoginRequest signs a user in with a password.
+type LoginRequest struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+	// That of an earlier sign-in of the user on this device. An invalid one has no effect.
+	DeviceToken string `json:"device_token,omitempty"`
+}
+
+// RefreshRequest exchanges a refresh token, or the code of a program with its verifier.
+type RefreshRequest struct {
+	RefreshToken string `json:"refresh_token"`
+	// Of the challenge of a code.
+	Verifier string `json:"code_verifier,omitempty"`
+}
+
+// AuthorizeProgramRequest begins a session for a program on the same computer.
+type AuthorizeProgramRequest struct {
+	// The SHA-256 hash, in base64url, of a verifier that only the program knows: S256 of RFC 7636.
+	Challenge string `json:"code_challenge"`
+}
+
+// LogoutRequest ends a session.
+type LogoutRequest struct {
+	RefreshToken string `json:"refresh_token,omitempty"`
+}
+
+// ChangePasswordRequest changes the password of the caller.
+type ChangePasswordRequest struct {
+	OldPassword string `json:"old_password"`
+	NewPassword string `json:"new_password"`
+}
+
+// ExchangeRequest completes a login with an identity provider.
+type ExchangeRequest struct {
+	Code string `json:"code"`
 }

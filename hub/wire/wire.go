@@ -3,7 +3,6 @@
 package wire
 
 import (
-	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"time"
@@ -18,14 +17,13 @@ type Time struct{ time.Time }
 
 // Scan implements sql.Scanner.
 func (t *Time) Scan(src any) error {
-	var micros sql.NullInt64
-	if err := micros.Scan(src); err != nil {
-		return fmt.Errorf("read time: %w", err)
-	}
-
 	*t = Time{}
-	if micros.Valid {
-		t.Time = time.UnixMicro(micros.Int64).UTC()
+	switch src := src.(type) {
+	case nil:
+	case int64:
+		t.Time = time.UnixMicro(src).UTC()
+	default:
+		return fmt.Errorf("read time: %T is not a number of microseconds", src)
 	}
 
 	return nil

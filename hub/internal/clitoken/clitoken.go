@@ -2,7 +2,7 @@
 // the current role of their user. Package session authenticates them.
 //
 //	tokens := clitoken.New(store, users)
-//	issued, err := tokens.Issue(ctx, caller, clitoken.Input{Name: "ci"})
+//	issued, err := tokens.Issue(ctx, caller, wire.IssueTokenRequest{Name: "ci"})
 package clitoken
 
 import (
@@ -41,38 +41,17 @@ type Service struct {
 // New returns a Service on a database with the migrations of package user applied.
 func New(s *store.Store, users *user.Service) *Service { return &Service{store: s, users: users} }
 
-// Token is a CLI token as its owner and administrators see it. The zero time is never.
+// Token is a CLI token as stored, and in JSON as its owner and administrators see it.
 type Token struct {
-	ID         string    `json:"id"`
-	TenantID   string    `json:"-"`
-	UserID     string    `json:"-"`
-	Name       string    `json:"name"`
-	Prefix     string    `json:"prefix"`
-	CreatedAt  wire.Time `json:"createdAt"`
-	ExpiresAt  wire.Time `json:"expiresAt"`
-	LastUsedAt wire.Time `json:"lastUsedAt"`
-	LastUsedIP *string   `json:"lastUsedIp"`
-}
+	wire.Token
 
-// Issued is a new CLI token. No other value contains the token itself.
-type Issued struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	Token     string    `json:"token"`
-	Prefix    string    `json:"prefix"`
-	CreatedAt wire.Time `json:"createdAt"`
-	ExpiresAt wire.Time `json:"expiresAt"`
-}
-
-// Input is the name of a CLI token and its validity. A token without days does not expire.
-type Input struct {
-	Name          string `json:"name"`
-	ExpiresInDays *int   `json:"expiresInDays"`
+	TenantID string `json:"-"`
+	UserID   string `json:"-"`
 }
 
 // Issue creates a CLI token of the caller. A caller with a CLI token may do so too, for at most as
 // long as its own is valid.
-func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (Issued, error) {
+func (s *Service) Issue(ctx context.Context, caller api.Caller, in wire.IssueTokenRequest) (wire.NewToken, error) {
 	fields := api.Fields{}
 	in.Name = fields.Line("name", in.Name, 1, maxName)
 	if in.ExpiresInDays != nil && (*in.ExpiresInDays < 1 || *in.ExpiresInDays > maxDays) {
@@ -80,21 +59,23 @@ func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (Issue
 	}
 
 	if err := fields.Err(); err != nil {
-		return Issued{}, err
+		return wire.NewToken{}, err
 	}
 
 	raw, hash := token.Random(Prefix)
-	var out Issued
-	var err error
-	err = s.users.Change(ctx, caller, rbac.AdminWrite, func(tx *store.Tx) error {
-		t := Token{ID: ids.New(), TenantID: caller.TenantID, UserID: caller.UserID, Name: in.Name, Prefix: raw[:shown], CreatedAt: wire.Time{Time: tx.Now}}
+	var out wire.NewToken
+	err := s.users.Change(ctx, caller, rbac.AdminWrite, func(tx *store.Tx) error {
+		t := newToken(tx, caller.TenantID, caller.UserID, in.Name, raw)
 		if err := checkTokens(ctx, tx, t); err != nil {
 			return err
 		}
 
-		if t.ExpiresAt, err = expiryOf(ctx, tx, caller); err != nil {
+		own, err := expiryOf(ctx, tx, caller)
+		if err != nil {
 			return err
 		}
+
+		t.ExpiresAt = own
 
 		if in.ExpiresInDays != nil {
 			expires := tx.Now.Add(time.Duration(*in.ExpiresInDays) * day)
@@ -103,7 +84,7 @@ func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (Issue
 			}
 		}
 
-		out = Issued{ID: t.ID, Name: t.Name, Token: raw, Prefix: t.Prefix, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt}
+		out = wire.NewToken{ID: t.ID, Name: t.Name, Token: raw, Prefix: t.Prefix, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt}
 		tx.Record(actionIssue.Record(t.target(caller.Event()), issueDetail{Prefix: t.Prefix, ExpiresAt: t.expiry()}))
 		return insertToken(ctx, tx, t, hash)
 	})
@@ -115,10 +96,8 @@ func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (Issue
 func (s *Service) IssueOffline(ctx context.Context, name user.AdminName) (string, error) {
 	raw, hash := token.Random(Prefix)
 	err := s.users.ForAdmin(ctx, "issue token of", name, func(tx *store.Tx, u user.User) error {
-		t := Token{
-			ID: ids.New(), TenantID: u.TenantID, UserID: u.ID, Name: "hub admin-token", Prefix: raw[:shown],
-			CreatedAt: wire.Time{Time: tx.Now}, ExpiresAt: wire.Time{Time: tx.Now.Add(time.Hour)},
-		}
+		t := newToken(tx, u.TenantID, u.ID, "hub admin-token", raw)
+		t.ExpiresAt = wire.Time{Time: tx.Now.Add(time.Hour)}
 		e := t.target(auditlog.Event{TenantID: u.TenantID})
 		tx.Record(actionIssue.Record(e, issueDetail{Prefix: t.Prefix, ExpiresAt: t.expiry(), Offline: true}))
 		return insertToken(ctx, tx, t, hash)
@@ -128,6 +107,11 @@ func (s *Service) IssueOffline(ctx context.Context, name user.AdminName) (string
 	}
 
 	return raw, nil
+}
+
+func newToken(tx *store.Tx, tenantID, userID, name, raw string) Token {
+	t := wire.Token{ID: ids.New(), Name: name, Prefix: raw[:shown], CreatedAt: wire.Time{Time: tx.Now}}
+	return Token{Token: t, TenantID: tenantID, UserID: userID}
 }
 
 // Tokens returns the CLI tokens of the caller that were not revoked, the newest first. Expired

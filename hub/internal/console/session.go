@@ -9,15 +9,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-// Session is what a page learns of its session: the refresh token is in a cookie.
-type Session struct {
-	AccessToken        string         `json:"access_token"`
-	TokenType          string         `json:"token_type"`
-	ExpiresIn          int64          `json:"expires_in"` // seconds
-	User               wire.LoginUser `json:"user"`
-	MustChangePassword bool           `json:"must_change_password,omitempty"`
-}
-
 // ofPages rejects requests that no page of the hub has sent. Browsers send Sec-Fetch-Site to https
 // and loopback addresses, and Origin with each of these methods.
 func (s *Service) ofPages(handle api.Handler) api.Handler {
@@ -33,7 +24,7 @@ func (s *Service) ofPages(handle api.Handler) api.Handler {
 
 // signInInput is a login with a password or, in external mode, the code of a login.
 type signInInput struct {
-	session.LoginInput
+	wire.LoginRequest
 	Code    string `json:"code"`
 	Replace bool   `json:"replace"` // the session of another user in this browser
 }
@@ -84,7 +75,7 @@ func (s *Service) signIn(w http.ResponseWriter, r *http.Request) error {
 		signIn, err = s.cfg.External.Exchange(r.Context(), api.CallerOf(r), in.Code, s.cfg.External.Browser(r))
 	} else {
 		in.DeviceToken = s.cfg.Sessions.Devices(r)
-		signIn, err = s.cfg.Sessions.Login(r.Context(), api.CallerOf(r), in.LoginInput)
+		signIn, err = s.cfg.Sessions.Login(r.Context(), api.CallerOf(r), in.LoginRequest)
 	}
 
 	if err != nil {
@@ -128,19 +119,17 @@ func (s *Service) respond(w http.ResponseWriter, r *http.Request, in session.Sig
 		s.cfg.Sessions.SetDevice(w, r, in)
 	}
 
-	return api.Encode(w, http.StatusOK, Session{
-		AccessToken: in.AccessToken, TokenType: in.TokenType, ExpiresIn: in.ExpiresIn, User: in.User, MustChangePassword: in.MustChangePassword,
-	})
+	return api.Encode(w, http.StatusOK, in.Access) // the refresh token is in the cookie
 }
 
 // refreshToken returns the refresh token of the cookie.
-func (s *Service) refreshToken(r *http.Request) (session.RefreshInput, error) {
+func (s *Service) refreshToken(r *http.Request) (string, error) {
 	cookie, err := r.Cookie(s.cookieName())
 	if err != nil || cookie.Value == "" {
-		return session.RefreshInput{}, wire.Unauthenticated.New("This browser has no session: sign in.")
+		return "", wire.Unauthenticated.New("This browser has no session: sign in.")
 	}
 
-	return session.RefreshInput{RefreshToken: cookie.Value}, nil
+	return cookie.Value, nil
 }
 
 // cookieName has the prefix with which only this host can set the cookie, and only by https

@@ -120,11 +120,7 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) error {
 	return api.Encode(w, http.StatusOK, result.SignIn)
 }
 
-type exchangeInput struct {
-	Code string `json:"code"`
-}
-
-func (s *Service) exchangeCode(r *http.Request, in exchangeInput) (session.SignIn, error) {
+func (s *Service) exchangeCode(r *http.Request, in wire.ExchangeRequest) (session.SignIn, error) {
 	return s.Exchange(r.Context(), api.CallerOf(r), in.Code, s.Browser(r))
 }
 

@@ -74,7 +74,7 @@ func run(ctx context.Context) error {
 	if _, err = service.Setup(ctx, here, wire.SetupRequest{Password: "correct horse battery", SetupToken: everyone.SetupToken()}); err != nil {
 		return err
 	}
-	signIn, err := service.Login(ctx, here, session.LoginInput{Username: "admin", Password: "correct horse battery"})
+	signIn, err := service.Login(ctx, here, wire.LoginRequest{Username: "admin", Password: "correct horse battery"})
 	if err != nil {
 		return err
 	}

@@ -14,17 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// LoginInput is the credential of a login.
-type LoginInput struct {
-	Username string `json:"username"`
-	Password string `json:"password"`
-
-	// DeviceToken is that of an earlier sign-in of the user on this device, or "". Tokens of several
-	// users are separated by "~".
-	DeviceToken string `json:"device_token"`
-}
-
-func (in LoginInput) validate() error {
+func validateLogin(in wire.LoginRequest) error {
 	fields := api.Fields{}
 	if in.Username == "" {
 		fields.Add("username", "must not be empty")
@@ -42,9 +32,9 @@ var errUserChanged = errors.New("user was changed concurrently")
 
 // Login starts a session. An unknown user and an incorrect password return the same error after the
 // same work.
-func (s *Service) Login(ctx context.Context, from api.Caller, in LoginInput) (signIn SignIn, err error) {
+func (s *Service) Login(ctx context.Context, from api.Caller, in wire.LoginRequest) (signIn SignIn, err error) {
 	defer func() { s.metrics.login(ctx, byPassword, err) }()
-	if err := in.validate(); err != nil {
+	if err := validateLogin(in); err != nil {
 		return SignIn{}, err
 	}
 
@@ -63,7 +53,7 @@ func (s *Service) Login(ctx context.Context, from api.Caller, in LoginInput) (si
 	return SignIn{}, wire.InvalidCredentials
 }
 
-func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) (SignIn, error) {
+func (s *Service) tryLogin(ctx context.Context, from api.Caller, in wire.LoginRequest) (SignIn, error) {
 	device, err := s.deviceOf(ctx, in.DeviceToken, func(u user.User) bool {
 		return u.TenantID == api.DefaultTenant && password.Fold(u.Username) == password.Fold(in.Username)
 	})
@@ -154,13 +144,7 @@ func (s *Service) rejectLogin(ctx context.Context, from api.Caller, u user.User,
 // change the password.
 const maxWrongPasswords = 5
 
-// ChangePasswordInput is the current password and the new one.
-type ChangePasswordInput struct {
-	OldPassword string `json:"old_password"`
-	NewPassword string `json:"new_password"`
-}
-
-func (in ChangePasswordInput) validate(caller api.Caller) error {
+func validateChange(caller api.Caller, in wire.ChangePasswordRequest) error {
 	fields := api.Fields{}
 	if in.OldPassword == "" {
 		fields.Add("old_password", "must not be empty")
@@ -188,12 +172,12 @@ func checkSession(caller api.Caller) error {
 
 // ChangePassword replaces the password of the caller and ends all other sessions of the user. CLI
 // tokens stay valid.
-func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in ChangePasswordInput) error {
+func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in wire.ChangePasswordRequest) error {
 	if err := checkSession(caller); err != nil {
 		return err
 	}
 
-	if err := in.validate(caller); err != nil {
+	if err := validateChange(caller, in); err != nil {
 		return err
 	}
 

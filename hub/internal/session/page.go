@@ -19,16 +19,12 @@ const (
 // RefreshPage is [Service.Refresh] for the pages of a browser, which share a session. Each page
 // that is loaded needs an access token. A token that is at most five minutes old is not rotated:
 // the result has no refresh token. A session has 120 refreshes a minute in each process.
-func (s *Service) RefreshPage(ctx context.Context, from api.Caller, in RefreshInput) (SignIn, error) {
-	if in.RefreshToken == "" {
-		return SignIn{}, api.Fields{"refresh_token": "must not be empty"}
-	}
-
+func (s *Service) RefreshPage(ctx context.Context, from api.Caller, refresh string) (SignIn, error) {
 	if err := s.keys.Ready(ctx); err != nil {
 		return SignIn{}, err
 	}
 
-	f, err := readFamily(ctx, s.store.Read(), hashOf(in.RefreshToken))
+	f, err := readFamily(ctx, s.store.Read(), hashOf(refresh))
 	if err != nil {
 		return SignIn{}, err
 	}
@@ -40,7 +36,7 @@ func (s *Service) RefreshPage(ctx context.Context, from api.Caller, in RefreshIn
 	now := s.store.Now()
 	age := now.Sub(f.issued)
 	if !f.rotated.IsZero() || age > pageRotation || age < -clockDifference {
-		return s.Refresh(ctx, from, in)
+		return s.Refresh(ctx, from, wire.RefreshRequest{RefreshToken: refresh})
 	}
 
 	if !s.users.Signs(f.user) {
@@ -56,8 +52,8 @@ func (s *Service) RefreshPage(ctx context.Context, from api.Caller, in RefreshIn
 
 // UserOf returns the user of the session of a refresh token, or the zero Name if it is unknown or
 // has ended.
-func (s *Service) UserOf(ctx context.Context, in RefreshInput) (Name, error) {
-	f, err := readFamily(ctx, s.store.Read(), hashOf(in.RefreshToken))
+func (s *Service) UserOf(ctx context.Context, refresh string) (Name, error) {
+	f, err := readFamily(ctx, s.store.Read(), hashOf(refresh))
 	if errors.Is(err, wire.Unauthenticated) {
 		return Name{}, nil
 	}

@@ -16,10 +16,10 @@ import (
 // minutes. A session has 120 of these refreshes a minute.
 func TestRefreshesOfPages(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		in := session.RefreshInput{RefreshToken: s.setup().text("refresh_token")}
+		token := s.setup().text("refresh_token")
 		refresh := func() session.SignIn {
 			t.Helper()
-			page, err := s.service.RefreshPage(t.Context(), api.Caller{}, in)
+			page, err := s.service.RefreshPage(t.Context(), api.Caller{}, token)
 			require.NoError(t, err)
 			s.get(page.AccessToken, "/auth/userinfo").want(http.StatusOK)
 			return page
@@ -28,23 +28,23 @@ func TestRefreshesOfPages(t *testing.T) {
 		for range 120 {
 			require.Empty(t, refresh().RefreshToken)
 		}
-		_, err := s.service.RefreshPage(t.Context(), api.Caller{}, in)
+		_, err := s.service.RefreshPage(t.Context(), api.Caller{}, token)
 		limited := &wire.Error{}
 		require.ErrorAs(t, err, &limited)
 		require.Equal(t, wire.RateLimited, limited.Code)
 		require.Equal(t, time.Minute, limited.RetryAfter)
 		s.cluster.wait(time.Minute)
-		former := in.RefreshToken
-		in.RefreshToken = refresh().RefreshToken
-		require.NotEmpty(t, in.RefreshToken)
+		former := token
+		token = refresh().RefreshToken
+		require.NotEmpty(t, token)
 		require.Empty(t, refresh().RefreshToken)
-		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, session.RefreshInput{RefreshToken: former})
+		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, former)
 		require.ErrorIs(t, err, wire.RefreshReused)
 		refresh()
 		s.cluster.wait(11 * time.Second)
-		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, session.RefreshInput{RefreshToken: former})
+		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, former)
 		require.ErrorIs(t, err, wire.RefreshReused)
-		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, in)
+		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, token)
 		require.ErrorIs(t, err, wire.TokenRevoked, "a copy of the token is in other hands")
 	})
 }

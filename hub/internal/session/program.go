@@ -21,18 +21,12 @@ const (
 	maxCodes = 3           // of a user that are not exchanged
 )
 
-// ProgramInput is the challenge of a program: the SHA-256 hash of a verifier that only the program
-// knows, in base64url (S256 of RFC 7636).
-type ProgramInput struct {
-	Challenge string `json:"code_challenge"`
-}
-
 // AuthorizeProgram begins a session of the caller for a program on the same computer. The code is
 // the first refresh token of the session: [Service.Refresh] accepts it once, within a minute, and
 // only with the verifier, while the session of the caller continues. The session ends no later
 // than that of the caller would, and with the session at the identity provider. The newest
 // maxCodes codes of a user are valid.
-func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in ProgramInput) (wire.ProgramCode, error) {
+func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in wire.AuthorizeProgramRequest) (wire.ProgramCode, error) {
 	if caller.Kind != api.Session {
 		return wire.ProgramCode{}, wire.Forbidden.New("A CLI token cannot sign a program in: sign in to the console.")
 	}
@@ -82,8 +76,8 @@ func authorizer(code string) string {
 	return id
 }
 
-// hash returns the stored form of the token, or of a code with its verifier.
-func (in RefreshInput) hash() []byte {
+// refreshHash returns the stored form of the token, or of a code with its verifier.
+func refreshHash(in wire.RefreshRequest) []byte {
 	if in.Verifier == "" {
 		return hashOf(in.RefreshToken)
 	}

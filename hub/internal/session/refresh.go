@@ -25,12 +25,6 @@ const (
 	maxRefreshes = 10 // of a session within a minute
 )
 
-// RefreshInput is a refresh token, or the code of a program with its verifier.
-type RefreshInput struct {
-	RefreshToken string `json:"refresh_token"`
-	Verifier     string `json:"code_verifier"`
-}
-
 // family is the session that a refresh token belongs to.
 type family struct {
 	user    user.User
@@ -63,7 +57,7 @@ func (f family) usable(now time.Time) error {
 
 // Refresh returns the next pair of tokens of a session. One of several calls with the same token
 // succeeds.
-func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput) (SignIn, error) {
+func (s *Service) Refresh(ctx context.Context, from api.Caller, in wire.RefreshRequest) (SignIn, error) {
 	if in.RefreshToken == "" {
 		return SignIn{}, api.Fields{"refresh_token": "must not be empty"}
 	}
@@ -72,7 +66,7 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 		return SignIn{}, err
 	}
 
-	hash := in.hash()
+	hash := refreshHash(in)
 	f, err := readFamily(ctx, s.store.Read(), hash) // an unknown token does not begin a transaction
 	if err != nil {
 		return SignIn{}, err
@@ -222,17 +216,17 @@ func checkRefreshRate(ctx context.Context, tx *store.Tx, session string) error {
 // the bearer token is missing or invalid, it ends the session of the refresh token. A rotated
 // refresh token next to a valid bearer token is reuse too, unless it may be a retry: then only the
 // bearer token counts.
-func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in RefreshInput) error {
+func (s *Service) Logout(ctx context.Context, from api.Caller, bearer, refresh string) error {
 	caller, err := s.AuthenticateToken(ctx, from, bearer)
 	switch {
 	case err == nil:
-		reuse := s.checkReuse(ctx, from, in.RefreshToken) // before the session ends: an ended one hides the reuse
+		reuse := s.checkReuse(ctx, from, refresh) // before the session ends: an ended one hides the reuse
 		if err := s.logoutCaller(ctx, caller); err != nil && reuse == nil {
 			return err
 		}
 
 		return reuse
-	case in.RefreshToken == "":
+	case refresh == "":
 		return err
 	}
 
@@ -240,7 +234,7 @@ func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in
 		return err
 	}
 
-	f, err := readFamily(ctx, s.store.Read(), hashOf(in.RefreshToken)) // also if the access token has expired
+	f, err := readFamily(ctx, s.store.Read(), hashOf(refresh)) // also if the access token has expired
 	switch {
 	case err != nil:
 		return err

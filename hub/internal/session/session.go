@@ -201,12 +201,12 @@ func (s *Service) access(u user.User, session string, now, limit time.Time) (Sig
 		return SignIn{}, err
 	}
 
-	login := wire.Login{
+	granted := wire.Access{
 		AccessToken: access, TokenType: "Bearer", ExpiresIn: seconds(expires.Sub(now)),
 		User:               wire.LoginUser{ID: u.ID, Username: u.Username, DisplayName: u.DisplayName, Role: u.Role, TenantID: u.TenantID, OrgID: u.TenantID},
 		MustChangePassword: u.MustChange,
 	}
-	return SignIn{Login: login, session: session}, nil
+	return SignIn{Login: wire.Login{Access: granted}, session: session}, nil
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -50,12 +50,12 @@ func (s *Service) Routes() []api.Route {
 func notFound(http.ResponseWriter, *http.Request) error { return wire.NotFound }
 
 func (s *Service) logout(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.DecodeOptional[RefreshInput](w, r)
+	in, err := api.DecodeOptional[wire.LogoutRequest](w, r)
 	if err != nil {
 		return err
 	}
 
-	if err := s.Logout(r.Context(), api.CallerOf(r), api.Bearer(r), in); err != nil {
+	if err := s.Logout(r.Context(), api.CallerOf(r), api.Bearer(r), in.RefreshToken); err != nil {
 		return err
 	}
 
@@ -68,7 +68,7 @@ func (s *Service) changePassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	in, err := api.Decode[ChangePasswordInput](w, r)
+	in, err := api.Decode[wire.ChangePasswordRequest](w, r)
 	if err != nil {
 		return err
 	}

@@ -14,17 +14,9 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// Input is the account of a new user.
-type Input struct {
-	Username    string `json:"username"`
-	Password    string `json:"password"`
-	Role        string `json:"role"`
-	DisplayName string `json:"displayName"` // Defaults to the username.
-}
-
 // CreateUser creates a user, who must change the password after the first login. It fails with
 // wire.NameTaken if the username is in use, in any letter case.
-func (s *Service) CreateUser(ctx context.Context, caller api.Caller, in Input) (User, error) {
+func (s *Service) CreateUser(ctx context.Context, caller api.Caller, in wire.CreateUserRequest) (User, error) {
 	if s.cfg.External {
 		return User{}, errNoPasswords
 	}
@@ -42,7 +34,7 @@ func (s *Service) CreateUser(ctx context.Context, caller api.Caller, in Input) (
 	}
 
 	err = s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
-		u = newUser(tx, u, caller.TenantID, rbac.Role(in.Role), hash)
+		u = newUser(tx, u, caller.TenantID, in.Role, hash)
 		u.MustChange = true
 		tx.Record(actionCreateUser.Record(u.Target(caller.Event()), createUserDetail{Role: string(u.Role), DisplayName: u.DisplayName}))
 		return insertNamed(ctx, tx, u)
@@ -74,15 +66,8 @@ func insertNamed(ctx context.Context, tx *store.Tx, u User) error {
 	return err
 }
 
-// Update has the fields of a user to change. A nil field stays as it is.
-type Update struct {
-	Role        *string `json:"role"`
-	Status      *string `json:"status"`
-	DisplayName *string `json:"displayName"`
-}
-
-// check returns the faults by field. It also removes white space around the display name.
-func (in Update) check() error {
+// checkChange returns the faults by field. It also removes white space around the display name.
+func checkChange(in wire.ChangeUserRequest) error {
 	faults := api.Fields{}
 	if in.Role != nil {
 		checkRole(faults, *in.Role)
@@ -99,10 +84,10 @@ func (in Update) check() error {
 	return faults.Err()
 }
 
-// of returns the user with the changes applied.
-func (in Update) of(u User) User {
+// changed returns the user with the changes applied.
+func (u User) changed(in wire.ChangeUserRequest) User {
 	if in.Role != nil {
-		u.Role = rbac.Role(*in.Role)
+		u.Role = *in.Role
 	}
 
 	if in.Status != nil {
@@ -117,8 +102,8 @@ func (in Update) of(u User) User {
 }
 
 // UpdateUser changes a user. It fails with wire.LastAdmin if no active admin would remain.
-func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, in Update) (User, error) {
-	if err := in.check(); err != nil {
+func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, in wire.ChangeUserRequest) (User, error) {
+	if err := checkChange(in); err != nil {
 		return User{}, err
 	}
 
@@ -129,7 +114,7 @@ func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, 
 			return err
 		}
 
-		after = in.of(before)
+		after = before.changed(in)
 		if after.Role == before.Role && after.Status == before.Status && after.DisplayName == before.DisplayName {
 			return nil
 		}
@@ -251,11 +236,6 @@ func revokeInvites(ctx context.Context, tx *store.Tx, u User) error {
 	}
 
 	return err
-}
-
-// oneTimePassword is the response of reset-password, the only one with the password.
-type oneTimePassword struct {
-	Password string `json:"password"`
 }
 
 // ResetUserPassword returns a new password of a user, which the user must change. It ends the

@@ -85,10 +85,11 @@ func createExternal(ctx context.Context, tx *store.Tx, e External) (User, bool, 
 		return u, false, err
 	}
 
-	u = User{
-		ID: ids.New(), TenantID: e.TenantID, Username: externalUsername(e.Username), Role: rbac.Member, Status: Active, AuthSource: sourceExternal, Groups: e.Groups,
-		Issuer: e.Issuer, Subject: e.Subject, LastLoginAt: wire.Time{Time: tx.Now}, CreatedAt: wire.Time{Time: tx.Now}, UpdatedAt: wire.Time{Time: tx.Now},
-	}
+	now := wire.Time{Time: tx.Now}
+	u = User{TenantID: e.TenantID, UpdatedAt: now, User: wire.User{
+		ID: ids.New(), Username: externalUsername(e.Username), Role: rbac.Member, Status: Active, AuthSource: sourceExternal, Groups: e.Groups,
+		Issuer: e.Issuer, Subject: e.Subject, LastLoginAt: now, CreatedAt: now,
+	}}
 	switch {
 	case e.Role != "":
 		u.Role = e.Role

@@ -20,23 +20,13 @@ const (
 	maxInvites    = 1000 // open ones of a tenant
 )
 
-// Invite is an invitation as stored, and in JSON as administrators see it. Only the result of
-// CreateInvite has Token and URL.
+// Invite is an invitation as stored, and in JSON as administrators see it.
 type Invite struct {
-	ID          string    `json:"id"`
+	wire.Invite
+
 	TenantID    string    `json:"-"`
-	Role        rbac.Role `json:"role"`
-	Note        string    `json:"note,omitempty"`
-	ExpiresAt   wire.Time `json:"expiresAt"`
-	UsedAt      wire.Time `json:"usedAt,omitzero"`
-	UsedBy      string    `json:"usedBy,omitempty"` // the username, which is kept after the user is deleted
 	CreatedByID string    `json:"-"`
-	CreatedBy   string    `json:"createdBy"`
-	CreatedAt   wire.Time `json:"createdAt"`
 	RevokedAt   wire.Time `json:"-"`
-	Status      string    `json:"status"` // pending, used, revoked or expired; only a pending one can be used
-	Token       string    `json:"token,omitempty"`
-	URL         string    `json:"url,omitempty"`
 }
 
 func (i Invite) status(now time.Time) string {
@@ -64,34 +54,37 @@ func (s *Service) Invites(ctx context.Context, caller api.Caller, page api.Page)
 
 // CreateInvite creates an invitation. It fails with wire.Conflict if the tenant has too many open
 // ones, and in external mode.
-func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in wire.CreateInviteRequest) (Invite, error) {
+func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in wire.CreateInviteRequest) (wire.NewInvite, error) {
 	if s.cfg.External {
-		return Invite{}, errNoPasswords
+		return wire.NewInvite{}, errNoPasswords
 	}
 
 	fields := api.Fields{}
-	checkRole(fields, string(in.Role))
+	checkRole(fields, in.Role)
 	in.Note = fields.Text("note", in.Note, 0, maxInviteNote)
 	if err := fields.Err(); err != nil {
-		return Invite{}, err
+		return wire.NewInvite{}, err
 	}
 
 	raw, hash := token.Random("inv_")
-	var i Invite
+	var out wire.NewInvite
 	err := s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		if err := checkOpenInvites(ctx, tx, caller.TenantID); err != nil {
 			return err
 		}
 
-		i = Invite{
-			ID: ids.New(), TenantID: caller.TenantID, Role: in.Role, Note: in.Note, CreatedByID: caller.UserID, CreatedBy: caller.UserName,
-			CreatedAt: wire.Time{Time: tx.Now}, ExpiresAt: wire.Time{Time: tx.Now.Add(inviteTTL)}, Status: "pending",
+		i := Invite{TenantID: caller.TenantID, CreatedByID: caller.UserID, Invite: wire.Invite{
+			ID: ids.New(), Role: in.Role, Note: in.Note, CreatedBy: caller.UserName,
+			CreatedAt: wire.Time{Time: tx.Now}, ExpiresAt: wire.Time{Time: tx.Now.Add(inviteTTL)},
+		}}
+		out = wire.NewInvite{
+			ID: i.ID, Role: i.Role, Note: i.Note, ExpiresAt: i.ExpiresAt, CreatedBy: i.CreatedBy, CreatedAt: i.CreatedAt, Status: "pending",
 			Token: raw, URL: s.cfg.PublicURL + "/console/register#token=" + raw, // browsers do not send the fragment
 		}
 		tx.Record(actionCreateInvite.Record(i.target(caller.Event()), i.detail()))
 		return insertInvite(ctx, tx, i, hash)
 	})
-	return i, err
+	return out, err
 }
 
 // RevokeInvite revokes an invitation, without effect if it is revoked already. It fails with

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/password"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -27,8 +28,8 @@ func checkDisplayName(faults api.Fields, field, s string) string {
 }
 
 // checkRole adds the fault of a required role.
-func checkRole(faults api.Fields, value string) {
-	if _, err := rbac.ParseRole(value); err != nil {
+func checkRole(faults api.Fields, role rbac.Role) {
+	if _, err := rbac.ParseRole(string(role)); err != nil {
 		faults.Add("role", "must be admin, maintainer or member")
 	}
 }
@@ -36,7 +37,7 @@ func checkRole(faults api.Fields, value string) {
 // checkAccount adds the faults of the names and the password of a new user, and returns the user
 // with the names.
 func checkAccount(faults api.Fields, username, given, displayField, display string) User {
-	u := User{Username: username, DisplayName: username}
+	u := User{User: wire.User{Username: username, DisplayName: username}}
 	if !usernameForm.MatchString(username) {
 		faults.Add("username", "must be 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-', and begin with a letter or digit")
 	}

@@ -4,7 +4,7 @@
 //	passwords := password.New(password.Config{Store: store})
 //	users, err := user.New(ctx, user.Config{Store: store, Passwords: passwords, PublicURL: url})
 //	if err != nil { ... }
-//	created, err := users.CreateUser(ctx, caller, user.Input{
+//	created, err := users.CreateUser(ctx, caller, wire.CreateUserRequest{
 //		Username: "ada", Password: first, Role: "member",
 //	})
 //	invite, err := users.CreateInvite(ctx, caller, wire.CreateInviteRequest{Role: "member"})
@@ -149,22 +149,12 @@ var ErrOtherMode = wire.TokenRevoked.New("The hub signs users in in another way 
 
 // User is a user as stored, and in JSON as administrators see it. A zero time was never set.
 type User struct {
-	ID                string    `json:"id"`
+	wire.User
+
 	TenantID          string    `json:"-"`
-	Username          string    `json:"username"`
-	DisplayName       string    `json:"displayName"`
-	Role              rbac.Role `json:"role"`
-	Status            string    `json:"status"`
-	AuthSource        string    `json:"authSource"`
-	Issuer            string    `json:"issuer,omitempty"` // with Subject, who the user is at the identity provider
-	Subject           string    `json:"subject,omitempty"`
-	Email             string    `json:"email,omitempty"`
-	Groups            []string  `json:"groups,omitempty"` // at the identity provider, as of the last login
 	PasswordHash      string    `json:"-"`
 	PasswordChangedAt wire.Time `json:"-"`
 	MustChange        bool      `json:"-"` // the user must change the password, because an administrator set or reset it
-	LastLoginAt       wire.Time `json:"lastLoginAt"`
-	CreatedAt         wire.Time `json:"createdAt"`
 	UpdatedAt         wire.Time `json:"-"`
 	DeviceEpoch       int64     `json:"-"` // of the device tokens that are valid
 }
@@ -195,7 +185,7 @@ func (u User) Caller() api.Caller {
 
 // Self returns the user who sent a request, by id and name.
 func Self(caller api.Caller) User {
-	return User{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}
+	return User{User: wire.User{ID: caller.UserID, Username: caller.UserName}, TenantID: caller.TenantID}
 }
 
 // Target returns e with the user as its target.
@@ -270,13 +260,13 @@ func (s *Service) Routes() []api.Route {
 		users(http.MethodGet, "", api.ListOf(s.Users)),
 		users(http.MethodPost, "", api.Call(http.StatusCreated, s.CreateUser)),
 		users(http.MethodGet, "/:id", api.CallBy(http.StatusOK, "id", s.User)),
-		users(http.MethodPatch, "/:id", api.ResultOf(http.StatusOK, func(r *http.Request, in Update) (User, error) {
+		users(http.MethodPatch, "/:id", api.ResultOf(http.StatusOK, func(r *http.Request, in wire.ChangeUserRequest) (User, error) {
 			return s.UpdateUser(r.Context(), api.CallerOf(r), r.PathValue("id"), in)
 		})),
 		users(http.MethodDelete, "/:id", api.DoneBy("id", s.DeleteUser)),
-		users(http.MethodPost, "/:id/reset-password", api.Result(http.StatusOK, func(r *http.Request) (oneTimePassword, error) {
+		users(http.MethodPost, "/:id/reset-password", api.Result(http.StatusOK, func(r *http.Request) (wire.OneTimePassword, error) {
 			given, err := s.ResetUserPassword(r.Context(), api.CallerOf(r), r.PathValue("id"))
-			return oneTimePassword{given}, err
+			return wire.OneTimePassword{Password: given}, err
 		})),
 		invites(http.MethodGet, "", api.ListOf(s.Invites)),
 		invites(http.MethodPost, "", api.Call(http.StatusCreated, s.CreateInvite)),
