@@ -32,7 +32,7 @@ const (
 var self, binaries string
 
 // roles are the programs that the first argument of this binary selects.
-var roles = map[string]func(){"mcp": serveStdio, "pages": servePages}
+var roles = map[string]func(){"mcp": serveStdio}
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 			binaries, err = os.MkdirTemp("", "soak")
 		}
 		defer os.RemoveAll(binaries)
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binaries, "./cmd/runtime", "./cmd/hub")
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binaries, "./cmd/runtime", "./cmd/hub", "./runtime/internal/builtin/testdata/pages")
 		build.Dir, build.Env, build.Stderr = filepath.Join("..", ".."), append(os.Environ(), "GOWORK="), os.Stderr
 		err = errors.Join(err, build.Run())
 		if err != nil {

@@ -6,62 +6,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
-	"net"
 	"net/http"
-	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/seed93082962/agenthost/filesafe"
-	"github.com/seed93082962/agenthost/runtime"
-	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/internal/builtin"
-	"github.com/seed93082962/agenthost/runtime/session"
-	"github.com/seed93082962/agenthost/runtime/tool"
 )
-
-// fetch is WebFetch under another name, with a client that connects to loopback addresses. The
-// runtime's own rejects them.
-type fetch struct{ tool.Tool }
-
-func (f fetch) Spec() tool.Spec {
-	spec := f.Tool.Spec()
-	spec.Name = "Fetch"
-	return spec
-}
-
-// servePages is a runtime with the tool fetch, as a command.
-func servePages() {
-	dir, err := filesafe.Open(".")
-	if err != nil {
-		log.Fatal(err)
-	}
-	tools, err := builtin.Tools(builtin.Config{Dir: dir, Client: &http.Client{}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	var added []tool.Tool
-	for _, t := range tools {
-		if t.Spec().Name == "WebFetch" {
-			added = append(added, fetch{t})
-		}
-	}
-	bot := agent.Agent{ID: "bot", Model: "m", PermissionMode: "bypassPermissions", Provider: agent.Provider{Protocol: agent.ProtocolOpenAI, BaseURL: agent.Secret(os.Args[2]), APIKey: "k"}}
-	rt, err := runtime.New(context.Background(), runtime.Config{Agents: []agent.Agent{bot}, Tools: added, Limits: agent.Limits{ToolTimeout: 5 * time.Second},
-		Sessions: session.NewMemory(session.MemoryConfig{MaxBytes: 8 * mib})})
-	if err != nil {
-		log.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Printf("listening on http://%s\n", l.Addr())
-	log.Fatal(http.Serve(l, rt))
-}
 
 // fill repeats a text to the size of the largest page.
 func fill(part string) string { return strings.Repeat(part, mib/len(part)) }
@@ -114,7 +65,7 @@ func pages(t *testing.T) attack {
 		}
 	}))
 	call := func(path string) string { return `Fetch {"url":"` + site + path + `"}` }
-	s := start(t, t.TempDir(), nil, self, "pages", upstream(t))
+	s := start(t, t.TempDir(), nil, filepath.Join(binaries, "pages"), upstream(t))
 	return attack{server: s, pause: 250 * time.Millisecond,
 		step: func(ctx context.Context, n int) error {
 			return s.expect(ctx, "bot", call(fmt.Sprintf("/%d", n)), "result: ")
