@@ -10,25 +10,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-var agentColumns = []column[client.Agent]{
-	{"name", func(a client.Agent) string { return a.Name }},
-	{"title", func(a client.Agent) string { return a.Title }},
-	{"model", func(a client.Agent) string { return a.Model }},
-	{"provider", func(a client.Agent) string { return a.ProviderID }},
-	{"enabled", func(a client.Agent) string { return yes(a.Enabled) }},
-	{"updated", func(a client.Agent) string { return day(a.UpdatedAt) }},
+var agentColumns = []column[wire.Agent]{
+	{"name", func(a wire.Agent) string { return a.Name }},
+	{"title", func(a wire.Agent) string { return a.Title }},
+	{"model", func(a wire.Agent) string { return a.Model }},
+	{"provider", func(a wire.Agent) string { return a.ProviderID }},
+	{"enabled", func(a wire.Agent) string { return yes(a.Enabled) }},
+	{"updated", func(a wire.Agent) string { return day(a.UpdatedAt.Time) }},
 }
 
-var agentDetails = append(agentColumns[:len(agentColumns):len(agentColumns)], []column[client.Agent]{
-	{"description", func(a client.Agent) string { return a.Description }},
-	{"permissions", func(a client.Agent) string { return a.PermissionMode }},
-	{"max turns", func(a client.Agent) string { return strconv.FormatInt(a.MaxTurns, 10) }},
-	{"tools", func(a client.Agent) string { return strings.Join(a.Tools, ", ") }},
-	{"skills", func(a client.Agent) string { return strings.Join(a.Skills, ", ") }},
-	{"MCP servers", func(a client.Agent) string { return strings.Join(a.MCPs, ", ") }},
-	{"prompt", func(a client.Agent) string { return a.SystemPrompt }},
+var agentDetails = append(agentColumns[:len(agentColumns):len(agentColumns)], []column[wire.Agent]{
+	{"description", func(a wire.Agent) string { return a.Description }},
+	{"permissions", func(a wire.Agent) string { return a.PermissionMode }},
+	{"max turns", func(a wire.Agent) string { return strconv.Itoa(a.MaxTurns) }},
+	{"tools", func(a wire.Agent) string { return strings.Join(a.Tools, ", ") }},
+	{"skills", func(a wire.Agent) string { return strings.Join(a.Skills, ", ") }},
+	{"MCP servers", func(a wire.Agent) string { return strings.Join(a.MCPs, ", ") }},
+	{"prompt", func(a wire.Agent) string { return a.SystemPrompt }},
 }...)
 
 var agentKind = kind{group: "agents", one: "agent", example: "helper", names: agentNames}
@@ -36,10 +37,10 @@ var agentKind = kind{group: "agents", one: "agent", example: "helper", names: ag
 func (a *app) agentsCommand() *cobra.Command {
 	return group("agents", "List and change the configurations of agents",
 		"  agenthost agents list\n  agenthost agents apply -f helper.yaml",
-		listCommand(a, agentKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.Agent, error] {
+		listCommand(a, agentKind, func(ctx context.Context, c *client.Client) iter.Seq2[wire.Agent, error] {
 			return c.Agents.List(ctx, "")
 		}, agentColumns),
-		getCommand(a, agentKind, func(ctx context.Context, c *client.Client, name string) (client.Agent, error) {
+		getCommand(a, agentKind, func(ctx context.Context, c *client.Client, name string) (wire.Agent, error) {
 			return c.Agents.Get(ctx, name)
 		}, agentDetails),
 		a.createAgentCommand(), a.setAgentCommand(), a.applyCommand(), a.diffCommand(), a.editCommand(),
@@ -71,7 +72,7 @@ func (a *app) createAgentCommand() *cobra.Command {
   agenthost agents create coder --provider openai --model gpt-5-mini --prompt-file coder.md --tool Read --tool Grep`,
 		args: []string{"AGENT"},
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			req := client.AgentRequest{Name: args[0]}
+			req := wire.AgentRequest{Name: args[0]}
 			if err := flags.set(&req); err != nil {
 				return err
 			}
@@ -127,7 +128,7 @@ func (a *app) setAgentCommand() *cobra.Command {
 type agentFlags struct {
 	*app
 	cmd        *cobra.Command
-	given      client.AgentRequest
+	given      wire.AgentRequest
 	enabled    bool
 	promptFile string
 }
@@ -157,7 +158,7 @@ func (f *agentFlags) add(cmd *cobra.Command) {
 }
 
 // set sets the settings whose flags were given.
-func (f *agentFlags) set(req *client.AgentRequest) error {
+func (f *agentFlags) set(req *wire.AgentRequest) error {
 	changed := f.cmd.Flags().Changed
 	for _, text := range []struct {
 		flag     string

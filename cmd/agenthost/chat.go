@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	hubwire "github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -159,7 +160,7 @@ func (c *chat) send(ctx context.Context, message string) error {
 	}()
 	var status string
 	begun := false
-	for event, err := range c.client.Chats.Send(ctx, c.agent, c.session, client.SendRequest{Message: message}) {
+	for event, err := range c.client.Chats.Send(ctx, c.agent, c.session, hubwire.ChatMessageRequest{Message: message}) {
 		if err != nil {
 			if begun && c.format == "table" {
 				fmt.Fprintln(c.stdout) // after a part of the answer

@@ -30,15 +30,15 @@ func collect[T any](all iter.Seq2[T, error], name func(T) string) ([]string, err
 }
 
 func agentNames(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Agents.List(ctx, ""), func(a client.Agent) string { return a.Name })
+	return collect(c.Agents.List(ctx, ""), func(a wire.Agent) string { return a.Name })
 }
 
 func toolNames(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Tools.List(ctx, ""), func(t client.Tool) string { return t.Name })
+	return collect(c.Tools.List(ctx, ""), func(t wire.Tool) string { return t.Name })
 }
 
 func skillNames(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Skills.List(ctx, ""), func(s client.Skill) string { return s.Name })
+	return collect(c.Skills.List(ctx, ""), func(s wire.Skill) string { return s.Name })
 }
 
 func providerIDs(ctx context.Context, c *client.Client) ([]string, error) {

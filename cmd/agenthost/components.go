@@ -19,26 +19,26 @@ import (
 
 var (
 	sceneKind = kind{group: "scenes", one: "scene", example: "welcome", names: func(ctx context.Context, c *client.Client) ([]string, error) {
-		return collect(c.Scenes.List(ctx, ""), func(s client.Scene) string { return s.Name })
+		return collect(c.Scenes.List(ctx, ""), func(s wire.Scene) string { return s.Name })
 	}}
 	serverKind = kind{group: "mcps", one: "MCP server", example: "search", names: func(ctx context.Context, c *client.Client) ([]string, error) {
 		return collect(c.MCPs.List(ctx, ""), func(m client.MCP) string { return m.Name })
 	}}
 	knowledgeKind = kind{group: "knowledge", one: "knowledge set", example: "manual", names: func(ctx context.Context, c *client.Client) ([]string, error) {
-		return collect(c.Knowledge.List(ctx, ""), func(k client.Knowledge) string { return k.Name })
+		return collect(c.Knowledge.List(ctx, ""), func(k wire.Knowledge) string { return k.Name })
 	}}
 )
 
 func (a *app) scenesCommand() *cobra.Command {
-	return componentCommand(a, sceneKind, "prompts that users are offered", func(c *client.Client) client.Catalog[client.Scene, client.SceneRequest] {
+	return componentCommand(a, sceneKind, "prompts that users are offered", func(c *client.Client) client.Catalog[wire.Scene, wire.SceneRequest] {
 		return c.Scenes.Catalog
-	}, []column[client.Scene]{
-		{"name", func(s client.Scene) string { return s.Name }},
-		{"title", func(s client.Scene) string { return s.Title }},
-		{"agent", func(s client.Scene) string { return s.AgentName }},
-		{"order", func(s client.Scene) string { return strconv.FormatInt(s.Order, 10) }},
-		{"enabled", func(s client.Scene) string { return yes(s.Enabled) }},
-		{"prompt", func(s client.Scene) string { return s.Prompt }},
+	}, []column[wire.Scene]{
+		{"name", func(s wire.Scene) string { return s.Name }},
+		{"title", func(s wire.Scene) string { return s.Title }},
+		{"agent", func(s wire.Scene) string { return s.AgentName }},
+		{"order", func(s wire.Scene) string { return strconv.Itoa(s.Order) }},
+		{"enabled", func(s wire.Scene) string { return yes(s.Enabled) }},
+		{"prompt", func(s wire.Scene) string { return s.Prompt }},
 	})
 }
 
@@ -56,15 +56,15 @@ func (a *app) mcpsCommand() *cobra.Command {
 }
 
 func (a *app) knowledgeCommand() *cobra.Command {
-	return componentCommand(a, knowledgeKind, "knowledge sets that agents mount", func(c *client.Client) client.Catalog[client.Knowledge, client.KnowledgeRequest] {
+	return componentCommand(a, knowledgeKind, "knowledge sets that agents mount", func(c *client.Client) client.Catalog[wire.Knowledge, wire.KnowledgeRequest] {
 		return c.Knowledge.Catalog
-	}, []column[client.Knowledge]{
-		{"name", func(k client.Knowledge) string { return k.Name }},
-		{"title", func(k client.Knowledge) string { return k.Title }},
-		{"dataset", func(k client.Knowledge) string { return k.DatasetID }},
-		{"enabled", func(k client.Knowledge) string { return yes(k.Enabled) }},
-		{"updated", func(k client.Knowledge) string { return day(k.UpdatedAt) }},
-		{"description", func(k client.Knowledge) string { return k.Description }},
+	}, []column[wire.Knowledge]{
+		{"name", func(k wire.Knowledge) string { return k.Name }},
+		{"title", func(k wire.Knowledge) string { return k.Title }},
+		{"dataset", func(k wire.Knowledge) string { return k.DatasetID }},
+		{"enabled", func(k wire.Knowledge) string { return yes(k.Enabled) }},
+		{"updated", func(k wire.Knowledge) string { return day(k.UpdatedAt.Time) }},
+		{"description", func(k wire.Knowledge) string { return k.Description }},
 	})
 }
 

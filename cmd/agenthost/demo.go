@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -39,7 +38,7 @@ func (d *dev) deployDemo(ctx context.Context) error {
 	agent, err := d.client.Agents.Get(ctx, demoAgent)
 	switch {
 	case errors.Is(err, wire.NotFound):
-		_, err = d.client.Agents.Create(ctx, client.AgentRequest{
+		_, err = d.client.Agents.Create(ctx, wire.AgentRequest{
 			Name: demoAgent, Title: "Demo", Description: "The agent of agenthost dev.", ProviderID: provider, Model: model,
 			SystemPrompt: "You are a helpful assistant.", Tools: []string{"Read", "Glob", "Grep", "TodoWrite"},
 			AllowedTools: []string{"Read", "Glob", "Grep", "TodoWrite"},
@@ -65,7 +64,7 @@ func (d *dev) deployDemo(ctx context.Context) error {
 }
 
 // moveDemo changes the provider and the model of the demo agent, and nothing that the user changed.
-func (d *dev) moveDemo(ctx context.Context, agent client.Agent, provider, model string) error {
+func (d *dev) moveDemo(ctx context.Context, agent wire.Agent, provider, model string) error {
 	update, err := requestOf(agent)
 	if err != nil {
 		return err

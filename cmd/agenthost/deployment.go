@@ -50,8 +50,8 @@ func failureOf(state wire.Deployment) string {
 }
 
 // requestOf returns the request that creates an agent as it is.
-func requestOf(agent client.Agent) (client.AgentRequest, error) {
-	var req client.AgentRequest
+func requestOf(agent wire.Agent) (wire.AgentRequest, error) {
+	var req wire.AgentRequest
 	err := convert(agent, &req)
 	return req, err
 }

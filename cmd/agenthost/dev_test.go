@@ -68,7 +68,7 @@ func ask(t *testing.T, c *client.Client, agent, message string) string {
 	session, err := c.Chats.Create(t.Context(), agent, "")
 	require.NoError(t, err)
 	var text strings.Builder
-	for event, err := range c.Chats.Send(t.Context(), agent, session.ID, client.SendRequest{Message: message}) {
+	for event, err := range c.Chats.Send(t.Context(), agent, session.ID, wire.ChatMessageRequest{Message: message}) {
 		require.NoError(t, err)
 		if p, ok := event.(*runtimewire.PartialMessage); ok {
 			text.WriteString(p.Partial.Text)

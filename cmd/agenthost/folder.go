@@ -202,8 +202,8 @@ func (d *dev) deployOne(ctx context.Context, a *agent.Agent, skills []string) er
 }
 
 // request returns the request for an agent of a file, after what it uses exists in the hub.
-func (d *dev) request(ctx context.Context, a *agent.Agent) (client.AgentRequest, error) {
-	var req client.AgentRequest
+func (d *dev) request(ctx context.Context, a *agent.Agent) (wire.AgentRequest, error) {
+	var req wire.AgentRequest
 	if a.SystemPromptFile != "" {
 		text, err := readRegular(a.SystemPromptFile)
 		if err != nil {
@@ -215,6 +215,10 @@ func (d *dev) request(ctx context.Context, a *agent.Agent) (client.AgentRequest,
 
 	if err := convert(a, &req); err != nil {
 		return req, err
+	}
+
+	if req.CommandEnv != nil {
+		req.CommandEnv = plainValues(a.CommandEnv) // the encoding of a secret escapes ${
 	}
 
 	req.Name, req.Title = a.ID, a.Name

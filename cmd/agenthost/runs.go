@@ -7,21 +7,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func (a *app) runsCommand() *cobra.Command {
 	runs := kind{group: "runs", one: "run", names: func(ctx context.Context, c *client.Client) ([]string, error) {
-		return collect(c.Runs.List(ctx), func(r client.Run) string { return r.RunID + "\t" + r.AgentName + ", " + r.UserName })
+		return collect(c.Runs.List(ctx), func(r wire.ChatRun) string { return r.RunID + "\t" + r.AgentName + ", " + r.UserName })
 	}}
-	list := listCommand(a, runs, func(ctx context.Context, c *client.Client) iter.Seq2[client.Run, error] {
+	list := listCommand(a, runs, func(ctx context.Context, c *client.Client) iter.Seq2[wire.ChatRun, error] {
 		return c.Runs.List(ctx)
-	}, []column[client.Run]{
-		{"id", func(r client.Run) string { return r.RunID }},
-		{"state", func(r client.Run) string { return r.State }},
-		{"agent", func(r client.Run) string { return r.AgentName }},
-		{"user", func(r client.Run) string { return r.UserName }},
-		{"session", func(r client.Run) string { return r.SessionID }},
-		{"started", func(r client.Run) string { return day(r.StartedAt) }},
+	}, []column[wire.ChatRun]{
+		{"id", func(r wire.ChatRun) string { return r.RunID }},
+		{"state", func(r wire.ChatRun) string { return r.State }},
+		{"agent", func(r wire.ChatRun) string { return r.AgentName }},
+		{"user", func(r wire.ChatRun) string { return r.UserName }},
+		{"session", func(r wire.ChatRun) string { return r.SessionID }},
+		{"started", func(r wire.ChatRun) string { return day(r.StartedAt.Time) }},
 	})
 	list.Short = "List the answers in progress"
 	return group("runs", "List and cancel the answers in progress of the organization", "  agenthost runs list\n  agenthost runs cancel 0198c0de-0000-7000-8000-000000000000",

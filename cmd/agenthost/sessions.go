@@ -9,16 +9,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
-var sessionColumns = []column[client.ChatSession]{
-	{"id", func(s client.ChatSession) string { return s.ID }},
-	{"agent", func(s client.ChatSession) string { return s.AgentName }},
-	{"user", func(s client.ChatSession) string { return s.UserName }},
-	{"messages", func(s client.ChatSession) string { return strconv.FormatInt(s.MessageCount, 10) }},
-	{"updated", func(s client.ChatSession) string { return day(s.UpdatedAt) }},
-	{"title", func(s client.ChatSession) string { return s.Title }},
+var sessionColumns = []column[wire.ChatSession]{
+	{"id", func(s wire.ChatSession) string { return s.ID }},
+	{"agent", func(s wire.ChatSession) string { return s.AgentName }},
+	{"user", func(s wire.ChatSession) string { return s.UserName }},
+	{"messages", func(s wire.ChatSession) string { return strconv.FormatInt(s.MessageCount, 10) }},
+	{"updated", func(s wire.ChatSession) string { return day(s.UpdatedAt.Time) }},
+	{"title", func(s wire.ChatSession) string { return s.Title }},
 }
 
 func (a *app) sessionsCommand() *cobra.Command {
@@ -42,7 +43,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			messages := c.History.Messages(ctx, args[0], user)
 			if a.format != "table" || a.quiet {
-				return printList(a, messages, column[client.ChatMessage]{"id", func(m client.ChatMessage) string { return m.ID }})
+				return printList(a, messages, column[wire.ChatMessage]{"id", func(m wire.ChatMessage) string { return m.ID }})
 			}
 
 			for message, err := range messages {
@@ -50,7 +51,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 					return err
 				}
 
-				if _, err := fmt.Fprintf(a.stdout, "%s  %s  %s\n%s\n\n", day(message.CreatedAt), message.Role, message.Status, printable(message.Text)); err != nil {
+				if _, err := fmt.Fprintf(a.stdout, "%s  %s  %s\n%s\n\n", day(message.CreatedAt.Time), message.Role, message.Status, printable(message.Text)); err != nil {
 					return err
 				}
 			}
@@ -112,7 +113,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 }
 
 func sessionIDs(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.History.List(ctx, client.HistoryFilter{}), func(s client.ChatSession) string { return s.ID + "\t" + oneLine(s.Title) })
+	return collect(c.History.List(ctx, client.HistoryFilter{}), func(s wire.ChatSession) string { return s.ID + "\t" + oneLine(s.Title) })
 }
 
 func (a *app) pushCommand() *cobra.Command {
@@ -128,7 +129,7 @@ code is 6 if a session is invalid.`,
 				return err
 			}
 
-			var req client.PushRequest
+			var req wire.ChatPushRequest
 			if err := jsonlimit.Unmarshal(text, &req); err != nil {
 				return usage("%s is not JSON with sessions: %w", path, err)
 			}

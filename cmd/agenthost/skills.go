@@ -14,30 +14,31 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-var skillColumns = []column[client.Skill]{
-	{"name", func(s client.Skill) string { return s.Name }},
-	{"type", func(s client.Skill) string { return s.Type }},
-	{"status", func(s client.Skill) string { return s.Status }},
-	{"size", func(s client.Skill) string { return strconv.FormatInt(s.Size, 10) }},
-	{"updated", func(s client.Skill) string { return day(s.UpdatedAt) }},
-	{"description", func(s client.Skill) string { return cmp.Or(s.DescriptionEn, s.Description) }},
+var skillColumns = []column[wire.Skill]{
+	{"name", func(s wire.Skill) string { return s.Name }},
+	{"type", func(s wire.Skill) string { return s.Type }},
+	{"status", func(s wire.Skill) string { return s.Status }},
+	{"size", func(s wire.Skill) string { return strconv.FormatInt(s.Size, 10) }},
+	{"updated", func(s wire.Skill) string { return day(s.UpdatedAt.Time) }},
+	{"description", func(s wire.Skill) string { return cmp.Or(s.DescriptionEN, s.Description) }},
 }
 
 var skillKind = kind{group: "skills", one: "skill", example: "travel", names: skillNames}
 
 func (a *app) skillsCommand() *cobra.Command {
 	return group("skills", "List and upload skills", "  agenthost skills upload ./travel",
-		listCommand(a, skillKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.Skill, error] {
+		listCommand(a, skillKind, func(ctx context.Context, c *client.Client) iter.Seq2[wire.Skill, error] {
 			return c.Skills.List(ctx, "")
 		}, skillColumns),
-		getCommand(a, skillKind, func(ctx context.Context, c *client.Client, name string) (client.Skill, error) {
+		getCommand(a, skillKind, func(ctx context.Context, c *client.Client, name string) (wire.Skill, error) {
 			return c.Skills.Get(ctx, name)
 		}, skillColumns),
 		a.uploadSkillCommand(),
-		setTextsCommand(a, skillKind, func(ctx context.Context, c *client.Client, name string, texts client.ToolUpdate) (client.Skill, error) {
-			return c.Skills.Update(ctx, name, 0, client.SkillUpdate{Title: texts.Title, Description: texts.Description, DescriptionEn: texts.DescriptionEn})
+		setTextsCommand(a, skillKind, func(ctx context.Context, c *client.Client, name string, texts wire.ToolUpdate) (wire.Skill, error) {
+			return c.Skills.Update(ctx, name, 0, wire.SkillUpdate{Title: texts.Title, Description: texts.Description, DescriptionEN: texts.DescriptionEN})
 		}, skillColumns),
 		a.downloadCommand(skillKind, "Print the archive of a skill", "travel.zip", func(ctx context.Context, c *client.Client, name string) (*client.File, error) {
 			return c.Skills.Download(ctx, name, 0)
@@ -61,7 +62,7 @@ func (a *app) uploadSkillCommand() *cobra.Command {
 			}
 			defer done()
 			file.Type = kind
-			var skill client.Skill
+			var skill wire.Skill
 			if replace != "" {
 				skill, err = c.Skills.Replace(ctx, replace, 0, file)
 			} else {

@@ -20,23 +20,23 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-var toolColumns = []column[client.Tool]{
-	{"name", func(t client.Tool) string { return t.Name }},
-	{"source", func(t client.Tool) string { return t.Source }},
-	{"status", func(t client.Tool) string { return t.Status }},
-	{"size", func(t client.Tool) string { return number(t.Size) }},
-	{"updated", func(t client.Tool) string { return day(t.UpdatedAt) }},
-	{"description", func(t client.Tool) string { return cmp.Or(t.DescriptionEn, t.Description) }},
+var toolColumns = []column[wire.Tool]{
+	{"name", func(t wire.Tool) string { return t.Name }},
+	{"source", func(t wire.Tool) string { return t.Source }},
+	{"status", func(t wire.Tool) string { return t.Status }},
+	{"size", func(t wire.Tool) string { return number(t.Size) }},
+	{"updated", func(t wire.Tool) string { return day(t.UpdatedAt.Time) }},
+	{"description", func(t wire.Tool) string { return cmp.Or(t.DescriptionEN, t.Description) }},
 }
 
 var toolKind = kind{group: "tools", one: "tool", example: "word_count", names: toolNames}
 
 func (a *app) toolsCommand() *cobra.Command {
 	return group("tools", "List, upload and test tools", "  agenthost tools test word_count.ts '{\"text\": \"a b\"}'\n  agenthost tools upload word_count.ts",
-		listCommand(a, toolKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.Tool, error] {
+		listCommand(a, toolKind, func(ctx context.Context, c *client.Client) iter.Seq2[wire.Tool, error] {
 			return c.Tools.List(ctx, "")
 		}, toolColumns),
-		getCommand(a, toolKind, func(ctx context.Context, c *client.Client, name string) (client.Tool, error) {
+		getCommand(a, toolKind, func(ctx context.Context, c *client.Client, name string) (wire.Tool, error) {
 			return c.Tools.Get(ctx, name)
 		}, toolColumns),
 		a.command(action{
@@ -58,7 +58,7 @@ func (a *app) toolsCommand() *cobra.Command {
 			},
 		}),
 		a.testToolCommand(),
-		setTextsCommand(a, toolKind, func(ctx context.Context, c *client.Client, name string, texts client.ToolUpdate) (client.Tool, error) {
+		setTextsCommand(a, toolKind, func(ctx context.Context, c *client.Client, name string, texts wire.ToolUpdate) (wire.Tool, error) {
 			return c.Tools.Update(ctx, name, 0, texts)
 		}, toolColumns),
 		a.downloadCommand(toolKind, "Print the file of a tool", "word_count.ts", func(ctx context.Context, c *client.Client, name string) (*client.File, error) {
@@ -71,19 +71,19 @@ func (a *app) toolsCommand() *cobra.Command {
 }
 
 // setTextsCommand returns the command that changes what users read about a tool or a skill.
-func setTextsCommand[T any](a *app, k kind, update func(context.Context, *client.Client, string, client.ToolUpdate) (T, error), columns []column[T]) *cobra.Command {
+func setTextsCommand[T any](a *app, k kind, update func(context.Context, *client.Client, string, wire.ToolUpdate) (T, error), columns []column[T]) *cobra.Command {
 	var title, description, english string
 	var cmd *cobra.Command
 	cmd = a.command(action{
 		use: "set " + k.argument(), short: "Change the title and the description of " + article(k.one), args: []string{k.argument()}, complete: k.names,
 		example: fmt.Sprintf("  agenthost %s set %s --title \"A new title\"", k.group, k.example),
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			var texts client.ToolUpdate
+			var texts wire.ToolUpdate
 			for _, text := range []struct {
 				flag  string
 				value *string
 				field **string
-			}{{"title", &title, &texts.Title}, {"description", &description, &texts.Description}, {"description-en", &english, &texts.DescriptionEn}} {
+			}{{"title", &title, &texts.Title}, {"description", &description, &texts.Description}, {"description-en", &english, &texts.DescriptionEN}} {
 				if cmd.Flags().Changed(text.flag) {
 					*text.field = text.value
 				}
@@ -122,21 +122,21 @@ func (a *app) openUpload(path string) (client.Upload, func(), error) {
 
 // uploadTool creates the tool of a file. If one of its name exists, it gets the file. A worker
 // process reads the name, as the hub does.
-func (a *app) uploadTool(ctx context.Context, c *client.Client, file client.Upload) (client.Tool, error) {
+func (a *app) uploadTool(ctx context.Context, c *client.Client, file client.Upload) (wire.Tool, error) {
 	source, err := io.ReadAll(io.LimitReader(file.Content, maxFile))
 	if err != nil {
-		return client.Tool{}, fmt.Errorf("read tool: %w", err)
+		return wire.Tool{}, fmt.Errorf("read tool: %w", err)
 	}
 
 	name, err := js.NameOf(ctx, js.Config{}, file.FileName, string(source))
 	if err != nil {
-		return client.Tool{}, fmt.Errorf("%w: %s: %w", errRejected, file.FileName, err)
+		return wire.Tool{}, fmt.Errorf("%w: %s: %w", errRejected, file.FileName, err)
 	}
 
 	if _, err := c.Tools.Get(ctx, name); errors.Is(err, wire.NotFound) {
 		return c.Tools.Create(ctx, file)
 	} else if err != nil {
-		return client.Tool{}, err
+		return wire.Tool{}, err
 	}
 
 	return c.Tools.Replace(ctx, name, 0, file)

@@ -10,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 const (
@@ -120,11 +121,11 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/agents/manifest": func(ctx context.Context, c *client.Client) (any, error) { return c.Agents.Manifest(ctx) },
 	"GET /api/v1/admin/agents":    func(ctx context.Context, c *client.Client) (any, error) { return first(c.Agents.List(ctx, "")) },
 	"POST /api/v1/admin/agents": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Agents.Create(ctx, client.AgentRequest{
-			Name: "x", ProviderID: "demo", Model: "demo", Enabled: new(false), AllowedTools: []string{}, MaxTurns: new(int64(3)),
-			Sandbox: &client.Sandbox{Mode: "required", Network: "none"}, Knowledge: []client.KnowledgeRef{{Name: "k"}},
-			Deployment: &client.AgentDeployment{Memory: "512Mi", CPU: "500m", Processes: 64, Replicas: 2},
-			Access:     &client.AgentAccess{Groups: []string{"g"}}, Subagents: map[string]client.Subagent{"s": {Description: "d", Prompt: "p"}},
+		return c.Agents.Create(ctx, wire.AgentRequest{
+			Name: "x", ProviderID: "demo", Model: "demo", Enabled: new(false), AllowedTools: []string{}, MaxTurns: new(3),
+			Sandbox: agent.Sandbox{Mode: "required", Network: "none"}, Knowledge: []wire.KnowledgeRef{{Name: "k"}},
+			Deployment: agent.Deployment{Memory: "512Mi", CPU: "500m", Processes: 64, Replicas: 2},
+			Access:     wire.AgentAccess{Groups: []string{"g"}}, Subagents: map[string]agent.Subagent{"s": {Description: "d", Prompt: "p"}},
 		})
 	},
 	"POST /api/v1/admin/agents/import": func(ctx context.Context, c *client.Client) (any, error) {
@@ -132,7 +133,7 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	},
 	"GET /api/v1/admin/agents/{name}": func(ctx context.Context, c *client.Client) (any, error) { return c.Agents.Get(ctx, "x") },
 	"PUT /api/v1/admin/agents/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Agents.Update(ctx, "x", 3, client.AgentRequest{Name: "x", ProviderID: "demo", Model: "demo"})
+		return c.Agents.Update(ctx, "x", 3, wire.AgentRequest{Name: "x", ProviderID: "demo", Model: "demo"})
 	},
 	"DELETE /api/v1/admin/agents/{name}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Agents.Delete(ctx, "x") },
 	"GET /api/v1/admin/agents/{name}/export": func(ctx context.Context, c *client.Client) (any, error) {
@@ -159,7 +160,7 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	},
 	"GET /api/v1/admin/agents/{name}/knowledge": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Agents.Knowledge(ctx, "x")) },
 	"PUT /api/v1/admin/agents/{name}/knowledge": func(ctx context.Context, c *client.Client) (any, error) {
-		return nil, c.Agents.MountKnowledge(ctx, "x", 0, []client.KnowledgeRef{{Name: "k", Description: "d"}})
+		return nil, c.Agents.MountKnowledge(ctx, "x", 0, []wire.KnowledgeRef{{Name: "k", Description: "d"}})
 	},
 	"GET /api/v1/agents/{name}/detail": func(ctx context.Context, c *client.Client) (any, error) {
 		_, err := c.Agents.Detail(ctx, "x")
@@ -170,7 +171,7 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"POST /api/v1/admin/tools":       func(ctx context.Context, c *client.Client) (any, error) { return c.Tools.Create(ctx, fileOf("t.ts")) },
 	"GET /api/v1/admin/tools/{name}": func(ctx context.Context, c *client.Client) (any, error) { return c.Tools.Get(ctx, "x") },
 	"PUT /api/v1/admin/tools/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Tools.Update(ctx, "x", 1, client.ToolUpdate{Title: new("t")})
+		return c.Tools.Update(ctx, "x", 1, wire.ToolUpdate{Title: new("t")})
 	},
 	"DELETE /api/v1/admin/tools/{name}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Tools.Delete(ctx, "x") },
 	"PUT /api/v1/admin/tools/{name}/file": func(ctx context.Context, c *client.Client) (any, error) {
@@ -187,7 +188,7 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"POST /api/v1/admin/skills":       func(ctx context.Context, c *client.Client) (any, error) { return c.Skills.Create(ctx, fileOf("s.zip")) },
 	"GET /api/v1/admin/skills/{name}": func(ctx context.Context, c *client.Client) (any, error) { return c.Skills.Get(ctx, "x") },
 	"PUT /api/v1/admin/skills/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Skills.Update(ctx, "x", 1, client.SkillUpdate{Type: new("expert")})
+		return c.Skills.Update(ctx, "x", 1, wire.SkillUpdate{Type: new("expert")})
 	},
 	"DELETE /api/v1/admin/skills/{name}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Skills.Delete(ctx, "x") },
 	"PUT /api/v1/admin/skills/{name}/file": func(ctx context.Context, c *client.Client) (any, error) {
@@ -199,10 +200,10 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/admin/scenes":        func(ctx context.Context, c *client.Client) (any, error) { return first(c.Scenes.List(ctx, "")) },
 	"GET /api/v1/admin/scenes/{name}": func(ctx context.Context, c *client.Client) (any, error) { return c.Scenes.Get(ctx, "x") },
 	"POST /api/v1/admin/scenes": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Scenes.Create(ctx, client.SceneRequest{Name: "x", AgentName: "y"})
+		return c.Scenes.Create(ctx, wire.SceneRequest{Name: "x", AgentName: "y"})
 	},
 	"PUT /api/v1/admin/scenes/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Scenes.Update(ctx, "x", 1, client.SceneRequest{Name: "x", AgentName: "y", Order: new(int64(2))})
+		return c.Scenes.Update(ctx, "x", 1, wire.SceneRequest{Name: "x", AgentName: "y", Order: 2})
 	},
 	"DELETE /api/v1/admin/scenes/{name}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Scenes.Delete(ctx, "x") },
 	"GET /api/v1/admin/mcps":             func(ctx context.Context, c *client.Client) (any, error) { return first(c.MCPs.List(ctx, "")) },
@@ -218,10 +219,10 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/admin/knowledge/{name}":    func(ctx context.Context, c *client.Client) (any, error) { return c.Knowledge.Get(ctx, "x") },
 	"DELETE /api/v1/admin/knowledge/{name}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Knowledge.Delete(ctx, "x") },
 	"POST /api/v1/admin/knowledge": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Knowledge.Create(ctx, client.KnowledgeRequest{Name: "x", DatasetID: "d"})
+		return c.Knowledge.Create(ctx, wire.KnowledgeRequest{Name: "x", DatasetID: "d"})
 	},
 	"PUT /api/v1/admin/knowledge/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Knowledge.Update(ctx, "x", 1, client.KnowledgeRequest{Name: "x", DatasetID: "d"})
+		return c.Knowledge.Update(ctx, "x", 1, wire.KnowledgeRequest{Name: "x", DatasetID: "d"})
 	},
 
 	"GET /api/v1/providers": func(ctx context.Context, c *client.Client) (any, error) {
@@ -289,7 +290,7 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 		return first(c.Chats.Transcript(ctx, "x", uuid))
 	},
 	"POST /api/v1/agents/{name}/chat/sessions/{id}/messages": func(ctx context.Context, c *client.Client) (any, error) {
-		_, err := first(c.Chats.Send(ctx, "x", uuid, client.SendRequest{Message: "m", ClientMessageID: "i"}))
+		_, err := first(c.Chats.Send(ctx, "x", uuid, wire.ChatMessageRequest{Message: "m", ClientMessageID: "i"}))
 		return nil, err
 	},
 	"POST /api/v1/agents/{name}/chat/sessions/{id}/cancel": func(ctx context.Context, c *client.Client) (any, error) {
@@ -310,7 +311,7 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/admin/runs":              func(ctx context.Context, c *client.Client) (any, error) { return first(c.Runs.List(ctx)) },
 	"POST /api/v1/admin/runs/{id}/cancel": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Runs.Cancel(ctx, uuid) },
 	"POST /api/v1/chat/push": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Push(ctx, client.PushRequest{Sessions: []client.PushSession{{ID: "s", Messages: []client.PushMessage{{ID: "m", Role: "user", Content: json.RawMessage(`"hi"`)}}}}})
+		return c.Push(ctx, wire.ChatPushRequest{Sessions: []wire.PushedSession{{ID: "s", Messages: []wire.PushedMessage{{ID: "m", Role: "user", Content: json.RawMessage(`"hi"`)}}}}})
 	},
 
 	"GET /api/v1/admin/usage": func(ctx context.Context, c *client.Client) (any, error) {

@@ -38,6 +38,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
 
@@ -142,12 +143,12 @@ func (c *Client) connect() {
 	c.Users = Users{c}
 	c.Invites = Invites{c}
 	c.Tokens = Tokens{c}
-	c.Agents = Agents{Catalog: newCatalog[Agent, AgentRequest](c, admin+"agents"), Enabled: Reader[Agent]{c, "/api/v1/agents"}}
-	c.Tools = Tools{newCollection[Tool, ToolUpdate](c, admin+"tools")}
-	c.Skills = Skills{Collection: newCollection[Skill, SkillUpdate](c, admin+"skills"), Ready: Reader[Skill]{c, "/api/v1/skills"}}
-	c.Scenes = Scenes{Catalog: newCatalog[Scene, SceneRequest](c, admin+"scenes"), Enabled: Reader[Scene]{c, "/api/v1/scenes"}}
+	c.Agents = Agents{Catalog: newCatalog[wire.Agent, wire.AgentRequest](c, admin+"agents"), Enabled: Reader[wire.Agent]{c, "/api/v1/agents"}}
+	c.Tools = Tools{newCollection[wire.Tool, wire.ToolUpdate](c, admin+"tools")}
+	c.Skills = Skills{Collection: newCollection[wire.Skill, wire.SkillUpdate](c, admin+"skills"), Ready: Reader[wire.Skill]{c, "/api/v1/skills"}}
+	c.Scenes = Scenes{Catalog: newCatalog[wire.Scene, wire.SceneRequest](c, admin+"scenes"), Enabled: Reader[wire.Scene]{c, "/api/v1/scenes"}}
 	c.MCPs = MCPs{newCatalog[MCP, MCPRequest](c, admin+"mcps")}
-	c.Knowledge = KnowledgeSets{newCatalog[Knowledge, KnowledgeRequest](c, admin+"knowledge")}
+	c.Knowledge = KnowledgeSets{newCatalog[wire.Knowledge, wire.KnowledgeRequest](c, admin+"knowledge")}
 	c.Providers = Providers{Catalog: newCatalog[Provider, ProviderRequest](c, admin+"providers"), Visible: Reader[Provider]{c, "/api/v1/providers"}}
 	c.Deployments = Deployments{c}
 	c.Files = Files{c}

@@ -33,7 +33,7 @@ func TestListReadsAllPages(t *testing.T) {
 	c, _ := started(t)
 	const n = 203
 	for i := range n {
-		_, err := c.Knowledge.Create(t.Context(), client.KnowledgeRequest{Name: fmt.Sprintf("set-%03d", i), DatasetID: "d"})
+		_, err := c.Knowledge.Create(t.Context(), wire.KnowledgeRequest{Name: fmt.Sprintf("set-%03d", i), DatasetID: "d"})
 		require.NoError(t, err)
 	}
 	seen := map[string]bool{}
@@ -59,7 +59,7 @@ func TestListReadsAllPages(t *testing.T) {
 
 func TestErrorsHaveTheCodeOfTheHub(t *testing.T) {
 	c, url := started(t)
-	_, err := c.Agents.Create(t.Context(), client.AgentRequest{Name: "Not a name", ProviderID: "nothing"})
+	_, err := c.Agents.Create(t.Context(), wire.AgentRequest{Name: "Not a name", ProviderID: "nothing"})
 	require.ErrorIs(t, err, wire.ValidationFailed)
 	fault, ok := errors.AsType[*wire.Error](err)
 	require.True(t, ok)
@@ -68,9 +68,9 @@ func TestErrorsHaveTheCodeOfTheHub(t *testing.T) {
 	require.NotEmpty(t, fault.RequestID)
 	require.Contains(t, err.Error(), "validation_failed: ")
 
-	agent, err := c.Agents.Create(t.Context(), client.AgentRequest{Name: "helper", ProviderID: "demo", Model: "demo"})
+	agent, err := c.Agents.Create(t.Context(), wire.AgentRequest{Name: "helper", ProviderID: "demo", Model: "demo"})
 	require.NoError(t, err)
-	update := client.AgentRequest{Name: "helper", ProviderID: "demo", Model: "demo", Title: "Helper"}
+	update := wire.AgentRequest{Name: "helper", ProviderID: "demo", Model: "demo", Title: "Helper"}
 	changed, err := c.Agents.Update(t.Context(), "helper", agent.Version, update)
 	require.NoError(t, err)
 	require.Equal(t, "Helper", changed.Title)
@@ -187,7 +187,7 @@ func TestOnlyReadsAreRepeated(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "helper", agent.Name)
 	require.EqualValues(t, 3, calls.Load())
-	_, err = c.Agents.Create(t.Context(), client.AgentRequest{Name: "helper"})
+	_, err = c.Agents.Create(t.Context(), wire.AgentRequest{Name: "helper"})
 	require.Error(t, err)
 	require.EqualValues(t, 4, calls.Load())
 }
@@ -233,7 +233,7 @@ func TestAnswersThatFail(t *testing.T) {
 	})
 	c := open(t, client.Config{BaseURL: url})
 	send := func(agent string) (events []runtimewire.Payload, err error) {
-		for event, err := range c.Chats.Send(t.Context(), agent, "s", client.SendRequest{Message: "m"}) {
+		for event, err := range c.Chats.Send(t.Context(), agent, "s", wire.ChatMessageRequest{Message: "m"}) {
 			if err != nil {
 				return events, err
 			}

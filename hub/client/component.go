@@ -2,12 +2,15 @@ package client
 
 import (
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // Scenes reads and changes the prompts that users are offered.
 type Scenes struct {
-	Catalog[Scene, SceneRequest]
-	Enabled Reader[Scene] // the scenes of agents that the caller may use
+	Catalog[wire.Scene, wire.SceneRequest]
+	Enabled Reader[wire.Scene] // the scenes of agents that the caller may use
 }
 
 // MCPs reads and changes the MCP servers that agents mount.
@@ -15,7 +18,7 @@ type MCPs struct{ Catalog[MCP, MCPRequest] }
 
 // KnowledgeSets reads and changes the knowledge sets that agents mount.
 type KnowledgeSets struct {
-	Catalog[Knowledge, KnowledgeRequest]
+	Catalog[wire.Knowledge, wire.KnowledgeRequest]
 }
 
 // ServerOAuth has the credentials of a client for an MCP server with transport http.
@@ -25,42 +28,6 @@ type ServerOAuth struct {
 	ClientSecret string `json:"clientSecret,omitempty"`
 	// The address of the authorization server if it has another origin.
 	Issuer string `json:"issuer,omitempty"`
-}
-
-// Scene is a prompt that is offered to users of an agent.
-type Scene struct {
-	ID            string `json:"id"`
-	Name          string `json:"name"`
-	Title         string `json:"title"`
-	Description   string `json:"description"`
-	TitleEn       string `json:"titleEn,omitempty"`
-	DescriptionEn string `json:"descriptionEn,omitempty"`
-	Icon          string `json:"icon,omitempty"`
-	AgentName     string `json:"agentName"`
-	Prompt        string `json:"prompt"`
-	// Of the list, ascending.
-	Order     int64     `json:"order"`
-	Enabled   bool      `json:"enabled"`
-	Version   int64     `json:"version"`
-	CreatedAt time.Time `json:"createdAt"`
-	UpdatedAt time.Time `json:"updatedAt"`
-	// prompt has more than 16 KiB and is empty here. Read the scene by its name.
-	PromptOmitted bool `json:"promptOmitted,omitempty"`
-}
-
-// SceneRequest creates or replaces a scene.
-type SceneRequest struct {
-	Name string `json:"name"`
-	// Defaults to the name.
-	Title         string `json:"title,omitempty"`
-	TitleEn       string `json:"titleEn,omitempty"`
-	Description   string `json:"description,omitempty"`
-	DescriptionEn string `json:"descriptionEn,omitempty"`
-	Icon          string `json:"icon,omitempty"`
-	AgentName     string `json:"agentName"`
-	Prompt        string `json:"prompt,omitempty"`
-	Order         *int64 `json:"order,omitempty"`
-	Enabled       *bool  `json:"enabled,omitempty"`
 }
 
 // MCP is an MCP server that agents can mount.
@@ -77,7 +44,7 @@ type MCP struct {
 	// The directory in which a stdio server starts, relative to the working directory of the
 	// agent. If absent, a private empty directory.
 	CWD     string            `json:"cwd,omitempty"`
-	Sandbox *Sandbox          `json:"sandbox,omitempty"`
+	Sandbox agent.Sandbox     `json:"sandbox,omitzero"`
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"headers,omitzero"`
 	// How a server with transport http is sent a token.
@@ -107,9 +74,9 @@ type MCPRequest struct {
 	Env map[string]string `json:"env,omitzero"`
 	// The directory in which a stdio server starts, relative to the working directory of the
 	// agent. Defaults to a private empty directory.
-	CWD     string   `json:"cwd,omitempty"`
-	Sandbox *Sandbox `json:"sandbox,omitempty"`
-	URL     string   `json:"url,omitempty"`
+	CWD     string        `json:"cwd,omitempty"`
+	Sandbox agent.Sandbox `json:"sandbox,omitzero"`
+	URL     string        `json:"url,omitempty"`
 	// *** is the stored value.
 	Headers map[string]string `json:"headers,omitzero"`
 	// Credentials of a client (OAuth 2.0 client credentials) for a server with transport http.
@@ -121,28 +88,4 @@ type MCPRequest struct {
 	// The instructions of the server become part of the system prompt.
 	Instructions *bool `json:"instructions,omitempty"`
 	Enabled      *bool `json:"enabled,omitempty"`
-}
-
-// Knowledge is a knowledge set that agents can mount.
-type Knowledge struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	Title       string `json:"title"`
-	Description string `json:"description"`
-	// The key of the datasets of the runtime.
-	DatasetID string    `json:"datasetId"`
-	Enabled   bool      `json:"enabled"`
-	Version   int64     `json:"version"`
-	CreatedAt time.Time `json:"createdAt"`
-	UpdatedAt time.Time `json:"updatedAt"`
-}
-
-// KnowledgeRequest creates or replaces a knowledge set.
-type KnowledgeRequest struct {
-	Name string `json:"name"`
-	// Defaults to the name.
-	Title       string `json:"title,omitempty"`
-	Description string `json:"description,omitempty"`
-	DatasetID   string `json:"datasetId"`
-	Enabled     *bool  `json:"enabled,omitempty"`
 }

@@ -33,7 +33,7 @@ func Example() {
 	}
 	fmt.Println(login.User.Username, "is", login.User.Role)
 
-	if _, err := c.Agents.Create(ctx, client.AgentRequest{Name: "helper", ProviderID: "demo", Model: "demo"}); err != nil {
+	if _, err := c.Agents.Create(ctx, wire.AgentRequest{Name: "helper", ProviderID: "demo", Model: "demo"}); err != nil {
 		panic(err)
 	}
 	deployment, err := c.Deployments.Deploy(ctx, "helper", false)
@@ -48,7 +48,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	for event, err := range c.Chats.Send(ctx, "helper", session.ID, client.SendRequest{Message: "Hello!"}) {
+	for event, err := range c.Chats.Send(ctx, "helper", session.ID, wire.ChatMessageRequest{Message: "Hello!"}) {
 		if err != nil {
 			panic(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	hubwire "github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -24,7 +25,7 @@ func TestAnElementHidesOnlyItself(t *testing.T) {
 		body := ""
 		switch path := r.URL.Path; {
 		case strings.HasSuffix(path, "/messages"):
-			body = `{"items":[{"id":"x","content":[],"createdAt":"10000-01-01T00:00:00Z"},` + message + `,{"id":"x","content":{"toString":1},` + times + `},
+			body = `{"items":[{"id":"x","content":[],"createdAt":"10000-01-01T00:00:00Z"},` + message + `,{"id":"x","content":[],"text":{"toString":1},` + times + `},
 				{"id":"ok","content":[{"toString":1},7,null],` + times + `}],"total":4}`
 		case strings.HasSuffix(path, "/transcript"):
 			body = `{"items":[{"seq":1,"type":{"a":1}},{"seq":2,"type":"event"},{"seq":3,"time":"+12026-01-01T00:00:00Z"}],"total":3}`
@@ -44,7 +45,7 @@ func TestAnElementHidesOnlyItself(t *testing.T) {
 		omitted = nil
 		return n
 	}
-	for _, sessions := range []func(func(client.ChatSession, error) bool){c.Chats.List(t.Context(), "a"), c.History.List(t.Context(), client.HistoryFilter{})} {
+	for _, sessions := range []func(func(hubwire.ChatSession, error) bool){c.Chats.List(t.Context(), "a"), c.History.List(t.Context(), client.HistoryFilter{})} {
 		var ids []string
 		for one, err := range sessions {
 			require.NoError(t, err)
@@ -89,7 +90,7 @@ func TestAnEventHidesOnlyItself(t *testing.T) {
 		}
 	})
 	var names []string
-	for event, err := range open(t, client.Config{BaseURL: url, Token: "x"}).Chats.Send(t.Context(), "a", "s", client.SendRequest{Message: "m"}) {
+	for event, err := range open(t, client.Config{BaseURL: url, Token: "x"}).Chats.Send(t.Context(), "a", "s", hubwire.ChatMessageRequest{Message: "m"}) {
 		require.NoError(t, err)
 		name := event.EventName()
 		if unknown, ok := event.(*wire.Unknown); ok {

@@ -106,11 +106,13 @@ func example(s *openapi3.Schema) any {
 		if s.AdditionalProperties.Schema != nil {
 			return map[string]any{"k": example(s.AdditionalProperties.Schema.Value)}
 		}
-		return map[string]any{"k": "v"}
+		return map[string]any{"type": "text"} // which every kind of block has
 	case s.Type == nil:
 		return map[string]any{"k": "v"}
 	case s.Format == "date-time":
 		return "2026-01-02T03:04:05.123456Z"
+	case strings.Contains(s.Pattern, "ns|us"):
+		return "1m30s"
 	}
 	return "x"
 }

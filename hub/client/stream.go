@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 
+	hubwire "github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
@@ -27,13 +28,6 @@ const (
 	// hubEvent is the name of the events that the hub adds to those of the runtime.
 	hubEvent = "hub"
 )
-
-// SendRequest is a message to an agent.
-type SendRequest struct {
-	Message string `json:"message"`
-	// Of the caller's choice. A message with the same id is not sent again.
-	ClientMessageID string `json:"clientMessageId,omitempty"`
-}
 
 // Begun is the first event of an answer.
 type Begun struct {
@@ -54,16 +48,9 @@ type Notice struct {
 type Saved struct {
 	MessageID string          `json:"messageId"`
 	Status    string          `json:"status"` // completed, partial, cancelled or failed
-	Usage     TokenUsage      `json:"usage"`
+	Usage     wire.Usage      `json:"usage"`
 	AIGC      json.RawMessage `json:"aigc,omitempty"`
 	Budgets   []Budget        `json:"budgets,omitempty"` // that are used up to their soft limits
-}
-
-// Repeated is the only event for a message that was sent before.
-type Repeated struct {
-	UserMessage      ChatMessage `json:"userMessage"`
-	AssistantMessage ChatMessage `json:"assistantMessage"`
-	Status           string      `json:"status"`
 }
 
 // EventName returns the name on the event: line.
@@ -75,9 +62,6 @@ func (*Notice) EventName() string { return hubEvent }
 // EventName returns the name on the event: line.
 func (*Saved) EventName() string { return hubEvent }
 
-// EventName returns the name on the event: line.
-func (*Repeated) EventName() string { return hubEvent }
-
 // Send sends a message and yields the events of the answer as they arrive: [*Begun], those of the
 // runtime such as [*wire.PartialMessage], [*Notice], [*Saved], and [*wire.Done]. The last one is
 // done, or else an error: that of the hub if it rejected the message, [ErrIncomplete] if the
@@ -85,7 +69,7 @@ func (*Repeated) EventName() string { return hubEvent }
 //
 // Breaking out of the loop before done, or the end of ctx, closes the connection, which cancels the
 // answer. Each loop over the sequence sends the message.
-func (s Chats) Send(ctx context.Context, agent, session string, req SendRequest) iter.Seq2[wire.Payload, error] {
+func (s Chats) Send(ctx context.Context, agent, session string, req hubwire.ChatMessageRequest) iter.Seq2[wire.Payload, error] {
 	return func(yield func(wire.Payload, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // before the body is closed, which would wait for its end
@@ -124,7 +108,7 @@ func repetition(body io.Reader) (wire.Payload, error) {
 		err = complexity.Check(data)
 	}
 
-	repeated := &Repeated{}
+	repeated := &hubwire.RepeatedMessage{}
 	if err == nil {
 		err = jsonlimit.Unmarshal(data, repeated)
 	}

@@ -12,16 +12,19 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
+
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Tools reads and changes the tools that agents mount.
-type Tools struct{ Collection[Tool, ToolUpdate] }
+type Tools struct {
+	Collection[wire.Tool, wire.ToolUpdate]
+}
 
 // Skills reads and changes the skills that agents mount.
 type Skills struct {
-	Collection[Skill, SkillUpdate]
-	Ready Reader[Skill] // the skills whose archive exists
+	Collection[wire.Skill, wire.SkillUpdate]
+	Ready Reader[wire.Skill] // the skills whose archive exists
 }
 
 // Upload is the file of a tool or a skill, with texts that replace those in the file unless they
@@ -36,13 +39,13 @@ type Upload struct {
 }
 
 // Create uploads a new tool: a TypeScript or JavaScript file of at most 5 MiB.
-func (t Tools) Create(ctx context.Context, file Upload) (Tool, error) {
-	return upload[Tool](ctx, t.c, http.MethodPost, t.path, 0, file)
+func (t Tools) Create(ctx context.Context, file Upload) (wire.Tool, error) {
+	return upload[wire.Tool](ctx, t.c, http.MethodPost, t.path, 0, file)
 }
 
 // Replace uploads the file of an existing tool. The version is as in [Collection.Update].
-func (t Tools) Replace(ctx context.Context, name string, version int64, file Upload) (Tool, error) {
-	return upload[Tool](ctx, t.c, http.MethodPut, t.path+"/"+segment(name)+"/file", version, file)
+func (t Tools) Replace(ctx context.Context, name string, version int64, file Upload) (wire.Tool, error) {
+	return upload[wire.Tool](ctx, t.c, http.MethodPut, t.path+"/"+segment(name)+"/file", version, file)
 }
 
 // Download returns the file of a tool from an offset. The caller closes its content.
@@ -51,18 +54,18 @@ func (t Tools) Download(ctx context.Context, name string, offset int64) (*File, 
 }
 
 // Create uploads a new skill: a zip archive with a SKILL.md.
-func (s Skills) Create(ctx context.Context, file Upload) (Skill, error) {
-	return upload[Skill](ctx, s.c, http.MethodPost, s.path, 0, file)
+func (s Skills) Create(ctx context.Context, file Upload) (wire.Skill, error) {
+	return upload[wire.Skill](ctx, s.c, http.MethodPost, s.path, 0, file)
 }
 
 // Replace uploads the archive of an existing skill. The version is as in [Collection.Update].
-func (s Skills) Replace(ctx context.Context, name string, version int64, file Upload) (Skill, error) {
-	return upload[Skill](ctx, s.c, http.MethodPut, s.path+"/"+segment(name)+"/file", version, file)
+func (s Skills) Replace(ctx context.Context, name string, version int64, file Upload) (wire.Skill, error) {
+	return upload[wire.Skill](ctx, s.c, http.MethodPut, s.path+"/"+segment(name)+"/file", version, file)
 }
 
 // Link returns a link to the archive of a skill that is valid for an hour without a token.
-func (s Skills) Link(ctx context.Context, name string) (SkillLink, error) {
-	return get[SkillLink](ctx, s.c, "/api/v1/skills/"+segment(name)+"/download", nil)
+func (s Skills) Link(ctx context.Context, name string) (wire.SkillLink, error) {
+	return get[wire.SkillLink](ctx, s.c, "/api/v1/skills/"+segment(name)+"/download", nil)
 }
 
 // Download returns the archive of a skill from an offset. The caller closes its content.
@@ -154,68 +157,4 @@ func (a *attempt) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.form = nil
-}
-
-// Tool is a tool that agents can mount.
-type Tool struct {
-	// The file and all other optional fields are those of custom tools.
-	ID            string `json:"id,omitempty"`
-	Name          string `json:"name"`
-	Title         string `json:"title"`
-	Description   string `json:"description"`
-	DescriptionEn string `json:"descriptionEn"`
-	Source        string `json:"source"`
-	// missing if the file no longer exists.
-	Status    string    `json:"status"`
-	FileName  string    `json:"fileName,omitempty"`
-	Hash      string    `json:"hash,omitempty"`
-	Size      int64     `json:"size,omitempty"`
-	Version   int64     `json:"version,omitempty"`
-	CreatedAt time.Time `json:"createdAt,omitzero"`
-	UpdatedAt time.Time `json:"updatedAt,omitzero"`
-}
-
-// ToolUpdate changes the texts of a tool.
-type ToolUpdate struct {
-	// An empty value means the name.
-	Title         *string `json:"title,omitempty"`
-	Description   *string `json:"description,omitempty"`
-	DescriptionEn *string `json:"descriptionEn,omitempty"`
-}
-
-// Skill is a skill that agents can mount.
-type Skill struct {
-	ID            string `json:"id"`
-	Name          string `json:"name"`
-	Type          string `json:"type"`
-	Title         string `json:"title"`
-	Description   string `json:"description"`
-	DescriptionEn string `json:"descriptionEn"`
-	// missing if the archive no longer exists.
-	Status string `json:"status"`
-	// Of the archive behind the link.
-	Hash      string    `json:"hash"`
-	Size      int64     `json:"size"`
-	Version   int64     `json:"version"`
-	CreatedAt time.Time `json:"createdAt"`
-	UpdatedAt time.Time `json:"updatedAt"`
-}
-
-// SkillUpdate changes the type and the texts of a skill.
-type SkillUpdate struct {
-	// An empty value means no change.
-	Type *string `json:"type,omitempty"`
-	// An empty value means the name.
-	Title         *string `json:"title,omitempty"`
-	Description   *string `json:"description,omitempty"`
-	DescriptionEn *string `json:"descriptionEn,omitempty"`
-}
-
-// SkillLink is a link to the archive of a skill.
-type SkillLink struct {
-	URL       string    `json:"url"`
-	ExpiresAt time.Time `json:"expiresAt"`
-	// Of the archive behind the link.
-	Hash string `json:"hash"`
-	Size int64  `json:"size"`
 }

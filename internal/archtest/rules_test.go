@@ -66,8 +66,8 @@ var arrows = []rule{
 	{"hub/internal/deployment", concern + " hub/deploy hub/internal/catalog runtime/client " + formats,
 		"a deployment has an agent of the catalog"},
 	{"hub/internal/usage", concern + " runtime/wire", "the counts of runs do not depend on who runs them"},
-	{"hub/wire", "rbac runtime/wire internal/...", "the hub and its clients share one description"},
-	{"hub/client", "hub/wire rbac runtime/wire sse internal/...", "a client does not link the server"},
+	{"hub/wire", "rbac runtime/agent runtime/wire internal/...", "the hub and its clients share one description, and what agents contain is that of the runtime"},
+	{"hub/client", "hub/wire rbac runtime/agent runtime/wire sse internal/...", "a client does not link the server"},
 	{"hub/internal/chat/...", concern + " hub/internal/chat/... hub/internal/deployment hub/internal/aigc hub/internal/usage runtime/client " + formats, "chats are the last consumer of the other concerns"},
 
 	{"internal/...", "internal/...", "shared code depends on no server"},

@@ -7,25 +7,21 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Access is who may use an agent. For other members, the agent does not exist. Users who may change
-// agents have access to all of them.
-type Access struct {
-	Users    []string `json:"users"`    // ids, or usernames in any letter case
-	Groups   []string `json:"groups"`   // of the identity provider
-	Everyone bool     `json:"everyone"` // of the tenant
-}
+// Access is the access of a form. One that names nobody is that of nobody: only an absent one has a
+// default.
+type Access wire.AgentAccess
 
-// UnmarshalJSON decodes an access. An access that names nobody is that of nobody: only an absent
-// one has a default. An unknown field is an error, because a misspelled list would have no effect.
+// UnmarshalJSON decodes an access. An unknown field is an error, because a misspelled list would
+// have no effect.
 func (a *Access) UnmarshalJSON(data []byte) error {
-	type plain Access
-	in := plain{}
+	in := wire.AgentAccess{}
 	members := map[string]json.RawMessage{}
 	if err := jsonlimit.Unmarshal(data, &members); err != nil {
 		return err
@@ -51,13 +47,12 @@ func (a *Access) UnmarshalJSON(data []byte) error {
 }
 
 // everyone is the access of an agent that names none.
-func everyone() Access { return Access{Users: []string{}, Groups: []string{}, Everyone: true} }
-
-// isZero reports whether nothing is said about the access.
-func (a Access) isZero() bool { return !a.Everyone && a.Users == nil && a.Groups == nil }
+func everyone() wire.AgentAccess {
+	return wire.AgentAccess{Users: []string{}, Groups: []string{}, Everyone: true}
+}
 
 // permits reports whether the caller may use the agent. A caller without a user is the hub.
-func (a Access) permits(c api.Caller) bool {
+func permits(a wire.AgentAccess, c api.Caller) bool {
 	if a.Everyone || c.UserID == "" || rbac.AdminWrite.Check(c) == nil {
 		return true
 	}
@@ -89,7 +84,7 @@ func (a Agent) shown() Agent {
 	a.ContentHash = a.shownHash
 	a.SystemPrompt = ""
 	a.CommandEnv = nil
-	a.Access = Access{}
+	a.Access = wire.AgentAccess{}
 	subagents := make(map[string]agent.Subagent, len(a.Subagents))
 	for name, sub := range a.Subagents {
 		sub.Prompt = ""
@@ -109,7 +104,7 @@ func (s *Service) hiddenAgents(ctx context.Context, caller api.Caller) ([]string
 
 	var names []string
 	for i := range sn.agents {
-		if !sn.agents[i].Access.permits(caller) {
+		if !permits(sn.agents[i].Access, caller) {
 			names = append(names, sn.agents[i].Name)
 		}
 	}

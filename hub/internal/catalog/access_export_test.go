@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
@@ -51,7 +50,7 @@ func TestEveryFieldSurvivesAnExport(t *testing.T) {
 			"enabled", false, "providerId", provider.Demo, "mcps", []any{"web"}, "knowledge", []any{object{"name": "handbook", "description": "d"}},
 			"tools", []any{"Read"}, "skills", []any{"pdf"}, "access", object{"users": []any{"zoe"}, "groups": []any{"staff"}, "everyone": false},
 			"deployment", object{"replicas": 2.0})
-		requireEvery[catalog.Definition](t, body, "")
+		requireEvery[wire.AgentRequest](t, body)
 		made := s.ada.Post(agents, body).Want(http.StatusCreated)
 		exported := s.ada.Get(agents + "/coder/export").Text
 		s.ada.Delete(agents + "/coder").Want(http.StatusNoContent)

@@ -75,28 +75,23 @@ func (a *Agent) event(caller api.Caller) auditlog.Event {
 }
 
 func (a *Agent) detail() agentDetail {
-	return agentDetail{
-		ProviderID: a.ProviderID, Model: a.Model, PermissionMode: a.PermissionMode, Sandbox: settings.Recorded(settings.Lines(a.Sandbox)),
-		Settings: settings.Recorded(a.settingLines()), Enabled: a.Enabled, IsDefault: a.IsDefault, Tools: a.Tools, Skills: a.Skills, MCPs: a.MCPs, Knowledge: refNames(a.Knowledge),
-	}
+	d := recorded[agentDetail](*a)
+	d.Sandbox, d.Settings = settings.Recorded(settings.Lines(a.Sandbox)), settings.Recorded(a.settingLines())
+	d.Knowledge = refNames(a.Knowledge)
+	return d
 }
 
 // updatedAgent returns the changed fields without the bindings.
 func updatedAgent(from, to Agent) agentUpdateDetail {
-	return agentUpdateDetail{
-		Title: auditlog.Diff(from.Title, to.Title), TitleEN: auditlog.Diff(from.TitleEN, to.TitleEN),
-		Description: auditlog.Diff(from.Description, to.Description), DescriptionEN: auditlog.Diff(from.DescriptionEN, to.DescriptionEN),
-		Icon: auditlog.Diff(from.Icon, to.Icon), Enabled: auditlog.Diff(from.Enabled, to.Enabled), IsDefault: auditlog.Diff(from.IsDefault, to.IsDefault),
-		ProviderID: auditlog.Diff(from.ProviderID, to.ProviderID), Model: auditlog.Diff(from.Model, to.Model),
-		SystemPrompt: auditlog.Diff(settings.Summary(from.SystemPrompt), settings.Summary(to.SystemPrompt)), MaxTurns: auditlog.Diff(from.MaxTurns, to.MaxTurns),
-		PermissionMode: auditlog.Diff(from.PermissionMode, to.PermissionMode), AllowedTools: settings.Changed(from.AllowedTools, to.AllowedTools),
-		DisallowedTools: settings.Changed(from.DisallowedTools, to.DisallowedTools),
-		Sandbox:         settings.Changed(settings.Lines(from.Sandbox), settings.Lines(to.Sandbox)),
-		Subagents:       auditlog.Diff(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents)),
-		SettingSources:  auditlog.Diff(from.SettingSources, to.SettingSources),
-		Access:          settings.Changed(settings.Lines(from.Access), settings.Lines(to.Access)),
-		Settings:        settings.Changed(from.settingLines(), to.settingLines()),
-	}
+	d := changed[agentUpdateDetail](from, to)
+	d.SystemPrompt = auditlog.Diff(settings.Summary(from.SystemPrompt), settings.Summary(to.SystemPrompt))
+	d.AllowedTools = settings.Changed(from.AllowedTools, to.AllowedTools)
+	d.DisallowedTools = settings.Changed(from.DisallowedTools, to.DisallowedTools)
+	d.Sandbox = settings.Changed(settings.Lines(from.Sandbox), settings.Lines(to.Sandbox))
+	d.Subagents = auditlog.Diff(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents))
+	d.Access = settings.Changed(settings.Lines(from.Access), settings.Lines(to.Access))
+	d.Settings = settings.Changed(from.settingLines(), to.settingLines())
+	return d
 }
 
 // subagentSummaries identifies subagents without their prompts.

@@ -12,111 +12,42 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/ids"
-	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Agent is an agent with its definition. It contains no secret.
+// Agent is an agent in a snapshot or in the database.
 type Agent struct {
-	ID string `json:"id"`
-	Definition
-
-	ContentHash string    `json:"contentHash"`
-	Version     int64     `json:"version"`
-	CreatedAt   wire.Time `json:"createdAt"`
-	UpdatedAt   wire.Time `json:"updatedAt"`
+	wire.Agent
 
 	shownHash string // ContentHash for members, of an agent in a snapshot
 }
 
-// Definition is what administrators define of an agent.
-type Definition struct {
-	Name          string `json:"name"` // the id of the agent in the runtime, unique in the tenant
-	Title         string `json:"title"`
-	TitleEN       string `json:"titleEn,omitempty"`
-	DescriptionEN string `json:"descriptionEn,omitempty"`
-	Icon          string `json:"icon,omitempty"`
-	Enabled       bool   `json:"enabled"`
-	IsDefault     bool   `json:"isDefault"` // of at most one agent of the tenant
-	ProviderID    string `json:"providerId"`
-
-	// Agent has the settings of the runtime, with its rules. The name and the title are in the
-	// fields above, and the agent refers to its provider, tools, skills, MCP servers and knowledge:
-	// their fields are empty.
-	agent.Agent
-
-	Tools     []string       `json:"tools"`
-	Skills    []string       `json:"skills"`
-	MCPs      []string       `json:"mcps"`
-	Knowledge []KnowledgeRef `json:"knowledge"`
-
-	Access Access `json:"access,omitzero"` // not shown to members
-
-	Deployment agent.Deployment `json:"deployment,omitzero"`
-}
-
-// MarshalJSON encodes texts and lists also if they are empty.
-func (a Agent) MarshalJSON() ([]byte, error) {
-	type plain Agent
-	var env map[string]string // requests have the values as they are too
-	if a.CommandEnv != nil {
-		env = make(map[string]string, len(a.CommandEnv))
-		for name, value := range a.CommandEnv {
-			env[name] = string(value)
-		}
-	}
-
-	return httpapi.Marshal(struct {
-		plain
-		Description  string   `json:"description"`
-		SystemPrompt string   `json:"systemPrompt"`
-		AllowedTools []string `json:"allowedTools"` // null: every tool
-
-		CommandEnv map[string]string `json:"commandEnv,omitzero"`
-	}{plain(a), a.Description, a.SystemPrompt, a.AllowedTools, env})
-}
-
 // forRuntime returns the agent as the runtime has it, with a provider and MCP servers that only
 // exist.
-func (d *Definition) forRuntime() agent.Agent {
-	a := d.Agent
-	a.ID = d.Name
-	a.Name = d.Title
-	a.Provider = agent.Provider{Protocol: agent.ProtocolDemo}
-	if len(a.Subagents) == 0 {
-		a.Subagents = nil
+func (a *Agent) forRuntime() agent.Agent {
+	r := a.withoutColumns()
+	r.ID, r.Name, r.Description = a.Name, a.Title, a.Description
+	r.Model = a.Model
+	r.Provider = agent.Provider{Protocol: agent.ProtocolDemo}
+	r.SystemPrompt = a.SystemPrompt
+	r.MaxTurns = a.MaxTurns
+	r.PermissionMode = a.PermissionMode
+	r.AllowedTools, r.DisallowedTools, r.SettingSources = a.AllowedTools, a.DisallowedTools, a.SettingSources
+	r.Sandbox = a.Sandbox
+	if len(a.Subagents) > 0 {
+		r.Subagents = a.Subagents
 	}
 
-	a.MCPServers = nil
-	for _, name := range d.MCPs {
-		if a.MCPServers == nil {
-			a.MCPServers = map[string]agent.MCPServer{}
-		}
-
-		a.MCPServers[name] = agent.MCPServer{Transport: agent.TransportStdio, Command: "c"}
+	if len(a.MCPs) > 0 {
+		r.MCPServers = map[string]agent.MCPServer{}
 	}
 
-	return a
-}
-
-// KnowledgeRef is a knowledge set that an agent uses. Description replaces that of the knowledge
-// set for this agent, unless it is empty.
-type KnowledgeRef struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-}
-
-// UnmarshalJSON also accepts a string, which is the name.
-func (k *KnowledgeRef) UnmarshalJSON(data []byte) error {
-	*k = KnowledgeRef{}
-	if len(data) > 0 && data[0] == '"' {
-		return jsonlimit.Unmarshal(data, &k.Name)
+	for _, name := range a.MCPs {
+		r.MCPServers[name] = agent.MCPServer{Transport: agent.TransportStdio, Command: "c"}
 	}
 
-	type plain KnowledgeRef
-	return jsonlimit.Unmarshal(data, (*plain)(k))
+	return r
 }
 
 var errNoAgent = wire.NotFound.New("There is no such agent.")
@@ -127,7 +58,7 @@ func (s *Service) CreateAgent(ctx context.Context, caller api.Caller, in AgentIn
 	input := in.checked("", fields)
 	var a Agent
 	err := s.change(ctx, caller, func(tx *store.Tx) error {
-		a = Agent{Definition: input}
+		a = input
 		if err := s.insert(ctx, tx, &a, maps.Clone(fields)); err != nil {
 			return typed(err, in.faults)
 		}
@@ -155,7 +86,7 @@ func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, fields api
 	a.CreatedAt, a.UpdatedAt = wire.Time{Time: tx.Now}, wire.Time{Time: tx.Now}
 	before := Agent{}
 	a.keepBindings(before)
-	if a.Access.isZero() {
+	if a.Access.IsZero() {
 		a.Access = everyone()
 	}
 
@@ -205,7 +136,7 @@ func (s *Service) writeBindings(ctx context.Context, tx *store.Tx, before Agent,
 func (s *Service) UpdateAgent(ctx context.Context, caller api.Caller, name string, expected *int64, in AgentInput) (Agent, error) {
 	fields := api.Fields{}
 	input := in.checked(name, fields)
-	a, err := s.edit(ctx, caller, name, expected, fields, func(Agent) Agent { return Agent{Definition: input} })
+	a, err := s.edit(ctx, caller, name, expected, fields, func(Agent) Agent { return input })
 	return a, typed(err, in.faults)
 }
 
@@ -248,7 +179,7 @@ func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Ag
 	a.ID, a.Version = before.ID, before.Version
 	a.CreatedAt, a.UpdatedAt = before.CreatedAt, before.UpdatedAt
 	a.keepBindings(before)
-	if a.Access.isZero() {
+	if a.Access.IsZero() {
 		a.Access = before.Access
 	}
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -30,40 +30,53 @@ const (
 	maxSubagents   = 50
 )
 
-// AgentInput is the configuration of an agent. Missing fields have their defaults: the title is the
-// name, the agent is enabled, and settings of the runtime have its defaults. Of an existing agent,
-// the name is "" or its name, and bindings that are nil and an empty access are unchanged.
+// AgentInput is the request for an agent. Settings of the runtime have its defaults. Of an existing
+// agent, the name is "" or its name.
 type AgentInput struct {
-	Definition
+	wire.AgentRequest
 
-	Enabled *bool `json:"enabled"`
+	Access Access `json:"access"`
+
+	foreign
 
 	faults error // of a body
+}
+
+// foreign are the settings of a configuration file that an agent of the hub refers to, or does not
+// have.
+type foreign struct {
+	SystemPromptFile any `json:"systemPromptFile"`
+	Provider         any `json:"provider"`
+	MCPServers       any `json:"mcpServers"`
+	Datasets         any `json:"datasets"`
+	CustomTools      any `json:"customTools"`
+	SkillArchives    any `json:"skillArchives"`
+	Hub              any `json:"hub"`
 }
 
 // UnmarshalJSON decodes a form. Its faults are those of all fields.
 func (in *AgentInput) UnmarshalJSON(data []byte) error {
 	type plain AgentInput
 	*in = AgentInput{}
-	in.MaxTurns = in.TurnLimit() // 0 is a fault
 	in.faults = agent.DecodeForm(data, (*plain)(in))
-	in.MaxTurns = cmp.Or(in.MaxTurns, -1)
 	return settings.NotObject(in.faults)
 }
 
-// checked returns the definition. It adds the faults by field. name is that of the agent that the
-// input replaces, or "".
-func (in AgentInput) checked(name string, fields api.Fields) Definition {
+// checked returns the agent. It adds the faults by field. name is that of the agent that the input
+// replaces, or "".
+func (in AgentInput) checked(name string, fields api.Fields) Agent {
 	settings.AddFaults(fields, in.faults)
-	a := in.Definition
-	a.Agent.ID, a.Agent.Name = "", ""
+	a := Agent{Agent: wire.Agent{
+		IsDefault: in.IsDefault, Enabled: in.Enabled == nil || *in.Enabled, Access: wire.AgentAccess(in.Access), Deployment: in.Deployment,
+		MaxOutputTokens: in.MaxOutputTokens, ContextWindow: in.ContextWindow, Temperature: in.Temperature, Thinking: in.Thinking,
+		CommandEnv: in.CommandEnv, Limits: in.Limits, MaxTurns: new(agent.Agent).TurnLimit(), PermissionMode: cmp.Or(in.PermissionMode, "default"),
+	}}
 	a.Name = checkedName(fields, name, in.Name, "agent", checkAgentName)
 	a.Title = cmp.Or(fields.Line("title", in.Title, 0, maxTitle), a.Name)
 	a.TitleEN = fields.Line("titleEn", in.TitleEN, 0, maxTitle)
 	a.Description = fields.Text("description", in.Description, 0, maxDescription)
 	a.DescriptionEN = fields.Text("descriptionEn", in.DescriptionEN, 0, maxDescription)
 	a.Icon = fields.Line("icon", in.Icon, 0, maxIcon)
-	a.Enabled = in.Enabled == nil || *in.Enabled
 	a.ProviderID = fields.Line("providerId", in.ProviderID, 1, 100)
 	a.Access.Users = checkList(fields, "access.users", in.Access.Users)
 	a.Access.Groups = checkList(fields, "access.groups", in.Access.Groups)
@@ -76,37 +89,36 @@ func (in AgentInput) checked(name string, fields api.Fields) Definition {
 		fields.Add("deployment."+f.Key, f.Message)
 	}
 
-	a.checkSettings(fields)
-	return a
-}
+	a.Model = fields.Line("model", in.Model, 1, maxModel)
+	a.SystemPrompt = checkPrompt(fields, "systemPrompt", in.SystemPrompt)
+	if in.MaxTurns != nil {
+		a.MaxTurns = *in.MaxTurns
+	}
 
-// checkSettings checks the settings of the runtime and sets their defaults. The runtime's own rules
-// check what they mean.
-func (a *Definition) checkSettings(fields api.Fields) {
-	a.Model = fields.Line("model", a.Model, 1, maxModel)
-	checkPrompt(fields, "systemPrompt", a.SystemPrompt)
-	a.MaxTurns = cmp.Or(a.MaxTurns, a.TurnLimit())
 	if a.MaxTurns < 1 || a.MaxTurns > maxTurns {
 		fields.Add("maxTurns", fmt.Sprintf("must be from 1 to %d", maxTurns))
 	}
 
-	a.PermissionMode = cmp.Or(a.PermissionMode, "default")
-	a.AllowedTools = checkList(fields, "allowedTools", a.AllowedTools)
-	a.DisallowedTools = append([]string{}, checkList(fields, "disallowedTools", a.DisallowedTools)...)
-	a.SettingSources = checkList(fields, "settingSources", a.SkillSources())
-	a.ExtraUserSkillDirs = checkList(fields, "extraUserSkillDirs", a.ExtraUserSkillDirs)
+	a.AllowedTools = checkList(fields, "allowedTools", in.AllowedTools)
+	a.DisallowedTools = append([]string{}, checkList(fields, "disallowedTools", in.DisallowedTools)...)
+	sources := agent.Agent{SettingSources: in.SettingSources}
+	a.SettingSources = checkList(fields, "settingSources", sources.SkillSources())
+	a.ExtraUserSkillDirs = checkList(fields, "extraUserSkillDirs", in.ExtraUserSkillDirs)
 	for i, dir := range a.ExtraUserSkillDirs {
 		if !filepath.IsAbs(dir) {
 			fields.Add(index("extraUserSkillDirs", i), "must be an absolute path")
 		}
 	}
 
-	a.Sandbox = checkSandbox(fields, a.Sandbox)
-	a.Subagents = checkSubagents(fields, a.Subagents)
-	for key, remedy := range a.foreign() {
-		fields.Add(key, remedy)
-	}
+	a.Sandbox = checkSandbox(fields, in.Sandbox)
+	a.Subagents = checkSubagents(fields, in.Subagents)
+	in.foreign.check(fields)
+	a.checkRuntime(fields)
+	return a
+}
 
+// checkRuntime checks the settings of the runtime by its rules.
+func (a *Agent) checkRuntime(fields api.Fields) {
 	definition := a.forRuntime()
 	faults, _ := errors.AsType[agent.Faults](definition.Validate())
 	for _, f := range faults {
@@ -118,28 +130,24 @@ func (a *Definition) checkSettings(fields api.Fields) {
 	}
 }
 
-// foreign returns the settings of a configuration file that an agent of the hub refers to, or does
-// not have, with what to use in their place.
-func (a *Definition) foreign() map[string]string {
-	all := map[string]string{}
+// check adds what to use in place of each setting.
+func (f foreign) check(fields api.Fields) {
 	for key, row := range map[string]struct {
 		value  any
 		remedy string
 	}{
-		"systemPromptFile": {a.SystemPromptFile, "is a file of another machine: send the text in systemPrompt"},
-		"provider":         {a.Provider, "is a provider of the hub: send its id in providerId"},
-		"mcpServers":       {a.MCPServers, "are MCP servers of the hub: send their names in mcps"},
-		"datasets":         {a.Datasets, "are knowledge sets of the hub: send their names in knowledge"},
-		"customTools":      {a.CustomTools, "are tools of the hub: send their names in tools"},
-		"skillArchives":    {a.SkillArchives, "are skills of the hub: send their names in skills"},
-		"hub":              {a.Hub, "is part of a file: send its fields"},
+		"systemPromptFile": {f.SystemPromptFile, "is a file of another machine: send the text in systemPrompt"},
+		"provider":         {f.Provider, "is a provider of the hub: send its id in providerId"},
+		"mcpServers":       {f.MCPServers, "are MCP servers of the hub: send their names in mcps"},
+		"datasets":         {f.Datasets, "are knowledge sets of the hub: send their names in knowledge"},
+		"customTools":      {f.CustomTools, "are tools of the hub: send their names in tools"},
+		"skillArchives":    {f.SkillArchives, "are skills of the hub: send their names in skills"},
+		"hub":              {f.Hub, "is part of a file: send its fields"},
 	} {
-		if v := reflect.ValueOf(row.value); !v.IsZero() {
-			all[key] = row.remedy
+		if row.value != nil {
+			fields.Add(key, row.remedy)
 		}
 	}
-
-	return all
 }
 
 // checkedName returns the name of an agent or a component, a noun. name is that of the one that is
@@ -154,6 +162,13 @@ func checkedName(fields api.Fields, name, given, noun string, check func(api.Fie
 	}
 
 	return name
+}
+
+// applyTexts sets the name, the title and the description of a component.
+func applyTexts(fields api.Fields, v *wire.Component, name, title, description string, check func(api.Fields, string, string)) {
+	v.Name = checkedName(fields, v.Name, name, "one", check)
+	v.Title = fields.Line("title", title, 0, maxTitle)
+	v.Description = fields.Text("description", description, 0, maxDescription)
 }
 
 // checkAgentName checks the name of a new agent by the rule of the runtime. A path of the API has
@@ -224,7 +239,7 @@ func checkNames(fields api.Fields, field string, names []string) []string {
 
 // checkKnowledge checks references to knowledge sets, and returns them. It returns nil for too
 // many.
-func checkKnowledge(fields api.Fields, field string, refs []KnowledgeRef) []KnowledgeRef {
+func checkKnowledge(fields api.Fields, field string, refs []wire.KnowledgeRef) []wire.KnowledgeRef {
 	names := make([]string, 0, maxList+1)
 	for i := range min(len(refs), maxList+1) {
 		names = append(names, refs[i].Name)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -29,16 +30,19 @@ func (a *Agent) columns() []column {
 
 // withoutColumns returns the settings that have no column of their own.
 func (a *Agent) withoutColumns() agent.Agent {
-	rest := a.Agent
-	rest.Description = ""
-	rest.Model = ""
-	rest.SystemPrompt = ""
-	rest.PermissionMode = ""
-	rest.MaxTurns = 0
-	rest.AllowedTools, rest.DisallowedTools, rest.SettingSources = nil, nil, nil
-	rest.Subagents = nil
-	rest.Sandbox = agent.Sandbox{}
-	return rest
+	r := agent.Agent{
+		MaxOutputTokens: a.MaxOutputTokens, ContextWindow: a.ContextWindow, Temperature: a.Temperature, Thinking: a.Thinking,
+		ExtraUserSkillDirs: a.ExtraUserSkillDirs, Limits: a.Limits,
+	}
+	if a.CommandEnv != nil {
+		r.CommandEnv = map[string]agent.Secret{}
+	}
+
+	for name, value := range a.CommandEnv {
+		r.CommandEnv[name] = agent.Secret(value)
+	}
+
+	return r
 }
 
 // settingsField is stored as the JSON of the settings of an agent that have no column.
@@ -50,8 +54,27 @@ func (f settingsField) Value() (driver.Value, error) {
 }
 
 func (f settingsField) Scan(src any) error {
-	f.a.Agent = agent.Agent{}
-	return db.JSON{V: &f.a.Agent, Zero: ""}.Scan(src)
+	r := agent.Agent{}
+	err := db.JSON{V: &r, Zero: ""}.Scan(src)
+	a := f.a
+	a.MaxOutputTokens, a.ContextWindow, a.Temperature, a.Thinking = r.MaxOutputTokens, r.ContextWindow, r.Temperature, r.Thinking
+	a.ExtraUserSkillDirs, a.Limits = r.ExtraUserSkillDirs, r.Limits
+	a.CommandEnv = plain(r.CommandEnv)
+	return err
+}
+
+// plain returns the values of an environment.
+func plain(env map[string]agent.Secret) map[string]string {
+	if env == nil {
+		return nil
+	}
+
+	values := make(map[string]string, len(env))
+	for name, value := range env {
+		values[name] = string(value)
+	}
+
+	return values
 }
 
 // written returns the columns of an agent with those that are only written.
@@ -64,7 +87,7 @@ func (a *Agent) written() []column {
 func scanAgent(row db.Scanner) (Agent, error) {
 	var a Agent
 	err := scanRow(row, a.columns())
-	if a.Access.isZero() {
+	if a.Access.IsZero() {
 		a.Access = everyone() // of an earlier version
 	}
 
@@ -138,7 +161,7 @@ func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name stri
 	var enabled bool
 	err := s.store.Read().QueryRowContext(ctx, `SELECT enabled, access FROM agents WHERE tenant_id = $1 AND name = $2`, caller.TenantID, name).
 		Scan(&enabled, db.JSON{V: &access, Zero: ""})
-	if err == nil && !access.permits(caller) {
+	if err == nil && !permits(access, caller) {
 		return false, errNoAgent
 	}
 
@@ -152,9 +175,9 @@ func readBindings(ctx context.Context, q db.Querier, tenantID, agentID string, a
 		agentID string
 		kind    kind
 	}
-	refs := map[bound][]KnowledgeRef{}
+	refs := map[bound][]wire.KnowledgeRef{}
 	_, err := db.Collect(ctx, q, "read bindings", func(row db.Scanner) (key bound, err error) {
-		var ref KnowledgeRef
+		var ref wire.KnowledgeRef
 		err = row.Scan(&key.agentID, &key.kind, &ref.Name, &ref.Description)
 		refs[key] = append(refs[key], ref)
 		return key, err

@@ -18,7 +18,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 func TestAnAgentIsStoredAsItWasSent(t *testing.T) {
@@ -274,7 +273,7 @@ func TestMembersOnlyRead(t *testing.T) {
 			s.bob.Put(path+"/a", object{}).Error(http.StatusForbidden, wire.Forbidden)
 			s.bob.Delete(path+"/a").Error(http.StatusForbidden, wire.Forbidden)
 		}
-		_, err := s.CreateAgent(t.Context(), s.bob.Caller, catalog.AgentInput{Definition: catalog.Definition{Name: "a", ProviderID: "demo", Agent: agent.Agent{Model: "m"}}})
+		_, err := s.CreateAgent(t.Context(), s.bob.Caller, catalog.AgentInput{AgentRequest: wire.AgentRequest{Name: "a", ProviderID: "demo", Model: "m"}})
 		require.Error(t, err, "the service authorizes too")
 		_, err = s.Agents(t.Context(), s.As("acme", "x", "").Caller, api.Page{Number: 1, Size: 1})
 		require.Error(t, err)

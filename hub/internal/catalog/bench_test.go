@@ -14,9 +14,9 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/db/pgtest"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // engines are the databases of the benchmarks.
@@ -27,16 +27,16 @@ func engines(b *testing.B) map[string]string {
 // fill creates 1,000 agents with 10 bindings each.
 func fill(b *testing.B, s *server) {
 	b.Helper()
-	var names []catalog.KnowledgeRef
+	var names []wire.KnowledgeRef
 	for i := range 10 {
 		name := fmt.Sprint("set", i)
-		_, err := s.Knowledge.Create(b.Context(), s.ada.Caller, catalog.KnowledgeInput{Name: name, DatasetID: name})
+		_, err := s.Knowledge.Create(b.Context(), s.ada.Caller, wire.KnowledgeRequest{Name: name, DatasetID: name})
 		require.NoError(b, err)
-		names = append(names, catalog.KnowledgeRef{Name: name})
+		names = append(names, wire.KnowledgeRef{Name: name})
 	}
 	for i := range 1000 {
-		_, err := s.CreateAgent(b.Context(), s.ada.Caller, catalog.AgentInput{Definition: catalog.Definition{
-			Name: fmt.Sprint("agent", i), ProviderID: "demo", Agent: agent.Agent{Model: "demo", SystemPrompt: strings.Repeat("You write code. ", 20)}, Knowledge: names,
+		_, err := s.CreateAgent(b.Context(), s.ada.Caller, catalog.AgentInput{AgentRequest: wire.AgentRequest{
+			Name: fmt.Sprint("agent", i), ProviderID: "demo", Model: "demo", SystemPrompt: strings.Repeat("You write code. ", 20), Knowledge: names,
 		}})
 		require.NoError(b, err)
 	}

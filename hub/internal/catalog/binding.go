@@ -12,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // kind is a kind of components, and of the targets in the audit log.
@@ -41,7 +42,7 @@ var bindings = []binding{
 }
 
 // refs returns the bindings of the agent, or nil if its field is nil.
-func (b binding) refs(a *Agent) []KnowledgeRef {
+func (b binding) refs(a *Agent) []wire.KnowledgeRef {
 	if b.names == nil {
 		return a.Knowledge
 	}
@@ -50,7 +51,7 @@ func (b binding) refs(a *Agent) []KnowledgeRef {
 		return nil
 	}
 
-	refs := make([]KnowledgeRef, len(*b.names(a)))
+	refs := make([]wire.KnowledgeRef, len(*b.names(a)))
 	for i, name := range *b.names(a) {
 		refs[i].Name = name
 	}
@@ -59,15 +60,15 @@ func (b binding) refs(a *Agent) []KnowledgeRef {
 }
 
 // set binds the agent to a copy of refs.
-func (b binding) set(a *Agent, refs []KnowledgeRef) {
+func (b binding) set(a *Agent, refs []wire.KnowledgeRef) {
 	if b.names == nil {
-		a.Knowledge = append([]KnowledgeRef{}, refs...)
+		a.Knowledge = append([]wire.KnowledgeRef{}, refs...)
 	} else {
 		*b.names(a) = refNames(refs)
 	}
 }
 
-func refNames(refs []KnowledgeRef) []string {
+func refNames(refs []wire.KnowledgeRef) []string {
 	names := make([]string, len(refs))
 	for i, ref := range refs {
 		names[i] = ref.Name
@@ -90,7 +91,7 @@ func (a *Agent) keepBindings(before Agent) {
 
 // Bindings is what an agent uses of one kind, the complete set. Only knowledge has descriptions.
 type Bindings struct {
-	Items []KnowledgeRef `json:"items"`
+	Items []wire.KnowledgeRef `json:"items"`
 }
 
 // bindAgent replaces the bindings of one kind of an agent.
@@ -101,7 +102,7 @@ func (s *Service) bindAgent(ctx context.Context, caller api.Caller, name string,
 	}
 
 	checkKnowledge(fields, "items", in.Items)
-	if b.kind != kindKnowledge && slices.ContainsFunc(in.Items, func(r KnowledgeRef) bool { return r.Description != "" }) {
+	if b.kind != kindKnowledge && slices.ContainsFunc(in.Items, func(r wire.KnowledgeRef) bool { return r.Description != "" }) {
 		fields.Add("items", "must not have descriptions: only knowledge has them")
 	}
 
@@ -134,7 +135,7 @@ func recordBindings(tx *store.Tx, before, after Agent) {
 }
 
 // refSummaries identifies bound components by their names and the hashes of their descriptions.
-func refSummaries(refs []KnowledgeRef) []string {
+func refSummaries(refs []wire.KnowledgeRef) []string {
 	all := refNames(refs)
 	for i, ref := range refs {
 		if ref.Description != "" {
@@ -178,7 +179,7 @@ func (l bindingList) CurrentVersion() int64 { return l.a.Version }
 func (l bindingList) MarshalJSON() ([]byte, error) {
 	refs := l.refs(&l.a)
 	if l.kind == kindKnowledge {
-		return json.Marshal(api.List[KnowledgeRef]{Items: refs, Total: len(refs)})
+		return json.Marshal(api.List[wire.KnowledgeRef]{Items: refs, Total: len(refs)})
 	}
 
 	return json.Marshal(api.List[string]{Items: refNames(refs), Total: len(refs)})

@@ -18,37 +18,9 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// Component has the fields of all components. Those that are left out are those of a stored one.
-type Component struct {
-	ID          string    `json:"id,omitempty"`
-	Name        string    `json:"name"`
-	Title       string    `json:"title"`
-	Description string    `json:"description"`
-	Version     int64     `json:"version,omitempty"`
-	CreatedAt   wire.Time `json:"createdAt,omitzero"`
-	UpdatedAt   wire.Time `json:"updatedAt,omitzero"`
-}
-
-func (c *Component) common() *Component { return c }
-
-// CurrentVersion returns the version, which is the ETag of a response.
-func (c Component) CurrentVersion() int64 { return c.Version }
-
-// component is a pointer to a struct with a [Component], which *T embeds.
-type component[T any] interface {
-	*T
-	common() *Component
-}
-
-// input is the body of a request that sets fields of a component: all of them, or those that it
-// has. apply adds the faults, and returns the error of decoding the body.
-type input[T any] interface {
-	apply(fields api.Fields, v *T) error
-}
-
 // Components are the components of one kind of all tenants, and the rules that all kinds have. They
 // are created from an In. Their methods fail with wire.NotFound if there is no component of a name.
-type Components[T any, In input[T], P component[T]] struct {
+type Components[T, In any] struct {
 	s     *Service
 	kind  kind
 	table string
@@ -59,8 +31,13 @@ type Components[T any, In input[T], P component[T]] struct {
 	early bool        // a file is read only if the component that it replaces exists
 	long  string      // a column of long texts, which a list has only the beginning of
 
-	columns func(v *T) []column // as [Component.columns]
+	common  func(v *T) *wire.Component
+	columns func(v *T) []column // without the common ones
 	builtin []T                 // that every tenant has and no caller changes, sorted by name
+
+	// apply sets the fields that an input has: all of them, or some. It adds the faults, and returns
+	// the error of decoding the body.
+	apply func(fields api.Fields, in In, v *T) error
 
 	// prepare checks or completes a component that replaces before, which is zero for a new one.
 	// Defaults to no check.
@@ -82,23 +59,13 @@ type Components[T any, In input[T], P component[T]] struct {
 	create, update, remove record[T]
 }
 
-// record returns the audit record of a change. before and after are equal for a removed component,
-// and before is zero for a new one.
-type record[T any] func(e auditlog.Event, before, after T) auditlog.Record
-
-func recordOf[T, D any](action auditlog.Action[D], detail func(before, after T) D) record[T] {
-	return func(e auditlog.Event, before, after T) auditlog.Record {
-		return action.Record(e, detail(before, after))
-	}
-}
-
 // List returns a page of the components of the tenant, after the built-in ones.
-func (c *Components[T, In, P]) List(ctx context.Context, caller api.Caller, page api.Page) (api.List[T], error) {
+func (c *Components[T, In]) List(ctx context.Context, caller api.Caller, page api.Page) (api.List[T], error) {
 	return c.list(ctx, caller, page, "")
 }
 
 // list is List with a condition as [Components.page] has it.
-func (c *Components[T, In, P]) list(ctx context.Context, caller api.Caller, page api.Page, and string, args ...any) (api.List[T], error) {
+func (c *Components[T, In]) list(ctx context.Context, caller api.Caller, page api.Page, and string, args ...any) (api.List[T], error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return api.List[T]{}, err
 	}
@@ -113,7 +80,7 @@ func (c *Components[T, In, P]) list(ctx context.Context, caller api.Caller, page
 	}
 
 	builtin := slices.DeleteFunc(slices.Clone(c.builtin), func(v T) bool {
-		return !strings.Contains(searchText(P(&v).common().Name, P(&v).common().Title), strings.ToLower(page.Query))
+		return !strings.Contains(searchText(c.common(&v).Name, c.common(&v).Title), strings.ToLower(page.Query))
 	})
 	from, to := min(page.Offset(), len(builtin)), min(page.Offset()+page.Size, len(builtin))
 	stored, total, err := c.page(ctx, caller.TenantID, page.Query, page.Size-(to-from), max(0, page.Offset()-len(builtin)), and, args...)
@@ -125,7 +92,7 @@ func (c *Components[T, In, P]) list(ctx context.Context, caller api.Caller, page
 }
 
 // Get returns a component.
-func (c *Components[T, In, P]) Get(ctx context.Context, caller api.Caller, name string) (T, error) {
+func (c *Components[T, In]) Get(ctx context.Context, caller api.Caller, name string) (T, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return *new(T), err
 	}
@@ -144,8 +111,8 @@ func (c *Components[T, In, P]) Get(ctx context.Context, caller api.Caller, name 
 	return c.shown(ctx, v, err)
 }
 
-func (c *Components[T, In, P]) builtinNamed(name string) *T {
-	i := slices.IndexFunc(c.builtin, func(v T) bool { return P(&v).common().Name == name })
+func (c *Components[T, In]) builtinNamed(name string) *T {
+	i := slices.IndexFunc(c.builtin, func(v T) bool { return c.common(&v).Name == name })
 	if i < 0 {
 		return nil
 	}
@@ -153,7 +120,7 @@ func (c *Components[T, In, P]) builtinNamed(name string) *T {
 	return &c.builtin[i]
 }
 
-func (c *Components[T, In, P]) shown(ctx context.Context, v T, err error) (T, error) {
+func (c *Components[T, In]) shown(ctx context.Context, v T, err error) (T, error) {
 	one := []T{v}
 	if err == nil && c.show != nil {
 		err = c.show(ctx, one, false)
@@ -167,7 +134,7 @@ func (c *Components[T, In, P]) shown(ctx context.Context, v T, err error) (T, er
 }
 
 // Create creates a component. It fails with wire.NameTaken.
-func (c *Components[T, In, P]) Create(ctx context.Context, caller api.Caller, in In) (T, error) {
+func (c *Components[T, In]) Create(ctx context.Context, caller api.Caller, in In) (T, error) {
 	v, err := c.applied(in, *new(T))
 	if err == nil {
 		v, err = c.insert(ctx, caller, v)
@@ -177,10 +144,10 @@ func (c *Components[T, In, P]) Create(ctx context.Context, caller api.Caller, in
 }
 
 // applied returns v with the fields of an input. Without a title, the title is the name.
-func (c *Components[T, In, P]) applied(in In, v T) (T, error) {
+func (c *Components[T, In]) applied(in In, v T) (T, error) {
 	fields := api.Fields{}
-	decoded := in.apply(fields, &v)
-	if common := P(&v).common(); common.Title == "" {
+	decoded := c.apply(fields, in, &v)
+	if common := c.common(&v); common.Title == "" {
 		common.Title = common.Name
 	}
 
@@ -188,11 +155,11 @@ func (c *Components[T, In, P]) applied(in In, v T) (T, error) {
 }
 
 // insert stores a new component.
-func (c *Components[T, In, P]) insert(ctx context.Context, caller api.Caller, in T) (T, error) {
+func (c *Components[T, In]) insert(ctx context.Context, caller api.Caller, in T) (T, error) {
 	var v T
 	err := c.s.change(ctx, caller, func(tx *store.Tx) error {
 		v = in
-		common := P(&v).common()
+		common := c.common(&v)
 		common.ID, common.Version = ids.New(), 1
 		common.CreatedAt, common.UpdatedAt = wire.Time{Time: tx.Now}, wire.Time{Time: tx.Now}
 		if c.prepare != nil {
@@ -219,9 +186,9 @@ func (c *Components[T, In, P]) insert(ctx context.Context, caller api.Caller, in
 // Replace replaces the fields of a component that the input has. expected is the version that the
 // caller has read, or nil. It fails with wire.PreconditionFailed for another version, and with
 // wire.BuiltinReadonly. Without a difference it changes nothing.
-func (c *Components[T, In, P]) Replace(ctx context.Context, caller api.Caller, name string, expected *int64, in In) (T, error) {
+func (c *Components[T, In]) Replace(ctx context.Context, caller api.Caller, name string, expected *int64, in In) (T, error) {
 	var v T
-	P(&v).common().Name = name
+	c.common(&v).Name = name
 	if _, err := c.applied(in, v); err != nil {
 		return *new(T), err
 	}
@@ -231,7 +198,7 @@ func (c *Components[T, In, P]) Replace(ctx context.Context, caller api.Caller, n
 }
 
 // edit stores what do returns for a component, and records it as an action.
-func (c *Components[T, In, P]) edit(ctx context.Context, caller api.Caller, name string, expected *int64,
+func (c *Components[T, In]) edit(ctx context.Context, caller api.Caller, name string, expected *int64,
 	action record[T], do func(before T) (T, error)) (T, error) {
 	var v T
 	err := c.s.change(ctx, caller, func(tx *store.Tx) error {
@@ -240,7 +207,7 @@ func (c *Components[T, In, P]) edit(ctx context.Context, caller api.Caller, name
 			return err
 		}
 
-		if err := store.CheckVersion(expected, P(&before).common().Version); err != nil {
+		if err := store.CheckVersion(expected, c.common(&before).Version); err != nil {
 			return err
 		}
 
@@ -258,7 +225,7 @@ func (c *Components[T, In, P]) edit(ctx context.Context, caller api.Caller, name
 			return store.ErrUnchanged
 		}
 
-		common := P(&v).common()
+		common := c.common(&v)
 		common.Version, common.UpdatedAt = common.Version+1, wire.Time{Time: tx.Now}
 		columns, err := c.written(&v)
 		if err != nil {
@@ -270,7 +237,7 @@ func (c *Components[T, In, P]) edit(ctx context.Context, caller api.Caller, name
 			return err
 		}
 
-		if more, err := grown(c.columns(&before), c.columns(&v)); err != nil || !more {
+		if more, err := grown(c.all(&before), c.all(&v)); err != nil || !more {
 			return err
 		}
 
@@ -280,7 +247,7 @@ func (c *Components[T, In, P]) edit(ctx context.Context, caller api.Caller, name
 }
 
 // own returns a component that can be changed.
-func (c *Components[T, In, P]) own(ctx context.Context, q db.Querier, tenantID, name string) (T, error) {
+func (c *Components[T, In]) own(ctx context.Context, q db.Querier, tenantID, name string) (T, error) {
 	if c.builtinNamed(name) != nil {
 		return *new(T), wire.BuiltinReadonly
 	}
@@ -291,14 +258,14 @@ func (c *Components[T, In, P]) own(ctx context.Context, q db.Querier, tenantID, 
 // Delete deletes a component. expected is the version that the caller has read, or nil. It fails
 // with wire.PreconditionFailed for another version, with wire.BuiltinReadonly, and with wire.InUse
 // or wire.ToolInUse if agents use it.
-func (c *Components[T, In, P]) Delete(ctx context.Context, caller api.Caller, name string, expected *int64) error {
+func (c *Components[T, In]) Delete(ctx context.Context, caller api.Caller, name string, expected *int64) error {
 	return c.s.change(ctx, caller, func(tx *store.Tx) error {
 		v, err := c.own(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
 
-		if err := store.CheckVersion(expected, P(&v).common().Version); err != nil {
+		if err := store.CheckVersion(expected, c.common(&v).Version); err != nil {
 			return err
 		}
 
@@ -312,21 +279,21 @@ func (c *Components[T, In, P]) Delete(ctx context.Context, caller api.Caller, na
 		}
 
 		tx.Record(c.remove(c.event(tx, v), v, v))
-		return deleteRow(ctx, tx, c.table, P(&v).common().ID)
+		return deleteRow(ctx, tx, c.table, c.common(&v).ID)
 	})
 }
 
-func (c *Components[T, In, P]) event(tx *store.Tx, v T) auditlog.Event {
-	return tx.Caller.Event().WithTarget(string(c.kind), P(&v).common().ID, P(&v).common().Name)
+func (c *Components[T, In]) event(tx *store.Tx, v T) auditlog.Event {
+	return tx.Caller.Event().WithTarget(string(c.kind), c.common(&v).ID, c.common(&v).Name)
 }
 
 // routes returns the routes of a kind whose components are created from a JSON body.
-func (c *Components[T, In, P]) routes() []api.Route {
+func (c *Components[T, In]) routes() []api.Route {
 	return append(c.commonRoutes(api.ListOf(c.List)), adminRoute(http.MethodPost, c.path, api.Call(http.StatusCreated, c.Create)))
 }
 
 // commonRoutes returns the routes that all kinds have.
-func (c *Components[T, In, P]) commonRoutes(list api.Handler) []api.Route {
+func (c *Components[T, In]) commonRoutes(list api.Handler) []api.Route {
 	return []api.Route{
 		adminRoute(http.MethodGet, c.path, list),
 		adminRoute(http.MethodGet, c.path+"/:name", showOf(c.Get)),

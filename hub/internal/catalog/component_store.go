@@ -9,19 +9,20 @@ import (
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
-// columns returns the columns of a component, which are those of its kind after the common ones.
-func (c *Component) columns(more ...column) []column {
+// all returns the columns of a component, which are those of its kind after the common ones.
+func (c *Components[T, In]) all(v *T) []column {
+	common := c.common(v)
 	return append([]column{
-		{"id", &c.ID}, {"name", &c.Name}, {"title", &c.Title}, {"description", &c.Description},
-		{"version", &c.Version}, {"created_at", &c.CreatedAt}, {"updated_at", &c.UpdatedAt},
-	}, more...)
+		{"id", &common.ID}, {"name", &common.Name}, {"title", &common.Title}, {"description", &common.Description},
+		{"version", &common.Version}, {"created_at", &common.CreatedAt}, {"updated_at", &common.UpdatedAt},
+	}, c.columns(v)...)
 }
 
 // written returns the columns of a component with those that are only written.
-func (c *Components[T, In, P]) written(v *T) ([]column, error) {
-	common := P(v).common()
+func (c *Components[T, In]) written(v *T) ([]column, error) {
+	common := c.common(v)
 	search := searchText(common.Name, common.Title)
-	columns := append(c.columns(v), column{"search", &search})
+	columns := append(c.all(v), column{"search", &search})
 	if c.content == nil {
 		return columns, nil
 	}
@@ -52,16 +53,16 @@ func withoutAgents(and string, args []any, names []string) (string, []any) {
 	return and + ` AND agent_name NOT IN (` + strings.Join(marks, ", ") + `)`, args
 }
 
-func (c *Components[T, In, P]) scan(row db.Scanner) (T, error) {
+func (c *Components[T, In]) scan(row db.Scanner) (T, error) {
 	var v T
-	err := scanRow(row, c.columns(&v))
+	err := scanRow(row, c.all(&v))
 	return v, err
 }
 
 // page returns a part of the components that a query and a condition find, and the number of all of
 // them. The parameters of the condition begin with $3. Texts of the column c.long are cut.
-func (c *Components[T, In, P]) page(ctx context.Context, tenantID, query string, limit, offset int, and string, args ...any) ([]T, int, error) {
-	columns := c.columns(new(T))
+func (c *Components[T, In]) page(ctx context.Context, tenantID, query string, limit, offset int, and string, args ...any) ([]T, int, error) {
+	columns := c.all(new(T))
 	for i := range columns {
 		if columns[i].name == c.long {
 			columns[i].name = "SUBSTR(" + c.long + ", 1, " + strconv.Itoa(maxListedPrompt+1) + ")"
@@ -75,23 +76,23 @@ func (c *Components[T, In, P]) page(ctx context.Context, tenantID, query string,
 }
 
 // named returns the component of that name, or api.NotFound.
-func (c *Components[T, In, P]) named(ctx context.Context, q db.Querier, tenantID, name string) (T, error) {
-	v, err := c.scan(q.QueryRowContext(ctx, `SELECT `+namesOf(c.columns(new(T)))+` FROM `+c.table+` WHERE tenant_id = $1 AND name = $2`, tenantID, name))
+func (c *Components[T, In]) named(ctx context.Context, q db.Querier, tenantID, name string) (T, error) {
+	v, err := c.scan(q.QueryRowContext(ctx, `SELECT `+namesOf(c.all(new(T)))+` FROM `+c.table+` WHERE tenant_id = $1 AND name = $2`, tenantID, name))
 	return v, db.WrapOne("read from "+c.table, err, c.none)
 }
 
 // boundTo returns the components that an agent is bound to, sorted by name.
-func (c *Components[T, In, P]) boundTo(ctx context.Context, q db.Querier, tenantID string, a Agent) ([]T, error) {
+func (c *Components[T, In]) boundTo(ctx context.Context, q db.Querier, tenantID string, a Agent) ([]T, error) {
 	bound := func(b binding) bool { return b.kind == c.kind && len(b.refs(&a)) > 0 }
 	if !slices.ContainsFunc(bindings, bound) {
 		return nil, nil
 	}
 
-	all, err := db.Collect(ctx, q, "read "+c.table+" of agent", c.scan, `SELECT `+namesOf(c.columns(new(T)))+` FROM `+c.table+`
+	all, err := db.Collect(ctx, q, "read "+c.table+" of agent", c.scan, `SELECT `+namesOf(c.all(new(T)))+` FROM `+c.table+`
 		WHERE tenant_id = $1 AND name IN (SELECT b.name FROM agent_bindings b WHERE b.tenant_id = $1 AND b.kind = $2 AND b.agent_id = $3)`,
 		tenantID, string(c.kind), a.ID)
 	// The order of the database depends on its locale.
-	slices.SortFunc(all, func(a, b T) int { return strings.Compare(P(&a).common().Name, P(&b).common().Name) })
+	slices.SortFunc(all, func(a, b T) int { return strings.Compare(c.common(&a).Name, c.common(&b).Name) })
 	return all, err
 }
 
@@ -172,7 +173,7 @@ func (s *Service) readDigests(ctx context.Context, q db.Querier, tenantID, agent
 }
 
 // freshDigest computes the digest of a component from its row.
-func freshDigest[T any, In input[T], P component[T]](ctx context.Context, q db.Querier, c *Components[T, In, P], tenantID, name string) (string, error) {
+func freshDigest[T, In any](ctx context.Context, q db.Querier, c *Components[T, In], tenantID, name string) (string, error) {
 	v, err := c.named(ctx, q, tenantID, name)
 	if err != nil {
 		return "", err

@@ -36,7 +36,7 @@ func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.
 	}
 
 	p.servers = slices.DeleteFunc(p.servers, func(v MCP) bool { return !v.Enabled })
-	p.knowledge = slices.DeleteFunc(p.knowledge, func(v Knowledge) bool { return !v.Enabled })
+	p.knowledge = slices.DeleteFunc(p.knowledge, func(v wire.Knowledge) bool { return !v.Enabled })
 	config, err := s.config(ctx, p, func(v MCP) (agent.MCPServer, error) { return s.openServer(tenantID, v) })
 	if err != nil {
 		return agent.Agent{}, err
@@ -49,7 +49,7 @@ func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.
 
 	// Skills whose archive is missing are part of it: their deployment fails with that reason.
 	for _, v := range p.skills {
-		url, _, err := s.cfg.Artifacts.SignedURL(ctx, v.file(), linkTTL)
+		url, _, err := s.cfg.Artifacts.SignedURL(ctx, skillFile(v), linkTTL)
 		if err != nil {
 			return agent.Agent{}, err
 		}
@@ -70,9 +70,9 @@ type parts struct {
 	provider  provider.Provider
 	settings  agent.Provider // of the provider
 	servers   []MCP          // with sealed values
-	knowledge []Knowledge
-	tools     []Tool
-	skills    []Skill
+	knowledge []wire.Knowledge
+	tools     []wire.Tool
+	skills    []wire.Skill
 }
 
 // partsOf reads the parts of an agent from one state of the database.
@@ -135,7 +135,7 @@ func (s *Service) config(ctx context.Context, p parts, serverOf func(MCP) (agent
 	}
 
 	for _, ref := range p.agent.Knowledge {
-		i := slices.IndexFunc(p.knowledge, func(v Knowledge) bool { return v.Name == ref.Name })
+		i := slices.IndexFunc(p.knowledge, func(v wire.Knowledge) bool { return v.Name == ref.Name })
 		if i < 0 {
 			continue // disabled
 		}
@@ -153,7 +153,7 @@ func (s *Service) config(ctx context.Context, p parts, serverOf func(MCP) (agent
 
 	for _, v := range p.tools {
 		if v.Status == statusReady {
-			config.CustomTools = append(config.CustomTools, agent.CustomTool{Name: v.Name, URL: s.cfg.Artifacts.URL(v.file()), Hash: v.Hash, FileName: v.FileName})
+			config.CustomTools = append(config.CustomTools, agent.CustomTool{Name: v.Name, URL: s.cfg.Artifacts.URL(toolFile(v)), Hash: v.Hash, FileName: v.FileName})
 		}
 	}
 

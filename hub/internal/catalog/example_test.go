@@ -14,10 +14,10 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 func Example() {
@@ -69,7 +69,7 @@ func run(ctx context.Context) error {
 	}
 	// The service needs no HTTP. Its Routes are for api.New.
 	caller := api.Caller{TenantID: "acme", UserID: "1", UserName: "ada", RoleNow: rbac.Maintainer}
-	made, err := service.CreateAgent(ctx, caller, catalog.AgentInput{Definition: catalog.Definition{Name: "coder", ProviderID: provider.Demo, Agent: agent.Agent{Model: "demo"}, Tools: []string{"Read"}}})
+	made, err := service.CreateAgent(ctx, caller, catalog.AgentInput{AgentRequest: wire.AgentRequest{Name: "coder", ProviderID: provider.Demo, Model: "demo", Tools: []string{"Read"}}})
 	if err != nil {
 		return err
 	}

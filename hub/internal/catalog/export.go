@@ -62,11 +62,11 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	}
 
 	a := p.agent
-	enabled := a.Enabled
+	access := agent.HubAccess(a.Access)
 	config.Hub = &agent.Hub{
-		Title: a.Title, TitleEN: a.TitleEN, DescriptionEN: a.DescriptionEN, Icon: a.Icon, IsDefault: a.IsDefault, Enabled: &enabled, Skills: a.Skills,
+		Title: a.Title, TitleEN: a.TitleEN, DescriptionEN: a.DescriptionEN, Icon: a.Icon, IsDefault: a.IsDefault, Enabled: &a.Enabled, Skills: a.Skills,
 		Tools:      slices.DeleteFunc(slices.Clone(a.Tools), func(name string) bool { return s.Tools.builtinNamed(name) == nil }),
-		Deployment: a.Deployment, Access: &agent.HubAccess{Users: a.Access.Users, Groups: a.Access.Groups, Everyone: a.Access.Everyone},
+		Deployment: a.Deployment, Access: &access,
 	}
 	text, err := yaml.Marshal(agent.File{Agents: []agent.Agent{config}})
 	if err != nil {

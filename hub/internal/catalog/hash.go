@@ -46,14 +46,14 @@ func (a *Agent) hash(ctx context.Context, s *Service, tx *store.Tx) error {
 }
 
 // digest returns the digest of a component, with the version of its row.
-func (c *Components[T, In, P]) digest(v T) (string, error) {
+func (c *Components[T, In]) digest(v T) (string, error) {
 	content, err := c.content(v)
 	if err != nil {
 		return "", err
 	}
 
 	text, err := digest(content)
-	return strconv.FormatInt(P(&v).common().Version, 10) + " " + text, err
+	return strconv.FormatInt(c.common(&v).Version, 10) + " " + text, err
 }
 
 // contentHash returns the HMAC-SHA-256 of what a client sees of an agent and of what the agent
@@ -77,7 +77,7 @@ func contentHash(key string, a Agent, all digests) (string, error) {
 	a.Tools, a.Skills, a.MCPs = sorted(a.Tools), sorted(a.Skills), sorted(a.MCPs)
 	a.AllowedTools, a.DisallowedTools, a.SettingSources = sorted(a.AllowedTools), sorted(a.DisallowedTools), sorted(a.SettingSources)
 	a.Sandbox.Read, a.Sandbox.Write, a.Sandbox.Domains = sorted(a.Sandbox.Read), sorted(a.Sandbox.Write), sorted(a.Sandbox.Domains)
-	a.Knowledge = slices.SortedFunc(slices.Values(a.Knowledge), func(x, y KnowledgeRef) int { return strings.Compare(x.Name, y.Name) })
+	a.Knowledge = slices.SortedFunc(slices.Values(a.Knowledge), func(x, y wire.KnowledgeRef) int { return strings.Compare(x.Name, y.Name) })
 	text, err := json.Marshal(struct {
 		Format string
 		Agent  Agent

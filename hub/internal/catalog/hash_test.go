@@ -15,17 +15,12 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // unhashed are the fields that do not change the hash.
 var unhashed = map[string]bool{"ID": true, "ContentHash": true, "Version": true, "CreatedAt": true, "UpdatedAt": true}
-
-// runtimeOnly are the fields that agents of a hub do not have.
-var runtimeOnly = map[string]bool{
-	"Provider": true, "SystemPromptFile": true, "MCPServers": true, "Datasets": true, "CustomTools": true, "SkillArchives": true, "Hub": true,
-}
 
 func TestTheContentHashChangesWithEachField(t *testing.T) {
 	t.Parallel()
@@ -33,7 +28,7 @@ func TestTheContentHashChangesWithEachField(t *testing.T) {
 	require.NoError(t, err)
 	seen := map[string]string{base: "nothing"}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[catalog.Agent]()) {
-		if field.Anonymous || !field.IsExported() || runtimeOnly[field.Name] {
+		if field.Anonymous || !field.IsExported() {
 			continue
 		}
 		var a catalog.Agent
@@ -47,7 +42,7 @@ func TestTheContentHashChangesWithEachField(t *testing.T) {
 		require.Empty(t, seen[hash], field.Name)
 		seen[hash] = field.Name
 	}
-	empty, err := catalog.ContentHash(catalog.Agent{Definition: catalog.Definition{Agent: agent.Agent{AllowedTools: []string{}}}}, nil)
+	empty, err := catalog.ContentHash(catalog.Agent{Agent: wire.Agent{AllowedTools: []string{}}}, nil)
 	require.NoError(t, err)
 	require.NotEqual(t, base, empty, "no tools, and every tool")
 }
@@ -90,8 +85,8 @@ func change(t *testing.T, v reflect.Value, name string) {
 // they have read.
 func TestTheContentHashIsStable(t *testing.T) {
 	t.Parallel()
-	a := catalog.Agent{Definition: catalog.Definition{Name: "a", Tools: []string{"y", "x"}, Knowledge: []catalog.KnowledgeRef{{Name: "k"}}}}
-	b := catalog.Agent{Definition: catalog.Definition{Name: "a", Tools: []string{"x", "y"}, Knowledge: []catalog.KnowledgeRef{{Name: "k"}}}, Version: 9}
+	a := catalog.Agent{Agent: wire.Agent{Name: "a", Tools: []string{"y", "x"}, Knowledge: []wire.KnowledgeRef{{Name: "k"}}}}
+	b := catalog.Agent{Agent: wire.Agent{Name: "a", Tools: []string{"x", "y"}, Knowledge: []wire.KnowledgeRef{{Name: "k"}}, Version: 9}}
 	first, err := catalog.ContentHash(a, nil)
 	require.NoError(t, err)
 	second, err := catalog.ContentHash(b, nil)

@@ -63,9 +63,6 @@ func (s *Service) agentRoutes() []api.Route {
 	)
 }
 
-// CurrentVersion returns the version, which is the ETag of a response.
-func (a Agent) CurrentVersion() int64 { return a.Version }
-
 func (s *Service) getManifest(w http.ResponseWriter, r *http.Request) error {
 	m, err := s.Manifest(r.Context(), api.CallerOf(r))
 	if err != nil || api.NotModified(w, r, m.ContentHash) {

@@ -73,13 +73,13 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 	var a Agent
 	var created bool
 	err = s.change(ctx, caller, func(tx *store.Tx) error {
-		a, created = Agent{Definition: input}, false
+		a, created = input, false
 		before, err := readAgent(ctx, tx, caller.TenantID, in.Name)
 		switch {
 		case errors.Is(err, wire.NotFound):
 			created = true
-			if a.Access.isZero() {
-				a.Access = Access{Users: []string{caller.UserID}, Groups: []string{}}
+			if a.Access.IsZero() {
+				a.Access = wire.AgentAccess{Users: []string{caller.UserID}, Groups: []string{}}
 			}
 
 			err = s.insert(ctx, tx, &a, maps.Clone(fields))
@@ -120,10 +120,17 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 	}
 
 	d := file.Agents[0]
-	in := AgentInput{Definition: Definition{
-		Name: d.ID, Title: d.Name, Agent: d, Tools: []string{}, Skills: []string{}, Knowledge: []KnowledgeRef{},
-		MCPs: slices.AppendSeq([]string{}, maps.Keys(d.MCPServers)),
+	in := AgentInput{AgentRequest: wire.AgentRequest{
+		Name: d.ID, Title: d.Name, Description: d.Description, Model: d.Model, SystemPrompt: d.SystemPrompt, PermissionMode: d.PermissionMode,
+		AllowedTools: d.AllowedTools, DisallowedTools: d.DisallowedTools, Sandbox: d.Sandbox, MaxOutputTokens: d.MaxOutputTokens,
+		ContextWindow: d.ContextWindow, Temperature: d.Temperature, Thinking: d.Thinking, ExtraUserSkillDirs: d.ExtraUserSkillDirs,
+		CommandEnv: plain(d.CommandEnv), Limits: d.Limits, Subagents: d.Subagents, SettingSources: d.SettingSources,
+		Tools: []string{}, Skills: []string{}, Knowledge: []wire.KnowledgeRef{}, MCPs: slices.AppendSeq([]string{}, maps.Keys(d.MCPServers)),
 	}}
+	if d.MaxTurns != 0 {
+		in.MaxTurns = &d.MaxTurns
+	}
+
 	slices.Sort(in.MCPs)
 	importLimits(file.Limits, &in.Limits, fields)
 	if h := d.Hub; h != nil {
@@ -181,12 +188,6 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 		}
 	}
 
-	in.ID, in.Agent.Name = "", ""
-	in.Provider = agent.Provider{}
-	in.Hub = nil
-	in.MCPServers, in.Datasets = nil, nil
-	in.CustomTools, in.SkillArchives = nil, nil
-	in.SystemPromptFile = ""
 	return in, s.importDatasets(ctx, tenantID, d, &in, fields)
 }
 
@@ -225,7 +226,7 @@ func (s *Service) importDatasets(ctx context.Context, tenantID string, d agent.A
 		}
 
 		v := found[0]
-		ref := KnowledgeRef{Name: v.Name}
+		ref := wire.KnowledgeRef{Name: v.Name}
 		if d.Datasets[id] != v.Description {
 			ref.Description = d.Datasets[id]
 		}

@@ -8,31 +8,10 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-// Knowledge is a knowledge set: a dataset that the system prompt of an agent lists with its
-// description.
-type Knowledge struct {
-	Component
-
-	DatasetID string `json:"datasetId"` // the key of the runtime's datasets
-	Enabled   bool   `json:"enabled"`
-}
-
-// KnowledgeInput is a knowledge set. Without a title, the title is the name. It is enabled by
-// default.
-type KnowledgeInput struct {
-	Name        string `json:"name"` // of an existing knowledge set, "" or its name
-	Title       string `json:"title"`
-	Description string `json:"description"`
-	DatasetID   string `json:"datasetId"`
-	Enabled     *bool  `json:"enabled"`
-}
-
 var datasetID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
-func (in KnowledgeInput) apply(fields api.Fields, v *Knowledge) error {
-	v.Name = checkedName(fields, v.Name, in.Name, "one", checkName)
-	v.Title = fields.Line("title", in.Title, 0, maxTitle)
-	v.Description = fields.Text("description", in.Description, 0, maxDescription)
+func applyKnowledge(fields api.Fields, in wire.KnowledgeRequest, v *wire.Knowledge) error {
+	applyTexts(fields, &v.Component, in.Name, in.Title, in.Description, checkName)
 	v.DatasetID = in.DatasetID
 	v.Enabled = in.Enabled == nil || *in.Enabled
 	if !datasetID.MatchString(in.DatasetID) {
@@ -61,23 +40,16 @@ type (
 	}
 )
 
-func (s *Service) knowledge() *Components[Knowledge, KnowledgeInput, *Knowledge] {
-	detail := func(_, v Knowledge) knowledgeDetail {
-		return knowledgeDetail{DatasetID: v.DatasetID, Enabled: v.Enabled}
-	}
-	return &Components[Knowledge, KnowledgeInput, *Knowledge]{
+func (s *Service) knowledge() *Components[wire.Knowledge, wire.KnowledgeRequest] {
+	return &Components[wire.Knowledge, wire.KnowledgeRequest]{
 		s: s, kind: kindKnowledge, table: "knowledge", order: "name", path: "/api/v1/admin/knowledge",
-		none: wire.NotFound.New("There is no such knowledge set."), inUse: wire.InUse,
-		columns: func(v *Knowledge) []column {
-			return v.columns(column{"dataset_id", &v.DatasetID}, column{"enabled", &v.Enabled})
+		none: wire.NotFound.New("There is no such knowledge set."), inUse: wire.InUse, apply: applyKnowledge,
+		common: func(v *wire.Knowledge) *wire.Component { return &v.Component },
+		columns: func(v *wire.Knowledge) []column {
+			return []column{{"dataset_id", &v.DatasetID}, {"enabled", &v.Enabled}}
 		},
-		content: func(v Knowledge) ([]any, error) { return []any{v.DatasetID, v.Description, v.Enabled}, nil },
-		create:  recordOf(actionCreateKnowledge, detail), remove: recordOf(actionDeleteKnowledge, detail),
-		update: recordOf(actionUpdateKnowledge, func(from, to Knowledge) knowledgeUpdateDetail {
-			return knowledgeUpdateDetail{
-				Title: auditlog.Diff(from.Title, to.Title), Description: auditlog.Diff(from.Description, to.Description),
-				DatasetID: auditlog.Diff(from.DatasetID, to.DatasetID), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
-			}
-		}),
+		content: func(v wire.Knowledge) ([]any, error) { return []any{v.DatasetID, v.Description, v.Enabled}, nil },
+		create:  recordOf[wire.Knowledge](actionCreateKnowledge), remove: recordOf[wire.Knowledge](actionDeleteKnowledge),
+		update: recordChanges[wire.Knowledge](actionUpdateKnowledge),
 	}
 }

@@ -25,7 +25,7 @@ import (
 // MCP is a server of the Model Context Protocol, with the settings of the runtime and by its rules.
 // Secrets are [settings.Masked], in responses for the stored value and in requests to keep it.
 type MCP struct {
-	Component
+	wire.Component
 	agent.MCPServer
 
 	Enabled bool `json:"enabled"`
@@ -76,11 +76,9 @@ const (
 	maxValues  = 64 << 10 // of all arguments and secrets with their names
 )
 
-func (in MCPInput) apply(fields api.Fields, v *MCP) error {
+func applyMCP(fields api.Fields, in MCPInput, v *MCP) error {
 	settings.AddFaults(fields, in.faults)
-	v.Name = checkedName(fields, v.Name, in.Name, "one", checkServerName)
-	v.Title = fields.Line("title", in.Title, 0, maxTitle)
-	v.Description = fields.Text("description", in.Description, 0, maxDescription)
+	applyTexts(fields, &v.Component, in.Name, in.Title, in.Description, checkServerName)
 	v.MCPServer = in.MCPServer
 	v.Command = fields.Line("command", in.Command, 0, maxCommand)
 	v.Args = checkArgs(fields, in.Args)
@@ -133,16 +131,16 @@ type (
 	}
 )
 
-func updatedMCP(from, to MCP) mcpUpdateDetail {
-	return mcpUpdateDetail{
-		Title: auditlog.Diff(from.Title, to.Title), Description: auditlog.Diff(from.Description, to.Description),
-		Transport: auditlog.Diff(from.Transport, to.Transport), Command: auditlog.Diff(from.Command, to.Command), CWD: auditlog.Diff(from.CWD, to.CWD),
-		Sandbox: settings.Changed(settings.Lines(from.Sandbox), settings.Lines(to.Sandbox)),
-		Args:    auditlog.Diff(settings.Summary(strings.Join(from.Args, "\n")), settings.Summary(strings.Join(to.Args, "\n"))), URL: auditlog.Diff(settings.Summary(settings.Mask(from.MCPServer).URL), settings.Summary(settings.Mask(to.MCPServer).URL)),
-		Env: auditlog.Diff(names(from.Env), names(to.Env)), Headers: auditlog.Diff(names(from.Headers), names(to.Headers)),
-		Values: settings.Replaced(from.MCPServer, to.MCPServer), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
-		Settings: settings.Changed(from.settingLines(), to.settingLines()),
-	}
+func updatedMCP(e auditlog.Event, from, to MCP) auditlog.Record {
+	detail := changed[mcpUpdateDetail](from, to)
+	detail.Args = auditlog.Diff(settings.Summary(strings.Join(from.Args, "\n")), settings.Summary(strings.Join(to.Args, "\n")))
+	detail.URL = auditlog.Diff(settings.Summary(settings.Mask(from.MCPServer).URL), settings.Summary(settings.Mask(to.MCPServer).URL))
+	detail.Sandbox = settings.Changed(settings.Lines(from.Sandbox), settings.Lines(to.Sandbox))
+	detail.Settings = settings.Changed(from.settingLines(), to.settingLines())
+	detail.Env = auditlog.Diff(names(from.Env), names(to.Env))
+	detail.Headers = auditlog.Diff(names(from.Headers), names(to.Headers))
+	detail.Values = settings.Replaced(from.MCPServer, to.MCPServer)
+	return actionUpdateMCP.Record(e, detail)
 }
 
 // settingLines returns the settings that have no column and no field in a detail.
@@ -151,22 +149,27 @@ func (v *MCP) settingLines() []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "transport: " })
 }
 
-func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
-	detail := func(_, v MCP) mcpDetail {
-		return mcpDetail{
-			Transport: v.Transport, Command: v.Command, CWD: v.CWD, Sandbox: settings.Recorded(settings.Lines(v.Sandbox)),
-			Settings: settings.Recorded(v.settingLines()), Env: names(v.Env), Headers: names(v.Headers), Enabled: v.Enabled,
+func (s *Service) mcps() *Components[MCP, MCPInput] {
+	detail := func(action auditlog.Action[mcpDetail]) record[MCP] {
+		return func(e auditlog.Event, _, v MCP) auditlog.Record {
+			d := recorded[mcpDetail](v)
+			d.Sandbox, d.Settings = settings.Recorded(settings.Lines(v.Sandbox)), settings.Recorded(v.settingLines())
+			d.Env, d.Headers = names(v.Env), names(v.Headers)
+			return action.Record(e, d)
 		}
 	}
-	return &Components[MCP, MCPInput, *MCP]{
+	return &Components[MCP, MCPInput]{
 		s: s, kind: kindMCP, table: "mcps", order: "name", path: "/api/v1/admin/mcps",
-		none: wire.NotFound.New("There is no such MCP server."), inUse: wire.InUse,
+		none: wire.NotFound.New("There is no such MCP server."), inUse: wire.InUse, apply: applyMCP,
+		common: func(v *MCP) *wire.Component { return &v.Component },
 		columns: func(v *MCP) []column {
-			return v.columns(column{"settings", serverSettings{v}}, column{"secrets", serverSecrets{v}}, // before those with a column
-				column{"transport", &v.Transport}, column{"command", &v.Command}, column{"args", db.JSON{V: &v.Args, Zero: "[]"}},
-				column{"env", db.JSON{V: &v.Env, Zero: "{}"}}, column{"cwd", &v.CWD},
-				column{"sandbox", db.JSON{V: &v.Sandbox, Zero: ""}}, column{"url", serverURL{v}},
-				column{"headers", db.JSON{V: &v.Headers, Zero: "{}"}}, column{"enabled", &v.Enabled})
+			return []column{
+				{"settings", serverSettings{v}}, {"secrets", serverSecrets{v}}, // before those with a column
+				{"transport", &v.Transport}, {"command", &v.Command}, {"args", db.JSON{V: &v.Args, Zero: "[]"}},
+				{"env", db.JSON{V: &v.Env, Zero: "{}"}}, {"cwd", &v.CWD},
+				{"sandbox", db.JSON{V: &v.Sandbox, Zero: ""}}, {"url", serverURL{v}},
+				{"headers", db.JSON{V: &v.Headers, Zero: "{}"}}, {"enabled", &v.Enabled},
+			}
 		},
 		prepare: func(_ context.Context, tx *store.Tx, before MCP, v *MCP) error {
 			return s.seal(tx.Caller.TenantID, v, before)
@@ -179,7 +182,7 @@ func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
 			return nil
 		},
 		content: MCP.content,
-		create:  recordOf(actionCreateMCP, detail), update: recordOf(actionUpdateMCP, updatedMCP), remove: recordOf(actionDeleteMCP, detail),
+		create:  detail(actionCreateMCP), update: updatedMCP, remove: detail(actionDeleteMCP),
 	}
 }
 

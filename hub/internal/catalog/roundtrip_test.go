@@ -49,13 +49,11 @@ func TestToolsAndSkillsOfAnExportedAgent(t *testing.T) {
 // The format of the hash. If it changes, clients read every agent again.
 func TestTheContentHashHasThisValue(t *testing.T) {
 	t.Parallel()
-	hash, err := catalog.ContentHash(catalog.Agent{Definition: catalog.Definition{
+	hash, err := catalog.ContentHash(catalog.Agent{Agent: wire.Agent{
 		Name: "coder", Title: "Coder", Enabled: true, ProviderID: "demo", Tools: []string{"Read"}, Skills: []string{}, MCPs: []string{},
-		Knowledge: []catalog.KnowledgeRef{{Name: "handbook", Description: "d"}},
-		Agent: agent.Agent{
-			Model: "demo", MaxTurns: 10, PermissionMode: "default", AllowedTools: []string{}, DisallowedTools: []string{"Write"},
-			Subagents: map[string]agent.Subagent{"r": {Description: "d", Prompt: "p"}}, SettingSources: []string{"user", "project"},
-		},
+		Knowledge: []wire.KnowledgeRef{{Name: "handbook", Description: "d"}},
+		Model:     "demo", MaxTurns: 10, PermissionMode: "default", AllowedTools: []string{}, DisallowedTools: []string{"Write"},
+		Subagents: map[string]agent.Subagent{"r": {Description: "d", Prompt: "p"}}, SettingSources: []string{"user", "project"},
 	}}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "sha256:031cf56275377f19a4c16b3d8bebb8291d323ec7fc4cd41b871e5b6f924b0010", hash)
@@ -85,7 +83,7 @@ func TestRekeyOfMCPServers(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
-		_, err = both.CreateAgent(t.Context(), s.eve.Caller, catalog.AgentInput{Definition: catalog.Definition{Name: "a", ProviderID: "demo", Agent: agent.Agent{Model: "m"}, MCPs: []string{"m"}}})
+		_, err = both.CreateAgent(t.Context(), s.eve.Caller, catalog.AgentInput{AgentRequest: wire.AgentRequest{Name: "a", ProviderID: "demo", Model: "m", MCPs: []string{"m"}}})
 		require.NoError(t, err)
 		d, err := at(newer).Deployment(t.Context(), "other", "a")
 		require.NoError(t, err)
@@ -110,7 +108,7 @@ func TestRekeyOfMCPServers(t *testing.T) {
 		}
 
 		// A value that cannot be opened fails only what needs it.
-		_, err = both.CreateAgent(t.Context(), s.ada.Caller, catalog.AgentInput{Definition: catalog.Definition{Name: "a", ProviderID: "demo", Agent: agent.Agent{Model: "m"}, MCPs: []string{"lost"}}})
+		_, err = both.CreateAgent(t.Context(), s.ada.Caller, catalog.AgentInput{AgentRequest: wire.AgentRequest{Name: "a", ProviderID: "demo", Model: "m", MCPs: []string{"lost"}}})
 		require.NoError(t, err)
 		_, err = both.Deployment(t.Context(), "acme", "a")
 		require.ErrorIs(t, err, wire.Conflict)

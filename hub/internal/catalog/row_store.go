@@ -163,8 +163,8 @@ func (s *Service) room(ctx context.Context, tx *sql.Tx, tenantID string) (provid
 		name    string
 		columns []column
 	}{
-		{s.Tools.table, s.Tools.columns(new(Tool))}, {s.Skills.table, s.Skills.columns(new(Skill))}, {s.MCPs.table, s.MCPs.columns(new(MCP))},
-		{s.Knowledge.table, s.Knowledge.columns(new(Knowledge))}, {s.Scenes.table, s.Scenes.columns(new(Scene))},
+		{s.Tools.table, s.Tools.all(new(wire.Tool))}, {s.Skills.table, s.Skills.all(new(wire.Skill))}, {s.MCPs.table, s.MCPs.all(new(MCP))},
+		{s.Knowledge.table, s.Knowledge.all(new(wire.Knowledge))}, {s.Scenes.table, s.Scenes.all(new(wire.Scene))},
 	} {
 		sizes := []string{strconv.Itoa(rowBytes)}
 		for _, c := range table.columns {

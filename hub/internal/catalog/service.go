@@ -81,11 +81,11 @@ type Service struct {
 	snapshots *snapshots
 	checks    *api.Turns // of uploads, which take up to a few seconds of a processor each
 
-	Tools     *Components[Tool, ToolInput, *Tool]
-	Skills    *Components[Skill, SkillInput, *Skill]
-	MCPs      *Components[MCP, MCPInput, *MCP]
-	Knowledge *Components[Knowledge, KnowledgeInput, *Knowledge]
-	Scenes    *Components[Scene, SceneInput, *Scene]
+	Tools     *Components[wire.Tool, wire.ToolUpdate]
+	Skills    *Components[wire.Skill, wire.SkillUpdate]
+	MCPs      *Components[MCP, MCPInput]
+	Knowledge *Components[wire.Knowledge, wire.KnowledgeRequest]
+	Scenes    *Components[wire.Scene, wire.SceneRequest]
 }
 
 // New returns a Service on a migrated database.

@@ -27,29 +27,11 @@ const (
 	typeCommunity = "community"
 )
 
-// Skill is an archive with a SKILL.md.
-type Skill struct {
-	Component
-
-	Type          string `json:"type"` // expert or community
-	DescriptionEN string `json:"descriptionEn"`
-	Status        string `json:"status"` // ready or missing
-	Hash          string `json:"hash"`   // sha256:<hex> of the archive behind the link
-	Size          int64  `json:"size"`   // bytes of the archive
+func skillFile(v wire.Skill) artifact.Ref {
+	return fileOf(artifact.Skills, v.Name+".zip", v.Hash, v.Size)
 }
 
-func (v Skill) file() artifact.Ref { return fileOf(artifact.Skills, v.Name+".zip", v.Hash, v.Size) }
-
-// SkillInput has the fields of a skill that an upload or a change sets. A nil field is not changed,
-// or is that of the front matter if a file is uploaded. Without a title, the title is the name.
-type SkillInput struct {
-	Type          *string `json:"type"`
-	Title         *string `json:"title"`
-	Description   *string `json:"description"`
-	DescriptionEN *string `json:"descriptionEn"`
-}
-
-func (in SkillInput) apply(fields api.Fields, v *Skill) error {
+func applySkill(fields api.Fields, in wire.SkillUpdate, v *wire.Skill) error {
 	if in.Type != nil && *in.Type != "" {
 		v.Type = *in.Type
 	}
@@ -65,14 +47,6 @@ func (in SkillInput) apply(fields api.Fields, v *Skill) error {
 }
 
 func isSkillType(text string) bool { return text == typeExpert || text == typeCommunity }
-
-// SkillLink is a link to the archive of a skill, which needs no other credential.
-type SkillLink struct {
-	URL       string    `json:"url"`
-	ExpiresAt wire.Time `json:"expiresAt"`
-	Hash      string    `json:"hash"`
-	Size      int64     `json:"size"`
-}
 
 var (
 	actionCreateSkill  = auditlog.Define[skillDetail]("agent.create_skill")
@@ -94,53 +68,44 @@ type (
 		DescriptionEN *auditlog.Change[string] `json:"descriptionEn,omitempty"`
 	}
 	skillReplaceDetail struct {
-		skillUpdateDetail
+		Type          *auditlog.Change[string] `json:"type,omitempty"`
+		Title         *auditlog.Change[string] `json:"title,omitempty"`
+		Description   *auditlog.Change[string] `json:"description,omitempty"`
+		DescriptionEN *auditlog.Change[string] `json:"descriptionEn,omitempty"`
 
 		Hash *auditlog.Change[string] `json:"hash,omitempty"`
 		Size *auditlog.Change[int64]  `json:"size,omitempty"`
 	}
 )
 
-func updatedSkill(from, to Skill) skillUpdateDetail {
-	return skillUpdateDetail{
-		Type: auditlog.Diff(from.Type, to.Type), Title: auditlog.Diff(from.Title, to.Title),
-		Description: auditlog.Diff(from.Description, to.Description), DescriptionEN: auditlog.Diff(from.DescriptionEN, to.DescriptionEN),
-	}
-}
-
-func replacedSkill(from, to Skill) skillReplaceDetail {
-	return skillReplaceDetail{skillUpdateDetail: updatedSkill(from, to), Hash: auditlog.Diff(from.Hash, to.Hash), Size: auditlog.Diff(from.Size, to.Size)}
-}
-
-func (s *Service) skills() *Components[Skill, SkillInput, *Skill] {
-	detail := func(_, v Skill) skillDetail { return skillDetail{Type: v.Type, Hash: v.Hash, Size: v.Size} }
-	return &Components[Skill, SkillInput, *Skill]{
+func (s *Service) skills() *Components[wire.Skill, wire.SkillUpdate] {
+	return &Components[wire.Skill, wire.SkillUpdate]{
 		s: s, kind: kindSkill, table: "skills", order: "name", path: "/api/v1/admin/skills",
-		none: wire.NotFound.New("There is no such skill."), inUse: wire.InUse,
-		columns: func(v *Skill) []column {
-			return v.columns(column{"type", &v.Type}, column{"description_en", &v.DescriptionEN},
-				column{"hash", hashField{&v.Hash}}, column{"size", &v.Size})
+		none: wire.NotFound.New("There is no such skill."), inUse: wire.InUse, apply: applySkill,
+		common: func(v *wire.Skill) *wire.Component { return &v.Component },
+		columns: func(v *wire.Skill) []column {
+			return []column{{"type", &v.Type}, {"description_en", &v.DescriptionEN}, {"hash", hashField{&v.Hash}}, {"size", &v.Size}}
 		},
-		show: func(ctx context.Context, all []Skill, _ bool) error {
-			states, err := statesOf(ctx, s.cfg.Artifacts, all, Skill.file)
+		show: func(ctx context.Context, all []wire.Skill, _ bool) error {
+			states, err := statesOf(ctx, s.cfg.Artifacts, all, skillFile)
 			for i, state := range states {
 				all[i].Status = state
 			}
 
 			return err
 		},
-		create: recordOf(actionCreateSkill, detail), update: recordOf(actionUpdateSkill, updatedSkill), remove: recordOf(actionDeleteSkill, detail),
+		create: recordOf[wire.Skill](actionCreateSkill), update: recordChanges[wire.Skill](actionUpdateSkill), remove: recordOf[wire.Skill](actionDeleteSkill),
 	}
 }
 
 // SkillsOf returns a page of the skills of a type, or of all types for "".
-func (s *Service) SkillsOf(ctx context.Context, caller api.Caller, kind string, page api.Page) (api.List[Skill], error) {
+func (s *Service) SkillsOf(ctx context.Context, caller api.Caller, kind string, page api.Page) (api.List[wire.Skill], error) {
 	if kind == "" {
 		return s.Skills.List(ctx, caller, page)
 	}
 
 	if !isSkillType(kind) {
-		return api.List[Skill]{}, wire.InvalidRequest.New("The parameter type must be expert or community.")
+		return api.List[wire.Skill]{}, wire.InvalidRequest.New("The parameter type must be expert or community.")
 	}
 
 	return s.Skills.list(ctx, caller, page, ofType, kind)
@@ -148,27 +113,27 @@ func (s *Service) SkillsOf(ctx context.Context, caller api.Caller, kind string, 
 
 // LinkSkill returns a link to the archive of a skill that is valid for an hour. It fails with
 // wire.NotFound if there is no such skill, or its archive is missing.
-func (s *Service) LinkSkill(ctx context.Context, caller api.Caller, name string) (SkillLink, error) {
+func (s *Service) LinkSkill(ctx context.Context, caller api.Caller, name string) (wire.SkillLink, error) {
 	v, err := s.Skills.Get(ctx, caller, name)
 	if err != nil {
-		return SkillLink{}, err
+		return wire.SkillLink{}, err
 	}
 
 	if v.Status != statusReady {
-		return SkillLink{}, wire.NotFound.New("The archive of the skill is missing: upload it again.")
+		return wire.SkillLink{}, wire.NotFound.New("The archive of the skill is missing: upload it again.")
 	}
 
-	url, expires, err := s.cfg.Artifacts.SignedURL(ctx, v.file(), linkTTL)
-	return SkillLink{URL: url, ExpiresAt: wire.Time{Time: expires}, Hash: v.Hash, Size: v.Size}, err
+	url, expires, err := s.cfg.Artifacts.SignedURL(ctx, skillFile(v), linkTTL)
+	return wire.SkillLink{URL: url, ExpiresAt: wire.Time{Time: expires}, Hash: v.Hash, Size: v.Size}, err
 }
 
 // CreateSkill creates a skill from a .zip, a .tar.gz or a SKILL.md. It fails with
 // wire.ArtifactInvalid, and with wire.NameTaken.
-func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillInput, file File) (Skill, error) {
-	var v Skill
+func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in wire.SkillUpdate, file File) (wire.Skill, error) {
+	var v wire.Skill
 	var err error
 	err = s.withArchive(ctx, caller, file, func(found archive.Skill, zip *artifact.Upload) error {
-		v = Skill{Component: Component{Name: found.Name, Description: found.Description}, Type: typeCommunity}
+		v = wire.Skill{Component: wire.Component{Name: found.Name, Description: found.Description}, Type: typeCommunity}
 		if isSkillType(found.Type) {
 			v.Type = found.Type
 		}
@@ -177,7 +142,7 @@ func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillIn
 			return err
 		}
 
-		return s.stored(ctx, zip, artifact.Skills, v.file().Name, func(ref artifact.Ref) error {
+		return s.stored(ctx, zip, artifact.Skills, skillFile(v).Name, func(ref artifact.Ref) error {
 			v.Hash, v.Size = hashPrefix+ref.Hash, ref.Size
 			v, err = s.Skills.insert(ctx, caller, v)
 			return err
@@ -190,12 +155,12 @@ func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillIn
 // ReplaceSkillFile replaces the archive of a skill. The name in the new one must be that of the
 // skill, or it fails with wire.ArtifactInvalid. The type and the description are those of the
 // input, otherwise those of the front matter if it has them.
-func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name string, expected *int64, in SkillInput, file File) (Skill, error) {
+func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name string, expected *int64, in wire.SkillUpdate, file File) (wire.Skill, error) {
 	if _, err := s.Skills.Get(ctx, caller, name); err != nil {
-		return Skill{}, err // before the archive is checked
+		return wire.Skill{}, err // before the archive is checked
 	}
 
-	var v Skill
+	var v wire.Skill
 	var err error
 	err = s.withArchive(ctx, caller, file, func(found archive.Skill, zip *artifact.Upload) error {
 		if found.Name != name {
@@ -203,7 +168,7 @@ func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name 
 		}
 
 		return s.stored(ctx, zip, artifact.Skills, name+".zip", func(ref artifact.Ref) error {
-			v, err = s.Skills.edit(ctx, caller, name, expected, recordOf(actionReplaceSkill, replacedSkill), func(v Skill) (Skill, error) {
+			v, err = s.Skills.edit(ctx, caller, name, expected, recordChanges[wire.Skill](actionReplaceSkill), func(v wire.Skill) (wire.Skill, error) {
 				v.Hash, v.Size = hashPrefix+ref.Hash, ref.Size
 				if isSkillType(found.Type) {
 					v.Type = found.Type
@@ -265,17 +230,17 @@ func (s *Service) withArchive(ctx context.Context, caller api.Caller, file File,
 }
 
 func (s *Service) skillRoutes() []api.Route {
-	input := func(f form) SkillInput {
-		return SkillInput{Type: f.field("type"), Title: f.field("title"), Description: f.field("description"), DescriptionEN: f.field("descriptionEn")}
+	input := func(f form) wire.SkillUpdate {
+		return wire.SkillUpdate{Type: f.field("type"), Title: f.field("title"), Description: f.field("description"), DescriptionEN: f.field("descriptionEn")}
 	}
-	create := func(r *http.Request, f form) (Skill, error) {
+	create := func(r *http.Request, f form) (wire.Skill, error) {
 		return s.CreateSkill(r.Context(), api.CallerOf(r), input(f), f.File)
 	}
-	replace := func(r *http.Request, expected *int64, f form) (Skill, error) {
+	replace := func(r *http.Request, expected *int64, f form) (wire.Skill, error) {
 		return s.ReplaceSkillFile(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, input(f), f.File)
 	}
 	list := func(w http.ResponseWriter, r *http.Request) error {
-		return api.ListOf(func(ctx context.Context, caller api.Caller, page api.Page) (api.List[Skill], error) {
+		return api.ListOf(func(ctx context.Context, caller api.Caller, page api.Page) (api.List[wire.Skill], error) {
 			return s.SkillsOf(ctx, caller, r.URL.Query().Get("type"), page)
 		})(w, r)
 	}

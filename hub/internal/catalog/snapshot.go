@@ -14,32 +14,14 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// Manifest lists the enabled agents of a tenant with hashes, so that a client reads only what
-// changed.
-type Manifest struct {
-	ContentHash string          `json:"contentHash"` // changes if one of the agents changes
-	Agents      []ManifestEntry `json:"agents"`      // by name
-}
-
-// ManifestEntry is an agent in a [Manifest].
-type ManifestEntry struct {
-	Name        string    `json:"name"`
-	Title       string    `json:"title"`
-	Description string    `json:"description"`
-	Icon        string    `json:"icon,omitempty"`
-	IsDefault   bool      `json:"isDefault"`
-	ContentHash string    `json:"contentHash"`
-	UpdatedAt   wire.Time `json:"updatedAt"`
-}
-
 // manifestOf returns the manifest of agents, with the hashes that hashOf returns.
-func manifestOf(agents []Agent, hashOf func(*Agent) string) (Manifest, error) {
-	m := Manifest{Agents: []ManifestEntry{}}
+func manifestOf(agents []Agent, hashOf func(*Agent) string) (wire.Manifest, error) {
+	m := wire.Manifest{Agents: []wire.ManifestAgent{}}
 	hashes := map[string]string{}
 	for i := range agents {
 		if a := &agents[i]; a.Enabled {
 			hash := hashOf(a)
-			m.Agents = append(m.Agents, ManifestEntry{
+			m.Agents = append(m.Agents, wire.ManifestAgent{
 				Name: a.Name, Title: a.Title, Description: a.Description, Icon: a.Icon, IsDefault: a.IsDefault,
 				ContentHash: hash, UpdatedAt: a.UpdatedAt,
 			})
@@ -99,18 +81,18 @@ func (s *Service) EnabledAgent(ctx context.Context, caller api.Caller, name stri
 }
 
 // Manifest returns the manifest of the tenant. The caller must not modify it.
-func (s *Service) Manifest(ctx context.Context, caller api.Caller) (Manifest, error) {
+func (s *Service) Manifest(ctx context.Context, caller api.Caller) (wire.Manifest, error) {
 	sn, err := s.snapshot(ctx, caller.TenantID)
 	switch {
 	case err != nil:
-		return Manifest{}, err
+		return wire.Manifest{}, err
 	case rbac.AdminWrite.Check(caller) == nil:
 		return sn.manifest, nil
 	case !sn.restricted:
 		return sn.shown, nil
 	}
 
-	return manifestOf(slices.DeleteFunc(slices.Clone(sn.agents), func(a Agent) bool { return !a.Access.permits(caller) }), hashForMembers)
+	return manifestOf(slices.DeleteFunc(slices.Clone(sn.agents), func(a Agent) bool { return !permits(a.Access, caller) }), hashForMembers)
 }
 
 func hashForWriters(a *Agent) string { return a.ContentHash }
@@ -119,18 +101,18 @@ func hashForMembers(a *Agent) string { return a.shownHash }
 // snapshot is the agents of a tenant at one version of its catalog. It is not modified.
 type snapshot struct {
 	version    int64
-	agents     []Agent  // by name
-	search     []string // of the agents
-	manifest   Manifest // of all agents
-	shown      Manifest // of all agents, for members
-	restricted bool     // not everyone has access to all agents
-	size       int      // about the number of bytes in memory
+	agents     []Agent       // by name
+	search     []string      // of the agents
+	manifest   wire.Manifest // of all agents
+	shown      wire.Manifest // of all agents, for members
+	restricted bool          // not everyone has access to all agents
+	size       int           // about the number of bytes in memory
 }
 
 // agent returns the agent of that name as the caller sees it, or wire.NotFound.
 func (sn *snapshot) agent(caller api.Caller, name string) (Agent, error) {
 	i, ok := slices.BinarySearchFunc(sn.agents, name, func(a Agent, name string) int { return strings.Compare(a.Name, name) })
-	if !ok || !sn.agents[i].Access.permits(caller) {
+	if !ok || !permits(sn.agents[i].Access, caller) {
 		return Agent{}, errNoAgent
 	}
 
@@ -144,7 +126,7 @@ func (sn *snapshot) page(caller api.Caller, p api.Page, disabled bool) api.List[
 	var list api.List[Agent]
 	for i := range sn.agents {
 		a := &sn.agents[i]
-		if !a.Enabled && !disabled || !a.Access.permits(caller) || !strings.Contains(sn.search[i], query) {
+		if !a.Enabled && !disabled || !permits(a.Access, caller) || !strings.Contains(sn.search[i], query) {
 			continue
 		}
 

@@ -31,30 +31,9 @@ const (
 	sourceCustom  = "custom"
 )
 
-// Tool is a tool that agents can use. The file, the version and the times are those of custom
-// tools.
-type Tool struct {
-	Component
+func toolFile(v wire.Tool) artifact.Ref { return fileOf(artifact.Tools, v.FileName, v.Hash, v.Size) }
 
-	DescriptionEN string `json:"descriptionEn"`
-	Source        string `json:"source"` // builtin or custom
-	Status        string `json:"status"` // ready or missing
-	FileName      string `json:"fileName,omitempty"`
-	Hash          string `json:"hash,omitempty"` // sha256:<hex>
-	Size          int64  `json:"size,omitempty"` // bytes
-}
-
-func (v Tool) file() artifact.Ref { return fileOf(artifact.Tools, v.FileName, v.Hash, v.Size) }
-
-// ToolInput has the fields of a tool that are not read from its file. A nil field is not changed.
-// Without a title, the title is the name.
-type ToolInput struct {
-	Title         *string `json:"title"`
-	Description   *string `json:"description"`
-	DescriptionEN *string `json:"descriptionEn"`
-}
-
-func (in ToolInput) apply(fields api.Fields, v *Tool) error {
+func applyTool(fields api.Fields, in wire.ToolUpdate, v *wire.Tool) error {
 	v.Title = textField(fields.Line, "title", in.Title, v.Title, maxTitle)
 	v.Description = textField(fields.Text, "description", in.Description, v.Description, maxDescription)
 	v.DescriptionEN = textField(fields.Text, "descriptionEn", in.DescriptionEN, v.DescriptionEN, maxDescription)
@@ -95,64 +74,51 @@ type (
 	}
 )
 
-func (s *Service) tools() *Components[Tool, ToolInput, *Tool] {
-	detail := func(_, v Tool) fileDetail { return fileDetail{FileName: v.FileName, Hash: v.Hash, Size: v.Size} }
-	builtin := make([]Tool, len(agent.BuiltinTools()))
+func (s *Service) tools() *Components[wire.Tool, wire.ToolUpdate] {
+	builtin := make([]wire.Tool, len(agent.BuiltinTools()))
 	for i, t := range agent.BuiltinTools() {
-		builtin[i] = Tool{
-			Component:     Component{Name: t.Name, Title: t.Title, Description: t.Description},
+		builtin[i] = wire.Tool{
+			Component:     wire.Component{Name: t.Name, Title: t.Title, Description: t.Description},
 			DescriptionEN: t.DescriptionEN, Source: sourceBuiltin, Status: statusReady,
 		}
 	}
 
-	return &Components[Tool, ToolInput, *Tool]{
+	return &Components[wire.Tool, wire.ToolUpdate]{
 		s: s, kind: kindTool, table: "tools", order: "name", path: "/api/v1/admin/tools",
-		none: wire.NotFound.New("There is no such tool."), inUse: wire.ToolInUse, builtin: builtin, early: true,
-		columns: func(v *Tool) []column {
-			return v.columns(column{"description_en", &v.DescriptionEN}, column{"file_name", &v.FileName},
-				column{"hash", hashField{&v.Hash}}, column{"size", &v.Size})
+		none: wire.NotFound.New("There is no such tool."), inUse: wire.ToolInUse, builtin: builtin, early: true, apply: applyTool,
+		common: func(v *wire.Tool) *wire.Component { return &v.Component },
+		columns: func(v *wire.Tool) []column {
+			return []column{{"description_en", &v.DescriptionEN}, {"file_name", &v.FileName}, {"hash", hashField{&v.Hash}}, {"size", &v.Size}}
 		},
-		show: func(ctx context.Context, all []Tool, _ bool) error {
-			states, err := statesOf(ctx, s.cfg.Artifacts, all, Tool.file)
+		show: func(ctx context.Context, all []wire.Tool, _ bool) error {
+			states, err := statesOf(ctx, s.cfg.Artifacts, all, toolFile)
 			for i, state := range states {
 				all[i].Source, all[i].Status = sourceCustom, state
 			}
 
 			return err
 		},
-		create: recordOf(actionCreateTool, detail), remove: recordOf(actionDeleteTool, detail),
-		update: recordOf(actionUpdateTool, func(from, to Tool) toolUpdateDetail {
-			return toolUpdateDetail{
-				Title: auditlog.Diff(from.Title, to.Title), Description: auditlog.Diff(from.Description, to.Description),
-				DescriptionEN: auditlog.Diff(from.DescriptionEN, to.DescriptionEN),
-			}
-		}),
-	}
-}
-
-func replacedTool(from, to Tool) fileReplaceDetail {
-	return fileReplaceDetail{
-		FileName: auditlog.Diff(from.FileName, to.FileName), Hash: auditlog.Diff(from.Hash, to.Hash), Size: auditlog.Diff(from.Size, to.Size),
+		create: recordOf[wire.Tool](actionCreateTool), remove: recordOf[wire.Tool](actionDeleteTool), update: recordChanges[wire.Tool](actionUpdateTool),
 	}
 }
 
 // OpenTool opens the file of a custom tool. It fails with wire.NotFound if there is no such tool,
 // or it is built in, or its file is missing.
-func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) (Tool, *blob.Blob, error) {
+func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) (wire.Tool, *blob.Blob, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
-		return Tool{}, nil, err
+		return wire.Tool{}, nil, err
 	}
 
 	if s.Tools.builtinNamed(name) != nil {
-		return Tool{}, nil, wire.NotFound.New("A built-in tool has no file.")
+		return wire.Tool{}, nil, wire.NotFound.New("A built-in tool has no file.")
 	}
 
 	v, err := s.Tools.named(ctx, s.store.Read(), caller.TenantID, name)
 	if err != nil {
-		return Tool{}, nil, err
+		return wire.Tool{}, nil, err
 	}
 
-	file, err := s.cfg.Artifacts.Open(ctx, v.file())
+	file, err := s.cfg.Artifacts.Open(ctx, toolFile(v))
 	if errors.Is(err, blob.ErrNotExist) {
 		err = wire.NotFound.New("The file of the tool is missing: upload it again.")
 	}
@@ -162,19 +128,19 @@ func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) 
 
 // CreateTool creates a tool whose name is that in the file. It fails with wire.ArtifactInvalid if
 // the file does not load within limits or the name is not valid, and with wire.NameTaken.
-func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in ToolInput, file File) (Tool, error) {
+func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in wire.ToolUpdate, file File) (wire.Tool, error) {
 	name, err := s.toolName(ctx, caller, file)
 	if err != nil {
-		return Tool{}, err
+		return wire.Tool{}, err
 	}
 
 	if builtinNamed(name) {
-		return Tool{}, wire.NameTaken.New("The name " + name + " is that of a built-in tool: choose another.")
+		return wire.Tool{}, wire.NameTaken.New("The name " + name + " is that of a built-in tool: choose another.")
 	}
 
-	v, err := s.Tools.applied(in, Tool{Component: Component{Name: name}, FileName: file.Name})
+	v, err := s.Tools.applied(in, wire.Tool{Component: wire.Component{Name: name}, FileName: file.Name})
 	if err != nil {
-		return Tool{}, err
+		return wire.Tool{}, err
 	}
 
 	err = s.stored(ctx, file.Content, artifact.Tools, file.Name, func(ref artifact.Ref) error {
@@ -188,19 +154,19 @@ func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in ToolInpu
 
 // ReplaceToolFile replaces the file of a tool. The name in the new file must be that of the tool,
 // or it fails with wire.ArtifactInvalid.
-func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name string, expected *int64, file File) (Tool, error) {
+func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name string, expected *int64, file File) (wire.Tool, error) {
 	inFile, err := s.toolName(ctx, caller, file)
 	if err != nil {
-		return Tool{}, err
+		return wire.Tool{}, err
 	}
 
 	if inFile != name {
-		return Tool{}, wire.ArtifactInvalid.New("The name in the file is " + inFile + " and not " + name + ": create another tool.")
+		return wire.Tool{}, wire.ArtifactInvalid.New("The name in the file is " + inFile + " and not " + name + ": create another tool.")
 	}
 
-	var v Tool
+	var v wire.Tool
 	err = s.stored(ctx, file.Content, artifact.Tools, file.Name, func(ref artifact.Ref) error {
-		v, err = s.Tools.edit(ctx, caller, name, expected, recordOf(actionReplaceTool, replacedTool), func(v Tool) (Tool, error) {
+		v, err = s.Tools.edit(ctx, caller, name, expected, recordChanges[wire.Tool](actionReplaceTool), func(v wire.Tool) (wire.Tool, error) {
 			v.FileName, v.Hash, v.Size = ref.Name, hashPrefix+ref.Hash, ref.Size
 			return v, nil
 		})
@@ -279,13 +245,13 @@ func builtinNamed(name string) bool {
 }
 
 func (s *Service) toolRoutes() []api.Route {
-	input := func(f form) ToolInput {
-		return ToolInput{Title: f.field("title"), Description: f.field("description"), DescriptionEN: f.field("descriptionEn")}
+	input := func(f form) wire.ToolUpdate {
+		return wire.ToolUpdate{Title: f.field("title"), Description: f.field("description"), DescriptionEN: f.field("descriptionEn")}
 	}
-	create := func(r *http.Request, f form) (Tool, error) {
+	create := func(r *http.Request, f form) (wire.Tool, error) {
 		return s.CreateTool(r.Context(), api.CallerOf(r), input(f), f.File)
 	}
-	replace := func(r *http.Request, expected *int64, f form) (Tool, error) {
+	replace := func(r *http.Request, expected *int64, f form) (wire.Tool, error) {
 		return s.ReplaceToolFile(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, f.File)
 	}
 	download := adminRoute(http.MethodGet, s.Tools.path+"/:name/download", s.downloadTool)

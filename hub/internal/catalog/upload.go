@@ -48,7 +48,7 @@ func (f form) field(name string) *string {
 
 // fileRoutes returns the routes of a kind whose components are created from a form with a file of
 // at most most bytes.
-func (c *Components[T, In, P]) fileRoutes(list api.Handler, most int64, create func(*http.Request, form) (T, error),
+func (c *Components[T, In]) fileRoutes(list api.Handler, most int64, create func(*http.Request, form) (T, error),
 	replace func(r *http.Request, expected *int64, f form) (T, error)) []api.Route {
 	post := adminRoute(http.MethodPost, c.path, api.Result(http.StatusCreated, func(r *http.Request) (v T, err error) {
 		err = c.s.withForm(r, most, func(f form) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
 	pushes "github.com/seed93082962/agenthost/hub/internal/chat/push"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/db/pgtest"
 	"github.com/seed93082962/agenthost/internal/ids"
@@ -24,13 +25,13 @@ func benchEach(b *testing.B, bench func(b *testing.B, s *chat.Service)) {
 var ada = api.Caller{TenantID: "acme", UserID: "id-ada", UserName: "ada", RoleNow: rbac.Member}
 
 // pushOf returns a push of new sessions.
-func pushOf(sessions, messages int) pushes.Input {
-	in := pushes.Input{Sessions: make([]pushes.Session, sessions)}
+func pushOf(sessions, messages int) wire.ChatPushRequest {
+	in := wire.ChatPushRequest{Sessions: make([]wire.PushedSession, sessions)}
 	for i := range in.Sessions {
-		in.Sessions[i] = pushes.Session{ID: ids.New(), AgentName: "helper", CreatedAt: day1, UpdatedAt: day1, Messages: make([]pushes.Message, messages)}
+		in.Sessions[i] = wire.PushedSession{ID: ids.New(), AgentName: "helper", CreatedAt: day1, UpdatedAt: day1, Messages: make([]wire.PushedMessage, messages)}
 		for j := range messages {
 			role := []string{"user", "assistant"}[j%2]
-			in.Sessions[i].Messages[j] = pushes.Message{ID: fmt.Sprint(j), Role: role, CreatedAt: day1, Content: []byte(`"A message of about one hundred characters, which is the usual length of a question or a short answer."`)}
+			in.Sessions[i].Messages[j] = wire.PushedMessage{ID: fmt.Sprint(j), Role: role, CreatedAt: day1, Content: []byte(`"A message of about one hundred characters, which is the usual length of a question or a short answer."`)}
 		}
 	}
 	return in

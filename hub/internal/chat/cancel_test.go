@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/chat"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
@@ -161,13 +160,13 @@ func TestCloseCancelsAnswers(t *testing.T) {
 func TestSendWithoutHTTP(t *testing.T) {
 	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
-		created, err := s.service.CreateSession(t.Context(), ada.Caller, "helper", chat.SessionInput{})
+		created, err := s.service.CreateSession(t.Context(), ada.Caller, "helper", wire.ChatSessionRequest{})
 		require.NoError(t, err)
-		answer, _, err := s.service.Send(t.Context(), ada.Caller, "helper", created.ID, chat.SendInput{Message: "hello"})
+		answer, _, err := s.service.Send(t.Context(), ada.Caller, "helper", created.ID, wire.ChatMessageRequest{Message: "hello"})
 		require.NoError(t, err)
 		answer.Close()
 		answer.Close()
-		answer, _, err = s.service.Send(t.Context(), ada.Caller, "helper", created.ID, chat.SendInput{Message: "hello"})
+		answer, _, err = s.service.Send(t.Context(), ada.Caller, "helper", created.ID, wire.ChatMessageRequest{Message: "hello"})
 		require.NoError(t, err)
 		rec := httptest.NewRecorder()
 		require.NoError(t, answer.Serve(rec))
@@ -175,7 +174,7 @@ func TestSendWithoutHTTP(t *testing.T) {
 		answer.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, _, err = s.service.Send(ctx, ada.Caller, "helper", created.ID, chat.SendInput{Message: "hello"})
+		_, _, err = s.service.Send(ctx, ada.Caller, "helper", created.ID, wire.ChatMessageRequest{Message: "hello"})
 		require.ErrorIs(t, err, context.Canceled)
 		all := messages(ada, sessions+"/"+created.ID)
 		require.Len(t, all, 4)
@@ -211,7 +210,7 @@ func TestAnAccessThatEndsWithTheRuntime(t *testing.T) {
 				})
 				ada := s.ada()
 				path := session(ada)
-				answer, _, err := s.service.Send(ctx, ada.Caller, "helper", path[len(sessions)+1:], chat.SendInput{Message: "hello"})
+				answer, _, err := s.service.Send(ctx, ada.Caller, "helper", path[len(sessions)+1:], wire.ChatMessageRequest{Message: "hello"})
 				require.NoError(t, err)
 				require.NoError(t, answer.Serve(httptest.NewRecorder()))
 				require.Equal(t, row.status, messages(ada, path)[1]["status"])
@@ -298,7 +297,7 @@ func TestAWriteThatFailsCancelsTheRun(t *testing.T) {
 		}))
 		ada := s.ada()
 		path := session(ada)
-		answer, _, err := s.service.Send(t.Context(), ada.Caller, "helper", path[len(sessions)+1:], chat.SendInput{Message: "hello"})
+		answer, _, err := s.service.Send(t.Context(), ada.Caller, "helper", path[len(sessions)+1:], wire.ChatMessageRequest{Message: "hello"})
 		require.NoError(t, err)
 		require.NoError(t, answer.Serve(goneClient{httptest.NewRecorder(), make(chan struct{}, 2)}))
 		require.Equal(t, "cancelled", messages(ada, path)[1]["status"])

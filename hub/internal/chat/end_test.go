@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
-	"github.com/seed93082962/agenthost/hub/internal/chat"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -65,7 +64,7 @@ func TestTheEndOfARunWithoutAccess(t *testing.T) {
 	}))
 	path := session(s.ada())
 	ctx, end := context.WithCancelCause(t.Context())
-	answer, _, err := s.service.Send(ctx, s.ada().Caller, "helper", path[len(sessions)+1:], chat.SendInput{Message: "hello"})
+	answer, _, err := s.service.Send(ctx, s.ada().Caller, "helper", path[len(sessions)+1:], wire.ChatMessageRequest{Message: "hello"})
 	require.NoError(t, err)
 	defer answer.Close()
 	served := make(chan error, 1)

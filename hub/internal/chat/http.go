@@ -34,17 +34,17 @@ func (s *Service) Routes() []api.Route {
 		own(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
 			return s.DeleteSession(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
 		})),
-		own(http.MethodPost, "/:id/cancel", api.Result(http.StatusAccepted, func(r *http.Request) (Cancelling, error) {
+		own(http.MethodPost, "/:id/cancel", api.Result(http.StatusAccepted, func(r *http.Request) (wire.Cancelling, error) {
 			return s.Cancel(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
 		})),
 		own(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listMessages)),
 		rated(own(http.MethodPost, "/:id/messages", s.sendMessage)),
 		own(http.MethodGet, "/:id/transcript", api.Result(http.StatusOK, s.showTranscript)),
 		admin(http.MethodGet, "", api.Result(http.StatusOK, s.listAllSessions)),
-		admin(http.MethodGet, "/:id", api.Result(http.StatusOK, func(r *http.Request) (Session, error) {
+		admin(http.MethodGet, "/:id", api.Result(http.StatusOK, func(r *http.Request) (wire.ChatSession, error) {
 			owner, err := ownerOf(r)
 			if err != nil {
-				return Session{}, err
+				return wire.ChatSession{}, err
 			}
 
 			return s.AnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
@@ -68,7 +68,7 @@ func rated(route api.Route) api.Route {
 }
 
 func (s *Service) createSession(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.DecodeOptional[SessionInput](w, r)
+	in, err := api.DecodeOptional[wire.ChatSessionRequest](w, r)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *Service) listMessages(r *http.Request) (MessageList, error) {
 }
 
 func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.Decode[SendInput](w, r)
+	in, err := api.Decode[wire.ChatMessageRequest](w, r)
 	if err != nil {
 		return err
 	}
@@ -124,15 +124,15 @@ func invalidQuery(name, want string) error {
 	return &wire.Error{Code: wire.InvalidRequest, Message: name + " " + want + ".", Data: wire.ErrorData{Fields: map[string]string{name: want}}}
 }
 
-func (s *Service) listAllSessions(r *http.Request) (api.List[Session], error) {
+func (s *Service) listAllSessions(r *http.Request) (api.List[wire.ChatSession], error) {
 	page, err := api.Paging(r)
 	if err != nil {
-		return api.List[Session]{}, err
+		return api.List[wire.ChatSession]{}, err
 	}
 
 	f, err := filterOf(r)
 	if err != nil {
-		return api.List[Session]{}, err
+		return api.List[wire.ChatSession]{}, err
 	}
 
 	return s.AllSessions(r.Context(), api.CallerOf(r), f, page)

@@ -19,9 +19,6 @@ const (
 	roleAssistant = runtimewire.RoleAssistant
 )
 
-// Usage counts the tokens of an answer.
-type Usage = runtimewire.Usage
-
 // message is a row of chat_messages.
 type message struct {
 	ID, ClientID, Role, Status string
@@ -31,44 +28,18 @@ type message struct {
 	Content   string // a JSON array without the notice; "" for one block with Text
 	RunID     string
 	Model     string
-	Usage     *Usage
+	Usage     *runtimewire.Usage
 	AIGC      json.RawMessage
 	Budgets   json.RawMessage // []usage.Budget, or nil
 	Notice    string
 	NoticeAt  aigc.Mode // append or prepend
-	Failure   Failure
+	Failure   wire.ChatError
 	CreatedAt time.Time
 	Started   bool // of an answer: the runtime may have accepted the run
 }
 
-// Failure is the reason why there is no complete answer.
-type Failure = relay.Failure
-
-// Message is one message of a session. Content is an array of blocks: {"type":"text","text"},
-// {"type":"thinking","thinking"}, {"type":"tool_use","id","name","input"}, {"type":"tool_result",
-// "tool_use_id","tool_name","output","is_error","duration_ms","truncated"}, the messages and
-// results of subagents with their "parent_tool_use_id", the system events of the run with their
-// subtype as the type, and blocks of other types of a pushed message. A notice is a text block of
-// its own.
-type Message struct {
-	ID        string          `json:"id"`
-	SessionID string          `json:"sessionId"`
-	Seq       int64           `json:"seq"` // 1, 2, 3 in the session
-	Role      string          `json:"role"`
-	Content   json.RawMessage `json:"content"`
-	Text      string          `json:"text"` // of the text blocks
-	Status    string          `json:"status"`
-	RunID     string          `json:"runId,omitempty"`
-	Model     string          `json:"model,omitempty"`
-	Usage     *Usage          `json:"usage,omitempty"`
-	AIGC      json.RawMessage `json:"aigc,omitempty"`
-	Budgets   json.RawMessage `json:"budgets,omitempty"` // those used up to their soft limits
-	Error     *Failure        `json:"error,omitempty"`
-	CreatedAt wire.Time       `json:"createdAt"`
-}
-
-func (m message) view(sessionID string) Message {
-	v := Message{
+func (m message) view(sessionID string) wire.ChatMessage {
+	v := wire.ChatMessage{
 		ID: m.ID, SessionID: sessionID, Seq: m.Seq, Role: m.Role, Text: m.Text, Status: m.Status, RunID: m.RunID, Model: m.Model,
 		Usage: m.Usage, AIGC: m.AIGC, Budgets: m.Budgets, CreatedAt: wire.Time{Time: m.CreatedAt},
 	}
@@ -105,7 +76,7 @@ const maxPageBytes = 4 << 20
 
 // MessageList is a page of messages, which has fewer than the size of the page if they are more
 // than 4 MiB.
-type MessageList = api.List[Message]
+type MessageList = api.List[wire.ChatMessage]
 
 // Messages returns the messages of a session of the caller, the oldest first.
 func (s *Service) Messages(ctx context.Context, caller api.Caller, agentName, id string, page api.Page) (MessageList, error) {
@@ -124,12 +95,12 @@ func (s *Service) messages(ctx context.Context, ref reference, page api.Page) (M
 	}
 
 	after := int64(page.Offset())
-	list := MessageList{Items: []Message{}, Total: int(found.Messages)}
+	list := MessageList{Items: []wire.ChatMessage{}, Total: int(found.Messages)}
 	messages, err := messagesOf(ctx, s.store.Read(), found, after, min(after+int64(page.Size), found.Messages))
 	size := 0
 	for _, m := range messages {
 		v := m.view(found.ID)
-		if size += v.size(); size > maxPageBytes && len(list.Items) > 0 {
+		if size += encodedSize(v); size > maxPageBytes && len(list.Items) > 0 {
 			break
 		}
 
@@ -139,8 +110,8 @@ func (s *Service) messages(ctx context.Context, ref reference, page api.Page) (M
 	return list, err
 }
 
-// size returns at least the number of bytes of the message in JSON.
-func (m Message) size() int {
+// encodedSize returns at least the number of bytes of a message in JSON.
+func encodedSize(m wire.ChatMessage) int {
 	const fixed = 2 << 10 // of the ids, the model, the label and the error
 	return fixed + quoted(m.Text) + len(m.Content)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/internal/db"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // messageColumns are the columns that scanMessage reads, in its order.
@@ -150,7 +150,7 @@ func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...mess
 		text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+db.Rows(1, len(messages), insertArgs), args...)
 }
 
-func usageText(u *Usage) (string, error) {
+func usageText(u *runtimewire.Usage) (string, error) {
 	if u == nil {
 		return "", nil
 	}
@@ -169,7 +169,7 @@ func restartAnswer(ctx context.Context, tx *sql.Tx, in session, m message) error
 // for a run that continues no session of the runtime. The text is that of the last messages of
 // the user if they have no answer, with which a history cannot end. Messages that no runtime accepted are
 // omitted, as from a session of a runtime. Notices are not stored as a part of the text.
-func historyOf(ctx context.Context, q db.Querier, in session, except int64) ([]wire.Turn, string, error) {
+func historyOf(ctx context.Context, q db.Querier, in session, except int64) ([]runtimewire.Turn, string, error) {
 	if in.Messages <= 2 { // the first message, for which no query delays the run
 		return nil, "", nil
 	}
@@ -178,16 +178,16 @@ func historyOf(ctx context.Context, q db.Querier, in session, except int64) ([]w
 		FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq <> $4 AND seq <> $4 + 1
 			AND seq >= (SELECT MIN(seq) FROM (SELECT seq, SUM(octet_length(text)) OVER (ORDER BY seq DESC) AS total FROM chat_messages
 				WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <> $4 AND seq <> $4 + 1) AS sizes WHERE total <= $5)
-		ORDER BY seq DESC LIMIT $6`, in.TenantID, in.Key, in.Messages-wire.MaxHistory-2, except, relay.MaxHistory, wire.MaxHistory)
+		ORDER BY seq DESC LIMIT $6`, in.TenantID, in.Key, in.Messages-runtimewire.MaxHistory-2, except, relay.MaxHistory, runtimewire.MaxHistory)
 	if err != nil {
 		return nil, "", db.Wrap("read chat history", err)
 	}
 
 	defer func() { _ = rows.Close() }() // rows.Err returns the error
-	var latest []wire.Turn
+	var latest []runtimewire.Turn
 	omitted := false // the message of the user, because of its answer
 	for size := 0; rows.Next(); {
-		var turn wire.Turn
+		var turn runtimewire.Turn
 		var neverStarted bool
 		if err := rows.Scan(&turn.Role, &turn.Content, &neverStarted); err != nil {
 			return nil, "", db.Wrap("read chat history", err)
@@ -213,8 +213,8 @@ func historyOf(ctx context.Context, q db.Querier, in session, except int64) ([]w
 // alternating returns turns that begin with the user, end with the assistant, and alternate, as a
 // runtime requires, and the text of the user after them. Consecutive turns of one role become one.
 // Empty turns are omitted.
-func alternating(turns []wire.Turn) ([]wire.Turn, string) {
-	var out []wire.Turn
+func alternating(turns []runtimewire.Turn) ([]runtimewire.Turn, string) {
+	var out []runtimewire.Turn
 	for _, turn := range turns {
 		last := len(out) - 1
 		switch {

@@ -23,7 +23,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
-	"github.com/seed93082962/agenthost/hub/internal/chat"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -253,7 +252,7 @@ func TestSpansOfAnswers(t *testing.T) {
 		tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("test")
 		ctx, parent := tracer.Start(t.Context(), "request")
 		run := func() {
-			answer, _, err := s.service.Send(ctx, ada.Caller, "helper", id, chat.SendInput{Message: "hello"})
+			answer, _, err := s.service.Send(ctx, ada.Caller, "helper", id, wire.ChatMessageRequest{Message: "hello"})
 			require.NoError(t, err)
 			require.NoError(t, answer.Serve(httptest.NewRecorder()))
 		}
@@ -261,11 +260,11 @@ func TestSpansOfAnswers(t *testing.T) {
 		run()
 		busy := send(t, ada, path, object{"message": "hello"}) // its request has no span
 		busy.until("partial_message")
-		_, _, err := s.service.Send(ctx, ada.Caller, "helper", id, chat.SendInput{Message: "hello"})
+		_, _, err := s.service.Send(ctx, ada.Caller, "helper", id, wire.ChatMessageRequest{Message: "hello"})
 		require.ErrorIs(t, err, wire.Conflict)
 		good := s.endpoint.Load()
 		s.endpoint.Store(&deployment.Endpoint{URL: "ftp://127.0.0.1"})
-		_, _, err = s.service.Send(ctx, ada.Caller, "helper", id, chat.SendInput{Message: "hello"})
+		_, _, err = s.service.Send(ctx, ada.Caller, "helper", id, wire.ChatMessageRequest{Message: "hello"})
 		require.ErrorIs(t, err, wire.UpstreamFailed)
 		s.endpoint.Store(good)
 		busy.cancel()
@@ -359,7 +358,7 @@ func TestMetricsOfManyAgents(t *testing.T) {
 		senders.Go(func() {
 			for i := range numbers {
 				caller := s.As("acme", fmt.Sprint(i), "member").Caller
-				if _, _, err := s.service.Send(t.Context(), caller, fmt.Sprint("agent", i), fmt.Sprint("s", i), chat.SendInput{Message: "hello"}); !errors.Is(err, wire.UpstreamFailed) {
+				if _, _, err := s.service.Send(t.Context(), caller, fmt.Sprint("agent", i), fmt.Sprint("s", i), wire.ChatMessageRequest{Message: "hello"}); !errors.Is(err, wire.UpstreamFailed) {
 					t.Error(err)
 				}
 			}

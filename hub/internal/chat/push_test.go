@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
-	pushes "github.com/seed93082962/agenthost/hub/internal/chat/push"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -273,14 +272,14 @@ func TestConcurrentPushes(t *testing.T) {
 		const n = 4
 		done := make(chan error, n)
 		for i := range n {
-			in := pushes.Input{Sessions: make([]pushes.Session, 20)}
+			in := wire.ChatPushRequest{Sessions: make([]wire.PushedSession, 20)}
 			for j := range in.Sessions {
 				id := fmt.Sprint("s", j)
 				if i%2 == 1 {
 					id = fmt.Sprint("s", 19-j)
 				}
-				in.Sessions[j] = pushes.Session{ID: id, AgentName: "helper", CreatedAt: day1, UpdatedAt: fmt.Sprintf("2026-01-02T00:00:0%dZ", i),
-					Messages: []pushes.Message{{ID: "m", Role: "user", Content: []byte(`"c"`), CreatedAt: day1}}}
+				in.Sessions[j] = wire.PushedSession{ID: id, AgentName: "helper", CreatedAt: day1, UpdatedAt: fmt.Sprintf("2026-01-02T00:00:0%dZ", i),
+					Messages: []wire.PushedMessage{{ID: "m", Role: "user", Content: []byte(`"c"`), CreatedAt: day1}}}
 			}
 			go func() { _, err := s.pushes.Push(t.Context(), ada.Caller, in); done <- err }()
 		}

@@ -236,9 +236,9 @@ func TestAPushWithoutTheCatalog(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("the catalog fails")
 	s := open(t, sqlite(t), func(c *config) { c.push.Catalog = broken{failed} })
-	_, err := s.pushes.Push(t.Context(), s.ada().Caller, pushes.Input{Sessions: pushes.Sessions{{ID: "s", AgentName: "helper", CreatedAt: day1, UpdatedAt: day1}}})
+	_, err := s.pushes.Push(t.Context(), s.ada().Caller, wire.ChatPushRequest{Sessions: []wire.PushedSession{{ID: "s", AgentName: "helper", CreatedAt: day1, UpdatedAt: day1}}})
 	require.ErrorIs(t, err, failed)
-	_, err = s.pushes.Push(t.Context(), api.Caller{}, pushes.Input{})
+	_, err = s.pushes.Push(t.Context(), api.Caller{}, wire.ChatPushRequest{})
 	require.Error(t, err, "without a role")
 }
 

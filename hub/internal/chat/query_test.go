@@ -81,7 +81,7 @@ func TestCallersWithoutSessions(t *testing.T) {
 					return err
 				},
 				"CreateSession": func(ctx context.Context, c api.Caller) error {
-					_, err := s.service.CreateSession(ctx, c, "helper", chat.SessionInput{})
+					_, err := s.service.CreateSession(ctx, c, "helper", wire.ChatSessionRequest{})
 					return err
 				},
 				"AllSessions": func(ctx context.Context, c api.Caller) error {
@@ -108,14 +108,14 @@ func TestLimitsOfMessages(t *testing.T) {
 		path := session(ada)
 		id := path[len(sessions)+1:]
 		for text, want := range map[string]string{"a\x00b": "must be UTF-8 without NUL", "a\xff": "must be UTF-8 without NUL", "\t": "must not be empty"} {
-			_, _, err := s.service.Send(t.Context(), ada.Caller, "helper", id, chat.SendInput{Message: text})
+			_, _, err := s.service.Send(t.Context(), ada.Caller, "helper", id, wire.ChatMessageRequest{Message: text})
 			require.Equal(t, api.Fields{"message": want}, err)
 		}
 		require.Empty(t, messages(ada, path))
 		message := object{"message": "hello", "clientMessageId": strings.Repeat("é", 128)}
 		require.Equal(t, "completed", last(send(t, ada, path, message).rest()))
 		require.Equal(t, "completed", ada.Post(path+"/messages", message).Want(http.StatusOK)["status"])
-		answer, sent, err := s.service.Send(t.Context(), ada.Caller, "helper", id, chat.SendInput{Message: "again", ClientMessageID: strings.Repeat("é", 128)})
+		answer, sent, err := s.service.Send(t.Context(), ada.Caller, "helper", id, wire.ChatMessageRequest{Message: "again", ClientMessageID: strings.Repeat("é", 128)})
 		require.NoError(t, err)
 		require.Nil(t, answer)
 		require.Equal(t, []string{"hello", "completed", "completed"}, []string{sent.UserMessage.Text, sent.AssistantMessage.Status, sent.Status})

@@ -12,27 +12,16 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// Run is an answer in progress.
-type Run struct {
-	RunID     string    `json:"runId"`
-	State     string    `json:"state"` // running, or cancelling after a request to cancel it
-	AgentName string    `json:"agentName"`
-	UserID    string    `json:"userId"`
-	UserName  string    `json:"userName"`
-	SessionID string    `json:"sessionId"`
-	StartedAt wire.Time `json:"startedAt"`
-}
-
 // Runs returns the answers in progress of all users, in all hubs, the oldest first.
-func (s *Service) Runs(ctx context.Context, caller api.Caller, page api.Page) (api.List[Run], error) {
+func (s *Service) Runs(ctx context.Context, caller api.Caller, page api.Page) (api.List[wire.ChatRun], error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
-		return api.List[Run]{}, err
+		return api.List[wire.ChatRun]{}, err
 	}
 
 	runs, total, err := relay.RunsOf(ctx, s.store.Read(), caller.TenantID, page)
-	list := api.List[Run]{Total: total}
+	list := api.List[wire.ChatRun]{Total: total}
 	for _, r := range runs {
-		run := Run{
+		run := wire.ChatRun{
 			RunID: r.RunID, State: "running", AgentName: r.AgentName, UserID: r.UserID, UserName: r.UserName, SessionID: r.SessionID,
 			StartedAt: wire.Time{Time: r.StartedAt},
 		}
@@ -48,7 +37,7 @@ func (s *Service) Runs(ctx context.Context, caller api.Caller, page api.Page) (a
 
 // CancelRun cancels an answer in progress of any user, which may be relayed by another hub. It
 // fails with wire.NotFound if there is none with the id of the run.
-func (s *Service) CancelRun(ctx context.Context, caller api.Caller, runID string) (Cancelling, error) {
+func (s *Service) CancelRun(ctx context.Context, caller api.Caller, runID string) (wire.Cancelling, error) {
 	var lease relay.Lease
 	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {
 		run, err := relay.RequestCancel(ctx, tx.Tx, caller.TenantID, runID)
@@ -66,7 +55,7 @@ func (s *Service) CancelRun(ctx context.Context, caller api.Caller, runID string
 		err = s.relay.Requested(ctx, lease)
 	}
 
-	return Cancelling{RunID: runID, State: stateCancelling}, err
+	return wire.Cancelling{RunID: runID, State: stateCancelling}, err
 }
 
 var actionCancelRun = auditlog.Define[cancelRunDetail]("agent.cancel_run")

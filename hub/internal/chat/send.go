@@ -10,20 +10,15 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 const maxClientID = 128 // characters
 
-// SendInput is a message of the user. ClientMessageID, if it is not empty, identifies it in its
-// session, so that it can be sent again after a lost connection.
-type SendInput struct {
-	Message         string `json:"message"`
-	ClientMessageID string `json:"clientMessageId"`
-}
-
-func (in SendInput) validate() (SendInput, error) {
+// checkMessage returns a message as it is stored, or its faults.
+func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 	fields := api.Fields{}
 	if strings.TrimSpace(in.Message) == "" {
 		fields.Add("message", "must not be empty")
@@ -35,20 +30,13 @@ func (in SendInput) validate() (SendInput, error) {
 	return in, fields.Err()
 }
 
-// Sent is a message that was sent before, with its answer. Status is that of the answer.
-type Sent struct {
-	UserMessage      Message `json:"userMessage"`
-	AssistantMessage Message `json:"assistantMessage"`
-	Status           string  `json:"status"`
-}
-
 // Send stores a message in a session of the caller and starts the answer, whose caller must call
 // Close. If a message with the same ClientMessageID was sent before and its run was started, it
 // returns that one instead. It fails with wire.AgentNotDeployed, with wire.Conflict while another
 // answer is in progress or if the caller has stored too much, with wire.RateLimited if too many
 // answers are in progress, and with wire.UpstreamFailed if the runtime rejects the run, which is
 // stored as a failed answer.
-func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in SendInput) (*relay.Answer, *Sent, error) {
+func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest) (*relay.Answer, *wire.RepeatedMessage, error) {
 	answer, before, err := s.send(ctx, caller, agentName, id, in)
 	if err != nil || before == nil {
 		return answer, nil, err
@@ -59,21 +47,21 @@ func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id str
 }
 
 // sent returns a message that was sent before, with its answer, which may have 8 MiB.
-func (s *Service) sent(ctx context.Context, e *earlier) (*Sent, error) {
+func (s *Service) sent(ctx context.Context, e *earlier) (*wire.RepeatedMessage, error) {
 	user, assistant, err := readSent(ctx, s.store.Read(), e)
 	if err != nil {
 		return nil, err
 	}
 
-	return &Sent{UserMessage: user.view(e.session.ID), AssistantMessage: assistant.view(e.session.ID), Status: assistant.Status}, nil
+	return &wire.RepeatedMessage{UserMessage: user.view(e.session.ID), AssistantMessage: assistant.view(e.session.ID), Status: assistant.Status}, nil
 }
 
 // errSent rolls back the transaction of a message that was sent before.
 var errSent = errors.New("the message was sent before")
 
 // send is Send without the text of a message that was sent before.
-func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id string, in SendInput) (*relay.Answer, *earlier, error) {
-	in, err := in.validate()
+func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest) (*relay.Answer, *earlier, error) {
+	in, err := checkMessage(in)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,7 +142,7 @@ type exchange struct {
 	sent      *earlier // by a concurrent call, with errSent
 }
 
-func (s *Service) newExchange(ctx context.Context, ref reference, input SendInput) (*exchange, error) {
+func (s *Service) newExchange(ctx context.Context, ref reference, input wire.ChatMessageRequest) (*exchange, error) {
 	now := s.store.Now()
 	m := &exchange{s: s, ref: ref}
 	m.user = message{ID: ids.New(), ClientID: input.ClientMessageID, Role: roleUser, Status: relay.StatusCompleted, Text: input.Message, CreatedAt: now}

@@ -39,22 +39,8 @@ type session struct {
 	UpdatedAt      time.Time
 }
 
-// Session is a chat of one user with one agent.
-type Session struct {
-	ID            string    `json:"id"`
-	AgentName     string    `json:"agentName"`
-	UserID        string    `json:"userId"`
-	UserName      string    `json:"userName"`
-	Title         string    `json:"title"` // of the first message unless it was given
-	Source        string    `json:"source"`
-	MessageCount  int64     `json:"messageCount"`
-	LastMessageAt wire.Time `json:"lastMessageAt"` // null without messages
-	CreatedAt     wire.Time `json:"createdAt"`
-	UpdatedAt     wire.Time `json:"updatedAt"`
-}
-
-func (s session) view() Session {
-	return Session{
+func (s session) view() wire.ChatSession {
+	return wire.ChatSession{
 		ID: s.ID, AgentName: s.AgentName, UserID: s.UserID, UserName: s.UserName, Title: s.Title, Source: s.Source, MessageCount: s.Messages,
 		LastMessageAt: wire.Time{Time: s.LastMessageAt}, CreatedAt: wire.Time{Time: s.CreatedAt}, UpdatedAt: wire.Time{Time: s.UpdatedAt},
 	}
@@ -95,18 +81,18 @@ func (s *Service) ownedBy(ctx context.Context, caller api.Caller, agentName, id 
 }
 
 // Sessions returns the caller's own sessions with an agent, the latest change first.
-func (s *Service) Sessions(ctx context.Context, caller api.Caller, agentName string, page api.Page) (api.List[Session], error) {
+func (s *Service) Sessions(ctx context.Context, caller api.Caller, agentName string, page api.Page) (api.List[wire.ChatSession], error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, "")
 	if err != nil {
-		return api.List[Session]{}, err
+		return api.List[wire.ChatSession]{}, err
 	}
 
 	return s.list(ctx, filter{TenantID: ref.TenantID, UserID: ref.UserID, AgentName: agentName}, page)
 }
 
-func (s *Service) list(ctx context.Context, f filter, page api.Page) (api.List[Session], error) {
+func (s *Service) list(ctx context.Context, f filter, page api.Page) (api.List[wire.ChatSession], error) {
 	sessions, total, err := sessionsOf(ctx, s.store.Read(), f, page)
-	list := api.List[Session]{Total: total}
+	list := api.List[wire.ChatSession]{Total: total}
 	for _, session := range sessions {
 		list.Items = append(list.Items, session.view())
 	}
@@ -114,23 +100,18 @@ func (s *Service) list(ctx context.Context, f filter, page api.Page) (api.List[S
 	return list, err
 }
 
-// SessionInput has the title of a new session, which defaults to the start of the first message.
-type SessionInput struct {
-	Title string `json:"title"`
-}
-
 // CreateSession creates a session of the caller with an agent, which need not be deployed. It fails
 // with wire.Conflict if the caller has too many.
-func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentName string, in SessionInput) (Session, error) {
+func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentName string, in wire.ChatSessionRequest) (wire.ChatSession, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, ids.New())
 	if err != nil {
-		return Session{}, err
+		return wire.ChatSession{}, err
 	}
 
 	fields := api.Fields{}
 	title := fields.Line("title", in.Title, 0, maxTitle)
 	if err := fields.Err(); err != nil {
-		return Session{}, err
+		return wire.ChatSession{}, err
 	}
 
 	now := s.store.Now()
@@ -203,27 +184,21 @@ func (s session) transcript() relay.Transcript {
 
 const stateCancelling = "cancelling"
 
-// Cancelling is a run that is being cancelled. Its answer ends with a cancelled event.
-type Cancelling struct {
-	RunID string `json:"runId"`
-	State string `json:"state"` // cancelling
-}
-
 // Cancel cancels the answer in progress in a session of the caller, which may be relayed by another
 // hub. It fails with wire.Conflict if there is none.
-func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id string) (Cancelling, error) {
+func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id string) (wire.Cancelling, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, id)
 	if err != nil {
-		return Cancelling{}, err
+		return wire.Cancelling{}, err
 	}
 
 	in, err := findSession(ctx, s.store.Read(), ref)
 	if err != nil {
-		return Cancelling{}, err
+		return wire.Cancelling{}, err
 	}
 
 	runID, err := s.relay.Cancel(ctx, in.TenantID, in.Key)
-	return Cancelling{RunID: runID, State: stateCancelling}, err
+	return wire.Cancelling{RunID: runID, State: stateCancelling}, err
 }
 
 // Filter selects sessions. Empty fields select all.
@@ -254,10 +229,10 @@ func visible(caller api.Caller) (string, error) {
 
 // AllSessions returns the sessions that the caller may see, with every agent, the latest change
 // first.
-func (s *Service) AllSessions(ctx context.Context, caller api.Caller, f Filter, page api.Page) (api.List[Session], error) {
+func (s *Service) AllSessions(ctx context.Context, caller api.Caller, f Filter, page api.Page) (api.List[wire.ChatSession], error) {
 	owner, err := visible(caller)
 	if err != nil {
-		return api.List[Session]{}, err
+		return api.List[wire.ChatSession]{}, err
 	}
 
 	return s.list(ctx, filter{
@@ -286,10 +261,10 @@ func anySession(caller api.Caller, id, userID string) (reference, error) {
 
 // AnySession returns a session that the caller may see. userID is the id of its owner, and may be
 // empty unless several users have a session with the id.
-func (s *Service) AnySession(ctx context.Context, caller api.Caller, id, userID string) (Session, error) {
+func (s *Service) AnySession(ctx context.Context, caller api.Caller, id, userID string) (wire.ChatSession, error) {
 	ref, err := anySession(caller, id, userID)
 	if err != nil {
-		return Session{}, err
+		return wire.ChatSession{}, err
 	}
 
 	found, err := findSession(ctx, s.store.Read(), ref)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/leaf/paging"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
@@ -21,18 +21,9 @@ import (
 // TranscriptList is a page of what happened in the conversation of a session, as its runtime has
 // stored it. It has fewer entries than the size of the page if they are long.
 type TranscriptList struct {
-	api.List[TranscriptEntry]
+	api.List[wire.TranscriptEntry]
 
 	Partial bool `json:"partial,omitempty"` // several replicas of the runtime have a part: the entries are those of one
-}
-
-// TranscriptEntry is an entry with the label of its answer, if a model has generated something of
-// it. A notice is a block of a message of the model, and a paragraph of a summary.
-type TranscriptEntry struct {
-	runtimewire.TranscriptEntry
-
-	AIGC   json.RawMessage `json:"aigc,omitempty"`
-	Notice string          `json:"aigcNotice,omitempty"` // of any other entry
 }
 
 // TranscriptPage selects entries. Pages have no numbers: a summary of the conversation may drop the
@@ -81,7 +72,7 @@ func (s *Service) transcript(ctx context.Context, ref reference, page Transcript
 		return TranscriptList{}, err
 	}
 
-	list := TranscriptList{List: api.List[TranscriptEntry]{Total: int(t.Total)}, Partial: partial}
+	list := TranscriptList{List: api.List[wire.TranscriptEntry]{Total: int(t.Total)}, Partial: partial}
 	if list.Items, err = s.labeled(ctx, found, t.Entries); err != nil {
 		return TranscriptList{}, err
 	}
@@ -117,7 +108,7 @@ func (p TranscriptPage) after(s session) (int64, error) {
 
 // labeled returns entries with the labels of their answers. An entry that names no answer of the
 // session, as those of a runtime of a former version, has a label of its page.
-func (s *Service) labeled(ctx context.Context, of session, entries []runtimewire.TranscriptEntry) ([]TranscriptEntry, error) {
+func (s *Service) labeled(ctx context.Context, of session, entries []runtimewire.TranscriptEntry) ([]wire.TranscriptEntry, error) {
 	var runs []string
 	for _, e := range entries {
 		if e.RunID != "" && !slices.Contains(runs, e.RunID) {
@@ -131,9 +122,11 @@ func (s *Service) labeled(ctx context.Context, of session, entries []runtimewire
 	}
 
 	var other *message
-	items := make([]TranscriptEntry, 0, len(entries))
+	items := make([]wire.TranscriptEntry, 0, len(entries))
 	for _, e := range entries {
-		item := TranscriptEntry{TranscriptEntry: e}
+		item := wire.TranscriptEntry{
+			Seq: e.Seq, Time: e.Time, RunID: e.RunID, Type: e.Type, Role: e.Role, Content: e.Content, Event: e.Event, Summary: e.Summary, Kept: e.Kept,
+		}
 		if generated(e) {
 			answer, found := answers[e.RunID]
 			if !found && other == nil {
@@ -147,7 +140,7 @@ func (s *Service) labeled(ctx context.Context, of session, entries []runtimewire
 				answer = *other
 			}
 
-			item.label(answer)
+			label(&item, answer)
 		}
 
 		items = append(items, item)
@@ -172,8 +165,9 @@ func generated(e runtimewire.TranscriptEntry) bool {
 	return jsonlimit.Unmarshal(e.Event, &event) == nil && event.Parent != nil
 }
 
-// label adds the label of an answer.
-func (e *TranscriptEntry) label(answer message) {
+// label adds the label of an answer to an entry, and its notice, which is a block of a message of the
+// model, and a paragraph of a summary.
+func label(e *wire.TranscriptEntry, answer message) {
 	e.AIGC = answer.AIGC
 	prepend := answer.NoticeAt == aigc.ModePrepend
 	block := runtimewire.TranscriptBlock{Type: "text", Text: answer.Notice}
@@ -184,7 +178,7 @@ func (e *TranscriptEntry) label(answer message) {
 	case e.Type == runtimewire.EntryCompaction:
 		e.Summary = relay.Paragraphs(e.Summary, answer.Notice)
 	case e.Role != roleAssistant:
-		e.Notice = answer.Notice
+		e.AIGCNotice = answer.Notice
 	case prepend:
 		e.Content = slices.Insert(e.Content, 0, block)
 	default:

@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Upload is a session of another program.
@@ -35,7 +36,7 @@ type UploadedMessage struct {
 	Text      string
 	Content   string // a JSON array of blocks; "" for one block with the text
 	Model     string
-	Usage     *Usage
+	Usage     *runtimewire.Usage
 	CreatedAt time.Time
 }
 

@@ -12,8 +12,9 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 const (
@@ -24,69 +25,70 @@ const (
 	maxContent  = maxBody
 )
 
-// Input has the sessions of a push. Org is the organization of a push with the key.
-type Input struct {
-	Org      string   `json:"org"`
-	Sessions Sessions `json:"sessions"`
+// request is a push whose lists bound the memory of what they decode.
+type request struct {
+	wire.ChatPushRequest
+
+	Sessions sessions `json:"sessions"`
 }
 
-// Sessions are the sessions of a push. No more are decoded than it takes to reject the push.
-type Sessions []Session
+// plain returns the push as [Service.Push] has it.
+func (r request) plain() wire.ChatPushRequest {
+	if r.Sessions != nil { // null is not an empty list
+		r.ChatPushRequest.Sessions = make([]wire.PushedSession, len(r.Sessions))
+	}
+
+	for i, s := range r.Sessions {
+		r.ChatPushRequest.Sessions[i] = s.PushedSession
+		r.ChatPushRequest.Sessions[i].Messages = s.Messages
+	}
+
+	return r.ChatPushRequest
+}
+
+// sessions are the sessions of a push. No more are decoded than it takes to reject the push.
+type sessions []session
 
 // UnmarshalJSON decodes an array.
-func (s *Sessions) UnmarshalJSON(data []byte) error {
-	all, err := elements(data)
-	if all == nil {
-		return err
-	}
-
-	*s = Sessions{}
-	for raw := range all {
-		var one Session
-		if err := jsonlimit.Unmarshal(raw, &one); err != nil {
-			return err
-		}
-
-		if *s = append(*s, one); len(*s) > maxSessions {
-			break
-		}
-	}
-
-	return nil
+func (s *sessions) UnmarshalJSON(data []byte) error {
+	return decodeList(data, (*[]session)(s), func(all []session) bool { return len(all) > maxSessions })
 }
 
-// Session is a chat of another program. Times are RFC 3339.
-type Session struct {
-	ID        string   `json:"id"` // unique for its user
-	AgentName string   `json:"agent_name"`
-	UserName  string   `json:"user_name"` // required with the key
-	Title     string   `json:"title"`     // Defaults to the start of the first message.
-	CreatedAt string   `json:"created_at"`
-	UpdatedAt string   `json:"updated_at"`
-	Messages  Messages `json:"messages"`
+// session is a session whose messages bound the memory of what they decode.
+type session struct {
+	wire.PushedSession
+
+	Messages messages `json:"messages"`
 }
 
-// Messages are the messages of a session. Of an invalid session, those up to the first message
+// messages are the messages of a session. Of an invalid session, those up to the first message
 // without a required field are decoded: others are so long that their values are a small multiple
 // of the body.
-type Messages []Message
+type messages []wire.PushedMessage
 
 // UnmarshalJSON decodes an array.
-func (m *Messages) UnmarshalJSON(data []byte) error {
+func (m *messages) UnmarshalJSON(data []byte) error {
+	return decodeList(data, (*[]wire.PushedMessage)(m), func(all []wire.PushedMessage) bool {
+		one := all[len(all)-1]
+		return one.ID == "" || one.Role == "" || one.CreatedAt == "" || len(one.Content) == 0
+	})
+}
+
+// decodeList decodes an array, up to the element after which enough reports true.
+func decodeList[T any](data []byte, into *[]T, enough func([]T) bool) error {
 	all, err := elements(data)
 	if all == nil {
 		return err
 	}
 
-	*m = Messages{}
+	*into = []T{}
 	for raw := range all {
-		var one Message
+		var one T
 		if err := jsonlimit.Unmarshal(raw, &one); err != nil {
 			return err
 		}
 
-		*m = append(*m, one)
-		if one.ID == "" || one.Role == "" || one.CreatedAt == "" || len(one.Content) == 0 {
+		if *into = append(*into, one); enough(*into) {
 			break
 		}
 	}
@@ -103,18 +105,8 @@ func elements(data []byte) (iter.Seq[[]byte], error) {
 	return jsonlimit.Elements(data), nil
 }
 
-// Message is a message of a Session. Content is a text or an array of blocks.
-type Message struct {
-	ID        string          `json:"id"`
-	Role      string          `json:"role"`
-	Content   json.RawMessage `json:"content"`
-	Model     string          `json:"model"`
-	Usage     *wire.Usage     `json:"usage"`
-	CreatedAt string          `json:"created_at"`
-}
-
-// check returns the session as it is stored, or the first fault.
-func (in Session) check() (chat.Upload, error) {
+// checkSession returns the session as it is stored, or the first fault.
+func checkSession(in wire.PushedSession) (chat.Upload, error) {
 	u := chat.Upload{
 		ID: in.ID, AgentName: in.AgentName, UserName: in.UserName, Title: api.Plain(relay.Clean(in.Title)),
 		Messages: make([]chat.UploadedMessage, len(in.Messages)),
@@ -134,7 +126,7 @@ func (in Session) check() (chat.Upload, error) {
 
 	known := make(map[string]bool, len(in.Messages))
 	for i, message := range in.Messages {
-		u.Messages[i], err = message.check()
+		u.Messages[i], err = checkMessage(message)
 		if err == nil && known[message.ID] {
 			err = fmt.Errorf("id %q occurs twice", message.ID)
 		}
@@ -153,14 +145,14 @@ func (in Session) check() (chat.Upload, error) {
 	return u, nil
 }
 
-func (in Message) check() (chat.UploadedMessage, error) {
+func checkMessage(in wire.PushedMessage) (chat.UploadedMessage, error) {
 	m := chat.UploadedMessage{ID: in.ID, Role: in.Role, Usage: in.Usage}
 	if err := checkID(in.ID); err != nil {
 		return m, err
 	}
 
-	if in.Role != wire.RoleUser && in.Role != wire.RoleAssistant {
-		return m, fmt.Errorf("role must be %s or %s", wire.RoleUser, wire.RoleAssistant)
+	if in.Role != runtimewire.RoleUser && in.Role != runtimewire.RoleAssistant {
+		return m, fmt.Errorf("role must be %s or %s", runtimewire.RoleUser, runtimewire.RoleAssistant)
 	}
 
 	fields := api.Fields{}

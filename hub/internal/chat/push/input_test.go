@@ -1,4 +1,4 @@
-package push_test
+package push
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/internal/chat/push"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Messages have the same elements as a slice of encoding/json, up to the first one without a
@@ -23,20 +23,20 @@ func FuzzMessages(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var want []push.Message
-		var got push.Messages
+		var want []wire.PushedMessage
+		var got messages
 		wantErr, err := json.Unmarshal([]byte(text), &want), json.Unmarshal([]byte(text), &got)
 		if wantErr != nil {
 			require.True(t, err != nil || len(got) > 0, text)
 			return
 		}
-		incomplete := func(m push.Message) bool {
+		incomplete := func(m wire.PushedMessage) bool {
 			return m.ID == "" || m.Role == "" || m.CreatedAt == "" || len(m.Content) == 0
 		}
 		if n := slices.IndexFunc(want, incomplete); n >= 0 {
 			want = want[:n+1]
 		}
 		require.NoError(t, err)
-		require.Equal(t, want, []push.Message(got))
+		require.Equal(t, want, []wire.PushedMessage(got))
 	})
 }

@@ -87,25 +87,25 @@ func (s *Service) Routes() []api.Route {
 // the memory of bodies for each address.
 func (s *Service) push(w http.ResponseWriter, r *http.Request) error {
 	caller := api.CallerOf(r)
-	store := func(in Input) (Result, error) { return s.Push(r.Context(), caller, in) }
+	store := func(in wire.ChatPushRequest) (wire.ChatPushResult, error) { return s.Push(r.Context(), caller, in) }
 	if keys, ok := r.Header[keyHeader]; ok {
 		if len(keys) != 1 || !s.validKey(keys[0]) {
 			return api.WrongKey("The key in " + keyHeader + " is not valid.")
 		}
 
-		store = func(in Input) (Result, error) { return s.PushAll(r.Context(), in) }
+		store = func(in wire.ChatPushRequest) (wire.ChatPushResult, error) { return s.PushAll(r.Context(), in) }
 	}
 
 	if err := api.TakeLarge(r); err != nil {
 		return err
 	}
 
-	in, err := api.DecodeLists[Input](w, r)
+	in, err := api.DecodeLists[request](w, r)
 	if err != nil {
 		return err
 	}
 
-	result, err := store(in)
+	result, err := store(in.plain())
 	if err != nil {
 		return err
 	}
@@ -119,38 +119,21 @@ func (s *Service) validKey(key string) bool {
 	return s.cfg.Key != "" && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-// Result has the result of each session of a push, in the order of the request.
-type Result struct {
-	Accepted int             `json:"accepted"` // created
-	Updated  int             `json:"updated"`
-	Skipped  int             `json:"skipped"` // unchanged or stale
-	Failed   int             `json:"failed"`  // invalid
-	Results  []SessionResult `json:"results"`
-}
-
-// SessionResult is the result of one session. ServerUpdatedAt is the updated_at that is stored.
-type SessionResult struct {
-	ID              string    `json:"id"`
-	Status          string    `json:"status"`
-	ServerUpdatedAt wire.Time `json:"server_updated_at,omitzero"`
-	Error           string    `json:"error,omitempty"` // of an invalid one
-}
-
 // Push stores sessions of the caller. A member must not name another user; the name that another
 // role gives is only displayed. Org is ignored. All sessions are stored in one transaction.
-func (s *Service) Push(ctx context.Context, caller api.Caller, in Input) (Result, error) {
+func (s *Service) Push(ctx context.Context, caller api.Caller, in wire.ChatPushRequest) (wire.ChatPushResult, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
-		return Result{}, err
+		return wire.ChatPushResult{}, err
 	}
 
-	if err := in.validate(false); err != nil {
-		return Result{}, err
+	if err := validate(in, false); err != nil {
+		return wire.ChatPushResult{}, err
 	}
 
 	member := rbac.AdminWrite.Check(caller) != nil
 	for _, session := range in.Sessions {
 		if member && session.UserName != "" && session.UserName != caller.UserName {
-			return Result{}, api.Denied(caller, wire.Forbidden.New("You may push only your own sessions: omit user_name."))
+			return wire.ChatPushResult{}, api.Denied(caller, wire.Forbidden.New("You may push only your own sessions: omit user_name."))
 		}
 	}
 
@@ -161,20 +144,21 @@ func (s *Service) Push(ctx context.Context, caller api.Caller, in Input) (Result
 
 // PushAll stores sessions of any users of an organization, for a caller with the key. The user name
 // of a session is also the id of the user.
-func (s *Service) PushAll(ctx context.Context, in Input) (Result, error) {
-	if err := in.validate(true); err != nil {
-		return Result{}, err
+func (s *Service) PushAll(ctx context.Context, in wire.ChatPushRequest) (wire.ChatPushResult, error) {
+	if err := validate(in, true); err != nil {
+		return wire.ChatPushResult{}, err
 	}
 
 	tenantID, err := s.cfg.ResolveOrg(ctx, in.Org)
 	if err != nil {
-		return Result{}, err
+		return wire.ChatPushResult{}, err
 	}
 
 	return s.store(ctx, api.Caller{TenantID: tenantID}, in.Sessions, func(u *chat.Upload) { u.UserID = u.UserName })
 }
 
-func (in Input) validate(named bool) error {
+// validate checks what all sessions of a push need. With named, they need the name of their user.
+func validate(in wire.ChatPushRequest, named bool) error {
 	fields := api.Fields{}
 	switch {
 	case in.Sessions == nil:
@@ -193,20 +177,20 @@ func (in Input) validate(named bool) error {
 }
 
 // store stores the valid sessions, whose agents exist for the caller. own sets their user.
-func (s *Service) store(ctx context.Context, caller api.Caller, in Sessions, own func(*chat.Upload)) (Result, error) {
-	result := Result{Results: make([]SessionResult, len(in))}
+func (s *Service) store(ctx context.Context, caller api.Caller, in []wire.PushedSession, own func(*chat.Upload)) (wire.ChatPushResult, error) {
+	result := wire.ChatPushResult{Results: make([]wire.SessionResult, len(in))}
 	known := map[string]bool{} // agents
 	var valid []chat.Upload
 	var places []int // of the valid sessions in the request
 	for i := range in {
 		result.Results[i].ID = relay.Clean(in[i].ID)
-		u, reason := in[i].check()
+		u, reason := checkSession(in[i])
 		in[i].Messages = nil // they are in u
 		if reason == nil {
 			if _, ok := known[in[i].AgentName]; !ok {
 				_, err := s.cfg.Catalog.AgentEnabled(ctx, caller, in[i].AgentName)
 				if err != nil && !errors.Is(err, wire.NotFound) {
-					return Result{}, err
+					return wire.ChatPushResult{}, err
 				}
 
 				known[in[i].AgentName] = err == nil
@@ -230,7 +214,7 @@ func (s *Service) store(ctx context.Context, caller api.Caller, in Sessions, own
 	if len(valid) > 0 {
 		stored, err := s.cfg.Chats.Upload(ctx, valid)
 		if err != nil {
-			return Result{}, err
+			return wire.ChatPushResult{}, err
 		}
 
 		for i, one := range stored {

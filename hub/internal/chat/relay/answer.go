@@ -338,7 +338,7 @@ func (a *Answer) conclude(end Ending) {
 	cause := context.Cause(a.ctx)
 	a.cancel(nil)
 	if end.Status != StatusFailed { // the status is the reason
-		end.Failure = Failure{}
+		end.Failure = wire.ChatError{}
 	}
 
 	a.mu.Lock()

@@ -26,16 +26,9 @@ var (
 // Ending is how an answer ended.
 type Ending struct {
 	Status  string
-	Failure Failure
+	Failure wire.ChatError
 
 	kind string // of a failure, for metrics
-}
-
-// Failure is the reason why there is no complete answer. The code is that of the runtime's result,
-// or one of the hub's codes.
-type Failure struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
 }
 
 // States of a message.
@@ -47,11 +40,11 @@ const (
 )
 
 func failed(kind string, code wire.Code, message string) Ending {
-	return Ending{Status: StatusFailed, Failure: Failure{Code: string(code), Message: message}, kind: kind}
+	return Ending{Status: StatusFailed, Failure: wire.ChatError{Code: string(code), Message: message}, kind: kind}
 }
 
 func cancelled(code wire.Code, message string) Ending {
-	return Ending{Status: StatusCancelled, Failure: Failure{Code: string(code), Message: message}}
+	return Ending{Status: StatusCancelled, Failure: wire.ChatError{Code: string(code), Message: message}}
 }
 
 // endingOf returns how an answer ended that was ended by the hub.

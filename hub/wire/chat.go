@@ -1,0 +1,123 @@
+package wire
+
+import (
+	"encoding/json"
+
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// ChatSession is a conversation of a user with an agent.
+type ChatSession struct {
+	// A UUID; that of a pushed session is its own.
+	ID        string `json:"id"`
+	AgentName string `json:"agentName"`
+	UserID    string `json:"userId"`
+	UserName  string `json:"userName"`
+	// The start of the first message unless it was given.
+	Title        string `json:"title"`
+	Source       string `json:"source"`
+	MessageCount int64  `json:"messageCount"`
+	// null without messages.
+	LastMessageAt Time `json:"lastMessageAt"`
+	CreatedAt     Time `json:"createdAt"`
+	UpdatedAt     Time `json:"updatedAt"`
+}
+
+// ChatSessionRequest creates a session.
+type ChatSessionRequest struct {
+	// The default is the start of the first message.
+	Title string `json:"title,omitempty"`
+}
+
+// ChatMessage is a stored message of a session.
+type ChatMessage struct {
+	ID        string `json:"id"`
+	SessionID string `json:"sessionId"`
+	// 1, 2, 3 in the session.
+	Seq  int64  `json:"seq"`
+	Role string `json:"role"`
+	// An array of objects with a type, such as text, thinking, tool_use and tool_result, those of
+	// subagents with their parent_tool_use_id, system events of the run, and blocks of other types of
+	// a pushed message. A notice is a text block of its own.
+	Content json.RawMessage `json:"content"`
+	// The text of the text blocks.
+	Text   string `json:"text"`
+	Status string `json:"status"`
+	// The run of the runtime. Absent for messages of users and pushed ones.
+	RunID string `json:"runId,omitempty"`
+	// Absent if unknown.
+	Model string `json:"model,omitempty"`
+	// Tokens. Absent for messages of users, while the answer is in progress, and if unknown.
+	Usage *wire.Usage `json:"usage,omitempty"`
+	// The label of generated content. Absent without one.
+	AIGC json.RawMessage `json:"aigc,omitempty"`
+	// Those that were used up to their soft limits at the end of the answer. Absent without one.
+	Budgets json.RawMessage `json:"budgets,omitempty"`
+	// Only of a failed answer.
+	Error     *ChatError `json:"error,omitempty"`
+	CreatedAt Time       `json:"createdAt"`
+}
+
+// ChatError is the reason why there is no complete answer.
+type ChatError struct {
+	// That of the result of the runtime, or one of the codes of the hub.
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// ChatMessageRequest is a message to an agent.
+type ChatMessageRequest struct {
+	Message string `json:"message"`
+	// Of the caller's choice. A message with the same id is not sent again.
+	ClientMessageID string `json:"clientMessageId,omitempty"`
+}
+
+// RepeatedMessage is the response to a message that was sent before.
+type RepeatedMessage struct {
+	UserMessage ChatMessage `json:"userMessage"`
+	// It is partial during the run.
+	AssistantMessage ChatMessage `json:"assistantMessage"`
+	// That of the answer.
+	Status string `json:"status"`
+}
+
+// EventName implements [wire.Payload]: of a message that was sent before, it is the only event.
+func (*RepeatedMessage) EventName() string { return "hub" }
+
+// ChatRun is an answer in progress.
+type ChatRun struct {
+	RunID string `json:"runId"`
+	// cancelling after a request to cancel it.
+	State     string `json:"state"`
+	AgentName string `json:"agentName"`
+	// The owner of the session.
+	UserID    string `json:"userId"`
+	UserName  string `json:"userName"`
+	SessionID string `json:"sessionId"`
+	StartedAt Time   `json:"startedAt"`
+}
+
+// Cancelling is a run that is being cancelled. Its answer ends with a cancelled event.
+type Cancelling struct {
+	RunID string `json:"runId"`
+	State string `json:"state"`
+}
+
+// TranscriptEntry is what happened in a session, as its runtime stored it.
+type TranscriptEntry struct {
+	Seq   int64     `json:"seq"`
+	Time  wire.Time `json:"time,omitzero"`
+	RunID string    `json:"runId,omitempty"`
+	Type  string    `json:"type"`
+	Role  string    `json:"role,omitempty"`
+
+	Content []wire.TranscriptBlock `json:"content,omitempty"`
+	// An event of the run.
+	Event   json.RawMessage `json:"event,omitempty"`
+	Summary string          `json:"summary,omitempty"`
+	Kept    int             `json:"kept,omitempty"`
+	// The label of what a model generated.
+	AIGC json.RawMessage `json:"aigc,omitempty"`
+	// The notice of an event or of results, which have no block for it.
+	AIGCNotice string `json:"aigcNotice,omitempty"`
+}
