@@ -3,8 +3,6 @@ package console_test
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,14 +15,8 @@ import (
 // on a phone.
 func (b *tab) accessible(view string) {
 	b.t.Helper()
-	source, err := os.ReadFile(filepath.Join("testdata", "axe", "node_modules", "axe-core", "axe.min.js"))
-	require.NoError(b.t, err, "make setup installs it")
-	for _, theme := range []string{"dark", "light"} {
-		b.theme(theme)
-		violations := b.axe(string(source))
-		require.Empty(b.t, violations, "%s in the theme %s\n%s", view, theme, strings.Join(violations, "\n"))
-		b.picture(view + "-" + theme)
-	}
+	violations := b.violations(view)
+	require.Empty(b.t, violations, strings.Join(violations, "\n"))
 	b.screen(390, 844, true)
 	b.picture(view + "-phone")
 	require.LessOrEqual(b.t, eval[int64](b, "document.documentElement.scrollWidth"), int64(390), view)
