@@ -93,7 +93,8 @@ func TestSwappedLinks(t *testing.T) {
 			}
 			api := &filesafe.Handlers{Dir: l.dir}
 			statuses := map[int]int{}
-			for i := range 400 {
+			for i := 0; i < 100 || len(statuses) < 2; i++ {
+				require.Less(t, i, 10_000, "both sides are seen: %v", statuses)
 				w := httptest.NewRecorder()
 				api.Content(w, httptest.NewRequest(http.MethodGet, "/?path="+row.path, nil))
 				require.NotContains(t, w.Body.String(), secret)
@@ -107,7 +108,7 @@ func TestSwappedLinks(t *testing.T) {
 				require.Equal(t, 200, w.Code)
 				require.NotContains(t, w.Body.String(), `"target":".."`)
 			}
-			require.Len(t, statuses, 2, "both sides were seen: %v", statuses)
+			require.Len(t, statuses, 2, statuses)
 			require.Positive(t, statuses[200])
 		})
 	}
@@ -122,7 +123,8 @@ func TestSwappedDirectories(t *testing.T) {
 	l.swap(t, "x", "tree", "root/outdeep", "tree", "root/fifo")
 	api := &filesafe.Handlers{Dir: l.dir}
 	seen := 0
-	for range 200 {
+	for i := 0; i < 50 || seen == 0; i++ {
+		require.Less(t, i, 10_000, "the directory is seen")
 		w := httptest.NewRecorder()
 		api.List(w, httptest.NewRequest(http.MethodGet, "/?recursive=true", nil))
 		require.Equal(t, 200, w.Code)
@@ -135,7 +137,6 @@ func TestSwappedDirectories(t *testing.T) {
 		require.NotContains(t, w.Body.String(), "hidden.txt")
 		require.NotEqual(t, 500, w.Code, w.Body.String())
 	}
-	require.Positive(t, seen)
 }
 
 // TestSpecialFilesAreNotOpened has a writer that waits at a FIFO. It would continue if the FIFO
