@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -23,7 +24,10 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // a third of the processor time is that of the collector otherwise
+	goleak.VerifyTestMain(m)
+}
 
 // bench is a runtime behind a real server, with the state that tests inspect.
 type bench struct {

@@ -44,12 +44,14 @@ type server struct {
 func each(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) { test(t, open(t, url)) })
+	dbtest.Each(t, func(t *testing.T, url string) { test(t, open(t, url)) }, series...)
 }
+
+var series = []db.Series{aigc.Migrations, apitest.Audit()}
 
 func open(t *testing.T, url string) *server {
 	t.Helper()
-	d := dbtest.Open(t, url, aigc.Migrations, apitest.Audit())
+	d := dbtest.Open(t, url, series...)
 	s := &server{t: t, db: d, log: &logtest.Buffer{}}
 	s.store = s.with()
 	s.service = aigc.New(s.store)

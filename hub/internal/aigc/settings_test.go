@@ -52,7 +52,7 @@ func TestSettings(t *testing.T) {
 
 func TestSettingsFaults(t *testing.T) {
 	t.Parallel()
-	s := open(t, dbtest.SQLite(t))
+	s := open(t, dbtest.SQLite(t, series...))
 	for name, row := range map[string]struct {
 		change object
 		field  string
@@ -83,7 +83,7 @@ func TestSettingsFaults(t *testing.T) {
 
 func TestMembersDoNotReadSettings(t *testing.T) {
 	t.Parallel()
-	s := open(t, dbtest.SQLite(t))
+	s := open(t, dbtest.SQLite(t, series...))
 	member := s.As("acme", "max", rbac.Member)
 	member.Get(config).Error(http.StatusForbidden, wire.Forbidden)
 	member.Put(config, valid(nil)).Error(http.StatusForbidden, wire.Forbidden)

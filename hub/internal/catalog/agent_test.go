@@ -298,7 +298,7 @@ func TestTheAuditLogHasTheChangedFieldsOfAnAgent(t *testing.T) {
 // The audit entry of a change has a maximum size.
 func TestLongestListsOfAnAgentCanBeReplaced(t *testing.T) {
 	t.Parallel()
-	s := open(t, dbtest.SQLite(t), nil)
+	s := open(t, dbtest.SQLite(t, series...), nil)
 	list := func(end string) (all []string) {
 		for range 200 {
 			all = append(all, "Bash("+strings.Repeat("<", 300)+end+")")

@@ -101,7 +101,7 @@ func BenchmarkAgents(b *testing.B) {
 
 // BenchmarkUpload uploads a tool of 5 MiB, and reports by how much the heap was larger at most.
 func BenchmarkUpload(b *testing.B) {
-	s := open(b, dbtest.SQLite(b), nil)
+	s := open(b, dbtest.SQLite(b, series...), nil)
 	source := toolSource + "\n//" + strings.Repeat("x", catalog.MaxToolFile-len(toolSource)-3)
 	send(b, s.ada, http.MethodPost, tools, "weather.ts", toolSource).Want(http.StatusCreated)
 	body, kind := form(b, "weather.ts", source)

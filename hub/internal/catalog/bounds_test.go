@@ -31,7 +31,7 @@ func (s *server) number(t testing.TB, statement string) (n int) {
 // A change of an agent, and a list, do not read the environments of MCP servers. The test runs
 // without others, because it measures what the process allocates.
 func TestAChangeReadsOnlyWhatTheAgentUses(t *testing.T) {
-	s := open(t, dbtest.SQLite(t), nil)
+	s := open(t, dbtest.SQLite(t, series...), nil)
 	s.ada.Post(mcps, object{"name": "m", "transport": "stdio", "command": "run", "env": object{"A": strings.Repeat("x", 32<<10)}}).Want(http.StatusCreated)
 	s.exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
 		INSERT INTO mcps (id, tenant_id, name, title, description, search, transport, command, args, env, url, headers, enabled, version, created_at, updated_at, digest)

@@ -22,7 +22,7 @@ import (
 func TestAClientThatDisconnectsDuringAnUploadLeavesNothing(t *testing.T) {
 	t.Parallel()
 	driver, temp := &blob.Memory{}, t.TempDir()
-	s := open(t, dbtest.SQLite(t), func(cfg *catalog.Config) { cfg.TempDir = temp; withStore(driver)(cfg) })
+	s := open(t, dbtest.SQLite(t, series...), func(cfg *catalog.Config) { cfg.TempDir = temp; withStore(driver)(cfg) })
 	large := toolSource + "\n//" + strings.Repeat("x", 1<<20)
 	tool, kind := form(t, "weather.ts", large)
 	skill, skillKind := form(t, "s.zip", zipOf(t, "SKILL.md", "---\nname: s\ndescription: d\n---\n"), "type", "expert")
@@ -63,7 +63,7 @@ func TestAClientThatDisconnectsDuringAnUploadLeavesNothing(t *testing.T) {
 // The body arrives as announced, but the form in it has no end.
 func TestAFormWithoutItsEndIsRejected(t *testing.T) {
 	t.Parallel()
-	s := open(t, dbtest.SQLite(t), nil)
+	s := open(t, dbtest.SQLite(t, series...), nil)
 	body, kind := form(t, "weather.ts", toolSource)
 	all, err := io.ReadAll(body)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func (*unconfirmed) Stat(context.Context, string) (blob.Info, error) {
 
 func TestAnUploadThatCannotBeConfirmedIsStored(t *testing.T) {
 	t.Parallel()
-	s := open(t, dbtest.SQLite(t), withStore(new(unconfirmed)))
+	s := open(t, dbtest.SQLite(t, series...), withStore(new(unconfirmed)))
 	send(t, s.ada, "POST", tools, "weather.ts", toolSource).Want(http.StatusCreated)
 	require.Equal(t, toolSource, s.ada.Get(tools+"/weather/download").Text)
 }

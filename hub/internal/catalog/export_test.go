@@ -65,7 +65,7 @@ func TestImportsAreBounded(t *testing.T) {
 	for i := range 5000 {
 		unknown += fmt.Sprintf("  k%d: 1\n", i)
 	}
-	s := open(t, dbtest.SQLite(t), nil)
+	s := open(t, dbtest.SQLite(t, series...), nil)
 	for name, row := range map[string]struct{ text, field string }{
 		"agents":         {fill("agents: [", "{},", "{}]"), "agents"},
 		"agents in JSON": {fill(`{"agents":[`, "{},", "{}]}"), "agents"},

@@ -27,7 +27,7 @@ func allocated(do func()) uint64 {
 
 // The faults of a form are bounded in number and bytes, whatever has them.
 func TestFormsOfManyFaults(t *testing.T) {
-	s := open(t, dbtest.SQLite(t), nil)
+	s := open(t, dbtest.SQLite(t, series...), nil)
 	s.ada.Post(agents, demo("a")).Want(http.StatusCreated)
 	s.ada.Post(mcps, object{"name": "m", "transport": "stdio", "command": "c"}).Want(http.StatusCreated)
 	list := func(element string, n int) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
@@ -57,7 +57,7 @@ func TestFormsOfManyFaults(t *testing.T) {
 
 // A page of agents ends at 4 MiB, markup is not escaped, and HEAD encodes nothing.
 func TestListsOfLargeAgents(t *testing.T) {
-	s := open(t, dbtest.SQLite(t), nil)
+	s := open(t, dbtest.SQLite(t, series...), nil)
 	prompt := strings.Repeat("<", 150_000) // its client escapes it
 	names := map[string]bool{}
 	for i := range 100 {

@@ -155,7 +155,7 @@ func FuzzImport(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	s := open(f, dbtest.SQLite(f), nil)
+	s := open(f, dbtest.SQLite(f, series...), nil)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		a, _, err := s.ImportAgent(t.Context(), s.ada.Caller, text, true)
 		if err != nil {

@@ -197,7 +197,7 @@ func TestAllFaultsOfAnAgentAtOnce(t *testing.T) {
 // cannot have is named.
 func TestExamplesAreImportedAndExported(t *testing.T) {
 	t.Parallel()
-	s := open(t, dbtest.SQLite(t), nil)
+	s := open(t, dbtest.SQLite(t, series...), nil)
 	examples := 0
 	for _, name := range []string{"../../../runtime/agent/testdata/full.yaml", "../../../README.md", "../../../cmd/runtime/README.md"} {
 		text, err := os.ReadFile(name)

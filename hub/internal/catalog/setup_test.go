@@ -76,12 +76,14 @@ func each(t *testing.T, set func(*catalog.Config), test func(*testing.T, *server
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		test(t, open(t, url, set))
-	})
+	}, series...)
 }
+
+var series = []db.Series{apitest.Audit(), provider.Migrations, catalog.Migrations}
 
 func open(t testing.TB, url string, set func(*catalog.Config)) *server {
 	t.Helper()
-	d := dbtest.Open(t, url, apitest.Audit(), provider.Migrations, catalog.Migrations)
+	d := dbtest.Open(t, url, series...)
 	all := apitest.NewStore(t, d, store.Config{})
 	var service *catalog.Service
 	providers, err := provider.New(provider.Config{Store: all, CheckRoom: func(ctx context.Context, tx *sql.Tx, tenantID string) error {

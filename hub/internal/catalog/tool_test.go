@@ -158,7 +158,7 @@ func TestSearchOfToolsOnTwoHubs(t *testing.T) {
 
 func TestUploadsOfToolsAreChecked(t *testing.T) {
 	t.Parallel()
-	s := open(t, dbtest.SQLite(t), func(cfg *catalog.Config) {
+	s := open(t, dbtest.SQLite(t, series...), func(cfg *catalog.Config) {
 		cfg.CheckTool = func(ctx context.Context, fileName, source string) (string, error) {
 			if source == endless {
 				return checkToolWithin(ctx, time.Second, fileName, source)

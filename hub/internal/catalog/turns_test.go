@@ -27,7 +27,7 @@ var endless = "x=()=>" + strings.Repeat("a?(b):c=>", 40) + "d\n" + named("hang")
 func TestATenantCannotOccupyTheChecks(t *testing.T) {
 	t.Parallel()
 	var running, most, acme atomic.Int32
-	s := open(t, dbtest.SQLite(t), func(cfg *catalog.Config) {
+	s := open(t, dbtest.SQLite(t, series...), func(cfg *catalog.Config) {
 		cfg.CheckTool = func(ctx context.Context, fileName, source string) (string, error) {
 			most.Store(max(most.Load(), running.Add(1)))
 			defer running.Add(-1)
@@ -82,7 +82,7 @@ func TestAUserCannotOccupyTheChecksOfATenant(t *testing.T) {
 	var checked []string
 	var mu sync.Mutex // guards checked
 	next := make(chan struct{})
-	s := open(t, dbtest.SQLite(t), func(cfg *catalog.Config) {
+	s := open(t, dbtest.SQLite(t, series...), func(cfg *catalog.Config) {
 		cfg.CheckTool = func(ctx context.Context, fileName, source string) (string, error) {
 			mu.Lock()
 			checked = append(checked, fileName)
@@ -129,6 +129,6 @@ func TestAUserCannotOccupyTheChecksOfATenant(t *testing.T) {
 
 func TestWithoutAWorkerToolsAreNotUploaded(t *testing.T) {
 	t.Parallel()
-	s := open(t, dbtest.SQLite(t), func(cfg *catalog.Config) { cfg.CheckTool = nil })
+	s := open(t, dbtest.SQLite(t, series...), func(cfg *catalog.Config) { cfg.CheckTool = nil })
 	send(t, s.ada, "POST", tools, "a.ts", named("weather")).Error(http.StatusServiceUnavailable, wire.Unavailable)
 }

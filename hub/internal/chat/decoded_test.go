@@ -159,11 +159,11 @@ func TestMemoryOfTranscripts(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"sessionId":"s","agentId":"a","createdAt":"2026-01-02T03:04:05Z","total":9,"entries":[`+strings.Repeat(entry+",", count-1)+entry+`]}`)
 	}))
-	for range 40 { // 320 MiB, if they were not returned
+	for range 24 { // 192 MiB, if they were not returned
 		require.Len(t, ada.Get(path+"/transcript").Items(), 1)
 	}
 	count = 2
-	for range 20 {
+	for range 12 {
 		require.Len(t, ada.Get(path+"/transcript?page_size=1").Items(), 1)
 	}
 	count = 40 // 160 MiB, more than a tenant may use

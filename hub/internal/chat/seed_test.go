@@ -15,7 +15,7 @@ import (
 // Conversations that are sent to a runtime that does not accept runs share the memory of answers.
 func TestConversationsHaveMemory(t *testing.T) {
 	t.Parallel()
-	const all = 60
+	const all = 50
 	s := open(t, sqlite(t))
 	s.deploy(nil)
 	var paths []string

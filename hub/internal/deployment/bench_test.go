@@ -13,11 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
-	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
-	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
-	"github.com/seed93082962/agenthost/hub/internal/provider"
-	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
 )
@@ -52,7 +48,7 @@ func BenchmarkUnchanged(b *testing.B) {
 		"PostgreSQL": func(t testing.TB) string { return dbtest.PostgreSQL(t) },
 	} {
 		b.Run(engine, func(b *testing.B) {
-			d := dbtest.Open(b, url(b), apitest.Audit(), store.Migrations, provider.Migrations, catalog.Migrations, deployment.Migrations)
+			d := dbtest.Open(b, url(b), series...)
 			w := &world{t: b, db: d, keys: []string{secret.Generate()}, driver: &deploytest.Memory{}}
 			b.Cleanup(w.driver.Close)
 			w.openCatalog()

@@ -49,7 +49,7 @@ func TestEndpointIsRemembered(t *testing.T) {
 // The memory of endpoints is bounded: with one more than 4096, it begins anew.
 func TestRememberedEndpointsAreBounded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, dbtest.SQLite(t)) // there, 4096 statements take less than 1.5 s
+	w := newWorld(t, dbtest.SQLite(t, series...)) // there, 4096 statements take less than 1.5 s
 	h := w.start()
 	h.ada.Post(path, nil).Want(http.StatusAccepted)
 	h.reach("running")

@@ -97,12 +97,14 @@ type hub struct {
 func each(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) { test(t, newWorld(t, url)) })
+	dbtest.Each(t, func(t *testing.T, url string) { test(t, newWorld(t, url)) }, series...)
 }
+
+var series = []db.Series{apitest.Audit(), store.Migrations, provider.Migrations, catalog.Migrations, deployment.Migrations}
 
 func newWorld(t *testing.T, url string) *world {
 	t.Helper()
-	d := dbtest.Open(t, url, apitest.Audit(), store.Migrations, provider.Migrations, catalog.Migrations, deployment.Migrations)
+	d := dbtest.Open(t, url, series...)
 	w := &world{t: t, db: d, keys: []string{secret.Generate()}, driver: &deploytest.Memory{}}
 	w.openCatalog()
 	w.agent("default", "helper")

@@ -31,7 +31,7 @@ func serve(t *testing.T, upstream http.Handler, change ...func(*gateway.Config))
 	server := httptest.NewServer(upstream)
 	t.Cleanup(server.Close)
 	transport := server.Client().Transport.(*http.Transport)
-	d := dbtest.Open(t, dbtest.SQLite(t), apitest.Audit())
+	d := dbtest.Open(t, dbtest.SQLite(t, apitest.Audit()), apitest.Audit())
 	audit := apitest.NewAudit(t, d)
 	cfg := gateway.Config{
 		Enabled: func(_ context.Context, _ api.Caller, name string) (bool, error) { return name != "disabled", nil },

@@ -51,18 +51,20 @@ type server struct {
 func each(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) { test(t, open(t, url, nil)) })
+	dbtest.Each(t, func(t *testing.T, url string) { test(t, open(t, url, nil)) }, series...)
 }
 
 func onSQLite(t *testing.T, change func(*provider.Config)) *server {
 	t.Helper()
 	t.Parallel()
-	return open(t, dbtest.SQLite(t), change)
+	return open(t, dbtest.SQLite(t, series...), change)
 }
+
+var series = []db.Series{provider.Migrations, apitest.Audit()}
 
 func open(t *testing.T, url string, change func(*provider.Config)) *server {
 	t.Helper()
-	d := dbtest.Open(t, url, provider.Migrations, apitest.Audit())
+	d := dbtest.Open(t, url, series...)
 	s := &server{t: t, db: d, log: &logtest.Buffer{}, users: map[string][]string{}}
 	s.store = s.with()
 	s.cfg = provider.Config{Store: s.store, InUse: s.inUse, ProbePrivate: true}

@@ -26,7 +26,7 @@ func TestANameThatResolvesToAnotherAddressLater(t *testing.T) {
 		go serveName(server, func() net.IP { return address.Load().(net.IP) })
 		return client, nil
 	}}
-	s := open(t, dbtest.SQLite(t), nil)
+	s := open(t, dbtest.SQLite(t, series...), nil)
 	server := serve(t, reply(200, `{"data":[]}`))
 	url := "http://rebind.example.com" + server.URL[strings.LastIndexByte(server.URL, ':'):]
 	require.Equal(t, true, s.probe(url, nil)["ok"])

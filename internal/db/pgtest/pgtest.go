@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -64,8 +65,10 @@ func Main(m *testing.M, options ...goleak.Option) { goleak.VerifyTestMain(tests{
 
 type tests struct{ m *testing.M }
 
-// Run runs the tests and stops the private servers.
+// Run runs the tests and stops the private servers. Small heaps are collected so often that a
+// collector with the default percentage takes a third of the processor time.
 func (t tests) Run() int {
+	debug.SetGCPercent(400)
 	code := t.m.Run()
 	if err := errors.Join(shared.stop(), durable.stop()); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)

@@ -34,7 +34,7 @@ func holding(t *testing.T, d *db.DB, s *sqlaudit.Store, commit bool, do func()) 
 
 func TestAppendTxRollbackLeavesNoGap(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
 		require.NoError(t, s.Append(t.Context(), login("t", 1), promote("t", 1)))
@@ -62,7 +62,7 @@ func TestAppendTxRollbackLeavesNoGap(t *testing.T) {
 // same time.
 func TestAppendTxAgainAfterRollback(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s, err := sqlaudit.New(sqlaudit.Config{
 			Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: func() time.Time { return benchStart },
@@ -95,7 +95,7 @@ func TestRejectedRecordFailsOnlyItsCall(t *testing.T) {
 		db.SQLite: `CREATE TRIGGER poison BEFORE INSERT ON audit_entries WHEN NEW.target_type = 'poison'
 			BEGIN SELECT RAISE(ABORT, 'poison'); END`,
 	}
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
 		_, err := d.Write().Exec(poison[d.Engine()])
@@ -125,7 +125,7 @@ func TestRejectedRecordFailsOnlyItsCall(t *testing.T) {
 
 func TestCancelledCallAffectsNoOther(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
 		gone := errors.New("gone")
@@ -255,7 +255,7 @@ func TestMigrateWithDeferredTransactions(t *testing.T) {
 // A log of many entries in one call, and names in every size of statement.
 func TestLargeAppend(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		s := store(t, database(t, url))
 		records := make([]auditlog.Record, 2_000)
 		for i := range records {

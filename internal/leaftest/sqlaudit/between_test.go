@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 // atStep calls do before the reader's next query but n. The returned function reports whether there
@@ -44,7 +43,7 @@ var twinFilters = []auditlog.Filter{
 // or after that, or the old view of the remaining entries.
 func TestQueryWhilePruned(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
 		for i, f := range twinFilters {
 			if i/2%2 == 0 != strings.HasPrefix(url, "postgres") { // both engines execute the same statements
@@ -94,7 +93,7 @@ func TestQueryWhilePruned(t *testing.T) {
 // Entries that are pruned while they are read are missing or unchanged; all others are present.
 func TestEntriesWhilePruned(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
 		for i := 0; i < len(twinFilters); i += 2 {
 			f := twinFilters[i]
@@ -130,7 +129,7 @@ func beforePruning(entries []string) []string {
 // Two concurrent prunings delete all entries that either of them had to delete.
 func TestPruneWhilePruned(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
 		for _, until := range []int{1, 2, 3} {
 			for step, more := 0, true; more; step++ {
@@ -152,7 +151,7 @@ func TestPruneWhilePruned(t *testing.T) {
 // A pruning during a verification is not reported as damage.
 func TestVerifyWhilePruned(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
 		for _, until := range []int{1, twinSeconds} {
 			for step, more := 0, true; more; step++ {

@@ -17,7 +17,6 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/internal/db"
-	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 func requireDamaged(t *testing.T, err error, id uint64) {
@@ -43,7 +42,7 @@ func putAbove(t *testing.T, d *db.DB) (undo func()) {
 
 func TestAppendReportsDamage(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		warm, cold := store(t, d), store(t, d)
 		for i := range 3 {
@@ -88,7 +87,7 @@ func TestAppendReportsDamage(t *testing.T) {
 // Each page that lacks an entry fails, and an export contains the remaining entries.
 func TestQueryOverDeletedEntries(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
 		for i := range 60 {
@@ -162,7 +161,7 @@ func TestQueryOverDeletedEntries(t *testing.T) {
 // A page with a missing name fails, and an export contains the other texts.
 func TestQueryOverDeletedNames(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		writer, reader := store(t, d), store(t, d)
 		require.NoError(t, writer.Append(t.Context(), login("t", 1), login("t", 2), login("t", 2)))
@@ -188,7 +187,7 @@ func TestQueryOverDeletedNames(t *testing.T) {
 // as damage.
 func TestVerifyDuringAppendsAndPrunings(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		var stores []*sqlaudit.Store
 		for range 2 {

@@ -14,10 +14,18 @@ import (
 	"github.com/seed93082962/agenthost/internal/db/pgtest"
 )
 
+var present = db.Series{Name: "auditlog", Files: sqlaudit.Migrations()}
+
+// each runs a test on both engines, with the schema.
+func each(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	dbtest.Each(t, test, present)
+}
+
 // database is an empty one with the schema.
 func database(t testing.TB, url string) *db.DB {
 	t.Helper()
-	return dbtest.Open(t, url, db.Series{Name: "auditlog", Files: sqlaudit.Migrations()})
+	return dbtest.Open(t, url, present)
 }
 
 func store(t testing.TB, d *db.DB) *sqlaudit.Store {

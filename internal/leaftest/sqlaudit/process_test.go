@@ -123,7 +123,7 @@ func process(t *testing.T, name string, goroutines, n int, url string) (*exec.Cm
 // Eight writers in two processes, while a reader pages.
 func TestSnapshotsAreStableUnderWrites(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		const each = 50
 		s := store(t, database(t, url))
 		var writers sync.WaitGroup
@@ -216,7 +216,7 @@ func pageThrough(t *testing.T, s auditlog.Store, snapshot uint64, f auditlog.Fil
 
 func TestAcknowledgedEntriesSurviveKill(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		s := store(t, database(t, url))
 		c, out := process(t, "killed", 8, 0, url)
 		var acknowledged []string

@@ -9,13 +9,12 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/internal/db"
-	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 // Pruning deletes the names of users without any entry left, and no other names.
 func TestPruneDeletesNamesOfUsers(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d, now := database(t, url), benchStart
 		s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Engine: string(d.Engine()), Now: func() time.Time { return now }})
 		require.NoError(t, err)
@@ -70,7 +69,7 @@ func TestVerifyFindsDeletionOfTheOldestEntries(t *testing.T) {
 			WHERE audit_heads.tenant = $1 AND e.tenant = $1 AND e.id = $2`,
 		"DELETE FROM audit_entries WHERE tenant = $1 AND id <= $2",
 	}
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d, now := database(t, url), benchStart
 		s := clocked(t, d, &now)
 		for _, row := range []struct {
@@ -116,7 +115,7 @@ func TestVerifyFindsDeletionOfTheOldestEntries(t *testing.T) {
 // The clock of the store is years ahead when it prunes; that of the database is right.
 func TestPruneWithAClockThatIsAhead(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d, now := database(t, url), time.Now()
 		s := clocked(t, d, &now)
 		require.NoError(t, s.Append(t.Context(), login("t", 1), login("t", 2)))
@@ -134,7 +133,7 @@ func TestPruneWithAClockThatIsAhead(t *testing.T) {
 // A pruning of several transactions has one entry, also if another process continues it.
 func TestPruneOfManyEntries(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d, now := database(t, url), benchStart
 		s := clocked(t, d, &now)
 		records := make([]auditlog.Record, 2500)

@@ -9,12 +9,11 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/auditlogtest"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
 		auditlogtest.Run(t, func(testing.TB) auditlog.Store { return s })

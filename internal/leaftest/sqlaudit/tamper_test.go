@@ -12,7 +12,6 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/internal/db"
-	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 // added inserts one more of an entry of the log $1.
@@ -96,7 +95,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 		{name: "floor below 0", sql: key("floor = -1", 1, "user"), bad: 2},
 		{name: "keys deleted", sql: "DELETE FROM audit_keys WHERE tenant = $1 AND kind = 4", bad: 1},
 	}
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
 		require.NoError(t, s.Append(t.Context(), auditlog.Define[auditlog.None]("elsewhere.login").Record(
@@ -119,7 +118,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 
 func TestVerifyFindsReordering(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
 		for i := range 12 {
@@ -150,7 +149,7 @@ func TestVerifyFindsTamperingBelowTheCheckpoint(t *testing.T) {
 			FROM audit_entries e WHERE audit_heads.tenant = $1 AND e.tenant = $1 AND e.id = 14`, 15},
 		{"a checkpoint above the head", "UPDATE audit_heads SET floor_id = 1000 WHERE tenant = $1", 13},
 	}
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		now := benchStart
 		s := clocked(t, d, &now)

@@ -12,7 +12,6 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/memaudit"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
-	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
 
 // twin is a log that is kept twice: in a database, by writer and reader, and in memory. Its entries
@@ -138,7 +137,7 @@ func (w *twin) entries(t *testing.T, s auditlog.Store, f auditlog.Filter, snapsh
 // time.
 func TestQueryEqualsMemory(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
+	each(t, func(t *testing.T, url string) {
 		w := twins(t, url)(t, 50)
 		r := rand.New(rand.NewPCG(1, 2))
 		one := func(all ...string) string { return all[r.IntN(len(all))] }

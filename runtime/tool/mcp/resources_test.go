@@ -113,12 +113,12 @@ func TestResourcesAreNotKept(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := heap()
-	for i := range 64 {
+	for i := range 16 {
 		got, err := found.Resources(t.Context(), tool.Call{}, fmt.Sprintf("page://%d", i))
 		require.NoError(t, err)
 		require.Len(t, got.Output, 1<<20)
 	}
-	require.Less(t, heap()-before, int64(32<<20))
+	require.Less(t, heap()-before, int64(8<<20))
 }
 
 func TestServersWithoutResources(t *testing.T) {
