@@ -219,7 +219,7 @@ func (s *Service) SetSettings(ctx context.Context, caller api.Caller, in Input) 
 
 		view = after.view(keys, updated)
 		if current != nil && detail == (updateDetail{}) {
-			return store.ErrUnchanged
+			return tx.Unchanged()
 		}
 
 		view.UpdatedAt = wire.Time{Time: tx.Now}

@@ -161,7 +161,7 @@ func (s *Service) edit(ctx context.Context, caller api.Caller, name string, expe
 		}
 
 		if a.Version == before.Version {
-			return store.ErrUnchanged
+			return tx.Unchanged()
 		}
 
 		if detail := updatedAgent(before, a); detail != (agentUpdateDetail{}) {

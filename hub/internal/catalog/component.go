@@ -222,7 +222,7 @@ func (c *Components[T, In]) edit(ctx context.Context, caller api.Caller, name st
 		}
 
 		if reflect.DeepEqual(v, before) {
-			return store.ErrUnchanged
+			return tx.Unchanged()
 		}
 
 		common := c.common(&v)

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -112,8 +111,13 @@ func (s *Service) EnabledScene(ctx context.Context, caller api.Caller, name stri
 		return wire.Scene{}, err
 	}
 
-	if enabled, err := s.AgentEnabled(ctx, caller, v.AgentName); !enabled || !v.Enabled {
-		return wire.Scene{}, cmp.Or(err, error(s.Scenes.none))
+	enabled, err := s.AgentEnabled(ctx, caller, v.AgentName)
+	if err != nil {
+		return wire.Scene{}, err
+	}
+
+	if !enabled || !v.Enabled {
+		return wire.Scene{}, s.Scenes.none
 	}
 
 	return v, nil

@@ -136,7 +136,7 @@ func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string)
 
 		c, err := lockClient(ctx, tx, org)
 		if errors.Is(err, errNoClient) {
-			return store.ErrUnchanged
+			return tx.Unchanged()
 		}
 
 		if err != nil {

@@ -90,7 +90,7 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 		detail.IsDefault = auditlog.Diff(before.IsDefault, after.IsDefault)
 		if detail == (clientDetail{}) { // nothing changes
 			after = before
-			return store.ErrUnchanged
+			return tx.Unchanged()
 		}
 
 		if detail.Adopted, err = s.adopt(ctx, tx, in, before, after); err != nil {

@@ -319,7 +319,7 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 		}
 
 		if reflect.ValueOf(detail).IsZero() {
-			return store.ErrUnchanged
+			return tx.Unchanged()
 		}
 
 		if err := s.seal(&after, open); err != nil {

@@ -36,8 +36,9 @@ type Tx struct {
 	Caller api.Caller
 	Now    time.Time // of the whole change
 
-	records []auditlog.Record
-	after   []func()
+	records   []auditlog.Record
+	after     []func()
+	unchanged bool
 }
 
 // Record adds entries to the audit log. They are appended in the order of the calls, as the last
@@ -48,9 +49,15 @@ func (tx *Tx) Record(records ...auditlog.Record) { tx.records = append(tx.record
 // It is not called if the transaction is rolled back.
 func (tx *Tx) AfterCommit(do func()) { tx.after = append(tx.after, do) }
 
-// ErrUnchanged is returned by the function of a change that has changed nothing. The transaction is
-// rolled back, and [Store.Change] returns nil.
-var ErrUnchanged = errors.New("nothing has changed")
+// Unchanged returns nil. If the function of a change returns after it without an error, the
+// transaction is rolled back, with its locks and versions, and [Store.Change] returns nil.
+func (tx *Tx) Unchanged() error {
+	tx.unchanged = true
+	return nil
+}
+
+// errUnchanged makes [db.DB.Tx] roll back.
+var errUnchanged = errors.New("nothing has changed")
 
 // Change makes one change. It checks that the caller has a role of the group, begins a transaction,
 // takes the lock, calls do, appends what do recorded to the audit log, commits, and calls what do
@@ -67,6 +74,7 @@ func (s *Store) Change(ctx context.Context, c Change, do func(tx *Tx) error) err
 
 	var tx *Tx
 	var failed error // of the audit log
+	unchanged := false
 	err := s.DB.Tx(ctx, func(sqlTx *sql.Tx) error {
 		tx = &Tx{Tx: sqlTx, Caller: c.Caller, Now: s.Now()}
 		if c.Lock != nil {
@@ -79,6 +87,10 @@ func (s *Store) Change(ctx context.Context, c Change, do func(tx *Tx) error) err
 			return err
 		}
 
+		if unchanged = tx.unchanged; unchanged {
+			return errUnchanged
+		}
+
 		if len(tx.records) == 0 {
 			return nil
 		}
@@ -86,7 +98,7 @@ func (s *Store) Change(ctx context.Context, c Change, do func(tx *Tx) error) err
 		failed = db.Wrap("record", s.Audit.AppendTx(ctx, sqlTx, tx.records...))
 		return failed
 	})
-	if errors.Is(err, ErrUnchanged) {
+	if unchanged {
 		return nil
 	}
 

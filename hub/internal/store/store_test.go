@@ -103,14 +103,18 @@ func TestChange(t *testing.T) {
 		after = nil
 		for name, test := range map[string]struct {
 			change store.Change
-			result error
+			result func(tx *store.Tx) error
 			want   error
 		}{
-			"the function fails":  {change, wire.Conflict, wire.Conflict},
-			"nothing has changed": {change, store.ErrUnchanged, nil},
-			"no permission":       {store.Change{Caller: api.Caller{RoleNow: rbac.Member}, Group: rbac.AdminOnly}, nil, rbac.AdminOnly.Check(api.Caller{RoleNow: rbac.Member})},
-			"not signed in":       {store.Change{Group: rbac.AdminOnly}, nil, rbac.AdminOnly.Check(api.Caller{})},
-			"the lock fails":      {store.Change{Lock: func(context.Context, *sql.Tx, string) error { return wire.NotFound }}, nil, wire.NotFound},
+			"the function fails":  {change, func(*store.Tx) error { return wire.Conflict }, wire.Conflict},
+			"nothing has changed": {change, (*store.Tx).Unchanged, nil},
+			"it fails after all": {change, func(tx *store.Tx) error {
+				require.NoError(t, tx.Unchanged())
+				return wire.Conflict
+			}, wire.Conflict},
+			"no permission":  {store.Change{Caller: api.Caller{RoleNow: rbac.Member}, Group: rbac.AdminOnly}, nil, rbac.AdminOnly.Check(api.Caller{RoleNow: rbac.Member})},
+			"not signed in":  {store.Change{Group: rbac.AdminOnly}, nil, rbac.AdminOnly.Check(api.Caller{})},
+			"the lock fails": {store.Change{Lock: func(context.Context, *sql.Tx, string) error { return wire.NotFound }}, nil, wire.NotFound},
 		} {
 			err := f.Change(t.Context(), test.change, func(tx *store.Tx) error {
 				tx.Record(addNote.Record(tx.Caller.Event(), auditlog.None{}))
@@ -118,7 +122,7 @@ func TestChange(t *testing.T) {
 				if err := insert(t.Context(), tx, name); err != nil {
 					return err
 				}
-				return test.result
+				return test.result(tx)
 			})
 			if test.want == nil {
 				require.NoError(t, err, name)

@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -234,8 +233,11 @@ func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name s
 		}
 
 		if before == b {
-			stored, err = readBudget(ctx, tx, caller.TenantID, kind, name, now)
-			return cmp.Or(err, store.ErrUnchanged)
+			if stored, err = readBudget(ctx, tx, caller.TenantID, kind, name, now); err != nil {
+				return err
+			}
+
+			return tx.Unchanged()
 		}
 
 		if err := writeBudget(ctx, tx, b, now); err != nil {

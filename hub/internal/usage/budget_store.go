@@ -53,8 +53,7 @@ func readBudget(ctx context.Context, q db.Querier, tenantID, kind, name string, 
 // lockBudget locks a budget until the transaction ends and returns it, with zero limits if there is
 // none.
 func lockBudget(ctx context.Context, tx db.Querier, b budget) (budget, error) {
-	var before budget
-	before = b
+	before := b
 	err := tx.QueryRowContext(ctx, `INSERT INTO usage_budgets (tenant_id, kind, name, period, unit, soft, hard, reserve, updated_at)
 		VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0) ON CONFLICT (tenant_id, kind, name) DO UPDATE SET name = excluded.name
 		RETURNING period, unit, soft, hard, reserve`, b.TenantID, b.Kind, b.Name, b.Period, b.Unit).

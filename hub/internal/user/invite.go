@@ -103,7 +103,7 @@ func (s *Service) RevokeInvite(ctx context.Context, caller api.Caller, id string
 		case !i.UsedAt.IsZero():
 			return wire.Conflict.New("The invitation was used already, by " + i.UsedBy + ": disable or delete that user instead.")
 		case !ended:
-			return store.ErrUnchanged
+			return tx.Unchanged()
 		}
 
 		tx.Record(i.revoked(caller.Event()))

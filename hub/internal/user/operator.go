@@ -112,7 +112,7 @@ func (s *Service) ForAdmin(ctx context.Context, what string, name AdminName, do 
 func (s *Service) RestoreAdmin(ctx context.Context, name AdminName) error {
 	return s.forNamed(ctx, "restore admin", name, func(tx *store.Tx, before User) error {
 		if before.administers() {
-			return store.ErrUnchanged
+			return tx.Unchanged()
 		}
 
 		after := before

@@ -147,7 +147,8 @@ func (b *body) nextEvent() error {
 		}
 
 		if id := b.events.LastEventID(); id != b.lastID {
-			return cmp.Or(b.append(sse.Event{ID: id}), err)
+			encoding := b.append(sse.Event{ID: id})
+			return cmp.Or(encoding, err)
 		}
 
 		return err

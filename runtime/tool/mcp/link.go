@@ -182,7 +182,8 @@ func (s *server) supervise(l *link, c endpoint, transport *recordingTransport) {
 		}
 	}
 
-	l.end(cmp.Or(l.filter.refused(), errLost))
+	refused := l.filter.refused()
+	l.end(cmp.Or(refused, errLost))
 	s.log.Debug("the connection to an MCP server has ended", "cause", s.words(context.Cause(l.life)))
 	c.terminate()
 	if l.session != nil {

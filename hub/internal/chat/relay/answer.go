@@ -111,7 +111,8 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 
 	defer func() { _ = stream.Close() }() // it sends the last events; OnError has the error
 	if err := a.forward(stream); err != nil {
-		a.cancel(cmp.Or(a.denied(), err))
+		denied := a.denied()
+		a.cancel(cmp.Or(denied, err))
 		a.awaitUsage()
 	}
 

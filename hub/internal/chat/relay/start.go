@@ -159,6 +159,10 @@ func (a *Answer) request(in Start, message string) (runtimewire.RunRequest, erro
 	}
 
 	history, unanswered, err := in.History(a.ctx)
+	if err != nil {
+		return request, err
+	}
+
 	request.History, request.Message = history, Paragraphs(unanswered, message)
 	a.seeded = len(history) > 0
 	size := len(unanswered)
@@ -166,7 +170,7 @@ func (a *Answer) request(in Start, message string) (runtimewire.RunRequest, erro
 		size += len(turn.Content)
 	}
 
-	return request, cmp.Or(err, a.holdHistory(size))
+	return request, a.holdHistory(size)
 }
 
 // MaxHistory bounds the text of a conversation that a run begins with, in bytes of JSON: a model
