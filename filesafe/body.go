@@ -53,7 +53,7 @@ func (b *body) end() {
 // stream responds with the text that add appends for each entry, and last. It has written nothing
 // when it returns an error. If the client has disconnected or the directory cannot be read further,
 // it panics with [http.ErrAbortHandler]: the response must not be well-formed.
-func (b *body) stream(mediaType string, entries iter.Seq2[Entry, error], last string, add func(*Entry) error) error {
+func (b *body) stream(mediaType string, entries iter.Seq2[FileEntry, error], last string, add func(*FileEntry) error) error {
 	sent := false
 	header := func() {
 		if !sent {

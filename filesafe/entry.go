@@ -8,10 +8,10 @@ import (
 	"github.com/seed93082962/agenthost/internal/leaf/instant"
 )
 
-// Entry is an entry of a listing. Its JSON form has the keys name, type, size and mtime, and mime
-// and target if they are not empty. Bytes that are not UTF-8 become U+FFFD, times have six
+// FileEntry is a file or a directory in a listing. Its JSON form has the keys name, type, size and
+// mtime, and mime and target if they are not empty. Bytes that are not UTF-8 become U+FFFD, times have six
 // sub-second digits, and those outside the years 1 to 9999 are the nearest ones inside.
-type Entry struct {
+type FileEntry struct {
 	// Name is the name of the file; from [Dir.Walk] its path relative to the directory, with "/".
 	Name string
 	Type EntryType
@@ -51,7 +51,7 @@ func typeOf(mode fs.FileMode) EntryType {
 }
 
 // MarshalJSON never fails.
-func (e Entry) MarshalJSON() ([]byte, error) { return json.Marshal(e.form()) }
+func (e FileEntry) MarshalJSON() ([]byte, error) { return json.Marshal(e.form()) }
 
 // entryForm is the JSON form of an entry.
 type entryForm struct {
@@ -63,6 +63,6 @@ type entryForm struct {
 	Target string    `json:"target,omitempty"`
 }
 
-func (e *Entry) form() *entryForm {
+func (e *FileEntry) form() *entryForm {
 	return &entryForm{Name: e.Name, Type: e.Type, Size: e.Size, Mtime: instant.Format(e.ModTime), MIME: e.MIME, Target: e.Target}
 }

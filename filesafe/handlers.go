@@ -80,7 +80,7 @@ func requested(w http.ResponseWriter, r *http.Request) (url.Values, string, erro
 }
 
 // List responds with {"path", "entries"} for a directory: path is relative to the root, and "" for
-// the root; [Entry] and [Dir.List] describe the entries. Parameters: path; recursive ("true",
+// the root; [FileEntry] and [Dir.List] describe the entries. Parameters: path; recursive ("true",
 // anything else is false); depth, the number of levels of subdirectories, which applies only with
 // recursive=true. The response is streamed and ends when the client disconnects.
 func (a *Handlers) List(w http.ResponseWriter, r *http.Request) {
@@ -170,7 +170,7 @@ func (a *Handlers) list(w http.ResponseWriter, r *http.Request) error {
 	lines.SetEscapeHTML(false)
 	separator := ""
 	out.text.WriteString(`{"path":` + string(shown) + `,"entries":[`)
-	return listError(out.stream("application/json", entries.entries(name), "]}\n", func(e *Entry) error {
+	return listError(out.stream("application/json", entries.entries(name), "]}\n", func(e *FileEntry) error {
 		out.text.WriteString(separator)
 		separator = ","
 		return lines.Encode(e.form())
@@ -248,7 +248,7 @@ func serve(dir *Dir, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	err = out.stream("text/plain; charset=utf-8", dir.List(r.Context(), name), "", func(e *Entry) error {
+	err = out.stream("text/plain; charset=utf-8", dir.List(r.Context(), name), "", func(e *FileEntry) error {
 		out.text.WriteString(e.Name)
 		if e.Type == TypeDirectory {
 			out.text.WriteByte('/')

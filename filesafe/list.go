@@ -24,7 +24,7 @@ const (
 //
 // Memory is bounded for directories of any size; one with more than 65,536 entries is read several
 // times.
-func (d *Dir) List(ctx context.Context, name string) iter.Seq2[Entry, error] {
+func (d *Dir) List(ctx context.Context, name string) iter.Seq2[FileEntry, error] {
 	return lister{dir: d, ctx: ctx, byKind: true}.entries(name)
 }
 
@@ -32,17 +32,17 @@ func (d *Dir) List(ctx context.Context, name string) iter.Seq2[Entry, error] {
 // first all directories, then all other files, each in byte order of their paths. An unreadable
 // subdirectory is listed without its contents, and so is one whose path is the longest that a path
 // may be. Each half reads the tree once.
-func (d *Dir) Walk(ctx context.Context, name string, depth int) iter.Seq2[Entry, error] {
+func (d *Dir) Walk(ctx context.Context, name string, depth int) iter.Seq2[FileEntry, error] {
 	return lister{dir: d, ctx: ctx, depth: depth}.entries(name)
 }
 
 // entries yields the entries of a directory.
-func (l lister) entries(name string) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+func (l lister) entries(name string) iter.Seq2[FileEntry, error] {
+	return func(yield func(FileEntry, error) bool) {
 		l := l // the state of one iteration
 		top, err := l.dir.resolveDir(name)
 		if err != nil {
-			yield(Entry{}, err)
+			yield(FileEntry{}, err)
 			return
 		}
 
@@ -67,7 +67,7 @@ func (l lister) entries(name string) iter.Seq2[Entry, error] {
 			if err := l.run(); errors.Is(err, errStopped) {
 				return
 			} else if err != nil {
-				yield(Entry{}, pathError("list", name, err))
+				yield(FileEntry{}, pathError("list", name, err))
 				return
 			}
 		}
@@ -100,7 +100,7 @@ var errStopped = errors.New("stopped")
 type lister struct {
 	dir    *Dir
 	ctx    context.Context // of the call that created the lister
-	yield  func(Entry, error) bool
+	yield  func(FileEntry, error) bool
 	top    string // the resolved path of the top directory
 	prefix string // of the names of a walk: the path of the top directory, with "/"
 	byKind bool   // one pass over one directory, which yields its directories first

@@ -101,7 +101,7 @@ func fatal(err error) bool {
 
 // stop yields an error as the last value.
 func (l *lister) stop(err error) error {
-	l.yield(Entry{}, err)
+	l.yield(FileEntry{}, err)
 	return errStopped
 }
 
@@ -277,8 +277,8 @@ func (l *lister) fits(key string) bool {
 }
 
 // entry returns the entry for a file in the directory of the last level.
-func (l *lister) entry(s step) Entry {
-	e := Entry{Name: l.prefix + string(l.path) + s.key, Type: typeOf(s.mode), ModTime: s.modified}
+func (l *lister) entry(s step) FileEntry {
+	e := FileEntry{Name: l.prefix + string(l.path) + s.key, Type: typeOf(s.mode), ModTime: s.modified}
 	switch e.Type {
 	case TypeFile:
 		e.Size = s.size

@@ -179,7 +179,7 @@ func (x *examined) storage(ctx context.Context) []doctor.Result {
 	}
 
 	exist := map[string]bool{}
-	for _, kind := range []artifact.Kind{artifact.Tools, artifact.Skills} {
+	for _, kind := range []artifact.Purpose{artifact.Tools, artifact.Skills} {
 		for info, err := range x.cfg.Artifacts.List(ctx, string(kind)+"/") {
 			if err != nil {
 				return doctor.Fail(err.Error(), "check BLOB_URL: the directory and its permissions, or the bucket, the region and the credentials")

@@ -90,7 +90,7 @@ type Config struct {
 	// OpenMCP opens a server of the Model Context Protocol with the limits of its agent. The runtime
 	// connects it when it starts, and closes it. If box is not nil, it confines the server if that is
 	// a process. If OpenMCP is nil, such servers are reported as failed. See runtime/tool/mcp.
-	OpenMCP func(name string, server agent.MCPServer, limits agent.Limits, box tool.Sandbox) (tool.Server, error)
+	OpenMCP func(name string, server agent.MCPServer, limits agent.Limits, box tool.Confiner) (tool.Server, error)
 
 	// OpenSandbox opens the sandbox of the commands of an agent, or of one of its stdio servers, for
 	// processes with the environment env. The policy has defaults and absolute paths, and its mode
@@ -99,7 +99,7 @@ type Config struct {
 	// directory, in addition to those that package permission names. An error makes the agent, or the
 	// server, unavailable. If OpenSandbox is nil, agents with mode auto are not confined, and those
 	// with mode required are unavailable. See runtime/tool/confine.
-	OpenSandbox func(policy agent.Sandbox, protected, env []string) (tool.Sandbox, wire.Sandbox, error)
+	OpenSandbox func(policy agent.Sandbox, protected, env []string) (tool.Confiner, wire.SandboxStatus, error)
 
 	// Approve is called for a tool call that the agent's definition does not allow. It reports
 	// whether the call may run. If Approve is nil, the call is denied. Approve is not called for

@@ -84,7 +84,7 @@ func (c *conversation) record(t *testing.T) []byte {
 	b := serve(t, up, func(cfg *runtime.Config) {
 		cfg.Agents, cfg.CWD, cfg.Limits = file.Agents, on.cwd, file.Limits
 		cfg.HTTPClient = &http.Client{Transport: calls}
-		cfg.OpenMCP = func(string, agent.MCPServer, agent.Limits, tool.Sandbox) (tool.Server, error) { return weather(), nil }
+		cfg.OpenMCP = func(string, agent.MCPServer, agent.Limits, tool.Confiner) (tool.Server, error) { return weather(), nil }
 	})
 	for _, a := range file.Agents {
 		if len(a.MCPServers) > 0 { // they connect when the runtime starts

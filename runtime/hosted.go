@@ -216,7 +216,7 @@ func (rt *Runtime) hostOne(ctx context.Context, def *agent.Agent, parts *loaded)
 	}
 
 	h := &hosted{id: def.ID, detail: def.Detail(wire.StatusReady, summaries(skills))}
-	h.detail.Sandbox = wire.Sandbox{Mode: def.Sandbox.In("").Mode, Reason: "the agent is unavailable"}
+	h.detail.Sandbox = wire.SandboxStatus{Mode: def.Sandbox.In("").Mode, Reason: "the agent is unavailable"}
 	if h.fault = parts.skillsError; h.fault == nil {
 		h.engine, h.fault = rt.resolve(h, def, skills, parts)
 	}

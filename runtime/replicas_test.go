@@ -94,14 +94,14 @@ type severed struct {
 	away atomic.Bool
 }
 
-func (s *severed) Get(ctx context.Context, id run.ID) (run.Entry, error) {
+func (s *severed) Get(ctx context.Context, id run.ID) (run.Claim, error) {
 	if s.away.Load() {
-		return run.Entry{}, run.ErrUnavailable
+		return run.Claim{}, run.ErrUnavailable
 	}
 	return s.Bus.Get(ctx, id)
 }
 
-func (s *severed) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Duration) (uint64, error) {
+func (s *severed) Put(ctx context.Context, id run.ID, e run.Claim, ttl time.Duration) (uint64, error) {
 	if s.away.Load() {
 		return 0, run.ErrUnavailable
 	}

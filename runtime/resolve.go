@@ -112,7 +112,7 @@ func thinking(t agent.Thinking) model.Thinking {
 }
 
 // subagents returns the subagents of an agent. They have at most its tools and permissions.
-func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map[string]tool.Server, skills []skill.Skill, box tool.Sandbox) ([]engine.Subagent, error) {
+func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map[string]tool.Server, skills []skill.Skill, box tool.Confiner) ([]engine.Subagent, error) {
 	var list []engine.Subagent
 	for _, name := range slices.Sorted(maps.Keys(def.Subagents)) {
 		sub := def.Subagents[name]
@@ -169,7 +169,7 @@ func values(servers map[string]tool.Server) []tool.Server {
 }
 
 // builtin returns the built-in tools of an agent.
-func (rt *Runtime) builtin(def *agent.Agent, skills []skill.Skill, policy *permission.Policy, box tool.Sandbox, maxOutput int) ([]tool.Tool, error) {
+func (rt *Runtime) builtin(def *agent.Agent, skills []skill.Skill, policy *permission.Policy, box tool.Confiner, maxOutput int) ([]tool.Tool, error) {
 	tools, err := builtin.Tools(builtin.Config{
 		Dir: rt.dir, Skills: skills, Hides: policy.Hides, DeniesRead: policy.DeniesRead, Env: rt.commandEnv(def), MaxOutput: maxOutput,
 		Sandbox: box,
@@ -202,7 +202,7 @@ func (rt *Runtime) openServers(def *agent.Agent) map[string]tool.Server {
 		}
 
 		err := errors.New("the runtime is configured without OpenMCP")
-		var box tool.Sandbox
+		var box tool.Confiner
 		if rt.cfg.OpenMCP != nil {
 			box, err = rt.openServerSandbox(def, &server)
 		}

@@ -57,7 +57,7 @@ type Runtime struct {
 	protected []string // paths, see protectedPaths
 	skills    *skill.Scanner
 	servers   []tool.Server
-	sandboxes []tool.Sandbox
+	sandboxes []tool.Confiner
 
 	life       context.Context // ends with Close
 	end        context.CancelFunc

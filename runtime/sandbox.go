@@ -17,7 +17,7 @@ import (
 
 // openCommandSandbox opens the sandbox of the commands of an agent, which may read the directories
 // of its skills.
-func (rt *Runtime) openCommandSandbox(def *agent.Agent, skills []skill.Skill) (tool.Sandbox, wire.Sandbox, error) {
+func (rt *Runtime) openCommandSandbox(def *agent.Agent, skills []skill.Skill) (tool.Confiner, wire.SandboxStatus, error) {
 	policy := def.Sandbox.In(rt.cfg.CWD)
 	for _, s := range skills {
 		policy.Read = append(policy.Read, filepath.Dir(s.Location))
@@ -46,13 +46,13 @@ func (rt *Runtime) commandEnv(def *agent.Agent) []string {
 }
 
 // enforced reports whether the system enforces a policy, with namespaces.
-func enforced(policy agent.Sandbox, state wire.Sandbox) bool {
+func enforced(policy agent.Sandbox, state wire.SandboxStatus) bool {
 	return state.Mode != wire.SandboxPartial && state.Files && (state.Network || policy.Network == agent.NetworkAll)
 }
 
 // openServerSandbox opens the sandbox of a stdio server, or returns nil for another one. The server
 // may read the files that its command line and its environment name, and change its own directory.
-func (rt *Runtime) openServerSandbox(def *agent.Agent, server *agent.MCPServer) (tool.Sandbox, error) {
+func (rt *Runtime) openServerSandbox(def *agent.Agent, server *agent.MCPServer) (tool.Confiner, error) {
 	if server.Transport != agent.TransportStdio {
 		return nil, nil
 	}
@@ -76,10 +76,10 @@ func (rt *Runtime) openServerSandbox(def *agent.Agent, server *agent.MCPServer) 
 }
 
 // openSandbox opens the sandbox of a policy. It is nil if processes are not confined.
-func (rt *Runtime) openSandbox(policy agent.Sandbox, env []string) (tool.Sandbox, wire.Sandbox, error) {
-	var state wire.Sandbox
+func (rt *Runtime) openSandbox(policy agent.Sandbox, env []string) (tool.Confiner, wire.SandboxStatus, error) {
+	var state wire.SandboxStatus
 	state.Mode = policy.Mode
-	var box tool.Sandbox
+	var box tool.Confiner
 	var err error
 	switch {
 	case policy.Mode == agent.SandboxOff:

@@ -276,7 +276,7 @@ func TestSandboxThatCannotBeEnforced(t *testing.T) {
 		require.False(t, detail.Sandbox.Files, id)
 		require.False(t, detail.Sandbox.Network, id)
 		if id == "off" {
-			require.Equal(t, wire.Sandbox{Mode: "off"}, detail.Sandbox)
+			require.Equal(t, wire.SandboxStatus{Mode: "off"}, detail.Sandbox)
 			continue
 		}
 		require.Contains(t, detail.Sandbox.Reason, "the kernel has no Landlock", id)
@@ -300,7 +300,7 @@ func TestSandboxThatCannotBeOpened(t *testing.T) {
 				require.NoError(t, err)
 				cfg.OpenSandbox = boxes.Open
 			})
-			require.Equal(t, wire.Sandbox{Mode: "auto", Reason: row.why}, c.detail(t, "helper").Sandbox)
+			require.Equal(t, wire.SandboxStatus{Mode: "auto", Reason: row.why}, c.detail(t, "helper").Sandbox)
 			if row.fault == "" {
 				require.Empty(t, c.Unavailable())
 				require.Contains(t, c.log.String(), row.why)

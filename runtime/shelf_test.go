@@ -31,7 +31,7 @@ func openShelves(c *runtime.Config, shelves ...*shelf) {
 		s.state, all[s.name] = tool.Pending, s
 		c.Agents[0].MCPServers[s.name] = agent.MCPServer{Transport: agent.TransportHTTP, URL: "https://mcp.example/mcp"}
 	}
-	c.OpenMCP = func(name string, _ agent.MCPServer, _ agent.Limits, _ tool.Sandbox) (tool.Server, error) {
+	c.OpenMCP = func(name string, _ agent.MCPServer, _ agent.Limits, _ tool.Confiner) (tool.Server, error) {
 		return all[name], nil
 	}
 }

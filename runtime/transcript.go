@@ -162,7 +162,7 @@ func (rt *Runtime) transcript(ctx context.Context, id string, after int64, limit
 }
 
 // entryOf returns an entry, and the number of its JSON values, which is at most maxPageValues.
-func entryOf(e session.Entry) (wire.TranscriptEntry, int) {
+func entryOf(e session.TranscriptEntry) (wire.TranscriptEntry, int) {
 	out := wire.TranscriptEntry{Seq: e.Seq, Time: wire.Time(e.Time), RunID: e.Run}
 	room := entryRoom{bytes: maxEntryBytes, values: maxPageValues - blockValues}
 	switch {

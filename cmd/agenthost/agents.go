@@ -32,7 +32,7 @@ var agentDetails = append(agentColumns[:len(agentColumns):len(agentColumns)], []
 	{"prompt", func(a wire.Agent) string { return a.SystemPrompt }},
 }...)
 
-var agentKind = kind{group: "agents", one: "agent", example: "helper", names: agentNames}
+var agentKind = noun{group: "agents", one: "agent", example: "helper", names: agentNames}
 
 func (a *app) agentsCommand() *cobra.Command {
 	return group("agents", "List and change the configurations of agents",

@@ -32,7 +32,7 @@ func amount(n *float64) string {
 func (a *app) budgetsCommand() *cobra.Command {
 	return group("budgets", "List and change limits of tokens and cost",
 		"  agenthost budgets list\n  agenthost budgets set agent helper --unit cost --hard 100 --soft 80",
-		listCommand(a, kind{group: "budgets", one: "budget"}, func(ctx context.Context, c *client.Client) iter.Seq2[client.Budget, error] {
+		listCommand(a, noun{group: "budgets", one: "budget"}, func(ctx context.Context, c *client.Client) iter.Seq2[client.Budget, error] {
 			return c.Budgets.List(ctx)
 		}, budgetColumns),
 		a.budgetCommand("get", "Show a budget", "", func(ctx context.Context, c *client.Client, kind, name string) error {

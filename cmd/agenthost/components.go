@@ -18,13 +18,13 @@ import (
 )
 
 var (
-	sceneKind = kind{group: "scenes", one: "scene", example: "welcome", names: func(ctx context.Context, c *client.Client) ([]string, error) {
+	sceneKind = noun{group: "scenes", one: "scene", example: "welcome", names: func(ctx context.Context, c *client.Client) ([]string, error) {
 		return collect(c.Scenes.List(ctx, ""), func(s wire.Scene) string { return s.Name })
 	}}
-	serverKind = kind{group: "mcps", one: "MCP server", example: "search", names: func(ctx context.Context, c *client.Client) ([]string, error) {
+	serverKind = noun{group: "mcps", one: "MCP server", example: "search", names: func(ctx context.Context, c *client.Client) ([]string, error) {
 		return collect(c.MCPs.List(ctx, ""), func(m client.MCP) string { return m.Name })
 	}}
-	knowledgeKind = kind{group: "knowledge", one: "knowledge set", example: "manual", names: func(ctx context.Context, c *client.Client) ([]string, error) {
+	knowledgeKind = noun{group: "knowledge", one: "knowledge set", example: "manual", names: func(ctx context.Context, c *client.Client) ([]string, error) {
 		return collect(c.Knowledge.List(ctx, ""), func(k wire.Knowledge) string { return k.Name })
 	}}
 )
@@ -69,7 +69,7 @@ func (a *app) knowledgeCommand() *cobra.Command {
 }
 
 // componentCommand returns the commands of a kind of components.
-func componentCommand[T, R any](a *app, k kind, what string, of func(*client.Client) client.Catalog[T, R], columns []column[T]) *cobra.Command {
+func componentCommand[T, R any](a *app, k noun, what string, of func(*client.Client) client.Catalog[T, R], columns []column[T]) *cobra.Command {
 	return group(k.group, "List and change the "+what, fmt.Sprintf("  agenthost %s list\n  agenthost %s apply -f %s.yaml", k.group, k.group, k.example),
 		listCommand(a, k, func(ctx context.Context, c *client.Client) iter.Seq2[T, error] { return of(c).List(ctx, "") }, columns),
 		getCommand(a, k, func(ctx context.Context, c *client.Client, name string) (T, error) { return of(c).Get(ctx, name) }, columns),
@@ -79,7 +79,7 @@ func componentCommand[T, R any](a *app, k kind, what string, of func(*client.Cli
 }
 
 // applyComponentCommand returns the command that makes the components of a hub those of a file.
-func applyComponentCommand[T, R any](a *app, k kind, of func(*client.Client) client.Catalog[T, R]) *cobra.Command {
+func applyComponentCommand[T, R any](a *app, k noun, of func(*client.Client) client.Catalog[T, R]) *cobra.Command {
 	var path string
 	cmd := a.command(action{
 		use: "apply", short: "Create or replace the " + k.one + "s of a file",

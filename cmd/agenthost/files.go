@@ -29,10 +29,10 @@ func (a *app) filesCommand() *cobra.Command {
 				}
 
 				return printList(a, seq(entries),
-					column[client.Entry]{"name", func(e client.Entry) string { return e.Name }},
-					column[client.Entry]{"type", func(e client.Entry) string { return e.Type }},
-					column[client.Entry]{"size", func(e client.Entry) string { return strconv.FormatInt(e.Size, 10) }},
-					column[client.Entry]{"changed", func(e client.Entry) string { return day(e.Mtime) }},
+					column[client.FileEntry]{"name", func(e client.FileEntry) string { return e.Name }},
+					column[client.FileEntry]{"type", func(e client.FileEntry) string { return e.Type }},
+					column[client.FileEntry]{"size", func(e client.FileEntry) string { return strconv.FormatInt(e.Size, 10) }},
+					column[client.FileEntry]{"changed", func(e client.FileEntry) string { return day(e.Mtime) }},
 				)
 			},
 		}),

@@ -9,7 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/client"
 )
 
-var organizationKind = kind{group: "organizations", one: "organization", example: "acme", names: func(ctx context.Context, c *client.Client) ([]string, error) {
+var organizationKind = noun{group: "organizations", one: "organization", example: "acme", names: func(ctx context.Context, c *client.Client) ([]string, error) {
 	return collect(c.TenantClients.List(ctx), func(t client.TenantClient) string { return t.Org })
 }}
 

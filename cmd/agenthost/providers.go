@@ -20,7 +20,7 @@ var providerColumns = []column[client.Provider]{
 	{"url", func(p client.Provider) string { return p.BaseURL }},
 }
 
-var providerKind = kind{group: "providers", one: "provider", example: "anthropic", names: providerIDs}
+var providerKind = noun{group: "providers", one: "provider", example: "anthropic", names: providerIDs}
 
 var providerDetails = append(providerColumns[:len(providerColumns):len(providerColumns)],
 	column[client.Provider]{"enabled", func(p client.Provider) string { return yes(p.Enabled) }},

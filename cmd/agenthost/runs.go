@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) runsCommand() *cobra.Command {
-	runs := kind{group: "runs", one: "run", names: func(ctx context.Context, c *client.Client) ([]string, error) {
+	runs := noun{group: "runs", one: "run", names: func(ctx context.Context, c *client.Client) ([]string, error) {
 		return collect(c.Runs.List(ctx), func(r wire.ChatRun) string { return r.RunID + "\t" + r.AgentName + ", " + r.UserName })
 	}}
 	list := listCommand(a, runs, func(ctx context.Context, c *client.Client) iter.Seq2[wire.ChatRun, error] {

@@ -26,7 +26,7 @@ var skillColumns = []column[wire.Skill]{
 	{"description", func(s wire.Skill) string { return cmp.Or(s.DescriptionEN, s.Description) }},
 }
 
-var skillKind = kind{group: "skills", one: "skill", example: "travel", names: skillNames}
+var skillKind = noun{group: "skills", one: "skill", example: "travel", names: skillNames}
 
 func (a *app) skillsCommand() *cobra.Command {
 	return group("skills", "List and upload skills", "  agenthost skills upload ./travel",

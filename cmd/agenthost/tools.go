@@ -29,7 +29,7 @@ var toolColumns = []column[wire.Tool]{
 	{"description", func(t wire.Tool) string { return cmp.Or(t.DescriptionEN, t.Description) }},
 }
 
-var toolKind = kind{group: "tools", one: "tool", example: "word_count", names: toolNames}
+var toolKind = noun{group: "tools", one: "tool", example: "word_count", names: toolNames}
 
 func (a *app) toolsCommand() *cobra.Command {
 	return group("tools", "List, upload and test tools", "  agenthost tools test word_count.ts '{\"text\": \"a b\"}'\n  agenthost tools upload word_count.ts",
@@ -71,7 +71,7 @@ func (a *app) toolsCommand() *cobra.Command {
 }
 
 // setTextsCommand returns the command that changes what users read about a tool or a skill.
-func setTextsCommand[T any](a *app, k kind, update func(context.Context, *client.Client, string, wire.ToolUpdate) (T, error), columns []column[T]) *cobra.Command {
+func setTextsCommand[T any](a *app, k noun, update func(context.Context, *client.Client, string, wire.ToolUpdate) (T, error), columns []column[T]) *cobra.Command {
 	var title, description, english string
 	var cmd *cobra.Command
 	cmd = a.command(action{

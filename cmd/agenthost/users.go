@@ -37,7 +37,7 @@ func findUser(ctx context.Context, c *client.Client, name string) (wire.User, er
 	return wire.User{}, fmt.Errorf("%w: no user has the name %q", errNotFound, name)
 }
 
-var userKind = kind{group: "users", one: "user", example: "mia", names: userNames}
+var userKind = noun{group: "users", one: "user", example: "mia", names: userNames}
 
 func (a *app) usersCommand() *cobra.Command {
 	tokens := func(ctx context.Context, c *client.Client, user wire.User) error {

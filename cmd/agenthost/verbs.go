@@ -13,8 +13,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/client"
 )
 
-// kind is a kind of objects of a hub, for the commands that all kinds have.
-type kind struct {
+// noun names the objects of a command, for the verbs that they have in common.
+type noun struct {
 	group   string // the command with subcommands
 	one     string // an object in a sentence, such as agent
 	example string // the name of an object
@@ -22,10 +22,10 @@ type kind struct {
 }
 
 // argument is the name of the argument in the help.
-func (k kind) argument() string { return strings.ToUpper(strings.ReplaceAll(k.one, " ", "-")) }
+func (k noun) argument() string { return strings.ToUpper(strings.ReplaceAll(k.one, " ", "-")) }
 
 // listCommand returns the command that lists all objects.
-func listCommand[T any](a *app, k kind, list func(context.Context, *client.Client) iter.Seq2[T, error], columns []column[T]) *cobra.Command {
+func listCommand[T any](a *app, k noun, list func(context.Context, *client.Client) iter.Seq2[T, error], columns []column[T]) *cobra.Command {
 	return a.command(action{
 		use: "list", short: "List the " + k.one + "s",
 		example: fmt.Sprintf("  agenthost %s list\n  agenthost %s list -o json", k.group, k.group),
@@ -36,7 +36,7 @@ func listCommand[T any](a *app, k kind, list func(context.Context, *client.Clien
 }
 
 // getCommand returns the command that shows an object.
-func getCommand[T any](a *app, k kind, get func(context.Context, *client.Client, string) (T, error), columns []column[T]) *cobra.Command {
+func getCommand[T any](a *app, k noun, get func(context.Context, *client.Client, string) (T, error), columns []column[T]) *cobra.Command {
 	return a.command(action{
 		use: "get " + k.argument(), short: "Show " + article(k.one), args: []string{k.argument()}, complete: k.names,
 		example: fmt.Sprintf("  agenthost %s get %s\n  agenthost %s get %s -o yaml", k.group, k.example, k.group, k.example),
@@ -53,7 +53,7 @@ func getCommand[T any](a *app, k kind, get func(context.Context, *client.Client,
 
 // deleteCommand returns the command that deletes an object. Of which kind of objects it may be, the
 // condition says.
-func (a *app) deleteCommand(k kind, condition string, remove func(context.Context, *client.Client, string) error) *cobra.Command {
+func (a *app) deleteCommand(k noun, condition string, remove func(context.Context, *client.Client, string) error) *cobra.Command {
 	return a.command(action{
 		use: "delete " + k.argument(), short: "Delete " + article(k.one) + condition, args: []string{k.argument()}, complete: k.names,
 		example: fmt.Sprintf("  agenthost %s delete %s", k.group, k.example),
@@ -68,7 +68,7 @@ func (a *app) deleteCommand(k kind, condition string, remove func(context.Contex
 }
 
 // downloadCommand returns the command that prints the file of an object.
-func (a *app) downloadCommand(k kind, short, file string, open func(context.Context, *client.Client, string) (*client.File, error)) *cobra.Command {
+func (a *app) downloadCommand(k noun, short, file string, open func(context.Context, *client.Client, string) (*client.File, error)) *cobra.Command {
 	return a.command(action{
 		use: "download " + k.argument(), short: short, args: []string{k.argument()}, complete: k.names,
 		example: fmt.Sprintf("  agenthost %s download %s > %s", k.group, k.example, file),

@@ -18,8 +18,8 @@ import (
 // Files reads the working directories of deployed agents.
 type Files struct{ c *Client }
 
-// Entry is a file or a directory.
-type Entry struct {
+// FileEntry is a file or a directory.
+type FileEntry struct {
 	Name   string    `json:"name"`
 	Type   string    `json:"type"` // file, directory, symlink or other
 	Size   int64     `json:"size"`
@@ -39,9 +39,9 @@ type File struct {
 func filesPath(agent string) string { return "/api/v1/admin/agents/" + segment(agent) + "/files" }
 
 // List returns the entries of a directory, relative to the working directory.
-func (f Files) List(ctx context.Context, agent, path string) ([]Entry, error) {
+func (f Files) List(ctx context.Context, agent, path string) ([]FileEntry, error) {
 	body, err := get[struct {
-		Entries jsonlimit.List[Entry] `json:"entries"`
+		Entries jsonlimit.List[FileEntry] `json:"entries"`
 	}](ctx, f.c, filesPath(agent), url.Values{"path": {path}})
 	f.c.omit(filesPath(agent), body.Entries.Omitted)
 	return body.Entries.Items, err

@@ -20,7 +20,7 @@ import (
 
 // Command is a confined command that is being started.
 type Command struct {
-	s      *Sandbox
+	s      *Enforcer
 	cmd    *exec.Cmd
 	files  []*os.File // of the launcher
 	group  *group     // nil without control groups
@@ -48,7 +48,7 @@ func (c *Command) Denied() []string {
 // can open a file again, with all rights that its user has to it.
 //
 // The caller must call Started after cmd was started, and also if that failed.
-func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
+func (s *Enforcer) Confine(cmd *exec.Cmd) (*Command, error) {
 	if len(cmd.ExtraFiles) > 0 && !s.policy.Nested || cmd.Env == nil {
 		return nil, errors.New("confine the command: it has extra files or no environment")
 	}
@@ -204,7 +204,7 @@ func (c *Command) close() {
 // still start the handler of the system, which reads the process as root: see core(5).
 const noDump = 1
 
-func (s *Sandbox) limits() []launch.Limit {
+func (s *Enforcer) limits() []launch.Limit {
 	l := s.policy.Limits
 	if s.policy.Nested {
 		set := []launch.Limit{{Resource: unix.RLIMIT_CORE, Value: noDump}}
@@ -234,7 +234,7 @@ func (s *Sandbox) limits() []launch.Limit {
 }
 
 // environment returns env with a home directory of its own: that of the user is not visible.
-func (s *Sandbox) environment(env []string) []string {
+func (s *Enforcer) environment(env []string) []string {
 	if s.policy.Nested {
 		return env
 	}
@@ -257,7 +257,7 @@ func (s *Sandbox) environment(env []string) []string {
 }
 
 // mounts returns the steps to fill the root of a command: parents before what is inside them.
-func (s *Sandbox) mounts() []launch.Mount {
+func (s *Enforcer) mounts() []launch.Mount {
 	mounts := []launch.Mount{
 		{Kind: s.processes(), Target: "/proc"},
 		{Kind: launch.MountTmpfs, Source: "256m", Target: "/dev/shm"},
@@ -310,7 +310,7 @@ func (s *Sandbox) mounts() []launch.Mount {
 }
 
 // granted returns the rules for what the launcher mounts: their files do not exist before.
-func (s *Sandbox) granted() []launch.Grant {
+func (s *Enforcer) granted() []launch.Grant {
 	if s.abi == 0 || s.policy.Nested {
 		return nil
 	}
@@ -326,7 +326,7 @@ func (s *Sandbox) granted() []launch.Grant {
 // processes returns how the processes of the command are mounted. Those of a nested command are
 // writable, unless it is root, the owner of the files in /proc/sys: then it cannot create user
 // namespaces.
-func (s *Sandbox) processes() string {
+func (s *Enforcer) processes() string {
 	if s.policy.Nested && (s.policy.User != 0 || os.Getuid() != 0) {
 		return launch.MountNested
 	}

@@ -71,7 +71,7 @@
 // pairs. Of /dev/shm, it has only semaphores and shared memory of the C library: the launcher
 // creates their files, in memory. A signal can interrupt link, unlink and open of such flags, if
 // its handler does not restart calls. If a program around this one gets the notifications of
-// seccomp, there is neither the proxy nor shared memory. [Sandbox.Support] reports what is
+// seccomp, there is neither the proxy nor shared memory. [Enforcer.Support] reports what is
 // enforced. Systems other than Linux enforce nothing.
 //
 // A [Policy] can be Nested: for a program such as a runtime, which confines commands itself. In its

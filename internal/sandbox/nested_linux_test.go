@@ -27,7 +27,7 @@ func users() []int {
 	return []int{0, 1900000000}
 }
 
-func nested(t testing.TB, user int, attacker string) (s *sandbox.Sandbox, temporary string) {
+func nested(t testing.TB, user int, attacker string) (s *sandbox.Enforcer, temporary string) {
 	s = open(t, func(p *sandbox.Policy) {
 		temporary = filepath.Join(p.Private, "tmp")
 		p.Nested, p.User, p.Network, p.Read = true, user, sandbox.NetworkAll, []string{attacker, "/bin/sh"} // a link below a link
@@ -166,7 +166,7 @@ func TestNestedCommandKillsItsLauncher(t *testing.T) {
 	}
 }
 
-func startNested(t *testing.T, s *sandbox.Sandbox, script string) *exec.Cmd {
+func startNested(t *testing.T, s *sandbox.Enforcer, script string) *exec.Cmd {
 	t.Helper()
 	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}}
 	c, err := s.Confine(cmd)

@@ -63,7 +63,7 @@ func TestLinksInPlaceOfPermittedPaths(t *testing.T) {
 			other := open(t, others)
 			output, err := bash(t, own, "mv tools former && mkdir tools && ln -s "+secret+" tools/bin && echo replaced")
 			require.NoError(t, err, output)
-			for _, s := range []*sandbox.Sandbox{own, other} {
+			for _, s := range []*sandbox.Enforcer{own, other} {
 				output, err = bash(t, s, "cat "+dir+"/tools/bin/file")
 				require.Error(t, err, output)
 				require.NotContains(t, output, "secret\n")
@@ -110,7 +110,7 @@ func TestRootIsPermitted(t *testing.T) {
 			write := open(t, func(p *sandbox.Policy) { p.Write = []string{"//."} })
 			output, err = bash(t, write, "echo -n written > "+outside)
 			require.NoError(t, err, output)
-			for _, s := range []*sandbox.Sandbox{read, write} {
+			for _, s := range []*sandbox.Enforcer{read, write} {
 				pid := strconv.Itoa(os.Getpid())
 				for _, script := range []string{"cat /proc/" + pid + "/environ", ": >> /proc/sys/vm/swappiness", "ls /sys/kernel", ": < /dev/kmsg"} {
 					output, err = bash(t, s, script)

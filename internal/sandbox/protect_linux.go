@@ -23,7 +23,7 @@ const (
 
 // protection returns the steps that make protected paths of the working directory read-only, after
 // those that mount it.
-func (s *Sandbox) protection() []launch.Mount {
+func (s *Enforcer) protection() []launch.Mount {
 	if s.dir == "" || s.policy.Protects == nil {
 		return nil
 	}
@@ -60,13 +60,13 @@ func (s *Sandbox) protection() []launch.Mount {
 }
 
 // isNamed reports whether an entry of Write that is inside the working directory permits a path.
-func (s *Sandbox) isNamed(path string) bool {
+func (s *Enforcer) isNamed(path string) bool {
 	return slices.ContainsFunc(s.named, func(dir string) bool { return contains(dir, path) })
 }
 
 // createGitFiles reports whether the working directory is that of a repository. What is protected
 // there must exist: a missing name can be created.
-func (s *Sandbox) createGitFiles() bool {
+func (s *Enforcer) createGitFiles() bool {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
 		return false
@@ -89,7 +89,7 @@ func (s *Sandbox) createGitFiles() bool {
 // protectedPaths returns the outermost protected paths that exist. A directory that cannot be read,
 // and one of the working directory for which a bound is reached, is one of them as a whole. It also
 // returns the sockets of other programs.
-func (s *Sandbox) protectedPaths() (paths, sockets []string) {
+func (s *Enforcer) protectedPaths() (paths, sockets []string) {
 	top := &scan{s: s, entries: maxScanned, paths: maxProtected}
 	for _, path := range s.policy.Protected {
 		if target, ok := follow(path, nil, &top.entries); ok {
@@ -129,7 +129,7 @@ func (s *Sandbox) protectedPaths() (paths, sockets []string) {
 
 // scan is a search for protected paths.
 type scan struct {
-	s              *Sandbox
+	s              *Enforcer
 	entries, paths int // that are left
 	found          []string
 	sockets        []string // of other programs

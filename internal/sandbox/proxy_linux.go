@@ -11,7 +11,7 @@ import (
 
 // watch serves the connections of a command to the proxy until its launcher ends, and removes its
 // control group then.
-func (s *Sandbox) watch(c *Command) {
+func (s *Enforcer) watch(c *Command) {
 	conn, err := net.FileConn(c.socket)
 	_ = c.socket.Close()
 	launcher, ok := conn.(*net.UnixConn)

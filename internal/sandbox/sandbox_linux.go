@@ -22,8 +22,8 @@ import (
 // none, it is an address that leads to the proxy.
 const proxyPort = 3128
 
-// Sandbox starts commands under one policy. It is safe for concurrent use.
-type Sandbox struct {
+// Enforcer starts commands under one policy. It is safe for concurrent use.
+type Enforcer struct {
 	policy   Policy
 	support  Support
 	read     []string // without symbolic links
@@ -47,7 +47,7 @@ type Sandbox struct {
 
 // New returns a sandbox. The caller must close it. Support reports what the kernel enforces; it is
 // the caller who decides whether that is enough.
-func New(p Policy) (*Sandbox, error) {
+func New(p Policy) (*Enforcer, error) {
 	p.Network = cmp.Or(p.Network, NetworkProxy)
 	if err := p.check(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func New(p Policy) (*Sandbox, error) {
 		return nil, fmt.Errorf("the private directory %s and the working directory %s are not separate", p.Private, p.Dir)
 	}
 
-	s := &Sandbox{policy: p}
+	s := &Enforcer{policy: p}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.open(); err != nil {
 		s.Close()
@@ -69,7 +69,7 @@ func New(p Policy) (*Sandbox, error) {
 	return s, nil
 }
 
-func (s *Sandbox) open() error {
+func (s *Enforcer) open() error {
 	for _, name := range []string{"home", "tmp", "root"} {
 		if err := os.MkdirAll(filepath.Join(s.policy.Private, name), 0o700); err != nil {
 			return fmt.Errorf("create the private directory: %w", err)
@@ -157,7 +157,7 @@ func (s *Sandbox) open() error {
 }
 
 // limitGroups finds out what can be limited. A nested command has limits only if they are set.
-func (s *Sandbox) limitGroups() {
+func (s *Enforcer) limitGroups() {
 	set := s.policy.Limits
 	if s.policy.Nested && set.Memory == 0 && set.Processes == 0 {
 		return
@@ -177,12 +177,12 @@ func (s *Sandbox) limitGroups() {
 }
 
 // limited reports whether control groups have a controller.
-func (s *Sandbox) limited(controller string) bool {
+func (s *Enforcer) limited(controller string) bool {
 	return slices.ContainsFunc(s.groups, func(h hierarchy) bool { return slices.Contains(h.controllers, controller) })
 }
 
 // rules returns the Landlock ruleset of one command. The launcher adds rules for what it mounts.
-func (s *Sandbox) rules() (*os.File, error) {
+func (s *Enforcer) rules() (*os.File, error) {
 	read := s.read
 	switch {
 	case s.support.Isolated && s.policy.Nested:
@@ -212,15 +212,15 @@ func familiesOf(p Policy, abi int) []uint64 {
 	return families
 }
 
-func (s *Sandbox) home() string { return filepath.Join(s.policy.Private, "home") }
+func (s *Enforcer) home() string { return filepath.Join(s.policy.Private, "home") }
 
-func (s *Sandbox) temporary() string { return filepath.Join(s.policy.Private, "tmp") }
+func (s *Enforcer) temporary() string { return filepath.Join(s.policy.Private, "tmp") }
 
 // Support returns what the kernel enforces for the commands.
-func (s *Sandbox) Support() Support { return s.support }
+func (s *Enforcer) Support() Support { return s.support }
 
 // Close ends the proxy. It does not end commands.
-func (s *Sandbox) Close() {
+func (s *Enforcer) Close() {
 	s.cancel()
 	if s.proxy != nil {
 		s.proxy.close()

@@ -77,7 +77,7 @@ func results(t testing.TB, attacker string, list []attack, run func(args ...stri
 }
 
 // requireDenied runs attacks in s.
-func requireDenied(t *testing.T, s *sandbox.Sandbox, attacker string, list []attack) {
+func requireDenied(t *testing.T, s *sandbox.Enforcer, attacker string, list []attack) {
 	lines := results(t, attacker, list, func(args ...string) (string, error) { return run(t, s, args...) })
 	for i, a := range list {
 		t.Run(a.name+" "+a.arg, func(t *testing.T) {
@@ -97,7 +97,7 @@ func program(t testing.TB) string {
 	return path
 }
 
-func open(t testing.TB, change func(*sandbox.Policy)) *sandbox.Sandbox {
+func open(t testing.TB, change func(*sandbox.Policy)) *sandbox.Enforcer {
 	t.Helper()
 	p := sandbox.Policy{Dir: t.TempDir(), Private: t.TempDir(), Path: os.Getenv("PATH"), Home: os.Getenv("HOME")}
 	if change != nil {
@@ -117,14 +117,14 @@ func stdin(t testing.TB) string {
 }
 
 // run runs a command in s, and returns its output.
-func run(t testing.TB, s *sandbox.Sandbox, args ...string) (string, error) {
+func run(t testing.TB, s *sandbox.Enforcer, args ...string) (string, error) {
 	t.Helper()
 	output, _, err := runCommand(t, s, args...)
 	return output, err
 }
 
 // runCommand returns, in addition to the output, the connections that were denied.
-func runCommand(t testing.TB, s *sandbox.Sandbox, args ...string) (string, []string, error) {
+func runCommand(t testing.TB, s *sandbox.Enforcer, args ...string) (string, []string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -147,7 +147,7 @@ func runCommand(t testing.TB, s *sandbox.Sandbox, args ...string) (string, []str
 	return output.String(), c.Denied(), p.Err()
 }
 
-func bash(t testing.TB, s *sandbox.Sandbox, script string) (string, error) {
+func bash(t testing.TB, s *sandbox.Enforcer, script string) (string, error) {
 	return run(t, s, "/bin/bash", "-c", script)
 }
 

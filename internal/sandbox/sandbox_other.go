@@ -8,22 +8,22 @@ import (
 	"os/exec"
 )
 
-// Sandbox starts commands under one policy. On this system, it confines nothing.
-type Sandbox struct{}
+// Enforcer starts commands under one policy. On this system, it confines nothing.
+type Enforcer struct{}
 
 // New returns a sandbox.
-func New(p Policy) (*Sandbox, error) {
+func New(p Policy) (*Enforcer, error) {
 	p.Network = cmp.Or(p.Network, NetworkProxy)
-	return &Sandbox{}, p.check()
+	return &Enforcer{}, p.check()
 }
 
 // Support returns what the kernel enforces for the commands.
-func (s *Sandbox) Support() Support {
+func (s *Enforcer) Support() Support {
 	return Support{Reason: "commands are confined on Linux only"}
 }
 
 // Close ends the proxy. It does not end commands.
-func (s *Sandbox) Close() {}
+func (s *Enforcer) Close() {}
 
 // Command is a confined command that is being started.
 type Command struct{}
@@ -32,7 +32,7 @@ type Command struct{}
 func (c *Command) Denied() []string { return nil }
 
 // Confine does not change cmd.
-func (s *Sandbox) Confine(*exec.Cmd) (*Command, error) { return &Command{}, nil }
+func (s *Enforcer) Confine(*exec.Cmd) (*Command, error) { return &Command{}, nil }
 
 // Started releases what only the start of the command needs.
 func (c *Command) Started() {}

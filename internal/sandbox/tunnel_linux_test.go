@@ -236,7 +236,7 @@ func TestProxyTunnelsOfOtherProtocols(t *testing.T) {
 }
 
 // start starts a command in s, with a pipe as stdin that is open until the end of the test.
-func start(t *testing.T, s *sandbox.Sandbox, args ...string) (*child.Process, io.Reader) {
+func start(t *testing.T, s *sandbox.Enforcer, args ...string) (*child.Process, io.Reader) {
 	stdin, stdout, err := pipes(t)
 	require.NoError(t, err)
 	cmd := &exec.Cmd{Path: args[0], Args: args, Env: []string{}, Stdin: stdin[0], Stdout: stdout[1]}

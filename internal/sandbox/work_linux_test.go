@@ -159,7 +159,7 @@ func BenchmarkStart(b *testing.B) {
 	landlock := open(b, nil)
 	took := map[string][]float64{}
 	for b.Loop() {
-		for name, s := range map[string]*sandbox.Sandbox{"plain": nil, "isolated": isolated, "isolated-group": limited, "landlock": landlock} {
+		for name, s := range map[string]*sandbox.Enforcer{"plain": nil, "isolated": isolated, "isolated-group": limited, "landlock": landlock} {
 			cmd := &exec.Cmd{Path: "/bin/bash", Args: []string{"bash", "-c", ":"}, Env: []string{}}
 			start := time.Now()
 			started := func() {}

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Entry is a file or a directory of an archive.
-type Entry struct {
+// Member is a file or a directory of an archive.
+type Member struct {
 	Name       string // without ./ and a slash at its end; "" for the root
 	Dir        bool
 	Executable bool
@@ -22,8 +22,8 @@ type Entry struct {
 // Reader reads the entries of an archive in their order. It checks their paths, and rejects links
 // and devices.
 type Reader struct {
-	Limit int64             // bytes of the contents of all files
-	Visit func(Entry) error // reads the content before it returns
+	Limit int64              // bytes of the contents of all files
+	Visit func(Member) error // reads the content before it returns
 
 	names Names
 	read  int64
@@ -138,7 +138,7 @@ func (r *Reader) entry(original string, dir, executable bool, content io.Reader)
 		return err
 	}
 
-	return r.Visit(Entry{name, dir, executable, &counted{r, original, content}})
+	return r.Visit(Member{name, dir, executable, &counted{r, original, content}})
 }
 
 // counted is the content of an entry.

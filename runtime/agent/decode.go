@@ -176,7 +176,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-var wanted = map[kind]string{
+var wanted = map[valueType]string{
 	kindText: "a string", kindInteger: "a whole number", kindNumber: "a number", kindList: "a list", kindMapping: "a map",
 	kindBoolean: "true or false",
 }
@@ -190,7 +190,7 @@ func within(key, field string) string {
 	return key + "." + field
 }
 
-func (d *decoder) want(n *yaml.Node, key string, k kind) bool {
+func (d *decoder) want(n *yaml.Node, key string, k valueType) bool {
 	if kindOf(n) == k {
 		return true
 	}
@@ -298,23 +298,23 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// entry is a key of a map with its value.
-type entry struct {
+// member is a key of a map with its value.
+type member struct {
 	key   string
 	value *yaml.Node
 }
 
 // unique records the places of the keys, unless they are those of a form. It reports and removes
 // repeated keys.
-func (d *decoder) unique(n *yaml.Node, key string) []entry {
+func (d *decoder) unique(n *yaml.Node, key string) []member {
 	places := d.places
 	if d.form {
 		places = map[string]place{}
 	}
 
-	entries := make([]entry, 0, len(n.Content)/2)
+	entries := make([]member, 0, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		e := entry{key: n.Content[i].Value, value: n.Content[i+1]}
+		e := member{key: n.Content[i].Value, value: n.Content[i+1]}
 		if d.form && len(e.key) > maxKey {
 			d.fault(key, "must not have a key of more than %d bytes", maxKey)
 			continue

@@ -16,23 +16,23 @@ type place struct{ line, column int }
 
 func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
 
-// kind is the type of a value: the tag of its node, with one tag for all texts.
-type kind string
+// valueType is the type of a value: the tag of its node, with one tag for all texts.
+type valueType string
 
 const (
-	kindNull    kind = "!!null"
-	kindBoolean kind = "!!bool"
-	kindInteger kind = "!!int"
-	kindNumber  kind = "!!float"
-	kindText    kind = "!!str"
-	kindList    kind = "!!seq"
-	kindMapping kind = "!!map"
+	kindNull    valueType = "!!null"
+	kindBoolean valueType = "!!bool"
+	kindInteger valueType = "!!int"
+	kindNumber  valueType = "!!float"
+	kindText    valueType = "!!str"
+	kindList    valueType = "!!seq"
+	kindMapping valueType = "!!map"
 )
 
 // kindOf returns the type of a value. It is none of the constants for another tag, and for a number
 // or a boolean that cannot be decoded.
-func kindOf(n *yaml.Node) kind {
-	tag := kind(n.ShortTag())
+func kindOf(n *yaml.Node) valueType {
+	tag := valueType(n.ShortTag())
 	if n.Kind != yaml.ScalarNode {
 		if n.Kind == yaml.SequenceNode && tag == kindList || n.Kind == yaml.MappingNode && tag == kindMapping {
 			return tag
@@ -77,7 +77,7 @@ func numberOf(n *yaml.Node) (float64, error) {
 	return v, err
 }
 
-var names = map[kind]string{
+var names = map[valueType]string{
 	kindNull: "null", kindBoolean: "a boolean", kindInteger: "a number", kindNumber: "a number", kindText: "a string", kindList: "a list",
 	kindMapping: "a map",
 }

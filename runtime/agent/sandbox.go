@@ -23,8 +23,8 @@ const (
 	NetworkAll   = "all"
 )
 
-// Sandbox is what the commands and stdio servers of an agent can access in addition to the system,
-// the programs in PATH, and the working directory.
+// Sandbox is what the commands and stdio servers of an agent can access in addition to the
+// system, the programs in PATH, and the working directory.
 //
 // The Sandbox of an MCP server adds to that of its agent: see [Sandbox.Add]. Its Network replaces
 // that of the agent.

@@ -185,7 +185,7 @@ func TestHealthAndAgents(t *testing.T) {
 	detail, err := c.Agent(t.Context(), "keyless")
 	require.NoError(t, err)
 	require.Equal(t, wire.AgentDetail{ID: "keyless", Name: "keyless", Model: "m", Status: wire.StatusUnavailable,
-		MaxTurns: 10, Sandbox: wire.Sandbox{Mode: "auto", Reason: "the agent is unavailable"}}, detail)
+		MaxTurns: 10, Sandbox: wire.SandboxStatus{Mode: "auto", Reason: "the agent is unavailable"}}, detail)
 	_, err = c.Agent(t.Context(), "nobody")
 	require.EqualError(t, err, "runtime responded with 404: Agent not found")
 }

@@ -25,7 +25,7 @@ func yielding(err error, parts ...model.Part) iter.Seq2[model.Part, error] {
 	}
 }
 
-func part(kind model.Kind, index int, text string) model.Part {
+func part(kind model.PartKind, index int, text string) model.Part {
 	return model.Part{Kind: kind, Index: index, Text: text}
 }
 

@@ -111,18 +111,18 @@ const (
 	StopContext   = "model_context_window_exceeded" // a truncated response, as with StopMaxTokens
 )
 
-// Kind is the kind of a [Part]. The comments name the fields that it uses.
-type Kind uint8
+// PartKind is the kind of a [Part]. The comments name the fields that it uses.
+type PartKind uint8
 
 const (
-	KindText      Kind = iota + 1 // Text: an increment of the text of the response
-	KindThinking                  // Text: an increment of the model's thinking
-	KindSignature                 // Text: an increment of the signature of the thinking block at Index
-	KindRedacted                  // Text: a complete redacted thinking block, opaque
-	KindToolUse                   // ID, Name: a tool call begins
-	KindToolInput                 // Text: an increment of the JSON input of the tool call at Index
-	KindUsage                     // Usage: totals of the response so far; the latest one counts
-	KindStop                      // StopReason: the response is complete
+	KindText      PartKind = iota + 1 // Text: an increment of the text of the response
+	KindThinking                      // Text: an increment of the model's thinking
+	KindSignature                     // Text: an increment of the signature of the thinking block at Index
+	KindRedacted                      // Text: a complete redacted thinking block, opaque
+	KindToolUse                       // ID, Name: a tool call begins
+	KindToolInput                     // Text: an increment of the JSON input of the tool call at Index
+	KindUsage                         // Usage: totals of the response so far; the latest one counts
+	KindStop                          // StopReason: the response is complete
 
 	KindThinkingField   // Name: Block.Field of the thinking block at Index
 	KindThinkingDetails // Text: Block.Details of the thinking block at Index, complete
@@ -131,7 +131,7 @@ const (
 
 // Part is one streamed part of a response.
 type Part struct {
-	Kind Kind
+	Kind PartKind
 
 	// More reports whether the next part is already in memory. A reader that forwards parts may
 	// delay its flush until then.

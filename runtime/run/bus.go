@@ -24,12 +24,12 @@ type Bus interface {
 	// Get returns the entry of a run. Its Revision is 0 if there is none. It fails with
 	// [ErrMalformed] for an entry of another program or of a newer version. If that has no owner, the
 	// owner of the run replaces it: Get then also returns its Revision.
-	Get(ctx context.Context, id ID) (Entry, error)
+	Get(ctx context.Context, id ID) (Claim, error)
 
 	// Put stores an entry for the time ttl, which may be rounded up to a second, if the stored one
 	// has the revision e.Revision, and returns the new revision. Otherwise it fails with
 	// [ErrChanged].
-	Put(ctx context.Context, id ID, e Entry, ttl time.Duration) (revision uint64, err error)
+	Put(ctx context.Context, id ID, e Claim, ttl time.Duration) (revision uint64, err error)
 
 	// Delete deletes the entry with that revision. If there is none, it may fail with [ErrChanged].
 	Delete(ctx context.Context, id ID, revision uint64) error
@@ -43,8 +43,8 @@ type Bus interface {
 	Listen(owner ID, notified func(id ID)) (stop func())
 }
 
-// Entry is the entry of a run on a [Bus].
-type Entry struct {
+// Claim is what a [Bus] stores about a run: the registry that has claimed its id, and its end.
+type Claim struct {
 	Owner    ID          // the registry that executes the run
 	State    wire.State  // empty while the run is active and not cancelled
 	Reason   wire.Reason // of a cancel
@@ -55,15 +55,15 @@ type Entry struct {
 type MemoryBus struct {
 	mu       sync.Mutex // guards the fields below
 	revision uint64
-	entries  map[ID]memoryEntry
+	entries  map[ID]memoryClaim
 	swept    time.Time // when expired entries were removed
 	owners   map[ID]func(ID)
 }
 
 var _ Bus = (*MemoryBus)(nil)
 
-type memoryEntry struct {
-	Entry
+type memoryClaim struct {
+	Claim
 	expires time.Time
 }
 
@@ -72,28 +72,28 @@ const sweepPeriod = time.Minute
 
 // NewMemoryBus returns a bus without entries.
 func NewMemoryBus() *MemoryBus {
-	return &MemoryBus{entries: map[ID]memoryEntry{}, owners: map[ID]func(ID){}, swept: time.Now()}
+	return &MemoryBus{entries: map[ID]memoryClaim{}, owners: map[ID]func(ID){}, swept: time.Now()}
 }
 
 // Get implements [Bus].
-func (b *MemoryBus) Get(_ context.Context, id ID) (Entry, error) {
+func (b *MemoryBus) Get(_ context.Context, id ID) (Claim, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.get(id), nil
 }
 
 // get returns the entry, unless it has expired. The caller holds mu.
-func (b *MemoryBus) get(id ID) Entry {
+func (b *MemoryBus) get(id ID) Claim {
 	e := b.entries[id]
 	if !time.Now().Before(e.expires) {
-		return Entry{}
+		return Claim{}
 	}
 
-	return e.Entry
+	return e.Claim
 }
 
 // Put implements [Bus].
-func (b *MemoryBus) Put(_ context.Context, id ID, e Entry, ttl time.Duration) (uint64, error) {
+func (b *MemoryBus) Put(_ context.Context, id ID, e Claim, ttl time.Duration) (uint64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.get(id).Revision != e.Revision {
@@ -113,7 +113,7 @@ func (b *MemoryBus) Put(_ context.Context, id ID, e Entry, ttl time.Duration) (u
 
 	b.revision++
 	e.Revision = b.revision
-	b.entries[id] = memoryEntry{e, now.Add(ttl)}
+	b.entries[id] = memoryClaim{e, now.Add(ttl)}
 	return e.Revision, nil
 }
 

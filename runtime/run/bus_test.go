@@ -272,7 +272,7 @@ func TestARenewalDuringTheEnd(t *testing.T) {
 	held, ending, renewing := newHeldBus(cut), make(chan struct{}), make(chan struct{})
 	renew := sync.OnceFunc(func() { close(renewing) })
 	var first sync.Once
-	held.beforePut = func(_ run.ID, e run.Entry) {
+	held.beforePut = func(_ run.ID, e run.Claim) {
 		switch {
 		case e.State != "":
 			first.Do(func() {
@@ -315,18 +315,18 @@ type cutBus struct {
 	ends               atomic.Int64 // ends of completed runs that were stored
 }
 
-func (b *cutBus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
+func (b *cutBus) Get(ctx context.Context, id run.ID) (run.Claim, error) {
 	if b.away.Load() {
-		return run.Entry{}, errCut
+		return run.Claim{}, errCut
 	}
 	if b.frozen.Load() {
 		<-ctx.Done()
-		return run.Entry{}, ctx.Err()
+		return run.Claim{}, ctx.Err()
 	}
 	return b.Bus.Get(ctx, id)
 }
 
-func (b *cutBus) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Duration) (uint64, error) {
+func (b *cutBus) Put(ctx context.Context, id run.ID, e run.Claim, ttl time.Duration) (uint64, error) {
 	if b.away.Load() || b.full.Load() {
 		return 0, errCut
 	}

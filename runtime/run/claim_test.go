@@ -70,7 +70,7 @@ func TestAFailedClaimDuringARenewal(t *testing.T) {
 		renewing := make(chan struct{})
 		begin := sync.OnceFunc(func() { close(renewing) })
 		held := newHeldBus(memory)
-		held.beforePut = func(id run.ID, e run.Entry) {
+		held.beforePut = func(id run.ID, e run.Claim) {
 			switch {
 			case id == first.ID():
 				<-renewing
@@ -103,7 +103,7 @@ func TestAReleaseDuringARenewal(t *testing.T) {
 		memory := run.NewMemoryBus()
 		renewals, released := make(chan run.ID, 17), make(chan struct{})
 		held := newHeldBus(memory)
-		held.beforePut = func(id run.ID, e run.Entry) {
+		held.beforePut = func(id run.ID, e run.Claim) {
 			if e.Revision != 0 {
 				renewals <- id
 				<-released

@@ -10,9 +10,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// entry is what the owner of a run knows of its entry on the bus. Its lock is taken before that of
+// ownClaim is what the owner of a run knows of its claim on the bus. Its lock is taken before that of
 // the registry, except by claim.
-type entry struct {
+type ownClaim struct {
 	ending chan struct{} // not nil while Run.decide stores the end, and closed after that; guarded by registry.mu
 
 	mu        sync.Mutex // guards the fields below
@@ -31,7 +31,7 @@ func (r *Run) createEntry() error {
 	defer r.entry.mu.Unlock() // locked by claim
 	p := r.registry.replica
 	var err error
-	r.entry.revision, err = p.put(r.id, Entry{Owner: p.owner}, lease)
+	r.entry.revision, err = p.put(r.id, Claim{Owner: p.owner}, lease)
 	if errors.Is(err, ErrChanged) {
 		r.entry.over = true
 		return ErrConflict
@@ -144,7 +144,7 @@ func (r *Run) storeEntry() error {
 			return nil
 		}
 
-		e, ttl := Entry{Owner: g.replica.owner, Revision: r.entry.revision}, lease
+		e, ttl := Claim{Owner: g.replica.owner, Revision: r.entry.revision}, lease
 		reason := cmp.Or(r.entry.cancelled, r.reason())
 		switch {
 		case r.entry.last.state == wire.StateCancelled && !r.entry.closed:
@@ -187,7 +187,7 @@ func (r *Run) storeEntry() error {
 
 // takeEntry applies an entry that was read: a cancel by another replica takes effect, unless Finish
 // has returned. The caller holds entry.mu.
-func (r *Run) takeEntry(found Entry) {
+func (r *Run) takeEntry(found Claim) {
 	p := r.registry.replica
 	if found.Revision != 0 && found.Owner != p.owner {
 		r.entry.over = true

@@ -21,7 +21,7 @@ import (
 type heldBus struct {
 	run.Bus
 	beforeGet func(id run.ID) error
-	beforePut func(id run.ID, e run.Entry)
+	beforePut func(id run.ID, e run.Claim)
 	newer     bool // malformed entries are those of a newer version
 
 	mu   sync.Mutex // guards puts
@@ -38,22 +38,22 @@ func (b *heldBus) putsOf(id run.ID) int {
 func newHeldBus(bus run.Bus) *heldBus {
 	return &heldBus{
 		Bus: bus, puts: map[run.ID]int{},
-		beforeGet: func(run.ID) error { return nil }, beforePut: func(run.ID, run.Entry) {},
+		beforeGet: func(run.ID) error { return nil }, beforePut: func(run.ID, run.Claim) {},
 	}
 }
 
-func (b *heldBus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
+func (b *heldBus) Get(ctx context.Context, id run.ID) (run.Claim, error) {
 	if err := b.beforeGet(id); err != nil {
 		e, _ := b.Bus.Get(ctx, id)
 		if b.newer {
 			e.Revision = 0
 		}
-		return run.Entry{Revision: e.Revision}, err
+		return run.Claim{Revision: e.Revision}, err
 	}
 	return b.Bus.Get(ctx, id)
 }
 
-func (b *heldBus) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Duration) (uint64, error) {
+func (b *heldBus) Put(ctx context.Context, id run.ID, e run.Claim, ttl time.Duration) (uint64, error) {
 	b.mu.Lock()
 	b.puts[id]++
 	b.mu.Unlock()
@@ -163,7 +163,7 @@ func TestACancelReadDuringTheEnd(t *testing.T) {
 func TestACancelWhileTheEndIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held, stored := newHeldBus(run.NewMemoryBus()), make(chan struct{})
-		held.beforePut = func(_ run.ID, e run.Entry) {
+		held.beforePut = func(_ run.ID, e run.Claim) {
 			if e.State != "" {
 				<-stored
 			}
@@ -204,7 +204,7 @@ func TestMalformedEntries(t *testing.T) {
 		defer other.Close()
 		cut.away.Store(true)
 		damaged := started(t, owner)
-		_, err := bus.Put(t.Context(), damaged.ID(), run.Entry{State: "unknown"}, time.Minute)
+		_, err := bus.Put(t.Context(), damaged.ID(), run.Claim{State: "unknown"}, time.Minute)
 		require.NoError(t, err)
 		cut.away.Store(false)
 		malformed.Store(new(damaged.ID()))
@@ -255,7 +255,7 @@ func TestCloseWaits(t *testing.T) {
 		var logs logtest.Buffer
 		bus, held, renewed := run.NewMemoryBus(), newHeldBus(nil), make(chan struct{})
 		held.Bus = bus
-		held.beforePut = func(_ run.ID, e run.Entry) {
+		held.beforePut = func(_ run.ID, e run.Claim) {
 			if e.Revision != 0 {
 				<-renewed
 			}
@@ -325,7 +325,7 @@ func TestChangingEntries(t *testing.T) {
 				defer other.Close()
 				cancelled, ended := started(t, owner), started(t, owner)
 				left := test.changes
-				held.beforePut = func(id run.ID, _ run.Entry) {
+				held.beforePut = func(id run.ID, _ run.Claim) {
 					if left == 0 {
 						return
 					}

@@ -82,7 +82,7 @@ func TestMemoryOfEntriesIsBounded(t *testing.T) {
 		put := func(n int, ttl time.Duration) (last run.ID) {
 			for range n {
 				last = ids.Random()
-				_, err := bus.Put(t.Context(), last, run.Entry{Owner: last}, ttl)
+				_, err := bus.Put(t.Context(), last, run.Claim{Owner: last}, ttl)
 				require.NoError(t, err)
 			}
 			return last

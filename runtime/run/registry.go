@@ -130,7 +130,7 @@ func (g *Registry) claim(ctx context.Context, id ID) (*Run, error) {
 
 	r := &Run{registry: g, id: id}
 	if g.replica != nil {
-		r.entry = &entry{}
+		r.entry = &ownClaim{}
 		r.entry.mu.Lock() // until createEntry
 	}
 

@@ -104,8 +104,8 @@ func (p *replica) call(method func(ctx context.Context) error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-func (p *replica) get(id ID) (Entry, error) {
-	var e Entry
+func (p *replica) get(id ID) (Claim, error) {
+	var e Claim
 	err := p.call(func(ctx context.Context) (err error) {
 		e, err = p.bus.Get(ctx, id)
 		return err
@@ -113,7 +113,7 @@ func (p *replica) get(id ID) (Entry, error) {
 	return e, err
 }
 
-func (p *replica) put(id ID, e Entry, ttl time.Duration) (uint64, error) {
+func (p *replica) put(id ID, e Claim, ttl time.Duration) (uint64, error) {
 	var revision uint64
 	err := p.call(func(ctx context.Context) (err error) {
 		revision, err = p.bus.Put(ctx, id, e, ttl)
@@ -228,7 +228,7 @@ func (p *replica) try(ctx context.Context) error {
 		return err
 	}
 
-	_, err = p.bus.Put(ctx, p.owner, Entry{Owner: p.owner, Revision: e.Revision}, probePeriod)
+	_, err = p.bus.Put(ctx, p.owner, Claim{Owner: p.owner, Revision: e.Revision}, probePeriod)
 	return err
 }
 

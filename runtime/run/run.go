@@ -16,8 +16,8 @@ type Run struct {
 	cancel   context.CancelCauseFunc
 	unbind   func() bool // separates the run from the context of its caller
 	started  bool
-	end      end    // the zero value: it is not decided; changed only by the goroutine in Finish after that
-	entry    *entry // nil without a bus
+	end      end       // the zero value: it is not decided; changed only by the goroutine in Finish after that
+	entry    *ownClaim // nil without a bus
 }
 
 // ID returns the id under which the run was claimed.

@@ -27,22 +27,22 @@ type MemoryConfig struct {
 type Memory struct {
 	cfg MemoryConfig
 
-	mu       sync.Mutex        // guards all fields below, and those of every entry; its run alone changes messages
-	sessions map[string]*entry // by id
-	idle     *list.List        // of *entry: sessions that are not open, the most recently used first
+	mu       sync.Mutex              // guards all fields below, and those of every entry; its run alone changes messages
+	sessions map[string]*memoryState // by id
+	idle     *list.List              // of *entry: sessions that are not open, the most recently used first
 	bytes    int64
 }
 
 type key struct{ agent, id string }
 
-// entry is a session of a Memory store.
-type entry struct {
+// memoryState is a session of a Memory store.
+type memoryState struct {
 	key      key
 	created  time.Time
 	messages []model.Message
-	entries  []Entry // since the last compaction, which is the first
-	dropped  int64   // the number of entries before it
-	events   int     // bytes of events in entries
+	entries  []TranscriptEntry // since the last compaction, which is the first
+	dropped  int64             // the number of entries before it
+	events   int               // bytes of events in entries
 	bytes    int64
 	lastUsed time.Time
 	idle     *list.Element // in Memory.idle, nil while the session is open
@@ -60,7 +60,7 @@ const entryBytes = 256
 func NewMemory(cfg MemoryConfig) *Memory {
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 256<<20)
-	return &Memory{cfg: cfg, sessions: map[string]*entry{}, idle: list.New()}
+	return &Memory{cfg: cfg, sessions: map[string]*memoryState{}, idle: list.New()}
 }
 
 // Open implements [Store].
@@ -78,7 +78,7 @@ func (m *Memory) Open(_ context.Context, agentID, id string) (Session, error) {
 		return &memorySession{store: m, entry: e, resumed: true}, nil
 	}
 
-	e := &entry{key: key{agentID, ids.New()}, created: time.Now().UTC(), bytes: overhead}
+	e := &memoryState{key: key{agentID, ids.New()}, created: time.Now().UTC(), bytes: overhead}
 	m.sessions[e.key.id] = e
 	m.bytes += e.bytes
 	return &memorySession{store: m, entry: e}, nil
@@ -88,7 +88,7 @@ func (m *Memory) Open(_ context.Context, agentID, id string) (Session, error) {
 // within MaxBytes. The caller holds mu.
 func (m *Memory) evict() {
 	for last := m.idle.Back(); last != nil; last = m.idle.Back() {
-		e := last.Value.(*entry)
+		e := last.Value.(*memoryState)
 		if m.bytes <= m.cfg.MaxBytes && time.Since(e.lastUsed) < m.cfg.TTL {
 			return
 		}
@@ -98,7 +98,7 @@ func (m *Memory) evict() {
 }
 
 // remove removes a session that is not open. The caller holds mu.
-func (m *Memory) remove(e *entry) {
+func (m *Memory) remove(e *memoryState) {
 	m.idle.Remove(e.idle)
 	delete(m.sessions, e.key.id)
 	m.bytes -= e.bytes
@@ -162,7 +162,7 @@ func sizeOf(messages []model.Message) int {
 // memorySession is an open session of a Memory store.
 type memorySession struct {
 	store   *Memory
-	entry   *entry
+	entry   *memoryState
 	resumed bool
 	run     string // set by Begin, before other calls
 }
@@ -178,7 +178,7 @@ func (s *memorySession) Append(_ context.Context, m model.Message) error {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	s.entry.messages = append(s.entry.messages, m)
-	s.entry.entries = append(s.entry.entries, Entry{Time: time.Now().UTC(), Run: s.run, Message: &m})
+	s.entry.entries = append(s.entry.entries, TranscriptEntry{Time: time.Now().UTC(), Run: s.run, Message: &m})
 	s.addBytes(entryBytes + int64(m.Size()))
 	return nil
 }
@@ -191,7 +191,7 @@ func (s *memorySession) Record(event json.RawMessage) error {
 	}
 
 	s.entry.events += len(event)
-	s.entry.entries = append(s.entry.entries, Entry{Time: time.Now().UTC(), Run: s.run, Event: bytes.Clone(event)})
+	s.entry.entries = append(s.entry.entries, TranscriptEntry{Time: time.Now().UTC(), Run: s.run, Event: bytes.Clone(event)})
 	s.addBytes(entryBytes + int64(len(event)))
 	return nil
 }
@@ -202,7 +202,7 @@ func (s *memorySession) Compact(_ context.Context, messages []model.Message) err
 	s.entry.messages = slices.Clone(messages)
 	s.entry.dropped += int64(len(s.entry.entries))
 	s.entry.events = 0
-	s.entry.entries = []Entry{{Time: time.Now().UTC(), Run: s.run, Compacted: slices.Clone(messages)}}
+	s.entry.entries = []TranscriptEntry{{Time: time.Now().UTC(), Run: s.run, Compacted: slices.Clone(messages)}}
 	s.addBytes(overhead + int64(sizeOf(messages)) - s.entry.bytes)
 	return nil
 }

@@ -111,9 +111,9 @@ func readPage(ctx context.Context, from io.Reader, after int64, limit int) (Tran
 }
 
 // decodeEntry decodes a line after the header.
-func decodeEntry(line []byte) (Entry, bool) {
+func decodeEntry(line []byte) (TranscriptEntry, bool) {
 	var err error
-	var e Entry
+	var e TranscriptEntry
 	switch {
 	case bytes.HasPrefix(line, eventPrefix):
 		var event eventLine

@@ -44,13 +44,13 @@ type Transcript struct {
 	ID, AgentID string
 
 	Created time.Time
-	Entries []Entry
+	Entries []TranscriptEntry
 	Total   int64 // the seq of the last entry of the session
 }
 
-// Entry is a message, an event or a compaction of a session. Entries before a compaction may be
+// TranscriptEntry is a message, an event or a compaction of a session. Entries before a compaction may be
 // missing.
-type Entry struct {
+type TranscriptEntry struct {
 	Seq  int64     // 1, 2, 3 in the session
 	Time time.Time // zero for a message of a former version
 	Run  string    // the id of the run that wrote it; "" for an entry of a former version

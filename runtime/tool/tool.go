@@ -188,8 +188,8 @@ const (
 	Failed    Status = "failed" // the last attempt failed; another one may be in progress
 )
 
-// Sandbox confines processes that tools start. It is safe for concurrent use.
-type Sandbox interface {
+// Confiner confines processes that tools start. It is safe for concurrent use.
+type Confiner interface {
 	// Start changes cmd so that its process is confined, and calls start, which starts cmd. The
 	// directory, the environment and the output of cmd keep their meaning, except for HOME, TMPDIR
 	// and the variables of proxies.

@@ -38,11 +38,11 @@ type AgentDetail struct {
 	Subagents          map[string]SubagentSummary `json:"subagents,omitzero"`
 	Datasets           map[string]string          `json:"datasets,omitzero"`
 
-	Sandbox Sandbox `json:"sandbox,omitzero"` // absent from a runtime of an earlier version
+	Sandbox SandboxStatus `json:"sandbox,omitzero"` // absent from a runtime of an earlier version
 }
 
-// Sandbox states how the commands and the stdio servers of an agent are confined.
-type Sandbox struct {
+// SandboxStatus states how the commands and the stdio servers of an agent are confined.
+type SandboxStatus struct {
 	Mode    string `json:"mode"`             // auto, required, off, or SandboxPartial
 	Files   bool   `json:"files"`            // access to files is restricted
 	Network bool   `json:"network"`          // connections are restricted

@@ -40,7 +40,7 @@ func (x *examined) loaded(cfg *runtime.Config, servers *mcp.Connector) {
 
 		return t, err
 	}
-	cfg.OpenMCP = func(name string, def agent.MCPServer, limits agent.Limits, box tool.Sandbox) (tool.Server, error) {
+	cfg.OpenMCP = func(name string, def agent.MCPServer, limits agent.Limits, box tool.Confiner) (tool.Server, error) {
 		s, err := servers.Open(name, def, limits, box)
 		if err == nil {
 			err = errors.Join(servers.CheckCommand(def), s.Close()) // a closed server does not connect

@@ -44,14 +44,14 @@ type Explicit struct {
 
 // Labeling states how the content of a tenant is labeled.
 type Labeling struct {
-	Enabled         bool       `json:"enabled"`
-	CompanyName     string     `json:"companyName"`          // required if enabled
-	USCC            string     `json:"uscc"`                 // see [label.CheckUSCC]. Optional.
-	ContentProducer string     `json:"contentProducer"`      // see [label.CheckProducer]; required if enabled; contains USCC
-	Label           label.Kind `json:"label"`                // Defaults to 1.
-	ProduceIDPrefix string     `json:"produceIdPrefix"`      // of each ProduceID: A-Z, a-z, 0-9, '.', '_' and '-'
-	Propagator      string     `json:"propagator,omitempty"` // the code of the tenant as a propagator. Optional.
-	Explicit        Explicit   `json:"explicit"`
+	Enabled         bool            `json:"enabled"`
+	CompanyName     string          `json:"companyName"`          // required if enabled
+	USCC            string          `json:"uscc"`                 // see [label.CheckUSCC]. Optional.
+	ContentProducer string          `json:"contentProducer"`      // see [label.CheckProducer]; required if enabled; contains USCC
+	Label           label.Certainty `json:"label"`                // Defaults to 1.
+	ProduceIDPrefix string          `json:"produceIdPrefix"`      // of each ProduceID: A-Z, a-z, 0-9, '.', '_' and '-'
+	Propagator      string          `json:"propagator,omitempty"` // the code of the tenant as a propagator. Optional.
+	Explicit        Explicit        `json:"explicit"`
 }
 
 // stored is a configuration as the table has it.
@@ -254,17 +254,17 @@ func (s *Service) DeleteSettings(ctx context.Context, caller api.Caller) error {
 
 type (
 	updateDetail struct {
-		Enabled         *auditlog.Change[bool]       `json:"enabled,omitempty"`
-		CompanyName     *auditlog.Change[string]     `json:"companyName,omitempty"`
-		USCC            *auditlog.Change[string]     `json:"uscc,omitempty"`
-		ContentProducer *auditlog.Change[string]     `json:"contentProducer,omitempty"`
-		Label           *auditlog.Change[label.Kind] `json:"label,omitempty"`
-		ProduceIDPrefix *auditlog.Change[string]     `json:"produceIdPrefix,omitempty"`
-		Propagator      *auditlog.Change[string]     `json:"propagator,omitempty"`
-		ExplicitMode    *auditlog.Change[Mode]       `json:"explicitMode,omitempty"`
-		ExplicitText    *auditlog.Change[string]     `json:"explicitText,omitempty"`
-		Signing         *auditlog.Change[bool]       `json:"signing,omitempty"`
-		KID             string                       `json:"kid,omitempty"` // of the key that was created
+		Enabled         *auditlog.Change[bool]            `json:"enabled,omitempty"`
+		CompanyName     *auditlog.Change[string]          `json:"companyName,omitempty"`
+		USCC            *auditlog.Change[string]          `json:"uscc,omitempty"`
+		ContentProducer *auditlog.Change[string]          `json:"contentProducer,omitempty"`
+		Label           *auditlog.Change[label.Certainty] `json:"label,omitempty"`
+		ProduceIDPrefix *auditlog.Change[string]          `json:"produceIdPrefix,omitempty"`
+		Propagator      *auditlog.Change[string]          `json:"propagator,omitempty"`
+		ExplicitMode    *auditlog.Change[Mode]            `json:"explicitMode,omitempty"`
+		ExplicitText    *auditlog.Change[string]          `json:"explicitText,omitempty"`
+		Signing         *auditlog.Change[bool]            `json:"signing,omitempty"`
+		KID             string                            `json:"kid,omitempty"` // of the key that was created
 	}
 	deleteDetail struct {
 		ContentProducer string `json:"contentProducer"`

@@ -49,7 +49,7 @@ func (s *Store) serveSkill(w http.ResponseWriter, r *http.Request) error {
 	return s.serve(w, r, ref, "private, no-store")
 }
 
-func requested(r *http.Request, kind Kind) Ref {
+func requested(r *http.Request, kind Purpose) Ref {
 	return Ref{Kind: kind, Hash: r.PathValue("hash"), Name: r.PathValue("name")}
 }
 

@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is the purpose of a file. It is the first element of its key.
-type Kind string
+// Purpose is the purpose of a file. It is the first element of its key.
+type Purpose string
 
-// Kinds of files.
+// Purposes of files.
 const (
-	Tools  Kind = "tools"  // public
-	Skills Kind = "skills" // served only by signed links
+	Tools  Purpose = "tools"  // public
+	Skills Purpose = "skills" // served only by signed links
 )
 
 // Ref names a stored file.
 type Ref struct {
-	Kind Kind
+	Kind Purpose
 	Hash string // SHA-256 of the content: 64 lower-case hex digits
 	Name string // of the file, such as "weather.ts"
 	Size int64  // bytes
@@ -81,6 +81,6 @@ func isUnsafe(r rune) bool {
 func ParseKey(key string) (Ref, bool) {
 	kind, rest, _ := strings.Cut(key, "/")
 	hash, name, _ := strings.Cut(rest, "/")
-	r := Ref{Kind: Kind(kind), Hash: hash, Name: name}
+	r := Ref{Kind: Purpose(kind), Hash: hash, Name: name}
 	return r, r.check() == nil
 }

@@ -71,7 +71,7 @@ func New(cfg Config) (*Store, error) {
 }
 
 // Put stores everything that r returns. The blob exists when Put returns.
-func (s *Store) Put(ctx context.Context, kind Kind, name string, r io.Reader) (Ref, error) {
+func (s *Store) Put(ctx context.Context, kind Purpose, name string, r io.Reader) (Ref, error) {
 	u, err := s.NewUpload()
 	if err != nil {
 		return Ref{}, err
@@ -228,7 +228,7 @@ func (u *Upload) Content() *io.SectionReader { return io.NewSectionReader(u.file
 
 // Commit stores the content under its hash and the name. It may be called again, also for a blob
 // that exists: [Store.Sweep] does not delete it for the grace period after that.
-func (u *Upload) Commit(ctx context.Context, kind Kind, name string) (Ref, error) {
+func (u *Upload) Commit(ctx context.Context, kind Purpose, name string) (Ref, error) {
 	ref := Ref{kind, u.Hash(), name, u.size}
 	if err := ref.check(); err != nil {
 		return Ref{}, fmt.Errorf("store artifact: %w", err)
@@ -288,7 +288,7 @@ func (s *Store) Sweep(ctx context.Context, grace time.Duration, referenced Refer
 		batch = batch[:0]
 		return nil
 	}
-	for _, kind := range []Kind{Tools, Skills} {
+	for _, kind := range []Purpose{Tools, Skills} {
 		for info, err := range s.cfg.Driver.List(ctx, string(kind)+"/") {
 			if err != nil {
 				return deleted, s.failed("list artifacts", err)

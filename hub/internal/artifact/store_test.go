@@ -35,7 +35,7 @@ func open(t testing.TB, change ...func(*artifact.Config)) *artifact.Store {
 	return s
 }
 
-func put(t testing.TB, s *artifact.Store, kind artifact.Kind, name string, content []byte) artifact.Ref {
+func put(t testing.TB, s *artifact.Store, kind artifact.Purpose, name string, content []byte) artifact.Ref {
 	t.Helper()
 	ref, err := s.Put(t.Context(), kind, name, bytes.NewReader(content))
 	require.NoError(t, err)

@@ -178,7 +178,7 @@ func (cfg Config) dump(ctx context.Context, d *db.DB, w io.Writer) (Manifest, er
 // sizes returns the sizes of all artifacts.
 func (cfg Config) sizes(ctx context.Context) (map[string]int64, error) {
 	sizes := map[string]int64{}
-	for _, kind := range []artifact.Kind{artifact.Tools, artifact.Skills} {
+	for _, kind := range []artifact.Purpose{artifact.Tools, artifact.Skills} {
 		for info, err := range cfg.Artifacts.List(ctx, string(kind)+"/") {
 			if err != nil {
 				return nil, fmt.Errorf("list artifacts: %w", err)

@@ -173,7 +173,7 @@ func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name stri
 func readBindings(ctx context.Context, q db.Querier, tenantID, agentID string, agents []Agent) error {
 	type bound struct {
 		agentID string
-		kind    kind
+		kind    componentKind
 	}
 	refs := map[bound][]wire.KnowledgeRef{}
 	_, err := db.Collect(ctx, q, "read bindings", func(row db.Scanner) (key bound, err error) {
@@ -219,7 +219,7 @@ func replaceBindings(ctx context.Context, tx *store.Tx, before, after Agent) err
 }
 
 // agentsBound returns the names of the agents that are bound to a component, sorted.
-func agentsBound(ctx context.Context, q db.Querier, tenantID string, k kind, name string) ([]string, error) {
+func agentsBound(ctx context.Context, q db.Querier, tenantID string, k componentKind, name string) ([]string, error) {
 	return db.Values[string](ctx, q, "read bound agents", `SELECT a.name FROM agent_bindings b
 		JOIN agents a ON a.tenant_id = b.tenant_id AND a.id = b.agent_id
 		WHERE b.tenant_id = $1 AND b.kind = $2 AND b.name = $3 ORDER BY a.name`, tenantID, string(k), name)

@@ -15,20 +15,20 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-// kind is a kind of components, and of the targets in the audit log.
-type kind string
+// componentKind is a kind of components, and of the targets in the audit log.
+type componentKind string
 
 const (
-	kindTool      kind = "tool"
-	kindSkill     kind = "skill"
-	kindMCP       kind = "mcp"
-	kindKnowledge kind = "knowledge"
-	kindScene     kind = "scene"
+	kindTool      componentKind = "tool"
+	kindSkill     componentKind = "skill"
+	kindMCP       componentKind = "mcp"
+	kindKnowledge componentKind = "knowledge"
+	kindScene     componentKind = "scene"
 )
 
 // binding is what agents can be bound to. Its table has the name of the field of an agent.
 type binding struct {
-	kind   kind
+	kind   componentKind
 	table  string
 	names  func(*Agent) *[]string // the field of the agent; nil for Agent.Knowledge
 	digest string                 // of a row c, in SQL

@@ -22,7 +22,7 @@ import (
 // are created from an In. Their methods fail with wire.NotFound if there is no component of a name.
 type Components[T, In any] struct {
 	s     *Service
-	kind  kind
+	kind  componentKind
 	table string
 	path  string      // of the routes
 	none  *wire.Error // there is no component of that name

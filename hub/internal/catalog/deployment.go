@@ -192,6 +192,6 @@ func (s *Service) Artifacts(tools []agent.CustomTool, skills []agent.SkillArchiv
 }
 
 // fileOf returns the file of a tool or a skill. The hash has the name of its function.
-func fileOf(kind artifact.Kind, name, hash string, size int64) artifact.Ref {
+func fileOf(kind artifact.Purpose, name, hash string, size int64) artifact.Ref {
 	return artifact.Ref{Kind: kind, Name: name, Hash: strings.TrimPrefix(hash, hashPrefix), Size: size}
 }

@@ -17,7 +17,7 @@ import (
 
 // bound identifies what an agent can be bound to.
 type bound struct {
-	kind kind
+	kind componentKind
 	name string
 }
 

@@ -225,7 +225,7 @@ func statesOf[T any](ctx context.Context, store *artifact.Store, all []T, file f
 
 // stored stores a file, runs change, which commits a row that names it, and confirms that no sweep
 // deleted the file before there was the row.
-func (s *Service) stored(ctx context.Context, u *artifact.Upload, kind artifact.Kind, name string, change func(artifact.Ref) error) error {
+func (s *Service) stored(ctx context.Context, u *artifact.Upload, kind artifact.Purpose, name string, change func(artifact.Ref) error) error {
 	ref, err := u.Commit(ctx, kind, name)
 	if err != nil {
 		return err

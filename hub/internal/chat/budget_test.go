@@ -107,7 +107,7 @@ func TestALimitThatIsLoweredWhileAMessageWaits(t *testing.T) {
 			message := ada.Request(http.MethodPost, session(ada)+"/messages", object{"message": "hello"}).WithContext(ctx)
 			status := make(chan int, 1)
 			require.NoError(t, s.db.Tx(t.Context(), func(tx *sql.Tx) error { // excludes others on SQLite
-				require.NoError(t, s.usage.Lock(t.Context(), tx, usage.Run{TenantID: "acme", AgentName: "helper"}, "another user"))
+				require.NoError(t, s.usage.Lock(t.Context(), tx, usage.CountedRun{TenantID: "acme", AgentName: "helper"}, "another user"))
 				go func() {
 					res, err := http.DefaultClient.Do(message)
 					if err != nil {

@@ -178,8 +178,8 @@ func (s *Service) label(ctx context.Context, tenantID string, answer *message) (
 }
 
 // run returns the run of the answer.
-func (m *exchange) run() relay.Run {
-	return relay.Run{
+func (m *exchange) run() relay.AnswerRun {
+	return relay.AnswerRun{
 		ID: m.assistant.RunID, TenantID: m.ref.TenantID, UserID: m.ref.UserID, UserName: m.session.UserName, AgentName: m.ref.AgentName,
 		SessionKey: m.session.Key, SessionID: m.ref.ID, RuntimeSession: m.session.RuntimeSession,
 		UserMessageID: m.user.ID, MessageID: m.assistant.ID, Seq: m.assistant.Seq,

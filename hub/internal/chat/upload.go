@@ -201,7 +201,7 @@ func (s *Service) replace(ctx context.Context, tx *sql.Tx, u upload, sum *quota)
 			return err
 		}
 
-		former := relay.Run{TenantID: old.TenantID, UserID: old.UserID, UserName: old.UserName, AgentName: old.AgentName, SessionKey: old.Key}
+		former := relay.AnswerRun{TenantID: old.TenantID, UserID: old.UserID, UserName: old.UserName, AgentName: old.AgentName, SessionKey: old.Key}
 		if err := s.relay.EndFormer(ctx, tx, former); err != nil {
 			return err
 		}

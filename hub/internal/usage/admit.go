@@ -21,7 +21,7 @@ const reservedFor = 5 * time.Second
 //
 // A run that waits while its agent gets its first hard limit is checked, and does not wait for
 // others of the agent.
-func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) error {
+func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r CountedRun, key string) error {
 	if s.store.DB.Engine() != db.PostgreSQL {
 		return nil
 	}
@@ -35,13 +35,13 @@ func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r Run, key string) error
 // limit that was changed while Lock waited applies. Each run in progress counts with the reserve of
 // the budget. ofAgent and ofUser are expressions of SQL for the numbers of those that the caller
 // has stored, in all hubs; runs of [Direct.Begin] count in addition.
-func (s *Service) Admitted(r Run, ofAgent, ofUser string, next int) (string, []any) {
+func (s *Service) Admitted(r CountedRun, ofAgent, ofUser string, next int) (string, []any) {
 	return admits(r, ofAgent, ofUser, next, s.store.Now())
 }
 
 // Free reports whether a run costs nothing, because no model of its agent has a price. A caller
-// whose condition of Admitted does not hold tries again with [Run].Free then.
-func (s *Service) Free(ctx context.Context, q db.Querier, r Run) (bool, error) {
+// whose condition of Admitted does not hold tries again with [CountedRun].Free then.
+func (s *Service) Free(ctx context.Context, q db.Querier, r CountedRun) (bool, error) {
 	models, err := s.models(ctx, q, r.TenantID, r.AgentName)
 	for _, model := range models {
 		if price, _ := priceOf(s.prices, model); price != (Price{}) {
@@ -55,7 +55,7 @@ func (s *Service) Free(ctx context.Context, q db.Querier, r Run) (bool, error) {
 // Refusal returns the error of a run for which the condition of Admitted does not hold, with
 // wire.RateLimited. ofAgent and ofUser are the numbers of the expressions. It returns nil if the
 // condition holds.
-func (s *Service) Refusal(ctx context.Context, tx *sql.Tx, r Run, ofAgent, ofUser int) error {
+func (s *Service) Refusal(ctx context.Context, tx *sql.Tx, r CountedRun, ofAgent, ofUser int) error {
 	now := s.store.Now()
 	budgets, err := budgetsOf(ctx, tx, r, now)
 	if err != nil {
@@ -111,7 +111,7 @@ func (b budget) admit(others int64, now time.Time) error {
 
 // warnings returns the budgets of each run that are used up to their soft limits, by the id of the
 // run.
-func (s *Service) warnings(ctx context.Context, tx *sql.Tx, runs []Run, now time.Time) (map[string][]Budget, error) {
+func (s *Service) warnings(ctx context.Context, tx *sql.Tx, runs []CountedRun, now time.Time) (map[string][]Budget, error) {
 	exceeded, err := exceededBudgets(ctx, tx, runs, now)
 	if err != nil || len(exceeded) == 0 {
 		return nil, err

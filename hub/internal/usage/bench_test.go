@@ -89,7 +89,7 @@ func BenchmarkStart(b *testing.B) {
 		plain, one, two := of("", "plain", "ada", "m", wire.Usage{OutputTokens: 10}), of("", "one", "ada", "m", wire.Usage{}), of("", "one", "two", "m", wire.Usage{})
 		for day := range 31 {
 			s.set(fmt.Sprintf("2026-03-%02dT12:00:00Z", day+1))
-			for i, run := range []usage.Run{plain, one, two} {
+			for i, run := range []usage.CountedRun{plain, one, two} {
 				run.ID = fmt.Sprint(day, i)
 				s.record(run)
 			}
@@ -103,7 +103,7 @@ func BenchmarkStart(b *testing.B) {
 		variants := []struct {
 			name  string
 			check bool
-			run   usage.Run
+			run   usage.CountedRun
 			took  []time.Duration
 		}{{name: "without", run: plain}, {"none", true, plain, nil}, {"one", true, one, nil}, {"two", true, two, nil}}
 		for b.Loop() {
@@ -126,7 +126,7 @@ func BenchmarkStart(b *testing.B) {
 }
 
 // begin inserts a run that exists, with or without the check of budgets.
-func (s *server) begin(b *testing.B, tx *sql.Tx, run usage.Run, check bool) {
+func (s *server) begin(b *testing.B, tx *sql.Tx, run usage.CountedRun, check bool) {
 	b.Helper()
 	const count, key = `(SELECT COUNT(*) FROM runs WHERE agent = $2)`, "chat_runs acme ada"
 	query, args := `INSERT INTO runs SELECT $1, $2 WHERE `+count+` < 100`, []any{"1", run.AgentName}

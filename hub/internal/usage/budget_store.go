@@ -77,11 +77,11 @@ func deleteBudget(ctx context.Context, tx db.Querier, tenantID, kind, name strin
 }
 
 // lockKey is the advisory lock of the hard limit of an agent. A lock of the row would write it.
-func lockKey(r Run) string { return "usage_budgets " + r.TenantID + " " + r.AgentName }
+func lockKey(r CountedRun) string { return "usage_budgets " + r.TenantID + " " + r.AgentName }
 
 // lockBudgets takes the advisory lock of a key on PostgreSQL, and then that of the agent if the
 // agent has a hard limit. The statement reads that before it waits for the first lock.
-func lockBudgets(ctx context.Context, tx *sql.Tx, r Run, key string) error {
+func lockBudgets(ctx context.Context, tx *sql.Tx, r CountedRun, key string) error {
 	return db.Exec(ctx, tx, "lock budgets", `SELECT CASE WHEN EXISTS (SELECT 1 FROM usage_budgets
 			WHERE tenant_id = $1 AND kind = 'agent' AND name = $2 AND hard > 0) THEN pg_advisory_xact_lock(hashtext($4)) IS NULL END
 		FROM pg_advisory_xact_lock(hashtext($3)) AS key`, r.TenantID, r.AgentName, key, lockKey(r))
@@ -93,7 +93,7 @@ const tokensOf = `d.input_tokens + d.cache_read_tokens + d.cache_write_tokens + 
 // admits returns a condition of SQL that holds if no budget of a run lacks a reserve for it, and
 // its arguments. ofAgent and ofUser are expressions for the numbers of runs in progress without
 // those of usage_reserves.
-func admits(r Run, ofAgent, ofUser string, next int, now time.Time) (string, []any) {
+func admits(r CountedRun, ofAgent, ofUser string, next int, now time.Time) (string, []any) {
 	today, month := periods(now)
 	args := []any{r.TenantID, r.AgentName, r.UserID, today, month}
 	at := func(i int) string { return fmt.Sprintf("$%d", next+i) }
@@ -113,7 +113,7 @@ func admits(r Run, ofAgent, ofUser string, next int, now time.Time) (string, []a
 }
 
 // budgetsOf returns the budgets of a run, that of the agent first.
-func budgetsOf(ctx context.Context, q db.Querier, r Run, now time.Time) ([]budget, error) {
+func budgetsOf(ctx context.Context, q db.Querier, r CountedRun, now time.Time) ([]budget, error) {
 	today, month := periods(now)
 	return db.Collect(ctx, q, "read budgets", scanBudget, selectBudgets+`WHERE b.tenant_id = $3
 			AND (b.kind = 'agent' AND b.name = $4 OR b.kind = 'user' AND b.name = $5) ORDER BY b.kind`, today, month, r.TenantID, r.AgentName, r.UserID)
@@ -129,7 +129,7 @@ func LimitedUsers(ctx context.Context, q db.Querier) (int, error) {
 type budgetID struct{ tenantID, kind, name string }
 
 // exceededBudgets returns the budgets of runs that are used up to their soft limits.
-func exceededBudgets(ctx context.Context, q db.Querier, runs []Run, now time.Time) (map[budgetID]budget, error) {
+func exceededBudgets(ctx context.Context, q db.Querier, runs []CountedRun, now time.Time) (map[budgetID]budget, error) {
 	ids := map[budgetID]bool{}
 	for _, r := range runs {
 		ids[budgetID{r.TenantID, OfAgent, r.AgentName}] = true

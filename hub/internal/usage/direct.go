@@ -24,15 +24,15 @@ const (
 // Direct is a run outside of chats, which has no user. The caller calls End.
 type Direct struct {
 	service *Service
-	run     Run  // its id is also that of the reserve
-	held    bool // the run perhaps has a reserve
-	counts  bool // the tokens are to be counted
+	run     CountedRun // its id is also that of the reserve
+	held    bool       // the run perhaps has a reserve
+	counts  bool       // the tokens are to be counted
 }
 
 // NewDirect returns a run of an agent outside of chats.
 func (s *Service) NewDirect(tenantID, agentName string) *Direct {
 	// A caller chooses the id of a run in the runtime.
-	return &Direct{service: s, run: Run{ID: "runtime " + ids.New(), TenantID: tenantID, AgentName: agentName}}
+	return &Direct{service: s, run: CountedRun{ID: "runtime " + ids.New(), TenantID: tenantID, AgentName: agentName}}
 }
 
 // Begin begins the run. It holds a reserve in the database until End: if the hub is killed, another
@@ -83,7 +83,7 @@ func (d *Direct) Begin(ctx context.Context) error {
 }
 
 // refuseDirect returns the error of a run that has no reserve.
-func (s *Service) refuseDirect(ctx context.Context, tx *sql.Tx, r Run) error {
+func (s *Service) refuseDirect(ctx context.Context, tx *sql.Tx, r CountedRun) error {
 	answers, err := s.countAnswers(ctx, tx, r)
 	if err == nil {
 		err = s.Refusal(ctx, tx, r, answers, 0)
@@ -164,14 +164,14 @@ func pause(ctx context.Context) bool {
 
 // storeEnds stores the ends of runs in one transaction.
 func (s *Service) storeEnds(ctx context.Context, all ...*Direct) error {
-	var runs []Run
+	var runs []CountedRun
 	for _, d := range all {
 		if d.counts {
 			runs = append(runs, d.run)
 		}
 	}
 
-	var counted []Run
+	var counted []CountedRun
 	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		for _, d := range all {
 			if !d.held {

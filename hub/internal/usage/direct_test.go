@@ -123,7 +123,7 @@ func TestALimitThatIsLoweredWhileABeginWaits(t *testing.T) {
 		a.limit(1)
 		begun := make(chan error, 1)
 		require.NoError(t, a.store.DB.Tx(t.Context(), func(tx *sql.Tx) error { // excludes others on SQLite
-			require.NoError(t, a.service.Lock(t.Context(), tx, usage.Run{TenantID: "acme", AgentName: "helper"}, "another user"))
+			require.NoError(t, a.service.Lock(t.Context(), tx, usage.CountedRun{TenantID: "acme", AgentName: "helper"}, "another user"))
 			go func() {
 				begun <- b.service.NewDirect("acme", "helper").Begin(t.Context())
 			}()

@@ -48,7 +48,7 @@ func TestRunsWithoutAReportCountTheirReserves(t *testing.T) {
 		} {
 			run := of(string(rune('a'+i)), row.agent, row.user, "m", row.known)
 			run.Unreported = true
-			var counted []usage.Run
+			var counted []usage.CountedRun
 			require.NoError(t, s.store.DB.Tx(t.Context(), func(tx *sql.Tx) (err error) {
 				counted, _, err = s.service.Record(t.Context(), tx, run)
 				return err

@@ -37,7 +37,7 @@ func newMetrics(p metric.MeterProvider) (*metrics, error) {
 }
 
 // of returns the agent of a series, and its models.
-func (s *metrics) of(r Run) (agentKey, *meter.Names) {
+func (s *metrics) of(r CountedRun) (agentKey, *meter.Names) {
 	key := agentKey{r.TenantID, r.AgentName}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,13 +54,13 @@ func (s *metrics) of(r Run) (agentKey, *meter.Names) {
 
 // Observe adds the tokens of runs to the metrics. The caller of Record calls it once for each run
 // that Record has returned, after the commit. [Direct.End] does it by itself.
-func (s *Service) Observe(runs ...Run) {
+func (s *Service) Observe(runs ...CountedRun) {
 	for _, r := range runs {
 		s.observe(r)
 	}
 }
 
-func (s *Service) observe(r Run) {
+func (s *Service) observe(r CountedRun) {
 	agent, models := s.metrics.of(r)
 	for _, p := range s.parts(r) {
 		for kind, n := range map[string]int64{

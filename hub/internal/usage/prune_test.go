@@ -22,7 +22,7 @@ func TestPrune(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url, prices)
 		const old = 2_345
-		var runs []usage.Run
+		var runs []usage.CountedRun
 		for i := range old {
 			runs = append(runs, of(fmt.Sprint("old", i), "helper", "ada", "m", wire.Usage{OutputTokens: 1}))
 		}

@@ -197,7 +197,7 @@ func TestSumsDoNotOverflow(t *testing.T) {
 		huge := runtimewire.Usage{InputTokens: 1 << 62, CacheReadInputTokens: 1 << 62, CacheCreationInputTokens: 1 << 62, OutputTokens: 1 << 62}
 		const batches, size = 3, 200
 		for b := range batches {
-			var runs []usage.Run
+			var runs []usage.CountedRun
 			for i := range size {
 				runs = append(runs, of(fmt.Sprint(b, "-", i), "helper", "ada", "m", huge))
 			}
@@ -221,7 +221,7 @@ func TestConcurrentRunsAreCountedOnce(t *testing.T) {
 			s := hubs[w%len(hubs)]
 			all.Go(func() {
 				for b := range batches {
-					var runs []usage.Run
+					var runs []usage.CountedRun
 					for i := range size { // each run is counted by two writers, in another order
 						n := b*size + i
 						if w%2 == 1 {

@@ -72,7 +72,7 @@ func (s *Service) endFree(ctx context.Context) error {
 			return err
 		}
 
-		var counted []Run
+		var counted []CountedRun
 		err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 			runs, err := claimFreeReserves(ctx, tx)
 			if err != nil || len(runs) == 0 {

@@ -10,7 +10,7 @@ import (
 
 // lockAgent is Lock for a run without a user: on PostgreSQL, the begins of runs of an agent with a
 // hard limit wait for each other.
-func (s *Service) lockAgent(ctx context.Context, tx *sql.Tx, r Run) error {
+func (s *Service) lockAgent(ctx context.Context, tx *sql.Tx, r CountedRun) error {
 	if s.store.DB.Engine() != db.PostgreSQL {
 		return nil
 	}
@@ -20,7 +20,7 @@ func (s *Service) lockAgent(ctx context.Context, tx *sql.Tx, r Run) error {
 }
 
 // insertReserve inserts the reserve of a run after Lock, and reports whether its budgets have it.
-func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r Run) (bool, error) {
+func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r CountedRun) (bool, error) {
 	args := []any{r.ID, r.TenantID, r.AgentName, s.store.HubID}
 	answers, more := s.answers(r.TenantID, r.AgentName, len(args)+1)
 	args = append(args, more...)
@@ -31,24 +31,24 @@ func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r Run) (bool, e
 }
 
 // countAnswers returns the number of chat answers in progress of the agent of a run.
-func (s *Service) countAnswers(ctx context.Context, tx *sql.Tx, r Run) (int, error) {
+func (s *Service) countAnswers(ctx context.Context, tx *sql.Tx, r CountedRun) (int, error) {
 	count, args := s.answers(r.TenantID, r.AgentName, 1)
 	return db.Value[int](ctx, tx, "count answers", `SELECT `+count+` AS answers`, args...)
 }
 
 // countReserves returns the number of reserves of the agent of a run.
-func countReserves(ctx context.Context, tx *sql.Tx, r Run) (int, error) {
+func countReserves(ctx context.Context, tx *sql.Tx, r CountedRun) (int, error) {
 	return db.Value[int](ctx, tx, "count reserves", `SELECT COUNT(*) FROM usage_reserves WHERE tenant_id = $1 AND agent_name = $2`, r.TenantID, r.AgentName)
 }
 
-func deleteReserve(ctx context.Context, tx *sql.Tx, r Run) error {
+func deleteReserve(ctx context.Context, tx *sql.Tx, r CountedRun) error {
 	return db.Exec(ctx, tx, "delete reserve", `DELETE FROM usage_reserves WHERE tenant_id = $1 AND run_id = $2`, r.TenantID, r.ID)
 }
 
 // claimFreeReserves deletes some reserves of hubs that have ended, and returns their runs.
-func claimFreeReserves(ctx context.Context, tx *sql.Tx) ([]Run, error) {
-	return db.Collect(ctx, tx, "delete free reserves", func(row db.Scanner) (Run, error) {
-		r := Run{Unreported: true}
+func claimFreeReserves(ctx context.Context, tx *sql.Tx) ([]CountedRun, error) {
+	return db.Collect(ctx, tx, "delete free reserves", func(row db.Scanner) (CountedRun, error) {
+		r := CountedRun{Unreported: true}
 		return r, row.Scan(&r.ID, &r.TenantID, &r.AgentName)
 	}, `DELETE FROM usage_reserves WHERE run_id IN (SELECT run_id FROM usage_reserves WHERE `+store.Free+` ORDER BY run_id LIMIT $1)
 		RETURNING run_id, tenant_id, agent_name`, storeBatch)

@@ -56,12 +56,12 @@ func (s *server) set(at string) {
 }
 
 // record counts runs in one transaction.
-func (s *server) record(runs ...usage.Run) {
+func (s *server) record(runs ...usage.CountedRun) {
 	s.t.Helper()
 	require.NoError(s.t, s.store.DB.Tx(s.t.Context(), func(tx *sql.Tx) (err error) { _, _, err = s.service.Record(s.t.Context(), tx, runs...); return err }))
 }
 
 // of returns a run of acme.
-func of(id, agent, user, model string, tokens wire.Usage) usage.Run {
-	return usage.Run{ID: id, TenantID: "acme", AgentName: agent, UserID: user, UserName: user + "!", Model: model, Tokens: tokens}
+func of(id, agent, user, model string, tokens wire.Usage) usage.CountedRun {
+	return usage.CountedRun{ID: id, TenantID: "acme", AgentName: agent, UserID: user, UserName: user + "!", Model: model, Tokens: tokens}
 }

@@ -115,8 +115,8 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// Run is a run that has ended.
-type Run struct {
+// CountedRun is a run as its usage counts.
+type CountedRun struct {
 	ID        string
 	TenantID  string
 	AgentName string
@@ -141,7 +141,7 @@ type Run struct {
 
 // part is the use of one model by a run: a row of usage_runs.
 type part struct {
-	run    Run
+	run    CountedRun
 	model  string
 	counts Counts
 	day    int64 // of one that was counted before
@@ -153,7 +153,7 @@ type partID struct{ tenantID, runID, model string }
 func (p part) id() partID { return partID{p.run.TenantID, p.run.ID, p.model} }
 
 // parts returns the use of each model, first that of the agent, which counts the run.
-func (s *Service) parts(r Run) []part {
+func (s *Service) parts(r CountedRun) []part {
 	most := int64(maxTokens)
 	if r.Unreported {
 		most = maxLimit // of a reserve
@@ -191,7 +191,7 @@ func (s *Service) parts(r Run) []part {
 
 // settle returns what runs count. One that is Unreported counts at least the reserve of each of its
 // budgets, which it held until its end: the tokens that are not known are those of input.
-func settle(ctx context.Context, q db.Querier, runs []Run, now time.Time) ([]Run, error) {
+func settle(ctx context.Context, q db.Querier, runs []CountedRun, now time.Time) ([]CountedRun, error) {
 	settled := slices.Clone(runs)
 	for i := range settled {
 		r := &settled[i]
@@ -252,7 +252,7 @@ type sum struct {
 // same order by all transactions. It returns the runs as they count: only here it is decided what
 // one without a report does. It also returns the budgets of each run that are used up to their soft
 // limits, by the id of the run.
-func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) ([]Run, map[string][]Budget, error) {
+func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...CountedRun) ([]CountedRun, map[string][]Budget, error) {
 	now := s.store.Now()
 	settled, err := settle(ctx, tx, runs, now)
 	if err != nil {
@@ -295,13 +295,13 @@ func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...Run) ([]Run, m
 
 // replace returns the runs that are not counted. Those that were counted without a report, and now
 // have one, are among them: their former counts are deleted, and subtracted from the sums.
-func (s *Service) replace(ctx context.Context, tx *sql.Tx, runs []Run, sums map[key]sum) ([]Run, error) {
+func (s *Service) replace(ctx context.Context, tx *sql.Tx, runs []CountedRun, sums map[key]sum) ([]CountedRun, error) {
 	counted, err := findRuns(ctx, tx, runs)
 	if err != nil {
 		return nil, err
 	}
 
-	var uncounted []Run
+	var uncounted []CountedRun
 	for _, r := range runs {
 		id := partID{tenantID: r.TenantID, runID: r.ID}
 		unreported, found := counted[id]

@@ -45,7 +45,7 @@ func insertRuns(ctx context.Context, tx *sql.Tx, parts []part, now time.Time) (m
 }
 
 // findRuns returns the runs that are counted, without a model, and whether they were unreported.
-func findRuns(ctx context.Context, tx *sql.Tx, runs []Run) (map[partID]bool, error) {
+func findRuns(ctx context.Context, tx *sql.Tx, runs []CountedRun) (map[partID]bool, error) {
 	found := map[partID]bool{}
 	for some := range slices.Chunk(runs, insertWidth) {
 		var args []any
@@ -68,7 +68,7 @@ func findRuns(ctx context.Context, tx *sql.Tx, runs []Run) (map[partID]bool, err
 }
 
 // deleteRun deletes what a run counted, and returns it.
-func deleteRun(ctx context.Context, tx *sql.Tx, r Run) ([]part, error) {
+func deleteRun(ctx context.Context, tx *sql.Tx, r CountedRun) ([]part, error) {
 	return db.Collect(ctx, tx, "delete usage of run", func(row db.Scanner) (part, error) {
 		p := part{run: r}
 		var ended int64

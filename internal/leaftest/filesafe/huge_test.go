@@ -45,7 +45,7 @@ func heap() uint64 {
 
 // most returns the largest number of bytes held during a listing, which must have the given number
 // of entries in order.
-func most(t *testing.T, entries iter.Seq2[filesafe.Entry, error], want int) uint64 {
+func most(t *testing.T, entries iter.Seq2[filesafe.FileEntry, error], want int) uint64 {
 	before := heap()
 	n, files, last, most := 0, 0, "", uint64(0)
 	for e, err := range entries {

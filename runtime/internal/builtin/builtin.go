@@ -47,7 +47,7 @@ type Config struct {
 	Env []string
 
 	// Sandbox confines the commands of Bash. Defaults to none. The caller closes it.
-	Sandbox tool.Sandbox
+	Sandbox tool.Confiner
 
 	// BashPath is the bash that runs commands. Defaults to "/bin/bash".
 	BashPath string

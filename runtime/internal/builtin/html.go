@@ -141,12 +141,12 @@ func (base) Init(c *converter.Converter) error {
 	return nil
 }
 
-// kind is the role of an element in the tree.
-type kind int
+// elementRole is the role of an element in the tree.
+type elementRole int
 
 const (
-	transparent kind = iota // not in the tree: only the text of its content is
-	unread                  // not in the tree, and neither is its content
+	transparent elementRole = iota // not in the tree: only the text of its content is
+	unread                         // not in the tree, and neither is its content
 	inline
 	block
 	leaf // a block that ends at the next block
@@ -159,7 +159,7 @@ const (
 )
 
 // kinds has the elements of a tree and those whose content is not text of the page.
-var kinds = kindsOf(map[kind][]atom.Atom{
+var kinds = kindsOf(map[elementRole][]atom.Atom{
 	unread: {
 		atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Iframe, atom.Object, atom.Svg, atom.Math, atom.Canvas,
 		atom.Select, atom.Textarea, atom.Dialog, atom.Noembed, atom.Noframes, atom.Audio, atom.Video,
@@ -175,8 +175,8 @@ var kinds = kindsOf(map[kind][]atom.Atom{
 	cell:    {atom.Td},
 })
 
-func kindsOf(names map[kind][]atom.Atom) map[atom.Atom]kind {
-	all := map[atom.Atom]kind{}
+func kindsOf(names map[elementRole][]atom.Atom) map[atom.Atom]elementRole {
+	all := map[atom.Atom]elementRole{}
 	for k, list := range names {
 		for _, name := range list {
 			all[name] = k

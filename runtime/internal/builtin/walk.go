@@ -21,25 +21,25 @@ const unlimited = -1
 // directory. The files of a directory come first, by name, then its subdirectories. .git
 // directories, hidden directories and directories that cannot be read are skipped. An error for the
 // first directory, or of the context, is yielded last.
-func (c *Config) walk(ctx context.Context, start string, depth int) iter.Seq2[filesafe.Entry, error] {
+func (c *Config) walk(ctx context.Context, start string, depth int) iter.Seq2[filesafe.FileEntry, error] {
 	type directory struct {
 		name  string
 		depth int
 	}
-	return func(yield func(filesafe.Entry, error) bool) {
+	return func(yield func(filesafe.FileEntry, error) bool) {
 		for pending := []directory{{start, depth}}; len(pending) > 0; {
 			at := pending[len(pending)-1]
 			pending = pending[:len(pending)-1]
 			first := len(pending)
 			for entry, err := range c.Dir.List(ctx, at.name) {
 				if ctx.Err() != nil {
-					yield(filesafe.Entry{}, context.Cause(ctx))
+					yield(filesafe.FileEntry{}, context.Cause(ctx))
 					return
 				}
 
 				if err != nil {
 					if at.name == start {
-						yield(filesafe.Entry{}, err)
+						yield(filesafe.FileEntry{}, err)
 						return
 					}
 
@@ -65,7 +65,7 @@ func (c *Config) walk(ctx context.Context, start string, depth int) iter.Seq2[fi
 	}
 }
 
-func leadsToFile(dir *filesafe.Dir, link filesafe.Entry) bool {
+func leadsToFile(dir *filesafe.Dir, link filesafe.FileEntry) bool {
 	if link.Target == "" {
 		return false
 	}
@@ -107,7 +107,7 @@ func (c *Config) searchRoot(given string) (searchRoot, error) {
 
 // hidesFound reports whether Read is denied a file that a search finds: by its own path, by the
 // path below the given root, or by the path that a link leads to.
-func (c *Config) hidesFound(root searchRoot, entry filesafe.Entry) bool {
+func (c *Config) hidesFound(root searchRoot, entry filesafe.FileEntry) bool {
 	if c.Hides(entry.Name) || entry.Target != "" && c.Hides(entry.Target) {
 		return true
 	}

@@ -77,7 +77,7 @@ func estimateAll(messages []model.Message) int64 {
 
 // compactIfFull compacts the conversation if the next request and its response might exceed the
 // context window.
-func (r *run) compactIfFull(ctx context.Context) error {
+func (r *runState) compactIfFull(ctx context.Context) error {
 	room := max(r.window/5, min(int64(r.engine.cfg.Request.MaxOutputTokens)+r.window/20, r.window/2))
 	if r.fill.off || r.fill.add(r.transcript.messages) <= r.window-room {
 		return nil
@@ -93,7 +93,7 @@ func (r *run) compactIfFull(ctx context.Context) error {
 // compact replaces the older messages with a summary and truncates the remaining ones to half of
 // the window. It does nothing if that would save less than a tenth of the window. If the summary
 // fails, the conversation is unchanged and the run continues.
-func (r *run) compact(ctx context.Context) error {
+func (r *runState) compact(ctx context.Context) error {
 	messages := r.transcript.messages
 	cut := recentFrom(messages, r.window/5)
 	older := estimateAll(messages[:cut])
@@ -141,7 +141,7 @@ func (r *run) compact(ctx context.Context) error {
 
 // continueUncompacted emits a warning about a failed summary. Later turns of the run do not try
 // again.
-func (r *run) continueUncompacted(ctx context.Context, err error) error {
+func (r *runState) continueUncompacted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -174,7 +174,7 @@ func recentFrom(messages []model.Message, budget int64) int {
 
 // summarise calls the model for a summary. Messages that take more than three quarters of the
 // window are shortened first, and again whenever upstream rejects the request because of its size.
-func (r *run) summarise(ctx context.Context, messages []model.Message) (string, error) {
+func (r *runState) summarise(ctx context.Context, messages []model.Message) (string, error) {
 	for {
 		input := shorten(messages, r.window*3/4, "")
 		summary, err := r.callForSummary(ctx, input)
@@ -186,7 +186,7 @@ func (r *run) summarise(ctx context.Context, messages []model.Message) (string, 
 
 // callForSummary calls the model for a summary. It sends the same system prompt and tools as other
 // calls, so that upstream can read the prefix of the conversation from its cache.
-func (r *run) callForSummary(ctx context.Context, messages []model.Message) (string, error) {
+func (r *runState) callForSummary(ctx context.Context, messages []model.Message) (string, error) {
 	request := &transcript{}
 	for _, m := range messages {
 		request.add(m)
@@ -229,7 +229,7 @@ func tooLong(err error) bool {
 // recoverRejected changes a conversation that upstream rejected, so that it accepts the next
 // request of this run and of later runs of the session. It returns nil if it did, and otherwise
 // err, the error of the call. The rejected request does not count as a turn.
-func (r *run) recoverRejected(ctx context.Context, response *model.Response, err error) error {
+func (r *runState) recoverRejected(ctx context.Context, response *model.Response, err error) error {
 	rejected := runErrorType(err)
 	switch {
 	case tooLong(err):
@@ -260,7 +260,7 @@ func aboutImage(err error) bool {
 }
 
 // dropImages removes all images from the conversation. It returns err if there are none.
-func (r *run) dropImages(ctx context.Context, response *model.Response, err error) error {
+func (r *runState) dropImages(ctx context.Context, response *model.Response, err error) error {
 	if len(response.Message.Content) > 0 {
 		return err
 	}
@@ -295,7 +295,7 @@ func (r *run) dropImages(ctx context.Context, response *model.Response, err erro
 
 // compactRejected compacts a conversation that upstream rejected for its size. It returns nil if
 // the conversation became shorter, and otherwise err.
-func (r *run) compactRejected(ctx context.Context, response *model.Response, err error) error {
+func (r *runState) compactRejected(ctx context.Context, response *model.Response, err error) error {
 	before := r.fill.add(r.transcript.messages)
 	if len(response.Message.Content) > 0 || !r.halveWindow(before) {
 		return err
@@ -315,7 +315,7 @@ func (r *run) compactRejected(ctx context.Context, response *model.Response, err
 
 // halveWindow lowers the assumed context window to half the size of the rejected request. It
 // returns false after maxRejections rejections.
-func (r *run) halveWindow(rejected int64) bool {
+func (r *runState) halveWindow(rejected int64) bool {
 	if r.rejections >= maxRejections {
 		return false
 	}

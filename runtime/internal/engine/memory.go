@@ -48,7 +48,7 @@ func (m *memory) change(need int) error {
 
 // holdMessages reserves memory for the messages of a request, and for its encoding with the system
 // prompt. The messages include the results of tools.
-func (r *run) holdMessages(messages []model.Message) error {
+func (r *runState) holdMessages(messages []model.Message) error {
 	r.memory.messages = 2 * (len(r.engine.cfg.Request.System) + len(r.tools.instructions))
 	for i := range messages {
 		r.memory.messages += 2 * messages[i].Size()
@@ -104,7 +104,7 @@ func (m *resultMemory) release() { _ = m.add(-m.size) }
 
 // observeReserved is observeTool with memory for the longest output, which is reserved before the
 // call. A call without memory is not made, and a result that needs more is left out.
-func (r *run) observeReserved(ctx context.Context, block *model.Block, emit func(wire.Payload)) result {
+func (r *runState) observeReserved(ctx context.Context, block *model.Block, emit func(wire.Payload)) result {
 	longest := r.engine.cfg.MaxToolOutput
 	if r.results.add(longest) != nil {
 		return result{output: noRoom, isError: true}

@@ -144,7 +144,7 @@ func (x *metrics) repeat(errorType string) {
 }
 
 // toolCall records a call of a tool. e is nil for a name that no tool has.
-func (x *metrics) toolCall(e *entry, res *result) {
+func (x *metrics) toolCall(e *offeredTool, res *result) {
 	name, kind := meter.Other, meter.Other // a name that the model invented must not become a series
 	if e != nil {
 		name, kind = e.label, e.kind

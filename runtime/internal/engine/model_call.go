@@ -16,7 +16,7 @@ import (
 
 // callModel calls the model once and emits partial messages. If the model fails, it returns the
 // incomplete response with the error. A run spends most of its time in this function.
-func (r *run) callModel(ctx context.Context) (*model.Response, error) {
+func (r *runState) callModel(ctx context.Context) (*model.Response, error) {
 	if err := r.holdMessages(r.transcript.messages); err != nil {
 		return &model.Response{}, errors.Join(r.awaitFirstAppend(), err)
 	}
@@ -31,7 +31,7 @@ func (r *run) callModel(ctx context.Context) (*model.Response, error) {
 }
 
 // receive reads the response of a call, and emits partial messages.
-func (r *run) receive(call *modelCall) (*model.Response, error) {
+func (r *runState) receive(call *modelCall) (*model.Response, error) {
 	ctx := call.ctx
 	w := startWatchdog(ctx, r.engine.cfg.IdleTimeout)
 	defer w.stop()
@@ -73,7 +73,7 @@ func (r *run) receive(call *modelCall) (*model.Response, error) {
 
 // stream calls the model with messages and returns the parts of the response. It flushes the output
 // first, because the call blocks.
-func (r *run) stream(w *watchdog, call *modelCall, messages []model.Message) iter.Seq2[model.Part, error] {
+func (r *runState) stream(w *watchdog, call *modelCall, messages []model.Message) iter.Seq2[model.Part, error] {
 	r.out.Flush()
 	req := r.engine.cfg.Request
 	req.System = strings.TrimLeft(req.System+r.tools.instructions, "\n")
@@ -87,7 +87,7 @@ func (r *run) stream(w *watchdog, call *modelCall, messages []model.Message) ite
 }
 
 // completeResponse returns the response of a call that ended without an error.
-func (r *run) completeResponse(ctx context.Context, w *watchdog, c *model.Collector) (*model.Response, error) {
+func (r *runState) completeResponse(ctx context.Context, w *watchdog, c *model.Collector) (*model.Response, error) {
 	if err := r.awaitFirstAppend(); err != nil { // still pending after a response without parts
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (r *run) completeResponse(ctx context.Context, w *watchdog, c *model.Collec
 
 // abortResponse records an incomplete response and stores its text in the session. It returns the
 // response and the error of the call.
-func (r *run) abortResponse(ctx context.Context, w *watchdog, c *model.Collector, err error) (*model.Response, error) {
+func (r *runState) abortResponse(ctx context.Context, w *watchdog, c *model.Collector, err error) (*model.Response, error) {
 	response := c.Response()
 	r.record(&response)
 	if text := response.Message.Text(); text != "" {
@@ -131,7 +131,7 @@ func (r *run) abortResponse(ctx context.Context, w *watchdog, c *model.Collector
 }
 
 // record adds a response to the outcome.
-func (r *run) record(response *model.Response) {
+func (r *runState) record(response *model.Response) {
 	r.outcome.StopReason = response.StopReason
 	if text := response.Message.Text(); text != "" {
 		r.outcome.Text = text
@@ -143,7 +143,7 @@ func (r *run) record(response *model.Response) {
 const maxPartial = 512 << 10
 
 // emitInit emits the first event of the run.
-func (r *run) emitInit() {
+func (r *runState) emitInit() {
 	if r.in.Init == nil {
 		return
 	}
@@ -155,7 +155,7 @@ func (r *run) emitInit() {
 
 // emitPart emits the partial message of a part, and flushes if the model has sent no further part
 // yet.
-func (r *run) emitPart(part *model.Part) {
+func (r *runState) emitPart(part *model.Part) {
 	if r.in.Partials {
 		p := &r.partial.Partial
 		switch part.Kind {
@@ -175,7 +175,7 @@ func (r *run) emitPart(part *model.Part) {
 }
 
 // emitIncrement emits increment as one partial message, or as several if it is long.
-func (r *run) emitIncrement(partialType, increment string) {
+func (r *runState) emitIncrement(partialType, increment string) {
 	for increment != "" {
 		head := excerpt.Head(increment, maxPartial)
 		r.partial.Partial = wire.Partial{Type: partialType, Text: head}
@@ -185,7 +185,7 @@ func (r *run) emitIncrement(partialType, increment string) {
 }
 
 // assistantEvent returns the event of a complete response.
-func (r *run) assistantEvent(response *model.Response) wire.Payload {
+func (r *runState) assistantEvent(response *model.Response) wire.Payload {
 	content := make([]wire.Block, 0, len(response.Message.Content))
 	for i := range response.Message.Content {
 		switch b := &response.Message.Content[i]; b.Type {

@@ -68,8 +68,8 @@ func (f OutputFunc) Emit(p wire.Payload) { f(p) }
 // Flush does nothing.
 func (f OutputFunc) Flush() {}
 
-// run is the state of one run.
-type run struct {
+// runState is the state of one run.
+type runState struct {
 	engine     *Engine
 	in         Input
 	out        Output
@@ -125,8 +125,8 @@ func (e *Engine) Run(ctx context.Context, in Input, out Output) (*Outcome, error
 	return &r.outcome, err
 }
 
-func (e *Engine) newRun(in Input, out Output) *run {
-	r := &run{engine: e, in: in, out: out, maxTurns: e.cfg.MaxTurns, tools: e.tools,
+func (e *Engine) newRun(in Input, out Output) *runState {
+	r := &runState{engine: e, in: in, out: out, maxTurns: e.cfg.MaxTurns, tools: e.tools,
 		window: int64(e.cfg.ContextWindow), memory: memory{reserve: e.cfg.Reserve},
 		results: resultMemory{reserve: e.cfg.Reserve}, spent: in.spent}
 	if r.spent == nil { // not a subagent
@@ -150,7 +150,7 @@ func (e *Engine) newRun(in Input, out Output) *run {
 }
 
 // loop calls the model and its tools alternately until the model requests no more tools.
-func (r *run) loop(ctx context.Context) (err error) {
+func (r *runState) loop(ctx context.Context) (err error) {
 	defer recoverPanic(&err)
 	r.emitInit()
 	r.transcript = restore(portable(r.in.Session.Messages(), r.engine.cfg.Origin))
@@ -191,7 +191,7 @@ var incomplete = []string{model.StopMaxTokens, model.StopContext, model.StopRefu
 
 // handleResponse stores and emits a complete response and runs the tool calls in it. It reports
 // whether the run is done.
-func (r *run) handleResponse(ctx context.Context, response *model.Response) (bool, error) {
+func (r *runState) handleResponse(ctx context.Context, response *model.Response) (bool, error) {
 	if response.Message.HasOutput() {
 		response.Message.Origin = r.engine.cfg.Origin
 		r.fill.count(response.Usage, len(r.transcript.messages)+1)
@@ -239,7 +239,7 @@ func emptyAnswer(stopReason string) error {
 }
 
 // appendMessage appends a message to the transcript and to the session.
-func (r *run) appendMessage(ctx context.Context, m model.Message) error {
+func (r *runState) appendMessage(ctx context.Context, m model.Message) error {
 	if err := r.in.Session.Append(ctx, m); err != nil {
 		return fmt.Errorf("append to session: %w", err)
 	}
@@ -251,7 +251,7 @@ func (r *run) appendMessage(ctx context.Context, m model.Message) error {
 // appendQuestion appends the history and the message of this run to the transcript and, in the
 // background, to the session: the call of the model does not wait for the disk. The run calls
 // awaitFirstAppend before it emits any part of the response.
-func (r *run) appendQuestion(ctx context.Context) {
+func (r *runState) appendQuestion(ctx context.Context) {
 	messages := append(slices.Clip(r.in.History), model.UserText(r.in.Message))
 	for _, m := range messages {
 		r.transcript.add(m)
@@ -272,7 +272,7 @@ func (r *run) appendQuestion(ctx context.Context) {
 }
 
 // awaitFirstAppend waits until the message of this run is stored.
-func (r *run) awaitFirstAppend() error {
+func (r *runState) awaitFirstAppend() error {
 	if r.firstAppend == nil {
 		return nil
 	}

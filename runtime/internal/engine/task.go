@@ -110,7 +110,7 @@ func (taskOutput) Flush() {}
 
 // runTask runs a subagent. Its complete messages and tool results are emitted under the id of the
 // call, and its usage is added to this run.
-func (r *run) runTask(ctx context.Context, t *task, call tool.Call, emit func(wire.Payload)) result {
+func (r *runState) runTask(ctx context.Context, t *task, call tool.Call, emit func(wire.Payload)) result {
 	var in struct {
 		Prompt       string `json:"prompt"`
 		SubagentType string `json:"subagent_type"`

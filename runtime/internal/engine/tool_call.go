@@ -54,7 +54,7 @@ type update struct {
 // runTools runs the calls of one response and emits an event when each call ends. Adjacent calls of
 // read-only tools run in parallel, the others one after another. The returned message has a result
 // for each call, in the order of the calls, even if there is an error.
-func (r *run) runTools(ctx context.Context, calls []model.Block) (model.Message, error) {
+func (r *runState) runTools(ctx context.Context, calls []model.Block) (model.Message, error) {
 	message := model.Message{Role: model.RoleUser, Content: make([]model.Block, len(calls))}
 	for i := range calls {
 		message.Content[i] = model.Block{Type: model.BlockToolResult, ID: calls[i].ID, Text: interrupted, IsError: true}
@@ -81,7 +81,7 @@ func (r *run) runTools(ctx context.Context, calls []model.Block) (model.Message,
 	return message, nil
 }
 
-func (r *run) readOnly(call *model.Block) bool {
+func (r *runState) readOnly(call *model.Block) bool {
 	e := r.tools.entries[call.Name]
 	return e != nil && e.spec.ReadOnly
 }
@@ -89,7 +89,7 @@ func (r *run) readOnly(call *model.Block) bool {
 // runParallel runs the calls in parallel. It passes their results to store and emits their events
 // as the calls end. If ctx ends, it still waits for the calls, and stores the results of those that
 // succeeded.
-func (r *run) runParallel(ctx context.Context, calls []model.Block, store func(int, result)) error {
+func (r *runState) runParallel(ctx context.Context, calls []model.Block, store func(int, result)) error {
 	updates := make(chan update, len(calls))
 	slots := make(chan struct{}, maxParallel)
 	for i := range calls {
@@ -136,7 +136,7 @@ func (r *run) runParallel(ctx context.Context, calls []model.Block, store func(i
 }
 
 // emitResult emits the events of a completed call.
-func (r *run) emitResult(call *model.Block, res result) {
+func (r *runState) emitResult(call *model.Block, res result) {
 	r.outcome.Denials = append(r.outcome.Denials, res.denials...)
 	if res.denied != nil {
 		denial := wire.PermissionDenial{ToolName: call.Name, ToolUseID: call.ID, Reason: res.denied.Error()}
@@ -161,7 +161,7 @@ const unlimited = time.Duration(math.MaxInt64)
 // runToolCall checks one tool call and runs it with its timeout. If the tool is still running
 // stopGrace after the timeout, the run continues without its result, but does not end before the
 // tool returns. The events of a subagent are passed to emit.
-func (r *run) runToolCall(run context.Context, block *model.Block, emit func(wire.Payload)) (res result) {
+func (r *runState) runToolCall(run context.Context, block *model.Block, emit func(wire.Payload)) (res result) {
 	stopped := result{output: interrupted, isError: true}
 	if run.Err() != nil {
 		return stopped
@@ -217,7 +217,7 @@ func (r *run) runToolCall(run context.Context, block *model.Block, emit func(wir
 }
 
 // callTimeout returns the time that a call may take.
-func (r *run) callTimeout(e *entry, input json.RawMessage) time.Duration {
+func (r *runState) callTimeout(e *offeredTool, input json.RawMessage) time.Duration {
 	switch t := e.Tool.(type) {
 	case *task:
 		return unlimited
@@ -230,7 +230,7 @@ func (r *run) callTimeout(e *entry, input json.RawMessage) time.Duration {
 
 // checkCall returns the tool if the call may run, and otherwise the result of the rejected call. It
 // sets the input of call to the form that the policy checked. The input in block is unchanged.
-func (r *run) checkCall(ctx context.Context, block *model.Block, call *tool.Call) (*entry, result) {
+func (r *runState) checkCall(ctx context.Context, block *model.Block, call *tool.Call) (*offeredTool, result) {
 	e, ok := r.tools.entries[block.Name]
 	if !ok {
 		known := "There are no tools."
@@ -272,7 +272,7 @@ func (r *run) checkCall(ctx context.Context, block *model.Block, call *tool.Call
 }
 
 // approved reports whether Approve allows a call that the policy does not allow.
-func (r *run) approved(ctx context.Context, name string, call tool.Call, reason error) (ok bool) {
+func (r *runState) approved(ctx context.Context, name string, call tool.Call, reason error) (ok bool) {
 	approve := r.engine.cfg.Approve
 	if approve == nil || errors.Is(reason, permission.ErrDenied) || errors.Is(reason, permission.ErrPlan) {
 		return false
@@ -290,12 +290,12 @@ func (r *run) approved(ctx context.Context, name string, call tool.Call, reason 
 	})
 }
 
-func (r *run) logPanic(where, name string, value any) {
+func (r *runState) logPanic(where, name string, value any) {
 	r.engine.cfg.Logger.Error("tool call panicked", "in", where, "tool", name, "panic", value, "run_id", r.in.RunID, "stack", string(debug.Stack()))
 }
 
 // invoke validates the input and calls the tool. A panic of the tool is an error result.
-func (r *run) invoke(ctx context.Context, e *entry, call tool.Call, limit time.Duration, emit func(wire.Payload)) (res result) {
+func (r *runState) invoke(ctx context.Context, e *offeredTool, call tool.Call, limit time.Duration, emit func(wire.Payload)) (res result) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.logPanic("call", e.spec.Name, p)
@@ -333,7 +333,7 @@ func (r *run) invoke(ctx context.Context, e *entry, call tool.Call, limit time.D
 	return r.limitResult(res)
 }
 
-func (r *run) timeoutResult(res result, limit time.Duration) result {
+func (r *runState) timeoutResult(res result, limit time.Duration) result {
 	res.isError = true
 	if res.output != "" && !strings.HasSuffix(res.output, "\n") {
 		res.output += "\n"
@@ -344,7 +344,7 @@ func (r *run) timeoutResult(res result, limit time.Duration) result {
 }
 
 // limitResult truncates an output to MaxToolOutput.
-func (r *run) limitResult(res result) result {
+func (r *runState) limitResult(res result) result {
 	var cut bool
 	res.output, cut = excerpt.Ends(res.output, r.engine.cfg.MaxToolOutput)
 	res.truncated = res.truncated || cut
@@ -390,7 +390,7 @@ func (c *calls) names() []string {
 }
 
 // awaitCalls waits for the first append to the session and for all tool calls of the run.
-func (r *run) awaitCalls() {
+func (r *runState) awaitCalls() {
 	_ = r.awaitFirstAppend() // the run failed for another reason
 	warn := time.AfterFunc(stopWarning, func() {
 		r.engine.cfg.Logger.Warn("run waits for tool calls that do not stop", "run_id", r.in.RunID, "tools", r.calls.names())

@@ -20,7 +20,7 @@ import (
 
 // toolset is the set of tools that a run may call. Some or all of them are offered to the model.
 type toolset struct {
-	entries map[string]*entry
+	entries map[string]*offeredTool
 	order   []string // the names of the entries, by precedence
 	offered []model.Tool
 	names   []string // of the offered tools, sorted
@@ -32,7 +32,8 @@ type toolset struct {
 	instructions string // of the servers, with their names
 }
 
-type entry struct {
+// offeredTool is a tool that the model may call.
+type offeredTool struct {
 	tool.Tool
 	spec   tool.Spec
 	schema *toolschema.Schema // nil if the tool validates its inputs itself
@@ -40,7 +41,7 @@ type entry struct {
 	label  string             // in metrics: its name, or that of its server
 }
 
-func newEntry(t tool.Tool, kind string, budget *toolschema.Budget) (*entry, error) {
+func newEntry(t tool.Tool, kind string, budget *toolschema.Budget) (*offeredTool, error) {
 	spec := t.Spec()
 	if !validName(spec.Name) {
 		return nil, fmt.Errorf("tool name %q is not of the form ^[A-Za-z0-9_-]{1,64}$", spec.Name)
@@ -63,10 +64,10 @@ func newEntry(t tool.Tool, kind string, budget *toolschema.Budget) (*entry, erro
 		return nil, &schemaError{spec.Name, err}
 	}
 
-	return &entry{Tool: t, spec: spec, schema: compiled, kind: kind, label: spec.Name}, nil
+	return &offeredTool{Tool: t, spec: spec, schema: compiled, kind: kind, label: spec.Name}, nil
 }
 
-func (e *entry) permissionTool() permission.Tool {
+func (e *offeredTool) permissionTool() permission.Tool {
 	return permission.Tool{Name: e.spec.Name, Original: e.spec.Original, ReadOnly: e.spec.ReadOnly}
 }
 
@@ -86,7 +87,7 @@ func validName(name string) bool { return ids.Plain(name, 64) && !strings.Contai
 // newToolset returns the set of the tools of cfg, except those of servers. Their names must be
 // different.
 func newToolset(cfg *Config) (*toolset, error) {
-	s := &toolset{entries: make(map[string]*entry, len(cfg.Builtin)+len(cfg.Tools))}
+	s := &toolset{entries: make(map[string]*offeredTool, len(cfg.Builtin)+len(cfg.Tools))}
 	budget := new(toolschema.Budget)
 	add := func(kind string, tools ...tool.Tool) error {
 		for _, t := range tools {
@@ -132,7 +133,7 @@ func newToolset(cfg *Config) (*toolset, error) {
 	return s, nil
 }
 
-func (s *toolset) add(e *entry) {
+func (s *toolset) add(e *offeredTool) {
 	s.entries[e.spec.Name] = e
 	s.order = append(s.order, e.spec.Name)
 }
@@ -265,7 +266,7 @@ var errConnectTimeout = errors.New("the server did not connect in time")
 
 // knownTools returns the names of the tools that are offered to the model. It includes the tools of
 // servers only if all servers are already connected.
-func (r *run) knownTools() []string {
+func (r *runState) knownTools() []string {
 	names := r.tools.names
 	unconnected := func(s wire.MCPStatus) bool { return s.Status != string(tool.Connected) }
 	if last := r.engine.merged.Load(); last != nil && r.tools == r.engine.tools && !slices.ContainsFunc(r.servers, unconnected) {
@@ -279,7 +280,7 @@ func (r *run) knownTools() []string {
 const maxWarnings = 10
 
 // warnLeftOut emits an event for each tool that is left out.
-func (r *run) warnLeftOut() {
+func (r *runState) warnLeftOut() {
 	messages := r.tools.leftOut
 	if more := len(messages) - maxWarnings; more > 0 {
 		messages = append(slices.Clone(messages[:maxWarnings]), fmt.Sprintf("%d more tools are left out.", more))
@@ -292,7 +293,7 @@ func (r *run) warnLeftOut() {
 
 // connectServers waits for all servers and adds their tools to the run. If a server fails, the run
 // emits an event and continues without that server.
-func (r *run) connectServers(ctx context.Context) error {
+func (r *runState) connectServers(ctx context.Context) error {
 	servers := r.engine.cfg.Servers
 	if len(servers) == 0 || ctx.Err() != nil {
 		return context.Cause(ctx)

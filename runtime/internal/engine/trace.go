@@ -80,12 +80,12 @@ func newTracer(cfg *Config) tracer {
 }
 
 // startSpan starts the span of a run. The run of a subagent is in the span of its tool call.
-func (r *run) startSpan(ctx context.Context) (context.Context, trace.Span) {
+func (r *runState) startSpan(ctx context.Context) (context.Context, trace.Span) {
 	return r.engine.tracer.Start(ctx, "invoke_agent "+r.engine.cfg.Name, r.engine.tracer.run...)
 }
 
 // endSpan ends the span of a run. The usage includes that of subagents.
-func (r *run) endSpan(span trace.Span, err error) {
+func (r *runState) endSpan(span trace.Span, err error) {
 	if span.IsRecording() {
 		attributes := append(make([]attribute.KeyValue, 0, 6+len(r.in.Metadata)),
 			attribute.String(attrConversation, r.in.Session.ID()), attribute.String(attrRunID, r.in.RunID))
@@ -136,7 +136,7 @@ func failSpan(span trace.Span, errorType string) {
 
 // modelCall is one call of the model, for metrics and traces.
 type modelCall struct {
-	run       *run
+	run       *runState
 	ctx       context.Context // with the span
 	span      trace.Span
 	begin     time.Time
@@ -150,7 +150,7 @@ type modelCall struct {
 // errPanicked is the error of a call in which the model panicked.
 var errPanicked = errors.New("the model panicked")
 
-func (r *run) beginModelCall(ctx context.Context, messages []model.Message) *modelCall {
+func (r *runState) beginModelCall(ctx context.Context, messages []model.Message) *modelCall {
 	cfg := &r.engine.cfg
 	c := &modelCall{run: r, begin: time.Now(), waited: r.engine.metrics.wait(waitModel)}
 	c.response.MaxBytes = cfg.MaxResponse
@@ -237,7 +237,7 @@ func appendUsage(attributes []attribute.KeyValue, u wire.Usage) []attribute.KeyV
 }
 
 // observeTool runs a tool call, and records it in metrics and traces.
-func (r *run) observeTool(ctx context.Context, block *model.Block, emit func(wire.Payload)) result {
+func (r *runState) observeTool(ctx context.Context, block *model.Block, emit func(wire.Payload)) result {
 	e := r.tools.entries[block.Name]
 	begin := time.Now()
 	ctx, span := r.startToolSpan(ctx, e, block)
@@ -265,7 +265,7 @@ func (r *run) observeTool(ctx context.Context, block *model.Block, emit func(wir
 	return res
 }
 
-func (r *run) startToolSpan(ctx context.Context, e *entry, block *model.Block) (context.Context, trace.Span) {
+func (r *runState) startToolSpan(ctx context.Context, e *offeredTool, block *model.Block) (context.Context, trace.Span) {
 	name := "other" // the name of a tool that does not exist is only an attribute
 	if e != nil {
 		name = e.spec.Name

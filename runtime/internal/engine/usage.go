@@ -19,7 +19,7 @@ type spending struct {
 }
 
 // spend counts the tokens of a call of the model, also for the run that called this subagent.
-func (r *run) spend(u wire.Usage) {
+func (r *runState) spend(u wire.Usage) {
 	r.outcome.Usage = r.outcome.Usage.Add(u)
 	s, name := r.spent, r.engine.cfg.Request.Model
 	s.mu.Lock()

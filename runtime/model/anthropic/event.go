@@ -57,7 +57,7 @@ var known = []string{
 
 // increment is an increment of a text, of thinking or of a tool input.
 type increment struct {
-	kind  model.Kind
+	kind  model.PartKind
 	index int
 	text  string
 }
@@ -92,7 +92,7 @@ func scanIncrement(data []byte) (increment, bool) {
 
 // scanDelta reads an object with two fields: the type of the delta and its text.
 func scanDelta(s *jsonscan.Scanner, inc *increment) {
-	var field model.Kind
+	var field model.PartKind
 	s.Open('{')
 	for key := s.Key(); key != nil; key = s.Key() {
 		if string(key) == "type" && inc.kind == 0 {
@@ -118,10 +118,10 @@ func scanDelta(s *jsonscan.Scanner, inc *increment) {
 
 // The kinds of increments, by the type of the delta and by the field with the text.
 var (
-	deltaKinds = map[string]model.Kind{
+	deltaKinds = map[string]model.PartKind{
 		"text_delta": model.KindText, "thinking_delta": model.KindThinking, "input_json_delta": model.KindToolInput,
 	}
-	fieldKinds = map[string]model.Kind{
+	fieldKinds = map[string]model.PartKind{
 		"text": model.KindText, "thinking": model.KindThinking, "partial_json": model.KindToolInput,
 	}
 )

@@ -9,13 +9,13 @@ import (
 )
 
 // ScanDelta is the scanner that must agree with encoding/json.
-func ScanDelta(data []byte) (kind model.Kind, index int, text string, ok bool) {
+func ScanDelta(data []byte) (kind model.PartKind, index int, text string, ok bool) {
 	inc, ok := scanIncrement(data)
 	return inc.kind, inc.index, inc.text, ok
 }
 
 // DecodeDelta is like ScanDelta, but uses only encoding/json.
-func DecodeDelta(data []byte) (kind model.Kind, index int, increment string, ok bool) {
+func DecodeDelta(data []byte) (kind model.PartKind, index int, increment string, ok bool) {
 	var e event
 	if err := json.Unmarshal(data, &e); err != nil || e.Type != "content_block_delta" {
 		return 0, 0, "", false

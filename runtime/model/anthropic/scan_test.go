@@ -79,7 +79,7 @@ func FuzzScanDelta(f *testing.F) {
 
 func BenchmarkDelta(b *testing.B) {
 	raw := []byte(textDelta)
-	for name, read := range map[string]func([]byte) (model.Kind, int, string, bool){
+	for name, read := range map[string]func([]byte) (model.PartKind, int, string, bool){
 		"scanner": anthropic.ScanDelta,
 		"json":    anthropic.DecodeDelta,
 	} {

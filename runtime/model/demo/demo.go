@@ -41,7 +41,7 @@ func (d *demo) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.P
 
 // segment is a part of the response that is sent token by token.
 type segment struct {
-	kind     model.Kind
+	kind     model.PartKind
 	id, name string // of a tool call, which begins with this segment
 	text     string
 }

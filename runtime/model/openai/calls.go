@@ -193,12 +193,13 @@ const maxDetails = 8 << 20
 // entry in fragments: fragments of the same type and index belong to one entry. The entries must be
 // sent back complete and in their order.
 type details struct {
-	entries []*entry
+	entries []*reasoningDetail
 	size    int
 }
 
-// entry is one entry. Its texts grow by every fragment, so they are encoded only once, at the end.
-type entry struct {
+// reasoningDetail is one of the details. Its texts grow by every fragment, so they are encoded only
+// once, at the end.
+type reasoningDetail struct {
 	fields map[string]json.RawMessage
 	texts  map[string]*strings.Builder // text, summary and data, where they are strings
 }
@@ -216,7 +217,7 @@ func (d *details) add(fragments []json.RawMessage) error {
 
 		n := len(d.entries)
 		if n == 0 || !sameEntry(d.entries[n-1].fields, fields) {
-			d.entries = append(d.entries, &entry{map[string]json.RawMessage{}, map[string]*strings.Builder{}})
+			d.entries = append(d.entries, &reasoningDetail{map[string]json.RawMessage{}, map[string]*strings.Builder{}})
 			n++
 		}
 
@@ -231,7 +232,7 @@ func sameEntry(a, b map[string]json.RawMessage) bool {
 }
 
 // merge appends the texts of a fragment. Of other fields the latest value that is not null counts.
-func (e *entry) merge(fragment map[string]json.RawMessage) {
+func (e *reasoningDetail) merge(fragment map[string]json.RawMessage) {
 	for name, value := range fragment {
 		if _, ok := e.fields[name]; ok && string(value) == "null" {
 			continue

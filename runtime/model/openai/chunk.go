@@ -237,7 +237,7 @@ func (a *arguments) UnmarshalJSON(raw []byte) error {
 
 // increment is an increment of a text or of thinking.
 type increment struct {
-	kind    model.Kind // KindText or KindThinking
+	kind    model.PartKind // KindText or KindThinking
 	text    string
 	reasons bool // the chunk has a field for thinking that is not null
 }

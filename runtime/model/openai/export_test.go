@@ -9,7 +9,7 @@ import (
 )
 
 // ScanChunk is the scanner that must agree with encoding/json.
-func ScanChunk(data []byte) (kind model.Kind, increment string, ok bool) {
+func ScanChunk(data []byte) (kind model.PartKind, increment string, ok bool) {
 	inc, ok := scanChunk(data)
 	parts := new(upstream.Joiner).Append(nil, inc.kind, inc.index(), inc.text)
 	if !ok || len(parts) != 1 {
@@ -20,7 +20,7 @@ func ScanChunk(data []byte) (kind model.Kind, increment string, ok bool) {
 
 // DecodeChunk is like ScanChunk, but uses only encoding/json. It reports false for any content
 // other than one increment of text or thinking.
-func DecodeChunk(data []byte) (kind model.Kind, increment string, ok bool) {
+func DecodeChunk(data []byte) (kind model.PartKind, increment string, ok bool) {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil || len(c.Choices) != 1 || c.Usage != nil || upstream.FaultIn(sse.Event{Data: data}) != nil {
 		return 0, "", false

@@ -80,7 +80,7 @@ func FuzzScanChunk(f *testing.F) {
 
 func BenchmarkChunk(b *testing.B) {
 	raw := []byte(textChunk)
-	for name, read := range map[string]func([]byte) (model.Kind, string, bool){
+	for name, read := range map[string]func([]byte) (model.PartKind, string, bool){
 		"scanner": openai.ScanChunk,
 		"json":    openai.DecodeChunk,
 	} {

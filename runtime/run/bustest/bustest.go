@@ -59,20 +59,20 @@ func entries(t *testing.T, open func(*testing.T) run.Bus) {
 	require.NoError(t, err)
 	require.Zero(t, e)
 
-	want := run.Entry{Owner: ids.Random()}
+	want := run.Claim{Owner: ids.Random()}
 	want.Revision, err = one.Put(ctx, id, want, time.Minute)
 	require.NoError(t, err)
 	e, err = two.Get(ctx, id)
 	require.NoError(t, err)
 	require.Equal(t, want, e)
-	_, err = two.Put(ctx, id, run.Entry{Owner: ids.Random()}, time.Minute)
+	_, err = two.Put(ctx, id, run.Claim{Owner: ids.Random()}, time.Minute)
 	require.ErrorIs(t, err, run.ErrChanged, "there is an entry")
 
 	former := want.Revision
 	want.State, want.Reason = wire.StateCancelling, wire.ReasonClientRequest
 	want.Revision, err = two.Put(ctx, id, want, time.Minute)
 	require.NoError(t, err)
-	_, err = one.Put(ctx, id, run.Entry{Revision: former}, time.Minute)
+	_, err = one.Put(ctx, id, run.Claim{Revision: former}, time.Minute)
 	require.ErrorIs(t, err, run.ErrChanged)
 	require.ErrorIs(t, one.Delete(ctx, id, former), run.ErrChanged)
 	e, err = one.Get(ctx, id)
@@ -85,28 +85,28 @@ func entries(t *testing.T, open func(*testing.T) run.Bus) {
 	require.Zero(t, e)
 	_, err = one.Put(ctx, id, want, time.Minute)
 	require.ErrorIs(t, err, run.ErrChanged, "a deleted entry has no revision")
-	_, err = two.Put(ctx, id, run.Entry{Owner: ids.Random()}, time.Minute)
+	_, err = two.Put(ctx, id, run.Claim{Owner: ids.Random()}, time.Minute)
 	require.NoError(t, err)
 }
 
 func expiry(t *testing.T, open func(*testing.T) run.Bus) {
 	bus, id := open(t), ids.Random()
-	revision, err := bus.Put(t.Context(), id, run.Entry{}, time.Second)
+	revision, err := bus.Put(t.Context(), id, run.Claim{}, time.Second)
 	require.NoError(t, err)
-	_, err = bus.Put(t.Context(), id, run.Entry{Revision: revision}, time.Second)
+	_, err = bus.Put(t.Context(), id, run.Claim{Revision: revision}, time.Second)
 	require.NoError(t, err)
 	Await(t, func() bool {
 		e, err := bus.Get(t.Context(), id)
 		require.NoError(t, err)
 		return e.Revision == 0
 	})
-	_, err = bus.Put(t.Context(), id, run.Entry{}, time.Minute)
+	_, err = bus.Put(t.Context(), id, run.Claim{}, time.Minute)
 	require.NoError(t, err, "an expired entry is none")
 }
 
 func writers(t *testing.T, open func(*testing.T) run.Bus) {
 	buses, id := []run.Bus{open(t), open(t)}, ids.Random()
-	e := run.Entry{}
+	e := run.Claim{}
 	for range 5 {
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -151,7 +151,7 @@ func endedContext(t *testing.T, open func(*testing.T) run.Bus) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, getErr := bus.Get(ctx, ids.Random())
-	_, putErr := bus.Put(ctx, ids.Random(), run.Entry{}, time.Minute)
+	_, putErr := bus.Put(ctx, ids.Random(), run.Claim{}, time.Minute)
 	for _, err := range []error{getErr, putErr, bus.Delete(ctx, ids.Random(), 1), bus.Notify(ctx, ids.Random(), ids.Random())} {
 		expected := errors.Is(err, context.Canceled) || errors.Is(err, run.ErrChanged) || errors.Is(err, run.ErrUnavailable)
 		require.True(t, err == nil || expected, err)

@@ -134,15 +134,15 @@ type faulty struct {
 
 var errAway = errors.New("the bus is away")
 
-func (b *faulty) Get(ctx context.Context, id run.ID) (run.Entry, error) {
+func (b *faulty) Get(ctx context.Context, id run.ID) (run.Claim, error) {
 	if b.away.Load() {
-		return run.Entry{}, errAway
+		return run.Claim{}, errAway
 	}
 
 	return b.Bus.Get(ctx, id)
 }
 
-func (b *faulty) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Duration) (uint64, error) {
+func (b *faulty) Put(ctx context.Context, id run.ID, e run.Claim, ttl time.Duration) (uint64, error) {
 	if b.away.Load() {
 		return 0, errAway
 	}

@@ -36,7 +36,7 @@ func TestForeignEntries(t *testing.T) {
 		require.ErrorIs(t, err, run.ErrMalformed, text)
 		require.ErrorContains(t, err, "read entry: ")
 		require.Equal(t, replaced, e.Revision != 0, text)
-		_, err = bus.Put(t.Context(), id, run.Entry{Owner: ids.Random(), Revision: e.Revision}, time.Minute)
+		_, err = bus.Put(t.Context(), id, run.Claim{Owner: ids.Random(), Revision: e.Revision}, time.Minute)
 		require.Equal(t, replaced, err == nil, text)
 		if !replaced {
 			require.ErrorIs(t, err, run.ErrChanged)
@@ -76,7 +76,7 @@ func TestTimesToLive(t *testing.T) {
 		2 * time.Second: "2s", 30 * time.Second: "30s", 5*time.Minute - 1: "5m0s", 5 * time.Minute: "5m0s",
 	} {
 		id := ids.Random()
-		_, err = bus.Put(t.Context(), id, run.Entry{Owner: id}, ttl)
+		_, err = bus.Put(t.Context(), id, run.Claim{Owner: id}, ttl)
 		require.NoError(t, err)
 		m, err := stream.GetLastMsgForSubject(t.Context(), "$KV.b."+id.String())
 		require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestAClosedBus(t *testing.T) {
 	require.Contains(t, logs.String(), "notifications are not received")
 	_, err = bus.Get(t.Context(), id)
 	require.ErrorContains(t, err, "read entry: ")
-	_, err = bus.Put(t.Context(), id, run.Entry{}, time.Minute)
+	_, err = bus.Put(t.Context(), id, run.Claim{}, time.Minute)
 	require.ErrorContains(t, err, "store entry: ")
 	require.ErrorContains(t, bus.Delete(t.Context(), id, 1), "delete entry: ")
 	require.ErrorContains(t, bus.Notify(t.Context(), id, id), "notify owner: ")

@@ -68,8 +68,8 @@ type Bus struct {
 
 var _ run.Bus = (*Bus)(nil)
 
-// entry is the JSON of a [run.Entry].
-type entry struct {
+// claim is the JSON of a [run.Claim].
+type claim struct {
 	Owner  string      `json:"owner"`
 	State  wire.State  `json:"state,omitempty"`
 	Reason wire.Reason `json:"reason,omitempty"`
@@ -159,7 +159,7 @@ func check(bucket jetstream.StreamConfig) error {
 // try stores, reads and deletes an entry, which does not expire before Open ends.
 func (b *Bus) try(ctx context.Context) error {
 	id := ids.Random()
-	e := run.Entry{Owner: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}
+	e := run.Claim{Owner: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}
 	revision, err := b.Put(ctx, id, e, connectTimeout)
 	if err != nil {
 		return err
@@ -226,36 +226,36 @@ func (b *Bus) repair(ctx context.Context, err error) error {
 }
 
 // Get implements [run.Bus].
-func (b *Bus) Get(ctx context.Context, id run.ID) (run.Entry, error) {
+func (b *Bus) Get(ctx context.Context, id run.ID) (run.Claim, error) {
 	m, err := b.last(ctx, id)
 	if err != nil {
-		return run.Entry{}, fmt.Errorf("read entry: %w", err)
+		return run.Claim{}, fmt.Errorf("read entry: %w", err)
 	}
 
 	if len(m.Data) == 0 { // there is no message, or a marker
-		return run.Entry{}, nil
+		return run.Claim{}, nil
 	}
 
-	var stored entry
+	var stored claim
 	if err := jsonlimit.Unmarshal(m.Data, &stored); err != nil {
-		return run.Entry{Revision: m.Seq}, fmt.Errorf("read entry: %w: %w", run.ErrMalformed, err)
+		return run.Claim{Revision: m.Seq}, fmt.Errorf("read entry: %w: %w", run.ErrMalformed, err)
 	}
 
 	owner, err := ids.Parse(stored.Owner)
 	if err != nil {
-		return run.Entry{Revision: m.Seq}, fmt.Errorf("read entry: %w: owner: %w", run.ErrMalformed, err)
+		return run.Claim{Revision: m.Seq}, fmt.Errorf("read entry: %w: owner: %w", run.ErrMalformed, err)
 	}
 
 	if !slices.Contains(states, stored.State) || !slices.Contains(reasons, stored.Reason) {
-		return run.Entry{}, fmt.Errorf("read entry: %w: state %.40q or reason %.40q", run.ErrMalformed, stored.State, stored.Reason)
+		return run.Claim{}, fmt.Errorf("read entry: %w: state %.40q or reason %.40q", run.ErrMalformed, stored.State, stored.Reason)
 	}
 
-	return run.Entry{Owner: owner, State: stored.State, Reason: stored.Reason, Revision: m.Seq}, nil
+	return run.Claim{Owner: owner, State: stored.State, Reason: stored.Reason, Revision: m.Seq}, nil
 }
 
 // Put implements [run.Bus].
-func (b *Bus) Put(ctx context.Context, id run.ID, e run.Entry, ttl time.Duration) (uint64, error) {
-	data, err := json.Marshal(entry{e.Owner.String(), e.State, e.Reason})
+func (b *Bus) Put(ctx context.Context, id run.ID, e run.Claim, ttl time.Duration) (uint64, error) {
+	data, err := json.Marshal(claim{e.Owner.String(), e.State, e.Reason})
 	if err != nil {
 		return 0, fmt.Errorf("store entry: %w", err)
 	}

@@ -35,7 +35,7 @@ func unpack(ctx context.Context, packed, dir string) error {
 
 	defer func() { _ = root.Close() }() // its files are closed
 	to := destination{root: root, made: map[string]bool{}}
-	archive := skillzip.Reader{Limit: skillzip.MaxUnpacked, Visit: func(e skillzip.Entry) error {
+	archive := skillzip.Reader{Limit: skillzip.MaxUnpacked, Visit: func(e skillzip.Member) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -51,7 +51,7 @@ type destination struct {
 	made map[string]bool // directories
 }
 
-func (d *destination) unpack(e skillzip.Entry) error {
+func (d *destination) unpack(e skillzip.Member) error {
 	if e.Name == "" {
 		return nil
 	}

@@ -82,8 +82,8 @@ func (o *Opener) PrivateDir() string { return o.dirs.Path() }
 // Open opens a sandbox with absolute paths, for processes with the environment env. In the working
 // directory, the protected paths and the names that package permission protects are read-only. The
 // state says what the system enforces. The sandbox is nil if that is nothing.
-func (o *Opener) Open(policy agent.Sandbox, protected, env []string) (tool.Sandbox, wire.Sandbox, error) {
-	state := wire.Sandbox{Mode: policy.Mode}
+func (o *Opener) Open(policy agent.Sandbox, protected, env []string) (tool.Confiner, wire.SandboxStatus, error) {
+	state := wire.SandboxStatus{Mode: policy.Mode}
 	note := ""
 	if rel, err := filepath.Rel(o.cfg.CWD, o.dirs.Path()); err == nil && filepath.IsLocal(rel) {
 		state.Reason = "the working directory contains the directory of temporary files"
@@ -165,7 +165,7 @@ func summary(policy agent.Sandbox) string {
 
 // box is an open sandbox with its private directory.
 type box struct {
-	s       *sandbox.Sandbox
+	s       *sandbox.Enforcer
 	dirs    *privatedir.Set
 	private string
 	summary string

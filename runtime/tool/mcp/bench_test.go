@@ -73,7 +73,7 @@ func BenchmarkStart(b *testing.B) {
 	took := map[string][]float64{}
 	memory := map[string]int{}
 	for b.Loop() {
-		for kind, box := range map[string]tool.Sandbox{"plain": nil, "confined": box} {
+		for kind, box := range map[string]tool.Confiner{"plain": nil, "confined": box} {
 			start := time.Now()
 			s, err := w.Open("test", def, agent.Limits{}, box)
 			require.NoError(b, err)

@@ -155,7 +155,7 @@ var serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
 //
 // If box is not nil, a stdio server is confined by it. The caller closes box after the server. It
 // starts in the home of box, unless def has a cwd.
-func (c *Connector) Open(name string, def agent.MCPServer, limits agent.Limits, box tool.Sandbox) (tool.Server, error) {
+func (c *Connector) Open(name string, def agent.MCPServer, limits agent.Limits, box tool.Confiner) (tool.Server, error) {
 	if !serverName.MatchString(name) || len(prefix(name)) >= maxName {
 		return nil, fmt.Errorf("open mcp server %.80q: a name has letters, digits, hyphens and single underscores between them, at most %d",
 			name, maxName-1-len(prefix("")))

@@ -34,7 +34,7 @@ const (
 )
 
 // stdio checks the definition of a command and returns a function that starts it.
-func (c *Connector) stdio(def agent.MCPServer, box tool.Sandbox, log *slog.Logger) (func(*link) (endpoint, error), error) {
+func (c *Connector) stdio(def agent.MCPServer, box tool.Confiner, log *slog.Logger) (func(*link) (endpoint, error), error) {
 	if def.URL != "" || len(def.Headers) > 0 {
 		return nil, errors.New("url and headers are not allowed with transport stdio")
 	}
@@ -157,13 +157,13 @@ type command struct {
 	stderr  *lines
 	filter  *filter
 
-	box     tool.Sandbox // nil without one
+	box     tool.Confiner // nil without one
 	denied  func() []string
 	private bool   // it started in a private directory
 	free    func() // deletes the private directory
 }
 
-func start(l *link, cmd *exec.Cmd, box tool.Sandbox, stderr *lines) (*command, error) {
+func start(l *link, cmd *exec.Cmd, box tool.Confiner, stderr *lines) (*command, error) {
 	stdin, feedEnd, err := os.Pipe()
 	if err != nil {
 		return nil, err

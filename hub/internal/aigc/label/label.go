@@ -32,25 +32,25 @@ import (
 	"unicode/utf8"
 )
 
-// Kind states how certain it is that content was generated: the value of Label.Label.
-type Kind string
+// Certainty states how certain it is that content was generated: the value of Label.Label.
+type Certainty string
 
 // The kinds of GB 45438-2025.
 const (
-	Generated Kind = "1" // the content is generated or synthesized
-	Possible  Kind = "2" // the content is possibly generated
-	Suspected Kind = "3" // the content is suspected to be generated
+	Generated Certainty = "1" // the content is generated or synthesized
+	Possible  Certainty = "2" // the content is possibly generated
+	Suspected Certainty = "3" // the content is suspected to be generated
 )
 
 // Label is the implicit label of one content. Its JSON form has the fields in this order.
 type Label struct {
-	Label             Kind   `json:"Label"`
-	ContentProducer   string `json:"ContentProducer"` // see [CheckProducer]
-	ProduceID         string `json:"ProduceID"`       // identifies the content at its producer
-	ReservedCode1     string `json:"ReservedCode1"`   // the producer's signature: v1.<key id>.<base64url HMAC-SHA256>
-	ContentPropagator string `json:"ContentPropagator"`
-	PropagateID       string `json:"PropagateID"`
-	ReservedCode2     string `json:"ReservedCode2"`
+	Label             Certainty `json:"Label"`
+	ContentProducer   string    `json:"ContentProducer"` // see [CheckProducer]
+	ProduceID         string    `json:"ProduceID"`       // identifies the content at its producer
+	ReservedCode1     string    `json:"ReservedCode1"`   // the producer's signature: v1.<key id>.<base64url HMAC-SHA256>
+	ContentPropagator string    `json:"ContentPropagator"`
+	PropagateID       string    `json:"PropagateID"`
+	ReservedCode2     string    `json:"ReservedCode2"`
 }
 
 // maxProduceID is the longest ProduceID in bytes: labels are part of every answer and of file
@@ -60,7 +60,7 @@ const maxProduceID = 256
 // New returns an unsigned label of content that its producer is the first to publish: the
 // propagator fields equal the producer's. It fails if the kind is unknown, [CheckProducer] fails,
 // or produceID is empty, longer than 256 bytes or contains anything but printable characters.
-func New(kind Kind, producer, produceID string) (Label, error) {
+func New(kind Certainty, producer, produceID string) (Label, error) {
 	if kind != Generated && kind != Possible && kind != Suspected {
 		return Label{}, fmt.Errorf("label kind %q: must be 1, 2 or 3", string(kind))
 	}

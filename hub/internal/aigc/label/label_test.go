@@ -47,7 +47,7 @@ func TestSignatureVector(t *testing.T) {
 
 func TestNewRejectsInvalidParts(t *testing.T) {
 	for name, row := range map[string]struct {
-		kind         label.Kind
+		kind         label.Certainty
 		producer, id string
 		want         string
 	}{
@@ -274,7 +274,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add("1", producer, "hub-0197", signed.ReservedCode1)
 	f.Add("1", producer, "", "v1.k1.")
 	f.Fuzz(func(t *testing.T, kind, producer, id, code string) {
-		l := label.Label{Label: label.Kind(kind), ContentProducer: producer, ProduceID: id, ReservedCode1: code}
+		l := label.Label{Label: label.Certainty(kind), ContentProducer: producer, ProduceID: id, ReservedCode1: code}
 		if l.Verify(k) == nil {
 			again := l.Sign(k)
 			require.Equal(t, again.ReservedCode1, code, "exactly one signature is valid")

@@ -60,7 +60,7 @@ func (s *spool) close() error {
 }
 
 // add adds an entry.
-func (s *spool) add(e skillzip.Entry) error {
+func (s *spool) add(e skillzip.Member) error {
 	if e.Name == "" || e.Dir || isForeign(e.Name) {
 		return nil
 	}

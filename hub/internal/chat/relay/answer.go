@@ -33,8 +33,8 @@ const (
 	storeLater = 25 * time.Millisecond
 )
 
-// Run is the run of an answer, and the place of the answer in the database.
-type Run struct {
+// AnswerRun is the run of an answer, and the place of the answer in the database.
+type AnswerRun struct {
 	ID        string
 	TenantID  string
 	UserID    string
@@ -56,14 +56,14 @@ type Run struct {
 }
 
 // usage returns the run for package usage, without its tokens.
-func (r Run) usage() usage.Run {
-	return usage.Run{ID: r.ID, TenantID: r.TenantID, AgentName: r.AgentName, UserID: r.UserID, UserName: r.UserName}
+func (r AnswerRun) usage() usage.CountedRun {
+	return usage.CountedRun{ID: r.ID, TenantID: r.TenantID, AgentName: r.AgentName, UserID: r.UserID, UserName: r.UserName}
 }
 
 // Answer is an answer in progress. The caller calls Serve and Close.
 type Answer struct {
 	relay  *Relay
-	run    Run // does not change after Start.Store
+	run    AnswerRun // does not change after Start.Store
 	memory account
 	ctx    context.Context // its cause is the reason of the end, unless the run has reported one
 	cancel context.CancelCauseFunc
@@ -81,19 +81,19 @@ type Answer struct {
 	// The saver uses these.
 	received   int64
 	progressed time.Time
-	saved      bool           // the end is stored, and the session still exists
-	recorded   usage.Run      // as it counts
-	budgets    []usage.Budget // that are used up to their soft limits
-	err        error          // of storing the end
-	done       chan struct{}  // closed by remove, after saved, recorded, budgets and err are set
+	saved      bool             // the end is stored, and the session still exists
+	recorded   usage.CountedRun // as it counts
+	budgets    []usage.Budget   // that are used up to their soft limits
+	err        error            // of storing the end
+	done       chan struct{}    // closed by remove, after saved, recorded, budgets and err are set
 
-	mu        sync.Mutex     // guards the fields below, which do not change after the end
-	begun     bool           // it is in the database
-	continues string         // the session of the runtime, or ""
-	former    usage.Run      // a run of the session that no hub has, or one without an id
-	seeded    bool           // the run began with the stored conversation
-	started   bool           // the runtime may have accepted the run
-	events    *client.Stream // nil until the runtime has accepted the run
+	mu        sync.Mutex       // guards the fields below, which do not change after the end
+	begun     bool             // it is in the database
+	continues string           // the session of the runtime, or ""
+	former    usage.CountedRun // a run of the session that no hub has, or one without an id
+	seeded    bool             // the run began with the stored conversation
+	started   bool             // the runtime may have accepted the run
+	events    *client.Stream   // nil until the runtime has accepted the run
 	text      transcript
 	end       *Ending // nil in progress
 	final     content // as of the end

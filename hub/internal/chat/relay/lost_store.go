@@ -14,34 +14,34 @@ import (
 
 // endFormer ends the run of a session that no hub has, and returns it as it counts. Without
 // one, the result has no id.
-func (r *Relay) endFormer(ctx context.Context, tx *sql.Tx, in Run) (usage.Run, error) {
+func (r *Relay) endFormer(ctx context.Context, tx *sql.Tx, in AnswerRun) (usage.CountedRun, error) {
 	lost := in.usage()
 	err := tx.QueryRowContext(ctx, `DELETE FROM chat_runs WHERE tenant_id = $1 AND session_key = $2 AND `+store.Free+` RETURNING run_id`,
 		in.TenantID, in.SessionKey).Scan(&lost.ID)
 	if errors.Is(err, sql.ErrNoRows) {
-		return usage.Run{}, nil
+		return usage.CountedRun{}, nil
 	}
 
 	if err != nil {
-		return usage.Run{}, db.Wrap("delete former chat run", err)
+		return usage.CountedRun{}, db.Wrap("delete former chat run", err)
 	}
 
 	if err := countPartial(ctx, tx, in.TenantID, in.SessionKey, lost.ID); err != nil {
-		return usage.Run{}, err
+		return usage.CountedRun{}, err
 	}
 
 	return r.countLost(ctx, tx, lost, in.SessionKey)
 }
 
 // EndFormer ends the run of a session that a push replaces, if there is one that no hub has.
-func (r *Relay) EndFormer(ctx context.Context, tx *sql.Tx, in Run) error {
+func (r *Relay) EndFormer(ctx context.Context, tx *sql.Tx, in AnswerRun) error {
 	_, err := r.endFormer(ctx, tx, in)
 	return err
 }
 
 // countLost counts a run whose hub was killed, and returns it as it counts. Its answer has the same
 // tokens.
-func (r *Relay) countLost(ctx context.Context, tx *sql.Tx, lost usage.Run, sessionKey string) (usage.Run, error) {
+func (r *Relay) countLost(ctx context.Context, tx *sql.Tx, lost usage.CountedRun, sessionKey string) (usage.CountedRun, error) {
 	lost.Unreported = true
 	if r.cfg.Usage == nil {
 		return lost, nil
@@ -64,22 +64,22 @@ func (r *Relay) countLost(ctx context.Context, tx *sql.Tx, lost usage.Run, sessi
 // endLease ends a run that no hub has, or that is one of the hub with the id. The answer stays
 // partial, or is cancelled if that was requested. It returns the run as it counts, without an id if
 // it was ended before.
-func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, hubID string) (usage.Run, error) {
-	lost := usage.Run{ID: l.RunID, TenantID: l.TenantID, AgentName: l.AgentName, UserID: l.UserID}
+func (r *Relay) endLease(ctx context.Context, tx *sql.Tx, l Lease, hubID string) (usage.CountedRun, error) {
+	lost := usage.CountedRun{ID: l.RunID, TenantID: l.TenantID, AgentName: l.AgentName, UserID: l.UserID}
 	err := tx.QueryRowContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2 RETURNING user_name`,
 		l.TenantID, l.SessionKey).Scan(&lost.UserName)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) { // of a deleted chat
-		return usage.Run{}, db.Wrap("lock chat session", err)
+		return usage.CountedRun{}, db.Wrap("lock chat session", err)
 	}
 
 	n, err := db.Affected(ctx, tx, "end chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND (hub_id = $3 OR `+store.Free+`)`,
 		l.TenantID, l.RunID, hubID)
 	if err != nil || n == 0 {
-		return usage.Run{}, err
+		return usage.CountedRun{}, err
 	}
 
 	if err := countPartial(ctx, tx, l.TenantID, l.SessionKey, l.RunID); err != nil {
-		return usage.Run{}, err
+		return usage.CountedRun{}, err
 	}
 
 	counted, err := r.countLost(ctx, tx, lost, l.SessionKey)

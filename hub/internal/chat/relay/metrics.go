@@ -78,7 +78,7 @@ func newMetrics(r *Relay) (*metrics, error) {
 }
 
 // of returns the attributes of the agent of a run.
-func (s *metrics) of(r Run) *agentSeries {
+func (s *metrics) of(r AnswerRun) *agentSeries {
 	key := agentKey{r.TenantID, r.AgentName}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,19 +23,19 @@ import (
 // insertRun stores a run of a session whose row is locked, unless too many answers of the user or
 // of the agent are in progress, in all hubs. It returns a former run that no hub has, or one
 // without an id. Transactions of one user wait for each other.
-func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (usage.Run, error) {
+func insertRun(ctx context.Context, tx *sql.Tx, r AnswerRun, relay *Relay) (usage.CountedRun, error) {
 	if err := relay.store.Own(ctx, tx); err != nil {
-		return usage.Run{}, err
+		return usage.CountedRun{}, err
 	}
 
 	if err := lockUser(ctx, tx, r, relay); err != nil {
-		return usage.Run{}, err
+		return usage.CountedRun{}, err
 	}
 
 	limits := relay.cfg
 	args := []any{r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.store.HubID, limits.UserAnswers, limits.AgentAnswers}
 	counted := r.usage()
-	var former usage.Run
+	var former usage.CountedRun
 	for {
 		all, admitted := args, ""
 		if limits.Usage != nil {
@@ -91,7 +91,7 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (usage.Run,
 
 // lockUser makes transactions that begin runs of one user wait for each other, and those of the
 // budgets of the run.
-func lockUser(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) error {
+func lockUser(ctx context.Context, tx *sql.Tx, r AnswerRun, relay *Relay) error {
 	key := "chat_runs " + r.TenantID + " " + r.UserID
 	switch {
 	case relay.cfg.Usage != nil:
@@ -118,7 +118,7 @@ func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string) (b
 type running struct{ heldOfAgent, heldOfUser, ofUser int }
 
 // runningOf returns the answers of the agent and of the user of a run.
-func runningOf(ctx context.Context, tx *sql.Tx, r Run) (running, error) {
+func runningOf(ctx context.Context, tx *sql.Tx, r AnswerRun) (running, error) {
 	var n running
 	err := tx.QueryRowContext(ctx, `SELECT COUNT(CASE WHEN agent_name = $2 THEN 1 END), COUNT(CASE WHEN user_id = $3 THEN 1 END),
 			COUNT(CASE WHEN user_id = $3 AND NOT `+store.Free+` THEN 1 END)
@@ -134,7 +134,7 @@ func AnswersOf(tenantID, agentName string, next int) (string, []any) {
 }
 
 // tooMany returns the error of an answer beyond a budget, or the limit of its user or of its agent.
-func tooMany(ctx context.Context, tx *sql.Tx, r Run, counted usage.Run, limits Config) error {
+func tooMany(ctx context.Context, tx *sql.Tx, r AnswerRun, counted usage.CountedRun, limits Config) error {
 	n, err := runningOf(ctx, tx, r)
 	if err == nil && limits.Usage != nil {
 		err = limits.Usage.Refusal(ctx, tx, counted, n.heldOfAgent, n.heldOfUser)
@@ -326,7 +326,7 @@ func saveBudgets(ctx context.Context, tx *sql.Tx, a *Answer) error {
 
 // forgetRuntimeSession removes the session of the runtime, which the runtime no longer has, so that
 // another replica of the runtime that still has it does not continue it without the next messages.
-func forgetRuntimeSession(ctx context.Context, q db.Querier, r Run) error {
+func forgetRuntimeSession(ctx context.Context, q db.Querier, r AnswerRun) error {
 	return db.Exec(ctx, q, "forget session of runtime", `UPDATE chat_sessions SET runtime_session = ''
 		WHERE tenant_id = $1 AND key = $2 AND runtime_session = $3`, r.TenantID, r.SessionKey, r.RuntimeSession)
 }

@@ -213,7 +213,7 @@ func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) er
 		return nil
 	}
 
-	var runs []usage.Run
+	var runs []usage.CountedRun
 	var started []*Answer
 	for _, a := range batch {
 		if a.started {
@@ -246,7 +246,7 @@ func (r *Relay) recordUsage(ctx context.Context, tx *sql.Tx, batch []*Answer) er
 
 // counted returns the run of an answer that has ended, with its tokens, which are final if the
 // runtime has reported its end. Otherwise, the message in progress counts a token for four bytes.
-func (a *Answer) counted() usage.Run {
+func (a *Answer) counted() usage.CountedRun {
 	run := a.run.usage()
 	run.Model, run.Tokens, run.Others = a.text.model, a.text.usage, a.text.others
 	run.Unreported = a.started && a.text.end == nil

@@ -43,7 +43,7 @@ type Start struct {
 // Start stores an answer and starts its run. The caller must call Close. It fails with the error of
 // [Start].Store, with [ErrStartedBefore], and with wire.UpstreamFailed if the runtime rejects the
 // run, which is stored as a failed answer.
-func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
+func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, error) {
 	a := &Answer{relay: r, run: run, memory: account{budget: &r.memory, tenant: run.TenantID}, began: time.Now(), done: make(chan struct{})}
 	a.progressed = a.began
 	ctx, a.span = startSpan(ctx, run)
@@ -101,7 +101,7 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 // Reserve stores the run of the session, in the transaction of [Start].Store, which has
 // locked the row of the session. It fails with wire.Conflict while another answer is in progress,
 // and with wire.RateLimited if too many answers are.
-func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run Run) error {
+func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run AnswerRun) error {
 	a.run, a.continues = run, run.RuntimeSession
 	var err error
 	a.former, err = insertRun(ctx, tx, run, a.relay)

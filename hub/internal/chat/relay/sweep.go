@@ -97,7 +97,7 @@ func inParallel[T any](items []T, f func(T)) {
 
 // endRun ends a run that no hub relays, see endLease.
 func (r *Relay) endRun(ctx context.Context, l Lease, hubID string) (bool, error) {
-	var counted usage.Run
+	var counted usage.CountedRun
 	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		counted, err = r.endLease(ctx, tx, l, hubID)
 		return err
@@ -111,7 +111,7 @@ func (r *Relay) endRun(ctx context.Context, l Lease, hubID string) (bool, error)
 
 // observe adds runs of other hubs that are counted to the metrics. Those without an id have ended
 // before.
-func (r *Relay) observe(runs ...usage.Run) {
+func (r *Relay) observe(runs ...usage.CountedRun) {
 	for _, one := range runs {
 		if one.ID != "" && r.cfg.Usage != nil {
 			r.cfg.Usage.Observe(one)

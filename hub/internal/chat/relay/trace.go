@@ -11,7 +11,7 @@ import (
 
 // startSpan starts the span of an answer, if the request has one that is recorded. Its attributes
 // are those of the semantic conventions for generative AI. It has no content.
-func startSpan(ctx context.Context, r Run) (context.Context, trace.Span) {
+func startSpan(ctx context.Context, r AnswerRun) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
 		return ctx, noop.Span{}

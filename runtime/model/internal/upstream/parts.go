@@ -15,14 +15,14 @@ import (
 // bytes of a UTF-8 sequence, or between the two surrogates of a JSON escape. Its zero value is
 // ready for use.
 type Joiner struct {
-	kind  model.Kind
+	kind  model.PartKind
 	index int
 	rest  string // an incomplete character, at most 3 bytes
 }
 
 // Append appends a part with the complete characters of an increment, if there are any. An
 // incomplete character at the end is buffered for the next increment of the same block.
-func (j *Joiner) Append(parts []model.Part, kind model.Kind, index int, text string) []model.Part {
+func (j *Joiner) Append(parts []model.Part, kind model.PartKind, index int, text string) []model.Part {
 	if text == "" {
 		return parts
 	}

@@ -22,8 +22,8 @@ var (
 	errStopped    = errors.New("stopped")
 )
 
-// run is one call in a worker.
-type run struct {
+// invocation is one call in a worker.
+type invocation struct {
 	worker *worker
 	engine *engine
 	head   frame.Call
@@ -34,27 +34,27 @@ type run struct {
 
 	fetches int // number of the last request
 	waiting int // requests without a response
-	answers chan answer
+	answers chan reply
 
 	stopped atomic.Bool
 	stops   chan struct{} // closed when the host requests the end
 	over    chan struct{} // closed when the call has ended
 }
 
-type answer struct {
+type reply struct {
 	frame.Fetched
 	body string
 }
 
-func newRun(w *worker, s *engine, h frame.Call) *run {
-	return &run{
+func newRun(w *worker, s *engine, h frame.Call) *invocation {
+	return &invocation{
 		worker: w, engine: s, head: h,
-		answers: make(chan answer, 2*frame.MaxFetches), stops: make(chan struct{}), over: make(chan struct{}),
+		answers: make(chan reply, 2*frame.MaxFetches), stops: make(chan struct{}), over: make(chan struct{}),
 	}
 }
 
 // execute runs the call to its result.
-func (r *run) execute(input string) {
+func (r *invocation) execute(input string) {
 	_, err := r.engine.call("start", input, r.head.Session, r.head.Run)
 	var stopping bool
 	var deadline <-chan time.Time
@@ -104,7 +104,7 @@ func (r *run) execute(input string) {
 }
 
 // tick runs the timer that is due. It returns the time until the next one, or -1.
-func (r *run) tick() (time.Duration, error) {
+func (r *invocation) tick() (time.Duration, error) {
 	next, err := r.engine.call("tick")
 	if err != nil {
 		return 0, err
@@ -125,7 +125,7 @@ func (r *run) tick() (time.Duration, error) {
 }
 
 // stop aborts the script, and interrupts it until it has ended. It is safe for concurrent use.
-func (r *run) stop() {
+func (r *invocation) stop() {
 	if r.stopped.Swap(true) {
 		return
 	}
@@ -144,7 +144,7 @@ func (r *run) stop() {
 }
 
 // host implements the function that the prelude calls.
-func (r *run) host(op string, args []any) (any, error) {
+func (r *invocation) host(op string, args []any) (any, error) {
 	switch op {
 	case "result":
 		text, _ := arg[string](args, 0)
@@ -186,7 +186,7 @@ func arg[T any](args []any, i int) (T, bool) {
 }
 
 // fetch sends a request to the host and returns its number.
-func (r *run) fetch(args []any) (any, error) {
+func (r *invocation) fetch(args []any) (any, error) {
 	text, _ := arg[string](args, 0)
 	body, _ := arg[string](args, 1)
 	binary, _ := arg[bool](args, 2)
@@ -214,7 +214,7 @@ func (r *run) fetch(args []any) (any, error) {
 	return r.fetches, nil
 }
 
-func (r *run) giveUp(args []any) {
+func (r *invocation) giveUp(args []any) {
 	if id, ok := arg[int](args, 0); ok {
 		r.waiting--
 		r.worker.write(frame.KindGiveUp, frame.Fetch{Call: r.head.Call, Fetch: id}, "")
@@ -222,15 +222,15 @@ func (r *run) giveUp(args []any) {
 }
 
 // fetched receives a response from the host. The reading goroutine calls it.
-func (r *run) fetched(h frame.Fetched, body []byte) {
+func (r *invocation) fetched(h frame.Fetched, body []byte) {
 	select {
-	case r.answers <- answer{h, string(body)}:
+	case r.answers <- reply{h, string(body)}:
 	default: // more responses than requests
 	}
 }
 
 // deliver passes a response to the script.
-func (r *run) deliver(a answer) error {
+func (r *invocation) deliver(a reply) error {
 	text, err := json.Marshal(a.Fetched)
 	if err != nil {
 		return err

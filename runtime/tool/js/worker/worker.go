@@ -59,9 +59,9 @@ type worker struct {
 
 	programs map[string]*program // used by the tasks only
 
-	mu      sync.Mutex // guards run and stopped
-	run     *run       // the running call
-	stopped uint64     // a call that was stopped before its start
+	mu      sync.Mutex  // guards run and stopped
+	run     *invocation // the running call
+	stopped uint64      // a call that was stopped before its start
 }
 
 // program is a compiled tool file.
@@ -103,17 +103,17 @@ func (w *worker) handle(kind byte, head, body []byte) error {
 	case frame.KindStop:
 		return frame.Decode(head, func(h frame.Stop) {
 			w.setStopped(h.Call)
-			w.running(h.Call, (*run).stop)
+			w.running(h.Call, (*invocation).stop)
 		})
 	case frame.KindFetched:
-		return frame.Decode(head, func(h frame.Fetched) { w.running(h.Call, func(r *run) { r.fetched(h, body) }) })
+		return frame.Decode(head, func(h frame.Fetched) { w.running(h.Call, func(r *invocation) { r.fetched(h, body) }) })
 	}
 
 	return fmt.Errorf("%w: kind %q", frame.ErrMalformed, kind)
 }
 
 // running calls do with the running call, if it is the given one.
-func (w *worker) running(call uint64, do func(*run)) {
+func (w *worker) running(call uint64, do func(*invocation)) {
 	w.mu.Lock()
 	r := w.run
 	w.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *worker) running(call uint64, do func(*run)) {
 	}
 }
 
-func (w *worker) setRunning(r *run) {
+func (w *worker) setRunning(r *invocation) {
 	w.mu.Lock()
 	w.run = r
 	stopped := r != nil && w.stopped == r.head.Call
@@ -183,7 +183,7 @@ func (w *worker) learn(h frame.Build, source string) (frame.Built, []byte, error
 		return built, nil, err
 	}
 	defer s.close()
-	r := &run{worker: w, engine: s, head: frame.Call{Call: h.Call}}
+	r := &invocation{worker: w, engine: s, head: frame.Call{Call: h.Call}}
 	s.host = r.host
 	switch err := s.load(code, w.limits.Output); {
 	case err != nil:
@@ -220,7 +220,7 @@ func (w *worker) open(c *program) (*engine, error) {
 		return nil, err
 	}
 
-	r := &run{worker: w, engine: s}
+	r := &invocation{worker: w, engine: s}
 	s.host = r.host
 	err = s.load(c.code, w.limits.Output)
 	if err == nil && (r.result == nil || r.result.IsError) {
