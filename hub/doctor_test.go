@@ -73,8 +73,8 @@ func TestDiagnoseFindsDeploymentsOfAnotherMachine(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := dbtest.Open(t, url, hub.Migrations()...)
-		planted := `INSERT INTO deployments (key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, linked_at, deployed_at, deployed_by, state, machine)
-			VALUES ('k', 'default', 'a', 'running', 1, 1, FALSE, '', '', 0, 0, '', 'running', 'there')`
+		planted := `INSERT INTO deployments (key, tenant_id, agent_name, desired, edition, revision, spec_hash, sealed, linked_at, deployed_at, deployed_by, state, machine)
+			VALUES ('k', 'default', 'a', 'running', 1, 1, '', '', 0, 0, '', 'running', 'there')`
 		require.NoError(t, db.Exec(t.Context(), d.Write(), "plant", planted))
 		for _, r := range hub.Diagnose(t.Context(), hub.Config{DatabaseURL: url, Machine: "here"}) {
 			if r.Check == "machine" {

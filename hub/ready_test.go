@@ -123,8 +123,8 @@ func TestSecretsOfAnEarlierVersion(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	request := func(bound ...string) []byte { return secret.AAD("deployments", "sealed", "default-a", bound...) }
-	_, err = d.Write().ExecContext(t.Context(), `INSERT INTO deployments (key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed,
-			linked_at, deployed_at, deployed_by, state) VALUES ('default-a', 'default', 'a', 'stopped', 1, 1, FALSE, '', $1, 0, 0, '', 'stopped')`, []byte{})
+	_, err = d.Write().ExecContext(t.Context(), `INSERT INTO deployments (key, tenant_id, agent_name, desired, edition, revision, spec_hash, sealed,
+			linked_at, deployed_at, deployed_by, state) VALUES ('default-a', 'default', 'a', 'stopped', 1, 1, '', $1, 0, 0, '', 'stopped')`, []byte{})
 	require.NoError(t, err)
 	for _, restart := range []bool{true, false} {
 		_, err = d.Write().ExecContext(t.Context(), `UPDATE deployments SET sealed = $1`, keyring.Seal([]byte("{}"), request()))

@@ -16,7 +16,7 @@ import (
 
 // sharedTables are the tables without tenants, with the reason.
 var sharedTables = map[string]string{
-	"instance": "facts of the hub", "hubs": "of the database", "signing_keys": "of the hub", "deployment_fence": "one counter", "tenant_client_changes": "one counter",
+	"instance": "facts of the hub", "hubs": "of the database", "signing_keys": "of the hub", "deployment_owner": "of the database", "deployment_tombstones": "of all deployments", "tenant_client_changes": "one counter",
 	"tenants":        "the key is the tenant",
 	"tenant_clients": "the key is the tenant; the operations interface lists all of them",
 	"org_owners":     "the key is the tenant",
@@ -67,6 +67,8 @@ var allTenants = map[string]string{
 	"deployment: SELECT ? FROM deployments WHERE key = $1 AND hub_id": "of a hub, by a key that is unique in all tenants",
 	"deployment: UPDATE deployments SET state = $1":                   "of a hub, by a key that is unique in all tenants",
 	"deployment: DELETE FROM deployments WHERE key = $1 AND hub_id":   "of a hub, by a key that is unique in all tenants",
+	"deployment: UPDATE deployments SET rotation":                     "of a hub, by a key that is unique in all tenants",
+	"deployment: SELECT uid FROM deployments WHERE key":               "by the key of a deployment that the caller may use",
 
 	"deployment: UPDATE deployments SET edition = edition WHERE key_digest IS NULL": "the reconciler works for all tenants",
 	"deployment: SELECT EXISTS (SELECT 1 FROM deployments WHERE machine":            "whether any tenant has a deployment on another machine",

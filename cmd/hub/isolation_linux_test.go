@@ -105,7 +105,7 @@ func (c *city) bash(name, command string) (string, error) {
 // folder returns the directory of a deployment and the first process of its runtime.
 func (c *city) folder(name string) (dir string, pid int) {
 	c.t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(c.data, "deployments", "*"+name))
+	dirs, err := filepath.Glob(filepath.Join(c.data, "deployments", "*"+name+".*"))
 	require.NoError(c.t, err)
 	require.Len(c.t, dirs, 1)
 	text, err := os.ReadFile(filepath.Join(dirs[0], "1", "state.json"))
@@ -197,7 +197,7 @@ func TestDeploymentsAreIsolated(t *testing.T) {
 			// Of the hub's directory, they see the path to their working directory.
 			output, err = c.bash("confined", "cd "+c.data+" && find . -maxdepth 2 | sort")
 			require.NoError(t, err)
-			require.Contains(t, output, ".\n./deployments\n./deployments/default-confined\n")
+			require.Regexp(t, `(?s)\.\n\./deployments\n\./deployments/default-confined\.[0-9a-f]{12}\n`, output)
 			require.NotContains(t, output, "hub.db")
 			require.NotContains(t, output, "victim")
 			detail, err := c.client("confined").Agent(t.Context(), "confined")

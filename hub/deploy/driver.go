@@ -16,26 +16,19 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Errors of a [Driver].
-var (
-	// ErrFenced reports that a claim with a higher fence was used for the key: the caller has lost
-	// its lease, or its database was restored from a backup. The error is a [FencedError].
-	ErrFenced = errors.New("another hub controls the deployment")
+// ErrUnavailable is an error of a [Driver]. It reports that the platform cannot be reached. The
+// deployment is unchanged.
+var ErrUnavailable = errors.New("deployer is unavailable")
 
-	// ErrForeign reports that a hub with another database has the key.
-	ErrForeign = errors.New("a hub with another database has a deployment of this name on the same platform: delete it there")
-
-	// ErrUnavailable reports that the platform cannot be reached. The deployment is unchanged.
-	ErrUnavailable = errors.New("deployer is unavailable")
-)
-
-// Driver runs the runtimes of deployments on one platform. A deployment is addressed by its key,
+// Driver runs the runtimes of deployments on one platform. A deployment is addressed by its [Ref],
 // and may have runtimes of several revisions, which share its data: its working directory and its
-// conversations. The suite in deploytest tests the rules of this interface.
+// conversations. Deployments with the same key and other UIDs have nothing in common. The suite in
+// deploytest tests the rules of this interface.
 //
 // Each method moves the deployment towards the wanted state and returns without waiting for it: the
 // caller observes the progress, and repeats the call until the state is reached. A call for a state
-// that is reached has no effect. Methods are safe for concurrent use, also by several hubs.
+// that is reached has no effect. Methods are safe for concurrent use, also by several hubs. A hub
+// that was frozen may make its last call late: the others repair what it changes.
 //
 // If a Driver has the method Own(owner string), [New] calls it before others: Observe may then
 // return that deployments of other owners do not exist.
@@ -49,57 +42,44 @@ type Driver interface {
 
 	// Apply starts the runtime of a revision with a request, next to those of other revisions. It
 	// has no effect while that runtime runs.
-	Apply(ctx context.Context, claim Claim, revision int64, req Request) error
+	Apply(ctx context.Context, ref Ref, revision int64, req Request) error
 
-	// Observe returns the state of a deployment. An unknown key does not exist. All hubs may call
+	// Observe returns the state of a deployment. An unknown one does not exist. All hubs may call
 	// it at any time: it has no effect on a runtime.
-	Observe(ctx context.Context, key string) (Observed, error)
+	Observe(ctx context.Context, ref Ref) (Observed, error)
 
 	// SetKeys replaces the API keys that all runtimes of the deployment accept, within seconds and
 	// without ending their runs.
-	SetKeys(ctx context.Context, claim Claim, keys []agent.Secret) error
+	SetKeys(ctx context.Context, ref Ref, keys []agent.Secret) error
 
 	// Stop ends the runtime of a revision: it accepts no new runs, and its runs may continue for
 	// the time of patience, or for a few seconds if that is shorter. Then they are cancelled. A
 	// later call may have less patience.
-	Stop(ctx context.Context, claim Claim, revision int64, patience time.Duration) error
+	Stop(ctx context.Context, ref Ref, revision int64, patience time.Duration) error
 
 	// Discard stops the runtime of a revision, and deletes what belongs to the revision only.
-	Discard(ctx context.Context, claim Claim, revision int64) error
+	Discard(ctx context.Context, ref Ref, revision int64) error
 
-	// Delete stops all runtimes and deletes all data of the deployment. A lower claim is rejected
-	// afterwards, also if there was no deployment.
-	Delete(ctx context.Context, claim Claim) error
+	// Delete stops all runtimes and deletes all data of the deployment.
+	Delete(ctx context.Context, ref Ref) error
 
 	// Logs returns the last lines of the log of a revision, oldest first. An unknown one has none.
-	Logs(ctx context.Context, key string, revision int64, tail int) ([]string, error)
+	Logs(ctx context.Context, ref Ref, revision int64, tail int) ([]string, error)
 
-	// List returns the keys of all deployments of an owner, in any order.
-	List(ctx context.Context, owner string) ([]string, error)
+	// List returns all deployments of an owner, in any order.
+	List(ctx context.Context, owner string) ([]Ref, error)
 }
 
-// FencedError is an ErrFenced with the highest fence that was used for the key.
-type FencedError struct{ Fence int64 }
-
-func (*FencedError) Error() string { return ErrFenced.Error() }
-
-// Unwrap returns ErrFenced.
-func (*FencedError) Unwrap() error { return ErrFenced }
-
-// Claim states who changes a deployment. A driver remembers the highest fence of each key and
-// rejects a lower one with ErrFenced: it belongs to a hub that was frozen and has lost its lease.
-// It also remembers the owner of a deployment, and rejects others with ErrForeign until it is
-// deleted.
-type Claim struct {
+// Ref names a deployment on a platform.
+type Ref struct {
 	Key   string
-	Fence int64
+	UID   string // of a deployment until it is deleted, at most 40 of [a-z0-9-]; "" if an older version created it
 	Owner string // of at most 40 characters: the database of the hub
 }
 
 // Observed is what a driver knows about a deployment.
 type Observed struct {
 	Exists   bool
-	Owner    string    // of the last claim; "" if it is unknown
 	Runtimes []Runtime // at most one of each revision, by revision
 }
 

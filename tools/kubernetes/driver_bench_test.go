@@ -32,7 +32,7 @@ func BenchmarkAdopt(b *testing.B) {
 	all.SetLimit(8)
 	for i := range n {
 		all.Go(func() error {
-			req, owner := request(), claim(1)
+			req, owner := request(), ref
 			req.Key, owner.Key = fmt.Sprint("default-helper-", i), fmt.Sprint("default-helper-", i)
 			for range 10 { // an API server that is busy
 				if err := source.Apply(b.Context(), owner, 1, req); err == nil {
@@ -46,7 +46,7 @@ func BenchmarkAdopt(b *testing.B) {
 	require.Eventually(b, func() bool {
 		running := 0
 		for i := range n {
-			o, err := source.Observe(b.Context(), fmt.Sprint("default-helper-", i))
+			o, err := source.Observe(b.Context(), deploy.Ref{Key: fmt.Sprint("default-helper-", i), UID: ref.UID, Owner: ref.Owner})
 			if err == nil && o.Runtime(1).Phase == deploy.Running && o.Runtime(1).Message != "" { // no node has room
 				running++
 			}
@@ -64,8 +64,8 @@ func BenchmarkAdopt(b *testing.B) {
 		keys, err := d.List(b.Context(), "first")
 		require.NoError(b, err)
 		require.Len(b, keys, n)
-		for _, key := range keys {
-			o, err := d.Observe(b.Context(), key)
+		for _, ref := range keys {
+			o, err := d.Observe(b.Context(), ref)
 			require.NoError(b, err)
 			require.Equal(b, deploy.Running, o.Runtime(1).Phase)
 		}

@@ -37,7 +37,7 @@ func startNATS(t *testing.T) *kubernetes.Bus {
 func TestCancelAtAnotherPod(t *testing.T) {
 	p := newPlace(t)
 	d, ctx := p.open(t, func(c *kubernetes.Config) { c.Default.Replicas, c.Bus = 2, startNATS(t) }), t.Context()
-	reach(t, d, 1, deploy.Running, "", func() error { return d.Apply(ctx, claim(1), 1, request()) })
+	reach(t, d, 1, deploy.Running, "", func() error { return d.Apply(ctx, ref, 1, request()) })
 	var clients []*runtime.Client
 	require.Eventually(t, func() bool {
 		clients = nil
@@ -75,5 +75,5 @@ func TestCancelAtAnotherPod(t *testing.T) {
 	}
 	require.NotEmpty(t, id)
 	require.False(t, cancelled, "the run was cancelled")
-	p.end(t, d, 1)
+	p.end(t, d)
 }

@@ -174,7 +174,7 @@ func TestChatMovesFromProcessToContainerToPod(t *testing.T) {
 	p.nothingLeft()
 }
 
-// nothingLeft waits until the namespace has no object of a deployment but the record of its claim.
+// nothingLeft waits until the namespace has no object of a deployment.
 func (p place) nothingLeft() {
 	p.t.Helper()
 	ours := meta.ListOptions{LabelSelector: "agenthost.dev/key"}

@@ -87,7 +87,7 @@ func TestRoutes(t *testing.T) {
 	none := deploy.Route{Key: key, Host: "agents.example.com", Path: "/helper", Target: "http://192.0.2.1:8080", Timeout: 31 * time.Minute}
 	require.ErrorContains(t, g.Put(ctx, "first", none), "no Service")
 	r := none
-	r.Target = reach(t, d, 1, deploy.Running, "", func() error { return d.Apply(ctx, claim(1), 1, request()) }).URL
+	r.Target = reach(t, d, 1, deploy.Running, "", func() error { return d.Apply(ctx, ref, 1, request()) }).URL
 	put(r)
 	spec := p.route().Object["spec"].(map[string]any)
 	require.Equal(t, []any{map[string]any{"group": routeKind.Group, "kind": "Gateway", "namespace": "gateway", "name": "public", "sectionName": "https"}}, spec["parentRefs"])
@@ -134,13 +134,13 @@ func TestRoutes(t *testing.T) {
 	put(r)
 
 	next := r
-	next.Target = reach(t, d, 2, deploy.Running, "", func() error { return d.Apply(ctx, claim(1), 2, request()) }).URL
+	next.Target = reach(t, d, 2, deploy.Running, "", func() error { return d.Apply(ctx, ref, 2, request()) }).URL
 	require.NotEqual(t, r.Target, next.Target)
 	put(next)
 	require.NotEqual(t, spec, p.route().Object["spec"])
 	require.Eventually(t, func() bool { // the Deployment of revision 1 no longer owns the HTTPRoute
-		require.NoError(t, d.Discard(ctx, claim(1), 1))
-		o, err := d.Observe(ctx, key)
+		require.NoError(t, d.Discard(ctx, ref, 1))
+		o, err := d.Observe(ctx, ref)
 		return err == nil && o.Runtime(1).Phase == "" && len(p.pods(key, "1")) == 0
 	}, patience, 50*time.Millisecond)
 	put(next)
@@ -149,7 +149,7 @@ func TestRoutes(t *testing.T) {
 	require.Nil(t, p.route())
 	require.NoError(t, g.Remove(ctx, "first", key))
 	put(next)
-	p.end(t, d, 1)
+	p.end(t, d)
 	require.Eventually(t, func() bool { return p.route() == nil }, patience, 50*time.Millisecond, "it ends with its Deployment")
 }
 

@@ -147,8 +147,8 @@ func (p place) kill(key string, revision int64) {
 	}, patience, 20*time.Millisecond)
 }
 
-// claim is that of a hub.
-func claim(fence int64) deploy.Claim { return deploy.Claim{Key: key, Fence: fence, Owner: "first"} }
+// ref is the deployment of most tests.
+var ref = deploy.Ref{Key: key, UID: "first", Owner: "first"}
 
 // request is that of the demo agent.
 func request() deploy.Request {
@@ -166,7 +166,7 @@ func reach(t *testing.T, d deploy.Driver, revision int64, phase deploy.Phase, te
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for ; ; <-ticker.C {
-		o, err := d.Observe(t.Context(), key)
+		o, err := d.Observe(t.Context(), ref)
 		if r = o.Runtime(revision); err == nil && r.Phase == phase && contains(r.Message, text) {
 			return r
 		}

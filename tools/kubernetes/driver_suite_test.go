@@ -23,7 +23,7 @@ func TestDriver(t *testing.T) {
 			Name:   fmt.Sprint("-", names.Add(1)),
 			Listen: listen,
 			Driver: func(t *testing.T) deploy.Driver { return p.open(t) },
-			Kill:   func(t *testing.T, key string, revision int64) { p.kill(key, revision) },
+			Kill:   func(t *testing.T, ref deploy.Ref, revision int64) { p.kill(ref.Key, revision) },
 		}
 	})
 }

@@ -123,14 +123,6 @@ func useRights(t *testing.T, c *clustertest.Cluster, granted []right, wanted *ri
 		_, err = client.CoreV1().Secrets(namespace).Update(ctx, &list.Items[0], v1.UpdateOptions{})
 		return err
 	}
-	sweeper, err := kubernetes.New(kubernetes.Config{REST: config, Namespace: namespace, Image: runtimeImage, Timeout: 300 * time.Millisecond})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, sweeper.Close()) }()
-	sweep := func(ctx context.Context) (bool, error) {
-		_, _ = sweeper.List(ctx, "first") // it may take longer than the timeout
-		list, err := client.CoreV1().ConfigMaps(namespace).List(ctx, v1.ListOptions{LabelSelector: "agenthost.dev/key"})
-		return err == nil && len(list.Items) == 0, err
-	}
 	user := "system:serviceaccount:" + namespace + ":hub"
 	refused := func() (all []right) {
 		for _, call := range c.Calls(t, user) {
@@ -143,7 +135,7 @@ func useRights(t *testing.T, c *clustertest.Cluster, granted []right, wanted *ri
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, context.DeadlineExceeded)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- deployments(ctx, d, g, orphan, sweep) }()
+	go func() { done <- deployments(ctx, d, g, orphan) }()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -188,29 +180,25 @@ func account(t *testing.T, c *clustertest.Cluster, granted []right) (*rest.Confi
 
 // deployments uses all of a driver: two revisions of a deployment from their start to their end.
 // The function orphan changes the Secret of revision 1 by hand: it no longer belongs to the
-// Deployment. The function sweep reports whether the record of the claim was removed.
-func deployments(
-	ctx context.Context, d deploy.Driver, g deploy.Gateway, orphan func(context.Context) error, sweep func(context.Context) (bool, error),
-) error {
-	owner := deploy.Claim{Key: "default-helper", Fence: 1, Owner: "first"}
-	next := owner
-	next.Fence = 2
+// Deployment.
+func deployments(ctx context.Context, d deploy.Driver, g deploy.Gateway, orphan func(context.Context) error) error {
+	owner := deploy.Ref{Key: "default-helper", UID: "first", Owner: "first"}
 	req := deploy.Request{
 		Key: owner.Key, AgentID: "helper", Config: agent.Agent{Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo}},
 		Env: map[string]agent.Secret{deploy.EnvAPIKey: "the-key"},
 	}
 	phase := func(number int64, phases ...deploy.Phase) func() (bool, error) {
 		return func() (bool, error) {
-			o, err := d.Observe(ctx, owner.Key)
+			o, err := d.Observe(ctx, owner)
 			return slices.Contains(phases, o.Runtime(number).Phase), err
 		}
 	}
 	logged := func() (bool, error) {
-		lines, err := d.Logs(ctx, owner.Key, 1, 10)
+		lines, err := d.Logs(ctx, owner, 1, 10)
 		return len(lines) > 0, err
 	}
 	gone := func() (bool, error) { // with its volume
-		o, err := d.Observe(ctx, owner.Key)
+		o, err := d.Observe(ctx, owner)
 		return !o.Exists, err
 	}
 	steps := []struct {
@@ -219,18 +207,17 @@ func deployments(
 	}{
 		{func() error { return d.Apply(ctx, owner, 1, req) }, phase(1, deploy.Running)},
 		{func() error { return d.SetKeys(ctx, owner, []agent.Secret{"the-key", "other"}) }, logged},
-		{func() error { return d.Apply(ctx, next, 2, req) }, phase(2, deploy.Running)},
+		{func() error { return d.Apply(ctx, owner, 2, req) }, phase(2, deploy.Running)},
 		{func() error { return putRoute(ctx, d, g, owner) }, func() (bool, error) { return true, nil }},
 		{func() error { return g.Remove(ctx, owner.Owner, owner.Key) }, func() (bool, error) { return true, nil }},
-		{func() error { return startRun(ctx, d, owner.Key) }, func() (bool, error) { return true, nil }},
-		{func() error { return d.Stop(ctx, next, 1, time.Hour) }, phase(1, deploy.Stopping, deploy.Stopped)},
-		{func() error { return d.Stop(ctx, next, 1, 0) }, phase(1, deploy.Stopped)},
+		{func() error { return startRun(ctx, d, owner) }, func() (bool, error) { return true, nil }},
+		{func() error { return d.Stop(ctx, owner, 1, time.Hour) }, phase(1, deploy.Stopping, deploy.Stopped)},
+		{func() error { return d.Stop(ctx, owner, 1, 0) }, phase(1, deploy.Stopped)},
 		{func() error { return orphan(ctx) }, func() (bool, error) { return true, nil }},
-		{func() error { return d.Apply(ctx, next, 1, req) }, phase(1, deploy.Running)},
-		{func() error { return d.Discard(ctx, next, 1) }, phase(1, "")},
+		{func() error { return d.Apply(ctx, owner, 1, req) }, phase(1, deploy.Running)},
+		{func() error { return d.Discard(ctx, owner, 1) }, phase(1, "")},
 		{func() error { _, err := d.List(ctx, owner.Owner); return err }, phase(2, deploy.Running)},
-		{func() error { return d.Delete(ctx, next) }, gone},
-		{func() error { return nil }, func() (bool, error) { return sweep(ctx) }},
+		{func() error { return d.Delete(ctx, owner) }, gone},
 	}
 	var last error
 	for i, step := range steps {
@@ -254,8 +241,8 @@ func deployments(
 }
 
 // putRoute puts the route of revision 2.
-func putRoute(ctx context.Context, d deploy.Driver, g deploy.Gateway, owner deploy.Claim) error {
-	o, err := d.Observe(ctx, owner.Key)
+func putRoute(ctx context.Context, d deploy.Driver, g deploy.Gateway, owner deploy.Ref) error {
+	o, err := d.Observe(ctx, owner)
 	if err != nil {
 		return err
 	}
@@ -264,8 +251,8 @@ func putRoute(ctx context.Context, d deploy.Driver, g deploy.Gateway, owner depl
 }
 
 // startRun starts a run of revision 1 that lasts longer than the patience of the second Stop.
-func startRun(ctx context.Context, d deploy.Driver, key string) error {
-	o, err := d.Observe(ctx, key)
+func startRun(ctx context.Context, d deploy.Driver, ref deploy.Ref) error {
+	o, err := d.Observe(ctx, ref)
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,8 @@ type Memory struct {
 	Serve func(deploy.Request) (http.Handler, error)
 
 	mu      sync.Mutex // guards the fields below
-	runs    map[string]map[int64]*run
-	claims  map[string]deploy.Claim
+	runs    map[deploy.Ref]map[int64]*run
+	last    map[string]deploy.Ref // that was applied last, by key
 	failure error
 	applied int
 }
@@ -107,9 +107,13 @@ func (m *Memory) Applied() int {
 	return m.applied
 }
 
-// last returns the runtime of the last revision, or nil.
-func (m *Memory) last(key string) (last *run) {
-	for _, r := range m.runs[key] {
+// of returns the runtimes of the deployment of a key that was applied last.
+func (m *Memory) of(key string) map[int64]*run { return m.runs[m.last[key]] }
+
+// lastRun returns the runtime of the last revision, or nil.
+func (m *Memory) lastRun(key string) *run {
+	var last *run
+	for _, r := range m.of(key) {
 		if last == nil || r.Revision > last.Revision {
 			last = r
 		}
@@ -118,11 +122,18 @@ func (m *Memory) last(key string) (last *run) {
 	return last
 }
 
+// Last returns the deployment of a key that was applied last.
+func (m *Memory) Last(key string) deploy.Ref {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last[key]
+}
+
 // Request returns the last request of a deployment.
 func (m *Memory) Request(key string) deploy.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.last(key); r != nil {
+	if r := m.lastRun(key); r != nil {
 		return r.request
 	}
 
@@ -134,23 +145,23 @@ func (m *Memory) Request(key string) deploy.Request {
 func (m *Memory) Kill(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.last(key).crash()
+	m.lastRun(key).crash()
 }
 
 // KillRevision is Kill for one revision.
 func (m *Memory) KillRevision(key string, revision int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.runs[key][revision].crash()
+	m.of(key)[revision].crash()
 }
 
 // Remove removes the runtime of the last revision of a deployment, as someone does on the platform.
 func (m *Memory) Remove(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.last(key); r != nil {
+	if r := m.lastRun(key); r != nil {
 		r.end(deploy.Stopped)
-		delete(m.runs[key], r.Revision)
+		delete(m.of(key), r.Revision)
 	}
 }
 
@@ -165,7 +176,7 @@ func (r *run) crash() {
 func (m *Memory) Log(key string, lines ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.last(key); r != nil {
+	if r := m.lastRun(key); r != nil {
 		r.log = append(r.log, lines...)
 	}
 }
@@ -192,38 +203,30 @@ func (r *run) end(phase deploy.Phase) {
 }
 
 // change calls do with the runtimes of the deployment, which is nil if there is none.
-func (m *Memory) change(claim deploy.Claim, do func(map[int64]*run) error) error {
+func (m *Memory) change(ref deploy.Ref, do func(map[int64]*run) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failure != nil {
 		return m.failure
 	}
 
-	if m.claims == nil {
-		m.claims, m.runs = map[string]deploy.Claim{}, map[string]map[int64]*run{}
-	}
-
-	switch last := m.claims[claim.Key]; {
-	case last.Owner != claim.Owner && m.runs[claim.Key] != nil:
-		return deploy.ErrForeign
-	case last.Owner == claim.Owner && claim.Fence < last.Fence:
-		return &deploy.FencedError{Fence: last.Fence}
-	}
-
-	m.claims[claim.Key] = claim
-	return do(m.runs[claim.Key])
+	return do(m.runs[ref])
 }
 
 // Apply implements deploy.Driver.
-func (m *Memory) Apply(_ context.Context, claim deploy.Claim, revision int64, req deploy.Request) error {
+func (m *Memory) Apply(_ context.Context, ref deploy.Ref, revision int64, req deploy.Request) error {
 	if err := m.CheckDeployment(req.Deployment); err != nil {
 		return err
 	}
 
-	return m.change(claim, func(all map[int64]*run) error {
+	return m.change(ref, func(all map[int64]*run) error {
 		if all == nil {
+			if m.runs == nil {
+				m.runs, m.last = map[deploy.Ref]map[int64]*run{}, map[string]deploy.Ref{}
+			}
+
 			all = map[int64]*run{}
-			m.runs[claim.Key] = all
+			m.runs[ref], m.last[ref.Key] = all, ref
 		}
 
 		r := all[revision]
@@ -270,13 +273,13 @@ func (m *Memory) handle(r *run) error {
 }
 
 // SetKeys implements deploy.Driver.
-func (m *Memory) SetKeys(_ context.Context, claim deploy.Claim, keys []agent.Secret) error {
+func (m *Memory) SetKeys(_ context.Context, ref deploy.Ref, keys []agent.Secret) error {
 	list := make([]string, len(keys))
 	for i, key := range keys {
 		list[i] = string(key)
 	}
 
-	return m.change(claim, func(all map[int64]*run) error {
+	return m.change(ref, func(all map[int64]*run) error {
 		for _, r := range all {
 			r.request.Env = maps.Clone(r.request.Env)
 			r.request.Env[deploy.EnvAPIKey] = agent.Secret(strings.Join(list, ","))
@@ -300,16 +303,13 @@ func later(than time.Time) time.Time {
 }
 
 // Observe implements deploy.Driver.
-func (m *Memory) Observe(_ context.Context, key string) (deploy.Observed, error) {
+func (m *Memory) Observe(_ context.Context, ref deploy.Ref) (deploy.Observed, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o := deploy.Observed{Exists: m.runs[key] != nil}
-	if o.Exists {
-		o.Owner = m.claims[key].Owner
-	}
-
-	for _, revision := range slices.Sorted(maps.Keys(m.runs[key])) {
-		r := m.runs[key][revision]
+	all := m.runs[ref]
+	o := deploy.Observed{Exists: all != nil}
+	for _, revision := range slices.Sorted(maps.Keys(all)) {
+		r := all[revision]
 		if r.Phase == deploy.Stopping && r.active.Load() == 0 {
 			r.end(deploy.Stopped)
 		}
@@ -321,8 +321,8 @@ func (m *Memory) Observe(_ context.Context, key string) (deploy.Observed, error)
 }
 
 // Stop implements deploy.Driver. A request in progress is a run. Without patience, it is cut.
-func (m *Memory) Stop(_ context.Context, claim deploy.Claim, revision int64, patience time.Duration) error {
-	return m.change(claim, func(all map[int64]*run) error {
+func (m *Memory) Stop(_ context.Context, ref deploy.Ref, revision int64, patience time.Duration) error {
+	return m.change(ref, func(all map[int64]*run) error {
 		switch r := all[revision]; {
 		case r == nil:
 		case r.server == nil || patience == 0 || r.active.Load() == 0:
@@ -339,8 +339,8 @@ func (m *Memory) Stop(_ context.Context, claim deploy.Claim, revision int64, pat
 }
 
 // Discard implements deploy.Driver.
-func (m *Memory) Discard(_ context.Context, claim deploy.Claim, revision int64) error {
-	return m.change(claim, func(all map[int64]*run) error {
+func (m *Memory) Discard(_ context.Context, ref deploy.Ref, revision int64) error {
+	return m.change(ref, func(all map[int64]*run) error {
 		if r := all[revision]; r != nil {
 			r.end(deploy.Stopped)
 			delete(all, revision)
@@ -351,26 +351,26 @@ func (m *Memory) Discard(_ context.Context, claim deploy.Claim, revision int64) 
 }
 
 // Delete implements deploy.Driver.
-func (m *Memory) Delete(_ context.Context, claim deploy.Claim) error {
-	return m.change(claim, func(all map[int64]*run) error {
+func (m *Memory) Delete(_ context.Context, ref deploy.Ref) error {
+	return m.change(ref, func(all map[int64]*run) error {
 		for _, r := range all {
 			r.end(deploy.Stopped)
 		}
 
-		delete(m.runs, claim.Key)
+		delete(m.runs, ref)
 		return nil
 	})
 }
 
 // Logs implements deploy.Driver.
-func (m *Memory) Logs(_ context.Context, key string, revision int64, tail int) ([]string, error) {
+func (m *Memory) Logs(_ context.Context, ref deploy.Ref, revision int64, tail int) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if errors.Is(m.failure, deploy.ErrUnavailable) {
 		return nil, m.failure
 	}
 
-	r := m.runs[key][revision]
+	r := m.runs[ref][revision]
 	if r == nil {
 		return nil, nil
 	}
@@ -379,15 +379,15 @@ func (m *Memory) Logs(_ context.Context, key string, revision int64, tail int) (
 }
 
 // List implements deploy.Driver.
-func (m *Memory) List(_ context.Context, owner string) ([]string, error) {
+func (m *Memory) List(_ context.Context, owner string) ([]deploy.Ref, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var keys []string
-	for key := range m.runs {
-		if m.claims[key].Owner == owner {
-			keys = append(keys, key)
+	var all []deploy.Ref
+	for ref := range m.runs {
+		if ref.Owner == owner {
+			all = append(all, ref)
 		}
 	}
 
-	return keys, nil
+	return all, nil
 }

@@ -17,7 +17,7 @@ type subject struct {
 	t *testing.T
 	Harness
 	driver deploy.Driver
-	claim  deploy.Claim
+	ref    deploy.Ref
 }
 
 // request returns the request of the demo agent with a description.
@@ -31,7 +31,7 @@ func request(key, description string) deploy.Request {
 
 func (s *subject) observe() deploy.Observed {
 	s.t.Helper()
-	o, err := s.driver.Observe(s.t.Context(), s.claim.Key)
+	o, err := s.driver.Observe(s.t.Context(), s.ref)
 	require.NoError(s.t, err)
 	return o
 }
@@ -52,12 +52,12 @@ func (s *subject) reach(phase deploy.Phase, revision int64, call func(context.Co
 
 func (s *subject) apply(revision int64) deploy.Runtime {
 	s.t.Helper()
-	return s.applyRequest(revision, request(s.claim.Key, "first"))
+	return s.applyRequest(revision, request(s.ref.Key, "first"))
 }
 
 func (s *subject) applyRequest(revision int64, req deploy.Request) deploy.Runtime {
 	s.t.Helper()
-	r := s.reach(deploy.Running, revision, func(ctx context.Context) error { return s.driver.Apply(ctx, s.claim, revision, req) })
+	r := s.reach(deploy.Running, revision, func(ctx context.Context) error { return s.driver.Apply(ctx, s.ref, revision, req) })
 	require.NotZero(s.t, r.StartedAt)
 	s.ready(r)
 	return r
@@ -65,13 +65,13 @@ func (s *subject) applyRequest(revision int64, req deploy.Request) deploy.Runtim
 
 func (s *subject) stop(revision int64) {
 	s.t.Helper()
-	s.reach(deploy.Stopped, revision, func(ctx context.Context) error { return s.driver.Stop(ctx, s.claim, revision, 0) })
+	s.reach(deploy.Stopped, revision, func(ctx context.Context) error { return s.driver.Stop(ctx, s.ref, revision, 0) })
 }
 
 func (s *subject) delete() {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
-		require.NoError(s.t, s.driver.Delete(s.t.Context(), s.claim))
+		require.NoError(s.t, s.driver.Delete(s.t.Context(), s.ref))
 		return !s.observe().Exists
 	}, patience, 20*time.Millisecond)
 	require.Empty(s.t, s.observe().Runtimes)

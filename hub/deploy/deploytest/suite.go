@@ -37,7 +37,7 @@ type Harness struct {
 	Listen func(t *testing.T) net.Listener
 
 	// Kill ends the runtime of a revision as a crash does.
-	Kill func(t *testing.T, key string, revision int64)
+	Kill func(t *testing.T, ref deploy.Ref, revision int64)
 }
 
 // Suite tests the rules of deploy.Driver. open returns a platform without deployments.
@@ -48,18 +48,17 @@ func Suite(t *testing.T, open func(t *testing.T) Harness) {
 		"runs of a revision":  (*subject).drained,
 		"impatience":          (*subject).impatient,
 		"a crash":             (*subject).crash,
-		"a former holder":     (*subject).fenced,
+		"another deployment":  (*subject).another,
 		"another hub":         (*subject).adopted,
 		"unknown deployments": (*subject).unknown,
 		"concurrent calls":    (*subject).concurrent,
-		"another database":    (*subject).foreign,
 		"new keys":            (*subject).keys,
 		"limits":              (*subject).limits,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := open(t)
-			s := &subject{t: t, Harness: h, driver: h.Driver(t), claim: deploy.Claim{Key: "default-helper" + h.Name, Fence: 7, Owner: "first" + h.Name}}
+			s := &subject{t: t, Harness: h, driver: h.Driver(t), ref: deploy.Ref{Key: "default-helper" + h.Name, UID: "first", Owner: "owner" + h.Name}}
 			test(s)
 			s.delete()
 		})
@@ -69,11 +68,11 @@ func Suite(t *testing.T, open func(t *testing.T) Harness) {
 func (s *subject) life() {
 	first := s.apply(1)
 	require.Equal(s.t, withoutMessages(first), withoutMessages(s.apply(1)), "it is applied already")
-	keys, err := s.driver.List(s.t.Context(), s.claim.Owner)
+	all, err := s.driver.List(s.t.Context(), s.ref.Owner)
 	require.NoError(s.t, err)
-	require.Equal(s.t, []string{s.claim.Key}, keys)
+	require.Equal(s.t, []deploy.Ref{s.ref}, all)
 	require.Eventually(s.t, func() bool {
-		lines, err := s.driver.Logs(s.t.Context(), s.claim.Key, 1, 10)
+		lines, err := s.driver.Logs(s.t.Context(), s.ref, 1, 10)
 		require.NoError(s.t, err)
 		return len(lines) > 0 && len(lines) <= 10
 	}, patience, 20*time.Millisecond)
@@ -88,28 +87,28 @@ func (s *subject) revision() {
 	require.NotEqual(s.t, first.URL, second.URL)
 	require.Equal(s.t, withoutMessages(first, second), withoutMessages(s.observe().Runtimes...))
 	s.ready(first)
-	s.Kill(s.t, s.claim.Key, 2)
+	s.Kill(s.t, s.ref, 2)
 	s.reach(deploy.Exited, 2, func(context.Context) error { return nil })
 	s.ready(first)
 	second = s.apply(2)
-	s.reach("", 1, func(ctx context.Context) error { return s.driver.Discard(ctx, s.claim, 1) })
+	s.reach("", 1, func(ctx context.Context) error { return s.driver.Discard(ctx, s.ref, 1) })
 	require.Equal(s.t, withoutMessages(second), withoutMessages(s.observe().Runtimes...))
 	s.ready(second)
-	lines, err := s.driver.Logs(s.t.Context(), s.claim.Key, 1, 10)
+	lines, err := s.driver.Logs(s.t.Context(), s.ref, 1, 10)
 	require.NoError(s.t, err)
 	require.Empty(s.t, lines)
-	require.NoError(s.t, s.driver.Discard(s.t.Context(), s.claim, 1))
+	require.NoError(s.t, s.driver.Discard(s.t.Context(), s.ref, 1))
 	s.stop(2)
 	s.apply(3)
 }
 
 func (s *subject) crash() {
 	first := s.apply(1)
-	s.Kill(s.t, s.claim.Key, 1)
+	s.Kill(s.t, s.ref, 1)
 	r := s.reach(deploy.Exited, 1, func(context.Context) error { return nil })
 	require.Equal(s.t, first.StartedAt, r.StartedAt)
 	require.True(s.t, s.apply(1).StartedAt.After(first.StartedAt))
-	s.Kill(s.t, s.claim.Key, 1)
+	s.Kill(s.t, s.ref, 1)
 	s.reach(deploy.Exited, 1, func(context.Context) error { return nil })
 	s.stop(1)
 }
@@ -140,7 +139,7 @@ func (s *subject) run(revision int64) (r deploy.Runtime, release func(), result 
 
 	upstream.Start()
 	s.t.Cleanup(upstream.Close)
-	req := request(s.claim.Key, "first")
+	req := request(s.ref.Key, "first")
 	req.Config.Model, req.Config.Provider = "held", agent.Provider{Protocol: agent.ProtocolOpenAI, BaseURL: agent.Secret(upstream.URL), APIKey: "key"}
 	r = s.applyRequest(revision, req)
 	result = make(chan string, 1)
@@ -177,7 +176,7 @@ func (s *subject) drained() {
 	first, release, result := s.run(1)
 	defer release()
 	second := s.apply(2)
-	stop := func(ctx context.Context) error { return s.driver.Stop(ctx, s.claim, 1, time.Hour) }
+	stop := func(ctx context.Context) error { return s.driver.Stop(ctx, s.ref, 1, time.Hour) }
 	s.reach(deploy.Stopping, 1, stop)
 	require.Eventually(s.t, func() bool { // a run that is accepted before the runtime has the request to end does not end
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
@@ -202,31 +201,38 @@ func (s *subject) drained() {
 func (s *subject) impatient() {
 	_, release, result := s.run(1)
 	defer release()
-	s.reach(deploy.Stopping, 1, func(ctx context.Context) error { return s.driver.Stop(ctx, s.claim, 1, time.Hour) })
+	s.reach(deploy.Stopping, 1, func(ctx context.Context) error { return s.driver.Stop(ctx, s.ref, 1, time.Hour) })
 	s.stop(1)
 	require.NotEqual(s.t, "finished", <-result)
 }
 
-func (s *subject) fenced() {
-	first := s.apply(1)
-	former, ctx := s.claim, s.t.Context()
-	former.Fence--
-	require.ErrorIs(s.t, s.driver.Apply(ctx, former, 2, request(former.Key, "other")), deploy.ErrFenced)
-	e, ok := errors.AsType[*deploy.FencedError](s.driver.Stop(ctx, former, 1, 0))
-	require.True(s.t, ok)
-	require.Equal(s.t, s.claim.Fence, e.Fence, "a hub can take a higher one")
-	require.ErrorIs(s.t, s.driver.Stop(ctx, former, 1, time.Hour), deploy.ErrFenced)
-	require.ErrorIs(s.t, s.driver.Discard(ctx, former, 1), deploy.ErrFenced)
-	require.ErrorIs(s.t, s.driver.Delete(ctx, former), deploy.ErrFenced)
-	require.Equal(s.t, withoutMessages(first), withoutMessages(s.observe().Runtimes...))
-	s.delete()
-	require.ErrorIs(s.t, s.driver.Apply(ctx, former, 2, request(former.Key, "other")), deploy.ErrFenced, "a deleted deployment does not come back")
+// another has deployments of the same key next to the first one, of this database and of another
+// one. Calls for one have no effect on the others.
+func (s *subject) another() {
+	first, mine, ctx := s.apply(1), s.ref, s.t.Context()
+	for _, other := range []deploy.Ref{
+		{Key: mine.Key, UID: "second", Owner: mine.Owner}, {Key: mine.Key, UID: "third", Owner: "other" + s.Name}, {Key: mine.Key, Owner: mine.Owner},
+	} {
+		s.ref = other
+		require.False(s.t, s.observe().Exists)
+		require.NoError(s.t, s.driver.SetKeys(ctx, other, []agent.Secret{"other"}))
+		require.NoError(s.t, s.driver.Stop(ctx, other, 1, 0))
+		require.NoError(s.t, s.driver.Discard(ctx, other, 1))
+		s.delete()
+		require.NotEqual(s.t, first.URL, s.apply(1).URL)
+		all, err := s.driver.List(ctx, other.Owner)
+		require.NoError(s.t, err)
+		require.Contains(s.t, all, other)
+		s.delete()
+		s.ref = mine
+		require.Equal(s.t, withoutMessages(first), withoutMessages(s.observe().Runtimes...))
+		s.ready(first)
+	}
 }
 
 func (s *subject) adopted() {
 	first, second := s.apply(1), s.apply(2)
 	s.driver = s.Driver(s.t)
-	s.claim.Fence++
 	require.Equal(s.t, withoutMessages(first, second), withoutMessages(s.observe().Runtimes...))
 	require.Equal(s.t, withoutMessages(first), withoutMessages(s.apply(1)))
 	s.stop(1)
@@ -236,27 +242,10 @@ func (s *subject) adopted() {
 	s.apply(1)
 }
 
-// foreign uses a platform with two databases, whose deployments have the same key.
-func (s *subject) foreign() {
-	first, ctx := s.apply(1), s.t.Context()
-	other := deploy.Claim{Key: s.claim.Key, Fence: s.claim.Fence + 10, Owner: "second" + s.Name}
-	require.ErrorIs(s.t, s.driver.Apply(ctx, other, 2, request(other.Key, "other")), deploy.ErrForeign)
-	require.ErrorIs(s.t, s.driver.Stop(ctx, other, 1, 0), deploy.ErrForeign)
-	require.ErrorIs(s.t, s.driver.Discard(ctx, other, 1), deploy.ErrForeign)
-	require.ErrorIs(s.t, s.driver.Delete(ctx, other), deploy.ErrForeign)
-	keys, err := s.driver.List(ctx, other.Owner)
-	require.NoError(s.t, err)
-	require.Empty(s.t, keys)
-	require.Equal(s.t, withoutMessages(first), withoutMessages(s.apply(1)))
-	s.delete()
-	s.claim = other
-	s.apply(1)
-}
-
 // keys replaces the API key of runtimes that continue.
 func (s *subject) keys() {
 	first, second := s.apply(1), s.apply(2)
-	set := func(keys ...agent.Secret) { require.NoError(s.t, s.driver.SetKeys(s.t.Context(), s.claim, keys)) }
+	set := func(keys ...agent.Secret) { require.NoError(s.t, s.driver.SetKeys(s.t.Context(), s.ref, keys)) }
 	set(apiKey, "next-key")
 	s.accepts(first, apiKey, true)
 	s.accepts(first, "next-key", true)
@@ -266,9 +255,6 @@ func (s *subject) keys() {
 	s.accepts(first, "next-key", true)
 	s.accepts(second, apiKey, false)
 	require.Equal(s.t, withoutMessages(first, second), withoutMessages(s.observe().Runtimes...), "they were not started again")
-	former := s.claim
-	former.Fence--
-	require.ErrorIs(s.t, s.driver.SetKeys(s.t.Context(), former, []agent.Secret{apiKey}), deploy.ErrFenced)
 	s.stop(1)
 	s.accepts(s.apply(1), apiKey, true)
 }
@@ -287,29 +273,26 @@ func (s *subject) accepts(r deploy.Runtime, key string, accepted bool) {
 
 func (s *subject) unknown() {
 	ctx := s.t.Context()
-	require.NoError(s.t, s.driver.SetKeys(ctx, s.claim, []agent.Secret{apiKey}))
-	require.NoError(s.t, s.driver.Stop(ctx, s.claim, 1, 0))
-	require.NoError(s.t, s.driver.Discard(ctx, s.claim, 1))
-	require.NoError(s.t, s.driver.Delete(ctx, s.claim))
-	lines, err := s.driver.Logs(ctx, s.claim.Key, 1, 10)
+	require.NoError(s.t, s.driver.SetKeys(ctx, s.ref, []agent.Secret{apiKey}))
+	require.NoError(s.t, s.driver.Stop(ctx, s.ref, 1, 0))
+	require.NoError(s.t, s.driver.Discard(ctx, s.ref, 1))
+	require.NoError(s.t, s.driver.Delete(ctx, s.ref))
+	lines, err := s.driver.Logs(ctx, s.ref, 1, 10)
 	require.NoError(s.t, err)
 	require.Empty(s.t, lines)
-	keys, err := s.driver.List(ctx, s.claim.Owner)
+	all, err := s.driver.List(ctx, s.ref.Owner)
 	require.NoError(s.t, err)
-	require.Empty(s.t, keys)
-	former := s.claim
-	former.Fence--
-	require.ErrorIs(s.t, s.driver.Apply(ctx, former, 1, request(former.Key, "other")), deploy.ErrFenced, "a hub was frozen before its first call")
+	require.Empty(s.t, all)
 }
 
-// concurrent applies one revision through two hubs, of which the second has the lease.
+// concurrent applies one revision through two hubs.
 func (s *subject) concurrent() {
 	other := s.Driver(s.t)
 	done := make(chan error, 1)
 	go func() {
 		var err error
 		for range 20 {
-			if err = other.Apply(s.t.Context(), s.claim, 1, request(s.claim.Key, "first")); err != nil {
+			if err = other.Apply(s.t.Context(), s.ref, 1, request(s.ref.Key, "first")); err != nil {
 				break
 			}
 		}

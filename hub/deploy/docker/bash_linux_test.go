@@ -35,7 +35,7 @@ func (x *deployed) bash(t *testing.T, command string) string {
 func withBash(t *testing.T, d *docker.Driver, tenant string, sandbox agent.Sandbox) *deployed {
 	t.Helper()
 	x := prepared(t, tenant)
-	req := request(x.claim.Key, tenant)
+	req := request(x.ref.Key, tenant)
 	req.Config.Sandbox = sandbox
 	req.Config.AllowedTools, req.Config.PermissionMode = []string{"Bash"}, "bypassPermissions"
 	x.start(t, d, req)

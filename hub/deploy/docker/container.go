@@ -37,12 +37,12 @@ const (
 
 // Apply creates the container of a revision, or starts it again with the request. If a former
 // runtime of the revision ends, it waits for that.
-func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request) error {
+func (d *Driver) Apply(ctx context.Context, ref deploy.Ref, number int64, req deploy.Request) error {
 	if err := d.CheckDeployment(req.Deployment); err != nil {
 		return err
 	}
 
-	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
+	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		r, found := f.runtime(number)
 		switch {
 		case found && r.alive() && r.Step == stepNone:
@@ -51,10 +51,10 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 			return d.terminate(ctx, r, 0)
 		}
 
-		data := f.data(claim)
-		n, err := d.place(ctx, claim, number, req, data, r)
+		data := f.data(ref)
+		n, err := d.place(ctx, ref, number, req, data, r)
 		if err == nil {
-			err = d.checkVolume(ctx, claim, n, data)
+			err = d.checkVolume(ctx, ref, n, data)
 		}
 
 		if err != nil {
@@ -67,18 +67,18 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 
 // place returns the container of a revision in a network of its tenant, which it creates if there
 // is none with these settings. r is the present one, if it has a name, and data a volume.
-func (d *Driver) place(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request, data string, r runtimeContainer) (n name, err error) {
+func (d *Driver) place(ctx context.Context, ref deploy.Ref, number int64, req deploy.Request, data string, r runtimeContainer) (n name, err error) {
 	if err := d.lock(ctx); err != nil {
 		return n, err
 	}
 
 	defer d.unlock()
-	where, err := d.network(ctx, claim.Owner, req.Tenant, r.labels[labelNetwork])
+	where, err := d.network(ctx, ref.Owner, req.Tenant, r.labels[labelNetwork])
 	if err != nil {
 		return n, err
 	}
 
-	options, err := d.options(claim, number, req, data, where)
+	options, err := d.options(ref, number, req, data, where)
 	if err != nil || r.labels[labelSpec] == options.Config.Labels[labelSpec] {
 		return r.name, err
 	}
@@ -92,26 +92,14 @@ func (d *Driver) place(ctx context.Context, claim deploy.Claim, number int64, re
 	return d.create(ctx, options)
 }
 
-// create creates a container that is not started. It fails if the claim is no longer in force.
-func (d *Driver) create(ctx context.Context, options client.ContainerCreateOptions) (n name, err error) {
-	created, err := d.engine.ContainerCreate(ctx, options)
-	record := options.HostConfig.VolumesFrom[0]
-	_, failed := d.engine.ContainerInspect(ctx, record, client.ContainerInspectOptions{})
-	switch {
-	case gone(failed) && err == nil:
-		return n, cmp.Or(d.remove(ctx, created.ID), errChanged)
-	case gone(failed):
-		return n, errChanged
-	case err == nil:
-		err = failed
-	case gone(err):
-		return n, fmt.Errorf("the Docker engine has no image %s: pull it there", d.cfg.Image)
-	default:
-		err = moved(err)
+// create creates a container that is not started.
+func (d *Driver) create(ctx context.Context, options client.ContainerCreateOptions) (name, error) {
+	_, err := d.engine.ContainerCreate(ctx, options)
+	if gone(err) {
+		return name{}, fmt.Errorf("the Docker engine has no image %s: pull it there", d.cfg.Image)
 	}
 
-	n, _ = parseName(options.Name)
-	return n, fault(ctx, "create container", err)
+	return parseName(options.Name), fault(ctx, "create container", moved(err))
 }
 
 // start gives a container the request and starts it.
@@ -137,7 +125,7 @@ func (d *Driver) start(ctx context.Context, n name, req deploy.Request) error {
 }
 
 // options returns the container of a revision.
-func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, data string, where tenantNetwork) (o client.ContainerCreateOptions, err error) {
+func (d *Driver) options(ref deploy.Ref, number int64, req deploy.Request, data string, where tenantNetwork) (o client.ContainerCreateOptions, err error) {
 	for name := range req.Env {
 		if name != deploy.EnvAPIKey {
 			return o, fmt.Errorf("the docker deployer has no variable %.100q", name)
@@ -165,7 +153,7 @@ func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, d
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
 		Tmpfs:          map[string]string{"/tmp": "rw,nosuid,nodev,mode=1777"},
-		Mounts:         mounts(claim, strconv.FormatInt(number, 10), data),
+		Mounts:         mounts(ref, strconv.FormatInt(number, 10), data),
 		LogConfig:      container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": maxLog, "max-file": "2"}},
 		Resources:      d.resources(req.Deployment),
 	}
@@ -180,13 +168,12 @@ func (d *Driver) options(claim deploy.Claim, number int64, req deploy.Request, d
 	}
 
 	sum := sha256.Sum256(text)
-	config.Labels = map[string]string{
-		labelKey: claim.Key, labelOwner: claim.Owner, labelRevision: strconv.FormatInt(number, 10), labelTenant: req.Tenant,
-		labelNetwork: where.id, labelSpec: hex.EncodeToString(sum[:8]),
-	}
-	// The engine resolves the record of the claim by its name: it creates nothing for a former claim.
-	host.VolumesFrom = []string{name{Key: claim.Key, Claim: true, Owner: claim.Owner, Fence: claim.Fence}.String()}
-	o.Name = name{Key: claim.Key, Revision: number, Fence: claim.Fence}.String()
+	config.Labels = labelsOf(ref)
+	config.Labels[labelRevision] = strconv.FormatInt(number, 10)
+	config.Labels[labelTenant] = req.Tenant
+	config.Labels[labelNetwork] = where.id
+	config.Labels[labelSpec] = hex.EncodeToString(sum[:8])
+	o.Name = newName(ref, number).String()
 	o.Config, o.HostConfig = config, host
 	return o, nil
 }
@@ -249,14 +236,14 @@ func (d *Driver) copyTo(ctx context.Context, n name, dir string, files map[strin
 }
 
 // SetKeys replaces the files with the keys, which the runtimes read again within a second.
-func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
+func (d *Driver) SetKeys(ctx context.Context, ref deploy.Ref, keys []agent.Secret) error {
 	texts := make([]string, len(keys))
 	for i, key := range keys {
 		texts[i] = string(key)
 	}
 
 	file := map[string][]byte{agent.DeployedKeys: []byte(strings.Join(texts, ","))}
-	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		var errs []error
 		for _, r := range f.runtimes {
 			errs = append(errs, d.copyTo(ctx, r.name, privateDir, file))

@@ -51,11 +51,11 @@ func TestImageTools(t *testing.T) {
 	out := x.bash(t, `id -u; pwd; echo 'print(6*7)' >a.py && python3 a.py; node -e 'console.log(6*9)'; git init -q . && git rev-parse --is-inside-work-tree; rg -c print a.py; touch /file /usr/file`)
 	require.Regexp(t, `(?s)65532\n/data/work\n42\n54\ntrue\n1\n`, out)
 	require.Regexp(t, `'?/file'?: Read-only file system`, out)
-	require.NoError(t, d.Stop(t.Context(), x.claim, 1, 0))
-	reach(t, d, x.claim.Key, deploy.Stopped)
-	req := request(x.claim.Key, "acme")
+	require.NoError(t, d.Stop(t.Context(), x.ref, 1, 0))
+	reach(t, d, x.ref, deploy.Stopped)
+	req := request(x.ref.Key, "acme")
 	req.Config.AllowedTools, req.Config.PermissionMode = []string{"Bash"}, "bypassPermissions"
-	require.NoError(t, d.Apply(t.Context(), x.claim, 1, req))
-	x.Runtime = reach(t, d, x.claim.Key, deploy.Running)
+	require.NoError(t, d.Apply(t.Context(), x.ref, 1, req))
+	x.Runtime = reach(t, d, x.ref, deploy.Running)
 	require.Contains(t, x.bash(t, "python3 a.py"), "42")
 }

@@ -19,9 +19,7 @@
 // The containers of a tenant have a network of their own. It leads to the outside, and to every
 // port that the machine of the engine binds on all of its addresses.
 //
-// The engine remembers the owner and the fence of a deployment as the name of a container that is
-// never started, and is based on an empty image. It remains for a few minutes when the deployment
-// is deleted.
+// Containers and volumes have labels with the key, the UID and the owner of their deployment.
 package docker
 
 import (
@@ -94,8 +92,7 @@ type Driver struct {
 
 	placing chan struct{} // has one value while a container is put into a network, or a network is removed
 
-	sweeping sync.Mutex         // held while networks and records of claims are removed; guards unused
-	unused   map[name]time.Time // records of claims, and since when they belong to nothing
+	sweeping sync.Mutex // held while networks and requests are removed
 
 	snapshots snapshots
 	running   sync.WaitGroup  // for what continues after a call
@@ -161,7 +158,7 @@ func New(cfg Config) (*Driver, error) {
 
 	d := &Driver{cfg: cfg, engine: engine, placing: make(chan struct{}, 1)}
 	d.ctx, d.stop = context.WithCancel(context.Background())
-	d.snapshots.changed, d.snapshots.seen = map[string]time.Time{}, map[string]sighting{}
+	d.snapshots.changed, d.snapshots.seen = map[deploy.Ref]time.Time{}, map[string]sighting{}
 	return d, nil
 }
 
@@ -180,12 +177,12 @@ func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
 	return deploy.OneReplica(d.Backend(), wanted)
 }
 
-// keyPattern is that of a deployment key.
+// keyPattern is that of a deployment key, and of a UID.
 var keyPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)
 
-func checkKey(key string) error {
-	if !keyPattern.MatchString(key) {
-		return fmt.Errorf("deployment key %.200q is not valid", key)
+func checkRef(ref deploy.Ref) error {
+	if !keyPattern.MatchString(ref.Key) || ref.UID != "" && !keyPattern.MatchString(ref.UID) {
+		return fmt.Errorf("deployment key %.200q is not valid", ref.Key)
 	}
 
 	return nil

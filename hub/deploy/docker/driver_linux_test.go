@@ -65,8 +65,8 @@ func TestDriver(t *testing.T) {
 				return l
 			},
 			Driver: func(t *testing.T) deploy.Driver { return open(t) },
-			Kill: func(t *testing.T, key string, revision int64) {
-				_, err := engine(t).ContainerKill(t.Context(), container(t, key, strconv.FormatInt(revision, 10)), client.ContainerKillOptions{})
+			Kill: func(t *testing.T, ref deploy.Ref, revision int64) {
+				_, err := engine(t).ContainerKill(t.Context(), container(t, ref.Key, strconv.FormatInt(revision, 10)), client.ContainerKillOptions{})
 				require.NoError(t, err)
 			},
 		}

@@ -24,7 +24,7 @@ import (
 
 // deployed is a running deployment.
 type deployed struct {
-	claim deploy.Claim
+	ref deploy.Ref
 	deploy.Runtime
 	container string
 }
@@ -41,43 +41,42 @@ func request(key, tenant string) deploy.Request {
 func start(t *testing.T, d *docker.Driver, tenant string) *deployed {
 	t.Helper()
 	x := prepared(t, tenant)
-	x.start(t, d, request(x.claim.Key, tenant))
+	x.start(t, d, request(x.ref.Key, tenant))
 	return x
 }
 
 func prepared(t *testing.T, tenant string) *deployed {
 	t.Helper()
 	key := fmt.Sprintf("%s-helper-%d", tenant, names.Add(1))
-	return &deployed{claim: deploy.Claim{Key: key, Fence: 1, Owner: "owner of " + key}}
+	return &deployed{ref: deploy.Ref{Key: key, UID: "first", Owner: "owner of " + key}}
 }
 
 func (x *deployed) start(t *testing.T, d *docker.Driver, req deploy.Request) {
 	t.Helper()
-	key := x.claim.Key
+	key := x.ref.Key
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		require.Eventually(t, func() bool {
-			require.NoError(t, d.Delete(ctx, x.claim))
-			o, err := d.Observe(ctx, key)
+			require.NoError(t, d.Delete(ctx, x.ref))
+			o, err := d.Observe(ctx, x.ref)
 			require.NoError(t, err)
 			return !o.Exists
 		}, patience, 20*time.Millisecond)
 		left(ctx, t, key)
 	})
-	require.NoError(t, d.Apply(t.Context(), x.claim, 1, req))
-	x.Runtime = reach(t, d, key, deploy.Running)
+	require.NoError(t, d.Apply(t.Context(), x.ref, 1, req))
+	x.Runtime = reach(t, d, x.ref, deploy.Running)
 	x.container = container(t, key, "1")
 	require.Eventually(t, func() bool { return healthy(x.URL) }, patience, 20*time.Millisecond)
 }
 
-// left requires that the engine has only the record of the claim.
+// left requires that the engine has nothing of a deployment.
 func left(ctx context.Context, t *testing.T, key string) {
 	t.Helper()
 	label := client.Filters{}.Add("label", "agenthost.key="+key)
 	containers, err := engine(t).ContainerList(ctx, client.ContainerListOptions{All: true, Filters: label})
 	require.NoError(t, err)
-	require.Len(t, containers.Items, 1)
-	require.Contains(t, containers.Items[0].Names[0], ".claim.")
+	require.Empty(t, containers.Items)
 	volumes, err := engine(t).VolumeList(ctx, client.VolumeListOptions{Filters: label})
 	require.NoError(t, err)
 	require.Empty(t, volumes.Items)
@@ -89,10 +88,10 @@ func left(ctx context.Context, t *testing.T, key string) {
 }
 
 // reach waits for a phase of revision 1.
-func reach(t *testing.T, d *docker.Driver, key string, phase deploy.Phase) (r deploy.Runtime) {
+func reach(t *testing.T, d *docker.Driver, ref deploy.Ref, phase deploy.Phase) (r deploy.Runtime) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		o, err := d.Observe(t.Context(), key)
+		o, err := d.Observe(t.Context(), ref)
 		require.NoError(t, err)
 		r = o.Runtime(1)
 		return r.Phase == phase

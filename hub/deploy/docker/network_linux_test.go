@@ -29,8 +29,8 @@ func networks(t *testing.T, owner string) []network.Summary {
 
 // joins applies a deployment whose image is missing, after it has a network.
 func joins(t *testing.T, d *docker.Driver, owner, tenant string) error {
-	claim := deploy.Claim{Key: fmt.Sprintf("%s-%d", tenant, names.Add(1)), Fence: 1, Owner: owner}
-	return d.Apply(t.Context(), claim, 1, request(claim.Key, tenant))
+	ref := deploy.Ref{Key: fmt.Sprintf("%s-%d", tenant, names.Add(1)), UID: "first", Owner: owner}
+	return d.Apply(t.Context(), ref, 1, request(ref.Key, tenant))
 }
 
 const noImage = "the Docker engine has no image missing:1"
@@ -111,20 +111,20 @@ func TestTenantWithSeveralNetworks(t *testing.T) {
 	for range 50 {
 		made, err := e.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 			Config: &containers.Config{Image: runtimeImage, Labels: map[string]string{
-				"agenthost.owner": x.claim.Owner, "agenthost.tenant": "large", "agenthost.network": found.Container.Config.Labels["agenthost.network"],
+				"agenthost.owner": x.ref.Owner, "agenthost.tenant": "large", "agenthost.network": found.Container.Config.Labels["agenthost.network"],
 			}},
 			HostConfig: &containers.HostConfig{NetworkMode: "none"},
 		})
 		require.NoError(t, err)
 		ids = append(ids, made.ID)
 	}
-	require.NoError(t, d.Apply(t.Context(), x.claim, 2, request(x.claim.Key, "large")))
-	require.Len(t, networks(t, x.claim.Owner), 2)
+	require.NoError(t, d.Apply(t.Context(), x.ref, 2, request(x.ref.Key, "large")))
+	require.Len(t, networks(t, x.ref.Owner), 2)
 	for _, id := range ids {
 		_, err := e.ContainerRemove(t.Context(), id, client.ContainerRemoveOptions{})
 		require.NoError(t, err)
 	}
-	second, err := e.ContainerInspect(t.Context(), container(t, x.claim.Key, "2"), client.ContainerInspectOptions{})
+	second, err := e.ContainerInspect(t.Context(), container(t, x.ref.Key, "2"), client.ContainerInspectOptions{})
 	require.NoError(t, err)
 	for _, n := range second.Container.NetworkSettings.Networks {
 		require.False(t, connects(t, x.container, n.IPAddress.String()+":8080"))
@@ -169,22 +169,22 @@ func TestNetworkOfTwoHubs(t *testing.T) {
 	first := open(t, func(c *docker.Config) { c.HubContainer = ids[0] })
 	second := open(t, func(c *docker.Config) { c.HubContainer = ids[1] })
 	x := prepared(t, "acme")
-	x.start(t, first, request(x.claim.Key, "acme"))
-	reach(t, second, x.claim.Key, deploy.Running)
+	x.start(t, first, request(x.ref.Key, "acme"))
+	reach(t, second, x.ref, deploy.Running)
 	require.Len(t, addresses(t, ids[0]), 2)
 	require.Len(t, addresses(t, ids[1]), 2)
 	require.Eventually(t, func() bool {
-		require.NoError(t, first.Delete(t.Context(), x.claim))
-		o, err := first.Observe(t.Context(), x.claim.Key)
+		require.NoError(t, first.Delete(t.Context(), x.ref))
+		o, err := first.Observe(t.Context(), x.ref)
 		require.NoError(t, err)
 		return !o.Exists
 	}, patience, 20*time.Millisecond)
 	require.Len(t, addresses(t, ids[0]), 1)
 	require.Len(t, addresses(t, ids[1]), 2, "the other hub is connected")
 	require.Eventually(t, func() bool {
-		_, err := second.List(t.Context(), x.claim.Owner)
+		_, err := second.List(t.Context(), x.ref.Owner)
 		require.NoError(t, err)
-		return len(networks(t, x.claim.Owner)) == 0
+		return len(networks(t, x.ref.Owner)) == 0
 	}, patience, 100*time.Millisecond)
 	require.Len(t, addresses(t, ids[1]), 1)
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,20 +20,20 @@ import (
 )
 
 // Observe returns the state of a deployment.
-func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, err error) {
-	if err := checkKey(key); err != nil {
+func (d *Driver) Observe(ctx context.Context, ref deploy.Ref) (o deploy.Observed, err error) {
+	if err := checkRef(ref); err != nil {
 		return o, err
 	}
 
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
-	f, err := d.recent(ctx, key)
+	f, err := d.recent(ctx, ref)
 	if err != nil {
 		return o, err
 	}
 
 	if len(f.runtimes) == 0 {
-		if f.volumes, err = d.volumes(ctx, key); err != nil {
+		if f.volumes, err = d.volumes(ctx, ref); err != nil {
 			return o, err
 		}
 	}
@@ -40,12 +42,7 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 		return o, nil
 	}
 
-	o.Owner, _, _ = f.claim()
-	for i, r := range f.runtimes {
-		if i > 0 && f.runtimes[i-1].Revision == r.Revision {
-			continue
-		}
-
+	for _, r := range f.runtimes {
 		one, err := d.observe(ctx, r)
 		if gone(err) {
 			continue
@@ -75,7 +72,7 @@ func (d *Driver) observe(ctx context.Context, r runtimeContainer) (o deploy.Runt
 	}
 
 	c := found.Container
-	o = deploy.Runtime{Revision: r.Revision, Phase: deploy.Stopped}
+	o = deploy.Runtime{Revision: r.revision, Phase: deploy.Stopped}
 	if c.State == nil {
 		return o, nil
 	}
@@ -117,8 +114,8 @@ func exit(s *container.State, limits *container.HostConfig) string {
 	return "exit status " + strconv.Itoa(s.ExitCode)
 }
 
-// List returns the keys of the deployments of an owner.
-func (d *Driver) List(ctx context.Context, owner string) (keys []string, err error) {
+// List returns the deployments of an owner.
+func (d *Driver) List(ctx context.Context, owner string) ([]deploy.Ref, error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	ours := client.Filters{}.Add("label", labelOwner+"="+owner)
@@ -138,37 +135,31 @@ func (d *Driver) List(ctx context.Context, owner string) (keys []string, err err
 	}
 
 	d.sweep(owner, members)
-	seen := map[string]bool{}
-	add := func(key string) {
-		if !seen[key] && keyPattern.MatchString(key) {
-			keys = append(keys, key)
-		}
-
-		seen[key] = true
-	}
+	seen := map[deploy.Ref]bool{}
 	for _, c := range containers.Items {
-		add(c.Labels[labelKey])
+		seen[refOf(c.Labels)] = true
 	}
 
 	for _, v := range volumes.Items {
-		add(v.Labels[labelKey])
+		seen[refOf(v.Labels)] = true
 	}
 
-	return keys, nil
+	maps.DeleteFunc(seen, func(ref deploy.Ref, _ bool) bool { return checkRef(ref) != nil })
+	return slices.Collect(maps.Keys(seen)), nil
 }
 
 // maxTail bounds the part of a log that Logs returns, in bytes.
 const maxTail = 2 << 20
 
 // Logs returns the last lines of the log of a revision.
-func (d *Driver) Logs(ctx context.Context, key string, number int64, tail int) ([]string, error) {
-	if err := checkKey(key); err != nil {
+func (d *Driver) Logs(ctx context.Context, ref deploy.Ref, number int64, tail int) ([]string, error) {
+	if err := checkRef(ref); err != nil {
 		return nil, err
 	}
 
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
-	f, err := d.find(ctx, key)
+	f, err := d.find(ctx, ref)
 	if err != nil {
 		return nil, err
 	}

@@ -25,9 +25,9 @@ type snapshots struct {
 
 	mu      sync.Mutex // guards the fields below
 	last    *snapshot
-	next    *snapshot            // that has not begun
-	changed map[string]time.Time // when this driver has changed a deployment, by key
-	seen    map[string]sighting  // running containers, by id
+	next    *snapshot                // that has not begun
+	changed map[deploy.Ref]time.Time // when this driver has changed a deployment
+	seen    map[string]sighting      // running containers, by id
 }
 
 // snapshot is a list of containers, by the key of their deployment.
@@ -47,24 +47,24 @@ type sighting struct {
 
 // recent returns the containers of a deployment. What this driver has changed is visible, and what
 // others have changed after maxAge.
-func (d *Driver) recent(ctx context.Context, key string) (deployment, error) {
-	s := d.snapshot(key)
+func (d *Driver) recent(ctx context.Context, ref deploy.Ref) (deployment, error) {
+	s := d.snapshot(ref)
 	select {
 	case <-s.done:
 	case <-ctx.Done():
 		return deployment{}, fault(ctx, "list containers", ctx.Err())
 	}
 
-	return newDeployment(key, s.items[key]), s.err
+	return newDeployment(ref, s.items[ref.Key]), s.err
 }
 
 // snapshot returns the last list if it is recent, and otherwise the next one, for which all callers
 // wait together.
-func (d *Driver) snapshot(key string) *snapshot {
+func (d *Driver) snapshot(ref deploy.Ref) *snapshot {
 	all := &d.snapshots
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if s := all.last; s != nil && s.err == nil && time.Since(s.began) < min(ageRatio*s.took, maxAge) && s.began.After(all.changed[key]) {
+	if s := all.last; s != nil && s.err == nil && time.Since(s.began) < min(ageRatio*s.took, maxAge) && s.began.After(all.changed[ref]) {
 		return s
 	}
 
@@ -101,15 +101,15 @@ func (d *Driver) list(s *snapshot) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.last, s.took = s, time.Since(s.began)
-	maps.DeleteFunc(all.changed, func(_ string, at time.Time) bool { return at.Before(s.began) })
+	maps.DeleteFunc(all.changed, func(_ deploy.Ref, at time.Time) bool { return at.Before(s.began) })
 	maps.DeleteFunc(all.seen, func(id string, _ sighting) bool { return !ids[id] })
 }
 
 // touch makes a change of a deployment visible to the next call of Observe.
-func (d *Driver) touch(key string) {
+func (d *Driver) touch(ref deploy.Ref) {
 	d.snapshots.mu.Lock()
 	defer d.snapshots.mu.Unlock()
-	d.snapshots.changed[key] = time.Now()
+	d.snapshots.changed[ref] = time.Now()
 }
 
 // sight returns what is known of a container that the engine lists as shown.

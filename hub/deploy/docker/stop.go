@@ -11,8 +11,8 @@ import (
 )
 
 // Stop requests the runtime to end, and kills it after the patience and a few seconds.
-func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, patience time.Duration) error {
-	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+func (d *Driver) Stop(ctx context.Context, ref deploy.Ref, number int64, patience time.Duration) error {
+	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		r, found := f.runtime(number)
 		switch {
 		case !found:
@@ -29,8 +29,8 @@ func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, pat
 }
 
 // Discard stops the runtime of a revision, and then removes its container.
-func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) error {
-	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+func (d *Driver) Discard(ctx context.Context, ref deploy.Ref, number int64) error {
+	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		r, found := f.runtime(number)
 		switch {
 		case !found:
@@ -45,8 +45,8 @@ func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) 
 
 // Delete stops all runtimes, and then removes their containers, the volumes of the deployment, and
 // the network of the tenant if no other deployment has it.
-func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
-	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
+func (d *Driver) Delete(ctx context.Context, ref deploy.Ref) error {
+	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		running := false
 		for _, r := range f.runtimes {
 			if r.alive() {
@@ -67,7 +67,7 @@ func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 			}
 		}
 
-		if err := d.removeVolumes(ctx, f, claim.Owner); err != nil {
+		if err := d.removeVolumes(ctx, f); err != nil {
 			return err
 		}
 

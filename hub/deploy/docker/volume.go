@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/api/types/volume"
@@ -16,74 +14,60 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 )
 
-// A deployment has one volume of data. It is found by its labels only: another program, or a hub
-// with another database, may have a volume of any name. Its name has the fence of the claim that
-// created it, so that a hub that was frozen does not remove the volume of a later deployment of
-// the key. Before, it had the name without a fence.
+// A deployment has one volume of data. It is found by its labels only: another program may have a
+// volume of any name. Its name has the UID of the deployment, so that a hub that was frozen does not
+// remove the volume of a later deployment of the key.
 //
 // Each container has a volume of its request. The engine generates its name, and removes it with
 // the container. If it removes only the container, the label of the revision finds the volume.
 
-// volumeName returns the name with which a claim creates the volume of data.
-func volumeName(claim deploy.Claim) string {
-	return fmt.Sprintf("%s%s.%d", namePrefix, claim.Key, claim.Fence)
-}
+// volumeName returns the name with which the volume of data is created.
+func volumeName(ref deploy.Ref) string { return namePrefix + ref.Key + "." + ref.UID }
 
-// volumeFence returns the fence of the claim that created a volume, or 0 if its name has none.
-func volumeFence(v volume.Volume) int64 {
-	text, _ := strings.CutPrefix(v.Name, namePrefix+v.Labels[labelKey]+".")
-	fence, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0
-	}
-
-	return fence
-}
-
-// volumes returns the volumes of a deployment, of all owners, the first one created first.
-func (d *Driver) volumes(ctx context.Context, key string) ([]volume.Volume, error) {
-	list, err := d.engine.VolumeList(ctx, client.VolumeListOptions{Filters: client.Filters{}.Add("label", labelKey+"="+key)})
+// volumes returns the volumes of a deployment, the first one created first.
+func (d *Driver) volumes(ctx context.Context, ref deploy.Ref) ([]volume.Volume, error) {
+	list, err := d.engine.VolumeList(ctx, client.VolumeListOptions{Filters: client.Filters{}.Add("label", labelKey+"="+ref.Key)})
 	if err != nil {
 		return nil, fault(ctx, "list volumes", err)
 	}
 
-	slices.SortFunc(list.Items, func(a, b volume.Volume) int {
-		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(volumeFence(a), volumeFence(b)), cmp.Compare(a.Name, b.Name))
+	mine := slices.DeleteFunc(list.Items, func(v volume.Volume) bool { return refOf(v.Labels) != ref })
+	slices.SortFunc(mine, func(a, b volume.Volume) int {
+		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Name, b.Name))
 	})
-	return list.Items, nil
+	return mine, nil
 }
 
-// data returns the name of the volume of data of a deployment, or the one with which the claim
-// creates it.
-func (f deployment) data(claim deploy.Claim) string {
+// data returns the name of the volume of data of a deployment, or the one with which it is created.
+func (f deployment) data(ref deploy.Ref) string {
 	for _, v := range f.volumes {
-		if v.Labels[labelOwner] == claim.Owner && v.Labels[labelRevision] == "" {
+		if v.Labels[labelRevision] == "" {
 			return v.Name
 		}
 	}
 
-	return volumeName(claim)
+	return volumeName(ref)
 }
 
 // mounts returns the volumes of a container.
-func mounts(claim deploy.Claim, revision, data string) []mount.Mount {
-	labels := map[string]string{labelKey: claim.Key, labelOwner: claim.Owner}
-	private := map[string]string{labelKey: claim.Key, labelOwner: claim.Owner, labelRevision: revision}
+func mounts(ref deploy.Ref, revision, data string) []mount.Mount {
+	private := labelsOf(ref)
+	private[labelRevision] = revision
 	return []mount.Mount{
-		{Type: mount.TypeVolume, Source: data, Target: dataDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: labels}},
+		{Type: mount.TypeVolume, Source: data, Target: dataDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: labelsOf(ref)}},
 		{Type: mount.TypeVolume, Target: privateDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: private}},
 	}
 }
 
 // checkVolume returns an error if the volume of a container, which was not started, is not that of
 // the deployment, and removes the container: the engine takes a volume of the name if it has one.
-func (d *Driver) checkVolume(ctx context.Context, claim deploy.Claim, n name, volume string) error {
+func (d *Driver) checkVolume(ctx context.Context, ref deploy.Ref, n name, volume string) error {
 	found, err := d.engine.VolumeInspect(ctx, volume, client.VolumeInspectOptions{})
 	if err != nil {
 		return fault(ctx, "inspect volume", moved(err))
 	}
 
-	if l := found.Volume.Labels; l[labelKey] == claim.Key && l[labelOwner] == claim.Owner {
+	if refOf(found.Volume.Labels) == ref {
 		return nil
 	}
 
@@ -93,10 +77,10 @@ func (d *Driver) checkVolume(ctx context.Context, claim deploy.Claim, n name, vo
 
 // removeVolumes removes the volumes of a deployment that have no container. Those of requests are
 // the first: a deployment exists as long as it has a volume.
-func (d *Driver) removeVolumes(ctx context.Context, f deployment, owner string) error {
+func (d *Driver) removeVolumes(ctx context.Context, f deployment) error {
 	for _, private := range []bool{true, false} {
 		for _, v := range f.volumes {
-			if v.Labels[labelOwner] != owner || private != (v.Labels[labelRevision] != "") {
+			if private != (v.Labels[labelRevision] != "") {
 				continue
 			}
 

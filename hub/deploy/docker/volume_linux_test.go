@@ -24,9 +24,9 @@ func (x *deployed) prune(t *testing.T) {
 	t.Helper()
 	pruning.Lock()
 	defer pruning.Unlock()
-	_, err := engine(t).ContainerPrune(t.Context(), client.ContainerPruneOptions{Filters: client.Filters{}.Add("label", "agenthost.key="+x.claim.Key)})
+	_, err := engine(t).ContainerPrune(t.Context(), client.ContainerPruneOptions{Filters: client.Filters{}.Add("label", "agenthost.key="+x.ref.Key)})
 	require.NoError(t, err)
-	list, err := engine(t).ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", "agenthost.key="+x.claim.Key)})
+	list, err := engine(t).ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", "agenthost.key="+x.ref.Key)})
 	require.NoError(t, err)
 	require.Empty(t, list.Items)
 }
@@ -36,26 +36,26 @@ func (x *deployed) prune(t *testing.T) {
 func (x *deployed) stopAndPrune(t *testing.T, d *docker.Driver) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		require.NoError(t, d.Stop(t.Context(), x.claim, 1, 0))
-		o, err := d.Observe(t.Context(), x.claim.Key)
+		require.NoError(t, d.Stop(t.Context(), x.ref, 1, 0))
+		o, err := d.Observe(t.Context(), x.ref)
 		require.NoError(t, err)
 		return o.Runtime(1).Phase == deploy.Stopped
 	}, patience, 100*time.Millisecond)
 	x.prune(t)
 	require.Eventually(t, func() bool {
-		keys, err := d.List(t.Context(), x.claim.Owner)
+		keys, err := d.List(t.Context(), x.ref.Owner)
 		require.NoError(t, err)
-		require.Equal(t, []string{x.claim.Key}, keys)
-		return len(networks(t, x.claim.Owner)) == 0
+		require.Equal(t, []deploy.Ref{x.ref}, keys)
+		return len(networks(t, x.ref.Owner)) == 0
 	}, patience, 100*time.Millisecond)
 }
 
 // again starts the first revision.
 func (x *deployed) again(t *testing.T, d *docker.Driver) {
 	t.Helper()
-	require.NoError(t, d.Apply(t.Context(), x.claim, 1, request(x.claim.Key, "acme")))
-	x.Runtime = reach(t, d, x.claim.Key, deploy.Running)
-	x.container = container(t, x.claim.Key, "1")
+	require.NoError(t, d.Apply(t.Context(), x.ref, 1, request(x.ref.Key, "acme")))
+	x.Runtime = reach(t, d, x.ref, deploy.Running)
+	x.container = container(t, x.ref.Key, "1")
 	require.Eventually(t, func() bool { return healthy(x.URL) }, patience, 20*time.Millisecond)
 }
 
@@ -63,12 +63,12 @@ func (x *deployed) again(t *testing.T, d *docker.Driver) {
 func (x *deployed) remove(t *testing.T, d *docker.Driver) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		require.NoError(t, d.Delete(t.Context(), x.claim))
-		o, err := d.Observe(t.Context(), x.claim.Key)
+		require.NoError(t, d.Delete(t.Context(), x.ref))
+		o, err := d.Observe(t.Context(), x.ref)
 		require.NoError(t, err)
 		return !o.Exists
 	}, patience, 20*time.Millisecond)
-	left(t.Context(), t, x.claim.Key)
+	left(t.Context(), t, x.ref.Key)
 }
 
 // volumesOf returns the volumes with the key of a deployment.
@@ -111,16 +111,15 @@ func TestStoppedDeploymentAfterContainerPrune(t *testing.T) {
 	x := start(t, d, "acme")
 	shell(t, x.container, "echo of-before >/data/work/file")
 	x.stopAndPrune(t, d)
-	o, err := d.Observe(t.Context(), x.claim.Key)
+	o, err := d.Observe(t.Context(), x.ref)
 	require.NoError(t, err)
 	require.True(t, o.Exists)
-	require.Equal(t, x.claim.Owner, o.Owner)
-	all := volumesOf(t, x.claim.Key)
+	all := volumesOf(t, x.ref.Key)
 	require.Len(t, all, 1, "the volume with the keys is removed")
-	require.Equal(t, "agenthost-"+x.claim.Key+".1", all[0].Name)
-	former := x.claim
-	former.Fence--
-	require.ErrorIs(t, d.Delete(t.Context(), former), deploy.ErrFenced, "the volume has the fence that created it")
+	require.Equal(t, "agenthost-"+x.ref.Key+".first", all[0].Name)
+	other := x.ref
+	other.UID = "second"
+	require.NoError(t, d.Delete(t.Context(), other), "it is not its volume")
 	x.again(t, d)
 	require.Contains(t, shell(t, x.container, "echo $(</data/work/file)"), "of-before")
 	x.stopAndPrune(t, d)
@@ -135,9 +134,15 @@ func TestVolumeOfAnotherDatabase(t *testing.T) {
 	x := start(t, d, "acme")
 	shell(t, x.container, "echo of-the-first >/data/work/file")
 	x.stopAndPrune(t, d)
-	other := deploy.Claim{Key: x.claim.Key, Fence: x.claim.Fence + 5, Owner: "another owner of " + x.claim.Key}
-	require.ErrorIs(t, d.Apply(t.Context(), other, 1, request(other.Key, "acme")), deploy.ErrForeign)
-	require.ErrorIs(t, d.Delete(t.Context(), other), deploy.ErrForeign)
+	other := &deployed{ref: deploy.Ref{Key: x.ref.Key, UID: "other", Owner: "another owner of " + x.ref.Key}}
+	require.NoError(t, d.Apply(t.Context(), other.ref, 1, request(other.ref.Key, "acme")))
+	reach(t, d, other.ref, deploy.Running)
+	require.Eventually(t, func() bool {
+		require.NoError(t, d.Delete(t.Context(), other.ref))
+		o, err := d.Observe(t.Context(), other.ref)
+		require.NoError(t, err)
+		return !o.Exists
+	}, patience, 20*time.Millisecond)
 	x.again(t, d)
 	require.Contains(t, shell(t, x.container, "echo $(</data/work/file)"), "of-the-first")
 }
@@ -147,34 +152,31 @@ func TestVolumeOfSomeoneElse(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	x := prepared(t, "acme")
-	keep(t, "agenthost-"+x.claim.Key, nil)
-	keep(t, "agenthost-"+x.claim.Key+".1", map[string]string{"agenthost.key": "another"})
-	err := d.Apply(t.Context(), x.claim, 1, request(x.claim.Key, "acme"))
-	require.ErrorContains(t, err, "the Docker engine has a volume agenthost-"+x.claim.Key+".1 that is not of this deployment")
-	require.Error(t, d.Apply(t.Context(), x.claim, 1, request(x.claim.Key, "acme")), "it is not started by a repetition")
-	o, err := d.Observe(t.Context(), x.claim.Key)
+	keep(t, "agenthost-"+x.ref.Key, nil)
+	keep(t, "agenthost-"+x.ref.Key+".first", map[string]string{"agenthost.key": "another"})
+	err := d.Apply(t.Context(), x.ref, 1, request(x.ref.Key, "acme"))
+	require.ErrorContains(t, err, "the Docker engine has a volume agenthost-"+x.ref.Key+".first that is not of this deployment")
+	require.Error(t, d.Apply(t.Context(), x.ref, 1, request(x.ref.Key, "acme")), "it is not started by a repetition")
+	o, err := d.Observe(t.Context(), x.ref)
 	require.NoError(t, err)
 	require.Empty(t, o.Runtimes)
-	x.claim.Fence = 2
-	x.start(t, d, request(x.claim.Key, "acme"))
-	require.Equal(t, "agenthost-"+x.claim.Key+".2", mounted(t, x.container))
-	x.claim.Fence = 3
-	require.NoError(t, d.Discard(t.Context(), x.claim, 1))
-	require.NoError(t, d.Apply(t.Context(), x.claim, 2, request(x.claim.Key, "acme")))
-	require.Equal(t, "agenthost-"+x.claim.Key+".2", mounted(t, container(t, x.claim.Key, "2")), "another hub continues with the volume")
+	x.ref.UID = "second"
+	x.start(t, d, request(x.ref.Key, "acme"))
+	require.Equal(t, "agenthost-"+x.ref.Key+".second", mounted(t, x.container))
 }
 
 // A volume with the name of former versions is that of the deployment if it has its labels.
 func TestVolumeOfAFormerVersion(t *testing.T) {
 	t.Parallel()
 	x := prepared(t, "acme")
+	x.ref.UID = ""
 	_, err := engine(t).VolumeCreate(t.Context(), client.VolumeCreateOptions{
-		Name: "agenthost-" + x.claim.Key, Labels: map[string]string{"agenthost.key": x.claim.Key, "agenthost.owner": x.claim.Owner},
+		Name: "agenthost-" + x.ref.Key, Labels: map[string]string{"agenthost.key": x.ref.Key, "agenthost.owner": x.ref.Owner},
 	})
 	require.NoError(t, err)
 	d := open(t)
-	x.start(t, d, request(x.claim.Key, "acme"))
-	require.Equal(t, "agenthost-"+x.claim.Key, mounted(t, x.container))
+	x.start(t, d, request(x.ref.Key, "acme"))
+	require.Equal(t, "agenthost-"+x.ref.Key, mounted(t, x.container))
 }
 
 // A hub is frozen when it removes the volume of a deployment. Another hub completes that, and
@@ -182,17 +184,16 @@ func TestVolumeOfAFormerVersion(t *testing.T) {
 func TestFrozenHubRemovesAVolume(t *testing.T) {
 	t.Parallel()
 	x, d := prepared(t, "acme"), open(t)
-	x.start(t, d, request(x.claim.Key, "acme"))
+	x.start(t, d, request(x.ref.Key, "acme"))
 	x.stopAndPrune(t, d)
 	f := freeze(t, "^DELETE .*/volumes/agenthost-", 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	deleted, former := make(chan error, 1), x.claim
+	deleted, former := make(chan error, 1), x.ref
 	go func() { deleted <- f.driver.Delete(ctx, former) }()
 	<-f.reached
-	x.claim.Fence++
 	x.remove(t, d)
-	x.claim.Fence++
+	x.ref.UID = "second"
 	x.again(t, d)
 	shell(t, x.container, "echo of-the-next >/data/work/file")
 	x.stopAndPrune(t, d)

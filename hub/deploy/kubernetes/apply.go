@@ -10,27 +10,27 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Apply creates the objects of a revision, which have no effect at first, or makes them those of
-// the request again, and then starts its pods. If former pods of the revision end, it waits for
+// Apply creates the objects of a revision, or makes them those of the request again, and then
+// starts its pods. If former pods of the revision end, it waits for
 // that.
-func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request) error {
+func (d *Driver) Apply(ctx context.Context, ref deploy.Ref, number int64, req deploy.Request) error {
 	if err := errors.Join(checkEnv(req), d.CheckDeployment(req.Deployment)); err != nil {
 		return err
 	}
 
-	if _, err := d.manifest(claim, number, "").secret(&req); err != nil { // before anything is written
+	if _, err := d.manifest(ref, number, "").secret(req); err != nil { // before anything is written
 		return err
 	}
 
-	drift, name := "", revisionName(claim.Key, number)
-	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
+	drift, name := "", revisionName(ref, number)
+	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		r, _ := f.revision(number)
 		phase := r.phase()
 		switch {
 		case phase == deploy.Running:
 			return nil
 		case phase == deploy.Stopping:
-			return d.terminate(ctx, claim, r, 0)
+			return d.terminate(ctx, ref, r, 0)
 		case drift == "" && (phase == deploy.Changed || r.app == nil && d.repairs.started(name)):
 			drift = r.drift()
 			if err := d.repairs.check(name, drift); err != nil {
@@ -38,11 +38,11 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 			}
 		}
 
-		if r.app == nil || r.secret == nil || r.policy == nil {
-			return d.prepare(ctx, claim, r, req)
+		if r.app == nil {
+			return d.prepare(ctx, ref, r, req)
 		}
 
-		if r.secret.OwnerReferences == nil || r.secret.OwnerReferences[0].UID != r.app.UID { // of a former Deployment
+		if r.secret != nil && (r.secret.OwnerReferences == nil || r.secret.OwnerReferences[0].UID != r.app.UID) { // of a former Deployment
 			if err := d.remove(ctx, secrets, r.secret, nil); err != nil {
 				return err
 			}
@@ -51,14 +51,14 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 		}
 
 		if d.cfg.StorageSize != "" && f.data == nil {
-			if err := d.apply(ctx, volumeClaims, d.manifest(claim, number, "").volumeClaim(), nil); err != nil {
+			if err := d.apply(ctx, volumeClaims, d.manifest(ref, number, "").volumeClaim(), nil); err != nil {
 				return err
 			}
 		} else if f.data != nil && f.data.DeletionTimestamp != nil {
-			return nil // of the former deployment of this name
+			return nil // another hub deletes the deployment
 		}
 
-		if err := d.launch(ctx, claim, r, req); err != nil {
+		if err := d.launch(ctx, ref, r, req); err != nil {
 			return err
 		}
 
@@ -67,43 +67,15 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 	})
 }
 
-// prepare creates objects that have no effect yet. They are read again, with the claim, before they
-// get one.
-func (d *Driver) prepare(ctx context.Context, claim deploy.Claim, r revision, req deploy.Request) error {
-	if r.app == nil {
-		o, err := d.manifest(claim, r.number, "").deployment(0, req, time.Now())
-		if err != nil {
-			return err
-		}
-
-		if err := d.create(ctx, deployments, o); err != nil {
-			return err
-		}
-
-		return errChanged
+// prepare creates the Deployment of a revision without pods. The other objects end with it.
+func (d *Driver) prepare(ctx context.Context, ref deploy.Ref, r revision, req deploy.Request) error {
+	o, err := d.manifest(ref, r.number, "").deployment(0, req, time.Now())
+	if err != nil {
+		return err
 	}
 
-	m := d.manifest(claim, r.number, string(r.app.UID))
-	if r.secret == nil {
-		o, err := m.secret(nil)
-		if err != nil {
-			return err
-		}
-
-		if err := d.create(ctx, secrets, o); err != nil {
-			return err
-		}
-	}
-
-	if r.policy == nil {
-		o, err := m.noPolicy()
-		if err != nil {
-			return err
-		}
-
-		if err := d.create(ctx, policies, o); err != nil {
-			return err
-		}
+	if err := d.create(ctx, deployments, o); err != nil {
+		return err
 	}
 
 	return errChanged
@@ -111,9 +83,9 @@ func (d *Driver) prepare(ctx context.Context, claim deploy.Claim, r revision, re
 
 // launch delivers the request and starts new pods. Those of a former start, which have crashed,
 // end.
-func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req deploy.Request) error {
-	m := d.manifest(claim, r.number, string(r.app.UID))
-	request, err := m.secret(&req)
+func (d *Driver) launch(ctx context.Context, ref deploy.Ref, r revision, req deploy.Request) error {
+	m := d.manifest(ref, r.number, string(r.app.UID))
+	request, err := m.secret(req)
 	if err != nil {
 		return err
 	}
@@ -154,14 +126,14 @@ func (d *Driver) launch(ctx context.Context, claim deploy.Claim, r revision, req
 
 // SetKeys replaces the file with the keys in the Secret of each revision, and then changes the
 // pods, so that their kubelet mounts it without delay. The runtimes read it again within a second.
-func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
+func (d *Driver) SetKeys(ctx context.Context, ref deploy.Ref, keys []agent.Secret) error {
 	texts := make([]string, len(keys))
 	for i, key := range keys {
 		texts[i] = string(key)
 	}
 
 	data := fields{agent.DeployedKeys: encoded([]byte(strings.Join(texts, ",")))}
-	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		var errs []error
 		for _, r := range f.revisions {
 			if r.secret == nil {

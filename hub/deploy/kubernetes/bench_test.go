@@ -31,7 +31,7 @@ func observe(b *testing.B, n int) {
 	require.NoError(b, err)
 	defer func() { require.NoError(b, source.Close()) }()
 	for i := range n {
-		c := deploy.Claim{Key: fmt.Sprint("acme-helper-", i), Fence: 1, Owner: "database"}
+		c := deploy.Ref{Key: fmt.Sprint("acme-helper-", i), UID: "first", Owner: "database"}
 		all, err := source.Objects(c, 1, request(), time.Now())
 		require.NoError(b, err)
 		store(lists, all, fmt.Sprint(i), map[string]any{
@@ -47,16 +47,16 @@ func observe(b *testing.B, n int) {
 	before := heap()
 	d := open(b, s.URL, func(c *kubernetes.Config) { c.Timeout = 5 * time.Minute })
 	began := time.Now()
-	keys, err := d.List(b.Context(), "database")
+	refs, err := d.List(b.Context(), "database")
 	require.NoError(b, err)
-	require.Len(b, keys, n)
+	require.Len(b, refs, n)
 	adopted, grown := time.Since(began), heap()-before
 	started := calls.Load()
 	for b.Loop() {
-		for _, key := range keys {
-			o, err := d.Observe(b.Context(), key)
+		for _, ref := range refs {
+			o, err := d.Observe(b.Context(), ref)
 			if err != nil || o.Runtime(1).Phase != deploy.Running {
-				b.Fatal(key, o, err)
+				b.Fatal(ref, o, err)
 			}
 		}
 	}

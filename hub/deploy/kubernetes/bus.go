@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -31,12 +32,12 @@ type Bus struct {
 }
 
 // files returns the content of the files of a deployment by their parameters.
-func (b *Bus) files(key string) (map[string][]byte, error) {
+func (b *Bus) files(ref deploy.Ref) (map[string][]byte, error) {
 	if b.Credentials == nil {
 		return b.Files, nil
 	}
 
-	content, err := b.Credentials(claimName(key))
+	content, err := b.Credentials(commonName(ref))
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +55,8 @@ func (b *Bus) files(key string) (map[string][]byte, error) {
 func busFile(parameter string) string { return "bus-" + parameter }
 
 // url returns the URL of the bus for the pods of a deployment.
-func (b *Bus) url(key string, files map[string][]byte) agent.Secret {
-	text := b.URL + "/" + claimName(key)
+func (b *Bus) url(ref deploy.Ref, files map[string][]byte) agent.Secret {
+	text := b.URL + "/" + commonName(ref)
 	query := url.Values{}
 	for parameter := range files {
 		query.Set(parameter, privateDir+"/"+busFile(parameter))

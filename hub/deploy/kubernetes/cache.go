@@ -3,11 +3,13 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/deploy"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,8 +34,11 @@ type kind struct {
 }
 
 // byKey is the index of objects by the label of their deployment, and of events by the UID of their
-// pod.
-const byKey = "key"
+// pod. byName is that by the key of their deployment.
+const (
+	byKey  = "key"
+	byName = "name"
+)
 
 func (c *cache) init(d *Driver) {
 	c.kinds = map[schema.GroupVersionResource]*kind{}
@@ -96,6 +101,7 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 
 			return []string{o.(metav1.Object).GetLabels()[labelKey]}, nil
 		},
+		byName: func(o any) ([]string, error) { return []string{o.(metav1.Object).GetAnnotations()[noteKey]}, nil },
 	})
 	_ = k.SetWatchErrorHandlerWithContext(func(context.Context, *informers.Reflector, error) {}) // note has recorded it
 	_ = k.SetTransform(func(o any) (any, error) { return convert(of, o) })                       // both fail only after a start
@@ -179,9 +185,9 @@ func (d *Driver) current(ctx context.Context) error {
 var errClosed = errors.New("the driver was closed")
 
 // cached returns the objects of a deployment.
-func (d *Driver) cached(key string) deployment {
-	index := digest(key)
-	all := of[pod](d, pods, index)
+func (d *Driver) cached(ref deploy.Ref) deployment {
+	label := index(ref)
+	all := of[pod](d, pods, label)
 	for i, p := range all {
 		warnings := of[event](d, events, string(p.UID))
 		if len(warnings) > 0 {
@@ -192,9 +198,22 @@ func (d *Driver) cached(key string) deployment {
 	}
 
 	return group(
-		key, of[workload](d, deployments, index), all, of[object](d, secrets, index),
-		of[service](d, services, index), of[object](d, policies, index), of[object](d, volumeClaims, index),
+		ref, of[workload](d, deployments, label), all, of[object](d, secrets, label),
+		of[service](d, services, label), of[object](d, policies, label), of[object](d, volumeClaims, label),
 	)
+}
+
+// refs returns the deployments of an owner with a key, of which one is not deleted.
+func (d *Driver) refs(owner, key string) []deploy.Ref {
+	var all []deploy.Ref
+	found, _ := d.cache.kinds[deployments].GetIndexer().ByIndex(byName, key) // the index exists
+	for _, o := range found {
+		if ref := o.(*workload).ref(); ref.Owner == owner && !slices.Contains(all, ref) {
+			all = append(all, ref)
+		}
+	}
+
+	return all
 }
 
 // of returns the cached objects of a kind with a key.
@@ -207,26 +226,25 @@ func of[T any](d *Driver, kind schema.GroupVersionResource, index string) (all [
 	return all
 }
 
-// List returns the keys of the deployments of an owner.
-func (d *Driver) List(ctx context.Context, owner string) (keys []string, err error) {
+// List returns the deployments of an owner.
+func (d *Driver) List(ctx context.Context, owner string) ([]deploy.Ref, error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
 	if err := d.current(ctx); err != nil {
 		return nil, err
 	}
 
+	seen := map[deploy.Ref]bool{}
 	for _, kind := range []schema.GroupVersionResource{deployments, volumeClaims} {
 		for _, o := range d.cache.kinds[kind].GetStore().List() {
 			o := o.(interface{ base() *object }).base()
-			key := o.key()
-			if o.owner() == owner && keyPattern.MatchString(key) && (o.named(key) || o.Name == claimName(key)) {
-				keys = append(keys, key)
+			ref := o.ref()
+			if ref.Owner == owner && checkRef(ref) == nil && (o.named(ref) || o.Name == commonName(ref)) {
+				seen[ref] = true
 			}
 		}
 	}
 
 	d.removeRoutes(ctx, owner)
-	d.sweep(owner)
-	slices.Sort(keys)
-	return slices.Compact(keys), nil
+	return slices.Collect(maps.Keys(seen)), nil
 }

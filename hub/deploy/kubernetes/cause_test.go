@@ -126,13 +126,13 @@ func TestCauses(t *testing.T) {
 			d := open(t, s.URL, func(c *kubernetes.Config) { c.Default.Memory = "256Mi" })
 			req := request()
 			req.Deployment.Memory = test.memory
-			all, err := d.Objects(claim(1), 1, req, time.Now())
+			all, err := d.Objects(ref, 1, req, time.Now())
 			require.NoError(t, err)
 			if test.app != nil {
 				all[0].Object["status"] = test.app
 			}
 			store(lists, all, "1", test.pod)
-			o, err := d.Observe(t.Context(), key)
+			o, err := d.Observe(t.Context(), ref)
 			require.NoError(t, err)
 			r := o.Runtime(1)
 			require.Equal(t, test.phase, r.Phase)

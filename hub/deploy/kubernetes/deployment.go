@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/hub/deploy"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// deployment has the objects of a key.
+// deployment has the objects of a deployment.
 type deployment struct {
 	revisions []revision // by number
 	data      *object    // the PersistentVolumeClaim, or nil
@@ -57,7 +58,7 @@ func (r revision) orphaned() bool {
 }
 
 // named reports whether an object of a revision has the name that the driver gives it.
-func (o *object) named(key string) bool { return o.Name == revisionName(key, o.revision()) }
+func (o *object) named(ref deploy.Ref) bool { return o.Name == revisionName(ref, o.revision()) }
 
 // revision returns the objects of a revision.
 func (f deployment) revision(number int64) (r revision, found bool) {
@@ -71,26 +72,10 @@ func (f deployment) revision(number int64) (r revision, found bool) {
 
 func (f deployment) exists() bool { return len(f.revisions) > 0 || f.data != nil }
 
-// claim returns the owner and the highest fence in the objects of the deployment.
-func (f deployment) claim() (owner string, fence int64) {
-	if f.data != nil {
-		owner = f.data.owner()
-	}
-
-	for _, r := range f.revisions {
-		if r.app != nil {
-			owner = r.app.owner()
-			fence = max(fence, r.app.fence())
-		}
-	}
-
-	return owner, fence
-}
-
 // group returns the deployment that objects belong to. An object of another name is a copy that
 // someone has made, with the labels. A Secret, a Service or a NetworkPolicy that names a Deployment
 // as its owner makes no revision: it ends with that Deployment.
-func group(key string, apps []*workload, all []*pod, secrets []*object, services []*service, policies []*object, volumes []*object) (f deployment) {
+func group(ref deploy.Ref, apps []*workload, all []*pod, secrets []*object, services []*service, policies []*object, volumes []*object) (f deployment) {
 	at := func(number int64, add bool) *revision {
 		i := slices.IndexFunc(f.revisions, func(r revision) bool { return r.number == number })
 		if i < 0 {
@@ -105,14 +90,14 @@ func group(key string, apps []*workload, all []*pod, secrets []*object, services
 		return &f.revisions[i]
 	}
 	for _, o := range apps {
-		if o.named(key) {
+		if o.named(ref) {
 			at(o.revision(), true).app = o
 		}
 	}
 
 	for _, o := range all {
 		switch {
-		case !strings.HasPrefix(o.Name, revisionName(key, o.revision())+"-"): // those of a ReplicaSet
+		case !strings.HasPrefix(o.Name, revisionName(ref, o.revision())+"-"): // those of a ReplicaSet
 		case o.active():
 			r := at(o.revision(), true)
 			r.pods = append(r.pods, o)
@@ -123,7 +108,7 @@ func group(key string, apps []*workload, all []*pod, secrets []*object, services
 	}
 
 	for _, o := range secrets {
-		if !o.named(key) {
+		if !o.named(ref) {
 			continue
 		}
 
@@ -131,7 +116,7 @@ func group(key string, apps []*workload, all []*pod, secrets []*object, services
 	}
 
 	for _, o := range services {
-		if !o.named(key) {
+		if !o.named(ref) {
 			continue
 		}
 
@@ -139,7 +124,7 @@ func group(key string, apps []*workload, all []*pod, secrets []*object, services
 	}
 
 	for _, o := range policies {
-		if !o.named(key) {
+		if !o.named(ref) {
 			continue
 		}
 
@@ -147,7 +132,7 @@ func group(key string, apps []*workload, all []*pod, secrets []*object, services
 	}
 
 	for _, o := range volumes {
-		if o.Name == claimName(key) {
+		if o.Name == commonName(ref) {
 			f.data = o
 		}
 	}
@@ -160,13 +145,10 @@ func group(key string, apps []*workload, all []*pod, secrets []*object, services
 	return f
 }
 
-// find reads the objects of a deployment from the API server, of all owners or of one.
-func (d *Driver) find(ctx context.Context, key, owner string) (f deployment, err error) {
-	selector := metav1.ListOptions{LabelSelector: labelKey + "=" + digest(key)}
-	if owner != "" {
-		selector.LabelSelector += "," + labelOwner + "=" + digest(owner)
-	}
-
+// find reads the objects of a deployment from the API server.
+func (d *Driver) find(ctx context.Context, ref deploy.Ref) (deployment, error) {
+	var f deployment
+	selector := metav1.ListOptions{LabelSelector: labelKey + "=" + index(ref) + "," + labelOwner + "=" + digest(ref.Owner)}
 	apps, err := list[workload](ctx, d, deployments, selector)
 	if err != nil {
 		return f, err
@@ -197,7 +179,7 @@ func (d *Driver) find(ctx context.Context, key, owner string) (f deployment, err
 		return f, err
 	}
 
-	return group(key, apps, running, requests, routes, rules, volumes), nil
+	return group(ref, apps, running, requests, routes, rules, volumes), nil
 }
 
 // list reads objects, which T describes.

@@ -217,8 +217,6 @@ func (r revision) drift() string {
 		return r.app.Drift
 	case r.secret == nil:
 		return "the Secret is missing"
-	case r.secret.Annotations[noteFilled] == "":
-		return "the Secret is empty"
 	case r.service == nil:
 		return "the Service is missing"
 	case r.service.Drift != "":

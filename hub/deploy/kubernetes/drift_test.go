@@ -33,7 +33,7 @@ func TestWiderPolicies(t *testing.T) {
 			lists := map[string][]any{"pods": {}}
 			s := server(t, func(w http.ResponseWriter, r *http.Request) bool { return serveLists(lists, w, r) })
 			d := open(t, s.URL)
-			all, err := d.Objects(claim(1), 1, request(), time.Now())
+			all, err := d.Objects(ref, 1, request(), time.Now())
 			require.NoError(t, err)
 			text, err := json.Marshal(all[3].Object["spec"])
 			require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestWiderPolicies(t *testing.T) {
 			edit(spec)
 			all[3].Object["spec"] = spec
 			store(lists, all, "1", object{"phase": "Running"})
-			o, err := d.Observe(t.Context(), key)
+			o, err := d.Observe(t.Context(), ref)
 			require.NoError(t, err)
 			want := deploy.Changed
 			if name == "none" {
@@ -77,13 +77,13 @@ func TestManagersOfChangedFields(t *testing.T) {
 			lists := map[string][]any{"pods": {}}
 			s := server(t, func(w http.ResponseWriter, r *http.Request) bool { return serveLists(lists, w, r) })
 			d := open(t, s.URL)
-			all, err := d.Objects(claim(1), 1, request(), time.Now())
+			all, err := d.Objects(ref, 1, request(), time.Now())
 			require.NoError(t, err)
 			pod := all[0].Object["spec"].(object)["template"].(object)["spec"].(object)
 			first(pod["containers"])["image"] = "mirror.example.com/runtime:1"
 			all[0].Object["metadata"].(object)["managedFields"] = test.managers
 			store(lists, all, "1", nil)
-			o, err := d.Observe(t.Context(), key)
+			o, err := d.Observe(t.Context(), ref)
 			require.NoError(t, err)
 			require.Equal(t, deploy.Changed, o.Runtime(1).Phase)
 			require.Equal(t, "someone has changed its objects in the cluster: spec.template.spec.containers[runtime].image of the Deployment, "+test.want, o.Runtime(1).Message)
@@ -98,7 +98,7 @@ func TestCopiesOfObjects(t *testing.T) {
 	lists := map[string][]any{"pods": {}, "persistentvolumeclaims": {}}
 	s := server(t, func(w http.ResponseWriter, r *http.Request) bool { return serveLists(lists, w, r) })
 	d := open(t, s.URL)
-	all, err := d.Objects(claim(1), 1, request(), time.Now())
+	all, err := d.Objects(ref, 1, request(), time.Now())
 	require.NoError(t, err)
 	for _, o := range all {
 		o.Object["metadata"].(object)["name"] = "copy"
@@ -106,7 +106,7 @@ func TestCopiesOfObjects(t *testing.T) {
 	}
 	store(lists, all, "1", object{"phase": "Running"})
 	lists["persistentvolumeclaims"] = append(lists["persistentvolumeclaims"], all[4].Object)
-	o, err := d.Observe(t.Context(), key)
+	o, err := d.Observe(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, deploy.Observed{}, o)
 	keys, err := d.List(t.Context(), "database")
@@ -123,10 +123,10 @@ func TestWatchThatIsLate(t *testing.T) {
 		return live && serveLists(lists, w, r)
 	})
 	d := open(t, s.URL)
-	all, err := d.Objects(claim(1), 1, request(), time.Now())
+	all, err := d.Objects(ref, 1, request(), time.Now())
 	require.NoError(t, err)
 	store(lists, all, "1", object{"phase": "Running"})
-	o, err := d.Observe(t.Context(), key)
+	o, err := d.Observe(t.Context(), ref)
 	require.NoError(t, err)
 	require.True(t, o.Exists)
 	require.Equal(t, deploy.Running, o.Runtime(1).Phase)

@@ -18,8 +18,7 @@
 //	                 API keys
 //	/tmp             a volume that ends with the pod
 //
-// A ConfigMap for each deployment records the owner and the fence. It remains for some minutes when
-// the deployment is deleted. Then one ConfigMap for all has the fence.
+// The names of all objects contain a digest of the key and the UID of their deployment.
 package kubernetes
 
 import (
@@ -123,10 +122,6 @@ type Driver struct {
 	cache   cache
 
 	repairs repairs
-
-	sweeping sync.Mutex           // held while records of claims are removed; guards the fields below
-	unused   map[string]time.Time // keys of records without a deployment, and since when
-	sweptAt  time.Time
 
 	unrouted   sync.Mutex // guards the fields below
 	routed     bool       // HTTPRoutes belong to a Gateway, or cannot be listed
@@ -233,12 +228,12 @@ func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
 	return nil
 }
 
-// keyPattern is that of a deployment key.
+// keyPattern is that of a deployment key, and of a UID.
 var keyPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)
 
-func checkKey(key string) error {
-	if !keyPattern.MatchString(key) {
-		return fmt.Errorf("deployment key %.200q is not valid", key)
+func checkRef(ref deploy.Ref) error {
+	if !keyPattern.MatchString(ref.Key) || ref.UID != "" && !keyPattern.MatchString(ref.UID) {
+		return fmt.Errorf("deployment key %.200q is not valid", ref.Key)
 	}
 
 	return nil
@@ -255,13 +250,22 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// claimName is the name of what all revisions of a deployment share. Names have at most 63
+// index returns the label by which the objects of a deployment are found.
+func index(ref deploy.Ref) string {
+	if ref.UID == "" {
+		return digest(ref.Key)
+	}
+
+	return digest(ref.Key + "." + ref.UID)
+}
+
+// commonName is the name of what all revisions of a deployment share. Names have at most 63
 // characters, as those of Services do: the beginning of the key is for people.
-func claimName(key string) string {
-	return "agent-" + strings.TrimRight(key[:min(len(key), 20)], "-") + "-" + digest(key)
+func commonName(ref deploy.Ref) string {
+	return "agent-" + strings.TrimRight(ref.Key[:min(len(ref.Key), 20)], "-") + "-" + index(ref)
 }
 
 // revisionName is the name of the objects of a revision.
-func revisionName(key string, revision int64) string {
-	return fmt.Sprintf("%s-%d", claimName(key), revision)
+func revisionName(ref deploy.Ref, revision int64) string {
+	return fmt.Sprintf("%s-%d", commonName(ref), revision)
 }

@@ -9,13 +9,13 @@ import (
 )
 
 // Objects returns the objects of a revision as they are sent to the API server.
-func (d *Driver) Objects(claim deploy.Claim, revision int64, req deploy.Request, started time.Time) (all []*unstructured.Unstructured, err error) {
-	m := d.manifest(claim, revision, "the-uid")
+func (d *Driver) Objects(ref deploy.Ref, revision int64, req deploy.Request, started time.Time) (all []*unstructured.Unstructured, err error) {
+	m := d.manifest(ref, revision, "the-uid")
 	for _, f := range []func() (*unstructured.Unstructured, error){
 		func() (*unstructured.Unstructured, error) {
 			return m.deployment(d.cfg.replicas(req.Deployment), req, started)
 		},
-		func() (*unstructured.Unstructured, error) { return m.secret(&req) }, m.service, m.policy,
+		func() (*unstructured.Unstructured, error) { return m.secret(req) }, m.service, m.policy,
 		func() (*unstructured.Unstructured, error) { return m.volumeClaim(), nil },
 	} {
 		o, err := f()

@@ -36,8 +36,6 @@ func server(t testing.TB, fault func(w http.ResponseWriter, r *http.Request) boo
 			case <-r.Context().Done():
 			case <-ended:
 			}
-		case r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/configmaps/"):
-			status(w, http.StatusNotFound, "NotFound", "configmaps not found")
 		case r.Method == http.MethodGet:
 			respond(w, http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": "1"}, "items": []any{}})
 		default:
@@ -89,8 +87,8 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 				return true
 			})
 			d := open(t, s.URL)
-			_, failed := d.Observe(t.Context(), key)
-			for call, err := range map[string]error{"observe": failed, "apply": d.Apply(t.Context(), claim(1), 1, request())} {
+			_, failed := d.Observe(t.Context(), ref)
+			for call, err := range map[string]error{"observe": failed, "apply": d.Apply(t.Context(), ref, 1, request())} {
 				require.ErrorContains(t, err, test.want, call)
 				require.Equal(t, test.unavailable, isUnavailable(err), "%s: %v", call, err)
 				require.Less(t, len(err.Error()), 2000)
@@ -116,12 +114,12 @@ func TestServerThatHangs(t *testing.T) {
 	})
 	t.Cleanup(func() { close(ended) })
 	d := open(t, s.URL, func(c *kubernetes.Config) { c.Timeout = 200 * time.Millisecond })
-	_, observed := d.Observe(t.Context(), key)
+	_, observed := d.Observe(t.Context(), ref)
 	_, listed := d.List(t.Context(), "database")
-	_, logged := d.Logs(t.Context(), key, 1, 10)
+	_, logged := d.Logs(t.Context(), ref, 1, 10)
 	for call, err := range map[string]error{
-		"observe": observed, "list": listed, "logs": logged, "apply": d.Apply(t.Context(), claim(1), 1, request()),
-		"keys": d.SetKeys(t.Context(), claim(1), nil), "stop": d.Stop(t.Context(), claim(1), 1, 0), "delete": d.Delete(t.Context(), claim(1)),
+		"observe": observed, "list": listed, "logs": logged, "apply": d.Apply(t.Context(), ref, 1, request()),
+		"keys": d.SetKeys(t.Context(), ref, nil), "stop": d.Stop(t.Context(), ref, 1, 0), "delete": d.Delete(t.Context(), ref),
 	} {
 		require.ErrorIs(t, err, deploy.ErrUnavailable, call)
 	}
@@ -136,7 +134,7 @@ func TestServerThatIsAway(t *testing.T) {
 	observe := func(unavailable bool) {
 		t.Helper()
 		require.Eventually(t, func() bool {
-			o, err := d.Observe(t.Context(), key)
+			o, err := d.Observe(t.Context(), ref)
 			return !o.Exists && (err != nil) == unavailable && (err == nil || isUnavailable(err))
 		}, time.Minute, 10*time.Millisecond)
 	}
@@ -164,7 +162,7 @@ func TestServerWithRetryAfter(t *testing.T) {
 		status(w, http.StatusTooManyRequests, "TooManyRequests", "too many requests")
 		return true
 	})
-	require.NoError(t, open(t, s.URL).Stop(t.Context(), claim(1), 1, 0))
+	require.NoError(t, open(t, s.URL).Stop(t.Context(), ref, 1, 0))
 }
 
 // Conflicts that do not end are an error, after a bounded number of attempts.
@@ -176,10 +174,10 @@ func TestConflictsWithoutAnEnd(t *testing.T) {
 			return false
 		}
 		creates.Add(1)
-		status(w, http.StatusConflict, "AlreadyExists", `configmaps "x" already exists`)
+		status(w, http.StatusConflict, "AlreadyExists", `deployments.apps "x" already exists`)
 		return true
 	})
-	err := open(t, s.URL).Apply(t.Context(), claim(1), 1, request())
+	err := open(t, s.URL).Apply(t.Context(), ref, 1, request())
 	require.ErrorContains(t, err, "already exists")
 	require.EqualValues(t, 10, creates.Load())
 }
@@ -206,7 +204,7 @@ func TestWatchThatExpires(t *testing.T) {
 	})
 	d := open(t, s.URL)
 	require.Eventually(t, func() bool {
-		_, err := d.Observe(t.Context(), key)
+		_, err := d.Observe(t.Context(), ref)
 		return err == nil && watches.Load() > 3
 	}, time.Minute, 10*time.Millisecond, fmt.Sprint(lists.Load()))
 }
@@ -224,7 +222,7 @@ func TestWatchesOfAnOwner(t *testing.T) {
 	})
 	d := open(t, s.URL)
 	d.Own("database")
-	_, err := d.Observe(t.Context(), key)
+	_, err := d.Observe(t.Context(), ref)
 	require.NoError(t, err)
 	seen := 0
 	for resource, selector := range selectors.Range {

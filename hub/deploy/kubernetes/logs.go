@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed93082962/agenthost/hub/deploy"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,8 +33,8 @@ func logClient(config *rest.Config) (rest.Interface, error) {
 
 // Logs returns the last lines of the log of a revision, of its first pod. If its container was
 // started again, they are those of the former one.
-func (d *Driver) Logs(ctx context.Context, key string, number int64, tail int) ([]string, error) {
-	if err := checkKey(key); err != nil {
+func (d *Driver) Logs(ctx context.Context, ref deploy.Ref, number int64, tail int) ([]string, error) {
+	if err := checkRef(ref); err != nil {
 		return nil, err
 	}
 
@@ -43,7 +44,7 @@ func (d *Driver) Logs(ctx context.Context, key string, number int64, tail int) (
 		return nil, err
 	}
 
-	r, _ := d.cached(key).revision(number)
+	r, _ := d.cached(ref).revision(number)
 	for _, p := range slices.Concat(r.current(), r.pods) {
 		if len(p.Status.Containers) == 0 {
 			continue

@@ -35,18 +35,22 @@ type fields = map[string]any
 
 // manifest describes the objects of a revision.
 type manifest struct {
-	cfg   *Config
-	claim deploy.Claim
-	name  string // of each of its objects
+	cfg  *Config
+	ref  deploy.Ref
+	name string // of each of its objects
 	labels,
 	notes fields
 	owner fields // the reference to the Deployment, which the others end with
 }
 
-func (d *Driver) manifest(claim deploy.Claim, revision int64, uid string) manifest {
-	m := manifest{cfg: &d.cfg, claim: claim, name: revisionName(claim.Key, revision)}
-	m.labels = fields{labelManager: manager, labelOwner: digest(claim.Owner), labelKey: digest(claim.Key), labelRevision: strconv.FormatInt(revision, 10)}
-	m.notes = fields{noteOwner: claim.Owner, noteKey: claim.Key}
+func (d *Driver) manifest(ref deploy.Ref, revision int64, uid string) manifest {
+	m := manifest{cfg: &d.cfg, ref: ref, name: revisionName(ref, revision)}
+	m.labels = fields{labelManager: manager, labelOwner: digest(ref.Owner), labelKey: index(ref), labelRevision: strconv.FormatInt(revision, 10)}
+	m.notes = fields{noteOwner: ref.Owner, noteKey: ref.Key}
+	if ref.UID != "" {
+		m.notes[noteUID] = ref.UID
+	}
+
 	m.owner = fields{"apiVersion": "apps/v1", "kind": "Deployment", "name": m.name, "uid": uid}
 	return m
 }
@@ -85,7 +89,6 @@ func (m manifest) deployment(replicas int64, req deploy.Request, started time.Ti
 	}
 
 	notes := o.Object["metadata"].(fields)["annotations"].(fields)
-	notes[noteFence] = strconv.FormatInt(m.claim.Fence, 10)
 	notes[noteStopped] = ""
 	notes[noteStarted] = at
 	return o, nil
@@ -173,7 +176,7 @@ func (m manifest) pod(req deploy.Request) fields {
 	}
 
 	if m.cfg.StorageSize != "" {
-		volumes = append(volumes, fields{"name": "data", "persistentVolumeClaim": fields{"claimName": claimName(m.claim.Key)}})
+		volumes = append(volumes, fields{"name": "data", "persistentVolumeClaim": fields{"claimName": commonName(m.ref)}})
 		// The volume is one of a node: all pods of the deployment, also of several revisions, are there.
 		spec["affinity"] = fields{"podAffinity": fields{"requiredDuringSchedulingIgnoredDuringExecution": []any{fields{
 			"labelSelector": fields{"matchLabels": fields{labelKey: m.labels[labelKey]}}, "topologyKey": "kubernetes.io/hostname",
@@ -220,26 +223,7 @@ func (m manifest) service() (*unstructured.Unstructured, error) {
 // policy returns the NetworkPolicy: clients reach the port of the runtime, which reaches DNS and
 // what is outside of the cluster.
 func (m manifest) policy() (*unstructured.Unstructured, error) {
-	o, err := m.object("NetworkPolicy", policies, m.rules())
-	if err != nil {
-		return nil, err
-	}
-
-	o.Object["metadata"].(fields)["annotations"].(fields)[noteFence] = strconv.FormatInt(m.claim.Fence, 10)
-	return o, nil
-}
-
-// noPolicy returns a NetworkPolicy that has no effect: it selects no pods. Its spec is not the one
-// that it records.
-func (m manifest) noPolicy() (*unstructured.Unstructured, error) {
-	o, err := m.policy()
-	if err != nil {
-		return nil, err
-	}
-
-	none := fields{labelKey: m.labels[labelKey], labelRevision: "none"}
-	o.Object["spec"] = fields{"podSelector": fields{"matchLabels": none}, "policyTypes": []any{"Ingress", "Egress"}}
-	return o, nil
+	return m.object("NetworkPolicy", policies, m.rules())
 }
 
 // rules returns the spec of the NetworkPolicy.
@@ -300,17 +284,13 @@ func admit(label string, port int64) fields {
 	return fields{"from": labelled(label), "ports": []any{fields{"protocol": "TCP", "port": port}}}
 }
 
-// secret returns the Secret. Without a request it has no content.
-func (m manifest) secret(req *deploy.Request) (*unstructured.Unstructured, error) {
+// secret returns the Secret.
+func (m manifest) secret(req deploy.Request) (*unstructured.Unstructured, error) {
 	meta := fields{
 		"name": m.name, "namespace": m.cfg.Namespace, "labels": m.labels, "ownerReferences": []any{m.owner},
-		"annotations": fields{noteOwner: m.claim.Owner, noteKey: m.claim.Key, noteFence: strconv.FormatInt(m.claim.Fence, 10)},
+		"annotations": m.notes,
 	}
 	o := &unstructured.Unstructured{Object: fields{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta}}
-	if req == nil {
-		return o, nil
-	}
-
 	file := req.File()
 	file.CWD, file.StateDir = dataDir+"/work", dataDir+"/state"
 	data := fields{agent.DeployedKeys: encoded([]byte(req.Env[deploy.EnvAPIKey]))}
@@ -319,12 +299,12 @@ func (m manifest) secret(req *deploy.Request) (*unstructured.Unstructured, error
 	}
 
 	if bus := m.cfg.Bus; bus != nil {
-		files, err := bus.files(m.claim.Key)
+		files, err := bus.files(m.ref)
 		if err != nil {
 			return nil, err
 		}
 
-		file.Bus = bus.url(m.claim.Key, files)
+		file.Bus = bus.url(m.ref, files)
 		for parameter, content := range files {
 			data[busFile(parameter)] = encoded(content)
 		}
@@ -335,7 +315,6 @@ func (m manifest) secret(req *deploy.Request) (*unstructured.Unstructured, error
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
 
-	meta["annotations"].(fields)[noteFilled] = "true"
 	data[agent.DeployedFile] = encoded(text)
 	o.Object["data"] = data
 	size := 0
@@ -376,7 +355,7 @@ func (m manifest) volumeClaim() *unstructured.Unstructured {
 
 	return &unstructured.Unstructured{Object: fields{
 		"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-		"metadata": fields{"name": claimName(m.claim.Key), "namespace": m.cfg.Namespace, "labels": labels, "annotations": m.notes},
+		"metadata": fields{"name": commonName(m.ref), "namespace": m.cfg.Namespace, "labels": labels, "annotations": m.notes},
 		"spec":     spec,
 	}}
 }

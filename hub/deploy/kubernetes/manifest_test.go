@@ -55,12 +55,12 @@ func open(t testing.TB, host string, change ...func(*kubernetes.Config)) *kubern
 	return d
 }
 
-func claim(fence int64) deploy.Claim { return deploy.Claim{Key: key, Fence: fence, Owner: "database"} }
+var ref = deploy.Ref{Key: key, UID: "first", Owner: "database"}
 
 // decoded returns the objects of a request as decoded JSON, by their kind.
 func decoded(t *testing.T, d *kubernetes.Driver) (byKind map[string]map[string]any, text []byte) {
 	t.Helper()
-	all, err := d.Objects(claim(7), 3, request(), time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC))
+	all, err := d.Objects(ref, 3, request(), time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC))
 	require.NoError(t, err)
 	byKind = map[string]map[string]any{}
 	var out bytes.Buffer
@@ -109,10 +109,10 @@ func TestCredentialsOfTheBus(t *testing.T) {
 	data := objects["Secret"]["data"].(object)
 	text, err := base64.StdEncoding.DecodeString(data["bus-credentials"].(string))
 	require.NoError(t, err)
-	require.Equal(t, "of agent-acme-helper-with-a-l-979a527c371e8b90", string(text))
+	require.Equal(t, "of agent-acme-helper-with-a-l-75a5bdaf932f5c89", string(text))
 	text, err = base64.StdEncoding.DecodeString(data["agents.yaml"].(string))
 	require.NoError(t, err)
-	require.Contains(t, string(text), "/agents/agent-acme-helper-with-a-l-979a527c371e8b90?credentials=%2Frun%2Fagenthost%2Fbus-credentials")
+	require.Contains(t, string(text), "/agents/agent-acme-helper-with-a-l-75a5bdaf932f5c89?credentials=%2Frun%2Fagenthost%2Fbus-credentials")
 }
 
 // Only the Secret has a part of the request that is secret.
@@ -137,7 +137,7 @@ func TestSecretsAreOnlyInTheSecret(t *testing.T) {
 		return string(plain)
 	}
 	require.Contains(t, text("agents.yaml"), "the-provider-key")
-	require.Contains(t, text("agents.yaml"), "\nbus: tls://user:planted-password@nats.example.com,192.0.2.7:4223,[2001:db8::7]/agents/agent-acme-helper-with-a-l-979a527c371e8b90")
+	require.Contains(t, text("agents.yaml"), "\nbus: tls://user:planted-password@nats.example.com,192.0.2.7:4223,[2001:db8::7]/agents/agent-acme-helper-with-a-l-75a5bdaf932f5c89")
 	require.Contains(t, text("agents.yaml"), "?ca=%2Frun%2Fagenthost%2Fbus-ca&credentials=%2Frun%2Fagenthost%2Fbus-credentials\n")
 	require.Equal(t, "planted-seed", text("bus-credentials"))
 	require.Equal(t, "certificate", text("bus-ca"))
@@ -191,7 +191,7 @@ func TestRequestsWithoutRoomInASecret(t *testing.T) {
 	})
 	req := request()
 	req.Config.SystemPrompt = strings.Repeat("x", 1<<20-8<<10)
-	require.ErrorContains(t, open(t, s.URL).Apply(t.Context(), claim(1), 1, req), "the configuration of the agent has 1017 KiB with its keys, and a Secret of Kubernetes at most 1008 KiB")
+	require.ErrorContains(t, open(t, s.URL).Apply(t.Context(), ref, 1, req), "the configuration of the agent has 1017 KiB with its keys, and a Secret of Kubernetes at most 1008 KiB")
 	require.Zero(t, writes.Load())
 }
 
@@ -266,9 +266,9 @@ func TestInvalidConfigurations(t *testing.T) {
 	d := open(t, "https://192.0.2.1")
 	req := request()
 	req.Env["OTHER"] = "value"
-	require.ErrorContains(t, d.Apply(t.Context(), claim(1), 1, req), `has no variable "OTHER"`)
+	require.ErrorContains(t, d.Apply(t.Context(), ref, 1, req), `has no variable "OTHER"`)
 	for _, bad := range []string{"", "../x", "A", strings.Repeat("a", 129)} {
-		_, err := d.Observe(t.Context(), bad)
+		_, err := d.Observe(t.Context(), deploy.Ref{Key: bad})
 		require.ErrorContains(t, err, "is not valid")
 	}
 }
@@ -280,7 +280,7 @@ func TestDeploymentSettingsOfAnAgent(t *testing.T) {
 	resources := func(d *kubernetes.Driver, wanted agent.Deployment) (replicas any, limits, requests object) {
 		req := request()
 		req.Deployment = wanted
-		all, err := d.Objects(claim(7), 3, req, time.Now())
+		all, err := d.Objects(ref, 3, req, time.Now())
 		require.NoError(t, err)
 		spec := all[0].Object["spec"].(object)
 		pod := spec["template"].(object)["spec"].(object)
@@ -306,5 +306,5 @@ func TestDeploymentSettingsOfAnAgent(t *testing.T) {
 	require.NoError(t, alone.CheckDeployment(agent.Deployment{Replicas: 1}))
 	req := request()
 	req.Deployment.Replicas = 2
-	require.ErrorContains(t, alone.Apply(t.Context(), claim(1), 1, req), "deployment.replicas is 2, and several replicas require AGENT_BUS_URL")
+	require.ErrorContains(t, alone.Apply(t.Context(), ref, 1, req), "deployment.replicas is 2, and several replicas require AGENT_BUS_URL")
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed93082962/agenthost/hub/deploy"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,7 +18,7 @@ import (
 const (
 	labelManager  = "app.kubernetes.io/managed-by" // "agenthost"
 	labelOwner    = "agenthost.dev/owner"          // digest
-	labelKey      = "agenthost.dev/key"            // digest
+	labelKey      = "agenthost.dev/key"            // digest, with the UID
 	labelRevision = "agenthost.dev/revision"
 	labelClient   = "agenthost.dev/client" // of pods and namespaces that reach runtimes, "true"
 	labelBus      = "agenthost.dev/bus"    // of pods and namespaces that are the bus of the runtimes, "true"
@@ -27,11 +28,10 @@ const (
 
 	noteOwner   = "agenthost.dev/owner"
 	noteKey     = "agenthost.dev/key"
-	noteFence   = "agenthost.dev/fence"
+	noteUID     = "agenthost.dev/uid"     // of the deployment; none if a former version created it
 	noteStarted = "agenthost.dev/started" // when it was started last
 	noteStopped = "agenthost.dev/stopped" // when it was requested to end; "" if it was not
 	noteApplied = "agenthost.dev/applied" // the spec, for the comparison with that of the cluster
-	noteFilled  = "agenthost.dev/filled"  // of a Secret that has a request
 	noteKeys    = "agenthost.dev/keys"    // of a pod, changed with its Secret
 	noteRoute   = "agenthost.dev/route"   // of an HTTPRoute, the deploy.Route
 )
@@ -40,7 +40,6 @@ const manager = "agenthost"
 
 // The kinds of objects.
 var (
-	configMaps   = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	secrets      = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	services     = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	pods         = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -57,12 +56,9 @@ type object struct {
 	Drift string `json:"-"` // what of its spec is not as it was applied, or ""
 }
 
-func (o *object) key() string   { return o.Annotations[noteKey] }
-func (o *object) owner() string { return o.Annotations[noteOwner] }
-
-func (o *object) fence() int64 {
-	n, _ := strconv.ParseInt(o.Annotations[noteFence], 10, 64)
-	return n
+// ref returns the deployment of an object.
+func (o *object) ref() deploy.Ref {
+	return deploy.Ref{Key: o.Annotations[noteKey], UID: o.Annotations[noteUID], Owner: o.Annotations[noteOwner]}
 }
 
 func (o *object) revision() int64 {
@@ -191,7 +187,7 @@ func (o *object) strip() {
 		}
 	}
 
-	for _, name := range []string{noteOwner, noteKey, noteFence, noteStarted, noteStopped, noteFilled} {
+	for _, name := range []string{noteOwner, noteKey, noteUID, noteStarted, noteStopped} {
 		if value := m.Annotations[name]; value != "" {
 			next.Annotations[name] = value
 		}

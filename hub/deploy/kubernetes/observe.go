@@ -11,8 +11,8 @@ import (
 )
 
 // Observe returns the state of a deployment.
-func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, err error) {
-	if err := checkKey(key); err != nil {
+func (d *Driver) Observe(ctx context.Context, ref deploy.Ref) (o deploy.Observed, err error) {
+	if err := checkRef(ref); err != nil {
 		return o, err
 	}
 
@@ -22,15 +22,14 @@ func (d *Driver) Observe(ctx context.Context, key string) (o deploy.Observed, er
 		return o, err
 	}
 
-	f := d.cached(key)
+	f := d.cached(ref)
 	if !f.exists() { // a watch may be late, and the caller forgets a deployment that does not exist
-		if f, err = d.find(ctx, key, d.cache.owner); err != nil {
+		if f, err = d.find(ctx, ref); err != nil {
 			return o, err
 		}
 	}
 
 	o.Exists = f.exists()
-	o.Owner, _ = f.claim()
 	for _, r := range f.revisions {
 		one := deploy.Runtime{Revision: r.number, Phase: r.phase(), Message: r.message(&d.cfg), Preparing: r.preparing(&d.cfg)}
 		if r.app != nil {

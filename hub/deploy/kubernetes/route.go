@@ -129,7 +129,7 @@ func (g *Gateway) Routes(ctx context.Context, owner string) (map[string]deploy.R
 	for i := range found.Items {
 		have := &found.Items[i]
 		notes := have.GetAnnotations()
-		if key := notes[noteKey]; notes[noteOwner] == owner && keyPattern.MatchString(key) && have.GetName() == claimName(key) {
+		if key := notes[noteKey]; notes[noteOwner] == owner && keyPattern.MatchString(key) && have.GetName() == routeName(key) {
 			all[key] = g.route(owner, key, have)
 		}
 	}
@@ -154,9 +154,11 @@ func (g *Gateway) route(owner, key string, have *unstructured.Unstructured) depl
 // object returns the HTTPRoute of a route, or nil if no revision has its target.
 func (g *Gateway) object(owner string, r deploy.Route) (*unstructured.Unstructured, error) {
 	var to *revision
-	for _, one := range g.d.cached(r.Key).revisions {
-		if one.app != nil && one.service != nil && g.d.address(one) == r.Target {
-			to = &one
+	for _, ref := range g.d.refs(owner, r.Key) {
+		for _, one := range g.d.cached(ref).revisions {
+			if one.app != nil && one.service != nil && g.d.address(one) == r.Target {
+				to = &one
+			}
 		}
 	}
 
@@ -169,7 +171,7 @@ func (g *Gateway) object(owner string, r deploy.Route) (*unstructured.Unstructur
 		return nil, fmt.Errorf("encode route: %w", err)
 	}
 
-	m := g.d.manifest(deploy.Claim{Key: r.Key, Owner: owner}, to.number, string(to.app.UID))
+	m := g.d.manifest(to.app.ref(), to.number, string(to.app.UID))
 	m.notes[noteRoute] = string(text)
 	spec := fields{
 		"parentRefs": []any{g.parent},
@@ -188,7 +190,7 @@ func (g *Gateway) object(owner string, r deploy.Route) (*unstructured.Unstructur
 	return &unstructured.Unstructured{Object: fields{
 		"apiVersion": httpRoutes.GroupVersion().String(), "kind": "HTTPRoute",
 		"metadata": fields{
-			"name": claimName(r.Key), "namespace": g.d.cfg.Namespace, "labels": m.labels, "annotations": m.notes, "ownerReferences": []any{m.owner},
+			"name": routeName(r.Key), "namespace": g.d.cfg.Namespace, "labels": m.labels, "annotations": m.notes, "ownerReferences": []any{m.owner},
 		},
 		"spec": spec,
 	}}, nil
@@ -232,7 +234,7 @@ func rejected(have *unstructured.Unstructured) error {
 
 // readRoute returns the HTTPRoute of a key, whoever owns it, or nil.
 func (d *Driver) readRoute(ctx context.Context, key string) (*unstructured.Unstructured, error) {
-	found, err := d.objects.Resource(httpRoutes).Namespace(d.cfg.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + claimName(key)})
+	found, err := d.objects.Resource(httpRoutes).Namespace(d.cfg.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + routeName(key)})
 	if err != nil {
 		return nil, fault(ctx, "read HTTPRoute", err)
 	}
@@ -272,13 +274,16 @@ func (d *Driver) removeRoutes(ctx context.Context, owner string) {
 	d.unroutedAt = time.Now()
 	for i := range found.Items {
 		one := &found.Items[i]
-		if one.Annotations[noteOwner] == owner && one.Name == claimName(one.Annotations[noteKey]) {
+		if one.Annotations[noteOwner] == owner && one.Name == routeName(one.Annotations[noteKey]) {
 			if err := d.removeRoute(ctx, one.Name, one); err != nil {
 				d.unroutedAt = time.Time{}
 			}
 		}
 	}
 }
+
+// routeName is the name of the HTTPRoute of a key.
+func routeName(key string) string { return commonName(deploy.Ref{Key: key}) }
 
 // ofOwner selects the HTTPRoutes of an owner.
 func ofOwner(owner string) metav1.ListOptions {

@@ -9,29 +9,29 @@ import (
 )
 
 // Stop requests the pods of a runtime to end, and kills them after the patience and a few seconds.
-func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, patience time.Duration) error {
-	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+func (d *Driver) Stop(ctx context.Context, ref deploy.Ref, number int64, patience time.Duration) error {
+	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		r, _ := f.revision(number)
-		return d.terminate(ctx, claim, r, patience)
+		return d.terminate(ctx, ref, r, patience)
 	})
 }
 
 // Discard stops the runtime of a revision, and then removes its Deployment. The cluster removes
 // what belongs to that.
-func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) error {
-	return d.change(ctx, claim, false, func(ctx context.Context, f deployment) error {
+func (d *Driver) Discard(ctx context.Context, ref deploy.Ref, number int64) error {
+	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		r, _ := f.revision(number)
-		return d.discard(ctx, claim, r)
+		return d.discard(ctx, ref, r)
 	})
 }
 
-func (d *Driver) discard(ctx context.Context, claim deploy.Claim, r revision) error {
-	d.repairs.forget(revisionName(claim.Key, r.number))
+func (d *Driver) discard(ctx context.Context, ref deploy.Ref, r revision) error {
+	d.repairs.forget(revisionName(ref, r.number))
 	switch {
 	case r.app == nil && r.orphaned():
-		return d.adopt(ctx, claim, r)
+		return d.adopt(ctx, ref, r)
 	case len(r.pods) > 0 || r.app == nil:
-		return d.terminate(ctx, claim, r, 0)
+		return d.terminate(ctx, ref, r, 0)
 	}
 
 	if err := d.own(ctx, r); err != nil {
@@ -42,10 +42,10 @@ func (d *Driver) discard(ctx context.Context, claim deploy.Claim, r revision) er
 }
 
 // Delete stops all runtimes, and then removes their Deployments and the volume.
-func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
-	return d.change(ctx, claim, true, func(ctx context.Context, f deployment) error {
+func (d *Driver) Delete(ctx context.Context, ref deploy.Ref) error {
+	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		for _, r := range f.revisions {
-			if err := d.discard(ctx, claim, r); err != nil {
+			if err := d.discard(ctx, ref, r); err != nil {
 				return err
 			}
 		}
@@ -60,12 +60,12 @@ func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 
 // terminate makes one step to the end of a runtime. The pods have the run limit to drain. When the
 // patience is over, they have a few seconds.
-func (d *Driver) terminate(ctx context.Context, claim deploy.Claim, r revision, patience time.Duration) error {
+func (d *Driver) terminate(ctx context.Context, ref deploy.Ref, r revision, patience time.Duration) error {
 	switch {
 	case r.app == nil && len(r.pods) == 0:
 		return nil
 	case r.app == nil && slices.ContainsFunc(r.pods, func(p *pod) bool { return p.DeletionTimestamp == nil }):
-		return d.adopt(ctx, claim, r)
+		return d.adopt(ctx, ref, r)
 	}
 
 	if r.app != nil && r.app.stopped().IsZero() {
@@ -108,9 +108,9 @@ func (d *Driver) terminate(ctx context.Context, claim deploy.Claim, r revision, 
 // adopt creates the Deployment of what remained when someone deleted the former one without its
 // objects. It takes over their ReplicaSet, which would replace each pod that ends, and scales it
 // to 0.
-func (d *Driver) adopt(ctx context.Context, claim deploy.Claim, r revision) error {
+func (d *Driver) adopt(ctx context.Context, ref deploy.Ref, r revision) error {
 	now := time.Now()
-	o, err := d.manifest(claim, r.number, "").deployment(0, deploy.Request{}, now)
+	o, err := d.manifest(ref, r.number, "").deployment(0, deploy.Request{}, now)
 	if err != nil {
 		return err
 	}

@@ -154,26 +154,31 @@ func New(cfg Config) (*Driver, error) {
 // Backend returns "process".
 func (d *Driver) Backend() string { return "process" }
 
-// keyPattern is that of a deployment key, which is the name of a directory.
+// keyPattern is that of a deployment key, and of a UID.
 var keyPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)
 
-// folder returns the directory of a deployment.
-func (d *Driver) folder(key string) (folder, error) {
-	if !keyPattern.MatchString(key) {
-		return folder{}, fmt.Errorf("deployment key %.200q is not valid", key)
+// folder returns the directory of a deployment, KEY.UID, or KEY if it has no UID.
+func (d *Driver) folder(ref deploy.Ref) (folder, error) {
+	if !keyPattern.MatchString(ref.Key) || ref.UID != "" && !keyPattern.MatchString(ref.UID) {
+		return folder{}, fmt.Errorf("deployment key %.200q is not valid", ref.Key)
 	}
 
-	return folder{root: d.cfg.Dir, dir: filepath.Join(d.cfg.Dir, key)}, nil
+	name := ref.Key
+	if ref.UID != "" {
+		name += "." + ref.UID
+	}
+
+	return folder{root: d.cfg.Dir, dir: filepath.Join(d.cfg.Dir, name)}, nil
 }
 
 // Apply configures a revision and starts its runtime. If a former runtime of the revision ends, it
 // waits for that.
-func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request) error {
+func (d *Driver) Apply(ctx context.Context, ref deploy.Ref, number int64, req deploy.Request) error {
 	if err := d.CheckDeployment(req.Deployment); err != nil {
 		return err
 	}
 
-	return d.change(ctx, claim, true, func(f folder) error {
+	return d.change(ctx, ref, true, func(f folder) error {
 		r := f.revision(number)
 		s, err := r.load()
 		switch {
@@ -195,13 +200,13 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 }
 
 // SetKeys replaces the files with the keys, which the runtimes read again within a second.
-func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
+func (d *Driver) SetKeys(ctx context.Context, ref deploy.Ref, keys []agent.Secret) error {
 	texts := make([]string, len(keys))
 	for i, key := range keys {
 		texts[i] = string(key)
 	}
 
-	return d.change(ctx, claim, false, func(f folder) error {
+	return d.change(ctx, ref, false, func(f folder) error {
 		all, err := f.revisions()
 		for _, r := range all {
 			err = errors.Join(err, r.setKeys(strings.Join(texts, ",")))
@@ -212,8 +217,8 @@ func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.S
 }
 
 // Stop requests the runtime to end, and kills it after the patience and a few seconds.
-func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, patience time.Duration) error {
-	return d.change(ctx, claim, false, func(f folder) error {
+func (d *Driver) Stop(ctx context.Context, ref deploy.Ref, number int64, patience time.Duration) error {
+	return d.change(ctx, ref, false, func(f folder) error {
 		r := f.revision(number)
 		ended, err := d.end(r, patience)
 		if !ended || err != nil || !r.exists() {
@@ -231,8 +236,8 @@ func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, pat
 }
 
 // Discard stops the runtime of a revision, and then deletes the files of the revision.
-func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) error {
-	return d.change(ctx, claim, false, func(f folder) error {
+func (d *Driver) Discard(ctx context.Context, ref deploy.Ref, number int64) error {
+	return d.change(ctx, ref, false, func(f folder) error {
 		r := f.revision(number)
 		ended, err := d.end(r, 0)
 		if !ended || err != nil {
@@ -253,8 +258,8 @@ func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) 
 }
 
 // Delete stops all runtimes, and then deletes the directory of the deployment.
-func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
-	return d.change(ctx, claim, false, func(f folder) error {
+func (d *Driver) Delete(ctx context.Context, ref deploy.Ref) error {
+	return d.change(ctx, ref, false, func(f folder) error {
 		all, err := f.revisions()
 		if err != nil {
 			return err
@@ -300,36 +305,31 @@ func (d *Driver) end(r revision, patience time.Duration) (ended bool, err error)
 	return true, nil
 }
 
-// change calls do with the directory of a deployment while its key is locked. It fails with
-// deploy.ErrFenced if a higher fence was used. Without create, do is not called if there is no
-// deployment.
-func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do func(folder) error) error {
-	f, err := d.folder(claim.Key)
-	if err != nil {
+// change calls do with the directory of a deployment while it is locked. Without create, do is not
+// called if there is none.
+func (d *Driver) change(ctx context.Context, ref deploy.Ref, create bool, do func(folder) error) error {
+	f, err := d.folder(ref)
+	if err != nil || !create && !f.exists() {
 		return err
 	}
 
-	l, err := d.lock(ctx, claim.Key)
+	l, err := d.lock(ctx, filepath.Base(f.dir))
 	if err != nil {
 		return clean("lock deployment", err)
 	}
+
 	defer l.unlock()
-	if l.owner != "" && l.owner != claim.Owner && f.exists() {
-		return deploy.ErrForeign
-	}
+	switch {
+	case !f.exists() && !create:
+		return nil
+	case l.owner != ref.Owner:
+		if f.exists() && l.owner != "" {
+			return nil // that of another database, of a former version
+		}
 
-	if claim.Fence < l.fence && (l.owner == "" || l.owner == claim.Owner) {
-		return &deploy.FencedError{Fence: l.fence}
-	}
-
-	if claim.Fence > l.fence || claim.Owner != l.owner {
-		if err := l.raise(claim); err != nil {
+		if err := l.own(ref.Owner); err != nil {
 			return err
 		}
-	}
-
-	if !create && !f.exists() {
-		return nil
 	}
 
 	return do(f)

@@ -19,10 +19,10 @@ func TestFolderOfAFormerVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := open(t, dir)
-	require.NoError(t, d.Apply(t.Context(), claim, 3, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 3, demand))
 	running := until(t, d, deploy.Running, nil)
 	require.Eventually(t, func() bool { // it has read its files
-		lines, err := d.Logs(t.Context(), key, 3, 10)
+		lines, err := d.Logs(t.Context(), ref, 3, 10)
 		return err == nil && len(lines) > 0
 	}, time.Minute, 20*time.Millisecond)
 	folder := filepath.Join(dir, key)
@@ -34,15 +34,15 @@ func TestFolderOfAFormerVersion(t *testing.T) {
 
 	d = open(t, dir)
 	require.Equal(t, running, until(t, d, deploy.Running, nil), "it is adopted")
-	require.NoError(t, d.SetKeys(t.Context(), claim, []agent.Secret{"next-key"}))
+	require.NoError(t, d.SetKeys(t.Context(), ref, []agent.Secret{"next-key"}))
 	list, err := os.ReadFile(filepath.Join(folder, "keys"))
 	require.NoError(t, err)
 	require.Equal(t, "next-key", string(list))
-	lines, err := d.Logs(t.Context(), key, 3, 10)
+	lines, err := d.Logs(t.Context(), ref, 3, 10)
 	require.NoError(t, err)
 	require.NotEmpty(t, lines)
-	require.NoError(t, d.Apply(t.Context(), claim, 4, demand))
-	o, err := d.Observe(t.Context(), key)
+	require.NoError(t, d.Apply(t.Context(), ref, 4, demand))
+	o, err := d.Observe(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, []int64{3, 4}, []int64{o.Runtimes[0].Revision, o.Runtimes[1].Revision})
 	require.NotEqual(t, o.Runtimes[0].URL, o.Runtimes[1].URL)
@@ -51,15 +51,15 @@ func TestFolderOfAFormerVersion(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			require.NoError(t, call())
-			o, err := d.Observe(t.Context(), key)
+			o, err := d.Observe(t.Context(), ref)
 			require.NoError(t, err)
 			return o.Runtime(revision).Phase == want
 		}, time.Minute, 20*time.Millisecond)
 	}
-	phase(3, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 3, 0) })
-	phase(3, deploy.Running, func() error { return d.Apply(t.Context(), claim, 3, demand) })
+	phase(3, deploy.Stopped, func() error { return d.Stop(t.Context(), ref, 3, 0) })
+	phase(3, deploy.Running, func() error { return d.Apply(t.Context(), ref, 3, demand) })
 	require.NoDirExists(t, filepath.Join(folder, "3"))
-	phase(3, absent, func() error { return d.Discard(t.Context(), claim, 3) })
+	phase(3, absent, func() error { return d.Discard(t.Context(), ref, 3) })
 	for _, name := range own {
 		require.NoFileExists(t, filepath.Join(folder, name))
 	}
@@ -67,7 +67,7 @@ func TestFolderOfAFormerVersion(t *testing.T) {
 	for _, name := range []string{"work", "home", "state", "4"} {
 		require.DirExists(t, filepath.Join(folder, name))
 	}
-	o, err = d.Observe(t.Context(), key)
+	o, err = d.Observe(t.Context(), ref)
 	require.NoError(t, err)
 	require.Len(t, o.Runtimes, 1)
 	require.Equal(t, deploy.Running, o.Runtimes[0].Phase)

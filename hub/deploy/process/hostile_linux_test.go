@@ -25,9 +25,9 @@ func TestGroupOfAnotherProgramIsNotKilled(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			d := open(t, dir)
-			require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+			require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 			until(t, d, deploy.Running, nil)
-			until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
+			until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), ref, 1, 0) })
 
 			// The leader of the group has ended, and a member has not.
 			other := exec.CommandContext(t.Context(), "/bin/sh", "-c", "sleep 600 >/dev/null & exit 0")
@@ -44,7 +44,7 @@ func TestGroupOfAnotherProgramIsNotKilled(t *testing.T) {
 			}
 			state(t, dir, map[string]any{"revision": 1, "pid": group, "birth": birth, "addr": "127.0.0.1:1", "startedAt": time.Now()})
 			until(t, d, deploy.Exited, nil)
-			require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+			require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 			until(t, d, deploy.Running, nil)
 			require.Equal(t, 1, populated(group))
 			remove(t, d)
@@ -85,21 +85,21 @@ func TestDamagedFiles(t *testing.T) {
 			for _, file := range []string{filepath.Join(key, "1", "state.json"), filepath.Join(".locks", key), filepath.Join(key, "1", "log")} {
 				dir := t.TempDir()
 				d := open(t, dir)
-				require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+				require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 				until(t, d, deploy.Running, nil)
 				former := pid(t, dir, key)
 				damage(filepath.Join(dir, file))
-				_, err := d.Logs(t.Context(), key, 1, 10)
+				_, err := d.Logs(t.Context(), ref, 1, 10)
 				if !strings.HasSuffix(file, "log") {
 					require.NoError(t, err)
 				}
-				_, err = d.Observe(t.Context(), key)
+				_, err = d.Observe(t.Context(), ref)
 				require.NoError(t, err)
 				_, err = d.List(t.Context(), "")
 				require.NoError(t, err)
 				remove(t, d)
 				require.Eventually(t, func() bool { return populated(former) == 0 }, 30*time.Second, 20*time.Millisecond, "%s: it was not killed", file)
-				require.NoError(t, d.Apply(t.Context(), claim, 2, demand))
+				require.NoError(t, d.Apply(t.Context(), ref, 2, demand))
 				until(t, d, deploy.Running, nil)
 				remove(t, d)
 				d.Wait()
@@ -114,7 +114,7 @@ func TestPlantedFilesAreReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := open(t, dir)
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	until(t, d, deploy.Running, nil)
 	victim := filepath.Join(t.TempDir(), "victim")
 	require.NoError(t, os.WriteFile(victim, []byte("content"), 0o600))
@@ -123,14 +123,14 @@ func TestPlantedFilesAreReplaced(t *testing.T) {
 		"a pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a tree": func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o700) },
 	} {
-		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
+		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), ref, 1, 0) })
 		d.Wait()
 		for _, file := range []string{"agents.yaml", "env.json", "keys", "log", "log.1", ".agents.yaml.new", ".env.json.new", ".keys.new", ".state.json.new"} {
 			path := filepath.Join(dir, key, "1", file)
 			require.NoError(t, os.RemoveAll(path))
 			require.NoError(t, plant(path), name)
 		}
-		require.NoError(t, d.Apply(t.Context(), claim, 1, demand), name)
+		require.NoError(t, d.Apply(t.Context(), ref, 1, demand), name)
 		until(t, d, deploy.Running, nil)
 	}
 	content, err := os.ReadFile(victim)
@@ -145,7 +145,7 @@ func TestReadOnlyTreeIsDeleted(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
 	for range 2 {
-		require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+		require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 		inner := filepath.Join(dir, key, "work", "a", "b")
 		require.NoError(t, os.MkdirAll(inner, 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(inner, "file"), nil, 0o400))
@@ -166,7 +166,7 @@ func TestReadOnlyTreeIsDeleted(t *testing.T) {
 func TestDeepTreeIsDeleted(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	at, err := os.OpenRoot(filepath.Join(dir, key, "work"))
 	require.NoError(t, err)
 	for range 700 {
@@ -195,11 +195,11 @@ func TestFrozenRuntimeIsKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := open(t, dir, func(c *process.Config) { c.Grace = 200 * time.Millisecond })
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	until(t, d, deploy.Running, nil)
 	require.NoError(t, syscall.Kill(pid(t, dir, key), syscall.SIGSTOP))
-	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), ref, 1, 0) })
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	until(t, d, deploy.Running, nil)
 	remove(t, d)
 }
@@ -209,7 +209,7 @@ func TestPortOfACrashedRuntimeIsKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := open(t, dir)
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	first := until(t, d, deploy.Running, nil)
 	require.NoError(t, syscall.Kill(pid(t, dir, key), syscall.SIGKILL))
 	until(t, d, deploy.Exited, nil)
@@ -218,7 +218,7 @@ func TestPortOfACrashedRuntimeIsKept(t *testing.T) {
 		_ = l.Close()
 	}
 	require.Error(t, err)
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	require.Equal(t, first.URL, until(t, d, deploy.Running, nil).URL)
 	remove(t, d)
 	listen(t, first.URL)() // a deployment that was deleted keeps no port

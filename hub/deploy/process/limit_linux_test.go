@@ -53,10 +53,10 @@ func TestLimitsOfAnAgent(t *testing.T) {
 	req := demand
 	req.Deployment = agent.Deployment{Memory: "192Mi", Processes: 300}
 	if !box.Support().Memory {
-		require.ErrorContains(t, d.Apply(t.Context(), claim, 1, req), "deployment.memory: this system limits no memory")
+		require.ErrorContains(t, d.Apply(t.Context(), ref, 1, req), "deployment.memory: this system limits no memory")
 		return
 	}
-	require.NoError(t, d.Apply(t.Context(), claim, 1, req))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, req))
 	until(t, d, deploy.Running, nil)
 	process := pid(t, dir, key)
 	require.Eventually(t, func() bool { // the launcher joins its groups after its start
@@ -65,7 +65,7 @@ func TestLimitsOfAnAgent(t *testing.T) {
 	require.Equal(t, "324", groupFile(t, process, "pids", "pids.max", "pids.max"), "with the threads of the launcher")
 	remove(t, d)
 
-	require.NoError(t, d.Apply(t.Context(), claim, 2, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 2, demand))
 	until(t, d, deploy.Running, nil)
 	require.Empty(t, groupFile(t, pidOf(t, dir, key, 2), "memory", "memory.limit_in_bytes", "memory.max"))
 	remove(t, d)
@@ -86,7 +86,7 @@ func TestDefaultLimits(t *testing.T) {
 	if d.CheckDeployment(agent.Deployment{Processes: 200}) == nil {
 		req.Deployment.Processes = 200
 	}
-	require.NoError(t, d.Apply(t.Context(), claim, 1, req))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, req))
 	until(t, d, deploy.Running, nil)
 	if d.CheckDeployment(agent.Deployment{Memory: "256Mi"}) == nil {
 		process := pid(t, dir, key)
@@ -109,7 +109,7 @@ func TestARuntimeAboveItsMemoryEnds(t *testing.T) {
 	if d.CheckDeployment(req.Deployment) != nil {
 		return
 	}
-	require.NoError(t, d.Apply(t.Context(), claim, 1, req))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, req))
 	r := until(t, d, deploy.Exited, nil)
 	require.Contains(t, r.Message, "its limit of 32Mi")
 	remove(t, d)

@@ -8,35 +8,28 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+	"regexp"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/internal/deeptree"
 	"github.com/seed93082962/agenthost/internal/filelock"
 )
 
-// lockDir contains a file for each key, which is locked during a call. Its content is the highest
-// fence and the owner. It remains for a day after the deployment was deleted, because a frozen hub
-// may come back.
+// lockDir contains a file for each deployment, which is locked during a call. Its content is the
+// owner. Agents do not see it.
 const lockDir = ".locks"
 
-const (
-	lockPause    = 5 * time.Millisecond
-	forgetFences = 24 * time.Hour
-)
+const lockPause = 5 * time.Millisecond
 
-// locked is a locked key.
+// locked is a locked file.
 type locked struct {
 	file  *os.File
-	fence int64
-	owner string // of the deployment; "" if a former version created it
+	owner string // of the deployment; "" in a new file
 }
 
-// lock locks a key. A hub that is frozen while it has the lock delays the others until ctx ends.
-func (d *Driver) lock(ctx context.Context, key string) (*locked, error) {
-	path := filepath.Join(d.cfg.Dir, lockDir, key)
+// lock locks a file. A hub that is frozen while it has the lock delays the others until ctx ends.
+func (d *Driver) lock(ctx context.Context, name string) (*locked, error) {
+	path := filepath.Join(d.cfg.Dir, lockDir, name)
 	for {
 		l, err := tryLock(path)
 		if err != nil || l != nil {
@@ -75,26 +68,25 @@ func tryLock(path string) (*locked, error) {
 	text, err := io.ReadAll(io.LimitReader(f, maxLock))
 	if err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("read fence: %w", err)
+		return nil, fmt.Errorf("read owner: %w", err)
 	}
 
-	l := &locked{file: f}
-	l.parse(string(text))
-	return l, nil
+	return &locked{file: f, owner: ownerIn(string(text))}, nil
 }
 
 // maxLock bounds the bytes of a lock file.
 const maxLock = 256
 
-// parse reads the fence and the owner. A damaged file has none: the next claim writes them.
-func (l *locked) parse(text string) {
-	fence, owner, _ := strings.Cut(strings.TrimSpace(text), " ")
-	n, err := strconv.ParseInt(fence, 10, 64)
-	if err != nil || n < 0 || len(text) == maxLock {
-		return
+// lockForm is the text of a lock file. A former version had a number before the owner.
+var lockForm = regexp.MustCompile(`^(?:owner|\d{19}) (\S*) *\n$`)
+
+// ownerIn returns the owner in the text of a lock file. A damaged one has none.
+func ownerIn(text string) string {
+	if parts := lockForm.FindStringSubmatch(text); parts != nil {
+		return parts[1]
 	}
 
-	l.fence, l.owner = n, strings.TrimSpace(owner)
+	return ""
 }
 
 // same reports whether a path still leads to a file.
@@ -112,20 +104,18 @@ func same(f *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(opened, now), err
 }
 
-// raise stores a higher fence and its owner. The text has the same length as the former one, so
-// that it needs no space on a full disk.
-func (l *locked) raise(claim deploy.Claim) error {
-	text := fmt.Appendf(nil, "%019d %-40s\n", claim.Fence, claim.Owner)
-	_, err := l.file.WriteAt(text, 0)
+// own stores the owner of a deployment that is created.
+func (l *locked) own(owner string) error {
+	text := "owner " + owner + "\n"
+	_, err := l.file.WriteAt([]byte(text), 0)
 	if err == nil {
 		err = l.file.Truncate(int64(len(text)))
 	}
 
 	if err != nil {
-		return clean("write fence", err)
+		return clean("write owner", err)
 	}
 
-	l.fence, l.owner = claim.Fence, claim.Owner
 	return nil
 }
 
@@ -134,8 +124,7 @@ func (d *Driver) empty(trash string) { d.waiting.Go(func() { _ = deeptree.Remove
 
 func (l *locked) unlock() { _ = l.file.Close() } // it releases the lock
 
-// sweep deletes what former hubs left: parts of deleted deployments, and fences that no hub can
-// remember.
+// sweep deletes what former hubs left of deleted deployments.
 func (d *Driver) sweep(now time.Time) error {
 	locks := filepath.Join(d.cfg.Dir, lockDir)
 	if err := os.MkdirAll(locks, 0o700); err != nil {
@@ -168,8 +157,7 @@ func (d *Driver) sweep(now time.Time) error {
 	}
 
 	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil || now.Sub(info.ModTime()) < forgetFences || (folder{dir: filepath.Join(d.cfg.Dir, e.Name())}).exists() {
+		if (folder{dir: filepath.Join(d.cfg.Dir, e.Name())}).exists() {
 			continue
 		}
 

@@ -9,14 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
 )
 
 // maxTail bounds the part of a log that Logs reads, in bytes.
 const maxTail = 2 << 20
 
 // Logs returns the last lines of the log of a revision.
-func (d *Driver) Logs(_ context.Context, key string, number int64, tail int) ([]string, error) {
-	f, err := d.folder(key)
+func (d *Driver) Logs(_ context.Context, ref deploy.Ref, number int64, tail int) ([]string, error) {
+	f, err := d.folder(ref)
 	if err != nil {
 		return nil, err
 	}

@@ -7,20 +7,24 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 )
 
 // Observe returns the state of a deployment. It does not wait for calls that change it. It moves a
 // log that is too large to the older part.
-func (d *Driver) Observe(_ context.Context, key string) (o deploy.Observed, err error) {
-	f, err := d.folder(key)
+func (d *Driver) Observe(_ context.Context, ref deploy.Ref) (o deploy.Observed, err error) {
+	f, err := d.folder(ref)
 	if err != nil || !f.exists() {
 		return o, err
 	}
 
-	o.Exists, o.Owner = true, d.ownerOf(key)
+	if owner := d.ownerOf(f); owner != "" && owner != ref.Owner { // a damaged file has none
+		return o, nil
+	}
+
+	o.Exists = true
 	all, err := f.revisions()
 	for _, r := range all {
 		one, failed := d.observe(r)
@@ -63,35 +67,34 @@ func (d *Driver) observe(r revision) (deploy.Runtime, error) {
 	return o, nil
 }
 
-// List returns the keys of the directories that the owner has claimed.
-func (d *Driver) List(_ context.Context, owner string) ([]string, error) {
+// List returns the deployments of the owner.
+func (d *Driver) List(_ context.Context, owner string) ([]deploy.Ref, error) {
 	entries, err := os.ReadDir(d.cfg.Dir)
 	if err != nil {
 		return nil, clean("list deployments", err)
 	}
 
-	var keys []string
+	var all []deploy.Ref
 	for _, e := range entries {
-		if !e.IsDir() || !keyPattern.MatchString(e.Name()) {
-			continue
-		}
-
-		if d.ownerOf(e.Name()) == owner {
-			keys = append(keys, e.Name())
+		key, uid, _ := strings.Cut(e.Name(), ".")
+		ref := deploy.Ref{Key: key, UID: uid, Owner: owner}
+		f, err := d.folder(ref)
+		if err == nil && e.IsDir() && d.ownerOf(f) == owner {
+			all = append(all, ref)
 		}
 	}
 
-	return slices.Clip(keys), nil
+	return all, nil
 }
 
 // ownerOf returns the owner of a deployment. It takes no lock: the owner does not change.
-func (d *Driver) ownerOf(key string) string {
-	var l locked
-	if text, err := readRegular(filepath.Join(d.cfg.Dir, lockDir, key), maxLock); err == nil {
-		l.parse(string(text))
+func (d *Driver) ownerOf(f folder) string {
+	text, err := readRegular(filepath.Join(d.cfg.Dir, lockDir, filepath.Base(f.dir)), maxLock)
+	if err != nil {
+		return ""
 	}
 
-	return l.owner
+	return ownerIn(string(text))
 }
 
 // clean returns an error without the paths of the machine, which users see.

@@ -109,8 +109,8 @@ func TestDriver(t *testing.T) {
 			Driver: func(t *testing.T) deploy.Driver {
 				return open(t, dir, func(c *process.Config) { c.Grace = 2 * time.Second })
 			},
-			Kill: func(t *testing.T, key string, revision int64) {
-				require.NoError(t, syscall.Kill(pidOf(t, dir, key, revision), syscall.SIGKILL))
+			Kill: func(t *testing.T, ref deploy.Ref, revision int64) {
+				require.NoError(t, syscall.Kill(pidOf(t, dir, ref.Key+"."+ref.UID, revision), syscall.SIGKILL))
 			},
 		}
 	})
@@ -119,7 +119,7 @@ func TestDriver(t *testing.T) {
 const key = "default-helper"
 
 var (
-	claim  = deploy.Claim{Key: key, Fence: 1}
+	ref    = deploy.Ref{Key: key}
 	demand = deploy.Request{
 		Key: key, AgentID: "helper", Config: agent.Agent{Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo}},
 		Env: map[string]agent.Secret{"AGENT_HTTP_API_KEY": "planted-key"},
@@ -133,7 +133,7 @@ const absent deploy.Phase = ""
 func until(t *testing.T, d deploy.Driver, phase deploy.Phase, call func() error) (r deploy.Runtime) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		o, err := d.Observe(t.Context(), key)
+		o, err := d.Observe(t.Context(), ref)
 		require.NoError(t, err)
 		if r = (deploy.Runtime{}); len(o.Runtimes) > 0 {
 			r = o.Runtimes[len(o.Runtimes)-1]
@@ -148,7 +148,7 @@ func until(t *testing.T, d deploy.Driver, phase deploy.Phase, call func() error)
 
 func remove(t *testing.T, d deploy.Driver) {
 	t.Helper()
-	until(t, d, absent, func() error { return d.Delete(t.Context(), claim) })
+	until(t, d, absent, func() error { return d.Delete(t.Context(), ref) })
 }
 
 func TestFilesArePrivateAndArgumentsHaveNoSecret(t *testing.T) {
@@ -157,7 +157,7 @@ func TestFilesArePrivateAndArgumentsHaveNoSecret(t *testing.T) {
 	d := open(t, dir)
 	req := demand
 	req.Config.MCPServers = map[string]agent.MCPServer{"x": {Transport: "http", URL: "http://127.0.0.1:1", Headers: map[string]agent.Secret{"X": "planted-header"}}}
-	require.NoError(t, d.Apply(t.Context(), claim, 1, req))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, req))
 	require.NoError(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		require.NoError(t, err)
 		info, err := e.Info()
@@ -180,19 +180,19 @@ func TestTakenPortIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := open(t, dir)
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	first := until(t, d, deploy.Running, nil)
-	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
+	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), ref, 1, 0) })
 	taken := listen(t, first.URL)
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	second := until(t, d, deploy.Running, nil)
 	require.NotEqual(t, first.URL, second.URL)
 	taken()
 	for tries, before := 1, ""; before != second.URL; tries++ {
 		require.Less(t, tries, 10, "the address remains, unless another program takes the port meanwhile")
 		before = second.URL
-		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
-		require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), ref, 1, 0) })
+		require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 		second = until(t, d, deploy.Running, nil)
 	}
 	remove(t, d)
@@ -204,9 +204,9 @@ func TestStubbornRuntimeIsKilled(t *testing.T) {
 	d := open(t, dir, func(c *process.Config) {
 		c.Command, c.Grace = []string{"/bin/sh", "-c", "trap '' TERM; sleep 600 & echo ready; wait; wait"}, 200*time.Millisecond
 	})
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	require.Eventually(t, func() bool {
-		lines, err := d.Logs(t.Context(), key, 1, 1)
+		lines, err := d.Logs(t.Context(), ref, 1, 1)
 		return err == nil && len(lines) == 1 && lines[0] == "ready"
 	}, 30*time.Second, 20*time.Millisecond)
 	group := pid(t, dir, key)
@@ -222,7 +222,7 @@ func TestNoCommandOutlivesItsRuntime(t *testing.T) {
 	d := open(t, dir, func(c *process.Config) {
 		c.Command = []string{"/bin/sh", "-c", "setsid sh -c 'sleep " + seconds + "; :' & wait; wait"}
 	})
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	sleeping := func() bool {
 		commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
 		require.NoError(t, err)
@@ -251,7 +251,7 @@ func TestLogIsBounded(t *testing.T) {
 				c.Command, c.MaxLog = []string{"/bin/sh", "-c", "read x; i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done; " + end}, 1<<10
 			})
 			for range 2 {
-				require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+				require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 				if name == "ended" {
 					until(t, d, deploy.Exited, nil)
 				}
@@ -263,7 +263,7 @@ func TestLogIsBounded(t *testing.T) {
 					return info.Size()
 				}
 				require.Eventually(t, func() bool {
-					_, err := d.Observe(t.Context(), key)
+					_, err := d.Observe(t.Context(), ref)
 					require.NoError(t, err)
 					return size("log") < 1<<10 && size("log.1") >= 0
 				}, 30*time.Second, 20*time.Millisecond)
@@ -287,7 +287,7 @@ func TestManyHubsObserve(t *testing.T) {
 		t.Cleanup(hubs[i].Close)
 	}
 	d := hubs[0]
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	running := until(t, d, deploy.Running, nil)
 	runtime := pid(t, dir, key)
 	defer func() { _ = syscall.Kill(runtime, syscall.SIGKILL) }() // otherwise a failed test would wait for it
@@ -296,11 +296,11 @@ func TestManyHubsObserve(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, key, "1", "log"), []byte(text), 0o600))
 		var all sync.WaitGroup
 		for _, hub := range append(hubs, hubs...) {
-			all.Go(func() { _, _ = hub.Observe(t.Context(), key) })
+			all.Go(func() { _, _ = hub.Observe(t.Context(), ref) })
 		}
 		all.Wait()
 		require.Eventually(t, func() bool { // a call that finds the deployment busy leaves it to a later one
-			_, _ = d.Observe(t.Context(), key)
+			_, _ = d.Observe(t.Context(), ref)
 			older, err := os.ReadFile(filepath.Join(dir, key, "1", "log.1"))
 			return err == nil && string(older) == text
 		}, time.Minute, 20*time.Millisecond)
@@ -324,7 +324,7 @@ func TestRuntimesThatEndAtOnce(t *testing.T) {
 		go func() {
 			var err error
 			for number := range int64(4) {
-				err = errors.Join(err, d.Apply(t.Context(), deploy.Claim{Key: fmt.Sprint("key", n), Fence: 1}, number+1, demand))
+				err = errors.Join(err, d.Apply(t.Context(), deploy.Ref{Key: fmt.Sprint("key", n)}, number+1, demand))
 			}
 			results <- err
 		}()
@@ -332,7 +332,7 @@ func TestRuntimesThatEndAtOnce(t *testing.T) {
 	for range 32 {
 		require.NoError(t, <-results)
 	}
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	require.Equal(t, "exit status 3", until(t, d, deploy.Exited, nil).Message)
 }
 
@@ -341,9 +341,9 @@ func TestFailedDownloadIsTheReason(t *testing.T) {
 	d := open(t, t.TempDir())
 	req := demand
 	req.CustomTools = []agent.CustomTool{{Name: "count", URL: "http://127.0.0.1:1/count.ts?signature=planted", Hash: "sha256:" + strings.Repeat("0", 64), FileName: "count.ts"}}
-	require.NoError(t, d.Apply(t.Context(), claim, 1, req))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, req))
 	require.Equal(t, "exit status 1", until(t, d, deploy.Exited, nil).Message)
-	lines, err := d.Logs(t.Context(), key, 1, 1)
+	lines, err := d.Logs(t.Context(), ref, 1, 1)
 	require.NoError(t, err)
 	require.Contains(t, lines[0], "runtime: agent helper is unavailable: load customTools[0]: ")
 	require.NotContains(t, lines[0], "planted")
@@ -353,8 +353,8 @@ func TestFailedDownloadIsTheReason(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
-	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
+	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), ref, 1, 0) })
 	// A file that is too large has the effect of a full disk. The limit is that of this process, so
 	// the test is not parallel, and other files are smaller, also that in which go test records opened
 	// files.
@@ -365,14 +365,14 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 32 << 20, Max: limit.Max}))
 	large := demand
 	large.Env = map[string]agent.Secret{"LARGE": agent.Secret(strings.Repeat("x", 33<<20))}
-	err := d.Apply(t.Context(), claim, 2, large)
+	err := d.Apply(t.Context(), ref, 2, large)
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	require.EqualError(t, err, "write environment: file too large")
-	o, err := d.Observe(t.Context(), key)
+	o, err := d.Observe(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, deploy.Stopped, o.Runtime(1).Phase, "the former revision remains")
-	require.NoError(t, d.Discard(t.Context(), claim, 2))
-	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, d.Discard(t.Context(), ref, 2))
+	require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 	until(t, d, deploy.Running, nil)
 	remove(t, d)
 }
@@ -381,8 +381,13 @@ func TestKeysThatAreNoNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	d := open(t, t.TempDir())
 	for _, key := range []string{"", ".", "..", "../x", "a/b", ".locks", "A"} {
-		require.Error(t, d.Apply(t.Context(), deploy.Claim{Key: key, Fence: 1}, 1, demand), key)
-		_, err := d.Observe(t.Context(), key)
-		require.Error(t, err, key)
+		for _, ref := range []deploy.Ref{{Key: key}, {Key: "a", UID: key}} {
+			if ref == (deploy.Ref{Key: "a"}) {
+				continue
+			}
+			require.Error(t, d.Apply(t.Context(), ref, 1, demand), key)
+			_, err := d.Observe(t.Context(), ref)
+			require.Error(t, err, key)
+		}
 	}
 }

@@ -38,7 +38,7 @@ func TestUsersOfDeployments(t *testing.T) {
 	seen := map[int]bool{}
 	for i, d := range []*process.Driver{first, second} {
 		name := "default-" + strconv.Itoa(i)
-		require.NoError(t, d.Apply(t.Context(), deploy.Claim{Key: name, Fence: 1}, 1, demand))
+		require.NoError(t, d.Apply(t.Context(), deploy.Ref{Key: name}, 1, demand))
 		work, _ := owner(t, filepath.Join(dir, name, "work"))
 		folder, group := owner(t, filepath.Join(dir, name))
 		require.Zero(t, folder, "the runtime cannot change its configuration")
@@ -47,22 +47,22 @@ func TestUsersOfDeployments(t *testing.T) {
 		seen[work] = true
 	}
 	require.Equal(t, map[int]bool{1900000200: true, 1900000201: true}, seen)
-	require.ErrorContains(t, first.Apply(t.Context(), claim, 1, demand), "all user ids are in use")
+	require.ErrorContains(t, first.Apply(t.Context(), ref, 1, demand), "all user ids are in use")
 	remove(t, first)
-	gone := deploy.Claim{Key: "default-0", Fence: 1}
+	gone := deploy.Ref{Key: "default-0"}
 	require.Eventually(t, func() bool {
-		o, err := first.Observe(t.Context(), gone.Key)
+		o, err := first.Observe(t.Context(), gone)
 		return err == nil && !o.Exists || first.Delete(t.Context(), gone) != nil
 	}, 30*time.Second, 20*time.Millisecond)
 	first.Wait()
-	require.NoError(t, second.Apply(t.Context(), claim, 1, demand))
+	require.NoError(t, second.Apply(t.Context(), ref, 1, demand))
 	_, group := owner(t, filepath.Join(dir, key))
 	require.Equal(t, 1900000200, group)
 	until(t, second, deploy.Running, nil)
 	remove(t, second)
-	last := deploy.Claim{Key: "default-1", Fence: 1}
+	last := deploy.Ref{Key: "default-1"}
 	require.Eventually(t, func() bool {
-		o, err := second.Observe(t.Context(), last.Key)
+		o, err := second.Observe(t.Context(), last)
 		return err == nil && !o.Exists || second.Delete(t.Context(), last) != nil
 	}, 30*time.Second, 20*time.Millisecond)
 }
@@ -78,7 +78,7 @@ func TestDeploymentIsGivenToItsUser(t *testing.T) {
 	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	for _, id := range []int{0, 1900000300, 0} {
 		d := open(t, dir, users(id, id))
-		require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+		require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
 		until(t, d, deploy.Running, nil)
 		work := filepath.Join(dir, key, "work")
 		if inner := filepath.Join(work, "a", "b"); id == 0 {
@@ -93,7 +93,7 @@ func TestDeploymentIsGivenToItsUser(t *testing.T) {
 		}
 		user, _ := owner(t, secret)
 		require.Zero(t, user)
-		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
+		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), ref, 1, 0) })
 	}
 	d := open(t, dir)
 	remove(t, d)
@@ -105,15 +105,15 @@ func TestReplacedDirectoryIsRejected(t *testing.T) {
 	for _, name := range []string{"work", "home", "state", "private"} {
 		dir := t.TempDir()
 		d := open(t, dir)
-		require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
-		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
+		require.NoError(t, d.Apply(t.Context(), ref, 1, demand))
+		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), ref, 1, 0) })
 		path := filepath.Join(dir, key, name)
 		if name == "private" {
 			path = filepath.Join(dir, key, "1", name)
 		}
 		require.NoError(t, os.RemoveAll(path))
 		require.NoError(t, os.Symlink(t.TempDir(), path))
-		require.ErrorContains(t, d.Apply(t.Context(), claim, 1, demand), name+" is not a directory")
+		require.ErrorContains(t, d.Apply(t.Context(), ref, 1, demand), name+" is not a directory")
 		remove(t, d)
 	}
 }

@@ -24,19 +24,19 @@ type tallied struct {
 	observe, list, apply atomic.Int64
 }
 
-func (c *tallied) Observe(ctx context.Context, key string) (deploy.Observed, error) {
+func (c *tallied) Observe(ctx context.Context, ref deploy.Ref) (deploy.Observed, error) {
 	c.observe.Add(1)
-	return c.Driver.Observe(ctx, key)
+	return c.Driver.Observe(ctx, ref)
 }
 
-func (c *tallied) List(ctx context.Context, owner string) ([]string, error) {
+func (c *tallied) List(ctx context.Context, owner string) ([]deploy.Ref, error) {
 	c.list.Add(1)
 	return c.Driver.List(ctx, owner)
 }
 
-func (c *tallied) Apply(ctx context.Context, claim deploy.Claim, revision int64, req deploy.Request) error {
+func (c *tallied) Apply(ctx context.Context, ref deploy.Ref, revision int64, req deploy.Request) error {
 	c.apply.Add(1)
-	return c.Driver.Apply(ctx, claim, revision, req)
+	return c.Driver.Apply(ctx, ref, revision, req)
 }
 
 // A hub with 1,000 deployments that do not change, for a minute. The CPU time is that of this

@@ -54,8 +54,8 @@ func TestARuntimeThatRanForLongIsNotInACrashLoop(t *testing.T) {
 // aged is a driver whose runtimes were started a minute earlier.
 type aged struct{ deploy.Driver }
 
-func (a aged) Observe(ctx context.Context, key string) (deploy.Observed, error) {
-	obs, err := a.Driver.Observe(ctx, key)
+func (a aged) Observe(ctx context.Context, ref deploy.Ref) (deploy.Observed, error) {
+	obs, err := a.Driver.Observe(ctx, ref)
 	obs.Runtimes = slices.Clone(obs.Runtimes)
 	for i := range obs.Runtimes {
 		obs.Runtimes[i].StartedAt = obs.Runtimes[i].StartedAt.Add(-time.Minute)

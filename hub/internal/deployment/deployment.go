@@ -83,16 +83,16 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 	switch {
 	case created:
 		d = deployment{Key: deploymentKey(tx.Caller.TenantID, name), TenantID: tx.Caller.TenantID, AgentName: name}
-		d.HubID = s.store.HubID
-		if d.Fence, err = nextFence(ctx, tx, 0); err != nil {
+		d.HubID, d.UID = s.store.HubID, newUID()
+
+	case d.Desired == desiredAbsent: // the former one is deleted
+		err := errors.Join(insertTombstone(ctx, tx, d, tx.Now), deleteReaders(ctx, tx, d.TenantID, d.KeyDigest))
+		if err != nil {
 			return d, err
 		}
 
-	case d.Desired == desiredAbsent: // it gets a new key
-		d.Rotation = ""
-		if err := deleteReaders(ctx, tx, d.TenantID, d.KeyDigest); err != nil {
-			return d, err
-		}
+		d.UID, d.Rotation = newUID(), ""
+		d.attempt, d.RestartCount = attempt{}, 0
 	default:
 		if c, err = s.open(d); err != nil {
 			return d, err
@@ -159,7 +159,6 @@ func (d *deployment) begin(state string) {
 func (s *Service) Delete(ctx context.Context, caller api.Caller, name string) error {
 	_, err := s.change(ctx, caller, name, func(ctx context.Context, tx *store.Tx, d deployment) (deployment, error) {
 		d.Desired = desiredAbsent
-		d.Purge = true
 		d.begin(wire.StateDeleting)
 		d.Serving = 0
 		tx.Record(actionUndeploy.Record(d.event(caller), keyDetail{d.Key}))
@@ -254,10 +253,10 @@ func (s *Service) Logs(ctx context.Context, caller api.Caller, name string, tail
 		return nil, s.missing(ctx, caller.TenantID, name, err)
 	}
 
-	lines, err := s.driver.Logs(ctx, d.Key, d.Revision, tail)
+	lines, err := s.driver.Logs(ctx, s.ref(d.Key, d.UID), d.Revision, tail)
 	if main := d.main(); err == nil && len(lines) < tail && main != d.Revision {
 		var serving []string
-		serving, err = s.driver.Logs(ctx, d.Key, main, tail-len(lines))
+		serving, err = s.driver.Logs(ctx, s.ref(d.Key, d.UID), main, tail-len(lines))
 		lines = append(serving, lines...)
 	}
 

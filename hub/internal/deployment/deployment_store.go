@@ -19,7 +19,6 @@ type deployment struct {
 	Desired    string
 	Edition    int64
 	Revision   int64 // that was deployed last
-	Purge      bool
 	SpecHash   string
 	Sealed     []byte
 	KeyDigest  []byte // nil in a row of an older version
@@ -29,7 +28,7 @@ type deployment struct {
 	Machine    string
 
 	HubID string // of the hub that controls it, see [store.Free]
-	Fence int64
+	UID   string // on the platform
 
 	view
 }
@@ -61,10 +60,10 @@ type attempt struct {
 var errNoDeployment = errors.New("there is no deployment")
 
 // columns are the columns that scanDeployment reads, in its order.
-const columns = `key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, key_digest, rotation, deployed_at, deployed_by, machine,
+const columns = `key, tenant_id, agent_name, desired, edition, revision, spec_hash, sealed, key_digest, rotation, deployed_at, deployed_by, machine,
 	state, health, runtime_url, error, failures, retry_at, counted, started_at,
 	serving, rollout, draining, conditions, restart_count,
-	hub_id, lease_fence`
+	hub_id, uid`
 
 func scanDeployment(row db.Scanner) (deployment, error) {
 	var (
@@ -74,11 +73,11 @@ func scanDeployment(row db.Scanner) (deployment, error) {
 		serving                       sql.NullInt64
 		rollout, draining, conditions string
 	)
-	err := row.Scan(&d.Key, &d.TenantID, &d.AgentName, &d.Desired, &d.Edition, &d.Revision, &d.Purge, &d.SpecHash, &d.Sealed, &d.KeyDigest, &d.Rotation,
+	err := row.Scan(&d.Key, &d.TenantID, &d.AgentName, &d.Desired, &d.Edition, &d.Revision, &d.SpecHash, &d.Sealed, &d.KeyDigest, &d.Rotation,
 		&deployed, &d.DeployedBy, &d.Machine,
 		&d.State, &d.Health, &d.RuntimeURL, &d.Error, &d.Failures, &retry, &counted, &started,
 		&serving, &rollout, &draining, &conditions, &d.RestartCount,
-		&d.HubID, &d.Fence)
+		&d.HubID, &d.UID)
 	if err != nil {
 		return d, err
 	}
@@ -95,15 +94,15 @@ func scanDeployment(row db.Scanner) (deployment, error) {
 
 // setRow assigns the columns that change, which are the arguments from $1 on.
 const setRow = `state = $1, health = $2, runtime_url = $3, error = $4, failures = $5, retry_at = $6, counted = $7, started_at = $8,
-	serving = $9, rollout = $10, draining = $11, conditions = $12, restart_count = $13, desired = $14, revision = $15, purge = $16,
-	spec_hash = $17, sealed = $18, key_digest = $19, rotation = $20, deployed_at = $21, deployed_by = $22, machine = $23, lease_fence = $24`
+	serving = $9, rollout = $10, draining = $11, conditions = $12, restart_count = $13, desired = $14, revision = $15, uid = $16,
+	spec_hash = $17, sealed = $18, key_digest = $19, rotation = $20, deployed_at = $21, deployed_by = $22, machine = $23`
 
 // values returns the arguments of setRow.
 func (d deployment) values() []any {
 	return []any{
 		d.State, d.Health, d.RuntimeURL, d.Error, d.Failures, db.NullMicros(d.RetryAt), db.NullMicros(d.Counted), db.NullMicros(d.StartedAt),
 		sql.NullInt64{Int64: d.Serving, Valid: !d.former}, d.rollout(), encoded(append([]int64{}, d.Draining...)), encoded(append([]wire.Condition{}, d.Conditions...)),
-		d.RestartCount, d.Desired, d.Revision, d.Purge, d.SpecHash, d.Sealed, orNull(d.KeyDigest), d.Rotation, db.Micros(d.DeployedAt), d.DeployedBy, d.Machine, d.Fence,
+		d.RestartCount, d.Desired, d.Revision, d.UID, d.SpecHash, d.Sealed, orNull(d.KeyDigest), d.Rotation, db.Micros(d.DeployedAt), d.DeployedBy, d.Machine,
 	}
 }
 
@@ -153,11 +152,11 @@ func lockDeployment(ctx context.Context, q db.Querier, tenantID, agentName strin
 // insertDeployment fails with wire.DeploymentKeyTaken if another agent has the key.
 func insertDeployment(ctx context.Context, q db.Querier, d deployment) error {
 	n, err := db.Affected(ctx, q, "insert deployment", `INSERT INTO deployments
-			(key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, key_digest, linked_at, deployed_at, deployed_by, machine,
-			state, health, serving, hub_id, lease_fence)
-		VALUES ($1, $2, $3, $4, 1, $5, FALSE, $6, $7, $8, $9, $9, $10, $11, $12, $13, 0, $14, $15) ON CONFLICT DO NOTHING`,
-		d.Key, d.TenantID, d.AgentName, d.Desired, d.Revision, d.SpecHash, d.Sealed, d.KeyDigest, db.Micros(d.DeployedAt), d.DeployedBy, d.Machine,
-		d.State, d.Health, d.HubID, d.Fence)
+			(key, tenant_id, agent_name, desired, edition, revision, uid, spec_hash, sealed, key_digest, linked_at, deployed_at, deployed_by, machine,
+			state, health, serving, hub_id)
+		VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10, $10, $11, $12, $13, $14, 0, $15) ON CONFLICT DO NOTHING`,
+		d.Key, d.TenantID, d.AgentName, d.Desired, d.Revision, d.UID, d.SpecHash, d.Sealed, d.KeyDigest, db.Micros(d.DeployedAt), d.DeployedBy, d.Machine,
+		d.State, d.Health, d.HubID)
 	if err == nil && n == 0 {
 		return wire.DeploymentKeyTaken
 	}
@@ -168,7 +167,7 @@ func insertDeployment(ctx context.Context, q db.Querier, d deployment) error {
 // updateDesired stores a change of a user, which has the next edition, and returns the row.
 func updateDesired(ctx context.Context, q db.Querier, d deployment) (deployment, error) {
 	return oneDeployment(q.QueryRowContext(ctx, `UPDATE deployments SET `+setRow+`, edition = edition + 1
-		WHERE tenant_id = $25 AND agent_name = $26 RETURNING `+columns, append(d.values(), d.TenantID, d.AgentName)...))
+		WHERE tenant_id = $24 AND agent_name = $25 RETURNING `+columns, append(d.values(), d.TenantID, d.AgentName)...))
 }
 
 // lockDeploymentsOf returns the deployments of a tenant for a transaction that changes them.

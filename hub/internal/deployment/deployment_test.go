@@ -28,7 +28,7 @@ func TestMemoryDriver(t *testing.T) {
 		m := &deploytest.Memory{}
 		return deploytest.Harness{
 			Driver: func(*testing.T) deploy.Driver { return m },
-			Kill:   func(_ *testing.T, key string, revision int64) { m.KillRevision(key, revision) },
+			Kill:   func(_ *testing.T, ref deploy.Ref, revision int64) { m.KillRevision(ref.Key, revision) },
 		}
 	})
 }
@@ -369,7 +369,7 @@ func TestFailedRuntimeIsStopped(t *testing.T) {
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		h.reach("failed")
 		require.Eventually(t, func() bool {
-			o, err := w.driver.Observe(t.Context(), key)
+			o, err := w.driver.Observe(t.Context(), w.driver.Last(key))
 			return err == nil && o.Runtime(1).Phase == deploy.Stopped
 		}, patience, pause)
 	})
@@ -381,15 +381,15 @@ type stubborn struct {
 	stops atomic.Int64
 }
 
-func (s *stubborn) Stop(ctx context.Context, claim deploy.Claim, revision int64, patience time.Duration) error {
+func (s *stubborn) Stop(ctx context.Context, ref deploy.Ref, revision int64, patience time.Duration) error {
 	if s.stops.Add(1) <= 3 {
 		return nil
 	}
-	return s.Driver.Stop(ctx, claim, revision, patience)
+	return s.Driver.Stop(ctx, ref, revision, patience)
 }
 
-func (s *stubborn) Observe(ctx context.Context, key string) (deploy.Observed, error) {
-	o, err := s.Driver.Observe(ctx, key)
+func (s *stubborn) Observe(ctx context.Context, ref deploy.Ref) (deploy.Observed, error) {
+	o, err := s.Driver.Observe(ctx, ref)
 	for i, r := range o.Runtimes {
 		if n := s.stops.Load(); n > 0 && r.Phase == deploy.Running && n <= 3 {
 			o.Runtimes[i].Phase, o.Runtimes[i].URL = deploy.Stopping, ""

@@ -213,14 +213,14 @@ type patient struct {
 	first chan time.Duration
 }
 
-func (p *patient) Stop(ctx context.Context, claim deploy.Claim, revision int64, patience time.Duration) error {
+func (p *patient) Stop(ctx context.Context, ref deploy.Ref, revision int64, patience time.Duration) error {
 	if revision == 1 {
 		select {
 		case p.first <- patience:
 		default:
 		}
 	}
-	return p.Driver.Stop(ctx, claim, revision, patience)
+	return p.Driver.Stop(ctx, ref, revision, patience)
 }
 
 // The runtimes of a deployment are found without the platform if no former revision drains, and
@@ -295,14 +295,14 @@ type observed struct {
 
 type counted struct{}
 
-func (o *observed) Observe(ctx context.Context, key string) (deploy.Observed, error) {
+func (o *observed) Observe(ctx context.Context, ref deploy.Ref) (deploy.Observed, error) {
 	if ctx.Value(counted{}) != nil {
 		o.calls.Add(1)
 		if o.hold.Load() {
 			<-o.resume
 		}
 	}
-	return o.Driver.Observe(ctx, key)
+	return o.Driver.Observe(ctx, ref)
 }
 
 // While a route that an operator changed cannot be written, it may lead to a former revision, whose

@@ -61,55 +61,55 @@ func (f *failing) await(t testing.TB, method string, times int) {
 	require.Eventually(t, func() bool { return f.count(method) >= before+times }, patience, pause)
 }
 
-func (f *failing) Observe(ctx context.Context, key string) (deploy.Observed, error) {
-	if err := cmp.Or(f.called("Observe"), f.called("Observe "+key)); err != nil {
+func (f *failing) Observe(ctx context.Context, ref deploy.Ref) (deploy.Observed, error) {
+	if err := cmp.Or(f.called("Observe"), f.called("Observe "+ref.Key)); err != nil {
 		return deploy.Observed{}, err
 	}
-	return f.Driver.Observe(ctx, key)
+	return f.Driver.Observe(ctx, ref)
 }
 
-func (f *failing) Apply(ctx context.Context, claim deploy.Claim, revision int64, req deploy.Request) error {
+func (f *failing) Apply(ctx context.Context, ref deploy.Ref, revision int64, req deploy.Request) error {
 	if err := f.called("Apply"); err != nil {
 		return err
 	}
-	return f.Driver.Apply(ctx, claim, revision, req)
+	return f.Driver.Apply(ctx, ref, revision, req)
 }
 
-func (f *failing) Delete(ctx context.Context, claim deploy.Claim) error {
+func (f *failing) Delete(ctx context.Context, ref deploy.Ref) error {
 	if err := f.called("Delete"); err != nil {
 		return err
 	}
-	return f.Driver.Delete(ctx, claim)
+	return f.Driver.Delete(ctx, ref)
 }
 
-func (f *failing) Stop(ctx context.Context, claim deploy.Claim, revision int64, patience time.Duration) error {
+func (f *failing) Stop(ctx context.Context, ref deploy.Ref, revision int64, patience time.Duration) error {
 	if err := f.called("Stop"); err != nil {
 		return err
 	}
-	return f.Driver.Stop(ctx, claim, revision, patience)
+	return f.Driver.Stop(ctx, ref, revision, patience)
 }
 
-func (f *failing) Discard(ctx context.Context, claim deploy.Claim, revision int64) error {
+func (f *failing) Discard(ctx context.Context, ref deploy.Ref, revision int64) error {
 	if err := f.called("Discard"); err != nil {
 		return err
 	}
-	return f.Driver.Discard(ctx, claim, revision)
+	return f.Driver.Discard(ctx, ref, revision)
 }
 
-func (f *failing) Logs(ctx context.Context, key string, revision int64, tail int) ([]string, error) {
+func (f *failing) Logs(ctx context.Context, ref deploy.Ref, revision int64, tail int) ([]string, error) {
 	if err := f.called(fmt.Sprint("Logs ", revision)); err != nil {
 		return nil, err
 	}
-	return f.Driver.Logs(ctx, key, revision, tail)
+	return f.Driver.Logs(ctx, ref, revision, tail)
 }
 
-func (f *failing) List(ctx context.Context, owner string) ([]string, error) {
+func (f *failing) List(ctx context.Context, owner string) ([]deploy.Ref, error) {
 	if err := f.called("List"); err != nil {
 		return nil, err
 	}
-	keys, err := f.Driver.List(ctx, owner)
-	slices.Sort(keys)
-	return keys, err
+	all, err := f.Driver.List(ctx, owner)
+	slices.SortFunc(all, func(a, b deploy.Ref) int { return cmp.Compare(a.Key, b.Key) })
+	return all, err
 }
 
 // A platform that cannot be observed is no reason to change a deployment.
@@ -145,7 +145,7 @@ func TestErrorOfAStop(t *testing.T) {
 		f.set("Stop", nil)
 		require.Nil(t, h.reach("stopped")["error"])
 		f.set("Stop", errors.New("not permitted")) // someone starts it on the platform
-		require.NoError(t, w.driver.Apply(t.Context(), deploy.Claim{Key: key, Fence: w.fence(), Owner: w.owner()}, 1, deploy.Request{}))
+		require.NoError(t, w.driver.Apply(t.Context(), w.driver.Last(key), 1, deploy.Request{}))
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		require.Equal(t, "not permitted", h.reach("stopping")["error"])
 		f.set("Stop", nil)
@@ -179,7 +179,7 @@ func TestErrorOfAStopOfAFailure(t *testing.T) {
 	})
 }
 
-// The error of a delete ends with it, also if the next deployment is not ready.
+// A delete that fails does not delay the next deployment, and is repeated.
 func TestErrorOfADelete(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.faulty()
@@ -189,11 +189,21 @@ func TestErrorOfADelete(t *testing.T) {
 		h.reach("running")
 		f.set("Delete", errors.New("in use"))
 		h.ada.Delete(path).Want(http.StatusNoContent)
-		w.prompt("faulty")
-		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		h.until(func(s apitest.Object) bool { return s["error"] == "in use" })
+		former := w.driver.Last(key)
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Nil(t, h.reach("running")["error"])
+		next := w.driver.Last(key)
+		require.NotEqual(t, former, next)
+		exists := func(ref deploy.Ref) bool {
+			o, err := w.driver.Observe(t.Context(), ref)
+			require.NoError(t, err)
+			return o.Exists
+		}
+		require.True(t, exists(former))
 		f.set("Delete", nil)
-		require.Nil(t, h.reach("starting")["error"])
+		require.Eventually(t, func() bool { return !exists(former) }, patience, pause)
+		require.True(t, exists(next))
 	})
 }
 
@@ -219,7 +229,7 @@ func TestErrorOfADiscard(t *testing.T) {
 		h.reach("running")
 		f.set("Discard", nil)
 		require.Eventually(t, func() bool {
-			o, err := w.driver.Observe(t.Context(), key)
+			o, err := w.driver.Observe(t.Context(), w.driver.Last(key))
 			return err == nil && o.Runtime(2).Phase == ""
 		}, patience, pause)
 	})

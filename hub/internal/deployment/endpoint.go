@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -108,7 +109,7 @@ func (s *Service) Replicas(ctx context.Context, key string) (urls []string, err 
 		return nil, nil
 	}
 
-	obs, err := s.driver.Observe(ctx, key)
+	obs, err := s.observe(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("find replicas: %w", err)
 	}
@@ -134,7 +135,7 @@ func (s *Service) runtimes(ctx context.Context, key, apiKey string) (urls []stri
 		return nil, err
 	}
 
-	obs, err := s.driver.Observe(ctx, key)
+	obs, err := s.observe(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("find runtimes: %w", err)
 	}
@@ -146,6 +147,21 @@ func (s *Service) runtimes(ctx context.Context, key, apiKey string) (urls []stri
 	}
 
 	return urls, nil
+}
+
+// observe returns the state of the deployment with a key.
+func (s *Service) observe(ctx context.Context, key string) (deploy.Observed, error) {
+	uid, err := readUID(ctx, s.store.Read(), key)
+	if err != nil {
+		return deploy.Observed{}, err
+	}
+
+	return s.driver.Observe(ctx, s.ref(key, uid))
+}
+
+// ref names a deployment of this database on a platform.
+func (s *Service) ref(key, uid string) deploy.Ref {
+	return deploy.Ref{Key: key, UID: uid, Owner: s.owner}
 }
 
 // shared makes one call of those for the same key that are made at the same time. The zero value is

@@ -55,9 +55,9 @@ func TestRememberedEndpointsAreBounded(t *testing.T) {
 	h.reach("running")
 	require.NoError(t, h.Close())
 	w.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4096)
-		INSERT INTO deployments (key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, linked_at, deployed_at, deployed_by, machine,
-			state, health, serving, hub_id, lease_fence)
-		SELECT 'many-' || i, 'many', 'agent' || i, 'stopped', 1, 1, FALSE, '', sealed, 0, 0, '', '', 'stopped', 'unknown', 0, '', 0 FROM deployments, n`)
+		INSERT INTO deployments (key, tenant_id, agent_name, desired, edition, revision, spec_hash, sealed, linked_at, deployed_at, deployed_by, machine,
+			state, health, serving, hub_id)
+		SELECT 'many-' || i, 'many', 'agent' || i, 'stopped', 1, 1, '', sealed, 0, 0, '', '', 'stopped', 'unknown', 0, '' FROM deployments, n`)
 	other := w.start(func(c *deployment.Config) { c.Driver = nil })
 	e, err := other.Endpoint(t.Context(), "default", "helper")
 	require.NoError(t, err)
@@ -74,8 +74,8 @@ func TestRememberedEndpointsAreBounded(t *testing.T) {
 // replicated is a driver whose runtimes have two processes each.
 type replicated struct{ deploy.Driver }
 
-func (r replicated) Observe(ctx context.Context, key string) (deploy.Observed, error) {
-	o, err := r.Driver.Observe(ctx, key)
+func (r replicated) Observe(ctx context.Context, ref deploy.Ref) (deploy.Observed, error) {
+	o, err := r.Driver.Observe(ctx, ref)
 	for i := range o.Runtimes {
 		o.Runtimes[i].Replicas = []string{o.Runtimes[i].URL + "/a", o.Runtimes[i].URL + "/b"}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/internal/db"
@@ -17,9 +18,9 @@ const free = store.Free + ` AND (desired <> 'running' OR key_digest IS NOT NULL 
 // held is the part of a row that a reconciler polls.
 type held struct {
 	Key     string
+	UID     string
 	Edition int64
 	HubID   string
-	Fence   int64
 	current bool // it is not a row of an older version
 	free    bool // a hub may take it
 }
@@ -29,8 +30,8 @@ type held struct {
 func readRows(ctx context.Context, q db.Querier, machine string) ([]held, error) {
 	return db.Collect(ctx, q, "read owners of deployments", func(row db.Scanner) (held, error) {
 		var h held
-		return h, row.Scan(&h.Key, &h.Edition, &h.HubID, &h.Fence, &h.current, &h.free)
-	}, `SELECT key, edition, hub_id, lease_fence, key_digest IS NOT NULL AND serving IS NOT NULL, `+free+` FROM deployments
+		return h, row.Scan(&h.Key, &h.Edition, &h.HubID, &h.UID, &h.current, &h.free)
+	}, `SELECT key, edition, hub_id, uid, key_digest IS NOT NULL AND serving IS NOT NULL, `+free+` FROM deployments
 		WHERE machine IN ('', $1) OR $1 = ''`, machine)
 }
 
@@ -40,22 +41,16 @@ func onAnotherMachine(ctx context.Context, q db.Querier, machine string) (found 
 	return found, db.Wrap("read machines of deployments", err)
 }
 
-// nextFence returns a fence that is higher than all others, and than one that a platform knows.
-func nextFence(ctx context.Context, q db.Querier, known int64) (fence int64, err error) {
-	err = q.QueryRowContext(ctx, `UPDATE deployment_fence SET value = CASE WHEN value < $1 THEN $1 ELSE value END + 1 RETURNING value`, known).Scan(&fence)
-	return fence, db.Wrap("increment fence", err)
-}
-
 // readOwner returns the identifier of the database on a platform.
 func readOwner(ctx context.Context, q db.Querier) (owner string, err error) {
-	return owner, db.Wrap("read owner of deployments", q.QueryRowContext(ctx, `SELECT owner FROM deployment_fence`).Scan(&owner))
+	return owner, db.Wrap("read owner of deployments", q.QueryRowContext(ctx, `SELECT owner FROM deployment_owner`).Scan(&owner))
 }
 
 // takeFree makes a hub, on a machine, the one of all deployments that are free, and returns their
 // keys.
-func takeFree(ctx context.Context, q db.Querier, hubID, machine string, fence int64) ([]string, error) {
-	return db.Values[string](ctx, q, "take deployments", `UPDATE deployments SET hub_id = $1, machine = $2, lease_fence = $3
-		WHERE `+free+` AND (machine IN ('', $2) OR $2 = '') RETURNING key`, hubID, machine, fence)
+func takeFree(ctx context.Context, q db.Querier, hubID, machine string) ([]string, error) {
+	return db.Values[string](ctx, q, "take deployments", `UPDATE deployments SET hub_id = $1, machine = $2
+		WHERE `+free+` AND (machine IN ('', $2) OR $2 = '') RETURNING key`, hubID, machine)
 }
 
 // leaveMachines makes the deployments of all machines those of the next hub that starts, and
@@ -93,13 +88,20 @@ func (w *worker) own(ctx context.Context, change func(*sql.Tx) error) error {
 
 // saveHeld stores the next state of a row. It fails with errChanged.
 func saveHeld(ctx context.Context, q db.Querier, next deployment) error {
-	n, err := db.Affected(ctx, q, "save deployment", `UPDATE deployments SET `+setRow+` WHERE key = $25 AND hub_id = $26 AND edition = $27`,
+	n, err := db.Affected(ctx, q, "save deployment", `UPDATE deployments SET `+setRow+` WHERE key = $24 AND hub_id = $25 AND edition = $26`,
 		append(next.values(), next.Key, next.HubID, next.Edition)...)
 	if err == nil && n == 0 {
 		return errChanged
 	}
 
 	return err
+}
+
+// repeatKeys lets the hub that controls a deployment set its keys again, as a change of a user: what
+// that hub has read before is not stored.
+func repeatKeys(ctx context.Context, q db.Querier, key string) error {
+	return db.Exec(ctx, q, "repeat keys of deployment", `UPDATE deployments SET rotation = CASE WHEN rotation = '' THEN 'replaced' ELSE rotation END,
+		edition = edition + 1 WHERE key = $1`, key)
 }
 
 // deleteHeld deletes a row whose deployment is gone. It fails with errChanged.
@@ -111,4 +113,39 @@ func deleteHeld(ctx context.Context, q db.Querier, d deployment) error {
 	}
 
 	return err
+}
+
+// tombstone is a deployment that was deleted.
+type tombstone struct {
+	Key, UID  string
+	DeletedAt time.Time
+}
+
+func insertTombstone(ctx context.Context, q db.Querier, d deployment, now time.Time) error {
+	return db.Exec(ctx, q, "insert tombstone", `INSERT INTO deployment_tombstones (key, uid, deleted_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		d.Key, d.UID, db.Micros(now))
+}
+
+func readTombstones(ctx context.Context, q db.Querier) ([]tombstone, error) {
+	return db.Collect(ctx, q, "read tombstones", func(row db.Scanner) (tombstone, error) {
+		var t tombstone
+		var deleted int64
+		err := row.Scan(&t.Key, &t.UID, &deleted)
+		t.DeletedAt = db.Time(deleted)
+		return t, err
+	}, `SELECT key, uid, deleted_at FROM deployment_tombstones`)
+}
+
+func deleteTombstone(ctx context.Context, q db.Querier, t tombstone) error {
+	return db.Exec(ctx, q, "delete tombstone", `DELETE FROM deployment_tombstones WHERE key = $1 AND uid = $2`, t.Key, t.UID)
+}
+
+// readUID returns the UID of the deployment with a key, or "".
+func readUID(ctx context.Context, q db.Querier, key string) (string, error) {
+	uid, err := db.Value[string](ctx, q, "read deployment", `SELECT uid FROM deployments WHERE key = $1`, key)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+
+	return uid, err
 }

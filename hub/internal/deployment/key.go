@@ -40,6 +40,9 @@ func random() string {
 	return hex.EncodeToString(b[:])
 }
 
+// newUID returns a UID, which is short because it is part of paths.
+func newUID() string { return random()[:12] }
+
 const deployAgain = "delete the deployment and deploy the agent again"
 
 // sealedColumn is the column of the sealed parts. A deployment does not work without its own.
@@ -266,6 +269,7 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs deploy.Observed) 
 		return false, nil
 	}
 
+	w.called = true
 	if err := w.s.driver.SetKeys(ctx, w.ref, c.keys()); err != nil {
 		return false, err
 	}

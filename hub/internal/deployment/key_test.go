@@ -157,11 +157,11 @@ type keyed struct {
 	single atomic.Pointer[time.Time]
 }
 
-func (k *keyed) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
+func (k *keyed) SetKeys(ctx context.Context, ref deploy.Ref, keys []agent.Secret) error {
 	if len(keys) == 1 {
 		k.single.CompareAndSwap(nil, new(time.Now()))
 	}
-	return k.Driver.SetKeys(ctx, claim, keys)
+	return k.Driver.SetKeys(ctx, ref, keys)
 }
 
 // The former key is valid until the runtime accepts the next one.
@@ -210,11 +210,11 @@ type keyless struct {
 	calls  atomic.Int64
 }
 
-func (k *keyless) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
+func (k *keyless) SetKeys(ctx context.Context, ref deploy.Ref, keys []agent.Secret) error {
 	k.calls.Add(1)
 	select {
 	case <-k.resume:
-		return k.Driver.SetKeys(ctx, claim, keys)
+		return k.Driver.SetKeys(ctx, ref, keys)
 	default:
 		return nil
 	}

@@ -98,17 +98,16 @@ func (w *worker) observeState(ctx context.Context, d deployment, v view) {
 	}
 }
 
-// called calls the driver, and records the call. A call of a deployment has a trace of its own.
-func (w *worker) called(ctx context.Context, name string, revision int64, do func(context.Context) error) error {
+// call calls the driver, and records the call. A call of a deployment has a trace of its own.
+func (w *worker) call(ctx context.Context, name string, revision int64, do func(context.Context) error) error {
 	began := time.Now()
 	ctx, span := w.s.tracer.Start(ctx, "deployment "+name, trace.WithAttributes(
 		attribute.String("agenthost.deployment", w.key), attribute.String("agenthost.revision", strconv.Itoa(int(revision)))))
 	defer span.End()
+	w.called = true
 	err := do(ctx)
 	outcome := "success"
 	switch {
-	case lost(err):
-		outcome = "fenced" // another hub controls the deployment
 	case errors.Is(err, deploy.ErrUnavailable):
 		outcome = "unavailable"
 	case err != nil:

@@ -117,7 +117,7 @@ func TestMetricsOfTheDriver(t *testing.T) {
 		require.GreaterOrEqual(t, metrics()["agenthost.hub.reconciler.poll.timestamp "], float64(began.Unix()))
 		require.LessOrEqual(t, metrics()["agenthost.hub.reconciler.poll.timestamp "], float64(time.Now().Unix()+1))
 		for outcome, err := range map[string]error{
-			"error": errors.New("not permitted"), "unavailable": deploy.ErrUnavailable, "fenced": &deploy.FencedError{Fence: 1 << 20},
+			"error": errors.New("not permitted"), "unavailable": deploy.ErrUnavailable,
 		} {
 			f.set("Stop", err)
 			h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
@@ -130,7 +130,7 @@ func TestMetricsOfTheDriver(t *testing.T) {
 		}
 		require.Equal(t, map[string]trace.Status{
 			"deployment apply ": {}, "deployment stop error": {Code: codes.Error, Description: "error"},
-			"deployment stop unavailable": {Code: codes.Error, Description: "unavailable"}, "deployment stop fenced": {Code: codes.Error, Description: "fenced"},
+			"deployment stop unavailable": {Code: codes.Error, Description: "unavailable"},
 		}, seen)
 	})
 }
@@ -138,10 +138,10 @@ func TestMetricsOfTheDriver(t *testing.T) {
 // A hub that has not read the leases has no time of that.
 func TestMetricsBeforeAPoll(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.exec(`ALTER TABLE deployment_fence RENAME TO gone`)
+		w.exec(`ALTER TABLE deployment_tombstones RENAME TO gone`)
 		_, metrics := w.measured()
 		require.NotContains(t, metrics(), "agenthost.hub.reconciler.poll.timestamp ")
-		w.exec(`ALTER TABLE gone RENAME TO deployment_fence`)
+		w.exec(`ALTER TABLE gone RENAME TO deployment_tombstones`)
 		require.Eventually(t, func() bool { return metrics()["agenthost.hub.reconciler.poll.timestamp "] > 0 }, patience, pause)
 	})
 }

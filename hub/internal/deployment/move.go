@@ -2,7 +2,6 @@ package deployment
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,8 +19,8 @@ func (w *worker) servedByFormer(ctx context.Context, d deployment, obs deploy.Ob
 		return false
 	}
 
-	former, err := w.s.cfg.Former.Observe(ctx, d.Key)
-	return err == nil && former.Owner == w.owner && slices.ContainsFunc(former.Runtimes, func(r deploy.Runtime) bool {
+	former, err := w.s.cfg.Former.Observe(ctx, w.ref)
+	return err == nil && slices.ContainsFunc(former.Runtimes, func(r deploy.Runtime) bool {
 		return r.Phase == deploy.Running && r.URL == d.RuntimeURL
 	})
 }
@@ -29,21 +28,21 @@ func (w *worker) servedByFormer(ctx context.Context, d deployment, obs deploy.Ob
 // stopFormer stops the runtimes on the platform from which the deployments have moved. One that
 // serves continues. The runs of others may end, because clients wait for them.
 func (r *reconciler) stopFormer(ctx context.Context, former deploy.Driver) error {
-	keys, err := former.List(ctx, r.owner)
+	refs, err := former.List(ctx, r.s.owner)
 	if err != nil {
 		return err
 	}
 
 	moved := map[string]time.Time{}
 	var errs []error
-	for _, key := range keys {
-		obs, err := former.Observe(ctx, key)
+	for _, ref := range refs {
+		obs, err := former.Observe(ctx, ref)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 
-		url, err := servingURL(ctx, r.s.store.DB.Read(), key)
+		url, err := servingURL(ctx, r.s.store.DB.Read(), ref.Key)
 		if err != nil {
 			return err
 		}
@@ -53,7 +52,7 @@ func (r *reconciler) stopFormer(ctx context.Context, former deploy.Driver) error
 				continue
 			}
 
-			name := fmt.Sprint(key, " ", one.Revision)
+			name := fmt.Sprint(ref, " ", one.Revision)
 			since, known := r.moved[name]
 			if !known {
 				since = time.Now()
@@ -61,24 +60,11 @@ func (r *reconciler) stopFormer(ctx context.Context, former deploy.Driver) error
 
 			moved[name] = since
 			if time.Since(since) >= formerKeyFor { // other hubs no longer send runs to it
-				errs = append(errs, r.endFormer(ctx, former, key, one.Revision))
+				errs = append(errs, former.Stop(ctx, ref, one.Revision, agent.Limits{}.WithDefaults().RunTimeout))
 			}
 		}
 	}
 
 	r.moved = moved
 	return errors.Join(errs...)
-}
-
-func (r *reconciler) endFormer(ctx context.Context, former deploy.Driver, key string, revision int64) error {
-	claim := deploy.Claim{Key: key, Owner: r.owner}
-	err := r.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		claim.Fence, err = nextFence(ctx, tx, 0)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-
-	return former.Stop(ctx, claim, revision, agent.Limits{}.WithDefaults().RunTimeout)
 }

@@ -100,8 +100,7 @@ func TestFormerRuntimeEndsDuringTheMove(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h, next, ready, former := moved(t, w)
 		require.Eventually(t, func() bool { return next.Applied() > 0 }, patience, time.Millisecond)
-		draining := deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()} // the hub does not stop it
-		require.NoError(t, w.driver.Apply(t.Context(), draining, 2, deploy.Request{}))
+		require.NoError(t, w.driver.Apply(t.Context(), w.driver.Last(key), 2, deploy.Request{}))
 		w.driver.KillRevision(key, 1)
 		h.until(func(s apitest.Object) bool {
 			return s["state"] == wire.StateStarting && s["runtimeUrl"] != former
@@ -137,14 +136,14 @@ func TestErrorOfTheFormerPlatform(t *testing.T) {
 		ready.Store(true)
 		h.until(func(s apitest.Object) bool { return s["state"] == wire.StateRunning && s["runtimeUrl"] != former })
 		f.set("Observe "+key, errors.New("not found"))
-		claim := deploy.Claim{Key: "other", Owner: w.owner()} // without a row
-		require.NoError(t, w.driver.Apply(t.Context(), claim, 1, deploy.Request{}))
-		require.NoError(t, w.driver.Apply(t.Context(), claim, 2, deploy.Request{}))
-		require.NoError(t, w.driver.Stop(t.Context(), claim, 1, 0))
+		other := deploy.Ref{Key: "other", Owner: w.owner()} // without a row
+		require.NoError(t, w.driver.Apply(t.Context(), other, 1, deploy.Request{}))
+		require.NoError(t, w.driver.Apply(t.Context(), other, 2, deploy.Request{}))
+		require.NoError(t, w.driver.Stop(t.Context(), other, 1, 0))
 		f.set("List", nil)
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), "not found") }, patience, pause)
 		require.Eventually(t, func() bool {
-			o, err := w.driver.Observe(t.Context(), "other")
+			o, err := w.driver.Observe(t.Context(), other)
 			return err == nil && o.Runtime(2).Phase == deploy.Stopped
 		}, patience, pause)
 		require.Equal(t, []int64{1}, w.alive())
@@ -158,7 +157,7 @@ func TestForeignRuntimeDuringTheMove(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h, _, _, former := moved(t, w)
 		require.NoError(t, h.Close())
-		w.exec(`UPDATE deployment_fence SET owner = 'other'`)
+		w.exec(`UPDATE deployment_owner SET owner = 'other'`)
 		next := &deploytest.Memory{Serve: func(deploy.Request) (http.Handler, error) { return http.NotFoundHandler(), nil }}
 		t.Cleanup(next.Close)
 		h = w.start(func(c *deployment.Config) { c.Driver, c.Former = next, w.driver })
@@ -182,7 +181,7 @@ func TestStopDuringTheMove(t *testing.T) {
 				change(h)
 				w.awaitAlive()
 				require.Eventually(t, func() bool {
-					o, err := next.Observe(t.Context(), key)
+					o, err := next.Observe(t.Context(), next.Last(key))
 					require.NoError(t, err)
 					return len(o.Runtimes) == 0 || o.Runtimes[0].Phase == deploy.Stopped
 				}, patience, time.Millisecond)

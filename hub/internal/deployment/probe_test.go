@@ -106,8 +106,8 @@ type preparing struct {
 	first atomic.Pointer[time.Time]
 }
 
-func (p *preparing) Observe(ctx context.Context, key string) (deploy.Observed, error) {
-	o, err := p.Driver.Observe(ctx, key)
+func (p *preparing) Observe(ctx context.Context, ref deploy.Ref) (deploy.Observed, error) {
+	o, err := p.Driver.Observe(ctx, ref)
 	for i := range o.Runtimes {
 		if r := &o.Runtimes[i]; r.Phase == deploy.Running && !p.ready.Load() {
 			r.Preparing, r.Message = true, "the image is pulled"

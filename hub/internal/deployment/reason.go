@@ -15,7 +15,7 @@ import (
 // which members may read. Other lines are for those who may read logs: they may be stack traces, or
 // output of tools.
 func (w *worker) reason(ctx context.Context, r deploy.Runtime) string {
-	lines, err := w.s.driver.Logs(ctx, w.key, r.Revision, reasonTail)
+	lines, err := w.s.driver.Logs(ctx, w.ref, r.Revision, reasonTail)
 	messages := logMessages(lines)
 	if err != nil {
 		messages = []string{"its log cannot be read"}

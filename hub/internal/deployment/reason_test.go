@@ -30,8 +30,8 @@ type ended struct {
 	ending atomic.Pointer[ending]
 }
 
-func (e *ended) Observe(ctx context.Context, key string) (deploy.Observed, error) {
-	o, err := e.Driver.Observe(ctx, key)
+func (e *ended) Observe(ctx context.Context, ref deploy.Ref) (deploy.Observed, error) {
+	o, err := e.Driver.Observe(ctx, ref)
 	for i := range o.Runtimes {
 		if r := &o.Runtimes[i]; r.Phase == deploy.Exited {
 			r.Message = e.ending.Load().message
@@ -40,7 +40,7 @@ func (e *ended) Observe(ctx context.Context, key string) (deploy.Observed, error
 	return o, err
 }
 
-func (e *ended) Logs(context.Context, string, int64, int) ([]string, error) {
+func (e *ended) Logs(context.Context, deploy.Ref, int64, int) ([]string, error) {
 	end := e.ending.Load()
 	return end.lines, end.err
 }

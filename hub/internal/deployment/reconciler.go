@@ -18,7 +18,6 @@ var errLost = errors.New("this hub does not control the deployment")
 // reconciler takes deployments that are free, and runs a worker for each that this hub controls.
 type reconciler struct {
 	s       *Service
-	owner   string // of the deployments on the platform: the database; set by the first poll
 	wakeups chan struct{}
 	ctx     context.Context // until close
 	stop    context.CancelFunc
@@ -96,25 +95,18 @@ const (
 func (r *reconciler) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	if r.owner == "" {
-		owner, err := readOwner(ctx, r.s.store.DB.Read())
-		if err != nil {
-			return err
-		}
-
-		r.owner = owner
-	}
-
 	now := time.Now()
-	var known []string // on the platform, before the rows are read
-	list := now.Sub(r.listedAt) >= listProbes*r.s.cfg.WatchEvery
-	if list {
-		keys, err := r.s.driver.List(ctx, r.owner)
+	var found []deploy.Ref // on the platform, before the rows are read
+	listed := false
+	due := now.Sub(r.listedAt) >= listProbes*r.s.cfg.WatchEvery
+	if due {
+		var err error
+		found, err = r.s.driver.List(ctx, r.s.owner)
 		if err != nil && !errors.Is(err, deploy.ErrUnavailable) {
 			r.s.store.Logger.Warn("list deployments", "err", err)
 		}
 
-		known, r.listedAt = keys, now
+		listed, r.listedAt = err == nil, now
 	}
 
 	all, err := r.take(ctx)
@@ -123,9 +115,9 @@ func (r *reconciler) poll(ctx context.Context) error {
 	}
 
 	others := 0
-	rows := make(map[string]bool, len(all))
+	rows, known := make(map[string]bool, len(all)), make(map[deploy.Ref]bool, len(all))
 	for _, h := range all {
-		rows[h.Key] = true
+		rows[h.Key], known[r.s.ref(h.Key, h.UID)] = true, true
 		switch {
 		case h.HubID == r.s.store.HubID && !h.free:
 			r.hold(h)
@@ -138,7 +130,7 @@ func (r *reconciler) poll(ctx context.Context) error {
 	}
 
 	if !r.polled && r.s.cfg.Gateway != nil { // with all workers, so that it needs only one listing
-		r.running.Go(func() { r.inspectRoutes(r.ctx, r.owner) })
+		r.running.Go(func() { r.inspectRoutes(r.ctx) })
 	}
 
 	r.polled = true
@@ -150,13 +142,17 @@ func (r *reconciler) poll(ctx context.Context) error {
 		}
 	}
 
-	if list && r.s.cfg.Former != nil {
+	if due && r.s.cfg.Former != nil {
 		if err := r.stopFormer(ctx, r.s.cfg.Former); err != nil {
 			r.s.store.Logger.Warn("stop runtimes of the former deployer", "err", err)
 		}
 	}
 
-	return r.stopUnknown(ctx, known, rows)
+	if !listed {
+		return nil
+	}
+
+	return r.bury(ctx, found, known)
 }
 
 // keys returns the keys of the workers.
@@ -194,12 +190,8 @@ func (r *reconciler) take(ctx context.Context) ([]held, error) {
 			return err
 		}
 
-		fence, err := nextFence(ctx, tx, 0)
-		if err != nil {
-			return err
-		}
-
-		taken, err = takeFree(ctx, tx, r.s.store.HubID, r.s.cfg.Machine, fence)
+		var err error
+		taken, err = takeFree(ctx, tx, r.s.store.HubID, r.s.cfg.Machine)
 		return err
 	})
 	if err != nil || len(taken) == 0 {
@@ -228,7 +220,7 @@ func (r *reconciler) hold(h held) {
 		return
 	}
 
-	w = newWorker(r.s, h.Key, r.owner)
+	w = newWorker(r.s, h.Key)
 	r.running.Go(w.run)
 	r.mu.Lock()
 	r.workers[h.Key] = w
@@ -245,56 +237,4 @@ func (r *reconciler) release(key string) {
 	if w != nil {
 		w.stop()
 	}
-}
-
-// stopUnknown stops the runtimes that no row knows. Their data remains, because another backup may
-// know them. keys were listed before the rows were read.
-func (r *reconciler) stopUnknown(ctx context.Context, keys []string, rows map[string]bool) error {
-	for _, key := range keys {
-		if rows[key] {
-			continue
-		}
-
-		obs, err := r.s.driver.Observe(ctx, key)
-		if err != nil || !slices.ContainsFunc(obs.Runtimes, mayRun) {
-			continue
-		}
-
-		r.s.store.Logger.Warn("runtimes that the database does not know are stopped: was it restored from a backup?", "deployment", key)
-		if err := r.stopAll(ctx, key, obs.Runtimes, 0); err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
-
-// stopAll stops runtimes with a fence that is higher than known, unless there is a row by now,
-// whose fence is higher than this one.
-func (r *reconciler) stopAll(ctx context.Context, key string, all []deploy.Runtime, known int64) error {
-	claim, exists := deploy.Claim{Key: key, Owner: r.owner}, false
-	err := r.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		if claim.Fence, err = nextFence(ctx, tx, known); err != nil {
-			return err
-		}
-
-		exists, err = hasKey(ctx, tx, key)
-		return err
-	})
-	if err != nil || exists {
-		return err
-	}
-
-	for _, one := range all {
-		err := r.s.driver.Stop(ctx, claim, one.Revision, 0)
-		if fenced, ok := errors.AsType[*deploy.FencedError](err); ok && known == 0 {
-			return r.stopAll(ctx, key, all, fenced.Fence)
-		}
-
-		if err != nil {
-			r.s.store.Logger.Warn("stop unknown runtime", "deployment", key, "err", err)
-		}
-	}
-
-	return nil
 }

@@ -43,10 +43,10 @@ func TestRestoredDatabase(t *testing.T) {
 			return h.ada.Get("/api/v1/admin/agents/later/deploy").Want(http.StatusOK)["state"] == "running"
 		}, patience, pause)
 		require.NoError(t, h.Close())
-		require.NoError(t, w.driver.Stop(t.Context(), deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()}, 100, 0)) // of the lost hub
+		later := w.driver.Last("default-later")
 		w.exec(`DELETE FROM deployments WHERE agent_name = 'later'`)
-		w.exec(`UPDATE deployments SET revision = 1, serving = 1, draining = '[]', lease_fence = 1`)
-		w.exec(`UPDATE deployment_fence SET value = 1`)
+		w.exec(`UPDATE deployments SET revision = 1, serving = 1, draining = '[]'`)
+		w.exec(`DELETE FROM deployment_revisions WHERE revision > 1`)
 
 		ready := new(atomic.Bool)
 		w.driver.Serve = readyAfter(ready)
@@ -60,7 +60,7 @@ func TestRestoredDatabase(t *testing.T) {
 		})
 		require.Contains(t, condition(s, "restored")["message"], "restored from a backup")
 		require.Eventually(t, func() bool {
-			o, err := w.driver.Observe(t.Context(), "default-later")
+			o, err := w.driver.Observe(t.Context(), later)
 			return err == nil && o.Runtime(1).Phase == deploy.Stopped
 		}, patience, pause, "no row knows it")
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
@@ -101,7 +101,7 @@ func TestChangesOfARestoredDatabase(t *testing.T) {
 				row.begin(h)
 				require.NoError(t, h.Close())
 				w.driver.Fail(nil)
-				require.NoError(t, w.driver.Stop(t.Context(), deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()}, 100, 0)) // of the lost hub
+				require.NoError(t, w.driver.Apply(t.Context(), w.driver.Last(key), 2, w.driver.Request(key))) // of the lost hub
 				row.end(w.start(), apiKey)
 				if name != "rotate" {
 					w.awaitAlive()
@@ -111,16 +111,15 @@ func TestChangesOfARestoredDatabase(t *testing.T) {
 	}
 }
 
-// Runtimes without a row are stopped, also if the platform knows a later fence than the database.
-// Their data remains.
+// Runtimes without a row are stopped. Their data remains.
 func TestUnknownRuntimes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.agent("default", "a")
+		unknown := deploy.Ref{Key: key, UID: "unknown", Owner: w.owner()}
 		for revision := range int64(3) {
-			claim := deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()}
-			require.NoError(t, w.driver.Apply(t.Context(), claim, revision, deploy.Request{}))
+			require.NoError(t, w.driver.Apply(t.Context(), unknown, revision, deploy.Request{}))
 		}
-		stopped := deploy.Claim{Key: "default-b", Owner: w.owner()}
+		stopped := deploy.Ref{Key: "default-b", UID: "unknown", Owner: w.owner()}
 		require.NoError(t, w.driver.Apply(t.Context(), stopped, 1, deploy.Request{}))
 		require.NoError(t, w.driver.Stop(t.Context(), stopped, 1, 0))
 		f, log := w.failing(), &logtest.Buffer{}
@@ -132,7 +131,7 @@ func TestUnknownRuntimes(t *testing.T) {
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), "stop unknown runtime") }, patience, pause)
 		f.set("Stop", nil)
 		w.awaitAlive()
-		o, err := w.driver.Observe(t.Context(), key)
+		o, err := w.driver.Observe(t.Context(), unknown)
 		require.NoError(t, err)
 		require.Len(t, o.Runtimes, 3)
 		f.await(t, "List", 1)
@@ -144,55 +143,20 @@ func TestUnknownRuntimes(t *testing.T) {
 	})
 }
 
-// The platform knows only a fence, of a deployment that was deleted. A hub with a lower one takes a
-// higher one, and nothing else changes.
-func TestFenceOfADeletedDeployment(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		require.NoError(t, w.driver.Delete(t.Context(), deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()}))
-		h := w.start()
-		h.ada.Post(path, nil).Want(http.StatusAccepted)
-		s := h.serves(1)
-		require.Nil(t, condition(s, "restored"))
-		require.Equal(t, 1, w.driver.Applied())
-	})
-}
-
-// A deployment is deleted before anything of it was started. The driver rejects a hub that was
-// frozen before its first call, with the claim of which it had the lease.
+// A deployment is deleted before anything of it was started. What a hub starts late is deleted.
 func TestDeletedBeforeItsFirstStart(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start()
 		w.driver.Fail(errors.New("no space left on device"))
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		h.reach("failed")
-		var fence int64
-		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT lease_fence FROM deployments`).Scan(&fence))
+		frozen := deploy.Ref{Key: key, Owner: w.owner()}
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT uid FROM deployments`).Scan(&frozen.UID))
 		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.reach("not_deployed")
 		w.driver.Fail(nil)
-		h.reach("not_deployed")
-		frozen := deploy.Claim{Key: key, Fence: fence - 1, Owner: w.owner()}
-		require.ErrorIs(t, w.driver.Apply(t.Context(), frozen, 1, deploy.Request{}), deploy.ErrFenced)
-	})
-}
-
-// Each delete has the claim of the present lease, also if nothing was started since the one before.
-func TestDeletedTwiceBeforeItsFirstStart(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		f := w.failing()
-		f.set("Apply", errors.New("no space left on device"))
-		f.set("Delete", errors.New("in use"))
-		h := w.start(func(c *deployment.Config) { c.Driver = f })
-		h.ada.Post(path, nil).Want(http.StatusAccepted)
-		h.reach("failed")
-		h.ada.Delete(path).Want(http.StatusNoContent)
-		h.ada.Post(path, nil).Want(http.StatusAccepted) // before it is deleted
-		f.await(t, "Delete", 1)
-		f.set("Delete", nil)
-		h.reach("failed")
-		before := f.count("Delete")
-		h.ada.Delete(path).Want(http.StatusNoContent)
-		h.reach("not_deployed")
-		require.Greater(t, f.count("Delete"), before)
+		require.NoError(t, w.driver.Apply(t.Context(), frozen, 1, deploy.Request{}))
+		require.Eventually(t, func() bool { return !w.exists(frozen) }, patience, pause)
 	})
 }
 
@@ -203,20 +167,20 @@ func TestAnotherDatabaseOnThePlatform(t *testing.T) {
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		started := h.reach("running")["startedAt"]
 		require.NoError(t, h.Close())
-		w.exec(`UPDATE deployment_fence SET owner = 'other', value = value + 1000`)
+		former := w.driver.Last(key)
+		w.exec(`UPDATE deployment_owner SET owner = 'other'`)
 		w.exec(`DELETE FROM deployments`)
 		h = w.start()
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
-		require.Contains(t, h.reach("failed")["error"], "a hub with another database")
-		o, err := w.driver.Observe(t.Context(), key)
+		h.reach("running")
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.reach("not_deployed")
+		o, err := w.driver.Observe(t.Context(), former)
 		require.NoError(t, err)
 		require.Equal(t, deploy.Running, o.Runtime(1).Phase)
 		at, err := time.Parse(time.RFC3339Nano, started.(string))
 		require.NoError(t, err)
 		require.WithinDuration(t, at, o.Runtime(1).StartedAt, 0)
-		h.ada.Delete(path).Want(http.StatusNoContent)
-		h.reach("not_deployed")
-		require.Equal(t, []int64{1}, w.alive())
 	})
 }
 
@@ -297,28 +261,20 @@ func TestStatusHasNoStackTrace(t *testing.T) {
 	})
 }
 
-// outdated is a driver that knows a later fence, and on which another hub takes the lease before
-// the deployment is restored.
+// outdated is a driver that knows a later revision. Another hub takes the deployment before it is
+// restored.
 type outdated struct {
 	deploy.Driver
-	w      *world
-	fenced atomic.Bool
+	w *world
 }
 
-func (o *outdated) Apply(context.Context, deploy.Claim, int64, deploy.Request) error {
-	o.fenced.Store(true)
-	return &deploy.FencedError{Fence: 1000}
+func (o *outdated) Observe(context.Context, deploy.Ref) (deploy.Observed, error) {
+	o.w.give("another")
+	return deploy.Observed{Exists: true, Runtimes: []deploy.Runtime{{Revision: 7, Phase: deploy.Running}}}, nil
 }
 
-func (o *outdated) Observe(context.Context, string) (deploy.Observed, error) {
-	if o.fenced.Load() {
-		o.w.give("another")
-	}
-	return deploy.Observed{Exists: o.fenced.Load()}, nil
-}
-
-// A hub that has lost the lease restores nothing.
-func TestRestoreWithoutTheLease(t *testing.T) {
+// A hub that has lost the deployment restores nothing.
+func TestRestoreByAnotherHub(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		log := &logtest.Buffer{}
 		h := w.start(func(c *deployment.Config) {

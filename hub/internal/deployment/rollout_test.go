@@ -40,7 +40,7 @@ func (h *hub) redeploy(prompt string, revision int) apitest.Object {
 // alive returns the revisions that have a runtime.
 func (w *world) alive() (revisions []int64) {
 	w.t.Helper()
-	o, err := w.driver.Observe(w.t.Context(), key)
+	o, err := w.driver.Observe(w.t.Context(), w.driver.Last(key))
 	require.NoError(w.t, err)
 	for _, r := range o.Runtimes {
 		if r.Phase == deploy.Running || r.Phase == deploy.Stopping {

@@ -122,13 +122,12 @@ func (w *worker) route(ctx context.Context, d deployment, v *view) deploy.Route 
 }
 
 // publish gives the gateway the wanted route, and returns the pause until the next attempt. A
-// failure is only a condition: it delays nothing but the end of a former revision. The error is
-// that of a lost lease.
-func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted deploy.Route) (time.Duration, error) {
+// failure is only a condition: it delays nothing but the end of a former revision.
+func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted deploy.Route) time.Duration {
 	p := &w.published
 	if w.s.cfg.Gateway == nil {
 		v.removeCondition(conditionRouted)
-		return idlePause, nil
+		return idlePause
 	}
 
 	l := w.listed.Load()
@@ -142,13 +141,13 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted depl
 
 	switch {
 	case l == nil: // the first listing wakes the worker
-		return w.s.inspectEvery(), nil
+		return w.s.inspectEvery()
 	case p.done():
 		p.failures = 0
 		w.noteRoute(v, wanted)
-		return w.s.inspectEvery(), nil
-	case wanted == (deploy.Route{}) && !p.known && d.Desired == desiredRunning && !d.Purge:
-		return w.s.inspectEvery(), nil // the next listing has it
+		return w.s.inspectEvery()
+	case wanted == (deploy.Route{}) && !p.known && d.Desired == desiredRunning:
+		return w.s.inspectEvery() // the next listing has it
 	}
 
 	if d.Edition != p.edition { // a user changed the deployment
@@ -156,24 +155,20 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted depl
 	}
 
 	if pause := time.Until(p.retryAt); pause > 0 {
-		return pause, nil
+		return pause
 	}
 
 	select {
 	case w.s.gatewayCalls <- struct{}{}:
 	default:
-		return w.s.cfg.WatchEvery, nil // other deployments have all of them
+		return w.s.cfg.WatchEvery // other deployments have all of them
 	}
 
 	err := w.callGateway(ctx, d.Key, wanted)
 	<-w.s.gatewayCalls
-	if lost(err) {
-		return 0, err
-	}
-
 	p.route, p.known, p.at = wanted, err == nil, time.Now()
 	if err == nil {
-		return 0, nil // the next step notes it
+		return 0 // the next step notes it
 	}
 
 	pause := min(w.s.cfg.Backoff<<min(p.failures, 10), maxBackoff)
@@ -182,17 +177,17 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted depl
 	w.s.store.Logger.Warn("change route of deployment", "deployment", d.Key, "err", logged(err))
 	w.condition(v, conditionRouted, false, text(err))
 	v.setCode(conditionRouted, wire.GatewayFailed)
-	return pause, nil
+	return pause
 }
 
 func (w *worker) callGateway(ctx context.Context, key string, wanted deploy.Route) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	if wanted == (deploy.Route{}) {
-		return w.s.cfg.Gateway.Remove(ctx, w.owner, key)
+		return w.s.cfg.Gateway.Remove(ctx, w.s.owner, key)
 	}
 
-	return w.s.cfg.Gateway.Put(ctx, w.owner, wanted)
+	return w.s.cfg.Gateway.Put(ctx, w.s.owner, wanted)
 }
 
 // logged returns the text of an error of the gateway with what it hides from users.
@@ -236,13 +231,13 @@ func (s *Service) inspectEvery() time.Duration { return listEvery * s.cfg.WatchE
 
 // inspectRoutes reads the routes of the gateway at once, then from time to time and for new
 // workers, until ctx ends. The workers repair those that differ.
-func (r *reconciler) inspectRoutes(ctx context.Context, owner string) {
+func (r *reconciler) inspectRoutes(ctx context.Context) {
 	ticker := time.NewTicker(r.s.cfg.WatchEvery)
 	defer ticker.Stop()
 	every := r.s.inspectEvery()
 	for pause, at := every, (time.Time{}); ctx.Err() == nil; {
 		if time.Since(at) >= pause || r.unlisted() {
-			err := r.inspect(ctx, owner)
+			err := r.inspect(ctx)
 			at = time.Now()
 			switch {
 			case err == nil:
@@ -276,14 +271,14 @@ func (r *reconciler) unlisted() bool {
 // inspect reads the routes once. A worker that began in the meantime gets the next listing: its
 // deployment may have been changed by another hub since. One whose route differs from that of the
 // former listing is woken.
-func (r *reconciler) inspect(ctx context.Context, owner string) error {
+func (r *reconciler) inspect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	r.mu.Lock()
 	workers := maps.Clone(r.workers)
 	r.mu.Unlock()
 	begin := time.Now()
-	routes, err := r.s.cfg.Gateway.Routes(ctx, owner)
+	routes, err := r.s.cfg.Gateway.Routes(ctx, r.s.owner)
 	for key, w := range workers {
 		former := w.listed.Load()
 		switch {
@@ -311,12 +306,12 @@ func (r *reconciler) inspect(ctx context.Context, owner string) error {
 		delete(routes, key)
 	}
 
-	return r.removeUnowned(ctx, owner, routes)
+	return r.removeUnowned(ctx, routes)
 }
 
 // removeUnowned removes routes of keys without a deployment. One that cannot be removed stops
 // neither the others nor the next listing.
-func (r *reconciler) removeUnowned(ctx context.Context, owner string, routes map[string]deploy.Route) error {
+func (r *reconciler) removeUnowned(ctx context.Context, routes map[string]deploy.Route) error {
 	left := maxUnowned
 	for key := range routes { // in another order each time
 		if left--; left < 0 {
@@ -332,7 +327,7 @@ func (r *reconciler) removeUnowned(ctx context.Context, owner string, routes map
 			continue
 		}
 
-		if err := r.s.cfg.Gateway.Remove(ctx, owner, key); err != nil {
+		if err := r.s.cfg.Gateway.Remove(ctx, r.s.owner, key); err != nil {
 			r.s.store.Logger.Warn("remove route without a deployment", "deployment", key, "err", logged(err))
 			continue
 		}

@@ -107,7 +107,7 @@ func TestRouteOfADeployment(t *testing.T) {
 
 		var early atomic.Bool // the runtime stopped before its route was removed
 		w.gateway.Fail(func(_ http.ResponseWriter, r *http.Request) bool {
-			o, _ := w.world.driver.Observe(r.Context(), key) // it does not fail
+			o, _ := w.world.driver.Observe(r.Context(), w.world.driver.Last(key)) // it does not fail
 			alive := slices.ContainsFunc(o.Runtimes, func(r deploy.Runtime) bool { return r.Phase == deploy.Running })
 			early.Store(early.Load() || r.Method == http.MethodDelete && !alive)
 			return false

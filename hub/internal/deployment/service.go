@@ -10,9 +10,10 @@
 //
 // Several hubs may share a database. Each deployment has one that controls it, and which is in the
 // table of hubs: see [store.Store.Join]. A hub that was frozen and removed from the table cannot
-// change a row or a runtime: each write to the database requires its own row there, and each call
-// of the driver has a fencing number. A gateway has no fence: what such a hub writes there is
-// reversed after the next listing, in 10 s.
+// change a row: each write to the database requires its own row there. Its last call of the driver
+// or the gateway may be late. A call of the driver has the UID of a deployment, so that it never
+// deletes the data of a later one. What else it changes is repaired by the next observation: a
+// runtime in a second, a part of a deployment that was deleted in four, a route in 10 s.
 //
 // A runtime is not trusted: a probe takes at most 3 s and reads at most 128 KiB of a response.
 package deployment
@@ -114,6 +115,7 @@ type Service struct {
 	cfg         Config
 	store       *store.Store
 	driver      deploy.Driver // nil if there is none
+	owner       string        // of the deployments on the platform: the database
 	gatewayHost string
 	endpoints   endpointCache
 	drains      shared
@@ -170,20 +172,20 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 			return nil, fmt.Errorf("create deploy service: %w", err)
 		}
 
-		if d, ok := cfg.Driver.(interface{ Own(owner string) }); ok {
-			owner, err := readOwner(ctx, s.store.Read())
-			if err != nil {
-				return nil, fmt.Errorf("create deploy service: %w", err)
-			}
+		s.owner, err = readOwner(ctx, s.store.Read())
+		if err != nil {
+			return nil, fmt.Errorf("create deploy service: %w", err)
+		}
 
-			d.Own(owner)
+		if d, ok := cfg.Driver.(interface{ Own(owner string) }); ok {
+			d.Own(s.owner)
 		}
 
 		s.driver = cfg.Driver
 		s.reconciler = newReconciler(s)
 	}
 
-	if err := s.observe(); err != nil {
+	if err := s.instrument(); err != nil {
 		return nil, fmt.Errorf("create deploy service: %w", err)
 	}
 
@@ -194,8 +196,8 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// observe makes the instruments of deployments.
-func (s *Service) observe() (err error) {
+// instrument makes the instruments of deployments.
+func (s *Service) instrument() (err error) {
 	var workers func() []*worker
 	if s.reconciler != nil {
 		workers = s.reconciler.all

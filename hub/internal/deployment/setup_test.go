@@ -226,6 +226,6 @@ func (h *hub) until(ok func(apitest.Object) bool) (s apitest.Object) {
 // owner returns the owner of the deployments on the platform.
 func (w *world) owner() (owner string) {
 	w.t.Helper()
-	require.NoError(w.t, w.db.Read().QueryRowContext(w.t.Context(), "SELECT owner FROM deployment_fence").Scan(&owner))
+	require.NoError(w.t, w.db.Read().QueryRowContext(w.t.Context(), "SELECT owner FROM deployment_owner").Scan(&owner))
 	return owner
 }

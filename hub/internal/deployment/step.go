@@ -24,7 +24,7 @@ const (
 )
 
 // step moves the deployment towards its desired state. It returns what it observed, and the pause
-// until the next step. An error of the driver is part of the view, except a lost lease.
+// until the next step. An error of the driver is part of the view.
 func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, error) {
 	v := d.view
 	v.Conditions = slices.Clone(v.Conditions)
@@ -33,85 +33,63 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 		v.Rollout = &rollout
 	}
 
-	obs, err := w.s.driver.Observe(ctx, d.Key)
+	obs, err := w.s.driver.Observe(ctx, w.ref)
 	if err != nil {
 		v.Error = text(err)
 		return v, w.s.cfg.WatchEvery, nil
 	}
 
-	if obs.Owner != "" && obs.Owner != w.owner { // Apply fails with ErrForeign
-		obs = deploy.Observed{}
+	if d.Desired == desiredAbsent {
+		return w.purge(ctx, d, v, obs)
 	}
 
-	if d.Rotation != "" && !d.Purge {
+	if n := len(obs.Runtimes); n > 0 && obs.Runtimes[n-1].Revision > d.Revision {
+		return d.view, 0, w.restore(ctx, d, obs.Runtimes[n-1].Revision)
+	}
+
+	if d.Rotation != "" {
 		changed, err := w.rotate(ctx, d, obs)
-		switch {
-		case lost(err):
-			return v, 0, err
-		case changed:
+		if changed {
 			return d.view, 0, nil
-		case err != nil:
+		}
+
+		if err != nil {
 			w.s.store.Logger.Warn("rotate key of deployment", "deployment", d.Key, "err", err)
 		}
 	}
 
-	switch {
-	case d.Purge:
-		return w.purge(ctx, d, v, obs)
-	case d.Desired == desiredStopped:
+	if d.Desired == desiredStopped {
 		return w.halt(ctx, d, v, obs)
 	}
 
 	return w.advance(ctx, d, v, obs)
 }
 
-// purge deletes what the driver has of the deployment. It calls the driver also if there is
-// nothing, which then rejects a hub that was frozen before its first call. A route that the gateway
+// purge deletes what the driver has of the deployment, and then the row. A route that the gateway
 // does not remove is removed later, also without the row.
 func (w *worker) purge(ctx context.Context, d deployment, v view, obs deploy.Observed) (view, time.Duration, error) {
-	if _, err := w.publish(ctx, d, &v, deploy.Route{}); err != nil {
-		return v, 0, err
-	}
-
-	switch {
-	case obs.Exists || !w.purged:
-		err := w.call(ctx, "delete", 0, w.s.driver.Delete)
-		if lost(err) {
-			return v, 0, err
-		}
-
-		if errors.Is(err, deploy.ErrForeign) && !obs.Exists {
-			err = nil // that of another database is not deleted
-		}
-
+	w.publish(ctx, d, &v, deploy.Route{})
+	if obs.Exists {
 		v.Error = ""
-		if err != nil {
+		if err := w.call(ctx, "delete", 0, func(ctx context.Context) error { return w.s.driver.Delete(ctx, w.ref) }); err != nil {
 			v.Error = text(err)
 			return v, w.s.cfg.WatchEvery, nil
 		}
 
-		w.purged = true
 		return v, w.soon(), nil
-	case d.Desired == desiredAbsent:
-		err := w.own(ctx, func(tx *sql.Tx) error {
-			return errors.Join(deleteHeld(ctx, tx, d), deleteReaders(ctx, tx, d.TenantID, d.KeyDigest))
-		})
-		return d.view, 0, err // the next round finds no row, or the one of a new deployment
 	}
 
-	w.purged = false
-	d.Purge, d.RestartCount, d.RuntimeURL = false, 0, ""
-	d.StartedAt, d.Counted = time.Time{}, time.Time{}
-	return d.view, 0, w.own(ctx, func(tx *sql.Tx) error { return saveHeld(ctx, tx, d) })
+	err := w.own(ctx, func(tx *sql.Tx) error {
+		return errors.Join(
+			deleteHeld(ctx, tx, d), deleteReaders(ctx, tx, d.TenantID, d.KeyDigest), insertTombstone(ctx, tx, d, w.s.store.Now()),
+		)
+	})
+	return d.view, 0, err // the next round finds no row, or the one of a new deployment
 }
 
 // halt removes the route and stops all runtimes, also if the route is not removed.
 func (w *worker) halt(ctx context.Context, d deployment, v view, obs deploy.Observed) (view, time.Duration, error) {
-	pause, err := w.publish(ctx, d, &v, deploy.Route{})
-	if err != nil {
-		return v, 0, err
-	}
-
+	pause := w.publish(ctx, d, &v, deploy.Route{})
 	w.condition(&v, conditionReady, false, "The deployment is stopped.")
 	v.removeCondition(conditionServers)
 	if !slices.ContainsFunc(obs.Runtimes, mayRun) {
@@ -125,12 +103,7 @@ func (w *worker) halt(ctx context.Context, d deployment, v view, obs deploy.Obse
 			continue
 		}
 
-		err := w.end(ctx, r.Revision, 0)
-		if lost(err) {
-			return v, 0, err
-		}
-
-		if err != nil {
+		if err := w.end(ctx, r.Revision, 0); err != nil {
 			v.Error = text(err)
 		}
 	}
@@ -176,13 +149,8 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs deploy.O
 		return v, 0, nil // it is stored before the gateway is called, which may be slow
 	}
 
-	published, err := w.publish(ctx, d, &v, w.route(ctx, d, &v))
-	if err != nil {
-		return v, 0, err
-	}
-
-	next, err := w.retire(ctx, d, &v, obs)
-	return v, min(pause, published, next), err
+	published := w.publish(ctx, d, &v, w.route(ctx, d, &v))
+	return v, min(pause, published, w.retire(ctx, d, &v, obs)), nil
 }
 
 // roll makes the last revision ready next to the one that serves, and then lets it serve.
@@ -213,7 +181,7 @@ func (w *worker) roll(ctx context.Context, d deployment, v *view, obs deploy.Obs
 
 // retire ends the runtimes of other revisions. Those that served end after their runs, and not
 // before all hubs and the gateway send new runs to the next one.
-func (w *worker) retire(ctx context.Context, d deployment, v *view, obs deploy.Observed) (time.Duration, error) {
+func (w *worker) retire(ctx context.Context, d deployment, v *view, obs deploy.Observed) time.Duration {
 	pause := idlePause
 	var draining []int64
 	for _, r := range obs.Runtimes {
@@ -226,7 +194,7 @@ func (w *worker) retire(ctx context.Context, d deployment, v *view, obs deploy.O
 		var err error
 		switch seen := w.seen(r); {
 		case !served:
-			err = w.call(ctx, "discard", r.Revision, func(ctx context.Context, claim deploy.Claim) error { return w.s.driver.Discard(ctx, claim, r.Revision) })
+			err = w.call(ctx, "discard", r.Revision, func(ctx context.Context) error { return w.s.driver.Discard(ctx, w.ref, r.Revision) })
 		case w.holds(): // its time begins afterwards, also if it had begun before
 			seen.retired = time.Time{}
 		case seen.retired.IsZero():
@@ -235,10 +203,6 @@ func (w *worker) retire(ctx context.Context, d deployment, v *view, obs deploy.O
 			seen.runLimit = request.RunLimit()
 		case time.Since(seen.retired) >= w.s.retireAfter():
 			err = w.end(ctx, r.Revision, seen.runLimit)
-		}
-
-		if lost(err) {
-			return 0, err
 		}
 
 		if err != nil {
@@ -251,7 +215,7 @@ func (w *worker) retire(ctx context.Context, d deployment, v *view, obs deploy.O
 	}
 
 	v.Draining = append([]int64{}, draining...)
-	return pause, nil
+	return pause
 }
 
 // bring makes the runtime of a revision run until its agent is ready. a is part of v.
@@ -259,7 +223,8 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 	r, now := obs.Runtime(revision), w.s.store.Now()
 	switch {
 	case a.State == wire.StateFailed && mayRun(r): // what still runs of it
-		return w.s.cfg.WatchEvery, w.mustEnd(ctx, revision)
+		_ = w.end(ctx, revision, 0) // the next step repeats it
+		return w.s.cfg.WatchEvery, nil
 	case a.State == wire.StateFailed && !v.served(a):
 		return idlePause, nil
 	case now.Before(a.RetryAt) && a.RetryAt.Sub(now) <= max(maxBackoff, w.s.cfg.RetryEvery): // a later time was stored before the clock was set back
@@ -267,7 +232,8 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 	case r.Phase == deploy.Running:
 		return w.watch(ctx, d, v, a, r)
 	case r.Phase == deploy.Stopping:
-		return w.soon(), w.mustEnd(ctx, revision)
+		_ = w.end(ctx, revision, 0) // the next step repeats it
+		return w.soon(), nil
 	case r.Phase == deploy.Exited && !r.StartedAt.Equal(a.Counted):
 		a.Counted = r.StartedAt
 		w.failed(v, a, "The runtime ended: "+w.reason(ctx, r))
@@ -290,10 +256,8 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 		return 0, nil // it is stored before the driver is called, which may be slow: no run is sent there
 	}
 
-	err := w.call(ctx, "apply", revision, func(ctx context.Context, claim deploy.Claim) error { return w.apply(ctx, d, claim, revision) })
+	err := w.call(ctx, "apply", revision, func(ctx context.Context) error { return w.apply(ctx, d, revision) })
 	switch {
-	case lost(err):
-		return 0, err
 	case errors.Is(err, deploy.ErrUnavailable):
 		a.Error = text(err)
 		return w.s.cfg.WatchEvery, nil
@@ -308,23 +272,7 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 
 // end requests a runtime to end. A driver kills a runtime that does not end in time.
 func (w *worker) end(ctx context.Context, revision int64, patience time.Duration) error {
-	return w.call(ctx, "stop", revision, func(ctx context.Context, claim deploy.Claim) error {
-		return w.s.driver.Stop(ctx, claim, revision, patience)
+	return w.call(ctx, "stop", revision, func(ctx context.Context) error {
+		return w.s.driver.Stop(ctx, w.ref, revision, patience)
 	})
 }
-
-// mustEnd is end for a step that is repeated: it fails only if the lease was lost.
-func (w *worker) mustEnd(ctx context.Context, revision int64) error {
-	if err := w.end(ctx, revision, 0); lost(err) {
-		return err
-	}
-
-	return nil
-}
-
-// call calls the driver, and records the call.
-func (w *worker) call(ctx context.Context, name string, revision int64, do func(context.Context, deploy.Claim) error) error {
-	return w.called(ctx, name, revision, func(ctx context.Context) error { return do(ctx, w.ref) })
-}
-
-func lost(err error) bool { return errors.Is(err, errLost) || errors.Is(err, deploy.ErrFenced) }

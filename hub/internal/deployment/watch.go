@@ -84,7 +84,8 @@ func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r
 	}
 
 	w.failed(v, a, err.Error())
-	return 0, w.mustEnd(ctx, r.Revision) // it is killed if it does not end, and then started again
+	_ = w.end(ctx, r.Revision, 0) // the next step repeats it
+	return 0, nil                 // it is killed if it does not end, and then started again
 }
 
 // served reports whether an attempt is that of the revision that serves, which was ready once.

@@ -21,8 +21,7 @@ import (
 type worker struct {
 	s       *Service
 	key     string
-	owner   string
-	ref     deploy.Claim // for calls of the driver in this round
+	ref     deploy.Ref // of the deployment in this round
 	wakeups chan struct{}
 	ctx     context.Context // of run
 	stop    context.CancelFunc
@@ -31,13 +30,12 @@ type worker struct {
 	edition atomic.Int64 // of the row that the worker knows
 	state   atomic.Value // of the deployment, a string, for metrics
 
-	quick    int // steps since the last change
+	called   bool // the driver was called since the row was read
+	quick    int  // steps since the last change
 	runtimes map[int64]*sighted
 
 	published published
 	listed    atomic.Pointer[listing] // by inspectRoutes
-
-	purged bool // the driver was called to delete the deployment
 
 	rotation  string // that the worker has seen, and since when
 	rotatedAt time.Time
@@ -83,8 +81,8 @@ func (s *sighted) prepare(r deploy.Runtime, most time.Duration) {
 	}
 }
 
-func newWorker(s *Service, key, owner string) *worker {
-	w := &worker{s: s, key: key, owner: owner, wakeups: make(chan struct{}, 1), done: make(chan struct{}), runtimes: map[int64]*sighted{}}
+func newWorker(s *Service, key string) *worker {
+	w := &worker{s: s, key: key, wakeups: make(chan struct{}, 1), done: make(chan struct{}), runtimes: map[int64]*sighted{}}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	return w
 }
@@ -114,13 +112,17 @@ func (w *worker) run() {
 			w.s.metrics.leases.Add(context.WithoutCancel(ctx), 1, leaseLost)
 			w.s.store.Logger.Info("deployment was deleted, or is controlled by another hub", "deployment", w.key)
 		}
+
+		if w.called {
+			w.handOver()
+		}
 	}()
 	for {
 		pause, err := w.round(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, errLost), errors.Is(err, deploy.ErrFenced):
+		case errors.Is(err, errLost):
 			return
 		case err != nil:
 			w.s.store.Logger.Warn("reconcile deployment", "deployment", w.key, "err", err)
@@ -139,6 +141,17 @@ func (w *worker) run() {
 	}
 }
 
+// handOver is called if this hub may have lost the deployment during its last call of the driver,
+// which has perhaps replaced API keys by former ones. The hub that controls the deployment then
+// sets the keys again.
+func (w *worker) handOver() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := repeatKeys(ctx, w.s.store.DB.Write(), w.key); err != nil {
+		w.s.store.Logger.Warn("set keys of deployment again", "deployment", w.key, "err", err)
+	}
+}
+
 // roundTimeout bounds one step, which is short: drivers do not wait for runtimes.
 const roundTimeout = 30 * time.Second
 
@@ -151,16 +164,13 @@ func (w *worker) round(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 
-	w.ref = deploy.Claim{Key: w.key, Fence: d.Fence, Owner: w.owner}
+	w.ref = w.s.ref(d.Key, d.UID)
 
 	w.edition.Store(d.Edition)
+	w.called = false
 	v, pause, err := w.step(ctx, d)
 	if errors.Is(err, errChanged) { // by a user
 		return 0, nil
-	}
-
-	if fenced, ok := errors.AsType[*deploy.FencedError](err); ok {
-		return 0, w.restore(ctx, d, fenced.Fence)
 	}
 
 	if err != nil {
@@ -215,44 +225,28 @@ func (w *worker) soon() time.Duration {
 const restoredMessage = "The platform knows a later state of this deployment than the database, which was restored from a backup or has lost " +
 	"changes. The hub controls the deployment again, with the configuration in the database."
 
-// restore is called if the database is older than the platform: it was restored from a backup, and
-// its fences are too low. It takes a higher fence than the one the platform knows, if this hub
-// controls the deployment. The next round applies the request of the database.
+// restore is called if the platform has a revision that the database does not know: the database
+// was restored from a backup. The next round applies the request of the database as a revision
+// after that one.
 func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
-	obs, err := w.s.driver.Observe(ctx, d.Key)
-	if err != nil {
-		return err
-	}
-
-	next := d.Revision
-	for _, r := range obs.Runtimes {
-		next = max(next, r.Revision)
-	}
-
-	if obs.Exists {
-		w.condition(&d.view, conditionRestored, true, restoredMessage)
-		d.Rollout, d.Serving = nil, 0
-	}
-
-	err = w.own(ctx, func(tx *sql.Tx) error {
+	w.condition(&d.view, conditionRestored, true, restoredMessage)
+	d.Rollout, d.Serving = nil, 0
+	err := w.own(ctx, func(tx *sql.Tx) error {
 		d := d
-		var err error
-		if d.Fence, err = nextFence(ctx, tx, known); err != nil {
-			return err
+		err := w.s.repeat(ctx, tx, &d, d.Revision, known+1)
+		if errors.Is(err, errNoRevision) { // that is the error of its next start
+			d.Revision, err = known+1, nil
 		}
 
-		if obs.Exists {
-			err = w.s.repeat(ctx, tx, &d, d.Revision, next+1)
-			if err != nil && !errors.Is(err, errNoRevision) { // a deployment that is deleted has none
-				return err
-			}
+		if err != nil {
+			return err
 		}
 
 		return saveHeld(ctx, tx, d)
 	})
-	if err == nil && obs.Exists {
+	if err == nil {
 		w.s.store.Logger.Warn("the platform knows a later state of a deployment than the database: was it restored from a backup?",
-			"deployment", d.Key, "fence", known)
+			"deployment", d.Key, "revision", known)
 	}
 
 	return err
@@ -307,7 +301,7 @@ func (w *worker) probe(ctx context.Context, d deployment, url string, key agent.
 }
 
 // apply sends the request of a revision to the driver, with the present keys and links.
-func (w *worker) apply(ctx context.Context, d deployment, claim deploy.Claim, revision int64) error {
+func (w *worker) apply(ctx context.Context, d deployment, revision int64) error {
 	c, err := w.s.open(d)
 	if err != nil {
 		return err
@@ -332,5 +326,5 @@ func (w *worker) apply(ctx context.Context, d deployment, claim deploy.Claim, re
 	}
 
 	request.Env = map[string]agent.Secret{deploy.EnvAPIKey: agent.Secret(strings.Join(keys, ","))}
-	return w.s.driver.Apply(ctx, claim, revision, request)
+	return w.s.driver.Apply(ctx, w.ref, revision, request)
 }
