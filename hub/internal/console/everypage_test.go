@@ -92,7 +92,7 @@ func (b *tab) violations(view string) []string {
 		require.NoError(b.t, chromedp.Do(ctx, chromedp.Evaluate[chromedp.Void](string(source)+"\n;0")))
 	}
 	var violations []string
-	for _, theme := range []struct{ name, rules string }{{"dark", `runOnly: ["cat.color"], `}, {"light", ""}} {
+	for _, theme := range []struct{ name, rules string }{{"dark", `runOnly: ["color-contrast", "link-in-text-block"], `}, {"light", ""}} {
 		b.theme(theme.name)
 		found, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](`axe.run(document, { `+theme.rules+`resultTypes: ["violations"] }).then((r) =>
 			r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.target + " " + n.failureSummary)))`, chromedp.EvalAwaitPromise))

@@ -69,7 +69,7 @@ func PostgreSQL(t testing.TB, series ...db.Series) string {
 // is removed when the test ends. Without a series the database does not exist yet.
 func SQLite(t testing.TB, series ...db.Series) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "hub.db")
+	path := filepath.Join(directory(t), "hub.db")
 	if len(series) > 0 {
 		if err := os.WriteFile(path, template(t, series), 0o600); err != nil {
 			t.Fatal(err)
@@ -77,6 +77,28 @@ func SQLite(t testing.TB, series ...db.Series) string {
 	}
 
 	return "sqlite://" + path
+}
+
+// directory returns a directory in memory, if there is one: the tests of all packages together would
+// wait for the disk most of the time.
+func directory(t testing.TB) string {
+	t.Helper()
+	memory := pgtest.MemoryDir()
+	if memory == "" {
+		return t.TempDir()
+	}
+
+	dir, err := os.MkdirTemp(memory, "dbtest-")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // templates has the SQLite files with migrations, which are copied: to apply them takes longer.

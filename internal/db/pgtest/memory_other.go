@@ -2,4 +2,5 @@
 
 package pgtest
 
-func memoryDir() string { return "" }
+// MemoryDir returns "", because only Linux has a file system in memory at a known path.
+func MemoryDir() string { return "" }

@@ -185,7 +185,7 @@ const socketRoom = 80
 func directory(unsynced bool) (string, error) {
 	parent := os.TempDir()
 	if unsynced {
-		parent = cmp.Or(memoryDir(), parent)
+		parent = cmp.Or(MemoryDir(), parent)
 	}
 
 	if len(parent) > socketRoom {
