@@ -53,8 +53,9 @@ func TestAnswersHaveLimits(t *testing.T) {
 	b.see("Chat with helper")
 	faults := evaluate[[]string](b, `
 	const { Conversation, chunkOf } = await load("parts/conversation.js")
-	const scroller = document.querySelector(".scroll")
-	const talk = new Conversation(scroller, scroller.querySelector(".column:last-child"), { onFollow() {}, onTop() {}, retry() {} })
+	const { el } = await load("parts/inline.js")
+	const scroller = el("div", {}, el("div", {})) // which is not displayed, because a layout takes most of the time
+	const talk = new Conversation(scroller, scroller.firstChild, { onFollow() {}, onTop() {}, retry() {} })
 	const text = (text) => ["partial_message", { partial: { type: "text", text } }]
 	const thinking = (text) => ["partial_message", { partial: { type: "thinking", text } }]
 	const long = "x".repeat(1_000_000)
