@@ -46,21 +46,22 @@ if __name__ == "__main__":
 // names.
 func TestMultiprocessing(t *testing.T) {
 	for kernel, simulate := range kernels {
-		for _, network := range []sandbox.Network{sandbox.NetworkProxy, sandbox.NetworkNone, sandbox.NetworkAll} {
-			for _, method := range []string{"fork", "spawn"} {
-				t.Run(kernel+" "+string(network)+" "+method, func(t *testing.T) {
-					simulate(t)
-					var dir string
-					s := open(t, func(p *sandbox.Policy) {
-						p.Network = network
-						dir = p.Dir
-					})
-					require.NoError(t, os.WriteFile(filepath.Join(dir, "pool.py"), []byte(pool), 0o600))
-					output, err := bash(t, s, "python3 pool.py "+method)
-					require.NoError(t, err, output)
-					require.Equal(t, "queue\n[0, 1, 4, 9, 16]\n200\n", output)
+		for _, row := range []struct {
+			network sandbox.Network
+			method  string
+		}{{sandbox.NetworkProxy, "fork"}, {sandbox.NetworkProxy, "spawn"}, {sandbox.NetworkNone, "fork"}, {sandbox.NetworkAll, "fork"}} {
+			t.Run(kernel+" "+string(row.network)+" "+row.method, func(t *testing.T) {
+				simulate(t)
+				var dir string
+				s := open(t, func(p *sandbox.Policy) {
+					p.Network = row.network
+					dir = p.Dir
 				})
-			}
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "pool.py"), []byte(pool), 0o600))
+				output, err := bash(t, s, "python3 pool.py "+row.method)
+				require.NoError(t, err, output)
+				require.Equal(t, "queue\n[0, 1, 4, 9, 16]\n200\n", output)
+			})
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "serve" {
 		os.Exit(serve(os.Args[2]))
 	}
+	debug.SetGCPercent(400) // the collector takes a third of the processor time otherwise
 	goleak.VerifyTestMain(m)
 }
 
