@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,24 +11,28 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-var agentColumns = []column[wire.Agent]{
-	{"name", func(a wire.Agent) string { return a.Name }},
-	{"title", func(a wire.Agent) string { return a.Title }},
-	{"model", func(a wire.Agent) string { return a.Model }},
-	{"provider", func(a wire.Agent) string { return a.ProviderID }},
-	{"enabled", func(a wire.Agent) string { return yes(a.Enabled) }},
-	{"updated", func(a wire.Agent) string { return day(a.UpdatedAt.Time) }},
+func agentColumns(a wire.Agent) []field {
+	return []field{
+		{"name", a.Name},
+		{"title", a.Title},
+		{"model", a.Model},
+		{"provider", a.ProviderID},
+		{"enabled", a.Enabled},
+		{"updated", a.UpdatedAt},
+	}
 }
 
-var agentDetails = append(agentColumns[:len(agentColumns):len(agentColumns)], []column[wire.Agent]{
-	{"description", func(a wire.Agent) string { return a.Description }},
-	{"permissions", func(a wire.Agent) string { return a.PermissionMode }},
-	{"max turns", func(a wire.Agent) string { return strconv.Itoa(a.MaxTurns) }},
-	{"tools", func(a wire.Agent) string { return strings.Join(a.Tools, ", ") }},
-	{"skills", func(a wire.Agent) string { return strings.Join(a.Skills, ", ") }},
-	{"MCP servers", func(a wire.Agent) string { return strings.Join(a.MCPs, ", ") }},
-	{"prompt", func(a wire.Agent) string { return a.SystemPrompt }},
-}...)
+func agentDetails(a wire.Agent) []field {
+	return append(agentColumns(a),
+		field{"description", a.Description},
+		field{"permissions", a.PermissionMode},
+		field{"max turns", a.MaxTurns},
+		field{"tools", a.Tools},
+		field{"skills", a.Skills},
+		field{"MCP servers", a.MCPs},
+		field{"prompt", a.SystemPrompt},
+	)
+}
 
 var agentKind = noun{group: "agents", one: "agent", example: "helper", names: agentNames}
 
@@ -82,7 +84,7 @@ func (a *app) createAgentCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, agent, agentDetails...)
+			return a.printOne(agent, agentDetails(agent)...)
 		},
 	})
 	flags.add(cmd)
@@ -117,7 +119,7 @@ func (a *app) setAgentCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, agent, agentDetails...)
+			return a.printOne(agent, agentDetails(agent)...)
 		},
 	})
 	flags.add(cmd)

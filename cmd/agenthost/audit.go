@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,14 +14,16 @@ import (
 	"github.com/seed93082962/agenthost/hub/client"
 )
 
-var auditColumns = []column[client.AuditEntry]{
-	{"id", func(e client.AuditEntry) string { return e.ID }},
-	{"time", func(e client.AuditEntry) string { return e.CreatedAt.Local().Format(time.DateTime) }},
-	{"user", func(e client.AuditEntry) string { return e.UserName }},
-	{"action", func(e client.AuditEntry) string { return e.Action }},
-	{"target", func(e client.AuditEntry) string { return e.TargetName }},
-	{"status", func(e client.AuditEntry) string { return e.Status }},
-	{"address", func(e client.AuditEntry) string { return e.RemoteIP }},
+func auditColumns(e client.AuditEntry) []field {
+	return []field{
+		{"id", e.ID},
+		{"time", e.CreatedAt.Local().Format(time.DateTime)},
+		{"user", e.UserName},
+		{"action", e.Action},
+		{"target", e.TargetName},
+		{"status", e.Status},
+		{"address", e.RemoteIP},
+	}
 }
 
 // auditFilter are the flags that select entries.
@@ -99,7 +100,7 @@ func (a *app) auditListCommand() *cobra.Command {
 						return
 					}
 				}
-			}, auditColumns...)
+			}, auditColumns)
 		},
 	})
 	filter.flags(cmd)
@@ -159,7 +160,7 @@ func (a *app) printEntries(lines io.ReadCloser, last string) (string, error) {
 			continue
 		}
 
-		for i, text := range row(a, entry, auditColumns) {
+		for i, text := range a.row(auditColumns(entry)) {
 			if i > 0 {
 				text = "  " + text
 			}
@@ -216,12 +217,12 @@ head that it prints elsewhere, and pass it as --head later: a log that was compu
 				return err
 			}
 
-			err = printOne(a, check,
-				column[client.AuditCheck]{"ok", func(r client.AuditCheck) string { return yes(r.OK) }},
-				column[client.AuditCheck]{"checked", func(r client.AuditCheck) string { return strconv.FormatInt(r.Checked, 10) }},
-				column[client.AuditCheck]{"head", func(r client.AuditCheck) string { return r.HeadID + ":" + r.HeadHash }},
-				column[client.AuditCheck]{"reason", func(r client.AuditCheck) string { return r.Reason }},
-				column[client.AuditCheck]{"first bad entry", func(r client.AuditCheck) string { return r.FirstBadID }},
+			err = a.printOne(check,
+				field{"ok", check.OK},
+				field{"checked", check.Checked},
+				field{"head", check.HeadID + ":" + check.HeadHash},
+				field{"reason", check.Reason},
+				field{"first bad entry", check.FirstBadID},
 			)
 			if err == nil && !check.OK {
 				err = fmt.Errorf("%w: the audit log is damaged: %s", errDifferent, check.Reason)

@@ -10,15 +10,17 @@ import (
 	"github.com/seed93082962/agenthost/hub/client"
 )
 
-var budgetColumns = []column[client.Budget]{
-	{"kind", func(b client.Budget) string { return b.Kind }},
-	{"name", func(b client.Budget) string { return b.Name }},
-	{"period", func(b client.Budget) string { return b.Period }},
-	{"unit", func(b client.Budget) string { return b.Unit }},
-	{"spent", func(b client.Budget) string { return amount(&b.Spent) }},
-	{"soft", func(b client.Budget) string { return amount(b.Soft) }},
-	{"hard", func(b client.Budget) string { return amount(b.Hard) }},
-	{"resets", func(b client.Budget) string { return day(b.ResetsAt) }},
+func budgetColumns(b client.Budget) []field {
+	return []field{
+		{"kind", b.Kind},
+		{"name", b.Name},
+		{"period", b.Period},
+		{"unit", b.Unit},
+		{"spent", amount(&b.Spent)},
+		{"soft", amount(b.Soft)},
+		{"hard", amount(b.Hard)},
+		{"resets", b.ResetsAt},
+	}
 }
 
 func amount(n *float64) string {
@@ -41,7 +43,7 @@ func (a *app) budgetsCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, budget, budgetColumns...)
+			return a.printOne(budget, budgetColumns(budget)...)
 		}),
 		a.setBudgetCommand(),
 		a.budgetCommand("delete", "Delete a budget", "", func(ctx context.Context, c *client.Client, kind, name string) error {
@@ -109,7 +111,7 @@ func (a *app) setBudgetCommand() *cobra.Command {
 			return err
 		}
 
-		return printOne(a, budget, budgetColumns...)
+		return a.printOne(budget, budgetColumns(budget)...)
 	})
 	cmd.Long = `Creates or replaces the budget of an agent or a user. From the soft limit, answers have a warning; messages that would
 exceed the hard one are rejected until the period ends. Periods are those of the calendar in UTC.`

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,44 +31,50 @@ var (
 func (a *app) scenesCommand() *cobra.Command {
 	return componentCommand(a, sceneKind, "prompts that users are offered", func(c *client.Client) client.Catalog[wire.Scene, wire.SceneRequest] {
 		return c.Scenes.Catalog
-	}, []column[wire.Scene]{
-		{"name", func(s wire.Scene) string { return s.Name }},
-		{"title", func(s wire.Scene) string { return s.Title }},
-		{"agent", func(s wire.Scene) string { return s.AgentName }},
-		{"order", func(s wire.Scene) string { return strconv.Itoa(s.Order) }},
-		{"enabled", func(s wire.Scene) string { return yes(s.Enabled) }},
-		{"prompt", func(s wire.Scene) string { return s.Prompt }},
+	}, func(s wire.Scene) []field {
+		return []field{
+			{"name", s.Name},
+			{"title", s.Title},
+			{"agent", s.AgentName},
+			{"order", s.Order},
+			{"enabled", s.Enabled},
+			{"prompt", s.Prompt},
+		}
 	})
 }
 
 func (a *app) mcpsCommand() *cobra.Command {
 	return componentCommand(a, serverKind, "MCP servers that agents mount", func(c *client.Client) client.Catalog[client.MCP, client.MCPRequest] {
 		return c.MCPs.Catalog
-	}, []column[client.MCP]{
-		{"name", func(m client.MCP) string { return m.Name }},
-		{"transport", func(m client.MCP) string { return m.Transport }},
-		{"enabled", func(m client.MCP) string { return yes(m.Enabled) }},
-		{"updated", func(m client.MCP) string { return day(m.UpdatedAt) }},
-		{"server", func(m client.MCP) string { return strings.Join(append([]string{m.Command + m.URL}, m.Args...), " ") }},
-		{"description", func(m client.MCP) string { return m.Description }},
+	}, func(m client.MCP) []field {
+		return []field{
+			{"name", m.Name},
+			{"transport", m.Transport},
+			{"enabled", m.Enabled},
+			{"updated", m.UpdatedAt},
+			{"server", strings.Join(append([]string{m.Command + m.URL}, m.Args...), " ")},
+			{"description", m.Description},
+		}
 	})
 }
 
 func (a *app) knowledgeCommand() *cobra.Command {
 	return componentCommand(a, knowledgeKind, "knowledge sets that agents mount", func(c *client.Client) client.Catalog[wire.Knowledge, wire.KnowledgeRequest] {
 		return c.Knowledge.Catalog
-	}, []column[wire.Knowledge]{
-		{"name", func(k wire.Knowledge) string { return k.Name }},
-		{"title", func(k wire.Knowledge) string { return k.Title }},
-		{"dataset", func(k wire.Knowledge) string { return k.DatasetID }},
-		{"enabled", func(k wire.Knowledge) string { return yes(k.Enabled) }},
-		{"updated", func(k wire.Knowledge) string { return day(k.UpdatedAt.Time) }},
-		{"description", func(k wire.Knowledge) string { return k.Description }},
+	}, func(k wire.Knowledge) []field {
+		return []field{
+			{"name", k.Name},
+			{"title", k.Title},
+			{"dataset", k.DatasetID},
+			{"enabled", k.Enabled},
+			{"updated", k.UpdatedAt},
+			{"description", k.Description},
+		}
 	})
 }
 
 // componentCommand returns the commands of a kind of components.
-func componentCommand[T, R any](a *app, k noun, what string, of func(*client.Client) client.Catalog[T, R], columns []column[T]) *cobra.Command {
+func componentCommand[T, R any](a *app, k noun, what string, of func(*client.Client) client.Catalog[T, R], columns func(T) []field) *cobra.Command {
 	return group(k.group, "List and change the "+what, fmt.Sprintf("  agenthost %s list\n  agenthost %s apply -f %s.yaml", k.group, k.group, k.example),
 		listCommand(a, k, func(ctx context.Context, c *client.Client) iter.Seq2[T, error] { return of(c).List(ctx, "") }, columns),
 		getCommand(a, k, func(ctx context.Context, c *client.Client, name string) (T, error) { return of(c).Get(ctx, name) }, columns),

@@ -13,18 +13,20 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-var deploymentColumns = []column[wire.Deployment]{
-	{"agent", func(d wire.Deployment) string { return d.AgentName }},
-	{"state", func(d wire.Deployment) string { return d.State }},
-	{"health", func(d wire.Deployment) string { return d.Health }},
-	{"revision", func(d wire.Deployment) string { return number(d.Revision) }},
-	{"serving revision", func(d wire.Deployment) string { return number(d.ServingRevision) }},
-	{"changed since", func(d wire.Deployment) string { return yes(d.ConfigDrift) }},
-	{"restarts", func(d wire.Deployment) string { return strconv.Itoa(d.RestartCount) }},
-	{"public URL", func(d wire.Deployment) string { return d.PublicURL }},
-	{"deployed", func(d wire.Deployment) string { return day(d.DeployedAt.Time) }},
-	{"deployed by", func(d wire.Deployment) string { return d.DeployedBy }},
-	{"error", func(d wire.Deployment) string { return d.Error }},
+func deploymentColumns(d wire.Deployment) []field {
+	return []field{
+		{"agent", d.AgentName},
+		{"state", d.State},
+		{"health", d.Health},
+		{"revision", number(d.Revision)},
+		{"serving revision", number(d.ServingRevision)},
+		{"changed since", d.ConfigDrift},
+		{"restarts", d.RestartCount},
+		{"public URL", d.PublicURL},
+		{"deployed", d.DeployedAt},
+		{"deployed by", d.DeployedBy},
+		{"error", d.Error},
+	}
 }
 
 func number(n int64) string {
@@ -139,7 +141,7 @@ func (a *app) statusCommand() *cobra.Command {
 				return err
 			}
 
-			if err := printOne(a, state, deploymentColumns...); err != nil || a.format != "table" || a.quiet {
+			if err := a.printOne(state, deploymentColumns(state)...); err != nil || a.format != "table" || a.quiet {
 				return err
 			}
 
@@ -163,13 +165,15 @@ func (a *app) rollbackCommand() *cobra.Command {
 		example: "  agenthost rollback helper --list\n  agenthost rollback helper --revision 3 --wait", args: []string{"AGENT"}, complete: agentNames,
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			if list {
-				return printList(a, c.Deployments.Revisions(ctx, args[0]),
-					column[wire.Revision]{"revision", func(r wire.Revision) string { return number(r.Revision) }},
-					column[wire.Revision]{"deployed", func(r wire.Revision) string { return day(r.DeployedAt.Time) }},
-					column[wire.Revision]{"by", func(r wire.Revision) string { return r.DeployedBy }},
-					column[wire.Revision]{"ready", func(r wire.Revision) string { return yes(r.Ready) }},
-					column[wire.Revision]{"changes", func(r wire.Revision) string { return fmt.Sprint(r.Changes) }},
-				)
+				return printList(a, c.Deployments.Revisions(ctx, args[0]), func(r wire.Revision) []field {
+					return []field{
+						{"revision", number(r.Revision)},
+						{"deployed", r.DeployedAt},
+						{"by", r.DeployedBy},
+						{"ready", r.Ready},
+						{"changes", r.Changes},
+					}
+				})
 			}
 
 			state, err := c.Deployments.Rollback(ctx, args[0], revision)

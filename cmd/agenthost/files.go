@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,12 +27,14 @@ func (a *app) filesCommand() *cobra.Command {
 					return err
 				}
 
-				return printList(a, seq(entries),
-					column[client.FileEntry]{"name", func(e client.FileEntry) string { return e.Name }},
-					column[client.FileEntry]{"type", func(e client.FileEntry) string { return e.Type }},
-					column[client.FileEntry]{"size", func(e client.FileEntry) string { return strconv.FormatInt(e.Size, 10) }},
-					column[client.FileEntry]{"changed", func(e client.FileEntry) string { return day(e.Mtime) }},
-				)
+				return printList(a, seq(entries), func(e client.FileEntry) []field {
+					return []field{
+						{"name", e.Name},
+						{"type", e.Type},
+						{"size", e.Size},
+						{"changed", e.Mtime},
+					}
+				})
 			},
 		}),
 		a.command(action{

@@ -11,15 +11,17 @@ import (
 	"github.com/seed93082962/agenthost/hub/client"
 )
 
-var labelColumns = []column[client.LabelSettings]{
-	{"enabled", func(l client.LabelSettings) string { return yes(l.Enabled) }},
-	{"company", func(l client.LabelSettings) string { return l.CompanyName }},
-	{"producer", func(l client.LabelSettings) string { return l.ContentProducer }},
-	{"propagator", func(l client.LabelSettings) string { return l.Propagator }},
-	{"text", func(l client.LabelSettings) string { return strings.TrimSpace(l.Explicit.Mode + " " + l.Explicit.Text) }},
-	{"signed", func(l client.LabelSettings) string { return yes(l.Signing.Enabled) }},
-	{"key", func(l client.LabelSettings) string { return l.Signing.ActiveKID }},
-	{"updated", func(l client.LabelSettings) string { return day(l.UpdatedAt) }},
+func labelColumns(l client.LabelSettings) []field {
+	return []field{
+		{"enabled", l.Enabled},
+		{"company", l.CompanyName},
+		{"producer", l.ContentProducer},
+		{"propagator", l.Propagator},
+		{"text", strings.TrimSpace(l.Explicit.Mode + " " + l.Explicit.Text)},
+		{"signed", l.Signing.Enabled},
+		{"key", l.Signing.ActiveKID},
+		{"updated", l.UpdatedAt},
+	}
 }
 
 func (a *app) labelsCommand() *cobra.Command {
@@ -33,7 +35,7 @@ func (a *app) labelsCommand() *cobra.Command {
 					return err
 				}
 
-				return printOne(a, settings, labelColumns...)
+				return a.printOne(settings, labelColumns(settings)...)
 			},
 		}),
 		a.applyLabelsCommand(),
@@ -46,9 +48,9 @@ func (a *app) labelsCommand() *cobra.Command {
 					return err
 				}
 
-				return printOne(a, rotated,
-					column[client.RotatedKey]{"key", func(r client.RotatedKey) string { return r.KID }},
-					column[client.RotatedKey]{"former key", func(r client.RotatedKey) string { return r.PreviousKID }},
+				return a.printOne(rotated,
+					field{"key", rotated.KID},
+					field{"former key", rotated.PreviousKID},
 				)
 			},
 		}),
@@ -98,7 +100,7 @@ func (a *app) applyLabelsCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, settings, labelColumns...)
+			return a.printOne(settings, labelColumns(settings)...)
 		},
 	})
 	fileFlag(cmd, &path, "the settings")
@@ -126,10 +128,10 @@ func (a *app) verifyLabelCommand() *cobra.Command {
 				return err
 			}
 
-			err = printOne(a, check,
-				column[client.LabelCheck]{"valid", func(r client.LabelCheck) string { return yes(r.Valid) }},
-				column[client.LabelCheck]{"reason", func(r client.LabelCheck) string { return r.Reason }},
-				column[client.LabelCheck]{"key", func(r client.LabelCheck) string { return r.KID }},
+			err = a.printOne(check,
+				field{"valid", check.Valid},
+				field{"reason", check.Reason},
+				field{"key", check.KID},
 			)
 			if err == nil && !check.Valid {
 				err = fmt.Errorf("%w: the label is not valid: %s", errDifferent, check.Reason)

@@ -241,13 +241,13 @@ func (a *app) whoamiCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, me,
-				column[wire.UserInfo]{"user", func(u wire.UserInfo) string { return u.Username }},
-				column[wire.UserInfo]{"name", func(u wire.UserInfo) string { return u.DisplayName }},
-				column[wire.UserInfo]{"role", func(u wire.UserInfo) string { return string(u.Role) }},
-				column[wire.UserInfo]{"organization", func(u wire.UserInfo) string { return u.TenantID }},
-				column[wire.UserInfo]{"email", func(u wire.UserInfo) string { return u.Email }},
-				column[wire.UserInfo]{"groups", func(u wire.UserInfo) string { return strings.Join(u.Groups, ", ") }},
+			return a.printOne(me,
+				field{"user", me.Username},
+				field{"name", me.DisplayName},
+				field{"role", me.Role},
+				field{"organization", me.TenantID},
+				field{"email", me.Email},
+				field{"groups", me.Groups},
 			)
 		},
 	})
@@ -301,10 +301,14 @@ func (a *app) hubsCommand() *cobra.Command {
 				}
 			}
 		},
-			column[knownHub]{"name", func(h knownHub) string { return h.Name }},
-			column[knownHub]{"url", func(h knownHub) string { return h.URL }},
-			column[knownHub]{"user", func(h knownHub) string { return h.User }},
-			column[knownHub]{"current", func(h knownHub) string { return yes(h.Current) }},
+			func(h knownHub) []field {
+				return []field{
+					{"name", h.Name},
+					{"url", h.URL},
+					{"user", h.User},
+					{"current", h.Current},
+				}
+			},
 		)
 	}
 	cmd := group("hubs", "List the known hubs, and choose one", "  agenthost hubs\n  agenthost hubs use hub.example.com",

@@ -10,13 +10,15 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-var loginColumns = []column[wire.Session]{
-	{"id", func(s wire.Session) string { return s.ID }},
-	{"program", func(s wire.Session) string { return s.UserAgent }},
-	{"address", func(s wire.Session) string { return s.RemoteIP }},
-	{"since", func(s wire.Session) string { return day(s.CreatedAt) }},
-	{"last used", func(s wire.Session) string { return day(s.LastUsedAt) }},
-	{"this one", func(s wire.Session) string { return yes(s.Current) }},
+func loginColumns(s wire.Session) []field {
+	return []field{
+		{"id", s.ID},
+		{"program", s.UserAgent},
+		{"address", s.RemoteIP},
+		{"since", s.CreatedAt},
+		{"last used", s.LastUsedAt},
+		{"this one", s.Current},
+	}
 }
 
 func (a *app) loginsCommand() *cobra.Command {
@@ -27,7 +29,7 @@ func (a *app) loginsCommand() *cobra.Command {
 		a.command(action{
 			use: "list", short: "List the own sign-ins", example: "  agenthost logins list",
 			run: func(ctx context.Context, c *client.Client, _ []string) error {
-				return printList(a, c.Auth.Sessions(ctx), loginColumns...)
+				return printList(a, c.Auth.Sessions(ctx), loginColumns)
 			},
 		}),
 		a.command(action{
@@ -59,12 +61,10 @@ func (a *app) healthCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, health,
-				column[client.Health]{"status", func(h client.Health) string { return h.Status }},
-				column[client.Health]{"version", func(h client.Health) string { return h.Version }},
-				column[client.Health]{"uptime", func(h client.Health) string {
-					return (time.Duration(h.UptimeMS) * time.Millisecond).Round(time.Second).String()
-				}},
+			return a.printOne(health,
+				field{"status", health.Status},
+				field{"version", health.Version},
+				field{"uptime", (time.Duration(health.UptimeMS) * time.Millisecond).Round(time.Second).String()},
 			)
 		},
 	})

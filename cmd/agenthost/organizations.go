@@ -13,13 +13,15 @@ var organizationKind = noun{group: "organizations", one: "organization", example
 	return collect(c.TenantClients.List(ctx), func(t client.TenantClient) string { return t.Org })
 }}
 
-var organizationColumns = []column[client.TenantClient]{
-	{"organization", func(t client.TenantClient) string { return t.Org }},
-	{"issuer", func(t client.TenantClient) string { return t.Issuer }},
-	{"client", func(t client.TenantClient) string { return t.ClientID }},
-	{"provider", func(t client.TenantClient) string { return t.Provider }},
-	{"default", func(t client.TenantClient) string { return yes(t.IsDefault) }},
-	{"updated", func(t client.TenantClient) string { return day(t.UpdatedAt) }},
+func organizationColumns(t client.TenantClient) []field {
+	return []field{
+		{"organization", t.Org},
+		{"issuer", t.Issuer},
+		{"client", t.ClientID},
+		{"provider", t.Provider},
+		{"default", t.IsDefault},
+		{"updated", t.UpdatedAt},
+	}
 }
 
 func (a *app) organizationsCommand() *cobra.Command {
@@ -67,7 +69,7 @@ func (a *app) applyOrganizationCommand() *cobra.Command {
 					return err
 				}
 
-				if err := printOne(a, registered, organizationColumns...); err != nil {
+				if err := a.printOne(registered, organizationColumns(registered)...); err != nil {
 					return err
 				}
 			}

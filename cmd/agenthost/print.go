@@ -9,20 +9,38 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/wire"
 	"go.yaml.in/yaml/v3"
 )
 
-// column is a column of a table.
-type column[T any] struct {
+// field is a named value of an object: a cell of a table, or a line. In a list, the fields of the
+// zero object name the columns.
+type field struct {
 	name  string
-	value func(T) string
+	value any
+}
+
+// text returns the value as the user reads it.
+func (f field) text() string {
+	switch v := f.value.(type) {
+	case bool:
+		return yes(v)
+	case time.Time:
+		return day(v)
+	case wire.Time:
+		return day(v.Time)
+	case []string:
+		return strings.Join(v, ", ")
+	default:
+		return fmt.Sprint(v)
+	}
 }
 
 // maxCell is the largest number of characters in a cell of a table.
 const maxCell = 60
 
-// printList prints a list as a table, a JSON array or YAML; and with --quiet the first column.
-func printList[T any](a *app, items iter.Seq2[T, error], columns ...column[T]) error {
+// printList prints a list as a table, a JSON array or YAML; and with --quiet the first field.
+func printList[T any](a *app, items iter.Seq2[T, error], fields func(T) []field) error {
 	if a.format != "table" {
 		all := []T{}
 		for item, err := range items {
@@ -38,8 +56,8 @@ func printList[T any](a *app, items iter.Seq2[T, error], columns ...column[T]) e
 
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 3, ' ', 0)
 	var names []string
-	for _, c := range columns {
-		names = append(names, strings.ToUpper(c.name))
+	for _, f := range fields(*new(T)) {
+		names = append(names, strings.ToUpper(f.name))
 	}
 
 	if !a.quiet {
@@ -57,7 +75,7 @@ func printList[T any](a *app, items iter.Seq2[T, error], columns ...column[T]) e
 		}
 
 		rows++
-		fmt.Fprintln(table, strings.Join(row(a, item, columns), "\t"))
+		fmt.Fprintln(table, strings.Join(a.row(fields(item)), "\t"))
 	}
 
 	return table.Flush()
@@ -74,16 +92,16 @@ func seq[T any](items []T) iter.Seq2[T, error] {
 	}
 }
 
-// row returns the cells of an item, and with --quiet only the first value, which a script needs as
+// row returns the cells of an object, and with --quiet only the first value, which a script needs as
 // it is.
-func row[T any](a *app, item T, columns []column[T]) []string {
+func (a *app) row(fields []field) []string {
 	if a.quiet {
-		return []string{oneLine(columns[0].value(item))}
+		return []string{oneLine(fields[0].text())}
 	}
 
 	var cells []string
-	for _, c := range columns {
-		cells = append(cells, cell(c.value(item)))
+	for _, f := range fields {
+		cells = append(cells, cell(f.text()))
 	}
 
 	return cells
@@ -99,22 +117,22 @@ func cell(value string) string {
 	return value
 }
 
-// printOne prints an object as lines of its columns, as JSON or as YAML; and with --quiet the first
-// column.
-func printOne[T any](a *app, item T, columns ...column[T]) error {
+// printOne prints an object as lines of its fields, as JSON or as YAML; and with --quiet the first
+// field.
+func (a *app) printOne(item any, fields ...field) error {
 	if a.format != "table" {
 		return a.encode(item)
 	}
 
 	if a.quiet {
-		_, err := fmt.Fprintln(a.stdout, columns[0].value(item))
+		_, err := fmt.Fprintln(a.stdout, fields[0].text())
 		return err
 	}
 
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	for _, c := range columns {
-		if value := c.value(item); value != "" {
-			fmt.Fprintf(table, "%s:\t%s\n", c.name, printable(value))
+	for _, f := range fields {
+		if text := f.text(); text != "" {
+			fmt.Fprintf(table, "%s:\t%s\n", f.name, printable(text))
 		}
 	}
 

@@ -12,26 +12,31 @@ import (
 	"github.com/seed93082962/agenthost/hub/client"
 )
 
-var providerColumns = []column[client.Provider]{
-	{"id", func(p client.Provider) string { return p.ID }},
-	{"name", func(p client.Provider) string { return p.Name }},
-	{"protocol", func(p client.Provider) string { return p.Protocol }},
-	{"key", func(p client.Provider) string { return p.KeyState }},
-	{"url", func(p client.Provider) string { return p.BaseURL }},
+func providerColumns(p client.Provider) []field {
+	return []field{
+		{"id", p.ID},
+		{"name", p.Name},
+		{"protocol", p.Protocol},
+		{"key", p.KeyState},
+		{"url", p.BaseURL},
+	}
 }
 
 var providerKind = noun{group: "providers", one: "provider", example: "anthropic", names: providerIDs}
 
-var providerDetails = append(providerColumns[:len(providerColumns):len(providerColumns)],
-	column[client.Provider]{"enabled", func(p client.Provider) string { return yes(p.Enabled) }},
-	column[client.Provider]{"models", func(p client.Provider) string {
-		var ids []string
-		for _, model := range p.Models {
-			ids = append(ids, model.ID)
-		}
+func providerDetails(p client.Provider) []field {
+	return append(providerColumns(p),
+		field{"enabled", p.Enabled},
+		field{"models", func() string {
+			var ids []string
+			for _, model := range p.Models {
+				ids = append(ids, model.ID)
+			}
 
-		return strings.Join(ids, ", ")
-	}})
+			return strings.Join(ids, ", ")
+		}()},
+	)
+}
 
 func (a *app) providersCommand() *cobra.Command {
 	return group("providers", "List, add, change, test and delete model providers",
@@ -111,7 +116,7 @@ func (a *app) setProviderCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, p, providerDetails...)
+			return a.printOne(p, providerDetails(p)...)
 		},
 	})
 	cmd.Flags().StringVar(&name, "name", "", "`name`")
@@ -165,7 +170,7 @@ users of the machine could see. --auth none needs no key.`,
 				return err
 			}
 
-			return printOne(a, p, providerColumns...)
+			return a.printOne(p, providerColumns(p)...)
 		},
 	})
 	cmd.Flags().StringVar(&req.Protocol, "protocol", "", "wire `format`: anthropic or openai (required)")
@@ -190,12 +195,12 @@ func (a *app) probeCommand() *cobra.Command {
 				return err
 			}
 
-			err = printOne(a, result,
-				column[client.ProbeResult]{"ok", func(r client.ProbeResult) string { return yes(r.OK) }},
-				column[client.ProbeResult]{"message", func(r client.ProbeResult) string { return r.Message }},
-				column[client.ProbeResult]{"error", func(r client.ProbeResult) string { return r.ErrorCode }},
-				column[client.ProbeResult]{"time", func(r client.ProbeResult) string { return strconv.FormatInt(r.LatencyMS, 10) + " ms" }},
-				column[client.ProbeResult]{"models", func(r client.ProbeResult) string { return strconv.Itoa(len(r.Models)) }},
+			err = a.printOne(result,
+				field{"ok", result.OK},
+				field{"message", result.Message},
+				field{"error", result.ErrorCode},
+				field{"time", strconv.FormatInt(result.LatencyMS, 10) + " ms"},
+				field{"models", len(result.Models)},
 			)
 			if err == nil && !result.OK {
 				err = fmt.Errorf("probe %s: %s", args[0], oneLine(result.Message))

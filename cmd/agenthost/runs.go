@@ -16,13 +16,15 @@ func (a *app) runsCommand() *cobra.Command {
 	}}
 	list := listCommand(a, runs, func(ctx context.Context, c *client.Client) iter.Seq2[wire.ChatRun, error] {
 		return c.Runs.List(ctx)
-	}, []column[wire.ChatRun]{
-		{"id", func(r wire.ChatRun) string { return r.RunID }},
-		{"state", func(r wire.ChatRun) string { return r.State }},
-		{"agent", func(r wire.ChatRun) string { return r.AgentName }},
-		{"user", func(r wire.ChatRun) string { return r.UserName }},
-		{"session", func(r wire.ChatRun) string { return r.SessionID }},
-		{"started", func(r wire.ChatRun) string { return day(r.StartedAt.Time) }},
+	}, func(r wire.ChatRun) []field {
+		return []field{
+			{"id", r.RunID},
+			{"state", r.State},
+			{"agent", r.AgentName},
+			{"user", r.UserName},
+			{"session", r.SessionID},
+			{"started", r.StartedAt},
+		}
 	})
 	list.Short = "List the answers in progress"
 	return group("runs", "List and cancel the answers in progress of the organization", "  agenthost runs list\n  agenthost runs cancel 0198c0de-0000-7000-8000-000000000000",

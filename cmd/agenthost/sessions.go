@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -13,13 +12,15 @@ import (
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
-var sessionColumns = []column[wire.ChatSession]{
-	{"id", func(s wire.ChatSession) string { return s.ID }},
-	{"agent", func(s wire.ChatSession) string { return s.AgentName }},
-	{"user", func(s wire.ChatSession) string { return s.UserName }},
-	{"messages", func(s wire.ChatSession) string { return strconv.FormatInt(s.MessageCount, 10) }},
-	{"updated", func(s wire.ChatSession) string { return day(s.UpdatedAt.Time) }},
-	{"title", func(s wire.ChatSession) string { return s.Title }},
+func sessionColumns(s wire.ChatSession) []field {
+	return []field{
+		{"id", s.ID},
+		{"agent", s.AgentName},
+		{"user", s.UserName},
+		{"messages", s.MessageCount},
+		{"updated", s.UpdatedAt},
+		{"title", s.Title},
+	}
 }
 
 func (a *app) sessionsCommand() *cobra.Command {
@@ -30,7 +31,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 		long:    "Lists conversations, the latest first: the own ones of a member, and all of the organization for admins and maintainers.",
 		example: "  agenthost sessions list --agent helper",
 		run: func(ctx context.Context, c *client.Client, _ []string) error {
-			return printList(a, c.History.List(ctx, filter), sessionColumns...)
+			return printList(a, c.History.List(ctx, filter), sessionColumns)
 		},
 	})
 	list.Flags().StringVar(&filter.Agent, "agent", "", "only of this `agent`")
@@ -43,7 +44,11 @@ func (a *app) sessionsCommand() *cobra.Command {
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			messages := c.History.Messages(ctx, args[0], user)
 			if a.format != "table" || a.quiet {
-				return printList(a, messages, column[wire.ChatMessage]{"id", func(m wire.ChatMessage) string { return m.ID }})
+				return printList(a, messages, func(m wire.ChatMessage) []field {
+					return []field{
+						{"id", m.ID},
+					}
+				})
 			}
 
 			for message, err := range messages {

@@ -9,7 +9,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -17,13 +16,15 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-var skillColumns = []column[wire.Skill]{
-	{"name", func(s wire.Skill) string { return s.Name }},
-	{"type", func(s wire.Skill) string { return s.Type }},
-	{"status", func(s wire.Skill) string { return s.Status }},
-	{"size", func(s wire.Skill) string { return strconv.FormatInt(s.Size, 10) }},
-	{"updated", func(s wire.Skill) string { return day(s.UpdatedAt.Time) }},
-	{"description", func(s wire.Skill) string { return cmp.Or(s.DescriptionEN, s.Description) }},
+func skillColumns(s wire.Skill) []field {
+	return []field{
+		{"name", s.Name},
+		{"type", s.Type},
+		{"status", s.Status},
+		{"size", s.Size},
+		{"updated", s.UpdatedAt},
+		{"description", cmp.Or(s.DescriptionEN, s.Description)},
+	}
 }
 
 var skillKind = noun{group: "skills", one: "skill", example: "travel", names: skillNames}
@@ -73,7 +74,7 @@ func (a *app) uploadSkillCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, skill, skillColumns...)
+			return a.printOne(skill, skillColumns(skill)...)
 		},
 	})
 	cmd.Flags().StringVar(&replace, "replace", "", "`name` of the skill whose files are replaced")

@@ -9,13 +9,15 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-var tokenColumns = []column[wire.Token]{
-	{"id", func(t wire.Token) string { return t.ID }},
-	{"name", func(t wire.Token) string { return t.Name }},
-	{"prefix", func(t wire.Token) string { return t.Prefix }},
-	{"created", func(t wire.Token) string { return day(t.CreatedAt) }},
-	{"expires", func(t wire.Token) string { return day(t.ExpiresAt) }},
-	{"last used", func(t wire.Token) string { return day(t.LastUsedAt) }},
+func tokenColumns(t wire.Token) []field {
+	return []field{
+		{"id", t.ID},
+		{"name", t.Name},
+		{"prefix", t.Prefix},
+		{"created", t.CreatedAt},
+		{"expires", t.ExpiresAt},
+		{"last used", t.LastUsedAt},
+	}
 }
 
 func (a *app) tokensCommand() *cobra.Command {
@@ -35,11 +37,11 @@ func (a *app) tokensCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, token,
-				column[wire.NewToken]{"token", func(t wire.NewToken) string { return t.Token }},
-				column[wire.NewToken]{"id", func(t wire.NewToken) string { return t.ID }},
-				column[wire.NewToken]{"name", func(t wire.NewToken) string { return t.Name }},
-				column[wire.NewToken]{"expires", func(t wire.NewToken) string { return day(t.ExpiresAt) }},
+			return a.printOne(token,
+				field{"token", token.Token},
+				field{"id", token.ID},
+				field{"name", token.Name},
+				field{"expires", token.ExpiresAt},
 			)
 		},
 	})
@@ -49,7 +51,7 @@ func (a *app) tokensCommand() *cobra.Command {
 		a.command(action{
 			use: "list", short: "List the CLI tokens of the user", example: "  agenthost tokens list",
 			run: func(ctx context.Context, c *client.Client, _ []string) error {
-				return printList(a, c.Tokens.List(ctx), tokenColumns...)
+				return printList(a, c.Tokens.List(ctx), tokenColumns)
 			},
 		}),
 		a.command(action{

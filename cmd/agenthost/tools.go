@@ -20,13 +20,15 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-var toolColumns = []column[wire.Tool]{
-	{"name", func(t wire.Tool) string { return t.Name }},
-	{"source", func(t wire.Tool) string { return t.Source }},
-	{"status", func(t wire.Tool) string { return t.Status }},
-	{"size", func(t wire.Tool) string { return number(t.Size) }},
-	{"updated", func(t wire.Tool) string { return day(t.UpdatedAt.Time) }},
-	{"description", func(t wire.Tool) string { return cmp.Or(t.DescriptionEN, t.Description) }},
+func toolColumns(t wire.Tool) []field {
+	return []field{
+		{"name", t.Name},
+		{"source", t.Source},
+		{"status", t.Status},
+		{"size", number(t.Size)},
+		{"updated", t.UpdatedAt},
+		{"description", cmp.Or(t.DescriptionEN, t.Description)},
+	}
 }
 
 var toolKind = noun{group: "tools", one: "tool", example: "word_count", names: toolNames}
@@ -54,7 +56,7 @@ func (a *app) toolsCommand() *cobra.Command {
 					return err
 				}
 
-				return printOne(a, tool, toolColumns...)
+				return a.printOne(tool, toolColumns(tool)...)
 			},
 		}),
 		a.testToolCommand(),
@@ -71,7 +73,7 @@ func (a *app) toolsCommand() *cobra.Command {
 }
 
 // setTextsCommand returns the command that changes what users read about a tool or a skill.
-func setTextsCommand[T any](a *app, k noun, update func(context.Context, *client.Client, string, wire.ToolUpdate) (T, error), columns []column[T]) *cobra.Command {
+func setTextsCommand[T any](a *app, k noun, update func(context.Context, *client.Client, string, wire.ToolUpdate) (T, error), columns func(T) []field) *cobra.Command {
 	var title, description, english string
 	var cmd *cobra.Command
 	cmd = a.command(action{
@@ -94,7 +96,7 @@ func setTextsCommand[T any](a *app, k noun, update func(context.Context, *client
 				return err
 			}
 
-			return printOne(a, object, columns...)
+			return a.printOne(object, columns(object)...)
 		},
 	})
 	cmd.Flags().StringVar(&title, "title", "", "`title`; empty means the name")

@@ -40,18 +40,16 @@ func (a *app) usageCommand() *cobra.Command {
 					return err
 				}
 
-				return printOne(a, counts,
-					column[client.UsageCounts]{"cost", func(u client.UsageCounts) string { return fmt.Sprintf("%.4f", u.Cost) }},
-					column[client.UsageCounts]{"runs", func(u client.UsageCounts) string { return strconv.FormatInt(u.Runs, 10) }},
-					column[client.UsageCounts]{"input", func(u client.UsageCounts) string {
-						return strconv.FormatInt(u.InputTokens+u.CacheReadTokens+u.CacheWriteTokens, 10)
-					}},
-					column[client.UsageCounts]{"output", func(u client.UsageCounts) string { return strconv.FormatInt(u.OutputTokens, 10) }},
-					column[client.UsageCounts]{"estimates", func(u client.UsageCounts) string { return strconv.FormatInt(u.Estimates, 10) }},
+				return a.printOne(counts,
+					field{"cost", fmt.Sprintf("%.4f", counts.Cost)},
+					field{"runs", counts.Runs},
+					field{"input", strconv.FormatInt(counts.InputTokens+counts.CacheReadTokens+counts.CacheWriteTokens, 10)},
+					field{"output", counts.OutputTokens},
+					field{"estimates", counts.Estimates},
 				)
 			}
 
-			return printList(a, c.Usage.Report(ctx, filter), usageColumns(filter.By)...)
+			return printList(a, c.Usage.Report(ctx, filter), usageColumns(filter.By))
 		},
 	})
 	flags := cmd.Flags()
@@ -101,27 +99,21 @@ func userOfRuns(ctx context.Context, c *client.Client, filter client.UsageFilter
 }
 
 // usageColumns returns the columns of the groups, and those of the counts.
-func usageColumns(by []string) []column[client.UsageRow] {
-	var columns []column[client.UsageRow]
-	for _, group := range []column[client.UsageRow]{
-		{"day", func(r client.UsageRow) string { return r.Day }},
-		{"agent", func(r client.UsageRow) string { return r.AgentName }},
-		{"user", func(r client.UsageRow) string { return r.UserName }},
-		{"model", func(r client.UsageRow) string { return r.Model }},
-	} {
-		if slices.Contains(by, group.name) {
-			columns = append(columns, group)
+func usageColumns(by []string) func(client.UsageRow) []field {
+	return func(r client.UsageRow) []field {
+		var fields []field
+		for _, group := range []field{{"day", r.Day}, {"agent", r.AgentName}, {"user", r.UserName}, {"model", r.Model}} {
+			if slices.Contains(by, group.name) {
+				fields = append(fields, group)
+			}
 		}
-	}
 
-	count := func(n func(client.UsageRow) int64) func(client.UsageRow) string {
-		return func(r client.UsageRow) string { return strconv.FormatInt(n(r), 10) }
+		return append(fields,
+			field{"runs", r.Runs},
+			field{"input", r.InputTokens + r.CacheReadTokens + r.CacheWriteTokens},
+			field{"output", r.OutputTokens},
+			field{"cost", fmt.Sprintf("%.4f", r.Cost)},
+			field{"estimates", r.Estimates},
+		)
 	}
-	return append(columns,
-		column[client.UsageRow]{"runs", count(func(r client.UsageRow) int64 { return r.Runs })},
-		column[client.UsageRow]{"input", count(func(r client.UsageRow) int64 { return r.InputTokens + r.CacheReadTokens + r.CacheWriteTokens })},
-		column[client.UsageRow]{"output", count(func(r client.UsageRow) int64 { return r.OutputTokens })},
-		column[client.UsageRow]{"cost", func(r client.UsageRow) string { return fmt.Sprintf("%.4f", r.Cost) }},
-		column[client.UsageRow]{"estimates", count(func(r client.UsageRow) int64 { return r.Estimates })},
-	)
 }

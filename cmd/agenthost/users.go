@@ -13,13 +13,15 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-var userColumns = []column[wire.User]{
-	{"user", func(u wire.User) string { return u.Username }},
-	{"name", func(u wire.User) string { return u.DisplayName }},
-	{"role", func(u wire.User) string { return string(u.Role) }},
-	{"status", func(u wire.User) string { return u.Status }},
-	{"last login", func(u wire.User) string { return day(u.LastLoginAt) }},
-	{"id", func(u wire.User) string { return u.ID }},
+func userColumns(u wire.User) []field {
+	return []field{
+		{"user", u.Username},
+		{"name", u.DisplayName},
+		{"role", u.Role},
+		{"status", u.Status},
+		{"last login", u.LastLoginAt},
+		{"id", u.ID},
+	}
 }
 
 // findUser returns the user with a name in any letter case, or with an id.
@@ -41,10 +43,10 @@ var userKind = noun{group: "users", one: "user", example: "mia", names: userName
 
 func (a *app) usersCommand() *cobra.Command {
 	tokens := func(ctx context.Context, c *client.Client, user wire.User) error {
-		return printList(a, c.Users.Tokens(ctx, user.ID), tokenColumns...)
+		return printList(a, c.Users.Tokens(ctx, user.ID), tokenColumns)
 	}
 	sessions := func(ctx context.Context, c *client.Client, user wire.User) error {
-		return printList(a, c.Users.Sessions(ctx, user.ID), loginColumns...)
+		return printList(a, c.Users.Sessions(ctx, user.ID), loginColumns)
 	}
 	return group("users", "List and change the users of the organization", "  agenthost users list\n  agenthost users set mia --role maintainer",
 		listCommand(a, userKind, func(ctx context.Context, c *client.Client) iter.Seq2[wire.User, error] { return c.Users.List(ctx) }, userColumns),
@@ -129,7 +131,7 @@ func (a *app) createUserCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, user, userColumns...)
+			return a.printOne(user, userColumns(user)...)
 		},
 	})
 	cmd.Flags().StringVar((*string)(&req.Role), "role", "member", "`role`: admin, maintainer or member")
@@ -170,7 +172,7 @@ func (a *app) setUserCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, user, userColumns...)
+			return a.printOne(user, userColumns(user)...)
 		},
 	})
 	cmd.Flags().StringVar(&role, "role", "", "`role`: admin, maintainer or member")
@@ -191,11 +193,11 @@ func (a *app) invitesCommand() *cobra.Command {
 				return err
 			}
 
-			return printOne(a, invite,
-				column[wire.NewInvite]{"link", func(i wire.NewInvite) string { return i.URL }},
-				column[wire.NewInvite]{"id", func(i wire.NewInvite) string { return i.ID }},
-				column[wire.NewInvite]{"role", func(i wire.NewInvite) string { return string(i.Role) }},
-				column[wire.NewInvite]{"expires", func(i wire.NewInvite) string { return day(i.ExpiresAt) }},
+			return a.printOne(invite,
+				field{"link", invite.URL},
+				field{"id", invite.ID},
+				field{"role", invite.Role},
+				field{"expires", invite.ExpiresAt},
 			)
 		},
 	})
@@ -207,14 +209,16 @@ func (a *app) invitesCommand() *cobra.Command {
 		a.command(action{
 			use: "list", short: "List the invitations", example: "  agenthost invites list",
 			run: func(ctx context.Context, c *client.Client, _ []string) error {
-				return printList(a, c.Invites.List(ctx),
-					column[wire.Invite]{"id", func(i wire.Invite) string { return i.ID }},
-					column[wire.Invite]{"role", func(i wire.Invite) string { return string(i.Role) }},
-					column[wire.Invite]{"status", func(i wire.Invite) string { return i.Status }},
-					column[wire.Invite]{"expires", func(i wire.Invite) string { return day(i.ExpiresAt) }},
-					column[wire.Invite]{"used by", func(i wire.Invite) string { return i.UsedBy }},
-					column[wire.Invite]{"note", func(i wire.Invite) string { return i.Note }},
-				)
+				return printList(a, c.Invites.List(ctx), func(i wire.Invite) []field {
+					return []field{
+						{"id", i.ID},
+						{"role", i.Role},
+						{"status", i.Status},
+						{"expires", i.ExpiresAt},
+						{"used by", i.UsedBy},
+						{"note", i.Note},
+					}
+				})
 			},
 		}),
 		a.command(action{

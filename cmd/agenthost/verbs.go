@@ -25,18 +25,18 @@ type noun struct {
 func (k noun) argument() string { return strings.ToUpper(strings.ReplaceAll(k.one, " ", "-")) }
 
 // listCommand returns the command that lists all objects.
-func listCommand[T any](a *app, k noun, list func(context.Context, *client.Client) iter.Seq2[T, error], columns []column[T]) *cobra.Command {
+func listCommand[T any](a *app, k noun, list func(context.Context, *client.Client) iter.Seq2[T, error], columns func(T) []field) *cobra.Command {
 	return a.command(action{
 		use: "list", short: "List the " + k.one + "s",
 		example: fmt.Sprintf("  agenthost %s list\n  agenthost %s list -o json", k.group, k.group),
 		run: func(ctx context.Context, c *client.Client, _ []string) error {
-			return printList(a, list(ctx, c), columns...)
+			return printList(a, list(ctx, c), columns)
 		},
 	})
 }
 
 // getCommand returns the command that shows an object.
-func getCommand[T any](a *app, k noun, get func(context.Context, *client.Client, string) (T, error), columns []column[T]) *cobra.Command {
+func getCommand[T any](a *app, k noun, get func(context.Context, *client.Client, string) (T, error), columns func(T) []field) *cobra.Command {
 	return a.command(action{
 		use: "get " + k.argument(), short: "Show " + article(k.one), args: []string{k.argument()}, complete: k.names,
 		example: fmt.Sprintf("  agenthost %s get %s\n  agenthost %s get %s -o yaml", k.group, k.example, k.group, k.example),
@@ -46,7 +46,7 @@ func getCommand[T any](a *app, k noun, get func(context.Context, *client.Client,
 				return err
 			}
 
-			return printOne(a, object, columns...)
+			return a.printOne(object, columns(object)...)
 		},
 	})
 }
