@@ -207,7 +207,7 @@ func TestGeneratorsReadBothDocuments(t *testing.T) {
 		require.NoError(t, err)
 		var root yaml.Node
 		require.NoError(t, yaml.Unmarshal(document, &root))
-		enums, types := 0, map[string]string{}
+		enums, defaults, types := 0, 0, map[string]string{}
 		declare := func(name, as string) {
 			key := strings.ToLower(strings.ReplaceAll(name, ".", ""))
 			require.Empty(t, types[key], "%s: %s is the type of two things, one is %s", file, name, as)
@@ -246,6 +246,9 @@ func TestGeneratorsReadBothDocuments(t *testing.T) {
 				walk(value, hidden || key.Value == "not") // a condition only
 			}
 			requireTyped(values, hidden)
+			if values["default"] != nil && values["type"] != nil {
+				defaults++
+			}
 			if id := values["operationId"]; id != nil {
 				declare(id.Value+"Response", "an operation")
 			}
@@ -257,6 +260,13 @@ func TestGeneratorsReadBothDocuments(t *testing.T) {
 		}
 		require.NoError(t, yaml.Unmarshal(document, &named))
 		delete(named.Components, "securitySchemes")
+		defaults = 0
+		for name, schema := range named.Components["schemas"] {
+			declare(name, "a schema")
+			walk(&schema, false)
+		}
+		require.Zero(t, defaults, "%s: a field with a default is a required one of clients", file)
+		delete(named.Components, "schemas")
 		for section, components := range named.Components {
 			for name := range components {
 				declare(name, section)

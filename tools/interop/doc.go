@@ -1,4 +1,4 @@
 // Package interop has tests that run the runtime and the hub with third-party software: MCP
-// servers, a mock upstream, event stream clients, reverse proxies and caches. `make interop`
-// installs the programs and runs the tests.
+// servers, a mock upstream, event stream clients, generators of clients, reverse proxies and caches.
+// `make interop` installs the programs and runs the tests.
 package interop
