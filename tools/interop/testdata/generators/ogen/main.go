@@ -11,7 +11,10 @@ import (
 	"generators/ogen/runtime"
 )
 
-type caller struct{ token string }
+type caller struct {
+	hub.SecuritySource // the other credentials of the hub, which no call needs
+	token              string
+}
 
 func (c *caller) Bearer(context.Context, hub.OperationName) (hub.Bearer, error) {
 	return hub.Bearer{Token: c.token}, nil
