@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log"
 	"os"
+	"reflect"
 
 	"generators/ogen/hub"
 	"generators/ogen/runtime"
@@ -63,9 +64,10 @@ func request[T any](fields map[string]any) *T {
 
 // response returns the body of a response, whose type has it next to the headers.
 func response(value any, err error) map[string]any {
-	var decoded struct{ Response map[string]any }
-	must(0, json.Unmarshal(must(json.Marshal(must(value, err))), &decoded))
-	return decoded.Response
+	body := reflect.ValueOf(must(value, err)).Elem().FieldByName("Response").Addr().Interface()
+	var fields map[string]any
+	must(0, json.Unmarshal(must(json.Marshal(body)), &fields))
+	return fields
 }
 
 func must[T any](value T, err error) T {
