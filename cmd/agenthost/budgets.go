@@ -8,9 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-func budgetColumns(b client.Budget) []field {
+func budgetColumns(b wire.Budget) []field {
 	return []field{
 		{"kind", b.Kind},
 		{"name", b.Name},
@@ -34,7 +35,7 @@ func amount(n *float64) string {
 func (a *app) budgetsCommand() *cobra.Command {
 	return group("budgets", "List and change limits of tokens and cost",
 		"  agenthost budgets list\n  agenthost budgets set agent helper --unit cost --hard 100 --soft 80",
-		listCommand(a, noun{group: "budgets", one: "budget"}, func(ctx context.Context, c *client.Client) iter.Seq2[client.Budget, error] {
+		listCommand(a, noun{group: "budgets", one: "budget"}, func(ctx context.Context, c *client.Client) iter.Seq2[wire.Budget, error] {
 			return c.Budgets.List(ctx)
 		}, budgetColumns),
 		a.budgetCommand("get", "Show a budget", "", func(ctx context.Context, c *client.Client, kind, name string) error {
@@ -94,7 +95,7 @@ func (a *app) budgetCommand(verb, short, flags string, run func(ctx context.Cont
 }
 
 func (a *app) setBudgetCommand() *cobra.Command {
-	req := client.BudgetRequest{}
+	req := wire.BudgetRequest{}
 	var soft, hard, reserve float64
 	cmd := a.budgetCommand("set", "Create or replace a budget", " --period day --unit tokens --hard 1000000", func(ctx context.Context, c *client.Client, kind, name string) error {
 		for _, limit := range []struct {

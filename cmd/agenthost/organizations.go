@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 var organizationKind = noun{group: "organizations", one: "organization", example: "acme", names: func(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.TenantClients.List(ctx), func(t client.TenantClient) string { return t.Org })
+	return collect(c.TenantClients.List(ctx), func(t wire.TenantClient) string { return t.Org })
 }}
 
-func organizationColumns(t client.TenantClient) []field {
+func organizationColumns(t wire.TenantClient) []field {
 	return []field{
 		{"organization", t.Org},
 		{"issuer", t.Issuer},
@@ -25,7 +26,7 @@ func organizationColumns(t client.TenantClient) []field {
 }
 
 func (a *app) organizationsCommand() *cobra.Command {
-	list := listCommand(a, organizationKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.TenantClient, error] {
+	list := listCommand(a, organizationKind, func(ctx context.Context, c *client.Client) iter.Seq2[wire.TenantClient, error] {
 		return c.TenantClients.List(ctx)
 	}, organizationColumns)
 	cmd := group("organizations", "Register the organizations of a hub with their identity providers, as its operator",
@@ -59,7 +60,7 @@ func (a *app) applyOrganizationCommand() *cobra.Command {
 			for _, object := range objects {
 				delete(object, "hasSecret") // only in responses
 				delete(object, "hasCert")
-				var req client.TenantClientRequest
+				var req wire.TenantClientRequest
 				if err := decodeObject(object, &req); err != nil {
 					return usage("%s: %w", path, err)
 				}

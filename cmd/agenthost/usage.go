@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func (a *app) usageCommand() *cobra.Command {
@@ -41,7 +42,7 @@ func (a *app) usageCommand() *cobra.Command {
 				}
 
 				return a.printOne(counts,
-					field{"cost", fmt.Sprintf("%.4f", counts.Cost)},
+					field{"cost", fmt.Sprintf("%.4f", counts.Cost.Float())},
 					field{"runs", counts.Runs},
 					field{"input", strconv.FormatInt(counts.InputTokens+counts.CacheReadTokens+counts.CacheWriteTokens, 10)},
 					field{"output", counts.OutputTokens},
@@ -99,8 +100,8 @@ func userOfRuns(ctx context.Context, c *client.Client, filter client.UsageFilter
 }
 
 // usageColumns returns the columns of the groups, and those of the counts.
-func usageColumns(by []string) func(client.UsageRow) []field {
-	return func(r client.UsageRow) []field {
+func usageColumns(by []string) func(wire.UsageRow) []field {
+	return func(r wire.UsageRow) []field {
 		var fields []field
 		for _, group := range []field{{"day", r.Day}, {"agent", r.AgentName}, {"user", r.UserName}, {"model", r.Model}} {
 			if slices.Contains(by, group.name) {
@@ -112,7 +113,7 @@ func usageColumns(by []string) func(client.UsageRow) []field {
 			field{"runs", r.Runs},
 			field{"input", r.InputTokens + r.CacheReadTokens + r.CacheWriteTokens},
 			field{"output", r.OutputTokens},
-			field{"cost", fmt.Sprintf("%.4f", r.Cost)},
+			field{"cost", fmt.Sprintf("%.4f", r.Cost.Float())},
 			field{"estimates", r.Estimates},
 		)
 	}

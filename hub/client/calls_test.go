@@ -79,7 +79,7 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 
 	"GET /api/v1/ops/tenant-clients": func(ctx context.Context, c *client.Client) (any, error) { return first(c.TenantClients.List(ctx)) },
 	"POST /api/v1/ops/tenant-clients": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.TenantClients.Set(ctx, client.TenantClientRequest{Org: "acme", ClientID: "hub", RequiredClaim: &client.RequiredClaim{Name: "g", Values: []string{"x"}}})
+		return c.TenantClients.Set(ctx, wire.TenantClientRequest{Org: "acme", ClientID: "hub", RequiredClaim: &wire.RequiredClaim{Name: "g", Values: []string{"x"}}})
 	},
 	"DELETE /api/v1/ops/tenant-clients/{org}": func(ctx context.Context, c *client.Client) (any, error) {
 		return nil, c.TenantClients.Delete(ctx, "acme")
@@ -328,7 +328,7 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 		return nil, c.Budgets.Delete(ctx, "user", uuid)
 	},
 	"PUT /api/v1/admin/budgets/{kind}/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Budgets.Set(ctx, "agent", "x", client.BudgetRequest{Period: "day", Unit: "tokens", Hard: new(5.0)})
+		return c.Budgets.Set(ctx, "agent", "x", wire.BudgetRequest{Period: "day", Unit: "tokens", Hard: new(5.0)})
 	},
 	"GET /api/v1/admin/audit-logs": func(ctx context.Context, c *client.Client) (any, error) {
 		return first(c.Audit.List(ctx, client.AuditFilter{Category: "user"}))

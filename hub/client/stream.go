@@ -46,11 +46,11 @@ type Notice struct {
 
 // Saved is the event after the answer was stored.
 type Saved struct {
-	MessageID string          `json:"messageId"`
-	Status    string          `json:"status"` // completed, partial, cancelled or failed
-	Usage     wire.Usage      `json:"usage"`
-	AIGC      json.RawMessage `json:"aigc,omitempty"`
-	Budgets   []Budget        `json:"budgets,omitempty"` // that are used up to their soft limits
+	MessageID string           `json:"messageId"`
+	Status    string           `json:"status"` // completed, partial, cancelled or failed
+	Usage     wire.Usage       `json:"usage"`
+	AIGC      json.RawMessage  `json:"aigc,omitempty"`
+	Budgets   []hubwire.Budget `json:"budgets,omitempty"` // that are used up to their soft limits
 }
 
 // EventName returns the name on the event: line.

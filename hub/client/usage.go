@@ -7,7 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
+
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Usage reports tokens and cost.
@@ -30,16 +31,16 @@ func (f UsageFilter) query() url.Values {
 }
 
 // Report yields a row for each group.
-func (u Usage) Report(ctx context.Context, f UsageFilter) iter.Seq2[UsageRow, error] {
-	return list[UsageRow](ctx, u.c, "/api/v1/admin/usage", f.query())
+func (u Usage) Report(ctx context.Context, f UsageFilter) iter.Seq2[wire.UsageRow, error] {
+	return list[wire.UsageRow](ctx, u.c, "/api/v1/admin/usage", f.query())
 }
 
 // Totals returns the counts of all groups together.
-func (u Usage) Totals(ctx context.Context, f UsageFilter) (UsageCounts, error) {
+func (u Usage) Totals(ctx context.Context, f UsageFilter) (wire.UsageCounts, error) {
 	query := f.query()
 	query.Set("page_size", "1")
 	body, err := get[struct {
-		Totals UsageCounts `json:"totals"`
+		Totals wire.UsageCounts `json:"totals"`
 	}](ctx, u.c, "/api/v1/admin/usage", query)
 	return body.Totals, err
 }
@@ -73,90 +74,21 @@ func budgetPath(kind, name string) string {
 }
 
 // List yields the budgets.
-func (b Budgets) List(ctx context.Context) iter.Seq2[Budget, error] {
-	return list[Budget](ctx, b.c, "/api/v1/admin/budgets", nil)
+func (b Budgets) List(ctx context.Context) iter.Seq2[wire.Budget, error] {
+	return list[wire.Budget](ctx, b.c, "/api/v1/admin/budgets", nil)
 }
 
 // Get returns a budget.
-func (b Budgets) Get(ctx context.Context, kind, name string) (Budget, error) {
-	return get[Budget](ctx, b.c, budgetPath(kind, name), nil)
+func (b Budgets) Get(ctx context.Context, kind, name string) (wire.Budget, error) {
+	return get[wire.Budget](ctx, b.c, budgetPath(kind, name), nil)
 }
 
 // Set creates or replaces a budget.
-func (b Budgets) Set(ctx context.Context, kind, name string, req BudgetRequest) (Budget, error) {
-	return send[Budget](ctx, b.c, http.MethodPut, budgetPath(kind, name), req)
+func (b Budgets) Set(ctx context.Context, kind, name string, req wire.BudgetRequest) (wire.Budget, error) {
+	return send[wire.Budget](ctx, b.c, http.MethodPut, budgetPath(kind, name), req)
 }
 
 // Delete deletes a budget.
 func (b Budgets) Delete(ctx context.Context, kind, name string) error {
 	return done(ctx, b.c, http.MethodDelete, budgetPath(kind, name), nil)
-}
-
-// UsageRow has the usage of a group of runs.
-type UsageRow struct {
-	Day       string `json:"day,omitempty"`
-	AgentName string `json:"agentName,omitempty"`
-	UserID    string `json:"userId,omitempty"`
-	// As of one of the runs.
-	UserName string `json:"userName,omitempty"`
-	// Absent if the run was cancelled before its first event.
-	Model            string  `json:"model,omitempty"`
-	Runs             int64   `json:"runs"`
-	InputTokens      int64   `json:"inputTokens"`
-	CacheReadTokens  int64   `json:"cacheReadTokens"`
-	CacheWriteTokens int64   `json:"cacheWriteTokens"`
-	OutputTokens     int64   `json:"outputTokens"`
-	ReasoningTokens  int64   `json:"reasoningTokens"`
-	Cost             float64 `json:"cost"`
-	// Absent without estimates.
-	Estimates int64 `json:"estimates,omitempty"`
-}
-
-// UsageCounts are tokens and their cost.
-type UsageCounts struct {
-	// A run counts for the model of its agent.
-	Runs int64 `json:"runs"`
-	// Without those of the cache.
-	InputTokens      int64 `json:"inputTokens"`
-	CacheReadTokens  int64 `json:"cacheReadTokens"`
-	CacheWriteTokens int64 `json:"cacheWriteTokens"`
-	OutputTokens     int64 `json:"outputTokens"`
-	// A part of outputTokens. 0 if the model does not count them.
-	ReasoningTokens int64 `json:"reasoningTokens"`
-	// In the currency of the prices, by default US dollars. 0 for a model without a price.
-	Cost float64 `json:"cost"`
-	// Of each run, one for each model whose tokens are estimated. Absent without estimates.
-	Estimates int64 `json:"estimates,omitempty"`
-}
-
-// Budget limits the usage of an agent or a user.
-type Budget struct {
-	Kind string `json:"kind"`
-	// Of the agent, or the id of the user.
-	Name   string `json:"name"`
-	Period string `json:"period"`
-	// tokens are those of input, with those of the cache, and of output.
-	Unit string   `json:"unit"`
-	Soft *float64 `json:"soft,omitempty"`
-	Hard *float64 `json:"hard,omitempty"`
-	// Absent without a hard limit.
-	Reserve *float64 `json:"reserve,omitempty"`
-	// Of runs that have ended in the current period.
-	Spent     float64   `json:"spent"`
-	ResetsAt  time.Time `json:"resetsAt"`
-	UpdatedAt time.Time `json:"updatedAt"`
-}
-
-// BudgetRequest creates or replaces a budget. Soft or Hard is required.
-type BudgetRequest struct {
-	// Of the calendar in UTC.
-	Period string `json:"period"`
-	Unit   string `json:"unit"`
-	// From which answers have a warning. At most hard.
-	Soft *float64 `json:"soft,omitempty"`
-	// Which runs that begin must not exceed.
-	Hard *float64 `json:"hard,omitempty"`
-	// What each run in progress counts. By default a hundredth of hard, which it must not
-	// exceed.
-	Reserve *float64 `json:"reserve,omitempty"`
 }

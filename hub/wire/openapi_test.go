@@ -21,9 +21,8 @@ import (
 
 // untyped are schemas without a type of this package.
 var untyped = []string{
-	"AIGCLabel", "AIGCRequest", "AIGCSettings", "AuditEntry", "AuditHead", "AuditLine", "BindingsRequest", "Budget", "BudgetRequest",
-	"KnowledgeBindingsRequest", "MCP", "MCPRequest", "MCPUpdate", "ProbeRequest", "Provider", "ProviderRequest", "ServerSandbox",
-	"ServerSandboxRequest", "TenantClient", "TenantClientRequest", "UsageCounts", "UsageRow",
+	"AIGCLabel", "AIGCRequest", "AIGCSettings", "AuditEntry", "AuditHead", "AuditLine", "BindingsRequest", "KnowledgeBindingsRequest",
+	"MCP", "MCPRequest", "MCPUpdate", "ProbeRequest", "Provider", "ProviderRequest", "ServerSandbox", "ServerSandboxRequest",
 }
 
 // runtimes are schemas of types of the runtime, which are compared where a type has a field of them.
@@ -42,7 +41,7 @@ var (
 )
 
 // encoded are the kinds of types that encode themselves. "" is any kind.
-var encoded = map[string]string{"Time": "string", "time.Time": "string", "time.Duration": "string", "json.RawMessage": "", "any": ""}
+var encoded = map[string]string{"Time": "string", "Amount": "number", "time.Time": "string", "time.Duration": "string", "json.RawMessage": "", "any": ""}
 
 // Each schema of openapi.yaml has a type of this package with the same fields, and each exported
 // struct has a schema. The test of the audit log compares the details of entries.
@@ -83,13 +82,15 @@ func TestTypesAreTheSchemas(t *testing.T) {
 
 // schema is a schema of the document.
 type schema struct {
-	Ref                 string `yaml:"$ref"`
-	Type, Const         any
-	Required            []string
-	Properties          map[string]*schema
-	Items               *schema
-	AnyOf, OneOf, AllOf []*schema
-	Values              yaml.Node `yaml:"additionalProperties"`
+	Ref         string `yaml:"$ref"`
+	Type, Const any
+	Required    []string
+	Properties  map[string]*schema
+	Items       *schema
+	AnyOf       []*schema `yaml:"anyOf"`
+	OneOf       []*schema `yaml:"oneOf"`
+	AllOf       []*schema `yaml:"allOf"`
+	Values      yaml.Node `yaml:"additionalProperties"`
 }
 
 // declaration is a type declaration of a package.
@@ -284,7 +285,9 @@ func (c *comparison) resolve(s *schema) (*schema, string) {
 		return found, name
 	}
 
-	for _, alternative := range slices.Concat(s.AnyOf, s.OneOf, s.AllOf) {
+	alternatives := slices.Concat(s.AnyOf, s.OneOf, s.AllOf)
+	slices.SortStableFunc(alternatives, func(a, b *schema) int { return strings.Compare(b.Ref, a.Ref) }) // an object before its short form
+	for _, alternative := range alternatives {
 		if alternative.Type != "null" && len(s.Properties) == 0 {
 			return c.resolve(alternative)
 		}

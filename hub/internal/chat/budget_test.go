@@ -23,7 +23,7 @@ import (
 )
 
 // limit sets a budget of a month in tokens.
-func (s *server) limit(kind, name string, in usage.Limits) {
+func (s *server) limit(kind, name string, in wire.BudgetRequest) {
 	s.t.Helper()
 	in.Period, in.Unit = usage.PerMonth, usage.InTokens
 	_, err := s.usage.SetBudget(s.t.Context(), s.As("acme", "max", rbac.Admin).Caller, kind, name, in)
@@ -52,7 +52,7 @@ func TestRunsInProgressHaveAReserve(t *testing.T) {
 				a.deploy(modeltest.Start(t, modeltest.Anthropic,
 					modeltest.Repeat(modeltest.Stream(modeltest.Usage(model.Usage{InputTokens: 10, OutputTokens: 5}), modeltest.Text("Half"), modeltest.Hang()))))
 				b.endpoint.Store(a.endpoint.Load())
-				a.limit(kind, name, usage.Limits{Hard: new(float64(admitted*reserve + reserve - 1)), Reserve: new(float64(reserve))})
+				a.limit(kind, name, wire.BudgetRequest{Hard: new(float64(admitted*reserve + reserve - 1)), Reserve: new(float64(reserve))})
 				var mu sync.Mutex
 				var open []func()
 				var wg sync.WaitGroup
@@ -100,8 +100,8 @@ func TestALimitThatIsLoweredWhileAMessageWaits(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		for _, kind := range []string{usage.OfAgent, usage.OfUser} {
-			s.limit(usage.OfAgent, "helper", usage.Limits{Hard: new(1e6), Reserve: new(15.0)})
-			s.limit(usage.OfUser, "id-ada", usage.Limits{Hard: new(1e6), Reserve: new(15.0)})
+			s.limit(usage.OfAgent, "helper", wire.BudgetRequest{Hard: new(1e6), Reserve: new(15.0)})
+			s.limit(usage.OfUser, "id-ada", wire.BudgetRequest{Hard: new(1e6), Reserve: new(15.0)})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			message := ada.Request(http.MethodPost, session(ada)+"/messages", object{"message": "hello"}).WithContext(ctx)
@@ -148,7 +148,7 @@ func TestConcurrentRunsDoNotExceedABudget(t *testing.T) {
 		a, b := open(t, url), open(t, url)
 		a.deploy(modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Well.")))))
 		b.endpoint.Store(a.endpoint.Load())
-		a.limit(usage.OfAgent, "helper", usage.Limits{Hard: new(float64(most*used + used - 1)), Reserve: new(float64(used))})
+		a.limit(usage.OfAgent, "helper", wire.BudgetRequest{Hard: new(float64(most*used + used - 1)), Reserve: new(float64(used))})
 		var all sync.WaitGroup
 		for i := range 6 {
 			c := []*server{a, b}[i%2].As("acme", string(rune('a'+i)), "member")
@@ -178,8 +178,8 @@ func TestBudgetsAreUsedUp(t *testing.T) {
 	}
 	each(t, up, func(t *testing.T, s *server) {
 		ada, bob := s.ada(), s.As("acme", "bob", "member")
-		s.limit(usage.OfUser, "id-ada", usage.Limits{Soft: new(20.0), Hard: new(45.0), Reserve: new(15.0)})
-		s.limit(usage.OfAgent, "helper", usage.Limits{Soft: new(60.0)})
+		s.limit(usage.OfUser, "id-ada", wire.BudgetRequest{Soft: new(20.0), Hard: new(45.0), Reserve: new(15.0)})
+		s.limit(usage.OfAgent, "helper", wire.BudgetRequest{Soft: new(60.0)})
 		path := session(ada)
 		saved := func(events []event) object { return events[len(events)-2].data }
 		require.NotContains(t, saved(say(t, ada, path, "one")), "budgets")
@@ -206,7 +206,7 @@ func TestBudgetsAreUsedUp(t *testing.T) {
 
 		both := saved(say(t, bob, session(bob), "hello"))["budgets"].([]any)
 		require.Equal(t, "agent", both[0].(object)["kind"])
-		s.limit(usage.OfUser, "id-ada", usage.Limits{Hard: new(60.0), Reserve: new(15.0)})
+		s.limit(usage.OfUser, "id-ada", wire.BudgetRequest{Hard: new(60.0), Reserve: new(15.0)})
 		require.Len(t, saved(say(t, ada, path, "four"))["budgets"], 1, "of the agent")
 	})
 }

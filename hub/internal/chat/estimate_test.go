@@ -46,7 +46,7 @@ func TestAnswersWithoutAReportUseTheBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			each(t, nil, func(t *testing.T, s *server) {
 				s.serve(accepts(row.events))
-				s.limit(usage.OfAgent, "helper", usage.Limits{Hard: new(10_000.0), Reserve: new(1000.0)})
+				s.limit(usage.OfAgent, "helper", wire.BudgetRequest{Hard: new(10_000.0), Reserve: new(1000.0)})
 				ada := s.ada()
 				runs := 0
 				var path string
@@ -94,7 +94,7 @@ func TestAnswersOfAKilledHubUseTheBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, nil, func(t *testing.T, s *server) {
-				s.limit(usage.OfAgent, "helper", usage.Limits{Hard: new(1000.0), Reserve: new(600.0)})
+				s.limit(usage.OfAgent, "helper", wire.BudgetRequest{Hard: new(1000.0), Reserve: new(600.0)})
 				path := session(s.ada())
 				s.joins("killed")
 				s.orphan(path, "killed")
@@ -129,7 +129,7 @@ func TestTheReserveOfADeletedChat(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			<-ended
 		}))
-		s.limit(usage.OfAgent, "helper", usage.Limits{Hard: new(1000.0), Reserve: new(600.0)})
+		s.limit(usage.OfAgent, "helper", wire.BudgetRequest{Hard: new(1000.0), Reserve: new(600.0)})
 		path := session(s.ada())
 		answer := send(t, s.ada(), path, object{"message": "hello"})
 		answer.until("partial_message")

@@ -30,7 +30,7 @@ type message struct {
 	Model     string
 	Usage     *runtimewire.Usage
 	AIGC      json.RawMessage
-	Budgets   json.RawMessage // []usage.Budget, or nil
+	Budgets   json.RawMessage // []wire.Budget, or nil
 	Notice    string
 	NoticeAt  aigc.Mode // append or prepend
 	Failure   wire.ChatError

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // Equal messages through two hubs are one message: each of the others has the stored messages,
@@ -115,7 +116,7 @@ func TestARunThatIsSentAgainCounts(t *testing.T) {
 				endpoint := *s.endpoint.Load()
 				endpoint.URL = runtime.URL
 				s.endpoint.Store(&endpoint)
-				s.limit(usage.OfAgent, "helper", usage.Limits{Hard: new(10_000.0), Reserve: new(1000.0)})
+				s.limit(usage.OfAgent, "helper", wire.BudgetRequest{Hard: new(10_000.0), Reserve: new(1000.0)})
 				require.Equal(t, "completed", last(say(t, s.ada(), session(s.ada()), "hello")))
 				before := s.counted("agent")[0]
 				losing.Store(true)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -139,7 +140,7 @@ func TestAnswersThatEndInAnOutage(t *testing.T) {
 	s := open(t, postgres(t), quiet)
 	s.deploy(modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half"), modeltest.Gate(gate), modeltest.Text(".")))))
 	ada := s.ada()
-	s.limit(usage.OfUser, "id-ada", usage.Limits{Soft: new(1.0)})
+	s.limit(usage.OfUser, "id-ada", wire.BudgetRequest{Soft: new(1.0)})
 	var answers []*stream
 	for range 3 {
 		answer := send(t, ada, session(ada), object{"message": "hello"})

@@ -96,7 +96,7 @@ func BenchmarkOrganizations(b *testing.B) {
 		s := onSQLite(b, nil)
 		for i := range organizations {
 			secret, issuer := "x", fmt.Sprint(server.URL, "/i", i)
-			_, _, err := s.service.UpsertClient(b.Context(), api.Caller{}, external.ClientInput{Org: fmt.Sprint("o", i), ClientID: "c", ClientSecret: &secret, Issuer: &issuer})
+			_, _, err := s.service.UpsertClient(b.Context(), api.Caller{}, wire.TenantClientRequest{Org: fmt.Sprint("o", i), ClientID: "c", ClientSecret: &secret, Issuer: &issuer})
 			require.NoError(b, err)
 		}
 		before := heap()

@@ -38,60 +38,20 @@ var orgForm = regexp.MustCompile(`^[a-z][a-z0-9]{0,62}$`)
 
 // client is the registration of the hub with an identity provider, for one organization.
 type client struct {
-	TenantClient
+	wire.TenantClient
 	secretEnc []byte
 	certEnc   []byte // nil if there is none
 	global    bool   // the client of Config.Global, which has no row
 }
 
-// TenantClient is a client as operators see it.
-type TenantClient struct {
-	Org       string `json:"org"`
-	ClientID  string `json:"clientId"`
-	Issuer    string `json:"issuer"`
-	Provider  string `json:"provider"`
-	IsDefault bool   `json:"isDefault"`
-	HasSecret bool   `json:"hasSecret"`
-	HasCert   bool   `json:"hasCert"`
-
-	RequiredClaim       *RequiredClaim `json:"requiredClaim,omitempty"`
-	RoleClaim           *RoleClaim     `json:"roleClaim,omitempty"`
-	GroupsClaim         string         `json:"groupsClaim,omitempty"`
-	LogoutRevokesTokens bool           `json:"logoutRevokesTokens,omitempty"`
-
-	CreatedAt wire.Time `json:"createdAt"`
-	UpdatedAt wire.Time `json:"updatedAt"`
-}
-
-func (c client) view() TenantClient {
+func (c client) view() wire.TenantClient {
 	v := c.TenantClient
 	v.HasSecret = len(c.secretEnc) > 0
 	v.HasCert = len(c.certEnc) > 0
 	return v
 }
 
-// ClientInput is a client to register or to change. A nil field keeps the stored value.
-// ClientSecret is required for a new client, and if the issuer or the provider changes: the stored
-// secret must not be sent to another server.
-type ClientInput struct {
-	Org          string  `json:"org"`
-	ClientID     string  `json:"clientId"`
-	ClientSecret *string `json:"clientSecret"`
-	Cert         *string `json:"cert"`      // PEM; "" removes it
-	Issuer       *string `json:"issuer"`    // Defaults to that of the global client.
-	Provider     *string `json:"provider"`  // Defaults to oidc.
-	IsDefault    *bool   `json:"isDefault"` // false has no effect: another organization has to become the default
-
-	RequiredClaim       *RequiredClaim `json:"requiredClaim"` // An empty name removes the rule.
-	RoleClaim           *RoleClaim     `json:"roleClaim"`     // An empty name removes the rule.
-	GroupsClaim         *string        `json:"groupsClaim"`   // the name of the claim with the groups of a user; "" for none
-	LogoutRevokesTokens *bool          `json:"logoutRevokesTokens"`
-
-	// Adopt permits that the client gets data of the organization that belong to another one.
-	Adopt bool `json:"adopt"`
-}
-
-func (in ClientInput) validate() error {
+func validate(in wire.TenantClientRequest) error {
 	faults := api.Fields{}
 	checkOrg(faults, in.Org)
 	faults.AddError("clientId", checkCredential(in.ClientID, maxClientID))
@@ -112,7 +72,7 @@ func (in ClientInput) validate() error {
 		faults.Add("provider", "must be oidc or casdoor")
 	}
 
-	in.checkClaims(faults)
+	checkClaims(faults, in)
 	return faults.Err()
 }
 
@@ -158,21 +118,6 @@ const (
 	maxGroups      = 256     // of a user
 	maxGroupsSize  = 8 << 10 // bytes of their names together
 )
-
-// RequiredClaim is a claim that the users of a client must have with one of the values, such as a
-// group or a domain. A claim may be a text, a truth value or a list of texts. Names and values are
-// compared exactly. The claim is checked at each login.
-type RequiredClaim struct {
-	Name   string   `json:"name"`
-	Values []string `json:"values"`
-}
-
-// RoleClaim is a claim that decides the role of a user at each login, by its values. The highest
-// role counts; a user without one of the values is a member.
-type RoleClaim struct {
-	Name string               `json:"name"`
-	Map  map[string]rbac.Role `json:"map"`
-}
 
 // permits reports whether the user of the claims may sign in.
 func (c client) permits(all claims) bool {
@@ -228,7 +173,7 @@ func (c client) lacks(all claims) bool {
 }
 
 // checkClaims adds the faults of the rules of a client. An empty name removes a rule.
-func (in ClientInput) checkClaims(faults api.Fields) {
+func checkClaims(faults api.Fields, in wire.TenantClientRequest) {
 	if r := in.RequiredClaim; r != nil && r.Name != "" {
 		faults.AddError("requiredClaim", checkRule(r.Name, r.Values))
 	}
@@ -290,23 +235,24 @@ func ruleText[T any](rule *T) string {
 	return string(text)
 }
 
-// UnmarshalJSON reads a client whose member names are spelled exactly and occur once. Otherwise the
-// one who checks a request and the hub could read different clients.
-func (in *ClientInput) UnmarshalJSON(data []byte) error {
-	type plain ClientInput
-	var exact, folded plain
-	if err := strict.Unmarshal(data, &exact); err != nil {
+// clientInput is a request whose member names are spelled exactly and occur once. Otherwise the one
+// who checks a request and the hub could read different clients.
+type clientInput struct{ wire.TenantClientRequest }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (in *clientInput) UnmarshalJSON(data []byte) error {
+	if err := strict.Unmarshal(data, &in.TenantClientRequest); err != nil {
 		return err
 	}
 
+	var folded wire.TenantClientRequest
 	if err := json.Unmarshal(data, &folded); err != nil {
 		return err
 	}
 
-	if !reflect.DeepEqual(exact, folded) {
+	if !reflect.DeepEqual(in.TenantClientRequest, folded) {
 		return errors.New("a member is not spelled exactly as in the documentation")
 	}
 
-	*in = ClientInput(exact)
 	return nil
 }

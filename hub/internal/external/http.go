@@ -40,19 +40,14 @@ func (s *Service) mode(r *http.Request) (wire.Mode, error) {
 	return wire.Mode{Mode: "external", DefaultOrg: org}, err
 }
 
-type orgBody struct {
-	Org        string `json:"org"`
-	Registered bool   `json:"registered"`
-}
-
-func (s *Service) orgCheck(r *http.Request) (orgBody, error) {
+func (s *Service) orgCheck(r *http.Request) (wire.Organization, error) {
 	query, err := one(r, "org")
 	if err != nil {
-		return orgBody{}, err
+		return wire.Organization{}, err
 	}
 
 	org, _, err := s.CheckOrg(r.Context(), query.Get("org"))
-	return orgBody{Org: org, Registered: true}, err
+	return wire.Organization{Org: org, Registered: true}, err
 }
 
 // one returns the query if it has none of the parameters twice: the two could be read differently.
@@ -226,7 +221,7 @@ func (s *Service) clientRoutes() []api.Route {
 	}
 	return []api.Route{
 		route(http.MethodPost, "", s.upsertClient),
-		route(http.MethodGet, "", api.ListOf(func(ctx context.Context, _ api.Caller, page api.Page) (api.List[TenantClient], error) {
+		route(http.MethodGet, "", api.ListOf(func(ctx context.Context, _ api.Caller, page api.Page) (api.List[wire.TenantClient], error) {
 			return s.Clients(ctx, page)
 		})),
 		route(http.MethodDelete, "/:org", api.DoneBy("org", s.DeleteClient)),
@@ -252,12 +247,12 @@ func (s *Service) withOpsKey(handle api.Handler) api.Handler {
 }
 
 func (s *Service) upsertClient(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.Decode[ClientInput](w, r)
+	in, err := api.Decode[clientInput](w, r)
 	if err != nil {
 		return err
 	}
 
-	client, created, err := s.UpsertClient(r.Context(), api.CallerOf(r), in)
+	client, created, err := s.UpsertClient(r.Context(), api.CallerOf(r), in.TenantClientRequest)
 	if err != nil {
 		return err
 	}

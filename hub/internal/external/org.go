@@ -40,7 +40,7 @@ func (g GlobalClient) Check() error {
 // globalClient returns the client of Config.Global, which has no row.
 func (s *Service) globalClient() (*client, error) {
 	g := s.cfg.Global
-	c := &client{global: true, TenantClient: TenantClient{
+	c := &client{global: true, TenantClient: wire.TenantClient{
 		Org: api.DefaultTenant, Provider: providerOIDC, Issuer: g.Issuer, ClientID: g.ClientID, GroupsClaim: g.GroupsClaim,
 	}}
 	c.secretEnc = s.store.Keyring.Seal([]byte(g.ClientSecret), sealedSecret.Place(c.Org, c.Issuer))
@@ -191,9 +191,9 @@ func (s *Service) endAccess(ctx context.Context, tx *store.Tx, org, keepIssuer s
 }
 
 // Clients returns a page of the registered organizations, by name.
-func (s *Service) Clients(ctx context.Context, page api.Page) (api.List[TenantClient], error) {
+func (s *Service) Clients(ctx context.Context, page api.Page) (api.List[wire.TenantClient], error) {
 	clients, total, err := clientsOf(ctx, s.store.Read(), page)
-	var list api.List[TenantClient]
+	var list api.List[wire.TenantClient]
 	list.Total = total
 	for _, c := range clients {
 		list.Items = append(list.Items, c.view())

@@ -191,7 +191,7 @@ func TestAdoptionOfUnregisteredData(t *testing.T) {
 	require.NoError(t, err)
 	defer service.Close()
 	secret, issuer := "x", "https://idp.example.com"
-	in := external.ClientInput{Org: "acme", ClientID: "c", ClientSecret: &secret, Issuer: &issuer}
+	in := wire.TenantClientRequest{Org: "acme", ClientID: "c", ClientSecret: &secret, Issuer: &issuer}
 	_, _, err = service.UpsertClient(t.Context(), api.Caller{}, in)
 	require.ErrorIs(t, err, wire.Conflict)
 	in.Adopt = true

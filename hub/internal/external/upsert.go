@@ -21,7 +21,7 @@ var errForeignData = wire.Conflict.New(`The organization has data that belong to
 // adopt reports whether the client takes over data that belong to another issuer, or after a
 // deletion to another client. The access of the users of other issuers ends, and the keys of
 // deployments are replaced.
-func (s *Service) adopt(ctx context.Context, tx *store.Tx, in ClientInput, before, after client) (bool, error) {
+func (s *Service) adopt(ctx context.Context, tx *store.Tx, in wire.TenantClientRequest, before, after client) (bool, error) {
 	if before.Issuer == after.Issuer {
 		return false, nil
 	}
@@ -59,9 +59,9 @@ func (s *Service) adopt(ctx context.Context, tx *store.Tx, in ClientInput, befor
 // UpsertClient registers the client of an organization or changes it, and reports whether it is
 // new. The first one is the default. It fails with wire.Conflict if the organization has data that
 // belong to another issuer, unless Adopt is true: the access of the users of that issuer then ends.
-func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientInput) (TenantClient, bool, error) {
-	if err := in.validate(); err != nil {
-		return TenantClient{}, false, err
+func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in wire.TenantClientRequest) (wire.TenantClient, bool, error) {
+	if err := validate(in); err != nil {
+		return wire.TenantClient{}, false, err
 	}
 
 	var after client
@@ -116,10 +116,10 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 }
 
 // apply returns the client with the input applied, and what the audit log says of it.
-func (s *Service) apply(tx *store.Tx, in ClientInput, before client, created bool) (client, clientDetail, error) {
+func (s *Service) apply(tx *store.Tx, in wire.TenantClientRequest, before client, created bool) (client, clientDetail, error) {
 	after := before
 	if created {
-		after.TenantClient = TenantClient{Org: in.Org, Provider: providerOIDC, Issuer: s.cfg.Global.Issuer, CreatedAt: wire.Time{Time: tx.Now}}
+		after.TenantClient = wire.TenantClient{Org: in.Org, Provider: providerOIDC, Issuer: s.cfg.Global.Issuer, CreatedAt: wire.Time{Time: tx.Now}}
 	}
 
 	after.ClientID, after.UpdatedAt = in.ClientID, wire.Time{Time: tx.Now}

@@ -42,7 +42,7 @@ func counting(t *testing.T, url string, runtime http.Handler, change ...func(*ga
 }
 
 // counted returns the usage by agent and model.
-func counted(t *testing.T, counts *usage.Service) []usage.Row {
+func counted(t *testing.T, counts *usage.Service) []wire.UsageRow {
 	t.Helper()
 	report, err := counts.Report(t.Context(), api.Caller{TenantID: "acme", RoleNow: rbac.Admin},
 		usage.Query{From: time.Now().AddDate(0, 0, -1), To: time.Now().AddDate(0, 0, 1), By: []string{usage.ByAgent, usage.ByModel, usage.ByUser}},
@@ -180,7 +180,7 @@ func TestRunsThatEndBeforeTheirClientsDisconnectAreCounted(t *testing.T) {
 func limit(t *testing.T, counts *usage.Service, hard, reserve float64) {
 	t.Helper()
 	_, err := counts.SetBudget(t.Context(), api.Caller{TenantID: "acme", UserID: "max", RoleNow: rbac.Admin}, usage.OfAgent, "a",
-		usage.Limits{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(hard), Reserve: new(reserve)})
+		wire.BudgetRequest{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(hard), Reserve: new(reserve)})
 	require.NoError(t, err)
 }
 

@@ -111,13 +111,13 @@ func (b budget) admit(others int64, now time.Time) error {
 
 // warnings returns the budgets of each run that are used up to their soft limits, by the id of the
 // run.
-func (s *Service) warnings(ctx context.Context, tx *sql.Tx, runs []CountedRun, now time.Time) (map[string][]Budget, error) {
+func (s *Service) warnings(ctx context.Context, tx *sql.Tx, runs []CountedRun, now time.Time) (map[string][]wire.Budget, error) {
 	exceeded, err := exceededBudgets(ctx, tx, runs, now)
 	if err != nil || len(exceeded) == 0 {
 		return nil, err
 	}
 
-	all := map[string][]Budget{}
+	all := map[string][]wire.Budget{}
 	for _, r := range runs {
 		for _, id := range []budgetID{{r.TenantID, OfAgent, r.AgentName}, {r.TenantID, OfUser, r.UserID}} {
 			if b, ok := exceeded[id]; ok {

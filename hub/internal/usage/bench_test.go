@@ -13,10 +13,11 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // BenchmarkReport reads the first pages of reports of 1,000,000 runs in 90 days, of 50 agents,
@@ -86,7 +87,7 @@ const added = `SUM(runs), SUM(input_tokens), SUM(cache_read_tokens), SUM(cache_w
 func BenchmarkStart(b *testing.B) {
 	eachEngine(b, func(b *testing.B, s *server) {
 		caller := api.Caller{TenantID: "acme", UserID: "max", UserName: "max", RoleNow: rbac.Admin}
-		plain, one, two := of("", "plain", "ada", "m", wire.Usage{OutputTokens: 10}), of("", "one", "ada", "m", wire.Usage{}), of("", "one", "two", "m", wire.Usage{})
+		plain, one, two := of("", "plain", "ada", "m", runtimewire.Usage{OutputTokens: 10}), of("", "one", "ada", "m", runtimewire.Usage{}), of("", "one", "two", "m", runtimewire.Usage{})
 		for day := range 31 {
 			s.set(fmt.Sprintf("2026-03-%02dT12:00:00Z", day+1))
 			for i, run := range []usage.CountedRun{plain, one, two} {
@@ -95,7 +96,7 @@ func BenchmarkStart(b *testing.B) {
 			}
 		}
 		for kind, name := range map[string]string{usage.OfAgent: "one", usage.OfUser: "two"} {
-			_, err := s.service.SetBudget(b.Context(), caller, kind, name, usage.Limits{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(1e9)})
+			_, err := s.service.SetBudget(b.Context(), caller, kind, name, wire.BudgetRequest{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(1e9)})
 			require.NoError(b, err)
 		}
 		require.NoError(b, db.Exec(b.Context(), s.store.DB.Write(), "create runs", `CREATE TABLE runs (id TEXT PRIMARY KEY, agent TEXT NOT NULL)`))

@@ -26,30 +26,6 @@ const (
 	InCost   = "cost"   // in the currency of the prices
 )
 
-// Limits are those of a budget. Absent ones are nil.
-type Limits struct {
-	Period string   `json:"period"`
-	Unit   string   `json:"unit"`
-	Soft   *float64 `json:"soft,omitempty"` // from which answers have a warning
-	Hard   *float64 `json:"hard,omitempty"` // which runs that begin must not exceed
-
-	// Reserve is what each run in progress counts for the hard limit until its end. Defaults to a
-	// hundredth of the hard limit. If no run uses more, the hard limit is never exceeded.
-	Reserve *float64 `json:"reserve,omitempty"`
-}
-
-// Budget limits what the runs of an agent or of a user use in a day or a month.
-type Budget struct {
-	Kind string `json:"kind"`
-	Name string `json:"name"` // of the agent, or the id of the user
-
-	Limits
-
-	Spent     float64   `json:"spent"` // in the current period, by runs that have ended
-	ResetsAt  wire.Time `json:"resetsAt"`
-	UpdatedAt wire.Time `json:"updatedAt"`
-}
-
 // budget is a row of usage_budgets, in tokens or billionths; 0 is no limit.
 type budget struct {
 	TenantID, Kind, Name, Period, Unit string
@@ -78,7 +54,7 @@ func (b budget) resets(now time.Time) time.Time {
 	return time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
 }
 
-func (b budget) view(now time.Time) Budget {
+func (b budget) view(now time.Time) wire.Budget {
 	optional := func(n int64) *float64 {
 		if n == 0 {
 			return nil
@@ -86,9 +62,9 @@ func (b budget) view(now time.Time) Budget {
 
 		return new(float64(n) / b.scale())
 	}
-	return Budget{
+	return wire.Budget{
 		Kind: b.Kind, Name: b.Name, Spent: float64(b.Spent) / b.scale(), ResetsAt: wire.Time{Time: b.resets(now)}, UpdatedAt: wire.Time{Time: b.UpdatedAt},
-		Limits: Limits{Period: b.Period, Unit: b.Unit, Soft: optional(b.Soft), Hard: optional(b.Hard), Reserve: optional(b.Reserve)},
+		BudgetRequest: wire.BudgetRequest{Period: b.Period, Unit: b.Unit, Soft: optional(b.Soft), Hard: optional(b.Hard), Reserve: optional(b.Reserve)},
 	}
 }
 
@@ -99,8 +75,8 @@ const (
 	reservePart = 100                   // of the hard limit that is reserved by default
 )
 
-// row returns the row of a budget with these limits.
-func (in Limits) row(tenantID, kind, name string) (budget, error) {
+// rowOf returns the row of a budget with these limits.
+func rowOf(in wire.BudgetRequest, tenantID, kind, name string) (budget, error) {
 	fields := api.Fields{}
 	b := budget{TenantID: tenantID, Kind: kind, Name: fields.Line("name", name, 1, maxName), Period: in.Period, Unit: in.Unit}
 	if in.Period != PerDay && in.Period != PerMonth {
@@ -170,14 +146,14 @@ func (b budget) event(caller api.Caller) auditlog.Event {
 }
 
 // Budgets returns a page of the budgets of the tenant, those of agents first.
-func (s *Service) Budgets(ctx context.Context, caller api.Caller, page api.Page) (api.List[Budget], error) {
+func (s *Service) Budgets(ctx context.Context, caller api.Caller, page api.Page) (api.List[wire.Budget], error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
-		return api.List[Budget]{}, err
+		return api.List[wire.Budget]{}, err
 	}
 
 	now := s.store.Now()
 	rows, total, err := listBudgets(ctx, s.store.Read(), caller.TenantID, page, now)
-	list := api.List[Budget]{Total: total}
+	list := api.List[wire.Budget]{Total: total}
 	for _, b := range rows {
 		list.Items = append(list.Items, b.view(now))
 	}
@@ -186,9 +162,9 @@ func (s *Service) Budgets(ctx context.Context, caller api.Caller, page api.Page)
 }
 
 // Budget returns the budget of an agent or a user. It fails with wire.NotFound if there is none.
-func (s *Service) Budget(ctx context.Context, caller api.Caller, kind, name string) (Budget, error) {
+func (s *Service) Budget(ctx context.Context, caller api.Caller, kind, name string) (wire.Budget, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
-		return Budget{}, err
+		return wire.Budget{}, err
 	}
 
 	now := s.store.Now()
@@ -200,25 +176,25 @@ func noBudget() error { return wire.NotFound.New("There is no such budget.") }
 
 // SetBudget creates or replaces the budget of an agent or a user. It applies to what was used
 // before in the period. It fails with wire.NotFound if there is no such agent or user.
-func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name string, in Limits) (Budget, error) {
+func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name string, in wire.BudgetRequest) (wire.Budget, error) {
 	if kind != OfAgent && kind != OfUser {
-		return Budget{}, noBudget()
+		return wire.Budget{}, noBudget()
 	}
 
-	b, err := in.row(caller.TenantID, kind, name)
+	b, err := rowOf(in, caller.TenantID, kind, name)
 	if err != nil {
-		return Budget{}, err
+		return wire.Budget{}, err
 	}
 
 	if kind == OfAgent && s.agent != nil {
 		if _, err := s.agent(ctx, caller, name); err != nil {
-			return Budget{}, err
+			return wire.Budget{}, err
 		}
 	}
 
 	if kind == OfUser && s.user != nil {
 		if b.Name, err = s.user(ctx, caller, name); err != nil {
-			return Budget{}, err
+			return wire.Budget{}, err
 		}
 
 		name = b.Name
@@ -246,7 +222,7 @@ func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name s
 
 		from, to := before.view(now), b.view(now)
 		if before.Soft+before.Hard == 0 { // there was none
-			from = Budget{}
+			from = wire.Budget{}
 		}
 
 		tx.Record(actionUpdateBudget.Record(b.event(caller), updateBudgetDetail{

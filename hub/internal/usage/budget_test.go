@@ -121,7 +121,7 @@ func TestBudgetsAreOfUsersWhoExist(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	caller := s.As("acme", "max", rbac.Admin).Caller
-	limits := usage.Limits{Period: usage.PerDay, Unit: usage.InTokens, Hard: new(5.0)}
+	limits := wire.BudgetRequest{Period: usage.PerDay, Unit: usage.InTokens, Hard: new(5.0)}
 	_, err = service.SetBudget(t.Context(), caller, usage.OfUser, "ada", limits)
 	require.ErrorIs(t, err, wire.NotFound)
 	b, err := service.SetBudget(t.Context(), caller, usage.OfUser, "ID-ADA", limits)

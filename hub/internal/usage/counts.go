@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"github.com/seed93082962/agenthost/hub/wire"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -9,21 +10,6 @@ const (
 	maxTokens = 1_000_000_000             // of one count of a run
 	maxSum    = 1_000_000_000_000_000_000 // of each sum, which remains at this number
 )
-
-// Counts are those of some runs.
-type Counts struct {
-	Runs             int64  `json:"runs"`
-	InputTokens      int64  `json:"inputTokens"` // without those of the cache
-	CacheReadTokens  int64  `json:"cacheReadTokens"`
-	CacheWriteTokens int64  `json:"cacheWriteTokens"`
-	OutputTokens     int64  `json:"outputTokens"`
-	ReasoningTokens  int64  `json:"reasoningTokens"` // a part of OutputTokens
-	Cost             Amount `json:"cost"`
-
-	// Estimates are those in the tokens and the cost: of each run, one for each model whose tokens are
-	// estimated.
-	Estimates int64 `json:"estimates,omitempty"`
-}
 
 // bounded returns counts of a runtime between 0 and most.
 func bounded(u runtimewire.Usage, most int64) runtimewire.Usage {
@@ -34,8 +20,8 @@ func bounded(u runtimewire.Usage, most int64) runtimewire.Usage {
 	return u
 }
 
-func countsOf(u runtimewire.Usage) Counts {
-	c := Counts{
+func countsOf(u runtimewire.Usage) wire.UsageCounts {
+	c := wire.UsageCounts{
 		InputTokens: u.InputTokens, CacheReadTokens: u.CacheReadInputTokens, CacheWriteTokens: u.CacheCreationInputTokens,
 		OutputTokens: u.OutputTokens, ReasoningTokens: u.ReasoningTokens,
 	}
@@ -46,26 +32,27 @@ func countsOf(u runtimewire.Usage) Counts {
 	return c
 }
 
-// fields returns the counts in the order of countColumns.
-func (c *Counts) fields() []*int64 {
+// fieldsOf returns the counts in the order of countColumns.
+func fieldsOf(c *wire.UsageCounts) []*int64 {
 	return []*int64{
 		&c.Runs, &c.InputTokens, &c.CacheReadTokens, &c.CacheWriteTokens, &c.OutputTokens, &c.ReasoningTokens, (*int64)(&c.Cost), &c.Estimates,
 	}
 }
 
-// add returns the sum of c and more, each count up to maxSum.
-func (c Counts) add(more Counts) Counts {
-	sums, others := c.fields(), more.fields()
-	for i, sum := range sums {
-		*sum = min(*sum+*others[i], maxSum)
+// plus returns the sum of c and more, each count up to maxSum.
+func plus(c, more wire.UsageCounts) wire.UsageCounts {
+	sums := fieldsOf(&c)
+	others := fieldsOf(&more)
+	for i, n := range sums {
+		*n = min(*n+*others[i], maxSum)
 	}
 
 	return c
 }
 
 // negative returns counts that subtract c.
-func (c Counts) negative() Counts {
-	for _, n := range c.fields() {
+func negative(c wire.UsageCounts) wire.UsageCounts {
+	for _, n := range fieldsOf(&c) {
 		*n = -*n
 	}
 

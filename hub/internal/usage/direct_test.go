@@ -27,7 +27,7 @@ const tokens = `{"model":"m","usage":{"input_tokens":10,"output_tokens":5}}`
 func (s *server) limit(n int) {
 	s.t.Helper()
 	_, err := s.service.SetBudget(s.t.Context(), s.As("acme", "max", rbac.Admin).Caller, usage.OfAgent, "helper",
-		usage.Limits{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(float64(15 * n)), Reserve: new(15.0)})
+		wire.BudgetRequest{Period: usage.PerMonth, Unit: usage.InTokens, Hard: new(float64(15 * n)), Reserve: new(15.0)})
 	require.NoError(s.t, err)
 }
 

@@ -39,10 +39,10 @@ func (s *Service) Routes() []api.Route {
 		})),
 		read("/export", s.export),
 		budgets(http.MethodGet, "", rbac.AdminWrite, api.ListOf(s.Budgets)),
-		budgets(http.MethodGet, "/:kind/:name", rbac.AdminWrite, api.Result(http.StatusOK, func(r *http.Request) (Budget, error) {
+		budgets(http.MethodGet, "/:kind/:name", rbac.AdminWrite, api.Result(http.StatusOK, func(r *http.Request) (wire.Budget, error) {
 			return s.Budget(r.Context(), api.CallerOf(r), r.PathValue("kind"), r.PathValue("name"))
 		})),
-		budgets(http.MethodPut, "/:kind/:name", rbac.AdminOnly, api.ResultOf(http.StatusOK, func(r *http.Request, in Limits) (Budget, error) {
+		budgets(http.MethodPut, "/:kind/:name", rbac.AdminOnly, api.ResultOf(http.StatusOK, func(r *http.Request, in wire.BudgetRequest) (wire.Budget, error) {
 			return s.SetBudget(r.Context(), api.CallerOf(r), r.PathValue("kind"), r.PathValue("name"), in)
 		})),
 		budgets(http.MethodDelete, "/:kind/:name", rbac.AdminOnly, api.Done(func(r *http.Request) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -26,7 +27,7 @@ type Price struct {
 const maxPrice = 10_000
 
 // maxRunCost bounds the cost of one model in a run, of which sums of 900,000 fit in 64 bits.
-const maxRunCost Amount = 10_000 * 1e9
+const maxRunCost wire.Amount = 10_000 * 1e9
 
 func (p Price) check(name string) error {
 	for _, one := range []float64{p.Input, p.CacheRead, p.CacheWrite, p.Output} {
@@ -61,25 +62,12 @@ func ParsePrices(text string) (map[string]Price, error) {
 }
 
 // of returns the cost of the tokens of a run, up to maxRunCost.
-func (p Price) of(c Counts) Amount {
+func (p Price) of(c wire.UsageCounts) wire.Amount {
 	const perToken = 1e9 / 1e6 // billionths of the price of a million
 	cost := float64(c.InputTokens)*p.Input + float64(c.CacheReadTokens)*p.CacheRead + float64(c.CacheWriteTokens)*p.CacheWrite +
 		float64(c.OutputTokens)*p.Output
-	return min(Amount(math.Round(cost*perToken)), maxRunCost)
+	return min(wire.Amount(math.Round(cost*perToken)), maxRunCost)
 }
-
-// Amount is an amount of the currency of the prices, in billionths: sums are exact. Its JSON is a
-// number of the currency.
-type Amount int64
-
-// String returns the decimal form, such as 0.0125.
-func (a Amount) String() string {
-	text := fmt.Sprintf("%d.%09d", int64(a)/1e9, int64(a)%1e9) // it is not negative
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
-}
-
-// MarshalJSON implements json.Marshaler.
-func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 
 // priceOf returns the price of a model, that of its name or of the longest prefix, and whether
 // there is one.

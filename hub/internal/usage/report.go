@@ -102,24 +102,13 @@ func (in Query) weeks() (int64, int64) {
 	return first, after
 }
 
-// Row is the usage of a group. Of the fields before the counts, those of other groups are empty.
-type Row struct {
-	Day       string `json:"day,omitempty"` // 2006-01-02
-	AgentName string `json:"agentName,omitempty"`
-	UserID    string `json:"userId,omitempty"`
-	UserName  string `json:"userName,omitempty"` // as of a run
-	Model     string `json:"model,omitempty"`
-
-	Counts
-}
-
 // Report has the rows of a query, or a page of them, and the totals of all rows.
 type Report struct {
-	api.List[Row]
+	api.List[wire.UsageRow]
 
-	From   string `json:"from"` // 2006-01-02
-	To     string `json:"to"`
-	Totals Counts `json:"totals"`
+	From   string           `json:"from"` // 2006-01-02
+	To     string           `json:"to"`
+	Totals wire.UsageCounts `json:"totals"`
 }
 
 // Report returns a page of the rows of a query, and the totals of all rows: the days in their
@@ -165,21 +154,21 @@ func (r Report) csv(by []string) []byte {
 	}
 	columns := []struct {
 		group, name string
-		value       func(Row) string
+		value       func(wire.UsageRow) string
 	}{
-		{ByDay, "day", func(r Row) string { return r.Day }},
-		{ByAgent, "agentName", func(r Row) string { return cell(r.AgentName) }},
-		{ByUser, "userId", func(r Row) string { return cell(r.UserID) }},
-		{ByUser, "userName", func(r Row) string { return cell(r.UserName) }},
-		{ByModel, "model", func(r Row) string { return cell(r.Model) }},
-		{"", "runs", func(r Row) string { return number(r.Runs) }},
-		{"", "inputTokens", func(r Row) string { return number(r.InputTokens) }},
-		{"", "cacheReadTokens", func(r Row) string { return number(r.CacheReadTokens) }},
-		{"", "cacheWriteTokens", func(r Row) string { return number(r.CacheWriteTokens) }},
-		{"", "outputTokens", func(r Row) string { return number(r.OutputTokens) }},
-		{"", "reasoningTokens", func(r Row) string { return number(r.ReasoningTokens) }},
-		{"", "cost", func(r Row) string { return r.Cost.String() }},
-		{"", "estimates", func(r Row) string { return number(r.Estimates) }},
+		{ByDay, "day", func(r wire.UsageRow) string { return r.Day }},
+		{ByAgent, "agentName", func(r wire.UsageRow) string { return cell(r.AgentName) }},
+		{ByUser, "userId", func(r wire.UsageRow) string { return cell(r.UserID) }},
+		{ByUser, "userName", func(r wire.UsageRow) string { return cell(r.UserName) }},
+		{ByModel, "model", func(r wire.UsageRow) string { return cell(r.Model) }},
+		{"", "runs", func(r wire.UsageRow) string { return number(r.Runs) }},
+		{"", "inputTokens", func(r wire.UsageRow) string { return number(r.InputTokens) }},
+		{"", "cacheReadTokens", func(r wire.UsageRow) string { return number(r.CacheReadTokens) }},
+		{"", "cacheWriteTokens", func(r wire.UsageRow) string { return number(r.CacheWriteTokens) }},
+		{"", "outputTokens", func(r wire.UsageRow) string { return number(r.OutputTokens) }},
+		{"", "reasoningTokens", func(r wire.UsageRow) string { return number(r.ReasoningTokens) }},
+		{"", "cost", func(r wire.UsageRow) string { return r.Cost.String() }},
+		{"", "estimates", func(r wire.UsageRow) string { return number(r.Estimates) }},
 	}
 	record := []string{}
 	for _, c := range columns {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -136,14 +137,14 @@ type CountedRun struct {
 	// Free reports that no budget in cost limits the begin of the run: see [Service.Free].
 	Free bool
 
-	cost Amount // the least cost of one that is Unreported
+	cost wire.Amount // the least cost of one that is Unreported
 }
 
 // part is the use of one model by a run: a row of usage_runs.
 type part struct {
 	run    CountedRun
 	model  string
-	counts Counts
+	counts wire.UsageCounts
 	day    int64 // of one that was counted before
 }
 
@@ -208,7 +209,7 @@ func settle(ctx context.Context, q db.Querier, runs []CountedRun, now time.Time)
 		r.Tokens.Estimated = true
 		for _, b := range budgets {
 			if b.Unit == InCost {
-				r.cost = max(r.cost, Amount(b.Reserve))
+				r.cost = max(r.cost, wire.Amount(b.Reserve))
 				continue
 			}
 
@@ -244,7 +245,7 @@ const (
 // sum is what is added to a row of usage_days.
 type sum struct {
 	userName string
-	counts   Counts
+	counts   wire.UsageCounts
 }
 
 // Record counts runs that have ended, in the transaction that stores their ends. A run that was
@@ -252,7 +253,7 @@ type sum struct {
 // same order by all transactions. It returns the runs as they count: only here it is decided what
 // one without a report does. It also returns the budgets of each run that are used up to their soft
 // limits, by the id of the run.
-func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...CountedRun) ([]CountedRun, map[string][]Budget, error) {
+func (s *Service) Record(ctx context.Context, tx *sql.Tx, runs ...CountedRun) ([]CountedRun, map[string][]wire.Budget, error) {
 	now := s.store.Now()
 	settled, err := settle(ctx, tx, runs, now)
 	if err != nil {
@@ -321,7 +322,7 @@ func (s *Service) replace(ctx context.Context, tx *sql.Tx, runs []CountedRun, su
 		}
 
 		for _, p := range former {
-			p.counts = p.counts.negative()
+			p.counts = negative(p.counts)
 			p.addTo(sums, p.day)
 		}
 	}
@@ -337,7 +338,7 @@ func (p part) addTo(sums map[key]sum, day int64) {
 	user.slice, user.agentName, user.model = sliceUser, "", ""
 	for _, k := range []key{full, agent, user} {
 		one := sums[k]
-		one.counts = one.counts.add(p.counts)
+		one.counts = plus(one.counts, p.counts)
 		if k.userID != "" {
 			one.userName = p.run.UserName
 		}

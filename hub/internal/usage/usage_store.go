@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -86,7 +87,7 @@ func deleteRun(ctx context.Context, tx *sql.Tx, r CountedRun) ([]part, error) {
 		input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost, estimates`, r.TenantID, r.ID)
 }
 
-// countColumns are the columns of sums, in the order of Counts.fields.
+// countColumns are the columns of sums, in the order of fieldsOf.
 var countColumns = []string{
 	"runs", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost", "estimates",
 }
@@ -121,7 +122,7 @@ func addSums(ctx context.Context, tx *sql.Tx, table string, sums map[key]sum) er
 		for _, k := range keys {
 			c := sums[k].counts
 			args = append(args, k.tenantID, k.slice, k.day, k.agentName, k.userID, k.model, sums[k].userName)
-			for _, n := range c.fields() {
+			for _, n := range fieldsOf(&c) {
 				args = append(args, *n)
 			}
 		}
@@ -143,7 +144,7 @@ func ofWeeks(days map[key]sum) map[key]sum {
 	weeks := make(map[key]sum, len(days))
 	for k, one := range days {
 		k.day -= k.day % weekDays
-		one.counts = weeks[k].counts.add(one.counts)
+		one.counts = plus(weeks[k].counts, one.counts)
 		weeks[k] = one
 	}
 
@@ -161,7 +162,7 @@ func scanRow(row db.Scanner) (numberedRow, error) {
 	var day int64
 	var r numberedRow
 	into := []any{&r.number, &day, &r.AgentName, &r.UserID, &r.Model, &r.UserName}
-	for _, n := range r.fields() {
+	for _, n := range fieldsOf(&r.UsageCounts) {
 		into = append(into, n)
 	}
 
@@ -174,7 +175,7 @@ func scanRow(row db.Scanner) (numberedRow, error) {
 }
 
 type numberedRow struct {
-	Row
+	wire.UsageRow
 	number int // of all rows for the last one, which has the totals, else 0
 }
 
@@ -241,13 +242,13 @@ func readRows(ctx context.Context, q db.Querier, tenantID string, in Query, limi
 		return Report{}, err
 	}
 
-	rows := []Row{} // not nil: it is an array in JSON
+	rows := []wire.UsageRow{} // not nil: it is an array in JSON
 	for _, r := range all[:len(all)-1] {
-		rows = append(rows, r.Row)
+		rows = append(rows, r.UsageRow)
 	}
 
 	last := all[len(all)-1]
-	return Report{List: api.List[Row]{Items: rows, Total: last.number}, Totals: last.Counts}, nil
+	return Report{List: api.List[wire.UsageRow]{Items: rows, Total: last.number}, Totals: last.UsageCounts}, nil
 }
 
 // recentModels returns up to 1,000 models of runs since a day.

@@ -83,7 +83,7 @@ type Answer struct {
 	progressed time.Time
 	saved      bool             // the end is stored, and the session still exists
 	recorded   usage.CountedRun // as it counts
-	budgets    []usage.Budget   // that are used up to their soft limits
+	budgets    []wire.Budget    // that are used up to their soft limits
 	err        error            // of storing the end
 	done       chan struct{}    // closed by remove, after saved, recorded, budgets and err are set
 

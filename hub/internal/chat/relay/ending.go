@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
-	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/hub/wire"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
@@ -100,7 +99,7 @@ type savedEvent struct {
 	Status    string            `json:"status"`
 	Usage     runtimewire.Usage `json:"usage"`
 	AIGC      json.RawMessage   `json:"aigc,omitempty"`
-	Budgets   []usage.Budget    `json:"budgets,omitempty"` // that are used up to their soft limits
+	Budgets   []wire.Budget     `json:"budgets,omitempty"` // that are used up to their soft limits
 }
 
 // queueFirst queues the event before those of the runtime.
