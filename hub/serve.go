@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/apidocs"
 	"github.com/seed93082962/agenthost/internal/db"
 )
@@ -35,15 +36,9 @@ func (h *Hub) healthRoutes() []api.Route {
 	}
 }
 
-type health struct {
-	Status   string `json:"status"`
-	Version  string `json:"version"`
-	UptimeMS int64  `json:"uptimeMs"`
-}
-
 // health reports that the process is alive, whatever the state of the database.
 func (h *Hub) health(w http.ResponseWriter, _ *http.Request) error {
-	return api.Encode(w, http.StatusOK, health{"ok", h.cfg.Version, h.cfg.Now().Sub(h.begin).Milliseconds()})
+	return api.Encode(w, http.StatusOK, wire.Health{Status: "ok", Version: h.cfg.Version, UptimeMS: h.cfg.Now().Sub(h.begin).Milliseconds()})
 }
 
 type readiness struct {

@@ -9,9 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-func labelColumns(l client.LabelSettings) []field {
+func labelColumns(l wire.AIGCSettings) []field {
 	return []field{
 		{"enabled", l.Enabled},
 		{"company", l.CompanyName},
@@ -90,7 +91,7 @@ func (a *app) applyLabelsCommand() *cobra.Command {
 				delete(signing, "activeKid")
 			}
 
-			var req client.LabelRequest
+			var req wire.AIGCRequest
 			if err := decodeObject(objects[0], &req); err != nil {
 				return usage("%s: %w", path, err)
 			}

@@ -273,7 +273,7 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/admin/aigc/config":    func(ctx context.Context, c *client.Client) (any, error) { _, err := c.Labels.Get(ctx); return nil, err },
 	"DELETE /api/v1/admin/aigc/config": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Labels.Delete(ctx) },
 	"PUT /api/v1/admin/aigc/config": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Labels.Set(ctx, client.LabelRequest{Enabled: new(false), Explicit: &client.ExplicitLabel{Mode: "hint"}, Signing: &client.SigningRequest{Enabled: new(true)}})
+		return c.Labels.Set(ctx, wire.AIGCRequest{Explicit: wire.AIGCExplicitRequest{Mode: "hint"}, Signing: wire.AIGCSigningRequest{Enabled: true}})
 	},
 	"POST /api/v1/admin/aigc/config/rotate-key": func(ctx context.Context, c *client.Client) (any, error) { return c.Labels.RotateKey(ctx) },
 	"POST /api/v1/admin/aigc/verify": func(ctx context.Context, c *client.Client) (any, error) {

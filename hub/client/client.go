@@ -162,16 +162,9 @@ func (c *Client) connect() {
 	c.TenantClients = TenantClients{c}
 }
 
-// Health is the state of a hub.
-type Health struct {
-	Status   string `json:"status"`
-	Version  string `json:"version"`
-	UptimeMS int64  `json:"uptimeMs"`
-}
-
 // Health returns the health and the version of the hub.
-func (c *Client) Health(ctx context.Context) (Health, error) {
-	return decode[Health](ctx, c, openRequest("/health"))
+func (c *Client) Health(ctx context.Context) (wire.Health, error) {
+	return decode[wire.Health](ctx, c, openRequest("/health"))
 }
 
 // Ready returns an error if the hub cannot serve requests, such as an [*wire.Error] with status

@@ -21,7 +21,6 @@ func TestRequestsHaveEveryField(t *testing.T) {
 	require.NoError(t, err)
 	for name, request := range map[string]any{
 		"MCPRequest": client.MCPRequest{}, "MCPUpdate": client.MCPRequest{}, "ProviderRequest": client.ProviderRequest{}, "ProbeRequest": client.ProbeRequest{},
-		"AIGCRequest": client.LabelRequest{},
 	} {
 		schema := doc.Schema(name)
 		require.NotNil(t, schema, name)

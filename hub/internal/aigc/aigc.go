@@ -24,6 +24,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/aigc/label"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -68,17 +69,17 @@ func (s *Service) Routes() []api.Route {
 		})),
 		route(http.MethodPut, "/config", api.Call(http.StatusOK, s.SetSettings)),
 		route(http.MethodDelete, "/config", api.Done(func(r *http.Request) error { return s.DeleteSettings(r.Context(), api.CallerOf(r)) })),
-		route(http.MethodPost, "/config/rotate-key", api.Result(http.StatusOK, func(r *http.Request) (Rotation, error) {
+		route(http.MethodPost, "/config/rotate-key", api.Result(http.StatusOK, func(r *http.Request) (wire.AIGCRotation, error) {
 			return s.RotateKey(r.Context(), api.CallerOf(r))
 		})),
-		route(http.MethodPost, "/verify", api.ResultOf(http.StatusOK, func(r *http.Request, in rawObject) (Verification, error) {
+		route(http.MethodPost, "/verify", api.ResultOf(http.StatusOK, func(r *http.Request, in rawObject) (wire.AIGCVerification, error) {
 			l, err := label.Parse(in.text)
 			if errors.Is(err, label.ErrForm) {
-				return Verification{Reason: ReasonMalformed}, nil
+				return wire.AIGCVerification{Reason: ReasonMalformed}, nil
 			}
 
 			if err != nil {
-				return Verification{}, api.Fields{"Label": `must be present: the body must be a label, or {"aigc": label}`}
+				return wire.AIGCVerification{}, api.Fields{"Label": `must be present: the body must be a label, or {"aigc": label}`}
 			}
 
 			return s.Verify(r.Context(), api.CallerOf(r), l)

@@ -70,10 +70,10 @@ func readLabeling(ctx context.Context, q db.Querier, tenantID string) (*stored, 
 
 // keysOf returns the keys of the tenant: the active one, then the newest. It returns at most
 // maxListed.
-func keysOf(ctx context.Context, q db.Querier, tenantID string) ([]Key, error) {
-	return db.Collect(ctx, q, "list aigc keys", func(row db.Scanner) (Key, error) {
+func keysOf(ctx context.Context, q db.Querier, tenantID string) ([]wire.AIGCKey, error) {
+	return db.Collect(ctx, q, "list aigc keys", func(row db.Scanner) (wire.AIGCKey, error) {
 		var active bool
-		k := Key{Status: KeyVerifyOnly}
+		k := wire.AIGCKey{Status: KeyVerifyOnly}
 		err := row.Scan(&k.KID, &k.CreatedAt, &active)
 		if active {
 			k.Status = KeyActive

@@ -10,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/rbac"
@@ -51,7 +52,7 @@ func run(ctx context.Context) error {
 	service := aigc.New(hubStore)
 	// The service needs no HTTP. Its Routes are for api.New.
 	caller := api.Caller{TenantID: "acme", UserID: "1", UserName: "ada", RoleNow: rbac.Maintainer}
-	in := aigc.Input{Labeling: aigc.Labeling{Enabled: true, CompanyName: "Example", ContentProducer: "00119144030071526726XG10000"}}
+	in := wire.AIGCRequest{Enabled: true, CompanyName: "Example", ContentProducer: "00119144030071526726XG10000"}
 	in.Signing.Enabled = true
 	if _, err := service.SetSettings(ctx, caller, in); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// Values of Key.Status.
+// Values of AIGCKey.Status.
 const (
 	KeyActive     = "active" // it signs and verifies
 	KeyVerifyOnly = "verify-only"
@@ -23,15 +23,8 @@ const (
 // number has no bound: a replacement after a leak is never refused, and its audit entry is larger.
 const maxListed = 1000
 
-// Key describes a key that signs labels. Its secret is never returned.
-type Key struct {
-	KID       string    `json:"kid"`
-	Status    string    `json:"status"`
-	CreatedAt wire.Time `json:"createdAt"`
-}
-
 // activeKey returns the id of the active key, or "".
-func activeKey(keys []Key) string {
+func activeKey(keys []wire.AIGCKey) string {
 	for _, k := range keys {
 		if k.Status == KeyActive {
 			return k.KID
@@ -42,9 +35,9 @@ func activeKey(keys []Key) string {
 }
 
 // addKey creates the active key of the locked tenant, none of whose keys is active.
-func (s *Service) addKey(ctx context.Context, tx *store.Tx) (Key, error) {
+func (s *Service) addKey(ctx context.Context, tx *store.Tx) (wire.AIGCKey, error) {
 	tenantID := tx.Caller.TenantID
-	k := Key{KID: ids.New(), Status: KeyActive, CreatedAt: wire.Time{Time: tx.Now}}
+	k := wire.AIGCKey{KID: ids.New(), Status: KeyActive, CreatedAt: wire.Time{Time: tx.Now}}
 	plain := make([]byte, label.MinSecret)
 	_, _ = rand.Read(plain) // it never fails
 	return k, insertKey(ctx, tx, tenantID, k.KID, s.store.Keyring.Seal(plain, sealedSecret.Place(k.KID, tenantID)), tx.Now)
@@ -60,13 +53,6 @@ func (s *Service) open(tenantID, kid string, sealed []byte) (label.Key, error) {
 	return label.NewKey(kid, plain)
 }
 
-// Rotation is the result of RotateKey.
-type Rotation struct {
-	KID         string    `json:"kid"`
-	PreviousKID string    `json:"previousKid"`
-	RotatedAt   wire.Time `json:"rotatedAt"`
-}
-
 type rotateDetail struct {
 	KID         string `json:"kid"`
 	PreviousKID string `json:"previousKid"`
@@ -74,8 +60,8 @@ type rotateDetail struct {
 
 // RotateKey replaces the active key of the tenant, which is deleted if it signed nothing. It fails
 // with wire.NotFound without a configuration, and with wire.Conflict if signing was never enabled.
-func (s *Service) RotateKey(ctx context.Context, caller api.Caller) (Rotation, error) {
-	var done Rotation
+func (s *Service) RotateKey(ctx context.Context, caller api.Caller) (wire.AIGCRotation, error) {
+	var done wire.AIGCRotation
 	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {
 		st, _, err := lockConfig(ctx, tx, caller.TenantID)
 		if err != nil {
@@ -100,7 +86,7 @@ func (s *Service) RotateKey(ctx context.Context, caller api.Caller) (Rotation, e
 			return err
 		}
 
-		done = Rotation{KID: k.KID, PreviousKID: previous, RotatedAt: k.CreatedAt}
+		done = wire.AIGCRotation{KID: k.KID, PreviousKID: previous, RotatedAt: k.CreatedAt}
 		tx.Record(actionRotateKey.Record(event(caller, st.CompanyName), rotateDetail{k.KID, previous}))
 		return nil
 	})
@@ -125,7 +111,7 @@ func (s *Service) Label(ctx context.Context, tenantID string) (*Marker, error) {
 			return nil, err
 		}
 
-		l, err := label.New(st.Label, st.ContentProducer, st.ProduceIDPrefix+ids.New())
+		l, err := label.New(label.Certainty(st.Label), st.ContentProducer, st.ProduceIDPrefix+ids.New())
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +143,7 @@ func (s *Service) Label(ctx context.Context, tenantID string) (*Marker, error) {
 	}
 }
 
-// Values of Verification.Reason.
+// Values of AIGCVerification.Reason.
 const (
 	ReasonUnsigned      = "unsigned"
 	ReasonMalformed     = "malformed"   // the label or its signature
@@ -166,26 +152,19 @@ const (
 	ReasonKeyUnreadable = "key_unreadable" // it cannot be opened with the encryption keys of the hub
 )
 
-// Verification is the result of Verify.
-type Verification struct {
-	Valid  bool   `json:"valid"`
-	Reason string `json:"reason,omitempty"` // one of the Reason constants; "" if Valid
-	KID    string `json:"kid,omitempty"`    // that the label names
-}
-
 // Verify reports whether a key of the tenant signed the label, and the producer's fields are
 // unchanged since.
-func (s *Service) Verify(ctx context.Context, caller api.Caller, l label.Label) (Verification, error) {
+func (s *Service) Verify(ctx context.Context, caller api.Caller, l label.Label) (wire.AIGCVerification, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
-		return Verification{}, err
+		return wire.AIGCVerification{}, err
 	}
 
-	v := Verification{KID: l.KeyID()}
+	v := wire.AIGCVerification{KID: l.KeyID()}
 	var keys []label.Key
 	if v.KID != "" {
 		sealed, err := readSecret(ctx, s.store.Read(), caller.TenantID, v.KID)
 		if err != nil {
-			return Verification{}, err
+			return wire.AIGCVerification{}, err
 		}
 
 		if sealed != nil {

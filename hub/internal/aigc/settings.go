@@ -15,7 +15,7 @@ import (
 )
 
 // Mode states where the explicit label of an answer appears.
-type Mode string
+type Mode = string
 
 // The modes.
 const (
@@ -36,91 +36,57 @@ const (
 	DefaultText = "本内容由人工智能生成"
 )
 
-// Explicit is the label that a reader sees.
-type Explicit struct {
-	Mode Mode   `json:"mode"` // Defaults to ModeHint.
-	Text string `json:"text"` // Defaults to DefaultText.
-}
-
-// Labeling states how the content of a tenant is labeled.
-type Labeling struct {
-	Enabled         bool            `json:"enabled"`
-	CompanyName     string          `json:"companyName"`          // required if enabled
-	USCC            string          `json:"uscc"`                 // see [label.CheckUSCC]. Optional.
-	ContentProducer string          `json:"contentProducer"`      // see [label.CheckProducer]; required if enabled; contains USCC
-	Label           label.Certainty `json:"label"`                // Defaults to 1.
-	ProduceIDPrefix string          `json:"produceIdPrefix"`      // of each ProduceID: A-Z, a-z, 0-9, '.', '_' and '-'
-	Propagator      string          `json:"propagator,omitempty"` // the code of the tenant as a propagator. Optional.
-	Explicit        Explicit        `json:"explicit"`
-}
-
 // stored is a configuration as the table has it.
 type stored struct {
-	Labeling
+	wire.AIGCLabeling
 	Signed bool `json:"signed"`
 }
 
-// Settings is the configuration of a tenant.
-type Settings struct {
-	Labeling
-	Signing   Signing   `json:"signing"`
-	UpdatedAt wire.Time `json:"updatedAt"`
-}
-
-// Signing describes the signatures of labels.
-type Signing struct {
-	Enabled   bool   `json:"enabled"`
-	Algorithm string `json:"algorithm"`           // the constant Algorithm
-	ActiveKID string `json:"activeKid,omitempty"` // of the key that signs; "" if signing was never enabled
-	Keys      []Key  `json:"keys"`                // the active one, then the newest, at most 1,000
-}
-
-func (st stored) view(keys []Key, updated wire.Time) Settings {
-	signing := Signing{Enabled: st.Signed, Algorithm: Algorithm, ActiveKID: activeKey(keys), Keys: append([]Key{}, keys...)}
-	return Settings{Labeling: st.Labeling, Signing: signing, UpdatedAt: updated}
+func (st stored) view(keys []wire.AIGCKey, updated wire.Time) wire.AIGCSettings {
+	signing := wire.AIGCSigning{Enabled: st.Signed, Algorithm: Algorithm, ActiveKID: activeKey(keys), Keys: append([]wire.AIGCKey{}, keys...)}
+	return wire.AIGCSettings{AIGCLabeling: st.AIGCLabeling, Signing: signing, UpdatedAt: updated}
 }
 
 // Settings returns the configuration of the tenant, and false if there is none.
-func (s *Service) Settings(ctx context.Context, caller api.Caller) (Settings, bool, error) {
+func (s *Service) Settings(ctx context.Context, caller api.Caller) (wire.AIGCSettings, bool, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
-		return Settings{}, false, err
+		return wire.AIGCSettings{}, false, err
 	}
 
 	st, updated, err := readConfig(ctx, s.store.Read(), caller.TenantID)
 	if err != nil || st == nil {
-		return Settings{}, false, err
+		return wire.AIGCSettings{}, false, err
 	}
 
 	keys, err := keysOf(ctx, s.store.Read(), caller.TenantID)
 	return st.view(keys, updated), err == nil, err
 }
 
-// Input is a configuration as a user writes it.
-type Input struct {
-	Labeling
-	Signing struct {
-		Enabled   bool   `json:"enabled"`
-		Algorithm string `json:"algorithm"` // Defaults to Algorithm, the only value.
-	} `json:"signing"`
-}
-
 var prefixForm = regexp.MustCompile(`^[A-Za-z0-9._-]{0,64}$`)
 
 // validate returns the configuration that in describes, or the faults by field.
-func (in Input) validate() (stored, error) {
+func validate(in wire.AIGCRequest) (stored, error) {
 	fields := api.Fields{}
 	least := 0
 	if in.Enabled {
 		least = 1
 	}
 
-	st := stored{Labeling: in.Labeling, Signed: in.Signing.Enabled}
-	st.CompanyName = fields.Line("companyName", in.CompanyName, least, maxCompanyName)
-	st.Label = cmp.Or(in.Label, label.Generated)
-	st.Explicit.Mode = cmp.Or(in.Explicit.Mode, ModeHint)
-	st.Explicit.Text = fields.Text("explicit.text", cmp.Or(in.Explicit.Text, DefaultText), 1, maxText)
+	st := stored{Signed: in.Signing.Enabled, AIGCLabeling: wire.AIGCLabeling{
+		Enabled:         in.Enabled,
+		CompanyName:     fields.Line("companyName", in.CompanyName, least, maxCompanyName),
+		USCC:            in.USCC,
+		ContentProducer: in.ContentProducer,
+		Label:           cmp.Or(in.Label, string(label.Generated)),
+		ProduceIDPrefix: in.ProduceIDPrefix,
+		Propagator:      in.Propagator,
+		Explicit: wire.AIGCExplicit{
+			Mode: cmp.Or(in.Explicit.Mode, ModeHint),
+			Text: fields.Text("explicit.text", cmp.Or(in.Explicit.Text, DefaultText), 1, maxText),
+		},
+	}}
 	checkCodes(fields, st)
-	if st.Label != label.Generated && st.Label != label.Possible && st.Label != label.Suspected {
+	if kind := label.Certainty(st.Label); kind != label.Generated && kind != label.Possible && kind != label.Suspected {
 		fields.Add("label", "must be 1, 2 or 3")
 	}
 
@@ -179,17 +145,17 @@ func containsOne(text string, words ...string) bool {
 
 // SetSettings replaces the configuration of the tenant. If signing is enabled and no key is active,
 // it creates one.
-func (s *Service) SetSettings(ctx context.Context, caller api.Caller, in Input) (Settings, error) {
+func (s *Service) SetSettings(ctx context.Context, caller api.Caller, in wire.AIGCRequest) (wire.AIGCSettings, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
-		return Settings{}, err
+		return wire.AIGCSettings{}, err
 	}
 
-	after, err := in.validate()
+	after, err := validate(in)
 	if err != nil {
-		return Settings{}, err
+		return wire.AIGCSettings{}, err
 	}
 
-	var view Settings
+	var view wire.AIGCSettings
 	err = s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
 		current, updated, err := lockConfig(ctx, tx, caller.TenantID)
 		if err != nil {
@@ -214,7 +180,7 @@ func (s *Service) SetSettings(ctx context.Context, caller api.Caller, in Input) 
 			}
 
 			detail.KID = k.KID
-			keys = append([]Key{k}, keys[:min(len(keys), maxListed-1)]...)
+			keys = append([]wire.AIGCKey{k}, keys[:min(len(keys), maxListed-1)]...)
 		}
 
 		view = after.view(keys, updated)
@@ -254,17 +220,17 @@ func (s *Service) DeleteSettings(ctx context.Context, caller api.Caller) error {
 
 type (
 	updateDetail struct {
-		Enabled         *auditlog.Change[bool]            `json:"enabled,omitempty"`
-		CompanyName     *auditlog.Change[string]          `json:"companyName,omitempty"`
-		USCC            *auditlog.Change[string]          `json:"uscc,omitempty"`
-		ContentProducer *auditlog.Change[string]          `json:"contentProducer,omitempty"`
-		Label           *auditlog.Change[label.Certainty] `json:"label,omitempty"`
-		ProduceIDPrefix *auditlog.Change[string]          `json:"produceIdPrefix,omitempty"`
-		Propagator      *auditlog.Change[string]          `json:"propagator,omitempty"`
-		ExplicitMode    *auditlog.Change[Mode]            `json:"explicitMode,omitempty"`
-		ExplicitText    *auditlog.Change[string]          `json:"explicitText,omitempty"`
-		Signing         *auditlog.Change[bool]            `json:"signing,omitempty"`
-		KID             string                            `json:"kid,omitempty"` // of the key that was created
+		Enabled         *auditlog.Change[bool]   `json:"enabled,omitempty"`
+		CompanyName     *auditlog.Change[string] `json:"companyName,omitempty"`
+		USCC            *auditlog.Change[string] `json:"uscc,omitempty"`
+		ContentProducer *auditlog.Change[string] `json:"contentProducer,omitempty"`
+		Label           *auditlog.Change[string] `json:"label,omitempty"`
+		ProduceIDPrefix *auditlog.Change[string] `json:"produceIdPrefix,omitempty"`
+		Propagator      *auditlog.Change[string] `json:"propagator,omitempty"`
+		ExplicitMode    *auditlog.Change[Mode]   `json:"explicitMode,omitempty"`
+		ExplicitText    *auditlog.Change[string] `json:"explicitText,omitempty"`
+		Signing         *auditlog.Change[bool]   `json:"signing,omitempty"`
+		KID             string                   `json:"kid,omitempty"` // of the key that was created
 	}
 	deleteDetail struct {
 		ContentProducer string `json:"contentProducer"`
