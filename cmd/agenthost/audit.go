@@ -12,9 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-func auditColumns(e client.AuditEntry) []field {
+func auditColumns(e wire.AuditEntry) []field {
 	return []field{
 		{"id", e.ID},
 		{"time", e.CreatedAt.Local().Format(time.DateTime)},
@@ -94,7 +95,7 @@ func (a *app) auditListCommand() *cobra.Command {
 			}
 
 			n := 0
-			return printList(a, func(yield func(client.AuditEntry, error) bool) {
+			return printList(a, func(yield func(wire.AuditEntry, error) bool) {
 				for entry, err := range c.Audit.List(ctx, filter.AuditFilter) {
 					if n++; n > limit || !yield(entry, err) {
 						return
@@ -149,7 +150,7 @@ func (a *app) printEntries(lines io.ReadCloser, last string) (string, error) {
 	scanner := bufio.NewScanner(lines)
 	scanner.Buffer(nil, maxLine)
 	for scanner.Scan() {
-		var entry client.AuditEntry
+		var entry wire.AuditLine
 		if err := json.Unmarshal(scanner.Bytes(), &entry); err != nil {
 			return last, errors.Join(fmt.Errorf("read entries: %w", err), lines.Close())
 		}
@@ -160,7 +161,7 @@ func (a *app) printEntries(lines io.ReadCloser, last string) (string, error) {
 			continue
 		}
 
-		for i, text := range a.row(auditColumns(entry)) {
+		for i, text := range a.row(auditColumns(entry.AuditEntry)) {
 			if i > 0 {
 				text = "  " + text
 			}

@@ -21,8 +21,8 @@ import (
 
 // untyped are schemas without a type of this package.
 var untyped = []string{
-	"AIGCLabel", "AuditEntry", "AuditHead", "AuditLine", "BindingsRequest", "KnowledgeBindingsRequest", "MCP", "MCPRequest", "MCPUpdate",
-	"ProbeRequest", "Provider", "ProviderRequest", "ServerSandbox", "ServerSandboxRequest",
+	"AIGCLabel", "BindingsRequest", "KnowledgeBindingsRequest", "MCP", "MCPRequest", "MCPUpdate", "ProbeRequest", "Provider",
+	"ProviderRequest", "ServerSandbox", "ServerSandboxRequest",
 }
 
 // runtimes are schemas of types of the runtime, which are compared where a type has a field of them.
