@@ -230,7 +230,7 @@ func TestGeneratorsReadBothDocuments(t *testing.T) {
 		}
 		var walk func(n *yaml.Node, hidden bool)
 		walk = func(n *yaml.Node, hidden bool) {
-			require.False(t, n.Kind == yaml.ScalarNode && n.Style == 0 && notYAML11.MatchString(n.Value), "%s:%d is a boolean in YAML 1.1", file, n.Line)
+			require.False(t, n.Kind == yaml.ScalarNode && n.Style == 0 && booleanOfYAML11.MatchString(n.Value), "%s:%d is a boolean in YAML 1.1", file, n.Line)
 			if n.Kind != yaml.MappingNode {
 				for _, child := range n.Content {
 					walk(child, hidden)
@@ -275,5 +275,5 @@ func TestGeneratorsReadBothDocuments(t *testing.T) {
 	}
 }
 
-// notYAML11 matches plain texts that are booleans in YAML 1.1 only.
-var notYAML11 = regexp.MustCompile(`(?i)^(on|off|yes|no|y|n)$`)
+// booleanOfYAML11 matches plain texts that are booleans in YAML 1.1 only.
+var booleanOfYAML11 = regexp.MustCompile(`(?i)^(on|off|yes|no|y|n)$`)

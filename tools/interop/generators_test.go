@@ -20,8 +20,8 @@ func TestGenerators(t *testing.T) {
 	const (
 		tsc      = "../node_modules/.bin/tsc --strict --target es2022 --module node16 --types node main.ts"
 		goBuild  = "go build -trimpath -o main ." // the clients are in the build cache the next time
-		document = "DOCUMENT" // the file of the document of a server
-		server   = "SERVER"   // the directory of its client, which is the name of the server
+		document = "DOCUMENT"                     // the file of the document of a server
+		server   = "SERVER"                       // the directory of its client, which is the name of the server
 	)
 	generators := []struct{ name, format, generate, compile, run string }{
 		{"hey-api", "yaml", "../node_modules/.bin/openapi-ts -i DOCUMENT -o SERVER", tsc, "node main.js"},
