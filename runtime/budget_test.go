@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -243,7 +244,7 @@ func TestAnyEffortIsSent(t *testing.T) {
 	up := modeltest.Start(t, modeltest.OpenAI, modeltest.Stream(modeltest.Text("a")))
 	b := serve(t, up, func(c *runtime.Config) {
 		c.Agents[0].Provider.Protocol = agent.ProtocolOpenAI
-		c.Agents[0].Thinking = agent.Thinking{Type: agent.ThinkingAdaptive, Effort: "xhigh"}
+		c.Agents[0].Thinking = agent.Thinking{Type: agentvalue.ThinkingAdaptive, Effort: "xhigh"}
 	})
 	b.blocking(t, hello)
 	require.Contains(t, string(up.Requests()[0].Body), `"reasoning_effort":"xhigh"`)

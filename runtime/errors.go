@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -45,7 +46,7 @@ func invalid(message string) *Error {
 }
 
 func errSessionBusy(id string) *Error {
-	return &Error{http.StatusConflict, wire.ErrorBody{Error: wire.SessionBusy, SessionID: id}}
+	return &Error{http.StatusConflict, wire.ErrorBody{Error: runvalue.SessionBusy, SessionID: id}}
 }
 
 func forbidden(reason string) *Error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -141,13 +142,13 @@ func TestInterruptedSubagentsAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	var got wire.RunUsage
-	require.NoError(t, json.Unmarshal([]byte(res.Trailer.Get(wire.UsageHeader)), &got))
+	require.NoError(t, json.Unmarshal([]byte(res.Trailer.Get(runvalue.UsageHeader)), &got))
 	require.True(t, got.Usage.Estimated)
 	estimated(t, got.Others["small"], 500, 1000)
 	require.Equal(t, got.Others["small"].OutputTokens+5, got.Usage.OutputTokens)
 }
 
-// A report has at most wire.MaxUsage bytes, however many models a run calls and however long their
+// A report has at most runvalue.MaxUsage bytes, however many models a run calls and however long their
 // names are. Those with the most tokens are named, and the total has all.
 func TestReportIsBounded(t *testing.T) {
 	for _, name := range []string{"m", strings.Repeat("<", 5000), strings.Repeat("\u2028", 3000)} {
@@ -169,9 +170,9 @@ func TestReportIsBounded(t *testing.T) {
 		_, err := io.Copy(io.Discard, res.Body)
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
-		text := res.Trailer.Get(wire.UsageHeader)
-		require.LessOrEqual(t, len(text), wire.MaxUsage)
-		require.Greater(t, len(text), wire.MaxUsage-600, "what fits is named")
+		text := res.Trailer.Get(runvalue.UsageHeader)
+		require.LessOrEqual(t, len(text), runvalue.MaxUsage)
+		require.Greater(t, len(text), runvalue.MaxUsage-600, "what fits is named")
 		var got wire.RunUsage
 		require.NoError(t, json.Unmarshal([]byte(text), &got))
 		require.Equal(t, wire.Usage{InputTokens: 1210, OutputTokens: 605}, got.Usage)

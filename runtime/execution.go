@@ -15,9 +15,10 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/model"
-	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -26,7 +27,7 @@ import (
 type execution struct {
 	rt        *Runtime
 	agent     *hosted
-	run       *run.Run // its context stops the run, and only that
+	run       *registry.Run // its context stops the run, and only that
 	session   session.Session
 	info      RunInfo
 	input     engine.Input
@@ -35,20 +36,20 @@ type execution struct {
 	memory    *reservation // of the session
 }
 
-// usage returns the value of wire.UsageHeader, which has at most wire.MaxUsage bytes. It names the
+// usage returns the value of runvalue.UsageHeader, which has at most runvalue.MaxUsage bytes. It names the
 // models of subagents with the most tokens. The tokens of those that do not fit count for the model
 // of the agent.
 func (x *execution) usage(res *result) string {
 	models := slices.SortedFunc(maps.Keys(res.Others), func(a, b string) int {
 		return cmp.Or(cmp.Compare(sum(res.Others[b]), sum(res.Others[a])), cmp.Compare(a, b))
 	})
-	name := excerpt.Head(x.input.Init.Model, wire.MaxUsage/8) // JSON may need six bytes for one
+	name := excerpt.Head(x.input.Init.Model, runvalue.MaxUsage/8) // JSON may need six bytes for one
 	out := wire.RunUsage{Model: name, Usage: res.Usage, Others: map[string]wire.Usage{}}
 	text, err := json.Marshal(out)
 	for _, other := range models {
 		out.Others[other] = res.Others[other]
 		var longer []byte
-		if longer, err = json.Marshal(out); len(longer) > wire.MaxUsage {
+		if longer, err = json.Marshal(out); len(longer) > runvalue.MaxUsage {
 			delete(out.Others, other)
 			continue
 		}
@@ -69,7 +70,7 @@ func sum(u wire.Usage) int64 { return model.Usage(u).Input() + u.OutputTokens }
 // maxTimeoutMs prevents the overflow of a duration. No limit is longer than a year.
 const maxTimeoutMs = 366 * 24 * 3600 * 1000
 
-func (rt *Runtime) newExecution(h *hosted, entry *run.Run, s session.Session, req *wire.RunRequest) *execution {
+func (rt *Runtime) newExecution(h *hosted, entry *registry.Run, s session.Session, req *wire.RunRequest) *execution {
 	runID := entry.ID().String()
 	s.Begin(runID)
 	init := h.init
@@ -183,16 +184,16 @@ func (x *execution) result(outcome *engine.Outcome, err error, state wire.State,
 	switch {
 	case res.state != wire.StateFailed:
 	case ofModel:
-		res.subtype, res.errorType = wire.ResultError, string(upstream.Code)
+		res.subtype, res.errorType = runvalue.ResultError, string(upstream.Code)
 		res.message, res.retryAfter = upstream.Message, upstream.RetryAfter
 	case errors.Is(err, engine.ErrMaxTurns):
-		res.subtype, res.errorType, res.message = wire.ResultMaxTurns, wire.ErrorTypeMaxTurns, engine.ErrMaxTurns.Error()
+		res.subtype, res.errorType, res.message = runvalue.ResultMaxTurns, runvalue.ErrorTypeMaxTurns, engine.ErrMaxTurns.Error()
 	case errors.Is(err, engine.ErrRunTimeout):
-		res.subtype, res.errorType, res.message = wire.ResultExecution, wire.ErrorTypeTimeout, engine.ErrRunTimeout.Error()
+		res.subtype, res.errorType, res.message = runvalue.ResultExecution, runvalue.ErrorTypeTimeout, engine.ErrRunTimeout.Error()
 	case errors.Is(err, syscall.ENOSPC):
-		res.subtype, res.errorType, res.message = wire.ResultExecution, wire.ErrorTypeExecution, "the disk of the runtime is full"
+		res.subtype, res.errorType, res.message = runvalue.ResultExecution, runvalue.ErrorTypeExecution, "the disk of the runtime is full"
 	default:
-		res.subtype, res.errorType = wire.ResultExecution, wire.ErrorTypeExecution
+		res.subtype, res.errorType = runvalue.ResultExecution, runvalue.ErrorTypeExecution
 		res.message, res.internal = "Internal error", true
 	}
 
@@ -241,7 +242,7 @@ func (res *result) event() wire.Payload {
 	}
 
 	event := &wire.Result{
-		Type: "result", Subtype: wire.ResultSuccess, RunID: res.info.RunID, SessionID: res.info.SessionID,
+		Type: "result", Subtype: runvalue.ResultSuccess, RunID: res.info.RunID, SessionID: res.info.SessionID,
 		NumTurns: res.NumTurns, DurationMs: res.duration.Milliseconds(), Usage: res.Usage, Others: res.Others,
 	}
 	if res.state == wire.StateFailed {

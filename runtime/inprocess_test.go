@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -125,8 +126,8 @@ func TestDatasetsInTheSystemPrompt(t *testing.T) {
 func TestInitReportsMissingServers(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {
 		c.Agents[0].MCPServers = map[string]agent.MCPServer{
-			"web":   {Transport: agent.TransportHTTP, URL: "http://127.0.0.1:1"},
-			"files": {Transport: agent.TransportStdio, Command: "files"},
+			"web":   {Transport: agentvalue.TransportHTTP, URL: "http://127.0.0.1:1"},
+			"files": {Transport: agentvalue.TransportStdio, Command: "files"},
 		}
 	})
 	events := b.open(t.Context(), t, `{"message":"hello"}`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -144,10 +145,10 @@ func TestNumbersOfAnAgentReachUpstream(t *testing.T) {
 			agent.Agent{Thinking: agent.Thinking{BudgetTokens: 2048}, MaxOutputTokens: 5000},
 			map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 2048.0}, "max_tokens": 5000.0}},
 		"anthropic that decides itself": {modeltest.Anthropic,
-			agent.Agent{Thinking: agent.Thinking{Type: agent.ThinkingAdaptive, Effort: "low"}, Temperature: &warm},
+			agent.Agent{Thinking: agent.Thinking{Type: agentvalue.ThinkingAdaptive, Effort: "low"}, Temperature: &warm},
 			map[string]any{"thinking": map[string]any{"type": "adaptive"}, "temperature": nil,
 				"output_config": map[string]any{"effort": "low"}}},
-		"openai with effort": {modeltest.OpenAI, agent.Agent{Thinking: agent.Thinking{Type: agent.ThinkingAdaptive, Effort: "high"}},
+		"openai with effort": {modeltest.OpenAI, agent.Agent{Thinking: agent.Thinking{Type: agentvalue.ThinkingAdaptive, Effort: "high"}},
 			map[string]any{"reasoning_effort": "high"}},
 		"openai with a budget": {modeltest.OpenAI, agent.Agent{Thinking: agent.Thinking{BudgetTokens: 2048}},
 			map[string]any{"reasoning_effort": nil}},

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/seed93082962/agenthost/internal/meter"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -126,7 +127,7 @@ func (res *result) outcome() string {
 
 	switch model.Code(res.errorType) {
 	case model.CodeConnection, model.CodeRateLimit, model.CodeOverloaded, model.CodeServer, model.CodeAuth, model.CodePromptTooLong,
-		model.CodeInvalidRequest, model.CodeUnknown, model.CodeTimeout, wire.ErrorTypeMaxTurns:
+		model.CodeInvalidRequest, model.CodeUnknown, model.CodeTimeout, runvalue.ErrorTypeMaxTurns:
 		return res.errorType
 	}
 

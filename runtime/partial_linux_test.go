@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -20,8 +22,8 @@ func TestSandboxWithoutNamespaces(t *testing.T) {
 	}
 	c := serveConfined(t, func(c *confined, cfg *runtime.Config) {
 		for id, policy := range map[string]agent.Sandbox{
-			"required": {Mode: agent.SandboxRequired}, "required-all": {Mode: agent.SandboxRequired, Network: agent.NetworkAll},
-			"required-none": {Mode: agent.SandboxRequired, Network: agent.NetworkNone},
+			"required": {Mode: agentvalue.SandboxRequired}, "required-all": {Mode: agentvalue.SandboxRequired, Network: agentvalue.NetworkAll},
+			"required-none": {Mode: agentvalue.SandboxRequired, Network: agentvalue.NetworkNone},
 		} {
 			required := cfg.Agents[0]
 			required.ID, required.Sandbox = id, policy
@@ -32,9 +34,9 @@ func TestSandboxWithoutNamespaces(t *testing.T) {
 	require.ErrorContains(t, c.Unavailable()["required-none"], "sandbox.mode is required, and this system cannot enforce the sandbox: namespaces cannot be created: ")
 	detail := c.detail(t, "helper")
 	require.Equal(t, wire.StatusReady, detail.Status)
-	require.Equal(t, []any{wire.SandboxPartial, true, true}, []any{detail.Sandbox.Mode, detail.Sandbox.Files, detail.Sandbox.Network})
+	require.Equal(t, []any{runvalue.SandboxPartial, true, true}, []any{detail.Sandbox.Mode, detail.Sandbox.Files, detail.Sandbox.Network})
 	require.Contains(t, detail.Sandbox.Reason, "namespaces cannot be created: ")
-	require.Equal(t, wire.SandboxPartial, c.detail(t, "required").Sandbox.Mode)
+	require.Equal(t, runvalue.SandboxPartial, c.detail(t, "required").Sandbox.Mode)
 	got := c.bash(t, `python3 -c '
 import socket
 for family in range(64):
@@ -51,7 +53,7 @@ print("tried")'`)
 
 // The commands of an agent, and no other process, have its variables, each once.
 func TestEnvironmentOfCommands(t *testing.T) {
-	for _, mode := range []string{agent.SandboxAuto, agent.SandboxOff} {
+	for _, mode := range []string{agentvalue.SandboxAuto, agentvalue.SandboxOff} {
 		c := serveConfined(t, func(_ *confined, cfg *runtime.Config) {
 			other := cfg.Agents[0]
 			cfg.Agents[0].Sandbox.Mode = mode

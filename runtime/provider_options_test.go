@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -27,7 +28,7 @@ func TestProviderOptionsReachUpstream(t *testing.T) {
 			agent.Provider{Headers: map[string]agent.Secret{"anthropic-beta": "context-1m"}},
 			map[string]string{"Anthropic-Beta": "context-1m", "Anthropic-Version": "2023-06-01"}, nil},
 		"header of the key": {modeltest.OpenAI,
-			agent.Provider{APIKey: "azure-key", AuthStyle: agent.AuthAPIKey, APIKeyHeader: "api-key"},
+			agent.Provider{APIKey: "azure-key", AuthStyle: agentvalue.AuthAPIKey, APIKeyHeader: "api-key"},
 			map[string]string{"Api-Key": "azure-key", "Authorization": "", "X-Api-Key": ""}, nil},
 		"header of the key alone selects the style": {modeltest.OpenAI,
 			agent.Provider{APIKey: "azure-key", APIKeyHeader: "api-key"},
@@ -76,7 +77,7 @@ func TestProviderOptionsThatBreakARequest(t *testing.T) {
 		"host":          {Headers: map[string]agent.Secret{"Host": "x"}},
 		"header name":   {Headers: map[string]agent.Secret{"a b": "x"}},
 		"header value":  {Headers: map[string]agent.Secret{"X-A": "a\nb"}},
-		"key header":    {APIKey: "key", AuthStyle: agent.AuthAPIKey, APIKeyHeader: "a b"},
+		"key header":    {APIKey: "key", AuthStyle: agentvalue.AuthAPIKey, APIKeyHeader: "a b"},
 		"messages":      {Body: map[string]any{"messages": []any{}}},
 		"stream":        {Body: map[string]any{"stream": false}},
 		"tools, a null": {Body: map[string]any{"tools": nil}},

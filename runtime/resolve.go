@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/skill"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/internal/builtin"
@@ -108,7 +109,7 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 }
 
 func thinking(t agent.Thinking) model.Thinking {
-	return model.Thinking{BudgetTokens: t.BudgetTokens, Adaptive: t.Type == agent.ThinkingAdaptive, Effort: t.Effort}
+	return model.Thinking{BudgetTokens: t.BudgetTokens, Adaptive: t.Type == agentvalue.ThinkingAdaptive, Effort: t.Effort}
 }
 
 // subagents returns the subagents of an agent. They have at most its tools and permissions.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/builtintool"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -82,7 +83,7 @@ func TestBuiltinTools(t *testing.T) {
 	})
 	b.open(t.Context(), t, hello).until("done")
 	var names []string
-	for _, described := range agent.BuiltinTools() {
+	for _, described := range builtintool.All() {
 		names = append(names, described.Name)
 		require.NotEmpty(t, described.Title)
 		require.NotEmpty(t, described.Description)

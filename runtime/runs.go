@@ -13,7 +13,9 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
@@ -59,7 +61,7 @@ func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httproute
 
 	res := x.execute(discard)
 	if trailers {
-		w.Header().Set(wire.UsageHeader, x.usage(res))
+		w.Header().Set(runvalue.UsageHeader, x.usage(res))
 	}
 
 	return res.write(w, x.requestID)
@@ -84,7 +86,7 @@ func (x *execution) stream(w http.ResponseWriter, trailers bool) error {
 	defer x.rt.metrics.stream(x.info.AgentID)()
 	res := x.execute(&streamOutput{stream: stream, logger: x.rt.cfg.Logger, runID: x.info.RunID})
 	if trailers {
-		w.Header().Set(http.TrailerPrefix+wire.UsageHeader, x.usage(res))
+		w.Header().Set(http.TrailerPrefix+runvalue.UsageHeader, x.usage(res))
 	}
 
 	return nil
@@ -99,11 +101,11 @@ func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprout
 
 	response, err := rt.runs.Cancel(id, wire.ReasonClientRequest)
 	switch {
-	case errors.Is(err, run.ErrNotFound):
+	case errors.Is(err, registry.ErrNotFound):
 		return errRunNotFound
 	case errors.Is(err, run.ErrUnavailable):
 		return errReplicas
-	case errors.Is(err, run.ErrEnded):
+	case errors.Is(err, registry.ErrEnded):
 		return httpapi.WriteJSON(w, http.StatusConflict, response)
 	case err != nil:
 		return err
@@ -185,7 +187,7 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 	// A client that disconnects cancels its run, in both response forms.
 	entry, err := rt.runs.Claim(ctx, id)
 	if err != nil {
-		return nil, rejectedID, &Error{http.StatusConflict, wire.ErrorBody{Error: wire.RunIDConflict, RunID: id.String()}}
+		return nil, rejectedID, &Error{http.StatusConflict, wire.ErrorBody{Error: runvalue.RunIDConflict, RunID: id.String()}}
 	}
 	defer entry.Release() // if the run does not start
 	var sessionID string
@@ -217,7 +219,7 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 			return nil, rejectedError, fmt.Errorf("close new session: %w", err)
 		}
 
-		return nil, rejectedUnknown, &Error{http.StatusConflict, wire.ErrorBody{Error: wire.UnknownSession, SessionID: sessionID}}
+		return nil, rejectedUnknown, &Error{http.StatusConflict, wire.ErrorBody{Error: runvalue.UnknownSession, SessionID: sessionID}}
 	}
 
 	x = rt.newExecution(h, entry, s, req)
@@ -225,7 +227,7 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 	if err := entry.Start(); err != nil {
 		_ = x.closeSession() // which logs it
 		x = nil
-		if errors.Is(err, run.ErrDraining) {
+		if errors.Is(err, registry.ErrDraining) {
 			return nil, rejectedDraining, errDraining
 		}
 
@@ -268,14 +270,14 @@ func (rt *Runtime) storeOf(req *wire.RunRequest) session.Store {
 // checkHistory validates the history of a request. User and assistant alternate, so that the
 // message of the request follows a message of the assistant.
 func checkHistory(history []wire.Turn) error {
-	if len(history) > wire.MaxHistory {
-		return invalid(fmt.Sprintf("history must have at most %d entries", wire.MaxHistory))
+	if len(history) > runvalue.MaxHistory {
+		return invalid(fmt.Sprintf("history must have at most %d entries", runvalue.MaxHistory))
 	}
 
 	for i, turn := range history {
-		want := wire.RoleUser
+		want := runvalue.RoleUser
 		if i%2 == 1 {
-			want = wire.RoleAssistant
+			want = runvalue.RoleAssistant
 		}
 
 		switch {

@@ -36,7 +36,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/internal/skill"
-	"github.com/seed93082962/agenthost/runtime/run"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
@@ -45,7 +45,7 @@ type Runtime struct {
 	cfg       Config
 	agents    []*hosted
 	byID      map[string]*hosted
-	runs      *run.Registry
+	runs      *registry.Registry
 	shell     *httpapi.Shell
 	metrics   *metrics
 	handler   http.Handler
@@ -79,7 +79,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	rt := &Runtime{
 		cfg:  cfg,
 		byID: map[string]*hosted{},
-		runs: run.New(run.Config{
+		runs: registry.New(registry.Config{
 			MaxActive: cfg.Limits.MaxConcurrentRuns, TerminalTTL: cfg.RunTTL, Bus: cfg.Bus, Logger: cfg.Logger,
 		}),
 		crossing: http.NewCrossOriginProtection(),

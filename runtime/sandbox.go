@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/internal/skill"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
@@ -24,7 +26,7 @@ func (rt *Runtime) openCommandSandbox(def *agent.Agent, skills []skill.Skill) (t
 	}
 
 	box, state, err := rt.openSandbox(policy, rt.commandEnv(def))
-	if rt.cfg.OpenSandbox != nil && policy.Mode != agent.SandboxOff && err == nil && !enforced(policy, state) {
+	if rt.cfg.OpenSandbox != nil && policy.Mode != agentvalue.SandboxOff && err == nil && !enforced(policy, state) {
 		rt.cfg.Logger.Warn("the commands of an agent are not confined, or only in part", "agent", def.ID, "err", state.Reason)
 	}
 
@@ -47,13 +49,13 @@ func (rt *Runtime) commandEnv(def *agent.Agent) []string {
 
 // enforced reports whether the system enforces a policy, with namespaces.
 func enforced(policy agent.Sandbox, state wire.SandboxStatus) bool {
-	return state.Mode != wire.SandboxPartial && state.Files && (state.Network || policy.Network == agent.NetworkAll)
+	return state.Mode != runvalue.SandboxPartial && state.Files && (state.Network || policy.Network == agentvalue.NetworkAll)
 }
 
 // openServerSandbox opens the sandbox of a stdio server, or returns nil for another one. The server
 // may read the files that its command line and its environment name, and change its own directory.
 func (rt *Runtime) openServerSandbox(def *agent.Agent, server *agent.MCPServer) (tool.Confiner, error) {
-	if server.Transport != agent.TransportStdio {
+	if server.Transport != agentvalue.TransportStdio {
 		return nil, nil
 	}
 
@@ -82,7 +84,7 @@ func (rt *Runtime) openSandbox(policy agent.Sandbox, env []string) (tool.Confine
 	var box tool.Confiner
 	var err error
 	switch {
-	case policy.Mode == agent.SandboxOff:
+	case policy.Mode == agentvalue.SandboxOff:
 		return nil, state, nil
 	case rt.cfg.OpenSandbox == nil:
 		state.Reason = "the runtime is configured without OpenSandbox"
@@ -97,7 +99,7 @@ func (rt *Runtime) openSandbox(policy agent.Sandbox, env []string) (tool.Confine
 		rt.sandboxes = append(rt.sandboxes, box)
 	}
 
-	if policy.Mode == agent.SandboxRequired && !enforced(policy, state) {
+	if policy.Mode == agentvalue.SandboxRequired && !enforced(policy, state) {
 		return nil, state, fmt.Errorf("sandbox.mode is required, and this system cannot enforce the sandbox: %s", state.Reason)
 	}
 
@@ -225,7 +227,7 @@ func editablePath(def *agent.Agent, server *agent.MCPServer, cwd string) string 
 		tool, _, _ := strings.Cut(entry, "(")
 		return tool == "Edit" || tool == "Write"
 	})
-	if server.Transport != agent.TransportStdio || !edits {
+	if server.Transport != agentvalue.TransportStdio || !edits {
 		return ""
 	}
 

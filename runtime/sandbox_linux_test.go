@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -208,11 +209,11 @@ func TestPolicyOfAnAgent(t *testing.T) {
 		"read, absolute":      {agent.Sandbox{Read: []string{"TOP/keys"}}, "cat ../keys; cat ../data/file", "planted(.|\n)*(No such file|Permission denied)"},
 		"read, missing":       {agent.Sandbox{Read: []string{"../missing"}}, "cat ../missing; cat own", "own"},
 		"write":               {agent.Sandbox{Write: []string{"../data"}}, "echo more >>../data/file && cat ../data/file", "datamore"},
-		"no network":          {agent.Sandbox{Network: agent.NetworkNone}, "echo p$http_proxy; exec 3<>/dev/tcp/127.0.0.1/3128", "p\n.*(refused|denied|not permitted|unreachable|not supported)(.|\n)*has no network"},
-		"all":                 {agent.Sandbox{Network: agent.NetworkAll}, connects("127.0.0.1:PORT") + " && echo yes", "yes"},
+		"no network":          {agent.Sandbox{Network: agentvalue.NetworkNone}, "echo p$http_proxy; exec 3<>/dev/tcp/127.0.0.1/3128", "p\n.*(refused|denied|not permitted|unreachable|not supported)(.|\n)*has no network"},
+		"all":                 {agent.Sandbox{Network: agentvalue.NetworkAll}, connects("127.0.0.1:PORT") + " && echo yes", "yes"},
 		"domains":             {agent.Sandbox{Domains: []string{"*.example.com"}}, viaProxy("GET http://example.org/"), "403(.|\n)*add example.org to sandbox.domains"},
-		"off":                 {agent.Sandbox{Mode: agent.SandboxOff}, "cat ../keys; echo; echo $HOME; " + connects("127.0.0.1:PORT") + " && echo yes", "planted\n.*/home\nyes"},
-		"required":            {agent.Sandbox{Mode: agent.SandboxRequired}, "cat ../keys || cat own", "own"},
+		"off":                 {agent.Sandbox{Mode: agentvalue.SandboxOff}, "cat ../keys; echo; echo $HOME; " + connects("127.0.0.1:PORT") + " && echo yes", "planted\n.*/home\nyes"},
+		"required":            {agent.Sandbox{Mode: agentvalue.SandboxRequired}, "cat ../keys || cat own", "own"},
 		"without permissions": {agent.Sandbox{}, "cat ../keys || cat own", "own"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,9 +232,9 @@ func TestPolicyOfAnAgent(t *testing.T) {
 			require.Regexp(t, row.want, strings.ReplaceAll(c.bash(t, script).Output, "file: ", ""))
 			sandbox := c.detail(t, "helper").Sandbox
 			require.Equal(t, row.sandbox.In("").Mode, sandbox.Mode)
-			require.Equal(t, row.sandbox.Mode != agent.SandboxOff, sandbox.Files)
-			require.Equal(t, row.sandbox.Mode != agent.SandboxOff && row.sandbox.Network != agent.NetworkAll, sandbox.Network)
-			if row.sandbox.Network == agent.NetworkAll {
+			require.Equal(t, row.sandbox.Mode != agentvalue.SandboxOff, sandbox.Files)
+			require.Equal(t, row.sandbox.Mode != agentvalue.SandboxOff && row.sandbox.Network != agentvalue.NetworkAll, sandbox.Network)
+			if row.sandbox.Network == agentvalue.NetworkAll {
 				require.NotEmpty(t, sandbox.Reason)
 			}
 		})
@@ -263,9 +264,9 @@ func TestSandboxThatCannotBeEnforced(t *testing.T) {
 	}
 	c := serveConfined(t, func(_ *confined, cfg *runtime.Config) {
 		required := cfg.Agents[0]
-		required.ID, required.Sandbox = "required", agent.Sandbox{Mode: agent.SandboxRequired}
+		required.ID, required.Sandbox = "required", agent.Sandbox{Mode: agentvalue.SandboxRequired}
 		off := cfg.Agents[0]
-		off.ID, off.Sandbox = "off", agent.Sandbox{Mode: agent.SandboxOff}
+		off.ID, off.Sandbox = "off", agent.Sandbox{Mode: agentvalue.SandboxOff}
 		cfg.Agents = append(cfg.Agents, required, off)
 	})
 	require.Len(t, c.Unavailable(), 1)

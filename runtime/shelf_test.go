@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -29,7 +30,7 @@ func openShelves(c *runtime.Config, shelves ...*shelf) {
 	c.Agents[0].MCPServers = map[string]agent.MCPServer{}
 	for _, s := range shelves {
 		s.state, all[s.name] = tool.Pending, s
-		c.Agents[0].MCPServers[s.name] = agent.MCPServer{Transport: agent.TransportHTTP, URL: "https://mcp.example/mcp"}
+		c.Agents[0].MCPServers[s.name] = agent.MCPServer{Transport: agentvalue.TransportHTTP, URL: "https://mcp.example/mcp"}
 	}
 	c.OpenMCP = func(name string, _ agent.MCPServer, _ agent.Limits, _ tool.Confiner) (tool.Server, error) {
 		return all[name], nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -44,7 +45,7 @@ func vendors() []vendor {
 	return []vendor{
 		{"anthropic", modeltest.Anthropic, "claude-sonnet-4-5", messages("https://api.anthropic.com"), budget, "toolu_01A%d"},
 		{"another claude", modeltest.Anthropic, "claude-opus-4-7", messages("https://api.anthropic.com"),
-			agent.Thinking{Type: agent.ThinkingAdaptive, Effort: "low"}, "toolu_01B%d"},
+			agent.Thinking{Type: agentvalue.ThinkingAdaptive, Effort: "low"}, "toolu_01B%d"},
 		{"deepseek messages", modeltest.DeepSeekMessages, "deepseek-v4-pro", messages("https://api.deepseek.com/anthropic"), budget, "call_00_%d"},
 		{"openai", modeltest.Azure, "gpt-5.1", azure, agent.Thinking{}, "call_PTLP8xhu3uwZk4l3nlnrrJh%d"},
 		{"deepseek", modeltest.DeepSeek, "deepseek-v4-pro", chat("https://api.deepseek.com/v1"), agent.Thinking{}, "call_01_%d"},

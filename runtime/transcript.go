@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
@@ -167,7 +168,7 @@ func entryOf(e session.TranscriptEntry) (wire.TranscriptEntry, int) {
 	room := entryRoom{bytes: maxEntryBytes, values: maxPageValues - blockValues}
 	switch {
 	case e.Message != nil:
-		out.Type, out.Role = wire.EntryMessage, string(e.Message.Role)
+		out.Type, out.Role = runvalue.EntryMessage, string(e.Message.Role)
 		for i := range e.Message.Content {
 			if room.values < blockValues {
 				break
@@ -178,7 +179,7 @@ func entryOf(e session.TranscriptEntry) (wire.TranscriptEntry, int) {
 			}
 		}
 	case e.Event != nil:
-		out.Type = wire.EntryEvent
+		out.Type = runvalue.EntryEvent
 		event, values, err := compact(e.Event)
 		if err != nil {
 			event, values = withoutContent(e.Event), blockValues
@@ -187,7 +188,7 @@ func entryOf(e session.TranscriptEntry) (wire.TranscriptEntry, int) {
 		out.Event = event
 		room.values -= values
 	default:
-		out.Type = wire.EntryCompaction
+		out.Type = runvalue.EntryCompaction
 		if len(e.Compacted) > 0 {
 			out.Summary, _ = excerpt.Ends(e.Compacted[0].Text(), maxEntryText)
 			out.Kept = len(e.Compacted) - 1

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
@@ -49,13 +50,13 @@ func summary(t *testing.T, entries []wire.TranscriptEntry) (lines []string) {
 	t.Helper()
 	for _, e := range entries {
 		switch e.Type {
-		case wire.EntryMessage:
+		case runvalue.EntryMessage:
 			line := e.Role
 			for _, b := range e.Content {
 				line += " " + strings.Join(strings.Fields(b.Type+" "+b.Text+" "+b.Name+" "+string(b.Input)+" "+b.Output), " ")
 			}
 			lines = append(lines, line)
-		case wire.EntryEvent:
+		case runvalue.EntryEvent:
 			var event struct {
 				Type, Subtype string
 				Source, Rule  string

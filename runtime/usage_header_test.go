@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -31,7 +32,7 @@ func TestUsageHeader(t *testing.T) {
 		_, err := io.Copy(io.Discard, res.Body)
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
-		text := res.Header.Get(wire.UsageHeader) + res.Trailer.Get(wire.UsageHeader)
+		text := res.Header.Get(runvalue.UsageHeader) + res.Trailer.Get(runvalue.UsageHeader)
 		if len(headers) == 0 || headers[0] != "Te" {
 			require.Empty(t, text)
 			continue

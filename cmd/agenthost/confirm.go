@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -112,12 +113,12 @@ func (d *dev) describe(file *agent.File, variables, skills []string) string {
 		for _, name := range slices.Sorted(maps.Keys(a.MCPServers)) {
 			server := a.MCPServers[name]
 			line("MCP server", append([]string{fmt.Sprintf("%q:", name)}, describeServer(server)...)...)
-			if sandbox := describeSandbox(server.Sandbox); server.Transport == agent.TransportStdio && sandbox != nil {
+			if sandbox := describeSandbox(server.Sandbox); server.Transport == agentvalue.TransportStdio && sandbox != nil {
 				line("  sandbox", sandbox...)
 			}
 		}
 
-		line("sandbox", append([]string{cmp.Or(a.Sandbox.Mode, agent.SandboxAuto)}, describeSandbox(a.Sandbox)...)...)
+		line("sandbox", append([]string{cmp.Or(a.Sandbox.Mode, agentvalue.SandboxAuto)}, describeSandbox(a.Sandbox)...)...)
 		line("variables of commands", quoted(slices.Sorted(maps.Keys(a.CommandEnv)))...)
 		if a.SystemPromptFile != "" {
 			line("prompt of", fmt.Sprintf("%q", a.SystemPromptFile))
@@ -155,7 +156,7 @@ func (d *dev) describeProvider(a *agent.Agent) string {
 // describeServer returns the command or the address of an MCP server, and the names of the
 // variables of the command.
 func describeServer(server agent.MCPServer) []string {
-	if server.Transport != agent.TransportStdio {
+	if server.Transport != agentvalue.TransportStdio {
 		return []string{place(server.URL)}
 	}
 

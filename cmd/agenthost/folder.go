@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/builtintool"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -259,7 +260,7 @@ func (d *dev) request(ctx context.Context, a *agent.Agent) (wire.AgentRequest, e
 // builtinTools returns the built-in tools that the rules of an agent name, or all without rules.
 func builtinTools(a *agent.Agent) []string {
 	names := []string{}
-	for _, tool := range agent.BuiltinTools() {
+	for _, tool := range builtintool.All() {
 		named := slices.ContainsFunc(a.AllowedTools, func(rule string) bool {
 			name, _, _ := strings.Cut(rule, "(")
 			return name == tool.Name

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -72,7 +73,7 @@ func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (string, error) {
 // inherited returns the provider of the environment whose key a provider without a key has.
 func (d *dev) inherited(p agent.Provider) (keyedProvider, bool) {
 	i := slices.IndexFunc(keyed, func(kind keyedProvider) bool { return kind.protocol == p.Protocol })
-	if i < 0 || p.APIKey != "" || p.AuthStyle == agent.AuthNone {
+	if i < 0 || p.APIKey != "" || p.AuthStyle == agentvalue.AuthNone {
 		return keyedProvider{}, false
 	}
 

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
-	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -56,7 +56,7 @@ func runtimes(path string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range all {
 		args, err := os.ReadFile(file)
-		if err == nil && bytes.HasPrefix(args, []byte(path+"\x00"+agent.DeployedArg+"\x00")) {
+		if err == nil && bytes.HasPrefix(args, []byte(path+"\x00"+agentvalue.DeployedArg+"\x00")) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			pids = append(pids, pid)
 		}

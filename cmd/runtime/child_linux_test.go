@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/logtest"
-	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -24,8 +24,8 @@ func deployed(t *testing.T, dir, definition string, env ...string) (url string, 
 	require.NoError(t, err)
 	log = &logtest.Buffer{}
 	for name, text := range map[string]string{
-		agent.DeployedKeys: "key-of-the-test",
-		agent.DeployedFile: "cwd: " + dir + "\nstateDir: " + filepath.Join(dir, "state") + "\nagents: [" + definition + "]\n",
+		agentvalue.DeployedKeys: "key-of-the-test",
+		agentvalue.DeployedFile: "cwd: " + dir + "\nstateDir: " + filepath.Join(dir, "state") + "\nagents: [" + definition + "]\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
@@ -35,7 +35,7 @@ func deployed(t *testing.T, dir, definition string, env ...string) (url string, 
 	file, err := listener.(*net.TCPListener).File()
 	require.NoError(t, err)
 	defer file.Close()
-	cmd := exec.Command(path, agent.DeployedArg)
+	cmd := exec.Command(path, agentvalue.DeployedArg)
 	cmd.Dir, cmd.Env, cmd.Stderr, cmd.Stdin, cmd.ExtraFiles = dir, env, log, strings.NewReader("\n"), []*os.File{file}
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -155,7 +156,7 @@ func requireOrder(t *testing.T, all []wire.Payload) {
 	for i, p := range all {
 		switch p := p.(type) {
 		case *wire.System:
-			require.Equal(t, i == 0, p.Subtype == wire.SystemInit, "init comes first, and once")
+			require.Equal(t, i == 0, p.Subtype == runvalue.SystemInit, "init comes first, and once")
 		case *wire.Assistant:
 			for _, b := range p.Message.Content {
 				called[b.ID] = true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -88,7 +89,7 @@ func TestFailedServersAreReported(t *testing.T) {
 		}
 	}
 	for _, p := range all[1:] {
-		if p, ok := p.(*wire.System); ok && p.Subtype == wire.SystemMCPStatus {
+		if p, ok := p.(*wire.System); ok && p.Subtype == runvalue.SystemMCPStatus {
 			require.NotContains(t, status, p.Name)
 			status[p.Name], said[p.Name] = p.Status, p.Error
 		}

@@ -15,6 +15,7 @@ import (
 	prom "github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -94,7 +95,7 @@ func TestMetricsOfTheDocument(t *testing.T) {
 	require.True(t, final(t, s.run("a", wire.RunRequest{Message: "fail"})).IsError)
 	history := []wire.Turn{}
 	for range 20 {
-		history = append(history, wire.Turn{Role: wire.RoleUser, Content: strings.Repeat("long ", 5000)}, wire.Turn{Role: wire.RoleAssistant, Content: "yes"})
+		history = append(history, wire.Turn{Role: runvalue.RoleUser, Content: strings.Repeat("long ", 5000)}, wire.Turn{Role: runvalue.RoleAssistant, Content: "yes"})
 	}
 	require.Equal(t, "short", *final(t, s.run("long", wire.RunRequest{Message: "hello", History: history})).Result)
 	hanging, leave := s.begin("a", wire.RunRequest{Message: "hang"})

@@ -13,6 +13,7 @@ import (
 
 	hubwire "github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -21,8 +22,8 @@ import (
 var ErrIncomplete = errors.New("event stream of the answer is incomplete")
 
 const (
-	// maxEvent is the largest event of an answer: [wire.MaxData] and the names of the fields.
-	maxEvent = wire.MaxData + 64<<10
+	// maxEvent is the largest event of an answer: [runvalue.MaxData] and the names of the fields.
+	maxEvent = runvalue.MaxData + 64<<10
 	// maxEventName is the largest value of an event field.
 	maxEventName = 128
 	// hubEvent is the name of the events that the hub adds to those of the runtime.

@@ -42,23 +42,6 @@ const (
 	ProtocolDemo      = "demo"      // built in: no key, no network
 )
 
-// Values of Provider.AuthStyle.
-const (
-	AuthAPIKey = "api_key" // header x-api-key
-	AuthBearer = "bearer"  // header Authorization
-	AuthNone   = "none"
-)
-
-// ThinkingAdaptive is a value of Thinking.Type.
-const ThinkingAdaptive = "adaptive"
-
-// Values of MCPServer.Transport.
-const (
-	TransportStdio = "stdio" // a child process
-	TransportSSE   = "sse"
-	TransportHTTP  = "http" // streamable HTTP
-)
-
 // Agent is one agent. ID, Model and Provider.Protocol are required.
 type Agent struct {
 	ID          string `json:"id"`             // ^[a-z0-9](-?[a-z0-9])*$, at most 63 characters, unique in its File
@@ -103,7 +86,7 @@ type Provider struct {
 	Protocol  string `json:"protocol"`            // one of the Protocol constants; another one makes the agent unavailable
 	BaseURL   Secret `json:"baseUrl,omitempty"`   // prefix of /v1/messages (anthropic) or /chat/completions (openai). Defaults to the vendor's.
 	APIKey    Secret `json:"apiKey,omitempty"`    // empty: the runtime's key for this protocol, if any
-	AuthStyle string `json:"authStyle,omitempty"` // one of the Auth constants. Defaults to api_key for anthropic, bearer for openai.
+	AuthStyle string `json:"authStyle,omitempty"` // api_key (header x-api-key), bearer (header Authorization) or none. Defaults to api_key for anthropic, bearer for openai.
 
 	APIKeyHeader string            `json:"apiKeyHeader,omitempty"` // header of the key: "api-key" for Azure. AuthStyle is then api_key.
 	Headers      map[string]Secret `json:"headers,omitzero"`       // sent with every request
@@ -117,14 +100,14 @@ type Provider struct {
 // adaptive, and optionally Effort. The openai protocol sends only Effort.
 type Thinking struct {
 	BudgetTokens int    `json:"budgetTokens,omitzero"`
-	Type         string `json:"type,omitempty"`   // "" or [ThinkingAdaptive]
-	Effort       string `json:"effort,omitempty"` // a value of the provider, with ThinkingAdaptive. Defaults to the model's own.
+	Type         string `json:"type,omitempty"`   // "" or adaptive
+	Effort       string `json:"effort,omitempty"` // a value of the provider, with adaptive. Defaults to the model's own.
 }
 
 // MCPServer is a server of the Model Context Protocol: a command (stdio) or an address (sse, http).
 // Fields of the other kind must be empty. Args and URL can contain secrets and are not printed.
 type MCPServer struct {
-	Transport string            `json:"transport"` // one of the Transport constants, required
+	Transport string            `json:"transport"` // stdio (a child process), sse or http (streamable HTTP); required
 	Command   string            `json:"command,omitempty"`
 	Args      []string          `json:"args,omitzero"`
 	Env       map[string]Secret `json:"env,omitzero"`

@@ -1,9 +1,10 @@
 package agent
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
+
+	"github.com/seed93082962/agenthost/internal/quantity"
 )
 
 // Bounds of a [Deployment].
@@ -66,26 +67,14 @@ func (d Deployment) Validate() error {
 		}
 	}
 	if bytes := d.Bytes(); d.Memory != "" && (bytes < minMemory || bytes > maxMemory) {
-		faults.add("memory", "must be a whole number from %s to %s, such as 512Mi or 2Gi", MemoryText(minMemory), MemoryText(maxMemory))
+		faults.add("memory", "must be a whole number from %s to %s, such as 512Mi or 2Gi", quantity.Memory(minMemory), quantity.Memory(maxMemory))
 	}
 
 	if milli := d.MilliCPU(); d.CPU != "" && (milli < minCPU || milli > maxCPU) {
-		faults.add("cpu", "must be from %s to %s, in thousandths of a processor, such as 500m", CPUText(minCPU), CPUText(maxCPU))
+		faults.add("cpu", "must be from %s to %s, in thousandths of a processor, such as 500m", quantity.CPU(minCPU), quantity.CPU(maxCPU))
 	}
 
 	number("processes", d.Processes, minProcesses, maxProcesses)
 	number("replicas", d.Replicas, 1, maxReplicas)
 	return faults.err()
 }
-
-// MemoryText returns a number of bytes as Deployment.Memory has it, rounded down.
-func MemoryText(bytes int64) string {
-	if bytes >= 1<<30 && bytes%(1<<30) == 0 {
-		return fmt.Sprintf("%dGi", bytes>>30)
-	}
-
-	return fmt.Sprintf("%dMi", bytes>>20)
-}
-
-// CPUText returns thousandths of a processor as Deployment.CPU has them.
-func CPUText(milli int64) string { return fmt.Sprintf("%dm", milli) }

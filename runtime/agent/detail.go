@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/wire"
+
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 )
 
 // Summary returns the agent's entry in the list of agents. toolCount is the number of its tools
@@ -47,7 +49,7 @@ func (a *Agent) Detail(status wire.Status, skills []wire.SkillSummary) wire.Agen
 
 func (s MCPServer) summary() wire.MCPServer {
 	hide := func(Secret) string { return redacted }
-	if s.Transport == TransportStdio {
+	if s.Transport == agentvalue.TransportStdio {
 		return wire.MCPServer{Transport: s.Transport, Command: s.Command, Args: slices.Clone(s.Args), Env: each(s.Env, hide)}
 	}
 

@@ -60,7 +60,7 @@ func ExampleAgent_Validate() {
 		ID:         "helper",
 		Model:      "demo",
 		Provider:   agent.Provider{Protocol: agent.ProtocolDemo},
-		MCPServers: map[string]agent.MCPServer{"files": {Transport: agent.TransportStdio}},
+		MCPServers: map[string]agent.MCPServer{"files": {Transport: "stdio"}},
 	}
 	fmt.Println(a.Validate())
 	// Output: mcpServers.files.command: is missing
@@ -79,7 +79,7 @@ func ExampleAgent_Detail() {
 	a := agent.Agent{
 		ID: "helper", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo},
 		MCPServers: map[string]agent.MCPServer{"files": {
-			Transport: agent.TransportStdio, Command: "mcp-files", Env: map[string]agent.Secret{"TOKEN": "t-123"},
+			Transport: "stdio", Command: "mcp-files", Env: map[string]agent.Secret{"TOKEN": "t-123"},
 		}},
 	}
 	body, _ := json.Marshal(a.Detail(wire.StatusReady, nil))

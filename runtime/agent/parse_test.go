@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -37,13 +38,13 @@ func fullFile() *agent.File {
 			SystemPrompt: "You write code.\n  Mind the ${TEAM_KEY}.\n", MaxTurns: 20, PermissionMode: "acceptEdits",
 			AllowedTools: []string{"Read", "Bash(git *)"}, DisallowedTools: []string{},
 			SettingSources: []string{"user", "local"}, ExtraUserSkillDirs: []string{"/srv/skills"},
-			Sandbox: agent.Sandbox{Mode: agent.SandboxRequired, Read: []string{"/srv/data", "../common"}, Write: []string{"out"},
-				Network: agent.NetworkProxy, Domains: []string{"example.com", "*.example.org", "example.net:8443"}},
+			Sandbox: agent.Sandbox{Mode: agentvalue.SandboxRequired, Read: []string{"/srv/data", "../common"}, Write: []string{"out"},
+				Network: agentvalue.NetworkProxy, Domains: []string{"example.com", "*.example.org", "example.net:8443"}},
 			CommandEnv: map[string]agent.Secret{"GIT_AUTHOR_NAME": "Coder", "TOKEN": "sk-team"},
 			MCPServers: map[string]agent.MCPServer{
 				"files": {Transport: "stdio", Command: "mcp-files", Timeout: 5 * time.Minute, Instructions: true, Args: []string{"--root", "${TEAM_KEY}"},
 					Env:     map[string]agent.Secret{"TOKEN": "sk-team", "LITERAL": "${TEAM_KEY}", "NOTHING": "", "ONCE": "${TEAM_KEY}"},
-					Sandbox: agent.Sandbox{Read: []string{"/srv/files"}, Network: agent.NetworkNone, Domains: []string{}}},
+					Sandbox: agent.Sandbox{Read: []string{"/srv/files"}, Network: agentvalue.NetworkNone, Domains: []string{}}},
 				"web": {Transport: "http", URL: "https://mcp.example/",
 					Headers: map[string]agent.Secret{"Authorization": "Bearer sk-team"},
 					OAuth:   agent.OAuth{ClientID: "hosts", ClientSecret: "sk-team", Issuer: "https://login.example"}},

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -116,7 +117,7 @@ func agents() *rapid.Generator[agent.Agent] {
 			MaxOutputTokens: rapid.IntRange(0, 9).Draw(t, "tokens"),
 			Temperature:     or(rapid.Ptr(rapid.Float64Range(0, 2), false)).Draw(t, "temperature"),
 			Thinking: or(rapid.SampledFrom([]agent.Thinking{
-				{BudgetTokens: 9}, {Type: agent.ThinkingAdaptive}, {Type: agent.ThinkingAdaptive, Effort: "low"},
+				{BudgetTokens: 9}, {Type: agentvalue.ThinkingAdaptive}, {Type: agentvalue.ThinkingAdaptive, Effort: "low"},
 			})).Draw(t, "thinking"),
 			MaxTurns:       rapid.IntRange(0, 9).Draw(t, "turns"),
 			PermissionMode: rapid.SampledFrom([]string{"", "default", "plan", "auto"}).Draw(t, "mode"),

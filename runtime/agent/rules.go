@@ -10,12 +10,14 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
+
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 )
 
 var (
 	permissionModes = []string{"default", "acceptEdits", "bypassPermissions", "plan", "dontAsk", "auto"}
 	settingSources  = []string{"user", "project", "local"}
-	transports      = []string{TransportStdio, TransportSSE, TransportHTTP}
+	transports      = []string{agentvalue.TransportStdio, agentvalue.TransportSSE, agentvalue.TransportHTTP}
 
 	agentID = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
 	// A server's name is part of tool names, mcp__<server>__<tool>. Models accept only these
@@ -186,7 +188,7 @@ func (r *rules) thinking(t Thinking, key string) {
 		return
 	}
 
-	if !r.oneOf(kind, t.Type, []string{ThinkingAdaptive}) {
+	if !r.oneOf(kind, t.Type, []string{agentvalue.ThinkingAdaptive}) {
 		return
 	}
 
@@ -211,7 +213,7 @@ func (r *rules) provider(p Provider, key string) {
 	r.required(child(key, "protocol"), p.Protocol)
 	r.notEmpty(child(key, "baseUrl"), string(p.BaseURL))
 	r.notEmpty(child(key, "apiKey"), string(p.APIKey))
-	if p.APIKeyHeader != "" && (p.AuthStyle == AuthBearer || p.AuthStyle == AuthNone) {
+	if p.APIKeyHeader != "" && (p.AuthStyle == agentvalue.AuthBearer || p.AuthStyle == agentvalue.AuthNone) {
 		r.faults.add(child(key, "apiKeyHeader"), "has no effect with authStyle: %s", p.AuthStyle)
 	}
 
@@ -244,8 +246,8 @@ func (r *rules) server(s MCPServer, name, key string) {
 			r.faults.add(child(key, name), "has no effect with transport %s", s.Transport)
 		}
 	}
-	foreign("oauth", s.Transport != TransportHTTP && s.OAuth != (OAuth{}))
-	if s.Transport == TransportStdio {
+	foreign("oauth", s.Transport != agentvalue.TransportHTTP && s.OAuth != (OAuth{}))
+	if s.Transport == agentvalue.TransportStdio {
 		r.required(child(key, "command"), s.Command)
 		foreign("url", s.URL != "")
 		foreign("headers", len(s.Headers) > 0)
@@ -300,7 +302,7 @@ func (r *rules) skillArchive(s SkillArchive, key string) {
 
 var (
 	protocols  = []string{ProtocolAnthropic, ProtocolOpenAI, ProtocolDemo}
-	authStyles = []string{AuthAPIKey, AuthBearer, AuthNone}
+	authStyles = []string{agentvalue.AuthAPIKey, agentvalue.AuthBearer, agentvalue.AuthNone}
 )
 
 // Check reports, as [Faults] with keys relative to the agent, why a valid agent is unavailable: it

@@ -7,20 +7,8 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/domain"
-)
 
-// Values of Sandbox.Mode.
-const (
-	SandboxAuto     = "auto"     // confined as far as the kernel can, which the detail of the agent states
-	SandboxRequired = "required" // the agent is unavailable where the kernel creates no namespaces
-	SandboxOff      = "off"
-)
-
-// Values of Sandbox.Network.
-const (
-	NetworkProxy = "proxy" // an HTTP proxy that connects to public addresses only
-	NetworkNone  = "none"
-	NetworkAll   = "all"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 )
 
 // Sandbox is what the commands and stdio servers of an agent can access in addition to the
@@ -29,10 +17,10 @@ const (
 // The Sandbox of an MCP server adds to that of its agent: see [Sandbox.Add]. Its Network replaces
 // that of the agent.
 type Sandbox struct {
-	Mode    string   `json:"mode,omitempty"`    // one of the Sandbox constants. Defaults to auto.
+	Mode    string   `json:"mode,omitempty"`    // auto: as far as the kernel can; required: unavailable without namespaces; off. Defaults to auto.
 	Read    []string `json:"read,omitzero"`     // files and directories that may be read and executed, relative to the working directory
 	Write   []string `json:"write,omitzero"`    // files and directories that may be changed too, relative to the working directory
-	Network string   `json:"network,omitempty"` // one of the Network constants. Defaults to proxy.
+	Network string   `json:"network,omitempty"` // proxy: public addresses only; none; all. Defaults to proxy.
 	Domains []string `json:"domains,omitzero"`  // the only hosts of the proxy: "example.com", "*.example.com" or "example.com:8443". Defaults to all public hosts.
 }
 
@@ -59,8 +47,8 @@ func (s Sandbox) In(dir string) Sandbox {
 		}
 	}
 
-	s.Mode = cmp.Or(s.Mode, SandboxAuto)
-	s.Network = cmp.Or(s.Network, NetworkProxy)
+	s.Mode = cmp.Or(s.Mode, agentvalue.SandboxAuto)
+	s.Network = cmp.Or(s.Network, agentvalue.NetworkProxy)
 	return s
 }
 
@@ -87,11 +75,11 @@ type SandboxLimits struct {
 
 func (r *rules) sandbox(s Sandbox, key string) {
 	if mode := child(key, "mode"); s.Mode != "" || r.has(mode) {
-		r.oneOf(mode, s.Mode, []string{SandboxAuto, SandboxRequired, SandboxOff})
+		r.oneOf(mode, s.Mode, []string{agentvalue.SandboxAuto, agentvalue.SandboxRequired, agentvalue.SandboxOff})
 	}
 
 	if network := child(key, "network"); s.Network != "" || r.has(network) {
-		r.oneOf(network, s.Network, []string{NetworkProxy, NetworkNone, NetworkAll})
+		r.oneOf(network, s.Network, []string{agentvalue.NetworkProxy, agentvalue.NetworkNone, agentvalue.NetworkAll})
 	}
 
 	for _, list := range []struct {
@@ -114,7 +102,7 @@ func (r *rules) sandbox(s Sandbox, key string) {
 		}
 	}
 
-	if len(s.Domains) > 0 && (s.Network == NetworkNone || s.Network == NetworkAll) {
+	if len(s.Domains) > 0 && (s.Network == agentvalue.NetworkNone || s.Network == agentvalue.NetworkAll) {
 		r.faults.add(child(key, "domains"), "has no effect with network: %s", s.Network)
 	}
 }

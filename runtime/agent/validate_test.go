@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -58,11 +59,11 @@ commandEnv.N: must not contain a null byte`},
 			a.CommandEnv = map[string]agent.Secret{"A": agent.Secret(strings.Repeat("a", 64<<10))}
 		}, "commandEnv: must have at most 100 variables and 65536 bytes"},
 		{"domains without a proxy", func(a *agent.Agent) {
-			a.Sandbox = agent.Sandbox{Network: agent.NetworkNone, Domains: []string{"example.com"}}
+			a.Sandbox = agent.Sandbox{Network: agentvalue.NetworkNone, Domains: []string{"example.com"}}
 		}, "sandbox.domains: has no effect with network: none"},
 		{"sandbox of servers", func(a *agent.Agent) {
 			a.MCPServers = map[string]agent.MCPServer{
-				"a": {Transport: "stdio", Command: "x", Sandbox: agent.Sandbox{Mode: agent.SandboxOff, Network: "x"}},
+				"a": {Transport: "stdio", Command: "x", Sandbox: agent.Sandbox{Mode: agentvalue.SandboxOff, Network: "x"}},
 				"b": {Transport: "http", URL: "https://m.example", Sandbox: agent.Sandbox{Read: []string{"x"}}},
 			}
 		}, `mcpServers.a.sandbox.mode: is that of the agent, and cannot be set for a server

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
@@ -34,7 +35,7 @@ func TestComplete(t *testing.T) {
 func TestHistoryIsSent(t *testing.T) {
 	up := talker(t)
 	_, err := at(t, up).Complete(t.Context(), "helper", wire.RunRequest{Message: "Who am I?", History: []wire.Turn{
-		{Role: wire.RoleUser, Content: "I am Ada."}, {Role: wire.RoleAssistant, Content: "Hello, Ada."},
+		{Role: runvalue.RoleUser, Content: "I am Ada."}, {Role: runvalue.RoleAssistant, Content: "Hello, Ada."},
 	}})
 	require.NoError(t, err)
 	require.Regexp(t, `I am Ada\..*Hello, Ada\..*Who am I\?`, string(up.Requests()[0].Body))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -189,7 +190,7 @@ func TestInvalidEvents(t *testing.T) {
 	var limit *sse.LimitError
 	_, err = all(t, raw(t, stream(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "event: result\ndata: {\"x\":\"")
-		_, _ = io.WriteString(w, strings.Repeat("x", wire.MaxData+128<<10))
+		_, _ = io.WriteString(w, strings.Repeat("x", runvalue.MaxData+128<<10))
 		_, _ = io.WriteString(w, "\"}\n\n")
 	})), hello)
 	require.ErrorAs(t, err, &limit)
@@ -301,12 +302,12 @@ func TestMemoryOfAllStreamsIsReserved(t *testing.T) {
 }
 
 func TestLargestEvent(t *testing.T) {
-	text := strings.Repeat("x", wire.MaxData-len(`{"x":""}`))
+	text := strings.Repeat("x", runvalue.MaxData-len(`{"x":""}`))
 	payloads, err := all(t, raw(t, stream(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "event: large\ndata: {\"x\":\""+text+"\"}\n\nevent: done\ndata: {}\n\n")
 	})), hello)
 	require.NoError(t, err)
-	require.Len(t, payloads[1].(*wire.Unknown).Data, wire.MaxData)
+	require.Len(t, payloads[1].(*wire.Unknown).Data, runvalue.MaxData)
 }
 
 func TestDoneEndsAStreamThatStaysOpen(t *testing.T) {

@@ -33,6 +33,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -301,11 +302,11 @@ func (e *Error) Is(target error) bool {
 
 	switch target {
 	case ErrRunIDConflict:
-		return e.Body.Error == wire.RunIDConflict
+		return e.Body.Error == runvalue.RunIDConflict
 	case ErrSessionBusy:
-		return e.Body.Error == wire.SessionBusy
+		return e.Body.Error == runvalue.SessionBusy
 	case ErrUnknownSession:
-		return e.Body.Error == wire.UnknownSession
+		return e.Body.Error == runvalue.UnknownSession
 	}
 
 	return false

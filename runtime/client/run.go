@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -21,8 +22,8 @@ import (
 var ErrIncomplete = errors.New("event stream of the run is incomplete")
 
 const (
-	// maxEvent is the largest event of a runtime: [wire.MaxData] and the names of the fields.
-	maxEvent = wire.MaxData + 64<<10
+	// maxEvent is the largest event of a runtime: [runvalue.MaxData] and the names of the fields.
+	maxEvent = runvalue.MaxData + 64<<10
 	// maxName is the largest value of an event or id field.
 	maxName = 128
 	// maxRest limits the bytes that are read from an error response, and from a stream after done.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -38,7 +39,7 @@ func TestRunYieldsTypedEvents(t *testing.T) {
 	}, names(payloads))
 
 	system := find[*wire.System](t, payloads)
-	require.Equal(t, wire.SystemInit, system.Subtype)
+	require.Equal(t, runvalue.SystemInit, system.Subtype)
 	require.Equal(t, "helper", system.AgentID)
 	require.Equal(t, []string{"greet"}, system.Tools)
 	require.Equal(t, wire.Partial{Type: wire.PartialThinking, Text: "Hm."}, payloads[1].(*wire.PartialMessage).Partial)
@@ -52,7 +53,7 @@ func TestRunYieldsTypedEvents(t *testing.T) {
 	}, payloads[5].(*wire.Assistant).Message.Content)
 	require.Equal(t, "Hello, Ada", find[*wire.ToolResult](t, payloads).Result.Output)
 	result := find[*wire.Result](t, payloads)
-	require.Equal(t, wire.ResultSuccess, result.Subtype)
+	require.Equal(t, runvalue.ResultSuccess, result.Subtype)
 	require.Equal(t, "Done.", *result.Result)
 	require.Equal(t, system.RunID, result.RunID)
 	require.Equal(t, int64(30), result.Usage.InputTokens)

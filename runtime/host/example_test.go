@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
 )
 
@@ -39,10 +38,10 @@ func ExampleRun() {
 // A deployer that ends before it has recorded the process sends no line, and the process ends too.
 func TestStartIsConfirmedOnStandardInput(t *testing.T) {
 	for _, stdin := range []string{"", "go"} {
-		err := host.Run(t.Context(), host.Process{Args: []string{"x", agent.DeployedArg}, Stdin: strings.NewReader(stdin), Getenv: os.Getenv})
+		err := host.Run(t.Context(), host.Process{Args: []string{"x", "agenthost-runtime"}, Stdin: strings.NewReader(stdin), Getenv: os.Getenv})
 		require.EqualError(t, err, "standard input ended before it had a line")
 	}
-	for _, args := range [][]string{nil, {"x"}, {"x", "runtime"}, {"x", agent.DeployedArg, "y"}} {
+	for _, args := range [][]string{nil, {"x"}, {"x", "runtime"}, {"x", "agenthost-runtime", "y"}} {
 		require.False(t, host.IsChild(args))
 		require.Error(t, host.Run(t.Context(), host.Process{Args: args}))
 	}

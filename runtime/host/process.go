@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/httpserve"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -51,7 +52,7 @@ type Process struct {
 // IsChild reports whether the arguments of a process, os.Args, are those with which a deployer
 // starts the runtime of a deployment, or a runtime a worker for custom tools.
 func IsChild(args []string) bool {
-	return len(args) == 2 && (args[1] == agent.DeployedArg || args[1] == js.WorkerArg)
+	return len(args) == 2 && (args[1] == agentvalue.DeployedArg || args[1] == js.WorkerArg)
 }
 
 // Run does the work of a child, and returns when it has ended. The end of ctx has the effect of the
@@ -90,7 +91,7 @@ func (p Process) serve(ctx context.Context) error {
 		return err
 	}
 
-	listener, err := inherit(agent.DeployedListener)
+	listener, err := inherit(agentvalue.DeployedListener)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (p Process) serve(ctx context.Context) error {
 		File: file, StateDir: file.StateDir, PrivateDir: filepath.Join(file.StateDir, "private"), Sessions: sessions,
 		Hidden: slices.Clone(p.Hidden), Home: p.Getenv("HOME"), ChildEnv: ChildEnv(p.Getenv), Proxy: p.Proxy, Version: p.Version, Logger: p.Logger,
 	}
-	for _, path := range []string{agent.DeployedFile, agent.DeployedKeys, file.StateDir} {
+	for _, path := range []string{agentvalue.DeployedFile, agentvalue.DeployedKeys, file.StateDir} {
 		if path, err = filepath.Abs(path); err != nil {
 			return errors.Join(err, sessions.Close())
 		}
@@ -140,7 +141,7 @@ func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list 
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
-	following.Go(func() { FollowKeys(serving, agent.DeployedKeys, list, h.Runtime, p.Logger) })
+	following.Go(func() { FollowKeys(serving, agentvalue.DeployedKeys, list, h.Runtime, p.Logger) })
 	limits := file.Limits.Of(file.Agents[0].Limits).WithDefaults()
 	p.Logger.Info("serving", "addr", listener.Addr().String())
 	server := &httpserve.Server{Handler: h, Listener: listener, Log: p.Logger, Drain: h.Drain, DrainTimeout: limits.RunTimeout}
@@ -149,13 +150,13 @@ func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list 
 
 // read returns the configuration with the API keys, and their list.
 func (p Process) read() (*agent.File, string, error) {
-	data, err := os.ReadFile(agent.DeployedFile)
+	data, err := os.ReadFile(agentvalue.DeployedFile)
 	if err != nil {
 		return nil, "", fmt.Errorf("read configuration: %w", err)
 	}
 
 	none := func(string) (string, bool) { return "", false }
-	file, err := agent.Parse(agent.DeployedFile, data, none)
+	file, err := agent.Parse(agentvalue.DeployedFile, data, none)
 	if err != nil {
 		return nil, "", fmt.Errorf("read configuration:\n%w", err)
 	}
@@ -165,7 +166,7 @@ func (p Process) read() (*agent.File, string, error) {
 	}
 
 	var list string
-	if list, err = ReadKeys(agent.DeployedKeys); err == nil {
+	if list, err = ReadKeys(agentvalue.DeployedKeys); err == nil {
 		file.Auth.APIKeys, err = ParseKeys(list)
 	}
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/host"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -62,8 +62,8 @@ func start(t *testing.T, definition string, inherited *os.File, env ...string) (
 	require.NoError(t, err)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		agent.DeployedKeys: "key-of-the-test",
-		agent.DeployedFile: "cwd: " + dir + "\nstateDir: " + filepath.Join(dir, "state") + "\nagents: [" + definition + "]\n",
+		agentvalue.DeployedKeys: "key-of-the-test",
+		agentvalue.DeployedFile: "cwd: " + dir + "\nstateDir: " + filepath.Join(dir, "state") + "\nagents: [" + definition + "]\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
@@ -74,7 +74,7 @@ func start(t *testing.T, definition string, inherited *os.File, env ...string) (
 	require.NoError(t, err)
 	defer file.Close()
 	child = &exec.Cmd{
-		Path: executable, Args: []string{executable, agent.DeployedArg}, Dir: dir, Env: append(os.Environ(), env...),
+		Path: executable, Args: []string{executable, agentvalue.DeployedArg}, Dir: dir, Env: append(os.Environ(), env...),
 		Stdin: strings.NewReader("\n"), Stderr: &strings.Builder{}, ExtraFiles: []*os.File{cmp.Or(inherited, file)},
 	}
 	require.NoError(t, child.Start())
@@ -139,6 +139,6 @@ func TestNoListener(t *testing.T) {
 }
 
 func TestProgramThatCouldNotEnd(t *testing.T) {
-	err := host.Run(context.Background(), host.Process{Args: []string{"x", agent.DeployedArg}, Stdin: strings.NewReader("\n"), Getenv: os.Getenv})
+	err := host.Run(context.Background(), host.Process{Args: []string{"x", agentvalue.DeployedArg}, Stdin: strings.NewReader("\n"), Getenv: os.Getenv})
 	require.EqualError(t, err, "run child: neither signals nor the context would end it")
 }

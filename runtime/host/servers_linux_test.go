@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
@@ -95,11 +96,11 @@ func TestStdioServersAreConfined(t *testing.T) {
 	require.NoError(t, err)
 	c := serveConfined(t, func(c *confined) map[string]agent.MCPServer {
 		return map[string]agent.MCPServer{
-			"plain": {Transport: agent.TransportStdio, Command: self, Args: []string{serverRole}},
-			"more": {Transport: agent.TransportStdio, Command: self, Args: []string{serverRole},
-				Sandbox: agent.Sandbox{Read: []string{"../data"}, Network: agent.NetworkNone}},
-			"place": {Transport: agent.TransportStdio, Command: self, Args: []string{serverRole, c.home + "/.ssh/id_rsa"}, CWD: "../data"},
-			"lost":  {Transport: agent.TransportStdio, Command: "cat", Args: []string{c.home + "/.ssh"}},
+			"plain": {Transport: agentvalue.TransportStdio, Command: self, Args: []string{serverRole}},
+			"more": {Transport: agentvalue.TransportStdio, Command: self, Args: []string{serverRole},
+				Sandbox: agent.Sandbox{Read: []string{"../data"}, Network: agentvalue.NetworkNone}},
+			"place": {Transport: agentvalue.TransportStdio, Command: self, Args: []string{serverRole, c.home + "/.ssh/id_rsa"}, CWD: "../data"},
+			"lost":  {Transport: agentvalue.TransportStdio, Command: "cat", Args: []string{c.home + "/.ssh"}},
 		}
 	})
 	execute := func(server, script string) wire.ToolResultDetail {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -49,7 +50,7 @@ func ExampleModel() {
 
 func ExampleCollector_Collect() {
 	request := &model.Request{Messages: []model.Message{model.UserText("to be or not")}}
-	response, err := new(model.Collector).Collect(echo{}.Stream(context.Background(), request))
+	response, err := new(collect.Collector).Collect(echo{}.Stream(context.Background(), request))
 	fmt.Println(response.Message.Text(), response.StopReason, err)
 	// Output: to be or not  end_turn <nil>
 }

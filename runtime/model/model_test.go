@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -46,9 +47,9 @@ func TestMessage(t *testing.T) {
 // TestTextOfManyBlocks verifies that Text allocates little for the maximum number of blocks.
 func TestTextOfManyBlocks(t *testing.T) {
 	var m model.Message
-	for range model.MaxResponseBlocks {
+	for range collect.MaxBlocks {
 		m.Content = append(m.Content, model.Block{Type: model.BlockText, Text: "text"})
 	}
 	require.Less(t, testing.AllocsPerRun(10, func() { _ = m.Text() }), 30.0)
-	require.Len(t, m.Text(), 4*model.MaxResponseBlocks)
+	require.Len(t, m.Text(), 4*collect.MaxBlocks)
 }

@@ -1,3 +1,5 @@
+// Package run has the bus that connects the replicas of a runtime: an id of a run is in use if it is
+// at any of them, each of them cancels the runs of all, and has the states of their ended ones.
 package run
 
 import (
@@ -6,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -15,6 +18,9 @@ var (
 	ErrMalformed   = errors.New("entry is malformed")
 	ErrUnavailable = errors.New("bus is unavailable")
 )
+
+// ID is the id of a run.
+type ID = ids.ID
 
 // Bus connects the replicas of a runtime. It has one entry for each run, which is replaced only by
 // a writer that has read it, and it carries notifications to the owner of a run. [MemoryBus]

@@ -9,14 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
 const (
-	pageBytes     = 4 << 20                          // of the entries that Transcript returns
-	recordedBytes = 16 << 20                         // of events, and of a file that a compaction continues
-	lineBytes     = 2*model.MaxResponseBytes + 1<<20 // of a line, with its end
+	pageBytes     = 4 << 20                    // of the entries that Transcript returns
+	recordedBytes = 16 << 20                   // of events, and of a file that a compaction continues
+	lineBytes     = 2*collect.MaxTotal + 1<<20 // of a line, with its end
 )
 
 // bounded is a store in a bubble of synctest, where all times have the same number of digits.

@@ -7,3 +7,9 @@ import "os"
 func (f *Files) WatchSyncs(watch func(file *os.File, sync func(*os.File) error) error) {
 	f.syncFile = func(file *os.File) error { return watch(file, (*os.File).Sync) }
 }
+
+// Errors that tests compare.
+var (
+	ErrDamaged = errDamaged
+	ErrNewer   = errNewer
+)

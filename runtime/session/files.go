@@ -57,7 +57,7 @@ type FilesConfig struct {
 // replaces, or which a sweep removes after TTL.
 //
 // A crash during an append can leave an incomplete last line, which the next append removes. Open
-// returns [ErrDamaged] for any other line that cannot be read, and [ErrNewer] for the format of a
+// returns [errDamaged] for any other line that cannot be read, and [errNewer] for the format of a
 // later version of this package. It does not modify such a file, which an operator can repair.
 //
 // Files older than TTL are removed in the background, in small steps, unless they are in use. All

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
 )
@@ -301,7 +302,7 @@ func TestFilesLimitLines(t *testing.T) {
 
 func TestFilesAcceptTheLargestResponse(t *testing.T) {
 	store := newFiles(t, session.FilesConfig{})
-	text := strings.Repeat("\n", 1<<20) + strings.Repeat("x", model.MaxResponseBytes-1<<20)
+	text := strings.Repeat("\n", 1<<20) + strings.Repeat("x", collect.MaxTotal-1<<20)
 	id := createSession(t, store, text)
 	s := open(t, store, "a", id)
 	same := s.Messages()[0].Text() == text // a diff of 64 MiB is unreadable

@@ -9,13 +9,14 @@ import (
 	"io"
 	"time"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
 // Open of [Files] returns these errors for a transcript that it cannot read.
 var (
-	ErrDamaged = errors.New("transcript is damaged")
-	ErrNewer   = errors.New("transcript is in the format of a newer version")
+	errDamaged = errors.New("transcript is damaged")
+	errNewer   = errors.New("transcript is in the format of a newer version")
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 
 	// maxLine limits a line, in bytes with its end. It is large enough for the largest response of
 	// a model, even if JSON encodes each byte as two, as it does line ends and quotes.
-	maxLine = 2*model.MaxResponseBytes + 1<<20
+	maxLine = 2*collect.MaxTotal + 1<<20
 
 	readBuffer = 64 << 10
 )
@@ -159,15 +160,15 @@ func (h *header) decode(line []byte) error {
 	}
 	switch err := json.Unmarshal(line, &v); {
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: %w", errDamaged, err)
 	case v.Format != formatName || v.Version < 1:
-		return fmt.Errorf("%w: no session header", ErrDamaged)
+		return fmt.Errorf("%w: no session header", errDamaged)
 	case v.Version > formatVersion:
-		return fmt.Errorf("%w: version %d, supported up to %d", ErrNewer, v.Version, formatVersion)
+		return fmt.Errorf("%w: version %d, supported up to %d", errNewer, v.Version, formatVersion)
 	}
 
 	if err := json.Unmarshal(line, h); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
 
 	return nil
@@ -178,7 +179,7 @@ func (c *content) add(line []byte) error {
 	switch {
 	case bytes.HasPrefix(line, eventPrefix):
 		if !json.Valid(line) {
-			return fmt.Errorf("%w: not an event", ErrDamaged)
+			return fmt.Errorf("%w: not an event", errDamaged)
 		}
 
 		c.events += len(line)
@@ -186,7 +187,7 @@ func (c *content) add(line []byte) error {
 	case bytes.HasPrefix(line, compactionPrefix):
 		var to compactionLine
 		if err := json.Unmarshal(line, &to); err != nil {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
+			return fmt.Errorf("%w: %w", errDamaged, err)
 		}
 
 		c.messages, c.events = to.Compacted, 0
@@ -195,11 +196,11 @@ func (c *content) add(line []byte) error {
 
 	var m model.Message
 	if err := json.Unmarshal(line, &m); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
 
 	if m.Role != model.RoleUser && m.Role != model.RoleAssistant {
-		return fmt.Errorf("%w: not a message", ErrDamaged)
+		return fmt.Errorf("%w: not a message", errDamaged)
 	}
 
 	c.messages = append(c.messages, m)
@@ -224,7 +225,7 @@ func (l *lineReader) next() ([]byte, error) {
 		l.long = l.long[:0]
 		for errors.Is(err, bufio.ErrBufferFull) {
 			if len(l.long)+len(part) > maxLine {
-				return nil, fmt.Errorf("%w: longer than %d bytes", ErrDamaged, maxLine)
+				return nil, fmt.Errorf("%w: longer than %d bytes", errDamaged, maxLine)
 			}
 
 			l.long = append(l.long, part...)

@@ -142,7 +142,7 @@ func (f *Files) lockAndVerify(file *os.File, path string) (fs.FileInfo, error) {
 	}
 
 	if !current.Mode().IsRegular() || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: not a regular file", ErrDamaged)
+		return nil, fmt.Errorf("%w: not a regular file", errDamaged)
 	}
 
 	if !os.SameFile(info, current) { // the run that has compacted the session may still be active

@@ -48,7 +48,7 @@ func (f *Files) readFile(ctx context.Context, path string, after int64, limit in
 	}
 
 	if !info.Mode().IsRegular() {
-		return Transcript{}, fmt.Errorf("%w: not a regular file", ErrDamaged)
+		return Transcript{}, fmt.Errorf("%w: not a regular file", errDamaged)
 	}
 
 	if f.expired(info) {

@@ -8,10 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+
+	"github.com/seed93082962/agenthost/internal/logquota"
 )
 
 // Tool is a function that a model can call. It is safe for concurrent use.
@@ -56,28 +57,11 @@ type Call struct {
 	SessionID string
 
 	// Log bounds what the calls of a run write to the log of the runtime. nil means no bound.
-	Log *LogQuota
+	Log *logquota.Quota
 
 	// Progress, if not nil, starts the time limit of the call again. A tool calls it when it knows
 	// that the call makes progress. It does not extend the time of the run.
 	Progress func()
-}
-
-// LogQuota is the number of bytes that the tools of a run may still write to the log. It is safe
-// for concurrent use.
-type LogQuota struct{ left atomic.Int64 }
-
-// NewLogQuota returns a quota of that many bytes.
-func NewLogQuota(bytes int64) *LogQuota {
-	q := new(LogQuota)
-	q.left.Store(bytes)
-	return q
-}
-
-// Take reports whether a line of that many bytes may be written. After the first line that may not,
-// none may.
-func (q *LogQuota) Take(bytes int) bool {
-	return q == nil || q.left.Load() >= 0 && q.left.Add(-int64(bytes)) >= 0
 }
 
 // Result is the result of a call.

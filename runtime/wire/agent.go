@@ -43,16 +43,11 @@ type AgentDetail struct {
 
 // SandboxStatus states how the commands and the stdio servers of an agent are confined.
 type SandboxStatus struct {
-	Mode    string `json:"mode"`             // auto, required, off, or SandboxPartial
+	Mode    string `json:"mode"`             // auto, required, off or partial
 	Files   bool   `json:"files"`            // access to files is restricted
 	Network bool   `json:"network"`          // connections are restricted
 	Reason  string `json:"reason,omitempty"` // why something is not restricted
 }
-
-// SandboxPartial is the mode of an agent with the mode auto where the kernel creates no namespaces.
-// Access to the content of files is restricted, and no internet socket exists. The modes, times and
-// attributes of all files of the user, and protected paths, can be changed.
-const SandboxPartial = "partial"
 
 // SkillSummary is a skill that was found at the start of the runtime.
 type SkillSummary struct {

@@ -10,17 +10,16 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+
+	"github.com/seed93082962/agenthost/internal/runvalue"
 )
 
-// MaxData is the maximum size of the JSON of one event, in bytes. Longer texts are truncated.
-const MaxData = 4<<20 - 1
-
 // AppendEvent appends the JSON of a payload to dst. It truncates texts so that the JSON has at most
-// [MaxData] bytes, and sets the field truncated. If the JSON without its texts is too long, it
+// 4 MiB - 1 bytes, and sets the field truncated. If the JSON without its texts is too long, it
 // returns an error and dst unchanged.
 func AppendEvent(dst []byte, p Payload) ([]byte, error) {
 	out, err := appendEvent(dst, p)
-	if err == nil && len(out)-len(dst) > MaxData {
+	if err == nil && len(out)-len(dst) > runvalue.MaxData {
 		err = errTooLong
 	}
 
@@ -48,7 +47,7 @@ func appendEvent(dst []byte, p Payload) ([]byte, error) {
 
 	// JSON may be six times as long as its text because of escapes. The room for text is found by
 	// trial; few events are that long.
-	for room := MaxData / 2; len(out)-len(dst) > MaxData && room > 0; room /= 2 {
+	for room := runvalue.MaxData / 2; len(out)-len(dst) > runvalue.MaxData && room > 0; room /= 2 {
 		if out, err = appendJSON(out[:len(dst)], shorten(p, room)); err != nil {
 			return dst, err
 		}

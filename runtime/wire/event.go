@@ -51,15 +51,6 @@ type CompactMetadata struct {
 	PostTokens int64  `json:"post_tokens"`
 }
 
-// Subtypes of [System].
-const (
-	SystemInit             = "init"
-	SystemMCPStatus        = "mcp_status"
-	SystemPermissionDenied = "permission_denied"
-	SystemCompactBoundary  = "compact_boundary"
-	SystemWarning          = "warning"
-)
-
 // Init describes a run. It never contains the system prompt.
 type Init struct {
 	RunID          string      `json:"runId"`
@@ -172,14 +163,6 @@ type Result struct {
 
 	Truncated bool `json:"truncated,omitempty"` // Result is truncated to fit into an event
 }
-
-// Subtypes of [Result].
-const (
-	ResultSuccess   = "success"
-	ResultError     = "error"
-	ResultMaxTurns  = ErrorTypeMaxTurns
-	ResultExecution = ErrorTypeExecution
-)
 
 // PermissionDenial is a denied tool call.
 type PermissionDenial struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -19,12 +20,12 @@ var events = map[string]struct {
 	payload wire.Payload
 	json    string
 }{
-	"init": {&wire.System{Type: "system", Subtype: wire.SystemInit, Init: &wire.Init{
+	"init": {&wire.System{Type: "system", Subtype: runvalue.SystemInit, Init: &wire.Init{
 		RunID: "r", SessionID: "s", AgentID: "a", Model: "m", CWD: "/w", Tools: []string{"Read"}, Skills: []string{},
 		MCPServers: []wire.MCPStatus{{Name: "files", Status: "pending"}}, PermissionMode: "default",
 	}}, `{"type":"system","subtype":"init","runId":"r","session_id":"s","agent_id":"a","model":"m","cwd":"/w","tools":["Read"],"skills":[],
 		"mcp_servers":[{"name":"files","status":"pending"}],"permission_mode":"default","resumed":false}`},
-	"permission denied": {&wire.System{Type: "system", Subtype: wire.SystemPermissionDenied, ToolName: "Bash", ToolUseID: "t",
+	"permission denied": {&wire.System{Type: "system", Subtype: runvalue.SystemPermissionDenied, ToolName: "Bash", ToolUseID: "t",
 		Reason: "no"},
 		`{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"t","reason":"no"}`},
 	"partial text": {&wire.PartialMessage{Partial: wire.Partial{Type: "text", Text: "a\"b\n<é\x01"}},
@@ -115,7 +116,7 @@ func TestLongTextsAreTruncated(t *testing.T) {
 			require.NoError(t, err)
 			data, err := wire.AppendEvent(nil, p)
 			require.NoError(t, err)
-			require.LessOrEqual(t, len(data), wire.MaxData)
+			require.LessOrEqual(t, len(data), runvalue.MaxData)
 			require.True(t, utf8.Valid(data))
 			require.True(t, json.Valid(data))
 			require.Contains(t, string(data), `"truncated":true`)
@@ -133,22 +134,22 @@ func TestTheLongestEvents(t *testing.T) {
 	}
 	empty, err := wire.AppendEvent(nil, result(0))
 	require.NoError(t, err)
-	most := wire.MaxData - len(empty)
-	for name, p := range map[string]wire.Payload{"a result": result(most), "unknown": &wire.Unknown{Data: make([]byte, wire.MaxData)}} {
+	most := runvalue.MaxData - len(empty)
+	for name, p := range map[string]wire.Payload{"a result": result(most), "unknown": &wire.Unknown{Data: make([]byte, runvalue.MaxData)}} {
 		data, err := wire.AppendEvent([]byte("before"), p)
 		require.NoError(t, err, name)
-		require.Len(t, data, len("before")+wire.MaxData, name)
+		require.Len(t, data, len("before")+runvalue.MaxData, name)
 	}
 	data, err := wire.AppendEvent(nil, result(most+1))
 	require.NoError(t, err)
-	require.Less(t, len(data), wire.MaxData)
-	_, err = wire.AppendEvent(nil, &wire.Unknown{Data: make([]byte, wire.MaxData+1)})
+	require.Less(t, len(data), runvalue.MaxData)
+	_, err = wire.AppendEvent(nil, &wire.Unknown{Data: make([]byte, runvalue.MaxData+1)})
 	require.Error(t, err)
 }
 
 // The texts of an event that is too long share half of MaxData, the first one first.
 func TestTextsShareTheRoom(t *testing.T) {
-	const room = wire.MaxData / 2
+	const room = runvalue.MaxData / 2
 	text := func(n int) string { return strings.Repeat("x", n) }
 	quoted := func(n int) json.RawMessage { return json.RawMessage(`"` + text(n-2) + `"`) }
 	for name, row := range map[string]struct {

@@ -18,7 +18,7 @@ type RunRequest struct {
 	Metadata  Metadata   `json:"metadata,omitempty"`  // copied to logs and traces
 	History   []Turn     `json:"history,omitempty"`   // seeds a new session
 
-	// RequireSession rejects the run with [UnknownSession] if there is no session with SessionID.
+	// RequireSession rejects the run with "Unknown session" if there is no session with SessionID.
 	RequireSession bool `json:"requireSession,omitempty"`
 
 	// Store reports whether the conversation is stored, so that a later run can continue it. Nil
@@ -26,21 +26,12 @@ type RunRequest struct {
 	Store *bool `json:"store,omitempty"`
 }
 
-// MaxHistory is the largest number of turns in the history of a run request.
-const MaxHistory = 1000
-
-// Turn is one message of the history of a run request. The first turn is of RoleUser, the last one
-// of RoleAssistant, and the roles alternate.
+// Turn is one message of the history of a run request. The first turn is of the role user, the last one
+// of assistant, and the roles alternate.
 type Turn struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
-
-// Roles of a [Turn].
-const (
-	RoleUser      = "user"
-	RoleAssistant = "assistant"
-)
 
 // Metadata are values that a client can search for in logs and traces.
 type Metadata map[string]string

@@ -33,13 +33,6 @@ func (t *Transcript) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Types of a [TranscriptEntry].
-const (
-	EntryMessage    = "message"    // Role and Content
-	EntryEvent      = "event"      // Event
-	EntryCompaction = "compaction" // Summary and Kept
-)
-
 // TranscriptEntry is a message, an event or a compaction. An event is that of the run's stream
 // without the texts that the messages have.
 type TranscriptEntry struct {

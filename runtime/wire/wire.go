@@ -30,13 +30,6 @@ const (
 	ReasonShutdown      Reason = "shutdown"       // the runtime shuts down
 )
 
-// Error types of a failed run. A failure of the model has its code as the error type.
-const (
-	ErrorTypeMaxTurns  = "error_max_turns"
-	ErrorTypeExecution = "error_during_execution"
-	ErrorTypeTimeout   = "timeout"
-)
-
 // Usage counts the tokens of a message or of a whole run. InputTokens does not include tokens that
 // were read from or written to the prompt cache.
 type Usage struct {
@@ -72,18 +65,6 @@ func add(a, b int64) int64 {
 	return a + b
 }
 
-// UsageHeader is the header of the JSON response to a run, and the trailer of a stream of events,
-// with a [RunUsage] as JSON, if the request has "TE: trailers": a proxy counts runs without reading
-// their bodies.
-const UsageHeader = "X-Run-Usage"
-
-// Bounds of the report of a run, in bytes. net/http reads no trailer that is longer than the read
-// buffer of the connection, and fails then.
-const (
-	MaxTrailer = 4 << 10            // all trailers of a response, with their names
-	MaxUsage   = MaxTrailer - 1<<10 // the value of UsageHeader
-)
-
 // RunUsage has the tokens of a run.
 type RunUsage struct {
 	Model  string           `json:"model"`            // of the agent
@@ -110,13 +91,6 @@ type Health struct {
 type Readiness struct {
 	Status string `json:"status"` // ready, or draining with status 503
 }
-
-// Values of Error in an [ErrorBody] with status 409.
-const (
-	RunIDConflict  = "Run ID conflict"
-	SessionBusy    = "Session busy"
-	UnknownSession = "Unknown session"
-)
 
 // ErrorBody is the body of an error response. Failed runs have a [RunResponse] instead.
 type ErrorBody struct {

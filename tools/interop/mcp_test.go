@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -15,7 +17,7 @@ import (
 
 // transports are the transports of MCP with the argument of server-everything and its path.
 var transports = map[string]struct{ mode, path string }{
-	agent.TransportStdio: {"stdio", ""}, agent.TransportSSE: {"sse", "/sse"}, agent.TransportHTTP: {"streamableHttp", "/mcp"},
+	agentvalue.TransportStdio: {"stdio", ""}, agentvalue.TransportSSE: {"sse", "/sse"}, agentvalue.TransportHTTP: {"streamableHttp", "/mcp"},
 }
 
 // TestServerEverything calls the reference server on each transport: its results, images and tools
@@ -25,7 +27,7 @@ func TestServerEverything(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			command := bin(t, "mcp-server-everything")
 			server, restart := agent.MCPServer{Transport: transport, Command: command, Args: []string{is.mode}}, func() {}
-			if transport != agent.TransportStdio {
+			if transport != agentvalue.TransportStdio {
 				port := freePort(t)
 				server = agent.MCPServer{Transport: transport, URL: "http://127.0.0.1:" + port + is.path}
 				launch := func() *program {
@@ -63,7 +65,7 @@ func TestImages(t *testing.T) {
 			up := modeltest.Start(t, protocol, modeltest.Stream(modeltest.ToolCall("t1", "mcp__every__get-tiny-image", `{}`)),
 				modeltest.Stream(modeltest.Text("I see.")))
 			url := serve(t, agent.Agent{Model: "m", Provider: agent.Provider{Protocol: string(protocol), BaseURL: agent.Secret(up.URL), APIKey: "k"},
-				MCPServers: map[string]agent.MCPServer{"every": {Transport: agent.TransportStdio, Command: bin(t, "mcp-server-everything"), Args: []string{"stdio"}}}})
+				MCPServers: map[string]agent.MCPServer{"every": {Transport: agentvalue.TransportStdio, Command: bin(t, "mcp-server-everything"), Args: []string{"stdio"}}}})
 			require.Equal(t, "I see.", resultText(t, run(t, url, "Look.")))
 			sent := string(up.Requests()[1].Body)
 			require.Equal(t, images, strings.Count(sent, `"media_type":"image/png"`))
@@ -86,16 +88,16 @@ func TestServerFilesystem(t *testing.T) {
 	}
 	for name, server := range map[string]func(t *testing.T) agent.MCPServer{
 		"stdio": func(*testing.T) agent.MCPServer {
-			return agent.MCPServer{Transport: agent.TransportStdio, Command: command, Args: []string{dir}}
+			return agent.MCPServer{Transport: agentvalue.TransportStdio, Command: command, Args: []string{dir}}
 		},
 		"sse": func(t *testing.T) agent.MCPServer {
-			return agent.MCPServer{Transport: agent.TransportSSE, URL: bridged(t, "--outputTransport", "sse") + "/sse"}
+			return agent.MCPServer{Transport: agentvalue.TransportSSE, URL: bridged(t, "--outputTransport", "sse") + "/sse"}
 		},
 		"http": func(t *testing.T) agent.MCPServer {
-			return agent.MCPServer{Transport: agent.TransportHTTP, URL: bridged(t, "--outputTransport", "streamableHttp", "--stateful") + "/mcp"}
+			return agent.MCPServer{Transport: agentvalue.TransportHTTP, URL: bridged(t, "--outputTransport", "streamableHttp", "--stateful") + "/mcp"}
 		},
 		"http without sessions": func(t *testing.T) agent.MCPServer {
-			return agent.MCPServer{Transport: agent.TransportHTTP, URL: bridged(t, "--outputTransport", "streamableHttp") + "/mcp"}
+			return agent.MCPServer{Transport: agentvalue.TransportHTTP, URL: bridged(t, "--outputTransport", "streamableHttp") + "/mcp"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +113,7 @@ func TestServerFilesystem(t *testing.T) {
 func warnings(events []wire.Event) string {
 	var lines []string
 	for _, e := range events {
-		if system, ok := e.Payload.(*wire.System); ok && system.Subtype == wire.SystemWarning {
+		if system, ok := e.Payload.(*wire.System); ok && system.Subtype == runvalue.SystemWarning {
 			lines = append(lines, system.Message)
 		}
 	}

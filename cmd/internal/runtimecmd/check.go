@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/seed93082962/agenthost/internal/builtintool"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -59,7 +60,7 @@ func (x *examined) loaded(cfg *runtime.Config, servers *mcp.Connector) {
 // unknownTools returns the names in the lists of an agent that no tool has.
 func (x *examined) unknownTools(def *agent.Agent) []string {
 	known := slices.Clone(x.tools)
-	for _, t := range agent.BuiltinTools() {
+	for _, t := range builtintool.All() {
 		known = append(known, t.Name)
 	}
 

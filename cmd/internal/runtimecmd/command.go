@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
@@ -33,7 +34,7 @@ func RunChild() error {
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Signals: daemon.Notify(),
 		Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: daemon.NewLogger(os.Stderr, s.Level),
 	}
-	if os.Args[1] == agent.DeployedArg {
+	if os.Args[1] == agentvalue.DeployedArg {
 		s.readBus(&agent.File{})
 		s.Settings.Check(s.Origins)
 		if err := s.Err(); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
 	"github.com/seed93082962/agenthost/runtime/run/natsbus"
@@ -210,7 +211,7 @@ func (s *settings) lend(p *agent.Provider) {
 	}
 
 	p.BaseURL = cmp.Or(p.BaseURL, agent.Secret(url))
-	if p.AuthStyle != agent.AuthNone {
+	if p.AuthStyle != agentvalue.AuthNone {
 		p.APIKey = agent.Secret(key)
 	}
 }

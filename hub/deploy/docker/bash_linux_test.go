@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/deploy/docker"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -64,13 +65,13 @@ func TestSandboxSeparatesCommandsFromTheRequest(t *testing.T) {
 	const read = `for f in keys agents.yaml; do echo $(</run/agenthost/$f) $(</proc/1/root/run/agenthost/$f); done`
 	d := open(t)
 	for name, sandbox := range map[string]agent.Sandbox{
-		"of the default": {}, "with the network": {Network: agent.NetworkAll}, "with other directories": {Read: []string{"/usr"}, Write: []string{"/data/work"}},
+		"of the default": {}, "with the network": {Network: agentvalue.NetworkAll}, "with other directories": {Read: []string{"/usr"}, Write: []string{"/data/work"}},
 	} {
 		out := withBash(t, d, "acme", sandbox).bash(t, read)
 		require.Contains(t, out, "/run/agenthost/keys: Permission denied", name)
 		require.NotContains(t, out, "planted", name)
 	}
-	for name, sandbox := range map[string]agent.Sandbox{"off": {Mode: agent.SandboxOff}, "the directory is permitted": {Read: []string{"/"}}} {
+	for name, sandbox := range map[string]agent.Sandbox{"off": {Mode: agentvalue.SandboxOff}, "the directory is permitted": {Read: []string{"/"}}} {
 		x := withBash(t, d, "acme", sandbox)
 		out := x.bash(t, read)
 		require.Contains(t, out, "planted-key", name)

@@ -24,6 +24,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -137,10 +138,10 @@ func (d *Driver) options(ref deploy.Ref, number int64, req deploy.Request, data 
 		Image: d.cfg.Image,
 		User:  fmt.Sprintf("%d:%d", user, user),
 		Cmd: []string{
-			"--config", privateDir + "/" + agent.DeployedFile, "--addr", fmt.Sprintf("0.0.0.0:%d", listenPort),
+			"--config", privateDir + "/" + agentvalue.DeployedFile, "--addr", fmt.Sprintf("0.0.0.0:%d", listenPort),
 			"--drain-timeout", req.RunLimit().String(),
 		},
-		Env:        append([]string{"HOME=" + dataDir + "/home", "AGENT_HTTP_API_KEY_FILE=" + privateDir + "/" + agent.DeployedKeys}, d.cfg.Env...),
+		Env:        append([]string{"HOME=" + dataDir + "/home", "AGENT_HTTP_API_KEY_FILE=" + privateDir + "/" + agentvalue.DeployedKeys}, d.cfg.Env...),
 		WorkingDir: "/",
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.cfg.Secrets)) {
@@ -199,7 +200,7 @@ func (d *Driver) deliver(ctx context.Context, n name, req deploy.Request) error 
 		return err
 	}
 
-	files := map[string][]byte{agent.DeployedFile: text, agent.DeployedKeys: []byte(req.Env[deploy.EnvAPIKey])}
+	files := map[string][]byte{agentvalue.DeployedFile: text, agentvalue.DeployedKeys: []byte(req.Env[deploy.EnvAPIKey])}
 	for name, value := range d.cfg.Secrets {
 		files[name] = []byte(value)
 	}
@@ -242,7 +243,7 @@ func (d *Driver) SetKeys(ctx context.Context, ref deploy.Ref, keys []agent.Secre
 		texts[i] = string(key)
 	}
 
-	file := map[string][]byte{agent.DeployedKeys: []byte(strings.Join(texts, ","))}
+	file := map[string][]byte{agentvalue.DeployedKeys: []byte(strings.Join(texts, ","))}
 	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		var errs []error
 		for _, r := range f.runtimes {

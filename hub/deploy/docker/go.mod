@@ -7,6 +7,7 @@ require (
 	github.com/moby/moby/api v1.56.1
 	github.com/moby/moby/client v0.6.2
 	github.com/seed93082962/agenthost/hub v0.1.0
+	github.com/seed93082962/agenthost/internal v0.1.0
 	github.com/seed93082962/agenthost/internal/db v0.1.0
 	github.com/seed93082962/agenthost/internal/otlptest v0.1.0
 	github.com/seed93082962/agenthost/runtime v0.1.0
@@ -34,7 +35,6 @@ require (
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/seed93082962/agenthost v0.1.0 // indirect
-	github.com/seed93082962/agenthost/internal v0.1.0 // indirect
 	github.com/seed93082962/agenthost/internal/leaf v0.1.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.71.0 // indirect

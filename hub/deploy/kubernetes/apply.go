@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -132,7 +133,7 @@ func (d *Driver) SetKeys(ctx context.Context, ref deploy.Ref, keys []agent.Secre
 		texts[i] = string(key)
 	}
 
-	data := fields{agent.DeployedKeys: encoded([]byte(strings.Join(texts, ",")))}
+	data := fields{agentvalue.DeployedKeys: encoded([]byte(strings.Join(texts, ",")))}
 	return d.change(ctx, ref, func(ctx context.Context, f deployment) error {
 		var errs []error
 		for _, r := range f.revisions {

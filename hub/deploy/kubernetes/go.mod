@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/seed93082962/agenthost/hub v0.1.0
+	github.com/seed93082962/agenthost/internal v0.1.0
 	github.com/seed93082962/agenthost/runtime v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.yaml.in/yaml/v3 v3.0.6
@@ -24,7 +25,6 @@ require (
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
-	github.com/seed93082962/agenthost/internal v0.1.0 // indirect
 	github.com/seed93082962/agenthost/internal/leaf v0.1.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -102,7 +103,7 @@ func (m manifest) selector() fields {
 // pod returns the spec of the pods.
 func (m manifest) pod(req deploy.Request) fields {
 	var env []any
-	for _, text := range append([]string{"HOME=" + dataDir + "/home", "AGENT_HTTP_API_KEY_FILE=" + privateDir + "/" + agent.DeployedKeys}, m.cfg.Env...) {
+	for _, text := range append([]string{"HOME=" + dataDir + "/home", "AGENT_HTTP_API_KEY_FILE=" + privateDir + "/" + agentvalue.DeployedKeys}, m.cfg.Env...) {
 		name, value, _ := strings.Cut(text, "=")
 		env = append(env, fields{"name": name, "value": value})
 	}
@@ -112,7 +113,7 @@ func (m manifest) pod(req deploy.Request) fields {
 	}
 
 	args := []any{
-		"--config", privateDir + "/" + agent.DeployedFile, "--addr", fmt.Sprintf("0.0.0.0:%d", listenPort),
+		"--config", privateDir + "/" + agentvalue.DeployedFile, "--addr", fmt.Sprintf("0.0.0.0:%d", listenPort),
 		"--drain-timeout", req.RunLimit().String(),
 	}
 	ports := []any{fields{"name": "http", "containerPort": int64(listenPort), "protocol": "TCP"}}
@@ -293,7 +294,7 @@ func (m manifest) secret(req deploy.Request) (*unstructured.Unstructured, error)
 	o := &unstructured.Unstructured{Object: fields{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta}}
 	file := req.File()
 	file.CWD, file.StateDir = dataDir+"/work", dataDir+"/state"
-	data := fields{agent.DeployedKeys: encoded([]byte(req.Env[deploy.EnvAPIKey]))}
+	data := fields{agentvalue.DeployedKeys: encoded([]byte(req.Env[deploy.EnvAPIKey]))}
 	for name, value := range m.cfg.Secrets {
 		data[name] = encoded([]byte(value))
 	}
@@ -315,7 +316,7 @@ func (m manifest) secret(req deploy.Request) (*unstructured.Unstructured, error)
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
 
-	data[agent.DeployedFile] = encoded(text)
+	data[agentvalue.DeployedFile] = encoded(text)
 	o.Object["data"] = data
 	size := 0
 	for _, value := range data {

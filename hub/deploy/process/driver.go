@@ -43,6 +43,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/sandbox"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -53,7 +54,7 @@ type Config struct {
 	Dir string
 
 	// Command is the absolute path of an executable with arguments, which is started as the runtime
-	// of each deployment, as agent.DeployedArg has it. Defaults to this program with that argument:
+	// of each deployment, as agentvalue.DeployedArg has it. Defaults to this program with that argument:
 	// it calls host.Run of runtime/host then.
 	Command []string
 
@@ -124,7 +125,7 @@ func New(cfg Config) (*Driver, error) {
 			return nil, fmt.Errorf("make process deployer: find the executable: %w", err)
 		}
 
-		cfg.Command = []string{executable, agent.DeployedArg}
+		cfg.Command = []string{executable, agentvalue.DeployedArg}
 	}
 
 	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -106,9 +107,9 @@ func (r revision) own() []string {
 
 // Names in a folder.
 const (
-	configFile = agent.DeployedFile
+	configFile = agentvalue.DeployedFile
 	envFile    = "env.json"
-	keyFile    = agent.DeployedKeys
+	keyFile    = agentvalue.DeployedKeys
 	stateFile  = "state.json"
 	logFile    = "log"
 	olderLog   = "log.1"

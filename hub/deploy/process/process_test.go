@@ -24,6 +24,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/deploy/process"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -58,7 +59,7 @@ func open(t *testing.T, dir string, change ...func(*process.Config)) *process.Dr
 	runtime, err := executable()
 	require.NoError(t, err)
 	cfg := process.Config{
-		Dir: dir, Command: []string{runtime, agent.DeployedArg}, Env: []string{"PATH=" + os.Getenv("PATH")}, Home: os.Getenv("HOME"),
+		Dir: dir, Command: []string{runtime, agentvalue.DeployedArg}, Env: []string{"PATH=" + os.Getenv("PATH")}, Home: os.Getenv("HOME"),
 		Users: process.Users{First: 1900000000, Last: 1900000099},
 	}
 	for _, f := range change {

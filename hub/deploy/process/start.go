@@ -49,7 +49,7 @@ func (d *Driver) start(r revision, s *state, wanted agent.Deployment) error {
 		Env:        slices.Concat(d.cfg.Env, []string{"HOME=" + r.of.path(homeDir), r.mark()}, env),
 		Stdout:     out,
 		Stderr:     out,
-		ExtraFiles: []*os.File{port}, // agent.DeployedListener
+		ExtraFiles: []*os.File{port}, // agentvalue.DeployedListener
 	}
 	for name := range d.cfg.Secrets {
 		cmd.Env = append(cmd.Env, name+"_FILE="+r.path(secretPrefix+name))

@@ -12,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -44,7 +45,7 @@ func (a *Agent) forRuntime() agent.Agent {
 	}
 
 	for _, name := range a.MCPs {
-		r.MCPServers[name] = agent.MCPServer{Transport: agent.TransportStdio, Command: "c"}
+		r.MCPServers[name] = agent.MCPServer{Transport: agentvalue.TransportStdio, Command: "c"}
 	}
 
 	return r

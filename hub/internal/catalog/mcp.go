@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -235,7 +236,7 @@ func checkServerName(fields api.Fields, field, name string) {
 		return
 	}
 
-	checkServer(fields, name, agent.MCPServer{Transport: agent.TransportStdio, Command: "c"}, field)
+	checkServer(fields, name, agent.MCPServer{Transport: agentvalue.TransportStdio, Command: "c"}, field)
 }
 
 // checkServer checks a server by the rules of the runtime. The names of the faults are those of the

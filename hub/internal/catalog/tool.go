@@ -17,9 +17,9 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/builtintool"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // MaxToolFile is the largest file of a custom tool, in bytes.
@@ -75,8 +75,8 @@ type (
 )
 
 func (s *Service) tools() *Components[wire.Tool, wire.ToolUpdate] {
-	builtin := make([]wire.Tool, len(agent.BuiltinTools()))
-	for i, t := range agent.BuiltinTools() {
+	builtin := make([]wire.Tool, len(builtintool.All()))
+	for i, t := range builtintool.All() {
 		builtin[i] = wire.Tool{
 			Component:     wire.Component{Name: t.Name, Title: t.Title, Description: t.Description},
 			DescriptionEN: t.DescriptionEN, Source: sourceBuiltin, Status: statusReady,
@@ -225,7 +225,7 @@ func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (s
 			api.Plain(strconv.Quote(excerpt.Head(name, 80)))))
 	}
 
-	if err := agent.CheckToolName(name); err != nil && !builtinNamed(name) {
+	if err := builtintool.CheckName(name); err != nil && !builtinNamed(name) {
 		return "", wire.ArtifactInvalid.New("The file is not a tool: " + err.Error() + ".")
 	}
 
@@ -241,7 +241,7 @@ func (e *NotToolError) Error() string { return "not a tool: " + e.Reason }
 
 // builtinNamed reports whether a name differs from that of a built-in tool only in letter case.
 func builtinNamed(name string) bool {
-	return slices.ContainsFunc(agent.BuiltinTools(), func(t agent.BuiltinTool) bool { return strings.EqualFold(t.Name, name) })
+	return slices.ContainsFunc(builtintool.All(), func(t builtintool.Tool) bool { return strings.EqualFold(t.Name, name) })
 }
 
 func (s *Service) toolRoutes() []api.Route {

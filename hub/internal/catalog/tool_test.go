@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/builtintool"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -93,9 +94,9 @@ func TestToolIsCreatedChangedAndDeleted(t *testing.T) {
 func TestBuiltinToolsAreReadOnly(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.As("acme", "ada", rbac.Admin)
-		count := len(agent.BuiltinTools())
+		count := len(builtintool.All())
 		require.Len(t, ada.Get(tools).Items(), count)
-		for _, b := range agent.BuiltinTools() {
+		for _, b := range builtintool.All() {
 			require.Equal(t, apitest.Object{
 				"name": b.Name, "title": b.Title, "description": b.Description, "descriptionEn": b.DescriptionEN, "source": "builtin", "status": "ready",
 			}, ada.Get(tools+"/"+b.Name).Want(http.StatusOK))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -22,7 +23,7 @@ func TestHistories(t *testing.T) {
 	user := func(text string) wire.Turn { return wire.Turn{Role: "user", Content: text} }
 	model := func(text string) wire.Turn { return wire.Turn{Role: "assistant", Content: text} }
 	var many []wire.Turn
-	for i := range wire.MaxHistory/2 + 3 {
+	for i := range runvalue.MaxHistory/2 + 3 {
 		many = append(many, user(fmt.Sprint("q", i)), model(fmt.Sprint("a", i)))
 	}
 	x := func(n int) string { return strings.Repeat("x", n) }

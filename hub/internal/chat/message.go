@@ -10,13 +10,14 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Roles of a message.
 const (
-	roleUser      = runtimewire.RoleUser
-	roleAssistant = runtimewire.RoleAssistant
+	roleUser      = runvalue.RoleUser
+	roleAssistant = runvalue.RoleAssistant
 )
 
 // message is a row of chat_messages.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -178,7 +179,7 @@ func historyOf(ctx context.Context, q db.Querier, in session, except int64) ([]r
 		FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq <> $4 AND seq <> $4 + 1
 			AND seq >= (SELECT MIN(seq) FROM (SELECT seq, SUM(octet_length(text)) OVER (ORDER BY seq DESC) AS total FROM chat_messages
 				WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <> $4 AND seq <> $4 + 1) AS sizes WHERE total <= $5)
-		ORDER BY seq DESC LIMIT $6`, in.TenantID, in.Key, in.Messages-runtimewire.MaxHistory-2, except, relay.MaxHistory, runtimewire.MaxHistory)
+		ORDER BY seq DESC LIMIT $6`, in.TenantID, in.Key, in.Messages-runvalue.MaxHistory-2, except, relay.MaxHistory, runvalue.MaxHistory)
 	if err != nil {
 		return nil, "", db.Wrap("read chat history", err)
 	}

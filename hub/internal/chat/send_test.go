@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -308,7 +309,7 @@ func TestASessionThatStaysBusy(t *testing.T) {
 		tries.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusConflict)
-		_ = json.NewEncoder(w).Encode(runtimewire.ErrorBody{Error: runtimewire.SessionBusy})
+		_ = json.NewEncoder(w).Encode(runtimewire.ErrorBody{Error: runvalue.SessionBusy})
 	}))
 	ada := s.ada()
 	path := session(ada)

@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/leaf/paging"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -153,9 +154,9 @@ func (s *Service) labeled(ctx context.Context, of session, entries []runtimewire
 // that of a subagent, an event of a subagent, or a summary. Other events have no texts.
 func generated(e runtimewire.TranscriptEntry) bool {
 	switch e.Type {
-	case runtimewire.EntryMessage:
+	case runvalue.EntryMessage:
 		return e.Role == roleAssistant || slices.ContainsFunc(e.Content, func(b runtimewire.TranscriptBlock) bool { return b.Type == "tool_result" })
-	case runtimewire.EntryCompaction:
+	case runvalue.EntryCompaction:
 		return e.Summary != ""
 	}
 
@@ -173,9 +174,9 @@ func label(e *wire.TranscriptEntry, answer message) {
 	block := runtimewire.TranscriptBlock{Type: "text", Text: answer.Notice}
 	switch {
 	case answer.Notice == "":
-	case e.Type == runtimewire.EntryCompaction && prepend:
+	case e.Type == runvalue.EntryCompaction && prepend:
 		e.Summary = relay.Paragraphs(answer.Notice, e.Summary)
-	case e.Type == runtimewire.EntryCompaction:
+	case e.Type == runvalue.EntryCompaction:
 		e.Summary = relay.Paragraphs(e.Summary, answer.Notice)
 	case e.Role != roleAssistant:
 		e.AIGCNotice = answer.Notice

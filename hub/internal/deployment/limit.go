@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/quantity"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -18,8 +19,8 @@ func (s *Service) checkDeployment(wanted agent.Deployment) error {
 		wanted, most int64
 		text         func(int64) string
 	}{
-		{"memory", wanted.Bytes(), most.Bytes(), agent.MemoryText},
-		{"cpu", wanted.MilliCPU(), most.MilliCPU(), agent.CPUText},
+		{"memory", wanted.Bytes(), most.Bytes(), quantity.Memory},
+		{"cpu", wanted.MilliCPU(), most.MilliCPU(), quantity.CPU},
 		{"processes", wanted.Processes, most.Processes, number},
 		{"replicas", wanted.Replicas, most.Replicas, number},
 	} {

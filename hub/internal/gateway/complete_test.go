@@ -13,9 +13,9 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
-	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
 
@@ -72,7 +72,7 @@ func TestTheLastEventWaitsForTheTokens(t *testing.T) {
 				t.Error("the client has received the last event")
 			case <-time.After(200 * time.Millisecond):
 			}
-			w.Header().Set(http.TrailerPrefix+wire.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
+			w.Header().Set(http.TrailerPrefix+runvalue.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
 		}))
 		res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/usage"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 )
 
 const (
@@ -102,7 +102,7 @@ func (run *directRun) accept(res *http.Response) {
 	run.accepted(res.Header.Get("X-Run-Id"))
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	run.response, run.report = res, res.Header.Get(wire.UsageHeader)
+	run.response, run.report = res, res.Header.Get(runvalue.UsageHeader)
 	res.Body = &runBody{ReadCloser: res.Body, run: run, started: run.id != ""}
 }
 
@@ -140,7 +140,7 @@ func (run *directRun) result() (bool, string) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	if run.report == "" && run.response != nil {
-		run.report = run.response.Trailer.Get(wire.UsageHeader)
+		run.report = run.response.Trailer.Get(runvalue.UsageHeader)
 	}
 
 	return run.id != "" || run.sent && run.response == nil, run.report

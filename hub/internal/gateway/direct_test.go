@@ -20,11 +20,11 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
-	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 const patience = 30 * time.Second
@@ -72,7 +72,7 @@ func TestRunsAtTheRuntimeAreCounted(t *testing.T) {
 		}
 		stream := run(map[string]any{"message": "hello"})
 		require.Contains(t, stream.Text, "event: done")
-		require.Empty(t, stream.Header.Get(runtimewire.UsageHeader))
+		require.Empty(t, stream.Header.Get(runvalue.UsageHeader))
 		require.Len(t, counted(t, counts), 1)
 		one := counted(t, counts)[0]
 		require.Equal(t, []any{"a", "m", "", int64(1), int64(10), int64(5)}, []any{one.AgentName, one.Model, one.UserID, one.Runs, one.InputTokens, one.OutputTokens})
@@ -80,7 +80,7 @@ func TestRunsAtTheRuntimeAreCounted(t *testing.T) {
 		id := "22222222-2222-4222-8222-222222222222"
 		block := run(map[string]any{"message": "hello", "stream": false, "runId": id})
 		block.Want(http.StatusOK)
-		require.Empty(t, block.Header.Get(runtimewire.UsageHeader))
+		require.Empty(t, block.Header.Get(runvalue.UsageHeader))
 		run(map[string]any{"message": 1}).Want(http.StatusBadRequest)
 		require.EqualValues(t, 2, counted(t, counts)[0].Runs)
 
@@ -167,7 +167,7 @@ func TestRunsThatEndBeforeTheirClientsDisconnectAreCounted(t *testing.T) {
 		case <-time.After(200 * time.Millisecond):
 		}
 		_, _ = io.WriteString(w, "event: done\ndata: {}\n\n")
-		w.Header().Set(http.TrailerPrefix+runtimewire.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
+		w.Header().Set(http.TrailerPrefix+runvalue.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
 	}))
 	res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))
 	require.NoError(t, err)
@@ -198,7 +198,7 @@ func TestConcurrentRunsHoldReserves(t *testing.T) {
 			_, _ = w.Write([]byte("data: 1\n\n"))
 			_ = http.NewResponseController(w).Flush()
 			<-end
-			w.Header().Set(http.TrailerPrefix+runtimewire.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
+			w.Header().Set(http.TrailerPrefix+runvalue.UsageHeader, `{"model":"m","usage":{"output_tokens":10}}`)
 		})
 		a, counts := counting(t, url, runtime)
 		b, _ := counting(t, url, runtime)
@@ -278,7 +278,7 @@ func TestRunsWithoutAReportCountTheirReserves(t *testing.T) {
 		}, 3},
 		"a report that is no JSON": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Run-Id", "run")
-			w.Header().Set(runtimewire.UsageHeader, "{")
+			w.Header().Set(runvalue.UsageHeader, "{")
 		}, 3},
 		"after it has accepted the run": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Run-Id", "run")
@@ -335,7 +335,7 @@ func TestHostileReports(t *testing.T) {
 				w.Header().Set("X-Run-Id", "../x")
 				_, _ = w.Write([]byte("data: 1\n\n"))
 				_ = http.NewResponseController(w).Flush()
-				w.Header().Set(http.TrailerPrefix+runtimewire.UsageHeader, report)
+				w.Header().Set(http.TrailerPrefix+runvalue.UsageHeader, report)
 			}))
 			got := s.As("", "", "").Do(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey)
 			require.Equal(t, http.StatusOK, got.Status)

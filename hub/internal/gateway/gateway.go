@@ -48,8 +48,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/rbac"
-	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Target is the runtime of a deployment.
@@ -126,7 +126,7 @@ func New(cfg Config) (*Service, error) {
 
 	if cfg.Transport == nil {
 		transport := outbound.Transport()
-		transport.ReadBufferSize = runtimewire.MaxTrailer
+		transport.ReadBufferSize = runvalue.MaxTrailer
 		cfg.Transport = transport
 	}
 

@@ -11,10 +11,10 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/gateway"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
-	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // runOf begins a run with one message, and returns its whole response.
@@ -69,8 +69,8 @@ func TestTrailersOfAnyLength(t *testing.T) {
 	}{
 		"short":         {200, true},
 		"1 KiB":         {1 << 10, true},
-		"the longest":   {wire.MaxUsage, true},
-		"too long":      {wire.MaxTrailer, false},
+		"the longest":   {runvalue.MaxUsage, true},
+		"too long":      {runvalue.MaxTrailer, false},
 		"much too long": {64 << 10, false},
 		"megabytes":     {1 << 20, false},
 	} {
@@ -81,7 +81,7 @@ func TestTrailersOfAnyLength(t *testing.T) {
 				_, _ = io.WriteString(w, "event: result\ndata: {}\n\n")
 				_ = http.NewResponseController(w).Flush()
 				_, _ = io.WriteString(w, "event: done\ndata: {}\n\n")
-				w.Header().Set(http.TrailerPrefix+wire.UsageHeader, reportOf(row.size))
+				w.Header().Set(http.TrailerPrefix+runvalue.UsageHeader, reportOf(row.size))
 			}), func(c *gateway.Config) { c.Transport = nil })
 			for range 2 {
 				_, text := runOf(t, s.As("", "", "").Request(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
-	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 )
 
 // upload sends a request that is not complete.
@@ -41,7 +41,7 @@ func TestUnfinishedRequests(t *testing.T) {
 		}
 		began <- string(body)
 		w.Header().Set("X-Run-Id", "run")
-		w.Header().Set(wire.UsageHeader, `{"model":"m","usage":{"output_tokens":20}}`)
+		w.Header().Set(runvalue.UsageHeader, `{"model":"m","usage":{"output_tokens":20}}`)
 	}))
 	limit(t, counts, 40, 20)
 	type response struct {
@@ -106,7 +106,7 @@ func TestRequestsThatEndEarly(t *testing.T) {
 		}
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {
 			w.Header().Set("X-Run-Id", "run")
-			w.Header().Set(wire.UsageHeader, `{"model":"m","usage":{"output_tokens":5}}`)
+			w.Header().Set(runvalue.UsageHeader, `{"model":"m","usage":{"output_tokens":5}}`)
 		}
 	}))
 	limit(t, counts, 20, 20)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/domain"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/adapter"
@@ -71,13 +72,13 @@ func (in Input) validate(fields api.Fields) (row, agent.Provider) {
 // clean returns the settings of a provider with their defaults. It adds the faults, which are those
 // that the runtime would find too.
 func clean(fields api.Fields, p agent.Provider) agent.Provider {
-	style, vendor := agent.AuthAPIKey, anthropicURL
+	style, vendor := agentvalue.AuthAPIKey, anthropicURL
 	switch p.Protocol {
 	case agent.ProtocolAnthropic:
 	case agent.ProtocolOpenAI:
 		vendor = openAIURL
 		if p.APIKeyHeader == "" {
-			style = agent.AuthBearer
+			style = agentvalue.AuthBearer
 		}
 	default:
 		fields.Add("protocol", "must be anthropic or openai")
@@ -239,17 +240,17 @@ const (
 // use any other.
 func builtins() []row {
 	return []row{
-		builtinRow(Anthropic, "Anthropic", agent.Provider{Protocol: agent.ProtocolAnthropic, AuthStyle: agent.AuthAPIKey, BaseURL: anthropicURL}, []Model{
+		builtinRow(Anthropic, "Anthropic", agent.Provider{Protocol: agent.ProtocolAnthropic, AuthStyle: agentvalue.AuthAPIKey, BaseURL: anthropicURL}, []Model{
 			{ID: "claude-sonnet-4-5", DisplayName: "Claude Sonnet 4.5", ContextWindow: 200_000, MaxOutput: 64_000},
 			{ID: "claude-haiku-4-5", DisplayName: "Claude Haiku 4.5", ContextWindow: 200_000, MaxOutput: 64_000},
 			{ID: "claude-opus-4-1", DisplayName: "Claude Opus 4.1", ContextWindow: 200_000, MaxOutput: 32_000},
 		}),
-		builtinRow(OpenAI, "OpenAI", agent.Provider{Protocol: agent.ProtocolOpenAI, AuthStyle: agent.AuthBearer, BaseURL: openAIURL}, []Model{
+		builtinRow(OpenAI, "OpenAI", agent.Provider{Protocol: agent.ProtocolOpenAI, AuthStyle: agentvalue.AuthBearer, BaseURL: openAIURL}, []Model{
 			{ID: "gpt-5", DisplayName: "GPT-5", ContextWindow: 400_000, MaxOutput: 128_000},
 			{ID: "gpt-5-mini", DisplayName: "GPT-5 mini", ContextWindow: 400_000, MaxOutput: 128_000},
 			{ID: "gpt-4.1", DisplayName: "GPT-4.1", ContextWindow: 1_047_576, MaxOutput: 32_768},
 		}),
-		builtinRow(Demo, "Demo", agent.Provider{Protocol: agent.ProtocolDemo, AuthStyle: agent.AuthNone}, []Model{{ID: "demo", DisplayName: "Demo"}}),
+		builtinRow(Demo, "Demo", agent.Provider{Protocol: agent.ProtocolDemo, AuthStyle: agentvalue.AuthNone}, []Model{{ID: "demo", DisplayName: "Demo"}}),
 	}
 }
 

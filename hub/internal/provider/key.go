@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/rbac"
@@ -142,7 +143,7 @@ func (s *Service) view(p row) Provider {
 	case key != "":
 		v.KeyState = KeyReady
 		v.MaskedKey = mask(key)
-	case p.AuthStyle == agent.AuthNone:
+	case p.AuthStyle == agentvalue.AuthNone:
 		v.KeyState = KeyNotRequired
 	default:
 		v.KeyState = KeyMissing
@@ -244,7 +245,7 @@ func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provide
 	missing := wire.NotFound.New("There is no provider with this protocol and base URL.")
 	invalid := api.Fields{}
 	if want.Protocol == agent.ProtocolDemo {
-		want.BaseURL, want.AuthStyle = "", agent.AuthNone // which it does not use
+		want.BaseURL, want.AuthStyle = "", agentvalue.AuthNone // which it does not use
 	} else if want = clean(invalid, want); invalid["protocol"] != "" || invalid["baseUrl"] != "" {
 		return Provider{}, missing
 	}
@@ -257,7 +258,7 @@ func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provide
 		open, err := s.open(p)
 		differences := differences(want, open)
 		score := 2 * len(differences)
-		if err != nil || open.APIKey == "" && p.AuthStyle != agent.AuthNone {
+		if err != nil || open.APIKey == "" && p.AuthStyle != agentvalue.AuthNone {
 			score++
 		}
 

@@ -21,6 +21,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/outbound"
@@ -263,8 +264,8 @@ func listRequest(ctx context.Context, to agent.Provider) (*http.Request, error) 
 	}
 
 	switch {
-	case to.APIKey == "" || to.AuthStyle == agent.AuthNone:
-	case to.AuthStyle == agent.AuthBearer:
+	case to.APIKey == "" || to.AuthStyle == agentvalue.AuthNone:
+	case to.AuthStyle == agentvalue.AuthBearer:
 		req.Header.Set("Authorization", "Bearer "+string(to.APIKey))
 	default:
 		req.Header.Set(cmp.Or(to.APIKeyHeader, "X-Api-Key"), string(to.APIKey))

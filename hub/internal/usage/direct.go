@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -97,7 +98,7 @@ func (s *Service) refuseDirect(ctx context.Context, tx *sql.Tx, r CountedRun) er
 }
 
 // End counts the run and releases its reserve, in one transaction. started reports whether the
-// runtime has accepted the run, and report is the value of runtimewire.UsageHeader, or "" if the
+// runtime has accepted the run, and report is the value of runvalue.UsageHeader, or "" if the
 // runtime has reported no tokens: see [Service.Record]. While the database is unavailable, End
 // waits for up to 10 s. Later, Settle stores the end.
 func (d *Direct) End(ctx context.Context, started bool, report string) {
@@ -114,7 +115,7 @@ func (d *Direct) End(ctx context.Context, started bool, report string) {
 // read sets the tokens to those of a report.
 func (d *Direct) read(report string) error {
 	var in runtimewire.RunUsage
-	if len(report) > runtimewire.MaxUsage {
+	if len(report) > runvalue.MaxUsage {
 		return fmt.Errorf("the runtime reported its tokens in %d bytes", len(report))
 	}
 

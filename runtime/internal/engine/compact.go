@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -60,7 +62,7 @@ func estimate(m *model.Message) int64 {
 	n := int64(8)
 	for i := range m.Content {
 		b := &m.Content[i]
-		n += model.EstimateTokens(b.Text) + model.EstimateTokens(b.Data) + model.EstimateTokens(b.Input) + imageTokens*int64(len(b.Images))
+		n += collect.EstimateTokens(b.Text) + collect.EstimateTokens(b.Data) + collect.EstimateTokens(b.Input) + imageTokens*int64(len(b.Images))
 	}
 
 	return n
@@ -133,7 +135,7 @@ func (r *runState) compact(ctx context.Context) error {
 	before := r.fill.tokens
 	r.transcript, r.question, r.fill = short, max(0, r.question-cut), fill{}
 	r.out.Emit(&wire.System{
-		Type: "system", Subtype: wire.SystemCompactBoundary,
+		Type: "system", Subtype: runvalue.SystemCompactBoundary,
 		CompactMetadata: &wire.CompactMetadata{Trigger: "auto", PreTokens: before, PostTokens: r.fill.add(short.messages)},
 	})
 	return nil
@@ -149,7 +151,7 @@ func (r *runState) continueUncompacted(ctx context.Context, err error) error {
 	r.fill.off = true
 	r.engine.cfg.Logger.Warn("conversation is not summarised", "err", err, "run_id", r.in.RunID)
 	r.out.Emit(&wire.System{
-		Type: "system", Subtype: wire.SystemWarning, Message: fmt.Sprintf("The conversation could not be summarised: %s.", publicText(err)),
+		Type: "system", Subtype: runvalue.SystemWarning, Message: fmt.Sprintf("The conversation could not be summarised: %s.", publicText(err)),
 	})
 	return nil
 }
@@ -198,7 +200,7 @@ func (r *runState) callForSummary(ctx context.Context, messages []model.Message)
 	}
 
 	call := r.beginModelCall(ctx, request.messages)
-	var response model.Response
+	var response collect.Response
 	err := errPanicked
 	defer func() { call.end(&response, err) }()
 	w := startWatchdog(call.ctx, r.engine.cfg.IdleTimeout)
@@ -229,7 +231,7 @@ func tooLong(err error) bool {
 // recoverRejected changes a conversation that upstream rejected, so that it accepts the next
 // request of this run and of later runs of the session. It returns nil if it did, and otherwise
 // err, the error of the call. The rejected request does not count as a turn.
-func (r *runState) recoverRejected(ctx context.Context, response *model.Response, err error) error {
+func (r *runState) recoverRejected(ctx context.Context, response *collect.Response, err error) error {
 	rejected := runErrorType(err)
 	switch {
 	case tooLong(err):
@@ -260,7 +262,7 @@ func aboutImage(err error) bool {
 }
 
 // dropImages removes all images from the conversation. It returns err if there are none.
-func (r *runState) dropImages(ctx context.Context, response *model.Response, err error) error {
+func (r *runState) dropImages(ctx context.Context, response *collect.Response, err error) error {
 	if len(response.Message.Content) > 0 {
 		return err
 	}
@@ -287,7 +289,7 @@ func (r *runState) dropImages(ctx context.Context, response *model.Response, err
 
 	r.transcript, r.fill = plain, fill{off: r.fill.off}
 	r.out.Emit(&wire.System{
-		Type: "system", Subtype: wire.SystemWarning,
+		Type: "system", Subtype: runvalue.SystemWarning,
 		Message: fmt.Sprintf("The images of the conversation are left out: %s.", publicText(err)),
 	})
 	return nil
@@ -295,7 +297,7 @@ func (r *runState) dropImages(ctx context.Context, response *model.Response, err
 
 // compactRejected compacts a conversation that upstream rejected for its size. It returns nil if
 // the conversation became shorter, and otherwise err.
-func (r *runState) compactRejected(ctx context.Context, response *model.Response, err error) error {
+func (r *runState) compactRejected(ctx context.Context, response *collect.Response, err error) error {
 	before := r.fill.add(r.transcript.messages)
 	if len(response.Message.Content) > 0 || !r.halveWindow(before) {
 		return err
@@ -341,7 +343,7 @@ func shorten(messages []model.Message, budget int64, whole string) []model.Messa
 		for i := range messages {
 			for j := range messages[i].Content {
 				if b := &messages[i].Content[j]; canShorten(b, whole) {
-					sum -= max(0, model.EstimateTokens(b.Text)-limit)
+					sum -= max(0, collect.EstimateTokens(b.Text)-limit)
 					if imageTokens > limit {
 						sum -= imageTokens * int64(len(b.Images))
 					}
@@ -365,7 +367,7 @@ func shorten(messages []model.Message, budget int64, whole string) []model.Messa
 				b.Images = nil
 			}
 
-			if tokens := model.EstimateTokens(b.Text); tokens > limit && canShorten(b, whole) {
+			if tokens := collect.EstimateTokens(b.Text); tokens > limit && canShorten(b, whole) {
 				b.Text, _ = excerpt.Ends(b.Text, int(int64(len(b.Text))*limit/tokens))
 			}
 		}

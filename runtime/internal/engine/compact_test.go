@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -64,7 +65,7 @@ func TestAConversationNearTheWindowIsSummarised(t *testing.T) {
 	for ev, err := range run.Events(t.Context()) {
 		require.NoError(t, err)
 		if p, ok := ev.Payload.(*wire.System); ok {
-			require.Equal(t, wire.SystemCompactBoundary, p.Subtype)
+			require.Equal(t, runvalue.SystemCompactBoundary, p.Subtype)
 			meta = p.CompactMetadata
 		}
 		names = append(names, ev.EventName())

@@ -94,7 +94,7 @@ type Config struct {
 
 	// MaxResponse is the maximum number of bytes of one response of the model: its texts, thinking
 	// and tool inputs. A longer response fails the run. Defaults to 4 MiB, at most
-	// [model.MaxResponseBytes].
+	// [response.MaxBytesTotal].
 	MaxResponse int
 	// Reserve, if not nil, is called before a run uses more memory for its conversation and the
 	// response of the model, with the number of additional bytes, and with a negative number after

@@ -10,20 +10,22 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // callModel calls the model once and emits partial messages. If the model fails, it returns the
 // incomplete response with the error. A run spends most of its time in this function.
-func (r *runState) callModel(ctx context.Context) (*model.Response, error) {
+func (r *runState) callModel(ctx context.Context) (*collect.Response, error) {
 	if err := r.holdMessages(r.transcript.messages); err != nil {
-		return &model.Response{}, errors.Join(r.awaitFirstAppend(), err)
+		return &collect.Response{}, errors.Join(r.awaitFirstAppend(), err)
 	}
 
 	r.outcome.NumTurns++
 	call := r.beginModelCall(ctx, r.transcript.messages)
-	var response *model.Response
+	var response *collect.Response
 	err := errPanicked
 	defer func() { call.end(response, err) }()
 	response, err = r.receive(call)
@@ -31,7 +33,7 @@ func (r *runState) callModel(ctx context.Context) (*model.Response, error) {
 }
 
 // receive reads the response of a call, and emits partial messages.
-func (r *runState) receive(call *modelCall) (*model.Response, error) {
+func (r *runState) receive(call *modelCall) (*collect.Response, error) {
 	ctx := call.ctx
 	w := startWatchdog(ctx, r.engine.cfg.IdleTimeout)
 	defer w.stop()
@@ -87,7 +89,7 @@ func (r *runState) stream(w *watchdog, call *modelCall, messages []model.Message
 }
 
 // completeResponse returns the response of a call that ended without an error.
-func (r *runState) completeResponse(ctx context.Context, w *watchdog, c *model.Collector) (*model.Response, error) {
+func (r *runState) completeResponse(ctx context.Context, w *watchdog, c *collect.Collector) (*collect.Response, error) {
 	if err := r.awaitFirstAppend(); err != nil { // still pending after a response without parts
 		return nil, err
 	}
@@ -104,7 +106,7 @@ func (r *runState) completeResponse(ctx context.Context, w *watchdog, c *model.C
 
 // abortResponse records an incomplete response and stores its text in the session. It returns the
 // response and the error of the call.
-func (r *runState) abortResponse(ctx context.Context, w *watchdog, c *model.Collector, err error) (*model.Response, error) {
+func (r *runState) abortResponse(ctx context.Context, w *watchdog, c *collect.Collector, err error) (*collect.Response, error) {
 	response := c.Response()
 	r.record(&response)
 	if text := response.Message.Text(); text != "" {
@@ -131,7 +133,7 @@ func (r *runState) abortResponse(ctx context.Context, w *watchdog, c *model.Coll
 }
 
 // record adds a response to the outcome.
-func (r *runState) record(response *model.Response) {
+func (r *runState) record(response *collect.Response) {
 	r.outcome.StopReason = response.StopReason
 	if text := response.Message.Text(); text != "" {
 		r.outcome.Text = text
@@ -150,7 +152,7 @@ func (r *runState) emitInit() {
 
 	r.in.Init.Tools = r.knownTools()
 	r.in.Init.MCPServers = append([]wire.MCPStatus{}, r.servers...)
-	r.out.Emit(&wire.System{Type: "system", Subtype: wire.SystemInit, Init: r.in.Init})
+	r.out.Emit(&wire.System{Type: "system", Subtype: runvalue.SystemInit, Init: r.in.Init})
 }
 
 // emitPart emits the partial message of a part, and flushes if the model has sent no further part
@@ -185,7 +187,7 @@ func (r *runState) emitIncrement(partialType, increment string) {
 }
 
 // assistantEvent returns the event of a complete response.
-func (r *runState) assistantEvent(response *model.Response) wire.Payload {
+func (r *runState) assistantEvent(response *collect.Response) wire.Payload {
 	content := make([]wire.Block, 0, len(response.Message.Content))
 	for i := range response.Message.Content {
 		switch b := &response.Message.Content[i]; b.Type {

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/logquota"
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
-	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -31,7 +32,7 @@ type Input struct {
 	Metadata map[string]string // of the run, for its span
 
 	// Of a subagent: those of the run.
-	log   *tool.LogQuota
+	log   *logquota.Quota
 	spent *spending
 }
 
@@ -139,7 +140,7 @@ func (e *Engine) newRun(in Input, out Output) *runState {
 	}
 
 	if in.log == nil {
-		r.in.log = tool.NewLogQuota(maxLog)
+		r.in.log = logquota.New(maxLog)
 	}
 
 	if in.MaxTurns > 0 {
@@ -191,7 +192,7 @@ var incomplete = []string{model.StopMaxTokens, model.StopContext, model.StopRefu
 
 // handleResponse stores and emits a complete response and runs the tool calls in it. It reports
 // whether the run is done.
-func (r *runState) handleResponse(ctx context.Context, response *model.Response) (bool, error) {
+func (r *runState) handleResponse(ctx context.Context, response *collect.Response) (bool, error) {
 	if response.Message.HasOutput() {
 		response.Message.Origin = r.engine.cfg.Origin
 		r.fill.count(response.Usage, len(r.transcript.messages)+1)

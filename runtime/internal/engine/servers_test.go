@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/model/demo"
@@ -156,7 +157,7 @@ func TestToolsThatAServerLeavesOutAreWarnings(t *testing.T) {
 		var messages []string
 		for ev, err := range start(e, in).Events(t.Context()) {
 			require.NoError(t, err)
-			if p, ok := ev.Payload.(*wire.System); ok && p.Subtype == wire.SystemWarning {
+			if p, ok := ev.Payload.(*wire.System); ok && p.Subtype == runvalue.SystemWarning {
 				messages = append(messages, p.Message)
 			}
 		}

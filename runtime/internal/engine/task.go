@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -97,7 +98,7 @@ func (o taskOutput) Emit(p wire.Payload) {
 	case *wire.ToolResult:
 		p.ParentToolUseID = &o.callID
 	case *wire.System:
-		if p.Subtype != wire.SystemPermissionDenied {
+		if p.Subtype != runvalue.SystemPermissionDenied {
 			return // the run has the same servers and emits the events about them
 		}
 	}

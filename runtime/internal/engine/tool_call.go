@@ -14,21 +14,21 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// stopGrace is the time that a tool has to stop after its timeout. After that the run continues
-// without its result, but does not end before the tool returns.
-const stopGrace = 5 * time.Second
+const (
+	// stopGrace is the time that a tool has to stop after its timeout. After that the run continues
+	// without its result, but does not end before the tool returns.
+	stopGrace = 5 * time.Second
 
-// cancelGrace is the time that a tool has to return its result after the run was cancelled.
-const cancelGrace = time.Second
-
-// maxParallel limits the number of calls of one response that run in parallel.
-const maxParallel = 16
+	cancelGrace = time.Second // for a tool to return its result after the run was cancelled
+	maxParallel = 16          // calls of one response that run in parallel
+)
 
 var errToolTimeout = fmt.Errorf("tool call took too long: %w", context.DeadlineExceeded)
 
@@ -143,7 +143,7 @@ func (r *runState) emitResult(call *model.Block, res result) {
 		setting, rule := r.engine.cfg.Policy.Source(res.denied, r.tools.entries[call.Name].permissionTool(), call.Input)
 		r.outcome.Denials = append(r.outcome.Denials, denial)
 		r.out.Emit(&wire.System{
-			Type: "system", Subtype: wire.SystemPermissionDenied,
+			Type: "system", Subtype: runvalue.SystemPermissionDenied,
 			ToolName: denial.ToolName, ToolUseID: denial.ToolUseID, Reason: denial.Reason,
 			Source: setting, Rule: rule,
 		})

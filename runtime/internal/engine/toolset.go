@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -287,7 +288,7 @@ func (r *runState) warnLeftOut() {
 	}
 
 	for _, message := range messages {
-		r.out.Emit(&wire.System{Type: "system", Subtype: wire.SystemWarning, Message: message})
+		r.out.Emit(&wire.System{Type: "system", Subtype: runvalue.SystemWarning, Message: message})
 	}
 }
 
@@ -321,7 +322,7 @@ func (r *runState) connectServers(ctx context.Context) error {
 	for range servers {
 		r.out.Flush()
 		l := <-connected
-		status := wire.System{Type: "system", Subtype: wire.SystemMCPStatus, Name: servers[l.index].Name(), Status: string(tool.Connected)}
+		status := wire.System{Type: "system", Subtype: runvalue.SystemMCPStatus, Name: servers[l.index].Name(), Status: string(tool.Connected)}
 		switch {
 		case ctx.Err() != nil:
 			continue

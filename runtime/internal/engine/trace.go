@@ -11,6 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -112,14 +114,14 @@ func runErrorType(err error) string {
 	case errors.As(err, &upstream):
 		return boundedCode(upstream.Code)
 	case errors.Is(err, ErrRunTimeout):
-		return wire.ErrorTypeTimeout
+		return runvalue.ErrorTypeTimeout
 	case errors.Is(err, ErrMaxTurns):
-		return wire.ErrorTypeMaxTurns
+		return runvalue.ErrorTypeMaxTurns
 	case errors.As(err, &cancelled), errors.Is(err, context.Canceled):
 		return outcomeCancelled
 	}
 
-	return wire.ErrorTypeExecution
+	return runvalue.ErrorTypeExecution
 }
 
 // failSpan sets the error of a span. A cancelled operation did not fail.
@@ -144,7 +146,7 @@ type modelCall struct {
 	responder string    // the model that responds, as upstream named it
 	waited    func()
 	request   *model.Request // nil until the model is called
-	response  model.Collector
+	response  collect.Collector
 }
 
 // errPanicked is the error of a call in which the model panicked.
@@ -169,7 +171,7 @@ func (r *runState) beginModelCall(ctx context.Context, messages []model.Message)
 func (c *modelCall) named(name string) { c.responder = excerpt.Shorten(name, maxValue) }
 
 // end ends the call with its response, or the beginning of it, and its error.
-func (c *modelCall) end(response *model.Response, err error) {
+func (c *modelCall) end(response *collect.Response, err error) {
 	c.waited()
 	if response == nil {
 		received := c.response.Response()
@@ -181,7 +183,7 @@ func (c *modelCall) end(response *model.Response, err error) {
 	errorType := ""
 	switch {
 	case err != nil && errors.Is(context.Cause(c.ctx), ErrRunTimeout):
-		errorType = wire.ErrorTypeTimeout
+		errorType = runvalue.ErrorTypeTimeout
 	case err != nil && c.ctx.Err() != nil:
 		errorType = outcomeCancelled
 	default:
@@ -202,7 +204,7 @@ func (c *modelCall) end(response *model.Response, err error) {
 }
 
 // attributes returns those of the call, without content.
-func (c *modelCall) attributes(response *model.Response) []attribute.KeyValue {
+func (c *modelCall) attributes(response *collect.Response) []attribute.KeyValue {
 	attributes := append(make([]attribute.KeyValue, 0, 7), attribute.String(attrConversation, c.run.in.Session.ID()))
 	if c.responder != "" {
 		attributes = append(attributes, attribute.String(attrResponseModel, c.responder))

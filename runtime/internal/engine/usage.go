@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -39,7 +40,7 @@ func (r *runState) spend(u wire.Usage) {
 // usage returns the tokens of a call with its response, or the beginning of it, and its error.
 // Every call ends here. What upstream has not counted is estimated from the request and from what
 // was received. Of an incomplete response, the larger of both counts.
-func (c *modelCall) usage(response *model.Response, err error) model.Usage {
+func (c *modelCall) usage(response *collect.Response, err error) model.Usage {
 	u, received := response.Usage, c.response.EstimateTokens()
 	if c.request == nil || received == 0 && u == (model.Usage{}) && rejected(err) {
 		return u
@@ -61,10 +62,10 @@ func (c *modelCall) usage(response *model.Response, err error) model.Usage {
 
 // estimateRequest estimates the input tokens of a request.
 func estimateRequest(req *model.Request) int64 {
-	n := model.EstimateTokens(req.System) + estimateAll(req.Messages)
+	n := collect.EstimateTokens(req.System) + estimateAll(req.Messages)
 	for i := range req.Tools {
 		t := &req.Tools[i]
-		n += model.EstimateTokens(t.Name) + model.EstimateTokens(t.Description) + model.EstimateTokens(t.InputSchema)
+		n += collect.EstimateTokens(t.Name) + collect.EstimateTokens(t.Description) + collect.EstimateTokens(t.InputSchema)
 	}
 
 	return n

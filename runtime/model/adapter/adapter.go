@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/anthropic"
@@ -26,12 +27,12 @@ import (
 func New(p agent.Provider, client *http.Client) (model.Model, error) {
 	key, base := string(p.APIKey), string(p.BaseURL)
 	keyed := p.Protocol == agent.ProtocolAnthropic || p.Protocol == agent.ProtocolOpenAI
-	if keyed && p.AuthStyle != agent.AuthNone && key == "" {
+	if keyed && p.AuthStyle != agentvalue.AuthNone && key == "" {
 		if base == "" {
 			return nil, errors.New("the provider has no API key: set its apiKey")
 		}
 
-		p.AuthStyle = agent.AuthNone // a private upstream may need none
+		p.AuthStyle = agentvalue.AuthNone // a private upstream may need none
 	}
 
 	header := make(map[string]string, len(p.Headers))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/anthropic"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -52,9 +53,9 @@ func inMemory(tb testing.TB, body func() io.Reader) *anthropic.Client {
 }
 
 // collect reads a stream of these bytes.
-func collect(tb testing.TB, raw string) (model.Response, error) {
+func collected(tb testing.TB, raw string) (collect.Response, error) {
 	c := inMemory(tb, func() io.Reader { return bytes.NewReader([]byte(raw)) })
-	return new(model.Collector).Collect(c.Stream(tb.Context(), hello()))
+	return new(collect.Collector).Collect(c.Stream(tb.Context(), hello()))
 }
 
 func TestHeadersAndAddress(t *testing.T) {
@@ -88,7 +89,7 @@ func TestHeadersAndAddress(t *testing.T) {
 				got = r
 				return nil, errors.New("no network here")
 			})}
-			_, err := new(model.Collector).Collect(client(t, row.cfg).Stream(t.Context(), hello()))
+			_, err := new(collect.Collector).Collect(client(t, row.cfg).Stream(t.Context(), hello()))
 			require.Error(t, err)
 			require.Equal(t, row.address, got.URL.String())
 			for name, want := range row.header {
@@ -127,9 +128,9 @@ func TestConversation(t *testing.T) {
 	req := hello()
 	req.Tools = []model.Tool{{Name: "Read"}, {Name: "Now"}}
 
-	first, err := new(model.Collector).Collect(c.Stream(t.Context(), req))
+	first, err := new(collect.Collector).Collect(c.Stream(t.Context(), req))
 	require.NoError(t, err)
-	require.Equal(t, model.Response{
+	require.Equal(t, collect.Response{
 		Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
 			{Type: model.BlockThinking, Text: "I need the file.", Signature: "signature"},
 			{Type: model.BlockRedacted, Data: "opaque"},
@@ -147,7 +148,7 @@ func TestConversation(t *testing.T) {
 		{Type: model.BlockToolResult, ID: "toolu_2", IsError: true},
 		{Type: model.BlockText, Text: "Go on."},
 	}})
-	second, err := new(model.Collector).Collect(c.Stream(t.Context(), req))
+	second, err := new(collect.Collector).Collect(c.Stream(t.Context(), req))
 	require.NoError(t, err)
 	require.Equal(t, "It says hello.", second.Message.Text())
 	require.Equal(t, model.StopMaxTokens, second.StopReason)
@@ -173,7 +174,7 @@ func TestUpstreamFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := modeltest.Start(t, modeltest.Anthropic, row.reply)
-			_, err := new(model.Collector).Collect(client(t, anthropic.Config{BaseURL: up.URL}).Stream(t.Context(), hello()))
+			_, err := new(collect.Collector).Collect(client(t, anthropic.Config{BaseURL: up.URL}).Stream(t.Context(), hello()))
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
 			require.Equal(t, row.code, coded.Code, coded.Message)
@@ -202,6 +203,6 @@ func TestBadInputIsNotSent(t *testing.T) {
 	req := hello()
 	nan := math.NaN()
 	req.Temperature = &nan
-	_, err := new(model.Collector).Collect(client(t, anthropic.Config{}).Stream(t.Context(), req))
+	_, err := new(collect.Collector).Collect(client(t, anthropic.Config{}).Stream(t.Context(), req))
 	require.ErrorContains(t, err, "anthropic: encode model request")
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 	"github.com/seed93082962/agenthost/sse"
@@ -143,7 +144,7 @@ func (d *decoder) appendContent(parts []model.Part, content json.RawMessage) ([]
 }
 
 func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]model.Part, error) {
-	if len(d.blocks) == model.MaxResponseBlocks {
+	if len(d.blocks) == collect.MaxBlocks {
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many content blocks"}
 	}
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/anthropic"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -55,7 +56,7 @@ func ExampleClient_Stream_error() {
 	}
 	defer client.CloseIdleConnections()
 
-	_, err = new(model.Collector).Collect(client.Stream(context.Background(), &model.Request{
+	_, err = new(collect.Collector).Collect(client.Stream(context.Background(), &model.Request{
 		Model: "claude-sonnet-4-5", Messages: []model.Message{model.UserText("Hello.")},
 	}))
 	if failure := new(model.Error); errors.As(err, &failure) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model/anthropic"
 	"github.com/seed93082962/agenthost/runtime/model/internal/scantest"
 )
@@ -68,7 +68,7 @@ func TestFraming(t *testing.T) {
 		}
 		return out
 	}
-	want, err := collect(t, frame("", "", "\n\n"))
+	want, err := collected(t, frame("", "", "\n\n"))
 	require.NoError(t, err)
 	require.Equal(t, "Hi 😀", want.Message.Text())
 	for name, raw := range map[string]string{
@@ -82,7 +82,7 @@ func TestFraming(t *testing.T) {
 		"DONE at end": frame("", "", "\n\n") + "data: [DONE]\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := new(model.Collector).Collect(inMemory(t, func() io.Reader { return strings.NewReader(raw) }).Stream(t.Context(), hello()))
+			got, err := new(collect.Collector).Collect(inMemory(t, func() io.Reader { return strings.NewReader(raw) }).Stream(t.Context(), hello()))
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/anthropic"
 )
@@ -34,7 +35,7 @@ func sent(t *testing.T, cfg anthropic.Config, req *model.Request) []byte {
 		require.Equal(t, body, repeated)
 		return nil, errors.New("no network here")
 	})}
-	_, err := new(model.Collector).Collect(client(t, cfg).Stream(t.Context(), req))
+	_, err := new(collect.Collector).Collect(client(t, cfg).Stream(t.Context(), req))
 	require.Error(t, err)
 	return body
 }

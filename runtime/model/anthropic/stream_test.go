@@ -11,12 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
 // TestStreams reads responses as the API sends them, split in two at every place and byte by byte.
 func TestStreams(t *testing.T) {
-	for name, want := range map[string]model.Response{
+	for name, want := range map[string]collect.Response{
 		"text.sse": {
 			Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
 				{Type: model.BlockText, Text: "Hello! \"Naïve\" 😀\nwe are"},
@@ -59,7 +60,7 @@ func TestStreams(t *testing.T) {
 				})
 			}
 			for _, body := range readers {
-				got, err := new(model.Collector).Collect(inMemory(t, body).Stream(t.Context(), hello()))
+				got, err := new(collect.Collector).Collect(inMemory(t, body).Stream(t.Context(), hello()))
 				require.NoError(t, err)
 				require.Equal(t, want, got)
 			}
@@ -73,7 +74,7 @@ func TestStreamCutAnywhere(t *testing.T) {
 	require.NoError(t, err)
 	whole := strings.TrimSpace(string(raw))
 	for i := range whole {
-		_, err := collect(t, whole[:i])
+		_, err := collected(t, whole[:i])
 		var coded *model.Error
 		require.ErrorAs(t, err, &coded)
 		require.Equal(t, model.CodeConnection, coded.Code)
@@ -90,7 +91,7 @@ func TestStopReasons(t *testing.T) {
 		"null, no news": {`{"type":"message_delta","delta":{"stop_reason":null}}`, model.StopEndTurn},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, "data: "+row.raw+"\n\ndata: {\"type\":\"message_stop\"}\n\n")
+			got, err := collected(t, "data: "+row.raw+"\n\ndata: {\"type\":\"message_stop\"}\n\n")
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.StopReason)
 		})
@@ -104,7 +105,7 @@ func TestFieldOfAnotherType(t *testing.T) {
 		"no JSON": `{"type":"content_block_delta"`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := collect(t, "event: content_block_delta\ndata: "+raw+"\n\n")
+			_, err := collected(t, "event: content_block_delta\ndata: "+raw+"\n\n")
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
 			require.Equal(t, model.CodeServer, coded.Code)
@@ -116,10 +117,10 @@ func TestFieldOfAnotherType(t *testing.T) {
 // TestUnknownBlocksHaveALimit verifies the limit of unknown blocks, which produce no parts.
 func TestUnknownBlocksHaveALimit(t *testing.T) {
 	var raw strings.Builder
-	for i := range model.MaxResponseBlocks + 1 {
+	for i := range collect.MaxBlocks + 1 {
 		fmt.Fprintf(&raw, `data: {"type":"content_block_start","index":%d,"content_block":{"type":"of a new kind"}}`+"\n\n", i)
 	}
-	_, err := collect(t, raw.String()+"data: {\"type\":\"message_stop\"}\n\n")
+	_, err := collected(t, raw.String()+"data: {\"type\":\"message_stop\"}\n\n")
 	var coded *model.Error
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, "upstream sent too many content blocks", coded.Message)

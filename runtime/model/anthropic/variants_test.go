@@ -76,7 +76,7 @@ func TestContentOfTheStart(t *testing.T) {
 		"null":              {start(`null`) + textIncrement("Hi."), text},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, row.raw+stopped)
+			got, err := collected(t, row.raw+stopped)
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.Message.Content)
 			require.Equal(t, model.StopMaxTokens, got.StopReason)
@@ -96,7 +96,7 @@ func TestSplitCharacters(t *testing.T) {
 		"empty data lines": {"data:\n\n" + textIncrement("a") + "data: \n\n", "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, row.raw+stopped)
+			got, err := collected(t, row.raw+stopped)
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.Message.Text())
 		})
@@ -127,7 +127,7 @@ func TestUsageInOtherForms(t *testing.T) {
 			model.Usage{InputTokens: 1 << 40, CacheReadInputTokens: 1 << 40, OutputTokens: 1 << 40}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, event(`{"type":"message_start","message":{"usage":`+row.start+`}}`)+textIncrement("a")+
+			got, err := collected(t, event(`{"type":"message_start","message":{"usage":`+row.start+`}}`)+textIncrement("a")+
 				event(`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":`+row.end+`}`)+stopped)
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.Usage)
@@ -140,7 +140,7 @@ func TestRepeatedCallIDsBecomeDistinct(t *testing.T) {
 		return event(`{"type":"content_block_start","index":`+index+`,"content_block":{"type":"tool_use","id":"call_0","name":"a","input":{}}}`) +
 			event(`{"type":"content_block_stop","index":`+index+`}`)
 	}
-	got, err := collect(t, start("0")+start("1")+event(`{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`)+stopped)
+	got, err := collected(t, start("0")+start("1")+event(`{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`)+stopped)
 	require.NoError(t, err)
 	calls := got.Message.ToolUses()
 	require.Len(t, calls, 2)
@@ -162,7 +162,7 @@ func TestInputWithTheStartOfACall(t *testing.T) {
 		"an empty string, deltas": start(`""`) + event(`{"type":"content_block_delta","index":"0","delta":{"type":"input_json_delta","partial_json":"{\"n\":1}"}}`) + end,
 		"null, deltas":            start(`null`) + event(`{"type":"content_block_delta","index":0.0,"delta":{"type":"input_json_delta","partial_json":"{\"n\":1}"}}`) + end,
 	} {
-		got, err := collect(t, raw)
+		got, err := collected(t, raw)
 		require.NoError(t, err, name)
 		require.Len(t, got.Message.ToolUses(), 1, name)
 		require.JSONEq(t, `{"n":1}`, string(got.Message.ToolUses()[0].Input), name)
@@ -175,7 +175,7 @@ func TestInputWithTheStartOfACall(t *testing.T) {
 		for raw, want := range map[string]string{
 			start(empty) + end: `{}`, start(empty) + next + end: `{}`, start(empty) + delta + end: `{"n":1}`, start(empty) + next + delta + end: `{"n":1}`,
 		} {
-			got, err := collect(t, raw)
+			got, err := collected(t, raw)
 			require.NoError(t, err, raw)
 			require.Len(t, got.Message.ToolUses(), 1, raw)
 			require.Empty(t, got.Message.ToolUses()[0].BadInput, raw)
@@ -194,7 +194,7 @@ func TestBlocksThatShareAnIndex(t *testing.T) {
 	whole := event(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"d","name":"e","input":{"n":3}}}`) +
 		event(`{"type":"content_block_stop","index":0}`)
 	both := strings.Replace(call("f", `{\"n\":4}`), `"input":{}`, `"input":{"n":4}`, 1)
-	got, err := collect(t, textIncrement("a")+call("b", `{\"n\":1}`)+call("c", `{\"n\":2}`)+whole+both+stopped)
+	got, err := collected(t, textIncrement("a")+call("b", `{\"n\":1}`)+call("c", `{\"n\":2}`)+whole+both+stopped)
 	require.NoError(t, err)
 	require.Equal(t, "a", got.Message.Text())
 	var inputs []string
@@ -214,7 +214,7 @@ func TestDamagedCalls(t *testing.T) {
 			input + textIncrement("a"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := collect(t, row.raw+stopped)
+			_, err := collected(t, row.raw+stopped)
 			if row.message == "" {
 				require.NoError(t, err)
 				return
@@ -243,7 +243,7 @@ func TestErrorsInTheStream(t *testing.T) {
 			model.CodeAuth, "upstream did not accept the API key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := collect(t, textIncrement("a")+row.raw)
+			_, err := collected(t, textIncrement("a")+row.raw)
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
 			require.Equal(t, row.code, coded.Code, coded.Message)

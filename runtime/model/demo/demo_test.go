@@ -12,14 +12,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/demo"
 )
 
 const intro = "This is the demo model: it needs no key and no network, and it only echoes."
 
-func ask(t testing.TB, text string, tools ...string) model.Response {
-	return collect(t, &model.Request{Messages: []model.Message{model.UserText(text)}, Tools: named(tools...)})
+func ask(t testing.TB, text string, tools ...string) collect.Response {
+	return collected(t, &model.Request{Messages: []model.Message{model.UserText(text)}, Tools: named(tools...)})
 }
 
 func named(names ...string) []model.Tool {
@@ -30,8 +31,8 @@ func named(names ...string) []model.Tool {
 	return tools
 }
 
-func collect(t testing.TB, req *model.Request) model.Response {
-	response, err := new(model.Collector).Collect(demo.New(demo.Config{Delay: -1}).Stream(t.Context(), req))
+func collected(t testing.TB, req *model.Request) collect.Response {
+	response, err := new(collect.Collector).Collect(demo.New(demo.Config{Delay: -1}).Stream(t.Context(), req))
 	require.NoError(t, err)
 	return response
 }
@@ -60,7 +61,7 @@ func TestAnswers(t *testing.T) {
 		})
 	}
 	require.Equal(t, `There is no tool named "Fly". No tools are offered here.`, ask(t, "/tool Fly").Message.Text())
-	require.Equal(t, intro, collect(t, &model.Request{}).Message.Text())
+	require.Equal(t, intro, collected(t, &model.Request{}).Message.Text())
 }
 
 func TestThinking(t *testing.T) {
@@ -80,7 +81,7 @@ func TestToolCall(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			req := &model.Request{Messages: []model.Message{model.UserText(c.text)}, Tools: named("Read")}
-			response := collect(t, req)
+			response := collected(t, req)
 			require.Equal(t, model.StopToolUse, response.StopReason)
 			require.Equal(t, "I call the tool Read.", response.Message.Text())
 			uses := response.Message.ToolUses()
@@ -90,7 +91,7 @@ func TestToolCall(t *testing.T) {
 			require.Regexp(t, `^demo_[0-9a-f]{16}$`, uses[0].ID)
 
 			req.Messages = append(req.Messages, response.Message, model.UserText(c.text))
-			require.NotEqual(t, uses[0].ID, collect(t, req).Message.ToolUses()[0].ID)
+			require.NotEqual(t, uses[0].ID, collected(t, req).Message.ToolUses()[0].ID)
 		})
 	}
 }
@@ -102,7 +103,7 @@ func TestToolResults(t *testing.T) {
 	result := func(id, text string, failed bool) model.Block {
 		return model.Block{Type: model.BlockToolResult, ID: id, Text: text, IsError: failed}
 	}
-	response := collect(t, &model.Request{Messages: []model.Message{
+	response := collected(t, &model.Request{Messages: []model.Message{
 		model.UserText("/tool Read {}"),
 		{Role: model.RoleAssistant, Content: []model.Block{call("1", "Read"), call("2", "Bash"), call("3", "Glob")}},
 		{Role: model.RoleUser, Content: []model.Block{
@@ -145,7 +146,7 @@ func TestMaxOutputTokens(t *testing.T) {
 		{"just enough", int(whole), model.StopEndTurn},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			response := collect(t, &model.Request{Messages: []model.Message{model.UserText("Hello")}, MaxOutputTokens: c.limit})
+			response := collected(t, &model.Request{Messages: []model.Message{model.UserText("Hello")}, MaxOutputTokens: c.limit})
 			require.Equal(t, c.reason, response.StopReason)
 			require.Equal(t, int64(c.limit), response.Usage.OutputTokens)
 		})

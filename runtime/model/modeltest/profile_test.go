@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/anthropic"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -88,7 +89,7 @@ func TestProfiles(t *testing.T) {
 			}
 			stops := []string{model.StopToolUse, model.StopToolUse, model.StopEndTurn, model.StopEndTurn}
 			for turn, stop := range stops {
-				response, err := new(model.Collector).Collect(m.Stream(t.Context(), req))
+				response, err := new(collect.Collector).Collect(m.Stream(t.Context(), req))
 				require.NoError(t, err, "turn %d", turn+1)
 				require.Equal(t, stop, response.StopReason, "turn %d", turn+1)
 				require.Equal(t, model.Usage{InputTokens: 10, OutputTokens: 5}, response.Usage, "turn %d", turn+1)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/internal/toolschema"
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/anthropic"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -60,7 +61,7 @@ func TestSchemasOfTools(t *testing.T) {
 				}}
 				held := 0
 				req.Reserve = func(n int) error { held += n; return nil }
-				response, err := new(model.Collector).Collect(m.Stream(t.Context(), req))
+				response, err := new(collect.Collector).Collect(m.Stream(t.Context(), req))
 				require.NoError(t, err)
 				require.Zero(t, held)
 				calls := response.Message.ToolUses()
@@ -74,7 +75,7 @@ func TestSchemasOfTools(t *testing.T) {
 		}
 		t.Run(string(protocol)+" no tool that can be offered", func(t *testing.T) {
 			up := modeltest.Start(t, protocol, modeltest.Stream(modeltest.Text("Yes.")))
-			_, err := new(model.Collector).Collect(client(t, protocol, up.URL).Stream(t.Context(), &model.Request{Model: "m",
+			_, err := new(collect.Collector).Collect(client(t, protocol, up.URL).Stream(t.Context(), &model.Request{Model: "m",
 				Messages: []model.Message{model.UserText("Go.")}, Tools: []model.Tool{{Name: "T", InputSchema: json.RawMessage(`{"type":"string"}`)}}}))
 			require.NoError(t, err)
 			require.NotContains(t, string(up.Requests()[0].Body), `"tools"`)
@@ -91,10 +92,10 @@ func TestLongIDs(t *testing.T) {
 				modeltest.Stream(modeltest.Thinking("Hm."), modeltest.ToolCall(id, "Read", `{}`)), modeltest.Stream(modeltest.Text("Done.")))
 			m := client(t, protocol, up.URL)
 			req := &model.Request{Model: "m", Messages: []model.Message{model.UserText("Go.")}, Tools: []model.Tool{{Name: "Read"}}}
-			response, err := new(model.Collector).Collect(m.Stream(t.Context(), req))
+			response, err := new(collect.Collector).Collect(m.Stream(t.Context(), req))
 			require.NoError(t, err)
 			req.Messages = append(req.Messages, stored(t, response.Message), results(response.Message.ToolUses()))
-			_, err = new(model.Collector).Collect(m.Stream(t.Context(), req))
+			_, err = new(collect.Collector).Collect(m.Stream(t.Context(), req))
 			require.NoError(t, err)
 			require.Equal(t, 2, strings.Count(string(up.Requests()[1].Body), `"`+id+`"`))
 		})
@@ -125,7 +126,7 @@ func TestImages(t *testing.T) {
 				again.Content[i].ID = fmt.Sprintf("call0001%d", i)
 				last.Content[i].ID = again.Content[i].ID
 			}
-			_, err := new(model.Collector).Collect(client(t, protocol, up.URL).Stream(t.Context(), &model.Request{Model: "m", Tools: []model.Tool{{Name: "Look"}},
+			_, err := new(collect.Collector).Collect(client(t, protocol, up.URL).Stream(t.Context(), &model.Request{Model: "m", Tools: []model.Tool{{Name: "Look"}},
 				Messages: []model.Message{model.UserText("Look."), calls, shots, again, last}}))
 			require.NoError(t, err)
 			body := string(up.Requests()[0].Body)
@@ -146,7 +147,7 @@ func TestLongDescription(t *testing.T) {
 	cfg.HTTPClient = &http.Client{Transport: elsewhere{address.Host}}
 	m, err := openai.New(cfg)
 	require.NoError(t, err)
-	_, err = new(model.Collector).Collect(m.Stream(t.Context(), &model.Request{Model: "m", Messages: []model.Message{model.UserText("Go.")},
+	_, err = new(collect.Collector).Collect(m.Stream(t.Context(), &model.Request{Model: "m", Messages: []model.Message{model.UserText("Go.")},
 		Tools: []model.Tool{{Name: "T", Description: strings.Repeat("名", 1025)}}}))
 	require.NoError(t, err)
 }
@@ -180,7 +181,7 @@ func TestHeldInputs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(row.steps...))
 			held := 0
-			response, err := new(model.Collector).Collect(client(t, modeltest.Anthropic, up.URL).Stream(t.Context(), &model.Request{Model: "m", Tools: tools,
+			response, err := new(collect.Collector).Collect(client(t, modeltest.Anthropic, up.URL).Stream(t.Context(), &model.Request{Model: "m", Tools: tools,
 				Messages: []model.Message{model.UserText("Go.")}, Reserve: func(n int) error {
 					if held+n > row.limit {
 						return full

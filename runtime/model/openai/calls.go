@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
@@ -40,7 +41,7 @@ func (c *calls) add(parts []model.Part, joiner *upstream.Joiner, d *toolDelta) (
 	}
 
 	if i < 0 {
-		if len(c.list) == model.MaxResponseBlocks {
+		if len(c.list) == collect.MaxBlocks {
 			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many tool calls"}
 		}
 
@@ -206,7 +207,7 @@ type reasoningDetail struct {
 
 func (d *details) add(fragments []json.RawMessage) error {
 	for _, raw := range fragments {
-		if d.size += len(raw); d.size > maxDetails || len(d.entries) == model.MaxResponseBlocks {
+		if d.size += len(raw); d.size > maxDetails || len(d.entries) == collect.MaxBlocks {
 			return &model.Error{Code: model.CodeServer, Message: "upstream sent too many reasoning details"}
 		}
 

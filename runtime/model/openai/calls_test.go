@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -71,7 +72,7 @@ func TestToolCalls(t *testing.T) {
 				raw.WriteString(choice(`"index":0,"delta":{"tool_calls":[` + c + `]}`))
 			}
 			for _, reason := range []string{"tool_calls", "stop"} {
-				got, err := collect(t, raw.String()+finish(reason)+done)
+				got, err := collected(t, raw.String()+finish(reason)+done)
 				require.NoError(t, err)
 				require.Equal(t, row.want, got.Message.Content)
 				require.Equal(t, model.StopToolUse, got.StopReason)
@@ -81,7 +82,7 @@ func TestToolCalls(t *testing.T) {
 }
 
 func TestCallsWithoutIDGetOne(t *testing.T) {
-	got, err := collect(t, choice(`"delta":{"tool_calls":[{"function":{"name":"a","arguments":"{\"n\":1}"}}]}`)+
+	got, err := collected(t, choice(`"delta":{"tool_calls":[{"function":{"name":"a","arguments":"{\"n\":1}"}}]}`)+
 		choice(`"delta":{"tool_calls":[{"function":{"name":"b","arguments":"{\"n\":"}},{"function":{"arguments":"2}"}}]}`)+finish("stop"))
 	require.NoError(t, err)
 	calls := got.Message.ToolUses()
@@ -98,7 +99,7 @@ func TestCallsWithoutIDGetOne(t *testing.T) {
 func TestCallsHaveLimits(t *testing.T) {
 	fragment := func(fields string) string { return choice(`"delta":{"tool_calls":[{` + fields + `}]}`) }
 	var many strings.Builder
-	for i := range model.MaxResponseBlocks + 1 {
+	for i := range collect.MaxBlocks + 1 {
 		many.WriteString(fragment(fmt.Sprintf(`"index":%d,"id":"c%d"`, i, i)))
 	}
 	long := strings.Repeat("x", 1<<18)
@@ -111,7 +112,7 @@ func TestCallsHaveLimits(t *testing.T) {
 			"upstream sent too much of unknown fields of tool calls"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := collect(t, row.raw+finish("tool_calls"))
+			_, err := collected(t, row.raw+finish("tool_calls"))
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
 			require.Equal(t, model.CodeServer, coded.Code)

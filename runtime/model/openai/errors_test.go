@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
@@ -153,7 +154,7 @@ var failures = map[string]struct {
 // Errors of providers keep their cause, with their status and in the middle of a stream.
 func TestErrorsOfProviders(t *testing.T) {
 	fail := func(t *testing.T, m model.Model) *model.Error {
-		_, err := new(model.Collector).Collect(m.Stream(t.Context(), hello()))
+		_, err := new(collect.Collector).Collect(m.Stream(t.Context(), hello()))
 		var coded *model.Error
 		require.ErrorAs(t, err, &coded)
 		return coded

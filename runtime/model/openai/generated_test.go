@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/scantest"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
@@ -150,7 +151,7 @@ func TestFraming(t *testing.T) {
 		}
 		return out
 	}
-	want, err := collect(t, frame("", "", "\n\n"))
+	want, err := collected(t, frame("", "", "\n\n"))
 	require.NoError(t, err)
 	require.Len(t, want.Message.Content, 2)
 	for name, raw := range map[string]string{
@@ -168,7 +169,7 @@ func TestFraming(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{1, 7, 1 << 20} {
-				got, err := new(model.Collector).Collect(inMemory(t, func() io.Reader { return &slowly{raw, size} }).Stream(t.Context(), hello()))
+				got, err := new(collect.Collector).Collect(inMemory(t, func() io.Reader { return &slowly{raw, size} }).Stream(t.Context(), hello()))
 				require.NoError(t, err)
 				require.Equal(t, want, got)
 			}

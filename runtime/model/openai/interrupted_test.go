@@ -22,7 +22,7 @@ func TestInterruptedResponses(t *testing.T) {
 			"finish_reason after a call":                toolCalls(call1) + finish(reason),
 			"native_finish_reason of a list and a text": choice(`"message":{"content":"b"},"finish_reason":"tool_calls","native_finish_reason":"` + reason + `"`),
 		} {
-			_, err := collect(t, delta(`"content":"a"`)+raw+done)
+			_, err := collected(t, delta(`"content":"a"`)+raw+done)
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded, "%s %s", field, reason)
 			require.Equal(t, model.CodeServer, coded.Code)
@@ -30,7 +30,7 @@ func TestInterruptedResponses(t *testing.T) {
 		}
 	}
 	for _, native := range []string{`"STOP"`, `"end_turn"`, `"completed"`, `null`, `1`, `{}`} {
-		got, err := collect(t, delta(`"content":"a"`)+choice(`"delta":{},"finish_reason":"stop","native_finish_reason":`+native)+done)
+		got, err := collected(t, delta(`"content":"a"`)+choice(`"delta":{},"finish_reason":"stop","native_finish_reason":`+native)+done)
 		require.NoError(t, err)
 		require.Equal(t, model.StopEndTurn, got.StopReason)
 	}
@@ -40,7 +40,7 @@ func TestInterruptedResponses(t *testing.T) {
 // kind.
 func TestRefusals(t *testing.T) {
 	for _, reason := range []string{"content_filter", "content_filter: RECITATION", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII"} {
-		got, err := collect(t, delta(`"content":"a"`)+finish(reason)+done)
+		got, err := collected(t, delta(`"content":"a"`)+finish(reason)+done)
 		require.NoError(t, err, reason)
 		require.Equal(t, model.StopRefusal, got.StopReason, reason)
 	}
@@ -66,14 +66,14 @@ func TestMessagesNextToDeltas(t *testing.T) {
 		"messages only":                   choice(`"message":{"content":"Good "}`) + choice(`"message":{"content":"morning."},"finish_reason":"stop"`),
 		"next to null":                    delta(`"content":"Good "`) + delta(`"content":"morning."`) + both("null", "Good morning.", `"stop"`),
 	} {
-		got, err := collect(t, raw+done)
+		got, err := collected(t, raw+done)
 		require.NoError(t, err, name)
 		require.Equal(t, "Good morning.", got.Message.Text(), name)
 		if strings.Contains(raw, "Hm.") {
 			require.Equal(t, "Hm.", got.Message.Content[0].Text, name)
 		}
 	}
-	got, err := collect(t, toolCalls(call1)+choice(`"message":{"content":"","tool_calls":[`+call1+`]},"finish_reason":"tool_calls"`)+done)
+	got, err := collected(t, toolCalls(call1)+choice(`"message":{"content":"","tool_calls":[`+call1+`]},"finish_reason":"tool_calls"`)+done)
 	require.NoError(t, err)
 	require.Len(t, got.Message.ToolUses(), 1, "a repeated call is not a second one")
 }
@@ -84,7 +84,7 @@ func TestNumbersAndEmptyErrors(t *testing.T) {
 		`data: {"choices":[{"index":0,"delta":{"content":"c"}}],"error":0}` + "\n\n" +
 		toolCalls(`{"index":0.0,"id":"c1","function":{"name":"a","arguments":"{\"n\":"}}`) +
 		toolCalls(`{"index":1.0,"id":"c2","function":{"name":"a","arguments":"{}"}}`) + toolCalls(`{"index":0.0,"function":{"arguments":"1}"}}`)
-	got, err := collect(t, raw+finish("tool_calls")+done)
+	got, err := collected(t, raw+finish("tool_calls")+done)
 	require.NoError(t, err)
 	require.Equal(t, "abc", got.Message.Text())
 	require.Len(t, got.Message.ToolUses(), 2)
@@ -93,7 +93,7 @@ func TestNumbersAndEmptyErrors(t *testing.T) {
 
 // Thinking in an object or a list (Envoy in front of Bedrock).
 func TestThinkingInObjects(t *testing.T) {
-	got, err := collect(t, delta(`"reasoning_content":{"text":"I "}`)+delta(`"reasoning_content":{"signature":"s"}`)+
+	got, err := collected(t, delta(`"reasoning_content":{"text":"I "}`)+delta(`"reasoning_content":{"signature":"s"}`)+
 		delta(`"reasoning_content":[{"text":"se"},{"text":"e."}]`)+delta(`"content":"Yes."`)+finish("stop")+done)
 	require.NoError(t, err)
 	require.Equal(t, []model.Block{{Type: model.BlockThinking, Text: "I see.", Field: "reasoning_content"}, {Type: model.BlockText, Text: "Yes."}}, got.Message.Content)

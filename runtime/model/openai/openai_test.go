@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
@@ -52,9 +53,9 @@ func inMemory(tb testing.TB, body func() io.Reader) *openai.Client {
 }
 
 // collect reads a stream of these bytes.
-func collect(tb testing.TB, raw string) (model.Response, error) {
+func collected(tb testing.TB, raw string) (collect.Response, error) {
 	c := inMemory(tb, func() io.Reader { return bytes.NewReader([]byte(raw)) })
-	return new(model.Collector).Collect(c.Stream(tb.Context(), hello()))
+	return new(collect.Collector).Collect(c.Stream(tb.Context(), hello()))
 }
 
 func TestHeadersAndAddress(t *testing.T) {
@@ -87,7 +88,7 @@ func TestHeadersAndAddress(t *testing.T) {
 				got = r
 				return nil, errors.New("no network here")
 			})}
-			_, err := new(model.Collector).Collect(client(t, row.cfg).Stream(t.Context(), hello()))
+			_, err := new(collect.Collector).Collect(client(t, row.cfg).Stream(t.Context(), hello()))
 			require.Error(t, err)
 			require.Equal(t, row.address, got.URL.String())
 			for name, want := range row.header {
@@ -126,9 +127,9 @@ func TestConversation(t *testing.T) {
 	req.System = "Be brief."
 	req.Tools = []model.Tool{{Name: "Read"}, {Name: "Now"}}
 
-	first, err := new(model.Collector).Collect(c.Stream(t.Context(), req))
+	first, err := new(collect.Collector).Collect(c.Stream(t.Context(), req))
 	require.NoError(t, err)
-	require.Equal(t, model.Response{
+	require.Equal(t, collect.Response{
 		Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
 			{Type: model.BlockThinking, Text: "I need the file.", Field: "reasoning_content"},
 			{Type: model.BlockText, Text: "Let me look."},
@@ -144,7 +145,7 @@ func TestConversation(t *testing.T) {
 		{Type: model.BlockToolResult, ID: "call_2", IsError: true},
 		{Type: model.BlockText, Text: "Go on."},
 	}})
-	second, err := new(model.Collector).Collect(c.Stream(t.Context(), req))
+	second, err := new(collect.Collector).Collect(c.Stream(t.Context(), req))
 	require.NoError(t, err)
 	require.Equal(t, "It says hello.", second.Message.Text())
 	require.Equal(t, model.StopMaxTokens, second.StopReason)
@@ -167,7 +168,7 @@ func TestUpstreamFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := modeltest.Start(t, modeltest.OpenAI, row.reply)
-			_, err := new(model.Collector).Collect(client(t, openai.Config{BaseURL: up.URL}).Stream(t.Context(), hello()))
+			_, err := new(collect.Collector).Collect(client(t, openai.Config{BaseURL: up.URL}).Stream(t.Context(), hello()))
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
 			require.Equal(t, row.code, coded.Code, coded.Message)
@@ -196,6 +197,6 @@ func TestBadInputIsNotSent(t *testing.T) {
 	req := hello()
 	nan := math.NaN()
 	req.Temperature = &nan
-	_, err := new(model.Collector).Collect(client(t, openai.Config{}).Stream(t.Context(), req))
+	_, err := new(collect.Collector).Collect(client(t, openai.Config{}).Stream(t.Context(), req))
 	require.ErrorContains(t, err, "openai: encode model request")
 }

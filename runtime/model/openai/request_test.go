@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
@@ -29,7 +30,7 @@ func sent(t *testing.T, cfg openai.Config, req *model.Request) []byte {
 		require.Equal(t, int64(len(body)), r.ContentLength)
 		return nil, errors.New("no network here")
 	})}
-	_, err := new(model.Collector).Collect(client(t, cfg).Stream(t.Context(), req))
+	_, err := new(collect.Collector).Collect(client(t, cfg).Stream(t.Context(), req))
 	require.Error(t, err)
 	return body
 }

@@ -14,13 +14,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
 
 // TestStreams reads responses as servers send them, split in two at every place and byte by byte.
 func TestStreams(t *testing.T) {
-	for name, want := range map[string]model.Response{
+	for name, want := range map[string]collect.Response{
 		"text.sse": {
 			Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
 				{Type: model.BlockText, Text: "Hello! \"Naïve\" 😀\nwe are"},
@@ -53,7 +54,7 @@ func TestStreams(t *testing.T) {
 				})
 			}
 			for _, body := range readers {
-				got, err := new(model.Collector).Collect(inMemory(t, body).Stream(t.Context(), hello()))
+				got, err := new(collect.Collector).Collect(inMemory(t, body).Stream(t.Context(), hello()))
 				require.NoError(t, err)
 				require.Equal(t, want, got)
 			}
@@ -100,7 +101,7 @@ func TestEnds(t *testing.T) {
 		"[DONE] with white space": {text + finish("stop") + "data:  [DONE] \n\n", model.StopEndTurn},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, row.raw)
+			got, err := collected(t, row.raw)
 			if row.want != "" {
 				require.NoError(t, err)
 				require.Equal(t, row.want, got.StopReason)
@@ -127,7 +128,7 @@ func TestConnectionLeftOpen(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}, nil
 		})}})
 		began := time.Now()
-		got, err := new(model.Collector).Collect(c.Stream(t.Context(), hello()))
+		got, err := new(collect.Collector).Collect(c.Stream(t.Context(), hello()))
 		require.NoError(t, err)
 		require.Equal(t, []any{"a", model.StopEndTurn, int64(3)}, []any{got.Message.Text(), got.StopReason, got.Usage.InputTokens})
 		require.Less(t, time.Since(began), time.Minute)
@@ -157,7 +158,7 @@ func TestDeltas(t *testing.T) {
 			for _, d := range row.deltas {
 				raw.WriteString(choice(`"index":0,"delta":{` + d + `}`))
 			}
-			got, err := collect(t, raw.String()+choice(`"index":1,"delta":{"content":"another choice"}`)+finish("stop"))
+			got, err := collected(t, raw.String()+choice(`"index":1,"delta":{"content":"another choice"}`)+finish("stop"))
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.Message.Content)
 		})
@@ -210,10 +211,10 @@ func TestUsage(t *testing.T) {
 			model.Usage{InputTokens: 1 << 40, OutputTokens: 1 << 40, ReasoningTokens: 1 << 40}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, finish("stop")+`data: {"choices":[],"usage":`+row.usage+"}\n\n"+done)
+			got, err := collected(t, finish("stop")+`data: {"choices":[],"usage":`+row.usage+"}\n\n"+done)
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.Usage)
-			got, err = collect(t, choice(`"delta":{"content":"a"},"finish_reason":"stop","usage":`+row.usage))
+			got, err = collected(t, choice(`"delta":{"content":"a"},"finish_reason":"stop","usage":`+row.usage))
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.Usage)
 		})
@@ -234,7 +235,7 @@ func TestFaults(t *testing.T) {
 		"another shape":     {`data: {"choices":{}}`, model.CodeServer},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := collect(t, "event: gateway\ndata: of its own\n\n"+choice(`"delta":{"content":"a"}`)+row.raw+"\n\n")
+			_, err := collected(t, "event: gateway\ndata: of its own\n\n"+choice(`"delta":{"content":"a"}`)+row.raw+"\n\n")
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
 			require.Equal(t, row.code, coded.Code, coded.Message)

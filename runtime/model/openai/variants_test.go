@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
@@ -79,7 +80,7 @@ func TestReasoningIsSentBack(t *testing.T) {
 			}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, row.raw+finish("tool_calls")+done)
+			got, err := collected(t, row.raw+finish("tool_calls")+done)
 			require.NoError(t, err)
 			message := next(t, "http://localhost:1/v1", got.Message)
 			for field, want := range row.want {
@@ -112,7 +113,7 @@ func TestUnknownFieldsOfCallsAreSentBack(t *testing.T) {
 			`{"id":"c1","type":"function","function":{"name":"a","arguments":"{}","provider_specific_fields":{"s":"t"}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, row.raw+finish("tool_calls")+done)
+			got, err := collected(t, row.raw+finish("tool_calls")+done)
 			require.NoError(t, err)
 			calls, ok := next(t, "http://localhost:1/v1", got.Message)["tool_calls"].([]any)
 			require.True(t, ok)
@@ -152,7 +153,7 @@ func TestParallelCallsThatLookAlike(t *testing.T) {
 			for _, c := range calls {
 				raw += toolCalls(c)
 			}
-			got, err := collect(t, raw+finish("stop")+done)
+			got, err := collected(t, raw+finish("stop")+done)
 			require.NoError(t, err)
 			uses := got.Message.ToolUses()
 			require.Len(t, uses, 2)
@@ -171,7 +172,7 @@ func TestIDsOfEarlierCallsAreNotRepeated(t *testing.T) {
 	req.Messages = append(req.Messages,
 		model.Message{Role: model.RoleAssistant, Content: []model.Block{{Type: model.BlockToolUse, ID: "call_0", Name: "a"}}},
 		model.Message{Role: model.RoleUser, Content: []model.Block{{Type: model.BlockToolResult, ID: "call_0", Text: "ok"}}})
-	got, err := new(model.Collector).Collect(inMemory(t, func() io.Reader { return strings.NewReader(raw) }).Stream(t.Context(), req))
+	got, err := new(collect.Collector).Collect(inMemory(t, func() io.Reader { return strings.NewReader(raw) }).Stream(t.Context(), req))
 	require.NoError(t, err)
 	require.Len(t, got.Message.ToolUses(), 1)
 	require.NotEqual(t, "call_0", got.Message.ToolUses()[0].ID)
@@ -192,7 +193,7 @@ func TestIDsInReasoningDetails(t *testing.T) {
 	req.Messages = append(req.Messages,
 		model.Message{Role: model.RoleAssistant, Content: []model.Block{{Type: model.BlockToolUse, ID: "call_0", Name: "a"}}},
 		model.Message{Role: model.RoleUser, Content: []model.Block{{Type: model.BlockToolResult, ID: "call_0", Text: "ok"}}})
-	got, err := new(model.Collector).Collect(inMemory(t, func() io.Reader { return strings.NewReader(raw) }).Stream(t.Context(), req))
+	got, err := new(collect.Collector).Collect(inMemory(t, func() io.Reader { return strings.NewReader(raw) }).Stream(t.Context(), req))
 	require.NoError(t, err)
 	calls := got.Message.ToolUses()
 	require.Len(t, calls, 3)
@@ -227,19 +228,19 @@ func TestSplitCharacters(t *testing.T) {
 		"halves of two blocks": {text(`"reasoning_content":"\ud83d"`, `"content":"\ude00"`), "\ufffd"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, row.raw+finish("stop")+done)
+			got, err := collected(t, row.raw+finish("stop")+done)
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.Message.Text())
 		})
 	}
 	t.Run("in the input of a tool", func(t *testing.T) {
-		got, err := collect(t, toolCalls(`{"index":0,"id":"c","function":{"name":"a","arguments":"{\"s\":\"\ud83d"}}`)+
+		got, err := collected(t, toolCalls(`{"index":0,"id":"c","function":{"name":"a","arguments":"{\"s\":\"\ud83d"}}`)+
 			toolCalls(`{"index":0,"function":{"arguments":"\ude00\"}"}}`)+finish("tool_calls")+done)
 		require.NoError(t, err)
 		require.JSONEq(t, `{"s":"😀"}`, string(got.Message.ToolUses()[0].Input))
 	})
 	t.Run("in an escape of the input", func(t *testing.T) {
-		got, err := collect(t, toolCalls(`{"index":0,"id":"c","function":{"name":"a","arguments":"{\"s\":\"\\ud83d"}}`)+
+		got, err := collected(t, toolCalls(`{"index":0,"id":"c","function":{"name":"a","arguments":"{\"s\":\"\\ud83d"}}`)+
 			toolCalls(`{"index":0,"function":{"arguments":"\\ude00\"}"}}`)+finish("tool_calls")+done)
 		require.NoError(t, err)
 		require.JSONEq(t, `{"s":"😀"}`, string(got.Message.ToolUses()[0].Input))
@@ -260,21 +261,21 @@ func TestOlderAndOtherForms(t *testing.T) {
 			toolCalls(`{}`) + toolCalls(`{"id":null,"function":{"name":null,"arguments":null}}`) + finish("stop") + done, text, model.StopEndTurn},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, row.raw)
+			got, err := collected(t, row.raw)
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.Message.Content)
 			require.Equal(t, row.stop, got.StopReason)
 		})
 	}
 	t.Run("function_call", func(t *testing.T) {
-		got, err := collect(t, delta(`"function_call":{"name":"a","arguments":""}`)+delta(`"function_call":{"arguments":"{\"n\":"}`)+
+		got, err := collected(t, delta(`"function_call":{"name":"a","arguments":""}`)+delta(`"function_call":{"arguments":"{\"n\":"}`)+
 			delta(`"function_call":{"arguments":"1}"}`)+finish("function_call")+done)
 		require.NoError(t, err)
 		require.Len(t, got.Message.ToolUses(), 1)
 		require.JSONEq(t, `{"n":1}`, string(got.Message.ToolUses()[0].Input))
 	})
 	t.Run("neither delta nor message", func(t *testing.T) {
-		_, err := collect(t, choice(`"text":"Hi.","finish_reason":"stop"`)+done)
+		_, err := collected(t, choice(`"text":"Hi.","finish_reason":"stop"`)+done)
 		var coded *model.Error
 		require.ErrorAs(t, err, &coded)
 		require.Contains(t, coded.Message, "neither delta nor message")
@@ -308,7 +309,7 @@ func TestUsageInOtherForms(t *testing.T) {
 				delta(`"content":"Hi."`) + finish("stop") + `data: {"choices":[],` + row.fields + "}\n\n" + done,
 				delta(`"content":"Hi."`) + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` + row.fields + "}\n\n" + done,
 			} {
-				got, err := collect(t, raw)
+				got, err := collected(t, raw)
 				require.NoError(t, err)
 				require.Equal(t, "Hi.", got.Message.Text())
 				require.Equal(t, row.want, got.Usage)
@@ -335,7 +336,7 @@ func TestTotalsOfTheBeginning(t *testing.T) {
 		"the same again":   {totals("1") + delta(`"content":"Hi."`) + finish("stop") + totals("1") + done, model.Usage{InputTokens: 10, OutputTokens: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, row.raw)
+			got, err := collected(t, row.raw)
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.Usage)
 		})
@@ -368,7 +369,7 @@ func TestErrorsInTheStream(t *testing.T) {
 			model.CodeRateLimit, "Provider returned error: slow down"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(t, delta(`"content":"a"`)+row.raw)
+			got, err := collected(t, delta(`"content":"a"`)+row.raw)
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
 			require.Equal(t, row.code, coded.Code, coded.Message)
@@ -382,13 +383,13 @@ func TestErrorsInTheStream(t *testing.T) {
 func TestReasoningDetailsInManyFragments(t *testing.T) {
 	fragment := delta(`"reasoning_details":[{"type":"reasoning.text","text":"` + strings.Repeat("x", 50) + `","index":0}]`)
 	began := time.Now()
-	got, err := collect(t, strings.Repeat(fragment, 50_000)+toolCalls(`{"index":0,"id":"c1","function":{"name":"a","arguments":"{}"}}`)+
+	got, err := collected(t, strings.Repeat(fragment, 50_000)+toolCalls(`{"index":0,"id":"c1","function":{"name":"a","arguments":"{}"}}`)+
 		finish("tool_calls")+done)
 	require.NoError(t, err)
 	require.Less(t, time.Since(began), time.Minute)
 	details, ok := next(t, "http://localhost:1/v1", got.Message)["reasoning_details"].([]any)
 	require.True(t, ok)
 	require.Equal(t, []any{map[string]any{"type": "reasoning.text", "text": strings.Repeat("x", 50*50_000), "index": 0.0}}, details)
-	_, err = collect(t, strings.Repeat(fragment, 100_000)+finish("stop")+done)
+	_, err = collected(t, strings.Repeat(fragment, 100_000)+finish("stop")+done)
 	require.ErrorContains(t, err, "too many reasoning details")
 }

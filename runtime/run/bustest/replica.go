@@ -11,20 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // replica returns a registry on a bus.
-func replica(t *testing.T, bus run.Bus) *run.Registry {
+func replica(t *testing.T, bus run.Bus) *registry.Registry {
 	t.Helper()
-	g := run.New(run.Config{Bus: bus})
+	g := registry.New(registry.Config{Bus: bus})
 	t.Cleanup(g.Close)
 	return g
 }
 
 // start starts a run.
-func start(t *testing.T, g *run.Registry) *run.Run {
+func start(t *testing.T, g *registry.Registry) *registry.Run {
 	t.Helper()
 	r, err := g.Claim(t.Context(), ids.Random())
 	require.NoError(t, err)
@@ -35,7 +36,7 @@ func start(t *testing.T, g *run.Registry) *run.Run {
 
 func cancelAnywhere(t *testing.T, open func(*testing.T) run.Bus) {
 	owner, other, third := replica(t, open(t)), replica(t, open(t)), replica(t, open(t))
-	for _, first := range []*run.Registry{other, owner} {
+	for _, first := range []*registry.Registry{other, owner} {
 		r := start(t, owner)
 		id := r.ID().String()
 		response, err := first.Cancel(r.ID(), wire.ReasonClientRequest)
@@ -48,7 +49,7 @@ func cancelAnywhere(t *testing.T, open func(*testing.T) run.Bus) {
 		}
 
 		require.Equal(t, error(wire.ReasonClientRequest), context.Cause(r.Context()))
-		for _, g := range []*run.Registry{owner, other, third} {
+		for _, g := range []*registry.Registry{owner, other, third} {
 			response, err = g.Cancel(r.ID(), wire.ReasonClientRequest)
 			require.NoError(t, err)
 			require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}, response)
@@ -57,7 +58,7 @@ func cancelAnywhere(t *testing.T, open func(*testing.T) run.Bus) {
 		state, reason := r.Finish(nil, nil)
 		require.Equal(t, wire.StateCancelled, state, "a cancelled run never completes")
 		require.Equal(t, wire.ReasonClientRequest, reason)
-		for _, g := range []*run.Registry{owner, other, third} {
+		for _, g := range []*registry.Registry{owner, other, third} {
 			response, err = g.Cancel(r.ID(), wire.ReasonClientRequest)
 			require.NoError(t, err)
 			require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelled, Reason: wire.ReasonClientRequest}, response)
@@ -68,9 +69,9 @@ func cancelAnywhere(t *testing.T, open func(*testing.T) run.Bus) {
 		r := start(t, owner)
 		state, _ := r.Finish(cause, nil)
 		require.Equal(t, want, state)
-		for _, g := range []*run.Registry{owner, other, third} {
+		for _, g := range []*registry.Registry{owner, other, third} {
 			response, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
-			require.ErrorIs(t, err, run.ErrEnded)
+			require.ErrorIs(t, err, registry.ErrEnded)
 			require.Equal(t, wire.CancelResponse{RunID: r.ID().String(), State: want}, response)
 		}
 
@@ -79,25 +80,25 @@ func cancelAnywhere(t *testing.T, open func(*testing.T) run.Bus) {
 	}
 
 	_, err := other.Cancel(ids.Random(), wire.ReasonClientRequest)
-	require.ErrorIs(t, err, run.ErrNotFound)
+	require.ErrorIs(t, err, registry.ErrNotFound)
 }
 
 func conflicts(t *testing.T, open func(*testing.T) run.Bus) {
 	one, two := replica(t, open(t)), replica(t, open(t))
 	r := start(t, one)
 	_, err := two.Claim(t.Context(), r.ID())
-	require.ErrorIs(t, err, run.ErrConflict)
+	require.ErrorIs(t, err, registry.ErrConflict)
 	_, _ = r.Finish(nil, nil)
 	_, err = two.Claim(t.Context(), r.ID())
-	require.ErrorIs(t, err, run.ErrConflict, "its state is stored")
+	require.ErrorIs(t, err, registry.ErrConflict, "its state is stored")
 
 	id := ids.Random()
 	var mu sync.Mutex
-	var won []*run.Run
+	var won []*registry.Run
 	var all sync.WaitGroup
 	for i := range 16 {
 		all.Go(func() {
-			if r, err := []*run.Registry{one, two}[i%2].Claim(t.Context(), id); err == nil {
+			if r, err := []*registry.Registry{one, two}[i%2].Claim(t.Context(), id); err == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				won = append(won, r)
@@ -112,7 +113,7 @@ func conflicts(t *testing.T, open func(*testing.T) run.Bus) {
 
 func release(t *testing.T, open func(*testing.T) run.Bus) {
 	one, two, id := replica(t, open(t)), replica(t, open(t)), ids.Random()
-	for _, g := range []*run.Registry{one, two, two, one} {
+	for _, g := range []*registry.Registry{one, two, two, one} {
 		r, err := g.Claim(t.Context(), id)
 		require.NoError(t, err)
 		if g == two {
@@ -122,7 +123,7 @@ func release(t *testing.T, open func(*testing.T) run.Bus) {
 
 		r.Release()
 		_, err = two.Cancel(id, wire.ReasonClientRequest)
-		require.ErrorIs(t, err, run.ErrNotFound, "a run that never started leaves nothing")
+		require.ErrorIs(t, err, registry.ErrNotFound, "a run that never started leaves nothing")
 	}
 }
 
@@ -164,7 +165,7 @@ func lostNotification(t *testing.T, open func(*testing.T) run.Bus) {
 	lossy.deaf.Store(true)
 	owner, other := replica(t, open(t)), replica(t, lossy)
 	renewed, ended := start(t, owner), start(t, owner)
-	for _, r := range []*run.Run{renewed, ended} {
+	for _, r := range []*registry.Run{renewed, ended} {
 		response, err := other.Cancel(r.ID(), wire.ReasonClientRequest)
 		require.NoError(t, err)
 		require.Equal(t, wire.StateCancelling, response.State)
@@ -194,7 +195,7 @@ func raceWithEnd(t *testing.T, open func(*testing.T) run.Bus) {
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		accepted, rejected := 0, 0
-		for _, g := range []*run.Registry{owner, other, third} {
+		for _, g := range []*registry.Registry{owner, other, third} {
 			all.Go(func() {
 				response, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
 				mu.Lock()
@@ -202,7 +203,7 @@ func raceWithEnd(t *testing.T, open func(*testing.T) run.Bus) {
 				switch {
 				case err == nil:
 					accepted++
-				case errors.Is(err, run.ErrEnded) && response.State == wire.StateCompleted:
+				case errors.Is(err, registry.ErrEnded) && response.State == wire.StateCompleted:
 					rejected++
 				default:
 					t.Error(response, err)
@@ -245,17 +246,17 @@ func firstReason(t *testing.T, open func(*testing.T) run.Bus) {
 }
 
 func terminalExpiry(t *testing.T, open func(*testing.T) run.Bus) {
-	owner := run.New(run.Config{Bus: open(t), TerminalTTL: time.Second})
+	owner := registry.New(registry.Config{Bus: open(t), TerminalTTL: time.Second})
 	t.Cleanup(owner.Close)
 	other := replica(t, open(t))
 	r := start(t, owner)
 	_, _ = r.Finish(nil, nil)
 	_, err := other.Cancel(r.ID(), wire.ReasonClientRequest)
-	require.ErrorIs(t, err, run.ErrEnded)
-	for _, g := range []*run.Registry{other, owner} {
+	require.ErrorIs(t, err, registry.ErrEnded)
+	for _, g := range []*registry.Registry{other, owner} {
 		Await(t, func() bool {
 			_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
-			return errors.Is(err, run.ErrNotFound)
+			return errors.Is(err, registry.ErrNotFound)
 		})
 	}
 
@@ -323,14 +324,14 @@ func longOutage(t *testing.T, open func(*testing.T) run.Bus) {
 	state, _ = second.Finish(nil, nil)
 	require.Equal(t, wire.StateCompleted, state)
 	_, err := owner.Cancel(first.ID(), wire.ReasonClientRequest)
-	require.ErrorIs(t, err, run.ErrEnded)
+	require.ErrorIs(t, err, registry.ErrEnded)
 	_, err = other.Cancel(second.ID(), wire.ReasonClientRequest)
 	require.NoError(t, err, "the other replica does not know it yet")
 	bus.away.Store(false)
-	for _, r := range []*run.Run{first, second} {
+	for _, r := range []*registry.Run{first, second} {
 		Await(t, func() bool {
 			_, err := other.Cancel(r.ID(), wire.ReasonClientRequest)
-			return errors.Is(err, run.ErrEnded)
+			return errors.Is(err, registry.ErrEnded)
 		})
 	}
 }

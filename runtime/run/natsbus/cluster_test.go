@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/run/bustest"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -155,11 +156,11 @@ func TestAFrozenServer(t *testing.T) {
 	m := &member{Name: "frozen"}
 	m.start(t)
 	m.await(t)
-	owner := run.New(run.Config{Bus: open(t, "nats://"+m.client)})
+	owner := registry.New(registry.Config{Bus: open(t, "nats://"+m.client)})
 	defer owner.Close()
-	other := run.New(run.Config{Bus: open(t, "nats://"+m.client)})
+	other := registry.New(registry.Config{Bus: open(t, "nats://"+m.client)})
 	defer other.Close()
-	begin := func() *run.Run {
+	begin := func() *registry.Run {
 		r, err := owner.Claim(t.Context(), ids.Random())
 		require.NoError(t, err)
 		require.NoError(t, r.Start())
@@ -202,7 +203,7 @@ func TestAFrozenServer(t *testing.T) {
 	bustest.Await(t, func() bool { return owner.Available() && other.Available() })
 	bustest.Await(t, func() bool {
 		_, err := other.Cancel(ended.ID(), wire.ReasonClientRequest)
-		return errors.Is(err, run.ErrEnded)
+		return errors.Is(err, registry.ErrEnded)
 	})
 	bustest.Await(t, func() bool {
 		_, err := other.Cancel(before.ID(), wire.ReasonClientRequest)
@@ -245,11 +246,11 @@ func TestNoMajority(t *testing.T) {
 	members, address := cluster(t)
 	js := connect(t, address)
 	createBucket(t, js)
-	owner := run.New(run.Config{Bus: open(t, address+"/coder")})
+	owner := registry.New(registry.Config{Bus: open(t, address+"/coder")})
 	defer owner.Close()
-	other := run.New(run.Config{Bus: open(t, address+"/coder")})
+	other := registry.New(registry.Config{Bus: open(t, address+"/coder")})
 	defer other.Close()
-	begin := func() *run.Run {
+	begin := func() *registry.Run {
 		r, err := owner.Claim(t.Context(), ids.Random())
 		require.NoError(t, err)
 		require.NoError(t, r.Start())
@@ -283,7 +284,7 @@ func TestNoMajority(t *testing.T) {
 	bustest.Await(t, func() bool { return owner.Available() && other.Available() })
 	bustest.Await(t, func() bool {
 		_, err := other.Cancel(ended.ID(), wire.ReasonClientRequest)
-		return errors.Is(err, run.ErrEnded)
+		return errors.Is(err, registry.ErrEnded)
 	})
 	bustest.Await(t, func() bool {
 		_, err := other.Cancel(continued.ID(), wire.ReasonClientRequest)
@@ -308,11 +309,11 @@ func TestLossOfTheLeader(t *testing.T) {
 			members, address := cluster(t)
 			js := connect(t, address)
 			createBucket(t, js)
-			owner := run.New(run.Config{Bus: open(t, address+"/coder")})
+			owner := registry.New(registry.Config{Bus: open(t, address+"/coder")})
 			defer owner.Close()
-			other := run.New(run.Config{Bus: open(t, address+"/coder")})
+			other := registry.New(registry.Config{Bus: open(t, address+"/coder")})
 			defer other.Close()
-			runs := make([]*run.Run, 300)
+			runs := make([]*registry.Run, 300)
 			for i := range runs {
 				var err error
 				runs[i], err = owner.Claim(t.Context(), ids.Random())
@@ -362,7 +363,7 @@ func TestLossOfTheLeader(t *testing.T) {
 			}
 			bustest.Await(t, func() bool {
 				_, err := other.Cancel(ended.ID(), wire.ReasonClientRequest)
-				return errors.Is(err, run.ErrEnded)
+				return errors.Is(err, registry.ErrEnded)
 			})
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/run/bustest"
 	"github.com/seed93082962/agenthost/runtime/run/natsbus"
@@ -66,8 +67,8 @@ func TestScopesAreSeparate(t *testing.T) {
 		return path
 	}
 	one, two := file("one"), file("two")
-	replica := func() *run.Registry {
-		g := run.New(run.Config{Bus: open(t, url(s, "", "/agents/one?credentials="+one))})
+	replica := func() *registry.Registry {
+		g := registry.New(registry.Config{Bus: open(t, url(s, "", "/agents/one?credentials="+one))})
 		t.Cleanup(g.Close)
 		return g
 	}
@@ -134,13 +135,13 @@ func TestResponseInPlaceOfAnEntry(t *testing.T) {
 	require.NoError(t, err)
 	attacker, err := i.Credentials("two")
 	require.NoError(t, err)
-	replica := func() *run.Registry {
-		g := run.New(run.Config{Bus: open(t, url(s, "", "/agents/one?credentials="+admin))})
+	replica := func() *registry.Registry {
+		g := registry.New(registry.Config{Bus: open(t, url(s, "", "/agents/one?credentials="+admin))})
 		t.Cleanup(g.Close)
 		return g
 	}
 	owner, other := replica(), replica()
-	var runs []*run.Run
+	var runs []*registry.Run
 	for range 3 {
 		r, err := owner.Claim(t.Context(), ids.Random())
 		require.NoError(t, err)
@@ -150,7 +151,7 @@ func TestResponseInPlaceOfAnEntry(t *testing.T) {
 	conn, err := nats.Connect(url(s, "", ""), nats.UserCredentialBytes(attacker), nats.CustomInboxPrefix("_INBOX.agents.two"))
 	require.NoError(t, err)
 	defer conn.Close()
-	read := func(r *run.Run) string {
+	read := func(r *registry.Run) string {
 		m, err := conn.Request("$JS.API.STREAM.MSG.GET.KV_agents", []byte(`{"last_by_subj": "$KV.agents.one.`+r.ID().String()+`"}`), bustest.Limit)
 		require.NoError(t, err)
 		return string(m.Data)
@@ -176,7 +177,7 @@ func TestResponseInPlaceOfAnEntry(t *testing.T) {
 	require.NoError(t, runs[1].Context().Err())
 	runs[1].Finish(nil, nil)
 	answer, err := other.Cancel(runs[1].ID(), wire.ReasonClientRequest)
-	require.ErrorIs(t, err, run.ErrEnded)
+	require.ErrorIs(t, err, registry.ErrEnded)
 	require.Equal(t, wire.StateCompleted, answer.State)
 	runs[0].Finish(nil, nil)
 	runs[2].Finish(nil, nil)

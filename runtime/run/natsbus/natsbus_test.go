@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/run/bustest"
 	"github.com/seed93082962/agenthost/runtime/run/natsbus"
@@ -119,11 +120,11 @@ func TestRestart(t *testing.T) {
 			bus, err := natsbus.Open(t.Context(), cfg)
 			require.NoError(t, err)
 			defer bus.Close()
-			owner := run.New(run.Config{Bus: bus})
+			owner := registry.New(registry.Config{Bus: bus})
 			defer owner.Close()
-			other := run.New(run.Config{Bus: open(t, url(s, "", ""))})
+			other := registry.New(registry.Config{Bus: open(t, url(s, "", ""))})
 			defer other.Close()
-			begin := func() *run.Run {
+			begin := func() *registry.Run {
 				r, err := owner.Claim(t.Context(), ids.Random())
 				require.NoError(t, err)
 				require.NoError(t, r.Start())
@@ -172,7 +173,7 @@ func TestRestart(t *testing.T) {
 			require.Equal(t, wire.StateCancelled, state)
 			_, err = other.Cancel(ended.ID(), wire.ReasonClientRequest)
 			if kept {
-				require.ErrorIs(t, err, run.ErrEnded)
+				require.ErrorIs(t, err, registry.ErrEnded)
 			}
 		})
 	}
@@ -293,8 +294,8 @@ func TestPermissions(t *testing.T) {
 		users = append(users, &server.User{Username: fmt.Sprint("less", i), Password: "p", Permissions: less})
 	}
 	s := serve(t, t.TempDir(), func(o *server.Options) { o.Users = users })
-	replica := func(bus run.Bus) *run.Registry {
-		g := run.New(run.Config{Bus: bus})
+	replica := func(bus run.Bus) *registry.Registry {
+		g := registry.New(registry.Config{Bus: bus})
 		t.Cleanup(g.Close)
 		return g
 	}
@@ -316,7 +317,7 @@ func TestPermissions(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Start())
 	_, err = foreign.Cancel(r.ID(), wire.ReasonClientRequest)
-	require.ErrorIs(t, err, run.ErrNotFound)
+	require.ErrorIs(t, err, registry.ErrNotFound)
 	_, err = other.Cancel(r.ID(), wire.ReasonClientRequest)
 	require.NoError(t, err)
 	require.Error(t, r.Context().Err(), "the notification has arrived")
@@ -332,9 +333,9 @@ func TestPermissions(t *testing.T) {
 // ends.
 func BenchmarkCancel(b *testing.B) {
 	s := serve(b, b.TempDir(), nil)
-	owner := run.New(run.Config{Bus: open(b, url(s, "", ""))})
+	owner := registry.New(registry.Config{Bus: open(b, url(s, "", ""))})
 	defer owner.Close()
-	other := run.New(run.Config{Bus: open(b, url(s, "", ""))})
+	other := registry.New(registry.Config{Bus: open(b, url(s, "", ""))})
 	defer other.Close()
 	var took []time.Duration
 	for b.Loop() {
@@ -355,7 +356,7 @@ func BenchmarkCancel(b *testing.B) {
 
 // BenchmarkRun measures what the bus adds to a run: the entries of its start and of its end.
 func BenchmarkRun(b *testing.B) {
-	g := run.New(run.Config{Bus: open(b, url(serve(b, b.TempDir(), nil), "", ""))})
+	g := registry.New(registry.Config{Bus: open(b, url(serve(b, b.TempDir(), nil), "", ""))})
 	defer g.Close()
 	for b.Loop() {
 		r, err := g.Claim(b.Context(), ids.Random())

@@ -20,7 +20,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/privatedir"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/internal/sandbox"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
@@ -119,12 +121,12 @@ func (o *Opener) Open(policy agent.Sandbox, protected, env []string) (tool.Confi
 	support := s.Support()
 	state.Files = support.Files
 	if support.Files && !support.Isolated {
-		state.Mode = wire.SandboxPartial
+		state.Mode = runvalue.SandboxPartial
 	}
 
-	state.Network = support.Network && policy.Network != agent.NetworkAll
+	state.Network = support.Network && policy.Network != agentvalue.NetworkAll
 	state.Reason = support.Reason
-	if policy.Network == agent.NetworkAll {
+	if policy.Network == agentvalue.NetworkAll {
 		state.Reason = strings.TrimPrefix(state.Reason+"; the network is all", "; ")
 	}
 
@@ -151,9 +153,9 @@ func path(env []string) string {
 func summary(policy agent.Sandbox) string {
 	network := "connects through an HTTP proxy to public hosts"
 	switch {
-	case policy.Network == agent.NetworkNone:
+	case policy.Network == agentvalue.NetworkNone:
 		network = "has no network"
-	case policy.Network == agent.NetworkAll:
+	case policy.Network == agentvalue.NetworkAll:
 		network = "has the network of the host"
 	case len(policy.Domains) > 0:
 		network = "connects through an HTTP proxy to the hosts in sandbox.domains"

@@ -22,7 +22,7 @@ func ExampleNew() {
 		OpenSandbox: boxes.Open,
 		Agents: []agent.Agent{{
 			ID: "builder", Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo},
-			Sandbox: agent.Sandbox{Mode: agent.SandboxRequired, Domains: []string{"*.npmjs.org"}},
+			Sandbox: agent.Sandbox{Mode: "required", Domains: []string{"*.npmjs.org"}},
 		}},
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/logquota"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
@@ -135,7 +136,7 @@ type logWriter struct {
 	log   *slog.Logger
 	ctx   context.Context
 	attrs []any
-	quota *tool.LogQuota // of the run
+	quota *logquota.Quota // of the run
 	lines int
 }
 

@@ -16,3 +16,6 @@ func (h *Host) Workers() (ids []int) {
 	}
 	return ids
 }
+
+// ErrClosed is compared by tests.
+var ErrClosed = errClosed

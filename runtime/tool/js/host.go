@@ -47,8 +47,8 @@ type Config struct {
 	Logger *slog.Logger // Defaults to none.
 }
 
-// ErrClosed is the error of all methods of a Host after Close.
-var ErrClosed = errors.New("the host of custom tools is closed")
+// errClosed is the error of all methods of a Host after Close.
+var errClosed = errors.New("the host of custom tools is closed")
 
 const (
 	killTime  = 200 * time.Millisecond // from the request to end a call until its worker is killed

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/logquota"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -342,7 +343,7 @@ func TestAgentsShareFiles(t *testing.T) {
 
 	// The calls of a run share a quota.
 	many := load(t, h, body(`for (let i = 0; i < 50; i++) console.log("y".repeat(1000))`))
-	quota := tool.NewLogQuota(64_000)
+	quota := logquota.New(64_000)
 	for range 3 {
 		_, err := many.Call(t.Context(), tool.Call{Input: []byte(`{}`), RunID: "run-2", Log: quota})
 		require.NoError(t, err)

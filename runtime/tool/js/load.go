@@ -16,6 +16,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/builtintool"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -230,7 +231,7 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 		return &FileError{prog.file + ": the description is empty"}
 	}
 
-	if err := agent.CheckToolName(built.Name); err != nil {
+	if err := builtintool.CheckName(built.Name); err != nil {
 		return &FileError{prog.file + ": " + err.Error()}
 	}
 

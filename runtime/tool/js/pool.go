@@ -19,7 +19,7 @@ func (h *Host) acquire(ctx context.Context, prog *program) (*process, error) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 
 	if len(h.idle) > 0 {
@@ -125,7 +125,7 @@ func (h *Host) start() (*process, error) {
 	h.mu.Unlock()
 	if closed {
 		p.kill()
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 
 	return p, nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
@@ -33,7 +34,7 @@ func newPrivate(t *testing.T, change ...func(*mcp.Config)) *private {
 }
 
 func shell(script string) agent.MCPServer {
-	return agent.MCPServer{Transport: agent.TransportStdio, Command: "sh", Args: []string{"-c", script}}
+	return agent.MCPServer{Transport: agentvalue.TransportStdio, Command: "sh", Args: []string{"-c", script}}
 }
 
 // output returns what a server writes to the file OUT, a word of its arguments, before it ends.
@@ -76,10 +77,10 @@ func TestServersDoNotReadTheDirectoryOfTheAgent(t *testing.T) {
 		require.NotContains(t, p.output(shell("exec >>OUT 2>&1; "+script+" || echo missing")), "planted", script)
 	}
 	for _, command := range []string{"./rc", "sub/../rc", "../rc"} {
-		_, err := p.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: command}, agent.Limits{}, nil)
+		_, err := p.Open("test", agent.MCPServer{Transport: agentvalue.TransportStdio, Command: command}, agent.Limits{}, nil)
 		require.ErrorContains(t, err, "is relative, and the server starts in a private empty directory: set cwd")
 	}
-	_, err := p.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: "sh", CWD: "a\x00"}, agent.Limits{}, nil)
+	_, err := p.Open("test", agent.MCPServer{Transport: agentvalue.TransportStdio, Command: "sh", CWD: "a\x00"}, agent.Limits{}, nil)
 	require.ErrorContains(t, err, "must not contain a NUL")
 	with := shell("exec >>OUT; . ./rc")
 	for _, dir := range []string{".", p.dir, "sub/.."} {
@@ -87,7 +88,7 @@ func TestServersDoNotReadTheDirectoryOfTheAgent(t *testing.T) {
 		with.CWD = dir
 		require.Equal(t, "planted", p.output(with), "with a cwd it does")
 	}
-	with = agent.MCPServer{Transport: agent.TransportStdio, Command: "./rc", Args: []string{"OUT"}, CWD: "."}
+	with = agent.MCPServer{Transport: agentvalue.TransportStdio, Command: "./rc", Args: []string{"OUT"}, CWD: "."}
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "rc"), []byte("#!/bin/sh\necho planted >>$1\n"), 0o700))
 	require.Equal(t, "planted", p.output(with))
 }
@@ -148,7 +149,7 @@ func TestPrivateDirectoriesAreDeleted(t *testing.T) {
 		require.Equal(t, "end", p.output(def), name)
 		p.requireEmpty()
 	}
-	s, err := p.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: "no-such-command"}, agent.Limits{}, nil)
+	s, err := p.Open("test", agent.MCPServer{Transport: agentvalue.TransportStdio, Command: "no-such-command"}, agent.Limits{}, nil)
 	require.NoError(t, err)
 	_, err = s.Tools(t.Context())
 	require.ErrorContains(t, err, "find executable")

@@ -34,7 +34,7 @@ func Example_runtime() {
 		Agents: []agent.Agent{{
 			ID: "helper", Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo},
 			AllowedTools: []string{"mcp__clock"},
-			MCPServers:   map[string]agent.MCPServer{"clock": {Transport: agent.TransportHTTP, URL: web.URL}},
+			MCPServers:   map[string]agent.MCPServer{"clock": {Transport: "http", URL: web.URL}},
 		}},
 		OpenMCP: connector.Open,
 	})

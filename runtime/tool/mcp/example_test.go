@@ -9,6 +9,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
@@ -30,7 +31,7 @@ func ExampleConnector_Open() {
 	if err != nil {
 		panic(err)
 	}
-	server, err := connector.Open("weather", agent.MCPServer{Transport: agent.TransportHTTP, URL: web.URL}, agent.Limits{}, nil)
+	server, err := connector.Open("weather", agent.MCPServer{Transport: agentvalue.TransportHTTP, URL: web.URL}, agent.Limits{}, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
@@ -211,7 +212,7 @@ var hostiles = map[string]func(t testing.TB) agent.MCPServer{
 	"stdio": func(t testing.TB) agent.MCPServer { return stdio(t, "hostile") },
 	"http":  func(t testing.TB) agent.MCPServer { return overHTTP(web(t, &hostile{}).URL) },
 	"sse": func(t testing.TB) agent.MCPServer {
-		return agent.MCPServer{Transport: agent.TransportSSE, URL: web(t, (&hostile{}).overSSE()).URL}
+		return agent.MCPServer{Transport: agentvalue.TransportSSE, URL: web(t, (&hostile{}).overSSE()).URL}
 	},
 }
 

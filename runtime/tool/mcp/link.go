@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/seed93082962/agenthost/internal/logquota"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
@@ -201,7 +202,7 @@ func (s *server) supervise(l *link, c endpoint, transport *recordingTransport) {
 // use is the use of a link by a run.
 type use struct {
 	run   string // the id of the run
-	log   *tool.LogQuota
+	log   *logquota.Quota
 	calls int       // in progress
 	ended time.Time // the end of the last call
 }

@@ -34,7 +34,7 @@
 // paths. The variables of a definition are not changed: PYTHONPATH, NODE_PATH or HOME in CWD, like
 // a cwd or a script there, permit an agent that edits files to change the server.
 //
-// Its stderr is logged: with the id of the run and within its [tool.LogQuota] if only one run uses
+// Its stderr is logged: with the id of the run and within its [logquota.Quota] if only one run uses
 // the server, otherwise at most 64 KiB in a minute. The error of a failed start ends with its last
 // lines.
 //
@@ -65,6 +65,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/privatedir"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -162,15 +163,15 @@ func (c *Connector) Open(name string, def agent.MCPServer, limits agent.Limits, 
 	}
 
 	s := &server{
-		cfg: c.cfg, name: name, limits: limits.WithDefaults(), slow: def.Transport == agent.TransportStdio,
+		cfg: c.cfg, name: name, limits: limits.WithDefaults(), slow: def.Transport == agentvalue.TransportStdio,
 		timeout: def.Timeout, instructions: def.Instructions,
 		hide: newRedactor(def), log: c.cfg.Logger.With("mcp_server", name),
 	}
 	var err error
 	switch def.Transport {
-	case agent.TransportStdio:
+	case agentvalue.TransportStdio:
 		s.openEndpoint, err = c.stdio(def, box, s.log)
-	case agent.TransportSSE, agent.TransportHTTP:
+	case agentvalue.TransportSSE, agentvalue.TransportHTTP:
 		s.openEndpoint, err = overHTTP(c.cfg, def)
 	default:
 		err = fmt.Errorf("unknown transport %.80q", def.Transport)

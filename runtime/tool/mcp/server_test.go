@@ -18,6 +18,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 )
@@ -194,7 +195,7 @@ func middle() int {
 	if err != nil {
 		return fail(err)
 	}
-	s, err := connector.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: self,
+	s, err := connector.Open("test", agent.MCPServer{Transport: agentvalue.TransportStdio, Command: self,
 		Args: []string{"serve", "tools"}, CWD: os.Getenv("SERVER_CWD")}, agent.Limits{}, nil)
 	if err != nil {
 		return fail(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -72,14 +73,14 @@ func (w *world) within(d time.Duration) *world {
 func stdio(t testing.TB, role string) agent.MCPServer {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	return agent.MCPServer{Transport: agent.TransportStdio, Command: self, Args: []string{"serve", role}}
+	return agent.MCPServer{Transport: agentvalue.TransportStdio, Command: self, Args: []string{"serve", role}}
 }
 
 // open opens a server under the name test. The cleanup checks that none of its processes is left. A
 // command starts in w.dir, where it leaves its process id.
 func (w *world) open(def agent.MCPServer) tool.Server {
 	w.t.Helper()
-	if def.Transport == agent.TransportStdio && def.CWD == "" {
+	if def.Transport == agentvalue.TransportStdio && def.CWD == "" {
 		def.CWD = "."
 	}
 	s, err := w.Open("test", def, w.limits, nil)
@@ -192,7 +193,7 @@ func sseHandler(server *sdk.Server) http.Handler {
 }
 
 func overHTTP(url string) agent.MCPServer {
-	return agent.MCPServer{Transport: agent.TransportHTTP, URL: url}
+	return agent.MCPServer{Transport: agentvalue.TransportHTTP, URL: url}
 }
 
 // answers returns a tool handler that passes the argument text to f.

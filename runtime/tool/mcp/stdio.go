@@ -16,6 +16,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/child"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -108,7 +109,7 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Confiner, log *slog.Logg
 
 // CheckCommand returns an error if the command of a stdio server does not exist. It starts nothing.
 func (c *Connector) CheckCommand(def agent.MCPServer) error {
-	if def.Transport != agent.TransportStdio {
+	if def.Transport != agentvalue.TransportStdio {
 		return nil
 	}
 

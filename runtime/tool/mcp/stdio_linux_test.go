@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
+	"github.com/seed93082962/agenthost/internal/logquota"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -45,7 +47,7 @@ func TestCommandIsFound(t *testing.T) {
 		"relative to the working directory":   newWorld(t),
 	} {
 		t.Run(row, func(t *testing.T) {
-			own := agent.MCPServer{Transport: agent.TransportStdio, Command: name, Args: def.Args}
+			own := agent.MCPServer{Transport: agentvalue.TransportStdio, Command: name, Args: def.Args}
 			switch row {
 			case "in the PATH of its own environment":
 				own.Env = map[string]agent.Secret{"PATH": agent.Secret(dir)}
@@ -141,7 +143,7 @@ func TestAFailedStartQuotesStderr(t *testing.T) {
 // The error is the same whether a write, a read or the end of the process is noticed first.
 func TestEarlyEndHasItsExitStatus(t *testing.T) {
 	w := newWorld(t)
-	def := agent.MCPServer{Transport: agent.TransportStdio, Command: "sh", Args: []string{"-c", "echo sorry >&2; exit 3"}}
+	def := agent.MCPServer{Transport: agentvalue.TransportStdio, Command: "sh", Args: []string{"-c", "echo sorry >&2; exit 3"}}
 	for range 40 {
 		_, err := w.open(def).Tools(t.Context())
 		require.EqualError(t, err, "mcp server test: the command ended before it responded: exit status 3; its stderr ends with: sorry")
@@ -313,7 +315,7 @@ func TestStderrOfACallIsLoggedWithItsRun(t *testing.T) {
 	require.Equal(t, 65, strings.Count(log.String(), strings.Repeat("m", 999)))
 
 	// The calls of a run share its quota.
-	quota := tool.NewLogQuota(5000)
+	quota := logquota.New(5000)
 	for range 3 {
 		_, err = mutter.Call(t.Context(), tool.Call{ID: "t3", RunID: "run-3", Input: []byte(`{"text":"4"}`), Log: quota})
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
@@ -24,7 +25,7 @@ var carried = map[string]func(t testing.TB) agent.MCPServer{
 		return overHTTP(web(t, streamableAs(toolServer(), &sdk.StreamableHTTPOptions{Stateless: true})).URL)
 	},
 	"sse": func(t testing.TB) agent.MCPServer {
-		return agent.MCPServer{Transport: agent.TransportSSE, URL: web(t, sseHandler(toolServer())).URL}
+		return agent.MCPServer{Transport: agentvalue.TransportSSE, URL: web(t, sseHandler(toolServer())).URL}
 	},
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
@@ -20,7 +21,7 @@ import (
 // failed, and the next run receives the error without waiting.
 func TestOnlyTheFirstRunWaitsForASilentServer(t *testing.T) {
 	const limit = 500 * time.Millisecond
-	silent := newWorld(t).within(limit).open(agent.MCPServer{Transport: agent.TransportStdio, Command: "sleep", Args: []string{"600"}})
+	silent := newWorld(t).within(limit).open(agent.MCPServer{Transport: agentvalue.TransportStdio, Command: "sleep", Args: []string{"600"}})
 	policy, err := permission.New(permission.Config{Mode: permission.ModeBypass})
 	require.NoError(t, err)
 	e, err := engine.New(engine.Config{

@@ -21,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/domain"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -63,7 +64,7 @@ func overHTTP(cfg Config, def agent.MCPServer) (func(*link) (endpoint, error), e
 	}
 
 	return func(l *link) (endpoint, error) {
-		w := &web{oauth: def.OAuth, url: def.URL, sse: def.Transport == agent.TransportSSE, origin: originOf(u), header: header, life: l.life, end: l.end, filter: l.filter}
+		w := &web{oauth: def.OAuth, url: def.URL, sse: def.Transport == agentvalue.TransportSSE, origin: originOf(u), header: header, life: l.life, end: l.end, filter: l.filter}
 		if cfg.HTTPClient != nil {
 			w.base, w.jar = cfg.HTTPClient.Transport, cfg.HTTPClient.Jar
 		}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
@@ -44,7 +45,7 @@ func run(ctx context.Context, address string) error {
 		return err
 	}
 
-	def := agent.MCPServer{Transport: agent.TransportHTTP, URL: address}
+	def := agent.MCPServer{Transport: agentvalue.TransportHTTP, URL: address}
 	if given.ClientSecret != "" {
 		issuer, err := issuerOf(ctx, address)
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 )
 
 const (
@@ -195,7 +195,7 @@ func (in *installation) victims() (all []victim) {
 		all = append(all, victim{kind: "hub", kill: d.kill})
 	}
 	all = append(all, victim{kind: "runtime", pause: 12 * time.Second, kill: func() {
-		pids := processes(in.program, agent.DeployedArg)
+		pids := processes(in.program, agentvalue.DeployedArg)
 		if len(pids) > 0 {
 			_ = syscall.Kill(pids[rand.IntN(len(pids))], syscall.SIGKILL)
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -261,7 +261,7 @@ func (k *checker) checkDeployments(ctx context.Context) {
 // checkProcesses requires as many runtimes as deployments that run.
 func (k *checker) checkProcesses(ctx context.Context, want int) {
 	if err := eventually(ctx, patience/4, func(context.Context) error {
-		if pids := processes(k.in.program, agent.DeployedArg); len(pids) != want {
+		if pids := processes(k.in.program, agentvalue.DeployedArg); len(pids) != want {
 			return fmt.Errorf("the runtimes %v exist, and %d are deployed", pids, want)
 		}
 		return nil

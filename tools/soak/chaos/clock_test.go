@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 )
 
 // clockVariable names the file with the shift of a process in seconds. Without it, the file is next
@@ -144,7 +144,7 @@ func TestClockJumps(t *testing.T) {
 // jump moves clocks, one after another: an hour ahead and back, and an hour back and ahead.
 func (in *installation) jump(t *testing.T, clocks ...clock) {
 	c := in.setUp(t)
-	pids := processes(in.program, agent.DeployedArg)
+	pids := processes(in.program, agentvalue.DeployedArg)
 	require.Len(t, pids, 2)
 	for _, clock := range clocks {
 		for _, to := range []time.Duration{time.Hour, 0, -time.Hour, 0} {
@@ -162,7 +162,7 @@ func (in *installation) jump(t *testing.T, clocks ...clock) {
 			for kind, n := range c.acknowledged() {
 				require.Greater(t, n, before[kind], "%s: %s: %s", where, kind, in.logs())
 			}
-			require.Subset(t, processes(in.program, agent.DeployedArg), pids, "%s: a runtime was replaced: %s", where, in.logs())
+			require.Subset(t, processes(in.program, agentvalue.DeployedArg), pids, "%s: a runtime was replaced: %s", where, in.logs())
 		}
 	}
 	k := &checker{in: in, c: c}

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 )
 
 // A comparison that finds nothing proves something only if it finds what is wrong. Everything that
@@ -68,8 +68,8 @@ func TestTheCheckerFindsPlantedLosses(t *testing.T) {
 	}))
 	// The shell reads the script of this name, and waits.
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, agent.DeployedArg), []byte("read -r line\n"), 0o600))
-	orphan := &exec.Cmd{Path: "/bin/sh", Args: []string{in.program, agent.DeployedArg}, Dir: dir}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, agentvalue.DeployedArg), []byte("read -r line\n"), 0o600))
+	orphan := &exec.Cmd{Path: "/bin/sh", Args: []string{in.program, agentvalue.DeployedArg}, Dir: dir}
 	input, err := orphan.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, orphan.Start())

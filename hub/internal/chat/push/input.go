@@ -14,7 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
-	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 )
 
 const (
@@ -151,8 +151,8 @@ func checkMessage(in wire.PushedMessage) (chat.UploadedMessage, error) {
 		return m, err
 	}
 
-	if in.Role != runtimewire.RoleUser && in.Role != runtimewire.RoleAssistant {
-		return m, fmt.Errorf("role must be %s or %s", runtimewire.RoleUser, runtimewire.RoleAssistant)
+	if in.Role != runvalue.RoleUser && in.Role != runvalue.RoleAssistant {
+		return m, fmt.Errorf("role must be %s or %s", runvalue.RoleUser, runvalue.RoleAssistant)
 	}
 
 	fields := api.Fields{}

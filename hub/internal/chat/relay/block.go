@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -94,7 +95,7 @@ func formOf(kind string) any {
 		return new(toolResultBlock)
 	case blockSubagentMessage:
 		return new(subagentBlock)
-	case wire.SystemPermissionDenied, wire.SystemMCPStatus, wire.SystemWarning, wire.SystemCompactBoundary:
+	case runvalue.SystemPermissionDenied, runvalue.SystemMCPStatus, runvalue.SystemWarning, runvalue.SystemCompactBoundary:
 		return new(systemBlock)
 	}
 
@@ -254,7 +255,7 @@ type systemBlock struct {
 const maxFaults = 1000
 
 // unreadable is the block in place of those that cannot be decoded.
-var unreadable = systemBlock{Type: wire.SystemWarning, Message: "A part of this message cannot be displayed."}
+var unreadable = systemBlock{Type: runvalue.SystemWarning, Message: "A part of this message cannot be displayed."}
 
 // StoredBlocks returns the JSON array of the blocks of a stored message. Those that an earlier
 // version has stored in another form are replaced by one warning: they hide no other block.

@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -173,12 +174,12 @@ func (t *transcript) addAside(block any) {
 }
 
 // systemBlocks are the subtypes of the system events that are stored.
-var systemBlocks = []string{runtimewire.SystemPermissionDenied, runtimewire.SystemMCPStatus, runtimewire.SystemWarning, runtimewire.SystemCompactBoundary}
+var systemBlocks = []string{runvalue.SystemPermissionDenied, runvalue.SystemMCPStatus, runvalue.SystemWarning, runvalue.SystemCompactBoundary}
 
 // system adds a system event.
 func (t *transcript) system(p *runtimewire.System) {
 	switch {
-	case p.Subtype == runtimewire.SystemInit && p.Init != nil:
+	case p.Subtype == runvalue.SystemInit && p.Init != nil:
 		t.model, t.changed = Clean(excerpt.Head(p.Model, maxModel)), true
 		if ids.Plain(p.SessionID, 128) {
 			t.runtimeSession = p.SessionID

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -75,7 +76,7 @@ func Run(
 // an id of their own and an object as input.
 func checkResponse(t *testing.T, events []string, parts []model.Part) {
 	t.Helper()
-	response, err := new(model.Collector).Collect(func(yield func(model.Part, error) bool) {
+	response, err := new(collect.Collector).Collect(func(yield func(model.Part, error) bool) {
 		for _, p := range parts {
 			if !yield(p, nil) {
 				return

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
 
@@ -35,7 +35,7 @@ func TestAFinishedResponseIsComplete(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				got, err := new(model.Collector).Collect(call(t.Context(), slowly(t, row.body, row.more...), nil))
+				got, err := new(collect.Collector).Collect(call(t.Context(), slowly(t, row.body, row.more...), nil))
 				require.NoError(t, err)
 				require.NotEmpty(t, got.StopReason)
 				require.Equal(t, row.text, got.Message.Text())
@@ -83,12 +83,12 @@ func slowly(t *testing.T, body string, more ...string) *upstream.Client {
 func TestResponsesAreSeparate(t *testing.T) {
 	giant := strings.Repeat("x", 1<<20)
 	for range 3 {
-		_, err := new(model.Collector).Collect(call(t.Context(), client(t, stream("a", giant+"\ndata: half an event")), nil))
+		_, err := new(collect.Collector).Collect(call(t.Context(), client(t, stream("a", giant+"\ndata: half an event")), nil))
 		require.ErrorIs(t, err, upstream.ErrEnded)
 		for range call(t.Context(), client(t, stream("b", "c", "d", "stop")), nil) {
 			break
 		}
-		got, err := new(model.Collector).Collect(call(t.Context(), client(t, stream("e", "stop")), nil))
+		got, err := new(collect.Collector).Collect(call(t.Context(), client(t, stream("e", "stop")), nil))
 		require.NoError(t, err)
 		require.Equal(t, "e", got.Message.Text())
 	}

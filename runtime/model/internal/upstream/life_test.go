@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
@@ -57,7 +58,7 @@ func TestCancel(t *testing.T) {
 				<-arrived
 				cancel(errStop)
 			}()
-			_, err := new(model.Collector).Collect(call(ctx, c, nil))
+			_, err := new(collect.Collector).Collect(call(ctx, c, nil))
 			require.Equal(t, errStop, err) // itself, in no wrapping
 			<-gone
 		})
@@ -68,7 +69,7 @@ func TestCancelledBeforehand(t *testing.T) {
 	c := client(t, func(http.ResponseWriter, *http.Request) { t.Error("upstream was called") })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errStop)
-	_, err := new(model.Collector).Collect(call(ctx, c, nil))
+	_, err := new(collect.Collector).Collect(call(ctx, c, nil))
 	require.ErrorIs(t, err, errStop)
 	require.ErrorIs(t, err, model.ErrUnsent)
 }
@@ -128,7 +129,7 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 		read    func(t *testing.T, c *upstream.Client)
 	}{
 		"after a whole response": {stream("a", "stop"), func(t *testing.T, c *upstream.Client) {
-			_, err := new(model.Collector).Collect(call(t.Context(), c, nil))
+			_, err := new(collect.Collector).Collect(call(t.Context(), c, nil))
 			require.NoError(t, err)
 		}},
 		"after a break at its stop part": {stream("stop", "more"), func(t *testing.T, c *upstream.Client) {
@@ -174,7 +175,7 @@ func TestEndIsWaitedFor(t *testing.T) {
 func TestServerThatDoesNotEndItsBody(t *testing.T) {
 	handler, gone := hang(stream("a", "stop"))
 	c := client(t, handler)
-	_, err := new(model.Collector).Collect(call(t.Context(), c, nil))
+	_, err := new(collect.Collector).Collect(call(t.Context(), c, nil))
 	require.NoError(t, err)
 	<-gone
 }
@@ -214,7 +215,7 @@ func TestNothingIsWaitedForLong(t *testing.T) {
 	t.Run("the end of a whole response", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			_, err := new(model.Collector).Collect(call(t.Context(), inMemory(t, 200, "text/event-stream", "data: stop\n\n"), nil))
+			_, err := new(collect.Collector).Collect(call(t.Context(), inMemory(t, 200, "text/event-stream", "data: stop\n\n"), nil))
 			require.NoError(t, err)
 			require.LessOrEqual(t, time.Since(began), 50*time.Millisecond)
 		})

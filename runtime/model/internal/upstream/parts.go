@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/toolschema"
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -149,7 +150,7 @@ func (in *inputs) restore(parts []model.Part, n int, reserve func(int) error) ([
 				break
 			}
 
-			if in.size+len(p.Text) > model.MaxResponseBytes {
+			if in.size+len(p.Text) > collect.MaxTotal {
 				return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too much input of tool calls"}
 			}
 

@@ -4,7 +4,7 @@
 // read.
 //
 // An upstream is untrusted. An event has at most 8 MiB and 262,144 values, an error body at most 64
-// KiB, and a response as much as [model.MaxResponseBytes] and [model.MaxResponseBlocks] allow.
+// KiB, and a response as much as [response.MaxBytesTotal] and [response.MaxBlocks] allow.
 // Decoding an event takes time and memory in proportion to its size and its values; encoding/json
 // bounds its depth. Data that a decoder collects over several events is encoded once, at the end,
 // or counts against a limit each time.

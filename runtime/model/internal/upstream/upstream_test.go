@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 	"github.com/seed93082962/agenthost/sse"
@@ -92,7 +93,7 @@ func stream(events ...string) http.HandlerFunc {
 // failure returns the [*model.Error] that a call must end with.
 func failure(t *testing.T, c *upstream.Client) *model.Error {
 	t.Helper()
-	_, err := new(model.Collector).Collect(call(t.Context(), c, nil))
+	_, err := new(collect.Collector).Collect(call(t.Context(), c, nil))
 	var coded *model.Error
 	require.ErrorAs(t, err, &coded)
 	require.NotContains(t, coded.Error(), key)
@@ -107,7 +108,7 @@ func TestRequest(t *testing.T) {
 		got = r
 		stream("stop")(w, r)
 	})
-	_, err := new(model.Collector).Collect(call(t.Context(), c, nil))
+	_, err := new(collect.Collector).Collect(call(t.Context(), c, nil))
 	require.NoError(t, err)
 	require.Equal(t, http.MethodPost, got.Method)
 	require.Equal(t, "/v1/call", got.URL.Path)
@@ -151,7 +152,7 @@ func TestAliveIsCalledForWhatMakesNoPart(t *testing.T) {
 		stream("stop")(w, r)
 	})
 	calls := 0
-	_, err := new(model.Collector).Collect(call(t.Context(), c, func() {
+	_, err := new(collect.Collector).Collect(call(t.Context(), c, func() {
 		if calls++; calls == 2 { // the first one was for the header
 			close(gate)
 		}
@@ -201,7 +202,7 @@ func TestAuthStyles(t *testing.T) {
 			defer srv.Close()
 			c, err := upstream.New(upstream.Config{BaseURL: srv.URL, APIKey: key, AuthStyle: style, HTTPClient: srv.Client()})
 			require.NoError(t, err)
-			_, err = new(model.Collector).Collect(call(t.Context(), c, nil))
+			_, err = new(collect.Collector).Collect(call(t.Context(), c, nil))
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		})

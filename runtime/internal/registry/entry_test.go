@@ -1,4 +1,4 @@
-package run_test
+package registry_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -75,7 +76,7 @@ func putCancel(t *testing.T, bus run.Bus, id run.ID) {
 func TestOwnCancelsAreStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := run.NewMemoryBus()
-		owner, other := run.New(run.Config{Bus: bus}), run.New(run.Config{Bus: bus})
+		owner, other := registry.New(registry.Config{Bus: bus}), registry.New(registry.Config{Bus: bus})
 		defer owner.Close()
 		defer other.Close()
 		ctx, leave := context.WithCancel(t.Context())
@@ -86,7 +87,7 @@ func TestOwnCancelsAreStored(t *testing.T) {
 		leave()
 		cancelled.Cancel(wire.ReasonShutdown)
 		synctest.Wait()
-		for r, reason := range map[*run.Run]wire.Reason{left: wire.ReasonDisconnect, cancelled: wire.ReasonShutdown} {
+		for r, reason := range map[*registry.Run]wire.Reason{left: wire.ReasonDisconnect, cancelled: wire.ReasonShutdown} {
 			e, err := bus.Get(t.Context(), r.ID())
 			require.NoError(t, err)
 			require.Equal(t, wire.StateCancelling, e.State)
@@ -105,7 +106,7 @@ func TestOwnCancelsAreStored(t *testing.T) {
 func TestPutsOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := newHeldBus(run.NewMemoryBus())
-		g := run.New(run.Config{Bus: bus})
+		g := registry.New(registry.Config{Bus: bus})
 		defer g.Close()
 		short, long, cancelled := started(t, g), started(t, g), started(t, g)
 		short.Finish(nil, nil)
@@ -136,7 +137,7 @@ func TestACancelReadDuringTheEnd(t *testing.T) {
 		<-read
 		return nil
 	}
-	owner, other := run.New(run.Config{Bus: held}), run.New(run.Config{Bus: bus})
+	owner, other := registry.New(registry.Config{Bus: held}), registry.New(registry.Config{Bus: bus})
 	defer owner.Close()
 	defer other.Close()
 	r := started(t, owner)
@@ -168,7 +169,7 @@ func TestACancelWhileTheEndIsStored(t *testing.T) {
 				<-stored
 			}
 		}
-		g := run.New(run.Config{Bus: held})
+		g := registry.New(registry.Config{Bus: held})
 		defer g.Close()
 		r := started(t, g)
 		go r.Finish(errFailed, nil)
@@ -199,7 +200,7 @@ func TestMalformedEntries(t *testing.T) {
 			return nil
 		}
 		cut := &cutBus{Bus: held}
-		owner, other := run.New(run.Config{Bus: cut}), run.New(run.Config{Bus: held})
+		owner, other := registry.New(registry.Config{Bus: cut}), registry.New(registry.Config{Bus: held})
 		defer owner.Close()
 		defer other.Close()
 		cut.away.Store(true)
@@ -231,7 +232,7 @@ func TestEntriesOfANewerVersion(t *testing.T) {
 		bus, held := run.NewMemoryBus(), newHeldBus(nil)
 		held.Bus, held.newer = bus, true
 		held.beforeGet = func(run.ID) error { return run.ErrMalformed }
-		g := run.New(run.Config{Bus: held})
+		g := registry.New(registry.Config{Bus: held})
 		defer g.Close()
 		r := started(t, g)
 		putCancel(t, bus, r.ID())
@@ -260,7 +261,7 @@ func TestCloseWaits(t *testing.T) {
 				<-renewed
 			}
 		}
-		g := run.New(run.Config{Bus: held, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		g := registry.New(registry.Config{Bus: held, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 		r := started(t, g)
 		e, err := bus.Get(t.Context(), r.ID())
 		require.NoError(t, err)
@@ -290,8 +291,8 @@ func TestALostNotification(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs logtest.Buffer
 		bus := run.NewMemoryBus()
-		owner := run.New(run.Config{Bus: bus})
-		other := run.New(run.Config{Bus: bus, Logger: slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		owner := registry.New(registry.Config{Bus: bus})
+		other := registry.New(registry.Config{Bus: bus, Logger: slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		defer other.Close()
 		known, lost := started(t, owner), started(t, owner)
 		_, err := other.Cancel(known.ID(), wire.ReasonClientRequest)
@@ -320,7 +321,7 @@ func TestChangingEntries(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				bus, held := run.NewMemoryBus(), newHeldBus(nil)
 				held.Bus = bus
-				owner, other := run.New(run.Config{Bus: held}), run.New(run.Config{Bus: held})
+				owner, other := registry.New(registry.Config{Bus: held}), registry.New(registry.Config{Bus: held})
 				defer owner.Close()
 				defer other.Close()
 				cancelled, ended := started(t, owner), started(t, owner)
@@ -343,7 +344,7 @@ func TestChangingEntries(t *testing.T) {
 				state, _ := ended.Finish(nil, nil)
 				require.Equal(t, wire.StateCompleted, state)
 				_, err = other.Cancel(ended.ID(), wire.ReasonClientRequest)
-				require.ErrorIs(t, err, run.ErrEnded)
+				require.ErrorIs(t, err, registry.ErrEnded)
 				cancelled.Finish(nil, nil)
 			})
 		})
@@ -355,7 +356,7 @@ func TestACancelOnAFullBus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := run.NewMemoryBus()
 		cut := &cutBus{Bus: bus}
-		owner, other := run.New(run.Config{Bus: bus}), run.New(run.Config{Bus: cut})
+		owner, other := registry.New(registry.Config{Bus: bus}), registry.New(registry.Config{Bus: cut})
 		defer owner.Close()
 		defer other.Close()
 		r := started(t, owner)

@@ -1,4 +1,4 @@
-package run_test
+package registry_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -37,7 +38,7 @@ func (c *callerContext) AfterFunc(func()) func() bool {
 // A run is separated from the context of its caller when it ends or is released, and its own
 // context ends. Release does nothing after Start.
 func TestSeparatedContexts(t *testing.T) {
-	g := run.New(run.Config{})
+	g := registry.New(registry.Config{})
 	ctx := &callerContext{Context: t.Context(), done: make(chan struct{})}
 	released, err := g.Claim(ctx, ids.Random())
 	require.NoError(t, err)
@@ -48,7 +49,7 @@ func TestSeparatedContexts(t *testing.T) {
 	ended.Release()
 	require.NoError(t, ended.Context().Err())
 	_, err = g.Claim(ctx, ended.ID())
-	require.ErrorIs(t, err, run.ErrConflict)
+	require.ErrorIs(t, err, registry.ErrConflict)
 
 	released.Release()
 	require.Error(t, released.Context().Err())
@@ -61,7 +62,7 @@ func TestSeparatedContexts(t *testing.T) {
 func TestAFailedClaimDuringARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := run.NewMemoryBus()
-		other := run.New(run.Config{Bus: memory})
+		other := registry.New(registry.Config{Bus: memory})
 		defer other.Close()
 		first, err := other.Claim(t.Context(), ids.Random())
 		require.NoError(t, err)
@@ -78,12 +79,12 @@ func TestAFailedClaimDuringARenewal(t *testing.T) {
 				begin()
 			}
 		}
-		owner := run.New(run.Config{Bus: held, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		owner := registry.New(registry.Config{Bus: held, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 		defer owner.Close()
 		renewed := started(t, owner)
 		<-time.After(4 * time.Second)
 		_, err = owner.Claim(t.Context(), first.ID())
-		require.ErrorIs(t, err, run.ErrConflict)
+		require.ErrorIs(t, err, registry.ErrConflict)
 		renewed.Finish(nil, nil)
 		synctest.Wait()
 		require.Equal(t, 1, held.putsOf(first.ID()))
@@ -109,9 +110,9 @@ func TestAReleaseDuringARenewal(t *testing.T) {
 				<-released
 			}
 		}
-		g := run.New(run.Config{Bus: held})
+		g := registry.New(registry.Config{Bus: held})
 		defer g.Close()
-		waiting := map[run.ID]*run.Run{}
+		waiting := map[run.ID]*registry.Run{}
 		for range cap(renewals) {
 			r, err := g.Claim(t.Context(), ids.Random())
 			require.NoError(t, err)
@@ -137,7 +138,7 @@ func TestAReleaseDuringARenewal(t *testing.T) {
 // notification was lost.
 func TestAReleaseAfterALostNotification(t *testing.T) {
 	bus := run.NewMemoryBus()
-	g := run.New(run.Config{Bus: bus})
+	g := registry.New(registry.Config{Bus: bus})
 	defer g.Close()
 	r, err := g.Claim(t.Context(), ids.Random())
 	require.NoError(t, err)
@@ -152,7 +153,7 @@ func TestAReleaseAfterALostNotification(t *testing.T) {
 // lost its own.
 func TestAReleaseAfterALoss(t *testing.T) {
 	bus := run.NewMemoryBus()
-	one, two := run.New(run.Config{Bus: bus}), run.New(run.Config{Bus: bus})
+	one, two := registry.New(registry.Config{Bus: bus}), registry.New(registry.Config{Bus: bus})
 	defer one.Close()
 	defer two.Close()
 	lost, err := one.Claim(t.Context(), ids.Random())

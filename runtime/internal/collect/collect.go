@@ -1,4 +1,5 @@
-package model
+// Package collect assembles the response of a model from its parts.
+package collect
 
 import (
 	"bytes"
@@ -6,14 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/runtime/model"
 )
 
 // Limits of a [Collector] for one response: an upstream that never stops must not exhaust memory.
 const (
-	MaxResponseBytes  = 64 << 20 // the largest MaxBytes of a Collector
-	MaxResponseBlocks = 1024     // content blocks, including tool calls
+	MaxTotal  = 64 << 20 // the largest MaxBytes of a Collector
+	MaxBlocks = 1024     // content blocks, including tool calls
 
 	blockBytes = 256 // approximate memory of a block without its text
 
@@ -27,32 +30,32 @@ const (
 
 // Response is a complete response of a model, or its beginning if an error ended it.
 type Response struct {
-	Message    Message
-	Usage      Usage
+	Message    model.Message
+	Usage      model.Usage
 	StopReason string // "" if the response is not complete
 }
 
 // Collector assembles a [Response] from its parts. Its zero value is ready for use.
 type Collector struct {
 	// MaxBytes limits the texts, thinking, ids, tool inputs and other fields of the response
-	// together, with 256 for each block. Defaults to MaxResponseBytes, which is also the maximum.
+	// together, with 256 for each block. Defaults to MaxTotal, which is also the maximum.
 	MaxBytes int
 
 	blocks []block
 	size   int
-	usage  Usage
+	usage  model.Usage
 	stop   string
 }
 
 type block struct {
 	index int
-	Block
+	model.Block
 	buf []byte // grows into Text, Data or Input
 	sig []byte
 }
 
-// Add adds one part. It returns an [*Error] with [CodeServer] if the response exceeds a limit.
-func (c *Collector) Add(p *Part) error {
+// Add adds one part. It returns an [*model.Error] with [model.CodeServer] if the response exceeds a limit.
+func (c *Collector) Add(p *model.Part) error {
 	c.size += len(p.Text) + len(p.ID)
 	if c.size > c.max() || len(p.ID)|len(p.Name)|len(p.StopReason) >= maxStopReasonBytes {
 		if err := c.over(p); err != nil {
@@ -60,20 +63,20 @@ func (c *Collector) Add(p *Part) error {
 		}
 	}
 
-	var t BlockType
+	var t model.BlockType
 	switch p.Kind {
-	case KindText:
-		t = BlockText
-	case KindThinking, KindSignature, KindThinkingField, KindThinkingDetails:
-		t = BlockThinking
-	case KindRedacted:
-		t = BlockRedacted
-	case KindToolUse, KindToolInput, KindToolExtra:
-		t = BlockToolUse
-	case KindUsage:
-		c.usage = p.Usage.bounded()
+	case model.KindText:
+		t = model.BlockText
+	case model.KindThinking, model.KindSignature, model.KindThinkingField, model.KindThinkingDetails:
+		t = model.BlockThinking
+	case model.KindRedacted:
+		t = model.BlockRedacted
+	case model.KindToolUse, model.KindToolInput, model.KindToolExtra:
+		t = model.BlockToolUse
+	case model.KindUsage:
+		c.usage = bounded(p.Usage)
 		return nil
-	case KindStop:
+	case model.KindStop:
 		c.stop = p.StopReason
 		return nil
 	default:
@@ -82,19 +85,19 @@ func (c *Collector) Add(p *Part) error {
 
 	b := c.at(p.Index, t)
 	if b == nil {
-		return &Error{Code: CodeServer, Message: "the response exceeds the limit of 1024 content blocks"}
+		return &model.Error{Code: model.CodeServer, Message: "the response exceeds the limit of 1024 content blocks"}
 	}
 
 	switch p.Kind {
-	case KindToolUse:
+	case model.KindToolUse:
 		b.ID, b.Name = p.ID, p.Name
-	case KindSignature:
+	case model.KindSignature:
 		b.sig = append(b.sig, p.Text...)
-	case KindThinkingField:
+	case model.KindThinkingField:
 		b.Field = p.Name
-	case KindThinkingDetails:
+	case model.KindThinkingDetails:
 		b.Details = json.RawMessage(p.Text)
-	case KindToolExtra:
+	case model.KindToolExtra:
 		b.Extra = json.RawMessage(p.Text)
 	default:
 		b.buf = append(b.buf, p.Text...)
@@ -104,8 +107,8 @@ func (c *Collector) Add(p *Part) error {
 }
 
 func (c *Collector) max() int {
-	if c.MaxBytes <= 0 || c.MaxBytes > MaxResponseBytes {
-		return MaxResponseBytes
+	if c.MaxBytes <= 0 || c.MaxBytes > MaxTotal {
+		return MaxTotal
 	}
 
 	return c.MaxBytes
@@ -115,7 +118,7 @@ func (c *Collector) max() int {
 func (c *Collector) Size() int { return c.size }
 
 // over returns an error if the response with p exceeds a limit.
-func (c *Collector) over(p *Part) error {
+func (c *Collector) over(p *model.Part) error {
 	var what string
 	switch {
 	case len(p.Name) > maxNameBytes:
@@ -130,19 +133,19 @@ func (c *Collector) over(p *Part) error {
 		return nil
 	}
 
-	return &Error{Code: CodeServer, Message: what}
+	return &model.Error{Code: model.CodeServer, Message: what}
 }
 
 // at returns the newest block with that index and type, or a new block. It returns nil if there are
 // too many.
-func (c *Collector) at(index int, t BlockType) *block {
+func (c *Collector) at(index int, t model.BlockType) *block {
 	for i := len(c.blocks) - 1; i >= 0; i-- {
 		if b := &c.blocks[i]; b.index == index && b.Type == t {
 			return b
 		}
 	}
 
-	if len(c.blocks) == MaxResponseBlocks {
+	if len(c.blocks) == MaxBlocks {
 		return nil
 	}
 
@@ -156,22 +159,22 @@ func (c *Collector) at(index int, t BlockType) *block {
 // Response returns the response so far. It omits empty text blocks and, if the response is not
 // complete, tool calls with an incomplete input.
 func (c *Collector) Response() Response {
-	a := Response{Message: Message{Role: RoleAssistant}, Usage: c.usage, StopReason: c.stop}
+	a := Response{Message: model.Message{Role: model.RoleAssistant}, Usage: c.usage, StopReason: c.stop}
 	for i := range c.blocks {
 		b := c.blocks[i].Block
 		buf := c.blocks[i].buf
 		switch b.Type {
-		case BlockText:
+		case model.BlockText:
 			if len(buf) == 0 {
 				continue
 			}
 
 			b.Text = string(buf)
-		case BlockThinking:
+		case model.BlockThinking:
 			b.Text, b.Signature = string(buf), string(c.blocks[i].sig)
-		case BlockRedacted:
+		case model.BlockRedacted:
 			b.Data = string(buf)
-		case BlockToolUse:
+		case model.BlockToolUse:
 			// A response that was cut off before the first byte of an input looks like a call
 			// without input.
 			if c.stop == "" && len(buf) == 0 {
@@ -207,13 +210,13 @@ func object(raw []byte) (json.RawMessage, bool) {
 		return nil, false
 	}
 
-	out, err := jsonlimit.Limit{Values: MaxResponseBytes}.Compact(raw)
+	out, err := jsonlimit.Limit{Values: MaxTotal}.Compact(raw)
 	return out, err == nil
 }
 
 // Collect adds all parts and returns the response. On an error it returns the beginning of the
 // response with the error.
-func (c *Collector) Collect(parts iter.Seq2[Part, error]) (Response, error) {
+func (c *Collector) Collect(parts iter.Seq2[model.Part, error]) (Response, error) {
 	for p, err := range parts {
 		if err == nil {
 			err = c.Add(&p)
@@ -229,4 +232,42 @@ func (c *Collector) Collect(parts iter.Seq2[Part, error]) (Response, error) {
 	}
 
 	return c.Response(), nil
+}
+
+// maxTokens bounds each count of one call: an upstream may send any number.
+const maxTokens = 1 << 40
+
+// bounded returns u with counts from 0 to maxTokens.
+func bounded(u model.Usage) model.Usage {
+	bound := func(n int64) int64 { return min(max(n, 0), maxTokens) }
+	u.InputTokens = bound(u.InputTokens)
+	u.OutputTokens = bound(u.OutputTokens)
+	u.CacheCreationInputTokens = bound(u.CacheCreationInputTokens)
+	u.CacheReadInputTokens = bound(u.CacheReadInputTokens)
+	u.ReasoningTokens = min(bound(u.ReasoningTokens), u.OutputTokens)
+	return u
+}
+
+// EstimateTokens estimates the tokens of a text: one for four bytes of ASCII or two other bytes.
+func EstimateTokens[T ~string | ~[]byte](text T) int64 {
+	n := len(text)
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			n++
+		}
+	}
+
+	return int64(n) / 4
+}
+
+// EstimateTokens estimates the output tokens of the response so far, including the inputs of
+// incomplete tool calls.
+func (c *Collector) EstimateTokens() int64 {
+	n := int64(0)
+	for i := range c.blocks {
+		b := &c.blocks[i]
+		n += 1 + EstimateTokens(b.buf) + EstimateTokens(b.sig) + EstimateTokens(b.Name) + EstimateTokens(b.Details)
+	}
+
+	return n
 }

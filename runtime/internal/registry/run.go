@@ -1,17 +1,18 @@
-package run
+package registry
 
 import (
 	"context"
 	"errors"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Run is the entry of one run in the registry, from the claim of its id to its end.
 type Run struct {
 	registry *Registry
-	id       ID
+	id       ids.ID
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	unbind   func() bool // separates the run from the context of its caller
@@ -21,7 +22,7 @@ type Run struct {
 }
 
 // ID returns the id under which the run was claimed.
-func (r *Run) ID() ID { return r.id }
+func (r *Run) ID() ids.ID { return r.id }
 
 // Context is done when the run was cancelled, with the [wire.Reason] as its cause, and after
 // Finish.
@@ -183,7 +184,7 @@ func (r *Run) leave() {
 	defer g.mu.Unlock()
 	delete(g.claimed, r.id)
 	if r.end.at.Sub(g.since) >= g.cfg.TerminalTTL {
-		g.recent, g.older = map[ID]end{}, g.recent
+		g.recent, g.older = map[ids.ID]end{}, g.recent
 		g.since = r.end.at
 	}
 

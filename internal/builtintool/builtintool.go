@@ -1,4 +1,5 @@
-package agent
+// Package builtintool has the names of the built-in tools, and the rule for those of custom ones.
+package builtintool
 
 import (
 	"errors"
@@ -7,19 +8,19 @@ import (
 	"strings"
 )
 
-// BuiltinTool describes a tool that is part of every runtime.
-type BuiltinTool struct {
+// Tool describes a tool that is part of every runtime.
+type Tool struct {
 	Name          string
 	Title         string // for display
 	Description   string // for users who configure an agent; the model receives a longer one
 	DescriptionEN string // the same in English
 }
 
-// BuiltinTools returns the built-in tools, sorted by name. Skill exists only for an agent with
+// All returns the built-in tools, sorted by name. Skill exists only for an agent with
 // skills, Task only for one with subagents, ListMcpResources and ReadMcpResource only for one with
 // MCP servers that have resources.
-func BuiltinTools() []BuiltinTool {
-	return []BuiltinTool{
+func All() []Tool {
+	return []Tool{
 		{"Bash", "Bash", "在工作目录中用 bash 运行命令。", "Runs a command with bash in the working directory."},
 		{"Edit", "Edit", "替换文件中的一段文本。", "Replaces a text in a file."},
 		{"Glob", "Glob", "按名称模式查找文件。", "Finds files by a pattern of their names."},
@@ -40,9 +41,9 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // serverPrefix begins the names of the tools of MCP servers.
 const serverPrefix = "mcp__"
 
-// CheckToolName returns an error if a custom tool cannot have the name: it is malformed, it begins
+// CheckName returns an error if a custom tool cannot have the name: it is malformed, it begins
 // as those of MCP servers, or only letter case distinguishes it from a built-in tool.
-func CheckToolName(name string) error {
+func CheckName(name string) error {
 	if !toolName.MatchString(name) {
 		return fmt.Errorf("the name %.80q does not consist of 1 to 64 letters, digits, _ and -", name)
 	}
@@ -51,7 +52,7 @@ func CheckToolName(name string) error {
 		return errors.New("names that begin with " + serverPrefix + " are those of MCP servers")
 	}
 
-	for _, t := range BuiltinTools() {
+	for _, t := range All() {
 		if strings.EqualFold(name, t.Name) {
 			return fmt.Errorf("the name %s is that of the built-in tool %s", name, t.Name)
 		}

@@ -1,4 +1,4 @@
-package run_test
+package registry_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed93082962/agenthost/internal/ids"
-	"github.com/seed93082962/agenthost/runtime/run"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errFailed = errors.New("the run failed")
 
-func started(t *testing.T, g *run.Registry) *run.Run {
+func started(t *testing.T, g *registry.Registry) *registry.Run {
 	t.Helper()
 	r, err := g.Claim(t.Context(), ids.Random())
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func started(t *testing.T, g *run.Registry) *run.Run {
 func TestARunEndsInTheStateOfItsError(t *testing.T) {
 	for state, err := range map[wire.State]error{wire.StateCompleted: nil, wire.StateFailed: errFailed} {
 		t.Run(string(state), func(t *testing.T) {
-			g := run.New(run.Config{})
+			g := registry.New(registry.Config{})
 			r := started(t, g)
 			require.NoError(t, r.Context().Err())
 			got, reason := r.Finish(err, nil)
@@ -41,7 +41,7 @@ func TestARunEndsInTheStateOfItsError(t *testing.T) {
 			require.Empty(t, reason)
 			require.Error(t, r.Context().Err(), "the context of an ended run is over")
 			answer, cancelErr := g.Cancel(r.ID(), wire.ReasonClientRequest)
-			require.ErrorIs(t, cancelErr, run.ErrEnded)
+			require.ErrorIs(t, cancelErr, registry.ErrEnded)
 			require.Equal(t, wire.CancelResponse{RunID: r.ID().String(), State: state}, answer)
 			r.Cancel(wire.ReasonShutdown)
 			got, reason = r.Finish(errFailed, nil)
@@ -52,7 +52,7 @@ func TestARunEndsInTheStateOfItsError(t *testing.T) {
 }
 
 func TestCancelResponses(t *testing.T) {
-	g := run.New(run.Config{})
+	g := registry.New(registry.Config{})
 	r := started(t, g)
 	id := r.ID().String()
 
@@ -73,7 +73,7 @@ func TestCancelResponses(t *testing.T) {
 	require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelled, Reason: wire.ReasonClientRequest}, answer)
 
 	_, err = g.Cancel(ids.Random(), wire.ReasonClientRequest)
-	require.ErrorIs(t, err, run.ErrNotFound)
+	require.ErrorIs(t, err, registry.ErrNotFound)
 }
 
 func TestTheFirstReasonWins(t *testing.T) {
@@ -81,7 +81,7 @@ func TestTheFirstReasonWins(t *testing.T) {
 	for _, first := range reasons {
 		for _, second := range reasons {
 			t.Run(fmt.Sprintf("%s before %s", first, second), func(t *testing.T) {
-				g := run.New(run.Config{})
+				g := registry.New(registry.Config{})
 				r := started(t, g)
 				r.Cancel(first)
 				r.Cancel(second)
@@ -98,7 +98,7 @@ func TestTheFirstReasonWins(t *testing.T) {
 }
 
 func TestTheEndOfTheCallersContextIsADisconnect(t *testing.T) {
-	g := run.New(run.Config{})
+	g := registry.New(registry.Config{})
 	type key struct{}
 	ctx, leave := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 	r, err := g.Claim(ctx, ids.Random())
@@ -121,20 +121,20 @@ func TestTheEndOfTheCallersContextIsADisconnect(t *testing.T) {
 
 func TestEndedRunsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := run.New(run.Config{})
+		g := registry.New(registry.Config{})
 		r, long := started(t, g), started(t, g)
 		<-time.After(time.Hour) // an active run never expires, and its time counts from the end
 		r.Finish(nil, nil)
 
 		<-time.After(5*time.Minute - time.Nanosecond)
 		_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
-		require.ErrorIs(t, err, run.ErrEnded)
+		require.ErrorIs(t, err, registry.ErrEnded)
 		_, err = g.Claim(t.Context(), r.ID())
-		require.ErrorIs(t, err, run.ErrConflict)
+		require.ErrorIs(t, err, registry.ErrConflict)
 
 		<-time.After(time.Nanosecond)
 		_, err = g.Cancel(r.ID(), wire.ReasonClientRequest)
-		require.ErrorIs(t, err, run.ErrNotFound)
+		require.ErrorIs(t, err, registry.ErrNotFound)
 		again, err := g.Claim(t.Context(), r.ID())
 		require.NoError(t, err, "the id may be used again")
 		again.Release()
@@ -148,16 +148,16 @@ func TestEndedRunsExpire(t *testing.T) {
 // Each ended run is known for its five minutes, although the registry forgets them together.
 func TestEndedRunsExpireOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := run.New(run.Config{})
-		var all []*run.Run
+		g := registry.New(registry.Config{})
+		var all []*registry.Run
 		for range 12 {
 			<-time.After(time.Minute)
 			all = append(all, started(t, g))
 			all[len(all)-1].Finish(nil, nil)
 			for i, r := range all {
-				want := run.ErrNotFound
+				want := registry.ErrNotFound
 				if len(all)-i <= 5 {
-					want = run.ErrEnded
+					want = registry.ErrEnded
 				}
 				_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
 				require.ErrorIs(t, err, want)
@@ -168,7 +168,7 @@ func TestEndedRunsExpireOneByOne(t *testing.T) {
 
 // A registry without runs is drained immediately. Close without a bus does nothing.
 func TestDrainOfNoRuns(t *testing.T) {
-	g := run.New(run.Config{})
+	g := registry.New(registry.Config{})
 	require.True(t, g.Available())
 	require.False(t, g.Draining())
 	for range 2 {
@@ -181,7 +181,7 @@ func TestDrainOfNoRuns(t *testing.T) {
 // The memory of a registry is that of the runs that ended within twice the time.
 func TestMemoryOfEndedRunsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := run.New(run.Config{TerminalTTL: time.Second})
+		g := registry.New(registry.Config{TerminalTTL: time.Second})
 		end := func(waves int) uint64 {
 			for range waves {
 				for range 2000 {
@@ -203,8 +203,8 @@ func TestMemoryOfEndedRunsIsBounded(t *testing.T) {
 
 func TestTerminalTTLIsConfigurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := run.New(run.Config{TerminalTTL: time.Second})
-		var runs []*run.Run
+		g := registry.New(registry.Config{TerminalTTL: time.Second})
+		var runs []*registry.Run
 		for range 3000 {
 			runs = append(runs, started(t, g))
 			runs[len(runs)-1].Finish(errFailed, nil)
@@ -212,20 +212,20 @@ func TestTerminalTTLIsConfigurable(t *testing.T) {
 		<-time.After(time.Second)
 		for _, r := range runs {
 			_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
-			require.ErrorIs(t, err, run.ErrNotFound)
+			require.ErrorIs(t, err, registry.ErrNotFound)
 		}
 		last := started(t, g)
 		last.Finish(errFailed, nil)
 		_, err := g.Cancel(last.ID(), wire.ReasonClientRequest)
-		require.ErrorIs(t, err, run.ErrEnded)
+		require.ErrorIs(t, err, registry.ErrEnded)
 	})
 }
 
 func TestAnIDIsForOneRunAtATime(t *testing.T) {
-	g := run.New(run.Config{})
+	g := registry.New(registry.Config{})
 	id := ids.Random()
 	var mu sync.Mutex
-	var won []*run.Run
+	var won []*registry.Run
 	var all sync.WaitGroup
 	for range 32 {
 		all.Go(func() {
@@ -240,21 +240,21 @@ func TestAnIDIsForOneRunAtATime(t *testing.T) {
 	require.Len(t, won, 1)
 	won[0].Release()
 	_, err := g.Cancel(id, wire.ReasonClientRequest)
-	require.ErrorIs(t, err, run.ErrNotFound, "a run that never started leaves nothing")
+	require.ErrorIs(t, err, registry.ErrNotFound, "a run that never started leaves nothing")
 	r, err := g.Claim(t.Context(), id)
 	require.NoError(t, err)
 	won[0].Release() // of the former run: it must not touch this one
 	_, err = g.Claim(t.Context(), id)
-	require.ErrorIs(t, err, run.ErrConflict)
+	require.ErrorIs(t, err, registry.ErrConflict)
 	r.Release()
 }
 
 func TestConcurrencyIsLimited(t *testing.T) {
-	g := run.New(run.Config{MaxActive: 2})
+	g := registry.New(registry.Config{MaxActive: 2})
 	first, second := started(t, g), started(t, g)
 	third, err := g.Claim(t.Context(), ids.Random())
 	require.NoError(t, err)
-	require.ErrorIs(t, third.Start(), run.ErrTooMany)
+	require.ErrorIs(t, third.Start(), registry.ErrTooMany)
 	first.Finish(nil, nil)
 	require.NoError(t, third.Start())
 	second.Finish(nil, nil)
@@ -262,15 +262,15 @@ func TestConcurrencyIsLimited(t *testing.T) {
 }
 
 func TestAThousandRunsByDefault(t *testing.T) {
-	g := run.New(run.Config{})
-	all := make([]*run.Run, 1000)
+	g := registry.New(registry.Config{})
+	all := make([]*registry.Run, 1000)
 	for i := range all {
 		all[i] = started(t, g)
 	}
 	more, err := g.Claim(t.Context(), ids.Random())
 	require.NoError(t, err)
 	defer more.Release()
-	require.ErrorIs(t, more.Start(), run.ErrTooMany)
+	require.ErrorIs(t, more.Start(), registry.ErrTooMany)
 	all[0].Finish(nil, nil)
 	require.NoError(t, more.Start(), "there is a place again")
 	more.Finish(nil, nil)
@@ -281,21 +281,21 @@ func TestAThousandRunsByDefault(t *testing.T) {
 
 func TestTimesByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := run.New(run.Config{})
+		g := registry.New(registry.Config{})
 		r := started(t, g)
 		r.Finish(nil, nil)
 		<-time.After(5*time.Minute - time.Nanosecond)
 		_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
-		require.ErrorIs(t, err, run.ErrEnded)
+		require.ErrorIs(t, err, registry.ErrEnded)
 		<-time.After(time.Nanosecond)
 		_, err = g.Cancel(r.ID(), wire.ReasonClientRequest)
-		require.ErrorIs(t, err, run.ErrNotFound)
+		require.ErrorIs(t, err, registry.ErrNotFound)
 	})
 }
 
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := run.New(run.Config{})
+		g := registry.New(registry.Config{})
 		quick, slow, stuck := started(t, g), started(t, g), started(t, g)
 		claimed, err := g.Claim(t.Context(), ids.Random())
 		require.NoError(t, err)
@@ -306,7 +306,7 @@ func TestDrain(t *testing.T) {
 		go func() { drained <- g.Drain(ctx) }()
 		synctest.Wait()
 		require.True(t, g.Draining())
-		require.ErrorIs(t, claimed.Start(), run.ErrDraining)
+		require.ErrorIs(t, claimed.Start(), registry.ErrDraining)
 		claimed.Release()
 		require.NoError(t, slow.Context().Err(), "runs in flight go on")
 		state, _ := quick.Finish(nil, nil)
@@ -327,7 +327,7 @@ func TestDrain(t *testing.T) {
 }
 
 func BenchmarkRun(b *testing.B) {
-	g := run.New(run.Config{})
+	g := registry.New(registry.Config{})
 	b.ReportAllocs()
 	for b.Loop() {
 		r, err := g.Claim(b.Context(), ids.Random())
@@ -342,7 +342,7 @@ func BenchmarkRun(b *testing.B) {
 }
 
 func ExampleRegistry() {
-	registry := run.New(run.Config{})
+	registry := registry.New(registry.Config{})
 	r, err := registry.Claim(context.Background(), ids.Random())
 	if err != nil {
 		panic(err) // ErrConflict

@@ -1,4 +1,4 @@
-package run_test
+package registry_test
 
 import (
 	"runtime"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/run"
 )
 
@@ -24,7 +25,7 @@ func TestMemoryOfLateEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cut := &cutBus{Bus: run.NewMemoryBus()}
-				g := run.New(run.Config{Bus: cut})
+				g := registry.New(registry.Config{Bus: cut})
 				defer g.Close()
 				r := started(t, g)
 				stored := weak.Make(r)
@@ -57,7 +58,7 @@ func TestMemoryOfLateEnds(t *testing.T) {
 func TestManyLateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cut := &cutBus{Bus: run.NewMemoryBus()}
-		g := run.New(run.Config{Bus: cut})
+		g := registry.New(registry.Config{Bus: cut})
 		defer g.Close()
 		cut.away.Store(true)
 		for range 10_001 {

@@ -1,4 +1,4 @@
-package run
+package registry
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -31,8 +32,8 @@ func (r *Run) createEntry() error {
 	defer r.entry.mu.Unlock() // locked by claim
 	p := r.registry.replica
 	var err error
-	r.entry.revision, err = p.put(r.id, Claim{Owner: p.owner}, lease)
-	if errors.Is(err, ErrChanged) {
+	r.entry.revision, err = p.put(r.id, run.Claim{Owner: p.owner}, lease)
+	if errors.Is(err, run.ErrChanged) {
 		r.entry.over = true
 		return ErrConflict
 	}
@@ -100,7 +101,7 @@ func (r *Run) deleteEntry() {
 	remove := func() error {
 		return p.call(func(ctx context.Context) error { return p.bus.Delete(ctx, r.id, r.entry.revision) })
 	}
-	if errors.Is(remove(), ErrChanged) { // it was cancelled
+	if errors.Is(remove(), run.ErrChanged) { // it was cancelled
 		if e, err := p.get(r.id); err == nil && e.Owner == p.owner {
 			r.entry.revision = e.Revision
 			_ = remove()
@@ -126,7 +127,7 @@ func (r *Run) finishEntry(last end, closed bool) (end, bool) {
 	began, err := time.Now(), error(nil)
 	for {
 		err = r.storeEntry()
-		if err == nil || errors.Is(err, ErrMalformed) || time.Since(began) >= patience || !r.registry.replica.await() {
+		if err == nil || errors.Is(err, run.ErrMalformed) || time.Since(began) >= patience || !r.registry.replica.await() {
 			break
 		}
 	}
@@ -144,7 +145,7 @@ func (r *Run) storeEntry() error {
 			return nil
 		}
 
-		e, ttl := Claim{Owner: g.replica.owner, Revision: r.entry.revision}, lease
+		e, ttl := run.Claim{Owner: g.replica.owner, Revision: r.entry.revision}, lease
 		reason := cmp.Or(r.entry.cancelled, r.reason())
 		switch {
 		case r.entry.last.state == wire.StateCancelled && !r.entry.closed:
@@ -167,13 +168,13 @@ func (r *Run) storeEntry() error {
 			return nil
 		}
 
-		if !errors.Is(err, ErrChanged) {
+		if !errors.Is(err, run.ErrChanged) {
 			return err
 		}
 
 		found, err := g.replica.get(r.id)
 		switch {
-		case errors.Is(err, ErrMalformed) && found.Revision != 0:
+		case errors.Is(err, run.ErrMalformed) && found.Revision != 0:
 			r.entry.revision = found.Revision
 		case err != nil:
 			return err
@@ -182,12 +183,12 @@ func (r *Run) storeEntry() error {
 		}
 	}
 
-	return ErrUnavailable
+	return run.ErrUnavailable
 }
 
 // takeEntry applies an entry that was read: a cancel by another replica takes effect, unless Finish
 // has returned. The caller holds entry.mu.
-func (r *Run) takeEntry(found Claim) {
+func (r *Run) takeEntry(found run.Claim) {
 	p := r.registry.replica
 	if found.Revision != 0 && found.Owner != p.owner {
 		r.entry.over = true

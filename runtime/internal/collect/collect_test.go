@@ -1,4 +1,4 @@
-package model_test
+package collect_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -72,9 +73,9 @@ func TestCollect(t *testing.T) {
 			[]model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{}`), BadInput: `{}{}`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := new(model.Collector).Collect(yielding(nil, append(row.parts, stop(model.StopEndTurn))...))
+			got, err := new(collect.Collector).Collect(yielding(nil, append(row.parts, stop(model.StopEndTurn))...))
 			require.NoError(t, err)
-			require.Equal(t, model.Response{
+			require.Equal(t, collect.Response{
 				Message:    model.Message{Role: model.RoleAssistant, Content: row.want},
 				StopReason: model.StopEndTurn,
 			}, got)
@@ -86,7 +87,7 @@ func TestLatestUsageCounts(t *testing.T) {
 	u := func(n int64) model.Part {
 		return model.Part{Kind: model.KindUsage, Usage: model.Usage{OutputTokens: n}}
 	}
-	got, err := new(model.Collector).Collect(yielding(nil, u(1), u(7), stop(model.StopEndTurn)))
+	got, err := new(collect.Collector).Collect(yielding(nil, u(1), u(7), stop(model.StopEndTurn)))
 	require.NoError(t, err)
 	require.Equal(t, model.Usage{OutputTokens: 7}, got.Usage)
 }
@@ -94,24 +95,24 @@ func TestLatestUsageCounts(t *testing.T) {
 // TestCollectCutOff verifies that a call that may be incomplete is neither run nor stored.
 func TestCollectCutOff(t *testing.T) {
 	broken := errors.New("broken off")
-	got, err := new(model.Collector).Collect(yielding(broken,
+	got, err := new(collect.Collector).Collect(yielding(broken,
 		part(model.KindText, 0, "a"),
 		call(1, "whole"), part(model.KindToolInput, 1, `{"n":1}`),
 		call(2, "half"), part(model.KindToolInput, 2, `{"n":`),
 		call(3, "no input yet"),
 	))
 	require.ErrorIs(t, err, broken)
-	require.Equal(t, model.Response{Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
+	require.Equal(t, collect.Response{Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
 		{Type: model.BlockText, Text: "a"},
 		{Type: model.BlockToolUse, ID: "whole", Name: "Read", Input: []byte(`{"n":1}`)},
 	}}}, got)
 
-	_, err = new(model.Collector).Collect(yielding(nil, part(model.KindText, 0, "a")))
+	_, err = new(collect.Collector).Collect(yielding(nil, part(model.KindText, 0, "a")))
 	require.ErrorContains(t, err, "without a stop reason")
 }
 
 func TestCollectorText(t *testing.T) {
-	var c model.Collector
+	var c collect.Collector
 	require.Empty(t, c.Response().Message.Text())
 	for _, p := range []model.Part{part(model.KindText, 0, "a"), part(model.KindThinking, 1, "b"), part(model.KindText, 2, "c")} {
 		require.NoError(t, c.Add(&p))
@@ -127,16 +128,16 @@ func TestCollectorHasLimits(t *testing.T) {
 		taken int // parts before the error
 	}{
 		"bytes": {func(int) model.Part { return part(model.KindText, 0, megabyte) },
-			model.MaxResponseBytes>>20 - 1}, // a block counts a little too
-		"blocks": {func(i int) model.Part { return part(model.KindText, i, "") }, model.MaxResponseBlocks},
-		"calls":  {func(i int) model.Part { return call(i, long(256)) }, model.MaxResponseBlocks},
+			collect.MaxTotal>>20 - 1}, // a block counts a little too
+		"blocks": {func(i int) model.Part { return part(model.KindText, i, "") }, collect.MaxBlocks},
+		"calls":  {func(i int) model.Part { return call(i, long(256)) }, collect.MaxBlocks},
 		"name":   {func(int) model.Part { return model.Part{Kind: model.KindToolUse, Name: long(257)} }, 0},
 		"id":     {func(int) model.Part { return model.Part{Kind: model.KindToolUse, ID: long(64<<10 + 1)} }, 0},
-		"ids":    {func(i int) model.Part { return call(i, long(64<<10)) }, model.MaxResponseBytes / (64<<10 + 256)},
+		"ids":    {func(i int) model.Part { return call(i, long(64<<10)) }, collect.MaxTotal / (64<<10 + 256)},
 		"reason": {func(int) model.Part { return stop(long(129)) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c model.Collector
+			var c collect.Collector
 			var err error
 			n := 0
 			for ; err == nil; n++ {
@@ -150,8 +151,8 @@ func TestCollectorHasLimits(t *testing.T) {
 		})
 	}
 	t.Run("at each of them", func(t *testing.T) {
-		var c model.Collector
-		for i := range model.MaxResponseBlocks {
+		var c collect.Collector
+		for i := range collect.MaxBlocks {
 			p := call(i, long(256))
 			p.Name = long(256)
 			require.NoError(t, c.Add(&p))
@@ -159,24 +160,24 @@ func TestCollectorHasLimits(t *testing.T) {
 		}
 		p := stop(long(128))
 		require.NoError(t, c.Add(&p))
-		require.Len(t, c.Response().Message.ToolUses(), model.MaxResponseBlocks)
+		require.Len(t, c.Response().Message.ToolUses(), collect.MaxBlocks)
 	})
 }
 
 // TestBlocksCountTowardsTheBytes verifies that blocks without text count, because they use memory.
 func TestBlocksCountTowardsTheBytes(t *testing.T) {
-	var c model.Collector
+	var c collect.Collector
 	add := func(p model.Part) error { return c.Add(&p) }
-	for i := range model.MaxResponseBlocks {
+	for i := range collect.MaxBlocks {
 		require.NoError(t, add(part(model.KindText, i, "")))
 	}
-	rest := model.MaxResponseBytes - 256*model.MaxResponseBlocks
+	rest := collect.MaxTotal - 256*collect.MaxBlocks
 	require.NoError(t, add(part(model.KindText, 0, strings.Repeat("x", rest))))
 	require.Error(t, add(part(model.KindText, 0, "x")))
 }
 
 func TestATokenAllocatesNothing(t *testing.T) {
-	var c model.Collector
+	var c collect.Collector
 	head := part(model.KindText, 0, strings.Repeat("x", 1<<16)) // room to grow into
 	require.NoError(t, c.Add(&head))
 	token := part(model.KindText, 0, "token")

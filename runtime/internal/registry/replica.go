@@ -1,4 +1,4 @@
-package run
+package registry
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -45,8 +46,8 @@ const (
 
 // replica is a registry's connection to its bus.
 type replica struct {
-	bus   Bus
-	owner ID // a new one for each registry, so that a restarted process owns nothing
+	bus   run.Bus
+	owner ids.ID // a new one for each registry, so that a restarted process owns nothing
 	log   *slog.Logger
 
 	life   context.Context // ends with close
@@ -83,29 +84,29 @@ func (p *replica) close() {
 // closed. It returns an error that wraps ErrUnavailable for every failure other than ErrChanged.
 func (p *replica) call(method func(ctx context.Context) error) error {
 	if !p.available() {
-		return ErrUnavailable
+		return run.ErrUnavailable
 	}
 
 	ctx, cancel := context.WithTimeout(p.life, callTimeout)
 	defer cancel()
 	if ctx.Err() != nil {
-		return ErrUnavailable
+		return run.ErrUnavailable
 	}
 
 	err := method(ctx)
-	if err == nil || errors.Is(err, ErrChanged) {
+	if err == nil || errors.Is(err, run.ErrChanged) {
 		return err
 	}
 
-	if p.life.Err() == nil && !errors.Is(err, ErrMalformed) { // the other entries are available
+	if p.life.Err() == nil && !errors.Is(err, run.ErrMalformed) { // the other entries are available
 		p.lose(err)
 	}
 
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", run.ErrUnavailable, err)
 }
 
-func (p *replica) get(id ID) (Claim, error) {
-	var e Claim
+func (p *replica) get(id ids.ID) (run.Claim, error) {
+	var e run.Claim
 	err := p.call(func(ctx context.Context) (err error) {
 		e, err = p.bus.Get(ctx, id)
 		return err
@@ -113,7 +114,7 @@ func (p *replica) get(id ID) (Claim, error) {
 	return e, err
 }
 
-func (p *replica) put(id ID, e Claim, ttl time.Duration) (uint64, error) {
+func (p *replica) put(id ids.ID, e run.Claim, ttl time.Duration) (uint64, error) {
 	var revision uint64
 	err := p.call(func(ctx context.Context) (err error) {
 		revision, err = p.bus.Put(ctx, id, e, ttl)
@@ -123,7 +124,7 @@ func (p *replica) put(id ID, e Claim, ttl time.Duration) (uint64, error) {
 }
 
 // notify sends a notification, which may be lost: the owner renews its entries.
-func (p *replica) notify(owner, id ID) {
+func (p *replica) notify(owner, id ids.ID) {
 	ctx, cancel := context.WithTimeout(p.life, notifyTimeout)
 	defer cancel()
 	if err := p.bus.Notify(ctx, owner, id); err != nil {
@@ -228,12 +229,12 @@ func (p *replica) try(ctx context.Context) error {
 		return err
 	}
 
-	_, err = p.bus.Put(ctx, p.owner, Claim{Owner: p.owner, Revision: e.Revision}, probePeriod)
+	_, err = p.bus.Put(ctx, p.owner, run.Claim{Owner: p.owner, Revision: e.Revision}, probePeriod)
 	return err
 }
 
 // notified reads the entry of an own run that another replica has changed.
-func (g *Registry) notified(id ID) {
+func (g *Registry) notified(id ids.ID) {
 	g.mu.Lock()
 	r := g.claimed[id]
 	g.mu.Unlock()
@@ -267,7 +268,7 @@ func (g *Registry) renew() {
 }
 
 // cancelElsewhere cancels a run of another replica, or returns the end of one.
-func (g *Registry) cancelElsewhere(id ID, reason wire.Reason) (wire.CancelResponse, error) {
+func (g *Registry) cancelElsewhere(id ids.ID, reason wire.Reason) (wire.CancelResponse, error) {
 	response := wire.CancelResponse{RunID: id.String()}
 	for range attempts {
 		e, err := g.replica.get(id)
@@ -295,10 +296,10 @@ func (g *Registry) cancelElsewhere(id ID, reason wire.Reason) (wire.CancelRespon
 			return response, nil
 		}
 
-		if !errors.Is(err, ErrChanged) {
+		if !errors.Is(err, run.ErrChanged) {
 			return response, err
 		}
 	}
 
-	return response, fmt.Errorf("%w: the entry of the run changes all the time", ErrUnavailable)
+	return response, fmt.Errorf("%w: the entry of the run changes all the time", run.ErrUnavailable)
 }

@@ -1,4 +1,4 @@
-// Package run has the registry of the runs of a runtime: the active ones, which can be cancelled,
+// Package registry has the registry of the runs of a runtime: the active ones, which can be cancelled,
 // and for some time the states of ended ones.
 //
 // A run is claimed under its id, started, and finished:
@@ -9,9 +9,9 @@
 //	err = execute(r.Context())              // is done when the run is cancelled
 //	state, reason := r.Finish(err, persist) // cancelled, if the run was
 //
-// Registries with one [Bus] are those of replicas: an id is in use if it is at any of them, each of
+// Registries with one [run.Bus] are those of replicas: an id is in use if it is at any of them, each of
 // them cancels the runs of all, and has the states of their ended ones.
-package run
+package registry
 
 import (
 	"cmp"
@@ -22,11 +22,9 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
-
-// ID is the id of a run.
-type ID = ids.ID
 
 // Errors of a registry.
 var (
@@ -46,7 +44,7 @@ type Config struct {
 	// DrainGrace is the time that Drain waits for the runs that it cancels. Defaults to 10 s.
 	DrainGrace time.Duration
 	// Bus connects the registry to those of the other replicas. Defaults to none.
-	Bus Bus
+	Bus run.Bus
 	// Logger defaults to one that discards all records.
 	Logger *slog.Logger
 }
@@ -58,18 +56,18 @@ type Registry struct {
 	replica *replica // nil without a bus
 
 	mu       sync.Mutex // guards the fields below and those of every run
-	claimed  map[ID]*Run
+	claimed  map[ids.ID]*Run
 	active   int // number of runs that were started and not finished
 	draining bool
 	idle     chan struct{} // created by Drain, closed when active is 0
 
 	// Ended runs. When recent is older than TerminalTTL, it replaces older, all of which has
 	// expired by then.
-	recent, older map[ID]end
+	recent, older map[ids.ID]end
 	since         time.Time // when recent was created
 
 	// unstored has the ended runs whose state could not be stored on the bus yet.
-	unstored map[ID]*Run
+	unstored map[ids.ID]*Run
 }
 
 // end is the end of a run.
@@ -84,7 +82,7 @@ func New(cfg Config) *Registry {
 	cfg.MaxActive = cmp.Or(cfg.MaxActive, 1000)
 	cfg.TerminalTTL = cmp.Or(cfg.TerminalTTL, 5*time.Minute)
 	cfg.DrainGrace = cmp.Or(cfg.DrainGrace, 10*time.Second)
-	g := &Registry{cfg: cfg, claimed: map[ID]*Run{}, recent: map[ID]end{}, since: time.Now(), unstored: map[ID]*Run{}}
+	g := &Registry{cfg: cfg, claimed: map[ids.ID]*Run{}, recent: map[ids.ID]end{}, since: time.Now(), unstored: map[ids.ID]*Run{}}
 	if cfg.Bus != nil {
 		g.connect()
 	}
@@ -105,7 +103,7 @@ func (g *Registry) Available() bool { return g.replica == nil || g.replica.avail
 // Claim reserves the id for a run, whose context has the values of ctx. The end of ctx cancels the
 // run with reason disconnect. Claim returns [ErrConflict] if a run with that id is active or its
 // state is still stored, at this replica or, if the bus is available, at another one.
-func (g *Registry) Claim(ctx context.Context, id ID) (*Run, error) {
+func (g *Registry) Claim(ctx context.Context, id ids.ID) (*Run, error) {
 	r, err := g.claim(ctx, id)
 	if err != nil || g.replica == nil {
 		return r, err
@@ -120,7 +118,7 @@ func (g *Registry) Claim(ctx context.Context, id ID) (*Run, error) {
 }
 
 // claim reserves the id at this replica.
-func (g *Registry) claim(ctx context.Context, id ID) (*Run, error) {
+func (g *Registry) claim(ctx context.Context, id ids.ID) (*Run, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	_, claimed := g.claimed[id]
@@ -142,9 +140,9 @@ func (g *Registry) claim(ctx context.Context, id ID) (*Run, error) {
 
 // Cancel cancels the run with that id. The first reason wins. It returns the response of the cancel
 // endpoint, which has the reason if the run was already cancelled. For a completed or failed run it
-// returns [ErrEnded] and the state, for an unknown id [ErrNotFound], and [ErrUnavailable] for an id
+// returns [ErrEnded] and the state, for an unknown id [ErrNotFound], and [run.ErrUnavailable] for an id
 // that only other replicas could know while the bus is unavailable.
-func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error) {
+func (g *Registry) Cancel(id ids.ID, reason wire.Reason) (wire.CancelResponse, error) {
 	response := wire.CancelResponse{RunID: id.String()}
 	g.mu.Lock()
 	r := g.claimed[id]
@@ -189,7 +187,7 @@ func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error
 }
 
 // ended returns the end of a run, unless it has expired. The caller holds mu.
-func (g *Registry) ended(id ID) (end, bool) {
+func (g *Registry) ended(id ids.ID) (end, bool) {
 	e, ok := g.recent[id]
 	if !ok {
 		e, ok = g.older[id]

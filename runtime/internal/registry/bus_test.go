@@ -1,4 +1,4 @@
-package run_test
+package registry_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/run/bustest"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -29,12 +30,12 @@ func TestMemoryBus(t *testing.T) {
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := run.NewMemoryBus()
-		owner, other := run.New(run.Config{Bus: bus}), run.New(run.Config{Bus: bus})
+		owner, other := registry.New(registry.Config{Bus: bus}), registry.New(registry.Config{Bus: bus})
 		defer other.Close()
 		r := started(t, owner)
 		<-time.After(time.Hour)
 		_, err := other.Claim(t.Context(), r.ID())
-		require.ErrorIs(t, err, run.ErrConflict)
+		require.ErrorIs(t, err, registry.ErrConflict)
 
 		owner.Close() // as if its process was killed
 		<-time.After(20 * time.Second)
@@ -42,7 +43,7 @@ func TestLease(t *testing.T) {
 		require.NoError(t, err)
 		<-time.After(31 * time.Second)
 		_, err = other.Cancel(r.ID(), wire.ReasonClientRequest)
-		require.ErrorIs(t, err, run.ErrNotFound)
+		require.ErrorIs(t, err, registry.ErrNotFound)
 		state, _ := r.Finish(nil, nil)
 		require.Equal(t, wire.StateCompleted, state)
 	})
@@ -52,17 +53,17 @@ func TestLease(t *testing.T) {
 func TestLeasesOfManyRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := run.NewMemoryBus()
-		owner, other := run.New(run.Config{Bus: bus}), run.New(run.Config{Bus: bus})
+		owner, other := registry.New(registry.Config{Bus: bus}), registry.New(registry.Config{Bus: bus})
 		defer owner.Close()
 		defer other.Close()
-		var runs []*run.Run
+		var runs []*registry.Run
 		for range 100 {
 			runs = append(runs, started(t, owner))
 		}
 		<-time.After(2 * time.Minute)
 		for _, r := range runs {
 			_, err := other.Claim(t.Context(), r.ID())
-			require.ErrorIs(t, err, run.ErrConflict)
+			require.ErrorIs(t, err, registry.ErrConflict)
 			r.Finish(nil, nil)
 		}
 	})
@@ -72,20 +73,20 @@ func TestLeasesOfManyRuns(t *testing.T) {
 func TestEndedRunsOfReplicasExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := run.NewMemoryBus()
-		owner, other := run.New(run.Config{Bus: bus}), run.New(run.Config{Bus: bus})
+		owner, other := registry.New(registry.Config{Bus: bus}), registry.New(registry.Config{Bus: bus})
 		defer owner.Close()
 		defer other.Close()
 		r := started(t, owner)
 		r.Finish(errFailed, nil)
 		<-time.After(5*time.Minute - time.Nanosecond)
-		for _, g := range []*run.Registry{owner, other} {
+		for _, g := range []*registry.Registry{owner, other} {
 			_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
-			require.ErrorIs(t, err, run.ErrEnded)
+			require.ErrorIs(t, err, registry.ErrEnded)
 		}
 		<-time.After(time.Nanosecond)
-		for _, g := range []*run.Registry{owner, other} {
+		for _, g := range []*registry.Registry{owner, other} {
 			_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
-			require.ErrorIs(t, err, run.ErrNotFound)
+			require.ErrorIs(t, err, registry.ErrNotFound)
 		}
 	})
 }
@@ -94,13 +95,13 @@ func TestEndedRunsOfReplicasExpire(t *testing.T) {
 func TestTwoRunsWithOneID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := run.NewMemoryBus()
-		owner := run.New(run.Config{Bus: bus})
+		owner := registry.New(registry.Config{Bus: bus})
 		defer owner.Close()
 		id := ids.Random()
 		cut := &cutBus{Bus: bus}
 		cut.away.Store(true)
 		var logs logtest.Buffer
-		other := run.New(run.Config{Bus: cut, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		other := registry.New(registry.Config{Bus: cut, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 		defer other.Close()
 		first, err := owner.Claim(t.Context(), id)
 		require.NoError(t, err)
@@ -126,14 +127,14 @@ func TestAFullBus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cut := &cutBus{Bus: run.NewMemoryBus()}
 		cut.full.Store(true)
-		g := run.New(run.Config{Bus: cut})
+		g := registry.New(registry.Config{Bus: cut})
 		defer g.Close()
 		begin := time.Now()
 		for range 100 {
 			r := started(t, g)
 			r.Finish(nil, nil)
 			_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
-			require.ErrorIs(t, err, run.ErrEnded)
+			require.ErrorIs(t, err, registry.ErrEnded)
 		}
 		require.LessOrEqual(t, time.Since(begin), 10*time.Second, "only the first ones wait")
 		require.False(t, g.Available())
@@ -146,7 +147,7 @@ func TestAFrozenBus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := run.NewMemoryBus()
 		cut := &cutBus{Bus: bus}
-		owner, other := run.New(run.Config{Bus: cut}), run.New(run.Config{Bus: bus})
+		owner, other := registry.New(registry.Config{Bus: cut}), registry.New(registry.Config{Bus: bus})
 		defer other.Close()
 		before, ended := started(t, owner), started(t, owner)
 		cut.frozen.Store(true)
@@ -173,7 +174,7 @@ func TestAFrozenBus(t *testing.T) {
 		<-time.After(10 * time.Second)
 		require.True(t, owner.Available())
 		_, err := other.Cancel(ended.ID(), wire.ReasonClientRequest)
-		require.ErrorIs(t, err, run.ErrEnded)
+		require.ErrorIs(t, err, registry.ErrEnded)
 		_, err = other.Cancel(before.ID(), wire.ReasonClientRequest)
 		require.NoError(t, err)
 		require.Error(t, before.Context().Err())
@@ -194,7 +195,7 @@ func TestABusWithoutMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := run.NewMemoryBus()
 		cut := &cutBus{Bus: bus}
-		owner, other := run.New(run.Config{Bus: cut}), run.New(run.Config{Bus: bus})
+		owner, other := registry.New(registry.Config{Bus: cut}), registry.New(registry.Config{Bus: bus})
 		defer owner.Close()
 		defer other.Close()
 		continued, ended := started(t, owner), started(t, owner)
@@ -211,7 +212,7 @@ func TestABusWithoutMajority(t *testing.T) {
 		<-time.After(time.Second)
 		require.True(t, owner.Available())
 		_, err := other.Cancel(ended.ID(), wire.ReasonClientRequest)
-		require.ErrorIs(t, err, run.ErrEnded)
+		require.ErrorIs(t, err, registry.ErrEnded)
 		_, err = other.Cancel(continued.ID(), wire.ReasonClientRequest)
 		require.NoError(t, err)
 		require.Error(t, continued.Context().Err())
@@ -225,7 +226,7 @@ func TestALateEndIsStoredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs logtest.Buffer
 		cut := &cutBus{Bus: run.NewMemoryBus()}
-		g := run.New(run.Config{Bus: cut, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		g := registry.New(registry.Config{Bus: cut, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 		defer g.Close()
 		r := started(t, g)
 		cut.full.Store(true)
@@ -245,7 +246,7 @@ func TestALateEndIsStoredOnce(t *testing.T) {
 func TestConcurrentEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cut := &cutBus{Bus: run.NewMemoryBus()}
-		g := run.New(run.Config{Bus: cut})
+		g := registry.New(registry.Config{Bus: cut})
 		defer g.Close()
 		r := started(t, g)
 		started(t, g)
@@ -288,7 +289,7 @@ func TestARenewalDuringTheEnd(t *testing.T) {
 		cut.away.Store(id == unknown)
 		return nil
 	}
-	g := run.New(run.Config{Bus: held})
+	g := registry.New(registry.Config{Bus: held})
 	defer g.Close()
 	r, other := started(t, g), started(t, g)
 	putCancel(t, bus, r.ID())

@@ -1,0 +1,70 @@
+// Package runvalue has values and bounds of the JSON of a runtime, whose types are in runtime/wire.
+// The documents of the API state them for other clients.
+package runvalue
+
+// MaxData is the maximum size of the JSON of one event, in bytes. Longer texts are truncated.
+const MaxData = 4<<20 - 1
+
+// MaxHistory is the largest number of turns in the history of a run request.
+const MaxHistory = 1000
+
+// UsageHeader is the header of the JSON response to a run, and the trailer of a stream of events,
+// with a RunUsage as JSON, if the request has "TE: trailers": a proxy counts runs without reading
+// their bodies.
+const UsageHeader = "X-Run-Usage"
+
+// Bounds of the report of a run, in bytes. net/http reads no trailer that is longer than the read
+// buffer of the connection, and fails then.
+const (
+	MaxTrailer = 4 << 10            // all trailers of a response, with their names
+	MaxUsage   = MaxTrailer - 1<<10 // the value of UsageHeader
+)
+
+// Error types of a failed run. A failure of the model has its code as the error type.
+const (
+	ErrorTypeMaxTurns  = "error_max_turns"
+	ErrorTypeExecution = "error_during_execution"
+	ErrorTypeTimeout   = "timeout"
+)
+
+// Subtypes of Result.
+const (
+	ResultSuccess   = "success"
+	ResultError     = "error"
+	ResultMaxTurns  = ErrorTypeMaxTurns
+	ResultExecution = ErrorTypeExecution
+)
+
+// Subtypes of System.
+const (
+	SystemInit             = "init"
+	SystemMCPStatus        = "mcp_status"
+	SystemPermissionDenied = "permission_denied"
+	SystemCompactBoundary  = "compact_boundary"
+	SystemWarning          = "warning"
+)
+
+// Types of a TranscriptEntry.
+const (
+	EntryMessage    = "message"    // Role and Content
+	EntryEvent      = "event"      // Event
+	EntryCompaction = "compaction" // Summary and Kept
+)
+
+// Roles of a Turn.
+const (
+	RoleUser      = "user"
+	RoleAssistant = "assistant"
+)
+
+// Values of Error in an ErrorBody with status 409.
+const (
+	RunIDConflict  = "Run ID conflict"
+	SessionBusy    = "Session busy"
+	UnknownSession = "Unknown session"
+)
+
+// SandboxPartial is the mode of an agent with the mode auto where the kernel creates no namespaces.
+// Access to the content of files is restricted, and no internet socket exists. The modes, times and
+// attributes of all files of the user, and protected paths, can be changed.
+const SandboxPartial = "partial"
