@@ -42,7 +42,7 @@ func skillNames(ctx context.Context, c *client.Client) ([]string, error) {
 }
 
 func providerIDs(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Providers.List(ctx, ""), func(p client.Provider) string { return p.ID + "\t" + p.Name })
+	return collect(c.Providers.List(ctx, ""), func(p wire.Provider) string { return p.ID + "\t" + p.Name })
 }
 
 func userNames(ctx context.Context, c *client.Client) ([]string, error) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -29,7 +29,9 @@ var keyed = []keyedProvider{
 func (d *dev) provider(ctx context.Context) (string, string, error) {
 	for _, kind := range keyed {
 		if key := d.getenv(kind.key); key != "" {
-			p, err := d.setProvider(ctx, client.ProviderRequest{Name: kind.name, Protocol: kind.protocol, BaseURL: d.getenv(kind.url), APIKey: key})
+			p, err := d.setProvider(ctx, wire.ProviderRequest{Name: kind.name, ProbeRequest: wire.ProbeRequest{
+				Protocol: kind.protocol, BaseURL: d.getenv(kind.url), APIKey: wire.KeyChange{Value: key},
+			}})
 			return p.ID, kind.model, err
 		}
 	}
@@ -45,20 +47,17 @@ func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (string, error) {
 		return agent.ProtocolDemo, nil
 	}
 
-	var req client.ProviderRequest
+	var req wire.ProviderRequest
 	if err := convert(p, &req); err != nil {
 		return "", err
 	}
 
-	req.Name, req.BaseURL, req.APIKey = "Provider of "+a.ID, string(p.BaseURL), string(p.APIKey)
-	req.Headers = map[string]*string{}
-	for name, value := range p.Headers {
-		req.Headers[name] = new(string(value))
-	}
+	req.Name, req.BaseURL, req.APIKey.Value = "Provider of "+a.ID, string(p.BaseURL), string(p.APIKey)
+	req.Headers = plainValues(p.Headers)
 
 	variable := "apiKey of its provider"
 	if kind, inherits := d.inherited(p); inherits {
-		req.APIKey, req.BaseURL = d.getenv(kind.key), cmp.Or(req.BaseURL, d.getenv(kind.url))
+		req.APIKey.Value, req.BaseURL = d.getenv(kind.key), cmp.Or(req.BaseURL, d.getenv(kind.url))
 		variable = kind.key
 	}
 
@@ -81,10 +80,10 @@ func (d *dev) inherited(p agent.Provider) (keyedProvider, bool) {
 }
 
 // setProvider creates a provider, or changes the one of its name.
-func (d *dev) setProvider(ctx context.Context, req client.ProviderRequest) (client.Provider, error) {
+func (d *dev) setProvider(ctx context.Context, req wire.ProviderRequest) (wire.Provider, error) {
 	for existing, err := range d.client.Providers.List(ctx, req.Name) {
 		if err != nil {
-			return client.Provider{}, err
+			return wire.Provider{}, err
 		}
 
 		if existing.Name == req.Name {

@@ -10,9 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-func providerColumns(p client.Provider) []field {
+func providerColumns(p wire.Provider) []field {
 	return []field{
 		{"id", p.ID},
 		{"name", p.Name},
@@ -24,7 +25,7 @@ func providerColumns(p client.Provider) []field {
 
 var providerKind = noun{group: "providers", one: "provider", example: "anthropic", names: providerIDs}
 
-func providerDetails(p client.Provider) []field {
+func providerDetails(p wire.Provider) []field {
 	return append(providerColumns(p),
 		field{"enabled", p.Enabled},
 		field{"models", func() string {
@@ -41,10 +42,10 @@ func providerDetails(p client.Provider) []field {
 func (a *app) providersCommand() *cobra.Command {
 	return group("providers", "List, add, change, test and delete model providers",
 		"  agenthost providers add Anthropic --protocol anthropic < key.txt\n  agenthost providers probe anthropic",
-		listCommand(a, providerKind, func(ctx context.Context, c *client.Client) iter.Seq2[client.Provider, error] {
+		listCommand(a, providerKind, func(ctx context.Context, c *client.Client) iter.Seq2[wire.Provider, error] {
 			return c.Providers.List(ctx, "")
 		}, providerColumns),
-		getCommand(a, providerKind, func(ctx context.Context, c *client.Client, id string) (client.Provider, error) {
+		getCommand(a, providerKind, func(ctx context.Context, c *client.Client, id string) (wire.Provider, error) {
 			return c.Providers.Get(ctx, id)
 		}, providerDetails),
 		a.addProviderCommand(), a.setProviderCommand(), a.probeCommand(),
@@ -83,7 +84,7 @@ func (a *app) setProviderCommand() *cobra.Command {
 				return err
 			}
 
-			var req client.ProviderRequest
+			var req wire.ProviderRequest
 			if err := convert(stored, &req); err != nil {
 				return err
 			}
@@ -106,7 +107,7 @@ func (a *app) setProviderCommand() *cobra.Command {
 			}
 
 			if key {
-				if req.APIKey, err = a.apiKey(); err != nil {
+				if req.APIKey.Value, err = a.apiKey(); err != nil {
 					return err
 				}
 			}
@@ -138,17 +139,17 @@ func (a *app) apiKey() (string, error) {
 	return key, err
 }
 
-func modelsOf(ids []string) []client.Model {
-	var models []client.Model
+func modelsOf(ids []string) []wire.Model {
+	var models []wire.Model
 	for _, id := range ids {
-		models = append(models, client.Model{ID: id})
+		models = append(models, wire.Model{ID: id})
 	}
 
 	return models
 }
 
 func (a *app) addProviderCommand() *cobra.Command {
-	var req client.ProviderRequest
+	var req wire.ProviderRequest
 	var models []string
 	cmd := a.command(action{
 		use: "add NAME", short: "Add a provider", args: []string{"NAME"},
@@ -160,7 +161,7 @@ users of the machine could see. --auth none needs no key.`,
 			req.Name = args[0]
 			req.Models = modelsOf(models)
 			if req.AuthStyle != "none" {
-				if req.APIKey, err = a.apiKey(); err != nil {
+				if req.APIKey.Value, err = a.apiKey(); err != nil {
 					return err
 				}
 			}

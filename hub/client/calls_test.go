@@ -234,13 +234,15 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/admin/providers/{id}":     func(ctx context.Context, c *client.Client) (any, error) { return c.Providers.Get(ctx, "x") },
 	"DELETE /api/v1/admin/providers/{id}":  func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Providers.Delete(ctx, "x") },
 	"POST /api/v1/admin/providers": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Providers.Create(ctx, client.ProviderRequest{Name: "x", Protocol: "openai", APIKey: "k", Models: []client.Model{{ID: "m"}}, Headers: map[string]*string{"A": new("b")}})
+		return c.Providers.Create(ctx, wire.ProviderRequest{Name: "x", Models: []wire.Model{{ID: "m"}}, ProbeRequest: wire.ProbeRequest{
+			Protocol: "openai", APIKey: wire.KeyChange{Value: "k"}, Headers: map[string]string{"A": "b"},
+		}})
 	},
 	"PUT /api/v1/admin/providers/{id}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Providers.Update(ctx, "x", 1, client.ProviderRequest{Name: "x", Protocol: "anthropic", Body: map[string]any{"a": nil}})
+		return c.Providers.Update(ctx, "x", 1, wire.ProviderRequest{Name: "x", ProbeRequest: wire.ProbeRequest{Protocol: "anthropic", Body: map[string]any{"a": nil}}})
 	},
 	"POST /api/v1/admin/providers/probe": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Providers.ProbeConfig(ctx, client.ProbeRequest{Protocol: "openai", BaseURL: "https://example.com", APIKey: "k"})
+		return c.Providers.ProbeConfig(ctx, wire.ProbeRequest{Protocol: "openai", BaseURL: "https://example.com", APIKey: wire.KeyChange{Value: "k"}})
 	},
 	"POST /api/v1/admin/providers/{id}/probe": func(ctx context.Context, c *client.Client) (any, error) { return c.Providers.Probe(ctx, "x") },
 	"POST /api/v1/admin/providers/{id}/reveal-key": func(ctx context.Context, c *client.Client) (any, error) {

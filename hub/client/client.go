@@ -149,7 +149,7 @@ func (c *Client) connect() {
 	c.Scenes = Scenes{Catalog: newCatalog[wire.Scene, wire.SceneRequest](c, admin+"scenes"), Enabled: Reader[wire.Scene]{c, "/api/v1/scenes"}}
 	c.MCPs = MCPs{newCatalog[MCP, MCPRequest](c, admin+"mcps")}
 	c.Knowledge = KnowledgeSets{newCatalog[wire.Knowledge, wire.KnowledgeRequest](c, admin+"knowledge")}
-	c.Providers = Providers{Catalog: newCatalog[Provider, ProviderRequest](c, admin+"providers"), Visible: Reader[Provider]{c, "/api/v1/providers"}}
+	c.Providers = Providers{Catalog: newCatalog[wire.Provider, wire.ProviderRequest](c, admin+"providers"), Visible: Reader[wire.Provider]{c, "/api/v1/providers"}}
 	c.Deployments = Deployments{c}
 	c.Files = Files{c}
 	c.Chats = Chats{c}

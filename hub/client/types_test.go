@@ -20,7 +20,7 @@ func TestRequestsHaveEveryField(t *testing.T) {
 	doc, err := openapitest.Load(openapitest.Config{File: "../openapi.yaml", Streams: []string{"text/event-stream"}})
 	require.NoError(t, err)
 	for name, request := range map[string]any{
-		"MCPRequest": client.MCPRequest{}, "MCPUpdate": client.MCPRequest{}, "ProviderRequest": client.ProviderRequest{}, "ProbeRequest": client.ProbeRequest{},
+		"MCPRequest": client.MCPRequest{}, "MCPUpdate": client.MCPRequest{},
 	} {
 		schema := doc.Schema(name)
 		require.NotNil(t, schema, name)

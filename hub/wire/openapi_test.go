@@ -21,8 +21,7 @@ import (
 
 // untyped are schemas without a type of this package.
 var untyped = []string{
-	"AIGCLabel", "BindingsRequest", "KnowledgeBindingsRequest", "MCP", "MCPRequest", "MCPUpdate", "ProbeRequest", "Provider",
-	"ProviderRequest", "ServerSandbox", "ServerSandboxRequest",
+	"AIGCLabel", "BindingsRequest", "KnowledgeBindingsRequest", "MCP", "MCPRequest", "MCPUpdate", "ServerSandbox", "ServerSandboxRequest",
 }
 
 // runtimes are schemas of types of the runtime, which are compared where a type has a field of them.
@@ -36,12 +35,13 @@ var (
 	forms    = []string{"FileForm", "SkillForm", "ToolForm"}
 	variants = map[string]string{
 		"UnreadableError": "Error", "ValidationError": "Error", "Scene": "Scene", "ListedScene": "Scene", "SceneUpdate": "SceneRequest", "KnowledgeUpdate": "KnowledgeRequest",
+		"ModelRequest": "Model", "ProbedModel": "Model",
 		"AgentUpdate": "AgentRequest", "AgentAccessRequest": "AgentAccess",
 	}
 )
 
 // encoded are the kinds of types that encode themselves. "" is any kind.
-var encoded = map[string]string{"Time": "string", "Amount": "number", "time.Time": "string", "time.Duration": "string", "json.RawMessage": "", "any": ""}
+var encoded = map[string]string{"Time": "string", "Amount": "number", "time.Time": "string", "KeyChange": "string", "time.Duration": "string", "json.RawMessage": "", "any": ""}
 
 // Each schema of openapi.yaml has a type of this package with the same fields, and each exported
 // struct has a schema. The test of the audit log compares the details of entries.

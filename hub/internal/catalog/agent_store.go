@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
@@ -30,19 +31,10 @@ func (a *Agent) columns() []column {
 
 // withoutColumns returns the settings that have no column of their own.
 func (a *Agent) withoutColumns() agent.Agent {
-	r := agent.Agent{
+	return agent.Agent{
 		MaxOutputTokens: a.MaxOutputTokens, ContextWindow: a.ContextWindow, Temperature: a.Temperature, Thinking: a.Thinking,
-		ExtraUserSkillDirs: a.ExtraUserSkillDirs, Limits: a.Limits,
+		ExtraUserSkillDirs: a.ExtraUserSkillDirs, Limits: a.Limits, CommandEnv: settings.Hidden(a.CommandEnv),
 	}
-	if a.CommandEnv != nil {
-		r.CommandEnv = map[string]agent.Secret{}
-	}
-
-	for name, value := range a.CommandEnv {
-		r.CommandEnv[name] = agent.Secret(value)
-	}
-
-	return r
 }
 
 // settingsField is stored as the JSON of the settings of an agent that have no column.
@@ -59,22 +51,8 @@ func (f settingsField) Scan(src any) error {
 	a := f.a
 	a.MaxOutputTokens, a.ContextWindow, a.Temperature, a.Thinking = r.MaxOutputTokens, r.ContextWindow, r.Temperature, r.Thinking
 	a.ExtraUserSkillDirs, a.Limits = r.ExtraUserSkillDirs, r.Limits
-	a.CommandEnv = plain(r.CommandEnv)
+	a.CommandEnv = settings.Plain(r.CommandEnv)
 	return err
-}
-
-// plain returns the values of an environment.
-func plain(env map[string]agent.Secret) map[string]string {
-	if env == nil {
-		return nil
-	}
-
-	values := make(map[string]string, len(env))
-	for name, value := range env {
-		values[name] = string(value)
-	}
-
-	return values
 }
 
 // written returns the columns of an agent with those that are only written.

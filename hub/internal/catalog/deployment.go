@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
-	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -67,7 +66,7 @@ func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.
 // parts are an agent and what it refers to.
 type parts struct {
 	agent     Agent
-	provider  provider.Provider
+	provider  wire.Provider
 	settings  agent.Provider // of the provider
 	servers   []MCP          // with sealed values
 	knowledge []wire.Knowledge

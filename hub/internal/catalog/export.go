@@ -29,8 +29,7 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	}
 
 	p, err := s.partsOf(ctx, caller.TenantID, name, func(tx *sql.Tx, p *parts) (err error) {
-		p.provider, err = s.cfg.Providers.Get(ctx, tx, caller.TenantID, p.agent.ProviderID)
-		p.settings = p.provider.Provider // its secrets are masked
+		p.provider, p.settings, err = s.cfg.Providers.Get(ctx, tx, caller.TenantID, p.agent.ProviderID)
 		return err
 	})
 	if err != nil {

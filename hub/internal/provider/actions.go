@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -75,7 +76,7 @@ func compare(before, after row, from, to agent.Provider) updateDetail {
 		Name:      auditlog.Diff(before.Name, after.Name),
 		Protocol:  auditlog.Diff(before.Protocol, after.Protocol),
 		AuthStyle: auditlog.Diff(before.AuthStyle, after.AuthStyle),
-		BaseURL:   auditlog.Diff(string(before.BaseURL), string(after.BaseURL)),
+		BaseURL:   auditlog.Diff(before.BaseURL, after.BaseURL),
 		Settings:  settings.Changed(lines(from), lines(to)),
 		Values:    settings.Replaced(from, to),
 		Enabled:   auditlog.Diff(before.Enabled, after.Enabled),
@@ -104,7 +105,7 @@ func lines(p agent.Provider) []string {
 }
 
 // modelIDs returns the ids of the first models: an audit entry has a maximum size.
-func modelIDs(models []Model) []string {
+func modelIDs(models []wire.Model) []string {
 	all := make([]string, 0, maxRecorded)
 	for _, m := range models[:min(len(models), maxRecorded)] {
 		all = append(all, m.ID)

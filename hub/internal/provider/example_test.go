@@ -10,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/rbac"
@@ -55,10 +56,11 @@ func run(ctx context.Context) error {
 	}
 	// The service needs no HTTP. Its Routes are for api.New.
 	caller := api.Caller{TenantID: "acme", UserID: "1", UserName: "ada", RoleNow: rbac.Maintainer}
-	made, err := service.CreateProvider(ctx, caller, provider.Input{
-		Name: "Gateway", Provider: agent.Provider{Protocol: agent.ProtocolOpenAI, BaseURL: "https://llm.example.com/v1"},
-		APIKey: provider.KeyChange{Value: "sk-1234567890abcdef-90abcdef"},
-	})
+	made, err := service.CreateProvider(ctx, caller, provider.Input{ProviderRequest: wire.ProviderRequest{
+		Name: "Gateway", ProbeRequest: wire.ProbeRequest{
+			Protocol: agent.ProtocolOpenAI, BaseURL: "https://llm.example.com/v1", APIKey: wire.KeyChange{Value: "sk-1234567890abcdef-90abcdef"},
+		},
+	}})
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/domain"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -31,16 +32,9 @@ const (
 	maxSettings = 64 << 10 // bytes of further headers and body fields, and of the query, as JSON
 )
 
-// Input is a provider as a user writes it. The authentication style defaults to api_key for
-// anthropic and with an APIKeyHeader, and otherwise to bearer. The base URL defaults to that of the
-// vendor.
+// Input is the request for a provider.
 type Input struct {
-	Name string `json:"name"`
-	agent.Provider
-
-	APIKey  KeyChange `json:"apiKey"`
-	Models  []Model   `json:"models"`
-	Enabled *bool     `json:"enabled"` // Defaults to true.
+	wire.ProviderRequest
 
 	faults error // of a body
 }
@@ -61,12 +55,18 @@ func (in Input) validate(fields api.Fields) (row, agent.Provider) {
 	p.Name = fields.Line("name", in.Name, 1, maxName)
 	p.Models = checkModels(fields, in.Models)
 	p.Enabled = in.Enabled == nil || *in.Enabled
-	open := in.Provider
-	open.APIKey = agent.Secret(in.APIKey.Value)
-	open = clean(fields, open)
+	open := clean(fields, settingsOf(in.ProbeRequest))
 	base, _, _ := strings.Cut(string(open.BaseURL), "?")
-	p.Provider.Provider = agent.Provider{Protocol: open.Protocol, AuthStyle: open.AuthStyle, BaseURL: agent.Secret(base)}
+	p.Protocol, p.AuthStyle, p.BaseURL = open.Protocol, open.AuthStyle, base
 	return p, open
+}
+
+// settingsOf returns the settings of a request as the runtime has them.
+func settingsOf(in wire.ProbeRequest) agent.Provider {
+	return agent.Provider{
+		Protocol: in.Protocol, AuthStyle: in.AuthStyle, BaseURL: agent.Secret(in.BaseURL), APIKey: agent.Secret(in.APIKey.Value),
+		APIKeyHeader: in.APIKeyHeader, Headers: settings.Hidden(in.Headers), Body: in.Body, StreamUsage: in.StreamUsage,
+	}
 }
 
 // clean returns the settings of a provider with their defaults. It adds the faults, which are those
@@ -150,14 +150,14 @@ func checkRuntime(fields api.Fields, p agent.Provider) {
 	try("apiKeyHeader", agent.Provider{APIKeyHeader: p.APIKeyHeader})
 }
 
-func checkModels(fields api.Fields, models []Model) []Model {
+func checkModels(fields api.Fields, models []wire.Model) []wire.Model {
 	if len(models) > maxModels {
 		fields.Add("models", fmt.Sprintf("must have at most %d models", maxModels))
 		return nil
 	}
 
 	seen := map[string]bool{}
-	clean := make([]Model, 0, len(models))
+	clean := make([]wire.Model, 0, len(models))
 	for i, m := range models {
 		at := "models[" + strconv.Itoa(i) + "]."
 		m.ID = fields.Line(at+"id", m.ID, 1, maxModelID)
@@ -240,22 +240,24 @@ const (
 // use any other.
 func builtins() []row {
 	return []row{
-		builtinRow(Anthropic, "Anthropic", agent.Provider{Protocol: agent.ProtocolAnthropic, AuthStyle: agentvalue.AuthAPIKey, BaseURL: anthropicURL}, []Model{
+		builtinRow(Anthropic, "Anthropic", agent.Provider{Protocol: agent.ProtocolAnthropic, AuthStyle: agentvalue.AuthAPIKey, BaseURL: anthropicURL}, []wire.Model{
 			{ID: "claude-sonnet-4-5", DisplayName: "Claude Sonnet 4.5", ContextWindow: 200_000, MaxOutput: 64_000},
 			{ID: "claude-haiku-4-5", DisplayName: "Claude Haiku 4.5", ContextWindow: 200_000, MaxOutput: 64_000},
 			{ID: "claude-opus-4-1", DisplayName: "Claude Opus 4.1", ContextWindow: 200_000, MaxOutput: 32_000},
 		}),
-		builtinRow(OpenAI, "OpenAI", agent.Provider{Protocol: agent.ProtocolOpenAI, AuthStyle: agentvalue.AuthBearer, BaseURL: openAIURL}, []Model{
+		builtinRow(OpenAI, "OpenAI", agent.Provider{Protocol: agent.ProtocolOpenAI, AuthStyle: agentvalue.AuthBearer, BaseURL: openAIURL}, []wire.Model{
 			{ID: "gpt-5", DisplayName: "GPT-5", ContextWindow: 400_000, MaxOutput: 128_000},
 			{ID: "gpt-5-mini", DisplayName: "GPT-5 mini", ContextWindow: 400_000, MaxOutput: 128_000},
 			{ID: "gpt-4.1", DisplayName: "GPT-4.1", ContextWindow: 1_047_576, MaxOutput: 32_768},
 		}),
-		builtinRow(Demo, "Demo", agent.Provider{Protocol: agent.ProtocolDemo, AuthStyle: agentvalue.AuthNone}, []Model{{ID: "demo", DisplayName: "Demo"}}),
+		builtinRow(Demo, "Demo", agent.Provider{Protocol: agent.ProtocolDemo, AuthStyle: agentvalue.AuthNone}, []wire.Model{{ID: "demo", DisplayName: "Demo"}}),
 	}
 }
 
-func builtinRow(id, name string, p agent.Provider, models []Model) row {
-	return row{Provider: Provider{ID: id, Name: name, Provider: p, Models: models, Enabled: true, Version: 1}}
+func builtinRow(id, name string, p agent.Provider, models []wire.Model) row {
+	return row{Provider: wire.Provider{
+		ID: id, Name: name, Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: string(p.BaseURL), Models: models, Enabled: true, Version: 1,
+	}}
 }
 
 // builtin returns the built-in provider with the id.

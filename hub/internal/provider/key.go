@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -30,33 +29,11 @@ const (
 	minMasked = 24
 )
 
-// KeyChange is what happens to the stored key. The zero value leaves it as it is. In JSON it is a
-// string, which replaces the key unless it is empty, or null, which removes the key.
-type KeyChange struct {
-	Value  string
-	Remove bool
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (k *KeyChange) UnmarshalJSON(data []byte) error {
-	*k = KeyChange{}
-	if bytes.Equal(data, []byte("null")) {
-		k.Remove = true
-		return nil
-	}
-
-	if err := jsonlimit.Unmarshal(data, &k.Value); err != nil {
-		return errors.New("must be a string or null") // that of encoding/json may quote the key
-	}
-
-	return nil
-}
-
 // seal sets the sealed columns of a provider whose other columns are set.
 func (s *Service) seal(p *row, open agent.Provider) error {
 	p.sealedKey, p.sealedSettings = nil, nil
 	if open.APIKey != "" {
-		p.sealedKey = s.store.Keyring.Seal([]byte(open.APIKey), sealedKey.Place(p.ID, p.tenantID, string(p.BaseURL)))
+		p.sealedKey = s.store.Keyring.Seal([]byte(open.APIKey), sealedKey.Place(p.ID, p.tenantID, p.BaseURL))
 	}
 
 	rest := withoutColumns(open)
@@ -69,7 +46,7 @@ func (s *Service) seal(p *row, open agent.Provider) error {
 		return fmt.Errorf("encode settings of provider: %w", err)
 	}
 
-	p.sealedSettings = s.store.Keyring.Seal(text, sealedSettings.Place(p.ID, p.tenantID, string(p.BaseURL)))
+	p.sealedSettings = s.store.Keyring.Seal(text, sealedSettings.Place(p.ID, p.tenantID, p.BaseURL))
 	return nil
 }
 
@@ -90,22 +67,22 @@ func withoutColumns(p agent.Provider) agent.Provider {
 // open returns the settings of a provider with its secrets. With an error, it returns those that
 // can be opened.
 func (s *Service) open(p row) (agent.Provider, error) {
-	open := p.Provider.Provider
+	open := agent.Provider{Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: agent.Secret(p.BaseURL)}
 	var errs [2]error
 	if p.sealedSettings != nil {
-		text, err := s.store.Keyring.Open(p.sealedSettings, sealedSettings.Place(p.ID, p.tenantID, string(p.BaseURL)))
+		text, err := s.store.Keyring.Open(p.sealedSettings, sealedSettings.Place(p.ID, p.tenantID, p.BaseURL))
 		if err == nil {
 			err = jsonlimit.Unmarshal(text, &open)
 			open.Protocol = p.Protocol
 			open.AuthStyle = p.AuthStyle
-			open.BaseURL = p.BaseURL + withoutColumns(open).BaseURL
+			open.BaseURL = agent.Secret(p.BaseURL) + withoutColumns(open).BaseURL
 		}
 
 		errs[0] = err
 	}
 
 	if p.sealedKey != nil {
-		key, err := s.store.Keyring.Open(p.sealedKey, sealedKey.Place(p.ID, p.tenantID, string(p.BaseURL)))
+		key, err := s.store.Keyring.Open(p.sealedKey, sealedKey.Place(p.ID, p.tenantID, p.BaseURL))
 		open.APIKey, errs[1] = agent.Secret(key), err
 	}
 
@@ -125,16 +102,19 @@ func (s *Service) usable(p row) (agent.Provider, error) {
 }
 
 // view returns a provider as users see it.
-func (s *Service) view(p row) Provider {
+func (s *Service) view(p row) wire.Provider {
 	v := p.Provider
 	open, err := s.open(p)
 	key := string(open.APIKey)
 	open.APIKey = ""
-	v.Provider = settings.Mask(open)
+	open = settings.Mask(open)
+	v.BaseURL = string(open.BaseURL)
+	v.APIKeyHeader, v.Headers = open.APIKeyHeader, settings.Plain(open.Headers)
+	v.Body, v.StreamUsage = open.Body, open.StreamUsage
 	v.HasKey = p.sealedKey != nil
 	v.Shared = p.tenantID == ""
 	if v.Models == nil {
-		v.Models = []Model{}
+		v.Models = []wire.Model{}
 	}
 
 	switch {
@@ -161,14 +141,9 @@ func mask(key string) string {
 	return key[:4] + "..." + key[len(key)-4:]
 }
 
-// RevealedKey is the key of a provider.
-type RevealedKey struct {
-	APIKey string `json:"apiKey"`
-}
-
 // RevealKey returns the key of a provider. It fails with wire.NotFound if it has none, and with
 // wire.Conflict if the key cannot be opened.
-func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (RevealedKey, error) {
+func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (wire.ProviderKey, error) {
 	var key string
 	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {
 		p, err := find(ctx, tx, caller.TenantID, id)
@@ -186,21 +161,23 @@ func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (
 		return err
 	})
 	if err != nil {
-		return RevealedKey{}, err
+		return wire.ProviderKey{}, err
 	}
 
-	return RevealedKey{key}, nil
+	return wire.ProviderKey{APIKey: key}, nil
 }
 
-// Get returns a built-in provider or one of the tenant, or wire.NotFound. It is for other concerns,
-// which authorize before.
-func (s *Service) Get(ctx context.Context, q db.Querier, tenantID, id string) (Provider, error) {
+// Get returns a built-in provider or one of the tenant, and its settings with masked secrets and
+// without its key, or wire.NotFound. It is for other concerns, which authorize before.
+func (s *Service) Get(ctx context.Context, q db.Querier, tenantID, id string) (wire.Provider, agent.Provider, error) {
 	p, err := find(ctx, q, tenantID, id)
 	if err != nil {
-		return Provider{}, err
+		return wire.Provider{}, agent.Provider{}, err
 	}
 
-	return s.view(p), nil
+	open, _ := s.open(p) // secrets that cannot be opened are absent
+	open.APIKey = ""
+	return s.view(p), settings.Mask(open), nil
 }
 
 // find returns a built-in provider or one of the tenant.
@@ -226,10 +203,10 @@ func (s *Service) Reserve(ctx context.Context, tx *sql.Tx, tenantID, id string) 
 
 // Open returns a provider, and its settings with all secrets in clear text. It fails with
 // wire.NotFound if there is no such provider, and with wire.Conflict if a secret cannot be opened.
-func (s *Service) Open(ctx context.Context, q db.Querier, tenantID, id string) (Provider, agent.Provider, error) {
+func (s *Service) Open(ctx context.Context, q db.Querier, tenantID, id string) (wire.Provider, agent.Provider, error) {
 	p, err := find(ctx, q, tenantID, id)
 	if err != nil {
-		return Provider{}, agent.Provider{}, err
+		return wire.Provider{}, agent.Provider{}, err
 	}
 
 	open, err := s.usable(p)
@@ -241,13 +218,13 @@ func (s *Service) Open(ctx context.Context, q db.Querier, tenantID, id string) (
 // prefers those with the settings of want, then those of the tenant with usable secrets, and then
 // the oldest. It adds a fault for each setting of want that the provider does not have. A value of
 // want with a variable, ${NAME}, is that of the provider.
-func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provider, faults api.Fields) (Provider, error) {
+func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provider, faults api.Fields) (wire.Provider, error) {
 	missing := wire.NotFound.New("There is no provider with this protocol and base URL.")
 	invalid := api.Fields{}
 	if want.Protocol == agent.ProtocolDemo {
 		want.BaseURL, want.AuthStyle = "", agentvalue.AuthNone // which it does not use
 	} else if want = clean(invalid, want); invalid["protocol"] != "" || invalid["baseUrl"] != "" {
-		return Provider{}, missing
+		return wire.Provider{}, missing
 	}
 
 	base, _, _ := strings.Cut(string(want.BaseURL), "?")
@@ -267,17 +244,17 @@ func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provide
 		}
 	}
 	if err := eachProviderAt(ctx, s.store.Read(), tenantID, want.Protocol, base, compare); err != nil {
-		return Provider{}, err
+		return wire.Provider{}, err
 	}
 
 	for _, p := range builtins() {
-		if p.Protocol == want.Protocol && string(p.BaseURL) == base {
+		if p.Protocol == want.Protocol && p.BaseURL == base {
 			compare(p)
 		}
 	}
 
 	if least < 0 {
-		return Provider{}, missing
+		return wire.Provider{}, missing
 	}
 
 	for field, reason := range lacks {

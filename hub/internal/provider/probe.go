@@ -56,9 +56,9 @@ const (
 	ProbeKeyUnreadable   = KeyUnreadable      // nothing was sent
 )
 
-// ProbeInput is a configuration to test. The fields are those of Input.
+// ProbeInput is the request to test a configuration that is not stored.
 type ProbeInput struct {
-	agent.Provider
+	wire.ProbeRequest
 
 	faults error // of a body
 }
@@ -66,36 +66,25 @@ type ProbeInput struct {
 // UnmarshalJSON decodes a form. Its faults are those of all fields.
 func (in *ProbeInput) UnmarshalJSON(data []byte) error {
 	*in = ProbeInput{}
-	in.faults = agent.DecodeForm(data, &in.Provider)
+	in.faults = agent.DecodeForm(data, &in.ProbeRequest)
 	return settings.NotObject(in.faults)
 }
 
-// ProbeResult is the result of a probe. It contains neither the response of the server nor the key.
-type ProbeResult struct {
-	OK         bool      `json:"ok"`
-	LatencyMS  int64     `json:"latencyMs"`
-	HTTPStatus int       `json:"httpStatus,omitzero"` // if the server responded
-	ErrorCode  string    `json:"errorCode,omitempty"` // one of the Probe constants; "" if OK
-	Message    string    `json:"message"`
-	Models     []Model   `json:"models,omitzero"` // if OK, at most 200
-	CheckedAt  wire.Time `json:"checkedAt"`
-}
-
 // Probe tests a configuration that is not stored.
-func (s *Service) Probe(ctx context.Context, caller api.Caller, in ProbeInput) (ProbeResult, error) {
+func (s *Service) Probe(ctx context.Context, caller api.Caller, in ProbeInput) (wire.ProbeResult, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
-		return ProbeResult{}, err
+		return wire.ProbeResult{}, err
 	}
 
 	fields := api.Fields{}
 	settings.AddFaults(fields, in.faults)
-	to := settings.Restore(fields, clean(fields, in.Provider), agent.Provider{}) // nothing is stored
+	to := settings.Restore(fields, clean(fields, settingsOf(in.ProbeRequest)), agent.Provider{}) // nothing is stored
 	if to.APIKey == settings.Masked {
 		fields.Add("apiKey", "has no stored value that "+settings.Masked+" could stand for")
 	}
 
 	if err := settings.Err(fields, in.faults); err != nil {
-		return ProbeResult{}, err
+		return wire.ProbeResult{}, err
 	}
 
 	event := caller.Event()
@@ -104,14 +93,14 @@ func (s *Service) Probe(ctx context.Context, caller api.Caller, in ProbeInput) (
 }
 
 // ProbeProvider tests a built-in provider or one of the tenant with its stored key.
-func (s *Service) ProbeProvider(ctx context.Context, caller api.Caller, id string) (ProbeResult, error) {
+func (s *Service) ProbeProvider(ctx context.Context, caller api.Caller, id string) (wire.ProbeResult, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
-		return ProbeResult{}, err
+		return wire.ProbeResult{}, err
 	}
 
 	p, err := find(ctx, s.store.Read(), caller.TenantID, id)
 	if err != nil {
-		return ProbeResult{}, err
+		return wire.ProbeResult{}, err
 	}
 
 	to, openErr := s.open(p)
@@ -119,18 +108,18 @@ func (s *Service) ProbeProvider(ctx context.Context, caller api.Caller, id strin
 }
 
 // probe probes a provider and records the result. If openErr is not nil, nothing is sent.
-func (s *Service) probe(ctx context.Context, event auditlog.Event, to agent.Provider, openErr error) (ProbeResult, error) {
+func (s *Service) probe(ctx context.Context, event auditlog.Event, to agent.Provider, openErr error) (wire.ProbeResult, error) {
 	end, err := s.beginProbe(event.TenantID)
 	if err != nil {
-		return ProbeResult{}, err
+		return wire.ProbeResult{}, err
 	}
 	defer end()
 	// The caller may have lost access since the request began: then no key is sent.
 	if err := s.store.DB.Tx(ctx, func(*sql.Tx) error { return nil }); err != nil {
-		return ProbeResult{}, err
+		return wire.ProbeResult{}, err
 	}
 
-	result := ProbeResult{OK: true, Message: "The demo model is part of the runtime and needs no connection."}
+	result := wire.ProbeResult{OK: true, Message: "The demo model is part of the runtime and needs no connection."}
 	switch {
 	case openErr != nil:
 		result = failed(ProbeKeyUnreadable)
@@ -159,7 +148,7 @@ func (s *Service) probe(ctx context.Context, event auditlog.Event, to agent.Prov
 		return nil
 	})
 	if err != nil {
-		return ProbeResult{}, err
+		return wire.ProbeResult{}, err
 	}
 
 	return result, nil
@@ -212,7 +201,7 @@ func probeClient(private bool) *http.Client {
 }
 
 // connect reads the list of models of a provider.
-func (s *Service) connect(ctx context.Context, to agent.Provider) ProbeResult {
+func (s *Service) connect(ctx context.Context, to agent.Provider) wire.ProbeResult {
 	req, err := listRequest(ctx, to)
 	if err != nil {
 		return failed(ProbeConnectFailed)
@@ -275,7 +264,7 @@ func listRequest(ctx context.Context, to agent.Provider) (*http.Request, error) 
 }
 
 // readModels returns the result for a response.
-func readModels(res *http.Response, secrets map[string]string) ProbeResult {
+func readModels(res *http.Response, secrets map[string]string) wire.ProbeResult {
 	switch status := res.StatusCode; {
 	case status == http.StatusOK:
 	case status >= 300 && status < 400:
@@ -301,7 +290,7 @@ func readModels(res *http.Response, secrets map[string]string) ProbeResult {
 		return failed(ProbeInvalidResponse)
 	}
 
-	models := []Model{}
+	models := []wire.Model{}
 	for _, m := range *list.Data {
 		if len(models) == maxModels {
 			break
@@ -315,10 +304,10 @@ func readModels(res *http.Response, secrets map[string]string) ProbeResult {
 			m.DisplayName = ""
 		}
 
-		models = append(models, Model{ID: m.ID, DisplayName: m.DisplayName})
+		models = append(models, wire.Model{ID: m.ID, DisplayName: m.DisplayName})
 	}
 
-	return ProbeResult{OK: true, Message: "The server accepts the configuration.", Models: models}
+	return wire.ProbeResult{OK: true, Message: "The server accepts the configuration.", Models: models}
 }
 
 // isName reports whether text from a server can be displayed as the name of a model. A name that
@@ -360,8 +349,8 @@ func codeOf(err error) string {
 	return ProbeConnectFailed
 }
 
-func failed(code string) ProbeResult {
-	return ProbeResult{ErrorCode: code, Message: probeMessages[code]}
+func failed(code string) wire.ProbeResult {
+	return wire.ProbeResult{ErrorCode: code, Message: probeMessages[code]}
 }
 
 // probeMessages has a message for each error code, with the remedy.

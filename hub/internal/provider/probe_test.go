@@ -17,7 +17,6 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // serve starts a model server.
@@ -201,9 +200,9 @@ func TestConcurrentProbesAreLimited(t *testing.T) {
 		}
 		reply(200, `{"data":[]}`)(w, r)
 	})
-	in := provider.ProbeInput{Provider: agent.Provider{Protocol: "openai", BaseURL: agent.Secret(server.URL)}}
+	in := provider.ProbeInput{ProbeRequest: wire.ProbeRequest{Protocol: "openai", BaseURL: server.URL}}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	results := make(chan provider.ProbeResult, 4)
+	results := make(chan wire.ProbeResult, 4)
 	for i := range 4 {
 		go func() {
 			ctx := ctx

@@ -37,7 +37,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
-	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -98,7 +97,7 @@ func New(cfg Config) (*Service, error) {
 	return &Service{cfg: cfg, store: cfg.Store, client: probeClient(cfg.ProbePrivate), probes: map[string]int{}}, nil
 }
 
-// Values of Provider.KeyState.
+// Values of wire.Provider.KeyState.
 const (
 	KeyReady       = "ready"
 	KeyMissing     = "missing"               // there is none, although AuthStyle is not none
@@ -106,60 +105,10 @@ const (
 	KeyUnreadable  = "needs_reconfiguration" // it cannot be opened with the encryption keys of the hub
 )
 
-// Model is a model of a provider, as a suggestion for agents. Numbers are in tokens, 0 if unknown.
-type Model struct {
-	ID            string `json:"id"`
-	DisplayName   string `json:"displayName,omitempty"`
-	ContextWindow int    `json:"contextWindow,omitzero"`
-	MaxOutput     int    `json:"maxOutput,omitzero"`
-}
-
-// Provider is a provider as users see it: how the runtime calls it, with its secrets masked and
-// without its key.
-type Provider struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-
-	agent.Provider // the base URL is without a trailing slash, and "" for the demo provider
-
-	MaskedKey string    `json:"maskedKey"` // "" without a key, or if it cannot be opened
-	HasKey    bool      `json:"hasKey"`
-	KeyState  string    `json:"keyState"` // one of the Key constants
-	Shared    bool      `json:"shared"`   // built-in and read-only
-	Models    []Model   `json:"models"`
-	Enabled   bool      `json:"enabled"`
-	Version   int64     `json:"version"`
-	CreatedAt wire.Time `json:"createdAt,omitzero"` // of a provider that is not shared
-	UpdatedAt wire.Time `json:"updatedAt,omitzero"`
-}
-
-// MarshalJSON encodes the base URL also if it is "".
-func (p Provider) MarshalJSON() ([]byte, error) {
-	type plain Provider
-	return httpapi.Marshal(struct {
-		plain
-		BaseURL string `json:"baseUrl"`
-	}{plain(p), string(p.BaseURL)})
-}
-
-// CurrentVersion is the ETag of a response with the provider.
-func (p Provider) CurrentVersion() int64 { return p.Version }
-
-// ModelNamed returns the model with the id, which is zero for one that the provider does not list.
-func (p Provider) ModelNamed(id string) Model {
-	for _, m := range p.Models {
-		if m.ID == id {
-			return m
-		}
-	}
-
-	return Model{}
-}
-
 // row is a row of the table, or a built-in provider, which has no tenant. Of the settings of the
 // runtime, it has those with a column. The fields that depend on its secrets are set by view.
 type row struct {
-	Provider
+	wire.Provider
 	tenantID       string
 	sealedKey      []byte // nil without a key
 	sealedSettings []byte // nil without settings that have no column
@@ -177,21 +126,21 @@ func (p row) Bytes() int {
 }
 
 // Providers returns the built-in providers, and then those of the tenant by name.
-func (s *Service) Providers(ctx context.Context, caller api.Caller, page api.Page) (api.List[Provider], error) {
+func (s *Service) Providers(ctx context.Context, caller api.Caller, page api.Page) (api.List[wire.Provider], error) {
 	return s.list(ctx, caller, page, true)
 }
 
 // RuntimeConfigs returns the enabled ones of Providers. Their secrets are masked: a runtime
 // receives them with its deployment.
-func (s *Service) RuntimeConfigs(ctx context.Context, caller api.Caller, page api.Page) (api.List[Provider], error) {
+func (s *Service) RuntimeConfigs(ctx context.Context, caller api.Caller, page api.Page) (api.List[wire.Provider], error) {
 	return s.list(ctx, caller, page, false)
 }
 
 // list returns a page of the built-in providers followed by those of the tenant. Disabled ones are
 // included if all is true.
-func (s *Service) list(ctx context.Context, caller api.Caller, page api.Page, all bool) (api.List[Provider], error) {
+func (s *Service) list(ctx context.Context, caller api.Caller, page api.Page, all bool) (api.List[wire.Provider], error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
-		return api.List[Provider]{}, err
+		return api.List[wire.Provider]{}, err
 	}
 
 	text := fold(page.Query)
@@ -199,7 +148,7 @@ func (s *Service) list(ctx context.Context, caller api.Caller, page api.Page, al
 	skip := min(page.Offset(), len(shared))
 	found := shared[skip:min(skip+page.Size, len(shared))]
 	own, total, err := providersOf(ctx, s.store.Read(), caller.TenantID, text, all, page.Size-len(found), page.Offset()-skip)
-	list := api.List[Provider]{Total: total + len(shared)}
+	list := api.List[wire.Provider]{Total: total + len(shared)}
 	for _, p := range slices.Concat(found, own) {
 		list.Items = append(list.Items, s.view(p))
 	}
@@ -208,19 +157,24 @@ func (s *Service) list(ctx context.Context, caller api.Caller, page api.Page, al
 }
 
 // Provider returns a built-in provider or one of the tenant.
-func (s *Service) Provider(ctx context.Context, caller api.Caller, id string) (Provider, error) {
+func (s *Service) Provider(ctx context.Context, caller api.Caller, id string) (wire.Provider, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
-		return Provider{}, err
+		return wire.Provider{}, err
 	}
 
-	return s.Get(ctx, s.store.Read(), caller.TenantID, id)
+	p, err := find(ctx, s.store.Read(), caller.TenantID, id)
+	if err != nil {
+		return wire.Provider{}, err
+	}
+
+	return s.view(p), nil
 }
 
 // CreateProvider creates a provider of the tenant. It fails with wire.NameTaken if another one has
 // the name, in any letter case.
-func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Input) (Provider, error) {
+func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Input) (wire.Provider, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
-		return Provider{}, err
+		return wire.Provider{}, err
 	}
 
 	fields := api.Fields{}
@@ -231,7 +185,7 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 
 	open = settings.Restore(fields, open, agent.Provider{}) // there is nothing to restore
 	if err := settings.Err(fields, in.faults); err != nil {
-		return Provider{}, err
+		return wire.Provider{}, err
 	}
 
 	open.APIKey = agent.Secret(in.APIKey.Value)
@@ -239,14 +193,14 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 	p.tenantID = caller.TenantID
 	p.Version = 1
 	if err := s.seal(&p, open); err != nil {
-		return Provider{}, err
+		return wire.Provider{}, err
 	}
 
 	err := s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
 		p.CreatedAt = wire.Time{Time: tx.Now}
 		p.UpdatedAt = p.CreatedAt
 		tx.Record(actionCreate.Record(p.event(caller.Event()), createDetail{
-			Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: string(p.BaseURL), Settings: settings.Recorded(lines(open)),
+			Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: p.BaseURL, Settings: settings.Recorded(lines(open)),
 			Models: modelIDs(p.Models), Enabled: p.Enabled, HasKey: p.sealedKey != nil,
 		}))
 		if err := insertProvider(ctx, tx, p); err != nil {
@@ -261,9 +215,9 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 // UpdateProvider replaces a provider of the tenant. The key changes as in.APIKey requires. It fails
 // with wire.PreconditionFailed if expected is not nil and not the current version, and with
 // wire.BuiltinReadonly for a built-in provider.
-func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id string, expected *int64, in Input) (Provider, error) {
+func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id string, expected *int64, in Input) (wire.Provider, error) {
 	if err := checkWrite(caller, id); err != nil {
-		return Provider{}, err
+		return wire.Provider{}, err
 	}
 
 	invalid := api.Fields{}
@@ -281,13 +235,13 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 
 		stored, keyErr := s.open(before)
 		fields := maps.Clone(invalid)
-		same := settings.Origin(string(before.BaseURL)) == settings.Origin(string(want.BaseURL))
+		same := settings.Origin(before.BaseURL) == settings.Origin(want.BaseURL)
 		open := settings.RestoreAt(fields, settled, stored, same)
 		if in.APIKey.Value == settings.Masked || in.APIKey.Value != "" && stored.APIKey != "" && in.APIKey.Value == mask(string(stored.APIKey)) {
 			in.APIKey.Value = "" // what responses have in place of it
 		}
 
-		if !same && before.sealedKey != nil && in.APIKey == (KeyChange{}) {
+		if !same && before.sealedKey != nil && in.APIKey == (wire.KeyChange{}) {
 			fields.Add("apiKey", settings.OtherDestination)
 		}
 
@@ -305,7 +259,7 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 
 		after = before
 		after.Name = want.Name
-		after.Provider.Provider = want.Provider.Provider
+		after.Protocol, after.AuthStyle, after.BaseURL = want.Protocol, want.AuthStyle, want.BaseURL
 		after.Models = want.Models
 		after.Enabled = want.Enabled
 		detail := compare(before, after, stored, open)
@@ -374,7 +328,7 @@ func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id stri
 			}
 		}
 
-		tx.Record(actionDelete.Record(p.event(caller.Event()), deleteDetail{p.Protocol, string(p.BaseURL)}))
+		tx.Record(actionDelete.Record(p.event(caller.Event()), deleteDetail{p.Protocol, p.BaseURL}))
 		return nil
 	})
 }

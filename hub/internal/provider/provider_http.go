@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -24,10 +25,10 @@ func (s *Service) Routes() []api.Route {
 		read(admin, list),
 		read(admin+"/:id", show),
 		write(http.MethodPost, "", api.Call(http.StatusCreated, s.CreateProvider)),
-		write(http.MethodPut, "/:id", api.ResultOf(http.StatusOK, func(r *http.Request, in Input) (Provider, error) {
+		write(http.MethodPut, "/:id", api.ResultOf(http.StatusOK, func(r *http.Request, in Input) (wire.Provider, error) {
 			expected, err := api.IfMatch(r)
 			if err != nil {
-				return Provider{}, err
+				return wire.Provider{}, err
 			}
 
 			return s.UpdateProvider(r.Context(), api.CallerOf(r), r.PathValue("id"), expected, in)

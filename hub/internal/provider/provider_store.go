@@ -100,7 +100,7 @@ func oneProvider(from db.Scanner) (row, error) {
 
 func insertProvider(ctx context.Context, q db.Querier, p row) error {
 	_, err := q.ExecContext(ctx, `INSERT INTO providers (`+columns+`, name_fold) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
-		p.ID, p.tenantID, p.Name, p.Protocol, p.AuthStyle, string(p.BaseURL), p.sealedKey, p.sealedSettings, db.JSON{V: &p.Models, Zero: "[]"}, p.Enabled, p.Version,
+		p.ID, p.tenantID, p.Name, p.Protocol, p.AuthStyle, p.BaseURL, p.sealedKey, p.sealedSettings, db.JSON{V: &p.Models, Zero: "[]"}, p.Enabled, p.Version,
 		p.CreatedAt, p.UpdatedAt, fold(p.Name))
 	return written("insert provider", err)
 }
@@ -108,7 +108,7 @@ func insertProvider(ctx context.Context, q db.Querier, p row) error {
 func updateProvider(ctx context.Context, q db.Querier, p row) error {
 	_, err := q.ExecContext(ctx, `UPDATE providers SET name = $1, name_fold = $2, protocol = $3, auth_style = $4, base_url = $5, api_key_enc = $6,
 			settings_enc = $7, models = $8, enabled = $9, version = $10, updated_at = $11 WHERE tenant_id = $12 AND id = $13`,
-		p.Name, fold(p.Name), p.Protocol, p.AuthStyle, string(p.BaseURL), p.sealedKey, p.sealedSettings, db.JSON{V: &p.Models, Zero: "[]"}, p.Enabled, p.Version,
+		p.Name, fold(p.Name), p.Protocol, p.AuthStyle, p.BaseURL, p.sealedKey, p.sealedSettings, db.JSON{V: &p.Models, Zero: "[]"}, p.Enabled, p.Version,
 		p.UpdatedAt, p.tenantID, p.ID)
 	return written("update provider", err)
 }

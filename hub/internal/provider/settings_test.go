@@ -188,9 +188,9 @@ func TestMatchComparesSettings(t *testing.T) {
 func TestAProviderIsEncodedWithoutSecrets(t *testing.T) {
 	s := onSQLite(t, nil)
 	id := create(s.acme, everySetting(t))
-	view, err := s.service.Get(t.Context(), s.db.Read(), "acme", id)
+	view, masked, err := s.service.Get(t.Context(), s.db.Read(), "acme", id)
 	require.NoError(t, err)
-	text, err := json.Marshal(view)
+	text, err := json.Marshal([]any{view, masked})
 	require.NoError(t, err)
 	require.NotContains(t, string(text)+fmt.Sprintf("%+v", view), "planted")
 }

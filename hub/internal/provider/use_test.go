@@ -86,7 +86,7 @@ func TestReserve(t *testing.T) {
 			err := s.db.Tx(t.Context(), func(tx *sql.Tx) error { return s.service.Reserve(t.Context(), tx, row.tenant, row.id) })
 			require.Equal(t, row.found, err == nil, row)
 			require.Equal(t, !row.found, errors.Is(err, wire.NotFound), row)
-			p, err := s.service.Get(t.Context(), s.db.Read(), row.tenant, row.id)
+			p, _, err := s.service.Get(t.Context(), s.db.Read(), row.tenant, row.id)
 			require.Equal(t, row.found, err == nil, row)
 			require.Equal(t, row.found, p.ID == row.id, row)
 		}
@@ -144,11 +144,11 @@ func TestOpen(t *testing.T) {
 		id := create(s.acme, gateway(nil))
 		got, open, err := s.service.Open(ctx, s.db.Read(), "acme", id)
 		require.NoError(t, err)
-		view, err := s.service.Get(ctx, s.db.Read(), "acme", id)
+		view, masked, err := s.service.Get(ctx, s.db.Read(), "acme", id)
 		require.NoError(t, err)
 		require.Equal(t, view, got)
 		want := agent.Provider{Protocol: "openai", AuthStyle: "bearer", BaseURL: "https://llm.example.com/v1"}
-		require.Equal(t, want, view.Provider)
+		require.Equal(t, want, masked)
 		want.APIKey = plantedKey
 		require.Equal(t, want, open)
 		require.NotContains(t, fmt.Sprintf("%v %+v", open, open), plantedKey)
@@ -262,7 +262,7 @@ func TestRekey(t *testing.T) {
 		}
 		var made []string
 		for i := range 103 { // more than a batch
-			p, err := at(older).CreateProvider(ctx, s.acme.Caller, provider.Input{Name: fmt.Sprint("p", i), Provider: agent.Provider{Protocol: "openai"}, APIKey: provider.KeyChange{Value: fmt.Sprint("key", i)}})
+			p, err := at(older).CreateProvider(ctx, s.acme.Caller, openAI(fmt.Sprint("p", i), fmt.Sprint("key", i)))
 			require.NoError(t, err)
 			made = append(made, p.ID)
 		}
@@ -277,7 +277,7 @@ func TestRekey(t *testing.T) {
 				total[i] = n
 			})
 		}
-		_, err := both.UpdateProvider(ctx, s.acme.Caller, made[0], nil, provider.Input{Name: "p0", Provider: agent.Provider{Protocol: "openai"}, APIKey: provider.KeyChange{Value: "new"}})
+		_, err := both.UpdateProvider(ctx, s.acme.Caller, made[0], nil, openAI("p0", "new"))
 		require.NoError(t, err)
 		wait.Wait()
 		require.InDelta(t, 103, total[0]+total[1], 1)
@@ -296,4 +296,11 @@ func TestRekey(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, n)
 	})
+}
+
+// openAI returns the request for a provider with a key.
+func openAI(name, key string) provider.Input {
+	return provider.Input{ProviderRequest: wire.ProviderRequest{
+		Name: name, ProbeRequest: wire.ProbeRequest{Protocol: "openai", APIKey: wire.KeyChange{Value: key}},
+	}}
 }

@@ -181,6 +181,35 @@ func join(key, name string) string {
 // Mask returns a copy of v with Masked in place of each secret.
 func Mask[T any](v T) T { return Replace(v, func(string, string) string { return Masked }) }
 
+// Plain returns the values of secrets, such as those of headers, as a request and a response have
+// them.
+func Plain(secrets map[string]agent.Secret) map[string]string {
+	if secrets == nil {
+		return nil
+	}
+
+	values := make(map[string]string, len(secrets))
+	for name, value := range secrets {
+		values[name] = string(value)
+	}
+
+	return values
+}
+
+// Hidden returns values as secrets. It is the reverse of [Plain].
+func Hidden(values map[string]string) map[string]agent.Secret {
+	if values == nil {
+		return nil
+	}
+
+	secrets := make(map[string]agent.Secret, len(values))
+	for name, value := range values {
+		secrets[name] = agent.Secret(value)
+	}
+
+	return secrets
+}
+
 // Secrets returns the secrets of v by their keys.
 func Secrets[T any](v T) map[string]string {
 	all := map[string]string{}
