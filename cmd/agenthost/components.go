@@ -21,7 +21,7 @@ var (
 		return collect(c.Scenes.List(ctx, ""), func(s wire.Scene) string { return s.Name })
 	}}
 	serverKind = noun{group: "mcps", one: "MCP server", example: "search", names: func(ctx context.Context, c *client.Client) ([]string, error) {
-		return collect(c.MCPs.List(ctx, ""), func(m client.MCP) string { return m.Name })
+		return collect(c.MCPs.List(ctx, ""), func(m wire.MCP) string { return m.Name })
 	}}
 	knowledgeKind = noun{group: "knowledge", one: "knowledge set", example: "manual", names: func(ctx context.Context, c *client.Client) ([]string, error) {
 		return collect(c.Knowledge.List(ctx, ""), func(k wire.Knowledge) string { return k.Name })
@@ -44,9 +44,9 @@ func (a *app) scenesCommand() *cobra.Command {
 }
 
 func (a *app) mcpsCommand() *cobra.Command {
-	return componentCommand(a, serverKind, "MCP servers that agents mount", func(c *client.Client) client.Catalog[client.MCP, client.MCPRequest] {
+	return componentCommand(a, serverKind, "MCP servers that agents mount", func(c *client.Client) client.Catalog[wire.MCP, wire.MCPRequest] {
 		return c.MCPs.Catalog
-	}, func(m client.MCP) []field {
+	}, func(m wire.MCP) []field {
 		return []field{
 			{"name", m.Name},
 			{"transport", m.Transport},

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/builtintool"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -315,13 +314,14 @@ func (d *dev) skillDirs() ([]string, error) {
 
 // uploadServer makes an MCP server of the hub as in the file.
 func (d *dev) uploadServer(ctx context.Context, name string, server agent.MCPServer) error {
-	var req client.MCPRequest
+	var req wire.MCPRequest
 	if err := convert(server, &req); err != nil {
 		return err
 	}
 
 	req.Name = name
 	req.Env, req.Headers = plainValues(server.Env), plainValues(server.Headers) // the encoding of a secret escapes ${
+	req.OAuth.ClientSecret = string(server.OAuth.ClientSecret)
 	_, err := d.client.MCPs.Create(ctx, req)
 	if errors.Is(err, wire.NameTaken) {
 		_, err = d.client.MCPs.Update(ctx, name, 0, req)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
-	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
@@ -51,7 +51,7 @@ func TestDevDoesNotRunDataThatItFinds(t *testing.T) {
 	p := startAs(t, checkout, attacker, "--data", ".agenthost")
 	p.Await(t, p.Stdout, running)
 	c := clientOf(t, p, attacker)
-	_, err := c.MCPs.Create(t.Context(), client.MCPRequest{Name: "evil", Transport: "stdio", Command: "/bin/sh", Args: []string{"-c", "touch " + canary}})
+	_, err := c.MCPs.Create(t.Context(), wire.MCPRequest{Name: "evil", Transport: "stdio", Command: "/bin/sh", Args: []string{"-c", "touch " + canary}})
 	require.NoError(t, err)
 	end(t, p)
 

@@ -209,10 +209,10 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/admin/mcps":             func(ctx context.Context, c *client.Client) (any, error) { return first(c.MCPs.List(ctx, "")) },
 	"GET /api/v1/admin/mcps/{name}":      func(ctx context.Context, c *client.Client) (any, error) { return c.MCPs.Get(ctx, "x") },
 	"POST /api/v1/admin/mcps": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.MCPs.Create(ctx, client.MCPRequest{Name: "x", Transport: "stdio", Command: "true", Args: []string{"-v"}, Env: map[string]string{"A": "b"}})
+		return c.MCPs.Create(ctx, wire.MCPRequest{Name: "x", Transport: "stdio", Command: "true", Args: []string{"-v"}, Env: map[string]string{"A": "b"}})
 	},
 	"PUT /api/v1/admin/mcps/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.MCPs.Update(ctx, "x", 1, client.MCPRequest{Name: "x", Transport: "http", URL: "https://example.com", OAuth: &client.ServerOAuth{ClientID: "c", ClientSecret: "***"}})
+		return c.MCPs.Update(ctx, "x", 1, wire.MCPRequest{Name: "x", Transport: "http", URL: "https://example.com", OAuth: wire.OAuth{ClientID: "c", ClientSecret: "***"}})
 	},
 	"DELETE /api/v1/admin/mcps/{name}":      func(ctx context.Context, c *client.Client) (any, error) { return nil, c.MCPs.Delete(ctx, "x") },
 	"GET /api/v1/admin/knowledge":           func(ctx context.Context, c *client.Client) (any, error) { return first(c.Knowledge.List(ctx, "")) },

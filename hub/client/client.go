@@ -147,7 +147,7 @@ func (c *Client) connect() {
 	c.Tools = Tools{newCollection[wire.Tool, wire.ToolUpdate](c, admin+"tools")}
 	c.Skills = Skills{Collection: newCollection[wire.Skill, wire.SkillUpdate](c, admin+"skills"), Ready: Reader[wire.Skill]{c, "/api/v1/skills"}}
 	c.Scenes = Scenes{Catalog: newCatalog[wire.Scene, wire.SceneRequest](c, admin+"scenes"), Enabled: Reader[wire.Scene]{c, "/api/v1/scenes"}}
-	c.MCPs = MCPs{newCatalog[MCP, MCPRequest](c, admin+"mcps")}
+	c.MCPs = MCPs{newCatalog[wire.MCP, wire.MCPRequest](c, admin+"mcps")}
 	c.Knowledge = KnowledgeSets{newCatalog[wire.Knowledge, wire.KnowledgeRequest](c, admin+"knowledge")}
 	c.Providers = Providers{Catalog: newCatalog[wire.Provider, wire.ProviderRequest](c, admin+"providers"), Visible: Reader[wire.Provider]{c, "/api/v1/providers"}}
 	c.Deployments = Deployments{c}

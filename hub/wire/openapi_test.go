@@ -21,12 +21,12 @@ import (
 
 // untyped are schemas without a type of this package.
 var untyped = []string{
-	"AIGCLabel", "BindingsRequest", "KnowledgeBindingsRequest", "MCP", "MCPRequest", "MCPUpdate", "ServerSandbox", "ServerSandboxRequest",
+	"AIGCLabel", "BindingsRequest", "KnowledgeBindingsRequest",
 }
 
 // runtimes are schemas of types of the runtime, which are compared where a type has a field of them.
 var runtimes = []string{
-	"AgentDeployment", "AgentDeploymentRequest", "AgentLimits", "AgentLimitsRequest", "Sandbox", "SandboxRequest", "Subagent", "Thinking", "ThinkingRequest",
+	"AgentDeployment", "AgentDeploymentRequest", "AgentLimits", "AgentLimitsRequest", "Sandbox", "SandboxRequest", "ServerSandbox", "ServerSandboxRequest", "Subagent", "Thinking", "ThinkingRequest",
 }
 
 // forms are schemas of other bodies than JSON, and variants are schemas of a type with fewer or
@@ -35,6 +35,7 @@ var (
 	forms    = []string{"FileForm", "SkillForm", "ToolForm"}
 	variants = map[string]string{
 		"UnreadableError": "Error", "ValidationError": "Error", "Scene": "Scene", "ListedScene": "Scene", "SceneUpdate": "SceneRequest", "KnowledgeUpdate": "KnowledgeRequest",
+		"MCPUpdate": "MCPRequest", "OAuthRequest": "OAuth", "ServerSandbox": "Sandbox",
 		"ModelRequest": "Model", "ProbedModel": "Model",
 		"AgentUpdate": "AgentRequest", "AgentAccessRequest": "AgentAccess",
 	}

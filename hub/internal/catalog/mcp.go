@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
@@ -29,37 +30,49 @@ type MCP struct {
 	wire.Component
 	agent.MCPServer
 
-	Enabled bool `json:"enabled"`
+	Enabled bool
 }
 
-// MarshalJSON encodes the fields of all three parts in one object. The server encodes its durations
-// itself.
+// MarshalJSON encodes the server as clients see it.
 func (v MCP) MarshalJSON() ([]byte, error) {
-	common, err := httpapi.Marshal(v.Component)
-	if err != nil {
-		return nil, err
+	out := wire.MCP{
+		Component: v.Component, Transport: v.Transport, Command: v.Command, Args: v.Args, Env: settings.Plain(v.Env), CWD: v.CWD, Sandbox: v.Sandbox,
+		URL: v.URL, Headers: settings.Plain(v.Headers), Instructions: v.Instructions, Enabled: v.Enabled,
+		OAuth: wire.OAuth{ClientID: v.OAuth.ClientID, ClientSecret: string(v.OAuth.ClientSecret), Issuer: v.OAuth.Issuer},
+	}
+	if v.Timeout != 0 {
+		out.Timeout = v.Timeout.String()
 	}
 
-	server, err := httpapi.Marshal(v.MCPServer)
-	if err != nil {
-		return nil, err
-	}
-
-	joined := append(common[:len(common)-1], ',')
-	joined = append(joined, server[1:len(server)-1]...)
-	return fmt.Appendf(joined, `,"enabled":%t}`, v.Enabled), nil
+	return httpapi.Marshal(out)
 }
 
-// MCPInput is an MCP server. Without a title, the title is the name. It is enabled by default.
+// MCPInput is the request for an MCP server.
 type MCPInput struct {
-	Name        string `json:"name"` // of an existing server, "" or its name
-	Title       string `json:"title"`
-	Description string `json:"description"`
-	agent.MCPServer
-
-	Enabled *bool `json:"enabled"`
+	wire.MCPRequest
 
 	faults error // of a body
+}
+
+// server returns the server as the runtime has it.
+func (in MCPInput) server(fields api.Fields) agent.MCPServer {
+	server := agent.MCPServer{
+		Transport: in.Transport, Sandbox: checkSandbox(fields, in.Sandbox), Instructions: in.Instructions,
+		Command: fields.Line("command", in.Command, 0, maxCommand), Args: checkArgs(fields, in.Args), CWD: fields.Line("cwd", in.CWD, 0, maxCommand),
+		Env: checkPairs(fields, "env", settings.Hidden(in.Env)), Headers: checkPairs(fields, "headers", settings.Hidden(in.Headers)),
+		URL:   fields.Line("url", in.URL, 0, maxCommand),
+		OAuth: agent.OAuth{ClientID: in.OAuth.ClientID, ClientSecret: agent.Secret(in.OAuth.ClientSecret), Issuer: in.OAuth.Issuer},
+	}
+	if in.Timeout == "" {
+		return server
+	}
+
+	var err error
+	if server.Timeout, err = time.ParseDuration(in.Timeout); err != nil {
+		fields.Add("timeout", `must be a duration such as "90s" or "30m"`)
+	}
+
+	return server
 }
 
 // UnmarshalJSON decodes a form. Its faults are those of all fields.
@@ -80,14 +93,7 @@ const (
 func applyMCP(fields api.Fields, in MCPInput, v *MCP) error {
 	settings.AddFaults(fields, in.faults)
 	applyTexts(fields, &v.Component, in.Name, in.Title, in.Description, checkServerName)
-	v.MCPServer = in.MCPServer
-	v.Command = fields.Line("command", in.Command, 0, maxCommand)
-	v.Args = checkArgs(fields, in.Args)
-	v.Env = checkPairs(fields, "env", in.Env)
-	v.CWD = fields.Line("cwd", in.CWD, 0, maxCommand)
-	v.Sandbox = checkSandbox(fields, in.Sandbox)
-	v.URL = fields.Line("url", in.URL, 0, maxCommand)
-	v.Headers = checkPairs(fields, "headers", in.Headers)
+	v.MCPServer = in.server(fields)
 	v.Enabled = in.Enabled == nil || *in.Enabled
 	if text, err := json.Marshal(settings.Mask(v.withoutColumns())); err != nil || len(text) > maxValues {
 		fields.Add("server", fmt.Sprintf("must have at most %d bytes of settings", maxValues))

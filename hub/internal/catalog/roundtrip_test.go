@@ -69,12 +69,12 @@ func TestRekeyOfMCPServers(t *testing.T) {
 			require.NoError(t, err)
 			return service
 		}
-		in := catalog.MCPInput{Name: "m", MCPServer: agent.MCPServer{Transport: "stdio", Command: "run", Env: map[string]agent.Secret{"A": "1", "B": "2"}}}
+		in := catalog.MCPInput{MCPRequest: wire.MCPRequest{Name: "m", Transport: "stdio", Command: "run", Env: map[string]string{"A": "1", "B": "2"}}}
 		for _, caller := range []api.Caller{s.ada.Caller, s.eve.Caller} {
 			_, err := at(older).MCPs.Create(t.Context(), caller, in)
 			require.NoError(t, err)
 		}
-		lost := catalog.MCPInput{Name: "lost", MCPServer: agent.MCPServer{Transport: "http", URL: "https://m.example", Headers: map[string]agent.Secret{"X-Key": "3"}}}
+		lost := catalog.MCPInput{MCPRequest: wire.MCPRequest{Name: "lost", Transport: "http", URL: "https://m.example", Headers: map[string]string{"X-Key": "3"}}}
 		_, err := at(secret.Generate()).MCPs.Create(t.Context(), s.ada.Caller, lost)
 		require.NoError(t, err)
 		both := at(newer, older)
