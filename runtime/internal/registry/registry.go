@@ -1,5 +1,5 @@
-// Package registry has the registry of the runs of a runtime: the active ones, which can be cancelled,
-// and for some time the states of ended ones.
+// Package registry has the runs of a runtime: the active ones, which can be cancelled, and for some
+// time the states of ended ones.
 //
 // A run is claimed under its id, started, and finished:
 //
@@ -9,8 +9,8 @@
 //	err = execute(r.Context())              // is done when the run is cancelled
 //	state, reason := r.Finish(err, persist) // cancelled, if the run was
 //
-// Registries with one [run.Bus] are those of replicas: an id is in use if it is at any of them, each of
-// them cancels the runs of all, and has the states of their ended ones.
+// Registries with one [run.Bus] are those of replicas: an id is in use if it is at any of them, each
+// of them cancels the runs of all, and has the states of their ended ones.
 package registry
 
 import (
