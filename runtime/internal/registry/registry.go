@@ -3,7 +3,7 @@
 //
 // A run is claimed under its id, started, and finished:
 //
-//	r, err := registry.Claim(ctx, id)       // ErrConflict: the id is in use, or was until recently
+//	r, err := runs.Claim(ctx, id)           // ErrConflict: the id is in use, or was until recently
 //	defer r.Release()                       // removes the run if it was not started
 //	if err := r.Start(); err != nil {}      // ErrTooMany, ErrDraining
 //	err = execute(r.Context())              // is done when the run is cancelled
