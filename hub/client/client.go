@@ -7,7 +7,7 @@
 //		fmt.Println(agent.Name, agent.Model)
 //	}
 //	session, err := c.Chats.Create(ctx, "helper", "")
-//	question := client.SendRequest{Message: "Hello!"}
+//	question := wire.ChatMessageRequest{Message: "Hello!"}
 //	for event, err := range c.Chats.Send(ctx, "helper", session.ID, question) {
 //		if err != nil { ... }
 //		if p, ok := event.(*runtimewire.PartialMessage); ok {

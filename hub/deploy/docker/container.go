@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/netip"
 	"slices"
@@ -252,11 +251,4 @@ func (d *Driver) SetKeys(ctx context.Context, ref deploy.Ref, keys []agent.Secre
 
 		return errors.Join(errs...)
 	})
-}
-
-// readAll reads what the engine responds with until it has finished.
-func readAll(r io.ReadCloser) error {
-	const most = 1 << 20 // bytes
-	_, err := io.Copy(io.Discard, io.LimitReader(r, most))
-	return errors.Join(err, r.Close())
 }
