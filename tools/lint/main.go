@@ -60,6 +60,7 @@ func linters() []linter {
 		{bodyclose.Analyzer, "bodyclose", false}, // does not detect Close in t.Cleanup
 		{analyzer.NewAnalyzer(), "sqlclosecheck", false},
 		{wsl.NewAnalyzer(&wsl.Configuration{Checks: wsl.CheckSet{wsl.CheckAfterBlock: {}}}), "wsl", false}, // a blank line after a block
+		{orCall, "orcall", true},
 	}
 	for _, a := range vet {
 		all = append(all, linter{a, "vet", true})

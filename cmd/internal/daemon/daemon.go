@@ -63,24 +63,37 @@ func ReadSecret(path string) (string, error) {
 		return "", fmt.Errorf("%s is not a regular file", path) // a pipe would be read forever
 	}
 
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-
-	defer func() { _ = file.Close() }()
-	text, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
+	text, err := ReadFile(path, maxSecret)
 	if err != nil {
 		return "", err
 	}
 
 	secret := strings.TrimPrefix(string(text), "\ufeff")
 	secret = strings.TrimSuffix(strings.TrimSuffix(secret, "\n"), "\r")
-	if secret == "" || len(text) > maxSecret {
-		return "", fmt.Errorf("%s is empty or has more than 64 KiB", path)
+	if secret == "" {
+		return "", fmt.Errorf("%s is empty", path)
 	}
 
 	return secret, nil
+}
+
+// MaxConfig bounds the configuration file of a program, in bytes.
+const MaxConfig = 16 << 20
+
+// ReadFile returns the content of a file that has at most a number of bytes.
+func ReadFile(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(data)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+
+	return data, err
 }
 
 // Version returns the version of the module, which the go command sets from the tag or the commit.

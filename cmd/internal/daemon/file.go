@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -57,7 +56,7 @@ var yamlMessage = regexp.MustCompile(`(?s)^yaml: (?:unmarshal errors:\s*)?line (
 
 // parseFile returns the one document of a file.
 func parseFile(path string) (*yaml.Node, error) {
-	data, err := os.ReadFile(path)
+	data, err := ReadFile(path, MaxConfig)
 	if err != nil {
 		return nil, err
 	}

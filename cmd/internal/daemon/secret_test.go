@@ -32,7 +32,7 @@ func TestASecretMayBeInAFile(t *testing.T) {
 		{name: "only a byte order mark", env: map[string]string{"OPS_KEY_FILE": file("l", "\ufeff\r\n")}, fault: "is empty"},
 		{name: "one line break only", env: map[string]string{"OPS_KEY_FILE": file("d", " a\nb \n\n")}, want: " a\nb \n"},
 		{name: "the most", env: map[string]string{"OPS_KEY_FILE": file("e", strings.Repeat("x", 64<<10))}, want: strings.Repeat("x", 64<<10)},
-		{name: "too much", env: map[string]string{"OPS_KEY_FILE": file("f", strings.Repeat("x", 64<<10+1))}, fault: "more than 64 KiB"},
+		{name: "too much", env: map[string]string{"OPS_KEY_FILE": file("f", strings.Repeat("x", 64<<10+1))}, fault: "more than 65536 bytes"},
 		{name: "empty", env: map[string]string{"OPS_KEY_FILE": file("g", "\n")}, fault: "is empty"},
 		{name: "both", env: map[string]string{"OPS_KEY": "x", "OPS_KEY_FILE": file("h", "hunter22")}, fault: "OPS_KEY and OPS_KEY_FILE are both set"},
 		{name: "no file", env: map[string]string{"OPS_KEY_FILE": filepath.Join(dir, "none")}, fault: "OPS_KEY_FILE: stat "},

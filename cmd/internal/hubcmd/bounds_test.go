@@ -72,6 +72,18 @@ func write(t *testing.T, settings string) string {
 	return path
 }
 
+// A file without an end is not read into memory.
+func TestAFileOfSettingsIsBounded(t *testing.T) {
+	t.Parallel()
+	s := hubcmd.Read(func(name string) string {
+		if name == "HUB_CONFIG" {
+			return "/dev/zero"
+		}
+		return ""
+	})
+	require.ErrorContains(t, s.Err(), "/dev/zero has more than 16777216 bytes")
+}
+
 // A hub warns of a bound that the process deployer does not enforce.
 func TestBoundsThatAreNotEnforced(t *testing.T) {
 	t.Parallel()

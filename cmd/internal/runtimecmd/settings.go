@@ -114,7 +114,7 @@ func (s *settings) readFile() (*agent.File, error) {
 
 func (s *settings) parseFile() (*agent.File, error) {
 	path := cmp.Or(s.Config, defaultFile)
-	data, err := os.ReadFile(path)
+	data, err := daemon.ReadFile(path, daemon.MaxConfig)
 	if s.Config == "" && errors.Is(err, fs.ErrNotExist) {
 		return &agent.File{Agents: []agent.Agent{{
 			ID: "demo", Name: "Demo", Description: "Responds without a model: identifies itself and echoes the message.",

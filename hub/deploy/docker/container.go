@@ -118,7 +118,11 @@ func (d *Driver) start(ctx context.Context, n name, req deploy.Request) error {
 
 	_, err := d.engine.ContainerStart(ctx, plain.String(), client.ContainerStartOptions{})
 	if gone(err) && d.placeless(ctx, plain) { // another hub has removed its network, which had no container
-		return cmp.Or(d.remove(ctx, plain.String()), errChanged)
+		if err := d.remove(ctx, plain.String()); err != nil {
+			return err
+		}
+
+		return errChanged
 	}
 
 	return fault(ctx, "start container", moved(err))

@@ -62,7 +62,10 @@ func (f *failing) await(t testing.TB, method string, times int) {
 }
 
 func (f *failing) Observe(ctx context.Context, ref deploy.Ref) (deploy.Observed, error) {
-	if err := cmp.Or(f.called("Observe"), f.called("Observe "+ref.Key)); err != nil {
+	if err := f.called("Observe"); err != nil {
+		return deploy.Observed{}, err
+	}
+	if err := f.called("Observe " + ref.Key); err != nil {
 		return deploy.Observed{}, err
 	}
 	return f.Driver.Observe(ctx, ref)
