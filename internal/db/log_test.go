@@ -47,5 +47,6 @@ func TestLogOfOverlappingReaders(t *testing.T) {
 	}
 	cancel()
 	readers.Wait()
-	require.LessOrEqual(t, largest, int64(12<<20), "bytes of the log")
+	// 20 transactions write 42 MiB. On a busy machine, one attempt to truncate 8 MiB fails.
+	require.LessOrEqual(t, largest, int64(20<<20), "bytes of the log")
 }
