@@ -135,7 +135,6 @@ func (r *reconciler) poll(ctx context.Context) error {
 
 	r.polled = true
 	r.s.metrics.others.Store(int64(others))
-	r.s.metrics.polledAt.Store(now.UnixMilli())
 	for _, key := range r.keys() {
 		if !rows[key] {
 			r.release(key)
@@ -148,11 +147,14 @@ func (r *reconciler) poll(ctx context.Context) error {
 		}
 	}
 
-	if !listed {
-		return nil
+	if listed {
+		if err := r.bury(ctx, found, known); err != nil {
+			return err
+		}
 	}
 
-	return r.bury(ctx, found, known)
+	r.s.metrics.polledAt.Store(now.UnixMilli())
+	return nil
 }
 
 // keys returns the keys of the workers.
