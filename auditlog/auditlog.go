@@ -121,7 +121,7 @@ type Query struct {
 
 	Offset uint64 // number of the newest entries to skip; a page after the last one is empty
 	Limit  int    // maximum number of items; none if it is 0 or less
-	Bytes  int    // maximum number of bytes of their details, of which the first item may have more; 0 is no limit
+	Bytes  int    // maximum number of bytes of their details, of which the first item may have more; unlimited if 0
 }
 
 // Page is the result of a Query.

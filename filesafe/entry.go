@@ -9,8 +9,8 @@ import (
 )
 
 // FileEntry is a file or a directory in a listing. Its JSON form has the keys name, type, size and
-// mtime, and mime and target if they are not empty. Bytes that are not UTF-8 become U+FFFD, times have six
-// sub-second digits, and those outside the years 1 to 9999 are the nearest ones inside.
+// mtime, and mime and target if they are not empty. Bytes that are not UTF-8 become U+FFFD. Times
+// have six sub-second digits, and those outside the years 1 to 9999 are the nearest ones inside.
 type FileEntry struct {
 	// Name is the name of the file; from [Dir.Walk] its path relative to the directory, with "/".
 	Name string

@@ -92,8 +92,8 @@ func seq[T any](items []T) iter.Seq2[T, error] {
 	}
 }
 
-// row returns the cells of an object, and with --quiet only the first value, which a script needs as
-// it is.
+// row returns the cells of an object. With --quiet it returns only the first value, unchanged, for
+// scripts.
 func (a *app) row(fields []field) []string {
 	if a.quiet {
 		return []string{oneLine(fields[0].text())}

@@ -49,7 +49,7 @@ func (a Agents) Import(ctx context.Context, file string, replace bool) (hubwire.
 
 const yamlMedia = "application/yaml"
 
-// Mounted yields the names of the components of a kind, tools, skills or mcps, that an agent mounts.
+// Mounted yields the names of the components of a kind that an agent mounts: tools, skills or mcps.
 func (a Agents) Mounted(ctx context.Context, name, kind string) iter.Seq2[string, error] {
 	return whole[string](ctx, a.c, a.path+"/"+segment(name)+"/"+segment(kind))
 }

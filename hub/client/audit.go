@@ -35,8 +35,9 @@ func (a Audit) List(ctx context.Context, f AuditFilter) iter.Seq2[wire.AuditEntr
 	return list[wire.AuditEntry](ctx, a.c, auditPath, f.query())
 }
 
-// Export returns, as ndjson or csv, the entries after an id, or all of them without one, the oldest first and each
-// with its hash. The caller closes it. An error of a read means that the export is incomplete.
+// Export returns, as ndjson or csv, the entries after an id, or all of them without one, the oldest
+// first and each with its hash. The caller closes it. An error of a read means that the export is
+// incomplete.
 func (a Audit) Export(ctx context.Context, f AuditFilter, format, afterID string) (io.ReadCloser, error) {
 	query, media := f.query(), "application/x-ndjson"
 	query.Set("format", format)

@@ -49,8 +49,12 @@ func (f settingsField) Scan(src any) error {
 	r := agent.Agent{}
 	err := db.JSON{V: &r, Zero: ""}.Scan(src)
 	a := f.a
-	a.MaxOutputTokens, a.ContextWindow, a.Temperature, a.Thinking = r.MaxOutputTokens, r.ContextWindow, r.Temperature, r.Thinking
-	a.ExtraUserSkillDirs, a.Limits = r.ExtraUserSkillDirs, r.Limits
+	a.MaxOutputTokens = r.MaxOutputTokens
+	a.ContextWindow = r.ContextWindow
+	a.Temperature = r.Temperature
+	a.Thinking = r.Thinking
+	a.ExtraUserSkillDirs = r.ExtraUserSkillDirs
+	a.Limits = r.Limits
 	a.CommandEnv = settings.Plain(r.CommandEnv)
 	return err
 }

@@ -168,8 +168,9 @@ func restartAnswer(ctx context.Context, tx *sql.Tx, in session, m message) error
 
 // historyOf returns the latest messages of a session except the one with the seq and its answer,
 // for a run that continues no session of the runtime. The text is that of the last messages of
-// the user if they have no answer, with which a history cannot end. Messages that no runtime accepted are
-// omitted, as from a session of a runtime. Notices are not stored as a part of the text.
+// the user if they have no answer, with which a history cannot end. Messages that no runtime
+// accepted are omitted, as from a session of a runtime. Notices are not stored as a part of the
+// text.
 func historyOf(ctx context.Context, q db.Querier, in session, except int64) ([]runtimewire.Turn, string, error) {
 	if in.Messages <= 2 { // the first message, for which no query delays the run
 		return nil, "", nil

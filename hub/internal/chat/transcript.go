@@ -166,8 +166,8 @@ func generated(e runtimewire.TranscriptEntry) bool {
 	return jsonlimit.Unmarshal(e.Event, &event) == nil && event.Parent != nil
 }
 
-// label adds the label of an answer to an entry, and its notice, which is a block of a message of the
-// model, and a paragraph of a summary.
+// label adds the label of an answer to an entry, and its notice, which is a block of a message of
+// the model, and a paragraph of a summary.
 func label(e *wire.TranscriptEntry, answer message) {
 	e.AIGC = answer.AIGC
 	prepend := answer.NoticeAt == aigc.ModePrepend
