@@ -57,6 +57,7 @@ var requestBodies = map[string]string{
 	"PUT /api/v1/admin/agents/:name/mcps":                  `{"items":[]}`,
 	"PUT /api/v1/admin/agents/:name/knowledge":             `{"items":[]}`,
 	"PUT /api/v1/admin/providers/:id":                      `{"name":"n","protocol":"openai"}`,
+	"PUT /api/v1/admin/providers/:id/key":                  `{"apiKey":"key"}`,
 	"PUT /api/v1/admin/tools/:name/file":                   form("a.ts", "export default {name: 'same', description: 'd', call() {}}"),
 	"PUT /api/v1/admin/skills/:name/file":                  form("SKILL.md", "---\nname: same\ndescription: d\n---\ntext\n"),
 	"PUT /api/v1/admin/scenes/:name":                       `{"agentName":"same"}`,

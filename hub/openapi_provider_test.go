@@ -51,6 +51,7 @@ func (c *contract) providers(admin string) {
 	for _, read := range []string{rich, public + strings.TrimPrefix(rich, providers), providers, public, public + "/runtime-config"} {
 		c.ok(200, "GET", read, admin, "")
 	}
+	c.ok(200, "PUT", rich+"/key", admin, `{"apiKey":"k-2"}`)
 	c.ok(200, "POST", providers+"/probe", admin, full)
 	c.ok(200, "PUT", rich, admin, strings.Replace(strings.Replace(full, "Gateway", "Rich", 1), "h-1234", "h-5678", 1))
 	c.faulty("PUT", rich, admin, with(`,"apiKeyHeader":"a b"`), with(`,"baseUrl":"https://a.example?ü=1"`))
@@ -61,6 +62,17 @@ func (c *contract) providers(admin string) {
 	c.reject(404, wire.NotFound, "POST", path+"/reveal-key", admin, "")
 	c.ok(200, "PUT", path, admin, with(models))
 	c.ok(200, "POST", path+"/reveal-key", admin, "")
+	key := `{"apiKey":"k"}`
+	for _, one := range []string{providers + "/anthropic", path} {
+		c.ok(200, "PUT", one+"/key", admin, key)
+		c.ok(200, "GET", one, admin, "")
+		c.faulty("PUT", one+"/key", admin, `{"apiKey":""}`, `{"apiKey":"a b"}`)
+		c.ok(204, "DELETE", one+"/key", admin, "")
+	}
+	for method, body := range map[string]string{"PUT": key, "DELETE": ""} {
+		c.reject(403, wire.BuiltinReadonly, method, providers+"/demo/key", admin, body)
+		c.reject(404, wire.NotFound, method, providers+"/"+unknownID+"/key", admin, body)
+	}
 	c.faulty("PUT", path, admin, `{}`, with(`,"protocol":""`))
 	c.reject(409, wire.NameTaken, "PUT", other, admin, with(""))
 	for _, method := range []string{"PUT", "DELETE"} {

@@ -34,6 +34,7 @@ var unseen = map[string]string{
 	"POST /auth/register 429":                          "it takes more than 64 concurrent registrations: password.TestOthersSignInDuringAFlood",
 	"POST /api/v1/admin/invites 409":                   "it takes 1,000 invitations: session.TestOpenInvitesAreLimited",
 	"POST /api/v1/admin/providers/{id}/reveal-key 409": "it takes other encryption keys: provider.TestKeysThatCannotBeOpened",
+	"PUT /api/v1/admin/providers/{id}/key 409":         "it takes 32 MiB of providers",
 	"PUT /api/v1/admin/aigc/config 409":                "it takes 1,000 keys",
 
 	"POST /api/v1/cli/issue-token 409": "it takes 100 tokens: session.TestCLITokensOfAUserAreLimited",

@@ -76,6 +76,8 @@ POST   /api/v1/admin/providers/probe             admin maintainer
 GET    /api/v1/admin/providers/:id               admin maintainer member
 PUT    /api/v1/admin/providers/:id               admin maintainer
 DELETE /api/v1/admin/providers/:id               admin maintainer
+PUT    /api/v1/admin/providers/:id/key           admin maintainer
+DELETE /api/v1/admin/providers/:id/key           admin maintainer
 POST   /api/v1/admin/providers/:id/reveal-key    admin maintainer
 POST   /api/v1/admin/providers/:id/probe         admin maintainer
 GET    /api/v1/agents                           admin maintainer member

@@ -290,7 +290,8 @@ func TestUpgrade(t *testing.T) {
 		require.NoError(t, err)
 		files := folder(t)
 		same := func(cfg *hub.Config) { cfg.EncryptionKeys, cfg.Artifacts = []string{key}, files }
-		o := openOrgs(t, url, same)[0]
+		orgs := openOrgs(t, url, same)
+		o := orgs[0]
 		o.ids = o.ids[:0]
 		for _, p := range o.send("GET", providers, o.admin, "").want(200)["items"].([]any) {
 			if p.(map[string]any)["name"] == "same" {
@@ -298,6 +299,7 @@ func TestUpgrade(t *testing.T) {
 			}
 		}
 		before := o.kept()
+		orgs[1].send("PUT", providers+"/openai/key", orgs[1].admin, `{"apiKey":"key-of-openai"}`).want(200)
 		o.close()
 		source := dbtest.Open(t, url)
 		all := readRows(t, source)

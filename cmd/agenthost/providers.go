@@ -71,14 +71,21 @@ func (a *app) providersCommand() *cobra.Command {
 
 func (a *app) setProviderCommand() *cobra.Command {
 	var name, url string
-	var enabled, key bool
+	var enabled, key, removeKey bool
 	var models []string
 	var cmd *cobra.Command
 	cmd = a.command(action{
 		use: "set PROVIDER", short: "Change a provider or its key", args: []string{"PROVIDER"}, complete: providerIDs,
-		long:    "Changes the settings of a provider that have flags. With --key, it reads a new key from the terminal or from a line of stdin.",
-		example: "  agenthost providers set 0198c0de-0000-7000-8000-000000000000 --key < key.txt\n  agenthost providers set 0198c0de-0000-7000-8000-000000000000 --model gpt-5-mini",
+		long: "Changes the settings of a provider that have flags. With --key, it reads a new key from the terminal or from a line of stdin.\n\n" +
+			"Of a built-in provider, only the key can be changed: it belongs to the organization.",
+		example: "  agenthost providers set anthropic --key < key.txt\n  agenthost providers set 0198c0de-0000-7000-8000-000000000000 --model gpt-5-mini",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
+			changed := cmd.Flags().Changed
+			others := changed("name") || changed("url") || changed("model") || changed("enabled")
+			if !others {
+				return a.changeKey(ctx, c, args[0], key)
+			}
+
 			stored, err := c.Providers.Get(ctx, args[0])
 			if err != nil {
 				return err
@@ -89,7 +96,6 @@ func (a *app) setProviderCommand() *cobra.Command {
 				return err
 			}
 
-			changed := cmd.Flags().Changed
 			if changed("name") {
 				req.Name = name
 			}
@@ -106,6 +112,7 @@ func (a *app) setProviderCommand() *cobra.Command {
 				req.Enabled = &enabled
 			}
 
+			req.APIKey.Remove = removeKey
 			if key {
 				if req.APIKey.Value, err = a.apiKey(); err != nil {
 					return err
@@ -123,10 +130,31 @@ func (a *app) setProviderCommand() *cobra.Command {
 	cmd.Flags().StringVar(&name, "name", "", "`name`")
 	cmd.Flags().StringVar(&url, "url", "", "base `address`")
 	cmd.Flags().BoolVar(&key, "key", false, "read a new key")
+	cmd.Flags().BoolVar(&removeKey, "remove-key", false, "remove the key")
 	cmd.Flags().BoolVar(&enabled, "enabled", true, "offer the provider to agents")
 	cmd.Flags().StringArrayVar(&models, "model", nil, "`id` of a model that is suggested; repeat it for several")
-	cmd.MarkFlagsOneRequired("name", "url", "key", "enabled", "model")
+	cmd.MarkFlagsOneRequired("name", "url", "key", "remove-key", "enabled", "model")
+	cmd.MarkFlagsMutuallyExclusive("key", "remove-key")
 	return cmd
+}
+
+// changeKey replaces the key of a provider with one that it reads, or removes it.
+func (a *app) changeKey(ctx context.Context, c *client.Client, id string, replace bool) error {
+	if !replace {
+		return c.Providers.RemoveKey(ctx, id)
+	}
+
+	key, err := a.apiKey()
+	if err != nil {
+		return err
+	}
+
+	p, err := c.Providers.SetKey(ctx, id, key)
+	if err != nil {
+		return err
+	}
+
+	return a.printOne(p, providerDetails(p)...)
 }
 
 // apiKey reads the key of a provider.

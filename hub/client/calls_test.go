@@ -245,6 +245,10 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 		return c.Providers.ProbeConfig(ctx, wire.ProbeRequest{Protocol: "openai", BaseURL: "https://example.com", APIKey: wire.KeyChange{Value: "k"}})
 	},
 	"POST /api/v1/admin/providers/{id}/probe": func(ctx context.Context, c *client.Client) (any, error) { return c.Providers.Probe(ctx, "x") },
+	"PUT /api/v1/admin/providers/{id}/key":    func(ctx context.Context, c *client.Client) (any, error) { return c.Providers.SetKey(ctx, "x", "k") },
+	"DELETE /api/v1/admin/providers/{id}/key": func(ctx context.Context, c *client.Client) (any, error) {
+		return nil, c.Providers.RemoveKey(ctx, "x")
+	},
 	"POST /api/v1/admin/providers/{id}/reveal-key": func(ctx context.Context, c *client.Client) (any, error) {
 		_, err := c.Providers.RevealKey(ctx, "x")
 		return nil, err

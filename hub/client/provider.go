@@ -19,6 +19,16 @@ func (p Providers) RuntimeConfig(ctx context.Context) iter.Seq2[wire.Provider, e
 	return list[wire.Provider](ctx, p.c, "/api/v1/providers/runtime-config", nil)
 }
 
+// SetKey replaces the key of a provider. A built-in provider gets one of the organization.
+func (p Providers) SetKey(ctx context.Context, id, key string) (wire.Provider, error) {
+	return send[wire.Provider](ctx, p.c, http.MethodPut, p.path+"/"+segment(id)+"/key", wire.ProviderKey{APIKey: key})
+}
+
+// RemoveKey removes the key of a provider.
+func (p Providers) RemoveKey(ctx context.Context, id string) error {
+	return done(ctx, p.c, http.MethodDelete, p.path+"/"+segment(id)+"/key", nil)
+}
+
 // RevealKey returns the key of a provider. The audit log records it.
 func (p Providers) RevealKey(ctx context.Context, id string) (string, error) {
 	body, err := send[wire.ProviderKey](ctx, p.c, http.MethodPost, p.path+"/"+segment(id)+"/reveal-key", nil)

@@ -43,7 +43,7 @@ type Provider struct {
 	// ready, missing, not_required (authStyle is none), or needs_reconfiguration: the key cannot be
 	// opened with the encryption keys of the hub, and must be entered again.
 	KeyState string `json:"keyState"`
-	// It is built-in and read-only.
+	// It is built-in and read-only but for the key.
 	Shared bool `json:"shared"`
 	// Suggestions for agents.
 	Models  []Model `json:"models"`

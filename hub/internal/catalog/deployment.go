@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -16,7 +17,7 @@ import (
 // with links to its custom tools and skills, for a deployment. Of its field Hub, it has what the
 // runtime may use. It is that of one state of the database. Disabled MCP servers and knowledge sets
 // are left out. It fails with wire.NotFound, and with wire.Conflict if a secret cannot be opened or
-// the agent or its provider is disabled. It does not authorize.
+// the agent or its provider is disabled, or the provider lacks its key. It does not authorize.
 func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.Agent, error) {
 	p, err := s.partsOf(ctx, tenantID, name, func(tx *sql.Tx, p *parts) (err error) {
 		if !p.agent.Enabled {
@@ -25,7 +26,11 @@ func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.
 
 		p.provider, p.settings, err = s.cfg.Providers.Open(ctx, tx, tenantID, p.agent.ProviderID)
 		if err == nil && !p.provider.Enabled {
-			err = wire.Conflict.New("The provider of the agent is disabled: enable it, or choose another.")
+			err = wire.Conflict.New("The provider " + p.provider.Name + " is disabled: enable it, or choose another for the agent.")
+		}
+
+		if err == nil && p.provider.KeyState == provider.KeyMissing {
+			err = wire.Conflict.New("The provider " + p.provider.Name + " has no key: add it with agenthost providers set " + p.provider.Name + " --key, or choose another provider for the agent.")
 		}
 
 		return err
@@ -112,7 +117,7 @@ func (s *Service) config(ctx context.Context, p parts, serverOf func(MCP) (agent
 	config := p.agent.forRuntime()
 	config.Provider = p.settings
 	if p.provider.Shared {
-		config.Provider = agent.Provider{Protocol: p.provider.Protocol}
+		config.Provider = agent.Provider{Protocol: p.provider.Protocol, APIKey: p.settings.APIKey}
 	} else {
 		model := p.provider.ModelNamed(config.Model)
 		config.ContextWindow = cmp.Or(config.ContextWindow, model.ContextWindow)

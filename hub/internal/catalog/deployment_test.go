@@ -52,6 +52,33 @@ func TestDeploymentSettings(t *testing.T) {
 	})
 }
 
+// A deployment without the key of its provider would only fail later. It has the key that the
+// organization gives to a built-in provider.
+func TestDeploymentsHaveAKey(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		const path = "/api/v1/admin/providers/anthropic/key"
+		s.ada.Post(agents, demo("coder", "providerId", "anthropic", "model", "m")).Want(http.StatusCreated)
+		for _, prepare := range []func(){
+			func() {},
+			func() {
+				s.ada.Put(path, object{"apiKey": "k-1"}).Want(http.StatusOK)
+				s.ada.Delete(path).Want(http.StatusNoContent)
+			},
+		} {
+			prepare()
+			_, err := s.Deployment(t.Context(), "acme", "coder")
+			require.ErrorIs(t, err, wire.Conflict)
+			require.ErrorContains(t, err, "The provider Anthropic has no key: add it with agenthost providers set Anthropic --key")
+		}
+		s.ada.Put(path, object{"apiKey": "k-2"}).Want(http.StatusOK)
+		config, err := s.Deployment(t.Context(), "acme", "coder")
+		require.NoError(t, err)
+		require.Equal(t, agent.Provider{Protocol: "anthropic", APIKey: "k-2"}, config.Provider)
+		file := s.ada.Get(agents + "/coder/export").Text
+		require.NotContains(t, file, "k-2")
+	})
+}
+
 func TestInvalidDeploymentSettings(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		for name, values := range map[string][]any{

@@ -64,6 +64,28 @@ func TestProviderToAgent(t *testing.T) {
 	b.clean(s.url)
 }
 
+// A maintainer gives a built-in provider the key of the organization, replaces and removes it.
+func TestKeyOfABuiltInProvider(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.join(s.setUp(), "max", "maintainer")
+	b := newTab(t)
+	b.open(s.url + "/console/providers/anthropic")
+	b.signIn("max", password)
+	for _, title := range []string{"Add your key", "Replace the key"} {
+		b.see(title)
+		b.fill("input[name=apiKey]", "sk-ant-of-the-organization-01")
+		b.click("form .primary")
+		b.see("sk-a...n-01")
+	}
+	b.fits()
+	b.click(".split .button.danger")
+	b.click("dialog .danger")
+	b.see("Add your key")
+	b.see("No key")
+	b.clean(s.url)
+}
+
 // An agent is changed, deployed with its difference, rolled back, read as YAML, and deleted with
 // what belongs to it.
 func TestLifeOfAnAgent(t *testing.T) {

@@ -92,12 +92,7 @@ func clean(fields api.Fields, p agent.Provider) agent.Provider {
 	}
 
 	p.BaseURL = agent.Secret(address)
-	// A header can carry the key.
-	visible := !strings.ContainsFunc(string(p.APIKey), func(r rune) bool { return r <= ' ' || r > '~' })
-	if !visible || len(p.APIKey) > maxKey {
-		fields.Add("apiKey", fmt.Sprintf("must be at most %d visible ASCII characters without spaces", maxKey))
-	}
-
+	checkKey(fields, string(p.APIKey))
 	if text, err := json.Marshal(withoutColumns(p)); err != nil || len(text) > maxSettings {
 		fields.Add("headers", fmt.Sprintf("must have at most %d bytes together with the query and the body", maxSettings))
 	}
@@ -119,6 +114,14 @@ func clean(fields api.Fields, p agent.Provider) agent.Provider {
 	p.APIKeyHeader = http.CanonicalHeaderKey(p.APIKeyHeader)
 	checkRuntime(fields, p)
 	return p
+}
+
+// checkKey adds the fault of a key that a header cannot carry.
+func checkKey(fields api.Fields, key string) {
+	visible := !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
+	if !visible || len(key) > maxKey {
+		fields.Add("apiKey", fmt.Sprintf("must be at most %d visible ASCII characters without spaces", maxKey))
+	}
 }
 
 // checkRuntime adds what the runtime would reject, in the agent and in the adapter of the protocol.
@@ -256,7 +259,7 @@ func builtins() []row {
 
 func builtinRow(id, name string, p agent.Provider, models []wire.Model) row {
 	return row{Provider: wire.Provider{
-		ID: id, Name: name, Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: string(p.BaseURL), Models: models, Enabled: true, Version: 1,
+		ID: id, Name: name, Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: string(p.BaseURL), Shared: true, Models: models, Enabled: true, Version: 1,
 	}}
 }
 

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/agentvalue"
-	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -31,11 +29,8 @@ const (
 
 // seal sets the sealed columns of a provider whose other columns are set.
 func (s *Service) seal(p *row, open agent.Provider) error {
-	p.sealedKey, p.sealedSettings = nil, nil
-	if open.APIKey != "" {
-		p.sealedKey = s.store.Keyring.Seal([]byte(open.APIKey), sealedKey.Place(p.ID, p.tenantID, p.BaseURL))
-	}
-
+	s.sealKey(p, string(open.APIKey))
+	p.sealedSettings = nil
 	rest := withoutColumns(open)
 	if reflect.ValueOf(rest).IsZero() {
 		return nil
@@ -48,6 +43,23 @@ func (s *Service) seal(p *row, open agent.Provider) error {
 
 	p.sealedSettings = s.store.Keyring.Seal(text, sealedSettings.Place(p.ID, p.tenantID, p.BaseURL))
 	return nil
+}
+
+// sealKey sets the sealed key, to none if key is empty.
+func (s *Service) sealKey(p *row, key string) {
+	p.sealedKey = nil
+	if key != "" {
+		p.sealedKey = s.store.Keyring.Seal([]byte(key), p.keyPlace())
+	}
+}
+
+// keyPlace returns the place of the sealed key.
+func (p row) keyPlace() []byte {
+	if p.Shared {
+		return sharedKey.Place(sharedKeyID(p.tenantID, p.ID), p.tenantID)
+	}
+
+	return sealedKey.Place(p.ID, p.tenantID, p.BaseURL)
 }
 
 // withoutColumns returns the settings that have no column. Of the base URL, that is the query.
@@ -82,7 +94,7 @@ func (s *Service) open(p row) (agent.Provider, error) {
 	}
 
 	if p.sealedKey != nil {
-		key, err := s.store.Keyring.Open(p.sealedKey, sealedKey.Place(p.ID, p.tenantID, p.BaseURL))
+		key, err := s.store.Keyring.Open(p.sealedKey, p.keyPlace())
 		open.APIKey, errs[1] = agent.Secret(key), err
 	}
 
@@ -112,7 +124,6 @@ func (s *Service) view(p row) wire.Provider {
 	v.APIKeyHeader, v.Headers = open.APIKeyHeader, settings.Plain(open.Headers)
 	v.Body, v.StreamUsage = open.Body, open.StreamUsage
 	v.HasKey = p.sealedKey != nil
-	v.Shared = p.tenantID == ""
 	if v.Models == nil {
 		v.Models = []wire.Model{}
 	}
@@ -141,6 +152,81 @@ func mask(key string) string {
 	return key[:4] + "..." + key[len(key)-4:]
 }
 
+// SetKey replaces the key of a provider of the tenant, or the key that the tenant has given to a
+// built-in provider. It fails with wire.BuiltinReadonly for a built-in provider that needs none.
+func (s *Service) SetKey(ctx context.Context, caller api.Caller, id string, in wire.ProviderKey) (wire.Provider, error) {
+	if err := rbac.AdminWrite.Check(caller); err != nil {
+		return wire.Provider{}, err
+	}
+
+	fields := api.Fields{}
+	if in.APIKey == "" {
+		fields.Add("apiKey", "must not be empty; DELETE removes the key")
+	}
+
+	checkKey(fields, in.APIKey)
+	if err := fields.Err(); err != nil {
+		return wire.Provider{}, err
+	}
+
+	return s.replaceKey(ctx, caller, id, in.APIKey)
+}
+
+// RemoveKey removes the key that SetKey replaces.
+func (s *Service) RemoveKey(ctx context.Context, caller api.Caller, id string) error {
+	if err := rbac.AdminWrite.Check(caller); err != nil {
+		return err
+	}
+
+	_, err := s.replaceKey(ctx, caller, id, "")
+	return err
+}
+
+// replaceKey replaces the key of a provider, or removes it if key is empty.
+func (s *Service) replaceKey(ctx context.Context, caller api.Caller, id, key string) (wire.Provider, error) {
+	var after row
+	err := s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
+		before, err := lockKey(ctx, tx, caller.TenantID, id)
+		if err != nil {
+			return err
+		}
+
+		if before.Shared && before.AuthStyle == agentvalue.AuthNone {
+			return wire.BuiltinReadonly.New("The provider " + before.Name + " needs no key.")
+		}
+
+		stored, keyErr := s.open(before)
+		after = before
+		after.tenantID = caller.TenantID
+		var detail updateDetail
+		switch {
+		case key == "" && before.sealedKey != nil:
+			detail.APIKey = keyRemoved
+		case key == "" || keyErr == nil && key == string(stored.APIKey):
+			return tx.Unchanged()
+		case before.sealedKey == nil:
+			detail.APIKey = keyAdded
+		default:
+			detail.APIKey = keyReplaced
+		}
+
+		s.sealKey(&after, key)
+		after.Version++
+		after.UpdatedAt = wire.Time{Time: tx.Now}
+		tx.Record(actionUpdate.Record(after.event(caller.Event()), detail))
+		if after.Shared {
+			return writeSharedKey(ctx, tx, after)
+		}
+
+		if err := updateProvider(ctx, tx, after); err != nil {
+			return err
+		}
+
+		return s.cfg.CheckRoom(ctx, tx.Tx, caller.TenantID)
+	})
+	return s.view(after), err
+}
+
 // RevealKey returns the key of a provider. It fails with wire.NotFound if it has none, and with
 // wire.Conflict if the key cannot be opened.
 func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (wire.ProviderKey, error) {
@@ -165,130 +251,4 @@ func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (
 	}
 
 	return wire.ProviderKey{APIKey: key}, nil
-}
-
-// Get returns a built-in provider or one of the tenant, and its settings with masked secrets and
-// without its key, or wire.NotFound. It is for other concerns, which authorize before.
-func (s *Service) Get(ctx context.Context, q db.Querier, tenantID, id string) (wire.Provider, agent.Provider, error) {
-	p, err := find(ctx, q, tenantID, id)
-	if err != nil {
-		return wire.Provider{}, agent.Provider{}, err
-	}
-
-	open, _ := s.open(p) // secrets that cannot be opened are absent
-	open.APIKey = ""
-	return s.view(p), settings.Mask(open), nil
-}
-
-// find returns a built-in provider or one of the tenant.
-func find(ctx context.Context, q db.Querier, tenantID, id string) (row, error) {
-	if p, ok := builtin(id); ok {
-		return p, nil
-	}
-
-	return providerByID(ctx, q, tenantID, id)
-}
-
-// Reserve returns nil if the provider exists, and wire.NotFound otherwise. Until tx ends, the
-// provider cannot be deleted. A caller that stores the id of a provider calls it in the same
-// transaction.
-func (s *Service) Reserve(ctx context.Context, tx *sql.Tx, tenantID, id string) error {
-	if _, ok := builtin(id); ok {
-		return nil
-	}
-
-	_, err := lockProvider(ctx, tx, tenantID, id)
-	return err
-}
-
-// Open returns a provider, and its settings with all secrets in clear text. It fails with
-// wire.NotFound if there is no such provider, and with wire.Conflict if a secret cannot be opened.
-func (s *Service) Open(ctx context.Context, q db.Querier, tenantID, id string) (wire.Provider, agent.Provider, error) {
-	p, err := find(ctx, q, tenantID, id)
-	if err != nil {
-		return wire.Provider{}, agent.Provider{}, err
-	}
-
-	open, err := s.usable(p)
-	return s.view(p), open, err
-}
-
-// Match returns the enabled provider with the protocol and the base URL of want, an imported
-// configuration, or wire.NotFound. An empty base URL is that of the vendor. Of several providers it
-// prefers those with the settings of want, then those of the tenant with usable secrets, and then
-// the oldest. It adds a fault for each setting of want that the provider does not have. A value of
-// want with a variable, ${NAME}, is that of the provider.
-func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provider, faults api.Fields) (wire.Provider, error) {
-	missing := wire.NotFound.New("There is no provider with this protocol and base URL.")
-	invalid := api.Fields{}
-	if want.Protocol == agent.ProtocolDemo {
-		want.BaseURL, want.AuthStyle = "", agentvalue.AuthNone // which it does not use
-	} else if want = clean(invalid, want); invalid["protocol"] != "" || invalid["baseUrl"] != "" {
-		return wire.Provider{}, missing
-	}
-
-	base, _, _ := strings.Cut(string(want.BaseURL), "?")
-	var best row
-	var lacks api.Fields
-	least := -1
-	compare := func(p row) {
-		open, err := s.open(p)
-		differences := differences(want, open)
-		score := 2 * len(differences)
-		if err != nil || open.APIKey == "" && p.AuthStyle != agentvalue.AuthNone {
-			score++
-		}
-
-		if least < 0 || score < least {
-			best, lacks, least = p, differences, score
-		}
-	}
-	if err := eachProviderAt(ctx, s.store.Read(), tenantID, want.Protocol, base, compare); err != nil {
-		return wire.Provider{}, err
-	}
-
-	for _, p := range builtins() {
-		if p.Protocol == want.Protocol && p.BaseURL == base {
-			compare(p)
-		}
-	}
-
-	if least < 0 {
-		return wire.Provider{}, missing
-	}
-
-	for field, reason := range lacks {
-		faults.Add(field, reason)
-	}
-
-	return s.view(best), nil
-}
-
-// differences returns a fault for each setting of want that have does not have.
-func differences(want, have agent.Provider) api.Fields {
-	faults := api.Fields{}
-	differ := func(field string) {
-		faults.Add(field, "differs from the provider of the hub with this protocol and baseUrl: change one of them")
-	}
-	stored := settings.Secrets(have)
-	want.APIKey, have.APIKey = "", ""
-	want = settings.Replace(want, func(key, value string) string {
-		if before, ok := stored[key]; ok && (strings.Contains(value, "${") || value == settings.Masked) {
-			return before
-		}
-
-		return value
-	})
-	known := map[string]bool{}
-	for _, line := range settings.Lines(have) {
-		known[line] = true
-	}
-
-	for _, line := range settings.Lines(want) {
-		if field, _, _ := strings.Cut(line, ": "); !known[line] && line != "streamUsage: true" {
-			differ(field)
-		}
-	}
-
-	return faults
 }

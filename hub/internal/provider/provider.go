@@ -3,7 +3,7 @@
 //
 // A tenant has its own providers, and sees the built-in ones: anthropic and openai, which have the
 // address of the vendor and no key, and demo, which needs neither. Built-in providers are
-// read-only.
+// read-only. A tenant can give them a key of its own with [Service.SetKey].
 //
 // A provider has every setting of [agent.Provider]. Its key, the query of its base URL, and its
 // further headers and body fields are sealed in the database, bound to their row. Reads return them
@@ -105,11 +105,11 @@ const (
 	KeyUnreadable  = "needs_reconfiguration" // it cannot be opened with the encryption keys of the hub
 )
 
-// row is a row of the table, or a built-in provider, which has no tenant. Of the settings of the
-// runtime, it has those with a column. The fields that depend on its secrets are set by view.
+// row is a row of the table, or a built-in provider. Of the settings of the runtime, it has those
+// with a column. The fields that depend on its secrets are set by view.
 type row struct {
 	wire.Provider
-	tenantID       string
+	tenantID       string // of a built-in provider, the one that gave it a key
 	sealedKey      []byte // nil without a key
 	sealedSettings []byte // nil without settings that have no column
 }
@@ -147,6 +147,10 @@ func (s *Service) list(ctx context.Context, caller api.Caller, page api.Page, al
 	shared := matchingBuiltins(text)
 	skip := min(page.Offset(), len(shared))
 	found := shared[skip:min(skip+page.Size, len(shared))]
+	if err := readSharedKeys(ctx, s.store.Read(), caller.TenantID, found); err != nil {
+		return api.List[wire.Provider]{}, err
+	}
+
 	own, total, err := providersOf(ctx, s.store.Read(), caller.TenantID, text, all, page.Size-len(found), page.Offset()-skip)
 	list := api.List[wire.Provider]{Total: total + len(shared)}
 	for _, p := range slices.Concat(found, own) {

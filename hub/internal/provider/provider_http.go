@@ -34,6 +34,10 @@ func (s *Service) Routes() []api.Route {
 			return s.UpdateProvider(r.Context(), api.CallerOf(r), r.PathValue("id"), expected, in)
 		})),
 		write(http.MethodDelete, "/:id", api.DeleteBy("id", s.DeleteProvider)),
+		write(http.MethodPut, "/:id/key", api.ResultOf(http.StatusOK, func(r *http.Request, in wire.ProviderKey) (wire.Provider, error) {
+			return s.SetKey(r.Context(), api.CallerOf(r), r.PathValue("id"), in)
+		})),
+		write(http.MethodDelete, "/:id/key", api.DoneBy("id", s.RemoveKey)),
 		write(http.MethodPost, "/:id/reveal-key", api.CallBy(http.StatusOK, "id", s.RevealKey)),
 		write(http.MethodPost, "/probe", api.Call(http.StatusOK, s.Probe)),
 		write(http.MethodPost, "/:id/probe", api.CallBy(http.StatusOK, "id", s.ProbeProvider)),

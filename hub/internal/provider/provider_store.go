@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/store"
@@ -23,8 +24,17 @@ var sealedSettings = store.Sealed{
 	Advice: "enter the headers, the query and the body of the provider again, or delete the provider",
 }
 
+// sharedKey is the column of the keys that tenants have given to built-in providers.
+var sharedKey = store.Sealed{
+	Table: "shared_provider_keys", Column: "api_key_enc", ID: "id", Bound: []string{"tenant_id"},
+	Advice: "enter the key of the provider again",
+}
+
+// sharedKeyID returns the id of the row with the key of a tenant for a built-in provider.
+func sharedKeyID(tenantID, providerID string) string { return tenantID + "/" + providerID }
+
 // Sealed returns the sealed columns of this package.
-func Sealed() []store.Sealed { return []store.Sealed{sealedKey, sealedSettings} }
+func Sealed() []store.Sealed { return []store.Sealed{sealedKey, sealedSettings, sharedKey} }
 
 // columns are the columns that scanProvider reads, in its order.
 const columns = `id, tenant_id, name, protocol, auth_style, base_url, api_key_enc, settings_enc, models, enabled, version, created_at, updated_at`
@@ -93,6 +103,32 @@ func deleteProvider(ctx context.Context, q db.Querier, tenantID, id string) (row
 	return oneProvider(q.QueryRowContext(ctx, `DELETE FROM providers WHERE tenant_id = $1 AND id = $2 RETURNING `+columns, tenantID, id))
 }
 
+// readSharedKeys sets the keys that the tenant has given to built-in providers.
+func readSharedKeys(ctx context.Context, q db.Querier, tenantID string, shared []row) error {
+	_, err := db.Collect(ctx, q, "read keys of built-in providers", func(from db.Scanner) (struct{}, error) {
+		key := row{tenantID: tenantID}
+		err := from.Scan(&key.ID, &key.sealedKey, &key.Version, &key.UpdatedAt)
+		if i := slices.IndexFunc(shared, func(p row) bool { return p.ID == key.ID }); i >= 0 {
+			p := &shared[i]
+			p.tenantID, p.sealedKey = tenantID, key.sealedKey
+			p.Version, p.UpdatedAt = key.Version, key.UpdatedAt
+		}
+
+		return struct{}{}, err
+	}, `SELECT provider_id, api_key_enc, version, updated_at FROM shared_provider_keys WHERE tenant_id = $1`, tenantID)
+	return err
+}
+
+// writeSharedKey writes the key of a tenant for a built-in provider. A key that was removed is a
+// row without one, so that versions grow.
+func writeSharedKey(ctx context.Context, q db.Querier, p row) error {
+	_, err := q.ExecContext(ctx, `INSERT INTO shared_provider_keys (id, tenant_id, provider_id, api_key_enc, version, updated_at)
+			VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (id) DO UPDATE SET api_key_enc = excluded.api_key_enc, version = excluded.version, updated_at = excluded.updated_at`,
+		sharedKeyID(p.tenantID, p.ID), p.tenantID, p.ID, p.sealedKey, p.Version, p.UpdatedAt)
+	return db.Wrap("write key of built-in provider", err)
+}
+
 func oneProvider(from db.Scanner) (row, error) {
 	p, err := scanProvider(from)
 	return p, db.WrapOne("read provider", err, wire.NotFound.New("There is no such provider."))
@@ -121,7 +157,8 @@ func written(what string, err error) error {
 	return db.Wrap(what, err)
 }
 
-// HasData reports whether the tenant has providers of its own.
+// HasData reports whether the tenant has providers or keys of its own.
 func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
-	return db.Value[bool](ctx, tx, "read providers", `SELECT EXISTS (SELECT 1 FROM providers WHERE tenant_id = $1)`, tenantID)
+	return db.Value[bool](ctx, tx, "read providers", `SELECT EXISTS (SELECT 1 FROM providers WHERE tenant_id = $1)
+		OR EXISTS (SELECT 1 FROM shared_provider_keys WHERE tenant_id = $1 AND api_key_enc IS NOT NULL)`, tenantID)
 }

@@ -82,9 +82,27 @@ function Probe({ run, use }) {
         ${use && html`<${Button} kind="small" action=${() => use(result.models)}>${t("provider.use_models")}</${Button}>`}`}</div>`}</div>`;
 }
 
+/** SharedKey is the form for the key that the organization gives to a built-in provider. */
+function SharedKey({ provider, reload }) {
+  const path = admin("providers", provider.id, "key");
+  const form = useForm({ apiKey: "" }, async (v) => {
+    await call("PUT", path, v);
+    toast(t("form.saved"));
+    await reload();
+  });
+  const remove = async () => {
+    if (!(await confirm({ title: t("provider.remove_key_title", { name: provider.name }), text: t("provider.remove_key_text"), action: t("provider.remove_key"), danger: true }))) return;
+    await call("DELETE", path);
+    toast(t("form.saved"));
+    await reload();
+  };
+  return html`<h2>${t(provider.hasKey ? "provider.replace_key" : "provider.add_key")}</h2><p>${t("provider.add_key_text")}</p>
+    <${Form} key=${provider.version} form=${form} action=${t("action.save")}><${TextField} form=${form} name="apiKey" label=${t("field.apiKey")} help=${t("provider.apiKey_new")} required maxlength="4096" spellcheck="false" /></${Form}>
+    ${provider.hasKey && html`<${Button} kind="danger" action=${remove}>${t("provider.remove_key")}</${Button}>`}`;
+}
+
 function Key({ provider }) {
   const [key, setKey] = useState("");
-  if (!provider.hasKey || provider.shared) return null;
   return key ? html`<code>${key}</code> <${Copy} text=${key} />` : html`<${Button} kind="small" action=${async () => setKey((await call("POST", admin("providers", provider.id, "reveal-key"))).apiKey)}>${t("provider.reveal")}</${Button}>`;
 }
 
@@ -188,7 +206,7 @@ function Detail({ name, kind, item, reload }) {
     go(to(name), { force: true });
   };
   const facts = [[t("list.state"), stateOf(item)], ...kind.facts(item), item.size && [t("field.size"), bytes(item.size)], item.hash && [t("field.hash"), html`<code>${item.hash.slice(0, 19)}…</code> <${Copy} text=${item.hash} />`],
-    name === "providers" && canWrite() && item.hasKey && !item.shared && [t("provider.key"), html`<code>${item.maskedKey}</code> <${Key} provider=${item} />`],
+    name === "providers" && canWrite() && item.hasKey && [t("provider.key"), html`<code>${item.maskedKey}</code> <${Key} provider=${item} />`],
     item.updatedAt && [t("list.updated"), html`<${Time} at=${item.updatedAt} />`]];
   return html`<${Page} title=${titleOf(item)} crumbs=${[{ href: to(name), text: t("page." + name) }]} action=${(editable || name === "skills") && html`
       ${name === "skills" && html`<${Button} action=${() => downloadSkill(item)}>${t("files.download")}</${Button}>`}
@@ -196,7 +214,7 @@ function Detail({ name, kind, item, reload }) {
     <div class="split"><div>
     ${item.status === "missing" && html`<div class="note bad">${t("component.missing")}</div>`}
     ${editable ? html`<${Loaded} state=${options}>${(found) => html`<${Edit} key=${id} name=${name} kind=${kind} item=${item} options=${found} reload=${reload} />`}</${Loaded}>` : html`<p class="lead">${descriptionOf(item) || html`<span class="soft">${t(name + ".text")}</span>`}</p>`}
-    ${!editable && name === "providers" && canWrite() && item.protocol !== "demo" && html`<${Probe} run=${() => call("POST", admin("providers", id, "probe"))} />`}
+    ${!editable && name === "providers" && canWrite() && item.protocol !== "demo" && html`<${SharedKey} key=${item.version} provider=${item} reload=${reload} /><${Probe} run=${() => call("POST", admin("providers", id, "probe"))} />`}
     ${editable && kind.accept && html`<h2>${t("upload.replace")}</h2><${Upload} kind=${name} accept=${kind.accept} method="PUT" target=${admin(name, id, "file")} onDone=${async () => { toast(t("form.saved")); await reload(); }} />`}
     ${name === "tools" && item.source === "custom" && item.status === "ready" && html`<${Source} tool=${item} />`}
     ${name === "skills" && item.status === "ready" && html`<${Archive} skill=${item} />`}
