@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -57,7 +58,7 @@ func TestUsersOfTheEmbeddingProgram(t *testing.T) {
 
 	s.call("GET", "/auth/userinfo", "own/expired/admin", "").wantError(http.StatusUnauthorized, string(wire.TokenExpired))
 	for _, faulty := range []string{"own/broken/admin", "own/7/owner", "own/7/", "own//admin", "own/other/admin", "own/" + strings.Repeat("x", 300) + "/admin"} {
-		s.call("GET", "/auth/userinfo", faulty, "").wantError(http.StatusInternalServerError, string(wire.InternalError))
+		s.call("GET", "/auth/userinfo", faulty, "").wantError(http.StatusInternalServerError, string(code.InternalError))
 	}
 	s.call("GET", "/auth/userinfo", "unknown", "").wantError(http.StatusUnauthorized, string(wire.Unauthenticated))
 	require.Contains(t, s.close(), "the database of the program is locked")

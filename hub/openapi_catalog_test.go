@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -102,10 +103,10 @@ func (c *contract) tools(admin string) {
 	const source = "export default {name: 'weather', description: 'd', call() {}}"
 	c.upload(201, "POST", tools, admin, "weather.ts", source, "title", "Weather", "description", "Reports the weather.", "descriptionEn", "x")
 	c.rejectForm(409, wire.NameTaken, "POST", tools, admin, form("weather.ts", source))
-	c.rejectForm(422, wire.ArtifactInvalid, "POST", tools, admin, form("weather.ts", "export default 1"))
+	c.rejectForm(422, code.ArtifactInvalid, "POST", tools, admin, form("weather.ts", "export default 1"))
 	const file = tools + "/weather/file"
 	c.upload(200, "PUT", file, admin, "weather.mts", source)
-	c.rejectForm(422, wire.ArtifactInvalid, "PUT", file, admin, form("weather.ts", strings.Replace(source, "weather", "other", 1)))
+	c.rejectForm(422, code.ArtifactInvalid, "PUT", file, admin, form("weather.ts", strings.Replace(source, "weather", "other", 1)))
 	c.send("PUT", file, admin, form("a.ts", source), "Content-Type", formType, "If-Match", "9").wantError(412, string(wire.PreconditionFailed))
 	c.rejectForm(404, wire.NotFound, "PUT", tools+"/nobody/file", admin, form("a.ts", source))
 	for path, method := range map[string]string{tools: "POST", file: "PUT"} {
@@ -118,9 +119,9 @@ func (c *contract) tools(admin string) {
 	for _, path := range []string{tools + "/weather", tools + "/Read"} {
 		c.ok(200, "GET", path, admin, "")
 	}
-	c.reject(403, wire.BuiltinReadonly, "PUT", tools+"/Read", admin, `{}`)
-	c.reject(403, wire.BuiltinReadonly, "DELETE", tools+"/Read", admin, "")
-	c.rejectForm(403, wire.BuiltinReadonly, "PUT", tools+"/Read/file", admin, form("a.ts", source))
+	c.reject(403, code.BuiltinReadonly, "PUT", tools+"/Read", admin, `{}`)
+	c.reject(403, code.BuiltinReadonly, "DELETE", tools+"/Read", admin, "")
+	c.rejectForm(403, code.BuiltinReadonly, "PUT", tools+"/Read/file", admin, form("a.ts", source))
 	res := c.send("GET", tools+"/weather/download", admin, "")
 	require.Equal(c.t, source, res.text)
 	require.Equal(c.t, http.StatusNotModified, c.send("GET", tools+"/weather/download", admin, "", "If-None-Match", res.header.Get("Etag")).status)
@@ -136,10 +137,10 @@ func (c *contract) skills(admin string) {
 	const document = "---\nname: review\ndescription: Reviews changes.\n---\nRead the diff.\n"
 	c.upload(201, "POST", skills, admin, "SKILL.md", document, "type", "expert", "title", "Review", "descriptionEn", "x")
 	c.rejectForm(409, wire.NameTaken, "POST", skills, admin, form("SKILL.md", document))
-	c.rejectForm(422, wire.ArtifactInvalid, "POST", skills, admin, form("SKILL.md", "---\nname: [\n---\n"))
+	c.rejectForm(422, code.ArtifactInvalid, "POST", skills, admin, form("SKILL.md", "---\nname: [\n---\n"))
 	const file = skills + "/review/file"
 	c.upload(200, "PUT", file, admin, "SKILL.md", document+"Carefully.\n")
-	c.rejectForm(422, wire.ArtifactInvalid, "PUT", file, admin, form("SKILL.md", strings.Replace(document, "review", "other", 1)))
+	c.rejectForm(422, code.ArtifactInvalid, "PUT", file, admin, form("SKILL.md", strings.Replace(document, "review", "other", 1)))
 	c.send("PUT", file, admin, form("SKILL.md", document), "Content-Type", formType, "If-Match", "9").wantError(412, string(wire.PreconditionFailed))
 	c.rejectForm(404, wire.NotFound, "PUT", skills+"/nobody/file", admin, form("SKILL.md", document))
 	for path, method := range map[string]string{skills: "POST", file: "PUT"} {
@@ -238,7 +239,7 @@ func (c *contract) exports(admin string) {
 	c.reject(409, wire.NameTaken, "POST", imported, admin, res.text, "Content-Type", yamlType)
 	c.send("POST", imported+"?replace=true", admin, res.text, "Content-Type", yamlType).want(200)
 	c.send("POST", imported, admin, strings.Replace(res.text, "id: coder", "id: copy", 1), "Content-Type", yamlType).want(201)
-	c.reject(422, wire.ArtifactInvalid, "POST", imported, admin, "agents: []", "Content-Type", yamlType)
+	c.reject(422, code.ArtifactInvalid, "POST", imported, admin, "agents: []", "Content-Type", yamlType)
 }
 
 func (c *contract) scenes(admin string) {
@@ -271,7 +272,7 @@ func (c *contract) components(admin string) {
 	used := providers + "/" + c.ok(201, "POST", providers, admin, `{"name":"Used","protocol":"openai"}`)["id"].(string)
 	c.ok(200, "PUT", agents+"/writer", admin, `{"providerId":"`+strings.TrimPrefix(used, providers+"/")+`","model":"m"}`)
 	for path, code := range map[string]wire.Code{
-		tools + "/weather": wire.ToolInUse, skills + "/review": wire.InUse, mcps + "/files": wire.InUse, knowledge + "/faq": wire.InUse, used: wire.InUse,
+		tools + "/weather": code.ToolInUse, skills + "/review": code.InUse, mcps + "/files": code.InUse, knowledge + "/faq": code.InUse, used: code.InUse,
 	} {
 		c.reject(409, code, "DELETE", path, admin, "")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -80,13 +81,13 @@ func (c *contract) chats(admin string) {
 	c.reject(404, wire.NotFound, "GET", "/api/v1/agents/nobody/chat/sessions", cleo, "")
 	c.faulty("POST", chats, cleo, `{"title":"`+strings.Repeat("t", 201)+`"}`, `{"title":"a\nb"}`)
 	c.unpaged(chats, cleo)
-	c.reject(409, wire.AgentNotDeployed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
+	c.reject(409, code.AgentNotDeployed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
 	c.reject(409, wire.Conflict, "POST", path+"/cancel", cleo, "")
 
 	c.ok(202, "POST", agents+"/chatty/deploy", admin, "")
 	require.Eventually(c.t, func() bool { return c.ok(200, "GET", agents+"/chatty/deploy", admin, "")["state"] == "running" }, time.Minute, 20*time.Millisecond)
 	c.failing.Store(true)
-	c.reject(502, wire.UpstreamFailed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
+	c.reject(502, code.UpstreamFailed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
 	c.failing.Store(false)
 	const config = "/api/v1/admin/aigc/config"
 	c.ok(200, "PUT", config, admin, `{"enabled":true,"companyName":"Example","contentProducer":"00119144030071526726XG10000","explicit":{"mode":"append"}}`)
@@ -112,7 +113,7 @@ func (c *contract) chats(admin string) {
 			c.reject(400, wire.InvalidRequest, "GET", transcript+"?"+query, token, "")
 		}
 		c.failing.Store(true)
-		c.reject(502, wire.UpstreamFailed, "GET", transcript, token, "")
+		c.reject(502, code.UpstreamFailed, "GET", transcript, token, "")
 		c.failing.Store(false)
 	}
 	c.unpaged(path+"/messages", cleo)
@@ -130,8 +131,8 @@ func (c *contract) chats(admin string) {
 	c.pushedChats(admin, cleo)
 	c.usage(admin)
 	c.send("DELETE", agents+"/chatty/deploy", admin, "").want(204)
-	c.reject(409, wire.AgentNotDeployed, "GET", path+"/transcript", cleo, "")
-	c.reject(409, wire.AgentNotDeployed, "GET", strings.Replace(path, chats, allChats, 1)+"/transcript", admin, "")
+	c.reject(409, code.AgentNotDeployed, "GET", path+"/transcript", cleo, "")
+	c.reject(409, code.AgentNotDeployed, "GET", strings.Replace(path, chats, allChats, 1)+"/transcript", admin, "")
 	c.ok(204, "DELETE", path, cleo, "")
 }
 

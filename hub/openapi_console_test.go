@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -36,7 +37,7 @@ func (c *contract) consoleSessions(admin string) {
 	meg := c.newcomer(admin, "meg", "member")
 	c.faulty("POST", session, "", `{}`, `{"username":"","password":""}`)
 	for range 5 {
-		c.reject(401, wire.InvalidCredentials, "POST", session, "", `{"username":"meg","password":"wrong"}`)
+		c.reject(401, code.InvalidCredentials, "POST", session, "", `{"username":"meg","password":"wrong"}`)
 	}
 	c.reject(429, wire.RateLimited, "POST", session, "", `{"username":"meg","password":"`+password+`"}`)
 	given := c.ok(200, "POST", meg+"/reset-password", admin, "")["password"].(string)
@@ -60,8 +61,8 @@ func (c *contract) consoleSessions(admin string) {
 	c.wait(6 * time.Minute)
 	rotated := c.send("POST", refresh, "", "", "Cookie", first)
 	c.ok(200, "GET", "/auth/userinfo", rotated.want(200)["access_token"].(string), "")
-	c.reject(401, wire.RefreshReused, "POST", refresh, "", "", "Cookie", first)
-	c.reject(401, wire.RefreshReused, "DELETE", session, "", "", "Cookie", first)
+	c.reject(401, code.RefreshReused, "POST", refresh, "", "", "Cookie", first)
+	c.reject(401, code.RefreshReused, "DELETE", session, "", "", "Cookie", first)
 	require.Equal(c.t, name+"=", cookie(c.send("DELETE", session, "", "", "Cookie", cookie(rotated))))
 	c.reject(401, wire.TokenRevoked, "POST", refresh, "", "", "Cookie", cookie(rotated))
 
@@ -87,7 +88,7 @@ func (c *contract) disabledPages(admin string) {
 	login := `{"username":"dan","password":"` + password + `"}`
 	kept, _, _ := strings.Cut(c.send("POST", "/console/session", "", login).header.Get("Set-Cookie"), ";")
 	c.ok(200, "PATCH", dan, admin, `{"status":"disabled"}`)
-	c.reject(403, wire.AccountDisabled, "POST", "/console/session", "", login)
-	c.reject(403, wire.AccountDisabled, "POST", "/console/session/refresh", "", "", "Cookie", kept)
-	c.reject(403, wire.AccountDisabled, "DELETE", "/console/session", "", "", "Cookie", kept)
+	c.reject(403, code.AccountDisabled, "POST", "/console/session", "", login)
+	c.reject(403, code.AccountDisabled, "POST", "/console/session/refresh", "", "", "Cookie", kept)
+	c.reject(403, code.AccountDisabled, "DELETE", "/console/session", "", "", "Cookie", kept)
 }

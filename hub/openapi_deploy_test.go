@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -75,7 +76,7 @@ func (c *contract) runtimeOfAgent(admin string) {
 	}
 	c.failing.Store(true)
 	for _, path := range []string{detail, files, content + "notes.txt"} {
-		c.reject(502, wire.UpstreamFailed, "GET", path, admin, "")
+		c.reject(502, code.UpstreamFailed, "GET", path, admin, "")
 	}
 	c.failing.Store(false)
 	key := c.ok(200, "GET", helper, admin, "")["apiKey"].(string)
@@ -103,7 +104,7 @@ func (c *contract) deployments(admin string) {
 	}
 	require.Equal(c.t, "not_deployed", c.ok(200, "GET", helper, dora, "")["state"])
 	for _, row := range []struct{ method, path string }{{"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"POST", "/rollback"}, {"GET", "/revisions"}, {"GET", "/logs"}} {
-		c.reject(409, wire.AgentNotDeployed, row.method, helper+row.path, admin, "")
+		c.reject(409, code.AgentNotDeployed, row.method, helper+row.path, admin, "")
 	}
 	c.ok(204, "DELETE", helper, admin, "")
 	c.reject(400, wire.InvalidRequest, "POST", helper, admin, `{"force":"yes"}`)
@@ -112,12 +113,12 @@ func (c *contract) deployments(admin string) {
 	c.ok(200, "PUT", agents+"/deployed", admin, deployed+`}`)
 	for _, path := range []string{"/api/v1/agents/%s/detail", "/api/v1/admin/agents/%s/files", "/api/v1/admin/agents/%s/files/content?path=x"} {
 		c.reject(404, wire.NotFound, "GET", fmt.Sprintf(path, "nothing"), admin, "")
-		c.reject(409, wire.AgentNotDeployed, "GET", fmt.Sprintf(path, "deployed"), admin, "")
+		c.reject(409, code.AgentNotDeployed, "GET", fmt.Sprintf(path, "deployed"), admin, "")
 	}
 	c.reject(403, wire.Forbidden, "GET", "/api/v1/admin/agents/deployed/files/content?path=x", dora, "")
 	c.ok(202, "POST", helper, admin, `{"force":null}`)
 	c.deployed(admin, "running")
-	c.reject(409, wire.AgentDeployed, "DELETE", agents+"/deployed", admin, "")
+	c.reject(409, code.AgentDeployed, "DELETE", agents+"/deployed", admin, "")
 	c.runtimeOfAgent(admin)
 	c.ok(202, "POST", helper, admin, "")
 	c.ok(202, "POST", helper+"/start", admin, "")
@@ -149,7 +150,7 @@ func (c *contract) deployments(admin string) {
 		})
 	}, time.Minute, 20*time.Millisecond)
 	c.deployer.Fail(deploy.ErrUnavailable)
-	c.reject(503, wire.DeployerUnavailable, "GET", helper+"/logs", admin, "")
+	c.reject(503, code.DeployerUnavailable, "GET", helper+"/logs", admin, "")
 	c.deployer.Fail(nil)
 	c.ok(204, "DELETE", helper, admin, "")
 	c.deployed(admin, "not_deployed")

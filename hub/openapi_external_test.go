@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -129,9 +130,9 @@ func (c *contract) tenantClients(issuer, bad string) {
 	c.send("POST", tenantClients, "", down, key...).want(200)
 	c.reject(400, wire.ValidationFailed, "POST", tenantClients, "", clientBody("a-b", issuer), key...)
 	c.reject(400, wire.InvalidRequest, "POST", tenantClients, "", "{", key...)
-	c.reject(413, wire.PayloadTooLarge, "POST", tenantClients, "", `{"org":"`+strings.Repeat("x", 1<<20)+`"}`, key...)
-	c.reject(415, wire.UnsupportedMedia, "POST", tenantClients, "", "{}", append(key, "Content-Type", "text/plain")...)
-	c.reject(409, wire.DefaultTenantInUse, "DELETE", tenantClients+"/acme", "", "", key...)
+	c.reject(413, code.PayloadTooLarge, "POST", tenantClients, "", `{"org":"`+strings.Repeat("x", 1<<20)+`"}`, key...)
+	c.reject(415, code.UnsupportedMedia, "POST", tenantClients, "", "{}", append(key, "Content-Type", "text/plain")...)
+	c.reject(409, code.DefaultTenantInUse, "DELETE", tenantClients+"/acme", "", "", key...)
 	c.send("DELETE", tenantClients+"/gamma", "", "", key...).want(204)
 	require.EqualValues(c.t, 3, c.send("GET", tenantClients, "", "", key...).want(200)["total"])
 	c.reject(400, wire.InvalidRequest, "GET", tenantClients+"?page=0", "", "", key...)
@@ -159,7 +160,7 @@ func (c *contract) externalLogins(p *provider) string {
 	c.reject(400, wire.InvalidRequest, "GET", "/auth/org-check?"+unreadable, "", "")
 	c.reject(400, wire.InvalidRequest, "GET", "/auth/login?"+unreadable, "", "")
 	c.reject(400, wire.ValidationFailed, "GET", "/auth/login?return_to=//evil.example.com", "", "")
-	c.reject(502, wire.UpstreamFailed, "GET", "/auth/login?org=bad", "", "")
+	c.reject(502, code.UpstreamFailed, "GET", "/auth/login?org=bad", "", "")
 	c.reject(503, wire.Unavailable, "GET", "/auth/login?org=down", "", "")
 
 	// The code is the nonce, or what the provider does.
@@ -184,7 +185,7 @@ func (c *contract) externalLogins(p *provider) string {
 	at := c.send("GET", "/auth/login", "", "")
 	cookie, _, _ := strings.Cut(at.header.Get("Set-Cookie"), ";")
 	_, state, _ := strings.Cut(at.header.Get("Location"), "state=")
-	c.reject(401, wire.InvalidCredentials, "GET", "/auth/callback?code=x&state="+state[:64], "", "", "Cookie", cookie)
+	c.reject(401, code.InvalidCredentials, "GET", "/auth/callback?code=x&state="+state[:64], "", "", "Cookie", cookie)
 	c.send("GET", "/auth/login?org=acme", "", "", "Sec-Fetch-Site", "cross-site")
 	for code, want := range map[string]int{"refused": 401, "broken": 502, "down": 503} {
 		res, _ := callback("", code)
@@ -201,7 +202,7 @@ func (c *contract) externalLogins(p *provider) string {
 	res.wantError(403, "account_disabled")
 	exchange("ada").wantError(403, "account_disabled")
 	c.reject(403, wire.Forbidden, "POST", "/auth/exchange", "", "", "Sec-Fetch-Site", "cross-site")
-	c.reject(401, wire.InvalidCredentials, "POST", "/auth/exchange", "", `{"code":"x"}`)
+	c.reject(401, code.InvalidCredentials, "POST", "/auth/exchange", "", `{"code":"x"}`)
 	c.reject(400, wire.ValidationFailed, "POST", "/auth/exchange", "", `{"code":""}`)
 	c.unreadable("POST", "/auth/exchange", "", openapi3.Content{})
 	return token

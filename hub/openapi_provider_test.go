@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -70,14 +71,14 @@ func (c *contract) providers(admin string) {
 		c.ok(204, "DELETE", one+"/key", admin, "")
 	}
 	for method, body := range map[string]string{"PUT": key, "DELETE": ""} {
-		c.reject(403, wire.BuiltinReadonly, method, providers+"/demo/key", admin, body)
+		c.reject(403, code.BuiltinReadonly, method, providers+"/demo/key", admin, body)
 		c.reject(404, wire.NotFound, method, providers+"/"+unknownID+"/key", admin, body)
 	}
 	c.faulty("PUT", path, admin, `{}`, with(`,"protocol":""`))
 	c.reject(409, wire.NameTaken, "PUT", other, admin, with(""))
 	for _, method := range []string{"PUT", "DELETE"} {
 		body := map[string]string{"PUT": with("")}[method]
-		c.reject(403, wire.BuiltinReadonly, method, providers+"/demo", admin, body)
+		c.reject(403, code.BuiltinReadonly, method, providers+"/demo", admin, body)
 		c.reject(404, wire.NotFound, method, providers+"/"+unknownID, admin, body)
 	}
 	for _, missing := range []string{providers + "/" + unknownID, public + "/" + unknownID} {

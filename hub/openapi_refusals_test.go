@@ -9,6 +9,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -57,10 +58,10 @@ func (c *contract) refusals(admin string) {
 			}
 			c.reject(401, wire.TokenExpired, method, path, expired, "")
 			c.reject(401, wire.TokenRevoked, method, path, revoked, "")
-			c.reject(403, wire.AccountDisabled, method, path, disabled, "")
+			c.reject(403, code.AccountDisabled, method, path, disabled, "")
 		}
 		if roles != "[anyone]" && path != "/auth/change-password" && path != "/auth/userinfo" {
-			c.reject(403, wire.PasswordChangeRequired, method, path, reset["access_token"].(string), "")
+			c.reject(403, code.PasswordChangeRequired, method, path, reset["access_token"].(string), "")
 		}
 		if roles != "[anyone]" && !strings.Contains(roles, "member") {
 			c.reject(403, wire.Forbidden, method, path, member, "")
@@ -121,11 +122,11 @@ func (c *contract) unreadable(method, path, token string, content openapi3.Conte
 	switch {
 	case content["multipart/form-data"] != nil:
 		c.rejectForm(400, wire.InvalidRequest, method, path, token, "--x\r\nContent")
-		c.rejectForm(413, wire.PayloadTooLarge, method, path, token, form("a.ts", "x", "title", large))
-		c.reject(415, wire.UnsupportedMedia, method, path, token, `{}`)
+		c.rejectForm(413, code.PayloadTooLarge, method, path, token, form("a.ts", "x", "title", large))
+		c.reject(415, code.UnsupportedMedia, method, path, token, `{}`)
 	case content[yamlType] != nil:
-		c.reject(413, wire.PayloadTooLarge, method, path, token, large, "Content-Type", yamlType)
-		c.reject(415, wire.UnsupportedMedia, method, path, token, `{}`)
+		c.reject(413, code.PayloadTooLarge, method, path, token, large, "Content-Type", yamlType)
+		c.reject(415, code.UnsupportedMedia, method, path, token, `{}`)
 	default:
 		for _, body := range []string{`{`, `[]`, `null`, `"text"`, "{\"text\":\"\xff\"}"} {
 			c.reject(400, wire.InvalidRequest, method, path, token, body)
@@ -133,8 +134,8 @@ func (c *contract) unreadable(method, path, token string, content openapi3.Conte
 		if path == pushChats {
 			large = strings.Repeat(" ", 10<<20) + large
 		}
-		c.reject(413, wire.PayloadTooLarge, method, path, token, large)
-		c.reject(415, wire.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "text/plain")
-		c.reject(415, wire.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "application/json; charset=gbk")
+		c.reject(413, code.PayloadTooLarge, method, path, token, large)
+		c.reject(415, code.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "text/plain")
+		c.reject(415, code.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "application/json; charset=gbk")
 	}
 }

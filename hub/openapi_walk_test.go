@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -150,7 +151,7 @@ func (c *contract) firstRun() {
 	with := func(fields string) string { return `{"setup_token":"` + setupToken + `",` + fields + `}` }
 	c.reject(401, wire.Unauthenticated, "POST", setup, "", `{"password":"`+password+`"}`)
 	for range 5 {
-		c.reject(401, wire.InvalidCredentials, "POST", setup, "", `{"password":"`+password+`","setup_token":"another"}`)
+		c.reject(401, code.InvalidCredentials, "POST", setup, "", `{"password":"`+password+`","setup_token":"another"}`)
 	}
 	c.reject(429, wire.RateLimited, "POST", setup, "", with(`"password":"`+password+`"`))
 	c.wait(16 * time.Minute)
@@ -158,7 +159,7 @@ func (c *contract) firstRun() {
 		with(`"password":"`+password+`","display_name":" "`), with(`"password":"`+password+`","display_name":"a\u202eb"`))
 	body := with(`"password":"` + password + `","username":null,"display_name":null,"later":[]`)
 	c.ok(201, "POST", setup, "", body)
-	c.reject(409, wire.AlreadyInitialized, "POST", setup, "", body)
+	c.reject(409, code.AlreadyInitialized, "POST", setup, "", body)
 	require.Equal(c.t, false, c.ok(200, "GET", "/auth/mode", "", "")["setup_required"])
 }
 
@@ -176,8 +177,8 @@ func (c *contract) enter(name string) (access, refresh string) {
 
 func (c *contract) walkUsers(admin string) {
 	me := users + "/" + c.ok(200, "GET", "/auth/userinfo", admin, "")["id"].(string)
-	c.reject(409, wire.LastAdmin, "PATCH", me, admin, `{"role":"member"}`)
-	c.reject(409, wire.LastAdmin, "DELETE", me, admin, "")
+	c.reject(409, code.LastAdmin, "PATCH", me, admin, `{"role":"member"}`)
+	c.reject(409, code.LastAdmin, "DELETE", me, admin, "")
 	c.faulty("POST", users, admin, `{}`, userBody("", "member"), userBody("ada lovelace", "member"), userBody(strings.Repeat("a", 65), "member"), userBody("ada", "root"),
 		userBody("ada", ""), userBody("ada", "member", `,"displayName":"\u0007"`), userBody("ada", "member", `,"displayName":"`+strings.Repeat("a", 129)+`"`),
 		`{"username":"ada","password":"`+strings.Repeat("p", 129)+`","role":"member"}`, `{"username":null,"password":null,"role":null}`)
@@ -220,8 +221,8 @@ func (c *contract) invitations(admin string) {
 	c.faulty("POST", "/auth/register", "", `{}`, join("-", ""), join("ivy", `,"display_name":"\t"`), `{"token":"","username":"ivy","password":"`+password+`"}`)
 	c.reject(409, wire.NameTaken, "POST", "/auth/register", "", join("ADMIN", ""))
 	body := c.ok(201, "POST", "/auth/register", "", join("ivy", `,"display_name":""`))
-	c.reject(404, wire.InviteInvalid, "POST", "/auth/register", "", join("eve", ""))
-	c.reject(404, wire.InviteInvalid, "GET", "/auth/invite/"+token, "", "")
+	c.reject(404, code.InviteInvalid, "POST", "/auth/register", "", join("eve", ""))
+	c.reject(404, code.InviteInvalid, "GET", "/auth/invite/"+token, "", "")
 	c.reject(409, wire.Conflict, "DELETE", invites+"/"+ivy["id"].(string), admin, "")
 	c.ok(204, "DELETE", invites+"/"+spare["id"].(string), admin, "")
 	c.ok(204, "DELETE", invites+"/"+spare["id"].(string), admin, "")
@@ -237,9 +238,9 @@ func (c *contract) signIns(admin string) {
 	const login, refresh, logout, sessions = "/auth/login", "/auth/refresh", "/auth/logout", "/auth/sessions"
 	meg := c.newcomer(admin, "meg", "member")
 	c.faulty("POST", login, "", `{}`, `{"username":"","password":""}`, `{"username":"meg","password":null}`)
-	c.reject(401, wire.InvalidCredentials, "POST", login, "", `{"username":"nobody\u0007","password":"wrong"}`)
+	c.reject(401, code.InvalidCredentials, "POST", login, "", `{"username":"nobody\u0007","password":"wrong"}`)
 	for range 5 {
-		c.reject(401, wire.InvalidCredentials, "POST", login, "", `{"username":"meg","password":"wrong"}`)
+		c.reject(401, code.InvalidCredentials, "POST", login, "", `{"username":"meg","password":"wrong"}`)
 	}
 	c.reject(429, wire.RateLimited, "POST", login, "", `{"username":"meg","password":"`+password+`"}`)
 	c.ok(200, "POST", meg+"/reset-password", admin, "") // lifts the lock
@@ -260,17 +261,17 @@ func (c *contract) signIns(admin string) {
 
 	c.faulty("POST", sessions, access, `{}`, `{"code_challenge":""}`, `{"code_challenge":"`+strings.Repeat("/", 43)+`"}`)
 	c.reject(400, wire.InvalidRequest, "POST", sessions, access, `{"code_challenge":1}`)
-	code := c.ok(201, "POST", sessions, access, `{"code_challenge":"`+strings.Repeat("A", 43)+`"}`)["authorization_code"].(string)
-	c.reject(401, wire.Unauthenticated, "POST", refresh, "", `{"refresh_token":"`+code+`","code_verifier":"unknown"}`)
+	handed := c.ok(201, "POST", sessions, access, `{"code_challenge":"`+strings.Repeat("A", 43)+`"}`)["authorization_code"].(string)
+	c.reject(401, wire.Unauthenticated, "POST", refresh, "", `{"refresh_token":"`+handed+`","code_verifier":"unknown"}`)
 	c.faulty("POST", refresh, "", `{}`, `{"refresh_token":""}`, `{"refresh_token":null}`)
 	c.reject(400, wire.InvalidRequest, "POST", refresh, "", `{"refresh_token":1}`)
 	give := func(token string) string { return `{"refresh_token":"` + token + `"}` }
 	c.reject(401, wire.Unauthenticated, "POST", refresh, "", give("unknown"))
 	c.reject(401, wire.TokenRevoked, "POST", refresh, "", give(other))
 	second := c.ok(200, "POST", refresh, "", give(first))["refresh_token"].(string)
-	c.reject(401, wire.RefreshReused, "POST", refresh, "", give(first))
+	c.reject(401, code.RefreshReused, "POST", refresh, "", give(first))
 	c.wait(11 * time.Second)
-	c.reject(401, wire.RefreshReused, "POST", refresh, "", give(first))
+	c.reject(401, code.RefreshReused, "POST", refresh, "", give(first))
 	c.reject(401, wire.TokenRevoked, "POST", refresh, "", give(second))
 
 	access, next := c.enter("meg")
@@ -288,8 +289,8 @@ func (c *contract) signIns(admin string) {
 	dan := c.newcomer(admin, "dan", "member")
 	_, kept := c.enter("dan")
 	c.ok(200, "PATCH", dan, admin, `{"status":"disabled"}`)
-	c.reject(403, wire.AccountDisabled, "POST", login, "", `{"username":"dan","password":"`+password+`"}`)
-	c.reject(403, wire.AccountDisabled, "POST", refresh, "", give(kept))
+	c.reject(403, code.AccountDisabled, "POST", login, "", `{"username":"dan","password":"`+password+`"}`)
+	c.reject(403, code.AccountDisabled, "POST", refresh, "", give(kept))
 }
 
 func (c *contract) passwords(admin string) {
@@ -303,12 +304,12 @@ func (c *contract) passwords(admin string) {
 	cli := c.ok(201, "POST", issue, access, `{"name":"ci"}`)["token"].(string)
 	c.reject(403, wire.Forbidden, "POST", change, cli, bodyOf("another password", password))
 	for range 5 {
-		c.reject(401, wire.InvalidCredentials, "POST", change, access, bodyOf("wrong", password))
+		c.reject(401, code.InvalidCredentials, "POST", change, access, bodyOf("wrong", password))
 	}
 	c.reject(401, wire.TokenRevoked, "POST", change, access, bodyOf("another password", password))
 	signedIn := c.ok(200, "POST", "/auth/login", "", `{"username":"pat","password":"another password"}`)
 	for range 10 {
-		c.reject(401, wire.InvalidCredentials, "POST", "/auth/login", "", `{"username":"pat","password":"wrong","device_token":"`+signedIn["device_token"].(string)+`"}`)
+		c.reject(401, code.InvalidCredentials, "POST", "/auth/login", "", `{"username":"pat","password":"wrong","device_token":"`+signedIn["device_token"].(string)+`"}`)
 	}
 	c.reject(429, wire.RateLimited, "POST", change, signedIn["access_token"].(string), bodyOf("another password", password))
 	offline, err := c.ResetPassword(c.t.Context(), "pat")
@@ -346,7 +347,7 @@ func (c *contract) expiry(admin string) {
 	c.wait(15 * 24 * time.Hour)
 	c.reject(401, wire.TokenExpired, "POST", "/auth/refresh", "", `{"refresh_token":"`+refresh+`"}`)
 	c.reject(401, wire.TokenExpired, "GET", "/auth/userinfo", cli, "")
-	c.reject(404, wire.InviteInvalid, "GET", "/auth/invite/"+invite, "", "")
+	c.reject(404, code.InviteInvalid, "GET", "/auth/invite/"+invite, "", "")
 	admin, _ = c.enter("admin")
 	require.Equal(c.t, "expired", c.ok(200, "GET", invites, admin, "")["items"].([]any)[0].(map[string]any)["status"])
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
@@ -46,7 +46,7 @@ func checkTool(ctx context.Context, fileName, source string) (string, error) {
 		checked.Store(source, name)
 	}
 	if fault, ok := errors.AsType[*js.FileError](err); ok {
-		return "", wire.ArtifactInvalid.New(fault.Reason)
+		return "", code.ArtifactInvalid.New(fault.Reason)
 	}
 	return name, err
 }

@@ -80,7 +80,8 @@ func (a Auth) ChangePassword(ctx context.Context, old, new string) error {
 	return done(ctx, a.c, http.MethodPost, "/auth/change-password", wire.ChangePasswordRequest{OldPassword: old, NewPassword: new})
 }
 
-// CheckInvite returns the role that an invitation gives, or [wire.InviteInvalid].
+// CheckInvite returns the role that an invitation gives, or an error with the code
+// invite_invalid.
 func (a Auth) CheckInvite(ctx context.Context, token string) (wire.InviteCheck, error) {
 	return get[wire.InviteCheck](ctx, a.c, "/auth/invite/"+segment(token), nil)
 }

@@ -7,7 +7,7 @@ type rule struct{ packages, imports, reason string }
 
 // Sets of packages that several rows share.
 const (
-	concern      = "hub/wire hub/internal/api internal/db internal/secret hub/internal/store hub/internal/audit sse filesafe rbac auditlog/... internal/..."
+	concern      = "hub/wire hub/internal/code hub/internal/api internal/db internal/secret hub/internal/store hub/internal/audit sse filesafe rbac auditlog/... internal/..."
 	formats      = "runtime/agent runtime/wire"
 	telemetryAPI = "go.opentelemetry.io/otel/attribute go.opentelemetry.io/otel/codes go.opentelemetry.io/otel/metric/... " +
 		"go.opentelemetry.io/otel/propagation go.opentelemetry.io/otel/trace/..."
@@ -46,7 +46,8 @@ var arrows = []rule{
 	{"runtime/wire", "internal/...", "both ends of the network share one description"},
 
 	{"hub", concern + " hub/...", "the only place that imports every concern"},
-	{"hub/internal/api", "hub/wire auditlog rbac internal/...", "the shared code of handlers does not depend on a concern"},
+	{"hub/internal/code", "hub/wire", "the status and the message of an error are decided in one place"},
+	{"hub/internal/api", "hub/wire hub/internal/code auditlog rbac internal/...", "the shared code of handlers does not depend on a concern"},
 	{"internal/db", "internal/...", "the database layer has no tables: each concern has its own migrations"},
 	{"internal/secret hub/internal/aigc/label", "", "keys and labels do not depend on the hub"},
 	{"hub/internal/store hub/internal/audit", concern, "what every concern receives depends on none"},

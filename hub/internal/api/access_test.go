@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -34,7 +35,7 @@ func guarded(t testing.TB, change func(*api.Config)) http.Handler {
 			return wire.Forbidden.New("A CLI token cannot do this: sign in.")
 		}},
 		api.Route{Method: "GET", Path: "/disabled", Access: api.SignedIn, Handle: func(http.ResponseWriter, *http.Request) error {
-			return wire.BuiltinReadonly
+			return code.BuiltinReadonly
 		}},
 	)
 }

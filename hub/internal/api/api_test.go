@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/rbac"
@@ -35,7 +36,7 @@ var users = map[string]api.Caller{
 func authenticate(r *http.Request) (api.Caller, error) {
 	switch token := api.Bearer(r); token {
 	case "disabled-token":
-		return api.Caller{}, api.Denied(api.Caller{UserID: "u6", UserName: "meg", TenantID: "t1", RoleNow: rbac.Member}, wire.AccountDisabled)
+		return api.Caller{}, api.Denied(api.Caller{UserID: "u6", UserName: "meg", TenantID: "t1", RoleNow: rbac.Member}, code.AccountDisabled)
 	case "expired-token":
 		return api.Caller{}, wire.TokenExpired
 	case "revoked-token":

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/rbac"
@@ -52,7 +53,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 
-	body := wire.InternalError.New("").Response(httpapi.RequestID(w))
+	body := code.Response(&wire.Error{Code: code.InternalError}, httpapi.RequestID(w))
 	_ = httpapi.WriteJSON(w, body.Status, body)
 }
 
@@ -74,7 +75,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		e = s.toError(r, err)
 	}
 
-	body := e.Response(httpapi.RequestID(w))
+	body := code.Response(e, httpapi.RequestID(w))
 	if body.Status >= http.StatusInternalServerError {
 		s.logError(w, r, e, err)
 	}
@@ -134,7 +135,7 @@ func (s *server) toError(r *http.Request, err error) *wire.Error {
 	var (
 		coded   *wire.Error
 		refusal *Refusal
-		code    wire.Code
+		bare    wire.Code
 		fields  Fields
 		body    *httpapi.BodyError
 		large   *http.MaxBytesError
@@ -149,11 +150,11 @@ func (s *server) toError(r *http.Request, err error) *wire.Error {
 	case cause == nil && errors.As(err, &coded):
 		return coded
 	case cause != nil: // whatever failed because of it
-		code = wire.TokenRevoked
-		errors.As(cause, &code)
-		return &wire.Error{Code: code}
-	case errors.As(err, &code):
-		return &wire.Error{Code: code}
+		bare = wire.TokenRevoked
+		errors.As(cause, &bare)
+		return &wire.Error{Code: bare}
+	case errors.As(err, &bare):
+		return &wire.Error{Code: bare}
 	case errors.As(err, &fields):
 		return &wire.Error{Code: wire.ValidationFailed, Data: wire.ErrorData{Fields: fields}}
 	case errors.As(err, &denied):
@@ -166,7 +167,7 @@ func (s *server) toError(r *http.Request, err error) *wire.Error {
 
 		return e
 	case errors.Is(err, httpapi.ErrTooLarge), errors.As(err, &large):
-		e := &wire.Error{Code: wire.PayloadTooLarge}
+		e := &wire.Error{Code: code.PayloadTooLarge}
 		if c := callOf(r); c != nil {
 			e.Message = "The body is too large: at most " + strconv.FormatInt(c.route.BodyLimit, 10) + " bytes are accepted."
 		}
@@ -175,7 +176,7 @@ func (s *server) toError(r *http.Request, err error) *wire.Error {
 	case errors.Is(err, httpapi.ErrNotFound):
 		return &wire.Error{Code: wire.NotFound}
 	case errors.Is(err, httpapi.ErrMethodNotAllowed):
-		return &wire.Error{Code: wire.MethodNotAllowed}
+		return &wire.Error{Code: code.MethodNotAllowed}
 	}
 
 	if e := s.cfg.Translate(err); e != nil {
@@ -186,7 +187,7 @@ func (s *server) toError(r *http.Request, err error) *wire.Error {
 		return &wire.Error{Code: wire.Unavailable}
 	}
 
-	return &wire.Error{Code: wire.InternalError, Cause: err}
+	return &wire.Error{Code: code.InternalError, Cause: err}
 }
 
 // clientGone reports whether the client has disconnected, which is not an error of the hub.
@@ -201,7 +202,7 @@ func (s *server) logError(w http.ResponseWriter, r *http.Request, e *wire.Error,
 	}
 
 	level := slog.LevelWarn
-	if e.Code == wire.InternalError {
+	if e.Code == code.InternalError {
 		level = slog.LevelError
 	}
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -44,21 +45,21 @@ var codes = map[wire.Code]int{
 
 func TestCodes(t *testing.T) {
 	messages := map[string]wire.Code{}
-	for code, status := range codes {
-		t.Run(string(code), func(t *testing.T) {
-			w := send(handler(t, nil, failing(fmt.Errorf("do it: %w", code))), "GET", "/", "")
+	for c, status := range codes {
+		t.Run(string(c), func(t *testing.T) {
+			w := send(handler(t, nil, failing(fmt.Errorf("do it: %w", c))), "GET", "/", "")
 			f := faultOf(t, w)
 			require.Equal(t, status, w.Code)
-			require.Equal(t, string(code), f.Code)
+			require.Equal(t, string(c), f.Code)
 			require.Nil(t, f.Data)
 			require.NotContains(t, messages, f.Message, "two codes say the same")
-			messages[f.Message] = code
+			messages[f.Message] = c
 			require.Equal(t, status == 401, w.Header().Get("Www-Authenticate") == "Bearer")
 			require.Equal(t, status == 429 || status == 503, w.Header().Get("Retry-After") == "1")
-			require.Equal(t, status, code.Status())
+			require.Equal(t, status, code.Status(c))
 
-			err := error(&wire.Error{Code: code, Message: "Because.", Cause: errSecret})
-			require.ErrorIs(t, err, code)
+			err := error(&wire.Error{Code: c, Message: "Because.", Cause: errSecret})
+			require.ErrorIs(t, err, c)
 			require.ErrorIs(t, err, errSecret)
 			require.NotErrorIs(t, err, wire.Code("other"))
 			w = send(handler(t, nil, failing(err)), "GET", "/", "")
@@ -76,16 +77,16 @@ func TestErrors(t *testing.T) {
 		data   map[string]any
 		header http.Header
 	}{
-		"any other error":          {errSecret, 500, wire.InternalError, nil, nil},
+		"any other error":          {errSecret, 500, code.InternalError, nil, nil},
 		"a code that is none":      {wire.Code("oops"), 500, "oops", nil, nil},
 		"of the database":          {fmt.Errorf("read user: %w", errDatabase), 503, wire.Unavailable, nil, http.Header{"Retry-After": {"2"}}},
-		"with data":                {&wire.Error{Code: wire.ToolInUse, Data: wire.ErrorData{Agents: []string{"a"}}}, 409, wire.ToolInUse, map[string]any{"agents": []any{"a"}}, nil},
+		"with data":                {&wire.Error{Code: code.ToolInUse, Data: wire.ErrorData{Agents: []string{"a"}}}, 409, code.ToolInUse, map[string]any{"agents": []any{"a"}}, nil},
 		"fields":                   {api.Fields{"name": "must not be empty"}, 400, wire.ValidationFailed, map[string]any{"fields": map[string]any{"name": "must not be empty"}}, nil},
 		"a while":                  {&wire.Error{Code: wire.RateLimited, RetryAfter: 15 * time.Minute}, 429, wire.RateLimited, nil, http.Header{"Retry-After": {"900"}}},
 		"a moment":                 {&wire.Error{Code: wire.RateLimited, RetryAfter: 1}, 429, wire.RateLimited, nil, http.Header{"Retry-After": {"1"}}},
-		"a status of its own":      {&wire.Error{Code: wire.UpstreamFailed, Status: 504}, 504, wire.UpstreamFailed, nil, nil},
-		"a canceled query":         {fmt.Errorf("read: %w", context.Canceled), 500, wire.InternalError, nil, nil}, // of a client that is there
-		"a body that is too large": {&http.MaxBytesError{Limit: 3}, 413, wire.PayloadTooLarge, nil, nil},
+		"a status of its own":      {&wire.Error{Code: code.UpstreamFailed, Status: 504}, 504, code.UpstreamFailed, nil, nil},
+		"a canceled query":         {fmt.Errorf("read: %w", context.Canceled), 500, code.InternalError, nil, nil}, // of a client that is there
+		"a body that is too large": {&http.MaxBytesError{Limit: 3}, 413, code.PayloadTooLarge, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := send(handler(t, nil, failing(row.err)), "GET", "/", "")

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 )
@@ -70,11 +71,11 @@ func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if declared := r.Header.Get("Content-Type"); declared != "" && r.ContentLength != 0 {
 		kind, params, err := mime.ParseMediaType(declared)
 		if err != nil || !isJSON(kind) {
-			return nil, wire.UnsupportedMedia
+			return nil, code.UnsupportedMedia
 		}
 
 		if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
-			return nil, wire.UnsupportedMedia.New("The body must be JSON in UTF-8: send \"Content-Type: application/json\".")
+			return nil, code.UnsupportedMedia.New("The body must be JSON in UTF-8: send \"Content-Type: application/json\".")
 		}
 	}
 

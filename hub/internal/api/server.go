@@ -15,6 +15,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/rbac"
@@ -287,7 +288,7 @@ func (s *server) authorize(r *http.Request, route *Route) (*http.Request, error)
 	caller.RemoteIP, caller.UserAgent = from.RemoteIP, from.UserAgent
 	r = r.WithContext(rbac.NewContext(r.Context(), caller))
 	if caller.MustChangePassword && !route.BeforePasswordChange {
-		return r, wire.PasswordChangeRequired
+		return r, code.PasswordChangeRequired
 	}
 
 	if route.Access == SignedIn {

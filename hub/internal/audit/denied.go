@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -44,7 +45,7 @@ var deniedActions = func() map[string]auditlog.Action[deniedDetail] {
 const maxDenials = 60
 
 // Denied records that a caller lacks a permission, or is disabled.
-func (s *Service) Denied(r *http.Request, route api.Route, caller api.Caller, code wire.Code) error {
+func (s *Service) Denied(r *http.Request, route api.Route, caller api.Caller, reason wire.Code) error {
 	if count := s.denials.Count(caller.UserID); count.Exceeded {
 		return &wire.Error{Code: wire.RateLimited, RetryAfter: count.Reset}
 	}
@@ -56,8 +57,8 @@ func (s *Service) Denied(r *http.Request, route api.Route, caller api.Caller, co
 	event.Status = auditlog.Failure
 	event.TargetType, event.TargetName = "route", route.Method+" "+route.Path
 	category, needs := cmp.Or(route.Category, "auth"), cmp.Or(route.Group.String(), needsSession)
-	switch code {
-	case wire.AccountDisabled:
+	switch reason {
+	case code.AccountDisabled:
 		category, needs = "auth", needsActive
 	case wire.Unauthenticated:
 		category, needs = "auth", needsKey

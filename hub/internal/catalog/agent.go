@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -219,7 +220,7 @@ func (a *Agent) clearDefault(ctx context.Context, tx *store.Tx) error {
 }
 
 // DeleteAgent deletes an agent. expected is the version that the caller has read, or nil. It fails
-// with wire.NotFound, with wire.PreconditionFailed for another version, with wire.AgentDeployed,
+// with wire.NotFound, with wire.PreconditionFailed for another version, with code.AgentDeployed,
 // and with wire.Conflict if scenes use it.
 func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name string, expected *int64) error {
 	return s.change(ctx, caller, func(tx *store.Tx) error {
@@ -242,7 +243,7 @@ func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name strin
 		}
 
 		if deployed {
-			return wire.AgentDeployed
+			return code.AgentDeployed
 		}
 
 		scenes, err := scenesOfAgent(ctx, tx, caller.TenantID, name)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
@@ -229,7 +230,7 @@ func TestADeployedAgentIsNotDeleted(t *testing.T) {
 		for _, c := range []func(string, any){func(p string, b any) { s.ada.Post(p, b).Want(201) }, func(p string, b any) { s.eve.Post(p, b).Want(201) }} {
 			c(agents, demo("a"))
 		}
-		s.ada.Delete(agents+"/a").Error(http.StatusConflict, wire.AgentDeployed)
+		s.ada.Delete(agents+"/a").Error(http.StatusConflict, code.AgentDeployed)
 		s.eve.Delete(agents + "/a").Want(http.StatusNoContent)
 		s.ada.Delete(agents+"/none").Error(http.StatusNotFound, wire.NotFound)
 	})
@@ -261,7 +262,7 @@ func TestAnAgentIsNotDeletedDuringItsDeploy(t *testing.T) {
 			deployed.Store(true)
 			return nil
 		}))
-		require.ErrorIs(t, <-result, wire.AgentDeployed)
+		require.ErrorIs(t, <-result, code.AgentDeployed)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -185,7 +186,7 @@ func (c *Components[T, In]) insert(ctx context.Context, caller api.Caller, in T)
 
 // Replace replaces the fields of a component that the input has. expected is the version that the
 // caller has read, or nil. It fails with wire.PreconditionFailed for another version, and with
-// wire.BuiltinReadonly. Without a difference it changes nothing.
+// code.BuiltinReadonly. Without a difference it changes nothing.
 func (c *Components[T, In]) Replace(ctx context.Context, caller api.Caller, name string, expected *int64, in In) (T, error) {
 	var v T
 	c.common(&v).Name = name
@@ -249,15 +250,15 @@ func (c *Components[T, In]) edit(ctx context.Context, caller api.Caller, name st
 // own returns a component that can be changed.
 func (c *Components[T, In]) own(ctx context.Context, q db.Querier, tenantID, name string) (T, error) {
 	if c.builtinNamed(name) != nil {
-		return *new(T), wire.BuiltinReadonly
+		return *new(T), code.BuiltinReadonly
 	}
 
 	return c.named(ctx, q, tenantID, name)
 }
 
 // Delete deletes a component. expected is the version that the caller has read, or nil. It fails
-// with wire.PreconditionFailed for another version, with wire.BuiltinReadonly, and with wire.InUse
-// or wire.ToolInUse if agents use it.
+// with wire.PreconditionFailed for another version, with code.BuiltinReadonly, and with code.InUse
+// or code.ToolInUse if agents use it.
 func (c *Components[T, In]) Delete(ctx context.Context, caller api.Caller, name string, expected *int64) error {
 	return c.s.change(ctx, caller, func(tx *store.Tx) error {
 		v, err := c.own(ctx, tx, caller.TenantID, name)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -84,7 +85,7 @@ func TestImportsAreBounded(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		r := s.importYAML(row.text, "")
 		runtime.ReadMemStats(&after)
-		body := r.Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
+		body := r.Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)
 		fields := body["data"].(object)["fields"].(object)
 		require.Contains(t, fields, row.field, name)
 		require.LessOrEqual(t, len(fields), 100, name)
@@ -104,7 +105,7 @@ func TestImportsOfTextThatCannotBeStored(t *testing.T) {
 			"agents:\n- id: \"a\\0\"\n  model: m\n  provider: {protocol: demo}\n", "agents:\n- id: a\n  model: m\n  provider: {protocol: openai, baseUrl: \"https://a\\0\"}\n",
 			`{"agents":[{"id":"a","model":"m","provider":{"protocol":"demo"},"datasets":{"a\u0000b":"x"}}]}`, head + "  name: \xff\n",
 		} {
-			s.importYAML(text, "").Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
+			s.importYAML(text, "").Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)
 		}
 	})
 }
@@ -127,9 +128,9 @@ func TestImportNamesWhatIsMissing(t *testing.T) {
 			head + "  provider: {protocol: demo}\n  customTools: [{name: t, path: t.ts}]":            "tools[0]",
 			head + "  provider: {protocol: demo}\n  unknown: 1":                                      "agents[0].unknown",
 		} {
-			body := s.importYAML(text, "").Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
+			body := s.importYAML(text, "").Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)
 			require.Contains(t, body["data"].(object)["fields"], want, text)
 		}
-		s.ada.Post(agents+"/import", object{}).Error(http.StatusUnsupportedMediaType, wire.UnsupportedMedia)
+		s.ada.Post(agents+"/import", object{}).Error(http.StatusUnsupportedMediaType, code.UnsupportedMedia)
 	})
 }

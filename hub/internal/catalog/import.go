@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
@@ -33,7 +34,7 @@ const (
 // name. Variables of the file are not replaced: they are the secrets of the hub. An agent of the
 // same name is replaced if replace is true; otherwise the error is wire.NameTaken. Without access
 // in the file, a new agent is visible to the caller and to users who may change agents, and a
-// replaced one keeps its access. A file that cannot be imported is wire.ArtifactInvalid, with all
+// replaced one keeps its access. A file that cannot be imported is code.ArtifactInvalid, with all
 // faults. Two files are parsed at a time.
 func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byte, replace bool) (Agent, bool, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
@@ -254,14 +255,14 @@ func importFault(err error) error {
 	}
 
 	return &wire.Error{
-		Code: wire.ArtifactInvalid, Message: "The agent cannot be imported: see data.fields.", Data: wire.ErrorData{Fields: fields},
+		Code: code.ArtifactInvalid, Message: "The agent cannot be imported: see data.fields.", Data: wire.ErrorData{Fields: fields},
 	}
 }
 
 func (s *Service) importAgent(w http.ResponseWriter, r *http.Request) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != yamlType {
-		return wire.UnsupportedMedia.New("The body must be YAML: send \"Content-Type: application/yaml\".")
+		return code.UnsupportedMedia.New("The body must be YAML: send \"Content-Type: application/yaml\".")
 	}
 
 	text, err := api.ReadBody(w, r)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -43,7 +44,7 @@ type (
 func (s *Service) knowledge() *Components[wire.Knowledge, wire.KnowledgeRequest] {
 	return &Components[wire.Knowledge, wire.KnowledgeRequest]{
 		s: s, kind: kindKnowledge, table: "knowledge", order: "name", path: "/api/v1/admin/knowledge",
-		none: wire.NotFound.New("There is no such knowledge set."), inUse: wire.InUse, apply: applyKnowledge,
+		none: wire.NotFound.New("There is no such knowledge set."), inUse: code.InUse, apply: applyKnowledge,
 		common: func(v *wire.Knowledge) *wire.Component { return &v.Component },
 		columns: func(v *wire.Knowledge) []column {
 			return []column{{"dataset_id", &v.DatasetID}, {"enabled", &v.Enabled}}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -167,7 +168,7 @@ func (s *Service) mcps() *Components[MCP, MCPInput] {
 	}
 	return &Components[MCP, MCPInput]{
 		s: s, kind: kindMCP, table: "mcps", order: "name", path: "/api/v1/admin/mcps",
-		none: wire.NotFound.New("There is no such MCP server."), inUse: wire.InUse, apply: applyMCP,
+		none: wire.NotFound.New("There is no such MCP server."), inUse: code.InUse, apply: applyMCP,
 		common: func(v *MCP) *wire.Component { return &v.Component },
 		columns: func(v *MCP) []column {
 			return []column{

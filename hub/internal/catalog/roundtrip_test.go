@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
@@ -40,7 +41,7 @@ func TestToolsAndSkillsOfAnExportedAgent(t *testing.T) {
 		b = s.importYAML(exported, "").Want(http.StatusCreated)
 		require.Equal(t, a["contentHash"], b["contentHash"])
 		body := s.importYAML(strings.Replace(exported, "protocol: demo", "protocol: demo\n        headers: {X: y}\n        streamUsage: false", 1), "?replace=true").
-			Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
+			Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)
 		require.Contains(t, body["data"].(object)["fields"], "agents[0].provider.headers.X")
 		require.Contains(t, body["data"].(object)["fields"], "agents[0].provider.streamUsage")
 	})
@@ -159,7 +160,7 @@ func FuzzImport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		a, _, err := s.ImportAgent(t.Context(), s.ada.Caller, text, true)
 		if err != nil {
-			require.ErrorIs(t, err, wire.ArtifactInvalid)
+			require.ErrorIs(t, err, code.ArtifactInvalid)
 			return
 		}
 		exported, err := s.ExportAgent(t.Context(), s.ada.Caller, a.Name)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -82,7 +83,7 @@ func TestSandboxOfAnAgent(t *testing.T) {
 			s.ada.Put(agents+"/a", demo("a", "sandbox", sandbox)).Error(http.StatusBadRequest, wire.InvalidRequest)
 		}
 		require.Contains(t, s.importYAML(strings.Replace(exported, "mode: required", "mode: on", 1), "?replace=true").
-			Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)["data"].(object)["fields"], "agents[0].sandbox.mode")
+			Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)["data"].(object)["fields"], "agents[0].sandbox.mode")
 		require.Equal(t, without, hash())
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -184,7 +185,7 @@ func TestAllFaultsOfAnAgentAtOnce(t *testing.T) {
 		text := "auth: {apiKey: x}\nlimits: {maxConcurrentRuns: 1, runTimeout: 1m}\nstateDir: x\nstoreOnRequest: true\nagents:\n- id: A\n  model: 1\n  temperature: 3\n  provider: {protocol: openai, baseUrl: https://none.example}\n" +
 			"  systemPromptFile: x.md\n  skillArchives: [{name: a, url: u, hash: x}]\n  unknown: 1\n  mcpServers: {none: {transport: stdio, command: x}}\n" +
 			"  datasets: {d: x}\n  allowedTools: ['Bash(git *']\n  hub: {skills: [none], tools: [None]}\n"
-		fields := s.importYAML(text, "").Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)["data"].(object)["fields"].(object)
+		fields := s.importYAML(text, "").Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)["data"].(object)["fields"].(object)
 		require.ElementsMatch(t, []string{
 			"auth", "limits.maxConcurrentRuns", "stateDir", "storeOnRequest", "agents[0].id", "agents[0].model", "agents[0].temperature", "agents[0].provider",
 			"agents[0].systemPromptFile", "agents[0].skillArchives", "agents[0].skillArchives[0].hash", "agents[0].unknown", "agents[0].datasets.d", "mcps[0]",

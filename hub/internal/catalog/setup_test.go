@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -43,7 +44,7 @@ func checkTool(ctx context.Context, fileName, source string) (string, error) {
 func checkToolWithin(ctx context.Context, limit time.Duration, fileName, source string) (string, error) {
 	name, err := js.NameOf(ctx, js.Config{LoadTime: limit}, fileName, source)
 	if fault, ok := errors.AsType[*js.FileError](err); ok {
-		return "", wire.ArtifactInvalid.New(fault.Reason)
+		return "", code.ArtifactInvalid.New(fault.Reason)
 	}
 	return name, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/internal/catalog/archive"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/skillzip"
 	"github.com/seed93082962/agenthost/rbac"
@@ -81,7 +82,7 @@ type (
 func (s *Service) skills() *Components[wire.Skill, wire.SkillUpdate] {
 	return &Components[wire.Skill, wire.SkillUpdate]{
 		s: s, kind: kindSkill, table: "skills", order: "name", path: "/api/v1/admin/skills",
-		none: wire.NotFound.New("There is no such skill."), inUse: wire.InUse, apply: applySkill,
+		none: wire.NotFound.New("There is no such skill."), inUse: code.InUse, apply: applySkill,
 		common: func(v *wire.Skill) *wire.Component { return &v.Component },
 		columns: func(v *wire.Skill) []column {
 			return []column{{"type", &v.Type}, {"description_en", &v.DescriptionEN}, {"hash", hashField{&v.Hash}}, {"size", &v.Size}}
@@ -128,7 +129,7 @@ func (s *Service) LinkSkill(ctx context.Context, caller api.Caller, name string)
 }
 
 // CreateSkill creates a skill from a .zip, a .tar.gz or a SKILL.md. It fails with
-// wire.ArtifactInvalid, and with wire.NameTaken.
+// code.ArtifactInvalid, and with wire.NameTaken.
 func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in wire.SkillUpdate, file File) (wire.Skill, error) {
 	var v wire.Skill
 	var err error
@@ -153,7 +154,7 @@ func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in wire.Sk
 }
 
 // ReplaceSkillFile replaces the archive of a skill. The name in the new one must be that of the
-// skill, or it fails with wire.ArtifactInvalid. The type and the description are those of the
+// skill, or it fails with code.ArtifactInvalid. The type and the description are those of the
 // input, otherwise those of the front matter if it has them.
 func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name string, expected *int64, in wire.SkillUpdate, file File) (wire.Skill, error) {
 	if _, err := s.Skills.Get(ctx, caller, name); err != nil {
@@ -164,7 +165,7 @@ func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name 
 	var err error
 	err = s.withArchive(ctx, caller, file, func(found archive.Skill, zip *artifact.Upload) error {
 		if found.Name != name {
-			return wire.ArtifactInvalid.New("The name of the uploaded skill is " + found.Name + " and not " + name + ": create another skill.")
+			return code.ArtifactInvalid.New("The name of the uploaded skill is " + found.Name + " and not " + name + ": create another skill.")
 		}
 
 		return s.stored(ctx, zip, artifact.Skills, name+".zip", func(ref artifact.Ref) error {
@@ -206,7 +207,7 @@ func (s *Service) withArchive(ctx context.Context, caller api.Caller, file File,
 		return err
 	})
 	if e, ok := errors.AsType[*archive.Error](err); ok {
-		return wire.ArtifactInvalid.New("The file is not a skill: " + api.Plain(e.Error()) + ".")
+		return code.ArtifactInvalid.New("The file is not a skill: " + api.Plain(e.Error()) + ".")
 	}
 
 	if err != nil {
@@ -216,13 +217,13 @@ func (s *Service) withArchive(ctx context.Context, caller api.Caller, file File,
 	fields := api.Fields{}
 	found.Description = fields.Text("description", found.Description, 0, maxDescription)
 	if reason, invalid := fields["description"]; invalid {
-		return wire.ArtifactInvalid.New("The description in SKILL.md " + reason + ".")
+		return code.ArtifactInvalid.New("The description in SKILL.md " + reason + ".")
 	}
 
 	for _, name := range found.Paths {
 		fields.Line("path", name, 1, len(name))
 		if reason, invalid := fields["path"]; invalid {
-			return wire.ArtifactInvalid.New("The file is not a skill: the path " + api.Plain(strconv.Quote(name)) + " " + reason + ".")
+			return code.ArtifactInvalid.New("The file is not a skill: the path " + api.Plain(strconv.Quote(name)) + " " + reason + ".")
 		}
 	}
 

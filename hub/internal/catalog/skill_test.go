@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -74,11 +75,11 @@ func TestSkillIsCreatedChangedAndDeleted(t *testing.T) {
 		ada.Put(skills+"/none", apitest.Object{}).Error(http.StatusNotFound, wire.NotFound)
 		v = send(t, ada, "PUT", skills+"/pdf/file", "SKILL.md", "---\nname: pdf\ndescription: New.\n---\n").Want(http.StatusOK)
 		require.Equal(t, []any{"expert", "P", "New.", 3.0}, []any{v["type"], v["title"], v["description"], v["version"]})
-		send(t, ada, "PUT", skills+"/pdf/file", "SKILL.md", "---\nname: other\n---\n").Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
+		send(t, ada, "PUT", skills+"/pdf/file", "SKILL.md", "---\nname: other\n---\n").Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)
 		send(t, ada, "PUT", skills+"/none/file", "SKILL.md", "---\nname: none\n---\n").Error(http.StatusNotFound, wire.NotFound)
 
 		s.bind(t, "a", "skill", "pdf")
-		require.Equal(t, apitest.Object{"agents": []any{"a"}}, ada.Delete(skills+"/pdf").Error(http.StatusConflict, wire.InUse)["data"])
+		require.Equal(t, apitest.Object{"agents": []any{"a"}}, ada.Delete(skills+"/pdf").Error(http.StatusConflict, code.InUse)["data"])
 		require.Equal(t, http.StatusNoContent, ada.Delete(skills+"/writer").Status)
 		require.Equal(t, http.StatusNoContent, eve.Delete(skills+"/pdf").Status)
 		eve.Delete(skills+"/pdf").Error(http.StatusNotFound, wire.NotFound)
@@ -96,10 +97,10 @@ func TestUploadsOfSkillsAreChecked(t *testing.T) {
 		ada := s.As("acme", "ada", rbac.Admin)
 		invalid := func(content, message string) {
 			t.Helper()
-			require.Contains(t, send(t, ada, "POST", skills, "a.zip", content).Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)["message"], message)
+			require.Contains(t, send(t, ada, "POST", skills, "a.zip", content).Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)["message"], message)
 		}
 		for _, name := range []string{"pdf", "pdf.txt", "zip", "pdf.zip.exe", ".tar", "SKILL.md/x"} {
-			require.Contains(t, send(t, ada, "POST", skills, name, skillFile).Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)["message"], "must end with .zip, .tar.gz, .tgz, .md")
+			require.Contains(t, send(t, ada, "POST", skills, name, skillFile).Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)["message"], "must end with .zip, .tar.gz, .tgz, .md")
 		}
 		invalid("\x00\x01", "is not a .zip, a .tar.gz or a SKILL.md")
 		invalid(zipOf(t, "SKILL.md", skillFile, "../evil", ""), `entry "../evil" is outside of the archive`)
@@ -113,7 +114,7 @@ func TestUploadsOfSkillsAreChecked(t *testing.T) {
 			invalid(zipOf(t, "SKILL.md", skillFile, name, ""), "must not have invisible characters")
 		}
 		invalid(zipOf(t, "\u017fKILL.md", skillFile), "must have a SKILL.md")
-		send(t, ada, "POST", skills, "a.zip", strings.Repeat("x", 20<<20+1)).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+		send(t, ada, "POST", skills, "a.zip", strings.Repeat("x", 20<<20+1)).Error(http.StatusRequestEntityTooLarge, code.PayloadTooLarge)
 		send(t, ada, "POST", skills, "SKILL.md", skillFile, "type", "other").Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.Empty(t, s.Audit("acme"))
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/builtintool"
 	"github.com/seed93082962/agenthost/internal/excerpt"
@@ -85,7 +86,7 @@ func (s *Service) tools() *Components[wire.Tool, wire.ToolUpdate] {
 
 	return &Components[wire.Tool, wire.ToolUpdate]{
 		s: s, kind: kindTool, table: "tools", order: "name", path: "/api/v1/admin/tools",
-		none: wire.NotFound.New("There is no such tool."), inUse: wire.ToolInUse, builtin: builtin, early: true, apply: applyTool,
+		none: wire.NotFound.New("There is no such tool."), inUse: code.ToolInUse, builtin: builtin, early: true, apply: applyTool,
 		common: func(v *wire.Tool) *wire.Component { return &v.Component },
 		columns: func(v *wire.Tool) []column {
 			return []column{{"description_en", &v.DescriptionEN}, {"file_name", &v.FileName}, {"hash", hashField{&v.Hash}}, {"size", &v.Size}}
@@ -126,7 +127,7 @@ func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) 
 	return v, file, err
 }
 
-// CreateTool creates a tool whose name is that in the file. It fails with wire.ArtifactInvalid if
+// CreateTool creates a tool whose name is that in the file. It fails with code.ArtifactInvalid if
 // the file does not load within limits or the name is not valid, and with wire.NameTaken.
 func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in wire.ToolUpdate, file File) (wire.Tool, error) {
 	name, err := s.toolName(ctx, caller, file)
@@ -153,7 +154,7 @@ func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in wire.Too
 }
 
 // ReplaceToolFile replaces the file of a tool. The name in the new file must be that of the tool,
-// or it fails with wire.ArtifactInvalid.
+// or it fails with code.ArtifactInvalid.
 func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name string, expected *int64, file File) (wire.Tool, error) {
 	inFile, err := s.toolName(ctx, caller, file)
 	if err != nil {
@@ -161,7 +162,7 @@ func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name s
 	}
 
 	if inFile != name {
-		return wire.Tool{}, wire.ArtifactInvalid.New("The name in the file is " + inFile + " and not " + name + ": create another tool.")
+		return wire.Tool{}, code.ArtifactInvalid.New("The name in the file is " + inFile + " and not " + name + ": create another tool.")
 	}
 
 	var v wire.Tool
@@ -214,19 +215,19 @@ func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (s
 	_, known := errors.AsType[*wire.Error](err)
 	switch {
 	case invalid:
-		return "", wire.ArtifactInvalid.New("The file is not a tool: " + api.Plain(fault.Reason) + ".")
+		return "", code.ArtifactInvalid.New("The file is not a tool: " + api.Plain(fault.Reason) + ".")
 	case err != nil && !known && ctx.Err() == nil:
 		return "", &wire.Error{Code: wire.Unavailable, Message: "The file cannot be checked now: the log of the hub has the reason.", Cause: err}
 	case err != nil:
 		return "", err
 	case !toolName.MatchString(name):
-		return "", wire.ArtifactInvalid.New(fmt.Sprintf(
+		return "", code.ArtifactInvalid.New(fmt.Sprintf(
 			"The file is not a tool: the name %s must begin with a letter and consist of at most 64 letters, digits, _ and -.",
 			api.Plain(strconv.Quote(excerpt.Head(name, 80)))))
 	}
 
 	if err := builtintool.CheckName(name); err != nil && !builtinNamed(name) {
-		return "", wire.ArtifactInvalid.New("The file is not a tool: " + err.Error() + ".")
+		return "", code.ArtifactInvalid.New("The file is not a tool: " + err.Error() + ".")
 	}
 
 	return name, nil

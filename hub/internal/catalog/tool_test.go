@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/builtintool"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
@@ -62,7 +63,7 @@ func TestToolIsCreatedChangedAndDeleted(t *testing.T) {
 		ada.Do("PUT", tools+"/weather/file", body1, "Content-Type", kind, "If-Match", "1").Error(http.StatusPreconditionFailed, wire.PreconditionFailed)
 		v = send(t, ada, "PUT", tools+"/weather/file", "weather.mjs", changed).Want(http.StatusOK)
 		require.Equal(t, []any{"weather.mjs", 3.0, "W"}, []any{v["fileName"], v["version"], v["title"]})
-		send(t, ada, "PUT", tools+"/weather/file", "a.js", "export default {name: 'other', description: 'd', call() {}}").Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)
+		send(t, ada, "PUT", tools+"/weather/file", "a.js", "export default {name: 'other', description: 'd', call() {}}").Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)
 		send(t, ada, "PUT", tools+"/none/file", "a.js", "export default {name: 'none'}").Error(http.StatusNotFound, wire.NotFound)
 		got := ada.Get(tools + "/weather/download")
 		require.Equal(t, changed, got.Text)
@@ -72,7 +73,7 @@ func TestToolIsCreatedChangedAndDeleted(t *testing.T) {
 
 		s.bind(t, "b", "tool", "weather")
 		s.bind(t, "a", "tool", "weather")
-		require.Equal(t, apitest.Object{"agents": []any{"a", "b"}}, ada.Delete(tools+"/weather").Error(http.StatusConflict, wire.ToolInUse)["data"])
+		require.Equal(t, apitest.Object{"agents": []any{"a", "b"}}, ada.Delete(tools+"/weather").Error(http.StatusConflict, code.ToolInUse)["data"])
 		require.Equal(t, http.StatusNoContent, eve.Delete(tools+"/weather").Status)
 		eve.Delete(tools+"/weather").Error(http.StatusNotFound, wire.NotFound)
 		for _, path := range []string{"/weather", "/weather/download"} {
@@ -102,9 +103,9 @@ func TestBuiltinToolsAreReadOnly(t *testing.T) {
 			}, ada.Get(tools+"/"+b.Name).Want(http.StatusOK))
 			require.Empty(t, ada.Get(tools+"/"+b.Name).Header.Get("ETag"))
 		}
-		ada.Put(tools+"/Bash", apitest.Object{"title": "x"}).Error(http.StatusForbidden, wire.BuiltinReadonly)
-		ada.Delete(tools+"/Bash").Error(http.StatusForbidden, wire.BuiltinReadonly)
-		send(t, ada, "PUT", tools+"/Bash/file", "a.ts", "export default {name: 'Bash'}").Error(http.StatusForbidden, wire.BuiltinReadonly)
+		ada.Put(tools+"/Bash", apitest.Object{"title": "x"}).Error(http.StatusForbidden, code.BuiltinReadonly)
+		ada.Delete(tools+"/Bash").Error(http.StatusForbidden, code.BuiltinReadonly)
+		send(t, ada, "PUT", tools+"/Bash/file", "a.ts", "export default {name: 'Bash'}").Error(http.StatusForbidden, code.BuiltinReadonly)
 		send(t, ada, "POST", tools, "a.ts", named("Bash")).Error(http.StatusConflict, wire.NameTaken)
 		ada.Get(tools+"/Bash/download").Error(http.StatusNotFound, wire.NotFound)
 		require.Empty(t, s.Audit("acme"))
@@ -170,7 +171,7 @@ func TestUploadsOfToolsAreChecked(t *testing.T) {
 	ada := s.As("acme", "ada", rbac.Admin)
 	invalid := func(file, content, message string) {
 		t.Helper()
-		require.Contains(t, send(t, ada, "POST", tools, file, content).Error(http.StatusUnprocessableEntity, wire.ArtifactInvalid)["message"], message)
+		require.Contains(t, send(t, ada, "POST", tools, file, content).Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)["message"], message)
 	}
 	invalid("a.py", toolSource, "must end with .ts, .mts, .js, .mjs")
 	invalid("a:b.ts", toolSource, "cannot be stored")
@@ -191,12 +192,12 @@ func TestUploadsOfToolsAreChecked(t *testing.T) {
 		send(t, ada, "POST", tools, "a.ts", named(name)).Error(http.StatusConflict, wire.NameTaken)
 	}
 	large := toolSource + "\n//" + strings.Repeat("x", catalog.MaxToolFile-len(toolSource)-3)
-	send(t, ada, "POST", tools, "a.ts", large+"x").Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
-	send(t, ada, "POST", tools, "a.ts", large+strings.Repeat("x", 1<<20)).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
-	send(t, ada, "POST", tools, "a.ts", toolSource, "title", strings.Repeat("x", 40<<10)).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+	send(t, ada, "POST", tools, "a.ts", large+"x").Error(http.StatusRequestEntityTooLarge, code.PayloadTooLarge)
+	send(t, ada, "POST", tools, "a.ts", large+strings.Repeat("x", 1<<20)).Error(http.StatusRequestEntityTooLarge, code.PayloadTooLarge)
+	send(t, ada, "POST", tools, "a.ts", toolSource, "title", strings.Repeat("x", 40<<10)).Error(http.StatusRequestEntityTooLarge, code.PayloadTooLarge)
 	send(t, ada, "POST", tools, "a.ts", toolSource, "title", "a\x00b").Error(http.StatusBadRequest, wire.ValidationFailed)
 	send(t, ada, "POST", tools, "", "").Error(http.StatusBadRequest, wire.ValidationFailed)
-	ada.Post(tools, apitest.Object{}).Error(http.StatusUnsupportedMediaType, wire.UnsupportedMedia)
+	ada.Post(tools, apitest.Object{}).Error(http.StatusUnsupportedMediaType, code.UnsupportedMedia)
 	ada.Do("POST", tools, strings.NewReader("--x\r\nContent-Disposition: form-data; name=a\r\n\r\nhalf"), "Content-Type", "multipart/form-data; boundary=x").Error(http.StatusBadRequest, wire.InvalidRequest)
 	ada.Do("POST", tools, strings.NewReader("--x\r\n"+strings.Repeat("Content-Disposition: form-data; name=a\r\n\r\n\r\n--x\r\n", 40)),
 		"Content-Type", "multipart/form-data; boundary=x").Error(http.StatusBadRequest, wire.InvalidRequest)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -83,7 +84,7 @@ func (c *Components[T, In]) fileRoutes(list api.Handler, most int64, create func
 func (s *Service) withForm(r *http.Request, most int64, do func(form) error) error {
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return wire.UnsupportedMedia.New(`The body must be a form with the part "file": send "Content-Type: multipart/form-data; boundary=...".`)
+		return code.UnsupportedMedia.New(`The body must be a form with the part "file": send "Content-Type: multipart/form-data; boundary=...".`)
 	}
 
 	if err := api.TakeMemory(r, formOverhead); err != nil {
@@ -143,7 +144,7 @@ func (f *form) readPart(part *multipart.Part, most int64) error {
 		}
 
 		if f.Content.Size() > most {
-			return wire.PayloadTooLarge.New(fmt.Sprintf("The file is too large: at most %d bytes are accepted.", most))
+			return code.PayloadTooLarge.New(fmt.Sprintf("The file is too large: at most %d bytes are accepted.", most))
 		}
 
 		return nil
@@ -151,7 +152,7 @@ func (f *form) readPart(part *multipart.Part, most int64) error {
 
 	text, err := io.ReadAll(io.LimitReader(part, maxFormField+1))
 	if err == nil && len(text) > maxFormField {
-		err = wire.PayloadTooLarge.New(fmt.Sprintf("A field of the form is too large: at most %d bytes are accepted.", maxFormField))
+		err = code.PayloadTooLarge.New(fmt.Sprintf("A field of the form is too large: at most %d bytes are accepted.", maxFormField))
 	}
 
 	f.fields[part.FormName()] = string(text)
@@ -173,13 +174,13 @@ func formError(err error) error {
 // checkFileName returns an error if a file cannot be stored under its name.
 func checkFileName(name string) error {
 	if err := artifact.CheckName(name); err != nil {
-		return wire.ArtifactInvalid.New("The file cannot be stored: " + err.Error() + ".")
+		return code.ArtifactInvalid.New("The file cannot be stored: " + err.Error() + ".")
 	}
 
 	fields := api.Fields{}
 	fields.Line("name", name, 1, len(name))
 	if reason, invalid := fields["name"]; invalid {
-		return wire.ArtifactInvalid.New("The file cannot be stored: its name " + reason + ".")
+		return code.ArtifactInvalid.New("The file cannot be stored: its name " + reason + ".")
 	}
 
 	return nil
@@ -188,7 +189,7 @@ func checkFileName(name string) error {
 // checkExtension returns an error if the name of a file ends with none of the extensions.
 func checkExtension(name string, extensions ...string) error {
 	if !slices.ContainsFunc(extensions, func(e string) bool { return strings.HasSuffix(name, e) }) {
-		return wire.ArtifactInvalid.New("The name of the file must end with " + strings.Join(extensions, ", ") + ".")
+		return code.ArtifactInvalid.New("The name of the file must end with " + strings.Join(extensions, ", ") + ".")
 	}
 
 	return nil

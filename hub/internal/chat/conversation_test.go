@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime"
@@ -245,7 +246,7 @@ func TestTheConversationOfARepeatedMessage(t *testing.T) {
 		good := s.endpoint.Load()
 		s.endpoint.Store(&deployment.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
 		message := object{"message": "hello", "clientMessageId": "1"}
-		ada.Post(path+"/messages", message).Error(http.StatusBadGateway, wire.UpstreamFailed)
+		ada.Post(path+"/messages", message).Error(http.StatusBadGateway, code.UpstreamFailed)
 		s.endpoint.Store(good)
 		say(t, ada, path, "another in between")
 		up := right(t)
@@ -264,7 +265,7 @@ func TestTheConversationWithoutAMessageThatFailed(t *testing.T) {
 		path := session(ada)
 		say(t, ada, path, "one")
 		s.endpoint.Store(&deployment.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
-		ada.Post(path+"/messages", object{"message": "not sent"}).Error(http.StatusBadGateway, wire.UpstreamFailed)
+		ada.Post(path+"/messages", object{"message": "not sent"}).Error(http.StatusBadGateway, code.UpstreamFailed)
 		up := right(t)
 		s.deploy(up)
 		say(t, ada, path, "two")

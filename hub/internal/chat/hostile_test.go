@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
@@ -123,7 +123,7 @@ func TestRuntimesThatRespondOtherwise(t *testing.T) {
 			s.serve(h)
 			ada := s.ada()
 			path := session(ada)
-			ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, wire.UpstreamFailed)
+			ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, code.UpstreamFailed)
 			require.Equal(t, "failed", messages(ada, path)[1]["status"])
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -328,7 +329,7 @@ func TestARepeatedMessageWhoseRunNeverStarted(t *testing.T) {
 			path := session(ada)
 			s.endpoint.Store(&e)
 			for range 2 {
-				ada.Post(path+"/messages", message).Error(http.StatusBadGateway, wire.UpstreamFailed)
+				ada.Post(path+"/messages", message).Error(http.StatusBadGateway, code.UpstreamFailed)
 			}
 			require.Len(t, messages(ada, path), 2, name)
 			s.endpoint.Store(&good)
@@ -344,7 +345,7 @@ func TestARepeatedMessageWhoseRunNeverStarted(t *testing.T) {
 		// Concurrent repeats start one run.
 		path := session(ada)
 		s.endpoint.Store(&deployment.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
-		ada.Post(path+"/messages", message).Error(http.StatusBadGateway, wire.UpstreamFailed)
+		ada.Post(path+"/messages", message).Error(http.StatusBadGateway, code.UpstreamFailed)
 		s.endpoint.Store(&good)
 		kinds := make(chan string, 5)
 		for range cap(kinds) {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -265,7 +266,7 @@ func TestSpansOfAnswers(t *testing.T) {
 		good := s.endpoint.Load()
 		s.endpoint.Store(&deployment.Endpoint{URL: "ftp://127.0.0.1"})
 		_, _, err = s.service.Send(ctx, ada.Caller, "helper", id, wire.ChatMessageRequest{Message: "hello"})
-		require.ErrorIs(t, err, wire.UpstreamFailed)
+		require.ErrorIs(t, err, code.UpstreamFailed)
 		s.endpoint.Store(good)
 		busy.cancel()
 		parent.End()
@@ -358,7 +359,7 @@ func TestMetricsOfManyAgents(t *testing.T) {
 		senders.Go(func() {
 			for i := range numbers {
 				caller := s.As("acme", fmt.Sprint(i), "member").Caller
-				if _, _, err := s.service.Send(t.Context(), caller, fmt.Sprint("agent", i), fmt.Sprint("s", i), wire.ChatMessageRequest{Message: "hello"}); !errors.Is(err, wire.UpstreamFailed) {
+				if _, _, err := s.service.Send(t.Context(), caller, fmt.Sprint("agent", i), fmt.Sprint("s", i), wire.ChatMessageRequest{Message: "hello"}); !errors.Is(err, code.UpstreamFailed) {
 					t.Error(err)
 				}
 			}

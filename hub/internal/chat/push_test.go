@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -227,13 +228,13 @@ func TestInvalidPushes(t *testing.T) {
 		ada.Post(push, object{"sessions": 1}).Error(http.StatusBadRequest, wire.InvalidRequest)
 		require.Empty(t, statuses(ada.Post(push, object{"sessions": []object{}})))
 		large := pushed("s1", day1, "title", strings.Repeat("t", 10<<20))
-		ada.Post(push, body(large)).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+		ada.Post(push, body(large)).Error(http.StatusRequestEntityTooLarge, code.PayloadTooLarge)
 		values := func(n int) apitest.Response { // two arrays in an object, and n-3 commas
 			text := `{"sessions":[],"other":[0` + strings.Repeat(",0", n-4) + `]}`
 			return ada.Do(http.MethodPost, push, strings.NewReader(text), "Content-Type", "application/json")
 		}
 		values(2_000_000).Want(http.StatusOK)
-		values(2_000_001).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+		values(2_000_001).Error(http.StatusRequestEntityTooLarge, code.PayloadTooLarge)
 		hub := session(ada)
 		id := strings.TrimPrefix(hub, sessions+"/")
 		message := func(change ...any) []object {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
@@ -164,7 +165,7 @@ func TestSizesOfSessions(t *testing.T) {
 		s.sizes(answers(), 0)
 		s.exec(`DELETE FROM chat_sessions WHERE id = 's1'`)
 		s.serve(http.NotFoundHandler())
-		ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, wire.UpstreamFailed)
+		ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, code.UpstreamFailed)
 		s.sizes(answers())
 	})
 }

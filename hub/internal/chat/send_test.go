@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
@@ -174,11 +175,11 @@ func TestInvalidMessages(t *testing.T) {
 			ada.Post(path+"/messages", body).Error(http.StatusBadRequest, wire.ValidationFailed)
 		}
 		ada.Post(path+"/messages", object{"message": "a\x00b"}).Error(http.StatusBadRequest, wire.InvalidRequest)
-		ada.Post(path+"/messages", object{"message": strings.Repeat("a", 1<<20)}).Error(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+		ada.Post(path+"/messages", object{"message": strings.Repeat("a", 1<<20)}).Error(http.StatusRequestEntityTooLarge, code.PayloadTooLarge)
 		ada.Post(sessions+"/0/messages", object{"message": "a"}).Error(http.StatusNotFound, wire.NotFound)
 		idle := "/api/v1/agents/idle/chat/sessions"
 		other := idle + "/" + ada.Post(idle, nil).Want(http.StatusCreated)["id"].(string)
-		ada.Post(other+"/messages", object{"message": "a"}).Error(http.StatusConflict, wire.AgentNotDeployed)
+		ada.Post(other+"/messages", object{"message": "a"}).Error(http.StatusConflict, code.AgentNotDeployed)
 		require.Empty(t, messages(ada, path))
 		require.Empty(t, messages(ada, other))
 	})
@@ -218,7 +219,7 @@ func TestARuntimeThatRejectsTheRun(t *testing.T) {
 			"address": {URL: "http://127.0.0.1:1", AgentID: "helper"},
 		} {
 			s.endpoint.Store(&e)
-			ada.Post(path+"/messages", object{"message": name}).Error(http.StatusBadGateway, wire.UpstreamFailed)
+			ada.Post(path+"/messages", object{"message": name}).Error(http.StatusBadGateway, code.UpstreamFailed)
 			all := messages(ada, path)
 			last := all[len(all)-1]
 			require.Equal(t, "failed", last["status"])
@@ -279,7 +280,7 @@ func TestAResponseThatCannotBeAStream(t *testing.T) {
 	s.deploy(hanging(t))
 	ada := s.ada()
 	path := session(ada)
-	ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusInternalServerError, wire.InternalError)
+	ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusInternalServerError, code.InternalError)
 	require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
 }
 
@@ -343,7 +344,7 @@ func TestARepeatedMessageThatWaits(t *testing.T) {
 			path := session(ada)
 			message := object{"message": "hello", "clientMessageId": "1"}
 			s.endpoint.Store(&deployment.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
-			ada.Post(path+"/messages", message).Error(http.StatusBadGateway, wire.UpstreamFailed)
+			ada.Post(path+"/messages", message).Error(http.StatusBadGateway, code.UpstreamFailed)
 			s.endpoint.Store(good)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

@@ -23,6 +23,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/chat"
 	pushes "github.com/seed93082962/agenthost/hub/internal/chat/push"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
@@ -76,7 +77,7 @@ func (s *server) Endpoint(ctx context.Context, tenantID, name string) (deploymen
 	if _, err := s.AgentEnabled(ctx, api.Caller{TenantID: tenantID}, name); err != nil {
 		return deployment.Endpoint{}, err
 	}
-	return deployment.Endpoint{}, wire.AgentNotDeployed
+	return deployment.Endpoint{}, code.AgentNotDeployed
 }
 
 // Replicas makes the server the deployments.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -263,14 +264,14 @@ func TestRuntimesThatRejectARun(t *testing.T) {
 		code    wire.Code
 		message string
 	}{
-		http.StatusRequestEntityTooLarge: {http.StatusRequestEntityTooLarge, wire.PayloadTooLarge, "The message is too long for the agent."},
+		http.StatusRequestEntityTooLarge: {http.StatusRequestEntityTooLarge, code.PayloadTooLarge, "The message is too long for the agent."},
 		http.StatusServiceUnavailable: {
-			http.StatusBadGateway, wire.UpstreamFailed, "The runtime of the agent takes no more runs at the moment: send the message again later.",
+			http.StatusBadGateway, code.UpstreamFailed, "The runtime of the agent takes no more runs at the moment: send the message again later.",
 		},
 		http.StatusTooManyRequests: {
-			http.StatusBadGateway, wire.UpstreamFailed, "The runtime of the agent takes no more runs at the moment: send the message again later.",
+			http.StatusBadGateway, code.UpstreamFailed, "The runtime of the agent takes no more runs at the moment: send the message again later.",
 		},
-		http.StatusForbidden: {http.StatusBadGateway, wire.UpstreamFailed, "The runtime of the agent rejected the message: look at its deployment."},
+		http.StatusForbidden: {http.StatusBadGateway, code.UpstreamFailed, "The runtime of the agent rejected the message: look at its deployment."},
 	} {
 		s.serve(rejects(status))
 		ada := s.ada()
@@ -284,7 +285,7 @@ func TestRuntimesThatRejectARun(t *testing.T) {
 	s.endpoint.Store(&e)
 	ada := s.ada()
 	path := session(ada)
-	fault := ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, wire.UpstreamFailed)
+	fault := ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, code.UpstreamFailed)
 	require.Equal(t, "The address of the agent's runtime is invalid.", fault["message"])
 	require.Empty(t, messages(ada, path))
 }

@@ -36,8 +36,8 @@ type TranscriptPage struct {
 
 // Transcript returns what happened in a session of the caller: every tool call, denial, duration
 // and token of the runs. It fails with wire.NotFound if the runtime has no transcript, with
-// wire.InvalidRequest for a cursor of another transcript, and with wire.AgentNotDeployed or
-// wire.UpstreamFailed if there is no runtime.
+// wire.InvalidRequest for a cursor of another transcript, and with code.AgentNotDeployed or
+// code.UpstreamFailed if there is no runtime.
 func (s *Service) Transcript(ctx context.Context, caller api.Caller, agentName, id string, page TranscriptPage) (TranscriptList, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, id)
 	if err != nil {

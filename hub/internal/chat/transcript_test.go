@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -62,9 +63,9 @@ func TestTranscript(t *testing.T) {
 		s.As("globex", "eve", "admin").Get(everyone+"/transcript").Error(http.StatusNotFound, wire.NotFound)
 		up := *s.endpoint.Load()
 		s.endpoint.Store(&deployment.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
-		ada.Get(path+"/transcript").Error(http.StatusBadGateway, wire.UpstreamFailed)
+		ada.Get(path+"/transcript").Error(http.StatusBadGateway, code.UpstreamFailed)
 		s.endpoint.Store(nil)
-		ada.Get(path+"/transcript").Error(http.StatusConflict, wire.AgentNotDeployed)
+		ada.Get(path+"/transcript").Error(http.StatusConflict, code.AgentNotDeployed)
 		s.endpoint.Store(&up)
 		s.exec(`UPDATE chat_sessions SET runtime_session = 'lost'`)
 		ada.Get(path+"/transcript?cursor="+first).Error(http.StatusBadRequest, wire.InvalidRequest)

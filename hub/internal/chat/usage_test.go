@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -63,7 +63,7 @@ func TestTheTokensOfAnswersAreCounted(t *testing.T) {
 		e := *s.endpoint.Load()
 		e.APIKey = "wrong"
 		s.endpoint.Store(&e)
-		bob.Post(session(bob)+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, wire.UpstreamFailed)
+		bob.Post(session(bob)+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, code.UpstreamFailed)
 		require.EqualValues(t, 3, s.counted("agent")[0]["runs"])
 	})
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
-	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -63,7 +63,7 @@ func serve(t testing.TB, change ...func(*hub.Config)) *server {
 			_, name, ok := strings.Cut(source, "name: '")
 			name, _, _ = strings.Cut(name, "'")
 			if !ok {
-				return "", wire.ArtifactInvalid.New("The file has no default export with a name.")
+				return "", code.ArtifactInvalid.New("The file has no default export with a name.")
 			}
 			return name, nil
 		},

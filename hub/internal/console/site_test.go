@@ -161,9 +161,11 @@ func TestTextsAreComplete(t *testing.T) {
 
 // Every error code of the hub has a text in the language of the user.
 func TestErrorCodesHaveTexts(t *testing.T) {
-	source, err := os.ReadFile("../../wire/error.go")
+	common, err := os.ReadFile("../../wire/error.go")
 	require.NoError(t, err)
-	codes := regexp.MustCompile(`Code = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	others, err := os.ReadFile("../code/code.go")
+	require.NoError(t, err)
+	codes := regexp.MustCompile(`Code = "(\w+)"`).FindAllStringSubmatch(string(common)+string(others), -1)
 	require.Greater(t, len(codes), 30)
 	en := texts(t, sources(t)["text/en.js"])
 	for _, code := range codes {

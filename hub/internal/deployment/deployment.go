@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
@@ -30,7 +31,7 @@ func (s *Service) allow(caller api.Caller, group rbac.Group) error {
 	}
 
 	if s.driver == nil {
-		return wire.DeployerUnavailable.New("This hub has no deployer: configure one with DEPLOYER.")
+		return code.DeployerUnavailable.New("This hub has no deployer: configure one with DEPLOYER.")
 	}
 
 	return nil
@@ -40,7 +41,7 @@ func (s *Service) allow(caller api.Caller, group rbac.Group) error {
 // effect on a running deployment of the same configuration, unless forced. A revision that serves
 // continues until the new one is ready. Deploy does not wait for the runtime. It fails with
 // wire.Conflict if the agent may not use what its deployment settings have, and with
-// wire.DeploymentKeyTaken if the agent of another organization has the key.
+// code.DeploymentKeyTaken if the agent of another organization has the key.
 func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in wire.DeployRequest) (wire.Deployment, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return wire.Deployment{}, err
@@ -123,7 +124,7 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 	return s.revise(ctx, tx, d, request)
 }
 
-// Stop stops the runtime of an agent's deployment. It fails with wire.AgentNotDeployed if there is
+// Stop stops the runtime of an agent's deployment. It fails with code.AgentNotDeployed if there is
 // none.
 func (s *Service) Stop(ctx context.Context, caller api.Caller, name string) (wire.Deployment, error) {
 	return s.changeState(ctx, caller, name, actionStop, func(d *deployment) bool {
@@ -135,7 +136,7 @@ func (s *Service) Stop(ctx context.Context, caller api.Caller, name string) (wir
 }
 
 // Start starts the runtime of a stopped or failed deployment, with the configuration that was
-// deployed. It fails with wire.AgentNotDeployed if there is none.
+// deployed. It fails with code.AgentNotDeployed if there is none.
 func (s *Service) Start(ctx context.Context, caller api.Caller, name string) (wire.Deployment, error) {
 	return s.changeState(ctx, caller, name, actionStart, func(d *deployment) bool {
 		changed := d.Desired != desiredRunning || d.State == wire.StateFailed
@@ -168,7 +169,7 @@ func (s *Service) Delete(ctx context.Context, caller api.Caller, name string) er
 
 		return updateDesired(ctx, tx, d)
 	})
-	if errors.Is(err, wire.AgentNotDeployed) {
+	if errors.Is(err, code.AgentNotDeployed) {
 		return nil
 	}
 
@@ -194,7 +195,7 @@ func (s *Service) changeState(ctx context.Context, caller api.Caller, name strin
 }
 
 // change makes one change of a deployment, and makes it effective in this hub after the commit. It
-// fails with wire.AgentNotDeployed if there is none.
+// fails with code.AgentNotDeployed if there is none.
 func (s *Service) change(ctx context.Context, caller api.Caller, name string, do func(context.Context, *store.Tx, deployment) (deployment, error)) (d deployment, err error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return d, err
@@ -217,7 +218,7 @@ func (s *Service) change(ctx context.Context, caller api.Caller, name string, do
 }
 
 // missing returns the error for a user instead of errNoDeployment: wire.NotFound if the tenant has
-// no such agent, and otherwise wire.AgentNotDeployed.
+// no such agent, and otherwise code.AgentNotDeployed.
 func (s *Service) missing(ctx context.Context, tenantID, name string, err error) error {
 	if !errors.Is(err, errNoDeployment) {
 		return err
@@ -227,14 +228,14 @@ func (s *Service) missing(ctx context.Context, tenantID, name string, err error)
 		return err
 	}
 
-	return wire.AgentNotDeployed
+	return code.AgentNotDeployed
 }
 
 // maxTail is the largest number of log lines.
 const maxTail = 5000
 
 // Logs returns the last lines of the log of the last revision, after those of the revision that
-// serves. It fails with wire.AgentNotDeployed if the agent has no deployment.
+// serves. It fails with code.AgentNotDeployed if the agent has no deployment.
 func (s *Service) Logs(ctx context.Context, caller api.Caller, name string, tail int) ([]string, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return nil, err
@@ -261,7 +262,7 @@ func (s *Service) Logs(ctx context.Context, caller api.Caller, name string, tail
 	}
 
 	if errors.Is(err, deploy.ErrUnavailable) {
-		return nil, &wire.Error{Code: wire.DeployerUnavailable, Cause: err}
+		return nil, &wire.Error{Code: code.DeployerUnavailable, Cause: err}
 	}
 
 	return lines, err

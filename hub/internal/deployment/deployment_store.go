@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
@@ -149,7 +150,7 @@ func lockDeployment(ctx context.Context, q db.Querier, tenantID, agentName strin
 		`UPDATE deployments SET edition = edition WHERE tenant_id = $1 AND agent_name = $2 RETURNING `+columns, tenantID, agentName))
 }
 
-// insertDeployment fails with wire.DeploymentKeyTaken if another agent has the key.
+// insertDeployment fails with code.DeploymentKeyTaken if another agent has the key.
 func insertDeployment(ctx context.Context, q db.Querier, d deployment) error {
 	n, err := db.Affected(ctx, q, "insert deployment", `INSERT INTO deployments
 			(key, tenant_id, agent_name, desired, edition, revision, uid, spec_hash, sealed, key_digest, linked_at, deployed_at, deployed_by, machine,
@@ -158,7 +159,7 @@ func insertDeployment(ctx context.Context, q db.Querier, d deployment) error {
 		d.Key, d.TenantID, d.AgentName, d.Desired, d.Revision, d.UID, d.SpecHash, d.Sealed, d.KeyDigest, db.Micros(d.DeployedAt), d.DeployedBy, d.Machine,
 		d.State, d.Health, d.HubID)
 	if err == nil && n == 0 {
-		return wire.DeploymentKeyTaken
+		return code.DeploymentKeyTaken
 	}
 
 	return err

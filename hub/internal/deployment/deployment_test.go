@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
@@ -41,9 +42,9 @@ func TestLifeOfADeployment(t *testing.T) {
 			"agentName": "helper", "deploymentKey": key, "desired": "absent", "state": "not_deployed", "health": "unknown",
 			"publicUrl": "https://hub.example.com/runtime/helper", "backend": "memory", "configDrift": false, "restartCount": 0.0, "conditions": []any{},
 		}, absent)
-		h.ada.Post(path+"/stop", nil).Error(http.StatusConflict, wire.AgentNotDeployed)
-		h.ada.Post(path+"/start", nil).Error(http.StatusConflict, wire.AgentNotDeployed)
-		h.ada.Get(path+"/logs").Error(http.StatusConflict, wire.AgentNotDeployed)
+		h.ada.Post(path+"/stop", nil).Error(http.StatusConflict, code.AgentNotDeployed)
+		h.ada.Post(path+"/start", nil).Error(http.StatusConflict, code.AgentNotDeployed)
+		h.ada.Get(path+"/logs").Error(http.StatusConflict, code.AgentNotDeployed)
 		h.ada.Delete(path).Want(http.StatusNoContent)
 
 		require.Equal(t, "deploying", h.ada.Post(path, nil).Want(http.StatusAccepted)["state"])
@@ -128,7 +129,7 @@ func TestRedeployAfterDeleteIsANewDeployment(t *testing.T) {
 		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		require.Equal(t, "deleting", h.ada.Get(path).Want(http.StatusOK)["state"])
-		h.ada.Post(path+"/stop", nil).Error(http.StatusConflict, wire.AgentNotDeployed)
+		h.ada.Post(path+"/stop", nil).Error(http.StatusConflict, code.AgentNotDeployed)
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		var rotation string
 		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT rotation FROM deployments`).Scan(&rotation))
@@ -155,7 +156,7 @@ func TestDeploymentThatIsBeingDeleted(t *testing.T) {
 			_, err := h.Endpoint(t.Context(), "default", "helper")
 			require.ErrorIs(t, err, code)
 		}
-		check(http.StatusConflict, wire.AgentNotDeployed)
+		check(http.StatusConflict, code.AgentNotDeployed)
 		w.agents("default").Delete("/api/v1/admin/agents/helper").Want(http.StatusNoContent)
 		check(http.StatusNotFound, wire.NotFound)
 		h.ada.Get(path+"/logs").Error(http.StatusNotFound, wire.NotFound)
@@ -232,7 +233,7 @@ func TestEndpoint(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start()
 		_, err := h.Endpoint(t.Context(), "default", "helper")
-		require.ErrorIs(t, err, wire.AgentNotDeployed)
+		require.ErrorIs(t, err, code.AgentNotDeployed)
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		status := h.reach("running")
 		e, err := h.Endpoint(t.Context(), "default", "helper")
@@ -313,7 +314,7 @@ func TestDeploymentKeysAreUnique(t *testing.T) {
 		status := first.Post("/api/v1/admin/agents/b-c/deploy", nil).Want(http.StatusAccepted)
 		require.Equal(t, "a-b-c", status["deploymentKey"])
 		require.Equal(t, "https://gateway.example.com/a/b-c", status["publicUrl"])
-		second.Post("/api/v1/admin/agents/c/deploy", nil).Error(http.StatusConflict, wire.DeploymentKeyTaken)
+		second.Post("/api/v1/admin/agents/c/deploy", nil).Error(http.StatusConflict, code.DeploymentKeyTaken)
 		require.Equal(t, "not_deployed", second.Get("/api/v1/admin/agents/c/deploy").Want(http.StatusOK)["state"])
 	})
 }
@@ -337,9 +338,9 @@ func TestConcurrentDeploysAreOne(t *testing.T) {
 func TestWithoutADriver(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start(func(c *deployment.Config) { c.Driver = nil })
-		h.ada.Get(path).Error(http.StatusServiceUnavailable, wire.DeployerUnavailable)
-		h.ada.Post(path, nil).Error(http.StatusServiceUnavailable, wire.DeployerUnavailable)
-		h.ada.Delete(path).Error(http.StatusServiceUnavailable, wire.DeployerUnavailable)
+		h.ada.Get(path).Error(http.StatusServiceUnavailable, code.DeployerUnavailable)
+		h.ada.Post(path, nil).Error(http.StatusServiceUnavailable, code.DeployerUnavailable)
+		h.ada.Delete(path).Error(http.StatusServiceUnavailable, code.DeployerUnavailable)
 	})
 }
 

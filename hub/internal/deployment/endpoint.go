@@ -30,7 +30,7 @@ type Endpoint struct {
 }
 
 // Endpoint returns the endpoint of an agent's deployment. It fails with wire.NotFound if the tenant
-// has no such agent, with wire.AgentNotDeployed if the agent has no deployment, and with
+// has no such agent, with code.AgentNotDeployed if the agent has no deployment, and with
 // wire.Unavailable if its runtime is not running. The result may be 1.5 s old, except that changes
 // by this hub are visible immediately.
 func (s *Service) Endpoint(ctx context.Context, tenantID, agentName string) (Endpoint, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
@@ -114,7 +115,7 @@ func TestRuntimesWithoutADriver(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, urls)
 		_, err = h.Endpoint(t.Context(), "default", "helper")
-		require.ErrorIs(t, err, wire.AgentNotDeployed)
+		require.ErrorIs(t, err, code.AgentNotDeployed)
 	})
 }
 
@@ -137,7 +138,7 @@ func TestConfig(t *testing.T) {
 			require.ErrorContains(t, err, row.want)
 		}
 		offline := w.start(func(c *deployment.Config) { c.Offline, c.PublicURL = true, "" })
-		offline.ada.Post(path, nil).Error(http.StatusServiceUnavailable, wire.DeployerUnavailable)
+		offline.ada.Post(path, nil).Error(http.StatusServiceUnavailable, code.DeployerUnavailable)
 	})
 }
 

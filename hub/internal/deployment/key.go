@@ -96,7 +96,7 @@ func digest(key agent.Secret) []byte {
 
 // RotateKey replaces the API key of a deployment without ending its runs. The former key is valid
 // until the runtime accepts the new one. It has no effect while a rotation is in progress. It fails
-// with wire.AgentNotDeployed if there is no deployment.
+// with code.AgentNotDeployed if there is no deployment.
 func (s *Service) RotateKey(ctx context.Context, caller api.Caller, name string) (wire.Deployment, error) {
 	d, err := s.change(ctx, caller, name, func(ctx context.Context, tx *store.Tx, d deployment) (deployment, error) {
 		return s.rotateKey(ctx, tx, caller, d)

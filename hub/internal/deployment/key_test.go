@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -103,7 +104,7 @@ func TestRotateKey(t *testing.T) {
 		h := w.start(func(c *deployment.Config) { c.Driver, c.StartTimeout = keys, time.Hour })
 		rotate := path + "/rotate-key"
 		bob := h.server.As("default", "bob", rbac.Member)
-		h.ada.Post(rotate, nil).Error(http.StatusConflict, wire.AgentNotDeployed)
+		h.ada.Post(rotate, nil).Error(http.StatusConflict, code.AgentNotDeployed)
 		h.ada.Post("/api/v1/admin/agents/nothing/deploy/rotate-key", nil).Error(http.StatusNotFound, wire.NotFound)
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		running := h.reach("running")
@@ -143,7 +144,7 @@ func TestRotateKey(t *testing.T) {
 		require.Contains(t, h.audit(), `agent.rotate_key helper {"deploymentKey":"default-helper"}`)
 		require.NotContains(t, h.server.Log.String()+strings.Join(h.audit(), ""), stopped["apiKey"])
 		h.ada.Delete(path).Want(http.StatusNoContent)
-		h.ada.Post(rotate, nil).Error(http.StatusConflict, wire.AgentNotDeployed)
+		h.ada.Post(rotate, nil).Error(http.StatusConflict, code.AgentNotDeployed)
 		h.reach("not_deployed")
 		var n int
 		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM deployment_readers`).Scan(&n))

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
@@ -26,7 +27,7 @@ const (
 )
 
 // Revisions returns the last revisions of an agent's deployment, the last one first. It fails with
-// wire.AgentNotDeployed if there is none.
+// code.AgentNotDeployed if there is none.
 func (s *Service) Revisions(ctx context.Context, caller api.Caller, name string) (list api.List[wire.Revision], err error) {
 	if err := s.allow(caller, rbac.AdminRead); err != nil {
 		return list, err
@@ -59,7 +60,7 @@ func (s *Service) Revisions(ctx context.Context, caller api.Caller, name string)
 }
 
 // Rollback deploys the configuration of an earlier revision again, as a new revision. It fails with
-// wire.AgentNotDeployed if the agent has no deployment, and with wire.Conflict if the revision is
+// code.AgentNotDeployed if the agent has no deployment, and with wire.Conflict if the revision is
 // not stored, its agent may not use what its deployment settings have, or the agent is disabled.
 func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, in wire.RollbackRequest) (wire.Deployment, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
@@ -130,7 +131,7 @@ func (s *Service) rollback(ctx context.Context, tx *store.Tx, name string, in wi
 func (s *Service) revise(ctx context.Context, tx *store.Tx, d deployment, request deploy.Request) (deployment, error) {
 	if elsewhere, err := onAnotherMachine(ctx, tx, s.cfg.Machine); err != nil || elsewhere {
 		if err == nil {
-			err = wire.DeployerUnavailable.New("Deployments of this database run on another machine: this hub cannot reach them.")
+			err = code.DeployerUnavailable.New("Deployments of this database run on another machine: this hub cannot reach them.")
 		}
 
 		return d, err

@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
@@ -39,7 +40,6 @@ func (h *hub) redeploy(prompt string, revision int) apitest.Object {
 
 // alive returns the revisions that have a runtime.
 func (w *world) alive() (revisions []int64) {
-	w.t.Helper()
 	o, err := w.driver.Observe(w.t.Context(), w.driver.Last(key))
 	require.NoError(w.t, err)
 	for _, r := range o.Runtimes {
@@ -235,8 +235,8 @@ func TestRollback(t *testing.T) {
 		h := w.start(func(c *deployment.Config) { c.StartTimeout = 50 * time.Millisecond })
 		bob, eve := h.server.As("default", "bob", rbac.Member), h.server.As("acme", "eve", rbac.Admin)
 		rollback, revisions := path+"/rollback", path+"/revisions"
-		h.ada.Post(rollback, nil).Error(http.StatusConflict, wire.AgentNotDeployed)
-		h.ada.Get(revisions).Error(http.StatusConflict, wire.AgentNotDeployed)
+		h.ada.Post(rollback, nil).Error(http.StatusConflict, code.AgentNotDeployed)
+		h.ada.Get(revisions).Error(http.StatusConflict, code.AgentNotDeployed)
 		w.prompt("one")
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		first := h.reach("running")
@@ -373,7 +373,7 @@ func TestDeploymentsBelongToAMachine(t *testing.T) {
 		first.ada.Post(path, nil).Want(http.StatusAccepted)
 		first.reach("running")
 		first.ada.Post(another, nil).Want(http.StatusAccepted)
-		early.ada.Post(other, nil).Error(http.StatusServiceUnavailable, wire.DeployerUnavailable)
+		early.ada.Post(other, nil).Error(http.StatusServiceUnavailable, code.DeployerUnavailable)
 		_, err = deployment.New(t.Context(), deployment.Config{Store: w.store(), Catalog: w.catalog, Driver: w.driver, PublicURL: "https://hub.example.com", Machine: "second"})
 		require.ErrorIs(t, err, deployment.ErrOtherMachine)
 		require.NoError(t, first.Close())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -176,7 +177,7 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted depl
 	p.failures++
 	w.s.store.Logger.Warn("change route of deployment", "deployment", d.Key, "err", logged(err))
 	w.condition(v, conditionRouted, false, text(err))
-	v.setCode(conditionRouted, wire.GatewayFailed)
+	v.setCode(conditionRouted, code.GatewayFailed)
 	return pause
 }
 

@@ -56,7 +56,7 @@ type Config struct {
 	Catalog *catalog.Service
 
 	// Driver runs the runtimes. If it is nil, deployments cannot be changed: the routes respond
-	// with wire.DeployerUnavailable.
+	// with code.DeployerUnavailable.
 	Driver deploy.Driver
 
 	// Former is the driver of a platform from which the deployments have moved to that of Driver:

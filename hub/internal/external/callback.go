@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 
 	"golang.org/x/oauth2"
@@ -39,10 +40,10 @@ type CallbackResult struct {
 
 // errRejected is the response to all faults of the identity provider's answer; the log has the
 // cause.
-var errRejected = wire.InvalidCredentials.New("The identity provider did not confirm the login: start again.")
+var errRejected = code.InvalidCredentials.New("The identity provider did not confirm the login: start again.")
 
 // errNotPermitted is the response to a user without the required claim.
-var errNotPermitted = wire.InvalidCredentials.New("Your account has no access to this organization: ask its administrator.")
+var errNotPermitted = code.InvalidCredentials.New("Your account has no access to this organization: ask its administrator.")
 
 // Callback completes a login.
 func (s *Service) Callback(ctx context.Context, from api.Caller, in CallbackInput) (CallbackResult, error) {
@@ -64,12 +65,12 @@ func (s *Service) Callback(ctx context.Context, from api.Caller, in CallbackInpu
 		return result, err
 	}
 
-	code := codeOf(err)
-	if code.Status() >= http.StatusInternalServerError {
+	failed := codeOf(err)
+	if code.Status(failed) >= http.StatusInternalServerError {
 		s.store.Logger.Warn("login failed", "tenant", f.org, "err", err)
 	}
 
-	return CallbackResult{Location: s.cfg.PublicURL + f.returnTo + "#error=" + string(code)}, nil
+	return CallbackResult{Location: s.cfg.PublicURL + f.returnTo + "#error=" + string(failed)}, nil
 }
 
 // codeOf returns the code that the response to err would have.
@@ -78,15 +79,15 @@ func codeOf(err error) wire.Code {
 		return e.Code
 	}
 
-	if code, ok := errors.AsType[wire.Code](err); ok {
-		return code
+	if bare, ok := errors.AsType[wire.Code](err); ok {
+		return bare
 	}
 
 	if errors.Is(err, db.ErrUnavailable) {
 		return wire.Unavailable
 	}
 
-	return wire.InternalError
+	return code.InternalError
 }
 
 // complete authenticates the user of a login and starts the session, or stores the user for the
@@ -278,4 +279,4 @@ func (s *Service) registered(org, issuer, clientID, callback string) func(contex
 	}
 }
 
-var errCode = wire.InvalidCredentials.New("The code is unknown, was used, is older than 60 s, or belongs to another browser: sign in again.")
+var errCode = code.InvalidCredentials.New("The code is unknown, was used, is older than 60 s, or belongs to another browser: sign in again.")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -46,7 +47,7 @@ func TestRequiredClaim(t *testing.T) {
 		p.with(func() { p.onToken = func(c object) { delete(c, "groups") } }) // only the userinfo has it
 		newBrowser(t).enter(s.url, "acme")
 		p.with(func() { p.onToken = func(c object) { c["groups"] = "x" } }) // the token takes precedence
-		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, code.InvalidCredentials)
 		s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme", "requiredClaim": object{"name": ""}}).want(http.StatusOK)
 		newBrowser(t).enter(s.url, "acme")
 		for _, rule := range []object{{"name": "a"}, {"name": "a\n", "values": []string{"b"}}, {"name": "a", "values": []string{""}}} {
@@ -114,7 +115,7 @@ func TestOwnerOfEveryProvider(t *testing.T) {
 		p.user = object{"sub": "9", "owner": "beta", "preferred_username": "eve"}
 		p.onToken = func(c object) { delete(c, "owner"); delete(c, "preferred_username") } // the userinfo has both
 	})
-	newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+	newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, code.InvalidCredentials)
 }
 
 // Admins see who a user is at the identity provider, and a changed name has a suffix.

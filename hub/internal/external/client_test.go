@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/external"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -45,7 +46,7 @@ func TestTenantClients(t *testing.T) {
 		require.EqualValues(t, 2, list["total"])
 		require.Len(t, s.ops("GET", "?page=2&page_size=1", nil).want(http.StatusOK)["items"], 1)
 
-		s.ops("DELETE", "/acme", nil).refused(http.StatusConflict, wire.DefaultTenantInUse)
+		s.ops("DELETE", "/acme", nil).refused(http.StatusConflict, code.DefaultTenantInUse)
 		require.Equal(t, true, s.ops("POST", "", object{"org": "beta", "clientId": "c1", "isDefault": true}).want(http.StatusOK)["isDefault"])
 		s.ops("DELETE", "/acme", nil).want(http.StatusNoContent)
 		s.ops("DELETE", "/acme", nil).want(http.StatusNoContent)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/external"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -171,7 +172,7 @@ func (s *site) failLogins() {
 	attempt, err := s.sessions.StartExternal(s.t.Context(), api.Caller{RemoteIP: "127.0.0.1"}, "acme", "")
 	require.NoError(s.t, err)
 	for range 100 {
-		require.ErrorIs(s.t, s.sessions.RejectExternal(s.t.Context(), attempt, "code_rejected", wire.InvalidCredentials), wire.InvalidCredentials)
+		require.ErrorIs(s.t, s.sessions.RejectExternal(s.t.Context(), attempt, "code_rejected", code.InvalidCredentials), code.InvalidCredentials)
 	}
 }
 
@@ -246,7 +247,7 @@ func TestFailedLoginsOfOthers(t *testing.T) {
 		failed := len(s.log("system"))
 		p.with(func() { p.onToken = func(c object) { c["nonce"] = "x" } })
 		for range 10 {
-			known.login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			known.login(s.url, "acme").refused(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		known.login(s.url, "acme").refused(http.StatusTooManyRequests, wire.RateLimited)
 		require.Len(t, s.log("system"), failed+10)
@@ -289,7 +290,7 @@ func TestExactClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.with(func() { p.onSign = func(c object) string { return payload(c, edit) } })
-			newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, code.InvalidCredentials)
 			s.backchannel(s.url, payload(p.logoutClaims(), edit)).refused(http.StatusBadRequest, wire.InvalidRequest)
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/session"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -90,7 +91,7 @@ func (s *Service) login(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Service) callback(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet { // HEAD must not complete the login
-		return wire.MethodNotAllowed
+		return code.MethodNotAllowed
 	}
 
 	query, err := one(r, "state", "code", "iss", "error")

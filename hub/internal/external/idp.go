@@ -17,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
@@ -58,7 +59,7 @@ func unavailable(cause error) error {
 
 // upstreamFailed is the 502 of a provider whose response cannot be used.
 func upstreamFailed(cause error) error {
-	return &wire.Error{Code: wire.UpstreamFailed, Message: "The identity provider responded with an error: ask its administrator.", Cause: cause}
+	return &wire.Error{Code: code.UpstreamFailed, Message: "The identity provider responded with an error: ask its administrator.", Cause: cause}
 }
 
 // metadata is the part of the discovery document that the hub uses.

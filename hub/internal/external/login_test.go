@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/external"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -88,7 +89,7 @@ func TestGlobalClient(t *testing.T) {
 	require.Equal(t, "default", user["tenant_id"])
 	require.Equal(t, "admin", user["role"])
 	p.with(func() { p.user = object{"sub": "2", "name": "bob", "owner": "other"} })
-	newBrowser(t).login(s.url, "").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+	newBrowser(t).login(s.url, "").refused(http.StatusUnauthorized, code.InvalidCredentials)
 	s.ops("POST", "", object{"org": "acme", "clientId": "c", "clientSecret": "x"}).want(http.StatusCreated) // of the same issuer
 	require.Equal(t, "c", newBrowser(t).start(s.url, "").Query().Get("client_id"), "a registered default comes first")
 	newBrowser(t).get(s.url+"/auth/login?org=beta").refused(http.StatusNotFound, wire.NotFound)
@@ -177,18 +178,18 @@ func TestConsoleLogin(t *testing.T) {
 			require.Equal(t, s.url+"/console/agents?page=2", strings.TrimSuffix(to.String(), "#"+to.Fragment))
 			return to.Fragment
 		}
-		code := strings.TrimPrefix(begin(), "code=")
-		exchange := func(b *browser, code string) answer {
-			return b.send("POST", second.url+"/auth/exchange", object{"code": code})
+		handed := strings.TrimPrefix(begin(), "code=")
+		exchange := func(b *browser, handed string) answer {
+			return b.send("POST", second.url+"/auth/exchange", object{"code": handed})
 		}
-		exchange(newBrowser(t), code).refused(http.StatusUnauthorized, wire.InvalidCredentials)
-		exchange(b, strings.ToUpper(code)).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+		exchange(newBrowser(t), handed).refused(http.StatusUnauthorized, code.InvalidCredentials)
+		exchange(b, strings.ToUpper(handed)).refused(http.StatusUnauthorized, code.InvalidCredentials)
 		exchange(b, "").refused(http.StatusBadRequest, wire.ValidationFailed)
-		require.Equal(t, "ada", exchange(b, code).want(http.StatusOK)["user"].(object)["username"])
-		exchange(b, code).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+		require.Equal(t, "ada", exchange(b, handed).want(http.StatusOK)["user"].(object)["username"])
+		exchange(b, handed).refused(http.StatusUnauthorized, code.InvalidCredentials)
 		late := strings.TrimPrefix(begin(), "code=")
 		s.wait(61 * time.Second)
-		exchange(b, late).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+		exchange(b, late).refused(http.StatusUnauthorized, code.InvalidCredentials)
 
 		p.with(func() { p.onToken = func(c object) { c["aud"] = "another" } })
 		require.Equal(t, "error=invalid_credentials", begin())
@@ -290,22 +291,22 @@ func TestCallbackFaults(t *testing.T) {
 		})
 		t.Run("mix-up", func(t *testing.T) {
 			b := newBrowser(t)
-			b.get(edit(callback(b), "iss", other.URL)).refused(http.StatusUnauthorized, wire.InvalidCredentials)
-			b.get(edit(callback(b), "iss", "")).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			b.get(edit(callback(b), "iss", other.URL)).refused(http.StatusUnauthorized, code.InvalidCredentials)
+			b.get(edit(callback(b), "iss", "")).refused(http.StatusUnauthorized, code.InvalidCredentials)
 			// The code of another provider and client.
 			foreign := b.get(b.start(s.url, "org=beta").String()).location().Query().Get("code")
-			b.get(edit(callback(b), "code", foreign)).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			b.get(edit(callback(b), "code", foreign)).refused(http.StatusUnauthorized, code.InvalidCredentials)
 		})
 		t.Run("an error of the provider", func(t *testing.T) {
 			b := newBrowser(t)
-			b.get(edit(callback(b), "error", "access_denied")).refused(http.StatusUnauthorized, wire.InvalidCredentials)
-			b.get(edit(callback(b), "code", "")).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			b.get(edit(callback(b), "error", "access_denied")).refused(http.StatusUnauthorized, code.InvalidCredentials)
+			b.get(edit(callback(b), "code", "")).refused(http.StatusUnauthorized, code.InvalidCredentials)
 		})
 		t.Run("the client changed", func(t *testing.T) {
 			b := newBrowser(t)
 			u := callback(b)
 			s.register("acme", p, object{"clientId": "new"})
-			b.get(u.String()).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			b.get(u.String()).refused(http.StatusUnauthorized, code.InvalidCredentials)
 			s.register("acme", p)
 		})
 		log := strings.Join(s.log("system"), "\n")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -75,9 +76,9 @@ func TestBackchannelLogout(t *testing.T) {
 
 		// A login that waits for its exchange ends too.
 		at := b.start(s.url, "org=acme&return_to=/console/")
-		code := strings.TrimPrefix(b.get(b.get(at.String()).location().String()).location().Fragment, "code=")
+		handed := strings.TrimPrefix(b.get(b.get(at.String()).location().String()).location().Fragment, "code=")
 		require.Equal(t, 200, s.backchannel(s.url, signed(t, rsaKey(), "1", nil, p.logoutClaims())).status)
-		b.send("POST", s.url+"/auth/exchange", object{"code": code}).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+		b.send("POST", s.url+"/auth/exchange", object{"code": handed}).refused(http.StatusUnauthorized, code.InvalidCredentials)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/external"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -41,7 +42,7 @@ func TestMixUp(t *testing.T) {
 				q.Set("client_id", "hub-acme")
 				q.Set("redirect_uri", s.url+path)
 				back := victim.get(acme.URL + "/authorize?" + q.Encode()).location()
-				victim.get(back.String()).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+				victim.get(back.String()).refused(http.StatusUnauthorized, code.InvalidCredentials)
 				require.Zero(t, evil.calls["/token"])
 				require.Zero(t, acme.calls["/token"])
 				victim.get(back.String()).refused(http.StatusBadRequest, wire.InvalidRequest) // the login is used up
@@ -54,7 +55,7 @@ func TestMixUp(t *testing.T) {
 			q := back.Query()
 			q.Set("code", foreign)
 			back.RawQuery = q.Encode()
-			b.get(back.String()).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			b.get(back.String()).refused(http.StatusUnauthorized, code.InvalidCredentials)
 		})
 		require.Contains(t, strings.Join(s.log("system"), "\n"), `auth.login_failed evil failure {"reason":"callback_mismatch"}`)
 		newBrowser(t).enter(s.url, "acme")
@@ -78,13 +79,13 @@ func TestRedirectURIOfTheGlobalClient(t *testing.T) {
 	}
 	b := newBrowser(t)
 	require.Equal(t, s.url+"/auth/callback", b.start(s.url, "").Query().Get("redirect_uri"))
-	at(b, "/auth/callback/default", "").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+	at(b, "/auth/callback/default", "").refused(http.StatusUnauthorized, code.InvalidCredentials)
 	at(b, "/auth/callback", "").want(http.StatusOK)
 	back := b.get(b.start(s.url, "").String()).location()
 	s.register("default", p) // during the login; its data belong to the same client
-	b.get(back.String()).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+	b.get(back.String()).refused(http.StatusUnauthorized, code.InvalidCredentials)
 	require.Equal(t, s.url+"/auth/callback/default", b.start(s.url, "").Query().Get("redirect_uri"))
-	at(b, "/auth/callback", "").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+	at(b, "/auth/callback", "").refused(http.StatusUnauthorized, code.InvalidCredentials)
 	at(b, "/auth/callback/default", "").want(http.StatusOK)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
@@ -126,7 +127,7 @@ func (s *Service) open(c client, sealed, place []byte) (string, error) {
 }
 
 // DeleteClient deletes the client of an organization, without effect if there is none. It fails
-// with wire.DefaultTenantInUse if it is the default and others remain. The sessions and CLI tokens
+// with code.DefaultTenantInUse if it is the default and others remain. The sessions and CLI tokens
 // of the organization end, and its deployments stop and get new keys. Its members and data remain.
 func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string) error {
 	return s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
@@ -150,7 +151,7 @@ func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string)
 			}
 
 			if others {
-				return wire.DefaultTenantInUse
+				return code.DefaultTenantInUse
 			}
 		}
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/external"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -50,7 +51,7 @@ func TestDeletedOrganization(t *testing.T) {
 			c.get(second.url + "/auth/userinfo").want(http.StatusOK)
 		}
 		started := b.get(b.start(s.url, "org=acme").String()).location().String()
-		code := strings.TrimPrefix(b.get(b.get(b.start(s.url, "org=acme&return_to=/console/").String()).location().String()).location().Fragment, "code=")
+		handed := strings.TrimPrefix(b.get(b.get(b.start(s.url, "org=acme&return_to=/console/").String()).location().String()).location().Fragment, "code=")
 
 		s.ops("DELETE", "/acme", nil).want(http.StatusNoContent)
 		denied := func(hub string) {
@@ -65,7 +66,7 @@ func TestDeletedOrganization(t *testing.T) {
 			t.Helper()
 			b.send("POST", s.url+"/auth/refresh", object{"refresh_token": body["refresh_token"]}).refused(http.StatusUnauthorized, wire.TokenRevoked)
 			b.get(started).refused(http.StatusBadRequest, wire.InvalidRequest)
-			b.send("POST", s.url+"/auth/exchange", object{"code": code}).refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			b.send("POST", s.url+"/auth/exchange", object{"code": handed}).refused(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		refresh()
 		stays.get(s.url + "/auth/userinfo").want(http.StatusOK)
@@ -91,7 +92,7 @@ func TestDeletionDuringALogin(t *testing.T) {
 		p.with(func() {
 			p.onToken = func(object) { once.Do(func() { s.ops("DELETE", "/acme", nil).want(http.StatusNoContent) }) }
 		})
-		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, code.InvalidCredentials)
 
 		s.register("acme", p)
 		var wg sync.WaitGroup

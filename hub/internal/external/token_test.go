@@ -14,7 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 )
 
 // Each change of the ID token makes the login fail, and each login without one succeeds.
@@ -106,7 +106,7 @@ func TestIDTokenAttacks(t *testing.T) {
 				a.want(http.StatusOK)
 				return
 			}
-			a.refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			a.refused(http.StatusUnauthorized, code.InvalidCredentials)
 		})
 	}
 }
@@ -128,7 +128,7 @@ func TestRotatedKey(t *testing.T) {
 		p.key = ecKey(t)
 		p.onSign = func(c object) string { return signed(t, former, "2", nil, c) }
 	})
-	newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+	newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, code.InvalidCredentials)
 }
 
 // A provider that does not publish its key, or whose token is none, is not asked for the keys at
@@ -141,14 +141,14 @@ func TestKeysAreNotReadAtEachLogin(t *testing.T) {
 	s.wait(time.Minute)
 	p.with(func() { p.onSign = func(object) string { return "error: invalid grant" } })
 	for range 5 {
-		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, code.InvalidCredentials)
 	}
 	require.Equal(t, 1, p.calls["/keys"])
 	foreign := ecKey(t)
 	p.with(func() { p.onSign = func(c object) string { return signed(t, foreign, "9", nil, c) } })
 	began := time.Now()
 	for range 10 {
-		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, code.InvalidCredentials)
 	}
 	require.LessOrEqual(t, p.calls["/keys"], 2+int(time.Since(began)/time.Second))
 }
@@ -160,7 +160,7 @@ func TestCertificate(t *testing.T) {
 	newBrowser(t).enter(s.url, "acme")
 	require.Zero(t, p.calls["/keys"])
 	p.with(func() { p.key = ecKey(t) })
-	newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+	newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, code.InvalidCredentials)
 }
 
 func TestUserinfoCompletesTheToken(t *testing.T) {
@@ -182,7 +182,7 @@ func TestUserinfoCompletesTheToken(t *testing.T) {
 			c["sub"] = "2"
 		}
 	})
-	newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+	newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, code.InvalidCredentials)
 }
 
 // Casdoor's ID token is its access token, and errors have status 200.
@@ -213,7 +213,7 @@ func TestCasdoor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.with(func() { p.onToken, p.onResponse = nil, nil; change() })
-			newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, wire.InvalidCredentials)
+			newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, code.InvalidCredentials)
 		})
 	}
 	for name, response := range map[string]func(w http.ResponseWriter, raw string) bool{
@@ -228,7 +228,7 @@ func TestCasdoor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.with(func() { p.onToken, p.onResponse = nil, response })
-			newBrowser(t).login(s.url, "acme").refused(http.StatusBadGateway, wire.UpstreamFailed)
+			newBrowser(t).login(s.url, "acme").refused(http.StatusBadGateway, code.UpstreamFailed)
 		})
 	}
 	t.Run("only an access token", func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/external"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -68,12 +69,12 @@ func TestUnusableProviders(t *testing.T) {
 		status int
 		code   wire.Code
 	}{
-		"another issuer": {func(p *standIn) { p.onDiscover = func(d object) { d["issuer"] = "https://evil.example.com" } }, 502, wire.UpstreamFailed},
-		"no issuer":      {func(p *standIn) { p.onDiscover = func(d object) { clear(d); d["status"] = "error" } }, 502, wire.UpstreamFailed},
-		"http":           {func(p *standIn) { p.onDiscover = func(d object) { d["token_endpoint"] = "http://192.0.2.1/token" } }, 502, wire.UpstreamFailed},
-		"http userinfo":  {func(p *standIn) { p.onDiscover = func(d object) { d["userinfo_endpoint"] = "http://192.0.2.1/me" } }, 502, wire.UpstreamFailed},
-		"a long issuer":  {func(p *standIn) { p.onDiscover = func(d object) { d["issuer"] = strings.Repeat("x", 1<<19) } }, 502, wire.UpstreamFailed},
-		"a file":         {func(p *standIn) { p.onDiscover = func(d object) { d["jwks_uri"] = "file:///etc/passwd" } }, 502, wire.UpstreamFailed},
+		"another issuer": {func(p *standIn) { p.onDiscover = func(d object) { d["issuer"] = "https://evil.example.com" } }, 502, code.UpstreamFailed},
+		"no issuer":      {func(p *standIn) { p.onDiscover = func(d object) { clear(d); d["status"] = "error" } }, 502, code.UpstreamFailed},
+		"http":           {func(p *standIn) { p.onDiscover = func(d object) { d["token_endpoint"] = "http://192.0.2.1/token" } }, 502, code.UpstreamFailed},
+		"http userinfo":  {func(p *standIn) { p.onDiscover = func(d object) { d["userinfo_endpoint"] = "http://192.0.2.1/me" } }, 502, code.UpstreamFailed},
+		"a long issuer":  {func(p *standIn) { p.onDiscover = func(d object) { d["issuer"] = strings.Repeat("x", 1<<19) } }, 502, code.UpstreamFailed},
+		"a file":         {func(p *standIn) { p.onDiscover = func(d object) { d["jwks_uri"] = "file:///etc/passwd" } }, 502, code.UpstreamFailed},
 		"10 MB of keys": {func(p *standIn) {
 			p.onKeys = func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write([]byte(`{"keys":["`))
@@ -107,10 +108,10 @@ func TestUnusableProviders(t *testing.T) {
 				w.WriteHeader(http.StatusTemporaryRedirect)
 				return true
 			}
-		}, 502, wire.UpstreamFailed},
+		}, 502, code.UpstreamFailed},
 		"a page instead of JSON": {func(p *standIn) {
 			p.onResponse = func(w http.ResponseWriter, _ string) bool { _, _ = w.Write([]byte("<html>")); return true }
-		}, 502, wire.UpstreamFailed},
+		}, 502, code.UpstreamFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -152,7 +153,7 @@ func TestIssuerChangesInDiscovery(t *testing.T) {
 	p.with(func() { p.onDiscover = func(d object) { d["issuer"] = "https://evil.example.com" } })
 	newBrowser(t).enter(s.url, "acme")
 	s.wait(time.Hour + time.Second)
-	newBrowser(t).get(s.url+"/auth/login").refused(http.StatusBadGateway, wire.UpstreamFailed)
+	newBrowser(t).get(s.url+"/auth/login").refused(http.StatusBadGateway, code.UpstreamFailed)
 }
 
 func TestRedirectURI(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/leaf/deadline"
@@ -124,7 +125,7 @@ func (s *Service) failed(r *http.Request, err error) error {
 	}
 
 	s.count(err)
-	e := wire.UpstreamFailed.New("The runtime of the agent did not respond as expected: see its logs, and deploy it again if it does not recover.")
+	e := code.UpstreamFailed.New("The runtime of the agent did not respond as expected: see its logs, and deploy it again if it does not recover.")
 	e.Cause = err
 	return e
 }

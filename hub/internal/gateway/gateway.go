@@ -63,7 +63,7 @@ type Target struct {
 // Config configures [New].
 type Config struct {
 	// Target returns the runtime of an agent: wire.NotFound if the tenant has no such agent,
-	// wire.AgentNotDeployed if it has no running deployment. It is called for each request.
+	// code.AgentNotDeployed if it has no running deployment. It is called for each request.
 	// Required.
 	Target func(ctx context.Context, tenantID, agent string) (Target, error)
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/gateway"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -112,7 +113,7 @@ func TestCancelWithoutTheRuntimeThatServes(t *testing.T) {
 	})
 	anyone := s.As("", "", "")
 	anyone.Do(http.MethodPost, "/runtime/a/v1/runs/known/cancel", nil, "X-Api-Key", apiKey).Want(http.StatusAccepted)
-	anyone.Do(http.MethodPost, "/runtime/a/v1/runs/other/cancel", nil, "X-Api-Key", apiKey).Error(http.StatusBadGateway, wire.UpstreamFailed)
+	anyone.Do(http.MethodPost, "/runtime/a/v1/runs/other/cancel", nil, "X-Api-Key", apiKey).Error(http.StatusBadGateway, code.UpstreamFailed)
 }
 
 func TestProxyPaths(t *testing.T) {
@@ -131,7 +132,7 @@ func TestProxyPaths(t *testing.T) {
 	for _, path := range []string{"/runtime/a", "/runtime/a/%2e%2e/b", "/runtime/a/../b/x", "/runtime/a/v1%2fagents"} {
 		anyone.Do(http.MethodGet, path, nil, "X-Api-Key", apiKey).Error(http.StatusNotFound, wire.NotFound)
 	}
-	anyone.Do(http.MethodGet, "/runtime/lost/health", nil, "X-Api-Key", apiKey).Error(http.StatusBadGateway, wire.UpstreamFailed)
+	anyone.Do(http.MethodGet, "/runtime/lost/health", nil, "X-Api-Key", apiKey).Error(http.StatusBadGateway, code.UpstreamFailed)
 }
 
 // Without the key of the agent's deployment, no response depends on the path.
@@ -222,8 +223,8 @@ func TestDetailAndFilesOfAnAgent(t *testing.T) {
 	for _, path := range []string{"/api/v1/agents/a/detail", files, content} {
 		eve.Get(path).Error(http.StatusNotFound, wire.NotFound)
 		s.As("", "", "").Get(path).Error(http.StatusUnauthorized, wire.Unauthenticated)
-		ada.Get(strings.Replace(path, "/a/", "/stopped/", 1)).Error(http.StatusConflict, wire.AgentNotDeployed)
-		ada.Get(strings.Replace(path, "/a/", "/lost/", 1)).Error(http.StatusBadGateway, wire.UpstreamFailed)
+		ada.Get(strings.Replace(path, "/a/", "/stopped/", 1)).Error(http.StatusConflict, code.AgentNotDeployed)
+		ada.Get(strings.Replace(path, "/a/", "/lost/", 1)).Error(http.StatusBadGateway, code.UpstreamFailed)
 	}
 	require.Empty(t, s.Audit("other"))
 }
@@ -295,10 +296,10 @@ func TestHostileRuntime(t *testing.T) {
 		require.Len(t, r.Header.Values("Content-Security-Policy"), 1)
 		require.Contains(t, r.Header.Get("Content-Security-Policy"), "default-src 'none'; frame-ancestors 'none'")
 		require.NotEqual(t, "forged", r.Header.Get("X-Request-Id"))
-		get(base+"redirect").Error(http.StatusBadGateway, wire.UpstreamFailed)
-		get(base+"big").Error(http.StatusBadGateway, wire.UpstreamFailed)
+		get(base+"redirect").Error(http.StatusBadGateway, code.UpstreamFailed)
+		get(base+"big").Error(http.StatusBadGateway, code.UpstreamFailed)
 		require.Empty(t, get(base+"hints").Header.Get("Link"))
 	}
-	ada.Get("/api/v1/admin/agents/a/files/content?path=fail").Error(http.StatusBadGateway, wire.UpstreamFailed)
-	ada.Get("/api/v1/admin/agents/a/files/content?path=denied").Error(http.StatusBadGateway, wire.UpstreamFailed)
+	ada.Get("/api/v1/admin/agents/a/files/content?path=fail").Error(http.StatusBadGateway, code.UpstreamFailed)
+	ada.Get("/api/v1/admin/agents/a/files/content?path=denied").Error(http.StatusBadGateway, code.UpstreamFailed)
 }

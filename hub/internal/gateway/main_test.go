@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/gateway"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -41,7 +42,7 @@ func serve(t *testing.T, upstream http.Handler, change ...func(*gateway.Config))
 			case "acme/a", "acme/disabled":
 				return gateway.Target{URL: server.URL, AgentID: "a", APIKey: apiKey}, nil
 			case "acme/stopped":
-				return gateway.Target{}, wire.AgentNotDeployed
+				return gateway.Target{}, code.AgentNotDeployed
 			case "acme/lost":
 				return gateway.Target{URL: "http://127.0.0.1:1", AgentID: "lost"}, nil
 			}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -86,7 +86,7 @@ func TestJSONOfAHostileRuntime(t *testing.T) {
 			s, _ := serve(t, responding(http.StatusOK, row.body))
 			got := s.As("acme", "ada", rbac.Admin).Get(row.path)
 			if row.want == bad {
-				got.Error(http.StatusBadGateway, wire.UpstreamFailed)
+				got.Error(http.StatusBadGateway, code.UpstreamFailed)
 				return
 			}
 			require.Equal(t, http.StatusOK, got.Status, got.Text)
@@ -121,8 +121,8 @@ func TestErrorsOfAHostileRuntime(t *testing.T) {
 	}
 	s, _ := serve(t, responding(http.StatusPartialContent, `{"entries":[]}`))
 	ada := s.As("acme", "ada", rbac.Admin)
-	ada.Get(detailPath).Error(http.StatusBadGateway, wire.UpstreamFailed)
-	ada.Get(filesPath).Error(http.StatusBadGateway, wire.UpstreamFailed)
+	ada.Get(detailPath).Error(http.StatusBadGateway, code.UpstreamFailed)
+	ada.Get(filesPath).Error(http.StatusBadGateway, code.UpstreamFailed)
 	require.Equal(t, `{"entries":[]}`, ada.Get(file).Text)
 	head := ada.Do(http.MethodHead, filesPath, nil)
 	require.NotEqual(t, http.StatusOK, head.Status)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -153,7 +154,7 @@ func mask(key string) string {
 }
 
 // SetKey replaces the key of a provider of the tenant, or the key that the tenant has given to a
-// built-in provider. It fails with wire.BuiltinReadonly for a built-in provider that needs none.
+// built-in provider. It fails with code.BuiltinReadonly for a built-in provider that needs none.
 func (s *Service) SetKey(ctx context.Context, caller api.Caller, id string, in wire.ProviderKey) (wire.Provider, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return wire.Provider{}, err
@@ -192,7 +193,7 @@ func (s *Service) replaceKey(ctx context.Context, caller api.Caller, id, key str
 		}
 
 		if before.Shared && before.AuthStyle == agentvalue.AuthNone {
-			return wire.BuiltinReadonly.New("The provider " + before.Name + " needs no key.")
+			return code.BuiltinReadonly.New("The provider " + before.Name + " needs no key.")
 		}
 
 		stored, keyErr := s.open(before)

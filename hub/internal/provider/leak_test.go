@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/internal/db"
 )
 
@@ -60,10 +60,10 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 		id := create(s.acme, gateway(nil))
 		_, err := s.db.Write().ExecContext(t.Context(), `DROP TABLE audit_entries`)
 		require.NoError(t, err)
-		s.acme.Put(admin+"/"+id, gateway(object{"name": "Other"})).Error(http.StatusInternalServerError, wire.InternalError)
-		s.acme.Delete(admin+"/"+id).Error(http.StatusInternalServerError, wire.InternalError)
-		s.acme.Post(admin+"/"+id+"/reveal-key", nil).Error(http.StatusInternalServerError, wire.InternalError)
-		s.acme.Post(admin+"/demo/probe", nil).Error(http.StatusInternalServerError, wire.InternalError)
+		s.acme.Put(admin+"/"+id, gateway(object{"name": "Other"})).Error(http.StatusInternalServerError, code.InternalError)
+		s.acme.Delete(admin+"/"+id).Error(http.StatusInternalServerError, code.InternalError)
+		s.acme.Post(admin+"/"+id+"/reveal-key", nil).Error(http.StatusInternalServerError, code.InternalError)
+		s.acme.Post(admin+"/demo/probe", nil).Error(http.StatusInternalServerError, code.InternalError)
 		require.Equal(t, "Gateway", s.acme.Get(admin + "/" + id).Want(http.StatusOK)["name"])
 	})
 }

@@ -33,6 +33,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -218,7 +219,7 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 
 // UpdateProvider replaces a provider of the tenant. The key changes as in.APIKey requires. It fails
 // with wire.PreconditionFailed if expected is not nil and not the current version, and with
-// wire.BuiltinReadonly for a built-in provider.
+// code.BuiltinReadonly for a built-in provider.
 func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id string, expected *int64, in Input) (wire.Provider, error) {
 	if err := checkWrite(caller, id); err != nil {
 		return wire.Provider{}, err
@@ -301,8 +302,8 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 }
 
 // DeleteProvider deletes a provider of the tenant. It fails with wire.PreconditionFailed if
-// expected is not nil and not the current version, with wire.InUse if agents use it, and with
-// wire.BuiltinReadonly for a built-in provider.
+// expected is not nil and not the current version, with code.InUse if agents use it, and with
+// code.BuiltinReadonly for a built-in provider.
 func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id string, expected *int64) error {
 	if err := checkWrite(caller, id); err != nil {
 		return err
@@ -327,7 +328,7 @@ func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id stri
 
 		if len(agents) > 0 {
 			return &wire.Error{
-				Code: wire.InUse, Message: "Agents use this provider: give the agents in data.agents another one first.",
+				Code: code.InUse, Message: "Agents use this provider: give the agents in data.agents another one first.",
 				Data: wire.ErrorData{Agents: slices.Sorted(slices.Values(agents))},
 			}
 		}
@@ -344,7 +345,7 @@ func checkWrite(caller api.Caller, id string) error {
 	}
 
 	if _, ok := builtin(id); ok {
-		return wire.BuiltinReadonly.New("Built-in providers cannot be changed: create your own.")
+		return code.BuiltinReadonly.New("Built-in providers cannot be changed: create your own.")
 	}
 
 	return nil

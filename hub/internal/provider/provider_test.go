@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -104,8 +105,8 @@ func TestBuiltinProvidersAreReadOnly(t *testing.T) {
 		seed := s.acme.Get(public + "/" + id).Want(http.StatusOK)
 		require.Equal(t, []any{true, false, "", true}, []any{seed["shared"], seed["hasKey"], seed["maskedKey"], seed["enabled"]})
 		require.NotContains(t, seed, "createdAt")
-		s.acme.Put(admin+"/"+id, gateway(nil)).Error(http.StatusForbidden, wire.BuiltinReadonly)
-		s.acme.Delete(admin+"/"+id).Error(http.StatusForbidden, wire.BuiltinReadonly)
+		s.acme.Put(admin+"/"+id, gateway(nil)).Error(http.StatusForbidden, code.BuiltinReadonly)
+		s.acme.Delete(admin+"/"+id).Error(http.StatusForbidden, code.BuiltinReadonly)
 		s.acme.Post(admin+"/"+id+"/reveal-key", nil).Error(http.StatusNotFound, wire.NotFound)
 	}
 	require.Equal(t, "not_required", s.acme.Get(public + "/demo").Want(http.StatusOK)["keyState"])

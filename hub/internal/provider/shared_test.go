@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
@@ -94,10 +95,10 @@ func TestInvalidKeysOfBuiltInProviders(t *testing.T) {
 			s.acme.Put(anthropicKey, object{"apiKey": key}).Error(http.StatusBadRequest, wire.ValidationFailed)
 		}
 		demo := admin + "/demo/key"
-		s.acme.Put(demo, object{"apiKey": "k"}).Error(http.StatusForbidden, wire.BuiltinReadonly)
-		s.acme.Delete(demo).Error(http.StatusForbidden, wire.BuiltinReadonly)
+		s.acme.Put(demo, object{"apiKey": "k"}).Error(http.StatusForbidden, code.BuiltinReadonly)
+		s.acme.Delete(demo).Error(http.StatusForbidden, code.BuiltinReadonly)
 		s.acme.Put(admin+"/unknown/key", object{"apiKey": "k"}).Error(http.StatusNotFound, wire.NotFound)
-		s.acme.Put(anthropic, gateway(nil)).Error(http.StatusForbidden, wire.BuiltinReadonly)
+		s.acme.Put(anthropic, gateway(nil)).Error(http.StatusForbidden, code.BuiltinReadonly)
 		member := s.As("acme", "mia", rbac.Member)
 		member.Put(anthropicKey, object{"apiKey": "k"}).Error(http.StatusForbidden, wire.Forbidden)
 		member.Delete(anthropicKey).Error(http.StatusForbidden, wire.Forbidden)

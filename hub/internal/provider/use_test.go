@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
@@ -27,7 +28,7 @@ func TestAProviderInUseIsNotDeleted(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		id := create(s.acme, gateway(nil))
 		s.users["acme/"+id] = []string{"writer", "coder"}
-		fault := s.acme.Delete(admin+"/"+id).Error(http.StatusConflict, wire.InUse)
+		fault := s.acme.Delete(admin+"/"+id).Error(http.StatusConflict, code.InUse)
 		require.Equal(t, object{"agents": []any{"coder", "writer"}}, fault["data"])
 		s.acme.Get(admin + "/" + id).Want(http.StatusOK)
 		require.Len(t, s.Audit("acme"), 1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/clitoken"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	"github.com/seed93082962/agenthost/hub/internal/user"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -45,9 +46,9 @@ func (s *Service) AuthenticateToken(ctx context.Context, from api.Caller, raw st
 	case st.foreign:
 		return api.Caller{}, user.ErrOtherMode
 	case st.disabled && st.valid(s.store.Now()):
-		return api.Caller{}, api.Denied(st.caller, wire.AccountDisabled)
+		return api.Caller{}, api.Denied(st.caller, code.AccountDisabled)
 	case st.disabled:
-		return api.Caller{}, wire.AccountDisabled
+		return api.Caller{}, code.AccountDisabled
 	case st.revoked:
 		return api.Caller{}, wire.TokenRevoked
 	case st.expired(s.store.Now()):

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -19,7 +20,7 @@ func TestFailuresUnderAClockThatWasAhead(t *testing.T) {
 		const ahead = 365 * day
 		c.wait(ahead)
 		for range 5 {
-			s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		s.exec(`UPDATE login_networks SET failures = 100`)
 		s.login("root", password).wantError(http.StatusTooManyRequests, wire.RateLimited)
@@ -29,11 +30,11 @@ func TestFailuresUnderAClockThatWasAhead(t *testing.T) {
 		res.wantError(http.StatusTooManyRequests, wire.RateLimited)
 		require.Equal(t, "960", res.header.Get("Retry-After"), "a replica's clock may be a little behind")
 		c.wait(time.Minute - ahead)
-		s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		require.Equal(t, 1, s.count(`SELECT failures FROM login_networks`), "the count begins anew")
 		s.signIn()
 		for range 5 {
-			s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		s.login("root", password).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		c.wait(lockout)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -32,10 +33,10 @@ func TestADeviceHasABudgetOfItsOwn(t *testing.T) {
 		s.addUser(root, "mia")
 		mia := s.login("mia", password).want(http.StatusOK)
 		for i := range 95 {
-			s.login(fmt.Sprintf("guest%d", i), "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			s.login(fmt.Sprintf("guest%d", i), "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		for range 5 {
-			s.login("ROOT", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			s.login("ROOT", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		head := c.head()
 		var waits []string
@@ -56,7 +57,7 @@ func TestADeviceHasABudgetOfItsOwn(t *testing.T) {
 
 		other.loginOn(root.device(), "Root", password).want(http.StatusOK)
 		for range 10 {
-			other.loginOn(root.device(), "root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			other.loginOn(root.device(), "root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		again := s.loginOn(mia.device()+"~x", "mia", password).want(http.StatusOK)
 		require.Equal(t, mia.device(), again.device(), "the budget of a device does not grow with its sign-ins")
@@ -93,7 +94,7 @@ func TestDeviceTokensAreRevoked(t *testing.T) {
 		mia := s.addUser(root, "mia")
 		lock := func() {
 			for range 5 {
-				s.login("mia", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+				s.login("mia", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 			}
 		}
 		first := s.login("mia", password).want(http.StatusOK)
@@ -120,15 +121,15 @@ func TestFiveWrongPasswordsEndTheSession(t *testing.T) {
 		s, other := c.start(nil), c.start(nil)
 		root := s.setup()
 		elsewhere := s.signIn()
-		code := s.post(root.access(), "/auth/sessions", object{"code_challenge": challengeOf(verifier)}).want(http.StatusCreated)["authorization_code"]
-		program := s.post("", "/auth/refresh", object{"refresh_token": code, "code_verifier": verifier}).want(http.StatusOK)
+		handed := s.post(root.access(), "/auth/sessions", object{"code_challenge": challengeOf(verifier)}).want(http.StatusCreated)["authorization_code"]
+		program := s.post("", "/auth/refresh", object{"refresh_token": handed, "code_verifier": verifier}).want(http.StatusOK)
 		guess := func(r *server, token string) response {
 			return r.post(token, changePath, object{"old_password": "wrong password", "new_password": password + "2"})
 		}
 		head := c.head()
-		guess(s, root.access()).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		guess(s, root.access()).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		for i := range 4 {
-			guess([]*server{s, other}[i%2], program.access()).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			guess([]*server{s, other}[i%2], program.access()).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		guess(s, program.access()).wantError(http.StatusUnauthorized, wire.TokenRevoked) // with a cached state
 		c.wait(2 * time.Second)
@@ -151,7 +152,7 @@ func TestGuessesForOneAccountAreBoundedOverAllNetworks(t *testing.T) {
 		root := s.setup()
 		head := s.cluster.head()
 		for i := range 100 {
-			s.loginFrom(t.Context(), fmt.Sprintf("10.0.%d.1:1", i), "ROOT", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			s.loginFrom(t.Context(), fmt.Sprintf("10.0.%d.1:1", i), "ROOT", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		failures := 0
 		for _, entry := range s.cluster.log(head) {
@@ -164,7 +165,7 @@ func TestGuessesForOneAccountAreBoundedOverAllNetworks(t *testing.T) {
 		for _, pass := range []string{"wrong password", password} {
 			s.loginFrom(t.Context(), "10.1.0.1:1", "root", pass).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		}
-		s.loginFrom(t.Context(), "10.1.0.1:1", "other", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.loginFrom(t.Context(), "10.1.0.1:1", "other", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		s.login("root", password).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		s.loginOn(root.device(), "root", password).want(http.StatusOK)
 		s.exec(`UPDATE login_accounts SET began = began + 1000000000000 WHERE account_fold = 'root'`)
@@ -182,7 +183,7 @@ func TestNamesAreNotAccountsOfDevices(t *testing.T) {
 		require.NoError(t, s.db.Read().QueryRowContext(t.Context(), `SELECT device FROM sessions`).Scan(&id))
 		for i, name := range []string{"/device/" + id, "/DEVICE/" + id, "/setup"} {
 			for n := range 12 {
-				s.loginFrom(t.Context(), fmt.Sprintf("192.0.%d.%d:443", i, n), name, "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+				s.loginFrom(t.Context(), fmt.Sprintf("192.0.%d.%d:443", i, n), name, "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 			}
 		}
 		require.Zero(t, s.count(`SELECT COUNT(*) FROM login_accounts WHERE account_fold LIKE '/%'`))

@@ -6,14 +6,14 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/user"
-	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // SignInExternal starts a session of a user whom an identity provider has authenticated. The first
-// login creates the user. It fails with wire.AccountDisabled for a disabled one.
+// login creates the user. It fails with code.AccountDisabled for a disabled one.
 func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.External) (signIn SignIn, err error) {
 	defer func() { s.metrics.login(ctx, byProvider, err) }()
 	if err := s.keys.Ready(ctx); err != nil {
@@ -34,7 +34,7 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 		}
 
 		if !u.Active() {
-			return wire.AccountDisabled
+			return code.AccountDisabled
 		}
 
 		if signIn, err = s.begin(ctx, tx, u, from, origin{provider: e.SessionID}); err != nil {
@@ -45,10 +45,10 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 		tx.Record(actionExternalLogin.Record(u.Event(from), detail))
 		return nil
 	})
-	if errors.Is(err, wire.AccountDisabled) {
+	if errors.Is(err, code.AccountDisabled) {
 		failed := u.Event(from)
 		failed.Status = auditlog.Failure
-		return SignIn{}, s.rejectExternal(ctx, ExternalAttempt{from: from, attempt: password.AttemptOf(from, "")}, failed, string(wire.AccountDisabled), wire.AccountDisabled)
+		return SignIn{}, s.rejectExternal(ctx, ExternalAttempt{from: from, attempt: password.AttemptOf(from, "")}, failed, string(code.AccountDisabled), code.AccountDisabled)
 	}
 
 	if err == nil { // the role and the groups may be others than before

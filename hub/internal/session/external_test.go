@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/session"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	users "github.com/seed93082962/agenthost/hub/internal/user"
@@ -187,7 +188,7 @@ func TestDisabledExternalMember(t *testing.T) {
 		ada := s.enter(u).User
 		s.exec(`UPDATE members SET status = 'disabled' WHERE id = $1`, ada.ID)
 		_, err := s.service.SignInExternal(t.Context(), api.Caller{RemoteIP: "192.0.2.1"}, u)
-		require.ErrorIs(t, err, wire.AccountDisabled)
+		require.ErrorIs(t, err, code.AccountDisabled)
 		log := s.log("acme")
 		require.Equal(t, `auth.login_failed ada failure {"reason":"account_disabled"}`, log[len(log)-1])
 		require.Equal(t, 1, s.count(`SELECT COUNT(*) FROM sessions`))
@@ -307,9 +308,9 @@ func TestAdminsOfAFormerIssuerDoNotCount(t *testing.T) {
 		present.Role = rbac.Admin
 		bob := s.enter(present)
 		for _, change := range []object{{"role": "member"}, {"status": "disabled"}} {
-			s.patch(bob.AccessToken, usersPath+"/"+bob.User.ID, change).wantError(http.StatusConflict, wire.LastAdmin)
+			s.patch(bob.AccessToken, usersPath+"/"+bob.User.ID, change).wantError(http.StatusConflict, code.LastAdmin)
 		}
-		s.delete(bob.AccessToken, usersPath+"/"+bob.User.ID).wantError(http.StatusConflict, wire.LastAdmin)
+		s.delete(bob.AccessToken, usersPath+"/"+bob.User.ID).wantError(http.StatusConflict, code.LastAdmin)
 		s.patch(bob.AccessToken, usersPath+"/"+ada.ID, object{"role": "member"}).want(http.StatusOK)
 		s.delete(bob.AccessToken, usersPath+"/"+ada.ID).want(http.StatusNoContent)
 		third := stranger("acme", "3", "cy")

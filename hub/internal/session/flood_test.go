@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -42,7 +43,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 			return []*server{s, other}[i%2].login(fmt.Sprintf("user%d", i), "wrong password")
 		}
 		for i := range most - 2 {
-			guess(i).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			guess(i).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		c.wait(time.Minute)
 		responses := atOnce(8, func(i int) response { return guess(most + i) })
@@ -62,7 +63,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 		s.loginFrom(t.Context(), "127.0.1.1:443", "mia", password).want(http.StatusOK)
 
 		c.wait(lockout - time.Minute)
-		guess(0).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		guess(0).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		require.Equal(t, 1, s.count(`SELECT failures FROM login_networks`), "the count begins anew")
 		s.signIn()
 		require.Equal(t, 1, s.count(`SELECT failures FROM login_networks`), "a successful login does not clear it")
@@ -82,7 +83,7 @@ func TestLoginsOfADisabledUserAreLimited(t *testing.T) {
 		s.patch(root.access(), usersPath+"/"+id, object{"status": "disabled"}).want(http.StatusOK)
 		head := s.cluster.head()
 		for range 5 {
-			s.login("mia", password).wantError(http.StatusForbidden, wire.AccountDisabled)
+			s.login("mia", password).wantError(http.StatusForbidden, code.AccountDisabled)
 		}
 		for range 3 {
 			s.login("mia", password).wantError(http.StatusTooManyRequests, wire.RateLimited)

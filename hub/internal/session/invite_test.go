@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -84,9 +85,9 @@ func TestInvitesThatAreNotValid(t *testing.T) {
 		responses := map[string]bool{}
 		for _, token := range []string{expired, used, revoked, "inv_" + strings.Repeat("0", 64), "x", revokedID} {
 			for _, body := range []object{
-				c.get("", "/auth/invite/"+token).wantError(http.StatusNotFound, wire.InviteInvalid),
-				c.register(token, "eve").wantError(http.StatusNotFound, wire.InviteInvalid),
-				c.register(token, "ROOT").wantError(http.StatusNotFound, wire.InviteInvalid),
+				c.get("", "/auth/invite/"+token).wantError(http.StatusNotFound, code.InviteInvalid),
+				c.register(token, "eve").wantError(http.StatusNotFound, code.InviteInvalid),
+				c.register(token, "ROOT").wantError(http.StatusNotFound, code.InviteInvalid),
 			} {
 				delete(body, "requestId")
 				require.Len(t, body, 2)
@@ -137,7 +138,7 @@ func TestInvitesOfAFormerAdmin(t *testing.T) {
 			token := c.post(u.token, invitesPath, object{"role": "admin", "note": name}).want(http.StatusCreated)["token"].(string)
 			before := c.head()
 			lose(u)
-			c.register(token, "way-back").wantError(http.StatusNotFound, wire.InviteInvalid)
+			c.register(token, "way-back").wantError(http.StatusNotFound, code.InviteInvalid)
 			log := c.log(before)
 			require.Len(t, log, 2, name)
 			require.Contains(t, log[0], "user.")
@@ -190,7 +191,7 @@ func TestRaceForAnInvite(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if statuses[res.status]++; res.status != http.StatusCreated {
-					res.wantError(http.StatusNotFound, wire.InviteInvalid)
+					res.wantError(http.StatusNotFound, code.InviteInvalid)
 				}
 			})
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/secret"
@@ -54,7 +55,7 @@ func TestAReplicaWithAnOldKeyringContinues(t *testing.T) {
 		c.wait(time.Minute)
 		serves()
 		c.wait(time.Minute + time.Second)
-		behind.login("root", password).wantError(http.StatusInternalServerError, wire.InternalError)
+		behind.login("root", password).wantError(http.StatusInternalServerError, code.InternalError)
 		token := alone.signIn().access()
 		for _, path := range []string{usersPath, "/auth/userinfo", "/auth/mode", "/.well-known/jwks.json"} {
 			behind.get(token, path).want(http.StatusOK)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -34,9 +35,9 @@ func TestAResetPasswordExpires(t *testing.T) {
 		s.cluster.wait(day - time.Second)
 		s.login("mia", reset).want(http.StatusOK)
 		s.cluster.wait(2 * time.Second)
-		s.login("mia", reset).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("mia", reset).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		s.exec(`UPDATE members SET password_changed_at = password_changed_at + 1000000000000`)
-		s.login("mia", reset).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("mia", reset).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/user"
@@ -50,7 +51,7 @@ func (s *Service) Login(ctx context.Context, from api.Caller, in wire.LoginReque
 		}
 	}
 
-	return SignIn{}, wire.InvalidCredentials
+	return SignIn{}, code.InvalidCredentials
 }
 
 func (s *Service) tryLogin(ctx context.Context, from api.Caller, in wire.LoginRequest) (SignIn, error) {
@@ -79,9 +80,9 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in wire.LoginRe
 	right = right && !u.ResetExpired(s.store.Now())
 	switch {
 	case !right:
-		return SignIn{}, s.rejectLogin(ctx, from, u, attempt, in.Username, wire.InvalidCredentials)
+		return SignIn{}, s.rejectLogin(ctx, from, u, attempt, in.Username, code.InvalidCredentials)
 	case !u.Active():
-		return SignIn{}, s.rejectLogin(ctx, from, u, attempt, in.Username, wire.AccountDisabled)
+		return SignIn{}, s.rejectLogin(ctx, from, u, attempt, in.Username, code.AccountDisabled)
 	}
 
 	hash := u.PasswordHash
@@ -269,7 +270,7 @@ func (s *Service) rejectChange(ctx context.Context, caller api.Caller, u user.Us
 		}
 
 		if counted.Entries > 0 || ended > 0 {
-			detail := changePasswordDetail{Reason: string(wire.InvalidCredentials), Attempts: counted.Sampled(), SessionsEnded: ended}
+			detail := changePasswordDetail{Reason: string(code.InvalidCredentials), Attempts: counted.Sampled(), SessionsEnded: ended}
 			tx.Record(actionChangePassword.Record(e, detail))
 		}
 
@@ -287,5 +288,5 @@ func (s *Service) rejectChange(ctx context.Context, caller api.Caller, u user.Us
 		return wire.TokenRevoked
 	}
 
-	return counted.Err(wire.InvalidCredentials.New("The old password is wrong."))
+	return counted.Err(code.InvalidCredentials.New("The old password is wrong."))
 }

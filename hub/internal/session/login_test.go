@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/argon2"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -75,7 +76,7 @@ func TestAnUnknownUserIsRejectedLikeAWrongPassword(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			var res response
 			require.Equal(t, 1, hashes(func() { res = s.login(row.user, row.password) }), "the same work")
-			body := res.wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			body := res.wantError(http.StatusUnauthorized, code.InvalidCredentials)
 			delete(body, "requestId")
 			if first == nil {
 				first = body
@@ -92,7 +93,7 @@ func TestLockout(t *testing.T) {
 		s.setup()
 		for i := range 5 {
 			c.wait(time.Minute)
-			[]*server{s, other}[i%2].login("Root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			[]*server{s, other}[i%2].login("Root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		head := c.head()
 		for _, r := range []*server{s, other} {
@@ -102,18 +103,18 @@ func TestLockout(t *testing.T) {
 			require.Empty(t, res.header.Get("WWW-Authenticate"))
 		}
 		require.Equal(t, head, c.head(), "a 429 is not recorded")
-		other.login("somebody", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		other.login("somebody", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		c.wait(11 * time.Minute)
-		s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		s.login("root", password).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		c.wait(time.Minute)
 		s.signIn()
 		for range 4 {
-			s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		s.signIn()
 		for range 5 {
-			s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		s.login("root", password).wantError(http.StatusTooManyRequests, wire.RateLimited)
 	})
@@ -124,7 +125,7 @@ func TestALockedAccountIsNotHashed(t *testing.T) {
 	s := onSQLite(t, nil)
 	s.setup()
 	for range 5 {
-		s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 	}
 	require.Zero(t, hashes(func() { s.login("root", password).wantError(http.StatusTooManyRequests, wire.RateLimited) }))
 }
@@ -209,10 +210,10 @@ func TestFailedLoginsAreRecorded(t *testing.T) {
 		member := s.cluster.join(user{token: root.access()}, "member", "Mia")
 		s.patch(root.access(), usersPath+"/"+member.id, object{"status": "disabled"}).want(http.StatusOK)
 		head := s.cluster.head()
-		s.login("mia", password).wantError(http.StatusForbidden, wire.AccountDisabled)
-		s.login("mia", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
-		s.login(strings.Repeat("口", 200)+"\n", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
-		s.login("a\nb", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("mia", password).wantError(http.StatusForbidden, code.AccountDisabled)
+		s.login("mia", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
+		s.login(strings.Repeat("口", 200)+"\n", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
+		s.login("a\nb", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		require.Equal(t, []string{
 			`auth.login_failed Mia {"reason":"account_disabled"}`,
 			`auth.login_failed Mia {"reason":"invalid_credentials"}`,
@@ -250,9 +251,9 @@ func TestLoginFaults(t *testing.T) {
 			s.post("", "/auth/login", body).wantError(http.StatusBadRequest, wire.InvalidRequest)
 		})
 	}
-	s.post("", "/auth/login", `{"username":"`+strings.Repeat("a", 1<<20)+`"}`).wantError(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+	s.post("", "/auth/login", `{"username":"`+strings.Repeat("a", 1<<20)+`"}`).wantError(http.StatusRequestEntityTooLarge, code.PayloadTooLarge)
 	res := s.call("", http.MethodPut, "/auth/login", nil)
-	res.wantError(http.StatusMethodNotAllowed, wire.MethodNotAllowed)
+	res.wantError(http.StatusMethodNotAllowed, code.MethodNotAllowed)
 	require.Equal(t, "POST", res.header.Get("Allow"), "GET is of the external mode")
 	for _, path := range []string{"/auth/login", "/auth/login?org=a", "/auth/org-check", "/auth/org-check?org=a", "/auth/callback"} {
 		s.get("", path).wantError(http.StatusNotFound, wire.NotFound)
@@ -273,12 +274,12 @@ func TestPasswordsAreRehashedWhenTheCostChanges(t *testing.T) {
 	b64 := base64.RawStdEncoding.EncodeToString
 	old := argon2.IDKey([]byte(password), salt, 1, 1024, 1, 32)
 	s.exec(`UPDATE members SET password_hash = $1`, "$argon2id$v=19$m=1024,t=1,p=1$"+b64(salt)+"$"+b64(old))
-	s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+	s.login("root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 	require.Contains(t, read(), "m=1024")
 	require.Equal(t, map[string]int{"OK": 4}, statuses(atOnce(4, func(int) response { return s.login("root", password) })))
 	require.Regexp(t, now, read())
 	s.signIn()
 
 	s.exec(`UPDATE members SET password_hash = $1`, "$argon2id$damaged")
-	s.login("root", password).wantError(http.StatusInternalServerError, wire.InternalError)
+	s.login("root", password).wantError(http.StatusInternalServerError, code.InternalError)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/pgtest"
 )
@@ -69,7 +70,7 @@ func TestANetworkThatIsLockedDuringTheLogin(t *testing.T) {
 	s := newCluster(t, pgtest.URL(t)).start(nil)
 	s.setup()
 	s.exec(`UPDATE sessions SET created_at = 0`) // the limit of the network applies to users who signed in long ago
-	s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+	s.login("root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 	for range 2 { // the first time with a failure of the account, the second without
 		s.exec(`DELETE FROM login_networks`)
 		s.meanwhile(`SELECT id FROM members FOR UPDATE`, func() response { return s.login("root", password) }, func(tx *sql.Tx) {

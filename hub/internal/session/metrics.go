@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/meter"
 )
@@ -18,7 +19,7 @@ const (
 )
 
 // codesOfLogins are the outcomes of logins that fail. Another one is an error.
-var codesOfLogins = []wire.Code{wire.InvalidCredentials, wire.AccountDisabled, wire.RateLimited, wire.Unavailable, wire.ValidationFailed}
+var codesOfLogins = []wire.Code{code.InvalidCredentials, code.AccountDisabled, wire.RateLimited, wire.Unavailable, wire.ValidationFailed}
 
 const (
 	outcomeSuccess  = "success"

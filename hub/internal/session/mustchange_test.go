@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -47,16 +48,16 @@ func TestAPasswordSetByAnotherMustBeChanged(t *testing.T) {
 				for path, method := range map[string]string{
 					usersPath: "GET", invitesPath: "POST", tokensPath: "GET", issuePath: "POST", "/auth/sessions": "GET", "/auth/sessions/x": "DELETE",
 				} {
-					s.call(body.access(), method, path, object{}).wantError(http.StatusForbidden, wire.PasswordChangeRequired)
+					s.call(body.access(), method, path, object{}).wantError(http.StatusForbidden, code.PasswordChangeRequired)
 				}
 				require.Equal(t, head, s.cluster.head(), "not recorded")
 				s.get(body.access(), "/auth/userinfo").want(http.StatusOK)
 				change := func(from, to string) response {
 					return s.post(body.access(), changePath, object{"old_password": from, "new_password": to})
 				}
-				change("wrong password", newPassword).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+				change("wrong password", newPassword).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 				change(given, given).wantError(http.StatusBadRequest, wire.ValidationFailed)
-				s.get(body.access(), usersPath).wantError(http.StatusForbidden, wire.PasswordChangeRequired)
+				s.get(body.access(), usersPath).wantError(http.StatusForbidden, code.PasswordChangeRequired)
 				s.post(s.login("ada", given).want(http.StatusOK).access(), "/auth/logout", nil).want(http.StatusNoContent)
 				change(given, newPassword).want(http.StatusNoContent)
 				s.get(body.access(), usersPath).want(http.StatusOK)
@@ -85,10 +86,10 @@ func TestAResetRevokesInvitations(t *testing.T) {
 			require.True(t, strings.HasPrefix(line, "invite.revoke "), line)
 		}
 		for _, i := range others {
-			s.register(i["token"], "eve").wantError(http.StatusNotFound, wire.InviteInvalid)
+			s.register(i["token"], "eve").wantError(http.StatusNotFound, code.InviteInvalid)
 		}
 		_, err := s.accounts.ResetPassword(t.Context(), "root")
 		require.NoError(t, err)
-		s.register(own["token"], "eve").wantError(http.StatusNotFound, wire.InviteInvalid)
+		s.register(own["token"], "eve").wantError(http.StatusNotFound, code.InviteInvalid)
 	})
 }

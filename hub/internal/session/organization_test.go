@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	users "github.com/seed93082962/agenthost/hub/internal/user"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -39,7 +40,7 @@ func TestTokensOfTheOtherMode(t *testing.T) {
 		admin := c.signedIn(body)
 		builtin.send(http.MethodDelete, "/api/v1/admin/users/"+admin.id, "", func(r *http.Request) {
 			r.Header.Set("Authorization", "Bearer "+admin.token)
-		}).wantError(http.StatusConflict, wire.LastAdmin)
+		}).wantError(http.StatusConflict, code.LastAdmin)
 		rejected(ext, admin.token, body["refresh_token"].(string))
 		ext.get(outside.AccessToken, "/auth/userinfo").want(http.StatusOK)
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/session"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -39,11 +40,11 @@ func TestRefreshesOfPages(t *testing.T) {
 		require.NotEmpty(t, token)
 		require.Empty(t, refresh().RefreshToken)
 		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, former)
-		require.ErrorIs(t, err, wire.RefreshReused)
+		require.ErrorIs(t, err, code.RefreshReused)
 		refresh()
 		s.cluster.wait(11 * time.Second)
 		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, former)
-		require.ErrorIs(t, err, wire.RefreshReused)
+		require.ErrorIs(t, err, code.RefreshReused)
 		_, err = s.service.RefreshPage(t.Context(), api.Caller{}, token)
 		require.ErrorIs(t, err, wire.TokenRevoked, "a copy of the token is in other hands")
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -30,26 +31,26 @@ func TestAPageSignsAProgramIn(t *testing.T) {
 			require.EqualValues(t, 60, body["expires_in"])
 			return body.text("authorization_code")
 		}
-		exchange := func(code, verifier string) response {
-			return s.post("", "/auth/refresh", object{"refresh_token": code, "code_verifier": verifier})
+		exchange := func(handed, verifier string) response {
+			return s.post("", "/auth/refresh", object{"refresh_token": handed, "code_verifier": verifier})
 		}
 		head := s.cluster.head()
-		code := authorize()
+		handed := authorize()
 		require.True(t, strings.HasPrefix(s.cluster.log(head)[0], `auth.authorize_program mia {"sessionId":`))
 		for _, wrong := range []string{"", "another verifier", challengeOf(verifier)} {
-			exchange(code, wrong).wantError(http.StatusUnauthorized, wire.Unauthenticated)
+			exchange(handed, wrong).wantError(http.StatusUnauthorized, wire.Unauthenticated)
 		}
-		both := code + "." + challengeOf(verifier) // what the address of the redirect has
+		both := handed + "." + challengeOf(verifier) // what the address of the redirect has
 		s.refresh(both).wantError(http.StatusUnauthorized, wire.Unauthenticated)
 		s.post("", "/auth/logout", object{"refresh_token": both}).wantError(http.StatusUnauthorized, wire.Unauthenticated)
-		signedIn := exchange(code, verifier).want(http.StatusOK)
+		signedIn := exchange(handed, verifier).want(http.StatusOK)
 		require.Equal(t, "mia", signedIn["user"].(map[string]any)["username"])
 		s.get(signedIn.access(), "/auth/userinfo").want(http.StatusOK)
 		s.cluster.wait(time.Minute)
 		next := s.refresh(signedIn["refresh_token"]).want(http.StatusOK)
 		s.get(mia.token, "/auth/userinfo").want(http.StatusOK)
 
-		exchange(code, verifier).wantError(http.StatusUnauthorized, wire.RefreshReused) // a minute later: it was copied
+		exchange(handed, verifier).wantError(http.StatusUnauthorized, code.RefreshReused) // a minute later: it was copied
 		s.refresh(next["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		s.get(mia.token, "/auth/userinfo").want(http.StatusOK)
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/user"
@@ -43,9 +44,9 @@ func (f family) usable(now time.Time) error {
 	expired := !now.Before(f.idle) || !now.Before(f.limit)
 	switch {
 	case !f.user.Active() && (!f.revoked || f.why == user.EndedByDisable) && !expired:
-		return api.Denied(f.user.Caller(), wire.AccountDisabled)
+		return api.Denied(f.user.Caller(), code.AccountDisabled)
 	case !f.user.Active():
-		return wire.AccountDisabled
+		return code.AccountDisabled
 	case f.revoked:
 		return wire.TokenRevoked
 	case expired:
@@ -95,7 +96,7 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in wire.RefreshR
 		}
 
 		if !rotated {
-			return wire.RefreshReused // another call was first
+			return code.RefreshReused // another call was first
 		}
 
 		f, err := readFamily(ctx, tx, hash)
@@ -153,7 +154,7 @@ func (f family) isReused(now time.Time) bool {
 	return !f.rotated.IsZero() && !f.revoked && (age < -clockDifference || age > reuseGrace)
 }
 
-// checkReuse ends the session of a reused token and returns wire.RefreshReused. It returns nil for
+// checkReuse ends the session of a reused token and returns code.RefreshReused. It returns nil for
 // any other token.
 func (s *Service) checkReuse(ctx context.Context, from api.Caller, raw string) error {
 	if raw == "" {
@@ -176,7 +177,7 @@ func (s *Service) checkReuse(ctx context.Context, from api.Caller, raw string) e
 // rejectReuse rejects a token that was rotated before, and ends the session of a reused one.
 func (s *Service) rejectReuse(ctx context.Context, from api.Caller, f family) error {
 	if !f.isReused(s.store.Now()) {
-		return wire.RefreshReused
+		return code.RefreshReused
 	}
 
 	ctx, cancel := password.Detached(ctx)
@@ -197,7 +198,7 @@ func (s *Service) rejectReuse(ctx context.Context, from api.Caller, f family) er
 		return err
 	}
 
-	return wire.RefreshReused
+	return code.RefreshReused
 }
 
 // checkRefreshRate fails with 429 if the session was refreshed more than maxRefreshes times within

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -25,7 +26,7 @@ func TestRefresh(t *testing.T) {
 		require.EqualValues(t, 900, second["expires_in"])
 		s.get(first.access(), "/auth/userinfo").want(http.StatusOK)
 		s.get(second.access(), "/auth/userinfo").want(http.StatusOK)
-		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, wire.RefreshReused)
+		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, code.RefreshReused)
 		s.refresh("rt_unknown").wantError(http.StatusUnauthorized, wire.Unauthenticated)
 		s.refresh(second.access()).wantError(http.StatusUnauthorized, wire.Unauthenticated)
 		s.refresh("").wantError(http.StatusBadRequest, wire.ValidationFailed)
@@ -59,12 +60,12 @@ func TestRefreshReuse(t *testing.T) {
 		second := s.refresh(first["refresh_token"]).want(http.StatusOK)
 		head := s.cluster.head()
 		s.cluster.wait(10 * time.Second)
-		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, wire.RefreshReused)
+		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, code.RefreshReused)
 		s.get(first.access(), "/auth/userinfo").want(http.StatusOK)
 		require.Equal(t, head, s.cluster.head(), "within 10 s nothing else happens")
 
 		s.cluster.wait(time.Microsecond)
-		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, wire.RefreshReused)
+		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, code.RefreshReused)
 		for _, access := range []string{first.access(), second.access()} {
 			s.get(access, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		}
@@ -73,7 +74,7 @@ func TestRefreshReuse(t *testing.T) {
 		require.Len(t, lines, 1)
 		require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse root "), lines[0])
 
-		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, wire.RefreshReused)
+		s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, code.RefreshReused)
 		require.Len(t, s.cluster.log(head), 1, "a family ends once")
 		s.get(bystander.access(), "/auth/userinfo").want(http.StatusOK)
 		s.refresh(bystander["refresh_token"]).want(http.StatusOK)
@@ -126,8 +127,8 @@ func TestRefreshReturnsTheCurrentRole(t *testing.T) {
 		mia = s.refresh(mia["refresh_token"]).want(http.StatusOK)
 		require.Equal(t, "member", mia.object("user")["role"])
 		s.patch(root.access(), path, object{"status": "disabled"}).want(http.StatusOK)
-		s.get(mia.access(), "/auth/userinfo").wantError(http.StatusForbidden, wire.AccountDisabled)
-		s.refresh(mia["refresh_token"]).wantError(http.StatusForbidden, wire.AccountDisabled)
+		s.get(mia.access(), "/auth/userinfo").wantError(http.StatusForbidden, code.AccountDisabled)
+		s.refresh(mia["refresh_token"]).wantError(http.StatusForbidden, code.AccountDisabled)
 		s.patch(root.access(), path, object{"status": "active"}).want(http.StatusOK)
 		s.get(mia.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		s.refresh(mia["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -30,7 +31,7 @@ func TestRefreshReuseUnderClocksThatDiffer(t *testing.T) {
 				second := s.refresh(first["refresh_token"]).want(http.StatusOK)
 				s.cluster.wait(-row.ahead)
 				head := s.cluster.head()
-				s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, wire.RefreshReused)
+				s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, code.RefreshReused)
 				if !row.ends {
 					require.Equal(t, head, s.cluster.head())
 					s.refresh(second["refresh_token"]).want(http.StatusOK)
@@ -54,17 +55,17 @@ func TestLogoutWithARotatedToken(t *testing.T) {
 			return s.post("", "/auth/logout", object{"refresh_token": first["refresh_token"]})
 		}
 		s.cluster.wait(10 * time.Second)
-		logout().wantError(http.StatusUnauthorized, wire.RefreshReused)
+		logout().wantError(http.StatusUnauthorized, code.RefreshReused)
 		s.get(second.access(), "/auth/userinfo").want(http.StatusOK)
 		require.Equal(t, head, s.cluster.head(), "within 10 s it is a retry")
 
 		s.cluster.wait(time.Microsecond)
-		logout().wantError(http.StatusUnauthorized, wire.RefreshReused)
+		logout().wantError(http.StatusUnauthorized, code.RefreshReused)
 		s.get(second.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		lines := s.cluster.log(head)
 		require.Len(t, lines, 1)
 		require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse root "), lines[0])
-		logout().wantError(http.StatusUnauthorized, wire.RefreshReused)
+		logout().wantError(http.StatusUnauthorized, code.RefreshReused)
 		require.Len(t, s.cluster.log(head), 1)
 	})
 }
@@ -95,7 +96,7 @@ func TestLogoutWithABearerAndARotatedToken(t *testing.T) {
 		second, other = s.refresh(first["refresh_token"]).want(http.StatusOK), s.signIn()
 		s.cluster.wait(10*time.Second + time.Microsecond)
 		head = s.cluster.head()
-		logout(other, first).wantError(http.StatusUnauthorized, wire.RefreshReused)
+		logout(other, first).wantError(http.StatusUnauthorized, code.RefreshReused)
 		for _, ended := range []object{second, other} {
 			s.get(ended.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		}
@@ -105,7 +106,7 @@ func TestLogoutWithABearerAndARotatedToken(t *testing.T) {
 		second = s.refresh(first["refresh_token"]).want(http.StatusOK)
 		s.cluster.wait(10*time.Second + time.Microsecond)
 		head = s.cluster.head()
-		logout(second, first).wantError(http.StatusUnauthorized, wire.RefreshReused)
+		logout(second, first).wantError(http.StatusUnauthorized, code.RefreshReused)
 		s.get(second.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		lines := s.cluster.log(head)
 		require.Len(t, lines, 1)
@@ -115,7 +116,7 @@ func TestLogoutWithABearerAndARotatedToken(t *testing.T) {
 		second = s.refresh(first["refresh_token"]).want(http.StatusOK)
 		_, cli := s.issue(user{token: second.access()})
 		s.cluster.wait(10*time.Second + time.Microsecond)
-		logout(object{"access_token": cli}, first).wantError(http.StatusUnauthorized, wire.RefreshReused)
+		logout(object{"access_token": cli}, first).wantError(http.StatusUnauthorized, code.RefreshReused)
 		for _, ended := range []string{second.access(), cli} {
 			s.get(ended, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		}

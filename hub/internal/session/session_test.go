@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	users "github.com/seed93082962/agenthost/hub/internal/user"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -145,7 +146,7 @@ func TestChangePassword(t *testing.T) {
 			return s.post(token, changePath, object{"old_password": from, "new_password": to})
 		}
 		head := s.cluster.head()
-		change(own.access(), "wrong password", newPassword).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		change(own.access(), "wrong password", newPassword).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		change(own.access(), password, "short").wantError(http.StatusBadRequest, wire.ValidationFailed)
 		change(own.access(), "", newPassword).wantError(http.StatusBadRequest, wire.ValidationFailed)
 		change(token, password, newPassword).wantError(http.StatusForbidden, wire.Forbidden)
@@ -162,7 +163,7 @@ func TestChangePassword(t *testing.T) {
 		s.get(other.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		s.refresh(other["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		s.get(token, "/auth/userinfo").want(http.StatusOK)
-		s.login("root", password).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("root", password).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		s.login("root", newPassword).want(http.StatusOK)
 	})
 }
@@ -193,7 +194,7 @@ func TestResetPassword(t *testing.T) {
 		root := s.setup()
 		_, token := s.issue(user{token: root.access()})
 		for range 5 {
-			s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		head := c.head()
 		offline := c.start(nil).accounts
@@ -205,7 +206,7 @@ func TestResetPassword(t *testing.T) {
 		s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		s.refresh(root["refresh_token"]).wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		require.Equal(t, []string{`user.reset_password root {"sessionsEnded":1,"tokensRevoked":1,"invitesRevoked":0,"offline":true}`}, c.log(head))
-		s.login("root", password).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("root", password).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		s.login("root", given).want(http.StatusOK)
 		_, err = offline.ResetPassword(t.Context(), "nobody")
 		require.ErrorIs(t, err, users.ErrNoUser)

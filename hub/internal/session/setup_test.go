@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
@@ -22,7 +23,7 @@ func TestSetupMakesTheFirstAdmin(t *testing.T) {
 		require.Equal(t, "default", body.object("user")["tenant_id"])
 		require.Equal(t, "default", body.object("user")["org_id"])
 		require.Equal(t, object{"mode": "builtin", "setup_required": false}, s.get("", "/auth/mode").want(http.StatusOK))
-		s.post("", "/auth/setup", object{"password": password}).wantError(http.StatusConflict, wire.AlreadyInitialized)
+		s.post("", "/auth/setup", object{"password": password}).wantError(http.StatusConflict, code.AlreadyInitialized)
 		s.get(body.access(), "/auth/userinfo").want(http.StatusOK)
 		require.Equal(t, []string{"auth.setup admin "}, s.cluster.log(0))
 		require.Empty(t, s.cluster.start(nil).accounts.SetupToken(), "a replica that starts now needs none")
@@ -77,7 +78,7 @@ func TestSetupToken(t *testing.T) {
 			t.Run(row.name, func(t *testing.T) {
 				short := func(token string) response { return setUp(s.replica, token, "short", row.change) }
 				short("").wantError(http.StatusUnauthorized, wire.Unauthenticated)
-				short("wrong").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+				short("wrong").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 				short(s.setupToken).wantError(http.StatusBadRequest, wire.ValidationFailed) // accepted, then validated
 				s.cluster.wait(lockout)
 				s.service.Sweep(t.Context())
@@ -92,7 +93,7 @@ func TestSetupToken(t *testing.T) {
 			require.NotEqual(t, first.accounts.SetupToken(), second.accounts.SetupToken())
 			require.Len(t, first.accounts.SetupToken(), 64)
 			post(second.replica, first.accounts.SetupToken(), here).want(http.StatusCreated)
-			post(second.replica, second.accounts.SetupToken(), here).wantError(http.StatusConflict, wire.AlreadyInitialized)
+			post(second.replica, second.accounts.SetupToken(), here).wantError(http.StatusConflict, code.AlreadyInitialized)
 			require.Zero(t, first.count(`SELECT COUNT(*) FROM instance WHERE name LIKE 'setup_token/%'`))
 		}, migrations...)
 	})
@@ -112,16 +113,16 @@ func TestSetupToken(t *testing.T) {
 			c.wait(time.Hour - time.Microsecond)
 			short(first, gone).wantError(http.StatusBadRequest, wire.ValidationFailed)
 			c.wait(time.Microsecond)
-			short(first, gone).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			short(first, gone).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 			c.wait(time.Microsecond)
-			short(first, gone).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			short(first, gone).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 			short(gone, first).wantError(http.StatusBadRequest, wire.ValidationFailed)
 			second := c.start(nil)
 			short(first, second).wantError(http.StatusBadRequest, wire.ValidationFailed)
 			second.service.Sweep(t.Context())
 			require.Equal(t, 2, first.count(`SELECT COUNT(*) FROM instance WHERE name LIKE 'setup_token/%'`))
 			gone.service.Sweep(t.Context())
-			short(first, gone).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			short(first, gone).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}, migrations...)
 	})
 	t.Run("instead of another that was given", func(t *testing.T) {
@@ -133,14 +134,14 @@ func TestSetupToken(t *testing.T) {
 		setUp(former.replica, "the token that was chosen first", "short", here).wantError(http.StatusBadRequest, wire.ValidationFailed)
 		printed, s := c.start(config("")), c.start(config(given))
 		former.service.Sweep(t.Context())
-		setUp(s.replica, "the token that was chosen first", "short", here).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		setUp(s.replica, "the token that was chosen first", "short", here).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		setUp(s.replica, printed.accounts.SetupToken(), "short", here).wantError(http.StatusBadRequest, wire.ValidationFailed)
 		setUp(former.replica, given, "short", here).wantError(http.StatusBadRequest, wire.ValidationFailed)
 	})
 	t.Run("wrong five times", func(t *testing.T) {
 		s := onSQLite(t, func(c *config) { c.SetupToken = given })
 		for range 5 {
-			post(s.replica, "wrong", here).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			post(s.replica, "wrong", here).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		post(s.replica, given, here).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		s.cluster.wait(lockout)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -14,7 +15,7 @@ func TestExpiredRowsAreRemoved(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		s.setup()
 		ended, idle := s.signIn(), s.signIn()
-		s.login("root", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		s.login("root", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		s.post(ended.access(), "/auth/logout", nil).want(http.StatusNoContent)
 		s.refresh(idle["refresh_token"]).want(http.StatusOK)
 		s.cluster.wait(7*day + time.Second)

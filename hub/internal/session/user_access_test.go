@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -46,10 +47,10 @@ func TestADisabledUser(t *testing.T) {
 		bearers, path := c.bearers(ada), usersPath+"/"+ada.id
 		c.patch(root.token, path, object{"status": "disabled"}).want(http.StatusOK)
 		for _, bearer := range bearers {
-			c.get(bearer, "/auth/userinfo").wantError(http.StatusForbidden, wire.AccountDisabled)
-			c.post(bearer, usersPath, object{}).wantError(http.StatusForbidden, wire.AccountDisabled)
+			c.get(bearer, "/auth/userinfo").wantError(http.StatusForbidden, code.AccountDisabled)
+			c.post(bearer, usersPath, object{}).wantError(http.StatusForbidden, code.AccountDisabled)
 		}
-		c.login("ada", password).wantError(http.StatusForbidden, wire.AccountDisabled)
+		c.login("ada", password).wantError(http.StatusForbidden, code.AccountDisabled)
 		require.EqualValues(t, 0, c.get(root.token, path+"/sessions").want(http.StatusOK)["total"])
 
 		// What comes back is the account and its CLI tokens; sessions have ended.
@@ -73,10 +74,10 @@ func TestAdminsResetPasswords(t *testing.T) {
 		for _, bearer := range bearers {
 			c.get(bearer, "/auth/userinfo").wantError(http.StatusUnauthorized, wire.TokenRevoked)
 		}
-		c.login("ada", password).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		c.login("ada", password).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		c.login("ada", fresh).want(http.StatusOK)
 		for range 5 {
-			c.login("ada", "wrong password").wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+			c.login("ada", "wrong password").wantError(http.StatusUnauthorized, code.InvalidCredentials)
 		}
 		c.login("ada", fresh).wantError(http.StatusTooManyRequests, wire.RateLimited)
 		again := c.post(root.token, usersPath+"/"+ada.id+"/reset-password", object{}).want(http.StatusOK)
@@ -192,7 +193,7 @@ func TestReplicasFollow(t *testing.T) {
 			code wire.Code // of a CLI token, later
 		}{
 			"demoted":  {func(u user, _ string) { c.patch(root.token, usersPath+"/"+u.id, object{"role": "member"}) }, wire.Forbidden},
-			"disabled": {func(u user, _ string) { c.patch(root.token, usersPath+"/"+u.id, object{"status": "disabled"}) }, wire.AccountDisabled},
+			"disabled": {func(u user, _ string) { c.patch(root.token, usersPath+"/"+u.id, object{"status": "disabled"}) }, code.AccountDisabled},
 			"deleted":  {func(u user, _ string) { c.delete(root.token, usersPath+"/"+u.id) }, wire.Unauthenticated},
 			"revoked":  {func(u user, id string) { c.delete(root.token, usersPath+"/"+u.id+"/tokens/"+id) }, wire.TokenRevoked},
 			"reset":    {func(u user, _ string) { c.post(root.token, usersPath+"/"+u.id+"/reset-password", nil) }, wire.TokenRevoked},
@@ -216,7 +217,7 @@ func TestReplicasFollow(t *testing.T) {
 			require.Equal(t, before, c.head(), name)
 			c.wait(2 * time.Second)
 			res := other.get(token, usersPath)
-			res.wantError(row.code.Status(), row.code)
+			res.wantError(code.Status(row.code), row.code)
 			require.EqualValues(t, "admin", c.get(root.token, usersPath+"/"+root.id).want(http.StatusOK)["role"])
 		}
 	})

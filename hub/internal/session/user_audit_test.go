@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 )
 
 // What cannot be recorded does not happen.
@@ -38,7 +38,7 @@ func TestNoChangeWithoutItsEntry(t *testing.T) {
 			c.post(root.token, issuePath, object{"name": "n"}),
 			c.delete(ada.token, tokensPath+"/"+id),
 		} {
-			res.wantError(http.StatusInternalServerError, wire.InternalError)
+			res.wantError(http.StatusInternalServerError, code.InternalError)
 		}
 		c.exec(`ALTER TABLE audit_lost RENAME TO audit_entries`)
 		require.Equal(t, before, view())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -64,9 +65,9 @@ func TestTheLastActiveAdminCannotBeRemoved(t *testing.T) {
 		c.patch(root.token, usersPath+"/"+other.id, object{"status": "disabled"}).want(http.StatusOK)
 		before, path := c.head(), usersPath+"/"+root.id
 		for _, body := range []object{{"role": "maintainer"}, {"role": "member"}, {"status": "disabled"}, {"role": "member", "displayName": "x"}} {
-			c.patch(root.token, path, body).wantError(http.StatusConflict, wire.LastAdmin)
+			c.patch(root.token, path, body).wantError(http.StatusConflict, code.LastAdmin)
 		}
-		c.delete(root.token, path).wantError(http.StatusConflict, wire.LastAdmin)
+		c.delete(root.token, path).wantError(http.StatusConflict, code.LastAdmin)
 		require.Equal(t, before, c.head())
 		require.Equal(t, "root", c.patch(root.token, path, object{"role": "admin", "status": "active"}).want(http.StatusOK)["displayName"])
 
@@ -77,7 +78,7 @@ func TestTheLastActiveAdminCannotBeRemoved(t *testing.T) {
 		body := c.login("other", password).want(http.StatusOK)
 		other = c.signedIn(body)
 		c.delete(other.token, path).want(http.StatusNoContent)
-		c.delete(other.token, usersPath+"/"+other.id).wantError(http.StatusConflict, wire.LastAdmin)
+		c.delete(other.token, usersPath+"/"+other.id).wantError(http.StatusConflict, code.LastAdmin)
 	})
 }
 
@@ -115,7 +116,7 @@ func TestRaceForTheLastAdmin(t *testing.T) {
 				responses := atOnce(2, func(i int) response { return race[i]() })
 				won := slices.IndexFunc(responses, func(res response) bool { return res.status < 300 })
 				require.NotEqual(t, -1, won, name)
-				responses[1-won].wantError(http.StatusConflict, wire.LastAdmin)
+				responses[1-won].wantError(http.StatusConflict, code.LastAdmin)
 				require.Equal(t, 1, c.count(`SELECT COUNT(*) FROM members WHERE role = 'admin' AND status = 'active'`), name)
 
 				// Back to two.
@@ -168,7 +169,7 @@ func TestDeletionIsFinal(t *testing.T) {
 		}
 		require.Equal(t, http.StatusUnauthorized, c.get(ada.token, "/auth/userinfo").status)
 		require.Equal(t, http.StatusUnauthorized, c.get(token, "/auth/userinfo").status)
-		c.login("ada", password).wantError(http.StatusUnauthorized, wire.InvalidCredentials)
+		c.login("ada", password).wantError(http.StatusUnauthorized, code.InvalidCredentials)
 
 		// The name is free again, for another user. Entries of the first one keep the name.
 		again := c.join(root, "member", "ADA")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
 )
@@ -117,7 +118,7 @@ func TestUserFaults(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, c.post(root.token, usersPath, text).status, name)
 	}
 	large := `{"username":"` + strings.Repeat("x", 1<<20) + `"}`
-	c.post(root.token, usersPath, large).wantError(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge)
+	c.post(root.token, usersPath, large).wantError(http.StatusRequestEntityTooLarge, code.PayloadTooLarge)
 	require.Equal(t, users, c.get(root.token, usersPath).text)
 	require.Equal(t, before, c.head())
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
@@ -44,9 +45,9 @@ func (a Access) Check(caller api.Caller, group rbac.Group) error {
 	case a.userID == "" || a.userID != caller.UserID:
 		return wire.TokenRevoked
 	case a.disabled && (!a.revoked || a.why == EndedByDisable) && !a.expired:
-		return api.Denied(caller, wire.AccountDisabled)
+		return api.Denied(caller, code.AccountDisabled)
 	case a.disabled:
-		return wire.AccountDisabled
+		return code.AccountDisabled
 	case a.revoked:
 		return wire.TokenRevoked
 	case a.expired:
@@ -67,7 +68,7 @@ var errOwn = wire.Forbidden.New("Users, invitations and tokens are changed by us
 // of them in the tenant. It commits only if the caller still has the permission. A cached role may
 // be two seconds old, and a request may take longer: the current role decides.
 //
-// The zero group has every role. Only wire.LastAdmin takes precedence: if two admins demote each
+// The zero group has every role. Only code.LastAdmin takes precedence: if two admins demote each
 // other concurrently, the second receives that error.
 func (s *Service) Change(ctx context.Context, caller api.Caller, group rbac.Group, do func(*store.Tx) error) error {
 	if caller.Kind == api.Own {
@@ -89,7 +90,7 @@ func (s *Service) Change(ctx context.Context, caller api.Caller, group rbac.Grou
 
 		refused := all[id].Check(caller, group)
 		err = do(tx)
-		if refused != nil && !errors.Is(err, wire.LastAdmin) {
+		if refused != nil && !errors.Is(err, code.LastAdmin) {
 			return refused
 		}
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -101,7 +102,7 @@ func (u User) changed(in wire.ChangeUserRequest) User {
 	return u
 }
 
-// UpdateUser changes a user. It fails with wire.LastAdmin if no active admin would remain.
+// UpdateUser changes a user. It fails with code.LastAdmin if no active admin would remain.
 func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, in wire.ChangeUserRequest) (User, error) {
 	if err := checkChange(in); err != nil {
 		return User{}, err
@@ -184,7 +185,7 @@ func recordChange(tx *store.Tx, e auditlog.Event, before, after User, ended int)
 	}
 }
 
-// DeleteUser deletes a user. It fails with wire.LastAdmin if no active admin would remain.
+// DeleteUser deletes a user. It fails with code.LastAdmin if no active admin would remain.
 func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) error {
 	var gone User
 	err := s.Change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) (err error) {
@@ -217,11 +218,11 @@ func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) 
 	return err
 }
 
-// checkOtherAdmins returns wire.LastAdmin if the tenant has no other active admin than u.
+// checkOtherAdmins returns code.LastAdmin if the tenant has no other active admin than u.
 func (s *Service) checkOtherAdmins(ctx context.Context, tx *store.Tx, u User) error {
 	n, err := s.otherAdmins(ctx, tx, u)
 	if err == nil && n < 1 {
-		return wire.LastAdmin
+		return code.LastAdmin
 	}
 
 	return err

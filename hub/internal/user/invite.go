@@ -125,7 +125,7 @@ func (i Invite) revoked(e auditlog.Event) auditlog.Record {
 	return actionRevokeInvite.Record(i.target(e), i.detail())
 }
 
-// CheckInvite returns the invitation of a token, or wire.InviteInvalid.
+// CheckInvite returns the invitation of a token, or code.InviteInvalid.
 func (s *Service) CheckInvite(ctx context.Context, raw string) (wire.InviteCheck, error) {
 	i, err := pendingInvite(ctx, s.store.Read(), raw, s.store.Now())
 	return wire.InviteCheck{Valid: true, Role: i.Role, ExpiresAt: i.ExpiresAt}, err

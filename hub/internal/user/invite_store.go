@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 
@@ -55,14 +56,14 @@ func insertInvite(ctx context.Context, tx *store.Tx, i Invite, hash []byte) erro
 		i.ID, i.TenantID, hash, string(i.Role), i.Note, i.CreatedByID, i.CreatedBy, i.CreatedAt, i.ExpiresAt)
 }
 
-// pendingInvite returns the pending invite of a token, or wire.InviteInvalid.
+// pendingInvite returns the pending invite of a token, or code.InviteInvalid.
 func pendingInvite(ctx context.Context, q db.Querier, raw string, now time.Time) (Invite, error) {
 	return oneInvite(q.QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invites
 		WHERE token_hash = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2`, token.Hash(raw), db.Micros(now)))
 }
 
 // useInvite marks the pending invite of a token as used by the user. One of several concurrent
-// calls succeeds, the others return wire.InviteInvalid.
+// calls succeeds, the others return code.InviteInvalid.
 func useInvite(ctx context.Context, tx *store.Tx, raw, username string) (Invite, error) {
 	return oneInvite(tx.QueryRowContext(ctx, `UPDATE invites SET used_at = $1, used_by = $2
 		WHERE token_hash = $3 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $1 RETURNING `+inviteColumns,
@@ -71,7 +72,7 @@ func useInvite(ctx context.Context, tx *store.Tx, raw, username string) (Invite,
 
 func oneInvite(row db.Scanner) (Invite, error) {
 	i, err := scanInvite(row)
-	return i, db.WrapOne("read invite", err, wire.InviteInvalid)
+	return i, db.WrapOne("read invite", err, code.InviteInvalid)
 }
 
 // revokeInvite revokes a pending invite. It returns the invite, and whether it was pending.

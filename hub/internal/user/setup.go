@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
@@ -86,7 +87,7 @@ func (s *Service) Setup(ctx context.Context, from api.Caller, in wire.SetupReque
 	}
 
 	if !required {
-		return wire.AlreadyInitialized
+		return code.AlreadyInitialized
 	}
 
 	if err := s.allowSetup(ctx, from, in); err != nil {
@@ -124,11 +125,11 @@ func (s *Service) Setup(ctx context.Context, from api.Caller, in wire.SetupReque
 	})
 }
 
-// checkSetup returns wire.AlreadyInitialized if a concurrent call created the first user.
+// checkSetup returns code.AlreadyInitialized if a concurrent call created the first user.
 func checkSetup(ctx context.Context, tx *store.Tx) error {
 	required, err := setupRequired(ctx, tx)
 	if err == nil && !required {
-		return wire.AlreadyInitialized
+		return code.AlreadyInitialized
 	}
 
 	return err
@@ -172,7 +173,7 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in wire.Setup
 		return err
 	}
 
-	return counted.Err(wire.InvalidCredentials.New("Incorrect setup token: use the one that the hub printed at its last start."))
+	return counted.Err(code.InvalidCredentials.New("Incorrect setup token: use the one that the hub printed at its last start."))
 }
 
 // Mode returns how users sign in, and whether the first user has to be created.

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
@@ -57,16 +58,16 @@ func endingOf(cause error) Ending {
 	case errors.Is(cause, errLost):
 		return failed(kindHub, wire.Unavailable, "The session was deleted, or another hub has taken it over.")
 	case errors.Is(cause, errMemory):
-		return failed(kindMemory, wire.UpstreamFailed, "The answers in progress use too much memory: send the message again later.")
+		return failed(kindMemory, code.UpstreamFailed, "The answers in progress use too much memory: send the message again later.")
 	case tooLong, errors.Is(cause, errTooLong), errors.Is(cause, errEndless):
-		return failed(kindTooLong, wire.UpstreamFailed, "The answer is too long or takes too long.")
+		return failed(kindTooLong, code.UpstreamFailed, "The answer is too long or takes too long.")
 	case errors.Is(cause, errIdle):
-		return failed(kindIdle, wire.UpstreamFailed, "The runtime of the agent does not respond.")
+		return failed(kindIdle, code.UpstreamFailed, "The runtime of the agent does not respond.")
 	case errors.Is(cause, errSlow):
-		return failed(kindSlow, wire.UpstreamFailed, "The runtime of the agent does not respond.")
+		return failed(kindSlow, code.UpstreamFailed, "The runtime of the agent does not respond.")
 	}
 
-	return failed(kindLost, wire.UpstreamFailed, "The connection to the runtime of the agent was lost.")
+	return failed(kindLost, code.UpstreamFailed, "The connection to the runtime of the agent was lost.")
 }
 
 // Names of events.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/client"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
@@ -64,7 +65,7 @@ func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, l
 
 func unreachable(err error) error {
 	const message = "The runtime of the agent cannot be reached: the hub has the messages of the chat."
-	return &wire.Error{Code: wire.UpstreamFailed, Message: message, Cause: err}
+	return &wire.Error{Code: code.UpstreamFailed, Message: message, Cause: err}
 }
 
 func noTranscript() error {

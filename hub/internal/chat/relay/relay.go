@@ -32,6 +32,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
@@ -42,7 +43,7 @@ import (
 
 // Deployments returns the runtimes of agents. *deployment.Service implements it.
 type Deployments interface {
-	// Endpoint fails with wire.AgentNotDeployed if the agent is not deployed, and with wire.NotFound
+	// Endpoint fails with code.AgentNotDeployed if the agent is not deployed, and with wire.NotFound
 	// if the tenant has no such agent.
 	Endpoint(ctx context.Context, tenantID, agentName string) (deployment.Endpoint, error)
 
@@ -301,5 +302,5 @@ func (r *Relay) client(e deployment.Endpoint, reserve func(bytes int) error) (*c
 }
 
 func wrongAddress(err error) error {
-	return &wire.Error{Code: wire.UpstreamFailed, Message: "The address of the agent's runtime is invalid.", Cause: err}
+	return &wire.Error{Code: code.UpstreamFailed, Message: "The address of the agent's runtime is invalid.", Cause: err}
 }

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
@@ -41,7 +41,7 @@ type Start struct {
 }
 
 // Start stores an answer and starts its run. The caller must call Close. It fails with the error of
-// [Start].Store, with [ErrStartedBefore], and with wire.UpstreamFailed if the runtime rejects the
+// [Start].Store, with [ErrStartedBefore], and with code.UpstreamFailed if the runtime rejects the
 // run, which is stored as a failed answer.
 func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, error) {
 	a := &Answer{relay: r, run: run, memory: account{budget: &r.memory, tenant: run.TenantID}, began: time.Now(), done: make(chan struct{})}
@@ -84,7 +84,7 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 	switch err := a.open(runtime, in, message); {
 	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed, or a lost connection, has started it
 		a.started = true
-		if _, err := a.finish(failed(kindLost, wire.UpstreamFailed, "The answer was lost: its hub was killed, or the connection to the runtime was lost.")); err != nil {
+		if _, err := a.finish(failed(kindLost, code.UpstreamFailed, "The answer was lost: its hub was killed, or the connection to the runtime was lost.")); err != nil {
 			return nil, err
 		}
 
@@ -200,7 +200,7 @@ func neverAccepted(err error) bool {
 
 // rejected stores the answer as failed, and returns the error of the response.
 func (a *Answer) rejected(err error) error {
-	e := &wire.Error{Code: wire.UpstreamFailed, Message: "The runtime of the agent cannot be reached: look at its deployment.", Cause: err}
+	e := &wire.Error{Code: code.UpstreamFailed, Message: "The runtime of the agent cannot be reached: look at its deployment.", Cause: err}
 	failure, ok := errors.AsType[*client.Error](err)
 	kind := kindUnreachable
 	if ok {
@@ -220,13 +220,13 @@ func (a *Answer) rejected(err error) error {
 	case errors.Is(err, client.ErrSessionBusy):
 		kind, e.Code, e.Message = kindBusy, wire.Conflict, "The previous answer is still ending: send the message again in a moment."
 	case ok && failure.Status == http.StatusRequestEntityTooLarge:
-		e.Code, e.Message = wire.PayloadTooLarge, "The message is too long for the agent."
+		e.Code, e.Message = code.PayloadTooLarge, "The message is too long for the agent."
 	case ok && (failure.Status == http.StatusServiceUnavailable || failure.Status == http.StatusTooManyRequests):
 		kind, e.Message = kindBusy, "The runtime of the agent takes no more runs at the moment: send the message again later."
 	case ok:
 		e.Message = "The runtime of the agent rejected the message: look at its deployment."
 	}
 
-	_, _ = a.finish(failed(kind, e.Code, cmp.Or(e.Message, e.Code.Error()))) // the error is logged
+	_, _ = a.finish(failed(kind, e.Code, code.Response(e, "").Message)) // the error is logged
 	return e
 }

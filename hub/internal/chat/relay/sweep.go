@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/client"
@@ -156,7 +157,7 @@ func (r *Relay) deleteTranscriptsOf(ctx context.Context, transcripts []Transcrip
 		switch {
 		case errors.Is(err, client.ErrSessionBusy):
 			continue
-		case err != nil && !errors.Is(err, wire.AgentNotDeployed) && !errors.Is(err, wire.NotFound):
+		case err != nil && !errors.Is(err, code.AgentNotDeployed) && !errors.Is(err, wire.NotFound):
 			return nil // it is stopped or does not respond: the transcripts are due again
 		}
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/excerpt"
@@ -240,12 +241,9 @@ func (t *transcript) payload(payload runtimewire.Payload) {
 	}
 }
 
-func failureOf(code, message string) *Ending {
-	if code == "" {
-		code = string(wire.UpstreamFailed)
-	}
-
-	end := failed(kindRun, wire.Code(Clean(excerpt.Head(code, maxModel))), Clean(excerpt.Head(message, maxFailure)))
+func failureOf(kind, message string) *Ending {
+	reason := cmp.Or(wire.Code(Clean(excerpt.Head(kind, maxModel))), code.UpstreamFailed)
+	end := failed(kindRun, reason, Clean(excerpt.Head(message, maxFailure)))
 	return &end
 }
 
