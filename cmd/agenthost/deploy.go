@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,23 +52,13 @@ func (a *app) deploy(ctx context.Context, c *client.Client, agent string, wait, 
 // follow prints the states of a deployment until it runs, unless wait is false.
 func (a *app) follow(ctx context.Context, c *client.Client, state wire.Deployment, wait bool) error {
 	if wait {
-		last := ""
+		printed := rollout{app: a, reasons: []string{"The revision starts."}} // its line says so
 		var err error
-		state, err = awaitDeployment(ctx, c, state, func(now wire.Deployment) {
-			line := now.State
-			for _, condition := range now.Conditions {
-				if !condition.Status && condition.Message != "" {
-					line += ": " + oneLine(condition.Message)
-					break
-				}
-			}
+		state, err = awaitDeployment(ctx, c, state, printed.print)
+		if failure, ok := errors.AsType[*deployFailure](err); ok && !a.quiet && slices.Contains(printed.reasons, failure.reason) {
+			return fmt.Errorf("deploy %s: revision %d did not become ready, for the reason above", failure.agent, state.Revision)
+		}
 
-			if line != last {
-				a.note("%s  %s", time.Now().Format(time.TimeOnly), line)
-			}
-
-			last = line
-		})
 		if err != nil {
 			return err
 		}
@@ -145,8 +137,10 @@ func (a *app) statusCommand() *cobra.Command {
 				return err
 			}
 
+			said := state.Error
 			for _, condition := range state.Conditions {
-				if !condition.Status {
+				if cause := causeOf(condition); !condition.Status && !strings.Contains(said, cause) {
+					said += "\n" + cause
 					fmt.Fprintf(a.stdout, "%s: %s\n", condition.Type, printable(condition.Message))
 				}
 			}

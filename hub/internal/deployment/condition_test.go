@@ -98,3 +98,29 @@ func TestConditionOfServers(t *testing.T) {
 		}
 	})
 }
+
+// No response to a request that begins anew has the failure of a former revision that never served.
+func TestConditionsBeginWithARevision(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.faulty()
+		h := w.start(func(c *deployment.Config) { c.StartTimeout = 50 * time.Millisecond })
+		failed := func() {
+			s := h.reach("failed")
+			require.Equal(t, false, condition(s, "Progressing")["status"])
+			require.Equal(t, false, condition(s, "ready")["status"])
+		}
+		w.prompt("faulty")
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		for _, request := range []string{path, path + "/start"} {
+			failed()
+			next := h.ada.Post(request, nil).Want(http.StatusAccepted)
+			require.Empty(t, next["conditions"], request)
+			require.Nil(t, next["error"], request)
+		}
+		failed()
+		w.prompt("correct")
+		next := h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Empty(t, next["conditions"])
+		require.Equal(t, true, condition(h.reach("running"), "Progressing")["status"])
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/internal/code"
@@ -146,10 +147,14 @@ func (s *Service) Start(ctx context.Context, caller api.Caller, name string) (wi
 	})
 }
 
-// begin forgets the attempts of a deployment. The runs of former revisions continue if it runs.
+// begin forgets the attempts of a deployment with their conditions. The runs of former revisions
+// continue if it runs.
 func (d *deployment) begin(state string) {
 	d.attempt = attempt{State: state, Health: healthUnknown, Counted: d.Counted, StartedAt: d.StartedAt}
 	d.Rollout = nil
+	d.Conditions = slices.DeleteFunc(slices.Clone(d.Conditions), func(c wire.Condition) bool {
+		return c.Type != conditionRouted && c.Type != conditionRestored
+	})
 	if d.Desired != desiredRunning {
 		d.Draining = []int64{}
 	}

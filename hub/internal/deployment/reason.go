@@ -74,12 +74,20 @@ func logMessages(lines []string) (messages []string) {
 			}
 
 			messages = append(messages, entry.Message)
-		case i >= len(lines)-errorLines && slices.ContainsFunc(endings, begins):
+		case i >= len(lines)-errorLines && slices.ContainsFunc(endings, begins) && !repeats(line, messages):
 			messages = append(messages, line)
 		}
 	}
 
 	return messages
+}
+
+// repeats reports whether a line has the cause of a message: a runtime also logs why it ends.
+func repeats(line string, messages []string) bool {
+	return slices.ContainsFunc(messages, func(message string) bool {
+		_, cause, found := strings.Cut(message, ": ")
+		return found && strings.Contains(line, cause)
+	})
 }
 
 func firstLine(s string) string {

@@ -72,6 +72,7 @@ func TestReasonOfAnEnd(t *testing.T) {
 			{ending{lines: []string{`{"level":"info","message":"planted"}`, `{"level":"error","message":"m","err":"e\nplanted"}`}}, "m: e"},
 			{ending{lines: []string{`{"level":"error","message":"planted","panic":1}`, `{"level":"fatal","message":"m"}`}}, "m"},
 			{ending{lines: plain("runtime: planted", "hub: the disk is full")}, "hub: the disk is full"},
+			{ending{lines: []string{`{"level":"error","message":"agent is unavailable","err":"load: no x"}`, "runtime: agent a is unavailable: load: no x"}}, "agent is unavailable: load: no x"},
 			{ending{message: "planted" + strings.Repeat("x", 2000)}, strings.Repeat("x", 2000)},
 			{ending{message: strings.Repeat("é", 1000) + "a"}, strings.Repeat("é", 999) + "a"},
 		} {

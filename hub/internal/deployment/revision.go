@@ -152,6 +152,7 @@ func (s *Service) revise(ctx context.Context, tx *store.Tx, d deployment, reques
 	d.Revision++
 	d.former = false
 	d.Rollout = nil
+	d.removeCondition(conditionProgressing) // of the former revision
 	d.DeployedAt = tx.Now
 	d.DeployedBy = tx.Caller.UserName
 	var err error

@@ -110,8 +110,8 @@ func TestFaultyRevisionIsNoOutage(t *testing.T) {
 				})
 				require.LessOrEqual(t, w.driver.Applied(), applied+1)
 
-				h.ada.Post(path, nil).Want(http.StatusAccepted) // the same configuration once more
-				h.until(func(s apitest.Object) bool { return s["revision"] == 3.0 })
+				again := h.ada.Post(path, nil).Want(http.StatusAccepted) // the same configuration once more
+				require.Nil(t, condition(again, "Progressing"), "the failure is that of the former revision")
 				next := h.redeploy("correct", 4)
 				require.Equal(t, true, condition(next, "Progressing")["status"])
 				require.NotEqual(t, first["runtimeUrl"], next["runtimeUrl"])

@@ -251,7 +251,10 @@ func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, r
 
 	former := a.RuntimeURL
 	a.Health, a.RuntimeURL = healthUnknown, ""
-	w.note(v, a, conditionReady, false, "The runtime is not running.")
+	if a == &v.attempt { // the next revision still has the reason why it ended
+		w.condition(v, conditionReady, false, "The runtime is not running.")
+	}
+
 	if former != "" {
 		return 0, nil // it is stored before the driver is called, which may be slow: no run is sent there
 	}
