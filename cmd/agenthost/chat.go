@@ -170,7 +170,7 @@ func (c *chat) send(ctx context.Context, message string) error {
 		}
 
 		begun = true
-		if saved, ok := event.(*client.Saved); ok {
+		if saved, ok := event.(*hubwire.Saved); ok {
 			status = saved.Status
 		}
 
@@ -196,7 +196,7 @@ func (c *chat) print(event wire.Payload) error {
 	}
 
 	switch event := event.(type) {
-	case *client.Begun:
+	case *hubwire.Begun:
 		if event.AIGCNotice != "" {
 			c.note("%s", printable(event.AIGCNotice))
 		}
@@ -218,10 +218,10 @@ func (c *chat) print(event wire.Payload) error {
 		}
 	case *wire.ToolResult:
 		c.printResult(event)
-	case *client.Notice:
+	case *hubwire.Notice:
 		_, err := io.WriteString(c.stdout, printable(event.Text))
 		return err
-	case *client.Saved:
+	case *hubwire.Saved:
 		for _, budget := range event.Budgets {
 			c.note("\nThe budget of the %s is used up to its soft limit until %s.", budget.Kind, day(budget.ResetsAt))
 		}

@@ -53,12 +53,12 @@ func (a *app) usersCommand() *cobra.Command {
 		getCommand(a, userKind, findUser, userColumns),
 		a.createUserCommand(), a.setUserCommand(),
 		a.userCommand("reset-password", "Print a new password for a user, who must change it", func(ctx context.Context, c *client.Client, user wire.User) error {
-			given, err := c.Users.ResetPassword(ctx, user.ID)
+			password, err := c.Users.ResetPassword(ctx, user.ID)
 			if err != nil {
 				return err
 			}
 
-			_, err = fmt.Fprintln(a.stdout, given.Password)
+			_, err = fmt.Fprintln(a.stdout, password)
 			return err
 		}),
 		a.userCommand("logins", "List the sign-ins of a user", sessions),

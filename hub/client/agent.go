@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	hubwire "github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -57,7 +58,7 @@ func (a Agents) Mounted(ctx context.Context, name, kind string) iter.Seq2[string
 // Mount replaces the components of a kind, tools, skills or mcps, that an agent mounts, as
 // [Collection.Update] does.
 func (a Agents) Mount(ctx context.Context, name, kind string, version int64, items []string) error {
-	return mount(ctx, a.c, a.path+"/"+segment(name)+"/"+segment(kind), version, items)
+	return a.mount(ctx, name, kind, version, bodies.BindingsRequest{Items: append([]string{}, items...)})
 }
 
 // Knowledge yields the knowledge sets that an agent mounts.
@@ -67,21 +68,17 @@ func (a Agents) Knowledge(ctx context.Context, name string) iter.Seq2[hubwire.Kn
 
 // MountKnowledge replaces the knowledge sets that an agent mounts.
 func (a Agents) MountKnowledge(ctx context.Context, name string, version int64, items []hubwire.KnowledgeRef) error {
-	return mount(ctx, a.c, a.path+"/"+segment(name)+"/knowledge", version, items)
+	return a.mount(ctx, name, "knowledge", version, bodies.KnowledgeBindingsRequest{Items: append([]hubwire.KnowledgeRef{}, items...)})
 }
 
-func mount[T any](ctx context.Context, c *Client, path string, version int64, items []T) error {
-	if items == nil {
-		items = []T{}
-	}
-
-	r, err := jsonRequest(http.MethodPut, path, map[string][]T{"items": items})
+func (a Agents) mount(ctx context.Context, name, kind string, version int64, body any) error {
+	r, err := jsonRequest(http.MethodPut, a.path+"/"+segment(name)+"/"+segment(kind), body)
 	if err != nil {
 		return err
 	}
 
 	r.match(version)
-	_, err = decode[page[[]T]](ctx, c, r)
+	_, err = decode[struct{}](ctx, a.c, r)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"net/http"
 
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -40,7 +41,7 @@ func (a Auth) Setup(ctx context.Context, req wire.SetupRequest) (wire.Login, err
 // Login signs the client in with a password.
 func (a Auth) Login(ctx context.Context, username, password string) (wire.Login, error) {
 	device := a.c.Credentials().DeviceToken
-	return a.signIn(ctx, "/auth/login", wire.LoginRequest{Username: username, Password: password, DeviceToken: device})
+	return a.signIn(ctx, "/auth/login", bodies.LoginRequest{Username: username, Password: password, DeviceToken: device})
 }
 
 // Register creates the account of an invited user, and signs the client in.
@@ -57,17 +58,17 @@ func (a Auth) Refresh(ctx context.Context) error {
 // Authorize begins a session of the caller for a program on the same computer, as the console does
 // for agenthost login. The challenge is the SHA-256 hash of a verifier in base64url.
 func (a Auth) Authorize(ctx context.Context, challenge string) (wire.ProgramCode, error) {
-	return send[wire.ProgramCode](ctx, a.c, http.MethodPost, "/auth/sessions", wire.AuthorizeProgramRequest{Challenge: challenge})
+	return send[wire.ProgramCode](ctx, a.c, http.MethodPost, "/auth/sessions", bodies.AuthorizeProgramRequest{Challenge: challenge})
 }
 
 // Redeem signs the client in with the code of [Auth.Authorize] and the verifier.
 func (a Auth) Redeem(ctx context.Context, code, verifier string) (wire.Login, error) {
-	return a.signIn(ctx, "/auth/refresh", wire.RefreshRequest{RefreshToken: code, Verifier: verifier})
+	return a.signIn(ctx, "/auth/refresh", bodies.RefreshRequest{RefreshToken: code, Verifier: verifier})
 }
 
 // Logout ends the session of the client. A CLI token is revoked.
 func (a Auth) Logout(ctx context.Context) error {
-	err := done(ctx, a.c, http.MethodPost, "/auth/logout", wire.LogoutRequest{RefreshToken: a.c.Credentials().RefreshToken})
+	err := done(ctx, a.c, http.MethodPost, "/auth/logout", bodies.LogoutRequest{RefreshToken: a.c.Credentials().RefreshToken})
 	if err == nil {
 		a.c.SetCredentials(Credentials{DeviceToken: a.c.Credentials().DeviceToken})
 	}
@@ -77,7 +78,7 @@ func (a Auth) Logout(ctx context.Context) error {
 
 // ChangePassword changes the password of the caller.
 func (a Auth) ChangePassword(ctx context.Context, old, new string) error {
-	return done(ctx, a.c, http.MethodPost, "/auth/change-password", wire.ChangePasswordRequest{OldPassword: old, NewPassword: new})
+	return done(ctx, a.c, http.MethodPost, "/auth/change-password", bodies.ChangePasswordRequest{OldPassword: old, NewPassword: new})
 }
 
 // CheckInvite returns the role that an invitation gives, or an error with the code

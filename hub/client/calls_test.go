@@ -95,7 +95,8 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	},
 	"DELETE /api/v1/admin/users/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Users.Delete(ctx, uuid) },
 	"POST /api/v1/admin/users/{id}/reset-password": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Users.ResetPassword(ctx, uuid)
+		password, err := c.Users.ResetPassword(ctx, uuid)
+		return map[string]any{"password": password}, err
 	},
 	"GET /api/v1/admin/users/{id}/sessions":    func(ctx context.Context, c *client.Client) (any, error) { return first(c.Users.Sessions(ctx, uuid)) },
 	"DELETE /api/v1/admin/users/{id}/sessions": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Users.EndSessions(ctx, uuid) },
@@ -279,7 +280,7 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/admin/aigc/config":    func(ctx context.Context, c *client.Client) (any, error) { _, err := c.Labels.Get(ctx); return nil, err },
 	"DELETE /api/v1/admin/aigc/config": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Labels.Delete(ctx) },
 	"PUT /api/v1/admin/aigc/config": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Labels.Set(ctx, wire.AIGCRequest{Explicit: wire.AIGCExplicitRequest{Mode: "hint"}, Signing: wire.AIGCSigningRequest{Enabled: true}})
+		return c.Labels.Set(ctx, wire.AIGCRequest{AIGCLabeling: wire.AIGCLabeling{Explicit: wire.AIGCExplicit{Mode: "hint"}}, Signing: wire.AIGCSigningRequest{Enabled: true}})
 	},
 	"POST /api/v1/admin/aigc/config/rotate-key": func(ctx context.Context, c *client.Client) (any, error) { return c.Labels.RotateKey(ctx) },
 	"POST /api/v1/admin/aigc/verify": func(ctx context.Context, c *client.Client) (any, error) {

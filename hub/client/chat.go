@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -22,7 +23,7 @@ func (s Chats) List(ctx context.Context, agent string) iter.Seq2[wire.ChatSessio
 
 // Create creates a session. Without a title it has that of its first message.
 func (s Chats) Create(ctx context.Context, agent, title string) (wire.ChatSession, error) {
-	return send[wire.ChatSession](ctx, s.c, http.MethodPost, chatPath(agent), wire.ChatSessionRequest{Title: title})
+	return send[wire.ChatSession](ctx, s.c, http.MethodPost, chatPath(agent), bodies.ChatSessionRequest{Title: title})
 }
 
 // Delete deletes a session with its messages.
@@ -46,7 +47,7 @@ func (s Chats) Cancel(ctx context.Context, agent, session string) (string, error
 }
 
 func cancelRun(ctx context.Context, c *Client, path string) (string, error) {
-	body, err := send[wire.Cancelling](ctx, c, http.MethodPost, path, nil)
+	body, err := send[bodies.Cancelling](ctx, c, http.MethodPost, path, nil)
 	return body.RunID, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -70,7 +71,7 @@ func (c *Client) renew(ctx context.Context, old Credentials) (Credentials, error
 
 // refresh exchanges the refresh token for new credentials.
 func (c *Client) refresh(ctx context.Context, old Credentials) (Credentials, error) {
-	r, err := jsonRequest(http.MethodPost, "/auth/refresh", wire.RefreshRequest{RefreshToken: old.RefreshToken})
+	r, err := jsonRequest(http.MethodPost, "/auth/refresh", bodies.RefreshRequest{RefreshToken: old.RefreshToken})
 	if err != nil {
 		return old, err
 	}

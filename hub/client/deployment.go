@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -25,7 +26,7 @@ func (d Deployments) Get(ctx context.Context, agent string) (wire.Deployment, er
 
 // Deploy deploys an agent, as a new revision if its configuration has changed or with force.
 func (d Deployments) Deploy(ctx context.Context, agent string, force bool) (wire.Deployment, error) {
-	return send[wire.Deployment](ctx, d.c, http.MethodPost, deployPath(agent), wire.DeployRequest{Force: force})
+	return send[wire.Deployment](ctx, d.c, http.MethodPost, deployPath(agent), bodies.DeployRequest{Force: force})
 }
 
 // pollInterval is the time between two requests of [Deployments.Wait].
@@ -76,7 +77,7 @@ func (d Deployments) RotateKey(ctx context.Context, agent string) (wire.Deployme
 
 // Rollback deploys a former revision again, or with 0 the one that was ready before.
 func (d Deployments) Rollback(ctx context.Context, agent string, revision int64) (wire.Deployment, error) {
-	body := wire.RollbackRequest{}
+	body := bodies.RollbackRequest{}
 	if revision != 0 {
 		body.Revision = &revision
 	}
@@ -96,6 +97,6 @@ func (d Deployments) Logs(ctx context.Context, agent string, lines int) ([]strin
 		query.Set("tail", strconv.Itoa(lines))
 	}
 
-	log, err := get[wire.Log](ctx, d.c, deployPath(agent)+"/logs", query)
+	log, err := get[bodies.Log](ctx, d.c, deployPath(agent)+"/logs", query)
 	return log.Lines, err
 }

@@ -55,7 +55,7 @@ func Example() {
 		switch event := event.(type) {
 		case *runtimewire.PartialMessage:
 			fmt.Print(event.Partial.Text)
-		case *client.Saved:
+		case *wire.Saved:
 			fmt.Printf("\n%s\n", event.Status)
 		}
 	}

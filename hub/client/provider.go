@@ -5,6 +5,7 @@ import (
 	"iter"
 	"net/http"
 
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -21,7 +22,7 @@ func (p Providers) RuntimeConfig(ctx context.Context) iter.Seq2[wire.Provider, e
 
 // SetKey replaces the key of a provider. A built-in provider gets one of the organization.
 func (p Providers) SetKey(ctx context.Context, id, key string) (wire.Provider, error) {
-	return send[wire.Provider](ctx, p.c, http.MethodPut, p.path+"/"+segment(id)+"/key", wire.ProviderKey{APIKey: key})
+	return send[wire.Provider](ctx, p.c, http.MethodPut, p.path+"/"+segment(id)+"/key", bodies.ProviderKey{APIKey: key})
 }
 
 // RemoveKey removes the key of a provider.
@@ -31,7 +32,7 @@ func (p Providers) RemoveKey(ctx context.Context, id string) error {
 
 // RevealKey returns the key of a provider. The audit log records it.
 func (p Providers) RevealKey(ctx context.Context, id string) (string, error) {
-	body, err := send[wire.ProviderKey](ctx, p.c, http.MethodPost, p.path+"/"+segment(id)+"/reveal-key", nil)
+	body, err := send[bodies.ProviderKey](ctx, p.c, http.MethodPost, p.path+"/"+segment(id)+"/reveal-key", nil)
 	return body.APIKey, err
 }
 

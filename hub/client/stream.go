@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,41 +29,8 @@ const (
 	hubEvent = "hub"
 )
 
-// Begun is the first event of an answer.
-type Begun struct {
-	SessionID          string          `json:"sessionId"`
-	UserMessageID      string          `json:"userMessageId"`
-	AssistantMessageID string          `json:"assistantMessageId"`
-	AIGC               json.RawMessage `json:"aigc,omitempty"`
-	AIGCNotice         string          `json:"aigcNotice,omitempty"` // to be shown next to the answer
-}
-
-// Notice is a label of generated content that is part of the answer.
-type Notice struct {
-	Position string `json:"position"` // append or prepend
-	Text     string `json:"text"`
-}
-
-// Saved is the event after the answer was stored.
-type Saved struct {
-	MessageID string           `json:"messageId"`
-	Status    string           `json:"status"` // completed, partial, cancelled or failed
-	Usage     wire.Usage       `json:"usage"`
-	AIGC      json.RawMessage  `json:"aigc,omitempty"`
-	Budgets   []hubwire.Budget `json:"budgets,omitempty"` // that are used up to their soft limits
-}
-
-// EventName returns the name on the event: line.
-func (*Begun) EventName() string { return hubEvent }
-
-// EventName returns the name on the event: line.
-func (*Notice) EventName() string { return hubEvent }
-
-// EventName returns the name on the event: line.
-func (*Saved) EventName() string { return hubEvent }
-
-// Send sends a message and yields the events of the answer as they arrive: [*Begun], those of the
-// runtime such as [*wire.PartialMessage], [*Notice], [*Saved], and [*wire.Done]. The last one is
+// Send sends a message and yields the events of the answer as they arrive: [*hubwire.Begun], those of the
+// runtime such as [*wire.PartialMessage], [*hubwire.Notice], [*hubwire.Saved], and [*wire.Done]. The last one is
 // done, or else an error: that of the hub if it rejected the message, [ErrIncomplete] if the
 // stream ended before done, or the cause of ctx.
 //
@@ -189,11 +155,11 @@ func decodeEvent(ev sse.Event) (wire.Payload, error) {
 	var payload wire.Payload
 	switch kind.Type {
 	case hubEvent:
-		payload = &Begun{}
+		payload = &hubwire.Begun{}
 	case "hub.notice":
-		payload = &Notice{}
+		payload = &hubwire.Notice{}
 	case "hub.saved":
-		payload = &Saved{}
+		payload = &hubwire.Saved{}
 	default: // of a later version
 		return wire.DecodeEvent(kind.Type, ev.Data)
 	}

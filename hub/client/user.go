@@ -5,6 +5,7 @@ import (
 	"iter"
 	"net/http"
 
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -43,8 +44,9 @@ func (u Users) Delete(ctx context.Context, id string) error {
 }
 
 // ResetPassword returns a new password, which the user must change at the next sign-in.
-func (u Users) ResetPassword(ctx context.Context, id string) (wire.OneTimePassword, error) {
-	return send[wire.OneTimePassword](ctx, u.c, http.MethodPost, usersPath+"/"+segment(id)+"/reset-password", nil)
+func (u Users) ResetPassword(ctx context.Context, id string) (string, error) {
+	body, err := send[bodies.OneTimePassword](ctx, u.c, http.MethodPost, usersPath+"/"+segment(id)+"/reset-password", nil)
+	return body.Password, err
 }
 
 // Sessions yields the sign-ins of a user.

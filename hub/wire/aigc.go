@@ -27,13 +27,17 @@ type AIGCSettings struct {
 
 // AIGCLabeling states how content is labeled.
 type AIGCLabeling struct {
-	Enabled     bool   `json:"enabled"`
+	Enabled bool `json:"enabled"`
+	// Required if enabled.
 	CompanyName string `json:"companyName"`
-	// The unified social credit code. May be empty.
+	// The unified social credit code, or "". Its check digit must match.
 	USCC string `json:"uscc"`
-	// The code of the producer of the content. Empty only if not enabled.
+	// The code of the producer of the content, required if enabled: 0011, a unified social credit
+	// code, 1 or 2, and 4 digits or letters. It must contain uscc if that is given.
 	ContentProducer string `json:"contentProducer"`
-	Label           string `json:"label"`
+	// The content is (1), is possibly (2), or is suspected to be (3) generated. Defaults to 1.
+	Label string `json:"label"`
+	// The beginning of each ProduceID: A-Z, a-z, 0-9, '.', '_' and '-'.
 	ProduceIDPrefix string `json:"produceIdPrefix"`
 	// The code of the organization as a propagator. Absent if there is none.
 	Propagator string       `json:"propagator,omitempty"`
@@ -42,8 +46,9 @@ type AIGCLabeling struct {
 
 // AIGCExplicit is the label that a reader sees.
 type AIGCExplicit struct {
-	// hint, append, prepend or off.
+	// hint, append, prepend or off. Defaults to hint.
 	Mode string `json:"mode"`
+	// Contains 人工智能 or AI, and 生成 or 合成. Defaults to 本内容由人工智能生成.
 	Text string `json:"text"`
 }
 
@@ -64,31 +69,10 @@ type AIGCKey struct {
 	CreatedAt Time   `json:"createdAt"`
 }
 
-// AIGCRequest replaces the settings of labels.
+// AIGCRequest replaces the settings of labels. An empty field has its default.
 type AIGCRequest struct {
-	Enabled bool `json:"enabled,omitempty"`
-	// Required if enabled.
-	CompanyName string `json:"companyName,omitempty"`
-	// Its check digit must match.
-	USCC string `json:"uscc,omitempty"`
-	// Required if enabled: 0011, a unified social credit code, 1 or 2, and 4 digits or letters. It
-	// must contain uscc if that is given.
-	ContentProducer string `json:"contentProducer,omitempty"`
-	// The content is (1), is possibly (2), or is suspected to be (3) generated. Defaults to 1.
-	Label string `json:"label,omitempty"`
-	// The beginning of each ProduceID: A-Z, a-z, 0-9, '.', '_' and '-'.
-	ProduceIDPrefix string              `json:"produceIdPrefix,omitempty"`
-	Propagator      string              `json:"propagator,omitempty"`
-	Explicit        AIGCExplicitRequest `json:"explicit,omitzero"`
-	Signing         AIGCSigningRequest  `json:"signing,omitzero"`
-}
-
-// AIGCExplicitRequest is part of an [AIGCRequest].
-type AIGCExplicitRequest struct {
-	// Defaults to hint.
-	Mode string `json:"mode,omitempty"`
-	// Contains 人工智能 or AI, and 生成 or 合成. Defaults to 本内容由人工智能生成.
-	Text string `json:"text,omitempty"`
+	AIGCLabeling
+	Signing AIGCSigningRequest `json:"signing,omitzero"`
 }
 
 // AIGCSigningRequest is part of an [AIGCRequest].

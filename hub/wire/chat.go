@@ -23,12 +23,6 @@ type ChatSession struct {
 	UpdatedAt     Time `json:"updatedAt"`
 }
 
-// ChatSessionRequest creates a session.
-type ChatSessionRequest struct {
-	// The default is the start of the first message.
-	Title string `json:"title,omitempty"`
-}
-
 // ChatMessage is a stored message of a session.
 type ChatMessage struct {
 	ID        string `json:"id"`
@@ -52,7 +46,7 @@ type ChatMessage struct {
 	// The label of generated content. Absent without one.
 	AIGC json.RawMessage `json:"aigc,omitempty"`
 	// Those that were used up to their soft limits at the end of the answer. Absent without one.
-	Budgets json.RawMessage `json:"budgets,omitempty"`
+	Budgets []Budget `json:"budgets,omitempty"`
 	// Only of a failed answer.
 	Error     *ChatError `json:"error,omitempty"`
 	CreatedAt Time       `json:"createdAt"`
@@ -84,6 +78,42 @@ type RepeatedMessage struct {
 // EventName implements [wire.Payload]: of a message that was sent before, it is the only event.
 func (*RepeatedMessage) EventName() string { return "hub" }
 
+// Begun is the first event of an answer.
+type Begun struct {
+	Type               string          `json:"type"` // hub
+	SessionID          string          `json:"sessionId"`
+	UserMessageID      string          `json:"userMessageId"`
+	AssistantMessageID string          `json:"assistantMessageId"`
+	AIGC               json.RawMessage `json:"aigc,omitempty"`
+	AIGCNotice         string          `json:"aigcNotice,omitempty"` // to be shown next to the answer
+}
+
+// Notice is a label of generated content that is part of the answer.
+type Notice struct {
+	Type     string `json:"type"`     // hub.notice
+	Position string `json:"position"` // append or prepend
+	Text     string `json:"text"`
+}
+
+// Saved is the event after the answer was stored.
+type Saved struct {
+	Type      string          `json:"type"` // hub.saved
+	MessageID string          `json:"messageId"`
+	Status    string          `json:"status"` // completed, partial, cancelled or failed
+	Usage     wire.Usage      `json:"usage"`
+	AIGC      json.RawMessage `json:"aigc,omitempty"`
+	Budgets   []Budget        `json:"budgets,omitempty"` // that are used up to their soft limits
+}
+
+// EventName implements [wire.Payload].
+func (*Begun) EventName() string { return "hub" }
+
+// EventName implements [wire.Payload].
+func (*Notice) EventName() string { return "hub" }
+
+// EventName implements [wire.Payload].
+func (*Saved) EventName() string { return "hub" }
+
 // ChatRun is an answer in progress.
 type ChatRun struct {
 	RunID string `json:"runId"`
@@ -95,12 +125,6 @@ type ChatRun struct {
 	UserName  string `json:"userName"`
 	SessionID string `json:"sessionId"`
 	StartedAt Time   `json:"startedAt"`
-}
-
-// Cancelling is a run that is being cancelled. Its answer ends with a cancelled event.
-type Cancelling struct {
-	RunID string `json:"runId"`
-	State string `json:"state"`
 }
 
 // TranscriptEntry is what happened in a session, as its runtime stored it.

@@ -57,19 +57,6 @@ type Condition struct {
 	ChangedAt Time   `json:"changedAt"`
 }
 
-// DeployRequest deploys an agent.
-type DeployRequest struct {
-	// Deploys an unchanged configuration again.
-	Force bool `json:"force,omitempty"`
-}
-
-// RollbackRequest deploys a former revision of an agent again.
-type RollbackRequest struct {
-	// One of the stored revisions. The default is the last one before the present one that was
-	// ready.
-	Revision *int64 `json:"revision,omitempty"`
-}
-
 // Revision is one deploy of an agent.
 type Revision struct {
 	Revision   int64  `json:"revision"`
@@ -82,9 +69,4 @@ type Revision struct {
 	// What the revision before it has otherwise: settings such as systemPrompt, and tool NAME
 	// and skill NAME.
 	Changes []string `json:"changes"`
-}
-
-// Log has the last lines of the log of a runtime, the oldest first.
-type Log struct {
-	Lines []string `json:"lines"`
 }

@@ -133,11 +133,6 @@ func (k *KeyChange) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ProviderKey is the key of a provider.
-type ProviderKey struct {
-	APIKey string `json:"apiKey"`
-}
-
 // ProbeResult is the result of a connectivity test. It contains neither the response of the server
 // nor the key.
 type ProbeResult struct {

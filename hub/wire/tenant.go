@@ -65,9 +65,3 @@ type TenantClientRequest struct {
 	// The client may take over data that belong to another issuer or client.
 	Adopt bool `json:"adopt,omitempty"`
 }
-
-// Organization is an organization whose users can sign in.
-type Organization struct {
-	Org        string `json:"org"`
-	Registered bool   `json:"registered"`
-}

@@ -40,11 +40,6 @@ type ChangeUserRequest struct {
 	DisplayName *string `json:"displayName,omitempty"`
 }
 
-// OneTimePassword is a password that the user must change at the next sign-in.
-type OneTimePassword struct {
-	Password string `json:"password"`
-}
-
 // Invite is an invitation.
 type Invite struct {
 	ID   string    `json:"id"`

@@ -52,7 +52,7 @@ func run(ctx context.Context) error {
 	service := aigc.New(hubStore)
 	// The service needs no HTTP. Its Routes are for api.New.
 	caller := api.Caller{TenantID: "acme", UserID: "1", UserName: "ada", RoleNow: rbac.Maintainer}
-	in := wire.AIGCRequest{Enabled: true, CompanyName: "Example", ContentProducer: "00119144030071526726XG10000"}
+	in := wire.AIGCRequest{AIGCLabeling: wire.AIGCLabeling{Enabled: true, CompanyName: "Example", ContentProducer: "00119144030071526726XG10000"}}
 	in.Signing.Enabled = true
 	if _, err := service.SetSettings(ctx, caller, in); err != nil {
 		return err

@@ -270,7 +270,7 @@ func TestRekeyWithANewKey(t *testing.T) {
 		ctx := t.Context()
 		older, newer := secret.Generate(), secret.Generate()
 		at := func(keys ...string) *aigc.Service { return aigc.New(s.with(keys...)) }
-		in := wire.AIGCRequest{Enabled: true, CompanyName: "Example", ContentProducer: producer}
+		in := wire.AIGCRequest{AIGCLabeling: wire.AIGCLabeling{Enabled: true, CompanyName: "Example", ContentProducer: producer}}
 		in.Signing.Enabled = true
 		_, err := at(older).SetSettings(ctx, s.acme.Caller, in)
 		require.NoError(t, err)

@@ -72,19 +72,11 @@ func validate(in wire.AIGCRequest) (stored, error) {
 		least = 1
 	}
 
-	st := stored{Signed: in.Signing.Enabled, AIGCLabeling: wire.AIGCLabeling{
-		Enabled:         in.Enabled,
-		CompanyName:     fields.Line("companyName", in.CompanyName, least, maxCompanyName),
-		USCC:            in.USCC,
-		ContentProducer: in.ContentProducer,
-		Label:           cmp.Or(in.Label, string(label.Generated)),
-		ProduceIDPrefix: in.ProduceIDPrefix,
-		Propagator:      in.Propagator,
-		Explicit: wire.AIGCExplicit{
-			Mode: cmp.Or(in.Explicit.Mode, ModeHint),
-			Text: fields.Text("explicit.text", cmp.Or(in.Explicit.Text, DefaultText), 1, maxText),
-		},
-	}}
+	st := stored{Signed: in.Signing.Enabled, AIGCLabeling: in.AIGCLabeling}
+	st.CompanyName = fields.Line("companyName", in.CompanyName, least, maxCompanyName)
+	st.Label = cmp.Or(in.Label, string(label.Generated))
+	st.Explicit.Mode = cmp.Or(in.Explicit.Mode, ModeHint)
+	st.Explicit.Text = fields.Text("explicit.text", cmp.Or(in.Explicit.Text, DefaultText), 1, maxText)
 	checkCodes(fields, st)
 	if kind := label.Certainty(st.Label); kind != label.Generated && kind != label.Possible && kind != label.Suspected {
 		fields.Add("label", "must be 1, 2 or 3")

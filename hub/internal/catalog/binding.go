@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -89,13 +90,9 @@ func (a *Agent) keepBindings(before Agent) {
 	}
 }
 
-// Bindings is what an agent uses of one kind, the complete set. Only knowledge has descriptions.
-type Bindings struct {
-	Items []wire.KnowledgeRef `json:"items"`
-}
-
-// bindAgent replaces the bindings of one kind of an agent.
-func (s *Service) bindAgent(ctx context.Context, caller api.Caller, name string, b binding, expected *int64, in Bindings) (Agent, error) {
+// bindAgent replaces the bindings of one kind of an agent. A [bodies.BindingsRequest] decodes as one
+// of knowledge sets without descriptions.
+func (s *Service) bindAgent(ctx context.Context, caller api.Caller, name string, b binding, expected *int64, in bodies.KnowledgeBindingsRequest) (Agent, error) {
 	fields := api.Fields{}
 	if in.Items == nil {
 		fields.Add("items", "must be a list")
@@ -155,7 +152,7 @@ func (s *Service) bindingRoutes() []api.Route {
 			a, err := s.Agent(r.Context(), api.CallerOf(r), r.PathValue("name"))
 			return bindingList{a: a, binding: b}, err
 		})
-		put := replaceOf(func(ctx context.Context, caller api.Caller, name string, expected *int64, in Bindings) (bindingList, error) {
+		put := replaceOf(func(ctx context.Context, caller api.Caller, name string, expected *int64, in bodies.KnowledgeBindingsRequest) (bindingList, error) {
 			a, err := s.bindAgent(ctx, caller, name, b, expected, in)
 			return bindingList{a: a, binding: b}, err
 		})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
@@ -160,7 +161,7 @@ func TestCloseCancelsAnswers(t *testing.T) {
 func TestSendWithoutHTTP(t *testing.T) {
 	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
-		created, err := s.service.CreateSession(t.Context(), ada.Caller, "helper", wire.ChatSessionRequest{})
+		created, err := s.service.CreateSession(t.Context(), ada.Caller, "helper", bodies.ChatSessionRequest{})
 		require.NoError(t, err)
 		answer, _, err := s.service.Send(t.Context(), ada.Caller, "helper", created.ID, wire.ChatMessageRequest{Message: "hello"})
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -34,7 +35,7 @@ func (s *Service) Routes() []api.Route {
 		own(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
 			return s.DeleteSession(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
 		})),
-		own(http.MethodPost, "/:id/cancel", api.Result(http.StatusAccepted, func(r *http.Request) (wire.Cancelling, error) {
+		own(http.MethodPost, "/:id/cancel", api.Result(http.StatusAccepted, func(r *http.Request) (bodies.Cancelling, error) {
 			return s.Cancel(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
 		})),
 		own(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listMessages)),
@@ -68,7 +69,7 @@ func rated(route api.Route) api.Route {
 }
 
 func (s *Service) createSession(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.DecodeOptional[wire.ChatSessionRequest](w, r)
+	in, err := api.DecodeOptional[bodies.ChatSessionRequest](w, r)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type message struct {
 	Model     string
 	Usage     *runtimewire.Usage
 	AIGC      json.RawMessage
-	Budgets   json.RawMessage // []wire.Budget, or nil
+	Budgets   []wire.Budget
 	Notice    string
 	NoticeAt  aigc.Mode // append or prepend
 	Failure   wire.ChatError

@@ -34,8 +34,8 @@ func scanMessage(row db.Scanner) (message, error) {
 		m.AIGC = json.RawMessage(label)
 	}
 
-	if budgets != "" {
-		m.Budgets = json.RawMessage(budgets)
+	if err == nil && budgets != "" {
+		err = json.Unmarshal([]byte(budgets), &m.Budgets)
 	}
 
 	m.CreatedAt = db.Time(created)

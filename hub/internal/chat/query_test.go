@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
@@ -81,7 +82,7 @@ func TestCallersWithoutSessions(t *testing.T) {
 					return err
 				},
 				"CreateSession": func(ctx context.Context, c api.Caller) error {
-					_, err := s.service.CreateSession(ctx, c, "helper", wire.ChatSessionRequest{})
+					_, err := s.service.CreateSession(ctx, c, "helper", bodies.ChatSessionRequest{})
 					return err
 				},
 				"AllSessions": func(ctx context.Context, c api.Caller) error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -37,7 +38,7 @@ func (s *Service) Runs(ctx context.Context, caller api.Caller, page api.Page) (a
 
 // CancelRun cancels an answer in progress of any user, which may be relayed by another hub. It
 // fails with wire.NotFound if there is none with the id of the run.
-func (s *Service) CancelRun(ctx context.Context, caller api.Caller, runID string) (wire.Cancelling, error) {
+func (s *Service) CancelRun(ctx context.Context, caller api.Caller, runID string) (bodies.Cancelling, error) {
 	var lease relay.Lease
 	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {
 		run, err := relay.RequestCancel(ctx, tx.Tx, caller.TenantID, runID)
@@ -55,7 +56,7 @@ func (s *Service) CancelRun(ctx context.Context, caller api.Caller, runID string
 		err = s.relay.Requested(ctx, lease)
 	}
 
-	return wire.Cancelling{RunID: runID, State: stateCancelling}, err
+	return bodies.Cancelling{RunID: runID, State: stateCancelling}, err
 }
 
 var actionCancelRun = auditlog.Define[cancelRunDetail]("agent.cancel_run")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -102,7 +103,7 @@ func (s *Service) list(ctx context.Context, f filter, page api.Page) (api.List[w
 
 // CreateSession creates a session of the caller with an agent, which need not be deployed. It fails
 // with wire.Conflict if the caller has too many.
-func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentName string, in wire.ChatSessionRequest) (wire.ChatSession, error) {
+func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentName string, in bodies.ChatSessionRequest) (wire.ChatSession, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, ids.New())
 	if err != nil {
 		return wire.ChatSession{}, err
@@ -186,19 +187,19 @@ const stateCancelling = "cancelling"
 
 // Cancel cancels the answer in progress in a session of the caller, which may be relayed by another
 // hub. It fails with wire.Conflict if there is none.
-func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id string) (wire.Cancelling, error) {
+func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id string) (bodies.Cancelling, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, id)
 	if err != nil {
-		return wire.Cancelling{}, err
+		return bodies.Cancelling{}, err
 	}
 
 	in, err := findSession(ctx, s.store.Read(), ref)
 	if err != nil {
-		return wire.Cancelling{}, err
+		return bodies.Cancelling{}, err
 	}
 
 	runID, err := s.relay.Cancel(ctx, in.TenantID, in.Key)
-	return wire.Cancelling{RunID: runID, State: stateCancelling}, err
+	return bodies.Cancelling{RunID: runID, State: stateCancelling}, err
 }
 
 // Filter selects sessions. Empty fields select all.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/session"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -24,7 +25,7 @@ func (s *Service) ofPages(handle api.Handler) api.Handler {
 
 // signInInput is a login with a password or, in external mode, the code of a login.
 type signInInput struct {
-	wire.LoginRequest
+	bodies.LoginRequest
 	Code    string `json:"code"`
 	Replace bool   `json:"replace"` // the session of another user in this browser
 }

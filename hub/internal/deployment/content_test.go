@@ -19,8 +19,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
-	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -101,7 +101,7 @@ func TestADeploymentIsOneState(t *testing.T) {
 		go func() {
 			var err error
 			for err == nil && ctx.Err() == nil {
-				_, err = h.Deploy(t.Context(), h.ada.Caller, "helper", wire.DeployRequest{})
+				_, err = h.Deploy(t.Context(), h.ada.Caller, "helper", bodies.DeployRequest{})
 				r, reading := w.row(t.Context())
 				err, rows = errors.Join(err, reading), append(rows, r)
 			}

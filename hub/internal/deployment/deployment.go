@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/code"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -43,7 +44,7 @@ func (s *Service) allow(caller api.Caller, group rbac.Group) error {
 // continues until the new one is ready. Deploy does not wait for the runtime. It fails with
 // wire.Conflict if the agent may not use what its deployment settings have, and with
 // code.DeploymentKeyTaken if the agent of another organization has the key.
-func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in wire.DeployRequest) (wire.Deployment, error) {
+func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in bodies.DeployRequest) (wire.Deployment, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return wire.Deployment{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -38,7 +39,7 @@ func (s *Service) Routes() []api.Route {
 }
 
 func (s *Service) postDeploy(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.DecodeOptional[wire.DeployRequest](w, r)
+	in, err := api.DecodeOptional[bodies.DeployRequest](w, r)
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (s *Service) postDeploy(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) postRollback(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.DecodeOptional[wire.RollbackRequest](w, r)
+	in, err := api.DecodeOptional[bodies.RollbackRequest](w, r)
 	if err != nil {
 		return err
 	}
@@ -68,15 +69,15 @@ func (s *Service) postRollback(w http.ResponseWriter, r *http.Request) error {
 // defaultTail is the number of log lines without a parameter.
 const defaultTail = 200
 
-func (s *Service) getLogs(r *http.Request) (wire.Log, error) {
+func (s *Service) getLogs(r *http.Request) (bodies.Log, error) {
 	tail := defaultTail
 	if text := r.URL.Query().Get("tail"); text != "" {
 		var err error
 		if tail, err = strconv.Atoi(text); err != nil {
-			return wire.Log{}, wire.InvalidRequest.New("tail must be a number.")
+			return bodies.Log{}, wire.InvalidRequest.New("tail must be a number.")
 		}
 	}
 
 	lines, err := s.Logs(r.Context(), api.CallerOf(r), r.PathValue("name"), tail)
-	return wire.Log{Lines: append([]string{}, lines...)}, err
+	return bodies.Log{Lines: append([]string{}, lines...)}, err
 }

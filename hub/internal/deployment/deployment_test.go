@@ -16,11 +16,11 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 func TestMemoryDriver(t *testing.T) {
@@ -229,31 +229,6 @@ func TestRuntimeWithAnUnavailableAgentIsNotRunning(t *testing.T) {
 	})
 }
 
-func TestEndpoint(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		h := w.start()
-		_, err := h.Endpoint(t.Context(), "default", "helper")
-		require.ErrorIs(t, err, code.AgentNotDeployed)
-		h.ada.Post(path, nil).Want(http.StatusAccepted)
-		status := h.reach("running")
-		e, err := h.Endpoint(t.Context(), "default", "helper")
-		require.NoError(t, err)
-		require.Equal(t, deployment.Endpoint{URL: status["runtimeUrl"].(string), APIKey: agent.Secret(status["apiKey"].(string)), AgentID: "helper", Key: key}, e)
-		deployed, err := h.Deployed(t.Context(), w.db.Read(), "default", "helper")
-		require.NoError(t, err)
-		require.True(t, deployed)
-		_, err = h.Endpoint(t.Context(), "other", "helper")
-		require.ErrorIs(t, err, wire.NotFound)
-		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
-		_, err = h.Endpoint(t.Context(), "default", "helper")
-		require.ErrorIs(t, err, wire.Unavailable, "a change of this hub is visible immediately")
-		h.ada.Delete(path).Want(http.StatusNoContent)
-		deployed, err = h.Deployed(t.Context(), w.db.Read(), "default", "helper")
-		require.NoError(t, err)
-		require.False(t, deployed)
-	})
-}
-
 func TestPermissionsAndTenants(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start(func(c *deployment.Config) { c.HideAPIKey = true })
@@ -277,9 +252,12 @@ func TestPermissionsAndTenants(t *testing.T) {
 		}
 		nobody := api.Caller{TenantID: "default"}
 		for name, call := range map[string]func() error{
-			"deploy": func() error { _, err := h.Deploy(t.Context(), bob.Caller, "helper", wire.DeployRequest{}); return err },
+			"deploy": func() error {
+				_, err := h.Deploy(t.Context(), bob.Caller, "helper", bodies.DeployRequest{})
+				return err
+			},
 			"rollback": func() error {
-				_, err := h.Rollback(t.Context(), bob.Caller, "helper", wire.RollbackRequest{})
+				_, err := h.Rollback(t.Context(), bob.Caller, "helper", bodies.RollbackRequest{})
 				return err
 			},
 			"logs":      func() error { _, err := h.Logs(t.Context(), bob.Caller, "helper", 1); return err },
@@ -325,7 +303,7 @@ func TestConcurrentDeploysAreOne(t *testing.T) {
 		var all sync.WaitGroup
 		errs := make([]error, 8)
 		for i := range errs {
-			all.Go(func() { _, errs[i] = h.Deploy(t.Context(), h.ada.Caller, "helper", wire.DeployRequest{}) })
+			all.Go(func() { _, errs[i] = h.Deploy(t.Context(), h.ada.Caller, "helper", bodies.DeployRequest{}) })
 		}
 		all.Wait()
 		require.NoError(t, errors.Join(errs...))

@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // The endpoint of a deployment that another hub has is remembered for 1.5 s.
@@ -177,5 +178,30 @@ func TestDeploymentsOfADatabase(t *testing.T) {
 		named, err = h.Referenced(t.Context(), nil)
 		require.NoError(t, err)
 		require.Empty(t, named)
+	})
+}
+
+func TestEndpoint(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		_, err := h.Endpoint(t.Context(), "default", "helper")
+		require.ErrorIs(t, err, code.AgentNotDeployed)
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		status := h.reach("running")
+		e, err := h.Endpoint(t.Context(), "default", "helper")
+		require.NoError(t, err)
+		require.Equal(t, deployment.Endpoint{URL: status["runtimeUrl"].(string), APIKey: agent.Secret(status["apiKey"].(string)), AgentID: "helper", Key: key}, e)
+		deployed, err := h.Deployed(t.Context(), w.db.Read(), "default", "helper")
+		require.NoError(t, err)
+		require.True(t, deployed)
+		_, err = h.Endpoint(t.Context(), "other", "helper")
+		require.ErrorIs(t, err, wire.NotFound)
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		_, err = h.Endpoint(t.Context(), "default", "helper")
+		require.ErrorIs(t, err, wire.Unavailable, "a change of this hub is visible immediately")
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		deployed, err = h.Deployed(t.Context(), w.db.Read(), "default", "helper")
+		require.NoError(t, err)
+		require.False(t, deployed)
 	})
 }

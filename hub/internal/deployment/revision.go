@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/code"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
@@ -62,7 +63,7 @@ func (s *Service) Revisions(ctx context.Context, caller api.Caller, name string)
 // Rollback deploys the configuration of an earlier revision again, as a new revision. It fails with
 // code.AgentNotDeployed if the agent has no deployment, and with wire.Conflict if the revision is
 // not stored, its agent may not use what its deployment settings have, or the agent is disabled.
-func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, in wire.RollbackRequest) (wire.Deployment, error) {
+func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, in bodies.RollbackRequest) (wire.Deployment, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return wire.Deployment{}, err
 	}
@@ -83,7 +84,7 @@ func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, 
 	return s.status(ctx, caller, d)
 }
 
-func (s *Service) rollback(ctx context.Context, tx *store.Tx, name string, in wire.RollbackRequest) (deployment, error) {
+func (s *Service) rollback(ctx context.Context, tx *store.Tx, name string, in bodies.RollbackRequest) (deployment, error) {
 	d, err := lockDeployment(ctx, tx, tx.Caller.TenantID, name)
 	if err != nil {
 		return d, err

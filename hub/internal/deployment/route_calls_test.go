@@ -18,8 +18,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/gateway/gatewaytest"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
-	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // listed waits until the routes were listed some more times.
@@ -310,7 +310,7 @@ func TestARouteThatIsOwnedInTheMeantime(t *testing.T) {
 			}
 			for left, name := range agents {
 				if left != gone && owned.CompareAndSwap(nil, &left) { // of the first call
-					_, err := h.Deploy(t.Context(), h.ada.Caller, name, wire.DeployRequest{})
+					_, err := h.Deploy(t.Context(), h.ada.Caller, name, bodies.DeployRequest{})
 					deployed <- err
 				}
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -80,7 +81,7 @@ func TestDeploymentsOfATenantEnd(t *testing.T) {
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		h.reach("not_deployed")
 		require.Zero(t, h.endTenant(true))
-		var d wire.DeployRequest
+		var d bodies.DeployRequest
 		h.ada.Post(path, d).Want(http.StatusAccepted)
 		h.reach("running")
 	})

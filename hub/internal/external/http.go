@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/session"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -41,14 +42,14 @@ func (s *Service) mode(r *http.Request) (wire.Mode, error) {
 	return wire.Mode{Mode: "external", DefaultOrg: org}, err
 }
 
-func (s *Service) orgCheck(r *http.Request) (wire.Organization, error) {
+func (s *Service) orgCheck(r *http.Request) (bodies.Organization, error) {
 	query, err := one(r, "org")
 	if err != nil {
-		return wire.Organization{}, err
+		return bodies.Organization{}, err
 	}
 
 	org, _, err := s.CheckOrg(r.Context(), query.Get("org"))
-	return wire.Organization{Org: org, Registered: true}, err
+	return bodies.Organization{Org: org, Registered: true}, err
 }
 
 // one returns the query if it has none of the parameters twice: the two could be read differently.
@@ -116,7 +117,7 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) error {
 	return api.Encode(w, http.StatusOK, result.SignIn)
 }
 
-func (s *Service) exchangeCode(r *http.Request, in wire.ExchangeRequest) (session.SignIn, error) {
+func (s *Service) exchangeCode(r *http.Request, in bodies.ExchangeRequest) (session.SignIn, error) {
 	return s.Exchange(r.Context(), api.CallerOf(r), in.Code, s.Browser(r))
 }
 

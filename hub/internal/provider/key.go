@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
 	"github.com/seed93082962/agenthost/hub/internal/store"
@@ -155,7 +156,7 @@ func mask(key string) string {
 
 // SetKey replaces the key of a provider of the tenant, or the key that the tenant has given to a
 // built-in provider. It fails with code.BuiltinReadonly for a built-in provider that needs none.
-func (s *Service) SetKey(ctx context.Context, caller api.Caller, id string, in wire.ProviderKey) (wire.Provider, error) {
+func (s *Service) SetKey(ctx context.Context, caller api.Caller, id string, in bodies.ProviderKey) (wire.Provider, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return wire.Provider{}, err
 	}
@@ -230,7 +231,7 @@ func (s *Service) replaceKey(ctx context.Context, caller api.Caller, id, key str
 
 // RevealKey returns the key of a provider. It fails with wire.NotFound if it has none, and with
 // wire.Conflict if the key cannot be opened.
-func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (wire.ProviderKey, error) {
+func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (bodies.ProviderKey, error) {
 	var key string
 	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {
 		p, err := find(ctx, tx, caller.TenantID, id)
@@ -248,8 +249,8 @@ func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (
 		return err
 	})
 	if err != nil {
-		return wire.ProviderKey{}, err
+		return bodies.ProviderKey{}, err
 	}
 
-	return wire.ProviderKey{APIKey: key}, nil
+	return bodies.ProviderKey{APIKey: key}, nil
 }

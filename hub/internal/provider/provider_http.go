@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -34,7 +35,7 @@ func (s *Service) Routes() []api.Route {
 			return s.UpdateProvider(r.Context(), api.CallerOf(r), r.PathValue("id"), expected, in)
 		})),
 		write(http.MethodDelete, "/:id", api.DeleteBy("id", s.DeleteProvider)),
-		write(http.MethodPut, "/:id/key", api.ResultOf(http.StatusOK, func(r *http.Request, in wire.ProviderKey) (wire.Provider, error) {
+		write(http.MethodPut, "/:id/key", api.ResultOf(http.StatusOK, func(r *http.Request, in bodies.ProviderKey) (wire.Provider, error) {
 			return s.SetKey(r.Context(), api.CallerOf(r), r.PathValue("id"), in)
 		})),
 		write(http.MethodDelete, "/:id/key", api.DoneBy("id", s.RemoveKey)),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/clitoken"
 	passwords "github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/session"
@@ -74,7 +75,7 @@ func run(ctx context.Context) error {
 	if _, err = service.Setup(ctx, here, wire.SetupRequest{Password: "correct horse battery", SetupToken: everyone.SetupToken()}); err != nil {
 		return err
 	}
-	signIn, err := service.Login(ctx, here, wire.LoginRequest{Username: "admin", Password: "correct horse battery"})
+	signIn, err := service.Login(ctx, here, bodies.LoginRequest{Username: "admin", Password: "correct horse battery"})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
@@ -15,7 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-func validateLogin(in wire.LoginRequest) error {
+func validateLogin(in bodies.LoginRequest) error {
 	fields := api.Fields{}
 	if in.Username == "" {
 		fields.Add("username", "must not be empty")
@@ -33,7 +34,7 @@ var errUserChanged = errors.New("user was changed concurrently")
 
 // Login starts a session. An unknown user and an incorrect password return the same error after the
 // same work.
-func (s *Service) Login(ctx context.Context, from api.Caller, in wire.LoginRequest) (signIn SignIn, err error) {
+func (s *Service) Login(ctx context.Context, from api.Caller, in bodies.LoginRequest) (signIn SignIn, err error) {
 	defer func() { s.metrics.login(ctx, byPassword, err) }()
 	if err := validateLogin(in); err != nil {
 		return SignIn{}, err
@@ -54,7 +55,7 @@ func (s *Service) Login(ctx context.Context, from api.Caller, in wire.LoginReque
 	return SignIn{}, code.InvalidCredentials
 }
 
-func (s *Service) tryLogin(ctx context.Context, from api.Caller, in wire.LoginRequest) (SignIn, error) {
+func (s *Service) tryLogin(ctx context.Context, from api.Caller, in bodies.LoginRequest) (SignIn, error) {
 	device, err := s.deviceOf(ctx, in.DeviceToken, func(u user.User) bool {
 		return u.TenantID == api.DefaultTenant && password.Fold(u.Username) == password.Fold(in.Username)
 	})
@@ -145,7 +146,7 @@ func (s *Service) rejectLogin(ctx context.Context, from api.Caller, u user.User,
 // change the password.
 const maxWrongPasswords = 5
 
-func validateChange(caller api.Caller, in wire.ChangePasswordRequest) error {
+func validateChange(caller api.Caller, in bodies.ChangePasswordRequest) error {
 	fields := api.Fields{}
 	if in.OldPassword == "" {
 		fields.Add("old_password", "must not be empty")
@@ -173,7 +174,7 @@ func checkSession(caller api.Caller) error {
 
 // ChangePassword replaces the password of the caller and ends all other sessions of the user. CLI
 // tokens stay valid.
-func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in wire.ChangePasswordRequest) error {
+func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in bodies.ChangePasswordRequest) error {
 	if err := checkSession(caller); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/user"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -36,7 +37,7 @@ func (s *Service) RefreshPage(ctx context.Context, from api.Caller, refresh stri
 	now := s.store.Now()
 	age := now.Sub(f.issued)
 	if !f.rotated.IsZero() || age > pageRotation || age < -clockDifference {
-		return s.Refresh(ctx, from, wire.RefreshRequest{RefreshToken: refresh})
+		return s.Refresh(ctx, from, bodies.RefreshRequest{RefreshToken: refresh})
 	}
 
 	if !s.users.Signs(f.user) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	"github.com/seed93082962/agenthost/hub/internal/user"
@@ -26,7 +27,7 @@ const (
 // only with the verifier, while the session of the caller continues. The session ends no later
 // than that of the caller would, and with the session at the identity provider. The newest
 // maxCodes codes of a user are valid.
-func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in wire.AuthorizeProgramRequest) (wire.ProgramCode, error) {
+func (s *Service) AuthorizeProgram(ctx context.Context, caller api.Caller, in bodies.AuthorizeProgramRequest) (wire.ProgramCode, error) {
 	if caller.Kind != api.Session {
 		return wire.ProgramCode{}, wire.Forbidden.New("A CLI token cannot sign a program in: sign in to the console.")
 	}
@@ -77,7 +78,7 @@ func authorizer(code string) string {
 }
 
 // refreshHash returns the stored form of the token, or of a code with its verifier.
-func refreshHash(in wire.RefreshRequest) []byte {
+func refreshHash(in bodies.RefreshRequest) []byte {
 	if in.Verifier == "" {
 		return hashOf(in.RefreshToken)
 	}

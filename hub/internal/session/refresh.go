@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
@@ -58,7 +59,7 @@ func (f family) usable(now time.Time) error {
 
 // Refresh returns the next pair of tokens of a session. One of several calls with the same token
 // succeeds.
-func (s *Service) Refresh(ctx context.Context, from api.Caller, in wire.RefreshRequest) (SignIn, error) {
+func (s *Service) Refresh(ctx context.Context, from api.Caller, in bodies.RefreshRequest) (SignIn, error) {
 	if in.RefreshToken == "" {
 		return SignIn{}, api.Fields{"refresh_token": "must not be empty"}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -50,7 +51,7 @@ func (s *Service) Routes() []api.Route {
 func notFound(http.ResponseWriter, *http.Request) error { return wire.NotFound }
 
 func (s *Service) logout(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.DecodeOptional[wire.LogoutRequest](w, r)
+	in, err := api.DecodeOptional[bodies.LogoutRequest](w, r)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (s *Service) changePassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	in, err := api.Decode[wire.ChangePasswordRequest](w, r)
+	in, err := api.Decode[bodies.ChangePasswordRequest](w, r)
 	if err != nil {
 		return err
 	}

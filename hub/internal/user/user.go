@@ -25,6 +25,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -264,9 +265,9 @@ func (s *Service) Routes() []api.Route {
 			return s.UpdateUser(r.Context(), api.CallerOf(r), r.PathValue("id"), in)
 		})),
 		users(http.MethodDelete, "/:id", api.DoneBy("id", s.DeleteUser)),
-		users(http.MethodPost, "/:id/reset-password", api.Result(http.StatusOK, func(r *http.Request) (wire.OneTimePassword, error) {
+		users(http.MethodPost, "/:id/reset-password", api.Result(http.StatusOK, func(r *http.Request) (bodies.OneTimePassword, error) {
 			given, err := s.ResetUserPassword(r.Context(), api.CallerOf(r), r.PathValue("id"))
-			return wire.OneTimePassword{Password: given}, err
+			return bodies.OneTimePassword{Password: given}, err
 		})),
 		invites(http.MethodGet, "", api.ListOf(s.Invites)),
 		invites(http.MethodPost, "", api.Call(http.StatusCreated, s.CreateInvite)),

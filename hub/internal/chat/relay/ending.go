@@ -76,36 +76,9 @@ const (
 	doneEvent = "done"
 )
 
-// firstEvent is the first event of an answer.
-type firstEvent struct {
-	Type               string          `json:"type"` // hub
-	SessionID          string          `json:"sessionId"`
-	UserMessageID      string          `json:"userMessageId"`
-	AssistantMessageID string          `json:"assistantMessageId"`
-	AIGC               json.RawMessage `json:"aigc,omitempty"`
-	AIGCNotice         string          `json:"aigcNotice,omitempty"`
-}
-
-// noticeEvent is a notice that is a part of the answer.
-type noticeEvent struct {
-	Type     string    `json:"type"` // hub.notice
-	Position aigc.Mode `json:"position"`
-	Text     string    `json:"text"`
-}
-
-// savedEvent reports that the answer is stored.
-type savedEvent struct {
-	Type      string            `json:"type"` // hub.saved
-	MessageID string            `json:"messageId"`
-	Status    string            `json:"status"`
-	Usage     runtimewire.Usage `json:"usage"`
-	AIGC      json.RawMessage   `json:"aigc,omitempty"`
-	Budgets   []wire.Budget     `json:"budgets,omitempty"` // that are used up to their soft limits
-}
-
 // queueFirst queues the event before those of the runtime.
 func (a *Answer) queueFirst(stream *sse.Stream) {
-	queue(stream, hubEvent, firstEvent{
+	queue(stream, &wire.Begun{
 		Type: hubEvent, SessionID: a.run.SessionID, UserMessageID: a.run.UserMessageID, AssistantMessageID: a.run.MessageID,
 		AIGC: a.run.Label, AIGCNotice: a.run.Hint,
 	})
@@ -124,28 +97,28 @@ func (a *Answer) queueLast(stream *sse.Stream, end Ending, saved bool) {
 			reason = runtimewire.ReasonShutdown
 		}
 
-		queue(stream, "cancelled", runtimewire.Cancelled{Type: "cancelled", RunID: a.run.ID, Reason: reason, Usage: a.text.usage})
+		queue(stream, &runtimewire.Cancelled{Type: "cancelled", RunID: a.run.ID, Reason: reason, Usage: a.text.usage})
 	} else if !a.reported {
-		queue(stream, "error", runtimewire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID, Usage: a.text.usage})
+		queue(stream, &runtimewire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID, Usage: a.text.usage})
 	}
 
 	if saved {
-		queue(stream, hubEvent, savedEvent{
+		queue(stream, &wire.Saved{
 			Type: "hub.saved", MessageID: a.run.MessageID, Status: end.Status, Usage: a.recorded.Tokens, AIGC: a.run.Label, Budgets: a.budgets,
 		})
 	}
 
-	queue(stream, doneEvent, struct{}{})
+	queue(stream, &runtimewire.Done{})
 }
 
 // queueNotice queues the notice that is a part of the answer in this place, if there is one.
 func (a *Answer) queueNotice(stream *sse.Stream, at aigc.Mode) {
 	if a.run.Notice != "" && a.run.NoticeAt == at {
-		queue(stream, hubEvent, noticeEvent{Type: "hub.notice", Position: at, Text: a.run.Notice})
+		queue(stream, &wire.Notice{Type: "hub.notice", Position: string(at), Text: a.run.Notice})
 	}
 }
 
-func queue(stream *sse.Stream, name string, v any) {
-	data, _ := json.Marshal(v)                          // the events have a JSON form
-	_ = stream.Queue(sse.Event{Type: name, Data: data}) // OnError has the error
+func queue(stream *sse.Stream, p runtimewire.Payload) {
+	data, _ := json.Marshal(p)                                   // the events have a JSON form
+	_ = stream.Queue(sse.Event{Type: p.EventName(), Data: data}) // OnError has the error
 }

@@ -1,0 +1,98 @@
+// Package bodies has the JSON types of the hub's API whose fields are parameters and results of the
+// methods of hub/client, so that no program needs them. The others are in hub/wire.
+package bodies
+
+import "github.com/seed93082962/agenthost/hub/wire"
+
+// LoginRequest signs a user in with a password.
+type LoginRequest struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+	// That of an earlier sign-in of the user on this device. An invalid one has no effect.
+	DeviceToken string `json:"device_token,omitempty"`
+}
+
+// RefreshRequest exchanges a refresh token, or the code of a program with its verifier.
+type RefreshRequest struct {
+	RefreshToken string `json:"refresh_token"`
+	// Of the challenge of a code.
+	Verifier string `json:"code_verifier,omitempty"`
+}
+
+// LogoutRequest ends a session.
+type LogoutRequest struct {
+	RefreshToken string `json:"refresh_token,omitempty"`
+}
+
+// AuthorizeProgramRequest begins a session for a program on the same computer.
+type AuthorizeProgramRequest struct {
+	// The SHA-256 hash, in base64url, of a verifier that only the program knows: S256 of RFC 7636.
+	Challenge string `json:"code_challenge"`
+}
+
+// ChangePasswordRequest changes the password of the caller.
+type ChangePasswordRequest struct {
+	OldPassword string `json:"old_password"`
+	NewPassword string `json:"new_password"`
+}
+
+// ExchangeRequest completes a login with an identity provider.
+type ExchangeRequest struct {
+	Code string `json:"code"`
+}
+
+// ChatSessionRequest creates a session.
+type ChatSessionRequest struct {
+	// The default is the start of the first message.
+	Title string `json:"title,omitempty"`
+}
+
+// DeployRequest deploys an agent.
+type DeployRequest struct {
+	// Deploys an unchanged configuration again.
+	Force bool `json:"force,omitempty"`
+}
+
+// RollbackRequest deploys a former revision of an agent again.
+type RollbackRequest struct {
+	// One of the stored revisions. The default is the last one before the present one that was
+	// ready.
+	Revision *int64 `json:"revision,omitempty"`
+}
+
+// Cancelling is a run that is being cancelled. Its answer ends with a cancelled event.
+type Cancelling struct {
+	RunID string `json:"runId"`
+	State string `json:"state"`
+}
+
+// Log has the last lines of the log of a runtime, the oldest first.
+type Log struct {
+	Lines []string `json:"lines"`
+}
+
+// ProviderKey is the key of a provider.
+type ProviderKey struct {
+	APIKey string `json:"apiKey"`
+}
+
+// Organization is an organization whose users can sign in.
+type Organization struct {
+	Org        string `json:"org"`
+	Registered bool   `json:"registered"`
+}
+
+// OneTimePassword is a password that the user must change at the next sign-in.
+type OneTimePassword struct {
+	Password string `json:"password"`
+}
+
+// BindingsRequest replaces the components of a kind that an agent mounts.
+type BindingsRequest struct {
+	Items []string `json:"items"`
+}
+
+// KnowledgeBindingsRequest replaces the knowledge sets that an agent mounts.
+type KnowledgeBindingsRequest struct {
+	Items []wire.KnowledgeRef `json:"items"`
+}
