@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -11,19 +10,32 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-func agentColumns(a wire.Agent) []field {
-	return []field{
-		{"name", a.Name},
-		{"title", a.Title},
-		{"model", a.Model},
-		{"provider", a.ProviderID},
-		{"enabled", a.Enabled},
-		{"updated", a.UpdatedAt},
+// agentColumns returns the columns of agents, whose providers have these names by their ids.
+func agentColumns(providers map[string]string) func(wire.Agent) []field {
+	return func(a wire.Agent) []field {
+		return []field{
+			{"name", a.Name},
+			{"title", a.Title},
+			{"model", a.Model},
+			{"provider", providers[a.ProviderID]},
+			{"enabled", a.Enabled},
+			{"updated", a.UpdatedAt},
+		}
 	}
 }
 
-func agentDetails(a wire.Agent) []field {
-	return append(agentColumns(a),
+// printAgent prints an agent.
+func (a *app) printAgent(ctx context.Context, c *client.Client, agent wire.Agent) error {
+	providers, err := providersByID(ctx, c)
+	if err != nil {
+		return err
+	}
+
+	return a.printOne(agent, agentDetails(agent, providers)...)
+}
+
+func agentDetails(a wire.Agent, providers map[string]string) []field {
+	return append(agentColumns(providers)(a),
 		field{"description", a.Description},
 		field{"permissions", a.PermissionMode},
 		field{"max turns", a.MaxTurns},
@@ -39,12 +51,29 @@ var agentKind = noun{group: "agents", one: "agent", example: "helper", names: ag
 func (a *app) agentsCommand() *cobra.Command {
 	return group("agents", "List and change the configurations of agents",
 		"  agenthost agents list\n  agenthost agents apply -f helper.yaml",
-		listCommand(a, agentKind, func(ctx context.Context, c *client.Client) iter.Seq2[wire.Agent, error] {
-			return c.Agents.List(ctx, "")
-		}, agentColumns),
-		getCommand(a, agentKind, func(ctx context.Context, c *client.Client, name string) (wire.Agent, error) {
-			return c.Agents.Get(ctx, name)
-		}, agentDetails),
+		a.command(action{
+			use: "list", short: "List the agents", example: "  agenthost agents list\n  agenthost agents list -o json",
+			run: func(ctx context.Context, c *client.Client, _ []string) error {
+				providers, err := providersByID(ctx, c)
+				if err != nil {
+					return err
+				}
+
+				return printList(a, c.Agents.List(ctx, ""), agentColumns(providers))
+			},
+		}),
+		a.command(action{
+			use: "get AGENT", short: "Show an agent", args: []string{"AGENT"}, complete: agentNames,
+			example: "  agenthost agents get helper\n  agenthost agents get helper -o yaml",
+			run: func(ctx context.Context, c *client.Client, args []string) error {
+				agent, err := c.Agents.Get(ctx, args[0])
+				if err != nil {
+					return err
+				}
+
+				return a.printAgent(ctx, c, agent)
+			},
+		}),
 		a.createAgentCommand(), a.setAgentCommand(), a.applyCommand(), a.diffCommand(), a.editCommand(),
 		a.command(action{
 			use: "export AGENT", short: "Print an agent as a configuration file of the runtime",
@@ -60,22 +89,37 @@ func (a *app) agentsCommand() *cobra.Command {
 				return err
 			},
 		}),
-		a.deleteCommand(agentKind, " that is not deployed", func(ctx context.Context, c *client.Client, name string) error {
+		a.deleteCommand(agentKind, " that is not deployed", agentGoes, func(ctx context.Context, c *client.Client, name string) error {
 			return c.Agents.Delete(ctx, name)
 		}),
 	)
+}
+
+// agentGoes returns what goes with an agent.
+func agentGoes(ctx context.Context, c *client.Client, name string) (string, error) {
+	agent, err := c.Agents.Get(ctx, name)
+	if err != nil {
+		return "", err
+	}
+
+	chats, err := count(c.History.List(ctx, client.HistoryFilter{Agent: agent.Name}), "conversation", nil)
+	if err != nil {
+		return "", err
+	}
+
+	return "Its settings and its budget go with it. It has " + chats + ", which cannot be continued afterwards.", nil
 }
 
 func (a *app) createAgentCommand() *cobra.Command {
 	flags := &agentFlags{app: a}
 	cmd := a.command(action{
 		use: "create AGENT", short: "Create an agent",
-		example: `  agenthost agents create helper --provider anthropic --model claude-sonnet-4-5 --prompt "You write plainly."
-  agenthost agents create coder --provider openai --model gpt-5-mini --prompt-file coder.md --tool Read --tool Grep`,
+		example: `  agenthost agents create helper --provider Anthropic --model claude-sonnet-4-5 --prompt "You write plainly."
+  agenthost agents create coder --provider OpenAI --model gpt-5-mini --prompt-file coder.md --tool Read --tool Grep`,
 		args: []string{"AGENT"},
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			req := wire.AgentRequest{Name: args[0]}
-			if err := flags.set(&req); err != nil {
+			if err := flags.set(ctx, c, &req); err != nil {
 				return err
 			}
 
@@ -84,7 +128,7 @@ func (a *app) createAgentCommand() *cobra.Command {
 				return err
 			}
 
-			return a.printOne(agent, agentDetails(agent)...)
+			return a.printAgent(ctx, c, agent)
 		},
 	})
 	flags.add(cmd)
@@ -110,7 +154,7 @@ func (a *app) setAgentCommand() *cobra.Command {
 				return err
 			}
 
-			if err := flags.set(&req); err != nil {
+			if err := flags.set(ctx, c, &req); err != nil {
 				return err
 			}
 
@@ -119,7 +163,7 @@ func (a *app) setAgentCommand() *cobra.Command {
 				return err
 			}
 
-			return a.printOne(agent, agentDetails(agent)...)
+			return a.printAgent(ctx, c, agent)
 		},
 	})
 	flags.add(cmd)
@@ -138,7 +182,7 @@ type agentFlags struct {
 func (f *agentFlags) add(cmd *cobra.Command) {
 	f.cmd = cmd
 	flags := cmd.Flags()
-	flags.StringVar(&f.given.ProviderID, "provider", "", "`id` of the provider")
+	flags.StringVar(&f.given.ProviderID, "provider", "", "`name` of the provider")
 	flags.StringVar(&f.given.Model, "model", "", "`model` of the provider")
 	flags.StringVar(&f.given.Title, "title", "", "`title` (default the name)")
 	flags.StringVar(&f.given.Description, "description", "", "what the agent is for")
@@ -150,7 +194,7 @@ func (f *agentFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.given.Skills, "skill", nil, "`name` of a mounted skill; repeat it for several")
 	flags.StringArrayVar(&f.given.MCPs, "mcp", nil, "`name` of a mounted MCP server; repeat it for several")
 	flags.BoolVar(&f.enabled, "enabled", true, "offer the agent to users")
-	_ = cmd.RegisterFlagCompletionFunc("provider", f.completeFlag(providerIDs))
+	_ = cmd.RegisterFlagCompletionFunc("provider", f.completeFlag(providerNames))
 	_ = cmd.RegisterFlagCompletionFunc("tool", f.completeFlag(toolNames))
 	_ = cmd.RegisterFlagCompletionFunc("skill", f.completeFlag(skillNames))
 	_ = cmd.RegisterFlagCompletionFunc("mcp", f.completeFlag(serverKind.names))
@@ -160,13 +204,22 @@ func (f *agentFlags) add(cmd *cobra.Command) {
 }
 
 // set sets the settings whose flags were given.
-func (f *agentFlags) set(req *wire.AgentRequest) error {
+func (f *agentFlags) set(ctx context.Context, c *client.Client, req *wire.AgentRequest) error {
 	changed := f.cmd.Flags().Changed
+	if changed("provider") {
+		p, err := findProvider(ctx, c, f.given.ProviderID)
+		if err != nil {
+			return err
+		}
+
+		req.ProviderID = p.ID
+	}
+
 	for _, text := range []struct {
 		flag     string
 		to, from *string
 	}{
-		{"provider", &req.ProviderID, &f.given.ProviderID}, {"model", &req.Model, &f.given.Model}, {"title", &req.Title, &f.given.Title},
+		{"model", &req.Model, &f.given.Model}, {"title", &req.Title, &f.given.Title},
 		{"description", &req.Description, &f.given.Description}, {"prompt", &req.SystemPrompt, &f.given.SystemPrompt},
 		{"permissions", &req.PermissionMode, &f.given.PermissionMode},
 	} {

@@ -79,7 +79,7 @@ const followInterval = time.Second
 
 func (a *app) auditListCommand() *cobra.Command {
 	var filter auditFilter
-	var limit int
+	var part part
 	var follow bool
 	cmd := a.command(action{
 		use: "list", short: "List entries, the newest first",
@@ -94,18 +94,11 @@ func (a *app) auditListCommand() *cobra.Command {
 				return a.followAudit(ctx, c, filter.AuditFilter)
 			}
 
-			n := 0
-			return printList(a, func(yield func(wire.AuditEntry, error) bool) {
-				for entry, err := range c.Audit.List(ctx, filter.AuditFilter) {
-					if n++; n > limit || !yield(entry, err) {
-						return
-					}
-				}
-			}, auditColumns)
+			return printList(a, pageOf(a, part, c.Audit.List(ctx, filter.AuditFilter)), auditColumns)
 		},
 	})
 	filter.flags(cmd)
-	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "largest `number` of entries")
+	part.flags(cmd, "entries")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print entries that are added later")
 	return cmd
 }

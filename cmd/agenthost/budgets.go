@@ -1,8 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"iter"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -11,10 +12,10 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-func budgetColumns(b wire.Budget) []field {
+func budgetColumns(b wire.Budget, name string) []field {
 	return []field{
 		{"kind", b.Kind},
-		{"name", b.Name},
+		{"name", name},
 		{"period", b.Period},
 		{"unit", b.Unit},
 		{"spent", amount(&b.Spent)},
@@ -35,49 +36,71 @@ func amount(n *float64) string {
 func (a *app) budgetsCommand() *cobra.Command {
 	return group("budgets", "List and change limits of tokens and cost",
 		"  agenthost budgets list\n  agenthost budgets set agent helper --unit cost --hard 100 --soft 80",
-		listCommand(a, noun{group: "budgets", one: "budget"}, func(ctx context.Context, c *client.Client) iter.Seq2[wire.Budget, error] {
-			return c.Budgets.List(ctx)
-		}, budgetColumns),
-		a.budgetCommand("get", "Show a budget", "", func(ctx context.Context, c *client.Client, kind, name string) error {
-			budget, err := c.Budgets.Get(ctx, kind, name)
-			if err != nil {
-				return err
-			}
-
-			return a.printOne(budget, budgetColumns(budget)...)
-		}),
-		a.setBudgetCommand(),
-		a.budgetCommand("delete", "Delete a budget", "", func(ctx context.Context, c *client.Client, kind, name string) error {
-			if err := c.Budgets.Delete(ctx, kind, name); err != nil {
-				return err
-			}
-
-			return a.result("The budget of the %s %s is deleted.", kind, name)
-		}),
-	)
-}
-
-// budgetCommand returns a command for the budget of an agent or a user.
-func (a *app) budgetCommand(verb, short, flags string, run func(ctx context.Context, c *client.Client, kind, name string) error) *cobra.Command {
-	cmd := a.command(action{
-		use: verb + " KIND NAME", short: short + ": of an agent or a user", args: []string{"KIND", "NAME"},
-		example: "  agenthost budgets " + verb + " agent helper" + flags + "\n  agenthost budgets " + verb + " user ada" + flags,
-		run: func(ctx context.Context, c *client.Client, args []string) error {
-			kind, name := args[0], args[1]
-			switch kind {
-			case "agent":
-			case "user":
-				user, err := findUser(ctx, c, name)
+		a.command(action{
+			use: "list", short: "List the budgets", example: "  agenthost budgets list\n  agenthost budgets list -o json",
+			run: func(ctx context.Context, c *client.Client, _ []string) error {
+				users, err := usersByID(ctx, c)
 				if err != nil {
 					return err
 				}
 
-				name = user.ID
-			default:
-				return usage("%q is not agent or user", kind)
+				return printList(a, c.Budgets.List(ctx), func(b wire.Budget) []field {
+					if b.Kind == "agent" {
+						return budgetColumns(b, b.Name)
+					}
+
+					return budgetColumns(b, cmp.Or(users[b.Name], reference(b.Name).String()))
+				})
+			},
+		}),
+		a.budgetCommand("get", "Show a budget", "", nil, func(ctx context.Context, c *client.Client, of budgetOwner) error {
+			budget, err := c.Budgets.Get(ctx, of.kind, of.id)
+			if err != nil {
+				return err
 			}
 
-			return run(ctx, c, kind, name)
+			return a.printOne(budget, budgetColumns(budget, of.name)...)
+		}),
+		a.setBudgetCommand(),
+		a.budgetCommand("delete", "Delete a budget", "", func(_ context.Context, _ *client.Client, args []string) (string, error) {
+			return fmt.Sprintf("The budget of the %s %s will be deleted: it no longer limits runs.", args[0], args[1]), nil
+		}, func(ctx context.Context, c *client.Client, of budgetOwner) error {
+			if err := c.Budgets.Delete(ctx, of.kind, of.id); err != nil {
+				return err
+			}
+
+			return a.result("The budget of the %s %s is deleted.", of.kind, of.name)
+		}),
+	)
+}
+
+// budgetOwner is the agent or the user of a budget. The id of an agent is its name.
+type budgetOwner struct{ kind, id, name string }
+
+// budgetCommand returns a command for the budget of an agent or a user.
+func (a *app) budgetCommand(verb, short, flags string, goes func(context.Context, *client.Client, []string) (string, error),
+	run func(context.Context, *client.Client, budgetOwner) error,
+) *cobra.Command {
+	cmd := a.command(action{
+		goes: goes,
+		use:  verb + " KIND NAME", short: short + ": of an agent or a user", args: []string{"KIND", "NAME"},
+		example: "  agenthost budgets " + verb + " agent helper" + flags + "\n  agenthost budgets " + verb + " user ada" + flags,
+		run: func(ctx context.Context, c *client.Client, args []string) error {
+			of := budgetOwner{kind: args[0], id: args[1], name: args[1]}
+			switch of.kind {
+			case "agent":
+			case "user":
+				user, err := findUser(ctx, c, of.name)
+				if err != nil {
+					return err
+				}
+
+				of.id, of.name = user.ID, user.Username
+			default:
+				return usage("%q is not agent or user", of.kind)
+			}
+
+			return run(ctx, c, of)
 		},
 	})
 	kinds := cobra.FixedCompletions([]string{"agent", "user"}, cobra.ShellCompDirectiveNoFileComp)
@@ -97,7 +120,7 @@ func (a *app) budgetCommand(verb, short, flags string, run func(ctx context.Cont
 func (a *app) setBudgetCommand() *cobra.Command {
 	req := wire.BudgetRequest{}
 	var soft, hard, reserve float64
-	cmd := a.budgetCommand("set", "Create or replace a budget", " --period day --unit tokens --hard 1000000", func(ctx context.Context, c *client.Client, kind, name string) error {
+	cmd := a.budgetCommand("set", "Create or replace a budget", " --period day --unit tokens --hard 1000000", nil, func(ctx context.Context, c *client.Client, of budgetOwner) error {
 		for _, limit := range []struct {
 			value float64
 			field **float64
@@ -107,12 +130,12 @@ func (a *app) setBudgetCommand() *cobra.Command {
 			}
 		}
 
-		budget, err := c.Budgets.Set(ctx, kind, name, req)
+		budget, err := c.Budgets.Set(ctx, of.kind, of.id, req)
 		if err != nil {
 			return err
 		}
 
-		return a.printOne(budget, budgetColumns(budget)...)
+		return a.printOne(budget, budgetColumns(budget, of.name)...)
 	})
 	cmd.Long = `Creates or replaces the budget of an agent or a user. From the soft limit, answers have a warning; messages that would
 exceed the hard one are rejected until the period ends. Periods are those of the calendar in UTC.`

@@ -40,7 +40,7 @@ from each line, until the end of input. Ctrl-C cancels the answer in progress, a
 
 With -o json, each event is a line of JSON.`,
 		Example: `  agenthost chat helper
-  agenthost chat helper -m "Summarize the log." --session 0198c0de-0000-7000-8000-000000000000
+  agenthost chat helper -m "Summarize the log." --session 5f3a91c2
   git diff | agenthost chat reviewer -m -`,
 		Args:              exactly("AGENT"),
 		ValidArgsFunction: a.completeArgs(agentNames),
@@ -50,7 +50,7 @@ With -o json, each event is a line of JSON.`,
 		},
 	}
 	cmd.Flags().StringVarP(&c.message, "message", "m", "", "one `message`, or - for stdin")
-	cmd.Flags().StringVar(&c.session, "session", "", "`id` of a session to continue")
+	cmd.Flags().StringVar(&c.session, "session", "", "`session` to continue: its title, or the first column of agenthost sessions list")
 	cmd.Flags().BoolVar(&c.thinking, "thinking", false, "print what the model thinks, to stderr")
 	return cmd
 }
@@ -65,6 +65,15 @@ func (c *chat) run(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // a signal cancels only the answer
 	if c.session == "" {
 		session, err := c.client.Chats.Create(ctx, c.agent, "")
+		if err != nil {
+			return err
+		}
+
+		c.session = session.ID
+	}
+
+	if !uuid.MatchString(c.session) {
+		session, err := findSession(ctx, c.client, c.session, "")
 		if err != nil {
 			return err
 		}
@@ -91,7 +100,7 @@ func (c *chat) run(ctx context.Context) error {
 
 // converse reads a message from each line until the end of input or a signal.
 func (c *chat) converse(ctx context.Context) error {
-	c.note("Session %s. Ctrl-C cancels an answer, Ctrl-D ends.", c.session)
+	c.note("Session %s. Ctrl-C cancels an answer, Ctrl-D ends.", reference(c.session))
 	lines := make(chan string)
 	go func() { // it ends with the process: a read of a terminal cannot be cancelled
 		defer close(lines)

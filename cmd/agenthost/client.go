@@ -49,11 +49,17 @@ type action struct {
 	args                      []string // names of the arguments
 	complete                  names    // of the first argument
 	files                     bool     // the first argument is a file
-	run                       func(ctx context.Context, c *client.Client, args []string) error
+
+	// goes returns sentences about the objects that the command removes, or "" if it removes nothing.
+	// The command asks before it runs, unless --yes is given. Nil for other commands.
+	goes func(ctx context.Context, c *client.Client, args []string) (string, error)
+
+	run func(ctx context.Context, c *client.Client, args []string) error
 }
 
 // command returns the command of an action.
 func (a *app) command(act action) *cobra.Command {
+	yes := act.goes == nil
 	cmd := &cobra.Command{
 		Use: act.use, Short: act.short, Long: act.long, Example: act.example, Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,12 +68,27 @@ func (a *app) command(act action) *cobra.Command {
 				return err
 			}
 
+			if !yes {
+				what, err := act.goes(cmd.Context(), c, args)
+				if err == nil && what != "" {
+					err = a.confirm(cmd.Context(), what+"\n", "Continue?")
+				}
+
+				if err != nil {
+					return err
+				}
+			}
+
 			return act.run(cmd.Context(), c, args)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	if len(act.args) > 0 {
 		cmd.Args = exactly(act.args...)
+	}
+
+	if act.goes != nil {
+		cmd.Flags().BoolVar(&yes, "yes", false, "ask nothing (required without a terminal)")
 	}
 
 	if act.files {

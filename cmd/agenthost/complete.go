@@ -41,20 +41,20 @@ func skillNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return collect(c.Skills.List(ctx, ""), func(s wire.Skill) string { return s.Name })
 }
 
-func providerIDs(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Providers.List(ctx, ""), func(p wire.Provider) string { return p.ID + "\t" + p.Name })
+func providerNames(ctx context.Context, c *client.Client) ([]string, error) {
+	return collect(c.Providers.List(ctx, ""), func(p wire.Provider) string { return p.Name })
 }
 
 func userNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return collect(c.Users.List(ctx), func(u wire.User) string { return u.Username })
 }
 
-func inviteIDs(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Invites.List(ctx), func(i wire.Invite) string { return i.ID + "\t" + i.Note })
+func inviteNames(ctx context.Context, c *client.Client) ([]string, error) {
+	return collect(c.Invites.List(ctx), func(i wire.Invite) string { return reference(i.ID).String() + "\t" + i.Note })
 }
 
-func tokenIDs(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Tokens.List(ctx), func(t wire.Token) string { return t.ID + "\t" + t.Name })
+func tokenNames(ctx context.Context, c *client.Client) ([]string, error) {
+	return collect(c.Tokens.List(ctx), func(t wire.Token) string { return t.Name })
 }
 
 // completeHubs completes the name of a known hub.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ func (a *app) scenesCommand() *cobra.Command {
 			{"enabled", s.Enabled},
 			{"prompt", s.Prompt},
 		}
-	})
+	}, func(wire.Agent, string) bool { return false })
 }
 
 func (a *app) mcpsCommand() *cobra.Command {
@@ -55,7 +56,7 @@ func (a *app) mcpsCommand() *cobra.Command {
 			{"server", strings.Join(append([]string{m.Command + m.URL}, m.Args...), " ")},
 			{"description", m.Description},
 		}
-	})
+	}, func(agent wire.Agent, name string) bool { return slices.Contains(agent.MCPs, name) })
 }
 
 func (a *app) knowledgeCommand() *cobra.Command {
@@ -70,16 +71,20 @@ func (a *app) knowledgeCommand() *cobra.Command {
 			{"updated", k.UpdatedAt},
 			{"description", k.Description},
 		}
+	}, func(agent wire.Agent, name string) bool {
+		return slices.ContainsFunc(agent.Knowledge, func(k wire.KnowledgeRef) bool { return k.Name == name })
 	})
 }
 
 // componentCommand returns the commands of a kind of components.
-func componentCommand[T, R any](a *app, k noun, what string, of func(*client.Client) client.Catalog[T, R], columns func(T) []field) *cobra.Command {
+func componentCommand[T, R any](a *app, k noun, what string, of func(*client.Client) client.Catalog[T, R], columns func(T) []field, uses func(wire.Agent, string) bool) *cobra.Command {
 	return group(k.group, "List and change the "+what, fmt.Sprintf("  agenthost %s list\n  agenthost %s apply -f %s.yaml", k.group, k.group, k.example),
 		listCommand(a, k, func(ctx context.Context, c *client.Client) iter.Seq2[T, error] { return of(c).List(ctx, "") }, columns),
 		getCommand(a, k, func(ctx context.Context, c *client.Client, name string) (T, error) { return of(c).Get(ctx, name) }, columns),
 		applyComponentCommand(a, k, of),
-		a.deleteCommand(k, " that no agent uses", func(ctx context.Context, c *client.Client, name string) error { return of(c).Delete(ctx, name) }),
+		a.deleteCommand(k, " that no agent uses", func(ctx context.Context, c *client.Client, name string) (string, error) {
+			return usersOf(ctx, c, func(agent wire.Agent) bool { return uses(agent, name) })
+		}, func(ctx context.Context, c *client.Client, name string) error { return of(c).Delete(ctx, name) }),
 	)
 }
 

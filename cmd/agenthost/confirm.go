@@ -57,7 +57,7 @@ func (d *dev) confirmAgents(ctx context.Context) error {
 	}
 
 	what := fmt.Sprintf("The agents of %q would run as this user, as they have not before:\n\n%s\n", dir, list)
-	if err := d.confirm(ctx, what, "Run these agents, and those of changes while this program runs?"); err != nil {
+	if err := d.agree(ctx, what, "Run these agents, and those of changes while this program runs?"); err != nil {
 		return err
 	}
 

@@ -103,6 +103,13 @@ func (a *app) undeployCommand() *cobra.Command {
 		use: "undeploy AGENT", short: "Remove the deployment of an agent, or only stop it",
 		long:    "Removes the runtime of an agent with its files and conversations. With --stop, it only stops the runtime: agenthost deploy starts it again.",
 		example: "  agenthost undeploy helper\n  agenthost undeploy helper --stop", args: []string{"AGENT"}, complete: agentNames,
+		goes: func(ctx context.Context, c *client.Client, args []string) (string, error) {
+			if stop {
+				return "", nil
+			}
+
+			return deploymentGoes(ctx, c, args[0])
+		},
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			if stop {
 				if _, err := c.Deployments.Stop(ctx, args[0]); err != nil {
@@ -121,6 +128,28 @@ func (a *app) undeployCommand() *cobra.Command {
 	})
 	cmd.Flags().BoolVar(&stop, "stop", false, "stop the runtime, and retain its files")
 	return cmd
+}
+
+// deploymentGoes returns what goes with the deployment of an agent.
+func deploymentGoes(ctx context.Context, c *client.Client, agent string) (string, error) {
+	state, err := c.Deployments.Get(ctx, agent)
+	if err != nil || state.State == wire.StateNotDeployed {
+		return "", err
+	}
+
+	chats, err := count(c.History.List(ctx, client.HistoryFilter{Agent: agent, Source: "hub"}), "conversation", nil)
+	if err != nil {
+		return "", err
+	}
+
+	answers, err := count(c.Runs.List(ctx), "answer", func(r wire.ChatRun) bool { return r.AgentName == agent })
+	if err != nil {
+		return "", err
+	}
+
+	return fmt.Sprintf(`The deployment of %s will be removed, which is %s: its runtime, the files of its working directory, and its
+memory of %s, which remain readable. %s in progress will be cancelled. agenthost undeploy %s --stop only stops it.`,
+		agent, state.State, chats, answers, agent), nil
 }
 
 func (a *app) statusCommand() *cobra.Command {

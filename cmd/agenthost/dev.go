@@ -66,6 +66,16 @@ While it runs, the other commands use it as the hub dev: they need no login on t
 	return cmd
 }
 
+// agree asks whether the new agents or data of a directory may run, unless --yes is given.
+func (d *dev) agree(ctx context.Context, what, question string) error {
+	if d.yes {
+		fmt.Fprint(d.stderr, what)
+		return nil
+	}
+
+	return d.confirm(ctx, what, question)
+}
+
 // serve serves until ctx ends, and then stops the agents.
 func (d *dev) serve(ctx context.Context) error {
 	if err := loopback(d.addr); err != nil {

@@ -59,6 +59,9 @@ func (a *app) labelsCommand() *cobra.Command {
 		a.command(action{
 			use: "delete", short: "Delete the settings of labels", example: "  agenthost labels delete",
 			long: "Deletes the settings of labels: answers have none from now on. The keys remain, to verify labels.",
+			goes: func(context.Context, *client.Client, []string) (string, error) {
+				return "The settings of labels will be deleted: answers have none from now on.", nil
+			},
 			run: func(ctx context.Context, c *client.Client, _ []string) error {
 				if err := c.Labels.Delete(ctx); err != nil {
 					return err

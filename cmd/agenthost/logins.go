@@ -12,7 +12,7 @@ import (
 
 func loginColumns(s wire.Session) []field {
 	return []field{
-		{"id", s.ID},
+		{"sign-in", reference(s.ID)},
 		{"program", s.UserAgent},
 		{"address", s.RemoteIP},
 		{"since", s.CreatedAt},
@@ -22,9 +22,9 @@ func loginColumns(s wire.Session) []field {
 }
 
 func (a *app) loginsCommand() *cobra.Command {
-	ids := func(ctx context.Context, c *client.Client) ([]string, error) {
-		return collect(c.Auth.Sessions(ctx), func(s wire.Session) string { return s.ID + "\t" + oneLine(s.UserAgent) })
-	}
+	kind := noun{group: "logins", one: "sign-in", names: func(ctx context.Context, c *client.Client) ([]string, error) {
+		return collect(c.Auth.Sessions(ctx), func(s wire.Session) string { return reference(s.ID).String() + "\t" + oneLine(s.UserAgent) })
+	}}
 	return group("logins", "List and end the own sign-ins, of browsers and of this program", "  agenthost logins list",
 		a.command(action{
 			use: "list", short: "List the own sign-ins", example: "  agenthost logins list",
@@ -33,14 +33,20 @@ func (a *app) loginsCommand() *cobra.Command {
 			},
 		}),
 		a.command(action{
-			use: "end LOGIN-ID", short: "End an own sign-in", args: []string{"LOGIN-ID"}, complete: ids,
-			example: "  agenthost logins end 0198c0de-0000-7000-8000-000000000000",
+			use: "end SIGN-IN", short: "End an own sign-in", args: []string{"SIGN-IN"}, complete: kind.names,
+			long:    "Ends an own sign-in, which is given by the first column of agenthost logins list.",
+			example: "  agenthost logins end 5f3a91c2",
 			run: func(ctx context.Context, c *client.Client, args []string) error {
-				if err := c.Auth.EndSession(ctx, args[0]); err != nil {
+				login, err := find(kind, c.Auth.Sessions(ctx), args[0], func(s wire.Session) identity { return identity{id: reference(s.ID)} })
+				if err != nil {
 					return err
 				}
 
-				return a.result("The sign-in %s is ended.", args[0])
+				if err := c.Auth.EndSession(ctx, login.ID); err != nil {
+					return err
+				}
+
+				return a.result("The sign-in %s is ended.", reference(login.ID))
 			},
 		}),
 	)

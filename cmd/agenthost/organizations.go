@@ -32,7 +32,9 @@ func (a *app) organizationsCommand() *cobra.Command {
 	cmd := group("organizations", "Register the organizations of a hub with their identity providers, as its operator",
 		"  agenthost organizations list\n  agenthost organizations apply -f acme.yaml",
 		list, a.applyOrganizationCommand(),
-		a.deleteCommand(organizationKind, ", which ends the access of its users", func(ctx context.Context, c *client.Client, org string) error {
+		a.deleteCommand(organizationKind, ", which ends the access of its users", func(context.Context, *client.Client, string) (string, error) {
+			return "Its users can no longer sign in.", nil
+		}, func(ctx context.Context, c *client.Client, org string) error {
 			return c.TenantClients.Delete(ctx, org)
 		}),
 	)

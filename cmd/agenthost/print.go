@@ -9,8 +9,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // field is a named value of an object: a cell of a table, or a line. In a list, the fields of the
@@ -31,9 +33,20 @@ func (f field) text() string {
 		return day(v.Time)
 	case []string:
 		return strings.Join(v, ", ")
+	case reference:
+		return v.String()
 	default:
 		return fmt.Sprint(v)
 	}
+}
+
+// whole returns the value as a script needs it.
+func (f field) whole() string {
+	if id, ok := f.value.(reference); ok {
+		return string(id)
+	}
+
+	return f.text()
 }
 
 // maxCell is the largest number of characters in a cell of a table.
@@ -81,6 +94,51 @@ func printList[T any](a *app, items iter.Seq2[T, error], fields func(T) []field)
 	return table.Flush()
 }
 
+// part are the flags for a part of a list that may be long.
+type part struct {
+	limit, page int
+	all         bool
+}
+
+func (p *part) flags(cmd *cobra.Command, items string) {
+	cmd.Flags().IntVarP(&p.limit, "limit", "n", 100, "largest `number` of "+items)
+	cmd.Flags().IntVar(&p.page, "page", 1, "`number` of the page")
+	cmd.Flags().BoolVar(&p.all, "all", false, "list all "+items)
+	cmd.MarkFlagsMutuallyExclusive("all", "limit")
+	cmd.MarkFlagsMutuallyExclusive("all", "page")
+}
+
+// pageOf returns a part of a list, and notes how to see what follows it.
+func pageOf[T any](a *app, p part, all iter.Seq2[T, error]) iter.Seq2[T, error] {
+	if p.all {
+		return all
+	}
+
+	return func(yield func(T, error) bool) {
+		if p.limit < 1 || p.page < 1 {
+			var none T
+			yield(none, usage("--limit and --page begin with 1"))
+			return
+		}
+
+		n := 0
+		for item, err := range all {
+			if err == nil {
+				n++
+			}
+
+			switch {
+			case n > p.limit*p.page:
+				a.note("There are more: add --page %d, or --all.", p.page+1)
+				return
+			case err == nil && n <= p.limit*(p.page-1):
+			case !yield(item, err):
+				return
+			}
+		}
+	}
+}
+
 // seq returns the items of a list that has no pages.
 func seq[T any](items []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -96,7 +154,7 @@ func seq[T any](items []T) iter.Seq2[T, error] {
 // scripts.
 func (a *app) row(fields []field) []string {
 	if a.quiet {
-		return []string{oneLine(fields[0].text())}
+		return []string{oneLine(fields[0].whole())}
 	}
 
 	var cells []string
@@ -125,7 +183,7 @@ func (a *app) printOne(item any, fields ...field) error {
 	}
 
 	if a.quiet {
-		_, err := fmt.Fprintln(a.stdout, fields[0].text())
+		_, err := fmt.Fprintln(a.stdout, fields[0].whole())
 		return err
 	}
 

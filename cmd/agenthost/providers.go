@@ -15,7 +15,6 @@ import (
 
 func providerColumns(p wire.Provider) []field {
 	return []field{
-		{"id", p.ID},
 		{"name", p.Name},
 		{"protocol", p.Protocol},
 		{"key", p.KeyState},
@@ -23,7 +22,7 @@ func providerColumns(p wire.Provider) []field {
 	}
 }
 
-var providerKind = noun{group: "providers", one: "provider", example: "anthropic", names: providerIDs}
+var providerKind = noun{group: "providers", one: "provider", example: "Anthropic", names: providerNames}
 
 func providerDetails(p wire.Provider) []field {
 	return append(providerColumns(p),
@@ -41,20 +40,23 @@ func providerDetails(p wire.Provider) []field {
 
 func (a *app) providersCommand() *cobra.Command {
 	return group("providers", "List, add, change, test and delete model providers",
-		"  agenthost providers add Anthropic --protocol anthropic < key.txt\n  agenthost providers probe anthropic",
+		"  agenthost providers set Anthropic --key < key.txt\n  agenthost providers probe Anthropic",
 		listCommand(a, providerKind, func(ctx context.Context, c *client.Client) iter.Seq2[wire.Provider, error] {
 			return c.Providers.List(ctx, "")
 		}, providerColumns),
-		getCommand(a, providerKind, func(ctx context.Context, c *client.Client, id string) (wire.Provider, error) {
-			return c.Providers.Get(ctx, id)
-		}, providerDetails),
+		getCommand(a, providerKind, findProvider, providerDetails),
 		a.addProviderCommand(), a.setProviderCommand(), a.probeCommand(),
 		a.command(action{
-			use: "reveal-key PROVIDER", short: "Print the key of a provider", args: []string{"PROVIDER"}, complete: providerIDs,
+			use: "reveal-key PROVIDER", short: "Print the key of a provider", args: []string{"PROVIDER"}, complete: providerNames,
 			long:    "Prints the key of a provider. The audit log records it.",
-			example: "  agenthost providers reveal-key 0198c0de-0000-7000-8000-000000000000",
+			example: "  agenthost providers reveal-key Anthropic",
 			run: func(ctx context.Context, c *client.Client, args []string) error {
-				key, err := c.Providers.RevealKey(ctx, args[0])
+				p, err := findProvider(ctx, c, args[0])
+				if err != nil {
+					return err
+				}
+
+				key, err := c.Providers.RevealKey(ctx, p.ID)
 				if err != nil {
 					return err
 				}
@@ -63,8 +65,20 @@ func (a *app) providersCommand() *cobra.Command {
 				return err
 			},
 		}),
-		a.deleteCommand(providerKind, " that no agent uses", func(ctx context.Context, c *client.Client, id string) error {
-			return c.Providers.Delete(ctx, id)
+		a.deleteCommand(providerKind, " that no agent uses", func(ctx context.Context, c *client.Client, name string) (string, error) {
+			p, err := findProvider(ctx, c, name)
+			if err != nil {
+				return "", err
+			}
+
+			return usersOf(ctx, c, func(agent wire.Agent) bool { return agent.ProviderID == p.ID })
+		}, func(ctx context.Context, c *client.Client, name string) error {
+			p, err := findProvider(ctx, c, name)
+			if err != nil {
+				return err
+			}
+
+			return c.Providers.Delete(ctx, p.ID)
 		}),
 	)
 }
@@ -75,20 +89,20 @@ func (a *app) setProviderCommand() *cobra.Command {
 	var models []string
 	var cmd *cobra.Command
 	cmd = a.command(action{
-		use: "set PROVIDER", short: "Change a provider or its key", args: []string{"PROVIDER"}, complete: providerIDs,
+		use: "set PROVIDER", short: "Change a provider or its key", args: []string{"PROVIDER"}, complete: providerNames,
 		long: "Changes the settings of a provider that have flags. With --key, it reads a new key from the terminal or from a line of stdin.\n\n" +
 			"Of a built-in provider, only the key can be changed: it belongs to the organization.",
-		example: "  agenthost providers set anthropic --key < key.txt\n  agenthost providers set 0198c0de-0000-7000-8000-000000000000 --model gpt-5-mini",
+		example: "  agenthost providers set Anthropic --key < key.txt\n  agenthost providers set Ollama --model gpt-oss:20b",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
+			stored, err := findProvider(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+
 			changed := cmd.Flags().Changed
 			others := changed("name") || changed("url") || changed("model") || changed("enabled")
 			if !others {
-				return a.changeKey(ctx, c, args[0], key)
-			}
-
-			stored, err := c.Providers.Get(ctx, args[0])
-			if err != nil {
-				return err
+				return a.changeKey(ctx, c, stored.ID, key)
 			}
 
 			var req wire.ProviderRequest
@@ -119,7 +133,7 @@ func (a *app) setProviderCommand() *cobra.Command {
 				}
 			}
 
-			p, err := c.Providers.Update(ctx, args[0], stored.Version, req)
+			p, err := c.Providers.Update(ctx, stored.ID, stored.Version, req)
 			if err != nil {
 				return err
 			}
@@ -183,7 +197,7 @@ func (a *app) addProviderCommand() *cobra.Command {
 		use: "add NAME", short: "Add a provider", args: []string{"NAME"},
 		long: `Adds a provider, whose key it reads from the terminal or from a line of stdin. It is never an argument, which other
 users of the machine could see. --auth none needs no key.`,
-		example: "  agenthost providers add Anthropic --protocol anthropic < key.txt\n" +
+		example: "  agenthost providers add Mistral --protocol openai --url https://api.mistral.ai/v1 < key.txt\n" +
 			"  agenthost providers add Ollama --protocol openai --url http://127.0.0.1:11434/v1 --auth none",
 		run: func(ctx context.Context, c *client.Client, args []string) (err error) {
 			req.Name = args[0]
@@ -215,11 +229,16 @@ users of the machine could see. --auth none needs no key.`,
 
 func (a *app) probeCommand() *cobra.Command {
 	return a.command(action{
-		use: "probe PROVIDER", short: "Test the connection to a provider", args: []string{"PROVIDER"}, complete: providerIDs,
+		use: "probe PROVIDER", short: "Test the connection to a provider", args: []string{"PROVIDER"}, complete: providerNames,
 		long:    "Tests the connection to a provider with its stored key. It fails if the test does.",
-		example: "  agenthost providers probe anthropic",
+		example: "  agenthost providers probe Anthropic",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			result, err := c.Providers.Probe(ctx, args[0])
+			p, err := findProvider(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+
+			result, err := c.Providers.Probe(ctx, p.ID)
 			if err != nil {
 				return err
 			}

@@ -186,6 +186,7 @@ var outside = map[string]string{
 	"Agents.Detail":          "agents get and status show the agent",
 	"Agents.Mount":           "agents set, edit and apply change it", "Agents.Mounted": "agents get shows it",
 	"Agents.MountKnowledge": "agents edit and apply change it", "Agents.Knowledge": "agents get shows it",
+	"Providers.Get":           "providers get finds a provider by name",
 	"Providers.RuntimeConfig": "runtimes call it",
 	"Providers.ProbeConfig":   "the console tests a form before it is stored",
 	"Skills.Link":             "skills download follows it",

@@ -14,7 +14,7 @@ import (
 
 func sessionColumns(s wire.ChatSession) []field {
 	return []field{
-		{"id", s.ID},
+		{"session", reference(s.ID)},
 		{"agent", s.AgentName},
 		{"user", s.UserName},
 		{"messages", s.MessageCount},
@@ -25,24 +25,31 @@ func sessionColumns(s wire.ChatSession) []field {
 
 func (a *app) sessionsCommand() *cobra.Command {
 	var filter client.HistoryFilter
+	var part part
 	var user string
 	list := a.command(action{
 		use: "list", short: "List conversations, the latest first",
 		long:    "Lists conversations, the latest first: the own ones of a member, and all of the organization for admins and maintainers.",
-		example: "  agenthost sessions list --agent helper",
+		example: "  agenthost sessions list --agent helper\n  agenthost sessions list --limit 20 --page 2",
 		run: func(ctx context.Context, c *client.Client, _ []string) error {
-			return printList(a, c.History.List(ctx, filter), sessionColumns)
+			return printList(a, pageOf(a, part, c.History.List(ctx, filter)), sessionColumns)
 		},
 	})
+	part.flags(list, "conversations")
 	list.Flags().StringVar(&filter.Agent, "agent", "", "only of this `agent`")
 	list.Flags().StringVar(&filter.User, "user", "", "only of users whose id or name contains this `text`")
 	list.Flags().StringVar(&filter.Source, "source", "", "hub or push")
 	_ = list.RegisterFlagCompletionFunc("agent", a.completeFlag(agentNames))
 	show := a.command(action{
-		use: "show SESSION", short: "Print the messages of a conversation", example: "  agenthost sessions show 0198c0de-0000-7000-8000-000000000000",
+		use: "show SESSION", short: "Print the messages of a conversation", example: "  agenthost sessions show 5f3a91c2",
 		args: []string{"SESSION"}, complete: sessionIDs,
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			messages := c.History.Messages(ctx, args[0], user)
+			session, err := findSession(ctx, c, args[0], user)
+			if err != nil {
+				return err
+			}
+
+			messages := c.History.Messages(ctx, session.ID, ownerOf(session, user))
 			if a.format != "table" || a.quiet {
 				return printList(a, messages, func(m wire.ChatMessage) []field {
 					return []field{
@@ -65,22 +72,36 @@ func (a *app) sessionsCommand() *cobra.Command {
 		},
 	})
 	remove := a.command(action{
-		use: "delete SESSION", short: "Delete a conversation", example: "  agenthost sessions delete 0198c0de-0000-7000-8000-000000000000",
+		use: "delete SESSION", short: "Delete a conversation", example: "  agenthost sessions delete 5f3a91c2",
 		args: []string{"SESSION"}, complete: sessionIDs,
+		goes: func(ctx context.Context, c *client.Client, args []string) (string, error) {
+			session, err := findSession(ctx, c, args[0], user)
+			return fmt.Sprintf("The conversation %q of %s with %s will be deleted: %d messages.", session.Title, session.UserName, session.AgentName, session.MessageCount), err
+		},
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			if err := c.History.Delete(ctx, args[0], user); err != nil {
+			session, err := findSession(ctx, c, args[0], user)
+			if err != nil {
 				return err
 			}
 
-			return a.result("The session %s is deleted.", args[0])
+			if err := c.History.Delete(ctx, session.ID, ownerOf(session, user)); err != nil {
+				return err
+			}
+
+			return a.result("The conversation %q is deleted.", session.Title)
 		},
 	})
 	transcript := a.command(action{
 		use: "transcript SESSION", short: "Print what happened in a conversation", args: []string{"SESSION"}, complete: sessionIDs,
 		long:    "Prints what happened in a conversation, as its runtime stored it: models, tool calls, denials and the ends of runs, as lines of JSON.",
-		example: "  agenthost sessions transcript 0198c0de-0000-7000-8000-000000000000 | jq -r .type",
+		example: "  agenthost sessions transcript 5f3a91c2 | jq -r .type",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			for entry, err := range c.History.Transcript(ctx, args[0], user) {
+			session, err := findSession(ctx, c, args[0], user)
+			if err != nil {
+				return err
+			}
+
+			for entry, err := range c.History.Transcript(ctx, session.ID, ownerOf(session, user)) {
 				if err != nil {
 					return err
 				}
@@ -95,30 +116,38 @@ func (a *app) sessionsCommand() *cobra.Command {
 	})
 	cancel := a.command(action{
 		use: "cancel SESSION", short: "Cancel the answer in progress of an own conversation", args: []string{"SESSION"}, complete: sessionIDs,
-		example: "  agenthost sessions cancel 0198c0de-0000-7000-8000-000000000000",
+		example: "  agenthost sessions cancel 5f3a91c2",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			session, err := c.History.Get(ctx, args[0], "")
+			session, err := findSession(ctx, c, args[0], "")
 			if err != nil {
 				return err
 			}
 
-			run, err := c.Chats.Cancel(ctx, session.AgentName, session.ID)
-			if err != nil {
+			if _, err := c.Chats.Cancel(ctx, session.AgentName, session.ID); err != nil {
 				return err
 			}
 
-			return a.result("The run %s is cancelled.", run)
+			return a.result("The answer of %s is cancelled.", session.AgentName)
 		},
 	})
 	for _, cmd := range []*cobra.Command{show, remove, transcript} {
-		cmd.Flags().StringVar(&user, "user", "", "`id` of the owner, if several users have pushed a session with the same id")
+		cmd.Flags().StringVar(&user, "user", "", "`name` of the owner, if several users have pushed a session with the same id")
 	}
 
 	return group("sessions", "List, print, cancel and delete conversations", "  agenthost sessions list --agent helper", list, show, transcript, cancel, remove)
 }
 
+// ownerOf returns the id of the owner of a session if the user has named the owner.
+func ownerOf(session wire.ChatSession, user string) string {
+	if user == "" {
+		return ""
+	}
+
+	return session.UserID
+}
+
 func sessionIDs(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.History.List(ctx, client.HistoryFilter{}), func(s wire.ChatSession) string { return s.ID + "\t" + oneLine(s.Title) })
+	return collect(c.History.List(ctx, client.HistoryFilter{}), func(s wire.ChatSession) string { return reference(s.ID).String() + "\t" + oneLine(s.Title) })
 }
 
 func (a *app) pushCommand() *cobra.Command {

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +45,9 @@ func (a *app) skillsCommand() *cobra.Command {
 		a.downloadCommand(skillKind, "Print the archive of a skill", "travel.zip", func(ctx context.Context, c *client.Client, name string) (*client.File, error) {
 			return c.Skills.Download(ctx, name, 0)
 		}),
-		a.deleteCommand(skillKind, " that no agent mounts", func(ctx context.Context, c *client.Client, name string) error {
+		a.deleteCommand(skillKind, " that no agent mounts", func(ctx context.Context, c *client.Client, name string) (string, error) {
+			return usersOf(ctx, c, func(agent wire.Agent) bool { return slices.Contains(agent.Skills, name) })
+		}, func(ctx context.Context, c *client.Client, name string) error {
 			return c.Skills.Delete(ctx, name)
 		}),
 	)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -94,4 +95,29 @@ func (a *app) rest() (string, error) {
 	}
 
 	return withoutMark(string(data)), err
+}
+
+// confirm prints what would happen and asks the user. It fails if the user does not agree, or if
+// there is no terminal.
+func (a *app) confirm(ctx context.Context, what, question string) error {
+	fmt.Fprint(a.stderr, what)
+	if !isTerminal(a.stdin) {
+		return errors.New("nothing was changed: stdin is not a terminal, so that you cannot be asked: add --yes to agree to the above")
+	}
+
+	reply := make(chan string, 1)
+	go func() { // it ends with the program if the user does not reply
+		line, _ := a.ask(question + " [y/N]") // no reply is a no
+		reply <- line
+	}()
+	select {
+	case line := <-reply:
+		if line := strings.ToLower(strings.TrimSpace(line)); line == "y" || line == "yes" {
+			return nil
+		}
+
+		return errors.New("nothing was changed: you did not agree")
+	case <-ctx.Done():
+		return errInterrupted
+	}
 }

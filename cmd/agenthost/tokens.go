@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +12,6 @@ import (
 
 func tokenColumns(t wire.Token) []field {
 	return []field{
-		{"id", t.ID},
 		{"name", t.Name},
 		{"prefix", t.Prefix},
 		{"created", t.CreatedAt},
@@ -39,7 +39,6 @@ func (a *app) tokensCommand() *cobra.Command {
 
 			return a.printOne(token,
 				field{"token", token.Token},
-				field{"id", token.ID},
 				field{"name", token.Name},
 				field{"expires", token.ExpiresAt},
 			)
@@ -55,14 +54,22 @@ func (a *app) tokensCommand() *cobra.Command {
 			},
 		}),
 		a.command(action{
-			use: "revoke TOKEN-ID", short: "Revoke a CLI token of the user", args: []string{"TOKEN-ID"}, complete: tokenIDs,
-			example: "  agenthost tokens revoke 0198c0de-0000-7000-8000-000000000000",
+			use: "revoke TOKEN", short: "Revoke a CLI token of the user", args: []string{"TOKEN"}, complete: tokenNames,
+			example: "  agenthost tokens revoke ci",
+			goes: func(_ context.Context, _ *client.Client, args []string) (string, error) {
+				return fmt.Sprintf("The token %s will be revoked: programs that use it are rejected.", args[0]), nil
+			},
 			run: func(ctx context.Context, c *client.Client, args []string) error {
-				if err := c.Tokens.Revoke(ctx, args[0]); err != nil {
+				token, err := findToken(c.Tokens.List(ctx), args[0])
+				if err != nil {
 					return err
 				}
 
-				return a.result("The token %s is revoked.", args[0])
+				if err := c.Tokens.Revoke(ctx, token.ID); err != nil {
+					return err
+				}
+
+				return a.result("The token %s is revoked.", token.Name)
 			},
 		}),
 	)

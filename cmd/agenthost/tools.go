@@ -10,6 +10,7 @@ import (
 	"iter"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +67,9 @@ func (a *app) toolsCommand() *cobra.Command {
 		a.downloadCommand(toolKind, "Print the file of a tool", "word_count.ts", func(ctx context.Context, c *client.Client, name string) (*client.File, error) {
 			return c.Tools.Download(ctx, name, 0)
 		}),
-		a.deleteCommand(toolKind, " that no agent mounts", func(ctx context.Context, c *client.Client, name string) error {
+		a.deleteCommand(toolKind, " that no agent mounts", func(ctx context.Context, c *client.Client, name string) (string, error) {
+			return usersOf(ctx, c, func(agent wire.Agent) bool { return slices.Contains(agent.Tools, name) })
+		}, func(ctx context.Context, c *client.Client, name string) error {
 			return c.Tools.Delete(ctx, name)
 		}),
 	)

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 )
 
 const (
@@ -66,7 +65,7 @@ func (d *dev) useData(ctx context.Context) error {
 			"to adopt it, add --data %s; to use another directory, add --data DIR", dir, foundData)
 	default:
 		what := "This user has not created the data in " + dir + ".\nIts agents run commands as this user, with the API keys of the environment.\n"
-		if err := d.confirm(ctx, what, "Use it?"); err != nil {
+		if err := d.agree(ctx, what, "Use it?"); err != nil {
 			return err
 		}
 	}
@@ -136,33 +135,4 @@ func (a *app) userStateDir() (string, error) {
 
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".local", "state"), err
-}
-
-// confirm prints what would happen and asks the user. It fails if the user does not agree, or if
-// there is no terminal and no --yes.
-func (d *dev) confirm(ctx context.Context, what, question string) error {
-	fmt.Fprint(d.stderr, what)
-	if d.yes {
-		return nil
-	}
-
-	if !isTerminal(d.stdin) {
-		return errors.New("stdin is not a terminal, so that you cannot be asked: add --yes to agree to the above")
-	}
-
-	reply := make(chan string, 1)
-	go func() { // it ends with the program if the user does not reply
-		line, _ := d.ask(question + " [y/N]") // no reply is a no
-		reply <- line
-	}()
-	select {
-	case line := <-reply:
-		if line := strings.ToLower(strings.TrimSpace(line)); line == "y" || line == "yes" {
-			return nil
-		}
-
-		return errors.New("nothing was started: you did not agree")
-	case <-ctx.Done():
-		return errInterrupted
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,23 +19,7 @@ func userColumns(u wire.User) []field {
 		{"role", u.Role},
 		{"status", u.Status},
 		{"last login", u.LastLoginAt},
-		{"id", u.ID},
 	}
-}
-
-// findUser returns the user with a name in any letter case, or with an id.
-func findUser(ctx context.Context, c *client.Client, name string) (wire.User, error) {
-	for user, err := range c.Users.List(ctx) {
-		if err != nil {
-			return wire.User{}, err
-		}
-
-		if strings.EqualFold(user.Username, name) || user.ID == name {
-			return user, nil
-		}
-	}
-
-	return wire.User{}, fmt.Errorf("%w: no user has the name %q", errNotFound, name)
 }
 
 var userKind = noun{group: "users", one: "user", example: "mia", names: userNames}
@@ -71,22 +54,30 @@ func (a *app) usersCommand() *cobra.Command {
 		}),
 		a.userCommand("tokens", "List the CLI tokens of a user", tokens),
 		a.command(action{
-			use: "revoke-token USER TOKEN-ID", short: "Revoke a CLI token of a user", args: []string{"USER", "TOKEN-ID"}, complete: userNames,
-			example: "  agenthost users revoke-token mia 0198c0de-0000-7000-8000-000000000000",
+			use: "revoke-token USER TOKEN", short: "Revoke a CLI token of a user", args: []string{"USER", "TOKEN"}, complete: userNames,
+			example: "  agenthost users revoke-token mia ci",
+			goes: func(_ context.Context, _ *client.Client, args []string) (string, error) {
+				return fmt.Sprintf("The token %s of %s will be revoked: programs that use it are rejected.", args[1], args[0]), nil
+			},
 			run: func(ctx context.Context, c *client.Client, args []string) error {
 				user, err := findUser(ctx, c, args[0])
-				if err == nil {
-					err = c.Users.RevokeToken(ctx, user.ID, args[1])
-				}
-
 				if err != nil {
 					return err
 				}
 
-				return a.result("The token %s is revoked.", args[1])
+				token, err := findToken(c.Users.Tokens(ctx, user.ID), args[1])
+				if err != nil {
+					return err
+				}
+
+				if err := c.Users.RevokeToken(ctx, user.ID, token.ID); err != nil {
+					return err
+				}
+
+				return a.result("The token %s is revoked.", token.Name)
 			},
 		}),
-		a.deleteCommand(userKind, "", func(ctx context.Context, c *client.Client, name string) error {
+		a.deleteCommand(userKind, "", userGoes, func(ctx context.Context, c *client.Client, name string) error {
 			user, err := findUser(ctx, c, name)
 			if err != nil {
 				return err
@@ -95,6 +86,31 @@ func (a *app) usersCommand() *cobra.Command {
 			return c.Users.Delete(ctx, user.ID)
 		}),
 	)
+}
+
+// userGoes returns what goes with a user.
+func userGoes(ctx context.Context, c *client.Client, name string) (string, error) {
+	user, err := findUser(ctx, c, name)
+	if err != nil {
+		return "", err
+	}
+
+	tokens, err := count(c.Users.Tokens(ctx, user.ID), "CLI token", nil)
+	if err != nil {
+		return "", err
+	}
+
+	logins, err := count(c.Users.Sessions(ctx, user.ID), "sign-in", nil)
+	if err != nil {
+		return "", err
+	}
+
+	chats, err := count(c.History.List(ctx, client.HistoryFilter{User: user.ID}), "conversation", nil)
+	if err != nil {
+		return "", err
+	}
+
+	return fmt.Sprintf("With it go %s, %s and the budget. Admins can still read %s.", tokens, logins, chats), nil
 }
 
 // userCommand returns a command for a user.
@@ -195,7 +211,7 @@ func (a *app) invitesCommand() *cobra.Command {
 
 			return a.printOne(invite,
 				field{"link", invite.URL},
-				field{"id", invite.ID},
+				field{"invitation", reference(invite.ID)},
 				field{"role", invite.Role},
 				field{"expires", invite.ExpiresAt},
 			)
@@ -211,7 +227,7 @@ func (a *app) invitesCommand() *cobra.Command {
 			run: func(ctx context.Context, c *client.Client, _ []string) error {
 				return printList(a, c.Invites.List(ctx), func(i wire.Invite) []field {
 					return []field{
-						{"id", i.ID},
+						{"invitation", reference(i.ID)},
 						{"role", i.Role},
 						{"status", i.Status},
 						{"expires", i.ExpiresAt},
@@ -222,10 +238,19 @@ func (a *app) invitesCommand() *cobra.Command {
 			},
 		}),
 		a.command(action{
-			use: "revoke INVITE-ID", short: "Revoke an invitation", args: []string{"INVITE-ID"}, complete: inviteIDs,
-			example: "  agenthost invites revoke 0198c0de-0000-7000-8000-000000000000",
+			use: "revoke INVITATION", short: "Revoke an invitation", args: []string{"INVITATION"}, complete: inviteNames,
+			long:    "Revokes an invitation, which is given by its note, or by the first column of agenthost invites list.",
+			example: "  agenthost invites revoke Mia",
+			goes: func(_ context.Context, _ *client.Client, args []string) (string, error) {
+				return fmt.Sprintf("The invitation %s will be revoked: nobody can register with its link.", args[0]), nil
+			},
 			run: func(ctx context.Context, c *client.Client, args []string) error {
-				if err := c.Invites.Revoke(ctx, args[0]); err != nil {
+				invite, err := findInvite(ctx, c, args[0])
+				if err == nil {
+					err = c.Invites.Revoke(ctx, invite.ID)
+				}
+
+				if err != nil {
 					return err
 				}
 

@@ -52,11 +52,20 @@ func getCommand[T any](a *app, k noun, get func(context.Context, *client.Client,
 }
 
 // deleteCommand returns the command that deletes an object. Of which kind of objects it may be, the
-// condition says.
-func (a *app) deleteCommand(k noun, condition string, remove func(context.Context, *client.Client, string) error) *cobra.Command {
+// condition says. what returns sentences about what else goes, or is nil.
+func (a *app) deleteCommand(k noun, condition string, what func(context.Context, *client.Client, string) (string, error), remove func(context.Context, *client.Client, string) error) *cobra.Command {
 	return a.command(action{
 		use: "delete " + k.argument(), short: "Delete " + article(k.one) + condition, args: []string{k.argument()}, complete: k.names,
 		example: fmt.Sprintf("  agenthost %s delete %s", k.group, k.example),
+		goes: func(ctx context.Context, c *client.Client, args []string) (string, error) {
+			text := fmt.Sprintf("The %s %s will be deleted.", k.one, args[0])
+			if what == nil {
+				return text, nil
+			}
+
+			more, err := what(ctx, c, args[0])
+			return text + " " + more, err
+		},
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			if err := remove(ctx, c, args[0]); err != nil {
 				return err
